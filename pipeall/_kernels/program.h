@@ -1,0 +1,32 @@
+/* What the runtime knows of a component: a program it can run once per frame.
+ *
+ * A program owns packed weights and an arena and is driven by exactly one stage thread:
+ *   open()   once, on the stage thread, before the first frame (pins it, starts the team)
+ *   run()    once per frame
+ *   close()  once, on the stage thread, after the last frame, also after an error
+ * None of them touches Python. Every function returns 0, or an error code whose text error() gives.
+ */
+#ifndef PIPEALL_PROGRAM_H
+#define PIPEALL_PROGRAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Memory of one ring slot. data is valid for the CPU while the CPU owns the slot; mem is the OpenCL
+ * buffer behind it (NULL for plain host memory). A device that maps the slot again may move data. */
+typedef struct pa_slot_memory {
+    float *data;
+    void *mem;
+    size_t bytes;
+} pa_slot_memory;
+
+typedef struct pa_program pa_program;
+struct pa_program {
+    int (*open)(pa_program *self);
+    /* in and out are owned by the caller's stage for the length of the call. */
+    int (*run)(pa_program *self, pa_slot_memory *in, pa_slot_memory *out);
+    void (*close)(pa_program *self);
+    const char *(*error)(const pa_program *self, int code);
+};
+
+#endif

@@ -1,0 +1,23 @@
+/* A team: one pinned thread per core of a cluster, the caller included (it is thread 0).
+ *
+ * pa_team_run(team, fn, context, chunks) runs the serial loop
+ *     for (int64_t i = 0; i < chunks; i++) fn(context, i, thread);
+ * in parallel: chunks are claimed dynamically, so a slow or interrupted core delays no more than one chunk.
+ * Returns when all chunks are done. One caller at a time; fn must not call pa_team_run.
+ */
+#ifndef PIPEALL_TEAM_H
+#define PIPEALL_TEAM_H
+
+#include <stdint.h>
+
+typedef struct pa_team pa_team;
+typedef void (*pa_chunk_fn)(const void *context, int64_t chunk, int thread);
+
+/* cores: ids to pin to, one per thread, cores[0] being the caller's; core -1 leaves that thread unpinned.
+ * Starts count - 1 threads and pins the calling thread. NULL with *error set on failure. */
+pa_team *pa_team_open(const int *cores, int count, const char *name, const char **error);
+void pa_team_run(pa_team *team, pa_chunk_fn fn, const void *context, int64_t chunks);
+int pa_team_size(const pa_team *team);
+void pa_team_close(pa_team *team); /* joins the threads */
+
+#endif

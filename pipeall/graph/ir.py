@@ -1,0 +1,115 @@
+"""The graph: immutable nodes and tensors with shapes, and the sub-graphs cut out of it.
+
+A graph holds compute nodes only, in topological order; constants (weights, biases) are arrays beside
+them. Its borders are ``Input`` and ``Output``, or ``Receiver`` and ``Transmitter`` where a sub-graph
+meets its neighbour in the pipeline (paper 001, section 5); ``Graph.listing`` shows all of them as nodes.
+
+Every tensor has batch 1 and float32 elements. A rank-4 tensor is (1, C, H, W): the logical layout is
+ONNX's NCHW; how a device stores it is decided in ``lower.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+MAIN_OPS = ("conv", "fc")  # the ops that carry weights and open a group: ARM-CL's "Main" nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A named activation: ``shape`` in the model's own layout, batch 1, and its element type."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+
+    @property
+    def elements(self) -> int:
+        return prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operation: ``op`` is a key of ``ops.OPS``; inputs name tensors or constants; one output."""
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    output: str
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))
+
+    @property
+    def is_main(self) -> bool:
+        return self.op in MAIN_OPS
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of ``Graph.listing``: kind is Input, Receiver, Weight, Bias, Main, Op, Output or Transmitter."""
+
+    kind: str
+    name: str
+    detail: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A network or a consecutive part of one.
+
+    nodes      compute nodes in topological order
+    tensors    name -> Tensor of every activation, inputs and outputs included
+    constants  name -> float32 array of every weight, bias and constant operand
+    inputs     what enters: the model's inputs, or what the previous stage sends
+    outputs    what leaves: the model's outputs, or what the next stage receives
+    receives   True where the inputs come from another sub-graph (Receiver instead of Input)
+    transmits  True where the outputs go to another sub-graph (Transmitter instead of Output)
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    tensors: Mapping[str, Tensor]
+    constants: Mapping[str, np.ndarray]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    receives: bool = False
+    transmits: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
+        object.__setattr__(self, "constants", MappingProxyType(dict(self.constants)))
+
+    @property
+    def groups(self) -> tuple:
+        """The partition units, in order (``partition.Group``)."""
+        from .partition import groups_of
+
+        return groups_of(self)
+
+    @property
+    def cuts(self) -> tuple:
+        """The legal borders between groups (``partition.Cut``); ``len(graph.cuts)`` is the paper's N."""
+        from .partition import cuts_of
+
+        return cuts_of(self)
+
+    def listing(self) -> Iterator[Row]:
+        """Every node, borders and constants included, in the order of execution."""
+        for tensor in self.inputs:
+            yield Row("Receiver" if self.receives else "Input", tensor.name, "", tensor.shape)
+        for node in self.nodes:
+            constants = [name for name in node.inputs if name in self.constants]
+            for position, name in enumerate(constants):
+                yield Row("Bias" if position else "Weight", name, node.name, self.constants[name].shape)
+            yield Row("Main" if node.is_main else "Op", node.name, node.op, self.tensors[node.output].shape)
+        for tensor in self.outputs:
+            yield Row("Transmitter" if self.transmits else "Output", tensor.name, "", tensor.shape)
