@@ -31,18 +31,27 @@ typedef struct pa_step {
     int64_t scratch; /* floats per thread */
 } pa_step;
 
+/* Before a loop over the rows of a register tile: gcc keeps an array of accumulators in registers only if
+ * the loop is unrolled early; clang does so by itself (and a count makes it unroll too late). */
+#ifdef __clang__
+#define PA_UNROLL
+#else
+#define PA_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 /* ---- micro-kernels ------------------------------------------------------------------------- */
 
 /* Indirect GEMM on an MR x NR tile, MR and NR being the row's of kernels.inc:
- *   C[i][j] = clamp(bias[j] + sum_t sum_k A[t * MR + i][k] * B[(t * k_count + k) * NR + j] + R[i][j], lo, hi)
+ *   C[i][j] = clamp(start[j] + sum_t sum_k A[t * MR + i][a_offset + k] * B[(t * k_count + k) * NR + j] + R[i][j], lo, hi)
  * for i < m (1 <= m <= MR), j < n (1 <= n <= NR).
- *   a  taps * MR row pointers; entries i >= m are never read
- *   b  packed panel: taps * k_count rows of NR floats, 64-byte aligned
- *   bias  NR floats;  r  residual rows of stride r_stride, or NULL
- * The sum runs over t, then k, in order, for every tile shape: results do not depend on the tiling. */
+ *   a     taps * MR row pointers; entries i >= m are never read
+ *   b     packed panel: taps * k_count rows of NR floats, 64-byte aligned
+ *   bias  NR floats that start the sum; NULL continues the sum that C holds (the next block of k)
+ *   r     residual rows of stride r_stride, or NULL
+ * The sum runs over t, then k, in order: results depend neither on the tile nor on the blocking. */
 typedef struct pa_gemm_args {
     int32_t m, n, taps;
-    int64_t k;
+    int64_t k, a_offset;
     const float *const *a;
     const float *b, *bias;
     float *c;
@@ -53,53 +62,69 @@ typedef struct pa_gemm_args {
 } pa_gemm_args;
 typedef void (*pa_gemm_fn)(const pa_gemm_args *);
 
-/* Depthwise convolution of one output row: for x in [0, w), c in [0, channels)
- *   out[x * out_stride + c] = clamp(bias[c] + sum_t weight[t * channels + c] * rows[x * taps_x_step ...]) : see depthwise.inc.
- * rows holds, for each of kh kernel rows, the first input pixel of the row, or NULL where it lies in the padding. */
-typedef struct pa_depthwise_args {
-    int32_t channels, out_w, in_w, kh, kw, stride_x, dilation_x, pad_left;
-    const float *const *rows; /* kh pointers to the input rows (pixel 0), NULL = padding */
+/* A window sliding over rows: what depthwise convolution and pooling share. Column kx of output pixel x is
+ * input pixel x * stride_x - pad_left + kx * dilation_x; columns outside [0, in_w) and rows that are NULL
+ * are padding and contribute nothing. The rows that are not NULL are consecutive. */
+typedef struct pa_row_window {
+    int32_t out_w, in_w, kh, kw, stride_x, dilation_x, pad_left;
+    const float *const *rows; /* kh input rows, each at its pixel 0 */
     int64_t in_stride;        /* between pixels */
-    const float *weight;      /* [kh][kw][channels] */
-    const float *bias;        /* [channels] */
+} pa_row_window;
+
+enum { PA_LANES_MAX = 16 }; /* the widest vector of any instruction set; packed channels are padded to it */
+
+/* Depthwise convolution of one output row:
+ *   out[x][c] = clamp(bias[c] + sum_kx sum_ky weight[ky][kx][c] * input[ky][column kx of x][c] + r[x][c], lo, hi)
+ * The sum runs over kx, then ky, in order, by fused multiply-adds, on every path and instruction set.
+ * packed (64-byte aligned, zeros past the last channel), per 16 channels: bias[16], then weight[kx][ky][16]. */
+typedef struct pa_depthwise_args {
+    pa_row_window window;
+    int32_t channels;
+    const float *packed;
     float *out;
     int64_t out_stride;
-    const float *r;           /* residual row or NULL */
+    const float *r; /* residual row or NULL */
     int64_t r_stride;
     float lo, hi;
 } pa_depthwise_args;
 typedef void (*pa_depthwise_fn)(const pa_depthwise_args *);
 
-/* Pooling of one output row, all channels. rows as above (NULL = outside). count: for an average, the
- * divisor of each output pixel (out_w floats, already inverted); NULL means maximum. */
+/* Pooling of one output row: the average is inverse_count[x] (out_w factors) times the sum over the window,
+ * the maximum where inverse_count is NULL. A window of padding alone gives 0, or -inf. */
 typedef struct pa_pool_args {
-    int32_t channels, out_w, in_w, kh, kw, stride_x, dilation_x, pad_left;
-    const float *const *rows;
-    int64_t in_stride;
+    pa_row_window window;
+    int32_t channels;
     const float *inverse_count;
     float *out;
     int64_t out_stride;
 } pa_pool_args;
 typedef void (*pa_pool_fn)(const pa_pool_args *);
 
-/* Local response normalisation across the channels of one pixel:
+/* Local response normalisation across the channels of each pixel of a row:
  *   out[c] = x[c] * (bias + alpha / size * sum_{j = c - (size - 1) / 2 .. c + size / 2} x[j]^2) ^ -beta
- * squares: scratch of channels + size + 32 floats. */
+ * squares: scratch of channels + size + 2 * PA_LANES_MAX floats. */
 typedef struct pa_lrn_args {
-    int32_t channels, size;
+    int32_t pixels, channels, size;
     float alpha, beta, bias;
     const float *x;
-    float *out, *squares;
+    int64_t x_stride;
+    float *out;
+    int64_t out_stride;
+    float *squares;
 } pa_lrn_args;
 typedef void (*pa_lrn_fn)(const pa_lrn_args *);
 
 /* softmax over n contiguous floats; out may be x. */
 typedef void (*pa_softmax_fn)(int64_t n, const float *x, float *out);
 
-/* out[i] = clamp(a[i * 1] op b[i * b_step], lo, hi), b_step 0 or 1; op: 0 add, 1 sub (a - b), 2 mul, 3 reverse sub (b - a). */
-typedef void (*pa_binary_fn)(int op, int64_t n, const float *a, const float *b, int b_step, float *out, float lo, float hi);
+/* out[i] = clamp(a[i] op b[i * b_step], lo, hi), b_step 0 or 1; out may be a or b. */
+enum { PA_ADD = 0, PA_SUB = 1, PA_MUL = 2, PA_RSUB = 3 }; /* a + b, a - b, a * b, b - a */
+typedef void (*pa_binary_fn)(int op, int64_t n, const float *a, const float *b, int b_step, float *out, float lo,
+                             float hi);
 
-/* op: 0 clip(p0, p1), 1 leakyrelu(slope p0), 2 sigmoid, 3 hardsigmoid(p0 * x + p1 in [0, 1]), 4 hardswish. */
+/* out[i] = op(x[i]); out may be x.
+ * clip(p0, p1), leakyrelu(slope p0), sigmoid, hardsigmoid = clamp(p0 * x + p1, 0, 1), hardswish = x * clamp(x / 6 + 1/2, 0, 1) */
+enum { PA_CLIP = 0, PA_LEAKYRELU = 1, PA_SIGMOID = 2, PA_HARDSIGMOID = 3, PA_HARDSWISH = 4 };
 typedef void (*pa_unary_fn)(int op, int64_t n, const float *x, float *out, float p0, float p1);
 
 #endif

@@ -3,12 +3,13 @@
  * A program owns packed weights and an arena and is driven by exactly one stage thread:
  *   open()   once, on the stage thread, before the first frame (pins it, starts the team)
  *   run()    once per frame
- *   close()  once, on the stage thread, after the last frame, also after an error
- * None of them touches Python. Every function returns 0, or an error code whose text error() gives.
+ *   close()  once, on the stage thread, after the last frame, also after an error; not after a failed open()
+ * None of them touches Python. open() and run() return 0, or an error code whose text error() gives.
  */
 #ifndef PIPEALL_PROGRAM_H
 #define PIPEALL_PROGRAM_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,13 +21,16 @@ typedef struct pa_slot_memory {
     size_t bytes;
 } pa_slot_memory;
 
+enum { PA_STOPPED = -1000000 }; /* run() gave up between two steps because *stop was set: not an error */
+
 typedef struct pa_program pa_program;
 struct pa_program {
     int (*open)(pa_program *self);
-    /* in and out are owned by the caller's stage for the length of the call. */
-    int (*run)(pa_program *self, pa_slot_memory *in, pa_slot_memory *out);
+    /* in and out are the caller's for the length of the call; stop is tested between steps. */
+    int (*run)(pa_program *self, pa_slot_memory *in, pa_slot_memory *out, const atomic_int *stop);
     void (*close)(pa_program *self);
     const char *(*error)(const pa_program *self, int code);
+    int64_t handover_ns; /* time run() spent, in all, on making slots its own: map, unmap, copies */
 };
 
 #endif

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from types import MappingProxyType
 from typing import Any
@@ -88,14 +89,14 @@ class Graph:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
         object.__setattr__(self, "constants", MappingProxyType(dict(self.constants)))
 
-    @property
+    @cached_property
     def groups(self) -> tuple:
         """The partition units, in order (``partition.Group``)."""
         from .partition import groups_of
 
         return groups_of(self)
 
-    @property
+    @cached_property
     def cuts(self) -> tuple:
         """The legal borders between groups (``partition.Cut``); ``len(graph.cuts)`` is the paper's N."""
         from .partition import cuts_of

@@ -1,0 +1,113 @@
+/* Convolution, also grouped and fully connected, as a GEMM whose tile lives in registers:
+ *
+ *   out[q][n] = clamp(bias[n] + sum_{ky, kx, c} x[pixel(q, ky, kx)][c] * weight[ky][kx][c][n] + r[q][n], lo, hi)
+ *
+ * A work item computes PIXELS output pixels, consecutive in row-major order, times CHANNELS output channels
+ * of one group. Its weights lie behind each other as [ky][kx][c][CHANNELS], zero where a group's last block
+ * passes its last channel; bias is [block][CHANNELS]. A tap in the padding reads `zeros` (cin floats), so the
+ * inner loop has no condition. Registers: PIXELS * CHANNELS sums, 4 * PIXELS inputs, 4 * CHANNELS weights.
+ *
+ * Dimension 0 runs over pixels, so that neighbouring work items share one block of weights. */
+#ifndef CHANNELS
+#define CHANNELS 4 /* output channels of a work item, one vector: 4, 8 or 16 */
+#endif
+#ifndef PIXELS
+#define PIXELS 4 /* output pixels of a work item */
+#endif
+#ifndef LOCAL_PIXELS
+#define LOCAL_PIXELS 8 /* work items of a group along the pixels */
+#endif
+#ifndef LOCAL_BLOCKS
+#define LOCAL_BLOCKS 4 /* work items of a group along the blocks of channels */
+#endif
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#define vec JOIN(float, CHANNELS)
+#define vec_load JOIN(vload, CHANNELS)
+#define vec_store JOIN(vstore, CHANNELS)
+
+__kernel __attribute__((reqd_work_group_size(LOCAL_PIXELS, LOCAL_BLOCKS, 1))) void
+conv(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, /* pixel stride in floats */
+     __global float *out, int out_offset, int out_stride, int out_pixels, int out_w, /* out_pixels = h * w */
+     __global const float *r, int r_offset, int r_stride, /* residual, or NULL */
+     __global const float *weight, __global const float *bias, __global const float *zeros,
+     int groups, int cin, int cout, int blocks, /* channels in and out of one group, blocks of CHANNELS in it */
+     int kh, int kw, int stride_y, int stride_x, int pad_top, int pad_left, int dilation_y, int dilation_x,
+     float lo, float hi)
+{
+    const int first = get_global_id(0) * PIXELS, block = get_global_id(1);
+    if (first >= out_pixels || block >= groups * blocks)
+        return;
+    const int group = block / blocks, channel = (block - group * blocks) * CHANNELS;
+    x += x_offset + group * cin;
+    weight += (size_t)block * kh * kw * cin * CHANNELS;
+
+    vec sum[PIXELS];
+    int y0[PIXELS], x0[PIXELS];
+#pragma unroll
+    for (int p = 0; p < PIXELS; p++) {
+        const int q = min(first + p, out_pixels - 1);
+        sum[p] = vec_load(block, bias);
+        y0[p] = q / out_w * stride_y - pad_top;
+        x0[p] = q % out_w * stride_x - pad_left;
+    }
+    for (int ky = 0; ky < kh; ky++)
+        for (int kx = 0; kx < kw; kx++) {
+            __global const float *a[PIXELS];
+#pragma unroll
+            for (int p = 0; p < PIXELS; p++) {
+                const int iy = y0[p] + ky * dilation_y, ix = x0[p] + kx * dilation_x;
+                const int inside = (uint)iy < (uint)x_h && (uint)ix < (uint)x_w;
+                a[p] = inside ? x + (iy * x_w + ix) * x_stride : zeros;
+            }
+            int c = 0;
+            for (; c + 4 <= cin; c += 4, weight += 4 * CHANNELS) {
+                const vec w0 = vec_load(0, weight), w1 = vec_load(1, weight);
+                const vec w2 = vec_load(2, weight), w3 = vec_load(3, weight);
+#pragma unroll
+                for (int p = 0; p < PIXELS; p++) {
+                    const float4 v = vload4(0, a[p] + c);
+                    sum[p] = mad((vec)v.s0, w0, sum[p]);
+                    sum[p] = mad((vec)v.s1, w1, sum[p]);
+                    sum[p] = mad((vec)v.s2, w2, sum[p]);
+                    sum[p] = mad((vec)v.s3, w3, sum[p]);
+                }
+            }
+            for (; c < cin; c++, weight += CHANNELS) {
+                const vec w = vec_load(0, weight);
+#pragma unroll
+                for (int p = 0; p < PIXELS; p++)
+                    sum[p] = mad((vec)a[p][c], w, sum[p]);
+            }
+        }
+
+    const int n = min(CHANNELS, cout - channel);
+    out += out_offset + group * cout + channel;
+    if (r)
+        r += r_offset + group * cout + channel;
+#pragma unroll
+    for (int p = 0; p < PIXELS; p++) {
+        const int q = first + p;
+        if (q >= out_pixels)
+            break;
+        if (n == CHANNELS) {
+            vec v = sum[p];
+            if (r)
+                v += vec_load(0, r + q * r_stride);
+            v = v < lo ? (vec)lo : v; /* not fmax, fmin: NaN stays NaN */
+            v = v > hi ? (vec)hi : v;
+            vec_store(v, 0, out + q * out_stride);
+        } else {
+            float values[CHANNELS];
+            vec_store(sum[p], 0, values);
+            for (int j = 0; j < n; j++) {
+                float v = values[j];
+                if (r)
+                    v += r[q * r_stride + j];
+                v = v < lo ? lo : v;
+                out[q * out_stride + j] = v > hi ? hi : v;
+            }
+        }
+    }
+}

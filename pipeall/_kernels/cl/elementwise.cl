@@ -1,0 +1,74 @@
+/* One work item per element: binary and unary operations, strided copy, fill. Bound by memory; neighbouring
+ * work items (dimension 0) touch neighbouring channels. */
+#ifndef LOCAL_ELEMENTS
+#define LOCAL_ELEMENTS 64 /* work items of a group along dimension 0 */
+#endif
+#define KERNEL __kernel __attribute__((reqd_work_group_size(LOCAL_ELEMENTS, 1, 1)))
+
+/* out = clamp(a op b, lo, hi). Dimensions: channel, column, row. b's strides are per row, column and channel, and
+ * 0 where b is broadcast. out may be a or b. */
+#define BINARY(name, value)                                                                                          \
+    KERNEL void binary_##name(__global const float *a_at, int a_offset, int a_stride, __global const float *b_at,    \
+                              int b_offset, int b_row, int b_column, int b_channel, __global float *out,             \
+                              int out_offset, int out_stride, int channels, int w, float lo, float hi)               \
+    {                                                                                                                \
+        const int c = get_global_id(0), column = get_global_id(1), row = get_global_id(2);                           \
+        if (c >= channels)                                                                                           \
+            return;                                                                                                  \
+        const int pixel = row * w + column;                                                                          \
+        const float a = a_at[a_offset + pixel * a_stride + c];                                                       \
+        const float b = b_at[b_offset + row * b_row + column * b_column + c * b_channel];                            \
+        float v = value;                                                                                             \
+        v = v < lo ? lo : v;                                                                                         \
+        out[out_offset + pixel * out_stride + c] = v > hi ? hi : v;                                                  \
+    }
+BINARY(add, a + b)
+BINARY(sub, a - b)
+BINARY(mul, a *b)
+BINARY(reverse_sub, b - a)
+
+/* Dimensions: channel, pixel. out may be x. */
+#define UNARY(name, value)                                                                                           \
+    KERNEL void unary_##name(__global const float *at, int offset, int stride, __global float *out, int out_offset,  \
+                             int out_stride, int channels, float p0, float p1)                                       \
+    {                                                                                                                \
+        const int c = get_global_id(0), pixel = get_global_id(1);                                                    \
+        if (c >= channels)                                                                                           \
+            return;                                                                                                  \
+        const float x = at[offset + pixel * stride + c];                                                             \
+        out[out_offset + pixel * out_stride + c] = value;                                                            \
+    }
+UNARY(clip, x < p0 ? p0 : x > p1 ? p1 : x)
+UNARY(leakyrelu, x < 0 ? p0 * x : x)
+UNARY(sigmoid, 1 / (1 + exp(-x)))
+UNARY(hardsigmoid, clamp(mad(p0, x, p1), 0.0f, 1.0f))
+UNARY(hardswish, x *clamp(mad(1.0f / 6, x, 0.5f), 0.0f, 1.0f))
+
+/* out[i . out_strides] = x[i . x_strides] for every index i below shape, six numbers each (of eight, a vector).
+ * Dimension 0 is shape.s0, 1 is shape.s1, 2 the product of the others. */
+KERNEL void copy(__global const float *x, int x_offset, int8 x_strides, __global float *out, int out_offset,
+                 int8 out_strides, int8 shape)
+{
+    const int i0 = get_global_id(0), i1 = get_global_id(1);
+    int rest = get_global_id(2);
+    if (i0 >= shape.s0)
+        return;
+    const int i2 = rest % shape.s2;
+    rest /= shape.s2;
+    const int i3 = rest % shape.s3;
+    rest /= shape.s3;
+    const int i4 = rest % shape.s4, i5 = rest / shape.s4;
+    const int from = i0 * x_strides.s0 + i1 * x_strides.s1 + i2 * x_strides.s2 + i3 * x_strides.s3 +
+                     i4 * x_strides.s4 + i5 * x_strides.s5;
+    const int to = i0 * out_strides.s0 + i1 * out_strides.s1 + i2 * out_strides.s2 + i3 * out_strides.s3 +
+                   i4 * out_strides.s4 + i5 * out_strides.s5;
+    out[out_offset + to] = x[x_offset + from];
+}
+
+/* Dimensions: channel, pixel. */
+KERNEL void fill(__global float *out, int offset, int stride, int channels, float value)
+{
+    const int c = get_global_id(0);
+    if (c < channels)
+        out[offset + get_global_id(1) * stride + c] = value;
+}

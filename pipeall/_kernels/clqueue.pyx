@@ -1,0 +1,145 @@
+"""Recorded OpenCL programs (program_cl.h) as Python objects. Handles and addresses are integers."""
+
+from cpython.mem cimport PyMem_Calloc, PyMem_Free
+from libc.stdint cimport int32_t, uint32_t, uintptr_t
+
+from ..errors import DeviceError
+
+
+cdef extern from "program.h" nogil:
+    ctypedef struct atomic_int:
+        pass
+    ctypedef struct pa_slot_memory:
+        float *data
+        void *mem
+        size_t bytes
+    ctypedef struct pa_program:
+        int (*run)(pa_program *, pa_slot_memory *, pa_slot_memory *, const atomic_int *) noexcept nogil
+        const char *(*error)(const pa_program *, int) noexcept nogil
+
+cdef extern from "program_cl.h" nogil:
+    enum: PA_SLOT_IN, PA_SLOT_OUT
+    ctypedef struct pa_cl_command:
+        void *kernel
+        const char *step
+        size_t *global_ "global"
+        size_t *local
+    ctypedef struct pa_cl_patch:
+        void *kernel
+        const char *step
+        uint32_t argument
+        int32_t base
+    ctypedef struct pa_cl_program:
+        pa_program program
+        void *queue
+        int32_t command_count, patch_count
+        pa_cl_command *commands
+        pa_cl_patch *patches
+        void **staging
+        size_t *bytes
+    void pa_cl_program_init(pa_cl_program *)
+    const char *pa_cl_load(const char *)
+    float *pa_cl_map(void *, void *, size_t, int *)
+    const char *pa_cl_error_name(int)
+
+cdef extern from "<stdatomic.h>" nogil:
+    void atomic_init(atomic_int *, int)
+
+
+cdef void *pointer(handle) except? NULL:
+    return <void *><uintptr_t>handle
+
+
+def load(str path):
+    """Finds the OpenCL entry points in the shared library at ``path``; ``DeviceError`` names a missing one."""
+    cdef const char *missing = pa_cl_load(path.encode())
+    if missing != NULL:
+        raise DeviceError(f"{path}: expected the functions of OpenCL 1.2; missing: {missing.decode()}")
+
+
+def map_buffer(queue, mem, size_t nbytes):
+    """Maps a buffer for the CPU, to read and write, and waits; returns the address."""
+    cdef void *queue_ = pointer(queue)
+    cdef void *mem_ = pointer(mem)
+    cdef int code = 0
+    cdef float *data
+    with nogil:
+        data = pa_cl_map(queue_, mem_, nbytes, &code)
+    if code:
+        raise DeviceError(f"clEnqueueMapBuffer failed with {pa_cl_error_name(code).decode()} ({code})")
+    return <uintptr_t>data
+
+
+cdef class Program:
+    """A ``pa_cl_program``.
+
+    queue     handle of an in-order queue
+    commands  (kernel handle, step name, global size, local size) of every launch; a size is three numbers
+    patches   (kernel handle, step name, argument index, base) of every argument that is a slot
+    staging   {SLOT_IN: (buffer handle, bytes), SLOT_OUT: ...}
+
+    The caller keeps all handles alive as long as this object, and uses it from one thread at a time.
+    """
+
+    cdef pa_cl_program program
+    cdef list names
+
+    def __cinit__(self, queue, commands, patches, staging):
+        cdef pa_cl_command *command
+        cdef pa_cl_patch *patch
+        cdef int i
+        pa_cl_program_init(&self.program)
+        self.names = []
+        self.program.queue = pointer(queue)
+        self.program.commands = <pa_cl_command *>PyMem_Calloc(len(commands) + 1, sizeof(pa_cl_command))
+        self.program.patches = <pa_cl_patch *>PyMem_Calloc(len(patches) + 1, sizeof(pa_cl_patch))
+        if self.program.commands == NULL or self.program.patches == NULL:
+            raise MemoryError(f"expected room for {len(commands)} kernel launches, got none")
+        for kernel, step, global_size, local_size in commands:
+            command = &self.program.commands[self.program.command_count]
+            command.kernel = pointer(kernel)
+            command.step = self.text(step)
+            for i in range(3):
+                command.global_[i] = global_size[i]
+                command.local[i] = local_size[i]
+            self.program.command_count += 1
+        for kernel, step, argument, base in patches:
+            patch = &self.program.patches[self.program.patch_count]
+            patch.kernel = pointer(kernel)
+            patch.step = self.text(step)
+            patch.argument = argument
+            patch.base = base
+            self.program.patch_count += 1
+        for i in (PA_SLOT_IN, PA_SLOT_OUT):
+            mem, nbytes = staging[i]
+            self.program.staging[i] = pointer(mem)
+            self.program.bytes[i] = nbytes
+
+    def __dealloc__(self):
+        PyMem_Free(self.program.commands)
+        PyMem_Free(self.program.patches)
+
+    cdef const char *text(self, str name) except NULL:
+        cdef bytes encoded = name.encode()
+        self.names.append(encoded)
+        return encoded
+
+    @property
+    def handle(self):
+        """Address of the ``pa_program``; valid as long as this object lives."""
+        return <uintptr_t>&self.program
+
+    def run(self, source, target):
+        """One frame between two slots: (host address, buffer handle or 0, bytes). Returns their host addresses after it."""
+        cdef pa_slot_memory slot_in, slot_out
+        cdef pa_program *program = &self.program.program
+        cdef atomic_int stop
+        cdef int code
+        slot_in.data, slot_in.mem, slot_in.bytes = <float *>pointer(source[0]), pointer(source[1]), source[2]
+        slot_out.data, slot_out.mem, slot_out.bytes = <float *>pointer(target[0]), pointer(target[1]), target[2]
+        atomic_init(&stop, 0)
+        with nogil:
+            code = program.run(program, &slot_in, &slot_out, &stop)
+        if code:
+            raise DeviceError(program.error(program, code).decode())
+        return <uintptr_t>slot_in.data, <uintptr_t>slot_out.data

@@ -1,0 +1,16 @@
+/* The rows of kernels.inc as an array, in order. */
+#ifndef PIPEALL_DISPATCH_H
+#define PIPEALL_DISPATCH_H
+
+typedef void (*pa_any_fn)(void); /* cast to the op's pa_<op>_fn before the call */
+
+typedef struct pa_kernel_row {
+    const char *op, *name, *isa, *core;
+    int mr, nr;
+    pa_any_fn function;
+} pa_kernel_row;
+
+extern const pa_kernel_row pa_kernel_rows[];
+extern const int pa_kernel_row_count;
+
+#endif

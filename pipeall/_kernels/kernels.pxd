@@ -1,0 +1,139 @@
+# The C side of the kernels: kernels.h, dispatch.h, program_cpu.h and the drivers' argument structs.
+from libc.stdint cimport int32_t, int64_t
+
+
+cdef extern from "program.h" nogil:
+    ctypedef struct atomic_int:
+        pass
+    ctypedef struct pa_slot_memory:
+        float *data
+        void *mem
+        size_t bytes
+    ctypedef struct pa_program:
+        int (*open)(pa_program *) noexcept nogil
+        int (*run)(pa_program *, pa_slot_memory *, pa_slot_memory *, const atomic_int *) noexcept nogil
+        void (*close)(pa_program *) noexcept nogil
+        const char *(*error)(const pa_program *, int) noexcept nogil
+
+cdef extern from "kernels.h" nogil:
+    ctypedef struct pa_team:
+        pass
+    ctypedef struct pa_view:
+        int32_t base, h, w, c
+        int64_t offset, stride
+    ctypedef void (*pa_step_fn)(const void *, float *const *, float *, pa_team *) noexcept nogil
+    ctypedef struct pa_step:
+        pa_step_fn run
+        void *args
+        int64_t scratch
+    ctypedef void (*pa_gemm_fn)(const void *) noexcept nogil
+
+cdef extern from "dispatch.h":
+    ctypedef void (*pa_any_fn)() noexcept nogil
+    ctypedef struct pa_kernel_row:
+        const char *op
+        const char *name
+        const char *isa
+        const char *core
+        int mr, nr
+        pa_any_fn function
+    const pa_kernel_row *pa_kernel_rows
+    int pa_kernel_row_count
+
+cdef extern from "program_cpu.h" nogil:
+    ctypedef struct pa_cpu_program:
+        pa_program program
+        pa_step *steps
+        int64_t step_count
+        float *arena
+        float *scratch
+        const int *cores
+        int core_count
+        char *name
+    void pa_cpu_program_init(pa_cpu_program *)
+
+cdef extern from "conv.h" nogil:
+    ctypedef struct pa_conv_op:
+        pa_view src, dst, residual
+        int32_t has_residual
+        int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x, groups
+        float lo, hi
+        const float *weight
+        const float *bias
+        const float *zero
+        pa_gemm_fn gemm
+        int32_t mr, nr
+        int64_t scratch_floats
+    void pa_conv_plan(pa_conv_op *, int threads)
+    void pa_conv_step(const void *, float *const *, float *, pa_team *)
+    void pa_conv_pack(const float *, const float *, int64_t, int64_t, int64_t, int32_t, int32_t, float *, float *)
+
+cdef extern from "kernels.h" nogil:
+    ctypedef void (*pa_depthwise_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_pool_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_lrn_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_softmax_fn)(int64_t, const float *, float *) noexcept nogil
+    ctypedef void (*pa_binary_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_unary_fn)(const void *) noexcept nogil
+    enum: PA_ADD, PA_SUB, PA_MUL, PA_RSUB
+    enum: PA_CLIP, PA_LEAKYRELU, PA_SIGMOID, PA_HARDSIGMOID, PA_HARDSWISH
+
+cdef extern from "vector.h" nogil:
+    enum: PA_KERNEL_ROWS_MAX, PA_COPY_DIMS
+    ctypedef struct pa_window:
+        int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x
+    ctypedef struct pa_depthwise_op:
+        pa_view src, dst, residual
+        int32_t has_residual
+        pa_window window
+        float lo, hi
+        const float *packed
+        pa_depthwise_fn kernel
+    ctypedef struct pa_pool_op:
+        pa_view src, dst
+        pa_window window
+        int32_t average, count_pads, pad_bottom, pad_right
+        pa_pool_fn kernel
+        int64_t scratch_floats
+    ctypedef struct pa_lrn_op:
+        pa_view src, dst
+        int32_t size
+        float alpha, beta, bias
+        pa_lrn_fn kernel
+        int64_t scratch_floats
+    ctypedef struct pa_softmax_op:
+        pa_view src, dst
+        pa_softmax_fn kernel
+    ctypedef struct pa_binary_op:
+        pa_view a, b, dst
+        const float *constant
+        int32_t op
+        float lo, hi
+        pa_binary_fn kernel
+    ctypedef struct pa_unary_op:
+        pa_view src, dst
+        int32_t op
+        float p0, p1
+        pa_unary_fn kernel
+    ctypedef struct pa_copy_op:
+        pa_view src, dst
+        int32_t rank
+        int64_t *size
+        int64_t *src_stride
+        int64_t *dst_stride
+    ctypedef struct pa_fill_op:
+        pa_view dst
+        float value
+    int64_t pa_depthwise_packed_floats(int64_t, int64_t, int64_t)
+    void pa_depthwise_pack(const float *, const float *, int64_t, int64_t, int64_t, float *)
+    void pa_pool_plan(pa_pool_op *)
+    void pa_lrn_plan(pa_lrn_op *)
+    void pa_copy_plan(pa_copy_op *)
+    void pa_depthwise_step(const void *, float *const *, float *, pa_team *)
+    void pa_pool_step(const void *, float *const *, float *, pa_team *)
+    void pa_lrn_step(const void *, float *const *, float *, pa_team *)
+    void pa_softmax_step(const void *, float *const *, float *, pa_team *)
+    void pa_binary_step(const void *, float *const *, float *, pa_team *)
+    void pa_unary_step(const void *, float *const *, float *, pa_team *)
+    void pa_copy_step(const void *, float *const *, float *, pa_team *)
+    void pa_fill_step(const void *, float *const *, float *, pa_team *)

@@ -1,0 +1,158 @@
+#include "program_cl.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+
+#include "gate.h"
+
+/* From the OpenCL 1.2 specification. Handles are opaque pointers. */
+typedef uint64_t cl_map_flags;
+enum { CL_FALSE = 0, CL_TRUE = 1, CL_MAP_READ = 1, CL_MAP_WRITE = 2 };
+
+#define FUNCTIONS(X)                                                                                                 \
+    X(int, clSetKernelArg, (void *kernel, uint32_t index, size_t bytes, const void *value))                         \
+    X(int, clEnqueueNDRangeKernel,                                                                                   \
+      (void *queue, void *kernel, uint32_t dimensions, const size_t *offset, const size_t *global,                  \
+       const size_t *local, uint32_t wait_count, void *const *wait, void **event))                                  \
+    X(int, clEnqueueReadBuffer,                                                                                      \
+      (void *queue, void *mem, uint32_t blocking, size_t offset, size_t bytes, void *host, uint32_t wait_count,     \
+       void *const *wait, void **event))                                                                             \
+    X(int, clEnqueueWriteBuffer,                                                                                     \
+      (void *queue, void *mem, uint32_t blocking, size_t offset, size_t bytes, const void *host,                    \
+       uint32_t wait_count, void *const *wait, void **event))                                                        \
+    X(void *, clEnqueueMapBuffer,                                                                                    \
+      (void *queue, void *mem, uint32_t blocking, cl_map_flags flags, size_t offset, size_t bytes,                  \
+       uint32_t wait_count, void *const *wait, void **event, int *code))                                            \
+    X(int, clEnqueueUnmapMemObject,                                                                                  \
+      (void *queue, void *mem, void *mapped, uint32_t wait_count, void *const *wait, void **event))                 \
+    X(int, clWaitForEvents, (uint32_t count, void *const *events))                                                  \
+    X(int, clReleaseEvent, (void *event))                                                                            \
+    X(int, clFinish, (void *queue))
+
+static struct {
+#define MEMBER(type, name, parameters) type(*name) parameters;
+    FUNCTIONS(MEMBER)
+#undef MEMBER
+} cl;
+
+const char *pa_cl_load(const char *path) {
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) return dlerror();
+#define LOOK_UP(type, name, parameters)                                                                              \
+    *(void **)&cl.name = dlsym(library, #name);                                                                      \
+    if (!cl.name) return #name;
+    FUNCTIONS(LOOK_UP)
+#undef LOOK_UP
+    return NULL;
+}
+
+const char *pa_cl_error_name(int code) {
+    switch (code) {
+#define NAME(number, name)                                                                                           \
+    case number: return #name;
+        NAME(-4, CL_MEM_OBJECT_ALLOCATION_FAILURE)
+        NAME(-5, CL_OUT_OF_RESOURCES)
+        NAME(-6, CL_OUT_OF_HOST_MEMORY)
+        NAME(-12, CL_MAP_FAILURE)
+        NAME(-13, CL_MISALIGNED_SUB_BUFFER_OFFSET)
+        NAME(-14, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
+        NAME(-30, CL_INVALID_VALUE)
+        NAME(-34, CL_INVALID_CONTEXT)
+        NAME(-36, CL_INVALID_COMMAND_QUEUE)
+        NAME(-38, CL_INVALID_MEM_OBJECT)
+        NAME(-45, CL_INVALID_PROGRAM_EXECUTABLE)
+        NAME(-48, CL_INVALID_KERNEL)
+        NAME(-49, CL_INVALID_ARG_INDEX)
+        NAME(-50, CL_INVALID_ARG_VALUE)
+        NAME(-51, CL_INVALID_ARG_SIZE)
+        NAME(-52, CL_INVALID_KERNEL_ARGS)
+        NAME(-54, CL_INVALID_WORK_GROUP_SIZE)
+        NAME(-55, CL_INVALID_WORK_ITEM_SIZE)
+        NAME(-59, CL_INVALID_OPERATION)
+        NAME(-63, CL_INVALID_GLOBAL_WORK_SIZE)
+#undef NAME
+    }
+    return "an unknown error";
+}
+
+/* Keeps the first failure of a frame: its code, and which call and step it was. */
+static int keep(pa_cl_program *self, int failed, int code, const char *call, const char *step) {
+    if (failed || !code) return failed;
+    snprintf(self->message, sizeof self->message, "%s failed with %s (%d)%s%s", call, pa_cl_error_name(code), code,
+             step ? " in step " : "", step ? step : "");
+    return code;
+}
+
+#define TRY(call, step, ...) failed = keep(self, failed, cl.call(__VA_ARGS__), #call, step)
+
+/* Sets the slots' arguments and enqueues every kernel; *last is an event of the last one, if all were enqueued. */
+static int launch(pa_cl_program *self, void *const *memory, const atomic_int *stop, void **last) {
+    int failed = 0;
+    for (int32_t i = 0; i < self->patch_count && !failed; i++) {
+        const pa_cl_patch *patch = &self->patches[i];
+        TRY(clSetKernelArg, patch->step, patch->kernel, patch->argument, sizeof(void *), &memory[patch->base]);
+    }
+    for (int32_t i = 0; i < self->command_count && !failed; i++) {
+        if (atomic_load_explicit(stop, memory_order_relaxed)) return PA_STOPPED;
+        const pa_cl_command *command = &self->commands[i];
+        TRY(clEnqueueNDRangeKernel, command->step, self->queue, command->kernel, 3, NULL, command->global,
+            command->local, 0, NULL, i + 1 < self->command_count ? NULL : last);
+    }
+    return failed;
+}
+
+static int cl_run(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, const atomic_int *stop) {
+    pa_cl_program *self = (pa_cl_program *)program;
+    pa_slot_memory *const slots[PA_BASES] = {[PA_SLOT_IN] = in, [PA_SLOT_OUT] = out};
+    void *memory[PA_BASES] = {NULL}, *queue = self->queue, *last = NULL;
+    int unmapped[PA_BASES] = {0}, failed = 0;
+
+    const int64_t begin = pa_now_ns();
+    for (int s = PA_SLOT_IN; s <= PA_SLOT_OUT; s++) {
+        memory[s] = slots[s]->mem ? slots[s]->mem : self->staging[s];
+        if (!slots[s]->mem || failed) continue;
+        TRY(clEnqueueUnmapMemObject, NULL, queue, slots[s]->mem, slots[s]->data, 0, NULL, NULL);
+        unmapped[s] = !failed;
+    }
+    if (!in->mem && !failed)
+        TRY(clEnqueueWriteBuffer, NULL, queue, memory[PA_SLOT_IN], CL_TRUE, 0, self->bytes[PA_SLOT_IN], in->data, 0,
+            NULL, NULL);
+    const int64_t given = pa_now_ns();
+    if (!failed) failed = launch(self, memory, stop, &last);
+
+    /* Behind the kernels, without waiting for them first. Mapped also after an error: that is a slot's state at
+     * rest. The addresses are valid from clFinish on. */
+    if (!out->mem && !failed)
+        TRY(clEnqueueReadBuffer, NULL, queue, memory[PA_SLOT_OUT], CL_FALSE, 0, self->bytes[PA_SLOT_OUT], out->data,
+            0, NULL, NULL);
+    for (int s = PA_SLOT_IN; s <= PA_SLOT_OUT; s++) {
+        if (!unmapped[s]) continue;
+        int code;
+        float *data = cl.clEnqueueMapBuffer(queue, slots[s]->mem, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE, 0,
+                                            slots[s]->bytes, 0, NULL, NULL, &code);
+        failed = keep(self, failed, code, "clEnqueueMapBuffer", NULL);
+        if (!code) slots[s]->data = data;
+    }
+    if (last) {
+        TRY(clWaitForEvents, NULL, 1, &last);
+        cl.clReleaseEvent(last);
+    }
+    const int64_t computed = pa_now_ns();
+    TRY(clFinish, NULL, queue);
+    program->handover_ns += given - begin + pa_now_ns() - computed;
+    return failed;
+}
+
+static int cl_open(pa_program *program) { return 0; }
+
+static void cl_close(pa_program *program) { cl.clFinish(((pa_cl_program *)program)->queue); }
+
+static const char *cl_error(const pa_program *program, int code) { return ((const pa_cl_program *)program)->message; }
+
+void pa_cl_program_init(pa_cl_program *self) {
+    self->program = (pa_program){.open = cl_open, .run = cl_run, .close = cl_close, .error = cl_error};
+}
+
+float *pa_cl_map(void *queue, void *mem, size_t bytes, int *code) {
+    return cl.clEnqueueMapBuffer(queue, mem, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0, NULL, NULL, code);
+}

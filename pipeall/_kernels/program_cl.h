@@ -1,0 +1,54 @@
+/* A program of an OpenCL device: a recorded list of kernel launches, replayed once per frame without Python.
+ *
+ * No OpenCL headers or library are needed to build: the few entry points used are looked up at run time in
+ * the library that already serves this process (pyopencl's extension module), and its handles, which are
+ * pointers, are passed in. All commands go to one in-order queue, owned by this program.
+ *
+ * A slot whose memory is an OpenCL buffer is mapped (readable and writable by the CPU) whenever run() is not
+ * running: run() unmaps both slots, launches, maps them again and waits. On unified memory this copies nothing.
+ * A slot of plain host memory is copied through a staging buffer. */
+#ifndef PIPEALL_PROGRAM_CL_H
+#define PIPEALL_PROGRAM_CL_H
+
+#include "kernels.h"
+#include "program.h"
+
+/* One launch. Kernel objects are not shared between commands: their arguments persist. local divides global. */
+typedef struct pa_cl_command {
+    void *kernel;
+    const char *step; /* name of the node, for errors */
+    size_t global[3], local[3];
+} pa_cl_command;
+
+/* Argument `argument` of the kernel is the memory of slot `base`, set before each frame. */
+typedef struct pa_cl_patch {
+    void *kernel;
+    const char *step;
+    uint32_t argument;
+    int32_t base; /* PA_SLOT_IN or PA_SLOT_OUT */
+} pa_cl_patch;
+
+typedef struct pa_cl_program {
+    pa_program program; /* first: the runtime sees only this */
+    void *queue;
+    int32_t command_count, patch_count;
+    pa_cl_command *commands;
+    pa_cl_patch *patches;
+    void *staging[PA_BASES]; /* buffers for slots of plain memory; [PA_ARENA] is unused */
+    size_t bytes[PA_BASES];  /* what the program reads of its slot and writes to it */
+    char message[256];       /* text of the last error */
+} pa_cl_program;
+
+/* Fills in `program`; the other fields are the caller's. */
+void pa_cl_program_init(pa_cl_program *self);
+
+/* Looks the entry points up in the shared library at path. Returns NULL, or what is missing. */
+const char *pa_cl_load(const char *path);
+
+/* Maps `bytes` of mem for reading and writing, and waits; *code is 0 or an OpenCL error. */
+float *pa_cl_map(void *queue, void *mem, size_t bytes, int *code);
+
+/* "CL_OUT_OF_RESOURCES", or "an unknown error". */
+const char *pa_cl_error_name(int code);
+
+#endif

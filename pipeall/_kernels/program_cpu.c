@@ -1,0 +1,34 @@
+#include "program_cpu.h"
+
+enum { OPEN_FAILED = 1 };
+
+static int cpu_open(pa_program *program) {
+    pa_cpu_program *self = (pa_cpu_program *)program;
+    self->team = pa_team_open(self->cores, self->core_count, self->name, &self->why);
+    return self->team ? 0 : OPEN_FAILED;
+}
+
+static int cpu_run(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, const atomic_int *stop) {
+    pa_cpu_program *self = (pa_cpu_program *)program;
+    float *const bases[PA_BASES] = {[PA_ARENA] = self->arena, [PA_SLOT_IN] = in->data, [PA_SLOT_OUT] = out->data};
+    for (int64_t i = 0; i < self->step_count; i++) {
+        if (atomic_load_explicit(stop, memory_order_relaxed)) return PA_STOPPED;
+        self->steps[i].run(self->steps[i].args, bases, self->scratch, self->team);
+    }
+    return 0;
+}
+
+static void cpu_close(pa_program *program) {
+    pa_cpu_program *self = (pa_cpu_program *)program;
+    pa_team_close(self->team);
+    self->team = NULL;
+}
+
+static const char *cpu_error(const pa_program *program, int code) {
+    (void)code;
+    return ((const pa_cpu_program *)program)->why;
+}
+
+void pa_cpu_program_init(pa_cpu_program *self) {
+    self->program = (pa_program){.open = cpu_open, .run = cpu_run, .close = cpu_close, .error = cpu_error};
+}

@@ -1,0 +1,151 @@
+#include "team.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gate.h"
+
+/* One job at a time. A worker takes part by adding itself to `state` while the job is OPEN; the caller
+ * closes the job when no chunk is left and waits for those inside only, so that a worker that was asleep
+ * or preempted is never waited for.
+ *
+ * field                    written by           ordering
+ * fn, context, chunks      caller, while closed store of OPEN (release) pairs with the worker's CAS (acquire)
+ * next                     all                  relaxed: it only hands out indices
+ * state                    all                  a worker's leave (release) pairs with the caller's wait (acquire)
+ */
+enum { OPEN = 1 << 30 };
+
+typedef struct worker {
+    pa_team *team;
+    int index, core;
+    pthread_t thread;
+} worker;
+
+struct pa_team {
+    pa_gate start, done;
+    _Alignas(64) atomic_int state; /* OPEN bit + workers inside */
+    _Alignas(64) atomic_llong next;
+    _Alignas(64) pa_chunk_fn fn;
+    const void *context;
+    int64_t chunks;
+    atomic_bool stop;
+    int size, started;
+    char name[16];
+    worker workers[];
+};
+
+static int pin(int core) {
+    if (core < 0) return 0;
+    cpu_set_t *set = CPU_ALLOC(core + 1);
+    if (!set) return -1;
+    size_t bytes = CPU_ALLOC_SIZE(core + 1);
+    CPU_ZERO_S(bytes, set);
+    CPU_SET_S(core, bytes, set);
+    int failed = pthread_setaffinity_np(pthread_self(), bytes, set);
+    CPU_FREE(set);
+    return failed;
+}
+
+static void claim(pa_team *team, int thread) {
+    for (;;) {
+        int64_t chunk = atomic_fetch_add_explicit(&team->next, 1, memory_order_relaxed);
+        if (chunk >= team->chunks) return;
+        team->fn(team->context, chunk, thread);
+    }
+}
+
+static void *work(void *argument) {
+    worker *self = argument;
+    pa_team *team = self->team;
+    char name[32];
+    snprintf(name, sizeof name, "%.11s/%d", team->name, self->index);
+    pthread_setname_np(pthread_self(), name);
+    for (;;) {
+        unsigned ticket = pa_gate_ticket(&team->start);
+        if (atomic_load(&team->stop)) return NULL;
+        int state = atomic_load_explicit(&team->state, memory_order_relaxed);
+        if (state & OPEN) {
+            if (!atomic_compare_exchange_strong_explicit(&team->state, &state, state + 1, memory_order_acquire,
+                                                         memory_order_relaxed))
+                continue;
+            claim(team, self->index);
+            if (atomic_fetch_sub_explicit(&team->state, 1, memory_order_release) == 1) pa_gate_signal(&team->done);
+        }
+        pa_gate_wait(&team->start, ticket, -1);
+    }
+}
+
+pa_team *pa_team_open(const int *cores, int count, const char *name, const char **error) {
+    pa_team *team = aligned_alloc(64, (sizeof(pa_team) + (size_t)count * sizeof(worker) + 63) / 64 * 64);
+    if (!team) {
+        *error = "out of memory";
+        return NULL;
+    }
+    memset(team, 0, sizeof *team);
+    team->size = count;
+    team->started = 1;
+    snprintf(team->name, sizeof team->name, "%s", name);
+    for (int i = 1; i < count; i++) {
+        team->workers[i] = (worker){.team = team, .index = i, .core = cores[i]};
+        pthread_attr_t attributes;
+        pthread_attr_init(&attributes);
+        if (cores[i] >= 0) {
+            cpu_set_t *set = CPU_ALLOC(cores[i] + 1);
+            size_t bytes = CPU_ALLOC_SIZE(cores[i] + 1);
+            CPU_ZERO_S(bytes, set);
+            CPU_SET_S(cores[i], bytes, set);
+            pthread_attr_setaffinity_np(&attributes, bytes, set);
+            CPU_FREE(set);
+        }
+        int failed = pthread_create(&team->workers[i].thread, &attributes, work, &team->workers[i]);
+        pthread_attr_destroy(&attributes);
+        if (failed) {
+            *error = "cannot start a thread pinned to its core: is the core allowed for this process?";
+            pa_team_close(team);
+            return NULL;
+        }
+        team->started = i + 1;
+    }
+    if (pin(cores[0])) {
+        *error = "cannot pin the calling thread to its core: is the core allowed for this process?";
+        pa_team_close(team);
+        return NULL;
+    }
+    return team;
+}
+
+void pa_team_run(pa_team *team, pa_chunk_fn fn, const void *context, int64_t chunks) {
+    if (team->size == 1 || chunks <= 1) {
+        for (int64_t i = 0; i < chunks; i++) fn(context, i, 0);
+        return;
+    }
+    team->fn = fn;
+    team->context = context;
+    team->chunks = chunks;
+    atomic_store_explicit(&team->next, 0, memory_order_relaxed);
+    atomic_store_explicit(&team->state, OPEN, memory_order_release);
+    pa_gate_signal(&team->start);
+    claim(team, 0);
+    atomic_fetch_sub_explicit(&team->state, OPEN, memory_order_acq_rel);
+    for (;;) {
+        unsigned ticket = pa_gate_ticket(&team->done);
+        if (atomic_load_explicit(&team->state, memory_order_acquire) == 0) return;
+        pa_gate_wait(&team->done, ticket, -1);
+    }
+}
+
+int pa_team_size(const pa_team *team) { return team->size; }
+
+void pa_team_close(pa_team *team) {
+    if (!team) return;
+    atomic_store(&team->stop, true);
+    pa_gate_signal(&team->start);
+    for (int i = 1; i < team->started; i++) pthread_join(team->workers[i].thread, NULL);
+    free(team);
+}

@@ -1,0 +1,90 @@
+"""Every PIPEALL_* variable: what can be forced from outside. Read at call time; empty means unset."""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from .errors import ArgumentError
+
+ISAS = ("avx512", "avx2", "neon", "ref")  # instruction sets with kernels of their own, the portable one last
+
+
+class Variable(NamedTuple):
+    name: str
+    meaning: str
+    default: str
+
+
+VARIABLES = (
+    Variable("PIPEALL_ISA", f"instruction set of the CPU kernels: {' | '.join(ISAS)}", "the fastest the CPU has"),
+    Variable("PIPEALL_CORE", "core type to choose kernels for, e.g. cortex-a53, cortex-a73, zen3", "as detected"),
+    Variable("PIPEALL_OPENCL", "OpenCL device: part of its name or vendor, an index, or off", "a GPU, Mali first"),
+    Variable("PIPEALL_CACHE", "folder for compiled OpenCL programs and timed choices", "~/.cache/pipeall"),
+    Variable("PIPEALL_VERBOSE", "1: full tracebacks, and why each choice was made", "0"),
+    Variable("PIPEALL_FAULT", "STAGE:FRAME: that stage reports an error at that frame (for tests)", "none"),
+    Variable("PIPEALL_SYSFS", "root of the sys/ and proc/ tree that the CPU is detected from", "/"),
+)
+
+
+def isa() -> str | None:
+    """The forced instruction set, one of ``ISAS``, or None. Raises ArgumentError on any other word."""
+    value = _value("PIPEALL_ISA")
+    if value is not None and value not in ISAS:
+        raise ArgumentError(f"PIPEALL_ISA: expected one of {', '.join(ISAS)}; got {value!r}")
+    return value
+
+
+def core() -> str | None:
+    """The forced core type, or None. ``cluster.detect`` knows the names and checks it."""
+    return _value("PIPEALL_CORE")
+
+
+def opencl() -> str | None:
+    """How to choose the OpenCL device: part of a name, an index, "off", or None for the default."""
+    return _value("PIPEALL_OPENCL")
+
+
+def cache_dir() -> Path:
+    """Folder for files that can be rebuilt; not created here. Raises ArgumentError where it cannot be a folder."""
+    text = _value("PIPEALL_CACHE") or "~/.cache/pipeall"
+    folder = Path(os.path.expanduser(text))
+    if folder.parts[0] == "~":
+        raise ArgumentError(f"PIPEALL_CACHE: expected a folder; {text!r} needs a home folder and there is none")
+    if folder.exists() and not folder.is_dir():
+        raise ArgumentError(f"PIPEALL_CACHE: expected a folder; {folder} is a file")
+    return folder
+
+
+def verbose() -> bool:
+    """Whether to show tracebacks and choices. Raises ArgumentError unless 0 or 1."""
+    value = _value("PIPEALL_VERBOSE") or "0"
+    if value not in ("0", "1"):
+        raise ArgumentError(f"PIPEALL_VERBOSE: expected 0 or 1; got {value!r}")
+    return value == "1"
+
+
+def fault() -> tuple[int, int] | None:
+    """(stage, frame), both from 0, at which to report an error, or None. Raises ArgumentError on another form."""
+    value = _value("PIPEALL_FAULT")
+    if value is None:
+        return None
+    stage, colon, frame = value.partition(":")
+    if not (colon and _is_number(stage) and _is_number(frame)):
+        raise ArgumentError(f"PIPEALL_FAULT: expected STAGE:FRAME, two numbers from 0; got {value!r}")
+    return int(stage), int(frame)
+
+
+def sysfs() -> Path:
+    """Root of the tree the CPU is detected from. Raises ArgumentError unless it is a folder."""
+    root = Path(_value("PIPEALL_SYSFS") or "/")
+    if not root.is_dir():
+        raise ArgumentError(f"PIPEALL_SYSFS: expected a folder with sys/ and proc/; got {str(root)!r}")
+    return root
+
+
+def _value(name: str) -> str | None:
+    return os.environ.get(name, "").strip() or None
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()

@@ -1,0 +1,277 @@
+"""The case table: for every op the nodes, with their sizes, that tests and benchmarks run.
+
+Sizes sit on, one below and one above the multiples that kernels tile by (channels 8, 16, 32; rows of 4 to 14 pixels),
+and cover every attribute value a kernel branches on. ``ops.case_graph`` makes a one-node graph of a case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+Shape = tuple[int, ...]
+
+CHANNELS = (1, 3, 7, 8, 15, 16, 17, 31, 32, 33, 64, 96)
+CLAMPS = ((-inf, inf), (0.0, inf), (0.0, 6.0), (-1.0, 1.0), (-inf, 0.5))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One node: the shapes of its activations and of its constants (a node reads x, constants, other activations)."""
+
+    op: str
+    attrs: Mapping[str, Any]
+    shapes: tuple[Shape, ...]
+    constants: tuple[Shape, ...] = ()
+    note: str = field(default="", kw_only=True)
+
+    def __str__(self) -> str:
+        def text(value: Any) -> str:
+            return "x".join(map(str, value)) if isinstance(value, tuple) else f"{value:g}"
+
+        shapes = "+".join(map(text, (*self.shapes, *self.constants)))
+        attrs = " ".join(f"{name}={text(value)}" for name, value in self.attrs.items())
+        return " ".join(filter(None, (self.op, shapes, attrs, self.note)))
+
+
+def _pair(value: int | tuple[int, int]) -> tuple[int, int]:
+    return value if isinstance(value, tuple) else (value, value)
+
+
+def _sides(pads: int | tuple[int, int, int, int]) -> tuple[int, int, int, int]:
+    return pads if isinstance(pads, tuple) else (pads,) * 4
+
+
+def _conv(c_in, c_out, hw, kernel, *, stride=1, pads=0, dilation=1, groups=1, clamp=CLAMPS[0], out_hw=None, note=""):
+    """``out_hw``, the output's height and width, adds a residual of that size."""
+    lo, hi = clamp
+    attrs = dict(strides=_pair(stride), pads=_sides(pads), dilations=_pair(dilation), groups=groups, lo=lo, hi=hi)
+    shapes = ((1, c_in, *_pair(hw)),) + (((1, c_out, *_pair(out_hw)),) if out_hw else ())
+    return Case("conv", attrs, shapes, ((c_out, c_in // groups, *_pair(kernel)), (c_out,)), note=note)
+
+
+def _depthwise(channels, hw, kernel, *, multiplier=1, note="depthwise", **attrs):
+    return _conv(channels, channels * multiplier, hw, kernel, groups=channels, note=note, **attrs)
+
+
+CONV = (
+    # 1x1: a matrix product of every edge in rows (pixels), columns (Cout) and depth (Cin)
+    *(_conv(c_in, c_out, (5, 7), 1) for c_in, c_out in zip(CHANNELS, CHANNELS[::-1], strict=True)),
+    *(_conv(c, c, (3, 3), 1) for c in CHANNELS),
+    *(_conv(17, 33, (1, pixels), 1) for pixels in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17)),
+    _conv(512, 96, 7, 1, note="deep"),
+    _conv(16, 24, (9, 8), 1, stride=2),
+    _conv(16, 24, (9, 8), 1, stride=(1, 3)),
+    _conv(10, 12, 5, 1, pads=(1, 0, 2, 1), note="padded 1x1"),
+    # 3x3, stride 1: the Winograd candidates, tiles of 2, 4 and 6 outputs
+    *(_conv(c, 16, (6, 7), 3, pads=1) for c in CHANNELS),
+    *(_conv(16, c, (7, 6), 3, pads=1) for c in CHANNELS),
+    *(_conv(8, 9, (n, n + 1), 3, pads=1) for n in (1, 2, 3, 4, 5, 8, 11, 12, 13)),
+    _conv(33, 31, (15, 14), 3, pads=0),
+    _conv(96, 64, (20, 21), 3, pads=1, clamp=(0.0, inf)),
+    # other kernels, strides, dilations, paddings
+    _conv(16, 24, (10, 11), 5, pads=2),
+    _conv(7, 17, (9, 13), 5, pads=(2, 1, 0, 2), note="asymmetric"),
+    _conv(3, 17, (23, 24), 7, stride=2, pads=3, note="stem"),
+    _conv(3, 33, (22, 23), 3, stride=2, pads=(0, 0, 1, 1), note="stem SAME_UPPER"),
+    _conv(3, 16, (35, 39), 11, stride=4, note="AlexNet stem"),
+    _conv(3, 16, (35, 39), 11, stride=4, pads=2),
+    _conv(9, 15, (8, 9), (1, 7), pads=(0, 3, 0, 3)),
+    _conv(9, 15, (8, 9), (7, 1), pads=(3, 0, 3, 0)),
+    _conv(8, 8, (9, 9), 2, stride=2),
+    _conv(16, 17, (12, 13), 3, stride=2, pads=1),
+    _conv(16, 17, (12, 13), 3, stride=3, pads=1),
+    _conv(16, 17, (13, 12), 3, stride=(2, 1), pads=(1, 0, 1, 2)),
+    _conv(16, 17, (12, 13), 3, dilation=2, pads=2),
+    _conv(7, 8, (12, 13), 3, dilation=(1, 3), stride=2, pads=(1, 3, 1, 3)),
+    _conv(16, 1000, 1, 1, note="classifier"),
+    _conv(8, 12, (6, 5), (6, 5), note="kernel = input"),
+    # groups and depthwise
+    _conv(16, 32, (6, 7), 3, pads=1, groups=2),
+    _conv(48, 34, (5, 6), 5, pads=2, groups=2),
+    _conv(9, 21, (6, 7), 1, groups=3),
+    _conv(24, 15, (6, 7), 3, stride=2, pads=1, groups=3, clamp=(0.0, inf)),
+    *(_depthwise(c, (7, 8), 3, pads=1) for c in CHANNELS[1:]),
+    *(_depthwise(c, (9, 8), 3, stride=2, pads=1) for c in CHANNELS[1:]),
+    _depthwise(17, (12, 11), 3, stride=2, pads=(0, 0, 1, 1)),
+    _depthwise(33, (10, 9), 5, pads=2, clamp=(0.0, 6.0)),
+    _depthwise(16, (11, 12), 5, stride=2, pads=2),
+    _depthwise(8, (9, 10), 7, pads=3),
+    _depthwise(8, (11, 10), 3, dilation=2, pads=2),
+    _depthwise(7, (6, 7), 3, multiplier=2, pads=1, note="depth multiplier"),
+    _depthwise(8, (6, 7), 3, pads=1, out_hw=(6, 7), note="depthwise residual"),
+    # clamp and residual
+    *(_conv(17, 15, (4, 5), 1, clamp=clamp) for clamp in CLAMPS),
+    *(_conv(8, 17, (5, 6), 3, pads=1, clamp=clamp, out_hw=(5, 6), note="residual") for clamp in CLAMPS),
+    *(_conv(15, c, (5, 5), 1, out_hw=5, clamp=(0.0, inf), note="residual") for c in (1, 16, 33)),
+    _conv(16, 16, (9, 8), 3, stride=2, pads=1, out_hw=(5, 4), note="residual"),
+    _conv(12, 10, (6, 7), 3, pads=1, groups=2, out_hw=(6, 7), note="residual"),
+)
+
+
+def _fc(x: Shape, c_out: int, clamp=CLAMPS[0]):
+    elements = 1
+    for size in x:
+        elements *= size
+    return Case("fc", dict(lo=clamp[0], hi=clamp[1]), (x,), ((c_out, elements), (c_out,)))
+
+
+FC = (
+    *(_fc((1, c_in), c_out) for c_in, c_out in zip(CHANNELS, CHANNELS[::-1], strict=True)),
+    *(_fc((1, c), 10) for c in (255, 1000, 2049)),
+    _fc((1, 64), 1001),
+    _fc((1, 9, 3, 4), 17),
+    _fc((1, 16, 6, 6), 33, CLAMPS[1]),
+    _fc((1, 33, 1, 1), 16, CLAMPS[2]),
+    _fc((1, 5, 7), 8, CLAMPS[3]),
+)
+
+
+def _pool(op, channels, hw, kernel, *, stride=1, pads=0, ceil=False, note="", **extra):
+    attrs = dict(kernel=_pair(kernel), strides=_pair(stride), pads=_sides(pads), ceil=ceil, **extra)
+    return Case(op, attrs, ((1, channels, *_pair(hw)),), note=note)
+
+
+def _pools(op: str, **extra) -> tuple[Case, ...]:
+    """The windows both kinds of pooling are tested on."""
+    return (
+        *(_pool(op, c, (7, 6), 2, stride=2, **extra) for c in CHANNELS),
+        *(_pool(op, c, (6, 7), 3, stride=1, pads=1, **extra) for c in (3, 16, 33)),
+        _pool(op, 17, (13, 12), 3, stride=2, **extra),
+        _pool(op, 17, (13, 12), 3, stride=2, ceil=True, note="ceil", **extra),
+        _pool(op, 8, (14, 15), 3, stride=2, ceil=True, pads=(0, 1, 1, 0), note="ceil asymmetric", **extra),
+        _pool(op, 9, (5, 5), 2, stride=2, ceil=True, note="hangs over", **extra),
+        _pool(op, 9, (7, 9), 3, stride=3, ceil=True, pads=1, note="hangs over the padding", **extra),
+        _pool(
+            op, 9, (4, 4), 2, stride=3, ceil=True, pads=(0, 0, 1, 1), note="last window would start outside", **extra
+        ),
+        _pool(op, 9, (4, 4), 1, stride=2, **extra),
+        _pool(op, 9, (4, 5), 1, stride=2, ceil=True, note="kernel below stride", **extra),
+        _pool(op, 16, (11, 10), 3, stride=2, pads=(1, 0, 0, 2), note="asymmetric", **extra),
+        _pool(op, 15, (9, 8), (1, 3), stride=(2, 1), pads=(0, 1, 0, 1), **extra),
+        _pool(op, 15, (9, 8), (5, 2), stride=(1, 4), pads=(2, 0, 2, 0), **extra),
+        *(_pool(op, c, 7, 7, note="global", **extra) for c in (1, 17, 64)),
+        _pool(op, 33, (1, 1), 1, note="1x1", **extra),
+    )
+
+
+MAXPOOL = (
+    *_pools("maxpool", dilations=(1, 1)),
+    _pool("maxpool", 17, (9, 10), 3, dilations=(2, 2), pads=2, note="dilated"),
+    _pool("maxpool", 8, (11, 10), 2, dilations=(3, 1), stride=2, pads=(1, 0, 1, 1), ceil=True, note="dilated ceil"),
+)
+AVGPOOL = (*_pools("avgpool", count_include_pad=False), *_pools("avgpool", count_include_pad=True))
+
+
+def _lrn(channels, hw, size, alpha=0.5, beta=0.75, bias=1.0):
+    return Case("lrn", dict(size=size, alpha=alpha, beta=beta, bias=bias), ((1, channels, *hw),))
+
+
+LRN = (
+    *(_lrn(c, (3, 5), 5) for c in CHANNELS),
+    *(_lrn(c, (3, 5), 3) for c in (1, 2, 7, 16, 33)),
+    *(_lrn(c, (4, 4), 4) for c in (1, 8, 33)),
+    _lrn(17, (3, 4), 1),
+    _lrn(5, (3, 4), 9),
+    _lrn(24, (3, 4), 5, alpha=1e-4),
+    _lrn(24, (3, 4), 5, beta=0.5),
+    _lrn(24, (3, 4), 5, beta=0.6),
+    _lrn(24, (3, 4), 5, beta=1.0, bias=2.0),
+)
+
+SOFTMAX = (
+    *(Case("softmax", dict(axis=1), ((1, n),)) for n in (1, 2, 7, 8, 10, 15, 16, 17, 33, 1000, 1001)),
+    *(Case("softmax", dict(axis=1), ((1, c, 3, 5),)) for c in CHANNELS),
+    Case("softmax", dict(axis=1), ((1, 1000, 1, 1),)),
+)
+
+
+def _binary(op: str, a: Shape, b: Shape, clamp=CLAMPS[0], constant=False, swapped=False):
+    attrs = dict(lo=clamp[0], hi=clamp[1], swapped=swapped)
+    return Case(op, attrs, (a,) if constant else (a, b), (b,) if constant else (), note="constant" if constant else "")
+
+
+def _binaries(op: str, *, swapped: bool = False) -> tuple[Case, ...]:
+    image = (1, 17, 5, 6)
+    others = (image, (1, 17, 1, 1), (1, 1, 5, 6), (1, 1, 1, 1), (1, 17, 5, 1), (1, 1, 1, 6))
+    return (
+        *(_binary(op, image, b, constant=constant, swapped=swapped) for b in others for constant in (False, True)),
+        *(_binary(op, (1, c, 3, 5), (1, c, 3, 5), swapped=swapped) for c in CHANNELS),
+        *(_binary(op, (1, c, 3, 5), (1, c, 1, 1), constant=True, swapped=swapped) for c in CHANNELS),
+        *(_binary(op, image, image, clamp, swapped=swapped) for clamp in CLAMPS[1:]),
+        _binary(op, (1, 33), (1, 33), swapped=swapped),
+        _binary(op, (1, 33), (1, 1), constant=True, swapped=swapped),
+        _binary(op, (1, 9, 7), (1, 9, 7), constant=True, swapped=swapped),
+    )
+
+
+ADD = _binaries("add")
+SUB = (*_binaries("sub"), *_binaries("sub", swapped=True))
+MUL = _binaries("mul")
+
+
+def _unary(op: str, **attrs) -> tuple[Case, ...]:
+    shapes = (*((1, c, 3, 5) for c in CHANNELS), (1, 1), (1, 1001), (1, 7, 9))
+    return tuple(Case(op, attrs, (shape,)) for shape in shapes)
+
+
+CLIP = tuple(case for lo, hi in CLAMPS[1:] for case in _unary("clip", lo=lo, hi=hi))
+LEAKYRELU = (*_unary("leakyrelu", alpha=0.1), *_unary("leakyrelu", alpha=1.5)[:1])
+SIGMOID = _unary("sigmoid")
+HARDSIGMOID = (*_unary("hardsigmoid", alpha=0.2, beta=0.5), *_unary("hardsigmoid", alpha=1 / 6, beta=0.4)[:2])
+HARDSWISH = _unary("hardswish")
+
+CONCAT = (
+    Case("concat", dict(axis=1), ((1, 17, 4, 5),)),
+    Case("concat", dict(axis=1), ((1, 3, 4, 5), (1, 8, 4, 5))),
+    Case("concat", dict(axis=1), tuple((1, c, 3, 4) for c in CHANNELS)),
+    Case("concat", dict(axis=2), ((1, 9, 4, 5), (1, 9, 1, 5), (1, 9, 2, 5))),
+    Case("concat", dict(axis=3), ((1, 16, 4, 5), (1, 16, 4, 3))),
+    Case("concat", dict(axis=1), ((1, 10), (1, 1), (1, 33))),
+    Case("concat", dict(axis=2), ((1, 3, 4), (1, 3, 5))),
+)
+RESHAPE = (
+    Case("reshape", dict(shape=(1, 340)), ((1, 17, 4, 5),)),
+    Case("reshape", dict(shape=(1, 17, 4, 5)), ((1, 340),)),
+    Case("reshape", dict(shape=(1, 33)), ((1, 33, 1, 1),)),
+    Case("reshape", dict(shape=(1, 2, 4, 3, 5)), ((1, 8, 3, 5),)),
+    Case("reshape", dict(shape=(1, 8, 3, 5)), ((1, 2, 4, 3, 5),)),
+    Case("reshape", dict(shape=(6,)), ((1, 6),)),
+    Case("reshape", dict(shape=(1, 17, 4, 5)), ((1, 17, 4, 5),), note="same"),
+)
+TRANSPOSE = (
+    Case("transpose", dict(perm=(0, 2, 3, 1)), ((1, 17, 4, 5),)),
+    Case("transpose", dict(perm=(0, 3, 1, 2)), ((1, 4, 5, 17),)),
+    Case("transpose", dict(perm=(0, 1, 3, 2)), ((1, 8, 4, 5),)),
+    Case("transpose", dict(perm=(0, 2, 1, 3, 4)), ((1, 3, 7, 4, 5),)),
+    Case("transpose", dict(perm=(0, 2, 1)), ((1, 9, 16),)),
+    Case("transpose", dict(perm=(0, 4, 2, 5, 1, 3)), ((1, 2, 3, 4, 5, 6),)),
+)
+SLICE = (
+    Case("slice", dict(axis=1, start=0, stop=8), ((1, 17, 4, 5),)),
+    Case("slice", dict(axis=1, start=8, stop=17), ((1, 17, 4, 5),)),
+    Case("slice", dict(axis=1, start=3, stop=4), ((1, 17, 4, 5),)),
+    Case("slice", dict(axis=2, start=1, stop=4), ((1, 9, 4, 5),)),
+    Case("slice", dict(axis=3, start=2, stop=3), ((1, 9, 4, 5),)),
+    Case("slice", dict(axis=1, start=5, stop=33), ((1, 64),)),
+    Case("slice", dict(axis=2, start=1, stop=3), ((1, 5, 4),)),
+)
+
+
+def _pad(shape: Shape, begin: Shape, end: Shape, value: float = 0.0):
+    return Case("pad", dict(pads_begin=begin, pads_end=end, value=value), (shape,))
+
+
+PAD = (
+    _pad((1, 17, 4, 5), (0, 0, 1, 1), (0, 0, 1, 1)),
+    _pad((1, 8, 4, 5), (0, 0, 0, 2), (0, 0, 3, 1), -1.5),
+    _pad((1, 8, 4, 5), (0, 2, 0, 0), (0, 7, 0, 0)),
+    _pad((1, 9), (0, 2), (0, 1), 0.25),
+    _pad((1, 3, 4), (0, 1, 2), (0, 0, 1)),
+)
+SHUFFLE = tuple(
+    Case("shuffle", dict(groups=groups), ((1, groups * per_group, 4, 5),))
+    for groups, per_group in ((1, 8), (2, 1), (2, 8), (2, 29), (3, 5), (4, 17), (8, 12))
+)

@@ -1,0 +1,131 @@
+"""Where tensors lie: their layout in a view, the layout of a ring slot, and the arena planned by liveness.
+
+A rank-4 tensor (1, C, H, W) is stored NHWC with a pixel stride of C or more; any other shape is row-major in a single
+pixel. A tensor is linear where that equals row-major order of its shape: then reshaping it costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from math import prod
+
+from .ir import Tensor
+from .steps import SlotTensor, View
+
+LINE = 16  # elements of a 64-byte cache line, the widest vector
+
+
+def padded(elements: int) -> int:
+    """Size of a storage: whole lines, and one more so that a vector load at its end stays inside."""
+    return -elements // LINE * -LINE + LINE
+
+
+def row_major(dims: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a dense array of size ``dims``, last axis fastest."""
+    return tuple(accumulate(reversed(dims[1:]), int.__mul__, initial=1))[::-1] if dims else ()
+
+
+def dense(shape: tuple[int, ...], base: int, offset: int) -> View:
+    """A tensor alone in its storage."""
+    if len(shape) == 4:
+        _, c, h, w = shape
+        return View(base, offset, h, w, c, c)
+    return View(base, offset, 1, 1, prod(shape), prod(shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """Elements of a tensor, not necessarily pixels: element i lies at offset + i . strides."""
+
+    base: int
+    offset: int
+    strides: tuple[int, ...]
+
+    def from_index(self, index: Sequence[int]) -> Strided:
+        """The part that starts at ``index``."""
+        shift = sum(i * stride for i, stride in zip(index, self.strides, strict=True))
+        return replace(self, offset=self.offset + shift)
+
+    def reaching(self, dims: Sequence[int]) -> View:
+        """The single pixel from the first of ``dims`` elements to the last."""
+        reach = 1 + sum((size - 1) * stride for size, stride in zip(dims, self.strides, strict=True))
+        return View(self.base, self.offset, 1, 1, reach, reach)
+
+
+def strided(shape: tuple[int, ...], view: View) -> Strided:
+    """A tensor's elements along the axes of its shape."""
+    if len(shape) == 4:
+        return Strided(view.base, view.offset, (0, 1, view.w * view.stride, view.stride))
+    return Strided(view.base, view.offset, row_major(shape))
+
+
+def merged(dims: Sequence[int], src: Strided, dst: Strided) -> tuple[tuple[int, ...], Strided, Strided]:
+    """The same pairs of elements in the fewest dimensions, slowest in ``dst`` first; axes of size 1 go."""
+    axes: list[tuple[int, int, int]] = []
+    for size, s, d in sorted(zip(dims, src.strides, dst.strides, strict=True), key=lambda axis: -axis[2]):
+        if axes and axes[-1][1:] == (size * s, size * d):
+            axes[-1] = (axes[-1][0] * size, s, d)
+        elif size > 1:
+            axes.append((size, s, d))
+    sizes, src_strides, dst_strides = zip(*(axes or [(1, 1, 1)]), strict=True)
+    return sizes, replace(src, strides=src_strides), replace(dst, strides=dst_strides)
+
+
+def is_linear(shape: tuple[int, ...], view: View) -> bool:
+    return len(shape) != 4 or view.h * view.w == 1 or view.stride == 1
+
+
+def part(view: View, shape: tuple[int, ...], axis: int, start: int, stop: int) -> View | None:
+    """The elements start to stop - 1 along ``axis`` in place; None where no view describes them."""
+    if len(shape) == 4 and axis == 1:
+        c = stop - start
+        return replace(view, offset=view.offset + start, c=c, stride=view.stride if view.h * view.w > 1 else c)
+    if len(shape) != 4 and prod(shape[:axis]) == 1:
+        inner = prod(shape[axis + 1 :])
+        c = (stop - start) * inner
+        return View(view.base, view.offset + start * inner, 1, 1, c, c)
+    return None
+
+
+def reshaped(view: View, shape: tuple[int, ...], new_shape: tuple[int, ...]) -> View | None:
+    """The same memory seen as ``new_shape``; None where the order of the elements differs."""
+    if shape == new_shape:
+        return view
+    new = dense(new_shape, view.base, view.offset)
+    return new if is_linear(shape, view) and is_linear(new_shape, new) else None
+
+
+def slot_layout(tensors: Sequence[Tensor], nhwc: bool) -> tuple[tuple[SlotTensor, ...], int]:
+    """The tensors of a ring slot one after the other, and the slot's size; equal lists give equal layouts."""
+    ends = list(accumulate((padded(tensor.elements) for tensor in tensors), initial=0))
+    slots = (SlotTensor(t.name, t.shape, offset, nhwc) for t, offset in zip(tensors, ends[:-1], strict=True))
+    return tuple(slots), ends[-1]
+
+
+def slot_elements(slot: SlotTensor, base: int) -> Strided:
+    """A slot tensor's elements along the axes of its shape, in whichever layout the slot holds it."""
+    if slot.nhwc:
+        return strided(slot.shape, dense(slot.shape, base, slot.offset))
+    return Strided(base, slot.offset, row_major(slot.shape))
+
+
+def plan_arena(sizes: Mapping[int, int], lifetimes: Mapping[int, tuple[int, int]]) -> tuple[dict[int, int], int]:
+    """Offsets of storages such that no two that live at the same time overlap, and the size of the arena.
+
+    ``sizes`` in elements and ``lifetimes`` (first and last step, inclusive) are by storage number. Greedy by size, as
+    in Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020), section 5.2: the largest
+    storage first, each into the smallest gap it fits between the storages it lives with, or else after them.
+    """
+    offsets: dict[int, int] = {}
+    for number in sorted(lifetimes, key=lambda number: (-sizes[number], lifetimes[number], number)):
+        first, last = lifetimes[number]
+        neighbours = [n for n in offsets if lifetimes[n][0] <= last and first <= lifetimes[n][1]]
+        size, best_gap, end = padded(sizes[number]), None, 0
+        for start, stop in sorted((offsets[n], offsets[n] + padded(sizes[n])) for n in neighbours):
+            if start - end >= size and (best_gap is None or start - end < best_gap):
+                best_gap, offsets[number] = start - end, end
+            end = max(end, stop)
+        offsets.setdefault(number, end)
+    return offsets, max((offsets[n] + padded(sizes[n]) for n in offsets), default=0)

@@ -1,0 +1,163 @@
+"""Where a network may be cut: groups, the cuts between them, and the sub-graphs between cuts.
+
+A tensor crosses a position of the topological order if it exists before it and is needed after it. The positions that
+few enough tensors cross (one, in the networks of paper 001) divide the nodes into chunks: single nodes of a chain,
+whole inception modules, residual units. A group is one chunk with Main nodes and the chunks without that follow it, so
+that a cut stands as late as possible, directly before the next Main. A pooling to 1 x 1 closes its group too: what
+crosses there is smallest, whatever reshapes the tensor before the next Main; and a tail that has no Main is a group of
+its own. The positions that one tensor crosses are the same in every topological order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from ..errors import ArgumentError
+from .ir import Graph, Node, Tensor
+
+POOL_OPS = ("maxpool", "avgpool")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The smallest part that may be placed: ``index`` counts from 1, ``nodes`` are in the graph's order."""
+
+    index: int
+    name: str
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The border after group ``index`` (from 1) and the tensors that cross it, as they were produced."""
+
+    index: int
+    tensors: tuple[Tensor, ...]
+
+    @property
+    def elements(self) -> int:
+        return sum(tensor.elements for tensor in self.tensors)
+
+
+def groups_of(graph: Graph, max_crossing: int | None = None) -> tuple[Group, ...]:
+    """The groups in order.
+
+    ``max_crossing`` is the number of tensors that may cross a cut; None means the smallest number for which the graph
+    has a cut at all. Raises ArgumentError where it is below 1.
+    """
+    borders = [0, *_Positions(graph).cuts(max_crossing), len(graph.nodes)]
+    parts = [graph.nodes[start:stop] for start, stop in pairwise(borders)]
+    return tuple(Group(index, _name(nodes), nodes) for index, nodes in enumerate(parts, 1))
+
+
+def cuts_of(graph: Graph, max_crossing: int | None = None) -> tuple[Cut, ...]:
+    """The legal cuts, one fewer than groups; ``max_crossing`` as in ``groups_of``."""
+    positions = _Positions(graph)
+    return tuple(Cut(index, positions.crossing(p)) for index, p in enumerate(positions.cuts(max_crossing), 1))
+
+
+def subgraph(graph: Graph, first: int, last: int, max_crossing: int | None = None) -> Graph:
+    """The groups between cuts ``first`` and ``last`` (0 is the start), with only their own constants.
+
+    Its borders inside the graph are a Receiver and a Transmitter that carry the crossing tensors as they were
+    produced; one that is needed only later passes straight through. Raises ArgumentError for an illegal range.
+    """
+    positions = _Positions(graph)
+    borders = [0, *positions.cuts(max_crossing), len(graph.nodes)]
+    groups = len(borders) - 1
+    if not 0 <= first < last <= groups:
+        raise ArgumentError(f"groups [{first}:{last}] of {graph.name}: expected a range within [0:{groups}]")
+    nodes = graph.nodes[borders[first] : borders[last]]
+    inputs = positions.crossing(borders[first]) if first else graph.inputs
+    outputs = positions.crossing(borders[last]) if last < groups else graph.outputs
+    names = {tensor.name for tensor in inputs} | {node.output for node in nodes}
+    read = {name for node in nodes for name in node.inputs}
+    return Graph(
+        name=f"{graph.name}[{first}:{last}]",
+        nodes=nodes,
+        tensors={name: tensor for name, tensor in graph.tensors.items() if name in names},
+        constants={name: array for name, array in graph.constants.items() if name in read},
+        inputs=inputs,
+        outputs=outputs,
+        receives=graph.receives or first > 0,
+        transmits=graph.transmits or last < groups,
+    )
+
+
+def split(graph: Graph, cuts: Sequence[int], max_crossing: int | None = None) -> list[Graph]:
+    """The sub-graphs between ``cuts``, cumulative numbers of groups: (3, 5) makes three, no cut makes one.
+
+    Raises ArgumentError where the numbers do not increase or are not cuts of the graph.
+    """
+    groups = len(groups_of(graph, max_crossing))
+    for before, cut in pairwise([0, *cuts]):
+        if not before < cut < groups:
+            legal = f"increasing numbers from 1 to {groups - 1}" if groups > 1 else "none, it has a single group"
+            raise ArgumentError(f"cut {cut} of {graph.name} in {tuple(cuts)}: legal cuts are {legal}")
+    return [subgraph(graph, first, last, max_crossing) for first, last in pairwise([0, *cuts, groups])]
+
+
+def configurations(n_cuts: int) -> int:
+    """Three-stage pipelines over N cuts: 6 orders of the components and N (N - 1) / 2 pairs of cuts (paper 001, 5)."""
+    return 3 * n_cuts * (n_cuts - 1)
+
+
+class _Positions:
+    """What crosses each position p of a graph's order: the border between nodes p - 1 and p."""
+
+    def __init__(self, graph: Graph) -> None:
+        count = len(graph.nodes)
+        self.graph = graph
+        self.born = {tensor.name: 0 for tensor in graph.inputs}  # first position that a tensor can cross
+        self.last = {}  # last position that it crosses
+        for index, node in enumerate(graph.nodes):
+            self.born[node.output] = index + 1
+            self.last |= dict.fromkeys(node.inputs, index)
+        self.last |= {tensor.name: count for tensor in graph.outputs}
+        change = [0] * (count + 2)
+        for name, born in self.born.items():
+            change[born] += 1
+            change[max(born, self.last.get(name, -1) + 1)] -= 1
+        self.counts = list(accumulate(change))
+
+    def crossing(self, position: int) -> tuple[Tensor, ...]:
+        """The tensors that cross, graph inputs first, then in the order of the nodes."""
+        names = (name for name, born in self.born.items() if born <= position <= self.last.get(name, -1))
+        return tuple(self.graph.tensors[name] for name in names)
+
+    def cuts(self, max_crossing: int | None) -> list[int]:
+        """The positions of the cuts."""
+        if max_crossing is not None:
+            if max_crossing < 1:
+                raise ArgumentError(f"max_crossing: expected at least 1, got {max_crossing}")
+            return list(self._legal(max_crossing))
+        for crossing in sorted(set(self.counts[1:-2])):
+            if found := list(self._legal(crossing)):
+                return found
+        return []
+
+    def _legal(self, max_crossing: int) -> Iterator[int]:
+        nodes = self.graph.nodes
+        ends = [p for p in range(1, len(nodes)) if self.counts[p] <= max_crossing]
+        main_before = False
+        for start, stop in pairwise([0, *ends, len(nodes)]):
+            main_here = any(node.is_main for node in nodes[start:stop])
+            if main_before and (main_here or self._pools_to_one_pixel(nodes[start - 1])):
+                yield start
+                main_before = False
+            main_before |= main_here
+
+    def _pools_to_one_pixel(self, node: Node) -> bool:
+        shape = self.graph.tensors[node.inputs[0]].shape
+        return node.op in POOL_OPS and shape[2:] != (1, 1) == self.graph.tensors[node.output].shape[2:]
+
+
+def _name(nodes: Sequence[Node]) -> str:
+    """The Main's name; of several Mains the folder they share ("fire2/"), or the first and the last."""
+    names = [node.name for node in nodes if node.is_main] or [nodes[0].name]
+    folders = {name.rpartition("/")[0] for name in names}
+    if len(names) == 1:
+        return names[0]
+    return folders.pop() if len(folders) == 1 and "" not in folders else f"{names[0]}..{names[-1]}"

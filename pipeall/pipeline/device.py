@@ -1,0 +1,44 @@
+"""How a component runs a sub-graph: one function per kind of component, and the memory of the rings between them.
+
+A device is a module with ``compile(lowered, component, threads)`` that returns a program: an object with
+``handle`` (address of a pa_program, kept alive by the object) and ``slot(nbytes)`` (memory for a ring slot that
+this device and the CPU share: an object with ``data``, ``mem`` and ``nbytes``), or None where plain memory serves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArgumentError
+from ..graph.steps import Lowered
+from .board import Component
+
+DEVICES = {"cpu": "device_cpu", "opencl": "device_cl"}
+
+
+class HostSlot:
+    """A ring slot in plain memory, 64-byte aligned and zeroed."""
+
+    def __init__(self, nbytes: int):
+        self._memory = np.zeros(nbytes + 64, np.uint8)
+        self.data = (self._memory.ctypes.data + 63) // 64 * 64
+        self.mem = 0
+        self.nbytes = nbytes
+
+
+def compile_program(lowered: Lowered, component: Component, threads: int | None) -> Any:
+    """A program of ``lowered`` for ``component``; ``threads`` limits a CPU component to its first cores."""
+    from importlib import import_module
+
+    return import_module(f".{DEVICES[component.kind]}", __package__).compile(lowered, component, threads)
+
+
+def ring_slots(producer: Any | None, consumer: Any | None, elements: int, slots: int) -> list:
+    """``slots`` slots of ``elements`` floats that both neighbours (programs, or None for the host) can use."""
+    owners = [program for program in (producer, consumer) if program is not None and hasattr(program, "slot")]
+    if len(owners) > 1:
+        raise ArgumentError("plan: expected at most one OpenCL component at each border, got two next to each other")
+    nbytes = max(1, elements) * 4
+    return [owners[0].slot(nbytes) if owners else HostSlot(nbytes) for _ in range(slots)]

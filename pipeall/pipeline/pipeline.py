@@ -1,0 +1,311 @@
+"""Pipeline and Engine: frames in, results out, in order, through native stages.
+
+A plan's lanes become ``runtime.Lane`` objects that share one gate. With several lanes (Parallel) results are put
+back into frame order here, with a bounded number of frames under way.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import env
+from ..errors import ArgumentError, PipelineError
+from ..graph.ir import Graph
+from ..graph.lower import lower
+from ..graph.partition import subgraph
+from . import runtime
+from .board import Board
+from .device import compile_program, ring_slots
+from .plan import Plan
+from .stats import FrameTimes, Stats, StatsRecorder
+
+REORDER = 64  # frames a lane may be ahead of the oldest one that is still under way, when there are several lanes
+
+Frame = np.ndarray | Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    component: str
+    groups: tuple[int, int]
+    program: Any
+
+
+class Pipeline:
+    """Runs a network by a plan: each stage on its component, all at once.
+
+    graph    the network
+    plan     a Plan or its text, such as ``"G-B-L:3,5"``
+    board    where to run; default ``Board.detect()``
+    slots    slots per ring: 2 is double buffering; each more adds throughput under jitter, memory and latency
+    threads  component name -> number of its cores to use; default all
+
+    Starts the stage threads. Use as a context manager, or call ``close``. One thread may submit while another
+    takes results. Raises ArgumentError for a plan that does not fit the network, DeviceError for a component
+    that is absent or does not start.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        plan: Plan | str,
+        board: Board | None = None,
+        slots: int = 2,
+        threads: Mapping[str, int] | None = None,
+    ):
+        self._lanes: list[runtime.Lane] = []
+        self._closed = False
+        if slots < 1:
+            raise ArgumentError(f"slots: expected at least 1, got {slots}")
+        self.graph = graph
+        self.plan = Plan.parse(plan) if isinstance(plan, str) else plan
+        self.board = board or Board.detect()
+        self._gate = runtime.Gate()
+        self._submit_lock, self._result_lock = threading.Lock(), threading.Lock()
+        self._submitted = self._delivered = 0
+        self._ready: dict[int, runtime.Arrived] = {}
+        self._error: PipelineError | None = None
+        self._stages: list[list[_Stage]] = []
+        try:
+            for lane in self.plan.lanes:
+                self._add_lane(lane, slots, threads or {})
+        except BaseException:
+            self.close()
+            raise
+        self._recorder = StatsRecorder()
+
+    def _add_lane(self, stages, slots: int, threads: Mapping[str, int]) -> None:
+        groups = len(self.graph.groups)
+        built, lowered = [], []
+        for stage in stages:
+            component = self.board.component(stage.component)
+            last = groups if stage.last is None else stage.last
+            if not stage.first < last <= groups:
+                raise ArgumentError(
+                    f"plan {self.plan}: stage {stage.component} has groups {stage.first + 1} to {last}, "
+                    f"expected cuts between 1 and {groups - 1} for {self.graph.name}"
+                )
+            part = lower(subgraph(self.graph, stage.first, last))
+            program = compile_program(part, component, threads.get(stage.component))
+            lowered.append(part)
+            built.append(_Stage(stage.component, (stage.first, last), program))
+        neighbours = [None, *(stage.program for stage in built), None]
+        sizes = [lowered[0].slot_in_elements, *(part.slot_out_elements for part in lowered)]
+        rings = [
+            ring_slots(producer, consumer, size, slots)
+            for producer, consumer, size in zip(neighbours, neighbours[1:], sizes, strict=True)
+        ]
+        self._slot_in, self._slot_out = lowered[0].slot_in, lowered[-1].slot_out
+        self._stages.append(built)
+        self._lanes.append(
+            runtime.Lane(
+                [stage.component for stage in built],
+                [stage.program for stage in built],
+                rings,
+                self._gate,
+                fault=env.fault(),
+            )
+        )
+
+    # ---- frames in
+
+    def _pieces(self, x: Frame) -> list[tuple[int, np.ndarray]]:
+        """The arrays of one frame with their offsets in the slot; raises ArgumentError unless they fit the model."""
+        if not isinstance(x, Mapping):
+            if len(self._slot_in) != 1:
+                names = ", ".join(tensor.name for tensor in self._slot_in)
+                raise ArgumentError(f"frame: expected a dict with the inputs {names}, got {type(x).__name__}")
+            x = {self._slot_in[0].name: x}
+        pieces = []
+        for tensor in self._slot_in:
+            array = x.get(tensor.name)
+            if not isinstance(array, np.ndarray):
+                raise ArgumentError(f"input {tensor.name!r}: expected a NumPy array, got {type(array).__name__}")
+            if array.shape != tensor.shape or array.dtype != np.float32:
+                raise ArgumentError(
+                    f"input {tensor.name!r}: expected float32 {tensor.shape}, got {array.dtype} {array.shape}"
+                )
+            pieces.append((tensor.offset, np.ascontiguousarray(array).reshape(-1)))
+        return pieces
+
+    def _check_open(self) -> None:
+        if self._error:
+            raise self._error
+        if self._closed:
+            raise PipelineError("the pipeline is closed: expected submit and result before close()")
+
+    def _try_submit(self, pieces: list[tuple[int, np.ndarray]]) -> bool:
+        self._check_open()
+        if any(lane.failed for lane in self._lanes):
+            raise PipelineError("a stage has failed: result() gives the earlier frames, then names stage and frame")
+        if len(self._lanes) > 1 and self._submitted - self._delivered >= REORDER * len(self._lanes):
+            return False
+        for lane in self._lanes:
+            if lane.try_submit(self._submitted, pieces):
+                self._submitted += 1
+                return True
+        return False
+
+    def submit(self, x: Frame, timeout: float | None = None) -> int:
+        """Copies a frame in and returns its number (from 0); waits while the pipeline is full.
+
+        x: float32 in the model's own layout, or a dict of them by input name. Raises ArgumentError for another
+        shape or type, PipelineError once a stage has failed or after close(), TimeoutError after ``timeout`` s.
+        """
+        pieces = self._pieces(x)
+        with self._submit_lock:
+            if not self._wait(lambda: self._try_submit(pieces), timeout):
+                raise TimeoutError(f"submit: the pipeline was full for {timeout} s")
+            return self._submitted - 1
+
+    # ---- results out
+
+    def _try_result(self) -> runtime.Arrived | None:
+        """The next result in order, if it has arrived."""
+        for lane in self._lanes:
+            while self._delivered not in self._ready:
+                arrived = lane.try_result()
+                if arrived is None:
+                    break
+                self._ready[arrived.frame] = arrived
+        arrived = self._ready.pop(self._delivered, None)
+        if arrived is None:
+            self._check_open()
+            return None
+        if arrived.error:
+            self._error = arrived.error
+            raise arrived.error
+        self._delivered += 1
+        self._recorder.add(FrameTimes(arrived.frame, arrived.submitted_ns, tuple(arrived.begin_ns), tuple(arrived.end_ns)))
+        return arrived
+
+    def _output(self, arrived: runtime.Arrived) -> Frame:
+        outputs = {}
+        for tensor in self._slot_out:
+            size = int(np.prod(tensor.shape))
+            outputs[tensor.name] = arrived.values[tensor.offset : tensor.offset + size].reshape(tensor.shape)
+        return outputs if len(outputs) > 1 else next(iter(outputs.values()))
+
+    def result(self, timeout: float | None = None) -> Frame:
+        """The oldest result not yet taken: an array, or a dict where the model has several outputs.
+
+        Waits for it. Raises PipelineError (with stage, component and frame) when that frame failed or the
+        pipeline is closed, TimeoutError after ``timeout`` s.
+        """
+        with self._result_lock:
+            arrived = self._wait(self._try_result, timeout)
+            if arrived is None:
+                raise TimeoutError(f"result: frame {self._delivered} did not arrive within {timeout} s")
+            return self._output(arrived)
+
+    def map(self, frames: Iterable[Frame]) -> Iterator[Frame]:
+        """Results of ``frames``, in order, lazily; the pipeline is kept full, no more is taken from the source."""
+        if self._submitted != self._delivered:
+            raise ArgumentError(
+                f"map: expected an empty pipeline, got one with {self._submitted - self._delivered} results not taken"
+            )
+        source = iter(frames)
+        waiting: list[tuple[int, np.ndarray]] | None = None
+        exhausted = False
+        while True:
+            ticket = self._gate.ticket()
+            while not exhausted:
+                if waiting is None:
+                    x = next(source, None)
+                    exhausted = x is None
+                    waiting = None if exhausted else self._pieces(x)
+                if waiting is None or not self._try_submit_unless_failed(waiting):
+                    break
+                waiting = None
+            if exhausted and self._submitted == self._delivered:
+                return
+            with self._result_lock:
+                arrived = self._try_result()
+            if arrived is None:
+                self._gate.wait(ticket)
+            else:
+                yield self._output(arrived)
+
+    def _try_submit_unless_failed(self, pieces: list[tuple[int, np.ndarray]]) -> bool:
+        """False also once a stage has failed, so that map() delivers the earlier frames before it raises."""
+        if any(lane.failed for lane in self._lanes):
+            return False
+        with self._submit_lock:
+            return self._try_submit(pieces)
+
+    def _wait(self, attempt, timeout: float | None):
+        """Calls ``attempt`` until it gives something true; None after ``timeout`` seconds."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            ticket = self._gate.ticket()
+            done = attempt()
+            if done:
+                return done
+            left = 0.1 if deadline is None else min(0.1, deadline - time.monotonic())
+            if left <= 0:
+                return None
+            self._gate.wait(ticket, left)
+
+    # ---- about the run
+
+    def stats(self) -> Stats:
+        """Measured throughput, latency and use of each stage since the start."""
+        counters = [
+            (stage.component, stage.groups, row)
+            for stages, lane in zip(self._stages, self._lanes, strict=True)
+            for stage, row in zip(stages, lane.counters(), strict=True)
+        ]
+        return self._recorder.stats(counters)
+
+    @property
+    def times(self) -> tuple[FrameTimes, ...]:
+        """Time stamps of the latest results taken, oldest first."""
+        return tuple(self._recorder.times)
+
+    def close(self) -> None:
+        """Ends the stages and drops frames whose results were not taken. Safe to call twice."""
+        self._closed = True
+        for lane in self._lanes:
+            lane.close()
+
+    def __enter__(self) -> Pipeline:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+class Engine:
+    """A whole network on one component, one frame at a time: ``y = engine(x)``.
+
+    threads: how many of the component's cores to use; default all. Errors as for Pipeline.
+    """
+
+    def __init__(self, graph: Graph, component: str = "big", board: Board | None = None, threads: int | None = None):
+        plan = Plan.single(component)
+        limits = None if threads is None else {plan.components[0]: threads}
+        self._pipeline = Pipeline(graph, plan, board=board, slots=1, threads=limits)
+
+    def __call__(self, x: Frame) -> Frame:
+        self._pipeline.submit(x)
+        return self._pipeline.result()
+
+    def stats(self) -> Stats:
+        """As ``Pipeline.stats``."""
+        return self._pipeline.stats()
+
+    def close(self) -> None:
+        self._pipeline.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()

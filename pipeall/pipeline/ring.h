@@ -1,0 +1,78 @@
+/* A ring: a single-producer single-consumer queue of preallocated slots, lock-free.
+ *
+ *   producer: slot = pa_ring_free(r);  write into *slot;  pa_ring_publish(r)
+ *   consumer: slot = pa_ring_front(r); read *slot;        pa_ring_release(r)
+ *
+ * free() and front() return NULL instead of waiting; waiting lives in stage.c. A slot is written and read in
+ * place. published and released count modulo 2^32, so published - released is always in [0, slots]; each
+ * side keeps its own position in [0, slots) because slots need not divide 2^32.
+ *
+ * field                   owner      other side   ordering
+ * published               producer   reads        publish (release) pairs with front (acquire): slot content
+ * released                consumer   reads        release (release) pairs with free (acquire): slot is done with
+ * free_at, seen_released  producer   -            plain
+ * front_at, seen_published consumer  -            plain
+ * slot[i]                 whoever holds it: producer between free and publish, consumer between front and release
+ *
+ * May run at the same time: one of {free, publish} with one of {front, release}. Nothing else.
+ */
+#ifndef PIPEALL_RING_H
+#define PIPEALL_RING_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "../_kernels/program.h"
+
+enum { PA_MAX_STAGES = 16 };
+
+/* One frame on its way. Times are CLOCK_MONOTONIC nanoseconds. */
+typedef struct pa_slot {
+    pa_slot_memory memory;
+    int64_t frame;
+    int64_t submitted_ns;
+    int64_t begin_ns[PA_MAX_STAGES], end_ns[PA_MAX_STAGES]; /* of each stage passed so far */
+    int32_t failed_stage;                                  /* -1, or the stage that failed on this frame */
+    int32_t error;                                         /* its error code */
+} pa_slot;
+
+typedef struct pa_ring {
+    _Alignas(64) atomic_uint published;
+    uint32_t free_at, seen_released;
+    _Alignas(64) atomic_uint released;
+    uint32_t front_at, seen_published;
+    _Alignas(64) uint32_t slots;
+    pa_slot *slot;
+} pa_ring;
+
+static inline pa_slot *pa_ring_free(pa_ring *r) {
+    uint32_t published = atomic_load_explicit(&r->published, memory_order_relaxed);
+    if (published - r->seen_released == r->slots) {
+        r->seen_released = atomic_load_explicit(&r->released, memory_order_acquire);
+        if (published - r->seen_released == r->slots) return NULL;
+    }
+    return &r->slot[r->free_at];
+}
+
+static inline void pa_ring_publish(pa_ring *r) {
+    r->free_at = r->free_at + 1 == r->slots ? 0 : r->free_at + 1;
+    uint32_t published = atomic_load_explicit(&r->published, memory_order_relaxed);
+    atomic_store_explicit(&r->published, published + 1, memory_order_release);
+}
+
+static inline pa_slot *pa_ring_front(pa_ring *r) {
+    uint32_t released = atomic_load_explicit(&r->released, memory_order_relaxed);
+    if (r->seen_published == released) {
+        r->seen_published = atomic_load_explicit(&r->published, memory_order_acquire);
+        if (r->seen_published == released) return NULL;
+    }
+    return &r->slot[r->front_at];
+}
+
+static inline void pa_ring_release(pa_ring *r) {
+    r->front_at = r->front_at + 1 == r->slots ? 0 : r->front_at + 1;
+    uint32_t released = atomic_load_explicit(&r->released, memory_order_relaxed);
+    atomic_store_explicit(&r->released, released + 1, memory_order_release);
+}
+
+#endif

@@ -1,0 +1,254 @@
+"""A lane of native stages (stage.h) as a Python object: frames in, frames out, counters.
+
+Knows slots as blocks of floats; which tensor lies where in them is the caller's affair (``pipeline.py``).
+"""
+
+cimport cython
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport int32_t, int64_t, uint32_t, uintptr_t
+from libc.stdlib cimport free
+from libc.string cimport memset, strerror
+
+import numpy as np
+
+from ..errors import ArgumentError, DeviceError, PipelineError
+
+
+cdef extern from "stdlib.h" nogil:
+    void *aligned_alloc(size_t, size_t)
+
+cdef extern from "../_kernels/program.h" nogil:
+    ctypedef struct pa_slot_memory:
+        float *data
+        void *mem
+        size_t bytes
+    ctypedef struct pa_program:
+        const char *(*error)(const pa_program *, int) noexcept nogil
+
+cdef extern from "../_kernels/gate.h" nogil:
+    ctypedef struct pa_gate:
+        pass
+    unsigned pa_gate_ticket(pa_gate *)
+    void pa_gate_wait(pa_gate *, unsigned, int64_t)
+    int64_t pa_now_ns()
+
+cdef extern from "stage.h" nogil:
+    enum: PA_MAX_STAGES, PA_FAULT
+    ctypedef struct atomic_llong:
+        pass
+    ctypedef struct atomic_int:
+        pass
+    ctypedef struct pa_slot:
+        pa_slot_memory memory
+        int64_t frame, submitted_ns
+        int64_t *begin_ns
+        int64_t *end_ns
+        int32_t failed_stage, error
+    ctypedef struct pa_ring:
+        uint32_t slots
+        pa_slot *slot
+    ctypedef struct pa_lane
+    ctypedef struct pa_stage:
+        pa_lane *lane
+        int index, open_error
+        pa_program *program
+        int64_t fault_frame
+        atomic_llong frames, busy_ns, wait_in_ns, wait_out_ns, handover_ns
+    ctypedef struct pa_lane:
+        int stages
+        pa_stage *stage
+        pa_ring *ring
+        pa_gate *gate
+        pa_gate *host
+        atomic_int failed
+    int pa_lane_start(pa_lane *)
+    pa_slot *pa_lane_free(pa_lane *)
+    void pa_lane_submit(pa_lane *, int64_t)
+    pa_slot *pa_lane_front(pa_lane *)
+    void pa_lane_release(pa_lane *)
+    void pa_lane_close(pa_lane *)
+
+cdef extern from "<stdatomic.h>" nogil:
+    long long load_ll "atomic_load" (atomic_llong *)
+    int load_int "atomic_load" (atomic_int *)
+
+MAX_STAGES = PA_MAX_STAGES
+
+
+def now_ns() -> int:
+    """The clock of every time stamp: CLOCK_MONOTONIC in nanoseconds."""
+    return pa_now_ns()
+
+
+cdef void *allocate(size_t nbytes) except NULL:
+    cdef void *memory = aligned_alloc(64, (nbytes + 63) // 64 * 64)
+    if memory == NULL:
+        raise MemoryError(f"expected {nbytes} bytes for the pipeline, got none")
+    memset(memory, 0, (nbytes + 63) // 64 * 64)
+    return memory
+
+
+cdef class Gate:
+    """Where the host waits for space or results, of one lane or of several."""
+
+    cdef pa_gate *gate
+
+    def __cinit__(self):
+        self.gate = <pa_gate *>allocate(sizeof(pa_gate))
+
+    def __dealloc__(self):
+        free(self.gate)
+
+    def ticket(self) -> int:
+        """Draw before testing the condition; ``wait`` returns at once if anything has changed since."""
+        return pa_gate_ticket(self.gate)
+
+    def wait(self, unsigned ticket, double seconds=0.1):
+        """Waits without the GIL until something changes, at most ``seconds``; a pending signal is raised."""
+        cdef int64_t limit = <int64_t>(seconds * 1e9)
+        with nogil:
+            pa_gate_wait(self.gate, ticket, limit)
+        PyErr_CheckSignals()
+
+
+class Arrived:
+    """One result: frame number, slot content (a copy, float32), and time stamps in ns; ``error`` is set where a stage failed."""
+
+    __slots__ = ("frame", "values", "submitted_ns", "begin_ns", "end_ns", "taken_ns", "error")
+
+
+@cython.no_gc_clear  # the threads use programs and slots until __dealloc__ has joined them
+cdef class Lane:
+    """Stages in a row (stage.h). ``close`` ends the threads; the memory goes with the object."""
+
+    cdef pa_lane lane
+    cdef Gate gate
+    cdef object programs, slots, components
+    cdef bint running
+
+    def __cinit__(self):
+        memset(&self.lane, 0, sizeof(pa_lane))
+
+    def __init__(self, components, programs, rings, Gate gate, fault=None):
+        """Starts the stages.
+
+        components  name of each stage's component, for errors
+        programs    one per stage: objects with ``handle``, the address of a pa_program
+        rings       one list of slots per ring (stages + 1): objects with ``data`` and ``mem`` (addresses) and
+                    ``nbytes``, kept alive here
+        gate        changes when the lane has space or a result
+        fault       (stage, frame) at which an error is reported, or None
+        """
+        cdef int count = len(programs), i, j
+        if not 1 <= count <= PA_MAX_STAGES:
+            raise ArgumentError(f"stages: expected 1 to {PA_MAX_STAGES}, got {count}")
+        self.components, self.programs, self.slots, self.gate = list(components), list(programs), rings, gate
+        self.lane.stages = count
+        self.lane.host = gate.gate
+        self.lane.stage = <pa_stage *>allocate(count * sizeof(pa_stage))
+        self.lane.ring = <pa_ring *>allocate((count + 1) * sizeof(pa_ring))
+        self.lane.gate = <pa_gate *>allocate((count + 1) * sizeof(pa_gate))
+        for i in range(count):
+            self.lane.stage[i].lane = &self.lane
+            self.lane.stage[i].index = i
+            self.lane.stage[i].program = <pa_program *><uintptr_t>programs[i].handle
+            self.lane.stage[i].fault_frame = fault[1] if fault is not None and fault[0] == i else -1
+        for i in range(count + 1):
+            self.lane.ring[i].slots = len(rings[i])
+            self.lane.ring[i].slot = <pa_slot *>allocate(len(rings[i]) * sizeof(pa_slot))
+            for j, slot in enumerate(rings[i]):
+                self.lane.ring[i].slot[j].memory.data = <float *><uintptr_t>slot.data
+                self.lane.ring[i].slot[j].memory.mem = <void *><uintptr_t>slot.mem
+                self.lane.ring[i].slot[j].memory.bytes = slot.nbytes
+        cdef int error
+        with nogil:
+            error = pa_lane_start(&self.lane)
+        if error > 0:
+            raise DeviceError(f"cannot start a stage thread: {strerror(error).decode()}")
+        if error:
+            for i in range(count):
+                if self.lane.stage[i].open_error:
+                    raise DeviceError(f"stage {i} on {self.components[i]}: {self.text(i, self.lane.stage[i].open_error)}")
+        self.running = True
+
+    cdef str text(self, int stage, int code):
+        if code == PA_FAULT:
+            return "injected fault (PIPEALL_FAULT)"
+        cdef pa_program *program = self.lane.stage[stage].program
+        return program.error(program, code).decode()
+
+    @property
+    def failed(self) -> bool:
+        """A stage has failed; its frame is (or will be) the last to arrive."""
+        return load_int(&self.lane.failed) != 0
+
+    def try_submit(self, int64_t frame, pieces) -> bool:
+        """Copies ``pieces`` ((offset in floats, contiguous float32 array), ...) into a free slot; False when full."""
+        cdef pa_slot *slot = pa_lane_free(&self.lane)
+        cdef const float[::1] source
+        cdef float[::1] target
+        if slot == NULL:
+            return False
+        cdef Py_ssize_t size = slot.memory.bytes // sizeof(float)
+        target = <float[:size]>slot.memory.data
+        for offset, array in pieces:
+            source = array
+            target[offset:offset + source.shape[0]] = source
+        pa_lane_submit(&self.lane, frame)
+        return True
+
+    def try_result(self):
+        """The oldest result as ``Arrived``, or None when none is ready."""
+        cdef pa_slot *slot = pa_lane_front(&self.lane)
+        if slot == NULL:
+            return None
+        arrived = Arrived()
+        arrived.taken_ns = pa_now_ns()
+        arrived.frame = slot.frame
+        arrived.submitted_ns = slot.submitted_ns
+        cdef int i, last = self.lane.stages if slot.failed_stage < 0 else slot.failed_stage + 1
+        arrived.begin_ns = [slot.begin_ns[i] for i in range(last)]
+        arrived.end_ns = [slot.end_ns[i] for i in range(last)]
+        arrived.values = arrived.error = None
+        cdef Py_ssize_t size = slot.memory.bytes // sizeof(float)
+        if slot.failed_stage < 0:
+            arrived.values = np.array(<float[:size]>slot.memory.data, dtype=np.float32)
+        else:
+            component = self.components[slot.failed_stage]
+            arrived.error = PipelineError(
+                f"stage {slot.failed_stage} on {component} failed at frame {slot.frame}: "
+                f"{self.text(slot.failed_stage, slot.error)}",
+                stage=slot.failed_stage, component=component, frame=slot.frame)
+        pa_lane_release(&self.lane)
+        return arrived
+
+    def counters(self) -> list:
+        """Per stage, since the start: frames, and busy, wait_in, wait_out and handover time in ns."""
+        cdef pa_stage *stage
+        cdef int i
+        rows = []
+        for i in range(self.lane.stages):
+            stage = &self.lane.stage[i]
+            rows.append({
+                "frames": load_ll(&stage.frames), "busy_ns": load_ll(&stage.busy_ns),
+                "wait_in_ns": load_ll(&stage.wait_in_ns), "wait_out_ns": load_ll(&stage.wait_out_ns),
+                "handover_ns": load_ll(&stage.handover_ns)})
+        return rows
+
+    def close(self):
+        """Ends the stages after the step each is in; frames inside are dropped. Safe to call twice."""
+        if self.running:
+            self.running = False
+            with nogil:
+                pa_lane_close(&self.lane)
+
+    def __dealloc__(self):
+        if self.running:
+            with nogil:
+                pa_lane_close(&self.lane)
+        if self.lane.ring != NULL:
+            for i in range(self.lane.stages + 1):
+                free(self.lane.ring[i].slot)
+        free(self.lane.ring)
+        free(self.lane.stage)
+        free(self.lane.gate)

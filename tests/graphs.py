@@ -1,0 +1,177 @@
+"""Graphs for tests: the zoo, built once, a builder of small graphs, and random ones made of every op."""
+
+from functools import cache
+
+import numpy as np
+
+from pipeall.graph import zoo
+from pipeall.graph.ir import Graph, Node, Tensor
+from pipeall.graph.ops import infer_shape
+
+INF = float("inf")
+ZOO = ("alexnet", "googlenet", "mobilenet", "resnet50", "resnet50-slim", "squeezenet")
+DEFAULTS = {
+    "conv": dict(strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), groups=1, lo=-INF, hi=INF),
+    "fc": dict(lo=-INF, hi=INF),
+    "maxpool": dict(kernel=(2, 2), strides=(2, 2), pads=(0, 0, 0, 0), dilations=(1, 1), ceil=False),
+    "avgpool": dict(kernel=(2, 2), strides=(2, 2), pads=(0, 0, 0, 0), ceil=False, count_include_pad=False),
+    "lrn": dict(size=3, alpha=0.5, beta=0.75, bias=1.0),
+    "softmax": dict(axis=1),
+    **{op: dict(lo=-INF, hi=INF, swapped=False) for op in ("add", "sub", "mul")},
+    "clip": dict(lo=0.0, hi=INF),
+    "leakyrelu": dict(alpha=0.1),
+    "hardsigmoid": dict(alpha=0.2, beta=0.5),
+    "concat": dict(axis=1),
+    "slice": dict(axis=1),
+    "pad": dict(value=0.0),
+}
+
+
+@cache
+def zoo_net(name: str) -> Graph:
+    return zoo.resnet50(variant="slim") if name == "resnet50-slim" else getattr(zoo, name)()
+
+
+class Net:
+    """Adds nodes one by one; every method returns the name of the tensor it makes, op and number ("conv3")."""
+
+    def __init__(self, *shapes: tuple[int, ...], seed: int = 0):
+        self.random = np.random.default_rng(seed)
+        self.inputs = [Tensor(f"x{i}", shape) for i, shape in enumerate(shapes)]
+        self.tensors = {tensor.name: tensor for tensor in self.inputs}
+        self.nodes, self.constants = [], {}
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self.constants[name].shape if name in self.constants else self.tensors[name].shape
+
+    def constant(self, shape: tuple[int, ...], scale: float = 1.0) -> str:
+        name = f"k{len(self.constants)}"
+        self.constants[name] = (scale * self.random.standard_normal(shape)).astype(np.float32)
+        return name
+
+    def op(self, op: str, *inputs: str, **attrs) -> str:
+        attrs = DEFAULTS.get(op, {}) | attrs
+        name = f"{op}{len(self.nodes)}"
+        self.tensors[name] = Tensor(name, infer_shape(op, attrs, [self.shape(x) for x in inputs], name))
+        self.nodes.append(Node(name, op, inputs, name, attrs))
+        return name
+
+    def conv(self, x: str, channels: int, k: int = 1, groups: int = 1, residual: str | None = None, **attrs) -> str:
+        weight = self.constant((channels, self.shape(x)[1] // groups, k, k), 1 / k)
+        inputs = (x, weight, self.constant((channels,)), *([residual] if residual else []))
+        return self.op("conv", *inputs, pads=(k // 2,) * 4, groups=groups, **attrs)
+
+    def fc(self, x: str, features: int) -> str:
+        elements = self.tensors[x].elements
+        return self.op("fc", x, self.constant((features, elements), elements**-0.5), self.constant((features,)))
+
+    def global_pool(self, x: str) -> str:
+        return self.op("avgpool", x, kernel=self.shape(x)[2:], strides=(1, 1))
+
+    def graph(self, *outputs: str, name: str = "net") -> Graph:
+        leaving = tuple(self.tensors[output] for output in outputs)
+        return Graph(name, tuple(self.nodes), self.tensors, self.constants, tuple(self.inputs), leaving)
+
+
+def inputs_of(graph: Graph, seed: int = 0) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(seed)
+    return {tensor.name: random.standard_normal(tensor.shape).astype(np.float32) for tensor in graph.inputs}
+
+
+def random_graph(seed: int, steps: int = 14) -> Graph:
+    """A connected mess of every op on a few small tensors, with several outputs, some of them inputs or aliases."""
+    net = Net((1, 6, 4, 4), (1, 4, 1, 1), (1, 1, 4, 4), (1, 12), seed=seed)
+    random = net.random
+
+    def pick(*ranks: int) -> str:
+        names = [name for name, tensor in net.tensors.items() if len(tensor.shape) in ranks and tensor.elements < 600]
+        return names[-1 - min(int(random.exponential(3)), len(names) - 1)]
+
+    def alike(x: str, axis: int | None) -> str:
+        def rest(name: str) -> tuple[int, ...]:
+            shape = net.shape(name)
+            return (len(shape), *(n for i, n in enumerate(shape) if i != axis))
+
+        return random.choice([name for name in net.tensors if rest(name) == rest(x)])
+
+    def window() -> dict:
+        size, stride, pad = int(random.integers(2, 4)), int(random.integers(1, 3)), int(random.integers(2))
+        return dict(kernel=(size, size), strides=(stride, stride), pads=(pad,) * 4, ceil=bool(random.integers(2)))
+
+    def unary() -> str:
+        op = random.choice(["clip", "leakyrelu", "sigmoid", "hardsigmoid", "hardswish"])
+        return net.op(op, pick(2, 3, 4, 5))
+
+    def conv() -> str:
+        x = pick(4)
+        groups = int(random.choice([g for g in (1, 2, 3, net.shape(x)[1]) if net.shape(x)[1] % g == 0]))
+        y = net.conv(x, groups * int(random.integers(1, 4)), int(random.choice([1, 3])), groups)
+        return net.conv(x, net.shape(y)[1], 1, residual=y, lo=0.0) if random.integers(2) else y
+
+    def pool() -> str:
+        x = pick(4)
+        if min(net.shape(x)[2:]) < 3:
+            return net.global_pool(x)
+        averaged = random.integers(2)
+        extra = dict(count_include_pad=bool(random.integers(2))) if averaged else {}
+        return net.op("avgpool" if averaged else "maxpool", x, **window(), **extra)
+
+    def binary() -> str:
+        a = pick(2, 3, 4)
+        shape = net.shape(a)
+        broadcast = tuple(n if random.integers(2) else 1 for n in shape)
+        fits = [n for n in net.tensors if len(net.shape(n)) == 4 == len(shape)]
+        fits = [n for n in fits if all(m in (1, k) for m, k in zip(net.shape(n), shape, strict=True))] or [a]
+        constant = net.constant(broadcast if len(shape) == 4 else shape)
+        b = constant if random.integers(2) else random.choice(fits)
+        op = random.choice(["add", "sub", "mul"])
+        return net.op(op, a, b, swapped=bool(op == "sub" and random.integers(2)))
+
+    def concat() -> str:
+        x = pick(2, 3, 4, 4)
+        axis = int(random.integers(1, 4)) if len(net.shape(x)) == 4 else int(random.integers(len(net.shape(x))))
+        axis = 1 if len(net.shape(x)) == 4 and random.integers(2) else axis
+        return net.op("concat", x, *(alike(x, axis) for _ in range(random.integers(1, 4))), axis=axis)
+
+    def slice_() -> str:
+        x = pick(2, 3, 4, 4)
+        axes = [axis for axis, n in enumerate(net.shape(x)) if n > 1]
+        if not axes:
+            return unary()
+        axis = 1 if 1 in axes and random.integers(2) else int(random.choice(axes))
+        start = int(random.integers(net.shape(x)[axis]))
+        return net.op("slice", x, axis=axis, start=start, stop=int(random.integers(start, net.shape(x)[axis])) + 1)
+
+    def reshape() -> str:
+        x = pick(2, 3, 4, 5)
+        n = net.tensors[x].elements
+        if len(net.shape(x)) == 4:
+            return net.op("reshape", x, shape=(1, n))
+        h = int(random.choice([k for k in (1, 2, 4) if n % k == 0]))
+        return net.op("reshape", x, shape=[(1, n // h, h, 1), (1, n // h, 1, h), (h, n // h), (1, h, 1, n // h)][random.integers(4)])
+
+    def transpose() -> str:
+        x = pick(2, 3, 4)
+        rank = len(net.shape(x))
+        inner = (int(axis) + 1 for axis in random.permutation(rank - 1))
+        return net.op("transpose", x, perm=(0, *inner))
+
+    def pad() -> str:
+        x = pick(2, 4)
+        rank = len(net.shape(x))
+        begin, end = ((0, *(int(n) for n in random.integers(0, 3, rank - 1))) for _ in range(2))
+        return net.op("pad", x, pads_begin=begin, pads_end=end, value=0.5)
+
+    def image() -> str:
+        x = pick(4)
+        op = random.choice(["lrn", "softmax", "shuffle"])
+        groups = int(random.choice([g for g in (1, 2, 3) if net.shape(x)[1] % g == 0]))
+        return net.op(op, x, **(dict(groups=groups) if op == "shuffle" else {}))
+
+    makers = [unary, conv, pool, binary, concat, concat, slice_, reshape, transpose, pad, image]
+    for _ in range(steps):
+        random.choice(makers)()
+    net.fc(pick(2, 4), 8)
+    names = list(net.tensors)
+    outputs = {names[-1], *random.choice(names, size=3)}
+    return net.graph(*sorted(map(str, outputs)), name=f"random{seed}")

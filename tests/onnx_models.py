@@ -1,0 +1,142 @@
+"""ONNX models for tests, and onnxruntime to run them: the independent opinion on what an op computes."""
+
+from math import isfinite, prod
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+from pipeall.graph.ir import Graph, Node
+
+OPSET = 21
+
+
+def model(nodes, inputs, outputs, constants=(), opset=OPSET) -> onnx.ModelProto:
+    """A model of ``nodes``; ``inputs`` maps names to shapes, ``constants`` names to arrays, ``outputs`` lists names."""
+    graph = helper.make_graph(
+        list(nodes),
+        "test",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in dict(constants).items()],
+    )
+    # the ir_version that opset 21 came with
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+def run(proto: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Outputs by name, from onnxruntime on the CPU, float32, one thread."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, inputs), strict=True))
+
+
+def of_graph(graph: Graph) -> onnx.ModelProto:
+    """The ONNX model of a graph of canonical nodes, at opset 21."""
+    constants = dict(graph.constants)
+    nodes = []
+    for node in graph.nodes:
+        nodes += _onnx_nodes(node, graph, constants)
+    return model(nodes, {t.name: t.shape for t in graph.inputs}, [t.name for t in graph.outputs], constants)
+
+
+def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProto]:
+    a = node.attrs
+    nodes: list[onnx.NodeProto] = []
+
+    def constant(value, dtype) -> str:
+        name = f"{node.output}/k{len(constants)}"
+        constants[name] = np.array(value, dtype)
+        return name
+
+    def emit(op: str, inputs, final: bool = True, **attrs) -> str:
+        output = node.output if final else f"{node.output}/{len(nodes)}"
+        nodes.append(helper.make_node(op, list(inputs), [output], **attrs))
+        return output
+
+    clamped = a.get("lo", -np.inf) > -np.inf or a.get("hi", np.inf) < np.inf
+    plain = not clamped
+    window = {"strides": a.get("strides"), "pads": a.get("pads")}
+    match node.op:
+        case "conv":
+            x, weight, bias, *residual = node.inputs
+            conv = dict(window, dilations=a["dilations"], group=a["groups"])
+            last = emit("Conv", (x, weight, bias), plain and not residual, **conv)
+            if residual:
+                last = emit("Add", (last, *residual), plain)
+        case "fc":
+            shape = graph.tensors[node.inputs[0]].shape
+            flat = emit("Reshape", (node.inputs[0], constant((1, prod(shape)), np.int64)), False)
+            last = emit("Gemm", (flat, *node.inputs[1:]), plain, transB=1)
+        case "maxpool":
+            emit(
+                "MaxPool",
+                node.inputs,
+                kernel_shape=a["kernel"],
+                ceil_mode=a["ceil"],
+                dilations=a["dilations"],
+                **window,
+            )
+        case "avgpool":
+            count = a["count_include_pad"]
+            emit(
+                "AveragePool",
+                node.inputs,
+                kernel_shape=a["kernel"],
+                ceil_mode=a["ceil"],
+                count_include_pad=count,
+                **window,
+            )
+        case "lrn" if a["size"] % 2:
+            emit("LRN", node.inputs, **a)
+        case "lrn":  # onnxruntime refuses even sizes: the formula of the standard, the window as a banded 1x1 Conv
+            c = np.arange(graph.tensors[node.output].shape[1])
+            ahead = c[None] - c[:, None]  # of channel j seen from channel i
+            band = (ahead >= -((a["size"] - 1) // 2)) & (ahead <= a["size"] // 2)
+            squares = emit("Mul", (*node.inputs, *node.inputs), False)
+            scaled = constant(band[..., None, None] * a["alpha"] / a["size"], np.float32)
+            total = emit("Conv", (squares, scaled, constant(np.full(len(c), a["bias"]), np.float32)), False)
+            power = emit("Pow", (total, constant(a["beta"], np.float32)), False)
+            emit("Div", (*node.inputs, power))
+        case "softmax":
+            emit("Softmax", node.inputs, axis=a["axis"])
+        case "add" | "sub" | "mul":
+            last = emit(node.op.capitalize(), node.inputs[::-1] if a["swapped"] else node.inputs, plain)
+        case "clip":
+            last = node.inputs[0]
+        case "leakyrelu":
+            emit("LeakyRelu", node.inputs, alpha=a["alpha"])
+        case "sigmoid":
+            emit("Sigmoid", node.inputs)
+        case "hardsigmoid":
+            emit("HardSigmoid", node.inputs, **a)
+        case "hardswish":
+            emit("HardSwish", node.inputs)
+        case "concat":
+            emit("Concat", node.inputs, axis=a["axis"])
+        case "reshape":
+            emit("Reshape", (*node.inputs, constant(a["shape"], np.int64)))
+        case "transpose":
+            emit("Transpose", node.inputs, perm=a["perm"])
+        case "slice":
+            limits = [constant([a[name]], np.int64) for name in ("start", "stop", "axis")]
+            emit("Slice", (*node.inputs, *limits))
+        case "pad":
+            pads = constant(a["pads_begin"] + a["pads_end"], np.int64)
+            emit("Pad", (*node.inputs, pads, constant(a["value"], np.float32)))
+        case "shuffle":
+            shape = graph.tensors[node.output].shape
+            split = (1, a["groups"], shape[1] // a["groups"], *shape[2:])
+            parts = emit("Reshape", (*node.inputs, constant(split, np.int64)), False)
+            mixed = emit("Transpose", (parts,), False, perm=(0, 2, 1, 3, 4))
+            emit("Reshape", (mixed, constant(shape, np.int64)))
+        case _:
+            raise AssertionError(f"no ONNX form of {node.op}")
+    if clamped:
+        limits = [constant(a[side], np.float32) if isfinite(a[side]) else "" for side in ("lo", "hi")]
+        emit("Clip", (last, *limits))
+    return nodes

@@ -1,0 +1,162 @@
+"""Steps executed in NumPy, straight from ``steps.py``: no kernels, no scheduling, no cleverness.
+
+Memory that no step has written, or whose value no step will read again, holds NaN: a step that reads what was never
+written, or what another tensor has replaced, shows in the result.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pipeall.graph.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, Step, View
+
+
+def run_steps(lowered: Lowered, slot_in: np.ndarray) -> np.ndarray:
+    """The elements of SLOT_OUT, NaN where nothing was written; computes in the float type of ``slot_in``.
+
+    Asserts that no step leaves its bases or writes what it reads.
+    """
+    memory = Memory(lowered)
+    values = np.full(memory.size, np.nan, slot_in.dtype)
+    memory.base(values, SLOT_IN)[:] = slot_in
+    dead = memory.dead_after()
+    for step, unread in zip(lowered.steps, dead, strict=True):
+        sources, target = memory.touched(values, step)
+        target[...] = compute(step, sources)
+        values[unread] = np.nan
+    return memory.base(values, SLOT_OUT).copy()
+
+
+class Memory:
+    """The three bases of a program, one after the other in one array."""
+
+    def __init__(self, lowered: Lowered):
+        self.steps = lowered.steps
+        self.sizes = {
+            ARENA: lowered.arena_elements,
+            SLOT_IN: lowered.slot_in_elements,
+            SLOT_OUT: lowered.slot_out_elements,
+        }
+        self.size = sum(self.sizes.values())
+
+    def base(self, values: np.ndarray, base: int) -> np.ndarray:
+        start = sum(size for other, size in self.sizes.items() if other < base)
+        return values[start : start + self.sizes[base]]
+
+    def touched(self, values: np.ndarray, step: Step) -> tuple[list[np.ndarray], np.ndarray]:
+        """What a step reads and writes, in place: (h, w, c) pixels, or the dimensions of a copy."""
+        strides = {"src": (), "dst": ()}
+        if step.kind == "copy":
+            strides = {side: (step.params["dims"], step.params[f"{side}_strides"]) for side in strides}
+        sources = [self._at(values, view, *strides["src"]) for view in step.src]
+        return sources, self._at(values, step.dst, *strides["dst"])
+
+    def dead_after(self) -> list[np.ndarray]:
+        """For each step the elements it touches that are written again, or never touched, before they are read."""
+        numbers = np.arange(self.size)
+        needed = np.zeros(self.size, bool)
+        needed[self.base(numbers, SLOT_OUT)] = True
+        dead = []
+        for step in reversed(self.steps):
+            sources, target = self.touched(numbers, step)
+            every = np.concatenate([array.ravel() for array in (*sources, target)])
+            dead.append(every[~needed[every]])
+            needed[target] = False
+            for source in sources:
+                needed[source] = True
+            assert not needed[target].any(), f"step {step.kind} of {step.node} writes what it reads"
+        return dead[::-1]
+
+    def live(self) -> list[int]:
+        """Elements of the arena that hold a value still to be read, before each step; a bound for any allocation."""
+        numbers, needed, counts = np.arange(self.size), np.zeros(self.size, bool), []
+        for step in reversed(self.steps):
+            sources, target = self.touched(numbers, step)
+            needed[target] = True
+            for source in sources:
+                needed[source] = True
+            counts.append(int(self.base(needed, ARENA).sum()))
+            needed[target] = False
+        return counts[::-1]
+
+    def _at(self, values: np.ndarray, view: View, dims=None, strides=None) -> np.ndarray:
+        if dims is None:
+            dims, strides = (view.h, view.w, view.c), (view.w * view.stride, view.stride, 1)
+        assert view.stride >= view.c and len(dims) <= 6, view
+        base, end = self.base(values, view.base), view.offset + (view.h * view.w - 1) * view.stride + view.c
+        reach = view.offset + 1 + sum((n - 1) * stride for n, stride in zip(dims, strides, strict=True))
+        assert 0 <= view.offset and reach == end <= base.size, (view, dims, strides, base.size)
+        byte_strides = [stride * values.itemsize for stride in strides]
+        return np.lib.stride_tricks.as_strided(base[view.offset :], dims, byte_strides)
+
+
+def compute(step: Step, src: list[np.ndarray]) -> np.ndarray | float:
+    """What a step writes: (h, w, c) pixels, or the dimensions of a copy."""
+    p = step.params
+    if step.kind == "fill":
+        return p["value"]
+    x = src[0]
+    match step.kind:
+        case "copy":
+            return x
+        case "conv":
+            return _conv(step, x, src[1] if len(src) > 1 else 0)
+        case "maxpool":
+            return np.max(list(_taps(step, x, -np.inf)), axis=0)
+        case "avgpool":
+            inside = np.ones_like(x[..., :1])
+            if not p["count_include_pad"]:
+                return sum(_taps(step, x, 0)) / sum(_taps(step, inside, 0))
+            top, left, bottom, right = p["pads"]
+            inside = np.pad(inside, ((top, bottom), (left, right), (0, 0)), constant_values=1)
+            return sum(_taps(step, x, 0)) / sum(_taps(step, inside, 0, pads=(0, 0)))
+        case "lrn":
+            low, high = (p["size"] - 1) // 2, p["size"] // 2
+            squares = [np.sum(x[..., max(0, c - low) : c + high + 1] ** 2, axis=-1) for c in range(x.shape[-1])]
+            return x * (p["bias"] + p["alpha"] / p["size"] * np.stack(squares, axis=-1)) ** -p["beta"]
+        case "softmax":
+            powers = np.exp(x - x.max(axis=-1, keepdims=True))
+            return powers / powers.sum(axis=-1, keepdims=True)
+        case "binary":
+            b = src[1] if len(src) > 1 else step.weight.astype(x.dtype)
+            assert all(n in (1, m) for m, n in zip(x.shape, b.shape, strict=True)), step.node
+            a, b = (b, x) if p["swapped"] else (x, b)
+            return np.clip({"add": np.add, "sub": np.subtract, "mul": np.multiply}[p["op"]](a, b), p["lo"], p["hi"])
+        case "unary":
+            return {
+                "clip": lambda: np.clip(x, p["p0"], p["p1"]),
+                "leakyrelu": lambda: np.where(x < 0, x * p["p0"], x),
+                "sigmoid": lambda: 1 / (1 + np.exp(-x)),
+                "hardsigmoid": lambda: np.clip(p["p0"] * x + p["p1"], 0, 1),
+                "hardswish": lambda: x * np.clip(x + 3, 0, 6) / 6,
+            }[p["op"]]()
+    raise AssertionError(f"unknown kind {step.kind}")
+
+
+def _conv(step: Step, x: np.ndarray, residual: np.ndarray | float) -> np.ndarray:
+    """x (h, w, Cin) by weight (groups * n, k, kh, kw): for each tap, (pixels, k) by (k, n) in every group."""
+    p, groups = step.params, step.params["groups"]
+    assert step.weight.shape[2:] == p["kernel"], step.node
+    weight = step.weight.astype(x.dtype).reshape(groups, -1, *step.weight.shape[1:])
+    out = 0
+    for tap, met in enumerate(_taps(step, x, 0)):
+        i, j = divmod(tap, p["kernel"][1])
+        rows = met.reshape(-1, groups, x.shape[2] // groups).transpose(1, 0, 2)
+        out = out + rows @ weight[..., i, j].transpose(0, 2, 1)
+    out = out.transpose(1, 0, 2).reshape(step.dst.h, step.dst.w, step.dst.c)
+    return np.clip(out + step.bias.astype(x.dtype) + residual, p["lo"], p["hi"])
+
+
+def _taps(step: Step, x: np.ndarray, fill: float, pads: tuple[int, int] | None = None) -> Iterator[np.ndarray]:
+    """For each kernel position, row by row, the (dst.h, dst.w, c) pixels of x it meets; ``fill`` lies outside of x."""
+    (kh, kw), (sh, sw) = step.params["kernel"], step.params["strides"]
+    dh, dw = step.params.get("dilations", (1, 1))
+    top, left = step.params["pads"][:2] if pads is None else pads
+    below = max(0, (step.dst.h - 1) * sh + (kh - 1) * dh + 1 - top - x.shape[0])
+    right = max(0, (step.dst.w - 1) * sw + (kw - 1) * dw + 1 - left - x.shape[1])
+    padded = np.pad(x, ((top, below), (left, right), (0, 0)), constant_values=fill)
+    for i in range(kh):
+        for j in range(kw):
+            rows = slice(i * dh, i * dh + (step.dst.h - 1) * sh + 1, sh)
+            columns = slice(j * dw, j * dw + (step.dst.w - 1) * sw + 1, sw)
+            yield padded[rows, columns]

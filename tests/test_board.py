@@ -1,0 +1,143 @@
+"""Components by name and letter, and a GPU that is asked for only when it is wanted."""
+
+import json
+
+import pytest
+from test_cluster import BOARDS, write_tree
+
+from pipeall._kernels import opencl
+from pipeall.errors import ArgumentError, DeviceError, missing_extra
+from pipeall.pipeline.board import Board, component_name
+
+
+def device(index: int, name: str, stand_in: bool = False) -> opencl.DeviceInfo:
+    return opencl.DeviceInfo(index, "Platform", name, "Vendor", "1.0", 4, True, False, stand_in)
+
+
+MALI, OTHER, POCL = device(1, "Mali-G52"), device(2, "Other GPU"), device(0, "pthread-cortex", stand_in=True)
+
+
+@pytest.fixture
+def vim3(tmp_path):
+    return write_tree(json.loads((BOARDS / "vim3.json").read_text()), tmp_path)
+
+
+@pytest.fixture
+def probes(monkeypatch):
+    """Replaces the OpenCL devices; counts how often they were asked for."""
+    monkeypatch.delenv("PIPEALL_OPENCL", raising=False)
+
+    def install(*devices: opencl.DeviceInfo, error: Exception | None = None) -> list[int]:
+        calls: list[int] = []
+
+        def probe():
+            calls.append(1)
+            if error:
+                raise error
+            return devices
+
+        monkeypatch.setattr(opencl, "devices", probe)
+        return calls
+
+    return install
+
+
+def test_components_of_a_board_with_a_gpu(vim3, probes):
+    probes(POCL, MALI, OTHER)
+    board = Board.detect(root=vim3)
+    assert [(c.name, c.letter, c.kind) for c in board.components.values()] == [
+        ("big", "B", "cpu"),
+        ("little", "L", "cpu"),
+        ("gpu", "G", "opencl"),
+        ("gpu1", "G1", "opencl"),
+    ]
+    assert board.component("gpu").device == MALI and board.component("G1").device == OTHER
+    assert board.component("big").cluster.cores == (2, 3, 4, 5)
+    assert board.gpu_missing is None
+
+
+def test_opencl_is_asked_once_and_only_for_the_gpu(vim3, probes):
+    calls = probes(MALI)
+    board = Board.detect(root=vim3)
+    assert board.component("B").name == "big" and board.component("little").letter == "L"
+    assert calls == []
+    assert board.component("G").device == MALI and "gpu" in board.components
+    assert calls == [1]
+
+
+def test_without_gpu_opencl_is_never_asked(vim3, probes):
+    calls = probes(MALI)
+    board = Board.detect(gpu=False, root=vim3)
+    assert list(board.components) == ["big", "little"]
+    with pytest.raises(DeviceError, match=r"no component 'gpu'.*has big, little.*gpu=False"):
+        board.component("gpu")
+    assert calls == []
+
+
+@pytest.mark.parametrize(
+    ("devices", "error", "message"),
+    [
+        ((), missing_extra("pyopencl", "opencl", "running on a GPU"), r"pip install 'pipeall\[opencl\]'"),
+        ((), DeviceError("expected a list of OpenCL platforms; got chaos"), "got chaos"),
+        ((), None, "available: none"),
+    ],
+)
+def test_why_the_gpu_is_missing(vim3, probes, devices, error, message):
+    probes(*devices, error=error)
+    board = Board.detect(root=vim3)
+    assert list(board.components) == ["big", "little"]
+    with pytest.raises(DeviceError, match=message) as raised:
+        board.component("gpu")
+    assert "it has big, little" in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_opencl_switched_off(vim3, probes, monkeypatch):
+    calls = probes(MALI)
+    monkeypatch.setenv("PIPEALL_OPENCL", "off")
+    assert "PIPEALL_OPENCL=off" in Board.detect(root=vim3).gpu_missing
+    assert calls == []
+
+
+def test_a_cpu_that_stands_in_is_marked(vim3, probes):
+    probes(POCL)
+    gpu = Board.detect(root=vim3).component("gpu")
+    assert gpu.stand_in and "standing in" in gpu.description
+
+
+def test_a_component_this_board_lacks(vim3, probes):
+    probes(MALI)
+    with pytest.raises(DeviceError, match=r"no component 'mid' on this board \(it has big, little, gpu\)$"):
+        Board.detect(root=vim3).component("M")
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [("B", "big"), ("l", "little"), ("M", "mid"), ("m1", "mid1"), ("G", "gpu"), ("gpu2", "gpu2"), (" Big ", "big")],
+)
+def test_component_names(key, name):
+    assert component_name(key) == name
+
+
+@pytest.mark.parametrize("key", ["", "x", "npu", "bigger", "big1", "G0", "gpu-1", "B-L"])
+def test_other_words_are_refused(vim3, key):
+    with pytest.raises(ArgumentError, match="expected big, mid, little or gpu"):
+        Board.detect(gpu=False, root=vim3).component(key)
+
+
+def test_description_of_every_component(vim3, probes):
+    probes(MALI)
+    rows = Board.detect(root=vim3).describe()
+    assert json.loads(json.dumps(rows))[0]["cores"] == [2, 3, 4, 5]
+    big, _, gpu = rows
+    assert big["description"] == "4 x cortex-a73 at 2208 MHz (cores 2-5), neon"
+    assert (big["component"], big["core_type"], big["max_mhz"], big["stand_in"]) == ("big", "cortex-a73", 2208.0, False)
+    assert (gpu["component"], gpu["device"], gpu["unified_memory"], gpu["stand_in"]) == ("gpu", "Mali-G52", True, False)
+
+
+def test_given_clusters(vim3):
+    board = Board.detect(clusters=[[2], [3]], gpu=False, root=vim3)
+    assert {name: c.cluster.cores for name, c in board.components.items()} == {"big": (2,), "little": (3,)}
+
+
+def test_this_machine_has_a_component_to_run_on():
+    assert "big" in Board.detect(gpu=False).components

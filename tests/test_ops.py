@@ -1,0 +1,189 @@
+"""The NumPy references and the shape inference of every op, against onnxruntime; malformed nodes, by name."""
+
+import numpy as np
+import onnx_models
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeall.errors import ArgumentError, ModelError
+from pipeall.graph import ops
+from pipeall.graph.cases import Case
+
+EPS = float(np.finfo(np.float32).eps)
+INF = float("inf")
+ALL_CASES = [case for cases in ops.CASES.values() for case in cases]
+CONV = dict(strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), groups=1, lo=-INF, hi=INF)
+POOL = dict(kernel=(2, 2), strides=(2, 2), pads=(0, 0, 0, 0), ceil=False)
+SUMS = ("conv", "fc", "avgpool", "add", "sub", "mul")
+
+
+def float32_error(case: Case, graph, inputs, expected: np.ndarray) -> np.ndarray:
+    """Bound on |float32 result - exact result|, per element.
+
+    A sum of K products in any order errs by at most K eps sum|a b| to first order; + 8 covers the bias, residual,
+    division and clamp. ``softmax`` sums n exponentials of arguments below 2^5 in size; the other functions are a
+    few roundings of values of at most max(1, |y|), times |x| for hardswish.
+    """
+    if case.op in SUMS:
+        unclamped = case.attrs | ({"lo": -INF, "hi": INF} if "lo" in case.attrs else {})
+        op = "add" if case.op == "sub" else case.op
+        node = graph.nodes[0]
+        arrays = [np.abs({**inputs, **graph.constants}[name]).astype(np.float64) for name in node.inputs]
+        magnitude = ops.OPS[op].compute(unclamped, *arrays)
+        terms = {"avgpool": np.prod(case.attrs.get("kernel", 1)), "conv": 0, "fc": 0}.get(case.op, 1)
+        terms = terms or np.prod(case.constants[0][1:])
+        return (terms + 8) * EPS * magnitude
+    if case.op == "softmax":
+        return (case.shapes[0][1] + 32) * EPS * expected
+    if case.op == "lrn":
+        return (case.attrs["size"] + 16) * EPS * np.abs(expected)
+    if case.op in ("sigmoid", "hardsigmoid", "hardswish", "leakyrelu"):
+        return 8 * EPS * np.maximum(1, np.abs(inputs["x0"].astype(np.float64)))
+    return np.zeros_like(expected)  # selects or moves values
+
+
+def check_against_onnxruntime(case: Case) -> None:
+    graph, inputs = ops.case_graph(case)
+    expected = ops.run_graph(graph, inputs)["y"]
+    got = onnx_models.run(onnx_models.of_graph(graph), inputs)["y"]
+    assert got.shape == expected.shape == graph.outputs[0].shape
+    error, bound = np.abs(got - expected), float32_error(case, graph, inputs, expected)
+    assert np.all(error <= bound), f"{case}: worst error {error.max():.3g}, bound there {bound[error > bound][0]:.3g}"
+
+
+@pytest.mark.parametrize("case", ALL_CASES, ids=str)
+def test_reference_agrees_with_onnxruntime(case):
+    check_against_onnxruntime(case)
+
+
+@st.composite
+def windows(draw, most_dilation=3):
+    """Image size, kernel, stride, dilation and pads of both axes such that at least one window fits."""
+    size, kernel, stride, dilation, before, after = [], [], [], [], [], []
+    for _ in range(2):
+        k, d = draw(st.integers(1, 5)), draw(st.integers(1, most_dilation))
+        reach = d * (k - 1) + 1
+        b, a = draw(st.integers(0, k - 1)), draw(st.integers(0, k - 1))
+        size.append(draw(st.integers(max(d, reach - b - a), 13)))
+        kernel.append(k)
+        stride.append(draw(st.integers(1, 4)))
+        dilation.append(d)
+        before.append(b)
+        after.append(a)
+    pads = (*before, *after)
+    return tuple(size), tuple(kernel), dict(strides=tuple(stride), pads=pads, dilations=tuple(dilation))
+
+
+@settings(max_examples=150, deadline=None)
+@given(windows(), st.integers(1, 3), st.integers(1, 5), st.integers(1, 5), st.booleans())
+def test_any_conv_geometry_agrees_with_onnxruntime(window, groups, c_in, c_out, residual):
+    size, kernel, attrs = window
+    attrs |= dict(groups=groups, lo=-1.0, hi=2.0)
+    constants = ((c_out * groups, c_in, *kernel), (c_out * groups,))
+    x = (1, c_in * groups, *size)
+    out = ops.infer_shape("conv", attrs, [x, *constants], "conv")
+    check_against_onnxruntime(Case("conv", attrs, (x, out) if residual else (x,), constants))
+
+
+@settings(max_examples=150, deadline=None)
+@given(windows(), st.booleans())
+def test_any_maxpool_geometry_agrees_with_onnxruntime(window, ceil):
+    size, kernel, attrs = window
+    check_against_onnxruntime(Case("maxpool", attrs | dict(kernel=kernel, ceil=ceil), ((1, 3, *size),)))
+
+
+@settings(max_examples=150, deadline=None)
+@given(windows(most_dilation=1), st.booleans(), st.booleans())
+def test_any_avgpool_geometry_agrees_with_onnxruntime(window, ceil, count_include_pad):
+    size, kernel, attrs = window
+    del attrs["dilations"]
+    attrs |= dict(kernel=kernel, ceil=ceil, count_include_pad=count_include_pad)
+    check_against_onnxruntime(Case("avgpool", attrs, ((1, 3, *size),)))
+
+
+# ---- graphs ----
+
+
+def test_run_graph_returns_outputs_or_every_tensor_in_the_asked_type():
+    graph, inputs = ops.case_graph(Case("clip", dict(lo=0.0, hi=1.0), ((1, 4),)))
+    assert set(ops.run_graph(graph, inputs)) == {"y"}
+    every = ops.run_graph(graph, inputs, np.float32, all_tensors=True)
+    assert set(every) == {"x0", "y"} and every["y"].dtype == np.float32
+
+
+@pytest.mark.parametrize("inputs", [{}, {"x0": np.zeros((1, 5))}, {"x0": np.zeros((1, 4)), "z": np.zeros(1)}])
+def test_run_graph_names_the_expected_inputs(inputs):
+    graph, _ = ops.case_graph(Case("sigmoid", {}, ((1, 4),)))
+    with pytest.raises(ArgumentError, match=r"expected inputs \{'x0': \(1, 4\)\}"):
+        ops.run_graph(graph, inputs)
+
+
+def test_macs_count_one_product_per_weight_and_output():
+    assert [macs_of(case) for case in ops.CASES["conv"][:1]] == [35 * 1 * 96]
+    grouped = Case("conv", CONV | dict(groups=2), ((1, 4, 5, 5),), ((6, 2, 3, 3), (6,)))
+    assert macs_of(grouped) == 6 * 3 * 3 * (2 * 3 * 3)  # 3 x 3 outputs of 6 channels, 2 x 3 x 3 products each
+    assert macs_of(ops.CASES["fc"][-1]) == 35 * 8
+    assert macs_of(ops.CASES["maxpool"][0]) == 0
+
+
+def macs_of(case: Case) -> int:
+    graph, _ = ops.case_graph(case)
+    return ops.macs(graph.nodes[0], graph)
+
+
+# ---- malformed nodes ----
+
+WEIGHT, BIAS, IMAGE = (8, 3, 3, 3), (8,), (1, 3, 5, 5)
+MALFORMED = {
+    "unknown op": ("lstm", {}, [IMAGE], "unknown op 'lstm'"),
+    "missing attribute": ("clip", dict(lo=0.0), [IMAGE], "expected attributes lo, hi, got lo"),
+    "surplus attribute": ("sigmoid", dict(axis=1), [IMAGE], "expected attributes none, got axis"),
+    "too few inputs": ("add", dict(lo=-INF, hi=INF, swapped=False), [IMAGE], "expected 2 to 2 inputs, got 1"),
+    "empty input": ("sigmoid", {}, [(1, 0, 5, 5)], "below 1"),
+    "batch": ("sigmoid", {}, [(2, 3, 5, 5)], "batch must be 1"),
+    "conv rank": ("conv", CONV, [(1, 3, 5), WEIGHT, BIAS], r"must be \(1, C, H, W\)"),
+    "weight rank": ("conv", CONV, [IMAGE, (8, 3, 3), BIAS], "weight must be"),
+    "kernel beyond input": ("conv", CONV, [(1, 3, 2, 5), WEIGHT, BIAS], "kernel height 3"),
+    "dilated kernel beyond input": ("conv", CONV | dict(dilations=(1, 3)), [IMAGE, WEIGHT, BIAS], "kernel width 7"),
+    "groups": ("conv", CONV | dict(groups=2), [IMAGE, WEIGHT, BIAS], "2 groups do not divide 3"),
+    "zero groups": ("conv", CONV | dict(groups=0), [IMAGE, WEIGHT, BIAS], "groups must be"),
+    "channels": ("conv", CONV, [(1, 4, 5, 5), WEIGHT, BIAS], "needs 3 input channels, got 4"),
+    "bias": ("conv", CONV, [IMAGE, WEIGHT, (7,)], r"bias must be \(8,\)"),
+    "residual": ("conv", CONV, [IMAGE, WEIGHT, BIAS, (1, 8, 5, 5)], r"residual must be \(1, 8, 3, 3\)"),
+    "zero stride": ("conv", CONV | dict(strides=(0, 1)), [IMAGE, WEIGHT, BIAS], "strides must be 2 integers >= 1"),
+    "three strides": ("conv", CONV | dict(strides=(1, 1, 1)), [IMAGE, WEIGHT, BIAS], "strides must be"),
+    "negative pads": ("conv", CONV | dict(pads=(0, -1, 0, 0)), [IMAGE, WEIGHT, BIAS], "pads must be"),
+    "clamp": ("conv", CONV | dict(lo=1.0, hi=0.0), [IMAGE, WEIGHT, BIAS], "lo must not exceed hi"),
+    "nan": ("leakyrelu", dict(alpha=float("nan")), [IMAGE], "alpha must be a number"),
+    "flag": ("avgpool", POOL | dict(ceil=1, count_include_pad=False), [IMAGE], "ceil must be True or False"),
+    "pool padding": ("avgpool", POOL | dict(pads=(0, 2, 0, 0), count_include_pad=True), [IMAGE], "padding 2"),
+    "pool dilation": (
+        "maxpool",
+        POOL | dict(pads=(1,) * 4, dilations=(3, 3)),
+        [(1, 1, 2, 2)],
+        "dilation 3 exceeds the input",
+    ),
+    "fc input": ("fc", dict(lo=-INF, hi=INF), [IMAGE, (10, 76), (10,)], "needs 76 input elements, got 75"),
+    "lrn size": ("lrn", dict(size=0, alpha=1.0, beta=1.0, bias=1.0), [IMAGE], "size must be"),
+    "softmax axis": ("softmax", dict(axis=2), [IMAGE], "axis must be"),
+    "broadcast": ("add", dict(lo=-INF, hi=INF, swapped=False), [IMAGE, (1, 4, 1, 1)], "does not broadcast"),
+    "broadcast of a": ("add", dict(lo=-INF, hi=INF, swapped=False), [(1, 3, 1, 1), IMAGE], "does not broadcast"),
+    "concat": ("concat", dict(axis=1), [IMAGE, (1, 3, 5, 4)], "shapes differ"),
+    "reshape size": ("reshape", dict(shape=(1, 74)), [IMAGE], "cannot reshape"),
+    "reshape of pixels": ("reshape", dict(shape=(1, 5, 3, 5)), [IMAGE], "must pass through"),
+    "perm": ("transpose", dict(perm=(0, 1, 1, 3)), [IMAGE], "does not permute"),
+    "batch moved": ("transpose", dict(perm=(1, 0, 2, 3)), [IMAGE], "batch must be 1"),
+    "slice": ("slice", dict(axis=1, start=2, stop=4), [IMAGE], "stop must be"),
+    "pad": ("pad", dict(pads_begin=(0, 0), pads_end=(0, 0), value=0.0), [IMAGE], "pads_begin must be 4"),
+    "shuffle": ("shuffle", dict(groups=2), [IMAGE], "2 groups do not divide 3"),
+    "absurd output": ("pad", dict(pads_begin=(0,), pads_end=(2**31,), value=0.0), [(1,)], "elements"),
+}
+
+
+@pytest.mark.parametrize("malformed", MALFORMED)
+def test_malformed_node_is_refused_by_name(malformed):
+    op, attrs, shapes, message = MALFORMED[malformed]
+    with pytest.raises(ModelError, match=message) as error:
+        ops.infer_shape(op, attrs, shapes, "layer7")
+    assert "'layer7'" in str(error.value) and "\n" not in str(error.value)
