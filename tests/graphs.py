@@ -92,7 +92,7 @@ def random_graph(seed: int, steps: int = 14) -> Graph:
             shape = net.shape(name)
             return (len(shape), *(n for i, n in enumerate(shape) if i != axis))
 
-        return random.choice([name for name in net.tensors if rest(name) == rest(x)])
+        return str(random.choice([name for name in net.tensors if rest(name) == rest(x)]))
 
     def window() -> dict:
         size, stride, pad = int(random.integers(2, 4)), int(random.integers(1, 3)), int(random.integers(2))
@@ -100,7 +100,7 @@ def random_graph(seed: int, steps: int = 14) -> Graph:
 
     def unary() -> str:
         op = random.choice(["clip", "leakyrelu", "sigmoid", "hardsigmoid", "hardswish"])
-        return net.op(op, pick(2, 3, 4, 5))
+        return net.op(str(op), pick(2, 3, 4))
 
     def conv() -> str:
         x = pick(4)
@@ -123,8 +123,8 @@ def random_graph(seed: int, steps: int = 14) -> Graph:
         fits = [n for n in net.tensors if len(net.shape(n)) == 4 == len(shape)]
         fits = [n for n in fits if all(m in (1, k) for m, k in zip(net.shape(n), shape, strict=True))] or [a]
         constant = net.constant(broadcast if len(shape) == 4 else shape)
-        b = constant if random.integers(2) else random.choice(fits)
-        op = random.choice(["add", "sub", "mul"])
+        b = constant if random.integers(2) else str(random.choice(fits))
+        op = str(random.choice(["add", "sub", "mul"]))
         return net.op(op, a, b, swapped=bool(op == "sub" and random.integers(2)))
 
     def concat() -> str:
@@ -143,12 +143,13 @@ def random_graph(seed: int, steps: int = 14) -> Graph:
         return net.op("slice", x, axis=axis, start=start, stop=int(random.integers(start, net.shape(x)[axis])) + 1)
 
     def reshape() -> str:
-        x = pick(2, 3, 4, 5)
+        x = pick(2, 3, 4)
         n = net.tensors[x].elements
         if len(net.shape(x)) == 4:
             return net.op("reshape", x, shape=(1, n))
         h = int(random.choice([k for k in (1, 2, 4) if n % k == 0]))
-        return net.op("reshape", x, shape=[(1, n // h, h, 1), (1, n // h, 1, h), (h, n // h), (1, h, 1, n // h)][random.integers(4)])
+        shapes = [(1, n // h, h, 1), (1, h, n // h, 1), (1, 1, h, n // h), (h, n // h), (1, h, n // h)]
+        return net.op("reshape", x, shape=shapes[random.integers(len(shapes))])
 
     def transpose() -> str:
         x = pick(2, 3, 4)
@@ -164,7 +165,7 @@ def random_graph(seed: int, steps: int = 14) -> Graph:
 
     def image() -> str:
         x = pick(4)
-        op = random.choice(["lrn", "softmax", "shuffle"])
+        op = str(random.choice(["lrn", "softmax", "shuffle"]))
         groups = int(random.choice([g for g in (1, 2, 3) if net.shape(x)[1] % g == 0]))
         return net.op(op, x, **(dict(groups=groups) if op == "shuffle" else {}))
 

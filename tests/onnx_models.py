@@ -25,6 +25,14 @@ def model(nodes, inputs, outputs, constants=(), opset=OPSET) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
 
+def parsed(body: str, inputs: str, outputs: str, constants, opset: int) -> onnx.ModelProto:
+    """A model from nodes in ONNX text form; ``inputs`` e.g. "float[1,3,8,8] x", ``outputs`` "y", or "y, z"."""
+    results = ", ".join(f"float {name.strip()}" for name in outputs.split(","))
+    graph = onnx.parser.parse_graph(f"test ({inputs}) => ({results}) {{ {body} }}")
+    graph.initializer.extend(numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items())
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
 def run(proto: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Outputs by name, from onnxruntime on the CPU, float32, one thread."""
     options = onnxruntime.SessionOptions()

@@ -1,8 +1,4 @@
-"""Steps executed in NumPy, straight from ``steps.py``: no kernels, no scheduling, no cleverness.
-
-Memory that no step has written, or whose value no step will read again, holds NaN: a step that reads what was never
-written, or what another tensor has replaced, shows in the result.
-"""
+"""Steps executed in NumPy, straight from ``steps.py``: no kernels, no scheduling, no cleverness."""
 
 from collections.abc import Iterator
 
@@ -12,18 +8,22 @@ from pipeall.graph.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, Step, View
 
 
 def run_steps(lowered: Lowered, slot_in: np.ndarray) -> np.ndarray:
-    """The elements of SLOT_OUT, NaN where nothing was written; computes in the float type of ``slot_in``.
+    """The elements of SLOT_OUT; computes in the float type of ``slot_in``.
 
-    Asserts that no step leaves its bases or writes what it reads.
+    Memory that no step has written is NaN, and so is what is computed from it. Asserts that no step leaves its bases
+    or writes what it reads.
     """
     memory = Memory(lowered)
-    values = np.full(memory.size, np.nan, slot_in.dtype)
+    values, numbers = np.full(memory.size, np.nan, slot_in.dtype), np.arange(memory.size)
+    written = np.zeros(memory.size, bool)
     memory.base(values, SLOT_IN)[:] = slot_in
-    dead = memory.dead_after()
-    for step, unread in zip(lowered.steps, dead, strict=True):
+    for step in lowered.steps:
+        sources, target = memory.touched(numbers, step)
+        written[target] = True
+        assert not any(written[source].any() for source in sources), f"{step.kind} of {step.node} writes what it reads"
+        written[target] = False
         sources, target = memory.touched(values, step)
         target[...] = compute(step, sources)
-        values[unread] = np.nan
     return memory.base(values, SLOT_OUT).copy()
 
 
@@ -51,32 +51,16 @@ class Memory:
         sources = [self._at(values, view, *strides["src"]) for view in step.src]
         return sources, self._at(values, step.dst, *strides["dst"])
 
-    def dead_after(self) -> list[np.ndarray]:
-        """For each step the elements it touches that are written again, or never touched, before they are read."""
-        numbers = np.arange(self.size)
-        needed = np.zeros(self.size, bool)
-        needed[self.base(numbers, SLOT_OUT)] = True
-        dead = []
-        for step in reversed(self.steps):
-            sources, target = self.touched(numbers, step)
-            every = np.concatenate([array.ravel() for array in (*sources, target)])
-            dead.append(every[~needed[every]])
-            needed[target] = False
-            for source in sources:
-                needed[source] = True
-            assert not needed[target].any(), f"step {step.kind} of {step.node} writes what it reads"
-        return dead[::-1]
-
     def live(self) -> list[int]:
-        """Elements of the arena that hold a value still to be read, before each step; a bound for any allocation."""
-        numbers, needed, counts = np.arange(self.size), np.zeros(self.size, bool), []
+        """Elements of the arena in use during each step: it writes them, or they hold what it or a later one reads."""
+        numbers, used, counts = np.arange(self.size), np.zeros(self.size, bool), []
         for step in reversed(self.steps):
             sources, target = self.touched(numbers, step)
-            needed[target] = True
+            used[target] = True
             for source in sources:
-                needed[source] = True
-            counts.append(int(self.base(needed, ARENA).sum()))
-            needed[target] = False
+                used[source] = True
+            counts.append(int(self.base(used, ARENA).sum()))
+            used[target] = False
         return counts[::-1]
 
     def _at(self, values: np.ndarray, view: View, dims=None, strides=None) -> np.ndarray:

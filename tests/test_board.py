@@ -17,9 +17,9 @@ def device(index: int, name: str, stand_in: bool = False) -> opencl.DeviceInfo:
 MALI, OTHER, POCL = device(1, "Mali-G52"), device(2, "Other GPU"), device(0, "pthread-cortex", stand_in=True)
 
 
-@pytest.fixture
-def vim3(tmp_path):
-    return write_tree(json.loads((BOARDS / "vim3.json").read_text()), tmp_path)
+@pytest.fixture(scope="module")
+def vim3(tmp_path_factory):
+    return write_tree(json.loads((BOARDS / "vim3.json").read_text()), tmp_path_factory.mktemp("vim3"))
 
 
 @pytest.fixture

@@ -151,9 +151,9 @@ cdef class Program:
     cdef pa_view view(self, step, v) except *:
         """A view, checked to lie inside its base."""
         self.check(min(v.h, v.w, v.c) >= 1 and v.offset >= 0 and v.stride >= v.c, step, "a view of positive size", v)
+        self.check(0 <= v.base < len(BASES), step, "a view of the arena or a slot", v)
         end = v.offset + (v.h * v.w - 1) * v.stride + v.c
-        self.check(0 <= v.base < 3 and end <= self.sizes[v.base], step,
-                   f"at most {self.sizes[v.base]} floats in the {BASES[v.base]}", f"{end}")
+        self.check(end <= self.sizes[v.base], step, f"at most {self.sizes[v.base]} floats in the {BASES[v.base]}", f"{end}")
         return pa_view(base=v.base, h=v.h, w=v.w, c=v.c, offset=v.offset, stride=v.stride)
 
     cdef pa_window window(self, step) except *:

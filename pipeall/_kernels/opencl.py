@@ -15,7 +15,7 @@ import tempfile
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -107,13 +107,19 @@ def choose(available: tuple[DeviceInfo, ...]) -> DeviceInfo:
     return found[0]
 
 
-class Device:
-    """An opened device: buffers, queues and kernels on it. Opens the one ``choose`` gives unless told which."""
+@cache
+def opened(info: DeviceInfo) -> Device:
+    """The device, opened once per process, so that all programs share its compiled kernels."""
+    return Device(info)
 
-    def __init__(self, info: DeviceInfo | None = None):
-        self.info = choose(devices()) if info is None else info
+
+class Device:
+    """An opened device: buffers, queues and kernels on it."""
+
+    def __init__(self, info: DeviceInfo):
+        self.info = info
         self._cl = _pyopencl()
-        self._handle = _handles()[self.info.index]
+        self._handle = _handles()[info.index]
         self._context = self._cl.Context([self._handle])
         self._programs: dict[tuple[str, str], Any] = {}
 

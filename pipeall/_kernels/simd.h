@@ -181,7 +181,7 @@ PA_INLINE vf v_exp(vf x) {
     p = v_fma(p, r, v_set1(4.1665795894e-2f));
     p = v_fma(p, r, v_set1(1.6666665459e-1f));
     p = v_fma(p, r, v_set1(5.0000001201e-1f));
-    p = v_fma(p, v_mul(r, r), v_add(r, v_set1(1)));
+    p = v_add(v_fma(p, v_mul(r, r), r), v_set1(1));
     return v_mul(p, v_pow2(n));
 }
 

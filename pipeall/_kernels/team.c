@@ -36,7 +36,7 @@ struct pa_team {
     int64_t chunks;
     atomic_bool stop;
     int size, started;
-    char name[16];
+    char name[12];
     worker workers[];
 };
 
@@ -63,8 +63,8 @@ static void claim(pa_team *team, int thread) {
 static void *work(void *argument) {
     worker *self = argument;
     pa_team *team = self->team;
-    char name[32];
-    snprintf(name, sizeof name, "%.11s/%d", team->name, self->index);
+    char name[16]; /* the limit of a thread's name */
+    snprintf(name, sizeof name, "%s/%u", team->name, (unsigned)self->index % 100);
     pthread_setname_np(pthread_self(), name);
     for (;;) {
         unsigned ticket = pa_gate_ticket(&team->start);

@@ -1,0 +1,20 @@
+"""The command line. ``main`` is its entry; everything that needs click, rich or Pillow is imported behind it."""
+
+import sys
+
+from ..errors import missing_extra
+
+PACKAGES = ("click", "rich", "PIL")  # of the extra "cli"
+
+
+def main() -> None:
+    """Runs the command in ``sys.argv`` and exits with its status: 0, 2 after an error, 130 after Ctrl-C."""
+    try:
+        from .app import app
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in PACKAGES:
+            raise
+        print(f"error: {missing_extra(package, 'cli', 'the command line')}", file=sys.stderr)
+        sys.exit(2)
+    app()

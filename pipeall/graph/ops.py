@@ -22,7 +22,10 @@ from .ir import Graph, Node, Tensor
 Shape = tuple[int, ...]
 Attrs = Mapping[str, Any]
 
-MAX_ELEMENTS = 2**31  # of one tensor; refuses absurd models before anything is allocated
+# Refuse absurd models before anything is allocated
+MAX_ELEMENTS = 2**31  # of one tensor
+MAX_RANK = 8
+MAX_WINDOW = 2**20  # sizes of kernels, strides, dilations, paddings
 
 
 class _Misfit(ValueError):
@@ -39,6 +42,12 @@ def _ints(attrs: Attrs, name: str, count: int, least: int) -> tuple[int, ...]:
     fits = isinstance(values, tuple) and len(values) == count
     fits = fits and all(isinstance(v, int) and not isinstance(v, bool) and v >= least for v in values)
     _require(fits, f"{name} must be {count} integers >= {least}, got {values!r}")
+    return values
+
+
+def _window(attrs: Attrs, name: str, count: int = 2, least: int = 1) -> tuple[int, ...]:
+    values = _ints(attrs, name, count, least)
+    _require(max(values) <= MAX_WINDOW, f"{name} must be at most {MAX_WINDOW}, got {values}")
     return values
 
 
@@ -74,7 +83,7 @@ def _image(x: Shape) -> None:
 
 def _windows(attrs: Attrs, x: Shape, kernel: tuple[int, int], dilations: tuple[int, int], ceil: bool) -> Shape:
     """Output height and width of windows sliding over x."""
-    strides, pads = _ints(attrs, "strides", 2, 1), _ints(attrs, "pads", 4, 0)
+    strides, pads = _window(attrs, "strides"), _window(attrs, "pads", 4, 0)
     sizes = []
     for axis, side in enumerate(("height", "width")):
         size, before, after = x[2 + axis], pads[axis], pads[axis + 2]
@@ -93,7 +102,7 @@ def _conv(attrs: Attrs, x: Shape, weight: Shape, bias: Shape, residual: Shape | 
     _require(weight[1] == x[1] // groups, f"weight {weight} needs {weight[1] * groups} input channels, got {x[1]}")
     _require(bias == weight[:1], f"bias must be {weight[:1]}, got {bias}")
     _clamp(attrs)
-    out = (1, weight[0], *_windows(attrs, x, weight[2:], _ints(attrs, "dilations", 2, 1), ceil=False))
+    out = (1, weight[0], *_windows(attrs, x, weight[2:], _window(attrs, "dilations"), ceil=False))
     _require(residual in (None, out), f"residual must be {out}, got {residual}")
     return out
 
@@ -108,7 +117,7 @@ def _fc(attrs: Attrs, x: Shape, weight: Shape, bias: Shape) -> Shape:
 
 def _pool(attrs: Attrs, x: Shape, dilations: tuple[int, int]) -> Shape:
     _image(x)
-    kernel = _ints(attrs, "kernel", 2, 1)
+    kernel = _window(attrs, "kernel")
     _flags(attrs, "ceil")
     out = _windows(attrs, x, kernel, dilations, attrs["ceil"])
     for axis in (0, 1):  # together: no window lies in the padding alone
@@ -120,7 +129,7 @@ def _pool(attrs: Attrs, x: Shape, dilations: tuple[int, int]) -> Shape:
 
 
 def _maxpool(attrs: Attrs, x: Shape) -> Shape:
-    return _pool(attrs, x, _ints(attrs, "dilations", 2, 1))
+    return _pool(attrs, x, _window(attrs, "dilations"))
 
 
 def _avgpool(attrs: Attrs, x: Shape) -> Shape:
@@ -234,15 +243,15 @@ class OpSpec:
 
 _ANY = (1, 2**15)
 _CLAMP = ("lo", "hi")
-_WINDOW = ("kernel", "strides", "pads", "ceil")
+_POOL = ("kernel", "strides", "pads", "ceil")
 
 OPS: dict[str, OpSpec] = {
     "conv": OpSpec(
         (3, 4), ("strides", "pads", "dilations", "groups", *_CLAMP), _conv, reference.conv, _conv_macs, cases.CONV
     ),
     "fc": OpSpec((3, 3), _CLAMP, _fc, reference.fc, _fc_macs, cases.FC),
-    "maxpool": OpSpec((1, 1), (*_WINDOW, "dilations"), _maxpool, reference.maxpool, cases=cases.MAXPOOL),
-    "avgpool": OpSpec((1, 1), (*_WINDOW, "count_include_pad"), _avgpool, reference.avgpool, cases=cases.AVGPOOL),
+    "maxpool": OpSpec((1, 1), (*_POOL, "dilations"), _maxpool, reference.maxpool, cases=cases.MAXPOOL),
+    "avgpool": OpSpec((1, 1), (*_POOL, "count_include_pad"), _avgpool, reference.avgpool, cases=cases.AVGPOOL),
     "lrn": OpSpec((1, 1), ("size", "alpha", "beta", "bias"), _lrn, reference.lrn, cases=cases.LRN),
     "softmax": OpSpec((1, 1), ("axis",), _softmax, reference.softmax, cases=cases.SOFTMAX),
     "add": OpSpec((2, 2), (*_CLAMP, "swapped"), _binary, reference.add, cases=cases.ADD),
@@ -284,6 +293,7 @@ def infer_shape(op: str, attrs: Attrs, input_shapes: Sequence[Shape], node_name:
             _require(len(shape) != 4 or op in ("conv", "fc") or shape[0] == 1, f"batch must be 1, got {shape}")
         out = spec.shape(attrs, *map(tuple, input_shapes))
         _require(len(out) != 4 or out[0] == 1, f"batch must be 1, got output {out}")
+        _require(len(out) <= MAX_RANK, f"output {out} has more than {MAX_RANK} dimensions")
         _require(prod(out) <= MAX_ELEMENTS, f"output {out} has more than {MAX_ELEMENTS} elements")
     except _Misfit as error:
         raise ModelError(f"node {node_name!r} ({op}): {error}") from None

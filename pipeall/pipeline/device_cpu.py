@@ -22,7 +22,7 @@ def compile(lowered: Lowered, component: Component, threads: int | None):
     program = Program(
         choose(cluster.isas, cluster.core_type),
         cluster.cores[:count],
-        component.name,
+        f"pa-{component.name}",
         (lowered.arena_elements, lowered.slot_in_elements, lowered.slot_out_elements),
     )
     for step in lowered.steps:

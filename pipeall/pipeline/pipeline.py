@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -100,7 +100,7 @@ class Pipeline:
         sizes = [lowered[0].slot_in_elements, *(part.slot_out_elements for part in lowered)]
         rings = [
             ring_slots(producer, consumer, size, slots)
-            for producer, consumer, size in zip(neighbours, neighbours[1:], sizes, strict=True)
+            for (producer, consumer), size in zip(pairwise(neighbours), sizes, strict=True)
         ]
         self._slot_in, self._slot_out = lowered[0].slot_in, lowered[-1].slot_out
         self._stages.append(built)
@@ -137,7 +137,8 @@ class Pipeline:
 
     def _check_open(self) -> None:
         if self._error:
-            raise self._error
+            error = self._error
+            raise PipelineError(str(error), error.stage, error.component, error.frame)
         if self._closed:
             raise PipelineError("the pipeline is closed: expected submit and result before close()")
 

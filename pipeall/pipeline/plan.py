@@ -6,15 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..errors import ArgumentError
+from .board import component_name
 
-LETTERS = {"B": "big", "M": "mid", "L": "little", "G": "gpu", "N": "npu"}
 _GRAMMAR = "expected ORDER[:CUTS] such as G-B-L:3,5, one component such as big, or B+L+G for Parallel"
-
-
-def component_name(word: str) -> str:
-    """The component a letter (B M L G N) or a name stands for."""
-    word = word.strip()
-    return LETTERS.get(word.upper(), word.lower())
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t, uint32_t, uintptr_t
 from libc.stdlib cimport free
-from libc.string cimport memset, strerror
+from libc.string cimport memset, strerror, strncpy
 
 import numpy as np
 
@@ -52,6 +52,7 @@ cdef extern from "stage.h" nogil:
         pa_lane *lane
         int index, open_error
         pa_program *program
+        char *name
         int64_t fault_frame
         atomic_llong frames, busy_ns, wait_in_ns, wait_out_ns, handover_ns
     ctypedef struct pa_lane:
@@ -152,6 +153,7 @@ cdef class Lane:
             self.lane.stage[i].lane = &self.lane
             self.lane.stage[i].index = i
             self.lane.stage[i].program = <pa_program *><uintptr_t>programs[i].handle
+            strncpy(self.lane.stage[i].name, f"pa-{components[i]}".encode(), 11)
             self.lane.stage[i].fault_frame = fault[1] if fault is not None and fault[0] == i else -1
         for i in range(count + 1):
             self.lane.ring[i].slots = len(rings[i])

@@ -81,6 +81,7 @@ static void run_frames(pa_stage *self) {
 static void *stage_thread(void *argument) {
     pa_stage *self = argument;
     pa_lane *lane = self->lane;
+    pthread_setname_np(pthread_self(), self->name);
     self->open_error = self->program->open(self->program);
     atomic_fetch_add(&lane->ready, 1);
     pa_gate_signal(lane->host);

@@ -26,6 +26,7 @@ typedef struct pa_stage {
     pa_lane *lane;
     int index;
     pa_program *program;
+    char name[12]; /* of the thread */
     int64_t fault_frame; /* fault injection: report an error at this frame; -1 for never */
     pthread_t thread;
     atomic_int stop;

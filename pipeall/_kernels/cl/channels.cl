@@ -18,8 +18,8 @@ lrn(__global const float *x, int x_offset, int x_stride, int channels, __global 
     x += x_offset + pixel * x_stride;
     float squares = 0;
     for (int j = max(c - (size - 1) / 2, 0); j <= min(c + size / 2, channels - 1); j++)
-        squares = mad(x[j], x[j], squares);
-    out[out_offset + pixel * out_stride + c] = x[c] * powr(bias + alpha / size * squares, -beta);
+        squares += x[j] * x[j];
+    out[out_offset + pixel * out_stride + c] = x[c] * exp(-beta * log(bias + alpha / size * squares));
 }
 
 /* Work item: one pixel. The maximum is subtracted first, so exp never overflows. out may be x. */
@@ -34,7 +34,7 @@ softmax(__global const float *x, int x_offset, int x_stride, int channels, int p
     out += out_offset + pixel * out_stride;
     float best = -INFINITY, sum = 0;
     for (int c = 0; c < channels; c++)
-        best = fmax(best, x[c]);
+        best = x[c] > best ? x[c] : best;
     for (int c = 0; c < channels; c++) {
         const float e = exp(x[c] - best);
         out[c] = e;

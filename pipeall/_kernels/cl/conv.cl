@@ -24,14 +24,20 @@
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 #define vec JOIN(float, CHANNELS)
-#define vec_load JOIN(vload, CHANNELS)
-#define vec_store JOIN(vstore, CHANNELS)
+
+/* Vectors at any float: vload and vstore, and mad too, are calls that PoCL does not inline (20 times slower). */
+typedef struct __attribute__((packed, aligned(4))) {
+    float4 v;
+} any4;
+typedef struct __attribute__((packed, aligned(4))) {
+    vec v;
+} any_vec;
 
 __kernel __attribute__((reqd_work_group_size(LOCAL_PIXELS, LOCAL_BLOCKS, 1))) void
 conv(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, /* pixel stride in floats */
      __global float *out, int out_offset, int out_stride, int out_pixels, int out_w, /* out_pixels = h * w */
      __global const float *r, int r_offset, int r_stride, /* residual, or NULL */
-     __global const float *weight, __global const float *bias, __global const float *zeros,
+     __global const vec *weight, __global const vec *bias, __global const float *zeros,
      int groups, int cin, int cout, int blocks, /* channels in and out of one group, blocks of CHANNELS in it */
      int kh, int kw, int stride_y, int stride_x, int pad_top, int pad_left, int dilation_y, int dilation_x,
      float lo, float hi)
@@ -41,14 +47,14 @@ conv(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, /* p
         return;
     const int group = block / blocks, channel = (block - group * blocks) * CHANNELS;
     x += x_offset + group * cin;
-    weight += (size_t)block * kh * kw * cin * CHANNELS;
+    weight += block * kh * kw * cin;
 
     vec sum[PIXELS];
     int y0[PIXELS], x0[PIXELS];
 #pragma unroll
     for (int p = 0; p < PIXELS; p++) {
         const int q = min(first + p, out_pixels - 1);
-        sum[p] = vec_load(block, bias);
+        sum[p] = bias[block];
         y0[p] = q / out_w * stride_y - pad_top;
         x0[p] = q % out_w * stride_x - pad_left;
     }
@@ -62,24 +68,19 @@ conv(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, /* p
                 a[p] = inside ? x + (iy * x_w + ix) * x_stride : zeros;
             }
             int c = 0;
-            for (; c + 4 <= cin; c += 4, weight += 4 * CHANNELS) {
-                const vec w0 = vec_load(0, weight), w1 = vec_load(1, weight);
-                const vec w2 = vec_load(2, weight), w3 = vec_load(3, weight);
+            for (; c + 4 <= cin; c += 4, weight += 4)
 #pragma unroll
                 for (int p = 0; p < PIXELS; p++) {
-                    const float4 v = vload4(0, a[p] + c);
-                    sum[p] = mad((vec)v.s0, w0, sum[p]);
-                    sum[p] = mad((vec)v.s1, w1, sum[p]);
-                    sum[p] = mad((vec)v.s2, w2, sum[p]);
-                    sum[p] = mad((vec)v.s3, w3, sum[p]);
+                    const float4 v = ((__global const any4 *)(a[p] + c))->v;
+                    sum[p] += v.s0 * weight[0];
+                    sum[p] += v.s1 * weight[1];
+                    sum[p] += v.s2 * weight[2];
+                    sum[p] += v.s3 * weight[3];
                 }
-            }
-            for (; c < cin; c++, weight += CHANNELS) {
-                const vec w = vec_load(0, weight);
+            for (; c < cin; c++, weight++)
 #pragma unroll
                 for (int p = 0; p < PIXELS; p++)
-                    sum[p] = mad((vec)a[p][c], w, sum[p]);
-            }
+                    sum[p] += a[p][c] * weight[0];
         }
 
     const int n = min(CHANNELS, cout - channel);
@@ -94,15 +95,17 @@ conv(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, /* p
         if (n == CHANNELS) {
             vec v = sum[p];
             if (r)
-                v += vec_load(0, r + q * r_stride);
+                v += ((__global const any_vec *)(r + q * r_stride))->v;
             v = v < lo ? (vec)lo : v; /* not fmax, fmin: NaN stays NaN */
             v = v > hi ? (vec)hi : v;
-            vec_store(v, 0, out + q * out_stride);
+            ((__global any_vec *)(out + q * out_stride))->v = v;
         } else {
-            float values[CHANNELS];
-            vec_store(sum[p], 0, values);
+            const union {
+                vec all;
+                float each[CHANNELS];
+            } value = {sum[p]};
             for (int j = 0; j < n; j++) {
-                float v = values[j];
+                float v = value.each[j];
                 if (r)
                     v += r[q * r_stride + j];
                 v = v < lo ? lo : v;

@@ -5,6 +5,12 @@
 #endif
 #define KERNEL __kernel __attribute__((reqd_work_group_size(LOCAL_ELEMENTS, 1, 1)))
 
+/* Not clamp or fmin: NaN stays NaN. */
+static float limit(float v, float lo, float hi)
+{
+    return v < lo ? lo : v > hi ? hi : v;
+}
+
 /* out = clamp(a op b, lo, hi). Dimensions: channel, column, row. b's strides are per row, column and channel, and
  * 0 where b is broadcast. out may be a or b. */
 #define BINARY(name, value)                                                                                          \
@@ -18,9 +24,7 @@
         const int pixel = row * w + column;                                                                          \
         const float a = a_at[a_offset + pixel * a_stride + c];                                                       \
         const float b = b_at[b_offset + row * b_row + column * b_column + c * b_channel];                            \
-        float v = value;                                                                                             \
-        v = v < lo ? lo : v;                                                                                         \
-        out[out_offset + pixel * out_stride + c] = v > hi ? hi : v;                                                  \
+        out[out_offset + pixel * out_stride + c] = limit(value, lo, hi);                                             \
     }
 BINARY(add, a + b)
 BINARY(sub, a - b)
@@ -38,31 +42,27 @@ BINARY(reverse_sub, b - a)
         const float x = at[offset + pixel * stride + c];                                                             \
         out[out_offset + pixel * out_stride + c] = value;                                                            \
     }
-UNARY(clip, x < p0 ? p0 : x > p1 ? p1 : x)
+UNARY(clip, limit(x, p0, p1))
 UNARY(leakyrelu, x < 0 ? p0 * x : x)
 UNARY(sigmoid, 1 / (1 + exp(-x)))
-UNARY(hardsigmoid, clamp(mad(p0, x, p1), 0.0f, 1.0f))
-UNARY(hardswish, x *clamp(mad(1.0f / 6, x, 0.5f), 0.0f, 1.0f))
+UNARY(hardsigmoid, limit(p0 * x + p1, 0, 1))
+UNARY(hardswish, x *limit(x / 6 + 0.5f, 0, 1))
 
-/* out[i . out_strides] = x[i . x_strides] for every index i below shape, six numbers each (of eight, a vector).
- * Dimension 0 is shape.s0, 1 is shape.s1, 2 the product of the others. */
+/* out[i . out_strides] = x[i . x_strides] for every index i below shape: six numbers of each vector count.
+ * Dimensions: the first three indices; a work item walks the others. */
 KERNEL void copy(__global const float *x, int x_offset, int8 x_strides, __global float *out, int out_offset,
                  int8 out_strides, int8 shape)
 {
-    const int i0 = get_global_id(0), i1 = get_global_id(1);
-    int rest = get_global_id(2);
+    const int i0 = get_global_id(0), i1 = get_global_id(1), i2 = get_global_id(2);
     if (i0 >= shape.s0)
         return;
-    const int i2 = rest % shape.s2;
-    rest /= shape.s2;
-    const int i3 = rest % shape.s3;
-    rest /= shape.s3;
-    const int i4 = rest % shape.s4, i5 = rest / shape.s4;
-    const int from = i0 * x_strides.s0 + i1 * x_strides.s1 + i2 * x_strides.s2 + i3 * x_strides.s3 +
-                     i4 * x_strides.s4 + i5 * x_strides.s5;
-    const int to = i0 * out_strides.s0 + i1 * out_strides.s1 + i2 * out_strides.s2 + i3 * out_strides.s3 +
-                   i4 * out_strides.s4 + i5 * out_strides.s5;
-    out[out_offset + to] = x[x_offset + from];
+    x += x_offset + i0 * x_strides.s0 + i1 * x_strides.s1 + i2 * x_strides.s2;
+    out += out_offset + i0 * out_strides.s0 + i1 * out_strides.s1 + i2 * out_strides.s2;
+    for (int i3 = 0; i3 < shape.s3; i3++)
+        for (int i4 = 0; i4 < shape.s4; i4++)
+            for (int i5 = 0; i5 < shape.s5; i5++)
+                out[i3 * out_strides.s3 + i4 * out_strides.s4 + i5 * out_strides.s5] =
+                    x[i3 * x_strides.s3 + i4 * x_strides.s4 + i5 * x_strides.s5];
 }
 
 /* Dimensions: channel, pixel. */

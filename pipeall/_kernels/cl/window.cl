@@ -15,18 +15,23 @@
 #endif
 #define GROUP __attribute__((reqd_work_group_size(LOCAL_CHANNELS, LOCAL_COLUMNS, 1)))
 
+/* A vector at any float: vload4, and mad and fmax too, are calls that PoCL does not inline. */
+typedef struct __attribute__((packed, aligned(4))) {
+    float4 v;
+} any4;
+
 /* The first min(n, 4) floats at p; the rest is 0. */
 static float4 load(__global const float *p, int n)
 {
     if (n >= 4)
-        return vload4(0, p);
+        return ((__global const any4 *)p)->v;
     return (float4)(p[0], n > 1 ? p[1] : 0, n > 2 ? p[2] : 0, 0);
 }
 
 static void store(float4 v, __global float *p, int n)
 {
     if (n >= 4) {
-        vstore4(v, 0, p);
+        ((__global any4 *)p)->v = v;
         return;
     }
     p[0] = v.s0;
@@ -41,7 +46,7 @@ __kernel GROUP void
 depthwise(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, int channels,
           __global float *out, int out_offset, int out_stride, int out_h, int out_w,
           __global const float *r, int r_offset, int r_stride,
-          __global const float *weight, __global const float *bias,
+          __global const float4 *weight, __global const float4 *bias,
           int kh, int kw, int stride_y, int stride_x, int pad_top, int pad_left, int dilation_y, int dilation_x,
           float lo, float hi)
 {
@@ -54,18 +59,18 @@ depthwise(__global const float *x, int x_offset, int x_stride, int x_h, int x_w,
     float4 sum[PIXELS];
 #pragma unroll
     for (int p = 0; p < PIXELS; p++)
-        sum[p] = vload4(block, bias);
+        sum[p] = bias[block];
     for (int ky = 0; ky < kh; ky++) {
         const int iy = y * stride_y - pad_top + ky * dilation_y;
         if ((uint)iy >= (uint)x_h)
             continue;
         for (int kx = 0; kx < kw; kx++) {
-            const float4 w = vload4((ky * kw + kx) * blocks + block, weight);
+            const float4 w = weight[(ky * kw + kx) * blocks + block];
 #pragma unroll
             for (int p = 0; p < PIXELS; p++) {
                 const int ix = (first + p) * stride_x - pad_left + kx * dilation_x;
                 if ((uint)ix < (uint)x_w)
-                    sum[p] = mad(load(x + (iy * x_w + ix) * x_stride, n), w, sum[p]);
+                    sum[p] += load(x + (iy * x_w + ix) * x_stride, n) * w;
             }
         }
     }
@@ -98,8 +103,10 @@ maxpool(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, i
         for (int kx = 0; kx < kw; kx++) {
             const int iy = y * stride_y - pad_top + ky * dilation_y;
             const int ix = column * stride_x - pad_left + kx * dilation_x;
-            if ((uint)iy < (uint)x_h && (uint)ix < (uint)x_w)
-                best = fmax(best, load(x + (iy * x_w + ix) * x_stride, n));
+            if ((uint)iy < (uint)x_h && (uint)ix < (uint)x_w) {
+                const float4 v = load(x + (iy * x_w + ix) * x_stride, n);
+                best = v <= best | best != best ? best : v; /* a NaN stays */
+            }
         }
     store(best, out + out_offset + (y * out_w + column) * out_stride + c, n);
 }

@@ -1,0 +1,5 @@
+"""``python -m pipeall``: the command line."""
+
+from .cli import main
+
+main()

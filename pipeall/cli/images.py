@@ -1,0 +1,103 @@
+"""Photos as a classifier wants them: decoded, resized, cropped, normalised. The only file that imports Pillow."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from ..errors import ArgumentError
+
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")  # looked for in folders
+BROKEN = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)  # what Pillow raises
+
+
+@dataclass(frozen=True, slots=True)
+class Preprocess:
+    """Short side to ``resize`` (bilinear), centre crop to ``size`` (height, width), then (x / scale - mean) / std.
+
+    x is 0 to 255; ``channels`` is RGB or BGR, the order that ``mean`` and ``std`` are in too.
+    """
+
+    size: tuple[int, int]
+    resize: int
+    channels: str
+    scale: float
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __call__(self, path: Path) -> np.ndarray:
+        """The image as float32 (1, 3, height, width); ArgumentError where it cannot be read or is too narrow."""
+        try:
+            with Image.open(path) as file:
+                image = ImageOps.exif_transpose(file).convert("RGB")
+        except BROKEN as error:
+            raise ArgumentError(f"image {path}: expected a picture, got {error}") from error
+        factor = self.resize / min(image.size)
+        width, height = (max(self.resize, round(side * factor)) for side in image.size)
+        left, top = (width - self.size[1]) // 2, (height - self.size[0]) // 2
+        if left < 0 or top < 0:
+            raise ArgumentError(
+                f"image {path}: {width} x {height} resized, {self.size[1]} x {self.size[0]} needed; use --resize"
+            )
+        image = image.resize((width, height), Image.Resampling.BILINEAR)
+        pixels = np.asarray(image.crop((left, top, left + self.size[1], top + self.size[0])), np.float32)
+        pixels = pixels if self.channels == "RGB" else pixels[..., ::-1]
+        values = (pixels / np.float32(self.scale) - np.float32(self.mean)) / np.float32(self.std)
+        return np.ascontiguousarray(values.transpose(2, 0, 1)[np.newaxis])
+
+
+# channels, scale, mean, std
+PRESETS = {
+    "imagenet": ("RGB", 255.0, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "caffe": ("BGR", 1.0, (104.0, 117.0, 123.0), (1.0, 1.0, 1.0)),
+    "tf": ("RGB", 1.0, (127.5, 127.5, 127.5), (127.5, 127.5, 127.5)),
+}
+
+
+def preprocessing(
+    input_shape: tuple[int, ...],
+    preset: str,
+    resize: int | None = None,
+    channels: str | None = None,
+    scale: float | None = None,
+    mean: tuple[float, ...] | None = None,
+    std: tuple[float, ...] | None = None,
+) -> Preprocess:
+    """A preset for a model's input (1, 3, H, W), with what is given replaced; resize is 256/224 of the larger side.
+
+    Raises ArgumentError where the input is no picture or a number is out of range.
+    """
+    if len(input_shape) != 4 or input_shape[1] != 3:
+        raise ArgumentError(f"model input: expected a picture (1, 3, height, width), got {input_shape}")
+    size = input_shape[2:]
+    given = (channels, scale, mean, std)
+    channels, scale, mean, std = (own if new is None else new for new, own in zip(given, PRESETS[preset], strict=True))
+    resize = round(max(size) * 256 / 224) if resize is None else resize
+    if len(mean) != 3 or len(std) != 3:
+        raise ArgumentError(f"--mean and --std: expected three numbers each, got {mean} and {std}")
+    if scale == 0 or 0 in std:
+        raise ArgumentError(f"--scale and --std: expected no zero, got {scale} and {std}")
+    if resize < min(size):
+        raise ArgumentError(f"--resize: expected at least {min(size)}, the model's input, got {resize}")
+    return Preprocess(size, resize, channels, scale, mean, std)
+
+
+def find_images(paths: Iterable[str]) -> list[Path]:
+    """The given files, and the pictures of the given folders in alphabetical order; ArgumentError where none is."""
+    found = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            inside = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
+            if not inside:
+                raise ArgumentError(f"folder {path}: expected pictures ({' '.join(SUFFIXES)}), got none")
+            found += inside
+        elif path.is_file():
+            found.append(path)
+        else:
+            raise ArgumentError(f"image {path}: expected a file or a folder, found none")
+    return found

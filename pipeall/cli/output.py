@@ -1,0 +1,65 @@
+"""What commands print: tables and text, or one JSON document; progress on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ..pipeline.board import Component
+
+WIDE = 10_000  # columns of a file or a pipe: nothing is wrapped there
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+def print_json(kind: str, **content: Any) -> None:
+    """One document, with its format such as "pipeall.run/1" first."""
+    click.echo(json.dumps({"format": f"pipeall.{kind}/1", **content}, indent=1, allow_nan=False))
+
+
+def print_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table under a title. None is shown as "-"; columns whose heading starts with ">" are set to the right."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for heading in headings:
+        right = heading.startswith(">")
+        table.add_column(heading.removeprefix(">"), justify="right" if right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*("-" if cell is None else str(cell) for cell in row))
+    width = None if sys.stdout.isatty() else WIDE
+    console = Console(width=width, markup=False, highlight=False, emoji=False)
+    console.print(title, soft_wrap=True)
+    console.print(table)
+    console.print()
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    return " x ".join(map(str, shape))
+
+
+def component_text(component: Component) -> str:
+    """The component's name, marked where a CPU plays the GPU."""
+    return f"{component.name} (CPU stand-in)" if component.stand_in else component.name
+
+
+def progress() -> Progress:
+    """A bar with a time estimate on stderr; silent unless that is a terminal."""
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )

@@ -1,0 +1,90 @@
+"""Which plan a command runs: from its options, or balanced where they leave the cuts open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from math import inf
+
+import click
+
+from ..errors import ArgumentError
+from ..graph.ir import Graph
+from ..graph.ops import macs
+from ..pipeline.board import Board
+from ..pipeline.plan import Plan
+from .model import Numbers
+
+
+def plan_options(command: Callable) -> Callable:
+    """--plan, or --order with --cuts, or the paper's --partition-point and --partition-point2; see ``chosen_plan``."""
+    for option in (
+        click.option("--partition-point2", type=int, help="Second cut, under the name of the paper's program."),
+        click.option("--partition-point", type=int, help="First cut, under the name of the paper's program."),
+        click.option("--cuts", type=Numbers(int, "3,5"), help="Cumulative group counts; default about equal MACs."),
+        click.option("--order", help="Components in order, such as G-B-L; default the board's, no stand-in."),
+        click.option("--plan", help="All in one: G-B-L:3,5, one component, or B+L+G for Parallel."),
+    ):
+        command = option(command)
+    return command
+
+
+def chosen_plan(
+    graph: Graph,
+    board: Board,
+    plan: str | None,
+    order: str | None,
+    cuts: Sequence[int] | None,
+    partition_point: int | None,
+    partition_point2: int | None,
+) -> Plan:
+    """The plan these options ask for; ArgumentError where they contradict each other."""
+    points = [point for point in (partition_point, partition_point2) if point is not None]
+    if plan and (order or cuts or points):
+        raise ArgumentError("--plan: expected no --order, --cuts or --partition-point beside it")
+    if cuts and points:
+        raise ArgumentError("--cuts: expected no --partition-point beside it, they mean the same")
+    if partition_point2 is not None and partition_point is None:
+        raise ArgumentError("--partition-point2: expected --partition-point beside it")
+    if plan:
+        return Plan.parse(plan)
+    if (cuts or points) and not order:
+        raise ArgumentError("cuts: expected --order beside them, such as --order G-B-L")
+    if not order:
+        return default_plan(graph, board)
+    return Plan.pipeline(order.split("-"), cuts or points or balanced_cuts(graph, [1.0] * len(order.split("-"))))
+
+
+def default_plan(graph: Graph, board: Board) -> Plan:
+    """All real components in the board's order with about equal MACs each; no more stages than the network has groups.
+
+    How fast each component is does not count here.
+    """
+    order = real_components(board)[: len(graph.groups)]
+    return Plan.pipeline(order, balanced_cuts(graph, [1.0] * len(order)))
+
+
+def real_components(board: Board) -> list[str]:
+    """Names of the components that are no stand-in."""
+    return [component.name for component in board.components.values() if not component.stand_in]
+
+
+def balanced_cuts(graph: Graph, speeds: Sequence[float]) -> list[int]:
+    """The cuts whose slowest stage is fastest, where stage i computes MACs at ``speeds[i]`` (any unit).
+
+    Raises ArgumentError where the network has fewer groups than there are stages.
+    """
+    if len(speeds) > len(graph.groups):
+        raise ArgumentError(
+            f"{graph.name} has {len(graph.groups)} groups, expected at least {len(speeds)}, one a stage"
+        )
+    done = [0, *accumulate(sum(macs(node, graph) for node in group.nodes) for group in graph.groups)]
+    # best[n]: time of the slowest stage and the cuts, with the first n groups on the stages looked at so far
+    best: list[tuple[float, tuple[int, ...]]] = [(total / speeds[0], ()) for total in done]
+    best[0] = (inf, ())
+    for speed in speeds[1:]:
+        best = [(inf, ())] + [
+            min((max(best[cut][0], (total - done[cut]) / speed), (*best[cut][1], cut)) for cut in range(n))
+            for n, total in enumerate(done[1:], 1)
+        ]
+    return list(best[-1][1])

@@ -1,0 +1,238 @@
+"""Reads an ONNX file into a graph; the one file that imports onnx.
+
+A model file is untrusted: sizes are checked before anything is allocated, names before they are looked up, external
+data must lie beside the model, and only what the outputs depend on is decoded at all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArgumentError, ModelError, missing_extra
+from .ir import Graph, Tensor
+from .onnx_build import MAX_CONSTANT_ELEMENTS, Builder, OnnxNode
+from .onnx_fold import TYPES
+from .onnx_ops import SUPPORTED, convert
+from .ops import MAX_ELEMENTS, MAX_RANK
+from .rewrite import rewrite as rewritten
+
+OPSETS = (7, 21)
+MAX_FILE_BYTES = 2**31 - 1  # what protobuf can parse
+# ONNX element types as stored; the halves and doubles among them become float32
+STORED = {1: "<f4", 2: "u1", 3: "i1", 4: "<u2", 5: "<i2", 6: "<i4", 7: "<i8", 9: "?", 10: "<f2", 11: "<f8"}
+FLOAT_TYPE = 1
+EXTERNAL = 1  # TensorProto.DataLocation
+
+
+def load(path: str | Path, input_shape: Sequence[int] | None = None, rewrite: bool = True) -> Graph:
+    """The network in an ONNX file, opsets 7 to 21, float32, batch 1.
+
+    ``input_shape`` replaces the shape the file gives its (only) input, e.g. (1, 3, 227, 227); it is needed where the
+    file leaves more than the batch open. ``rewrite=False`` keeps one node per operator, for tests and inspection.
+    Raises ModelError naming file and node for whatever is broken or not supported, ArgumentError for a bad
+    ``input_shape``, MissingExtraError without the onnx package. Source: ONNX operators, onnx.ai/onnx/operators.
+    """
+    path = Path(path)
+    shape = None if input_shape is None else _checked_shape(input_shape)
+    try:
+        graph = _Reader(path, _parse(path)).graph(shape)
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from None
+    return rewritten(graph) if rewrite else graph
+
+
+def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    sizes = tuple(shape)
+    if not sizes or not all(isinstance(size, int | np.integer) and size >= 1 for size in sizes) or sizes[0] != 1:
+        raise ArgumentError(f"input_shape must be positive integers with batch 1, e.g. (1, 3, 224, 224), got {shape}")
+    return tuple(map(int, sizes))
+
+
+def _onnx() -> Any:
+    try:
+        import onnx
+    except ImportError:
+        raise missing_extra("onnx", "onnx", "reading .onnx files") from None
+    return onnx
+
+
+def _parse(path: Path) -> Any:
+    """The file's ModelProto."""
+    onnx = _onnx()
+    from google.protobuf.message import DecodeError
+
+    try:
+        size = path.stat().st_size
+        if size > MAX_FILE_BYTES:
+            raise ModelError(f"file has {size} bytes, ONNX files have at most {MAX_FILE_BYTES}")
+        model = onnx.ModelProto.FromString(path.read_bytes())
+    except OSError as error:
+        raise ModelError(f"cannot read: {error.strerror}") from None
+    except DecodeError:
+        raise ModelError("not an ONNX file, or truncated") from None
+    if not model.HasField("graph") or not model.graph.output:
+        raise ModelError("not an ONNX file, or truncated: it has no graph with outputs")
+    return model
+
+
+class _Reader:
+    """One model: its needed nodes and initialisers, in plain Python and NumPy."""
+
+    def __init__(self, path: Path, model: Any):
+        self.path, self.proto = path, model.graph
+        versions = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
+        self.opset = versions.get("ai.onnx", 1)
+        if not OPSETS[0] <= self.opset <= OPSETS[1]:
+            raise ModelError(f"opset {self.opset} is not supported, expected {OPSETS[0]} to {OPSETS[1]}")
+        self.context = _onnx().checker.C.CheckerContext()
+        self.context.ir_version = model.ir_version
+        self.context.opset_imports = {"": self.opset}
+
+    def graph(self, input_shape: tuple[int, ...] | None) -> Graph:
+        outputs = [output.name for output in self.proto.output]
+        nodes, read = self.needed(outputs)
+        constants = self.constants(read)
+        inputs = [value for value in self.proto.input if value.name in read and value.name not in constants]
+        if input_shape is not None and len(inputs) != 1:
+            raise ModelError(f"input_shape suits a model with one input, this one has {len(inputs)}")
+        tensors = [_input_tensor(value, input_shape) for value in inputs]
+        builder = Builder(tensors, constants, read | {name for node in nodes for name in node.outputs})
+        for node in nodes:
+            for name in filter(None, node.inputs):
+                if name not in builder.values:
+                    late = any(name in other.output for other in self.proto.node)
+                    why = (
+                        "before it is made: the nodes form a cycle or are out of order"
+                        if late
+                        else "that nothing makes"
+                    )
+                    node.fail(f"reads {name!r} {why}")
+            convert(builder, node)
+            for name in read.intersection(node.outputs) - builder.values.keys():
+                node.fail(f"its output {name!r} is not supported")
+        for name in outputs:
+            if name not in builder.values:
+                raise ModelError(f"output {name!r} is made by no node")
+        return builder.graph(self.path.stem, outputs)
+
+    def needed(self, outputs: list[str]) -> tuple[list[OnnxNode], set[str]]:
+        """The nodes that the outputs depend on, in the file's order, and every name that is read."""
+        made = [tensor.name for tensor in self.proto.initializer]
+        made += [name for node in self.proto.node for name in node.output if name]
+        for name, count in Counter(made).items():
+            if count > 1:
+                raise ModelError(f"tensor {name!r} is made {count} times")
+        read, nodes = set(outputs), []
+        for proto in reversed(self.proto.node):
+            if not read.isdisjoint(proto.output):
+                nodes.append(self.node(proto))
+                read.update(proto.input)
+        return nodes[::-1], read - {""}
+
+    def node(self, proto: Any) -> OnnxNode:
+        """A node in plain Python, checked against its operator's schema."""
+        label = proto.name or next(filter(None, proto.output), "")
+        op = proto.op_type if proto.domain in ("", "ai.onnx") else f"{proto.domain}.{proto.op_type}"
+        attrs = {
+            attr.name: self.attribute(f"attribute {attr.name} of node {label!r}", attr) for attr in proto.attribute
+        }
+        node = OnnxNode(label, op, tuple(proto.input), tuple(proto.output), attrs, self.opset)
+        if op in SUPPORTED:
+            try:
+                _onnx().checker.check_node(proto, self.context)
+            except _onnx().checker.ValidationError as error:
+                node.fail(str(error).strip().splitlines()[0])
+        return node
+
+    def attribute(self, what: str, proto: Any) -> Any:
+        """Number, string, list or array; whatever else there is stays a protobuf, which no operator accepts."""
+        value = _onnx().helper.get_attribute_value(proto)
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "replace")
+        if proto.type == proto.TENSOR:
+            return self.array(what, value)
+        return value
+
+    def constants(self, read: set[str]) -> dict[str, np.ndarray]:
+        """The initialisers that are read; their sizes are added up before any is decoded."""
+        needed = [tensor for tensor in self.proto.initializer if tensor.name in read]
+        if any(tensor.values.name in read for tensor in self.proto.sparse_initializer):
+            raise ModelError("sparse initializers are not supported")
+        total = sum(prod(tensor.dims) for tensor in needed)
+        if total > MAX_CONSTANT_ELEMENTS:
+            raise ModelError(f"its initializers have {total} elements, expected at most {MAX_CONSTANT_ELEMENTS}")
+        return {tensor.name: self.array(f"initializer {tensor.name!r}", tensor) for tensor in needed}
+
+    def array(self, what: str, proto: Any) -> np.ndarray:
+        """Values of a TensorProto: raw bytes, typed fields or a file beside the model; floats become float32."""
+        if proto.data_type not in STORED:
+            raise ModelError(f"{what} has element type {proto.data_type}, expected a float or integer type")
+        dims, stored = tuple(proto.dims), np.dtype(STORED[proto.data_type])
+        elements = prod(dims)
+        if min(dims, default=1) < 0 or len(dims) > MAX_RANK or elements > MAX_ELEMENTS:
+            raise ModelError(f"{what} has an absurd shape: {dims!s:.80}")
+        if proto.data_location == EXTERNAL or proto.HasField("raw_data"):
+            raw = self.external(what, proto) if proto.data_location == EXTERNAL else proto.raw_data
+            if len(raw) != elements * stored.itemsize:
+                raise ModelError(f"{what} of shape {dims} needs {elements * stored.itemsize} bytes, has {len(raw)}")
+            values = np.frombuffer(raw, stored)
+        else:
+            field = getattr(proto, _onnx().helper.tensor_dtype_to_field(proto.data_type))
+            if len(field) != elements:
+                raise ModelError(f"{what} of shape {dims} needs {elements} values, has {len(field)}")
+            values = _onnx().numpy_helper.to_array(proto)
+        with np.errstate(over="raise"):
+            try:
+                return values.reshape(dims).astype(TYPES[proto.data_type], copy=False)
+            except FloatingPointError:
+                raise ModelError(f"{what} has values beyond float32") from None
+
+    def external(self, what: str, proto: Any) -> bytes:
+        """The bytes of a tensor stored in another file of the model's folder."""
+        entries = {entry.key: entry.value for entry in proto.external_data}
+        folder = self.path.parent.resolve()
+        file = (folder / entries.get("location", "")).resolve()
+        if not file.is_relative_to(folder):
+            raise ModelError(f"{what}: external data {entries.get('location')!r} lies outside of the model's folder")
+        try:
+            offset, length = int(entries.get("offset", 0)), int(entries.get("length", -1))
+            size = file.stat().st_size
+            with file.open("rb") as stream:
+                stream.seek(offset)
+                return stream.read(min(length, size) if length >= 0 else -1)
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{what}: external data {entries.get('location')!r} cannot be read: {error}") from None
+
+
+def _input_tensor(proto: Any, input_shape: tuple[int, ...] | None) -> Tensor:
+    """A model input: float32, every size known; an open batch is 1."""
+    kind = proto.type.tensor_type
+    if kind.elem_type != FLOAT_TYPE:
+        raise ModelError(f"input {proto.name!r} has element type {kind.elem_type}, expected float32 ({FLOAT_TYPE})")
+    sizes = [dim.dim_value if dim.dim_value > 0 else None for dim in kind.shape.dim]
+    if input_shape is not None:
+        if sizes and len(sizes) != len(input_shape):
+            raise ModelError(
+                f"input {proto.name!r} has {len(sizes)} dimensions, input_shape {input_shape} does not fit"
+            )
+        return Tensor(proto.name, input_shape)
+    shown = (
+        "("
+        + ", ".join(str(size or dim.dim_param or "?") for size, dim in zip(sizes, kind.shape.dim, strict=True))
+        + ")"
+    )
+    if not sizes or None in sizes[1:]:
+        raise ModelError(f"input {proto.name!r} has open sizes {shown}: give input_shape, e.g. (1, 3, 224, 224)")
+    if sizes[0] not in (None, 1):
+        raise ModelError(
+            f"input {proto.name!r} has batch {sizes[0]}, expected 1: give input_shape to run it with batch 1"
+        )
+    if prod(sizes[1:]) > MAX_ELEMENTS:
+        raise ModelError(f"input {proto.name!r} of {shown} has more than {MAX_ELEMENTS} elements")
+    return Tensor(proto.name, (1, *sizes[1:]))

@@ -1,0 +1,279 @@
+"""Rewrites a graph into fewer nodes with the same results: folded weights, fused clamps and residuals, no idle moves.
+
+A rule looks at one node of a draft and returns whether it changed something; ``RULES`` is applied until none does.
+Rules only remove nodes or merge neighbours, so wherever one tensor crossed the graph before, one still does. The names
+of the model's inputs and outputs stay, the order stays topological, and the same graph always gives the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from .ir import Graph, Node
+from .ops import infer_shape
+
+CLAMPED = ("conv", "fc", "add", "sub", "mul", "clip")  # end in clamp(lo, hi)
+
+
+def rewrite(graph: Graph) -> Graph:
+    """The simplified graph. Folding rounds weights and biases once more to float32; all else is exact."""
+    draft = _Draft(graph)
+    changed = True
+    while changed:
+        changed = False
+        for output in tuple(draft.nodes):
+            changed |= any(output in draft.nodes and rule(draft, draft.nodes[output]) for rule in RULES)
+    return draft.graph()
+
+
+class _Draft:
+    """A graph under change.
+
+    nodes    output name -> Node, in topological order, dead nodes removed
+    readers  name -> how many operands of nodes and outputs of the graph it is
+    """
+
+    def __init__(self, graph: Graph):
+        self.source = graph
+        self.nodes = {node.output: node for node in graph.nodes}
+        self.shapes = {name: tensor.shape for name, tensor in graph.tensors.items()}
+        self.constants = dict(graph.constants)
+        self.outputs = tuple(tensor.name for tensor in graph.outputs)
+        self._settle()
+
+    def _settle(self) -> None:
+        self.readers = dict.fromkeys(self.outputs, 1)
+        alive = []
+        for node in reversed(self.nodes.values()):
+            if node.output in self.readers:
+                alive.append(node)
+                for name in node.inputs:
+                    self.readers[name] = self.readers.get(name, 0) + 1
+        self.nodes = {node.output: node for node in reversed(alive)}
+
+    def graph(self) -> Graph:
+        nodes = tuple(self.nodes.values())
+        names = {tensor.name for tensor in self.source.inputs} | self.nodes.keys()
+        tensors = {name: tensor for name, tensor in self.source.tensors.items() if name in names}
+        constants = {name: array for name, array in self.constants.items() if name in self.readers}
+        shapes = self.shapes | {name: array.shape for name, array in constants.items()}
+        for node in nodes:  # every rule keeps the node table's terms
+            made = infer_shape(node.op, node.attrs, [shapes[name] for name in node.inputs], node.name)
+            assert made == shapes[node.output], f"rewriting changed {node.output} from {shapes[node.output]} to {made}"
+        return replace(self.source, nodes=nodes, tensors=tensors, constants=constants)
+
+    # -- what a rule asks --
+
+    def maker(self, name: str, *ops: str) -> Node | None:
+        """The node that makes a tensor, if it is one of ``ops``."""
+        node = self.nodes.get(name)
+        return node if node is not None and node.op in ops else None
+
+    def private(self, node: Node) -> bool:
+        """Whether a node's output has one reader, and that is a node."""
+        return self.readers[node.output] == 1 and node.output not in self.outputs
+
+    # -- what a rule does --
+
+    def put(self, old: Node, **changes: Any) -> bool:
+        """Change fields of a node in place; what only it read dies."""
+        new = replace(old, **changes)
+        self.nodes = {
+            new.output if node is old else key: new if node is old else node for key, node in self.nodes.items()
+        }
+        self._settle()
+        return True
+
+    def absorb(self, node: Node, reader: Node, **changes: Any) -> bool:
+        """``node`` makes, where it stands, what ``reader`` made of its output."""
+        del self.nodes[reader.output]
+        return self.put(node, output=reader.output, **changes)
+
+    def bypass(self, node: Node) -> bool:
+        """Remove a node that copies its input. The model's own names stay: False where both sides bear one."""
+        kept, gone = node.inputs[0], node.output
+        if gone in self.outputs:
+            if kept in self.outputs or kept not in self.nodes:
+                return False
+            kept, gone = gone, kept
+        del self.nodes[node.output]
+        renamed = [
+            replace(
+                other,
+                inputs=tuple(kept if name == gone else name for name in other.inputs),
+                output=kept if other.output == gone else other.output,
+            )
+            for other in self.nodes.values()
+        ]
+        self.nodes = {other.output: other for other in renamed}
+        self._settle()
+        return True
+
+    def constant(self, name: str, array: np.ndarray) -> str:
+        while name in self.constants or name in self.shapes:
+            name += "'"
+        self.constants[name] = array.astype(np.float32)
+        return name
+
+
+def _is_free(attrs: Mapping[str, Any]) -> bool:
+    return attrs["lo"] == -inf and attrs["hi"] == inf
+
+
+def _clamp(node: Node) -> dict[str, float]:
+    return {"lo": node.attrs["lo"], "hi": node.attrs["hi"]}
+
+
+# ---- rules ----
+
+
+def drop_idle(draft: _Draft, node: Node) -> bool:
+    """Nodes that copy their input."""
+    attrs, shape = node.attrs, draft.shapes[node.inputs[0]]
+    match node.op:
+        case "reshape":
+            idle = attrs["shape"] == shape
+        case "transpose":
+            idle = attrs["perm"] == tuple(range(len(shape)))
+        case "slice":
+            idle = attrs["stop"] - attrs["start"] == shape[attrs["axis"]]
+        case "pad":
+            idle = not any(attrs["pads_begin"] + attrs["pads_end"])
+        case "shuffle":
+            idle = attrs["groups"] in (1, shape[1])
+        case "concat":
+            idle = len(node.inputs) == 1
+        case "clip":
+            idle = _is_free(attrs)
+        case _:
+            idle = False
+    return idle and draft.bypass(node)
+
+
+def merge_moves(draft: _Draft, node: Node) -> bool:
+    """reshape(reshape(x)) and transpose(transpose(x)) -> one; between two images the reshape through (1, N) stays."""
+    first = draft.maker(node.inputs[0], node.op) if node.op in ("reshape", "transpose") else None
+    if first is None:
+        return False
+    if node.op == "transpose":
+        perm = tuple(first.attrs["perm"][axis] for axis in node.attrs["perm"])
+        return draft.put(node, inputs=first.inputs, attrs={"perm": perm})
+    old, new = draft.shapes[first.inputs[0]], node.attrs["shape"]
+    return (old == new or len(old) != 4 or len(new) != 4) and draft.put(node, inputs=first.inputs)
+
+
+def make_shuffle(draft: _Draft, node: Node) -> bool:
+    """ShuffleNet's channel shuffle: (1, C, H, W) -> (1, g, C/g, ...) -> (1, C/g, g, ...) -> (1, C, H, W)."""
+    swap = draft.maker(_before_reshapes(draft, node.inputs[0]), "transpose") if node.op == "reshape" else None
+    if swap is None:
+        return False
+    source, split = _before_reshapes(draft, swap.inputs[0]), draft.shapes[swap.inputs[0]]
+    shape, rest = draft.shapes[source], tuple(range(3, len(split)))
+    is_shuffle = (
+        len(shape) == 4
+        and shape == draft.shapes[node.output]
+        and swap.attrs["perm"] == (0, 2, 1, *rest)
+        and split[0] == 1
+        and split[1] * split[2] == shape[1]
+    )
+    return is_shuffle and draft.put(node, op="shuffle", inputs=(source,), attrs={"groups": split[1]})
+
+
+def _before_reshapes(draft: _Draft, name: str) -> str:
+    while (node := draft.maker(name, "reshape")) is not None:
+        name = node.inputs[0]
+    return name
+
+
+def flatten_in_fc(draft: _Draft, node: Node) -> bool:
+    """fc reads its input in row-major order, whatever its shape."""
+    flat = draft.maker(node.inputs[0], "reshape") if node.op == "fc" else None
+    return flat is not None and draft.put(node, inputs=(*flat.inputs, *node.inputs[1:]))
+
+
+def fold_pad(draft: _Draft, node: Node) -> bool:
+    """Zeros around an image become the padding of the convolution, or of the average that counts them."""
+    pad = draft.maker(node.inputs[0], "pad") if node.op in ("conv", "avgpool") else None
+    if pad is None or pad.attrs["value"] != 0:
+        return False
+    begin, end, own = pad.attrs["pads_begin"], pad.attrs["pads_end"], node.attrs["pads"]
+    pads = tuple(a + b for a, b in zip(own, begin[2:] + end[2:], strict=True))
+    attrs = dict(node.attrs, pads=pads)
+    if any(begin[:2] + end[:2]):
+        return False
+    if node.op == "avgpool":
+        counted = node.attrs["count_include_pad"] or not any(own)
+        small = all(size < kernel for size, kernel in zip(pads, node.attrs["kernel"] * 2, strict=True))
+        if not counted or not small or node.attrs["ceil"]:  # ceil: where the last window may start would change
+            return False
+        attrs["count_include_pad"] = True
+    return draft.put(node, inputs=(*pad.inputs, *node.inputs[1:]), attrs=attrs)
+
+
+def fold_constant(draft: _Draft, node: Node) -> bool:
+    """A sum or product with one constant per channel (BatchNormalization is both) goes into weights and bias."""
+    main = draft.maker(node.inputs[0], "conv", "fc") if node.op in ("add", "sub", "mul") else None
+    operand = draft.constants.get(node.inputs[1]) if main is not None else None
+    if operand is None or not draft.private(main) or len(main.inputs) != 3 or not _is_free(main.attrs):
+        return False
+    x, weight_name, bias_name = main.inputs
+    weight, bias = (draft.constants[name].astype(np.float64) for name in (weight_name, bias_name))
+    if operand.size != 1 and operand.shape[:2] != (1, operand.size):
+        return False  # differs between pixels
+    values = np.broadcast_to(operand.reshape(-1).astype(np.float64), bias.shape)
+    match node.op, node.attrs["swapped"]:
+        case "mul", _:
+            scale, shift = values, np.zeros_like(bias)
+        case "add", _:
+            scale, shift = np.ones_like(bias), values
+        case "sub", False:
+            scale, shift = np.ones_like(bias), -values
+        case _:
+            scale, shift = -np.ones_like(bias), values
+    if np.any(scale != 1):
+        scaled = weight * scale.reshape(-1, *(1,) * (weight.ndim - 1))
+        weight_name = draft.constant(f"{main.name}.weight", scaled)
+    bias_name = draft.constant(f"{main.name}.bias", bias * scale + shift)
+    return draft.absorb(main, node, inputs=(x, weight_name, bias_name), attrs=main.attrs | _clamp(node))
+
+
+def fuse_clamp(draft: _Draft, node: Node) -> bool:
+    """The clamp after a node that ends in a clamp: clamp(clamp(x, a, b), lo, hi) has the bounds a, b clamped."""
+    inner = draft.maker(node.inputs[0], *CLAMPED) if node.op == "clip" else None
+    if inner is None or not draft.private(inner):
+        return False
+    lo, hi = node.attrs["lo"], node.attrs["hi"]
+    bounds = {name: min(max(inner.attrs[name], lo), hi) for name in ("lo", "hi")}
+    return draft.absorb(inner, node, attrs=inner.attrs | bounds)
+
+
+def fuse_residual(draft: _Draft, node: Node) -> bool:
+    """A sum of two tensors of equal shape is the residual of the convolution that makes the later of them."""
+    if node.op != "add" or any(name in draft.constants for name in node.inputs):
+        return False
+    a, b = node.inputs
+    order = {name: i for i, name in enumerate(draft.nodes)}
+    later, other = (a, b) if order.get(a, -1) > order.get(b, -1) else (b, a)
+    conv = draft.maker(later, "conv")
+    if conv is None or draft.shapes[a] != draft.shapes[b] or not draft.private(conv):
+        return False
+    if len(conv.inputs) != 3 or not _is_free(conv.attrs):
+        return False
+    return draft.absorb(conv, node, inputs=(*conv.inputs, other), attrs=conv.attrs | _clamp(node))
+
+
+RULES: tuple[Callable[[_Draft, Node], bool], ...] = (
+    drop_idle,
+    merge_moves,
+    make_shuffle,
+    flatten_in_fc,
+    fold_pad,
+    fold_constant,
+    fuse_clamp,
+    fuse_residual,
+)

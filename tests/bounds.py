@@ -1,0 +1,47 @@
+"""How far a float32 kernel may be from the float64 reference, derived per op.
+
+u = 2^-24 is the rounding of one operation. A sum of n products in any order, fused or not, is within
+(n + 2) u sum|a b| of the exact one (Higham, Accuracy and Stability of Numerical Algorithms, ch. 3).
+"""
+
+from dataclasses import replace
+from math import inf, prod
+
+import numpy as np
+
+from pipeall.graph.ops import run_graph
+
+U = 2.0**-24
+
+
+def absolute(graph):
+    """The graph of sum|a b|: constants without sign, no clamp. Clamping never enlarges an error."""
+    nodes = []
+    for node in graph.nodes:
+        open_ended = {name: value for name, value in (("lo", -inf), ("hi", inf)) if name in node.attrs}
+        nodes.append(replace(node, attrs={**node.attrs, **open_ended}))
+    return replace(graph, nodes=tuple(nodes), constants={k: np.abs(v) for k, v in graph.constants.items()})
+
+
+def bound(graph, inputs, expected):
+    """Largest allowed |float32 result - expected| of a one-node graph, elementwise; ``expected`` is float64."""
+    (node,) = graph.nodes
+    attrs, size = node.attrs, np.abs(expected)
+    magnitudes = {name: np.abs(value.astype(np.float64)) for name, value in inputs.items()}
+    if node.op in ("conv", "fc", "avgpool"):
+        taps = prod(attrs["kernel"]) if node.op == "avgpool" else prod(graph.constants[node.inputs[1]].shape[1:])
+        (total,) = run_graph(absolute(graph), magnitudes).values()
+        return (taps + 4) * U * total
+    if node.op in ("add", "sub", "mul"):
+        return U * size
+    if (
+        node.op == "lrn"
+    ):  # size + 2 for the sum of positive terms, times beta; a power of a few u by square roots or pow
+        return (attrs["beta"] * (attrs["size"] + 4) + 16) * U * size
+    if node.op == "softmax":  # x - max is rounded before exp, which is within 4 u; then a sum of n and a division
+        x = next(iter(magnitudes.values()))
+        return (x.shape[1] + 2 * x.max() + 16) * U * size
+    if node.op in ("sigmoid", "hardsigmoid", "hardswish", "leakyrelu"):
+        x = next(iter(magnitudes.values()))  # a handful of operations on values up to |x| + 1
+        return 8 * U * (x + 1)
+    return np.zeros_like(size)  # maxpool and clip choose one of the inputs; the rest only moves values

@@ -1,0 +1,166 @@
+"""Every line of kernels.inc against the float64 references of the op table, over the one case table.
+
+Each case runs in place on views with gaps between the pixels and guard bands around: what a kernel must not
+read holds NaN, what it must not write is checked afterwards.
+"""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from bounds import bound
+
+from pipeall._kernels import cluster
+from pipeall._kernels.kernels import Program
+from pipeall._kernels.table import OPS, ROWS, choose
+from pipeall.errors import ArgumentError, DeviceError
+from pipeall.graph.lower import lower
+from pipeall.graph.ops import CASES, case_graph, run_graph
+from pipeall.graph.steps import SLOT_IN, SLOT_OUT, Step, View
+
+GUARD, GAP = 37, 3  # floats around a view, and between its pixels; odd, so that nothing is aligned
+KIND_OF_ROW = {"gemm": ("conv",), "depthwise": ("conv",), "pool": ("maxpool", "avgpool")}
+IR_OPS = {"conv": ("conv", "fc"), "binary": ("add", "sub", "mul"),
+          "unary": ("clip", "leakyrelu", "sigmoid", "hardsigmoid", "hardswish")}  # fmt: skip
+
+
+@cache
+def supported_isas():
+    return cluster.detect()[0].isas
+
+
+@cache
+def reference_table():
+    return {op: next(row.name for row in ROWS if row.op == op and row.isa == "ref") for op in OPS}
+
+
+def is_depthwise(case):
+    return case.op == "conv" and 1 < case.attrs["groups"] == case.shapes[0][1] == case.constants[0][0]
+
+
+def cases_of(row_op):
+    for kind in KIND_OF_ROW.get(row_op, (row_op,)):
+        for op in IR_OPS.get(kind, (kind,)):
+            for case in CASES[op]:
+                if kind != "conv" or is_depthwise(case) == (row_op == "depthwise"):
+                    yield case
+
+
+def spread(view):
+    """The same view with guard bands and gaps."""
+    if view.base not in (SLOT_IN, SLOT_OUT):
+        return view
+    return replace(view, offset=view.offset + GUARD, stride=view.c + GAP)
+
+
+def end(view):
+    return view.offset + view.h * view.w * view.stride
+
+
+def nhwc(array):
+    return array[0].transpose(1, 2, 0) if array.ndim == 4 else array.reshape(1, 1, -1)
+
+
+def pixels(memory, view):
+    """A (h, w, c) window into flat memory."""
+    strides = (view.w * view.stride * 4, view.stride * 4, 4)
+    return np.lib.stride_tricks.as_strided(memory[view.offset :], (view.h, view.w, view.c), strides)
+
+
+def run_case(case, table, cores):
+    """The result of the one step of a case, (h, w, c), after checking every float around it."""
+    graph, inputs = case_graph(case)
+    lowered = lower(replace(graph, receives=True, transmits=True))
+    (step,) = lowered.steps
+    offset, views = 0, []
+    for view in step.src:  # inputs one after the other, each with its own bands
+        view = spread(replace(view, offset=offset))
+        views.append(view)
+        offset = end(view) + GUARD
+    step = replace(step, src=tuple(views), dst=spread(replace(step.dst, offset=0)))
+    program = Program(table, cores, "test", (lowered.arena_elements, offset, end(step.dst) + GUARD))
+    program.add(step)
+    slot = np.full(offset, np.nan, np.float32)
+    order = [slot_tensor.name for slot_tensor in lowered.slot_in]
+    for view, name in zip(views, order, strict=True):
+        pixels(slot, view)[:] = nhwc(inputs[name])
+    out = program.run(slot)
+    result = pixels(out, step.dst).copy()
+    pixels(out, step.dst)[:] = np.nan
+    assert np.isnan(out).all(), "wrote outside its view"
+    return result, graph, inputs
+
+
+def single_step(case):
+    """Cases whose lowering is one step on views of their own; the others are covered by test_lower and the networks."""
+    lowered = lower(replace(case_graph(case)[0], receives=True, transmits=True))
+    return len(lowered.steps) == 1 and lowered.steps[0].dst.base == SLOT_OUT
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_kernel_matches_reference(row):
+    if row.isa not in supported_isas():
+        pytest.skip(f"this CPU lacks {row.isa}: run the tests on one that has it")
+    table = {**reference_table(), row.op: row.name}
+    ran = 0
+    for case in cases_of(row.op):
+        if not single_step(case):
+            continue
+        ran += 1
+        result, graph, inputs = run_case(case, table, (-1,))
+        (expected,) = run_graph(graph, inputs).values()
+        error = np.abs(result - nhwc(expected))
+        allowed = nhwc(bound(graph, inputs, expected))
+        assert (error <= allowed).all(), f"{case}: error {error.max():.3g}, allowed {allowed.flat[error.argmax()]:.3g}"
+        again, _, _ = run_case(case, table, (-1, -1, -1))
+        assert np.array_equal(result, again), f"{case}: three threads give another result than one"
+    assert ran >= 5, f"expected cases for {row.op}, ran {ran}"
+
+
+def test_every_op_has_a_reference_kernel():
+    assert all(any(row.op == op and row.isa == "ref" for row in ROWS) for op in OPS)
+    assert all(list(row.isa for row in ROWS if row.op == op)[-1] == "ref" for op in OPS), "the reference comes last"
+
+
+def test_choice_follows_the_list():
+    assert choose(("ref",), "any core") == reference_table()
+    with pytest.raises(DeviceError, match="no gemm kernel"):
+        choose((), "any core")
+
+
+def nan_step(lo=0.0):
+    view = View(SLOT_IN, 0, 2, 2, 8, 8)
+    params = dict(kernel=(1, 1), strides=(1, 1), pads=(0,) * 4, dilations=(1, 1), groups=1, lo=lo, hi=6.0)
+    return Step("conv", "c", (view,), replace(view, base=SLOT_OUT), params, np.eye(8)[:, :, None, None], np.zeros(8))
+
+
+@pytest.mark.parametrize("isa", sorted({row.isa for row in ROWS}))
+def test_clamp_lets_nan_through(isa):
+    """A NaN in a frame must show in the result, not be clamped away."""
+    if isa not in supported_isas():
+        pytest.skip(f"this CPU lacks {isa}: run the tests on one that has it")
+    program = Program(choose((isa,), "any core"), (-1,), "test", (0, 32, 32))
+    program.add(nan_step())
+    x = np.ones(32, np.float32)
+    x[9] = np.nan
+    out = program.run(x)
+    assert np.isnan(out[8:16]).all() and (np.delete(out, range(8, 16)) == 1).all()
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(src=(View(SLOT_IN, 8, 2, 2, 8, 8),)), "at most 32 floats in the input slot"),
+        (dict(dst=View(SLOT_OUT, 0, 2, 2, 8, 9)), "at most 32 floats in the output slot"),
+        (dict(src=(View(7, 0, 2, 2, 8, 8),)), "step c"),
+        (dict(src=(View(SLOT_IN, -1, 2, 2, 8, 8),)), "view of positive size"),
+        (dict(weight=np.zeros((8, 4, 1, 1))), "weight: expected shape"),
+        (dict(bias=np.zeros(3)), "bias: expected shape"),
+        (dict(kind="teleport"), "no kernel for teleport"),
+    ],
+)
+def test_a_step_that_does_not_fit_is_refused(change, message):
+    program = Program(reference_table(), (-1,), "test", (0, 32, 32))
+    with pytest.raises((ArgumentError, DeviceError), match=message):
+        program.add(replace(nan_step(), **change))

@@ -1,0 +1,269 @@
+"""Lowered steps, run in NumPy, against the graphs they come from; and how little they copy and occupy."""
+
+from collections import Counter
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+import pytest
+from graphs import ZOO, Net, inputs_of, random_graph, zoo_net
+from hypothesis import given
+from hypothesis import strategies as st
+from step_reference import Memory, run_steps
+
+from pipeall.errors import ModelError
+from pipeall.graph import ops
+from pipeall.graph.ir import Graph, Node
+from pipeall.graph.lower import lower
+from pipeall.graph.memory import LINE, Strided, merged, padded, plan_arena
+from pipeall.graph.partition import cuts_of, split, subgraph
+from pipeall.graph.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, SlotTensor
+
+ALL_CASES = [case for cases in ops.CASES.values() for case in cases]
+
+
+def take(slot: SlotTensor, memory: np.ndarray) -> np.ndarray:
+    return memory[slot.offset : slot.offset + prod(slot.shape)].reshape(slot.shape)
+
+
+def check_stages(stages: list[Graph], inputs: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
+    """Runs stage after stage on slots, in float64.
+
+    Both sides compute the same sums in float64, in different orders: fan-ins below 10^4 and some 60 layers put them
+    within 60 * 10^4 * 2^-53 < 1e-10 of each other, relative to the largest values.
+    """
+    programs = [lower(stage) for stage in stages]
+    slot = np.full(programs[0].slot_in_elements, np.nan)
+    for tensor in programs[0].slot_in:
+        take(tensor, slot)[...] = inputs[tensor.name]
+    for program in programs:
+        assert slot.size == program.slot_in_elements
+        slot = run_steps(program, slot)
+    assert {tensor.name for tensor in programs[-1].slot_out} == set(expected)
+    for tensor in programs[-1].slot_out:
+        want = expected[tensor.name]
+        np.testing.assert_allclose(take(tensor, slot), want, rtol=0, atol=1e-10 * max(1, np.abs(want).max()))
+
+
+def kinds(program: Lowered) -> Counter:
+    return Counter(step.kind for step in program.steps)
+
+
+@pytest.mark.parametrize("case", ALL_CASES, ids=str)
+def test_every_op(case):
+    graph, inputs = ops.case_graph(case)
+    check_stages([graph], inputs, ops.run_graph(graph, inputs))
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_random_graphs_whole_and_cut(seed):
+    graph = random_graph(seed)
+    inputs = inputs_of(graph, seed)
+    expected = ops.run_graph(graph, inputs)
+    check_stages([graph], inputs, expected)
+    everywhere = len(graph.tensors)
+    check_stages(split(graph, range(1, len(cuts_of(graph, everywhere)) + 1), everywhere), inputs, expected)
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_zoo_in_three_stages(name):
+    graph = zoo_net(name)
+    inputs, groups = inputs_of(graph), len(graph.groups)
+    check_stages(split(graph, (groups // 3, groups - 2)), inputs, ops.run_graph(graph, inputs))
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_zoo_copies_nothing_but_its_input(name):
+    """Concat, flatten and both sides of every hand-over are in place; the first step turns NCHW into NHWC."""
+    graph = zoo_net(name)
+    whole = lower(graph)
+    assert [step.kind for step in whole.steps].index("copy") == 0 and kinds(whole)["copy"] == 1
+    for index in range(1, len(graph.groups)):
+        program = lower(subgraph(graph, index, index + 1))
+        assert not kinds(program)["copy"]
+        assert all(tensor.nhwc for tensor in program.slot_in)
+        assert {view.base for step in program.steps for view in step.src} >= {SLOT_IN}
+        assert program.steps[-1].dst.base == SLOT_OUT
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_zoo_arena_is_near_its_lower_bound(name):
+    """No arena is smaller than the values alive at once: the greedy plan stays within an eighth of them."""
+    program = lower(zoo_net(name))
+    bound = max(Memory(program).live())
+    assert bound <= program.arena_elements <= bound * 9 / 8
+
+
+def test_lowering_is_deterministic():
+    def views(program: Lowered) -> list:
+        return [(step.kind, step.src, step.dst) for step in program.steps]
+
+    assert views(lower(zoo_net("googlenet"))) == views(lower(zoo_net("googlenet")))
+
+
+def test_nested_concat_is_in_place():
+    """DenseNet: each layer's input is the concat of all before it; they share one storage."""
+    net = Net((1, 4, 6, 6))
+    x = net.conv("x0", 8)
+    for _ in range(4):
+        x = net.op("concat", x, net.conv(net.conv(net.op("clip", x), 6), 5, 3))
+    graph = net.graph(net.fc(net.global_pool(x), 3))
+    program = lower(graph)
+    assert kinds(program)["copy"] == 1
+    assert {step.dst.stride for step in program.steps if step.dst.c in (5, 8) and step.dst.h == 6} >= {28}
+    inputs = inputs_of(graph)
+    check_stages([graph], inputs, ops.run_graph(graph, inputs))
+
+
+def test_shuffle_net_copies_only_its_shuffles():
+    """A unit splits the channels, convolves one half and shuffles: the other half costs a copy, the shuffle another."""
+    net = Net((1, 8, 6, 6))
+    x = net.conv("x0", 8)
+    for _ in range(2):
+        kept, half = net.op("slice", x, start=0, stop=4), net.op("slice", x, start=4, stop=8)
+        x = net.op("shuffle", net.op("concat", kept, net.conv(net.conv(half, 4), 4, 3, groups=4)), groups=2)
+    graph = net.graph(net.fc(net.global_pool(x), 3))
+    assert kinds(lower(graph))["copy"] == 1 + 2 * 2
+    inputs = inputs_of(graph)
+    check_stages([graph], inputs, ops.run_graph(graph, inputs))
+
+
+@pytest.mark.parametrize(
+    "shape, copies",
+    [((1, 3, 4, 4), 1), ((1, 1, 4, 4), 0), ((1, 3, 1, 1), 0), ((1, 12), 0)],
+)
+def test_models_borders_are_converted_only_where_layouts_differ(shape, copies):
+    net = Net(shape)
+    graph = net.graph(net.op("clip", "x0"))
+    program = lower(graph)
+    assert kinds(program)["copy"] == 2 * copies
+    assert not program.slot_in[0].nhwc and not program.slot_out[0].nhwc
+
+
+def copies_of(graph: Graph) -> int:
+    inputs = inputs_of(graph)
+    check_stages([graph], inputs, ops.run_graph(graph, inputs))
+    return kinds(lower(graph))["copy"]
+
+
+PIXEL = (1, 6, 1, 1)  # of which the model's borders need no conversion
+
+
+def test_concat_operands_that_lie_elsewhere_are_copied():
+    net = Net(PIXEL)
+    leaving, twice = net.op("clip", "x0"), net.op("sigmoid", "x0")
+    joined = net.op("concat", "x0", leaving, twice, twice)
+    assert copies_of(net.graph(leaving, joined)) == 3  # what entered, what leaves, and the second of two
+
+    net = Net(PIXEL)
+    a, b = net.op("clip", "x0"), net.op("sigmoid", "x0")
+    assert copies_of(net.graph(net.op("concat", a, b), net.op("concat", b, a))) == 2  # they lie in one concat only
+
+
+def test_outputs_that_are_inputs_or_aliases_are_copied():
+    net = Net(PIXEL)
+    x = net.op("clip", "x0")
+    assert copies_of(net.graph("x0", x, net.op("reshape", x, shape=(1, 6)), net.op("slice", x, start=2, stop=4))) == 3
+
+
+def test_a_reshape_computes_straight_into_the_slot():
+    net = Net((1, 6, 4, 4))
+    assert copies_of(net.graph(net.op("reshape", net.global_pool(net.conv("x0", 8)), shape=(1, 8)))) == 1
+
+
+def test_fully_connected_layer_is_a_convolution_of_the_whole_input():
+    net = Net((1, 3, 4, 5))
+    (_, step) = lower(net.graph(net.fc("x0", 7))).steps
+    assert (step.kind, step.weight.shape, step.params["kernel"]) == ("conv", (7, 3, 4, 5), (4, 5))
+    assert (step.dst.h, step.dst.w, step.dst.c) == (1, 1, 7)
+
+
+def test_slots_of_neighbours_agree():
+    graph = zoo_net("squeezenet")
+    first, second = map(lower, split(graph, (7,)))
+    assert first.slot_out == second.slot_in and first.slot_out_elements == second.slot_in_elements
+    assert first.slot_out[0].nhwc and first.slot_out_elements >= 256 * 27 * 27
+    net = Net((1, 3, 3, 3), (1, 5, 3, 3))
+    rows = net.graph(net.op("concat", net.conv(net.conv("x0", 5), 7), net.conv("x1", 7)))
+    first, second, _ = map(lower, split(rows, (1, 2)))
+    assert [(t.name, t.shape) for t in second.slot_in] == [("x1", (1, 5, 3, 3)), ("conv0", (1, 5, 3, 3))]
+    assert first.slot_out == second.slot_in and all(tensor.offset % LINE == 0 for tensor in second.slot_in)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 200), st.integers(0, 12), st.integers(0, 4)), max_size=20),
+)
+def test_arena_plan_never_overlaps_what_lives_together(storages):
+    sizes = {number: size for number, (size, _, _) in enumerate(storages)}
+    lifetimes = {number: (first, first + length) for number, (_, first, length) in enumerate(storages)}
+    offsets, total = plan_arena(sizes, lifetimes)
+    for a, start in offsets.items():
+        assert start % LINE == 0 and start + sizes[a] + LINE <= total
+        for b in range(a):
+            together = lifetimes[a][0] <= lifetimes[b][1] and lifetimes[b][0] <= lifetimes[a][1]
+            apart = start + padded(sizes[a]) <= offsets[b] or offsets[b] + padded(sizes[b]) <= start
+            assert apart or not together
+    assert total <= sum(map(padded, sizes.values()))
+
+
+def test_arena_plan_uses_the_smallest_gap():
+    """Storages 1 and 3 leave gaps between those that stay; 5 comes later and fits both."""
+    sizes = {0: 512, 1: 480, 2: 448, 3: 416, 4: 384, 5: 100}
+    lifetimes = {0: (0, 9), 1: (0, 2), 2: (0, 9), 3: (0, 2), 4: (0, 9), 5: (3, 9)}
+    offsets, total = plan_arena(sizes, lifetimes)
+    assert offsets[5] == offsets[3] and total == sum(padded(sizes[number]) for number in range(5))
+
+
+@pytest.mark.parametrize(
+    "dims, src, dst, expected",
+    [
+        ((1, 3, 4, 5), (60, 20, 5, 1), (60, 20, 5, 1), ((60,), (1,), (1,))),
+        ((1, 3, 4, 5), (60, 20, 5, 1), (60, 1, 15, 3), ((20, 3), (1, 20), (3, 1))),
+        ((1, 1, 1), (9, 9, 9), (7, 7, 7), ((1,), (1,), (1,))),
+        ((2, 3), (8, 1), (3, 1), ((2, 3), (8, 1), (3, 1))),
+    ],
+)
+def test_copies_take_the_fewest_dimensions(dims, src, dst, expected):
+    sizes, source, target = merged(dims, Strided(ARENA, 0, src), Strided(ARENA, 0, dst))
+    assert (sizes, source.strides, target.strides) == expected
+
+
+def one_node(op: str, *inputs: str, shape=(1, 4), output=(1, 4), **attrs) -> Graph:
+    net = Net(shape)
+    net.constant(shape)
+    graph = net.graph("x0")
+    tensors = dict(graph.tensors) | {"y": type(graph.inputs[0])("y", output)}
+    node = Node("culprit", op, inputs, "y", attrs)
+    return Graph("bad", (node,), tensors, graph.constants, graph.inputs, (tensors["y"],))
+
+
+@pytest.mark.parametrize(
+    "graph, message",
+    [
+        (one_node("gelu", "x0"), "no device computes op 'gelu'"),
+        (one_node("fc", "x0", "x0", "x0"), "input 1 must be a constant, got 'x0'"),
+        (one_node("concat", "x0", "k0", axis=1), "input 1 must be an activation, got 'k0'"),
+        (one_node("reshape", "x0", shape=(1, 2, 2, 3), output=(1, 3, 2, 2)), "must pass through"),
+        (
+            one_node("transpose", "x0", shape=(1, *7 * [2]), output=(1, *7 * [2]), perm=(0, 7, 6, 5, 4, 3, 2, 1)),
+            "at most 6 dimensions",
+        ),
+    ],
+    ids=lambda value: value.nodes[0].op if isinstance(value, Graph) else "",
+)
+def test_what_cannot_be_lowered_is_named(graph, message):
+    with pytest.raises(ModelError, match=f"'culprit'.*{message}"):
+        lower(graph)
+
+
+def test_the_yardstick_notices_lost_values():
+    """``run_steps`` itself: what was never written is NaN, and no step may write what it reads."""
+    net = Net(PIXEL)
+    program = lower(net.graph(net.op("add", net.op("clip", "x0"), net.op("sigmoid", "x0"))))
+    slot = np.ones(program.slot_in_elements)
+    clip, sigmoid, add = program.steps
+    output = slice(0, prod(PIXEL))
+    assert not np.isnan(run_steps(program, slot)[output]).any()
+    assert np.isnan(run_steps(replace(program, steps=(sigmoid, add)), slot)[output]).all()
+    with pytest.raises(AssertionError, match="sigmoid1 writes what it reads"):
+        run_steps(replace(program, steps=(clip, replace(sigmoid, src=(clip.dst,), dst=clip.dst))), slot)

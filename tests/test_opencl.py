@@ -1,0 +1,374 @@
+"""The OpenCL device: every op of the case table against NumPy in float64, the program cache, choosing, errors.
+
+In the table tests a program's arena and slots lie behind each other in one buffer, with guards between them. All of
+it but the inputs is poisoned with NaN beforehand: what reads outside or too early turns into NaN, and every element
+that no step is meant to write must keep its bits.
+"""
+
+import ctypes
+import hashlib
+import sys
+from dataclasses import replace
+from math import inf, prod
+
+import numpy as np
+import pytest
+from graphs import zoo_net
+from step_reference import Memory
+
+from pipeall._kernels import clqueue, opencl
+from pipeall.errors import ArgumentError, DeviceError, MissingExtraError
+from pipeall.graph.lower import UNARY, lower
+from pipeall.graph.ops import CASES, OPS, case_graph, run_graph
+from pipeall.graph.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, Step, View
+from pipeall.pipeline import device_cl
+from pipeall.pipeline.device_cl import ClProgram
+
+GUARD = 64
+POISON = np.array(0x7FC0DEAD, np.uint32).view(np.float32)  # a NaN that no arithmetic makes
+U = 2.0**-24  # unit roundoff of float32
+
+
+@pytest.fixture(scope="module")
+def cache_folder(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIPEALL_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def info(cache_folder):
+    try:
+        available = opencl.devices()
+    except MissingExtraError as error:
+        pytest.skip(f"no OpenCL: {error}; pip install 'pyopencl[pocl]' runs the kernels on any CPU")
+    if not available:
+        pytest.skip("no OpenCL device: pip install 'pyopencl[pocl]' adds one that runs on any CPU")
+    return opencl.choose(available)
+
+
+@pytest.fixture(scope="module")
+def device(info):
+    return opencl.Device(info)
+
+
+@pytest.fixture(scope="module")
+def tiled_as_gpu(info):
+    """The same device under the kernel parameters of a GPU."""
+    return opencl.Device(replace(info, stand_in=False))
+
+
+def run_mapped(program, source, target):
+    """One frame through slots in OpenCL memory; ``target`` is what the output slot holds before. Returns it after."""
+    slots = [program.slot(max(array.nbytes, 4)) for array in (source, target)]
+    for slot, array in zip(slots, (source, target), strict=True):
+        ctypes.memmove(slot.data, array.ctypes.data, array.nbytes)
+    _, data = program.native.run(*((slot.data, slot.mem, slot.nbytes) for slot in slots))
+    return np.array((ctypes.c_float * target.size).from_address(data))
+
+
+def in_one_buffer(lowered):
+    """The same steps with all three bases in SLOT_OUT, and where each base starts there."""
+    sizes = {SLOT_IN: lowered.slot_in_elements, ARENA: lowered.arena_elements, SLOT_OUT: lowered.slot_out_elements}
+    starts, end = {}, GUARD
+    for base, size in sizes.items():
+        starts[base], end = end, end + size + GUARD
+
+    def moved(view):
+        return replace(view, base=SLOT_OUT, offset=starts[view.base] + view.offset)
+
+    steps = tuple(replace(s, src=tuple(map(moved, s.src)), dst=moved(s.dst)) for s in lowered.steps)
+    return replace(lowered, steps=steps, arena_elements=0, slot_in_elements=0, slot_out_elements=end), starts
+
+
+def rounding(op, attrs, arrays):
+    """Number of roundings (each U) of an element, and the magnitude that they are relative to; 0 for exact ops.
+
+    Library functions within the OpenCL full profile: exp and log 3 ulp, division 2.5 ulp; one ulp is at most 2 U.
+    Attributes are rounded to float32 too.
+    """
+    free = dict(attrs) | dict(lo=-inf, hi=inf)
+    sizes = [np.abs(array.astype(np.float64)) for array in arrays]
+    result = np.abs(OPS[op].compute(attrs, *(array.astype(np.float64) for array in arrays)))
+    match op:
+        case "conv" | "fc":  # a sum of K products, bias and residual, in any order: K + 2
+            return prod(arrays[1].shape[1:]) + 2, OPS[op].compute(free, *sizes)
+        case "avgpool":
+            return prod(attrs["kernel"]) + 5, OPS[op].compute(attrs, *sizes)
+        case "add" | "sub":
+            return 1, OPS["add"].compute(free, *sizes)
+        case "mul":
+            return 1, OPS["mul"].compute(free, *sizes)
+        case "lrn":  # beta < 1; the sum; log of at most 4, times beta: 8 * 4; exp 6; alpha / size 6; products 2
+            return attrs["size"] + 46, result
+        case "softmax":  # exp of at least -20: 20 + 6, twice; the sum; division 5
+            return arrays[0].shape[attrs["axis"]] + 57, result
+        case "sigmoid":
+            return 14, result
+        case "leakyrelu":
+            return 2, result
+        case "hardsigmoid":
+            return 4, attrs["alpha"] * sizes[0] + abs(attrs["beta"])
+        case "hardswish":
+            return 8, sizes[0] * (sizes[0] / 6 + 0.5)
+        case _:
+            return 0, result
+
+
+def check_case(case, device):
+    graph, inputs = case_graph(case)
+    lowered = lower(graph)
+    guarded, starts = in_one_buffer(lowered)
+    before = np.full(guarded.slot_out_elements, POISON)
+    for slot in lowered.slot_in:
+        start = starts[SLOT_IN] + slot.offset
+        before[start : start + inputs[slot.name].size] = inputs[slot.name].ravel()
+    after = run_mapped(ClProgram(guarded, device), np.zeros(0, np.float32), before)
+
+    untouched, numbers, memory = np.ones(before.size, bool), np.arange(before.size), Memory(guarded)
+    for step in guarded.steps:
+        untouched[memory.touched(numbers, step)[1]] = False
+    np.testing.assert_array_equal(after[untouched].view(np.uint32), before[untouched].view(np.uint32))
+
+    (node,) = graph.nodes
+    expected = run_graph(graph, inputs)[node.output]
+    count, magnitude = rounding(node.op, node.attrs, [(inputs | graph.constants)[name] for name in node.inputs])
+    (slot,) = lowered.slot_out
+    start = starts[SLOT_OUT] + slot.offset
+    error = np.abs(after[start : start + expected.size].reshape(expected.shape) - expected)
+    assert (error <= count * U * magnitude).all(), f"{case}: largest error {error.max():.3g}"
+
+
+@pytest.mark.parametrize("case", [case for cases in CASES.values() for case in cases], ids=str)
+def test_case(case, device):
+    check_case(case, device)
+
+
+@pytest.mark.parametrize("case", [*CASES["conv"], *CASES["fc"]], ids=str)
+def test_case_with_gpu_tile(case, tiled_as_gpu):
+    check_case(case, tiled_as_gpu)
+
+
+@pytest.mark.parametrize("op", ["maxpool", "conv", "depthwise", "add", *UNARY])
+def test_nan_stays_nan(op, device):
+    """A clamp or a maximum must not turn NaN into a number; the poison of the table tests relies on that, too."""
+    view, out = View(SLOT_IN, 0, 1, 1, 4, 4), View(SLOT_OUT, 0, 1, 1, 4, 4)
+    window = dict(strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), kernel=(1, 1))
+    clamp, bias = dict(lo=0.0, hi=6.0), np.zeros(4, np.float32)
+    step = {
+        "maxpool": Step("maxpool", op, (view,), out, window),
+        "conv": Step(
+            "conv", op, (view,), out, window | clamp | dict(groups=1), np.ones((4, 4, 1, 1), np.float32), bias
+        ),
+        "depthwise": Step(
+            "conv", op, (view,), out, window | clamp | dict(groups=4), np.ones((4, 1, 1, 1), np.float32), bias
+        ),
+        "add": Step("binary", op, (view, view), out, dict(op="add", swapped=False) | clamp),
+    }.get(op, Step("unary", op, (view,), out, dict(op=op, p0=0.5, p1=6.0)))
+    result = ClProgram(Lowered((step,), 0, (), 4, (), 4), device).run(np.full(4, np.nan, np.float32))
+    assert np.isnan(result).all()
+
+
+def test_network_is_as_accurate_as_numpy(device):
+    """All of MobileNet; the yardstick is the error that float32 in NumPy has against float64."""
+    graph = zoo_net("mobilenet")
+    (tensor,) = graph.inputs
+    x = np.random.default_rng(1).standard_normal(tensor.shape).astype(np.float32)
+    (exact,) = run_graph(graph, {tensor.name: x}).values()
+    (single,) = run_graph(graph, {tensor.name: x}, np.float32).values()
+    lowered = lower(graph)
+    slot_in = np.zeros(lowered.slot_in_elements, np.float32)
+    slot_in[: x.size] = x.ravel()
+    result = ClProgram(lowered, device).run(slot_in)[: exact.size].reshape(exact.shape)
+    assert np.abs(result - exact).max() <= 4 * np.abs(single - exact).max()
+
+
+def copy_program(device, elements=256):
+    """Copies its input slot to its output slot."""
+    views = [View(base, 0, 1, 1, elements, elements) for base in (SLOT_IN, SLOT_OUT)]
+    step = Step("copy", "copy1", (views[0],), views[1], dict(dims=(elements,), src_strides=(1,), dst_strides=(1,)))
+    return ClProgram(Lowered((step,), 0, (), elements, (), elements), device)
+
+
+def test_plain_and_mapped_slots_in_any_combination(device):
+    program = copy_program(device)
+    for frame in range(3):
+        for kinds in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            x, y = np.full(256, frame + 1, np.float32), np.zeros(256, np.float32)
+            slots = [program.slot(1024) for _ in kinds]
+            ctypes.memmove(slots[0].data, x.ctypes.data, 1024)
+            source, target = (
+                (slot.data, slot.mem, 1024) if mapped else (array.ctypes.data, 0, 1024)
+                for mapped, slot, array in zip(kinds, slots, (x, y), strict=True)
+            )
+            kept, data = program.native.run(source, target)
+            for address in (kept, data):  # the input slot is mapped again, too
+                np.testing.assert_array_equal((ctypes.c_float * 256).from_address(address), x)
+
+
+def test_run_checks_its_argument(device):
+    with pytest.raises(ArgumentError, match="slot_in: expected 256 elements of float32, got 255 of float32"):
+        copy_program(device).run(np.zeros(255, np.float32))
+    with pytest.raises(ArgumentError, match="got 256 of float64"):
+        copy_program(device).run(np.zeros(256))
+
+
+def test_error_names_call_code_and_step(device):
+    kernel, group = device.kernel("elementwise.cl", "fill")
+    for index, value in enumerate((device.allocate(4), np.int32(0), np.int32(1), np.int32(1), np.float32(0))):
+        kernel.set_arg(index, value)
+    queue, buffer = device.queue(), device.allocate(4)
+    staging = {SLOT_IN: (buffer.int_ptr, 4), SLOT_OUT: (buffer.int_ptr, 4)}
+    clqueue.load(device.library)
+    program = clqueue.Program(queue.int_ptr, [(kernel.int_ptr, "conv1", (3, 1, 1), (2, 1, 1))], [], staging)
+    memory = np.zeros(1, np.float32)
+    slot = (memory.ctypes.data, 0, 4)
+    expected = r"clEnqueueNDRangeKernel failed with CL_INVALID_WORK_GROUP_SIZE \(-54\) in step conv1"
+    with pytest.raises(DeviceError, match=expected):
+        program.run(slot, slot)
+
+
+def test_unknown_step_and_threads_are_refused(device, info):
+    step = Step("fft", "fft1", (), View(SLOT_OUT, 0, 1, 1, 1, 1))
+    with pytest.raises(DeviceError, match="step fft1: expected one of conv, .* got fft"):
+        ClProgram(Lowered((step,), 0, (), 1, (), 1), device)
+    component = device_cl.Component("gpu", device=info)
+    with pytest.raises(ArgumentError, match="threads on gpu: expected none"):
+        device_cl.compile(Lowered((), 0, (), 1, (), 1), component, 2)
+
+
+def test_buffer_beyond_the_limit(device):
+    with pytest.raises(DeviceError, match="expected a buffer of at most [0-9]+ bytes; needed"):
+        device.allocate(1 << 62)
+
+
+def test_missing_entry_points(device):
+    with pytest.raises(DeviceError, match="nowhere.so"):
+        clqueue.load("nowhere.so")
+    try:
+        with pytest.raises(DeviceError, match="missing: clSetKernelArg"):
+            clqueue.load("libc.so.6")
+    finally:
+        clqueue.load(device.library)
+
+
+# ---- building ----
+
+
+@pytest.mark.parametrize("path", sorted(opencl.SOURCES.glob("*.cl")), ids=lambda path: path.name)
+def test_every_file_compiles_alone(path, device):
+    name = {"conv.cl": "conv", "window.cl": "avgpool", "channels.cl": "lrn", "elementwise.cl": "fill"}[path.name]
+    _, group = device.kernel(path.name, name)
+    assert prod(group) >= 1
+
+
+def test_build_failure_shows_file_and_log(device):
+    with pytest.raises(DeviceError, match=r"conv.cl does not build for .*-DCHANNELS=5(?s:.*)float5"):
+        device.kernel("conv.cl", "conv", CHANNELS=5)
+
+
+@pytest.fixture
+def built(info, tmp_path, monkeypatch):
+    """Opens the device with an empty cache and gives the sources it compiled; each call is a fresh start."""
+    monkeypatch.setenv("PIPEALL_CACHE", str(tmp_path))
+    compiled = []
+    build = opencl.Device._build
+    monkeypatch.setattr(
+        opencl.Device, "_build", lambda self, file, *rest: compiled.append(file) or build(self, file, *rest)
+    )
+
+    def start():
+        compiled.clear()
+        np.testing.assert_array_equal(
+            copy_program(opencl.Device(info)).run(np.arange(256, dtype=np.float32)), np.arange(256)
+        )
+        return list(compiled)
+
+    return start
+
+
+def test_second_start_does_not_compile(built):
+    assert built() == ["elementwise.cl"]
+    assert built() == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"",
+        lambda content: content[: len(content) // 2],
+        lambda content: content[:-1] + bytes([content[-1] ^ 1]),
+        lambda content: bytes([content[0] ^ 1]) + content[1:],
+        lambda content: hashlib.sha256(b"no program").digest() + b"no program",
+    ],
+    ids=["empty", "cut", "last bit", "first bit", "refused by the driver"],
+)
+def test_damaged_cache_file_is_rebuilt(damage, built, tmp_path):
+    built()
+    (path,) = (tmp_path / "opencl").iterdir()
+    path.write_bytes(damage(path.read_bytes()))
+    assert built() == ["elementwise.cl"]
+    assert list((tmp_path / "opencl").iterdir()) == [path]
+    assert built() == []
+
+
+def test_cache_that_cannot_be_written_is_a_warning(built, tmp_path):
+    (tmp_path / "opencl").write_text("in the way")
+    with pytest.warns(RuntimeWarning, match="compiled OpenCL programs are not kept: .*opencl"):
+        assert built() == ["elementwise.cl"]
+
+
+# ---- choosing ----
+
+CPU = opencl.DeviceInfo(0, "Portable Computing Language", "pthread", "ARM", "3.0", 2, True, False, True)
+OTHER = replace(CPU, index=1, platform="Vendor CL", name="Radeon", vendor="AMD", stand_in=False)
+MALI = replace(OTHER, index=2, platform="ARM Platform", name="Mali-G52", vendor="ARM")
+
+
+def test_devices_lists_what_there_is(info):
+    assert [device.index for device in opencl.devices()] == list(range(len(opencl.devices())))
+    assert info in opencl.devices() and info.compute_units >= 1
+    assert ("a CPU standing in" in str(info)) == info.stand_in
+
+
+@pytest.mark.parametrize(
+    "wanted, available, chosen",
+    [
+        ("", (CPU, OTHER, MALI), MALI),
+        ("", (CPU, OTHER), OTHER),
+        ("", (CPU,), CPU),
+        ("amd", (CPU, OTHER, MALI), OTHER),
+        ("portable", (CPU, OTHER, MALI), CPU),
+        ("mali", (CPU, OTHER, MALI), MALI),
+        ("0", (CPU, OTHER, MALI), CPU),
+        ("1", (CPU, OTHER, MALI), OTHER),
+    ],
+)
+def test_choice(wanted, available, chosen, monkeypatch):
+    monkeypatch.setenv("PIPEALL_OPENCL", wanted)
+    assert opencl.choose(available) is chosen
+
+
+@pytest.mark.parametrize(
+    "wanted, available, message",
+    [
+        ("", (), r"expected an OpenCL device; available: none; pip install 'pyopencl\[pocl\]'"),
+        (
+            "nvidia",
+            (CPU, OTHER),
+            r"PIPEALL_OPENCL=nvidia \(index, vendor or name\); available: 0: pthread.*; 1: Radeon",
+        ),
+        ("7", (OTHER,), "PIPEALL_OPENCL=7 .*; available: 1: Radeon"),
+        ("off", (OTHER,), "switched off by PIPEALL_OPENCL=off"),
+    ],
+)
+def test_refused_choice_names_what_exists(wanted, available, message, monkeypatch):
+    monkeypatch.setenv("PIPEALL_OPENCL", wanted)
+    with pytest.raises(DeviceError, match=message):
+        opencl.choose(available)
+
+
+def test_missing_pyopencl_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyopencl", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'pipeall\[opencl\]'"):
+        opencl.devices()
