@@ -8,31 +8,36 @@ from pathlib import Path
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-OPENCL = ["program_cl.c"]  # the sources of clqueue; every other C file of _kernels belongs to kernels
+HEADERS = [str(path) for pattern in ("*.h", "*.inc") for path in sorted(Path("pipeall").rglob(pattern))]
+MODULES = {  # name -> its C files; None: every C file of the folder that no other module has
+    "pipeall._kernels.kernels": None,
+    "pipeall._kernels.clqueue": ["program_cl.c"],
+    "pipeall.pipeline.runtime": ["stage.c"],
+}
 
 
-def extension(name: str, sources: list[str]) -> Extension:
-    folder = Path(*name.split(".")[:-1])
-    headers = [str(path) for pattern in ("*.h", "*.inc") for path in sorted(Path("pipeall").rglob(pattern))]
+def rest_of(folder: Path) -> list[str]:
+    generated = {path.with_suffix(".c").name for path in folder.glob("*.pyx")}
+    taken = {source for sources in MODULES.values() if sources for source in sources}
+    return sorted({path.name for path in folder.glob("*.c")} - generated - taken)
+
+
+def extension(name: str, sources: list[str] | None) -> Extension:
+    *folders, stem = name.split(".")
+    folder = Path(*folders)
     return Extension(
         name,
-        [str(folder / source) for source in (name.split(".")[-1] + ".pyx", *sources)],
-        depends=headers,
+        [str(folder / source) for source in (f"{stem}.pyx", *(sources or rest_of(folder)))],
+        depends=HEADERS,
         define_macros=[("_GNU_SOURCE", None)],
         extra_compile_args=["-std=c11", "-O3", "-Wall", "-Wextra", "-Wno-unused-parameter"],
+        libraries=["m", "pthread", "dl"],  # part of libc since glibc 2.34, except m
     )
 
 
-generated = {path.with_suffix(".c").name for path in Path("pipeall/_kernels").glob("*.pyx")}
-sources = sorted(path.name for path in Path("pipeall/_kernels").glob("*.c"))
-
 setup(
     ext_modules=cythonize(
-        [
-            extension("pipeall._kernels.kernels", [name for name in sources if name not in generated and name not in OPENCL]),
-            extension("pipeall._kernels.clqueue", OPENCL),
-            extension("pipeall.pipeline.runtime", ["stage.c"]),
-        ],
+        [extension(name, sources) for name, sources in MODULES.items()],
         compiler_directives={"language_level": 3},
     )
 )

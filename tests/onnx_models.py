@@ -1,6 +1,7 @@
 """ONNX models for tests, and onnxruntime to run them: the independent opinion on what an op computes."""
 
 from math import isfinite, prod
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -10,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from pipeall.graph.ir import Graph, Node
 
 OPSET = 21
+X = "float[1,6,8,9] x"  # the usual input, in ONNX text form
 
 
 def model(nodes, inputs, outputs, constants=(), opset=OPSET) -> onnx.ModelProto:
@@ -38,6 +40,8 @@ def run(proto: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> dict[str, np.n
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
+    # as written: its fusions are not what is compared (1.31 even moves zeros into a MaxPool's padding)
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, inputs), strict=True))
@@ -148,3 +152,27 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
         limits = [constant(a[side], np.float32) if isfinite(a[side]) else "" for side in ("lo", "hi")]
         emit("Clip", (last, *limits))
     return nodes
+
+
+def rand(*shape: int, seed: int = 0) -> np.ndarray:
+    """Weights that keep the deviation of what they multiply."""
+    rng = np.random.default_rng([seed, *shape])
+    return (rng.standard_normal(shape) / np.sqrt(max(1, np.prod(shape[1:])))).astype(np.float32)
+
+
+def ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def norm(prefix: str, channels: int) -> dict[str, np.ndarray]:
+    """The four constants of a BatchNormalization."""
+    rng = np.random.default_rng(channels)
+    parts = {name: rng.standard_normal(channels).astype(np.float32) for name in ("scale", "bias", "mean")}
+    parts["var"] = rng.uniform(0.5, 2, channels).astype(np.float32)
+    return {f"{prefix}_{name}": array for name, array in parts.items()}
+
+
+def saved(proto: onnx.ModelProto, folder: Path) -> Path:
+    path = folder / "model.onnx"
+    path.write_bytes(proto.SerializeToString())
+    return path

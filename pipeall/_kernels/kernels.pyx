@@ -4,6 +4,7 @@
 against the memory it will touch, packs the weights for the chosen kernel, and appends the native step.
 """
 
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset, strncpy
@@ -42,6 +43,7 @@ def packable(array, shape, name):
     return np.ascontiguousarray(array, np.float32)
 
 
+@cython.no_gc  # refers to nothing that could refer back; __dealloc__ needs its members
 cdef class Program:
     """Steps for one CPU component.
 

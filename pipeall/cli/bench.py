@@ -62,6 +62,8 @@ def bench(
     board = Board.detect()
     names, stages = _components(board, components, order)
     graphs = {net: load_model(net) for net in nets or NETS}
+    date = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    about = {"pipeall": __version__, "date": date, "machine": _machine()}
     rows = []
     with progress() as bar:
         task = bar.add_task("", total=len(graphs) * (len(names) + 2 if len(names) > 1 else 1))
@@ -74,8 +76,6 @@ def bench(
                 )
                 bar.advance(task)
             rows += _compared(measured)
-    date = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    about = {"pipeall": __version__, "date": date, "machine": _machine()}
     parts = [row for row in board.describe() if row["component"] in names]
     if as_json:
         print_json("bench", **about, components=parts, runs=rows)

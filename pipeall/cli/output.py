@@ -61,5 +61,6 @@ def progress() -> Progress:
         TimeRemainingColumn(),
         console=console,
         transient=True,
+        refresh_per_second=4,
         disable=not console.is_terminal,
     )

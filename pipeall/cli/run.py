@@ -134,7 +134,7 @@ def _show(results: list[dict[str, Any]], score: str, stats: Stats, plan: Plan, b
         rows = [(f"{best[score]:.4f}", best["class"], best["label"] or "") for best in result["top"]]
         print_table(result["image"], [f">{score}", ">class", "label"], rows)
     click.echo(
-        f"{plan}: {stats.frames} frames in {stats.seconds:.2f} s, {stats.fps:.2f} FPS, latency "
+        f"{plan}: {stats.frames} frames in {stats.seconds:.2f} s, {stats.fps:.2f} FPS with decoding, latency "
         f"p50 {stats.latency_p50_ms:.1f} ms, p95 {stats.latency_p95_ms:.1f} ms, p99 {stats.latency_p99_ms:.1f} ms\n"
     )
     rows = [

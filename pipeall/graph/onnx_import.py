@@ -44,6 +44,8 @@ def load(path: str | Path, input_shape: Sequence[int] | None = None, rewrite: bo
         graph = _Reader(path, _parse(path)).graph(shape)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
+    except UnicodeDecodeError:  # protobuf decodes a name where it is first read
+        raise ModelError(f"{path}: corrupt: a name is not valid UTF-8") from None
     return rewritten(graph) if rewrite else graph
 
 

@@ -158,7 +158,7 @@ def _arithmetic(g: Builder, n: OnnxNode) -> None:
         divisor = g.floats(n, 1)
         if not divisor.all():
             n.fail("division by zero")
-        values[1] = 1 / divisor
+        values[1] = np.asarray(1 / divisor)
     total = values[0]
     for i in range(1, len(values)):
         total = _binary(g, n, op, total, values[i], "" if i == len(values) - 1 else f"sum{i}")

@@ -154,7 +154,7 @@ class _Recorder:
     def _depthwise(self, step: Step, residual: tuple, window: tuple, clamp: tuple) -> None:
         x, out = step.src[0], step.dst
         width = ceil(x.c / VECTOR) * VECTOR
-        args = (*_at(x), x.h, x.w, x.c, *_at(out), out.h, out.w, *residual)
+        args = (*_at(x), x.h, x.w, x.c, *_at(out), out.w, *residual)
         weight = _blocks(step.weight.reshape(1, x.c, -1), width)
         bias = _blocks(step.bias.reshape(1, x.c, 1), width)
         items = (width // VECTOR, ceil(out.w / WINDOW["PIXELS"]), out.h)
@@ -181,7 +181,7 @@ class _Recorder:
             window += p["dilations"]
         else:
             window += p["pads"] if p["count_include_pad"] else (0, 0, 0, 0)
-        args = (*_at(x), x.h, x.w, x.c, *_at(out), out.h, out.w, *window)
+        args = (*_at(x), x.h, x.w, x.c, *_at(out), out.w, *window)
         self.launch(step, "window.cl", step.kind, (ceil(x.c / VECTOR), out.w, out.h), *args, **WINDOW)
 
     def lrn(self, step: Step) -> None:

@@ -118,7 +118,7 @@ class Arrived:
     __slots__ = ("frame", "values", "submitted_ns", "begin_ns", "end_ns", "taken_ns", "error")
 
 
-@cython.no_gc_clear  # the threads use programs and slots until __dealloc__ has joined them
+@cython.no_gc  # refers to nothing that could refer back; the threads use its members until __dealloc__ joins them
 cdef class Lane:
     """Stages in a row (stage.h). ``close`` ends the threads; the memory goes with the object."""
 

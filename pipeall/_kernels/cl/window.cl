@@ -44,7 +44,7 @@ static void store(float4 v, __global float *p, int n)
 /* weight: [ky][kx][4 * blocks], bias: [4 * blocks], zero past the last channel; r: residual, or NULL. */
 __kernel GROUP void
 depthwise(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, int channels,
-          __global float *out, int out_offset, int out_stride, int out_h, int out_w,
+          __global float *out, int out_offset, int out_stride, int out_w,
           __global const float *r, int r_offset, int r_stride,
           __global const float4 *weight, __global const float4 *bias,
           int kh, int kw, int stride_y, int stride_x, int pad_top, int pad_left, int dilation_y, int dilation_x,
@@ -91,7 +91,7 @@ depthwise(__global const float *x, int x_offset, int x_stride, int x_h, int x_w,
 /* Padding never wins the maximum. */
 __kernel GROUP void
 maxpool(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, int channels,
-        __global float *out, int out_offset, int out_stride, int out_h, int out_w,
+        __global float *out, int out_offset, int out_stride, int out_w,
         int kh, int kw, int stride_y, int stride_x, int pad_top, int pad_left, int dilation_y, int dilation_x)
 {
     const int c = 4 * get_global_id(0), column = get_global_id(1), y = get_global_id(2), n = channels - c;
@@ -105,7 +105,7 @@ maxpool(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, i
             const int ix = column * stride_x - pad_left + kx * dilation_x;
             if ((uint)iy < (uint)x_h && (uint)ix < (uint)x_w) {
                 const float4 v = load(x + (iy * x_w + ix) * x_stride, n);
-                best = v <= best | best != best ? best : v; /* a NaN stays */
+                best = ((v <= best) | (best != best)) ? best : v; /* a NaN stays */
             }
         }
     store(best, out + out_offset + (y * out_w + column) * out_stride + c, n);
@@ -115,7 +115,7 @@ maxpool(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, i
  * explicit padding for count_include_pad, 0 otherwise. A window may overhang that (ceil mode). */
 __kernel GROUP void
 avgpool(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, int channels,
-        __global float *out, int out_offset, int out_stride, int out_h, int out_w,
+        __global float *out, int out_offset, int out_stride, int out_w,
         int kh, int kw, int stride_y, int stride_x, int pad_top, int pad_left,
         int top, int left, int bottom, int right) /* how much padding counts, on each side */
 {

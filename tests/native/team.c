@@ -1,0 +1,76 @@
+/* The team: each chunk of each job runs exactly once, and the caller sees what it wrote. Argument: number of jobs. */
+#include "_kernels/team.h"
+
+#include <string.h>
+
+#include "check.h"
+
+enum { MAX_THREADS = 4, MAX_CHUNKS = 1000 };
+
+typedef struct job {
+    int threads, number;
+    int hits[MAX_CHUNKS], writer[MAX_CHUNKS]; /* plain: the team orders the accesses */
+} job;
+
+static job current;
+
+static void hit(const void *context, int64_t chunk, int thread) {
+    const job *self = context;
+    CHECK(thread >= 0 && thread < self->threads);
+    current.hits[chunk]++;
+    current.writer[chunk] = self->number;
+}
+
+static void run_job(pa_team *team, int chunks, int number) {
+    memset(current.hits, 0, sizeof current.hits);
+    current.number = number;
+    pa_team_run(team, hit, &current, chunks);
+    for (int i = 0; i < MAX_CHUNKS; i++) CHECK(current.hits[i] == (i < chunks));
+    for (int i = 0; i < chunks; i++) CHECK(current.writer[i] == number);
+}
+
+static pa_team *open_team(const int *cores, int threads) {
+    const char *error = NULL;
+    pa_team *team = pa_team_open(cores, threads, "test", &error);
+    CHECK(team && pa_team_size(team) == threads);
+    current.threads = threads;
+    return team;
+}
+
+static void test_jobs(const int *cores, int threads, int jobs) {
+    uint32_t random = (uint32_t)threads;
+    pa_team *team = open_team(cores, threads);
+    for (int i = 0; i < jobs; i++) {
+        const uint32_t r = next_random(&random);
+        run_job(team, (int)(r % 4 ? r / 4 % 9 : r / 4 % (MAX_CHUNKS + 1)), i); /* mostly short: workers race to close */
+    }
+    run_job(team, 0, -1);
+    run_job(team, MAX_CHUNKS, -2);
+    pa_team_close(team);
+}
+
+static void test_open_and_close(const int *cores, int times) {
+    for (int i = 0; i < times; i++) {
+        pa_team *team = open_team(cores, 1 + i % MAX_THREADS);
+        if (i % 3) run_job(team, i % 10, i);
+        pa_team_close(team);
+    }
+    pa_team_close(NULL);
+}
+
+/* A core that does not exist: for a worker, and for the caller. */
+static void test_missing_core(void) {
+    const int worker[] = {-1, -1, 100000}, caller[] = {100000, -1};
+    const char *error = NULL;
+    CHECK(!pa_team_open(worker, 3, "test", &error) && strstr(error, "core"));
+    error = NULL;
+    CHECK(!pa_team_open(caller, 2, "test", &error) && strstr(error, "core"));
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc == 2);
+    const int jobs = atoi(argv[1]), unpinned[MAX_THREADS] = {-1, -1, -1, -1};
+    for (int threads = 1; threads <= MAX_THREADS; threads++) test_jobs(unpinned, threads, jobs);
+    test_open_and_close(unpinned, jobs / 20);
+    test_missing_core();
+}

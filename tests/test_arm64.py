@@ -1,0 +1,87 @@
+"""The aarch64 build, cross-compiled from a copy of the tree and run under user-mode emulation."""
+
+import os
+import shutil
+import subprocess
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import pytest
+from graphs import inputs_of, zoo_net
+
+from pipeall.graph.ops import run_graph
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PYTHON = REPOSITORY / "tests" / "arm64" / "python"
+ROOT = Path(os.environ.get("PIPEALL_ARM64_ROOT", "~/.cache/pipeall-arm64")).expanduser()
+
+TWO_STAGES = """
+import os
+import numpy as np
+import pipeall
+from pipeall._kernels.table import choose
+
+board = pipeall.Board.detect(clusters=[[core] for core in sorted(os.sched_getaffinity(0))[:2]], gpu=False)
+for component in board.components.values():
+    kernels = choose(component.cluster.isas, component.cluster.core_type)
+    assert all("_neon" in name for name in kernels.values()), kernels
+graph = pipeall.zoo.squeezenet()
+with pipeall.Pipeline(graph, f"big-little:{len(graph.groups) // 2}", board=board) as pipe:
+    (y,) = pipe.map([np.load("x.npy")])
+np.save("y.npy", y)
+"""
+
+
+def run_arm(folder: Path, *arguments: str, cpu: str = "max", timeout: int = 900) -> None:
+    """Runs the emulated Python in a folder; its output is the message where it fails."""
+    done = subprocess.run(
+        [PYTHON, *arguments], cwd=folder, env=os.environ | {"QEMU_CPU": cpu}, text=True, timeout=timeout,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-5000:]
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory) -> Path:
+    """A copy of the package and its tests, built for aarch64."""
+    tools = ("aarch64-linux-gnu-gcc", "qemu-aarch64")
+    missing = [tool for tool in tools if shutil.which(tool) is None]
+    if not (ROOT / "site" / "pytest").is_dir():
+        missing.append(str(ROOT))
+    if missing:
+        pytest.skip(f"no emulated aarch64 Python (missing: {', '.join(missing)}): run tests/arm64/setup as root")
+    folder = tmp_path_factory.mktemp("arm64")
+    for name in ("pipeall", "tests"):
+        shutil.copytree(REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy2(REPOSITORY / name, folder)
+    run_arm(folder, "setup.py", "-q", "build_ext", "--inplace")
+    built = {path.name.split(".")[0] for path in folder.rglob("*.cpython-311-aarch64-linux-gnu.so")}
+    assert built == {"kernels", "clqueue", "runtime"}
+    return folder
+
+
+@pytest.mark.parametrize("cpu", ["cortex-a53", "max"])
+def test_every_kernel(tree, cpu):
+    run_arm(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_kernels.py", cpu=cpu)
+
+
+def test_two_stage_pipeline(tree):
+    """SqueezeNet on the NEON kernels, cut in the middle, against float64.
+
+    A logit errs by sqrt(sum of fan-ins) u rms(logits) (random signs of roundings, u = 2^-24), the worst of 1,000 by
+    five such deviations; softmax turns twice that into a relative error.
+    """
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("one core only: a two-stage CPU pipeline needs two")
+    graph = zoo_net("squeezenet")
+    inputs = inputs_of(graph)
+    np.save(tree / "x.npy", inputs["data"])
+    run_arm(tree, "-c", TWO_STAGES, cpu="cortex-a53")
+
+    values = run_graph(graph, inputs, all_tensors=True)
+    logits = values[graph.nodes[-1].inputs[0]]
+    fan_in = sum(prod(graph.constants[node.inputs[1]].shape[1:]) for node in graph.nodes if node.is_main)
+    error = 2 * 5 * np.sqrt(fan_in) * 2.0**-24 * np.sqrt(np.mean(logits**2))
+    np.testing.assert_allclose(np.load(tree / "y.npy"), values["prob"], rtol=error)
