@@ -3,15 +3,21 @@
     graph = pipeall.load("resnet50.onnx")           # or pipeall.zoo.resnet50()
     with pipeall.Pipeline(graph, "G-B-L:8,15") as pipe:
         for y in pipe.map(frames): ...
+
+A public name is imported when it is first used, so that ``import pipeall`` costs next to nothing.
 """
 
-from .errors import ArgumentError, DeviceError, MissingExtraError, ModelError, PipeallError, PipelineError
-from .graph import zoo
-from .graph.ir import Graph
-from .graph.onnx_import import load
-from .pipeline.board import Board
-from .pipeline.pipeline import Engine, Pipeline
-from .pipeline.plan import Plan
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .errors import ArgumentError, DeviceError, MissingExtraError, ModelError, PipeallError, PipelineError
+    from .graph import zoo
+    from .graph.ir import Graph
+    from .graph.onnx_import import load
+    from .pipeline.board import Board
+    from .pipeline.pipeline import Engine, Pipeline
+    from .pipeline.plan import Plan
 
 __version__ = "0.1.0"
 
@@ -30,3 +36,26 @@ __all__ = [
     "load",
     "zoo",
 ]
+
+_HOME = {
+    "Board": ".pipeline.board",
+    "Engine": ".pipeline.pipeline",
+    "Graph": ".graph.ir",
+    "Pipeline": ".pipeline.pipeline",
+    "Plan": ".pipeline.plan",
+    "load": ".graph.onnx_import",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'pipeall' has no attribute {name!r}")
+    if name == "zoo":
+        return import_module(".graph.zoo", __name__)
+    value = getattr(import_module(_HOME.get(name, ".errors"), __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

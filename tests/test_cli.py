@@ -148,9 +148,11 @@ def test_bench_leaves_a_stand_in_out_unless_it_is_named(monkeypatch):
         (["run", "squeezenet", "PLAIN", "--order", "B-L", "--cuts", "3,5"], "expected 1 for 2 stages, got 2"),
         (["run", "squeezenet", "PLAIN", "--plan", "B", "--threads", "big"], "big=2,little=1"),
         (["run", "squeezenet", "PLAIN", "--plan", "B", "--threads", "L=1"], "components of the plan"),
+        (["run", "squeezenet", "PLAIN", "--plan", "B", "--threads", "B=999"], "threads on big"),
         (["run", "squeezenet", "PLAIN", "--plan", "M"], "no component 'mid'"),
         (["run", "squeezenet", "PLAIN", "--mean", "1,2"], "three numbers"),
-        (["run", "squeezenet", "PLAIN", "--std", "1,0,1"], "no zero"),
+        (["run", "squeezenet", "PLAIN", "--std", "1,0,1"], "no zero divisor"),
+        (["run", "squeezenet", "PLAIN", "--mean", "1,nan,1"], "expected finite"),
         (["run", "squeezenet", "PLAIN", "--resize", "100"], "--resize: expected at least 224"),
         (["run", "squeezenet", "PLAIN", "--size", "227"], "(1, 3, 224, 224)"),
         (["run", "squeezenet", "PLAIN", "--size", "227", "--input-shape", "1,3,224,224"], "--size 227"),
@@ -203,7 +205,7 @@ def test_interrupted(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(bench_module, "load_model", interrupt)
-    assert CliRunner().invoke(app, ["bench", "squeezenet"]).exit_code == 130
+    assert invoke("bench", "squeezenet").exit_code == 130
 
 
 # ---- the real program ----

@@ -9,26 +9,27 @@ import pytest
 from commands import BOARD, COLOUR, document, invoke, picture, two_clusters
 from PIL import Image
 
-from pipeall import Plan, zoo
+from pipeall import ArgumentError, Plan, zoo
 from pipeall.cli.classes import Classes
 from pipeall.cli.images import preprocessing
 from pipeall.cli.plans import balanced_cuts, chosen_plan, default_plan
 from pipeall.graph.ops import macs, run_graph
 
-
 # ---- plans ----
 
 
-def test_balanced_cuts_are_the_best_of_all():
+@pytest.mark.parametrize(
+    "speeds", [(1.0,), (1.0, 1.0), (1.0, 3.0, 2.0), (5.0, 1.0, 1.0), (2.0, 3.0, 1.0, 4.0)], ids=str
+)
+def test_balanced_cuts_are_the_best_of_all(speeds):
     graph = zoo.squeezenet()
     costs = [sum(macs(node, graph) for node in group.nodes) for group in graph.groups]
-    speeds = (1.0, 3.0, 2.0)
 
     def slowest(cuts):
         borders = [0, *cuts, len(costs)]
         return max(sum(costs[a:b]) / speed for a, b, speed in zip(borders, borders[1:], speeds, strict=False))
 
-    best = min(slowest(cuts) for cuts in combinations(range(1, len(costs)), 2))
+    best = min(slowest(cuts) for cuts in combinations(range(1, len(costs)), len(speeds) - 1))
     assert slowest(balanced_cuts(graph, speeds)) == pytest.approx(best)
 
 
@@ -95,6 +96,11 @@ def test_top_classes_skip_a_background_class(tmp_path):
     graph = zoo.squeezenet()
     named = Classes.of(graph, str(tmp_path / "labels.txt"), first=997)
     assert named.labels == ("tench, Tinca tinca", "goldfish", "shark") and named.score == "probability"
+
+
+def test_an_output_that_is_no_number_is_an_error():
+    with pytest.raises(ArgumentError, match="expected finite numbers, got NaN"):
+        Classes(first=0, labels=None, score="score").top(np.array([1.0, np.nan]), 1)
 
 
 # ---- run ----

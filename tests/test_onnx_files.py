@@ -211,6 +211,9 @@ GRAPH_ERRORS = {
     "integer weight": ("y = Conv(x, i)", "must hold floats, got int64"),
     "schema": ("y = Conv<colour=3>(x, w)", "Unrecognized attribute: colour"),
     "arity": ("y = Conv(x)", "has input size 1"),
+    "operand missing": ("y = Sum(x, , x)", "input 1 is missing"),
+    "weight rank": ("y = Conv(x, zero)", "only 2-D images"),
+    "weight not finite": ("y = Add(x, infinite)", "constant 'infinite' holds values that are not finite"),
     "attribute": ("y = MaxPool<kernel_shape=[2]>(x)", "kernel_shape must be 2 integers"),
     "missing attribute": ("y = MaxPool(x)", "kernel_shape"),
     "kernel_shape": ("y = Conv<kernel_shape=[5,5]>(x, w)", "kernel_shape (5, 5) differs"),
@@ -269,7 +272,8 @@ ERROR_CONSTANTS = norm("n", 6) | dict(
     i2=ints(2), one=ints(1), two=ints(2, 216), three=ints(1, 6, -1),
     three2=ints(1, 5, -1), open=ints(-1, -1), batch=ints(6, 1, 8, 9), pads=ints(0, 0, 1, 1, 0, 0, 1, 1),
     negative_pads=ints(0, 0, -1, 0, 0, 0, 0, 0), negative=-np.ones(6, np.float32), zero=np.float32(0), n7=rand(7),
-    big=np.float32(1e30), tiny=np.float32(1e-30), bomb=ints(2**20, 2**20), wide=ints(1, 2**20), most=ints(2**29 + 1),
+    infinite=np.array([np.inf], np.float32), big=np.float32(1e30),
+    tiny=np.float32(1e-30), bomb=ints(2**20, 2**20), wide=ints(1, 2**20), most=ints(2**29 + 1),
 )  # fmt: skip
 
 

@@ -7,9 +7,11 @@ element that no step is meant to write must keep its bits.
 
 import ctypes
 import hashlib
+import os
 import sys
 from dataclasses import replace
 from math import inf, prod
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,8 +26,8 @@ from pipeall.graph.lower import UNARY, lower
 from pipeall.graph.memory import dense
 from pipeall.graph.ops import CASES, case_graph, run_graph
 from pipeall.graph.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, Step, View
-from pipeall.pipeline import device_cl
-from pipeall.pipeline.device_cl import ClProgram
+from pipeall.pipeline.board import Component
+from pipeall.pipeline.device_cl import ClProgram, compile
 
 GUARD = 64
 POISON = np.array(0x7FC0DEAD, np.uint32).view(np.float32)  # a NaN that no arithmetic makes
@@ -193,6 +195,19 @@ def test_plain_and_mapped_slots_in_any_combination(device):
                 np.testing.assert_array_equal((ctypes.c_float * 256).from_address(address), x)
 
 
+def test_slots_are_freed(device):
+    program = copy_program(device)
+
+    def resident_bytes_after(slots):
+        for _ in range(slots):
+            slot = program.slot(1 << 22)
+            ctypes.memset(slot.data, 1, slot.nbytes)
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    first = resident_bytes_after(4)
+    assert resident_bytes_after(40) - first < 20 << 22
+
+
 def test_run_checks_its_argument(device):
     with pytest.raises(ArgumentError, match="slot_in: expected 256 elements of float32, got 255 of float32"):
         copy_program(device).run(np.zeros(255, np.float32))
@@ -219,9 +234,9 @@ def test_unknown_step_and_threads_are_refused(device, info):
     step = Step("fft", "fft1", (), View(SLOT_OUT, 0, 1, 1, 1, 1))
     with pytest.raises(DeviceError, match="step fft1: expected one of conv, .* got fft"):
         ClProgram(Lowered((step,), 0, (), 1, (), 1), device)
-    component = device_cl.Component("gpu", device=info)
+    component = Component("gpu", device=info)
     with pytest.raises(ArgumentError, match="threads on gpu: expected none"):
-        device_cl.compile(Lowered((), 0, (), 1, (), 1), component, 2)
+        compile(Lowered((), 0, (), 1, (), 1), component, 2)
 
 
 def test_buffer_beyond_the_limit(device):

@@ -106,6 +106,8 @@ def test_a_pooling_to_one_pixel_closes_its_group_once():
     x = net.op("reshape", net.global_pool(net.op("clip", net.conv("x0", 4))), shape=(1, 4))
     assert chunks(net.graph(x)) == [["conv", "clip", "avgpool"], ["reshape"]]
     assert chunks(net.graph(net.fc(x, 5))) == [["conv", "clip", "avgpool"], ["reshape", "fc"]]
+    net = Net((1, 3, 1, 1))  # nothing left to pool
+    assert chunks(net.graph(net.op("clip", net.global_pool(net.conv("x0", 4))))) == [["conv", "avgpool", "clip"]]
 
 
 def test_no_cut_inside_a_squeeze_and_excite_block_or_a_residual_unit():

@@ -1,5 +1,6 @@
 """The zoo against published sizes (paper 001, Table 1; parameter and MAC counts) and against onnxruntime."""
 
+from collections import Counter
 from math import prod
 
 import numpy as np
@@ -9,7 +10,8 @@ from graphs import ZOO, inputs_of, zoo_net
 
 from pipeall.errors import ArgumentError
 from pipeall.graph import ops, zoo
-from pipeall.graph.ir import Graph
+from pipeall.graph.ir import Graph, Node
+from pipeall.graph.onnx_import import load
 
 LAYERS = dict(alexnet=11, googlenet=58, mobilenet=28, resnet50=54, squeezenet=26)
 LAYERS["resnet50-slim"] = LAYERS["resnet50"]
@@ -51,6 +53,25 @@ def test_sizes_are_the_published_ones(name):
     assert sum(array.size for array in graph.constants.values()) == PARAMETERS[name]
     if name in MACS:
         assert sum(ops.macs(node, graph) for node in graph.nodes) == MACS[name]
+
+
+@pytest.mark.parametrize("name", ["googlenet", "resnet50"])
+def test_nodes_are_those_of_the_trained_model(name, data_dir):
+    """Same ops, attributes, weight and output shapes, as often; the order of parallel branches is free."""
+    free = {"ceil", "count_include_pad", "lo", "hi"}  # without effect there; which of two convolutions adds and clamps
+
+    def nodes(graph: Graph) -> Counter:
+        def key(node: Node) -> tuple:
+            attrs = [
+                (name, np.float32(value).tolist()) for name, value in sorted(node.attrs.items()) if name not in free
+            ]
+            weights = [graph.constants[name].shape for name in node.inputs if name in graph.constants]
+            return (node.op, str(attrs), str(weights), graph.tensors[node.output].shape)
+
+        return Counter(map(key, graph.nodes))
+
+    trained = load(data_dir / "models" / f"{name}.onnx")
+    assert nodes(zoo_net(name)) == nodes(trained)
 
 
 def test_slim_resnet_strides_in_the_last_unit_of_a_block():

@@ -40,6 +40,7 @@ cdef extern from "program_cl.h" nogil:
     void pa_cl_program_init(pa_cl_program *)
     const char *pa_cl_load(const char *)
     float *pa_cl_map(void *, void *, size_t, int *)
+    int pa_cl_unmap(void *, void *, void *)
     const char *pa_cl_error_name(int)
 
 cdef extern from "<stdatomic.h>" nogil:
@@ -48,6 +49,11 @@ cdef extern from "<stdatomic.h>" nogil:
 
 cdef void *pointer(handle) except? NULL:
     return <void *><uintptr_t>handle
+
+
+cdef check(str call, int code):
+    if code:
+        raise DeviceError(f"{call} failed with {pa_cl_error_name(code).decode()} ({code})")
 
 
 def load(str path):
@@ -65,9 +71,19 @@ def map_buffer(queue, mem, size_t nbytes):
     cdef float *data
     with nogil:
         data = pa_cl_map(queue_, mem_, nbytes, &code)
-    if code:
-        raise DeviceError(f"clEnqueueMapBuffer failed with {pa_cl_error_name(code).decode()} ({code})")
+    check("clEnqueueMapBuffer", code)
     return <uintptr_t>data
+
+
+def unmap_buffer(queue, mem, data):
+    """Ends the mapping of a buffer at the address ``data``, and waits."""
+    cdef void *queue_ = pointer(queue)
+    cdef void *mem_ = pointer(mem)
+    cdef void *data_ = pointer(data)
+    cdef int code
+    with nogil:
+        code = pa_cl_unmap(queue_, mem_, data_)
+    check("clEnqueueUnmapMemObject", code)
 
 
 cdef class Program:
@@ -130,7 +146,7 @@ cdef class Program:
         return <uintptr_t>&self.program
 
     def run(self, source, target):
-        """One frame between two slots: (host address, buffer handle or 0, bytes). Returns their host addresses after it."""
+        """One frame between two slots, each (host address, buffer handle or 0, bytes); returns the new addresses."""
         cdef pa_slot_memory slot_in, slot_out
         cdef pa_program *program = &self.program.program
         cdef atomic_int stop

@@ -153,9 +153,10 @@ class Device:
             raise DeviceError(f"{self.info}: no buffer of {nbytes} bytes: {error}") from error
 
     def upload(self, array: np.ndarray) -> Any:
-        """A buffer with a copy of the array."""
-        buffer = self.allocate(array.nbytes)
-        self._cl.enqueue_copy(self._transfer_queue, buffer, np.ascontiguousarray(array))
+        """A buffer with a copy of the array, as float32."""
+        dense = np.ascontiguousarray(array, np.float32)
+        buffer = self.allocate(dense.nbytes)
+        self._cl.enqueue_copy(self._transfer_queue, buffer, dense)
         return buffer
 
     def kernel(self, file: str, name: str, **defines: int) -> tuple[Any, tuple[int, ...]]:

@@ -156,3 +156,8 @@ void pa_cl_program_init(pa_cl_program *self) {
 float *pa_cl_map(void *queue, void *mem, size_t bytes, int *code) {
     return cl.clEnqueueMapBuffer(queue, mem, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0, NULL, NULL, code);
 }
+
+int pa_cl_unmap(void *queue, void *mem, void *data) {
+    const int code = cl.clEnqueueUnmapMemObject(queue, mem, data, 0, NULL, NULL);
+    return code ? code : cl.clFinish(queue);
+}

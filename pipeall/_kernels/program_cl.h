@@ -47,6 +47,8 @@ const char *pa_cl_load(const char *path);
 
 /* Maps `bytes` of mem for reading and writing, and waits; *code is 0 or an OpenCL error. */
 float *pa_cl_map(void *queue, void *mem, size_t bytes, int *code);
+/* Ends a mapping, and waits. Returns 0 or an OpenCL error. */
+int pa_cl_unmap(void *queue, void *mem, void *data);
 
 /* "CL_OUT_OF_RESOURCES", or "an unknown error". */
 const char *pa_cl_error_name(int code);

@@ -168,9 +168,9 @@ PA_INLINE vf v_pow2(vf n) {
 
 PA_INLINE vf v_clamp(vf x, vf lo, vf hi) { return v_min(hi, v_max(lo, x)); }
 
-/* e^x for x in [-87.33, 88.02], clamped to that range; at most 1 ulp off there (see the head of
- * elementwise_f32.inc). The polynomial is that of Cephes' expf (S. Moshier, single/expf.c): x = n ln 2 + r with
- * ln 2 in two parts, |r| <= ln 2 / 2, e^r = 1 + r + r^2 p(r). */
+/* e^x for x clamped to [-87.33, 88.02]; error there at most 1.1 ulp (measured over every 37th float). The polynomial
+ * is that of Cephes' expf (S. Moshier, single/expf.c): x = n ln 2 + r with ln 2 in two parts, |r| <= ln 2 / 2,
+ * e^r = 1 + r + r^2 p(r). */
 PA_INLINE vf v_exp(vf x) {
     x = v_clamp(x, v_set1(-87.33f), v_set1(88.02f));
     const vf n = v_round(v_mul(x, v_set1(1.44269504088896341f)));

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -144,14 +145,12 @@ def _compared(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _machine() -> dict[str, Any]:
     """Board or CPU model (None where the kernel does not tell), architecture, cores, and what else was running."""
-    info = Path("/proc/cpuinfo").read_text(errors="replace")
     board = Path("/proc/device-tree/model")
     if board.is_file():
         model = board.read_text(errors="replace").strip("\0\n")
     else:
-        model = next(
-            (line.partition(":")[2].strip() for line in info.splitlines() if line.startswith("model name")), None
-        )
+        names = re.findall(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(errors="replace"), re.MULTILINE)
+        model = names[0] if names else None
     return {"model": model, "machine": platform.machine(), "cores": os.cpu_count(), "load": os.getloadavg()[0]}
 
 

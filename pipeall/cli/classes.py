@@ -41,8 +41,13 @@ class Classes:
         return cls(first, names, "probability" if _ends_in_softmax(graph) else "score")
 
     def top(self, output: np.ndarray, count: int) -> list[dict[str, Any]]:
-        """The best ``count`` classes of an output, best first: class, label (None without labels), and the score."""
+        """The best ``count`` classes of an output, best first: class, label (None without labels), and the score.
+
+        Raises ArgumentError for an output with a NaN or an infinity.
+        """
         values = output.reshape(-1)[self.first :]
+        if not np.isfinite(values).all():
+            raise ArgumentError("output of the network: expected finite numbers, got NaN or infinity")
         best = np.argsort(-values, kind="stable")[:count]
         return [{"class": int(i), "label": self.labels and self.labels[i], self.score: float(values[i])} for i in best]
 

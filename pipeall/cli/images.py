@@ -80,8 +80,8 @@ def preprocessing(
     resize = round(max(size) * 256 / 224) if resize is None else resize
     if len(mean) != 3 or len(std) != 3:
         raise ArgumentError(f"--mean and --std: expected three numbers each, got {mean} and {std}")
-    if scale == 0 or 0 in std:
-        raise ArgumentError(f"--scale and --std: expected no zero, got {scale} and {std}")
+    if not np.isfinite([scale, *mean, *std]).all() or scale == 0 or 0 in std:
+        raise ArgumentError(f"--scale, --mean, --std: expected finite, no zero divisor, got {scale}, {mean}, {std}")
     if resize < min(size):
         raise ArgumentError(f"--resize: expected at least {min(size)}, the model's input, got {resize}")
     return Preprocess(size, resize, channels, scale, mean, std)

@@ -81,16 +81,20 @@ class Builder:
     def has(self, n: OnnxNode, i: int) -> bool:
         return i < len(n.inputs) and n.inputs[i] != ""
 
+    def value(self, n: OnnxNode, i: int) -> np.ndarray | str:
+        """An input that must be there: the array of a constant, or the canonical name of an activation."""
+        return self.values[n.inputs[i]] if self.has(n, i) else n.fail(f"input {i} is missing")
+
     def x(self, n: OnnxNode, i: int = 0) -> str:
         """Canonical name of an input that must be an activation."""
-        value = self.values[n.inputs[i]] if self.has(n, i) else n.fail(f"input {i} is missing")
+        value = self.value(n, i)
         if isinstance(value, np.ndarray):
             n.fail(f"input {i} ({n.inputs[i]!r}) must be computed from the model's input, got a constant")
         return value
 
     def constant(self, n: OnnxNode, i: int) -> np.ndarray:
         """An input that must be known before the network runs."""
-        value = self.values[n.inputs[i]] if self.has(n, i) else n.fail(f"input {i} is missing")
+        value = self.value(n, i)
         if isinstance(value, str):
             n.fail(f"input {i} ({n.inputs[i]!r}) must be a constant, got a tensor computed at run time")
         return value
@@ -132,6 +136,8 @@ class Builder:
         """Store a constant operand as float32; its name is ``name`` unless that is taken."""
         if self.constants.get(name) is array:
             return name
+        if not np.isfinite(array).all():
+            raise ModelError(f"constant {name!r} holds values that are not finite")
         if self.values.get(name) is not array or name in self.constants:
             name = self.fresh(name)
         self.constants[name] = np.asarray(array, np.float32, order="C")

@@ -6,7 +6,7 @@ nodes; the last of them makes the ONNX node's own output, those on the way are c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf, prod
 from typing import Any
 
@@ -40,7 +40,8 @@ def convert(g: Builder, n: OnnxNode) -> None:
         x = g.x(n)
         g.reshape(n, x, RESHAPE[n.op](g, n, g.shape(x)))
     elif n.op in CONVERT:
-        CONVERT[n.op](g, n)
+        with np.errstate(over="ignore", invalid="ignore"):  # the builder refuses constants that are not finite
+            CONVERT[n.op](g, n)
     else:
         only = "operator supported on constants only" if n.op in FOLD else "operator not supported"
         n.fail(f"{only}; supported are {', '.join(sorted({*RESHAPE, *CONVERT}))}")
@@ -52,10 +53,10 @@ def convert(g: Builder, n: OnnxNode) -> None:
 @_operator("Conv")
 def _conv(g: Builder, n: OnnxNode) -> None:
     x, weight = g.x(n), g.weight(n, 1)
-    c_out, kernel = g.shape(weight)[0], g.shape(weight)[2:]
-    if len(g.shape(x)) != 4 or len(kernel) != 2:
+    if len(g.shape(x)) != 4 or len(g.shape(weight)) != 4:
         n.fail(f"only 2-D images are supported, got input {g.shape(x)} and weight {g.shape(weight)}")
-    if n.ints("kernel_shape", 2, kernel) != kernel:
+    c_out, _, *kernel = g.shape(weight)
+    if n.ints("kernel_shape", 2, kernel) != tuple(kernel):
         n.fail(f"kernel_shape {n.ints('kernel_shape', 2)} differs from the weight {g.shape(weight)}")
     bias = g.weight(n, 2) if g.has(n, 2) else _zeros(g, n, c_out)
     window = _window(n, g.shape(x), kernel)
@@ -66,7 +67,7 @@ def _zeros(g: Builder, n: OnnxNode, count: int) -> str:
     return g.keep(np.zeros(count, np.float32), g.fresh(f"{n.outputs[0]}/bias"))
 
 
-def _window(n: OnnxNode, x: Shape, kernel: tuple[int, ...]) -> dict[str, Any]:
+def _window(n: OnnxNode, x: Shape, kernel: Sequence[int]) -> dict[str, Any]:
     """strides, dilations and pads of a convolution or pooling; auto_pad (deprecated, still written) becomes pads."""
     if len(x) != 4:
         n.fail(f"only 2-D images are supported, got input {x}")
@@ -139,7 +140,7 @@ def _batch_norm(g: Builder, n: OnnxNode) -> None:
     if len(shape) < 2 or {array.shape for array in (gamma, beta, mean, variance)} != {shape[1:2]}:
         n.fail(f"scale, bias, mean and variance must have the {shape[1:2]} channels of {shape}")
     spread = variance + n.get("epsilon", float, 1e-5)
-    if spread.min() <= 0:
+    if not spread.min() > 0:
         n.fail("variance + epsilon must be positive")
     scale = gamma / np.sqrt(spread)
     per_channel = (1, -1) + (1,) * (len(shape) - 2)
@@ -151,7 +152,7 @@ def _batch_norm(g: Builder, n: OnnxNode) -> None:
 
 @_operator("Add", "Sub", "Mul", "Div", "Sum")
 def _arithmetic(g: Builder, n: OnnxNode) -> None:
-    values = [g.values[name] for name in n.inputs]
+    values = [g.value(n, i) for i in range(len(n.inputs))]
     op = {"Div": "mul", "Sum": "add"}.get(n.op, n.op.lower())
     if n.op == "Div":
         g.x(n, 0)

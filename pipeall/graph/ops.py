@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan, prod
+from math import isfinite, isnan, prod
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ Attrs = Mapping[str, Any]
 MAX_ELEMENTS = 2**31  # of one tensor
 MAX_RANK = 8
 MAX_WINDOW = 2**20  # sizes of kernels, strides, dilations, paddings
+
+MAY_BE_INFINITE = ("lo", "hi", "value")
 
 
 class _Misfit(ValueError):
@@ -61,7 +63,8 @@ def _int(attrs: Attrs, name: str, least: int, most: int) -> int:
 def _numbers(attrs: Attrs, *names: str) -> None:
     for name in names:
         value = attrs[name]
-        _require(isinstance(value, int | float) and not isnan(value), f"{name} must be a number, got {value!r}")
+        fits = isinstance(value, int | float) and (isfinite(value) or (name in MAY_BE_INFINITE and not isnan(value)))
+        _require(fits, f"{name} must be a number, got {value!r}")
 
 
 def _flags(attrs: Attrs, *names: str) -> None:

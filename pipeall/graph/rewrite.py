@@ -18,6 +18,7 @@ from .ir import Graph, Node
 from .ops import infer_shape
 
 CLAMPED = ("conv", "fc", "add", "sub", "mul", "clip")  # end in clamp(lo, hi)
+FLOAT_MAX = np.finfo(np.float32).max
 
 
 def rewrite(graph: Graph) -> Graph:
@@ -235,10 +236,12 @@ def fold_constant(draft: _Draft, node: Node) -> bool:
             scale, shift = np.ones_like(bias), -values
         case _:
             scale, shift = -np.ones_like(bias), values
+    weight, bias = weight * scale.reshape(-1, *(1,) * (weight.ndim - 1)), bias * scale + shift
+    if max(np.abs(weight).max(), np.abs(bias).max()) > FLOAT_MAX:
+        return False
     if np.any(scale != 1):
-        scaled = weight * scale.reshape(-1, *(1,) * (weight.ndim - 1))
-        weight_name = draft.constant(f"{main.name}.weight", scaled)
-    bias_name = draft.constant(f"{main.name}.bias", bias * scale + shift)
+        weight_name = draft.constant(f"{main.name}.weight", weight)
+    bias_name = draft.constant(f"{main.name}.bias", bias)
     return draft.absorb(main, node, inputs=(x, weight_name, bias_name), attrs=main.attrs | _clamp(node))
 
 

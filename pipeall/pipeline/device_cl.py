@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -35,17 +35,21 @@ def compile(lowered: Lowered, component: Component, threads: int | None) -> ClPr
     return ClProgram(lowered, opencl.opened(component.device))
 
 
-@dataclass(frozen=True, slots=True)
 class Slot:
-    """A buffer mapped for the CPU, alive as long as this object. ``data`` is its host address; running may move it."""
+    """A buffer that is mapped for the CPU and freed with this object; ``mem`` is its handle, ``data`` its host address.
 
-    buffer: Any
-    data: int
-    nbytes: int
+    A driver may give another address each time a program maps the slot again. PoCL gives the same.
+    """
 
-    @property
-    def mem(self) -> int:
-        return self.buffer.int_ptr
+    def __init__(self, queue: Any, buffer: Any, nbytes: int):
+        self.mem, self.nbytes = buffer.int_ptr, nbytes
+        self.data = clqueue.map_buffer(queue.int_ptr, self.mem, nbytes)
+        weakref.finalize(self, _unmap, queue, buffer, self.data)
+
+
+def _unmap(queue: Any, buffer: Any, data: int) -> None:
+    """A buffer that stays mapped is never freed."""
+    clqueue.unmap_buffer(queue.int_ptr, buffer.int_ptr, data)
 
 
 class _Base(int):
@@ -82,8 +86,7 @@ class ClProgram:
 
     def slot(self, nbytes: int) -> Slot:
         """Memory for a ring slot next to a stage on this device; the CPU and the device reach it without a copy."""
-        buffer = self._device.allocate(nbytes, host=True)
-        return Slot(buffer, clqueue.map_buffer(self._queue.int_ptr, buffer.int_ptr, nbytes), nbytes)
+        return Slot(self._queue, self._device.allocate(nbytes, host=True), nbytes)
 
     def run(self, slot_in: np.ndarray) -> np.ndarray:
         """One frame through plain host memory: the float32 elements of the input slot give those of the output slot."""
@@ -165,7 +168,7 @@ class _Recorder:
         cout, cin, pixels = len(step.weight) // groups, step.weight.shape[1], out.h * out.w
         tile = dict(CPU_TILE if self._device.info.stand_in else GPU_TILE)
         if pixels == 1:
-            tile |= dict(PIXELS=1, LOCAL_PIXELS=1)
+            tile |= dict(PIXELS=1, LOCAL_PIXELS=1, LOCAL_BLOCKS=tile["LOCAL_PIXELS"] * tile["LOCAL_BLOCKS"])
         blocks = ceil(cout / tile["CHANNELS"])
         taps = step.weight.reshape(groups, cout, cin, -1).swapaxes(2, 3).reshape(groups, cout, -1)
         weight = _blocks(taps, tile["CHANNELS"])

@@ -10,8 +10,7 @@
  * Work item: one channel (dimension 0) of one pixel (dimension 1). out must not be x. */
 __kernel __attribute__((reqd_work_group_size(LOCAL_CHANNELS, 1, 1))) void
 lrn(__global const float *x, int x_offset, int x_stride, int channels, __global float *out, int out_offset,
-    int out_stride, int size, float alpha, float beta, float bias)
-{
+    int out_stride, int size, float alpha, float beta, float bias) {
     const int c = get_global_id(0), pixel = get_global_id(1);
     if (c >= channels)
         return;
@@ -25,8 +24,7 @@ lrn(__global const float *x, int x_offset, int x_stride, int channels, __global 
 /* Work item: one pixel. The maximum is subtracted first, so exp never overflows. out may be x. */
 __kernel __attribute__((reqd_work_group_size(LOCAL_PIXELS, 1, 1))) void
 softmax(__global const float *x, int x_offset, int x_stride, int channels, int pixels, __global float *out,
-        int out_offset, int out_stride)
-{
+        int out_offset, int out_stride) {
     const int pixel = get_global_id(0);
     if (pixel >= pixels)
         return;

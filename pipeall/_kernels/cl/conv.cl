@@ -40,8 +40,7 @@ conv(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, /* p
      __global const vec *weight, __global const vec *bias, __global const float *zeros,
      int groups, int cin, int cout, int blocks, /* channels in and out of one group, blocks of CHANNELS in it */
      int kh, int kw, int stride_y, int stride_x, int pad_top, int pad_left, int dilation_y, int dilation_x,
-     float lo, float hi)
-{
+     float lo, float hi) {
     const int first = get_global_id(0) * PIXELS, block = get_global_id(1);
     if (first >= out_pixels || block >= groups * blocks)
         return;

@@ -6,8 +6,7 @@
 #define KERNEL __kernel __attribute__((reqd_work_group_size(LOCAL_ELEMENTS, 1, 1)))
 
 /* Not clamp or fmin: NaN stays NaN. */
-static float limit(float v, float lo, float hi)
-{
+static float limit(float v, float lo, float hi) {
     return v < lo ? lo : v > hi ? hi : v;
 }
 
@@ -16,8 +15,7 @@ static float limit(float v, float lo, float hi)
 #define BINARY(name, value)                                                                                          \
     KERNEL void binary_##name(__global const float *a_at, int a_offset, int a_stride, __global const float *b_at,    \
                               int b_offset, int b_row, int b_column, int b_channel, __global float *out,             \
-                              int out_offset, int out_stride, int channels, int w, float lo, float hi)               \
-    {                                                                                                                \
+                              int out_offset, int out_stride, int channels, int w, float lo, float hi) {             \
         const int c = get_global_id(0), column = get_global_id(1), row = get_global_id(2);                           \
         if (c >= channels)                                                                                           \
             return;                                                                                                  \
@@ -28,14 +26,13 @@ static float limit(float v, float lo, float hi)
     }
 BINARY(add, a + b)
 BINARY(sub, a - b)
-BINARY(mul, a *b)
+BINARY(mul, a * b)
 BINARY(reverse_sub, b - a)
 
 /* Dimensions: channel, pixel. out may be x. */
 #define UNARY(name, value)                                                                                           \
     KERNEL void unary_##name(__global const float *at, int offset, int stride, __global float *out, int out_offset,  \
-                             int out_stride, int channels, float p0, float p1)                                       \
-    {                                                                                                                \
+                             int out_stride, int channels, float p0, float p1) {                                     \
         const int c = get_global_id(0), pixel = get_global_id(1);                                                    \
         if (c >= channels)                                                                                           \
             return;                                                                                                  \
@@ -46,13 +43,12 @@ UNARY(clip, limit(x, p0, p1))
 UNARY(leakyrelu, x < 0 ? p0 * x : x)
 UNARY(sigmoid, 1 / (1 + exp(-x)))
 UNARY(hardsigmoid, limit(p0 * x + p1, 0, 1))
-UNARY(hardswish, x *limit(x / 6 + 0.5f, 0, 1))
+UNARY(hardswish, x * limit(x / 6 + 0.5f, 0, 1))
 
 /* out[i . out_strides] = x[i . x_strides] for every index i below shape: six numbers of each vector count.
  * Dimensions: the first three indices; a work item walks the others. */
 KERNEL void copy(__global const float *x, int x_offset, int8 x_strides, __global float *out, int out_offset,
-                 int8 out_strides, int8 shape)
-{
+                 int8 out_strides, int8 shape) {
     const int i0 = get_global_id(0), i1 = get_global_id(1), i2 = get_global_id(2);
     if (i0 >= shape.s0)
         return;
@@ -66,8 +62,7 @@ KERNEL void copy(__global const float *x, int x_offset, int8 x_strides, __global
 }
 
 /* Dimensions: channel, pixel. */
-KERNEL void fill(__global float *out, int offset, int stride, int channels, float value)
-{
+KERNEL void fill(__global float *out, int offset, int stride, int channels, float value) {
     const int c = get_global_id(0);
     if (c < channels)
         out[offset + get_global_id(1) * stride + c] = value;

@@ -21,15 +21,13 @@ typedef struct __attribute__((packed, aligned(4))) {
 } any4;
 
 /* The first min(n, 4) floats at p; the rest is 0. */
-static float4 load(__global const float *p, int n)
-{
+static float4 load(__global const float *p, int n) {
     if (n >= 4)
         return ((__global const any4 *)p)->v;
     return (float4)(p[0], n > 1 ? p[1] : 0, n > 2 ? p[2] : 0, 0);
 }
 
-static void store(float4 v, __global float *p, int n)
-{
+static void store(float4 v, __global float *p, int n) {
     if (n >= 4) {
         ((__global any4 *)p)->v = v;
         return;
@@ -48,8 +46,7 @@ depthwise(__global const float *x, int x_offset, int x_stride, int x_h, int x_w,
           __global const float *r, int r_offset, int r_stride,
           __global const float4 *weight, __global const float4 *bias,
           int kh, int kw, int stride_y, int stride_x, int pad_top, int pad_left, int dilation_y, int dilation_x,
-          float lo, float hi)
-{
+          float lo, float hi) {
     const int block = get_global_id(0), c = 4 * block, first = get_global_id(1) * PIXELS, y = get_global_id(2);
     if (c >= channels || first >= out_w)
         return;
@@ -92,8 +89,7 @@ depthwise(__global const float *x, int x_offset, int x_stride, int x_h, int x_w,
 __kernel GROUP void
 maxpool(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, int channels,
         __global float *out, int out_offset, int out_stride, int out_w,
-        int kh, int kw, int stride_y, int stride_x, int pad_top, int pad_left, int dilation_y, int dilation_x)
-{
+        int kh, int kw, int stride_y, int stride_x, int pad_top, int pad_left, int dilation_y, int dilation_x) {
     const int c = 4 * get_global_id(0), column = get_global_id(1), y = get_global_id(2), n = channels - c;
     if (c >= channels || column >= out_w)
         return;
@@ -117,8 +113,7 @@ __kernel GROUP void
 avgpool(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, int channels,
         __global float *out, int out_offset, int out_stride, int out_w,
         int kh, int kw, int stride_y, int stride_x, int pad_top, int pad_left,
-        int top, int left, int bottom, int right) /* how much padding counts, on each side */
-{
+        int top, int left, int bottom, int right) { /* how much padding counts, on each side */
     const int c = 4 * get_global_id(0), column = get_global_id(1), y = get_global_id(2), n = channels - c;
     if (c >= channels || column >= out_w)
         return;

@@ -1,0 +1,214 @@
+/* Lanes of fake programs: order, failure in its place, and an end within a second. Argument: number of frames. */
+#include "pipeline/stage.h"
+
+#include <string.h>
+
+#include "check.h"
+
+enum { MAX_SLOTS = 3, ANSWER_FAILURE = 42, SECOND = 1000000000 };
+
+/* A program that adds 1 to the second number of a frame; the first is the number of the frame. */
+typedef struct fake {
+    pa_program program; /* first */
+    int open_code;
+    int64_t fail_at, block_at; /* frames; -1 for never */
+    pthread_t thread;
+    int opened, closed; /* written by the stage, read after the lane is closed */
+} fake;
+
+static int fake_open(pa_program *program) {
+    fake *self = (fake *)program;
+    self->thread = pthread_self();
+    self->opened++;
+    return self->open_code;
+}
+
+static int fake_run(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, const atomic_int *stop) {
+    fake *self = (fake *)program;
+    CHECK(pthread_equal(self->thread, pthread_self()));
+    const int64_t frame = (int64_t)in->data[0];
+    while (frame == self->block_at)
+        if (atomic_load(stop)) return PA_STOPPED;
+    out->data[0] = in->data[0];
+    out->data[1] = in->data[1] + 1;
+    self->program.handover_ns += 1;
+    return frame == self->fail_at ? ANSWER_FAILURE : 0;
+}
+
+static void fake_close(pa_program *program) {
+    fake *self = (fake *)program;
+    CHECK(pthread_equal(self->thread, pthread_self()));
+    self->closed++;
+}
+
+typedef struct rig {
+    pa_lane lane;
+    pa_gate host, gates[PA_MAX_STAGES + 1];
+    pa_stage stages[PA_MAX_STAGES];
+    pa_ring rings[PA_MAX_STAGES + 1];
+    pa_slot slots[PA_MAX_STAGES + 1][MAX_SLOTS];
+    float data[PA_MAX_STAGES + 1][MAX_SLOTS][2];
+    fake programs[PA_MAX_STAGES];
+} rig;
+
+static rig r;
+static int64_t frames;
+
+static void set_up(int stages, int slots) {
+    memset(&r, 0, sizeof r);
+    r.lane = (pa_lane){.stages = stages, .stage = r.stages, .ring = r.rings, .gate = r.gates, .host = &r.host};
+    for (int i = 0; i < stages; i++) {
+        r.programs[i] = (fake){.program = {.open = fake_open, .run = fake_run, .close = fake_close},
+                               .fail_at = -1, .block_at = -1};
+        r.stages[i].lane = &r.lane;
+        r.stages[i].index = i;
+        r.stages[i].program = &r.programs[i].program;
+        r.stages[i].fault_frame = -1;
+    }
+    for (int i = 0; i <= stages; i++) {
+        r.rings[i].slots = (uint32_t)slots;
+        r.rings[i].slot = r.slots[i];
+        for (int j = 0; j < slots; j++) r.slots[i][j].memory = (pa_slot_memory){.data = r.data[i][j], .bytes = 8};
+    }
+}
+
+static void close_in_time(void) {
+    const int64_t begin = pa_now_ns();
+    pa_lane_close(&r.lane);
+    CHECK(pa_now_ns() - begin < SECOND);
+    for (int i = 0; i < r.lane.stages; i++) CHECK(r.programs[i].opened == 1 && r.programs[i].closed == 1);
+    pa_lane_close(&r.lane); /* harmless */
+}
+
+static int try_submit(int64_t frame) {
+    pa_slot *slot = pa_lane_free(&r.lane);
+    if (!slot) return 0;
+    slot->memory.data[0] = (float)frame;
+    slot->memory.data[1] = 0;
+    pa_lane_submit(&r.lane, frame);
+    return 1;
+}
+
+/* The oldest result, waiting for it. */
+static pa_slot *take(void) {
+    for (;;) {
+        unsigned ticket = pa_gate_ticket(&r.host);
+        pa_slot *slot = pa_lane_front(&r.lane);
+        if (slot) return slot;
+        pa_gate_wait(&r.host, ticket, -1);
+    }
+}
+
+static void take_frame(int64_t frame) {
+    pa_slot *slot = take();
+    CHECK(slot->frame == frame && slot->failed_stage == -1 && slot->error == 0);
+    CHECK(slot->memory.data[0] == (float)frame && slot->memory.data[1] == (float)r.lane.stages);
+    int64_t before = slot->submitted_ns;
+    for (int i = 0; i < r.lane.stages; i++) {
+        CHECK(before <= slot->begin_ns[i] && slot->begin_ns[i] <= slot->end_ns[i]);
+        before = slot->end_ns[i];
+    }
+    pa_lane_release(&r.lane);
+}
+
+static void *submit_all(void *argument) {
+    for (int64_t frame = 0; frame < frames;) {
+        unsigned ticket = pa_gate_ticket(&r.host);
+        if (try_submit(frame))
+            frame++;
+        else
+            pa_gate_wait(&r.host, ticket, -1);
+    }
+    return argument;
+}
+
+/* One thread submits, another takes; frame numbers stay exact in float32 up to 2^24. */
+static void test_frames_pass(int stages, int slots) {
+    set_up(stages, slots);
+    CHECK(pa_lane_start(&r.lane) == 0);
+    pthread_t submitter = start_thread(submit_all, NULL);
+    for (int64_t frame = 0; frame < frames; frame++) take_frame(frame);
+    pthread_join(submitter, NULL);
+    CHECK(!pa_lane_front(&r.lane));
+    close_in_time();
+    for (int i = 0; i < stages; i++) CHECK(atomic_load(&r.stages[i].frames) == frames);
+    for (int i = 0; i < stages; i++) CHECK(atomic_load(&r.stages[i].handover_ns) == frames);
+}
+
+/* Earlier frames are delivered, then the failure, then nothing. */
+static void test_failure(int stages, int slots, int failing, int64_t at, int injected) {
+    set_up(stages, slots);
+    if (injected)
+        r.stages[failing].fault_frame = at;
+    else
+        r.programs[failing].fail_at = at;
+    CHECK(pa_lane_start(&r.lane) == 0);
+    int64_t submitted = 0;
+    for (int64_t taken = 0; taken <= at;) {
+        unsigned ticket = pa_gate_ticket(&r.host);
+        if (submitted < at + 5 && try_submit(submitted)) {
+            submitted++;
+        } else if (pa_lane_front(&r.lane)) {
+            if (taken < at) {
+                take_frame(taken);
+            } else {
+                pa_slot *slot = pa_lane_front(&r.lane);
+                CHECK(slot->frame == at && slot->failed_stage == failing);
+                CHECK(slot->error == (injected ? PA_FAULT : ANSWER_FAILURE) && atomic_load(&r.lane.failed));
+                pa_lane_release(&r.lane);
+            }
+            taken++;
+        } else {
+            pa_gate_wait(&r.host, ticket, -1);
+        }
+    }
+    close_in_time();
+    CHECK(!pa_lane_front(&r.lane));
+}
+
+static void wait_until_failed(void) {
+    while (!atomic_load(&r.lane.failed)) pa_pause();
+}
+
+/* Closes with `count` frames submitted where there is space, none taken. */
+static void test_close(int stages, int slots, int count, int failing, int blocking) {
+    set_up(stages, slots);
+    if (failing >= 0) r.programs[failing].fail_at = 1;
+    if (blocking >= 0) r.programs[blocking].block_at = 0;
+    CHECK(pa_lane_start(&r.lane) == 0);
+    for (int submitted = 0; submitted < count;) submitted += try_submit(submitted);
+    if (failing >= 0) wait_until_failed();
+    close_in_time();
+}
+
+static void test_open_failure(int stages, int failing) {
+    set_up(stages, 2);
+    r.programs[failing].open_code = 7;
+    CHECK(pa_lane_start(&r.lane) == -1);
+    for (int i = 0; i < stages; i++) {
+        CHECK(r.stages[i].open_error == (i == failing ? 7 : 0));
+        CHECK(r.programs[i].opened == 1 && r.programs[i].closed == (i != failing));
+    }
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc == 2);
+    frames = atoll(argv[1]);
+    for (int slots = 1; slots <= MAX_SLOTS; slots++) {
+        test_frames_pass(1, slots);
+        test_frames_pass(3, slots);
+        for (int failing = 0; failing < 3; failing++)
+            for (int64_t at = 0; at < 8; at++) test_failure(3, slots, failing, at, at % 2);
+        test_failure(1, slots, 0, 3, 0);
+        const int full = 4 * slots; /* the slots of all rings of three stages */
+        test_close(3, slots, 0, -1, -1);
+        test_close(3, slots, full, -1, -1);
+        for (int stage = 0; stage < 3; stage++) {
+            test_close(3, slots, 2, stage, -1);
+            test_close(3, slots, slots, -1, stage);
+            test_open_failure(3, stage);
+        }
+    }
+    test_frames_pass(PA_MAX_STAGES, 2);
+    test_open_failure(1, 0);
+}
