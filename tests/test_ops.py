@@ -3,6 +3,7 @@
 import numpy as np
 import onnx_models
 import pytest
+from bounds import bound
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,37 +11,10 @@ from pipeall.errors import ArgumentError, ModelError
 from pipeall.graph import ops
 from pipeall.graph.cases import Case
 
-EPS = float(np.finfo(np.float32).eps)
 INF = float("inf")
 ALL_CASES = [case for cases in ops.CASES.values() for case in cases]
 CONV = dict(strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), groups=1, lo=-INF, hi=INF)
 POOL = dict(kernel=(2, 2), strides=(2, 2), pads=(0, 0, 0, 0), ceil=False)
-SUMS = ("conv", "fc", "avgpool", "add", "sub", "mul")
-
-
-def float32_error(case: Case, graph, inputs, expected: np.ndarray) -> np.ndarray:
-    """Bound on |float32 result - exact result|, per element.
-
-    A sum of K products in any order errs by at most K eps sum|a b| to first order; + 8 covers the bias, residual,
-    division and clamp. ``softmax`` sums n exponentials of arguments below 2^5 in size; the other functions are a
-    few roundings of values of at most max(1, |y|), times |x| for hardswish.
-    """
-    if case.op in SUMS:
-        unclamped = case.attrs | ({"lo": -INF, "hi": INF} if "lo" in case.attrs else {})
-        op = "add" if case.op == "sub" else case.op
-        node = graph.nodes[0]
-        arrays = [np.abs({**inputs, **graph.constants}[name]).astype(np.float64) for name in node.inputs]
-        magnitude = ops.OPS[op].compute(unclamped, *arrays)
-        terms = {"avgpool": np.prod(case.attrs.get("kernel", 1)), "conv": 0, "fc": 0}.get(case.op, 1)
-        terms = terms or np.prod(case.constants[0][1:])
-        return (terms + 8) * EPS * magnitude
-    if case.op == "softmax":
-        return (case.shapes[0][1] + 32) * EPS * expected
-    if case.op == "lrn":
-        return (case.attrs["size"] + 16) * EPS * np.abs(expected)
-    if case.op in ("sigmoid", "hardsigmoid", "hardswish", "leakyrelu"):
-        return 8 * EPS * np.maximum(1, np.abs(inputs["x0"].astype(np.float64)))
-    return np.zeros_like(expected)  # selects or moves values
 
 
 def check_against_onnxruntime(case: Case) -> None:
@@ -48,8 +22,8 @@ def check_against_onnxruntime(case: Case) -> None:
     expected = ops.run_graph(graph, inputs)["y"]
     got = onnx_models.run(onnx_models.of_graph(graph), inputs)["y"]
     assert got.shape == expected.shape == graph.outputs[0].shape
-    error, bound = np.abs(got - expected), float32_error(case, graph, inputs, expected)
-    assert np.all(error <= bound), f"{case}: worst error {error.max():.3g}, bound there {bound[error > bound][0]:.3g}"
+    error, limit = np.abs(got - expected), bound(graph, inputs, expected)
+    assert np.all(error <= limit), f"{case}: worst error {error.max():.3g}, bound there {limit[error > limit][0]:.3g}"
 
 
 @pytest.mark.parametrize("case", ALL_CASES, ids=str)

@@ -63,7 +63,7 @@ class Row:
     shape: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Graph:
     """A network or a consecutive part of one.
 
