@@ -93,6 +93,13 @@ def test_unread_inputs_are_dropped(tmp_path):
     assert [tensor.name for tensor in load(saved(proto, tmp_path)).inputs] == ["x"]
 
 
+def test_nodes_get_unique_names(tmp_path):
+    proto = onnx_models.parsed("a = Relu(x) b = Sigmoid(a) y = Relu(b)", X, "y", {}, 13)
+    for node in proto.graph.node:
+        node.name = "same"
+    assert [node.name for node in load(saved(proto, tmp_path)).nodes] == ["same", "b", "y"]
+
+
 # ---- errors ----
 
 
@@ -166,7 +173,9 @@ def test_unknown_operator(domain, shown, tmp_path):
 
 
 def test_input_type(tmp_path):
-    assert "input 'x' has element type 7" in refusal(saved(relu_model(elem_type=TensorProto.INT64), tmp_path))
+    assert "input 'x' has element type INT64, expected FLOAT" in refusal(
+        saved(relu_model(elem_type=TensorProto.INT64), tmp_path)
+    )
 
 
 def test_batch(tmp_path):
@@ -204,6 +213,8 @@ GRAPH_ERRORS = {
     "dangling": ("y = Add(x, ghost)", "reads 'ghost' that nothing makes"),
     "missing output": ("z = Relu(x)", "output 'y' is made by no node"),
     "twice": ("y = Relu(x) y = Sigmoid(x)", "tensor 'y' is made 2 times"),
+    "input made": ("x = Relu(x) y = Relu(x)", "tensor 'x' is made 2 times"),
+    "output twice": ("y = Relu(x)", "tensor 'y' is an output 2 times", "y, y"),
     "constant output": ("y = Constant<value_float: float = 1.0>()", "output 'y' is a constant"),
     "weight computed": ("y = Conv(x, x)", "must be a constant, got a tensor computed at run time"),
     "fc weight computed": ("f = Flatten(x) t = Transpose(f) y = MatMul(f, t)", "must be a constant"),
@@ -296,7 +307,7 @@ TENSOR_ERRORS = {
     "negative size": (dict(dims=[-2, 6, 1, 1]), "absurd shape"),
     "too many dimensions": (dict(dims=[2, 6] + [1] * 40), "absurd shape"),
     "too many elements": (dict(dims=[2**20, 2**20, 1, 1]), "initializers have 1099511627776 elements"),
-    "strings": (dict(data_type=TensorProto.STRING), "element type 8"),
+    "strings": (dict(data_type=TensorProto.STRING), "element type STRING"),
 }
 
 

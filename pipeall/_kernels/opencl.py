@@ -186,7 +186,7 @@ class Device:
 
     def _build(self, file: str, source: str, options: str) -> Any:
         try:
-            return self._cl.Program(self._context, source).build(options, cache_dir=False)
+            return self._quietly(self._cl.Program(self._context, source), options, cache_dir=False)
         except self._cl.Error as error:
             raise DeviceError(f"{file} does not build for {self.info} with options {options!r}: {error}") from error
 
@@ -197,9 +197,15 @@ class Device:
         if not binary or hashlib.sha256(binary).digest() != content[:HASH_BYTES]:
             return None
         try:
-            return self._cl.Program(self._context, [self._handle], [binary]).build(options)
+            return self._quietly(self._cl.Program(self._context, [self._handle], [binary]), options)
         except self._cl.Error:
             return None
+
+    def _quietly(self, program: Any, options: str, **arguments: Any) -> Any:
+        """Builds without pyopencl's warning that the compiler said something: PoCL does so when all is well."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", self._cl.CompilerWarning)
+            return program.build(options, **arguments)
 
 
 def _options(defines: Mapping[str, int]) -> str:

@@ -74,6 +74,7 @@ class Builder:
         self.tensors = {tensor.name: tensor for tensor in inputs}
         self.constants: dict[str, np.ndarray] = {}
         self.nodes: list[Node] = []
+        self.labels: set[str] = set()  # names of nodes: ONNX lets them repeat, outputs are unique
         self.budget = MAX_CONSTANT_ELEMENTS - sum(array.size for array in constants.values())
 
     # -- what a node reads --
@@ -157,7 +158,8 @@ class Builder:
         """Add a canonical node. It makes ``n``'s output number ``output``, or with ``part`` something on the way."""
         last = n.outputs[output]
         name = self.fresh(f"{last}/{part}") if part else last
-        label = name if part or output else n.name
+        label = name if part or output or n.name in self.labels else n.name
+        self.labels.add(label)
         shape = infer_shape(op, attrs, [self.shape(i) for i in inputs], label)
         self.nodes.append(Node(label, op, tuple(inputs), name, attrs))
         self.tensors[name] = Tensor(name, shape)

@@ -106,15 +106,9 @@ class _Reader:
         tensors = [_input_tensor(value, input_shape) for value in inputs]
         builder = Builder(tensors, constants, read | {name for node in nodes for name in node.outputs})
         for node in nodes:
-            for name in filter(None, node.inputs):
-                if name not in builder.values:
-                    late = any(name in other.output for other in self.proto.node)
-                    why = (
-                        "before it is made: the nodes form a cycle or are out of order"
-                        if late
-                        else "that nothing makes"
-                    )
-                    node.fail(f"reads {name!r} {why}")
+            for name in node.inputs:
+                if name and name not in builder.values:
+                    node.fail(f"reads {name!r} {self.absence(name)}")
             convert(builder, node)
             for name in read.intersection(node.outputs) - builder.values.keys():
                 node.fail(f"its output {name!r} is not supported")
@@ -123,13 +117,21 @@ class _Reader:
                 raise ModelError(f"output {name!r} is made by no node")
         return builder.graph(self.path.stem, outputs)
 
+    def absence(self, name: str) -> str:
+        if any(name in node.output for node in self.proto.node):
+            return "before it is made: the nodes form a cycle or are out of order"
+        return "that nothing makes"
+
     def needed(self, outputs: list[str]) -> tuple[list[OnnxNode], set[str]]:
         """The nodes that the outputs depend on, in the file's order, and every name that is read."""
-        made = [tensor.name for tensor in self.proto.initializer]
-        made += [name for node in self.proto.node for name in node.output if name]
-        for name, count in Counter(made).items():
-            if count > 1:
-                raise ModelError(f"tensor {name!r} is made {count} times")
+        initializers = [tensor.name for tensor in self.proto.initializer]
+        listed = set(initializers)  # initialisers may be listed as inputs too
+        inputs = [value.name for value in self.proto.input if value.name not in listed]
+        made = [name for node in self.proto.node for name in node.output if name]
+        for what, names in (("made", initializers + inputs + made), ("an output", outputs)):
+            for name, count in Counter(names).items():
+                if count > 1:
+                    raise ModelError(f"tensor {name!r} is {what} {count} times")
         read, nodes = set(outputs), []
         for proto in reversed(self.proto.node):
             if not read.isdisjoint(proto.output):
@@ -174,7 +176,7 @@ class _Reader:
     def array(self, what: str, proto: Any) -> np.ndarray:
         """Values of a TensorProto: raw bytes, typed fields or a file beside the model; floats become float32."""
         if proto.data_type not in STORED:
-            raise ModelError(f"{what} has element type {proto.data_type}, expected a float or integer type")
+            raise ModelError(f"{what} has element type {_type_name(proto.data_type)}, expected floats or integers")
         dims, stored = tuple(proto.dims), np.dtype(STORED[proto.data_type])
         elements = prod(dims)
         if min(dims, default=1) < 0 or len(dims) > MAX_RANK or elements > MAX_ELEMENTS:
@@ -212,11 +214,16 @@ class _Reader:
             raise ModelError(f"{what}: external data {entries.get('location')!r} cannot be read: {error}") from None
 
 
+def _type_name(elem_type: int) -> str:
+    types = _onnx().TensorProto.DataType
+    return types.Name(elem_type) if elem_type in types.values() else str(elem_type)
+
+
 def _input_tensor(proto: Any, input_shape: tuple[int, ...] | None) -> Tensor:
     """A model input: float32, every size known; an open batch is 1."""
     kind = proto.type.tensor_type
     if kind.elem_type != FLOAT_TYPE:
-        raise ModelError(f"input {proto.name!r} has element type {kind.elem_type}, expected float32 ({FLOAT_TYPE})")
+        raise ModelError(f"input {proto.name!r} has element type {_type_name(kind.elem_type)}, expected FLOAT")
     sizes = [dim.dim_value if dim.dim_value > 0 else None for dim in kind.shape.dim]
     if input_shape is not None:
         if sizes and len(sizes) != len(input_shape):

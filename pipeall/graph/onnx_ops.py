@@ -258,42 +258,31 @@ def _softmax(g: Builder, n: OnnxNode) -> None:
 # ---- windows ----
 
 
-def _pool(g: Builder, n: OnnxNode, op: str) -> None:
+@_operator("MaxPool", "AveragePool")
+def _pool(g: Builder, n: OnnxNode) -> None:
     x = g.x(n)
     kernel = n.ints("kernel_shape", 2)
     window = _window(n, g.shape(x), kernel)
     attrs = dict(window, kernel=kernel, ceil=bool(n.get("ceil_mode", int, 0)))
-    if op == "avgpool":
-        if attrs.pop("dilations") != (1, 1):
-            n.fail("dilated average pooling is not supported")
-        attrs["count_include_pad"] = bool(n.get("count_include_pad", int, 0))
-    g.emit(n, op, [x], **attrs)
+    if n.op == "MaxPool":
+        g.emit(n, "maxpool", [x], **attrs)
+        return
+    if attrs.pop("dilations") != (1, 1):
+        n.fail("dilated average pooling is not supported")
+    g.emit(n, "avgpool", [x], **attrs, count_include_pad=bool(n.get("count_include_pad", int, 0)))
 
 
-@_operator("MaxPool")
-def _max_pool(g: Builder, n: OnnxNode) -> None:
-    _pool(g, n, "maxpool")
-
-
-@_operator("AveragePool")
-def _average_pool(g: Builder, n: OnnxNode) -> None:
-    _pool(g, n, "avgpool")
+@_operator("GlobalMaxPool", "GlobalAveragePool")
+def _global_pool(g: Builder, n: OnnxNode) -> None:
+    x = g.x(n)
+    _whole(g, n, "maxpool" if n.op == "GlobalMaxPool" else "avgpool", x, g.shape(x)[2:])
 
 
 def _whole(g: Builder, n: OnnxNode, op: str, x: str, kernel: tuple[int, ...], part: str = "") -> str:
+    """Pooling with one window per channel, or per row or column of it."""
     extra = {"dilations": (1, 1)} if op == "maxpool" else {"count_include_pad": False}
     window = dict(kernel=kernel, strides=(1, 1), pads=(0, 0, 0, 0), ceil=False)
     return g.emit(n, op, [x], part=part, **window, **extra)
-
-
-@_operator("GlobalMaxPool")
-def _global_max_pool(g: Builder, n: OnnxNode) -> None:
-    _whole(g, n, "maxpool", g.x(n), g.shape(g.x(n))[2:])
-
-
-@_operator("GlobalAveragePool")
-def _global_average_pool(g: Builder, n: OnnxNode) -> None:
-    _whole(g, n, "avgpool", g.x(n), g.shape(g.x(n))[2:])
 
 
 @_operator("ReduceMean")

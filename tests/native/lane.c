@@ -173,7 +173,7 @@ static void wait_until_failed(void) {
 /* Closes with `count` frames submitted where there is space, none taken. */
 static void test_close(int stages, int slots, int count, int failing, int blocking) {
     set_up(stages, slots);
-    if (failing >= 0) r.programs[failing].fail_at = 1;
+    if (failing >= 0) r.programs[failing].fail_at = 0;
     if (blocking >= 0) r.programs[blocking].block_at = 0;
     CHECK(pa_lane_start(&r.lane) == 0);
     for (int submitted = 0; submitted < count;) submitted += try_submit(submitted);

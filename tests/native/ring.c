@@ -1,9 +1,10 @@
-/* The ring alone: one producer and one consumer that yield instead of waiting. Argument: number of frames. */
+/* The ring alone: one producer and one consumer that spin and yield. Argument: number of frames. */
 #include "pipeline/ring.h"
 
 #include <sched.h>
 #include <string.h>
 
+#include "_kernels/gate.h"
 #include "check.h"
 
 enum { MAX_SLOTS = 7 };
@@ -23,10 +24,19 @@ static void reset(uint32_t count, uint32_t start) {
     ring.seen_published = ring.seen_released = start;
 }
 
+/* Calls next(ring) until it gives a slot. */
+static pa_slot *wait_for(pa_slot *(*next)(pa_ring *)) {
+    for (int tries = 1;; tries++) {
+        pa_slot *slot = next(&ring);
+        if (slot) return slot;
+        pa_pause();
+        if (tries % 100 == 0) sched_yield();
+    }
+}
+
 static void *produce(void *argument) {
     for (int64_t frame = 0; frame < frames; frame++) {
-        pa_slot *slot;
-        while (!(slot = pa_ring_free(&ring))) sched_yield();
+        pa_slot *slot = wait_for(pa_ring_free);
         CHECK(slot->frame == -1); /* the consumer is done with it */
         slot->frame = frame;
         for (int i = 0; i < PA_MAX_STAGES; i++) slot->begin_ns[i] = frame ^ i;
@@ -37,8 +47,7 @@ static void *produce(void *argument) {
 
 static void consume(void) {
     for (int64_t frame = 0; frame < frames; frame++) {
-        pa_slot *slot;
-        while (!(slot = pa_ring_front(&ring))) sched_yield();
+        pa_slot *slot = wait_for(pa_ring_front);
         CHECK(slot->frame == frame); /* neither lost, repeated nor out of order */
         for (int i = 0; i < PA_MAX_STAGES; i++) CHECK(slot->begin_ns[i] == (frame ^ i));
         slot->frame = -1;
