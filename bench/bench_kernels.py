@@ -10,9 +10,9 @@ from math import prod
 
 import numpy as np
 import pytest
+from pipeall._kernels.kernels import Program
 
 from pipeall import zoo
-from pipeall._kernels.kernels import Program
 from pipeall._kernels.table import choose
 from pipeall.graph.lower import lower
 from pipeall.graph.steps import SLOT_IN, SLOT_OUT, View

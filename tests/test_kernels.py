@@ -10,13 +10,14 @@ from functools import cache
 import numpy as np
 import pytest
 from bounds import bound
+from pipeall._kernels.kernels import Program
 
 from pipeall._kernels import cluster
-from pipeall._kernels.kernels import Program
 from pipeall._kernels.table import OPS, ROWS, choose
 from pipeall.errors import ArgumentError, DeviceError
+from pipeall.graph.cases import CASES, case_graph
 from pipeall.graph.lower import lower
-from pipeall.graph.ops import CASES, case_graph, run_graph
+from pipeall.graph.ops import run_graph
 from pipeall.graph.steps import SLOT_IN, SLOT_OUT, Step, View
 
 GUARD, GAP = 37, 3  # floats around a view, and between its pixels; odd, so that nothing is aligned

@@ -13,13 +13,14 @@ from step_reference import Memory, run_steps
 
 from pipeall.errors import ModelError
 from pipeall.graph import ops
+from pipeall.graph.cases import CASES, case_graph
 from pipeall.graph.ir import Graph, Node
 from pipeall.graph.lower import lower
 from pipeall.graph.memory import LINE, Strided, merged, padded, plan_arena
 from pipeall.graph.partition import cuts_of, split, subgraph
 from pipeall.graph.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, SlotTensor
 
-ALL_CASES = [case for cases in ops.CASES.values() for case in cases]
+ALL_CASES = [case for group in CASES.values() for case in group]
 
 
 def take(slot: SlotTensor, memory: np.ndarray) -> np.ndarray:
@@ -51,7 +52,7 @@ def kinds(program: Lowered) -> Counter:
 
 @pytest.mark.parametrize("case", ALL_CASES, ids=str)
 def test_every_op(case):
-    graph, inputs = ops.case_graph(case)
+    graph, inputs = case_graph(case)
     check_stages([graph], inputs, ops.run_graph(graph, inputs))
 
 

@@ -22,7 +22,9 @@ def board():
         try:
             board.component(name)
         except DeviceError as error:
-            pytest.skip(f"{error}; `pip install pyopencl[pocl]` gives a stand-in for the GPU, a pipeline needs two cores")
+            pytest.skip(
+                f"{error}; `pip install pyopencl[pocl]` gives a stand-in for the GPU, a pipeline needs two cores"
+            )
     return board
 
 

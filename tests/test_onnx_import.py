@@ -9,6 +9,7 @@ import pytest
 from onnx_models import X, ints, norm, rand, saved
 
 from pipeall.graph import ops
+from pipeall.graph.cases import CASES, case_graph
 from pipeall.graph.onnx_import import load
 
 # float32 sums of up to 300 terms through up to 6 layers, relative to the largest result: 6 sqrt(300) eps = 1.2e-5
@@ -324,13 +325,13 @@ def test_model_gives_what_onnxruntime_gives(name, opset, tmp_path):
     assert_same(ops.run_graph(graph, inputs), expected, TOLERANCE)
 
 
-IMPORTED = [case for cases in ops.CASES.values() for case in cases if case.op != "lrn" or case.attrs["size"] % 2]
+IMPORTED = [case for group in CASES.values() for case in group if case.op != "lrn" or case.attrs["size"] % 2]
 
 
 @pytest.mark.parametrize("case", IMPORTED, ids=str)
 def test_every_case_survives_onnx(case, tmp_path):
     """Exported, read and rewritten, a case is one node again and computes the same."""
-    graph, inputs = ops.case_graph(case)
+    graph, inputs = case_graph(case)
     got = load(saved(onnx_models.of_graph(graph), tmp_path))
     assert [node.op for node in got.nodes] == [case.op]
     if case.op != "sub":  # swapped operands of equal shape come back the other way round

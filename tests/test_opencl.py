@@ -21,10 +21,10 @@ from step_reference import Memory
 
 from pipeall._kernels import clqueue, opencl
 from pipeall.errors import ArgumentError, DeviceError, MissingExtraError
-from pipeall.graph.cases import Case
+from pipeall.graph.cases import CASES, Case, case_graph
 from pipeall.graph.lower import UNARY, lower
 from pipeall.graph.memory import dense
-from pipeall.graph.ops import CASES, case_graph, run_graph
+from pipeall.graph.ops import run_graph
 from pipeall.graph.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, Step, View
 from pipeall.pipeline.board import Component
 from pipeall.pipeline.device_cl import ClProgram, compile

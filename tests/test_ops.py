@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from pipeall.errors import ArgumentError, ModelError
 from pipeall.graph import ops
-from pipeall.graph.cases import Case
+from pipeall.graph.cases import CASES, Case, case_graph
 
 INF = float("inf")
-ALL_CASES = [case for cases in ops.CASES.values() for case in cases]
+ALL_CASES = [case for group in CASES.values() for case in group]
 CONV = dict(strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), groups=1, lo=-INF, hi=INF)
 POOL = dict(kernel=(2, 2), strides=(2, 2), pads=(0, 0, 0, 0), ceil=False)
 
@@ -25,7 +25,7 @@ def sliding_error(case: Case, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def check_against_onnxruntime(case: Case) -> None:
-    graph, inputs = ops.case_graph(case)
+    graph, inputs = case_graph(case)
     expected = ops.run_graph(graph, inputs)["y"]
     got = onnx_models.run(onnx_models.of_graph(graph), inputs)["y"]
     assert got.shape == expected.shape == graph.outputs[0].shape
@@ -89,7 +89,7 @@ def test_any_avgpool_geometry_agrees_with_onnxruntime(window, ceil, count_includ
 
 
 def test_run_graph_returns_outputs_or_every_tensor_in_the_asked_type():
-    graph, inputs = ops.case_graph(Case("clip", dict(lo=0.0, hi=1.0), ((1, 4),)))
+    graph, inputs = case_graph(Case("clip", dict(lo=0.0, hi=1.0), ((1, 4),)))
     assert set(ops.run_graph(graph, inputs)) == {"y"}
     every = ops.run_graph(graph, inputs, np.float32, all_tensors=True)
     assert set(every) == {"x0", "y"} and every["y"].dtype == np.float32
@@ -97,21 +97,21 @@ def test_run_graph_returns_outputs_or_every_tensor_in_the_asked_type():
 
 @pytest.mark.parametrize("inputs", [{}, {"x0": np.zeros((1, 5))}, {"x0": np.zeros((1, 4)), "z": np.zeros(1)}])
 def test_run_graph_names_the_expected_inputs(inputs):
-    graph, _ = ops.case_graph(Case("sigmoid", {}, ((1, 4),)))
+    graph, _ = case_graph(Case("sigmoid", {}, ((1, 4),)))
     with pytest.raises(ArgumentError, match=r"expected inputs \{'x0': \(1, 4\)\}"):
         ops.run_graph(graph, inputs)
 
 
 def test_macs_count_one_product_per_weight_and_output():
-    assert [macs_of(case) for case in ops.CASES["conv"][:1]] == [35 * 1 * 96]
+    assert [macs_of(case) for case in CASES["conv"][:1]] == [35 * 1 * 96]
     grouped = Case("conv", CONV | dict(groups=2), ((1, 4, 5, 5),), ((6, 2, 3, 3), (6,)))
     assert macs_of(grouped) == 6 * 3 * 3 * (2 * 3 * 3)  # 3 x 3 outputs of 6 channels, 2 x 3 x 3 products each
-    assert macs_of(ops.CASES["fc"][-1]) == 35 * 8
-    assert macs_of(ops.CASES["maxpool"][0]) == 0
+    assert macs_of(CASES["fc"][-1]) == 35 * 8
+    assert macs_of(CASES["maxpool"][0]) == 0
 
 
 def macs_of(case: Case) -> int:
-    graph, _ = ops.case_graph(case)
+    graph, _ = case_graph(case)
     return ops.macs(graph.nodes[0], graph)
 
 

@@ -123,7 +123,8 @@ typedef void (*pa_binary_fn)(int op, int64_t n, const float *a, const float *b, 
                              float hi);
 
 /* out[i] = op(x[i]); out may be x.
- * clip(p0, p1), leakyrelu(slope p0), sigmoid, hardsigmoid = clamp(p0 * x + p1, 0, 1), hardswish = x * clamp(x / 6 + 1/2, 0, 1) */
+ * clip(p0, p1), leakyrelu(slope p0), sigmoid, hardsigmoid = clamp(p0 * x + p1, 0, 1),
+ * hardswish = x * clamp(x / 6 + 1/2, 0, 1) */
 enum { PA_CLIP = 0, PA_LEAKYRELU = 1, PA_SIGMOID = 2, PA_HARDSIGMOID = 3, PA_HARDSWISH = 4 };
 typedef void (*pa_unary_fn)(int op, int64_t n, const float *x, float *out, float p0, float p1);
 

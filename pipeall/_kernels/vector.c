@@ -3,8 +3,8 @@
 #include <string.h>
 
 enum {
-    CHUNK = 16384,                     /* elements a chunk visits, at least: 5 to 50 us, far above the cost of a claim */
-    TILE_ROWS = 16, TILE_COLUMNS = 1024, /* of a copy: what is written together; 16 cache lines are open at a time */
+    CHUNK = 16384,                       /* elements a chunk visits, at least: some microseconds of work */
+    TILE_ROWS = 16, TILE_COLUMNS = 1024, /* of a copy: what is written together, to 16 cache lines at a time */
 };
 
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -49,8 +49,17 @@ static pa_row_window row_window(const pa_window *p, const pa_view *src, const fl
         const int64_t iy = y * p->stride_y - p->pad_top + (int64_t)i * p->dilation_y;
         rows[i] = iy >= 0 && iy < src->h ? first + iy * src->w * src->stride : NULL;
     }
-    return (pa_row_window){.out_w = out_w, .in_w = src->w, .kh = p->kh, .kw = p->kw, .stride_x = p->stride_x,
-                           .dilation_x = p->dilation_x, .pad_left = p->pad_left, .rows = rows, .in_stride = src->stride};
+    return (pa_row_window){
+        .out_w = out_w,
+        .in_w = src->w,
+        .kh = p->kh,
+        .kw = p->kw,
+        .stride_x = p->stride_x,
+        .dilation_x = p->dilation_x,
+        .pad_left = p->pad_left,
+        .rows = rows,
+        .in_stride = src->stride,
+    };
 }
 
 static void depthwise_rows(const job *j, int64_t begin, int64_t end, int thread) {
@@ -86,7 +95,8 @@ int64_t pa_depthwise_packed_floats(int64_t channels, int64_t kh, int64_t kw) {
     return round_up(channels, PA_LANES_MAX) * (1 + kh * kw);
 }
 
-void pa_depthwise_pack(const float *weight, const float *bias, int64_t channels, int64_t kh, int64_t kw, float *packed) {
+void pa_depthwise_pack(const float *weight, const float *bias, int64_t channels, int64_t kh, int64_t kw,
+                       float *packed) {
     for (int64_t c0 = 0; c0 < channels; c0 += PA_LANES_MAX) {
         for (int64_t t = -1; t < kh * kw; t++) { /* the bias, then the taps, column by column */
             for (int64_t c = c0; c < c0 + PA_LANES_MAX; c++, packed++) {

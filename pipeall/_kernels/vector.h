@@ -34,12 +34,12 @@ void pa_depthwise_pack(const float *weight, const float *bias, int64_t channels,
 typedef struct pa_pool_op {
     pa_view src, dst; /* of equal c */
     pa_window window;
-    int32_t average;                /* else maximum */
-    int32_t count_pads;             /* average: the divisor counts positions inside the padding, too (count_include_pad) */
-    int32_t pad_bottom, pad_right;  /* read only then */
+    int32_t average;               /* else maximum */
+    int32_t count_pads;            /* average: the divisor counts positions inside the padding (count_include_pad) */
+    int32_t pad_bottom, pad_right; /* read only then */
     pa_pool_fn kernel;
-    int32_t channel_blocks;         /* set by plan: an op of one output row is cut along its channels */
-    int64_t scratch_floats;         /* set by plan: per thread, the factors of a row of averages */
+    int32_t channel_blocks;        /* set by plan: an op of one output row is cut along its channels */
+    int64_t scratch_floats;        /* set by plan: per thread, the factors of a row of averages */
 } pa_pool_op;
 void pa_pool_plan(pa_pool_op *op);
 void pa_pool_step(const void *op, float *const *bases, float *scratch, pa_team *team);

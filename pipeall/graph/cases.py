@@ -1,15 +1,20 @@
 """The case table: for every op the nodes, with their sizes, that tests and benchmarks run.
 
 Sizes sit on, one below and one above the multiples that kernels tile by (channels 8, 16, 32; rows of 4 to 14 pixels),
-and cover every attribute value a kernel branches on. ``ops.case_graph`` makes a one-node graph of a case.
+and cover every attribute value a kernel branches on. ``case_graph`` makes a one-node graph of a case.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, prod
 from typing import Any
+
+import numpy as np
+
+from .ir import Graph, Node, Tensor
+from .ops import infer_shape
 
 Shape = tuple[int, ...]
 
@@ -275,3 +280,31 @@ SHUFFLE = tuple(
     Case("shuffle", dict(groups=groups), ((1, groups * per_group, 4, 5),))
     for groups, per_group in ((1, 8), (2, 1), (2, 8), (2, 29), (3, 5), (4, 17), (8, 12))
 )
+
+CASES: dict[str, tuple[Case, ...]] = {
+    cases[0].op: cases
+    for cases in (
+        CONV, FC, MAXPOOL, AVGPOOL, LRN, SOFTMAX, ADD, SUB, MUL, CLIP, LEAKYRELU, SIGMOID, HARDSIGMOID, HARDSWISH,
+        CONCAT, RESHAPE, TRANSPOSE, SLICE, PAD, SHUFFLE,
+    )
+}  # fmt: skip
+
+
+def case_graph(case: Case, seed: int = 0) -> tuple[Graph, dict[str, np.ndarray]]:
+    """A one-node graph of a case with random constants, and random inputs for it, all float32.
+
+    Activations are normal with deviation 2, so that every clamp and saturation is met; weights are scaled to keep
+    the results of conv and fc in that range.
+    """
+    rng = np.random.default_rng(seed)
+    inputs = {f"x{i}": (2 * rng.standard_normal(shape)).astype(np.float32) for i, shape in enumerate(case.shapes)}
+    constants = {
+        f"c{i}": (rng.standard_normal(shape) / np.sqrt(max(1, prod(shape[1:])))).astype(np.float32)
+        for i, shape in enumerate(case.constants)
+    }
+    names = ("x0", *constants, *list(inputs)[1:])
+    shapes = {name: array.shape for name, array in (inputs | constants).items()}
+    out = Tensor("y", infer_shape(case.op, case.attrs, [shapes[name] for name in names], str(case)))
+    tensors = {name: Tensor(name, array.shape) for name, array in inputs.items()}
+    node = Node(case.op, case.op, names, "y", case.attrs)
+    return Graph(str(case), (node,), tensors | {"y": out}, constants, tuple(tensors.values()), (out,)), inputs

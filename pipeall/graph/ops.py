@@ -1,8 +1,8 @@
-"""The op table: of every op its inputs, attributes, output shape, NumPy reference, MACs and test cases.
+"""The op table: of every op its inputs, attributes, output shape, NumPy reference and MACs.
 
-A new op is one entry of ``OPS`` and a list in ``cases.py``; that makes it correct everywhere (import, costs, tests),
-and native code can follow. ``ir.py`` defines Node and Tensor; semantics are those of the ONNX op of the same name,
-with batch 1, every default spelled out, and a clamp [lo, hi] fused into the ops that compute sums.
+A new op is one entry of ``OPS`` and a list of cases in ``cases.py``; that makes it correct everywhere (import, costs,
+tests), and native code can follow. ``ir.py`` defines Node and Tensor; semantics are those of the ONNX op of the same
+name, with batch 1, every default spelled out, and a clamp [lo, hi] fused into the ops that compute sums.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError, ModelError
-from . import cases, reference
-from .cases import Case
-from .ir import Graph, Node, Tensor
+from . import reference
+from .ir import Graph, Node
 
 Shape = tuple[int, ...]
 Attrs = Mapping[str, Any]
@@ -233,7 +232,6 @@ class OpSpec:
     shape    (attrs, *input shapes) -> output shape; raises on anything that does not fit
     compute  (attrs, *arrays) -> array, NCHW, in the arrays' own float type
     macs     (output shape, weight shape) -> multiply-accumulates; None for ops without weights, which count as 0
-    cases    nodes with their sizes that tests and benchmarks run
     """
 
     inputs: tuple[int, int]
@@ -241,7 +239,6 @@ class OpSpec:
     shape: Callable[..., Shape]
     compute: Callable[..., np.ndarray]
     macs: Callable[[Shape, Shape], int] | None = None
-    cases: tuple[Case, ...] = ()
 
 
 _ANY = (1, 2**15)
@@ -249,33 +246,27 @@ _CLAMP = ("lo", "hi")
 _POOL = ("kernel", "strides", "pads", "ceil")
 
 OPS: dict[str, OpSpec] = {
-    "conv": OpSpec(
-        (3, 4), ("strides", "pads", "dilations", "groups", *_CLAMP), _conv, reference.conv, _conv_macs, cases.CONV
-    ),
-    "fc": OpSpec((3, 3), _CLAMP, _fc, reference.fc, _fc_macs, cases.FC),
-    "maxpool": OpSpec((1, 1), (*_POOL, "dilations"), _maxpool, reference.maxpool, cases=cases.MAXPOOL),
-    "avgpool": OpSpec((1, 1), (*_POOL, "count_include_pad"), _avgpool, reference.avgpool, cases=cases.AVGPOOL),
-    "lrn": OpSpec((1, 1), ("size", "alpha", "beta", "bias"), _lrn, reference.lrn, cases=cases.LRN),
-    "softmax": OpSpec((1, 1), ("axis",), _softmax, reference.softmax, cases=cases.SOFTMAX),
-    "add": OpSpec((2, 2), (*_CLAMP, "swapped"), _binary, reference.add, cases=cases.ADD),
-    "sub": OpSpec((2, 2), (*_CLAMP, "swapped"), _binary, reference.sub, cases=cases.SUB),
-    "mul": OpSpec((2, 2), (*_CLAMP, "swapped"), _binary, reference.mul, cases=cases.MUL),
-    "clip": OpSpec((1, 1), _CLAMP, _elementwise(*_CLAMP), reference.clip, cases=cases.CLIP),
-    "leakyrelu": OpSpec((1, 1), ("alpha",), _elementwise("alpha"), reference.leakyrelu, cases=cases.LEAKYRELU),
-    "sigmoid": OpSpec((1, 1), (), _elementwise(), reference.sigmoid, cases=cases.SIGMOID),
-    "hardsigmoid": OpSpec(
-        (1, 1), ("alpha", "beta"), _elementwise("alpha", "beta"), reference.hardsigmoid, cases=cases.HARDSIGMOID
-    ),
-    "hardswish": OpSpec((1, 1), (), _elementwise(), reference.hardswish, cases=cases.HARDSWISH),
-    "concat": OpSpec(_ANY, ("axis",), _concat, reference.concat, cases=cases.CONCAT),
-    "reshape": OpSpec((1, 1), ("shape",), _reshape, reference.reshape, cases=cases.RESHAPE),
-    "transpose": OpSpec((1, 1), ("perm",), _transpose, reference.transpose, cases=cases.TRANSPOSE),
-    "slice": OpSpec((1, 1), ("axis", "start", "stop"), _slice, reference.slice_, cases=cases.SLICE),
-    "pad": OpSpec((1, 1), ("pads_begin", "pads_end", "value"), _pad, reference.pad, cases=cases.PAD),
-    "shuffle": OpSpec((1, 1), ("groups",), _shuffle, reference.shuffle, cases=cases.SHUFFLE),
+    "conv": OpSpec((3, 4), ("strides", "pads", "dilations", "groups", *_CLAMP), _conv, reference.conv, _conv_macs),
+    "fc": OpSpec((3, 3), _CLAMP, _fc, reference.fc, _fc_macs),
+    "maxpool": OpSpec((1, 1), (*_POOL, "dilations"), _maxpool, reference.maxpool),
+    "avgpool": OpSpec((1, 1), (*_POOL, "count_include_pad"), _avgpool, reference.avgpool),
+    "lrn": OpSpec((1, 1), ("size", "alpha", "beta", "bias"), _lrn, reference.lrn),
+    "softmax": OpSpec((1, 1), ("axis",), _softmax, reference.softmax),
+    "add": OpSpec((2, 2), (*_CLAMP, "swapped"), _binary, reference.add),
+    "sub": OpSpec((2, 2), (*_CLAMP, "swapped"), _binary, reference.sub),
+    "mul": OpSpec((2, 2), (*_CLAMP, "swapped"), _binary, reference.mul),
+    "clip": OpSpec((1, 1), _CLAMP, _elementwise(*_CLAMP), reference.clip),
+    "leakyrelu": OpSpec((1, 1), ("alpha",), _elementwise("alpha"), reference.leakyrelu),
+    "sigmoid": OpSpec((1, 1), (), _elementwise(), reference.sigmoid),
+    "hardsigmoid": OpSpec((1, 1), ("alpha", "beta"), _elementwise("alpha", "beta"), reference.hardsigmoid),
+    "hardswish": OpSpec((1, 1), (), _elementwise(), reference.hardswish),
+    "concat": OpSpec(_ANY, ("axis",), _concat, reference.concat),
+    "reshape": OpSpec((1, 1), ("shape",), _reshape, reference.reshape),
+    "transpose": OpSpec((1, 1), ("perm",), _transpose, reference.transpose),
+    "slice": OpSpec((1, 1), ("axis", "start", "stop"), _slice, reference.slice_),
+    "pad": OpSpec((1, 1), ("pads_begin", "pads_end", "value"), _pad, reference.pad),
+    "shuffle": OpSpec((1, 1), ("groups",), _shuffle, reference.shuffle),
 }
-
-CASES: dict[str, tuple[Case, ...]] = {op: spec.cases for op, spec in OPS.items()}
 
 
 def infer_shape(op: str, attrs: Attrs, input_shapes: Sequence[Shape], node_name: str) -> Shape:
@@ -331,23 +322,3 @@ def run_graph(
         arrays = [values[name] if name in values else np.asarray(graph.constants[name], dtype) for name in node.inputs]
         values[node.output] = OPS[node.op].compute(node.attrs, *arrays)
     return values if all_tensors else {tensor.name: values[tensor.name] for tensor in graph.outputs}
-
-
-def case_graph(case: Case, seed: int = 0) -> tuple[Graph, dict[str, np.ndarray]]:
-    """A one-node graph of a case with random constants, and random inputs for it, all float32.
-
-    Activations are normal with deviation 2, so that every clamp and saturation is met; weights are scaled to keep
-    the results of conv and fc in that range.
-    """
-    rng = np.random.default_rng(seed)
-    inputs = {f"x{i}": (2 * rng.standard_normal(shape)).astype(np.float32) for i, shape in enumerate(case.shapes)}
-    constants = {
-        f"c{i}": (rng.standard_normal(shape) / np.sqrt(max(1, prod(shape[1:])))).astype(np.float32)
-        for i, shape in enumerate(case.constants)
-    }
-    names = ("x0", *constants, *list(inputs)[1:])
-    shapes = {name: array.shape for name, array in (inputs | constants).items()}
-    out = Tensor("y", infer_shape(case.op, case.attrs, [shapes[name] for name in names], str(case)))
-    tensors = {name: Tensor(name, array.shape) for name, array in inputs.items()}
-    node = Node(case.op, case.op, names, "y", case.attrs)
-    return Graph(str(case), (node,), tensors | {"y": out}, constants, tuple(tensors.values()), (out,)), inputs

@@ -184,7 +184,9 @@ class Pipeline:
             self._error = arrived.error
             raise arrived.error
         self._delivered += 1
-        self._recorder.add(FrameTimes(arrived.frame, arrived.submitted_ns, tuple(arrived.begin_ns), tuple(arrived.end_ns)))
+        self._recorder.add(
+            FrameTimes(arrived.frame, arrived.submitted_ns, tuple(arrived.begin_ns), tuple(arrived.end_ns))
+        )
         return arrived
 
     def _output(self, arrived: runtime.Arrived) -> Frame:

@@ -38,7 +38,9 @@ class Plan:
         if len(set(names)) != len(names):
             raise ArgumentError(f"order {'-'.join(names)}: expected distinct components, got one twice")
         if len(cuts) != len(names) - 1:
-            raise ArgumentError(f"cuts {list(cuts)}: expected {len(names) - 1} for {len(names)} stages, got {len(cuts)}")
+            raise ArgumentError(
+                f"cuts {list(cuts)}: expected {len(names) - 1} for {len(names)} stages, got {len(cuts)}"
+            )
         borders = [0, *cuts]
         if any(second <= first for first, second in zip(borders, borders[1:], strict=False)):
             raise ArgumentError(f"cuts {list(cuts)}: expected increasing group counts from 1")

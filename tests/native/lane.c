@@ -152,6 +152,7 @@ static void test_failure(int stages, int slots, int failing, int64_t at, int inj
             if (taken < at) {
                 take_frame(taken);
             } else {
+                for (int i = 0; i < failing; i++) CHECK(atomic_load(&r.stages[i].stop));
                 pa_slot *slot = pa_lane_front(&r.lane);
                 CHECK(slot->frame == at && slot->failed_stage == failing);
                 CHECK(slot->error == (injected ? PA_FAULT : ANSWER_FAILURE) && atomic_load(&r.lane.failed));
@@ -179,6 +180,7 @@ static void test_close(int stages, int slots, int count, int failing, int blocki
     for (int submitted = 0; submitted < count;) submitted += try_submit(submitted);
     if (failing >= 0) wait_until_failed();
     close_in_time();
+    CHECK(atomic_load(&r.lane.failed) == (failing >= 0)); /* being stopped is no failure */
 }
 
 static void test_open_failure(int stages, int failing) {
