@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from graphs import inputs_of, zoo_net
+from trees import REPOSITORY, copy_tree
 
 from pipeall.graph.ops import run_graph
 
-REPOSITORY = Path(__file__).resolve().parents[1]
 PYTHON = REPOSITORY / "tests" / "arm64" / "python"
 ROOT = Path(os.environ.get("PIPEALL_ARM64_ROOT", "~/.cache/pipeall-arm64")).expanduser()
 
@@ -52,10 +52,7 @@ def tree(tmp_path_factory) -> Path:
     if missing:
         pytest.skip(f"no emulated aarch64 Python (missing: {', '.join(missing)}): run tests/arm64/setup as root")
     folder = tmp_path_factory.mktemp("arm64")
-    for name in ("pipeall", "tests"):
-        shutil.copytree(REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
-    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy2(REPOSITORY / name, folder)
+    copy_tree(folder)
     run_arm(folder, "setup.py", "-q", "build_ext", "--inplace")
     built = {path.name.split(".")[0] for path in folder.rglob("*.cpython-311-aarch64-linux-gnu.so")}
     assert built == {"kernels", "clqueue", "runtime"}
@@ -64,7 +61,8 @@ def tree(tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize("cpu", ["cortex-a53", "max"])
 def test_every_kernel(tree, cpu):
-    run_arm(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_kernels.py", cpu=cpu)
+    tests = ("tests/test_kernels.py", "tests/test_gemm_tiles.py")
+    run_arm(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests, cpu=cpu)
 
 
 def test_two_stage_pipeline(tree):

@@ -1,0 +1,93 @@
+/* The AVX-512F intrinsics that the kernels use, in plain C, for machines without AVX-512. Found before the compiler's
+ * header of the same name, which still provides everything else. Semantics: Intel Intrinsics Guide. Masked accesses
+ * touch the chosen lanes only; an unaligned _mm512_load_ps ends the program, as the instruction would. */
+#ifndef PIPEALL_TEST_AVX512_H
+#define PIPEALL_TEST_AVX512_H
+
+#include_next <immintrin.h>
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct emulated_ps {
+    float lane[16];
+} emulated_ps;
+typedef struct emulated_epi32 {
+    int32_t lane[16];
+} emulated_epi32;
+
+#define EMULATE(type, name, parameters, expression)            \
+    static inline type emulated_##name parameters {            \
+        type out;                                              \
+        for (int i = 0; i < 16; i++) out.lane[i] = expression; \
+        return out;                                            \
+    }
+
+EMULATE(emulated_ps, set1_ps, (float a), a)
+EMULATE(emulated_epi32, set1_epi32, (int32_t a), a)
+EMULATE(emulated_ps, loadu_ps, (const float *p), p[i])
+EMULATE(emulated_ps, maskz_loadu_ps, (__mmask16 mask, const float *p), mask >> i & 1 ? p[i] : 0)
+EMULATE(emulated_ps, add_ps, (emulated_ps a, emulated_ps b), a.lane[i] + b.lane[i])
+EMULATE(emulated_ps, sub_ps, (emulated_ps a, emulated_ps b), a.lane[i] - b.lane[i])
+EMULATE(emulated_ps, mul_ps, (emulated_ps a, emulated_ps b), a.lane[i] * b.lane[i])
+EMULATE(emulated_ps, div_ps, (emulated_ps a, emulated_ps b), a.lane[i] / b.lane[i])
+EMULATE(emulated_ps, max_ps, (emulated_ps a, emulated_ps b), a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i])
+EMULATE(emulated_ps, min_ps, (emulated_ps a, emulated_ps b), a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i])
+EMULATE(emulated_ps, sqrt_ps, (emulated_ps a), sqrtf(a.lane[i]))
+EMULATE(emulated_ps, fmadd_ps, (emulated_ps a, emulated_ps b, emulated_ps c), fmaf(a.lane[i], b.lane[i], c.lane[i]))
+EMULATE(emulated_epi32, cvtps_epi32, (emulated_ps a), (int32_t)lrintf(a.lane[i]))
+EMULATE(emulated_epi32, add_epi32, (emulated_epi32 a, emulated_epi32 b), a.lane[i] + b.lane[i])
+EMULATE(emulated_epi32, slli_epi32, (emulated_epi32 a, unsigned n), (int32_t)((uint32_t)a.lane[i] << n))
+
+static inline emulated_ps emulated_load_ps(const float *p) {
+    if ((uintptr_t)p % 64) abort();
+    return emulated_loadu_ps(p);
+}
+
+static inline emulated_ps emulated_roundscale_ps(emulated_ps a, int how) {
+    if (how != (_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)) abort();
+    for (int i = 0; i < 16; i++) a.lane[i] = rintf(a.lane[i]);
+    return a;
+}
+
+static inline emulated_ps emulated_castsi512_ps(emulated_epi32 a) {
+    emulated_ps out;
+    memcpy(&out, &a, sizeof out);
+    return out;
+}
+
+static inline void emulated_mask_storeu_ps(float *p, __mmask16 mask, emulated_ps a) {
+    for (int i = 0; i < 16; i++)
+        if (mask >> i & 1) p[i] = a.lane[i];
+}
+
+static inline void emulated_storeu_ps(float *p, emulated_ps a) { emulated_mask_storeu_ps(p, 0xffff, a); }
+
+#undef _mm512_roundscale_ps /* macros without optimisation */
+#undef _mm512_slli_epi32
+#define __m512 emulated_ps
+#define __m512i emulated_epi32
+#define _mm512_set1_ps emulated_set1_ps
+#define _mm512_set1_epi32 emulated_set1_epi32
+#define _mm512_load_ps emulated_load_ps
+#define _mm512_loadu_ps emulated_loadu_ps
+#define _mm512_maskz_loadu_ps emulated_maskz_loadu_ps
+#define _mm512_storeu_ps emulated_storeu_ps
+#define _mm512_mask_storeu_ps emulated_mask_storeu_ps
+#define _mm512_add_ps emulated_add_ps
+#define _mm512_sub_ps emulated_sub_ps
+#define _mm512_mul_ps emulated_mul_ps
+#define _mm512_div_ps emulated_div_ps
+#define _mm512_max_ps emulated_max_ps
+#define _mm512_min_ps emulated_min_ps
+#define _mm512_sqrt_ps emulated_sqrt_ps
+#define _mm512_fmadd_ps emulated_fmadd_ps
+#define _mm512_roundscale_ps emulated_roundscale_ps
+#define _mm512_cvtps_epi32 emulated_cvtps_epi32
+#define _mm512_add_epi32 emulated_add_epi32
+#define _mm512_slli_epi32 emulated_slli_epi32
+#define _mm512_castsi512_ps emulated_castsi512_ps
+
+#endif

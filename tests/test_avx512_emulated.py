@@ -1,0 +1,43 @@
+"""The AVX-512 kernels on any x86-64: a copy of the package built with the intrinsics of tests/avx512/immintrin.h."""
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from trees import copy_tree
+
+CPUINFO = "processor: 0\nflags: avx512f avx512bw avx512dq avx512vl\n"
+
+
+def run(folder: Path, *arguments: str, **variables: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=os.environ | variables, text=True, timeout=600,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-5000:]
+    return done.stdout
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="AVX-512 kernels are built on x86-64 only")
+def test_every_avx512_kernel(tmp_path):
+    copy_tree(tmp_path)
+    changed = []
+    for path in (tmp_path / "pipeall" / "_kernels").glob("*.[ch]"):
+        text = path.read_text()
+        if 'target("avx512f")' in text:  # the compiler must not use the instructions of its own accord either
+            path.write_text(text.replace('target("avx512f")', 'target("sse2")'))
+            changed.append(path.name)
+    setup = (tmp_path / "setup.py").read_text()
+    assert '"-O3"' in setup  # which takes minutes on what the emulation unrolls
+    (tmp_path / "setup.py").write_text(setup.replace('"-O3"', '"-O0"'))
+    assert {"simd.h", "gemm_f32_avx512.c"} <= set(changed)
+    run(tmp_path, "setup.py", "-q", "build_ext", "--inplace", CFLAGS=f"-I{tmp_path}/tests/avx512")
+
+    (tmp_path / "root" / "proc").mkdir(parents=True)
+    (tmp_path / "root" / "proc" / "cpuinfo").write_text(CPUINFO)
+    tests = ("tests/test_kernels.py", "tests/test_gemm_tiles.py", "-k", "avx512")
+    printed = run(tmp_path, "-m", "pytest", "-p", "no:cacheprovider", *tests, PIPEALL_SYSFS=str(tmp_path / "root"))
+    assert "skipped" not in printed and "passed" in printed, printed

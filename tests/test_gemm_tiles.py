@@ -1,0 +1,85 @@
+"""Every GEMM micro-kernel at every tile size, called directly: the corners that a driver reaches only now and then."""
+
+import ctypes
+from itertools import product
+
+import numpy as np
+import pytest
+
+from pipeall._kernels import cluster, kernels
+from pipeall._kernels.table import ROWS
+
+U = 2.0**-24
+GUARD = 40  # floats around what a kernel may touch; more than any tile is wide
+POINTER, INT32, INT64, FLOAT = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_float
+
+
+class GemmArgs(ctypes.Structure):
+    """pa_gemm_args of kernels.h."""
+
+    _fields_ = [
+        *((name, INT32) for name in ("m", "n", "taps")),
+        *((name, INT64) for name in ("k", "a_offset")),
+        *((name, POINTER) for name in ("a", "b", "bias", "c")),
+        ("c_stride", INT64),
+        ("r", POINTER),
+        ("r_stride", INT64),
+        *((name, FLOAT) for name in ("lo", "hi")),
+    ]
+
+
+def guarded(rows, columns, stride, values):
+    """Flat memory of NaN with a (rows, columns) window of ``values`` in it, and that window."""
+    memory = np.full(2 * GUARD + rows * stride, np.nan, np.float32)
+    window = np.lib.stride_tricks.as_strided(memory[GUARD:], (rows, columns), (4 * stride, 4))
+    window[:] = values
+    return memory, window
+
+
+def aligned(values):
+    """A copy on a 64-byte border."""
+    memory = np.empty(values.size + 16, np.float32)
+    start = -memory.ctypes.data % 64 // 4
+    copy = memory[start : start + values.size]
+    copy[:] = values.reshape(-1)
+    return copy
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.op == "gemm"], ids=lambda row: row.name)
+def test_every_tile(row):
+    """Against float64, within (terms + 2) u sum|a b|; one k block or two, with and without a residual."""
+    if row.isa not in cluster.detect()[0].isas:
+        pytest.skip(f"this CPU lacks {row.isa}")
+    kernel = getattr(ctypes.CDLL(kernels.__file__), f"pa_{row.name}")
+    random = np.random.default_rng(0)
+    taps, k, offset = 3, 7, 2
+    for m, n in product(range(1, row.mr + 1), range(1, row.nr + 1)):
+        residual, blocks = bool((m + n) % 2), 1 + (m + n) // 2 % 2
+        a = random.standard_normal((blocks, taps, m, offset + k)).astype(np.float32)
+        b = random.standard_normal((blocks, taps, k, row.nr)).astype(np.float32)
+        bias = random.standard_normal(row.nr).astype(np.float32)
+        memory, c = guarded(m, n, n + 5, np.nan)
+        _, r = guarded(m, n, n + 3, random.standard_normal((m, n)))
+        lo, hi = (-1.0, 2.0) if n % 2 else (-np.inf, np.inf)
+        for block in range(blocks):
+            last = block == blocks - 1
+            rows = np.zeros((taps, row.mr), np.uintp)  # rows from m on are null: never read
+            rows[:, :m] = [[a[block, t, i].ctypes.data for i in range(m)] for t in range(taps)]
+            packed, start = aligned(b[block]), aligned(bias)
+            kernel(
+                ctypes.byref(
+                    GemmArgs(
+                        m, n, taps, k, offset, rows.ctypes.data, packed.ctypes.data,
+                        None if block else start.ctypes.data, c.ctypes.data, n + 5,
+                        r.ctypes.data if residual and last else None, n + 3,
+                        lo if last else -np.inf, hi if last else np.inf,
+                    )
+                )
+            )  # fmt: skip
+        x, w = a[..., offset:].astype(np.float64), b[..., :n].astype(np.float64)
+        expected = np.einsum("stik,stkj->ij", x, w) + bias[:n] + (r if residual else 0)
+        size = np.einsum("stik,stkj->ij", abs(x), abs(w)) + abs(bias[:n]) + (abs(r) if residual else 0)
+        error = np.abs(c - np.clip(expected, lo, hi))
+        assert (error <= (blocks * taps * k + 4) * U * size).all(), f"m {m}, n {n}: error {error.max()}"
+        c[:] = np.nan
+        assert np.isnan(memory).all(), f"m {m}, n {n}: wrote outside its tile"
