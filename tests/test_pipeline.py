@@ -104,6 +104,29 @@ def test_one_thread_submits_while_another_takes(board):
         sender.join()
 
 
+def test_an_engine_serves_several_threads(board):
+    graph = small_net()
+    inputs = frames(graph, 4)
+    with Engine(graph, "big", board=board) as engine:
+        expected = [engine(x) for x in inputs]
+        wrong = []
+
+        def call(i):
+            wrong.extend(i for _ in range(200) if not np.array_equal(engine(inputs[i]), expected[i]))
+
+        threads = [threading.Thread(target=call, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not wrong
+
+
+def test_map_refuses_a_frame_of_none(board):
+    with Pipeline(small_net(), "big", board=board) as pipe, pytest.raises(ArgumentError, match="got NoneType"):
+        list(pipe.map([None]))
+
+
 def test_two_crossing_tensors(board):
     """No single-tensor cut exists: two streams run side by side, and a stage passes one of them through."""
     net = Net((1, 4, 6, 6), (1, 4, 6, 6))

@@ -221,8 +221,8 @@ class Pipeline:
             ticket = self._gate.ticket()
             while not exhausted:
                 if waiting is None:
-                    x = next(source, None)
-                    exhausted = x is None
+                    x = next(source, self)  # self: no frame can be it
+                    exhausted = x is self
                     waiting = None if exhausted else self._pieces(x)
                 if waiting is None or not self._try_submit_unless_failed(waiting):
                     break
@@ -286,7 +286,7 @@ class Pipeline:
 
 
 class Engine:
-    """A whole network on one component, one frame at a time: ``y = engine(x)``.
+    """A whole network on one component, one frame at a time: ``y = engine(x)``, from any thread.
 
     threads: how many of the component's cores to use; default all. Errors as for Pipeline.
     """
@@ -295,10 +295,12 @@ class Engine:
         plan = Plan.single(component)
         limits = None if threads is None else {plan.components[0]: threads}
         self._pipeline = Pipeline(graph, plan, board=board, slots=1, threads=limits)
+        self._lock = threading.Lock()  # a call is a submit and the result of that very frame
 
     def __call__(self, x: Frame) -> Frame:
-        self._pipeline.submit(x)
-        return self._pipeline.result()
+        with self._lock:
+            self._pipeline.submit(x)
+            return self._pipeline.result()
 
     def stats(self) -> Stats:
         """As ``Pipeline.stats``."""
