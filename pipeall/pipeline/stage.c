@@ -69,6 +69,7 @@ static void run_frames(pa_stage *self) {
                 failed = 1;
                 atomic_store(&lane->failed, 1);
                 stop_stages(lane, index);
+                pa_gate_signal(lane->host); /* who waits for space will get none */
             }
         }
         pa_ring_publish(&lane->ring[index + 1]);
