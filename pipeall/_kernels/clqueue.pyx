@@ -3,19 +3,10 @@
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from libc.stdint cimport int32_t, uint32_t, uintptr_t
 
+from .program cimport atomic_int, pa_program, pa_slot_memory
+
 from ..errors import DeviceError
 
-
-cdef extern from "program.h" nogil:
-    ctypedef struct atomic_int:
-        pass
-    ctypedef struct pa_slot_memory:
-        float *data
-        void *mem
-        size_t bytes
-    ctypedef struct pa_program:
-        int (*run)(pa_program *, pa_slot_memory *, pa_slot_memory *, const atomic_int *) noexcept nogil
-        const char *(*error)(const pa_program *, int) noexcept nogil
 
 cdef extern from "program_cl.h" nogil:
     enum: PA_SLOT_IN, PA_SLOT_OUT

@@ -1,19 +1,8 @@
 # The C side of the kernels: kernels.h, dispatch.h, program_cpu.h and the drivers' argument structs.
 from libc.stdint cimport int32_t, int64_t
 
+from .program cimport pa_program
 
-cdef extern from "program.h" nogil:
-    ctypedef struct atomic_int:
-        pass
-    ctypedef struct pa_slot_memory:
-        float *data
-        void *mem
-        size_t bytes
-    ctypedef struct pa_program:
-        int (*open)(pa_program *) noexcept nogil
-        int (*run)(pa_program *, pa_slot_memory *, pa_slot_memory *, const atomic_int *) noexcept nogil
-        void (*close)(pa_program *) noexcept nogil
-        const char *(*error)(const pa_program *, int) noexcept nogil
 
 cdef extern from "kernels.h" nogil:
     ctypedef struct pa_team:

@@ -9,6 +9,8 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uintptr_t
 from libc.stdlib cimport free
 from libc.string cimport memset, strerror, strncpy
 
+from .._kernels.program cimport atomic_int, pa_program, pa_slot_memory
+
 import numpy as np
 
 from ..errors import ArgumentError, DeviceError, PipelineError
@@ -16,14 +18,6 @@ from ..errors import ArgumentError, DeviceError, PipelineError
 
 cdef extern from "stdlib.h" nogil:
     void *aligned_alloc(size_t, size_t)
-
-cdef extern from "../_kernels/program.h" nogil:
-    ctypedef struct pa_slot_memory:
-        float *data
-        void *mem
-        size_t bytes
-    ctypedef struct pa_program:
-        const char *(*error)(const pa_program *, int) noexcept nogil
 
 cdef extern from "../_kernels/gate.h" nogil:
     ctypedef struct pa_gate:
@@ -35,8 +29,6 @@ cdef extern from "../_kernels/gate.h" nogil:
 cdef extern from "stage.h" nogil:
     enum: PA_MAX_STAGES, PA_FAULT
     ctypedef struct atomic_llong:
-        pass
-    ctypedef struct atomic_int:
         pass
     ctypedef struct pa_slot:
         pa_slot_memory memory
