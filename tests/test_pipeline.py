@@ -28,6 +28,18 @@ def board():
     return board
 
 
+@pytest.fixture(scope="module")
+def board_with_gpu():
+    """All three components; without a GPU the CPU device of PoCL stands in."""
+    board = Board.detect()
+    missing = [name for name in ("big", "little", "gpu") if name not in board.components]
+    if missing:
+        pytest.skip(
+            f"no {', '.join(missing)}: two cores are needed, and pip install 'pyopencl[pocl]' ({board.gpu_missing})"
+        )
+    return board
+
+
 def small_net():
     """Four groups of 1x1 and 3x3 convolutions on 8 x 8 pixels; microseconds a frame."""
     net = Net((1, 4, 8, 8))
@@ -169,8 +181,9 @@ def test_full_pipeline_pushes_back(board):
     with Pipeline(graph, "big-little:2", board=board, slots=2) as pipe:
         submitted = 0
         with pytest.raises(TimeoutError, match="full"):
-            for submitted in range(100):  # noqa: B007
+            while submitted < 100:
                 pipe.submit(x, timeout=0.3)
+                submitted += 1
         assert submitted == 3 * 2
         for _ in range(submitted):
             pipe.result(timeout=5)
@@ -178,11 +191,12 @@ def test_full_pipeline_pushes_back(board):
             pipe.result(timeout=0.05)
 
 
-def test_stages_go_on_while_python_holds_the_gil(board):
+@pytest.mark.parametrize("plan", ["big-little:9", "big-gpu-little:6,12"])
+def test_stages_go_on_while_python_holds_the_gil(plan, board_with_gpu):
     """ctypes.PyDLL calls keep the GIL: nothing in Python can run, the frames inside must still reach the end."""
     graph = zoo_net("squeezenet")
     (x,) = frames(graph, 1)
-    with Pipeline(graph, "big-little:9", board=board, slots=8) as pipe:
+    with Pipeline(graph, plan, board=board_with_gpu, slots=8) as pipe:
         for _ in range(8):
             pipe.submit(x)
         begin = time.monotonic_ns()
@@ -190,9 +204,10 @@ def test_stages_go_on_while_python_holds_the_gil(board):
         end = time.monotonic_ns()
         for _ in range(8):
             pipe.result()
-        assert all(times.end_ns[1] < end for times in pipe.times)
-        meanwhile = [times for times in pipe.times if begin < times.begin_ns[1]]
-        assert meanwhile, "no frame entered stage 2 while the GIL was held"
+        assert all(times.end_ns[-1] < end for times in pipe.times)
+        for stage in range(len(pipe.times[0].begin_ns)):
+            meanwhile = [times for times in pipe.times if begin < times.begin_ns[stage]]
+            assert stage == 0 or meanwhile, f"no frame entered stage {stage} while the GIL was held"
 
 
 def test_threads_are_pinned_one_to_a_core(board):
@@ -314,19 +329,21 @@ def test_a_core_that_is_not_allowed_fails_the_start(board, monkeypatch):
         Engine(small_net(), "big", board=board)
 
 
-@pytest.mark.parametrize("stage", [0, 1])
-def test_a_failing_stage_is_named_and_earlier_frames_arrive(stage, board, monkeypatch):
+@pytest.mark.parametrize("stage", [0, 1, 2])
+@pytest.mark.parametrize("order", ["big-little-gpu", "gpu-big-little", "little-gpu-big"])
+def test_a_failing_stage_is_named_and_earlier_frames_arrive(stage, order, board_with_gpu, monkeypatch):
     monkeypatch.setenv("PIPEALL_FAULT", f"{stage}:5")
     graph = small_net()
+    component = order.split("-")[stage]
     results = []
-    with Pipeline(graph, "big-little:2", board=board) as pipe:
+    with Pipeline(graph, f"{order}:1,2", board=board_with_gpu) as pipe:
         with pytest.raises(PipelineError) as caught:
             for result in pipe.map(frames(graph, 3) * 10):
                 results.append(result)
         assert len(results) == 5
         error = caught.value
-        assert (error.stage, error.component, error.frame) == (stage, ("big", "little")[stage], 5)
-        assert str(error) == f"stage {stage} on {error.component} failed at frame 5: injected fault (PIPEALL_FAULT)"
+        assert (error.stage, error.component, error.frame) == (stage, component, 5)
+        assert str(error) == f"stage {stage} on {component} failed at frame 5: injected fault (PIPEALL_FAULT)"
         with pytest.raises(PipelineError, match="frame 5"):
             pipe.result()
         with pytest.raises(PipelineError):
@@ -335,11 +352,22 @@ def test_a_failing_stage_is_named_and_earlier_frames_arrive(stage, board, monkey
     assert time.monotonic() - begin < 1
 
 
+def test_a_failing_lane_of_parallel_is_named_in_its_place(board, monkeypatch):
+    monkeypatch.setenv("PIPEALL_FAULT", "0:5")
+    graph = small_net()
+    results = []
+    with Pipeline(graph, "B+L", board=board) as pipe, pytest.raises(PipelineError, match="failed at frame 5"):
+        for result in pipe.map(frames(graph, 3) * 10):
+            results.append(result)
+    assert len(results) == 5
+
+
 @pytest.mark.parametrize("submitted", [0, 1, 6])
-def test_close_ends_an_empty_a_busy_and_a_full_pipeline(submitted, board):
+@pytest.mark.parametrize("plan", ["big-little:9", "gpu-big-little:6,12"])
+def test_close_ends_an_empty_a_busy_and_a_full_pipeline(plan, submitted, board_with_gpu):
     graph = zoo_net("squeezenet")
     (x,) = frames(graph, 1)
-    pipe = Pipeline(graph, "big-little:9", board=board)
+    pipe = Pipeline(graph, plan, board=board_with_gpu)
     for _ in range(submitted):
         pipe.submit(x, timeout=30)
     begin = time.monotonic()

@@ -142,10 +142,14 @@ class Pipeline:
         if self._closed:
             raise PipelineError("the pipeline is closed: expected submit and result before close()")
 
+    def _failed(self) -> bool:
+        return any(lane.failed for lane in self._lanes)
+
     def _try_submit(self, pieces: list[tuple[int, np.ndarray]]) -> bool:
+        """False while the pipeline is full, and once a stage has failed: the earlier frames come first then."""
         self._check_open()
-        if any(lane.failed for lane in self._lanes):
-            raise PipelineError("a stage has failed: result() gives the earlier frames, then names stage and frame")
+        if self._failed():
+            return False
         if len(self._lanes) > 1 and self._submitted - self._delivered >= REORDER * len(self._lanes):
             return False
         for lane in self._lanes:
@@ -161,8 +165,16 @@ class Pipeline:
         shape or type, PipelineError once a stage has failed or after close(), TimeoutError after ``timeout`` s.
         """
         pieces = self._pieces(x)
+
+        def attempt() -> bool:
+            if self._try_submit(pieces):
+                return True
+            if self._failed():
+                raise PipelineError("a stage has failed: result() gives the earlier frames, then names stage and frame")
+            return False
+
         with self._submit_lock:
-            if not self._wait(lambda: self._try_submit(pieces), timeout):
+            if not self._wait(attempt, timeout):
                 raise TimeoutError(f"submit: the pipeline was full for {timeout} s")
             return self._submitted - 1
 
@@ -224,8 +236,11 @@ class Pipeline:
                     x = next(source, self)  # self: no frame can be it
                     exhausted = x is self
                     waiting = None if exhausted else self._pieces(x)
-                if waiting is None or not self._try_submit_unless_failed(waiting):
+                if waiting is None:
                     break
+                with self._submit_lock:
+                    if not self._try_submit(waiting):
+                        break
                 waiting = None
             if exhausted and self._submitted == self._delivered:
                 return
@@ -235,13 +250,6 @@ class Pipeline:
                 self._gate.wait(ticket)
             else:
                 yield self._output(arrived)
-
-    def _try_submit_unless_failed(self, pieces: list[tuple[int, np.ndarray]]) -> bool:
-        """False also once a stage has failed, so that map() delivers the earlier frames before it raises."""
-        if any(lane.failed for lane in self._lanes):
-            return False
-        with self._submit_lock:
-            return self._try_submit(pieces)
 
     def _wait(self, attempt, timeout: float | None):
         """Calls ``attempt`` until it gives something true; None after ``timeout`` seconds."""
