@@ -1,7 +1,7 @@
 # The C side of the kernels: kernels.h, dispatch.h, program_cpu.h and the drivers' argument structs.
 from libc.stdint cimport int32_t, int64_t
 
-from .program cimport pa_program
+from .program cimport atomic_int, pa_program
 
 
 cdef extern from "kernels.h" nogil:
@@ -16,6 +16,12 @@ cdef extern from "kernels.h" nogil:
         void *args
         int64_t scratch
     ctypedef void (*pa_gemm_fn)(const void *) noexcept nogil
+
+cdef extern from "gate.h" nogil:
+    int64_t pa_now_ns()
+
+cdef extern from "<stdatomic.h>" nogil:
+    void atomic_init(atomic_int *, int)
 
 cdef extern from "dispatch.h":
     ctypedef void (*pa_any_fn)() noexcept nogil
