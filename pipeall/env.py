@@ -69,7 +69,7 @@ def fault() -> tuple[int, int] | None:
     if value is None:
         return None
     stage, colon, frame = value.partition(":")
-    if not (colon and _is_number(stage) and _is_number(frame)):
+    if not (colon and _is_number(stage) and _is_number(frame) and int(frame) < 2**63):
         raise ArgumentError(f"PIPEALL_FAULT: expected STAGE:FRAME, two numbers from 0; got {value!r}")
     return int(stage), int(frame)
 

@@ -16,6 +16,7 @@ import numpy as np
 from ..errors import ArgumentError, DeviceError
 
 BASES = ("arena", "input slot", "output slot")
+WINDOW_MAX = 2**20  # of a kernel, stride, dilation or padding: products of two stay far inside 64 bits
 
 
 def rows() -> list:
@@ -179,9 +180,14 @@ cdef class Program:
         (kh, kw), (sy, sx), (dy, dx) = p["kernel"], p["strides"], p["dilations"] if "dilations" in p else (1, 1)
         self.check(min(kh, kw, sy, sx, dy, dx) >= 1 and min(p["pads"]) >= 0, step,
                    "positive kernel, strides and dilations", dict(p))
-        self.check(kh <= PA_KERNEL_ROWS_MAX, step, f"a kernel of at most {PA_KERNEL_ROWS_MAX} rows", kh)
+        self.check(max(kh, kw, sy, sx, dy, dx, *p["pads"]) <= WINDOW_MAX, step, f"sizes up to {WINDOW_MAX}", dict(p))
         return pa_window(kh=kh, kw=kw, stride_y=sy, stride_x=sx, pad_top=p["pads"][0], pad_left=p["pads"][1],
                          dilation_y=dy, dilation_x=dx)
+
+    cdef int rows_fit(self, step, pa_window window) except -1:
+        """The drivers of vector.c keep a pointer per kernel row on the stack."""
+        self.check(window.kh <= PA_KERNEL_ROWS_MAX, step, f"a kernel of at most {PA_KERNEL_ROWS_MAX} rows", window.kh)
+        return 0
 
     def add(self, step):
         """Appends a step (``graph.steps.Step``); raises ArgumentError naming the node where it does not fit."""
@@ -233,6 +239,7 @@ cdef class Program:
             self.check((op.residual.h, op.residual.w, op.residual.c) == (op.dst.h, op.dst.w, op.dst.c), step,
                        "a residual of the output's shape", step.src[1])
         op.lo, op.hi = step.params["lo"], step.params["hi"]
+        self.rows_fit(step, op.window)
         cdef int64_t channels = op.dst.c, kh = op.window.kh, kw = op.window.kw
         weight = packable(step.weight, (channels, 1, kh, kw), f"step {step.node}: weight")
         bias = packable(step.bias, (channels,), f"step {step.node}: bias")
@@ -246,6 +253,7 @@ cdef class Program:
         cdef pa_pool_op *op = <pa_pool_op *>self.new(sizeof(pa_pool_op))
         op.src, op.dst, op.window = self.view(step, step.src[0]), self.view(step, step.dst), self.window(step)
         self.check(op.src.c == op.dst.c, step, f"{op.src.c} channels out", op.dst.c)
+        self.rows_fit(step, op.window)
         op.average, op.count_pads = average, average and step.params["count_include_pad"]
         op.pad_bottom, op.pad_right = step.params["pads"][2:]
         op.kernel = <pa_pool_fn>self.function("pool")

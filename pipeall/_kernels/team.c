@@ -40,16 +40,27 @@ struct pa_team {
     worker workers[];
 };
 
-static int pin(int core) {
-    if (core < 0) return 0;
+/* A set of this core alone, to be freed with CPU_FREE; NULL when memory is out. */
+static cpu_set_t *only(int core, size_t *bytes) {
     cpu_set_t *set = CPU_ALLOC(core + 1);
-    if (!set) return -1;
-    size_t bytes = CPU_ALLOC_SIZE(core + 1);
-    CPU_ZERO_S(bytes, set);
-    CPU_SET_S(core, bytes, set);
-    int failed = pthread_setaffinity_np(pthread_self(), bytes, set);
+    *bytes = CPU_ALLOC_SIZE(core + 1);
+    if (set) {
+        CPU_ZERO_S(*bytes, set);
+        CPU_SET_S(core, *bytes, set);
+    }
+    return set;
+}
+
+/* Pins the calling thread, or the thread to be made with `attributes`; core -1 pins nothing. 0 or an errno. */
+static int pin(int core, pthread_attr_t *attributes) {
+    size_t bytes;
+    if (core < 0) return 0;
+    cpu_set_t *set = only(core, &bytes);
+    if (!set) return ENOMEM;
+    const int error = attributes ? pthread_attr_setaffinity_np(attributes, bytes, set)
+                                 : pthread_setaffinity_np(pthread_self(), bytes, set);
     CPU_FREE(set);
-    return failed;
+    return error;
 }
 
 static void claim(pa_team *team, int thread) {
@@ -95,24 +106,18 @@ pa_team *pa_team_open(const int *cores, int count, const char *name, const char 
         team->workers[i] = (worker){.team = team, .index = i, .core = cores[i]};
         pthread_attr_t attributes;
         pthread_attr_init(&attributes);
-        if (cores[i] >= 0) {
-            cpu_set_t *set = CPU_ALLOC(cores[i] + 1);
-            size_t bytes = CPU_ALLOC_SIZE(cores[i] + 1);
-            CPU_ZERO_S(bytes, set);
-            CPU_SET_S(cores[i], bytes, set);
-            pthread_attr_setaffinity_np(&attributes, bytes, set);
-            CPU_FREE(set);
-        }
-        int failed = pthread_create(&team->workers[i].thread, &attributes, work, &team->workers[i]);
+        int failed = pin(cores[i], &attributes);
+        if (!failed) failed = pthread_create(&team->workers[i].thread, &attributes, work, &team->workers[i]);
         pthread_attr_destroy(&attributes);
         if (failed) {
-            *error = "cannot start a thread pinned to its core: is the core allowed for this process?";
+            *error = failed == EINVAL ? "cannot start a thread pinned to its core: is the core allowed for this process?"
+                                      : "cannot start a thread: the limit of threads or memory is reached";
             pa_team_close(team);
             return NULL;
         }
         team->started = i + 1;
     }
-    if (pin(cores[0])) {
+    if (pin(cores[0], NULL)) {
         *error = "cannot pin the calling thread to its core: is the core allowed for this process?";
         pa_team_close(team);
         return NULL;

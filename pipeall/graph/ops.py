@@ -22,7 +22,7 @@ Shape = tuple[int, ...]
 Attrs = Mapping[str, Any]
 
 # Refuse absurd models before anything is allocated
-MAX_ELEMENTS = 2**31  # of one tensor
+MAX_ELEMENTS = 2**31 - 1  # of one tensor
 MAX_RANK = 8
 MAX_WINDOW = 2**20  # sizes of kernels, strides, dilations, paddings
 

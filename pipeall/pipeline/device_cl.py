@@ -38,18 +38,27 @@ def compile(lowered: Lowered, component: Component, threads: int | None) -> ClPr
 class Slot:
     """A buffer that is mapped for the CPU and freed with this object; ``mem`` is its handle, ``data`` its host address.
 
-    A driver may give another address each time a program maps the slot again. PoCL gives the same.
+    A driver may give another address each time a program maps the slot again; whoever ran programs on the slot says
+    so by setting ``data``. PoCL gives the same.
     """
 
     def __init__(self, queue: Any, buffer: Any, nbytes: int):
         self.mem, self.nbytes = buffer.int_ptr, nbytes
-        self.data = clqueue.map_buffer(queue.int_ptr, self.mem, nbytes)
-        weakref.finalize(self, _unmap, queue, buffer, self.data)
+        self._address = [clqueue.map_buffer(queue.int_ptr, self.mem, nbytes)]
+        weakref.finalize(self, _unmap, queue, buffer, self._address)
+
+    @property
+    def data(self) -> int:
+        return self._address[0]
+
+    @data.setter
+    def data(self, address: int) -> None:
+        self._address[0] = address
 
 
-def _unmap(queue: Any, buffer: Any, data: int) -> None:
+def _unmap(queue: Any, buffer: Any, address: list[int]) -> None:
     """A buffer that stays mapped is never freed."""
-    clqueue.unmap_buffer(queue.int_ptr, buffer.int_ptr, data)
+    clqueue.unmap_buffer(queue.int_ptr, buffer.int_ptr, address[0])
 
 
 class _Base(int):

@@ -6,9 +6,11 @@ back into frame order here, with a bounded number of frames under way.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -21,9 +23,9 @@ from ..graph.ir import Graph
 from ..graph.lower import lower
 from ..graph.partition import subgraph
 from . import runtime
-from .board import Board
+from .board import Board, component_name
 from .device import compile_program, ring_slots
-from .plan import Plan
+from .plan import Plan, StagePlan
 from .stats import FrameTimes, Stats, StatsRecorder
 
 REORDER = 64  # frames a lane may be ahead of the oldest one that is still under way, when there are several lanes
@@ -66,22 +68,31 @@ class Pipeline:
             raise ArgumentError(f"slots: expected at least 1, got {slots}")
         self.graph = graph
         self.plan = Plan.parse(plan) if isinstance(plan, str) else plan
+        limits = {component_name(key): count for key, count in (threads or {}).items()}
+        if unknown := limits.keys() - set(self.plan.components):
+            raise ArgumentError(f"threads: expected components of plan {self.plan}, got {', '.join(sorted(unknown))}")
+        fault = env.fault()
+        if fault and all(fault[0] >= len(lane) for lane in self.plan.lanes):
+            raise ArgumentError(f"PIPEALL_FAULT: expected a stage of plan {self.plan} (from 0), got {fault[0]}")
         self.board = board or Board.detect()
         self._gate = runtime.Gate()
-        self._submit_lock, self._result_lock = threading.Lock(), threading.Lock()
+        self._submit_lock, self._result_lock, self._close_lock = (threading.Lock() for _ in range(3))
+        self._process = os.getpid()
         self._submitted = self._delivered = 0
         self._ready: dict[int, runtime.Arrived] = {}
         self._error: PipelineError | None = None
         self._stages: list[list[_Stage]] = []
         try:
             for lane in self.plan.lanes:
-                self._add_lane(lane, slots, threads or {})
+                self._add_lane(lane, slots, limits, fault)
         except BaseException:
             self.close()
             raise
         self._recorder = StatsRecorder()
 
-    def _add_lane(self, stages, slots: int, threads: Mapping[str, int]) -> None:
+    def _add_lane(
+        self, stages: Sequence[StagePlan], slots: int, threads: Mapping[str, int], fault: tuple[int, int] | None
+    ) -> None:
         groups = len(self.graph.groups)
         built, lowered = [], []
         for stage in stages:
@@ -110,9 +121,11 @@ class Pipeline:
                 [stage.program for stage in built],
                 rings,
                 self._gate,
-                fault=env.fault(),
+                fault=fault,
             )
         )
+        # Also at the interpreter's exit: finalizers run newest first, so the threads end before OpenCL slots are freed.
+        weakref.finalize(self, self._lanes[-1].close)
 
     # ---- frames in
 
@@ -141,6 +154,8 @@ class Pipeline:
             raise PipelineError(str(error), error.stage, error.component, error.frame)
         if self._closed:
             raise PipelineError("the pipeline is closed: expected submit and result before close()")
+        if self._process != os.getpid():
+            raise PipelineError(f"the pipeline's threads are in process {self._process}: a fork has to make its own")
 
     def _failed(self) -> bool:
         return any(lane.failed for lane in self._lanes)
@@ -150,7 +165,7 @@ class Pipeline:
         self._check_open()
         if self._failed():
             return False
-        if len(self._lanes) > 1 and self._submitted - self._delivered >= REORDER * len(self._lanes):
+        if len(self._lanes) > 1 and self.pending >= REORDER * len(self._lanes):
             return False
         for lane in self._lanes:
             if lane.try_submit(self._submitted, pieces):
@@ -166,22 +181,26 @@ class Pipeline:
         """
         pieces = self._pieces(x)
 
+        number = -1
+
         def attempt() -> bool:
+            nonlocal number
+            number = self._submitted
             if self._try_submit(pieces):
                 return True
             if self._failed():
                 raise PipelineError("a stage has failed: result() gives the earlier frames, then names stage and frame")
             return False
 
-        with self._submit_lock:
-            if not self._wait(attempt, timeout):
-                raise TimeoutError(f"submit: the pipeline was full for {timeout} s")
-            return self._submitted - 1
+        if not self._wait(self._submit_lock, attempt, timeout):
+            raise TimeoutError(f"submit: the pipeline was full for {timeout} s")
+        return number
 
     # ---- results out
 
     def _try_result(self) -> runtime.Arrived | None:
         """The next result in order, if it has arrived."""
+        self._check_open()
         for lane in self._lanes:
             while self._delivered not in self._ready:
                 arrived = lane.try_result()
@@ -190,12 +209,13 @@ class Pipeline:
                 self._ready[arrived.frame] = arrived
         arrived = self._ready.pop(self._delivered, None)
         if arrived is None:
-            self._check_open()
             return None
         if arrived.error:
             self._error = arrived.error
             raise arrived.error
         self._delivered += 1
+        if len(self._lanes) > 1:
+            self._gate.signal()  # the window of REORDER frames has moved on
         self._recorder.add(
             FrameTimes(arrived.frame, arrived.submitted_ns, tuple(arrived.begin_ns), tuple(arrived.end_ns))
         )
@@ -214,35 +234,41 @@ class Pipeline:
         Waits for it. Raises PipelineError (with stage, component and frame) when that frame failed or the
         pipeline is closed, TimeoutError after ``timeout`` s.
         """
-        with self._result_lock:
-            arrived = self._wait(self._try_result, timeout)
-            if arrived is None:
-                raise TimeoutError(f"result: frame {self._delivered} did not arrive within {timeout} s")
-            return self._output(arrived)
+        arrived = self._wait(self._result_lock, self._try_result, timeout)
+        if arrived is None:
+            raise TimeoutError(f"result: frame {self._delivered} did not arrive within {timeout} s")
+        return self._output(arrived)
 
     def map(self, frames: Iterable[Frame]) -> Iterator[Frame]:
-        """Results of ``frames``, in order, lazily; the pipeline is kept full, no more is taken from the source."""
-        if self._submitted != self._delivered:
-            raise ArgumentError(
-                f"map: expected an empty pipeline, got one with {self._submitted - self._delivered} results not taken"
-            )
+        """Results of ``frames``, in order, lazily; the pipeline is kept full, no more is taken from the source.
+
+        An error of the source, or a frame that does not fit, is raised after the results of the frames before it.
+        """
+        if self.pending:
+            raise ArgumentError(f"map: expected an empty pipeline, got one with {self.pending} results not taken")
         source = iter(frames)
         waiting: list[tuple[int, np.ndarray]] | None = None
         exhausted = False
+        broken: Exception | None = None
         while True:
             ticket = self._gate.ticket()
             while not exhausted:
                 if waiting is None:
-                    x = next(source, self)  # self: no frame can be it
-                    exhausted = x is self
-                    waiting = None if exhausted else self._pieces(x)
-                if waiting is None:
-                    break
+                    try:
+                        waiting = self._pieces(next(source))
+                    except StopIteration:
+                        exhausted = True
+                        break
+                    except Exception as error:  # whatever the source raises: kept until the earlier results are out
+                        exhausted, broken = True, error
+                        break
                 with self._submit_lock:
                     if not self._try_submit(waiting):
                         break
                 waiting = None
-            if exhausted and self._submitted == self._delivered:
+            if exhausted and not self.pending:
+                if broken:
+                    raise broken
                 return
             with self._result_lock:
                 arrived = self._try_result()
@@ -251,18 +277,23 @@ class Pipeline:
             else:
                 yield self._output(arrived)
 
-    def _wait(self, attempt, timeout: float | None):
-        """Calls ``attempt`` until it gives something true; None after ``timeout`` seconds."""
+    def _wait(self, lock: threading.Lock, attempt: Callable[[], Any], timeout: float | None) -> Any:
+        """Calls ``attempt``, holding ``lock``, until it gives something true; None after ``timeout`` seconds."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        while True:
-            ticket = self._gate.ticket()
-            done = attempt()
-            if done:
-                return done
-            left = 0.1 if deadline is None else min(0.1, deadline - time.monotonic())
-            if left <= 0:
-                return None
-            self._gate.wait(ticket, left)
+        if not lock.acquire(timeout=-1 if timeout is None else max(0, timeout)):
+            return None
+        try:
+            while True:
+                ticket = self._gate.ticket()
+                done = attempt()
+                if done:
+                    return done
+                left = 0.1 if deadline is None else min(0.1, deadline - time.monotonic())
+                if left <= 0:
+                    return None
+                self._gate.wait(ticket, left)
+        finally:
+            lock.release()
 
     # ---- about the run
 
@@ -276,6 +307,11 @@ class Pipeline:
         return self._recorder.stats(counters)
 
     @property
+    def pending(self) -> int:
+        """Frames submitted whose results have not been taken."""
+        return self._submitted - self._delivered
+
+    @property
     def times(self) -> tuple[FrameTimes, ...]:
         """Time stamps of the latest results taken, oldest first."""
         return tuple(self._recorder.times)
@@ -283,8 +319,9 @@ class Pipeline:
     def close(self) -> None:
         """Ends the stages and drops frames whose results were not taken. Safe to call twice."""
         self._closed = True
-        for lane in self._lanes:
-            lane.close()
+        with self._close_lock:
+            for lane in self._lanes:
+                lane.close()
 
     def __enter__(self) -> Pipeline:
         return self
@@ -307,6 +344,8 @@ class Engine:
 
     def __call__(self, x: Frame) -> Frame:
         with self._lock:
+            while self._pipeline.pending:  # a call that was interrupted left its frame
+                self._pipeline.result()
             self._pipeline.submit(x)
             return self._pipeline.result()
 

@@ -8,6 +8,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t, uint32_t, uintptr_t
 from libc.stdlib cimport free
 from libc.string cimport memset, strerror, strncpy
+from posix.unistd cimport getpid
 
 from .._kernels.program cimport atomic_int, pa_program, pa_slot_memory
 
@@ -23,6 +24,7 @@ cdef extern from "../_kernels/gate.h" nogil:
     ctypedef struct pa_gate:
         pass
     unsigned pa_gate_ticket(pa_gate *)
+    void pa_gate_signal(pa_gate *)
     void pa_gate_wait(pa_gate *, unsigned, int64_t)
     int64_t pa_now_ns()
 
@@ -96,6 +98,10 @@ cdef class Gate:
         """Draw before testing the condition; ``wait`` returns at once if anything has changed since."""
         return pa_gate_ticket(self.gate)
 
+    def signal(self):
+        """Wakes whoever waits."""
+        pa_gate_signal(self.gate)
+
     def wait(self, unsigned ticket, double seconds=0.1):
         """Waits without the GIL until something changes, at most ``seconds``; a pending signal is raised."""
         cdef int64_t limit = <int64_t>(seconds * 1e9)
@@ -118,6 +124,7 @@ cdef class Lane:
     cdef Gate gate
     cdef object programs, slots, components
     cdef bint running
+    cdef int process  # after a fork the threads exist in the parent only
 
     def __cinit__(self):
         memset(&self.lane, 0, sizeof(pa_lane))
@@ -163,7 +170,7 @@ cdef class Lane:
             for i in range(count):
                 if self.lane.stage[i].open_error:
                     raise DeviceError(f"stage {i} on {self.components[i]}: {self.text(i, self.lane.stage[i].open_error)}")
-        self.running = True
+        self.running, self.process = True, getpid()
 
     cdef str text(self, int stage, int code):
         if code == PA_FAULT:
@@ -231,13 +238,17 @@ cdef class Lane:
 
     def close(self):
         """Ends the stages after the step each is in; frames inside are dropped. Safe to call twice."""
-        if self.running:
+        cdef int i, j
+        if self.running and self.process == getpid():
             self.running = False
             with nogil:
                 pa_lane_close(&self.lane)
+            for i in range(self.lane.stages + 1):
+                for j, slot in enumerate(self.slots[i]):
+                    slot.data = <uintptr_t>self.lane.ring[i].slot[j].memory.data  # a device may have moved it
 
     def __dealloc__(self):
-        if self.running:
+        if self.running and self.process == getpid():
             with nogil:
                 pa_lane_close(&self.lane)
         if self.lane.ring != NULL:

@@ -70,7 +70,7 @@ class StatsRecorder:
     def stats(self, counters: list[tuple[str, tuple[int, int], dict[str, int]]]) -> Stats:
         """``counters``: component, groups and ``Lane.counters`` row of every stage."""
         seconds = (self._last_ns - self._first_ns) / 1e9
-        latency = [(times.end_ns[-1] - times.submitted_ns) / 1e6 for times in self.times] or [0.0]
+        latency = [(times.end_ns[-1] - times.submitted_ns) / 1e6 for times in tuple(self.times)] or [0.0]
         p50, p95, p99 = np.percentile(latency, (50, 95, 99))
         stages = []
         for component, groups, row in counters:
