@@ -45,3 +45,15 @@ def bound(graph, inputs, expected):
         x = next(iter(magnitudes.values()))  # a handful of operations on values up to |x| + 1
         return 8 * U * (x + 1)
     return np.zeros_like(size)  # maxpool and clip choose one of the inputs; the rest only moves values
+
+
+def classifier_bound(graph, values):
+    """Largest allowed relative error of a network's probabilities in float32; ``values``: all its tensors in float64.
+
+    A sum over a fan-in K errs by about sqrt(K) u of the size of its result (random signs of the roundings), and the
+    layers' errors add in squares: a logit errs by sqrt(sum K) u rms(logits), the worst of 1,000 by five such
+    deviations. The closing softmax turns twice that into a relative error.
+    """
+    logits = values[graph.nodes[-1].inputs[0]]
+    fan_in = sum(prod(graph.constants[node.inputs[1]].shape[1:]) for node in graph.nodes if node.is_main)
+    return 2 * 5 * np.sqrt(fan_in) * U * np.sqrt(np.mean(logits**2))

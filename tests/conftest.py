@@ -1,4 +1,4 @@
-"""Shared fixtures: where the test data lies."""
+"""Shared fixtures: where the test data lies, and the boards that pipelines run on."""
 
 import os
 from pathlib import Path
@@ -14,3 +14,28 @@ def data_dir() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no test data at {folder}: set PIPEALL_TEST_DATA to the folder with models/ and photos/")
     return folder
+
+
+@pytest.fixture(scope="session")
+def board():
+    """Two CPU components, big and little."""
+    from pipeall import Board
+
+    board = Board.detect(gpu=False)
+    if "little" not in board.components:
+        pytest.skip("one core only: a pipeline of two CPU components needs two")
+    return board
+
+
+@pytest.fixture(scope="session")
+def board_with_gpu():
+    """All three components; without a GPU the CPU device of PoCL stands in."""
+    from pipeall import Board
+
+    board = Board.detect()
+    missing = [name for name in ("big", "little", "gpu") if name not in board.components]
+    if missing:
+        pytest.skip(
+            f"no {', '.join(missing)}: two cores are needed, and pip install 'pyopencl[pocl]' ({board.gpu_missing})"
+        )
+    return board

@@ -78,6 +78,20 @@ def inputs_of(graph: Graph, seed: int = 0) -> dict[str, np.ndarray]:
     return {tensor.name: random.standard_normal(tensor.shape).astype(np.float32) for tensor in graph.inputs}
 
 
+def small_net() -> Graph:
+    """Four groups of 1x1 and 3x3 convolutions on 8 x 8 pixels; microseconds a frame."""
+    net = Net((1, 4, 8, 8))
+    x = net.conv("x0", 8, k=3)
+    x = net.conv(x, 8)
+    x = net.conv(x, 16, k=3)
+    return net.graph(net.conv(x, 5))
+
+
+def frames(graph: Graph, count: int) -> list[np.ndarray]:
+    """Random frames for a graph of one input."""
+    return [next(iter(inputs_of(graph, seed).values())) for seed in range(count)]
+
+
 def random_graph(seed: int, steps: int = 14) -> Graph:
     """A connected mess of every op on a few small tensors, with several outputs, some of them inputs or aliases."""
     net = Net((1, 6, 4, 4), (1, 4, 1, 1), (1, 1, 4, 4), (1, 12), seed=seed)

@@ -8,6 +8,8 @@ board gives is compared with what its maker says it has.
 import importlib
 import json
 import os
+import subprocess
+import sys
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -16,6 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trees import REPOSITORY
 
 from pipeall._kernels import cluster
 from pipeall._kernels.cores import ARM_CORES, CPU
@@ -286,6 +289,26 @@ def test_this_machine():
         assert ("avx2" in found.isas) == (features["AVX2"] and features["FMA3"])
         assert ("avx512" in found.isas) == features["AVX512_SKX"]  # f, cd, bw, dq, vl
         assert ("neon" in found.isas) == features["ASIMD"]
+
+
+@pytest.mark.parametrize("core", sorted(os.sched_getaffinity(0)))
+def test_only_cores_of_the_affinity_count(core, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {core})
+    assert [(c.name, c.cores) for c in cluster.detect()] == [("big", (core,))]
+
+
+ON_ONE_CORE = """
+import os
+os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+from pipeall._kernels.cluster import detect
+print([c.cores for c in detect()])
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core only: there is none to leave out")
+def test_a_process_confined_to_one_core_sees_that_one():
+    printed = subprocess.check_output([sys.executable, "-c", ON_ONE_CORE], cwd=REPOSITORY, text=True)
+    assert printed.strip() == str([(max(os.sched_getaffinity(0)),)])
 
 
 @pytest.mark.parametrize(

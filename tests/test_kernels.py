@@ -12,8 +12,8 @@ import pytest
 from bounds import bound
 from pipeall._kernels.kernels import Program
 
-from pipeall._kernels import cluster
-from pipeall._kernels.table import OPS, ROWS, choose
+from pipeall._kernels import cluster, table
+from pipeall._kernels.table import OPS, ROWS, Row, choose, explain
 from pipeall.errors import ArgumentError, DeviceError
 from pipeall.graph.cases import CASES, case_graph
 from pipeall.graph.lower import lower
@@ -128,6 +128,22 @@ def test_choice_follows_the_list():
     assert choose(("ref",), "any core") == reference_table()
     with pytest.raises(DeviceError, match="no gemm kernel"):
         choose((), "any core")
+
+
+def test_a_row_for_one_core_is_taken_there_and_passed_over_elsewhere(monkeypatch):
+    special = Row(op="gemm", name="gemm_f32_x", isa="ref", core="cortex-a53", mr=4, nr=8)
+    first = next(i for i, row in enumerate(ROWS) if row.isa == "ref")
+    monkeypatch.setattr(table, "ROWS", (*ROWS[:first], special, *ROWS[first:]))
+    general = next(row for row in ROWS if row.name == reference_table()["gemm"])
+
+    assert choose(("ref",), "cortex-a53") == {**reference_table(), "gemm": "gemm_f32_x"}
+    reasons = dict(explain(("ref",), "cortex-a53"))
+    assert reasons[special] == "taken: first that fits" and reasons[general] == "no: gemm_f32_x comes first"
+
+    for core in ("cortex-a72", "unknown"):
+        assert choose(("ref",), core) == reference_table()
+        reasons = dict(explain(("ref",), core))
+        assert reasons[special] == "no: for cortex-a53" and reasons[general] == "taken: first that fits"
 
 
 def nan_step(lo=0.0):

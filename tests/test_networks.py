@@ -8,24 +8,10 @@ import numpy as np
 import pytest
 
 import pipeall
-from pipeall import Board, Engine, Pipeline
-from pipeall.errors import DeviceError
+from pipeall import Engine, Pipeline
 
 MODELS = ("googlenet", "mobilenet_v1_0.75_192", "resnet50", "squeezenet1.0", "squeezenet1.1")
 ORDERS = ["-".join(order) for order in permutations(("big", "little", "gpu"))]
-
-
-@pytest.fixture(scope="module")
-def board():
-    board = Board.detect()
-    for name in ("big", "little", "gpu"):
-        try:
-            board.component(name)
-        except DeviceError as error:
-            pytest.skip(
-                f"{error}; `pip install pyopencl[pocl]` gives a stand-in for the GPU, a pipeline needs two cores"
-            )
-    return board
 
 
 def photos(data_dir, model):
@@ -46,7 +32,7 @@ def three_cut_pairs(groups):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_photos_through_every_order(model, data_dir, board):
+def test_photos_through_every_order(model, data_dir, board_with_gpu):
     ort = pytest.importorskip("onnxruntime", reason="the reference: pip install onnxruntime")
     path = data_dir / "models" / f"{model}.onnx"
     inputs = photos(data_dir, model)
@@ -57,7 +43,7 @@ def test_photos_through_every_order(model, data_dir, board):
     for order in ORDERS:
         for first, second in three_cut_pairs(len(graph.groups)):
             plan = f"{order}:{first},{second}"
-            with Pipeline(graph, plan, board=board) as pipe:
+            with Pipeline(graph, plan, board=board_with_gpu) as pipe:
                 for i, (result, reference) in enumerate(zip(pipe.map(inputs), expected, strict=True)):
                     assert result.argmax() == reference.argmax(), f"{plan}, photo {i}"
                     assert np.abs(result - reference).max() <= 1e-4, f"{plan}, photo {i}"
@@ -69,7 +55,7 @@ def run_on(graph, x, component, board):
 
 
 @pytest.mark.parametrize("component", ["big", "gpu"])
-def test_googlenet_reproduces_the_published_blobs(component, data_dir, board):
+def test_googlenet_reproduces_the_published_blobs(component, data_dir, board_with_gpu):
     """15 blobs of BVLC GoogLeNet for one 227 x 227 input, each within 1e-3 of its largest value."""
     blobs = np.load(data_dir / "reference" / "googlenet_blobs_chw.npz")
     graph = pipeall.load(data_dir / "models" / "googlenet.onnx", input_shape=(1, 3, 227, 227))
@@ -83,7 +69,7 @@ def test_googlenet_reproduces_the_published_blobs(component, data_dir, board):
         taken = [n for n in candidates if n.output not in pairs.values()]
         pairs[name] = taken[0].output
     whole = replace(graph, outputs=tuple(graph.tensors[output] for output in pairs.values()))
-    results = run_on(whole, blobs["data"][np.newaxis], component, board)
+    results = run_on(whole, blobs["data"][np.newaxis], component, board_with_gpu)
     for name, output in pairs.items():
         expected = blobs[name]
         error = np.abs(results[output].reshape(expected.shape) - expected).max()
@@ -99,7 +85,7 @@ def wanted_op(blob):
 
 
 @pytest.mark.parametrize("component", ["big", "gpu"])
-def test_squeezenet_reproduces_the_published_logits(component, data_dir, board):
+def test_squeezenet_reproduces_the_published_logits(component, data_dir, board_with_gpu):
     """Three inputs with the logits another engine gave for them; within 1e-3 of the largest."""
     pairs = np.load(data_dir / "reference" / "squeezenet1.1_pairs.npz")
     graph = pipeall.load(data_dir / "models" / "squeezenet1.1.onnx")
@@ -109,5 +95,5 @@ def test_squeezenet_reproduces_the_published_logits(component, data_dir, board):
     before = replace(graph, nodes=graph.nodes[:-1], outputs=(logits,))
     for i in range(3):
         expected = pairs[f"logits_{i}"]
-        result = run_on(before, pairs[f"input_{i}"], component, board).reshape(expected.shape)
+        result = run_on(before, pairs[f"input_{i}"], component, board_with_gpu).reshape(expected.shape)
         assert np.abs(result - expected).max() <= 1e-3 * np.abs(expected).max()

@@ -116,6 +116,12 @@ def test_missing_file(tmp_path):
     assert "No such file" in refusal(tmp_path / "no.onnx")
 
 
+def test_model_that_computes_nothing(tmp_path):
+    proto = onnx_models.model([], {"x": (1, 3)}, ["x"])
+    with pytest.raises(ModelError, match="expected a network, got a model that computes nothing"):
+        load(saved(proto, tmp_path))
+
+
 def test_folder(tmp_path):
     assert "directory" in refusal(tmp_path)
 

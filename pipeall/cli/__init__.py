@@ -5,16 +5,22 @@ import sys
 from ..errors import missing_extra
 
 PACKAGES = ("click", "rich", "PIL")  # of the extra "cli"
+INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
 
 def main() -> None:
     """Runs the command in ``sys.argv`` and exits with its status: 0, 2 after an error, 130 after Ctrl-C."""
+    if sys.stdout is not None:
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal's encoding lacks
     try:
         from .app import app
+
+        app()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in PACKAGES:
             raise
         print(f"error: {missing_extra(package, 'cli', 'the command line')}", file=sys.stderr)
         sys.exit(2)
-    app()

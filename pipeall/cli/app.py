@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from typing import Any, NoReturn
@@ -28,14 +29,24 @@ class App(click.Group):
             sys.exit(super().main(args, prog_name, **extra | {"standalone_mode": False}))
         except click.Abort:
             sys.exit(INTERRUPTED)
-        except (PipeallError, click.ClickException) as error:
+        except (PipeallError, click.ClickException, OSError) as error:
             if verbose:
                 traceback.print_exc()
             click.echo(f"error: {_one_line(error)}", err=True)
+            if isinstance(error, OSError):
+                _drop_stdout()
             sys.exit(2)
 
 
+def _drop_stdout() -> None:
+    """What could not be written stays in the buffer: sent nowhere, or Python would fail on it again at its end."""
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
 def _one_line(error: Exception) -> str:
+    if isinstance(error, OSError) and not isinstance(error, PipeallError):  # every file read turns its own into ours
+        return f"{error.filename or 'stdout'}: {error.strerror}"
     if not isinstance(error, click.ClickException):
         return " ".join(str(error).split())
     text = " ".join(error.format_message().split()).rstrip(".")

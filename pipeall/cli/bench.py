@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from itertools import repeat
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,22 @@ WARM_UP = 2  # frames per stage that are not counted
 NOTE = "gpu is a CPU stand-in: it shares the cores of the other components, and its figures say nothing about a GPU."
 
 
+def _finite(context: click.Context, option: click.Parameter, value: float) -> float:
+    """A range lets NaN and infinity through."""
+    if not isfinite(value):
+        raise click.BadParameter(f"expected a finite number, got {value}", context, option)
+    return value
+
+
 @click.command()
 @click.argument("nets", nargs=-1)
 @click.option(
-    "--seconds", type=click.FloatRange(min=0, min_open=True), default=5.0, show_default=True, help="Per mode."
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    callback=_finite,
+    default=5.0,
+    show_default=True,
+    help="Per mode.",
 )
 @click.option("--frames", type=click.IntRange(1), help="Frames per mode, instead of --seconds.")
 @click.option("--components", help="Such as B,L,G; default all real processors.")
@@ -63,6 +76,8 @@ def bench(
     board = Board.detect()
     names, stages = _components(board, components, order)
     graphs = {net: load_model(net) for net in nets or NETS}
+    for graph in graphs.values():
+        balanced_cuts(graph, [1.0] * len(stages))  # an error for one with too few groups, before any is measured
     date = datetime.now(timezone.utc).isoformat(timespec="seconds")
     about = {"pipeall": __version__, "date": date, "machine": _machine()}
     rows = []
@@ -86,8 +101,11 @@ def bench(
 
 def _components(board: Board, components: str | None, order: str | None) -> tuple[list[str], list[str]]:
     """What to measure, and the same in the order of the pipeline."""
-    stages = [component_name(word) for word in order.split("-")] if order else None
-    names = [component_name(word) for word in components.split(",")] if components else stages or real_components(board)
+    stages = [component_name(word) for word in order.split("-")] if order is not None else None
+    if components is not None:
+        names = [component_name(word) for word in components.split(",")]
+    else:
+        names = stages or real_components(board)
     if len(set(names)) != len(names) or sorted(stages or names) != sorted(names):
         raise ArgumentError(
             f"--order {order}, --components {components}: expected the same distinct components in both"

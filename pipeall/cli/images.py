@@ -34,9 +34,13 @@ class Preprocess:
         """The image as float32 (1, 3, height, width); ArgumentError where it cannot be read or is too narrow."""
         try:
             with Image.open(path) as file:
-                image = ImageOps.exif_transpose(file).convert("RGB")
+                image = ImageOps.exif_transpose(file)
+                deep = image.mode.startswith(("F", "I"))  # Pillow would clip these to 255
+                image = image if deep else image.convert("RGB")
         except BROKEN as error:
             raise ArgumentError(f"image {path}: expected a picture, got {error}") from error
+        if deep:
+            raise ArgumentError(f"image {path}: expected 8 bits per channel, got mode {image.mode}")
         factor = self.resize / min(image.size)
         width, height = (max(self.resize, round(side * factor)) for side in image.size)
         left, top = (width - self.size[1]) // 2, (height - self.size[0]) // 2
@@ -44,8 +48,14 @@ class Preprocess:
             raise ArgumentError(
                 f"image {path}: {width} x {height} resized, {self.size[1]} x {self.size[0]} needed; use --resize"
             )
-        image = image.resize((width, height), Image.Resampling.BILINEAR)
-        pixels = np.asarray(image.crop((left, top, left + self.size[1], top + self.size[0])), np.float32)
+        # The crop in pixels of the picture, so that only it is computed: a long strip resized whole takes gigabytes.
+        box = (
+            left * image.width / width,
+            top * image.height / height,
+            (left + self.size[1]) * image.width / width,
+            (top + self.size[0]) * image.height / height,
+        )
+        pixels = np.asarray(image.resize(self.size[::-1], Image.Resampling.BILINEAR, box), np.float32)
         pixels = pixels if self.channels == "RGB" else pixels[..., ::-1]
         values = (pixels / np.float32(self.scale) - np.float32(self.mean)) / np.float32(self.std)
         return np.ascontiguousarray(values.transpose(2, 0, 1)[np.newaxis])

@@ -32,7 +32,7 @@ def info(model: str, input_shape: tuple[int, ...] | None, plan: str | None, as_j
     """
     graph = load_model(model, input_shape)
     content = _describe(graph)
-    if plan:
+    if plan is not None:
         content["plan"] = _stages(graph, Plan.parse(plan))
     if as_json:
         print_json("info", **content)

@@ -48,7 +48,7 @@ def model_argument(command: Callable) -> Callable:
 def load_model(model: str, input_shape: tuple[int, ...] | None = None) -> Graph:
     """The network of a path or zoo name; ArgumentError or ModelError where there is none or the shape does not fit."""
     if model not in ZOO:
-        if not model.endswith(".onnx"):
+        if not model.lower().endswith(".onnx"):
             raise ArgumentError(f"model {model!r}: expected an .onnx file or one of {', '.join(ZOO)}")
         return load(model, input_shape)
     graph = ZOO[model]()

@@ -51,7 +51,6 @@ def component_text(component: Component) -> str:
 
 def progress() -> Progress:
     """A bar with a time estimate on stderr; silent unless that is a terminal."""
-    console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -59,8 +58,8 @@ def progress() -> Progress:
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
-        console=console,
+        console=Console(stderr=True),
         transient=True,
         refresh_per_second=4,
-        disable=not console.is_terminal,
+        disable=not sys.stderr.isatty(),  # a console may be told to take any file for a terminal
     )

@@ -40,17 +40,17 @@ def chosen_plan(
 ) -> Plan:
     """The plan these options ask for; ArgumentError where they contradict each other."""
     points = [point for point in (partition_point, partition_point2) if point is not None]
-    if plan and (order or cuts or points):
+    if plan is not None and (order is not None or cuts or points):
         raise ArgumentError("--plan: expected no --order, --cuts or --partition-point beside it")
     if cuts and points:
         raise ArgumentError("--cuts: expected no --partition-point beside it, they mean the same")
     if partition_point2 is not None and partition_point is None:
         raise ArgumentError("--partition-point2: expected --partition-point beside it")
-    if plan:
+    if plan is not None:
         return Plan.parse(plan)
-    if (cuts or points) and not order:
+    if (cuts or points) and order is None:
         raise ArgumentError("cuts: expected --order beside them, such as --order G-B-L")
-    if not order:
+    if order is None:
         return default_plan(graph, board)
     return Plan.pipeline(order.split("-"), cuts or points or balanced_cuts(graph, [1.0] * len(order.split("-"))))
 

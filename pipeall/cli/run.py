@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 import click
 
 from .. import __version__
-from ..errors import ArgumentError
+from ..errors import ArgumentError, PipeallError
 from ..pipeline.board import Board, component_name
-from ..pipeline.pipeline import Pipeline
+from ..pipeline.pipeline import MAX_SLOTS, Pipeline
 from ..pipeline.plan import Plan
 from ..pipeline.stats import Stats
 from .classes import Classes
@@ -52,7 +53,13 @@ def image_options(command: Callable) -> Callable:
 @click.option("--top", type=click.IntRange(1), default=5, show_default=True, help="How many classes to show.")
 @plan_options
 @click.option("--threads", metavar="COUNTS", help="Cores of a CPU component, such as big=2,little=1; default all.")
-@click.option("--slots", type=click.IntRange(1), default=2, show_default=True, help="Frames each hand-over can hold.")
+@click.option(
+    "--slots",
+    type=click.IntRange(1, MAX_SLOTS),
+    default=2,
+    show_default=True,
+    help="Frames each hand-over can hold.",
+)
 @click.option("--repeat", type=click.IntRange(1), default=1, help="Run the images so many times, decoding included.")
 @json_option
 def run(
@@ -77,6 +84,7 @@ def run(
 ) -> None:
     """Classify images (files or folders) through the pipeline; show the best classes, throughput and latency.
 
+    After an error, such as a picture that cannot be read, what was classified before it is shown first.
     Without a plan, all real processors of the board get about equal shares of the MACs, whatever their speed.
 
     \b
@@ -91,19 +99,31 @@ def run(
     plan = chosen_plan(graph, board, **plan_parts)
     limits = _threads(threads, plan)
     found: list[list[dict[str, Any]]] = []
+    broken: PipeallError | None = None
     with Pipeline(graph, plan, board, slots, limits) as pipe, progress() as bar:
         frames = (prepare(file) for _ in range(repeat) for file in files)
-        for output in bar.track(pipe.map(frames), total=repeat * len(files), description=f"{graph.name} on {plan}"):
-            if len(found) < len(files):
-                found.append(classes.top(output, top))
+        begin = time.perf_counter()
+        try:
+            for output in bar.track(pipe.map(frames), total=repeat * len(files), description=f"{graph.name} on {plan}"):
+                if len(found) < len(files):
+                    found.append(classes.top(output, top))
+        except PipeallError as error:
+            if not found:
+                raise
+            broken = error  # raised below, after what was found
+        seconds = time.perf_counter() - begin
         stats = pipe.stats()
-    results = [{"image": str(file), "top": best} for file, best in zip(files, found, strict=True)]
+    results = [{"image": str(file), "top": best} for file, best in zip(files, found, strict=False)]
+    with_decoding = {"seconds": seconds, "fps": stats.frames / seconds}
     if as_json:
         stand_ins = [name for name in plan.components if board.component(name).stand_in]
         about = {"pipeall": __version__, "model": model, "plan": str(plan), "stand_ins": stand_ins}
-        print_json("run", **about, images=results, stats=stats.to_dict())
+        failure = {"error": str(broken)} if broken else {}
+        print_json("run", **about, images=results, with_decoding=with_decoding, stats=stats.to_dict(), **failure)
     else:
-        _show(results, classes.score, stats, plan, board)
+        _show(results, classes.score, with_decoding, stats, plan, board)
+    if broken:
+        raise broken
 
 
 def _input_shape(input_shape: tuple[int, ...] | None, size: int | None) -> tuple[int, ...] | None:
@@ -118,24 +138,34 @@ def _input_shape(input_shape: tuple[int, ...] | None, size: int | None) -> tuple
 def _threads(text: str | None, plan: Plan) -> dict[str, int]:
     """ "big=2,L=1" as component name -> cores."""
     counts = {}
-    for word in text.split(",") if text else ():
+    for word in text.split(",") if text is not None else ():
         name, _, count = word.partition("=")
         if not count.isdecimal():
             raise ArgumentError(f"--threads: expected counts such as big=2,little=1, got {text!r}")
         name = component_name(name)
         if name not in plan.components:
             raise ArgumentError(f"--threads: expected components of the plan {plan}, got {name}")
+        if name in counts:
+            raise ArgumentError(f"--threads: expected each component once, got {name} twice")
         counts[name] = int(count)
     return counts
 
 
-def _show(results: list[dict[str, Any]], score: str, stats: Stats, plan: Plan, board: Board) -> None:
+def _show(
+    results: list[dict[str, Any]],
+    score: str,
+    with_decoding: dict[str, float],
+    stats: Stats,
+    plan: Plan,
+    board: Board,
+) -> None:
     for result in results:
         rows = [(f"{best[score]:.4f}", best["class"], best["label"] or "") for best in result["top"]]
         print_table(result["image"], [f">{score}", ">class", "label"], rows)
     click.echo(
-        f"{plan}: {stats.frames} frames in {stats.seconds:.2f} s, {stats.fps:.2f} FPS with decoding, latency "
-        f"p50 {stats.latency_p50_ms:.1f} ms, p95 {stats.latency_p95_ms:.1f} ms, p99 {stats.latency_p99_ms:.1f} ms\n"
+        f"{plan}: {stats.frames} frames in {with_decoding['seconds']:.2f} s, {with_decoding['fps']:.2f} FPS "
+        f"with decoding, latency p50 {stats.latency_p50_ms:.1f} ms, "
+        f"p95 {stats.latency_p95_ms:.1f} ms, p99 {stats.latency_p99_ms:.1f} ms\n"
     )
     rows = [
         (

@@ -93,6 +93,10 @@ CONV = (
     _conv(7, 8, (12, 13), 3, dilation=(1, 3), stride=2, pads=(1, 3, 1, 3)),
     _conv(16, 1000, 1, 1, note="classifier"),
     _conv(8, 12, (6, 5), (6, 5), note="kernel = input"),
+    # more channels than a block of the sum (320) on more rows than a tile: several taps, each in parts
+    _conv(330, 17, (5, 6), 3, pads=1, note="deep"),
+    _conv(330, 17, (5, 6), 3, pads=1, out_hw=(5, 6), clamp=(0.0, inf), note="deep residual"),
+    _conv(660, 18, (9, 8), 3, stride=2, pads=1, groups=2, note="deep, 330 a group"),
     # groups and depthwise
     _conv(16, 32, (6, 7), 3, pads=1, groups=2),
     _conv(48, 34, (5, 6), 5, pads=2, groups=2),

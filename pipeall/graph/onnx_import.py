@@ -46,7 +46,10 @@ def load(path: str | Path, input_shape: Sequence[int] | None = None, rewrite: bo
         raise ModelError(f"{path}: {error}") from None
     except UnicodeDecodeError:  # protobuf decodes a name where it is first read
         raise ModelError(f"{path}: corrupt: a name is not valid UTF-8") from None
-    return rewritten(graph) if rewrite else graph
+    graph = rewritten(graph) if rewrite else graph
+    if not graph.nodes:
+        raise ModelError(f"{path}: expected a network, got a model that computes nothing of its input")
+    return graph
 
 
 def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:

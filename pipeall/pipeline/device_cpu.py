@@ -17,8 +17,8 @@ def compile(lowered: Lowered, component: Component, threads: int | None):
 
     cluster = component.cluster
     count = len(cluster.cores) if threads is None else threads
-    if not 1 <= count <= len(cluster.cores):
-        raise ArgumentError(f"threads on {component.name}: expected 1 to {len(cluster.cores)}, got {count}")
+    if not isinstance(count, int) or not 1 <= count <= len(cluster.cores):
+        raise ArgumentError(f"threads on {component.name}: expected 1 to {len(cluster.cores)}, got {count!r}")
     program = Program(
         choose(cluster.isas, cluster.core_type),
         cluster.cores[:count],

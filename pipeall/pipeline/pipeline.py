@@ -28,6 +28,7 @@ from .device import compile_program, ring_slots
 from .plan import Plan, StagePlan
 from .stats import FrameTimes, Stats, StatsRecorder
 
+MAX_SLOTS = 64  # per ring: more would add nothing but memory and latency
 REORDER = 64  # frames a lane may be ahead of the oldest one that is still under way, when there are several lanes
 
 Frame = np.ndarray | Mapping[str, np.ndarray]
@@ -64,8 +65,10 @@ class Pipeline:
     ):
         self._lanes: list[runtime.Lane] = []
         self._closed = False
-        if slots < 1:
-            raise ArgumentError(f"slots: expected at least 1, got {slots}")
+        if not isinstance(graph, Graph):
+            raise ArgumentError(f"graph: expected one of pipeall.load or pipeall.zoo, got {type(graph).__name__}")
+        if not isinstance(slots, int) or not 1 <= slots <= MAX_SLOTS:
+            raise ArgumentError(f"slots: expected 1 to {MAX_SLOTS}, got {slots!r}")
         self.graph = graph
         self.plan = Plan.parse(plan) if isinstance(plan, str) else plan
         limits = {component_name(key): count for key, count in (threads or {}).items()}
@@ -131,14 +134,16 @@ class Pipeline:
 
     def _pieces(self, x: Frame) -> list[tuple[int, np.ndarray]]:
         """The arrays of one frame with their offsets in the slot; raises ArgumentError unless they fit the model."""
+        names = [tensor.name for tensor in self._slot_in]
         if not isinstance(x, Mapping):
-            if len(self._slot_in) != 1:
-                names = ", ".join(tensor.name for tensor in self._slot_in)
-                raise ArgumentError(f"frame: expected a dict with the inputs {names}, got {type(x).__name__}")
-            x = {self._slot_in[0].name: x}
+            if len(names) != 1:
+                raise ArgumentError(f"frame: expected a dict with {', '.join(names)}, got {type(x).__name__}")
+            x = {names[0]: x}
+        if x.keys() != set(names):
+            raise ArgumentError(f"frame: expected the inputs {', '.join(names)}, got {', '.join(map(str, x))}")
         pieces = []
         for tensor in self._slot_in:
-            array = x.get(tensor.name)
+            array = x[tensor.name]
             if not isinstance(array, np.ndarray):
                 raise ArgumentError(f"input {tensor.name!r}: expected a NumPy array, got {type(array).__name__}")
             if array.shape != tensor.shape or array.dtype != np.float32:
@@ -231,8 +236,8 @@ class Pipeline:
     def result(self, timeout: float | None = None) -> Frame:
         """The oldest result not yet taken: an array, or a dict where the model has several outputs.
 
-        Waits for it. Raises PipelineError (with stage, component and frame) when that frame failed or the
-        pipeline is closed, TimeoutError after ``timeout`` s.
+        Waits for it, also where nothing has been submitted yet. Raises PipelineError (with stage, component and frame)
+        when that frame failed or the pipeline is closed, TimeoutError after ``timeout`` s.
         """
         arrived = self._wait(self._result_lock, self._try_result, timeout)
         if arrived is None:
@@ -243,6 +248,7 @@ class Pipeline:
         """Results of ``frames``, in order, lazily; the pipeline is kept full, no more is taken from the source.
 
         An error of the source, or a frame that does not fit, is raised after the results of the frames before it.
+        Whoever breaks off early takes what is under way with ``result``, ``pending`` times, or drops it with ``close``.
         """
         if self.pending:
             raise ArgumentError(f"map: expected an empty pipeline, got one with {self.pending} results not taken")
@@ -252,30 +258,29 @@ class Pipeline:
         broken: Exception | None = None
         while True:
             ticket = self._gate.ticket()
-            while not exhausted:
-                if waiting is None:
-                    try:
-                        waiting = self._pieces(next(source))
-                    except StopIteration:
-                        exhausted = True
-                        break
-                    except Exception as error:  # whatever the source raises: kept until the earlier results are out
-                        exhausted, broken = True, error
-                        break
+            with self._result_lock:
+                arrived = self._try_result()
+            if arrived is not None:  # before the next frame is asked for: a slow source delays no finished result
+                yield self._output(arrived)
+            if waiting is None and not exhausted:
+                try:
+                    waiting = self._pieces(next(source))
+                except StopIteration:
+                    exhausted = True
+                except Exception as error:  # whatever the source raises: kept until the earlier results are out
+                    exhausted, broken = True, error
+            if waiting is not None:
                 with self._submit_lock:
-                    if not self._try_submit(waiting):
-                        break
-                waiting = None
+                    if self._try_submit(waiting):
+                        waiting = None
+                        continue
+            if arrived is not None:
+                continue
             if exhausted and not self.pending:
                 if broken:
                     raise broken
                 return
-            with self._result_lock:
-                arrived = self._try_result()
-            if arrived is None:
-                self._gate.wait(ticket)
-            else:
-                yield self._output(arrived)
+            self._gate.wait(ticket)
 
     def _wait(self, lock: threading.Lock, attempt: Callable[[], Any], timeout: float | None) -> Any:
         """Calls ``attempt``, holding ``lock``, until it gives something true; None after ``timeout`` seconds."""

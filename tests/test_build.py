@@ -1,0 +1,43 @@
+"""The package built with the other compiler: a copy of the tree, compiled with clang, passes the kernel tests."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from trees import copy_tree
+
+MODULES = {"kernels", "clqueue", "runtime"}
+PYTEST = """
+import sys
+import pytest
+from pipeall._kernels import kernels
+
+print("kernels:", kernels.__file__)
+sys.exit(pytest.main(sys.argv[1:]))
+"""
+
+
+def run(folder: Path, *arguments: str, **variables: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=os.environ | variables, text=True, timeout=600,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-5000:]
+    return done.stdout
+
+
+def test_kernels_built_with_clang(tmp_path):
+    if shutil.which("clang") is None:
+        pytest.skip("no clang: install it to build the package with it")
+    copy_tree(tmp_path)
+    run(tmp_path, "setup.py", "-q", "build_ext", "--inplace", CC="clang")
+    built = {path.name.split(".")[0]: path for path in (tmp_path / "pipeall").rglob("*.so")}
+    assert built.keys() == MODULES
+    for name, path in built.items():
+        assert b"clang version" in path.read_bytes(), f"{name}: expected clang's mark, another compiler built it"
+
+    printed = run(tmp_path, "-c", PYTEST, "-p", "no:cacheprovider", "tests/test_kernels.py", PYTHONPATH=str(tmp_path))
+    assert f"kernels: {built['kernels']}\n" in printed and "passed" in printed, printed
