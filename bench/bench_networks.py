@@ -5,22 +5,14 @@
 One round is FRAMES frames; ``fps`` in extra_info is frames per second of wall-clock time over the median round.
 """
 
-from itertools import accumulate
-
 import numpy as np
 import pytest
+from two_stages import even_cut
 
 from pipeall import Pipeline, zoo
-from pipeall.graph.ops import macs
 
 NETWORKS = ("alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet")
 FRAMES = 20
-
-
-def even_cut(graph):
-    """The cut that splits the multiply-adds most evenly in two."""
-    done = list(accumulate(sum(macs(node, graph) for node in group.nodes) for group in graph.groups))
-    return min(range(1, len(done)), key=lambda cut: abs(done[cut - 1] - done[-1] / 2))
 
 
 @pytest.mark.parametrize("name", NETWORKS)

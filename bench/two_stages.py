@@ -1,9 +1,9 @@
-"""Two CPU stages against one core, side by side: frames per second of interleaved rounds, and their ratio.
+"""One core, a cluster of both, and two CPU stages, side by side: FPS of interleaved rounds, and the ratios to one core.
 
     python bench/two_stages.py [NETWORK ...] [--rounds 7] [--frames 60]
 
-Needs two cores: one is Peak, both are the pipeline, cut where the multiply-adds halve. A round runs ``frames`` frames
-through each in turn, filling and draining the pipeline included; the median of the rounds' ratios is printed.
+Needs two cores. The pipeline is cut where the multiply-adds halve. A round runs ``frames`` frames through each in turn,
+filling and draining included; medians over the rounds are printed.
 """
 
 import argparse
@@ -43,17 +43,27 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--frames", type=int, default=60)
     options = parser.parse_args()
-    board = Board.detect(clusters=[[core] for core in sorted(os.sched_getaffinity(0))[:2]], gpu=False)
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    board = Board.detect(clusters=[[core] for core in cores], gpu=False)
+    cluster = Board.detect(clusters=[cores], gpu=False)
     print(f"on {board.component('big').description}; {options.rounds} rounds of {options.frames} frames")
     for name in options.networks:
         graph = getattr(zoo, name)()
         plan = f"big-little:{even_cut(graph)}"
         frame = np.random.default_rng(0).standard_normal(graph.inputs[0].shape).astype(np.float32)
-        with Pipeline(graph, "big", board=board) as one, Pipeline(graph, plan, board=board) as two:
-            rows = list(rates([one, two], frame, options.rounds, options.frames))[1:]  # the first warms up
-        ratio = statistics.median(b / a for a, b in rows)
-        one_fps, two_fps = (statistics.median(column) for column in zip(*rows, strict=True))
-        print(f"{name:12} one core {one_fps:7.2f} FPS   {plan:14} {two_fps:7.2f} FPS   ratio {ratio:.2f}", flush=True)
+        with (
+            Pipeline(graph, "big", board=board) as one,
+            Pipeline(graph, "big", board=cluster) as both,
+            Pipeline(graph, plan, board=board) as stages,
+        ):
+            rows = list(rates([one, both, stages], frame, options.rounds, options.frames))[1:]  # the first warms up
+        fps = [statistics.median(column) for column in zip(*rows, strict=True)]
+        ratios = [statistics.median(row[i] / row[0] for row in rows) for i in range(3)]
+        print(
+            f"{name:11} one core {fps[0]:7.2f}   cluster of two {fps[1]:7.2f} ({ratios[1]:.2f} x)   "
+            f"{plan} {fps[2]:7.2f} ({ratios[2]:.2f} x)",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

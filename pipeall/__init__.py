@@ -11,7 +11,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .errors import ArgumentError, DeviceError, MissingExtraError, ModelError, PipeallError, PipelineError
+    from .errors import (
+        ArgumentError,
+        DeviceError,
+        MissingExtraError,
+        ModelError,
+        PipeallError,
+        PipelineError,
+        PipelineTimeoutError,
+    )
     from .graph import zoo
     from .graph.ir import Graph
     from .graph.onnx_import import load
@@ -32,6 +40,7 @@ __all__ = [
     "PipeallError",
     "Pipeline",
     "PipelineError",
+    "PipelineTimeoutError",
     "Plan",
     "load",
     "zoo",

@@ -19,7 +19,7 @@ VARIABLES = (
     Variable("PIPEALL_ISA", f"instruction set of the CPU kernels: {' | '.join(ISAS)}", "the fastest the CPU has"),
     Variable("PIPEALL_CORE", "core type to choose kernels for, e.g. cortex-a53, cortex-a73, zen3", "as detected"),
     Variable("PIPEALL_OPENCL", "OpenCL device: part of its name or vendor, an index, or off", "a GPU, Mali first"),
-    Variable("PIPEALL_CACHE", "folder for compiled OpenCL programs and timed choices", "~/.cache/pipeall"),
+    Variable("PIPEALL_CACHE", "folder for compiled OpenCL programs", "~/.cache/pipeall"),
     Variable("PIPEALL_VERBOSE", "1: full tracebacks, and why each choice was made", "0"),
     Variable("PIPEALL_FAULT", "STAGE:FRAME: that stage reports an error at that frame (for tests)", "none"),
     Variable("PIPEALL_SYSFS", "root of the sys/ and proc/ tree that the CPU is detected from", "/"),
@@ -28,7 +28,7 @@ VARIABLES = (
 
 def isa() -> str | None:
     """The forced instruction set, one of ``ISAS``, or None. Raises ArgumentError on any other word."""
-    value = _value("PIPEALL_ISA")
+    value = _word("PIPEALL_ISA")
     if value is not None and value not in ISAS:
         raise ArgumentError(f"PIPEALL_ISA: expected one of {', '.join(ISAS)}; got {value!r}")
     return value
@@ -36,12 +36,12 @@ def isa() -> str | None:
 
 def core() -> str | None:
     """The forced core type, or None. ``cluster.detect`` knows the names and checks it."""
-    return _value("PIPEALL_CORE")
+    return _word("PIPEALL_CORE")
 
 
 def opencl() -> str | None:
     """How to choose the OpenCL device: part of a name, an index, "off", or None for the default."""
-    return _value("PIPEALL_OPENCL")
+    return _word("PIPEALL_OPENCL")
 
 
 def cache_dir() -> Path:
@@ -80,6 +80,12 @@ def sysfs() -> Path:
     if not root.is_dir():
         raise ArgumentError(f"PIPEALL_SYSFS: expected a folder with sys/ and proc/; got {str(root)!r}")
     return root
+
+
+def _word(name: str) -> str | None:
+    """A value in which case means nothing, in lower case."""
+    value = _value(name)
+    return None if value is None else value.lower()
 
 
 def _value(name: str) -> str | None:

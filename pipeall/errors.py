@@ -34,6 +34,10 @@ class PipelineError(PipeallError):
         self.frame = frame
 
 
+class PipelineTimeoutError(PipeallError, TimeoutError):
+    """A submit or result did not come about within the time the caller gave."""
+
+
 def missing_extra(package: str, extra: str, what: str) -> MissingExtraError:
     """The error for an absent optional package, e.g. ``missing_extra("onnx", "onnx", "reading .onnx files")``."""
     return MissingExtraError(f"{what} needs the package {package!r}: pip install 'pipeall[{extra}]'")

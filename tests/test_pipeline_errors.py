@@ -198,7 +198,7 @@ def test_timeout_holds_while_another_thread_waits(board):
         other.start()
         time.sleep(0.1)
         begin = time.monotonic()
-        with pytest.raises(TimeoutError):
+        with pytest.raises(pipeall.PipelineTimeoutError):
             pipe.result(timeout=0.1)
         assert time.monotonic() - begin < 1
         pipe.close()

@@ -10,8 +10,10 @@ INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
 def main() -> None:
     """Runs the command in ``sys.argv`` and exits with its status: 0, 2 after an error, 130 after Ctrl-C."""
-    if sys.stdout is not None:
-        sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal's encoding lacks
+    if sys.stdout is None:
+        print("error: stdout: expected an open file, it is closed", file=sys.stderr)
+        sys.exit(2)
+    sys.stdout.reconfigure(errors="backslashreplace")  # for a name that the terminal's encoding lacks
     try:
         from .app import app
 

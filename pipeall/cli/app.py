@@ -11,12 +11,11 @@ import click
 
 from .. import __version__, env
 from ..errors import PipeallError
+from . import INTERRUPTED
 from .bench import bench
 from .devices import devices
 from .info import info
 from .run import run
-
-INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
 
 class App(click.Group):
@@ -33,25 +32,28 @@ class App(click.Group):
             if verbose:
                 traceback.print_exc()
             click.echo(f"error: {_one_line(error)}", err=True)
-            if isinstance(error, OSError):
-                _drop_stdout()
             sys.exit(2)
 
 
-def _drop_stdout() -> None:
-    """What could not be written stays in the buffer: sent nowhere, or Python would fail on it again at its end."""
-    with open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
-
-
 def _one_line(error: Exception) -> str:
-    if isinstance(error, OSError) and not isinstance(error, PipeallError):  # every file read turns its own into ours
-        return f"{error.filename or 'stdout'}: {error.strerror}"
+    if isinstance(error, OSError) and _stdout_is_lost():
+        return f"stdout: {error.strerror}"
     if not isinstance(error, click.ClickException):
         return " ".join(str(error).split())
     text = " ".join(error.format_message().split()).rstrip(".")
     context = getattr(error, "ctx", None)
     return f"{text}; see {context.command_path} --help" if context else text
+
+
+def _stdout_is_lost() -> bool:
+    """Whether stdout takes no more. What its buffer holds then goes nowhere, or Python would fail on it at its end."""
+    try:
+        sys.stdout.flush()
+        return False
+    except OSError:
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        return True
 
 
 @click.group(cls=App, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})

@@ -63,7 +63,7 @@ class Row:
     shape: tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Graph:
     """A network or a consecutive part of one.
 
@@ -88,6 +88,10 @@ class Graph:
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
         object.__setattr__(self, "constants", MappingProxyType(dict(self.constants)))
+
+    def __repr__(self) -> str:
+        parameters = sum(array.size for array in self.constants.values())
+        return f"<Graph {self.name}: {len(self.nodes)} nodes, {parameters} parameters>"
 
     @cached_property
     def groups(self) -> tuple:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .. import env
-from ..errors import ArgumentError, PipelineError
+from ..errors import ArgumentError, PipelineError, PipelineTimeoutError
 from ..graph.ir import Graph
 from ..graph.lower import lower
 from ..graph.partition import subgraph
@@ -182,7 +182,7 @@ class Pipeline:
         """Copies a frame in and returns its number (from 0); waits while the pipeline is full.
 
         x: float32 in the model's own layout, or a dict of them by input name. Raises ArgumentError for another
-        shape or type, PipelineError once a stage has failed or after close(), TimeoutError after ``timeout`` s.
+        shape or type, PipelineError once a stage has failed or after close(), PipelineTimeoutError after ``timeout`` s.
         """
         pieces = self._pieces(x)
 
@@ -198,7 +198,7 @@ class Pipeline:
             return False
 
         if not self._wait(self._submit_lock, attempt, timeout):
-            raise TimeoutError(f"submit: the pipeline was full for {timeout} s")
+            raise PipelineTimeoutError(f"submit: the pipeline was full for {timeout} s")
         return number
 
     # ---- results out
@@ -237,11 +237,11 @@ class Pipeline:
         """The oldest result not yet taken: an array, or a dict where the model has several outputs.
 
         Waits for it, also where nothing has been submitted yet. Raises PipelineError (with stage, component and frame)
-        when that frame failed or the pipeline is closed, TimeoutError after ``timeout`` s.
+        when that frame failed or the pipeline is closed, PipelineTimeoutError after ``timeout`` s.
         """
         arrived = self._wait(self._result_lock, self._try_result, timeout)
         if arrived is None:
-            raise TimeoutError(f"result: frame {self._delivered} did not arrive within {timeout} s")
+            raise PipelineTimeoutError(f"result: frame {self._delivered} did not arrive within {timeout} s")
         return self._output(arrived)
 
     def map(self, frames: Iterable[Frame]) -> Iterator[Frame]:
