@@ -99,7 +99,7 @@ def choose(available: tuple[DeviceInfo, ...]) -> DeviceInfo:
     elif wanted.isdecimal():
         found = [device for device in available if device.index == int(wanted)]
     else:
-        found = [d for d in available if wanted.lower() in f"{d.vendor}\n{d.name}\n{d.platform}".lower()]
+        found = [d for d in available if wanted in f"{d.vendor}\n{d.name}\n{d.platform}".lower()]
     if not found:
         looked_for = "an OpenCL device" if wanted is None else f"PIPEALL_OPENCL={wanted} (index, vendor or name)"
         hint = "" if available else "; pip install 'pyopencl[pocl]' adds a CPU that stands in"
