@@ -4,13 +4,15 @@ import json
 import os
 import subprocess
 import sys
+from copy import copy
+from typing import Any
 
 import numpy as np
 import pytest
 from commands import BOARD, document, invoke, picture, two_clusters
 from PIL import Image
 
-from pipeall import env
+from pipeall import env, zoo
 from pipeall._kernels import opencl
 from pipeall._kernels.table import OPS
 from pipeall.cli import bench as bench_module
@@ -122,6 +124,18 @@ def test_bench_leaves_a_stand_in_out_unless_it_is_named(monkeypatch):
     assert bench_module.NOTE in text and "gpu (CPU stand-in): pthread" in text and "big+gpu" in text
 
 
+@two_clusters
+def test_bench_checks_every_network_before_it_measures(monkeypatch):
+    measured = []
+    monkeypatch.setattr(bench_module, "_measure", lambda *arguments: measured.append(arguments))
+    small = copy(zoo.squeezenet())
+    monkeypatch.setitem(vars(small), "groups", small.groups[:1])  # where the cached property keeps them
+    monkeypatch.setattr(bench_module, "load_model", {"squeezenet": zoo.squeezenet(), "tiny.onnx": small}.get)
+    result = invoke("bench", "squeezenet", "tiny.onnx", "--components", "B,L")
+    assert result.exit_code == 2 and "has 1 groups, expected at least 2" in result.stderr
+    assert measured == []
+
+
 # ---- errors: one line on stderr, nothing on stdout, status 2 ----
 
 
@@ -136,6 +150,8 @@ def test_bench_leaves_a_stand_in_out_unless_it_is_named(monkeypatch):
         (["info", "alexnet", "--input-shape", "1,3,x"], "expected numbers such as"),
         (["info", "alexnet", "--input-shape", "1,3,224,224"], "(1, 3, 227, 227)"),
         (["info", "alexnet", "--plan", "G-B:99"], "[0:8]"),
+        (["info", "alexnet", "--plan", ""], "expected big"),
+        (["info", "ABSENT.ONNX"], "ABSENT.ONNX: "),
         (["info", "alexnet", "--plan", "Q"], "expected big, mid, little or gpu"),
         (["run", "squeezenet", "nowhere.jpg"], "nowhere.jpg"),
         (["run", "squeezenet", "EMPTY"], "expected pictures"),
@@ -149,6 +165,13 @@ def test_bench_leaves_a_stand_in_out_unless_it_is_named(monkeypatch):
         (["run", "squeezenet", "PLAIN", "--plan", "B", "--threads", "big"], "big=2,little=1"),
         (["run", "squeezenet", "PLAIN", "--plan", "B", "--threads", "L=1"], "components of the plan"),
         (["run", "squeezenet", "PLAIN", "--plan", "B", "--threads", "B=999"], "threads on big"),
+        (["run", "squeezenet", "PLAIN", "--plan", "B", "--threads", "big=1,B=1"], "got big twice"),
+        (["run", "squeezenet", "PLAIN", "--plan", "B", "--threads", ""], "big=2,little=1"),
+        (["run", "squeezenet", "PLAIN", "--plan", "B", "--slots", "65"], "1<=x<=64"),
+        (["run", "squeezenet", "PLAIN", "--plan", ""], "expected big"),
+        (["run", "squeezenet", "PLAIN", "--order", ""], "expected big"),
+        (["run", "squeezenet", "DEEP", "--plan", "B"], "deep.png: expected 8 bits per channel, got mode I;16"),
+        (["run", "squeezenet", "FLOAT", "--plan", "B"], "float.tif: expected 8 bits per channel, got mode F"),
         (["run", "squeezenet", "PLAIN", "--plan", "M"], "no component 'mid'"),
         (["run", "squeezenet", "PLAIN", "--mean", "1,2"], "three numbers"),
         (["run", "squeezenet", "PLAIN", "--std", "1,0,1"], "no zero divisor"),
@@ -160,6 +183,9 @@ def test_bench_leaves_a_stand_in_out_unless_it_is_named(monkeypatch):
         (["run", "squeezenet", "PLAIN", "--labels", "PLAIN"], "one class per line"),
         (["run", "squeezenet", "PLAIN", "--first-class", "1000"], "expected 0 to 999"),
         (["bench", "vgg16"], "'vgg16'"),
+        (["bench", "--order", ""], "expected big"),
+        (["bench", "--components", ""], "expected big"),
+        (["bench", "--seconds", "nan"], "expected a finite number"),
         (["bench", "--order", "B-L", "--components", "B"], "the same distinct components"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -172,7 +198,10 @@ def test_errors_are_one_line(arguments, words, tmp_path, monkeypatch):
     noise = np.random.default_rng(0).integers(0, 256, (300, 300, 3), np.uint8)
     Image.fromarray(noise).save(cut)
     cut.write_bytes(cut.read_bytes()[:1000])
-    paths = {"EMPTY": folder, "TEXT": text, "CUT": cut, "PLAIN": picture(tmp_path)}
+    deep, real = tmp_path / "deep.png", tmp_path / "float.tif"
+    Image.fromarray(noise[..., 0].astype(np.uint16)).save(deep)
+    Image.fromarray(noise[..., 0].astype(np.float32)).save(real)
+    paths = {"EMPTY": folder, "TEXT": text, "CUT": cut, "DEEP": deep, "FLOAT": real, "PLAIN": picture(tmp_path)}
     result = invoke(*(paths.get(word, word) for word in arguments), *(["--json"] if arguments[1:] else []))
     assert result.exit_code == 2
     assert result.stdout == ""
@@ -194,7 +223,7 @@ def test_a_wrong_variable_is_an_error_too(monkeypatch):
 
 
 def test_a_stage_that_fails_ends_the_run_with_its_name(tmp_path, monkeypatch):
-    monkeypatch.setenv("PIPEALL_FAULT", "0:1")
+    monkeypatch.setenv("PIPEALL_FAULT", "0:0")
     result = invoke("run", "squeezenet", *[picture(tmp_path)] * 2, "--plan", "B", "--json")
     assert result.exit_code == 2 and result.stdout == ""
     assert result.stderr.startswith("error: ") and "big" in result.stderr and result.stderr.count("\n") == 1
@@ -211,9 +240,11 @@ def test_interrupted(monkeypatch):
 # ---- the real program ----
 
 
-def python(*arguments: str, **variables: str) -> subprocess.CompletedProcess:
+def python(*arguments: str, stdout: Any = subprocess.PIPE, **variables: str) -> subprocess.CompletedProcess:
     environment = os.environ | {"PIPEALL_OPENCL": "off"} | variables
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment, timeout=60)
+    return subprocess.run(
+        [sys.executable, *arguments], stdout=stdout, stderr=subprocess.PIPE, text=True, env=environment, timeout=60
+    )
 
 
 def test_help_names_every_command_with_an_example():
@@ -230,6 +261,45 @@ def test_the_program_itself(tmp_path):
     assert done.returncode == 0 and json.loads(done.stdout)["stats"]["frames"] == 1
     failed = python("-m", "pipeall", "info", "vgg16")
     assert failed.returncode == 2 and failed.stdout == "" and failed.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("arguments", [["devices"], ["devices", "--json"]], ids=" ".join)
+def test_a_full_disk_is_one_line(arguments):
+    with open("/dev/full", "w") as full:
+        done = python("-m", "pipeall", *arguments, stdout=full)
+    assert done.returncode == 2 and done.stderr == "error: stdout: No space left on device\n"
+
+
+def test_a_closed_stdout_is_one_line():
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$0" -m pipeall devices >&-', sys.executable], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2 and done.stderr == "error: stdout: expected an open file, it is closed\n"
+
+
+def test_a_name_that_the_encoding_lacks(tmp_path):
+    path = picture(tmp_path).rename(tmp_path / "köln.png")
+    done = python("-m", "pipeall", "run", "squeezenet", str(path), "--plan", "B", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0 and "k\\xf6ln.png" in done.stdout and done.stderr == ""
+
+
+def test_interrupted_while_importing():
+    """The import of click raises what Ctrl-C raises."""
+    code = (
+        "import sys, builtins; from pipeall.cli import main; real = __import__\n"
+        "def slow(name, *rest):\n"
+        "    if name == 'click': raise KeyboardInterrupt\n"
+        "    return real(name, *rest)\n"
+        "builtins.__import__ = slow; main()"
+    )
+    done = python("-c", code)
+    assert done.returncode == 130 and done.stdout == done.stderr == ""
+
+
+def test_no_progress_in_a_file_even_when_colour_is_forced(tmp_path):
+    done = python("-m", "pipeall", "run", "squeezenet", str(picture(tmp_path)), "--plan", "B", FORCE_COLOR="1")
+    assert done.returncode == 0 and done.stderr == ""
 
 
 @pytest.mark.parametrize("package", ["click", "rich", "PIL"])

@@ -1,6 +1,8 @@
 """``pipeall run``: plans, pictures and classes, against the reference and onnxruntime."""
 
 import json
+import resource
+import time
 from itertools import combinations
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from PIL import Image
 
 from pipeall import ArgumentError, Plan, zoo
 from pipeall.cli.classes import Classes
-from pipeall.cli.images import preprocessing
+from pipeall.cli.images import Preprocess, preprocessing
 from pipeall.cli.plans import balanced_cuts, chosen_plan, default_plan
 from pipeall.graph.ops import macs, run_graph
 
@@ -77,6 +79,29 @@ def test_the_centre_is_cropped(tmp_path):
     np.testing.assert_array_equal(prepare(tmp_path / "ramp.png")[0, 0], pixels[10:30, 15:45, 0])
 
 
+def test_the_crop_alone_has_the_pixels_of_the_whole_photo_resized(data_dir):
+    for path in sorted((data_dir / "photos").glob("*_*.*[gp]")):
+        settings = {"size": 224, "resize": 256, "order": "RGB", "scale": 1.0, "mean": [0] * 3, "std": [1] * 3}
+        got = preprocessing((1, 3, 224, 224), "tf", resize=256, mean=(0, 0, 0), std=(1, 1, 1))(path)
+        # Pillow rounds twice to 8 bits, and takes the crop's place in float32: one grey level
+        np.testing.assert_allclose(got, independent(path, settings), rtol=0, atol=1, err_msg=path.name)
+
+
+def test_a_long_strip_takes_little_memory(tmp_path):
+    """Resized whole it would be 256 x 15,360,000 pixels, 11.8 GB: more than the limit set here."""
+    strip = np.arange(60_000, dtype=np.uint16).reshape(-1, 1).astype(np.uint8)
+    Image.fromarray(strip).save(tmp_path / "strip.png")
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + 2**30, limits[1]))
+    try:
+        x = preprocessing((1, 3, 224, 224), "tf", mean=(0, 0, 0), std=(1, 1, 1))(tmp_path / "strip.png")
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+    # the crop is 0.875 pixels in the middle: between the two neighbours there
+    assert strip[29_999] - 1 <= x.min() <= x.max() <= strip[30_000] + 1
+
+
 def test_a_turned_photo_is_turned_back(tmp_path):
     """EXIF orientation 6: the stored rows are the columns, from the right, of what is to be seen."""
     stored = np.zeros((40, 20, 3), np.uint8)
@@ -125,6 +150,46 @@ def test_run_as_text(tmp_path):
     assert str(path) in result.stdout and "big: 3 frames in" in result.stdout and "latency p50" in result.stdout
     assert "1 to 19" in result.stdout and "probability" in result.stdout
     assert result.stderr == ""  # no progress bar unless stderr is a terminal
+
+
+def broken_after(count: int, folder: Path) -> list[Path]:
+    (folder / "broken.png").write_text("no picture\n")
+    return [picture(folder)] * count + [folder / "broken.png", picture(folder)]
+
+
+def test_what_came_before_a_broken_picture_is_shown(tmp_path):
+    result = invoke("run", "squeezenet", *broken_after(3, tmp_path), "--plan", "B", "--json")
+    assert result.exit_code == 2
+    found = json.loads(result.stdout)
+    assert [Path(image["image"]).name for image in found["images"]] == ["plain.png"] * 3
+    assert found["stats"]["frames"] == 3 and "broken.png: expected a picture" in found["error"]
+    assert result.stderr == f"error: {found['error']}\n"
+
+
+def test_what_came_before_a_broken_picture_is_shown_as_text(tmp_path):
+    result = invoke("run", "squeezenet", *broken_after(2, tmp_path), "--plan", "B")
+    assert result.exit_code == 2 and result.stdout.count("plain.png") == 2 and "big: 2 frames in" in result.stdout
+    assert "broken.png: expected a picture" in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_what_came_before_a_failed_stage_is_shown(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIPEALL_FAULT", "0:1")
+    result = invoke("run", "squeezenet", *[picture(tmp_path)] * 3, "--plan", "B", "--json")
+    found = json.loads(result.stdout)
+    assert result.exit_code == 2 and len(found["images"]) == 1 and "big" in found["error"]
+
+
+def test_fps_with_decoding_counts_the_first_picture_too(tmp_path, monkeypatch):
+    seconds = 0.5  # what decoding takes here: far more than this network on this picture
+
+    def slow(self, path, own=Preprocess.__call__):
+        time.sleep(seconds)
+        return own(self, path)
+
+    monkeypatch.setattr(Preprocess, "__call__", slow)
+    found = document("run", "squeezenet", picture(tmp_path), "--plan", "B")
+    assert found["with_decoding"]["seconds"] >= found["stats"]["seconds"] + seconds
+    assert found["with_decoding"]["fps"] == pytest.approx(1 / found["with_decoding"]["seconds"])
 
 
 def names_right(images: list[dict], labels: dict[str, list[int]]) -> int:
@@ -176,7 +241,10 @@ def test_run_agrees_with_onnxruntime(data_dir, model):
     assert names_right(found["images"], labels) == len(photos)
     peer = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     for photo, image in zip(photos, found["images"], strict=True):
-        expected = peer.run(None, {"input": independent(photo, settings)})[0].reshape(-1)[settings["first_class"] :]
+        x = preprocessing((1, 3, settings["size"], settings["size"]), preset, settings["resize"])(photo)
+        level = 1 / settings["scale"] / min(settings["std"])  # one grey level, as above; 1e-4 of it for float32
+        np.testing.assert_allclose(x, independent(photo, settings), rtol=0, atol=1.0001 * level)
+        expected = peer.run(None, {"input": x})[0].reshape(-1)[settings["first_class"] :]
         best = image["top"][0]
         assert best["class"] == int(expected.argmax())
         # acceptance bound of the project for probabilities against another implementation

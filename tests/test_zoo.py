@@ -1,11 +1,11 @@
 """The zoo against published sizes (paper 001, Table 1; parameter and MAC counts) and against onnxruntime."""
 
 from collections import Counter
-from math import prod
 
 import numpy as np
 import onnx_models
 import pytest
+from bounds import classifier_bound
 from graphs import ZOO, inputs_of, zoo_net
 
 from pipeall.errors import ArgumentError
@@ -95,20 +95,11 @@ def test_weights_depend_on_the_seed_alone():
 
 @pytest.mark.parametrize("name", ZOO)
 def test_agrees_with_onnxruntime(name):
-    """Also that activations of every layer keep their size, which makes a comparison of the last one worth something.
-
-    A float32 sum over a fan-in K errs by about sqrt(K) u of the size of its result (random signs, u = 2^-24), and the
-    layers' errors add in squares: a logit errs by sqrt(sum K) u rms(logits), by 5 such deviations in the worst of
-    1,000. Softmax turns twice that into a relative error.
-    """
+    """Also that activations of every layer keep their size, which gives a comparison of the last one its worth."""
     graph = zoo_net(name)
     inputs = inputs_of(graph)
     values = ops.run_graph(graph, inputs, all_tensors=True)
     sizes = {node.name: np.sqrt(np.mean(values[node.output] ** 2)) for node in graph.nodes if node.op != "softmax"}
     assert all(0.3 < size < 6 for size in sizes.values()), sizes
-    logits = graph.nodes[-1].inputs[0]
-    weights = (graph.constants[node.inputs[1]] for node in graph.nodes if node.is_main)
-    fan_in = sum(prod(weight.shape[1:]) for weight in weights)
-    error = 2 * 5 * np.sqrt(fan_in) * 2.0**-24 * sizes[logits]
     got = onnx_models.run(onnx_models.of_graph(graph), inputs)
-    np.testing.assert_allclose(got["prob"], values["prob"], rtol=error)
+    np.testing.assert_allclose(got["prob"], values["prob"], rtol=classifier_bound(graph, values))

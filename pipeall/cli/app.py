@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -16,6 +17,8 @@ from .bench import bench
 from .devices import devices
 from .info import info
 from .run import run
+
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # commands write to nothing but stdout
 
 
 class App(click.Group):
@@ -32,11 +35,13 @@ class App(click.Group):
             if verbose:
                 traceback.print_exc()
             click.echo(f"error: {_one_line(error)}", err=True)
+            if isinstance(error, OSError):
+                _drop_stdout()
             sys.exit(2)
 
 
 def _one_line(error: Exception) -> str:
-    if isinstance(error, OSError) and _stdout_is_lost():
+    if isinstance(error, OSError) and error.errno in UNWRITABLE:
         return f"stdout: {error.strerror}"
     if not isinstance(error, click.ClickException):
         return " ".join(str(error).split())
@@ -45,15 +50,10 @@ def _one_line(error: Exception) -> str:
     return f"{text}; see {context.command_path} --help" if context else text
 
 
-def _stdout_is_lost() -> bool:
-    """Whether stdout takes no more. What its buffer holds then goes nowhere, or Python would fail on it at its end."""
-    try:
-        sys.stdout.flush()
-        return False
-    except OSError:
-        with open(os.devnull, "w") as nowhere:
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())
-        return True
+def _drop_stdout() -> None:
+    """What could not be written stays in its buffer: sent nowhere, or Python would fail on it again at its end."""
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 @click.group(cls=App, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
