@@ -7,9 +7,9 @@ One round is FRAMES frames; ``fps`` in extra_info is frames per second of wall-c
 
 import numpy as np
 import pytest
-from two_stages import even_cut
 
-from pipeall import Pipeline, zoo
+from pipeall import Pipeline, Plan, zoo
+from pipeall.pipeline.plan import balanced_cuts
 
 NETWORKS = ("alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet")
 FRAMES = 20
@@ -21,9 +21,14 @@ def bench_network(name, mode, benchmark, board):
     if "little" not in board.components:
         pytest.skip("one core only: Parallel and Pipe-All need two CPU components")
     graph = getattr(zoo, name)()
-    plan = {"Peak": "big", "Parallel": "big+little", "Pipe-All": f"big-little:{even_cut(graph)}"}[mode]
+    stages = ["big", "little"]
+    plans = {
+        "Peak": Plan.single("big"),
+        "Parallel": Plan.parallel(stages),
+        "Pipe-All": Plan.pipeline(stages, balanced_cuts(graph, [1, 1])),
+    }
     frame = np.random.default_rng(0).standard_normal(graph.inputs[0].shape).astype(np.float32)
-    with Pipeline(graph, plan, board=board) as pipe:
+    with Pipeline(graph, plans[mode], board=board) as pipe:
 
         def frames():
             for _ in pipe.map(frame for _ in range(FRAMES)):
@@ -31,4 +36,4 @@ def bench_network(name, mode, benchmark, board):
 
         benchmark.group = name
         benchmark.pedantic(frames, rounds=5, warmup_rounds=1)
-    benchmark.extra_info.update(plan=plan, fps=round(FRAMES / benchmark.stats.stats.median, 2))
+    benchmark.extra_info.update(plan=str(plans[mode]), fps=round(FRAMES / benchmark.stats.stats.median, 2))

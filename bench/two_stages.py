@@ -11,18 +11,11 @@ import os
 import statistics
 import time
 from collections.abc import Iterator
-from itertools import accumulate
 
 import numpy as np
 
-from pipeall import Board, Graph, Pipeline, zoo
-from pipeall.graph.ops import macs
-
-
-def even_cut(graph: Graph) -> int:
-    """The cut that splits the multiply-adds most evenly in two."""
-    done = list(accumulate(sum(macs(node, graph) for node in group.nodes) for group in graph.groups))
-    return min(range(1, len(done)), key=lambda cut: abs(done[cut - 1] - done[-1] / 2))
+from pipeall import Board, Pipeline, Plan, zoo
+from pipeall.pipeline.plan import balanced_cuts
 
 
 def rates(pipes: list[Pipeline], frame: np.ndarray, rounds: int, frames: int) -> Iterator[list[float]]:
@@ -49,7 +42,7 @@ def main() -> None:
     print(f"on {board.component('big').description}; {options.rounds} rounds of {options.frames} frames")
     for name in options.networks:
         graph = getattr(zoo, name)()
-        plan = f"big-little:{even_cut(graph)}"
+        plan = Plan.pipeline(["big", "little"], balanced_cuts(graph, [1, 1]))
         frame = np.random.default_rng(0).standard_normal(graph.inputs[0].shape).astype(np.float32)
         with (
             Pipeline(graph, "big", board=board) as one,

@@ -1,24 +1,11 @@
 """The AVX-512 kernels on any x86-64: a copy of the package built with the intrinsics of tests/avx512/immintrin.h."""
 
-import os
 import platform
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-from trees import copy_tree
+from trees import copy_tree, run
 
 CPUINFO = "processor: 0\nflags: avx512f avx512bw avx512dq avx512vl\n"
-
-
-def run(folder: Path, *arguments: str, **variables: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=os.environ | variables, text=True, timeout=600,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-5000:]
-    return done.stdout
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="AVX-512 kernels are built on x86-64 only")

@@ -1,13 +1,9 @@
 """The package built with the other compiler: a copy of the tree, compiled with clang, passes the kernel tests."""
 
-import os
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-from trees import copy_tree
+from trees import copy_tree, run
 
 MODULES = {"kernels", "clqueue", "runtime"}
 PYTEST = """
@@ -18,15 +14,6 @@ from pipeall._kernels import kernels
 print("kernels:", kernels.__file__)
 sys.exit(pytest.main(sys.argv[1:]))
 """
-
-
-def run(folder: Path, *arguments: str, **variables: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=os.environ | variables, text=True, timeout=600,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-5000:]
-    return done.stdout
 
 
 def test_kernels_built_with_clang(tmp_path):

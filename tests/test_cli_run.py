@@ -14,8 +14,9 @@ from PIL import Image
 from pipeall import ArgumentError, Plan, zoo
 from pipeall.cli.classes import Classes
 from pipeall.cli.images import Preprocess, preprocessing
-from pipeall.cli.plans import balanced_cuts, chosen_plan, default_plan
+from pipeall.cli.plans import chosen_plan, default_plan
 from pipeall.graph.ops import macs, run_graph
+from pipeall.pipeline.plan import balanced_cuts
 
 # ---- plans ----
 

@@ -1,6 +1,9 @@
-"""Copies of the source tree to build differently in."""
+"""Copies of the source tree to build differently in, and Python run in them."""
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -12,3 +15,13 @@ def copy_tree(folder: Path) -> None:
         shutil.copytree(REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy2(REPOSITORY / name, folder)
+
+
+def run(folder: Path, *arguments: str, **variables: str) -> str:
+    """What this Python prints in ``folder``, where it must succeed."""
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=os.environ | variables, text=True, timeout=600,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-5000:]
+    return done.stdout

@@ -22,11 +22,11 @@ from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..pipeline.board import Board, component_name
 from ..pipeline.pipeline import Pipeline
-from ..pipeline.plan import Plan
+from ..pipeline.plan import Plan, balanced_cuts
 from ..pipeline.stats import StatsRecorder
 from .model import load_model
 from .output import component_text, json_option, print_json, print_table, progress
-from .plans import balanced_cuts, real_components
+from .plans import real_components
 
 NETS = ("alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet")  # of paper 001
 MODES = {"alone": "alone", "peak": "Peak", "parallel": "Parallel", "pipe-all": "Pipe-All"}

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate
-from math import inf
 
 import click
 
 from ..errors import ArgumentError
 from ..graph.ir import Graph
-from ..graph.ops import macs
 from ..pipeline.board import Board
-from ..pipeline.plan import Plan
+from ..pipeline.plan import Plan, balanced_cuts
 from .model import Numbers
 
 
@@ -67,24 +64,3 @@ def default_plan(graph: Graph, board: Board) -> Plan:
 def real_components(board: Board) -> list[str]:
     """Names of the components that are no stand-in."""
     return [component.name for component in board.components.values() if not component.stand_in]
-
-
-def balanced_cuts(graph: Graph, speeds: Sequence[float]) -> list[int]:
-    """The cuts whose slowest stage is fastest, where stage i computes MACs at ``speeds[i]`` (any unit).
-
-    Raises ArgumentError where the network has fewer groups than there are stages.
-    """
-    if len(speeds) > len(graph.groups):
-        raise ArgumentError(
-            f"{graph.name} has {len(graph.groups)} groups, expected at least {len(speeds)}, one a stage"
-        )
-    done = [0, *accumulate(sum(macs(node, graph) for node in group.nodes) for group in graph.groups)]
-    # best[n]: time of the slowest stage and the cuts, with the first n groups on the stages looked at so far
-    best: list[tuple[float, tuple[int, ...]]] = [(total / speeds[0], ()) for total in done]
-    best[0] = (inf, ())
-    for speed in speeds[1:]:
-        best = [(inf, ())] + [
-            min((max(best[cut][0], (total - done[cut]) / speed), (*best[cut][1], cut)) for cut in range(n))
-            for n, total in enumerate(done[1:], 1)
-        ]
-    return list(best[-1][1])

@@ -359,6 +359,7 @@ class Engine:
         return self._pipeline.stats()
 
     def close(self) -> None:
+        """Ends its threads. Safe to call twice."""
         self._pipeline.close()
 
     def __enter__(self) -> Engine:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from math import inf
 
 from ..errors import ArgumentError
+from ..graph.ir import Graph
+from ..graph.ops import macs
 from .board import component_name
 
 _GRAMMAR = "expected ORDER[:CUTS] such as G-B-L:3,5, one component such as big, or B+L+G for Parallel"
@@ -81,3 +85,24 @@ class Plan:
             return "+".join(self.components)
         cuts = ",".join(str(stage.last) for stage in self.lanes[0][:-1])
         return "-".join(self.components) + (f":{cuts}" if cuts else "")
+
+
+def balanced_cuts(graph: Graph, speeds: Sequence[float]) -> list[int]:
+    """The cuts whose slowest stage is fastest, where stage i computes MACs at ``speeds[i]`` (any unit).
+
+    Raises ArgumentError where the network has fewer groups than there are stages.
+    """
+    if len(speeds) > len(graph.groups):
+        raise ArgumentError(
+            f"{graph.name} has {len(graph.groups)} groups, expected at least {len(speeds)}, one a stage"
+        )
+    done = [0, *accumulate(sum(macs(node, graph) for node in group.nodes) for group in graph.groups)]
+    # best[n]: time of the slowest stage and the cuts, with the first n groups on the stages looked at so far
+    best: list[tuple[float, tuple[int, ...]]] = [(total / speeds[0], ()) for total in done]
+    best[0] = (inf, ())
+    for speed in speeds[1:]:
+        best = [(inf, ())] + [
+            min((max(best[cut][0], (total - done[cut]) / speed), (*best[cut][1], cut)) for cut in range(n))
+            for n, total in enumerate(done[1:], 1)
+        ]
+    return list(best[-1][1])
