@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import inf
+from pathlib import Path
+from typing import Any
 
 from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..graph.ops import macs
 from .board import component_name
+from .files import read_json, write_json
 
-_GRAMMAR = "expected ORDER[:CUTS] such as G-B-L:3,5, one component such as big, or B+L+G for Parallel"
+_GRAMMAR = "expected ORDER[:CUTS] such as G-B-L:3,5 or Bx3-Bx1-G:3,5, one component such as big, or B+L+G for Parallel"
 
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """One stage: a component and its groups [first, last); ``last`` None means up to the network's end."""
+    """One stage: a component and its groups [first, last); ``last`` None means up to the network's end.
+
+    ``cores`` is the number of the component's cores it runs on, None for the whole component. Stages that share a
+    component take successive cores of it, in the order of the plan.
+    """
 
     component: str
     first: int = 0
     last: int | None = None
+    cores: int | None = None
+
+    @property
+    def unit(self) -> str:
+        """What it runs on, as plans, profiles and statistics name it: "big", or "bigx3" for three of its cores."""
+        return self.component if self.cores is None else f"{self.component}x{self.cores}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +46,22 @@ class Plan:
 
     @classmethod
     def pipeline(cls, order: Sequence[str], cuts: Sequence[int]) -> Plan:
-        """Stages in ``order`` (distinct components); ``cuts`` are cumulative group counts, one fewer than stages.
+        """Stages in ``order``, units such as "big", "L" or "Bx3"; ``cuts`` are cumulative group counts, one fewer.
 
-        Raises ArgumentError where the numbers do not fit together.
+        Raises ArgumentError where the numbers do not fit together or a component is given twice (some cores of one
+        may be given several times).
         """
-        names = [component_name(word) for word in order]
-        if not names or not all(names):
-            raise ArgumentError(f"order {'-'.join(order)!r}: {_GRAMMAR}")
-        if len(set(names)) != len(names):
-            raise ArgumentError(f"order {'-'.join(names)}: expected distinct components, got one twice")
-        if len(cuts) != len(names) - 1:
+        units = _units(order)
+        if len(cuts) != len(units) - 1:
             raise ArgumentError(
-                f"cuts {list(cuts)}: expected {len(names) - 1} for {len(names)} stages, got {len(cuts)}"
+                f"cuts {list(cuts)}: expected {len(units) - 1} for {len(units)} stages, got {len(cuts)}"
             )
         borders = [0, *cuts]
         if any(second <= first for first, second in zip(borders, borders[1:], strict=False)):
             raise ArgumentError(f"cuts {list(cuts)}: expected increasing group counts from 1")
         ends = [*cuts, None]
-        return cls((tuple(StagePlan(*stage) for stage in zip(names, borders, ends, strict=True)),))
+        stages = zip(units, borders, ends, strict=True)
+        return cls((tuple(StagePlan(component, first, last, cores) for (component, cores), first, last in stages),))
 
     @classmethod
     def single(cls, component: str) -> Plan:
@@ -59,14 +71,11 @@ class Plan:
     @classmethod
     def parallel(cls, components: Iterable[str]) -> Plan:
         """The whole network on each component, independently, fed from one source (the paper's Parallel)."""
-        names = [component_name(word) for word in components]
-        if not names or len(set(names)) != len(names):
-            raise ArgumentError(f"parallel {names}: expected one or more distinct components")
-        return cls(tuple((StagePlan(name),) for name in names))
+        return cls(tuple((StagePlan(component, cores=cores),) for component, cores in _units(list(components))))
 
     @classmethod
     def parse(cls, text: str) -> Plan:
-        """``G-B-L:3,5`` (order, cumulative group counts), ``big``, or ``B+L+G``; letters or names."""
+        """``G-B-L:3,5`` (order, cumulative group counts), ``big``, ``Bx3-Bx1:4`` or ``B+L+G``; letters or names."""
         order, _, cuts = text.partition(":")
         if "+" in order and not cuts:
             return cls.parallel(order.split("+"))
@@ -76,15 +85,59 @@ class Plan:
             raise ArgumentError(f"plan {text!r}: {_GRAMMAR}") from None
         return cls.pipeline(order.split("-"), numbers)
 
+    def save(self, path: str | Path, graph: Graph, about: Mapping[str, Any] | None = None) -> None:
+        """Writes a small JSON file: the plan's text, the network it is for, and ``about`` it (such as predictions)."""
+        network = {"network": graph.name, "groups": len(graph.groups)}
+        write_json(path, "plan", {"plan": str(self), **network, **(about or {})})
+
+    @classmethod
+    def load(cls, path: str | Path, graph: Graph) -> Plan:
+        """The plan of a file. Raises ArgumentError where it is malformed or for a network with other groups."""
+        content = read_json(path, "plan")
+        if not isinstance(content.get("plan"), str):
+            raise ArgumentError(f"{path}: expected the text of a plan under 'plan', got {content.get('plan')!r}")
+        if content.get("groups") != len(graph.groups):
+            raise ArgumentError(
+                f"{path}: expected a plan for the {len(graph.groups)} groups of {graph.name}, "
+                f"got one for {content.get('groups')!r} groups of {content.get('network')!r}"
+            )
+        return cls.parse(content["plan"])
+
     @property
     def components(self) -> tuple[str, ...]:
+        """The component of every stage."""
         return tuple(stage.component for lane in self.lanes for stage in lane)
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The unit of every stage."""
+        return tuple(stage.unit for lane in self.lanes for stage in lane)
 
     def __str__(self) -> str:
         if len(self.lanes) > 1:
-            return "+".join(self.components)
+            return "+".join(self.units)
         cuts = ",".join(str(stage.last) for stage in self.lanes[0][:-1])
-        return "-".join(self.components) + (f":{cuts}" if cuts else "")
+        return "-".join(self.units) + (f":{cuts}" if cuts else "")
+
+
+def parse_unit(word: str) -> tuple[str, int | None]:
+    """Component and number of cores of a unit: "Bx3" is ("big", 3), "little" is ("little", None).
+
+    Raises ArgumentError on any other word, and for cores of a gpu.
+    """
+    match = re.fullmatch(r"(.+?)x([1-9][0-9]{0,3})", word.strip().lower())
+    component, cores = component_name(match[1] if match else word), int(match[2]) if match else None
+    if cores is not None and component.startswith("gpu"):
+        raise ArgumentError(f"unit {word!r}: expected no number of cores, a gpu has none to choose from")
+    return component, cores
+
+
+def _units(words: Sequence[str]) -> list[tuple[str, int | None]]:
+    units = [parse_unit(word) for word in words]
+    whole = [component for component, cores in units if cores is None]
+    if not units or any(sum(name == component for name, _ in units) > 1 for component in whole):
+        raise ArgumentError(f"order {'-'.join(words)!r}: expected distinct components, got none or one twice")
+    return units
 
 
 def balanced_cuts(graph: Graph, speeds: Sequence[float]) -> list[int]:

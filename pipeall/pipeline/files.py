@@ -1,0 +1,142 @@
+"""JSON files: plans, profiles, boards and measurements, readable in a diff, written atomically, read with suspicion."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from ..errors import ArgumentError
+
+MAX_BYTES = 64 << 20  # a profile of a hundred groups on ten units has some 100 KB
+
+
+def write_json(path: str | Path, kind: str, content: Mapping[str, Any]) -> None:
+    """Writes ``content`` after its format, such as "pipeall.plan/1"; a reader sees the old file or the whole new one.
+
+    Raises ArgumentError naming the file where it cannot be written.
+    """
+    write_text(path, dumps({"format": f"pipeall.{kind}/1", **content}) + "\n")
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Writes a whole file atomically. Raises ArgumentError naming the file where it cannot be written."""
+    path = Path(path)
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w") as file:
+                file.write(text)
+            os.chmod(name, 0o666 & ~_umask())
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        raise ArgumentError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def read_json(path: str | Path, kind: str) -> dict[str, Any]:
+    """The content of a file of this format. Raises ArgumentError naming the file for anything else."""
+    path = Path(path)
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ArgumentError(f"{path}: expected at most {MAX_BYTES} bytes, got {path.stat().st_size}")
+        content = json.loads(path.read_bytes(), parse_constant=_no_constant)
+    except OSError as error:
+        raise ArgumentError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, ArgumentError):
+            raise
+        raise ArgumentError(f"{path}: expected JSON; {error}") from None
+    expected = f"pipeall.{kind}/1"
+    if not isinstance(content, dict) or content.get("format") != expected:
+        got = content.get("format") if isinstance(content, dict) else type(content).__name__
+        raise ArgumentError(f"{path}: expected format {expected!r}, got {got!r}")
+    return content
+
+
+class Reader:
+    """Takes entries out of a JSON object; every error names the file and the entry."""
+
+    def __init__(self, content: Any, where: str):
+        if not isinstance(content, Mapping):
+            raise ArgumentError(f"{where}: expected an object, got {type(content).__name__}")
+        self.content, self.where = content, where
+
+    def fail(self, key: str, expected: str) -> ArgumentError:
+        got = repr(self.content.get(key))
+        return ArgumentError(
+            f"{self.where}: {key}: expected {expected}, got {got if len(got) < 60 else got[:57] + '...'}"
+        )
+
+    def inside(self, *path: str) -> Reader:
+        found: Any = self.content
+        for key in path:
+            found = found.get(key) if isinstance(found, Mapping) else None
+        return Reader(found, f"{self.where}: {'.'.join(path)}")
+
+    def keys(self, key: str) -> list[str]:
+        return list(self.inside(key).content) if self.content.get(key) is not None else []
+
+    def rows(self, key: str) -> list[Reader]:
+        rows = self.content.get(key) or []
+        if not isinstance(rows, list):
+            raise self.fail(key, "a list of objects")
+        return [Reader(row, f"{self.where}: {key}[{i}]") for i, row in enumerate(rows)]
+
+    def word(self, key: str) -> str:
+        if not isinstance(self.content.get(key), str):
+            raise self.fail(key, "text")
+        return self.content[key]
+
+    def words(self, key: str) -> list[str]:
+        words = self.content.get(key)
+        if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
+            raise self.fail(key, "a list of names")
+        return words
+
+    def number(self, key: str, low: float = 0.0) -> float:
+        value = self.content.get(key)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value < inf:
+            raise self.fail(key, f"a number of at least {low:g}")
+        return float(value)
+
+    def numbers(self, key: str, count: int | None = None, low: float = 0.0, null: bool = False) -> list[float]:
+        """A list of ``count`` numbers; with ``null``, a null means infinity."""
+        values = self.content.get(key)
+        if not isinstance(values, list) or count not in (None, len(values)):
+            raise self.fail(key, f"a list of {count or 'some'} numbers")
+        if not all(null if v is None else type(v) in (int, float) and low <= v < inf for v in values):
+            raise self.fail(key, f"numbers of at least {low:g}")
+        return [inf if value is None else float(value) for value in values]
+
+
+def dumps(value: Any, indent: str = "") -> str:
+    """JSON with one line per entry, except that what holds only numbers and words stays on one line."""
+    inner = indent + " "
+    if isinstance(value, Mapping) and (not indent or not _is_flat(value.values())):
+        rows = [f"{inner}{json.dumps(str(key))}: {dumps(entry, inner)}" for key, entry in value.items()]
+        return "{\n" + ",\n".join(rows) + f"\n{indent}}}" if rows else "{}"
+    if isinstance(value, (list, tuple)) and not _is_flat(value):
+        return "[\n" + ",\n".join(inner + dumps(entry, inner) for entry in value) + f"\n{indent}]"
+    return json.dumps(value, allow_nan=False)
+
+
+def _is_flat(values: Any) -> bool:
+    return not any(isinstance(value, (Mapping, list, tuple)) for value in values)
+
+
+def _no_constant(word: str) -> float:
+    raise ValueError(f"{word} is no JSON number")
+
+
+def _umask() -> int:
+    """The process's mask; there is no call that only reads it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
