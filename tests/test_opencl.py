@@ -26,8 +26,7 @@ from pipeall.graph.lower import UNARY, lower
 from pipeall.graph.memory import dense
 from pipeall.graph.ops import run_graph
 from pipeall.graph.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, Step, View
-from pipeall.pipeline.board import Component
-from pipeall.pipeline.device_cl import ClProgram, compile
+from pipeall.pipeline.device_cl import ClProgram
 
 GUARD = 64
 POISON = np.array(0x7FC0DEAD, np.uint32).view(np.float32)  # a NaN that no arithmetic makes
@@ -230,13 +229,10 @@ def test_error_names_call_code_and_step(device):
         program.run(slot, slot)
 
 
-def test_unknown_step_and_threads_are_refused(device, info):
+def test_unknown_step_is_refused(device):
     step = Step("fft", "fft1", (), View(SLOT_OUT, 0, 1, 1, 1, 1))
     with pytest.raises(DeviceError, match="step fft1: expected one of conv, .* got fft"):
         ClProgram(Lowered((step,), 0, (), 1, (), 1), device)
-    component = Component("gpu", device=info)
-    with pytest.raises(ArgumentError, match="threads on gpu: expected none"):
-        compile(Lowered((), 0, (), 1, (), 1), component, 2)
 
 
 def test_buffer_beyond_the_limit(device):

@@ -138,8 +138,8 @@ def test_map_takes_no_more_frames_than_the_pipeline_holds(board):
         for _ in range(10):
             next(results)
         time.sleep(0.05)
-        # three rings of two slots, and one frame waiting for a slot
-        assert 10 <= taken <= 10 + 3 * 2 + 1
+        # two stages: three frames under way, and one waiting for its turn
+        assert 10 <= taken <= 10 + 3 + 1
 
 
 @pytest.mark.parametrize("plan", ["big", "big-little:2", "B+L"])
@@ -162,20 +162,55 @@ def test_map_hands_a_result_on_within_one_period_of_a_slow_source(plan, board):
         assert pipe.stats().latency_p50_ms < 1e3 * period / 2
 
 
-def test_full_pipeline_pushes_back(board):
+@pytest.mark.parametrize(
+    "plan, depth, frames_inside",
+    [("big-little:2", None, 3), ("big-little:2", 6, 6), ("big-little:2", 1, 1), ("B+L", 1, 2)],
+)
+def test_full_pipeline_pushes_back(plan, depth, frames_inside, board):
     graph = small_net()
     (x,) = frames(graph, 1)
-    with Pipeline(graph, "big-little:2", board=board, slots=2) as pipe:
+    with Pipeline(graph, plan, board=board, slots=2, depth=depth) as pipe:
         submitted = 0
         with pytest.raises(TimeoutError, match="full"):
             while submitted < 100:
                 pipe.submit(x, timeout=0.3)
                 submitted += 1
-        assert submitted == 3 * 2
+        assert submitted == frames_inside
+        pipe.result(timeout=5)
+        pipe.submit(x, timeout=5)
         for _ in range(submitted):
             pipe.result(timeout=5)
-        with pytest.raises(TimeoutError, match="frame 6"):
+        with pytest.raises(TimeoutError, match=f"frame {frames_inside + 1}"):
             pipe.result(timeout=0.05)
+
+
+@pytest.mark.parametrize("plan, depth", [("big-little:2", 1), ("big-little:2", 3), ("B+L", 2), ("B+L", 1)])
+def test_no_lane_has_more_than_depth_frames_under_way(plan, depth, board):
+    """Counted from each lane's own log: a frame enters with its first stage and has left with its last."""
+    graph = small_net()
+    with Pipeline(graph, plan, board=board, depth=depth, trace=True) as pipe:
+        lanes = len(pipe.plan.lanes)
+        assert sum(1 for _ in pipe.map(frames(graph, 4) * 50)) == 200
+    seen = 0
+    for lane in range(lanes):
+        stages = sorted((t for t in pipe.trace if t.lane == lane), key=lambda trace: trace.stage)
+        first, last = stages[0], stages[-1]
+        assert np.array_equal(first.frame, last.frame)
+        begins, ends = first.rows[:, first.BEGIN], last.rows[:, last.END]
+        inside = np.searchsorted(begins, begins, side="right") - np.searchsorted(ends, begins, side="right")
+        assert 1 <= inside.max() <= depth
+        seen += len(begins)
+    assert seen == 200
+
+
+def test_frames_go_to_the_lane_with_the_fewest(board):
+    """The first lane is paced to 50 ms a frame, far longer than the other takes."""
+    graph = small_net()
+    with Pipeline(graph, "B+L", board=board) as pipe:
+        pipe.set_pace(0, 0, 50)
+        assert sum(1 for _ in pipe.map(frames(graph, 3) * 100)) == 300
+        slow, fast = (row.frames for row in pipe.counters())
+    assert slow + fast == 300 and 0 < slow < fast
 
 
 @pytest.mark.parametrize("plan", ["big-little:9", "big-gpu-little:6,12"])
@@ -183,7 +218,7 @@ def test_stages_go_on_while_python_holds_the_gil(plan, board_with_gpu):
     """ctypes.PyDLL calls keep the GIL: nothing in Python can run, the frames inside must still reach the end."""
     graph = zoo_net("squeezenet")
     (x,) = frames(graph, 1)
-    with Pipeline(graph, plan, board=board_with_gpu, slots=8) as pipe:
+    with Pipeline(graph, plan, board=board_with_gpu, slots=8, depth=8) as pipe:
         for _ in range(8):
             pipe.submit(x)
         begin = time.monotonic_ns()
@@ -197,27 +232,54 @@ def test_stages_go_on_while_python_holds_the_gil(plan, board_with_gpu):
             assert stage == 0 or meanwhile, f"no frame entered stage {stage} while the GIL was held"
 
 
-@pytest.mark.parametrize("plan", ["big-little:2", "big"])
-def test_threads_are_pinned_one_to_a_core(plan, board):
-    """Two clusters of one core, and one cluster of both."""
-    if plan == "big":
-        board = Board.detect(clusters=[sorted(os.sched_getaffinity(0))[:2]], gpu=False)
+def pinned_threads():
+    """(name, allowed cores) of every native thread."""
+    found = []
+    for task in Path("/proc/self/task").iterdir():
+        status = dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines() if ":\t" in line)
+        if status["Name"].startswith("pa-"):
+            found.append((status["Name"], status["Cpus_allowed_list"].strip()))
+    return sorted(found)
+
+
+@pytest.mark.parametrize(
+    "plan, names",
+    [
+        ("big-little:2", ["pa-big", "pa-little"]),  # two clusters of one core
+        ("big", ["pa-big", "pa-big/1"]),  # from here on one cluster of both
+        ("Bx1-Bx1:2", ["pa-bigx1", "pa-bigx1"]),
+        ("Bx1+Bx1", ["pa-bigx1", "pa-bigx1"]),
+        ("Bx1", ["pa-bigx1"]),
+    ],
+)
+def test_threads_are_pinned_one_to_a_core(plan, names):
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    if len(cores) < 2:
+        pytest.skip("one core only")
+    clusters = [cores[:1], cores[1:]] if plan == "big-little:2" else [cores]
     graph = small_net()
-    with Pipeline(graph, plan, board=board) as pipe:
+    with Pipeline(graph, plan, board=Board.detect(clusters=clusters, gpu=False)) as pipe:
         pipe.submit(frames(graph, 1)[0])
         pipe.result()
-        allowed = {}
-        for task in Path("/proc/self/task").iterdir():
-            status = dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines() if ":\t" in line)
-            if status["Name"].startswith("pa-"):
-                allowed[status["Name"]] = status["Cpus_allowed_list"].strip()
-        for name in board.components:
-            cores = board.component(name).cluster.cores
-            workers = [f"pa-{name}", *(f"pa-{name}/{i}" for i in range(1, len(cores)))]
-            assert [allowed.pop(worker) for worker in workers] == [str(core) for core in cores]
-        assert not allowed
-    left = [p for p in Path("/proc/self/task").glob("*/comm") if p.read_text().startswith("pa-")]
-    assert not left, "every thread ends when its pipeline closes"
+        expected = [(name, str(core)) for name, core in zip(names, cores, strict=False)]
+        deadline = time.monotonic() + 10
+        while (found := pinned_threads()) != expected and time.monotonic() < deadline:
+            time.sleep(0.01)  # a thread names itself when it first runs
+        assert found == expected
+        assert [stage.unit for stage in pipe.stats().stages] == list(pipe.plan.units)
+    assert not pinned_threads(), "every thread ends when its pipeline closes"
+
+
+def test_stages_on_parts_of_one_cluster_give_the_bits_of_one_engine():
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    if len(cores) < 2:
+        pytest.skip("one core only")
+    cluster = Board.detect(clusters=[cores], gpu=False)
+    graph = small_net()
+    inputs = frames(graph, 5)
+    expected = run(graph, "big", cluster, inputs)
+    for plan in ("Bx1-Bx1:2", "Bx1+Bx1", "Bx2"):
+        assert all(map(np.array_equal, run(graph, plan, cluster, inputs), expected)), plan
 
 
 MEMORY_SCRIPT = """

@@ -7,14 +7,18 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from graphs import frames, small_net, zoo_net
 
 import pipeall
-from pipeall import ArgumentError, DeviceError, Engine, Pipeline, PipelineError, Plan
+from pipeall import ArgumentError, Board, DeviceError, Engine, Pipeline, PipelineError, Plan
+from pipeall._kernels import opencl
 from pipeall.pipeline.board import Component
+from pipeall.pipeline.plan import StagePlan
+from pipeall.pipeline.units import units
 
 
 @pytest.mark.parametrize(
@@ -66,13 +70,29 @@ def test_a_missing_component_is_named(board):
 
 
 def test_threads_beyond_the_cluster_are_refused(board):
-    with pytest.raises(ArgumentError, match="threads on big: expected 1 to"):
+    with pytest.raises(ArgumentError, match="stage bigx99: expected 1 to [0-9]+ cores of big .* got 99"):
         Engine(small_net(), "big", board=board, threads=99)
+
+
+def test_cores_beyond_the_cluster_are_refused(board):
+    both = Board.detect(clusters=[sorted(os.sched_getaffinity(0))[:2]], gpu=False)
+    with pytest.raises(ArgumentError, match=r"stage bigx2: expected 1 to 1 cores of big \(2, 1 of them taken .* got 2"):
+        Pipeline(small_net(), "Bx1-Bx2:2", board=both)
+    gpu = Plan(((StagePlan("gpu", cores=2),),))
+    device = Component("gpu", device=opencl.DeviceInfo(0, "p", "n", "v", "d", 1, True, False, False))
+    with pytest.raises(ArgumentError, match="stage gpux2: expected no number of cores"):
+        units(gpu, SimpleNamespace(component=lambda name: device))
+
+
+@pytest.mark.parametrize("depth", [0, 7, 1.5, "3"])
+def test_a_depth_that_cannot_be_is_refused(depth, board):
+    with pytest.raises(ArgumentError, match="depth: expected 1 to 6, as many as 2 slots a ring hold"):
+        Pipeline(small_net(), "big-little:2", board=board, depth=depth)
 
 
 @pytest.mark.parametrize("threads", [{"nonsense": 1}, {"little": 1}, {"G": 1}])
 def test_threads_of_a_component_that_does_not_run_are_refused(threads, board):
-    with pytest.raises(ArgumentError, match="component: expected|threads: expected components of plan big"):
+    with pytest.raises(ArgumentError, match="component: expected|threads: expected whole components of plan big"):
         Pipeline(small_net(), "big", board=board, threads=threads)
 
 
@@ -130,7 +150,7 @@ def test_a_failing_lane_of_parallel_is_named_in_its_place(board, monkeypatch):
 def test_close_ends_an_empty_a_busy_and_a_full_pipeline(plan, submitted, board_with_gpu):
     graph = zoo_net("squeezenet")
     (x,) = frames(graph, 1)
-    pipe = Pipeline(graph, plan, board=board_with_gpu)
+    pipe = Pipeline(graph, plan, board=board_with_gpu, depth=6)
     for _ in range(submitted):
         pipe.submit(x, timeout=30)
     begin = time.monotonic()
@@ -222,7 +242,7 @@ EXIT_SCRIPT = """
 import sys, numpy as np
 from pipeall import Pipeline, zoo
 graph = zoo.squeezenet()
-pipe = Pipeline(graph, sys.argv[1], slots=4)
+pipe = Pipeline(graph, sys.argv[1], slots=4, depth=4)
 for _ in range(4):
     pipe.submit(np.zeros(graph.inputs[0].shape, np.float32))
 raise SystemExit(7)

@@ -3,10 +3,9 @@
 import pytest
 
 from pipeall.pipeline import stats
-from pipeall.pipeline.stats import FrameTimes, StageStats, Stats, StatsRecorder
+from pipeall.pipeline.stats import FrameTimes, StageCounters, StageStats, Stats, StatsRecorder
 
 MS = 1_000_000
-NO_COUNTERS = dict(frames=0, busy_ns=0, wait_in_ns=0, wait_out_ns=0, handover_ns=0)
 
 
 def frame(number: int, submitted: int, ready: int) -> FrameTimes:
@@ -39,19 +38,19 @@ def test_stages():
     recorder = StatsRecorder()
     recorder.add(frame(0, 0, 100))
     recorder.add(frame(1, 50, 200))
-    big = dict(frames=4, busy_ns=160 * MS, wait_in_ns=8 * MS, wait_out_ns=20 * MS, handover_ns=2 * MS)
-    gpu = dict(frames=2, busy_ns=50 * MS, wait_in_ns=140 * MS, wait_out_ns=3 * MS, handover_ns=10 * MS)
-    counters = [("big", (0, 3), big), ("gpu", (3, 7), gpu)]
+    big = dict(frames=4, late=3, busy_ns=160 * MS, wait_in_ns=8 * MS, wait_out_ns=20 * MS)
+    gpu = dict(frames=2, busy_ns=50 * MS, wait_in_ns=140 * MS, wait_out_ns=3 * MS, map_ns=10 * MS, copy_ns=4 * MS)
+    counters = [StageCounters(0, 0, "bigx2", (0, 3), **big), StageCounters(0, 1, "gpu", (3, 7), **gpu)]
     found = recorder.stats(counters).stages
     numbers = pytest.approx
     assert found == (
         StageStats(
-            "big", (0, 3), 4, busy_ms=numbers(40), wait_in_ms=numbers(2), wait_out_ms=numbers(5),
-            handover_ms=numbers(0.5), use=numbers(0.8),
+            "bigx2", (0, 3), 4, 3, busy_ms=numbers(40), wait_in_ms=numbers(2), wait_out_ms=numbers(5),
+            map_ms=0, copy_ms=0, use=numbers(0.8),
         ),
         StageStats(
-            "gpu", (3, 7), 2, busy_ms=numbers(25), wait_in_ms=numbers(70), wait_out_ms=numbers(1.5),
-            handover_ms=numbers(5), use=numbers(0.25),
+            "gpu", (3, 7), 2, 0, busy_ms=numbers(25), wait_in_ms=numbers(70), wait_out_ms=numbers(1.5),
+            map_ms=numbers(5), copy_ms=numbers(2), use=numbers(0.25),
         ),
     )  # fmt: skip
 
@@ -68,5 +67,35 @@ def test_latency_is_of_the_latest_frames_throughput_of_all(monkeypatch):
 
 
 def test_before_the_first_frame_all_is_zero():
-    stage = StageStats("big", (0, 3), 0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    assert StatsRecorder().stats([("big", (0, 3), NO_COUNTERS)]) == Stats(0, 0.0, 0.0, 0.0, 0.0, 0.0, (stage,))
+    stage = StageStats("big", (0, 3), 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    counters = [StageCounters(0, 0, "big", (0, 3))]
+    assert StatsRecorder().stats(counters) == Stats(0, 0.0, 0.0, 0.0, 0.0, 0.0, (stage,))
+
+
+@pytest.mark.parametrize("kept", [100, 3])
+@pytest.mark.parametrize("submitted, begin", [(15, 20), (50, 50)], ids=["in the stream", "after a pause"])
+def test_a_window_counts_what_came_after_its_snapshot(submitted, begin, kept, monkeypatch):
+    """Two frames, ready at 10 and 20 ms; then three, ready at 60, 70 and 90 ms, 10 ms or more after their submit.
+
+    The window begins when the last result before it was ready, or when its first frame was submitted, if later.
+    A stage that is new since the snapshot counts from its start.
+    """
+    monkeypatch.setattr(stats, "KEPT", kept)
+    recorder = StatsRecorder()
+    recorder.add(frame(0, 0, 10))
+    recorder.add(frame(1, 5, 20))
+    since = recorder.snapshot([StageCounters(0, 0, "big", (0, 3), frames=2, late=1, busy_ns=20 * MS, copy_ns=MS)])
+    for number, (begins, ready) in enumerate([(submitted, 60), (55, 70), (60, 90)], 2):
+        recorder.add(frame(number, begins, ready))
+    counters = [
+        StageCounters(0, 0, "big", (0, 3), frames=6, late=2, busy_ns=60 * MS, copy_ns=9 * MS),
+        StageCounters(1, 0, "gpu", (0, 3), frames=1, busy_ns=8 * MS),
+    ]
+    found = recorder.stats(counters, since)
+    seconds = (90 - begin) / 1e3
+    assert (found.frames, found.seconds, found.fps) == (3, pytest.approx(seconds), pytest.approx(3 / seconds))
+    assert found.latency_p50_ms == pytest.approx(sorted([60 - submitted, 15, 30])[1])
+    big, gpu = found.stages
+    assert (big.frames, big.late, big.busy_ms, big.copy_ms) == (4, 1, pytest.approx(10), pytest.approx(2))
+    assert big.use == pytest.approx(0.040 / seconds)
+    assert (gpu.frames, gpu.busy_ms) == (1, pytest.approx(8))

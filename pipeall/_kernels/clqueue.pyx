@@ -26,6 +26,7 @@ cdef extern from "program_cl.h" nogil:
         int32_t command_count, patch_count
         pa_cl_command *commands
         pa_cl_patch *patches
+        void **events
         void **staging
         size_t *bytes
     void pa_cl_program_init(pa_cl_program *)
@@ -80,7 +81,7 @@ def unmap_buffer(queue, mem, data):
 cdef class Program:
     """A ``pa_cl_program``.
 
-    queue     handle of an in-order queue
+    queue     handle of an in-order queue, with profiling where the frames are to be recorded
     commands  (kernel handle, step name, global size, local size) of every launch; a size is three numbers
     patches   (kernel handle, step name, argument index, base) of every argument that is a slot
     staging   {SLOT_IN: (buffer handle, bytes), SLOT_OUT: ...}
@@ -100,7 +101,8 @@ cdef class Program:
         self.program.queue = pointer(queue)
         self.program.commands = <pa_cl_command *>PyMem_Calloc(len(commands) + 1, sizeof(pa_cl_command))
         self.program.patches = <pa_cl_patch *>PyMem_Calloc(len(patches) + 1, sizeof(pa_cl_patch))
-        if self.program.commands == NULL or self.program.patches == NULL:
+        self.program.events = <void **>PyMem_Calloc(len(commands) + 1, sizeof(void *))
+        if self.program.commands == NULL or self.program.patches == NULL or self.program.events == NULL:
             raise MemoryError(f"expected room for {len(commands)} kernel launches, got none")
         for kernel, step, global_size, local_size in commands:
             command = &self.program.commands[self.program.command_count]
@@ -110,6 +112,7 @@ cdef class Program:
                 command.global_[i] = global_size[i]
                 command.local[i] = local_size[i]
             self.program.command_count += 1
+        self.program.program.mark_count = self.program.command_count + 1
         for kernel, step, argument, base in patches:
             patch = &self.program.patches[self.program.patch_count]
             patch.kernel = pointer(kernel)
@@ -125,6 +128,7 @@ cdef class Program:
     def __dealloc__(self):
         PyMem_Free(self.program.commands)
         PyMem_Free(self.program.patches)
+        PyMem_Free(self.program.events)
 
     cdef const char *text(self, str name) except NULL:
         cdef bytes encoded = name.encode()

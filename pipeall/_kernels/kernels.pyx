@@ -59,12 +59,13 @@ cdef class Program:
     cdef pa_cpu_program program
     cdef int32_t[::1] cores
     cdef object kernels, sizes, keep, arena, scratch
-    cdef list args
+    cdef list args, steps
     cdef int64_t capacity, scratch_floats
 
     def __cinit__(self):
         memset(&self.program, 0, sizeof(pa_cpu_program))
         self.args = []
+        self.steps = []
 
     def __init__(self, kernels, cores, str name, sizes):
         by_name = {pa_kernel_rows[i].name.decode(): i for i in range(pa_kernel_row_count)}
@@ -92,6 +93,11 @@ cdef class Program:
     def handle(self) -> int:
         """Address of the pa_program; valid while this object lives. Add no step afterwards."""
         return <uintptr_t>&self.program
+
+    @property
+    def labels(self) -> tuple:
+        """(kind, node name) of each native step, in the order they run."""
+        return tuple(self.steps)
 
     def run(self, slot_in):
         """One frame on the calling thread: float32 slot in, float32 slot out. Pins the thread unless cores say -1."""
@@ -152,6 +158,7 @@ cdef class Program:
             self.program.steps = steps
         self.program.steps[count] = pa_step(run=run, args=args, scratch=scratch)
         self.program.step_count = count + 1
+        self.program.program.mark_count = count + 2
         if scratch > self.scratch_floats or self.scratch is None:
             self.scratch_floats = max(scratch, self.scratch_floats)
             self.scratch = aligned(max(16, self.scratch_floats * self.program.core_count))
@@ -196,6 +203,7 @@ cdef class Program:
         except AttributeError:
             raise DeviceError(f"step {step.node}: the CPU has no kernel for {step.kind}") from None
         build(step)
+        self.steps += [(step.kind, step.node)] * (self.program.step_count - len(self.steps))
 
     def _conv(self, step):
         src, dst, groups = step.src[0], step.dst, step.params["groups"]

@@ -128,9 +128,10 @@ class Device:
         """Path of the shared library through which this process reaches OpenCL."""
         return self._cl._cl.__file__
 
-    def queue(self) -> Any:
-        """A new in-order command queue."""
-        return self._cl.CommandQueue(self._context, self._handle)
+    def queue(self, profile: bool = False) -> Any:
+        """A new in-order command queue; ``profile``: its events tell when their commands ran."""
+        properties = self._cl.command_queue_properties.PROFILING_ENABLE if profile else 0
+        return self._cl.CommandQueue(self._context, self._handle, properties)
 
     @cached_property
     def _transfer_queue(self) -> Any:

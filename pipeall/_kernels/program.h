@@ -30,7 +30,12 @@ struct pa_program {
     int (*run)(pa_program *self, pa_slot_memory *in, pa_slot_memory *out, const atomic_int *stop);
     void (*close)(pa_program *self);
     const char *(*error)(const pa_program *self, int code);
-    int64_t handover_ns; /* time run() spent, in all, on making slots its own: map, unmap, copies */
+    /* Time run() spent, in all, on making slots its own: mapping and unmapping; copying. */
+    int64_t map_ns, copy_ns;
+    /* Where run() writes times (CLOCK_MONOTONIC ns), set before each run: when the input was handed over, then when
+     * each step ended. NULL: not recorded. Undefined after a run() that returned other than 0. */
+    int64_t *marks;
+    int32_t mark_count; /* steps + 1 */
 };
 
 #endif

@@ -1,6 +1,9 @@
 # program.h; its path is given so that it resolves from every folder that includes it.
 
 
+from libc.stdint cimport int32_t, int64_t
+
+
 cdef extern from "../_kernels/program.h" nogil:
     ctypedef struct atomic_int:
         pass
@@ -13,3 +16,6 @@ cdef extern from "../_kernels/program.h" nogil:
         int (*run)(pa_program *, pa_slot_memory *, pa_slot_memory *, const atomic_int *) noexcept nogil
         void (*close)(pa_program *) noexcept nogil
         const char *(*error)(const pa_program *, int) noexcept nogil
+        int64_t map_ns, copy_ns
+        int64_t *marks
+        int32_t mark_count

@@ -7,7 +7,7 @@
 
 /* From the OpenCL 1.2 specification. Handles are opaque pointers. */
 typedef uint64_t cl_map_flags;
-enum { CL_FALSE = 0, CL_TRUE = 1, CL_MAP_READ = 1, CL_MAP_WRITE = 2 };
+enum { CL_FALSE = 0, CL_TRUE = 1, CL_MAP_READ = 1, CL_MAP_WRITE = 2, CL_PROFILING_COMMAND_END = 0x1283 };
 
 #define FUNCTIONS(X)                                                                                                 \
     X(int, clSetKernelArg, (void *kernel, uint32_t index, size_t bytes, const void *value))                         \
@@ -26,6 +26,8 @@ enum { CL_FALSE = 0, CL_TRUE = 1, CL_MAP_READ = 1, CL_MAP_WRITE = 2 };
     X(int, clEnqueueUnmapMemObject,                                                                                  \
       (void *queue, void *mem, void *mapped, uint32_t wait_count, void *const *wait, void **event))                 \
     X(int, clWaitForEvents, (uint32_t count, void *const *events))                                                  \
+    X(int, clGetEventProfilingInfo,                                                                                  \
+      (void *event, uint32_t name, size_t bytes, void *value, size_t *bytes_of_value))                              \
     X(int, clReleaseEvent, (void *event))                                                                            \
     X(int, clFinish, (void *queue))
 
@@ -53,6 +55,7 @@ const char *pa_cl_error_name(int code) {
         NAME(-4, CL_MEM_OBJECT_ALLOCATION_FAILURE)
         NAME(-5, CL_OUT_OF_RESOURCES)
         NAME(-6, CL_OUT_OF_HOST_MEMORY)
+        NAME(-7, CL_PROFILING_INFO_NOT_AVAILABLE)
         NAME(-12, CL_MAP_FAILURE)
         NAME(-13, CL_MISALIGNED_SUB_BUFFER_OFFSET)
         NAME(-14, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
@@ -85,8 +88,13 @@ static int keep(pa_cl_program *self, int failed, int code, const char *call, con
 
 #define TRY(call, step, ...) failed = keep(self, failed, cl.call(__VA_ARGS__), #call, step)
 
-/* Sets the slots' arguments and enqueues every kernel; *last is an event of the last one, if all were enqueued. */
-static int launch(pa_cl_program *self, void *const *memory, const atomic_int *stop, void **last) {
+/* The event of the last launch; NULL where there was none. */
+static void **last_event(pa_cl_program *self) {
+    return self->command_count ? &self->events[self->command_count - 1] : NULL;
+}
+
+/* Sets the slots' arguments and enqueues every kernel, with an event for the last one; to record, for each. */
+static int launch(pa_cl_program *self, void *const *memory, const atomic_int *stop) {
     int failed = 0;
     for (int32_t i = 0; i < self->patch_count && !failed; i++) {
         const pa_cl_patch *patch = &self->patches[i];
@@ -95,16 +103,43 @@ static int launch(pa_cl_program *self, void *const *memory, const atomic_int *st
     for (int32_t i = 0; i < self->command_count && !failed; i++) {
         if (atomic_load_explicit(stop, memory_order_relaxed)) return PA_STOPPED;
         const pa_cl_command *command = &self->commands[i];
+        void **event = &self->events[i];
         TRY(clEnqueueNDRangeKernel, command->step, self->queue, command->kernel, 3, NULL, command->global,
-            command->local, 0, NULL, i + 1 < self->command_count ? NULL : last);
+            command->local, 0, NULL, self->program.marks || event == last_event(self) ? event : NULL);
     }
     return failed;
+}
+
+/* Fills the marks of a frame whose commands have all ended, the last one seen by the host at `computed`. */
+static int record(pa_cl_program *self, int64_t given, int64_t computed) {
+    int64_t *marks = self->program.marks;
+    uint64_t ended = 0;
+    int failed = 0;
+    marks[0] = given;
+    for (int32_t i = 0; i < self->command_count; i++) {
+        TRY(clGetEventProfilingInfo, self->commands[i].step, self->events[i], CL_PROFILING_COMMAND_END, sizeof ended,
+            &ended, NULL);
+        marks[i + 1] = (int64_t)ended;
+    }
+    const int64_t to_host = computed - (int64_t)ended;
+    for (int32_t i = 1; i <= self->command_count; i++) {
+        marks[i] += to_host;
+        if (marks[i] < marks[i - 1]) marks[i] = marks[i - 1]; /* clocks of different speed: never backwards */
+    }
+    return failed;
+}
+
+static void release_events(pa_cl_program *self) {
+    for (int32_t i = 0; i < self->command_count; i++) {
+        if (self->events[i]) cl.clReleaseEvent(self->events[i]);
+        self->events[i] = NULL;
+    }
 }
 
 static int cl_run(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, const atomic_int *stop) {
     pa_cl_program *self = (pa_cl_program *)program;
     pa_slot_memory *const slots[PA_BASES] = {[PA_SLOT_IN] = in, [PA_SLOT_OUT] = out};
-    void *memory[PA_BASES] = {NULL}, *queue = self->queue, *last = NULL;
+    void *memory[PA_BASES] = {NULL}, *queue = self->queue, *read = NULL;
     int unmapped[PA_BASES] = {0}, failed = 0;
 
     const int64_t begin = pa_now_ns();
@@ -114,17 +149,18 @@ static int cl_run(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, 
         TRY(clEnqueueUnmapMemObject, NULL, queue, slots[s]->mem, slots[s]->data, 0, NULL, NULL);
         unmapped[s] = !failed;
     }
+    const int64_t unmapping = pa_now_ns();
     if (!in->mem && !failed)
         TRY(clEnqueueWriteBuffer, NULL, queue, memory[PA_SLOT_IN], CL_TRUE, 0, self->bytes[PA_SLOT_IN], in->data, 0,
             NULL, NULL);
-    const int64_t given = pa_now_ns();
-    if (!failed) failed = launch(self, memory, stop, &last);
+    const int64_t given = in->mem ? unmapping : pa_now_ns();
+    if (!failed) failed = launch(self, memory, stop);
 
     /* Behind the kernels, without waiting for them first. Mapped also after an error: that is a slot's state at
      * rest. The addresses are valid from clFinish on. */
     if (!out->mem && !failed)
         TRY(clEnqueueReadBuffer, NULL, queue, memory[PA_SLOT_OUT], CL_FALSE, 0, self->bytes[PA_SLOT_OUT], out->data,
-            0, NULL, NULL);
+            0, NULL, &read);
     for (int s = PA_SLOT_IN; s <= PA_SLOT_OUT; s++) {
         if (!unmapped[s]) continue;
         int code;
@@ -133,13 +169,19 @@ static int cl_run(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, 
         failed = keep(self, failed, code, "clEnqueueMapBuffer", NULL);
         if (!code) slots[s]->data = data;
     }
-    if (last) {
-        TRY(clWaitForEvents, NULL, 1, &last);
-        cl.clReleaseEvent(last);
-    }
+    void **last = last_event(self);
+    if (last && *last) TRY(clWaitForEvents, NULL, 1, last);
     const int64_t computed = pa_now_ns();
+    if (read) {
+        TRY(clWaitForEvents, NULL, 1, &read);
+        cl.clReleaseEvent(read);
+    }
+    const int64_t copied = read ? pa_now_ns() : computed;
     TRY(clFinish, NULL, queue);
-    program->handover_ns += given - begin + pa_now_ns() - computed;
+    program->map_ns += unmapping - begin + pa_now_ns() - copied;
+    program->copy_ns += given - unmapping + copied - computed;
+    if (program->marks && !failed) failed = record(self, given, computed);
+    release_events(self);
     return failed;
 }
 

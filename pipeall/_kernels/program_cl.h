@@ -6,7 +6,10 @@
  *
  * A slot whose memory is an OpenCL buffer is mapped (readable and writable by the CPU) whenever run() is not
  * running: run() unmaps both slots, launches, maps them again and waits. On unified memory this copies nothing.
- * A slot of plain host memory is copied through a staging buffer. */
+ * A slot of plain host memory is copied through a staging buffer.
+ *
+ * Recording marks needs a queue with profiling. A step ends when the device says that its command ended; device
+ * times become host times by the host's time at which it saw the last command end: late by that wake-up, never early. */
 #ifndef PIPEALL_PROGRAM_CL_H
 #define PIPEALL_PROGRAM_CL_H
 
@@ -34,6 +37,7 @@ typedef struct pa_cl_program {
     int32_t command_count, patch_count;
     pa_cl_command *commands;
     pa_cl_patch *patches;
+    void **events; /* [command_count], all NULL while run() is not running */
     void *staging[PA_BASES]; /* buffers for slots of plain memory; [PA_ARENA] is unused */
     size_t bytes[PA_BASES];  /* what the program reads of its slot and writes to it */
     char message[256];       /* text of the last error */

@@ -1,5 +1,7 @@
 #include "program_cpu.h"
 
+#include "gate.h"
+
 enum { OPEN_FAILED = 1 };
 
 static int cpu_open(pa_program *program) {
@@ -11,9 +13,12 @@ static int cpu_open(pa_program *program) {
 static int cpu_run(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, const atomic_int *stop) {
     pa_cpu_program *self = (pa_cpu_program *)program;
     float *const bases[PA_BASES] = {[PA_ARENA] = self->arena, [PA_SLOT_IN] = in->data, [PA_SLOT_OUT] = out->data};
+    int64_t *marks = program->marks;
+    if (marks) *marks++ = pa_now_ns();
     for (int64_t i = 0; i < self->step_count; i++) {
         if (atomic_load_explicit(stop, memory_order_relaxed)) return PA_STOPPED;
         self->steps[i].run(self->steps[i].args, bases, self->scratch, self->team);
+        if (marks) *marks++ = pa_now_ns();
     }
     return 0;
 }
@@ -30,5 +35,6 @@ static const char *cpu_error(const pa_program *program, int code) {
 }
 
 void pa_cpu_program_init(pa_cpu_program *self) {
-    self->program = (pa_program){.open = cpu_open, .run = cpu_run, .close = cpu_close, .error = cpu_error};
+    self->program = (pa_program){.open = cpu_open, .run = cpu_run, .close = cpu_close, .error = cpu_error,
+                                  .mark_count = 1};
 }

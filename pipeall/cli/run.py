@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -12,7 +13,7 @@ from .. import __version__
 from ..errors import ArgumentError, PipeallError
 from ..pipeline.board import Board, component_name
 from ..pipeline.pipeline import MAX_SLOTS, Pipeline
-from ..pipeline.plan import Plan
+from ..pipeline.plan import Plan, parse_unit
 from ..pipeline.stats import Stats
 from .classes import Classes
 from .images import PRESETS, find_images, preprocessing
@@ -169,12 +170,12 @@ def _show(
     )
     rows = [
         (
-            component_text(board.component(stage.component)),
+            component_text(replace(board.component(parse_unit(stage.unit)[0]), name=stage.unit)),
             f"{stage.groups[0] + 1} to {stage.groups[1]}",
-            *(f"{ms:.2f}" for ms in (stage.busy_ms, stage.wait_in_ms, stage.wait_out_ms, stage.handover_ms)),
+            *(f"{ms:.2f}" for ms in (stage.busy_ms, stage.wait_in_ms, stage.wait_out_ms, stage.map_ms, stage.copy_ms)),
             f"{100 * stage.use:.0f}",
         )
         for stage in stats.stages
     ]
-    headings = ["component", "groups", ">busy", ">wait in", ">wait out", ">hand-over", ">use %"]
+    headings = ["component", "groups", ">busy", ">wait in", ">wait out", ">map", ">copy", ">use %"]
     print_table("Stages: mean ms a frame", headings, rows)

@@ -1,8 +1,9 @@
 """How a component runs a sub-graph: one function per kind of component, and the memory of the rings between them.
 
-A device is a module with ``compile(lowered, component, threads)`` that returns a program: an object with
-``handle`` (address of a pa_program, kept alive by the object) and ``slot(nbytes)`` (memory for a ring slot that
-this device and the CPU share: an object with ``data``, ``mem`` and ``nbytes``), or None where plain memory serves.
+A device is a module with ``compile(lowered, component, *, record)`` that returns a program: an object with
+``handle`` (address of a pa_program, kept alive by the object), ``labels`` ((kind, node name) of each step), and, where
+plain memory does not serve, ``slot(nbytes)`` (memory for a ring slot that this device and the CPU share: an object
+with ``data``, ``mem`` and ``nbytes``).
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ class HostSlot:
         self.nbytes = nbytes
 
 
-def compile_program(lowered: Lowered, component: Component, threads: int | None) -> Any:
-    """A program of ``lowered`` for ``component``; ``threads`` limits a CPU component to its first cores."""
+def compile_program(lowered: Lowered, component: Component, *, record: bool = False) -> Any:
+    """A program of ``lowered`` for all cores of ``component``; ``record``: its steps can be timed (program.h)."""
     from importlib import import_module
 
-    return import_module(f".{DEVICES[component.kind]}", __package__).compile(lowered, component, threads)
+    return import_module(f".{DEVICES[component.kind]}", __package__).compile(lowered, component, record=record)
 
 
 def ring_slots(producer: Any | None, consumer: Any | None, elements: int, slots: int) -> list:

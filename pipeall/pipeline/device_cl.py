@@ -24,15 +24,12 @@ GPU_TILE = dict(CHANNELS=4, PIXELS=4, LOCAL_PIXELS=8, LOCAL_BLOCKS=4)
 CPU_TILE = dict(CHANNELS=16, PIXELS=4, LOCAL_PIXELS=4, LOCAL_BLOCKS=1)
 
 
-def compile(lowered: Lowered, component: Component, threads: int | None) -> ClProgram:
+def compile(lowered: Lowered, component: Component, *, record: bool) -> ClProgram:
     """A ``ClProgram`` for the component's device: weights packed for its kernels and uploaded.
 
-    Raises ArgumentError for ``threads``, which a GPU does not have; DeviceError where the device lacks memory or a
-    step has no kernel.
+    Raises DeviceError where the device lacks memory or a step has no kernel.
     """
-    if threads is not None:
-        raise ArgumentError(f"threads on {component.name}: expected none for an OpenCL device, got {threads}")
-    return ClProgram(lowered, opencl.opened(component.device))
+    return ClProgram(lowered, opencl.opened(component.device), record)
 
 
 class Slot:
@@ -69,17 +66,17 @@ class ClProgram:
     """A sub-graph on an OpenCL device.
 
     ``handle`` is the address of its ``pa_program``, valid as long as this object; ``native`` runs frames between
-    slots from Python.
+    slots from Python. ``record``: when each step ended can be recorded (program.h).
     """
 
-    def __init__(self, lowered: Lowered, device: opencl.Device):
+    def __init__(self, lowered: Lowered, device: opencl.Device, record: bool = False):
         elements = (lowered.arena_elements, lowered.slot_in_elements, lowered.slot_out_elements)
         if max(elements) > np.iinfo(np.int32).max:
             raise DeviceError(f"expected fewer than 2^31 elements in the arena and each slot; got {max(elements)}")
         clqueue.load(device.library)
         self._device = device
         self._in_elements, self._out_elements = elements[1:]
-        self._queue = device.queue()
+        self._queue = device.queue(profile=record)
         self._staging = {base: device.allocate(elements[base] * FLOAT_BYTES, host=True) for base in (SLOT_IN, SLOT_OUT)}
         self._recorder = _Recorder(lowered, device)
         self.native = clqueue.Program(
@@ -92,6 +89,11 @@ class ClProgram:
     @property
     def handle(self) -> int:
         return self.native.handle
+
+    @property
+    def labels(self) -> tuple[tuple[str, str], ...]:
+        """(kind, node name) of each step, in the order they run."""
+        return tuple(self._recorder.labels)
 
     def slot(self, nbytes: int) -> Slot:
         """Memory for a ring slot next to a stage on this device; the CPU and the device reach it without a copy."""
@@ -113,6 +115,7 @@ class _Recorder:
 
     def __init__(self, lowered: Lowered, device: opencl.Device):
         self.commands: list[tuple] = []
+        self.labels: list[tuple[str, str]] = []  # of each command
         self.patches: list[tuple] = []
         self._kept: list[Any] = []  # kernels and arguments: OpenCL does not keep a kernel's buffers alive
         self._device = device
@@ -141,6 +144,7 @@ class _Recorder:
         sizes = tuple(ceil(count / size) * size for count, size in zip((*items, 1, 1)[:3], group, strict=True))
         self._kept.append(kernel)
         self.commands.append((kernel.int_ptr, step.node, sizes, group))
+        self.labels.append((step.kind, step.node))
 
     def _value(self, arg: Any) -> Any:
         if isinstance(arg, _Base):

@@ -1,7 +1,7 @@
 """Pipeline and Engine: frames in, results out, in order, through native stages.
 
-A plan's lanes become ``runtime.Lane`` objects that share one gate. With several lanes (Parallel) results are put
-back into frame order here, with a bounded number of frames under way.
+A plan's lanes (``lane.Lane``) share one gate. A frame goes to the lane with room that has the fewest under way; with
+several lanes (Parallel) results are put back into frame order here, with a bounded number of frames under way.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,39 +20,36 @@ import numpy as np
 from .. import env
 from ..errors import ArgumentError, PipelineError, PipelineTimeoutError
 from ..graph.ir import Graph
-from ..graph.lower import lower
-from ..graph.partition import subgraph
 from . import runtime
-from .board import Board, component_name
-from .device import compile_program, ring_slots
+from .board import Board, Component, component_name
+from .lane import Lane
 from .plan import Plan, StagePlan
-from .stats import FrameTimes, Stats, StatsRecorder
+from .stats import FrameTimes, Snapshot, StageCounters, Stats, StatsRecorder
+from .trace import StageTrace, save
+from .units import units
 
 MAX_SLOTS = 64  # per ring: more would add nothing but memory and latency
+MAX_PACE_MS = 1e9  # eleven days
 REORDER = 64  # frames a lane may be ahead of the oldest one that is still under way, when there are several lanes
 
 Frame = np.ndarray | Mapping[str, np.ndarray]
 
 
-@dataclass(frozen=True, slots=True)
-class _Stage:
-    component: str
-    groups: tuple[int, int]
-    program: Any
-
-
 class Pipeline:
-    """Runs a network by a plan: each stage on its component, all at once.
+    """Runs a network by a plan: each stage on its unit, all at once.
 
     graph    the network
-    plan     a Plan or its text, such as ``"G-B-L:3,5"``
+    plan     a Plan or its text, such as ``"G-B-L:3,5"`` or ``"Bx3-Bx1:4"``
     board    where to run; default ``Board.detect()``
     slots    slots per ring: 2 is double buffering; each more adds throughput under jitter, memory and latency
-    threads  component name -> number of its cores to use; default all
+    threads  component name -> number of its cores to use, for stages of the plan that do not say; default all
+    depth    most frames under way in a lane, results not taken included; default one more than it has stages:
+             that keeps all stages busy, each more only waits in a ring
+    trace    record every step of the latest frames (``trace`` after ``close``); a path: also write them for Perfetto
 
     Starts the stage threads. Use as a context manager, or call ``close``. One thread may submit while another
-    takes results. Raises ArgumentError for a plan that does not fit the network, DeviceError for a component
-    that is absent or does not start.
+    takes results. Raises ArgumentError for a plan that does not fit the network or the board's cores, DeviceError for
+    a component that is absent or does not start.
     """
 
     def __init__(
@@ -62,73 +59,59 @@ class Pipeline:
         board: Board | None = None,
         slots: int = 2,
         threads: Mapping[str, int] | None = None,
+        depth: int | None = None,
+        trace: bool | str | Path = False,
     ):
-        self._lanes: list[runtime.Lane] = []
+        self.trace: list[StageTrace] = []
+        self._lanes: list[Lane] = []
         self._closed = False
         if not isinstance(graph, Graph):
             raise ArgumentError(f"graph: expected one of pipeall.load or pipeall.zoo, got {type(graph).__name__}")
         if not isinstance(slots, int) or not 1 <= slots <= MAX_SLOTS:
             raise ArgumentError(f"slots: expected 1 to {MAX_SLOTS}, got {slots!r}")
+        if not isinstance(trace, bool) and not (isinstance(trace, (str, Path)) and Path(trace).parent.is_dir()):
+            raise ArgumentError(f"trace: expected True, False or a path in a folder that exists, got {trace!r}")
         self.graph = graph
-        self.plan = Plan.parse(plan) if isinstance(plan, str) else plan
-        limits = {component_name(key): count for key, count in (threads or {}).items()}
-        if unknown := limits.keys() - set(self.plan.components):
-            raise ArgumentError(f"threads: expected components of plan {self.plan}, got {', '.join(sorted(unknown))}")
+        self.plan = _limited(Plan.parse(plan) if isinstance(plan, str) else plan, threads or {})
+        room = slots * (max(map(len, self.plan.lanes)) + 1)
+        if depth is not None and (not isinstance(depth, int) or not 1 <= depth <= room):
+            raise ArgumentError(f"depth: expected 1 to {room}, as many as {slots} slots a ring hold, got {depth!r}")
         fault = env.fault()
         if fault and all(fault[0] >= len(lane) for lane in self.plan.lanes):
             raise ArgumentError(f"PIPEALL_FAULT: expected a stage of plan {self.plan} (from 0), got {fault[0]}")
         self.board = board or Board.detect()
+        self._slots, self._depth, self._trace, self._fault = slots, depth, trace, fault
         self._gate = runtime.Gate()
         self._submit_lock, self._result_lock, self._close_lock = (threading.Lock() for _ in range(3))
         self._process = os.getpid()
         self._submitted = self._delivered = 0
         self._ready: dict[int, runtime.Arrived] = {}
         self._error: PipelineError | None = None
-        self._stages: list[list[_Stage]] = []
         try:
-            for lane in self.plan.lanes:
-                self._add_lane(lane, slots, limits, fault)
+            for stages, parts in zip(self.plan.lanes, units(self.plan, self.board), strict=True):
+                self._add_lane(stages, parts)
         except BaseException:
-            self.close()
+            for lane in self._lanes:
+                lane.close()
             raise
         self._recorder = StatsRecorder()
 
-    def _add_lane(
-        self, stages: Sequence[StagePlan], slots: int, threads: Mapping[str, int], fault: tuple[int, int] | None
-    ) -> None:
-        groups = len(self.graph.groups)
-        built, lowered = [], []
-        for stage in stages:
-            component = self.board.component(stage.component)
-            last = groups if stage.last is None else stage.last
-            if not stage.first < last <= groups:
-                raise ArgumentError(
-                    f"plan {self.plan}: stage {stage.component} has groups {stage.first + 1} to {last}, "
-                    f"expected cuts between 1 and {groups - 1} for {self.graph.name}"
-                )
-            part = lower(subgraph(self.graph, stage.first, last))
-            program = compile_program(part, component, threads.get(stage.component))
-            lowered.append(part)
-            built.append(_Stage(stage.component, (stage.first, last), program))
-        neighbours = [None, *(stage.program for stage in built), None]
-        sizes = [lowered[0].slot_in_elements, *(part.slot_out_elements for part in lowered)]
-        rings = [
-            ring_slots(producer, consumer, size, slots)
-            for (producer, consumer), size in zip(pairwise(neighbours), sizes, strict=True)
-        ]
-        self._slot_in, self._slot_out = lowered[0].slot_in, lowered[-1].slot_out
-        self._stages.append(built)
-        self._lanes.append(
-            runtime.Lane(
-                [stage.component for stage in built],
-                [stage.program for stage in built],
-                rings,
-                self._gate,
-                fault=fault,
-            )
+    def _add_lane(self, stages: Sequence[StagePlan], parts: Sequence[Component]) -> None:
+        """Starts a lane; it gets frames from the next submit on."""
+        lane = Lane(
+            self.graph,
+            stages,
+            parts,
+            self._gate,
+            slots=self._slots,
+            depth=self._depth or len(stages) + 1,
+            record=self._trace is not False,
+            fault=self._fault,
         )
         # Also at the interpreter's exit: finalizers run newest first, so the threads end before OpenCL slots are freed.
-        weakref.finalize(self, self._lanes[-1].close)
+        weakref.finalize(self, lane.close)
+        self._slot_in, self._slot_out = lane.slot_in, lane.slot_out  # the same for all lanes: the network's own
+        self._lanes.append(lane)
 
     # ---- frames in
 
@@ -163,7 +146,7 @@ class Pipeline:
             raise PipelineError(f"the pipeline's threads are in process {self._process}: a fork has to make its own")
 
     def _failed(self) -> bool:
-        return any(lane.failed for lane in self._lanes)
+        return any(lane.native.failed for lane in self._lanes)
 
     def _try_submit(self, pieces: list[tuple[int, np.ndarray]]) -> bool:
         """False while the pipeline is full, and once a stage has failed: the earlier frames come first then."""
@@ -172,7 +155,7 @@ class Pipeline:
             return False
         if len(self._lanes) > 1 and self.pending >= REORDER * len(self._lanes):
             return False
-        for lane in self._lanes:
+        for lane in sorted(self._lanes, key=lambda lane: lane.under_way):
             if lane.try_submit(self._submitted, pieces):
                 self._submitted += 1
                 return True
@@ -206,7 +189,7 @@ class Pipeline:
     def _try_result(self) -> runtime.Arrived | None:
         """The next result in order, if it has arrived."""
         self._check_open()
-        for lane in self._lanes:
+        for lane in tuple(self._lanes):
             while self._delivered not in self._ready:
                 arrived = lane.try_result()
                 if arrived is None:
@@ -302,14 +285,29 @@ class Pipeline:
 
     # ---- about the run
 
-    def stats(self) -> Stats:
-        """Measured throughput, latency and use of each stage since the start."""
-        counters = [
-            (stage.component, stage.groups, row)
-            for stages, lane in zip(self._stages, self._lanes, strict=True)
-            for stage, row in zip(stages, lane.counters(), strict=True)
-        ]
-        return self._recorder.stats(counters)
+    def stats(self, since: Snapshot | None = None) -> Stats:
+        """Measured throughput, latency and use of each stage since the start, or since a ``snapshot``."""
+        return self._recorder.stats(self.counters(), since)
+
+    def snapshot(self) -> Snapshot:
+        """Where a window of ``stats`` begins: what has been measured until now."""
+        return self._recorder.snapshot(self.counters())
+
+    def counters(self) -> list[StageCounters]:
+        """What each stage of each lane has done until now; any thread may ask at any time."""
+        return [row for number, lane in enumerate(tuple(self._lanes)) for row in lane.counters(number)]
+
+    def set_pace(self, lane: int, stage: int, ms: float) -> None:
+        """From its next frame on, a stage ends no earlier than ``ms`` after it began (0: as it comes); any thread.
+
+        So this machine plays a slower board. Frames whose computing took longer are counted as ``late``. Raises
+        ArgumentError for a lane or stage there is not, and unless ms is finite and at least 0.
+        """
+        if not 0 <= lane < len(self._lanes):
+            raise ArgumentError(f"lane: expected 0 to {len(self._lanes) - 1}, got {lane}")
+        if not 0 <= ms < MAX_PACE_MS:
+            raise ArgumentError(f"pace: expected 0 to {MAX_PACE_MS:g} ms, got {ms}")
+        self._lanes[lane].native.set_pace(stage, round(ms * 1e6))
 
     @property
     def pending(self) -> int:
@@ -322,11 +320,19 @@ class Pipeline:
         return tuple(self._recorder.times)
 
     def close(self) -> None:
-        """Ends the stages and drops frames whose results were not taken. Safe to call twice."""
-        self._closed = True
+        """Ends the stages, drops frames whose results were not taken, and writes the trace. Safe to call twice.
+
+        Raises ArgumentError where the trace cannot be written.
+        """
         with self._close_lock:
+            first, self._closed = not self._closed, True
             for lane in self._lanes:
                 lane.close()
+            if first and self._trace is not False and self._process == os.getpid():
+                self.trace = [trace for number, lane in enumerate(self._lanes) for trace in lane.traces(number)]
+                if self._trace is not True:
+                    about = {"network": self.graph.name, "plan": str(self.plan)}
+                    save(self._trace, self.trace, about)
 
     def __enter__(self) -> Pipeline:
         return self
@@ -367,3 +373,17 @@ class Engine:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _limited(plan: Plan, threads: Mapping[str, int]) -> Plan:
+    """The plan with these numbers of cores for the components that it takes whole."""
+    limits = {component_name(key): count for key, count in threads.items()}
+    whole = {stage.component for lane in plan.lanes for stage in lane if stage.cores is None}
+    if unknown := limits.keys() - whole:
+        raise ArgumentError(f"threads: expected whole components of plan {plan}, got {', '.join(sorted(unknown))}")
+    return Plan(
+        tuple(
+            tuple(replace(stage, cores=stage.cores or limits.get(stage.component)) for stage in lane)
+            for lane in plan.lanes
+        )
+    )

@@ -66,10 +66,14 @@ class StageCosts:
 
     @cached_property
     def loaded_mj(self) -> tuple[np.ndarray, ...]:
-        """Per unit, energy of each group beyond what the idle board draws; only where ``energy_known``."""
+        """Per unit, energy of each group beyond what the idle board draws; only where ``energy_known``.
+
+        Zero for a group that the unit cannot run: no plan that has it there is possible.
+        """
         idle = self.profile.idle_w
         watts = (np.array(self.profile.units[unit].power_w) for unit in self.units)
-        return tuple(ms * np.maximum(w - idle, 0.0) for ms, w in zip(self.loaded_ms, watts, strict=True))
+        possible = (np.where(np.isfinite(ms), ms, 0.0) for ms in self.loaded_ms)
+        return tuple(ms * np.maximum(w - idle, 0.0) for ms, w in zip(possible, watts, strict=True))
 
     def handover(self, sender: int | None, receiver: int | None) -> tuple[np.ndarray, np.ndarray]:
         """(send_ms, receive_ms) at every border between two units given by position; None is the host."""
@@ -106,6 +110,8 @@ def predict(profile: Profile, plan: Plan) -> Prediction:
     latency = max(sum(stages) for stages in lanes)
     if latency == inf:
         return Prediction(tuple(lanes), inf, inf, None)
+    if not all(max(stages) for stages in lanes):
+        raise ArgumentError(f"plan {plan}: expected stages that take time, all of a lane take 0 ms in the profile")
     rates = [1.0 / max(stages) for stages in lanes]
     period = 1.0 / sum(rates)
     energy = None

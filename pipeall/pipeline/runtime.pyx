@@ -7,7 +7,7 @@ cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t, uint32_t, uintptr_t
 from libc.stdlib cimport free
-from libc.string cimport memset, strerror, strncpy
+from libc.string cimport memcpy, memset, strerror, strncpy
 from posix.unistd cimport getpid
 
 from .._kernels.program cimport atomic_int, pa_program, pa_slot_memory
@@ -29,7 +29,7 @@ cdef extern from "../_kernels/gate.h" nogil:
     int64_t pa_now_ns()
 
 cdef extern from "stage.h" nogil:
-    enum: PA_MAX_STAGES, PA_FAULT
+    enum: PA_MAX_STAGES, PA_FAULT, PA_LOG_FIXED
     ctypedef struct atomic_llong:
         pass
     ctypedef struct pa_slot:
@@ -42,13 +42,17 @@ cdef extern from "stage.h" nogil:
         uint32_t slots
         pa_slot *slot
     ctypedef struct pa_lane
+    ctypedef struct pa_log:
+        int64_t *rows
+        int64_t capacity, count
     ctypedef struct pa_stage:
         pa_lane *lane
         int index, open_error
         pa_program *program
         char *name
         int64_t fault_frame
-        atomic_llong frames, busy_ns, wait_in_ns, wait_out_ns, handover_ns
+        pa_log log
+        atomic_llong pace_ns, frames, late, busy_ns, wait_in_ns, wait_out_ns, map_ns, copy_ns
     ctypedef struct pa_lane:
         int stages
         pa_stage *stage
@@ -65,6 +69,7 @@ cdef extern from "stage.h" nogil:
 
 cdef extern from "<stdatomic.h>" nogil:
     long long load_ll "atomic_load" (atomic_llong *)
+    void store_ll "atomic_store" (atomic_llong *, long long)
     int load_int "atomic_load" (atomic_int *)
 
 MAX_STAGES = PA_MAX_STAGES
@@ -122,27 +127,28 @@ cdef class Lane:
 
     cdef pa_lane lane
     cdef Gate gate
-    cdef object programs, slots, components
+    cdef object programs, slots, units
     cdef bint running
     cdef int process  # after a fork the threads exist in the parent only
 
     def __cinit__(self):
         memset(&self.lane, 0, sizeof(pa_lane))
 
-    def __init__(self, components, programs, rings, Gate gate, fault=None):
+    def __init__(self, units, programs, rings, Gate gate, fault=None, int64_t log_frames=0):
         """Starts the stages.
 
-        components  name of each stage's component, for errors
+        units       name of what each stage runs on, for errors and threads
         programs    one per stage: objects with ``handle``, the address of a pa_program
         rings       one list of slots per ring (stages + 1): objects with ``data`` and ``mem`` (addresses) and
                     ``nbytes``, kept alive here
         gate        changes when the lane has space or a result
         fault       (stage, frame) at which an error is reported, or None
+        log_frames  keep a log of so many latest frames of each stage (``log``); the programs must be able to record
         """
         cdef int count = len(programs), i, j
         if not 1 <= count <= PA_MAX_STAGES:
             raise ArgumentError(f"stages: expected 1 to {PA_MAX_STAGES}, got {count}")
-        self.components, self.programs, self.slots, self.gate = list(components), list(programs), rings, gate
+        self.units, self.programs, self.slots, self.gate = list(units), list(programs), rings, gate
         self.lane.stages = count
         self.lane.host = gate.gate
         self.lane.stage = <pa_stage *>allocate(count * sizeof(pa_stage))
@@ -152,8 +158,11 @@ cdef class Lane:
             self.lane.stage[i].lane = &self.lane
             self.lane.stage[i].index = i
             self.lane.stage[i].program = <pa_program *><uintptr_t>programs[i].handle
-            strncpy(self.lane.stage[i].name, f"pa-{components[i]}".encode(), 11)
+            strncpy(self.lane.stage[i].name, f"pa-{units[i]}".encode(), 11)
             self.lane.stage[i].fault_frame = fault[1] if fault is not None and fault[0] == i else -1
+            if log_frames:
+                self.lane.stage[i].log.capacity = log_frames
+                self.lane.stage[i].log.rows = <int64_t *>allocate((log_frames + 1) * self.width(i) * sizeof(int64_t))
         for i in range(count + 1):
             self.lane.ring[i].slots = len(rings[i])
             self.lane.ring[i].slot = <pa_slot *>allocate(len(rings[i]) * sizeof(pa_slot))
@@ -169,8 +178,11 @@ cdef class Lane:
         if error:
             for i in range(count):
                 if self.lane.stage[i].open_error:
-                    raise DeviceError(f"stage {i} on {self.components[i]}: {self.text(i, self.lane.stage[i].open_error)}")
+                    raise DeviceError(f"stage {i} on {self.units[i]}: {self.text(i, self.lane.stage[i].open_error)}")
         self.running, self.process = True, getpid()
+
+    cdef int64_t width(self, int stage):
+        return PA_LOG_FIXED + self.lane.stage[stage].program.mark_count
 
     cdef str text(self, int stage, int code):
         if code == PA_FAULT:
@@ -215,26 +227,56 @@ cdef class Lane:
         if slot.failed_stage < 0:
             arrived.values = np.array(<float[:size]>slot.memory.data, dtype=np.float32)
         else:
-            component = self.components[slot.failed_stage]
+            unit = self.units[slot.failed_stage]
             arrived.error = PipelineError(
-                f"stage {slot.failed_stage} on {component} failed at frame {slot.frame}: "
+                f"stage {slot.failed_stage} on {unit} failed at frame {slot.frame}: "
                 f"{self.text(slot.failed_stage, slot.error)}",
-                stage=slot.failed_stage, component=component, frame=slot.frame)
+                stage=slot.failed_stage, component=unit, frame=slot.frame)
         pa_lane_release(&self.lane)
         return arrived
 
     def counters(self) -> list:
-        """Per stage, since the start: frames, and busy, wait_in, wait_out and handover time in ns."""
+        """Per stage, since the start: frames, late frames, and busy, wait_in, wait_out, map and copy time in ns."""
         cdef pa_stage *stage
         cdef int i
         rows = []
         for i in range(self.lane.stages):
             stage = &self.lane.stage[i]
             rows.append({
-                "frames": load_ll(&stage.frames), "busy_ns": load_ll(&stage.busy_ns),
+                "frames": load_ll(&stage.frames), "late": load_ll(&stage.late), "busy_ns": load_ll(&stage.busy_ns),
                 "wait_in_ns": load_ll(&stage.wait_in_ns), "wait_out_ns": load_ll(&stage.wait_out_ns),
-                "handover_ns": load_ll(&stage.handover_ns)})
+                "map_ns": load_ll(&stage.map_ns), "copy_ns": load_ll(&stage.copy_ns)})
         return rows
+
+    def set_pace(self, int stage, int64_t ns):
+        """From its next frame on, the stage ends no earlier than ``ns`` after it began (0: as it comes); any thread."""
+        if not 0 <= stage < self.lane.stages:
+            raise ArgumentError(f"stage: expected 0 to {self.lane.stages - 1}, got {stage}")
+        if ns < 0:
+            raise ArgumentError(f"pace: expected at least 0 ns, got {ns}")
+        store_ll(&self.lane.stage[stage].pace_ns, ns)
+
+    def log(self):
+        """Per stage, the latest frames it completed, oldest first: int64 rows as pa_log in stage.h says.
+
+        After ``close`` only: until then the stages write. Empty without ``log_frames``.
+        """
+        cdef pa_log *log
+        cdef int i
+        cdef int64_t j, kept, row, width
+        cdef int64_t[:, ::1] rows
+        if self.running:
+            raise PipelineError("log: expected a closed lane, got one whose stages are running")
+        logs = []
+        for i in range(self.lane.stages):
+            log, width = &self.lane.stage[i].log, self.width(i)
+            kept = min(log.count, log.capacity)
+            logs.append(np.empty((kept, width), np.int64))
+            rows = logs[i]
+            for j in range(kept):
+                row = (log.count - kept + j) % (log.capacity + 1)
+                memcpy(&rows[j, 0], log.rows + row * width, width * sizeof(int64_t))
+        return logs
 
     def close(self):
         """Ends the stages after the step each is in; frames inside are dropped. Safe to call twice."""
@@ -254,6 +296,9 @@ cdef class Lane:
         if self.lane.ring != NULL:
             for i in range(self.lane.stages + 1):
                 free(self.lane.ring[i].slot)
+        if self.lane.stage != NULL:
+            for i in range(self.lane.stages):
+                free(self.lane.stage[i].log.rows)
         free(self.lane.ring)
         free(self.lane.stage)
         free(self.lane.gate)

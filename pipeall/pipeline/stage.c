@@ -35,8 +35,34 @@ static void pass_on(const pa_slot *in, pa_slot *out) {
     out->memory = memory;
 }
 
+/* Waits until `deadline`, unless the stage is told to stop. Sleeps, then spins: a sleep may end some 50 us late. */
+static void pace(pa_stage *self, int64_t deadline) {
+    enum { SPIN_NS = 100 * 1000, SLICE_NS = 10 * 1000 * 1000 }; /* a stop is seen after a slice at the latest */
+    for (;;) {
+        const int64_t now = pa_now_ns(), left = deadline - now;
+        if (left <= 0 || atomic_load_explicit(&self->stop, memory_order_relaxed)) return;
+        if (left <= SPIN_NS) {
+            pa_pause();
+            continue;
+        }
+        const int64_t until = now + (left - SPIN_NS < SLICE_NS ? left - SPIN_NS : SLICE_NS);
+        const struct timespec wake = {until / 1000000000, until % 1000000000};
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &wake, NULL);
+    }
+}
+
+/* The log's row for the frame under way, NULL without a log; the program writes its marks straight into it. */
+static int64_t *begin_row(pa_stage *self) {
+    pa_log *log = &self->log;
+    if (!log->rows) return NULL;
+    int64_t *row = log->rows + log->count % (log->capacity + 1) * (PA_LOG_FIXED + self->program->mark_count);
+    self->program->marks = row + PA_LOG_MARKS;
+    return row;
+}
+
 static void run_frames(pa_stage *self) {
     pa_lane *lane = self->lane;
+    pa_program *program = self->program;
     const int index = self->index;
     int failed = 0;
     while (!failed) {
@@ -50,18 +76,31 @@ static void run_frames(pa_stage *self) {
         pass_on(in, out);
         failed = in->failed_stage >= 0;
         if (!failed) {
-            const int64_t handover = self->program->handover_ns;
-            int code = in->frame == self->fault_frame
-                           ? PA_FAULT
-                           : self->program->run(self->program, &in->memory, &out->memory, &self->stop);
+            const int64_t map = program->map_ns, copy = program->copy_ns;
+            int64_t *row = begin_row(self);
+            int code = in->frame == self->fault_frame ? PA_FAULT
+                                                      : program->run(program, &in->memory, &out->memory, &self->stop);
             if (code == PA_STOPPED) return;
-            const int64_t end = pa_now_ns();
+            int64_t ran = pa_now_ns(), end = ran;
+            const int64_t least = atomic_load_explicit(&self->pace_ns, memory_order_relaxed);
+            if (least && !code) {
+                pace(self, begin + least);
+                end = pa_now_ns();
+                if (ran - begin > least) add(&self->late, 1);
+            }
             out->begin_ns[index] = begin;
             out->end_ns[index] = end;
+            if (row && !code) {
+                row[0] = in->frame, row[1] = idle, row[2] = taken, row[3] = begin;
+                int64_t *rest = row + PA_LOG_MARKS + program->mark_count;
+                rest[0] = ran, rest[1] = end;
+                self->log.count++;
+            }
             add(&self->wait_in_ns, taken - idle);
             add(&self->wait_out_ns, begin - taken);
             add(&self->busy_ns, end - begin);
-            add(&self->handover_ns, self->program->handover_ns - handover);
+            add(&self->map_ns, program->map_ns - map);
+            add(&self->copy_ns, program->copy_ns - copy);
             add(&self->frames, 1);
             if (code) {
                 out->failed_stage = index;
@@ -88,6 +127,7 @@ static void *stage_thread(void *argument) {
     pa_gate_signal(lane->host);
     if (self->open_error) return NULL;
     run_frames(self);
+    self->program->marks = NULL; /* the log may end before the program */
     self->program->close(self->program);
     return NULL;
 }

@@ -22,6 +22,16 @@
 
 typedef struct pa_lane pa_lane;
 
+/* The log: one row of int64 per frame, of the latest `capacity` frames. Columns, in ns of CLOCK_MONOTONIC but the
+ * first: frame, idle (began to wait for its input), taken (had it), begin (had a free slot after it), the program's
+ * marks, ran (the program returned), end (paced). Written by the stage only; read it after the lane is closed. */
+enum { PA_LOG_MARKS = 4, PA_LOG_FIXED = 6 };
+
+typedef struct pa_log {
+    int64_t *rows; /* NULL: no log; else [capacity + 1][PA_LOG_FIXED + mark_count]: one more, for the frame under way */
+    int64_t capacity, count; /* frames it keeps; frames written so far: the next goes to row count % (capacity + 1) */
+} pa_log;
+
 typedef struct pa_stage {
     pa_lane *lane;
     int index;
@@ -31,8 +41,11 @@ typedef struct pa_stage {
     pthread_t thread;
     atomic_int stop;
     int open_error; /* what program->open returned; read it once the lane is ready */
-    /* Counters: written by the stage only, read by anyone. */
-    atomic_llong frames, busy_ns, wait_in_ns, wait_out_ns, handover_ns;
+    pa_log log;
+    atomic_llong pace_ns; /* a frame ends no earlier than so long after its begin; set by anyone at any time */
+    /* Counters: written by the stage only, read by anyone. busy includes pacing; late: frames whose program alone
+     * took longer than the pace. */
+    atomic_llong frames, late, busy_ns, wait_in_ns, wait_out_ns, map_ns, copy_ns;
 } pa_stage;
 
 struct pa_lane {

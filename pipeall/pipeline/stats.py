@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,23 +23,49 @@ class FrameTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class StageStats:
-    """One stage: mean ms per frame computing (hand-over included), waiting for input, waiting for a free slot, and
-    handing over (map, unmap, copy); ``use`` is the share of the run it computed. ``groups``: [first, last)."""
+class StageCounters:
+    """What one stage has done so far, in all: frames, and time in ns.
 
-    component: str
+    ``late``: frames whose computing took longer than the stage's pace. ``busy_ns`` includes hand-over and pacing.
+    ``groups``: [first, last).
+    """
+
+    lane: int
+    stage: int
+    unit: str
+    groups: tuple[int, int]
+    frames: int = 0
+    late: int = 0
+    busy_ns: int = 0
+    wait_in_ns: int = 0
+    wait_out_ns: int = 0
+    map_ns: int = 0
+    copy_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StageStats:
+    """One stage: mean ms per frame computing (hand-over and pacing included), waiting for input, waiting for a free
+    slot, and handing over: mapping and unmapping, copying. ``use`` is the share of the run it computed; ``late`` are
+    frames whose computing took longer than the stage's pace. ``groups``: [first, last)."""
+
+    unit: str
     groups: tuple[int, int]
     frames: int
+    late: int
     busy_ms: float
     wait_in_ms: float
     wait_out_ms: float
-    handover_ms: float
+    map_ms: float
+    copy_ms: float
     use: float
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """fps: frames / (first submit to last result ready). Latency: submit to result ready, over the latest frames."""
+    """fps: frames / (first submit, or last result before the window, to last result ready).
+
+    Latency: submit to result ready, over the latest frames."""
 
     frames: int
     seconds: float
@@ -50,6 +77,15 @@ class Stats:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Where a window of statistics begins: results taken until then, when the last of them was ready, and counters."""
+
+    frames: int = 0
+    ready_ns: int = 0
+    counters: tuple[StageCounters, ...] = ()
 
 
 class StatsRecorder:
@@ -67,26 +103,38 @@ class StatsRecorder:
         self.frames += 1
         self.times.append(times)
 
-    def stats(self, counters: list[tuple[str, tuple[int, int], dict[str, int]]]) -> Stats:
-        """``counters``: component, groups and ``Lane.counters`` row of every stage."""
-        seconds = (self._last_ns - self._first_ns) / 1e9
-        latency = [(times.end_ns[-1] - times.submitted_ns) / 1e6 for times in tuple(self.times)] or [0.0]
+    def snapshot(self, counters: Sequence[StageCounters]) -> Snapshot:
+        return Snapshot(self.frames, self._last_ns, tuple(counters))
+
+    def stats(self, counters: Sequence[StageCounters], since: Snapshot | None = None) -> Stats:
+        """Of all that happened, or of what happened after the snapshot."""
+        since = since or Snapshot()
+        frames = self.frames - since.frames
+        times = tuple(self.times)[-frames:] if frames else ()
+        begin_ns = max(since.ready_ns, self._first_ns)
+        if times and len(times) == frames:  # the pipeline may have stood still between the snapshot and this frame
+            begin_ns = max(begin_ns, times[0].submitted_ns)
+        seconds = (self._last_ns - begin_ns) / 1e9
+        latency = [(frame.end_ns[-1] - frame.submitted_ns) / 1e6 for frame in times] or [0.0]
         p50, p95, p99 = np.percentile(latency, (50, 95, 99))
+        before = {(row.lane, row.stage): row for row in since.counters}
         stages = []
-        for component, groups, row in counters:
-            frames = max(1, row["frames"])
-            mean = {key: row[f"{key}_ns"] / frames / 1e6 for key in ("busy", "wait_in", "wait_out", "handover")}
+        for row in counters:
+            old = before.get((row.lane, row.stage), StageCounters(row.lane, row.stage, row.unit, row.groups))
+            done = row.frames - old.frames
+
+            def mean(key: str, row: StageCounters = row, old: StageCounters = old, done: int = done) -> float:
+                return (getattr(row, key) - getattr(old, key)) / max(1, done) / 1e6
+
             stages.append(
                 StageStats(
-                    component,
-                    groups,
-                    row["frames"],
-                    mean["busy"],
-                    mean["wait_in"],
-                    mean["wait_out"],
-                    mean["handover"],
-                    row["busy_ns"] / 1e9 / seconds if seconds else 0.0,
+                    row.unit,
+                    row.groups,
+                    done,
+                    row.late - old.late,
+                    *map(mean, ("busy_ns", "wait_in_ns", "wait_out_ns", "map_ns", "copy_ns")),
+                    use=(row.busy_ns - old.busy_ns) / 1e9 / seconds if seconds else 0.0,
                 )
             )
-        fps = self.frames / seconds if seconds else 0.0
-        return Stats(self.frames, seconds, fps, float(p50), float(p95), float(p99), tuple(stages))
+        fps = frames / seconds if seconds else 0.0
+        return Stats(frames, seconds, fps, float(p50), float(p95), float(p99), tuple(stages))

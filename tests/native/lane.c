@@ -1,11 +1,12 @@
-/* Lanes of fake programs: order, failure in its place, and an end within a second. Argument: number of frames. */
+/* Lanes of fake programs: order, failure in its place, the log, pacing, and an end within a second. Argument: number of frames. */
 #include "pipeline/stage.h"
 
 #include <string.h>
 
 #include "check.h"
 
-enum { MAX_SLOTS = 3, ANSWER_FAILURE = 42, SECOND = 1000000000 };
+enum { MAX_SLOTS = 3, ANSWER_FAILURE = 42, MARKS = 3, KEPT = 5, WIDTH = PA_LOG_FIXED + MARKS };
+enum { MS = 1000000, SECOND = 1000 * MS };
 
 /* A program that adds 1 to the second number of a frame; the first is the number of the frame. */
 typedef struct fake {
@@ -27,11 +28,13 @@ static int fake_run(pa_program *program, pa_slot_memory *in, pa_slot_memory *out
     fake *self = (fake *)program;
     CHECK(pthread_equal(self->thread, pthread_self()));
     const int64_t frame = (int64_t)in->data[0];
+    for (int i = 0; program->marks && i < MARKS; i++) program->marks[i] = pa_now_ns();
     while (frame == self->block_at)
         if (atomic_load(stop)) return PA_STOPPED;
     out->data[0] = in->data[0];
     out->data[1] = in->data[1] + 1;
-    self->program.handover_ns += 1;
+    program->map_ns += 1;
+    program->copy_ns += 2;
     return frame == self->fail_at ? ANSWER_FAILURE : 0;
 }
 
@@ -49,6 +52,7 @@ typedef struct rig {
     pa_slot slots[PA_MAX_STAGES + 1][MAX_SLOTS];
     float data[PA_MAX_STAGES + 1][MAX_SLOTS][2];
     fake programs[PA_MAX_STAGES];
+    int64_t rows[PA_MAX_STAGES][KEPT + 1][WIDTH];
 } rig;
 
 static rig r;
@@ -58,7 +62,8 @@ static void set_up(int stages, int slots) {
     memset(&r, 0, sizeof r);
     r.lane = (pa_lane){.stages = stages, .stage = r.stages, .ring = r.rings, .gate = r.gates, .host = &r.host};
     for (int i = 0; i < stages; i++) {
-        r.programs[i] = (fake){.program = {.open = fake_open, .run = fake_run, .close = fake_close},
+        r.programs[i] = (fake){.program = {.open = fake_open, .run = fake_run, .close = fake_close,
+                                           .mark_count = MARKS},
                                .fail_at = -1, .block_at = -1};
         r.stages[i].lane = &r.lane;
         r.stages[i].index = i;
@@ -132,7 +137,9 @@ static void test_frames_pass(int stages, int slots) {
     CHECK(!pa_lane_front(&r.lane));
     close_in_time();
     for (int i = 0; i < stages; i++) CHECK(atomic_load(&r.stages[i].frames) == frames);
-    for (int i = 0; i < stages; i++) CHECK(atomic_load(&r.stages[i].handover_ns) == frames);
+    for (int i = 0; i < stages; i++) CHECK(atomic_load(&r.stages[i].map_ns) == frames);
+    for (int i = 0; i < stages; i++) CHECK(atomic_load(&r.stages[i].copy_ns) == 2 * frames);
+    for (int i = 0; i < stages; i++) CHECK(r.stages[i].log.count == 0);
 }
 
 /* Earlier frames are delivered, then the failure, then nothing. */
@@ -183,6 +190,54 @@ static void test_close(int stages, int slots, int count, int failing, int blocki
     CHECK(atomic_load(&r.lane.failed) == (failing >= 0)); /* being stopped is no failure */
 }
 
+/* Runs `count` frames, the last of which fails in the middle stage: it is in the log of the first stage only. */
+static void test_log(int64_t count) {
+    const int64_t earlier = count - 1;
+    set_up(3, 2);
+    for (int i = 0; i < 3; i++) r.stages[i].log = (pa_log){.rows = r.rows[i][0], .capacity = KEPT};
+    r.programs[1].fail_at = earlier;
+    CHECK(pa_lane_start(&r.lane) == 0);
+    for (int64_t frame = 0; frame < count; frame++) {
+        CHECK(try_submit(frame));
+        if (frame < earlier) take_frame(frame);
+    }
+    CHECK(take()->failed_stage == 1);
+    close_in_time();
+    for (int i = 0; i < 3; i++) {
+        const int64_t written = i == 0 ? count : earlier;
+        CHECK(r.stages[i].log.count == written && !r.programs[i].program.marks);
+        int64_t before = 0;
+        for (int64_t frame = written > KEPT ? written - KEPT : 0; frame < written; frame++) {
+            const int64_t *row = r.rows[i][frame % (KEPT + 1)];
+            CHECK(row[0] == frame);
+            for (int column = 1; column < WIDTH; column++) {
+                CHECK(before <= row[column]);
+                before = row[column];
+            }
+        }
+    }
+}
+
+/* Every frame lasts as long as the pace; a pace shorter than the program makes it late. */
+static void test_pace(void) {
+    set_up(2, 2);
+    atomic_store(&r.stages[0].pace_ns, 3 * MS);
+    atomic_store(&r.stages[1].pace_ns, 1);
+    CHECK(pa_lane_start(&r.lane) == 0);
+    for (int64_t frame = 0; frame < 5; frame++) {
+        CHECK(try_submit(frame));
+        const pa_slot *slot = take();
+        CHECK(slot->end_ns[0] - slot->begin_ns[0] >= 3 * MS);
+        take_frame(frame);
+    }
+    atomic_store(&r.stages[0].pace_ns, 3600 * (int64_t)SECOND);
+    CHECK(try_submit(5));
+    usleep(20000); /* into the pacing */
+    close_in_time();
+    CHECK(atomic_load(&r.stages[0].busy_ns) >= 15 * MS);
+    CHECK(atomic_load(&r.stages[1].late) == 5);
+}
+
 static void test_open_failure(int stages, int failing) {
     set_up(stages, 2);
     r.programs[failing].open_code = 7;
@@ -212,5 +267,7 @@ int main(int argc, char **argv) {
         }
     }
     test_frames_pass(PA_MAX_STAGES, 2);
+    for (int64_t count = 1; count < 3 * KEPT; count++) test_log(count);
+    test_pace();
     test_open_failure(1, 0);
 }

@@ -1,0 +1,126 @@
+"""A lane of a plan, compiled and running: its programs, its rings, its native stages and the frames under way in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArgumentError
+from ..graph.ir import Graph
+from ..graph.lower import lower
+from ..graph.partition import subgraph
+from . import runtime
+from .board import Component
+from .device import compile_program, ring_slots
+from .plan import StagePlan
+from .stats import StageCounters
+from .trace import StageTrace
+
+LOG_FRAMES = 4096  # latest frames of a stage that a recording keeps; a row has some hundred numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A sub-graph, groups [first, last), compiled for a unit."""
+
+    unit: Component
+    groups: tuple[int, int]
+    program: Any
+
+
+class Lane:
+    """Runs ``stages`` on ``units`` from when it is made until ``close``.
+
+    gate    changes when the lane has room or a result
+    slots   per ring
+    depth   most frames under way: submitted and not yet taken out of the lane
+    record  keep a log of the latest LOG_FRAMES frames of each stage, for ``traces``
+    fault   (stage, frame) at which a stage reports an error
+
+    One thread at a time may submit, one take results. Raises ArgumentError for groups the network does not have.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        stages: Sequence[StagePlan],
+        units: Sequence[Component],
+        gate: runtime.Gate,
+        *,
+        slots: int,
+        depth: int,
+        record: bool = False,
+        fault: tuple[int, int] | None = None,
+    ):
+        groups = len(graph.groups)
+        self.stages: list[Stage] = []
+        lowered = []
+        for stage, unit in zip(stages, units, strict=True):
+            last = groups if stage.last is None else stage.last
+            if not stage.first < last <= groups:
+                raise ArgumentError(
+                    f"stage {stage.unit} has groups {stage.first + 1} to {last}, "
+                    f"expected cuts between 1 and {groups - 1} for {graph.name}"
+                )
+            part = lower(subgraph(graph, stage.first, last))
+            lowered.append(part)
+            self.stages.append(Stage(unit, (stage.first, last), compile_program(part, unit, record=record)))
+        neighbours = [None, *(stage.program for stage in self.stages), None]
+        sizes = [lowered[0].slot_in_elements, *(part.slot_out_elements for part in lowered)]
+        rings = [
+            ring_slots(producer, consumer, size, slots)
+            for (producer, consumer), size in zip(pairwise(neighbours), sizes, strict=True)
+        ]
+        self.slot_in, self.slot_out = lowered[0].slot_in, lowered[-1].slot_out
+        self._depth, self._gate = depth, gate
+        self._submitted = self._taken = 0
+        self.native = runtime.Lane(
+            [stage.unit.name for stage in self.stages],
+            [stage.program for stage in self.stages],
+            rings,
+            gate,
+            fault=fault,
+            log_frames=LOG_FRAMES if record else 0,
+        )
+
+    @property
+    def under_way(self) -> int:
+        """Frames submitted whose results have not been taken out of the lane."""
+        return self._submitted - self._taken
+
+    def try_submit(self, frame: int, pieces: list[tuple[int, np.ndarray]]) -> bool:
+        """False where ``depth`` frames are under way, or the first ring is full."""
+        if self.under_way >= self._depth or not self.native.try_submit(frame, pieces):
+            return False
+        self._submitted += 1
+        return True
+
+    def try_result(self) -> runtime.Arrived | None:
+        """The lane's oldest result, if one is ready."""
+        arrived = self.native.try_result()
+        if arrived is not None:
+            self._taken += 1
+            self._gate.signal()  # there is room for another frame
+        return arrived
+
+    def counters(self, lane: int) -> list[StageCounters]:
+        """What its stages have done so far; ``lane`` is the number to file it under."""
+        return [
+            StageCounters(lane, number, stage.unit.name, stage.groups, **row)
+            for number, (stage, row) in enumerate(zip(self.stages, self.native.counters(), strict=True))
+        ]
+
+    def traces(self, lane: int) -> list[StageTrace]:
+        """The log of each stage, after ``close``."""
+        return [
+            StageTrace(lane, number, stage.unit.name, stage.unit.kind, stage.groups, stage.program.labels, rows)
+            for number, (stage, rows) in enumerate(zip(self.stages, self.native.log(), strict=True))
+        ]
+
+    def close(self) -> None:
+        """Ends the stages; frames inside are dropped. Safe to call twice."""
+        self.native.close()

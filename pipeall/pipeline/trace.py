@@ -1,0 +1,124 @@
+"""What every stage did with every frame, step by step, and the same as a file for Perfetto (ui.perfetto.dev).
+
+The file is in the Trace Event Format: one process per lane, one thread per stage; the commands of an OpenCL device
+have a track of their own, in the device's times (program_cl.h); arrows lead a frame from stage to stage.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count, pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .files import write_text
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StageTrace:
+    """The latest frames a stage completed, oldest first.
+
+    kind    of its unit: "cpu" or "opencl"
+    groups  [first, last)
+    labels  (kind, node name) of each step
+    rows    int64 (frames, 6 + 1 + steps), in ns of CLOCK_MONOTONIC but the first; the columns are FRAME (its number),
+            IDLE (the stage began to wait for it), TAKEN (it had come), BEGIN (and a slot for the result was free),
+            GIVEN (handed over to the device), then the end of each step, RAN (handed back), END (paced)
+    """
+
+    FRAME: ClassVar[int] = 0
+    IDLE: ClassVar[int] = 1
+    TAKEN: ClassVar[int] = 2
+    BEGIN: ClassVar[int] = 3
+    GIVEN: ClassVar[int] = 4
+    RAN: ClassVar[int] = -2
+    END: ClassVar[int] = -1
+
+    lane: int
+    stage: int
+    unit: str
+    kind: str
+    groups: tuple[int, int]
+    labels: tuple[tuple[str, str], ...]
+    rows: np.ndarray
+
+    @property
+    def frame(self) -> np.ndarray:
+        """The frames' numbers."""
+        return self.rows[:, self.FRAME]
+
+    @property
+    def marks(self) -> np.ndarray:
+        """(frames, 1 + steps): when the input was handed over, and when each step ended; steps lie between."""
+        return self.rows[:, self.GIVEN : self.RAN]
+
+
+def chrome(traces: Sequence[StageTrace], about: Mapping[str, Any]) -> dict[str, Any]:
+    """The traces in the Trace Event Format, times in us since the first; ``about`` the run: plain JSON values."""
+    origin_ns = min((int(trace.rows[:, trace.IDLE].min()) for trace in traces if len(trace.rows)), default=0)
+    threads = count(1)
+    events: list[dict[str, Any]] = []
+    for lane in sorted({trace.lane for trace in traces}):
+        stages = [trace for trace in traces if trace.lane == lane]
+        pid = lane + 1
+        events.append(_named("process_name", pid, 0, f"lane {lane}: {'-'.join(trace.unit for trace in stages)}"))
+        tids = [next(threads) for _ in stages]
+        for trace, tid in zip(stages, tids, strict=True):
+            groups = f"groups {trace.groups[0] + 1} to {trace.groups[1]}"
+            events.append(_named("thread_name", pid, tid, f"{trace.unit}: {groups}"))
+            queue = tid
+            if trace.kind == "opencl":
+                queue = next(threads)
+                events.append(_named("thread_name", pid, queue, f"{trace.unit} queue"))
+            events.extend(_slices(trace, pid, tid, queue, origin_ns))
+        for (sender, sent_tid), (receiver, received_tid) in pairwise(zip(stages, tids, strict=True)):
+            events.extend(_arrows(sender, receiver, pid, sent_tid, received_tid, origin_ns))
+    return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"format": "pipeall.trace/1", **about}}
+
+
+def save(path: str | Path, traces: Sequence[StageTrace], about: Mapping[str, Any]) -> None:
+    """Writes ``chrome`` atomically. Raises ArgumentError naming the file where it cannot be written."""
+    write_text(path, json.dumps(chrome(traces, about), allow_nan=False) + "\n")
+
+
+def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "ts": 0, "name": what, "pid": pid, "tid": tid, "args": {"name": name}}
+
+
+def _slices(trace: StageTrace, pid: int, tid: int, queue: int, origin_ns: int) -> Iterator[dict[str, Any]]:
+    """The stage's waits and frames; what happens to a frame lies inside of it, OpenCL steps on the track ``queue``."""
+    for row in trace.rows.tolist():
+        frame, idle, taken, begin, given, *ends, ran, end = row
+
+        def slice_(name: str, category: str, first: int, last: int, on: int = tid, frame: int = frame) -> dict:
+            ts, dur = (first - origin_ns) / 1000, (last - first) / 1000
+            named = {"ph": "X", "name": name, "cat": category, "pid": pid, "tid": on}
+            return named | {"ts": ts, "dur": dur, "args": {"frame": frame}}
+
+        yield slice_("wait in", "wait", idle, taken)
+        yield slice_("wait out", "wait", taken, begin)
+        yield slice_(f"frame {frame}", "frame", begin, end)
+        yield slice_("hand-over in", "hand-over", begin, given)
+        for (kind, node), (first, last) in zip(trace.labels, pairwise([given, *ends]), strict=True):
+            yield slice_(node, "gpu" if queue != tid else kind, first, last, queue)
+        yield slice_("hand-over out", "hand-over", ends[-1] if ends else given, ran)
+        if end > ran:
+            yield slice_("pace", "wait", ran, end)
+
+
+def _arrows(
+    sender: StageTrace, receiver: StageTrace, pid: int, sent_tid: int, received_tid: int, origin_ns: int
+) -> Iterator[dict[str, Any]]:
+    """From the middle of each frame (an arrow has to start inside of a slice) to its begin in the next stage."""
+    begins = dict(zip(receiver.frame.tolist(), receiver.rows[:, receiver.BEGIN].tolist(), strict=True))
+    for row in sender.rows.tolist():
+        frame = row[sender.FRAME]
+        if frame in begins:
+            flow = {"name": "frame", "cat": "frame", "id": f"{frame}.{receiver.stage}", "pid": pid}
+            middle_ns = (row[sender.BEGIN] + row[sender.END]) / 2
+            yield flow | {"ph": "s", "tid": sent_tid, "ts": (middle_ns - origin_ns) / 1000}
+            yield flow | {"ph": "f", "bp": "e", "tid": received_tid, "ts": (begins[frame] - origin_ns) / 1000}

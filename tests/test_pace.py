@@ -1,0 +1,88 @@
+"""Pacing: a stage that ends no earlier than it is told, whatever it computes."""
+
+import time
+
+import numpy as np
+import pytest
+from graphs import frames, small_net
+
+from pipeall import ArgumentError, Pipeline
+
+
+def paced(plan, board, pace_ms, count, **arguments):
+    """Results, traces and counters of ``count`` frames with every stage at ``pace_ms``."""
+    graph = small_net()
+    with Pipeline(graph, plan, board=board, trace=True, **arguments) as pipe:
+        for number, lane in enumerate(pipe.plan.lanes):
+            for stage in range(len(lane)):
+                pipe.set_pace(number, stage, pace_ms)
+        results = list(pipe.map(frames(graph, count)))
+        counters = pipe.counters()
+    return results, pipe.trace, counters
+
+
+@pytest.mark.parametrize("plan", ["big", "big-little:2", "B+L"])
+def test_no_stage_ends_before_its_pace_and_results_are_the_same(plan, board):
+    graph, count, pace_ms = small_net(), 10, 20
+    with Pipeline(graph, plan, board=board) as pipe:
+        expected = list(pipe.map(frames(graph, count)))
+    results, traces, counters = paced(plan, board, pace_ms, count)
+    assert len(results) == count and all(map(np.array_equal, results, expected))
+    for trace, row in zip(traces, counters, strict=True):
+        lasted = trace.rows[:, trace.END] - trace.rows[:, trace.BEGIN]
+        assert len(lasted) == row.frames > 0 and lasted.min() >= pace_ms * 1e6
+        assert row.busy_ns == lasted.sum()
+        assert row.late == np.count_nonzero(trace.rows[:, trace.RAN] - trace.rows[:, trace.BEGIN] > pace_ms * 1e6)
+
+
+def test_a_pace_shorter_than_the_computing_makes_every_frame_late(board):
+    _, traces, counters = paced("big-little:2", board, 1e-6, 10)
+    assert [row.late for row in counters] == [10, 10]
+    for trace in traces:
+        lasted = trace.rows[:, trace.END] - trace.rows[:, trace.RAN]
+        assert np.median(lasted) < 1e6  # it did not wait
+
+
+def test_each_stage_has_its_own_pace_and_zero_ends_it(board):
+    graph = small_net()
+    with Pipeline(graph, "B+L", board=board, trace=True) as pipe:
+        pipe.set_pace(1, 0, 30)
+        list(pipe.map(frames(graph, 8)))
+        switched = time.monotonic_ns()
+        pipe.set_pace(1, 0, 0)
+        list(pipe.map(frames(graph, 8)))
+        assert pipe.stats().stages[1].late == pipe.counters()[1].late
+    free, slow = (trace.rows for trace in pipe.trace)
+    end, ran = pipe.trace[0].END, pipe.trace[0].RAN
+    assert (free[:, end] == free[:, ran]).all()  # no pace: the program's end is the stage's
+    before = slow[:, pipe.trace[0].BEGIN] < switched
+    assert before.any() and not before.all()
+    assert (slow[before, end] > slow[before, ran]).all() and (slow[~before, end] == slow[~before, ran]).all()
+
+
+def test_close_while_pacing_is_prompt(board):
+    graph = small_net()
+    pipe = Pipeline(graph, "big-little:2", board=board)
+    pipe.set_pace(0, 0, 60_000)
+    pipe.submit(frames(graph, 1)[0])
+    time.sleep(0.05)
+    begin = time.monotonic()
+    pipe.close()
+    assert time.monotonic() - begin < 0.5
+
+
+@pytest.mark.parametrize(
+    "lane, stage, ms, message",
+    [
+        (1, 0, 1, "lane: expected 0 to 0, got 1"),
+        (-1, 0, 1, "lane: expected 0 to 0, got -1"),
+        (0, 2, 1, "stage: expected 0 to 1, got 2"),
+        (0, -1, 1, "stage: expected 0 to 1, got -1"),
+        (0, 0, -1, "pace: expected 0 to .* ms, got -1"),
+        (0, 0, float("nan"), "pace: expected 0 to .* ms, got nan"),
+        (0, 0, float("inf"), "pace: expected 0 to .* ms, got inf"),
+    ],
+)
+def test_a_pace_that_cannot_be_is_refused(lane, stage, ms, message, board):
+    with Pipeline(small_net(), "big-little:2", board=board) as pipe, pytest.raises(ArgumentError, match=message):
+        pipe.set_pace(lane, stage, ms)
