@@ -24,8 +24,12 @@ if TYPE_CHECKING:
     from .graph.ir import Graph
     from .graph.onnx_import import load
     from .pipeline.board import Board
+    from .pipeline.measure import profile
     from .pipeline.pipeline import Engine, Pipeline
     from .pipeline.plan import Plan
+    from .pipeline.profile import Profile
+    from .pipeline.search import search
+    from .pipeline.simulate import simulate
 
 __version__ = "0.1.0"
 
@@ -42,7 +46,11 @@ __all__ = [
     "PipelineError",
     "PipelineTimeoutError",
     "Plan",
+    "Profile",
     "load",
+    "profile",
+    "search",
+    "simulate",
     "zoo",
 ]
 
@@ -52,7 +60,11 @@ _HOME = {
     "Graph": ".graph.ir",
     "Pipeline": ".pipeline.pipeline",
     "Plan": ".pipeline.plan",
+    "Profile": ".pipeline.profile",
     "load": ".graph.onnx_import",
+    "profile": ".pipeline.measure",
+    "search": ".pipeline.search",
+    "simulate": ".pipeline.simulate",
 }
 
 

@@ -30,6 +30,7 @@ OPTIONAL = {  # package outside of the standard library -> the one file or folde
     "click": "cli",
     "rich": "cli",
     "PIL": "cli",
+    "matplotlib": "cli/plot.py",
 }
 CYTHON = {"cython", "libc", "cpython"}
 MAX_LINES = 500
@@ -84,7 +85,9 @@ def c_includes(path):
 
 
 def imported_layer(path, level, name):
-    """The layer of an import of the package, or None for another package."""
+    """The layer of an import of the package, or None for another package and for the version, which is no layer."""
+    if name == "__version__":
+        return None
     if level == 0:
         top, _, rest = name.partition(".")
         return (rest.split(".")[0] or "__init__") if top == "pipeall" else None

@@ -9,13 +9,17 @@ from graphs import frames, small_net
 from pipeall import ArgumentError, Pipeline
 
 
+def set_pace(pipe, lane, stage, ms):
+    pipe._lanes[lane].native.set_pace(stage, round(ms * 1e6))
+
+
 def paced(plan, board, pace_ms, count, **arguments):
     """Results, traces and counters of ``count`` frames with every stage at ``pace_ms``."""
     graph = small_net()
     with Pipeline(graph, plan, board=board, trace=True, **arguments) as pipe:
         for number, lane in enumerate(pipe.plan.lanes):
             for stage in range(len(lane)):
-                pipe.set_pace(number, stage, pace_ms)
+                set_pace(pipe, number, stage, pace_ms)
         results = list(pipe.map(frames(graph, count)))
         counters = pipe.counters()
     return results, pipe.trace, counters
@@ -46,10 +50,10 @@ def test_a_pace_shorter_than_the_computing_makes_every_frame_late(board):
 def test_each_stage_has_its_own_pace_and_zero_ends_it(board):
     graph = small_net()
     with Pipeline(graph, "B+L", board=board, trace=True) as pipe:
-        pipe.set_pace(1, 0, 30)
+        set_pace(pipe, 1, 0, 30)
         list(pipe.map(frames(graph, 8)))
         switched = time.monotonic_ns()
-        pipe.set_pace(1, 0, 0)
+        set_pace(pipe, 1, 0, 0)
         list(pipe.map(frames(graph, 8)))
         assert pipe.stats().stages[1].late == pipe.counters()[1].late
     free, slow = (trace.rows for trace in pipe.trace)
@@ -63,7 +67,7 @@ def test_each_stage_has_its_own_pace_and_zero_ends_it(board):
 def test_close_while_pacing_is_prompt(board):
     graph = small_net()
     pipe = Pipeline(graph, "big-little:2", board=board)
-    pipe.set_pace(0, 0, 60_000)
+    set_pace(pipe, 0, 0, 60_000)
     pipe.submit(frames(graph, 1)[0])
     time.sleep(0.05)
     begin = time.monotonic()
@@ -72,17 +76,13 @@ def test_close_while_pacing_is_prompt(board):
 
 
 @pytest.mark.parametrize(
-    "lane, stage, ms, message",
+    "stage, ns, message",
     [
-        (1, 0, 1, "lane: expected 0 to 0, got 1"),
-        (-1, 0, 1, "lane: expected 0 to 0, got -1"),
-        (0, 2, 1, "stage: expected 0 to 1, got 2"),
-        (0, -1, 1, "stage: expected 0 to 1, got -1"),
-        (0, 0, -1, "pace: expected 0 to .* ms, got -1"),
-        (0, 0, float("nan"), "pace: expected 0 to .* ms, got nan"),
-        (0, 0, float("inf"), "pace: expected 0 to .* ms, got inf"),
+        (2, 1, "stage: expected 0 to 1, got 2"),
+        (-1, 1, "stage: expected 0 to 1, got -1"),
+        (0, -1, "pace: expected at least 0 ns, got -1"),
     ],
 )
-def test_a_pace_that_cannot_be_is_refused(lane, stage, ms, message, board):
+def test_a_pace_that_cannot_be_is_refused(stage, ns, message, board):
     with Pipeline(small_net(), "big-little:2", board=board) as pipe, pytest.raises(ArgumentError, match=message):
-        pipe.set_pace(lane, stage, ms)
+        pipe._lanes[0].native.set_pace(stage, ns)

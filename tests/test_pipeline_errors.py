@@ -107,7 +107,7 @@ def test_a_fault_that_cannot_happen_is_refused(fault, message, board, monkeypatc
 
 def test_a_core_that_is_not_allowed_fails_the_start(board, monkeypatch):
     cluster = replace(board.component("big").cluster, cores=(4095,))
-    monkeypatch.setitem(board._cpus, "big", Component("big", cluster=cluster))
+    monkeypatch.setitem(board._known, "big", Component("big", cluster=cluster))
     with pytest.raises(DeviceError, match="stage 0 on big: cannot pin"):
         Engine(small_net(), "big", board=board)
 

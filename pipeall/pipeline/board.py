@@ -8,16 +8,31 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import env
 from .._kernels import cluster, opencl
 from ..errors import ArgumentError, DeviceError, MissingExtraError
 
+if TYPE_CHECKING:
+    from .board_model import BoardModel
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a board model says of a component that is not at hand. ``count`` cores; max_mhz None: not known."""
+
+    core_type: str
+    count: int
+    max_mhz: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.count} x {self.core_type}" + (f" at {self.max_mhz:.0f} MHz" if self.max_mhz else "")
+
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """Something that can run a sub-graph: a cluster of CPU cores or an OpenCL device, never both.
+    """Something that can run a sub-graph: a cluster of CPU cores, an OpenCL device, or a model of either: one of them.
 
     ``letter`` stands for the name in an order string: B, M, L, G, and M1, G1, ... where there are several.
     ``stand_in`` marks a CPU that plays the GPU; say so wherever its results are shown.
@@ -26,6 +41,7 @@ class Component:
     name: str
     cluster: cluster.Cluster | None = None
     device: opencl.DeviceInfo | None = None
+    part: Part | None = None
 
     @property
     def letter(self) -> str:
@@ -33,7 +49,7 @@ class Component:
 
     @property
     def kind(self) -> str:
-        return "cpu" if self.cluster else "opencl"
+        return "cpu" if self.cluster else "opencl" if self.device else "model"
 
     @property
     def stand_in(self) -> bool:
@@ -42,18 +58,24 @@ class Component:
     @property
     def description(self) -> str:
         if self.cluster is None:
-            return str(self.device)
+            return str(self.device or self.part)
         clock = f" at {self.cluster.max_mhz:.0f} MHz" if self.cluster.max_mhz else ""
         cores = cluster.format_cores(self.cluster.cores)
         return f"{len(self.cluster.cores)} x {self.cluster.core_type}{clock} (cores {cores}), {self.cluster.isas[0]}"
 
 
 class Board:
-    """The components of one machine. OpenCL is asked only when the GPU or the whole list is."""
+    """The components of one machine. OpenCL is asked only when the GPU or the whole list is.
 
-    def __init__(self, clusters: Iterable[cluster.Cluster], gpu: bool = True):
-        self._cpus = {c.name: Component(c.name, cluster=c) for c in clusters}
+    ``model``: how fast they are, on a board that is not at hand (``load``); else None.
+    """
+
+    def __init__(self, clusters: Iterable[cluster.Cluster], gpu: bool = True, model: BoardModel | None = None):
+        self._known = {c.name: Component(c.name, cluster=c) for c in clusters}
         self._gpu = gpu
+        self.model = model
+        if model is not None:
+            self._known |= {name: Component(name, part=part) for name, part in model.parts.items()}
 
     @classmethod
     def detect(
@@ -72,10 +94,21 @@ class Board:
         """
         return cls(cluster.detect(clusters, root=root, allowed=allowed, machine=machine), gpu)
 
+    @classmethod
+    def load(cls, name: str | Path) -> Board:
+        """The model of a board: "a311d" (Khadas VIM3), "rk3399pro" (Rock Pi N10), or a file that ``BoardModel`` saved.
+
+        Its components cannot run here. Raises ArgumentError for a name that is neither, with the known ones, and for a
+        file that is wrong, with the entry.
+        """
+        from .board_model import BoardModel
+
+        return cls((), gpu=False, model=BoardModel.load(name))
+
     @property
     def components(self) -> Mapping[str, Component]:
         """All components by name: clusters fastest first, then the chosen OpenCL device and other GPUs."""
-        return MappingProxyType(self._cpus | self._gpus[0])
+        return MappingProxyType(self._known | self._gpus[0])
 
     @property
     def gpu_missing(self) -> str | None:
@@ -88,8 +121,8 @@ class Board:
         Raises DeviceError where this board has none, with what it has and why; ArgumentError on another word.
         """
         name = component_name(key)
-        if name in self._cpus:
-            return self._cpus[name]
+        if name in self._known:
+            return self._known[name]
         if name not in self.components:
             reason = f": {self.gpu_missing}" if name.startswith("gpu") and self.gpu_missing else ""
             raise DeviceError(f"no component {name!r} on this board (it has {', '.join(self.components)}){reason}")
@@ -99,12 +132,13 @@ class Board:
         """One row per component, ready for JSON.
 
         component, letter, kind, description, stand_in; then for a CPU the fields of its Cluster (cores, core_type,
-        isas, capacity, max_mhz, caches, why), for OpenCL those of its DeviceInfo (the name as ``device``).
+        isas, capacity, max_mhz, caches, why), for OpenCL those of its DeviceInfo (the name as ``device``), for a model
+        those of its Part.
         """
         rows = []
         for part in self.components.values():
-            details = asdict(part.cluster or part.device)
-            name = details.pop("name")
+            details = asdict(part.cluster or part.device or part.part)
+            name = details.pop("name", None)
             row = {"component": part.name, "letter": part.letter, "kind": part.kind, "description": part.description}
             if part.kind == "opencl":
                 row["device"] = name
@@ -114,6 +148,8 @@ class Board:
     @cached_property
     def _gpus(self) -> tuple[dict[str, Component], str | None]:
         """The OpenCL components by name, and why there are none."""
+        if self.model is not None:
+            return {}, f"the model of {self.model.name} has none"
         if not self._gpu:
             return {}, "this board was made with gpu=False"
         if env.opencl() == "off":

@@ -13,6 +13,7 @@ from typing import Any
 from ..errors import ArgumentError
 
 MAX_BYTES = 64 << 20  # a profile of a hundred groups on ten units has some 100 KB
+MAX_NUMBER = 1e15  # no time, size or factor comes near it; sums and products of a few stay finite
 
 
 def write_json(path: str | Path, kind: str, content: Mapping[str, Any]) -> None:
@@ -102,8 +103,8 @@ class Reader:
 
     def number(self, key: str, low: float = 0.0) -> float:
         value = self.content.get(key)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value < inf:
-            raise self.fail(key, f"a number of at least {low:g}")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= MAX_NUMBER:
+            raise self.fail(key, f"a number from {low:g} to {MAX_NUMBER:g}")
         return float(value)
 
     def numbers(self, key: str, count: int | None = None, low: float = 0.0, null: bool = False) -> list[float]:
@@ -111,9 +112,16 @@ class Reader:
         values = self.content.get(key)
         if not isinstance(values, list) or count not in (None, len(values)):
             raise self.fail(key, f"a list of {count or 'some'} numbers")
-        if not all(null if v is None else type(v) in (int, float) and low <= v < inf for v in values):
-            raise self.fail(key, f"numbers of at least {low:g}")
+        if not all(null if v is None else type(v) in (int, float) and low <= v <= MAX_NUMBER for v in values):
+            raise self.fail(key, f"numbers from {low:g} to {MAX_NUMBER:g}")
         return [inf if value is None else float(value) for value in values]
+
+    def sizes(self, key: str, count: int | None = None, low: int = 0) -> tuple[int, ...]:
+        """A list of ``count`` whole numbers."""
+        values = self.numbers(key, count, low)
+        if any(value != int(value) for value in values):
+            raise self.fail(key, "whole numbers")
+        return tuple(int(value) for value in values)
 
 
 def dumps(value: Any, indent: str = "") -> str:

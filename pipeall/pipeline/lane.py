@@ -35,6 +35,7 @@ class Stage:
 class Lane:
     """Runs ``stages`` on ``units`` from when it is made until ``close``.
 
+    number  what its counters and traces are filed under
     gate    changes when the lane has room or a result
     slots   per ring
     depth   most frames under way: submitted and not yet taken out of the lane
@@ -51,12 +52,14 @@ class Lane:
         units: Sequence[Component],
         gate: runtime.Gate,
         *,
+        number: int,
         slots: int,
         depth: int,
         record: bool = False,
         fault: tuple[int, int] | None = None,
     ):
         groups = len(graph.groups)
+        self.number = number
         self.stages: list[Stage] = []
         lowered = []
         for stage, unit in zip(stages, units, strict=True):
@@ -107,19 +110,24 @@ class Lane:
             self._gate.signal()  # there is room for another frame
         return arrived
 
-    def counters(self, lane: int) -> list[StageCounters]:
-        """What its stages have done so far; ``lane`` is the number to file it under."""
+    def counters(self) -> list[StageCounters]:
+        """What its stages have done so far."""
         return [
-            StageCounters(lane, number, stage.unit.name, stage.groups, **row)
+            StageCounters(self.number, number, stage.unit.name, stage.groups, **row)
             for number, (stage, row) in enumerate(zip(self.stages, self.native.counters(), strict=True))
         ]
 
-    def traces(self, lane: int) -> list[StageTrace]:
+    def traces(self) -> list[StageTrace]:
         """The log of each stage, after ``close``."""
         return [
-            StageTrace(lane, number, stage.unit.name, stage.unit.kind, stage.groups, stage.program.labels, rows)
+            StageTrace(self.number, number, stage.unit.name, stage.unit.kind, stage.groups, stage.program.labels, rows)
             for number, (stage, rows) in enumerate(zip(self.stages, self.native.log(), strict=True))
         ]
+
+    def set_paces(self, ms: Sequence[float]) -> None:
+        """How long each stage takes at least, from its next frame on; 0: as long as it computes."""
+        for stage, least in enumerate(ms):
+            self.native.set_pace(stage, round(least * 1e6))
 
     def close(self) -> None:
         """Ends the stages; frames inside are dropped. Safe to call twice."""

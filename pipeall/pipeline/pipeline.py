@@ -1,7 +1,8 @@
 """Pipeline and Engine: frames in, results out, in order, through native stages.
 
 A plan's lanes (``lane.Lane``) share one gate. A frame goes to the lane with room that has the fewest under way; with
-several lanes (Parallel) results are put back into frame order here, with a bounded number of frames under way.
+several lanes (Parallel) results are put back into frame order here, with a bounded number of frames under way. A plan
+that moves (``rebalance.py``) gets a lane of its own: new frames go there, those under way end in the lane they are in.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,18 +20,21 @@ from typing import Any
 import numpy as np
 
 from .. import env
-from ..errors import ArgumentError, PipelineError, PipelineTimeoutError
+from ..errors import ArgumentError, DeviceError, PipelineError, PipelineTimeoutError
 from ..graph.ir import Graph
 from . import runtime
 from .board import Board, Component, component_name
 from .lane import Lane
 from .plan import Plan, StagePlan
+from .profile import Profile
+from .rebalance import Drift, Rebalancer
 from .stats import FrameTimes, Snapshot, StageCounters, Stats, StatsRecorder
 from .trace import StageTrace, save
+from .twin import Twin
 from .units import units
 
 MAX_SLOTS = 64  # per ring: more would add nothing but memory and latency
-MAX_PACE_MS = 1e9  # eleven days
+KEPT_PLANS = 100  # latest plans that a rebalanced pipeline remembers
 REORDER = 64  # frames a lane may be ahead of the oldest one that is still under way, when there are several lanes
 
 Frame = np.ndarray | Mapping[str, np.ndarray]
@@ -46,6 +51,10 @@ class Pipeline:
     depth    most frames under way in a lane, results not taken included; default one more than it has stages:
              that keeps all stages busy, each more only waits in a ring
     trace    record every step of the latest frames (``trace`` after ``close``); a path: also write them for Perfetto
+    pace     run here at the pace of a board that is not at hand (``twin.py``): for ``board=Board.load(...)``
+    time_scale  with ``pace``: how many times as long as on the board everything takes
+    rebalance   a Profile of the network on this board (or True with ``pace``): the plan moves when a component gets
+             slower or faster than it says (``rebalance.py``)
 
     Starts the stage threads. Use as a context manager, or call ``close``. One thread may submit while another
     takes results. Raises ArgumentError for a plan that does not fit the network or the board's cores, DeviceError for
@@ -61,9 +70,14 @@ class Pipeline:
         threads: Mapping[str, int] | None = None,
         depth: int | None = None,
         trace: bool | str | Path = False,
+        pace: bool = False,
+        time_scale: float = 1.0,
+        rebalance: bool | Profile = False,
     ):
         self.trace: list[StageTrace] = []
-        self._lanes: list[Lane] = []
+        self._lanes: tuple[Lane, ...] = ()  # replaced as a whole, so that other threads see all or nothing of a move
+        self._open: tuple[Lane, ...] = ()  # those of them that take new frames
+        self._rebalancer: Rebalancer | None = None
         self._closed = False
         if not isinstance(graph, Graph):
             raise ArgumentError(f"graph: expected one of pipeall.load or pipeall.zoo, got {type(graph).__name__}")
@@ -80,38 +94,78 @@ class Pipeline:
         if fault and all(fault[0] >= len(lane) for lane in self.plan.lanes):
             raise ArgumentError(f"PIPEALL_FAULT: expected a stage of plan {self.plan} (from 0), got {fault[0]}")
         self.board = board or Board.detect()
+        if pace != (self.board.model is not None):
+            if pace:
+                raise DeviceError("pace: expected a model of a board, such as Board.load('a311d'), got a real one")
+            raise DeviceError(f"board {self.board.model.name} is a model: expected pace=True to run at its pace here")
+        self._twin = Twin(graph, self.board, time_scale) if pace else None
+        drift = self._drift(rebalance)
         self._slots, self._depth, self._trace, self._fault = slots, depth, trace, fault
         self._gate = runtime.Gate()
-        self._submit_lock, self._result_lock, self._close_lock = (threading.Lock() for _ in range(3))
+        self._submit_lock, self._result_lock, self._close_lock, self._lanes_lock = (threading.Lock() for _ in range(4))
         self._process = os.getpid()
         self._submitted = self._delivered = 0
         self._ready: dict[int, runtime.Arrived] = {}
         self._error: PipelineError | None = None
+        self._plans = deque([(0, self.plan)], maxlen=KEPT_PLANS)
+        self._recorder = StatsRecorder()
         try:
-            for stages, parts in zip(self.plan.lanes, units(self.plan, self.board), strict=True):
-                self._add_lane(stages, parts)
+            for number, (stages, parts) in enumerate(zip(self.plan.lanes, units(self.plan, self.board), strict=True)):
+                self._lanes += (self._start(number, stages, parts),)
+            self._open = self._lanes
+            self._keep_pace()
         except BaseException:
             for lane in self._lanes:
                 lane.close()
             raise
-        self._recorder = StatsRecorder()
+        if drift:
+            self._rebalancer = Rebalancer(drift, self.counters, self._move, time_scale)
 
-    def _add_lane(self, stages: Sequence[StagePlan], parts: Sequence[Component]) -> None:
-        """Starts a lane; it gets frames from the next submit on."""
+    def _drift(self, rebalance: bool | Profile) -> Drift | None:
+        if rebalance is False:
+            return None
+        profile = self._twin.profile if self._twin and rebalance is True else rebalance
+        if not isinstance(profile, Profile):
+            raise ArgumentError(f"rebalance: expected a Profile of {self.graph.name} on this board, got {rebalance!r}")
+        return Drift(self.graph, profile, self.plan)
+
+    def _start(self, number: int, stages: Sequence[StagePlan], parts: Sequence[Component]) -> Lane:
         lane = Lane(
             self.graph,
             stages,
             parts,
             self._gate,
+            number=number,
             slots=self._slots,
             depth=self._depth or len(stages) + 1,
             record=self._trace is not False,
             fault=self._fault,
         )
         # Also at the interpreter's exit: finalizers run newest first, so the threads end before OpenCL slots are freed.
-        weakref.finalize(self, lane.close)
+        lane.end = weakref.finalize(self, lane.close)
         self._slot_in, self._slot_out = lane.slot_in, lane.slot_out  # the same for all lanes: the network's own
-        self._lanes.append(lane)
+        return lane
+
+    def _keep_pace(self) -> None:
+        if self._twin:
+            for lane, paces_ms in zip(self._open, self._twin.paces_ms(self.plan), strict=True):
+                lane.set_paces(paces_ms)
+
+    def _move(self, plan: Plan) -> None:
+        """Runs ``plan``, a single lane, from the next submitted frame on; ends the lane before it once it is empty."""
+        lane = self._start(self._lanes[-1].number + 1, plan.lanes[0], units(plan, self.board)[0])
+        with self._lanes_lock:
+            old, self._open, self.plan = self._open, (lane,), plan
+            self._lanes = (*self._lanes, lane)
+            self._plans.append((self._submitted, plan))
+            self._keep_pace()
+        while any(ended.under_way for ended in old) and not self._closed:
+            time.sleep(0.005)
+        if not self._closed:
+            self._lanes = tuple(kept for kept in self._lanes if kept not in old)
+            for ended in old:
+                ended.end()
+                self.trace += ended.traces() if self._trace is not False else []
 
     # ---- frames in
 
@@ -153,12 +207,13 @@ class Pipeline:
         self._check_open()
         if self._failed():
             return False
-        if len(self._lanes) > 1 and self.pending >= REORDER * len(self._lanes):
-            return False
-        for lane in sorted(self._lanes, key=lambda lane: lane.under_way):
-            if lane.try_submit(self._submitted, pieces):
-                self._submitted += 1
-                return True
+        with self._lanes_lock:
+            if len(self._open) > 1 and self.pending >= REORDER * len(self._open):
+                return False
+            for lane in sorted(self._open, key=lambda lane: lane.under_way):
+                if lane.try_submit(self._submitted, pieces):
+                    self._submitted += 1
+                    return True
         return False
 
     def submit(self, x: Frame, timeout: float | None = None) -> int:
@@ -189,7 +244,7 @@ class Pipeline:
     def _try_result(self) -> runtime.Arrived | None:
         """The next result in order, if it has arrived."""
         self._check_open()
-        for lane in tuple(self._lanes):
+        for lane in self._lanes:
             while self._delivered not in self._ready:
                 arrived = lane.try_result()
                 if arrived is None:
@@ -294,20 +349,25 @@ class Pipeline:
         return self._recorder.snapshot(self.counters())
 
     def counters(self) -> list[StageCounters]:
-        """What each stage of each lane has done until now; any thread may ask at any time."""
-        return [row for number, lane in enumerate(tuple(self._lanes)) for row in lane.counters(number)]
+        """What each stage of each lane that takes frames has done until now; any thread may ask at any time."""
+        return [row for lane in self._open for row in lane.counters()]
 
-    def set_pace(self, lane: int, stage: int, ms: float) -> None:
-        """From its next frame on, a stage ends no earlier than ``ms`` after it began (0: as it comes); any thread.
+    def throttle(self, component: str, factor: float) -> None:
+        """With ``pace``: from their next frame on, a component's stages take ``factor`` times as long as modelled.
 
-        So this machine plays a slower board. Frames whose computing took longer are counted as ``late``. Raises
-        ArgumentError for a lane or stage there is not, and unless ms is finite and at least 0.
+        So a board that gets too hot is played; 1 is as modelled again. Any thread may call it. Raises ArgumentError
+        without ``pace``, and unless the factor is above 0 and finite.
         """
-        if not 0 <= lane < len(self._lanes):
-            raise ArgumentError(f"lane: expected 0 to {len(self._lanes) - 1}, got {lane}")
-        if not 0 <= ms < MAX_PACE_MS:
-            raise ArgumentError(f"pace: expected 0 to {MAX_PACE_MS:g} ms, got {ms}")
-        self._lanes[lane].native.set_pace(stage, round(ms * 1e6))
+        if self._twin is None:
+            raise ArgumentError(f"throttle {component}: expected a pipeline with pace=True")
+        with self._lanes_lock:
+            self._twin.throttle(component_name(component), factor)
+            self._keep_pace()
+
+    @property
+    def plans(self) -> tuple[tuple[int, Plan], ...]:
+        """The latest plans and the first frame that each was for, oldest first: more than one with ``rebalance``."""
+        return tuple(self._plans)
 
     @property
     def pending(self) -> int:
@@ -326,10 +386,12 @@ class Pipeline:
         """
         with self._close_lock:
             first, self._closed = not self._closed, True
+            if self._rebalancer:
+                self._rebalancer.close()
             for lane in self._lanes:
                 lane.close()
             if first and self._trace is not False and self._process == os.getpid():
-                self.trace = [trace for number, lane in enumerate(self._lanes) for trace in lane.traces(number)]
+                self.trace += [trace for lane in self._lanes for trace in lane.traces()]
                 if self._trace is not True:
                     about = {"network": self.graph.name, "plan": str(self.plan)}
                     save(self._trace, self.trace, about)

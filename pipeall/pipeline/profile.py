@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import ArgumentError
 from ..graph.ir import Graph
 from .files import Reader, read_json, write_json
-from .plan import parse_unit
+from .plan import Plan, parse_unit
 
 HOST = "host"  # in links: whoever submits frames and takes results
 FLOAT_BYTES = 4
@@ -131,14 +131,15 @@ class Profile:
         """The inverse of ``to_dict``; ``source`` is named in errors."""
         read = Reader(content, source)
         groups = tuple(read.words("groups"))
-        crossing = tuple(int(size) for size in read.numbers("crossing_bytes", len(groups) + 1))
+        crossing = read.sizes("crossing_bytes", len(groups) + 1)
         units = {name: _unit_from(read.inside("units", name), len(groups)) for name in read.keys("units")}
         contention = {
             unit: {other: tuple(row.numbers(other, len(groups), low=0.1)) for other in row.content}
             for unit, row in ((unit, read.inside("contention", unit)) for unit in read.keys("contention"))
         }
         for unit in (*units, *contention, *(other for row in contention.values() for other in row)):
-            parse_unit(unit)
+            if Plan.single(unit).units[0] != unit:
+                raise ArgumentError(f"{source}: unit {unit!r}: expected its name, {Plan.single(unit).units[0]!r}")
         return cls(
             network=read.word("network"),
             groups=groups,
@@ -147,7 +148,7 @@ class Profile:
             contention=contention,
             links=dict(link_from(row) for row in read.rows("links")),
             idle_w=read.number("idle_w") if content.get("idle_w") is not None else None,
-            about=content.get("about") or {},
+            about=read.inside("about").content if content.get("about") is not None else {},
             modelled=bool(content.get("modelled")),
         )
 
@@ -171,12 +172,12 @@ def link_to_dict(ends: tuple[str, str], link: Link) -> dict[str, Any]:
 
 def link_from(row: Reader) -> tuple[tuple[str, str], Link]:
     """The ends and the link of one row of a file."""
-    sizes = row.numbers("bytes")
+    sizes = row.sizes("bytes")
     if not sizes or any(second <= first for first, second in zip(sizes, sizes[1:], strict=False)):
         raise row.fail("bytes", "increasing sizes")
     ends = tuple(word if word == HOST else parse_unit(word)[0] for word in (row.word("from"), row.word("to")))
     times = [tuple(row.numbers(key, len(sizes))) for key in ("send_ms", "receive_ms", "map_ms")]
-    return (ends[0], ends[1]), Link(tuple(int(size) for size in sizes), *times)
+    return (ends[0], ends[1]), Link(sizes, *times)
 
 
 def _unit_to_dict(times: UnitTimes) -> dict[str, Any]:
@@ -193,10 +194,12 @@ def _unit_to_dict(times: UnitTimes) -> dict[str, Any]:
 
 def _unit_from(read: Reader, count: int) -> UnitTimes:
     ms = read.numbers("ms", count, null=True)
+    if not any(ms):
+        raise read.fail("ms", "a time above 0")
     power = tuple(read.numbers("power_w", count)) if read.content.get("power_w") is not None else None
-    refused = {}
+    refused, indices = {}, {str(index) for index in range(1, count + 1)}
     for key in read.keys("refused"):
-        if not key.isdecimal() or not 1 <= int(key) <= count:
+        if key not in indices:
             raise read.fail("refused", f"group indices from 1 to {count}")
         refused[int(key)] = read.inside("refused").word(key)
     return UnitTimes(tuple(ms), tuple(read.numbers("spread_ms", count)), power, refused)

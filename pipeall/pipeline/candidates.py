@@ -1,0 +1,101 @@
+"""Candidates: many configurations with their costs as columns, ranked by an objective or reduced to a Pareto front."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+
+from .plan import Plan
+from .predict import Prediction, predict
+from .profile import Profile
+from .stage_tables import Costs
+
+DECIMALS = 9  # of ms and mJ: sums in another order differ by less, and what differs by less is equal
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A plan and what it will do."""
+
+    plan: Plan
+    prediction: Prediction
+
+
+class Columns(NamedTuple):
+    """One row per configuration; busy_mj is what energy_mj has beyond the idle board's."""
+
+    stages: np.ndarray
+    period_ms: np.ndarray
+    latency_ms: np.ndarray
+    energy_mj: np.ndarray
+    busy_mj: np.ndarray
+
+
+class Candidates:
+    """Configurations, added in batches of one order each. ``energy`` says whether the profile knows their power."""
+
+    def __init__(self, profile: Profile, energy: bool):
+        self.profile, self.energy = profile, energy
+        self.batches: list[tuple[Sequence[str], np.ndarray, Costs]] = []
+
+    def add(self, units: Sequence[str], cuts: np.ndarray, costs: Costs) -> None:
+        """Adds those with these units in order, for every row of ``cuts``."""
+        self.batches.append((units, cuts, costs))
+
+    def ranked(self, objective: str, period_ms: float, latency_ms: float, top: int) -> tuple[Choice, ...]:
+        """The best ``top`` within both limits; equals by stages, then latency, then text."""
+        rows = self._columns()
+        value = {"throughput": rows.period_ms, "latency": rows.latency_ms, "energy": rows.energy_mj}[objective]
+        within = np.flatnonzero((rows.period_ms <= period_ms) & (rows.latency_ms <= latency_ms) & (value < inf))
+        keys = np.array([column[within] for column in (rows.latency_ms, rows.stages, value)]).round(DECIMALS)
+        order = np.lexsort(keys)
+        if len(order) > top:  # the text of a plan decides only among equals of the last one
+            equal = np.flatnonzero((keys[:, order] == keys[:, order[top - 1], None]).all(axis=0))
+            order = order[: equal[-1] + 1]
+        best = sorted((*keys[::-1, i], str(plan), plan) for i in order for plan in [self._plan(within[i])])
+        return tuple(self._choice(plan) for *_, plan in best[:top])
+
+    def pareto(self) -> tuple[Choice, ...]:
+        """What no other one beats in period, latency and energy (where known); of equals the one with fewer stages."""
+        rows = self._columns()
+        criteria = [rows.period_ms, rows.latency_ms, *([rows.energy_mj] if self.energy else [])]
+        return tuple(self._choice(self._plan(row)) for row in _front([*criteria, rows.stages], len(criteria)))
+
+    def front(self, total: str) -> list[tuple[float, float]]:
+        """The Pareto front of (period_ms, ``total``), total being "latency_ms" or "busy_mj"."""
+        rows = self._columns()
+        period, amount = rows.period_ms, getattr(rows, total)
+        return [(float(period[row]), float(amount[row])) for row in _front([period, amount], 2)]
+
+    def _columns(self) -> Columns:
+        stages = np.repeat([len(units) for units, _, _ in self.batches], [len(cuts) for _, cuts, _ in self.batches])
+        period, latency, busy = map(np.concatenate, zip(*(costs for _, _, costs in self.batches), strict=True))
+        energy = busy + self.profile.idle_w * period if self.energy else np.full_like(period, inf)
+        return Columns(stages, period, latency, energy, busy)
+
+    def _plan(self, row: int) -> Plan:
+        ends = np.cumsum([len(cuts) for _, cuts, _ in self.batches])
+        batch = int(np.searchsorted(ends, row, side="right"))
+        units, cuts, _ = self.batches[batch]
+        return Plan.pipeline(units, cuts[row - ends[batch]].tolist())  # counted from its end
+
+    def _choice(self, plan: Plan) -> Choice:
+        return Choice(plan, predict(self.profile, plan))
+
+
+def _front(keys: Sequence[np.ndarray], criteria: int) -> list[int]:
+    """Rows that none beats in the first ``criteria`` keys, in the order of the keys, one of equals; all finite."""
+    table = np.array(keys).round(DECIMALS)
+    order = np.lexsort(table[::-1])
+    order = order[np.isfinite(table[0, order])]
+    values = table[:criteria, order].T
+    kept = []
+    while len(order):  # the first of what is left is beaten by nothing: nothing is less in the first key
+        kept.append(int(order[0]))
+        better = (values < values[0]).any(axis=1)
+        order, values = order[better], values[better]
+    return kept

@@ -1,0 +1,156 @@
+"""The best order and cuts of any number of units by dynamic programming, exact, without listing configurations.
+
+States are: which units are used up, the last of them, the unit that comes next (what the last one's hand-over costs
+depends on it), and the groups done. Equal units are counted, not told apart, so they multiply no work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from itertools import product
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+
+from .stage_tables import ROUNDING, StageTables
+
+
+class Solution(NamedTuple):
+    """An order (indices of the tables' units), its cuts, and what they cost."""
+
+    order: tuple[int, ...]
+    cuts: tuple[int, ...]
+    period_ms: float
+    latency_ms: float
+    busy_mj: float
+
+
+class Dynamic:
+    """Configurations that use every unit of ``tables``, each as often as it counts."""
+
+    def __init__(self, tables: StageTables):
+        self.tables = tables
+
+    @cached_property
+    def shortest_ms(self) -> float:
+        """The shortest period of all; infinity where no configuration is possible."""
+        tables = self.tables
+        best = _solve(tables, _inner(tables, tables.stage_ms), tables.stage_ms, np.maximum)
+        return float(best[tables.counts][:, tables.host, tables.groups].min())
+
+    def least(self, costs: np.ndarray, limit_ms: float = inf) -> Solution | None:
+        """The least sum of ``costs`` over the stages where no stage takes longer than the limit; None: there is none.
+
+        costs: the tables' ``stage_ms`` (least latency), or ``busy_mj`` with axes inserted to be like it.
+        """
+        if limit_ms < self.shortest_ms or self.shortest_ms == inf:
+            return None
+        tables = self.tables
+        allowed = np.where(np.isfinite(tables.stage_ms) & (tables.stage_ms <= limit_ms), costs, inf)
+        inner = _inner(tables, allowed)
+        best = _solve(tables, inner, allowed, np.add)
+        order, cuts = _trace(tables, inner, best)
+        return Solution(order, cuts, *(float(cost[0]) for cost in tables.evaluate(order, np.array([cuts], int))))
+
+    def least_latency(self, limit_ms: float = inf) -> Solution | None:
+        """The least latency at no longer period."""
+        return self.least(self.tables.stage_ms, limit_ms)
+
+    def least_busy(self, limit_ms: float = inf) -> Solution | None:
+        """The least energy beyond the idle board's at no longer period."""
+        return self.least(self.tables.busy_mj[:, None, None], limit_ms)
+
+    def fastest(self, max_latency_ms: float = inf) -> Solution | None:
+        """The shortest period at no higher latency, and of these the least latency; None: there is none.
+
+        A cap that the shortest period breaks is met by bisecting the times that a stage can take.
+        """
+        found = self.least_latency(self.shortest_ms * (1 + ROUNDING))
+        if found is None or found.latency_ms <= max_latency_ms:
+            return found
+        found = self.least_latency()
+        if found.latency_ms > max_latency_ms:
+            return None
+        stage_ms = self.tables.stage_ms
+        times = np.unique(stage_ms[(stage_ms > self.shortest_ms) & (stage_ms < found.period_ms)])
+        while len(times):
+            middle = len(times) // 2
+            other = self.least_latency(float(times[middle]))
+            if other.latency_ms <= max_latency_ms:
+                found, times = other, times[times < other.period_ms]
+            else:
+                times = times[middle + 1 :]
+        return found
+
+    def thriftiest(self, idle_w: float, limit_ms: float = inf) -> Solution | None:
+        """The least energy per frame, idle power included, at no longer period; None: there is none."""
+        best, least_mj = None, inf
+        while (found := self.least_busy(limit_ms)) is not None:
+            energy = found.busy_mj + idle_w * found.period_ms
+            if energy < least_mj:
+                best, least_mj = found, energy
+            if not idle_w:
+                break
+            # what is left has a shorter period and no less busy energy; only the idle energy can still be saved
+            limit_ms = (1 - ROUNDING) * min(found.period_ms, (least_mj - found.busy_mj) / idle_w)
+        return best
+
+    def front(self, total: str, known: list[tuple[float, float]]) -> Iterator[Solution]:
+        """The Pareto front of the period and ``total`` ("latency_ms" or "busy_mj"), longest period first.
+
+        Without what ``known`` pairs (period, total) dominate, but with some that equal the next in ``total``.
+        """
+        limit_ms = inf
+        least = self.least_latency if total == "latency_ms" else self.least_busy
+        while (found := least(limit_ms)) is not None:
+            amount = getattr(found, total)
+            if all(period > found.period_ms or other > amount for period, other in known):
+                yield found
+            # whatever has a shorter period has no lower total, so it must be faster than all that need no more
+            faster = [period for period, other in known if other <= amount]
+            limit_ms = (1 - ROUNDING) * min([found.period_ms, *faster])
+
+
+def _inner(tables: StageTables, costs: np.ndarray) -> np.ndarray:
+    """Costs of stages behind another: [unit, next unit or host, (unit before, first), last]."""
+    borders = tables.groups + 1
+    return costs[:, :, : tables.host].reshape(tables.host, tables.host + 1, tables.host * borders, borders)
+
+
+def _solve(
+    tables: StageTables, inner: np.ndarray, costs: np.ndarray, combine: Callable[..., np.ndarray]
+) -> dict[tuple[int, ...], np.ndarray]:
+    """Units used up (how many of each) -> [last unit, next unit or host, groups done]: the least combined cost."""
+    best: dict[tuple[int, ...], np.ndarray] = {}
+    for used in product(*(range(count + 1) for count in tables.counts)):  # fewer come first
+        best[used] = np.full((tables.host, tables.host + 1, tables.groups + 1), inf)
+        for unit, count in enumerate(used):
+            if count == sum(used) == 1:
+                best[used][unit] = costs[unit, :, tables.host, 0]
+            elif count:
+                reached = best[_without(used, unit)][:, unit].reshape(-1, 1)
+                best[used][unit] = combine(reached, inner[unit]).min(axis=1)
+    return best
+
+
+def _trace(
+    tables: StageTables, inner: np.ndarray, best: dict[tuple[int, ...], np.ndarray]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Order and cuts of the least sum over all units."""
+    used, after, border = tables.counts, tables.host, tables.groups
+    unit = int(best[used][:, after, border].argmin())
+    order, cuts = [unit], []
+    while sum(used) > 1:
+        used = _without(used, unit)
+        reached = best[used][:, unit].reshape(-1) + inner[unit, after, :, border]
+        before, first = divmod(int(reached.argmin()), tables.groups + 1)
+        after, border, unit = unit, first, before
+        order.append(unit)
+        cuts.append(border)
+    return tuple(order[::-1]), tuple(cuts[::-1])
+
+
+def _without(used: tuple[int, ...], unit: int) -> tuple[int, ...]:
+    return (*used[:unit], used[unit] - 1, *used[unit + 1 :])

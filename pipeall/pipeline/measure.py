@@ -1,0 +1,179 @@
+"""Profiles of this machine: every unit runs the whole network in the real runtime, and each step's end is recorded.
+
+So a group is timed where it will run: on its pinned threads, after its predecessor, with what that left in the caches.
+Slow-down by contention is the same with two units running side by side. What hand-over costs is in ``links.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import combinations
+from math import inf
+
+import numpy as np
+
+from ..errors import PipeallError
+from ..graph.ir import Graph
+from ..graph.partition import subgraph
+from . import links, machine
+from .board import Board
+from .group_times import group_ms
+from .pipeline import Pipeline
+from .plan import Plan, parse_unit
+from .profile import Profile, UnitTimes, crossing_bytes
+from .trace import StageTrace
+from .trial import for_seconds, random_frame
+
+ROUNDS = 3  # units that are compared take turns so often
+WARM_UP = 3  # frames: the first touches every page of weights, caches and clocks settle after it
+LEAST = 4  # frames a turn at least
+
+Progress = Callable[[str, int, int], None]  # what is measured next, parts done, parts in all
+
+
+def profile(
+    graph: Graph,
+    board: Board,
+    units: Sequence[str] | None = None,
+    *,
+    seconds: float = 1.0,
+    kept: Profile | None = None,
+    checkpoint: Callable[[Profile], None] = lambda profile: None,
+    progress: Progress = lambda text, done, total: None,
+) -> Profile:
+    """The profile of a network on a board: measured here, or what the board's model says where it has one.
+
+    units       such as ["big", "little"] or ["bigx3", "bigx1", "gpu"]; default all components but a stand-in for a GPU
+    seconds     how long each part runs (a unit alone, a pair, a link); slow networks run a few frames at least
+    kept        a profile to resume: what it has is not measured again
+    checkpoint  is called with the profile so far after each part
+
+    A unit that cannot run the whole network is tried group by group; what it cannot run is marked with the reason.
+    Raises ArgumentError where ``kept`` is of another network, DeviceError for an absent component.
+    """
+    if board.model is not None:
+        return board.model.profile(graph)
+    if units is None:
+        units = [part.name for part in board.components.values() if not part.stand_in]
+    names = [Plan.single(unit).units[0] for unit in units]
+    for name in names:
+        board.component(parse_unit(name)[0])
+    about = machine.describe(board) | {"seconds": seconds, "before": machine.state(board)}
+    found = Profile(graph.name, tuple(group.name for group in graph.groups), crossing_bytes(graph), {}, about=about)
+    if kept is not None:
+        kept.check_network(graph)
+        found = replace(kept, about=about)
+    parts = list(_parts(graph, board, names, found, seconds))
+    for done, (text, measure) in enumerate(parts):
+        progress(text, done, len(parts))
+        found = measure(found)
+        found = replace(found, about=about | {"after": machine.state(board)})
+        checkpoint(found)
+    return found
+
+
+def _parts(
+    graph: Graph, board: Board, units: Sequence[str], have: Profile, seconds: float
+) -> Iterator[tuple[str, Callable[[Profile], Profile]]]:
+    """What is missing in ``have``: a text, and a function that adds it to a profile."""
+
+    def alone(unit: str) -> Callable[[Profile], Profile]:
+        return lambda found: replace(found, units={**found.units, unit: _alone(graph, board, unit, seconds)})
+
+    def pair(first: str, second: str) -> Callable[[Profile], Profile]:
+        return lambda found: replace(found, contention=_contention(graph, board, found, first, second, seconds))
+
+    def link(sender: str, receiver: str) -> Callable[[Profile], Profile]:
+        ends = (sender, receiver)
+        return lambda found: replace(found, links={**found.links, ends: links.measure(board, sender, receiver)})
+
+    for unit in units:
+        if unit not in have.units:
+            yield f"{unit} alone", alone(unit)
+    for first, second in combinations(units, 2):
+        if _coexist(board, first, second) and second not in have.contention.get(first, {}):
+            yield f"{first} beside {second}", pair(first, second)
+    for sender, receiver in links.ends(board, dict.fromkeys(parse_unit(unit)[0] for unit in units)):
+        if (sender, receiver) not in have.links:
+            yield f"{sender} to {receiver}", link(sender, receiver)
+
+
+def _coexist(board: Board, first: str, second: str) -> bool:
+    """Whether the two can run at once: other components, or cores enough of the same."""
+    (one, cores), (other, more) = parse_unit(first), parse_unit(second)
+    if one != other:
+        return True
+    return bool(cores and more) and cores + more <= len(board.component(one).cluster.cores)
+
+
+def _alone(graph: Graph, board: Board, unit: str, seconds: float) -> UnitTimes:
+    try:
+        return _times(_traced(graph, [Plan.single(unit)], board, seconds)[0][0])
+    except PipeallError:
+        pass  # which group it is, and why, comes out below; if none fails by itself, the whole was too much
+    columns, refused = [], {}
+    for index in range(1, len(graph.groups) + 1):
+        try:
+            part = subgraph(graph, index - 1, index)
+            rows = _traced(part, [Plan.single(unit)], board, seconds / len(graph.groups))[0][0]
+            columns.append(_times(rows.sum(axis=1, keepdims=True)))
+        except PipeallError as error:
+            columns.append(UnitTimes((inf,), (0.0,)))
+            refused[index] = str(error)
+    ms, spread = ([value for times in columns for value in getattr(times, key)] for key in ("ms", "spread_ms"))
+    return UnitTimes(tuple(ms), tuple(spread), refused=refused)
+
+
+def _times(rows: np.ndarray) -> UnitTimes:
+    """Medians and half the quartiles' distance of (frames, groups)."""
+    low, middle, high = np.percentile(rows, (25, 50, 75), axis=0)
+    return UnitTimes(tuple(middle.tolist()), tuple(((high - low) / 2).tolist()))
+
+
+def _contention(
+    graph: Graph, board: Board, found: Profile, first: str, second: str, seconds: float
+) -> dict[str, Mapping[str, tuple[float, ...]]]:
+    """The table with two units added: medians side by side over medians alone, in turns."""
+    factors = np.ones((2, len(found.groups)))
+    if not any(found.units[unit].refused for unit in (first, second)):
+        plans = [Plan.single(first), Plan.single(second), Plan.parallel([first, second])]
+        (one,), (other,), (one_loaded, other_loaded) = _traced(graph, plans, board, seconds)
+        for row, (loaded, alone) in enumerate(((one_loaded, one), (other_loaded, other))):
+            factors[row] = np.maximum(np.median(loaded, axis=0) / np.median(alone, axis=0), 1.0)
+    table = {unit: dict(row) for unit, row in found.contention.items()}
+    table.setdefault(first, {})[second] = tuple(factors[0].tolist())
+    table.setdefault(second, {})[first] = tuple(factors[1].tolist())
+    return table
+
+
+def _traced(graph: Graph, plans: Sequence[Plan], board: Board, seconds: float) -> list[list[np.ndarray]]:
+    """Per plan and lane of one stage: ms of (frames, groups), of the time in which all its lanes were busy.
+
+    The plans take turns, ``seconds`` in all.
+    """
+    frame = random_frame(graph)
+    turns: list[list[range]] = [[] for _ in plans]  # frames of each plan's turns, the first to warm up
+    with ExitStack() as stack:
+        pipes = [stack.enter_context(Pipeline(graph, plan, board, trace=True)) for plan in plans]
+        for turn in range(ROUNDS + 1):
+            for pipe, ranges in zip(pipes, turns, strict=True):
+                time = seconds / ROUNDS / len(plans) if turn else 0.0
+                least = (LEAST if turn else WARM_UP) * len(pipe.plan.lanes)
+                count = sum(1 for _ in pipe.map(for_seconds(frame, time, least)))
+                first = ranges[-1].stop if ranges else 0
+                ranges.append(range(first, first + count))
+    return [_steady(graph, pipe.trace, ranges[1:]) for pipe, ranges in zip(pipes, turns, strict=True)]
+
+
+def _steady(graph: Graph, traces: Sequence[StageTrace], turns: Sequence[range]) -> list[np.ndarray]:
+    """The rows of each lane from when all its neighbours run until the first of them has no more to do."""
+    picked: list[list[np.ndarray]] = [[] for _ in traces]
+    for turn in turns:
+        rows = [trace.rows[(trace.frame >= turn.start) & (trace.frame < turn.stop)] for trace in traces]
+        begin = max(r[0, t.BEGIN] for t, r in zip(traces, rows, strict=True))
+        end = min(r[-1, t.END] for t, r in zip(traces, rows, strict=True))
+        for lane, (t, r) in enumerate(zip(traces, rows, strict=True)):
+            picked[lane].append(r[(r[:, t.BEGIN] >= begin) & (r[:, t.END] <= end)])
+    return [group_ms(graph, t, np.concatenate(rows)) for t, rows in zip(traces, picked, strict=True)]

@@ -1,0 +1,84 @@
+"""Every stage that units running at once could have, as arrays: exhaustive search and dynamic programming read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .predict import StageCosts
+from .profile import HOST, Profile
+
+ROUNDING = 1e-9  # relative: sums of the same times in another order differ by less
+
+Handovers = Mapping[tuple[str, str], tuple[np.ndarray, np.ndarray]]
+
+
+class Costs(NamedTuple):
+    """Of some configurations: period and latency in ms, and energy in mJ beyond what the idle board draws."""
+
+    period_ms: np.ndarray
+    latency_ms: np.ndarray
+    busy_mj: np.ndarray
+
+
+def handovers(profile: Profile, units: Iterable[str]) -> Handovers:
+    """(sender, receiver) -> what sending and receiving cost at every border, the host among them."""
+    ends = (*units, HOST)
+    return {(sender, receiver): profile.handover(sender, receiver) for sender in ends for receiver in ends}
+
+
+class StageTables:
+    """Stages of ``team``, units that run at once; equal ones (such as "bigx1" twice) share their tables.
+
+    units      the different units, in order of first appearance; their number also stands for the host
+    counts     how often each of them is in the team
+    stage_ms   [unit, next unit or host, unit or host before, first, last]: time of a stage with groups [first, last)
+               and its hand-overs; infinity where the unit cannot run one of them, or there is none
+    busy_mj    [unit, first, last]: energy of its groups beyond what the idle board draws; zeros where unknown
+    """
+
+    def __init__(self, profile: Profile, team: Sequence[str], links: Handovers):
+        costs = StageCosts(profile, team)
+        self.units = tuple(dict.fromkeys(team))
+        self.counts = tuple(team.count(unit) for unit in self.units)
+        self.host = len(self.units)
+        self.groups = len(profile.groups)
+        self.energy_known = costs.energy_known
+        places = [team.index(unit) for unit in self.units]
+        send = np.array([[links[unit, after][0] for after in (*self.units, HOST)] for unit in self.units])
+        receive = np.array([[links[before, unit][1] for before in (*self.units, HOST)] for unit in self.units])
+        computing = _sums(np.array([costs.loaded_ms[place] for place in places]))
+        self.stage_ms = computing[:, None, None] + receive[:, None, :, :, None] + send[:, :, None, None, :]
+        if self.energy_known:
+            self.busy_mj = _sums(np.array([costs.loaded_mj[place] for place in places]))
+        else:
+            self.busy_mj = np.zeros_like(computing)
+
+    def evaluate(self, order: Sequence[int], cuts: np.ndarray) -> Costs:
+        """Stages in ``order`` (indices of units), for every row of ``cuts``: cumulative group counts."""
+        start = np.zeros((len(cuts), 1), int)
+        borders = np.concatenate([start, cuts, start + self.groups], axis=1).T
+        befores, afters = (self.host, *order), (*order[1:], self.host)
+        period, latency, busy = np.zeros(len(cuts)), np.zeros(len(cuts)), np.zeros(len(cuts))
+        for stage, unit in enumerate(order):
+            first, last = borders[stage], borders[stage + 1]
+            ms = self.stage_ms[unit, afters[stage], befores[stage]][first, last]
+            np.maximum(period, ms, out=period)
+            latency += ms
+            busy += self.busy_mj[unit][first, last]
+        return Costs(period, latency, busy)
+
+
+def _sums(values: np.ndarray) -> np.ndarray:
+    """[unit, first, last]: sums over groups [first, last) by prefix sums; infinity over an infinite one, or none."""
+    infeasible = ~np.isfinite(values)
+    sums, bad = (_differences(part) for part in (np.where(infeasible, 0.0, values), infeasible))
+    empty = np.tri(values.shape[1] + 1, dtype=bool)
+    return np.where((bad > 0) | empty, np.inf, sums)
+
+
+def _differences(values: np.ndarray) -> np.ndarray:
+    prefix = np.pad(values.cumsum(axis=1), ((0, 0), (1, 0)))
+    return prefix[:, None, :] - prefix[:, :, None]

@@ -1,0 +1,126 @@
+"""Plans run for real, side by side: what each does while it is full, as medians over rounds in turns."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from itertools import repeat
+from statistics import median, quantiles
+from typing import Any
+
+import numpy as np
+
+from ..graph.ir import Graph
+from .board import Board
+from .pipeline import Frame, Pipeline
+from .plan import Plan
+from .stats import StageStats, Stats
+
+WARM_UP = 2  # frames per stage after start, and at the begin of each turn while the pipeline fills
+LEAST = 4  # frames per stage that a turn measures at least
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What one plan did in each of its turns."""
+
+    plan: Plan
+    turns: tuple[Stats, ...]
+
+    def median(self, key: str) -> float:
+        """Of a field of Stats, such as "fps" or "latency_p95_ms", over the turns."""
+        return median(getattr(turn, key) for turn in self.turns)
+
+    @property
+    def period_ms(self) -> float:
+        """Between two results."""
+        return 1000 / self.median("fps")
+
+    @property
+    def spread(self) -> float:
+        """Half the distance of the quartiles of FPS over the turns, as a share of the median."""
+        rates = [turn.fps for turn in self.turns]
+        low, middle, high = quantiles(rates, n=4) if len(rates) > 1 else rates * 3
+        return (high - low) / 2 / middle
+
+    @property
+    def stages(self) -> tuple[StageStats, ...]:
+        """Each stage's figures in the turn whose FPS is the median, or next above it."""
+        turns = sorted(self.turns, key=lambda turn: turn.fps)
+        return turns[len(turns) // 2].stages
+
+    @property
+    def late_share(self) -> float:
+        """On a twin, the share of stages' frames whose computing took longer than the model says."""
+        stages = [stage for turn in self.turns for stage in turn.stages]
+        return sum(stage.late for stage in stages) / max(1, sum(stage.frames for stage in stages))
+
+    def to_dict(self) -> dict[str, Any]:
+        fields = ("fps", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms")
+        figures = {key: self.median(key) for key in fields}
+        frames = sum(turn.frames for turn in self.turns)
+        return {"plan": str(self.plan), "frames": frames, **figures, "fps_spread": self.spread} | {
+            "stages": [asdict(stage) for stage in self.stages]
+        }
+
+
+def compare(
+    graph: Graph,
+    plans: Sequence[Plan],
+    board: Board,
+    *,
+    turns: int = 5,
+    seconds: float = 0.3,
+    queue: bool = True,
+    done: Callable[[], None] = lambda: None,
+    **options: Any,
+) -> list[Trial]:
+    """Runs the plans in turn, ``turns`` times each, for ``seconds`` or at least a few frames of every stage.
+
+    All are open at once and take turns, so that what disturbs the machine disturbs all. What a turn counts begins
+    when the pipeline has filled and ends before it drains.
+
+    queue    True: at full load, one frame more under way than there are stages, which hides jitter. False: as many as
+             stages, so that latency has no waiting in it but for the slowest stage
+    done     is called after each turn
+    options  of Pipeline, such as ``pace``. Errors as for Pipeline
+    """
+    frame = random_frame(graph)
+    found: list[list[Stats]] = [[] for _ in plans]
+    with ExitStack() as stack:
+        pipes = []
+        for plan in plans:
+            depth = max(map(len, plan.lanes)) + queue
+            pipes.append(stack.enter_context(Pipeline(graph, plan, board, depth=depth, **options)))
+            deque(pipes[-1].map(repeat(frame, WARM_UP * len(plan.components))), maxlen=0)
+        for _ in range(turns):
+            for pipe, stats in zip(pipes, found, strict=True):
+                deque(pipe.map(_turn(pipe, frame, seconds, stats.append)), maxlen=0)
+                done()
+    return [Trial(plan, tuple(stats)) for plan, stats in zip(plans, found, strict=True)]
+
+
+def random_frame(graph: Graph) -> dict[str, np.ndarray]:
+    """One frame of noise, the same each time."""
+    random = np.random.default_rng(0)
+    return {tensor.name: random.standard_normal(tensor.shape, np.float32) for tensor in graph.inputs}
+
+
+def for_seconds(frame: Frame, seconds: float, at_least: int = 1) -> Iterator[Frame]:
+    """The frame again and again for so long, and at least so often."""
+    end = time.monotonic() + seconds
+    yield from repeat(frame, at_least)
+    while time.monotonic() < end:
+        yield frame
+
+
+def _turn(pipe: Pipeline, frame: Frame, seconds: float, keep: Callable[[Stats], None]) -> Iterator[Frame]:
+    """The frames of one turn; the pipeline is full whenever it asks for the next."""
+    stages = len(pipe.plan.components)
+    yield from repeat(frame, WARM_UP * stages + 1)
+    since = pipe.snapshot()
+    yield from for_seconds(frame, seconds, LEAST * stages)
+    keep(pipe.stats(since))

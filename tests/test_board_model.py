@@ -1,0 +1,412 @@
+"""Models of boards that are not at hand: what is published comes out unaltered, the rest as well as is stated."""
+
+import csv
+import gzip
+import importlib.util
+import json
+from dataclasses import replace
+from itertools import accumulate
+from math import inf
+from pathlib import Path
+
+import numpy as np
+import pytest
+from graphs import Net, zoo_net
+from test_cluster import BOARDS, write_tree
+
+from pipeall._kernels import opencl
+from pipeall.errors import ArgumentError, DeviceError
+from pipeall.pipeline import regression
+from pipeall.pipeline.board import Board, Part
+from pipeall.pipeline.board_model import FOLDER, BoardModel, Measured
+from pipeall.pipeline.plan import Plan
+from pipeall.pipeline.predict import predict
+from pipeall.pipeline.profile import HOST, Link, Profile, UnitTimes, crossing_bytes
+
+_spec = importlib.util.spec_from_file_location(
+    "fit_boards", Path(__file__).resolve().parents[1] / "bench/fit_boards.py"
+)
+fit_boards = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(fit_boards)
+
+UNITS = ("big", "little", "gpu")
+VIM3 = {"Alex": "alexnet", "Google": "googlenet", "MobileV1": "mobilenet", "ResV1_50": "resnet50-slim"}
+# Sums of the published groups and what follows from them without contention and hand-over (two decimals are printed)
+IDEAL_FPS = {
+    "alexnet": (10.29, 24.59, "B-G-L:4,6", 24.43),
+    "googlenet": (9.97, 21.97, "L-G-B:1,6", 22.45),
+    "mobilenet": (15.70, 36.27, "G-B-L:11,25", 36.54),
+    "resnet50-slim": (4.32, 9.43, "G-B-L:8,15", 10.57),
+}
+
+
+@pytest.fixture(scope="module")
+def a311d():
+    return Board.load("a311d")
+
+
+@pytest.fixture(scope="module")
+def rk3399pro():
+    return Board.load("rk3399pro")
+
+
+@pytest.fixture(scope="module")
+def fitted(data_dir):
+    return fit_boards.build(data_dir)
+
+
+# ---- measured networks ----
+
+
+@pytest.mark.parametrize("label", VIM3)
+def test_measured_groups_add_up_to_the_published_times(label, a311d, data_dir):
+    with open(data_dir / "boards/vim3_armcl_groups.csv") as file:
+        rows = [row for row in csv.DictReader(file) if row["network"] == label]
+    profile = a311d.model.profile(fit_boards.network(VIM3[label]))
+    ends = list(accumulate(fit_boards.SPANS[VIM3[label]]))
+    for unit, column in zip(UNITS, ("big4_ms", "little2_ms", "gpu_ms"), strict=True):
+        times = profile.units[unit].ms
+        assert min(times) > 0
+        ours = [sum(times[start:stop]) for start, stop in zip([0, *ends], ends, strict=False)]
+        assert ours == pytest.approx([float(row[column]) for row in rows], rel=1e-12)
+    assert profile.modelled and profile.about["times"].startswith("CO-UP-Profiling")
+    watts = profile.units["big"].power_w
+    assert [watts[end - 1] for end in ends] == pytest.approx([float(row["big_mW"]) / 1000 for row in rows])
+
+
+@pytest.mark.parametrize("name", IDEAL_FPS)
+def test_ideal_throughput_is_that_computed_from_the_published_groups(name, a311d):
+    profile = replace(a311d.model.profile(fit_boards.network(name)), contention={}, links={})
+    peak, parallel, plan, pipelined = IDEAL_FPS[name]
+    # Half a unit of the last digit printed; the inputs are rounded to 1e-3 ms or better, which moves less than 1e-3
+    assert max(predict(profile, Plan.single(unit)).fps for unit in UNITS) == pytest.approx(peak, abs=0.006)
+    assert predict(profile, Plan.parallel(UNITS)).fps == pytest.approx(parallel, abs=0.006)
+    assert predict(profile, Plan.parse(plan)).fps == pytest.approx(pipelined, abs=0.006)
+
+
+def test_rk3399pro_times_are_those_at_the_highest_clocks(rk3399pro, data_dir):
+    with gzip.open(data_dir / "boards/rk3399pro_layers.csv.gz", "rt") as file:
+        rows = [row for row in csv.DictReader(file) if row["Metric"] == "task"]
+    top = {"B": ("7", "-1"), "L": ("5", "-1"), "G": ("4", "7")}
+    totals = {}
+    for row in rows:
+        if (row["Freq"], row["Freq_Host"]) == top[row["Component"]]:
+            key = row["Graph"], row["Component"]
+            totals[key] = totals.get(key, 0) + float(row["Time"])
+    assert len(totals) == 15
+    for (label, letter), total in totals.items():
+        profile = rk3399pro.model.profile(fit_boards.network(fit_boards.RK_NAMES[label]))
+        unit = rk3399pro.component(letter).name
+        assert sum(profile.units[unit].ms) == pytest.approx(total, abs=18 * 5e-5)  # 4 decimals of at most 18 layers
+        # and the clock index is read in the right direction: it is the fastest of all
+        same = [row for row in rows if (row["Graph"], row["Component"]) == (label, letter)]
+        sums = {}
+        for row in same:
+            key = row["Freq"], row["Freq_Host"]
+            sums[key] = sums.get(key, 0) + float(row["Time"])
+        assert total <= 1.002 * min(sums.values())  # the host's two highest clocks differ by noise
+
+
+def test_squeezenet_of_the_vim3_has_the_published_totals(a311d):
+    profile = a311d.model.profile(zoo_net("squeezenet"))
+    assert sum(profile.units["big"].ms) == pytest.approx(59.7, abs=1e-3)
+    assert sum(profile.units["gpu"].ms) == pytest.approx(80.5, abs=1e-3)
+    assert "inferred" in profile.about["times"]
+    assert "squeezenet" not in a311d.model.errors["big"]  # nothing was fitted on it
+    assert set(profile.units["gpu"].power_w) == {a311d.model.mean_power_w["gpu"]}
+
+
+def test_a_network_is_recognised_by_its_sizes_not_its_name(a311d):
+    graph = replace(zoo_net("alexnet"), name="other")
+    assert a311d.model.profile(graph).units == a311d.model.profile(zoo_net("alexnet")).units
+    assert a311d.model.profile(zoo_net("resnet50")).about["times"] == "regression"  # v1.5; slim was measured
+    assert fit_boards.network("resnet50-v1").name == "resnet50"
+    assert crossing_bytes(fit_boards.network("resnet50-v1")) == crossing_bytes(zoo_net("resnet50"))
+    model = Board.load("rk3399pro").model
+    assert model.profile(zoo_net("resnet50")).about["times"] == "regression"  # other MACs than the measured v1
+    assert model.profile(fit_boards.network("resnet50-v1")).about["times"] != "regression"
+
+
+# ---- regression ----
+
+
+@pytest.mark.parametrize("name, networks", [("a311d", 4), ("rk3399pro", 5)])
+def test_networks_left_out_are_predicted_within_a_fifth(name, networks):
+    model = BoardModel.load(name)
+    samples = {
+        known.profile.network: known.sample(fit_boards.network(known.profile.network))
+        for known in model.networks
+        if known.fitted
+    }
+    assert len(samples) == networks
+    errors = regression.leave_one_out(samples)
+    assert list(errors) == list(UNITS)
+    for unit, row in errors.items():
+        assert row == pytest.approx(model.errors[unit], abs=1e-3)
+        assert len(row) == networks and max(map(abs, row.values())) <= 0.20
+
+
+@pytest.mark.parametrize("name", ["a311d", "rk3399pro"])
+@pytest.mark.parametrize("network", ["small", "resnet50", "squeezenet"])
+def test_any_network_gets_finite_times(name, network):
+    net = Net((1, 3, 32, 32))
+    x = net.op("maxpool", net.conv("x0", 8, 3))
+    x = net.conv(net.conv(x, 8, 3, groups=8), 16)
+    small = net.graph(net.op("softmax", net.fc(net.global_pool(x), 10)))
+    graph = small if network == "small" else zoo_net(network)
+    profile = BoardModel.load(name).profile(graph)
+    for times in profile.units.values():
+        assert len(times.ms) == len(graph.groups) == len(times.power_w)
+        assert all(0 < ms < inf for ms in times.ms)
+    assert predict(profile, Plan.parallel(UNITS)).energy_mj > 0
+    assert Profile.from_dict(profile.to_dict(), "here").crossing_bytes == profile.crossing_bytes
+
+
+def test_features_of_a_small_network():
+    net = Net((1, 4, 8, 8))
+    x = net.conv("x0", 6, 3)  # Winograd: a quarter of its MACs
+    x = net.conv(x, 8, 3, strides=(2, 2))
+    x = net.op("maxpool", net.conv(x, 16, 1))
+    x = net.conv(x, 16, 3, groups=16)  # depthwise
+    graph = net.graph(net.fc(x, 10))
+    rows = dict(zip(regression.FEATURES, regression.features(graph).T, strict=True))
+    assert rows["ms_per_gmac_kxk"] * 1e9 == pytest.approx([6 * 64 * 36 / 4, 8 * 16 * 54, 0, 0, 0])
+    assert rows["ms_per_gmac_1x1"] * 1e9 == pytest.approx([0, 0, 16 * 16 * 8, 0, 0])
+    assert rows["ms_per_mb_conv_weights"] * 1e6 == pytest.approx([4 * 6 * 37, 4 * 8 * 55, 4 * 16 * 9, 0, 0])
+    assert rows["ms_per_mb_fc_weights"] * 1e6 == pytest.approx([0, 0, 0, 0, 4 * (640 // 10 * 10 + 10)])
+    assert rows["ms_per_mb_written"] * 1e6 == pytest.approx([4 * 384, 4 * 128, 4 * (256 + 64), 4 * 64, 4 * 10])
+    assert rows["ms_per_op"].tolist() == [1, 1, 2, 1, 1]
+
+
+def samples_of(prices, count=3, rows=20):
+    random = np.random.default_rng(1)
+    tables = [random.random((rows, len(regression.FEATURES))) for _ in range(count)]
+    return [regression.Sample(x, {unit: x @ price for unit, price in prices.items()}) for x in tables]
+
+
+def test_fit_finds_the_prices_that_made_the_times():
+    prices = {"big": np.array([3, 0, 2, 0.5, 0, 1]), "gpu": np.array([1, 4, 0, 0.5, 2, 0])}
+    found = regression.fit(samples_of(prices))
+    for unit, price in prices.items():
+        assert found[unit] == pytest.approx(price, abs=1e-9)  # exact data: rounding of a well-conditioned solve
+    errors = regression.leave_one_out(dict(zip("abc", samples_of(prices), strict=True)))
+    assert max(abs(error) for row in errors.values() for error in row.values()) < 1e-9
+
+
+def test_least_squares_meets_the_conditions_of_an_optimum():
+    """Karush-Kuhn-Tucker: no negative unknown, no gain by raising a zero one, none at all along a positive one."""
+    random = np.random.default_rng(2)
+    for _ in range(200):
+        a, b = random.standard_normal((12, 6)), random.standard_normal(12)
+        x = regression._nonnegative_least_squares(a, b)
+        slope = a.T @ (b - a @ x)
+        assert (x >= 0).all() and (slope < 1e-8).all() and np.abs(slope[x > 0]).max(initial=0) < 1e-8
+
+
+def test_fit_leaves_out_groups_that_a_unit_refused_and_prices_what_nobody_measured():
+    prices = {"big": np.array([3, 1, 2, 0.5, 1, 1])}
+    samples = samples_of(prices)
+    for sample in samples:
+        sample.features[:, [1, 3]] = 0
+        sample.ms["big"] = sample.features @ prices["big"]
+        sample.ms["big"][4] = inf
+    found = regression.fit(samples)["big"]
+    assert found == pytest.approx([3, 3, 2, 2, 1, 1])  # 1 x 1 as k x k, fully connected as convolution weights
+    with pytest.raises(ArgumentError, match="times of at least one group"):
+        regression.fit([regression.Sample(samples[0].features, {"big": [inf] * 20})])
+
+
+# ---- contention, power, links ----
+
+
+def test_measured_pipelines_of_the_rk3399pro_are_predicted(rk3399pro, data_dir):
+    found = fit_boards.pipelines(rk3399pro.model, data_dir)
+    for prediction, published_ms in zip(found, (86.3, 88.1, 93.1), strict=True):
+        assert prediction.period_ms == pytest.approx(published_ms, rel=0.10)
+    assert fit_boards.power_w(found[0]) == pytest.approx(7.25, abs=0.02)
+    bare = fit_boards.pipelines(replace(rk3399pro.model, contention={}, links={}), data_dir)
+    assert [p.period_ms for p in bare] == pytest.approx([69.0, 70.4, 80.2], abs=0.05)  # isolated, as published
+
+
+def test_boards_have_links_contention_and_idle_power(a311d, rk3399pro):
+    for board in (a311d, rk3399pro):
+        model = board.model
+        pairs = {(a, b) for a in UNITS for b in UNITS if a != b}
+        assert set(model.links) == pairs | {(HOST, "gpu"), ("gpu", HOST)}
+        assert {(unit, other) for unit, row in model.contention.items() for other in row} == pairs
+        watts = [w for n in model.networks for t in n.profile.units.values() for w in t.power_w or ()]
+        assert 0 < model.idle_w <= min(watts)
+        assert set(model.about) >= {"components", "times", "prices", "contention", "links", "idle_w", "spread_share"}
+
+
+# ---- boards and files ----
+
+
+def test_loaded_board_lists_its_components(a311d):
+    assert list(a311d.components) == list(UNITS)
+    assert a311d.component("G").description == "4 x Mali-G52 at 800 MHz"
+    row = a311d.describe()[0]
+    assert row == {
+        "component": "big",
+        "letter": "B",
+        "kind": "model",
+        "description": "4 x Cortex-A73 at 2208 MHz",
+        "core_type": "Cortex-A73",
+        "count": 4,
+        "max_mhz": 2208.0,
+        "stand_in": False,
+    }
+    with pytest.raises(DeviceError, match="no component 'gpu1'.*the model of a311d has none"):
+        a311d.component("gpu1")
+
+
+def test_shipped_models_are_what_the_published_data_give(fitted):
+    def numbers(value):
+        if isinstance(value, dict):
+            return [n for key, entry in value.items() for n in (key, *numbers(entry))]
+        return [n for entry in value for n in numbers(entry)] if isinstance(value, list) else [value]
+
+    assert {path.stem for path in FOLDER.glob("*.json")} == set(fitted)
+    for name, model in fitted.items():
+        shipped = json.loads((FOLDER / f"{name}.json").read_text())
+        made = json.loads(json.dumps({"format": "pipeall.board/1", **model.to_dict()}))
+        # Solvers differ in the last digits from machine to machine; prices are written with six
+        for one, other in zip(numbers(shipped), numbers(made), strict=True):
+            assert one == (pytest.approx(other, rel=1e-4, abs=1e-4) if isinstance(other, float) else other)
+
+
+def test_a_saved_model_is_the_same_when_loaded(tmp_path, fitted):
+    path = tmp_path / "own.json"
+    fitted["a311d"].save(path)
+    loaded = Board.load(path).model
+    assert loaded.to_dict() == fitted["a311d"].to_dict()
+    again = tmp_path / "again.json"
+    loaded.save(again)
+    assert again.read_bytes() == path.read_bytes()
+
+
+def small_graph(width: int):
+    net = Net((1, 3, 16, 16))
+    x = net.conv(net.conv(net.conv("x0", width, 3), 2 * width), width, 3)
+    return net.graph(net.fc(net.global_pool(x), 10), name=f"small{width}")
+
+
+def profile_of(graph, refused: bool = False) -> Profile:
+    count = len(graph.groups)
+    ms = tuple(1.0 + index for index in range(count))
+    units = {
+        "big": UnitTimes(ms, (0.1,) * count, (4.0,) * count),
+        "bigx1": UnitTimes(tuple(3 * t for t in ms), (0.3,) * count),
+        "gpu": UnitTimes((inf, *ms[1:]) if refused else ms, (0.2,) * count, refused={1: "too wide"} if refused else {}),
+    }
+    contention = {"big": {"gpu": (1.2,) * count}, "gpu": {"big": (1.4,) * count}}
+    links = {("big", "gpu"): Link((4096,), (0.1,), (0.2,), (0.05,))}
+    return Profile(
+        graph.name, tuple(g.name for g in graph.groups), crossing_bytes(graph), units, contention, links, 2.0
+    )
+
+
+def test_a_model_of_ones_own_board(tmp_path, monkeypatch):
+    monkeypatch.delenv("PIPEALL_OPENCL", raising=False)
+    gpu = opencl.DeviceInfo(0, "Platform", "Mali", "Vendor", "1.0", 4, True, False, False)
+    monkeypatch.setattr(opencl, "devices", lambda: (gpu,))
+    tree = write_tree(json.loads((BOARDS / "vim3.json").read_text()), tmp_path)
+    board = Board.detect(root=tree, machine="aarch64")
+    graphs = [small_graph(4), small_graph(8)]
+    profiles = [(graphs[0], profile_of(graphs[0], refused=True)), (graphs[1], profile_of(graphs[1]))]
+    model = BoardModel.from_profiles("mine", board, profiles)
+    model.save(tmp_path / "mine.json")
+    loaded = Board.load(tmp_path / "mine.json").model
+    big = board.component("big").cluster
+    assert loaded.parts["big"] == Part(big.core_type, len(big.cores), big.max_mhz)
+    assert loaded.parts["gpu"] == Part("Mali", 4)
+    for graph, profile in profiles:
+        got = loaded.profile(graph)
+        for unit in ("big", "bigx1", "gpu"):
+            assert got.units[unit].ms == pytest.approx(profile.units[unit].ms)
+            assert got.units[unit].spread_ms == pytest.approx(profile.units[unit].spread_ms)
+            assert got.units[unit].refused == profile.units[unit].refused
+        assert got.slowdown("gpu", "big").tolist() == [1.4] * len(graph.groups)
+        assert got.links == profile.links and got.idle_w == 2.0
+    assert set(loaded.errors["big"]) == {"small4", "small8"} and set(loaded.errors["gpu"]) == {"small8"}
+    assert set(loaded.mean_power_w) == {"big"}
+    other = loaded.profile(small_graph(16))
+    assert other.about["times"] == "regression" and all(0 <= ms < inf for ms in other.units["gpu"].ms)
+
+
+def test_a_profile_of_another_network_is_refused():
+    with pytest.raises(ArgumentError, match="tensor sizes of small8"):
+        Measured.of(small_graph(8), profile_of(small_graph(4)))
+    with pytest.raises(ArgumentError, match="expected one of small8, spans"):
+        Measured.of(small_graph(8), profile_of(small_graph(8)), spans=(1, 1))
+    with pytest.raises(ArgumentError, match="'small8': expected one profile of it"):
+        BoardModel.fit("x", {}, [(small_graph(8), Measured.of(small_graph(8), profile_of(small_graph(8))))] * 2)
+    with pytest.raises(ArgumentError, match="unit 'big': expected one of the board's components, little"):
+        parts = {"little": Part("Cortex-A53", 4)}
+        BoardModel.fit("x", parts, [(small_graph(8), Measured.of(small_graph(8), profile_of(small_graph(8))))])
+    with pytest.raises(ArgumentError, match="times of at least one group"):
+        BoardModel.fit("x", {}, [])
+
+
+def test_unknown_boards_are_refused_by_name(tmp_path):
+    with pytest.raises(
+        ArgumentError, match="board 'vim4': expected one of a311d, rk3399pro, or a file ending in .json"
+    ):
+        Board.load("vim4")
+    with pytest.raises(ArgumentError, match="none.json: cannot be read"):
+        Board.load(tmp_path / "none.json")
+
+
+HOSTILE = {
+    "components": ({}, "components: expected names of components"),
+    "components.cpu": ({"core_type": "x", "count": 1}, "components: expected names of components"),
+    "components.big.count": (2.5, "count: expected a whole number"),
+    "components.big.core_type": (7, "core_type: expected text"),
+    "prices": ({}, "prices: expected units"),
+    "prices.npu": ({}, "prices: expected units"),
+    "prices.big.ms_per_op": (-1, "ms_per_op: expected a number from 0 "),
+    "prices.gpu": ([], "prices.gpu: expected an object"),
+    "contention.big.little": (0, "little: expected a number from 0.1 "),
+    "contention.big.npu": (1, "contention: expected units"),
+    "contention.big": (1.1, "contention.big: expected an object"),
+    "links": ({}, None),
+    "links.0.bytes": ([5, 4, 3], "bytes: expected increasing sizes"),
+    "mean_power_w": ([1], "mean_power_w: expected an object"),
+    "mean_power_w.big": ("5", "big: expected a number"),
+    "idle_w": (True, "idle_w: expected a number"),
+    "spread_share": (None, "spread_share: expected a number"),
+    "about": ("x", "about: expected an object"),
+    "networks": ("x", "networks: expected a list"),
+    "networks.0": (3, r"networks\[0\]: expected an object"),
+    "networks.0.spans": ([1], "spans: expected a list of 8 numbers"),
+    "networks.0.spans.0": (1.5, "spans: expected whole numbers"),
+    "networks.0.spans.1": (0, "spans: expected numbers from 1 "),
+    "networks.0.macs": ("many", "macs: expected a number"),
+    "networks.0.fitted": ("yes", "fitted: expected true or false"),
+    "networks.0.profile": (None, "profile: expected an object"),
+    "networks.0.profile.units.big.ms": ([1, 2], "ms: expected a list of 8 numbers"),
+    "networks.0.profile.units.big.ms.0": (-1, "ms: expected numbers"),
+    "networks.0.profile.crossing_bytes": ([1], "crossing_bytes: expected a list of 9 numbers"),
+    "leave_one_out_errors.big.alexnet": ("small", "alexnet: expected a number"),
+    "name": (None, "name: expected text"),
+    "format": ("pipeall.board/2", "expected format 'pipeall.board/1'"),
+}
+
+
+@pytest.mark.parametrize("entry", HOSTILE)
+def test_hostile_files_are_refused_with_the_entry(entry, tmp_path):
+    content = json.loads((FOLDER / "a311d.json").read_text())
+    value, message = HOSTILE[entry]
+    *path, last = (int(word) if word.isdecimal() else word for word in entry.split("."))
+    inside = content
+    for word in path:
+        inside = inside[word]
+    inside[last] = value
+    file = tmp_path / "hostile.json"
+    file.write_text(json.dumps(content))
+    if message is None:  # an empty object where an empty list is meant
+        assert Board.load(file).model.links == {}
+        return
+    with pytest.raises(ArgumentError, match=message) as caught:
+        Board.load(file)
+    assert "hostile.json" in str(caught.value) and "\n" not in str(caught.value)

@@ -1,0 +1,327 @@
+"""Searching for plans against brute force: every configuration one by one, through ``predict``."""
+
+from dataclasses import replace
+from math import comb, factorial
+
+import pytest
+from graphs import zoo_net
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from plans_reference import (
+    INF,
+    THREE,
+    all_choices,
+    chain,
+    criteria,
+    possible,
+    profiles,
+    raised,
+    random_profile,
+    team_choices,
+    undominated,
+)
+
+from pipeall.errors import ArgumentError
+from pipeall.pipeline.candidates import Choice
+from pipeall.pipeline.dynamic import Dynamic
+from pipeall.pipeline.plan import Plan
+from pipeall.pipeline.profile import Profile, UnitTimes
+from pipeall.pipeline.search import search
+from pipeall.pipeline.stage_tables import StageTables, handovers
+from pipeall.pipeline.teams import teams
+
+TABLE_1 = dict(alexnet=126, googlenet=396, mobilenet=2106, resnet50=816, squeezenet=918)
+PARTS = ("big", "bigx1", "bigx2", "little", "gpu")
+VALUE = {"throughput": 0, "latency": 1, "energy": 2}
+WITHIN = 1e-9  # relative: what a limit may be missed by, and by how much sums in another order may differ at most
+MANY = dict(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+
+
+def best_first(choices: list[Choice], objective: str, energy: bool) -> list[str]:
+    """Texts of the plans by the objective, equals by stages, latency and text."""
+
+    def key(choice: Choice) -> tuple:
+        values = criteria(choice, energy)
+        return values[VALUE[objective]], len(choice.plan.units), values[1], str(choice.plan)
+
+    return [str(choice.plan) for choice in sorted(choices, key=key)]
+
+
+def middle(values: list[float], share: float) -> float:
+    return sorted(values)[int(share * (len(values) - 1))]
+
+
+@pytest.mark.parametrize("name", TABLE_1)
+def test_counts_of_configurations_are_those_of_table_1(name):
+    """Paper 001, Table 1: three stages. Two stages have 3 x 2 orders and N cuts each."""
+    graph = zoo_net(name)
+    found = search(graph, random_profile(graph))
+    assert found.evaluated == {1: 3, 2: 6 * len(graph.cuts), 3: TABLE_1[name]}
+    assert found.covered == {}
+
+
+@settings(max_examples=1000, **MANY)
+@given(profile=profiles(), objective=st.sampled_from(list(VALUE)), share=st.floats(0, 1), top=st.integers(1, 12))
+def test_three_units_against_brute_force(profile: Profile, objective: str, share: float, top: int):
+    """Ranking, limits, ties and Pareto front over one, two and three stages; the dynamic programme of every team."""
+    graph = chain(len(profile.groups))
+    energy = profile.idle_w is not None
+    everything = all_choices(profile)
+    choices = [choice for choice in everything if possible(choice)]
+    if objective == "energy" and not energy:
+        assert "expected a profile with power" in raised(search, graph, profile, objective)
+        objective = "throughput"
+    if not choices:
+        assert raised(search, graph, profile, objective).startswith("no plan for chain")
+        return
+    if objective == "throughput":
+        limit = middle([choice.prediction.latency_ms for choice in choices], share)
+        options = {"max_latency_ms": limit}
+        within = [c for c in choices if c.prediction.latency_ms <= limit * (1 + WITHIN)]
+    else:
+        limit = middle([choice.prediction.period_ms for choice in choices], share)
+        options = {"min_fps": 1000 / limit}
+        within = [c for c in choices if c.prediction.period_ms <= limit * (1 + WITHIN)]
+
+    free = search(graph, profile, objective, top=top)
+    assert [str(choice.plan) for choice in free.ranked] == best_first(choices, objective, energy)[:top]
+    assert all(choice in choices for choice in free.ranked)
+    assert sum(free.evaluated.values()) == len(everything)
+    assert {criteria(choice, energy) for choice in free.pareto} == undominated(
+        {criteria(choice, energy) for choice in choices}
+    )
+    limited = search(graph, profile, objective, top=top, **options)
+    assert [str(choice.plan) for choice in limited.ranked] == best_first(within, objective, energy)[:top]
+    assert limited.pareto == free.pareto
+
+    for team in teams(THREE, len(profile.groups)):
+        own = [choice for choice in choices if sorted(choice.plan.units) == sorted(team)]
+        check_dynamic(profile, team, own, share)
+
+
+def check_dynamic(profile: Profile, team: tuple[str, ...], choices: list[Choice], share: float) -> None:
+    """Every optimum that the dynamic programme finds for a team is that of brute force, with and without limits."""
+    dynamic = Dynamic(StageTables(profile, team, handovers(profile, set(team))))
+    energy = profile.idle_w is not None
+    if not choices:
+        assert dynamic.shortest_ms == INF
+        assert dynamic.fastest() is dynamic.least_latency() is dynamic.least_busy() is None
+        return
+    rows = [(choice.prediction.period_ms, choice.prediction.latency_ms) for choice in choices]
+
+    def close(value: float):
+        return pytest.approx(value, rel=WITHIN)
+
+    found = dynamic.fastest()
+    shortest = min(period for period, _ in rows)
+    assert found.period_ms == close(shortest) and dynamic.shortest_ms == close(shortest)
+    assert found.latency_ms == close(min(latency for period, latency in rows if period <= shortest * (1 + WITHIN)))
+    cap = middle([latency for _, latency in rows], share) * (1 + WITHIN)
+    found = dynamic.fastest(cap)
+    shortest = min(period for period, latency in rows if latency <= cap)
+    assert found.period_ms == close(shortest) and found.latency_ms <= cap
+    assert dynamic.fastest(min(latency for _, latency in rows) * (1 - WITHIN)) is None
+    limit = middle([period for period, _ in rows], share) * (1 + WITHIN)
+    found = dynamic.least_latency(limit)
+    assert found.latency_ms == close(min(latency for period, latency in rows if period <= limit))
+    assert found.period_ms <= limit
+    assert dynamic.least_latency(shortest_of(rows) * (1 - WITHIN)) is None
+    if energy:
+        found = dynamic.thriftiest(profile.idle_w, limit)
+        least = min(c.prediction.energy_mj for c in choices if c.prediction.period_ms <= limit)
+        assert found.busy_mj + profile.idle_w * found.period_ms == close(least)
+    front = {(round(s.period_ms, 9), round(s.latency_ms, 9)) for s in dynamic.front("latency_ms", [])}
+    assert undominated(front) == undominated({(round(period, 9), round(latency, 9)) for period, latency in rows})
+    known = [(round(period, 9), round(0.9 * latency, 9)) for period, latency in rows[::5]]
+    front = {(round(s.period_ms, 9), round(s.latency_ms, 9)) for s in dynamic.front("latency_ms", known)}
+    assert undominated(front | set(known)) == undominated(
+        {(round(period, 9), round(latency, 9)) for period, latency in rows} | set(known)
+    )
+    # an order and cuts that the figures belong to
+    plan = Plan.pipeline([dynamic.tables.units[unit] for unit in found.order], found.cuts)
+    assert any(choice.plan == plan for choice in choices)
+
+
+def shortest_of(rows: list[tuple[float, float]]) -> float:
+    return min(period for period, _ in rows)
+
+
+@settings(max_examples=30, **MANY)
+@given(profile=profiles(PARTS, 5), objective=st.sampled_from(list(VALUE)), share=st.floats(0, 1))
+def test_parts_of_a_component_against_brute_force(profile: Profile, objective: str, share: float):
+    """Up to five stages: three cores of big in parts of one and two, or whole, with little and gpu."""
+    graph, cores = chain(len(profile.groups)), {"big": 3}
+    energy = profile.idle_w is not None
+    everything = all_choices(profile, PARTS, cores, most=5)
+    choices = [choice for choice in everything if possible(choice)]
+    if objective == "energy" and not energy:
+        objective = "latency"
+    if not choices:
+        assert raised(search, graph, profile, objective, cores=cores).startswith("no plan for chain")
+        return
+    found = search(graph, profile, objective, cores=cores, top=1000)
+    assert sum(found.evaluated.values()) + sum(found.covered.values()) == len(everything)
+    value = VALUE[objective]
+    best = min(criteria(choice, energy)[value] for choice in choices)
+    assert criteria(found.ranked[0], energy)[value] == best
+    ranked = [criteria(choice, energy)[value] for choice in found.ranked]
+    assert ranked == sorted(ranked)
+    listed = {str(choice.plan) for choice in found.ranked}
+    assert len(listed) == len(found.ranked)
+    assert listed >= {str(choice.plan) for choice in choices if len(choice.plan.units) <= 3} or len(listed) == 1000
+
+    latency = middle([choice.prediction.latency_ms for choice in choices], share)
+    capped = search(graph, profile, cores=cores, max_latency_ms=latency).ranked[0].prediction
+    within = [c.prediction.period_ms for c in choices if c.prediction.latency_ms <= latency * (1 + WITHIN)]
+    assert capped.period_ms == pytest.approx(min(within), rel=WITHIN)
+    assert capped.latency_ms <= latency * (1 + WITHIN)
+
+    front = {criteria(choice, energy) for choice in found.pareto}
+    assert front <= {criteria(choice, energy) for choice in choices}
+    assert undominated(front) == front
+    for one, other in [(0, 1)] + ([(0, 2)] if energy else []):
+        pairs = {(values[one], values[other]) for values in front}
+        assert undominated(pairs) == undominated(
+            {(values[one], values[other]) for values in (criteria(choice, energy) for choice in choices)}
+        )
+
+
+@pytest.mark.parametrize("team", [("bigx1", "bigx1", "bigx1", "little"), ("bigx2", "bigx1", "bigx1", "gpu")])
+@pytest.mark.parametrize("seed", range(3))
+def test_dynamic_programming_of_equal_units(team, seed):
+    profile = random_profile(chain(6), tuple(dict.fromkeys(team)), seed, power=True)
+    check_dynamic(profile, team, team_choices(profile, team), 0.3)
+
+
+def test_configurations_covered_are_counted_by_a_closed_formula():
+    """bigx1 twice, bigx2 and gpu on 9 groups: 4! / 2! orders, C(8, 3) cuts; bigx1 four times and gpu: 5 orders."""
+    profile = random_profile(chain(9), ("bigx1", "bigx2", "gpu"))
+    four = factorial(4) // 2 * comb(8, 3)
+    assert search(chain(9), profile, cores={"big": 4}).covered == {
+        4: four + comb(8, 3) + 4 * comb(8, 3),  # bigx1 bigx1 bigx2 gpu; bigx1 x 4; bigx1 x 3 and gpu
+        5: 5 * comb(8, 4),
+    }
+
+
+def test_leaving_a_weak_unit_out_wins():
+    """little takes 50 ms for any group; big and gpu need 10 each for half of the six groups, slowed down by 1.5 and 1.2
+    when little runs too: nothing beats big and gpu without it.
+    """
+    groups = 6
+    units = {unit: UnitTimes((ms,) * groups, (0.0,) * groups) for unit, ms in dict(big=3, gpu=3, little=50).items()}
+    slow = {"big": {"little": (1.5,) * groups}, "gpu": {"little": (1.2,) * groups}}
+    found = search(chain(6), replace(random_profile(chain(6), loaded=False), units=units, contention=slow))
+    assert str(found.best) == "big-gpu:3" and found.ranked[0].prediction.period_ms == 9
+    assert [str(choice.plan) for choice in found.ranked[:4]] == ["big-gpu:3", "gpu-big:3", "big-gpu:2", "big-gpu:4"]
+
+
+def test_teams():
+    """A component whole or in parts that fit into its cores, alone or with others; never both, never nothing."""
+    assert teams(["little", "big"], 9) == [("big",), ("little",), ("big", "little")]
+    assert teams(["big", "bigx1", "bigx2"], 9, {"B": 3}) == [
+        ("big",),
+        ("bigx1",),
+        ("bigx2",),
+        ("bigx1", "bigx1"),
+        ("bigx1", "bigx2"),
+        ("bigx1", "bigx1", "bigx1"),
+    ]
+    assert teams(["bigx1", "bigx2"], 9) == [("bigx1",), ("bigx2",), ("bigx1", "bigx1")]
+    assert max(len(team) for team in teams(["bigx1", "little"], 3, {"big": 8})) == 3
+    with pytest.raises(ArgumentError, match="expected at most 5000 sets to run at once"):
+        teams([f"{name}x{count}" for name in ("big", "little", "mid") for count in range(1, 17)], 9)
+
+
+def test_units_choose_what_may_be_used():
+    profile = random_profile(chain(5), PARTS)
+    found = search(chain(5), profile, units=["G", "little", "gpu"])
+    assert found.evaluated == {1: 2, 2: 2 * 4}
+    assert {unit for choice in found.ranked for unit in choice.plan.units} == {"gpu", "little"}
+    assert search(chain(5), profile, units=["Bx1"], cores={"B": 2}).evaluated == {1: 1, 2: 4}
+    for units, got in ((["mid"], "mid"), ([], "none")):
+        with pytest.raises(ArgumentError, match=f"units: expected some of the profile .*, got {got}"):
+            search(chain(5), profile, units=units)
+
+
+def test_given_power_takes_the_place_of_the_profiles():
+    """Energy of big alone: 6 W while it runs. With big and gpu: 2 W idle, and 4 and 1 W more while each is busy."""
+    times = {unit: UnitTimes((2.0, 2.0), (0.0, 0.0), (9.0, 9.0)) for unit in ("big", "gpu", "bigx1")}
+    profile = replace(random_profile(chain(2), loaded=False, power=True), units=times)
+    power = {"idle": 2.0, "B": 6.0, "gpu": 3.0}
+    found = search(chain(2), profile, "energy", power=power, top=20)
+    energies = {str(choice.plan): choice.prediction.energy_mj for choice in found.ranked}
+    assert energies["big"] == energies["bigx1"] == pytest.approx(4 * 6)
+    assert energies["gpu"] == pytest.approx(4 * 3)
+    assert energies["big-gpu:1"] == pytest.approx(2 * 2 + 2 * 4 + 2 * 1)
+    with pytest.raises(ArgumentError, match="'energy': expected a profile with power, this one has none of unit 'gpu'"):
+        search(chain(2), profile, "energy", power={"idle": 2.0, "big": 6.0})
+    with pytest.raises(ArgumentError, match="expected a profile with power, this one has none of the idle board"):
+        search(chain(2), profile, "energy", power={"big": 2.0, "gpu": 6.0})
+    with pytest.raises(ArgumentError, match="power of gpu: expected watts of at least 0, got -1"):
+        search(chain(2), profile, "energy", power={"gpu": -1})
+
+
+def test_a_group_without_a_unit_is_named():
+    profile = random_profile(chain(3))
+    units = {
+        unit: UnitTimes((1.0, INF, INF), (0.0,) * 3, refused={2: f"{unit} has no memory"}) for unit in ("big", "gpu")
+    }
+    with pytest.raises(
+        ArgumentError,
+        match=r"no plan for chain3: expected a unit for group 2 conv1 \(and 1 more\), "
+        "got big: big has no memory; gpu: gpu has no memory",
+    ):
+        search(chain(3), replace(profile, units=units))
+    units = {
+        "big": UnitTimes((1.0, INF, 1.0), (0.0,) * 3),
+        "gpu": UnitTimes((INF, 1.0, INF), (0.0,) * 3),
+    }
+    with pytest.raises(ArgumentError, match="can each run consecutive groups; big not groups 2; gpu not groups 1, 3"):
+        search(chain(3), replace(profile, units=units))
+
+
+@pytest.mark.parametrize("units", [THREE, ("bigx1", "bigx2", "little", "gpu")])
+def test_limits_out_of_reach_say_what_is_within(units):
+    profile, options = random_profile(chain(8), units), {"cores": {"big": 3}}
+    least = search(chain(8), profile, "latency", **options).ranked[0].prediction.latency_ms
+    most = search(chain(8), profile, **options).ranked[0].prediction.fps
+    with pytest.raises(ArgumentError, match=f"max_latency_ms: expected at least {least:.3f}, .* got 0.5"):
+        search(chain(8), profile, max_latency_ms=0.5, **options)
+    with pytest.raises(ArgumentError, match=f"min_fps: expected at most {most:.3f}, .* got 100000.0"):
+        search(chain(8), profile, "latency", min_fps=1e5, **options)
+    # what is named is within reach
+    assert search(chain(8), profile, max_latency_ms=least, **options).ranked[0].prediction.latency_ms == least
+    assert search(chain(8), profile, "latency", min_fps=most, **options).ranked[0].prediction.fps == most
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (dict(objective="speed"), "objective: expected throughput, latency or energy, got 'speed'"),
+        (dict(min_fps=3), "min_fps: expected none with objective 'throughput', got 3"),
+        (dict(objective="latency", max_latency_ms=3), "max_latency_ms: expected none with objective 'latency', got 3"),
+        (dict(max_latency_ms=-1.0), "max_latency_ms: expected a number above 0, got -1.0"),
+        (dict(max_latency_ms=float("nan")), "max_latency_ms: expected a number above 0, got nan"),
+        (dict(top=0), "top: expected at least 1, got 0"),
+        (dict(units=["tpu"]), "expected big, mid, little or gpu"),
+        (dict(cores={"tpu": 1}), "expected big, mid, little or gpu"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments, message):
+    with pytest.raises(ArgumentError, match=message):
+        search(chain(4), random_profile(chain(4)), **arguments)
+
+
+def test_a_profile_of_another_network_is_refused():
+    with pytest.raises(ArgumentError, match="profile of chain4 with 4 groups: expected one of chain5 with 5 groups"):
+        search(chain(5), random_profile(chain(4)))
+
+
+def test_a_network_of_one_group_runs_on_one_unit():
+    found = search(chain(1), random_profile(chain(1)))
+    assert found.evaluated == {1: 3} and len(found.ranked) == 3
+
+
+def test_the_same_search_finds_the_same():
+    profile = random_profile(chain(8), PARTS, power=True, ties=True)
+    assert search(chain(8), profile) == search(chain(8), profile)
