@@ -42,16 +42,22 @@ static inline void pa_gate_signal(pa_gate *g) {
         syscall(SYS_futex, &g->changes, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Returns when the gate changed since the ticket was drawn, or after timeout_ns (< 0: no limit), or spuriously. */
+/* Returns when the gate changed since the ticket was drawn, or after timeout_ns (< 0: no limit), or spuriously. For
+ * who would only take time from others by spinning. */
+static inline void pa_gate_sleep(pa_gate *g, unsigned ticket, int64_t timeout_ns) {
+    struct timespec limit = {timeout_ns / 1000000000, timeout_ns % 1000000000};
+    atomic_fetch_add(&g->sleepers, 1);
+    syscall(SYS_futex, &g->changes, FUTEX_WAIT_PRIVATE, ticket, timeout_ns < 0 ? NULL : &limit, NULL, 0);
+    atomic_fetch_sub(&g->sleepers, 1);
+}
+
+/* The same, after spinning for a moment. */
 static inline void pa_gate_wait(pa_gate *g, unsigned ticket, int64_t timeout_ns) {
     for (int i = 0; i < PA_SPINS; i++) {
         if (atomic_load_explicit(&g->changes, memory_order_acquire) != ticket) return;
         pa_pause();
     }
-    struct timespec limit = {timeout_ns / 1000000000, timeout_ns % 1000000000};
-    atomic_fetch_add(&g->sleepers, 1);
-    syscall(SYS_futex, &g->changes, FUTEX_WAIT_PRIVATE, ticket, timeout_ns < 0 ? NULL : &limit, NULL, 0);
-    atomic_fetch_sub(&g->sleepers, 1);
+    pa_gate_sleep(g, ticket, timeout_ns);
 }
 
 static inline int64_t pa_now_ns(void) {

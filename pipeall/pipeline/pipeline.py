@@ -208,7 +208,7 @@ class Pipeline:
         if self._failed():
             return False
         with self._lanes_lock:
-            if len(self._open) > 1 and self.pending >= REORDER * len(self._open):
+            if len(self._lanes) > 1 and self.pending >= REORDER * len(self._lanes):
                 return False
             for lane in sorted(self._open, key=lambda lane: lane.under_way):
                 if lane.try_submit(self._submitted, pieces):

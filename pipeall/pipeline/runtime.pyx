@@ -25,7 +25,7 @@ cdef extern from "../_kernels/gate.h" nogil:
         pass
     unsigned pa_gate_ticket(pa_gate *)
     void pa_gate_signal(pa_gate *)
-    void pa_gate_wait(pa_gate *, unsigned, int64_t)
+    void pa_gate_sleep(pa_gate *, unsigned, int64_t)
     int64_t pa_now_ns()
 
 cdef extern from "stage.h" nogil:
@@ -111,7 +111,7 @@ cdef class Gate:
         """Waits without the GIL until something changes, at most ``seconds``; a pending signal is raised."""
         cdef int64_t limit = <int64_t>(seconds * 1e9)
         with nogil:
-            pa_gate_wait(self.gate, ticket, limit)
+            pa_gate_sleep(self.gate, ticket, limit)  # the stages need the cores more than the host
         PyErr_CheckSignals()
 
 

@@ -5,10 +5,13 @@ static void add(atomic_llong *counter, int64_t value) {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + value, memory_order_relaxed);
 }
 
-/* Tells both sides of a ring; the outer rings have the host on one side. */
+/* Tells both sides of a ring. The outer rings have the host on one side: of space in ring 0 it hears only where it
+ * wants to. Both sides exchange space_wanted: if the host is first, this sees that it wants space; if this is first,
+ * the host's exchange reads this one and thereby sees the slot released before it, when it looks again. */
 static void changed(pa_lane *lane, int ring) {
     pa_gate_signal(&lane->gate[ring]);
-    if (ring == 0 || ring == lane->stages) pa_gate_signal(lane->host);
+    if (ring == lane->stages) pa_gate_signal(lane->host);
+    if (ring == 0 && atomic_exchange(&lane->space_wanted, 0)) pa_gate_signal(lane->host);
 }
 
 /* Waits until next(ring) gives a slot; NULL when the stage is told to stop. */
@@ -154,7 +157,12 @@ int pa_lane_start(pa_lane *lane) {
     return failed;
 }
 
-pa_slot *pa_lane_free(pa_lane *lane) { return pa_ring_free(&lane->ring[0]); }
+pa_slot *pa_lane_free(pa_lane *lane) {
+    pa_slot *slot = pa_ring_free(&lane->ring[0]);
+    if (slot) return slot;
+    atomic_exchange(&lane->space_wanted, 1);
+    return pa_ring_free(&lane->ring[0]);
+}
 
 void pa_lane_submit(pa_lane *lane, int64_t frame) {
     pa_slot *slot = pa_ring_free(&lane->ring[0]);

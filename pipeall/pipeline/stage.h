@@ -53,7 +53,8 @@ struct pa_lane {
     pa_stage *stage; /* [stages] */
     pa_ring *ring;   /* [stages + 1] */
     pa_gate *gate;   /* [stages + 1]: gate i changes when ring i does: where stages wait */
-    pa_gate *host;   /* changes when ring 0 has space or ring n a frame; may be shared by several lanes */
+    pa_gate *host;   /* changes when ring n has a frame, or ring 0 space after pa_lane_free had none; may be shared */
+    atomic_int space_wanted;
     atomic_int ready, failed;
 };
 
