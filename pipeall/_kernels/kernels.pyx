@@ -232,9 +232,14 @@ cdef class Program:
         packed_bias = aligned(groups * panels * op.nr)
         zero = aligned(channels)
         self.keep += [packed_weight, packed_bias, zero]
-        pa_conv_pack(floats(weight), floats(bias), dst.c, channels, taps, groups, op.nr,
-                     floats(packed_weight), floats(packed_bias))
-        op.weight, op.bias, op.zero = floats(packed_weight), floats(packed_bias), floats(zero)
+        cdef float *from_weight = floats(weight)
+        cdef float *from_bias = floats(bias)
+        cdef float *to_weight = floats(packed_weight)
+        cdef float *to_bias = floats(packed_bias)
+        cdef int64_t cout = dst.c
+        with nogil:  # pipelines go on meanwhile: AlexNet has 61 million weights
+            pa_conv_pack(from_weight, from_bias, cout, channels, taps, op.groups, op.nr, to_weight, to_bias)
+        op.weight, op.bias, op.zero = to_weight, to_bias, floats(zero)
         pa_conv_plan(op, self.program.core_count)
         self.append(pa_conv_step, op, op.scratch_floats)
 

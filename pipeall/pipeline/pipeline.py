@@ -14,6 +14,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -259,15 +260,13 @@ class Pipeline:
         self._delivered += 1
         if len(self._lanes) > 1:
             self._gate.signal()  # the window of REORDER frames has moved on
-        self._recorder.add(
-            FrameTimes(arrived.frame, arrived.submitted_ns, tuple(arrived.begin_ns), tuple(arrived.end_ns))
-        )
+        self._recorder.add(FrameTimes(arrived.frame, arrived.submitted_ns, arrived.begin_ns, arrived.end_ns))
         return arrived
 
     def _output(self, arrived: runtime.Arrived) -> Frame:
         outputs = {}
         for tensor in self._slot_out:
-            size = int(np.prod(tensor.shape))
+            size = prod(tensor.shape)
             outputs[tensor.name] = arrived.values[tensor.offset : tensor.offset + size].reshape(tensor.shape)
         return outputs if len(outputs) > 1 else next(iter(outputs.values()))
 

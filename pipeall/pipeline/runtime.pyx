@@ -199,14 +199,16 @@ cdef class Lane:
         """Copies ``pieces`` ((offset in floats, contiguous float32 array), ...) into a free slot; False when full."""
         cdef pa_slot *slot = pa_lane_free(&self.lane)
         cdef const float[::1] source
-        cdef float[::1] target
+        cdef Py_ssize_t offset, size
         if slot == NULL:
             return False
-        cdef Py_ssize_t size = slot.memory.bytes // sizeof(float)
-        target = <float[:size]>slot.memory.data
+        size = slot.memory.bytes // sizeof(float)
         for offset, array in pieces:
             source = array
-            target[offset:offset + source.shape[0]] = source
+            if not 0 <= offset <= size - source.shape[0]:
+                raise ArgumentError(f"piece at {offset}: expected {source.shape[0]} floats in a slot of {size}")
+            if source.shape[0]:
+                memcpy(slot.memory.data + offset, &source[0], source.shape[0] * sizeof(float))
         pa_lane_submit(&self.lane, frame)
         return True
 
@@ -220,12 +222,14 @@ cdef class Lane:
         arrived.frame = slot.frame
         arrived.submitted_ns = slot.submitted_ns
         cdef int i, last = self.lane.stages if slot.failed_stage < 0 else slot.failed_stage + 1
-        arrived.begin_ns = [slot.begin_ns[i] for i in range(last)]
-        arrived.end_ns = [slot.end_ns[i] for i in range(last)]
+        arrived.begin_ns = tuple([slot.begin_ns[i] for i in range(last)])
+        arrived.end_ns = tuple([slot.end_ns[i] for i in range(last)])
         arrived.values = arrived.error = None
-        cdef Py_ssize_t size = slot.memory.bytes // sizeof(float)
+        cdef float[::1] target
         if slot.failed_stage < 0:
-            arrived.values = np.array(<float[:size]>slot.memory.data, dtype=np.float32)
+            arrived.values = np.empty(slot.memory.bytes // sizeof(float), np.float32)
+            target = arrived.values
+            memcpy(&target[0], slot.memory.data, target.shape[0] * sizeof(float))  # a slot has one float at least
         else:
             unit = self.units[slot.failed_stage]
             arrived.error = PipelineError(

@@ -1,0 +1,79 @@
+"""The best plan of each network on two CPU components: found, run, and compared with what was predicted.
+
+    python bench/best_plans.py [NETWORK ...] [--seconds 1.0] [--turns 9] [--measure-all]
+
+Needs two cores. Each network is profiled, searched, and its five best plans are run in turn; the best of them is then
+run in turn with one core alone (Peak). Printed: FPS, the ratio to Peak (median over the turns), the share of the plan's
+balance bound (its slowest stage in isolated group times), predicted and measured period, and the seconds it all took.
+--measure-all: also every other configuration, in turn with the best plan in rounds of twelve; printed is the best of
+them as a share of the best plan's FPS, both from a last run of the five best, side by side.
+"""
+
+import argparse
+import os
+import statistics
+import time
+
+from pipeall import Board, Graph, Plan, profile, search, zoo
+from pipeall.pipeline.explain import explain
+from pipeall.pipeline.trial import Trial, compare
+
+UNITS = ["big", "little"]
+BEST = 5
+
+
+def best_of(graph: Graph, plans: list[Plan], board: Board, turns: int, seconds: float) -> list[Trial]:
+    return sorted(compare(graph, plans, board, turns=turns, seconds=seconds), key=lambda trial: trial.period_ms)
+
+
+def measure_all(graph: Graph, best: Plan, board: Board, turns: int, seconds: float) -> str:
+    groups = len(graph.groups)
+    plans = [Plan.pipeline(order, [cut]) for order in (UNITS, UNITS[::-1]) for cut in range(1, groups)]
+    measured = []
+    for first in range(0, len(plans), 12):
+        measured += best_of(graph, plans[first : first + 12], board, 3, seconds / 4)
+    contenders = [trial.plan for trial in sorted(measured, key=lambda trial: trial.period_ms)[:BEST]]
+    last = best_of(graph, [best, *(plan for plan in contenders if plan != best)], board, turns, seconds)
+    own = next(trial for trial in last if trial.plan == best)
+    return (
+        f"of {len(plans)} configurations the best is {last[0].plan}: {last[0].median('fps') / own.median('fps'):.3f} x"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("networks", nargs="*", default=["alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet"])
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--turns", type=int, default=9)
+    parser.add_argument("--measure-all", action="store_true")
+    options = parser.parse_args()
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    board = Board.detect(clusters=[[core] for core in cores], gpu=False)
+    print(f"on 2 of {board.component('big').description}; {options.turns} turns of {options.seconds} s")
+    errors = []
+    for name in options.networks:
+        graph = getattr(zoo, name)()
+        begin = time.perf_counter()
+        known = profile(graph, board, UNITS)
+        found = search(graph, known)
+        best = best_of(graph, [choice.plan for choice in found.ranked[:BEST]], board, 5, 0.3)[0].plan
+        took = time.perf_counter() - begin
+        trials = compare(graph, [best, *map(Plan.single, UNITS)], board, turns=options.turns, seconds=options.seconds)
+        peak = min(trials[1:], key=lambda trial: trial.period_ms)
+        ratio = statistics.median(one.fps / other.fps for one, other in zip(trials[0].turns, peak.turns, strict=True))
+        why = explain(known, best)
+        measured_ms, predicted_ms = trials[0].period_ms, why.prediction.period_ms
+        errors.append(abs(predicted_ms / measured_ms - 1))
+        print(
+            f"{name:11} {trials[0].median('fps'):7.2f} FPS {ratio:5.2f} x {peak.plan}   {why.ideal_ms / measured_ms:6.1%} "
+            f"of balance bound   predicted {predicted_ms:6.2f} measured {measured_ms:6.2f} ms "
+            f"({predicted_ms / measured_ms - 1:+.1%})   {best}   planned in {took:.1f} s",
+            flush=True,
+        )
+        if options.measure_all:
+            print(f"{'':11} {measure_all(graph, best, board, options.turns, options.seconds)}", flush=True)
+    print(f"median error of the predicted period {statistics.median(errors):.1%}, largest {max(errors):.1%}")
+
+
+if __name__ == "__main__":
+    main()
