@@ -1,39 +1,58 @@
-"""The five zoo networks: one core (Peak), both clusters alone (Parallel), a two-stage pipeline (Pipe-All).
+"""The five zoo networks: the fastest component (Peak), all independently (Parallel), the best plan found (Pipe-All).
 
     pytest bench/bench_networks.py --benchmark-only --benchmark-group-by=group
+    pytest bench/bench_networks.py --benchmark-only --benchmark-group-by=group --board a311d
 
-One round is FRAMES frames; ``fps`` in extra_info is frames per second of wall-clock time over the median round.
+Plans come from a profile, measured first, and a search. One round is FRAMES results of a pipeline that stays full; in
+extra_info ``fps`` is frames per second of wall-clock time over the median round, of a twin in the board's time, and
+``late`` counts a twin's frames that took longer to compute here than the board takes.
 """
+
+from functools import cache
+from itertools import repeat
 
 import numpy as np
 import pytest
 
-from pipeall import Pipeline, Plan, zoo
-from pipeall.pipeline.plan import balanced_cuts
+from pipeall import Pipeline, profile, zoo
+from pipeall.pipeline.lineup import Lineup, lineup
 
 NETWORKS = ("alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet")
 FRAMES = 20
 
 
+@pytest.fixture(scope="session")
+def contest(where):
+    """network -> its graph and line-up, found once."""
+    board, _ = where
+    names = [component.name for component in board.components.values() if not component.stand_in]
+
+    @cache
+    def found(name: str) -> tuple[object, Lineup]:
+        graph = getattr(zoo, name)()
+        return graph, lineup(graph, profile(graph, board, names), names)
+
+    return found
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("mode", ["Peak", "Parallel", "Pipe-All"])
-def bench_network(name, mode, benchmark, board):
-    if "little" not in board.components:
-        pytest.skip("one core only: Parallel and Pipe-All need two CPU components")
-    graph = getattr(zoo, name)()
-    stages = ["big", "little"]
-    plans = {
-        "Peak": Plan.single("big"),
-        "Parallel": Plan.parallel(stages),
-        "Pipe-All": Plan.pipeline(stages, balanced_cuts(graph, [1, 1])),
-    }
+def bench_network(name, mode, benchmark, where, contest):
+    board, options = where
+    graph, found = contest(name)
+    plan = {"Peak": found.alone[0], "Parallel": found.parallel, "Pipe-All": found.pipelines[0].plan}[mode]
+    if plan is None:
+        pytest.skip("one component only: there is nothing to run in parallel")
     frame = np.random.default_rng(0).standard_normal(graph.inputs[0].shape).astype(np.float32)
-    with Pipeline(graph, plans[mode], board=board) as pipe:
+    with Pipeline(graph, plan, board=board, **options) as pipe:
+        results = pipe.map(repeat(frame))
 
         def frames():
-            for _ in pipe.map(frame for _ in range(FRAMES)):
-                pass
+            for _ in range(FRAMES):
+                next(results)
 
         benchmark.group = name
         benchmark.pedantic(frames, rounds=5, warmup_rounds=1)
-    benchmark.extra_info.update(plan=str(plans[mode]), fps=round(FRAMES / benchmark.stats.stats.median, 2))
+        late = sum(row.late for row in pipe.counters())
+    fps = FRAMES / benchmark.stats.stats.median * options.get("time_scale", 1.0)
+    benchmark.extra_info.update(plan=str(plan), fps=round(fps, 2), late=late)

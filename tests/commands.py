@@ -9,10 +9,14 @@ pytest.importorskip("click", reason="needs pipeall[cli]")
 pytest.importorskip("PIL", reason="needs pipeall[cli]")
 
 from click.testing import CliRunner, Result
+from graphs import Net
 from PIL import Image
 
-from pipeall import Board
+from pipeall import Board, Graph, Profile
 from pipeall.cli.app import app
+from pipeall.pipeline.board import Part
+from pipeall.pipeline.board_model import BoardModel, Measured
+from pipeall.pipeline.profile import UnitTimes, crossing_bytes
 
 BOARD = Board.detect(gpu=False)
 COLOUR = (10, 20, 30)
@@ -38,4 +42,29 @@ def picture(folder: Path) -> Path:
     """A picture of one colour, wider than high."""
     path = folder / "plain.png"
     Image.new("RGB", (320, 240), COLOUR).save(path)
+    return path
+
+
+def quick_net() -> Graph:
+    """Four groups, under a millisecond a frame: enough for two lanes to share the frames of a short run."""
+    net = Net((1, 16, 32, 32))
+    x = net.conv("x0", 32, k=3)
+    x = net.conv(x, 32)
+    x = net.conv(x, 32, k=3)
+    return net.graph(net.conv(x, 16), name="quick")
+
+
+def toy_board(path: Path, scale: float = 1.0) -> Path:
+    """Writes a board model on which ``quick_net`` is measured: ms of its four groups, on big and on little."""
+    graph = quick_net()
+    units = {
+        unit: UnitTimes(tuple(scale * value for value in ms), (0.0,) * 4, (watts,) * 4)
+        for unit, ms, watts in (("big", (4.0, 1.0, 3.0, 2.0), 5.0), ("little", (9.0, 2.0, 7.0, 3.0), 3.0))
+    }
+    names = tuple(group.name for group in graph.groups)
+    profile = Profile(graph.name, names, crossing_bytes(graph), units, about={"source": "made up"})
+    parts = {"big": Part("Cortex-A73", 4, 2208.0), "little": Part("Cortex-A53", 2)}
+    contention = {"big": {"little": 1.1}, "little": {"big": 1.2}}
+    networks = [(graph, Measured.of(graph, profile))]
+    BoardModel.fit("toy", parts, networks, contention=contention, idle_w=2.0).save(path)
     return path

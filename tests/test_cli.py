@@ -4,21 +4,16 @@ import json
 import os
 import subprocess
 import sys
-from copy import copy
 from typing import Any
 
 import numpy as np
 import pytest
-from commands import BOARD, document, invoke, picture, two_clusters
+from commands import BOARD, document, invoke, picture
 from PIL import Image
 
-from pipeall import env, zoo
-from pipeall._kernels import opencl
+from pipeall import env
 from pipeall._kernels.table import OPS
 from pipeall.cli import bench as bench_module
-
-LATENCIES = ("latency_p50_ms", "latency_p95_ms", "latency_p99_ms")
-
 
 # ---- devices ----
 
@@ -87,55 +82,6 @@ def test_info_as_text():
     assert "Stage 2: big, groups 4 to 5" in text and "Receiver" in text
 
 
-# ---- bench ----
-
-
-@two_clusters
-def test_bench_compares_three_modes_with_peak():
-    found = document("bench", "squeezenet", "--components", "B,L", "--order", "L-B", "--frames", "3")
-    rows = found["runs"]
-    assert sorted(row["mode"] for row in rows) == ["alone", "parallel", "peak", "pipe-all"]
-    assert {row["plan"] for row in rows if row["mode"] in ("alone", "peak")} == {"big", "little"}
-    assert rows[2]["plan"] == "big+little" and rows[3]["plan"].startswith("little-big:")
-    peak = next(row for row in rows if row["mode"] == "peak")
-    assert peak["fps"] == max(row["fps"] for row in rows if row["mode"] in ("alone", "peak"))
-    for row in rows:
-        assert row["frames"] == 3 and row["fps"] == pytest.approx(3 / row["seconds"])
-        assert row["fps_to_peak"] == pytest.approx(row["fps"] / peak["fps"])
-        assert 0 < row["latency_p50_ms"] <= row["latency_p95_ms"] <= row["latency_p99_ms"]
-    assert found["machine"]["cores"] == os.cpu_count()
-
-
-def test_bench_as_text_marks_a_single_component():
-    result = invoke("bench", "squeezenet", "--components", "big", "--seconds", "0.1")
-    assert result.exit_code == 0, result.stderr
-    assert "One component: neither Parallel nor Pipe-All" in result.stdout and "Peak" in result.stdout
-
-
-def test_bench_leaves_a_stand_in_out_unless_it_is_named(monkeypatch):
-    stand_in = opencl.DeviceInfo(0, "Platform", "pthread", "Vendor", "1.0", 2, True, False, stand_in=True)
-    figures = {"frames": 1, "seconds": 1.0, "fps": 1.0} | dict.fromkeys(LATENCIES, 1000.0)
-    monkeypatch.delenv("PIPEALL_OPENCL", raising=False)
-    monkeypatch.setattr(opencl, "devices", lambda: (stand_in,))
-    monkeypatch.setattr(bench_module, "_measure", lambda *arguments: figures)
-    plans = {row["plan"] for row in document("bench", "squeezenet")["runs"]}
-    assert "big" in plans and not any("gpu" in plan for plan in plans)
-    text = invoke("bench", "squeezenet", "--components", "B,G").stdout
-    assert bench_module.NOTE in text and "gpu (CPU stand-in): pthread" in text and "big+gpu" in text
-
-
-@two_clusters
-def test_bench_checks_every_network_before_it_measures(monkeypatch):
-    measured = []
-    monkeypatch.setattr(bench_module, "_measure", lambda *arguments: measured.append(arguments))
-    small = copy(zoo.squeezenet())
-    monkeypatch.setitem(vars(small), "groups", small.groups[:1])  # where the cached property keeps them
-    monkeypatch.setattr(bench_module, "load_model", {"squeezenet": zoo.squeezenet(), "tiny.onnx": small}.get)
-    result = invoke("bench", "squeezenet", "tiny.onnx", "--components", "B,L")
-    assert result.exit_code == 2 and "has 1 groups, expected at least 2" in result.stderr
-    assert measured == []
-
-
 # ---- errors: one line on stderr, nothing on stdout, status 2 ----
 
 
@@ -164,7 +110,7 @@ def test_bench_checks_every_network_before_it_measures(monkeypatch):
         (["run", "squeezenet", "PLAIN", "--order", "B-L", "--cuts", "3,5"], "expected 1 for 2 stages, got 2"),
         (["run", "squeezenet", "PLAIN", "--plan", "B", "--threads", "big"], "big=2,little=1"),
         (["run", "squeezenet", "PLAIN", "--plan", "B", "--threads", "L=1"], "components of the plan"),
-        (["run", "squeezenet", "PLAIN", "--plan", "B", "--threads", "B=999"], "threads on big"),
+        (["run", "squeezenet", "PLAIN", "--plan", "B", "--threads", "B=999"], "cores of big"),
         (["run", "squeezenet", "PLAIN", "--plan", "B", "--threads", "big=1,B=1"], "got big twice"),
         (["run", "squeezenet", "PLAIN", "--plan", "B", "--threads", ""], "big=2,little=1"),
         (["run", "squeezenet", "PLAIN", "--plan", "B", "--slots", "65"], "1<=x<=64"),
@@ -183,10 +129,8 @@ def test_bench_checks_every_network_before_it_measures(monkeypatch):
         (["run", "squeezenet", "PLAIN", "--labels", "PLAIN"], "one class per line"),
         (["run", "squeezenet", "PLAIN", "--first-class", "1000"], "expected 0 to 999"),
         (["bench", "vgg16"], "'vgg16'"),
-        (["bench", "--order", ""], "expected big"),
-        (["bench", "--components", ""], "expected big"),
-        (["bench", "--seconds", "nan"], "expected a finite number"),
-        (["bench", "--order", "B-L", "--components", "B"], "the same distinct components"),
+        (["run", "squeezenet", "PLAIN", "--plan", "TEXT.json"], "TEXT.json: cannot be read"),
+        (["run", "squeezenet", "PLAIN", "--plan", "B", "--trace", "absent/t.json"], "a folder that exists"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -250,7 +194,7 @@ def python(*arguments: str, stdout: Any = subprocess.PIPE, **variables: str) -> 
 def test_help_names_every_command_with_an_example():
     shown = python("-m", "pipeall")
     assert shown.returncode == 0 and shown.stderr == ""
-    for command in ("devices", "info", "run", "bench"):
+    for command in ("devices", "info", "profile", "search", "run", "simulate", "bench"):
         assert f"  {command} " in shown.stdout
         text = invoke(command, "--help").stdout
         assert f"\n  pipeall {command}" in text and "--json" in text

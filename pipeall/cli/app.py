@@ -16,9 +16,12 @@ from . import INTERRUPTED
 from .bench import bench
 from .devices import devices
 from .info import info
+from .profile import profile
 from .run import run
+from .search import search
+from .simulate import simulate
 
-UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # commands write to nothing but stdout
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of stdout: other files are named in PipeallErrors
 
 
 class App(click.Group):
@@ -68,12 +71,15 @@ def app(context: click.Context) -> None:
     \b
     pipeall devices                    what this board has
     pipeall info squeezenet            where a network can be cut
+    pipeall profile net.onnx           how long its groups take on every component
+    pipeall search net.onnx            the best plans for it, run to make sure
     pipeall run net.onnx photos/       classify photos through the pipeline
+    pipeall simulate net.onnx --board a311d   what a board that is not at hand would do
     pipeall bench                      one component, all independently, all as a pipeline
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
 
-for command in (devices, info, run, bench):
+for command in (devices, info, profile, search, run, simulate, bench):
     app.add_command(command)

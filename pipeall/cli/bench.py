@@ -1,200 +1,225 @@
-"""``pipeall bench``: one component, all independently, and all as a pipeline, measured on this machine."""
+"""``pipeall bench``: one component, all independently, and all as a pipeline, measured here or on a board's twin."""
 
 from __future__ import annotations
 
-import os
-import platform
-import re
-import time
-from collections import deque
-from collections.abc import Iterator
-from datetime import datetime, timezone
-from itertools import repeat
-from math import isfinite
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
-import numpy as np
+from rich.progress import Progress
 
-from .. import __version__
 from ..errors import ArgumentError
 from ..graph.ir import Graph
+from ..pipeline import machine
 from ..pipeline.board import Board, component_name
-from ..pipeline.pipeline import Pipeline
-from ..pipeline.plan import Plan, balanced_cuts
-from ..pipeline.stats import StatsRecorder
+from ..pipeline.lineup import lineup
+from ..pipeline.plan import Plan
+from ..pipeline.profile import Profile
+from .contest import MAX_LATE, averages, rows
 from .model import load_model
-from .output import component_text, json_option, print_json, print_table, progress
+from .output import (
+    MODES,
+    component_text,
+    file_option,
+    json_option,
+    positive_option,
+    print_json,
+    print_table,
+    progress,
+)
 from .plans import real_components
+from .profile import board_option, load_board, measured
+from .verify import side_by_side, verify
 
 NETS = ("alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet")  # of paper 001
-MODES = {"alone": "alone", "peak": "Peak", "parallel": "Parallel", "pipe-all": "Pipe-All"}
-WARM_UP = 2  # frames per stage that are not counted
+VERIFIED = 3  # best plans that are run to find Pipe-All's
 NOTE = "gpu is a CPU stand-in: it shares the cores of the other components, and its figures say nothing about a GPU."
-
-
-def _finite(context: click.Context, option: click.Parameter, value: float) -> float:
-    """A range lets NaN and infinity through."""
-    if not isfinite(value):
-        raise click.BadParameter(f"expected a finite number, got {value}", context, option)
-    return value
+LATE = f"INVALID: over {MAX_LATE:.0%} of the frames took longer to compute here than the board takes; try --time-scale."
+FIGURES = {
+    "fps": "throughput",
+    "latency_worst_ms": "latency, Parallel's of its worst lane",
+    "latency_p50_ms": "latency, Parallel's p50",
+}
 
 
 @click.command()
 @click.argument("nets", nargs=-1)
-@click.option(
-    "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    callback=_finite,
-    default=5.0,
-    show_default=True,
-    help="Per mode.",
-)
-@click.option("--frames", type=click.IntRange(1), help="Frames per mode, instead of --seconds.")
+@positive_option("--seconds", default=2.0, help="How long each part of a profile, and each plan at each load, runs.")
+@click.option("--turns", type=click.IntRange(1), default=5, show_default=True, help="Of each plan, within --seconds.")
 @click.option("--components", help="Such as B,L,G; default all real processors.")
-@click.option("--order", help="Of the pipeline, such as L-G-B; default as --components.")
+@board_option
+@positive_option("--time-scale", help="With --board: run so many times as slow; default 1.")
+@file_option("--plot", help="Draw throughput and latency as PNG.")
+@file_option("--trace", help="Of one network's Pipe-All: what each stage did; open it at ui.perfetto.dev.")
 @json_option
 def bench(
     nets: tuple[str, ...],
     seconds: float,
-    frames: int | None,
+    turns: int,
     components: str | None,
-    order: str | None,
+    board: str | None,
+    time_scale: float | None,
+    plot: str | None,
+    trace: str | None,
     as_json: bool,
 ) -> None:
     """Measure networks (default: the zoo's five) on each component alone, in parallel and as a pipeline.
 
-    Peak is the best single component. Parallel runs the network on every component independently. Pipe-All is the
-    pipeline; its cuts give each stage MACs according to the speed its component has shown alone. Wall-clock
-    throughput at full load; latency is from submit to result, with the waiting at that load.
+    Peak is the fastest single component. Parallel runs the network on every component independently. Pipe-All is the
+    best plan of a search, the best three run to make sure; it may leave components out. The plans of a network take
+    turns. FPS and stage times are wall clock at full load. Latency is from submit to result with as many frames under
+    way as there are stages; its worst lane is Parallel's slowest component, which is the paper's figure.
+
+    With --board the runtime runs here at the pace of a model, as the board's twin; times are the board's.
 
     \b
     pipeall bench
-    pipeall bench squeezenet net.onnx --order L-B --seconds 2
+    pipeall bench squeezenet net.onnx --components B,L --seconds 1
+    pipeall bench --board a311d --plot fig7.png
     """
-    board = Board.detect()
-    names, stages = _components(board, components, order)
+    if time_scale and not board:
+        raise ArgumentError("--time-scale: expected --board beside it, this machine has a pace of its own")
+    if plot:
+        from .plot import draw  # before anything is measured in vain
     graphs = {net: load_model(net) for net in nets or NETS}
-    for graph in graphs.values():
-        balanced_cuts(graph, [1.0] * len(stages))  # an error for one with too few groups, before any is measured
-    date = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    about = {"pipeall": __version__, "date": date, "machine": _machine()}
-    rows = []
+    if trace and len(graphs) != 1:
+        raise ArgumentError(f"--trace: expected one network, got {len(graphs)}")
+    there = load_board(board)
+    names = _components(there, components)
+    if board:
+        time_scale = time_scale or 1.0
+    pace = {"pace": True, "time_scale": time_scale} if board else {}
+    host = Board.detect() if board else there
+    about = machine.describe(host) | {"before": machine.state(host)}
+    found: list[dict[str, Any]] = []
+    notes: list[str] = []
     with progress() as bar:
-        task = bar.add_task("", total=len(graphs) * (len(names) + 2 if len(names) > 1 else 1))
+        overall = bar.add_task("networks", total=len(graphs))
         for net, graph in graphs.items():
-            measured = []
-            for mode, plan in _modes(graph, names, stages, measured):
-                bar.update(task, description=f"{net}: {plan}")
-                measured.append(
-                    {"net": net, "mode": mode, "plan": str(plan)} | _measure(graph, plan, board, seconds, frames)
-                )
-                bar.advance(task)
-            rows += _compared(measured)
-    parts = [row for row in board.describe() if row["component"] in names]
+            profile = measured(graph, there, names, seconds, bar)
+            entries = _entries(graph, there, profile, names, seconds, bar)
+            plans = list(dict.fromkeys(plan for _, plan in entries))
+            full, single = (
+                side_by_side(graph, there, plans, seconds, bar, load, queue, turns, **pace)
+                for load, queue in (("full load", True), ("latency", False))
+            )
+            trials = (dict(zip(plans, done, strict=True)) for done in (full, single))
+            found += rows(net, profile, entries, *trials, time_scale)
+            notes += _notes(net, names, entries)
+            bar.advance(overall)
+        if trace:
+            side_by_side(graph, there, [entries[-1][1]], seconds, bar, "trace", turns=1, trace=trace, **pace)
+    about |= {"after": machine.state(host), "seconds": seconds, "turns": turns}
+    about |= {"board": there.model.name if board else None, "time_scale": time_scale}
+    if plot:
+        where = f"{about['board']}, twin" if board else about["model"] or "unknown CPU"
+        draw(plot, found, f"{where}: {', '.join(names)}")
     if as_json:
-        print_json("bench", **about, components=parts, runs=rows)
+        valid = all(row["valid"] for row in found)
+        about["components"] = [row for row in there.describe() if row["component"] in names]
+        print_json("bench", **about, valid=valid, runs=found, notes=notes, averages=averages(found))
     else:
-        _show(about, board, names, rows)
+        _show(about, there, names, found, notes)
 
 
-def _components(board: Board, components: str | None, order: str | None) -> tuple[list[str], list[str]]:
-    """What to measure, and the same in the order of the pipeline."""
-    stages = [component_name(word) for word in order.split("-")] if order is not None else None
-    if components is not None:
-        names = [component_name(word) for word in components.split(",")]
-    else:
-        names = stages or real_components(board)
-    if len(set(names)) != len(names) or sorted(stages or names) != sorted(names):
-        raise ArgumentError(
-            f"--order {order}, --components {components}: expected the same distinct components in both"
-        )
+def _components(board: Board, text: str | None) -> list[str]:
+    names = [component_name(word) for word in text.split(",")] if text is not None else real_components(board)
+    if len(set(names)) != len(names):
+        raise ArgumentError(f"--components {text}: expected distinct components")
     for name in names:
         board.component(name)
-    return names, stages or names
+    return names
 
 
-def _modes(graph: Graph, names: list[str], stages: list[str], measured: list[dict]) -> Iterator[tuple[str, Plan]]:
-    """What to run next: ``measured`` has the rows of the plans given before, the components alone first."""
-    for name in names:
-        yield "alone", Plan.single(name)
-    if len(names) > 1:
-        yield "parallel", Plan.parallel(names)
-        speeds = {row["plan"]: row["fps"] for row in measured}
-        yield "pipe-all", Plan.pipeline(stages, balanced_cuts(graph, [speeds[name] for name in stages]))
+def _entries(
+    graph: Graph, board: Board, profile: Profile, names: list[str], seconds: float, bar: Progress
+) -> list[tuple[str, Plan]]:
+    """Mode and plan of what runs against each other, Pipe-All last, where there are several components."""
+    found = lineup(graph, profile, names, VERIFIED)
+    entries = [("alone", plan) for plan in found.alone]
+    if len(names) == 1:
+        return entries
+    choices = found.pipelines
+    if board.model is None:
+        choices = [row.choice for row in verify(graph, board, choices, seconds, bar)]
+    parallel = [("parallel", found.parallel)] if found.parallel else []
+    return [*entries, *parallel, ("pipe-all", choices[0].plan)]
 
 
-def _measure(graph: Graph, plan: Plan, board: Board, seconds: float, frames: int | None) -> dict[str, Any]:
-    """FPS and latency of ``frames`` frames, or of as many as are submitted in ``seconds``."""
-    random = np.random.default_rng(0)
-    frame = {tensor.name: random.standard_normal(tensor.shape, np.float32) for tensor in graph.inputs}
-    warm_up = WARM_UP * len(plan.components)
-    recorder = StatsRecorder()
-    with Pipeline(graph, plan, board) as pipe:
-        deque(pipe.map(repeat(frame, warm_up)), maxlen=0)
-        deque(pipe.map(repeat(frame, frames) if frames else _for_seconds(frame, seconds)), maxlen=0)
-        for times in pipe.times:
-            if times.frame >= warm_up:
-                recorder.add(times)
-    figures = recorder.stats([]).to_dict()
-    del figures["stages"]
-    return figures
-
-
-def _for_seconds(frame: dict[str, np.ndarray], seconds: float) -> Iterator[dict[str, np.ndarray]]:
-    """The frame again and again, at least once."""
-    end = time.monotonic() + seconds
-    yield frame
-    while time.monotonic() < end:
-        yield frame
-
-
-def _compared(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of one network with their ratios to the fastest single component, whose mode becomes "peak"."""
-    peak = max((row for row in rows if row["mode"] == "alone"), key=lambda row: row["fps"])
-    return [
-        row
-        | {"mode": "peak" if row is peak else row["mode"]}
-        | {"fps_to_peak": row["fps"] / peak["fps"], "latency_to_peak": row["latency_p50_ms"] / peak["latency_p50_ms"]}
-        for row in rows
+def _notes(net: str, names: Sequence[str], entries: Sequence[tuple[str, Plan]]) -> list[str]:
+    """Which components are missing, and where."""
+    able = {plan.components[0] for mode, plan in entries if mode == "alone"}
+    unable = [
+        f"{net}: {name} cannot run all of it, so it is in no more than Pipe-All" for name in names if name not in able
     ]
+    mode, plan = entries[-1]
+    idle = [name for name in names if mode == "pipe-all" and name not in plan.components]
+    return unable + ([f"{net}: the best plan, {plan}, leaves out {', '.join(idle)}"] if idle else [])
 
 
-def _machine() -> dict[str, Any]:
-    """Board or CPU model (None where the kernel does not tell), architecture, cores, and what else was running."""
-    board = Path("/proc/device-tree/model")
-    if board.is_file():
-        model = board.read_text(errors="replace").strip("\0\n")
-    else:
-        names = re.findall(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(errors="replace"), re.MULTILINE)
-        model = names[0] if names else None
-    return {"model": model, "machine": platform.machine(), "cores": os.cpu_count(), "load": os.getloadavg()[0]}
-
-
-def _show(about: dict[str, Any], board: Board, names: list[str], rows: list[dict[str, Any]]) -> None:
-    machine = about["machine"]
+def _show(
+    about: Mapping[str, Any], board: Board, names: Sequence[str], found: Sequence[dict[str, Any]], notes: Sequence[str]
+) -> None:
+    before, after = (about[key]["load"] for key in ("before", "after"))
     click.echo(
-        f"{machine['model'] or 'unknown CPU'}, {machine['machine']}, {machine['cores']} cores, "
-        f"load {machine['load']:.1f}; pipeall {about['pipeall']}, {about['date']}"
+        f"{about['model'] or 'unknown CPU'}, {about['machine']}, {about['cores']} cores, "
+        f"load {before:.1f} to {after:.1f}; pipeall {about['pipeall']}, {about['date']}"
     )
+    if about["board"]:
+        click.echo(f"Twin of {about['board']}, {about['time_scale']:g} times as slow, shown in the board's time:")
     for component in map(board.component, names):
         click.echo(f"{component_text(component)}: {component.description}")
     if any(board.component(name).stand_in for name in names):
         click.echo(NOTE)
     if len(names) == 1:
         click.echo("One component: neither Parallel nor Pipe-All.")
+    twin, energy = (any(row.get(key) is not None for row in found) for key in ("simulated_fps", "energy_mj"))
     cells = [
         (
             row["net"],
-            MODES[row["mode"]],
+            MODES[row["mode"]] + ("" if row["valid"] else " INVALID"),
             row["plan"],
             f"{row['fps']:.2f}",
             f"{row['fps_to_peak']:.2f}",
-            *(f"{row[f'latency_{p}_ms']:.1f}" for p in ("p50", "p95", "p99")),
+            f"{100 * row['fps_spread']:.1f}",
+            *((f"{row['simulated_fps']:.2f}", f"{row['simulated_error_percent']:+.1f}") if twin else ()),
+            *(f"{row[f'latency_{key}_ms']:.1f}" for key in ("p50", "p95", "p99", "worst")),
             f"{row['latency_to_peak']:.2f}",
+            *((row["energy_mj"] and f"{row['energy_mj']:.0f}",) if energy else ()),
         )
-        for row in rows
+        for row in found
     ]
-    headings = ["network", "mode", "plan", ">FPS", ">x Peak", ">p50 ms", ">p95 ms", ">p99 ms", ">p50 x Peak"]
-    print_table("\nThroughput and latency, wall clock", headings, cells)
+    headings = ["network", "mode", "plan", ">FPS", ">x Peak", ">spread %"]
+    headings += [">simulated", ">differs %"] if twin else []
+    headings += [">p50 ms", ">p95 ms", ">p99 ms", ">worst lane", ">x Peak"]
+    headings += [">mJ a frame"] if energy else []
+    print_table("\nThroughput at full load; latency without queueing", headings, cells)
+    stages = [
+        (
+            row["net"],
+            stage["unit"],
+            f"{stage['groups'][0] + 1} to {stage['groups'][1]}",
+            *(f"{stage[f'{key}_ms']:.2f}" for key in ("busy", "wait_in", "wait_out", "map", "copy")),
+            f"{100 * stage['use']:.0f}",
+        )
+        for row in found
+        if row["mode"] == "pipe-all"
+        for stage in row["stages"]
+    ]
+    if stages:
+        headings = ["network", "unit", "groups", ">busy", ">wait in", ">wait out", ">map", ">copy", ">use %"]
+        print_table("Stages of Pipe-All at full load: mean ms a frame", headings, stages)
+    means = [
+        (
+            FIGURES[row["figure"]],
+            f"{MODES[row['mode']]} over {MODES[row['over']]}",
+            f"{row['percent']:+.2f} %",
+            row["paper_percent"] and f"{row['paper_percent']:+.2f} %",
+        )
+        for row in averages(found)
+    ]
+    if means:
+        nets = averages(found)[0]["networks"]
+        print_table(f"Averages of {nets} networks beside the paper's", ["", "", ">here", ">paper"], means)
+    for line in [*notes, *([LATE] if not all(row["valid"] for row in found) else [])]:
+        click.echo(line)

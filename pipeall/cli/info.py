@@ -13,13 +13,14 @@ from ..graph.partition import Group, configurations, subgraph
 from ..pipeline.plan import Plan
 from .model import load_model, model_argument
 from .output import json_option, print_json, print_table, shape_text
+from .plans import read_plan
 
 KIB = 1024 / 4  # float32 elements
 
 
 @click.command()
 @model_argument
-@click.option("--plan", help="Show the sub-graph of each stage of this plan, such as G-B-L:3,5.")
+@click.option("--plan", help="Show the sub-graph of each stage of this plan: G-B-L:3,5 or a .json.")
 @json_option
 def info(model: str, input_shape: tuple[int, ...] | None, plan: str | None, as_json: bool) -> None:
     """Show a network's groups, its cuts and what crosses them.
@@ -33,7 +34,7 @@ def info(model: str, input_shape: tuple[int, ...] | None, plan: str | None, as_j
     graph = load_model(model, input_shape)
     content = _describe(graph)
     if plan is not None:
-        content["plan"] = _stages(graph, Plan.parse(plan))
+        content["plan"] = _stages(graph, read_plan(plan, graph))
     if as_json:
         print_json("info", **content)
     else:

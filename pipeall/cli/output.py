@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from math import isfinite
+from pathlib import Path
 from typing import Any
 
 import click
@@ -15,9 +17,36 @@ from rich.table import Table
 
 from ..pipeline.board import Component
 
+MODES = {"alone": "alone", "peak": "Peak", "parallel": "Parallel", "pipe-all": "Pipe-All"}  # in JSON: in text
 WIDE = 10_000  # columns of a file or a pipe: nothing is wrapped there
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+def _in_folder(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """Said at once, not after minutes of measuring."""
+    if value is not None and not (value and Path(value).parent.is_dir()):
+        raise click.BadParameter(f"expected a file in a folder that exists, got {value!r}", context, option)
+    return value
+
+
+def _finite(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
+    """A range lets NaN and infinity through."""
+    if value is not None and not isfinite(value):
+        raise click.BadParameter(f"expected a finite number, got {value}", context, option)
+    return value
+
+
+def file_option(*names: str, help: str) -> Callable:
+    """The name of a file to write."""
+    return click.option(*names, metavar="FILE", callback=_in_folder, help=help)
+
+
+def positive_option(*names: str, help: str, default: float | None = None) -> Callable:
+    """A finite number above 0."""
+    above = click.FloatRange(min=0, min_open=True)
+    shown = default is not None
+    return click.option(*names, type=above, callback=_finite, default=default, show_default=shown, help=help)
 
 
 def print_json(kind: str, **content: Any) -> None:

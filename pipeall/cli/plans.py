@@ -1,4 +1,4 @@
-"""Which plan a command runs: from its options, or balanced where they leave the cuts open."""
+"""Which plan a command runs: from its options or a file, or balanced where they leave the cuts open."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def plan_options(command: Callable) -> Callable:
         click.option("--partition-point", type=int, help="First cut, under the name of the paper's program."),
         click.option("--cuts", type=Numbers(int, "3,5"), help="Cumulative group counts; default about equal MACs."),
         click.option("--order", help="Components in order, such as G-B-L; default the board's, no stand-in."),
-        click.option("--plan", help="All in one: G-B-L:3,5, one component, or B+L+G for Parallel."),
+        click.option("--plan", help="All in one: G-B-L:3,5, one component, B+L+G for Parallel, or a plan's .json."),
     ):
         command = option(command)
     return command
@@ -44,12 +44,17 @@ def chosen_plan(
     if partition_point2 is not None and partition_point is None:
         raise ArgumentError("--partition-point2: expected --partition-point beside it")
     if plan is not None:
-        return Plan.parse(plan)
+        return read_plan(plan, graph)
     if (cuts or points) and order is None:
         raise ArgumentError("cuts: expected --order beside them, such as --order G-B-L")
     if order is None:
         return default_plan(graph, board)
     return Plan.pipeline(order.split("-"), cuts or points or balanced_cuts(graph, [1.0] * len(order.split("-"))))
+
+
+def read_plan(text: str, graph: Graph) -> Plan:
+    """The plan of a .json file, or of its text. Raises ArgumentError where it is neither."""
+    return Plan.load(text, graph) if text.lower().endswith(".json") else Plan.parse(text)
 
 
 def default_plan(graph: Graph, board: Board) -> Plan:
@@ -64,3 +69,13 @@ def default_plan(graph: Graph, board: Board) -> Plan:
 def real_components(board: Board) -> list[str]:
     """Names of the components that are no stand-in."""
     return [component.name for component in board.components.values() if not component.stand_in]
+
+
+def unit_names(text: str | None) -> list[str] | None:
+    """The units of "big,little,Bx3" by their names; ArgumentError for another word or a unit given twice."""
+    if text is None:
+        return None
+    names = [Plan.single(word).units[0] for word in text.split(",")]
+    if len(set(names)) != len(names):
+        raise ArgumentError(f"units {text!r}: expected each once")
+    return names

@@ -18,7 +18,7 @@ from ..pipeline.stats import Stats
 from .classes import Classes
 from .images import PRESETS, find_images, preprocessing
 from .model import Numbers, load_model, model_argument
-from .output import component_text, json_option, print_json, print_table, progress
+from .output import component_text, file_option, json_option, print_json, print_table, progress
 from .plans import chosen_plan, plan_options
 
 THREE = Numbers(float, "0.485,0.456,0.406")
@@ -62,6 +62,7 @@ def image_options(command: Callable) -> Callable:
     help="Frames each hand-over can hold.",
 )
 @click.option("--repeat", type=click.IntRange(1), default=1, help="Run the images so many times, decoding included.")
+@file_option("--trace", help="Write what every stage did with the latest frames; open it at ui.perfetto.dev.")
 @json_option
 def run(
     model: str,
@@ -80,6 +81,7 @@ def run(
     threads: str | None,
     slots: int,
     repeat: int,
+    trace: str | None,
     as_json: bool,
     **plan_parts: Any,
 ) -> None:
@@ -91,6 +93,7 @@ def run(
     \b
     pipeall run squeezenet1.1.onnx photos/ --labels synset_words.txt
     pipeall run net.onnx cat.jpg --preprocess caffe --order G-B-L --cuts 3,5
+    pipeall run net.onnx photos/ --plan plan.json --trace trace.json
     """
     files = find_images(images)
     graph = load_model(model, _input_shape(input_shape, size))
@@ -101,7 +104,7 @@ def run(
     limits = _threads(threads, plan)
     found: list[list[dict[str, Any]]] = []
     broken: PipeallError | None = None
-    with Pipeline(graph, plan, board, slots, limits) as pipe, progress() as bar:
+    with Pipeline(graph, plan, board, slots, limits, trace=trace or False) as pipe, progress() as bar:
         frames = (prepare(file) for _ in range(repeat) for file in files)
         begin = time.perf_counter()
         try:

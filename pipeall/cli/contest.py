@@ -1,0 +1,104 @@
+"""Peak, Parallel and Pipe-All against each other: the rows of one network, and averages beside the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import mean
+from typing import Any
+
+from ..pipeline.plan import Plan
+from ..pipeline.predict import predict
+from ..pipeline.profile import Profile
+from ..pipeline.simulate import simulate
+from ..pipeline.trial import Trial
+
+MAX_LATE = 0.01  # of a twin's frames may take longer to compute here than the board takes
+SIMULATED = 500  # frames: without jitter, the rhythm of a few is that of all
+
+# Figure, mode, what it is compared with, and percent of the paper (its section 6, five networks on a Khadas VIM3)
+PAPER = (
+    ("fps", "pipe-all", "peak", 75.88),
+    ("fps", "pipe-all", "parallel", 5.42),
+    ("latency_worst_ms", "pipe-all", "peak", 55.59),
+    ("latency_worst_ms", "parallel", "peak", 419.87),
+    ("latency_p50_ms", "parallel", "peak", None),
+)
+
+
+def rows(
+    net: str,
+    profile: Profile,
+    entries: Sequence[tuple[str, Plan]],
+    full: Mapping[Plan, Trial],
+    single: Mapping[Plan, Trial],
+    time_scale: float | None,
+) -> list[dict[str, Any]]:
+    """One row per mode and plan of a network, the fastest component alone being the "peak" that ratios refer to.
+
+    full, single  trials at full load, and with as many frames under way as stages
+    time_scale    of a twin, else None: times are divided by it, so that all are the board's
+    """
+    found = [{"net": net, "mode": mode} | _row(profile, full[plan], single[plan], time_scale) for mode, plan in entries]
+    peak = max((row for row in found if row["mode"] == "alone"), key=lambda row: row["fps"])
+    peak["mode"] = "peak"
+    return [
+        row
+        | {"fps_to_peak": row["fps"] / peak["fps"]}
+        | {"latency_to_peak": row["latency_worst_ms"] / peak["latency_worst_ms"]}
+        for row in found
+    ]
+
+
+def _row(profile: Profile, full: Trial, single: Trial, time_scale: float | None) -> dict[str, Any]:
+    """At full load: FPS, spread, stages. From ``single``: latency; latency_worst_ms is the mean of the slowest lane."""
+    prediction = predict(profile, full.plan)
+    scale = time_scale or 1.0
+    loaded, one = full.to_dict(), single.to_dict()
+    lanes = [stage["busy_ms"] for stage in one["stages"]]
+    worst_ms = max(lanes) if len(full.plan.lanes) > 1 else one["latency_p50_ms"]
+    latencies = {key: one[key] / scale for key in one if key.startswith("latency")}
+    late = max(full.late_share, single.late_share)
+    twin = {}
+    if time_scale:
+        depth = max(map(len, full.plan.lanes)) + 1
+        simulated = simulate(profile, full.plan, SIMULATED, depth=depth, jitter=False, paced=True).fps
+        twin = {"simulated_fps": simulated, "simulated_error_percent": 100 * (simulated / (loaded["fps"] * scale) - 1)}
+    return {
+        "plan": loaded["plan"],
+        "fps": loaded["fps"] * scale,
+        "fps_spread": loaded["fps_spread"],
+        "predicted_fps": prediction.fps,
+        **twin,
+        **latencies,
+        "latency_worst_ms": worst_ms / scale,
+        "energy_mj": prediction.energy_mj,
+        "late_share": late,
+        "valid": late <= MAX_LATE,
+        "stages": [
+            {key: value / scale if key.endswith("_ms") else value for key, value in stage.items()}
+            for stage in loaded["stages"]
+        ],
+    }
+
+
+def averages(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The paper's comparisons, mean percent over the networks whose modes are all there and valid; none: no rows."""
+    nets: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for row in found:
+        nets.setdefault(row["net"], {})[row["mode"]] = row
+    complete = [
+        modes
+        for modes in nets.values()
+        if all(mode in modes and modes[mode]["valid"] for mode in ("peak", "parallel", "pipe-all"))
+    ]
+    return [
+        {
+            "figure": figure,
+            "mode": mode,
+            "over": over,
+            "networks": len(complete),
+            "percent": 100 * (mean(modes[mode][figure] / modes[over][figure] for modes in complete) - 1),
+            "paper_percent": paper,
+        }
+        for figure, mode, over, paper in (PAPER if complete else ())
+    ]

@@ -1,0 +1,53 @@
+"""The paper's Fig. 7: throughput and latency of Peak, Parallel and Pipe-All, a group of bars per network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import ArgumentError, missing_extra
+from .output import MODES
+
+try:
+    from matplotlib.figure import Figure
+except ModuleNotFoundError:
+    raise missing_extra("matplotlib", "plot", "--plot") from None
+
+COLOURS = {"peak": "#9aa5b1", "parallel": "#e0a458", "pipe-all": "#2f6f9f"}  # by mode
+PANELS = (
+    ("fps", "Throughput", "frames per second"),
+    ("latency_worst_ms", "Latency", "ms (Parallel: its slowest component)"),
+)
+INCHES, DPI = (11.0, 4.2), 150
+
+
+def figure(rows: Sequence[Mapping[str, Any]], title: str) -> Figure:
+    """``rows``: one per network and mode, with "net", "mode", "fps" and "latency_worst_ms"."""
+    nets = list(dict.fromkeys(row["net"] for row in rows))
+    modes = [mode for mode in COLOURS if any(row["mode"] == mode for row in rows)]
+    width = 0.8 / len(modes)
+    drawn = Figure(figsize=INCHES, dpi=DPI, layout="constrained")
+    drawn.suptitle(title, fontsize=10, parse_math=False)
+    for axes, (key, heading, unit) in zip(drawn.subplots(1, len(PANELS)), PANELS, strict=True):
+        for place, mode in enumerate(modes):
+            heights = {row["net"]: row[key] for row in rows if row["mode"] == mode}
+            x = [nets.index(net) + (place - (len(modes) - 1) / 2) * width for net in heights]
+            bars = axes.bar(x, list(heights.values()), width, label=MODES[mode], color=COLOURS[mode])
+            axes.bar_label(bars, fmt="%.3g", fontsize=6, padding=1)
+        axes.set_title(heading, fontsize=10)
+        axes.set_ylabel(unit)
+        axes.set_xticks(range(len(nets)), [Path(net).stem for net in nets], fontsize=8, parse_math=False)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.margins(y=0.1)  # room for the figures above the bars
+    handles, labels = drawn.axes[0].get_legend_handles_labels()
+    drawn.legend(handles, labels, loc="outside lower center", ncols=len(modes), frameon=False)
+    return drawn
+
+
+def draw(path: str | Path, rows: Sequence[Mapping[str, Any]], title: str) -> None:
+    """Writes the figure as PNG. Raises ArgumentError naming the file where it cannot be written."""
+    try:
+        figure(rows, title).savefig(path, format="png")
+    except OSError as error:
+        raise ArgumentError(f"{path}: cannot be written: {error.strerror}") from None

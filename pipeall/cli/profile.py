@@ -1,0 +1,152 @@
+"""``pipeall profile``: how long every group takes on every unit, what running side by side and handing over cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import nan, sqrt
+from pathlib import Path
+
+import click
+import numpy as np
+from rich.progress import Progress
+
+from ..errors import ArgumentError
+from ..graph.ir import Graph
+from ..pipeline import measure
+from ..pipeline.board import Board
+from ..pipeline.board_model import BoardModel
+from ..pipeline.machine import describe
+from ..pipeline.plan import parse_unit
+from ..pipeline.profile import Profile
+from .model import load_model, model_argument
+from .output import file_option, json_option, positive_option, print_json, print_table, progress
+from .plans import unit_names
+
+board_option = click.option("--board", metavar="NAME", help="Model of another board: a311d, rk3399pro or a .json file.")
+seconds_option = positive_option("--seconds", default=1.0, help="How long each unit, pair and plan is measured.")
+units_option = click.option("--units", help="Such as big,little,Bx3; default all real components.")
+
+
+@click.command()
+@model_argument
+@file_option("-o", "--output", help="Write the profile after each part; what it has is not measured again.")
+@click.option("--again", is_flag=True, help="Measure all of it, whatever --output has.")
+@units_option
+@seconds_option
+@board_option
+@file_option("--save-board", help="Also write a board model of this machine, for --board.")
+@json_option
+def profile(
+    model: str,
+    input_shape: tuple[int, ...] | None,
+    output: str | None,
+    again: bool,
+    units: str | None,
+    seconds: float,
+    board: str | None,
+    save_board: str | None,
+    as_json: bool,
+) -> None:
+    """Measure a network's groups on every unit alone, units side by side, and the hand-over between them.
+
+    A unit is a component, or some cores of one, such as Bx3. A profile is for one network and one machine; search and
+    simulate plan from it.
+
+    \b
+    pipeall profile squeezenet -o squeezenet.json
+    pipeall profile net.onnx -o net.json --units Bx3,Bx1,L,G
+    pipeall profile resnet50 --save-board myboard.json
+    """
+    graph = load_model(model, input_shape)
+    names = unit_names(units)
+    there = load_board(board)
+    if save_board and board:
+        raise ArgumentError(f"--save-board: expected a board to measure, --board {board} is a model already")
+    if units and board:
+        raise ArgumentError(f"--units: expected none beside --board {board}, a model has its own")
+    kept = None
+    if output and not again and not board and Path(output).exists():
+        kept = Profile.load(output)
+        if not measured_on(kept, there):
+            raise ArgumentError(f"{output}: expected a profile measured on this machine; --again starts over")
+    with progress() as bar:
+        found = measured(graph, there, names, seconds, bar, kept, output)
+    if output:
+        found.save(output)
+    if save_board:
+        BoardModel.from_profiles(Path(save_board).stem, there, [(graph, found)]).save(save_board)
+    if as_json:
+        print_json("profile", **found.to_dict())
+    else:
+        _show(found)
+
+
+def load_board(name: str | None) -> Board:
+    """This machine, or the model of another board."""
+    return Board.load(name) if name is not None else Board.detect()
+
+
+def measured(
+    graph: Graph,
+    board: Board,
+    units: Sequence[str] | None,
+    seconds: float,
+    bar: Progress,
+    kept: Profile | None = None,
+    path: str | None = None,
+) -> Profile:
+    """The profile of a network; with a bar while it is measured, and saved at ``path`` after each part."""
+    task = bar.add_task(graph.name, total=None)
+    found = measure.profile(
+        graph,
+        board,
+        units,
+        seconds=seconds,
+        kept=kept,
+        checkpoint=lambda so_far: so_far.save(path) if path else None,
+        progress=lambda text, done, total: bar.update(
+            task, description=f"{graph.name}: {text}", completed=done, total=total
+        ),
+    )
+    bar.remove_task(task)
+    return found
+
+
+def measured_on(found: Profile, board: Board) -> bool:
+    """Whether these are times of this very kind of machine: the components that it knows have the same description."""
+    there, here = found.about.get("components"), describe(board)["components"]
+    names = {parse_unit(unit)[0] for unit in found.units}
+    return not found.modelled and isinstance(there, Mapping) and all(there.get(n) == here.get(n, "") for n in names)
+
+
+def _show(found: Profile) -> None:
+    units = list(found.units)
+    rows = []
+    for unit, times in found.units.items():
+        ms = np.array(times.ms)
+        known = np.isfinite(ms)
+        whole = f"{ms[known].sum():.2f}" + ("" if known.all() else f" ({known.sum()} of {len(ms)} groups)")
+        spread = sqrt(sum(value**2 for value in times.spread_ms))  # groups vary independently
+
+        def mean(values: Sequence[float], ms: np.ndarray = ms[known], known: np.ndarray = known) -> float:
+            return np.average(np.array(values)[known], weights=ms) if ms.any() else nan
+
+        beside = [None if unit == other else f"{mean(found.slowdown(unit, other)):.3f}" for other in units]
+        watts = None if times.power_w is None else f"{mean(times.power_w):.2f}"
+        rows.append((unit, whole, f"{spread:.2f}", *beside, watts))
+    origin = "modelled" if found.modelled else "measured"
+    headings = ["unit", ">ms", ">spread ms", *(f">x beside {other}" for other in units), ">W"]
+    print_table(f"{found.network}, {len(found.groups)} groups, {origin}: whole network, alone", headings, rows)
+    size = max(found.crossing_bytes[1:-1] or found.crossing_bytes)
+    links = []
+    for (sender, receiver), link in found.links.items():
+        send, receive = link.at(np.array([size], float))
+        links.append((sender, receiver, f"{send[0]:.3f}", f"{receive[0]:.3f}"))
+    print_table(f"Hand-over of {size:,} bytes, the most that crosses", ["from", "to", ">send ms", ">receive ms"], links)
+    refused = [
+        (unit, index, found.groups[index - 1], reason)
+        for unit, times in found.units.items()
+        for index, reason in times.refused.items()
+    ]
+    if refused:
+        print_table("Groups that a unit cannot run", ["unit", ">group", "name", "why"], refused)

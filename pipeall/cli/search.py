@@ -1,0 +1,219 @@
+"""``pipeall search``: the best plans for a network, predicted from its profile, then run to make sure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from ..errors import ArgumentError
+from ..pipeline import machine
+from ..pipeline.board import Board
+from ..pipeline.candidates import Choice
+from ..pipeline.explain import Explanation, explain
+from ..pipeline.plan import Plan
+from ..pipeline.profile import Profile
+from ..pipeline.search import Found
+from ..pipeline.search import search as find
+from .measure_all import measure_all
+from .model import load_model, model_argument
+from .output import file_option, json_option, positive_option, print_json, print_table, progress
+from .plans import unit_names
+from .profile import board_option, load_board, measured, measured_on, seconds_option, units_option
+from .verify import Verified, verify
+
+VERIFIED = 5  # unless --verify says otherwise
+OTHERS = 3  # of the next best plans in an explanation
+
+
+@click.command()
+@model_argument
+@click.option("--profile", "profile_path", metavar="FILE", help="Plan from this profile; default: measure one now.")
+@board_option
+@units_option
+@click.option(
+    "--objective", type=click.Choice(["throughput", "latency", "energy"]), default="throughput", show_default=True
+)
+@positive_option("--max-latency-ms", help="With throughput: of one frame.")
+@positive_option("--min-fps", help="With latency or energy.")
+@click.option("--top", type=click.IntRange(1), default=10, show_default=True, help="How many plans to show.")
+@click.option(
+    "--verify", "verified", type=click.IntRange(0), help=f"How many of them to run; default {VERIFIED}, of a model 0."
+)
+@seconds_option
+@file_option("--measure-all", "all_path", help="Run every configuration of the units, keep what was measured here.")
+@file_option("-o", "--output", help="Write the best plan, for --plan.")
+@json_option
+def search(
+    model: str,
+    input_shape: tuple[int, ...] | None,
+    profile_path: str | None,
+    board: str | None,
+    units: str | None,
+    objective: str,
+    max_latency_ms: float | None,
+    min_fps: float | None,
+    top: int,
+    verified: int | None,
+    seconds: float,
+    all_path: str | None,
+    output: str | None,
+    as_json: bool,
+) -> None:
+    """Find the best plans for a network: predicted from a profile, the best few run for real and ranked by that.
+
+    \b
+    pipeall search squeezenet -o plan.json
+    pipeall search net.onnx --profile net.json --max-latency-ms 50
+    pipeall search resnet50 --board a311d --objective energy --min-fps 5
+    pipeall search squeezenet --units big,little --measure-all every.json
+    """
+    if profile_path is not None and board is not None:
+        raise ArgumentError("--profile: expected no --board beside it, the profile has the times")
+    if all_path and (objective, max_latency_ms) != ("throughput", None):
+        raise ArgumentError("--measure-all: expected objective throughput without a limit, it looks for the fastest")
+    graph = load_model(model, input_shape)
+    names = unit_names(units)
+    there = load_board(board)
+    with progress() as bar:
+        profile = Profile.load(profile_path) if profile_path else measured(graph, there, names, seconds, bar)
+        here = measured_on(profile, there)
+        if not here and (verified or all_path):
+            raise ArgumentError("--verify, --measure-all: expected a profile measured on this machine, or a new one")
+        cores = _cores(there) if here or there.model else {}
+        found = find(
+            graph,
+            profile,
+            objective,
+            max_latency_ms=max_latency_ms,
+            min_fps=min_fps,
+            units=names,
+            cores=cores,
+            top=max(top, verified or VERIFIED),
+        )
+        before = machine.state(there) if here else None
+        checked: list[Verified] = []
+        queue = objective != "latency" and max_latency_ms is None  # waiting would count as latency
+        if count := (VERIFIED if verified is None else verified) if here else 0:
+            checked = verify(graph, there, found.ranked[:count], seconds, bar, queue)
+            checked.sort(key=lambda row: _rank(row, objective, max_latency_ms, min_fps))
+        best = checked[0].choice if checked else found.ranked[0]
+        every = None
+        if all_path:
+            every = measure_all(graph, there, names or list(profile.units), cores, all_path, seconds, best.plan, bar)
+    explanation = explain(profile, best.plan, found.ranked[: OTHERS + 1])
+    if output:
+        best.plan.save(output, graph, _about(objective, best, checked, queue))
+    if not as_json:
+        _show(profile, found, found.ranked[:top], checked, queue, explanation)
+        if not here:
+            click.echo("Not run here: the times are another machine's.")
+        if every:
+            _show_every(every, best.plan)
+        return
+    print_json(
+        "search",
+        network=graph.name,
+        objective=objective,
+        max_latency_ms=max_latency_ms,
+        min_fps=min_fps,
+        machine=machine.describe(there),
+        profile={"modelled": profile.modelled, "about": dict(profile.about)},
+        evaluated=found.evaluated,
+        covered=found.covered,
+        best=str(best.plan),
+        ranked=[_choice(choice) for choice in found.ranked[:top]],
+        pareto=[_choice(choice) for choice in found.pareto],
+        verified=[row.to_dict() for row in checked],
+        queue=queue,
+        explanation=explanation.to_dict(),
+        measure_all=every,
+        before=before,
+        after=machine.state(there) if here else None,
+    )
+
+
+def _cores(board: Board) -> dict[str, int]:
+    """Of every component that has cores to choose from."""
+    found = {}
+    for component in board.components.values():
+        if component.cluster:
+            found[component.name] = len(component.cluster.cores)
+        elif component.part and not component.name.startswith("gpu"):
+            found[component.name] = component.part.count
+    return found
+
+
+def _rank(row: Verified, objective: str, max_latency_ms: float | None, min_fps: float | None) -> tuple[bool, float]:
+    """By what was measured; what breaks the limit comes last. Energy was not measured: there the prediction counts."""
+    fps, latency_ms = row.trial.median("fps"), row.trial.median("latency_p50_ms")
+    breaks = (max_latency_ms is not None and latency_ms > max_latency_ms) or (min_fps is not None and fps < min_fps)
+    if objective == "energy":
+        return breaks, row.choice.prediction.energy_mj
+    return breaks, latency_ms if objective == "latency" else row.trial.period_ms
+
+
+def _choice(choice: Choice) -> dict[str, Any]:
+    prediction = choice.prediction
+    return {
+        "plan": str(choice.plan),
+        "period_ms": prediction.period_ms,
+        "fps": prediction.fps,
+        "latency_ms": prediction.latency_ms,
+        "energy_mj": prediction.energy_mj,
+        "stage_ms": list(prediction.stage_ms[0]),
+    }
+
+
+def _about(objective: str, best: Choice, checked: Sequence[Verified], queue: bool) -> dict[str, Any]:
+    """What a plan file says beside the plan: rounded, for a diff; latency only where it has no waiting in it."""
+    keys = ["period_ms", "fps", "fps_spread", *([] if queue else ["latency_p50_ms", "latency_p95_ms"])]
+    predicted = {key: round(value, 4) for key, value in _choice(best).items() if isinstance(value, float)}
+    measured = {"measured": {key: round(checked[0].to_dict()[key], 4) for key in keys}} if checked else {}
+    return {"objective": objective, "predicted": predicted} | measured
+
+
+def _show(
+    profile: Profile,
+    found: Found,
+    ranked: Sequence[Choice],
+    checked: Sequence[Verified],
+    queue: bool,
+    explanation: Explanation,
+) -> None:
+    count = sum(found.evaluated.values()) + sum(found.covered.values())
+    headings = ["plan", ">period ms", ">FPS", ">latency ms", ">mJ a frame"]
+    title = f"{profile.network}: best of {count:,} plans for {found.objective}, predicted"
+    print_table(title, headings, map(_cells, ranked))
+    if checked:
+        rows = [
+            (
+                row.choice.plan,
+                f"{row.choice.prediction.period_ms:.2f}",
+                f"{row.trial.period_ms:.2f}",
+                f"{100 * row.error:+.1f}",
+                f"{row.trial.median('fps'):.2f}",
+                f"{100 * row.trial.spread:.1f}",
+                f"{row.trial.median('latency_p50_ms'):.2f}",
+            )
+            for row in checked
+        ]
+        columns = ["plan", ">predicted ms", ">measured ms", ">error %", ">FPS", ">spread %", ">latency p50 ms"]
+        load = "at full load" if queue else "without queueing"
+        print_table(f"Run for real {load}, best first: period and latency", columns, rows)
+    print_table("Pareto front: no other plan is better in all of these", headings, map(_cells, found.pareto))
+    click.echo("\n".join(explanation.lines()))
+
+
+def _show_every(every: Mapping[str, Any], best: Plan) -> None:
+    rows = [(row["plan"], f"{1000 / row['fps']:.2f}", f"{row['fps']:.2f}") for row in every["finalists"]]
+    title = f"\nEvery configuration: {every['measured']} of {every['configurations']} ran; the fastest once more"
+    print_table(title, ["plan", ">period ms", ">FPS"], rows)
+    click.echo(f"{best} is {every['behind_percent']:.1f} % behind the fastest of all.")
+
+
+def _cells(choice: Choice) -> tuple[object, ...]:
+    prediction = choice.prediction
+    energy = None if prediction.energy_mj is None else f"{prediction.energy_mj:.1f}"
+    return choice.plan, f"{prediction.period_ms:.2f}", f"{prediction.fps:.2f}", f"{prediction.latency_ms:.2f}", energy

@@ -1,0 +1,105 @@
+"""``pipeall simulate``: what plans would do, frame by frame, on a board that need not be at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from ..errors import ArgumentError
+from ..graph.ir import Graph
+from ..pipeline.lineup import lineup
+from ..pipeline.pipeline import MAX_SLOTS
+from ..pipeline.plan import Plan, parse_unit
+from ..pipeline.profile import Profile
+from ..pipeline.simulate import simulate as run
+from .model import load_model, model_argument
+from .output import MODES, json_option, positive_option, print_json, print_table
+from .plans import read_plan
+from .profile import board_option, load_board
+
+
+@click.command()
+@model_argument
+@board_option
+@click.option("--profile", "profile_path", metavar="FILE", help="Of your own board, in place of --board.")
+@click.option("--plan", help="Such as G-B-L:3,5 or a .json; default Peak, Parallel and the best plan.")
+@click.option("--frames", type=click.IntRange(1, 1_000_000), default=1000, show_default=True)
+@click.option("--slots", type=click.IntRange(1, MAX_SLOTS), default=2, show_default=True, help="Per hand-over.")
+@click.option("--depth", type=click.IntRange(1), help="Frames under way in a lane; default one more than stages.")
+@positive_option("--period-ms", help="Between two frames of a camera; default: one is always ready.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the jitter.")
+@json_option
+def simulate(
+    model: str,
+    input_shape: tuple[int, ...] | None,
+    board: str | None,
+    profile_path: str | None,
+    plan: str | None,
+    frames: int,
+    slots: int,
+    depth: int | None,
+    period_ms: float | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Simulate plans on the model of a board, or from a profile: throughput, latency, use of each unit, energy.
+
+    \b
+    pipeall simulate resnet50 --board a311d
+    pipeall simulate net.onnx --board rk3399pro --plan G-B-L:4,8 --period-ms 100
+    pipeall simulate net.onnx --profile net.json --plan plan.json
+    """
+    if (board is None) == (profile_path is None):
+        raise ArgumentError("simulate: expected either --board NAME or --profile FILE, for the times")
+    graph = load_model(model, input_shape)
+    if profile_path is not None:
+        profile = Profile.load(profile_path)
+        profile.check_network(graph)
+    else:
+        profile = load_board(board).model.profile(graph)
+    plans = {"plan": read_plan(plan, graph)} if plan is not None else _contest(graph, profile)
+    rows = [
+        {"mode": mode, "plan": str(chosen)}
+        | run(profile, chosen, frames, slots, depth, period_ms or 0.0, seed=seed).to_dict()
+        for mode, chosen in plans.items()
+    ]
+    if as_json:
+        about = {"network": graph.name, "slots": slots, "depth": depth, "period_ms": period_ms, "seed": seed}
+        print_json("simulation", **about, about=dict(profile.about), runs=rows)
+    else:
+        _show(graph, rows)
+
+
+def _contest(graph: Graph, profile: Profile) -> dict[str, Plan]:
+    found = lineup(graph, profile, [unit for unit in profile.units if parse_unit(unit)[1] is None])
+    parallel = {"parallel": found.parallel} if found.parallel else {}
+    return {"peak": found.alone[0], **parallel, "pipe-all": found.pipelines[0].plan}
+
+
+def _show(graph: Graph, rows: Sequence[dict[str, Any]]) -> None:
+    cells = [
+        (
+            MODES.get(row["mode"], ""),
+            row["plan"],
+            f"{row['fps']:.2f}",
+            *(f"{row[f'latency_{p}_ms']:.1f}" for p in ("p50", "p95", "p99")),
+            None if row["energy_mj"] is None else f"{row['energy_mj']:.1f}",
+        )
+        for row in rows
+    ]
+    headings = ["mode", "plan", ">FPS", ">p50 ms", ">p95 ms", ">p99 ms", ">mJ a frame"]
+    print_table(f"{graph.name}, simulated: {rows[0]['frames']} frames", headings, cells)
+    for row in rows:
+        stages = [
+            (
+                stage["unit"],
+                f"{stage['groups'][0] + 1} to {stage['groups'][1]}",
+                *(f"{stage[f'{key}_ms']:.2f}" for key in ("busy", "wait_in", "wait_out", "handover")),
+                f"{100 * stage['use']:.0f}",
+            )
+            for stage in row["stages"]
+        ]
+        headings = ["unit", "groups", ">busy", ">wait in", ">wait out", ">hand-over", ">use %"]
+        print_table(f"{row['plan']}: mean ms a frame", headings, stages)

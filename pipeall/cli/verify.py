@@ -1,0 +1,75 @@
+"""Predicted plans run for real."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.progress import Progress
+
+from ..graph.ir import Graph
+from ..pipeline.board import Board
+from ..pipeline.candidates import Choice
+from ..pipeline.trial import Trial, compare
+
+TURNS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A plan, what was predicted of it and what it did."""
+
+    choice: Choice
+    trial: Trial
+
+    @property
+    def error(self) -> float:
+        """Of the predicted period, as a share of the measured one."""
+        return self.choice.prediction.period_ms / self.trial.period_ms - 1
+
+    def to_dict(self) -> dict[str, Any]:
+        predicted = {"predicted_period_ms": self.choice.prediction.period_ms, "error_percent": 100 * self.error}
+        return self.trial.to_dict() | {"period_ms": self.trial.period_ms} | predicted
+
+
+def verify(
+    graph: Graph,
+    board: Board,
+    choices: Sequence[Choice],
+    seconds: float,
+    bar: Progress,
+    queue: bool = True,
+) -> list[Verified]:
+    """Runs them side by side, ``seconds`` each, ``queue`` as for ``trial.compare``; fastest first."""
+    trials = side_by_side(graph, board, [choice.plan for choice in choices], seconds, bar, "verifying", queue)
+    rows = [Verified(choice, trial) for choice, trial in zip(choices, trials, strict=True)]
+    return sorted(rows, key=lambda row: row.trial.period_ms)
+
+
+def side_by_side(
+    graph: Graph,
+    board: Board,
+    plans: Sequence,
+    seconds: float,
+    bar: Progress,
+    what: str,
+    queue: bool = True,
+    turns: int = TURNS,
+    **options: Any,
+) -> list[Trial]:
+    """``trial.compare`` with a bar: ``seconds`` for each plan, over all its turns."""
+    task = bar.add_task(f"{graph.name}: {what}", total=turns * len(plans))
+    try:
+        return compare(
+            graph,
+            plans,
+            board,
+            turns=turns,
+            seconds=seconds / turns,
+            queue=queue,
+            done=lambda: bar.advance(task),
+            **options,
+        )
+    finally:
+        bar.remove_task(task)

@@ -1,0 +1,248 @@
+"""``pipeall bench``: Peak, Parallel and Pipe-All on this machine and on a board's twin, averages, and the plot."""
+
+import json
+import subprocess
+import sys
+from statistics import mean
+
+import pytest
+from commands import document, invoke, quick_net, toy_board, two_clusters
+from PIL import Image
+
+from pipeall import Board, Plan, search
+from pipeall._kernels import opencl
+from pipeall.cli import bench as bench_module
+from pipeall.cli import contest
+from pipeall.cli.model import ZOO
+from pipeall.pipeline.predict import predict
+
+QUICK = ("--seconds", "0.05", "--turns", "2")
+MODES = ["peak", "parallel", "pipe-all"]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """MODELs "quick" and "other": under a millisecond a frame."""
+    monkeypatch.setitem(ZOO, "quick", quick_net)
+    monkeypatch.setitem(ZOO, "other", quick_net)
+    monkeypatch.setenv("PIPEALL_OPENCL", "off")
+
+
+def modes(rows):
+    return {row["mode"]: row for row in rows}
+
+
+def consistent(rows):
+    """Ratios, latencies and stages of the rows of one network fit together."""
+    peak = modes(rows)["peak"]
+    assert peak["fps"] == max(row["fps"] for row in rows if row["mode"] in ("alone", "peak"))
+    for row in rows:
+        assert row["fps_to_peak"] == pytest.approx(row["fps"] / peak["fps"])
+        assert row["latency_to_peak"] == pytest.approx(row["latency_worst_ms"] / peak["latency_worst_ms"])
+        assert 0 < row["latency_p50_ms"] <= row["latency_p95_ms"] <= row["latency_p99_ms"]
+        assert [stage["unit"] for stage in row["stages"]] == list(Plan.parse(row["plan"]).units)
+        assert all(stage["frames"] > 0 and stage["busy_ms"] > 0 for stage in row["stages"])
+        assert row["valid"] == (row["late_share"] <= 0.01)
+
+
+# ---- this machine ----
+
+
+@two_clusters
+def test_bench_compares_three_modes_with_peak():
+    found = document("bench", "quick", "--components", "B,L", *QUICK)
+    rows = found["runs"]
+    assert sorted(row["mode"] for row in rows) == ["alone", "parallel", "peak", "pipe-all"]
+    assert {row["plan"] for row in rows if row["mode"] in ("alone", "peak")} == {"big", "little"}
+    assert modes(rows)["parallel"]["plan"] == "big+little"
+    consistent(rows)
+    assert found["valid"] and found["board"] is None and found["time_scale"] is None
+    assert found["before"]["load"] >= 0 and found["after"]["load"] >= 0
+    assert [part["component"] for part in found["components"]] == ["big", "little"]
+    assert not any("simulated_fps" in row for row in rows)
+
+
+@two_clusters
+def test_bench_averages_over_networks():
+    found = document("bench", "quick", "other", "--components", "B,L", *QUICK)
+    nets = {net: modes(row for row in found["runs"] if row["net"] == net) for net in ("quick", "other")}
+    percents = {(row["figure"], row["mode"], row["over"]): row for row in found["averages"]}
+    assert [row["paper_percent"] for row in percents.values()] == [75.88, 5.42, 55.59, 419.87, None]
+    for (figure, mode, over), row in percents.items():
+        by_hand = mean(rows[mode][figure] / rows[over][figure] for rows in nets.values()) * 100 - 100
+        assert row["percent"] == pytest.approx(by_hand) and row["networks"] == 2
+
+
+def test_averages_leave_out_what_is_not_valid_or_not_complete():
+    def rows(net, factor, valid=True):
+        figures = {"fps": 1.0, "latency_p50_ms": 1.0, "latency_worst_ms": 1.0}
+        peak, others = {"net": net, "mode": "peak", "valid": True, **figures}, {key: factor for key in figures}
+        return [peak, *({"net": net, "mode": mode, "valid": valid, **others} for mode in MODES[1:])]
+
+    found = contest.averages([*rows("a", 2), *rows("b", 4), *rows("c", 100, valid=False), *rows("d", 100)[:2]])
+    assert [row["percent"] for row in found] == pytest.approx([200, 0, 200, 200, 200])
+    assert {row["networks"] for row in found} == {2}
+    assert contest.averages(rows("c", 100, valid=False)) == []
+
+
+def test_bench_as_text_marks_a_single_component():
+    result = invoke("bench", "quick", "--components", "big", *QUICK)
+    assert result.exit_code == 0, result.stderr
+    assert "One component: neither Parallel nor Pipe-All" in result.stdout and "Peak" in result.stdout
+    assert "Averages" not in result.stdout
+
+
+@two_clusters
+def test_bench_as_text():
+    text = invoke("bench", "quick", "--components", "B,L", *QUICK).stdout
+    assert "Stages of Pipe-All" in text and "+75.88 %" in text and "+419.87 %" in text and "INVALID" not in text
+
+
+def test_bench_leaves_a_stand_in_out_unless_it_is_named(monkeypatch):
+    stand_in = opencl.DeviceInfo(0, "Platform", "pthread", "Vendor", "1.0", 2, True, False, stand_in=True)
+    asked = []
+
+    def stop(graph, board, names, *rest):
+        asked.append(names)
+        raise KeyboardInterrupt
+
+    monkeypatch.delenv("PIPEALL_OPENCL")
+    monkeypatch.setattr(opencl, "devices", lambda: (stand_in,))
+    monkeypatch.setattr(bench_module, "measured", stop)
+    invoke("bench", "quick")
+    invoke("bench", "quick", "--components", "B,G")
+    assert "big" in asked[0] and "gpu" not in asked[0] and asked[1] == ["big", "gpu"]
+
+
+def test_a_trace_of_one_network(tmp_path):
+    path = tmp_path / "trace.json"
+    found = document("bench", "quick", "--components", "B", "--trace", path, *QUICK)
+    trace = json.loads(path.read_text())
+    assert trace["otherData"]["plan"] == found["runs"][-1]["plan"] and trace["traceEvents"]
+
+
+def test_notes_name_the_missing():
+    entries = [("alone", Plan.single("big")), ("pipe-all", Plan.parse("big-little:3"))]
+    assert bench_module._notes("net", ["big", "little"], entries) == [
+        "net: little cannot run all of it, so it is in no more than Pipe-All"
+    ]
+    entries = [("alone", Plan.single("little")), *entries[:1], ("pipe-all", Plan.single("big"))]
+    assert bench_module._notes("net", ["big", "little"], entries) == ["net: the best plan, big, leaves out little"]
+    assert bench_module._notes("net", ["big"], entries[1:2]) == []
+
+
+# ---- a twin ----
+
+
+@pytest.mark.parametrize("scale", [1, 2])
+def test_bench_on_a_twin(tmp_path, scale):
+    board = toy_board(tmp_path / "toy.json")
+    found = document("bench", "quick", "--board", board, "--time-scale", scale, *QUICK)
+    rows = modes(found["runs"])
+    consistent(found["runs"])
+    assert found["board"] == "toy" and found["time_scale"] == scale
+    assert found["valid"] == all(row["valid"] for row in found["runs"])
+    graph = quick_net()
+    profile = Board.load(board).model.profile(graph)
+    assert rows["peak"]["plan"] == "big" and rows["alone"]["plan"] == "little"
+    assert rows["pipe-all"]["plan"] == str(search(graph, profile).best)
+    for row in found["runs"]:
+        prediction = predict(profile, Plan.parse(row["plan"]))
+        assert row["predicted_fps"] == prediction.fps and row["energy_mj"] == prediction.energy_mj
+        # deterministic, and every stage takes what the prediction says: the first and last frame may be cut
+        assert row["simulated_fps"] == pytest.approx(prediction.fps, rel=2 / contest.SIMULATED)
+        off = 100 * (row["simulated_fps"] - row["fps"]) / row["fps"]
+        assert row["simulated_error_percent"] == pytest.approx(off, abs=1e-6)
+        stages = [ms for lane in prediction.stage_ms for ms in lane]
+        # no stage ends before its time
+        assert all(s["busy_ms"] >= ms * (1 - 1e-6) for s, ms in zip(row["stages"], stages, strict=True))
+        assert row["latency_worst_ms"] >= prediction.latency_ms * (1 - 1e-6)
+    for name in ("peak", "alone"):  # one stage: so no two results are nearer to each other either
+        assert rows[name]["fps"] <= rows[name]["predicted_fps"] * (1 + 1e-6)
+
+
+def test_a_twin_that_cannot_keep_up_is_marked(tmp_path):
+    board = toy_board(tmp_path / "toy.json", scale=1e-6)
+    found = document("bench", "quick", "--board", board, *QUICK)
+    assert not found["valid"] and not any(row["valid"] for row in found["runs"]) and found["averages"] == []
+    assert all(row["late_share"] > 0.5 for row in found["runs"])
+    result = invoke("bench", "quick", "--board", board, *QUICK)
+    assert result.exit_code == 0 and "Peak INVALID" in result.stdout and "try --time-scale" in result.stdout
+
+
+# ---- the plot ----
+
+
+def bars(axes):
+    """Mode (as the legend has it) -> heights of its bars."""
+    return {container.get_label(): [bar.get_height() for bar in container] for container in axes.containers}
+
+
+@two_clusters
+def test_the_plot_shows_the_figures(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib", reason="needs pipeall[plot]")
+    from pipeall.cli import plot
+
+    drawn = []
+
+    def kept(*arguments, own=plot.figure):
+        drawn.append(own(*arguments))
+        return drawn[-1]
+
+    monkeypatch.setattr(plot, "figure", kept)
+    path = tmp_path / "fig7.png"
+    found = document("bench", "quick", "other", "--components", "B,L", "--plot", path, *QUICK)
+    with Image.open(path) as image:
+        assert image.format == "PNG" and image.size == tuple(round(side * plot.DPI) for side in plot.INCHES)
+        assert len(image.convert("L").getcolors()) > 10  # not blank: antialiased text and three colours
+    (figure,) = drawn
+    nets = {net: modes(row for row in found["runs"] if row["net"] == net) for net in ("quick", "other")}
+    for axes, key in zip(figure.axes, ("fps", "latency_worst_ms"), strict=True):
+        assert [label.get_text() for label in axes.get_xticklabels()] == ["quick", "other"]
+        names = {"Peak": "peak", "Parallel": "parallel", "Pipe-All": "pipe-all"}
+        expected = {text: [rows[mode][key] for rows in nets.values()] for text, mode in names.items()}
+        assert bars(axes) == expected
+        lefts = [[round(bar.get_x() + bar.get_width() / 2) for bar in c] for c in axes.containers]
+        assert lefts == [[0, 1]] * 3  # each over its network's name
+
+
+def test_a_plot_that_cannot_be_written_names_the_file(tmp_path):
+    pytest.importorskip("matplotlib", reason="needs pipeall[plot]")
+    result = invoke("bench", "quick", "--components", "B", "--plot", tmp_path, *QUICK)
+    assert result.exit_code == 2 and f"{tmp_path}: cannot be written" in result.stderr
+
+
+def test_a_plot_without_matplotlib_names_the_extra(tmp_path):
+    code = "import sys; sys.modules['matplotlib'] = None; from pipeall.cli import main; main()"
+    command = [sys.executable, "-c", code, "bench", "--plot", str(tmp_path / "x.png")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and done.stdout == ""
+    assert "pip install 'pipeall[plot]'" in done.stderr and done.stderr.count("\n") == 1
+
+
+# ---- errors ----
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["vgg16"], "'vgg16'"),
+        (["--components", ""], "expected big"),
+        (["--components", "B,big"], "expected distinct components"),
+        (["--components", "M"], "no component 'mid'"),
+        (["--board", "a311d", "--components", "N"], "expected big, mid, little or gpu"),
+        (["--board", "a311d", "--components", "M"], "no component 'mid'"),
+        (["--board", "raspberry"], "expected one of a311d, rk3399pro"),
+        (["--time-scale", "2"], "expected --board beside it"),
+        (["--board", "a311d", "--time-scale", "0"], "x>0"),
+        (["--board", "a311d", "--time-scale", "inf"], "expected a finite number"),
+        (["--turns", "0"], "x>=1"),
+        (["--plot", "absent/fig.png"], "a folder that exists"),
+        (["quick", "other", "--trace", "trace.json"], "expected one network, got 2"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_errors_are_one_line(arguments, words):
+    result = invoke("bench", *arguments, "--json")
+    assert result.exit_code == 2 and result.stdout == ""
+    assert result.stderr.startswith("error: ") and words in result.stderr and result.stderr.count("\n") == 1
