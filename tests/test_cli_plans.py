@@ -1,6 +1,7 @@
 """``pipeall profile``, ``search`` and ``simulate``, and plan files: documents, what is kept, and hostile files."""
 
 import json
+from dataclasses import replace
 from math import comb
 
 import pytest
@@ -62,6 +63,17 @@ def test_profile_is_the_file_and_is_not_measured_again(tmp_path, counted):
     assert counted == [] and {**second, "about": None} == {**first, "about": None}
     document("profile", "tiny", "-o", path, "--again", "--units", "B", *QUICK)
     assert counted == ["_alone"] and list(read_json(path, "profile")["units"]) == ["big"]
+
+
+def test_profiles_of_several_networks_go_to_a_folder_and_make_one_board(tmp_path, monkeypatch):
+    monkeypatch.setitem(ZOO, "other", lambda: replace(quick_net(), name="other"))
+    folder, board = tmp_path / "profiles", tmp_path / "board.json"
+    found = document("profile", "tiny", "other", "--units", "B", "-o", folder, "--save-board", board, *QUICK)
+    assert found["format"] == "pipeall.profiles/1" and len(found["profiles"]) == 2
+    for profile in found["profiles"]:
+        assert Profile.load(folder / f"{profile['network']}.json").to_dict() == profile
+    assert {network.profile.network for network in Board.load(board).model.networks} == {quick_net().name, "other"}
+    assert f"{quick_net().name}.json twice" in invoke("profile", "tiny", "tiny", "-o", folder, *QUICK).stderr
 
 
 @two_clusters

@@ -38,11 +38,13 @@ class Numbers(click.ParamType):
             self.fail(f"expected numbers such as {self.name}, got {value!r}", param, ctx)
 
 
+shape_option = click.option(
+    "--input-shape", type=Numbers(int, "1,3,224,224"), help="Shape of the model's only input; default the file's."
+)
+
+
 def model_argument(command: Callable) -> Callable:
-    shape = click.option(
-        "--input-shape", type=Numbers(int, "1,3,224,224"), help="Shape of the model's only input; default the file's."
-    )
-    return click.argument("model")(shape(command))
+    return click.argument("model")(shape_option(command))
 
 
 def load_model(model: str, input_shape: tuple[int, ...] | None = None) -> Graph:

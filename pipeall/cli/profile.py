@@ -18,7 +18,7 @@ from ..pipeline.board_model import BoardModel
 from ..pipeline.machine import describe
 from ..pipeline.plan import parse_unit
 from ..pipeline.profile import Profile
-from .model import load_model, model_argument
+from .model import load_model, shape_option
 from .output import file_option, json_option, positive_option, print_json, print_table, progress
 from .plans import unit_names
 
@@ -28,8 +28,9 @@ units_option = click.option("--units", help="Such as big,little,Bx3; default all
 
 
 @click.command()
-@model_argument
-@file_option("-o", "--output", help="Write the profile after each part; what it has is not measured again.")
+@click.argument("models", nargs=-1, required=True)
+@shape_option
+@file_option("-o", "--output", help="Written after each part, and resumed; for several networks it is a folder.")
 @click.option("--again", is_flag=True, help="Measure all of it, whatever --output has.")
 @units_option
 @seconds_option
@@ -37,7 +38,7 @@ units_option = click.option("--units", help="Such as big,little,Bx3; default all
 @file_option("--save-board", help="Also write a board model of this machine, for --board.")
 @json_option
 def profile(
-    model: str,
+    models: tuple[str, ...],
     input_shape: tuple[int, ...] | None,
     output: str | None,
     again: bool,
@@ -47,38 +48,62 @@ def profile(
     save_board: str | None,
     as_json: bool,
 ) -> None:
-    """Measure a network's groups on every unit alone, units side by side, and the hand-over between them.
+    """Measure networks' groups on every unit alone, units side by side, and the hand-over between them.
 
     A unit is a component, or some cores of one, such as Bx3. A profile is for one network and one machine; search and
-    simulate plan from it.
+    simulate plan from it. What --output has already is not measured again.
 
     \b
     pipeall profile squeezenet -o squeezenet.json
     pipeall profile net.onnx -o net.json --units Bx3,Bx1,L,G
-    pipeall profile resnet50 --save-board myboard.json
+    pipeall profile alexnet mobilenet resnet50 -o profiles/ --save-board myboard.json
     """
-    graph = load_model(model, input_shape)
     names = unit_names(units)
     there = load_board(board)
     if save_board and board:
         raise ArgumentError(f"--save-board: expected a board to measure, --board {board} is a model already")
     if units and board:
         raise ArgumentError(f"--units: expected none beside --board {board}, a model has its own")
-    kept = None
-    if output and not again and not board and Path(output).exists():
-        kept = Profile.load(output)
-        if not measured_on(kept, there):
-            raise ArgumentError(f"{output}: expected a profile measured on this machine; --again starts over")
+    graphs = [load_model(model, input_shape) for model in models]
+    files = _files(output, graphs)
+    profiles = []
     with progress() as bar:
-        found = measured(graph, there, names, seconds, bar, kept, output)
-    if output:
-        found.save(output)
+        for graph, file in zip(graphs, files, strict=True):
+            kept = None
+            if file and not again and not board and file.exists():
+                kept = Profile.load(file)
+                if not measured_on(kept, there):
+                    raise ArgumentError(f"{file}: expected a profile measured on this machine; --again starts over")
+            profiles.append(measured(graph, there, names, seconds, bar, kept, file))
+            if file:
+                profiles[-1].save(file)
     if save_board:
-        BoardModel.from_profiles(Path(save_board).stem, there, [(graph, found)]).save(save_board)
-    if as_json:
-        print_json("profile", **found.to_dict())
+        model = BoardModel.from_profiles(Path(save_board).stem, there, list(zip(graphs, profiles, strict=True)))
+        model.save(save_board)
+    if not as_json:
+        for found in profiles:
+            _show(found)
+    elif len(profiles) == 1:
+        print_json("profile", **profiles[0].to_dict())
     else:
-        _show(found)
+        print_json("profiles", profiles=[found.to_dict() for found in profiles])
+
+
+def _files(output: str | None, graphs: Sequence[Graph]) -> list[Path | None]:
+    """Where each profile goes: the file itself, or NAME.json in a folder, which is made where it is absent."""
+    if output is None:
+        return [None] * len(graphs)
+    path = Path(output)
+    if len(graphs) == 1 and not path.is_dir():
+        return [path]
+    files = [path / f"{graph.name}.json" for graph in graphs]
+    if twice := [file.name for file in files if files.count(file) > 1]:
+        raise ArgumentError(f"--output {output}: expected networks of different names, got {twice[0]} twice")
+    try:
+        path.mkdir(exist_ok=True)
+    except OSError as error:
+        raise ArgumentError(f"--output {output}: expected a folder: {error.strerror}") from None
+    return list(files)
 
 
 def load_board(name: str | None) -> Board:
@@ -93,7 +118,7 @@ def measured(
     seconds: float,
     bar: Progress,
     kept: Profile | None = None,
-    path: str | None = None,
+    path: Path | None = None,
 ) -> Profile:
     """The profile of a network; with a bar while it is measured, and saved at ``path`` after each part."""
     task = bar.add_task(graph.name, total=None)

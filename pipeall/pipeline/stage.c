@@ -76,6 +76,8 @@ static void run_frames(pa_stage *self) {
         pa_slot *out = wait_for(self, index + 1, pa_ring_free);
         if (!out) return;
         const int64_t begin = pa_now_ns();
+        add(&self->wait_in_ns, taken - idle);
+        add(&self->wait_out_ns, begin - taken);
         pass_on(in, out);
         failed = in->failed_stage >= 0;
         if (!failed) {
@@ -99,8 +101,6 @@ static void run_frames(pa_stage *self) {
                 rest[0] = ran, rest[1] = end;
                 self->log.count++;
             }
-            add(&self->wait_in_ns, taken - idle);
-            add(&self->wait_out_ns, begin - taken);
             add(&self->busy_ns, end - begin);
             add(&self->map_ns, program->map_ns - map);
             add(&self->copy_ns, program->copy_ns - copy);
