@@ -325,6 +325,17 @@ def test_run_takes_a_plan_file_and_writes_a_trace(tmp_path):
     assert document("info", "squeezenet", "--plan", plan)["plan"][0]["groups"] == [0, 19]
 
 
+@two_clusters
+def test_run_rebalances_by_a_profile_of_the_network(tmp_path):
+    mine, other = tmp_path / "mine.json", tmp_path / "other.json"
+    document("profile", "squeezenet", "--units", "B,L", "-o", mine, *QUICK)
+    document("profile", "tiny", "--units", "B,L", "-o", other, *QUICK)
+    image = picture(tmp_path)
+    found = document("run", "squeezenet", image, "--plan", "B-L:9", "--repeat", "5", "--rebalance", mine)
+    assert found["stats"]["frames"] == 5
+    assert "expected one of squeezenet" in invoke("run", "squeezenet", image, "--rebalance", other).stderr
+
+
 # ---- errors: one line, nothing on stdout, status 2 ----
 
 FILES = {

@@ -62,6 +62,7 @@ def image_options(command: Callable) -> Callable:
     help="Frames each hand-over can hold.",
 )
 @click.option("--repeat", type=click.IntRange(1), default=1, help="Run the images so many times, decoding included.")
+@click.option("--rebalance", metavar="PROFILE", help="Move the plan when a component gets slower than this file says.")
 @file_option("--trace", help="Write what every stage did with the latest frames; open it at ui.perfetto.dev.")
 @json_option
 def run(
@@ -81,6 +82,7 @@ def run(
     threads: str | None,
     slots: int,
     repeat: int,
+    rebalance: str | None,
     trace: str | None,
     as_json: bool,
     **plan_parts: Any,
@@ -104,7 +106,8 @@ def run(
     limits = _threads(threads, plan)
     found: list[list[dict[str, Any]]] = []
     broken: PipeallError | None = None
-    with Pipeline(graph, plan, board, slots, limits, trace=trace or False) as pipe, progress() as bar:
+    options = {"trace": trace or False, "rebalance": Profile.load(rebalance) if rebalance else False}
+    with Pipeline(graph, plan, board, slots, limits, **options) as pipe, progress() as bar:
         frames = (prepare(file) for _ in range(repeat) for file in files)
         begin = time.perf_counter()
         try:
