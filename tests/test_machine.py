@@ -49,6 +49,17 @@ def test_what_is_not_published_is_absent(tmp_path, monkeypatch):
     assert machine.state(board).keys() == {"load"}
 
 
+def test_what_is_not_of_this_machine_is_not_asked_for_its_clock(vim3, monkeypatch):
+    """A modelled board, and a CPU that plays the GPU on a board that has one."""
+    modelled = machine.state(Board.load("a311d"))
+    assert "clocks_mhz" not in modelled and "governors" not in modelled
+    pocl = opencl.DeviceInfo(0, "PoCL", "cpu-cortex-a73", "ARM", "1.0", 6, True, True, True)
+    monkeypatch.setattr(opencl, "devices", lambda: (pocl,))
+    board = Board.detect()
+    assert board.component("gpu").stand_in
+    assert machine.state(board)["clocks_mhz"].keys() == machine.state(board)["governors"].keys() == {"big", "little"}
+
+
 def test_description_names_every_component(vim3):
     found = machine.describe(vim3)
     assert list(found["components"]) == ["big", "little", "gpu"] and "Mali-G52" in found["components"]["gpu"]

@@ -13,9 +13,10 @@ def group_ms(graph: Graph, trace: StageTrace, rows: np.ndarray) -> np.ndarray:
 
     A step that bears no node's or tensor's name counts with the one before it.
     """
+    nodes = [(node, index) for index, group in enumerate(graph.groups) for node in group.nodes]
     group = dict.fromkeys((tensor.name for tensor in graph.inputs), 0)
-    for index, nodes in enumerate(group.nodes for group in graph.groups):
-        group |= {name: index for node in nodes for name in (node.output, node.name)}
+    group |= {node.output: index for node, index in nodes}
+    group |= {node.name: index for node, index in nodes}  # a tensor's name may be that of another node
     ms = np.zeros((len(rows), len(graph.groups)))
     index = trace.groups[0]
     for step, (_, name) in enumerate(trace.labels):

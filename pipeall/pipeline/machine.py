@@ -30,21 +30,23 @@ def state(board: Board) -> dict[str, Any]:
     """What may change between two measurements; entries that the kernel does not publish are absent.
 
     load           runnable threads, mean of the last minute
-    clocks_mhz     present clock of each component
+    clocks_mhz     present clock of each component of this machine
     governors      who sets it
     temperature_c  by thermal zone
     """
     root = env.sysfs()
     clocks, governors = {}, {}
+    gpu = _gpu_devfreq(root)
     for part in board.components.values():
         if part.cluster:
             folder = root / f"sys/devices/system/cpu/cpu{part.cluster.cores[0]}/cpufreq"
             clock, governor = _text(folder / "scaling_cur_freq"), _text(folder / "scaling_governor")
             per_mhz = 1e3  # cpufreq counts kHz
-        else:
-            folder = _gpu_devfreq(root)
-            clock, governor = (_text(folder / "cur_freq"), _text(folder / "governor")) if folder else (None, None)
+        elif gpu and part.device and not part.stand_in:
+            clock, governor = _text(gpu / "cur_freq"), _text(gpu / "governor")
             per_mhz = 1e6  # devfreq counts Hz
+        else:
+            continue  # a model, or a CPU that plays the GPU
         if clock and clock.isdecimal():
             clocks[part.name] = int(clock) / per_mhz
         if governor:

@@ -9,26 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations_with_replacement, islice
 from math import inf
 
 import numpy as np
 
-from ..errors import PipeallError
+from ..errors import DeviceError, PipeallError
 from ..graph.ir import Graph
 from ..graph.partition import subgraph
 from . import links, machine
 from .board import Board
 from .group_times import group_ms
+from .lane import LOG_FRAMES
 from .pipeline import Pipeline
 from .plan import Plan, parse_unit
 from .profile import Profile, UnitTimes, crossing_bytes
 from .trace import StageTrace
 from .trial import for_seconds, random_frame
+from .units import units as components_of
 
 ROUNDS = 3  # units that are compared take turns so often
 WARM_UP = 3  # frames: the first touches every page of weights, caches and clocks settle after it
-LEAST = 4  # frames a turn at least
+LEAST = 4  # rounds a turn: every unit runs a frame in each, in the inner ones while no other can have ended its turn
+MOST = LOG_FRAMES // (ROUNDS + 1)  # frames a turn: the trace keeps those of all turns
 
 Progress = Callable[[str, int, int], None]  # what is measured next, parts done, parts in all
 
@@ -46,25 +49,28 @@ def profile(
     """The profile of a network on a board: measured here, or what the board's model says where it has one.
 
     units       such as ["big", "little"] or ["bigx3", "bigx1", "gpu"]; default all components but a stand-in for a GPU
-    seconds     how long each part runs (a unit alone, a pair, a link); slow networks run a few frames at least
-    kept        a profile to resume: what it has is not measured again
+    seconds     how long each unit and each pair runs; a few frames at least, a thousand a turn at most
+    kept        a profile to resume: what it has is not measured again, and where it is from is ``about["earlier"]``
     checkpoint  is called with the profile so far after each part
 
     A unit that cannot run the whole network is tried group by group; what it cannot run is marked with the reason.
-    Raises ArgumentError where ``kept`` is of another network, DeviceError for an absent component.
+    Raises ArgumentError where ``kept`` is of another network or a unit has more cores than there are, DeviceError for
+    an absent component and for a unit that runs every group, but not all at once: no profile can say that.
     """
     if board.model is not None:
         return board.model.profile(graph)
     if units is None:
         units = [part.name for part in board.components.values() if not part.stand_in]
-    names = [Plan.single(unit).units[0] for unit in units]
-    for name in names:
-        board.component(parse_unit(name)[0])
+    plans = [Plan.single(unit) for unit in units]
+    for plan in plans:
+        components_of(plan, board)  # raises for what the board does not have
+    names = list(dict.fromkeys(plan.units[0] for plan in plans))
     about = machine.describe(board) | {"seconds": seconds, "before": machine.state(board)}
-    found = Profile(graph.name, tuple(group.name for group in graph.groups), crossing_bytes(graph), {}, about=about)
-    if kept is not None:
+    if kept is None:
+        found = Profile(graph.name, tuple(group.name for group in graph.groups), crossing_bytes(graph), {}, about=about)
+    else:
         kept.check_network(graph)
-        found = replace(kept, about=about)
+        found, about = kept, about | {"earlier": dict(kept.about)}
     parts = list(_parts(graph, board, names, found, seconds))
     for done, (text, measure) in enumerate(parts):
         progress(text, done, len(parts))
@@ -92,7 +98,8 @@ def _parts(
     for unit in units:
         if unit not in have.units:
             yield f"{unit} alone", alone(unit)
-    for first, second in combinations(units, 2):
+    able = [unit for unit in units if not (unit in have.units and have.units[unit].refused)]
+    for first, second in combinations_with_replacement(able, 2):
         if _coexist(board, first, second) and second not in have.contention.get(first, {}):
             yield f"{first} beside {second}", pair(first, second)
     for sender, receiver in links.ends(board, dict.fromkeys(parse_unit(unit)[0] for unit in units)):
@@ -105,14 +112,14 @@ def _coexist(board: Board, first: str, second: str) -> bool:
     (one, cores), (other, more) = parse_unit(first), parse_unit(second)
     if one != other:
         return True
-    return bool(cores and more) and cores + more <= len(board.component(one).cluster.cores)
+    return None not in (cores, more) and cores + more <= len(board.component(one).cluster.cores)
 
 
 def _alone(graph: Graph, board: Board, unit: str, seconds: float) -> UnitTimes:
     try:
         return _times(_traced(graph, [Plan.single(unit)], board, seconds)[0][0])
-    except PipeallError:
-        pass  # which group it is, and why, comes out below; if none fails by itself, the whole was too much
+    except PipeallError as error:
+        whole = error  # which group it is, and why, comes out below
     columns, refused = [], {}
     for index in range(1, len(graph.groups) + 1):
         try:
@@ -122,6 +129,8 @@ def _alone(graph: Graph, board: Board, unit: str, seconds: float) -> UnitTimes:
         except PipeallError as error:
             columns.append(UnitTimes((inf,), (0.0,)))
             refused[index] = str(error)
+    if not refused:
+        raise DeviceError(f"{unit} runs every group of {graph.name} by itself, but not all at once: {whole}") from whole
     ms, spread = ([value for times in columns for value in getattr(times, key)] for key in ("ms", "spread_ms"))
     return UnitTimes(tuple(ms), tuple(spread), refused=refused)
 
@@ -135,17 +144,25 @@ def _times(rows: np.ndarray) -> UnitTimes:
 def _contention(
     graph: Graph, board: Board, found: Profile, first: str, second: str, seconds: float
 ) -> dict[str, Mapping[str, tuple[float, ...]]]:
-    """The table with two units added: medians side by side over medians alone, in turns."""
-    factors = np.ones((2, len(found.groups)))
-    if not any(found.units[unit].refused for unit in (first, second)):
-        plans = [Plan.single(first), Plan.single(second), Plan.parallel([first, second])]
-        (one,), (other,), (one_loaded, other_loaded) = _traced(graph, plans, board, seconds)
-        for row, (loaded, alone) in enumerate(((one_loaded, one), (other_loaded, other))):
-            factors[row] = np.maximum(np.median(loaded, axis=0) / np.median(alone, axis=0), 1.0)
+    """The table with two units added: medians side by side over medians alone, in turns.
+
+    Nothing is added where one of them cannot run the whole network.
+    """
+    if any(found.units[unit].refused for unit in (first, second)):
+        return found.contention
+    singles = [Plan.single(unit) for unit in dict.fromkeys((first, second))]
+    *alone, loaded = _traced(graph, [*singles, Plan.parallel([first, second])], board, seconds)
     table = {unit: dict(row) for unit, row in found.contention.items()}
-    table.setdefault(first, {})[second] = tuple(factors[0].tolist())
-    table.setdefault(second, {})[first] = tuple(factors[1].tolist())
+    for plan, (before,), beside, other in zip(singles, alone, loaded, (second, first), strict=False):
+        table.setdefault(plan.units[0], {})[other] = _factors(beside, before)
     return table
+
+
+def _factors(loaded: np.ndarray, alone: np.ndarray) -> tuple[float, ...]:
+    """Per group, how many times as long it takes; 1 where it takes no time."""
+    loaded, alone = np.median(loaded, axis=0), np.median(alone, axis=0)
+    factors = np.divide(loaded, alone, out=np.ones_like(alone), where=alone > 0)
+    return tuple(np.maximum(factors, 1.0).tolist())
 
 
 def _traced(graph: Graph, plans: Sequence[Plan], board: Board, seconds: float) -> list[list[np.ndarray]]:
@@ -159,9 +176,8 @@ def _traced(graph: Graph, plans: Sequence[Plan], board: Board, seconds: float) -
         pipes = [stack.enter_context(Pipeline(graph, plan, board, trace=True)) for plan in plans]
         for turn in range(ROUNDS + 1):
             for pipe, ranges in zip(pipes, turns, strict=True):
-                time = seconds / ROUNDS / len(plans) if turn else 0.0
-                least = (LEAST if turn else WARM_UP) * len(pipe.plan.lanes)
-                count = sum(1 for _ in pipe.map(for_seconds(frame, time, least)))
+                share = (seconds / ROUNDS / len(plans), LEAST) if turn else (0.0, WARM_UP)
+                count = sum(1 for _ in pipe.map(islice(for_seconds(pipe, frame, *share), MOST)))
                 first = ranges[-1].stop if ranges else 0
                 ranges.append(range(first, first + count))
     return [_steady(graph, pipe.trace, ranges[1:]) for pipe, ranges in zip(pipes, turns, strict=True)]

@@ -20,7 +20,7 @@ from .plan import Plan
 from .stats import StageStats, Stats
 
 WARM_UP = 2  # frames per stage after start, and at the begin of each turn while the pipeline fills
-LEAST = 4  # frames per stage that a turn measures at least
+LEAST = 4  # times the stages of a lane: frames that every stage runs in a turn at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +109,20 @@ def random_frame(graph: Graph) -> dict[str, np.ndarray]:
     return {tensor.name: random.standard_normal(tensor.shape, np.float32) for tensor in graph.inputs}
 
 
-def for_seconds(frame: Frame, seconds: float, at_least: int = 1) -> Iterator[Frame]:
-    """The frame again and again for so long, and at least so often."""
+def for_seconds(pipe: Pipeline, frame: Frame, seconds: float, least: int) -> Iterator[Frame]:
+    """The frame again and again for so long, and for ``least`` rounds in each of which every stage has run it."""
     end = time.monotonic() + seconds
-    yield from repeat(frame, at_least)
+    for _ in range(least):
+        before = {(row.lane, row.stage): row.frames for row in pipe.counters()}
+        while any(row.frames == before.get((row.lane, row.stage)) for row in pipe.counters()):
+            yield frame
     while time.monotonic() < end:
         yield frame
 
 
 def _turn(pipe: Pipeline, frame: Frame, seconds: float, keep: Callable[[Stats], None]) -> Iterator[Frame]:
     """The frames of one turn; the pipeline is full whenever it asks for the next."""
-    stages = len(pipe.plan.components)
-    yield from repeat(frame, WARM_UP * stages + 1)
+    yield from repeat(frame, WARM_UP * len(pipe.plan.components) + 1)
     since = pipe.snapshot()
-    yield from for_seconds(frame, seconds, LEAST * stages)
+    yield from for_seconds(pipe, frame, seconds, LEAST * max(map(len, pipe.plan.lanes)))
     keep(pipe.stats(since))

@@ -1,0 +1,394 @@
+"""Profiles of this machine: what is measured, marked, kept, resumed, and that every step counts with its group."""
+
+import json
+from dataclasses import replace
+from itertools import permutations
+
+import numpy as np
+import pytest
+from graphs import Net, frames, small_net
+
+from pipeall import ArgumentError, Board, DeviceError, Pipeline
+from pipeall.graph.lower import lower
+from pipeall.graph.partition import subgraph
+from pipeall.pipeline import device_cpu, lane, links, measure
+from pipeall.pipeline.board import Component
+from pipeall.pipeline.group_times import group_ms
+from pipeall.pipeline.measure import profile
+from pipeall.pipeline.plan import Plan
+from pipeall.pipeline.profile import Profile, UnitTimes, crossing_bytes
+from pipeall.pipeline.teams import teams
+from pipeall.pipeline.trace import StageTrace
+
+SECONDS = 0.01  # each part: no test here looks at how long something took
+
+
+@pytest.fixture(autouse=True)
+def short_links(monkeypatch):
+    monkeypatch.setattr(links, "SIZES", (4096, 16384))
+    monkeypatch.setattr(links, "FRAMES", 4)
+
+
+def branching_net():
+    """Concats, a residual, a shuffle, two outputs, one of them before the last group; tail groups without a Main."""
+    net = Net((1, 4, 8, 8))
+    x = net.conv("x0", 8, k=3)
+    x = net.op("concat", net.conv(x, 4), net.op("maxpool", net.conv(x, 4), strides=(1, 1), pads=(1, 1, 0, 0)), x)
+    early = net.op("shuffle", x, groups=2)
+    x = net.conv(early, 8)
+    x = net.conv(net.conv(x, 8, k=3), 8, residual=x, lo=0.0)
+    x = net.conv(x, 6)
+    x = net.op("softmax", net.op("reshape", net.global_pool(x), shape=(1, 6)))
+    return net.graph(early, x)
+
+
+def two_crossing_net():
+    """Two tensors cross every cut; the input is one of them."""
+    net = Net((1, 4, 8, 8))
+    x = "x0"
+    for _ in range(4):
+        x = net.conv(x, 4, k=3)
+    return net.graph(net.op("add", x, "x0"))
+
+
+def reshaped_net():
+    """Its last group is a reshape: no step, no time."""
+    net = Net((1, 4, 8, 8))
+    return net.graph(net.op("reshape", net.global_pool(net.conv(net.conv("x0", 8), 6)), shape=(1, 6)))
+
+
+NETS = [small_net, branching_net, two_crossing_net, reshaped_net]
+
+
+# ---- group times
+
+
+def stage_trace(graph, groups, durations=None, unit="big"):
+    """One frame of a stage whose step k takes ``durations[k]`` ns, 2 ** k by default: sums tell which are in them."""
+    labels = tuple((step.kind, step.node) for step in lower(subgraph(graph, *groups)).steps)
+    spent = [2**k for k in range(len(labels))] if durations is None else durations
+    marks = 1000 + np.cumsum([0, *spent])
+    row = [0, 100, 200, 900, *marks, marks[-1] + 300, marks[-1] + 400]
+    return StageTrace(0, 0, unit, "cpu", groups, labels, np.array([row], np.int64))
+
+
+def stages(graph):
+    count = len(graph.groups)
+    return [(first, last) for first in range(count) for last in range(first + 1, count + 1)]
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_every_step_counts_with_the_group_of_its_node(net):
+    graph = net()
+    for first, last in stages(graph):
+        trace = stage_trace(graph, (first, last))
+        expected = np.zeros(len(graph.groups), int)
+        for step, (_, name) in enumerate(trace.labels):
+            owners = [group.index - 1 for group in graph.groups if name in {node.name for node in group.nodes}]
+            expected[max(owners[0] if owners else 0, first)] += 2**step  # none: x0; before: handed on to who comes next
+        assert (np.rint(group_ms(graph, trace, trace.rows)[0] * 1e6) == expected).all()
+        assert sum(expected) == 2 ** len(trace.labels) - 1
+
+
+@pytest.mark.parametrize("plan", ["big", "big-little:2", "little-big:1", "big+little", "gpu-big:2", "big-gpu:1"])
+@pytest.mark.parametrize("net", [small_net, branching_net, two_crossing_net])
+def test_groups_and_hand_over_are_the_whole_frame(net, plan, board_with_gpu):
+    """To the nanosecond, per frame; and the stages of a plan share the groups out."""
+    graph = net()
+    with Pipeline(graph, plan, board=board_with_gpu, trace=True) as pipe:
+        assert len(list(pipe.map(frames(graph, 8)))) == 8
+    for trace in pipe.trace:
+        rows, ms = trace.rows, group_ms(graph, trace, trace.rows)
+        handed = rows[:, trace.GIVEN] - rows[:, trace.BEGIN] + rows[:, trace.RAN] - rows[:, trace.RAN - 1]
+        assert (np.rint(ms.sum(axis=1) * 1e6) + handed == rows[:, trace.END] - rows[:, trace.BEGIN]).all()
+        inside = np.zeros(len(graph.groups), bool)
+        inside[slice(*trace.groups)] = True
+        assert (ms[:, ~inside] == 0).all() and (ms[:, inside].sum(axis=1) > 0).all()
+
+
+def test_a_step_of_no_node_counts_with_the_one_before_it():
+    graph = small_net()
+    named = graph.groups[2].nodes[0].name
+    trace = stage_trace(graph, (1, 3), [1, 10])
+    for labels, expected in [(("nobody", named), [0, 1, 10, 0]), ((named, "nobody"), [0, 0, 11, 0])]:
+        found = group_ms(graph, replace(trace, labels=tuple(("copy", name) for name in labels)), trace.rows)
+        assert np.rint(found[0] * 1e6).tolist() == expected
+
+
+def test_nodes_may_bear_the_names_of_other_nodes_tensors():
+    graph = small_net()
+    swapped = {graph.nodes[0].name: graph.nodes[3].name, graph.nodes[3].name: graph.nodes[0].name}
+    graph = replace(graph, nodes=tuple(replace(node, name=swapped.get(node.name, node.name)) for node in graph.nodes))
+    trace = stage_trace(graph, (0, 4))
+    by_node = {node.name: group.index - 1 for group in graph.groups for node in group.nodes}
+    expected = np.zeros(4, int)
+    for step, (kind, name) in enumerate(trace.labels):
+        if kind == "conv":
+            expected[by_node[name]] += 2**step
+    found = np.rint(group_ms(graph, trace, trace.rows)[0] * 1e6).astype(int)
+    convs = sum(2**step for step, (kind, _) in enumerate(trace.labels) if kind == "conv")
+    assert ((found & convs) == expected).all()
+
+
+# ---- what a profile has
+
+
+def check(found, graph, units):
+    """Complete for these units, and nothing that a file could not hold."""
+    count = len(graph.groups)
+    assert (found.network, found.modelled) == (graph.name, False)
+    assert found.groups == tuple(group.name for group in graph.groups) and found.crossing_bytes == crossing_bytes(graph)
+    assert list(found.units) == units
+    for times in found.units.values():
+        assert len(times.ms) == len(times.spread_ms) == count and min(times.spread_ms) >= 0
+    for row in found.contention.values():
+        for factors in row.values():
+            assert len(factors) == count and min(factors) >= 1 and max(factors) < np.inf
+    content = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert Profile.from_dict(content, "text").to_dict() == found.to_dict()
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_every_unit_pair_and_link_is_measured(net, board):
+    graph = net()
+    found = profile(graph, board, seconds=SECONDS)
+    check(found, graph, ["big", "little"])
+    for times in found.units.values():
+        assert not times.refused and max(times.ms) < np.inf
+        empty = [not any(node.op != "reshape" for node in group.nodes) for group in graph.groups]
+        assert [ms == 0 for ms in times.ms] == empty
+    assert {unit: list(row) for unit, row in found.contention.items()} == {"big": ["little"], "little": ["big"]}
+    assert list(found.links) == [("big", "little"), ("little", "big")]
+    assert found.about["components"].keys() == {"big", "little"} and {"before", "after"} <= found.about.keys()
+
+
+def test_times_are_medians_and_half_the_quartiles_distance():
+    rows = np.array([[5.0, 0.0], [1.0, 0.0], [3.0, 0.0], [2.0, 0.0], [400.0, 7.0]])
+    assert measure._times(rows) == UnitTimes((3.0, 0.0), (1.5, 0.0))  # quartiles of 1 2 3 5 400 are 2 and 5
+
+
+def test_a_gpu_stand_in_is_measured_only_when_asked_for(board_with_gpu):
+    if not board_with_gpu.component("gpu").stand_in:
+        pytest.skip("a real GPU here")
+    graph = small_net()
+    assert list(profile(graph, board_with_gpu, seconds=SECONDS).units) == ["big", "little"]
+    found = profile(graph, board_with_gpu, ["G", "big"], seconds=SECONDS)
+    check(found, graph, ["gpu", "big"])
+    assert found.contention["gpu"].keys() == {"big"} and found.contention["big"].keys() == {"gpu"}
+    assert set(found.links) == {("gpu", "big"), ("big", "gpu"), ("host", "gpu"), ("gpu", "host")}
+
+
+def test_a_modelled_board_says_what_its_model_says():
+    board = Board.load("a311d")
+    graph = small_net()
+    assert profile(graph, board) == board.model.profile(graph)
+
+
+@pytest.mark.parametrize(
+    "units, error, message",
+    [
+        (["big", "gpu"], DeviceError, "no component 'gpu'"),
+        (["bigx99"], ArgumentError, "expected 1 to [0-9]+ cores of big"),
+        (["tpu"], ArgumentError, "expected big, mid, little or gpu"),
+    ],
+)
+def test_units_that_are_not_there_are_errors_and_nothing_is_measured(units, error, message, board):
+    with pytest.raises(error, match=message):
+        profile(small_net(), board, units, progress=lambda *_: pytest.fail("began to measure"))
+
+
+# ---- side by side
+
+
+@pytest.fixture
+def one_cluster(board):
+    """A board of one component, with two cores."""
+    cores = [board.component(name).cluster.cores[0] for name in ("big", "little")]
+    return Board.detect(clusters=[cores], gpu=False)
+
+
+def test_cores_of_one_component_are_measured_beside_each_other(one_cluster):
+    graph, texts = small_net(), []
+    units = ["bigx1", "Bx2", "big", "B"]
+    found = profile(graph, one_cluster, units, seconds=SECONDS, progress=lambda text, *_: texts.append(text))
+    check(found, graph, ["bigx1", "bigx2", "big"])
+    assert texts == ["bigx1 alone", "bigx2 alone", "big alone", "bigx1 beside bigx1"]
+    assert {unit: list(row) for unit, row in found.contention.items()} == {"bigx1": ["bigx1"]}
+    assert found.slowdown("bigx1", "bigx1").tolist() == list(found.contention["bigx1"]["bigx1"])
+
+
+def test_the_pairs_are_the_teams_of_two_that_search_allows(board):
+    cluster = replace(board.component("big").cluster, cores=(0, 1, 2, 3))
+    four = Board([cluster, board.component("little").cluster], gpu=False)
+    units = ["bigx1", "bigx2", "bigx3", "big", "little"]
+    graph = small_net()
+    nothing = Profile(graph.name, (), (), {})
+    texts = [text for text, _ in measure._parts(graph, four, units, nothing, SECONDS)]
+    pairs = {tuple(sorted(text.split(" beside "))) for text in texts if " beside " in text}
+    expected = {tuple(sorted(team)) for team in teams(units, 2, {"big": 4, "little": 1}) if len(team) == 2}
+    assert pairs == expected and ("bigx2", "bigx2") in pairs and ("bigx3", "bigx3") not in pairs
+    assert len(set(texts)) == len(texts)
+
+
+def test_contention_is_side_by_side_over_alone(board, monkeypatch):
+    graph = small_net()
+    known = Profile(graph.name, (), (), {unit: UnitTimes((), ()) for unit in ("big", "bigx1", "little")})
+    big, little = np.array([[2.0, 5, 0]]), np.array([[10.0, 10, 5]])
+    loaded = [np.array([[3.0, 4, 0], [3, 4, 0], [90, 90, 0]]), np.array([[10.0, 30, 5], [10, 30, 5]])]
+    rows = {"big": [big], "bigx1": [big], "little": [little], "big+little": loaded, "bigx1+bigx1": loaded}
+    asked = []
+
+    def traced(graph, plans, board, seconds):
+        asked.append([str(plan) for plan in plans])
+        return [rows[text] for text in asked[-1]]
+
+    monkeypatch.setattr(measure, "_traced", traced)
+    found = measure._contention(graph, board, known, "big", "little", SECONDS)
+    assert found == {"big": {"little": (1.5, 1.0, 1.0)}, "little": {"big": (1.0, 3.0, 1.0)}}
+    known = replace(known, contention=found)
+    found = measure._contention(graph, board, known, "bigx1", "bigx1", SECONDS)
+    assert found == {**known.contention, "bigx1": {"bigx1": (1.5, 1.0, 1.0)}}  # its first lane has the cores of alone
+    assert asked == [["big", "little", "big+little"], ["bigx1", "bigx1+bigx1"]]
+
+
+def test_rows_are_of_the_time_in_which_every_lane_ran():
+    graph = small_net()
+    random = np.random.default_rng(0)
+
+    def lane_rows(base, period, count, numbers):
+        rows = np.repeat(stage_trace(graph, (0, 4)).rows, count, axis=0)
+        rows[:, 1:] += base + (period * np.arange(count) + random.integers(0, 5, count))[:, None]
+        rows[:, 0] = numbers
+        return rows
+
+    fast = np.concatenate([lane_rows(0, 2000, 20, range(0, 40, 2)), lane_rows(10**6, 2000, 20, range(100, 140, 2))])
+    slow = np.concatenate([lane_rows(5500, 7000, 4, [1, 5, 9, 41]), lane_rows(10**6 + 99, 7000, 7, range(101, 115, 2))])
+    empty = stage_trace(graph, (0, 4))
+    traces = [replace(empty, rows=fast), replace(empty, rows=slow)]
+    turns = [range(0, 100), range(100, 200)]
+    expected = []
+    for t in traces:
+        kept = []
+        for turn in turns:
+            both = [[row for row in o.rows.tolist() if row[0] in turn] for o in traces]
+            begin, end = max(rows[0][3] for rows in both), min(rows[-1][-1] for rows in both)
+            kept += [row for row in t.rows.tolist() if row[0] in turn and begin <= row[3] and row[-1] <= end]
+        assert 0 < len(kept) < len(t.rows)
+        expected.append(group_ms(graph, t, np.array(kept)))
+    found = measure._steady(graph, traces, turns)
+    assert all(map(np.array_equal, found, expected))
+
+
+def test_a_slow_lane_has_its_share_of_the_rows(board, monkeypatch):
+    class Paced(Pipeline):
+        """Its second lane takes 3 ms a frame, some hundred times as long as the first."""
+
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            for slow in self._lanes[1:]:
+                slow.set_paces([3.0])
+
+    monkeypatch.setattr(measure, "Pipeline", Paced)
+    (rows,) = measure._traced(small_net(), [Plan.parallel(["big", "little"])], board, 0.0)
+    assert min(len(lane_rows) for lane_rows in rows) >= measure.ROUNDS
+
+
+def test_small_networks_keep_the_rows_of_every_turn(board, monkeypatch):
+    monkeypatch.setattr(lane, "LOG_FRAMES", 40)
+    monkeypatch.setattr(measure, "MOST", 10)
+    ((rows,),) = measure._traced(small_net(), [Plan.single("big")], board, 60.0)
+    assert len(rows) == measure.ROUNDS * 10
+
+
+# ---- what a unit cannot run
+
+
+def refuse(monkeypatch, unit, when):
+    """Makes the CPU device refuse what ``when`` says of a lowered graph, on one unit."""
+    compile_all = device_cpu.compile
+
+    def compile(lowered, component: Component, *, record):
+        if component.name == unit and when(lowered):
+            raise DeviceError("no kernel for this")
+        return compile_all(lowered, component, record=record)
+
+    monkeypatch.setattr(device_cpu, "compile", compile)
+
+
+def test_a_group_that_fails_is_marked_and_the_rest_is_measured(board, monkeypatch, tmp_path):
+    graph = small_net()
+    bad = graph.groups[2].nodes[0].name
+    refuse(monkeypatch, "little", lambda lowered: bad in {step.node for step in lowered.steps})
+    found = profile(graph, board, seconds=SECONDS)
+    check(found, graph, ["big", "little"])
+    assert found.units["little"].refused == {3: "no kernel for this"} and found.units["big"].refused == {}
+    assert [ms == np.inf for ms in found.units["little"].ms] == [False, False, True, False]
+    assert min(found.units["little"].ms) > 0 and max(found.units["big"].ms) < np.inf
+    assert found.contention == {} and (found.slowdown("big", "little") == 1).all()  # nobody measured it
+    assert set(found.links) == set(permutations(["big", "little"]))
+    found.save(tmp_path / "profile.json")
+    kept = Profile.load(tmp_path / "profile.json")
+    assert profile(graph, board, kept=kept, progress=lambda *_: pytest.fail("measured again")) is kept
+
+
+def test_a_unit_that_fails_while_it_runs_is_marked_too(board, monkeypatch):
+    monkeypatch.setenv("PIPEALL_FAULT", "0:2")
+    graph = small_net()
+    found = profile(graph, board, ["big"], seconds=SECONDS)
+    check(found, graph, ["big"])
+    assert set(found.units["big"].ms) == {np.inf} and list(found.units["big"].refused) == [1, 2, 3, 4]
+    assert all("frame 2" in reason for reason in found.units["big"].refused.values())
+
+
+def test_a_unit_that_runs_every_group_but_not_all_at_once_is_an_error(board, monkeypatch):
+    graph = small_net()
+    names = {group.nodes[0].name for group in graph.groups}
+    refuse(monkeypatch, "little", lambda lowered: names <= {step.node for step in lowered.steps})
+    kept = []
+    with pytest.raises(DeviceError, match="little runs every group of net by itself, but not all at once: no kernel"):
+        profile(graph, board, seconds=SECONDS, checkpoint=kept.append)
+    assert [list(found.units) for found in kept] == [["big"]]
+
+
+# ---- resuming
+
+
+def test_each_checkpoint_can_be_loaded_and_resumed(board, tmp_path):
+    graph, path = small_net(), tmp_path / "profile.json"
+    seen, saved = [], []
+
+    def checkpoint(found):
+        found.save(path)
+        saved.append(Profile.load(path))
+
+    profile(
+        graph, board, seconds=SECONDS, checkpoint=checkpoint, progress=lambda text, *counts: seen.append((text, counts))
+    )
+    texts = ["big alone", "little alone", "big beside little", "big to little", "little to big"]
+    assert seen == [(text, (done, 5)) for done, text in enumerate(texts)] and len(saved) == 5
+    for done, kept in enumerate(saved, 1):
+        again = []
+        found = profile(graph, board, seconds=SECONDS, kept=kept, progress=lambda text, *_, to=again: to.append(text))
+        assert again == texts[done:]
+        check(found, graph, ["big", "little"])
+        assert all(found.units[unit] == times for unit, times in kept.units.items())
+        assert all(found.contention[unit] == row for unit, row in kept.contention.items())
+        assert all(found.links[ends] == link for ends, link in kept.links.items())
+        if again:
+            assert found.about["earlier"] == kept.about
+        else:
+            assert found is kept
+
+
+def test_more_units_are_added_to_a_kept_profile(board):
+    graph = small_net()
+    kept, texts = profile(graph, board, ["little"], seconds=SECONDS), []
+    found = profile(graph, board, ["big"], seconds=SECONDS, kept=kept, progress=lambda text, *_: texts.append(text))
+    check(found, graph, ["little", "big"])
+    assert texts == ["big alone"] and found.units["little"] == kept.units["little"]
+
+
+def test_a_kept_profile_of_another_network_is_refused(board):
+    kept = profile(branching_net(), board, ["big"], seconds=SECONDS)
+    with pytest.raises(ArgumentError, match="expected one of net with 4 groups"):
+        profile(small_net(), board, kept=kept, progress=lambda *_: pytest.fail("began to measure"))

@@ -1,0 +1,156 @@
+"""Trials: their statistics in closed form, and that a turn sees nothing but the full pipeline."""
+
+import json
+from dataclasses import asdict
+from itertools import accumulate
+from math import inf
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from graphs import small_net
+
+from pipeall import Pipeline
+from pipeall.pipeline import trial
+from pipeall.pipeline.plan import Plan
+from pipeall.pipeline.stats import StageStats, Stats
+from pipeall.pipeline.trial import Trial, compare
+
+PAIR = Plan.pipeline(["big", "little"], [2])
+
+
+def turn(fps, frames=10, late=0, p50=2.0, p95=3.0, p99=4.0):
+    """A turn of a two-stage plan; ``late`` of the first stage."""
+    stages = (
+        StageStats("big", (0, 2), frames, late, fps, 0, 0, 0, 0, 0.5),
+        StageStats("little", (2, 4), frames, 0, fps, 0, 0, 0, 0, 0.5),
+    )
+    return Stats(frames, frames / fps, fps, p50, p95, p99, stages)
+
+
+def test_figures_are_medians_over_the_turns():
+    found = Trial(PAIR, tuple(turn(*row) for row in [(50, 1, 0, 5.0), (10,), (40,), (20, 7, 0, 1.0), (30, 3)]))
+    assert found.median("fps") == 30 and found.period_ms == 1000 / 30 and found.median("latency_p50_ms") == 2.0
+    assert found.stages == turn(30, 3).stages
+    assert found.spread == pytest.approx((45 - 15) / 2 / 30)  # quartiles of 10 20 30 40 50, at 1.5 and 4.5 of them
+
+
+def test_of_an_even_number_of_turns_the_stages_are_those_next_above_the_median():
+    found = Trial(PAIR, tuple(map(turn, (10, 40, 30, 20))))
+    assert found.median("fps") == 25 and found.stages == turn(30).stages
+
+
+def test_one_turn_has_no_spread():
+    found = Trial(PAIR, (turn(8),))
+    assert (found.period_ms, found.spread, found.stages) == (125, 0, turn(8).stages)
+
+
+def test_late_frames_are_a_share_of_all_stages_frames():
+    assert Trial(PAIR, (turn(9, frames=10, late=5), turn(9, frames=30, late=1))).late_share == 6 / 80
+    assert Trial(PAIR, (turn(9, frames=0),)).late_share == 0
+
+
+def test_what_is_printed_is_the_same_and_plain_json():
+    found = Trial(PAIR, (turn(10, 4, p99=7.0), turn(30, 5, p99=9.0), turn(20, 6, p99=8.0)))
+    content = found.to_dict()
+    assert content == {
+        "plan": "big-little:2",
+        "frames": 15,
+        "fps": 20,
+        "latency_p50_ms": 2.0,
+        "latency_p95_ms": 3.0,
+        "latency_p99_ms": 8.0,
+        "fps_spread": found.spread,
+        "stages": [asdict(stage) for stage in found.stages],
+    }
+    rows = [{**row, "groups": list(row["groups"])} for row in content["stages"]]
+    assert json.loads(json.dumps(content, allow_nan=False)) == {**content, "stages": rows}
+
+
+# ---- stages of a known pace: they sleep, so that what this machine computes does not matter
+
+
+@pytest.fixture
+def paced(monkeypatch):
+    """A function that sets the paces of stages in ms, by unit; the pipelines that compare opens, and what they got.
+
+    fed  (index of the pipeline, its first frame, its last) of each turn
+    """
+    paces, opened, fed = {"big": 0, "little": 0}, [], []
+
+    class Paced(Pipeline):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            for open_lane in self._lanes:
+                open_lane.set_paces([paces[stage.unit.name] for stage in open_lane.stages])
+            opened.append(self)
+
+        def map(self, source):
+            first = len(self.times)
+            yield from super().map(source)
+            fed.append((opened.index(self), first, len(self.times) - 1))
+
+    monkeypatch.setattr(trial, "Pipeline", Paced)
+    return SimpleNamespace(set=paces.update, opened=opened, fed=fed)
+
+
+def ready_ns(pipe):
+    """When each frame's result and all before it were ready."""
+    return np.maximum.accumulate([times.end_ns[-1] for times in pipe.times])
+
+
+@pytest.mark.parametrize("queue", [True, False])
+@pytest.mark.parametrize("plan, ms", [("big-little:2", (10, 20)), ("big-little:2", (20, 10)), ("big+little", (5, 20))])
+def test_a_turn_counts_from_one_result_to_another_while_the_pipeline_is_full(plan, ms, queue, paced, board):
+    """To the nanosecond; neither the frames that fill it nor those that drain it are in the window."""
+    big, little = ms
+    paced.set(big=big, little=little)
+    (found,) = compare(small_net(), [Plan.parse(plan)], board, turns=3, seconds=0.1, queue=queue)
+    (pipe,) = paced.opened
+    ready, latency = ready_ns(pipe), np.array([times.end_ns[-1] - times.submitted_ns for times in pipe.times]) / 1e6
+    for turn, (_, first, last) in zip(found.turns, paced.fed[1:], strict=True):
+        windows = [range(begin, begin + turn.frames) for begin in range(first + 1, last - turn.frames + 1)]
+        (window,) = [w for w in windows if ready[w[-1]] - ready[w[0] - 1] == round(turn.seconds * 1e9)]
+        assert turn.fps == pytest.approx(len(window) / turn.seconds, rel=1e-12)
+        assert turn.latency_p50_ms == pytest.approx(np.median(latency[window]), rel=1e-12)
+    if plan == "big-little:2":
+        assert latency.min() >= big + little  # no stage ends before its pace
+        if little == 20:
+            assert found.period_ms > 19.999
+
+
+@pytest.mark.parametrize("queue, plan, most", [(False, PAIR, 2), (True, PAIR, 3), (True, Plan.single("big"), 2)])
+def test_so_many_frames_are_under_way(queue, plan, most, paced, board):
+    """As many as stages, so that balanced ones make a frame wait for nothing; with a queue one more."""
+    paced.set(big=10, little=10)
+    compare(small_net(), [plan], board, turns=2, seconds=0.0, queue=queue)
+    (pipe,) = paced.opened
+    events = [(times.submitted_ns, 1) for times in pipe.times] + [(times.end_ns[-1], -1) for times in pipe.times]
+    assert max(accumulate(change for _, change in sorted(events))) == most
+
+
+def test_every_stage_runs_its_least_however_slow(paced, board):
+    paced.set(big=0, little=20)
+    (found,) = compare(small_net(), [Plan.parallel(["big", "little"])], board, turns=2, seconds=0.0)
+    assert all(stage.frames >= trial.LEAST for turn in found.turns for stage in turn.stages)
+
+
+def test_plans_take_turns(paced, board):
+    plans, done = [Plan.single("big"), PAIR, Plan.single("little")], []
+    found = compare(small_net(), plans, board, turns=2, seconds=0.0, done=lambda: done.append(len(paced.fed)))
+    assert [row.plan for row in found] == plans and [pipe.plan for pipe in paced.opened] == plans
+    assert [index for index, *_ in paced.fed] == [0, 1, 2] * 3  # to warm up, and two turns
+    assert done == [4, 5, 6, 7, 8, 9]
+    for row in found:
+        assert len(row.turns) == 2
+        least = trial.LEAST * len(row.plan.units)
+        assert all(stage.frames >= least for turn in row.turns for stage in turn.stages)
+        assert 0 < row.period_ms < inf and json.dumps(row.to_dict(), allow_nan=False)
+
+
+def test_late_frames_are_counted(paced, board):
+    """All of one stage; the other may have run as many frames more or less as are under way, of 8 and more."""
+    paced.set(big=1e-6)
+    (found,) = compare(small_net(), [PAIR], board, turns=2, seconds=0.0)
+    assert all(turn.stages[0].late == turn.stages[0].frames > 0 == turn.stages[1].late for turn in found.turns)
+    assert found.late_share == pytest.approx(0.5, abs=3 / 16)
