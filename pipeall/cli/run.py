@@ -14,6 +14,7 @@ from ..errors import ArgumentError, PipeallError
 from ..pipeline.board import Board, component_name
 from ..pipeline.pipeline import MAX_SLOTS, Pipeline
 from ..pipeline.plan import Plan, parse_unit
+from ..pipeline.profile import Profile
 from ..pipeline.stats import Stats
 from .classes import Classes
 from .images import PRESETS, find_images, preprocessing
