@@ -1,12 +1,10 @@
 """The best plan of each network on two CPU components: found, run, and compared with what was predicted.
 
-    python bench/best_plans.py [NETWORK ...] [--seconds 1.0] [--turns 9] [--measure-all]
+    python bench/best_plans.py [NETWORK ...] [--seconds 1.0] [--turns 9]
 
 Needs two cores. Each network is profiled, searched, and its five best plans are run in turn; the best of them is then
 run in turn with one core alone (Peak). Printed: FPS, the ratio to Peak (median over the turns), the share of the plan's
-balance bound (its slowest stage in isolated group times), predicted and measured period, and the seconds it all took.
---measure-all: also every other configuration, in turn with the best plan in rounds of twelve; printed is the best of
-them as a share of the best plan's FPS, both from a last run of the five best, side by side.
+balance bound (its slowest stage in isolated group times), predicted and measured period, and how long planning took.
 """
 
 import argparse
@@ -26,26 +24,11 @@ def best_of(graph: Graph, plans: list[Plan], board: Board, turns: int, seconds: 
     return sorted(compare(graph, plans, board, turns=turns, seconds=seconds), key=lambda trial: trial.period_ms)
 
 
-def measure_all(graph: Graph, best: Plan, board: Board, turns: int, seconds: float) -> str:
-    groups = len(graph.groups)
-    plans = [Plan.pipeline(order, [cut]) for order in (UNITS, UNITS[::-1]) for cut in range(1, groups)]
-    measured = []
-    for first in range(0, len(plans), 12):
-        measured += best_of(graph, plans[first : first + 12], board, 3, seconds / 4)
-    contenders = [trial.plan for trial in sorted(measured, key=lambda trial: trial.period_ms)[:BEST]]
-    last = best_of(graph, [best, *(plan for plan in contenders if plan != best)], board, turns, seconds)
-    own = next(trial for trial in last if trial.plan == best)
-    return (
-        f"of {len(plans)} configurations the best is {last[0].plan}: {last[0].median('fps') / own.median('fps'):.3f} x"
-    )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", default=["alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet"])
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--turns", type=int, default=9)
-    parser.add_argument("--measure-all", action="store_true")
     options = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))[:2]
     board = Board.detect(clusters=[[core] for core in cores], gpu=False)
@@ -65,13 +48,12 @@ def main() -> None:
         measured_ms, predicted_ms = trials[0].period_ms, why.prediction.period_ms
         errors.append(abs(predicted_ms / measured_ms - 1))
         print(
-            f"{name:11} {trials[0].median('fps'):7.2f} FPS {ratio:5.2f} x {peak.plan}   {why.ideal_ms / measured_ms:6.1%} "
-            f"of balance bound   predicted {predicted_ms:6.2f} measured {measured_ms:6.2f} ms "
-            f"({predicted_ms / measured_ms - 1:+.1%})   {best}   planned in {took:.1f} s",
+            f"{name:11} {trials[0].median('fps'):7.2f} FPS {ratio:5.2f} x {peak.plan}   "
+            f"{why.ideal_ms / measured_ms:6.1%} of balance bound   "
+            f"predicted {predicted_ms:6.2f} measured {measured_ms:6.2f} ms ({predicted_ms / measured_ms - 1:+.1%})   "
+            f"{best}   planned in {took:.1f} s",
             flush=True,
         )
-        if options.measure_all:
-            print(f"{'':11} {measure_all(graph, best, board, options.turns, options.seconds)}", flush=True)
     print(f"median error of the predicted period {statistics.median(errors):.1%}, largest {max(errors):.1%}")
 
 
