@@ -1,6 +1,6 @@
 """The best plan of each network on two CPU components: found, run, and compared with what was predicted.
 
-    python bench/best_plans.py [NETWORK ...] [--seconds 1.0] [--turns 9]
+    python bench/best_plans.py [NETWORK ...] [--finer 3] [--seconds 1.0] [--turns 9]
 
 Needs two cores. Each network is profiled, searched, and its five best plans are run in turn; the best of them is then
 run in turn with one core alone (Peak). Printed: FPS, the ratio to Peak (median over the turns), the share of the plan's
@@ -27,6 +27,7 @@ def best_of(graph: Graph, plans: list[Plan], board: Board, turns: int, seconds: 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", default=["alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet"])
+    parser.add_argument("--finer", type=int, help="cut also where so many tensors cross")
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--turns", type=int, default=9)
     options = parser.parse_args()
@@ -36,6 +37,7 @@ def main() -> None:
     errors = []
     for name in options.networks:
         graph = getattr(zoo, name)()
+        graph = graph.finer(options.finer) if options.finer else graph
         begin = time.perf_counter()
         known = profile(graph, board, UNITS)
         found = search(graph, known)

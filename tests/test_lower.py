@@ -17,7 +17,7 @@ from pipeall.graph.cases import CASES, case_graph
 from pipeall.graph.ir import Graph, Node
 from pipeall.graph.lower import lower
 from pipeall.graph.memory import LINE, Strided, merged, padded, plan_arena
-from pipeall.graph.partition import cuts_of, split, subgraph
+from pipeall.graph.partition import split, subgraph
 from pipeall.graph.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, SlotTensor
 
 ALL_CASES = [case for group in CASES.values() for case in group]
@@ -62,8 +62,8 @@ def test_random_graphs_whole_and_cut(seed):
     inputs = inputs_of(graph, seed)
     expected = ops.run_graph(graph, inputs)
     check_stages([graph], inputs, expected)
-    everywhere = len(graph.tensors)
-    check_stages(split(graph, range(1, len(cuts_of(graph, everywhere)) + 1), everywhere), inputs, expected)
+    everywhere = graph.finer(len(graph.tensors))
+    check_stages(split(everywhere, range(1, len(everywhere.cuts) + 1)), inputs, expected)
 
 
 @pytest.mark.parametrize("name", ZOO)

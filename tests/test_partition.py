@@ -12,7 +12,7 @@ from pipeall.errors import ArgumentError
 from pipeall.graph import ops
 from pipeall.graph.ir import Graph
 from pipeall.graph.onnx_import import load
-from pipeall.graph.partition import configurations, cuts_of, groups_of, split, subgraph
+from pipeall.graph.partition import configurations, split, subgraph
 
 # What crosses each cut: (channels, height = width), from the strides and paddings in the paper's program.
 FIRES = [(16, 54), (128, 54), (16, 54), (128, 54), (32, 54), (256, 27), (32, 27), (256, 27)]
@@ -87,8 +87,8 @@ def test_groups_do_not_depend_on_the_order_of_parallel_branches(name, seed):
         assert {node.name for node in ours.nodes} == {node.name for node in theirs.nodes}
 
 
-def chunks(graph: Graph, **options) -> list[list[str]]:
-    return [[node.op for node in group.nodes] for group in groups_of(graph, **options)]
+def chunks(graph: Graph) -> list[list[str]]:
+    return [[node.op for node in group.nodes] for group in graph.groups]
 
 
 def test_weightless_nodes_stay_with_the_main_before_them():
@@ -142,16 +142,22 @@ def test_two_tensors_cross_where_one_alone_never_does():
         ["conv1", "clip3"],
     ]
     assert [cut.elements for cut in graph.cuts] == [(3 + 4) * 16, (4 + 5) * 16, (5 + 6) * 16]
-    assert cuts_of(graph, 1) == ()
+    assert graph.finer(1).cuts == ()
 
 
 def test_more_crossing_tensors_allow_more_cuts():
     graph = zoo_net("squeezenet")
-    more = cuts_of(graph, 2)
+    more = graph.finer(2).cuts
     assert len(more) == len(graph.cuts) + 8  # one between the two expanding convolutions of each fire module
     assert {cut.tensors for cut in graph.cuts} < {cut.tensors for cut in more}
     with pytest.raises(ArgumentError, match="max_crossing: expected at least 1, got 0"):
-        cuts_of(graph, 0)
+        graph.finer(0)
+
+
+def test_where_equal_cuts_are_possible_the_fewest_tensors_cross():
+    """GoogLeNet's modules begin with a pooling branch: before it one tensor crosses, behind it two."""
+    graph = zoo_net("googlenet")
+    assert {cut.tensors for cut in graph.cuts} < {cut.tensors for cut in graph.finer(3).cuts}
 
 
 def test_a_tensor_may_pass_straight_through_a_stage():
@@ -205,7 +211,7 @@ def test_random_graphs(seed):
     """Cuts carry what crosses, no more than allowed, every group has a Main; and there is no cut one could add."""
     graph = random_graph(seed)
     allowed = 3 + seed % 6
-    groups, cuts = groups_of(graph, allowed), cuts_of(graph, allowed)
+    groups, cuts = graph.finer(allowed).groups, graph.finer(allowed).cuts
     borders = np.cumsum([len(group.nodes) for group in groups]).tolist()
     assert borders[-1] == len(graph.nodes) and len(cuts) == len(groups) - 1
     for border, cut in zip(borders, cuts, strict=False):

@@ -16,7 +16,7 @@ from ..pipeline.lineup import lineup
 from ..pipeline.plan import Plan
 from ..pipeline.profile import Profile
 from .contest import MAX_LATE, averages, rows
-from .model import load_model
+from .model import finer_option, load_model
 from .output import (
     MODES,
     component_text,
@@ -44,6 +44,7 @@ FIGURES = {
 
 @click.command()
 @click.argument("nets", nargs=-1)
+@finer_option
 @positive_option("--seconds", default=2.0, help="How long each part of a profile, and each plan at each load, runs.")
 @click.option("--turns", type=click.IntRange(1), default=5, show_default=True, help="Of each plan, within --seconds.")
 @click.option("--components", help="Such as B,L,G; default all real processors.")
@@ -54,6 +55,7 @@ FIGURES = {
 @json_option
 def bench(
     nets: tuple[str, ...],
+    finer: int | None,
     seconds: float,
     turns: int,
     components: str | None,
@@ -81,7 +83,7 @@ def bench(
         raise ArgumentError("--time-scale: expected --board beside it, this machine has a pace of its own")
     if plot:
         from .plot import draw  # before anything is measured in vain
-    graphs = {net: load_model(net) for net in nets or NETS}
+    graphs = {net: load_model(net, finer=finer) for net in nets or NETS}
     if trace and len(graphs) != 1:
         raise ArgumentError(f"--trace: expected one network, got {len(graphs)}")
     there = load_board(board)

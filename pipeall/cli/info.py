@@ -22,7 +22,7 @@ KIB = 1024 / 4  # float32 elements
 @model_argument
 @click.option("--plan", help="Show the sub-graph of each stage of this plan: G-B-L:3,5 or a .json.")
 @json_option
-def info(model: str, input_shape: tuple[int, ...] | None, plan: str | None, as_json: bool) -> None:
+def info(model: str, input_shape: tuple[int, ...] | None, finer: int | None, plan: str | None, as_json: bool) -> None:
     """Show a network's groups, its cuts and what crosses them.
 
     A group is the smallest part that a component can be given; cut k stands after group k.
@@ -31,7 +31,7 @@ def info(model: str, input_shape: tuple[int, ...] | None, plan: str | None, as_j
     pipeall info squeezenet
     pipeall info net.onnx --plan G-B-L:3,5
     """
-    graph = load_model(model, input_shape)
+    graph = load_model(model, input_shape, finer)
     content = _describe(graph)
     if plan is not None:
         content["plan"] = _stages(graph, read_plan(plan, graph))

@@ -38,22 +38,33 @@ class Numbers(click.ParamType):
             self.fail(f"expected numbers such as {self.name}, got {value!r}", param, ctx)
 
 
+finer_option = click.option(
+    "--finer",
+    type=click.IntRange(1),
+    help="Cut also where up to so many tensors cross: inside of modules and residual units.",
+)
 shape_option = click.option(
     "--input-shape", type=Numbers(int, "1,3,224,224"), help="Shape of the model's only input; default the file's."
 )
 
 
+def model_options(command: Callable) -> Callable:
+    """How to read the model: ``load_model`` takes them."""
+    return shape_option(finer_option(command))
+
+
 def model_argument(command: Callable) -> Callable:
-    return click.argument("model")(shape_option(command))
+    return click.argument("model")(model_options(command))
 
 
-def load_model(model: str, input_shape: tuple[int, ...] | None = None) -> Graph:
+def load_model(model: str, input_shape: tuple[int, ...] | None = None, finer: int | None = None) -> Graph:
     """The network of a path or zoo name; ArgumentError or ModelError where there is none or the shape does not fit."""
-    if model not in ZOO:
-        if not model.lower().endswith(".onnx"):
-            raise ArgumentError(f"model {model!r}: expected an .onnx file or one of {', '.join(ZOO)}")
-        return load(model, input_shape)
-    graph = ZOO[model]()
-    if input_shape not in (None, graph.inputs[0].shape):
-        raise ArgumentError(f"--input-shape: {model} of the zoo has {graph.inputs[0].shape}, got {input_shape}")
-    return graph
+    if model in ZOO:
+        graph = ZOO[model]()
+        if input_shape not in (None, graph.inputs[0].shape):
+            raise ArgumentError(f"--input-shape: {model} of the zoo has {graph.inputs[0].shape}, got {input_shape}")
+    elif model.lower().endswith(".onnx"):
+        graph = load(model, input_shape)
+    else:
+        raise ArgumentError(f"model {model!r}: expected an .onnx file or one of {', '.join(ZOO)}")
+    return graph if finer is None else graph.finer(finer)

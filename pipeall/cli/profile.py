@@ -18,7 +18,7 @@ from ..pipeline.board_model import BoardModel
 from ..pipeline.machine import describe
 from ..pipeline.plan import parse_unit
 from ..pipeline.profile import Profile
-from .model import load_model, shape_option
+from .model import load_model, model_options
 from .output import file_option, json_option, positive_option, print_json, print_table, progress
 from .plans import unit_names
 
@@ -29,7 +29,7 @@ units_option = click.option("--units", help="Such as big,little,Bx3; default all
 
 @click.command()
 @click.argument("models", nargs=-1, required=True)
-@shape_option
+@model_options
 @file_option("-o", "--output", help="Written after each part, and resumed; for several networks it is a folder.")
 @click.option("--again", is_flag=True, help="Measure all of it, whatever --output has.")
 @units_option
@@ -40,6 +40,7 @@ units_option = click.option("--units", help="Such as big,little,Bx3; default all
 def profile(
     models: tuple[str, ...],
     input_shape: tuple[int, ...] | None,
+    finer: int | None,
     output: str | None,
     again: bool,
     units: str | None,
@@ -64,7 +65,7 @@ def profile(
         raise ArgumentError(f"--save-board: expected a board to measure, --board {board} is a model already")
     if units and board:
         raise ArgumentError(f"--units: expected none beside --board {board}, a model has its own")
-    graphs = [load_model(model, input_shape) for model in models]
+    graphs = [load_model(model, input_shape, finer) for model in models]
     files = _files(output, graphs)
     profiles = []
     with progress() as bar:

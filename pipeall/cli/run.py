@@ -69,6 +69,7 @@ def image_options(command: Callable) -> Callable:
 def run(
     model: str,
     input_shape: tuple[int, ...] | None,
+    finer: int | None,
     images: tuple[str, ...],
     preprocess: str,
     size: int | None,
@@ -99,7 +100,7 @@ def run(
     pipeall run net.onnx photos/ --plan plan.json --trace trace.json
     """
     files = find_images(images)
-    graph = load_model(model, _input_shape(input_shape, size))
+    graph = load_model(model, _input_shape(input_shape, size), finer)
     prepare = preprocessing(graph.inputs[0].shape, preprocess, resize, channels, scale, mean, std)
     classes = Classes.of(graph, labels, first_class)
     board = Board.detect()

@@ -48,6 +48,7 @@ OTHERS = 3  # of the next best plans in an explanation
 def search(
     model: str,
     input_shape: tuple[int, ...] | None,
+    finer: int | None,
     profile_path: str | None,
     board: str | None,
     units: str | None,
@@ -73,7 +74,7 @@ def search(
         raise ArgumentError("--profile: expected no --board beside it, the profile has the times")
     if all_path and (objective, max_latency_ms) != ("throughput", None):
         raise ArgumentError("--measure-all: expected objective throughput without a limit, it looks for the fastest")
-    graph = load_model(model, input_shape)
+    graph = load_model(model, input_shape, finer)
     names = unit_names(units)
     there = load_board(board)
     with progress() as bar:

@@ -34,6 +34,7 @@ from .profile import board_option, load_board
 def simulate(
     model: str,
     input_shape: tuple[int, ...] | None,
+    finer: int | None,
     board: str | None,
     profile_path: str | None,
     plan: str | None,
@@ -53,7 +54,7 @@ def simulate(
     """
     if (board is None) == (profile_path is None):
         raise ArgumentError("simulate: expected either --board NAME or --profile FILE, for the times")
-    graph = load_model(model, input_shape)
+    graph = load_model(model, input_shape, finer)
     if profile_path is not None:
         profile = Profile.load(profile_path)
         profile.check_network(graph)

@@ -11,13 +11,15 @@ ONNX's NCHW; how a device stores it is decided in ``lower.py``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+
+from ..errors import ArgumentError
 
 MAIN_OPS = ("conv", "fc")  # the ops that carry weights and open a group: ARM-CL's "Main" nodes
 
@@ -74,6 +76,7 @@ class Graph:
     outputs    what leaves: the model's outputs, or what the next stage receives
     receives   True where the inputs come from another sub-graph (Receiver instead of Input)
     transmits  True where the outputs go to another sub-graph (Transmitter instead of Output)
+    max_crossing  most tensors that may cross a cut; None means as few as any cut of the network has (see ``finer``)
     """
 
     name: str
@@ -84,6 +87,7 @@ class Graph:
     outputs: tuple[Tensor, ...]
     receives: bool = False
     transmits: bool = False
+    max_crossing: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
@@ -92,6 +96,15 @@ class Graph:
     def __repr__(self) -> str:
         parameters = sum(array.size for array in self.constants.values())
         return f"<Graph {self.name}: {len(self.nodes)} nodes, {parameters} parameters>"
+
+    def finer(self, max_crossing: int) -> Graph:
+        """The same network in smaller groups: cuts are also legal where up to ``max_crossing`` tensors cross.
+
+        So inception modules and residual units can be cut inside. Raises ArgumentError below 1.
+        """
+        if max_crossing < 1:
+            raise ArgumentError(f"max_crossing: expected at least 1, got {max_crossing}")
+        return replace(self, max_crossing=max_crossing)
 
     @cached_property
     def groups(self) -> tuple:

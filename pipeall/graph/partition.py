@@ -41,31 +41,27 @@ class Cut:
         return sum(tensor.elements for tensor in self.tensors)
 
 
-def groups_of(graph: Graph, max_crossing: int | None = None) -> tuple[Group, ...]:
-    """The groups in order.
-
-    ``max_crossing`` is the number of tensors that may cross a cut; None means the smallest number for which the graph
-    has a cut at all. Raises ArgumentError where it is below 1.
-    """
-    borders = [0, *_Positions(graph).cuts(max_crossing), len(graph.nodes)]
+def groups_of(graph: Graph) -> tuple[Group, ...]:
+    """The groups in order. Where ``graph.max_crossing`` is None, as few tensors cross as the graph has a cut for."""
+    borders = [0, *_Positions(graph).cuts(), len(graph.nodes)]
     parts = [graph.nodes[start:stop] for start, stop in pairwise(borders)]
     return tuple(Group(index, _name(nodes), nodes) for index, nodes in enumerate(parts, 1))
 
 
-def cuts_of(graph: Graph, max_crossing: int | None = None) -> tuple[Cut, ...]:
-    """The legal cuts, one fewer than groups; ``max_crossing`` as in ``groups_of``."""
+def cuts_of(graph: Graph) -> tuple[Cut, ...]:
+    """The legal cuts, one fewer than groups."""
     positions = _Positions(graph)
-    return tuple(Cut(index, positions.crossing(p)) for index, p in enumerate(positions.cuts(max_crossing), 1))
+    return tuple(Cut(index, positions.crossing(p)) for index, p in enumerate(positions.cuts(), 1))
 
 
-def subgraph(graph: Graph, first: int, last: int, max_crossing: int | None = None) -> Graph:
+def subgraph(graph: Graph, first: int, last: int) -> Graph:
     """The groups between cuts ``first`` and ``last`` (0 is the start), with only their own constants.
 
     Its borders inside the graph are a Receiver and a Transmitter that carry the crossing tensors as they were
     produced; one that is needed only later passes straight through. Raises ArgumentError for an illegal range.
     """
     positions = _Positions(graph)
-    borders = [0, *positions.cuts(max_crossing), len(graph.nodes)]
+    borders = [0, *positions.cuts(), len(graph.nodes)]
     groups = len(borders) - 1
     if not 0 <= first < last <= groups:
         raise ArgumentError(f"groups [{first}:{last}] of {graph.name}: expected a range within [0:{groups}]")
@@ -83,20 +79,21 @@ def subgraph(graph: Graph, first: int, last: int, max_crossing: int | None = Non
         outputs=outputs,
         receives=graph.receives or first > 0,
         transmits=graph.transmits or last < groups,
+        max_crossing=graph.max_crossing,
     )
 
 
-def split(graph: Graph, cuts: Sequence[int], max_crossing: int | None = None) -> list[Graph]:
+def split(graph: Graph, cuts: Sequence[int]) -> list[Graph]:
     """The sub-graphs between ``cuts``, cumulative numbers of groups: (3, 5) makes three, no cut makes one.
 
     Raises ArgumentError where the numbers do not increase or are not cuts of the graph.
     """
-    groups = len(groups_of(graph, max_crossing))
+    groups = len(graph.groups)
     for before, cut in pairwise([0, *cuts]):
         if not before < cut < groups:
             legal = f"increasing numbers from 1 to {groups - 1}" if groups > 1 else "none, it has a single group"
             raise ArgumentError(f"cut {cut} of {graph.name} in {tuple(cuts)}: legal cuts are {legal}")
-    return [subgraph(graph, first, last, max_crossing) for first, last in pairwise([0, *cuts, groups])]
+    return [subgraph(graph, first, last) for first, last in pairwise([0, *cuts, groups])]
 
 
 def configurations(n_cuts: int) -> int:
@@ -127,27 +124,30 @@ class _Positions:
         names = (name for name, born in self.born.items() if born <= position <= self.last.get(name, -1))
         return tuple(self.graph.tensors[name] for name in names)
 
-    def cuts(self, max_crossing: int | None) -> list[int]:
+    def cuts(self) -> list[int]:
         """The positions of the cuts."""
-        if max_crossing is not None:
-            if max_crossing < 1:
-                raise ArgumentError(f"max_crossing: expected at least 1, got {max_crossing}")
-            return list(self._legal(max_crossing))
+        if self.graph.max_crossing is not None:
+            return list(self._legal(self.graph.max_crossing))
         for crossing in sorted(set(self.counts[1:-2])):
             if found := list(self._legal(crossing)):
                 return found
         return []
 
     def _legal(self, max_crossing: int) -> Iterator[int]:
+        """Of the positions between a Main and the next: the last of those that the fewest tensors cross."""
         nodes = self.graph.nodes
         ends = [p for p in range(1, len(nodes)) if self.counts[p] <= max_crossing]
+        between: list[int] = []  # positions since the latest chunk with a Main, once there has been one
         main_before = False
         for start, stop in pairwise([0, *ends, len(nodes)]):
             main_here = any(node.is_main for node in nodes[start:stop])
-            if main_before and (main_here or self._pools_to_one_pixel(nodes[start - 1])):
-                yield start
-                main_before = False
-            main_before |= main_here
+            if main_before:
+                between.append(start)
+                if main_here or self._pools_to_one_pixel(nodes[start - 1]):
+                    yield min(reversed(between), key=self.counts.__getitem__)
+                    main_before = False
+            if main_here:
+                between, main_before = [], True
 
     def _pools_to_one_pixel(self, node: Node) -> bool:
         shape = self.graph.tensors[node.inputs[0]].shape
