@@ -120,7 +120,8 @@ class Pipeline:
                 lane.close()
             raise
         if drift:
-            self._rebalancer = Rebalancer(drift, self.counters, self._move, time_scale)
+            self._rebalancer = Rebalancer(drift, self._watched, self._move, time_scale)
+            weakref.finalize(self, self._rebalancer.close)  # at the interpreter's exit: before the lanes it has left
 
     def _drift(self, rebalance: bool | Profile) -> Drift | None:
         if rebalance is False:
@@ -153,20 +154,24 @@ class Pipeline:
                 lane.set_paces(paces_ms)
 
     def _move(self, plan: Plan) -> None:
-        """Runs ``plan``, a single lane, from the next submitted frame on; ends the lane before it once it is empty."""
+        """Runs ``plan``, a single lane, from the next frame on; frames under way end in the lane before it."""
         lane = self._start(self._lanes[-1].number + 1, plan.lanes[0], units(plan, self.board)[0])
         with self._lanes_lock:
-            old, self._open, self.plan = self._open, (lane,), plan
-            self._lanes = (*self._lanes, lane)
+            self._lanes, self._open, self.plan = (*self._lanes, lane), (lane,), plan
             self._plans.append((self._submitted, plan))
             self._keep_pace()
-        while any(ended.under_way for ended in old) and not self._closed:
-            time.sleep(0.005)
-        if not self._closed:
-            self._lanes = tuple(kept for kept in self._lanes if kept not in old)
-            for ended in old:
-                ended.end()
-                self.trace += ended.traces() if self._trace is not False else []
+        self._gate.signal()  # there is room for another frame
+
+    def _watched(self) -> list[StageCounters]:
+        """The counters, for the rebalancer; ends lanes that were left and are empty by now."""
+        ended = [lane for lane in self._lanes if lane not in self._open and not lane.under_way]
+        if ended:
+            self._lanes = tuple(lane for lane in self._lanes if lane not in ended)
+            self._gate.signal()  # frames may be as far ahead as fits the lanes that are left
+        for lane in ended:
+            lane.end()
+            self.trace += lane.traces() if self._trace is not False else []
+        return self.counters()
 
     # ---- frames in
 
@@ -360,7 +365,7 @@ class Pipeline:
         if self._twin is None:
             raise ArgumentError(f"throttle {component}: expected a pipeline with pace=True")
         with self._lanes_lock:
-            self._twin.throttle(component_name(component), factor)
+            self._twin.throttle(self.board.component(component).name, factor)
             self._keep_pace()
 
     @property

@@ -1,8 +1,8 @@
 """Plans that move while the pipeline runs: when a component gets slower or faster than its profile says.
 
 Stage times are compared with what the profile predicts for the present plan. Their ratio is what a unit has drifted
-by; with the ratios applied, another plan may be better. Noise moves nothing: ratios have to agree over two windows and
-differ from those that were judged before, and the gain has to be worth a move.
+by; with the ratios applied, another plan may be better. Noise moves nothing: stage times have to agree over two windows
+and differ from those that were judged before, and the gain has to be worth a move.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import threading
 import time
 import warnings
 import weakref
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from math import inf
 
 from ..errors import ArgumentError, PipeallError
 from ..graph.ir import Graph
@@ -24,84 +24,96 @@ from .search import search
 from .stats import StageCounters
 
 GAIN = 0.04  # of throughput, that is worth a move
-STEADY = 0.05  # relative difference of a ratio that is no change
-WINDOW_FRAMES = 4  # per stage, at least
+CLEAR = 0.15  # that is worth one at once; a smaller one has to be seen twice
+STEADY = 0.05  # relative difference of a time that is no change
+WINDOW_FRAMES = 2  # per stage, at least: a change is seen within three windows, and stages may take 0.2 s
 WINDOW_S = 0.25
-RETRY_S, MOST_RETRY_S = 10.0, 640.0  # after which a component that was left out is thought to be well again
-KEPT = 100  # latest plans that were left
-
-Ratios = dict[str, float]
+POLL_S = 0.05
+RETRY_S, MOST_RETRY_S = 10.0, 640.0
 
 
 class Drift:
     """Compares measured stage times with the profile and says when another plan is better.
 
-    A component that is left out cannot be watched: after RETRY_S it is taken to be as profiled and tried again, and
-    left alone twice as long each time that this was wrong. Nor is a plan gone back to that was left under the same
-    circumstances. Raises ArgumentError for a plan that is no pipeline, or a profile of another network.
+    What is not running cannot be watched. Plans that were left are believed to take what they took until the present
+    one's times change, units that are left out to be as slow as they were; RETRY_S after a move, and twice as long each
+    time that it was no use, both are forgotten. Raises ArgumentError for a plan that is no pipeline or that the profile
+    says cannot run, or a profile of another network.
     """
 
     def __init__(self, graph: Graph, profile: Profile, plan: Plan):
         if len(plan.lanes) != 1:
             raise ArgumentError(f"rebalance: expected a pipeline, got {plan}")
         profile.check_network(graph)
-        predict(profile, plan)
+        if predict(profile, plan).period_ms == inf:
+            raise ArgumentError(f"rebalance: expected a plan that the profile of {profile.network} can run, got {plan}")
         self.graph, self.profile, self.plan = graph, profile, plan
-        self._ratios: Ratios = dict.fromkeys(profile.units, 1.0)
-        self._judged: Ratios = dict(self._ratios)
-        self._before: Ratios | None = None
-        self._left: OrderedDict[str, Ratios] = OrderedDict()
-        self._retry: dict[str, tuple[float, float]] = {}  # unit -> when to try it again, and the pause until then
+        self._ratios = dict.fromkeys(profile.units, 1.0)  # unit -> measured by profiled time, when last seen
+        self._judged: dict[str, float] | None = dict(self._ratios)  # None: judge whatever the ratios are
+        self._before: tuple[float, ...] | None = None
+        self._usual: tuple[float, ...] | None = None  # stage times of this plan, since it runs or since they changed
+        self._tried: dict[Plan, float] = {}  # plans that were left -> their period
+        self._promising = False  # the latest judgement saw a gain
+        self._forget_s, self._pause_s = inf, RETRY_S
 
     def observe(self, stage_ms: Sequence[float], now_s: float) -> Plan | None:
         """Takes the mean stage times of one window; the plan to move to, if it is time to. ``now_s``: any clock."""
-        predicted = predict(self.profile, self.plan).stage_ms[0]
-        seen: dict[str, list[float]] = {}
-        for unit, ms, expected in zip(self.plan.units, stage_ms, predicted, strict=True):
-            seen.setdefault(unit, []).append(ms / expected)
-        ratios = {unit: sum(values) / len(values) for unit, values in seen.items()}
-        before, self._before = self._before, ratios
-        if before is None or _differ(ratios, before, STEADY):
+        latest = tuple(stage_ms)
+        before, self._before = self._before, latest
+        if before is None or _differ(latest, before, STEADY):
             return None
-        self._ratios |= ratios
-        for unit, (when, _) in self._retry.items():
-            if unit not in ratios and now_s >= when:
-                self._ratios[unit] = 1.0
-        if not _differ(self._ratios, self._judged, STEADY):
+        predicted = predict(self.profile, self.plan).stage_ms[0]
+        believed = [ms * self._ratios[unit] for unit, ms in zip(self.plan.units, predicted, strict=True)]
+        ms = tuple(sorted(values)[1] for values in zip(believed, before, latest, strict=True))  # what both windows show
+        self._ratios |= self._ratios_of(ms, predicted)
+        if self._usual is None:
+            self._usual = ms
+        elif _differ(ms, self._usual, 2 * STEADY):
+            self._usual, self._pause_s = ms, RETRY_S
+            self._tried.clear()
+        if now_s >= self._forget_s:
+            self._forget()
+        if self._judged is not None and not _differ(self._ratios.values(), self._judged.values(), STEADY):
             return None
         self._judged = dict(self._ratios)
-        best = search(self.graph, self._drifted(), top=1).ranked[0]
-        if max(stage_ms) / best.prediction.period_ms < 1 + GAIN or self._left_like_this(best.plan):
+        plan, period_ms = self._best(max(ms))
+        gain = max(ms) / period_ms - 1
+        seen, self._promising = self._promising, gain >= GAIN
+        if gain < GAIN:
             return None
-        self._leave(best.plan, now_s)
-        return best.plan
+        if gain < CLEAR and not seen:
+            self._judged = None
+            return None
+        self._tried[self.plan] = max(ms)
+        self._forget_s = now_s + self._pause_s
+        self.plan, self._before, self._usual, self._promising = plan, None, None, False
+        return plan
 
-    def _drifted(self) -> Profile:
-        """The profile with every unit slower by its ratio."""
+    def _ratios_of(self, stage_ms: Sequence[float], predicted: Sequence[float]) -> dict[str, float]:
+        seen: dict[str, list[float]] = {}
+        for unit, ms, expected in zip(self.plan.units, stage_ms, predicted, strict=True):
+            if expected:
+                seen.setdefault(unit, []).append(ms / expected)
+        return {unit: sum(values) / len(values) for unit, values in seen.items()}
+
+    def _forget(self) -> None:
+        self._ratios |= {unit: 1.0 for unit in self.profile.units if unit not in self.plan.units}
+        self._tried.clear()
+        self._judged, self._forget_s, self._pause_s = None, inf, min(2 * self._pause_s, MOST_RETRY_S)
+
+    def _best(self, period_ms: float) -> tuple[Plan, float]:
+        """The plan with the shortest period, as measured where it has run and as predicted elsewhere."""
         units = {
             name: replace(times, ms=tuple(ms * self._ratios[name] for ms in times.ms))
             for name, times in self.profile.units.items()
         }
-        return replace(self.profile, units=units)
-
-    def _left_like_this(self, plan: Plan) -> bool:
-        left = self._left.get(str(plan))
-        return left is not None and not _differ(self._ratios, left, 2 * STEADY)
-
-    def _leave(self, plan: Plan, now_s: float) -> None:
-        self._left[str(self.plan)] = dict(self._ratios)
-        while len(self._left) > KEPT:
-            self._left.popitem(last=False)
-        for unit in self.profile.units:
-            if unit in self.plan.units and unit not in plan.units:
-                was_well = abs(self._ratios[unit] - 1) <= STEADY
-                pause = RETRY_S if was_well or unit not in self._retry else 2 * self._retry[unit][1]
-                self._retry[unit] = now_s + min(pause, MOST_RETRY_S), pause
-        self.plan, self._before = plan, None
+        first = search(self.graph, replace(self.profile, units=units), top=1).ranked[0]
+        periods = {first.plan: first.prediction.period_ms} | self._tried | {self.plan: period_ms}
+        return min(periods.items(), key=lambda item: item[1])
 
 
-def _differ(ratios: Mapping[str, float], others: Mapping[str, float], share: float) -> bool:
-    return any(abs(ratio / others[unit] - 1) > share for unit, ratio in ratios.items())
+def _differ(some: Iterable[float], others: Iterable[float], share: float) -> bool:
+    return any(abs(one - other) > share * other for one, other in zip(some, others, strict=True))
 
 
 class Rebalancer:
@@ -110,6 +122,8 @@ class Rebalancer:
     counters    gives the counters of the stages of the present plan
     move        runs the plan from now on
     time_scale  how many times as long as in the profile everything takes
+
+    It lets go of whoever owns the two methods, and ends once they are gone.
     """
 
     def __init__(
@@ -133,22 +147,23 @@ class Rebalancer:
 
     def _run(self) -> None:
         begin: Sequence[StageCounters] = ()
-        while not self._stop.wait(WINDOW_S):
+        begin_s = 0.0
+        while not self._stop.wait(POLL_S):
             counters = self._counters()
             if counters is None:  # the pipeline is gone
                 return
-            now = counters()
+            now, now_s = counters(), time.monotonic()
             del counters
             if [row.lane for row in begin] != [row.lane for row in now]:
-                begin = now
+                begin, begin_s = now, now_s
                 continue
             frames = [row.frames - old.frames for row, old in zip(now, begin, strict=True)]
-            if min(frames) < WINDOW_FRAMES:
+            if min(frames) < WINDOW_FRAMES or now_s - begin_s < WINDOW_S:
                 continue
             busy = [(row.busy_ns - old.busy_ns) / 1e6 for row, old in zip(now, begin, strict=True)]
-            begin = now
+            begin, begin_s = now, now_s
             means = [ms / count / self._time_scale for ms, count in zip(busy, frames, strict=True)]
-            if (plan := self._drift.observe(means, time.monotonic())) is not None and not self._try_move(plan):
+            if (plan := self._drift.observe(means, now_s)) is not None and not self._try_move(plan):
                 return
 
     def _try_move(self, plan: Plan) -> bool:

@@ -1,0 +1,546 @@
+"""Rebalancing: when a plan moves, what never moves it, and that a stream notices nothing but its speed."""
+
+import gc
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from dataclasses import replace
+from itertools import cycle, islice
+from math import inf
+from pathlib import Path
+
+import numpy as np
+import pytest
+from graphs import Net, frames, zoo_net
+from toy_board import profile_of, toy_board
+
+from pipeall import ArgumentError, Board, DeviceError, Pipeline, PipelineError, Plan, search
+from pipeall.pipeline import pipeline as pipeline_module
+from pipeall.pipeline.lane import Lane
+from pipeall.pipeline.predict import predict
+from pipeall.pipeline.rebalance import GAIN, RETRY_S, Drift
+
+NETWORKS = ("alexnet", "googlenet", "mobilenet", "resnet50-slim", "squeezenet")
+COMPONENTS = ("big", "little", "gpu")
+WINDOW_S = 0.3  # of the fake clock
+
+
+def drifted(profile, factors):
+    """The profile with the units' times multiplied."""
+    units = {
+        name: replace(times, ms=tuple(ms * factors.get(name, 1.0) for ms in times.ms))
+        for name, times in profile.units.items()
+    }
+    return replace(profile, units=units)
+
+
+def best_period_ms(graph, profile):
+    return search(graph, profile, top=1).ranked[0].prediction.period_ms
+
+
+def period_ms(profile, plan):
+    return predict(profile, plan).period_ms
+
+
+class World:
+    """A fake clock and a board whose stages take what ``times(plan)`` says."""
+
+    def __init__(self, drift, times):
+        self.drift, self.times, self.now_s = drift, times, 0.0
+        self.moves = []  # (seconds, plan)
+
+    def run(self, windows):
+        for _ in range(windows):
+            self.now_s += WINDOW_S
+            if (plan := self.drift.observe(self.times(self.drift.plan), self.now_s)) is not None:
+                self.moves.append((self.now_s, plan))
+
+
+def truth(profile):
+    return lambda plan: predict(profile, plan).stage_ms[0]
+
+
+def noisy(profile, share, seed):
+    random = np.random.default_rng(seed)
+    return lambda plan: truth(profile)(plan) * random.normal(1, share, len(plan.units))
+
+
+def cold(name):
+    """A zoo network, its profile on the A311D, and its best plan there."""
+    graph = zoo_net(name)
+    profile = Board.load("a311d").model.profile(graph)
+    return graph, profile, search(graph, profile, top=1).best
+
+
+# ---- when to move ----
+
+
+@pytest.mark.parametrize("share", [0.002, 0.01])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_noise_moves_nothing(name, share):
+    """Gaussian noise of a window's mean: 1 % is 3 % of single frames in windows of nine. It may at 2 %: seen rarely."""
+    graph, profile, plan = cold(name)
+    for seed in range(3):
+        world = World(Drift(graph, profile, plan), noisy(profile, share, seed))
+        world.run(400)
+        assert world.moves == []
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+@pytest.mark.parametrize("component", COMPONENTS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_component_at_half_speed_moves_the_plan_within_three_windows_and_back(name, component, noise):
+    graph, profile, plan = cold(name)
+    world = World(Drift(graph, profile, plan), None)
+
+    def phase(factor, since):
+        """A window in which the factor changes, and three after it; the profile as it is now."""
+        now, before = (drifted(profile, {component: value}) for value in (factor, since))
+        world.times = lambda plan: np.mean([truth(now)(plan), truth(before)(plan)], axis=0)
+        world.run(1)
+        world.times = noisy(now, noise, seed=1)
+        world.run(3)
+        return now
+
+    phase(1.0, 1.0)
+    assert world.moves == []
+    hot = phase(2.0, 1.0)
+    margin = (1 + GAIN) * (1 + 3 * noise)
+    assert period_ms(hot, world.drift.plan) <= margin * best_period_ms(graph, hot)
+    assert len(world.moves) == (period_ms(hot, plan) > margin * best_period_ms(graph, hot))
+    world.run(40)
+    phase(1.0, 2.0)
+    if component not in world.drift.plan.units:  # nobody sees it recover
+        world.run(round(RETRY_S / WINDOW_S) + 3)
+    assert period_ms(profile, world.drift.plan) <= margin * best_period_ms(graph, profile)
+    moves = len(world.moves)
+    world.run(100)
+    assert len(world.moves) == moves
+
+
+def chain_net():
+    """Ten groups on 8 x 8 pixels, microseconds a frame."""
+    net = Net((1, 4, 8, 8))
+    x = "x0"
+    for _ in range(10):
+        x = net.conv(x, 4)
+    return net.graph(x)
+
+
+@pytest.fixture(scope="module")
+def chain():
+    return chain_net()
+
+
+# Of each group of the chain. With a component at half its speed the best period is 1.2 ms (gpu: 1.5), else 1 ms.
+MS = {"big": [0.3] * 10, "little": [0.5] * 10, "gpu": [0.2] * 10}
+START = "big-little-gpu:3,5"  # 0.9, 1 and 1 ms
+
+
+def test_a_component_that_is_left_out_is_tried_again_with_longer_and_longer_pauses(chain):
+    profile = profile_of(chain, MS)
+    hot = drifted(profile, {"little": 20})
+    world = World(Drift(chain, profile, Plan.parse(START)), truth(hot))
+    world.run(round(700 / WINDOW_S))
+    without = [(at, plan) for at, plan in world.moves if "little" not in plan.components]
+    tries = [(at, plan) for at, plan in world.moves if "little" in plan.components]
+    pauses = [again - left for (left, _), (again, _) in zip(without, tries, strict=False)]
+    assert len({plan for _, plan in without}) == 1 and len(tries) == 6
+    for pause, expected in zip(pauses, [RETRY_S * 2**n for n in range(6)], strict=True):
+        assert expected <= pause <= expected + 3 * WINDOW_S  # of which two until it is seen and confirmed
+    for (again, _), (left, _) in zip(tries, without[1:], strict=True):
+        assert left - again <= 3 * WINDOW_S  # each try is short
+    world.times = truth(profile)
+    world.run(round(700 / WINDOW_S))
+    assert period_ms(profile, world.drift.plan) <= (1 + GAIN) * best_period_ms(chain, profile)
+    moves = len(world.moves)
+    assert "little" in world.moves[-1][1].components
+    world.run(round(700 / WINDOW_S))
+    assert len(world.moves) == moves
+    world.times = truth(hot)  # and the pauses are short again
+    world.run(round(3 * RETRY_S / WINDOW_S))
+    assert len(world.moves) == moves + 3
+
+
+@pytest.mark.parametrize("worse", [1.0, 1.03, 1.5])
+def test_a_gain_that_does_not_come_is_not_run_after(worse, chain):
+    """The slowest stage takes twice as long as profiled, in whatever plan and on whatever unit: moving is no use.
+
+    ``worse``: how many times as long as in the first plan it takes in every other.
+    """
+    profile, start = profile_of(chain, MS), Plan.parse(START)
+    slowest = 2 * max(truth(profile)(start))
+
+    def times(plan):
+        exact = list(truth(profile)(plan))
+        at = 0 if plan == start else int(np.argmax(exact))
+        exact[at] = slowest if plan == start else worse * slowest
+        return exact
+
+    world = World(Drift(chain, profile, start), times)
+    world.run(round(RETRY_S / WINDOW_S))
+    first = len(world.moves)
+    assert 1 <= first <= 12  # it may look at a few plans, but has settled
+    world.run(round(1200 / WINDOW_S))
+    # Forgotten after 10, 20, 40, ... s: at most 8 times in 20 minutes, and each costs no more than the first time
+    assert len(world.moves) <= 9 * (first + 1)
+    at_start, since, plan = 0.0, 0.0, start
+    for at, following in [*world.moves, (world.now_s, None)]:
+        at_start += (at - since) * (plan == start)
+        since, plan = at, following
+    if worse > 1 + GAIN:
+        assert at_start > 0.9 * world.now_s
+
+
+def test_two_stages_on_alike_units_that_differ_move_no_plan_to_itself(chain):
+    profile, plan = profile_of(chain, {"bigx2": [0.4] * 10}), Plan.parse("bigx2-bigx2:4")
+    world = World(Drift(chain, profile, plan), lambda plan: (1.8, 1.4))
+    world.run(50)
+    assert world.moves == []
+
+
+def test_a_stage_that_takes_no_time_in_the_profile_tells_nothing(chain):
+    profile = profile_of(chain, {"big": [0.0] * 4 + [0.4] * 6, "little": [0.5] * 10})
+    world = World(Drift(chain, profile, Plan.parse("big-little:4")), lambda plan: (0.01, 6.0))
+    world.run(2)
+    assert [str(plan) for _, plan in world.moves] == ["big-little:9"]  # 2 and 1 ms
+
+
+@pytest.mark.parametrize(
+    "plan, ms, message",
+    [
+        ("big+little", MS, r"rebalance: expected a pipeline, got big\+little"),
+        ("big-mid:4", MS, "unit 'mid': expected one of the profile: big, little, gpu"),
+        ("big-little:10", MS, "expected cuts between 1 and 9"),
+        ("big", {"big": [inf] + [1] * 9, "little": [1] * 10}, "rebalance: expected a plan that the profile of net can"),
+    ],
+)
+def test_a_plan_that_cannot_move_is_refused(plan, ms, message, chain):
+    with pytest.raises(ArgumentError, match=message):
+        Drift(chain, profile_of(chain, ms), Plan.parse(plan))
+
+
+def test_what_to_rebalance_by_has_to_be_a_profile_of_the_network(chain, board):
+    other = Board.load("a311d").model.profile(zoo_net("squeezenet"))
+    with pytest.raises(ArgumentError, match="profile of squeezenet with .* groups: expected one of net"):
+        Pipeline(chain, "big", board=board, rebalance=other)
+    with pytest.raises(ArgumentError, match="rebalance: expected a Profile of net on this board, got True"):
+        Pipeline(chain, "big", board=board, rebalance=True)
+    toy = toy_board(chain, MS)
+    with pytest.raises(ArgumentError, match="rebalance: expected a pipeline, got big.little"):
+        Pipeline(chain, "big+little", board=toy, pace=True, rebalance=True)
+    no_thread_left()
+
+
+# ---- a stream whose plan moves ----
+
+
+def no_thread_left():
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("pa-")]
+    names = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
+    assert not [name for name in names if name.startswith("pa-")]
+
+
+@pytest.fixture(scope="module")
+def inputs(chain):
+    return frames(chain, 7)
+
+
+@pytest.fixture(scope="module")
+def expected(chain, inputs):
+    with Pipeline(chain, "big") as pipe:
+        results = list(pipe.map(inputs))
+    assert len({result.tobytes() for result in results}) == 7  # so that a swap would show
+    return results
+
+
+@pytest.fixture(scope="module")
+def toy(chain):
+    return toy_board(chain, MS)
+
+
+def twin(chain, toy, plan=START, **arguments):
+    return Pipeline(chain, plan, board=toy, pace=True, **arguments)
+
+
+def moved(pipe, count=1):
+    """Whether it has moved so often."""
+    return len(pipe.plans) > count
+
+
+def stream(pipe, inputs, expected, until, most=20_000):
+    """Results through ``map`` until ``until()``, each compared; how many."""
+    count = 0
+    source = (frame for frame, _ in zip(cycle(inputs), iter(lambda: until(), True), strict=False))
+    for result in islice(pipe.map(source), most):
+        assert np.array_equal(result, expected[count % len(inputs)])
+        count += 1
+    assert until(), f"{most} frames were not enough"
+    return count
+
+
+@pytest.mark.parametrize("component, count", [("big", 10_000), ("little", 6_000), ("gpu", 6_000)])
+def test_ten_thousand_frames_through_a_drift_and_back(component, count, chain, toy, inputs, expected):
+    profile = profile_of(chain, MS)
+    with twin(chain, toy, rebalance=True) as pipe:
+        for number, result in enumerate(pipe.map(islice(cycle(inputs), count))):
+            assert np.array_equal(result, expected[number % 7])
+            if number in (count // 4, count * 6 // 10):
+                pipe.throttle(component, 2 if number == count // 4 else 1)
+        plans = pipe.plans
+        assert [times.frame for times in pipe.times] == list(range(count))
+        assert len(pipe._lanes) == 1
+    assert number == count - 1 and len(plans) >= 3
+    assert [first for first, _ in plans] == sorted({first for first, _ in plans})
+    assert period_ms(profile, plans[-1][1]) <= (1 + GAIN) * best_period_ms(chain, profile)
+    no_thread_left()
+
+
+def test_results_keep_their_order_while_plans_change_all_the_time(chain, board_with_gpu, inputs, expected):
+    """On this machine, unpaced, as fast as lanes can be made: frames of several lanes are under way at once."""
+    texts = ["big-little:4", "big", "little-gpu-big:1,6", "gpu", "little-big:2"]
+    gpu_bits = 0
+    with Pipeline(chain, "big-little:4", board=board_with_gpu) as pipe:
+        done = threading.Event()
+        failures = []
+
+        def mover():
+            try:
+                for text in cycle(texts):
+                    if done.is_set():
+                        return
+                    pipe._move(Plan.parse(text))
+                    pipe._watched()
+            except BaseException as error:
+                failures.append(error)
+
+        thread = threading.Thread(target=mover)
+        thread.start()
+        try:
+            count = 0
+            for result in pipe.map(islice(cycle(inputs), 3000)):
+                # The GPU sums in another order: of the magnitude of float32 rounding, far below what a swap does
+                assert np.allclose(result, expected[count % 7], rtol=1e-4, atol=1e-4)
+                gpu_bits += not np.array_equal(result, expected[count % 7])
+                count += 1
+        finally:
+            done.set()
+            thread.join()
+        assert not failures
+        assert count == 3000 and moved(pipe, 5) and [times.frame for times in pipe.times] == list(range(3000))
+        pipe._watched()
+        assert len(pipe._lanes) == 1
+    no_thread_left()
+
+
+def test_a_move_takes_new_frames_at_once_and_results_wait_for_the_older_ones(chain, toy, inputs, expected):
+    with twin(chain, toy, "big", time_scale=30) as pipe:  # 90 ms
+        for frame in inputs[:2]:
+            pipe.submit(frame)
+        pipe._move(Plan.parse("gpu-big:7"))
+        for frame in inputs[2:5]:
+            pipe.submit(frame, timeout=1)
+        assert pipe.plans[-1] == (2, Plan.parse("gpu-big:7")) == (2, pipe.plan)
+        assert len(pipe._lanes) == 2
+        assert all(np.array_equal(pipe.result(timeout=5), result) for result in expected[:5])
+        pipe._watched()
+        assert len(pipe._lanes) == 1 and [stage.unit for stage in pipe.stats().stages] == ["gpu", "big"]
+
+
+def test_frames_are_not_far_ahead_of_a_lane_that_ends(chain, toy, inputs, monkeypatch):
+    monkeypatch.setattr(pipeline_module, "REORDER", 4)
+    with twin(chain, toy, "big", time_scale=1000) as pipe:  # 3 s a frame
+        pipe.submit(inputs[0])
+        pipe.throttle("big", 1e-6)  # for the lane to come
+        pipe._move(Plan.parse("gpu-big:1"))
+        pipe.throttle("gpu", 1e-6)
+        for _ in range(7):  # two lanes, four each
+            with pytest.raises(TimeoutError):
+                pipe.result(timeout=0.02)
+            pipe.submit(inputs[0], timeout=1)
+        with pytest.raises(TimeoutError):
+            pipe.result(timeout=0.02)
+        with pytest.raises(TimeoutError):
+            pipe.submit(inputs[0], timeout=0.3)
+
+
+def test_a_consumer_that_pauses_loses_nothing(chain, toy, inputs, expected):
+    with twin(chain, toy, rebalance=True, time_scale=2) as pipe:
+        results = pipe.map(islice(cycle(inputs), 4000))
+        pipe.throttle("big", 2)
+        count = 0
+        while not moved(pipe):
+            assert np.array_equal(next(results), expected[count % 7])
+            count += 1
+        time.sleep(0.5)  # lanes of both plans are full meanwhile
+        for result in islice(results, 500):
+            assert np.array_equal(result, expected[count % 7])
+            count += 1
+        results.close()
+        while pipe.pending:
+            assert np.array_equal(pipe.result(), expected[count % 7])
+            count += 1
+
+
+def test_lanes_that_were_left_are_freed(chain, toy, inputs, expected):
+    with twin(chain, toy, rebalance=True) as pipe:
+        left = weakref.ref(pipe._lanes[0])
+        programs = [stage.program for stage in pipe._lanes[0].stages]
+        pipe.throttle("big", 2)
+        stream(pipe, inputs, expected, lambda: moved(pipe) and len(pipe._lanes) == 1)
+        gc.collect()
+        assert left() is None
+        assert all(sys.getrefcount(program) == 3 for program in programs)  # the list, ``program`` and the call
+
+
+def test_a_trace_has_the_frames_of_all_plans(chain, toy, inputs, expected):
+    with twin(chain, toy, rebalance=True, trace=True) as pipe:
+        pipe.throttle("big", 2)
+        count = stream(pipe, inputs, expected, lambda: moved(pipe) and len(pipe._lanes) == 1)
+        plans = pipe.plans
+    ends = [first for first, _ in plans[1:]] + [count]
+    for lane, ((first, plan), end) in enumerate(zip(plans, ends, strict=True)):
+        traces = [trace for trace in pipe.trace if trace.lane == lane]
+        assert [trace.unit for trace in traces] == list(plan.units)
+        for trace in traces:
+            assert trace.rows[:, 0].tolist() == list(range(first, end))[-len(trace.rows) :]
+            assert len(trace.rows) == min(end - first, 4096)
+
+
+def test_a_profile_moves_a_plan_on_this_machine(chain, board, inputs, expected):
+    profile = profile_of(chain, {"big": [0.5] * 10, "little": [0.5] * 10})
+    with Pipeline(chain, "big-little:5", board=board, rebalance=profile) as pipe:
+        pipe._lanes[0].set_paces([2.5, 5])  # little at half its speed
+        stream(pipe, inputs, expected, lambda: moved(pipe))
+        assert str(pipe.plans[1][1]) in ("big-little:7", "little-big:3")
+    no_thread_left()
+
+
+# ---- when something goes wrong ----
+
+
+def test_a_move_that_fails_warns_and_the_stream_goes_on(chain, toy, inputs, expected, monkeypatch):
+    with pytest.warns(RuntimeWarning, match="rebalancing to .* failed, the cuts stay as they are: no memory left"):
+        with twin(chain, toy, rebalance=True) as pipe:
+            tried = threading.Event()
+
+            def refuse(plan, board):
+                tried.set()
+                raise DeviceError("no memory left")
+
+            monkeypatch.setattr(pipeline_module, "units", refuse)
+            pipe.throttle("big", 2)
+            stream(pipe, inputs, expected, tried.is_set)
+            assert len(list(pipe.map(inputs))) == 7
+            assert pipe.plans == ((0, Plan.parse(START)),) and str(pipe.plan) == START and len(pipe._lanes) == 1
+            pipe._rebalancer._thread.join(timeout=5)
+            assert not pipe._rebalancer._thread.is_alive()
+    no_thread_left()
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+def test_close_in_the_middle_of_a_move(dropped, chain, toy, inputs, expected, monkeypatch):
+    begun, go_on = threading.Event(), threading.Event()
+
+    class SlowLane(Lane):
+        def __init__(self, *arguments, **named):
+            if named["number"]:
+                begun.set()
+                assert go_on.wait(10)
+            super().__init__(*arguments, **named)
+
+    monkeypatch.setattr(pipeline_module, "Lane", SlowLane)
+    pipe = twin(chain, toy, rebalance=True)
+    pipe.throttle("big", 2)
+    stream(pipe, inputs, expected, begun.is_set)
+    pipe.submit(inputs[0])
+    thread = pipe._rebalancer._thread
+    if dropped:
+        go_on.set()
+        del pipe
+    else:
+        closing = threading.Thread(target=pipe.close)
+        closing.start()
+        while not pipe._closed:
+            time.sleep(0.001)
+        go_on.set()
+        closing.join(timeout=5)
+        assert not closing.is_alive()
+        with pytest.raises(PipelineError, match="closed"):
+            pipe.result()
+    thread.join(timeout=5)
+    assert not thread.is_alive()
+    no_thread_left()
+
+
+def test_close_while_a_lane_that_was_left_still_has_frames(chain, toy, inputs):
+    pipe = twin(chain, toy, "big", time_scale=3000)  # 9 s a frame
+    pipe.submit(inputs[0])
+    pipe._move(Plan.parse("gpu"))
+    pipe.submit(inputs[0])
+    begin = time.monotonic()
+    pipe.close()
+    assert time.monotonic() - begin < 1
+    no_thread_left()
+
+
+def test_dropping_a_pipeline_ends_its_rebalancer(chain, toy, inputs):
+    pipe = twin(chain, toy, rebalance=True)
+    list(pipe.map(inputs))
+    thread, lane = pipe._rebalancer._thread, weakref.ref(pipe._lanes[0])
+    del pipe
+    thread.join(timeout=5)
+    gc.collect()
+    assert not thread.is_alive() and lane() is None
+    no_thread_left()
+
+
+def test_a_stage_that_fails_after_a_move_is_named_in_its_place(chain, toy, inputs, expected, monkeypatch):
+    monkeypatch.setenv("PIPEALL_FAULT", "0:2500")
+    with twin(chain, toy, rebalance=True) as pipe:
+        pipe.throttle("big", 2)
+        count = 0
+        with pytest.raises(PipelineError, match="stage 0 on .* failed at frame 2500") as caught:
+            for result in pipe.map(islice(cycle(inputs), 5000)):
+                assert np.array_equal(result, expected[count % 7])
+                count += 1
+        assert count == 2500 == caught.value.frame and moved(pipe)
+        assert caught.value.component == pipe.plan.units[0]
+    no_thread_left()
+
+
+def test_a_failure_in_the_lane_that_was_left_comes_in_its_place(chain, toy, inputs, expected, monkeypatch):
+    monkeypatch.setenv("PIPEALL_FAULT", "0:2")
+    with twin(chain, toy, "big", time_scale=30, depth=4) as pipe:  # 90 ms
+        for frame in inputs[:4]:
+            pipe.submit(frame)
+        pipe._move(Plan.parse("gpu"))
+        pipe.submit(inputs[4])
+        assert np.array_equal(pipe.result(), expected[0]) and np.array_equal(pipe.result(), expected[1])
+        with pytest.raises(PipelineError, match="stage 0 on big failed at frame 2"):
+            pipe.result()
+        with pytest.raises(PipelineError, match="frame 2"):
+            pipe.submit(inputs[5], timeout=1)
+        pipe._watched()
+        assert len(pipe._lanes) == 2  # frame 3 is still inside
+    no_thread_left()
+
+
+EXIT_SCRIPT = """
+from itertools import cycle
+from test_rebalance import MS, START, Pipeline, chain_net, frames, toy_board
+graph = chain_net()
+pipe = Pipeline(graph, START, board=toy_board(graph, MS), pace=True, rebalance=True)
+pipe.throttle("big", 2)
+for _ in pipe.map(cycle(frames(graph, 1))):
+    if len(pipe.plans) > 1:
+        raise SystemExit(7)
+"""
+
+
+def test_exit_with_frames_in_two_lanes_is_clean():
+    arguments = [sys.executable, "-c", EXIT_SCRIPT]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, cwd=Path(__file__).parent)
+    assert (done.returncode, done.stderr) == (7, "")
