@@ -1,19 +1,28 @@
 """A board that is not at hand, with small networks whose times on it are given."""
 
-from pipeall import Board
+from dataclasses import replace
+
+from graphs import Net
+
+from pipeall import Board, search
 from pipeall.graph.ir import Graph
 from pipeall.pipeline.board import Part
 from pipeall.pipeline.board_model import BoardModel, Measured
 from pipeall.pipeline.plan import parse_unit
+from pipeall.pipeline.predict import predict
 from pipeall.pipeline.profile import Profile, UnitTimes, crossing_bytes
 from pipeall.pipeline.regression import FEATURES
 
 CORES = {"big": 4, "little": 2, "gpu": 1}
 
+# Of each group of the chain. With a component at half its speed the best period is 1.2 ms (gpu: 1.5), else 1 ms.
+MS = {"big": [0.3] * 10, "little": [0.5] * 10, "gpu": [0.2] * 10}
+START = "big-little-gpu:3,5"  # 0.9, 1 and 1 ms
 
-def profile_of(graph: Graph, ms: dict[str, list[float]], spread: float = 0.0) -> Profile:
+
+def profile_of(graph: Graph, ms: dict[str, list[float]]) -> Profile:
     """Unit -> ms of each group; no contention, hand-over free."""
-    units = {unit: UnitTimes(tuple(times), tuple(spread * t for t in times)) for unit, times in ms.items()}
+    units = {unit: UnitTimes(tuple(times), (0.0,) * len(times)) for unit, times in ms.items()}
     return Profile(graph.name, tuple(group.name for group in graph.groups), crossing_bytes(graph), units)
 
 
@@ -26,3 +35,29 @@ def toy_board(graph: Graph, ms: dict[str, list[float]]) -> Board:
         {unit: (0.0,) * len(FEATURES) for unit in ms},
     )
     return Board((), gpu=False, model=model)
+
+
+def chain_net():
+    """Ten groups on 8 x 8 pixels, microseconds a frame."""
+    net = Net((1, 4, 8, 8))
+    x = "x0"
+    for _ in range(10):
+        x = net.conv(x, 4)
+    return net.graph(x)
+
+
+def drifted(profile, factors):
+    """The profile with the units' times multiplied."""
+    units = {
+        name: replace(times, ms=tuple(ms * factors.get(name, 1.0) for ms in times.ms))
+        for name, times in profile.units.items()
+    }
+    return replace(profile, units=units)
+
+
+def best_period_ms(graph, profile):
+    return search(graph, profile, top=1).ranked[0].prediction.period_ms
+
+
+def period_ms(profile, plan):
+    return predict(profile, plan).period_ms
