@@ -168,6 +168,14 @@ def test_two_stages_on_alike_units_that_differ_move_no_plan_to_itself(chain):
     assert world.moves == []
 
 
+def test_a_component_that_is_taken_in_part_gives_no_more_cores(chain):
+    """All four cores of big would do it in 1.2 ms alone; the plan has two of them."""
+    ms = {"big": [0.12] * 10, "bigx2": [0.4] * 10, "bigx1": [0.8] * 10, "little": [0.5] * 10}
+    world = World(Drift(chain, profile_of(chain, ms), Plan.parse("bigx2-little:6")), lambda plan: (2.4, 4.0))
+    world.run(4)
+    assert [str(plan) for _, plan in world.moves] == ["bigx2-little:7"]  # 2.8 and 3 ms
+
+
 def test_a_stage_that_takes_no_time_in_the_profile_tells_nothing(chain):
     profile = profile_of(chain, {"big": [0.0] * 4 + [0.4] * 6, "little": [0.5] * 10})
     world = World(Drift(chain, profile, Plan.parse("big-little:4")), lambda plan: (0.01, 6.0))

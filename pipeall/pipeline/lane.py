@@ -37,7 +37,7 @@ class Lane:
 
     number  what its counters and traces are filed under
     gate    changes when the lane has room or a result
-    slots   per ring
+    slots   per ring, but for the first
     depth   most frames under way: submitted and not yet taken out of the lane
     record  keep a log of the latest LOG_FRAMES frames of each stage, for ``traces``
     fault   (stage, frame) at which a stage reports an error
@@ -74,9 +74,11 @@ class Lane:
             self.stages.append(Stage(unit, (stage.first, last), compile_program(part, unit, record=record)))
         neighbours = [None, *(stage.program for stage in self.stages), None]
         sizes = [lowered[0].slot_in_elements, *(part.slot_out_elements for part in lowered)]
+        # The first ring holds all that may be under way: whoever submits waits for results only, never for space too.
+        counts = [max(slots, depth), *(slots for _ in self.stages)]
         rings = [
-            ring_slots(producer, consumer, size, slots)
-            for (producer, consumer), size in zip(pairwise(neighbours), sizes, strict=True)
+            ring_slots(producer, consumer, size, count)
+            for (producer, consumer), size, count in zip(pairwise(neighbours), sizes, counts, strict=True)
         ]
         self.slot_in, self.slot_out = lowered[0].slot_in, lowered[-1].slot_out
         self._depth, self._gate = depth, gate

@@ -26,7 +26,7 @@ from ..graph.ir import Graph
 from . import runtime
 from .board import Board, Component, component_name
 from .lane import Lane
-from .plan import Plan, StagePlan
+from .plan import Plan, StagePlan, parse_unit
 from .profile import Profile
 from .rebalance import Drift, Rebalancer
 from .stats import FrameTimes, Snapshot, StageCounters, Stats, StatsRecorder
@@ -36,6 +36,7 @@ from .units import units
 
 MAX_SLOTS = 64  # per ring: more would add nothing but memory and latency
 KEPT_PLANS = 100  # latest plans that a rebalanced pipeline remembers
+KEPT_TRACES = 12  # stages of lanes that it has left; the log of one has some megabytes
 REORDER = 64  # frames a lane may be ahead of the oldest one that is still under way, when there are several lanes
 
 Frame = np.ndarray | Mapping[str, np.ndarray]
@@ -129,7 +130,8 @@ class Pipeline:
         profile = self._twin.profile if self._twin and rebalance is True else rebalance
         if not isinstance(profile, Profile):
             raise ArgumentError(f"rebalance: expected a Profile of {self.graph.name} on this board, got {rebalance!r}")
-        return Drift(self.graph, profile, self.plan)
+        here = {unit: times for unit, times in profile.units.items() if parse_unit(unit)[0] in self.board.components}
+        return Drift(self.graph, replace(profile, units=here), self.plan)
 
     def _start(self, number: int, stages: Sequence[StagePlan], parts: Sequence[Component]) -> Lane:
         lane = Lane(
@@ -170,7 +172,8 @@ class Pipeline:
             self._gate.signal()  # frames may be as far ahead as fits the lanes that are left
         for lane in ended:
             lane.end()
-            self.trace += lane.traces() if self._trace is not False else []
+            if self._trace is not False:
+                self.trace = [*self.trace, *lane.traces()][-KEPT_TRACES:]
         return self.counters()
 
     # ---- frames in

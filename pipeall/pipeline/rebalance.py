@@ -11,13 +11,14 @@ import threading
 import time
 import warnings
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import inf
 
 from ..errors import ArgumentError, PipeallError
 from ..graph.ir import Graph
-from .plan import Plan
+from .plan import Plan, parse_unit
 from .predict import predict
 from .profile import Profile
 from .search import search
@@ -48,6 +49,12 @@ class Drift:
         if predict(profile, plan).period_ms == inf:
             raise ArgumentError(f"rebalance: expected a plan that the profile of {profile.network} can run, got {plan}")
         self.graph, self.profile, self.plan = graph, profile, plan
+        # Of a component that the plan takes in part, no more cores than it takes.
+        taken = Counter()
+        for stage in plan.lanes[0]:
+            taken[stage.component] += stage.cores or 0
+        self._cores = {component: cores for component, cores in taken.items() if cores}
+        self._units = [unit for unit in profile.units if self._may_run(unit)]
         self._ratios = dict.fromkeys(profile.units, 1.0)  # unit -> measured by profiled time, when last seen
         self._judged: dict[str, float] | None = dict(self._ratios)  # None: judge whatever the ratios are
         self._before: tuple[float, ...] | None = None
@@ -55,6 +62,11 @@ class Drift:
         self._tried: dict[Plan, float] = {}  # plans that were left -> their period
         self._promising = False  # the latest judgement saw a gain
         self._forget_s, self._pause_s = inf, RETRY_S
+
+    def _may_run(self, unit: str) -> bool:
+        component, cores = parse_unit(unit)
+        most = self._cores.get(component)
+        return most is None or (cores is not None and cores <= most)
 
     def observe(self, stage_ms: Sequence[float], now_s: float) -> Plan | None:
         """Takes the mean stage times of one window; the plan to move to, if it is time to. ``now_s``: any clock."""
@@ -107,7 +119,8 @@ class Drift:
             name: replace(times, ms=tuple(ms * self._ratios[name] for ms in times.ms))
             for name, times in self.profile.units.items()
         }
-        first = search(self.graph, replace(self.profile, units=units), top=1).ranked[0]
+        profile = replace(self.profile, units=units)
+        first = search(self.graph, profile, units=self._units, cores=self._cores, top=1).ranked[0]
         periods = {first.plan: first.prediction.period_ms} | self._tried | {self.plan: period_ms}
         return min(periods.items(), key=lambda item: item[1])
 

@@ -221,7 +221,7 @@ class _Lane:
 
     @property
     def has_room(self) -> bool:
-        return self.inside[0] < self.slots and self.under_way < self.depth
+        return self.under_way < self.depth
 
     def submit(self, frame: int, now: float) -> None:
         self.submitted.append((frame, now))
