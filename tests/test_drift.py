@@ -162,17 +162,19 @@ def test_a_gain_that_does_not_come_is_not_run_after(worse, chain):
 
 
 def test_two_stages_on_alike_units_that_differ_move_no_plan_to_itself(chain):
+    """Both count as their mean, by which even halves would take 1.7 ms; tried once, they are found to be no better."""
     profile, plan = profile_of(chain, {"bigx2": [0.4] * 10}), Plan.parse("bigx2-bigx2:4")
     world = World(Drift(chain, profile, plan), lambda plan: (1.8, 1.4))
-    world.run(50)
-    assert world.moves == []
+    world.run(30)
+    plans = [str(plan), *(str(plan) for _, plan in world.moves)]
+    assert "bigx2-bigx2:5" in plans and all(one != next_ for one, next_ in zip(plans, plans[1:], strict=False))
 
 
 def test_a_component_that_is_taken_in_part_gives_no_more_cores(chain):
     """All four cores of big would do it in 1.2 ms alone; the plan has two of them."""
     ms = {"big": [0.12] * 10, "bigx2": [0.4] * 10, "bigx1": [0.8] * 10, "little": [0.5] * 10}
     world = World(Drift(chain, profile_of(chain, ms), Plan.parse("bigx2-little:6")), lambda plan: (2.4, 4.0))
-    world.run(4)
+    world.run(2)
     assert [str(plan) for _, plan in world.moves] == ["bigx2-little:7"]  # 2.8 and 3 ms
 
 

@@ -31,7 +31,7 @@ from .plans import real_components
 from .profile import board_option, load_board, measured
 from .verify import side_by_side, verify
 
-NETS = ("alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet")  # of paper 001
+NETS = ("alexnet", "googlenet", "mobilenet", "resnet50-slim", "squeezenet")  # of paper 001
 VERIFIED = 3  # best plans that are run to find Pipe-All's
 NOTE = "gpu is a CPU stand-in: it shares the cores of the other components, and its figures say nothing about a GPU."
 LATE = f"INVALID: over {MAX_LATE:.0%} of the frames took longer to compute here than the board takes; try --time-scale."
