@@ -57,7 +57,7 @@ def random_profile(
 
     known = {unit: times() for unit in units}
     components = sorted({parse_unit(unit)[0] for unit in units})
-    pairs = list(product(components, repeat=2)) if loaded else []
+    pairs = list(permutations(components, 2)) if loaded else []
     contention = {a: {b: values(1, 1.6) for b in components} for a in components if loaded}
     ends = [*pairs, *((HOST, c) for c in components), *((c, HOST) for c in components)] if loaded else []
     return Profile(

@@ -334,6 +334,24 @@ def test_a_model_of_ones_own_board(tmp_path, monkeypatch):
     assert other.about["times"] == "regression" and all(0 <= ms < inf for ms in other.units["gpu"].ms)
 
 
+def test_what_was_not_profiled_is_no_part_and_a_stand_in_is_refused(tmp_path, monkeypatch):
+    monkeypatch.delenv("PIPEALL_OPENCL", raising=False)
+    cpu = opencl.DeviceInfo(0, "Platform", "pocl", "Vendor", "1.0", 4, True, False, True)
+    monkeypatch.setattr(opencl, "devices", lambda: (cpu,))
+    monkeypatch.setattr(opencl, "choose", lambda devices: devices[0])
+    board = Board.detect(root=write_tree(json.loads((BOARDS / "vim3.json").read_text()), tmp_path), machine="aarch64")
+    graph = small_graph(4)
+    profile = profile_of(graph)
+    assert board.component("gpu").stand_in
+    with pytest.raises(ArgumentError, match="component 'gpu': expected no stand-in"):
+        BoardModel.from_profiles("mine", board, [(graph, profile)])
+    alone = replace(profile, units={"bigx1": profile.units["bigx1"]}, contention={}, links={})
+    model = BoardModel.from_profiles("mine", board, [(graph, alone)])
+    assert list(model.parts) == ["big"]
+    model.save(tmp_path / "mine.json")
+    assert list(Board.load(tmp_path / "mine.json").components) == ["big"]
+
+
 def test_a_profile_of_another_network_is_refused():
     with pytest.raises(ArgumentError, match="tensor sizes of small8"):
         Measured.of(small_graph(8), profile_of(small_graph(4)))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from plans_reference import INF, chain, profiles, random_profile
 
 from pipeall.errors import ArgumentError
+from pipeall.pipeline.candidates import Choice
 from pipeall.pipeline.explain import explain
 from pipeall.pipeline.plan import Plan
 from pipeall.pipeline.predict import predict
@@ -88,7 +89,10 @@ def test_a_plan_worked_out_by_hand():
         "without contention and hand-over: 4.00 ms (-50.0%)",
         "if the units' rates alone added up: 3.23 ms (-59.6%)",
     ]
-    assert found.lines()[6:8] == ["a cut moved: big-gpu:1: 6.00 ms (-25.0%)", "next best: gpu-big:2: 4.00 ms (-50.0%)"]
+    assert found.lines()[6:8] == [
+        "a cut moved (period): big-gpu:1: 6.00 ms (-25.0%), latency 10.00 ms",
+        "next best (period): gpu-big:2: 4.00 ms (-50.0%), latency 7.00 ms",
+    ]
     content = found.to_dict()
     assert content["stages"][1]["groups"] == [3, 3] and content["moves"][0]["period_ms"] == 6.0
     assert content["plan"] == "big-gpu:2" and content["energy_mj"] is None
@@ -98,7 +102,7 @@ def test_moves_to_a_unit_that_cannot_run_them_say_so():
     units = {"big": UnitTimes((2.0, 2.0, 2.0), (0.0,) * 3), "gpu": UnitTimes((INF, INF, 4.0), (0.0,) * 3)}
     profile = replace(random_profile(chain(3), loaded=False), units=units)
     found = explain(profile, Plan.parse("big-gpu:2"))
-    assert "a cut moved: big-gpu:1: a unit cannot run one of its groups" in found.lines()
+    assert "a cut moved (period): big-gpu:1: a unit cannot run one of its groups" in found.lines()
     assert found.to_dict()["moves"][0]["period_ms"] is None
     assert found.rates_ms == 6.0  # the gpu alone adds nothing
     assert "4.00 ms" in found.lines()[-3]
@@ -107,7 +111,14 @@ def test_moves_to_a_unit_that_cannot_run_them_say_so():
 def test_energy_is_told_where_it_is_known():
     units = {"big": UnitTimes((2.0, 2.0), (0.0, 0.0), (5.0, 5.0))}
     profile = replace(random_profile(chain(2), loaded=False, power=True), units=units)
-    assert explain(profile, Plan.single("big")).lines()[0].endswith(", 20 mJ a frame")
+    found = explain(profile, Plan.single("big"), [Choice(plan := Plan.single("bigx1"), predict(parts(profile), plan))])
+    assert found.lines()[0].endswith(", 20 mJ a frame")
+    assert found.lines()[-1] == "next best (period): bigx1: 8.00 ms (+100.0%), latency 8.00 ms, 40 mJ a frame"
+
+
+def parts(profile):
+    """bigx1 takes twice as long as big."""
+    return replace(profile, units={"bigx1": replace(profile.units["big"], ms=(4.0, 4.0))})
 
 
 def test_independent_lanes_are_refused():

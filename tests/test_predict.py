@@ -73,6 +73,17 @@ def test_lines_of_a_link_go_on_beyond_the_last_size_and_stop_before_the_first():
     assert sent == pytest.approx([1, 0.5, 0, 0, 1])  # never below nothing
 
 
+def test_opencl_devices_cannot_hand_over_to_each_other():
+    """Not even where a file has a link for it; with a CPU in between, and side by side, they can run."""
+    link = {("gpu", "gpu1"): Link((1000,), (0.5,), (0.5,), (0,))}
+    profile = replace(PROFILE, units={**PROFILE.units, "gpu": times(1, 1, 1, 1), "gpu1": times(1, 1, 1, 1)}, links=link)
+    assert all(np.isinf(cost).all() for cost in profile.handover("gpu", "gpu1"))
+    assert predict(profile, Plan.parse("gpu-gpu1:2")).period_ms == INF
+    assert predict(profile, Plan.parse("gpu1-gpu:2")).period_ms == INF
+    assert predict(profile, Plan.parse("gpu-big-gpu1:1,3")).period_ms < INF
+    assert predict(profile, Plan.parse("gpu+gpu1")).period_ms < INF
+
+
 def test_parallel_adds_rates():
     """big beside little: 1.1 + 2.4 + 3.9 + 5.6 ms; little beside big: 10 + 20 + 30 + 80. Rates and energies add up."""
     found = predict(PROFILE, Plan.parse("big+little"))

@@ -62,6 +62,10 @@ def test_times_are_rounded_to_nanoseconds():
     assert content.to_dict()["units"]["big"] == {"ms": [0.333333], "spread_ms": [0.0]}
 
 
+def test_a_profile_that_does_not_say_whether_it_is_modelled_was_measured():
+    assert not Profile.from_dict({key: value for key, value in CONTENT.items() if key != "modelled"}, "text").modelled
+
+
 def changed(*path: str, to) -> dict:
     content = copy.deepcopy(CONTENT)
     inner = content
@@ -109,6 +113,9 @@ def changed(*path: str, to) -> dict:
         (changed("links", to={"a": 1}), "links: expected a list of objects"),
         (changed("links", to=[5]), r"links\[0\]: expected an object, got int"),
         (changed("links", "0", "from", to=1), r"links\[0\]: from: expected text, got 1"),
+        (changed("modelled", to="yes"), "modelled: expected true or false, got 'yes'"),
+        (changed("modelled", to=None), "modelled: expected true or false, got None"),
+        (changed("links", "0", "to", to="B"), r"links\[0\]: to: expected another end than 'big', got 'B'"),
         (changed("links", "0", "to", to="nowhere"), "expected big, mid, little or gpu"),
         (changed("links", "0", "bytes", to=[64, 16]), r"links\[0\]: bytes: expected increasing sizes"),
         (changed("links", "0", "bytes", to=[]), r"links\[0\]: bytes: expected increasing sizes"),

@@ -37,12 +37,18 @@ WITHIN = 1e-9  # relative: what a limit may be missed by, and by how much sums i
 MANY = dict(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
-def best_first(choices: list[Choice], objective: str, energy: bool) -> list[str]:
-    """Texts of the plans by the objective, equals by stages, latency and text."""
+def at_rate(choice: Choice, idle_w: float, period_ms: float) -> float:
+    """Energy per frame, mJ, at this period: the idle board draws on while the plan waits."""
+    return choice.prediction.energy_mj + idle_w * (period_ms - choice.prediction.period_ms)
+
+
+def best_first(choices: list[Choice], objective: str, energy: bool, idle: tuple[float, float] = (0, 0)) -> list[str]:
+    """Texts of the plans by the objective, equals by stages, latency and text; ``idle``: W, and the period, ms."""
 
     def key(choice: Choice) -> tuple:
         values = criteria(choice, energy)
-        return values[VALUE[objective]], len(choice.plan.units), values[1], str(choice.plan)
+        value = round(at_rate(choice, *idle), 9) if objective == "energy" and idle[1] else values[VALUE[objective]]
+        return value, len(choice.plan.units), values[1], str(choice.plan)
 
     return [str(choice.plan) for choice in sorted(choices, key=key)]
 
@@ -91,7 +97,9 @@ def test_three_units_against_brute_force(profile: Profile, objective: str, share
         {criteria(choice, energy) for choice in choices}
     )
     limited = search(graph, profile, objective, top=top, **options)
-    assert [str(choice.plan) for choice in limited.ranked] == best_first(within, objective, energy)[:top]
+    assert [str(choice.plan) for choice in limited.ranked] == best_first(
+        within, objective, energy, (profile.idle_w, limit)
+    )[:top]
     assert limited.pareto == free.pareto
 
     for team in teams(THREE, len(profile.groups)):
@@ -127,9 +135,12 @@ def check_dynamic(profile: Profile, team: tuple[str, ...], choices: list[Choice]
     assert found.period_ms <= limit
     assert dynamic.least_latency(shortest_of(rows) * (1 - WITHIN)) is None
     if energy:
-        found = dynamic.thriftiest(profile.idle_w, limit)
-        least = min(c.prediction.energy_mj for c in choices if c.prediction.period_ms <= limit)
+        found = dynamic.thriftiest(profile.idle_w)
+        least = min(c.prediction.energy_mj for c in choices)
         assert found.busy_mj + profile.idle_w * found.period_ms == close(least)
+        found = dynamic.least_busy(limit)
+        least = min(at_rate(c, profile.idle_w, limit) for c in choices if c.prediction.period_ms <= limit)
+        assert found.busy_mj + profile.idle_w * limit == close(least)
     front = {(round(s.period_ms, 9), round(s.latency_ms, 9)) for s in dynamic.front("latency_ms", [])}
     assert undominated(front) == undominated({(round(period, 9), round(latency, 9)) for period, latency in rows})
     known = [(round(period, 9), round(0.9 * latency, 9)) for period, latency in rows[::5]]
@@ -175,6 +186,14 @@ def test_parts_of_a_component_against_brute_force(profile: Profile, objective: s
     within = [c.prediction.period_ms for c in choices if c.prediction.latency_ms <= latency * (1 + WITHIN)]
     assert capped.period_ms == pytest.approx(min(within), rel=WITHIN)
     assert capped.latency_ms <= latency * (1 + WITHIN)
+
+    if energy:
+        period = middle([choice.prediction.period_ms for choice in choices], share)
+        thrifty = search(graph, profile, "energy", cores=cores, min_fps=1000 / period).ranked[0]
+        within = [c for c in choices if c.prediction.period_ms <= period * (1 + WITHIN)]
+        least = min(at_rate(c, profile.idle_w, period) for c in within)
+        assert at_rate(thrifty, profile.idle_w, period) == pytest.approx(least, rel=WITHIN)
+        assert thrifty.prediction.period_ms <= period * (1 + WITHIN)
 
     front = {criteria(choice, energy) for choice in found.pareto}
     assert front <= {criteria(choice, energy) for choice in choices}
@@ -261,6 +280,32 @@ def test_given_power_takes_the_place_of_the_profiles():
         search(chain(2), profile, "energy", power={"gpu": -1})
 
 
+def test_least_energy_at_a_rate_differs_from_that_at_full_speed():
+    """Idle 10 W. big: 10 ms at 12 W, 120 mJ; little: 20 ms at 10.5 W, 210 mJ. At 50 FPS big waits for another 10 ms:
+    220 mJ.
+    """
+    units = {"big": UnitTimes((10.0,), (0.0,), (12.0,)), "little": UnitTimes((20.0,), (0.0,), (10.5,))}
+    profile = replace(random_profile(chain(1), loaded=False), units=units, idle_w=10.0)
+    assert str(search(chain(1), profile, "energy").best) == "big"
+    assert str(search(chain(1), profile, "energy", min_fps=50).best) == "little"
+    assert str(search(chain(1), profile, "energy", min_fps=51).best) == "big"
+
+
+def test_opencl_devices_are_never_next_to_each_other():
+    """Of the four orders of two units and the six of three, four have a gpu next to another."""
+    units = ("big", "gpu", "gpu1")
+    profile = random_profile(chain(4), units)
+    found = search(chain(4), profile, top=100)
+    plans = [choice.plan.units for choice in found.ranked]
+    assert len(plans) == 3 + 4 * 3 + 2 * 3 and {("gpu", "big", "gpu1"), ("gpu1", "big", "gpu")} <= set(plans)
+    beside = {("gpu", "gpu1"), ("gpu1", "gpu")}
+    assert not any(beside & set(zip(order, order[1:], strict=False)) for order in plans)
+    four = random_profile(chain(6), ("big", "little", "gpu", "gpu1"))
+    order = search(chain(6), four).best.units
+    assert not beside & set(zip(order, order[1:], strict=False))
+    check_dynamic(four, ("big", "little", "gpu", "gpu1"), team_choices(four, ("big", "little", "gpu", "gpu1")), 0.5)
+
+
 def test_a_group_without_a_unit_is_named():
     profile = random_profile(chain(3))
     units = {
@@ -302,7 +347,12 @@ def test_limits_out_of_reach_say_what_is_within(units):
         (dict(objective="latency", max_latency_ms=3), "max_latency_ms: expected none with objective 'latency', got 3"),
         (dict(max_latency_ms=-1.0), "max_latency_ms: expected a number above 0, got -1.0"),
         (dict(max_latency_ms=float("nan")), "max_latency_ms: expected a number above 0, got nan"),
-        (dict(top=0), "top: expected at least 1, got 0"),
+        (dict(max_latency_ms="5"), "max_latency_ms: expected a number above 0, got '5'"),
+        (dict(top=0), "top: expected a whole number of at least 1, got 0"),
+        (dict(top=1.5), "top: expected a whole number of at least 1, got 1.5"),
+        (dict(top="3"), "top: expected a whole number of at least 1, got '3'"),
+        (dict(power={"idle": "x"}), "power of idle: expected watts of at least 0, got 'x'"),
+        (dict(cores={"big": -1}), "cores of big: expected a whole number of at least 1, got -1"),
         (dict(units=["tpu"]), "expected big, mid, little or gpu"),
         (dict(cores={"tpu": 1}), "expected big, mid, little or gpu"),
     ],

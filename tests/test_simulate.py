@@ -372,12 +372,14 @@ def test_no_frame_is_lost_or_doubled(lanes, contended, seed):
         ("big", {"depth": True}, "depth"),
         ("big", {"period_ms": -1.0}, "period_ms: expected a finite time"),
         ("big", {"period_ms": inf}, "period_ms"),
+        ("big", {"period_ms": "3"}, "period_ms: expected a finite time of at least 0, got '3'"),
+        ("gpu-gpu1:2", {}, "plan gpu-gpu1:2: expected gpu next to no other OpenCL device"),
     ],
 )
 def test_refused(plan, arguments, expected):
     profile = profile_of({"big": [1.0] * 4, "little": [1.0] * 3 + [inf], "gpu": [1.0, 1.0, inf, 1.0]})
     gpu = replace(profile.units["gpu"], spread_ms=(0.0,) * 4, refused={3: "no pooling"})
-    profile = replace(profile, units={**profile.units, "gpu": gpu})
+    profile = replace(profile, units={**profile.units, "gpu": gpu, "gpu1": profile.units["big"]})
     with pytest.raises(ArgumentError, match=expected):
         simulate(profile, Plan.parse(plan), **arguments)
 

@@ -130,7 +130,9 @@ def test_the_file_has_every_step_of_every_frame(plan, board_with_gpu, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["trace.json"]
     document = json.loads(path.read_text())
     assert document.keys() == {"traceEvents", "displayTimeUnit", "otherData"}
-    assert document["otherData"] == {"format": "pipeall.trace/1", "network": graph.name, "plan": str(pipe.plan)}
+    about = document["otherData"]
+    assert (about["format"], about["network"], about["plans"]) == ("pipeall.trace/1", graph.name, [[0, str(pipe.plan)]])
+    assert about["components"].keys() == board_with_gpu.components.keys()
     tracks = check_events(document["traceEvents"], pipe.trace)
     found = Counter((e["name"], e["args"]["frame"]) for track in tracks.values() for *_, e in track)
     expected = Counter()

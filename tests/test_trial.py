@@ -45,8 +45,8 @@ def test_one_turn_has_no_spread():
     assert (found.period_ms, found.spread, found.stages) == (125, 0, turn(8).stages)
 
 
-def test_late_frames_are_a_share_of_all_stages_frames():
-    assert Trial(PAIR, (turn(9, frames=10, late=5), turn(9, frames=30, late=1))).late_share == 6 / 80
+def test_late_is_counted_per_frame():
+    assert Trial(PAIR, (turn(9, frames=10, late=5), turn(9, frames=30, late=1))).late_share == 6 / 40
     assert Trial(PAIR, (turn(9, frames=0),)).late_share == 0
 
 
@@ -110,9 +110,10 @@ def test_a_turn_counts_from_one_result_to_another_while_the_pipeline_is_full(pla
     ready, latency = ready_ns(pipe), np.array([times.end_ns[-1] - times.submitted_ns for times in pipe.times]) / 1e6
     for turn, (_, first, last) in zip(found.turns, paced.fed[1:], strict=True):
         windows = [range(begin, begin + turn.frames) for begin in range(first + 1, last - turn.frames + 1)]
-        (window,) = [w for w in windows if ready[w[-1]] - ready[w[0] - 1] == round(turn.seconds * 1e9)]
-        assert turn.fps == pytest.approx(len(window) / turn.seconds, rel=1e-12)
-        assert turn.latency_p50_ms == pytest.approx(np.median(latency[window]), rel=1e-12)
+        # Results that waited for an earlier one are ready at once, so that several windows may last as long.
+        fitting = [w for w in windows if ready[w[-1]] - ready[w[0] - 1] == round(turn.seconds * 1e9)]
+        assert turn.fps == pytest.approx(turn.frames / turn.seconds, rel=1e-12)
+        assert any(turn.latency_p50_ms == pytest.approx(np.median(latency[w]), rel=1e-12) for w in fitting)
     if plan == "big-little:2":
         assert latency.min() >= big + little  # no stage ends before its pace
         if little == 20:
@@ -149,8 +150,8 @@ def test_plans_take_turns(paced, board):
 
 
 def test_late_frames_are_counted(paced, board):
-    """All of one stage; the other may have run as many frames more or less as are under way, of 8 and more."""
+    """All of one stage, which may have run as many frames more than came out as are under way, of 8 and more."""
     paced.set(big=1e-6)
     (found,) = compare(small_net(), [PAIR], board, turns=2, seconds=0.0)
     assert all(turn.stages[0].late == turn.stages[0].frames > 0 == turn.stages[1].late for turn in found.turns)
-    assert found.late_share == pytest.approx(0.5, abs=3 / 16)
+    assert found.late_share == pytest.approx(1, abs=3 / 8)

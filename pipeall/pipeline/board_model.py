@@ -135,10 +135,15 @@ class BoardModel:
         """The model of a board whose networks were profiled on it; units are those that all profiles have.
 
         Contention is the median over groups and networks, a link that of the last network that has it.
-        Raises ArgumentError where there is no profile, one is not of its graph, or one has a unit that the board lacks.
+        Its parts are the components that were profiled. Raises ArgumentError where there is no profile, one is not of
+        its graph, or one has a unit that the board lacks or that a stand-in ran.
         """
         profiles = list(profiles)
-        parts = {component.name: _part(component) for component in board.components.values()}
+        timed = {parse_unit(unit)[0] for _, profile in profiles for unit in profile.units}
+        components = [component for component in board.components.values() if component.name in timed]
+        if stand_ins := [component.name for component in components if component.stand_in]:
+            raise ArgumentError(f"component {stand_ins[0]!r}: expected no stand-in; its times are a CPU's")
+        parts = {component.name: _part(component) for component in components}
         idle = [profile.idle_w for _, profile in profiles if profile.idle_w is not None]
         return cls.fit(
             name,

@@ -47,9 +47,14 @@ class Candidates:
         self.batches.append((units, cuts, costs))
 
     def ranked(self, objective: str, period_ms: float, latency_ms: float, top: int) -> tuple[Choice, ...]:
-        """The best ``top`` within both limits; equals by stages, then latency, then text."""
+        """The best ``top`` within both limits; equals by stages, then latency, then text.
+
+        Energy is per frame at the plan's own rate, but at that of ``period_ms`` where it is finite: the idle board then
+        draws the same beside every plan.
+        """
         rows = self._columns()
-        value = {"throughput": rows.period_ms, "latency": rows.latency_ms, "energy": rows.energy_mj}[objective]
+        energy_mj = rows.energy_mj if period_ms == inf else rows.busy_mj
+        value = {"throughput": rows.period_ms, "latency": rows.latency_ms, "energy": energy_mj}[objective]
         within = np.flatnonzero((rows.period_ms <= period_ms) & (rows.latency_ms <= latency_ms) & (value < inf))
         keys = np.array([column[within] for column in (rows.latency_ms, rows.stages, value)]).round(DECIMALS)
         order = np.lexsort(keys)

@@ -59,7 +59,7 @@ class Dynamic:
         return self.least(self.tables.stage_ms, limit_ms)
 
     def least_busy(self, limit_ms: float = inf) -> Solution | None:
-        """The least energy beyond the idle board's at no longer period."""
+        """The least energy beyond the idle board's at no longer period: the least of all at just this period."""
         return self.least(self.tables.busy_mj[:, None, None], limit_ms)
 
     def fastest(self, max_latency_ms: float = inf) -> Solution | None:
@@ -84,9 +84,9 @@ class Dynamic:
                 times = times[middle + 1 :]
         return found
 
-    def thriftiest(self, idle_w: float, limit_ms: float = inf) -> Solution | None:
-        """The least energy per frame, idle power included, at no longer period; None: there is none."""
-        best, least_mj = None, inf
+    def thriftiest(self, idle_w: float) -> Solution | None:
+        """The least energy per frame, idle power included, each at its own shortest period; None: there is none."""
+        best, least_mj, limit_ms = None, inf, inf
         while (found := self.least_busy(limit_ms)) is not None:
             energy = found.busy_mj + idle_w * found.period_ms
             if energy < least_mj:

@@ -104,9 +104,15 @@ class Explanation:
             ),
             f"without contention and hand-over: {self._compared(self.ideal_ms)}",
             f"if the units' rates alone added up: {self._compared(self.rates_ms)}",
-            *(f"a cut moved: {choice.plan}: {self._compared(choice.prediction.period_ms)}" for choice in self.moves),
-            *(f"next best: {choice.plan}: {self._compared(choice.prediction.period_ms)}" for choice in self.next_best),
+            *(f"a cut moved (period): {self._choice(choice)}" for choice in self.moves),
+            *(f"next best (period): {self._choice(choice)}" for choice in self.next_best),
         ]
+
+    def _choice(self, choice: Choice) -> str:
+        prediction, text = choice.prediction, f"{choice.plan}: {self._compared(choice.prediction.period_ms)}"
+        if isfinite(prediction.latency_ms):
+            text += f", latency {prediction.latency_ms:.2f} ms"
+        return text if prediction.energy_mj is None else f"{text}, {prediction.energy_mj:.0f} mJ a frame"
 
     def _compared(self, period_ms: float) -> str:
         if not isfinite(period_ms):
@@ -125,7 +131,9 @@ def explain(profile: Profile, plan: Plan, others: Iterable[Choice] = ()) -> Expl
         raise ArgumentError(f"plan {plan}: expected a pipeline; independent lanes have no common bottleneck")
     prediction = predict(profile, plan)
     if prediction.period_ms == inf:
-        raise ArgumentError(f"plan {plan}: expected units that can run their groups, as the profile knows them")
+        raise ArgumentError(
+            f"plan {plan}: expected units that can run their groups and hand them on, as the profile knows them"
+        )
     stages = _shares(profile, plan)
     totals = prediction.stage_ms[0]
     return Explanation(

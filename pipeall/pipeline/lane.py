@@ -83,6 +83,7 @@ class Lane:
         self.slot_in, self.slot_out = lowered[0].slot_in, lowered[-1].slot_out
         self._depth, self._gate = depth, gate
         self._submitted = self._taken = 0
+        self.started_ns = runtime.now_ns()
         self.native = runtime.Lane(
             [stage.unit.name for stage in self.stages],
             [stage.program for stage in self.stages],
@@ -115,7 +116,7 @@ class Lane:
     def counters(self) -> list[StageCounters]:
         """What its stages have done so far."""
         return [
-            StageCounters(self.number, number, stage.unit.name, stage.groups, **row)
+            StageCounters(self.number, number, stage.unit.name, stage.groups, started_ns=self.started_ns, **row)
             for number, (stage, row) in enumerate(zip(self.stages, self.native.counters(), strict=True))
         ]
 

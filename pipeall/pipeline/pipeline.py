@@ -26,6 +26,7 @@ from ..graph.ir import Graph
 from . import runtime
 from .board import Board, Component, component_name
 from .lane import Lane
+from .machine import describe
 from .plan import Plan, StagePlan, parse_unit
 from .profile import Profile
 from .rebalance import Drift, Rebalancer
@@ -130,7 +131,8 @@ class Pipeline:
         profile = self._twin.profile if self._twin and rebalance is True else rebalance
         if not isinstance(profile, Profile):
             raise ArgumentError(f"rebalance: expected a Profile of {self.graph.name} on this board, got {rebalance!r}")
-        here = {unit: times for unit, times in profile.units.items() if parse_unit(unit)[0] in self.board.components}
+        real = {part.name for part in self.board.components.values() if not part.stand_in} | set(self.plan.components)
+        here = {unit: times for unit, times in profile.units.items() if parse_unit(unit)[0] in real}
         return Drift(self.graph, replace(profile, units=here), self.plan)
 
     def _start(self, number: int, stages: Sequence[StagePlan], parts: Sequence[Component]) -> Lane:
@@ -400,7 +402,8 @@ class Pipeline:
             if first and self._trace is not False and self._process == os.getpid():
                 self.trace += [trace for lane in self._lanes for trace in lane.traces()]
                 if self._trace is not True:
-                    about = {"network": self.graph.name, "plan": str(self.plan)}
+                    plans = [[frame, str(plan)] for frame, plan in self._plans]
+                    about = describe(self.board) | {"network": self.graph.name, "plans": plans}
                     save(self._trace, self.trace, about)
 
     def __enter__(self) -> Pipeline:

@@ -24,7 +24,8 @@ class Prediction:
     """Steady state at full load. stage_ms: per lane, per stage; infinity where a unit cannot run a group.
 
     period_ms is the time between two results (of all lanes together), latency_ms that of a frame in the slowest lane;
-    energy_mj is the board's per frame, None where the profile knows no power.
+    energy_mj is the board's per frame at this period, None where the profile knows no power. At a longer one, of a
+    slower source, the idle board's draw over the difference comes on top.
     """
 
     stage_ms: tuple[tuple[float, ...], ...]

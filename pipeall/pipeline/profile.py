@@ -89,10 +89,15 @@ class Profile:
         return np.ones(len(self.groups)) if factors is None else np.array(factors)
 
     def handover(self, sender: str, receiver: str) -> tuple[np.ndarray, np.ndarray]:
-        """(send_ms, receive_ms) at every border, 0 being the network's input; zeros for a link nobody measured."""
+        """(send_ms, receive_ms) at every border, 0 being the network's input; zeros for a link nobody measured.
+
+        Infinity between two OpenCL components: their contexts share no memory, and the runtime refuses it.
+        """
         names = [unit if unit == HOST else parse_unit(unit)[0] for unit in (sender, receiver)]
-        link = self.links.get((names[0], names[1]))
         sizes = np.array(self.crossing_bytes, float)
+        if names[0] != names[1] and all(name.startswith("gpu") for name in names):
+            return np.full(len(sizes), np.inf), np.full(len(sizes), np.inf)
+        link = self.links.get((names[0], names[1]))
         return link.at(sizes) if link else (np.zeros(len(sizes)), np.zeros(len(sizes)))
 
     def check_network(self, graph: Graph) -> None:
@@ -137,6 +142,8 @@ class Profile:
             unit: {other: tuple(row.numbers(other, len(groups), low=0.1)) for other in row.content}
             for unit, row in ((unit, read.inside("contention", unit)) for unit in read.keys("contention"))
         }
+        if not isinstance(content.get("modelled", False), bool):
+            raise read.fail("modelled", "true or false")
         for unit in (*units, *contention, *(other for row in contention.values() for other in row)):
             if Plan.single(unit).units[0] != unit:
                 raise ArgumentError(f"{source}: unit {unit!r}: expected its name, {Plan.single(unit).units[0]!r}")
@@ -149,7 +156,7 @@ class Profile:
             links=dict(link_from(row) for row in read.rows("links")),
             idle_w=read.number("idle_w") if content.get("idle_w") is not None else None,
             about=read.inside("about").content if content.get("about") is not None else {},
-            modelled=bool(content.get("modelled")),
+            modelled=content.get("modelled", False),
         )
 
 
@@ -176,6 +183,8 @@ def link_from(row: Reader) -> tuple[tuple[str, str], Link]:
     if not sizes or any(second <= first for first, second in zip(sizes, sizes[1:], strict=False)):
         raise row.fail("bytes", "increasing sizes")
     ends = tuple(word if word == HOST else parse_unit(word)[0] for word in (row.word("from"), row.word("to")))
+    if ends[0] == ends[1]:
+        raise row.fail("to", f"another end than {ends[0]!r}")
     times = [tuple(row.numbers(key, len(sizes))) for key in ("send_ms", "receive_ms", "map_ms")]
     return (ends[0], ends[1]), Link(sizes, *times)
 

@@ -63,6 +63,11 @@ class Drift:
         self._promising = False  # the latest judgement saw a gain
         self._forget_s, self._pause_s = inf, RETRY_S
 
+    def refuse(self, plan: Plan, present: Plan) -> None:
+        """``plan``, which ``observe`` gave, could not be moved to: ``present`` still runs."""
+        self._tried[plan] = inf
+        self.plan, self._before, self._usual, self._judged = present, None, None, None
+
     def _may_run(self, unit: str) -> bool:
         component, cores = parse_unit(unit)
         most = self._cores.get(component)
@@ -176,16 +181,13 @@ class Rebalancer:
             busy = [(row.busy_ns - old.busy_ns) / 1e6 for row, old in zip(now, begin, strict=True)]
             begin, begin_s = now, now_s
             means = [ms / count / self._time_scale for ms, count in zip(busy, frames, strict=True)]
-            if (plan := self._drift.observe(means, now_s)) is not None and not self._try_move(plan):
-                return
-
-    def _try_move(self, plan: Plan) -> bool:
-        move = self._move()
-        try:
-            if move is not None:
+            present = self._drift.plan
+            plan, move = self._drift.observe(means, now_s), self._move()
+            if plan is None or move is None:
+                continue
+            try:
                 move(plan)
-        except PipeallError as error:
-            # The stream goes on with the old cuts; whoever runs it hears of it.
-            warnings.warn(f"rebalancing to {plan} failed, the cuts stay as they are: {error}", RuntimeWarning, 1)
-            return False
-        return move is not None
+            except PipeallError as error:  # the stream goes on as it is; whoever runs it hears of it
+                self._drift.refuse(plan, present)
+                warnings.warn(f"rebalancing to {plan} failed, {present} runs on: {error}", RuntimeWarning, 1)
+            del move

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from math import comb, factorial, inf, isfinite, prod
+from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 
@@ -65,8 +67,9 @@ def search(
     """The best plans for a network, by predicted speed or energy. Deterministic.
 
     objective: "throughput" (shortest period, at no more than ``max_latency_ms``), "latency" (least, at no less than
-    ``min_fps``) or "energy" (least per frame, at no less than ``min_fps``). Of equals the plan with fewer stages comes
-    first, then the one with less latency, then by its text.
+    ``min_fps``) or "energy" (least per frame: with ``min_fps`` at just that rate, which a faster plan keeps by waiting;
+    else at the plan's own full rate). A prediction's ``energy_mj`` is always that at the plan's own full rate.
+    Of equals the plan with fewer stages comes first, then the one with less latency, then by its text.
     power: what the board draws in watts while a unit or component runs, and under "idle" with nothing running, in
     place of the profile's.
     units: those that may be used, all of the profile unless given; ``cores``: how many cores a component has, unless
@@ -86,8 +89,9 @@ def search(
     if objective == "energy" and not energy:
         what = f"unit {unknown[0]!r}" if unknown else "the idle board"
         raise ArgumentError(f"objective 'energy': expected a profile with power, this one has none of {what}")
-    if top < 1:
-        raise ArgumentError(f"top: expected at least 1, got {top}")
+    _check_whole("top", top)
+    for name, count in (cores or {}).items():
+        _check_whole(f"cores of {name}", count)
 
     candidates, known = Candidates(profile, energy), {}
     evaluated, covered = Counter(), Counter()
@@ -135,7 +139,7 @@ def _best(dynamic: Dynamic, objective: str, limits: _Limits, idle_w: float | Non
         return dynamic.fastest(limits.latency_ms)
     if objective == "latency":
         return dynamic.least_latency(limits.period_ms)
-    return dynamic.thriftiest(idle_w, limits.period_ms)
+    return dynamic.thriftiest(idle_w) if limits.period_ms == inf else dynamic.least_busy(limits.period_ms)
 
 
 def _add(candidates: Candidates, tables: StageTables, solution: Solution) -> None:
@@ -164,8 +168,8 @@ def _limits(objective: str, max_latency_ms: float | None, min_fps: float | None)
     for name, value in given.items():
         if value is not None and (name == "min_fps") == (objective == "throughput"):
             raise ArgumentError(f"{name}: expected none with objective {objective!r}, got {value}")
-        if value is not None and not 0 < value < inf:
-            raise ArgumentError(f"{name}: expected a number above 0, got {value}")
+        if value is not None and not (_is_number(value) and 0 < value < inf):
+            raise ArgumentError(f"{name}: expected a number above 0, got {value!r}")
     exactly = 1 + ROUNDING  # a plan exactly at a limit is within it
     return _Limits(
         period_ms=exactly * 1000.0 / min_fps if min_fps else inf,
@@ -173,12 +177,21 @@ def _limits(objective: str, max_latency_ms: float | None, min_fps: float | None)
     )
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _check_whole(name: str, value: Any) -> None:
+    if not (isinstance(value, Integral) and _is_number(value) and value >= 1):
+        raise ArgumentError(f"{name}: expected a whole number of at least 1, got {value!r}")
+
+
 def _with_power(profile: Profile, power: Mapping[str, float]) -> Profile:
     """The profile with a unit's, or else its component's, watts in every group."""
-    known = {"idle" if name == "idle" else _unit_name(name): float(watts) for name, watts in power.items()}
+    known = {"idle" if name == "idle" else _unit_name(name): watts for name, watts in power.items()}
     for name, watts in known.items():
-        if not (isfinite(watts) and watts >= 0):
-            raise ArgumentError(f"power of {name}: expected watts of at least 0, got {watts}")
+        if not (_is_number(watts) and 0 <= watts < inf):
+            raise ArgumentError(f"power of {name}: expected watts of at least 0, got {watts!r}")
     units = {}
     for name, times in profile.units.items():
         watts = known.get(name, known.get(parse_unit(name)[0]))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from math import inf, isfinite, log1p, sqrt
+from numbers import Real
 from random import Random
 from typing import Any
 
@@ -96,7 +97,7 @@ def simulate(
     _check("slots", slots, 1, MAX_SLOTS)
     if depth is not None:
         _check("depth", depth, 1, inf)
-    if not 0 <= period_ms < inf:
+    if isinstance(period_ms, bool) or not isinstance(period_ms, Real) or not 0 <= period_ms < inf:
         raise ArgumentError(f"period_ms: expected a finite time of at least 0, got {period_ms!r}")
     costs, lanes = _build(profile, plan, slots, depth, paced)
     if jitter:
@@ -310,6 +311,8 @@ def _build(profile: Profile, plan: Plan, slots: int, depth: int | None, paced: b
             after = position + 1 if index + 1 < len(lane) else None
             received, sent = costs.handover(before, position)[1], costs.handover(position, after)[0]
             handover_ms = float(received[stage.first] + sent[last])
+            if not isfinite(handover_ms):
+                raise ArgumentError(f"plan {plan}: expected {stage.unit} next to no other OpenCL device")
             stages.append(_Stage(profile, plan.units, position, (stage.first, last), handover_ms))
             if paced:
                 stages[-1].always = (1 << len(plan.units)) - 1

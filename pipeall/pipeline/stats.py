@@ -27,7 +27,7 @@ class StageCounters:
     """What one stage has done so far, in all: frames, and time in ns.
 
     ``late``: frames whose computing took longer than the stage's pace. ``busy_ns`` includes hand-over and pacing.
-    ``groups``: [first, last).
+    ``groups``: [first, last). ``started_ns``: when its lane started (CLOCK_MONOTONIC).
     """
 
     lane: int
@@ -41,12 +41,13 @@ class StageCounters:
     wait_out_ns: int = 0
     map_ns: int = 0
     copy_ns: int = 0
+    started_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class StageStats:
     """One stage: mean ms per frame computing (hand-over and pacing included), waiting for input, waiting for a free
-    slot, and handing over: mapping and unmapping, copying. ``use`` is the share of the run it computed; ``late`` are
+    slot, and handing over: mapping and unmapping, copying. ``use`` is the share of its time it computed; ``late`` are
     frames whose computing took longer than the stage's pace. ``groups``: [first, last)."""
 
     unit: str
@@ -122,6 +123,7 @@ class StatsRecorder:
         for row in counters:
             old = before.get((row.lane, row.stage), StageCounters(row.lane, row.stage, row.unit, row.groups))
             done = row.frames - old.frames
+            ran_s = (self._last_ns - max(begin_ns, row.started_ns)) / 1e9  # a plan may have moved since
 
             def mean(key: str, row: StageCounters = row, old: StageCounters = old, done: int = done) -> float:
                 return (getattr(row, key) - getattr(old, key)) / max(1, done) / 1e6
@@ -133,7 +135,7 @@ class StatsRecorder:
                     done,
                     row.late - old.late,
                     *map(mean, ("busy_ns", "wait_in_ns", "wait_out_ns", "map_ns", "copy_ns")),
-                    use=(row.busy_ns - old.busy_ns) / 1e9 / seconds if seconds else 0.0,
+                    use=(row.busy_ns - old.busy_ns) / 1e9 / ran_s if ran_s > 0 else 0.0,
                 )
             )
         fps = frames / seconds if seconds else 0.0
