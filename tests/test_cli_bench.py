@@ -118,7 +118,7 @@ def test_a_trace_of_one_network(tmp_path):
     path = tmp_path / "trace.json"
     found = document("bench", "quick", "--components", "B", "--trace", path, *QUICK)
     trace = json.loads(path.read_text())
-    assert trace["otherData"]["plan"] == found["runs"][-1]["plan"] and trace["traceEvents"]
+    assert trace["otherData"]["plans"] == [[0, found["runs"][-1]["plan"]]] and trace["traceEvents"]
 
 
 def test_notes_name_the_missing():
@@ -159,6 +159,22 @@ def test_bench_on_a_twin(tmp_path, scale):
         assert row["latency_worst_ms"] >= prediction.latency_ms * (1 - 1e-6)
     for name in ("peak", "alone"):  # one stage: so no two results are nearer to each other either
         assert rows[name]["fps"] <= rows[name]["predicted_fps"] * (1 + 1e-6)
+
+
+def test_turns_and_seconds_are_of_the_machine_unless_they_are_given(tmp_path, monkeypatch):
+    asked = []
+
+    def stop(graph, board, names, seconds, *rest):
+        asked.append(seconds)
+        raise KeyboardInterrupt
+
+    board = toy_board(tmp_path / "toy.json")
+    found = document("bench", "quick", "--board", board, "--seconds", "0.05")
+    assert found["turns"] == 1 and any("times of toy: made up" in note for note in found["notes"])
+    monkeypatch.setattr(bench_module, "measured", stop)
+    for arguments in ((), ("--board", board), ("--seconds", "3")):
+        invoke("bench", "quick", *arguments)
+    assert asked == [2.0, 4.0, 3.0]
 
 
 def test_a_twin_that_cannot_keep_up_is_marked(tmp_path):

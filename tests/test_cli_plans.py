@@ -1,6 +1,7 @@
 """``pipeall profile``, ``search`` and ``simulate``, and plan files: documents, what is kept, and hostile files."""
 
 import json
+import sys
 from dataclasses import replace
 from math import comb
 
@@ -10,15 +11,19 @@ from commands import document, invoke, picture, quick_net, toy_board, two_cluste
 from pipeall import Board, DeviceError, Plan, Profile
 from pipeall import search as find
 from pipeall import simulate as run
-from pipeall.cli import measure_all
+from pipeall.cli import measure_all, verify
 from pipeall.cli.model import ZOO
 from pipeall.pipeline import measure
+from pipeall.pipeline.candidates import Choice
 from pipeall.pipeline.files import read_json
 from pipeall.pipeline.lineup import lineup
 from pipeall.pipeline.predict import predict
 
 QUICK = ("--seconds", "0.01")
 CONFIGURATIONS = 2 + 2 * 3  # of quick_net on two units: each alone, and both orders with each of three cuts
+
+
+search_module = sys.modules["pipeall.cli.search"]  # pipeall.cli.app has the command by that name
 
 
 @pytest.fixture(autouse=True)
@@ -116,6 +121,31 @@ def test_profile_of_a_model_is_the_models():
     assert found["about"]["board"] == "a311d"
 
 
+@pytest.mark.parametrize("first", [("--units", "B"), ("--board", "a311d")], ids=str)
+def test_a_measured_and_a_modelled_profile_do_not_replace_each_other(first, tmp_path):
+    path = tmp_path / "profile.json"
+    document("profile", "tiny", "-o", path, *first, *QUICK)
+    before = path.read_text()
+    other = ("--units", "B") if first[0] == "--board" else ("--board", "a311d")
+    result = invoke("profile", "tiny", "-o", path, *other, *QUICK)
+    assert result.exit_code == 2 and "--again starts over" in result.stderr and path.read_text() == before
+    found = document("profile", "tiny", "-o", path, "--again", *other, *QUICK)
+    assert found["modelled"] == (other[0] == "--board") == read_json(path, "profile")["modelled"]
+
+
+def test_where_modelled_times_are_from_is_told():
+    model = Board.load("a311d").model
+    alone = ("tiny", "--board", "a311d")
+    for command in ("profile", "search", "simulate"):
+        text = invoke(command, *alone).stdout
+        assert "times of a311d: regression; off by" in text
+        for unit, row in model.errors.items():
+            assert f"{unit} {sum(map(abs, row.values())) / len(row):.0%}" in text
+    source = model.profile(ZOO["squeezenet"]()).about["times"]
+    assert source != "regression" and f"times of a311d: {source}" in invoke("profile", "squeezenet", *alone[1:]).stdout
+    assert "times of" not in invoke("profile", "tiny", "--units", "B", *QUICK).stdout
+
+
 def test_a_saved_board_gives_the_profile_back(tmp_path):
     path = tmp_path / "mine.json"
     found = document("profile", "tiny", "--units", "B", "--save-board", path, *QUICK)
@@ -168,6 +198,65 @@ def test_search_runs_the_best_and_ranks_them_by_what_they_did(tmp_path):
     saved = json.loads(path.read_text())
     assert saved["plan"] == found["best"]
     assert saved["measured"]["period_ms"] == pytest.approx(rows[0]["period_ms"], abs=1e-4)
+    assert saved["measured"]["machine"]["components"] == found["machine"]["components"]
+    assert saved["measured"]["date"] == saved["measured"]["machine"]["date"]
+    assert found["within_limit"] and found["refused"] == {}
+
+
+@two_clusters
+def test_search_tells_that_no_plan_that_ran_keeps_the_limit(tmp_path):
+    profile, plan = tmp_path / "profile.json", tmp_path / "plan.json"
+    document("profile", "tiny", "--units", "B,L", "-o", profile, *QUICK)
+    content = json.loads(profile.read_text())
+    for times in content["units"].values():
+        times["ms"] = [1e-5] * 4  # nothing is as fast as this profile says
+    content["links"] = []
+    profile.write_text(json.dumps(content))
+    arguments = ("search", "tiny", "--profile", profile, "--max-latency-ms", "0.001", "--verify", "2", *QUICK)
+    assert not document(*arguments, "-o", plan)["within_limit"]
+    assert json.loads(plan.read_text())["max_latency_ms"] == 0.001
+    assert "none of the 2 plans that ran keeps --max-latency-ms 0.001" in invoke(*arguments).stdout
+
+
+@two_clusters
+def test_a_plan_that_the_runtime_refuses_does_not_end_a_search(monkeypatch):
+    arguments = ("search", "tiny", "--units", "B,L", "--verify", "3", *QUICK)
+    refuse = {"little"}
+
+    def refuses(graph, plans, *rest, own=verify.compare, **options):
+        for plan in plans:
+            if refuse.intersection(plan.units):
+                raise DeviceError(f"{plan} is on strike")
+        return own(graph, plans, *rest, **options)
+
+    monkeypatch.setattr(verify, "compare", refuses)
+    monkeypatch.setattr(search_module, "find", lambda *a, **o: _with_all_alone(find(*a, **o), a[1]))
+    found = document(*arguments)
+    assert [row["plan"] for row in found["verified"]] == ["big"] == [found["best"]]
+    assert found["refused"] == {"little": "little is on strike"}
+    assert "little refused: little is on strike" in invoke(*arguments).stdout
+    refuse.add("big")
+    result = invoke(*arguments)
+    assert result.exit_code == 2 and "is on strike" in result.stderr and result.stdout == ""
+
+
+def _with_all_alone(found, profile):
+    plans = [Plan.single("big"), Plan.single("little")]
+    return replace(found, ranked=tuple(Choice(plan, predict(profile, plan)) for plan in plans))
+
+
+def test_energy_is_that_of_frames_at_the_rate_asked_for():
+    arguments = ("search", "squeezenet", "--board", "a311d", "--objective", "energy", "--min-fps", "5")
+    found = document(*arguments)
+    rows = found["ranked"]
+    assert found["explanation"]["energy_mj"] == rows[0]["energy_mj"]
+    profile = Board.load("a311d").model.profile(ZOO["squeezenet"]())
+    for row in rows:
+        prediction = predict(profile, Plan.parse(row["plan"]))
+        busy_mj = prediction.energy_mj - profile.idle_w * prediction.period_ms
+        assert row["energy_mj"] == pytest.approx(busy_mj + profile.idle_w * 200)
+    assert [row["energy_mj"] for row in rows] == sorted(row["energy_mj"] for row in rows)
+    assert "energy at 5 FPS, predicted" in invoke(*arguments).stdout
 
 
 @two_clusters
@@ -218,7 +307,7 @@ def test_measure_all_measures_each_once(tmp_path, monkeypatch):
     rows = {row["plan"]: row for row in first["plans"]}
     cuts = [f"{order}:{cut}" for order in ("big-little", "little-big") for cut in (1, 2, 3)]
     assert sorted(rows) == sorted(["big", "little", *cuts])
-    assert first["reference"] == found["best"]
+    assert first["reference"] == found["best"] and first["date"] and first["machine"]
     assert all(row["period_ms"] > 0 and row["reference_ms"] > 0 for row in rows.values())
 
     fps = {row["plan"]: row["fps"] for row in every["finalists"]}
@@ -273,8 +362,14 @@ def test_simulate_runs_the_contest_of_a_board():
     plans = ["big", "big+little+gpu", str(find(graph, profile, top=1).best)]
     assert [row["plan"] for row in found["runs"]] == plans
     for row in found["runs"]:
-        expected = json.loads(json.dumps(run(profile, Plan.parse(row["plan"]), 200, seed=3).to_dict()))
+        plan = Plan.parse(row["plan"])
+        expected = json.loads(json.dumps(run(profile, plan, 200, seed=3).to_dict()))
+        single = run(profile, plan, 200, depth=max(map(len, plan.lanes)), seed=3).to_dict()
+        expected |= {key: value for key, value in single.items() if key.startswith("latency")}
         assert {key: row[key] for key in expected} == expected
+    assert not found["queue"] and found["runs"][2]["latency_p50_ms"] < run(profile, plan, 200, seed=3).latency_p50_ms
+    deep = document("simulate", "squeezenet", "--board", "a311d", "--plan", plan, "--frames", "200", "--depth", "4")
+    assert deep["queue"] and deep["runs"][0]["latency_p50_ms"] == run(profile, plan, 200, depth=4).latency_p50_ms
 
 
 def test_simulate_one_plan_of_a_camera(tmp_path):
@@ -332,7 +427,13 @@ def test_run_rebalances_by_a_profile_of_the_network(tmp_path):
     document("profile", "tiny", "--units", "B,L", "-o", other, *QUICK)
     image = picture(tmp_path)
     found = document("run", "squeezenet", image, "--plan", "B-L:9", "--repeat", "5", "--rebalance", mine)
-    assert found["stats"]["frames"] == 5
+    assert found["stats"]["frames"] == 5 and found["plans"][0] == [0, "big-little:9"]
+    assert set(found["machine"]["components"]) >= {"big", "little"}
+    content = json.loads(mine.read_text())
+    content["about"]["components"]["big"] = "8 x Cortex-X4"
+    mine.write_text(json.dumps(content))
+    refused = invoke("run", "squeezenet", image, "--rebalance", mine)
+    assert refused.exit_code == 2 and "expected a profile measured on this machine" in refused.stderr
     assert "expected one of squeezenet" in invoke("run", "squeezenet", image, "--rebalance", other).stderr
 
 

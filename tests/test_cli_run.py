@@ -148,7 +148,7 @@ def test_run_as_text(tmp_path):
     path = picture(tmp_path)
     result = invoke("run", "squeezenet", tmp_path, "--plan", "B", "--repeat", "3", "--slots", "1", "--threads", "B=1")
     assert result.exit_code == 0, result.stderr
-    assert str(path) in result.stdout and "big: 3 frames in" in result.stdout and "latency p50" in result.stdout
+    assert str(path) in result.stdout and "bigx1: 3 frames in" in result.stdout and "latency p50" in result.stdout
     assert "1 to 19" in result.stdout and "probability" in result.stdout
     assert result.stderr == ""  # no progress bar unless stderr is a terminal
 

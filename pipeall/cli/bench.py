@@ -28,7 +28,7 @@ from .output import (
     progress,
 )
 from .plans import real_components
-from .profile import board_option, load_board, measured
+from .profile import board_option, load_board, measured, times_lines
 from .verify import side_by_side, verify
 
 NETS = ("alexnet", "googlenet", "mobilenet", "resnet50-slim", "squeezenet")  # of paper 001
@@ -45,8 +45,10 @@ FIGURES = {
 @click.command()
 @click.argument("nets", nargs=-1)
 @finer_option
-@positive_option("--seconds", default=2.0, help="How long each part of a profile, and each plan at each load, runs.")
-@click.option("--turns", type=click.IntRange(1), default=5, show_default=True, help="Of each plan, within --seconds.")
+@positive_option(
+    "--seconds", help="How long each part of a profile, and each plan at each load, runs; default 2, with --board 4."
+)
+@click.option("--turns", type=click.IntRange(1), help="Of each plan, within --seconds; default 5, with --board 1.")
 @click.option("--components", help="Such as B,L,G; default all real processors.")
 @board_option
 @positive_option("--time-scale", help="With --board: run so many times as slow; default 1.")
@@ -56,8 +58,8 @@ FIGURES = {
 def bench(
     nets: tuple[str, ...],
     finer: int | None,
-    seconds: float,
-    turns: int,
+    seconds: float | None,
+    turns: int | None,
     components: str | None,
     board: str | None,
     time_scale: float | None,
@@ -90,6 +92,7 @@ def bench(
     names = _components(there, components)
     if board:
         time_scale = time_scale or 1.0
+    seconds, turns = seconds or (4.0 if board else 2.0), turns or (1 if board else 5)
     pace = {"pace": True, "time_scale": time_scale} if board else {}
     host = Board.detect() if board else there
     about = machine.describe(host) | {"before": machine.state(host)}
@@ -99,7 +102,7 @@ def bench(
         overall = bar.add_task("networks", total=len(graphs))
         for net, graph in graphs.items():
             profile = measured(graph, there, names, seconds, bar)
-            entries = _entries(graph, there, profile, names, seconds, bar)
+            entries, refused = _entries(graph, there, profile, names, seconds, bar)
             plans = list(dict.fromkeys(plan for _, plan in entries))
             full, single = (
                 side_by_side(graph, there, plans, seconds, bar, load, queue, turns, **pace)
@@ -108,6 +111,8 @@ def bench(
             trials = (dict(zip(plans, done, strict=True)) for done in (full, single))
             found += rows(net, profile, entries, *trials, time_scale)
             notes += _notes(net, names, entries)
+            notes += [f"{net}: {plan} refused: {reason}" for plan, reason in refused.items()]
+            notes += [f"{net}: {line}" for line in times_lines(profile, there)]
             bar.advance(overall)
         if trace:
             side_by_side(graph, there, [entries[-1][1]], seconds, bar, "trace", turns=1, trace=trace, **pace)
@@ -135,17 +140,19 @@ def _components(board: Board, text: str | None) -> list[str]:
 
 def _entries(
     graph: Graph, board: Board, profile: Profile, names: list[str], seconds: float, bar: Progress
-) -> list[tuple[str, Plan]]:
-    """Mode and plan of what runs against each other, Pipe-All last, where there are several components."""
+) -> tuple[list[tuple[str, Plan]], dict[str, str]]:
+    """Mode and plan of what runs against each other, Pipe-All last, where there are several components; and plans
+    that did not run, with the reason."""
     found = lineup(graph, profile, names, VERIFIED)
     entries = [("alone", plan) for plan in found.alone]
     if len(names) == 1:
-        return entries
-    choices = found.pipelines
+        return entries, {}
+    best, refused = found.pipelines[0], {}
     if board.model is None:
-        choices = [row.choice for row in verify(graph, board, choices, seconds, bar)]
+        ran, refused = verify(graph, board, found.pipelines, seconds, bar)
+        best = ran[0].choice
     parallel = [("parallel", found.parallel)] if found.parallel else []
-    return [*entries, *parallel, ("pipe-all", choices[0].plan)]
+    return [*entries, *parallel, ("pipe-all", best.plan)], refused
 
 
 def _notes(net: str, names: Sequence[str], entries: Sequence[tuple[str, Plan]]) -> list[str]:
@@ -194,7 +201,7 @@ def _show(
     headings = ["network", "mode", "plan", ">FPS", ">x Peak", ">spread %"]
     headings += [">simulated", ">differs %"] if twin else []
     headings += [">p50 ms", ">p95 ms", ">p99 ms", ">worst lane", ">x Peak"]
-    headings += [">mJ a frame"] if energy else []
+    headings += [">predicted mJ a frame"] if energy else []
     print_table("\nThroughput at full load; latency without queueing", headings, cells)
     stages = [
         (

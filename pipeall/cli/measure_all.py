@@ -88,7 +88,8 @@ class Measurements:
 
     def save(self, path: str, graph: Graph, board: Board) -> None:
         plans = [{"plan": text, **row} for text, row in self.rows.items()]
-        write_json(path, "measurements", {**_about(graph, board), "reference": str(self.reference), "plans": plans})
+        found = {"reference": str(self.reference), "plans": plans}
+        write_json(path, "measurements", {**describe(board), **_about(graph, board), **found})
 
     @classmethod
     def load(cls, path: str, graph: Graph, board: Board) -> Measurements:
@@ -108,6 +109,7 @@ class Measurements:
 
 
 def _about(graph: Graph, board: Board) -> dict[str, Any]:
+    """What has to be the same when it goes on."""
     return {
         "network": graph.name,
         "crossing_bytes": list(crossing_bytes(graph)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import nan, sqrt
 from pathlib import Path
+from statistics import fmean
 
 import click
 import numpy as np
@@ -71,11 +72,12 @@ def profile(
     with progress() as bar:
         for graph, file in zip(graphs, files, strict=True):
             kept = None
-            if file and not again and not board and file.exists():
+            if file and not again and file.exists():
                 kept = Profile.load(file)
-                if not measured_on(kept, there):
-                    raise ArgumentError(f"{file}: expected a profile measured on this machine; --again starts over")
-            profiles.append(measured(graph, there, names, seconds, bar, kept, file))
+                if kept.modelled != (there.model is not None) or not (kept.modelled or measured_on(kept, there)):
+                    expected = "modelled" if there.model else "measured on this machine"
+                    raise ArgumentError(f"{file}: expected a profile {expected}; --again starts over")
+            profiles.append(measured(graph, there, names, seconds, bar, kept if there.model is None else None, file))
             if file:
                 profiles[-1].save(file)
     if save_board:
@@ -84,6 +86,8 @@ def profile(
     if not as_json:
         for found in profiles:
             _show(found)
+            for line in times_lines(found, there):
+                click.echo(line)
     elif len(profiles) == 1:
         print_json("profile", **profiles[0].to_dict())
     else:
@@ -143,6 +147,19 @@ def measured_on(found: Profile, board: Board) -> bool:
     there, here = found.about.get("components"), describe(board)["components"]
     names = {parse_unit(unit)[0] for unit in found.units}
     return not found.modelled and isinstance(there, Mapping) and all(there.get(n) == here.get(n, "") for n in names)
+
+
+def times_lines(found: Profile, board: Board | None = None) -> list[str]:
+    """One line that says where modelled times are from, with the board's errors of a regression; none if measured."""
+    if not found.modelled:
+        return []
+    line = f"times of {found.about.get('board')}: {found.about.get('times')}"
+    if board and board.model and found.about.get("times") == "regression":
+        errors = {unit: fmean(map(abs, row.values())) for unit, row in board.model.errors.items() if row}
+        if errors:
+            shares = ", ".join(f"{unit} {error:.0%}" for unit, error in errors.items())
+            line += f"; off by {shares} on average for networks left out of its fit"
+    return [line]
 
 
 def _show(found: Profile) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from .. import __version__
 from ..errors import ArgumentError, PipeallError
 from ..pipeline.board import Board, component_name
+from ..pipeline.machine import describe
 from ..pipeline.pipeline import MAX_SLOTS, Pipeline
 from ..pipeline.plan import Plan, parse_unit
 from ..pipeline.profile import Profile
@@ -21,6 +21,7 @@ from .images import PRESETS, find_images, preprocessing
 from .model import Numbers, load_model, model_argument
 from .output import component_text, file_option, json_option, print_json, print_table, progress
 from .plans import chosen_plan, plan_options
+from .profile import measured_on
 
 THREE = Numbers(float, "0.485,0.456,0.406")
 
@@ -106,10 +107,15 @@ def run(
     board = Board.detect()
     plan = chosen_plan(graph, board, **plan_parts)
     limits = _threads(threads, plan)
+    profile = Profile.load(rebalance) if rebalance else False
+    if profile and not measured_on(profile, board):
+        raise ArgumentError(f"--rebalance {rebalance}: expected a profile measured on this machine")
     found: list[list[dict[str, Any]]] = []
     broken: PipeallError | None = None
-    options = {"trace": trace or False, "rebalance": Profile.load(rebalance) if rebalance else False}
-    with Pipeline(graph, plan, board, slots, limits, **options) as pipe, progress() as bar:
+    with (
+        Pipeline(graph, plan, board, slots, limits, trace=trace or False, rebalance=profile) as pipe,
+        progress() as bar,
+    ):
         frames = (prepare(file) for _ in range(repeat) for file in files)
         begin = time.perf_counter()
         try:
@@ -126,11 +132,12 @@ def run(
     with_decoding = {"seconds": seconds, "fps": stats.frames / seconds}
     if as_json:
         stand_ins = [name for name in plan.components if board.component(name).stand_in]
-        about = {"pipeall": __version__, "model": model, "plan": str(plan), "stand_ins": stand_ins}
+        plans = [[frame, str(moved)] for frame, moved in pipe.plans]
+        about = {"machine": describe(board), "model": model, "plan": str(plan), "plans": plans, "stand_ins": stand_ins}
         failure = {"error": str(broken)} if broken else {}
         print_json("run", **about, images=results, with_decoding=with_decoding, stats=stats.to_dict(), **failure)
     else:
-        _show(results, classes.score, with_decoding, stats, plan, board)
+        _show(results, classes.score, with_decoding, stats, pipe.plan, board)
     if broken:
         raise broken
 

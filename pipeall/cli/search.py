@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -20,7 +21,7 @@ from .measure_all import measure_all
 from .model import load_model, model_argument
 from .output import file_option, json_option, positive_option, print_json, print_table, progress
 from .plans import unit_names
-from .profile import board_option, load_board, measured, measured_on, seconds_option, units_option
+from .profile import board_option, load_board, measured, measured_on, seconds_option, times_lines, units_option
 from .verify import Verified, verify
 
 VERIFIED = 5  # unless --verify says otherwise
@@ -93,21 +94,36 @@ def search(
             cores=cores,
             top=max(top, verified or VERIFIED),
         )
+        if objective == "energy" and min_fps:
+            found = replace(found, ranked=tuple(_at_rate(choice, profile, min_fps) for choice in found.ranked))
         before = machine.state(there) if here else None
         checked: list[Verified] = []
+        refused: dict[str, str] = {}
         queue = objective != "latency" and max_latency_ms is None  # waiting would count as latency
         if count := (VERIFIED if verified is None else verified) if here else 0:
-            checked = verify(graph, there, found.ranked[:count], seconds, bar, queue)
+            checked, refused = verify(graph, there, found.ranked[:count], seconds, bar, queue)
             checked.sort(key=lambda row: _rank(row, objective, max_latency_ms, min_fps))
+        limits = {"max_latency_ms": max_latency_ms, "min_fps": min_fps}
+        within = not checked or not _rank(checked[0], objective, **limits)[0]
         best = checked[0].choice if checked else found.ranked[0]
         every = None
         if all_path:
             every = measure_all(graph, there, names or list(profile.units), cores, all_path, seconds, best.plan, bar)
     explanation = explain(profile, best.plan, found.ranked[: OTHERS + 1])
+    if objective == "energy" and min_fps:
+        moves = tuple(_at_rate(choice, profile, min_fps) for choice in explanation.moves)
+        explanation = replace(explanation, prediction=best.prediction, moves=moves)
     if output:
-        best.plan.save(output, graph, _about(objective, best, checked, queue))
+        best.plan.save(output, graph, _about(objective, limits, best, checked, queue, machine.describe(there)))
     if not as_json:
-        _show(profile, found, found.ranked[:top], checked, queue, explanation)
+        _show(profile, found, found.ranked[:top], checked, queue, explanation, min_fps)
+        for plan, reason in refused.items():
+            click.echo(f"{plan} refused: {reason}")
+        if not within:
+            kept = next(f"--{key.replace('_', '-')} {value:g}" for key, value in limits.items() if value)
+            click.echo(f"none of the {len(checked)} plans that ran keeps {kept}")
+        for line in times_lines(profile, there):
+            click.echo(line)
         if not here:
             click.echo("Not run here: the times are another machine's.")
         if every:
@@ -117,8 +133,8 @@ def search(
         "search",
         network=graph.name,
         objective=objective,
-        max_latency_ms=max_latency_ms,
-        min_fps=min_fps,
+        **limits,
+        within_limit=within,
         machine=machine.describe(there),
         profile={"modelled": profile.modelled, "about": dict(profile.about)},
         evaluated=found.evaluated,
@@ -127,6 +143,7 @@ def search(
         ranked=[_choice(choice) for choice in found.ranked[:top]],
         pareto=[_choice(choice) for choice in found.pareto],
         verified=[row.to_dict() for row in checked],
+        refused=refused,
         queue=queue,
         explanation=explanation.to_dict(),
         measure_all=every,
@@ -155,6 +172,13 @@ def _rank(row: Verified, objective: str, max_latency_ms: float | None, min_fps: 
     return breaks, latency_ms if objective == "latency" else row.trial.period_ms
 
 
+def _at_rate(choice: Choice, profile: Profile, fps: float) -> Choice:
+    """With the energy of a frame where they come at this rate, the board idle in between; no faster than it can."""
+    prediction = choice.prediction
+    energy_mj = prediction.energy_mj + profile.idle_w * max(0.0, 1000 / fps - prediction.period_ms)
+    return Choice(choice.plan, replace(prediction, energy_mj=energy_mj))
+
+
 def _choice(choice: Choice) -> dict[str, Any]:
     prediction = choice.prediction
     return {
@@ -167,12 +191,23 @@ def _choice(choice: Choice) -> dict[str, Any]:
     }
 
 
-def _about(objective: str, best: Choice, checked: Sequence[Verified], queue: bool) -> dict[str, Any]:
+def _about(
+    objective: str,
+    limits: Mapping[str, float | None],
+    best: Choice,
+    checked: Sequence[Verified],
+    queue: bool,
+    about: Mapping[str, Any],
+) -> dict[str, Any]:
     """What a plan file says beside the plan: rounded, for a diff; latency only where it has no waiting in it."""
     keys = ["period_ms", "fps", "fps_spread", *([] if queue else ["latency_p50_ms", "latency_p95_ms"])]
     predicted = {key: round(value, 4) for key, value in _choice(best).items() if isinstance(value, float)}
-    measured = {"measured": {key: round(checked[0].to_dict()[key], 4) for key in keys}} if checked else {}
-    return {"objective": objective, "predicted": predicted} | measured
+    given = {key: value for key, value in limits.items() if value is not None}
+    content = {"objective": objective, **given, "predicted": predicted}
+    if checked:
+        figures = {key: round(checked[0].to_dict()[key], 4) for key in keys}
+        content["measured"] = figures | {"date": about["date"], "machine": about}
+    return content
 
 
 def _show(
@@ -182,10 +217,12 @@ def _show(
     checked: Sequence[Verified],
     queue: bool,
     explanation: Explanation,
+    min_fps: float | None,
 ) -> None:
     count = sum(found.evaluated.values()) + sum(found.covered.values())
-    headings = ["plan", ">period ms", ">FPS", ">latency ms", ">mJ a frame"]
-    title = f"{profile.network}: best of {count:,} plans for {found.objective}, predicted"
+    headings = ["plan", ">period ms", ">FPS", ">latency ms", ">predicted mJ a frame"]
+    rate = f" at {min_fps:g} FPS" if found.objective == "energy" and min_fps else ""
+    title = f"{profile.network}: best of {count:,} plans for {found.objective}{rate}, predicted"
     print_table(title, headings, map(_cells, ranked))
     if checked:
         rows = [
@@ -203,7 +240,11 @@ def _show(
         columns = ["plan", ">predicted ms", ">measured ms", ">error %", ">FPS", ">spread %", ">latency p50 ms"]
         load = "at full load" if queue else "without queueing"
         print_table(f"Run for real {load}, best first: period and latency", columns, rows)
-    print_table("Pareto front: no other plan is better in all of these", headings, map(_cells, found.pareto))
+    print_table(
+        "Pareto front, each at its own rate: no other plan is better in all of these",
+        headings,
+        map(_cells, found.pareto),
+    )
     click.echo("\n".join(explanation.lines()))
 
 

@@ -17,7 +17,7 @@ from ..pipeline.simulate import simulate as run
 from .model import load_model, model_argument
 from .output import MODES, json_option, positive_option, print_json, print_table
 from .plans import read_plan
-from .profile import board_option, load_board
+from .profile import board_option, load_board, times_lines
 
 
 @click.command()
@@ -47,6 +47,8 @@ def simulate(
 ) -> None:
     """Simulate plans on the model of a board, or from a profile: throughput, latency, use of each unit, energy.
 
+    Latency is with as many frames under way as there are stages, unless --depth or --period-ms says otherwise.
+
     \b
     pipeall simulate resnet50 --board a311d
     pipeall simulate net.onnx --board rk3399pro --plan G-B-L:4,8 --period-ms 100
@@ -61,16 +63,28 @@ def simulate(
     else:
         profile = load_board(board).model.profile(graph)
     plans = {"plan": read_plan(plan, graph)} if plan is not None else _contest(graph, profile)
-    rows = [
-        {"mode": mode, "plan": str(chosen)}
-        | run(profile, chosen, frames, slots, depth, period_ms or 0.0, seed=seed).to_dict()
-        for mode, chosen in plans.items()
-    ]
+    queue = depth is not None or period_ms is not None
+    rows = []
+    for mode, chosen in plans.items():
+        row = run(profile, chosen, frames, slots, depth, period_ms or 0.0, seed=seed).to_dict()
+        if not queue:
+            single = run(profile, chosen, frames, slots, max(map(len, chosen.lanes)), seed=seed).to_dict()
+            row |= {key: value for key, value in single.items() if key.startswith("latency")}
+        rows.append({"mode": mode, "plan": str(chosen)} | row)
     if as_json:
-        about = {"network": graph.name, "slots": slots, "depth": depth, "period_ms": period_ms, "seed": seed}
+        about = {
+            "network": graph.name,
+            "slots": slots,
+            "depth": depth,
+            "period_ms": period_ms,
+            "seed": seed,
+            "queue": queue,
+        }
         print_json("simulation", **about, about=dict(profile.about), runs=rows)
     else:
-        _show(graph, rows)
+        _show(graph, rows, queue)
+        for line in times_lines(profile, load_board(board) if board else None):
+            click.echo(line)
 
 
 def _contest(graph: Graph, profile: Profile) -> dict[str, Plan]:
@@ -79,7 +93,7 @@ def _contest(graph: Graph, profile: Profile) -> dict[str, Plan]:
     return {"peak": found.alone[0], **parallel, "pipe-all": found.pipelines[0].plan}
 
 
-def _show(graph: Graph, rows: Sequence[dict[str, Any]]) -> None:
+def _show(graph: Graph, rows: Sequence[dict[str, Any]], queue: bool) -> None:
     cells = [
         (
             MODES.get(row["mode"], ""),
@@ -90,8 +104,9 @@ def _show(graph: Graph, rows: Sequence[dict[str, Any]]) -> None:
         )
         for row in rows
     ]
+    load = "with what waits in the rings" if queue else "without queueing"
     headings = ["mode", "plan", ">FPS", ">p50 ms", ">p95 ms", ">p99 ms", ">mJ a frame"]
-    print_table(f"{graph.name}, simulated: {rows[0]['frames']} frames", headings, cells)
+    print_table(f"{graph.name}, simulated: {rows[0]['frames']} frames; latency {load}", headings, cells)
     for row in rows:
         stages = [
             (

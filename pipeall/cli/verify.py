@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.progress import Progress
 
+from ..errors import PipeallError
 from ..graph.ir import Graph
 from ..pipeline.board import Board
 from ..pipeline.candidates import Choice
@@ -40,11 +41,30 @@ def verify(
     seconds: float,
     bar: Progress,
     queue: bool = True,
-) -> list[Verified]:
-    """Runs them side by side, ``seconds`` each, ``queue`` as for ``trial.compare``; fastest first."""
-    trials = side_by_side(graph, board, [choice.plan for choice in choices], seconds, bar, "verifying", queue)
-    rows = [Verified(choice, trial) for choice, trial in zip(choices, trials, strict=True)]
-    return sorted(rows, key=lambda row: row.trial.period_ms)
+) -> tuple[list[Verified], dict[str, str]]:
+    """Runs them side by side, ``seconds`` each, ``queue`` as for ``trial.compare``; fastest first.
+
+    If that fails, each runs by itself. Also returns the plans that did not run, with the reason; where none did, the
+    last one's PipeallError is raised.
+    """
+
+    def ran(some: Sequence[Choice]) -> list[Verified]:
+        trials = side_by_side(graph, board, [choice.plan for choice in some], seconds, bar, "verifying", queue)
+        return [Verified(choice, trial) for choice, trial in zip(some, trials, strict=True)]
+
+    refused: dict[str, str] = {}
+    try:
+        rows = ran(choices)
+    except PipeallError:
+        rows = []
+        for choice in choices:
+            try:
+                rows += ran([choice])
+            except PipeallError as error:
+                refused[str(choice.plan)] = str(error)
+                if len(refused) == len(choices):
+                    raise
+    return sorted(rows, key=lambda row: row.trial.period_ms), refused
 
 
 def side_by_side(
