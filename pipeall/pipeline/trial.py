@@ -6,8 +6,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
-from itertools import repeat
+from dataclasses import asdict, dataclass, replace
+from itertools import accumulate, repeat
 from statistics import median, quantiles
 from typing import Any
 
@@ -126,4 +126,15 @@ def _turn(pipe: Pipeline, frame: Frame, seconds: float, keep: Callable[[Stats], 
     yield from for_seconds(pipe, frame, 0.0, WARM_UP * max(map(len, pipe.plan.lanes)))  # slow lanes too
     since = pipe.snapshot()
     yield from for_seconds(pipe, frame, seconds, LEAST * max(map(len, pipe.plan.lanes)))
-    keep(pipe.stats(since))
+    keep(_steady(pipe.stats(since), pipe.plan))
+
+
+def _steady(stats: Stats, plan: Plan) -> Stats:
+    """Results of several lanes come out in bursts, whenever the slowest has one: their rate is the sum of the lanes'.
+
+    A lane's is one frame in what its last stage computes and waits for it.
+    """
+    if len(plan.lanes) == 1:
+        return stats
+    last = [stats.stages[end - 1] for end in accumulate(map(len, plan.lanes))]
+    return replace(stats, fps=sum(1000 / (row.busy_ms + row.wait_in_ms + row.wait_out_ms) for row in last))
