@@ -39,3 +39,14 @@ def board_with_gpu():
             f"no {', '.join(missing)}: two cores are needed, and pip install 'pyopencl[pocl]' ({board.gpu_missing})"
         )
     return board
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """MODEL "tiny": ``quick_net``. No OpenCL device, so that each platform has the same links."""
+    from commands import quick_net
+
+    from pipeall.cli.model import ZOO
+
+    monkeypatch.setitem(ZOO, "tiny", quick_net)
+    monkeypatch.setenv("PIPEALL_OPENCL", "off")
