@@ -11,7 +11,7 @@ typedef struct pa_conv_op {
     float lo, hi;
     const float *weight; /* packed: [groups][panels][kh * kw * Cin / groups][NR], columns beyond Cout / groups are 0 */
     const float *bias;   /* packed: [groups][panels][NR] */
-    const float *zero;   /* Cin / groups zeros: the row that padding points to */
+    const float *zero;   /* max(Cin, NR) zeros: the row that padding points to */
     pa_gemm_fn gemm;
     int32_t mr, nr;
     int32_t gather;          /* rows are copied to scratch before the GEMM: few channels per tap (pa_conv_plan) */

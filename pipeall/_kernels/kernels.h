@@ -114,6 +114,45 @@ typedef struct pa_lrn_args {
 } pa_lrn_args;
 typedef void (*pa_lrn_fn)(const pa_lrn_args *);
 
+/* Winograd F(m x m, r x r) on tiles of n x n points, n = m + r - 1: n is 4, 6 or 8, r is 3 or 5, m is 2, 4 or 6
+ * (winograd_f32.inc). For a tile d of input pixels and taps g, every channel and filter by itself:
+ *   d' = B^T d B,  g' = G g G^T,  out = A^T (sum over channels of d' * g', point by point) A */
+
+/* out[p * out_stride + c - channel0] = d'[p][c] for the n * n points p and channels [channel0, channel0 + channels) */
+typedef struct pa_winograd_input_args {
+    int32_t n, channel0, channels;
+    const float *const *pixels; /* n * n */
+    float *out;
+    int64_t out_stride;
+} pa_winograd_input_args;
+typedef void (*pa_winograd_input_fn)(const pa_winograd_input_args *);
+
+/* out[p * out_stride + i] = g'[p] of the taps at taps[(y * r + x) * tap_stride + i], for i < rows * nr */
+typedef struct pa_winograd_weight_args {
+    int32_t n, r, nr;
+    int64_t rows;
+    const float *taps;
+    int64_t tap_stride;
+    float *out;
+    int64_t out_stride;
+} pa_winograd_weight_args;
+typedef void (*pa_winograd_weight_fn)(const pa_winograd_weight_args *);
+
+/* The first height x width pixels of clamp(bias + out + r, lo, hi); point p of the sum is at in[p * in_stride + c], and
+ * in may be read up to the next multiple of PA_LANES_MAX channels. r: residual or NULL. */
+typedef struct pa_winograd_output_args {
+    int32_t n, m, height, width, channels;
+    const float *in;
+    int64_t in_stride;
+    const float *bias;
+    float *out;
+    int64_t out_row, out_pixel;
+    const float *r;
+    int64_t r_row, r_pixel;
+    float lo, hi;
+} pa_winograd_output_args;
+typedef void (*pa_winograd_output_fn)(const pa_winograd_output_args *);
+
 /* softmax over n contiguous floats; out may be x. */
 typedef void (*pa_softmax_fn)(int64_t n, const float *x, float *out);
 

@@ -16,6 +16,9 @@ cdef extern from "kernels.h" nogil:
         void *args
         int64_t scratch
     ctypedef void (*pa_gemm_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_winograd_input_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_winograd_weight_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_winograd_output_fn)(const void *) noexcept nogil
 
 cdef extern from "gate.h" nogil:
     int64_t pa_now_ns()
@@ -62,6 +65,21 @@ cdef extern from "conv.h" nogil:
     void pa_conv_plan(pa_conv_op *, int threads)
     void pa_conv_step(const void *, float *const *, float *, pa_team *)
     void pa_conv_pack(const float *, const float *, int64_t, int64_t, int64_t, int32_t, int32_t, float *, float *)
+
+cdef extern from "winograd.h" nogil:
+    ctypedef struct pa_winograd_op:
+        pa_conv_op conv
+        int32_t n, m
+        pa_winograd_input_fn input
+        pa_winograd_weight_fn transform
+        pa_winograd_output_fn output
+        const float *points
+        int64_t scratch_floats
+    int pa_winograd_fits(const pa_conv_op *, int)
+    void pa_winograd_plan(pa_winograd_op *, int threads)
+    int64_t pa_winograd_points_floats(const pa_winograd_op *)
+    void pa_winograd_points(const pa_winograd_op *, float *)
+    void pa_winograd_step(const void *, float *const *, float *, pa_team *)
 
 cdef extern from "kernels.h" nogil:
     ctypedef void (*pa_depthwise_fn)(const void *) noexcept nogil

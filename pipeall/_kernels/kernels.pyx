@@ -196,22 +196,23 @@ cdef class Program:
         self.check(window.kh <= PA_KERNEL_ROWS_MAX, step, f"a kernel of at most {PA_KERNEL_ROWS_MAX} rows", window.kh)
         return 0
 
-    def add(self, step):
+    def add(self, step, algorithm=None):
         """Appends a step (``graph.steps.Step``); raises ArgumentError naming the node where it does not fit."""
         try:
             build = getattr(self, f"_{step.kind}")
         except AttributeError:
             raise DeviceError(f"step {step.node}: the CPU has no kernel for {step.kind}") from None
-        build(step)
+        build(step, algorithm) if algorithm else build(step)
         self.steps += [(step.kind, step.node)] * (self.program.step_count - len(self.steps))
 
-    def _conv(self, step):
+    def _conv(self, step, algorithm="gemm"):
         src, dst, groups = step.src[0], step.dst, step.params["groups"]
         self.check(groups >= 1 and src.c % groups == 0 and dst.c % groups == 0, step,
                    "groups that divide the channels", groups)
         if groups > 1 and groups == src.c == dst.c:
             return self._depthwise(step)
-        cdef pa_conv_op *op = <pa_conv_op *>self.new(sizeof(pa_conv_op))
+        cdef pa_winograd_op *winograd = <pa_winograd_op *>self.new(sizeof(pa_winograd_op))
+        cdef pa_conv_op *op = &winograd.conv
         cdef pa_window window = self.window(step)
         cdef const pa_kernel_row *row = &pa_kernel_rows[<int>self.kernels["gemm"]]
         op.src, op.dst = self.view(step, src), self.view(step, dst)
@@ -230,18 +231,41 @@ cdef class Program:
         bias = packable(step.bias, (dst.c,), f"step {step.node}: bias")
         packed_weight = aligned(groups * panels * taps * channels * op.nr)
         packed_bias = aligned(groups * panels * op.nr)
-        zero = aligned(channels)
-        self.keep += [packed_weight, packed_bias, zero]
+        zero = aligned(max(src.c, op.nr))
+        self.keep += [packed_bias, zero]
         cdef float *from_weight = floats(weight)
         cdef float *from_bias = floats(bias)
         cdef float *to_weight = floats(packed_weight)
         cdef float *to_bias = floats(packed_bias)
+        cdef float *points
         cdef int64_t cout = dst.c
         with nogil:  # pipelines go on meanwhile: AlexNet has 61 million weights
             pa_conv_pack(from_weight, from_bias, cout, channels, taps, op.groups, op.nr, to_weight, to_bias)
         op.weight, op.bias, op.zero = to_weight, to_bias, floats(zero)
-        pa_conv_plan(op, self.program.core_count)
-        self.append(pa_conv_step, op, op.scratch_floats)
+        if algorithm == "gemm":
+            self.keep.append(packed_weight)
+            pa_conv_plan(op, self.program.core_count)
+            self.append(pa_conv_step, op, op.scratch_floats)
+            return
+        lazy = algorithm.endswith("-lazy")
+        winograd.m = int(algorithm.removesuffix("-lazy").removeprefix("winograd"))
+        winograd.n = winograd.m + op.kh - 1
+        self.check(pa_winograd_fits(op, winograd.n), step, "a convolution that Winograd computes", dict(step.params))
+        winograd.input = <pa_winograd_input_fn>self.function("winograd_input")
+        winograd.transform = <pa_winograd_weight_fn>self.function("winograd_weight")
+        winograd.output = <pa_winograd_output_fn>self.function("winograd_output")
+        winograd.points = NULL if lazy else to_weight
+        pa_winograd_plan(winograd, self.program.core_count)
+        if lazy:
+            self.keep.append(packed_weight)
+        else:
+            transformed = aligned(pa_winograd_points_floats(winograd))
+            self.keep.append(transformed)
+            points = floats(transformed)
+            with nogil:
+                pa_winograd_points(winograd, points)
+            winograd.points, op.weight = points, NULL
+        self.append(pa_winograd_step, winograd, winograd.scratch_floats)
 
     def _depthwise(self, step):
         cdef pa_depthwise_op *op = <pa_depthwise_op *>self.new(sizeof(pa_depthwise_op))

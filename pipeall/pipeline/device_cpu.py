@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .._kernels.table import choose
+from .._kernels.algorithms import candidates, modelled
+from .._kernels.table import ROWS, choose
 from ..graph.steps import Lowered
 from .board import Component
 
@@ -15,12 +16,14 @@ def compile(lowered: Lowered, component: Component, *, record: bool):
     from .._kernels.kernels import Program
 
     cluster = component.cluster
+    kernels = choose(cluster.isas, cluster.core_type)
+    gemm = next(row for row in ROWS if row.name == kernels["gemm"])
     program = Program(
-        choose(cluster.isas, cluster.core_type),
+        kernels,
         cluster.cores,
         f"pa-{component.name}",
         (lowered.arena_elements, lowered.slot_in_elements, lowered.slot_out_elements),
     )
     for step in lowered.steps:
-        program.add(step)
+        program.add(step, modelled(step, gemm.mr, gemm.nr) if candidates(step) else None)
     return program

@@ -1,0 +1,32 @@
+/* Convolution of stride 1 by Winograd's minimal filtering: the driver above its transforms and the GEMM micro-kernels. */
+#ifndef PIPEALL_WINOGRAD_H
+#define PIPEALL_WINOGRAD_H
+
+#include "conv.h"
+
+typedef struct pa_winograd_op {
+    pa_conv_op conv; /* geometry, operands, bias, zero (all channels), GEMM kernel; weight as packed for the GEMM */
+    int32_t n, m;    /* tiles of n x n points give m x m pixels */
+    pa_winograd_input_fn input;
+    pa_winograd_weight_fn transform;
+    pa_winograd_output_fn output;
+    const float *points; /* transformed weights (pa_winograd_points); NULL: transformed anew in every frame */
+
+    int32_t tiles_y, tiles_x;
+    int32_t parts;        /* of the channels of a group: the blocks of the GEMMs' sums */
+    int64_t part;         /* channels of a part */
+    int64_t block, split; /* tiles transformed at a time; of them, tiles of a chunk */
+    int64_t panel_block;  /* panels of a chunk */
+    int64_t scratch_floats; /* per thread */
+} pa_winograd_op;
+
+/* Whether F(n - r + 1) computes this convolution: stride and dilation 1, r x r taps, r 3 or 5. */
+int pa_winograd_fits(const pa_conv_op *conv, int n);
+/* Fills what follows points, for a team of `threads`; conv, n, m and whether points is NULL are set. */
+void pa_winograd_plan(pa_winograd_op *op, int threads);
+int64_t pa_winograd_points_floats(const pa_winograd_op *op);
+/* Transforms conv.weight into `points`, after the plan. */
+void pa_winograd_points(const pa_winograd_op *op, float *points);
+void pa_winograd_step(const void *op, float *const *bases, float *scratch, pa_team *team);
+
+#endif
