@@ -14,6 +14,7 @@ TILES = {3: (2, 4, 6), 5: (2, 4)}  # kernel size -> m
 INPUT = {4: 120, 6: 300, 8: 800}  # transforming one channel of a tile of n x n points
 OUTPUT = {4: 90, 6: 240, 8: 600}
 PER_WEIGHT_BYTE = 2.7  # reading weights from memory
+KEEP_BYTES = 4 << 20
 
 
 def is_depthwise(step) -> bool:
@@ -34,23 +35,42 @@ def candidates(step) -> tuple[str, ...]:
 
 
 def modelled(step, mr: int, nr: int) -> str:
-    """The algorithm of least modelled work, transforms kept, for GEMM tiles of MR x NR; depends on nothing else."""
-    return min((name for name in candidates(step) if not name.endswith("-lazy")), key=lambda n: work(step, n, mr, nr))
+    """The algorithm of least modelled work for GEMM tiles of MR x NR; depends on the step and the tile alone.
+
+    Transformed weights of more than KEEP_BYTES would not stay in a cache until the next frame: they are made anew.
+    """
+    kept = [name for name in candidates(step) if not name.endswith("-lazy")]
+    best = min(kept, key=lambda name: work(step, name, mr, nr))
+    return f"{best}-lazy" if best != "gemm" and points_bytes(step, best, nr) > KEEP_BYTES else best
 
 
 def work(step, algorithm: str, mr: int, nr: int) -> float:
-    """What a step costs, in multiply-adds."""
-    groups, kernel = step.params["groups"], step.params["kernel"][0]
-    taps = kernel * step.params["kernel"][1]
-    c_in, c_out = step.src[0].c, step.dst.c
-    filters = c_in // groups * groups * padded(c_out // groups, nr)
+    """What a step costs with its weights as they are kept for the algorithm, in multiply-adds."""
     if algorithm == "gemm":
-        return filters * taps * (padded(step.dst.h * step.dst.w, mr) + 4 * PER_WEIGHT_BYTE)
-    m = int(algorithm.removeprefix("winograd"))
-    n = m + kernel - 1
+        kernel = step.params["kernel"]
+        products = filters(step, nr) * kernel[0] * kernel[1]
+        return products * (padded(step.dst.h * step.dst.w, mr) + 4 * PER_WEIGHT_BYTE)
+    m, n = tile(step, algorithm)
     tiles = ceil(step.dst.h / m) * ceil(step.dst.w / m)
-    products = filters * n * n * (padded(tiles, mr) + 4 * PER_WEIGHT_BYTE)
-    return products + tiles * (c_in * INPUT[n] + c_out * OUTPUT[n])
+    products = filters(step, nr) * n * n * (padded(tiles, mr) + 4 * PER_WEIGHT_BYTE)
+    return products + tiles * (step.src[0].c * INPUT[n] + step.dst.c * OUTPUT[n])
+
+
+def points_bytes(step, algorithm: str, nr: int) -> int:
+    """Size of the transformed weights."""
+    return 4 * filters(step, nr) * tile(step, algorithm)[1] ** 2
+
+
+def tile(step, algorithm: str) -> tuple[int, int]:
+    """m and n of a Winograd algorithm: tiles of n x n points give m x m pixels."""
+    m = int(algorithm.removeprefix("winograd"))
+    return m, m + step.params["kernel"][0] - 1
+
+
+def filters(step, nr: int) -> int:
+    """Pairs of input and output channel that meet, as packed in panels of ``nr``."""
+    groups = step.params["groups"]
+    return step.src[0].c * padded(step.dst.c // groups, nr)
 
 
 def padded(size: int, multiple: int) -> int:

@@ -15,7 +15,7 @@ typedef struct pa_conv_op {
     pa_gemm_fn gemm;
     int32_t mr, nr;
     int32_t gather;          /* rows are copied to scratch before the GEMM: few channels per tap (pa_conv_plan) */
-    int64_t row_block;       /* rows of a chunk, a multiple of mr */
+    int64_t row_block;       /* rows of a chunk */
     int64_t panel_block;     /* panels of a chunk */
     int64_t scratch_floats;  /* per thread */
 } pa_conv_op;

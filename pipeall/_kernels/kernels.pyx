@@ -11,11 +11,14 @@ from libc.string cimport memset, strncpy
 
 from .program cimport atomic_int, pa_program, pa_slot_memory
 
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
+
 import numpy as np
 
 from ..errors import ArgumentError, DeviceError
 
 BASES = ("arena", "input slot", "output slot")
+MAPPED = 2**20  # bytes
 WINDOW_MAX = 2**20  # of a kernel, stride, dilation or padding: products of two stay far inside 64 bits
 
 
@@ -29,8 +32,12 @@ def rows() -> list:
 
 
 def aligned(int64_t floats):
-    """A zeroed float32 array on a 64-byte border, with 64 bytes to spare behind it."""
-    memory = np.zeros(floats * 4 + 128, np.uint8)
+    """A zeroed float32 array on a 64-byte border, with 64 bytes to spare behind it.
+
+    A large one is a mapping of its own: freed it goes back to the system, whatever was allocated in between.
+    """
+    cdef int64_t nbytes = floats * 4 + 128
+    memory = np.frombuffer(mmap(-1, nbytes, flags=MAP_PRIVATE | MAP_ANONYMOUS), np.uint8) if nbytes >= MAPPED else np.zeros(nbytes, np.uint8)
     cdef int64_t skip = -memory.ctypes.data % 64
     return memory[skip:skip + floats * 4].view(np.float32)
 
@@ -40,10 +47,10 @@ cdef float *floats(array) except? NULL:
 
 
 def packable(array, shape, name):
-    """``array`` as contiguous float32 of ``shape``, or an ArgumentError naming it."""
+    """``array`` as aligned, contiguous float32 of ``shape``, or an ArgumentError naming it."""
     if array is None or tuple(array.shape) != tuple(shape):
         raise ArgumentError(f"{name}: expected shape {tuple(shape)}, got {None if array is None else array.shape}")
-    return np.ascontiguousarray(array, np.float32)
+    return np.require(array, np.float32, "CA")
 
 
 @cython.no_gc  # refers to nothing that could refer back; __dealloc__ needs its members

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError, ModelError, missing_extra
+from . import onnx_wire
 from .ir import Graph, Tensor
 from .onnx_build import MAX_CONSTANT_ELEMENTS, Builder, OnnxNode
 from .onnx_fold import TYPES
@@ -41,12 +42,14 @@ def load(path: str | Path, input_shape: Sequence[int] | None = None, rewrite: bo
     path = Path(path)
     shape = None if input_shape is None else _checked_shape(input_shape)
     try:
-        graph = _Reader(path, _parse(path)).graph(shape)
+        graph = _Reader(path, *_parse(path)).graph(shape)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
     except UnicodeDecodeError:  # protobuf decodes a name where it is first read
         raise ModelError(f"{path}: corrupt: a name is not valid UTF-8") from None
     graph = rewritten(graph) if rewrite else graph
+    for array in graph.constants.values():
+        onnx_wire.release(array)  # read by now only to be checked
     if not graph.nodes:
         raise ModelError(f"{path}: expected a network, got a model that computes nothing of its input")
     return graph
@@ -67,8 +70,8 @@ def _onnx() -> Any:
     return onnx
 
 
-def _parse(path: Path) -> Any:
-    """The file's ModelProto."""
+def _parse(path: Path) -> tuple[Any, list[memoryview | None]]:
+    """The file's ModelProto without large initialisers' bytes, and these."""
     onnx = _onnx()
     from google.protobuf.message import DecodeError
 
@@ -76,21 +79,22 @@ def _parse(path: Path) -> Any:
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
             raise ModelError(f"file has {size} bytes, ONNX files have at most {MAX_FILE_BYTES}")
-        model = onnx.ModelProto.FromString(path.read_bytes())
+        message, raw = onnx_wire.split(path)
+        model = onnx.ModelProto.FromString(message)
     except OSError as error:
         raise ModelError(f"cannot read: {error.strerror}") from None
-    except DecodeError:
+    except (DecodeError, onnx_wire.WireError):
         raise ModelError("not an ONNX file, or truncated") from None
     if not model.HasField("graph") or not model.graph.output:
         raise ModelError("not an ONNX file, or truncated: it has no graph with outputs")
-    return model
+    return model, raw
 
 
 class _Reader:
     """One model: its needed nodes and initialisers, in plain Python and NumPy."""
 
-    def __init__(self, path: Path, model: Any):
-        self.path, self.proto = path, model.graph
+    def __init__(self, path: Path, model: Any, raw: list[memoryview | None]):
+        self.path, self.proto, self.raw = path, model.graph, raw
         versions = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
         self.opset = versions.get("ai.onnx", 1)
         if not OPSETS[0] <= self.opset <= OPSETS[1]:
@@ -168,24 +172,29 @@ class _Reader:
 
     def constants(self, read: set[str]) -> dict[str, np.ndarray]:
         """The initialisers that are read; their sizes are added up before any is decoded."""
-        needed = [tensor for tensor in self.proto.initializer if tensor.name in read]
+        initializers = zip(self.proto.initializer, self.raw, strict=True)
+        needed = [(tensor, raw) for tensor, raw in initializers if tensor.name in read]
         if any(tensor.values.name in read for tensor in self.proto.sparse_initializer):
             raise ModelError("sparse initializers are not supported")
-        total = sum(prod(tensor.dims) for tensor in needed)
+        total = sum(prod(tensor.dims) for tensor, _ in needed)
         if total > MAX_CONSTANT_ELEMENTS:
             raise ModelError(f"its initializers have {total} elements, expected at most {MAX_CONSTANT_ELEMENTS}")
-        return {tensor.name: self.array(f"initializer {tensor.name!r}", tensor) for tensor in needed}
+        return {tensor.name: self.array(f"initializer {tensor.name!r}", tensor, raw) for tensor, raw in needed}
 
-    def array(self, what: str, proto: Any) -> np.ndarray:
-        """Values of a TensorProto: raw bytes, typed fields or a file beside the model; floats become float32."""
+    def array(self, what: str, proto: Any, raw: memoryview | None = None) -> np.ndarray:
+        """Values of a TensorProto: raw bytes (``raw`` where they stayed in the file), typed fields or a file beside
+        the model; floats become float32."""
         if proto.data_type not in STORED:
             raise ModelError(f"{what} has element type {_type_name(proto.data_type)}, expected floats or integers")
         dims, stored = tuple(proto.dims), np.dtype(STORED[proto.data_type])
         elements = prod(dims)
         if min(dims, default=1) < 0 or len(dims) > MAX_RANK or elements > MAX_ELEMENTS:
             raise ModelError(f"{what} has an absurd shape: {dims!s:.80}")
-        if proto.data_location == EXTERNAL or proto.HasField("raw_data"):
-            raw = self.external(what, proto) if proto.data_location == EXTERNAL else proto.raw_data
+        if proto.data_location == EXTERNAL:
+            raw = self.external(what, proto)
+        elif raw is None and proto.HasField("raw_data"):
+            raw = proto.raw_data
+        if raw is not None:
             if len(raw) != elements * stored.itemsize:
                 raise ModelError(f"{what} of shape {dims} needs {elements * stored.itemsize} bytes, has {len(raw)}")
             values = np.frombuffer(raw, stored)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .._kernels.algorithms import candidates, modelled
 from .._kernels.table import ROWS, choose
+from ..graph.onnx_wire import release
 from ..graph.steps import Lowered
 from .board import Component
 
@@ -26,4 +27,5 @@ def compile(lowered: Lowered, component: Component, *, record: bool):
     )
     for step in lowered.steps:
         program.add(step, modelled(step, gemm.mr, gemm.nr) if candidates(step) else None)
+        release(step.weight)  # packed by now
     return program
