@@ -1,39 +1,26 @@
 """Every line of kernels.inc against the float64 references of the op table, over the one case table.
 
-Each case runs in place on views with gaps between the pixels and guard bands around: what a kernel must not
-read holds NaN, what it must not write is checked afterwards.
+The Winograd transforms, which only compute a convolution together, have tests of their own (test_winograd.py).
 """
 
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
 from bounds import bound
+from kernel_runs import nhwc, reference_table, run_case, single_step, supported_isas
 from pipeall._kernels.kernels import Program
 
-from pipeall._kernels import cluster, table
+from pipeall._kernels import table
 from pipeall._kernels.table import OPS, ROWS, Row, choose, explain
 from pipeall.errors import ArgumentError, DeviceError
-from pipeall.graph.cases import CASES, case_graph
-from pipeall.graph.lower import lower
+from pipeall.graph.cases import CASES
 from pipeall.graph.ops import run_graph
 from pipeall.graph.steps import SLOT_IN, SLOT_OUT, Step, View
 
-GUARD, GAP = 37, 3  # floats around a view, and between its pixels; odd, so that nothing is aligned
 KIND_OF_ROW = {"gemm": ("conv",), "depthwise": ("conv",), "pool": ("maxpool", "avgpool")}
 IR_OPS = {"conv": ("conv", "fc"), "binary": ("add", "sub", "mul"),
           "unary": ("clip", "leakyrelu", "sigmoid", "hardsigmoid", "hardswish")}  # fmt: skip
-
-
-@cache
-def supported_isas():
-    return cluster.detect()[0].isas
-
-
-@cache
-def reference_table():
-    return {op: next(row.name for row in ROWS if row.op == op and row.isa == "ref") for op in OPS}
 
 
 def is_depthwise(case):
@@ -48,58 +35,7 @@ def cases_of(row_op):
                     yield case
 
 
-def spread(view):
-    """The same view with guard bands and gaps."""
-    if view.base not in (SLOT_IN, SLOT_OUT):
-        return view
-    return replace(view, offset=view.offset + GUARD, stride=view.c + GAP)
-
-
-def end(view):
-    return view.offset + view.h * view.w * view.stride
-
-
-def nhwc(array):
-    return array[0].transpose(1, 2, 0) if array.ndim == 4 else array.reshape(1, 1, -1)
-
-
-def pixels(memory, view):
-    """A (h, w, c) window into flat memory."""
-    strides = (view.w * view.stride * 4, view.stride * 4, 4)
-    return np.lib.stride_tricks.as_strided(memory[view.offset :], (view.h, view.w, view.c), strides)
-
-
-def run_case(case, table, cores):
-    """The result of the one step of a case, (h, w, c), after checking every float around it."""
-    graph, inputs = case_graph(case)
-    lowered = lower(replace(graph, receives=True, transmits=True))
-    (step,) = lowered.steps
-    offset, views = 0, []
-    for view in step.src:  # inputs one after the other, each with its own bands
-        view = spread(replace(view, offset=offset))
-        views.append(view)
-        offset = end(view) + GUARD
-    step = replace(step, src=tuple(views), dst=spread(replace(step.dst, offset=0)))
-    program = Program(table, cores, "test", (lowered.arena_elements, offset, end(step.dst) + GUARD))
-    program.add(step)
-    slot = np.full(offset, np.nan, np.float32)
-    order = [slot_tensor.name for slot_tensor in lowered.slot_in]
-    for view, name in zip(views, order, strict=True):
-        pixels(slot, view)[:] = nhwc(inputs[name])
-    out = program.run(slot)
-    result = pixels(out, step.dst).copy()
-    pixels(out, step.dst)[:] = np.nan
-    assert np.isnan(out).all(), "wrote outside its view"
-    return result, graph, inputs
-
-
-def single_step(case):
-    """Cases whose lowering is one step on views of their own; the others are covered by test_lower and the networks."""
-    lowered = lower(replace(case_graph(case)[0], receives=True, transmits=True))
-    return len(lowered.steps) == 1 and lowered.steps[0].dst.base == SLOT_OUT
-
-
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", [row for row in ROWS if not row.op.startswith("winograd")], ids=lambda row: row.name)
 def test_kernel_matches_reference(row):
     if row.isa not in supported_isas():
         pytest.skip(f"this CPU lacks {row.isa}: run the tests on one that has it")

@@ -62,9 +62,9 @@ typedef struct pa_gemm_args {
 } pa_gemm_args;
 typedef void (*pa_gemm_fn)(const pa_gemm_args *);
 
-/* A window sliding over rows: what depthwise convolution and pooling share. Column kx of output pixel x is
- * input pixel x * stride_x - pad_left + kx * dilation_x; columns outside [0, in_w) and rows that are NULL
- * are padding and contribute nothing. The rows that are not NULL are consecutive. */
+/* The window of pooling as it slides over rows. Column kx of output pixel x is input pixel
+ * x * stride_x - pad_left + kx * dilation_x; columns outside [0, in_w) and rows that are NULL are padding and
+ * contribute nothing. The rows that are not NULL are consecutive. */
 typedef struct pa_row_window {
     int32_t out_w, in_w, kh, kw, stride_x, dilation_x, pad_left;
     const float *const *rows; /* kh input rows, each at its pixel 0 */
@@ -73,19 +73,32 @@ typedef struct pa_row_window {
 
 enum { PA_LANES_MAX = 16 }; /* the widest vector of any instruction set; packed channels are padded to it */
 
-/* Depthwise convolution of one output row:
- *   out[x][c] = clamp(bias[c] + sum_kx sum_ky weight[ky][kx][c] * input[ky][column kx of x][c] + r[x][c], lo, hi)
+/* A window of kh x kw taps, kh <= PA_KERNEL_ROWS_MAX, which whoever builds a step checks. */
+enum { PA_KERNEL_ROWS_MAX = 256 };
+typedef struct pa_window {
+    int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x;
+} pa_window;
+
+/* Depthwise convolution of output rows [y, y + rows) of a block of channels:
+ *   out[x][c] = clamp(bias[c] + sum_kx sum_ky weight[ky][kx][c] * input[row ky][column kx][c] + r[x][c], lo, hi)
  * The sum runs over kx, then ky, in order, by fused multiply-adds, on every path and instruction set.
- * packed (64-byte aligned, zeros past the last channel), per 16 channels: bias[16], then weight[kx][ky][16]. */
+ *   packed  64-byte aligned, zeros past the last channel; per 16 channels: bias[16], then weight[kx][ky][16]
+ *   ring    scratch, 64-byte aligned: ring_rows >= stride_y + (kh - 1) * dilation_y + 1 padded input rows of
+ *           columns = (out_w - 1) * stride_x + (kw - 1) * dilation_x + 1 pixels of PA_DEPTHWISE_BLOCK floats */
+enum { PA_DEPTHWISE_BLOCK = 32 };
 typedef struct pa_depthwise_args {
-    pa_row_window window;
-    int32_t channels;
+    pa_window window;
+    int32_t in_h, in_w, out_w, y, rows, channels; /* channels <= PA_DEPTHWISE_BLOCK */
+    const float *x;                               /* the image */
+    int64_t in_stride;
     const float *packed;
-    float *out;
+    float *out; /* row y, as r */
     int64_t out_stride;
-    const float *r; /* residual row or NULL */
+    const float *r; /* residual or NULL */
     int64_t r_stride;
     float lo, hi;
+    float *ring;
+    int32_t ring_rows, columns;
 } pa_depthwise_args;
 typedef void (*pa_depthwise_fn)(const pa_depthwise_args *);
 
@@ -102,7 +115,7 @@ typedef void (*pa_pool_fn)(const pa_pool_args *);
 
 /* Local response normalisation across the channels of each pixel of a row:
  *   out[c] = x[c] * (bias + alpha / size * sum_{j = c - (size - 1) / 2 .. c + size / 2} x[j]^2) ^ -beta
- * squares: scratch of channels + size + 2 * PA_LANES_MAX floats. */
+ * squares: scratch of two times channels + size + 2 * PA_LANES_MAX floats. */
 typedef struct pa_lrn_args {
     int32_t pixels, channels, size;
     float alpha, beta, bias;
@@ -127,7 +140,8 @@ typedef struct pa_winograd_input_args {
 } pa_winograd_input_args;
 typedef void (*pa_winograd_input_fn)(const pa_winograd_input_args *);
 
-/* out[p * out_stride + i] = g'[p] of the taps at taps[(y * r + x) * tap_stride + i], for i < rows * nr */
+/* out[p * out_stride + i] = g'[p] of the taps at taps[(y * r + x) * tap_stride + i], for i < rows * nr;
+ * nr is a multiple of the vector's lanes */
 typedef struct pa_winograd_weight_args {
     int32_t n, r, nr;
     int64_t rows;

@@ -75,7 +75,6 @@ cdef extern from "winograd.h" nogil:
         pa_winograd_output_fn output
         const float *points
         int64_t scratch_floats
-    int pa_winograd_fits(const pa_conv_op *, int)
     void pa_winograd_plan(pa_winograd_op *, int threads)
     int64_t pa_winograd_points_floats(const pa_winograd_op *)
     void pa_winograd_points(const pa_winograd_op *, float *)
@@ -102,6 +101,7 @@ cdef extern from "vector.h" nogil:
         float lo, hi
         const float *packed
         pa_depthwise_fn kernel
+        int64_t scratch_floats
     ctypedef struct pa_pool_op:
         pa_view src, dst
         pa_window window
@@ -139,6 +139,7 @@ cdef extern from "vector.h" nogil:
         float value
     int64_t pa_depthwise_packed_floats(int64_t, int64_t, int64_t)
     void pa_depthwise_pack(const float *, const float *, int64_t, int64_t, int64_t, float *)
+    void pa_depthwise_plan(pa_depthwise_op *)
     void pa_pool_plan(pa_pool_op *)
     void pa_lrn_plan(pa_lrn_op *)
     void pa_copy_plan(pa_copy_op *)

@@ -16,6 +16,7 @@ from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 import numpy as np
 
 from ..errors import ArgumentError, DeviceError
+from .algorithms import candidates
 
 BASES = ("arena", "input slot", "output slot")
 MAPPED = 2**20  # bytes
@@ -204,15 +205,21 @@ cdef class Program:
         return 0
 
     def add(self, step, algorithm=None):
-        """Appends a step (``graph.steps.Step``); raises ArgumentError naming the node where it does not fit."""
+        """Appends a step (``graph.steps.Step``); raises ArgumentError naming the node where it does not fit.
+
+        ``algorithm`` is one of ``algorithms.candidates(step)``, for a convolution; by default the first.
+        """
         try:
             build = getattr(self, f"_{step.kind}")
         except AttributeError:
             raise DeviceError(f"step {step.node}: the CPU has no kernel for {step.kind}") from None
-        build(step, algorithm) if algorithm else build(step)
+        if algorithm is not None:
+            names = candidates(step)
+            self.check(algorithm in names, step, f"one of {', '.join(names)}" if names else "no algorithm", algorithm)
+        build(step, algorithm) if step.kind == "conv" else build(step)
         self.steps += [(step.kind, step.node)] * (self.program.step_count - len(self.steps))
 
-    def _conv(self, step, algorithm="gemm"):
+    def _conv(self, step, algorithm):
         src, dst, groups = step.src[0], step.dst, step.params["groups"]
         self.check(groups >= 1 and src.c % groups == 0 and dst.c % groups == 0, step,
                    "groups that divide the channels", groups)
@@ -249,7 +256,7 @@ cdef class Program:
         with nogil:  # pipelines go on meanwhile: AlexNet has 61 million weights
             pa_conv_pack(from_weight, from_bias, cout, channels, taps, op.groups, op.nr, to_weight, to_bias)
         op.weight, op.bias, op.zero = to_weight, to_bias, floats(zero)
-        if algorithm == "gemm":
+        if algorithm in (None, "gemm"):
             self.keep.append(packed_weight)
             pa_conv_plan(op, self.program.core_count)
             self.append(pa_conv_step, op, op.scratch_floats)
@@ -257,7 +264,6 @@ cdef class Program:
         lazy = algorithm.endswith("-lazy")
         winograd.m = int(algorithm.removesuffix("-lazy").removeprefix("winograd"))
         winograd.n = winograd.m + op.kh - 1
-        self.check(pa_winograd_fits(op, winograd.n), step, "a convolution that Winograd computes", dict(step.params))
         winograd.input = <pa_winograd_input_fn>self.function("winograd_input")
         winograd.transform = <pa_winograd_weight_fn>self.function("winograd_weight")
         winograd.output = <pa_winograd_output_fn>self.function("winograd_output")
@@ -291,7 +297,8 @@ cdef class Program:
         self.keep.append(packed)
         pa_depthwise_pack(floats(weight), floats(bias), channels, kh, kw, floats(packed))
         op.packed, op.kernel = floats(packed), <pa_depthwise_fn>self.function("depthwise")
-        self.append(pa_depthwise_step, op, 0)
+        pa_depthwise_plan(op)
+        self.append(pa_depthwise_step, op, op.scratch_floats)
 
     def _pool(self, step, bint average):
         cdef pa_pool_op *op = <pa_pool_op *>self.new(sizeof(pa_pool_op))

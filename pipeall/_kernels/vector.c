@@ -3,6 +3,7 @@
 #include <string.h>
 
 enum {
+    BAND = 16,                           /* output rows of depthwise convolution in a unit */
     CHUNK = 16384,                       /* elements a chunk visits, at least: some microseconds of work */
     TILE_ROWS = 16, TILE_COLUMNS = 1024, /* of a copy: what is written together, to 16 cache lines at a time */
 };
@@ -62,33 +63,50 @@ static pa_row_window row_window(const pa_window *p, const pa_view *src, const fl
     };
 }
 
-static void depthwise_rows(const job *j, int64_t begin, int64_t end, int thread) {
-    (void)thread;
+static void depthwise_bands(const job *j, int64_t begin, int64_t end, int thread) {
     const pa_depthwise_op *p = j->op;
-    const float *rows[PA_KERNEL_ROWS_MAX];
-    const float *src = pa_at(&p->src, j->bases);
-    for (int64_t y = begin; y < end; y++) {
-        const int64_t pixel = y * p->dst.w;
+    const int64_t taps = p->window.kh * p->window.kw;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t c = unit / p->bands * PA_DEPTHWISE_BLOCK, y = unit % p->bands * BAND, pixel = y * p->dst.w;
         const pa_depthwise_args args = {
-            .window = row_window(&p->window, &p->src, src, p->dst.w, y, rows),
-            .channels = p->dst.c,
-            .packed = p->packed,
-            .out = pa_at(&p->dst, j->bases) + pixel * p->dst.stride,
+            .window = p->window,
+            .in_h = p->src.h,
+            .in_w = p->src.w,
+            .out_w = p->dst.w,
+            .y = (int32_t)y,
+            .rows = (int32_t)min64(BAND, p->dst.h - y),
+            .channels = (int32_t)min64(PA_DEPTHWISE_BLOCK, p->dst.c - c),
+            .x = pa_at(&p->src, j->bases) + c,
+            .in_stride = p->src.stride,
+            .packed = p->packed + c * (1 + taps),
+            .out = pa_at(&p->dst, j->bases) + pixel * p->dst.stride + c,
             .out_stride = p->dst.stride,
-            .r = p->has_residual ? pa_at(&p->residual, j->bases) + pixel * p->residual.stride : NULL,
+            .r = p->has_residual ? pa_at(&p->residual, j->bases) + pixel * p->residual.stride + c : NULL,
             .r_stride = p->residual.stride,
             .lo = p->lo,
             .hi = p->hi,
+            .ring = j->scratch + thread * p->scratch_floats,
+            .ring_rows = p->ring_rows,
+            .columns = p->columns,
         };
         p->kernel(&args);
     }
 }
 
+void pa_depthwise_plan(pa_depthwise_op *p) {
+    const pa_window *w = &p->window;
+    p->bands = (int32_t)ceil_div(p->dst.h, BAND);
+    p->ring_rows = w->stride_y + (w->kh - 1) * w->dilation_y + 1;
+    p->columns = (p->dst.w - 1) * w->stride_x + (w->kw - 1) * w->dilation_x + 1;
+    p->scratch_floats = (int64_t)p->ring_rows * p->columns * PA_DEPTHWISE_BLOCK;
+}
+
 void pa_depthwise_step(const void *op, float *const *bases, float *scratch, pa_team *team) {
     const pa_depthwise_op *p = op;
-    const int64_t taps = p->window.kh * p->window.kw;
+    const int64_t taps = p->window.kh * p->window.kw, rows = min64(BAND, p->dst.h);
     /* four multiply-adds cost about as much as a load and a store */
-    run(op, bases, scratch, team, depthwise_rows, p->dst.h, ceil_div((int64_t)p->dst.w * p->dst.c * taps, 4));
+    run(op, bases, scratch, team, depthwise_bands, p->bands * ceil_div(p->dst.c, PA_DEPTHWISE_BLOCK),
+        ceil_div(rows * p->dst.w * PA_DEPTHWISE_BLOCK * taps, 4));
 }
 
 int64_t pa_depthwise_packed_floats(int64_t channels, int64_t kh, int64_t kw) {
@@ -185,7 +203,9 @@ static void lrn_pixels(const job *j, int64_t begin, int64_t end, int thread) {
     p->kernel(&args);
 }
 
-void pa_lrn_plan(pa_lrn_op *p) { p->scratch_floats = round_up((int64_t)p->src.c + p->size + 2 * PA_LANES_MAX, 16); }
+void pa_lrn_plan(pa_lrn_op *p) {
+    p->scratch_floats = round_up(2 * ((int64_t)p->src.c + p->size + 2 * PA_LANES_MAX), 16);
+}
 
 void pa_lrn_step(const void *op, float *const *bases, float *scratch, pa_team *team) {
     const pa_lrn_op *p = op;

@@ -9,12 +9,7 @@
 
 #include "kernels.h"
 
-enum { PA_KERNEL_ROWS_MAX = 256, PA_COPY_DIMS = 6 }; /* bounds that whoever builds a step checks */
-
-/* A window of kh x kw taps, kh <= PA_KERNEL_ROWS_MAX. */
-typedef struct pa_window {
-    int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x;
-} pa_window;
+enum { PA_COPY_DIMS = 6 };
 
 /* dst = clamp(depthwise(src) + residual, lo, hi), one output channel per input channel. */
 typedef struct pa_depthwise_op {
@@ -24,7 +19,10 @@ typedef struct pa_depthwise_op {
     float lo, hi;
     const float *packed; /* pa_depthwise_pack; 64-byte aligned */
     pa_depthwise_fn kernel;
+    int32_t bands, ring_rows, columns; /* set by plan */
+    int64_t scratch_floats;            /* set by plan: per thread, the ring */
 } pa_depthwise_op;
+void pa_depthwise_plan(pa_depthwise_op *op);
 void pa_depthwise_step(const void *op, float *const *bases, float *scratch, pa_team *team);
 
 /* Floats of `packed`, and how to fill it from ONNX order: weight [channels][1][kh][kw], bias [channels]. */
@@ -49,7 +47,7 @@ typedef struct pa_lrn_op {
     int32_t size;     /* channels in the window, >= 1 */
     float alpha, beta, bias;
     pa_lrn_fn kernel;
-    int64_t scratch_floats; /* set by plan: per thread, the squares of a pixel */
+    int64_t scratch_floats; /* set by plan: per thread, the squares of two pixels */
 } pa_lrn_op;
 void pa_lrn_plan(pa_lrn_op *op);
 void pa_lrn_step(const void *op, float *const *bases, float *scratch, pa_team *team);

@@ -188,12 +188,6 @@ static void output_chunk(const void *context, int64_t chunk, int thread) {
     }
 }
 
-int pa_winograd_fits(const pa_conv_op *p, int n) {
-    const int r = p->kh, m = n - r + 1;
-    return (n == 4 || n == 6 || n == 8) && (r == 3 || r == 5) && p->kw == r && (m == 2 || m == 4 || m == 6) &&
-           p->stride_y == 1 && p->stride_x == 1 && p->dilation_y == 1 && p->dilation_x == 1;
-}
-
 void pa_winograd_plan(pa_winograd_op *op, int threads) {
     const pa_conv_op *p = &op->conv;
     op->tiles_y = (int32_t)ceil_div(p->dst.h, op->m);

@@ -6,7 +6,7 @@
 
 typedef struct pa_winograd_op {
     pa_conv_op conv; /* geometry, operands, bias, zero (all channels), GEMM kernel; weight as packed for the GEMM */
-    int32_t n, m;    /* tiles of n x n points give m x m pixels */
+    int32_t n, m;    /* tiles of n x n points give m x m pixels; n = m + kh - 1 is 4, 6 or 8, kh = kw 3 or 5, strides 1 */
     pa_winograd_input_fn input;
     pa_winograd_weight_fn transform;
     pa_winograd_output_fn output;
@@ -20,8 +20,6 @@ typedef struct pa_winograd_op {
     int64_t scratch_floats; /* per thread */
 } pa_winograd_op;
 
-/* Whether F(n - r + 1) computes this convolution: stride and dilation 1, r x r taps, r 3 or 5. */
-int pa_winograd_fits(const pa_conv_op *conv, int n);
 /* Fills what follows points, for a team of `threads`; conv, n, m and whether points is NULL are set. */
 void pa_winograd_plan(pa_winograd_op *op, int threads);
 int64_t pa_winograd_points_floats(const pa_winograd_op *op);

@@ -35,11 +35,13 @@ EMULATE(emulated_ps, mul_ps, (emulated_ps a, emulated_ps b), a.lane[i] * b.lane[
 EMULATE(emulated_ps, div_ps, (emulated_ps a, emulated_ps b), a.lane[i] / b.lane[i])
 EMULATE(emulated_ps, max_ps, (emulated_ps a, emulated_ps b), a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i])
 EMULATE(emulated_ps, min_ps, (emulated_ps a, emulated_ps b), a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i])
-EMULATE(emulated_ps, sqrt_ps, (emulated_ps a), sqrtf(a.lane[i]))
 EMULATE(emulated_ps, fmadd_ps, (emulated_ps a, emulated_ps b, emulated_ps c), fmaf(a.lane[i], b.lane[i], c.lane[i]))
+EMULATE(emulated_ps, fnmadd_ps, (emulated_ps a, emulated_ps b, emulated_ps c), fmaf(-a.lane[i], b.lane[i], c.lane[i]))
 EMULATE(emulated_epi32, cvtps_epi32, (emulated_ps a), (int32_t)lrintf(a.lane[i]))
 EMULATE(emulated_epi32, add_epi32, (emulated_epi32 a, emulated_epi32 b), a.lane[i] + b.lane[i])
+EMULATE(emulated_epi32, sub_epi32, (emulated_epi32 a, emulated_epi32 b), a.lane[i] - b.lane[i])
 EMULATE(emulated_epi32, slli_epi32, (emulated_epi32 a, unsigned n), (int32_t)((uint32_t)a.lane[i] << n))
+EMULATE(emulated_epi32, srai_epi32, (emulated_epi32 a, unsigned n), a.lane[i] >> n)
 
 static inline emulated_ps emulated_load_ps(const float *p) {
     if ((uintptr_t)p % 64) abort();
@@ -58,6 +60,12 @@ static inline emulated_ps emulated_castsi512_ps(emulated_epi32 a) {
     return out;
 }
 
+static inline emulated_epi32 emulated_castps_si512(emulated_ps a) {
+    emulated_epi32 out;
+    memcpy(&out, &a, sizeof out);
+    return out;
+}
+
 static inline void emulated_mask_storeu_ps(float *p, __mmask16 mask, emulated_ps a) {
     for (int i = 0; i < 16; i++)
         if (mask >> i & 1) p[i] = a.lane[i];
@@ -67,6 +75,7 @@ static inline void emulated_storeu_ps(float *p, emulated_ps a) { emulated_mask_s
 
 #undef _mm512_roundscale_ps /* macros without optimisation */
 #undef _mm512_slli_epi32
+#undef _mm512_srai_epi32
 #define __m512 emulated_ps
 #define __m512i emulated_epi32
 #define _mm512_set1_ps emulated_set1_ps
@@ -82,12 +91,15 @@ static inline void emulated_storeu_ps(float *p, emulated_ps a) { emulated_mask_s
 #define _mm512_div_ps emulated_div_ps
 #define _mm512_max_ps emulated_max_ps
 #define _mm512_min_ps emulated_min_ps
-#define _mm512_sqrt_ps emulated_sqrt_ps
 #define _mm512_fmadd_ps emulated_fmadd_ps
+#define _mm512_fnmadd_ps emulated_fnmadd_ps
 #define _mm512_roundscale_ps emulated_roundscale_ps
 #define _mm512_cvtps_epi32 emulated_cvtps_epi32
 #define _mm512_add_epi32 emulated_add_epi32
+#define _mm512_sub_epi32 emulated_sub_epi32
 #define _mm512_slli_epi32 emulated_slli_epi32
+#define _mm512_srai_epi32 emulated_srai_epi32
 #define _mm512_castsi512_ps emulated_castsi512_ps
+#define _mm512_castps_si512 emulated_castps_si512
 
 #endif

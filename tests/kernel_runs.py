@@ -1,0 +1,79 @@
+"""Cases of the table run on the kernels of one table, in place on views with gaps and guard bands.
+
+What a kernel must not read holds NaN, what it must not write is checked afterwards.
+"""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+from pipeall._kernels.kernels import Program
+
+from pipeall._kernels import cluster
+from pipeall._kernels.table import OPS, ROWS
+from pipeall.graph.cases import case_graph
+from pipeall.graph.lower import lower
+from pipeall.graph.steps import SLOT_IN, SLOT_OUT
+
+GUARD, GAP = 37, 3  # floats around a view, and between its pixels; odd, so that nothing is aligned
+
+
+@cache
+def supported_isas():
+    return cluster.detect()[0].isas
+
+
+@cache
+def reference_table():
+    return {op: next(row.name for row in ROWS if row.op == op and row.isa == "ref") for op in OPS}
+
+
+def spread(view):
+    """The same view with guard bands and gaps."""
+    if view.base not in (SLOT_IN, SLOT_OUT):
+        return view
+    return replace(view, offset=view.offset + GUARD, stride=view.c + GAP)
+
+
+def end(view):
+    return view.offset + view.h * view.w * view.stride
+
+
+def nhwc(array):
+    return array[0].transpose(1, 2, 0) if array.ndim == 4 else array.reshape(1, 1, -1)
+
+
+def pixels(memory, view):
+    """A (h, w, c) window into flat memory."""
+    strides = (view.w * view.stride * 4, view.stride * 4, 4)
+    return np.lib.stride_tricks.as_strided(memory[view.offset :], (view.h, view.w, view.c), strides)
+
+
+def run_case(case, table, cores, algorithm=None):
+    """The result of the one step of a case, (h, w, c), after checking every float around it."""
+    graph, inputs = case_graph(case)
+    lowered = lower(replace(graph, receives=True, transmits=True))
+    (step,) = lowered.steps
+    offset, views = 0, []
+    for view in step.src:  # inputs one after the other, each with its own bands
+        view = spread(replace(view, offset=offset))
+        views.append(view)
+        offset = end(view) + GUARD
+    step = replace(step, src=tuple(views), dst=spread(replace(step.dst, offset=0)))
+    program = Program(table, cores, "test", (lowered.arena_elements, offset, end(step.dst) + GUARD))
+    program.add(step, algorithm)
+    slot = np.full(offset, np.nan, np.float32)
+    order = [slot_tensor.name for slot_tensor in lowered.slot_in]
+    for view, name in zip(views, order, strict=True):
+        pixels(slot, view)[:] = nhwc(inputs[name])
+    out = program.run(slot)
+    result = pixels(out, step.dst).copy()
+    pixels(out, step.dst)[:] = np.nan
+    assert np.isnan(out).all(), "wrote outside its view"
+    return result, graph, inputs
+
+
+def single_step(case):
+    """The step of a case that lowers to one on views of its own, else None: test_lower and the networks cover those."""
+    steps = lower(replace(case_graph(case)[0], receives=True, transmits=True)).steps
+    return steps[0] if len(steps) == 1 and steps[0].dst.base == SLOT_OUT else None

@@ -1,0 +1,245 @@
+"""Convolution by Winograd's minimal filtering: every variant on every instruction set, within a derived bound.
+
+The matrices of F(m x m, r x r) are built here from the points alone (Cook and Toom): with V_k the Vandermonde matrix of
+k columns, two polynomials of m and r coefficients multiply as V_n^-1 ((V_m a) * (V_r g)), and the transpose of that map
+is the convolution A^T ((G g) * (B^T d)) with A = V_m, G = V_r, B = V_n^-1. Kernels scale rows of G and B against each
+other; neither the result nor the bound depends on that.
+"""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from bounds import U
+from graphs import zoo_net
+from kernel_runs import nhwc, run_case, single_step, supported_isas
+from pipeall._kernels.kernels import Program
+
+from pipeall._kernels.algorithms import candidates, is_depthwise, modelled
+from pipeall._kernels.table import ROWS, choose
+from pipeall.errors import ArgumentError
+from pipeall.graph.cases import CASES, case_graph
+from pipeall.graph.lower import lower
+from pipeall.graph.ops import run_graph
+from pipeall.graph.steps import SLOT_IN, SLOT_OUT, Step, View
+
+POINTS = (0, 1, -1, 2, -2, 0.5, -0.5)  # and infinity
+VARIANTS = [(3, 2), (3, 4), (3, 6), (5, 2), (5, 4)]  # r, m
+ROW_OPS = ("gemm", "winograd_input", "winograd_weight", "winograd_output")
+KERNELS = sorted({(row.isa, row.core) for row in ROWS if row.op in ROW_OPS})
+TILES = sorted({(row.mr, row.nr) for row in ROWS if row.op == "gemm"} | {(6, 16), (8, 8), (12, 32)})
+
+# Roundings on the longest path through a one-dimensional transform; a constant that is no float32 counts as one.
+INPUT = {4: 1, 6: 2, 8: 3}  # n; 8: two multiply-adds into each half of a pair, and their sum
+WEIGHT = {3: 4, 5: 5}  # r; the even part of the polynomial, even + odd, the scale and the product with it
+OUTPUT = {4: 2, 6: 3, 8: 4}  # n; a pair, the point 0 or infinity, and a multiply-add for each further pair
+
+
+def roundings(n, r, channels):
+    """Of a product on its way to the result: two dimensions of each transform, the sum, the bias, the residual."""
+    return 2 * (INPUT[n] + WEIGHT[r] + OUTPUT[n]) + channels + 2
+
+
+def vandermonde(n, columns):
+    """Powers of the first n - 1 points, and the row of infinity, which takes the highest coefficient."""
+    finite = np.vander(POINTS[: n - 1], columns, increasing=True)
+    return np.vstack([finite, np.eye(columns)[-1]])
+
+
+@cache
+def matrices(r, m):
+    """A (n x m), G (n x r), B (n x n)."""
+    n = m + r - 1
+    return vandermonde(n, m), vandermonde(n, r), np.linalg.inv(vandermonde(n, n))
+
+
+def convolve(x, weight, pads, groups, a, g, b):
+    """Convolution (c, h, w) x (c_out, c / groups, r, r) by tiles, in the type of its operands."""
+    (n, m), r = a.shape, g.shape[1]
+    sizes = [size + pads[axis] + pads[axis + 2] - r + 1 for axis, size in enumerate(x.shape[1:])]
+    tiles = [-(-size // m) for size in sizes]
+    after = [count * m + r - 1 - x.shape[1 + axis] - pads[axis] for axis, count in enumerate(tiles)]
+    padded = np.pad(x, ((0, 0), (pads[0], after[0]), (pads[1], after[1])))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (n, n), axis=(1, 2))[:, ::m, ::m]
+    inputs = (b.T @ windows @ b).reshape(groups, -1, *tiles, n, n)
+    filters = (g @ weight @ g.T).reshape(groups, -1, weight.shape[1], n, n)
+    products = np.einsum("gcyxij,gocij->goyxij", inputs, filters)
+    result = (a.T @ products @ a).reshape(-1, *tiles, m, m).transpose(0, 1, 3, 2, 4)
+    return result.reshape(-1, tiles[0] * m, tiles[1] * m)[:, : sizes[0], : sizes[1]]
+
+
+@cache
+def fitting_cases():
+    """(case, its one step) of the conv cases that Winograd computes; each step's kernel is r x r."""
+    steps = ((case, single_step(case)) for case in CASES["conv"])
+    return [(case, step) for case, step in steps if step and len(candidates(step)) > 1]
+
+
+@cache
+def reference(index):
+    """What bounds a case's error is made of: (inputs by name, weight, the rest of the sum, float64 result)."""
+    case, _ = fitting_cases()[index]
+    graph, inputs = case_graph(case)
+    x, weight, bias, *residual = ((inputs | graph.constants)[name].astype(np.float64) for name in graph.nodes[0].inputs)
+    (expected,) = run_graph(graph, inputs).values()
+    rest = np.abs(bias)[:, None, None] + sum(np.abs(r[0]) for r in residual)
+    return np.abs(x[0]), np.abs(weight), rest, nhwc(expected)
+
+
+@cache
+def bound(index, m):
+    """Largest allowed |result - expected|, (h, w, c): k roundings are at most (1 + u)^k - 1 of the magnitudes."""
+    _, step = fitting_cases()[index]
+    x, weight, rest, _ = reference(index)
+    r, pads, groups = step.params["kernel"][0], step.params["pads"], step.params["groups"]
+    total = convolve(x, weight, pads, groups, *(np.abs(matrix) for matrix in matrices(r, m))) + rest
+    k = roundings(m + r - 1, r, weight.shape[1])
+    return (((1 + U) ** k - 1) * total).transpose(1, 2, 0)
+
+
+@pytest.mark.parametrize(("r", "m"), VARIANTS)
+def test_the_matrices_compute_the_convolution(r, m):
+    random = np.random.default_rng(0)
+    for pads, groups in (((0, 0, 0, 0), 1), ((2, 1, 0, 2), 3)):
+        x, weight = random.standard_normal((6, 11, 12)), random.standard_normal((9, 6 // groups, r, r))
+        h, w = (size + pads[axis] + pads[axis + 2] - r + 1 for axis, size in enumerate(x.shape[1:]))
+        padded = np.pad(x, ((0, 0), (pads[0], pads[2]), (pads[1], pads[3]))).reshape(groups, -1, h + r - 1, w + r - 1)
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (r, r), axis=(2, 3))
+        filters = weight.reshape(groups, -1, *weight.shape[1:])
+        expected = np.einsum("gcyxij,gocij->goyx", windows, filters).reshape(-1, h, w)
+        np.testing.assert_allclose(convolve(x, weight, pads, groups, *matrices(r, m)), expected, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize(("isa", "core"), KERNELS, ids=" ".join)
+@pytest.mark.parametrize(("r", "m"), VARIANTS)
+def test_variant(isa, core, r, m):
+    """Within the bound, the same bits from three threads as from one, and with weights kept as with the taps."""
+    if isa not in supported_isas():
+        pytest.skip(f"this CPU lacks {isa}: run the tests on one that has it")
+    table = choose((isa,), core)
+    ran = 0
+    for index, (case, step) in enumerate(fitting_cases()):
+        if step.params["kernel"] != (r, r):
+            continue
+        ran += 1
+        result, _, _ = run_case(case, table, (-1,), f"winograd{m}")
+        error, allowed = np.abs(result - reference(index)[-1]), bound(index, m)
+        worst = (error / allowed).argmax()
+        assert (error <= allowed).all(), f"{case}: error {error.flat[worst]:.3g}, allowed {allowed.flat[worst]:.3g}"
+        for threads, suffix in ((3, ""), (1, "-lazy"), (3, "-lazy")):
+            again, _, _ = run_case(case, table, (-1,) * threads, f"winograd{m}{suffix}")
+            assert np.array_equal(result, again), f"{case}: winograd{m}{suffix} on {threads} threads differs"
+    assert ran >= 8, f"expected cases of {r} x {r} taps, ran {ran}"
+
+
+def test_the_cases_cover_every_variant():
+    names = {(step.params["kernel"][0], name) for _, step in fitting_cases() for name in candidates(step)}
+    plain = {(r, f"winograd{m}") for r, m in VARIANTS}
+    assert names == {*plain, *((r, f"{name}-lazy") for r, name in plain), (3, "gemm"), (5, "gemm")}
+
+
+def conv_step(c_in, c_out, size, kernel, stride=1, groups=1, dilation=1):
+    """A convolution of a square input, padded to keep its size at stride 1."""
+    kernel = kernel if isinstance(kernel, tuple) else (kernel, kernel)
+    pads = tuple(dilation * (k // 2) for k in kernel) * 2
+    out = (size - 1) // stride + 1
+    strides, dilations = (stride, stride), (dilation, dilation)
+    params = dict(kernel=kernel, strides=strides, pads=pads, dilations=dilations, groups=groups, lo=0.0, hi=6.0)
+    source, target = View(SLOT_IN, 0, size, size, c_in, c_in), View(SLOT_OUT, 0, out, out, c_out, c_out)
+    weight = np.zeros((c_out, c_in // groups, *kernel), np.float32)
+    return Step("conv", "c", (source,), target, params, weight, np.zeros(c_out, np.float32))
+
+
+@pytest.mark.parametrize("algorithm", candidates(conv_step(1, 1, 12, 3)))
+def test_nan_shows_in_every_result_it_is_part_of(algorithm):
+    """And in no other than those of its tiles."""
+    step = conv_step(8, 8, 12, 3)
+    step = replace(step, weight=np.ones_like(step.weight))
+    program = Program(choose(("ref",), "any"), (-1,), "test", (0, 12 * 12 * 8, 12 * 12 * 8))
+    program.add(step, algorithm)
+    x = np.full((12, 12, 8), 0.125, np.float32)
+    x[7, 4, 3] = np.nan
+    missing = np.isnan(program.run(x).reshape(12, 12, 8))
+    assert missing[6:9, 3:6].all() and not missing[:4].any() and not missing[:, 8:].any()
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        (conv_step(64, 256, 56, 1), "gemm"),
+        (conv_step(3, 64, 224, 7, stride=2), "gemm"),
+        (conv_step(128, 128, 56, 3, stride=2), "gemm"),
+        (conv_step(64, 64, 28, 3, dilation=2), "gemm"),
+        (conv_step(64, 64, 28, (3, 1)), "gemm"),
+    ],
+)
+def test_gemm_where_winograd_does_not_fit(step, expected):
+    assert candidates(step) == ("gemm",)
+    assert {modelled(step, mr, nr) for mr, nr in TILES} == {expected}
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        (conv_step(64, 192, 56, 3), "winograd4"),  # GoogLeNet's conv2
+        (conv_step(16, 32, 28, 5), "winograd4"),  # GoogLeNet's first 5x5
+        (conv_step(64, 64, 56, 3), "winograd4"),  # the four sizes of ResNet-50
+        (conv_step(128, 128, 28, 3), "winograd4"),
+        (conv_step(256, 256, 14, 3), "winograd4"),
+        (
+            conv_step(512, 512, 7, 3),
+            "winograd2",
+        ),  # 16 tiles of 2 x 2 for 4 of 4 x 4, whose weights are 2.25 times as many
+        (conv_step(96, 256, 27, 5, groups=2), "winograd4"),  # AlexNet's conv2
+    ],
+)
+def test_model_on_known_layers(step, expected):
+    assert {modelled(step, mr, nr) for mr, nr in ((6, 16), (8, 8))} == {expected}
+
+
+def test_model_returns_candidates_and_keeps_the_weights():
+    """For every convolution of two networks and of the case table, whatever the tile."""
+    steps = [step for name in ("googlenet", "resnet50") for step in lower(zoo_net(name)).steps]
+    steps += [step for step in map(single_step, CASES["conv"]) if step]
+    ran = 0
+    for step in steps:
+        if not candidates(step):
+            assert step.kind != "conv" or is_depthwise(step)
+            continue
+        ran += 1
+        chosen = {modelled(step, mr, nr) for mr, nr in TILES}
+        assert chosen <= set(candidates(step)) and not any(name.endswith("-lazy") for name in chosen), step.node
+    assert ran > 100
+
+
+POOL = replace(
+    conv_step(8, 8, 6, 3), kind="maxpool", params=dict(kernel=(3, 3), strides=(1, 1), pads=(1,) * 4, dilations=(1, 1))
+)
+
+
+@pytest.mark.parametrize(
+    ("step", "algorithm"),
+    [
+        (conv_step(8, 8, 6, 3, stride=2), "winograd4"),
+        (conv_step(8, 8, 6, 3, dilation=2), "winograd2"),
+        (conv_step(8, 8, 6, 1), "winograd2"),
+        (conv_step(8, 8, 6, (3, 5)), "winograd2"),
+        (conv_step(8, 8, 9, 7), "winograd2"),
+        (conv_step(8, 8, 6, 5), "winograd6"),
+        (conv_step(8, 8, 6, 3), "winograd5"),
+        (conv_step(8, 8, 6, 3), "winograd"),
+        (conv_step(8, 8, 6, 3), "winograd4-eager"),
+        (conv_step(8, 8, 6, 3), "winograd99999999999"),
+        (conv_step(8, 8, 6, 3), "fft"),
+        (conv_step(8, 8, 6, 3), "gemm-lazy"),
+        (conv_step(8, 8, 6, 3, groups=8), "winograd2"),
+        (POOL, "gemm"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else f"{value.kind} {value.params['kernel']}",
+)
+def test_an_algorithm_that_does_not_fit_is_refused(step, algorithm):
+    program = Program(choose(("ref",), "any"), (-1,), "test", (0, 1000, 1000))
+    with pytest.raises(ArgumentError, match=rf"step c \({step.kind}\): expected .*, got "):
+        program.add(step, algorithm)
+    assert program.labels == ()
