@@ -18,7 +18,7 @@ from pipeall.graph.cases import CASES
 from pipeall.graph.ops import run_graph
 from pipeall.graph.steps import SLOT_IN, SLOT_OUT, Step, View
 
-KIND_OF_ROW = {"gemm": ("conv",), "depthwise": ("conv",), "pool": ("maxpool", "avgpool")}
+KIND_OF_ROW = {"gemm": ("conv",), "gemv": ("conv",), "depthwise": ("conv",), "pool": ("maxpool", "avgpool")}
 IR_OPS = {"conv": ("conv", "fc"), "binary": ("add", "sub", "mul"),
           "unary": ("clip", "leakyrelu", "sigmoid", "hardsigmoid", "hardswish")}  # fmt: skip
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from math import ceil
 
+LAZY = "-lazy"
 TILES = {3: (2, 4, 6), 5: (2, 4)}  # kernel size -> m
 # Multiply-adds that take as long as the rest of the work, from timings of whole layers on Zen 3 (AVX2):
-INPUT = {4: 120, 6: 300, 8: 800}  # transforming one channel of a tile of n x n points
-OUTPUT = {4: 90, 6: 240, 8: 600}
+INPUT = {4: 120, 6: 300, 8: 900}  # transforming one channel of a tile of n x n points
+OUTPUT = {4: 90, 6: 240, 8: 700}
+TAPS = {4: 200, 6: 230, 8: 600}  # transforming the taps of one filter
 PER_WEIGHT_BYTE = 2.7  # reading weights from memory
 KEEP_BYTES = 4 << 20
 
@@ -31,29 +33,33 @@ def candidates(step) -> tuple[str, ...]:
     if kh != kw or kh not in TILES or steps != (1, 1, 1, 1):
         return ("gemm",)
     names = [f"winograd{m}" for m in TILES[kh]]
-    return ("gemm", *names, *(f"{name}-lazy" for name in names))
+    return ("gemm", *names, *(f"{name}{LAZY}" for name in names))
 
 
-def modelled(step, mr: int, nr: int) -> str:
-    """The algorithm of least modelled work for GEMM tiles of MR x NR; depends on the step and the tile alone.
+def sensible(step, nr: int) -> tuple[str, ...]:
+    """The candidates worth comparing, for GEMM panels of ``nr``: of each Winograd one.
 
     Transformed weights of more than KEEP_BYTES would not stay in a cache until the next frame: they are made anew.
     """
-    kept = [name for name in candidates(step) if not name.endswith("-lazy")]
-    best = min(kept, key=lambda name: work(step, name, mr, nr))
-    return f"{best}-lazy" if best != "gemm" and points_bytes(step, best, nr) > KEEP_BYTES else best
+    names = (name for name in candidates(step) if not name.endswith(LAZY))
+    return tuple(f"{n}{LAZY}" if n != "gemm" and points_bytes(step, n, nr) > KEEP_BYTES else n for n in names)
 
 
-def work(step, algorithm: str, mr: int, nr: int) -> float:
-    """What a step costs with its weights as they are kept for the algorithm, in multiply-adds."""
+def modelled(step, nr: int) -> str:
+    """The algorithm of least modelled work for GEMM panels of ``nr``; it depends on nothing else."""
+    return min(sensible(step, nr), key=lambda name: work(step, name, nr))
+
+
+def work(step, algorithm: str, nr: int) -> float:
+    """What a step costs, in multiply-adds."""
+    taps = step.params["kernel"][0] * step.params["kernel"][1]
     if algorithm == "gemm":
-        kernel = step.params["kernel"]
-        products = filters(step, nr) * kernel[0] * kernel[1]
-        return products * (padded(step.dst.h * step.dst.w, mr) + 4 * PER_WEIGHT_BYTE)
+        return filters(step, nr) * taps * (step.dst.h * step.dst.w + 4 * PER_WEIGHT_BYTE)
     m, n = tile(step, algorithm)
     tiles = ceil(step.dst.h / m) * ceil(step.dst.w / m)
-    products = filters(step, nr) * n * n * (padded(tiles, mr) + 4 * PER_WEIGHT_BYTE)
-    return products + tiles * (step.src[0].c * INPUT[n] + step.dst.c * OUTPUT[n])
+    lazy = algorithm.endswith(LAZY)
+    per_filter = n * n * tiles + 4 * PER_WEIGHT_BYTE * (taps if lazy else n * n) + (TAPS[n] if lazy else 0)
+    return filters(step, nr) * per_filter + tiles * (step.src[0].c * INPUT[n] + step.dst.c * OUTPUT[n])
 
 
 def points_bytes(step, algorithm: str, nr: int) -> int:
@@ -63,7 +69,7 @@ def points_bytes(step, algorithm: str, nr: int) -> int:
 
 def tile(step, algorithm: str) -> tuple[int, int]:
     """m and n of a Winograd algorithm: tiles of n x n points give m x m pixels."""
-    m = int(algorithm.removeprefix("winograd"))
+    m = int(algorithm.removeprefix("winograd").removesuffix(LAZY))
     return m, m + step.params["kernel"][0] - 1
 
 

@@ -61,6 +61,7 @@ typedef struct pa_gemm_args {
     float lo, hi;
 } pa_gemm_args;
 typedef void (*pa_gemm_fn)(const pa_gemm_args *);
+typedef pa_gemm_fn pa_gemv_fn; /* the same with MR = 1 and a wide NR: layers of a single row (fully connected) */
 
 /* The window of pooling as it slides over rows. Column kx of output pixel x is input pixel
  * x * stride_x - pad_left + kx * dilation_x; columns outside [0, in_w) and rows that are NULL are padding and

@@ -16,7 +16,7 @@ from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 import numpy as np
 
 from ..errors import ArgumentError, DeviceError
-from .algorithms import candidates
+from .algorithms import LAZY, candidates, tile
 
 BASES = ("arena", "input slot", "output slot")
 MAPPED = 2**20  # bytes
@@ -228,7 +228,7 @@ cdef class Program:
         cdef pa_winograd_op *winograd = <pa_winograd_op *>self.new(sizeof(pa_winograd_op))
         cdef pa_conv_op *op = &winograd.conv
         cdef pa_window window = self.window(step)
-        cdef const pa_kernel_row *row = &pa_kernel_rows[<int>self.kernels["gemm"]]
+        cdef const pa_kernel_row *row = &pa_kernel_rows[<int>self.kernels["gemv" if dst.h * dst.w == 1 else "gemm"]]
         op.src, op.dst = self.view(step, src), self.view(step, dst)
         op.has_residual = len(step.src) > 1
         if op.has_residual:
@@ -261,9 +261,8 @@ cdef class Program:
             pa_conv_plan(op, self.program.core_count)
             self.append(pa_conv_step, op, op.scratch_floats)
             return
-        lazy = algorithm.endswith("-lazy")
-        winograd.m = int(algorithm.removesuffix("-lazy").removeprefix("winograd"))
-        winograd.n = winograd.m + op.kh - 1
+        lazy = algorithm.endswith(LAZY)
+        winograd.m, winograd.n = tile(step, algorithm)
         winograd.input = <pa_winograd_input_fn>self.function("winograd_input")
         winograd.transform = <pa_winograd_weight_fn>self.function("winograd_weight")
         winograd.output = <pa_winograd_output_fn>self.function("winograd_output")

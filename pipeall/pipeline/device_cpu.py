@@ -26,6 +26,6 @@ def compile(lowered: Lowered, component: Component, *, record: bool):
         (lowered.arena_elements, lowered.slot_in_elements, lowered.slot_out_elements),
     )
     for step in lowered.steps:
-        program.add(step, modelled(step, gemm.mr, gemm.nr) if candidates(step) else None)
+        program.add(step, modelled(step, gemm.nr) if candidates(step) else None)
         release(step.weight)  # packed by now
     return program
