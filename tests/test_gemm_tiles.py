@@ -20,7 +20,7 @@ class GemmArgs(ctypes.Structure):
     _fields_ = [
         *((name, INT32) for name in ("m", "n", "taps")),
         *((name, INT64) for name in ("k", "a_offset")),
-        *((name, POINTER) for name in ("a", "b", "bias", "c")),
+        *((name, POINTER) for name in ("a", "b", "bias", "next", "c")),
         ("c_stride", INT64),
         ("r", POINTER),
         ("r_stride", INT64),

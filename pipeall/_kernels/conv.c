@@ -139,8 +139,11 @@ static void conv_chunk(const void *context, int64_t chunk, int thread) {
                     .lo = last ? p->lo : -__builtin_inff(),
                     .hi = last ? p->hi : __builtin_inff(),
                 };
+                const int64_t stride = taps * k * nr, back = (panel - panel0) * stride;
+                const float *next = g.b + (panel + 1 < panel1 ? stride : g.taps * g.k * nr - back);
                 for (int64_t tile = 0; tile < tiles; tile++) {
                     const int64_t r = tile_first(rows, tiles, tile);
+                    g.next = pa_gemm_next(&g, nr, next, tile);
                     g.m = (int32_t)(tile_first(rows, tiles, tile + 1) - r);
                     g.a = pointers + (tile * taps + t) * mr;
                     g.c = f->dst + (row0 + r) * p->dst.stride + channel;

@@ -24,6 +24,13 @@ typedef struct pa_conv_op {
 void pa_conv_plan(pa_conv_op *args, int threads);
 void pa_conv_step(const void *args, float *const *bases, float *scratch, pa_team *team);
 
+/* Where tile `tile` of the GEMMs of g finds what it may prefetch (pa_gemm_args.next): its part of the `next` block of
+ * weights. In a network weights come from memory; the first tile to read a block would wait for it. */
+static inline const float *pa_gemm_next(const pa_gemm_args *g, int nr, const float *next, int64_t tile) {
+    const int64_t per_tile = g->taps * ((g->k + 7) / 8) * nr;
+    return tile * per_tile < g->taps * g->k * nr ? next + tile * per_tile : g->b;
+}
+
 /* weight: ONNX order [Cout][Cin / groups][kh][kw]; packed as pa_conv_op says. */
 void pa_conv_pack(const float *weight, const float *bias, int64_t cout, int64_t cin_group, int64_t taps, int32_t groups,
                   int32_t nr, float *packed_weight, float *packed_bias);

@@ -15,7 +15,7 @@ enum { MR = 6, NR = 16 };
 
 TARGET static inline __attribute__((always_inline)) void tile(const pa_gemm_args *g, const int m) {
     __m256 sum[MR][2];
-    const float *b = g->b;
+    const float *b = g->b, *next = g->next;
     float border[NR];
     const int whole = g->n == NR;
 
@@ -38,14 +38,19 @@ TARGET static inline __attribute__((always_inline)) void tile(const pa_gemm_args
         const float *a[MR];
         PA_UNROLL
         for (int i = 0; i < m; i++) a[i] = g->a[t * MR + i] + g->a_offset;
+        for (int64_t k = 0; k < g->k;) {
+            const int64_t end = k + 8 < g->k ? k + 8 : g->k;
+            __builtin_prefetch(next);
+            next += NR;
 #pragma GCC unroll 2
-        for (int64_t k = 0; k < g->k; k++, b += NR) {
-            const __m256 b0 = _mm256_load_ps(b), b1 = _mm256_load_ps(b + 8);
-            PA_UNROLL
-            for (int i = 0; i < m; i++) {
-                const __m256 ai = _mm256_broadcast_ss(a[i] + k);
-                sum[i][0] = _mm256_fmadd_ps(ai, b0, sum[i][0]);
-                sum[i][1] = _mm256_fmadd_ps(ai, b1, sum[i][1]);
+            for (; k < end; k++, b += NR) {
+                const __m256 b0 = _mm256_load_ps(b), b1 = _mm256_load_ps(b + 8);
+                PA_UNROLL
+                for (int i = 0; i < m; i++) {
+                    const __m256 ai = _mm256_broadcast_ss(a[i] + k);
+                    sum[i][0] = _mm256_fmadd_ps(ai, b0, sum[i][0]);
+                    sum[i][1] = _mm256_fmadd_ps(ai, b1, sum[i][1]);
+                }
             }
         }
     }

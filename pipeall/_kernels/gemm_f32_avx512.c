@@ -15,7 +15,7 @@ enum { MR = 12, NR = 32 };
 
 TARGET static inline __attribute__((always_inline)) void tile(const pa_gemm_args *g, const int m) {
     __m512 sum[MR][2];
-    const float *b = g->b;
+    const float *b = g->b, *next = g->next;
     const __mmask16 mask0 = g->n >= 16 ? 0xffff : (__mmask16)((1u << g->n) - 1);
     const __mmask16 mask1 = g->n <= 16 ? 0 : (__mmask16)((1u << (g->n - 16)) - 1);
 
@@ -29,13 +29,19 @@ TARGET static inline __attribute__((always_inline)) void tile(const pa_gemm_args
         const float *a[MR];
         PA_UNROLL
         for (int i = 0; i < m; i++) a[i] = g->a[t * MR + i] + g->a_offset;
-        for (int64_t k = 0; k < g->k; k++, b += NR) {
-            const __m512 b0 = _mm512_load_ps(b), b1 = _mm512_load_ps(b + 16);
-            PA_UNROLL
-            for (int i = 0; i < m; i++) {
-                const __m512 ai = _mm512_set1_ps(a[i][k]);
-                sum[i][0] = _mm512_fmadd_ps(ai, b0, sum[i][0]);
-                sum[i][1] = _mm512_fmadd_ps(ai, b1, sum[i][1]);
+        for (int64_t k = 0; k < g->k;) {
+            const int64_t end = k + 8 < g->k ? k + 8 : g->k;
+            __builtin_prefetch(next);
+            __builtin_prefetch(next + 16);
+            next += NR;
+            for (; k < end; k++, b += NR) {
+                const __m512 b0 = _mm512_load_ps(b), b1 = _mm512_load_ps(b + 16);
+                PA_UNROLL
+                for (int i = 0; i < m; i++) {
+                    const __m512 ai = _mm512_set1_ps(a[i][k]);
+                    sum[i][0] = _mm512_fmadd_ps(ai, b0, sum[i][0]);
+                    sum[i][1] = _mm512_fmadd_ps(ai, b1, sum[i][1]);
+                }
             }
         }
     }

@@ -48,12 +48,13 @@ typedef struct pa_step {
  *   b     packed panel: taps * k_count rows of NR floats, 64-byte aligned
  *   bias  NR floats that start the sum; NULL continues the sum that C holds (the next block of k)
  *   r     residual rows of stride r_stride, or NULL
+ *   next  what will be read after this: a kernel may prefetch NR floats of it for every eighth k (and another tap)
  * The sum runs over t, then k, in order: results depend neither on the tile nor on the blocking. */
 typedef struct pa_gemm_args {
     int32_t m, n, taps;
     int64_t k, a_offset;
     const float *const *a;
-    const float *b, *bias;
+    const float *b, *bias, *next;
     float *c;
     int64_t c_stride;
     const float *r;

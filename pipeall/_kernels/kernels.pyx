@@ -11,7 +11,8 @@ from libc.string cimport memset, strncpy
 
 from .program cimport atomic_int, pa_program, pa_slot_memory
 
-from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
+from contextlib import suppress
+from mmap import MADV_HUGEPAGE, MAP_ANONYMOUS, MAP_PRIVATE, mmap
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from ..errors import ArgumentError, DeviceError
 from .algorithms import LAZY, candidates, tile
 
 BASES = ("arena", "input slot", "output slot")
-MAPPED = 2**20  # bytes
+MAPPED, POOL = 2**20, 2**26  # bytes: arrays with a mapping of their own; the mappings that weights share
 WINDOW_MAX = 2**20  # of a kernel, stride, dilation or padding: products of two stay far inside 64 bits
 
 
@@ -33,14 +34,20 @@ def rows() -> list:
 
 
 def aligned(int64_t floats):
-    """A zeroed float32 array on a 64-byte border, with 64 bytes to spare behind it.
-
-    A large one is a mapping of its own: freed it goes back to the system, whatever was allocated in between.
-    """
+    """A zeroed float32 array on a 64-byte border, with 64 bytes to spare behind it."""
     cdef int64_t nbytes = floats * 4 + 128
-    memory = np.frombuffer(mmap(-1, nbytes, flags=MAP_PRIVATE | MAP_ANONYMOUS), np.uint8) if nbytes >= MAPPED else np.zeros(nbytes, np.uint8)
+    memory = np.zeros(nbytes, np.uint8) if nbytes < MAPPED else np.frombuffer(mapped(nbytes), np.uint8)
     cdef int64_t skip = -memory.ctypes.data % 64
     return memory[skip:skip + floats * 4].view(np.float32)
+
+
+def mapped(int64_t nbytes):
+    """Zeroed memory of its own, in huge pages where the system has them: a frame reads all weights once, and would
+    else look up each 4 KB of them; it takes real memory only where it is written."""
+    memory = mmap(-1, nbytes, flags=MAP_PRIVATE | MAP_ANONYMOUS)
+    with suppress(OSError):  # a kernel built without huge pages
+        memory.madvise(MADV_HUGEPAGE)
+    return memory
 
 
 cdef float *floats(array) except? NULL:
@@ -66,7 +73,7 @@ cdef class Program:
 
     cdef pa_cpu_program program
     cdef int32_t[::1] cores
-    cdef object kernels, sizes, keep, arena, scratch
+    cdef object kernels, sizes, keep, arena, scratch, pool
     cdef list args, steps
     cdef int64_t capacity, scratch_floats
 
@@ -84,7 +91,7 @@ cdef class Program:
             self.kernels[op] = by_name[kernel]
         self.cores = np.array(cores, np.int32)
         self.sizes = tuple(sizes)
-        self.keep = []
+        self.keep, self.pool = [], ()
         self.arena = aligned(self.sizes[0])
         self.program.arena = floats(self.arena)
         self.program.cores = <int *>&self.cores[0]
@@ -144,6 +151,15 @@ cdef class Program:
         return 0
 
     # ---- building
+
+    def weights(self, int64_t floats):
+        """A zeroed float32 array on a 64-byte border, beside the weights before it; lives as long as the program."""
+        cdef int64_t size = (floats + 31) // 16 * 16  # 64 bytes to spare
+        if len(self.pool) < size:
+            self.pool = np.frombuffer(mapped(max(POOL, size * 4)), np.float32)
+            self.keep.append(self.pool)
+        found, self.pool = self.pool[:floats], self.pool[size:]
+        return found
 
     cdef void *new(self, size_t nbytes) except NULL:
         cdef void *args = calloc(1, nbytes)
@@ -243,10 +259,9 @@ cdef class Program:
         cdef int64_t channels = src.c // groups, taps = op.kh * op.kw, panels = (dst.c // groups + op.nr - 1) // op.nr
         weight = packable(step.weight, (dst.c, channels, op.kh, op.kw), f"step {step.node}: weight")
         bias = packable(step.bias, (dst.c,), f"step {step.node}: bias")
-        packed_weight = aligned(groups * panels * taps * channels * op.nr)
-        packed_bias = aligned(groups * panels * op.nr)
-        zero = aligned(max(src.c, op.nr))
-        self.keep += [packed_bias, zero]
+        lasts = algorithm in (None, "gemm") or algorithm.endswith(LAZY)  # else its transform does
+        packed_weight = (self.weights if lasts else aligned)(groups * panels * taps * channels * op.nr)
+        packed_bias, zero = self.weights(groups * panels * op.nr), self.weights(max(src.c, op.nr))
         cdef float *from_weight = floats(weight)
         cdef float *from_bias = floats(bias)
         cdef float *to_weight = floats(packed_weight)
@@ -257,23 +272,17 @@ cdef class Program:
             pa_conv_pack(from_weight, from_bias, cout, channels, taps, op.groups, op.nr, to_weight, to_bias)
         op.weight, op.bias, op.zero = to_weight, to_bias, floats(zero)
         if algorithm in (None, "gemm"):
-            self.keep.append(packed_weight)
             pa_conv_plan(op, self.program.core_count)
             self.append(pa_conv_step, op, op.scratch_floats)
             return
-        lazy = algorithm.endswith(LAZY)
         winograd.m, winograd.n = tile(step, algorithm)
         winograd.input = <pa_winograd_input_fn>self.function("winograd_input")
         winograd.transform = <pa_winograd_weight_fn>self.function("winograd_weight")
         winograd.output = <pa_winograd_output_fn>self.function("winograd_output")
-        winograd.points = NULL if lazy else to_weight
+        winograd.points = NULL if lasts else to_weight
         pa_winograd_plan(winograd, self.program.core_count)
-        if lazy:
-            self.keep.append(packed_weight)
-        else:
-            transformed = aligned(pa_winograd_points_floats(winograd))
-            self.keep.append(transformed)
-            points = floats(transformed)
+        if not lasts:
+            points = floats(self.weights(pa_winograd_points_floats(winograd)))
             with nogil:
                 pa_winograd_points(winograd, points)
             winograd.points, op.weight = points, NULL
@@ -292,8 +301,7 @@ cdef class Program:
         cdef int64_t channels = op.dst.c, kh = op.window.kh, kw = op.window.kw
         weight = packable(step.weight, (channels, 1, kh, kw), f"step {step.node}: weight")
         bias = packable(step.bias, (channels,), f"step {step.node}: bias")
-        packed = aligned(pa_depthwise_packed_floats(channels, kh, kw))
-        self.keep.append(packed)
+        packed = self.weights(pa_depthwise_packed_floats(channels, kh, kw))
         pa_depthwise_pack(floats(weight), floats(bias), channels, kh, kw, floats(packed))
         op.packed, op.kernel = floats(packed), <pa_depthwise_fn>self.function("depthwise")
         pa_depthwise_plan(op)
@@ -347,9 +355,8 @@ cdef class Program:
             op.b = self.view(step, step.src[1])
         else:
             h, w, c = np.shape(step.weight)
-            constant = aligned(h * w * c)
+            constant = self.weights(h * w * c)
             constant[:] = np.asarray(step.weight, np.float32).reshape(-1)
-            self.keep.append(constant)
             op.constant = floats(constant)
             op.b = pa_view(base=0, h=h, w=w, c=c, offset=0, stride=c)
         for size, full in ((op.b.h, op.dst.h), (op.b.w, op.dst.w), (op.b.c, op.dst.c)):

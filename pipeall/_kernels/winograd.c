@@ -136,7 +136,9 @@ static void multiply(const frame *f, int64_t group, int64_t part, int64_t panel0
         };
         for (int64_t j = 0; j < panels; j++) {
             g.b = b[j] + point * b_stride;
+            const float *next = j + 1 < panels ? b[j + 1] + point * b_stride : b[0] + (point + 1) * b_stride;
             for (int64_t t = 0; t < tiles; t += p->mr) {
+                g.next = pa_gemm_next(&g, p->nr, next, t / p->mr);
                 g.m = (int32_t)min64(p->mr, tiles - t);
                 g.a = pointers + t;
                 g.c = m + point * m_stride(op) + t * wide + j * p->nr;
