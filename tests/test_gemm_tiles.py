@@ -71,7 +71,7 @@ def test_every_tile(row):
                 ctypes.byref(
                     GemmArgs(
                         m, n, taps, k, offset, rows.ctypes.data, packed.ctypes.data,
-                        None if block else start.ctypes.data, c.ctypes.data, n + 5,
+                        None if block else start.ctypes.data, packed.ctypes.data, c.ctypes.data, n + 5,
                         r.ctypes.data if residual and last else None, n + 3,
                         lo if last else -np.inf, hi if last else np.inf,
                     )
