@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+os.environ["PIPEALL_TUNE"] = "off"  # the same algorithms on every machine and in every run; test_tune turns it on
+
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:

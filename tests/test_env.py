@@ -12,6 +12,7 @@ ACCESSORS = {
     "PIPEALL_ISA": env.isa,
     "PIPEALL_CORE": env.core,
     "PIPEALL_OPENCL": env.opencl,
+    "PIPEALL_TUNE": env.tune,
     "PIPEALL_CACHE": env.cache_dir,
     "PIPEALL_VERBOSE": env.verbose,
     "PIPEALL_FAULT": env.fault,
@@ -19,6 +20,7 @@ ACCESSORS = {
 }
 DEFAULTS = {
     "PIPEALL_CACHE": Path.home() / ".cache" / "pipeall",
+    "PIPEALL_TUNE": True,
     "PIPEALL_VERBOSE": False,
     "PIPEALL_SYSFS": Path("/"),
 }

@@ -39,10 +39,10 @@ def candidates(step) -> tuple[str, ...]:
 def sensible(step, nr: int) -> tuple[str, ...]:
     """The candidates worth comparing, for GEMM panels of ``nr``: of each Winograd one.
 
-    Transformed weights of more than KEEP_BYTES would not stay in a cache until the next frame: they are made anew.
+    Transformed weights of KEEP_BYTES or more would not stay in a cache until the next frame: they are made anew.
     """
     names = (name for name in candidates(step) if not name.endswith(LAZY))
-    return tuple(f"{n}{LAZY}" if n != "gemm" and points_bytes(step, n, nr) > KEEP_BYTES else n for n in names)
+    return tuple(f"{n}{LAZY}" if n != "gemm" and points_bytes(step, n, nr) >= KEEP_BYTES else n for n in names)
 
 
 def modelled(step, nr: int) -> str:

@@ -184,22 +184,23 @@ void pa_conv_step(const void *args, float *const *bases, float *scratch, pa_team
     pa_team_run(team, conv_chunk, &f, f.row_blocks * f.panel_blocks * p->groups);
 }
 
-void pa_conv_pack(const float *weight, const float *bias, int64_t cout, int64_t cin_group, int64_t taps, int32_t groups,
+void pa_conv_pack(const void *weight, const void *bias, int64_t cout, int64_t cin_group, int64_t taps, int32_t groups,
                   int32_t nr, float *packed_weight, float *packed_bias) {
     const int64_t columns = cout / groups, panels = ceil_div(columns, nr);
     for (int64_t index = 0; index < groups * panels; index++) {
         const int64_t column = index % panels * nr, column0 = index / panels * columns + column;
         const int64_t n = min64(nr, columns - column);
-        const float *w = weight + column0 * cin_group * taps;
+        const int64_t first = column0 * cin_group * taps;
         /* PACK channels of each filter at a time: they lie together, the filters often a multiple of 4 KB apart. */
         for (int64_t k0 = 0; k0 < cin_group; k0 += PACK) {
             const int64_t k1 = min64(k0 + PACK, cin_group);
             for (int64_t j = 0; j < nr; j++)
                 for (int64_t k = k0; k < k1; k++)
                     for (int64_t t = 0; t < taps; t++)
-                        packed_weight[(t * cin_group + k) * nr + j] = j < n ? w[(j * cin_group + k) * taps + t] : 0.0f;
+                        packed_weight[(t * cin_group + k) * nr + j] =
+                            j < n ? pa_unaligned(weight, first + (j * cin_group + k) * taps + t) : 0.0f;
         }
         packed_weight += taps * cin_group * nr;
-        for (int64_t j = 0; j < nr; j++) *packed_bias++ = j < n ? bias[column0 + j] : 0.0f;
+        for (int64_t j = 0; j < nr; j++) *packed_bias++ = j < n ? pa_unaligned(bias, column0 + j) : 0.0f;
     }
 }

@@ -32,7 +32,7 @@ static inline const float *pa_gemm_next(const pa_gemm_args *g, int nr, const flo
 }
 
 /* weight: ONNX order [Cout][Cin / groups][kh][kw]; packed as pa_conv_op says. */
-void pa_conv_pack(const float *weight, const float *bias, int64_t cout, int64_t cin_group, int64_t taps, int32_t groups,
+void pa_conv_pack(const void *weight, const void *bias, int64_t cout, int64_t cin_group, int64_t taps, int32_t groups,
                   int32_t nr, float *packed_weight, float *packed_bias);
 
 #endif

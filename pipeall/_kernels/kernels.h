@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "team.h"
 
@@ -21,6 +22,13 @@ typedef struct pa_view {
 } pa_view;
 
 static inline float *pa_at(const pa_view *v, float *const *bases) { return bases[v->base] + v->offset; }
+
+/* Element i of floats as a model file has them: at any address. */
+static inline float pa_unaligned(const void *floats, int64_t i) {
+    float value;
+    memcpy(&value, (const char *)floats + i * (int64_t)sizeof(float), sizeof value);
+    return value;
+}
 
 /* A step of a program: run(args, bases, scratch, team). scratch holds team-size blocks of
  * pa_step.scratch floats (a multiple of 16 each, 64-byte aligned). */

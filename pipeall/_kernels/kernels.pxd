@@ -64,7 +64,7 @@ cdef extern from "conv.h" nogil:
         int64_t scratch_floats
     void pa_conv_plan(pa_conv_op *, int threads)
     void pa_conv_step(const void *, float *const *, float *, pa_team *)
-    void pa_conv_pack(const float *, const float *, int64_t, int64_t, int64_t, int32_t, int32_t, float *, float *)
+    void pa_conv_pack(const void *, const void *, int64_t, int64_t, int64_t, int32_t, int32_t, float *, float *)
 
 cdef extern from "winograd.h" nogil:
     ctypedef struct pa_winograd_op:
@@ -138,7 +138,7 @@ cdef extern from "vector.h" nogil:
         pa_view dst
         float value
     int64_t pa_depthwise_packed_floats(int64_t, int64_t, int64_t)
-    void pa_depthwise_pack(const float *, const float *, int64_t, int64_t, int64_t, float *)
+    void pa_depthwise_pack(const void *, const void *, int64_t, int64_t, int64_t, float *)
     void pa_depthwise_plan(pa_depthwise_op *)
     void pa_pool_plan(pa_pool_op *)
     void pa_lrn_plan(pa_lrn_op *)

@@ -55,10 +55,10 @@ cdef float *floats(array) except? NULL:
 
 
 def packable(array, shape, name):
-    """``array`` as aligned, contiguous float32 of ``shape``, or an ArgumentError naming it."""
+    """``array`` as contiguous float32 of ``shape``, aligned or not, or an ArgumentError naming it."""
     if array is None or tuple(array.shape) != tuple(shape):
         raise ArgumentError(f"{name}: expected shape {tuple(shape)}, got {None if array is None else array.shape}")
-    return np.require(array, np.float32, "CA")
+    return np.ascontiguousarray(array, np.float32)
 
 
 @cython.no_gc  # refers to nothing that could refer back; __dealloc__ needs its members
@@ -262,8 +262,8 @@ cdef class Program:
         lasts = algorithm in (None, "gemm") or algorithm.endswith(LAZY)  # else its transform does
         packed_weight = (self.weights if lasts else aligned)(groups * panels * taps * channels * op.nr)
         packed_bias, zero = self.weights(groups * panels * op.nr), self.weights(max(src.c, op.nr))
-        cdef float *from_weight = floats(weight)
-        cdef float *from_bias = floats(bias)
+        cdef const void *from_weight = floats(weight)
+        cdef const void *from_bias = floats(bias)
         cdef float *to_weight = floats(packed_weight)
         cdef float *to_bias = floats(packed_bias)
         cdef float *points

@@ -113,7 +113,7 @@ int64_t pa_depthwise_packed_floats(int64_t channels, int64_t kh, int64_t kw) {
     return round_up(channels, PA_LANES_MAX) * (1 + kh * kw);
 }
 
-void pa_depthwise_pack(const float *weight, const float *bias, int64_t channels, int64_t kh, int64_t kw,
+void pa_depthwise_pack(const void *weight, const void *bias, int64_t channels, int64_t kh, int64_t kw,
                        float *packed) {
     for (int64_t c0 = 0; c0 < channels; c0 += PA_LANES_MAX) {
         for (int64_t t = -1; t < kh * kw; t++) { /* the bias, then the taps, column by column */
@@ -121,7 +121,7 @@ void pa_depthwise_pack(const float *weight, const float *bias, int64_t channels,
                 if (c >= channels)
                     *packed = 0;
                 else
-                    *packed = t < 0 ? bias[c] : weight[(c * kh + t % kh) * kw + t / kh];
+                    *packed = t < 0 ? pa_unaligned(bias, c) : pa_unaligned(weight, (c * kh + t % kh) * kw + t / kh);
             }
         }
     }

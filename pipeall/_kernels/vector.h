@@ -27,7 +27,7 @@ void pa_depthwise_step(const void *op, float *const *bases, float *scratch, pa_t
 
 /* Floats of `packed`, and how to fill it from ONNX order: weight [channels][1][kh][kw], bias [channels]. */
 int64_t pa_depthwise_packed_floats(int64_t channels, int64_t kh, int64_t kw);
-void pa_depthwise_pack(const float *weight, const float *bias, int64_t channels, int64_t kh, int64_t kw, float *packed);
+void pa_depthwise_pack(const void *weight, const void *bias, int64_t channels, int64_t kh, int64_t kw, float *packed);
 
 typedef struct pa_pool_op {
     pa_view src, dst; /* of equal c */

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from .._kernels.algorithms import candidates, modelled
-from .._kernels.table import ROWS, choose
+from .._kernels.table import choose
 from ..graph.onnx_wire import release
 from ..graph.steps import Lowered
 from .board import Component
+from .tune import choose_algorithms
 
 
 def compile(lowered: Lowered, component: Component, *, record: bool):
@@ -18,14 +18,14 @@ def compile(lowered: Lowered, component: Component, *, record: bool):
 
     cluster = component.cluster
     kernels = choose(cluster.isas, cluster.core_type)
-    gemm = next(row for row in ROWS if row.name == kernels["gemm"])
+    algorithms = choose_algorithms(lowered.steps, cluster, kernels)
     program = Program(
         kernels,
         cluster.cores,
         f"pa-{component.name}",
         (lowered.arena_elements, lowered.slot_in_elements, lowered.slot_out_elements),
     )
-    for step in lowered.steps:
-        program.add(step, modelled(step, gemm.nr) if candidates(step) else None)
+    for step, algorithm in zip(lowered.steps, algorithms, strict=True):
+        program.add(step, algorithm)
         release(step.weight)  # packed by now
     return program

@@ -1,0 +1,156 @@
+"""Which algorithm computes each convolution on a cluster: timed when a shape is first met, then known from a file.
+
+A layer's candidates take turns on the cluster's own cores, with cold caches: in a network its weights come from memory.
+``PIPEALL_TUNE=off`` chooses by the model of ``_kernels.algorithms`` instead, the same on every machine.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import env
+from .._kernels.algorithms import candidates, modelled, sensible
+from .._kernels.cluster import Cluster
+from .._kernels.table import ROWS
+from ..errors import ArgumentError
+from ..graph.onnx_wire import release
+from ..graph.steps import SLOT_IN, SLOT_OUT, Step, View
+from .files import Reader, read_json, write_json
+
+TURNS = 4  # of each candidate; the fastest of its times counts
+MARGIN = 0.97  # of the modelled algorithm's time: another must be faster than that
+CACHE_BYTES = 32 << 20  # read between turns where the size of the last cache is not known, and at most
+
+
+def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Mapping[str, str]) -> list[str | None]:
+    """The algorithm of each step on the cluster; None for steps that have no choice.
+
+    ``kernels`` as ``table.choose`` gives them. What is timed now is written to the cache folder at once; a file that
+    is damaged, of another version or cannot be written costs the time again, the latter with a warning.
+    """
+    nr = next(row.nr for row in ROWS if row.name == kernels["gemm"])
+    choices = [modelled(step, nr) if candidates(step) else None for step in steps]
+    if not env.tune():
+        return choices
+    tuner = _Tuner(cluster, kernels, nr)
+    for index, step in enumerate(steps):
+        if len(candidates(step)) > 1:
+            choices[index] = tuner.fastest(step, choices[index])
+    tuner.save()
+    return choices
+
+
+class _Tuner:
+    """Times of the candidates of each shape, in us, by name."""
+
+    def __init__(self, cluster: Cluster, kernels: Mapping[str, str], nr: int):
+        self.cluster, self.kernels, self.nr = cluster, kernels, nr
+        self.path = env.cache_dir() / f"algorithms-{cluster.core_type}-{kernels['gemm']}.json"
+        self.shapes = _read(self.path)
+        self.learned = False  # what the file does not have
+        self.evicting: np.ndarray | None = None
+
+    def fastest(self, step: Step, default: str) -> str:
+        names = sensible(step, self.nr)
+        times = self.shapes.setdefault(self.key(step), {})
+        if not times.keys() >= set(names):
+            times.clear()
+            times.update(self.measured(step, names))
+            self.learned = True
+        best = min(names, key=lambda name: times[name])
+        return best if times[best] < MARGIN * times[default] else default
+
+    def key(self, step: Step) -> str:
+        x, y, p = step.src[0], step.dst, step.params
+        kernel, pads = "x".join(map(str, p["kernel"])), ".".join(map(str, p["pads"]))
+        residual = " residual" if len(step.src) > 1 else ""
+        groups, threads = p["groups"], len(self.cluster.cores)
+        return f"{x.h}x{x.w}x{x.c}-{y.c} k{kernel} p{pads} g{groups}{residual} threads{threads}"
+
+    def measured(self, step: Step, names: Sequence[str]) -> dict[str, float]:
+        """Runs on a thread of its own: a program pins the one it runs on."""
+        times: dict[str, float] = {}
+        errors: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                times.update(self.in_turns(step, names))
+            except BaseException as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=run, name="pa-tune")
+        thread.start()
+        thread.join()
+        release(step.weight)
+        if errors:
+            raise errors[0]
+        return times
+
+    def in_turns(self, step: Step, names: Sequence[str]) -> dict[str, float]:
+        from .._kernels.kernels import Program
+
+        alone, sizes = _alone(step)
+        programs = {}
+        for name in names:
+            programs[name] = Program(self.kernels, self.cluster.cores, "pa-tune", (0, *sizes))
+            programs[name].add(alone, name)
+        times: dict[str, list[float]] = {name: [] for name in names}
+        for _ in range(TURNS):
+            for name, program in programs.items():
+                self.evict()
+                times[name].append(float(program.time(1)[0]) / 1e3)
+        return {name: min(taken) for name, taken in times.items()}
+
+    def evict(self) -> None:
+        if self.evicting is None:
+            last = self.cluster.l3_bytes or self.cluster.l2_bytes or CACHE_BYTES
+            self.evicting = np.ones(min(last, CACHE_BYTES) // 4, np.float32)
+        self.evicting.sum()
+
+    def save(self) -> None:
+        if not self.learned:
+            return
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            shapes = {**_read(self.path), **self.shapes}  # another process may have written meanwhile
+            write_json(self.path, "algorithms", {"version": _version(), "us": shapes})
+        except (OSError, ArgumentError) as error:
+            warnings.warn(f"timings of algorithms are not kept: {error}", stacklevel=2)
+
+
+def _read(path: Path) -> dict[str, dict[str, float]]:
+    """The times in a file; none where it does not exist, is damaged, or was written by another version."""
+    try:
+        content = read_json(path, "algorithms")
+        if content.get("version") != _version():
+            return {}
+        shapes: dict[str, dict[str, float]] = {}
+        for key, times in Reader(content, str(path)).inside("us").content.items():
+            row = Reader(times, f"{path}: {key}")
+            shapes[key] = {name: row.number(name, low=0) for name in row.content}
+        return shapes
+    except ArgumentError:
+        return {}
+
+
+def _alone(step: Step) -> tuple[Step, tuple[int, int]]:
+    """The step on dense views of its own in two slots, and the slots' sizes."""
+    views, offset = [], 0
+    for view in step.src:
+        views.append(View(SLOT_IN, offset, view.h, view.w, view.c, view.c))
+        offset += view.h * view.w * view.c
+    y = step.dst
+    return replace(step, src=tuple(views), dst=View(SLOT_OUT, 0, y.h, y.w, y.c, y.c)), (offset, y.h * y.w * y.c)
+
+
+def _version() -> Any:
+    from .. import __version__
+
+    return __version__

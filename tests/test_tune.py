@@ -1,0 +1,145 @@
+"""Algorithms chosen by timing: what is chosen, what is kept on disk, and what becomes of a file that cannot be used."""
+
+import json
+from math import inf
+
+import numpy as np
+import pytest
+from bounds import bound
+from graphs import inputs_of
+
+from pipeall import Engine
+from pipeall._kernels.algorithms import modelled
+from pipeall._kernels.cluster import detect
+from pipeall._kernels.table import ROWS, choose
+from pipeall.graph.cases import Case, case_graph
+from pipeall.graph.lower import lower
+from pipeall.graph.ops import run_graph
+from pipeall.pipeline import tune
+from pipeall.pipeline.tune import choose_algorithms
+
+ATTRS = dict(strides=(1, 1), pads=(1,) * 4, dilations=(1, 1), groups=1, lo=-inf, hi=inf)
+NET = Case("conv", {**ATTRS}, ((1, 8, 12, 12),), ((16, 8, 3, 3), (16,)))
+CLUSTER = detect()[0]
+KERNELS = choose(CLUSTER.isas, CLUSTER.core_type)
+NR = next(row.nr for row in ROWS if row.name == KERNELS["gemm"])
+KEY = f"12x12x8-16 k3x3 p1.1.1.1 g1 threads{len(CLUSTER.cores)}"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIPEALL_TUNE", "on")
+    monkeypatch.setenv("PIPEALL_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def times(monkeypatch):
+    """What the candidates take, in us; ``asked`` counts the shapes that were timed."""
+
+    class Times(dict):
+        asked = 0
+
+    found = Times(gemm=400.0, winograd2=300.0, winograd4=200.0, winograd6=500.0)
+
+    def measured(tuner, step, names):
+        found.asked += 1
+        return {name: found[name] for name in names}
+
+    monkeypatch.setattr(tune._Tuner, "measured", measured)
+    return found
+
+
+def steps():
+    return lower(case_graph(NET)[0]).steps
+
+
+def chosen():
+    (algorithm,) = filter(None, choose_algorithms(steps(), CLUSTER, KERNELS))
+    return algorithm
+
+
+def conv():
+    return next(step for step in steps() if step.kind == "conv")
+
+
+def test_the_fastest_is_chosen_and_timed_once(folder, times):
+    times[modelled(conv(), NR)] = 450.0
+    best = min(times, key=times.get)
+    assert [chosen(), chosen()] == [best, best] and times.asked == 1
+    (file,) = folder.iterdir()
+    assert json.loads(file.read_text())["us"] == {KEY: times}
+
+
+def test_the_modelled_one_stays_unless_another_is_clearly_faster(folder, times):
+    default = modelled(conv(), NR)
+    for name in times:
+        times[name] = 100.0 if name == default else 98.0
+    assert chosen() == default
+
+
+def test_other_files_are_kept_and_extended(folder, times):
+    chosen()
+    (file,) = folder.iterdir()
+    content = json.loads(file.read_text())
+    content["us"] = {"another shape": {"gemm": 1.0}}
+    file.write_text(json.dumps(content))
+    chosen()
+    assert set(json.loads(file.read_text())["us"]) == {"another shape", KEY} and times.asked == 2
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: "not JSON",
+        lambda text: text.replace("pipeall.algorithms/1", "pipeall.plan/1"),
+        lambda text: text.replace('"version": "', '"version": "old-'),
+        lambda text: text.replace("400.0", '"fast"'),
+        lambda text: text.replace("400.0", "-1"),
+        lambda text: text.replace("gemm", "fft"),
+    ],
+    ids=["no JSON", "another format", "another version", "a word for a time", "a negative time", "a candidate missing"],
+)
+def test_a_file_that_does_not_serve_is_made_anew(folder, times, damage):
+    chosen()
+    (file,) = folder.iterdir()
+    good = file.read_text()
+    file.write_text(damage(good))
+    assert chosen() == min(times, key=times.get) and times.asked == 2
+    chosen()
+    assert times.asked == 2, "the new times were not kept"
+
+
+def test_a_folder_that_cannot_be_written_is_a_warning(folder, times):
+    folder.write_text("a file in its place")
+    with pytest.raises(Exception, match="PIPEALL_CACHE"):
+        chosen()
+    folder.unlink()
+    folder.mkdir()
+    name = f"algorithms-{CLUSTER.core_type}-{KERNELS['gemm']}.json"
+    (folder / name).mkdir()
+    with pytest.warns(UserWarning, match="not kept"):
+        assert chosen() == min(times, key=times.get)
+
+
+def test_off_times_nothing(folder, times, monkeypatch):
+    monkeypatch.setenv("PIPEALL_TUNE", "off")
+    assert chosen() == modelled(conv(), NR)
+    assert times.asked == 0 and not folder.exists()
+
+
+def test_real_timing_leaves_the_result_and_the_threads_affinity_alone(folder, board):
+    import os
+
+    graph, _ = case_graph(NET)
+    inputs = inputs_of(graph)
+    before = os.sched_getaffinity(0)
+    with Engine(graph, "big", board=board) as engine:
+        y = engine(inputs)
+    assert os.sched_getaffinity(0) == before
+    (file,) = folder.iterdir()
+    (row,) = json.loads(file.read_text())["us"].values()
+    assert set(row) == {"gemm", "winograd2", "winograd4", "winograd6"} and all(us > 0 for us in row.values())
+    (expected,) = run_graph(graph, inputs).values()
+    y = next(iter(y.values())) if isinstance(y, dict) else y
+    assert (np.abs(y - expected) <= 100 * bound(graph, inputs, expected)).all()  # Winograd's own bound: test_winograd
