@@ -1,6 +1,7 @@
 """Every line of kernels.inc against the float64 references of the op table, over the one case table.
 
-The Winograd transforms, which only compute a convolution together, have tests of their own (test_winograd.py).
+The Winograd transforms, which only compute a convolution together, have tests of their own (test_winograd.py); so
+have the measures of a core, which are for no network (below).
 """
 
 from dataclasses import replace
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from bounds import bound
 from kernel_runs import nhwc, reference_table, run_case, single_step, supported_isas
-from pipeall._kernels.kernels import Program
+from pipeall._kernels.kernels import Program, probe
 
 from pipeall._kernels import table
 from pipeall._kernels.table import OPS, ROWS, Row, choose, explain
@@ -18,6 +19,7 @@ from pipeall.graph.cases import CASES
 from pipeall.graph.ops import run_graph
 from pipeall.graph.steps import SLOT_IN, SLOT_OUT, Step, View
 
+MEASURES = ("peak", "stream")
 KIND_OF_ROW = {"gemm": ("conv",), "gemv": ("conv",), "depthwise": ("conv",), "pool": ("maxpool", "avgpool")}
 IR_OPS = {"conv": ("conv", "fc"), "binary": ("add", "sub", "mul"),
           "unary": ("clip", "leakyrelu", "sigmoid", "hardsigmoid", "hardswish")}  # fmt: skip
@@ -35,7 +37,9 @@ def cases_of(row_op):
                     yield case
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if not row.op.startswith("winograd")], ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if not row.op.startswith(("winograd", *MEASURES))], ids=lambda row: row.name
+)
 def test_kernel_matches_reference(row):
     if row.isa not in supported_isas():
         pytest.skip(f"this CPU lacks {row.isa}: run the tests on one that has it")
@@ -53,6 +57,21 @@ def test_kernel_matches_reference(row):
         again, _, _ = run_case(case, table, (-1, -1, -1))
         assert np.array_equal(result, again), f"{case}: three threads give another result than one"
     assert ran >= 5, f"expected cases for {row.op}, ran {ran}"
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.op in MEASURES], ids=lambda row: row.name)
+def test_measure_of_a_core(row):
+    """It does what it is counted for: the sum of small integers is exact."""
+    if row.isa not in supported_isas():
+        pytest.skip(f"this CPU lacks {row.isa}: run the tests on one that has it")
+    rounds = 7
+    count = row.mr + 2 if row.op == "peak" else row.mr * rounds
+    x = np.random.default_rng(0).integers(-9, 10, (count, row.nr)).astype(np.float32)
+    *chains, a, b = x
+    expected = np.sum(chains) + row.mr * rounds * (a @ b) if row.op == "peak" else x.sum()
+    memory = np.pad(x.reshape(-1), (3, 3), constant_values=np.nan)  # as little aligned as can be
+    assert probe(row.name, rounds, memory[3:-3]) == expected
+    assert probe(row.name, 0, memory[3:-3]) == (np.sum(chains) if row.op == "peak" else 0)
 
 
 def test_every_op_has_a_reference_kernel():

@@ -62,6 +62,15 @@ def work(step, algorithm: str, nr: int) -> float:
     return filters(step, nr) * per_filter + tiles * (step.src[0].c * INPUT[n] + step.dst.c * OUTPUT[n])
 
 
+def products(step, algorithm: str) -> int:
+    """Multiply-adds of a convolution without what its transforms, pads and panels add; "depthwise" counts as GEMM."""
+    kh, kw = step.params["kernel"]
+    if algorithm in ("gemm", "depthwise"):
+        return filters(step, 1) * kh * kw * step.dst.h * step.dst.w
+    m, n = tile(step, algorithm)
+    return filters(step, 1) * n * n * ceil(step.dst.h / m) * ceil(step.dst.w / m)
+
+
 def points_bytes(step, algorithm: str, nr: int) -> int:
     """Size of the transformed weights."""
     return 4 * filters(step, nr) * tile(step, algorithm)[1] ** 2

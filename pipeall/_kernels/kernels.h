@@ -191,4 +191,10 @@ typedef void (*pa_binary_fn)(int op, int64_t n, const float *a, const float *b, 
 enum { PA_CLIP = 0, PA_LEAKYRELU = 1, PA_SIGMOID = 2, PA_HARDSIGMOID = 3, PA_HARDSWISH = 4 };
 typedef void (*pa_unary_fn)(int op, int64_t n, const float *x, float *out, float p0, float p1);
 
+/* Measures of a core, in rounds of MR vectors of NR floats, MR and NR being the row's of kernels.inc:
+ * peak    x holds MR vectors, then a and b; each round adds a * b to each of the MR. Returns the sum of their lanes
+ * stream  the sum of rounds * MR * NR floats at x */
+typedef float (*pa_peak_fn)(int64_t rounds, const float *x);
+typedef pa_peak_fn pa_stream_fn;
+
 #endif

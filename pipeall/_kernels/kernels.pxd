@@ -81,6 +81,7 @@ cdef extern from "winograd.h" nogil:
     void pa_winograd_step(const void *, float *const *, float *, pa_team *)
 
 cdef extern from "kernels.h" nogil:
+    ctypedef float (*pa_peak_fn)(int64_t, const float *) noexcept nogil
     ctypedef void (*pa_depthwise_fn)(const void *) noexcept nogil
     ctypedef void (*pa_pool_fn)(const void *) noexcept nogil
     ctypedef void (*pa_lrn_fn)(const void *) noexcept nogil

@@ -11,16 +11,14 @@ from libc.string cimport memset, strncpy
 
 from .program cimport atomic_int, pa_program, pa_slot_memory
 
-from contextlib import suppress
-from mmap import MADV_HUGEPAGE, MAP_ANONYMOUS, MAP_PRIVATE, mmap
-
 import numpy as np
 
 from ..errors import ArgumentError, DeviceError
 from .algorithms import LAZY, candidates, tile
+from .memory import aligned, mapped, packable
 
 BASES = ("arena", "input slot", "output slot")
-MAPPED, POOL = 2**20, 2**26  # bytes: arrays with a mapping of their own; the mappings that weights share
+POOL = 2**26  # bytes: the mappings that weights share
 WINDOW_MAX = 2**20  # of a kernel, stride, dilation or padding: products of two stay far inside 64 bits
 
 
@@ -33,32 +31,19 @@ def rows() -> list:
     ]
 
 
-def aligned(int64_t floats):
-    """A zeroed float32 array on a 64-byte border, with 64 bytes to spare behind it."""
-    cdef int64_t nbytes = floats * 4 + 128
-    memory = np.zeros(nbytes, np.uint8) if nbytes < MAPPED else np.frombuffer(mapped(nbytes), np.uint8)
-    cdef int64_t skip = -memory.ctypes.data % 64
-    return memory[skip:skip + floats * 4].view(np.float32)
-
-
-def mapped(int64_t nbytes):
-    """Zeroed memory of its own, in huge pages where the system has them: a frame reads all weights once, and would
-    else look up each 4 KB of them; it takes real memory only where it is written."""
-    memory = mmap(-1, nbytes, flags=MAP_PRIVATE | MAP_ANONYMOUS)
-    with suppress(OSError):  # a kernel built without huge pages
-        memory.madvise(MADV_HUGEPAGE)
-    return memory
-
-
 cdef float *floats(array) except? NULL:
     return <float *><uintptr_t>array.ctypes.data
 
 
-def packable(array, shape, name):
-    """``array`` as contiguous float32 of ``shape``, aligned or not, or an ArgumentError naming it."""
-    if array is None or tuple(array.shape) != tuple(shape):
-        raise ArgumentError(f"{name}: expected shape {tuple(shape)}, got {None if array is None else array.shape}")
-    return np.ascontiguousarray(array, np.float32)
+def probe(str kernel, int64_t rounds, x) -> float:
+    """What a kernel of op "peak" or "stream" returns for float32 ``x`` (kernels.h: pa_peak_fn); other threads go on."""
+    row = [pa_kernel_rows[i].name for i in range(pa_kernel_row_count)].index(kernel.encode())
+    cdef pa_peak_fn function = <pa_peak_fn>pa_kernel_rows[<int>row].function
+    cdef const float *source = floats(x)
+    cdef float total
+    with nogil:
+        total = function(rounds, source)
+    return total
 
 
 @cython.no_gc  # refers to nothing that could refer back; __dealloc__ needs its members
@@ -112,7 +97,12 @@ cdef class Program:
     @property
     def labels(self) -> tuple:
         """(kind, node name) of each native step, in the order they run."""
-        return tuple(self.steps)
+        return tuple((kind, node) for kind, node, _ in self.steps)
+
+    @property
+    def algorithms(self) -> tuple:
+        """The algorithm of each native step; None where there was nothing to choose."""
+        return tuple(algorithm for _, _, algorithm in self.steps)
 
     def run(self, slot_in):
         """One frame on the calling thread: float32 slot in, float32 slot out. Pins the thread unless cores say -1."""
@@ -125,7 +115,9 @@ cdef class Program:
     def time(self, int rounds):
         """Nanoseconds of each of ``rounds`` frames of zeros, run on the calling thread as ``run`` does, copies left out."""
         times = np.zeros(rounds, np.int64)
-        self.frames(aligned(max(1, self.sizes[1])), aligned(max(1, self.sizes[2])), times)
+        source, target = aligned(max(1, self.sizes[1])), aligned(max(1, self.sizes[2]))
+        source[:], target[:] = 0, 0  # or the first frame would get their memory from the system
+        self.frames(source, target, times)
         return times
 
     cdef int frames(self, slot_in, slot_out, int64_t[::1] times) except -1:
@@ -229,11 +221,12 @@ cdef class Program:
             build = getattr(self, f"_{step.kind}")
         except AttributeError:
             raise DeviceError(f"step {step.node}: the CPU has no kernel for {step.kind}") from None
+        names = candidates(step)
         if algorithm is not None:
-            names = candidates(step)
             self.check(algorithm in names, step, f"one of {', '.join(names)}" if names else "no algorithm", algorithm)
         build(step, algorithm) if step.kind == "conv" else build(step)
-        self.steps += [(step.kind, step.node)] * (self.program.step_count - len(self.steps))
+        label = (step.kind, step.node, algorithm or (names[0] if names else None))
+        self.steps += [label] * (self.program.step_count - len(self.steps))
 
     def _conv(self, step, algorithm):
         src, dst, groups = step.src[0], step.dst, step.params["groups"]

@@ -19,6 +19,7 @@ from ..pipeline.board_model import BoardModel
 from ..pipeline.machine import describe
 from ..pipeline.plan import parse_unit
 from ..pipeline.profile import Profile
+from .layers import show_layers
 from .model import load_model, model_options
 from .output import file_option, json_option, positive_option, print_json, print_table, progress
 from .plans import unit_names
@@ -35,6 +36,7 @@ units_option = click.option("--units", help="Such as big,little,Bx3; default all
 @click.option("--again", is_flag=True, help="Measure all of it, whatever --output has.")
 @units_option
 @seconds_option
+@click.option("--layers", is_flag=True, help="Instead: what bounds each layer on CPU units, by default the first one.")
 @board_option
 @file_option("--save-board", help="Also write a board model of this machine, for --board.")
 @json_option
@@ -46,6 +48,7 @@ def profile(
     again: bool,
     units: str | None,
     seconds: float,
+    layers: bool,
     board: str | None,
     save_board: str | None,
     as_json: bool,
@@ -59,8 +62,17 @@ def profile(
     pipeall profile squeezenet -o squeezenet.json
     pipeall profile net.onnx -o net.json --units Bx3,Bx1,L,G
     pipeall profile alexnet mobilenet resnet50 -o profiles/ --save-board myboard.json
+    pipeall profile mobilenet --layers --units big
     """
     names = unit_names(units)
+    if layers:
+        others = {"--output": output, "--again": again, "--board": board, "--save-board": save_board}
+        if given := [option for option, value in others.items() if value]:
+            raise ArgumentError(
+                f"--layers: expected no {given[0]} beside it, it measures layers here and keeps nothing"
+            )
+        show_layers([load_model(model, input_shape, finer) for model in models], names, seconds, as_json)
+        return
     there = load_board(board)
     if save_board and board:
         raise ArgumentError(f"--save-board: expected a board to measure, --board {board} is a model already")

@@ -69,6 +69,8 @@ class ClProgram:
     slots from Python. ``record``: when each step ended can be recorded (program.h).
     """
 
+    algorithms = ()
+
     def __init__(self, lowered: Lowered, device: opencl.Device, record: bool = False):
         elements = (lowered.arena_elements, lowered.slot_in_elements, lowered.slot_out_elements)
         if max(elements) > np.iinfo(np.int32).max:

@@ -123,7 +123,16 @@ class Lane:
     def traces(self) -> list[StageTrace]:
         """The log of each stage, after ``close``."""
         return [
-            StageTrace(self.number, number, stage.unit.name, stage.unit.kind, stage.groups, stage.program.labels, rows)
+            StageTrace(
+                self.number,
+                number,
+                stage.unit.name,
+                stage.unit.kind,
+                stage.groups,
+                stage.program.labels,
+                rows,
+                stage.program.algorithms,
+            )
             for number, (stage, rows) in enumerate(zip(self.stages, self.native.log(), strict=True))
         ]
 

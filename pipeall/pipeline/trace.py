@@ -28,6 +28,7 @@ class StageTrace:
     rows    int64 (frames, 6 + 1 + steps), in ns of CLOCK_MONOTONIC but the first; the columns are FRAME (its number),
             IDLE (the stage began to wait for it), TAKEN (it had come), BEGIN (and a slot for the result was free),
             GIVEN (handed over to the device), then the end of each step, RAN (handed back), END (paced)
+    algorithms  of each step, as the program has them (``device.py``)
     """
 
     FRAME: ClassVar[int] = 0
@@ -45,6 +46,7 @@ class StageTrace:
     groups: tuple[int, int]
     labels: tuple[tuple[str, str], ...]
     rows: np.ndarray
+    algorithms: tuple[str | None, ...] = ()
 
     @property
     def frame(self) -> np.ndarray:

@@ -1,0 +1,37 @@
+"""Memory of programs: aligned arrays, large ones in huge pages of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from mmap import MADV_HUGEPAGE, MAP_ANONYMOUS, MAP_PRIVATE, mmap
+
+import numpy as np
+
+from ..errors import ArgumentError
+
+MAPPED = 2**20  # bytes: arrays with a mapping of their own
+
+
+def aligned(floats: int) -> np.ndarray:
+    """A zeroed float32 array on a 64-byte border, with 64 bytes to spare behind it."""
+    nbytes = floats * 4 + 128
+    memory = np.zeros(nbytes, np.uint8) if nbytes < MAPPED else np.frombuffer(mapped(nbytes), np.uint8)
+    skip = -memory.ctypes.data % 64
+    return memory[skip : skip + floats * 4].view(np.float32)
+
+
+def mapped(nbytes: int) -> mmap:
+    """Zeroed memory of its own, in huge pages where the system has them: a frame reads all weights once, and would
+    else look up each 4 KB of them; it takes real memory only where it is written."""
+    memory = mmap(-1, nbytes, flags=MAP_PRIVATE | MAP_ANONYMOUS)
+    with suppress(OSError):  # a kernel built without huge pages
+        memory.madvise(MADV_HUGEPAGE)
+    return memory
+
+
+def packable(array: np.ndarray | None, shape: Sequence[int], name: str) -> np.ndarray:
+    """``array`` as contiguous float32 of ``shape``, aligned or not, or an ArgumentError naming it."""
+    if array is None or tuple(array.shape) != tuple(shape):
+        raise ArgumentError(f"{name}: expected shape {tuple(shape)}, got {None if array is None else array.shape}")
+    return np.ascontiguousarray(array, np.float32)

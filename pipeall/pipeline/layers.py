@@ -1,0 +1,170 @@
+"""What bounds each layer of a network on CPU cores: its time beside those of its arithmetic and of its bytes alone.
+
+A layer is a native step, timed in the whole network, so that its weights come from memory and its input from where the
+layer before left it. What is in a cache is read faster than from memory: the time of the bytes can exceed the layer's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from .._kernels.algorithms import LAZY, is_depthwise, points_bytes, products
+from .._kernels.peak import peak
+from .._kernels.table import choose
+from ..errors import ArgumentError
+from ..graph.ir import Graph
+from ..graph.lower import lower
+from ..graph.partition import subgraph
+from ..graph.steps import Step
+from .board import Board
+from .pipeline import Pipeline
+from .plan import Plan
+from .trial import for_seconds, random_frame
+from .units import units
+
+FLOAT_BYTES = 4
+WARM_UP = 3  # frames that do not count
+LEAST = 4  # frames that do
+EXPLAINED = 0.5  # of the time by arithmetic or memory; else the layer is bound by overhead
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A native step: the shapes are (h, w, channels), a ``kernel`` of None has no window.
+
+    algorithm  of a convolution; the kind of any other step
+    macs       multiply-adds of the direct convolution, 0 for what is none
+    products   multiply-adds that the algorithm makes of them
+    bytes      of the weights as they are kept, the inputs and the output
+    """
+
+    kind: str
+    node: str
+    input: tuple[int, int, int]
+    output: tuple[int, int, int]
+    kernel: tuple[int, int] | None
+    strides: tuple[int, int] | None
+    groups: int
+    algorithm: str
+    macs: int
+    products: int
+    bytes: int
+
+    @staticmethod
+    def of(step: Step, algorithm: str | None) -> Layer:
+        """The layer of a step; ``algorithm`` as in ``Program.algorithms``."""
+        conv = step.kind == "conv"
+        name = algorithm or ("depthwise" if conv and is_depthwise(step) else step.kind)
+        params = step.params
+        return Layer(
+            step.kind,
+            step.node,
+            *((view.h, view.w, view.c) for view in ((step.src or (step.dst,))[0], step.dst)),
+            params.get("kernel"),
+            params.get("strides"),
+            params.get("groups", 1),
+            name,
+            products(step, "gemm") if conv else 0,
+            products(step, name) if conv else 0,
+            _bytes(step, name),
+        )
+
+
+def _bytes(step: Step, algorithm: str) -> int:
+    if step.kind == "copy":  # whose views have gaps
+        return 2 * FLOAT_BYTES * prod(step.params["dims"])
+    kept = algorithm.startswith("winograd") and not algorithm.endswith(LAZY)
+    floats = 0 if step.weight is None or kept else prod(step.weight.shape)
+    floats += 0 if step.bias is None else prod(step.bias.shape)
+    floats += sum(view.h * view.w * view.c for view in (*step.src, step.dst))
+    return FLOAT_BYTES * floats + (points_bytes(step, algorithm, 1) if kept else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTimes:
+    """The layers of a network on the cores of a unit, and what these can do at most.
+
+    peak_flops  each second, by all cores at once; a multiply-add is two
+    peak_bytes  read from memory each second, by all cores at once
+    ms          median of each layer
+    """
+
+    network: str
+    unit: str
+    threads: int
+    peak_flops: float
+    peak_bytes: float
+    layers: tuple[Layer, ...]
+    ms: tuple[float, ...]
+
+    def rows(self) -> list[dict]:
+        """A row for each layer: its fields, its figures, and which bound explains how much of its time."""
+        return [
+            {name: getattr(layer, name) for name in Layer.__slots__}
+            | self._figures([layer], ms)
+            | self._bound(layer, ms)
+            for layer, ms in zip(self.layers, self.ms, strict=True)
+        ]
+
+    def totals(self) -> list[dict]:
+        """A row for each algorithm, the longest first, then one for all of them."""
+        names = list(dict.fromkeys(layer.algorithm for layer in self.layers))
+        rows = [self._total(name, lambda layer, name=name: layer.algorithm == name) for name in names]
+        return [*sorted(rows, key=lambda row: -row["ms"]), self._total("all", lambda layer: True)]
+
+    def _total(self, name: str, chosen: Callable[[Layer], bool]) -> dict:
+        picked = [(layer, ms) for layer, ms in zip(self.layers, self.ms, strict=True) if chosen(layer)]
+        layers, ms = [layer for layer, _ in picked], sum(ms for _, ms in picked)
+        row = {"algorithm": name, "layers": len(layers), "time_share": _ratio(ms, sum(self.ms))}
+        least_ms = sum(max(self._least_ms(layer).values()) for layer in layers)
+        return row | self._figures(layers, ms) | {"explained": _ratio(least_ms, ms)}
+
+    def _figures(self, layers: Sequence[Layer], ms: float) -> dict:
+        """Of the direct convolutions, so that Winograd may pass the peak."""
+        flops = _ratio(2e3 * sum(layer.macs for layer in layers), ms)
+        return {"ms": ms, "gflops": flops / 1e9, "peak_share": flops / self.peak_flops}
+
+    def _bound(self, layer: Layer, ms: float) -> dict:
+        least_ms = self._least_ms(layer)
+        name = max(least_ms, key=lambda name: least_ms[name])
+        explained = _ratio(least_ms[name], ms)
+        return {"bound": name if explained >= EXPLAINED else "overhead", "explained": explained}
+
+    def _least_ms(self, layer: Layer) -> dict[str, float]:
+        """By what each bound alone would take."""
+        return {
+            "arithmetic": 2e3 * layer.products / self.peak_flops,
+            "memory": 1e3 * layer.bytes / self.peak_bytes,
+        }
+
+
+def _ratio(part: float, whole: float) -> float:
+    """0 where a clock too coarse saw no time at all."""
+    return part / whole if whole else 0.0
+
+
+def layer_times(graph: Graph, board: Board, unit: str, *, seconds: float = 1.0) -> LayerTimes:
+    """Runs the whole network on a unit such as "big" or "bigx2" for so long; before and after, the peak of its cores.
+
+    Raises ArgumentError for a unit that is no CPU, DeviceError for one that is absent.
+    """
+    plan = Plan.single(unit)
+    ((part,),) = units(plan, board)
+    if part.cluster is None:
+        raise ArgumentError(f"unit {unit}: expected CPU cores, got {part.description}")
+    cores, kernels = part.cluster.cores, choose(part.cluster.isas, part.cluster.core_type)
+    before = peak(kernels, cores)
+    with Pipeline(graph, plan, board, trace=True) as pipe:
+        deque(pipe.map(for_seconds(pipe, random_frame(graph), seconds, WARM_UP + LEAST)), maxlen=0)
+    after = peak(kernels, cores)
+    (trace,) = pipe.trace
+    ms = np.median(np.diff(trace.marks[WARM_UP:], axis=1), axis=0) / 1e6
+    steps = lower(subgraph(graph, 0, len(graph.groups))).steps
+    layers = tuple(Layer.of(step, algorithm) for step, algorithm in zip(steps, trace.algorithms, strict=True))
+    most = max(before.flops, after.flops), max(before.bytes, after.bytes)  # other work only makes it less
+    return LayerTimes(graph.name, unit, len(cores), *most, layers, tuple(ms.tolist()))

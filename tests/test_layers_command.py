@@ -1,0 +1,153 @@
+"""``pipeall profile --layers``: what bounds a layer, against numbers computed by hand, and the command."""
+
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pytest
+from commands import BOARD, document, invoke, quick_net, two_clusters
+
+from pipeall import ArgumentError, Pipeline
+from pipeall._kernels import peak
+from pipeall._kernels.algorithms import candidates
+from pipeall._kernels.peak import Peak
+from pipeall.graph.lower import lower
+from pipeall.graph.steps import SLOT_IN, SLOT_OUT, Step, View
+from pipeall.pipeline import layers
+from pipeall.pipeline.layers import Layer, LayerTimes, layer_times
+
+QUICK = ("--seconds", "0.01")
+
+
+def conv(size, channels, filters, *, kernel=3, stride=1, groups=1, residual=False):
+    x, y = View(SLOT_IN, 0, size, size, channels, channels), size // stride
+    views = (x, View(SLOT_IN, 0, y, y, filters, filters)) if residual else (x,)
+    params = dict(kernel=(kernel,) * 2, strides=(stride,) * 2, pads=(1,) * 4, dilations=(1, 1), groups=groups)
+    weight = np.zeros((filters, channels // groups, kernel, kernel), np.float32)
+    dst = View(SLOT_OUT, 0, y, y, filters, filters)
+    return Step("conv", "c", views, dst, params | dict(lo=-inf, hi=inf), weight, np.zeros(filters, np.float32))
+
+
+@pytest.mark.parametrize(
+    "step, algorithm, macs, products, floats",
+    [
+        (conv(8, 16, 32, kernel=1), "gemm", 64 * 16 * 32, 64 * 16 * 32, 16 * 32 + 32 + 64 * (16 + 32)),
+        (conv(8, 6, 4, stride=2, groups=2, residual=True), "gemm", 16 * 9 * 3 * 4, 16 * 9 * 3 * 4,
+         9 * 3 * 4 + 4 + 64 * 6 + 2 * 16 * 4),
+        (conv(8, 16, 16, groups=16), None, 64 * 9 * 16, 64 * 9 * 16, 9 * 16 + 16 + 2 * 64 * 16),
+        (conv(9, 2, 5), "winograd4", 81 * 9 * 10, 9 * 36 * 10, 36 * 10 + 5 + 81 * 7),
+        (conv(9, 2, 5), "winograd4-lazy", 81 * 9 * 10, 9 * 36 * 10, 9 * 10 + 5 + 81 * 7),
+        (conv(9, 2, 5, kernel=5), "winograd2", 81 * 25 * 10, 25 * 36 * 10, 36 * 10 + 5 + 81 * 7),
+    ],
+)  # fmt: skip
+def test_what_a_convolution_computes_and_touches(step, algorithm, macs, products, floats):
+    layer = Layer.of(step, algorithm)
+    assert (layer.macs, layer.products, layer.bytes) == (macs, products, 4 * floats)
+    assert layer.algorithm == (algorithm or "depthwise") and layer.kernel == step.params["kernel"]
+
+
+def test_what_other_steps_touch():
+    x, y = View(SLOT_IN, 0, 4, 4, 8, 8), View(SLOT_OUT, 0, 1, 1, 8, 8)
+    pool = Layer.of(Step("avgpool", "p", (x,), y, dict(kernel=(4, 4), strides=(1, 1))), None)
+    assert (pool.algorithm, pool.macs, pool.bytes) == ("avgpool", 0, 4 * (16 * 8 + 8))
+    scale = Layer.of(Step("binary", "b", (x,), replace(x, base=SLOT_OUT), {}, np.zeros((1, 1, 8))), None)
+    assert scale.bytes == 4 * (2 * 16 * 8 + 8) and scale.kernel is None
+    whole = replace(x, h=1, w=1, c=200, stride=200)  # from the first to the last, of which 12 are copied
+    copied = Step("copy", "d", (whole,), whole, dict(dims=(3, 4), src_strides=(60, 1), dst_strides=(60, 1)))
+    assert Layer.of(copied, None).bytes == 2 * 4 * 12
+    assert Layer.of(Step("fill", "f", (), y, dict(value=1.0)), None).bytes == 4 * 8
+
+
+def layer(algorithm, macs, products, nbytes):
+    return Layer("conv", "c", (1, 1, 1), (1, 1, 1), (1, 1), (1, 1), 1, algorithm, macs, products, nbytes)
+
+
+TIMES = LayerTimes(  # 10 GFLOP/s, 1 GB/s: a million products take 0.2 ms, a million bytes 1 ms
+    "net", "big", 2, 10e9, 1e9,
+    (layer("gemm", 5_000_000, 5_000_000, 100_000), layer("gemm", 1_000_000, 1_000_000, 900_000),
+     layer("winograd4", 20_000_000, 5_000_000, 100_000), layer("copy", 0, 0, 100_000), layer("copy", 0, 0, 0)),
+    (1.25, 1.0, 2.0, 0.4, 0.0),
+)  # fmt: skip
+
+
+def test_what_bounds_a_layer():
+    """The larger of the two names the bound, if it explains half of the time."""
+    rows = TIMES.rows()
+    assert [row["bound"] for row in rows] == ["arithmetic", "memory", "arithmetic", "overhead", "overhead"]
+    assert [row["explained"] for row in rows] == pytest.approx([0.8, 0.9, 0.5, 0.25, 0.0])
+    assert [row["gflops"] for row in rows] == pytest.approx([8.0, 2.0, 20.0, 0.0, 0.0])
+    assert [row["peak_share"] for row in rows] == pytest.approx([0.8, 0.2, 2.0, 0.0, 0.0])
+    assert rows[2]["ms"] == 2.0 and rows[2]["algorithm"] == "winograd4"
+
+
+def test_totals_of_each_algorithm():
+    totals = {row["algorithm"]: row for row in TIMES.totals()}
+    assert list(totals) == ["gemm", "winograd4", "copy", "all"]
+    gemm, every = totals["gemm"], totals["all"]
+    assert gemm["layers"] == 2 and gemm["ms"] == 2.25 and gemm["time_share"] == pytest.approx(2.25 / 4.65)
+    assert gemm["gflops"] == pytest.approx(12 / 2.25) and gemm["peak_share"] == pytest.approx(1.2 / 2.25)
+    assert gemm["explained"] == pytest.approx((1.0 + 0.9) / 2.25)
+    assert every["layers"] == 5 and every["gflops"] == pytest.approx(52 / 4.65) and every["time_share"] == 1
+    assert every["explained"] == pytest.approx((1.0 + 0.9 + 1.0 + 0.1) / 4.65)
+
+
+def test_a_trace_tells_what_each_step_was_computed_by():
+    graph = quick_net()
+    with Pipeline(graph, "big", BOARD, trace=True) as pipe:
+        list(pipe.map([np.zeros(graph.inputs[0].shape, np.float32)]))
+    (trace,) = pipe.trace
+    steps = lower(replace(graph, receives=False, transmits=False)).steps
+    for step, algorithm in zip(steps, trace.algorithms, strict=True):
+        assert algorithm in candidates(step) if step.kind == "conv" else algorithm is None
+
+
+def test_peak_is_of_all_cores():
+    """Far above and below what any core does, and measured where it was said."""
+    cluster = BOARD.component("big").cluster
+    kernels = {op: f"{op}_f32_{cluster.isas[0]}" for op in ("peak", "stream")}
+    found = peak.peak(kernels, cluster.cores)
+    assert 1e8 < found.flops < 1e12 * len(cluster.cores) and 1e8 < found.bytes < 1e12 * len(cluster.cores)
+
+
+def test_a_unit_without_cpu_cores_is_refused(board_with_gpu):
+    with pytest.raises(ArgumentError, match="unit gpu: expected CPU cores"):
+        layer_times(quick_net(), board_with_gpu, "gpu")
+
+
+@pytest.fixture
+def quick_peak(monkeypatch):
+    """The peak as it is, without the seconds it takes."""
+    monkeypatch.setattr(layers, "peak", lambda kernels, cores: Peak(1e11 * len(cores), 1e10))
+
+
+@pytest.mark.usefixtures("tiny", "quick_peak")
+@two_clusters
+def test_layers_of_the_first_cpu_or_of_units():
+    found = document("profile", "tiny", "--layers", *QUICK)
+    (big,) = found["networks"]
+    assert found["format"] == "pipeall.layers/1" and (big["network"], big["unit"]) == ("quick", "big")
+    assert big["threads"] == len(BOARD.component("big").cluster.cores) and big["peak_flops"] == 1e11 * big["threads"]
+    convs = [row for row in big["layers"] if row["kind"] == "conv"]
+    assert [row["node"] for row in convs] == [node.name for node in quick_net().nodes if node.op == "conv"]
+    assert convs[1]["macs"] == 32 * 32 * 32 * 32 and convs[1]["algorithm"] == "gemm" and convs[1]["kernel"] == [1, 1]
+    assert all(row["ms"] > 0 and row["gflops"] > 0 for row in convs)
+    assert big["totals"][-1]["ms"] == pytest.approx(sum(row["ms"] for row in big["layers"]))
+    networks = document("profile", "tiny", "tiny", "--layers", "--units", "Bx1,L", *QUICK)["networks"]
+    assert [times["unit"] for times in networks] == ["bigx1", "little"] * 2
+
+
+@pytest.mark.usefixtures("tiny", "quick_peak")
+def test_layers_as_text():
+    text = invoke("profile", "tiny", "--layers", "--units", "Bx1", *QUICK).stdout
+    assert "quick on bigx1, 1 thread; at most 100.0 GFLOP/s, 10.0 GB/s from memory" in text
+    assert "32 x 32 x 16" in text and "3x3" in text and "Totals" in text and "gemm" in text
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize(
+    "other", [("-o", "FILE"), ("--again",), ("--board", "a311d"), ("--save-board", "FILE")], ids=str
+)
+def test_layers_are_measured_here_and_not_kept(other, tmp_path):
+    file = tmp_path / "file.json"
+    result = invoke("profile", "tiny", "--layers", *(file if word == "FILE" else word for word in other))
+    assert result.exit_code == 2 and "--layers: expected no --" in result.stderr and not file.exists()
