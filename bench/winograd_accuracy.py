@@ -47,7 +47,7 @@ def choice(column: str) -> Choice:
     if column != "modelled":
         return lambda step: column if column in candidates(step) else "gemm"
     gemm = next(row for row in ROWS if row.name == kernels()["gemm"])
-    return lambda step: modelled(step, gemm.nr)
+    return lambda step: modelled(step, gemm.nr, gemm.isa)
 
 
 def run(graph: Graph, frame: np.ndarray, choice: Choice) -> np.ndarray:

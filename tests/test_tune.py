@@ -22,7 +22,7 @@ ATTRS = dict(strides=(1, 1), pads=(1,) * 4, dilations=(1, 1), groups=1, lo=-inf,
 NET = Case("conv", {**ATTRS}, ((1, 8, 12, 12),), ((16, 8, 3, 3), (16,)))
 CLUSTER = detect()[0]
 KERNELS = choose(CLUSTER.isas, CLUSTER.core_type)
-NR = next(row.nr for row in ROWS if row.name == KERNELS["gemm"])
+GEMM = next(row for row in ROWS if row.name == KERNELS["gemm"])
 KEY = f"12x12x8-16 k3x3 p1.1.1.1 g1 threads{len(CLUSTER.cores)}"
 
 
@@ -64,7 +64,7 @@ def conv():
 
 
 def test_the_fastest_is_chosen_and_timed_once(folder, times):
-    times[modelled(conv(), NR)] = 450.0
+    times[modelled(conv(), GEMM.nr, GEMM.isa)] = 450.0
     best = min(times, key=times.get)
     assert [chosen(), chosen()] == [best, best] and times.asked == 1
     (file,) = folder.iterdir()
@@ -72,7 +72,7 @@ def test_the_fastest_is_chosen_and_timed_once(folder, times):
 
 
 def test_the_modelled_one_stays_unless_another_is_clearly_faster(folder, times):
-    default = modelled(conv(), NR)
+    default = modelled(conv(), GEMM.nr, GEMM.isa)
     for name in times:
         times[name] = 100.0 if name == default else 98.0
     assert chosen() == default
@@ -124,7 +124,7 @@ def test_a_folder_that_cannot_be_written_is_a_warning(folder, times):
 
 def test_off_times_nothing(folder, times, monkeypatch):
     monkeypatch.setenv("PIPEALL_TUNE", "off")
-    assert chosen() == modelled(conv(), NR)
+    assert chosen() == modelled(conv(), GEMM.nr, GEMM.isa)
     assert times.asked == 0 and not folder.exists()
 
 

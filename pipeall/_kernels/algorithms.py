@@ -7,7 +7,7 @@ winograd*-lazy   the same with the taps transformed in every frame, not kept: (n
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, inf
 
 LAZY = "-lazy"
 TILES = {3: (2, 4, 6), 5: (2, 4)}  # kernel size -> m
@@ -15,8 +15,11 @@ TILES = {3: (2, 4, 6), 5: (2, 4)}  # kernel size -> m
 INPUT = {4: 120, 6: 300, 8: 900}  # transforming one channel of a tile of n x n points
 OUTPUT = {4: 90, 6: 240, 8: 700}
 TAPS = {4: 200, 6: 230, 8: 600}  # transforming the taps of one filter
-PER_WEIGHT_BYTE = 2.7  # reading weights from memory
-KEEP_BYTES = 4 << 20
+# Reading a byte of weights from memory. NEON: a Cortex-A73 reads 3 bytes a cycle, in which it does 4 multiply-adds.
+PER_WEIGHT_BYTE, PER_WEIGHT_BYTE_OF = 2.7, {"neon": 1.3}
+# Transformed weights of a layer that are kept at most. On NEON transforming a filter's taps takes 55 (Cortex-A73) to
+# 150 (Cortex-A53) modelled cycles, reading what F(4x4) has more of them 36: there they are always kept.
+KEEP_BYTES, KEEP_BYTES_OF = 4 << 20, {"neon": inf}
 
 
 def is_depthwise(step) -> bool:
@@ -36,29 +39,31 @@ def candidates(step) -> tuple[str, ...]:
     return ("gemm", *names, *(f"{name}{LAZY}" for name in names))
 
 
-def sensible(step, nr: int) -> tuple[str, ...]:
+def sensible(step, nr: int, isa: str = "") -> tuple[str, ...]:
     """The candidates worth comparing, for GEMM panels of ``nr``: of each Winograd one.
 
     Transformed weights of KEEP_BYTES or more would not stay in a cache until the next frame: they are made anew.
     """
+    keep = KEEP_BYTES_OF.get(isa, KEEP_BYTES)
     names = (name for name in candidates(step) if not name.endswith(LAZY))
-    return tuple(f"{n}{LAZY}" if n != "gemm" and points_bytes(step, n, nr) >= KEEP_BYTES else n for n in names)
+    return tuple(f"{n}{LAZY}" if n != "gemm" and points_bytes(step, n, nr) >= keep else n for n in names)
 
 
-def modelled(step, nr: int) -> str:
-    """The algorithm of least modelled work for GEMM panels of ``nr``; it depends on nothing else."""
-    return min(sensible(step, nr), key=lambda name: work(step, name, nr))
+def modelled(step, nr: int, isa: str = "") -> str:
+    """The algorithm of least modelled work for GEMM panels of ``nr``; it depends on nothing but the arguments."""
+    return min(sensible(step, nr, isa), key=lambda name: work(step, name, nr, isa))
 
 
-def work(step, algorithm: str, nr: int) -> float:
+def work(step, algorithm: str, nr: int, isa: str = "") -> float:
     """What a step costs, in multiply-adds."""
+    per_weight = 4 * PER_WEIGHT_BYTE_OF.get(isa, PER_WEIGHT_BYTE)
     taps = step.params["kernel"][0] * step.params["kernel"][1]
     if algorithm == "gemm":
-        return filters(step, nr) * taps * (step.dst.h * step.dst.w + 4 * PER_WEIGHT_BYTE)
+        return filters(step, nr) * taps * (step.dst.h * step.dst.w + per_weight)
     m, n = tile(step, algorithm)
     tiles = ceil(step.dst.h / m) * ceil(step.dst.w / m)
     lazy = algorithm.endswith(LAZY)
-    per_filter = n * n * tiles + 4 * PER_WEIGHT_BYTE * (taps if lazy else n * n) + (TAPS[n] if lazy else 0)
+    per_filter = n * n * tiles + per_weight * (taps if lazy else n * n) + (TAPS[n] if lazy else 0)
     return filters(step, nr) * per_filter + tiles * (step.src[0].c * INPUT[n] + step.dst.c * OUTPUT[n])
 
 

@@ -41,12 +41,9 @@ static int64_t pointer_floats(const pa_conv_op *p) {
     return round_up(p->row_block, p->mr) * taps_of(p) * (int64_t)sizeof(float *) / (int64_t)sizeof(float);
 }
 
-/* The input pixel under a tap of output pixel (y, x), or NULL in the padding. */
-static inline const float *under_tap(const pa_conv_op *p, const float *src, int64_t y, int64_t x, int i, int j) {
-    int64_t iy = y * p->stride_y - p->pad_top + (int64_t)i * p->dilation_y;
-    int64_t ix = x * p->stride_x - p->pad_left + (int64_t)j * p->dilation_x;
-    if (iy < 0 || iy >= p->src.h || ix < 0 || ix >= p->src.w) return NULL;
-    return src + (iy * p->src.w + ix) * p->src.stride;
+/* The input pixel (y, x), or NULL in the padding. */
+static inline const float *pixel_at(const pa_view *v, const float *src, int64_t y, int64_t x) {
+    return y >= 0 && y < v->h && x >= 0 && x < v->w ? src + (y * v->w + x) * v->stride : NULL;
 }
 
 /* A call of memcpy would take longer than the copy. */
@@ -59,48 +56,65 @@ static inline void copy(float *to, const float *from, int64_t n) {
     memcpy(to + n - 8, from + n - 8, 8 * sizeof(float));
 }
 
-/* Copies the taps of one output pixel into `to`, in the order of the packed weights. */
-static void gather_row(const pa_conv_op *p, const float *src, int64_t y, int64_t x, float *to) {
-    const int64_t channels = channels_of(p), run = p->kw * channels;
-    const int64_t y0 = y * p->stride_y - p->pad_top, x0 = x * p->stride_x - p->pad_left;
-    const int whole = x0 >= 0 && x0 + p->kw <= p->src.w && p->dilation_x == 1 && p->src.stride == channels;
-    for (int i = 0; i < p->kh; i++) {
-        const int64_t iy = y0 + (int64_t)i * p->dilation_y;
-        if (whole && iy >= 0 && iy < p->src.h) {
-            copy(to, src + (iy * p->src.w + x0) * channels, run);
+/* Copies the taps of an output pixel, from input pixel (y, x) on, into `to`, in the order of the packed weights. */
+static void gather_row(const pa_conv_op *p, const float *src, int64_t channels, int64_t y, int64_t x, float *to) {
+    const int64_t run = p->kw * channels, step = p->dilation_y, end = y + p->kh * step;
+    const pa_view from = p->src;
+    const int whole = x >= 0 && x + p->kw <= from.w && p->dilation_x == 1 && from.stride == channels;
+    for (; y < end; y += step) {
+        if (whole && y >= 0 && y < from.h) {
+            copy(to, src + (y * from.w + x) * channels, run);
             to += run;
             continue;
         }
         for (int j = 0; j < p->kw; j++, to += channels) {
-            const float *pixel = under_tap(p, src, y, x, i, j);
+            const float *pixel = pixel_at(&from, src, y, x + (int64_t)j * p->dilation_x);
             copy(to, pixel ? pixel : p->zero, channels);
         }
     }
 }
 
-/* Rows [first, first + m) of a tile. `tiles` tiles share `rows` as equally as can be: a tile of one row would wait for
- * its own multiply-adds. */
-static inline int64_t tile_first(int64_t rows, int64_t tiles, int64_t tile) { return rows * tile / tiles; }
+/* Points at the taps of an output pixel, mr pointers apart. */
+static void point_row(const pa_conv_op *p, const float *src, int64_t y, int64_t x, const float **pointers) {
+    for (int i = 0; i < p->kh; i++) {
+        for (int j = 0; j < p->kw; j++, pointers += p->mr) {
+            const float *pixel = pixel_at(&p->src, src, y + (int64_t)i * p->dilation_y, x + (int64_t)j * p->dilation_x);
+            *pointers = pixel ? pixel : p->zero;
+        }
+    }
+}
 
 /* pointers: [tile][tap][MR] */
-static void point(const pa_conv_op *p, const float *src, int64_t row0, int64_t rows, int64_t tiles,
-                  const float **pointers, float *gathered) {
-    const int taps = taps_of(p), mr = p->mr;
-    for (int64_t tile = 0; tile < tiles; tile++, pointers += taps * mr) {
-        const int64_t first = row0 + tile_first(rows, tiles, tile), end = row0 + tile_first(rows, tiles, tile + 1);
-        for (int64_t r = first; r < end; r++) {
-            const int64_t y = r / p->dst.w, x = r % p->dst.w;
+static void point(const pa_conv_op *p, const float *src, int64_t row0, const pa_tiling *tiling, const float **pointers,
+                  float *gathered) {
+    const int64_t step = (int64_t)taps_of(p) * p->mr, channels = channels_of(p), k = k_of(p);
+    int64_t y = row0 / p->dst.w, x = row0 % p->dst.w;
+    for (int64_t tile = 0; tile < tiling->tiles; tile++, pointers += step) {
+        const int64_t m = pa_tile_rows(tiling, tile);
+        for (int64_t r = 0; r < m; r++) {
+            const int64_t y0 = y * p->stride_y - p->pad_top, x0 = x * p->stride_x - p->pad_left;
             if (p->gather) {
-                gather_row(p, src, y, x, gathered);
-                pointers[r - first] = gathered;
-                gathered += k_of(p);
-                continue;
+                gather_row(p, src, channels, y0, x0, gathered);
+                pointers[r] = gathered;
+                gathered += k;
+            } else {
+                point_row(p, src, y0, x0, pointers + r);
             }
-            for (int t = 0; t < taps; t++) {
-                const float *pixel = under_tap(p, src, y, x, t / p->kw, t % p->kw);
-                pointers[t * mr + (r - first)] = pixel ? pixel : p->zero;
-            }
+            if (++x == p->dst.w) x = 0, y++;
         }
+    }
+}
+
+void pa_gemm_tiles(const pa_conv_op *p, pa_gemm_args *g, const pa_tiling *tiling, int64_t a_step, const float *next) {
+    const int64_t tiles = tiling->tiles;
+    const int64_t block = g->taps * g->k * p->nr, share = g->taps * ceil_div(g->k, 8) * p->nr;
+    for (int64_t tile = 0, ahead = 0; tile < tiles; tile++, ahead += share) {
+        g->next = ahead < block ? next + ahead : g->b;
+        g->m = (int32_t)pa_tile_rows(tiling, tile);
+        p->gemm(g);
+        g->a += a_step;
+        g->c += g->m * g->c_stride;
+        if (g->r) g->r += g->m * g->r_stride;
     }
 }
 
@@ -113,12 +127,13 @@ static void conv_chunk(const void *context, int64_t chunk, int thread) {
     const int64_t row0 = row_block * p->row_block, rows = min64(p->row_block, (int64_t)p->dst.h * p->dst.w - row0);
     const int64_t panel0 = panel_block * p->panel_block, panel1 = min64(panel0 + p->panel_block, f->panels);
     const int mr = p->mr, nr = p->nr, taps = taps_of(p);
-    const int64_t k = k_of(p), tiles = ceil_div(rows, mr);
+    const int64_t k = k_of(p);
+    const pa_tiling tiling = pa_tiling_of(rows, mr);
     const float **pointers = (const float **)(f->scratch + thread * p->scratch_floats);
-    point(p, f->src + group * channels_of(p), row0, rows, tiles, pointers, (float *)pointers + pointer_floats(p));
+    point(p, f->src + group * channels_of(p), row0, &tiling, pointers, (float *)pointers + pointer_floats(p));
 
     /* Blocks of the sum: whole taps while they fit, else parts of one tap. A single tile reuses no B: one block. */
-    const int64_t kc = tiles == 1 ? taps * k : KC;
+    const int64_t kc = tiling.tiles == 1 ? taps * k : KC;
     const int64_t parts = ceil_div(k, kc), part = ceil_div(k, parts);
     const int64_t tap_step = k < kc ? min64(kc / k, taps) : 1;
     for (int64_t t = 0; t < taps; t += tap_step) {
@@ -132,24 +147,19 @@ static void conv_chunk(const void *context, int64_t chunk, int thread) {
                     .taps = (int32_t)min64(tap_step, taps - t),
                     .k = min64(part, k - k0),
                     .a_offset = k0,
+                    .a = pointers + t * mr,
                     .b = p->weight + (index * taps * k + t * k + k0) * nr,
                     .bias = first ? p->bias + index * nr : NULL,
+                    .c = f->dst + row0 * p->dst.stride + channel,
                     .c_stride = p->dst.stride,
+                    .r = last && p->has_residual ? f->residual + row0 * p->residual.stride + channel : NULL,
                     .r_stride = p->residual.stride,
                     .lo = last ? p->lo : -__builtin_inff(),
                     .hi = last ? p->hi : __builtin_inff(),
                 };
                 const int64_t stride = taps * k * nr, back = (panel - panel0) * stride;
                 const float *next = g.b + (panel + 1 < panel1 ? stride : g.taps * g.k * nr - back);
-                for (int64_t tile = 0; tile < tiles; tile++) {
-                    const int64_t r = tile_first(rows, tiles, tile);
-                    g.next = pa_gemm_next(&g, nr, next, tile);
-                    g.m = (int32_t)(tile_first(rows, tiles, tile + 1) - r);
-                    g.a = pointers + (tile * taps + t) * mr;
-                    g.c = f->dst + (row0 + r) * p->dst.stride + channel;
-                    if (last && p->has_residual) g.r = f->residual + (row0 + r) * p->residual.stride + channel;
-                    p->gemm(&g);
-                }
+                pa_gemm_tiles(p, &g, &tiling, (int64_t)taps * mr, next);
             }
         }
     }

@@ -31,6 +31,7 @@ void pa_gemm_f32_neon_8x8(const pa_gemm_args *g);
     ROW(f, 5, 10, 11, 21, x14) ROW(f, 6, 12, 13, 22, x15) ROW(f, 7, 14, 15, 23, x16)
 #define EACH_ROW(f) ROW_0(f) ROWS_1_TO_7(f)
 #define START(i, s0, s1, a, x) "ldp q" #s0 ", q" #s1 ", [%[start]]\n add %[start], %[start], %[step]\n"
+#define COPY(i, s0, s1, a, x) "mov v" #s0 ".16b, v0.16b\n mov v" #s1 ".16b, v1.16b\n"
 #define POINT(i, s0, s1, a, x) "ldr " #x ", [%[rows], #8 * " #i "]\n"
 #define LOAD_A(i, s0, s1, a, x) "ldr q" #a ", [" #x ", %[at]]\n"
 #define LOAD_A_ONE(i, s0, s1, a, x) "ldr s" #a ", [" #x ", %[at]]\n"
@@ -57,7 +58,9 @@ static inline __attribute__((always_inline)) void tile(const pa_gemm_args *g, co
         v5 __asm__("v5"), v6 __asm__("v6"), v7 __asm__("v7"), v8 __asm__("v8"), v9 __asm__("v9"), v10 __asm__("v10"),
         v11 __asm__("v11"), v12 __asm__("v12"), v13 __asm__("v13"), v14 __asm__("v14"), v15 __asm__("v15");
     __asm__ volatile(
-        EACH_ROW(START)
+        ROW_0(START)
+        "cbnz %[step], 7f\n"
+        ROWS_1_TO_7(COPY)
         "1:\n" /* a tap */
         EACH_ROW(POINT)
         "add %[rows], %[rows], #64\n"
@@ -87,6 +90,11 @@ static inline __attribute__((always_inline)) void tile(const pa_gemm_args *g, co
         "6:\n"
         "subs %[taps], %[taps], #1\n"
         "b.ne 1b\n"
+        "b 8f\n"
+        "7:\n" /* sums that go on */
+        ROWS_1_TO_7(START)
+        "b 1b\n"
+        "8:\n"
         : "=&w"(v0), "=&w"(v1), "=&w"(v2), "=&w"(v3), "=&w"(v4), "=&w"(v5), "=&w"(v6), "=&w"(v7), "=&w"(v8),
           "=&w"(v9), "=&w"(v10), "=&w"(v11), "=&w"(v12), "=&w"(v13), "=&w"(v14), "=&w"(v15), [rows] "+r"(rows),
           [b] "+r"(b), [taps] "+r"(taps), [start] "+r"(start), [at] "=&r"(at),
@@ -102,15 +110,18 @@ static inline __attribute__((always_inline)) void tile(const pa_gemm_args *g, co
         PA_UNROLL
         for (int i = 0; i < 2 * m; i++) sum[i] = vaddq_f32(sum[i], vld1q_f32(r + i / 2 * r_stride + i % 2 * 4));
     }
-    const float32x4_t lo = vdupq_n_f32(g->lo), hi = vdupq_n_f32(g->hi);
+    if (g->hi < __builtin_inff()) {
+        const float32x4_t hi = vdupq_n_f32(g->hi);
+        PA_UNROLL
+        for (int i = 0; i < 2 * m; i++) sum[i] = vminq_f32(sum[i], hi);
+    }
+    const float32x4_t lo = vdupq_n_f32(g->lo);
     const int64_t c_stride = g->c_stride;
     float *c = g->c;
     PA_UNROLL
-    for (int i = 0; i < 2 * m; i++) sum[i] = vminq_f32(vmaxq_f32(sum[i], lo), hi);
-    PA_UNROLL
     for (int i = 0; i < 2 * m; i += 2, c += c_stride) {
-        vst1q_f32(c, sum[i]);
-        vst1q_f32(c + 4, sum[i + 1]);
+        vst1q_f32(c, vmaxq_f32(sum[i], lo));
+        vst1q_f32(c + 4, vmaxq_f32(sum[i + 1], lo));
     }
 }
 
@@ -136,6 +147,10 @@ void pa_gemm_f32_neon_8x8(const pa_gemm_args *g) {
         narrow(g);
         return;
     }
+    if (g->m == MR) {
+        tile(g, MR);
+        return;
+    }
     switch (g->m) {
     case 1: tile(g, 1); break;
     case 2: tile(g, 2); break;
@@ -143,8 +158,7 @@ void pa_gemm_f32_neon_8x8(const pa_gemm_args *g) {
     case 4: tile(g, 4); break;
     case 5: tile(g, 5); break;
     case 6: tile(g, 6); break;
-    case 7: tile(g, 7); break;
-    default: tile(g, 8);
+    default: tile(g, 7);
     }
 }
 #endif

@@ -54,7 +54,7 @@ static int64_t taps_floats(const pa_winograd_op *op) {
     return op->points ? 0 : op->panel_block * points_of(op) * lazy_stride(op);
 }
 static int64_t own_floats(const pa_winograd_op *op) {
-    const int64_t pointers = op->split * (int64_t)sizeof(float *) / (int64_t)sizeof(float);
+    const int64_t pointers = round_up(op->split, op->conv.mr) * (int64_t)sizeof(float *) / (int64_t)sizeof(float);
     return round_up(m_floats(op) + taps_floats(op) + pointers, 16);
 }
 
@@ -107,7 +107,7 @@ static void transform_taps(const pa_winograd_op *op, int64_t panel, int64_t part
 
 /* Adds a part's products to M: for each point a GEMM of the chunk's tiles with each of its panels. */
 static void multiply(const frame *f, int64_t group, int64_t part, int64_t panel0, int64_t panels, int64_t tile0,
-                     int64_t tiles, float *m, const float **pointers, float *taps) {
+                     const pa_tiling *tiling, float *m, const float **pointers, float *taps) {
     const pa_winograd_op *op = f->op;
     const pa_conv_op *p = &op->conv;
     const int64_t k = min64(op->part, channels_of(op) - part * op->part), wide = op->panel_block * p->nr;
@@ -137,13 +137,9 @@ static void multiply(const frame *f, int64_t group, int64_t part, int64_t panel0
         for (int64_t j = 0; j < panels; j++) {
             g.b = b[j] + point * b_stride;
             const float *next = j + 1 < panels ? b[j + 1] + point * b_stride : b[0] + (point + 1) * b_stride;
-            for (int64_t t = 0; t < tiles; t += p->mr) {
-                g.next = pa_gemm_next(&g, p->nr, next, t / p->mr);
-                g.m = (int32_t)min64(p->mr, tiles - t);
-                g.a = pointers + t;
-                g.c = m + point * m_stride(op) + t * wide + j * p->nr;
-                p->gemm(&g);
-            }
+            g.a = pointers;
+            g.c = m + point * m_stride(op) + j * p->nr;
+            pa_gemm_tiles(p, &g, tiling, p->mr, next);
         }
     }
 }
@@ -161,9 +157,12 @@ static void output_chunk(const void *context, int64_t chunk, int thread) {
     float *m = f->scratch + thread * own_floats(op);
     float *taps = m + m_floats(op);
     const float **pointers = (const float **)(taps + taps_floats(op));
-    for (int64_t t = 0; t < tiles; t++) pointers[t] = f->transformed + t * op->part;
+    const pa_tiling tiling = pa_tiling_of(tiles, p->mr);
+    const float *from = f->transformed;
+    for (int64_t i = 0; i < tiling.tiles; i++)
+        for (int64_t r = 0; r < pa_tile_rows(&tiling, i); r++, from += op->part) pointers[i * p->mr + r] = from;
     for (int64_t part = 0; part < op->parts; part++)
-        multiply(f, group, part, panel0, panels, tile0, tiles, m, pointers, taps);
+        multiply(f, group, part, panel0, panels, tile0, &tiling, m, pointers, taps);
 
     const int64_t channel = group * columns + panel0 * p->nr;
     for (int64_t t = 0; t < tiles; t++) {

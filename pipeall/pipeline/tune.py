@@ -18,7 +18,7 @@ import numpy as np
 from .. import env
 from .._kernels.algorithms import candidates, modelled, sensible
 from .._kernels.cluster import Cluster
-from .._kernels.table import ROWS
+from .._kernels.table import ROWS, Row
 from ..errors import ArgumentError
 from ..graph.onnx_wire import release
 from ..graph.steps import SLOT_IN, SLOT_OUT, Step, View
@@ -35,11 +35,11 @@ def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Mapping[
     ``kernels`` as ``table.choose`` gives them. What is timed now is written to the cache folder at once; a file that
     is damaged, of another version or cannot be written costs the time again, the latter with a warning.
     """
-    nr = next(row.nr for row in ROWS if row.name == kernels["gemm"])
-    choices = [modelled(step, nr) if candidates(step) else None for step in steps]
+    gemm = next(row for row in ROWS if row.name == kernels["gemm"])
+    choices = [modelled(step, gemm.nr, gemm.isa) if candidates(step) else None for step in steps]
     if not env.tune():
         return choices
-    tuner = _Tuner(cluster, kernels, nr)
+    tuner = _Tuner(cluster, kernels, gemm)
     for index, step in enumerate(steps):
         if len(candidates(step)) > 1:
             choices[index] = tuner.fastest(step, choices[index])
@@ -50,15 +50,15 @@ def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Mapping[
 class _Tuner:
     """Times of the candidates of each shape, in us, by name."""
 
-    def __init__(self, cluster: Cluster, kernels: Mapping[str, str], nr: int):
-        self.cluster, self.kernels, self.nr = cluster, kernels, nr
-        self.path = env.cache_dir() / f"algorithms-{cluster.core_type}-{kernels['gemm']}.json"
+    def __init__(self, cluster: Cluster, kernels: Mapping[str, str], gemm: Row):
+        self.cluster, self.kernels, self.gemm = cluster, kernels, gemm
+        self.path = env.cache_dir() / f"algorithms-{cluster.core_type}-{gemm.name}.json"
         self.shapes = _read(self.path)
         self.learned = False  # what the file does not have
         self.evicting: np.ndarray | None = None
 
     def fastest(self, step: Step, default: str) -> str:
-        names = sensible(step, self.nr)
+        names = sensible(step, self.gemm.nr, self.gemm.isa)
         times = self.shapes.setdefault(self.key(step), {})
         if not times.keys() >= set(names):
             times.clear()
