@@ -45,6 +45,10 @@ for _ in range(int(frames)):
 copyreg.pickle(MappingProxyType, lambda view: (dict, (dict(view),)))  # the one part of a graph that pickle lacks
 
 
+def absolute(text: str) -> Path:
+    return Path(text).resolve()
+
+
 def built(folder: Path, root: Path) -> Path:
     """A copy of the tree in ``folder``, built for aarch64."""
     copy_tree(folder)
@@ -62,7 +66,7 @@ def price(options: argparse.Namespace, engine: str, core: str, model: Path, pick
         command += ["-E", setting]
     python = str(options.root / "usr/bin/python3.11")
     command += ["--", python, "-c", RUNNER, engine, str(model), str(pickled), "{frames}"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=tree, capture_output=True, text=True)  # not in a folder with another pipeall
     if done.returncode:
         sys.exit(f"{engine}, {core}, {model.name}: {(done.stdout + done.stderr)[-1000:]}")
     first, _, blocks = done.stdout.partition("\n")
@@ -72,13 +76,13 @@ def price(options: argparse.Namespace, engine: str, core: str, model: Path, pick
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("armcost", type=Path)
-    parser.add_argument("root", type=Path)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("armcost", type=absolute)
+    parser.add_argument("root", type=absolute)
+    parser.add_argument("folder", type=absolute)
     parser.add_argument("--cores", default="cortex-a53,cortex-a73")
     parser.add_argument("--networks")
     parser.add_argument("--engines", default=",".join(ENGINES))
-    parser.add_argument("--build", type=Path, metavar="TREE", help="a tree that has been built for aarch64")
+    parser.add_argument("--build", type=absolute, metavar="TREE", help="a tree that has been built for aarch64")
     parser.add_argument("--top", type=int, default=0, help="also print the hottest blocks")
     options = parser.parse_args()
     engines = [
