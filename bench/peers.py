@@ -3,7 +3,8 @@
     pip install onnxruntime openvino ncnn pnnx MNN
     python bench/peers.py FOLDER [--threads 1,2] [--turns 15] [--engines pipeall,ncnn,...] [--networks NAME,...]
 
-FOLDER holds the .onnx files. All engines live in one process, in float32. In a turn each runs one frame that is not
+FOLDER holds the .onnx files. All engines live in one process, in float32. All may use the same cores, as many as
+threads. In a turn each runs one frame that is not
 timed and FRAMES that are, then everyone's idle threads get REST to fall asleep: who spins would slow the next.
 ncnn and MNN read formats of their own, converted once into FOLDER/peers by their own tools.
 """
@@ -141,33 +142,39 @@ def main() -> None:
     parser.add_argument("--engines", default=",".join(ENGINES))
     parser.add_argument("--networks")
     options = parser.parse_args()
+    counts = [int(count) for count in options.threads.split(",")]
+    if len(counts) > 1:  # a process for each: libraries look at the cores they may use when they are loaded
+        for count in counts:
+            subprocess.run([sys.executable, __file__, *sys.argv[1:], "--threads", str(count)], check=True)
+        return
+    (threads,) = counts
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
     wanted = options.engines.split(",")
     absent = {n for n in wanted for package in ENGINES[n][0] if importlib.util.find_spec(package) is None}
     engines = [name for name in wanted if name not in absent]
     print(f"on {pipeall.Board.detect(gpu=False).component('big').description}; medians of {options.turns * FRAMES}")
     if absent:
         print(f"not installed: {', '.join(sorted(absent))}")
-    for threads in map(int, options.threads.split(",")):
-        print(f"\n{threads} thread{'s' * (threads > 1)}, ms a frame")
-        print(f"{'':12}" + "".join(f"{name:>12}" for name in engines) + "   of the best peer   largest difference")
-        ratios = []
-        for path in sorted(options.folder.glob("*.onnx")):
-            if options.networks and path.stem not in options.networks.split(","):
-                continue
-            (source,) = pipeall.load(path).inputs
-            frame = np.random.default_rng(0).standard_normal(source.shape).astype(np.float32)
-            runs = {name: ENGINES[name][1](path, frame, threads) for name in engines}
-            results = [run().reshape(-1) for run in runs.values()]
-            difference = max(float(np.abs(result - results[0]).max()) for result in results)
-            ms = time_in_turns(runs, options.turns)
-            peers = [taken for name, taken in ms.items() if name != "pipeall"]
-            row = f"{path.stem:12}" + "".join(f"{ms[name]:12.2f}" for name in engines)
-            if "pipeall" in ms and peers:
-                ratios.append(ms["pipeall"] / min(peers))
-                row += f"{ratios[-1]:19.3f}"
-            print(f"{row}   {difference:18.1e}", flush=True)
-        if ratios:
-            print(f"geometric mean of the ratios {prod(ratios) ** (1 / len(ratios)):.3f}")
+    print(f"\n{threads} thread{'s' * (threads > 1)}, ms a frame")
+    print(f"{'':12}" + "".join(f"{name:>12}" for name in engines) + "   of the best peer   largest difference")
+    ratios = []
+    for path in sorted(options.folder.glob("*.onnx")):
+        if options.networks and path.stem not in options.networks.split(","):
+            continue
+        (source,) = pipeall.load(path).inputs
+        frame = np.random.default_rng(0).standard_normal(source.shape).astype(np.float32)
+        runs = {name: ENGINES[name][1](path, frame, threads) for name in engines}
+        results = [run().reshape(-1) for run in runs.values()]
+        difference = max(float(np.abs(result - results[0]).max()) for result in results)
+        ms = time_in_turns(runs, options.turns)
+        peers = [taken for name, taken in ms.items() if name != "pipeall"]
+        row = f"{path.stem:12}" + "".join(f"{ms[name]:12.2f}" for name in engines)
+        if "pipeall" in ms and peers:
+            ratios.append(ms["pipeall"] / min(peers))
+            row += f"{ratios[-1]:19.3f}"
+        print(f"{row}   {difference:18.1e}", flush=True)
+    if ratios:
+        print(f"geometric mean of the ratios {prod(ratios) ** (1 / len(ratios)):.3f}")
 
 
 if __name__ == "__main__":
