@@ -3,9 +3,9 @@
     pip install onnxruntime openvino ncnn pnnx MNN
     python bench/peers.py FOLDER [--threads 1,2] [--turns 15] [--engines pipeall,ncnn,...] [--networks NAME,...]
 
-FOLDER holds the .onnx files. All engines live in one process, in float32. All may use the same cores, as many as
-threads. In a turn each runs one frame that is not
-timed and FRAMES that are, then everyone's idle threads get REST to fall asleep: who spins would slow the next.
+FOLDER holds the .onnx files. All engines live in one process, in float32, and may use the same cores, as many as there
+are threads. In a turn each runs one frame that is not timed and FRAMES that are, then everyone's idle threads get REST to
+fall asleep: who spins would slow the next.
 ncnn and MNN read formats of their own, converted once into FOLDER/peers by their own tools.
 """
 
