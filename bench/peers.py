@@ -4,8 +4,8 @@
     python bench/peers.py FOLDER [--threads 1,2] [--turns 15] [--engines pipeall,ncnn,...] [--networks NAME,...]
 
 FOLDER holds the .onnx files. All engines live in one process, in float32, and may use the same cores, as many as there
-are threads. In a turn each runs one frame that is not timed and FRAMES that are, then everyone's idle threads get REST to
-fall asleep: who spins would slow the next.
+are threads. In a turn each runs one frame that is not timed and FRAMES that are, then everyone's idle threads get REST
+to fall asleep: who spins would slow the next.
 ncnn and MNN read formats of their own, converted once into FOLDER/peers by their own tools.
 """
 
