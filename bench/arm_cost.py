@@ -24,9 +24,6 @@ from types import MappingProxyType
 import pipeall
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(REPOSITORY / "tests"))
-from trees import copy_tree  # noqa: E402
-
 ENGINES = {"pipeall": "pipeall", "ncnn": "ncnn", "mnn": "MNN"}  # name -> the folder of its package
 RUNNER = """
 import pickle, sys
@@ -51,6 +48,9 @@ def absolute(text: str) -> Path:
 
 def built(folder: Path, root: Path) -> Path:
     """A copy of the tree in ``folder``, built for aarch64."""
+    sys.path.insert(0, str(REPOSITORY / "tests"))
+    from trees import copy_tree
+
     copy_tree(folder)
     build = [str(REPOSITORY / "tests/arm64/python"), "setup.py", "-q", "build_ext", "--inplace"]
     subprocess.run(build, cwd=folder, env=os.environ | {"PIPEALL_ARM64_ROOT": str(root)}, check=True)

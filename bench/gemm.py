@@ -32,8 +32,9 @@ PEAK_RUNS = 3  # of two milliseconds
 
 def shapes(kernels):
     """(rows, K, columns) of the layers of ResNet-50 that are GEMMs, each once, in the network's order."""
-    nr = next(row.nr for row in ROWS if row.name == kernels["gemm"])
-    steps = [step for step in lower(zoo.resnet50()).steps if candidates(step) and modelled(step, nr) == "gemm"]
+    row = next(row for row in ROWS if row.name == kernels["gemm"])
+    steps = [step for step in lower(zoo.resnet50()).steps if candidates(step)]
+    steps = [step for step in steps if modelled(step, row.nr, row.isa) == "gemm"]
     return list(dict.fromkeys((s.dst.h * s.dst.w, int(np.prod(s.weight.shape[1:])), s.dst.c) for s in steps))
 
 

@@ -5,8 +5,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from bounds import bound
-from graphs import inputs_of
+from kernel_runs import nhwc, run_case
 
 from pipeall import Engine
 from pipeall._kernels.algorithms import modelled
@@ -14,7 +13,6 @@ from pipeall._kernels.cluster import detect
 from pipeall._kernels.table import ROWS, choose
 from pipeall.graph.cases import Case, case_graph
 from pipeall.graph.lower import lower
-from pipeall.graph.ops import run_graph
 from pipeall.pipeline import tune
 from pipeall.pipeline.tune import choose_algorithms
 
@@ -131,8 +129,7 @@ def test_off_times_nothing(folder, times, monkeypatch):
 def test_real_timing_leaves_the_result_and_the_threads_affinity_alone(folder, board):
     import os
 
-    graph, _ = case_graph(NET)
-    inputs = inputs_of(graph)
+    graph, inputs = case_graph(NET)
     before = os.sched_getaffinity(0)
     with Engine(graph, "big", board=board) as engine:
         y = engine(inputs)
@@ -140,6 +137,6 @@ def test_real_timing_leaves_the_result_and_the_threads_affinity_alone(folder, bo
     (file,) = folder.iterdir()
     (row,) = json.loads(file.read_text())["us"].values()
     assert set(row) == {"gemm", "winograd2", "winograd4", "winograd6"} and all(us > 0 for us in row.values())
-    (expected,) = run_graph(graph, inputs).values()
     y = next(iter(y.values())) if isinstance(y, dict) else y
-    assert (np.abs(y - expected) <= 100 * bound(graph, inputs, expected)).all()  # Winograd's own bound: test_winograd
+    results = [run_case(NET, KERNELS, (-1,), name)[0] for name in row]
+    assert any(np.array_equal(nhwc(y), result) for result in results), "no candidate gives these bits"

@@ -28,6 +28,7 @@ POINTS = (0, 1, -1, 2, -2, 0.5, -0.5)  # and infinity
 VARIANTS = [(3, 2), (3, 4), (3, 6), (5, 2), (5, 4)]  # r, m
 ROW_OPS = ("gemm", "winograd_input", "winograd_weight", "winograd_output")
 KERNELS = sorted({(row.isa, row.core) for row in ROWS if row.op in ROW_OPS})
+ISAS = sorted({row.isa for row in ROWS})
 PANELS = sorted({row.nr for row in ROWS if row.op in ("gemm", "gemv")})
 
 # Roundings on the longest path through a one-dimensional transform; a constant that is no float32 counts as one.
@@ -176,7 +177,7 @@ def test_nan_shows_in_every_result_it_is_part_of(algorithm):
 )
 def test_gemm_where_winograd_does_not_fit(step, expected):
     assert candidates(step) == ("gemm",)
-    assert {modelled(step, nr) for nr in PANELS} == {expected}
+    assert {modelled(step, nr, isa) for nr in PANELS for isa in ISAS} == {expected}
 
 
 @pytest.mark.parametrize(
@@ -192,7 +193,8 @@ def test_gemm_where_winograd_does_not_fit(step, expected):
     ],
 )
 def test_model_on_known_layers(step, expected):
-    assert {modelled(step, nr) for nr in (16, 8)} == {expected}
+    assert {modelled(step, nr, "avx2") for nr in (16, 8)} == {expected}
+    assert modelled(step, 8, "neon") == expected.removesuffix("-lazy"), "transformed weights are kept there"
 
 
 def test_model_returns_candidates_and_keeps_the_weights():
@@ -205,7 +207,7 @@ def test_model_returns_candidates_and_keeps_the_weights():
             assert step.kind != "conv" or is_depthwise(step)
             continue
         ran += 1
-        chosen = {modelled(step, nr) for nr in PANELS}
+        chosen = {modelled(step, nr, "avx2") for nr in PANELS}
         assert chosen <= set(candidates(step)), step.node
         kept = [name for name in chosen if not name.endswith("-lazy") and name != "gemm"]
         assert all(points_bytes(step, name, min(PANELS)) <= 4 << 20 for name in kept), step.node

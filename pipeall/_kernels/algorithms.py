@@ -39,7 +39,7 @@ def candidates(step) -> tuple[str, ...]:
     return ("gemm", *names, *(f"{name}{LAZY}" for name in names))
 
 
-def sensible(step, nr: int, isa: str = "") -> tuple[str, ...]:
+def sensible(step, nr: int, isa: str) -> tuple[str, ...]:
     """The candidates worth comparing, for GEMM panels of ``nr``: of each Winograd one.
 
     Transformed weights of KEEP_BYTES or more would not stay in a cache until the next frame: they are made anew.
@@ -49,12 +49,12 @@ def sensible(step, nr: int, isa: str = "") -> tuple[str, ...]:
     return tuple(f"{n}{LAZY}" if n != "gemm" and points_bytes(step, n, nr) >= keep else n for n in names)
 
 
-def modelled(step, nr: int, isa: str = "") -> str:
+def modelled(step, nr: int, isa: str) -> str:
     """The algorithm of least modelled work for GEMM panels of ``nr``; it depends on nothing but the arguments."""
     return min(sensible(step, nr, isa), key=lambda name: work(step, name, nr, isa))
 
 
-def work(step, algorithm: str, nr: int, isa: str = "") -> float:
+def work(step, algorithm: str, nr: int, isa: str) -> float:
     """What a step costs, in multiply-adds."""
     per_weight = 4 * PER_WEIGHT_BYTE_OF.get(isa, PER_WEIGHT_BYTE)
     taps = step.params["kernel"][0] * step.params["kernel"][1]

@@ -7,23 +7,21 @@
  * Where the channels are few, a row is put together in scratch and is a single long tap.
  *
  * A chunk is row_block pixels x panel_block panels of NR channels of one group. Inside it the sum is blocked
- * by KC so that a B block (KC x NR) stays in L1 while the chunk's A rows (row_block x KC) stay in L2.
+ * by KC so that a B block (KC x NR) and the chunk's A rows (row_block x KC) stay in L2.
  */
 #include "conv.h"
 
 #include <string.h>
 
+#include "sizes.h"
+
 enum {
-    ROWS = 104,   /* rows per chunk at most: 104 x KC floats fit into half of a 256 KB L2 */
-    KC = 640,     /* 320 x 16 floats = 20 KB: B block in L1 beside six A rows */
+    ROWS = 104,   /* rows per chunk at most: 104 x KC floats are about half of a 512 KB L2 */
+    KC = 640,     /* 640 x 16 floats = 40 KB of B, from L2: half of it would fit L1, but C is read and written per block */
     GATHER = 12,  /* fewer channels per tap than this: the set-up of a tap would outweigh its multiply-adds */
     PACK = 16,    /* channels packed at a time: a cache line of each filter */
     CHUNKS = 4,   /* chunks per thread aimed at, so that claiming them balances the team */
 };
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
 typedef struct frame {
     const pa_conv_op *args;

@@ -2,15 +2,13 @@
 
 #include <string.h>
 
+#include "sizes.h"
+
 enum {
     BAND = 16,                           /* output rows of depthwise convolution in a unit */
     CHUNK = 16384,                       /* elements a chunk visits, at least: some microseconds of work */
     TILE_ROWS = 16, TILE_COLUMNS = 1024, /* of a copy: what is written together, to 16 cache lines at a time */
 };
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
 /* ---- chunks: an op as a range of equal units (rows, pixels, elements, tiles) ---------------- */
 

@@ -10,6 +10,8 @@
  */
 #include "winograd.h"
 
+#include "sizes.h"
+
 enum {
     PART = 256,             /* channels of a part at most: 256 x 16 floats = 16 KB of B beside the rows of A in L1 */
     LAZY_PART = 64,         /* the same where weights are transformed in the frame: n * n such blocks in L2 */
@@ -17,13 +19,9 @@ enum {
     BLOCK_TILES = 24,       /* tiles of a block at least: what each read of the weights is used for */
     PANELS = 4,             /* of a chunk: M is then as wide as four cache lines */
     CHUNKS = 3,             /* per thread, aimed at */
+    INPUT_FLOATS = 1024,    /* channels of the tiles that a chunk of the input transform has, at least */
     PAD = 16,               /* floats between points, whose distance would else often be a multiple of 4 KB */
 };
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
 typedef struct frame {
     const pa_winograd_op *op;
@@ -239,7 +237,7 @@ void pa_winograd_step(const void *args, float *const *bases, float *scratch, pa_
         .dst = pa_at(&p->dst, bases),
         .transformed = scratch,
         .scratch = scratch + input_floats(op),
-        .input_tiles = ceil_div(1024, p->src.c),
+        .input_tiles = ceil_div(INPUT_FLOATS, p->src.c),
         .panels = panels_of(op),
         .panel_blocks = ceil_div(panels_of(op), op->panel_block),
     };
