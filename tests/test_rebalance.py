@@ -137,11 +137,11 @@ def test_a_move_takes_new_frames_at_once_and_results_wait_for_the_older_ones(cha
 
 def test_frames_are_not_far_ahead_of_a_lane_that_ends(chain, toy, inputs, monkeypatch):
     monkeypatch.setattr(pipeline_module, "REORDER", 4)
-    with twin(chain, toy, "big", time_scale=1000) as pipe:  # 3 s a frame
+    with twin(chain, toy, "big", time_scale=10000) as pipe:  # 30 s a frame
+        pipe.throttle("gpu", 1e-6)  # of the lane to come: what is under way on big stays slow
+        pipe.throttle("little", 1e-6)
         pipe.submit(inputs[0])
-        pipe.throttle("big", 1e-6)  # for the lane to come
-        pipe._move(Plan.parse("gpu-big:1"))
-        pipe.throttle("gpu", 1e-6)
+        pipe._move(Plan.parse("gpu-little:1"))
         for _ in range(7):  # two lanes, four each
             with pytest.raises(TimeoutError):
                 pipe.result(timeout=0.02)
