@@ -18,8 +18,8 @@ class GemmArgs(ctypes.Structure):
     """pa_gemm_args of kernels.h."""
 
     _fields_ = [
-        *((name, INT32) for name in ("m", "n", "taps")),
-        *((name, INT64) for name in ("k", "a_offset")),
+        *((name, INT32) for name in ("n", "taps")),
+        *((name, INT64) for name in ("tiles", "least", "larger", "k", "a_offset", "a_step")),
         *((name, POINTER) for name in ("a", "b", "bias", "next", "c")),
         ("c_stride", INT64),
         ("r", POINTER),
@@ -47,13 +47,15 @@ def aligned(values):
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.op in ("gemm", "gemv")], ids=lambda row: row.name)
 def test_every_tile(row):
-    """Against float64, within (terms + 2) u sum|a b|; one k block or two, with and without a residual."""
+    """Against float64, within (terms + 2) u sum|a b|; one or two k blocks, up to three tiles, a residual or none."""
     if row.isa not in cluster.detect()[0].isas:
         pytest.skip(f"this CPU lacks {row.isa}")
     kernel = getattr(ctypes.CDLL(kernels.__file__), f"pa_{row.name}")
     random = np.random.default_rng(0)
     taps, offset = 3, 2
-    for m, n in product(range(1, row.mr + 1), range(1, row.nr + 1)):
+    for m, n in product(range(1, 2 * row.mr + 2 if row.op == "gemm" else 2), range(1, row.nr + 1)):
+        tiles = -(-m // row.mr)
+        sizes = [m // tiles + (tile < m % tiles) for tile in range(tiles)]
         k = (3, 8, 13)[(m + 2 * n) % 3]  # below, at and above what a kernel takes at a time
         residual, blocks = bool((m + n) % 2), 1 + (m + n) // 2 % 2
         a = random.standard_normal((blocks, taps, m, offset + k)).astype(np.float32)
@@ -64,13 +66,16 @@ def test_every_tile(row):
         lo, hi = (-1.0, 2.0) if n % 2 else (-np.inf, np.inf)
         for block in range(blocks):
             last = block == blocks - 1
-            rows = np.zeros((taps, row.mr), np.uintp)  # rows from m on are null: never read
-            rows[:, :m] = [[a[block, t, i].ctypes.data for i in range(m)] for t in range(taps)]
+            rows = np.zeros((tiles, taps, row.mr), np.uintp)  # beyond a tile's rows they are null: never read
+            for tile, size in enumerate(sizes):
+                first = sum(sizes[:tile])
+                rows[tile, :, :size] = [[a[block, t, first + i].ctypes.data for i in range(size)] for t in range(taps)]
             packed, start = aligned(b[block]), aligned(bias)
             kernel(
                 ctypes.byref(
                     GemmArgs(
-                        m, n, taps, k, offset, rows.ctypes.data, packed.ctypes.data,
+                        n, taps, tiles, m // tiles, m % tiles, k, offset, taps * row.mr,
+                        rows.ctypes.data, packed.ctypes.data,
                         None if block else start.ctypes.data, packed.ctypes.data, c.ctypes.data, n + 5,
                         r.ctypes.data if residual and last else None, n + 3,
                         lo if last else -np.inf, hi if last else np.inf,

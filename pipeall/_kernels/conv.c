@@ -17,7 +17,7 @@
 
 enum {
     ROWS = 104,   /* rows per chunk at most: 104 x KC floats are about half of a 512 KB L2 */
-    KC = 640,     /* 640 x 16 floats = 40 KB of B, from L2: half of it would fit L1, but C is read and written per block */
+    KC = 640,     /* 640 x 16 floats = 40 KB of B, from L2: half would fit L1, but C is read and written per block */
     GATHER = 12,  /* fewer channels per tap than this: the set-up of a tap would outweigh its multiply-adds */
     PACK = 16,    /* channels packed at a time: a cache line of each filter */
     CHUNKS = 4,   /* chunks per thread aimed at, so that claiming them balances the team */
@@ -103,19 +103,6 @@ static void point(const pa_conv_op *p, const float *src, int64_t row0, const pa_
     }
 }
 
-void pa_gemm_tiles(const pa_conv_op *p, pa_gemm_args *g, const pa_tiling *tiling, int64_t a_step, const float *next) {
-    const int64_t tiles = tiling->tiles;
-    const int64_t block = g->taps * g->k * p->nr, share = g->taps * ceil_div(g->k, 8) * p->nr;
-    for (int64_t tile = 0, ahead = 0; tile < tiles; tile++, ahead += share) {
-        g->next = ahead < block ? next + ahead : g->b;
-        g->m = (int32_t)pa_tile_rows(tiling, tile);
-        p->gemm(g);
-        g->a += a_step;
-        g->c += g->m * g->c_stride;
-        if (g->r) g->r += g->m * g->r_stride;
-    }
-}
-
 static void conv_chunk(const void *context, int64_t chunk, int thread) {
     const frame *f = context;
     const pa_conv_op *p = f->args;
@@ -137,27 +124,30 @@ static void conv_chunk(const void *context, int64_t chunk, int thread) {
     for (int64_t t = 0; t < taps; t += tap_step) {
         for (int64_t k0 = 0; k0 < k; k0 += part) {
             const int first = t == 0 && k0 == 0, last = t + tap_step >= taps && k0 + part >= k;
+            const int64_t tap_count = min64(tap_step, taps - t), k_count = min64(part, k - k0);
+            const int64_t stride = taps * k * nr, to_next_block = tap_count * k_count * nr - (panel1 - 1 - panel0) * stride;
             for (int64_t panel = panel0; panel < panel1; panel++) {
                 const int64_t column = panel * nr, channel = group * columns + column;
                 const int64_t index = group * f->panels + panel;
-                pa_gemm_args g = {
+                const float *b = p->weight + (index * taps * k + t * k + k0) * nr;
+                p->gemm(&(pa_gemm_args){
                     .n = (int32_t)min64(nr, columns - column),
-                    .taps = (int32_t)min64(tap_step, taps - t),
-                    .k = min64(part, k - k0),
+                    .taps = (int32_t)tap_count,
+                    .tiling = tiling,
+                    .k = k_count,
                     .a_offset = k0,
+                    .a_step = taps * mr,
                     .a = pointers + t * mr,
-                    .b = p->weight + (index * taps * k + t * k + k0) * nr,
+                    .b = b,
                     .bias = first ? p->bias + index * nr : NULL,
+                    .next = b + (panel + 1 < panel1 ? stride : to_next_block),
                     .c = f->dst + row0 * p->dst.stride + channel,
                     .c_stride = p->dst.stride,
                     .r = last && p->has_residual ? f->residual + row0 * p->residual.stride + channel : NULL,
                     .r_stride = p->residual.stride,
                     .lo = last ? p->lo : -__builtin_inff(),
                     .hi = last ? p->hi : __builtin_inff(),
-                };
-                const int64_t stride = taps * k * nr, back = (panel - panel0) * stride;
-                const float *next = g.b + (panel + 1 < panel1 ? stride : g.taps * g.k * nr - back);
-                pa_gemm_tiles(p, &g, &tiling, (int64_t)taps * mr, next);
+                });
             }
         }
     }

@@ -24,23 +24,6 @@ typedef struct pa_conv_op {
 void pa_conv_plan(pa_conv_op *args, int threads);
 void pa_conv_step(const void *args, float *const *bases, float *scratch, pa_team *team);
 
-/* Rows of a GEMM in tiles, as equally as can be: a tile of one row would wait for its own multiply-adds. */
-typedef struct pa_tiling {
-    int64_t tiles, least, larger; /* rows of a tile at least; the first so many tiles have one more */
-} pa_tiling;
-
-static inline pa_tiling pa_tiling_of(int64_t rows, int mr) {
-    const int64_t tiles = (rows + mr - 1) / mr;
-    return (pa_tiling){tiles, rows / tiles, rows % tiles};
-}
-
-static inline int64_t pa_tile_rows(const pa_tiling *t, int64_t tile) { return t->least + (tile < t->larger); }
-
-/* The tiles of a block of weights, with p's kernel. g: the first tile's arguments, but for m and next; the tiles'
- * row pointers are a_step apart. `next`: the block of weights after this one, of the same size. In a network weights
- * come from memory; the first tile to read a block would wait for it, so each of these may prefetch a part. */
-void pa_gemm_tiles(const pa_conv_op *p, pa_gemm_args *g, const pa_tiling *tiling, int64_t a_step, const float *next);
-
 /* weight: ONNX order [Cout][Cin / groups][kh][kw]; packed as pa_conv_op says. */
 void pa_conv_pack(const void *weight, const void *bias, int64_t cout, int64_t cin_group, int64_t taps, int32_t groups,
                   int32_t nr, float *packed_weight, float *packed_bias);

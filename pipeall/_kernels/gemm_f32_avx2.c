@@ -12,73 +12,51 @@
 
 enum { MR = 6, NR = 16 };
 #define TARGET __attribute__((target("avx2,fma")))
+#define GEMM pa_gemm_f32_avx2_6x16
 
-TARGET static inline __attribute__((always_inline)) void tile(const pa_gemm_args *g, const int m) {
+TARGET static inline __attribute__((always_inline)) void tile(const pa_gemm_args *g, const float *const *rows, float *c,
+                                                               const float *r, const float *next, const int m) {
+    const int64_t count = g->k, start = g->a_offset + count, c_stride = g->c_stride;
+    const float *b = g->b;
     __m256 sum[MR][2];
-    const float *b = g->b, *next = g->next;
-    float border[NR];
-    const int whole = g->n == NR;
 
-    if (g->bias) {
-        PA_UNROLL
-        for (int i = 0; i < m; i++) {
-            sum[i][0] = _mm256_loadu_ps(g->bias);
-            sum[i][1] = _mm256_loadu_ps(g->bias + 8);
-        }
-    } else {
-        PA_UNROLL
-        for (int i = 0; i < m; i++) {
-            const float *c = g->c + i * g->c_stride;
-            if (!whole) c = memcpy(border, c, (size_t)g->n * sizeof(float));
-            sum[i][0] = _mm256_loadu_ps(c);
-            sum[i][1] = _mm256_loadu_ps(c + 8);
-        }
+    PA_UNROLL
+    for (int i = 0; i < m; i++) {
+        const float *from = g->bias ? g->bias : c + i * c_stride;
+        sum[i][0] = _mm256_loadu_ps(from);
+        sum[i][1] = _mm256_loadu_ps(from + 8);
     }
-    for (int t = 0; t < g->taps; t++) {
+    for (int t = g->taps; t > 0; t--, rows += MR) {
         const float *a[MR];
         PA_UNROLL
-        for (int i = 0; i < m; i++) a[i] = g->a[t * MR + i] + g->a_offset;
-        for (int64_t k = 0; k < g->k;) {
-            const int64_t end = k + 8 < g->k ? k + 8 : g->k;
-            __builtin_prefetch(next);
-            next += NR;
-#pragma GCC unroll 2
-            for (; k < end; k++, b += NR) {
-                const __m256 b0 = _mm256_load_ps(b), b1 = _mm256_load_ps(b + 8);
-                PA_UNROLL
-                for (int i = 0; i < m; i++) {
-                    const __m256 ai = _mm256_broadcast_ss(a[i] + k);
-                    sum[i][0] = _mm256_fmadd_ps(ai, b0, sum[i][0]);
-                    sum[i][1] = _mm256_fmadd_ps(ai, b1, sum[i][1]);
-                }
+        for (int i = 0; i < m; i++) a[i] = rows[i] + start;
+        next += 2 * count;
+        for (int64_t k = -count; k < 0; k++, b += NR) {
+            const __m256 b0 = _mm256_load_ps(b), b1 = _mm256_load_ps(b + 8);
+            __builtin_prefetch(next + 2 * k);
+            PA_UNROLL
+            for (int i = 0; i < m; i++) {
+                const __m256 ai = _mm256_broadcast_ss(a[i] + k);
+                sum[i][0] = _mm256_fmadd_ps(ai, b0, sum[i][0]);
+                sum[i][1] = _mm256_fmadd_ps(ai, b1, sum[i][1]);
             }
         }
     }
-    const __m256 lo = _mm256_set1_ps(g->lo), hi = _mm256_set1_ps(g->hi);
-    PA_UNROLL
-    for (int i = 0; i < m; i++) {
-        float *c = g->c + i * g->c_stride;
-        if (g->r) {
-            const float *r = g->r + i * g->r_stride;
-            if (!whole) r = memcpy(border, r, (size_t)g->n * sizeof(float));
+    if (r) {
+        const int64_t r_stride = g->r_stride;
+        PA_UNROLL
+        for (int i = 0; i < m; i++, r += r_stride) {
             sum[i][0] = _mm256_add_ps(sum[i][0], _mm256_loadu_ps(r));
             sum[i][1] = _mm256_add_ps(sum[i][1], _mm256_loadu_ps(r + 8));
         }
-        float *out = whole ? c : border;
-        _mm256_storeu_ps(out, _mm256_min_ps(hi, _mm256_max_ps(lo, sum[i][0])));
-        _mm256_storeu_ps(out + 8, _mm256_min_ps(hi, _mm256_max_ps(lo, sum[i][1])));
-        if (!whole) memcpy(c, border, (size_t)g->n * sizeof(float));
+    }
+    const __m256 lo = _mm256_broadcast_ss(&g->lo), hi = _mm256_broadcast_ss(&g->hi);
+    PA_UNROLL
+    for (int i = 0; i < m; i++, c += c_stride) {
+        _mm256_storeu_ps(c, _mm256_min_ps(hi, _mm256_max_ps(lo, sum[i][0])));
+        _mm256_storeu_ps(c + 8, _mm256_min_ps(hi, _mm256_max_ps(lo, sum[i][1])));
     }
 }
 
-TARGET void pa_gemm_f32_avx2_6x16(const pa_gemm_args *g) {
-    switch (g->m) {
-    case 1: tile(g, 1); break;
-    case 2: tile(g, 2); break;
-    case 3: tile(g, 3); break;
-    case 4: tile(g, 4); break;
-    case 5: tile(g, 5); break;
-    default: tile(g, 6);
-    }
-}
+#include "gemm_f32.inc"
 #endif

@@ -20,8 +20,8 @@
 #include "kernels.h"
 
 enum { MR = 8, NR = 8 };
-
-void pa_gemm_f32_neon_8x8(const pa_gemm_args *g);
+#define TARGET
+#define GEMM pa_gemm_f32_neon_8x8
 
 /* A row: its number, sums, A register and pointer; rows from m on are not assembled. */
 #define ROW(f, i, s0, s1, a, x) ".if %c[m] > " #i "\n" f(i, s0, s1, a, x) ".endif\n"
@@ -47,11 +47,10 @@ void pa_gemm_f32_neon_8x8(const pa_gemm_args *g);
     "add %[b], %[b], #128\n add %[at], %[at], #16\n"
 #define MULTIPLY_FOUR_K EACH_ROW(LANE_0) EACH_ROW(LANE_1) EACH_ROW(LANE_2) EACH_ROW(LANE_3)
 
-/* A tile of whole rows of NR. */
-static inline __attribute__((always_inline)) void tile(const pa_gemm_args *g, const int m) {
-    const float *start = g->bias ? g->bias : g->c;
+static inline __attribute__((always_inline)) void tile(const pa_gemm_args *g, const float *const *rows, float *c,
+                                                        const float *r, const float *next, const int m) {
+    const float *start = g->bias ? g->bias : c;
     const int64_t start_step = g->bias ? 0 : g->c_stride;
-    const float *const *rows = g->a;
     const float *b = g->b;
     int64_t taps = g->taps, at, count;
     register float32x4_t v0 __asm__("v0"), v1 __asm__("v1"), v2 __asm__("v2"), v3 __asm__("v3"), v4 __asm__("v4"),
@@ -104,8 +103,8 @@ static inline __attribute__((always_inline)) void tile(const pa_gemm_args *g, co
           "v31", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "cc", "memory");
     float32x4_t sum[2 * MR] = {v0, v1, v2, v3, v4, v5, v6, v7, v8, v9, v10, v11, v12, v13, v14, v15};
 
-    if (g->r) {
-        const float *r = g->r;
+    (void)next; /* cores that fetch ahead by themselves; on an in-order core a prefetch is one more instruction */
+    if (r) {
         const int64_t r_stride = g->r_stride;
         PA_UNROLL
         for (int i = 0; i < 2 * m; i++) sum[i] = vaddq_f32(sum[i], vld1q_f32(r + i / 2 * r_stride + i % 2 * 4));
@@ -117,7 +116,6 @@ static inline __attribute__((always_inline)) void tile(const pa_gemm_args *g, co
     }
     const float32x4_t lo = vdupq_n_f32(g->lo);
     const int64_t c_stride = g->c_stride;
-    float *c = g->c;
     PA_UNROLL
     for (int i = 0; i < 2 * m; i += 2, c += c_stride) {
         vst1q_f32(c, vmaxq_f32(sum[i], lo));
@@ -125,40 +123,5 @@ static inline __attribute__((always_inline)) void tile(const pa_gemm_args *g, co
     }
 }
 
-/* The last columns: the same on rows of NR of its own. */
-static __attribute__((noinline)) void narrow(const pa_gemm_args *g) {
-    const size_t bytes = (size_t)g->n * sizeof(float);
-    float c[MR * NR], r[MR * NR];
-    pa_gemm_args whole = *g;
-    whole.n = NR;
-    whole.c = c;
-    whole.c_stride = whole.r_stride = NR;
-    if (g->r) whole.r = r;
-    for (int i = 0; i < g->m; i++) {
-        if (!g->bias) memcpy(c + i * NR, g->c + i * g->c_stride, bytes);
-        if (g->r) memcpy(r + i * NR, g->r + i * g->r_stride, bytes);
-    }
-    pa_gemm_f32_neon_8x8(&whole);
-    for (int i = 0; i < g->m; i++) memcpy(g->c + i * g->c_stride, c + i * NR, bytes);
-}
-
-void pa_gemm_f32_neon_8x8(const pa_gemm_args *g) {
-    if (g->n < NR) {
-        narrow(g);
-        return;
-    }
-    if (g->m == MR) {
-        tile(g, MR);
-        return;
-    }
-    switch (g->m) {
-    case 1: tile(g, 1); break;
-    case 2: tile(g, 2); break;
-    case 3: tile(g, 3); break;
-    case 4: tile(g, 4); break;
-    case 5: tile(g, 5); break;
-    case 6: tile(g, 6); break;
-    default: tile(g, 7);
-    }
-}
+#include "gemm_f32.inc"
 #endif

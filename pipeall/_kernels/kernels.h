@@ -49,18 +49,32 @@ typedef struct pa_step {
 
 /* ---- micro-kernels ------------------------------------------------------------------------- */
 
-/* Indirect GEMM on an MR x NR tile, MR and NR being the row's of kernels.inc:
- *   C[i][j] = clamp(start[j] + sum_t sum_k A[t * MR + i][a_offset + k] * B[(t * k_count + k) * NR + j] + R[i][j], lo, hi)
- * for i < m (1 <= m <= MR), j < n (1 <= n <= NR).
- *   a     taps * MR row pointers; entries i >= m are never read
- *   b     packed panel: taps * k_count rows of NR floats, 64-byte aligned
+/* Rows of a GEMM in tiles, as equally as can be: a tile of one row would wait for its own multiply-adds. */
+typedef struct pa_tiling {
+    int64_t tiles, least, larger; /* rows of a tile at least; the first so many tiles have one more */
+} pa_tiling;
+
+static inline pa_tiling pa_tiling_of(int64_t rows, int mr) {
+    const int64_t tiles = (rows + mr - 1) / mr;
+    return (pa_tiling){tiles, rows / tiles, rows % tiles};
+}
+
+static inline int64_t pa_tile_rows(const pa_tiling *t, int64_t tile) { return t->least + (tile < t->larger); }
+
+/* Indirect GEMM on one panel, by tiles of at most MR rows x NR columns, MR and NR being the row's of kernels.inc:
+ *   C[i][j] = clamp(start[j] + sum_t sum_k A[t * MR + i][a_offset + k] * B[(t * K + k) * NR + j] + R[i][j], lo, hi)
+ * for every row i of a tile, and j < n (1 <= n <= NR).
+ *   a     per tile, a_step pointers apart: taps * MR row pointers; entries beyond the tile's rows are never read
+ *   b     packed panel: taps * K rows of NR floats, 64-byte aligned
  *   bias  NR floats that start the sum; NULL continues the sum that C holds (the next block of k)
  *   r     residual rows of stride r_stride, or NULL
- *   next  what will be read after this: a kernel may prefetch NR floats of it for every eighth k (and another tap)
- * The sum runs over t, then k, in order: results depend neither on the tile nor on the blocking. */
+ *   next  the block that is read after b, of the same size. In a network weights come from memory; the first tile to
+ *         read a block would wait for it, so every tile prefetches a part, NR floats for every eighth k and tap.
+ * The sum runs over t, then k, in order: results depend neither on the tiles nor on the blocking. */
 typedef struct pa_gemm_args {
-    int32_t m, n, taps;
-    int64_t k, a_offset;
+    int32_t n, taps;
+    pa_tiling tiling;
+    int64_t k, a_offset, a_step;
     const float *const *a;
     const float *b, *bias, *next;
     float *c;

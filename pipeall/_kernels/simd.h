@@ -191,6 +191,17 @@ PA_INLINE vf v_pow2(vf n) {
 
 PA_INLINE vf v_clamp(vf x, vf lo, vf hi) { return v_min(hi, v_max(lo, x)); }
 
+/* n vectors; without an upper bound, as after most layers, nothing is spent on it. */
+PA_INLINE void v_clamp_each(vf *v, const int n, float lo, float hi) {
+    const vf least = v_set1(lo), most = v_set1(hi);
+    PA_UNROLL
+    for (int i = 0; i < n; i++) v[i] = v_max(least, v[i]);
+    if (hi < __builtin_inff()) {
+        PA_UNROLL
+        for (int i = 0; i < n; i++) v[i] = v_min(most, v[i]);
+    }
+}
+
 /* e^x for x clamped to [-87.33, 88.02]; error there at most 1.1 ulp (measured over every 37th float). The polynomial
  * is that of Cephes' expf (S. Moshier, single/expf.c): x = n ln 2 + r with ln 2 in two parts, |r| <= ln 2 / 2,
  * e^r = 1 + r + r^2 p(r). */

@@ -125,8 +125,11 @@ static void multiply(const frame *f, int64_t group, int64_t part, int64_t panel0
         pa_gemm_args g = {
             .n = p->nr,
             .taps = 1,
+            .tiling = *tiling,
             .k = k,
             .a_offset = ((group * op->parts + part) * points_of(op) + point) * input_stride(op) + tile0 * op->part,
+            .a_step = p->mr,
+            .a = pointers,
             .bias = part == 0 ? p->zero : NULL,
             .c_stride = wide,
             .lo = -__builtin_inff(),
@@ -134,10 +137,9 @@ static void multiply(const frame *f, int64_t group, int64_t part, int64_t panel0
         };
         for (int64_t j = 0; j < panels; j++) {
             g.b = b[j] + point * b_stride;
-            const float *next = j + 1 < panels ? b[j + 1] + point * b_stride : b[0] + (point + 1) * b_stride;
-            g.a = pointers;
+            g.next = j + 1 < panels ? b[j + 1] + point * b_stride : b[0] + (point + 1) * b_stride;
             g.c = m + point * m_stride(op) + j * p->nr;
-            pa_gemm_tiles(p, &g, tiling, p->mr, next);
+            p->gemm(&g);
         }
     }
 }
