@@ -18,6 +18,7 @@ import pytest
 from bounds import bound
 from graphs import zoo_net
 from step_reference import Memory
+from winograd_reference import winograd_bound
 
 from pipeall._kernels import clqueue, opencl
 from pipeall.errors import ArgumentError, DeviceError, MissingExtraError
@@ -26,6 +27,7 @@ from pipeall.graph.lower import UNARY, lower
 from pipeall.graph.memory import dense
 from pipeall.graph.ops import run_graph
 from pipeall.graph.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, Step, View
+from pipeall.pipeline import cl_launches
 from pipeall.pipeline.device_cl import ClProgram
 
 GUARD = 64
@@ -99,7 +101,8 @@ def nhwc(array):
     return array[0].transpose(1, 2, 0) if array.ndim == 4 else array.reshape(1, 1, -1)
 
 
-def check_case(case, device):
+def check_case(case, device, bound=bound):
+    """``bound``: of graph, inputs and expected result, as in bounds.py."""
     graph, inputs = case_graph(case)
     lowered = lower(replace(graph, receives=True, transmits=True))
     guarded, moved = in_one_buffer(lowered)
@@ -135,6 +138,47 @@ def test_case(case, device):
 @pytest.mark.parametrize("case", [*CASES["conv"], *CASES["fc"]], ids=str)
 def test_case_with_gpu_tile(case, tiled_as_gpu):
     check_case(case, tiled_as_gpu)
+
+
+def three_by_three(h, w, cin, cout, pads=(1, 1, 1, 1), **clamp):
+    window = dict(strides=(1, 1), dilations=(1, 1), groups=1, pads=pads) | dict(lo=-inf, hi=inf) | clamp
+    return Case("conv", window, ((1, cin, h, w),), ((cout, cin, 3, 3), (cout,)))
+
+
+def plain(case):
+    return case.attrs["strides"] == case.attrs["dilations"] == (1, 1) and case.attrs["groups"] == 1
+
+
+WINOGRAD = [
+    *(case for case in CASES["conv"] if case.constants[0][2:] == (3, 3)),
+    three_by_three(7, 9, 19, 21),
+    three_by_three(5, 4, 16, 32, lo=0.0, hi=6.0),
+    three_by_three(3, 11, 7, 3, pads=(0, 2, 1, 0)),
+    three_by_three(1, 1, 8, 8),
+]
+
+
+@pytest.mark.parametrize("tile", [2, 4])
+@pytest.mark.parametrize("case", WINOGRAD, ids=str)
+@pytest.mark.parametrize("parameters", ["device", "tiled_as_gpu"])
+def test_winograd(case, tile, parameters, request, monkeypatch):
+    chosen = []
+
+    def always(step):
+        chosen.append(tile if tile in cl_launches.winograd_tiles(step) else 0)
+        return chosen[-1]
+
+    monkeypatch.setattr(cl_launches, "winograd", always)
+    within = (lambda graph, inputs, _: winograd_bound(graph, inputs, tile)) if plain(case) else bound
+    check_case(case, request.getfixturevalue(parameters), within)
+    assert chosen == [tile if plain(case) else 0]
+
+
+def test_winograd_is_chosen_where_it_saves_most():
+    steps = [step for step in lower(zoo_net("resnet50")).steps if step.kind == "conv"]
+    chosen = {(s.src[0].h, s.src[0].c): cl_launches.winograd(s) for s in steps if s.weight.shape[2:] == (3, 3)}
+    assert chosen[56, 64] == chosen[28, 128] == chosen[14, 256] == 4
+    assert not any(cl_launches.winograd(step) for step in steps if step.weight.shape[2:] != (3, 3))
 
 
 @pytest.mark.parametrize("op", ["maxpool", "conv", "depthwise", "add", *UNARY])
@@ -253,16 +297,18 @@ def test_missing_entry_points(device):
 # ---- building ----
 
 
-@pytest.mark.parametrize("path", sorted(opencl.SOURCES.glob("*.cl")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted({*opencl.SOURCES.glob("*.cl")} - {opencl.SOURCES / opencl.COMMON}), ids=lambda path: path.name
+)
 def test_every_file_compiles_alone(path, device):
-    name = {"conv.cl": "conv", "window.cl": "avgpool", "channels.cl": "lrn", "elementwise.cl": "fill"}[path.name]
-    _, group = device.kernel(path.name, name)
+    first = {"channels": "lrn", "elementwise": "fill", "pool": "avgpool", "winograd": "winograd_output"}
+    _, group = device.kernel(path.name, first.get(path.stem, path.stem))
     assert prod(group) >= 1
 
 
 def test_build_failure_shows_file_and_log(device):
-    with pytest.raises(DeviceError, match=r"conv.cl does not build for .*-DCHANNELS=5(?s:.*)float5"):
-        device.kernel("conv.cl", "conv", CHANNELS=5)
+    with pytest.raises(DeviceError, match=r"conv.cl does not build for .*-DVECTOR=5(?s:.*)float5"):
+        device.kernel("conv.cl", "conv", VECTOR=5)
 
 
 @pytest.fixture

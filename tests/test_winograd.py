@@ -1,20 +1,14 @@
-"""Convolution by Winograd's minimal filtering: every variant on every instruction set, within a derived bound.
-
-The matrices of F(m x m, r x r) are built here from the points alone (Cook and Toom): with V_k the Vandermonde matrix of
-k columns, two polynomials of m and r coefficients multiply as V_n^-1 ((V_m a) * (V_r g)), and the transpose of that map
-is the convolution A^T ((G g) * (B^T d)) with A = V_m, G = V_r, B = V_n^-1. Kernels scale rows of G and B against each
-other; neither the result nor the bound depends on that.
-"""
+"""Convolution by Winograd's minimal filtering: every variant on every instruction set, within a derived bound."""
 
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
-from bounds import U
 from graphs import zoo_net
 from kernel_runs import nhwc, run_case, single_step, supported_isas
 from pipeall._kernels.kernels import Program
+from winograd_reference import convolve, matrices, winograd_bound
 
 from pipeall._kernels.algorithms import candidates, is_depthwise, modelled, points_bytes
 from pipeall._kernels.table import ROWS, choose
@@ -24,50 +18,11 @@ from pipeall.graph.lower import lower
 from pipeall.graph.ops import run_graph
 from pipeall.graph.steps import SLOT_IN, SLOT_OUT, Step, View
 
-POINTS = (0, 1, -1, 2, -2, 0.5, -0.5)  # and infinity
 VARIANTS = [(3, 2), (3, 4), (3, 6), (5, 2), (5, 4)]  # r, m
 ROW_OPS = ("gemm", "winograd_input", "winograd_weight", "winograd_output")
 KERNELS = sorted({(row.isa, row.core) for row in ROWS if row.op in ROW_OPS})
 ISAS = sorted({row.isa for row in ROWS})
 PANELS = sorted({row.nr for row in ROWS if row.op in ("gemm", "gemv")})
-
-# Roundings on the longest path through a one-dimensional transform; a constant that is no float32 counts as one.
-INPUT = {4: 1, 6: 2, 8: 3}  # n; 8: two multiply-adds into each half of a pair, and their sum
-WEIGHT = {3: 4, 5: 5}  # r; the even part of the polynomial, even + odd, the scale and the product with it
-OUTPUT = {4: 2, 6: 3, 8: 4}  # n; a pair, the point 0 or infinity, and a multiply-add for each further pair
-
-
-def roundings(n, r, channels):
-    """Of a product on its way to the result: two dimensions of each transform, the sum, the bias, the residual."""
-    return 2 * (INPUT[n] + WEIGHT[r] + OUTPUT[n]) + channels + 2
-
-
-def vandermonde(n, columns):
-    """Powers of the first n - 1 points, and the row of infinity, which takes the highest coefficient."""
-    finite = np.vander(POINTS[: n - 1], columns, increasing=True)
-    return np.vstack([finite, np.eye(columns)[-1]])
-
-
-@cache
-def matrices(r, m):
-    """A (n x m), G (n x r), B (n x n)."""
-    n = m + r - 1
-    return vandermonde(n, m), vandermonde(n, r), np.linalg.inv(vandermonde(n, n))
-
-
-def convolve(x, weight, pads, groups, a, g, b):
-    """Convolution (c, h, w) x (c_out, c / groups, r, r) by tiles, in the type of its operands."""
-    (n, m), r = a.shape, g.shape[1]
-    sizes = [size + pads[axis] + pads[axis + 2] - r + 1 for axis, size in enumerate(x.shape[1:])]
-    tiles = [-(-size // m) for size in sizes]
-    after = [count * m + r - 1 - x.shape[1 + axis] - pads[axis] for axis, count in enumerate(tiles)]
-    padded = np.pad(x, ((0, 0), (pads[0], after[0]), (pads[1], after[1])))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (n, n), axis=(1, 2))[:, ::m, ::m]
-    inputs = (b.T @ windows @ b).reshape(groups, -1, *tiles, n, n)
-    filters = (g @ weight @ g.T).reshape(groups, -1, weight.shape[1], n, n)
-    products = np.einsum("gcyxij,gocij->goyxij", inputs, filters)
-    result = (a.T @ products @ a).reshape(-1, *tiles, m, m).transpose(0, 1, 3, 2, 4)
-    return result.reshape(-1, tiles[0] * m, tiles[1] * m)[:, : sizes[0], : sizes[1]]
 
 
 @cache
@@ -79,24 +34,17 @@ def fitting_cases():
 
 @cache
 def reference(index):
-    """What bounds a case's error is made of: (inputs by name, weight, the rest of the sum, float64 result)."""
-    case, _ = fitting_cases()[index]
-    graph, inputs = case_graph(case)
-    x, weight, bias, *residual = ((inputs | graph.constants)[name].astype(np.float64) for name in graph.nodes[0].inputs)
+    """(graph, inputs, float64 result as (h, w, c)) of a case."""
+    graph, inputs = case_graph(fitting_cases()[index][0])
     (expected,) = run_graph(graph, inputs).values()
-    rest = np.abs(bias)[:, None, None] + sum(np.abs(r[0]) for r in residual)
-    return np.abs(x[0]), np.abs(weight), rest, nhwc(expected)
+    return graph, inputs, nhwc(expected)
 
 
 @cache
 def bound(index, m):
-    """Largest allowed |result - expected|, (h, w, c): k roundings are at most (1 + u)^k - 1 of the magnitudes."""
-    _, step = fitting_cases()[index]
-    x, weight, rest, _ = reference(index)
-    r, pads, groups = step.params["kernel"][0], step.params["pads"], step.params["groups"]
-    total = convolve(x, weight, pads, groups, *(np.abs(matrix) for matrix in matrices(r, m))) + rest
-    k = roundings(m + r - 1, r, weight.shape[1])
-    return (((1 + U) ** k - 1) * total).transpose(1, 2, 0)
+    """Largest allowed |result - expected|, (h, w, c)."""
+    graph, inputs, _ = reference(index)
+    return nhwc(winograd_bound(graph, inputs, m))
 
 
 @pytest.mark.parametrize(("r", "m"), VARIANTS)

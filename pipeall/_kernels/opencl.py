@@ -25,6 +25,7 @@ from .. import env
 from ..errors import DeviceError, missing_extra
 
 SOURCES = Path(__file__).parent / "cl"
+COMMON = "vector.cl"  # stands before every other file
 HASH_BYTES = hashlib.sha256().digest_size
 
 
@@ -173,7 +174,7 @@ class Device:
         return kernel, tuple(kernel.get_work_group_info(size, self._handle))
 
     def _program(self, file: str, options: str) -> Any:
-        source = (SOURCES / file).read_text()
+        source = (SOURCES / COMMON).read_text() + (SOURCES / file).read_text()
         platform = self._handle.platform
         key = (source, options, self.info.name, self.info.driver, platform.name, platform.version)
         path = env.cache_dir() / "opencl" / (hashlib.sha256("\0".join(key).encode()).hexdigest() + ".bin")

@@ -2,17 +2,17 @@
  *
  *   out[q][n] = clamp(bias[n] + sum_{ky, kx, c} x[pixel(q, ky, kx)][c] * weight[ky][kx][c][n] + r[q][n], lo, hi)
  *
- * A work item computes PIXELS output pixels, consecutive in row-major order, times CHANNELS output channels
- * of one group. Its weights lie behind each other as [ky][kx][c][CHANNELS], zero where a group's last block
- * passes its last channel; bias is [block][CHANNELS]. A tap in the padding reads `zeros` (cin floats), so the
- * inner loop has no condition. Registers: PIXELS * CHANNELS sums, 4 * PIXELS inputs, 4 * CHANNELS weights.
+ * A work item computes PIXELS output pixels, consecutive in row-major order, times VECTOR output channels
+ * of one group. Its weights lie behind each other as [ky][kx][c][VECTOR], zero where a group's last block
+ * passes its last channel; bias is [block][VECTOR]. A tap in the padding reads `zeros` (cin floats), so the
+ * inner loop has no condition. Registers: PIXELS * VECTOR sums, INPUTS * PIXELS inputs, VECTOR weights.
  *
  * Dimension 0 runs over pixels, so that neighbouring work items share one block of weights. */
-#ifndef CHANNELS
-#define CHANNELS 4 /* output channels of a work item, one vector: 4, 8 or 16 */
-#endif
 #ifndef PIXELS
 #define PIXELS 4 /* output pixels of a work item */
+#endif
+#ifndef INPUTS
+#define INPUTS 4 /* input channels of a pixel loaded at a time: 4, or 1 where a load can spread a float over a vector */
 #endif
 #ifndef LOCAL_PIXELS
 #define LOCAL_PIXELS 8 /* work items of a group along the pixels */
@@ -21,30 +21,22 @@
 #define LOCAL_BLOCKS 4 /* work items of a group along the blocks of channels */
 #endif
 
-#define JOIN_(a, b) a##b
-#define JOIN(a, b) JOIN_(a, b)
-#define vec JOIN(float, CHANNELS)
-
-/* Vectors at any float: vload and vstore, and mad too, are calls that PoCL does not inline (20 times slower). */
 typedef struct __attribute__((packed, aligned(4))) {
     float4 v;
 } any4;
-typedef struct __attribute__((packed, aligned(4))) {
-    vec v;
-} any_vec;
 
 __kernel __attribute__((reqd_work_group_size(LOCAL_PIXELS, LOCAL_BLOCKS, 1))) void
 conv(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, /* pixel stride in floats */
      __global float *out, int out_offset, int out_stride, int out_pixels, int out_w, /* out_pixels = h * w */
      __global const float *r, int r_offset, int r_stride, /* residual, or NULL */
      __global const vec *weight, __global const vec *bias, __global const float *zeros,
-     int groups, int cin, int cout, int blocks, /* channels in and out of one group, blocks of CHANNELS in it */
+     int groups, int cin, int cout, int blocks, /* channels in and out of one group, blocks of VECTOR in it */
      int kh, int kw, int stride_y, int stride_x, int pad_top, int pad_left, int dilation_y, int dilation_x,
      float lo, float hi) {
     const int first = get_global_id(0) * PIXELS, block = get_global_id(1);
     if (first >= out_pixels || block >= groups * blocks)
         return;
-    const int group = block / blocks, channel = (block - group * blocks) * CHANNELS;
+    const int group = block / blocks, channel = (block - group * blocks) * VECTOR;
     x += x_offset + group * cin;
     weight += block * kh * kw * cin;
 
@@ -67,6 +59,7 @@ conv(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, /* p
                 a[p] = inside ? x + (iy * x_w + ix) * x_stride : zeros;
             }
             int c = 0;
+#if INPUTS == 4
             for (; c + 4 <= cin; c += 4, weight += 4)
 #pragma unroll
                 for (int p = 0; p < PIXELS; p++) {
@@ -76,13 +69,14 @@ conv(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, /* p
                     sum[p] += v.s2 * weight[2];
                     sum[p] += v.s3 * weight[3];
                 }
+#endif
             for (; c < cin; c++, weight++)
 #pragma unroll
                 for (int p = 0; p < PIXELS; p++)
                     sum[p] += a[p][c] * weight[0];
         }
 
-    const int n = min(CHANNELS, cout - channel);
+    const int n = cout - channel;
     out += out_offset + group * cout + channel;
     if (r)
         r += r_offset + group * cout + channel;
@@ -91,25 +85,11 @@ conv(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, /* p
         const int q = first + p;
         if (q >= out_pixels)
             break;
-        if (n == CHANNELS) {
-            vec v = sum[p];
-            if (r)
-                v += ((__global const any_vec *)(r + q * r_stride))->v;
-            v = v < lo ? (vec)lo : v; /* not fmax, fmin: NaN stays NaN */
-            v = v > hi ? (vec)hi : v;
-            ((__global any_vec *)(out + q * out_stride))->v = v;
-        } else {
-            const union {
-                vec all;
-                float each[CHANNELS];
-            } value = {sum[p]};
-            for (int j = 0; j < n; j++) {
-                float v = value.each[j];
-                if (r)
-                    v += r[q * r_stride + j];
-                v = v < lo ? lo : v;
-                out[q * out_stride + j] = v > hi ? hi : v;
-            }
-        }
+        vec v = sum[p];
+        if (r)
+            v += load(r + q * r_stride, n);
+        v = v < lo ? (vec)lo : v; /* not fmax, fmin: NaN stays NaN */
+        v = v > hi ? (vec)hi : v;
+        store(v, out + q * out_stride, n);
     }
 }

@@ -45,8 +45,11 @@ UNARY(sigmoid, 1 / (1 + exp(-x)))
 UNARY(hardsigmoid, limit(p0 * x + p1, 0, 1))
 UNARY(hardswish, x * limit(x / 6 + 0.5f, 0, 1))
 
-/* out[i . out_strides] = x[i . x_strides] for every index i below shape: six numbers of each vector count.
+/* out[i . out_strides] = x[i . x_strides] for every index i below shape: RANK numbers of each vector count.
  * Dimensions: the first three indices; a work item walks the others. */
+#ifndef RANK
+#define RANK 6
+#endif
 KERNEL void copy(__global const float *x, int x_offset, int8 x_strides, __global float *out, int out_offset,
                  int8 out_strides, int8 shape) {
     const int i0 = get_global_id(0), i1 = get_global_id(1), i2 = get_global_id(2);
@@ -54,11 +57,15 @@ KERNEL void copy(__global const float *x, int x_offset, int8 x_strides, __global
         return;
     x += x_offset + i0 * x_strides.s0 + i1 * x_strides.s1 + i2 * x_strides.s2;
     out += out_offset + i0 * out_strides.s0 + i1 * out_strides.s1 + i2 * out_strides.s2;
+#if RANK <= 3
+    *out = *x;
+#else
     for (int i3 = 0; i3 < shape.s3; i3++)
         for (int i4 = 0; i4 < shape.s4; i4++)
             for (int i5 = 0; i5 < shape.s5; i5++)
                 out[i3 * out_strides.s3 + i4 * out_strides.s4 + i5 * out_strides.s5] =
                     x[i3 * x_strides.s3 + i4 * x_strides.s4 + i5 * x_strides.s5];
+#endif
 }
 
 /* Dimensions: channel, pixel. */

@@ -1,0 +1,67 @@
+"""Winograd's minimal filtering from first principles: its matrices, the convolution they make, and its error bound.
+
+The matrices of F(m x m, r x r) are built from the points alone (Cook and Toom): with V_k the Vandermonde matrix of
+k columns, two polynomials of m and r coefficients multiply as V_n^-1 ((V_m a) * (V_r g)), and the transpose of that map
+is the convolution A^T ((G g) * (B^T d)) with A = V_m, G = V_r, B = V_n^-1. Kernels scale rows of G and B against each
+other; neither the result nor the bound depends on that.
+"""
+
+from functools import cache
+
+import numpy as np
+from bounds import U
+
+POINTS = (0, 1, -1, 2, -2, 0.5, -0.5)  # and infinity
+
+# Roundings on the longest path through a one-dimensional transform; a constant that is no float32 counts as one.
+# (OpenCL: one more into n = 6, whose products may be rounded, and one in all for the weights.)
+INPUT = {4: 1, 6: 2, 8: 3}  # n; 8: two multiply-adds into each half of a pair, and their sum
+WEIGHT = {3: 4, 5: 5}  # r; the even part of the polynomial, even + odd, the scale and the product with it
+OUTPUT = {4: 2, 6: 3, 8: 4}  # n; a pair, the point 0 or infinity, and a multiply-add for each further pair
+
+
+def roundings(n, r, channels):
+    """Of a product on its way to the result: two dimensions of each transform, the sum, the bias, the residual."""
+    return 2 * (INPUT[n] + WEIGHT[r] + OUTPUT[n]) + channels + 2
+
+
+def vandermonde(n, columns):
+    """Powers of the first n - 1 points, and the row of infinity, which takes the highest coefficient."""
+    finite = np.vander(POINTS[: n - 1], columns, increasing=True)
+    return np.vstack([finite, np.eye(columns)[-1]])
+
+
+@cache
+def matrices(r, m):
+    """A (n x m), G (n x r), B (n x n)."""
+    n = m + r - 1
+    return vandermonde(n, m), vandermonde(n, r), np.linalg.inv(vandermonde(n, n))
+
+
+def convolve(x, weight, pads, groups, a, g, b):
+    """Convolution (c, h, w) x (c_out, c / groups, r, r) by tiles, in the type of its operands."""
+    (n, m), r = a.shape, g.shape[1]
+    sizes = [size + pads[axis] + pads[axis + 2] - r + 1 for axis, size in enumerate(x.shape[1:])]
+    tiles = [-(-size // m) for size in sizes]
+    after = [count * m + r - 1 - x.shape[1 + axis] - pads[axis] for axis, count in enumerate(tiles)]
+    padded = np.pad(x, ((0, 0), (pads[0], after[0]), (pads[1], after[1])))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (n, n), axis=(1, 2))[:, ::m, ::m]
+    inputs = (b.T @ windows @ b).reshape(groups, -1, *tiles, n, n)
+    filters = (g @ weight @ g.T).reshape(groups, -1, weight.shape[1], n, n)
+    products = np.einsum("gcyxij,gocij->goyxij", inputs, filters)
+    result = (a.T @ products @ a).reshape(-1, *tiles, m, m).transpose(0, 1, 3, 2, 4)
+    return result.reshape(-1, tiles[0] * m, tiles[1] * m)[:, : sizes[0], : sizes[1]]
+
+
+def winograd_bound(graph, inputs, m):
+    """Largest allowed |result - expected| of a graph of one convolution, (1, c, h, w).
+
+    k roundings are at most (1 + u)^k - 1 of the sum of magnitudes that the transforms of absolute values make.
+    """
+    (node,) = graph.nodes
+    values = [np.abs((inputs | graph.constants)[name].astype(np.float64)) for name in node.inputs]
+    x, weight, bias, *residual = values
+    pads, groups, r = node.attrs["pads"], node.attrs["groups"], weight.shape[2]
+    rest = bias[:, None, None] + sum(value[0] for value in residual)
+    total = convolve(x[0], weight, pads, groups, *(np.abs(matrix) for matrix in matrices(r, m))) + rest
+    return ((1 + U) ** roundings(m + r - 1, r, weight.shape[1]) - 1) * total[None]
