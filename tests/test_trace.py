@@ -45,7 +45,7 @@ def test_rows_are_complete_in_order_and_agree_with_counters_and_time_stamps(plan
         assert row.busy_ns == (t.rows[:, t.END] - begin).sum()
         around = t.marks[:, 0] - begin + t.rows[:, t.RAN] - t.marks[:, -1]  # of the steps, within the frame
         assert np.diff(t.marks).sum() + around.sum() == row.busy_ns
-        assert row.map_ns + row.copy_ns <= around.sum()
+        assert row.map_ns + row.copy_ns <= row.busy_ns  # while the frame before is computed, or around the steps
         assert (row.map_ns > 0) == (t.kind == "opencl")
         by_lane[t.lane].append(t)
     assert sorted(frame for stages in by_lane.values() for frame in stages[0].frame) == list(range(COUNT))

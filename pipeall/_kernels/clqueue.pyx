@@ -3,7 +3,7 @@
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from libc.stdint cimport int32_t, uint32_t, uintptr_t
 
-from .program cimport atomic_int, pa_program, pa_slot_memory
+from .program cimport PA_DEPTH_MAX, atomic_int, pa_program, pa_slot_memory
 
 from ..errors import DeviceError
 
@@ -20,13 +20,15 @@ cdef extern from "program_cl.h" nogil:
         const char *step
         uint32_t argument
         int32_t base
+    ctypedef struct pa_cl_frame:
+        void **events
     ctypedef struct pa_cl_program:
         pa_program program
         void *queue
         int32_t command_count, patch_count
         pa_cl_command *commands
         pa_cl_patch *patches
-        void **events
+        pa_cl_frame *frames
         void **staging
         size_t *bytes
     void pa_cl_program_init(pa_cl_program *)
@@ -101,9 +103,12 @@ cdef class Program:
         self.program.queue = pointer(queue)
         self.program.commands = <pa_cl_command *>PyMem_Calloc(len(commands) + 1, sizeof(pa_cl_command))
         self.program.patches = <pa_cl_patch *>PyMem_Calloc(len(patches) + 1, sizeof(pa_cl_patch))
-        self.program.events = <void **>PyMem_Calloc(len(commands) + 1, sizeof(void *))
-        if self.program.commands == NULL or self.program.patches == NULL or self.program.events == NULL:
+        if self.program.commands == NULL or self.program.patches == NULL:
             raise MemoryError(f"expected room for {len(commands)} kernel launches, got none")
+        for i in range(PA_DEPTH_MAX):
+            self.program.frames[i].events = <void **>PyMem_Calloc(len(commands) + 1, sizeof(void *))
+            if self.program.frames[i].events == NULL:
+                raise MemoryError(f"expected room for {len(commands)} events, got none")
         for kernel, step, global_size, local_size in commands:
             command = &self.program.commands[self.program.command_count]
             command.kernel = pointer(kernel)
@@ -128,12 +133,18 @@ cdef class Program:
     def __dealloc__(self):
         PyMem_Free(self.program.commands)
         PyMem_Free(self.program.patches)
-        PyMem_Free(self.program.events)
+        for i in range(PA_DEPTH_MAX):
+            PyMem_Free(self.program.frames[i].events)
 
     cdef const char *text(self, str name) except NULL:
         cdef bytes encoded = name.encode()
         self.names.append(encoded)
         return encoded
+
+    @property
+    def depth(self):
+        """Frames that may be under way at once."""
+        return self.program.program.depth
 
     @property
     def handle(self):
@@ -150,7 +161,9 @@ cdef class Program:
         slot_out.data, slot_out.mem, slot_out.bytes = <float *>pointer(target[0]), pointer(target[1]), target[2]
         atomic_init(&stop, 0)
         with nogil:
-            code = program.run(program, &slot_in, &slot_out, &stop)
+            code = program.start(program, &slot_in, &slot_out, &stop)
+            if code == 0:
+                code = program.finish(program)
         if code:
             raise DeviceError(program.error(program, code).decode())
         return <uintptr_t>slot_in.data, <uintptr_t>slot_out.data

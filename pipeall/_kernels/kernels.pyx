@@ -90,6 +90,11 @@ cdef class Program:
         free(self.program.steps)
 
     @property
+    def depth(self) -> int:
+        """Frames that may be under way at once."""
+        return self.program.program.depth
+
+    @property
     def handle(self) -> int:
         """Address of the pa_program; valid while this object lives. Add no step afterwards."""
         return <uintptr_t>&self.program
@@ -135,7 +140,8 @@ cdef class Program:
             if code == 0:
                 for i in range(times.shape[0]):
                     begin = pa_now_ns()
-                    program.run(program, &source, &target, &stop)
+                    program.start(program, &source, &target, &stop)
+                    program.finish(program)
                     times[i] = pa_now_ns() - begin
                 program.close(program)
         if code:

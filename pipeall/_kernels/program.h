@@ -2,9 +2,11 @@
  *
  * A program owns packed weights and an arena and is driven by exactly one stage thread:
  *   open()   once, on the stage thread, before the first frame (pins it, starts the team)
- *   run()    once per frame
+ *   start()  once per frame: a CPU computes it here, another device is told to
+ *   finish() once per frame that start() returned 0 for, in their order, also when the stage is stopped
  *   close()  once, on the stage thread, after the last frame, also after an error; not after a failed open()
- * None of them touches Python. open() and run() return 0, or an error code whose text error() gives.
+ * At most `depth` frames are started and not finished. None of them touches Python. open(), start() and finish() return
+ * 0, or an error code whose text error() gives.
  */
 #ifndef PIPEALL_PROGRAM_H
 #define PIPEALL_PROGRAM_H
@@ -21,19 +23,24 @@ typedef struct pa_slot_memory {
     size_t bytes;
 } pa_slot_memory;
 
-enum { PA_STOPPED = -1000000 }; /* run() gave up between two steps because *stop was set: not an error */
+enum { PA_STOPPED = -1000000 }; /* start() gave up between two steps because *stop was set: not an error */
+
+enum { PA_DEPTH_MAX = 2 };
 
 typedef struct pa_program pa_program;
 struct pa_program {
     int (*open)(pa_program *self);
-    /* in and out are the caller's for the length of the call; stop is tested between steps. */
-    int (*run)(pa_program *self, pa_slot_memory *in, pa_slot_memory *out, const atomic_int *stop);
+    /* in and out are the program's until finish() has returned, or start() with an error; stop is tested between
+     * steps. */
+    int (*start)(pa_program *self, pa_slot_memory *in, pa_slot_memory *out, const atomic_int *stop);
+    int (*finish)(pa_program *self); /* waits for the oldest frame started */
     void (*close)(pa_program *self);
     const char *(*error)(const pa_program *self, int code);
-    /* Time run() spent, in all, on making slots its own: mapping and unmapping; copying. */
+    int32_t depth; /* 1 to PA_DEPTH_MAX */
+    /* Time spent, in all, on making slots the program's own: mapping and unmapping; copying. */
     int64_t map_ns, copy_ns;
-    /* Where run() writes times (CLOCK_MONOTONIC ns), set before each run: when the input was handed over, then when
-     * each step ended. NULL: not recorded. Undefined after a run() that returned other than 0. */
+    /* Where the times of a frame go (CLOCK_MONOTONIC ns), set before each start(): when the input was handed over, then
+     * when each step ended; complete after finish(). NULL: not recorded. Undefined after an error. */
     int64_t *marks;
     int32_t mark_count; /* steps + 1 */
 };

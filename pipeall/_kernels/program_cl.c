@@ -29,6 +29,7 @@ enum { CL_FALSE = 0, CL_TRUE = 1, CL_MAP_READ = 1, CL_MAP_WRITE = 2, CL_PROFILIN
     X(int, clGetEventProfilingInfo,                                                                                  \
       (void *event, uint32_t name, size_t bytes, void *value, size_t *bytes_of_value))                              \
     X(int, clReleaseEvent, (void *event))                                                                            \
+    X(int, clFlush, (void *queue))                                                                                   \
     X(int, clFinish, (void *queue))
 
 static struct {
@@ -88,13 +89,8 @@ static int keep(pa_cl_program *self, int failed, int code, const char *call, con
 
 #define TRY(call, step, ...) failed = keep(self, failed, cl.call(__VA_ARGS__), #call, step)
 
-/* The event of the last launch; NULL where there was none. */
-static void **last_event(pa_cl_program *self) {
-    return self->command_count ? &self->events[self->command_count - 1] : NULL;
-}
-
 /* Sets the slots' arguments and enqueues every kernel, with an event for the last one; to record, for each. */
-static int launch(pa_cl_program *self, void *const *memory, const atomic_int *stop) {
+static int launch(pa_cl_program *self, pa_cl_frame *f, void *const *memory, const atomic_int *stop) {
     int failed = 0;
     for (int32_t i = 0; i < self->patch_count && !failed; i++) {
         const pa_cl_patch *patch = &self->patches[i];
@@ -103,85 +99,116 @@ static int launch(pa_cl_program *self, void *const *memory, const atomic_int *st
     for (int32_t i = 0; i < self->command_count && !failed; i++) {
         if (atomic_load_explicit(stop, memory_order_relaxed)) return PA_STOPPED;
         const pa_cl_command *command = &self->commands[i];
-        void **event = &self->events[i];
         TRY(clEnqueueNDRangeKernel, command->step, self->queue, command->kernel, 3, NULL, command->global,
-            command->local, 0, NULL, self->program.marks || event == last_event(self) ? event : NULL);
+            command->local, 0, NULL, f->marks || i == self->command_count - 1 ? &f->events[i] : NULL);
     }
     return failed;
 }
 
 /* Fills the marks of a frame whose commands have all ended, the last one seen by the host at `computed`. */
-static int record(pa_cl_program *self, int64_t given, int64_t computed) {
-    int64_t *marks = self->program.marks;
+static int record(pa_cl_program *self, const pa_cl_frame *f, int64_t computed) {
     uint64_t ended = 0;
     int failed = 0;
-    marks[0] = given;
+    f->marks[0] = f->given;
     for (int32_t i = 0; i < self->command_count; i++) {
-        TRY(clGetEventProfilingInfo, self->commands[i].step, self->events[i], CL_PROFILING_COMMAND_END, sizeof ended,
+        TRY(clGetEventProfilingInfo, self->commands[i].step, f->events[i], CL_PROFILING_COMMAND_END, sizeof ended,
             &ended, NULL);
-        marks[i + 1] = (int64_t)ended;
+        f->marks[i + 1] = (int64_t)ended;
     }
     const int64_t to_host = computed - (int64_t)ended;
     for (int32_t i = 1; i <= self->command_count; i++) {
-        marks[i] += to_host;
-        if (marks[i] < marks[i - 1]) marks[i] = marks[i - 1]; /* clocks of different speed: never backwards */
+        f->marks[i] += to_host;
+        /* Clocks may differ in speed: never backwards. */
+        if (f->marks[i] < f->marks[i - 1]) f->marks[i] = f->marks[i - 1];
     }
     return failed;
 }
 
-static void release_events(pa_cl_program *self) {
+static void release_events(pa_cl_program *self, pa_cl_frame *f) {
     for (int32_t i = 0; i < self->command_count; i++) {
-        if (self->events[i]) cl.clReleaseEvent(self->events[i]);
-        self->events[i] = NULL;
+        if (f->events[i]) cl.clReleaseEvent(f->events[i]);
+        f->events[i] = NULL;
     }
+    if (f->last) cl.clReleaseEvent(f->last);
+    f->last = NULL;
 }
 
-static int cl_run(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, const atomic_int *stop) {
+/* A slot's state at rest: mapped for the CPU, also after an error. */
+static void give_back(pa_cl_frame *f) {
+    for (int s = PA_SLOT_IN; s <= PA_SLOT_OUT; s++)
+        if (f->data[s]) f->slots[s]->data = f->data[s];
+}
+
+static int cl_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, const atomic_int *stop) {
     pa_cl_program *self = (pa_cl_program *)program;
-    pa_slot_memory *const slots[PA_BASES] = {[PA_SLOT_IN] = in, [PA_SLOT_OUT] = out};
-    void *memory[PA_BASES] = {NULL}, *queue = self->queue, *read = NULL;
+    pa_cl_frame *f = &self->frames[(self->oldest + self->under_way) % PA_DEPTH_MAX];
+    void *memory[PA_BASES] = {NULL}, *queue = self->queue;
     int unmapped[PA_BASES] = {0}, failed = 0;
+    f->slots[PA_SLOT_IN] = in, f->slots[PA_SLOT_OUT] = out;
+    f->data[PA_SLOT_IN] = f->data[PA_SLOT_OUT] = NULL;
+    f->marks = program->marks;
 
     const int64_t begin = pa_now_ns();
     for (int s = PA_SLOT_IN; s <= PA_SLOT_OUT; s++) {
-        memory[s] = slots[s]->mem ? slots[s]->mem : self->staging[s];
-        if (!slots[s]->mem || failed) continue;
-        TRY(clEnqueueUnmapMemObject, NULL, queue, slots[s]->mem, slots[s]->data, 0, NULL, NULL);
+        pa_slot_memory *slot = f->slots[s];
+        memory[s] = slot->mem ? slot->mem : self->staging[s];
+        if (!slot->mem || failed) continue;
+        TRY(clEnqueueUnmapMemObject, NULL, queue, slot->mem, slot->data, 0, NULL, NULL);
         unmapped[s] = !failed;
     }
     const int64_t unmapping = pa_now_ns();
     if (!in->mem && !failed)
         TRY(clEnqueueWriteBuffer, NULL, queue, memory[PA_SLOT_IN], CL_TRUE, 0, self->bytes[PA_SLOT_IN], in->data, 0,
             NULL, NULL);
-    const int64_t given = in->mem ? unmapping : pa_now_ns();
-    if (!failed) failed = launch(self, memory, stop);
+    f->given = in->mem ? unmapping : pa_now_ns();
+    if (!failed) failed = launch(self, f, memory, stop);
 
-    /* Behind the kernels, without waiting for them first. Mapped also after an error: that is a slot's state at
-     * rest. The addresses are valid from clFinish on. */
     if (!out->mem && !failed)
         TRY(clEnqueueReadBuffer, NULL, queue, memory[PA_SLOT_OUT], CL_FALSE, 0, self->bytes[PA_SLOT_OUT], out->data,
-            0, NULL, &read);
+            0, NULL, &f->last);
     for (int s = PA_SLOT_IN; s <= PA_SLOT_OUT; s++) {
         if (!unmapped[s]) continue;
+        void *event = NULL;
         int code;
-        float *data = cl.clEnqueueMapBuffer(queue, slots[s]->mem, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE, 0,
-                                            slots[s]->bytes, 0, NULL, NULL, &code);
+        float *data = cl.clEnqueueMapBuffer(queue, f->slots[s]->mem, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE, 0,
+                                            f->slots[s]->bytes, 0, NULL, &event, &code);
         failed = keep(self, failed, code, "clEnqueueMapBuffer", NULL);
-        if (!code) slots[s]->data = data;
+        if (code) continue;
+        f->data[s] = data;
+        if (f->last) cl.clReleaseEvent(f->last);
+        f->last = event;
     }
-    void **last = last_event(self);
-    if (last && *last) TRY(clWaitForEvents, NULL, 1, last);
+    program->map_ns += unmapping - begin;
+    program->copy_ns += f->given - unmapping;
+    if (!failed) TRY(clFlush, NULL, queue);
+    if (failed) { /* whatever was enqueued ends first, earlier frames too */
+        cl.clFinish(queue);
+        give_back(f);
+        release_events(self, f);
+        return failed;
+    }
+    self->under_way++;
+    return 0;
+}
+
+static int cl_finish(pa_program *program) {
+    pa_cl_program *self = (pa_cl_program *)program;
+    pa_cl_frame *f = &self->frames[self->oldest];
+    int failed = 0;
+    void **computing = self->command_count ? &f->events[self->command_count - 1] : NULL;
+    if (computing) TRY(clWaitForEvents, NULL, 1, computing);
     const int64_t computed = pa_now_ns();
-    if (read) {
-        TRY(clWaitForEvents, NULL, 1, &read);
-        cl.clReleaseEvent(read);
-    }
-    const int64_t copied = read ? pa_now_ns() : computed;
-    TRY(clFinish, NULL, queue);
-    program->map_ns += unmapping - begin + pa_now_ns() - copied;
-    program->copy_ns += given - unmapping + copied - computed;
-    if (program->marks && !failed) failed = record(self, given, computed);
-    release_events(self);
+    if (f->last) TRY(clWaitForEvents, NULL, 1, &f->last);
+    const int64_t waited = pa_now_ns() - computed;
+    if (f->slots[PA_SLOT_OUT]->mem)
+        program->map_ns += waited;
+    else
+        program->copy_ns += waited;
+    give_back(f);
+    if (f->marks && !failed) failed = record(self, f, computed);
+    release_events(self, f);
+    self->oldest = (self->oldest + 1) % PA_DEPTH_MAX;
+    self->under_way--;
     return failed;
 }
 
@@ -192,7 +219,8 @@ static void cl_close(pa_program *program) { cl.clFinish(((pa_cl_program *)progra
 static const char *cl_error(const pa_program *program, int code) { return ((const pa_cl_program *)program)->message; }
 
 void pa_cl_program_init(pa_cl_program *self) {
-    self->program = (pa_program){.open = cl_open, .run = cl_run, .close = cl_close, .error = cl_error};
+    self->program = (pa_program){.open = cl_open, .start = cl_start, .finish = cl_finish, .close = cl_close,
+                                 .error = cl_error, .depth = PA_DEPTH_MAX};
 }
 
 float *pa_cl_map(void *queue, void *mem, size_t bytes, int *code) {

@@ -4,12 +4,13 @@
  * the library that already serves this process (pyopencl's extension module), and its handles, which are
  * pointers, are passed in. All commands go to one in-order queue, owned by this program.
  *
- * A slot whose memory is an OpenCL buffer is mapped (readable and writable by the CPU) whenever run() is not
- * running: run() unmaps both slots, launches, maps them again and waits. On unified memory this copies nothing.
- * A slot of plain host memory is copied through a staging buffer.
+ * A slot whose memory is an OpenCL buffer is mapped (readable and writable by the CPU) whenever it is not the program's:
+ * start() unmaps both slots, launches, maps them again behind the launches and returns; finish() waits for the mapping.
+ * On unified memory this copies nothing. A slot of plain host memory is copied through a staging buffer. Two frames may
+ * be on the queue, so that the device goes on with the second while the CPU is told of the first.
  *
- * Recording marks needs a queue with profiling. A step ends when the device says that its command ended; device
- * times become host times by the host's time at which it saw the last command end: late by that wake-up, never early. */
+ * Recording marks needs a queue with profiling. A command ends when the device says so; device times become host times
+ * by the host's time at which it saw the last command end: late by that wake-up, never early. */
 #ifndef PIPEALL_PROGRAM_CL_H
 #define PIPEALL_PROGRAM_CL_H
 
@@ -31,13 +32,23 @@ typedef struct pa_cl_patch {
     int32_t base; /* PA_SLOT_IN or PA_SLOT_OUT */
 } pa_cl_patch;
 
+/* A frame on the queue. */
+typedef struct pa_cl_frame {
+    pa_slot_memory *slots[PA_BASES];
+    float *data[PA_BASES]; /* where the slots are mapped again, NULL for plain memory */
+    int64_t *marks, given;
+    void **events; /* [command_count] of the launches: all to record, else the last one; NULL where there is none */
+    void *last;    /* event of the last command */
+} pa_cl_frame;
+
 typedef struct pa_cl_program {
     pa_program program; /* first: the runtime sees only this */
     void *queue;
     int32_t command_count, patch_count;
     pa_cl_command *commands;
     pa_cl_patch *patches;
-    void **events; /* [command_count], all NULL while run() is not running */
+    pa_cl_frame frames[PA_DEPTH_MAX];
+    int32_t oldest, under_way; /* frames on the queue, from frames[oldest] on */
     void *staging[PA_BASES]; /* buffers for slots of plain memory; [PA_ARENA] is unused */
     size_t bytes[PA_BASES];  /* what the program reads of its slot and writes to it */
     char message[256];       /* text of the last error */

@@ -10,7 +10,7 @@ static int cpu_open(pa_program *program) {
     return self->team ? 0 : OPEN_FAILED;
 }
 
-static int cpu_run(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, const atomic_int *stop) {
+static int cpu_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, const atomic_int *stop) {
     pa_cpu_program *self = (pa_cpu_program *)program;
     float *const bases[PA_BASES] = {[PA_ARENA] = self->arena, [PA_SLOT_IN] = in->data, [PA_SLOT_OUT] = out->data};
     int64_t *marks = program->marks;
@@ -20,6 +20,11 @@ static int cpu_run(pa_program *program, pa_slot_memory *in, pa_slot_memory *out,
         self->steps[i].run(self->steps[i].args, bases, self->scratch, self->team);
         if (marks) *marks++ = pa_now_ns();
     }
+    return 0;
+}
+
+static int cpu_finish(pa_program *program) {
+    (void)program;
     return 0;
 }
 
@@ -35,6 +40,6 @@ static const char *cpu_error(const pa_program *program, int code) {
 }
 
 void pa_cpu_program_init(pa_cpu_program *self) {
-    self->program = (pa_program){.open = cpu_open, .run = cpu_run, .close = cpu_close, .error = cpu_error,
-                                  .mark_count = 1};
+    self->program = (pa_program){.open = cpu_open, .start = cpu_start, .finish = cpu_finish, .close = cpu_close,
+                                 .error = cpu_error, .depth = 1, .mark_count = 1};
 }

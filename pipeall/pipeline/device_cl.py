@@ -79,6 +79,11 @@ class ClProgram:
         return self.native.handle
 
     @property
+    def depth(self) -> int:
+        """Frames that may be under way at once."""
+        return self.native.depth
+
+    @property
     def labels(self) -> tuple[tuple[str, str], ...]:
         """(kind, node name) of each step, in the order they run."""
         return tuple(self._recorder.labels)

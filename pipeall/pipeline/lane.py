@@ -38,7 +38,7 @@ class Lane:
     number  what its counters and traces are filed under
     gate    changes when the lane has room or a result
     slots   per ring, but for the first
-    depth   most frames under way: submitted and not yet taken out of the lane
+    depth   most frames under way: submitted and not yet taken out of the lane; None: one more than stages work on
     record  keep a log of the latest LOG_FRAMES frames of each stage, for ``traces``
     fault   (stage, frame) at which a stage reports an error
 
@@ -54,7 +54,7 @@ class Lane:
         *,
         number: int,
         slots: int,
-        depth: int,
+        depth: int | None,
         record: bool = False,
         fault: tuple[int, int] | None = None,
     ):
@@ -74,8 +74,12 @@ class Lane:
             self.stages.append(Stage(unit, (stage.first, last), compile_program(part, unit, record=record)))
         neighbours = [None, *(stage.program for stage in self.stages), None]
         sizes = [lowered[0].slot_in_elements, *(part.slot_out_elements for part in lowered)]
-        # The first ring holds all that may be under way: whoever submits waits for results only, never for space too.
-        counts = [max(slots, depth), *(slots for _ in self.stages)]
+        # A program that holds several frames at once holds as many slots on both of its sides. And the first ring holds
+        # all that may be under way: whoever submits waits for results only, never for space too.
+        held = [0, *(stage.program.depth - 1 for stage in self.stages), 0]
+        counts = [slots + before + after for before, after in pairwise(held)]
+        depth = depth or len(self.stages) + 1 + sum(held)
+        counts[0] = max(counts[0], depth)
         rings = [
             ring_slots(producer, consumer, size, count)
             for (producer, consumer), size, count in zip(pairwise(neighbours), sizes, counts, strict=True)

@@ -51,7 +51,7 @@ class Pipeline:
     board    where to run; default ``Board.detect()``
     slots    slots per ring: 2 is double buffering; each more adds throughput under jitter, memory and latency
     threads  component name -> number of its cores to use, for stages of the plan that do not say; default all
-    depth    most frames under way in a lane, results not taken included; default one more than it has stages:
+    depth    most frames under way in a lane, results not taken included; default one more than its stages work on:
              that keeps all stages busy, each more only waits in a ring
     trace    record every step of the latest frames (``trace`` after ``close``); a path: also write them for Perfetto
     pace     run here at the pace of a board that is not at hand (``twin.py``): for ``board=Board.load(...)``
@@ -143,7 +143,7 @@ class Pipeline:
             self._gate,
             number=number,
             slots=self._slots,
-            depth=self._depth or len(stages) + 1,
+            depth=self._depth,
             record=self._trace is not False,
             fault=self._fault,
         )

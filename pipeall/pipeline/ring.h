@@ -3,8 +3,9 @@
  *   producer: slot = pa_ring_free(r);  write into *slot;  pa_ring_publish(r)
  *   consumer: slot = pa_ring_front(r); read *slot;        pa_ring_release(r)
  *
- * free() and front() return NULL instead of waiting; waiting lives in stage.c. A slot is written and read in
- * place. published and released count modulo 2^32, so published - released is always in [0, slots]; each
+ * free() and front() return NULL instead of waiting; waiting lives in stage.c. A side that holds several slots at
+ * once asks for those behind the first with free_at() and front_at(); publish() and release() take the first. A slot
+ * is written and read in place. published and released count modulo 2^32, so published - released is always in [0, slots]; each
  * side keeps its own position in [0, slots) because slots need not divide 2^32.
  *
  * field                   owner      other side   ordering
@@ -14,7 +15,7 @@
  * front_at, seen_published consumer  -            plain
  * slot[i]                 whoever holds it: producer between free and publish, consumer between front and release
  *
- * May run at the same time: one of {free, publish} with one of {front, release}. Nothing else.
+ * May run at the same time: one of {free, free_at, publish} with one of {front, front_at, release}. Nothing else.
  */
 #ifndef PIPEALL_RING_H
 #define PIPEALL_RING_H
@@ -45,14 +46,21 @@ typedef struct pa_ring {
     pa_slot *slot;
 } pa_ring;
 
-static inline pa_slot *pa_ring_free(pa_ring *r) {
-    uint32_t published = atomic_load_explicit(&r->published, memory_order_relaxed);
-    if (published - r->seen_released == r->slots) {
-        r->seen_released = atomic_load_explicit(&r->released, memory_order_acquire);
-        if (published - r->seen_released == r->slots) return NULL;
-    }
-    return &r->slot[r->free_at];
+/* The slot `ahead` places from one of the two ends. */
+static inline pa_slot *pa_ring_slot(pa_ring *r, uint32_t end, uint32_t ahead) {
+    return &r->slot[end + ahead < r->slots ? end + ahead : end + ahead - r->slots];
 }
+
+static inline pa_slot *pa_ring_free_at(pa_ring *r, uint32_t ahead) {
+    const uint32_t wanted = atomic_load_explicit(&r->published, memory_order_relaxed) + ahead;
+    if (wanted - r->seen_released >= r->slots) {
+        r->seen_released = atomic_load_explicit(&r->released, memory_order_acquire);
+        if (wanted - r->seen_released >= r->slots) return NULL;
+    }
+    return pa_ring_slot(r, r->free_at, ahead);
+}
+
+static inline pa_slot *pa_ring_free(pa_ring *r) { return pa_ring_free_at(r, 0); }
 
 static inline void pa_ring_publish(pa_ring *r) {
     r->free_at = r->free_at + 1 == r->slots ? 0 : r->free_at + 1;
@@ -60,14 +68,16 @@ static inline void pa_ring_publish(pa_ring *r) {
     atomic_store_explicit(&r->published, published + 1, memory_order_release);
 }
 
-static inline pa_slot *pa_ring_front(pa_ring *r) {
-    uint32_t released = atomic_load_explicit(&r->released, memory_order_relaxed);
-    if (r->seen_published == released) {
+static inline pa_slot *pa_ring_front_at(pa_ring *r, uint32_t ahead) {
+    const uint32_t released = atomic_load_explicit(&r->released, memory_order_relaxed);
+    if (r->seen_published - released <= ahead) {
         r->seen_published = atomic_load_explicit(&r->published, memory_order_acquire);
-        if (r->seen_published == released) return NULL;
+        if (r->seen_published - released <= ahead) return NULL;
     }
-    return &r->slot[r->front_at];
+    return pa_ring_slot(r, r->front_at, ahead);
 }
+
+static inline pa_slot *pa_ring_front(pa_ring *r) { return pa_ring_front_at(r, 0); }
 
 static inline void pa_ring_release(pa_ring *r) {
     r->front_at = r->front_at + 1 == r->slots ? 0 : r->front_at + 1;

@@ -10,7 +10,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset, strerror, strncpy
 from posix.unistd cimport getpid
 
-from .._kernels.program cimport atomic_int, pa_program, pa_slot_memory
+from .._kernels.program cimport PA_DEPTH_MAX, atomic_int, pa_program, pa_slot_memory
 
 import numpy as np
 
@@ -162,7 +162,7 @@ cdef class Lane:
             self.lane.stage[i].fault_frame = fault[1] if fault is not None and fault[0] == i else -1
             if log_frames:
                 self.lane.stage[i].log.capacity = log_frames
-                self.lane.stage[i].log.rows = <int64_t *>allocate((log_frames + 1) * self.width(i) * sizeof(int64_t))
+                self.lane.stage[i].log.rows = <int64_t *>allocate((log_frames + PA_DEPTH_MAX) * self.width(i) * sizeof(int64_t))
         for i in range(count + 1):
             self.lane.ring[i].slots = len(rings[i])
             self.lane.ring[i].slot = <pa_slot *>allocate(len(rings[i]) * sizeof(pa_slot))
@@ -278,7 +278,7 @@ cdef class Lane:
             logs.append(np.empty((kept, width), np.int64))
             rows = logs[i]
             for j in range(kept):
-                row = (log.count - kept + j) % (log.capacity + 1)
+                row = (log.count - kept + j) % (log.capacity + PA_DEPTH_MAX)
                 memcpy(&rows[j, 0], log.rows + row * width, width * sizeof(int64_t))
         return logs
 

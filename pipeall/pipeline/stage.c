@@ -54,71 +54,122 @@ static void pace(pa_stage *self, int64_t deadline) {
     }
 }
 
-/* The log's row for the frame under way, NULL without a log; the program writes its marks straight into it. */
-static int64_t *begin_row(pa_stage *self) {
+/* A frame that the stage has begun and not yet handed on. */
+typedef struct frame {
+    pa_slot *in, *out;
+    int64_t idle, taken, begin;
+    int64_t *row; /* of the log, NULL without one */
+    int started, code;
+} frame;
+
+static int64_t row_width(const pa_stage *self) { return PA_LOG_FIXED + self->program->mark_count; }
+
+/* The log's row for the frame begun after `ahead` others; the program writes its marks straight into it. */
+static int64_t *begin_row(pa_stage *self, int ahead) {
     pa_log *log = &self->log;
     if (!log->rows) return NULL;
-    int64_t *row = log->rows + log->count % (log->capacity + 1) * (PA_LOG_FIXED + self->program->mark_count);
+    int64_t *row = log->rows + (log->count + ahead) % (log->capacity + PA_DEPTH_MAX) * row_width(self);
     self->program->marks = row + PA_LOG_MARKS;
     return row;
 }
 
-static void run_frames(pa_stage *self) {
+/* Begins the next frame while `ahead` others are under way. 0: there is none, or no room for it, by now; never without
+ * others, for then it waits. PA_STOPPED: the stage is told to stop. */
+static int begin_frame(pa_stage *self, int ahead, frame *f) {
+    pa_lane *lane = self->lane;
+    const int index = self->index;
+    f->idle = pa_now_ns();
+    f->in = ahead ? pa_ring_front_at(&lane->ring[index], ahead) : wait_for(self, index, pa_ring_front);
+    if (!f->in) return ahead ? 0 : PA_STOPPED;
+    f->taken = pa_now_ns();
+    f->out = ahead ? pa_ring_free_at(&lane->ring[index + 1], ahead) : wait_for(self, index + 1, pa_ring_free);
+    if (!f->out) return ahead ? 0 : PA_STOPPED;
+    f->begin = pa_now_ns();
+    pass_on(f->in, f->out);
+    f->started = f->code = 0;
+    if (f->in->failed_stage >= 0) return 1;
+    f->row = begin_row(self, ahead);
+    f->code = f->in->frame == self->fault_frame
+                  ? PA_FAULT
+                  : self->program->start(self->program, &f->in->memory, &f->out->memory, &self->stop);
+    f->started = !f->code;
+    return f->code == PA_STOPPED ? PA_STOPPED : 1;
+}
+
+static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Waits for the oldest frame and hands it on. Whether it is the last. The stage is free for it from `free_since` on:
+ * what was done for it before, while another frame was under way, counts from then. */
+static int end_frame(pa_stage *self, frame *f, int64_t free_since) {
     pa_lane *lane = self->lane;
     pa_program *program = self->program;
     const int index = self->index;
-    int failed = 0;
-    while (!failed) {
-        const int64_t idle = pa_now_ns();
-        pa_slot *in = wait_for(self, index, pa_ring_front);
-        if (!in) return;
-        const int64_t taken = pa_now_ns();
-        pa_slot *out = wait_for(self, index + 1, pa_ring_free);
-        if (!out) return;
-        const int64_t begin = pa_now_ns();
-        add(&self->wait_in_ns, taken - idle);
-        add(&self->wait_out_ns, begin - taken);
-        pass_on(in, out);
-        failed = in->failed_stage >= 0;
-        if (!failed) {
-            const int64_t map = program->map_ns, copy = program->copy_ns;
-            int64_t *row = begin_row(self);
-            int code = in->frame == self->fault_frame ? PA_FAULT
-                                                      : program->run(program, &in->memory, &out->memory, &self->stop);
-            if (code == PA_STOPPED) return;
-            int64_t ran = pa_now_ns(), end = ran;
-            const int64_t least = atomic_load_explicit(&self->pace_ns, memory_order_relaxed);
-            if (least && !code) {
-                pace(self, begin + least);
-                end = pa_now_ns();
-                if (ran - begin > least) add(&self->late, 1);
-            }
-            out->begin_ns[index] = begin;
-            out->end_ns[index] = end;
-            if (row && !code) {
-                row[0] = in->frame, row[1] = idle, row[2] = taken, row[3] = begin;
-                int64_t *rest = row + PA_LOG_MARKS + program->mark_count;
-                rest[0] = ran, rest[1] = end;
-                self->log.count++;
-            }
-            add(&self->busy_ns, end - begin);
-            add(&self->map_ns, program->map_ns - map);
-            add(&self->copy_ns, program->copy_ns - copy);
-            add(&self->frames, 1);
-            if (code) {
-                out->failed_stage = index;
-                out->error = code;
-                failed = 1;
-                atomic_store(&lane->failed, 1);
-                stop_stages(lane, index);
-                pa_gate_signal(lane->host); /* who waits for space will get none */
-            }
+    const int computed = f->started || f->code;
+    f->idle = later(f->idle, free_since), f->taken = later(f->taken, free_since), f->begin = later(f->begin, free_since);
+    add(&self->wait_in_ns, f->taken - f->idle);
+    add(&self->wait_out_ns, f->begin - f->taken);
+    if (f->started) f->code = program->finish(program);
+    if (computed) {
+        const int64_t ran = pa_now_ns();
+        const int64_t least = atomic_load_explicit(&self->pace_ns, memory_order_relaxed);
+        int64_t end = ran;
+        if (least && !f->code) {
+            pace(self, f->begin + least);
+            end = pa_now_ns();
+            if (ran - f->begin > least) add(&self->late, 1);
         }
-        pa_ring_publish(&lane->ring[index + 1]);
-        changed(lane, index + 1);
-        pa_ring_release(&lane->ring[index]);
-        changed(lane, index);
+        f->out->begin_ns[index] = f->begin;
+        f->out->end_ns[index] = end;
+        if (f->row && !f->code) {
+            int64_t *marks = f->row + PA_LOG_MARKS, *rest = marks + program->mark_count;
+            f->row[0] = f->in->frame, f->row[1] = f->idle, f->row[2] = f->taken, f->row[3] = f->begin;
+            for (int i = 0; i < program->mark_count; i++) marks[i] = later(marks[i], f->begin);
+            rest[0] = ran, rest[1] = end;
+            self->log.count++;
+        }
+        add(&self->busy_ns, end - f->begin);
+        atomic_store_explicit(&self->map_ns, program->map_ns, memory_order_relaxed);
+        atomic_store_explicit(&self->copy_ns, program->copy_ns, memory_order_relaxed);
+        add(&self->frames, 1);
     }
+    if (f->code) {
+        f->out->failed_stage = index;
+        f->out->error = f->code;
+        atomic_store(&lane->failed, 1);
+        stop_stages(lane, index);
+        pa_gate_signal(lane->host); /* who waits for space will get none */
+    }
+    const int last = f->out->failed_stage >= 0;
+    pa_ring_publish(&lane->ring[index + 1]);
+    changed(lane, index + 1);
+    pa_ring_release(&lane->ring[index]);
+    changed(lane, index);
+    return last;
+}
+
+static void run_frames(pa_stage *self) {
+    frame frames[PA_DEPTH_MAX];
+    int oldest = 0, count = 0, closing = 0; /* closing: a frame under way has failed, here or before */
+    int64_t free_since = 0;
+    for (int last = 0; !last;) {
+        frame *next = &frames[(oldest + count) % PA_DEPTH_MAX];
+        const int begun = count < self->program->depth && !closing ? begin_frame(self, count, next) : 0;
+        if (begun == PA_STOPPED || atomic_load_explicit(&self->stop, memory_order_relaxed)) {
+            count += begun > 0;
+            break;
+        }
+        if (begun) {
+            closing = !next->started;
+            count++;
+            continue;
+        }
+        last = end_frame(self, &frames[oldest], free_since);
+        free_since = pa_now_ns();
+        oldest = (oldest + 1) % PA_DEPTH_MAX;
+        count--;
+    }
+    for (; count > 0; count--, oldest = (oldest + 1) % PA_DEPTH_MAX) /* stopped, or after a failure in finish() */
+        if (frames[oldest].started) self->program->finish(self->program);
 }
 
 static void *stage_thread(void *argument) {

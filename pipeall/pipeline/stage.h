@@ -4,6 +4,8 @@
  *
  * A stage is a thread that takes a slot from the ring before it, runs its program, and hands a slot of the
  * ring after it on. A full ring blocks its producer, an empty one its consumer. Nothing here touches Python.
+ * A device that computes by itself is told of the next frame, where one has arrived, before the stage waits for the
+ * oldest. So it has work while that one is handed on.
  *
  * Error: a stage that fails hands on the slot marked with itself and the code, tells the stages before it to
  * stop, and ends. The stages after it deliver what came earlier, pass the marked slot on, and end. So the host
@@ -28,8 +30,8 @@ typedef struct pa_lane pa_lane;
 enum { PA_LOG_MARKS = 4, PA_LOG_FIXED = 6 };
 
 typedef struct pa_log {
-    int64_t *rows; /* NULL: no log; else [capacity + 1][PA_LOG_FIXED + mark_count]: one more, for the frame under way */
-    int64_t capacity, count; /* frames it keeps; frames written so far: the next goes to row count % (capacity + 1) */
+    int64_t *rows; /* NULL: no log; else [capacity + PA_DEPTH_MAX][PA_LOG_FIXED + mark_count]: also of frames under way */
+    int64_t capacity, count; /* frames it keeps; frames written so far: the next goes to row count % rows */
 } pa_log;
 
 typedef struct pa_stage {

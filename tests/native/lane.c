@@ -14,6 +14,9 @@ typedef struct fake {
     int open_code;
     int64_t fail_at, block_at; /* frames; -1 for never */
     pthread_t thread;
+    int answers[PA_DEPTH_MAX], under_way; /* a fake that fails late says so in finish() */
+    int64_t started, finished;
+    int late;
     int opened, closed; /* written by the stage, read after the lane is closed */
 } fake;
 
@@ -24,7 +27,7 @@ static int fake_open(pa_program *program) {
     return self->open_code;
 }
 
-static int fake_run(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, const atomic_int *stop) {
+static int fake_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, const atomic_int *stop) {
     fake *self = (fake *)program;
     CHECK(pthread_equal(self->thread, pthread_self()));
     const int64_t frame = (int64_t)in->data[0];
@@ -35,7 +38,18 @@ static int fake_run(pa_program *program, pa_slot_memory *in, pa_slot_memory *out
     out->data[1] = in->data[1] + 1;
     program->map_ns += 1;
     program->copy_ns += 2;
-    return frame == self->fail_at ? ANSWER_FAILURE : 0;
+    const int answer = frame == self->fail_at ? ANSWER_FAILURE : 0;
+    if (answer && !self->late) return answer;
+    CHECK(self->under_way++ < program->depth);
+    self->answers[self->started++ % PA_DEPTH_MAX] = answer;
+    return 0;
+}
+
+static int fake_finish(pa_program *program) {
+    fake *self = (fake *)program;
+    CHECK(pthread_equal(self->thread, pthread_self()) && self->under_way > 0);
+    self->under_way--;
+    return self->answers[self->finished++ % PA_DEPTH_MAX];
 }
 
 static void fake_close(pa_program *program) {
@@ -52,19 +66,20 @@ typedef struct rig {
     pa_slot slots[PA_MAX_STAGES + 1][MAX_SLOTS];
     float data[PA_MAX_STAGES + 1][MAX_SLOTS][2];
     fake programs[PA_MAX_STAGES];
-    int64_t rows[PA_MAX_STAGES][KEPT + 1][WIDTH];
+    int64_t rows[PA_MAX_STAGES][KEPT + PA_DEPTH_MAX][WIDTH];
 } rig;
 
 static rig r;
 static int64_t frames;
+static int depth, late; /* of the fakes */
 
 static void set_up(int stages, int slots) {
     memset(&r, 0, sizeof r);
     r.lane = (pa_lane){.stages = stages, .stage = r.stages, .ring = r.rings, .gate = r.gates, .host = &r.host};
     for (int i = 0; i < stages; i++) {
-        r.programs[i] = (fake){.program = {.open = fake_open, .run = fake_run, .close = fake_close,
-                                           .mark_count = MARKS},
-                               .fail_at = -1, .block_at = -1};
+        r.programs[i] = (fake){.program = {.open = fake_open, .start = fake_start, .finish = fake_finish,
+                                           .close = fake_close, .depth = depth, .mark_count = MARKS},
+                               .fail_at = -1, .block_at = -1, .late = late};
         r.stages[i].lane = &r.lane;
         r.stages[i].index = i;
         r.stages[i].program = &r.programs[i].program;
@@ -82,6 +97,7 @@ static void close_in_time(void) {
     pa_lane_close(&r.lane);
     CHECK(pa_now_ns() - begin < SECOND);
     for (int i = 0; i < r.lane.stages; i++) CHECK(r.programs[i].opened == 1 && r.programs[i].closed == 1);
+    for (int i = 0; i < r.lane.stages; i++) CHECK(r.programs[i].under_way == 0); /* each frame started was finished */
     pa_lane_close(&r.lane); /* harmless */
 }
 
@@ -208,7 +224,7 @@ static void test_log(int64_t count) {
         CHECK(r.stages[i].log.count == written && !r.programs[i].program.marks);
         int64_t before = 0;
         for (int64_t frame = written > KEPT ? written - KEPT : 0; frame < written; frame++) {
-            const int64_t *row = r.rows[i][frame % (KEPT + 1)];
+            const int64_t *row = r.rows[i][frame % (KEPT + PA_DEPTH_MAX)];
             CHECK(row[0] == frame);
             for (int column = 1; column < WIDTH; column++) {
                 CHECK(before <= row[column]);
@@ -248,9 +264,7 @@ static void test_open_failure(int stages, int failing) {
     }
 }
 
-int main(int argc, char **argv) {
-    CHECK(argc == 2);
-    frames = atoll(argv[1]);
+static void test_all(void) {
     for (int slots = 1; slots <= MAX_SLOTS; slots++) {
         test_frames_pass(1, slots);
         test_frames_pass(3, slots);
@@ -270,4 +284,11 @@ int main(int argc, char **argv) {
     for (int64_t count = 1; count < 3 * KEPT; count++) test_log(count);
     test_pace();
     test_open_failure(1, 0);
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc == 2);
+    frames = atoll(argv[1]);
+    for (depth = 1; depth <= PA_DEPTH_MAX; depth++)
+        for (late = 0; late < 2; late++) test_all();
 }
