@@ -105,7 +105,9 @@ static int end_frame(pa_stage *self, frame *f, int64_t free_since) {
     pa_program *program = self->program;
     const int index = self->index;
     const int computed = f->started || f->code;
-    f->idle = later(f->idle, free_since), f->taken = later(f->taken, free_since), f->begin = later(f->begin, free_since);
+    f->idle = later(f->idle, free_since);
+    f->taken = later(f->taken, free_since);
+    f->begin = later(f->begin, free_since);
     add(&self->wait_in_ns, f->taken - f->idle);
     add(&self->wait_out_ns, f->begin - f->taken);
     if (f->started) f->code = program->finish(program);

@@ -30,7 +30,7 @@ typedef struct pa_lane pa_lane;
 enum { PA_LOG_MARKS = 4, PA_LOG_FIXED = 6 };
 
 typedef struct pa_log {
-    int64_t *rows; /* NULL: no log; else [capacity + PA_DEPTH_MAX][PA_LOG_FIXED + mark_count]: also of frames under way */
+    int64_t *rows; /* NULL: no log; else [capacity + PA_DEPTH_MAX][PA_LOG_FIXED + mark_count]: frames under way too */
     int64_t capacity, count; /* frames it keeps; frames written so far: the next goes to row count % rows */
 } pa_log;
 
