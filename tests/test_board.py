@@ -104,6 +104,18 @@ def test_a_cpu_that_stands_in_is_marked(vim3, probes):
     assert gpu.stand_in and "standing in" in gpu.description
 
 
+def test_a_gpu_in_half_precision(vim3, probes):
+    probes(MALI)
+    board = Board.detect(root=vim3)
+    half = board.component("G@fp16")
+    assert (half.name, half.kind, half.precision, half.device) == ("gpu@fp16", "opencl", "fp16", MALI)
+    assert board.component("gpu").precision == "fp32" and "gpu@fp16" not in board.components
+    with pytest.raises(DeviceError, match="no component 'gpu1'"):
+        board.component("gpu1@mixed")
+    with pytest.raises(DeviceError, match="no component 'gpu@fp16' on this board"):
+        Board.load("a311d").component("gpu@fp16")
+
+
 def test_a_component_this_board_lacks(vim3, probes):
     probes(MALI)
     with pytest.raises(DeviceError, match=r"no component 'mid' on this board \(it has big, little, gpu\)$"):
@@ -112,13 +124,23 @@ def test_a_component_this_board_lacks(vim3, probes):
 
 @pytest.mark.parametrize(
     ("key", "name"),
-    [("B", "big"), ("l", "little"), ("M", "mid"), ("m1", "mid1"), ("G", "gpu"), ("gpu2", "gpu2"), (" Big ", "big")],
+    [
+        ("B", "big"),
+        ("l", "little"),
+        ("M", "mid"),
+        ("m1", "mid1"),
+        ("G", "gpu"),
+        ("gpu2", "gpu2"),
+        (" Big ", "big"),
+        ("G@fp16", "gpu@fp16"),
+        ("g1@mixed", "gpu1@mixed"),
+    ],
 )
 def test_component_names(key, name):
     assert component_name(key) == name
 
 
-@pytest.mark.parametrize("key", ["", "x", "npu", "bigger", "big1", "G0", "gpu-1", "B-L"])
+@pytest.mark.parametrize("key", ["", "x", "npu", "bigger", "big1", "G0", "gpu-1", "B-L", "B@fp16", "G@fp8", "M@mixed"])
 def test_other_words_are_refused(vim3, key):
     with pytest.raises(ArgumentError, match="expected big, mid, little or gpu"):
         Board.detect(gpu=False, root=vim3).component(key)

@@ -164,7 +164,7 @@ WINOGRAD = [
 def test_winograd(case, tile, parameters, request, monkeypatch):
     chosen = []
 
-    def always(step):
+    def always(step, largest):
         chosen.append(tile if tile in cl_launches.winograd_tiles(step) else 0)
         return chosen[-1]
 
@@ -176,9 +176,67 @@ def test_winograd(case, tile, parameters, request, monkeypatch):
 
 def test_winograd_is_chosen_where_it_saves_most():
     steps = [step for step in lower(zoo_net("resnet50")).steps if step.kind == "conv"]
-    chosen = {(s.src[0].h, s.src[0].c): cl_launches.winograd(s) for s in steps if s.weight.shape[2:] == (3, 3)}
+    chosen = {(s.src[0].h, s.src[0].c): cl_launches.winograd(s, 4) for s in steps if s.weight.shape[2:] == (3, 3)}
     assert chosen[56, 64] == chosen[28, 128] == chosen[14, 256] == 4
-    assert not any(cl_launches.winograd(step) for step in steps if step.weight.shape[2:] != (3, 3))
+    assert {cl_launches.winograd(step, 2) for step in steps if step.src[0].h == 56} == {0, 2}
+    assert not any(cl_launches.winograd(step, 4) for step in steps if step.weight.shape[2:] != (3, 3))
+
+
+# ---- half precision
+
+HALF = 2.0**-11  # what storing rounds by, relatively; half of the smallest number is 2^-25
+
+
+def in_arena(lowered):
+    """The same steps between a copy of the input slot into the arena and one of the result out of it."""
+    n, m = lowered.slot_in_elements, lowered.slot_out_elements
+    starts = {SLOT_IN: 0, SLOT_OUT: n, ARENA: n + m}
+
+    def moved(view):
+        return replace(view, base=ARENA, offset=starts[view.base] + view.offset)
+
+    def copy(node, source, target, size):
+        views = [View(base, offset, 1, 1, size, size) for base, offset in (source, target)]
+        return Step("copy", node, (views[0],), views[1], dict(dims=(size,), src_strides=(1,), dst_strides=(1,)))
+
+    steps = tuple(replace(s, src=tuple(map(moved, s.src)), dst=moved(s.dst)) for s in lowered.steps)
+    steps = (copy("in", (SLOT_IN, 0), (ARENA, 0), n), *steps, copy("out", (ARENA, n), (SLOT_OUT, 0), m))
+    return replace(lowered, steps=steps, arena_elements=n + m + lowered.arena_elements)
+
+
+@pytest.mark.parametrize("case", [*(case for cases in CASES.values() for case in cases[::3]), *PAIRS], ids=str)
+@pytest.mark.parametrize("parameters", ["device", "tiled_as_gpu"])
+def test_case_stored_in_half(case, parameters, request, monkeypatch):
+    """Inputs and weights are numbers of half precision: then only the result is rounded to it."""
+    monkeypatch.setattr(cl_launches, "winograd", lambda step, largest: 0)
+    graph, inputs = case_graph(case)
+    weights = graph.nodes[0].inputs[1:2] if graph.nodes[0].op in ("conv", "fc") else ()
+    rounded = {name: np.float32(np.float16(array)) for name, array in graph.constants.items() if name in weights}
+    graph = replace(graph, constants=dict(graph.constants) | rounded)
+    inputs = {name: np.float32(np.float16(x)) for name, x in inputs.items()}
+    lowered = lower(replace(graph, receives=True, transmits=True))
+    source = np.zeros(lowered.slot_in_elements, np.float32)
+    for slot in lowered.slot_in:
+        pixels(source, dense(slot.shape, SLOT_IN, slot.offset))[:] = nhwc(inputs[slot.name])
+    program = ClProgram(in_arena(lowered), request.getfixturevalue(parameters), precision="mixed")
+    result = program.run(source)
+    (expected,) = run_graph(graph, inputs).values()
+    (slot,) = lowered.slot_out
+    got = pixels(result, dense(slot.shape, SLOT_OUT, slot.offset))
+    times = 3 if case.op == "softmax" else 1.01  # the exponentials are stored, then divided
+    allowed = nhwc(bound(graph, inputs, expected)) + times * HALF * np.abs(nhwc(expected)) + 2.0**-25
+    error = np.abs(got - nhwc(expected))
+    assert (error <= allowed).all(), f"{case}: largest error {error.max():.3g}"
+
+
+def test_arithmetic_in_half_needs_the_device(info, device):
+    lowered = lower(zoo_net("squeezenet"))
+    if info.fp16:
+        zeros = np.zeros(lowered.slot_in_elements, np.float32)
+        assert np.isfinite(ClProgram(lowered, device, precision="fp16").run(zeros)).all()
+    else:
+        with pytest.raises(DeviceError, match="expected cl_khr_fp16 for fp16, got none; mixed only stores in it"):
+            ClProgram(lowered, device, precision="fp16")
 
 
 @pytest.mark.parametrize("op", ["maxpool", "conv", "depthwise", "add", *UNARY])

@@ -48,6 +48,7 @@ def test_a_frame_that_does_not_fit_is_refused(x, message, board):
         ("big-little:0", "increasing group counts"),
         ("big-little", "expected 1 for 2 stages, got 0"),
         ("big-big:2", "distinct"),
+        ("gpu-gpu@fp16:2", "distinct"),
         ("big-little:two", "expected ORDER"),
         ("big-huge:2", "component: expected big, mid, little or gpu"),
         ("", "component: expected"),
@@ -59,7 +60,7 @@ def test_a_plan_that_does_not_fit_is_refused(plan, message, board):
 
 
 def test_plan_texts_round_trip():
-    for text in ("gpu-big-little:3,5", "big", "big+little+gpu"):
+    for text in ("gpu-big-little:3,5", "big", "big+little+gpu", "big-gpu@fp16-little:3,5", "gpu1@mixed"):
         assert str(Plan.parse(text)) == text
     assert str(Plan.parse("G-B-L:3,5")) == "gpu-big-little:3,5"
 

@@ -26,6 +26,7 @@ from ..errors import DeviceError, missing_extra
 
 SOURCES = Path(__file__).parent / "cl"
 COMMON = "vector.cl"  # stands before every other file
+PRECISIONS = ("fp32", "mixed", "fp16")  # mixed: stored in half precision, computed in single
 HASH_BYTES = hashlib.sha256().digest_size
 
 
@@ -155,13 +156,13 @@ class Device:
             raise DeviceError(f"{self.info}: no buffer of {nbytes} bytes: {error}") from error
 
     def upload(self, array: np.ndarray) -> Any:
-        """A buffer with a copy of the array, as float32."""
-        dense = np.ascontiguousarray(array, np.float32)
+        """A buffer with a copy of the array, as float16 if it is that, else as float32."""
+        dense = np.ascontiguousarray(array, np.float16 if array.dtype == np.float16 else np.float32)
         buffer = self.allocate(dense.nbytes)
         self._cl.enqueue_copy(self._transfer_queue, buffer, dense)
         return buffer
 
-    def kernel(self, file: str, name: str, **defines: int) -> tuple[Any, tuple[int, ...]]:
+    def kernel(self, file: str, name: str, **defines: int | str) -> tuple[Any, tuple[int, ...]]:
         """A new kernel object of ``cl/file`` and its work-group size; ``defines`` set the file's parameters.
 
         Raises DeviceError with the compiler's log if the file does not build.
@@ -210,8 +211,8 @@ class Device:
             return program.build(options, **arguments)
 
 
-def _options(defines: Mapping[str, int]) -> str:
-    return " ".join(["-cl-std=CL1.2", *(f"-D{name}={value}" for name, value in sorted(defines.items()))])
+def _options(defines: Mapping[str, int | str]) -> str:
+    return " ".join(["-cl-std=CL1.2", "-w", *(f"-D{name}={value}" for name, value in sorted(defines.items()))])
 
 
 def _write(path: Path, content: bytes) -> None:

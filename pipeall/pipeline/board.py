@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -36,12 +36,15 @@ class Component:
 
     ``letter`` stands for the name in an order string: B, M, L, G, and M1, G1, ... where there are several.
     ``stand_in`` marks a CPU that plays the GPU; say so wherever its results are shown.
+    ``precision`` of an OpenCL device, and part of its name where it is not fp32: "gpu@fp16" stores and computes in half
+    precision, "gpu@mixed" stores in half and computes in single.
     """
 
     name: str
     cluster: cluster.Cluster | None = None
     device: opencl.DeviceInfo | None = None
     part: Part | None = None
+    precision: str = "fp32"
 
     @property
     def letter(self) -> str:
@@ -116,16 +119,19 @@ class Board:
         return self._gpus[1]
 
     def component(self, key: str) -> Component:
-        """The component of this name or letter, in any case: "big" or "B", "gpu" or "g".
+        """The component of this name or letter, in any case: "big" or "B", "gpu" or "g", "gpu@fp16".
 
         Raises DeviceError where this board has none, with what it has and why; ArgumentError on another word.
         """
-        name = component_name(key)
-        if name in self._known:
+        name, _, precision = component_name(key).partition("@")
+        if precision and self.model is None:
+            return replace(self.component(name), name=f"{name}@{precision}", precision=precision)
+        if name in self._known and not precision:
             return self._known[name]
-        if name not in self.components:
+        if precision or name not in self.components:
             reason = f": {self.gpu_missing}" if name.startswith("gpu") and self.gpu_missing else ""
-            raise DeviceError(f"no component {name!r} on this board (it has {', '.join(self.components)}){reason}")
+            asked, there = component_name(key), ", ".join(self.components)
+            raise DeviceError(f"no component {asked!r} on this board (it has {there}){reason}")
         return self.components[name]
 
     def describe(self) -> list[dict[str, Any]]:
@@ -165,12 +171,15 @@ class Board:
 
 
 def component_name(key: str) -> str:
-    """The component name of a name or letter of an order string: "B" is "big", "g1" is "gpu1", "little" is itself.
+    """The component name of a name or letter of an order string: "B" is "big", "g1@fp16" is "gpu1@fp16".
 
     Raises ArgumentError on any other word.
     """
-    match = re.fullmatch(r"(b|big|l|little)|(m|mid|g|gpu)([1-9][0-9]*)?", key.strip().lower())
+    names = r"(b|big|l|little)|(m|mid)([1-9][0-9]*)?|(g|gpu)([1-9][0-9]*)?(@fp16|@mixed)?"
+    match = re.fullmatch(names, key.strip().lower())
     if match is None:
-        raise ArgumentError(f"component: expected big, mid, little or gpu, or a letter of B, M, L, G; got {key!r}")
-    word, number = match[1] or match[2], match[3] or ""
-    return {"b": "big", "m": "mid", "l": "little", "g": "gpu"}[word[0]] + number
+        raise ArgumentError(
+            f"component: expected big, mid, little or gpu, or a letter of B, M, L, G (gpu@fp16, gpu@mixed); got {key!r}"
+        )
+    word, number = match[1] or match[2] or match[4], match[3] or match[5] or ""
+    return {"b": "big", "m": "mid", "l": "little", "g": "gpu"}[word[0]] + number + (match[6] or "")

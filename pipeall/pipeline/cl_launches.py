@@ -11,9 +11,10 @@ import numpy as np
 
 from .._kernels import opencl
 from ..errors import DeviceError
-from ..graph.steps import ARENA, Lowered, Step, View
+from ..graph.steps import ARENA, SLOT_IN, Lowered, Step, View
 
 FLOAT_BYTES = 4
+Define = int | str  # value of a -D parameter
 INDICES = 2**31  # kernels count elements in 32 bits
 
 
@@ -45,28 +46,48 @@ class Base(int):
     """A kernel argument that is the memory of this base."""
 
 
-class Recorder:
-    """Turns steps into the launches of a ``clqueue.Program``, and keeps all that they refer to alive."""
+SLOT = Base(SLOT_IN)  # stands for memory of float32
 
-    def __init__(self, lowered: Lowered, device: opencl.Device):
+
+class Recorder:
+    """Turns steps into the launches of a ``clqueue.Program``, and keeps all that they refer to alive.
+
+    precision: one of opencl.PRECISIONS. In half precision lie the arena, what lies between Winograd's kernels, and the
+    weights; slots stay float32, so that whoever first reads one and last writes one converts.
+    """
+
+    def __init__(self, lowered: Lowered, device: opencl.Device, precision: str = "fp32"):
         self.commands: list[tuple] = []
         self.labels: list[tuple[str, str]] = []  # of each command
         self.patches: list[tuple] = []
         self._kept: list[Any] = []  # kernels and arguments: OpenCL does not keep a kernel's buffers alive
         self._device = device
         self._family = CPU if device.info.stand_in else GPU
-        self._arena = device.allocate(lowered.arena_elements * FLOAT_BYTES)
+        self._precision = precision
+        self._stored = np.dtype(np.float32 if precision == "fp32" else np.float16)
+        self._arena = device.allocate(lowered.arena_elements * self._stored.itemsize)
         convs = [step for step in lowered.steps if step.kind == "conv"]
         self._zeros = device.upload(np.zeros(max([1, *(step.weight.shape[1] for step in convs)]), np.float32))
-        self._tiles = {step.node: winograd(step) for step in convs}  # M, or 0
+        self._tiles = {step.node: winograd(step, 4 if precision == "fp32" else 2) for step in convs}  # M, or 0
         sizes = [_transformed(step, m) for step in convs if (m := self._tiles[step.node])]
-        self._transformed = [device.allocate(FLOAT_BYTES * max(side)) for side in zip(*sizes, strict=True)]
+        self._transformed = [device.allocate(self._stored.itemsize * max(side)) for side in zip(*sizes, strict=True)]
         for step in lowered.steps:
             if step.kind not in KINDS:
                 raise DeviceError(f"step {step.node}: expected one of {', '.join(KINDS)} for OpenCL, got {step.kind}")
             KINDS[step.kind](self, step)
 
-    def launch(self, step: Step, file: str, name: str, items: tuple[int, ...], *args: Any, **defines: int) -> None:
+    def _types(self, **memories: Any) -> dict[str, Define]:
+        """The parameters of vector.cl for where X, Y and R of a kernel lie: a ``Base``, a buffer, or None."""
+        if self._precision == "fp32":
+            return {}
+        types = {name: "float" if isinstance(at, Base) and at != ARENA else "half" for name, at in memories.items()}
+        return types | dict(W="half", HALF_ARITHMETIC=int(self._precision == "fp16"))
+
+    def _packed(self, rows: np.ndarray, width: int) -> np.ndarray:
+        """Weights, as they are stored."""
+        return _blocks(rows, width).astype(self._stored)
+
+    def launch(self, step: Step, file: str, name: str, items: tuple[int, ...], *args: Any, **defines: Define) -> None:
         """Records a kernel over ``items`` work items, in up to three dimensions, rounded up to whole groups.
 
         Arguments: int and float (32 bits), a tuple of up to 8 ints (int8, filled up with ones), an array (uploaded),
@@ -111,12 +132,16 @@ class Recorder:
         x, out, p = step.src[0], step.dst, step.params
         blocks = ceil(x.c / self._family.window["VECTOR"])
         width = blocks * self._family.window["VECTOR"]
-        weight, bias = (_blocks(rows.reshape(1, x.c, -1), width) for rows in (step.weight, step.bias))
+        weight, bias = (
+            self._packed(step.weight.reshape(1, x.c, -1), width),
+            _blocks(step.bias.reshape(1, x.c, 1), width),
+        )
         args = (*_at(x), x.h, x.w, x.c, *_at(out), out.w, *residual, weight, bias)
         rows = (p["kernel"][0], p["strides"][0], *p["pads"][:2], p["dilations"][0])
         columns = dict(KW=p["kernel"][1], STRIDE_X=p["strides"][1], DILATION_X=p["dilations"][1])
         items = (blocks, ceil(out.w / DEPTHWISE_PIXELS), out.h)
         known = dict(self._family.window) | columns | dict(PIXELS=DEPTHWISE_PIXELS)
+        known |= self._types(X=Base(x.base), Y=Base(out.base), R=residual[0])
         self.launch(step, "depthwise.cl", "depthwise", items, *args, *rows, *clamp, **known)
 
     def _direct(self, step: Step, residual: tuple, clamp: tuple) -> None:
@@ -136,7 +161,8 @@ class Recorder:
         if pixels == 1:
             tile |= dict(PIXELS=1, LOCAL_PIXELS=1, LOCAL_BLOCKS=tile["LOCAL_PIXELS"] * tile["LOCAL_BLOCKS"])
         blocks = ceil(cout / tile["VECTOR"])
-        packed = (_blocks(rows, tile["VECTOR"]) for rows in (weight, bias.reshape(groups, cout, 1)))
+        packed = self._packed(weight, tile["VECTOR"]), _blocks(bias.reshape(groups, cout, 1), tile["VECTOR"])
+        tile |= self._types(X=places[0], Y=places[5], R=places[10])
         items = (ceil(pixels / tile["PIXELS"]), groups * blocks)
         counts = (groups, cin, cout, blocks)
         self.launch(step, "conv.cl", "conv", items, *places, *packed, self._zeros, *counts, *window, *clamp, **tile)
@@ -148,7 +174,8 @@ class Recorder:
         known = dict(self._family.winograd[m]) | dict(M=m)
         vector, (inputs, products) = known["VECTOR"], self._transformed
         args = (*_at(x), x.h, x.w, cin, inputs, *step.params["pads"][:2])
-        self.launch(step, "winograd.cl", "winograd_input", (ceil(cin / vector), across, down), *args, **known)
+        types = self._types(X=Base(x.base), Y=inputs)
+        self.launch(step, "winograd.cl", "winograd_input", (ceil(cin / vector), across, down), *args, **known, **types)
 
         places = (inputs, 0, points * cin, down, across, products, 0, points * cout, down * across, across, None, 0, 0)
         nothing = np.zeros(points * cout, np.float32)
@@ -157,7 +184,10 @@ class Recorder:
 
         bias = _blocks(step.bias.reshape(1, cout, 1), ceil(cout / vector) * vector)
         args = (products, cout, *_at(out), out.h, out.w, *residual, bias, *clamp)
-        self.launch(step, "winograd.cl", "winograd_output", (ceil(cout / vector), across, down), *args, **known)
+        types = self._types(X=products, Y=Base(out.base), R=residual[0])
+        self.launch(
+            step, "winograd.cl", "winograd_output", (ceil(cout / vector), across, down), *args, **known, **types
+        )
 
     def pool(self, step: Step) -> None:
         x, out, p = step.src[0], step.dst, step.params
@@ -168,17 +198,20 @@ class Recorder:
             window += p["pads"] if p["count_include_pad"] else (0, 0, 0, 0)
         args = (*_at(x), x.h, x.w, x.c, *_at(out), out.w, *window)
         items = (ceil(x.c / self._family.window["VECTOR"]), out.w, out.h)
-        self.launch(step, "pool.cl", step.kind, items, *args, **self._family.window)
+        types = self._types(X=Base(x.base), Y=Base(out.base))
+        self.launch(step, "pool.cl", step.kind, items, *args, **self._family.window, **types)
 
     def lrn(self, step: Step) -> None:
         x, p = step.src[0], step.params
         args = (*_at(x), x.c, *_at(step.dst), p["size"], float(p["alpha"]), float(p["beta"]), float(p["bias"]))
         known = {name: self._family.window[name] for name in ("VECTOR", "LOCAL_CHANNELS")}
+        known |= self._types(X=Base(x.base), Y=Base(step.dst.base))
         self.launch(step, "channels.cl", "lrn", (ceil(x.c / known["VECTOR"]), x.h * x.w), *args, **known)
 
     def softmax(self, step: Step) -> None:
         x = step.src[0]
-        self.launch(step, "channels.cl", "softmax", (x.h * x.w,), *_at(x), x.c, x.h * x.w, *_at(step.dst))
+        types = self._types(X=Base(x.base), Y=Base(step.dst.base))
+        self.launch(step, "channels.cl", "softmax", (x.h * x.w,), *_at(x), x.c, x.h * x.w, *_at(step.dst), **types)
 
     def binary(self, step: Step) -> None:
         a, p = step.src[0], step.params
@@ -190,12 +223,14 @@ class Recorder:
         strides = (b.w * b.stride * (b.h > 1), b.stride * (b.w > 1), int(b.c > 1))
         args = (*_at(a), memory, b.offset, *strides, *_at(step.dst), a.c, a.w, float(p["lo"]), float(p["hi"]))
         name = "binary_reverse_sub" if p["swapped"] else f"binary_{p['op']}"
-        self.launch(step, "elementwise.cl", name, (a.c, a.w, a.h), *args)
+        types = self._types(X=Base(a.base), Y=Base(step.dst.base), R=memory if isinstance(memory, Base) else SLOT)
+        self.launch(step, "elementwise.cl", name, (a.c, a.w, a.h), *args, **types)
 
     def unary(self, step: Step) -> None:
         x, p = step.src[0], step.params
         args = (*_at(x), *_at(step.dst), x.c, float(p["p0"]), float(p["p1"]))
-        self.launch(step, "elementwise.cl", f"unary_{p['op']}", (x.c, x.h * x.w), *args)
+        types = self._types(X=Base(x.base), Y=Base(step.dst.base))
+        self.launch(step, "elementwise.cl", f"unary_{p['op']}", (x.c, x.h * x.w), *args, **types)
 
     def copy(self, step: Step) -> None:
         x, out = step.src[0], step.dst
@@ -203,12 +238,13 @@ class Recorder:
         # Neighbouring work items go along an axis that is dense on one side: the longer one, if there are two.
         dims, src_strides, dst_strides = zip(*sorted(axes, key=lambda axis: (min(axis[1:]), -axis[0])), strict=True)
         args = (Base(x.base), x.offset, src_strides, Base(out.base), out.offset, dst_strides, dims)
-        self.launch(step, "elementwise.cl", "copy", dims[:3], *args, RANK=max(len(dims), 3))
+        types = self._types(X=Base(x.base), Y=Base(out.base))
+        self.launch(step, "elementwise.cl", "copy", dims[:3], *args, RANK=max(len(dims), 3), **types)
 
     def fill(self, step: Step) -> None:
         out = step.dst
         args = (*_at(out), out.c, float(step.params["value"]))
-        self.launch(step, "elementwise.cl", "fill", (out.c, out.h * out.w), *args)
+        self.launch(step, "elementwise.cl", "fill", (out.c, out.h * out.w), *args, **self._types(Y=Base(out.base)))
 
 
 KINDS: dict[str, Callable[[Recorder, Step], None]] = {
@@ -247,8 +283,8 @@ def winograd_tiles(step: Step) -> tuple[int, ...]:
     return (0, *(m for m in WINOGRAD_WEIGHT if sum(_transformed(step, m)) < INDICES))
 
 
-def winograd(step: Step) -> int:
-    """The M of ``winograd_tiles`` that costs least."""
+def winograd(step: Step, largest: int) -> int:
+    """The M of ``winograd_tiles`` up to ``largest`` that costs least. Half precision loses too much in the largest."""
     cout, cin, *kernel = step.weight.shape
 
     def cost(m: int) -> int:
@@ -257,7 +293,7 @@ def winograd(step: Step) -> int:
         elements = sum(_transformed(step, m))
         return elements // (cin + cout) * cin * cout + TRANSFORM * elements
 
-    return min(winograd_tiles(step), key=cost)
+    return min((m for m in winograd_tiles(step) if m <= largest), key=cost)
 
 
 def _transformed(step: Step, m: int) -> tuple[int, int]:

@@ -17,9 +17,9 @@ from .cl_launches import FLOAT_BYTES, Recorder
 def compile(lowered: Lowered, component: Component, *, record: bool) -> ClProgram:
     """A ``ClProgram`` for the component's device: weights packed for its kernels and uploaded.
 
-    Raises DeviceError where the device lacks memory or a step has no kernel.
+    Raises DeviceError where the device lacks memory or half precision, or a step has no kernel.
     """
-    return ClProgram(lowered, opencl.opened(component.device), record)
+    return ClProgram(lowered, opencl.opened(component.device), record, component.precision)
 
 
 class Slot:
@@ -57,16 +57,18 @@ class ClProgram:
 
     algorithms = ()
 
-    def __init__(self, lowered: Lowered, device: opencl.Device, record: bool = False):
+    def __init__(self, lowered: Lowered, device: opencl.Device, record: bool = False, precision: str = "fp32"):
         elements = (lowered.arena_elements, lowered.slot_in_elements, lowered.slot_out_elements)
         if max(elements) > np.iinfo(np.int32).max:
             raise DeviceError(f"expected fewer than 2^31 elements in the arena and each slot; got {max(elements)}")
+        if precision == "fp16" and not device.info.fp16:
+            raise DeviceError(f"{device.info}: expected cl_khr_fp16 for fp16, got none; mixed only stores in it")
         clqueue.load(device.library)
         self._device = device
         self._in_elements, self._out_elements = elements[1:]
         self._queue = device.queue(profile=record)
         self._staging = {base: device.allocate(elements[base] * FLOAT_BYTES, host=True) for base in (SLOT_IN, SLOT_OUT)}
-        self._recorder = Recorder(lowered, device)
+        self._recorder = Recorder(lowered, device, precision)
         self.native = clqueue.Program(
             self._queue.int_ptr,
             self._recorder.commands,

@@ -75,7 +75,10 @@ class Plan:
 
     @classmethod
     def parse(cls, text: str) -> Plan:
-        """``G-B-L:3,5`` (order, cumulative group counts), ``big``, ``Bx3-Bx1:4`` or ``B+L+G``; letters or names."""
+        """``G-B-L:3,5`` (order, cumulative group counts), ``big``, ``Bx3-Bx1:4`` or ``B+L+G``; letters or names.
+
+        ``G@fp16`` and ``G@mixed`` are the gpu in half precision (board.Component).
+        """
         order, _, cuts = text.partition(":")
         if "+" in order and not cuts:
             return cls.parallel(order.split("+"))
@@ -134,8 +137,9 @@ def parse_unit(word: str) -> tuple[str, int | None]:
 
 def _units(words: Sequence[str]) -> list[tuple[str, int | None]]:
     units = [parse_unit(word) for word in words]
-    whole = [component for component, cores in units if cores is None]
-    if not units or any(sum(name == component for name, _ in units) > 1 for component in whole):
+    parts = [(component.partition("@")[0], cores) for component, cores in units]  # one device in any precision
+    whole = [component for component, cores in parts if cores is None]
+    if not units or any(sum(name == component for name, _ in parts) > 1 for component in whole):
         raise ArgumentError(f"order {'-'.join(words)!r}: expected distinct components, got none or one twice")
     return units
 

@@ -10,7 +10,7 @@
  * Work item: VECTOR channels (dimension 0) of one pixel (dimension 1): size loads of vectors at any float, away from the
  * ends. Bound by arithmetic: a power, of square roots for beta = 3/4. out must not be x. */
 __kernel __attribute__((reqd_work_group_size(LOCAL_CHANNELS, 1, 1))) void
-lrn(__global const float *x, int x_offset, int x_stride, int channels, __global float *out, int out_offset,
+lrn(__global const X *x, int x_offset, int x_stride, int channels, __global Y *out, int out_offset,
     int out_stride, int size, float alpha, float beta, float bias) {
     const int c = VECTOR * get_global_id(0), pixel = get_global_id(1);
     if (c >= channels)
@@ -27,31 +27,31 @@ lrn(__global const float *x, int x_offset, int x_stride, int channels, __global 
         elements sums = {(vec)0};
         for (int i = 0; i < min(VECTOR, n); i++)
             for (int j = max(c + i - before, 0); j <= min(c + i + size / 2, channels - 1); j++)
-                sums.each[i] += x[j] * x[j];
+                sums.each[i] += at(x, j) * at(x, j);
         squares = sums.all;
     }
-    const vec scale = bias + alpha / size * squares, root = sqrt(scale);
-    const vec power = beta == 0.75f ? 1 / (root * sqrt(root)) : exp(-beta * log(scale));
+    const vec scale = (real)bias + (real)(alpha / size) * squares, root = sqrt(scale);
+    const vec power = beta == 0.75f ? 1 / (root * sqrt(root)) : exp((real)-beta * log(scale));
     store(load(x + c, n) * power, out + out_offset + pixel * out_stride + c, n);
 }
 
 /* Work item: one pixel. The maximum is subtracted first, so exp never overflows. out may be x. */
 __kernel __attribute__((reqd_work_group_size(LOCAL_PIXELS, 1, 1))) void
-softmax(__global const float *x, int x_offset, int x_stride, int channels, int pixels, __global float *out,
+softmax(__global const X *x, int x_offset, int x_stride, int channels, int pixels, __global Y *out,
         int out_offset, int out_stride) {
     const int pixel = get_global_id(0);
     if (pixel >= pixels)
         return;
     x += x_offset + pixel * x_stride;
     out += out_offset + pixel * out_stride;
-    float best = -INFINITY, sum = 0;
+    float best = -INFINITY, sum = 0; /* a thousand terms: not in half */
     for (int c = 0; c < channels; c++)
-        best = x[c] > best ? x[c] : best;
+        best = at(x, c) > best ? at(x, c) : best;
     for (int c = 0; c < channels; c++) {
-        const float e = exp(x[c] - best);
-        out[c] = e;
+        const float e = exp((float)at(x, c) - best);
+        put(e, out, c);
         sum += e;
     }
     for (int c = 0; c < channels; c++)
-        out[c] /= sum;
+        put(at(out, c) / sum, out, c);
 }

@@ -21,15 +21,11 @@
 #define LOCAL_BLOCKS 4 /* work items of a group along the blocks of channels */
 #endif
 
-typedef struct __attribute__((packed, aligned(4))) {
-    float4 v;
-} any4;
-
 __kernel __attribute__((reqd_work_group_size(LOCAL_PIXELS, LOCAL_BLOCKS, 1))) void
-conv(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, /* pixel stride in floats */
-     __global float *out, int out_offset, int out_stride, int out_pixels, int out_w, /* out_pixels = h * w */
-     __global const float *r, int r_offset, int r_stride, /* residual, or NULL */
-     __global const vec *weight, __global const vec *bias, __global const float *zeros,
+conv(__global const X *x, int x_offset, int x_stride, int x_h, int x_w, /* stride of pixels */
+     __global Y *out, int out_offset, int out_stride, int out_pixels, int out_w, /* out_pixels = h * w */
+     __global const R *r, int r_offset, int r_stride, /* residual, or NULL */
+     __global const W *weight, __global const float *bias, __global const X *zeros,
      int groups, int cin, int cout, int blocks, /* channels in and out of one group, blocks of VECTOR in it */
      int kh, int kw, int stride_y, int stride_x, int pad_top, int pad_left, int dilation_y, int dilation_x,
      float lo, float hi) {
@@ -38,20 +34,20 @@ conv(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, /* p
         return;
     const int group = block / blocks, channel = (block - group * blocks) * VECTOR;
     x += x_offset + group * cin;
-    weight += block * kh * kw * cin;
+    weight += block * kh * kw * cin * VECTOR;
 
     vec sum[PIXELS];
     int y0[PIXELS], x0[PIXELS];
 #pragma unroll
     for (int p = 0; p < PIXELS; p++) {
         const int q = min(first + p, out_pixels - 1);
-        sum[p] = bias[block];
+        sum[p] = aligned(bias + block * VECTOR);
         y0[p] = q / out_w * stride_y - pad_top;
         x0[p] = q % out_w * stride_x - pad_left;
     }
     for (int ky = 0; ky < kh; ky++)
         for (int kx = 0; kx < kw; kx++) {
-            __global const float *a[PIXELS];
+            __global const X *a[PIXELS];
 #pragma unroll
             for (int p = 0; p < PIXELS; p++) {
                 const int iy = y0[p] + ky * dilation_y, ix = x0[p] + kx * dilation_x;
@@ -60,20 +56,27 @@ conv(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, /* p
             }
             int c = 0;
 #if INPUTS == 4
-            for (; c + 4 <= cin; c += 4, weight += 4)
+            for (; c + 4 <= cin; c += 4, weight += 4 * VECTOR) {
+                vec w[4];
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    w[i] = aligned(weight + i * VECTOR);
 #pragma unroll
                 for (int p = 0; p < PIXELS; p++) {
-                    const float4 v = ((__global const any4 *)(a[p] + c))->v;
-                    sum[p] += v.s0 * weight[0];
-                    sum[p] += v.s1 * weight[1];
-                    sum[p] += v.s2 * weight[2];
-                    sum[p] += v.s3 * weight[3];
+                    const real4 v = four(a[p] + c);
+                    sum[p] += v.s0 * w[0];
+                    sum[p] += v.s1 * w[1];
+                    sum[p] += v.s2 * w[2];
+                    sum[p] += v.s3 * w[3];
                 }
+            }
 #endif
-            for (; c < cin; c++, weight++)
+            for (; c < cin; c++, weight += VECTOR) {
+                const vec w = aligned(weight);
 #pragma unroll
                 for (int p = 0; p < PIXELS; p++)
-                    sum[p] += a[p][c] * weight[0];
+                    sum[p] += at(a[p], c) * w;
+            }
         }
 
     const int n = cout - channel;
@@ -88,8 +91,6 @@ conv(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, /* p
         vec v = sum[p];
         if (r)
             v += load(r + q * r_stride, n);
-        v = v < lo ? (vec)lo : v; /* not fmax, fmin: NaN stays NaN */
-        v = v > hi ? (vec)hi : v;
-        store(v, out + q * out_stride, n);
+        store(limited(v, lo, hi), out + q * out_stride, n);
     }
 }

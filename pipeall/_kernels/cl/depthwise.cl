@@ -26,10 +26,10 @@
 
 /* weight: [ky][kx][VECTOR * blocks], bias: [VECTOR * blocks], zero past the last channel; r: residual, or NULL. */
 __kernel __attribute__((reqd_work_group_size(LOCAL_CHANNELS, LOCAL_COLUMNS, 1))) void
-depthwise(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, int channels,
-          __global float *out, int out_offset, int out_stride, int out_w,
-          __global const float *r, int r_offset, int r_stride,
-          __global const vec *weight, __global const vec *bias,
+depthwise(__global const X *x, int x_offset, int x_stride, int x_h, int x_w, int channels,
+          __global Y *out, int out_offset, int out_stride, int out_w,
+          __global const R *r, int r_offset, int r_stride,
+          __global const W *weight, __global const float *bias,
           int kh, int stride_y, int pad_top, int pad_left, int dilation_y, float lo, float hi) {
     const int block = get_global_id(0), c = VECTOR * block, first = get_global_id(1) * PIXELS, y = get_global_id(2);
     if (c >= channels || first >= out_w)
@@ -40,13 +40,13 @@ depthwise(__global const float *x, int x_offset, int x_stride, int x_h, int x_w,
     vec sum[PIXELS];
 #pragma unroll
     for (int p = 0; p < PIXELS; p++)
-        sum[p] = bias[block];
+        sum[p] = aligned(bias + c);
     for (int ky = 0; ky < kh; ky++) {
         const int iy = y * stride_y - pad_top + ky * dilation_y;
         if ((uint)iy >= (uint)x_h)
             continue;
-        __global const float *row = x + iy * x_w * x_stride;
-        __global const vec *w = weight + ky * KW * blocks + block;
+        __global const X *row = x + iy * x_w * x_stride;
+        __global const W *w = weight + ky * KW * blocks * VECTOR + c;
         vec input[COLUMNS];
 #pragma unroll
         for (int i = 0; i < COLUMNS; i++)
@@ -55,7 +55,7 @@ depthwise(__global const float *x, int x_offset, int x_stride, int x_h, int x_w,
         for (int kx = 0; kx < KW; kx++)
 #pragma unroll
             for (int p = 0; p < PIXELS; p++)
-                sum[p] += input[p * STRIDE_X + kx * DILATION_X] * w[kx * blocks];
+                sum[p] += input[p * STRIDE_X + kx * DILATION_X] * aligned(w + kx * blocks * VECTOR);
     }
 #pragma unroll
     for (int p = 0; p < PIXELS; p++) {
@@ -65,8 +65,6 @@ depthwise(__global const float *x, int x_offset, int x_stride, int x_h, int x_w,
         vec v = sum[p];
         if (r)
             v += load(r + r_offset + q * r_stride + c, n);
-        v = v < lo ? (vec)lo : v; /* not fmax, fmin: NaN stays NaN */
-        v = v > hi ? (vec)hi : v;
-        store(v, out + out_offset + q * out_stride + c, n);
+        store(limited(v, lo, hi), out + out_offset + q * out_stride + c, n);
     }
 }

@@ -11,8 +11,8 @@
 
 /* Padding never wins the maximum. */
 __kernel GROUP void
-maxpool(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, int channels,
-        __global float *out, int out_offset, int out_stride, int out_w,
+maxpool(__global const X *x, int x_offset, int x_stride, int x_h, int x_w, int channels,
+        __global Y *out, int out_offset, int out_stride, int out_w,
         int kh, int kw, int stride_y, int stride_x, int pad_top, int pad_left, int dilation_y, int dilation_x) {
     const int c = VECTOR * get_global_id(0), column = get_global_id(1), y = get_global_id(2), n = channels - c;
     if (c >= channels || column >= out_w)
@@ -34,8 +34,8 @@ maxpool(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, i
 /* The divisor counts the positions of the window inside [-before, size + after) in each direction: the
  * explicit padding for count_include_pad, 0 otherwise. A window may overhang that (ceil mode). */
 __kernel GROUP void
-avgpool(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, int channels,
-        __global float *out, int out_offset, int out_stride, int out_w,
+avgpool(__global const X *x, int x_offset, int x_stride, int x_h, int x_w, int channels,
+        __global Y *out, int out_offset, int out_stride, int out_w,
         int kh, int kw, int stride_y, int stride_x, int pad_top, int pad_left,
         int top, int left, int bottom, int right) { /* how much padding counts, on each side */
     const int c = VECTOR * get_global_id(0), column = get_global_id(1), y = get_global_id(2), n = channels - c;
@@ -49,5 +49,5 @@ avgpool(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, i
     for (int iy = max(y0, 0); iy < min(y0 + kh, x_h); iy++)
         for (int ix = max(x0, 0); ix < min(x0 + kw, x_w); ix++)
             sum += load(x + (iy * x_w + ix) * x_stride, n);
-    store(sum / (float)(rows * columns), out + out_offset + (y * out_w + column) * out_stride + c, n);
+    store(sum / (real)(rows * columns), out + out_offset + (y * out_w + column) * out_stride + c, n);
 }

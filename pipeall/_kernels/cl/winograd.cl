@@ -53,8 +53,8 @@ static void output_1d(const vec *x, vec *y) {
 
 /* transformed: [tile][point][channels] */
 __kernel GROUP void
-winograd_input(__global const float *x, int x_offset, int x_stride, int x_h, int x_w, int channels,
-               __global float *transformed, int pad_top, int pad_left) {
+winograd_input(__global const X *x, int x_offset, int x_stride, int x_h, int x_w, int channels,
+               __global Y *transformed, int pad_top, int pad_left) {
     const int c = VECTOR * get_global_id(0), n = channels - c;
     if (n <= 0)
         return;
@@ -86,8 +86,8 @@ winograd_input(__global const float *x, int x_offset, int x_stride, int x_h, int
 
 /* products: [tile][point][channels]; bias: [VECTOR * blocks], zero past the last channel; r: residual, or NULL. */
 __kernel GROUP void
-winograd_output(__global const float *products, int channels, __global float *out, int out_offset, int out_stride,
-                int out_h, int out_w, __global const float *r, int r_offset, int r_stride, __global const vec *bias,
+winograd_output(__global const X *products, int channels, __global Y *out, int out_offset, int out_stride,
+                int out_h, int out_w, __global const R *r, int r_offset, int r_stride, __global const float *bias,
                 float lo, float hi) {
     const int c = VECTOR * get_global_id(0), n = channels - c;
     if (n <= 0)
@@ -116,12 +116,10 @@ winograd_output(__global const float *products, int channels, __global float *ou
             const int q = (y0 + i) * out_w + x0 + j;
             if (x0 + j >= out_w)
                 break;
-            vec v = result[j] + bias[get_global_id(0)];
+            vec v = result[j] + aligned(bias + c);
             if (r)
                 v += load(r + r_offset + q * r_stride + c, n);
-            v = v < lo ? (vec)lo : v; /* not fmax, fmin: NaN stays NaN */
-            v = v > hi ? (vec)hi : v;
-            store(v, out + out_offset + q * out_stride + c, n);
+            store(limited(v, lo, hi), out + out_offset + q * out_stride + c, n);
         }
     }
 }
