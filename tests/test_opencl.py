@@ -8,6 +8,8 @@ element that no step is meant to write must keep its bits.
 import ctypes
 import hashlib
 import os
+import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from math import inf, prod
@@ -355,13 +357,36 @@ def test_missing_entry_points(device):
 # ---- building ----
 
 
-@pytest.mark.parametrize(
-    "path", sorted({*opencl.SOURCES.glob("*.cl")} - {opencl.SOURCES / opencl.COMMON}), ids=lambda path: path.name
-)
+FILES = sorted({*opencl.SOURCES.glob("*.cl")} - {opencl.SOURCES / opencl.COMMON})
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_every_file_compiles_alone(path, device):
     first = {"channels": "lrn", "elementwise": "fill", "pool": "avgpool", "winograd": "winograd_output"}
     _, group = device.kernel(path.name, first.get(path.stem, path.stem))
     assert prod(group) >= 1
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("vector", [1, 4])
+def test_half_arithmetic_compiles(path, vector, tmp_path):
+    """For a device with cl_khr_fp16, which may not be at hand, by clang's front end."""
+    if not shutil.which("clang"):
+        pytest.skip("no clang: apt-get install clang")
+    source = tmp_path / path.name
+    source.write_text((opencl.SOURCES / opencl.COMMON).read_text() + path.read_text())
+    types = ["-DX=half", "-DY=half", "-DR=half", "-DW=half", "-DHALF_ARITHMETIC=1", f"-DVECTOR={vector}"]
+    target = [
+        "-target",
+        "spir64-unknown-unknown",
+        "-Xclang",
+        "-finclude-default-header",
+        "-Xclang",
+        "-cl-ext=+cl_khr_fp16",
+    ]
+    command = ["clang", "-x", "cl", "-cl-std=CL1.2", *target, *types, "-fsyntax-only", str(source)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_build_failure_shows_file_and_log(device):
