@@ -54,20 +54,22 @@ cdef class Program:
     cores    ids to pin the team to, the stage thread first; -1 leaves a thread unpinned
     name     of the threads
     sizes    floats of the arena, the input slot and the output slot
+    pack     False: weights get their memory and are not written there, so that it costs nothing; only ``nbytes`` counts
     """
 
     cdef pa_cpu_program program
     cdef int32_t[::1] cores
     cdef object kernels, sizes, keep, arena, scratch, pool
     cdef list args, steps
-    cdef int64_t capacity, scratch_floats
+    cdef int64_t capacity, scratch_floats, weight_floats
+    cdef bint pack
 
     def __cinit__(self):
         memset(&self.program, 0, sizeof(pa_cpu_program))
         self.args = []
         self.steps = []
 
-    def __init__(self, kernels, cores, str name, sizes):
+    def __init__(self, kernels, cores, str name, sizes, *, bint pack=True):
         by_name = {pa_kernel_rows[i].name.decode(): i for i in range(pa_kernel_row_count)}
         self.kernels = {}
         for op, kernel in kernels.items():
@@ -75,7 +77,7 @@ cdef class Program:
                 raise DeviceError(f"kernel {kernel}: expected a line of kernels.inc for {op}, got none of that name")
             self.kernels[op] = by_name[kernel]
         self.cores = np.array(cores, np.int32)
-        self.sizes = tuple(sizes)
+        self.sizes, self.pack = tuple(sizes), pack
         self.keep, self.pool = [], ()
         self.arena = aligned(self.sizes[0])
         self.program.arena = floats(self.arena)
@@ -108,6 +110,12 @@ cdef class Program:
     def algorithms(self) -> tuple:
         """The algorithm of each native step; None where there was nothing to choose."""
         return tuple(algorithm for _, _, algorithm in self.steps)
+
+    @property
+    def nbytes(self) -> dict:
+        """Bytes of the packed weights, the arena and the scratch of all threads."""
+        scratch = max(16, self.scratch_floats * self.program.core_count)
+        return {"weights": 4 * self.weight_floats, "arena": 4 * self.sizes[0], "scratch": 4 * scratch}
 
     def run(self, slot_in):
         """One frame on the calling thread: float32 slot in, float32 slot out. Pins the thread unless cores say -1."""
@@ -157,6 +165,7 @@ cdef class Program:
             self.pool = np.frombuffer(mapped(max(POOL, size * 4)), np.float32)
             self.keep.append(self.pool)
         found, self.pool = self.pool[:floats], self.pool[size:]
+        self.weight_floats += size
         return found
 
     cdef void *new(self, size_t nbytes) except NULL:
@@ -267,8 +276,10 @@ cdef class Program:
         cdef float *to_bias = floats(packed_bias)
         cdef float *points
         cdef int64_t cout = dst.c
+        cdef bint pack = self.pack
         with nogil:  # pipelines go on meanwhile: AlexNet has 61 million weights
-            pa_conv_pack(from_weight, from_bias, cout, channels, taps, op.groups, op.nr, to_weight, to_bias)
+            if pack:
+                pa_conv_pack(from_weight, from_bias, cout, channels, taps, op.groups, op.nr, to_weight, to_bias)
         op.weight, op.bias, op.zero = to_weight, to_bias, floats(zero)
         if algorithm in (None, "gemm"):
             pa_conv_plan(op, self.program.core_count)
@@ -283,7 +294,8 @@ cdef class Program:
         if not lasts:
             points = floats(self.weights(pa_winograd_points_floats(winograd)))
             with nogil:
-                pa_winograd_points(winograd, points)
+                if pack:
+                    pa_winograd_points(winograd, points)
             winograd.points, op.weight = points, NULL
         self.append(pa_winograd_step, winograd, winograd.scratch_floats)
 
@@ -301,7 +313,8 @@ cdef class Program:
         weight = packable(step.weight, (channels, 1, kh, kw), f"step {step.node}: weight")
         bias = packable(step.bias, (channels,), f"step {step.node}: bias")
         packed = self.weights(pa_depthwise_packed_floats(channels, kh, kw))
-        pa_depthwise_pack(floats(weight), floats(bias), channels, kh, kw, floats(packed))
+        if self.pack:
+            pa_depthwise_pack(floats(weight), floats(bias), channels, kh, kw, floats(packed))
         op.packed, op.kernel = floats(packed), <pa_depthwise_fn>self.function("depthwise")
         pa_depthwise_plan(op)
         self.append(pa_depthwise_step, op, op.scratch_floats)

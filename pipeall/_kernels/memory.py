@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from mmap import MADV_HUGEPAGE, MAP_ANONYMOUS, MAP_PRIVATE, mmap
+from mmap import MADV_HUGEPAGE, MAP_ANONYMOUS, MAP_PRIVATE, PAGESIZE, mmap
+from pathlib import Path
 
 import numpy as np
 
 from ..errors import ArgumentError
 
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
 MAPPED = 2**20  # bytes: arrays with a mapping of their own
 
 
@@ -28,6 +30,16 @@ def mapped(nbytes: int) -> mmap:
     with suppress(OSError):  # a kernel built without huge pages
         memory.madvise(MADV_HUGEPAGE)
     return memory
+
+
+def mapped_page_bytes() -> int:
+    """Size of the pages that ``mapped`` gets: huge ones, unless the system has none."""
+    try:
+        if "[never]" not in (HUGE_PAGES / "enabled").read_text():
+            return int((HUGE_PAGES / "hpage_pmd_size").read_text())
+    except (OSError, ValueError):
+        pass
+    return PAGESIZE
 
 
 def packable(array: np.ndarray | None, shape: Sequence[int], name: str) -> np.ndarray:

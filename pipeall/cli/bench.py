@@ -15,6 +15,7 @@ from ..pipeline.board import Board, component_name
 from ..pipeline.lineup import lineup
 from ..pipeline.plan import Plan
 from ..pipeline.profile import Profile
+from . import threads
 from .contest import MAX_LATE, averages, rows
 from .model import finer_option, load_model
 from .output import (
@@ -54,6 +55,9 @@ FIGURES = {
 @positive_option("--time-scale", help="With --board: run so many times as slow; default 1.")
 @file_option("--plot", help="Draw throughput and latency as PNG.")
 @file_option("--trace", help="Of one network's Pipe-All: what each stage did; open it at ui.perfetto.dev.")
+@click.option(
+    "--threads", "by_threads", is_flag=True, help="Latency and FPS over 1 to all cores, and which number pays."
+)
 @json_option
 def bench(
     nets: tuple[str, ...],
@@ -65,6 +69,7 @@ def bench(
     time_scale: float | None,
     plot: str | None,
     trace: str | None,
+    by_threads: bool,
     as_json: bool,
 ) -> None:
     """Measure networks (default: the zoo's five) on each component alone, in parallel and as a pipeline.
@@ -81,6 +86,11 @@ def bench(
     pipeall bench squeezenet net.onnx --components B,L --seconds 1
     pipeall bench --board a311d --plot fig7.png
     """
+    if by_threads:
+        if any(value is not None for value in (turns, components, board, time_scale, plot, trace)):
+            raise ArgumentError("--threads: expected --seconds, --finer and --json alone beside it")
+        _by_threads(nets or NETS, finer, seconds or 2.0, as_json)
+        return
     if time_scale and not board:
         raise ArgumentError("--time-scale: expected --board beside it, this machine has a pace of its own")
     if plot:
@@ -127,6 +137,19 @@ def bench(
         print_json("bench", **about, valid=valid, runs=found, notes=notes, averages=averages(found))
     else:
         _show(about, there, names, found, notes)
+
+
+def _by_threads(nets: Sequence[str], finer: int | None, seconds: float, as_json: bool) -> None:
+    board = threads.one_cluster()
+    graphs = [load_model(net, finer=finer) for net in nets]
+    about = machine.describe(board) | {"before": machine.state(board)}
+    with progress() as bar:
+        found = [threads.report(graph, threads.measure(graph, board, seconds, bar)) for graph in graphs]
+    if as_json:
+        print_json("threads", **about, networks=found)
+        return
+    for network in found:
+        threads.show(network)
 
 
 def _components(board: Board, text: str | None) -> list[str]:

@@ -22,13 +22,27 @@ PANELS = (
 INCHES, DPI = (11.0, 4.2), 150
 
 
+def blank(title: str, inches: tuple[float, float] = INCHES) -> Figure:
+    """A figure with a title and nothing else yet."""
+    drawn = Figure(figsize=inches, dpi=DPI, layout="constrained")
+    drawn.suptitle(title, fontsize=10, parse_math=False)
+    return drawn
+
+
+def save(drawn: Figure, path: str | Path) -> None:
+    """Writes a figure as PNG. Raises ArgumentError naming the file where it cannot be written."""
+    try:
+        drawn.savefig(path, format="png")
+    except OSError as error:
+        raise ArgumentError(f"{path}: cannot be written: {error.strerror}") from None
+
+
 def figure(rows: Sequence[Mapping[str, Any]], title: str) -> Figure:
     """``rows``: one per network and mode, with "net", "mode", "fps" and "latency_worst_ms"."""
     nets = list(dict.fromkeys(row["net"] for row in rows))
     modes = [mode for mode in COLOURS if any(row["mode"] == mode for row in rows)]
     width = 0.8 / len(modes)
-    drawn = Figure(figsize=INCHES, dpi=DPI, layout="constrained")
-    drawn.suptitle(title, fontsize=10, parse_math=False)
+    drawn = blank(title)
     for axes, (key, heading, unit) in zip(drawn.subplots(1, len(PANELS)), PANELS, strict=True):
         for place, mode in enumerate(modes):
             heights = {row["net"]: row[key] for row in rows if row["mode"] == mode}
@@ -47,7 +61,4 @@ def figure(rows: Sequence[Mapping[str, Any]], title: str) -> Figure:
 
 def draw(path: str | Path, rows: Sequence[Mapping[str, Any]], title: str) -> None:
     """Writes the figure as PNG. Raises ArgumentError naming the file where it cannot be written."""
-    try:
-        figure(rows, title).savefig(path, format="png")
-    except OSError as error:
-        raise ArgumentError(f"{path}: cannot be written: {error.strerror}") from None
+    save(figure(rows, title), path)

@@ -59,6 +59,13 @@ def lower(graph: Graph) -> Lowered:
     return _Lowering(graph).lowered()
 
 
+def storages(graph: Graph) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
+    """What ``lower`` puts into the arena: elements of each storage, and the first and last step that touch it."""
+    lowering = _Lowering(graph)
+    lowering.lowered()
+    return lowering.sizes, lowering.lifetimes()
+
+
 class _Lowering:
     """While steps are emitted, ``View.base`` is SLOT_IN, SLOT_OUT or the number of a storage, a key of ``sizes``."""
 
@@ -128,13 +135,17 @@ class _Lowering:
     def _range(self, node: Node, start: int, stop: int) -> View | None:
         return part(self.views[node.output], self._shape(node.output), node.attrs["axis"], start, stop)
 
-    def _bound(self) -> tuple[tuple[Step, ...], int]:
-        """The steps with their storages placed in the arena, and the arena's size."""
-        lifetimes: dict[int, tuple[int, int]] = {}
+    def lifetimes(self) -> dict[int, tuple[int, int]]:
+        """The first and the last step that touch each storage."""
+        found: dict[int, tuple[int, int]] = {}
         for index, step in enumerate(self.steps):
             for number in {view.base for view in (*step.src, step.dst)} & self.sizes.keys():
-                lifetimes[number] = (lifetimes.get(number, (index, index))[0], index)
-        offsets, elements = plan_arena(self.sizes, lifetimes)
+                found[number] = (found.get(number, (index, index))[0], index)
+        return found
+
+    def _bound(self) -> tuple[tuple[Step, ...], int]:
+        """The steps with their storages placed in the arena, and the arena's size."""
+        offsets, elements = plan_arena(self.sizes, self.lifetimes())
 
         def bound(view: View) -> View:
             if view.base not in self.sizes:

@@ -14,6 +14,7 @@ from math import prod
 from .ir import Tensor
 from .steps import SlotTensor, View
 
+ARENA_TRIES = 16
 LINE = 16  # elements of a 64-byte cache line, the widest vector
 
 
@@ -114,18 +115,48 @@ def slot_elements(slot: SlotTensor, base: int) -> Strided:
 def plan_arena(sizes: Mapping[int, int], lifetimes: Mapping[int, tuple[int, int]]) -> tuple[dict[int, int], int]:
     """Offsets of storages such that no two that live at the same time overlap, and the size of the arena.
 
-    ``sizes`` in elements and ``lifetimes`` (first and last step, inclusive) are by storage number. Greedy by size, as
-    in Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020), section 5.2: the largest
-    storage first, each into the smallest gap it fits between the storages it lives with, or else after them.
+    ``sizes`` in elements and ``lifetimes`` (first and last step, inclusive) are by storage number. Greedy by size;
+    where that is not the least there can be, the storage on top is placed first and the rest once more, a few times.
     """
+    order = sorted(lifetimes, key=lambda number: (-sizes[number], lifetimes[number], number))
+    least = live_elements(sizes, lifetimes)
+    best: tuple[dict[int, int], int] | None = None
+    for _ in range(ARENA_TRIES):
+        offsets = _placed(order, sizes, lifetimes)
+        top = max(offsets, key=lambda n: offsets[n] + padded(sizes[n]), default=None)
+        end = 0 if top is None else offsets[top] + padded(sizes[top])
+        if best is None or end < best[1]:
+            best = offsets, end
+        if best[1] == least:
+            break
+        order.remove(top)
+        order.insert(0, top)
+    return best
+
+
+def live_elements(sizes: Mapping[int, int], lifetimes: Mapping[int, tuple[int, int]]) -> int:
+    """The most elements that live at one step: no arena is smaller."""
+    change: dict[int, int] = {}
+    for number, (first, last) in lifetimes.items():
+        change[first] = change.get(first, 0) + padded(sizes[number])
+        change[last + 1] = change.get(last + 1, 0) - padded(sizes[number])
+    return max(accumulate(change[step] for step in sorted(change)), default=0)
+
+
+def _placed(order: Sequence[int], sizes: Mapping[int, int], lifetimes: Mapping[int, tuple[int, int]]) -> dict[int, int]:
+    """Offsets of storages placed in this order, each into the smallest gap it fits between those it lives with, or else
+    after them: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020), section 5.2."""
     offsets: dict[int, int] = {}
-    for number in sorted(lifetimes, key=lambda number: (-sizes[number], lifetimes[number], number)):
-        first, last = lifetimes[number]
-        neighbours = [n for n in offsets if lifetimes[n][0] <= last and first <= lifetimes[n][1]]
+    at_step: dict[int, list[int]] = {}  # what is placed and lives at a step
+    for number in order:
+        steps = range(lifetimes[number][0], lifetimes[number][1] + 1)
+        neighbours = {n for step in steps for n in at_step.get(step, ())}
         size, best_gap, end = padded(sizes[number]), None, 0
         for start, stop in sorted((offsets[n], offsets[n] + padded(sizes[n])) for n in neighbours):
             if start - end >= size and (best_gap is None or start - end < best_gap):
                 best_gap, offsets[number] = start - end, end
             end = max(end, stop)
         offsets.setdefault(number, end)
-    return offsets, max((offsets[n] + padded(sizes[n]) for n in offsets), default=0)
+        for step in steps:
+            at_step.setdefault(step, []).append(number)
+    return offsets

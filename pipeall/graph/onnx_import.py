@@ -18,7 +18,7 @@ from ..errors import ArgumentError, ModelError, missing_extra
 from . import onnx_wire
 from .ir import Graph, Tensor
 from .onnx_build import MAX_CONSTANT_ELEMENTS, Builder, OnnxNode
-from .onnx_fold import TYPES
+from .onnx_fold import FOLD, RESHAPE, TYPES, fold, shape_of
 from .onnx_ops import SUPPORTED, convert
 from .ops import MAX_ELEMENTS, MAX_RANK
 from .rewrite import rewrite as rewritten
@@ -28,6 +28,8 @@ MAX_FILE_BYTES = 2**31 - 1  # what protobuf can parse
 # ONNX element types as stored; the halves and doubles among them become float32
 STORED = {1: "<f4", 2: "u1", 3: "i1", 4: "<u2", 5: "<i2", 6: "<i4", 7: "<i8", 9: "?", 10: "<f2", 11: "<f8"}
 FLOAT_TYPE = 1
+MAX_NUMBERS = 4096  # of one array of sizes or indices
+INTEGERS = (6, 7, 9)  # what shapes are computed with: int32, int64, bool
 EXTERNAL = 1  # TensorProto.DataLocation
 
 
@@ -90,6 +92,74 @@ def _parse(path: Path) -> tuple[Any, list[memoryview | None]]:
     return model, raw
 
 
+def outline(path: str | Path, input_shape: Sequence[int] | None = None) -> Any:
+    """A model's ModelProto without the data of its large weights, the shape of every tensor inferred.
+
+    ``input_shape`` as for ``load``; weights may be missing in the file as long as their shapes are there. Raises
+    ModelError naming the file, ArgumentError for a bad ``input_shape``, MissingExtraError without the onnx package.
+    """
+    path = Path(path)
+    shape = None if input_shape is None else _checked_shape(input_shape)
+    try:
+        model, _ = _parse(path)
+        graph = model.graph
+        weights = {tensor.name for tensor in graph.initializer}
+        inputs = [value for value in graph.input if value.name not in weights]
+        if shape is not None and len(inputs) != 1:
+            raise ModelError(f"input_shape suits a model with one input, this one has {len(inputs)}")
+        for value in inputs:
+            dims = value.type.tensor_type.shape
+            sizes = _input_tensor(value, shape).shape
+            dims.ClearField("dim")
+            for size in sizes:
+                dims.dim.add(dim_value=size)
+        del graph.value_info[:]
+        for output in graph.output:
+            output.type.tensor_type.ClearField("shape")
+        return _with_shapes(path, model)
+    except (ModelError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path}: {error}") from None
+    except (_onnx().shape_inference.InferenceError, RuntimeError, ValueError) as error:
+        raise ModelError(f"{path}: no shapes: {' '.join(str(error).split()):.200}") from None
+
+
+def _with_shapes(path: Path, model: Any) -> Any:
+    """Infers shapes, evaluates the numbers that exporters compute of them (sizes, indices) and infers again, until
+    nothing new is known."""
+    reader = _Reader(path, model, [None] * len(model.graph.initializer))
+    builder = Builder([], {}, set())
+    for tensor in model.graph.initializer:
+        if tensor.HasField("raw_data") and tensor.data_type in INTEGERS and tensor.data_location != EXTERNAL:
+            builder.values[tensor.name] = reader.array(f"initializer {tensor.name!r}", tensor)
+    while True:
+        model = _onnx().shape_inference.infer_shapes(model, data_prop=True)
+        shapes = {
+            value.name: value.type.tensor_type.shape.dim for value in (*model.graph.input, *model.graph.value_info)
+        }
+        found = []
+        for proto in model.graph.node:
+            if proto.output[0] in builder.values or proto.op_type not in (*FOLD, *RESHAPE):
+                continue
+            sizes = [dim.dim_value for dim in shapes.get(proto.input[0] if proto.input else "", ())]
+            node = reader.node(proto)
+            if proto.op_type == "Shape" and sizes and min(sizes) > 0:
+                builder.bind(node, shape_of(node, tuple(sizes)))
+            elif all(name in builder.values for name in filter(None, proto.input)):
+                fold(builder, node)
+            else:
+                continue
+            made = [(name, builder.values[name]) for name in proto.output]
+            found += [name for name, array in made if array.dtype.kind in "iub" and array.size <= MAX_NUMBERS]
+        if not found:
+            return model
+        known = set(found)
+        kept = [node for node in model.graph.node if known.isdisjoint(node.output)]
+        model.graph.initializer.extend(_onnx().numpy_helper.from_array(builder.values[name], name) for name in found)
+        del model.graph.node[:]
+        model.graph.node.extend(kept)
+        del model.graph.value_info[:]
+
+
 class _Reader:
     """One model: its needed nodes and initialisers, in plain Python and NumPy."""
 
@@ -117,8 +187,9 @@ class _Reader:
                 if name and name not in builder.values:
                     node.fail(f"reads {name!r} {self.absence(name)}")
             convert(builder, node)
-            for name in read.intersection(node.outputs) - builder.values.keys():
-                node.fail(f"its output {name!r} is not supported")
+            for name in node.outputs:
+                if name in read and name not in builder.values:
+                    node.fail(f"its output {name!r} is not supported")
         for name in outputs:
             if name not in builder.values:
                 raise ModelError(f"output {name!r} is made by no node")

@@ -10,6 +10,7 @@ its own. The positions that one tensor crosses are the same in every topological
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -51,7 +52,8 @@ def groups_of(graph: Graph) -> tuple[Group, ...]:
 def cuts_of(graph: Graph) -> tuple[Cut, ...]:
     """The legal cuts, one fewer than groups."""
     positions = _Positions(graph)
-    return tuple(Cut(index, positions.crossing(p)) for index, p in enumerate(positions.cuts(), 1))
+    crossings = positions.crossings(positions.cuts())
+    return tuple(Cut(index, tensors) for index, tensors in enumerate(crossings, 1))
 
 
 def subgraph(graph: Graph, first: int, last: int) -> Graph:
@@ -119,10 +121,17 @@ class _Positions:
             change[max(born, self.last.get(name, -1) + 1)] -= 1
         self.counts = list(accumulate(change))
 
+    def crossings(self, positions: Sequence[int]) -> list[tuple[Tensor, ...]]:
+        """The tensors that cross each of these increasing positions, graph inputs first, then in the nodes' order."""
+        found: list[list[Tensor]] = [[] for _ in positions]
+        for name, born in self.born.items():
+            first, end = bisect_left(positions, born), bisect_right(positions, self.last.get(name, -1))
+            for tensors in found[first:end]:
+                tensors.append(self.graph.tensors[name])
+        return [tuple(tensors) for tensors in found]
+
     def crossing(self, position: int) -> tuple[Tensor, ...]:
-        """The tensors that cross, graph inputs first, then in the order of the nodes."""
-        names = (name for name, born in self.born.items() if born <= position <= self.last.get(name, -1))
-        return tuple(self.graph.tensors[name] for name in names)
+        return self.crossings([position])[0]
 
     def cuts(self) -> list[int]:
         """The positions of the cuts."""

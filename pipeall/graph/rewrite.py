@@ -27,7 +27,7 @@ def rewrite(graph: Graph) -> Graph:
     changed = True
     while changed:
         changed = False
-        for output in tuple(draft.nodes):
+        for output in draft.ordered():
             changed |= any(output in draft.nodes and rule(draft, draft.nodes[output]) for rule in RULES)
     return draft.graph()
 
@@ -35,13 +35,15 @@ def rewrite(graph: Graph) -> Graph:
 class _Draft:
     """A graph under change.
 
-    nodes    output name -> Node, in topological order, dead nodes removed
-    readers  name -> how many operands of nodes and outputs of the graph it is
+    nodes    output name -> Node, dead nodes removed
+    places   output name -> position in topological order
+    readers  name -> how many operands of nodes and outputs of the graph it is, if any
     """
 
     def __init__(self, graph: Graph):
         self.source = graph
         self.nodes = {node.output: node for node in graph.nodes}
+        self.places = {node.output: place for place, node in enumerate(graph.nodes)}
         self.shapes = {name: tensor.shape for name, tensor in graph.tensors.items()}
         self.constants = dict(graph.constants)
         self.outputs = tuple(tensor.name for tensor in graph.outputs)
@@ -50,15 +52,33 @@ class _Draft:
     def _settle(self) -> None:
         self.readers = dict.fromkeys(self.outputs, 1)
         alive = []
-        for node in reversed(self.nodes.values()):
-            if node.output in self.readers:
-                alive.append(node)
-                for name in node.inputs:
-                    self.readers[name] = self.readers.get(name, 0) + 1
+        for output in reversed(self.ordered()):
+            if output in self.readers:
+                alive.append(self.nodes[output])
+                self._read(self.nodes[output].inputs)
         self.nodes = {node.output: node for node in reversed(alive)}
 
+    def _read(self, names: tuple[str, ...]) -> None:
+        for name in names:
+            self.readers[name] = self.readers.get(name, 0) + 1
+
+    def _release(self, names: tuple[str, ...]) -> None:
+        """The reverse; a node whose output nobody reads any more dies, and so on."""
+        released = list(names)
+        while released:
+            name = released.pop()
+            self.readers[name] -= 1
+            if not self.readers[name]:
+                del self.readers[name]
+                if name in self.nodes:
+                    released += self.nodes.pop(name).inputs
+
+    def ordered(self) -> list[str]:
+        """The outputs of the nodes in topological order."""
+        return sorted(self.nodes, key=self.places.__getitem__)
+
     def graph(self) -> Graph:
-        nodes = tuple(self.nodes.values())
+        nodes = tuple(self.nodes[output] for output in self.ordered())
         names = {tensor.name for tensor in self.source.inputs} | self.nodes.keys()
         tensors = {name: tensor for name, tensor in self.source.tensors.items() if name in names}
         constants = {name: array for name, array in self.constants.items() if name in self.readers}
@@ -82,18 +102,20 @@ class _Draft:
     # -- what a rule does --
 
     def put(self, old: Node, **changes: Any) -> bool:
-        """Change fields of a node in place; what only it read dies."""
+        """Change fields of a node where it stands; what only it read dies."""
         new = replace(old, **changes)
-        self.nodes = {
-            new.output if node is old else key: new if node is old else node for key, node in self.nodes.items()
-        }
-        self._settle()
+        del self.nodes[old.output]
+        self.nodes[new.output], self.places[new.output] = new, self.places[old.output]
+        self._read(new.inputs)
+        self._release(old.inputs)
         return True
 
     def absorb(self, node: Node, reader: Node, **changes: Any) -> bool:
         """``node`` makes, where it stands, what ``reader`` made of its output."""
         del self.nodes[reader.output]
-        return self.put(node, output=reader.output, **changes)
+        changed = self.put(node, output=reader.output, **changes)
+        self._release(reader.inputs)
+        return changed
 
     def bypass(self, node: Node) -> bool:
         """Remove a node that copies its input. The model's own names stay: False where both sides bear one."""
@@ -111,6 +133,8 @@ class _Draft:
             )
             for other in self.nodes.values()
         ]
+        if gone == node.inputs[0]:
+            self.places[kept] = self.places[gone]
         self.nodes = {other.output: other for other in renamed}
         self._settle()
         return True
@@ -260,8 +284,7 @@ def fuse_residual(draft: _Draft, node: Node) -> bool:
     if node.op != "add" or any(name in draft.constants for name in node.inputs):
         return False
     a, b = node.inputs
-    order = {name: i for i, name in enumerate(draft.nodes)}
-    later, other = (a, b) if order.get(a, -1) > order.get(b, -1) else (b, a)
+    later, other = (a, b) if draft.places.get(a, -1) > draft.places.get(b, -1) else (b, a)
     conv = draft.maker(later, "conv")
     if conv is None or draft.shapes[a] != draft.shapes[b] or not draft.private(conv):
         return False

@@ -6,7 +6,7 @@ from .._kernels.table import choose
 from ..graph.onnx_wire import release
 from ..graph.steps import Lowered
 from .board import Component
-from .tune import choose_algorithms
+from .tune import choose_algorithms, modelled_algorithms
 
 
 def compile(lowered: Lowered, component: Component, *, record: bool):
@@ -14,18 +14,27 @@ def compile(lowered: Lowered, component: Component, *, record: bool):
 
     ``record`` makes no difference: a native step can always be timed.
     """
-    from .._kernels.kernels import Program
-
     cluster = component.cluster
     kernels = choose(cluster.isas, cluster.core_type)
-    algorithms = choose_algorithms(lowered.steps, cluster, kernels)
-    program = Program(
-        kernels,
-        cluster.cores,
-        f"pa-{component.name}",
-        (lowered.arena_elements, lowered.slot_in_elements, lowered.slot_out_elements),
-    )
-    for step, algorithm in zip(lowered.steps, algorithms, strict=True):
+    program = _program(lowered, component, kernels)
+    for step, algorithm in zip(lowered.steps, choose_algorithms(lowered.steps, cluster, kernels), strict=True):
         program.add(step, algorithm)
         release(step.weight)  # packed by now
     return program
+
+
+def footprint(lowered: Lowered, component: Component) -> dict[str, int]:
+    """Bytes of the weights, arena and scratch that ``compile`` would take, its algorithms chosen by the model."""
+    cluster = component.cluster
+    kernels = choose(cluster.isas, cluster.core_type)
+    program = _program(lowered, component, kernels, pack=False)
+    for step, algorithm in zip(lowered.steps, modelled_algorithms(lowered.steps, kernels), strict=True):
+        program.add(step, algorithm)
+    return program.nbytes
+
+
+def _program(lowered: Lowered, component: Component, kernels: dict[str, str], pack: bool = True):
+    from .._kernels.kernels import Program
+
+    sizes = lowered.arena_elements, lowered.slot_in_elements, lowered.slot_out_elements
+    return Program(kernels, component.cluster.cores, f"pa-{component.name}", sizes, pack=pack)

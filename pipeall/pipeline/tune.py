@@ -35,16 +35,22 @@ def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Mapping[
     ``kernels`` as ``table.choose`` gives them. What is timed now is written to the cache folder at once; a file that
     is damaged, of another version or cannot be written costs the time again, the latter with a warning.
     """
-    gemm = next(row for row in ROWS if row.name == kernels["gemm"])
-    choices = [modelled(step, gemm.nr, gemm.isa) if candidates(step) else None for step in steps]
+    choices = modelled_algorithms(steps, kernels)
     if not env.tune():
         return choices
+    gemm = next(row for row in ROWS if row.name == kernels["gemm"])
     tuner = _Tuner(cluster, kernels, gemm)
     for index, step in enumerate(steps):
         if len(candidates(step)) > 1:
             choices[index] = tuner.fastest(step, choices[index])
     tuner.save()
     return choices
+
+
+def modelled_algorithms(steps: Sequence[Step], kernels: Mapping[str, str]) -> list[str | None]:
+    """The same by the model alone: nothing is timed."""
+    gemm = next(row for row in ROWS if row.name == kernels["gemm"])
+    return [modelled(step, gemm.nr, gemm.isa) if candidates(step) else None for step in steps]
 
 
 class _Tuner:

@@ -1,0 +1,212 @@
+"""What ``pipeall info`` says of a network's cost, as plain data: the same for JSON, CSV, text and figures."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from .._kernels.peak import peak
+from .._kernels.table import choose
+from ..graph.cost import batch as batches
+from ..graph.cost import conventions, precision, residence, training
+from ..graph.cost.algorithms import choices
+from ..graph.cost.count import Cost, cost_of, network_cost, total
+from ..graph.cost.inference import arena, slot_bytes
+from ..graph.cost.network import FLOAT_BYTES, Network, layers_of, of_graph
+from ..graph.ir import Graph, Node
+from ..pipeline.board import Board
+from ..pipeline.files import write_text
+
+COLUMNS = (
+    "layer", "op", "output", "parameters", "macs", "flops", "element_ops", "weight_bytes", "read_bytes",
+    "written_bytes", "intensity",
+)  # fmt: skip
+
+
+def figures(cost: Cost) -> dict[str, Any]:
+    return {
+        "parameters": cost.parameters,
+        "macs": cost.macs,
+        "flops": cost.flops,
+        "element_ops": cost.element_ops,
+        "weight_bytes": cost.weight_bytes,
+        "read_bytes": cost.read_bytes,
+        "written_bytes": cost.written_bytes,
+        "intensity": round(cost.intensity, 3),
+    }
+
+
+def network_report(network: Network) -> dict[str, Any]:
+    """Totals, layers and memory of a network from its shapes alone."""
+    each, fixed = training.saved_bytes(network)
+    space = training.space(network)
+    return {
+        "totals": figures(network_cost(network)) | {"statistics": network.elements(network.statistics)},
+        "layers": layer_rows(network),
+        "memory": {
+            "model_bytes": space.model,
+            "data_bytes_per_sample": space.data,
+            "activation_bytes_per_sample": space.activations,
+            "saved_for_backward_bytes_per_sample": each,
+            "saved_for_backward_bytes_fixed": fixed,
+        },
+    }
+
+
+def layer_rows(network: Network) -> list[dict[str, Any]]:
+    return [
+        {"layer": layer.name, "op": layer.op, "output": network.shapes[layer.outputs[0]]}
+        | figures(cost_of(network, layer))
+        for layer in network.layers
+    ]
+
+
+def parts_of(graph: Graph) -> Callable[[Iterable[Node]], Cost]:
+    """Nodes of a graph -> their cost together."""
+    network = of_graph(graph)
+    return lambda nodes: total(cost_of(network, layer) for node in nodes for layer in layers_of(node, graph))
+
+
+def stage_memory(stage: Graph) -> dict[str, int]:
+    """Of a sub-graph on any component: weights as the model has them, the arena, a slot of each ring beside it."""
+    planned = arena(stage)
+    before, after = slot_bytes(stage)
+    return {
+        "weight_bytes": FLOAT_BYTES * sum(array.size for array in stage.constants.values()),
+        "arena_bytes": planned.planned,
+        "arena_bytes_naive": planned.naive,
+        "arena_bytes_least": planned.least,
+        "slot_in_bytes": before,
+        "slot_out_bytes": after,
+    }
+
+
+def convention_report(network: Network, convention: str) -> dict[str, Any]:
+    """What a tool counts, and every term of it beside that of plain MACs."""
+    terms = conventions.explained(network, convention)
+    return {
+        "convention": convention,
+        "value": conventions.counted(network, convention),
+        "macs": conventions.counted(network, "macs"),
+        "terms": [
+            {
+                "term": term.term,
+                "meaning": term.meaning,
+                "quantity": term.quantity,
+                "factor": term.factor,
+                "value": term.value,
+                "beyond_macs": term.beyond_macs,
+            }
+            for term in terms
+        ],
+    }
+
+
+def algorithm_rows(network: Network) -> list[dict[str, Any]]:
+    """Of each convolution and algorithm: operations and bytes, and what they are beside those of the direct one."""
+    rows = []
+    for layer in network.layers:
+        direct, *others = choices(network, layer) or [None]
+        for choice in others:
+            rows.append(
+                {
+                    "layer": layer.name,
+                    "algorithm": choice.algorithm,
+                    "flops": round(choice.flops),
+                    "prepare_flops": round(choice.prepare),
+                    "activation_bytes": choice.activations,
+                    "weight_bytes": choice.weights,
+                    "fewer_operations": direct.flops / choice.flops,
+                    "fewer_with_prepare": direct.flops / (choice.flops + choice.prepare),
+                    "more_activations": choice.activations / direct.activations,
+                    "more_weights": choice.weights / direct.weights,
+                }
+            )
+    return rows
+
+
+def training_report(
+    network: Network, optimizer: str, batch: int | None, memories: Mapping[str, float], share: float
+) -> dict[str, Any]:
+    """Memory of training by the lecture and exactly: at ``batch``, or at the largest that ``memories`` hold."""
+    exact, space = training.memory_function(network, optimizer), training.space(network)
+    functions = {"lecture": space.bytes_at, "exact": lambda size: exact(size).total}
+    report: dict[str, Any] = {"optimizer": optimizer}
+    for name, function in functions.items():
+        row: dict[str, Any] = {}
+        chosen = batch
+        if memories:
+            needs = batches.needs_of(function, space.model, space.data, "gpu" in memories)
+            fit = batches.largest_batch({m: needs[m] for m in memories}, memories, share)
+            row["largest_batch"] = {
+                "batch": fit.batch,
+                "binding": fit.binding,
+                "used_bytes": dict(fit.used),
+                "limit_bytes": dict(fit.limits),
+            }
+            chosen = fit.batch if batch is None else batch
+            row["shares"] = {m: needs[m](chosen) / size for m, size in memories.items()}
+        row["batch"] = chosen
+        row["bytes"] = function(chosen)
+        report[name] = row
+    found = exact(report["exact"]["batch"])
+    report["exact"]["parts"] = {f"{name}_bytes": getattr(found, name) for name in found.__slots__}
+    return report
+
+
+def epoch_report(
+    network: Network,
+    samples: int,
+    disk: str,
+    bus: str | None,
+    mac_rate: float,
+    workers: tuple[int, int, int],
+    prefetch: bool,
+    train: bool,
+) -> dict[str, Any]:
+    """Seconds of an epoch of float32 samples of the network's own size."""
+    found = residence.epoch(
+        samples,
+        training.space(network).data,
+        network_cost(network).macs,
+        disk_rate=residence.link_rate(disk),
+        bus_rate=None if bus is None else residence.link_rate(bus),
+        mac_rate=mac_rate,
+        parallel=residence.channels(*workers),
+        prefetch=prefetch,
+        training=train,
+    )
+    parts = {"load_s": found.load_s, "transfer_s": found.transfer_s, "compute_s": found.compute_s}
+    return parts | {"total_s": found.total_s, "bottleneck": found.bottleneck, "training": train, "prefetch": prefetch}
+
+
+def format_rows(network: Network, graph: Graph | None, processor: str) -> list[dict[str, Any]]:
+    """Bytes in each number format and the nominal rate on a processor; activations are the arena where there is one."""
+    weights = network.elements((*network.parameters, *network.statistics))
+    activations = training.space(network).activations if graph is None else arena(graph).planned
+    rows = precision.formats(weights, activations // FLOAT_BYTES, processor)
+    return [
+        {"format": r.name, "weight_bytes": r.weight_bytes, "activation_bytes": r.activation_bytes, "rate": r.rate}
+        for r in rows
+    ]
+
+
+def peaks() -> dict[str, tuple[float, float]]:
+    """CPU component of this machine -> FLOP/s and bytes/s that it reaches, measured in some seconds."""
+    found = {}
+    for name, component in Board.detect(gpu=False).components.items():
+        best = peak(choose(component.cluster.isas, component.cluster.core_type), component.cluster.cores)
+        found[name] = best.flops, best.bytes
+    return found
+
+
+def write_csv(path: str, rows: list[dict[str, Any]]) -> None:
+    """One line a layer, sizes of the output joined by "x". Raises ArgumentError naming the file."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow(row | {"output": "x".join(map(str, row["output"]))})
+    write_text(path, text.getvalue())

@@ -1,0 +1,90 @@
+"""What other algorithms would make of each convolution: operations and memory, direct, by GEMM, Winograd and FFT.
+
+The lecture (paper 004) says that convolutions by FFT take less time and about double the space. That holds of the
+activations of layers with stride 1; the spectra of the kernels take far more, and transforming them costs more than it
+saves where they are used once, as in training with small batches. Counts are of single frames, batch 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+from math import ceil, log2, prod
+
+from .count import macs
+from .network import FLOAT_BYTES, Layer, Network
+
+# F(m x m, 3 x 3): operations to transform a tile of input, a kernel, a tile of output (Lavin and Gray 2015, section 4)
+WINOGRAD = {2: (32, 28, 24), 4: (156, 72, 90)}
+COMPLEX_BYTES = 8  # complex64
+COMPLEX_MAC = 8  # real operations
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One algorithm for one convolution.
+
+    flops        of a frame, kernels transformed beforehand
+    prepare      operations to transform the kernels once more
+    activations  bytes of activations as the algorithm has them: both sides as they are, or transformed
+    weights      bytes of weights as it keeps them
+    """
+
+    algorithm: str
+    flops: float
+    prepare: float
+    activations: int
+    weights: int
+
+
+def choices(network: Network, layer: Layer) -> list[Choice]:
+    """The algorithms that can compute a Conv layer of images; direct comes first. Empty for any other layer."""
+    shapes = network.shapes
+    if layer.op != "Conv" or len(shapes[layer.inputs[0]]) != 4:
+        return []
+    image, weight, out = shapes[layer.inputs[0]], shapes[layer.inputs[1]], shapes[layer.outputs[0]]
+    pads = layer.attrs.get("pads", (0, 0, 0, 0))
+    sides = FLOAT_BYTES * (prod(image) + prod(out))
+    kernel, direct = FLOAT_BYTES * prod(weight), 2.0 * macs(network, layer)
+    columns = FLOAT_BYTES * layer.attrs.get("group", 1) * prod(weight[1:]) * prod(out[2:])
+    found = [
+        Choice("direct", direct, 0, sides, kernel),
+        Choice("im2col", direct, 0, sides + (columns if prod(weight[2:]) > 1 else 0), kernel),
+    ]
+    plain = set(layer.attrs.get("strides", ())) | set(layer.attrs.get("dilations", ())) <= {1}
+    if plain and weight[2:] == (3, 3) and weight[1] > 1:
+        found += [_winograd(m, image, weight, out) for m in WINOGRAD]
+    if set(layer.attrs.get("dilations", ())) <= {1}:
+        found.append(_fft(image, weight, out, pads))
+    return found
+
+
+def _winograd(m: int, image: tuple, weight: tuple, out: tuple) -> Choice:
+    points, tiles = (m + 2) ** 2, ceil(out[2] / m) * ceil(out[3] / m)
+    of_input, of_kernel, of_output = WINOGRAD[m]
+    kernels = prod(weight[:2])
+    flops = tiles * (2 * points * kernels + of_input * image[1] + of_output * out[1])
+    activations = FLOAT_BYTES * tiles * points * (image[1] + out[1])
+    return Choice(f"winograd{m}", flops, of_kernel * kernels, activations, FLOAT_BYTES * points * kernels)
+
+
+def _fft(image: tuple, weight: tuple, out: tuple, pads: tuple) -> Choice:
+    """Whole padded planes, the half of the spectrum that a real plane needs, 5/2 n log2 n operations a transform."""
+    height, width = smooth(image[2] + pads[0] + pads[2]), smooth(image[3] + pads[1] + pads[3])
+    transform = 2.5 * height * width * log2(height * width) if height * width > 1 else 0.0
+    points, kernels, planes = height * (width // 2 + 1), prod(weight[:2]), image[1] + out[1]
+    flops = planes * transform + COMPLEX_MAC * points * kernels
+    spectrum = COMPLEX_BYTES * points
+    return Choice("fft", flops, kernels * transform, planes * spectrum, kernels * spectrum)
+
+
+def smooth(size: int) -> int:
+    """The least number of at least ``size`` without prime factors above 5: what FFTs are fast for."""
+    return next(n for n in count(max(size, 1)) if _is_smooth(n))
+
+
+def _is_smooth(n: int) -> bool:
+    for factor in (2, 3, 5):
+        while n % factor == 0:
+            n //= factor
+    return n == 1

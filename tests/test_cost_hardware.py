@@ -1,0 +1,72 @@
+"""Residence, epoch time and number formats: the lecture's vectors and numbers worked out by hand."""
+
+import pytest
+
+from pipeall import ArgumentError
+from pipeall.graph.cost.precision import BYTES, formats
+from pipeall.graph.cost.residence import channels, epoch, link_rate, residence
+
+MB, GB = 1e6, 1e9
+
+
+@pytest.mark.parametrize("numbers, expected", [((8, 8, 4), 4), ((8, 4, 8), 4), ((1, 8, 8), 1)])
+def test_the_lecture_s_channels(numbers, expected):
+    assert channels(*numbers) == expected
+
+
+def test_a_hundred_megabytes_by_sata_and_by_pcie():
+    assert 100 * MB / link_rate("sata3") == pytest.approx(0.1667, abs=1e-4)
+    assert 100 * MB / link_rate("pcie3x16") == pytest.approx(6.345e-3, rel=1e-3)
+    with pytest.raises(ArgumentError, match="expected one of sd-uhs1"):
+        link_rate("scsi")
+
+
+def test_where_things_lie():
+    """The lecture's model and batch of 10: all in the CPU's memory, or model and batch there, all in the GPU's."""
+    model, data, working = 100 * MB, 100 * MB, 6.1 * GB
+    on_cpu, on_gpu = (residence(model, data, working, 10, gpu) for gpu in (False, True))
+    assert (on_cpu.disk, on_cpu.cpu, on_cpu.gpu) == (model, working, 0)
+    assert (on_gpu.disk, on_gpu.cpu, on_gpu.gpu) == (model, 1.1 * GB, working)
+
+
+def test_an_epoch_by_hand():
+    """1,000 samples of 600 KB: 1 s from SATA, 0.038 s over PCIe; 10^9 MACs each, thrice in training, at 10^12: 3 s."""
+    options = dict(disk_rate=600 * MB, bus_rate=link_rate("pcie3x16"), mac_rate=1e12)
+    plain = epoch(1000, 600e3, 10**9, **options)
+    assert (plain.load_s, plain.compute_s) == (1.0, 3.0) and plain.transfer_s == pytest.approx(600e6 / 15.76e9)
+    assert plain.total_s == pytest.approx(4.038, abs=1e-3) and plain.bottleneck == "compute"
+    assert epoch(1000, 600e3, 10**9, prefetch=True, **options).total_s == 3.0
+    assert epoch(1000, 600e3, 10**9, training=False, **options).bottleneck == "disk"
+    assert epoch(1000, 600e3, 10**9, parallel=4, **options).load_s == 0.25
+    assert epoch(1000, 600e3, 10**9, cached=True, decode_s=0.01, parallel=4, **options).load_s == 2.5
+    assert epoch(1000, 600e3, 10**9, **options | {"bus_rate": None}).transfer_s == 0
+
+
+@pytest.mark.parametrize("wrong", [{"disk_rate": 0}, {"mac_rate": -1}, {"parallel": 0}, {"bus_rate": 0}])
+def test_rates_are_positive(wrong):
+    with pytest.raises(ArgumentError, match=next(iter(wrong))):
+        epoch(10, 1.0, 1, **{"disk_rate": 1.0, "bus_rate": 1.0, "mac_rate": 1.0} | wrong)
+
+
+def test_channels_are_at_least_one():
+    with pytest.raises(ArgumentError, match="at least 1 of each"):
+        channels(4, 0, 2)
+
+
+@pytest.mark.parametrize(
+    "processor, half, eighth",
+    [("Cortex-A73", None, 2.0), ("Cortex-A53", None, 2.0), ("Cortex-A55", 2.0, 4.0), ("Mali-G52 MP4", 2.0, 4.0),
+     ("Mali-T860 MP4", 2.0, None)],
+)  # fmt: skip
+def test_which_processor_computes_in_what(processor, half, eighth):
+    """Armv8.0 has neither half precision nor dot products; bytes go with the format everywhere."""
+    found = {f.name: f for f in formats(1000, 100, processor)}
+    assert list(found) == list(BYTES) == ["fp64", "fp32", "fp16", "int8"]
+    assert (found["fp16"].rate, found["int8"].rate) == (half, eighth) and found["fp16"].supported == (half is not None)
+    assert [f.weight_bytes for f in found.values()] == [8000, 4000, 2000, 1000]
+    assert [f.activation_bytes for f in found.values()] == [800, 400, 200, 100]
+
+
+def test_a_processor_that_is_not_listed():
+    with pytest.raises(ArgumentError, match="expected one of cortex-a53"):
+        formats(1, 1, "Cortex-A530")

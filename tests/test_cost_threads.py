@@ -1,0 +1,38 @@
+"""``pipeall bench --threads``: the report of given times, and a short run."""
+
+import pytest
+from commands import document, invoke, quick_net
+
+from pipeall.cli import bench as bench_module
+from pipeall.cli import threads
+from pipeall.graph.cost.scaling import Law
+
+
+def test_a_report_names_the_best_number_of_threads():
+    law = Law(10.0, 0.2, 0.05)  # most at sqrt(0.8 / 0.05) = 4 threads
+    found = threads.report(quick_net(), {n: [1e3 / law.throughput(n)] * 3 for n in range(1, 9)})
+    assert found["best_threads"] == 4 and found["law"]["peak_threads"] == pytest.approx(4.0)
+    assert found["law"]["serial"] == pytest.approx(0.2) and len(found["rows"]) == 8
+    assert found["rows"][1]["fps"] == pytest.approx(law.throughput(2))
+
+
+def test_two_numbers_make_no_law():
+    found = threads.report(quick_net(), {1: [2.0, 4.0, 3.0], 2: [2.0, 2.0, 1.0]})
+    assert found["law"] is None and found["best_threads"] == 2
+    assert found["rows"][0] == {"threads": 1, "median_ms": 3.0, "least_ms": 2.0, "fps": pytest.approx(1e3 / 3)}
+
+
+def test_a_short_run(monkeypatch):
+    monkeypatch.setattr(bench_module, "load_model", lambda net, finer=None: quick_net())
+    found = document("bench", "quick", "--threads", "--seconds", "0.01")
+    (network,) = found["networks"]
+    assert found["format"] == "pipeall.threads/1" and network["network"] == "quick"
+    cores = len(threads.one_cluster().component("big").cluster.cores)
+    assert [row["threads"] for row in network["rows"]] == list(range(1, cores + 1))
+    assert all(row["least_ms"] <= row["median_ms"] for row in network["rows"])
+    assert "by number of threads" in invoke("bench", "quick", "--threads", "--seconds", "0.01").stdout
+
+
+def test_what_does_not_go_with_threads():
+    result = invoke("bench", "squeezenet", "--threads", "--components", "B")
+    assert result.exit_code == 2 and "--threads: expected --seconds" in result.stderr
