@@ -28,7 +28,7 @@ def test_peak_and_best():
 
 
 def test_noisy_measurements_against_scipy():
-    optimize = pytest.importorskip("scipy.optimize", reason="needs SciPy")
+    optimize = pytest.importorskip("scipy.optimize", reason="the reference: pip install scipy")
     noise = np.random.default_rng(3).normal(1, 0.02, 8)
     numbers = np.arange(1, 9)
     taken = {int(n): Law(5.0, 0.2, 0.004).throughput(n) * e for n, e in zip(numbers, noise, strict=True)}

@@ -19,7 +19,8 @@ LAYERS = {  # layer -> the other layers it may import; a layer is a folder or a 
     "_kernels": {"env", "errors"},
     "graph": {"env", "errors"},
     "pipeline": {"_kernels", "graph", "env", "errors"},
-    "cli": {"pipeline", "_kernels", "graph", "env", "errors", "__init__"},
+    "mlp": {"_kernels", "graph", "env", "errors"},
+    "cli": {"pipeline", "mlp", "_kernels", "graph", "env", "errors", "__init__"},
     "__init__": {"pipeline", "graph", "env", "errors"},
     "__main__": {"cli"},
 }
@@ -27,6 +28,7 @@ OPTIONAL = {  # package outside of the standard library -> the one file or folde
     "onnx": "graph/onnx_import.py",
     "google": "graph/onnx_import.py",
     "pyopencl": "_kernels/opencl.py",
+    "mpi4py": "mlp/comm_mpi.py",
     "click": "cli",
     "rich": "cli",
     "PIL": "cli",

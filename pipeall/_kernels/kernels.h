@@ -2,7 +2,7 @@
  *
  * Activations are NHWC, batch 1, float32. All sizes, strides and offsets are in elements.
  * A micro-kernel is dumb: it never allocates, starts threads, detects CPUs or looks at shapes beyond
- * its arguments. The drivers (conv.c, vector.c) cut the work into chunks for a team and call it.
+ * its arguments. The drivers (conv.c, matrix.c, vector.c) cut the work into chunks for a team and call it.
  */
 #ifndef PIPEALL_KERNELS_H
 #define PIPEALL_KERNELS_H
@@ -85,6 +85,25 @@ typedef struct pa_gemm_args {
 } pa_gemm_args;
 typedef void (*pa_gemm_fn)(const pa_gemm_args *);
 typedef pa_gemm_fn pa_gemv_fn; /* the same with MR = 1 and a wide NR: layers of a single row (fully connected) */
+
+/* y[i] = bias[i] + sum_k a[i * a_stride + k] * x[k] for i < rows, k < columns; bias may be NULL. */
+typedef struct pa_matvec_args {
+    int64_t rows, columns, a_stride;
+    const float *a, *x, *bias;
+    float *y;
+} pa_matvec_args;
+typedef void (*pa_matvec_fn)(const pa_matvec_args *);
+
+/* The way back of the same matrix, in one pass over it:
+ *   dx[k] += sum_i dz[i] * a[i][k], i in order, of a as it was      unless dx is NULL
+ *   a[i][k] += (alpha * dz[i]) * x[k]                               unless x is NULL */
+typedef struct pa_outer_args {
+    int64_t rows, columns, a_stride;
+    float *a;
+    const float *dz, *x;
+    float *dx, alpha;
+} pa_outer_args;
+typedef void (*pa_outer_fn)(const pa_outer_args *);
 
 /* The window of pooling as it slides over rows. Column kx of output pixel x is input pixel
  * x * stride_x - pad_left + kx * dilation_x; columns outside [0, in_w) and rows that are NULL are padding and

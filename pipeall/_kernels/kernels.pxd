@@ -152,3 +152,39 @@ cdef extern from "vector.h" nogil:
     void pa_unary_step(const void *, float *const *, float *, pa_team *)
     void pa_copy_step(const void *, float *const *, float *, pa_team *)
     void pa_fill_step(const void *, float *const *, float *, pa_team *)
+
+cdef extern from "kernels.h" nogil:
+    ctypedef struct pa_matvec_args:
+        int64_t rows, columns, a_stride
+        const float *a
+        const float *x
+        const float *bias
+        float *y
+    ctypedef struct pa_outer_args:
+        int64_t rows, columns, a_stride
+        float *a
+        const float *dz
+        const float *x
+        float *dx
+        float alpha
+    ctypedef void (*pa_matvec_fn)(const pa_matvec_args *) noexcept nogil
+    ctypedef void (*pa_outer_fn)(const pa_outer_args *) noexcept nogil
+    pa_team *pa_team_open(const int *, int, const char *, const char **)
+    void pa_team_close(pa_team *)
+
+cdef extern from "matrix.h" nogil:
+    enum:
+        PA_PRODUCT_SCRATCH
+    ctypedef struct pa_product_op:
+        int64_t rows, k, columns
+        const float *a
+        const float *b
+        const float *start
+        float *c
+        int64_t a_stride, b_row, b_column, c_stride
+        int32_t accumulate
+        pa_gemm_fn gemm
+        int32_t mr, nr
+    void pa_product(const pa_product_op *, float *, pa_team *)
+    void pa_matvec(pa_matvec_fn, const pa_matvec_args *, pa_team *)
+    void pa_outer(pa_outer_fn, const pa_outer_args *, pa_team *)

@@ -409,3 +409,6 @@ cdef class Program:
         cdef pa_fill_op *op = <pa_fill_op *>self.new(sizeof(pa_fill_op))
         op.dst, op.value = self.view(step, step.dst), step.params["value"]
         self.append(pa_fill_step, op, 0)
+
+
+include "matrix.pxi"

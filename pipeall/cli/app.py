@@ -20,6 +20,7 @@ from .profile import profile
 from .run import run
 from .search import search
 from .simulate import simulate
+from .train import train
 
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of stdout: other files are named in PipeallErrors
 
@@ -76,10 +77,11 @@ def app(context: click.Context) -> None:
     pipeall run net.onnx photos/       classify photos through the pipeline
     pipeall simulate net.onnx --board a311d   what a board that is not at hand would do
     pipeall bench                      one component, all independently, all as a pipeline
+    pipeall train digits               train a multilayer perceptron; on more ranks by mpirun
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
 
-for command in (devices, info, profile, search, run, simulate, bench):
+for command in (devices, info, profile, search, run, simulate, bench, train):
     app.add_command(command)

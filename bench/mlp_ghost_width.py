@@ -1,0 +1,86 @@
+"""Paper 002's "sweet spot": accuracy against how many neurons at the ranks' borders travel.
+
+    python bench/mlp_ghost_width.py DATA.npz [--ranks 8] [--epochs 3] [--samples 10000] [--plot FILE.png]
+
+A network is trained in ghost mode at each ghost width, gradients dropped (as in the paper) and exchanged, and in full
+mode; ranks are the simulator's, so that the result is that of MPI. Shown are the weights kept, bytes that a rank sends
+for a sample, and the accuracy on the test samples after the last epoch.
+"""
+
+import argparse
+
+import numpy as np
+
+from pipeall.mlp import Network
+from pipeall.mlp.data import Data, load
+from pipeall.mlp.layout import bounds_of
+from pipeall.mlp.simulator import simulate
+from pipeall.mlp.train import report, train
+
+BATCH = 32
+
+
+def trained(sizes, ranks, data, test, epochs, seed, **layout):
+    def program(comm):
+        net = Network("cross-entropy", seed)
+        net.add_layer("input", sizes[0])
+        for neurons in sizes[1:-1]:
+            net.add_layer("hidden", neurons, "relu")
+        net.add_layer("output", sizes[-1], "softmax")
+        net.initialize(comm, **layout)
+        history = train(net, data, test, epochs, BATCH, 0.1, 0.5)
+        return history[-1], report(net, history, len(data))
+
+    return simulate(ranks, program)[0]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data")
+    parser.add_argument("--hidden", default="256-256")
+    parser.add_argument("--ranks", type=int, default=8)
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--samples", type=int, default=10000, help="of training")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--plot")
+    options = parser.parse_args()
+    data, test = load(options.data)
+    data = Data(data.x[: options.samples], data.labels[: options.samples], data.classes, data.scale)
+    sizes = [data.x.shape[1], *map(int, options.hidden.split("-")), data.classes]
+    part = bounds_of(max(sizes[1:-1]), options.ranks)[1]
+    widths = [2**i for i in range(part.bit_length()) if 2**i < part] + [part]
+    runs = [(g, gradient) for g in widths for gradient in ("drop", "exchange")] + [(None, "full")]
+    print(f"{'-'.join(map(str, sizes))} on {options.ranks} ranks, {len(data)} samples, {options.epochs} epochs")
+    print("".join(f"{head:>12}" for head in ("width", "gradient", "kept %", "bytes", "loss", "accuracy %")))
+    points = {}
+    for width, gradient in runs:
+        layout = {"mode": "ghost", "ghost_width": width, "ghost_gradient": gradient} if width else {}
+        found = [
+            trained(sizes, options.ranks, data, test, options.epochs, seed, **layout) for seed in range(options.seeds)
+        ]
+        accuracy = 100 * float(np.median([last.accuracy for last, _ in found]))
+        loss, cost = float(np.median([last.loss for last, _ in found])), found[0][1]
+        kept, sent = f"{100 * cost['weights_kept']:.1f}", f"{cost['bytes'] / BATCH:.0f}"
+        cells = (width or "-", gradient, kept, sent, f"{loss:.4f}", f"{accuracy:.2f}")
+        print("".join(f"{cell:>12}" for cell in cells), flush=True)
+        points.setdefault(gradient, []).append((width or part, accuracy))
+    if options.plot:
+        draw(options.plot, points)
+
+
+def draw(path, points):
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), dpi=130, layout="constrained")
+    axes = figure.subplots()
+    for gradient in ("drop", "exchange"):
+        axes.semilogx(*zip(*points[gradient], strict=True), "o-", base=2, label=f"ghost, gradients {gradient}")
+    axes.axhline(points["full"][0][1], color="k", ls=":", label="full")
+    axes.set_xlabel("ghost width: neurons at each border")
+    axes.set_ylabel("test accuracy, %")
+    axes.legend(frameon=False)
+    figure.savefig(path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""A network in training on disk: whole weights, so that it goes on, on any number of ranks."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from ..errors import ArgumentError
+from .data import read_npz
+from .network import Network
+
+FORMAT = "pipeall.mlp/1"
+
+
+def write_whole(path: str | Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Writes a file that is there whole or not at all. Raises ArgumentError naming it."""
+    path = Path(path)
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                write(file)
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        raise ArgumentError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def about(net: Network) -> dict[str, Any]:
+    """What a checkpoint and the network it is for must agree on. A ghost network is another function on other ranks."""
+    same = {"sizes": net.sizes, "activations": net.activations, "loss": net.loss_name, "dtype": net.engine.dtype.name}
+    if net.mode == "ghost":
+        workers = net.comm.size - int(net.master)
+        same |= {"mode": "ghost", "ghost_width": net.ghost_width, "workers": workers}
+    return same
+
+
+def save(path: str | Path, net: Network, epoch: int) -> None:
+    """Writes the network after ``epoch`` epochs; called by every rank. Raises on all if rank 0 cannot."""
+    layers, failure = net.gather(), None
+    if layers is not None:
+        meta = json.dumps({"format": FORMAT, **about(net), "epoch": epoch})
+        arrays = {f"{name}{i}": array for i, pair in enumerate(layers) for name, array in zip("wb", pair, strict=True)}
+        try:
+            write_whole(path, lambda file: np.savez(file, meta=np.array(meta), **arrays))
+        except ArgumentError as error:
+            failure = error
+    net.comm.agree(failure)
+
+
+def load(path: str | Path, net: Network) -> int:
+    """Takes this rank's part of a checkpoint and gives its epoch. Raises ArgumentError naming file and entry."""
+    arrays = read_npz(Path(path))
+    try:
+        meta = json.loads(str(arrays["meta"]))
+        found, epoch = meta["format"], int(meta["epoch"])
+    except (KeyError, TypeError, ValueError):
+        raise ArgumentError(f"{path}: expected a checkpoint of format {FORMAT!r}") from None
+    if found != FORMAT:
+        raise ArgumentError(f"{path}: expected format {FORMAT!r}, got {found!r}")
+    expected = about(net)
+    for key in dict.fromkeys((*expected, *(set(meta) - {"format", "epoch"}))):
+        if meta.get(key) != expected.get(key):
+            raise ArgumentError(f"{path}: {key}: the network has {expected.get(key)}, the checkpoint {meta.get(key)}")
+    layers = []
+    for i, (a, b) in enumerate(zip(net.sizes, net.sizes[1:], strict=False)):
+        weight, bias = arrays.get(f"w{i}"), arrays.get(f"b{i}")
+        if weight is None or bias is None or weight.shape != (b, a) or bias.shape != (b,) or weight.dtype.kind != "f":
+            raise ArgumentError(f"{path}: expected weights {(b, a)} and biases {(b,)} of layer {i}")
+        layers.append((weight, bias))
+    net.take(layers)
+    return epoch

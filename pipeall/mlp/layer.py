@@ -1,0 +1,277 @@
+"""One layer of one rank: its weights, its arrays for a number of samples, and what it exchanges; a class per kind.
+
+Arrays are (neurons, samples), C-contiguous, so that a rank's neurons, and the ghosts beside them, are consecutive
+rows that travel as they lie:
+
+    x   the inputs that this rank sees; own_x are those of its own neurons in the layer before, which writes them there
+    z   sums; own_z those of its own neurons
+    dz  gradients of the sums, dx of the inputs; own_dz and own_dx likewise
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from .comm import Comm, Request, Task
+from .engines import Engine
+from .initial import bound_for, fill
+from .layout import Share
+
+CHUNKS = 8  # of a weight update, between which a collective is helped on
+
+
+def cut(whole: np.ndarray, part: np.ndarray, share: Share) -> None:
+    """Copies a rank's share of a matrix shaped as the whole layer's weights."""
+    at = 0
+    for begin, end in share.columns:
+        part[:, at : at + end - begin] = whole[slice(*share.rows), begin:end]
+        at += end - begin
+
+
+def paste(part: np.ndarray, whole: np.ndarray, share: Share) -> None:
+    """The reverse of ``cut``."""
+    at = 0
+    for begin, end in share.columns:
+        whole[slice(*share.rows), begin:end] = part[:, at : at + end - begin]
+        at += end - begin
+
+
+class Layer:
+    """Kind "whole": the inputs are everywhere, nothing is exchanged."""
+
+    def __init__(self, share: Share, activation: str, comm: Comm, engine: Engine, drop: bool):
+        """``drop``: gradients of ghosts are not returned (paper 002)."""
+        self.share, self.activation, self.comm, self.engine, self.drop = share, activation, comm, engine, drop
+        rows, columns = share.rows[1] - share.rows[0], sum(end - begin for begin, end in share.columns)
+        self.weight = engine.zeros(rows, columns)
+        self.bias = engine.zeros(share.outputs[1] - share.outputs[0])
+        self.velocity: list[np.ndarray] | None = None  # of momentum: weight, bias
+        self.bound: dict[int, tuple] = {}
+
+    def initialise(self, seed: int, index: int) -> None:
+        share = self.share
+        fill(self.weight, seed, index, share.rows, share.columns, bound_for(self.activation, share.n_in, share.n_out))
+
+    def take(self, weight: np.ndarray, bias: np.ndarray) -> None:
+        """Sets this rank's part of the whole layer's weights (n_out, n_in) and biases."""
+        cut(weight, self.weight, self.share)
+        self.bias[...] = bias[slice(*self.share.outputs)]
+
+    def bind(self, samples: int) -> None:
+        """Makes the arrays for so many samples the current ones."""
+        if samples not in self.bound:
+            self.bound[samples] = self._bind(samples)
+        self.x, self.z, self.dz, self.dx, self.dense = self.bound[samples]
+        above, own = self.share.above, self.share.inputs[1] - self.share.inputs[0]
+        self.own_x, self.own_dx = self.x[above : above + own], self.dx[above : above + own]
+        self.own_z, self.own_dz = self.z, self.dz
+
+    @property
+    def sums_start(self) -> np.ndarray | None:
+        return self.bias
+
+    def _bind(self, samples: int) -> tuple:
+        rows, columns = self.weight.shape
+        x, z, dz, dx = (np.zeros((n, samples), self.engine.dtype) for n in (columns, rows, rows, columns))
+        return x, z, dz, dx, self.engine.dense(self.weight, self.sums_start, x, z, dz, dx)
+
+    # ---- what the kinds differ in
+
+    def forward(self) -> None:
+        """From own_x to own_z."""
+        self.dense.forward()
+
+    def gather_dz(self) -> None:
+        """From own_dz to all that the weights' gradients need."""
+
+    def return_dx(self) -> Task | None:
+        """Starts what makes own_dx of dx complete."""
+        return None
+
+    # ---- the way back
+
+    def backward(self, rate: float | None, momentum: float, first: bool) -> None:
+        """own_dx from own_dz, unless ``first``; with ``rate``, the weights are changed as well."""
+        self.gather_dz()
+        task = None
+        if rate is not None and not momentum and self.dz.shape[1] == 1:
+            self.one_pass(rate, first)
+            task = None if first else self.return_dx()
+        else:
+            if not first:
+                self.input_gradient()
+                task = self.return_dx()
+            if rate is not None:
+                self.update(rate, momentum, task)
+        if task is not None:
+            task.wait()
+
+    def input_gradient(self) -> None:
+        self.dense.input_gradient()
+
+    def one_pass(self, rate: float, first: bool) -> None:
+        """A single sample: what is returned is so short that reading the weights twice would cost more than waiting."""
+        if first:
+            self.dense.accumulate(self.weight, -rate, 0, len(self.weight))
+        else:
+            self.dense.backward(-rate)
+        self.bias -= rate * self.own_dz[:, 0]
+
+    def matrices(self) -> list[tuple[np.ndarray, object]]:
+        """The weight matrices with who multiplies by them."""
+        return [(self.weight, self.dense)]
+
+    def update(self, rate: float, momentum: float, task: Task | None) -> None:
+        """W -= rate * V, V = momentum * V + dz x^T, and the bias likewise, in chunks; helps ``task`` on in between."""
+        matrices = self.matrices()
+        if momentum and self.velocity is None:
+            self.velocity = [self.engine.zeros(*w.shape) for w in (*(w for w, _ in matrices), self.bias)]
+        for index, (weight, dense) in enumerate(matrices):
+            step = max(1, -(-len(weight) // CHUNKS)) if task else max(1, len(weight))
+            for begin in range(0, len(weight), step):
+                end = min(begin + step, len(weight))
+                if momentum:
+                    velocity = self.velocity[index]
+                    velocity[begin:end] *= momentum
+                    dense.accumulate(velocity, 1.0, begin, end)
+                    weight[begin:end] -= rate * velocity[begin:end]
+                else:
+                    dense.accumulate(weight, -rate, begin, end)
+                if task:
+                    task.test()
+        gradient = self.own_dz.sum(axis=1)
+        if momentum:
+            velocity = self.velocity[-1]
+            velocity *= momentum
+            velocity += gradient
+            gradient = velocity
+        self.bias -= rate * gradient
+
+    def gradients(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of the weights this rank holds, and of its biases, at the last ``backward``."""
+        gradient = self.engine.zeros(*self.weight.shape)
+        self.dense.accumulate(gradient, 1.0, 0, len(gradient))
+        return gradient, self.own_dz.sum(axis=1)
+
+
+class Column(Layer):
+    """Inputs are gathered; the gradient of all inputs is summed over the ranks, each keeps its own."""
+
+    def forward(self) -> None:
+        self.comm.allgather(self.x, self.share.bounds_in).wait()
+        self.dense.forward()
+
+    def return_dx(self) -> Task:
+        return self.comm.reduce_scatter(self.dx, self.share.bounds_in)
+
+
+class Row(Layer):
+    """Every rank has sums for all neurons over its own inputs; they are summed over the ranks, each keeps its own."""
+
+    sums_start = None  # the bias comes once, behind the sum over the ranks
+
+    def bind(self, samples: int) -> None:
+        super().bind(samples)
+        begin, end = self.share.outputs
+        self.own_z, self.own_dz = self.z[begin:end], self.dz[begin:end]
+
+    def forward(self) -> None:
+        self.dense.forward()
+        self.comm.reduce_scatter(self.z, self.share.bounds_out).wait()
+        self.own_z += self.bias[:, None]
+
+    def gather_dz(self) -> None:
+        self.comm.allgather(self.dz, self.share.bounds_out).wait()
+
+
+class Ghost(Layer):
+    """The neighbours' neurons at the borders are inputs too; their gradients return, or are dropped."""
+
+    def forward(self) -> None:
+        self.comm.task(self._exchange()).wait()
+        self.dense.forward()
+
+    def _seen(self, array: np.ndarray) -> list[tuple[int, np.ndarray]]:
+        """(rank, rows of x or dx) of the ghosts above and below the own."""
+        own = self.share.inputs[1] - self.share.inputs[0]
+        begins = (0, self.share.above + own)
+        pairs = zip(begins, self.share.seen, strict=False)
+        return [(ghosts.source, array[begin : begin + len(ghosts)]) for begin, ghosts in pairs if len(ghosts)]
+
+    def _shown(self, array: np.ndarray) -> list[tuple[int, np.ndarray]]:
+        """(rank, rows of own_x or own_dx) that are its ghosts."""
+        first = self.share.inputs[0]
+        return [(g.target, array[g.begin - first : g.end - first]) for g in self.share.shown if len(g)]
+
+    def _exchange(self) -> Iterator[Sequence[Request]]:
+        receives = [self.comm.receive(source, rows) for source, rows in self._seen(self.x)]
+        yield receives + [self.comm.send(target, rows) for target, rows in self._shown(self.own_x)]
+
+    def return_dx(self) -> Task | None:
+        return None if self.drop else self.comm.task(self._return())
+
+    def _return(self) -> Iterator[Sequence[Request]]:
+        shown = self._shown(self.own_dx)
+        come = [np.empty_like(rows) for _, rows in shown]
+        receives = [self.comm.receive(target, buffer) for (target, _), buffer in zip(shown, come, strict=True)]
+        yield receives + [self.comm.send(source, rows) for source, rows in self._seen(self.dx)]
+        for (_, rows), buffer in zip(shown, come, strict=True):
+            rows += buffer
+
+
+class Mirror(Layer):
+    """Rows for the way forward, columns for the way back: both are updated by the same products in the same order, so
+    that no bit depends on the ranks. Twice the weights, and no sum that crosses ranks."""
+
+    def __init__(self, share: Share, activation: str, comm: Comm, engine: Engine, drop: bool):
+        super().__init__(share, activation, comm, engine, drop)
+        self.mirror = engine.zeros(share.n_out, share.inputs[1] - share.inputs[0])
+
+    def initialise(self, seed: int, index: int) -> None:
+        super().initialise(seed, index)
+        share = self.share
+        bound = bound_for(self.activation, share.n_in, share.n_out)
+        fill(self.mirror, seed, index, (0, share.n_out), (share.inputs,), bound)
+
+    def take(self, weight: np.ndarray, bias: np.ndarray) -> None:
+        super().take(weight, bias)
+        self.mirror[...] = weight[:, slice(*self.share.inputs)]
+
+    def _bind(self, samples: int) -> tuple:
+        share, dtype = self.share, self.engine.dtype
+        (first, last), (begin, end) = share.inputs, share.outputs
+        x, all_dz = np.zeros((share.n_in, samples), dtype), np.zeros((share.n_out, samples), dtype)
+        z, dx = np.zeros((end - begin, samples), dtype), np.zeros((share.n_in, samples), dtype)
+        own_x, own_dx = x[first:last], dx[first:last]
+        ahead = self.engine.dense(self.weight, self.bias, x, z, all_dz[begin:end], dx)
+        back = self.engine.dense(self.mirror, None, own_x, np.zeros_like(all_dz), all_dz, own_dx)
+        return x, z, all_dz, dx, (ahead, back)
+
+    def bind(self, samples: int) -> None:
+        super().bind(samples)
+        self.dense, self.back = self.dense
+        begin, end = self.share.outputs
+        self.own_dz = self.dz[begin:end]
+
+    def forward(self) -> None:
+        self.comm.allgather(self.x, self.share.bounds_in).wait()
+        self.dense.forward()
+
+    def gather_dz(self) -> None:
+        self.comm.allgather(self.dz, self.share.bounds_out).wait()
+
+    def input_gradient(self) -> None:
+        self.back.input_gradient()
+
+    def one_pass(self, rate: float, first: bool) -> None:
+        self.back.backward(-rate)
+        self.dense.accumulate(self.weight, -rate, 0, len(self.weight))
+        self.bias -= rate * self.own_dz[:, 0]
+
+    def matrices(self) -> list[tuple[np.ndarray, object]]:
+        return [(self.weight, self.dense), (self.mirror, self.back)]
+
+
+LAYERS = {"whole": Layer, "column": Column, "row": Row, "ghost": Ghost, "mirror": Mirror}

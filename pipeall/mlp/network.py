@@ -1,0 +1,213 @@
+"""A multilayer perceptron with the vocabulary of paper 002: input, hidden and output layers, forward, loss, backward.
+
+One object per rank holds that rank's slice of every layer. The same calls in the same order on every rank train the
+network; on one rank nothing is sent and the network is an ordinary one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..errors import ArgumentError
+from .comm import Comm
+from .engines import engine_of
+from .functions import ACTIVATIONS, SOFTMAX, Head
+from .layer import LAYERS, Layer, paste
+from .layout import Share, shares
+
+quiet = np.errstate(over="ignore", invalid="ignore")  # sigmoids far below 0; a loss that is no number is told elsewhere
+MAX_NEURONS = 2**24  # of a layer
+GHOST_GRADIENTS = ("drop", "exchange")
+
+
+class Network:
+    """Layers, loss and how they are computed.
+
+    loss     "squared" or "cross-entropy" (``functions.Head``)
+    seed     of the initial weights, which are a function of their place in the whole network, not of the ranks
+    dtype    "float32" or "float64"
+    engine   "pipeall": its own kernels, float32; "numpy"; "none": shapes only, to count messages
+    threads  of a rank
+    """
+
+    def __init__(
+        self, loss: str = "squared", seed: int = 0, dtype: str = "float32", engine: str = "pipeall", threads: int = 1
+    ):
+        self.loss_name, self.seed, self.engine = loss, seed, engine_of(engine, dtype, threads)
+        self.sizes: list[int] = []
+        self.activations: list[str] = []  # behind each layer but the input
+        self.layers: list[Layer] = []
+        self._complete = False  # has an output layer
+        self._samples = 0
+
+    # ---- building
+
+    def add_layer(self, kind: str, neurons: int, activation: str = "sigmoid") -> None:
+        """``kind`` is "input", "hidden" or "output". ``activation``: sigmoid, tanh, relu; the output's also softmax."""
+        expected = ("hidden", "output") if self.sizes else ("input",)
+        if self._complete:
+            raise ArgumentError(f"add_layer: expected no layer behind the output, got {kind!r}")
+        if kind not in expected:
+            raise ArgumentError(f"add_layer: expected {' or '.join(expected)}, got {kind!r}")
+        if not 1 <= neurons <= MAX_NEURONS:
+            raise ArgumentError(f"add_layer: expected 1 to {MAX_NEURONS} neurons, got {neurons}")
+        known = (*ACTIVATIONS, SOFTMAX) if kind == "output" else tuple(ACTIVATIONS)
+        if activation not in known:
+            raise ArgumentError(f"activation of {kind}: expected one of {', '.join(known)}; got {activation!r}")
+        self.sizes.append(neurons)
+        if kind != "input":
+            self.activations.append(activation)
+        self._complete = kind == "output"
+
+    def initialize(
+        self,
+        comm: Comm | None = None,
+        mode: str = "full",
+        ghost_width: int = 1,
+        ghost_gradient: str = "drop",
+        master: bool = False,
+        bit_equal: bool = False,
+    ) -> None:
+        """Makes this rank's weights; on one process without ``comm``.
+
+        mode            "full": exactly the serial network; "ghost": only neurons at the borders of the ranks travel, so
+                        that the function depends on the ranks (paper 002)
+        ghost_width     neurons at each border that travel
+        ghost_gradient  "drop": what a ghost's gradient would be is dropped, as in the paper; "exchange": it returns
+        master          rank 0 holds no neurons, as in the paper
+        bit_equal       full: every bit equals the serial network's, for twice the weights (``layer.Mirror``); float32
+        Raises ArgumentError.
+        """
+        if not self._complete:
+            raise ArgumentError("initialize: expected an input layer, any hidden ones and an output layer")
+        if ghost_gradient not in GHOST_GRADIENTS:
+            raise ArgumentError(f"ghost_gradient: expected drop or exchange, got {ghost_gradient!r}")
+        if bit_equal and self.engine.name == "numpy":
+            raise ArgumentError("bit_equal: expected engine pipeall, whose sums do not depend on the slice; got numpy")
+        self.comm = comm or Comm()
+        self.mode, self.ghost_width, self.ghost_gradient = mode, ghost_width, ghost_gradient
+        self.master, self.bit_equal = master, bit_equal
+        rank, ranks = self.comm.rank, self.comm.size
+        parts = shares(self.sizes, rank, ranks, mode, ghost_width, master, bit_equal)
+        whole = bit_equal or master
+        self.head = Head(self.activations[-1], self.loss_name, self.comm, parts[-1].bounds_out, whole)
+        drop = ghost_gradient == "drop"
+        self.layers = []
+        for index, (share, activation) in enumerate(zip(parts, self.activations, strict=True)):
+            layer = LAYERS[share.kind](share, activation, self.comm, self.engine, drop)
+            if self.engine.name != "none":
+                layer.initialise(self.seed, index)
+            self.layers.append(layer)
+        self._samples = 0
+
+    # ---- one iteration
+
+    @quiet
+    def forward(self, x: np.ndarray) -> np.ndarray:
+        """Outputs of this rank's neurons (neurons, samples) for ``x`` (samples, inputs), the same on all ranks."""
+        if x.ndim != 2 or x.shape[1] != self.sizes[0] or not len(x):
+            raise ArgumentError(f"input: expected (samples, {self.sizes[0]}), got {x.shape}")
+        if len(x) != self._samples:
+            self._samples = len(x)
+            for layer in self.layers:
+                layer.bind(self._samples)
+        self.layers[0].x[...] = x.T
+        for layer, after in zip(self.layers, self.layers[1:], strict=False):
+            layer.forward()
+            ACTIVATIONS[layer.activation].apply(layer.own_z, after.own_x)
+        self.layers[-1].forward()
+        self.y = self.head.outputs(self.layers[-1].own_z)
+        return self.y
+
+    @quiet
+    def loss(self, target: np.ndarray) -> float:
+        """The mean loss of the last ``forward`` against ``target`` (samples, outputs): on every rank that of all."""
+        return float(self.comm.allreduce(np.array([self.head.loss(self.y, self._target(target))]))[0])
+
+    @quiet
+    def backward(self) -> None:
+        """Gradients of the mean loss against the target that ``loss`` was given last."""
+        self._backward(None, 0.0)
+
+    def update(self, rate: float, momentum: float = 0.0) -> None:
+        """Stochastic gradient descent (equation 9) along the gradients of the last ``backward``."""
+        for layer in self.layers:
+            layer.update(rate, momentum, None)
+
+    @quiet
+    def step(self, x: np.ndarray, target: np.ndarray, rate: float, momentum: float = 0.0) -> float:
+        """A whole iteration, with the exchange of a layer under the update of its weights.
+
+        Returns this rank's share of the mean loss before it: the shares of the ranks add up to the loss.
+        """
+        self.forward.__wrapped__(self, x)
+        loss = self.head.loss(self.y, self._target(target))
+        self._backward(rate, momentum)
+        return loss
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """Outputs (samples, outputs) for ``x`` (samples, inputs), whole on every rank."""
+        y = self.forward(x)
+        if self.comm.size > 1 and not self.head.whole:
+            gathered = np.empty((self.sizes[-1], len(x)), y.dtype)
+            gathered[self.head.begin : self.head.end] = y
+            self.comm.allgather(gathered, self.head.bounds).wait()
+            y = gathered
+        return y.T
+
+    def _target(self, target: np.ndarray) -> np.ndarray:
+        if target.shape != (self._samples, self.sizes[-1]):
+            raise ArgumentError(f"target: expected {(self._samples, self.sizes[-1])}, got {target.shape}")
+        self._t = self.head.target(target.T)
+        return self._t
+
+    def _backward(self, rate: float | None, momentum: float) -> None:
+        layers = self.layers
+        self.head.gradient(self.y, self._t, layers[-1].own_dz)
+        for index in range(len(layers) - 1, -1, -1):
+            layers[index].backward(rate, momentum, index == 0)
+            if index:
+                before = layers[index - 1]
+                back = ACTIVATIONS[before.activation].back
+                back(layers[index].own_x, layers[index].own_dx, before.own_dz)
+
+    # ---- the whole network
+
+    def shares_of(self, rank: int) -> list[Share]:
+        """What a rank holds of each layer."""
+        return shares(self.sizes, rank, self.comm.size, self.mode, self.ghost_width, self.master, self.bit_equal)
+
+    def gather(self) -> list[tuple[np.ndarray, np.ndarray]] | None:
+        """(weights (n_out, n_in), biases) of each layer on rank 0, None elsewhere; 0 where ghost mode has none."""
+        parts = [self.shares_of(rank) for rank in range(self.comm.size)] if self.comm.rank == 0 else []
+        whole = []
+        for index, layer in enumerate(self.layers):
+            if self.comm.rank:
+                for array in (layer.weight, layer.bias):
+                    if array.size:
+                        self.comm.send(0, array).wait()
+                continue
+            weight = np.zeros((self.sizes[index + 1], self.sizes[index]), self.engine.dtype)
+            bias = np.zeros(self.sizes[index + 1], self.engine.dtype)
+            for rank, shares_of_rank in enumerate(parts):
+                share = shares_of_rank[index]
+                own, own_bias = layer.weight, layer.bias
+                if rank:
+                    rows, columns = share.rows[1] - share.rows[0], sum(end - begin for begin, end in share.columns)
+                    own = np.empty((rows, columns), self.engine.dtype)
+                    own_bias = np.empty(share.outputs[1] - share.outputs[0], self.engine.dtype)
+                    for array in (own, own_bias):
+                        if array.size:
+                            self.comm.receive(rank, array).wait()
+                paste(own, weight, share)
+                bias[slice(*share.outputs)] = own_bias
+            whole.append((weight, bias))
+        return whole if self.comm.rank == 0 else None
+
+    def take(self, layers: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
+        """Sets this rank's part of the weights and biases of the whole network; momentum starts anew."""
+        for layer, (weight, bias) in zip(self.layers, layers, strict=True):
+            layer.take(weight, bias)
+            layer.velocity = None

@@ -1,0 +1,89 @@
+"""What a network of some shape costs on some ranks: weights, operations, bytes, messages, and a model of its time.
+
+Values per sample and iteration; FLOP: a multiply-add is two. Bytes are those of a rank that has its equal part of
+every layer. Table names are those of paper 002.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .layout import Share, shares
+
+PAPER = {
+    "S": (3, 64, 128, 256, 64),
+    "M": (2048, 4096, 4096, 4096, 2048),
+    "L": (2048, 32768, 8192, 4096, 2048),
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """``alpha`` seconds a message, ``bandwidth`` and ``memory`` in bytes per second of a rank."""
+
+    alpha: float
+    bandwidth: float
+    memory: float
+
+
+BLUE_GENE_Q = Machine(alpha=2e-6, bandwidth=1.8e9, memory=1.75e9)  # a rank per core: 28 GB/s of a node among 16
+
+
+def dense_weights(sizes: Sequence[int]) -> int:
+    return sum(a * b for a, b in zip(sizes, sizes[1:], strict=False))
+
+
+def kept_weights(sizes: Sequence[int], workers: int, ghost_width: int = 1) -> int:
+    """Weights of the function that ghost mode trains on so many workers, all together."""
+    return sum(kept_of(sizes, rank, workers, ghost_width) for rank in range(workers))
+
+
+def kept_of(sizes: Sequence[int], rank: int, workers: int, ghost_width: int = 1) -> int:
+    """Of them, those of one rank."""
+    return sum(share.weights for share in shares(sizes, rank, workers, "ghost", ghost_width))
+
+
+def flops(parts: Sequence[Share]) -> int:
+    """FLOP of a rank for a sample: forward, weights' gradients and update, and inputs' but those of the first layer."""
+    return sum(share.weights * (8 if index else 6) for index, share in enumerate(parts))
+
+
+def column_values(sizes: Sequence[int]) -> int:
+    """Values sent with every layer split by columns, before the factor (P - 1) / P."""
+    return sum(2 * n for n in sizes[1:-1])
+
+
+def megatron_values(sizes: Sequence[int]) -> int:
+    """The same with layers in pairs, column then row: an allreduce, which is twice the values, behind every row layer
+    forward, and before every column layer but the first on the way back (Shoeybi et al., 2019)."""
+    layers = range(len(sizes) - 1)
+    return sum(2 * sizes[i + 1] for i in layers if i % 2) + sum(2 * sizes[i] for i in layers if i and i % 2 == 0)
+
+
+def least_values(sizes: Sequence[int]) -> int:
+    """The same for the plan that ``layout.shares`` takes."""
+    return sum(2 * min(a, b) for a, b in zip(sizes[1:], sizes[2:], strict=False))
+
+
+def mirror_values(sizes: Sequence[int]) -> int:
+    """The same where no bit depends on the ranks: inputs forward and gradients back are gathered, and the outputs."""
+    return sum(a + b for a, b in zip(sizes[1:], sizes[2:], strict=False)) + sizes[-1]
+
+
+def full_seconds(sizes: Sequence[int], ranks: int, machine: Machine, item_bytes: int = 4) -> float:
+    """An iteration of one sample in full mode: memory passes over a rank's weights (read forward, read and written on
+    the way back), then the messages, nothing overlapped."""
+    passes = 3 * dense_weights(sizes) / ranks
+    rounds = (ranks - 1).bit_length()
+    sent = least_values(sizes) * (ranks - 1) / ranks
+    return item_bytes * (passes / machine.memory + sent / machine.bandwidth) + machine.alpha * 2 * rounds * (
+        len(sizes) - 2
+    )
+
+
+def ghost_seconds(sizes: Sequence[int], workers: int, machine: Machine, item_bytes: int = 4) -> float:
+    """The same in ghost mode of width 1, the rank with most weights."""
+    parts = shares(sizes, 0, workers, "ghost")
+    passes = 3 * sum(share.weights for share in parts)
+    return item_bytes * passes / machine.memory + 2 * machine.alpha * (len(sizes) - 2) * (workers > 1)

@@ -1,0 +1,58 @@
+"""What a rank of ``test_mlp_mpi`` does: python mlp_rank.py WHAT FILE, started by mpirun."""
+
+import os
+import signal
+import sys
+
+import numpy as np
+from mlp_nets import HEADS, SIZES, network, samples
+
+from pipeall.mlp.comm_mpi import Mpi
+from pipeall.mlp.data import load
+from pipeall.mlp.train import train
+
+LAYOUTS = (
+    {},
+    {"bit_equal": True},
+    {"mode": "ghost"},
+    {"mode": "ghost", "ghost_gradient": "exchange", "ghost_width": 2},
+    {"master": True},
+)
+
+
+def trained(comm, layout, head):
+    """Outputs and loss after ten iterations, of one sample and of three."""
+    net = network(SIZES[2], head, comm, **layout)
+    x, t = samples(SIZES[2], 20, np.float32)
+    for begin in range(10):
+        end = begin + (1 if begin % 2 else 3)
+        net.step(x[begin:end], t[begin:end], 0.1, 0.5 if begin > 5 else 0.0)
+    outputs = net.predict(x)
+    return outputs, np.array(net.loss(t)), np.array([comm.traffic.messages, comm.traffic.bytes])
+
+
+def every(comm):
+    return [array for layout in LAYOUTS for head in HEADS for array in trained(comm, layout, head)]
+
+
+def dying(comm, path):
+    """Rank 1 is killed in the second epoch, or fails in it."""
+    data, test = load("digits")
+    net = network((64, 16, 10), HEADS[2], comm)
+
+    def told(epoch):
+        if epoch.epoch == 2 and comm.rank == 1:
+            if path.endswith(".killed"):
+                os.kill(os.getpid(), signal.SIGKILL)
+            comm.abort(RuntimeError("told to fail"))
+
+    train(net, data, test, epochs=50, batch=32, rate=0.1, save=path, told=told)
+
+
+if __name__ == "__main__":
+    what, file = sys.argv[1:]
+    comm = Mpi()
+    if what == "train":
+        np.savez(f"{file}.{comm.rank}.npz", *every(comm))
+    else:
+        dying(comm, file)

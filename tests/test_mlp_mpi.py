@@ -1,0 +1,69 @@
+"""Ranks that are processes: the bits of the simulator's, errors on every rank, and ranks that die."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeall.mlp.simulator import simulate
+
+HERE = Path(__file__).parent
+LIMIT_S = 240  # of a run that takes seconds on an idle machine
+RUNS = {  # as root, on fewer cores than ranks, and without binding what shares them
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+}
+
+if importlib.util.find_spec("mpi4py") is None or shutil.which("mpirun") is None:
+    pytest.skip("needs pipeall[mpi] and an MPI: apt-get install openmpi-bin", allow_module_level=True)
+
+
+def mpirun(ranks, *command):
+    path = os.pathsep.join([str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = os.environ | RUNS | {"PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}
+    command = ["mpirun", "-n", str(ranks), sys.executable, *map(str, command)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_mpi_equals_the_simulator_bit_for_bit(tmp_path, ranks):
+    from mlp_rank import every
+
+    done = mpirun(ranks, HERE / "mlp_rank.py", "train", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    for rank, expected in enumerate(simulate(ranks, every)):
+        with np.load(tmp_path / f"run.{rank}.npz") as got:
+            assert len(got.files) == len(expected) > 0
+            for name, array in zip(got.files, expected, strict=True):
+                assert (got[name] == array).all()
+
+
+@pytest.mark.parametrize("end", ["killed", "failed"])
+def test_a_rank_that_dies_ends_all_and_leaves_the_checkpoint(tmp_path, end):
+    path = tmp_path / f"net.{end}"
+    done = mpirun(2, HERE / "mlp_rank.py", "die", path)
+    assert done.returncode != 0
+    said = done.stdout + done.stderr
+    assert ("signal 9" in said) if end == "killed" else ("error: rank 1 of 2: told to fail" in said)
+    with np.load(path) as stored:
+        assert '"epoch": 2' in str(stored["meta"])
+
+
+def test_every_rank_says_what_is_wrong(tmp_path):
+    done = mpirun(2, "-m", "pipeall", "train", tmp_path / "absent.npz")
+    assert done.returncode == 2
+    assert done.stderr.count("expected digits, a .npz or a .csv file") == 2
+
+
+def test_a_diverging_loss_ends_every_rank(tmp_path):
+    arguments = ("--hidden", "16", "--output", "relu", "--loss", "squared", "--rate", "1e30", "--epochs", "2")
+    done = mpirun(2, "-m", "pipeall", "train", "digits", *arguments)
+    assert done.returncode == 2
+    assert done.stderr.count("expected a finite loss") == 2
