@@ -1,4 +1,4 @@
-"""The OpenCL device: every op of the case table against NumPy in float64, the program cache, choosing, errors.
+"""The OpenCL device: every op of the case table against NumPy in float64, the program cache, errors.
 
 In the table tests a program's arena and slots lie behind each other in one buffer, with guards between them and gaps
 between pixels. All but the inputs is poisoned with NaN: what reads outside or too early turns into NaN, and every
@@ -10,7 +10,6 @@ import hashlib
 import os
 import shutil
 import subprocess
-import sys
 from dataclasses import replace
 from math import inf, prod
 from pathlib import Path
@@ -445,57 +444,7 @@ def test_cache_that_cannot_be_written_is_a_warning(built, tmp_path):
         assert built() == ["elementwise.cl"]
 
 
-# ---- choosing ----
-
-CPU = opencl.DeviceInfo(0, "Portable Computing Language", "pthread", "ARM", "3.0", 2, True, False, True)
-OTHER = replace(CPU, index=1, platform="Vendor CL", name="Radeon", vendor="AMD", stand_in=False)
-MALI = replace(OTHER, index=2, platform="ARM Platform", name="Mali-G52", vendor="ARM")
-
-
 def test_devices_lists_what_there_is(info):
     assert [device.index for device in opencl.devices()] == list(range(len(opencl.devices())))
     assert info in opencl.devices() and info.compute_units >= 1
     assert ("a CPU standing in" in str(info)) == info.stand_in
-
-
-@pytest.mark.parametrize(
-    "wanted, available, chosen",
-    [
-        ("", (CPU, OTHER, MALI), MALI),
-        ("", (CPU, OTHER), OTHER),
-        ("", (CPU,), CPU),
-        ("amd", (CPU, OTHER, MALI), OTHER),
-        ("portable", (CPU, OTHER, MALI), CPU),
-        ("mali", (CPU, OTHER, MALI), MALI),
-        ("0", (CPU, OTHER, MALI), CPU),
-        ("1", (CPU, OTHER, MALI), OTHER),
-    ],
-)
-def test_choice(wanted, available, chosen, monkeypatch):
-    monkeypatch.setenv("PIPEALL_OPENCL", wanted)
-    assert opencl.choose(available) is chosen
-
-
-@pytest.mark.parametrize(
-    "wanted, available, message",
-    [
-        ("", (), r"expected an OpenCL device; available: none; pip install 'pyopencl\[pocl\]'"),
-        (
-            "nvidia",
-            (CPU, OTHER),
-            r"PIPEALL_OPENCL=nvidia \(index, vendor or name\); available: 0: pthread.*; 1: Radeon",
-        ),
-        ("7", (OTHER,), "PIPEALL_OPENCL=7 .*; available: 1: Radeon"),
-        ("off", (OTHER,), "switched off by PIPEALL_OPENCL=off"),
-    ],
-)
-def test_refused_choice_names_what_exists(wanted, available, message, monkeypatch):
-    monkeypatch.setenv("PIPEALL_OPENCL", wanted)
-    with pytest.raises(DeviceError, match=message):
-        opencl.choose(available)
-
-
-def test_missing_pyopencl_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyopencl", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'pipeall\[opencl\]'"):
-        opencl.devices()
