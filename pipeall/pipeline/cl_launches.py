@@ -27,9 +27,9 @@ class Family:
     winograd: Mapping[int, Mapping[str, int]]  # by M, the outputs of a tile along one side
 
 
-# A Bifrost thread has 64 registers of 32 bits: 4 x 4 sums, 4 x 4 inputs, weights as they pass.
+# A Bifrost thread has 64 registers of 32 bits: 8 x 4 sums, 4 x 4 inputs, 8 weights as they pass.
 GPU = Family(
-    conv=dict(VECTOR=4, PIXELS=4, INPUTS=4, LOCAL_PIXELS=8, LOCAL_BLOCKS=4),
+    conv=dict(VECTOR=8, PIXELS=4, INPUTS=4, LOCAL_PIXELS=8, LOCAL_BLOCKS=4),
     window=dict(VECTOR=4, LOCAL_CHANNELS=8, LOCAL_COLUMNS=8),
     winograd={2: dict(VECTOR=2, LOCAL_CHANNELS=32), 4: dict(VECTOR=1, LOCAL_CHANNELS=32)},
 )

@@ -7,8 +7,8 @@
 #endif
 
 /* out[c] = x[c] * (bias + alpha / size * sum_{j = c - (size - 1) / 2 .. c + size / 2} x[j]^2) ^ -beta, j inside.
- * Work item: VECTOR channels (dimension 0) of one pixel (dimension 1): size loads of vectors at any float, away from the
- * ends. Bound by arithmetic: a power, of square roots for beta = 3/4. out must not be x. */
+ * Work item: VECTOR channels (dimension 0) of one pixel (dimension 1): size loads of vectors at any address, away from
+ * the ends. Bound by arithmetic: a power, of square roots for beta = 3/4. out must not be x. */
 __kernel __attribute__((reqd_work_group_size(LOCAL_CHANNELS, 1, 1))) void
 lrn(__global const X *x, int x_offset, int x_stride, int channels, __global Y *out, int out_offset,
     int out_stride, int size, float alpha, float beta, float bias) {

@@ -7,7 +7,11 @@
  * passes its last channel; bias is [block][VECTOR]. A tap in the padding reads `zeros` (cin floats), so the
  * inner loop has no condition. Registers: PIXELS * VECTOR sums, INPUTS * PIXELS inputs, VECTOR weights.
  *
- * Dimension 0 runs over pixels, so that neighbouring work items share one block of weights. */
+ * Dimension 0 runs over pixels, so that neighbouring work items share one block of weights.
+ *
+ * Mali-G52, VECTOR = 8, PIXELS = 4: per four input channels a thread has 128 multiply-adds, 5.3 cycles of a core's three
+ * engines of 8, and loads 64 bytes of inputs and 16 of weights that 8 threads share, 5 cycles at 16 bytes: balanced.
+ * VECTOR = 4 does half the multiply-adds with as many inputs (bench/mali_bound.py). */
 #ifndef PIXELS
 #define PIXELS 4 /* output pixels of a work item */
 #endif
@@ -20,6 +24,13 @@
 #ifndef LOCAL_BLOCKS
 #define LOCAL_BLOCKS 4 /* work items of a group along the blocks of channels */
 #endif
+
+/* One of four input channels, whose weights are in registers no longer than it takes. */
+#define MULTIPLY(i, lane)                                                                                            \
+    {                                                                                                                \
+        const vec w = aligned(weight + i * VECTOR);                                                                  \
+        _Pragma("unroll") for (int p = 0; p < PIXELS; p++) sum[p] += v[p].lane * w;                                  \
+    }
 
 __kernel __attribute__((reqd_work_group_size(LOCAL_PIXELS, LOCAL_BLOCKS, 1))) void
 conv(__global const X *x, int x_offset, int x_stride, int x_h, int x_w, /* stride of pixels */
@@ -57,18 +68,14 @@ conv(__global const X *x, int x_offset, int x_stride, int x_h, int x_w, /* strid
             int c = 0;
 #if INPUTS == 4
             for (; c + 4 <= cin; c += 4, weight += 4 * VECTOR) {
-                vec w[4];
+                real4 v[PIXELS];
 #pragma unroll
-                for (int i = 0; i < 4; i++)
-                    w[i] = aligned(weight + i * VECTOR);
-#pragma unroll
-                for (int p = 0; p < PIXELS; p++) {
-                    const real4 v = four(a[p] + c);
-                    sum[p] += v.s0 * w[0];
-                    sum[p] += v.s1 * w[1];
-                    sum[p] += v.s2 * w[2];
-                    sum[p] += v.s3 * w[3];
-                }
+                for (int p = 0; p < PIXELS; p++)
+                    v[p] = four(a[p] + c);
+                MULTIPLY(0, s0)
+                MULTIPLY(1, s1)
+                MULTIPLY(2, s2)
+                MULTIPLY(3, s3)
             }
 #endif
             for (; c < cin; c++, weight += VECTOR) {

@@ -2,8 +2,8 @@
  * M x M outputs. Between the two transforms here, conv.cl multiplies: a 1x1 convolution with a group for each of the
  * N x N points, whose pixels are the tiles.
  *
- * The lines of B^T and A^T are those of the points 0, 1, -1 (M = 2), and 2, -2 (M = 4); the weights are transformed when
- * the program is compiled (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016).
+ * The lines of B^T and A^T are those of the points 0, 1, -1 (M = 2), and 2, -2 (M = 4); the weights are transformed
+ * when the program is compiled (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016).
  *
  * Multiply-adds against a direct convolution: 2.25 (M = 2) and 4 times fewer. Bound of both kernels: memory, (N / M)^2
  * times the input written and of the output read. Registers: N x N vectors: with 64 of 32 bits a thread that is
