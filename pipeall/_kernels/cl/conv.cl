@@ -9,7 +9,7 @@
  *
  * Dimension 0 runs over pixels, so that neighbouring work items share one block of weights.
  *
- * Mali-G52, VECTOR = 8, PIXELS = 4: per four input channels a thread has 128 multiply-adds, 5.3 cycles of a core's three
+ * Mali-G52, VECTOR = 8, PIXELS = 4: per four input channels a thread has 128 multiply-adds, 5.3 cycles of a core's 3
  * engines of 8, and loads 64 bytes of inputs and 16 of weights that 8 threads share, 5 cycles at 16 bytes: balanced.
  * VECTOR = 4 does half the multiply-adds with as many inputs (bench/mali_bound.py). */
 #ifndef PIXELS
