@@ -1,5 +1,6 @@
 """Which OpenCL device is used, and what is said where none fits."""
 
+import re
 import sys
 from dataclasses import replace
 
@@ -29,6 +30,23 @@ MALI = replace(OTHER, index=2, platform="ARM Platform", name="Mali-G52", vendor=
 def test_choice(wanted, available, chosen, monkeypatch):
     monkeypatch.setenv("PIPEALL_OPENCL", wanted)
     assert opencl.choose(available) is chosen
+
+
+@pytest.mark.parametrize(
+    "wanted, available, reasons",
+    [
+        ("", (CPU, OTHER, MALI), ["Mali-G52 comes first; PIPEALL_OPENCL=1 takes this one", "a Mali comes first"]),
+        ("", (CPU, OTHER), ["the first GPU"]),
+        ("", (CPU,), ["no GPU: a CPU stands in for one"]),
+        ("portable", (CPU, OTHER), ["named by PIPEALL_OPENCL=portable", "pthread comes first; PIPEALL_OPENCL=1 .*"]),
+    ],
+)
+def test_why(wanted, available, reasons, monkeypatch):
+    monkeypatch.setenv("PIPEALL_OPENCL", wanted)
+    chosen = opencl.choose(available)
+    shown = [device for device in available if device == chosen or not device.stand_in]
+    for device, reason in zip(shown, reasons, strict=True):
+        assert re.fullmatch(reason, opencl.why(device, chosen))
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,17 @@ def choose(available: tuple[DeviceInfo, ...]) -> DeviceInfo:
     return found[0]
 
 
+def why(device: DeviceInfo, chosen: DeviceInfo) -> str:
+    """Why ``choose`` took a device, or another one."""
+    if device != chosen:
+        return f"{chosen.name} comes first; PIPEALL_OPENCL={device.index} takes this one"
+    if env.opencl():
+        return f"named by PIPEALL_OPENCL={env.opencl()}"
+    if device.stand_in:
+        return "no GPU: a CPU stands in for one"
+    return "a Mali comes first" if "mali" in device.name.lower() else "the first GPU"
+
+
 @cache
 def opened(info: DeviceInfo) -> Device:
     """The device, opened once per process, so that all programs share its compiled kernels."""

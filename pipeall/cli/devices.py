@@ -38,7 +38,7 @@ def devices(as_json: bool) -> None:
     clusters = [row for row in rows if row["kind"] == "cpu"]
     headings = ["", "component", "cores", "type", "instructions", ">MHz", ">L1d KiB", ">L2 KiB", ">L3 KiB", "why"]
     print_table("CPU clusters", headings, map(_cluster_row, clusters))
-    headings = ["", "component", "device", "vendor", "driver", ">units", "memory", "fp16", "stand-in"]
+    headings = ["", "component", "device", "vendor", "driver", ">units", "memory", "fp16", "why"]
     gpus = [_gpu_row(row) for row in rows if row["kind"] == "opencl"]
     print_table("OpenCL devices" if gpus else f"No gpu: {board.gpu_missing}", headings if gpus else [], gpus)
     for row in clusters:
@@ -65,7 +65,6 @@ def _cluster_row(row: Mapping[str, Any]) -> tuple[object, ...]:
 def _gpu_row(row: Mapping[str, Any]) -> tuple[object, ...]:
     device = f"{row['device']} ({row['platform']})"
     memory = "shared with the CPU" if row["unified_memory"] else "its own"
-    stand_in = "yes: a CPU plays the gpu" if row["stand_in"] else "no"
     return (
         row["letter"],
         row["component"],
@@ -75,5 +74,5 @@ def _gpu_row(row: Mapping[str, Any]) -> tuple[object, ...]:
         row["compute_units"],
         memory,
         "yes" if row["fp16"] else "no",
-        stand_in,
+        row["why"],
     )

@@ -138,8 +138,8 @@ class Board:
         """One row per component, ready for JSON.
 
         component, letter, kind, description, stand_in; then for a CPU the fields of its Cluster (cores, core_type,
-        isas, capacity, max_mhz, caches, why), for OpenCL those of its DeviceInfo (the name as ``device``), for a model
-        those of its Part.
+        isas, capacity, max_mhz, caches, why), for OpenCL those of its DeviceInfo (the name as ``device``) and why, for a
+        model those of its Part.
         """
         rows = []
         for part in self.components.values():
@@ -148,6 +148,7 @@ class Board:
             row = {"component": part.name, "letter": part.letter, "kind": part.kind, "description": part.description}
             if part.kind == "opencl":
                 row["device"] = name
+                row["why"] = opencl.why(part.device, self.components["gpu"].device)
             rows.append(row | details | {"stand_in": part.stand_in})
         return rows
 
