@@ -138,8 +138,8 @@ class Board:
         """One row per component, ready for JSON.
 
         component, letter, kind, description, stand_in; then for a CPU the fields of its Cluster (cores, core_type,
-        isas, capacity, max_mhz, caches, why), for OpenCL those of its DeviceInfo (the name as ``device``) and why, for a
-        model those of its Part.
+        isas, capacity, max_mhz, caches, why), for OpenCL those of its DeviceInfo (the name as ``device``) and why, for
+        a model those of its Part.
         """
         rows = []
         for part in self.components.values():
