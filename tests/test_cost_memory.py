@@ -106,14 +106,20 @@ def test_an_unknown_optimizer_is_refused():
     st.floats(0.05, 1.0),
 )
 def test_the_largest_batch_is_the_largest(memory, model, each, share):
-    need = lambda batch: model + batch * each  # noqa: E731
+
+    def need(batch):
+        return model + batch * each
+
     fit = largest_batch({"cpu": need}, {"cpu": memory}, share)
     assert fit.batch == max(0, (round(share * memory) - model) // each)
 
 
 def test_which_memory_binds():
     """With a GPU the CPU's memory holds the model and one batch of data."""
-    small = lambda batch: 100 + 50 * batch  # noqa: E731
+
+    def small(batch):
+        return 100 + 50 * batch
+
     needs = needs_of(small, model=100, data=10, on_gpu=True)
     assert needs["cpu"](4) == 140 and needs["gpu"](4) == 300
     fit = largest_batch(needs, {"cpu": 1000, "gpu": 500})

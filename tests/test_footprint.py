@@ -46,7 +46,10 @@ print(json.dumps({"predicted": predicted, "grown": status("VmHWM") - before}))
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs /proc/self/clear_refs")
+@pytest.mark.skipif(
+    not Path("/proc/self/clear_refs").exists(),
+    reason="/proc/self/clear_refs, which starts the peak anew, is of Linux only",
+)
 @pytest.mark.parametrize("stages", ["1", "3"])
 @pytest.mark.parametrize("name", ["alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet"])
 def test_a_process_grows_by_what_is_predicted(name, stages):
