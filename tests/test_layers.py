@@ -16,10 +16,11 @@ PACKAGE = REPOSITORY / "pipeall"
 LAYERS = {  # layer -> the other layers it may import; a layer is a folder or a module of the package
     "errors": set(),
     "env": {"errors"},
+    "atomic": {"errors"},
     "_kernels": {"env", "errors"},
     "graph": {"env", "errors"},
-    "pipeline": {"_kernels", "graph", "env", "errors"},
-    "mlp": {"_kernels", "graph", "env", "errors"},
+    "pipeline": {"_kernels", "graph", "atomic", "env", "errors"},
+    "mlp": {"_kernels", "graph", "atomic", "env", "errors"},
     "cli": {"pipeline", "mlp", "_kernels", "graph", "env", "errors", "__init__"},
     "__init__": {"pipeline", "graph", "env", "errors"},
     "__main__": {"cli"},

@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
+from ..atomic import write_whole
 from ..errors import ArgumentError
 from .data import read_npz
 from .network import Network
 
 FORMAT = "pipeall.mlp/1"
-
-
-def write_whole(path: str | Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Writes a file that is there whole or not at all. Raises ArgumentError naming it."""
-    path = Path(path)
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                write(file)
-            os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise
-    except OSError as error:
-        raise ArgumentError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def about(net: Network) -> dict[str, Any]:

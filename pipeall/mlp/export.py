@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ..atomic import write_whole
 from ..errors import ArgumentError
 from ..graph.ir import Graph, Node, Tensor
-from .checkpoint import write_whole
 
 INPUT = "input"
 FLOAT, INT_ATTRIBUTE, OPSET, IR_VERSION = 1, 2, 13, 8

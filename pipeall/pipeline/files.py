@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from math import inf
 from pathlib import Path
 from typing import Any
 
+from ..atomic import write_whole
 from ..errors import ArgumentError
 
 MAX_BYTES = 64 << 20  # a profile of a hundred groups on ten units has some 100 KB
@@ -26,19 +25,7 @@ def write_json(path: str | Path, kind: str, content: Mapping[str, Any]) -> None:
 
 def write_text(path: str | Path, text: str) -> None:
     """Writes a whole file atomically. Raises ArgumentError naming the file where it cannot be written."""
-    path = Path(path)
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w") as file:
-                file.write(text)
-            os.chmod(name, 0o666 & ~_umask())
-            os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise
-    except OSError as error:
-        raise ArgumentError(f"{path}: cannot be written: {error.strerror}") from None
+    write_whole(path, lambda file: file.write(text.encode()))
 
 
 def read_json(path: str | Path, kind: str) -> dict[str, Any]:
@@ -141,10 +128,3 @@ def _is_flat(values: Any) -> bool:
 
 def _no_constant(word: str) -> float:
     raise ValueError(f"{word} is no JSON number")
-
-
-def _umask() -> int:
-    """The process's mask; there is no call that only reads it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
