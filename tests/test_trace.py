@@ -214,14 +214,16 @@ def resident():
 
 
 def test_events_are_released(board_with_gpu):
-    """PoCL keeps some 300 bytes per event: unreleased, those of 3,000 frames would be 3,000 x steps x 300 bytes."""
+    """PoCL keeps some 300 bytes per event: unreleased, 1,000 frames would grow the process by 1,000 x steps x 300 bytes,
+    every time. The allocator's own growth comes now and then: the least growth of several rounds is without it."""
     graph = small_net()
-    inputs = frames(graph, 3) * 1000
+    inputs = frames(graph, 4) * 250
+    growths = []
     with Pipeline(graph, "gpu", board=board_with_gpu, trace=True) as pipe:
-        sum(1 for _ in pipe.map(inputs[:1000]))
-        before = resident()
-        sum(1 for _ in pipe.map(inputs))
-        growth = resident() - before
+        for _ in range(5):
+            before = resident()
+            sum(1 for _ in pipe.map(inputs))
+            growths.append(resident() - before)
     steps = len(pipe.trace[0].labels)
-    kept = 3000 * 400  # the host's time stamps of each frame
-    assert kept < 3000 * steps * 300 / 2 and growth < 3000 * steps * 300 / 2, f"grew by {growth} bytes"
+    kept, limit = 1000 * 400, 1000 * steps * 300 / 2  # kept: the host's time stamps of each frame
+    assert kept < limit and min(growths) < limit, f"grew by {growths} bytes"
