@@ -4,6 +4,8 @@
 
 #include "kernels.h"
 
+enum { PA_PIXEL, PA_ROW, PA_WINDOW };
+
 typedef struct pa_conv_op {
     pa_view src, dst, residual;
     int32_t has_residual;
@@ -11,16 +13,16 @@ typedef struct pa_conv_op {
     float lo, hi;
     const float *weight; /* packed: [groups][panels][kh * kw * Cin / groups][NR], columns beyond Cout / groups are 0 */
     const float *bias;   /* packed: [groups][panels][NR] */
-    const float *zero;   /* max(Cin, NR) zeros: the row that padding points to */
+    const float *zero;   /* max(kw * Cin, NR) zeros: what padding points to */
     pa_gemm_fn gemm;
     int32_t mr, nr;
-    int32_t gather;          /* rows are copied to scratch before the GEMM: few channels per tap (pa_conv_plan) */
+    int32_t tap;             /* PA_PIXEL, PA_ROW, PA_WINDOW: what a tap is, all of it one run of floats (pa_conv_plan) */
     int64_t row_block;       /* rows of a chunk */
     int64_t panel_block;     /* panels of a chunk */
     int64_t scratch_floats;  /* per thread */
 } pa_conv_op;
 
-/* Fills gather, row_block, panel_block and scratch_floats from the rest, for a team of `threads`. */
+/* Fills tap, row_block, panel_block and scratch_floats from the rest, for a team of `threads`. */
 void pa_conv_plan(pa_conv_op *args, int threads);
 void pa_conv_step(const void *args, float *const *bases, float *scratch, pa_team *team);
 

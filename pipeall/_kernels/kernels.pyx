@@ -269,7 +269,7 @@ cdef class Program:
         bias = packable(step.bias, (dst.c,), f"step {step.node}: bias")
         lasts = algorithm in (None, "gemm") or algorithm.endswith(LAZY)  # else its transform does
         packed_weight = (self.weights if lasts else aligned)(groups * panels * taps * channels * op.nr)
-        packed_bias, zero = self.weights(groups * panels * op.nr), self.weights(max(src.c, op.nr))
+        packed_bias, zero = self.weights(groups * panels * op.nr), self.weights(max(src.c, op.kw * channels, op.nr))
         cdef const void *from_weight = floats(weight)
         cdef const void *from_bias = floats(bias)
         cdef float *to_weight = floats(packed_weight)
