@@ -172,7 +172,7 @@ def test_winograd(case, tile, parameters, request, monkeypatch):
     monkeypatch.setattr(cl_launches, "winograd", always)
     within = (lambda graph, inputs, _: winograd_bound(graph, inputs, tile)) if plain(case) else bound
     check_case(case, request.getfixturevalue(parameters), within)
-    assert chosen == [tile if plain(case) else 0]
+    assert chosen == [tile] if plain(case) else set(chosen) <= {0}  # a depthwise one is not asked for
 
 
 def test_winograd_is_chosen_where_it_saves_most():

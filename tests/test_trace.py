@@ -214,8 +214,10 @@ def resident():
 
 
 def test_events_are_released(board_with_gpu):
-    """PoCL keeps some 300 bytes per event: unreleased, 1,000 frames would grow the process by 1,000 x steps x 300 bytes,
-    every time. The allocator's own growth comes now and then: the least growth of several rounds is without it."""
+    """PoCL keeps some 300 bytes per event: unreleased, 1,000 frames would grow the process by 1,000 x steps x 300.
+
+    The allocator's own growth comes now and then: the least growth of several rounds is without it.
+    """
     graph = small_net()
     inputs = frames(graph, 4) * 250
     growths = []

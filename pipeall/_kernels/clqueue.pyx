@@ -1,11 +1,11 @@
 """Recorded OpenCL programs (program_cl.h) as Python objects. Handles and addresses are integers."""
 
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
-from libc.stdint cimport int32_t, uint32_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uintptr_t
 
 from .program cimport PA_DEPTH_MAX, atomic_int, pa_program, pa_slot_memory
 
-from ..errors import DeviceError
+from ..errors import ArgumentError, DeviceError
 
 
 cdef extern from "program_cl.h" nogil:
@@ -151,8 +151,11 @@ cdef class Program:
         """Address of the ``pa_program``; valid as long as this object lives."""
         return <uintptr_t>&self.program
 
-    def run(self, source, target):
-        """One frame between two slots, each (host address, buffer handle or 0, bytes); returns the new addresses."""
+    def run(self, source, target, int64_t[::1] marks=None):
+        """One frame between two slots, each (host address, buffer handle or 0, bytes); returns the new addresses.
+
+        marks: one more than commands; filled with the ns at which the frame was given and each command ended.
+        """
         cdef pa_slot_memory slot_in, slot_out
         cdef pa_program *program = &self.program.program
         cdef atomic_int stop
@@ -160,10 +163,15 @@ cdef class Program:
         slot_in.data, slot_in.mem, slot_in.bytes = <float *>pointer(source[0]), pointer(source[1]), source[2]
         slot_out.data, slot_out.mem, slot_out.bytes = <float *>pointer(target[0]), pointer(target[1]), target[2]
         atomic_init(&stop, 0)
+        if marks is not None:
+            if marks.shape[0] != program.mark_count:
+                raise ArgumentError(f"marks: expected {program.mark_count} numbers, got {marks.shape[0]}")
+            program.marks = &marks[0]
         with nogil:
             code = program.start(program, &slot_in, &slot_out, &stop)
             if code == 0:
                 code = program.finish(program)
+        program.marks = NULL
         if code:
             raise DeviceError(program.error(program, code).decode())
         return <uintptr_t>slot_in.data, <uintptr_t>slot_out.data

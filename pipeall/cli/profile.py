@@ -23,6 +23,7 @@ from .layers import show_layers
 from .model import load_model, model_options
 from .output import file_option, json_option, positive_option, print_json, print_table, progress
 from .plans import unit_names
+from .tune_gpu import show_tuning
 
 board_option = click.option("--board", metavar="NAME", help="Model of another board: a311d, rk3399pro or a .json file.")
 seconds_option = positive_option("--seconds", default=1.0, help="How long each unit, pair and plan is measured.")
@@ -37,6 +38,7 @@ units_option = click.option("--units", help="Such as big,little,Bx3; default all
 @units_option
 @seconds_option
 @click.option("--layers", is_flag=True, help="Instead: what bounds each layer on CPU units, by default the first one.")
+@click.option("--tune-gpu", is_flag=True, help="Instead: time the kernels' tiles for each convolution, keep the best.")
 @board_option
 @file_option("--save-board", help="Also write a board model of this machine, for --board.")
 @json_option
@@ -49,6 +51,7 @@ def profile(
     units: str | None,
     seconds: float,
     layers: bool,
+    tune_gpu: bool,
     board: str | None,
     save_board: str | None,
     as_json: bool,
@@ -63,15 +66,22 @@ def profile(
     pipeall profile net.onnx -o net.json --units Bx3,Bx1,L,G
     pipeall profile alexnet mobilenet resnet50 -o profiles/ --save-board myboard.json
     pipeall profile mobilenet --layers --units big
+    pipeall profile mobilenet --tune-gpu
     """
     names = unit_names(units)
-    if layers:
+    if layers or tune_gpu:
+        mode = "--layers" if layers else "--tune-gpu"
         others = {"--output": output, "--again": again, "--board": board, "--save-board": save_board}
+        others["--tune-gpu"] = layers and tune_gpu
         if given := [option for option, value in others.items() if value]:
             raise ArgumentError(
-                f"--layers: expected no {given[0]} beside it, it measures layers here and keeps nothing"
+                f"{mode}: expected no {given[0]} beside it, it measures layers here and makes no profile"
             )
-        show_layers([load_model(model, input_shape, finer) for model in models], names, seconds, as_json)
+        graphs = [load_model(model, input_shape, finer) for model in models]
+        if layers:
+            show_layers(graphs, names, seconds, as_json)
+        else:
+            show_tuning(graphs, names, as_json)
         return
     there = load_board(board)
     if save_board and board:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, inf, prod
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._kernels import opencl
+from .._kernels.algorithms import is_depthwise
 from ..errors import DeviceError
 from ..graph.steps import ARENA, SLOT_IN, Lowered, Step, View
 
@@ -23,6 +24,7 @@ class Family:
     """The parameters of the kernels for a kind of device, as their files define them."""
 
     conv: Mapping[str, int]
+    tiles: tuple[tuple[int, int], ...]  # other (VECTOR, PIXELS) of conv.cl worth a try
     window: Mapping[str, int]  # depthwise.cl and pool.cl
     winograd: Mapping[int, Mapping[str, int]]  # by M, the outputs of a tile along one side
 
@@ -30,16 +32,43 @@ class Family:
 # A Bifrost thread has 64 registers of 32 bits: 8 x 4 sums, 4 x 4 inputs, 8 weights as they pass.
 GPU = Family(
     conv=dict(VECTOR=8, PIXELS=4, INPUTS=4, LOCAL_PIXELS=8, LOCAL_BLOCKS=4),
+    tiles=((4, 4), (8, 2), (4, 8), (4, 2), (16, 2)),
     window=dict(VECTOR=4, LOCAL_CHANNELS=8, LOCAL_COLUMNS=8),
     winograd={2: dict(VECTOR=2, LOCAL_CHANNELS=32), 4: dict(VECTOR=1, LOCAL_CHANNELS=32)},
 )
 # A CPU core has 16 vectors of 8 floats (AVX2): 12 sums, 2 weights, an input spread over a vector as it is loaded.
 CPU = Family(
     conv=dict(VECTOR=16, PIXELS=6, INPUTS=1, LOCAL_PIXELS=4, LOCAL_BLOCKS=1),
+    tiles=((16, 4), (8, 12), (8, 8), (16, 3)),
     window=dict(VECTOR=16, LOCAL_CHANNELS=1, LOCAL_COLUMNS=1),
     winograd={2: dict(VECTOR=8, LOCAL_CHANNELS=1), 4: dict(VECTOR=8, LOCAL_CHANNELS=1)},
 )
 DEPTHWISE_PIXELS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How a convolution that is not depthwise is computed.
+
+    m       by Winograd's F(m x m, 3 x 3), directly where 0
+    vector  output channels of a work item of conv.cl
+    pixels  its output pixels
+    """
+
+    m: int
+    vector: int
+    pixels: int
+
+    def __str__(self) -> str:
+        return f"{f'winograd{self.m}' if self.m else 'direct'} {self.vector}x{self.pixels}"
+
+
+Choose = Callable[[Step, Sequence[Method]], Method]
+
+
+def modelled(step: Step, candidates: Sequence[Method]) -> Method:
+    """The first."""
+    return candidates[0]
 
 
 class Base(int):
@@ -54,27 +83,38 @@ class Recorder:
 
     precision: one of opencl.PRECISIONS. In half precision lie the arena, what lies between Winograd's kernels, and the
     weights; slots stay float32, so that whoever first reads one and last writes one converts.
+    choose: picks one of the ``methods`` of a convolution.
     """
 
-    def __init__(self, lowered: Lowered, device: opencl.Device, precision: str = "fp32"):
+    def __init__(
+        self,
+        lowered: Lowered,
+        device: opencl.Device,
+        precision: str = "fp32",
+        choose: Choose = modelled,
+    ):
         self.commands: list[tuple] = []
         self.labels: list[tuple[str, str]] = []  # of each command
         self.patches: list[tuple] = []
         self._kept: list[Any] = []  # kernels and arguments: OpenCL does not keep a kernel's buffers alive
         self._device = device
-        self._family = CPU if device.info.stand_in else GPU
+        self._family = family(device.info)
         self._precision = precision
         self._stored = np.dtype(np.float32 if precision == "fp32" else np.float16)
         self._arena = device.allocate(lowered.arena_elements * self._stored.itemsize)
         convs = [step for step in lowered.steps if step.kind == "conv"]
         self._zeros = device.upload(np.zeros(max([1, *(step.weight.shape[1] for step in convs)]), np.float32))
-        self._tiles = {step.node: winograd(step, 4 if precision == "fp32" else 2) for step in convs}  # M, or 0
-        sizes = [_transformed(step, m) for step in convs if (m := self._tiles[step.node])]
+        candidates = {step.node: (step, methods(step, device.info, precision)) for step in convs}
+        self._methods = {node: choose(step, found) for node, (step, found) in candidates.items() if found}
+        sizes = [_transformed(step, m) for step in convs if (m := self._m(step))]
         self._transformed = [device.allocate(self._stored.itemsize * max(side)) for side in zip(*sizes, strict=True)]
         for step in lowered.steps:
             if step.kind not in KINDS:
                 raise DeviceError(f"step {step.node}: expected one of {', '.join(KINDS)} for OpenCL, got {step.kind}")
             KINDS[step.kind](self, step)
+
+    def _m(self, step: Step) -> int:
+        return self._methods[step.node].m if step.node in self._methods else 0
 
     def _types(self, **memories: Any) -> dict[str, Define]:
         """The parameters of vector.cl for where X, Y and R of a kernel lie: a ``Base``, a buffer, or None."""
@@ -118,12 +158,12 @@ class Recorder:
         return self._device.upload(arg) if isinstance(arg, np.ndarray) else arg
 
     def conv(self, step: Step) -> None:
-        x, p = step.src[0], step.params
+        p = step.params
         residual = _at(step.src[1]) if len(step.src) > 1 else (None, 0, 0)
         clamp = float(p["lo"]), float(p["hi"])
-        if p["groups"] == x.c == len(step.weight):
+        if is_depthwise(step):
             self._depthwise(step, residual, clamp)
-        elif self._tiles[step.node]:
+        elif self._m(step):
             self._winograd(step, residual, clamp)
         else:
             self._direct(step, residual, clamp)
@@ -157,7 +197,8 @@ class Recorder:
     ) -> None:
         """conv.cl; weight: (groups, cout of one, taps x cin), bias: one number for each output channel."""
         groups, cout, _ = weight.shape
-        tile, pixels = dict(self._family.conv), places[8]
+        method, pixels = self._methods[step.node], places[8]
+        tile = self._family.conv | dict(VECTOR=method.vector, PIXELS=method.pixels)
         if pixels == 1:
             tile |= dict(PIXELS=1, LOCAL_PIXELS=1, LOCAL_BLOCKS=tile["LOCAL_PIXELS"] * tile["LOCAL_BLOCKS"])
         blocks = ceil(cout / tile["VECTOR"])
@@ -168,7 +209,7 @@ class Recorder:
         self.launch(step, "conv.cl", "conv", items, *places, *packed, self._zeros, *counts, *window, *clamp, **tile)
 
     def _winograd(self, step: Step, residual: tuple, clamp: tuple) -> None:
-        x, out, m = step.src[0], step.dst, self._tiles[step.node]
+        x, out, m = step.src[0], step.dst, self._m(step)
         cout, cin = step.weight.shape[:2]
         down, across, points = ceil(out.h / m), ceil(out.w / m), (m + 2) ** 2
         known = dict(self._family.winograd[m]) | dict(M=m)
@@ -275,6 +316,24 @@ WINOGRAD_WEIGHT = {
 TRANSFORM = 24  # multiply-adds that a transformed input or output is worth: its way to memory and back
 
 
+def family(info: opencl.DeviceInfo) -> Family:
+    """The kernels' parameters for a device."""
+    return CPU if info.stand_in else GPU
+
+
+def methods(step: Step, info: opencl.DeviceInfo, precision: str) -> tuple[Method, ...]:
+    """Every way to compute a convolution on a device, the modelled one first; none for a depthwise one."""
+    if is_depthwise(step):
+        return ()
+    known, largest = family(info), 4 if precision == "fp32" else 2  # half precision loses too much in the largest
+    tiles = ((known.conv["VECTOR"], known.conv["PIXELS"]), *known.tiles)
+    if step.dst.h * step.dst.w == 1:
+        tiles = tuple(dict.fromkeys((vector, 1) for vector, _ in tiles))
+    default = winograd(step, largest)
+    others = (m for m in winograd_tiles(step) if m <= largest and m != default)
+    return tuple(Method(m, *tile) for m in (default, *others) for tile in tiles)
+
+
 def winograd_tiles(step: Step) -> tuple[int, ...]:
     """Every M of which F(M x M, 3 x 3) can compute a convolution; 0 stands for the direct one."""
     p = step.params
@@ -284,7 +343,7 @@ def winograd_tiles(step: Step) -> tuple[int, ...]:
 
 
 def winograd(step: Step, largest: int) -> int:
-    """The M of ``winograd_tiles`` up to ``largest`` that costs least. Half precision loses too much in the largest."""
+    """The M of ``winograd_tiles`` up to ``largest`` that costs least."""
     cout, cin, *kernel = step.weight.shape
 
     def cost(m: int) -> int:

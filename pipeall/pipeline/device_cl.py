@@ -11,7 +11,8 @@ from .._kernels import clqueue, opencl
 from ..errors import ArgumentError, DeviceError
 from ..graph.steps import SLOT_IN, SLOT_OUT, Lowered
 from .board import Component
-from .cl_launches import FLOAT_BYTES, Recorder
+from .cl_launches import FLOAT_BYTES, Choose, Recorder, modelled
+from .tune_cl import known
 
 
 def compile(lowered: Lowered, component: Component, *, record: bool) -> ClProgram:
@@ -19,7 +20,8 @@ def compile(lowered: Lowered, component: Component, *, record: bool) -> ClProgra
 
     Raises DeviceError where the device lacks memory or half precision, or a step has no kernel.
     """
-    return ClProgram(lowered, opencl.opened(component.device), record, component.precision)
+    choose = known(component.device, component.precision)
+    return ClProgram(lowered, opencl.opened(component.device), record, component.precision, choose)
 
 
 class Slot:
@@ -52,12 +54,19 @@ class ClProgram:
     """A sub-graph on an OpenCL device.
 
     ``handle`` is the address of its ``pa_program``, valid as long as this object; ``native`` runs frames between
-    slots from Python. ``record``: when each step ended can be recorded (program.h).
+    slots from Python. ``record``: when each step ended can be recorded (program.h). ``choose``: see ``Recorder``.
     """
 
     algorithms = ()
 
-    def __init__(self, lowered: Lowered, device: opencl.Device, record: bool = False, precision: str = "fp32"):
+    def __init__(
+        self,
+        lowered: Lowered,
+        device: opencl.Device,
+        record: bool = False,
+        precision: str = "fp32",
+        choose: Choose = modelled,
+    ):
         elements = (lowered.arena_elements, lowered.slot_in_elements, lowered.slot_out_elements)
         if max(elements) > np.iinfo(np.int32).max:
             raise DeviceError(f"expected fewer than 2^31 elements in the arena and each slot; got {max(elements)}")
@@ -68,7 +77,7 @@ class ClProgram:
         self._in_elements, self._out_elements = elements[1:]
         self._queue = device.queue(profile=record)
         self._staging = {base: device.allocate(elements[base] * FLOAT_BYTES, host=True) for base in (SLOT_IN, SLOT_OUT)}
-        self._recorder = Recorder(lowered, device, precision)
+        self._recorder = Recorder(lowered, device, precision, choose)
         self.native = clqueue.Program(
             self._queue.int_ptr,
             self._recorder.commands,
@@ -94,12 +103,15 @@ class ClProgram:
         """Memory for a ring slot next to a stage on this device; the CPU and the device reach it without a copy."""
         return Slot(self._queue, self._device.allocate(nbytes, host=True), nbytes)
 
-    def run(self, slot_in: np.ndarray) -> np.ndarray:
-        """One frame through plain host memory: the float32 elements of the input slot give those of the output slot."""
+    def run(self, slot_in: np.ndarray, marks: np.ndarray | None = None) -> np.ndarray:
+        """One frame through plain host memory: the float32 elements of the input slot give those of the output slot.
+
+        marks: int64 (commands + 1), filled with the ns at which the frame was given and each command ended.
+        """
         if slot_in.dtype != np.float32 or slot_in.size != self._in_elements:
             given = f"{slot_in.size} of {slot_in.dtype}"
             raise ArgumentError(f"slot_in: expected {self._in_elements} elements of float32, got {given}")
         source = np.ascontiguousarray(slot_in)
         target = np.empty(self._out_elements, np.float32)
-        self.native.run((source.ctypes.data, 0, source.nbytes), (target.ctypes.data, 0, target.nbytes))
+        self.native.run((source.ctypes.data, 0, source.nbytes), (target.ctypes.data, 0, target.nbytes), marks)
         return target

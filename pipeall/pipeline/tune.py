@@ -7,11 +7,8 @@ A layer's candidates take turns on the cluster's own cores, with cold caches: in
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,11 +16,11 @@ from .. import env
 from .._kernels.algorithms import candidates, modelled, sensible
 from .._kernels.cluster import Cluster
 from .._kernels.table import ROWS, Row
-from ..errors import ArgumentError
 from ..graph.onnx_wire import release
 from ..graph.steps import SLOT_IN, SLOT_OUT, Step, View
-from .files import Reader, read_json, write_json
+from .timings import Shapes, keep_times, read_times, shape_key
 
+FILE_KIND = "algorithms"
 TURNS = 4  # of each candidate; the fastest of its times counts
 MARGIN = 0.97  # of the modelled algorithm's time: another must be faster than that
 CACHE_BYTES = 32 << 20  # read between turns where the size of the last cache is not known, and at most
@@ -43,7 +40,8 @@ def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Mapping[
     for index, step in enumerate(steps):
         if len(candidates(step)) > 1:
             choices[index] = tuner.fastest(step, choices[index])
-    tuner.save()
+    if tuner.learned:
+        keep_times(tuner.path, FILE_KIND, tuner.learned)
     return choices
 
 
@@ -59,8 +57,8 @@ class _Tuner:
     def __init__(self, cluster: Cluster, kernels: Mapping[str, str], gemm: Row):
         self.cluster, self.kernels, self.gemm = cluster, kernels, gemm
         self.path = env.cache_dir() / f"algorithms-{cluster.core_type}-{gemm.name}.json"
-        self.shapes = _read(self.path)
-        self.learned = False  # what the file does not have
+        self.shapes = read_times(self.path, FILE_KIND)
+        self.learned: Shapes = {}  # what the file does not have
         self.evicting: np.ndarray | None = None
 
     def fastest(self, step: Step, default: str) -> str:
@@ -69,16 +67,12 @@ class _Tuner:
         if not times.keys() >= set(names):
             times.clear()
             times.update(self.measured(step, names))
-            self.learned = True
+            self.learned[self.key(step)] = times
         best = min(names, key=lambda name: times[name])
         return best if times[best] < MARGIN * times[default] else default
 
     def key(self, step: Step) -> str:
-        x, y, p = step.src[0], step.dst, step.params
-        kernel, pads = "x".join(map(str, p["kernel"])), ".".join(map(str, p["pads"]))
-        residual = " residual" if len(step.src) > 1 else ""
-        groups, threads = p["groups"], len(self.cluster.cores)
-        return f"{x.h}x{x.w}x{x.c}-{y.c} k{kernel} p{pads} g{groups}{residual} threads{threads}"
+        return f"{shape_key(step)} threads{len(self.cluster.cores)}"
 
     def measured(self, step: Step, names: Sequence[str]) -> dict[str, float]:
         """Runs on a thread of its own: a program pins the one it runs on."""
@@ -120,31 +114,6 @@ class _Tuner:
             self.evicting = np.ones(min(last, CACHE_BYTES) // 4, np.float32)
         self.evicting.sum()
 
-    def save(self) -> None:
-        if not self.learned:
-            return
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            shapes = {**_read(self.path), **self.shapes}  # another process may have written meanwhile
-            write_json(self.path, "algorithms", {"version": _version(), "us": shapes})
-        except (OSError, ArgumentError) as error:
-            warnings.warn(f"timings of algorithms are not kept: {error}", stacklevel=2)
-
-
-def _read(path: Path) -> dict[str, dict[str, float]]:
-    """The times in a file; none where it does not exist, is damaged, or was written by another version."""
-    try:
-        content = read_json(path, "algorithms")
-        if content.get("version") != _version():
-            return {}
-        shapes: dict[str, dict[str, float]] = {}
-        for key, times in Reader(content, str(path)).inside("us").content.items():
-            row = Reader(times, f"{path}: {key}")
-            shapes[key] = {name: row.number(name, low=0) for name in row.content}
-        return shapes
-    except ArgumentError:
-        return {}
-
 
 def _alone(step: Step) -> tuple[Step, tuple[int, int]]:
     """The step on dense views of its own in two slots, and the slots' sizes."""
@@ -154,9 +123,3 @@ def _alone(step: Step) -> tuple[Step, tuple[int, int]]:
         offset += view.h * view.w * view.c
     y = step.dst
     return replace(step, src=tuple(views), dst=View(SLOT_OUT, 0, y.h, y.w, y.c, y.c)), (offset, y.h * y.w * y.c)
-
-
-def _version() -> Any:
-    from .. import __version__
-
-    return __version__
