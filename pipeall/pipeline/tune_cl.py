@@ -21,7 +21,7 @@ from ..graph.ir import Graph
 from ..graph.lower import lower
 from ..graph.steps import ARENA, Lowered, Step, View
 from .board import Component
-from .cl_launches import Choose, Method, methods
+from .cl_launches import Choose, Method, methods, modelled
 from .timings import keep_times, read_times, shape_key
 
 FILE_KIND = "opencl-methods"
@@ -85,7 +85,9 @@ def _fastest(candidates: Sequence[Method], times: dict[str, float]) -> Method:
 
 
 def _timed(step: Step, component: Component, candidates: Sequence[Method]) -> dict[str, float]:
-    programs = {str(method): _program(step, component, method) for method in candidates}
+    programs = {
+        str(method): alone(step, component, lambda step, candidates, method=method: method) for method in candidates
+    }
     times = dict.fromkeys(programs, inf)
     for _ in range(TURNS):
         for name, program in programs.items():
@@ -97,19 +99,19 @@ def _timed(step: Step, component: Component, candidates: Sequence[Method]) -> di
     return times
 
 
-def _program(step: Step, component: Component, method: Method):
-    """The step REPEATS times, on dense views of its own in the arena, which start as ones."""
+def alone(step: Step, component: Component, choose: Choose = modelled):
+    """A ``ClProgram`` of the step, REPEATS times, on dense views of its own in the arena, which start as ones."""
     from .device_cl import ClProgram
 
     views, offset = [], 0
     for view in (*step.src, step.dst):
         views.append(View(ARENA, offset, view.h, view.w, view.c, view.c))
         offset += view.h * view.w * view.c
-    alone = replace(step, src=tuple(views[:-1]), dst=views[-1])
-    fills = [Step("fill", step.node, (), view, {"value": 1.0}) for view in alone.src]
-    lowered = Lowered((*fills, *[alone] * REPEATS), offset, (), 1, (), 1)
+    dense = replace(step, src=tuple(views[:-1]), dst=views[-1])
+    fills = [Step("fill", step.node, (), view, {"value": 1.0}) for view in dense.src]
+    lowered = Lowered((*fills, *[dense] * REPEATS), offset, (), 1, (), 1)
     device = opencl.opened(component.device)
-    return ClProgram(lowered, device, True, component.precision, lambda step, candidates: method)
+    return ClProgram(lowered, device, True, component.precision, choose)
 
 
 def _path(info: opencl.DeviceInfo, precision: str) -> Path:
