@@ -2,27 +2,30 @@
 
 import pytest
 from commands import document, invoke, quick_net
+from PIL import Image
 
+from pipeall import ArgumentError
 from pipeall.cli import bench as bench_module
 from pipeall.cli import threads
+from pipeall.cli.plot_threads import draw_threads
 from pipeall.graph.cost.scaling import Law
 
 
 def test_a_report_names_the_best_number_of_threads():
     law = Law(10.0, 0.2, 0.05)  # most at sqrt(0.8 / 0.05) = 4 threads
-    found = threads.report(quick_net(), {n: [1e3 / law.throughput(n)] * 3 for n in range(1, 9)})
+    found = threads.report("quick", {n: [1e3 / law.throughput(n)] * 3 for n in range(1, 9)})
     assert found["best_threads"] == 4 and found["law"]["peak_threads"] == pytest.approx(4.0)
     assert found["law"]["serial"] == pytest.approx(0.2) and len(found["rows"]) == 8
     assert found["rows"][1]["fps"] == pytest.approx(law.throughput(2))
 
 
 def test_two_numbers_make_no_law():
-    found = threads.report(quick_net(), {1: [2.0, 4.0, 3.0], 2: [2.0, 2.0, 1.0]})
+    found = threads.report("quick", {1: [2.0, 4.0, 3.0], 2: [2.0, 2.0, 1.0]})
     assert found["law"] is None and found["best_threads"] == 2
     assert found["rows"][0] == {"threads": 1, "median_ms": 3.0, "least_ms": 2.0, "fps": pytest.approx(1e3 / 3)}
 
 
-def test_a_short_run(monkeypatch):
+def test_a_short_run(monkeypatch, tmp_path):
     monkeypatch.setattr(bench_module, "load_model", lambda net, finer=None: quick_net())
     found = document("bench", "quick", "--threads", "--seconds", "0.01")
     (network,) = found["networks"]
@@ -30,7 +33,20 @@ def test_a_short_run(monkeypatch):
     cores = len(threads.one_cluster().component("big").cluster.cores)
     assert [row["threads"] for row in network["rows"]] == list(range(1, cores + 1))
     assert all(row["least_ms"] <= row["median_ms"] for row in network["rows"])
-    assert "by number of threads" in invoke("bench", "quick", "--threads", "--seconds", "0.01").stdout
+    plot = tmp_path / "threads.png"
+    result = invoke("bench", "quick", "--threads", "--seconds", "0.01", "--plot", plot)
+    assert "by number of threads" in result.stdout
+    with Image.open(plot) as drawn:
+        assert drawn.format == "PNG" and drawn.getextrema() != ((255, 255),) * len(drawn.getbands())
+
+
+def test_the_law_is_drawn_where_there_is_one(tmp_path):
+    law = Law(10.0, 0.2, 0.05)
+    found = [threads.report("quick", {n: [1e3 / law.throughput(n)] * 3 for n in range(1, most)}) for most in (3, 33)]
+    draw_threads(tmp_path / "threads.png", found, "$ title")
+    assert (tmp_path / "threads.png").stat().st_size > 10_000
+    with pytest.raises(ArgumentError, match="absent/threads.png: cannot be written"):
+        draw_threads(tmp_path / "absent" / "threads.png", found, "title")
 
 
 def test_what_does_not_go_with_threads():

@@ -85,11 +85,12 @@ def bench(
     pipeall bench
     pipeall bench squeezenet net.onnx --components B,L --seconds 1
     pipeall bench --board a311d --plot fig7.png
+    pipeall bench alexnet --threads --plot threads.png
     """
     if by_threads:
-        if any(value is not None for value in (turns, components, board, time_scale, plot, trace)):
-            raise ArgumentError("--threads: expected --seconds, --finer and --json alone beside it")
-        _by_threads(nets or NETS, finer, seconds or 2.0, as_json)
+        if any(value is not None for value in (turns, components, board, time_scale, trace)):
+            raise ArgumentError("--threads: expected --seconds, --finer, --plot and --json alone beside it")
+        _by_threads(nets or NETS, finer, seconds or 2.0, plot, as_json)
         return
     if time_scale and not board:
         raise ArgumentError("--time-scale: expected --board beside it, this machine has a pace of its own")
@@ -139,12 +140,16 @@ def bench(
         _show(about, there, names, found, notes)
 
 
-def _by_threads(nets: Sequence[str], finer: int | None, seconds: float, as_json: bool) -> None:
+def _by_threads(nets: Sequence[str], finer: int | None, seconds: float, plot: str | None, as_json: bool) -> None:
+    if plot:
+        from .plot_threads import draw_threads  # before anything is measured in vain
     board = threads.one_cluster()
     graphs = [load_model(net, finer=finer) for net in nets]
     about = machine.describe(board) | {"before": machine.state(board)}
     with progress() as bar:
-        found = [threads.report(graph, threads.measure(graph, board, seconds, bar)) for graph in graphs]
+        found = [threads.report(graph.name, threads.measure(graph, board, seconds, bar)) for graph in graphs]
+    if plot:
+        draw_threads(plot, found, f"Throughput by number of threads, {about['model'] or 'unknown CPU'}")
     if as_json:
         print_json("threads", **about, networks=found)
         return

@@ -51,7 +51,7 @@ def measure(graph: Graph, board: Board, seconds: float, bar: Progress) -> dict[i
     return times
 
 
-def report(graph: Graph, times: Mapping[int, list[float]]) -> dict[str, Any]:
+def report(network: str, times: Mapping[int, list[float]]) -> dict[str, Any]:
     """Median and fastest latency, throughput by the median, and the law where there are three numbers of threads."""
     rows = [
         {"threads": threads, "median_ms": _median(taken), "least_ms": min(taken), "fps": 1e3 / _median(taken)}
@@ -59,7 +59,7 @@ def report(graph: Graph, times: Mapping[int, list[float]]) -> dict[str, Any]:
     ]
     law = fit({row["threads"]: row["fps"] for row in rows}) if len(rows) >= 3 else None
     best = law.best(len(rows)) if law else max(rows, key=lambda row: row["fps"])["threads"]
-    return {"network": graph.name, "rows": rows, "law": _law(law), "best_threads": best}
+    return {"network": network, "rows": rows, "law": _law(law), "best_threads": best}
 
 
 def _median(values: list[float]) -> float:
