@@ -1,5 +1,6 @@
 """What ONNX files may hold besides the usual, and every way in which one is refused: one line that names the file."""
 
+import os
 import sys
 
 import numpy as np
@@ -57,6 +58,26 @@ def test_other_floats_become_float32(dtype, tmp_path):
     graph = load(saved(conv_model(weight), tmp_path))
     assert graph.constants["w"].dtype == np.float32
     assert np.array_equal(graph.constants["w"], weight.astype(np.float32))
+
+
+@pytest.mark.parametrize("typed", [False, True])
+@pytest.mark.parametrize("element", ["FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"])
+def test_every_float_type_is_read_raw_and_from_its_field(element, typed, tmp_path):
+    """Values that all four hold exactly: a sign, a subnormal-free exponent and seven bits."""
+    weight = (np.arange(-64, 64, dtype=np.float32)[:12] * np.float32(2.0**-5)).reshape(2, 6, 1, 1)
+    bits = {
+        "FLOAT": weight, "FLOAT16": weight.astype(np.float16).view(np.uint16),
+        "BFLOAT16": (weight.view(np.uint32) >> 16).astype(np.uint16), "DOUBLE": weight.astype(np.float64),
+    }[element]  # fmt: skip
+    proto = conv_model(weight, data_type=getattr(TensorProto, element))
+    tensor = proto.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    if typed:
+        fields = {"FLOAT": tensor.float_data, "DOUBLE": tensor.double_data}
+        fields.get(element, tensor.int32_data).extend(bits.reshape(-1).tolist())
+    else:
+        tensor.raw_data = bits.tobytes()
+    assert np.array_equal(load(saved(proto, tmp_path)).constants["w"], weight)
 
 
 def test_weights_may_lie_in_typed_fields_and_be_listed_as_inputs(tmp_path):
@@ -342,14 +363,23 @@ def test_sparse_initializer(tmp_path):
 @pytest.mark.parametrize(
     "change, expected",
     [
-        ({}, "cannot be read"),
+        ({}, "expected a file beside the model"),
         ({"location": "../secret"}, "lies outside of the model's folder"),
         ({"location": "/etc/passwd"}, "lies outside of the model's folder"),
-        ({"offset": "-4"}, "cannot be read"),
-        ({"offset": "x"}, "cannot be read"),
+        ({"location": "link"}, "lies outside of the model's folder"),
+        ({"location": "pipe"}, "expected a file beside the model"),
+        ({"location": "a\0b"}, "cannot be read"),
+        ({"location": "n" * 5000}, "cannot be read"),
+        ({"location": "there", "offset": "-4"}, "cannot be read"),
+        ({"location": "there", "offset": "x"}, "cannot be read"),
+        ({"location": "there", "offset": "9" * 30}, "cannot be read"),
+        ({"location": "there", "offset": "0", "length": "-1"}, "needs 48 bytes, has 49"),
     ],
 )
 def test_external_data_error(change, expected, tmp_path):
+    (tmp_path / "there").write_bytes(bytes(100))
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    os.mkfifo(tmp_path / "pipe")
     assert expected in refusal(external_model(tmp_path, **change))
 
 

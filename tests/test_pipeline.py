@@ -311,5 +311,5 @@ def test_two_thousand_frames_allocate_nothing(board, tmp_path):
     assert done.returncode == 0, done.stderr
     allocations, growth = map(int, done.stdout.split())
     assert allocations == 0
-    # The host side keeps the times of up to 100,000 frames: 2,000 of them are under 1 MB.
+    # The host side keeps the times of up to 20,000 frames: 2,000 of them are under 1 MB.
     assert growth < 2 << 20, f"RSS grew by {growth} bytes"

@@ -25,8 +25,11 @@ def aligned(floats: int) -> np.ndarray:
 
 def mapped(nbytes: int) -> mmap:
     """Zeroed memory of its own, in huge pages where the system has them: a frame reads all weights once, and would
-    else look up each 4 KB of them; it takes real memory only where it is written."""
-    memory = mmap(-1, nbytes, flags=MAP_PRIVATE | MAP_ANONYMOUS)
+    else look up each 4 KB of them; it takes real memory only where it is written. Raises MemoryError."""
+    try:
+        memory = mmap(-1, nbytes, flags=MAP_PRIVATE | MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"expected {nbytes} bytes for weights and activations: {error.strerror}") from None
     with suppress(OSError):  # a kernel built without huge pages
         memory.madvise(MADV_HUGEPAGE)
     return memory

@@ -120,9 +120,26 @@ def why(device: DeviceInfo, chosen: DeviceInfo) -> str:
     return "a Mali comes first" if "mali" in device.name.lower() else "the first GPU"
 
 
-@cache
 def opened(info: DeviceInfo) -> Device:
-    """The device, opened once per process, so that all programs share its compiled kernels."""
+    """The device, opened once per process, so that all programs share its compiled kernels.
+
+    Raises DeviceError in a fork of a process that has opened one: a driver's threads and locks stay behind.
+    """
+    if _first_process() != os.getpid():
+        raise DeviceError(
+            f"{info}: OpenCL was opened in process {_first_process()}, and a fork cannot use it: fork first, or start "
+            "processes by multiprocessing's 'spawn'"
+        )
+    return _opened(info)
+
+
+@cache
+def _first_process() -> int:
+    return os.getpid()
+
+
+@cache
+def _opened(info: DeviceInfo) -> Device:
     return Device(info)
 
 

@@ -133,19 +133,20 @@ static void release_events(pa_cl_program *self, pa_cl_frame *f) {
     f->last = NULL;
 }
 
-/* A slot's state at rest: mapped for the CPU, also after an error. */
+/* A slot's state at rest: mapped for the CPU, also after an error, unless it is the mapping that failed. */
 static void give_back(pa_cl_frame *f) {
     for (int s = PA_SLOT_IN; s <= PA_SLOT_OUT; s++)
-        if (f->data[s]) f->slots[s]->data = f->data[s];
+        if (f->unmapped[s]) f->slots[s]->data = f->data[s];
 }
 
 static int cl_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, const atomic_int *stop) {
     pa_cl_program *self = (pa_cl_program *)program;
     pa_cl_frame *f = &self->frames[(self->oldest + self->under_way) % PA_DEPTH_MAX];
     void *memory[PA_BASES] = {NULL}, *queue = self->queue;
-    int unmapped[PA_BASES] = {0}, failed = 0;
+    int failed = 0;
     f->slots[PA_SLOT_IN] = in, f->slots[PA_SLOT_OUT] = out;
     f->data[PA_SLOT_IN] = f->data[PA_SLOT_OUT] = NULL;
+    f->unmapped[PA_SLOT_IN] = f->unmapped[PA_SLOT_OUT] = 0;
     f->marks = program->marks;
 
     const int64_t begin = pa_now_ns();
@@ -154,7 +155,7 @@ static int cl_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *out
         memory[s] = slot->mem ? slot->mem : self->staging[s];
         if (!slot->mem || failed) continue;
         TRY(clEnqueueUnmapMemObject, NULL, queue, slot->mem, slot->data, 0, NULL, NULL);
-        unmapped[s] = !failed;
+        f->unmapped[s] = !failed;
     }
     const int64_t unmapping = pa_now_ns();
     if (!in->mem && !failed)
@@ -167,7 +168,7 @@ static int cl_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *out
         TRY(clEnqueueReadBuffer, NULL, queue, memory[PA_SLOT_OUT], CL_FALSE, 0, self->bytes[PA_SLOT_OUT], out->data,
             0, NULL, &f->last);
     for (int s = PA_SLOT_IN; s <= PA_SLOT_OUT; s++) {
-        if (!unmapped[s]) continue;
+        if (!f->unmapped[s]) continue;
         void *event = NULL;
         int code;
         float *data = cl.clEnqueueMapBuffer(queue, f->slots[s]->mem, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE, 0,

@@ -6,6 +6,7 @@
  *
  * A slot whose memory is an OpenCL buffer is mapped (readable and writable by the CPU) whenever it is not the program's:
  * start() unmaps both slots, launches, maps them again behind the launches and returns; finish() waits for the mapping.
+ * A slot that cannot be mapped again has no data: its frame fails, and none uses it after that.
  * On unified memory this copies nothing. A slot of plain host memory is copied through a staging buffer. Two frames may
  * be on the queue, so that the device goes on with the second while the CPU is told of the first.
  *
@@ -35,7 +36,8 @@ typedef struct pa_cl_patch {
 /* A frame on the queue. */
 typedef struct pa_cl_frame {
     pa_slot_memory *slots[PA_BASES];
-    float *data[PA_BASES]; /* where the slots are mapped again, NULL for plain memory */
+    int unmapped[PA_BASES]; /* slots whose buffer is the device's meanwhile; plain memory never is */
+    float *data[PA_BASES];  /* where those are mapped again, NULL where that failed */
     int64_t *marks, given;
     void **events; /* [command_count] of the launches: all to record, else the last one; NULL where there is none */
     void *last;    /* event of the last command */

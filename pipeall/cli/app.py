@@ -35,7 +35,7 @@ class App(click.Group):
             sys.exit(super().main(args, prog_name, **extra | {"standalone_mode": False}))
         except click.Abort:
             sys.exit(INTERRUPTED)
-        except (PipeallError, click.ClickException, OSError) as error:
+        except (PipeallError, click.ClickException, OSError, MemoryError) as error:
             if verbose:
                 traceback.print_exc()
             click.echo(f"error: {_one_line(error)}", err=True)
@@ -48,7 +48,7 @@ def _one_line(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno in UNWRITABLE:
         return f"stdout: {error.strerror}"
     if not isinstance(error, click.ClickException):
-        return " ".join(str(error).split())
+        return " ".join(str(error).split()) or "out of memory"
     text = " ".join(error.format_message().split()).rstrip(".")
     context = getattr(error, "ctx", None)
     return f"{text}; see {context.command_path} --help" if context else text

@@ -188,6 +188,7 @@ TYPES = {
     9: np.bool_,
     10: np.float32,
     11: np.float32,
+    16: np.float32,
 }
 
 _CONSTANT_FORMS = (

@@ -26,8 +26,8 @@ from .rewrite import rewrite as rewritten
 OPSETS = (7, 21)
 MAX_FILE_BYTES = 2**31 - 1  # what protobuf can parse
 # ONNX element types as stored; the halves and doubles among them become float32
-STORED = {1: "<f4", 2: "u1", 3: "i1", 4: "<u2", 5: "<i2", 6: "<i4", 7: "<i8", 9: "?", 10: "<f2", 11: "<f8"}
-FLOAT_TYPE = 1
+STORED = {1: "<f4", 2: "u1", 3: "i1", 4: "<u2", 5: "<i2", 6: "<i4", 7: "<i8", 9: "?", 10: "<f2", 11: "<f8", 16: "<u2"}
+FLOAT_TYPE, BFLOAT16_TYPE = 1, 16
 MAX_NUMBERS = 4096  # of one array of sizes or indices
 INTEGERS = (6, 7, 9)  # what shapes are computed with: int32, int64, bool
 EXTERNAL = 1  # TensorProto.DataLocation
@@ -262,13 +262,15 @@ class _Reader:
         if min(dims, default=1) < 0 or len(dims) > MAX_RANK or elements > MAX_ELEMENTS:
             raise ModelError(f"{what} has an absurd shape: {dims!s:.80}")
         if proto.data_location == EXTERNAL:
-            raw = self.external(what, proto)
+            raw = self.external(what, proto, elements * stored.itemsize)
         elif raw is None and proto.HasField("raw_data"):
             raw = proto.raw_data
         if raw is not None:
             if len(raw) != elements * stored.itemsize:
                 raise ModelError(f"{what} of shape {dims} needs {elements * stored.itemsize} bytes, has {len(raw)}")
             values = np.frombuffer(raw, stored)
+            if proto.data_type == BFLOAT16_TYPE:  # the upper half of a float32
+                values = (values.astype(np.uint32) << 16).view(np.float32)
         else:
             field = getattr(proto, _onnx().helper.tensor_dtype_to_field(proto.data_type))
             if len(field) != elements:
@@ -280,20 +282,23 @@ class _Reader:
             except FloatingPointError:
                 raise ModelError(f"{what} has values beyond float32") from None
 
-    def external(self, what: str, proto: Any) -> bytes:
-        """The bytes of a tensor stored in another file of the model's folder."""
+    def external(self, what: str, proto: Any, nbytes: int) -> bytes:
+        """The bytes of a tensor stored in another file of the model's folder, no more than it needs and one."""
         entries = {entry.key: entry.value for entry in proto.external_data}
         folder = self.path.parent.resolve()
-        file = (folder / entries.get("location", "")).resolve()
-        if not file.is_relative_to(folder):
-            raise ModelError(f"{what}: external data {entries.get('location')!r} lies outside of the model's folder")
         try:
+            file = (folder / entries.get("location", "")).resolve()
+            if not file.is_relative_to(folder):
+                raise ModelError(f"{what}: external data {str(file)!r} lies outside of the model's folder")
+            if not file.is_file():  # a pipe would be waited for
+                raise ModelError(f"{what}: external data {str(file)!r}: expected a file beside the model")
             offset, length = int(entries.get("offset", 0)), int(entries.get("length", -1))
-            size = file.stat().st_size
             with file.open("rb") as stream:
                 stream.seek(offset)
-                return stream.read(min(length, size) if length >= 0 else -1)
-        except (OSError, ValueError) as error:
+                return stream.read(min(length, nbytes + 1) if length >= 0 else nbytes + 1)
+        except (OSError, ValueError, OverflowError) as error:
+            if isinstance(error, ModelError):
+                raise
             raise ModelError(f"{what}: external data {entries.get('location')!r} cannot be read: {error}") from None
 
 

@@ -28,9 +28,9 @@ def split(path: Path) -> tuple[bytes, list[memoryview | None]]:
     The file stays mapped, read-only, as long as one of the views lives. Raises OSError where it cannot be read,
     WireError where it is no message.
     """
+    if path.stat().st_size == 0:  # a pipe too, which would be waited for
+        raise WireError("the file is empty")
     with path.open("rb") as file:
-        if path.stat().st_size == 0:
-            raise WireError("the file is empty")
         mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     taken: list[memoryview | None] = []
     kept = []

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 import numpy as np
+from numpy.lib import format
 
 from ..errors import ArgumentError
 
@@ -16,6 +19,7 @@ DIGITS = Path(__file__).with_name(
     "digits.npz"
 )  # UCI Optical Recognition of Handwritten Digits, 1,797 of 8 x 8; CC BY 4.0
 SPLIT_SEED = 0
+HEADERS = {(1, 0): format.read_array_header_1_0, (2, 0): format.read_array_header_2_0}  # of .npy, by version
 
 
 @dataclass(frozen=True)
@@ -61,8 +65,9 @@ def load(name: str, test_share: float = 0.2) -> tuple[Data, Data]:
     if "x_train" in arrays:
         parts = [(arrays["x_train"], arrays["y_train"]), (arrays["x_test"], arrays["y_test"])]
     else:
-        test = np.random.default_rng(SPLIT_SEED).random(len(arrays["x"])) < test_share
-        parts = [(arrays["x"][~test], arrays["y"][~test]), (arrays["x"][test], arrays["y"][test])]
+        x, y = _checked(name, arrays["x"], arrays["y"])
+        test = np.random.default_rng(SPLIT_SEED).random(len(x)) < test_share
+        parts = [(x[~test], y[~test]), (x[test], y[test])]
     checked = [_checked(name, *part) for part in parts]
     (x, _), (x_test, _) = checked
     if x.shape[1] != x_test.shape[1]:
@@ -89,19 +94,31 @@ def read_npz(path: Path, keys: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
     """The arrays of a .npz, of ``keys`` where given; sizes are checked before any is read. Raises ArgumentError."""
     try:
         with zipfile.ZipFile(path) as archive:
-            large = [entry for entry in archive.infolist() if entry.file_size > MAX_BYTES]
-        if large:
-            raise ArgumentError(
-                f"{path}: {large[0].filename} has {large[0].file_size} bytes, expected at most {MAX_BYTES}"
+            entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
+            return {key: _array(archive, entries[key]) for key in keys or entries if key in entries}
+    except (OSError, EOFError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        raise ArgumentError(f"{path}: cannot be read as .npz: {error}") from None
+
+
+def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
+    """An array whose header agrees with the size of its entry; NumPy would allocate what the header says."""
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{entry.filename}: expected it stored or deflated")
+    with archive.open(entry) as file:
+        read_header = HEADERS.get(format.read_magic(file))
+        if read_header is None:
+            raise ValueError(f"{entry.filename}: expected version 1.0 or 2.0 of the .npy format")
+        try:
+            shape, by_columns, dtype = read_header(file)
+        except Exception as error:  # it is a Python expression: NumPy lets through what tokenizer and parser raise
+            raise ValueError(f"{entry.filename}: expected the header of an array: {error}") from None
+        nbytes = entry.file_size - file.tell()
+        if dtype.hasobject or prod(shape) * dtype.itemsize != nbytes or nbytes > MAX_BYTES:
+            raise ValueError(
+                f"{entry.filename}: expected numbers of {nbytes} bytes, at most {MAX_BYTES}, got {dtype} {shape}"
             )
-        with np.load(path, allow_pickle=False) as stored:
-            return {key: stored[key] for key in keys or stored.files if key in stored.files}
-    except (OSError, zipfile.BadZipFile, EOFError) as error:
-        raise ArgumentError(f"{path}: cannot be read as .npz: {error}") from None
-    except ValueError as error:
-        if isinstance(error, ArgumentError):
-            raise
-        raise ArgumentError(f"{path}: cannot be read as .npz: {error}") from None
+        values = np.frombuffer(file.read(nbytes), dtype)
+    return values.reshape(shape, order="F" if by_columns else "C")
 
 
 def _npz(path: Path) -> dict[str, np.ndarray]:

@@ -20,7 +20,7 @@ from ..graph.ir import Graph
 from ..graph.ops import macs
 from . import regression
 from .board import Board, Part
-from .files import Reader, read_json, write_json
+from .files import Reader, naming, read_json, write_json
 from .plan import parse_unit
 from .profile import Link, Profile, UnitTimes, crossing_bytes, link_from, link_to_dict
 
@@ -223,7 +223,8 @@ class BoardModel:
             return cls.from_dict(read_json(FOLDER / f"{name}.json", "board"), str(name))
         if Path(name).suffix != ".json":
             raise ArgumentError(f"board {str(name)!r}: expected one of {', '.join(known)}, or a file ending in .json")
-        return cls.from_dict(read_json(name, "board"), str(name))
+        with naming(name):
+            return cls.from_dict(read_json(name, "board"), str(name))
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""

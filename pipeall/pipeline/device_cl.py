@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from typing import Any
 
@@ -34,7 +35,7 @@ class Slot:
     def __init__(self, queue: Any, buffer: Any, nbytes: int):
         self.mem, self.nbytes = buffer.int_ptr, nbytes
         self._address = [clqueue.map_buffer(queue.int_ptr, self.mem, nbytes)]
-        weakref.finalize(self, _unmap, queue, buffer, self._address)
+        weakref.finalize(self, _unmap, queue, buffer, self._address, os.getpid())
 
     @property
     def data(self) -> int:
@@ -45,9 +46,10 @@ class Slot:
         self._address[0] = address
 
 
-def _unmap(queue: Any, buffer: Any, address: list[int]) -> None:
-    """A buffer that stays mapped is never freed."""
-    clqueue.unmap_buffer(queue.int_ptr, buffer.int_ptr, address[0])
+def _unmap(queue: Any, buffer: Any, address: list[int], process: int) -> None:
+    """A buffer that stays mapped is never freed. In a fork no driver thread is left to wait for."""
+    if address[0] and process == os.getpid():
+        clqueue.unmap_buffer(queue.int_ptr, buffer.int_ptr, address[0])
 
 
 class ClProgram:

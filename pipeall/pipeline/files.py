@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,11 @@ def read_json(path: str | Path, kind: str) -> dict[str, Any]:
     """The content of a file of this format. Raises ArgumentError naming the file for anything else."""
     path = Path(path)
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ArgumentError(f"{path}: expected at most {MAX_BYTES} bytes, got {path.stat().st_size}")
-        content = json.loads(path.read_bytes(), parse_constant=_no_constant)
+        with path.open("rb") as file:
+            text = file.read(MAX_BYTES + 1)
+        if len(text) > MAX_BYTES:
+            raise ArgumentError(f"{path}: expected at most {MAX_BYTES} bytes, got {len(text)} or more")
+        content = json.loads(text, parse_constant=_no_constant)
     except OSError as error:
         raise ArgumentError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
@@ -44,8 +47,23 @@ def read_json(path: str | Path, kind: str) -> dict[str, Any]:
     expected = f"pipeall.{kind}/1"
     if not isinstance(content, dict) or content.get("format") != expected:
         got = content.get("format") if isinstance(content, dict) else type(content).__name__
-        raise ArgumentError(f"{path}: expected format {expected!r}, got {got!r}")
+        raise ArgumentError(f"{path}: expected format {expected!r}, got {shown(got)}")
     return content
+
+
+def shown(value: Any) -> str:
+    """A value out of a file, as an error shows it: short, whatever it is."""
+    text = repr(value)
+    return text if len(text) < 60 else text[:57] + "..."
+
+
+@contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Puts the file before an ArgumentError that does not name it: of what its words mean, say, read elsewhere."""
+    try:
+        yield
+    except ArgumentError as error:
+        raise error if str(path) in str(error) else ArgumentError(f"{path}: {error!s:.500}") from None
 
 
 class Reader:
@@ -57,10 +75,7 @@ class Reader:
         self.content, self.where = content, where
 
     def fail(self, key: str, expected: str) -> ArgumentError:
-        got = repr(self.content.get(key))
-        return ArgumentError(
-            f"{self.where}: {key}: expected {expected}, got {got if len(got) < 60 else got[:57] + '...'}"
-        )
+        return ArgumentError(f"{self.where}: {key}: expected {expected}, got {shown(self.content.get(key))}")
 
     def inside(self, *path: str) -> Reader:
         found: Any = self.content

@@ -86,7 +86,6 @@ class Lane:
         ]
         self.slot_in, self.slot_out = lowered[0].slot_in, lowered[-1].slot_out
         self._depth, self._gate = depth, gate
-        self._submitted = self._taken = 0
         self.started_ns = runtime.now_ns()
         self.native = runtime.Lane(
             [stage.unit.name for stage in self.stages],
@@ -100,22 +99,18 @@ class Lane:
     @property
     def under_way(self) -> int:
         """Frames submitted whose results have not been taken out of the lane."""
-        return self._submitted - self._taken
+        return self.native.under_way
 
-    def try_submit(self, frame: int, pieces: list[tuple[int, np.ndarray]]) -> bool:
+    def try_submit(self, frames: runtime.Frames, pieces: list[tuple[int, np.ndarray]]) -> bool:
         """False where ``depth`` frames are under way, or the first ring is full."""
-        if self.under_way >= self._depth or not self.native.try_submit(frame, pieces):
-            return False
-        self._submitted += 1
-        return True
+        return self.under_way < self._depth and self.native.try_submit(frames, pieces)
 
-    def try_result(self) -> runtime.Arrived | None:
-        """The lane's oldest result, if one is ready."""
-        arrived = self.native.try_result()
-        if arrived is not None:
-            self._taken += 1
-            self._gate.signal()  # there is room for another frame
-        return arrived
+    def try_result(self, frames: runtime.Frames) -> bool:
+        """Hands the lane's oldest result to ``frames``, if one is ready."""
+        if not self.native.try_result(frames):
+            return False
+        self._gate.signal()  # there is room for another frame
+        return True
 
     def counters(self) -> list[StageCounters]:
         """What its stages have done so far."""

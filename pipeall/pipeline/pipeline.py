@@ -107,8 +107,7 @@ class Pipeline:
         self._gate = runtime.Gate()
         self._submit_lock, self._result_lock, self._close_lock, self._lanes_lock = (threading.Lock() for _ in range(4))
         self._process = os.getpid()
-        self._submitted = self._delivered = 0
-        self._ready: dict[int, runtime.Arrived] = {}
+        self._frames = runtime.Frames()
         self._error: PipelineError | None = None
         self._plans = deque([(0, self.plan)], maxlen=KEPT_PLANS)
         self._recorder = StatsRecorder()
@@ -162,7 +161,7 @@ class Pipeline:
         lane = self._start(self._lanes[-1].number + 1, plan.lanes[0], units(plan, self.board)[0])
         with self._lanes_lock:
             self._lanes, self._open, self.plan = (*self._lanes, lane), (lane,), plan
-            self._plans.append((self._submitted, plan))
+            self._plans.append((self._frames.submitted, plan))
             self._keep_pace()
         self._gate.signal()  # there is room for another frame
 
@@ -215,15 +214,13 @@ class Pipeline:
 
     def _try_submit(self, pieces: list[tuple[int, np.ndarray]]) -> bool:
         """False while the pipeline is full, and once a stage has failed: the earlier frames come first then."""
-        self._check_open()
         if self._failed():
             return False
         with self._lanes_lock:
             if len(self._lanes) > 1 and self.pending >= REORDER * len(self._lanes):
                 return False
             for lane in sorted(self._open, key=lambda lane: lane.under_way):
-                if lane.try_submit(self._submitted, pieces):
-                    self._submitted += 1
+                if lane.try_submit(self._frames, pieces):
                     return True
         return False
 
@@ -232,6 +229,7 @@ class Pipeline:
 
         x: float32 in the model's own layout, or a dict of them by input name. Raises ArgumentError for another
         shape or type, PipelineError once a stage has failed or after close(), PipelineTimeoutError after ``timeout`` s.
+        Where a signal handler raises (Ctrl-C), ``pending`` tells whether the frame went in.
         """
         pieces = self._pieces(x)
 
@@ -239,7 +237,7 @@ class Pipeline:
 
         def attempt() -> bool:
             nonlocal number
-            number = self._submitted
+            number = self._frames.submitted
             if self._try_submit(pieces):
                 return True
             if self._failed():
@@ -254,20 +252,15 @@ class Pipeline:
 
     def _try_result(self) -> runtime.Arrived | None:
         """The next result in order, if it has arrived."""
-        self._check_open()
+        arrived = self._frames.next()
         for lane in self._lanes:
-            while self._delivered not in self._ready:
-                arrived = lane.try_result()
-                if arrived is None:
-                    break
-                self._ready[arrived.frame] = arrived
-        arrived = self._ready.pop(self._delivered, None)
+            while arrived is None and lane.try_result(self._frames):
+                arrived = self._frames.next()
         if arrived is None:
             return None
         if arrived.error:
             self._error = arrived.error
             raise arrived.error
-        self._delivered += 1
         if len(self._lanes) > 1:
             self._gate.signal()  # the window of REORDER frames has moved on
         self._recorder.add(FrameTimes(arrived.frame, arrived.submitted_ns, arrived.begin_ns, arrived.end_ns))
@@ -288,7 +281,7 @@ class Pipeline:
         """
         arrived = self._wait(self._result_lock, self._try_result, timeout)
         if arrived is None:
-            raise PipelineTimeoutError(f"result: frame {self._delivered} did not arrive within {timeout} s")
+            raise PipelineTimeoutError(f"result: frame {self._frames.delivered} did not arrive within {timeout} s")
         return self._output(arrived)
 
     def map(self, frames: Iterable[Frame]) -> Iterator[Frame]:
@@ -304,6 +297,7 @@ class Pipeline:
         exhausted = False
         broken: Exception | None = None
         while True:
+            self._check_open()
             ticket = self._gate.ticket()
             with self._result_lock:
                 arrived = self._try_result()
@@ -332,20 +326,17 @@ class Pipeline:
     def _wait(self, lock: threading.Lock, attempt: Callable[[], Any], timeout: float | None) -> Any:
         """Calls ``attempt``, holding ``lock``, until it gives something true; None after ``timeout`` seconds."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        if not lock.acquire(timeout=-1 if timeout is None else max(0, timeout)):
-            return None
-        try:
-            while True:
-                ticket = self._gate.ticket()
+        while True:
+            self._check_open()  # before the lock: a fork may have been made while another thread held it
+            ticket = self._gate.ticket()
+            with lock:
                 done = attempt()
-                if done:
-                    return done
-                left = 0.1 if deadline is None else min(0.1, deadline - time.monotonic())
-                if left <= 0:
-                    return None
-                self._gate.wait(ticket, left)
-        finally:
-            lock.release()
+            if done:
+                return done
+            left = 0.1 if deadline is None else min(0.1, deadline - time.monotonic())
+            if left <= 0:
+                return None
+            self._gate.wait(ticket, left)
 
     # ---- about the run
 
@@ -381,7 +372,7 @@ class Pipeline:
     @property
     def pending(self) -> int:
         """Frames submitted whose results have not been taken."""
-        return self._submitted - self._delivered
+        return self._frames.submitted - self._frames.delivered
 
     @property
     def times(self) -> tuple[FrameTimes, ...]:
@@ -426,6 +417,7 @@ class Engine:
         self._lock = threading.Lock()  # a call is a submit and the result of that very frame
 
     def __call__(self, x: Frame) -> Frame:
+        self._pipeline._check_open()
         with self._lock:
             while self._pipeline.pending:  # a call that was interrupted left its frame
                 self._pipeline.result()

@@ -14,7 +14,7 @@ from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..graph.ops import macs
 from .board import component_name
-from .files import read_json, write_json
+from .files import naming, read_json, shown, write_json
 
 _GRAMMAR = "expected ORDER[:CUTS] such as G-B-L:3,5 or Bx3-Bx1-G:3,5, one component such as big, or B+L+G for Parallel"
 
@@ -85,7 +85,7 @@ class Plan:
         try:
             numbers = [int(word) for word in cuts.split(",")] if cuts.strip() else []
         except ValueError:
-            raise ArgumentError(f"plan {text!r}: {_GRAMMAR}") from None
+            raise ArgumentError(f"plan {shown(text)}: {_GRAMMAR}") from None
         return cls.pipeline(order.split("-"), numbers)
 
     def save(self, path: str | Path, graph: Graph, about: Mapping[str, Any] | None = None) -> None:
@@ -98,13 +98,14 @@ class Plan:
         """The plan of a file. Raises ArgumentError where it is malformed or for a network with other groups."""
         content = read_json(path, "plan")
         if not isinstance(content.get("plan"), str):
-            raise ArgumentError(f"{path}: expected the text of a plan under 'plan', got {content.get('plan')!r}")
+            raise ArgumentError(f"{path}: expected the text of a plan under 'plan', got {shown(content.get('plan'))}")
         if content.get("groups") != len(graph.groups):
             raise ArgumentError(
                 f"{path}: expected a plan for the {len(graph.groups)} groups of {graph.name}, "
-                f"got one for {content.get('groups')!r} groups of {content.get('network')!r}"
+                f"got one for {shown(content.get('groups'))} groups of {shown(content.get('network'))}"
             )
-        return cls.parse(content["plan"])
+        with naming(path):
+            return cls.parse(content["plan"])
 
     @property
     def components(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import ArgumentError
 from ..graph.ir import Graph
-from .files import Reader, read_json, write_json
+from .files import Reader, naming, read_json, write_json
 from .plan import Plan, parse_unit
 
 HOST = "host"  # in links: whoever submits frames and takes results
@@ -115,7 +115,8 @@ class Profile:
     @classmethod
     def load(cls, path: str | Path) -> Profile:
         """The profile of a file. Raises ArgumentError naming the file and the entry that is wrong."""
-        return cls.from_dict(read_json(path, "profile"), str(path))
+        with naming(path):
+            return cls.from_dict(read_json(path, "profile"), str(path))
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON; null stands for a group that a unit cannot run."""

@@ -121,11 +121,34 @@ class Arrived:
     __slots__ = ("frame", "values", "submitted_ns", "begin_ns", "end_ns", "taken_ns", "error")
 
 
+cdef class Frames:
+    """The frames of a pipeline: how many have gone in and come out, and the results that wait for their turn.
+
+    A change is made within one native call, where Python runs no signal handler: an exception that one raises (Ctrl-C)
+    finds all of it done or nothing.
+    """
+
+    cdef readonly int64_t submitted, delivered
+    cdef dict arrived
+
+    def __cinit__(self):
+        self.arrived = {}
+
+    def next(self):
+        """Takes the result whose turn it is, as ``Arrived``; None before it has arrived. A failed frame stays."""
+        arrived = self.arrived.get(self.delivered)
+        if arrived is not None and arrived.error is None:
+            del self.arrived[self.delivered]
+            self.delivered += 1
+        return arrived
+
+
 @cython.no_gc  # refers to nothing that could refer back; the threads use its members until __dealloc__ joins them
 cdef class Lane:
     """Stages in a row (stage.h). ``close`` ends the threads; the memory goes with the object."""
 
     cdef pa_lane lane
+    cdef int64_t submitted, taken
     cdef Gate gate
     cdef object programs, slots, units
     cdef bint running
@@ -195,12 +218,17 @@ cdef class Lane:
         """A stage has failed; its frame is (or will be) the last to arrive."""
         return load_int(&self.lane.failed) != 0
 
-    def try_submit(self, int64_t frame, pieces) -> bool:
+    @property
+    def under_way(self) -> int:
+        """Frames submitted whose results have not been taken out of the lane."""
+        return self.submitted - self.taken
+
+    def try_submit(self, Frames frames, pieces) -> bool:
         """Copies ``pieces`` ((offset in floats, contiguous float32 array), ...) into a free slot; False when full."""
         cdef pa_slot *slot = pa_lane_free(&self.lane)
         cdef const float[::1] source
         cdef Py_ssize_t offset, size
-        if slot == NULL:
+        if slot == NULL or self.failed:  # a failed stage may have given back a slot that it could not map again
             return False
         size = slot.memory.bytes // sizeof(float)
         for offset, array in pieces:
@@ -209,14 +237,16 @@ cdef class Lane:
                 raise ArgumentError(f"piece at {offset}: expected {source.shape[0]} floats in a slot of {size}")
             if source.shape[0]:
                 memcpy(slot.memory.data + offset, &source[0], source.shape[0] * sizeof(float))
-        pa_lane_submit(&self.lane, frame)
+        pa_lane_submit(&self.lane, frames.submitted)
+        frames.submitted += 1
+        self.submitted += 1
         return True
 
-    def try_result(self):
-        """The oldest result as ``Arrived``, or None when none is ready."""
+    def try_result(self, Frames frames) -> bool:
+        """Copies the oldest result out, to where ``frames`` has it in its turn; False when none is ready."""
         cdef pa_slot *slot = pa_lane_front(&self.lane)
         if slot == NULL:
-            return None
+            return False
         arrived = Arrived()
         arrived.taken_ns = pa_now_ns()
         arrived.frame = slot.frame
@@ -236,8 +266,10 @@ cdef class Lane:
                 f"stage {slot.failed_stage} on {unit} failed at frame {slot.frame}: "
                 f"{self.text(slot.failed_stage, slot.error)}",
                 stage=slot.failed_stage, component=unit, frame=slot.frame)
+        frames.arrived[arrived.frame] = arrived
         pa_lane_release(&self.lane)
-        return arrived
+        self.taken += 1
+        return True
 
     def counters(self) -> list:
         """Per stage, since the start: frames, late frames, and busy, wait_in, wait_out, map and copy time in ns."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-KEPT = 100_000  # latest frames whose times are kept
+KEPT = 20_000  # latest frames whose times are kept: some 400 bytes each with two stages
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,72 @@
+"""What fuzzing starts from: valid inputs of every kind, made here so that they follow the code."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+
+def of(target: str) -> list[bytes]:
+    """The seeds of one target of ``run.py``."""
+    return {"onnx": _models, "json": _json, "samples": _samples, "windows": _windows}[target]()
+
+
+def _models() -> list[bytes]:
+    """Every op of the table in small random networks, and nodes that exporters compute shapes with."""
+    import onnx_models
+    from graphs import random_graph
+
+    models = [onnx_models.of_graph(random_graph(seed, steps=4)) for seed in range(30)]
+    texts = (
+        "s = Shape(x) g = Gather(s, zero) u = Unsqueeze(g, zeros) t = Concat<axis=0>(u, rest) y = Reshape(x, t)",
+        "c = Conv<pads=[1,1,1,1], strides=[2,1]>(x, w) p = MaxPool<kernel_shape=[2,2], ceil_mode=1>(c) y = Flatten(p)",
+        "a, b = Split<axis=1, num_outputs=2>(x) y = Concat<axis=1>(b, a)",
+        'c = Conv<auto_pad="SAME_UPPER">(x, w) r = Relu(c) m = ReduceMean<keepdims=1>(r, axes) y = Squeeze(m, axes)',
+        "k = ConstantOfShape<value: tensor = float[1] {2}>(one) m = Mul(x, k) z = Range(zero, three, unit) "
+        "f = Cast<to=1>(z) y = Add(m, f)",
+    )
+    constants = {
+        "w": onnx_models.rand(2, 6, 2, 2), "zero": np.array(0), "zeros": onnx_models.ints(0),
+        "axes": onnx_models.ints(2, 3), "rest": onnx_models.ints(-1), "one": onnx_models.ints(1),
+        "three": np.array(9), "unit": np.array(1),
+    }  # fmt: skip
+    for text in texts:
+        models.append(onnx_models.parsed(text, "float[1,6,8,9] x", "y", constants, 18))
+    return [model.SerializeToString() for model in models]
+
+
+def _json() -> list[bytes]:
+    import targets
+
+    whole = [bytes([2 * i]) + text for i, text in enumerate(targets.json_seeds())]
+    return whole + [bytes([2 * i + 1, 0, 3, 5, 0]) for i in range(len(whole))]
+
+
+def _samples() -> list[bytes]:
+    def npz(**arrays: np.ndarray) -> bytes:
+        made = io.BytesIO()
+        np.savez(made, **arrays)
+        return made.getvalue()
+
+    x, y = np.arange(16, dtype=np.float32).reshape(4, 4), np.array([0, 1, 0, 1])
+    entry = io.BytesIO()
+    np.save(entry, x)
+    return [
+        b"\0a,b,label\n1,2,0\n3,4,1\n5,6,1\n",
+        b"\1" + npz(x=x, y=y),
+        b"\1" + npz(x_train=x, y_train=y, x_test=x, y_test=y),
+        b"\2" + entry.getvalue(),
+        b"\3" + npz(meta=np.array('{"format": "pipeall.mlp/1"}'), w0=np.zeros((3, 4)), b0=np.zeros(3)),
+    ]
+
+
+def _windows() -> list[bytes]:
+    random = np.random.default_rng(0)
+    return [
+        bytes([kind]) + random.integers(0, 256, 40, dtype=np.uint8).tobytes() for kind in range(3) for _ in range(20)
+    ]
