@@ -57,6 +57,20 @@ def test_default_plan_uses_all_clusters():
 # ---- pictures and classes ----
 
 
+def test_preprocessing_for_one_channel(tmp_path):
+    """Brightness by ITU-R BT.601, rounded; the preset's three means and deviations become one."""
+    path = picture(tmp_path)
+    luma = round(np.dot(COLOUR, (0.299, 0.587, 0.114)))
+    plain = preprocessing((1, 1, 8, 8), "plain")(path)
+    assert plain.shape == (1, 1, 8, 8) and plain == pytest.approx(luma / 255)
+    mean, std = np.mean([0.485, 0.456, 0.406]), np.mean([0.229, 0.224, 0.225])
+    assert preprocessing((1, 1, 8, 8), "imagenet")(path) == pytest.approx((luma / 255 - mean) / std)
+    with pytest.raises(ArgumentError, match="expected one number each"):
+        preprocessing((1, 1, 8, 8), "plain", mean=(1.0, 2.0, 3.0))
+    with pytest.raises(ArgumentError, match="--channels: expected none for a model of one channel"):
+        preprocessing((1, 1, 8, 8), "plain", channels="RGB")
+
+
 def test_preprocessing_of_one_colour(tmp_path):
     """Every pixel is (10, 20, 30), so each plane is one number, whatever resizing does."""
     shape = (1, 3, 64, 96)

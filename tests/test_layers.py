@@ -17,11 +17,13 @@ LAYERS = {  # layer -> the other layers it may import; a layer is a folder or a 
     "errors": set(),
     "env": {"errors"},
     "atomic": {"errors"},
+    "arrays": {"errors"},
     "_kernels": {"env", "errors"},
     "graph": {"env", "errors"},
     "pipeline": {"_kernels", "graph", "atomic", "env", "errors"},
-    "mlp": {"_kernels", "graph", "atomic", "env", "errors"},
-    "cli": {"pipeline", "mlp", "_kernels", "graph", "env", "errors", "__init__"},
+    "mlp": {"_kernels", "graph", "arrays", "atomic", "env", "errors"},
+    "nas": {"pipeline", "graph", "arrays", "atomic", "env", "errors"},
+    "cli": {"pipeline", "mlp", "nas", "_kernels", "graph", "atomic", "env", "errors", "__init__"},
     "__init__": {"pipeline", "graph", "env", "errors"},
     "__main__": {"cli"},
 }
@@ -34,6 +36,8 @@ OPTIONAL = {  # package outside of the standard library -> the one file or folde
     "rich": "cli",
     "PIL": "cli",
     "matplotlib": "cli/plot.py",
+    "torch": "nas/train.py",
+    "sklearn": "nas/text.py",
 }
 CYTHON = {"cython", "libc", "cpython"}
 MAX_LINES = 500

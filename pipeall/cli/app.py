@@ -16,6 +16,7 @@ from . import INTERRUPTED
 from .bench import bench
 from .devices import devices
 from .info import info
+from .nas import nas
 from .profile import profile
 from .run import run
 from .search import search
@@ -78,10 +79,11 @@ def app(context: click.Context) -> None:
     pipeall simulate net.onnx --board a311d   what a board that is not at hand would do
     pipeall bench                      one component, all independently, all as a pipeline
     pipeall train digits               train a multilayer perceptron; on more ranks by mpirun
+    pipeall nas --data digits          search a network for a data set and a board
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
 
-for command in (devices, info, profile, search, run, simulate, bench, train):
+for command in (devices, info, profile, search, run, simulate, bench, train, nas):
     app.add_command(command)

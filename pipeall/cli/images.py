@@ -20,7 +20,7 @@ BROKEN = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.Decomp
 class Preprocess:
     """Short side to ``resize`` (bilinear), centre crop to ``size`` (height, width), then (x / scale - mean) / std.
 
-    x is 0 to 255; ``channels`` is RGB or BGR, the order that ``mean`` and ``std`` are in too.
+    x is 0 to 255; ``channels`` is RGB or BGR, the order that ``mean`` and ``std`` are in too, or L: brightness alone.
     """
 
     size: tuple[int, int]
@@ -31,12 +31,12 @@ class Preprocess:
     std: tuple[float, ...]
 
     def __call__(self, path: Path) -> np.ndarray:
-        """The image as float32 (1, 3, height, width); ArgumentError where it cannot be read or is too narrow."""
+        """The image as float32 (1, channels, height, width); ArgumentError if it cannot be read or is too narrow."""
         try:
             with Image.open(path) as file:
                 image = ImageOps.exif_transpose(file)
                 deep = image.mode.startswith(("F", "I"))  # Pillow would clip these to 255
-                image = image if deep else image.convert("RGB")
+                image = image if deep else image.convert("L" if self.channels == "L" else "RGB")
         except BROKEN as error:
             raise ArgumentError(f"image {path}: expected a picture, got {error}") from error
         if deep:
@@ -56,7 +56,7 @@ class Preprocess:
             (top + self.size[0]) * image.height / height,
         )
         pixels = np.asarray(image.resize(self.size[::-1], Image.Resampling.BILINEAR, box), np.float32)
-        pixels = pixels if self.channels == "RGB" else pixels[..., ::-1]
+        pixels = np.atleast_3d(pixels)[..., :: -1 if self.channels == "BGR" else 1]
         values = (pixels / np.float32(self.scale) - np.float32(self.mean)) / np.float32(self.std)
         return np.ascontiguousarray(values.transpose(2, 0, 1)[np.newaxis])
 
@@ -65,6 +65,7 @@ class Preprocess:
 PRESETS = {
     "imagenet": ("RGB", 255.0, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
     "caffe": ("BGR", 1.0, (104.0, 117.0, 123.0), (1.0, 1.0, 1.0)),
+    "plain": ("RGB", 255.0, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
     "tf": ("RGB", 1.0, (127.5, 127.5, 127.5), (127.5, 127.5, 127.5)),
 }
 
@@ -80,16 +81,22 @@ def preprocessing(
 ) -> Preprocess:
     """A preset for a model's input (1, 3, H, W), with what is given replaced; resize is 256/224 of the larger side.
 
+    A model of one channel, (1, 1, H, W), gets the brightness, and the mean of a preset's three means and of its stds.
     Raises ArgumentError where the input is no picture or a number is out of range.
     """
-    if len(input_shape) != 4 or input_shape[1] != 3:
-        raise ArgumentError(f"model input: expected a picture (1, 3, height, width), got {input_shape}")
+    if len(input_shape) != 4 or input_shape[1] not in (1, 3):
+        raise ArgumentError(f"model input: expected a picture (1, 3 or 1, height, width), got {input_shape}")
     size = input_shape[2:]
-    given = (channels, scale, mean, std)
-    channels, scale, mean, std = (own if new is None else new for new, own in zip(given, PRESETS[preset], strict=True))
+    given, own = (channels, scale, mean, std), PRESETS[preset]
+    if input_shape[1] == 1:
+        own = ("L", own[1], *((sum(values) / 3,) for values in own[2:]))
+    channels, scale, mean, std = (own if new is None else new for new, own in zip(given, own, strict=True))
     resize = round(max(size) * 256 / 224) if resize is None else resize
-    if len(mean) != 3 or len(std) != 3:
-        raise ArgumentError(f"--mean and --std: expected three numbers each, got {mean} and {std}")
+    if (channels == "L") != (input_shape[1] == 1):
+        raise ArgumentError(f"--channels: expected none for a model of one channel, got {channels}")
+    if len(mean) != input_shape[1] or len(std) != input_shape[1]:
+        count = "three numbers" if input_shape[1] == 3 else "one number"
+        raise ArgumentError(f"--mean and --std: expected {count} each, got {mean} and {std}")
     if not np.isfinite([scale, *mean, *std]).all() or scale == 0 or 0 in std:
         raise ArgumentError(f"--scale, --mean, --std: expected finite, no zero divisor, got {scale}, {mean}, {std}")
     if resize < min(size):

@@ -1,0 +1,87 @@
+"""Arrays out of .npz and .csv files that nobody vouches for, and the built-in digits."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from math import prod
+from pathlib import Path
+
+import numpy as np
+from numpy.lib import format
+
+from .errors import ArgumentError
+
+MAX_BYTES = 2**32  # of an array, or of a .csv
+# UCI Optical Recognition of Handwritten Digits, 1,797 of 8 x 8; CC BY 4.0
+DIGITS = Path(__file__).parent / "mlp" / "digits.npz"
+HEADERS = {(1, 0): format.read_array_header_1_0, (2, 0): format.read_array_header_2_0}  # of .npy, by version
+SAMPLES = (("x_train", "y_train", "x_test", "y_test"), ("x", "y"))
+
+
+def read_npz(path: Path, keys: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
+    """The arrays of a .npz, of ``keys`` where given; sizes are checked before any is read. Raises ArgumentError."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
+            return {key: _array(archive, entries[key]) for key in keys or entries if key in entries}
+    except (OSError, EOFError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        raise ArgumentError(f"{path}: cannot be read as .npz: {error}") from None
+
+
+def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
+    """An array whose header agrees with the size of its entry; NumPy would allocate what the header says."""
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{entry.filename}: expected it stored or deflated")
+    with archive.open(entry) as file:
+        read_header = HEADERS.get(format.read_magic(file))
+        if read_header is None:
+            raise ValueError(f"{entry.filename}: expected version 1.0 or 2.0 of the .npy format")
+        try:
+            shape, by_columns, dtype = read_header(file)
+        except Exception as error:  # it is a Python expression: NumPy lets through what tokenizer and parser raise
+            raise ValueError(f"{entry.filename}: expected the header of an array: {error}") from None
+        nbytes = entry.file_size - file.tell()
+        if dtype.hasobject or prod(shape) * dtype.itemsize != nbytes or nbytes > MAX_BYTES:
+            raise ValueError(
+                f"{entry.filename}: expected numbers of {nbytes} bytes, at most {MAX_BYTES}, got {dtype} {shape}"
+            )
+        values = np.frombuffer(file.read(nbytes), dtype)
+    return values.reshape(shape, order="F" if by_columns else "C")
+
+
+def read_samples(path: Path) -> dict[str, np.ndarray]:
+    """x_train, y_train, x_test, y_test of a .npz, or x and y; of a .csv x and y, its last column. ArgumentError."""
+    if path.suffix == ".csv":
+        return _csv(path)
+    for keys in SAMPLES:
+        arrays = read_npz(path, keys)
+        if len(arrays) == len(keys):
+            return arrays
+    raise ArgumentError(f"{path}: expected arrays x_train, y_train, x_test, y_test, or x and y")
+
+
+def _csv(path: Path) -> dict[str, np.ndarray]:
+    """Numbers separated by commas, a first line of names allowed."""
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise ArgumentError(f"{path}: expected at most {MAX_BYTES} bytes, got {size}")
+        with path.open() as file:
+            first = file.readline().split(",")[0].strip()
+        table = np.loadtxt(path, delimiter=",", skiprows=0 if _is_number(first) else 1, ndmin=2)
+    except (OSError, ValueError) as error:
+        if isinstance(error, ArgumentError):
+            raise
+        raise ArgumentError(f"{path}: expected numbers separated by commas: {error}") from None
+    if table.shape[1] < 2:
+        raise ArgumentError(f"{path}: expected features and a label in each line, got {table.shape[1]} columns")
+    return {"x": table[:, :-1].astype(np.float32), "y": table[:, -1]}
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,101 @@
+"""A search drawn: its generations, how far its networks are off (paper 003, figs. 5 and 6), speed against error; and
+the losses of networks started at the edge of chaos and at random (fig. 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..nas.archive import Archive
+from ..nas.evaluate import Training
+from ..nas.evolve import Generation
+from ..nas.fitness import deviations
+from ..nas.train import predict
+from .plot import blank, save
+
+INCHES = (12.0, 3.8)
+COLOURS = {"best": "#2f6f9f", "mean": "#9aa5b1", "edge": "#2f6f9f", "random": "#e0a458"}
+
+
+def draw_search(path: str | Path, training: Training, archive: Archive, said: Sequence[Generation]) -> None:
+    """Writes PNG. Raises ArgumentError naming the file where it cannot be written."""
+    drawn = blank(f"search for {training.load().name}: {len(archive.members)} networks trained", INCHES)
+    left, middle, right = drawn.subplots(1, 3)
+    _generations(left, said)
+    data = training.load()
+    shown = {"winner": archive.best.candidate, "best of generation 0": said[0].best.candidate}
+    outputs = {title: predict(training.result(candidate), data.test.x) for title, candidate in shown.items()}
+    draw_deviations(middle, {title: deviations(data, output, data.test.y) for title, output in outputs.items()})
+    _trade(right, archive)
+    save(drawn, path)
+
+
+def draw_starts(
+    path: str | Path, losses: Mapping[str, np.ndarray], off: Mapping[str, Mapping[str, np.ndarray]], title: str
+) -> None:
+    """Writes PNG: fig. 2, losses of "edge" and "random" (variants, epochs), the median and the middle half; and figs.
+    5 and 6, of each start the deviations before and after the generations."""
+    drawn = blank(title, INCHES)
+    axes, *others = drawn.subplots(1, 1 + len(off))
+    for start, rows in losses.items():
+        epochs = np.arange(1, rows.shape[1] + 1)
+        low, middle, high = np.nanpercentile(rows, (25, 50, 75), axis=0)
+        axes.plot(epochs, middle, color=COLOURS[start], label=start)
+        axes.fill_between(epochs, low, high, color=COLOURS[start], alpha=0.2, linewidth=0)
+    axes.set_title("Loss by start (fig. 2): median, middle half", fontsize=9)
+    axes.set_xlabel("epoch", fontsize=8)
+    axes.legend(frameon=False, fontsize=8)
+    for panel, (start, curves) in zip(others, off.items(), strict=True):
+        draw_deviations(panel, curves)
+        panel.set_title(f"Deviation, start {start}", fontsize=9)
+    save(drawn, path)
+
+
+def draw_deviations(axes: Any, curves: Mapping[str, np.ndarray]) -> None:
+    """Sorted deviations of samples from the truth, one curve for each network."""
+    for title, values in curves.items():
+        axes.plot(np.linspace(0, 1, len(values)), np.sort(values), label=title)
+    axes.set_title("Deviation from the truth (figs. 5, 6)", fontsize=9)
+    axes.set_xlabel("share of the test samples", fontsize=8)
+    axes.legend(frameon=False, fontsize=7)
+
+
+def _generations(axes: Any, said: Sequence[Generation]) -> None:
+    evolved = [generation for generation in said if generation.phase == "evolution"]
+    numbers = [generation.number for generation in evolved]
+    axes.plot([g.number for g in said], [g.best.score.fitness for g in said], color=COLOURS["best"], label="best F")
+    means = [generation.mean if isfinite(generation.mean) else np.nan for generation in evolved]
+    axes.plot(numbers, means, color=COLOURS["mean"], label="mean F")
+    other = axes.twinx()
+    other.plot(
+        numbers, [generation.diversity for generation in evolved], ":", color=COLOURS["random"], label="diversity"
+    )
+    other.set_ylim(0, 1)
+    end = evolved[0].predicted
+    axes.axvspan(end.expected, end.by, color=COLOURS["mean"], alpha=0.2, linewidth=0, label="predicted end")
+    handles, labels = axes.get_legend_handles_labels()
+    more = other.get_legend_handles_labels()
+    axes.legend([*handles, *more[0]], [*labels, *more[1]], frameon=False, fontsize=7)
+    axes.set_title("Generations", fontsize=9)
+    axes.set_xlabel("generation", fontsize=8)
+
+
+def _trade(axes: Any, archive: Archive) -> None:
+    """Error against speed on the board, or against weights without one; the Pareto front as a line."""
+    scores = [member.score for member in archive.members if isfinite(member.score.fitness)]
+    on_board = any(score.fps for score in scores)
+    costs = [1000 / score.fps if on_board else score.weights for score in scores]
+    axes.scatter(costs, [score.error for score in scores], 8, color=COLOURS["mean"])
+    front, least = [], np.inf
+    for cost, error in sorted(zip(costs, (score.error for score in scores), strict=True)):
+        if error < least:
+            front.append((cost, error))
+            least = error
+    axes.plot(*zip(*front, strict=True), "o-", markersize=4, color=COLOURS["best"])
+    axes.set_title("Pareto front", fontsize=9)
+    axes.set_xlabel("ms a frame, predicted" if on_board else "weights", fontsize=8)
+    axes.set_ylabel("error", fontsize=8)

@@ -1,0 +1,226 @@
+"""The candidates a search has evaluated: each is trained once, in any process, and recorded for a search to resume.
+
+A history is a file of JSON lines: a header that says which search it is, and one line for every evaluation as soon as
+it is complete, in the order of completion, and for every generation. A search is a function of its seed and of the
+scores, so that one that was interrupted is resumed by running it again: what the history knows is not trained again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor, as_completed
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from ..errors import ArgumentError, PipeallError
+from . import pareto
+from .genome import TRAINING_GENES, Candidate, Space
+from .score import Evaluate, Score
+
+FORMAT = "pipeall.nas-history/1"
+MAX_LINE = 1 << 20  # a line of a generation of 10,000 candidates
+Key = bytes  # digest of an architecture and training genes
+
+
+class BudgetSpent(PipeallError):
+    """As many candidates as allowed have been evaluated."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A candidate with its score."""
+
+    candidate: Candidate
+    score: Score
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """The least is the best: least fitness, then fewest weights, then the lowest bits."""
+        return (self.score.fitness, self.score.weights, self.candidate.bits, self.candidate.hyper)
+
+
+class Archive:
+    """Scores candidates, each kind once: architecture and training genes say how a candidate is trained.
+
+    evaluate   see ``Evaluate``
+    executor   of concurrent.futures, for instance of processes or mpi4py.futures; None: in this process. Its number of
+               workers changes no result
+    history    an open ``History`` or None
+    budget     evaluations at most
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        evaluate: Evaluate,
+        seed: int = 0,
+        executor: Executor | None = None,
+        history: History | None = None,
+        budget: int | None = None,
+    ):
+        self.space, self.evaluate, self.seed, self.budget = space, evaluate, seed, budget
+        self.executor, self.history = executor, history
+        self.members: list[Member] = []  # what was evaluated, in the order it was asked for
+        self._known: dict[Key, Member] = {}
+        self._keys: dict[tuple[tuple[int, ...], ...], Key] = {}  # of bits and training genes
+
+    @property
+    def best(self) -> Member:
+        """Raises ArgumentError where nothing was evaluated yet."""
+        if not self.members:
+            raise ArgumentError("search: expected at least one evaluation")
+        return min(self.members, key=lambda member: member.order)
+
+    @property
+    def front(self) -> list[Member]:
+        """Members that none excels in error, seconds a frame and bytes at once; refused ones never are."""
+        usable = [member for member in self.members if member.score.fitness < inf]
+        ranks = pareto.fronts(pareto.objectives([member.score for member in usable]))
+        return [member for member, rank in zip(usable, ranks, strict=True) if rank == 0]
+
+    def score(self, candidates: Sequence[Candidate], parents: Sequence[Candidate | None] = ()) -> list[Member]:
+        """The candidates with their scores. Raises BudgetSpent, after having evaluated what the budget allowed."""
+        keys = [self._key(candidate) for candidate in candidates]
+        new: dict[Key, tuple[Candidate, Candidate | None]] = {}
+        for key, candidate, parent in zip(keys, candidates, parents or [None] * len(candidates), strict=True):
+            if key not in self._known and key not in new:
+                new[key] = candidate, self._trained(parent)
+        allowed = len(new) if self.budget is None else max(0, self.budget - len(self.members))
+        scores = self._evaluate(dict(list(new.items())[:allowed]))
+        for key, (candidate, _) in list(new.items())[:allowed]:
+            self._known[key] = Member(candidate, scores[key])
+            self.members.append(self._known[key])
+        if len(new) > allowed:
+            raise BudgetSpent(f"search: {self.budget} candidates have been evaluated")
+        return [Member(candidate, self._known[key].score) for key, candidate in zip(keys, candidates, strict=True)]
+
+    def _key(self, candidate: Candidate) -> Key:
+        genes = candidate.hyper[:TRAINING_GENES]
+        key = self._keys.get((candidate.bits, genes))
+        if key is None:
+            text = repr((self.space.decode(candidate.bits), genes))
+            key = self._keys[candidate.bits, genes] = hashlib.sha256(text.encode()).digest()
+        return key
+
+    def _trained(self, parent: Candidate | None) -> Candidate | None:
+        """The candidate that was trained in the parent's place."""
+        return parent and self._known[self._key(parent)].candidate
+
+    def _evaluate(self, new: Mapping[Key, tuple[Candidate, Candidate | None]]) -> dict[Key, Score]:
+        recorded = self.history.scores if self.history else {}
+        scores = {key: recorded[candidate] for key, (candidate, _) in new.items() if candidate in recorded}
+        for key, score in self._run({key: job for key, job in new.items() if key not in scores}):
+            scores[key] = score
+            if self.history:
+                self.history.add_evaluation(*new[key], score)
+        return scores
+
+    def _run(self, jobs: Mapping[Key, tuple[Candidate, Candidate | None]]) -> Iterator[tuple[Key, Score]]:
+        """Keys and scores as they become complete."""
+        if self.executor is None:
+            for key, (candidate, parent) in jobs.items():
+                yield key, self.evaluate(candidate, self._seed(key), parent)
+            return
+        futures = {
+            self.executor.submit(self.evaluate, candidate, self._seed(key), parent): key
+            for key, (candidate, parent) in jobs.items()
+        }
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def _seed(self, key: Key) -> int:
+        return int.from_bytes(hashlib.sha256(key + str(self.seed).encode()).digest()[:4], "little")
+
+
+class History:
+    """The file of a search. Opened anew, it must be of the same search; an interrupted last line is dropped.
+
+    search  what the search is: settings that its result depends on, as JSON
+    Raises ArgumentError naming the file where it cannot be read or written, or is of another search.
+    """
+
+    def __init__(self, path: str | Path, search: Mapping[str, Any]):
+        self.path = Path(path)
+        self.scores: dict[Candidate, Score] = {}
+        self.generations: dict[int, dict[str, Any]] = {}
+        header = json.loads(json.dumps({"format": FORMAT, "search": dict(search)}))
+        try:
+            self._file = open(self.path, "a+b")
+        except OSError as error:
+            raise ArgumentError(f"{self.path}: cannot be opened: {error.strerror}") from None
+        try:
+            end = self._read(header)
+            self._file.truncate(end)
+            if not end:
+                self._write(header)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def add_evaluation(self, candidate: Candidate, parent: Candidate | None, score: Score) -> None:
+        self.scores[candidate] = score
+        self._write({"candidate": candidate.code, "parent": parent and parent.code, "score": score.record()})
+
+    def add_generation(self, number: int, record: Mapping[str, Any]) -> None:
+        """Records a generation, unless it is there from before an interruption."""
+        if number not in self.generations:
+            self.generations[number] = dict(record)
+            self._write({"generation": number, **record})
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> History:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _write(self, entry: Mapping[str, Any]) -> None:
+        try:
+            self._file.write(json.dumps(entry, allow_nan=False).encode() + b"\n")
+            self._file.flush()
+        except OSError as error:
+            raise ArgumentError(f"{self.path}: cannot be written: {error.strerror}") from None
+
+    def _read(self, header: Mapping[str, Any]) -> int:
+        """Takes in the lines that are there; the size in bytes of the complete ones."""
+        self._file.seek(0)
+        end = 0
+        for number, line in enumerate(iter(lambda: self._file.readline(MAX_LINE), b""), 1):
+            if not line.endswith(b"\n"):
+                if len(line) == MAX_LINE:
+                    raise ArgumentError(f"{self.path}: line {number}: expected at most {MAX_LINE} bytes")
+                break
+            try:
+                entry = json.loads(line)
+                if number == 1:
+                    self._check(entry, header)
+                elif "generation" in entry:
+                    self.generations[int(entry.pop("generation"))] = entry
+                else:
+                    self.scores[Candidate.from_code(entry["candidate"])] = Score.from_record(entry["score"])
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                if isinstance(error, ArgumentError) and number == 1:
+                    raise
+                raise ArgumentError(
+                    f"{self.path}: line {number}: expected an evaluation or generation; {error}"
+                ) from None
+            end += len(line)
+        return end
+
+    def _check(self, entry: Any, header: Mapping[str, Any]) -> None:
+        if not isinstance(entry, dict) or entry.get("format") != FORMAT:
+            raise ArgumentError(f"{self.path}: expected format {FORMAT!r} in its first line")
+        for name in {**header["search"], **entry.get("search", {})}:
+            expected, got = header["search"].get(name), entry.get("search", {}).get(name)
+            if expected != got:
+                raise ArgumentError(f"{self.path}: is of another search: {name} is {got!r} there and {expected!r} here")

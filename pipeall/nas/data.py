@@ -1,0 +1,185 @@
+"""What a network is searched for: samples to train on, to judge candidates by, and to judge the winner by.
+
+Candidates never see the test part; the part that judges them is split off the training part. Files are read with
+suspicion.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from ..arrays import DIGITS, read_samples
+from ..errors import ArgumentError
+from . import text
+
+SPLIT_SEED = 0
+TEST_SHARE, JUDGE_SHARE = 0.2, 0.2  # of all samples, where a file has no test part; of the training part
+MAX_CLASSES = 4096
+WORDS = 1000  # of a text data set
+IMAGE_SIDE = 2  # an array whose samples have at least two axes holds pictures
+
+Task = Literal["classes", "numbers"]
+
+
+class Part(NamedTuple):
+    """``x`` float32 (samples, features) or (samples, channels, height, width); ``y`` int64 classes, or float32
+    numbers scaled to 0 .. 1 over the training part."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
+@dataclass(frozen=True)
+class Data:
+    """A data set. ``fit`` trains, ``judge`` gives a candidate its error, ``test`` is for the winner alone.
+
+    task      "classes": ``outputs`` classes; "numbers": one number is predicted
+    scale     pictures: what their pixels were divided by
+    centre, spread  features: what was subtracted from each and what it was then divided by; None for pictures, texts
+    target_low, target_width  numbers: what was subtracted from the target and what it was then divided by
+    """
+
+    name: str
+    task: Task
+    outputs: int
+    fit: Part
+    judge: Part
+    test: Part
+    scale: float = 1.0
+    centre: np.ndarray | None = None
+    spread: np.ndarray | None = None
+    target_low: float = 0.0
+    target_width: float = 1.0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one sample."""
+        return self.fit.x.shape[1:]
+
+    @property
+    def pictures(self) -> bool:
+        return len(self.shape) == 3
+
+    def first(self, samples: int) -> Data:
+        """The same with at most so many samples to train on and half as many to judge by, for quick searches."""
+        return replace(
+            self,
+            fit=Part(self.fit.x[:samples], self.fit.y[:samples]),
+            judge=Part(self.judge.x[: -(-samples // 2)], self.judge.y[: -(-samples // 2)]),
+        )
+
+
+def load(name: str, task: Task | None = None) -> Data:
+    """The data set of "digits" or of a file.
+
+    .npz          x_train, y_train, x_test, y_test, or x and y, samples along the first axis: pictures (height, width),
+                  (height, width, 1 or 3) or (1 or 3, height, width); or features
+    .csv          features, the target last
+    .json, .txt   texts, see ``text.read_texts``
+    Targets are classes from 0 where all are whole numbers, unless ``task`` says otherwise. Where there is no test part,
+    a fifth of the samples is it, always the same ones. Raises ArgumentError naming the file.
+    """
+    path = DIGITS if name == "digits" else Path(name)
+    known = (".npz", ".csv", *text.SUFFIXES)
+    if not path.name.endswith(known) or not path.is_file():
+        raise ArgumentError(f"data: expected digits or a file ending in {', '.join(known)}; got {name!r}")
+    if path.name.endswith(text.SUFFIXES):
+        return _texts(path)
+    arrays = read_samples(path)
+    if "x_train" in arrays:
+        x, x_test = arrays["x_train"], arrays["x_test"]
+        y, y_test = arrays["y_train"], arrays["y_test"]
+        _check(name, x_test, y_test)
+    else:
+        x, y = arrays["x"], arrays["y"]
+        _check(name, x, y)
+        rest, test = _split(len(x), TEST_SHARE)
+        x, x_test, y, y_test = x[rest], x[test], y[rest], y[test]
+    _check(name, x, y)
+    if x.shape[1:] != x_test.shape[1:]:
+        raise ArgumentError(f"{name}: expected test samples of shape {x.shape[1:]}, got {x_test.shape[1:]}")
+    stem = path.name.split(".")[0]
+    if x.ndim > IMAGE_SIDE:
+        return _pictures(stem, x, y, x_test, y_test, task)
+    return _features(stem, x, y, x_test, y_test, task)
+
+
+def _check(name: str, x: np.ndarray, y: np.ndarray) -> None:
+    if x.ndim not in (2, 3, 4) or x.dtype.kind not in "uif" or len(x) < 10 or not x.size or not np.isfinite(x).all():
+        raise ArgumentError(f"{name}: expected 10 or more samples of finite numbers, got {x.dtype} {x.shape}")
+    if y.shape != (len(x),) or y.dtype.kind not in "uif" or not np.isfinite(y).all():
+        raise ArgumentError(f"{name}: expected {len(x)} finite targets, got {y.dtype} {y.shape}")
+
+
+def _split(count: int, share: float) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of the rest and of the split-off share."""
+    order = np.random.default_rng(SPLIT_SEED).permutation(count)
+    taken = max(1, round(share * count))
+    return order[taken:], order[:taken]
+
+
+def _pictures(
+    name: str, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray, task: Task | None
+) -> Data:
+    scale = 255.0 if x.dtype == np.uint8 and x.max() > 16 else float(np.abs(x).max()) or 1.0
+    return _data(name, _planes(name, x, scale), y, _planes(name, x_test, scale), y_test, task, scale=scale)
+
+
+def _planes(name: str, x: np.ndarray, scale: float) -> np.ndarray:
+    """(samples, channels, height, width), float32, divided by the scale."""
+    if x.ndim == 3:
+        x = x[:, None]
+    elif x.shape[3] in (1, 3) and x.shape[1] not in (1, 3):
+        x = x.transpose(0, 3, 1, 2)
+    if x.shape[1] not in (1, 3):
+        raise ArgumentError(f"{name}: expected pictures of 1 or 3 channels, got {x.shape[1:]}")
+    return np.ascontiguousarray(x, np.float32) / np.float32(scale)
+
+
+def _features(
+    name: str, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray, task: Task | None
+) -> Data:
+    centre, spread = x.mean(axis=0, dtype=np.float64), x.std(axis=0, dtype=np.float64)
+    spread[spread == 0] = 1
+    x, x_test = (((part - centre) / spread).astype(np.float32) for part in (x, x_test))
+    return _data(name, x, y, x_test, y_test, task, centre=centre, spread=spread)
+
+
+def _texts(path: Path) -> Data:
+    (texts, labels), test = text.read_texts(path)
+    if test is None:
+        rest, split = _split(len(texts), TEST_SHARE)
+        test = ([texts[i] for i in split], [labels[i] for i in split])
+        texts, labels = [texts[i] for i in rest], [labels[i] for i in rest]
+    classes = {label: i for i, label in enumerate(sorted(set(labels)))}
+    if unknown := sorted(set(test[1]) - set(classes)):
+        raise ArgumentError(f"{path}: expected test labels that the training part has, got {unknown[0]!r}")
+    x, x_test = text.vectorise(texts, [test[0]], WORDS)
+    y, y_test = (np.array([classes[label] for label in part]) for part in (labels, test[1]))
+    return _data(path.name.split(".")[0], x, y, x_test, y_test, "classes")
+
+
+def _data(
+    name: str, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray, task: Task | None, **rest: object
+) -> Data:
+    whole = all((part == np.floor(part)).all() for part in (y, y_test))
+    task = task or ("classes" if whole else "numbers")
+    if task == "classes":
+        low, high = min(y.min(), y_test.min()), max(y.max(), y_test.max())
+        if not whole or low < 0 or high >= MAX_CLASSES:
+            raise ArgumentError(f"{name}: expected classes from 0 to {MAX_CLASSES - 1}, got {low:g} to {high:g}")
+        outputs, y, y_test = int(high) + 1, y.astype(np.int64), y_test.astype(np.int64)
+    else:
+        low, width = float(y.min()), float(np.ptp(y)) or 1.0
+        outputs, y, y_test = 1, *(((part - low) / width).astype(np.float32) for part in (y, y_test))
+        rest |= {"target_low": low, "target_width": width}
+    fit, judge = _split(len(x), JUDGE_SHARE)
+    parts = (Part(x[fit], y[fit]), Part(x[judge], y[judge]), Part(x_test, y_test))
+    return Data(name, task, outputs, *parts, **rest)

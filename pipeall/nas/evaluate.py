@@ -1,0 +1,131 @@
+"""Training and scoring a candidate: what the archive of a search hands to its workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cache
+from hashlib import sha256
+from math import inf, isfinite
+from pathlib import Path
+
+from . import data as datasets
+from . import network as networks
+from .data import Data, Task
+from .fitness import Fitness, constant_error, error, slow
+from .genome import LEVELS, TRAINING_GENES, Candidate, Hyper, Space
+from .network import Network, create, to_graph
+from .placement import Placed, Target, place
+from .prune import prune_vectors
+from .score import Score
+from .train import BATCH, predict, train
+
+ERROR_SHARE = 0.75  # of the error of a constant guess: what is better has learned something, and is pruned
+TOGETHER = {"dense": 1, "conv": 4}  # units that are pruned at once
+TRAINED, PRUNED = "trained", "pruned"  # kinds of files that are kept
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """Vector-wise pruning of ``fraction`` of the weights once the error is below ``threshold``, then at most ``cycles``
+    passes over the samples. threshold None: ``ERROR_SHARE`` of the error of a constant guess."""
+
+    fraction: float
+    threshold: float | None = None
+    cycles: int = 50
+
+
+@dataclass(frozen=True)
+class Training:
+    """Evaluates candidates (``score.Evaluate``): a function of candidate, seed and parent.
+
+    data, samples, task  see ``data.load`` and ``Data.first``; a process loads them once
+    folder   keeps the trained networks, for children to inherit from and for the winner; workers share it
+    levels   what the hyperparameter genes stand for; ``batch``: samples of a training step
+    target   a network that does not fit the board's memory is refused before it is trained
+    """
+
+    space: Space
+    data: str
+    folder: str
+    samples: int | None = None
+    task: Task | None = None
+    levels: Hyper = LEVELS
+    batch: int = BATCH
+    fitness: Fitness = field(default_factory=Fitness)
+    pruning: Pruning | None = None
+    target: Target | None = None
+
+    def __call__(self, candidate: Candidate, seed: int, parent: Candidate | None = None) -> Score:
+        data, hyper = self.load(), candidate.hyperparameters(self.levels)
+        inherited = None if parent is None else networks.load(self._path(parent, TRAINED), data)
+        network = create(self.space.decode(candidate.bits), data, seed, inherited)
+        if not self._fits(network):
+            networks.save(self._path(candidate, TRAINED), network)
+            return self._score(network, inf, inf, 0.0)
+        final, _ = train(network, data.fit, hyper, seed, self.batch)
+        networks.save(self._path(candidate, TRAINED), final)
+        found, share = self._error(final), 0.0
+        if self.pruning and found <= self._threshold():
+            final, share = self._pruned(final, hyper, seed)
+            networks.save(self._path(candidate, PRUNED), final)
+            found = self._error(final)
+        most = _parameters(self)
+        fitness = self.fitness(found, final.parameters, most, share, hyper)
+        return self._score(final, fitness if final.architecture.blocks else inf, found, share)
+
+    def load(self) -> Data:
+        return _load(self.data, self.samples, self.task)
+
+    def result(self, candidate: Candidate) -> Network:
+        """The network of an evaluated candidate: pruned, where it was. Raises ArgumentError where it is not kept."""
+        pruned = self._path(candidate, PRUNED)
+        return networks.load(pruned if pruned.exists() else self._path(candidate, TRAINED), self.load())
+
+    def _pruned(self, network: Network, hyper: Hyper, seed: int) -> tuple[Network, float]:
+        """Pruned and trained again, and the fraction of the weights that is gone."""
+        small = prune_vectors(network, self.pruning.fraction, TOGETHER[network.architecture.kind])
+        share = 1 - small.parameters / network.parameters
+        again = hyper._replace(cycles=min(hyper.cycles, self.pruning.cycles))
+        return train(small, self.load().fit, again, seed, self.batch)[0], share
+
+    def _error(self, network: Network) -> float:
+        data = self.load()
+        return error(data, predict(network, data.judge.x), data.judge.y)
+
+    def _threshold(self) -> float:
+        data, own = self.load(), self.pruning.threshold
+        return ERROR_SHARE * constant_error(data, data.judge) if own is None else own
+
+    def _fits(self, network: Network) -> bool:
+        return self.target is None or self._placed(network).fits(self.target)
+
+    def _placed(self, network: Network) -> Placed:
+        return place(to_graph(network, self.load()), self.target)
+
+    def _score(self, network: Network, fitness: float, found: float, share: float) -> Score:
+        plain = Score(fitness, found, network.parameters, _parameters(self), share)
+        if self.target is None:
+            return plain
+        placed = self._placed(network)
+        fps, latency = placed.choice.prediction.fps, placed.choice.prediction.latency_ms
+        if self.target.fps is not None and isfinite(fitness):
+            fitness += slow(fps, self.target.fps, self.target.weight)
+        return replace(plain, fitness=fitness, fps=fps, latency_ms=latency, memory_bytes=placed.memory_bytes)
+
+    def _path(self, candidate: Candidate, kind: str) -> Path:
+        """The same of all candidates that train alike (``archive.Archive``)."""
+        alike = repr((self.space.decode(candidate.bits), candidate.hyper[:TRAINING_GENES]))
+        return Path(self.folder) / f"{sha256(alike.encode()).hexdigest()[:16]}-{kind}.npz"
+
+
+@cache
+def _load(name: str, samples: int | None, task: Task | None) -> Data:
+    data = datasets.load(name, task)
+    return data if samples is None else data.first(samples)
+
+
+@cache
+def _parameters(training: Training) -> int:
+    """Of the network of all ones."""
+    architecture = training.space.decode((1,) * training.space.loci)
+    return create(architecture, training.load(), 0).parameters

@@ -1,0 +1,257 @@
+"""The genetic search of paper 003: a population of ten, elitism, proportional parents, unconditional replacement.
+
+``search`` is algorithm 1 as a whole: generations, then layer-wise competition and single flips (``competition.py``). It
+is a function of its seed and of the scores: neither the number of workers nor any interruption changes its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf, isfinite
+from typing import Any, Literal
+
+import numpy as np
+
+from ..errors import ArgumentError
+from . import markov, pareto
+from .archive import Archive, BudgetSpent, Member
+from .competition import flip_loop, level_sweep
+from .genome import LEVELS, STATES, Candidate, Hyper, Space, hyper_of
+from .operators import breed, proportional, selection_weights
+
+Phase = Literal["evolution", "competition", "flips"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to search. The defaults are the paper's (table I).
+
+    population      candidates of a generation (N)
+    generations     at most, without the first
+    elite           the best that are copied unchanged
+    crossover_rate  of all candidates; None: of their genes, and so is the mutation rate
+    selection       "fitness": parents in proportion to 1 / (epsilon + fitness), children replace all but the elite
+                    whatever their fitness; "pareto": NSGA-II on error, seconds a frame and bytes
+    stop            "generations", or also "predicted": where the Markov chain says, from the first generation, that in
+                    95 % of all searches selection and drift have fixed every bit
+    levels          of the hyperparameters
+    evolve_hyper    False: hyperparameters stay those of the first parent
+    """
+
+    population: int = 10
+    generations: int = 10
+    elite: int = 1
+    crossover_rate: float | None = None
+    mutation_rate: float | None = None
+    selection: Literal["fitness", "pareto"] = "fitness"
+    epsilon: float = 1e-3
+    stop: Literal["generations", "predicted"] = "generations"
+    levels: Hyper = LEVELS
+    evolve_hyper: bool = True
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.population <= markov.MAX_SIZE or not 0 <= self.elite < self.population or self.generations < 0:
+            raise ArgumentError(
+                f"search: expected 2 to {markov.MAX_SIZE} candidates, fewer of them elite, and generations; "
+                f"got {self.population}, {self.elite} and {self.generations}"
+            )
+        for name in ("crossover_rate", "mutation_rate"):
+            rate = getattr(self, name)
+            if rate is not None and not 0 <= rate <= 1:
+                raise ArgumentError(f"{name}: expected 0 to 1, got {rate}")
+        for name, choices in (("selection", ("fitness", "pareto")), ("stop", ("generations", "predicted"))):
+            if getattr(self, name) not in choices:
+                raise ArgumentError(f"{name}: expected {' or '.join(choices)}, got {getattr(self, name)!r}")
+        if not self.epsilon > 0:
+            raise ArgumentError(f"epsilon: expected a number above 0, got {self.epsilon}")
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A population; after a phase other than evolution, what came out of it.
+
+    number       from 0; the phases behind evolution count on, and so do later rounds
+    evaluations  so far
+    """
+
+    number: int
+    members: tuple[Member, ...]
+    evaluations: int
+    epsilon: float
+    phase: Phase = "evolution"
+
+    @property
+    def best(self) -> Member:
+        return min(self.members, key=lambda member: member.order)
+
+    @property
+    def mean(self) -> float:
+        """Mean fitness of the members that have one; inf where none has."""
+        finite = [member.score.fitness for member in self.members if isfinite(member.score.fitness)]
+        return float(np.mean(finite)) if finite else inf
+
+    @property
+    def diversity(self) -> float:
+        """Of two different members the expected fraction of bits that differ; 0 where all are equal."""
+        ones, size = self._bits.sum(0), len(self._bits)
+        return float(np.mean(2 * ones * (size - ones)) / max(1, size * (size - 1)))
+
+    @cached_property
+    def predicted(self) -> markov.Prediction:
+        """Generations, counted from the first, by which every bit is fixed if nothing mutates.
+
+        The ratio of the chain of a bit is that of the mean selection weights of members with and without it.
+        """
+        bits, size = self._bits, len(self._bits)
+        weights = selection_weights([member.score.fitness for member in self.members], self.epsilon)
+        ones = bits.sum(0)
+        total = weights @ bits
+        open_loci = (ones > 0) & (ones < size)
+        with_bit = total / np.maximum(ones, 1)
+        without = (weights.sum() - total) / np.maximum(size - ones, 1)
+        floor = weights.max() * 1e-6  # all members of one side may have weight 0
+        ratio = np.where(open_loci, np.maximum(with_bit, floor) / np.maximum(without, floor), 1.0)
+        ahead = markov.predict_generations(bits.shape[1], ones, size=size, ratio=ratio)
+        return markov.Prediction(self.number + ahead.expected, self.number + ahead.by)
+
+    @cached_property
+    def _bits(self) -> np.ndarray:
+        return np.array([member.candidate.bits for member in self.members])
+
+    def record(self) -> dict[str, Any]:
+        """For the history."""
+        best = self.best
+        return {
+            "phase": self.phase,
+            "evaluations": self.evaluations,
+            "best": best.candidate.code,
+            "fitness": best.score.record()["fitness"],
+            "mean": self.mean if isfinite(self.mean) else None,
+            "diversity": self.diversity,
+            "predicted": self.predicted.by,
+            "members": [member.candidate.code for member in self.members],
+        }
+
+
+def first_candidates(
+    space: Space, count: int, random: np.random.Generator, hyper: Sequence[tuple[int, ...]] = ()
+) -> list[Candidate]:
+    """Random networks, one for each of the given hyperparameters (``chaos.initial_hyper``) or ``count`` of any."""
+    hyper = hyper or [hyper_of(int(state)) for state in random.integers(0, STATES, count)]
+    return [Candidate(space.random(random), levels) for levels in hyper]
+
+
+def search(
+    archive: Archive,
+    settings: Settings,
+    hyper: Sequence[tuple[int, ...]] = (),
+    instances: int = 10,
+    threshold: float = 0.0,
+) -> Iterator[Generation]:
+    """Evolution, then layer-wise competition and single flips of its best; the winner is ``archive.best``.
+
+    With a budget in the archive, every member of the last generation goes through the flips, as in algorithm 1, and
+    until the budget is spent all of it starts again with new random networks. A search of a Pareto front
+    (``archive.front``) is evolution alone, which goes on until the budget is spent. Where a whole round found nothing
+    that was not known, the search ends.
+
+    hyper      levels of the first candidates; none: any
+    instances  variants of a level in the competition
+    threshold  the search ends as soon as a fitness is below it
+    """
+    random = np.random.default_rng(archive.seed)
+    number, evaluations, first = 0, -1, []
+    try:
+        while evaluations < len(archive.members):
+            evaluations = len(archive.members)
+            first = first or first_candidates(archive.space, settings.population, random, hyper)
+            for generation in evolve(archive, settings, random, first, number):
+                yield generation
+                number = generation.number + 1
+                if archive.best.score.fitness < threshold:
+                    return
+            if settings.selection == "pareto":
+                first = [member.candidate for member in generation.members]
+            else:
+                first = []
+                ends = sorted(set(generation.members), key=lambda member: member.order)
+                ends[0] = level_sweep(archive, ends[0], instances, random, settings.evolve_hyper)
+                yield _note(archive, number, ends[:1], settings, "competition")
+                ends = ends if archive.budget else ends[:1]
+                ends = [flip_loop(archive, end, threshold, settings.evolve_hyper) for end in ends]
+                yield _note(archive, number + 1, ends, settings, "flips")
+                number += 2
+            if archive.budget is None or archive.best.score.fitness < threshold:
+                return
+    except BudgetSpent:
+        return
+
+
+def evolve(
+    archive: Archive, settings: Settings, random: np.random.Generator, first: Sequence[Candidate], start: int = 0
+) -> Iterator[Generation]:
+    """Generations from number ``start`` on. Raises BudgetSpent where the archive's budget ends first."""
+    step = next_pareto if settings.selection == "pareto" else next_generation
+    members = archive.score(first)
+    number, end = start, start + settings.generations
+    while True:
+        generation = _note(archive, number, members, settings)
+        yield generation
+        if number == start and settings.stop == "predicted":
+            end = min(end, generation.predicted.by)
+        if number >= end:
+            return
+        members = step(archive, members, settings, random)
+        number += 1
+
+
+def _note(
+    archive: Archive, number: int, members: Sequence[Member], settings: Settings, phase: Phase = "evolution"
+) -> Generation:
+    generation = Generation(number, tuple(members), len(archive.members), settings.epsilon, phase)
+    if archive.history:
+        archive.history.add_generation(number, generation.record())
+    return generation
+
+
+def next_generation(
+    archive: Archive, members: Sequence[Member], settings: Settings, random: np.random.Generator
+) -> list[Member]:
+    """The elite, then children, whatever their fitness."""
+    weights = selection_weights([member.score.fitness for member in members], settings.epsilon)
+    pairs = proportional(weights, 2 * (len(members) - settings.elite), random).reshape(-1, 2)
+    elite = sorted(members, key=lambda member: member.order)[: settings.elite]
+    return elite + _children(archive, members, pairs, settings, random)
+
+
+def next_pareto(
+    archive: Archive, members: Sequence[Member], settings: Settings, random: np.random.Generator
+) -> list[Member]:
+    """NSGA-II: parents by tournaments of two, as many children, and of all of them the best by front and crowding."""
+    place = np.argsort(pareto.order(pareto.objectives([member.score for member in members])))
+    rivals = random.integers(0, len(members), (2 * len(members), 2))
+    winners = np.where(place[rivals[:, 0]] <= place[rivals[:, 1]], rivals[:, 0], rivals[:, 1]).reshape(-1, 2)
+    both = [*members, *_children(archive, members, winners, settings, random)]
+    unlike = list({member.candidate: member for member in both}.values())
+    chosen = pareto.order(pareto.objectives([member.score for member in unlike]))
+    return [unlike[i] for i in np.resize(chosen, len(members))]
+
+
+def _children(
+    archive: Archive, members: Sequence[Member], pairs: np.ndarray, settings: Settings, random: np.random.Generator
+) -> list[Member]:
+    children = [
+        breed(
+            members[i].candidate,
+            members[j].candidate,
+            random,
+            settings.crossover_rate,
+            settings.mutation_rate,
+            settings.levels,
+            settings.evolve_hyper,
+        )
+        for i, j in pairs
+    ]
+    return archive.score(children, [members[i].candidate for i, _ in pairs])

@@ -1,0 +1,207 @@
+"""An architecture with its weights: made new, inherited from a parent, kept in a file, and as a pipeall graph.
+
+A block reads the concatenation of its inputs, so the columns of its weights come in parts, one per input.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from math import inf, prod
+from pathlib import Path
+
+import numpy as np
+
+from ..arrays import read_npz
+from ..atomic import write_whole
+from ..errors import ArgumentError
+from ..graph.ir import Graph, Node, Tensor
+from ..graph.ops import infer_shape
+from .data import Data
+from .genome import SOURCE, Architecture, Block
+
+FORMAT = "pipeall.nas-network/1"
+HEAD = -1  # index of the output layer among the weights
+INPUT, OUTPUT = "input", "output"
+
+Layer = tuple[np.ndarray, np.ndarray]  # weights (units, inputs) or (units, channels, kernel, kernel), biases (units,)
+
+
+@dataclass(frozen=True)
+class Network:
+    """``weights``: index of a block, or HEAD -> its layer, float32; ``shape`` of a sample; ``outputs`` of the head.
+
+    Softmax of the head's output are the probabilities of a classifier; ``classifies`` says whether it is one.
+    """
+
+    architecture: Architecture
+    shape: tuple[int, ...]
+    outputs: int
+    classifies: bool
+    weights: Mapping[int, Layer]
+
+    @property
+    def parameters(self) -> int:
+        """Trained numbers, biases included."""
+        return sum(weight.size + bias.size for weight, bias in self.weights.values())
+
+    def widths(self) -> dict[int, int]:
+        """What each index gives: units or channels of a block, those of the input under SOURCE."""
+        dense = self.architecture.kind == "dense"
+        return {SOURCE: prod(self.shape) if dense else self.shape[0]} | {
+            block.index: block.units for block in self.architecture.blocks
+        }
+
+    def parts(self, block: Block) -> dict[int, slice]:
+        """The columns of a block's weights that read each of its inputs."""
+        widths, found, start = self.widths(), {}, 0
+        for index in block.inputs:
+            found[index] = slice(start, start + widths[index])
+            start += widths[index]
+        return found
+
+
+def create(architecture: Architecture, data: Data, seed: int, parent: Network | None = None) -> Network:
+    """A network for the data: weights are the parent's where blocks, inputs and shapes agree, else new.
+
+    New weights are normal with variance 2 / fan-in, 1 / fan-in in the head: at the edge of chaos for ReLU, where the
+    mean-field chi_1 is 1 (He et al. 2015, Schoenholz et al. 2017). They are a function of seed and block.
+    """
+    network = Network(architecture, data.shape, data.outputs, data.task == "classes", {})
+    blocks, widths = architecture.blocks, network.widths()
+    weights = {}
+    for block in blocks:
+        fan_in = sum(widths[index] for index in block.inputs)
+        kernel = () if architecture.kind == "dense" else (block.kernel, block.kernel)
+        weights[block.index] = _new((block.units, fan_in, *kernel), 2.0, seed, block.index)
+    weights[HEAD] = _new((data.outputs, blocks[-1].units if blocks else 0), 1.0, seed, 0)
+    if parent is not None:
+        for block in blocks:
+            _inherit(network, block, weights[block.index], parent)
+        if parent.weights[HEAD][0].shape == weights[HEAD][0].shape:
+            weights[HEAD] = parent.weights[HEAD]
+    return replace(network, weights=weights)
+
+
+def save(path: str | Path, network: Network) -> None:
+    """Writes architecture and weights as .npz. Raises ArgumentError naming the file where it cannot be written."""
+    meta = {"format": FORMAT, **asdict(network.architecture)}
+    named = {
+        f"{name}{index}": a for index, layer in network.weights.items() for name, a in zip("wb", layer, strict=True)
+    }
+    write_whole(path, lambda file: np.savez(file, meta=np.array(json.dumps(meta)), **named))
+
+
+def load(path: str | Path, data: Data) -> Network:
+    """A network for the data from such a file. Raises ArgumentError naming the file where it is none of it."""
+    arrays = read_npz(Path(path))
+    try:
+        meta = json.loads(str(arrays.pop("meta")))
+        if meta.pop("format") != FORMAT:
+            raise ValueError
+        blocks = tuple(Block(**{**block, "inputs": tuple(block["inputs"])}) for block in meta["blocks"])
+        network = create(Architecture(meta["kind"], blocks), data, 0)
+        weights = {index: (arrays[f"w{index}"], arrays[f"b{index}"]) for index in network.weights}
+    except (KeyError, TypeError, ValueError):
+        raise ArgumentError(f"{path}: expected a network of format {FORMAT!r}") from None
+    for index, layer in weights.items():
+        for array, own in zip(layer, network.weights[index], strict=True):
+            if array.shape != own.shape or array.dtype != own.dtype:
+                raise ArgumentError(f"{path}: block {index}: expected {own.dtype} {own.shape}, got {array.shape}")
+    return replace(network, weights=weights)
+
+
+def to_graph(network: Network, data: Data) -> Graph:
+    """The network as a graph: it reads raw features, or pictures divided by ``data.scale``; a classifier gives
+    probabilities, another network the number that is predicted in its own unit.
+
+    Raises ModelError where a picture is too small for the poolings.
+    """
+    build = _Build(network, data)
+    values = {SOURCE: INPUT}
+    for block in network.architecture.blocks:
+        values[block.index] = build.block(block, [values[index] for index in block.inputs])
+    return build.finish(values[network.architecture.blocks[-1].index] if network.architecture.blocks else None)
+
+
+def _new(shape: tuple[int, ...], gain: float, seed: int, index: int) -> Layer:
+    fan_in = prod(shape[1:])
+    random = np.random.default_rng([seed, index])
+    weight = random.standard_normal(shape, np.float32) * np.float32((gain / max(fan_in, 1)) ** 0.5)
+    return weight, np.zeros(shape[0], np.float32)
+
+
+def _inherit(network: Network, block: Block, layer: Layer, parent: Network) -> None:
+    """Takes over the columns of inputs that both have; the bias where the block has the same units."""
+    own = {other.index: other for other in parent.architecture.blocks}.get(block.index)
+    if own is None or (own.units, own.kernel) != (block.units, block.kernel):
+        return
+    if network.architecture.kind != parent.architecture.kind:
+        return
+    theirs, weight = parent.parts(own), parent.weights[block.index][0]
+    for index, columns in network.parts(block).items():
+        if index in theirs and theirs[index].stop - theirs[index].start == columns.stop - columns.start:
+            layer[0][:, columns] = weight[:, theirs[index]]
+    layer[1][:] = parent.weights[block.index][1]
+
+
+class _Build:
+    """The graph in the making; every method adds nodes and returns the name of the last one's output."""
+
+    def __init__(self, network: Network, data: Data):
+        self.network, self.data = network, data
+        self.tensors = {INPUT: Tensor(INPUT, (1, *network.shape))}
+        self.constants: dict[str, np.ndarray] = {}
+        self.nodes: list[Node] = []
+
+    def node(self, op: str, name: str, *inputs: str, **attrs: object) -> str:
+        shapes = [self.constants[x].shape if x in self.constants else self.tensors[x].shape for x in inputs]
+        self.tensors[name] = Tensor(name, infer_shape(op, attrs, shapes, name))
+        self.nodes.append(Node(name, op, inputs, name, attrs))
+        return name
+
+    def layer(self, name: str, layer: Layer) -> tuple[str, str]:
+        names = f"{name}/weight", f"{name}/bias"
+        self.constants |= dict(zip(names, (np.asarray(array, np.float32) for array in layer), strict=True))
+        return names
+
+    def block(self, block: Block, inputs: list[str]) -> str:
+        name = f"block{block.index}"
+        x = self.node("concat", f"{name}/inputs", *inputs, axis=1) if len(inputs) > 1 else inputs[0]
+        weights = self.layer(name, self._on_raw_features(block))
+        if self.network.architecture.kind == "dense":
+            return self.node("fc", name, x, *weights, lo=0.0, hi=inf)
+        pads = (block.kernel // 2,) * 4
+        x = self.node("conv", name, x, *weights, strides=(1, 1), pads=pads, dilations=(1, 1), groups=1, lo=0.0, hi=inf)
+        if block.pool:
+            window = {"kernel": (2, 2), "strides": (2, 2), "pads": (0,) * 4, "dilations": (1, 1), "ceil": False}
+            x = self.node("maxpool", f"{name}/pool", x, **window)
+        return x
+
+    def finish(self, x: str | None) -> Graph:
+        weight, bias = self.network.weights[HEAD]
+        if x is None:  # a bias alone
+            x, weight = INPUT, np.zeros((self.network.outputs, prod(self.network.shape)), np.float32)
+        elif self.network.architecture.kind == "conv":
+            whole = {"kernel": self.tensors[x].shape[2:], "strides": (1, 1), "pads": (0,) * 4, "ceil": False}
+            x = self.node("avgpool", "mean", x, count_include_pad=False, **whole)
+        if not self.network.classifies:
+            weight = weight * self.data.target_width
+            bias = bias * self.data.target_width + self.data.target_low
+        name = "logits" if self.network.classifies else OUTPUT
+        x = self.node("fc", name, x, *self.layer(name, (weight, bias)), lo=-inf, hi=inf)
+        if self.network.classifies:
+            x = self.node("softmax", OUTPUT, x, axis=1)
+        ends = (self.tensors[INPUT],), (self.tensors[x],)
+        return Graph(f"nas-{self.data.name}", tuple(self.nodes), self.tensors, self.constants, *ends)
+
+    def _on_raw_features(self, block: Block) -> Layer:
+        """The weights of a block that reads features, for features as they are instead of centred and scaled ones."""
+        weight, bias = self.network.weights[block.index]
+        if SOURCE not in block.inputs or self.data.spread is None:
+            return weight, bias
+        columns = self.network.parts(block)[SOURCE]
+        scaled = weight.astype(np.float64)
+        scaled[:, columns] /= self.data.spread
+        return scaled, bias - scaled[:, columns] @ self.data.centre

@@ -1,0 +1,69 @@
+"""What a network would do as a pipeline on a board: predicted throughput, latency and memory of its best plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from ..errors import ArgumentError
+from ..graph.cost.batch import SHARE
+from ..graph.cost.inference import arena, slot_bytes
+from ..graph.ir import Graph
+from ..graph.partition import subgraph
+from ..pipeline.board_model import BoardModel
+from ..pipeline.candidates import Choice
+from ..pipeline.plan import StagePlan
+from ..pipeline.search import search
+
+SLOTS = 2  # of a ring, as Pipeline has them unless told otherwise
+MEMORY_BYTES = 4 * 10**9  # of a Khadas VIM3 Pro and of a Rock Pi N10
+
+
+@dataclass(frozen=True)
+class Target:
+    """A board, and how fast a network is to be on it.
+
+    board         a name such as "a311d", or a file of ``pipeall profile --save-board``, of this machine for instance
+    fps           of the pipeline, below which a network is penalised; None: speed is for the Pareto front alone
+    weight        of that penalty
+    memory_bytes  that all components of the board share; a network may take ``SHARE`` of it
+    """
+
+    board: str
+    fps: float | None = None
+    weight: float = 0.1
+    memory_bytes: float = MEMORY_BYTES
+
+    def __post_init__(self) -> None:
+        if (self.fps is not None and self.fps <= 0) or self.weight < 0 or self.memory_bytes <= 0:
+            raise ArgumentError(f"target: expected positive numbers, got {self}")
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The plan with the highest predicted throughput, and the bytes of weights, activations and rings under it."""
+
+    choice: Choice
+    memory_bytes: int
+
+    def fits(self, target: Target) -> bool:
+        return self.memory_bytes <= SHARE * target.memory_bytes
+
+
+def place(graph: Graph, target: Target) -> Placed:
+    """The best pipeline for a network on the target's board. Raises ArgumentError for a board that is not known."""
+    choice = search(graph, _model(target.board).profile(graph), top=1).ranked[0]
+    total = sum(_stage_bytes(graph, stage) for lane in choice.plan.lanes for stage in lane)
+    return Placed(choice, total)
+
+
+def _stage_bytes(graph: Graph, stage: StagePlan) -> int:
+    part = subgraph(graph, stage.first, len(graph.groups) if stage.last is None else stage.last)
+    before, after = slot_bytes(part)
+    rings = SLOTS * (after if part.receives else before + after)
+    return sum(array.nbytes for array in part.constants.values()) + arena(part).planned + rings
+
+
+@cache
+def _model(board: str) -> BoardModel:
+    return BoardModel.load(board)

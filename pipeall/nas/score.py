@@ -1,0 +1,62 @@
+"""What the evaluation of a candidate gives, and how the search asks for it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from math import inf, isinf, isnan
+from typing import Any, Protocol
+
+from ..errors import ArgumentError
+from .genome import Candidate
+
+
+@dataclass(frozen=True)
+class Score:
+    """Lower is better. A network that is refused, or whose training diverged, has the fitness ``inf``.
+
+    fitness       eq. 3
+    error         mean absolute error per output, or what the user's evaluation minimises
+    weights       active ones; ``max_weights``: of the network of all ones
+    pruned        fraction of the weights that vector-wise pruning took
+    fps, latency_ms, memory_bytes  predicted for a pipeline on the board; None where no board was given
+    """
+
+    fitness: float
+    error: float
+    weights: int = 0
+    max_weights: int = 0
+    pruned: float = 0.0
+    fps: float | None = None
+    latency_ms: float | None = None
+    memory_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        if isnan(self.fitness) or isnan(self.error):
+            raise ArgumentError(f"score: expected numbers (inf where there is none), got {self.fitness}, {self.error}")
+
+    def record(self) -> dict[str, Any]:
+        """For a line of JSON, where null stands for infinity in fitness and error."""
+        return {
+            name: None if isinstance(value, float) and isinf(value) else value for name, value in asdict(self).items()
+        }
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Score:
+        entries = dict(record)
+        for name in ("fitness", "error"):
+            entries[name] = inf if entries[name] is None else entries[name]
+        return cls(**entries)
+
+
+class Evaluate(Protocol):
+    """Trains a candidate and scores it; picklable, so that it runs in other processes and on other machines.
+
+    It must be a function of its arguments alone: the search then gives the same result for every number of workers.
+
+    seed    of 32 bits: initial weights and the order of the samples come from it; equal for candidates that are trained
+            alike (same architecture, same first three genes), which are evaluated once in a search
+    parent  a candidate that this one descends from and whose evaluation is complete, None for a first network: an
+            evaluation that keeps trained weights by ``Candidate.code`` may start from the parent's where shapes agree
+    """
+
+    def __call__(self, candidate: Candidate, seed: int, parent: Candidate | None = None) -> Score: ...

@@ -1,0 +1,154 @@
+"""A search for a network: from a data set, a space and a board to a trained network and its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from ..errors import ArgumentError, missing_extra
+from ..graph.ir import Graph
+from . import chaos, evolve
+from .archive import Archive, History, Member
+from .data import Part
+from .evaluate import Training
+from .evolve import Generation, Settings
+from .fitness import accuracy
+from .genome import STATES, TRAINING_GENES, Candidate, hyper_of
+from .network import Network, create, to_graph
+from .placement import Placed, place
+from .train import predict, train
+
+FINISH_SEED = 0
+PROBED = 64  # samples of the fixed batch that hyperparameters are probed on
+
+
+@dataclass(frozen=True)
+class Search:
+    """What to search, and how; its result is a function of it.
+
+    start      "edge": first hyperparameters from the states active at ``lam`` (``chaos``); "random": from all states
+    lam        Langton's lambda; None: the paper's, of pictures or of other data; "sweep": where complexity is greatest
+    instances  variants of a level in layer-wise competition; ``threshold``: a fitness below it ends the search
+    budget     candidates that are trained at most
+    """
+
+    training: Training
+    settings: Settings = field(default_factory=Settings)
+    seed: int = 0
+    start: Literal["edge", "random"] = "edge"
+    lam: float | Literal["sweep"] | None = None
+    instances: int = 10
+    threshold: float = 0.0
+    budget: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.start not in ("edge", "random") or self.instances < 1:
+            raise ArgumentError(f"search: expected start edge or random and instances, got {self.start!r}")
+        if self.budget is not None and self.budget < self.settings.population:
+            raise ArgumentError(
+                f"budget: expected at least a population, {self.settings.population}, got {self.budget}"
+            )
+        if self.lam not in (None, "sweep"):
+            chaos.quiescent_count(self.lam)
+
+    def about(self) -> dict[str, Any]:
+        """What the result depends on, ready for JSON: the header of a history."""
+        about = asdict(self)
+        about["training"].pop("folder")
+        about["training"]["space"] = repr(self.training.space)
+        return about
+
+    def open(self, history: str | Path | None = None, executor: Executor | None = None) -> Archive:
+        """The candidates of this search; those in the file ``history`` are not trained again."""
+        Path(self.training.folder).mkdir(parents=True, exist_ok=True)
+        kept = None if history is None else History(history, self.about())
+        return Archive(self.training.space, self.training, self.seed, executor, kept, self.budget)
+
+    def generations(self, archive: Archive) -> Iterator[Generation]:
+        """Runs it, generation after generation: algorithm 1 of the paper. The winner is ``archive.best``."""
+        yield from evolve.search(archive, self.settings, self.hyper(), self.instances, self.threshold)
+
+    def hyper(self) -> list[tuple[int, ...]]:
+        """Levels of the first candidates' hyperparameters; none: any states."""
+        if self.start == "random":
+            return []
+        activity, random = activities(self.training, self.seed), np.random.default_rng([self.seed, 1])
+        lam = self.lam
+        if lam is None:
+            lam = chaos.LAMBDA_IMAGE if self.training.load().pictures else chaos.LAMBDA_TEXT
+        elif lam == "sweep":
+            lam = chaos.sweep(activity, random).critical
+        return chaos.initial_hyper(activity, lam, self.settings.population, random)
+
+
+def activities(training: Training, seed: int) -> list[float]:
+    """Of each of the 243 states of the hyperparameters: by how much training on one fixed batch changes the loss.
+
+    NaN where it diverges. States that train alike are probed once; the network is a random first one of the space.
+    """
+    data, random = training.load(), np.random.default_rng([seed, 2])
+    network = create(training.space.decode(training.space.random(random)), data, seed)
+    batch = Part(data.fit.x[:PROBED], data.fit.y[:PROBED])
+    known: dict[tuple[int, ...], float] = {}
+    found = []
+    for state in range(STATES):
+        levels = hyper_of(state)[:TRAINING_GENES]
+        if levels not in known:
+            hyper = Candidate((0,), hyper_of(state)).hyperparameters(training.levels)
+            losses = train(network, batch, hyper._replace(cycles=hyper.cycles + 1), seed, PROBED)[1]
+            known[levels] = abs(losses[-1] - losses[0])
+        found.append(known[levels])
+    return found
+
+
+@dataclass(frozen=True)
+class Winner:
+    """A network that a search found. ``accuracy`` on the samples that judged it and on the test part; ``placed`` where
+    a board was given."""
+
+    member: Member
+    network: Network
+    graph: Graph
+    judged: float
+    tested: float
+    placed: Placed | None
+
+
+def winner(training: Training, member: Member, finish: int = 0) -> Winner:
+    """The network of an evaluated candidate with its accuracy (of numbers: R^2).
+
+    finish  passes that it is trained on for, over all samples to train on, however many its search used
+    """
+    network = training.result(member.candidate)
+    data = replace(training, samples=None).load()
+    if finish:
+        hyper = member.candidate.hyperparameters(training.levels)._replace(cycles=finish)
+        network = train(network, data.fit, hyper, FINISH_SEED, training.batch)[0]
+    judge = training.load().judge
+    judged, tested = (accuracy(data, predict(network, part.x), part.y) for part in (judge, data.test))
+    graph = to_graph(network, data)
+    return Winner(member, network, graph, judged, tested, training.target and place(graph, training.target))
+
+
+def executor(workers: int = 1, factory: str | None = None) -> Executor | nullcontext:
+    """Worker processes of this machine, none for one; or an executor by name, "mpi4py.futures:MPIPoolExecutor".
+
+    Raises ArgumentError for a name of another form, MissingExtraError where its package is absent.
+    """
+    if factory is None:
+        return ProcessPoolExecutor(workers, get_context("spawn")) if workers > 1 else nullcontext()
+    module, _, name = factory.partition(":")
+    try:
+        return getattr(import_module(module), name)()
+    except ImportError:
+        raise missing_extra(module.split(".")[0], "mpi", f"executor {factory!r}") from None
+    except (AttributeError, TypeError, ValueError):
+        raise ArgumentError(f"executor: expected MODULE:CLASS of an Executor, got {factory!r}") from None

@@ -1,0 +1,157 @@
+"""``pipeall nas``: a whole search for the digits, its winner through the pipeline, interruptions, bad arguments."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import BOARD, document, invoke, two_clusters
+from PIL import Image
+
+from pipeall import Plan, load
+from pipeall.nas.data import load as load_data
+from pipeall.nas.search import activities
+
+pytest.importorskip("torch", reason="needs pipeall[nas]")
+pytest.importorskip("onnx", reason="needs pipeall[onnx]")
+
+SHORT = "--nodes 1,1 --widths 4,6,8,12 --samples 200 --cycles 3,4,6 --rates 0.02,0.05,0.1 --batch 16 --prune 0.5"
+FEW = "--population 4 --generations 1 --instances 2 --budget 7 --seed 3"
+ARGUMENTS = ("nas", "--data", "digits", *SHORT.split(), *FEW.split())
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    """A finished search: its folder and what it printed."""
+    folder = tmp_path_factory.mktemp("nas") / "digits"
+    return folder, document(*ARGUMENTS, "--board", "a311d", "--target-fps", "3000", "-o", folder)
+
+
+def test_what_a_search_tells(searched):
+    folder, found = searched
+    lines = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+    scores = [line["score"]["fitness"] for line in lines if "score" in line]
+    assert len(scores) == 7 >= found["generations"][-1]["evaluations"]
+    assert found["winner"]["fitness"] == min(score for score in scores if score is not None)
+    best = [generation["fitness"] for generation in found["generations"] if generation["phase"] == "evolution"]
+    assert best == sorted(best, reverse=True)  # the elite stays
+    assert found["winner"]["fps"] > 0 and Plan.load(folder / "plan.json", load(folder / "winner.onnx"))
+
+
+@two_clusters
+def test_the_winner_runs_as_it_was_trained(searched, tmp_path):
+    """The test digits as pictures through two stages: the accuracy that torch had."""
+    folder, found = searched
+    test = load_data("digits").test
+    for place, (x, label) in enumerate(zip(test.x, test.y, strict=True)):
+        Image.fromarray(np.round(x[0] * 240).astype(np.uint8)).save(tmp_path / f"{place:04}-{label}.png")
+    words = found["run"].split()
+    scale = words.index("--scale") + 1
+    words[scale] = "240"  # these pictures' sixteenths
+    words[words.index("--plan") + 1] = "B-L:1"
+    ran = document(*[str(tmp_path) if word == "PICTURES" else word for word in words[1:]])
+    right = [Path(row["image"]).stem.endswith(f"-{row['top'][0]['class']}") for row in ran["images"]]
+    assert len(right) == len(test) and len(ran["stats"]["stages"]) == 2
+    assert np.mean(right) == pytest.approx(found["accuracy"]["tested"], abs=1e-9)
+    assert np.mean(right) > 0.2  # it learned something in a few passes over 200 samples: chance is 0.1
+
+
+def test_an_interrupted_search_ends_the_same(searched, tmp_path, kept=4):
+    """The history cut off after some evaluations and in the middle of a line."""
+    folder, found = searched
+    (tmp_path / "networks").mkdir()
+    lines = (folder / "history.jsonl").read_bytes().splitlines(keepends=True)
+    evaluations = [place for place, line in enumerate(lines) if b"score" in line]
+    was_pruned = [json.loads(lines[place])["score"]["pruned"] > 0 for place in evaluations]
+    cut = evaluations[kept]
+    (tmp_path / "history.jsonl").write_bytes(b"".join(lines[:cut]) + lines[cut][:20])
+    files = sorted((folder / "networks").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    for path in files[: sum(2 if pruned else 1 for pruned in was_pruned[:kept])]:
+        shutil.copy2(path, tmp_path / "networks")
+    again = document(*ARGUMENTS, "--board", "a311d", "--target-fps", "3000", "-o", tmp_path)
+    assert again["winner"] == found["winner"] and again["generations"] == found["generations"]
+    assert (tmp_path / "winner.onnx").read_bytes() == (folder / "winner.onnx").read_bytes()
+
+
+def test_processes_change_nothing(searched, tmp_path):
+    folder, found = searched
+    result = invoke(*ARGUMENTS, "--board", "a311d", "--target-fps", "3000", "-o", tmp_path, "--workers", 2)
+    assert result.exit_code == 0 and "predicted" in result.stdout and "diversity" in result.stdout
+    assert (tmp_path / "winner.onnx").read_bytes() == (folder / "winner.onnx").read_bytes()
+
+
+def test_a_winner_that_is_finished_on_all_samples(searched, tmp_path):
+    """The search is not run again, and more training on more samples helps."""
+    folder, found = searched
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    more = document(*ARGUMENTS, "--board", "a311d", "--target-fps", "3000", "-o", tmp_path, "--finish", 5)
+    assert more["winner"] == found["winner"] and more["accuracy"]["tested"] > found["accuracy"]["tested"]
+
+
+def test_another_search_in_the_same_folder_is_refused(searched):
+    folder, _ = searched
+    result = invoke(*ARGUMENTS, "-o", folder)
+    assert result.exit_code == 2 and "is of another search" in result.stderr
+
+
+def test_a_front_and_a_drawing(tmp_path):
+    pytest.importorskip("matplotlib", reason="needs pipeall[plot]")
+    found = document(*ARGUMENTS, "--board", "a311d", "--pareto", "--plot", "-o", tmp_path)
+    rows = [(row["error"], 1 / row["fps"], row["memory_bytes"]) for row in found["front"]]
+    assert rows
+    for row in rows:  # nothing on the front beats another
+        assert not any(all(a <= b for a, b in zip(other, row, strict=True)) and other != row for other in rows)
+    assert Image.open(tmp_path / "search.png").size[0] > 1000
+
+
+def test_numbers_and_no_board(tmp_path):
+    random = np.random.default_rng(0)
+    x = random.standard_normal((400, 4))
+    rows = np.column_stack([x, 3 * x[:, 0] - x[:, 1] + 20.5])
+    np.savetxt(tmp_path / "line.csv", rows, delimiter=",")
+    arguments = ("--depth 2 --units 8 --cycles 4,8,12 --rates 0.03,0.1,0.3 --batch 8 " + FEW).split()
+    found = document("nas", "--data", tmp_path / "line.csv", "-o", tmp_path / "out", *arguments)
+    assert found["accuracy"]["tested"] > 0.7 and found["run"] is None and found["winner"]["fps"] is None
+    assert load(tmp_path / "out" / "winner.onnx").inputs[0].shape == (1, 4)
+    plan = Plan.load(tmp_path / "out" / "plan.json", load(tmp_path / "out" / "winner.onnx"))
+    assert set(plan.components) <= set(BOARD.components)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--data", "nowhere.npz"], "expected digits or a file ending in"),
+        (["--data", "digits", "--target-fps", "5"], "expected --board beside"),
+        (["--data", "digits", "--prune-below", "0.1"], "expected --prune beside"),
+        (["--data", "digits", "--lam", "chaos"], "--lam: expected a number or sweep"),
+        (["--data", "digits", "--lam", "2"], "lambda: expected"),
+        (["--data", "digits", "--budget", "9"], "expected at least a population, 10, got 9"),
+        (["--data", "digits", "--nodes", "1,1,1,1,1"], "expected fewer stages for pictures of 8 x 8"),
+        (["--data", "digits", "--rates", "1,2"], "expected three numbers above 0"),
+        (["--data", "digits", "--board", "nothing"], "board 'nothing': expected one of a311d"),
+        (["--data", "digits", "--executor", "math"], "expected MODULE:CLASS"),
+        (["--data", "digits", "--executor", "no_such_package:Pool"], "no_such_package"),
+    ],
+)
+def test_bad_arguments(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    result = invoke("nas", *arguments)
+    assert result.exit_code == 2 and message in result.stderr and result.stderr.count("\n") == 1, result.stderr
+
+
+def test_states_that_train_alike_are_equally_active(tmp_path):
+    """Nine rates and momenta with three cycles each: 27 kinds, nine states in each kind."""
+    from nas_nets import STAGES
+
+    from pipeall.nas.evaluate import Training
+    from pipeall.nas.genome import LEVELS, STATES
+
+    levels = LEVELS._replace(learning_rate=(1e-4, 1e-2, 1e30), cycles=(1, 2, 3))
+    training = Training(STAGES, "digits", str(tmp_path), samples=64, levels=levels)
+    found = np.array(activities(training, 0))
+    assert len(found) == STATES
+    kinds = found.reshape(27, 9)
+    assert ((kinds == kinds[:, :1]) | np.isnan(kinds)).all()
+    assert np.isnan(kinds[18:]).all()  # a rate of 1e30
+    assert kinds[9:18].mean() > kinds[:9].mean()  # a hundred times the rate moves the loss further

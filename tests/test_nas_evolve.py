@@ -1,0 +1,313 @@
+"""The genetic search: operators, elitism, Pareto ranking, workers, local searches."""
+
+import itertools
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from math import inf
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nas_landscapes import UNTIMED, BitSpace, HashEvaluate, Landscape, TableEvaluate
+
+from pipeall import ArgumentError
+from pipeall.nas import markov, pareto
+from pipeall.nas.archive import Archive, BudgetSpent, Member
+from pipeall.nas.competition import flip_loop, level_sweep
+from pipeall.nas.evolve import Generation, Settings, evolve, first_candidates, search
+from pipeall.nas.genome import Candidate
+from pipeall.nas.operators import breed, crossover, invert, proportional, selection_weights
+from pipeall.nas.score import Score
+from pipeall.nas.stages import StageSpace
+from pipeall.nas.tree import TreeSpace
+
+seeds = st.integers(0, 2**32 - 1)
+SMALL = Settings(population=6, generations=5)
+
+
+def test_proportional_choice():
+    """Weights 1, 2 and 5 of 8: each count within three standard errors."""
+    found = np.bincount(proportional(np.array([1.0, 2.0, 0.0, 5.0]), 8000, np.random.default_rng(0)), minlength=4)
+    expected = np.array([1, 2, 0, 5]) / 8
+    assert (abs(found / 8000 - expected) <= 3 * (expected * (1 - expected) / 8000) ** 0.5).all()
+
+
+def test_selection_weights():
+    np.testing.assert_allclose(selection_weights([0.1, 0.4, inf], 0.1), [5, 2, 0])
+    np.testing.assert_array_equal(selection_weights([inf, inf], 0.1), [1, 1])
+
+
+@UNTIMED
+@given(st.integers(2, 40), seeds)
+def test_crossover_has_one_cut(length, seed):
+    child = crossover((0,) * length, (1,) * length, 1.0, np.random.default_rng(seed))
+    assert child == tuple(sorted(child)) and 0 < sum(child) < length
+    assert crossover((0,) * length, (1,) * length, 0.0, np.random.default_rng(seed)) == (0,) * length
+
+
+def test_every_cut_is_as_likely():
+    random = np.random.default_rng(0)
+    cuts = np.bincount([sum(crossover((0,) * 5, (1,) * 5, 0.5, random)) for _ in range(8000)], minlength=6)
+    expected = np.array([1 / 2, 1 / 8, 1 / 8, 1 / 8, 1 / 8, 0])  # none in half of all
+    assert (abs(cuts / 8000 - expected) <= 3 * (expected * (1 - expected) / 8000) ** 0.5).all()
+
+
+def test_inversion_rate():
+    flipped = np.array(invert((0, 1) * 5000, 0.03, np.random.default_rng(0))) ^ np.tile([0, 1], 5000)
+    assert abs(flipped.mean() - 0.03) < 3 * (0.03 * 0.97 / 10_000) ** 0.5
+    assert invert((0, 1), 0.0, np.random.default_rng(0)) == (0, 1)
+    assert invert((0, 1), 1.0, np.random.default_rng(0)) == (1, 0)
+
+
+def test_the_genes_set_the_rates():
+    """Levels 0 of both rates: a child is its first parent; level 2 of the crossover rate: never."""
+    first, still = Candidate((0,) * 31, (0, 0, 0, 0, 0)), Candidate((1,) * 31, (2, 2, 2, 0, 0))
+    random = np.random.default_rng(0)
+    children = [breed(first, still, random) for _ in range(200)]
+    assert sum(child == first for child in children) >= 198  # the rate is 0.001
+    eager = Candidate((0,) * 31, (0, 0, 0, 0, 2))
+    assert all(sum(breed(eager, still, random).bits) > 0 for _ in range(50))
+    assert breed(first, still, random, 1.0, 0.5, evolve_hyper=False).hyper == first.hyper
+
+
+@settings(UNTIMED, max_examples=20)
+@given(seeds)
+def test_elitism_never_loses_the_best(seed):
+    archive = Archive(TreeSpace(), HashEvaluate(), seed)
+    random = np.random.default_rng(seed)
+    first = first_candidates(archive.space, 6, random)
+    best = [generation.best.order for generation in evolve(archive, SMALL, random, first)]
+    assert best == sorted(best, reverse=True) and best[-1][0] == archive.best.score.fitness
+
+
+def test_replacement_is_unconditional():
+    """Without mutation and crossover, children are copies, and the worse ones replace better ones by chance."""
+    archive = Archive(BitSpace(8), TableEvaluate(np.linspace(0.1, 0.9, 256)))
+    options = Settings(population=10, generations=1, mutation_rate=0, crossover_rate=0, elite=2, evolve_hyper=False)
+    random = np.random.default_rng(0)
+    first, after = evolve(archive, options, random, first_candidates(archive.space, 10, random, [(1,) * 5] * 10))
+    assert list(after.members[:2]) == sorted(first.members, key=lambda member: member.order)[:2]
+    assert set(after.members) < set(first.members) and max(m.score.fitness for m in after.members) > first.mean
+
+
+def test_generation_numbers():
+    members = [Member(Candidate(bits), Score(f, f)) for bits, f in (((0, 0), 0.5), ((0, 1), 0.25), ((0, 1), inf))]
+    generation = Generation(3, tuple(members), 3, 1e-3)
+    assert generation.best is members[1] and generation.mean == 0.375
+    assert generation.diversity == pytest.approx((0 + 2 / 3) / 2)  # of three pairs two differ, in the second bit
+    ratio = (1 / 0.251 / 2) / (1 / 0.501)  # weights: one has it with weight 1 / 0.251, one with 0
+    chain = markov.absorption_time(markov.matrix(3, ratio))
+    assert generation.predicted.expected == pytest.approx(3 + chain[2], abs=1e-6)
+
+
+@pytest.mark.parametrize("selection", ["fitness", "pareto"])
+def test_worker_counts_give_the_same_search(tmp_path, selection):
+    """Also what is handed to an evaluation: its seed and its parent."""
+    options = Settings(population=8, generations=4, selection=selection)
+
+    def run(executor):
+        archive = Archive(TreeSpace(), HashEvaluate(0.01), 5, executor)
+        return [generation.record() for generation in search(archive, options)], archive.members
+
+    alone = run(None)
+    for workers in (1, 2, 4):
+        with ProcessPoolExecutor(workers) as executor:
+            assert run(executor) == alone
+    with ThreadPoolExecutor(3) as executor:
+        assert run(executor) == alone
+    assert run(None) == alone and len(alone[1]) > 20
+
+
+def test_equal_networks_are_trained_once():
+    """Mirrored trees, and genes that only say how to breed; the parent is what was trained in the other's place."""
+    calls = []
+
+    def evaluate(candidate, seed, parent=None):
+        calls.append((candidate, seed, parent))
+        return Score(0.5, 0.5)
+
+    archive = Archive(TreeSpace(2), evaluate, 1)
+    left, right = Candidate((1, 1, 0)), Candidate((1, 0, 1), (1, 1, 1, 0, 2))
+    other = Candidate((1, 1, 1))
+    found = archive.score([left, right, left])
+    assert [member.candidate for member in found] == [left, right, left] and [c[0] for c in calls] == [left]
+    archive.score([other], [right])
+    assert calls[1][0] == other and calls[1][2] == left and calls[1][1] != calls[0][1]
+    assert [member.candidate for member in archive.members] == [left, other]
+
+
+def test_budget():
+    for budget in (0, 1, 17):
+        archive = Archive(BitSpace(12), HashEvaluate(), 2, budget=budget)
+        list(search(archive, SMALL))
+        assert len(archive.members) == budget
+        with pytest.raises(BudgetSpent):
+            archive.score([Candidate((0, 1) * 6, (0,) * 5)])
+    with pytest.raises(ArgumentError, match="at least one evaluation"):
+        _ = Archive(BitSpace(12), HashEvaluate()).best
+    small = Archive(BitSpace(3), HashEvaluate(), budget=100_000)
+    list(search(small, Settings(evolve_hyper=False), [(1,) * 5] * 10))
+    assert len(small.members) == 8  # all there are, then it ends
+
+
+def test_threshold_and_predicted_end():
+    table = np.linspace(1, 0.01, 4096)
+    archive = Archive(BitSpace(12), TableEvaluate(table), 3, budget=4096)
+    list(search(archive, Settings(), threshold=0.3))
+    assert archive.best.score.fitness < 0.3 and len(archive.members) < 2000
+    options = Settings(generations=1000, stop="predicted", mutation_rate=0.0)
+    archive = Archive(BitSpace(12), TableEvaluate(table), 4)
+    random = np.random.default_rng(4)
+    generations = list(evolve(archive, options, random, first_candidates(archive.space, 10, random)))
+    assert generations[-1].number == generations[0].predicted.by < 200
+    assert generations[-1].diversity == 0
+
+
+def test_an_evaluation_that_fails_ends_the_search():
+    def evaluate(candidate, seed, parent=None):
+        raise ArgumentError("no data")
+
+    with ThreadPoolExecutor(2) as executor, pytest.raises(ArgumentError, match="no data"):
+        list(search(Archive(BitSpace(4), evaluate, executor=executor), SMALL))
+
+
+@pytest.mark.parametrize("space", [TreeSpace(), StageSpace((2, 3)), BitSpace(9)], ids=repr)
+@settings(UNTIMED, max_examples=10)
+@given(seed=seeds)
+def test_local_searches_never_worsen(space, seed):
+    archive, random = Archive(space, HashEvaluate(), seed), np.random.default_rng(seed)
+    (start,) = archive.score(first_candidates(space, 1, random))
+    swept = level_sweep(archive, start, 5, random)
+    assert swept.order <= start.order and swept.candidate.hyper[3:] == start.candidate.hyper[3:]
+    fixed = level_sweep(archive, start, 5, random, hyper=False)
+    assert fixed.order <= start.order and fixed.candidate.hyper == start.candidate.hyper
+    ended = flip_loop(archive, swept)
+    assert ended.order <= swept.order
+    for gene, step in itertools.product(range(3), (1, 2)):
+        hyper = list(ended.candidate.hyper)
+        hyper[gene] = (hyper[gene] + step) % 3
+        assert archive.score([Candidate(ended.candidate.bits, tuple(hyper))])[0].order >= ended.order
+    for locus in range(space.loci):  # no single flip is better
+        bits = list(ended.candidate.bits)
+        bits[locus] ^= 1
+        assert archive.score([Candidate(tuple(bits), ended.candidate.hyper)])[0].order >= ended.order
+
+
+def test_a_sweep_goes_through_small_levels_in_full():
+    """Levels of four bits that do not touch each other: one sweep with 15 instances finds the best of 2^8."""
+    random = np.random.default_rng(0)
+    parts = random.random(16), random.random(16)
+    table = np.add.outer(parts[0], parts[1]).ravel() / 2
+    archive = Archive(BitSpace(8), TableEvaluate(table))
+    (start,) = archive.score([Candidate((0,) * 8)])
+    assert level_sweep(archive, start, 15, random, hyper=False).score.fitness == table.min()
+    assert len(archive.members) == 31
+
+
+def test_flips_stop_at_the_threshold():
+    archive = Archive(BitSpace(8), TableEvaluate(np.linspace(1, 0, 256)))
+    (start,) = archive.score([Candidate((0,) * 8)])
+    assert flip_loop(archive, start, 0.6, hyper=False).candidate.bits == (1, 0, 0, 0, 0, 0, 0, 0)
+    assert flip_loop(archive, start).score.fitness == 0
+
+
+def _fronts_by_definition(values):
+    left, rank, number = set(range(len(values))), [0] * len(values), 0
+    while left:
+        front = {
+            i for i in left if not any((values[j] <= values[i]).all() and (values[j] < values[i]).any() for j in left)
+        }
+        for i in front:
+            rank[i] = number
+        left, number = left - front, number + 1
+    return rank
+
+
+@UNTIMED
+@given(st.lists(st.tuples(*3 * [st.integers(0, 4) | st.just(inf)]), min_size=1, max_size=12))
+def test_fronts(rows):
+    values = np.array(rows, float)
+    assert list(pareto.fronts(values)) == _fronts_by_definition(values)
+
+
+def test_crowding():
+    """By hand: spans 4 and 8; the middle rows' neighbours are 3 and 6, 3 and 6 apart."""
+    values = np.array([[0, 8], [1, 5], [3, 2], [4, 0]], float)
+    np.testing.assert_allclose(pareto.crowding(values), [inf, 3 / 4 + 6 / 8, 3 / 4 + 5 / 8, inf])
+    assert list(pareto.order(np.vstack([values, [[5, 9]]])))[-1] == 4
+
+
+def test_a_pareto_search_finds_the_front():
+    """Error against bytes of ten bits, each of which trades them at its own rate."""
+
+    def evaluate(candidate, seed, parent=None):
+        ones = np.array(candidate.bits)
+        error, size = 1 - ones @ np.arange(1, 11) / 55, int(10 + ones.sum())
+        return Score(error, error, fps=100.0, memory_bytes=size)
+
+    archive = Archive(BitSpace(10), evaluate, 1, budget=400)
+    options = Settings(population=16, generations=20, selection="pareto", mutation_rate=0.1, evolve_hyper=False)
+    list(search(archive, options, [(1,) * 5] * 16))
+    found = {(round(member.score.error, 6), member.score.memory_bytes) for member in archive.front}
+    best = {(round(1 - sum(range(11 - k, 11)) / 55, 6), 10 + k) for k in range(11)}
+    assert len(found & best) >= 10
+
+
+def test_refused_networks_are_never_on_the_front():
+    scores = [Score(inf, 0.1, fps=1000.0, memory_bytes=1), Score(0.5, 0.5, fps=10.0, memory_bytes=5)]
+    assert list(pareto.order(pareto.objectives(scores))) == [1, 0]
+    archive = Archive(BitSpace(1), lambda candidate, seed, parent=None: scores[candidate.bits[0]])
+    archive.score([Candidate((0,)), Candidate((1,))])
+    assert [member.score for member in archive.front] == scores[1:]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"population": 1},
+        {"elite": 10},
+        {"generations": -1},
+        {"mutation_rate": 2},
+        {"crossover_rate": -0.1},
+        {"epsilon": 0},
+        {"selection": "roulette"},
+        {"stop": "never"},
+    ],
+)
+def test_bad_settings(arguments):
+    with pytest.raises(ArgumentError):
+        Settings(**arguments)
+
+
+def test_scores_are_numbers():
+    with pytest.raises(ArgumentError, match="score: expected numbers"):
+        Score(float("nan"), 0.0)
+    score = Score(inf, 0.25, 7, 9, 0.5, 10.0, 3.0, 100)
+    assert Score.from_record(score.record()) == score and score.record()["fitness"] is None
+
+
+def optimum_rate(table_of, space, runs, budget):
+    """Share of the runs in which the search found a genome of the least fitness."""
+    options = Settings(generations=2, mutation_rate=1 / space.loci, crossover_rate=0.9, evolve_hyper=False)
+    found = 0
+    for seed in range(runs):
+        table = table_of(seed)
+        archive = Archive(space, TableEvaluate(table), seed, budget=budget)
+        list(search(archive, options, [(1,) * 5] * options.population, instances=4))
+        found += archive.best.score.fitness == table.min()
+        assert len(archive.members) <= budget
+    return found / runs
+
+
+@pytest.mark.parametrize(
+    ("loci", "neighbours", "least"),
+    [
+        (10, 0, 0.95),
+        (10, 1, 0.8),  # of 120 landscapes 0.92, as of every other share of generations, competition and flips
+        (12, 1, 0.95),
+    ],
+)
+def test_the_optimum_of_a_whole_space(loci, neighbours, least):
+    """Within a tenth of the evaluations of all genomes, in 40 runs of as many landscapes."""
+    rate = optimum_rate(lambda seed: Landscape(loci, neighbours, seed).table(), BitSpace(loci), 40, 2**loci // 10)
+    assert rate >= least

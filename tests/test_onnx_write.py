@@ -1,0 +1,53 @@
+"""Graphs written as ONNX, against the import and onnxruntime."""
+
+from math import inf
+
+import numpy as np
+import pytest
+from graphs import Net, inputs_of
+
+from pipeall import ArgumentError, load
+from pipeall.graph.onnx_write import RULES, onnx_bytes
+from pipeall.graph.ops import run_graph
+
+pytest.importorskip("onnx", reason="needs pipeall[onnx]")
+
+
+def every_op():
+    """Each op that can be written, with and without ReLU, attributes off their defaults."""
+    net = Net((1, 3, 13, 11))
+    x = net.conv("x0", 8, k=3, strides=(2, 1), lo=0.0, hi=inf)
+    x = net.conv(x, 8, k=3, groups=4, residual=x, lo=0.0, hi=inf)
+    x = net.op("add", x, net.conv(x, 8), lo=0.0, hi=inf)
+    x = net.op("maxpool", x, kernel=(3, 2), pads=(1, 0, 1, 1), dilations=(1, 2), ceil=True)
+    x = net.op("concat", x, net.op("sigmoid", x))
+    x = net.op("avgpool", x, kernel=(2, 3), strides=(1, 1), pads=(1, 1, 0, 1), count_include_pad=True)
+    x = net.fc(net.fc(x, 12), 5)
+    return net.graph(net.op("softmax", x))
+
+
+def test_written_and_read_again(tmp_path):
+    graph = every_op()
+    assert {node.op for node in graph.nodes} == set(RULES)
+    path = tmp_path / "net.onnx"
+    path.write_bytes(onnx_bytes(graph))
+    (expected,), (found,) = (run_graph(g, inputs_of(graph)).values() for g in (graph, load(path)))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)  # float64 on both sides, the same operations
+
+
+def test_onnxruntime_computes_the_same(tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="needs pipeall[peers]")
+    graph, inputs = every_op(), inputs_of(every_op())
+    content = onnx_bytes(graph)
+    (found,) = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]).run(None, inputs)
+    (expected,) = run_graph(graph, inputs).values()
+    np.testing.assert_allclose(found, expected, atol=1e-5)  # probabilities, of float32 against float64
+
+
+def test_what_cannot_be_written_is_named():
+    net = Net((1, 3, 4, 4))
+    with pytest.raises(ArgumentError, match="'lrn0': expected one of conv, .*got 'lrn'"):
+        onnx_bytes(net.graph(net.op("lrn", "x0")))
+    net = Net((1, 3, 4, 4))
+    with pytest.raises(ArgumentError, match="'conv0': expected a ReLU or no clamp .* got 0.0 to 6.0"):
+        onnx_bytes(net.graph(net.conv("x0", 2, lo=0.0, hi=6.0)))
