@@ -41,7 +41,12 @@ def bound(graph, inputs, expected):
     if node.op == "softmax":  # x - max is rounded before exp, which is within 4 u; then a sum of n and a division
         x = next(iter(magnitudes.values()))
         return (x.shape[1] + 2 * x.max() + 16) * U * size
-    if node.op in ("sigmoid", "hardsigmoid", "hardswish", "leakyrelu"):
+    if node.op == "layernorm":  # the mean's error, in deviations, and half of the variance's relative one
+        x, n = next(iter(inputs.values())).astype(np.float64), next(iter(inputs.values())).shape[1]
+        deviation = np.sqrt(x.var(axis=1, keepdims=True) + attrs["epsilon"])
+        mean_error = (n + 2) * U * np.abs(x).mean(axis=1, keepdims=True) + U * np.abs(x)
+        return mean_error / deviation * (1 + size) + (n + 8) * U * size
+    if node.op in ("sigmoid", "hardsigmoid", "hardswish", "leakyrelu", "tanh", "erf", "elu"):
         x = next(iter(magnitudes.values()))  # a handful of operations on values up to |x| + 1
         return 8 * U * (x + 1)
     return np.zeros_like(size)  # maxpool and clip choose one of the inputs; the rest only moves values

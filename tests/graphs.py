@@ -17,9 +17,11 @@ DEFAULTS = {
     "avgpool": dict(kernel=(2, 2), strides=(2, 2), pads=(0, 0, 0, 0), ceil=False, count_include_pad=False),
     "lrn": dict(size=3, alpha=0.5, beta=0.75, bias=1.0),
     "softmax": dict(axis=1),
+    "layernorm": dict(epsilon=1e-5),
     **{op: dict(lo=-INF, hi=INF, swapped=False) for op in ("add", "sub", "mul")},
     "clip": dict(lo=0.0, hi=INF),
     "leakyrelu": dict(alpha=0.1),
+    "elu": dict(alpha=1.0),
     "hardsigmoid": dict(alpha=0.2, beta=0.5),
     "concat": dict(axis=1),
     "slice": dict(axis=1),
@@ -113,7 +115,7 @@ def random_graph(seed: int, steps: int = 14) -> Graph:
         return dict(kernel=(size, size), strides=(stride, stride), pads=(pad,) * 4, ceil=bool(random.integers(2)))
 
     def unary() -> str:
-        op = random.choice(["clip", "leakyrelu", "sigmoid", "hardsigmoid", "hardswish"])
+        op = random.choice(["clip", "leakyrelu", "sigmoid", "hardsigmoid", "hardswish", "tanh", "erf", "elu"])
         return net.op(str(op), pick(2, 3, 4))
 
     def conv() -> str:
@@ -179,7 +181,7 @@ def random_graph(seed: int, steps: int = 14) -> Graph:
 
     def image() -> str:
         x = pick(4)
-        op = str(random.choice(["lrn", "softmax", "shuffle"]))
+        op = str(random.choice(["lrn", "softmax", "layernorm", "shuffle"]))
         groups = int(random.choice([g for g in (1, 2, 3) if net.shape(x)[1] % g == 0]))
         return net.op(op, x, **(dict(groups=groups) if op == "shuffle" else {}))
 

@@ -116,6 +116,11 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
             emit("Div", (*node.inputs, power))
         case "softmax":
             emit("Softmax", node.inputs, axis=a["axis"])
+        case "layernorm":
+            scale = constant(np.ones(graph.tensors[node.output].shape[1]), np.float32)
+            last = emit("Transpose", node.inputs, False, perm=(0, 2, 3, 1))
+            last = emit("LayerNormalization", (last, scale), False, axis=-1, epsilon=a["epsilon"])
+            emit("Transpose", (last,), perm=(0, 3, 1, 2))
         case "add" | "sub" | "mul":
             last = emit(node.op.capitalize(), node.inputs[::-1] if a["swapped"] else node.inputs, plain)
         case "clip":
@@ -128,6 +133,10 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
             emit("HardSigmoid", node.inputs, **a)
         case "hardswish":
             emit("HardSwish", node.inputs)
+        case "tanh" | "erf":
+            emit(node.op.capitalize(), node.inputs)
+        case "elu":
+            emit("Elu", node.inputs, alpha=a["alpha"])
         case "concat":
             emit("Concat", node.inputs, axis=a["axis"])
         case "reshape":

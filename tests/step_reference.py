@@ -1,6 +1,7 @@
 """Steps executed in NumPy, straight from ``steps.py``: no kernels, no scheduling, no cleverness."""
 
 from collections.abc import Iterator
+from math import erf
 
 import numpy as np
 
@@ -101,6 +102,8 @@ def compute(step: Step, src: list[np.ndarray]) -> np.ndarray | float:
         case "softmax":
             powers = np.exp(x - x.max(axis=-1, keepdims=True))
             return powers / powers.sum(axis=-1, keepdims=True)
+        case "layernorm":
+            return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + p["epsilon"])
         case "binary":
             b = src[1] if len(src) > 1 else step.weight.astype(x.dtype)
             assert all(n in (1, m) for m, n in zip(x.shape, b.shape, strict=True)), step.node
@@ -113,6 +116,9 @@ def compute(step: Step, src: list[np.ndarray]) -> np.ndarray | float:
                 "sigmoid": lambda: 1 / (1 + np.exp(-x)),
                 "hardsigmoid": lambda: np.clip(p["p0"] * x + p["p1"], 0, 1),
                 "hardswish": lambda: x * np.clip(x + 3, 0, 6) / 6,
+                "tanh": lambda: 2 / (1 + np.exp(-2 * x)) - 1,
+                "erf": lambda: np.vectorize(erf)(x),
+                "elu": lambda: np.where(x > 0, x, p["p0"] * (np.exp(np.minimum(x, 0)) - 1)),
             }[p["op"]]()
     raise AssertionError(f"unknown kind {step.kind}")
 

@@ -17,9 +17,16 @@ sys.path.insert(0, str(FUZZ))
 
 import run as fuzzing  # noqa: E402
 import seeds  # noqa: E402
-from targets import TARGETS  # noqa: E402
+from targets import TARGETS, limit  # noqa: E402
 
 SEEDS = {target: seeds.of(target) for target in TARGETS}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def limits():
+    with pytest.MonkeyPatch.context() as patch:
+        limit(patch.setattr)
+        yield
 
 
 def findings(target):

@@ -23,7 +23,7 @@ MEASURES = ("peak", "stream")
 TRAINING = ("matvec", "outer")  # test_mlp_kernels
 KIND_OF_ROW = {"gemm": ("conv",), "gemv": ("conv",), "depthwise": ("conv",), "pool": ("maxpool", "avgpool")}
 IR_OPS = {"conv": ("conv", "fc"), "binary": ("add", "sub", "mul"),
-          "unary": ("clip", "leakyrelu", "sigmoid", "hardsigmoid", "hardswish")}  # fmt: skip
+          "unary": ("clip", "leakyrelu", "sigmoid", "hardsigmoid", "hardswish", "tanh", "erf", "elu")}  # fmt: skip
 
 
 def is_depthwise(case):

@@ -215,10 +215,38 @@ MODELS = {
                                "reshape softmax reshape transpose softmax transpose reshape reshape"),
     "Softmax from 13": Model("a = Softmax<axis=1>(x) y = Softmax(a)", INPUTS,
                              "softmax reshape reshape transpose softmax transpose reshape reshape"),
+    "Softmax of rows of an image": Model(
+        "r = Reshape(x, three) y = Softmax<axis=1>(r)", INPUTS, "reshape reshape softmax reshape",
+        dict(three=ints(1, 6, -1)),
+    ),
+    "Softmax over the batch": Model("y = Softmax<axis=0>(x)", (13, 21), "reshape reshape softmax reshape reshape"),
     "Softmax of rank 2": Model("f = Flatten(x) y = Softmax(f)", ALL, "reshape softmax"),
     "Softmax of rank 3": Model(
         "r = Reshape(x, three) y = Softmax<axis=2>(r)", ALL, "reshape reshape transpose softmax transpose reshape",
         dict(three=ints(1, 6, -1)),
+    ),
+    "PRelu": Model("a = PRelu(x, per) y = PRelu(a, one)", ALL, "clip clip mul add clip clip mul add",
+                   dict(per=rand(6, 1, 1), one=rand(1))),
+    "Elu, Tanh, Erf": Model("a = Elu<alpha=0.7>(x) b = Tanh(a) c = Erf(b) y = Elu(c)", (9, 13, 21),
+                            "elu tanh erf elu"),
+    "Gelu": Model('a = Gelu(x) y = Gelu<approximate="tanh">(a)', (20, 21),
+                  "mul erf add mul mul mul mul add mul tanh add mul mul"),
+    "Neg, Pow, Max, Min": Model(
+        "a = Neg(x) b = Pow(a, two) c = Max(b, half) d = Min(two, c, one) e = Pow(d, one) y = Add(e, e)",
+        (8, 12, 13, 21), "mul mul add", dict(two=np.float32(2), half=np.float32(0.5), one=np.float32(1)),
+    ),
+    "Gather of one": Model("a = Gather<axis=1>(x, last) y = Gather<axis=2>(a, pair)", (11, 13, 21),
+                           "slice reshape slice", dict(last=np.array(-1), pair=ints(1))),
+    "LayerNormalization": Model(
+        "a = LayerNormalization<epsilon=0.01>(x, scale, bias) r = Reshape(a, three)"
+        "y = LayerNormalization(r, one)", (17, 21),
+        "transpose layernorm mul add transpose reshape transpose reshape layernorm mul reshape transpose reshape",
+        dict(scale=rand(9), bias=rand(9), one=rand(72), three=ints(1, 6, -1)),
+    ),
+    "MatMul of rows": Model(
+        "a = MatMul(x, w) r = Reshape(a, three) y = MatMul(r, v)", (9, 13, 21),
+        "transpose conv transpose reshape transpose reshape conv reshape transpose reshape",
+        dict(w=rand(9, 5) / 3, v=rand(40, 7) / 6, three=ints(1, 6, -1)),
     ),
     "Flatten": Model("a = Flatten<axis=0>(x) b = Flatten<axis=4>(x) y = Gemm(a, w, c)", (7, 9), "fc",
                      dict(w=rand(432, 3), c=rand(3))),
@@ -279,6 +307,11 @@ MODELS = {
     "Gemm, A transposed": Model(
         "f = Flatten(x) t = Transpose(f) y = Gemm<transA=1>(t, w)", (11, 13), "reshape transpose fc",
         dict(w=rand(432, 9) / 6)
+    ),
+    "Gemm of rows": Model(
+        "f = Reshape(x, rows) a = Gemm(f, w, b) t = Transpose(a) y = Gemm<transA=1, transB=1, alpha=0.5>(t, v)",
+        (11, 13, 15, 18, 21), "reshape transpose reshape conv conv reshape transpose",
+        dict(rows=ints(6, 72), w=rand(72, 9) / 8, b=rand(9), v=rand(4, 9)),
     ),
     "MatMul and bias": Model(
         "f = Flatten(x) m = MatMul(f, w) a = Add(m, b) y = Relu(a)", ALL, "fc", dict(w=rand(432, 9) / 6, b=rand(9))

@@ -86,10 +86,11 @@ cdef extern from "kernels.h" nogil:
     ctypedef void (*pa_pool_fn)(const void *) noexcept nogil
     ctypedef void (*pa_lrn_fn)(const void *) noexcept nogil
     ctypedef void (*pa_softmax_fn)(int64_t, const float *, float *) noexcept nogil
+    ctypedef void (*pa_layernorm_fn)(int64_t, const float *, float *, float) noexcept nogil
     ctypedef void (*pa_binary_fn)(const void *) noexcept nogil
     ctypedef void (*pa_unary_fn)(const void *) noexcept nogil
     enum: PA_ADD, PA_SUB, PA_MUL, PA_RSUB
-    enum: PA_CLIP, PA_LEAKYRELU, PA_SIGMOID, PA_HARDSIGMOID, PA_HARDSWISH
+    enum: PA_CLIP, PA_LEAKYRELU, PA_SIGMOID, PA_HARDSIGMOID, PA_HARDSWISH, PA_TANH, PA_ERF, PA_ELU
 
 cdef extern from "vector.h" nogil:
     enum: PA_KERNEL_ROWS_MAX, PA_COPY_DIMS
@@ -118,6 +119,10 @@ cdef extern from "vector.h" nogil:
     ctypedef struct pa_softmax_op:
         pa_view src, dst
         pa_softmax_fn kernel
+    ctypedef struct pa_layernorm_op:
+        pa_view src, dst
+        float epsilon
+        pa_layernorm_fn kernel
     ctypedef struct pa_binary_op:
         pa_view a, b, dst
         const float *constant
@@ -148,6 +153,7 @@ cdef extern from "vector.h" nogil:
     void pa_pool_step(const void *, float *const *, float *, pa_team *)
     void pa_lrn_step(const void *, float *const *, float *, pa_team *)
     void pa_softmax_step(const void *, float *const *, float *, pa_team *)
+    void pa_layernorm_step(const void *, float *const *, float *, pa_team *)
     void pa_binary_step(const void *, float *const *, float *, pa_team *)
     void pa_unary_step(const void *, float *const *, float *, pa_team *)
     void pa_copy_step(const void *, float *const *, float *, pa_team *)

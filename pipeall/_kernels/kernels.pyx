@@ -359,6 +359,13 @@ cdef class Program:
         op.kernel = <pa_softmax_fn>self.function("softmax")
         self.append(pa_softmax_step, op, 0)
 
+    def _layernorm(self, step):
+        cdef pa_layernorm_op *op = <pa_layernorm_op *>self.new(sizeof(pa_layernorm_op))
+        self.same_shape(step)
+        op.src, op.dst, op.epsilon = self.view(step, step.src[0]), self.view(step, step.dst), step.params["epsilon"]
+        op.kernel = <pa_layernorm_fn>self.function("layernorm")
+        self.append(pa_layernorm_step, op, 0)
+
     def _binary(self, step):
         cdef pa_binary_op *op = <pa_binary_op *>self.new(sizeof(pa_binary_op))
         self.same_shape(step)
@@ -383,7 +390,7 @@ cdef class Program:
         self.same_shape(step)
         op.src, op.dst = self.view(step, step.src[0]), self.view(step, step.dst)
         names = {"clip": PA_CLIP, "leakyrelu": PA_LEAKYRELU, "sigmoid": PA_SIGMOID, "hardsigmoid": PA_HARDSIGMOID,
-                 "hardswish": PA_HARDSWISH}
+                 "hardswish": PA_HARDSWISH, "tanh": PA_TANH, "erf": PA_ERF, "elu": PA_ELU}
         op.op, op.p0, op.p1 = names[step.params["op"]], step.params.get("p0", 0.0), step.params.get("p1", 0.0)
         op.kernel = <pa_unary_fn>self.function("unary")
         self.append(pa_unary_step, op, 0)

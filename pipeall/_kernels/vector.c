@@ -223,6 +223,20 @@ void pa_softmax_step(const void *op, float *const *bases, float *scratch, pa_tea
     run(op, bases, scratch, team, softmax_pixels, pixels(&p->src), p->src.c);
 }
 
+static void layernorm_pixels(const job *j, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const pa_layernorm_op *p = j->op;
+    const float *src = pa_at(&p->src, j->bases);
+    float *dst = pa_at(&p->dst, j->bases);
+    for (int64_t i = begin; i < end; i++)
+        p->kernel(p->src.c, src + i * p->src.stride, dst + i * p->dst.stride, p->epsilon);
+}
+
+void pa_layernorm_step(const void *op, float *const *bases, float *scratch, pa_team *team) {
+    const pa_layernorm_op *p = op;
+    run(op, bases, scratch, team, layernorm_pixels, pixels(&p->src), p->src.c);
+}
+
 /* ---- elementwise: units are elements where all operands are flat (one run of floats), else pixels ---- */
 
 static void run_elements(const void *op, float *const *bases, float *scratch, pa_team *team, range_fn range,

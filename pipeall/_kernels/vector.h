@@ -59,6 +59,13 @@ typedef struct pa_softmax_op {
 } pa_softmax_op;
 void pa_softmax_step(const void *op, float *const *bases, float *scratch, pa_team *team);
 
+typedef struct pa_layernorm_op {
+    pa_view src, dst; /* of equal shape */
+    float epsilon;
+    pa_layernorm_fn kernel;
+} pa_layernorm_op;
+void pa_layernorm_step(const void *op, float *const *bases, float *scratch, pa_team *team);
+
 /* dst = clamp(a op b, lo, hi); each of b's h, w, c is dst's or 1. */
 typedef struct pa_binary_op {
     pa_view a, b, dst;     /* a and dst of equal shape */

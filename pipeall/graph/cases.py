@@ -202,6 +202,12 @@ SOFTMAX = (
     Case("softmax", dict(axis=1), ((1, 1000, 1, 1),)),
 )
 
+LAYERNORM = (
+    *(Case("layernorm", dict(epsilon=1e-5), ((1, c, 3, 5),)) for c in CHANNELS),
+    Case("layernorm", dict(epsilon=1e-6), ((1, 768, 2, 3),)),
+    Case("layernorm", dict(epsilon=0.5), ((1, 33, 1, 1),)),
+)
+
 
 def _binary(op: str, a: Shape, b: Shape, clamp=CLAMPS[0], constant=False, swapped=False):
     attrs = dict(lo=clamp[0], hi=clamp[1], swapped=swapped)
@@ -237,6 +243,8 @@ LEAKYRELU = (*_unary("leakyrelu", alpha=0.1), *_unary("leakyrelu", alpha=1.5)[:1
 SIGMOID = _unary("sigmoid")
 HARDSIGMOID = (*_unary("hardsigmoid", alpha=0.2, beta=0.5), *_unary("hardsigmoid", alpha=1 / 6, beta=0.4)[:2])
 HARDSWISH = _unary("hardswish")
+TANH, ERF = _unary("tanh"), _unary("erf")
+ELU = (*_unary("elu", alpha=1.0), *_unary("elu", alpha=0.3)[:2])
 
 CONCAT = (
     Case("concat", dict(axis=1), ((1, 17, 4, 5),)),
@@ -294,7 +302,8 @@ SHUFFLE = tuple(
 CASES: dict[str, tuple[Case, ...]] = {
     cases[0].op: cases
     for cases in (
-        CONV, FC, MAXPOOL, AVGPOOL, LRN, SOFTMAX, ADD, SUB, MUL, CLIP, LEAKYRELU, SIGMOID, HARDSIGMOID, HARDSWISH,
+        CONV, FC, MAXPOOL, AVGPOOL, LRN, SOFTMAX, LAYERNORM, ADD, SUB, MUL, CLIP, LEAKYRELU, SIGMOID, HARDSIGMOID,
+        HARDSWISH, TANH, ERF, ELU,
         CONCAT, RESHAPE, TRANSPOSE, SLICE, PAD, SHUFFLE,
     )
 }  # fmt: skip

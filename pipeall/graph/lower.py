@@ -40,12 +40,16 @@ UNARY = {  # op -> the attributes that become p0, p1
     "sigmoid": (),
     "hardsigmoid": ("alpha", "beta"),
     "hardswish": (),
+    "tanh": (),
+    "erf": (),
+    "elu": ("alpha",),
 }
 PLAIN = {  # op -> the attributes that the step of the same kind takes over
     "maxpool": ("kernel", "strides", "pads", "dilations"),
     "avgpool": ("kernel", "strides", "pads", "count_include_pad"),
     "lrn": ("size", "alpha", "beta", "bias"),
     "softmax": (),
+    "layernorm": ("epsilon",),
 }
 
 

@@ -7,9 +7,9 @@ carries is read: ``onnx_import`` has checked that it suits the opset.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import Any, NoReturn
 
 import numpy as np
@@ -20,6 +20,7 @@ from .ops import infer_shape
 
 Shape = tuple[int, ...]
 
+FREE = {"lo": -inf, "hi": inf}  # no clamp
 MAX_CONSTANT_ELEMENTS = 2**30  # of all constants of a model together: 4 GiB of float32
 
 
@@ -121,6 +122,10 @@ class Builder:
     def shape(self, name: str) -> Shape:
         return self.tensors[name].shape if name in self.tensors else self.constants[name].shape
 
+    def shape_of(self, value: np.ndarray | str) -> Shape:
+        """Of a constant's array or an activation's canonical name."""
+        return value.shape if isinstance(value, np.ndarray) else self.shape(value)
+
     def afford(self, n: OnnxNode, elements: int) -> None:
         """Refuse a node that would make more constants than a model may hold; before they are allocated."""
         if elements > self.budget:
@@ -191,3 +196,31 @@ class Builder:
         return Graph(
             name, tuple(self.nodes), self.tensors, constants, self.inputs, tuple(self.tensors[o] for o in outputs)
         )
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An ONNX operator on activations.
+
+    convert     adds a node's canonical nodes to the graph in the making
+    attributes  those that it knows; a node with any other is refused
+    limits      what else is required of a node, for the reader of ``docs/ops.md``
+    """
+
+    convert: Callable[[Builder, OnnxNode], None]
+    attributes: frozenset[str]
+    limits: str
+
+
+OPERATORS: dict[str, Operator] = {}
+
+
+def operator(names: str, attributes: str = "", limits: str = "") -> Callable:
+    """Registers a function for the operators of these names; names and attributes are separated by spaces."""
+
+    def register(function: Callable[[Builder, OnnxNode], None]) -> Callable[[Builder, OnnxNode], None]:
+        entry = Operator(function, frozenset(attributes.split()), limits)
+        OPERATORS.update(dict.fromkeys(names.split(), entry))
+        return function
+
+    return register

@@ -60,13 +60,21 @@ def _unsqueezed(g: Builder, n: OnnxNode, shape: Shape) -> Shape:
     return tuple(1 if axis in axes else next(sizes) for axis in range(rank))
 
 
+def _kept(g: Builder, n: OnnxNode, shape: Shape) -> Shape:
+    """Dropout changes nothing but in training: attribute is_test in opset 6, input 2 from opset 12 on."""
+    training = g.constant(n, 2).any() if g.has(n, 2) else n.opset < 7 and not n.get("is_test", int, 0)
+    if training:
+        n.fail("only inference is supported, got training mode")
+    return shape
+
+
 RESHAPE: dict[str, Callable[[Builder, OnnxNode, Shape], Shape]] = {
     "Reshape": _reshaped,
     "Flatten": _flattened,
     "Squeeze": _squeezed,
     "Unsqueeze": _unsqueezed,
     "Identity": lambda g, n, shape: shape,
-    "Dropout": lambda g, n, shape: shape,
+    "Dropout": _kept,
 }
 
 # ---- what operators do to any tensor, constant or not ----

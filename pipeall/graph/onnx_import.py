@@ -23,7 +23,7 @@ from .onnx_ops import SUPPORTED, convert
 from .ops import MAX_ELEMENTS, MAX_RANK
 from .rewrite import rewrite as rewritten
 
-OPSETS = (7, 21)
+OPSETS = (6, 28)
 MAX_FILE_BYTES = 2**31 - 1  # what protobuf can parse
 # ONNX element types as stored; the halves and doubles among them become float32
 STORED = {1: "<f4", 2: "u1", 3: "i1", 4: "<u2", 5: "<i2", 6: "<i4", 7: "<i8", 9: "?", 10: "<f2", 11: "<f8", 16: "<u2"}
@@ -34,7 +34,7 @@ EXTERNAL = 1  # TensorProto.DataLocation
 
 
 def load(path: str | Path, input_shape: Sequence[int] | None = None, rewrite: bool = True) -> Graph:
-    """The network in an ONNX file, opsets 7 to 21, float32, batch 1.
+    """The network in an ONNX file, opsets 6 to 28, float32, batch 1.
 
     ``input_shape`` replaces the shape the file gives its (only) input, e.g. (1, 3, 227, 227); it is needed where the
     file leaves more than the batch open. ``rewrite=False`` keeps one node per operator, for tests and inspection.
@@ -229,7 +229,7 @@ class _Reader:
             try:
                 _onnx().checker.check_node(proto, self.context)
             except _onnx().checker.ValidationError as error:
-                node.fail(str(error).strip().splitlines()[0])
+                node.fail((str(error).strip().splitlines() or ["is malformed"])[0])
         return node
 
     def attribute(self, what: str, proto: Any) -> Any:

@@ -1,34 +1,23 @@
-"""What each ONNX operator means in canonical ops: one function of ``CONVERT`` per operator, opsets 7 to 21.
+"""What each ONNX operator means in canonical ops: one function per operator, opsets 6 to 28.
 
 A function reads its node through the builder, which checks what it hands out, and emits one or several canonical
-nodes; the last of them makes the ONNX node's own output, those on the way are called ``part``.
+nodes; the last of them makes the ONNX node's own output, those on the way are called ``part``. Here are the operators
+with weights, with windows, and those that move elements; ``onnx_pointwise`` has the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import inf, prod
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from .onnx_build import Builder, OnnxNode
+from . import onnx_pointwise  # noqa: F401  registers its operators
+from .onnx_build import FREE, OPERATORS, Builder, OnnxNode, operator
 from .onnx_fold import FOLD, RESHAPE, fold, parts, permutation, shape_of, slices
 
 Shape = tuple[int, ...]
-
-FREE = {"lo": -inf, "hi": inf}  # no clamp
-FLOAT_MAX = float(np.finfo(np.float32).max)
-
-CONVERT: dict[str, Callable[[Builder, OnnxNode], Any]] = {}
-
-
-def _operator(*names: str) -> Callable:
-    def register(function: Callable[[Builder, OnnxNode], Any]) -> Callable[[Builder, OnnxNode], Any]:
-        CONVERT.update(dict.fromkeys(names, function))
-        return function
-
-    return register
 
 
 def convert(g: Builder, n: OnnxNode) -> None:
@@ -36,21 +25,22 @@ def convert(g: Builder, n: OnnxNode) -> None:
     constant = all(isinstance(g.values[name], np.ndarray) for name in n.inputs if name)
     if constant and (n.op in FOLD or n.op in RESHAPE):
         fold(g, n)
-    elif n.op in RESHAPE:
-        x = g.x(n)
-        g.reshape(n, x, RESHAPE[n.op](g, n, g.shape(x)))
-    elif n.op in CONVERT:
+    elif n.op in OPERATORS:
+        if unknown := sorted(n.attrs.keys() - OPERATORS[n.op].attributes):
+            n.fail(f"attribute {unknown[0]} is not supported")
         with np.errstate(over="ignore", invalid="ignore"):  # the builder refuses constants that are not finite
-            CONVERT[n.op](g, n)
+            OPERATORS[n.op].convert(g, n)
     else:
         only = "operator supported on constants only" if n.op in FOLD else "operator not supported"
-        n.fail(f"{only}; supported are {', '.join(sorted({*RESHAPE, *CONVERT}))}")
+        n.fail(f"{only}; supported are {', '.join(sorted(OPERATORS))}")
 
+
+WINDOW = "auto_pad dilations kernel_shape pads strides"
 
 # ---- layers with weights ----
 
 
-@_operator("Conv")
+@operator("Conv", f"{WINDOW} group", "2-D images; constant weight and bias")
 def _conv(g: Builder, n: OnnxNode) -> None:
     x, weight = g.x(n), g.weight(n, 1)
     if len(g.shape(x)) != 4 or len(g.shape(weight)) != 4:
@@ -90,13 +80,13 @@ def _window(n: OnnxNode, x: Shape, kernel: Sequence[int]) -> dict[str, Any]:
     return {"strides": strides, "dilations": dilations, "pads": pads}
 
 
-@_operator("Gemm")
+@operator("Gemm", "alpha beta broadcast transA transB", "rows times a constant matrix plus a constant row")
 def _gemm(g: Builder, n: OnnxNode) -> None:
-    """alpha A B + beta C, with A one row."""
+    """alpha A B + beta C"""
     x, weight = g.x(n), g.floats(n, 1)
     rows = g.shape(x)[::-1] if n.get("transA", int, 0) else g.shape(x)
-    if len(rows) != 2 or rows[0] != 1 or weight.ndim != 2:
-        n.fail(f"expected one row times a matrix, got {rows} and {weight.shape}")
+    if len(rows) != 2 or weight.ndim != 2:
+        n.fail(f"expected rows times a matrix, got {rows} and {weight.shape}")
     alpha, beta = n.get("alpha", float, 1.0), n.get("beta", float, 1.0)
     weight = weight if n.get("transB", int, 0) else weight.T
     weight = weight if alpha == 1 else weight * alpha
@@ -110,34 +100,91 @@ def _gemm(g: Builder, n: OnnxNode) -> None:
         bias_name = g.weight(n, 2)
     else:
         bias_name = g.keep(np.broadcast_to(bias * beta, (1, count))[0], n.inputs[2])
-    g.emit(n, "fc", [x, g.keep(weight, n.inputs[1]), bias_name], **FREE)
+    if n.get("transA", int, 0):
+        row = rows[0] == 1
+        x = g.reshape(n, x, rows, part="A") if row else g.emit(n, "transpose", [x], part="A", perm=(1, 0))
+    _product(g, n, x, weight, bias_name)
 
 
-@_operator("MatMul")
+@operator("MatMul", limits="rows times a constant matrix")
 def _matmul(g: Builder, n: OnnxNode) -> None:
     x, weight = g.x(n), g.floats(n, 1)
     shape = g.shape(x)
-    if weight.ndim != 2 or shape[-1] != len(weight) or prod(shape[:-1]) != 1:
-        n.fail(f"expected one row times a matrix, got {shape} and {weight.shape}")
-    out = (*shape[:-1], weight.shape[1])
-    part = "row" if len(out) != 2 else ""
-    row = g.emit(n, "fc", [x, g.keep(weight.T, n.inputs[1]), _zeros(g, n, out[-1])], part=part, **FREE)
-    if part:
-        g.reshape(n, row, out)
+    if weight.ndim != 2 or shape[-1] != len(weight):
+        n.fail(f"expected rows times a matrix, got {shape} and {weight.shape}")
+    _product(g, n, x, weight.T, _zeros(g, n, weight.shape[1]))
 
 
-# ---- arithmetic ----
+def _product(g: Builder, n: OnnxNode, x: str, matrix: np.ndarray, bias: str) -> None:
+    """The rows of x times a (out, in) matrix: one as a fully connected layer, several as the pixels of a 1 x 1
+    convolution."""
+    shape = g.shape(x)
+    out = (*shape[:-1], len(matrix))
+    if prod(shape[:-1]) == 1:
+        part = "row" if len(out) != 2 else ""
+        row = g.emit(n, "fc", [x, g.keep(matrix, n.inputs[1]), bias], part=part, **FREE)
+        if part:
+            g.reshape(n, row, out)
+    else:
+        window = dict(strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), groups=1)
+        kernel = g.keep(matrix[..., None, None], n.inputs[1])
+        _rows(g, n, g.emit(n, "conv", [_pixels(g, n, x), kernel, bias], part="product", **window, **FREE), out)
 
 
-@_operator("BatchNormalization")
+def _pixels(g: Builder, n: OnnxNode, x: str) -> str:
+    """The rows (all axes but the last) as the pixels of an image, their elements as its channels."""
+    shape = g.shape(x)
+    if len(shape) == 4:
+        return g.emit(n, "transpose", [x], part="pixels", perm=(0, 3, 1, 2))
+    x = g.reshape(n, x, (prod(shape[:-1]), shape[-1]), part="rows")
+    x = g.emit(n, "transpose", [x], part="channels", perm=(1, 0))
+    return g.reshape(n, x, (1, shape[-1], prod(shape[:-1]), 1), part="pixels")
+
+
+def _rows(g: Builder, n: OnnxNode, image: str, shape: Shape) -> None:
+    """The reverse, as the result of the node."""
+    if len(shape) == 4:
+        g.emit(n, "transpose", [image], perm=(0, 2, 3, 1))
+        return
+    x = g.reshape(n, image, (shape[-1], prod(shape[:-1])), part="flat")
+    x = g.emit(n, "transpose", [x], part="" if len(shape) == 2 else "back", perm=(1, 0))
+    if len(shape) != 2:
+        g.reshape(n, x, shape)
+
+
+@operator("LayerNormalization", "axis epsilon stash_type", "over the last axis; constant scale and bias; one result")
+def _layer_norm(g: Builder, n: OnnxNode) -> None:
+    x = g.x(n)
+    shape = g.shape(x)
+    if n.axis(n.get("axis", int, -1), len(shape)) != len(shape) - 1:
+        n.fail(f"only the last axis of {shape} is supported, got axis {n.get('axis', int)}")
+    image = g.emit(n, "layernorm", [_pixels(g, n, x)], part="normal", epsilon=n.get("epsilon", float, 1e-5))
+    for i, op in ((1, "mul"), (2, "add")):
+        if g.has(n, i):
+            operand = g.floats(n, i)
+            if operand.size not in (1, shape[-1]):
+                n.fail(f"scale and bias must have the {shape[-1]} elements of a row, got {operand.shape}")
+            constant = g.keep(operand.reshape(1, -1, 1, 1), n.inputs[i])
+            image = g.emit(n, op, [image, constant], part=op, swapped=False, **FREE)
+    _rows(g, n, image, shape)
+
+
+@operator(
+    "BatchNormalization",
+    "epsilon is_test momentum spatial training_mode",
+    "inference; of images and rows; constants per channel",
+)
 def _batch_norm(g: Builder, n: OnnxNode) -> None:
     """x * scale + shift per channel; ``rewrite`` folds both into the convolution before it, where there is one."""
     x = g.x(n)
     shape = g.shape(x)
-    if n.get("training_mode", int, 0) or not n.get("spatial", int, 1):
+    training = n.get("training_mode", int, 0) or (n.opset < 7 and not n.get("is_test", int, 0))
+    if training or not n.get("spatial", int, 1):
         n.fail("only inference with one mean and variance per channel is supported")
     gamma, beta, mean, variance = (g.floats(n, i).astype(np.float64) for i in range(1, 5))
-    if len(shape) < 2 or {array.shape for array in (gamma, beta, mean, variance)} != {shape[1:2]}:
+    if len(shape) not in (2, 4):
+        n.fail(f"only images and rows are supported, got {shape}")
+    if {array.shape for array in (gamma, beta, mean, variance)} != {shape[1:2]}:
         n.fail(f"scale, bias, mean and variance must have the {shape[1:2]} channels of {shape}")
     spread = variance + n.get("epsilon", float, 1e-5)
     if not spread.min() > 0:
@@ -150,118 +197,14 @@ def _batch_norm(g: Builder, n: OnnxNode) -> None:
     g.emit(n, "add", [scaled, shift], swapped=False, **FREE)
 
 
-@_operator("Add", "Sub", "Mul", "Div", "Sum")
-def _arithmetic(g: Builder, n: OnnxNode) -> None:
-    values = [g.value(n, i) for i in range(len(n.inputs))]
-    op = {"Div": "mul", "Sum": "add"}.get(n.op, n.op.lower())
-    if n.op == "Div":
-        g.x(n, 0)
-        divisor = g.floats(n, 1)
-        if not divisor.all():
-            n.fail("division by zero")
-        values[1] = np.asarray(1 / divisor)
-    total = values[0]
-    for i in range(1, len(values)):
-        total = _binary(g, n, op, total, values[i], "" if i == len(values) - 1 else f"sum{i}")
-    if len(values) == 1:
-        g.bind(n, total)
-
-
-def _binary(g: Builder, n: OnnxNode, op: str, a: np.ndarray | str, b: np.ndarray | str, part: str) -> str:
-    """a op b, where the canonical node's first operand is the activation that has the shape of the result."""
-    shapes = [value.shape if isinstance(value, np.ndarray) else g.shape(value) for value in (a, b)]
-    try:
-        out = np.broadcast_shapes(*shapes)
-    except ValueError:
-        n.fail(f"operands {shapes[0]} and {shapes[1]} do not broadcast")
-    whole = [isinstance(v, str) and prod(s) == prod(out) for v, s in zip((a, b), shapes, strict=True)]
-    if not any(whole):
-        n.fail(f"one operand must be computed and have the shape of the result {out}, got {shapes[0]} and {shapes[1]}")
-    swapped = not whole[0]
-    operands = []
-    for value, shape in zip((b, a) if swapped else (a, b), shapes[::-1] if swapped else shapes, strict=True):
-        aligned = (1,) * (len(out) - len(shape)) + shape
-        if isinstance(value, str):
-            operands.append(g.reshape(n, value, aligned, part="aligned"))
-        else:
-            if value.dtype.kind != "f":
-                n.fail(f"operands must be floats, got {value.dtype}")
-            named = next((name for name in n.inputs if g.values[name] is value), f"{n.outputs[0]}/operand")
-            operands.append(g.keep(value if shape == aligned else value.reshape(aligned), named))
-    return g.emit(n, op, operands, part=part, swapped=swapped and op == "sub", **FREE)
-
-
-# ---- activations ----
-
-
-@_operator("Relu")
-def _relu(g: Builder, n: OnnxNode) -> None:
-    g.emit(n, "clip", [g.x(n)], lo=0.0, hi=inf)
-
-
-@_operator("Clip")
-def _clip(g: Builder, n: OnnxNode) -> None:
-    limits = []
-    for i, (name, unbounded) in enumerate((("min", -inf), ("max", inf)), 1):
-        limit = n.get(name, float, unbounded)
-        if g.has(n, i):
-            limit = g.floats(n, i)
-            limit = limit.item() if limit.size == 1 else n.fail(f"{name} must be one number, got {limit.shape}")
-        limits.append(unbounded if abs(limit) >= FLOAT_MAX and (limit > 0) == (unbounded > 0) else limit)
-    lo, hi = limits
-    g.emit(n, "clip", [g.x(n)], lo=min(lo, hi), hi=hi)  # ONNX-13: all elements become hi where lo > hi
-
-
-@_operator("LeakyRelu")
-def _leaky_relu(g: Builder, n: OnnxNode) -> None:
-    g.emit(n, "leakyrelu", [g.x(n)], alpha=n.get("alpha", float, 0.01))
-
-
-@_operator("Sigmoid")
-def _sigmoid(g: Builder, n: OnnxNode) -> None:
-    g.emit(n, "sigmoid", [g.x(n)])
-
-
-@_operator("HardSigmoid")
-def _hard_sigmoid(g: Builder, n: OnnxNode) -> None:
-    g.emit(n, "hardsigmoid", [g.x(n)], alpha=n.get("alpha", float, 0.2), beta=n.get("beta", float, 0.5))
-
-
-@_operator("HardSwish")
-def _hard_swish(g: Builder, n: OnnxNode) -> None:
-    g.emit(n, "hardswish", [g.x(n)])
-
-
-@_operator("Softmax")
-def _softmax(g: Builder, n: OnnxNode) -> None:
-    """Along one axis; before opset 13 over all axes from there on."""
-    x = g.x(n)
-    shape = g.shape(x)
-    axis = n.axis(n.get("axis", int, -1 if n.opset >= 13 else 1), len(shape))
-    end = axis + 1 if n.opset >= 13 else len(shape)
-    outer, size, inner = prod(shape[:axis]), prod(shape[axis:end]), prod(shape[end:])
-    if len(shape) == 4 and axis == 1 and size == shape[1]:
-        g.emit(n, "softmax", [x], axis=1)
-        return
-    view = (1, size) if outer == inner == 1 else (1, outer, size, inner)
-    x = g.reshape(n, x, view, part="view")
-    if outer == 1:
-        y = g.emit(n, "softmax", [x], part="" if view == shape else "softmax", axis=1)
-    else:
-        x = g.emit(n, "transpose", [x], part="channels", perm=(0, 2, 1, 3))
-        x = g.emit(n, "softmax", [x], part="softmax", axis=1)
-        y = g.emit(n, "transpose", [x], part="" if view == shape else "back", perm=(0, 2, 1, 3))
-    if view != shape:
-        g.reshape(n, y, shape)
-
-
 # ---- windows ----
 
 
-@_operator("MaxPool", "AveragePool")
+@operator("MaxPool", f"{WINDOW} ceil_mode storage_order", "2-D images; without Indices")
+@operator("AveragePool", f"{WINDOW} ceil_mode count_include_pad", "2-D images; not dilated")
 def _pool(g: Builder, n: OnnxNode) -> None:
     x = g.x(n)
-    kernel = n.ints("kernel_shape", 2)
+    kernel = n.ints("kernel_shape", 2 if len(g.shape(x)) == 4 else len(n.get("kernel_shape", list)))
     window = _window(n, g.shape(x), kernel)
     attrs = dict(window, kernel=kernel, ceil=bool(n.get("ceil_mode", int, 0)))
     if n.op == "MaxPool":
@@ -272,7 +215,7 @@ def _pool(g: Builder, n: OnnxNode) -> None:
     g.emit(n, "avgpool", [x], **attrs, count_include_pad=bool(n.get("count_include_pad", int, 0)))
 
 
-@_operator("GlobalMaxPool", "GlobalAveragePool")
+@operator("GlobalMaxPool GlobalAveragePool", limits="2-D images")
 def _global_pool(g: Builder, n: OnnxNode) -> None:
     x = g.x(n)
     _whole(g, n, "maxpool" if n.op == "GlobalMaxPool" else "avgpool", x, g.shape(x)[2:])
@@ -285,11 +228,16 @@ def _whole(g: Builder, n: OnnxNode, op: str, x: str, kernel: tuple[int, ...], pa
     return g.emit(n, op, [x], part=part, **window, **extra)
 
 
-@_operator("ReduceMean")
+@operator(
+    "ReduceMean", "axes keepdims noop_with_empty_axes", "over height and width of rank 4, over the last axis of rank 3"
+)
 def _reduce_mean(g: Builder, n: OnnxNode) -> None:
     """Over height, width or both: average pooling; a tensor of rank 3 counts as an image one pixel wide."""
     x = g.x(n)
     shape, axes = g.shape(x), g.attr_or_ints(n, "axes", 1)
+    if not axes and n.get("noop_with_empty_axes", int, 0):
+        g.bind(n, x)
+        return
     reduced = {n.axis(axis, len(shape)) for axis in axes or range(len(shape))}
     if len(shape) not in (3, 4) or not reduced <= {2, 3}:
         n.fail(f"only means over height and width are supported, got axes {sorted(reduced)} of {shape}")
@@ -305,7 +253,7 @@ def _reduce_mean(g: Builder, n: OnnxNode) -> None:
         g.reshape(n, y, kept)
 
 
-@_operator("LRN")
+@operator("LRN", "alpha beta bias size", "images")
 def _lrn(g: Builder, n: OnnxNode) -> None:
     alpha, beta, bias = (n.get(k, float, v) for k, v in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
     g.emit(n, "lrn", [g.x(n)], size=n.get("size", int), alpha=alpha, beta=beta, bias=bias)
@@ -314,36 +262,46 @@ def _lrn(g: Builder, n: OnnxNode) -> None:
 # ---- moving elements ----
 
 
-@_operator("Shape")
+@operator("Reshape", "allowzero", "constant shape")
+@operator("Flatten", "axis")
+@operator("Squeeze Unsqueeze", "axes", "constant axes")
+@operator("Identity")
+@operator("Dropout", "is_test ratio seed", "inference")
+def _reshape(g: Builder, n: OnnxNode) -> None:
+    x = g.x(n)
+    g.reshape(n, x, RESHAPE[n.op](g, n, g.shape(x)))
+
+
+@operator("Shape", "end start")
 def _shape(g: Builder, n: OnnxNode) -> None:
     g.bind(n, shape_of(n, g.shape(g.x(n))))
 
 
-@_operator("Size")
+@operator("Size")
 def _size(g: Builder, n: OnnxNode) -> None:
     g.bind(n, np.array(prod(g.shape(g.x(n)))))
 
 
-@_operator("Cast")
+@operator("Cast", "round_mode saturate to", "to float32")
 def _cast(g: Builder, n: OnnxNode) -> None:
     if n.get("to", int) != 1:
         n.fail("activations stay float32")
     g.bind(n, g.x(n))
 
 
-@_operator("Concat")
+@operator("Concat", "axis", "all operands are computed")
 def _concat(g: Builder, n: OnnxNode) -> None:
     inputs = [g.x(n, i) for i in range(len(n.inputs))]
     g.emit(n, "concat", inputs, axis=n.axis(n.get("axis", int), len(g.shape(inputs[0]))))
 
 
-@_operator("Transpose")
+@operator("Transpose", "perm")
 def _transpose(g: Builder, n: OnnxNode) -> None:
     x = g.x(n)
     g.emit(n, "transpose", [x], perm=permutation(n, len(g.shape(x))))
 
 
-@_operator("Slice")
+@operator("Slice", "axes ends starts", "steps of 1")
 def _slice(g: Builder, n: OnnxNode) -> None:
     x = g.x(n)
     cuts = []
@@ -360,7 +318,22 @@ def _slice(g: Builder, n: OnnxNode) -> None:
         g.bind(n, x)
 
 
-@_operator("Split")
+@operator("Gather", "axis", "one constant index")
+def _gather(g: Builder, n: OnnxNode) -> None:
+    """A slice of size 1, which stays an axis if the index has one."""
+    x, index = g.x(n), g.constant(n, 1)
+    shape = g.shape(x)
+    axis = n.axis(n.get("axis", int, 0), len(shape))
+    if index.size != 1 or index.ndim > 1 or index.dtype.kind not in "iu":
+        n.fail(f"indices must be one integer, got {index.dtype} {index.shape}")
+    start = n.axis(index.item(), shape[axis])
+    kept = (*shape[:axis], *index.shape, *shape[axis + 1 :])
+    y = g.emit(n, "slice", [x], part="" if index.ndim else "at", axis=axis, start=start, stop=start + 1)
+    if not index.ndim:
+        g.reshape(n, y, kept)
+
+
+@operator("Split", "axis num_outputs split")
 def _split(g: Builder, n: OnnxNode) -> None:
     x = g.x(n)
     for i, (axis, start, stop) in enumerate(parts(g, n, g.shape(x))):
@@ -368,7 +341,7 @@ def _split(g: Builder, n: OnnxNode) -> None:
             g.emit(n, "slice", [x], output=i, axis=axis, start=start, stop=stop)
 
 
-@_operator("Pad")
+@operator("Pad", "mode pads value", "constant mode")
 def _pad(g: Builder, n: OnnxNode) -> None:
     x = g.x(n)
     rank = len(g.shape(x))
@@ -389,4 +362,4 @@ def _pad(g: Builder, n: OnnxNode) -> None:
     g.emit(n, "pad", [x], pads_begin=tuple(begin), pads_end=tuple(end), value=value)
 
 
-SUPPORTED = frozenset({*FOLD, *RESHAPE, *CONVERT})
+SUPPORTED = frozenset({*FOLD, *OPERATORS})

@@ -152,10 +152,17 @@ def _softmax(attrs: Attrs, x: Shape) -> Shape:
     return x
 
 
+def _layernorm(attrs: Attrs, x: Shape) -> Shape:
+    _image(x)
+    _numbers(attrs, "epsilon")
+    _require(attrs["epsilon"] > 0, f"epsilon must be positive, got {attrs['epsilon']}")
+    return x
+
+
 def _binary(attrs: Attrs, a: Shape, b: Shape) -> Shape:
     _require(len(a) == len(b), f"operands must have the same rank, got {a} and {b}")
     fits = all(n in (1, m) for m, n in zip(a, b, strict=True)) and (len(a) == 4 or b == a or prod(b) == 1)
-    _require(fits, f"second operand {b} does not broadcast to {a}")
+    _require(fits, f"second operand {b} does not broadcast to {a} within an image or as one number")
     _clamp(attrs)
     _flags(attrs, "swapped")
     return a
@@ -252,6 +259,7 @@ OPS: dict[str, OpSpec] = {
     "avgpool": OpSpec((1, 1), (*_POOL, "count_include_pad"), _avgpool, reference.avgpool),
     "lrn": OpSpec((1, 1), ("size", "alpha", "beta", "bias"), _lrn, reference.lrn),
     "softmax": OpSpec((1, 1), ("axis",), _softmax, reference.softmax),
+    "layernorm": OpSpec((1, 1), ("epsilon",), _layernorm, reference.layernorm),
     "add": OpSpec((2, 2), (*_CLAMP, "swapped"), _binary, reference.add),
     "sub": OpSpec((2, 2), (*_CLAMP, "swapped"), _binary, reference.sub),
     "mul": OpSpec((2, 2), (*_CLAMP, "swapped"), _binary, reference.mul),
@@ -260,6 +268,9 @@ OPS: dict[str, OpSpec] = {
     "sigmoid": OpSpec((1, 1), (), _elementwise(), reference.sigmoid),
     "hardsigmoid": OpSpec((1, 1), ("alpha", "beta"), _elementwise("alpha", "beta"), reference.hardsigmoid),
     "hardswish": OpSpec((1, 1), (), _elementwise(), reference.hardswish),
+    "tanh": OpSpec((1, 1), (), _elementwise(), reference.tanh),
+    "erf": OpSpec((1, 1), (), _elementwise(), reference.erf),
+    "elu": OpSpec((1, 1), ("alpha",), _elementwise("alpha"), reference.elu),
     "concat": OpSpec(_ANY, ("axis",), _concat, reference.concat),
     "reshape": OpSpec((1, 1), ("shape",), _reshape, reference.reshape),
     "transpose": OpSpec((1, 1), ("perm",), _transpose, reference.transpose),

@@ -7,6 +7,7 @@ larger than the tensors themselves is allocated and a network of 4 GMAC takes se
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -106,6 +107,12 @@ def softmax(attrs: Attrs, x: np.ndarray) -> np.ndarray:
     return powers / powers.sum(axis=attrs["axis"], keepdims=True)
 
 
+def layernorm(attrs: Attrs, x: np.ndarray) -> np.ndarray:
+    """Over the channels of each pixel."""
+    difference = x - x.mean(axis=1, keepdims=True)
+    return difference / np.sqrt((difference**2).mean(axis=1, keepdims=True) + x.dtype.type(attrs["epsilon"]))
+
+
 def add(attrs: Attrs, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return _clamped(attrs, a + b)
 
@@ -136,6 +143,18 @@ def hardsigmoid(attrs: Attrs, x: np.ndarray) -> np.ndarray:
 
 def hardswish(attrs: Attrs, x: np.ndarray) -> np.ndarray:
     return x * np.clip(x / 6 + x.dtype.type(0.5), 0, 1)
+
+
+def tanh(attrs: Attrs, x: np.ndarray) -> np.ndarray:
+    return np.tanh(x)
+
+
+def erf(attrs: Attrs, x: np.ndarray) -> np.ndarray:
+    return np.vectorize(math.erf, otypes=[x.dtype])(x)
+
+
+def elu(attrs: Attrs, x: np.ndarray) -> np.ndarray:
+    return np.where(x < 0, x.dtype.type(attrs["alpha"]) * np.expm1(np.minimum(x, 0)), x)
 
 
 def concat(attrs: Attrs, *inputs: np.ndarray) -> np.ndarray:

@@ -158,7 +158,7 @@ def _clamp(node: Node) -> dict[str, float]:
 
 
 def drop_idle(draft: _Draft, node: Node) -> bool:
-    """Nodes that copy their input."""
+    """Nodes that copy their input or multiply it by 1."""
     attrs, shape = node.attrs, draft.shapes[node.inputs[0]]
     match node.op:
         case "reshape":
@@ -175,6 +175,9 @@ def drop_idle(draft: _Draft, node: Node) -> bool:
             idle = len(node.inputs) == 1
         case "clip":
             idle = _is_free(attrs)
+        case "mul":
+            factor = draft.constants.get(node.inputs[1])
+            idle = _is_free(attrs) and factor is not None and bool((factor == 1).all())
         case _:
             idle = False
     return idle and draft.bypass(node)

@@ -254,6 +254,11 @@ class Recorder:
         types = self._types(X=Base(x.base), Y=Base(step.dst.base))
         self.launch(step, "channels.cl", "softmax", (x.h * x.w,), *_at(x), x.c, x.h * x.w, *_at(step.dst), **types)
 
+    def layernorm(self, step: Step) -> None:
+        x, types = step.src[0], self._types(X=Base(step.src[0].base), Y=Base(step.dst.base))
+        args = (*_at(x), x.c, x.h * x.w, *_at(step.dst), float(step.params["epsilon"]))
+        self.launch(step, "channels.cl", "layernorm", (x.h * x.w,), *args, **types)
+
     def binary(self, step: Step) -> None:
         a, p = step.src[0], step.params
         if len(step.src) > 1:
@@ -294,6 +299,7 @@ KINDS: dict[str, Callable[[Recorder, Step], None]] = {
     "avgpool": Recorder.pool,
     "lrn": Recorder.lrn,
     "softmax": Recorder.softmax,
+    "layernorm": Recorder.layernorm,
     "binary": Recorder.binary,
     "unary": Recorder.unary,
     "copy": Recorder.copy,

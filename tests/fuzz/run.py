@@ -67,6 +67,7 @@ def main() -> None:
     if arguments.target == "windows":
         binary = native_fuzzer(arguments.corpus)
         sys.exit(subprocess.run([binary, *options, "-max_len=64", corpus]).returncode)
+    targets.limit()
     atheris.Setup([sys.argv[0], *options, "-max_len=4096", str(corpus)], targets.TARGETS[arguments.target])
     atheris.Fuzz()
 

@@ -1,6 +1,7 @@
 """What is fuzzed from Python: each target takes bytes, and any exception but a named refusal is a finding.
 
-A target is bounded in memory by limits smaller than the package's own, since it runs for hours beside other work.
+Whoever runs them calls ``limit`` first: they are bounded in memory by less than the package allows, since they run for
+hours beside other work.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS))
 
-from pipeall import PipeallError, Plan, Profile  # noqa: E402
+from pipeall import PipeallError, Plan, Profile, arrays  # noqa: E402
 from pipeall.errors import ArgumentError, ModelError  # noqa: E402
 from pipeall.graph import onnx_build, onnx_import  # noqa: E402
 from pipeall.graph.ir import Graph  # noqa: E402
@@ -30,15 +31,24 @@ from pipeall.graph.lower import lower  # noqa: E402
 from pipeall.graph.ops import run_graph  # noqa: E402
 from pipeall.graph.partition import subgraph  # noqa: E402
 from pipeall.mlp import checkpoint, data  # noqa: E402
-from pipeall.pipeline import tune  # noqa: E402
 from pipeall.pipeline.board_model import BoardModel  # noqa: E402
-from pipeall.pipeline.files import write_json  # noqa: E402
 from pipeall.pipeline.search import search  # noqa: E402
+from pipeall.pipeline.timings import keep_times, read_times  # noqa: E402
 
+LIMITS = (
+    (onnx_import, "MAX_CONSTANT_ELEMENTS", 1 << 20),
+    (onnx_build, "MAX_CONSTANT_ELEMENTS", 1 << 20),
+    (arrays, "MAX_BYTES", 1 << 22),
+)
 ELEMENTS = 1 << 14  # of a network that is also computed
 MACS = 1 << 22
 WRONG_VALUES = (None, True, -1, 0, 1, 2, 1e308, -1e308, 10**400, 0.5, "", "x" * 300, "\0", "big", [], [[]], {}, [None],
                 {"": {}}, [1] * 50, "gpu-big:1", "../../x", 2**63, "\ud800")  # fmt: skip
+
+
+def limit(set_: Callable[[Any, str, int], None] = setattr) -> None:
+    for module, name, value in LIMITS:
+        set_(module, name, value)
 
 
 @contextmanager
@@ -61,7 +71,6 @@ def refused(path: Path, error: Exception) -> None:
 
 def onnx_file(content: bytes) -> None:
     """Reads a model; one that is accepted and small is computed, natively and by the references."""
-    onnx_import.MAX_CONSTANT_ELEMENTS = onnx_build.MAX_CONSTANT_ELEMENTS = 1 << 20
     with file_of(content, ".onnx") as path:
         try:
             graph = onnx_import.load(path)
@@ -140,7 +149,7 @@ JSON_READERS: tuple[tuple[str, Callable[[Path], object]], ...] = (
     ("plan", lambda path: Plan.load(path, _net())),
     ("profile", _read_profile),
     ("board", _read_board),
-    ("algorithms", tune._read),
+    ("algorithms", lambda path: read_times(path, "algorithms")),
 )
 
 
@@ -157,7 +166,7 @@ def json_seeds() -> tuple[bytes, ...]:
             lambda: Plan.parse("G-B:2").save(path, graph),
             lambda: profile_of(graph, times).save(path),
             lambda: toy_board(graph, times).model.save(path),
-            lambda: write_json(path, "algorithms", {"version": tune._version(), "us": {"8x8x4-8": {"gemm": 1.5}}}),
+            lambda: keep_times(path, "algorithms", {"8x8x4-8": {"gemm": 1.5}}),
         ):
             save()
             made.append(path.read_bytes())
@@ -214,7 +223,7 @@ def sample_file(content: bytes) -> None:
     """First byte: .csv, .npz as it is, .npz of which the rest is an entry, or a checkpoint."""
     if not content:
         return
-    data.MAX_BYTES, kind, rest = 1 << 22, content[0] % 4, content[1:]
+    kind, rest = content[0] % 4, content[1:]
     if kind == 2:
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w") as archive:

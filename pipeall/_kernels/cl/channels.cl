@@ -55,3 +55,23 @@ softmax(__global const X *x, int x_offset, int x_stride, int channels, int pixel
     for (int c = 0; c < channels; c++)
         put(at(out, c) / sum, out, c);
 }
+
+/* Work item: one pixel. The variance is that of the differences from the mean. out may be x. */
+__kernel __attribute__((reqd_work_group_size(LOCAL_PIXELS, 1, 1))) void
+layernorm(__global const X *x, int x_offset, int x_stride, int channels, int pixels, __global Y *out,
+          int out_offset, int out_stride, float epsilon) {
+    const int pixel = get_global_id(0);
+    if (pixel >= pixels)
+        return;
+    x += x_offset + pixel * x_stride;
+    out += out_offset + pixel * out_stride;
+    float sum = 0, squares = 0; /* hundreds of terms: not in half */
+    for (int c = 0; c < channels; c++)
+        sum += at(x, c);
+    const float mean = sum / channels;
+    for (int c = 0; c < channels; c++)
+        squares += (at(x, c) - mean) * (at(x, c) - mean);
+    const float scale = 1 / sqrt(squares / channels + epsilon);
+    for (int c = 0; c < channels; c++)
+        put((at(x, c) - mean) * scale, out, c);
+}

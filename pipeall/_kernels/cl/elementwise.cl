@@ -44,6 +44,9 @@ UNARY(leakyrelu, x < 0 ? p0 * x : x)
 UNARY(sigmoid, 1 / (1 + exp(-x)))
 UNARY(hardsigmoid, limit(p0 * x + p1, 0, 1))
 UNARY(hardswish, x * limit(x / 6 + 0.5f, 0, 1))
+UNARY(tanh, tanh(x))
+UNARY(erf, erf(x))
+UNARY(elu, x < 0 ? p0 * expm1(x) : x)
 
 /* out[i . out_strides] = x[i . x_strides] for every index i below shape: RANK numbers of each vector count.
  * Dimensions: the first three indices; a work item walks the others. */

@@ -110,8 +110,10 @@ def of_graph(graph: Graph) -> Network:
 
 OPERATORS = {  # canonical op -> ONNX operator
     "conv": "Conv", "fc": "Gemm", "maxpool": "MaxPool", "avgpool": "AveragePool", "lrn": "LRN", "softmax": "Softmax",
+    "layernorm": "LayerNormalization",
     "add": "Add", "sub": "Sub", "mul": "Mul", "clip": "Clip", "leakyrelu": "LeakyRelu", "sigmoid": "Sigmoid",
-    "hardsigmoid": "HardSigmoid", "hardswish": "HardSwish", "concat": "Concat", "reshape": "Reshape",
+    "hardsigmoid": "HardSigmoid", "hardswish": "HardSwish", "tanh": "Tanh", "erf": "Erf",
+    "elu": "Elu", "concat": "Concat", "reshape": "Reshape",
     "transpose": "Transpose", "slice": "Slice", "pad": "Pad", "shuffle": "Transpose",
 }  # fmt: skip
 

@@ -105,7 +105,8 @@ def _batch_norm(network: Network, layer: Layer) -> Saved:
 
 def _layer_norm(network: Network, layer: Layer) -> Saved:
     """The mean and the inverse deviation of each row beside the input."""
-    rows = network.elements(layer.inputs[0]) // network.elements(layer.inputs[1])
+    channels = network.elements(layer.inputs[1]) if len(layer.inputs) > 1 else network.shapes[layer.inputs[0]][1]
+    rows = network.elements(layer.inputs[0]) // channels
     return Saved((layer.inputs[0],), 2 * FLOAT_BYTES * rows)
 
 

@@ -1,0 +1,62 @@
+"""ONNX's own backend tests and torchvision's networks through the engine; the sweep over all is bench/breadth.py."""
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_cases
+import pytest
+import torch_nets
+
+from pipeall import Engine, load
+from pipeall.graph.onnx_build import OPERATORS
+from pipeall.graph.onnx_import import OPSETS
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+NO_CASE = {"Cast", "Size", "LayerNormalization"}  # other types; a constant; further outputs
+LIGHT = ("light_squeezenet", "light_shufflenet", "light_densenet121")
+NETWORKS = (
+    torch_nets.Export("squeezenet1_1", 64, "torchscript", 9),
+    torch_nets.Export("mobilenet_v3_small", 64, "torchscript", 13),
+    torch_nets.Export("shufflenet_v2_x0_5", 64, "torchscript", 17),
+)
+
+
+@pytest.fixture(scope="module")
+def outcomes(board, tmp_path_factory):
+    return list(onnx_cases.outcomes(board, tmp_path_factory.mktemp("cases")))
+
+
+def test_onnx_cases_are_right_or_refused_in_one_line(outcomes):
+    bad = [f"{o.case}: {o.verdict}: {o.detail}" for o in outcomes if o.verdict not in ("right", "refused")]
+    assert not bad
+    assert len(outcomes) >= 300
+
+
+def test_every_operator_has_a_case_that_is_right(outcomes):
+    right = {operator for outcome in outcomes if outcome.verdict == "right" for operator in outcome.operators}
+    assert set(OPERATORS) - right <= NO_CASE
+
+
+def test_light_models_give_their_outputs(board):
+    """One number a thousand times each. bench/breadth.py runs the others as well."""
+    for path, frame, expected in onnx_cases.light_models(LIGHT):
+        with Engine(load(path), "big", board=board) as engine:
+            np.testing.assert_allclose(engine(frame), expected, rtol=1e-4, err_msg=path.stem)
+
+
+@pytest.mark.parametrize("export", NETWORKS, ids=lambda export: export.network)
+def test_torch_networks_give_what_onnxruntime_gives(export, board_with_gpu, tmp_path):
+    pytest.importorskip("torchvision", reason="networks to export: pip install torch torchvision")
+    path = tmp_path / "network.onnx"
+    frame = torch_nets.write(export, path)
+    errors = torch_nets.errors(load(path), frame, torch_nets.expected(path, frame), board_with_gpu)
+    assert max(errors) <= 1e-4, errors
+
+
+def test_table_of_operators_is_current():
+    if onnx.defs.onnx_opset_version() < OPSETS[1]:
+        pytest.skip(f"the table names operators of opset {OPSETS[1]}: pip install a newer onnx")
+    written = runpy.run_path(str(DOCS / "ops.py"))["table"]()
+    assert (DOCS / "ops.md").read_text() == written, "docs/ops.md is old: python docs/ops.py"
