@@ -371,7 +371,8 @@ def _transformed(step: Step, m: int) -> tuple[int, int]:
 def _winograd_weight(weight: np.ndarray, m: int) -> np.ndarray:
     """(cout, cin, 3, 3) as (points, cout, cin): G g G^T, in float64."""
     g = np.array(WINOGRAD_WEIGHT[m])
-    return np.einsum("ai,ncij,bj->abnc", g, weight.astype(np.float64), g, optimize=True).reshape(-1, *weight.shape[:2])
+    taps = weight.reshape(-1, g.shape[1] ** 2).astype(np.float64)
+    return (np.kron(g, g) @ taps.T).reshape(-1, *weight.shape[:2])
 
 
 def _at(view: View) -> tuple[Base, int, int]:
