@@ -4,8 +4,8 @@
     python bench/supply.py aarch64                       a wheel by the cross compiler, tried in the emulated root
                                                          (tests/arm64/setup first)
     python bench/supply.py sdist PYTHON                  the source distribution, installed offline
-    python bench/supply.py oldest PYTHON [-- TESTS]      the tests with the oldest versions that pyproject.toml allows
-    python bench/supply.py newest PYTHON [-- TESTS]      and with the newest there are
+    python bench/supply.py oldest PYTHON [--tests ...]   the tests with the oldest versions that pyproject.toml allows
+    python bench/supply.py newest PYTHON [--tests ...]   and with the newest there are
 
 Everything is built from a source distribution of this tree. --keep FOLDER: where wheels and the sdist are put.
 """
