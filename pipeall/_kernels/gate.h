@@ -5,13 +5,15 @@
  *
  * No wake-up is lost: signal adds to `changes` before it reads `sleepers`; a waiter adds to `sleepers`
  * before the kernel compares `changes` with the ticket (all four sequentially consistent).
- * Waiting spins briefly (a stage or a chunk is often done within microseconds), then sleeps in a futex.
+ * Waiting spins briefly (a stage or a chunk is often done within microseconds), yields where it is told to, then sleeps
+ * in a futex.
  */
 #ifndef PIPEALL_GATE_H
 #define PIPEALL_GATE_H
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -51,13 +53,16 @@ static inline void pa_gate_sleep(pa_gate *g, unsigned ticket, int64_t timeout_ns
     atomic_fetch_sub(&g->sleepers, 1);
 }
 
-/* The same, after spinning for a moment. */
-static inline void pa_gate_wait(pa_gate *g, unsigned ticket, int64_t timeout_ns) {
-    for (int i = 0; i < PA_SPINS; i++) {
+/* The same without limit, after spinning for a moment and then offering the core to others so many times. */
+static inline void pa_gate_wait(pa_gate *g, unsigned ticket, int yields) {
+    for (int i = 0; i < PA_SPINS + yields; i++) {
         if (atomic_load_explicit(&g->changes, memory_order_acquire) != ticket) return;
-        pa_pause();
+        if (i < PA_SPINS)
+            pa_pause();
+        else
+            sched_yield();
     }
-    pa_gate_sleep(g, ticket, timeout_ns);
+    pa_gate_sleep(g, ticket, -1);
 }
 
 static inline int64_t pa_now_ns(void) {

@@ -2,6 +2,8 @@
  *
  * Per k: two loads of B, six broadcasts of A, twelve multiply-adds. Registers: 12 accumulators, 2 of B,
  * 1 of A, 1 spare. Bound: multiply-add (12 per 6 cycles on two units; 8 loads fit into the same 6 cycles).
+ * Eight k at a time, with one prefetch of a cache line and no copies of sums: 20.5 instructions per k. Alone on its core
+ * a loop of 24 is as fast; beside a busy second thread of the core it takes 12 to 15 % longer (Zen 3).
  * Tile shape after the BLIS Haswell kernel (Van Zee and van de Geijn, 2015).
  */
 #if defined(__x86_64__)
@@ -10,9 +12,26 @@
 
 #include "kernels.h"
 
-enum { MR = 6, NR = 16 };
+enum { MR = 6, NR = 16, PER_LINE = 8 }; /* PER_LINE: k for which a tile prefetches a cache line, 2 floats for each */
 #define TARGET __attribute__((target("avx2,fma")))
 #define GEMM pa_gemm_f32_avx2_6x16
+
+/* sum += a * b, in the register that it has: compilers let sums wander, and copy them back every few steps. */
+TARGET static inline __attribute__((always_inline)) void accumulate(__m256 *sum, __m256 a, __m256 b) {
+    __asm__("vfmadd231ps %2, %1, %0" : "+x"(*sum) : "x"(a), "x"(b));
+}
+
+/* sum += the k-th of each row of A x row k of B */
+TARGET static inline __attribute__((always_inline)) void multiply(const float *const *a, int64_t k, const float *b,
+                                                                  __m256 (*sum)[2], const int m) {
+    const __m256 b0 = _mm256_load_ps(b), b1 = _mm256_load_ps(b + 8);
+    PA_UNROLL
+    for (int i = 0; i < m; i++) {
+        const __m256 ai = _mm256_broadcast_ss(a[i] + k);
+        accumulate(&sum[i][0], ai, b0);
+        accumulate(&sum[i][1], ai, b1);
+    }
+}
 
 TARGET static inline __attribute__((always_inline)) void tile(const pa_gemm_args *g, const float *const *rows, float *c,
                                                                const float *r, const float *next, const int m) {
@@ -30,16 +49,16 @@ TARGET static inline __attribute__((always_inline)) void tile(const pa_gemm_args
         const float *a[MR];
         PA_UNROLL
         for (int i = 0; i < m; i++) a[i] = rows[i] + start;
-        next += 2 * count;
-        for (int64_t k = -count; k < 0; k++, b += NR) {
-            const __m256 b0 = _mm256_load_ps(b), b1 = _mm256_load_ps(b + 8);
-            __builtin_prefetch(next + 2 * k);
+        int64_t k = -count;
+        for (; k <= -PER_LINE; k += PER_LINE, b += PER_LINE * NR, next += NR) {
+            __asm__("" : "+r"(k)); /* one count for all rows: compilers would make a pointer of each, for every tile */
+            __builtin_prefetch(next);
             PA_UNROLL
-            for (int i = 0; i < m; i++) {
-                const __m256 ai = _mm256_broadcast_ss(a[i] + k);
-                sum[i][0] = _mm256_fmadd_ps(ai, b0, sum[i][0]);
-                sum[i][1] = _mm256_fmadd_ps(ai, b1, sum[i][1]);
-            }
+            for (int i = 0; i < PER_LINE; i++) multiply(a, k + i, b + i * NR, sum, m);
+        }
+        for (; k < 0; k++, b += NR) {
+            __asm__("" : "+r"(k));
+            multiply(a, k, b, sum, m);
         }
     }
     if (r) {

@@ -19,7 +19,10 @@
  * next                     all                  relaxed: it only hands out indices
  * state                    all                  a worker's leave (release) pairs with the caller's wait (acquire)
  */
-enum { OPEN = 1 << 30 };
+enum {
+    OPEN = 1 << 30,
+    LINGER = 800, /* yields before a thread sleeps, some 0.2 ms: the next layer is mostly nearer than a wake-up takes */
+};
 
 typedef struct worker {
     pa_team *team;
@@ -88,7 +91,7 @@ static void *work(void *argument) {
             claim(team, self->index);
             if (atomic_fetch_sub_explicit(&team->state, 1, memory_order_release) == 1) pa_gate_signal(&team->done);
         }
-        pa_gate_wait(&team->start, ticket, -1);
+        pa_gate_wait(&team->start, ticket, LINGER);
     }
 }
 
@@ -141,7 +144,7 @@ void pa_team_run(pa_team *team, pa_chunk_fn fn, const void *context, int64_t chu
     for (;;) {
         unsigned ticket = pa_gate_ticket(&team->done);
         if (atomic_load_explicit(&team->state, memory_order_acquire) == 0) return;
-        pa_gate_wait(&team->done, ticket, -1);
+        pa_gate_wait(&team->done, ticket, LINGER);
     }
 }
 

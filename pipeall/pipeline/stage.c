@@ -22,7 +22,7 @@ static pa_slot *wait_for(pa_stage *self, int ring, pa_slot *(*next)(pa_ring *)) 
         if (atomic_load(&self->stop)) return NULL;
         pa_slot *slot = next(&self->lane->ring[ring]);
         if (slot) return slot;
-        pa_gate_wait(gate, ticket, -1);
+        pa_gate_wait(gate, ticket, 0);
     }
 }
 
@@ -201,7 +201,7 @@ int pa_lane_start(pa_lane *lane) {
     for (;;) {
         unsigned ticket = pa_gate_ticket(lane->host);
         if (atomic_load(&lane->ready) == lane->stages) break;
-        pa_gate_wait(lane->host, ticket, -1);
+        pa_gate_wait(lane->host, ticket, 0);
     }
     int failed = 0;
     for (int i = 0; i < lane->stages; i++)

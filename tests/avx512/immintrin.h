@@ -3,6 +3,7 @@
  * touch the chosen lanes only; an unaligned _mm512_load_ps ends the program, as the instruction would. */
 #ifndef PIPEALL_TEST_AVX512_H
 #define PIPEALL_TEST_AVX512_H
+#define PA_EMULATED_AVX512 /* no inline assembly either */
 
 #include_next <immintrin.h>
 

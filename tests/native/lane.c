@@ -116,7 +116,7 @@ static pa_slot *take(void) {
         unsigned ticket = pa_gate_ticket(&r.host);
         pa_slot *slot = pa_lane_front(&r.lane);
         if (slot) return slot;
-        pa_gate_wait(&r.host, ticket, -1);
+        pa_gate_wait(&r.host, ticket, 0);
     }
 }
 
@@ -138,7 +138,7 @@ static void *submit_all(void *argument) {
         if (try_submit(frame))
             frame++;
         else
-            pa_gate_wait(&r.host, ticket, -1);
+            pa_gate_wait(&r.host, ticket, 0);
     }
     return argument;
 }
@@ -183,7 +183,7 @@ static void test_failure(int stages, int slots, int failing, int64_t at, int inj
             }
             taken++;
         } else {
-            pa_gate_wait(&r.host, ticket, -1);
+            pa_gate_wait(&r.host, ticket, 0);
         }
     }
     close_in_time();
