@@ -1,6 +1,6 @@
 /* A gate: where a thread waits until another says that something changed (an eventcount).
  *
- *   waiter:    ticket = pa_gate_ticket(g); if (condition) go on; else pa_gate_wait(g, ticket, timeout); test again
+ *   waiter:    ticket = pa_gate_ticket(g); if (condition) go on; else pa_gate_wait(g, ticket, yields); test again
  *   signaller: make the condition true; pa_gate_signal(g)
  *
  * No wake-up is lost: signal adds to `changes` before it reads `sleepers`; a waiter adds to `sleepers`

@@ -36,6 +36,7 @@ from .twin import Twin
 from .units import units
 
 MAX_SLOTS = 64  # per ring: more would add nothing but memory and latency
+FLOAT = np.dtype(np.float32)
 KEPT_PLANS = 100  # latest plans that a rebalanced pipeline remembers
 KEPT_TRACES = 12  # stages of lanes that it has left; the log of one has some megabytes
 REORDER = 64  # frames a lane may be ahead of the oldest one that is still under way, when there are several lanes
@@ -181,23 +182,25 @@ class Pipeline:
 
     def _pieces(self, x: Frame) -> list[tuple[int, np.ndarray]]:
         """The arrays of one frame with their offsets in the slot; raises ArgumentError unless they fit the model."""
-        names = [tensor.name for tensor in self._slot_in]
-        if not isinstance(x, Mapping):
-            if len(names) != 1:
-                raise ArgumentError(f"frame: expected a dict with {', '.join(names)}, got {type(x).__name__}")
-            x = {names[0]: x}
-        if x.keys() != set(names):
-            raise ArgumentError(f"frame: expected the inputs {', '.join(names)}, got {', '.join(map(str, x))}")
+        if not isinstance(x, np.ndarray) and isinstance(x, Mapping):
+            names = [tensor.name for tensor in self._slot_in]
+            if x.keys() != set(names):
+                raise ArgumentError(f"frame: expected the inputs {', '.join(names)}, got {', '.join(map(str, x))}")
+            arrays = [x[name] for name in names]
+        elif len(self._slot_in) == 1:
+            arrays = [x]
+        else:
+            names = [tensor.name for tensor in self._slot_in]
+            raise ArgumentError(f"frame: expected a dict with {', '.join(names)}, got {type(x).__name__}")
         pieces = []
-        for tensor in self._slot_in:
-            array = x[tensor.name]
+        for tensor, array in zip(self._slot_in, arrays, strict=True):
             if not isinstance(array, np.ndarray):
                 raise ArgumentError(f"input {tensor.name!r}: expected a NumPy array, got {type(array).__name__}")
-            if array.shape != tensor.shape or array.dtype != np.float32:
+            if array.shape != tensor.shape or array.dtype != FLOAT:
                 raise ArgumentError(
                     f"input {tensor.name!r}: expected float32 {tensor.shape}, got {array.dtype} {array.shape}"
                 )
-            pieces.append((tensor.offset, np.ascontiguousarray(array).reshape(-1)))
+            pieces.append((tensor.offset, array.reshape(-1)))  # a copy, where the array is not contiguous
         return pieces
 
     def _check_open(self) -> None:
@@ -210,7 +213,10 @@ class Pipeline:
             raise PipelineError(f"the pipeline's threads are in process {self._process}: a fork has to make its own")
 
     def _failed(self) -> bool:
-        return any(lane.native.failed for lane in self._lanes)
+        for lane in self._lanes:
+            if lane.native.failed:
+                return True
+        return False
 
     def _try_submit(self, pieces: list[tuple[int, np.ndarray]]) -> bool:
         """False while the pipeline is full, and once a stage has failed: the earlier frames come first then."""
@@ -219,7 +225,8 @@ class Pipeline:
         with self._lanes_lock:
             if len(self._lanes) > 1 and self.pending >= REORDER * len(self._lanes):
                 return False
-            for lane in sorted(self._open, key=lambda lane: lane.under_way):
+            lanes = self._open
+            for lane in lanes if len(lanes) == 1 else sorted(lanes, key=lambda lane: lane.under_way):
                 if lane.try_submit(self._frames, pieces):
                     return True
         return False
@@ -231,22 +238,19 @@ class Pipeline:
         shape or type, PipelineError once a stage has failed or after close(), PipelineTimeoutError after ``timeout`` s.
         Where a signal handler raises (Ctrl-C), ``pending`` tells whether the frame went in.
         """
-        pieces = self._pieces(x)
-
-        number = -1
-
-        def attempt() -> bool:
-            nonlocal number
-            number = self._frames.submitted
-            if self._try_submit(pieces):
-                return True
-            if self._failed():
-                raise PipelineError("a stage has failed: result() gives the earlier frames, then names stage and frame")
-            return False
-
-        if not self._wait(self._submit_lock, attempt, timeout):
+        number = self._wait(timeout, self._submit_lock, self._try_numbered, self._pieces(x))
+        if number is None:
             raise PipelineTimeoutError(f"submit: the pipeline was full for {timeout} s")
         return number
+
+    def _try_numbered(self, pieces: list[tuple[int, np.ndarray]]) -> int | None:
+        """The number under which the frame was taken in; None while the pipeline is full."""
+        number = self._frames.submitted
+        if self._try_submit(pieces):
+            return number
+        if self._failed():
+            raise PipelineError("a stage has failed: result() gives the earlier frames, then names stage and frame")
+        return None
 
     # ---- results out
 
@@ -267,11 +271,13 @@ class Pipeline:
         return arrived
 
     def _output(self, arrived: runtime.Arrived) -> Frame:
-        outputs = {}
-        for tensor in self._slot_out:
-            size = prod(tensor.shape)
-            outputs[tensor.name] = arrived.values[tensor.offset : tensor.offset + size].reshape(tensor.shape)
-        return outputs if len(outputs) > 1 else next(iter(outputs.values()))
+        arrays = [
+            arrived.values[tensor.offset : tensor.offset + prod(tensor.shape)].reshape(tensor.shape)
+            for tensor in self._slot_out
+        ]
+        if len(arrays) == 1:
+            return arrays[0]
+        return {tensor.name: array for tensor, array in zip(self._slot_out, arrays, strict=True)}
 
     def result(self, timeout: float | None = None) -> Frame:
         """The oldest result not yet taken: an array, or a dict where the model has several outputs.
@@ -279,7 +285,7 @@ class Pipeline:
         Waits for it, also where nothing has been submitted yet. Raises PipelineError (with stage, component and frame)
         when that frame failed or the pipeline is closed, PipelineTimeoutError after ``timeout`` s.
         """
-        arrived = self._wait(self._result_lock, self._try_result, timeout)
+        arrived = self._wait(timeout, self._result_lock, self._try_result)
         if arrived is None:
             raise PipelineTimeoutError(f"result: frame {self._frames.delivered} did not arrive within {timeout} s")
         return self._output(arrived)
@@ -323,15 +329,15 @@ class Pipeline:
                 return
             self._gate.wait(ticket)
 
-    def _wait(self, lock: threading.Lock, attempt: Callable[[], Any], timeout: float | None) -> Any:
-        """Calls ``attempt``, holding ``lock``, until it gives something true; None after ``timeout`` seconds."""
+    def _wait(self, timeout: float | None, lock: threading.Lock, attempt: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls ``attempt``, holding ``lock``, until it gives something; None after ``timeout`` seconds."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             self._check_open()  # before the lock: a fork may have been made while another thread held it
             ticket = self._gate.ticket()
             with lock:
-                done = attempt()
-            if done:
+                done = attempt(*arguments)
+            if done is not None:
                 return done
             left = 0.1 if deadline is None else min(0.1, deadline - time.monotonic())
             if left <= 0:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 KEPT = 20_000  # latest frames whose times are kept: some 400 bytes each with two stages
 
 
-@dataclass(frozen=True, slots=True)
-class FrameTimes:
+class FrameTimes(NamedTuple):
     """When a frame was submitted, and when each stage of its lane began and ended it (ns, CLOCK_MONOTONIC)."""
 
     frame: int
