@@ -84,13 +84,15 @@ class Lane:
             ring_slots(producer, consumer, size, count)
             for (producer, consumer), size, count in zip(pairwise(neighbours), sizes, counts, strict=True)
         ]
-        self.slot_in, self.slot_out = lowered[0].slot_in, lowered[-1].slot_out
+        self.slot_in = lowered[0].slot_in
+        self.outputs = tuple(tensor.name for tensor in lowered[-1].slot_out)
         self._depth, self._gate = depth, gate
         self.started_ns = runtime.now_ns()
         self.native = runtime.Lane(
             [stage.unit.name for stage in self.stages],
             [stage.program for stage in self.stages],
             rings,
+            [(tensor.offset, tensor.shape) for tensor in lowered[-1].slot_out],
             gate,
             fault=fault,
             log_frames=LOG_FRAMES if record else 0,

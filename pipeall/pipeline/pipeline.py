@@ -14,7 +14,6 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +148,7 @@ class Pipeline:
         )
         # Also at the interpreter's exit: finalizers run newest first, so the threads end before OpenCL slots are freed.
         lane.end = weakref.finalize(self, lane.close)
-        self._slot_in, self._slot_out = lane.slot_in, lane.slot_out  # the same for all lanes: the network's own
+        self._slot_in, self._outputs = lane.slot_in, lane.outputs  # the same for all lanes: the network's own
         return lane
 
     def _keep_pace(self) -> None:
@@ -267,17 +266,13 @@ class Pipeline:
             raise arrived.error
         if len(self._lanes) > 1:
             self._gate.signal()  # the window of REORDER frames has moved on
-        self._recorder.add(FrameTimes(arrived.frame, arrived.submitted_ns, arrived.begin_ns, arrived.end_ns))
+        self._recorder.add(arrived.times)
         return arrived
 
     def _output(self, arrived: runtime.Arrived) -> Frame:
-        arrays = [
-            arrived.values[tensor.offset : tensor.offset + prod(tensor.shape)].reshape(tensor.shape)
-            for tensor in self._slot_out
-        ]
-        if len(arrays) == 1:
-            return arrays[0]
-        return {tensor.name: array for tensor, array in zip(self._slot_out, arrays, strict=True)}
+        if len(arrived.arrays) == 1:
+            return arrived.arrays[0]
+        return dict(zip(self._outputs, arrived.arrays, strict=True))
 
     def result(self, timeout: float | None = None) -> Frame:
         """The oldest result not yet taken: an array, or a dict where the model has several outputs.
@@ -383,7 +378,7 @@ class Pipeline:
     @property
     def times(self) -> tuple[FrameTimes, ...]:
         """Time stamps of the latest results taken, oldest first."""
-        return tuple(self._recorder.times)
+        return self._recorder.times
 
     def close(self) -> None:
         """Ends the stages, drops frames whose results were not taken, and writes the trace. Safe to call twice.

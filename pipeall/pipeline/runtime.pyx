@@ -1,6 +1,6 @@
 """A lane of native stages (stage.h) as a Python object: frames in, frames out, counters.
 
-Knows slots as blocks of floats; which tensor lies where in them is the caller's affair (``pipeline.py``).
+Knows slots as blocks of floats; which tensor lies where in them its maker says (``lane.py``).
 """
 
 cimport cython
@@ -11,6 +11,8 @@ from libc.string cimport memcpy, memset, strerror, strncpy
 from posix.unistd cimport getpid
 
 from .._kernels.program cimport PA_DEPTH_MAX, atomic_int, pa_program, pa_slot_memory
+
+from math import prod
 
 import numpy as np
 
@@ -115,10 +117,11 @@ cdef class Gate:
         PyErr_CheckSignals()
 
 
-class Arrived:
-    """One result: frame number, slot content (a copy, float32), and time stamps in ns; ``error`` is set where a stage failed."""
+cdef class Arrived:
+    """One result: ``times`` (frame number, submitted, begin and end of each stage, in ns), and ``arrays``, a copy of
+    each output; ``error`` is set instead where a stage failed."""
 
-    __slots__ = ("frame", "values", "submitted_ns", "begin_ns", "end_ns", "taken_ns", "error")
+    cdef readonly object times, arrays, error
 
 
 cdef class Frames:
@@ -136,7 +139,7 @@ cdef class Frames:
 
     def next(self):
         """Takes the result whose turn it is, as ``Arrived``; None before it has arrived. A failed frame stays."""
-        arrived = self.arrived.get(self.delivered)
+        cdef Arrived arrived = self.arrived.get(self.delivered)
         if arrived is not None and arrived.error is None:
             del self.arrived[self.delivered]
             self.delivered += 1
@@ -150,20 +153,21 @@ cdef class Lane:
     cdef pa_lane lane
     cdef int64_t submitted, taken
     cdef Gate gate
-    cdef object programs, slots, units
+    cdef object programs, slots, units, outputs, spare
     cdef bint running
     cdef int process  # after a fork the threads exist in the parent only
 
     def __cinit__(self):
         memset(&self.lane, 0, sizeof(pa_lane))
 
-    def __init__(self, units, programs, rings, Gate gate, fault=None, int64_t log_frames=0):
+    def __init__(self, units, programs, rings, outputs, Gate gate, fault=None, int64_t log_frames=0):
         """Starts the stages.
 
         units       name of what each stage runs on, for errors and threads
         programs    one per stage: objects with ``handle``, the address of a pa_program
         rings       one list of slots per ring (stages + 1): objects with ``data`` and ``mem`` (addresses) and
                     ``nbytes``, kept alive here
+        outputs     (offset in floats, shape) of each result in the last ring's slots
         gate        changes when the lane has space or a result
         fault       (stage, frame) at which an error is reported, or None
         log_frames  keep a log of so many latest frames of each stage (``log``); the programs must be able to record
@@ -172,6 +176,10 @@ cdef class Lane:
         if not 1 <= count <= PA_MAX_STAGES:
             raise ArgumentError(f"stages: expected 1 to {PA_MAX_STAGES}, got {count}")
         self.units, self.programs, self.slots, self.gate = list(units), list(programs), rings, gate
+        self.outputs = list(outputs)
+        for offset, shape in self.outputs:
+            if not 0 <= offset <= min(slot.nbytes for slot in rings[count]) // 4 - prod(shape):
+                raise ArgumentError(f"output at {offset}: expected {shape} inside a slot of the last ring")
         self.lane.stages = count
         self.lane.host = gate.gate
         self.lane.stage = <pa_stage *>allocate(count * sizeof(pa_stage))
@@ -246,30 +254,36 @@ cdef class Lane:
         """Copies the oldest result out, to where ``frames`` has it in its turn; False when none is ready."""
         cdef pa_slot *slot = pa_lane_front(&self.lane)
         if slot == NULL:
+            if self.spare is None:  # while there is time
+                self.spare = self.new_arrays()
             return False
-        arrived = Arrived()
-        arrived.taken_ns = pa_now_ns()
-        arrived.frame = slot.frame
-        arrived.submitted_ns = slot.submitted_ns
+        cdef Arrived arrived = Arrived.__new__(Arrived)
         cdef int i, last = self.lane.stages if slot.failed_stage < 0 else slot.failed_stage + 1
-        arrived.begin_ns = tuple([slot.begin_ns[i] for i in range(last)])
-        arrived.end_ns = tuple([slot.end_ns[i] for i in range(last)])
-        arrived.values = arrived.error = None
-        cdef float[::1] target
+        arrived.times = (slot.frame, slot.submitted_ns, tuple([slot.begin_ns[i] for i in range(last)]),
+                         tuple([slot.end_ns[i] for i in range(last)]))
+        cdef int64_t offset, size
+        cdef uintptr_t address
         if slot.failed_stage < 0:
-            arrived.values = np.empty(slot.memory.bytes // sizeof(float), np.float32)
-            target = arrived.values
-            memcpy(&target[0], slot.memory.data, target.shape[0] * sizeof(float))  # a slot has one float at least
+            arrays = self.spare or self.new_arrays()
+            self.spare = None
+            for offset, size, address, _ in arrays:
+                memcpy(<void *>address, slot.memory.data + offset, size * sizeof(float))
+            arrived.arrays = [array for _, _, _, array in arrays]
         else:
             unit = self.units[slot.failed_stage]
             arrived.error = PipelineError(
                 f"stage {slot.failed_stage} on {unit} failed at frame {slot.frame}: "
                 f"{self.text(slot.failed_stage, slot.error)}",
                 stage=slot.failed_stage, component=unit, frame=slot.frame)
-        frames.arrived[arrived.frame] = arrived
+        frames.arrived[slot.frame] = arrived
         pa_lane_release(&self.lane)
         self.taken += 1
         return True
+
+    cdef list new_arrays(self):
+        """(offset, size, address, array) for each output."""
+        arrays = [(offset, np.empty(shape, np.float32)) for offset, shape in self.outputs]
+        return [(offset, array.size, array.ctypes.data, array) for offset, array in arrays]
 
     def counters(self) -> list:
         """Per stage, since the start: frames, late frames, and busy, wait_in, wait_out, map and copy time in ns."""

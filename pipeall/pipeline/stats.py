@@ -93,15 +93,23 @@ class StatsRecorder:
 
     def __init__(self) -> None:
         self.frames = 0
-        self.times: deque[FrameTimes] = deque(maxlen=KEPT)
+        self._kept: deque[tuple] = deque(maxlen=KEPT)
         self._first_ns = self._last_ns = 0
 
-    def add(self, times: FrameTimes) -> None:
+    def add(self, times: tuple) -> None:
+        """times: the fields of FrameTimes; a bare tuple will do, as this happens while the user waits for a result."""
+        _, submitted_ns, _, end_ns = times
         if not self.frames:
-            self._first_ns = times.submitted_ns
-        self._last_ns = max(self._last_ns, times.end_ns[-1])
+            self._first_ns = submitted_ns
+        if end_ns[-1] > self._last_ns:
+            self._last_ns = end_ns[-1]
         self.frames += 1
-        self.times.append(times)
+        self._kept.append(times)
+
+    @property
+    def times(self) -> tuple[FrameTimes, ...]:
+        """Of the latest frames, oldest first."""
+        return tuple(map(FrameTimes._make, tuple(self._kept)))  # copied in one step: another thread may be adding
 
     def snapshot(self, counters: Sequence[StageCounters]) -> Snapshot:
         return Snapshot(self.frames, self._last_ns, tuple(counters))
@@ -110,7 +118,7 @@ class StatsRecorder:
         """Of all that happened, or of what happened after the snapshot."""
         since = since or Snapshot()
         frames = self.frames - since.frames
-        times = tuple(self.times)[-frames:] if frames else ()
+        times = self.times[-frames:] if frames else ()
         begin_ns = max(since.ready_ns, self._first_ns)
         if times and len(times) == frames:  # the pipeline may have stood still between the snapshot and this frame
             begin_ns = max(begin_ns, times[0].submitted_ns)
