@@ -125,7 +125,7 @@ class Recorder:
 
     def _packed(self, rows: np.ndarray, width: int) -> np.ndarray:
         """Weights, as they are stored."""
-        return _blocks(rows, width).astype(self._stored)
+        return _blocks(rows, width).astype(self._stored, copy=False)
 
     def launch(self, step: Step, file: str, name: str, items: tuple[int, ...], *args: Any, **defines: Define) -> None:
         """Records a kernel over ``items`` work items, in up to three dimensions, rounded up to whole groups.
@@ -383,6 +383,7 @@ def _blocks(rows: np.ndarray, width: int) -> np.ndarray:
     """(groups, n, k) as [group][block of n][k][width], float32; zeros fill a group's last block."""
     groups, n, k = rows.shape
     count = ceil(n / width)
-    packed = np.zeros((groups, count * width, k), np.float32)
-    packed[:, :n] = rows
-    return np.ascontiguousarray(packed.reshape(groups, count, width, k).swapaxes(2, 3))
+    if n % width:
+        rows = np.concatenate([rows, np.zeros((groups, count * width - n, k), rows.dtype)], axis=1)
+    blocks = rows.reshape(groups, count, width, k).swapaxes(2, 3)
+    return np.ascontiguousarray(blocks, np.float32)
