@@ -185,9 +185,12 @@ class Device:
 
     def upload(self, array: np.ndarray) -> Any:
         """A buffer with a copy of the array, as float16 if it is that, else as float32."""
-        dense = np.ascontiguousarray(array, np.float16 if array.dtype == np.float16 else np.float32)
-        buffer = self.allocate(dense.nbytes)
-        self._cl.enqueue_copy(self._transfer_queue, buffer, dense)
+        dtype = np.dtype(np.float16 if array.dtype == np.float16 else np.float32)
+        buffer = self.allocate(array.size * dtype.itemsize)
+        queue, flags = self._transfer_queue, self._cl.map_flags.WRITE_INVALIDATE_REGION
+        mapped, _ = self._cl.enqueue_map_buffer(queue, buffer, flags, 0, array.shape, dtype)
+        mapped[...] = array  # straight from where it lies, in whatever order: weights are large
+        mapped.base.release(queue)
         return buffer
 
     def kernel(self, file: str, name: str, **defines: int | str) -> tuple[Any, tuple[int, ...]]:

@@ -385,5 +385,4 @@ def _blocks(rows: np.ndarray, width: int) -> np.ndarray:
     count = ceil(n / width)
     if n % width:
         rows = np.concatenate([rows, np.zeros((groups, count * width - n, k), rows.dtype)], axis=1)
-    blocks = rows.reshape(groups, count, width, k).swapaxes(2, 3)
-    return np.ascontiguousarray(blocks, np.float32)
+    return rows.reshape(groups, count, width, k).swapaxes(2, 3).astype(np.float32, copy=False)
