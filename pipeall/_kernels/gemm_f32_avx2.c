@@ -2,8 +2,8 @@
  *
  * Per k: two loads of B, six broadcasts of A, twelve multiply-adds. Registers: 12 accumulators, 2 of B,
  * 1 of A, 1 spare. Bound: multiply-add (12 per 6 cycles on two units; 8 loads fit into the same 6 cycles).
- * Eight k at a time, with one prefetch of a cache line and no copies of sums: 20.5 instructions per k. Alone on its core
- * a loop of 24 is as fast; beside a busy second thread of the core it takes 12 to 15 % longer (Zen 3).
+ * Eight k at a time, with one prefetch of a cache line and no copies of sums: 20.75 instructions per k. A loop of
+ * 24 takes 1 % longer alone on its core, 12 to 15 % beside a busy second thread of the core (MobileNet, Zen 3).
  * Tile shape after the BLIS Haswell kernel (Van Zee and van de Geijn, 2015).
  */
 #if defined(__x86_64__)
@@ -50,7 +50,7 @@ TARGET static inline __attribute__((always_inline)) void tile(const pa_gemm_args
         PA_UNROLL
         for (int i = 0; i < m; i++) a[i] = rows[i] + start;
         int64_t k = -count;
-        for (; k <= -PER_LINE; k += PER_LINE, b += PER_LINE * NR, next += NR) {
+        for (; k <= -PER_LINE; k += PER_LINE, b += PER_LINE * NR, next += PER_LINE * NR / 8) {
             __asm__("" : "+r"(k)); /* one count for all rows: compilers would make a pointer of each, for every tile */
             __builtin_prefetch(next);
             PA_UNROLL

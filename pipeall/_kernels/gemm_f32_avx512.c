@@ -54,7 +54,7 @@ TARGET static inline __attribute__((always_inline)) void tile(const pa_gemm_args
         PA_UNROLL
         for (int i = 0; i < m; i++) a[i] = rows[i] + g->a_offset + count;
         int64_t k = -count;
-        for (; k <= -PER_LINE; k += PER_LINE, b += PER_LINE * NR, next += NR / 2) {
+        for (; k <= -PER_LINE; k += PER_LINE, b += PER_LINE * NR, next += PER_LINE * NR / 8) {
             __asm__("" : "+r"(k)); /* one count for all rows: compilers would make a pointer of each, for every tile */
             __builtin_prefetch(next);
             PA_UNROLL
