@@ -49,11 +49,11 @@ def test_a_pace_shorter_than_the_computing_makes_every_frame_late(board):
 
 def test_each_stage_has_its_own_pace_and_zero_ends_it(board):
     graph = small_net()
-    with Pipeline(graph, "B+L", board=board, trace=True) as pipe:
-        set_pace(pipe, 1, 0, 30)
+    with Pipeline(graph, "big-little:2", board=board, trace=True) as pipe:
+        set_pace(pipe, 0, 1, 30)
         list(pipe.map(frames(graph, 8)))
         switched = time.monotonic_ns()
-        set_pace(pipe, 1, 0, 0)
+        set_pace(pipe, 0, 1, 0)
         list(pipe.map(frames(graph, 8)))
         assert pipe.stats().stages[1].late == pipe.counters()[1].late
     free, slow = (trace.rows for trace in pipe.trace)

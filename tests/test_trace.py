@@ -58,7 +58,7 @@ def test_the_time_goes_to_the_step_that_takes_it(unit, board_with_gpu):
     heavy = net.conv(net.conv(net.conv("x0", 4), 64), 512, k=3)
     graph = net.graph(net.conv(net.global_pool(heavy), 4))
     (t,) = recorded(graph, unit, board_with_gpu)[1]
-    spent = np.median(np.diff(t.marks), axis=0)
+    spent = np.diff(t.marks).min(axis=0)  # what others of the machine take is not the step's
     assert t.labels[int(spent.argmax())] == ("conv", heavy) and spent.max() > spent.sum() / 2
 
 
