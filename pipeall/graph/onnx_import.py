@@ -30,6 +30,7 @@ STORED = {1: "<f4", 2: "u1", 3: "i1", 4: "<u2", 5: "<i2", 6: "<i4", 7: "<i8", 9:
 FLOAT_TYPE, BFLOAT16_TYPE = 1, 16
 MAX_NUMBERS = 4096  # of one array of sizes or indices
 INTEGERS = (6, 7, 9)  # what shapes are computed with: int32, int64, bool
+MAX_MESSAGE = 1500  # characters of an error
 EXTERNAL = 1  # TensorProto.DataLocation
 
 
@@ -46,7 +47,7 @@ def load(path: str | Path, input_shape: Sequence[int] | None = None, rewrite: bo
     try:
         graph = _Reader(path, *_parse(path)).graph(shape)
     except ModelError as error:
-        raise ModelError(f"{path}: {error}") from None
+        raise ModelError(f"{path}: {_one_line(str(error)):.{MAX_MESSAGE}}") from None
     except UnicodeDecodeError:  # protobuf decodes a name where it is first read
         raise ModelError(f"{path}: corrupt: a name is not valid UTF-8") from None
     graph = rewritten(graph) if rewrite else graph
@@ -55,6 +56,11 @@ def load(path: str | Path, input_shape: Sequence[int] | None = None, rewrite: bo
     if not graph.nodes:
         raise ModelError(f"{path}: expected a network, got a model that computes nothing of its input")
     return graph
+
+
+def _one_line(text: str) -> str:
+    """Operators and attributes of a model may be named anything."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _checked_shape(shape: Sequence[int]) -> tuple[int, ...]:

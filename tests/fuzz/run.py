@@ -28,7 +28,7 @@ def native_fuzzer(folder: Path, optimise: str = "-O1") -> Path:
     kernels = REPOSITORY / "pipeall" / "_kernels"
     sources = [kernels / name for name in NATIVE]
     sources += [path for path in sorted(kernels.glob("*_f32_*.c"))]
-    binary = folder / "windows"
+    binary = folder / "windows-fuzzer"
     command = [
         "clang",
         "-std=c11",
