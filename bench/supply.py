@@ -23,7 +23,8 @@ import tomllib
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 ARM = REPOSITORY / "tests" / "arm64" / "python"
-BUILD = ["setuptools>=77", "Cython>=3.0"]
+PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+BUILD = PYPROJECT["build-system"]["requires"]
 TRY = """
 import numpy, platform, pipeall
 board = pipeall.Board.detect(gpu=False)
@@ -111,7 +112,7 @@ def offline(folder: Path, pythons: list[str]) -> None:
 
 
 def bounds(folder: Path, pythons: list[str], tests: list[str], oldest: bool) -> None:
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    project = PYPROJECT["project"]
     extras = [line for lines in project["optional-dependencies"].values() for line in lines]
     lines = [line for line in (*project["dependencies"], *extras) if not line.startswith(("pipeall[", "torch", "ruff"))]
     constraints = folder / "constraints.txt"
