@@ -6,14 +6,15 @@ from math import inf
 import numpy as np
 import pytest
 from commands import BOARD, document, invoke, quick_net, two_clusters
+from graphs import Net
 
-from pipeall import ArgumentError, Pipeline
-from pipeall._kernels import peak
+from pipeall import ArgumentError, Board, Pipeline
+from pipeall._kernels import opencl, peak, peak_cl
 from pipeall._kernels.algorithms import candidates
 from pipeall._kernels.peak import Peak
 from pipeall.graph.lower import lower
 from pipeall.graph.steps import SLOT_IN, SLOT_OUT, Step, View
-from pipeall.pipeline import layers
+from pipeall.pipeline import cl_launches, layers
 from pipeall.pipeline.layers import Layer, LayerTimes, layer_times
 
 QUICK = ("--seconds", "0.01")
@@ -63,7 +64,7 @@ def layer(algorithm, macs, products, nbytes):
 
 
 TIMES = LayerTimes(  # 10 GFLOP/s, 1 GB/s: a million products take 0.2 ms, a million bytes 1 ms
-    "net", "big", 2, 10e9, 1e9,
+    "net", "big", "cpu", 2, 10e9, 1e9,
     (layer("gemm", 5_000_000, 5_000_000, 100_000), layer("gemm", 1_000_000, 1_000_000, 900_000),
      layer("winograd4", 20_000_000, 5_000_000, 100_000), layer("copy", 0, 0, 100_000), layer("copy", 0, 0, 0)),
     (1.25, 1.0, 2.0, 0.4, 0.0),
@@ -109,9 +110,39 @@ def test_peak_is_of_all_cores():
     assert 1e8 < found.flops < 1e12 * len(cluster.cores) and 1e8 < found.bytes < 1e12 * len(cluster.cores)
 
 
-def test_a_unit_without_cpu_cores_is_refused(board_with_gpu):
-    with pytest.raises(ArgumentError, match="unit gpu: expected CPU cores"):
-        layer_times(quick_net(), board_with_gpu, "gpu")
+def test_a_unit_of_a_modelled_board_is_refused():
+    with pytest.raises(ArgumentError, match="unit big: expected one of this machine"):
+        layer_times(quick_net(), Board.load("a311d"), "big")
+
+
+@pytest.mark.parametrize("unit, nbytes", [("gpu", 4), ("gpu@mixed", 2)])
+def test_layers_of_an_opencl_device(unit, nbytes, board_with_gpu, monkeypatch):
+    """A step of several kernels is one layer, with what lies between them."""
+    monkeypatch.setattr(layers, "_peak", lambda unit: Peak(1e11, 1e10))
+    net = Net((1, 16, 12, 12))
+    graph = net.graph(net.conv(net.op("maxpool", net.conv("x0", 16, k=3), kernel=(2, 2), strides=(2, 2)), 8))
+    monkeypatch.setattr(cl_launches, "winograd", lambda step, largest: max(cl_launches.winograd_tiles(step)))
+    found = layer_times(graph, board_with_gpu, unit, seconds=0.01)
+    steps = lower(replace(graph, receives=False, transmits=False)).steps
+    assert found.kind == "opencl" and [layer.node for layer in found.layers] == [step.node for step in steps]
+    assert len(found.ms) == len(steps) and min(found.ms) > 0
+    convs = [layer for layer in found.layers if layer.kind == "conv"]
+    assert [layer.algorithm.split()[0] for layer in convs] == ["winograd4", "direct"]
+    assert [layer.macs for layer in convs] == [16 * 9 * 16 * 144, 16 * 8 * 36]
+    assert [layer.products for layer in convs] == [16 * 36 * 16 * 9, 16 * 8 * 36]
+    between = 2 * 9 * 36 * (16 + 16)  # written and read: the transformed input and its products
+    assert convs[0].bytes == nbytes * (16 * 16 * 36 + 16 + 2 * 16 * 144 + between)
+    assert convs[1].bytes == nbytes * (16 * 8 + 8 + 16 * 36 + 8 * 36)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "mixed"])
+def test_peak_of_an_opencl_device(precision, board_with_gpu, monkeypatch):
+    """Far above and below what any device does."""
+    monkeypatch.setattr(peak_cl, "BUFFER", 2**22)
+    monkeypatch.setattr(peak_cl, "RUN_NS", 10_000)
+    device = opencl.opened(board_with_gpu.component("gpu").device)
+    found = peak_cl.peak(device, precision)
+    assert 1e8 < found.flops < 1e15 and 1e7 < found.bytes < 1e14
 
 
 @pytest.fixture

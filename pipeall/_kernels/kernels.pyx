@@ -112,6 +112,11 @@ cdef class Program:
         return tuple(algorithm for _, _, algorithm in self.steps)
 
     @property
+    def step_of(self) -> tuple:
+        """The number of each native step: one computes one step."""
+        return tuple(range(len(self.steps)))
+
+    @property
     def nbytes(self) -> dict:
         """Bytes of the packed weights, the arena and the scratch of all threads."""
         scratch = max(16, self.scratch_floats * self.program.core_count)

@@ -1,4 +1,4 @@
-"""``pipeall profile --layers``: what each layer takes on CPU cores, beside what they can do at most."""
+"""``pipeall profile --layers``: what each layer takes on a unit, beside what this can do at most."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def _content(times: LayerTimes) -> dict:
 
 
 def _show(times: LayerTimes) -> None:
-    threads = f"{times.threads} thread{'s' * (times.threads > 1)}"
+    part = "compute unit" if times.kind == "opencl" else "thread"
+    threads = f"{times.threads} {part}{'s' * (times.threads > 1)}"
     most = f"{times.peak_flops / 1e9:.1f} GFLOP/s, {times.peak_bytes / 1e9:.1f} GB/s from memory"
     title = f"{times.network} on {times.unit}, {threads}; at most {most}"
     figures = [">ms", ">GFLOP/s", ">% of peak"]

@@ -37,7 +37,7 @@ units_option = click.option("--units", help="Such as big,little,Bx3; default all
 @click.option("--again", is_flag=True, help="Measure all of it, whatever --output has.")
 @units_option
 @seconds_option
-@click.option("--layers", is_flag=True, help="Instead: what bounds each layer on CPU units, by default the first one.")
+@click.option("--layers", is_flag=True, help="Instead: what bounds each layer on units, by default the first CPU.")
 @click.option("--tune-gpu", is_flag=True, help="Instead: time the kernels' tiles for each convolution, keep the best.")
 @board_option
 @file_option("--save-board", help="Also write a board model of this machine, for --board.")
@@ -65,7 +65,7 @@ def profile(
     pipeall profile squeezenet -o squeezenet.json
     pipeall profile net.onnx -o net.json --units Bx3,Bx1,L,G
     pipeall profile alexnet mobilenet resnet50 -o profiles/ --save-board myboard.json
-    pipeall profile mobilenet --layers --units big
+    pipeall profile mobilenet --layers --units big,gpu
     pipeall profile mobilenet --tune-gpu
     """
     names = unit_names(units)

@@ -95,6 +95,8 @@ class Recorder:
     ):
         self.commands: list[tuple] = []
         self.labels: list[tuple[str, str]] = []  # of each command
+        self.algorithms: list[str | None] = []  # likewise: a ``Method`` as text
+        self.step_of: list[int] = []  # likewise: the number of its step
         self.patches: list[tuple] = []
         self._kept: list[Any] = []  # kernels and arguments: OpenCL does not keep a kernel's buffers alive
         self._device = device
@@ -106,12 +108,17 @@ class Recorder:
         self._zeros = device.upload(np.zeros(max([1, *(step.weight.shape[1] for step in convs)]), np.float32))
         candidates = {step.node: (step, methods(step, device.info, precision)) for step in convs}
         self._methods = {node: choose(step, found) for node, (step, found) in candidates.items() if found}
-        sizes = [_transformed(step, m) for step in convs if (m := self._m(step))]
+        sizes = [transformed(step, m) for step in convs if (m := self._m(step))]
         self._transformed = [device.allocate(self._stored.itemsize * max(side)) for side in zip(*sizes, strict=True)]
-        for step in lowered.steps:
+        for number, step in enumerate(lowered.steps):
             if step.kind not in KINDS:
                 raise DeviceError(f"step {step.node}: expected one of {', '.join(KINDS)} for OpenCL, got {step.kind}")
             KINDS[step.kind](self, step)
+            launched = len(self.commands) - len(self.step_of)
+            method = self._methods.get(step.node) if step.kind == "conv" else None
+            self.labels += [(step.kind, step.node)] * launched
+            self.algorithms += [method and str(method)] * launched
+            self.step_of += [number] * launched
 
     def _m(self, step: Step) -> int:
         return self._methods[step.node].m if step.node in self._methods else 0
@@ -144,7 +151,6 @@ class Recorder:
         sizes = tuple(ceil(count / size) * size for count, size in zip((*items, 1, 1)[:3], group, strict=True))
         self._kept.append(kernel)
         self.commands.append((kernel.int_ptr, step.node, sizes, group))
-        self.labels.append((step.kind, step.node))
 
     def _value(self, arg: Any) -> Any:
         if isinstance(arg, Base):
@@ -345,7 +351,7 @@ def winograd_tiles(step: Step) -> tuple[int, ...]:
     p = step.params
     if (step.weight.shape[2:], p["groups"], *p["strides"], *p["dilations"]) != ((3, 3), 1, 1, 1, 1, 1):
         return (0,)
-    return (0, *(m for m in WINOGRAD_WEIGHT if sum(_transformed(step, m)) < INDICES))
+    return (0, *(m for m in WINOGRAD_WEIGHT if sum(transformed(step, m)) < INDICES))
 
 
 def winograd(step: Step, largest: int) -> int:
@@ -355,13 +361,13 @@ def winograd(step: Step, largest: int) -> int:
     def cost(m: int) -> int:
         if not m:
             return step.dst.h * step.dst.w * prod(kernel) * cin * cout
-        elements = sum(_transformed(step, m))
+        elements = sum(transformed(step, m))
         return elements // (cin + cout) * cin * cout + TRANSFORM * elements
 
     return min((m for m in winograd_tiles(step) if m <= largest), key=cost)
 
 
-def _transformed(step: Step, m: int) -> tuple[int, int]:
+def transformed(step: Step, m: int) -> tuple[int, int]:
     """Elements of the transformed input, and of the products, of F(m x m, 3 x 3)."""
     cout, cin = step.weight.shape[:2]
     points = ceil(step.dst.h / m) * ceil(step.dst.w / m) * (m + 2) ** 2

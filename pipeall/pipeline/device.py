@@ -2,9 +2,10 @@
 
 A device is a module with ``compile(lowered, component, *, record)`` that returns a program: an object with
 ``handle`` (address of a pa_program, kept alive by the object), ``depth`` (frames it may have under way at once),
-``labels`` ((kind, node name) of each step), ``algorithms`` (of each step, None where there is one way only; empty for a
-device that never chooses), and, where plain memory does not serve, ``slot(nbytes)`` (memory for a ring slot that this
-device and the CPU share: an object with ``data``, ``mem`` and ``nbytes``).
+``labels`` ((kind, node name) of each command; a step is one on a CPU, on OpenCL it may take several), ``step_of`` (the
+number of each command's step), ``algorithms`` (of each command, None where there is one way only), and, where plain
+memory does not serve, ``slot(nbytes)`` (memory for a ring slot that this device and the CPU share: an object with
+``data``, ``mem`` and ``nbytes``).
 """
 
 from __future__ import annotations

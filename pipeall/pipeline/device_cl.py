@@ -59,8 +59,6 @@ class ClProgram:
     slots from Python. ``record``: when each step ended can be recorded (program.h). ``choose``: see ``Recorder``.
     """
 
-    algorithms = ()
-
     def __init__(
         self,
         lowered: Lowered,
@@ -98,8 +96,18 @@ class ClProgram:
 
     @property
     def labels(self) -> tuple[tuple[str, str], ...]:
-        """(kind, node name) of each step, in the order they run."""
+        """(kind, node name) of each command, in the order they run."""
         return tuple(self._recorder.labels)
+
+    @property
+    def algorithms(self) -> tuple[str | None, ...]:
+        """Of each command: how its convolution is computed, such as "winograd4 8x4"."""
+        return tuple(self._recorder.algorithms)
+
+    @property
+    def step_of(self) -> tuple[int, ...]:
+        """The number of each command's step."""
+        return tuple(self._recorder.step_of)
 
     def slot(self, nbytes: int) -> Slot:
         """Memory for a ring slot next to a stage on this device; the CPU and the device reach it without a copy."""

@@ -133,6 +133,7 @@ class Lane:
                 stage.program.labels,
                 rows,
                 stage.program.algorithms,
+                stage.program.step_of,
             )
             for number, (stage, rows) in enumerate(zip(self.stages, self.native.log(), strict=True))
         ]

@@ -1,27 +1,30 @@
-"""What bounds each layer of a network on CPU cores: its time beside those of its arithmetic and of its bytes alone.
+"""What bounds each layer of a network on a unit: its time beside those of its arithmetic and of its bytes alone.
 
-A layer is a native step, timed in the whole network, so that its weights come from memory and its input from where the
+A layer is a step, timed in the whole network, so that its weights come from memory and its input from where the
 layer before left it. What is in a cache is read faster than from memory: the time of the bytes can exceed the layer's.
+On an OpenCL device the times are those of its events, and what lies between the kernels of a step is moved too.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
+from .._kernels import opencl, peak_cl
 from .._kernels.algorithms import LAZY, is_depthwise, points_bytes, products
-from .._kernels.peak import peak
+from .._kernels.peak import Peak, peak
 from .._kernels.table import choose
 from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..graph.lower import lower
 from ..graph.partition import subgraph
 from ..graph.steps import Step
-from .board import Board
+from .board import Board, Component
+from .cl_launches import transformed
 from .pipeline import Pipeline
 from .plan import Plan
 from .trial import for_seconds, random_frame
@@ -35,7 +38,7 @@ EXPLAINED = 0.5  # of the time by arithmetic or memory; else the layer is bound 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A native step: the shapes are (h, w, channels), a ``kernel`` of None has no window.
+    """A step: the shapes are (h, w, channels), a ``kernel`` of None has no window.
 
     algorithm  of a convolution; the kind of any other step
     macs       multiply-adds of the direct convolution, 0 for what is none
@@ -87,15 +90,18 @@ def _bytes(step: Step, algorithm: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LayerTimes:
-    """The layers of a network on the cores of a unit, and what these can do at most.
+    """The layers of a network on a unit, and what this can do at most.
 
-    peak_flops  each second, by all cores at once; a multiply-add is two
-    peak_bytes  read from memory each second, by all cores at once
+    kind        of the unit: "cpu" or "opencl"
+    threads     on its cores, or compute units of an OpenCL device
+    peak_flops  each second, by all of them at once; a multiply-add is two
+    peak_bytes  read from memory each second, by all of them at once
     ms          median of each layer
     """
 
     network: str
     unit: str
+    kind: str
     threads: int
     peak_flops: float
     peak_bytes: float
@@ -149,22 +155,44 @@ def _ratio(part: float, whole: float) -> float:
 
 
 def layer_times(graph: Graph, board: Board, unit: str, *, seconds: float = 1.0) -> LayerTimes:
-    """Runs the whole network on a unit such as "big" or "bigx2" for so long; before and after, the peak of its cores.
+    """Runs the whole network on a unit such as "big", "bigx2" or "gpu" for so long; before and after, the unit's peak.
 
-    Raises ArgumentError for a unit that is no CPU, DeviceError for one that is absent.
+    Raises ArgumentError for a unit of a modelled board, DeviceError for one that is absent.
     """
     plan = Plan.single(unit)
     ((part,),) = units(plan, board)
-    if part.cluster is None:
-        raise ArgumentError(f"unit {unit}: expected CPU cores, got {part.description}")
-    cores, kernels = part.cluster.cores, choose(part.cluster.isas, part.cluster.core_type)
-    before = peak(kernels, cores)
+    if board.model is not None:
+        raise ArgumentError(f"unit {unit}: expected one of this machine, got {part.description}")
+    before = _peak(part)
     with Pipeline(graph, plan, board, trace=True) as pipe:
         deque(pipe.map(for_seconds(pipe, random_frame(graph), seconds, WARM_UP + LEAST)), maxlen=0)
-    after = peak(kernels, cores)
+    after = _peak(part)
     (trace,) = pipe.trace
     ms = np.median(np.diff(trace.marks[WARM_UP:], axis=1), axis=0) / 1e6
+    starts = np.unique(trace.step_of, return_index=True)[1]
     steps = lower(subgraph(graph, 0, len(graph.groups))).steps
-    layers = tuple(Layer.of(step, algorithm) for step, algorithm in zip(steps, trace.algorithms, strict=True))
+    of = _on_opencl if part.kind == "opencl" else _on_cpu
+    layers = tuple(of(step, trace.algorithms[at], part) for step, at in zip(steps, starts, strict=True))
+    threads = len(part.cluster.cores) if part.cluster else part.device.compute_units
     most = max(before.flops, after.flops), max(before.bytes, after.bytes)  # other work only makes it less
-    return LayerTimes(graph.name, unit, len(cores), *most, layers, tuple(ms.tolist()))
+    return LayerTimes(graph.name, unit, part.kind, threads, *most, layers, tuple(np.add.reduceat(ms, starts).tolist()))
+
+
+def _peak(unit: Component) -> Peak:
+    if unit.kind == "opencl":
+        return peak_cl.peak(opencl.opened(unit.device), unit.precision)
+    return peak(choose(unit.cluster.isas, unit.cluster.core_type), unit.cluster.cores)
+
+
+def _on_cpu(step: Step, algorithm: str | None, unit: Component) -> Layer:
+    return Layer.of(step, algorithm)
+
+
+def _on_opencl(step: Step, method: str | None, unit: Component) -> Layer:
+    """Its algorithm is a ``cl_launches.Method`` as text; half precision is stored in half as many bytes."""
+    name = method.split()[0].replace("direct", "gemm") if method else None
+    layer = Layer.of(step, name)
+    moved = layer.bytes
+    if layer.algorithm.startswith("winograd"):
+        moved += 2 * FLOAT_BYTES * sum(transformed(step, int(name.removeprefix("winograd"))))
+    return replace(layer, algorithm=method or layer.algorithm, bytes=moved // (1 if unit.precision == "fp32" else 2))

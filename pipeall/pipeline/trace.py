@@ -24,11 +24,11 @@ class StageTrace:
 
     kind    of its unit: "cpu" or "opencl"
     groups  [first, last)
-    labels  (kind, node name) of each step
-    rows    int64 (frames, 6 + 1 + steps), in ns of CLOCK_MONOTONIC but the first; the columns are FRAME (its number),
+    labels  (kind, node name) of each command
+    rows    int64 (frames, 6 + 1 + commands), in ns of CLOCK_MONOTONIC but the first; the columns are FRAME (number),
             IDLE (the stage began to wait for it), TAKEN (it had come), BEGIN (and a slot for the result was free),
-            GIVEN (handed over to the device), then the end of each step, RAN (handed back), END (paced)
-    algorithms  of each step, as the program has them (``device.py``)
+            GIVEN (handed over to the device), then the end of each command, RAN (handed back), END (paced)
+    algorithms, step_of  of each command, as the program has them (``device.py``)
     """
 
     FRAME: ClassVar[int] = 0
@@ -47,6 +47,7 @@ class StageTrace:
     labels: tuple[tuple[str, str], ...]
     rows: np.ndarray
     algorithms: tuple[str | None, ...] = ()
+    step_of: tuple[int, ...] = ()
 
     @property
     def frame(self) -> np.ndarray:
@@ -55,7 +56,7 @@ class StageTrace:
 
     @property
     def marks(self) -> np.ndarray:
-        """(frames, 1 + steps): when the input was handed over, and when each step ended; steps lie between."""
+        """(frames, 1 + commands): when the input was handed over, and when each command ended; they lie between."""
         return self.rows[:, self.GIVEN : self.RAN]
 
 
