@@ -22,8 +22,11 @@ cdef extern from "program_cl.h" nogil:
         int32_t base
     ctypedef struct pa_cl_frame:
         void **events
+    ctypedef struct pa_cl_command_buffer:
+        pass
     ctypedef struct pa_cl_program:
         pa_program program
+        pa_cl_command_buffer buffers
         void *queue
         int32_t command_count, patch_count
         pa_cl_command *commands
@@ -33,6 +36,7 @@ cdef extern from "program_cl.h" nogil:
         size_t *bytes
     void pa_cl_program_init(pa_cl_program *)
     const char *pa_cl_load(const char *)
+    const char *pa_cl_load_command_buffer(void *, pa_cl_command_buffer *)
     float *pa_cl_map(void *, void *, size_t, int *)
     int pa_cl_unmap(void *, void *, void *)
     const char *pa_cl_error_name(int)
@@ -87,6 +91,7 @@ cdef class Program:
     commands  (kernel handle, step name, global size, local size) of every launch; a size is three numbers
     patches   (kernel handle, step name, argument index, base) of every argument that is a slot
     staging   {SLOT_IN: (buffer handle, bytes), SLOT_OUT: ...}
+    platform  handle of the device's, where it has cl_khr_command_buffer; else None
 
     The caller keeps all handles alive as long as this object, and uses it from one thread at a time.
     """
@@ -94,7 +99,8 @@ cdef class Program:
     cdef pa_cl_program program
     cdef list names
 
-    def __cinit__(self, queue, commands, patches, staging):
+    def __cinit__(self, queue, commands, patches, staging, platform=None):
+        cdef const char *missing = NULL
         cdef pa_cl_command *command
         cdef pa_cl_patch *patch
         cdef int i
@@ -129,6 +135,10 @@ cdef class Program:
             mem, nbytes = staging[i]
             self.program.staging[i] = pointer(mem)
             self.program.bytes[i] = nbytes
+        if platform is not None:
+            missing = pa_cl_load_command_buffer(pointer(platform), &self.program.buffers)
+            if missing != NULL:
+                raise DeviceError(f"expected the functions of cl_khr_command_buffer; missing: {missing.decode()}")
 
     def __dealloc__(self):
         PyMem_Free(self.program.commands)

@@ -158,6 +158,12 @@ class Device:
         """Path of the shared library through which this process reaches OpenCL."""
         return self._cl._cl.__file__
 
+    @property
+    def recording_platform(self) -> int | None:
+        """The platform's handle, where a GPU has cl_khr_command_buffer. PoCL launches faster one by one."""
+        has = "cl_khr_command_buffer" in self._handle.extensions.split()
+        return self._handle.platform.int_ptr if has and not self.info.stand_in else None
+
     def queue(self, profile: bool = False) -> Any:
         """A new in-order command queue; ``profile``: its events tell when their commands ran."""
         properties = self._cl.command_queue_properties.PROFILING_ENABLE if profile else 0

@@ -29,6 +29,7 @@ enum { CL_FALSE = 0, CL_TRUE = 1, CL_MAP_READ = 1, CL_MAP_WRITE = 2, CL_PROFILIN
     X(int, clGetEventProfilingInfo,                                                                                  \
       (void *event, uint32_t name, size_t bytes, void *value, size_t *bytes_of_value))                              \
     X(int, clReleaseEvent, (void *event))                                                                            \
+    X(void *, clGetExtensionFunctionAddressForPlatform, (void *platform, const char *name))                         \
     X(int, clFlush, (void *queue))                                                                                   \
     X(int, clFinish, (void *queue))
 
@@ -45,6 +46,15 @@ const char *pa_cl_load(const char *path) {
     *(void **)&cl.name = dlsym(library, #name);                                                                      \
     if (!cl.name) return #name;
     FUNCTIONS(LOOK_UP)
+#undef LOOK_UP
+    return NULL;
+}
+
+const char *pa_cl_load_command_buffer(void *platform, pa_cl_command_buffer *buffers) {
+#define LOOK_UP(type, name, parameters)                                                                              \
+    *(void **)&buffers->name = cl.clGetExtensionFunctionAddressForPlatform(platform, #name);                         \
+    if (!buffers->name) return #name;
+    PA_CL_COMMAND_BUFFER(LOOK_UP)
 #undef LOOK_UP
     return NULL;
 }
@@ -89,13 +99,54 @@ static int keep(pa_cl_program *self, int failed, int code, const char *call, con
 
 #define TRY(call, step, ...) failed = keep(self, failed, cl.call(__VA_ARGS__), #call, step)
 
-/* Sets the slots' arguments and enqueues every kernel, with an event for the last one; to record, for each. */
-static int launch(pa_cl_program *self, pa_cl_frame *f, void *const *memory, const atomic_int *stop) {
+#define TRY_BUFFER(call, step, ...) failed = keep(self, failed, self->buffers.call(__VA_ARGS__), #call, step)
+
+static int set_slots(pa_cl_program *self, void *const *memory) {
     int failed = 0;
     for (int32_t i = 0; i < self->patch_count && !failed; i++) {
         const pa_cl_patch *patch = &self->patches[i];
         TRY(clSetKernelArg, patch->step, patch->kernel, patch->argument, sizeof(void *), &memory[patch->base]);
     }
+    return failed;
+}
+
+/* The command buffer with the launches on these slots, recorded if there is none; NULL where there is no room for it, or
+ * on an error. A recording keeps the arguments its kernels have at the time. */
+static void *recording(pa_cl_program *self, pa_cl_frame *f, void *const *memory, int *error) {
+    void *in = memory[PA_SLOT_IN], *out = memory[PA_SLOT_OUT];
+    for (int32_t i = 0; i < f->recording_count; i++)
+        if (f->recordings[i].in == in && f->recordings[i].out == out) return f->recordings[i].buffer;
+    if (f->recording_count == PA_CL_RECORDINGS) return NULL;
+    int code = 0;
+    void *buffer = self->buffers.clCreateCommandBufferKHR(1, &self->queue, NULL, &code);
+    int failed = keep(self, 0, code, "clCreateCommandBufferKHR", NULL);
+    if (!failed) failed = set_slots(self, memory);
+    for (int32_t i = 0; i < self->command_count && !failed; i++) {
+        const pa_cl_command *command = &self->commands[i];
+        TRY_BUFFER(clCommandNDRangeKernelKHR, command->step, buffer, NULL, NULL, command->kernel, 3, NULL,
+                   command->global, command->local, 0, NULL, NULL, NULL);
+    }
+    if (!failed) TRY_BUFFER(clFinalizeCommandBufferKHR, NULL, buffer);
+    if (failed) {
+        if (buffer) self->buffers.clReleaseCommandBufferKHR(buffer);
+        *error = failed;
+        return NULL;
+    }
+    f->recordings[f->recording_count++] = (pa_cl_recording){in, out, buffer};
+    return buffer;
+}
+
+/* Enqueues every kernel, with an event for the last one; to have marks, for each. */
+static int launch(pa_cl_program *self, pa_cl_frame *f, void *const *memory, const atomic_int *stop) {
+    int failed = 0;
+    if (self->opened && self->buffers.clCreateCommandBufferKHR && !f->marks && self->command_count) {
+        void *buffer = recording(self, f, memory, &failed);
+        if (buffer)
+            TRY_BUFFER(clEnqueueCommandBufferKHR, NULL, 0, NULL, buffer, 0, NULL,
+                       &f->events[self->command_count - 1]);
+        if (buffer || failed) return failed;
+    }
+    failed = set_slots(self, memory);
     for (int32_t i = 0; i < self->command_count && !failed; i++) {
         if (atomic_load_explicit(stop, memory_order_relaxed)) return PA_STOPPED;
         const pa_cl_command *command = &self->commands[i];
@@ -213,9 +264,18 @@ static int cl_finish(pa_program *program) {
     return failed;
 }
 
-static int cl_open(pa_program *program) { return 0; }
+static int cl_open(pa_program *program) {
+    ((pa_cl_program *)program)->opened = 1;
+    return 0;
+}
 
-static void cl_close(pa_program *program) { cl.clFinish(((pa_cl_program *)program)->queue); }
+static void cl_close(pa_program *program) {
+    pa_cl_program *self = (pa_cl_program *)program;
+    cl.clFinish(self->queue);
+    self->opened = 0;
+    for (pa_cl_frame *f = self->frames; f < self->frames + PA_DEPTH_MAX; f++)
+        while (f->recording_count) self->buffers.clReleaseCommandBufferKHR(f->recordings[--f->recording_count].buffer);
+}
 
 static const char *cl_error(const pa_program *program, int code) { return ((const pa_cl_program *)program)->message; }
 

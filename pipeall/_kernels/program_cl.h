@@ -10,6 +10,9 @@
  * On unified memory this copies nothing. A slot of plain host memory is copied through a staging buffer. Two frames may
  * be on the queue, so that the device goes on with the second while the CPU is told of the first.
  *
+ * On a device with cl_khr_command_buffer an open program records its launches once for every pair of slots and enqueues
+ * the recording, one call per frame, unless marks are asked for: a recording has one event for all of it.
+ *
  * Recording marks needs a queue with profiling. A command ends when the device says so; device times become host times
  * by the host's time at which it saw the last command end: late by that wake-up, never early. */
 #ifndef PIPEALL_PROGRAM_CL_H
@@ -33,6 +36,32 @@ typedef struct pa_cl_patch {
     int32_t base; /* PA_SLOT_IN or PA_SLOT_OUT */
 } pa_cl_patch;
 
+/* The entry points of cl_khr_command_buffer, which are of a platform. */
+#define PA_CL_COMMAND_BUFFER(X)                                                                                      \
+    X(void *, clCreateCommandBufferKHR,                                                                              \
+      (uint32_t queue_count, void *const *queues, const uint64_t *properties, int *code))                           \
+    X(int, clCommandNDRangeKernelKHR,                                                                                \
+      (void *buffer, void *queue, const uint64_t *properties, void *kernel, uint32_t dimensions,                    \
+       const size_t *offset, const size_t *global, const size_t *local, uint32_t wait_count, const uint32_t *wait,  \
+       uint32_t *point, void **mutable_command))                                                                    \
+    X(int, clFinalizeCommandBufferKHR, (void *buffer))                                                               \
+    X(int, clEnqueueCommandBufferKHR,                                                                                \
+      (uint32_t queue_count, void *const *queues, void *buffer, uint32_t wait_count, void *const *wait,             \
+       void **event))                                                                                                \
+    X(int, clReleaseCommandBufferKHR, (void *buffer))
+
+typedef struct pa_cl_command_buffer {
+#define PA_CL_MEMBER(type, name, parameters) type(*name) parameters;
+    PA_CL_COMMAND_BUFFER(PA_CL_MEMBER)
+#undef PA_CL_MEMBER
+} pa_cl_command_buffer;
+
+/* The launches on two slots; a ring of more slots than this leaves the others to be launched one by one. */
+typedef struct pa_cl_recording {
+    void *in, *out, *buffer;
+} pa_cl_recording;
+enum { PA_CL_RECORDINGS = 8 };
+
 /* A frame on the queue. */
 typedef struct pa_cl_frame {
     pa_slot_memory *slots[PA_BASES];
@@ -41,11 +70,15 @@ typedef struct pa_cl_frame {
     int64_t *marks, given;
     void **events; /* [command_count] of the launches: all to record, else the last one; NULL where there is none */
     void *last;    /* event of the last command */
+    pa_cl_recording recordings[PA_CL_RECORDINGS]; /* its own: one must not be enqueued again while it runs */
+    int32_t recording_count;
 } pa_cl_frame;
 
 typedef struct pa_cl_program {
     pa_program program; /* first: the runtime sees only this */
     void *queue;
+    int opened;
+    pa_cl_command_buffer buffers; /* zeros where the device cannot record */
     int32_t command_count, patch_count;
     pa_cl_command *commands;
     pa_cl_patch *patches;
@@ -61,6 +94,9 @@ void pa_cl_program_init(pa_cl_program *self);
 
 /* Looks the entry points up in the shared library at path. Returns NULL, or what is missing. */
 const char *pa_cl_load(const char *path);
+
+/* Fills in the entry points of a platform; of the library loaded. Returns NULL, or what is missing. */
+const char *pa_cl_load_command_buffer(void *platform, pa_cl_command_buffer *buffers);
 
 /* Maps `bytes` of mem for reading and writing, and waits; *code is 0 or an OpenCL error. */
 float *pa_cl_map(void *queue, void *mem, size_t bytes, int *code);

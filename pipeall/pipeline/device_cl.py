@@ -83,6 +83,7 @@ class ClProgram:
             self._recorder.commands,
             self._recorder.patches,
             {base: (buffer.int_ptr, elements[base] * FLOAT_BYTES) for base, buffer in self._staging.items()},
+            device.recording_platform,
         )
 
     @property

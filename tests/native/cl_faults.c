@@ -123,3 +123,7 @@ void cl_faults_arm(const char *function, int nth, int code) {
     atomic_store(&left, nth);
     atomic_store(&cl_faults_hits, 0);
 }
+
+void *clGetExtensionFunctionAddressForPlatform(void *platform, const char *name) {
+    return REAL(void *, clGetExtensionFunctionAddressForPlatform, (void *, const char *))(platform, name);
+}

@@ -1,0 +1,75 @@
+"""Launches recorded once and enqueued in one call, by native/command_buffer.c where no device has the extension."""
+
+import ctypes
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from graphs import frames, small_net
+
+from pipeall import DeviceError, Pipeline, PipelineError
+from pipeall._kernels import opencl
+
+COUNT = 9
+
+
+@pytest.fixture(scope="module")
+def shim(tmp_path_factory, board_with_gpu):
+    """The library with the extension; it reaches the rest of OpenCL as the package does."""
+    real = opencl.opened(board_with_gpu.component("gpu").device).library
+    made = tmp_path_factory.mktemp("shim") / "command_buffer.so"
+    source = Path(__file__).parent / "native" / "command_buffer.c"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", made, source, "-Wl,--no-as-needed", real], check=True)
+    return made
+
+
+@pytest.fixture
+def recording(shim, monkeypatch):
+    monkeypatch.setattr(opencl.Device, "library", str(shim))
+    monkeypatch.setattr(opencl.Device, "recording_platform", 1)
+    counts = ctypes.CDLL(str(shim))
+    names = ("created", "enqueued", "alive", "refuse", "hidden")
+    found = {name: ctypes.c_int.in_dll(counts, name) for name in names}
+    for number in found.values():
+        number.value = 0
+    return found
+
+
+@pytest.mark.parametrize("slots", [1, 2, 17])
+@pytest.mark.parametrize("plan", ["gpu", "big-gpu-little:1,3", "gpu-big:2"])
+def test_recorded_frames_are_the_same(plan, slots, recording, board_with_gpu, monkeypatch):
+    graph = small_net()
+    inputs = frames(graph, 3 * COUNT)
+    with monkeypatch.context() as patch:
+        patch.setattr(opencl.Device, "recording_platform", None)
+        with Pipeline(graph, plan, board_with_gpu) as pipe:
+            expected = list(pipe.map(inputs))
+    assert recording["created"].value == 0
+    with Pipeline(graph, plan, board_with_gpu, slots=slots) as pipe:
+        results = list(pipe.map(inputs))
+    assert len(results) == 3 * COUNT and all(map(np.array_equal, results, expected))
+    assert recording["alive"].value == 0 and 1 < recording["created"].value <= 2 * 8  # each pair of slots once
+    assert recording["enqueued"].value == 3 * COUNT if slots <= 2 else recording["enqueued"].value > 0
+
+
+def test_a_trace_has_its_marks(recording, board_with_gpu):
+    graph = small_net()
+    with Pipeline(graph, "gpu", board_with_gpu, trace=True) as pipe:
+        assert len(list(pipe.map(frames(graph, COUNT)))) == COUNT
+    assert recording["created"].value == 0 and len(pipe.trace[0].rows) == COUNT
+
+
+def test_what_cannot_be_recorded_is_an_error(recording, board_with_gpu):
+    recording["refuse"].value = -5
+    graph = small_net()
+    expected = r"stage 1 .*gpu.* failed at frame 0: clCreateCommandBufferKHR failed with CL_OUT_OF_RESOURCES \(-5\)"
+    with pytest.raises(PipelineError, match=expected), Pipeline(graph, "big-gpu:2", board_with_gpu) as pipe:
+        list(pipe.map(frames(graph, COUNT)))
+    assert recording["alive"].value == 0
+
+
+def test_missing_functions(recording, board_with_gpu):
+    recording["hidden"].value = 1
+    with pytest.raises(DeviceError, match="expected the functions of cl_khr_command_buffer; missing: clCreateComm"):
+        Pipeline(small_net(), "gpu", board_with_gpu)
