@@ -155,6 +155,8 @@ class Recorder:
     def _value(self, arg: Any) -> Any:
         if isinstance(arg, Base):
             return self._arena
+        if arg is None:
+            return np.uintp(0)  # pyopencl takes no None before 2026.1.4
         if isinstance(arg, int):
             return np.int32(arg)
         if isinstance(arg, float):
