@@ -234,3 +234,48 @@ def test_ctrl_c_ends_the_command(tmp_path):
     _, errors = process.communicate(timeout=20)
     assert process.returncode == 130 and "Traceback" not in errors
     assert time.monotonic() - begin < 2
+
+
+IN_A_CPUSET = """
+import os, sys
+from pathlib import Path
+import numpy as np
+from graphs import frames, small_net
+from pipeall import Board, Pipeline
+group, first, both = Path(sys.argv[1]), *sys.argv[2:]
+cpus = group / "cpuset.cpus"
+(group / "cgroup.procs").write_text(str(os.getpid()))
+graph = small_net()
+inputs = frames(graph, 7)
+
+def changing():
+    for number in range(3000):
+        if number in (1000, 2000):
+            cpus.write_text(first if number == 1000 else both)
+        yield inputs[number % 7]
+
+with Pipeline(graph, "big-little:2", board=Board.detect(gpu=False)) as pipe:
+    expected = list(pipe.map(inputs))
+    results = list(pipe.map(changing()))
+assert len(results) == 3000 and all(np.array_equal(r, expected[i % 7]) for i, r in enumerate(results))
+cpus.write_text(first)
+assert [part.cluster.cores for part in Board.detect(gpu=False).components.values()] == [(int(first),)]
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core only: there is none to take away")
+def test_a_cpuset_that_shrinks_and_grows():
+    """What unplugging a core does to threads pinned to it; the kernel's own cgroup, not only their affinity."""
+    cores = sorted(map(str, os.sched_getaffinity(0)))[:2]
+    group = Path("/sys/fs/cgroup/cpuset") / f"pipeall-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no cpuset to make: run as root where cgroup v1 is mounted ({error})")
+    try:
+        (group / "cpuset.mems").write_text("0")
+        (group / "cpuset.cpus").write_text(",".join(cores))
+        path = f"{REPOSITORY}:{REPOSITORY / 'tests'}"
+        run(REPOSITORY, "-c", IN_A_CPUSET, str(group), cores[0], ",".join(cores), PYTHONPATH=path)
+    finally:
+        group.rmdir()
