@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -189,13 +190,19 @@ class Device:
         except self._cl.Error as error:
             raise DeviceError(f"{self.info}: no buffer of {nbytes} bytes: {error}") from error
 
-    def upload(self, array: np.ndarray) -> Any:
-        """A buffer with a copy of the array, as float16 if it is that, else as float32."""
-        dtype = np.dtype(np.float16 if array.dtype == np.float16 else np.float32)
-        buffer = self.allocate(array.size * dtype.itemsize)
+    def upload(self, array: np.ndarray, dtype: Any = np.float32, transform: np.ndarray | None = None) -> Any:
+        """A buffer with a copy of the array as dtype; ``transform`` (m, len(array)) is multiplied with it on the way.
+
+        Weights are large: they are written where they shall be, straight from where they lie, in whatever order.
+        """
+        shape = array.shape if transform is None else (len(transform), *array.shape[1:])
+        buffer = self.allocate(prod(shape) * np.dtype(dtype).itemsize)
         queue, flags = self._transfer_queue, self._cl.map_flags.WRITE_INVALIDATE_REGION
-        mapped, _ = self._cl.enqueue_map_buffer(queue, buffer, flags, 0, array.shape, dtype)
-        mapped[...] = array  # straight from where it lies, in whatever order: weights are large
+        mapped, _ = self._cl.enqueue_map_buffer(queue, buffer, flags, 0, shape, dtype)
+        if transform is None:
+            mapped[...] = array
+        else:
+            np.matmul(transform, array.reshape(len(array), -1), out=mapped.reshape(len(transform), -1))
         mapped.base.release(queue)
         return buffer
 

@@ -130,9 +130,9 @@ class Recorder:
         types = {name: "float" if isinstance(at, Base) and at != ARENA else "half" for name, at in memories.items()}
         return types | dict(W="half", HALF_ARITHMETIC=int(self._precision == "fp16"))
 
-    def _packed(self, rows: np.ndarray, width: int) -> np.ndarray:
-        """Weights, as they are stored."""
-        return _blocks(rows, width).astype(self._stored, copy=False)
+    def _weights(self, rows: np.ndarray, width: int, transform: np.ndarray | None = None) -> Any:
+        """A buffer of weights, as they are stored; ``transform`` makes other groups of those in ``rows``."""
+        return self._device.upload(_blocks(rows, width), self._stored, transform)
 
     def launch(self, step: Step, file: str, name: str, items: tuple[int, ...], *args: Any, **defines: Define) -> None:
         """Records a kernel over ``items`` work items, in up to three dimensions, rounded up to whole groups.
@@ -181,7 +181,7 @@ class Recorder:
         blocks = ceil(x.c / self._family.window["VECTOR"])
         width = blocks * self._family.window["VECTOR"]
         weight, bias = (
-            self._packed(step.weight.reshape(1, x.c, -1), width),
+            self._weights(step.weight.reshape(1, x.c, -1), width),
             _blocks(step.bias.reshape(1, x.c, 1), width),
         )
         args = (*_at(x), x.h, x.w, x.c, *_at(out), out.w, *residual, weight, bias)
@@ -201,16 +201,27 @@ class Recorder:
         self._multiply(step, places, taps.reshape(groups, taps.shape[1], -1), step.bias, cin, window, clamp)
 
     def _multiply(
-        self, step: Step, places: tuple, weight: np.ndarray, bias: np.ndarray, cin: int, window: tuple, clamp: tuple
+        self,
+        step: Step,
+        places: tuple,
+        weight: np.ndarray,
+        bias: np.ndarray,
+        cin: int,
+        window: tuple,
+        clamp: tuple,
+        transform: np.ndarray | None = None,
     ) -> None:
         """conv.cl; weight: (groups, cout of one, taps x cin), bias: one number for each output channel."""
-        groups, cout, _ = weight.shape
+        groups, cout = len(weight if transform is None else transform), weight.shape[1]
         method, pixels = self._methods[step.node], places[8]
         tile = self._family.conv | dict(VECTOR=method.vector, PIXELS=method.pixels)
         if pixels == 1:
             tile |= dict(PIXELS=1, LOCAL_PIXELS=1, LOCAL_BLOCKS=tile["LOCAL_PIXELS"] * tile["LOCAL_BLOCKS"])
         blocks = ceil(cout / tile["VECTOR"])
-        packed = self._packed(weight, tile["VECTOR"]), _blocks(bias.reshape(groups, cout, 1), tile["VECTOR"])
+        packed = (
+            self._weights(weight, tile["VECTOR"], transform),
+            _blocks(bias.reshape(groups, cout, 1), tile["VECTOR"]),
+        )
         tile |= self._types(X=places[0], Y=places[5], R=places[10])
         items = (ceil(pixels / tile["PIXELS"]), groups * blocks)
         counts = (groups, cin, cout, blocks)
@@ -229,7 +240,9 @@ class Recorder:
         places = (inputs, 0, points * cin, down, across, products, 0, points * cout, down * across, across, None, 0, 0)
         nothing = np.zeros(points * cout, np.float32)
         once = (1, 1, 1, 1, 0, 0, 1, 1)
-        self._multiply(step, places, _winograd_weight(step.weight, m), nothing, cin, once, (-inf, inf))
+        g, taps = np.array(WINOGRAD_WEIGHT[m]), step.weight.reshape(cout, cin, -1).transpose(2, 0, 1)
+        transform = np.kron(g, g).astype(np.float32)  # of the 9 taps: G g G^T
+        self._multiply(step, places, taps, nothing, cin, once, (-inf, inf), transform)
 
         bias = _blocks(step.bias.reshape(1, cout, 1), ceil(cout / vector) * vector)
         args = (products, cout, *_at(out), out.h, out.w, *residual, bias, *clamp)
@@ -374,13 +387,6 @@ def transformed(step: Step, m: int) -> tuple[int, int]:
     cout, cin = step.weight.shape[:2]
     points = ceil(step.dst.h / m) * ceil(step.dst.w / m) * (m + 2) ** 2
     return points * cin, points * cout
-
-
-def _winograd_weight(weight: np.ndarray, m: int) -> np.ndarray:
-    """(cout, cin, 3, 3) as (points, cout, cin): G g G^T, in float64."""
-    g = np.array(WINOGRAD_WEIGHT[m])
-    taps = weight.reshape(-1, g.shape[1] ** 2).astype(np.float64)
-    return (np.kron(g, g) @ taps.T).reshape(-1, *weight.shape[:2])
 
 
 def _at(view: View) -> tuple[Base, int, int]:
