@@ -2,7 +2,7 @@
  * groups, pixel strides, instruction sets and teams the bytes say, in memory that ends where the views do, so that
  * AddressSanitizer sees every float read or written beside them; each result is compared with four plain loops.
  *
- *   python tests/fuzz/native.py --minutes 60
+ *   python tests/fuzz/run.py windows --minutes 60
  *
  * Values are small whole numbers: sums are exact, but for Winograd's. */
 #include <math.h>
@@ -160,7 +160,10 @@ static int run_conv(input *in, problem *p, const char *isa, pa_team *team, const
     const int64_t panels = (cout + row->nr - 1) / row->nr;
     float *packed = zeros(p->groups * panels * taps * cin * row->nr + 16);
     float *packed_bias = zeros(p->groups * panels * row->nr + 16);
-    float *zero = zeros((p->x.c > row->nr ? p->x.c : row->nr) + 16), *points = NULL;
+    int64_t zero_floats = p->win.kw * cin; /* as conv.h asks for them */
+    if (zero_floats < p->x.c) zero_floats = p->x.c;
+    if (zero_floats < row->nr) zero_floats = row->nr;
+    float *zero = zeros(zero_floats + 16), *points = NULL;
     pa_conv_pack(weight, bias, p->y.c, cin, taps, p->groups, row->nr, packed, packed_bias);
     w.conv.weight = packed, w.conv.bias = packed_bias, w.conv.zero = zero;
     const int unit = p->win.stride_y == 1 && p->win.stride_x == 1 && p->win.dilation_y == 1 && p->win.dilation_x == 1;
