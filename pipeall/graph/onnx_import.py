@@ -30,7 +30,7 @@ STORED = {1: "<f4", 2: "u1", 3: "i1", 4: "<u2", 5: "<i2", 6: "<i4", 7: "<i8", 9:
 FLOAT_TYPE, BFLOAT16_TYPE = 1, 16
 MAX_NUMBERS = 4096  # of one array of sizes or indices
 INTEGERS = (6, 7, 9)  # what shapes are computed with: int32, int64, bool
-MAX_MESSAGE = 1500  # characters of an error
+MAX_MESSAGE = 1000  # characters of an error
 EXTERNAL = 1  # TensorProto.DataLocation
 
 
@@ -47,7 +47,7 @@ def load(path: str | Path, input_shape: Sequence[int] | None = None, rewrite: bo
     try:
         graph = _Reader(path, *_parse(path)).graph(shape)
     except ModelError as error:
-        raise ModelError(f"{path}: {_one_line(str(error)):.{MAX_MESSAGE}}") from None
+        raise ModelError(f"{path}: {_one_line(str(error))}") from None
     except UnicodeDecodeError:  # protobuf decodes a name where it is first read
         raise ModelError(f"{path}: corrupt: a name is not valid UTF-8") from None
     graph = rewritten(graph) if rewrite else graph
@@ -59,7 +59,9 @@ def load(path: str | Path, input_shape: Sequence[int] | None = None, rewrite: bo
 
 
 def _one_line(text: str) -> str:
-    """Operators and attributes of a model may be named anything."""
+    """Operators, attributes and files of a model may be named anything; both ends of what is too long stay."""
+    if len(text) > MAX_MESSAGE:
+        text = f"{text[: MAX_MESSAGE // 2]} ... {text[-MAX_MESSAGE // 2 :]}"
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
@@ -305,7 +307,8 @@ class _Reader:
         except (OSError, ValueError, OverflowError) as error:
             if isinstance(error, ModelError):
                 raise
-            raise ModelError(f"{what}: external data {entries.get('location')!r} cannot be read: {error}") from None
+            location = entries.get("location")
+            raise ModelError(f"{what}: external data {location!r:.200} cannot be read: {error!s:.200}") from None
 
 
 def _type_name(elem_type: int) -> str:
