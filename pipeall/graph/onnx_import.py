@@ -30,6 +30,7 @@ STORED = {1: "<f4", 2: "u1", 3: "i1", 4: "<u2", 5: "<i2", 6: "<i4", 7: "<i8", 9:
 FLOAT_TYPE, BFLOAT16_TYPE = 1, 16
 MAX_NUMBERS = 4096  # of one array of sizes or indices
 INTEGERS = (6, 7, 9)  # what shapes are computed with: int32, int64, bool
+MAX_IR_VERSION = 2**31 - 1  # what the checker takes
 MAX_MESSAGE = 1000  # characters of an error
 EXTERNAL = 1  # TensorProto.DataLocation
 
@@ -177,6 +178,8 @@ class _Reader:
         self.opset = versions.get("ai.onnx", 1)
         if not OPSETS[0] <= self.opset <= OPSETS[1]:
             raise ModelError(f"opset {self.opset} is not supported, expected {OPSETS[0]} to {OPSETS[1]}")
+        if not 0 <= model.ir_version <= MAX_IR_VERSION:
+            raise ModelError(f"corrupt: IR version {model.ir_version}, expected at most {MAX_IR_VERSION}")
         self.context = _onnx().checker.C.CheckerContext()
         self.context.ir_version = model.ir_version
         self.context.opset_imports = {"": self.opset}
