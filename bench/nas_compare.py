@@ -177,6 +177,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, required=True, help="JSON file of trained networks, made if absent")
     parser.add_argument("--budget", type=int, default=80, help="different candidates that each method trains")
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--samples", type=int, default=200, help="digits to train on; half as many judge")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -184,7 +185,7 @@ def main() -> None:
         evaluate = Cached(training, options.cache)
         results: dict[str, list[Score]] = {name: [] for name in METHODS}
         begin = time.perf_counter()
-        for seed in range(options.seeds):
+        for seed in range(options.first_seed, options.first_seed + options.seeds):
             for name, method in METHODS.items():
                 results[name].append(run(method, evaluate, options.budget, seed))
             evaluate.save()

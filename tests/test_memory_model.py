@@ -1,4 +1,4 @@
-"""The protocols of ring.h and gate.h, model-checked (tests/spin), and what they become on a weakly ordered CPU.
+"""The protocols of ring.h, gate.h and team.c, model-checked (tests/spin), and what they become on a weakly ordered CPU.
 
 The models say which orders of the memory they assume; the last test looks whether the compiler asks for them.
 """
@@ -47,6 +47,18 @@ def test_nobody_sleeps_for_ever(slots, tmp_path):
 @pytest.mark.parametrize("bug", [1, 2, 3])
 def test_the_model_of_the_lane_finds_what_it_should(bug, tmp_path):
     assert "invalid end state" in explore("lane.pml", tmp_path, SLOTS=1, BUG=bug)
+
+
+@pytest.mark.parametrize("workers, jobs", [(1, 4), (2, 1)])
+def test_a_team_runs_every_chunk_once_and_nobody_sleeps_for_ever(workers, jobs, tmp_path):
+    """Two workers and two jobs have none either: 9 million states, 45 s."""
+    printed = explore("team.pml", tmp_path, WORKERS=workers, JOBS=jobs)
+    assert "errors: 0" in printed, printed
+
+
+@pytest.mark.parametrize("bug, found", [(1, "assertion violated"), (2, "invalid end state"), (3, "assertion violated")])
+def test_the_model_of_the_team_finds_what_it_should(bug, found, tmp_path):
+    assert f"pan:1: {found}" in explore("team.pml", tmp_path, WORKERS=1, BUG=bug)
 
 
 PAIRS = """

@@ -1,0 +1,183 @@
+/* A team's jobs (team.c), exhaustively: every chunk of every job runs once, by a thread that has this job; the caller
+ * goes on when nobody is inside, waits for nobody who is not, and nobody sleeps for ever, also when the team is closed.
+ *
+ *   spin -a -DWORKERS=2 team.pml && cc -O2 -DSAFETY -o pan pan.c && ./pan -m1000000
+ *
+ * WORKERS  1 or 2, beside the caller
+ * BUG      1: the caller does not wait for those inside; 2: it looks who is inside before it draws its ticket; 3: it
+ *          opens the job before it says where its chunks begin. 1 and 3 must be found as assertions, 2 as an invalid end
+ *          state: somebody sleeps for ever.
+ *
+ * What it assumes of the memory: `changes`, `sleepers` and `stop` are sequentially consistent, as in lane.pml, which has
+ * the pairs. `state` has one order of its changes (it is one variable), an addition or exchange reads the newest, and
+ * these pairs of team.c make what is written before visible after:
+ *   the caller opens (release)      ->  a worker enters by exchange (acquire): fn, context, chunks, next
+ *   a worker leaves (release)       ->  the caller finds nobody inside (acquire): what the chunks wrote
+ *   the caller changes START        ->  a worker draws its ticket (acquire): a ticket that is new has seen the job open
+ * `next` only hands out numbers. A worker may find `state` outdated: it then enters late (the exchange fails, or it
+ * sleeps with an old ticket, which wakes it), as it does here when it is slow.
+ */
+#ifndef WORKERS
+#define WORKERS 2
+#endif
+#ifndef JOBS
+#define JOBS 2
+#endif
+#ifndef BUG
+#define BUG 0
+#endif
+
+#define CHUNKS 2
+#define START 0
+#define DONE 1
+
+byte sleepers[2];                       /* by gate */
+byte place[3];                          /* by thread: the gate its ticket is of */
+bool moved[3], asleep[3];
+bool open, stop;
+byte inside, next, job;
+byte ran[CHUNKS];
+
+inline draw_ticket(thread, gate) {
+    d_step {
+        place[thread] = gate;
+        moved[thread] = false
+    }
+}
+
+inline signal(gate) {
+    d_step { /* changes + 1 */
+        moved[0] = moved[0] || place[0] == gate;
+        moved[1] = moved[1] || place[1] == gate;
+        moved[2] = moved[2] || place[2] == gate
+    }
+    sleeping = sleepers[gate] > 0;
+    if
+    :: sleeping ->
+        d_step {
+            asleep[0] = asleep[0] && place[0] != gate;
+            asleep[1] = asleep[1] && place[1] != gate;
+            asleep[2] = asleep[2] && place[2] != gate
+        }
+    :: else
+    fi;
+    sleeping = false
+}
+
+inline wait(thread, gate) {
+    sleepers[gate]++;
+    asleep[thread] = !moved[thread]; /* FUTEX_WAIT */
+    !asleep[thread];
+    sleepers[gate]--
+}
+
+inline claim() {
+    do
+    :: d_step {
+            chunk = next;
+            next++
+        }
+        if
+        :: chunk >= CHUNKS -> break
+        :: else ->
+            mine = job;
+            ran[chunk]++;
+            assert(ran[chunk] == 1); /* twice */
+            assert(mine == job) /* inside */
+        fi
+    od;
+    skip /* no jump may lead into the d_step that follows */
+}
+
+proctype worker(byte id) {
+    byte seen, chunk, mine;
+    bool sleeping, entered, last;
+    do
+    :: draw_ticket(id, START);
+        if
+        :: stop -> break
+        :: else
+        fi;
+        d_step {
+            entered = open;
+            seen = inside
+        }
+        if
+        :: entered ->
+            d_step { /* compare and exchange */
+                entered = open && inside == seen;
+                inside = inside + entered
+            }
+            if
+            :: entered ->
+                claim();
+                d_step {
+                    inside--;
+                    last = !open && inside == 0
+                }
+                if
+                :: last -> signal(DONE)
+                :: else
+                fi;
+                wait(id, START)
+            :: else /* once more */
+            fi
+        :: else -> wait(id, START)
+        fi
+    od
+}
+
+proctype caller() {
+    byte chunk, mine;
+    bool sleeping, alone;
+    do
+    :: job == JOBS -> break
+    :: else ->
+        d_step {
+            job++;
+            ran[0] = 0;
+            ran[1] = 0
+        }
+        if
+        :: BUG == 3 ->
+            open = true;
+            next = 0
+        :: else ->
+            next = 0;
+            open = true
+        fi;
+        signal(START);
+        claim();
+        open = false;
+        do
+        :: BUG == 1 -> break
+        :: else ->
+            if
+            :: BUG == 2 ->
+                alone = inside == 0;
+                draw_ticket(0, DONE)
+            :: else ->
+                draw_ticket(0, DONE);
+                alone = inside == 0
+            fi;
+            if
+            :: alone -> break
+            :: else -> wait(0, DONE)
+            fi
+        od;
+        assert(ran[0] == 1 && ran[1] == 1) /* once */
+    od;
+    stop = true;
+    signal(START)
+}
+
+init {
+    atomic {
+        run caller();
+        run worker(1);
+        if
+        :: WORKERS == 2 -> run worker(2)
+        :: else
+        fi
+    }
+}
