@@ -69,6 +69,14 @@ def test_what_cannot_be_recorded_is_an_error(recording, board_with_gpu):
     assert recording["alive"].value == 0
 
 
+def test_a_device_that_cannot_record_on_such_a_queue_launches_one_by_one(recording, board_with_gpu):
+    recording["refuse"].value = -1140
+    graph = small_net()
+    with Pipeline(graph, "big-gpu:2", board_with_gpu) as pipe:
+        assert len(list(pipe.map(frames(graph, COUNT)))) == COUNT
+    assert recording["created"].value == recording["enqueued"].value == 0
+
+
 def test_missing_functions(recording, board_with_gpu):
     recording["hidden"].value = 1
     with pytest.raises(DeviceError, match="expected the functions of cl_khr_command_buffer; missing: clCreateComm"):

@@ -7,6 +7,7 @@
 
 /* From the OpenCL 1.2 specification. Handles are opaque pointers. */
 typedef uint64_t cl_map_flags;
+enum { CL_INCOMPATIBLE_COMMAND_QUEUE_KHR = -1140 };
 enum { CL_FALSE = 0, CL_TRUE = 1, CL_MAP_READ = 1, CL_MAP_WRITE = 2, CL_PROFILING_COMMAND_END = 0x1283 };
 
 #define FUNCTIONS(X)                                                                                                 \
@@ -84,6 +85,7 @@ const char *pa_cl_error_name(int code) {
         NAME(-55, CL_INVALID_WORK_ITEM_SIZE)
         NAME(-59, CL_INVALID_OPERATION)
         NAME(-63, CL_INVALID_GLOBAL_WORK_SIZE)
+        NAME(-1138, CL_INVALID_COMMAND_BUFFER_KHR)
 #undef NAME
     }
     return "an unknown error";
@@ -119,6 +121,10 @@ static void *recording(pa_cl_program *self, pa_cl_frame *f, void *const *memory,
     if (f->recording_count == PA_CL_RECORDINGS) return NULL;
     int code = 0;
     void *buffer = self->buffers.clCreateCommandBufferKHR(1, &self->queue, NULL, &code);
+    if (code == CL_INCOMPATIBLE_COMMAND_QUEUE_KHR) { /* this device records on queues of another kind only */
+        self->buffers.clCreateCommandBufferKHR = NULL;
+        return NULL;
+    }
     int failed = keep(self, 0, code, "clCreateCommandBufferKHR", NULL);
     if (!failed) failed = set_slots(self, memory);
     for (int32_t i = 0; i < self->command_count && !failed; i++) {
