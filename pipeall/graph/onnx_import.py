@@ -30,6 +30,7 @@ STORED = {1: "<f4", 2: "u1", 3: "i1", 4: "<u2", 5: "<i2", 6: "<i4", 7: "<i8", 9:
 FLOAT_TYPE, BFLOAT16_TYPE = 1, 16
 MAX_NUMBERS = 4096  # of one array of sizes or indices
 INTEGERS = (6, 7, 9)  # what shapes are computed with: int32, int64, bool
+NOT_UTF8 = "corrupt: a name is not valid UTF-8"
 MAX_IR_VERSION = 2**31 - 1  # what the checker takes
 MAX_MESSAGE = 1000  # characters of an error
 EXTERNAL = 1  # TensorProto.DataLocation
@@ -50,7 +51,7 @@ def load(path: str | Path, input_shape: Sequence[int] | None = None, rewrite: bo
     except ModelError as error:
         raise ModelError(f"{path}: {_one_line(str(error))}") from None
     except UnicodeDecodeError:  # protobuf decodes a name where it is first read
-        raise ModelError(f"{path}: corrupt: a name is not valid UTF-8") from None
+        raise ModelError(f"{path}: {NOT_UTF8}") from None
     graph = rewritten(graph) if rewrite else graph
     for array in graph.constants.values():
         onnx_wire.release(array)  # read by now only to be checked
@@ -231,6 +232,9 @@ class _Reader:
     def node(self, proto: Any) -> OnnxNode:
         """A node in plain Python, checked against its operator's schema."""
         label = proto.name or next(filter(None, proto.output), "")
+        names = (label, proto.op_type, proto.domain, *proto.input, *proto.output, *(a.name for a in proto.attribute))
+        if not all(isinstance(name, str) for name in names):  # protobuf may give the bytes instead of an error
+            raise ModelError(NOT_UTF8)
         op = proto.op_type if proto.domain in ("", "ai.onnx") else f"{proto.domain}.{proto.op_type}"
         attrs = {
             attr.name: self.attribute(f"attribute {attr.name} of node {label!r}", attr) for attr in proto.attribute
