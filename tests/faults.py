@@ -31,6 +31,7 @@ from pathlib import Path
 
 import numpy as np
 from graphs import frames, small_net
+from threads import statuses
 
 from pipeall import Board, DeviceError, Engine, Pipeline, PipelineError, PipelineTimeoutError
 from pipeall._kernels import opencl
@@ -146,7 +147,7 @@ class Watched:
         """How many of each there are."""
         gc.collect()
         alive = {name: ctypes.c_int.in_dll(self.shim, f"cl_faults_{name}").value for name in ("events", "mappings")}
-        threads = Counter(f"thread {path.read_text().strip()}" for path in Path("/proc/self/task").glob("*/comm"))
+        threads = Counter(f"thread {status['Name']}" for status in statuses().values())
         return threads + Counter(
             alive | {"descriptors": len(os.listdir("/proc/self/fd")), "objects": len(self._objects)}
         )

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from bounds import U, absolute
 from graphs import ZOO, Net, frames, inputs_of, random_graph, small_net, zoo_net
+from threads import statuses
 
 from pipeall import ArgumentError, Board, Engine, Pipeline
 from pipeall.graph.ops import run_graph
@@ -234,12 +235,8 @@ def test_stages_go_on_while_python_holds_the_gil(plan, board_with_gpu):
 
 def pinned_threads():
     """(name, allowed cores) of every native thread."""
-    found = []
-    for task in Path("/proc/self/task").iterdir():
-        status = dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines() if ":\t" in line)
-        if status["Name"].startswith("pa-"):
-            found.append((status["Name"], status["Cpus_allowed_list"].strip()))
-    return sorted(found)
+    found = [(status["Name"], status["Cpus_allowed_list"].strip()) for status in statuses().values()]
+    return sorted(thread for thread in found if thread[0].startswith("pa-"))
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ import sys
 import threading
 import time
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from graphs import frames, small_net, zoo_net
+from threads import statuses
 
 import pipeall
 from pipeall import ArgumentError, Board, DeviceError, Engine, Pipeline, PipelineError, Plan
@@ -261,14 +261,14 @@ def test_dropping_a_pipeline_without_close_ends_its_threads(board):
 
     pipe = Pipeline(small_net(), "big", board=board)
     pipe.submit(frames(small_net(), 1)[0])
-    threads = [comm.parent for comm in Path("/proc/self/task").glob("*/comm") if comm.read_text().startswith("pa-")]
+    threads = {task for task, status in statuses().items() if status["Name"].startswith("pa-")}
     assert threads
     del pipe
     gc.collect()
     deadline = time.monotonic() + 1
-    while any(map(Path.exists, threads)) and time.monotonic() < deadline:
+    while threads & statuses().keys() and time.monotonic() < deadline:
         time.sleep(0.001)  # a joined thread has ended, but Linux lists it until it is taken apart
-    assert not any(map(Path.exists, threads))
+    assert not threads & statuses().keys()
 
 
 def test_public_names():

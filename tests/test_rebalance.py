@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from graphs import frames, zoo_net
+from threads import statuses
 from toy_board import MS, START, best_period_ms, chain_net, period_ms, profile_of, toy_board
 
 from pipeall import ArgumentError, Board, DeviceError, Pipeline, PipelineError, Plan
@@ -27,8 +28,7 @@ def chain():
 
 def no_thread_left():
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("pa-")]
-    names = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
-    assert not [name for name in names if name.startswith("pa-")]
+    assert not [status["Name"] for status in statuses().values() if status["Name"].startswith("pa-")]
 
 
 @pytest.fixture(scope="module")
