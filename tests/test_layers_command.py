@@ -138,7 +138,7 @@ def test_layers_of_an_opencl_device(unit, nbytes, board_with_gpu, monkeypatch):
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
 def test_peak_of_an_opencl_device(precision, board_with_gpu, monkeypatch):
     """Far above and below what any device does."""
-    monkeypatch.setattr(peak_cl, "BUFFER", 2**22)
+    monkeypatch.setattr(peak_cl, "BUFFER", 2**26)
     monkeypatch.setattr(peak_cl, "RUN_NS", 10_000)
     device = opencl.opened(board_with_gpu.component("gpu").device)
     found = peak_cl.peak(device, precision)

@@ -12,7 +12,7 @@ from .peak import Peak
 
 TILES = ((4, 8), (8, 10), (16, 6))  # (VECTOR, SUMS): one fits the device's registers
 VECTORS = (4, 16)  # floats read at a time
-LOCAL = 64  # work items of a group, as peak.cl has it
+LOCAL = 64  # work items of a group
 GROUPS = 16  # of each compute unit
 RUN_NS = 5_000_000  # a run of multiply-adds lasts as long at least
 RUNS = 10  # the fastest counts, as other work only makes them slower
@@ -29,7 +29,7 @@ def peak(device: Device, precision: str) -> Peak:
     half = int(precision == "fp16")
     flops = 0.0
     for vector, sums in TILES:
-        kernel, _ = device.kernel("peak.cl", "multiply", VECTOR=vector, SUMS=sums, HALF_ARITHMETIC=half)
+        kernel, _ = device.kernel("peak.cl", "multiply", LOCAL=LOCAL, VECTOR=vector, SUMS=sums, HALF_ARITHMETIC=half)
         rounds = np.int32(64)
         while _ns(queue, kernel, items, out, rounds, np.float32(1), np.float32(0)) < RUN_NS and rounds < 2**24:
             rounds *= np.int32(2)
@@ -37,7 +37,7 @@ def peak(device: Device, precision: str) -> Peak:
         flops = max(flops, 2e9 * int(rounds) * vector * sums * items / least)
     memory, read = device.upload(np.ones(BUFFER // 4, np.float32)), 0.0
     for vector in VECTORS:
-        kernel, _ = device.kernel("peak.cl", "stream", VECTOR=vector)
+        kernel, _ = device.kernel("peak.cl", "stream", LOCAL=LOCAL, VECTOR=vector)
         rounds = BUFFER // 4 // vector // items
         for mine, following in ((1, items), (rounds, 1)):  # neighbours read side by side, or each its own part
             sizes = np.int32(rounds), memory, np.int32(mine), np.int32(following)

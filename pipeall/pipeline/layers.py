@@ -171,8 +171,7 @@ def layer_times(graph: Graph, board: Board, unit: str, *, seconds: float = 1.0) 
     ms = np.median(np.diff(trace.marks[WARM_UP:], axis=1), axis=0) / 1e6
     starts = np.unique(trace.step_of, return_index=True)[1]
     steps = lower(subgraph(graph, 0, len(graph.groups))).steps
-    of = _on_opencl if part.kind == "opencl" else _on_cpu
-    layers = tuple(of(step, trace.algorithms[at], part) for step, at in zip(steps, starts, strict=True))
+    layers = tuple(_layer(step, trace.algorithms[at], part) for step, at in zip(steps, starts, strict=True))
     threads = len(part.cluster.cores) if part.cluster else part.device.compute_units
     most = max(before.flops, after.flops), max(before.bytes, after.bytes)  # other work only makes it less
     return LayerTimes(graph.name, unit, part.kind, threads, *most, layers, tuple(np.add.reduceat(ms, starts).tolist()))
@@ -184,12 +183,10 @@ def _peak(unit: Component) -> Peak:
     return peak(choose(unit.cluster.isas, unit.cluster.core_type), unit.cluster.cores)
 
 
-def _on_cpu(step: Step, algorithm: str | None, unit: Component) -> Layer:
-    return Layer.of(step, algorithm)
-
-
-def _on_opencl(step: Step, method: str | None, unit: Component) -> Layer:
-    """Its algorithm is a ``cl_launches.Method`` as text; half precision is stored in half as many bytes."""
+def _layer(step: Step, method: str | None, unit: Component) -> Layer:
+    """On OpenCL ``method`` is a ``cl_launches.Method`` as text; half precision is stored in half as many bytes."""
+    if unit.kind == "cpu":
+        return Layer.of(step, method)
     name = method.split()[0].replace("direct", "gemm") if method else None
     layer = Layer.of(step, name)
     moved = layer.bytes

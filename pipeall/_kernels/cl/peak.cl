@@ -2,7 +2,9 @@
 #ifndef SUMS
 #define SUMS 8 /* independent vectors of sums of a work item */
 #endif
+#ifndef LOCAL
 #define LOCAL 64 /* work items of a group */
+#endif
 
 /* rounds * SUMS * VECTOR multiply-adds of a work item, from registers. A factor of 1 and terms of 0 keep numbers as
  * they are, and come as arguments so that no compiler knows. */
