@@ -1,6 +1,6 @@
 """The best plan of each network on two CPU components: found, run, and compared with what was predicted.
 
-    python bench/best_plans.py [NETWORK ...] [--finer 3] [--seconds 1.0] [--turns 9]
+    python bench/best_plans.py [NETWORK ...] [--finer 3] [--floating] [--seconds 1.0] [--turns 9]
 
 Needs two cores. Each network is profiled, searched, and its five best plans are run in turn; the best of them is then
 run in turn with each core alone (the better is Peak). Printed: FPS, the ratio to Peak (median over the turns), the
@@ -31,6 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", default=["alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet"])
     parser.add_argument("--finer", type=int, help="cut also where so many tensors cross")
+    parser.add_argument("--floating", action="store_true", help="also plans whose cuts float")
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--turns", type=int, default=9)
     options = parser.parse_args()
@@ -43,7 +44,7 @@ def main() -> None:
         graph = graph.finer(options.finer) if options.finer else graph
         begin = time.perf_counter()
         known = profile(graph, board, UNITS)
-        found = search(graph, known)
+        found = search(graph, known, floating=options.floating)
         best = best_of(graph, [choice.plan for choice in found.ranked[:BEST]], board, 5, 0.3)[0].plan
         took = time.perf_counter() - begin
         trials = compare(graph, [best, *map(Plan.single, UNITS)], board, turns=options.turns, seconds=options.seconds)

@@ -80,7 +80,8 @@ def test_close_while_pacing_is_prompt(board):
     [
         (2, 1, "stage: expected 0 to 1, got 2"),
         (-1, 1, "stage: expected 0 to 1, got -1"),
-        (0, -1, "pace: expected at least 0 ns, got -1"),
+        (0, [1, 2], "pace: expected one or four of at least 0 ns, got .1, 2"),
+        (0, -1, "pace: expected one or four of at least 0 ns, got .-1"),
     ],
 )
 def test_a_pace_that_cannot_be_is_refused(stage, ns, message, board):

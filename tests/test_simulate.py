@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeall.errors import ArgumentError
-from pipeall.pipeline.pipeline import REORDER
+from pipeall.pipeline.lane import REORDER
 from pipeall.pipeline.plan import Plan
 from pipeall.pipeline.predict import predict
 from pipeall.pipeline.profile import HOST, Link, Profile, UnitTimes

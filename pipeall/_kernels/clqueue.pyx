@@ -91,6 +91,7 @@ cdef class Program:
     commands  (kernel handle, step name, global size, local size) of every launch; a size is three numbers
     patches   (kernel handle, step name, argument index, base) of every argument that is a slot
     staging   {SLOT_IN: (buffer handle, bytes), SLOT_OUT: ...}
+    always    (first, last): commands that every frame runs, the others only some (program.h); None: all
     platform  handle of the device's, where it has cl_khr_command_buffer; else None
 
     The caller keeps all handles alive as long as this object, and uses it from one thread at a time.
@@ -99,7 +100,7 @@ cdef class Program:
     cdef pa_cl_program program
     cdef list names
 
-    def __cinit__(self, queue, commands, patches, staging, platform=None):
+    def __cinit__(self, queue, commands, patches, staging, platform=None, always=None):
         cdef const char *missing = NULL
         cdef pa_cl_command *command
         cdef pa_cl_patch *patch
@@ -124,6 +125,7 @@ cdef class Program:
                 command.local[i] = local_size[i]
             self.program.command_count += 1
         self.program.program.mark_count = self.program.command_count + 1
+        self.program.program.first_late, self.program.program.last_early = always or (0, self.program.command_count)
         for kernel, step, argument, base in patches:
             patch = &self.program.patches[self.program.patch_count]
             patch.kernel = pointer(kernel)
@@ -178,7 +180,7 @@ cdef class Program:
                 raise ArgumentError(f"marks: expected {program.mark_count} numbers, got {marks.shape[0]}")
             program.marks = &marks[0]
         with nogil:
-            code = program.start(program, &slot_in, &slot_out, &stop)
+            code = program.start(program, &slot_in, &slot_out, 0, self.program.command_count, &stop)
             if code == 0:
                 code = program.finish(program)
         program.marks = NULL

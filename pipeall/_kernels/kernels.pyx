@@ -153,7 +153,7 @@ cdef class Program:
             if code == 0:
                 for i in range(times.shape[0]):
                     begin = pa_now_ns()
-                    program.start(program, &source, &target, &stop)
+                    program.start(program, &source, &target, 0, self.program.step_count, &stop)
                     program.finish(program)
                     times[i] = pa_now_ns() - begin
                 program.close(program)
@@ -195,11 +195,21 @@ cdef class Program:
         self.program.steps[count] = pa_step(run=run, args=args, scratch=scratch)
         self.program.step_count = count + 1
         self.program.program.mark_count = count + 2
+        self.program.program.last_early = count + 1
         if scratch > self.scratch_floats or self.scratch is None:
             self.scratch_floats = max(scratch, self.scratch_floats)
             self.scratch = aligned(max(16, self.scratch_floats * self.program.core_count))
             self.program.scratch = floats(self.scratch)
         return 0
+
+    def floats_between(self, int first_late, int last_early):
+        """Frames may also come in before step ``first_late`` and go out after step ``last_early`` - 1 (program.h)."""
+        cdef pa_program *program = &self.program.program
+        if not 0 <= first_late < last_early < program.mark_count:
+            raise ArgumentError(
+                f"stage: expected steps that every frame runs between its floating cuts, got {first_late} to "
+                f"{last_early} of {program.mark_count - 1}")
+        program.first_late, program.last_early = first_late, last_early
 
     cdef pa_any_fn function(self, op):
         return pa_kernel_rows[<int>self.kernels[op]].function

@@ -30,9 +30,11 @@ enum { PA_DEPTH_MAX = 2 };
 typedef struct pa_program pa_program;
 struct pa_program {
     int (*open)(pa_program *self);
-    /* in and out are the program's until finish() has returned, or start() with an error; stop is tested between
-     * steps. */
-    int (*start)(pa_program *self, pa_slot_memory *in, pa_slot_memory *out, const atomic_int *stop);
+    /* Runs steps [first, last); with a depth of 1 there may be a second call for a frame, which goes on from last_early.
+     * in and out are the program's until finish() has returned, or start() with an error;
+     * stop is tested between steps. */
+    int (*start)(pa_program *self, pa_slot_memory *in, pa_slot_memory *out, int32_t first, int32_t last,
+                 const atomic_int *stop);
     int (*finish)(pa_program *self); /* waits for the oldest frame started */
     void (*close)(pa_program *self);
     const char *(*error)(const pa_program *self, int code);
@@ -40,9 +42,18 @@ struct pa_program {
     /* Time spent, in all, on making slots the program's own: mapping and unmapping; copying. */
     int64_t map_ns, copy_ns;
     /* Where the times of a frame go (CLOCK_MONOTONIC ns), set before each start(): when the input was handed over, then
-     * when each step ended; complete after finish(). NULL: not recorded. Undefined after an error. */
+     * when each step ended (one left out: when the one before it did); complete after finish(). NULL: not recorded.
+     * Undefined after an error. */
     int64_t *marks;
     int32_t mark_count; /* steps + 1 */
+    /* Where a frame may also come in and go out (lower.py): [first_late, last_early), which are some, are
+     * always run; 0 and all steps where no cut floats. */
+    int32_t first_late, last_early;
 };
+
+/* marks[first] to marks[last]: of steps that are left out. */
+static inline void pa_fill_marks(int64_t *marks, int64_t ns, int32_t first, int32_t last) {
+    for (int32_t i = first; i <= last; i++) marks[i] = ns;
+}
 
 #endif

@@ -14,11 +14,11 @@ cdef extern from "../_kernels/program.h" nogil:
         size_t bytes
     ctypedef struct pa_program:
         int (*open)(pa_program *) noexcept nogil
-        int (*start)(pa_program *, pa_slot_memory *, pa_slot_memory *, const atomic_int *) noexcept nogil
+        int (*start)(pa_program *, pa_slot_memory *, pa_slot_memory *, int32_t, int32_t, const atomic_int *) noexcept nogil
         int (*finish)(pa_program *) noexcept nogil
         void (*close)(pa_program *) noexcept nogil
         const char *(*error)(const pa_program *, int) noexcept nogil
         int32_t depth
         int64_t map_ns, copy_ns
         int64_t *marks
-        int32_t mark_count
+        int32_t mark_count, first_late, last_early

@@ -117,7 +117,9 @@ static int set_slots(pa_cl_program *self, void *const *memory) {
 static void *recording(pa_cl_program *self, pa_cl_frame *f, void *const *memory, int *error) {
     void *in = memory[PA_SLOT_IN], *out = memory[PA_SLOT_OUT];
     for (int32_t i = 0; i < f->recording_count; i++)
-        if (f->recordings[i].in == in && f->recordings[i].out == out) return f->recordings[i].buffer;
+        if (f->recordings[i].in == in && f->recordings[i].out == out && f->recordings[i].first == f->from &&
+            f->recordings[i].last == f->to)
+            return f->recordings[i].buffer;
     if (f->recording_count == PA_CL_RECORDINGS) return NULL;
     int code = 0;
     void *buffer = self->buffers.clCreateCommandBufferKHR(1, &self->queue, NULL, &code);
@@ -127,7 +129,7 @@ static void *recording(pa_cl_program *self, pa_cl_frame *f, void *const *memory,
     }
     int failed = keep(self, 0, code, "clCreateCommandBufferKHR", NULL);
     if (!failed) failed = set_slots(self, memory);
-    for (int32_t i = 0; i < self->command_count && !failed; i++) {
+    for (int32_t i = f->from; i < f->to && !failed; i++) {
         const pa_cl_command *command = &self->commands[i];
         TRY_BUFFER(clCommandNDRangeKernelKHR, command->step, buffer, NULL, NULL, command->kernel, 3, NULL,
                    command->global, command->local, 0, NULL, NULL, NULL);
@@ -138,26 +140,26 @@ static void *recording(pa_cl_program *self, pa_cl_frame *f, void *const *memory,
         *error = failed;
         return NULL;
     }
-    f->recordings[f->recording_count++] = (pa_cl_recording){in, out, buffer};
+    f->recordings[f->recording_count++] = (pa_cl_recording){in, out, buffer, f->from, f->to};
     return buffer;
 }
 
 /* Enqueues every kernel, with an event for the last one; to have marks, for each. */
 static int launch(pa_cl_program *self, pa_cl_frame *f, void *const *memory, const atomic_int *stop) {
     int failed = 0;
-    if (self->opened && self->buffers.clCreateCommandBufferKHR && !f->marks && self->command_count) {
+    if (self->opened && self->buffers.clCreateCommandBufferKHR && !f->marks && f->from < f->to) {
         void *buffer = recording(self, f, memory, &failed);
         if (buffer)
             TRY_BUFFER(clEnqueueCommandBufferKHR, NULL, 0, NULL, buffer, 0, NULL,
-                       &f->events[self->command_count - 1]);
+                       &f->events[f->to - 1]);
         if (buffer || failed) return failed;
     }
     failed = set_slots(self, memory);
-    for (int32_t i = 0; i < self->command_count && !failed; i++) {
+    for (int32_t i = f->from; i < f->to && !failed; i++) {
         if (atomic_load_explicit(stop, memory_order_relaxed)) return PA_STOPPED;
         const pa_cl_command *command = &self->commands[i];
         TRY(clEnqueueNDRangeKernel, command->step, self->queue, command->kernel, 3, NULL, command->global,
-            command->local, 0, NULL, f->marks || i == self->command_count - 1 ? &f->events[i] : NULL);
+            command->local, 0, NULL, f->marks || i == f->to - 1 ? &f->events[i] : NULL);
     }
     return failed;
 }
@@ -166,18 +168,19 @@ static int launch(pa_cl_program *self, pa_cl_frame *f, void *const *memory, cons
 static int record(pa_cl_program *self, const pa_cl_frame *f, int64_t computed) {
     uint64_t ended = 0;
     int failed = 0;
-    f->marks[0] = f->given;
-    for (int32_t i = 0; i < self->command_count; i++) {
+    pa_fill_marks(f->marks, f->given, 0, f->from);
+    for (int32_t i = f->from; i < f->to; i++) {
         TRY(clGetEventProfilingInfo, self->commands[i].step, f->events[i], CL_PROFILING_COMMAND_END, sizeof ended,
             &ended, NULL);
         f->marks[i + 1] = (int64_t)ended;
     }
     const int64_t to_host = computed - (int64_t)ended;
-    for (int32_t i = 1; i <= self->command_count; i++) {
+    for (int32_t i = f->from + 1; i <= f->to; i++) {
         f->marks[i] += to_host;
         /* Clocks may differ in speed: never backwards. */
         if (f->marks[i] < f->marks[i - 1]) f->marks[i] = f->marks[i - 1];
     }
+    pa_fill_marks(f->marks, f->marks[f->to], f->to, self->command_count);
     return failed;
 }
 
@@ -196,7 +199,8 @@ static void give_back(pa_cl_frame *f) {
         if (f->unmapped[s]) f->slots[s]->data = f->data[s];
 }
 
-static int cl_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, const atomic_int *stop) {
+static int cl_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, int32_t first, int32_t last,
+                    const atomic_int *stop) {
     pa_cl_program *self = (pa_cl_program *)program;
     pa_cl_frame *f = &self->frames[(self->oldest + self->under_way) % PA_DEPTH_MAX];
     void *memory[PA_BASES] = {NULL}, *queue = self->queue;
@@ -205,6 +209,7 @@ static int cl_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *out
     f->data[PA_SLOT_IN] = f->data[PA_SLOT_OUT] = NULL;
     f->unmapped[PA_SLOT_IN] = f->unmapped[PA_SLOT_OUT] = 0;
     f->marks = program->marks;
+    f->from = first, f->to = last;
 
     const int64_t begin = pa_now_ns();
     for (int s = PA_SLOT_IN; s <= PA_SLOT_OUT; s++) {
@@ -253,7 +258,7 @@ static int cl_finish(pa_program *program) {
     pa_cl_program *self = (pa_cl_program *)program;
     pa_cl_frame *f = &self->frames[self->oldest];
     int failed = 0;
-    void **computing = self->command_count ? &f->events[self->command_count - 1] : NULL;
+    void **computing = f->from < f->to ? &f->events[f->to - 1] : NULL;
     if (computing) TRY(clWaitForEvents, NULL, 1, computing);
     const int64_t computed = pa_now_ns();
     if (f->last) TRY(clWaitForEvents, NULL, 1, &f->last);

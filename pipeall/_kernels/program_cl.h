@@ -56,11 +56,12 @@ typedef struct pa_cl_command_buffer {
 #undef PA_CL_MEMBER
 } pa_cl_command_buffer;
 
-/* The launches on two slots; a ring of more slots than this leaves the others to be launched one by one. */
+/* Launches [first, last) on two slots; more of these than there is room for are launched one by one. */
 typedef struct pa_cl_recording {
     void *in, *out, *buffer;
+    int32_t first, last;
 } pa_cl_recording;
-enum { PA_CL_RECORDINGS = 8 };
+enum { PA_CL_RECORDINGS = 24 };
 
 /* A frame on the queue. */
 typedef struct pa_cl_frame {
@@ -68,6 +69,7 @@ typedef struct pa_cl_frame {
     int unmapped[PA_BASES]; /* slots whose buffer is the device's meanwhile; plain memory never is */
     float *data[PA_BASES];  /* where those are mapped again, NULL where that failed */
     int64_t *marks, given;
+    int32_t from, to; /* its commands: [from, to) */
     void **events; /* [command_count] of the launches: all to record, else the last one; NULL where there is none */
     void *last;    /* event of the last command */
     pa_cl_recording recordings[PA_CL_RECORDINGS]; /* its own: one must not be enqueued again while it runs */

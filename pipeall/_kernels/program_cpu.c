@@ -10,16 +10,18 @@ static int cpu_open(pa_program *program) {
     return self->team ? 0 : OPEN_FAILED;
 }
 
-static int cpu_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, const atomic_int *stop) {
+static int cpu_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, int32_t first, int32_t last,
+                     const atomic_int *stop) {
     pa_cpu_program *self = (pa_cpu_program *)program;
     float *const bases[PA_BASES] = {[PA_ARENA] = self->arena, [PA_SLOT_IN] = in->data, [PA_SLOT_OUT] = out->data};
     int64_t *marks = program->marks;
-    if (marks) *marks++ = pa_now_ns();
-    for (int64_t i = 0; i < self->step_count; i++) {
+    if (marks && first <= program->first_late) pa_fill_marks(marks, pa_now_ns(), 0, first);
+    for (int32_t i = first; i < last; i++) {
         if (atomic_load_explicit(stop, memory_order_relaxed)) return PA_STOPPED;
         self->steps[i].run(self->steps[i].args, bases, self->scratch, self->team);
-        if (marks) *marks++ = pa_now_ns();
+        if (marks) marks[i + 1] = pa_now_ns();
     }
+    if (marks) pa_fill_marks(marks, marks[last], last, program->mark_count - 1);
     return 0;
 }
 

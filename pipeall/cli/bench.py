@@ -28,7 +28,7 @@ from .output import (
     print_table,
     progress,
 )
-from .plans import real_components
+from .plans import floating_option, real_components
 from .profile import board_option, load_board, measured, times_lines
 from .verify import side_by_side, verify
 
@@ -51,6 +51,7 @@ FIGURES = {
 )
 @click.option("--turns", type=click.IntRange(1), help="Of each plan, within --seconds; default 5, with --board 1.")
 @click.option("--components", help="Such as B,L,G; default all real processors.")
+@floating_option
 @board_option
 @positive_option("--time-scale", help="With --board: run so many times as slow; default 1.")
 @file_option("--plot", help="Draw throughput and latency as PNG.")
@@ -65,6 +66,7 @@ def bench(
     seconds: float | None,
     turns: int | None,
     components: str | None,
+    floating: bool,
     board: str | None,
     time_scale: float | None,
     plot: str | None,
@@ -88,7 +90,7 @@ def bench(
     pipeall bench alexnet --threads --plot threads.png
     """
     if by_threads:
-        if any(value is not None for value in (turns, components, board, time_scale, trace)):
+        if floating or any(value is not None for value in (turns, components, board, time_scale, trace)):
             raise ArgumentError("--threads: expected --seconds, --finer, --plot and --json alone beside it")
         _by_threads(nets or NETS, finer, seconds or 2.0, plot, as_json)
         return
@@ -113,7 +115,7 @@ def bench(
         overall = bar.add_task("networks", total=len(graphs))
         for net, graph in graphs.items():
             profile = measured(graph, there, names, seconds, bar)
-            entries, refused = _entries(graph, there, profile, names, seconds, bar)
+            entries, refused = _entries(graph, there, profile, names, floating, seconds, bar)
             plans = list(dict.fromkeys(plan for _, plan in entries))
             full, single = (
                 side_by_side(graph, there, plans, seconds, bar, load, queue, turns, **pace)
@@ -167,11 +169,11 @@ def _components(board: Board, text: str | None) -> list[str]:
 
 
 def _entries(
-    graph: Graph, board: Board, profile: Profile, names: list[str], seconds: float, bar: Progress
+    graph: Graph, board: Board, profile: Profile, names: list[str], floating: bool, seconds: float, bar: Progress
 ) -> tuple[list[tuple[str, Plan]], dict[str, str]]:
     """Mode and plan of what runs against each other, Pipe-All last, where there are several components; and plans
     that did not run, with the reason."""
-    found = lineup(graph, profile, names, VERIFIED)
+    found = lineup(graph, profile, names, VERIFIED, floating)
     entries = [("alone", plan) for plan in found.alone]
     if len(names) == 1:
         return entries, {}

@@ -60,8 +60,7 @@ def _row(profile: Profile, full: Trial, single: Trial, time_scale: float | None)
     late = max(full.late_share, single.late_share)
     twin = {}
     if time_scale:
-        depth = max(map(len, full.plan.lanes)) + 1
-        simulated = simulate(profile, full.plan, SIMULATED, depth=depth, jitter=False, paced=True).fps
+        simulated = simulate(profile, full.plan, SIMULATED, jitter=False, paced=True).fps
         twin = {"simulated_fps": simulated, "simulated_error_percent": 100 * (simulated / (loaded["fps"] * scale) - 1)}
     return {
         "plan": loaded["plan"],

@@ -11,8 +11,9 @@ import click
 
 from ..errors import ArgumentError, PipeallError
 from ..pipeline.board import Board, component_name
+from ..pipeline.lane import MAX_SLOTS
 from ..pipeline.machine import describe
-from ..pipeline.pipeline import MAX_SLOTS, Pipeline
+from ..pipeline.pipeline import Pipeline
 from ..pipeline.plan import Plan, parse_unit
 from ..pipeline.profile import Profile
 from ..pipeline.stats import Stats

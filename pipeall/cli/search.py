@@ -20,7 +20,7 @@ from ..pipeline.search import search as find
 from .measure_all import measure_all
 from .model import load_model, model_argument
 from .output import file_option, json_option, positive_option, print_json, print_table, progress
-from .plans import unit_names
+from .plans import floating_option, unit_names
 from .profile import board_option, load_board, measured, measured_on, seconds_option, times_lines, units_option
 from .verify import Verified, verify
 
@@ -36,6 +36,7 @@ OTHERS = 3  # of the next best plans in an explanation
 @click.option(
     "--objective", type=click.Choice(["throughput", "latency", "energy"]), default="throughput", show_default=True
 )
+@floating_option
 @positive_option("--max-latency-ms", help="With throughput: of one frame.")
 @positive_option("--min-fps", help="With latency or energy.")
 @click.option("--top", type=click.IntRange(1), default=10, show_default=True, help="How many plans to show.")
@@ -54,6 +55,7 @@ def search(
     board: str | None,
     units: str | None,
     objective: str,
+    floating: bool,
     max_latency_ms: float | None,
     min_fps: float | None,
     top: int,
@@ -67,12 +69,15 @@ def search(
 
     \b
     pipeall search squeezenet -o plan.json
+    pipeall search googlenet --board a311d --floating
     pipeall search net.onnx --profile net.json --max-latency-ms 50
     pipeall search resnet50 --board a311d --objective energy --min-fps 5
     pipeall search squeezenet --units big,little --measure-all every.json
     """
     if profile_path is not None and board is not None:
         raise ArgumentError("--profile: expected no --board beside it, the profile has the times")
+    if floating and objective != "throughput":
+        raise ArgumentError(f"--floating: expected objective throughput, got {objective}")
     if all_path and (objective, max_latency_ms) != ("throughput", None):
         raise ArgumentError("--measure-all: expected objective throughput without a limit, it looks for the fastest")
     graph = load_model(model, input_shape, finer)
@@ -93,6 +98,7 @@ def search(
             units=names,
             cores=cores,
             top=max(top, verified or VERIFIED),
+            floating=floating,
         )
         if objective == "energy" and min_fps:
             found = replace(found, ranked=tuple(_at_rate(choice, profile, min_fps) for choice in found.ranked))

@@ -9,8 +9,8 @@ import click
 
 from ..errors import ArgumentError
 from ..graph.ir import Graph
+from ..pipeline.lane import MAX_SLOTS
 from ..pipeline.lineup import lineup
-from ..pipeline.pipeline import MAX_SLOTS
 from ..pipeline.plan import Plan, parse_unit
 from ..pipeline.profile import Profile
 from ..pipeline.simulate import simulate as run

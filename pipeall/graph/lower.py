@@ -31,6 +31,7 @@ from .memory import (
     slot_layout,
     strided,
 )
+from .partition import Border
 from .steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, SlotTensor, Step, View
 
 MAX_COPY_DIMS = 6
@@ -53,14 +54,17 @@ PLAIN = {  # op -> the attributes that the step of the same kind takes over
 }
 
 
-def lower(graph: Graph) -> Lowered:
+def lower(graph: Graph, first_late: Border | None = None, last_early: Border | None = None) -> Lowered:
     """The graph as steps on views; the same graph always gives the same steps.
+
+    first_late  a cut inside of the graph: frames may also arrive there, in the slot behind the graph's inputs
+    last_early  a cut behind that: frames may also leave there, in the slot before the graph's outputs
 
     Where a sub-graph receives or transmits, its slots hold dense NHWC tensors that are read and written in place; at
     the model's own borders they hold the model's layout, and a copy step converts where that differs from NHWC.
     Raises ModelError naming the node that cannot be lowered.
     """
-    return _Lowering(graph).lowered()
+    return _Lowering(graph).lowered(first_late, last_early)
 
 
 def storages(graph: Graph) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
@@ -79,24 +83,46 @@ class _Lowering:
         self.sizes: dict[int, int] = {}
         self.steps: list[Step] = []
 
-    def lowered(self) -> Lowered:
+    def lowered(self, first_late: Border | None = None, last_early: Border | None = None) -> Lowered:
         slot_in, in_elements = slot_layout(self.graph.inputs, self.graph.receives)
-        slot_out, out_elements = slot_layout(self.graph.outputs, self.graph.transmits)
+        entered, in_elements = slot_layout(first_late.tensors if first_late else (), True, in_elements)
+        left, out_elements = slot_layout(last_early.tensors if last_early else (), True)
+        slot_out, out_elements = slot_layout(self.graph.outputs, self.graph.transmits, out_elements)
         converted = [slot for slot in slot_in if not self._lies_in(slot, SLOT_IN)]
+        passed = [slot for slot in entered if not self._lies_in(slot, SLOT_IN)]
+        kept = [slot for slot in left if not self._lies_in(slot, SLOT_OUT)]
         copied = [slot for slot in slot_out if not self._lies_in(slot, SLOT_OUT)]
         for node in reversed(self.graph.nodes):
             self._place_inputs(node)
         for slot in converted:
             self._place(slot.name)
             self._copy(slot.name, slot.shape, slot_elements(slot, SLOT_IN), self._elements(slot.name))
-        for node in self.graph.nodes:
+        begin, end = (border.nodes if border else None for border in (first_late, last_early))
+        self._emit(self.graph.nodes[:begin] if first_late else ())
+        self._pass_on(passed, SLOT_IN)
+        first = len(self.steps)
+        self._emit(self.graph.nodes[begin:end])
+        self._pass_on(kept, SLOT_OUT)
+        last = len(self.steps)
+        self._emit(self.graph.nodes[end:] if last_early else ())
+        self._pass_on(copied, SLOT_OUT)
+        steps, arena_elements = self._bound()
+        left_at = last if last_early else None
+        return Lowered(steps, arena_elements, slot_in, in_elements, slot_out, out_elements, first, left_at)
+
+    def _emit(self, nodes: Sequence[Node]) -> None:
+        for node in nodes:
             if node.op not in RULES:
                 raise ModelError(f"node {node.name!r}: no device computes op {node.op!r}; known: {', '.join(RULES)}")
             RULES[node.op](self, node)
-        for slot in copied:
-            self._copy(slot.name, slot.shape, self._elements(slot.name), slot_elements(slot, SLOT_OUT))
-        steps, arena_elements = self._bound()
-        return Lowered(steps, arena_elements, slot_in, in_elements, slot_out, out_elements)
+
+    def _pass_on(self, slots: Sequence[SlotTensor], base: int) -> None:
+        """Copies tensors that lie elsewhere into a slot. Whoever reads one later finds it there: from an incoming slot
+        a frame may begin here."""
+        for slot in slots:
+            self._copy(slot.name, slot.shape, self._elements(slot.name), slot_elements(slot, base))
+            if base == SLOT_IN:
+                self.views[slot.name] = dense(slot.shape, base, slot.offset)
 
     # ---- where tensors lie ----
 

@@ -98,9 +98,10 @@ def reshaped(view: View, shape: tuple[int, ...], new_shape: tuple[int, ...]) -> 
     return new if is_linear(shape, view) and is_linear(new_shape, new) else None
 
 
-def slot_layout(tensors: Sequence[Tensor], nhwc: bool) -> tuple[tuple[SlotTensor, ...], int]:
-    """The tensors of a ring slot one after the other, and the slot's size; equal lists give equal layouts."""
-    ends = list(accumulate((padded(tensor.elements) for tensor in tensors), initial=0))
+def slot_layout(tensors: Sequence[Tensor], nhwc: bool, begin: int = 0) -> tuple[tuple[SlotTensor, ...], int]:
+    """The tensors of a ring slot one after the other from ``begin`` on, and where they end; equal lists give equal
+    layouts."""
+    ends = list(accumulate((padded(tensor.elements) for tensor in tensors), initial=begin))
     slots = (SlotTensor(t.name, t.shape, offset, nhwc) for t, offset in zip(tensors, ends[:-1], strict=True))
     return tuple(slots), ends[-1]
 

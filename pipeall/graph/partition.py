@@ -42,6 +42,14 @@ class Cut:
         return sum(tensor.elements for tensor in self.tensors)
 
 
+@dataclass(frozen=True, slots=True)
+class Border:
+    """A cut inside of a sub-graph: how many of its nodes come before, and the tensors that cross."""
+
+    nodes: int
+    tensors: tuple[Tensor, ...]
+
+
 def groups_of(graph: Graph) -> tuple[Group, ...]:
     """The groups in order. Where ``graph.max_crossing`` is None, as few tensors cross as the graph has a cut for."""
     borders = [0, *_Positions(graph).cuts(), len(graph.nodes)]
@@ -83,6 +91,13 @@ def subgraph(graph: Graph, first: int, last: int) -> Graph:
         transmits=graph.transmits or last < groups,
         max_crossing=graph.max_crossing,
     )
+
+
+def border(graph: Graph, first: int, cut: int) -> Border:
+    """The cut ``cut`` inside of a sub-graph that starts at cut ``first``."""
+    positions = _Positions(graph)
+    borders = [0, *positions.cuts(), len(graph.nodes)]
+    return Border(borders[cut] - borders[first], positions.crossing(borders[cut]))
 
 
 def split(graph: Graph, cuts: Sequence[int]) -> list[Graph]:

@@ -73,7 +73,13 @@ class SlotTensor:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A sub-graph as steps; sizes in elements. The two sides of a ring agree on the slot layout by construction."""
+    """A sub-graph as steps; sizes in elements. The two sides of a ring agree on the slot layout by construction.
+
+    Steps [first_late, last_early) are always run. Those before are left out for a frame on which the stage before has
+    done them, those after where the next stage does them; the tensors that cross there lie in the slot, behind those of
+    the cut before. Without floating cuts that is all steps
+    (last_early is None).
+    """
 
     steps: tuple[Step, ...]
     arena_elements: int
@@ -81,3 +87,5 @@ class Lowered:
     slot_in_elements: int
     slot_out: tuple[SlotTensor, ...]
     slot_out_elements: int
+    first_late: int = 0
+    last_early: int | None = None

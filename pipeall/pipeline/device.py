@@ -10,6 +10,8 @@ memory does not serve, ``slot(nbytes)`` (memory for a ring slot that this device
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,12 @@ def compile_program(lowered: Lowered, component: Component, *, record: bool = Fa
     from importlib import import_module
 
     return import_module(f".{DEVICES[component.kind]}", __package__).compile(lowered, component, record=record)
+
+
+def always(lowered: Lowered, step_of: Sequence[int]) -> tuple[int, int]:
+    """The commands [first, last) that every frame runs, where a program's commands are of these steps (``Lowered``)."""
+    last = len(lowered.steps) if lowered.last_early is None else lowered.last_early
+    return bisect_left(step_of, lowered.first_late), bisect_left(step_of, last)
 
 
 def ring_slots(producer: Any | None, consumer: Any | None, elements: int, slots: int) -> list:

@@ -13,6 +13,7 @@ from ..errors import ArgumentError, DeviceError
 from ..graph.steps import SLOT_IN, SLOT_OUT, Lowered
 from .board import Component
 from .cl_launches import FLOAT_BYTES, Choose, Recorder, modelled
+from .device import always
 from .tune_cl import known
 
 
@@ -84,6 +85,7 @@ class ClProgram:
             self._recorder.patches,
             {base: (buffer.int_ptr, elements[base] * FLOAT_BYTES) for base, buffer in self._staging.items()},
             device.recording_platform,
+            always(lowered, self.step_of),
         )
 
     @property

@@ -6,6 +6,7 @@ from .._kernels.table import choose
 from ..graph.onnx_wire import release
 from ..graph.steps import Lowered
 from .board import Component
+from .device import always
 from .tune import choose_algorithms, modelled_algorithms
 
 
@@ -20,6 +21,7 @@ def compile(lowered: Lowered, component: Component, *, record: bool):
     for step, algorithm in zip(lowered.steps, choose_algorithms(lowered.steps, cluster, kernels), strict=True):
         program.add(step, algorithm)
         release(step.weight)  # packed by now
+    program.floats_between(*always(lowered, program.step_of))
     return program
 
 

@@ -12,13 +12,16 @@ import numpy as np
 from ..errors import ArgumentError
 from .candidates import Choice
 from .plan import Plan
-from .predict import Prediction, StageCosts, predict
+from .predict import Prediction, StageCosts, balanced, predict, stage_shares, works
 from .profile import Profile
 
 
 @dataclass(frozen=True, slots=True)
 class StageShare:
-    """Where the time of one stage goes, groups [first, last): the four parts add up to ``total_ms``."""
+    """Where the time of one stage goes, groups [first, last): the four parts add up to ``total_ms``.
+
+    ``floated``: the share of the frames for which it also computes the groups that float behind it.
+    """
 
     unit: str
     first: int
@@ -27,6 +30,7 @@ class StageShare:
     contention_ms: float
     receive_ms: float
     send_ms: float
+    floated: float = 0.0
 
     @property
     def total_ms(self) -> float:
@@ -68,6 +72,7 @@ class Explanation:
                 "contention_ms": stage.contention_ms,
                 "receive_ms": stage.receive_ms,
                 "send_ms": stage.send_ms,
+                "floated": stage.floated,
             }
             for stage in self.stages
         ]
@@ -100,6 +105,7 @@ class Explanation:
                 f"  {stage.unit:10} groups {stage.first + 1:>3}-{stage.last:<3} {stage.total_ms:9.2f} ms = "
                 f"{stage.alone_ms:.2f} alone + {stage.contention_ms:.2f} contention + "
                 f"{stage.receive_ms:.2f} receiving + {stage.send_ms:.2f} sending"
+                + (f"; floating groups for {stage.floated:.0%} of the frames" if stage.floated else "")
                 for stage in self.stages
             ),
             f"without contention and hand-over: {self._compared(self.ideal_ms)}",
@@ -151,26 +157,26 @@ def explain(profile: Profile, plan: Plan, others: Iterable[Choice] = ()) -> Expl
 
 def _shares(profile: Profile, plan: Plan) -> tuple[StageShare, ...]:
     costs = StageCosts(profile, plan.units)
-    lane, shares = plan.lanes[0], []
-    for place, stage in enumerate(lane):
-        first, last = stage.first, len(profile.groups) if stage.last is None else stage.last
-        alone = float(np.sum(profile.units[stage.unit].ms[first:last]))
-        loaded = float(costs.loaded_ms[place][first:last].sum())
-        received = costs.handover(place - 1 if place else None, place)[1][first]
-        sent = costs.handover(place, place + 1 if place + 1 < len(lane) else None)[0][last]
-        shares.append(StageShare(stage.unit, first, last, alone, loaded - alone, float(received), float(sent)))
+    (lane,) = works(profile, plan)
+    shares = []
+    for work, kept, taken in stage_shares(lane, balanced(costs, lane)):
+        unit = plan.units[work.position]
+        alone = work.total(np.array(profile.units[unit].ms), kept, taken)
+        contention = work.total(costs.loaded_ms[work.position], kept, taken) - alone
+        received, sent = work.handover_ms(costs, kept, taken)
+        shares.append(StageShare(unit, work.groups[0], work.groups[2], alone, contention, received, sent, taken))
     return tuple(shares)
 
 
 def _moved(plan: Plan, groups: int) -> list[Plan]:
     """The plan with each of its cuts one group earlier or later, where no stage becomes empty."""
-    cuts = [stage.last for stage in plan.lanes[0][:-1]]
-    borders = [0, *cuts, groups]
+    cuts = [(stage.last, stage.last + stage.floating) for stage in plan.lanes[0][:-1]]
+    borders = [(0, 0), *cuts, (groups, groups)]
     return [
-        Plan.pipeline(plan.units, [*cuts[:i], cut + step, *cuts[i + 1 :]])
-        for i, cut in enumerate(cuts)
+        Plan.pipeline(plan.units, [*cuts[:i], (early + step, late + step), *cuts[i + 1 :]])
+        for i, (early, late) in enumerate(cuts)
         for step in (-1, 1)
-        if borders[i] < cut + step < borders[i + 2]
+        if borders[i][1] < early + step and late + step < borders[i + 2][0]
     ]
 
 

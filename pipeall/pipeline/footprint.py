@@ -10,14 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .._kernels.memory import mapped_page_bytes
-from ..errors import ArgumentError
 from ..graph.ir import Graph
-from ..graph.lower import lower
-from ..graph.partition import subgraph
 from ..graph.steps import Lowered
 from . import device_cpu
 from .board import Board, Component
-from .plan import Plan
+from .lane import FLOATING_SLOTS, lowered_stages
+from .plan import Plan, StagePlan
 from .units import units
 
 FLOAT_BYTES = 4
@@ -52,30 +50,23 @@ def footprint(
     plan = Plan.parse(plan) if isinstance(plan, str) else plan
     found = []
     for stages, parts in zip(plan.lanes, units(plan, board), strict=True):
-        ranges = [(stage.first, len(graph.groups) if stage.last is None else stage.last) for stage in stages]
-        if ranges[-1][1] > len(graph.groups):
-            raise ArgumentError(f"plan {plan}: expected cuts below {len(graph.groups)} for {graph.name}")
-        lowered = [lower(subgraph(graph, first, last)) for first, last in ranges]
-        first_ring = max(slots, len(ranges) + 1 if depth is None else depth)
-        found += _lane(lowered, ranges, parts, slots, first_ring)
+        first_ring = max(slots, len(stages) + 1 if depth is None else depth)
+        found += _lane(graph, stages, parts, slots, first_ring)
     return found
 
 
 def _lane(
-    lowered: Sequence[Lowered],
-    ranges: Sequence[tuple[int, int]],
-    parts: Sequence[Component],
-    slots: int,
-    first_ring: int,
+    graph: Graph, stages: Sequence[StagePlan], parts: Sequence[Component], slots: int, first_ring: int
 ) -> list[StageMemory]:
     found = []
-    for index, (part, groups, unit) in enumerate(zip(lowered, ranges, parts, strict=True)):
-        rings = FLOAT_BYTES * slots * part.slot_out_elements
-        if index == 0:
+    for stage, part, unit in zip(stages, lowered_stages(graph, stages), parts, strict=True):
+        rings = FLOAT_BYTES * (slots + FLOATING_SLOTS * (stage.floating > 0)) * part.slot_out_elements
+        if stage is stages[0]:
             rings += FLOAT_BYTES * first_ring * part.slot_in_elements
         sizes = device_cpu.footprint(part, unit) if unit.cluster else _opencl(part)
         page = mapped_page_bytes() if unit.cluster else 1
         weights = -(-sizes["weights"] // page) * page
+        groups = stage.first, len(graph.groups) if stage.last is None else stage.last
         found.append(StageMemory(unit.name, groups, weights, sizes["arena"], sizes["scratch"], rings))
     return found
 

@@ -12,7 +12,8 @@ import numpy as np
 from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..graph.lower import lower
-from ..graph.partition import subgraph
+from ..graph.partition import border, subgraph
+from ..graph.steps import Lowered
 from . import runtime
 from .board import Component
 from .device import compile_program, ring_slots
@@ -20,16 +21,41 @@ from .plan import StagePlan
 from .stats import StageCounters
 from .trace import StageTrace
 
+MAX_SLOTS = 64  # per ring: more would add nothing but memory and latency
+REORDER = 64  # frames a lane may be ahead of the oldest one that is still under way, when there are several lanes
+FLOATING_SLOTS = 2  # more in a ring where the cut floats: a frame goes out late where two are before it, then comes one
 LOG_FRAMES = 4096  # latest frames of a stage that a recording keeps; a row has some hundred numbers
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A sub-graph, groups [first, last), compiled for a unit."""
+    """A sub-graph compiled for a unit: groups [first, last), and behind it ``floating`` more."""
 
     unit: Component
     groups: tuple[int, int]
+    floating: int
     program: Any
+
+
+def lowered_stages(graph: Graph, stages: Sequence[StagePlan]) -> list[Lowered]:
+    """What each stage of a lane computes. Raises ArgumentError for groups that the network does not have."""
+    found, groups = [], len(graph.groups)
+    before = 0  # groups that float in front of the stage
+    for stage in stages:
+        last = groups if stage.last is None else stage.last
+        end = last + stage.floating
+        if not stage.first + before < last or not end <= groups or (stage.floating and end == groups):
+            raise ArgumentError(
+                f"stage {stage.unit} has groups {stage.first + 1} to {end}, "
+                f"expected cuts between 1 and {groups - 1} for {graph.name}"
+            )
+        inside = [
+            border(graph, stage.first, cut) if floating else None
+            for cut, floating in ((stage.first + before, before), (last, stage.floating))
+        ]
+        found.append(lower(subgraph(graph, stage.first, end), *inside))
+        before = stage.floating
+    return found
 
 
 class Lane:
@@ -38,7 +64,8 @@ class Lane:
     number  what its counters and traces are filed under
     gate    changes when the lane has room or a result
     slots   per ring, but for the first
-    depth   most frames under way: submitted and not yet taken out of the lane; None: one more than stages work on
+    depth   most frames under way: submitted and not yet taken out of the lane; None: one more than stages work on and
+            one for each floating cut
     record  keep a log of the latest LOG_FRAMES frames of each stage, for ``traces``
     fault   (stage, frame) at which a stage reports an error
 
@@ -58,27 +85,23 @@ class Lane:
         record: bool = False,
         fault: tuple[int, int] | None = None,
     ):
-        groups = len(graph.groups)
         self.number = number
         self.stages: list[Stage] = []
-        lowered = []
-        for stage, unit in zip(stages, units, strict=True):
-            last = groups if stage.last is None else stage.last
-            if not stage.first < last <= groups:
-                raise ArgumentError(
-                    f"stage {stage.unit} has groups {stage.first + 1} to {last}, "
-                    f"expected cuts between 1 and {groups - 1} for {graph.name}"
-                )
-            part = lower(subgraph(graph, stage.first, last))
-            lowered.append(part)
-            self.stages.append(Stage(unit, (stage.first, last), compile_program(part, unit, record=record)))
+        lowered = lowered_stages(graph, stages)
+        for stage, part, unit in zip(stages, lowered, units, strict=True):
+            groups = stage.first, len(graph.groups) if stage.last is None else stage.last
+            program = compile_program(part, unit, record=record)
+            self.stages.append(Stage(unit, groups, stage.floating, program))
         neighbours = [None, *(stage.program for stage in self.stages), None]
         sizes = [lowered[0].slot_in_elements, *(part.slot_out_elements for part in lowered)]
         # A program that holds several frames at once holds as many slots on both of its sides. And the first ring holds
         # all that may be under way: whoever submits waits for results only, never for space too.
         held = [0, *(stage.program.depth - 1 for stage in self.stages), 0]
         counts = [slots + before + after for before, after in pairwise(held)]
-        depth = depth or len(self.stages) + 1 + sum(held)
+        for ring, stage in enumerate(self.stages, 1):
+            counts[ring] += FLOATING_SLOTS * (stage.floating > 0)
+        floating = sum(stage.floating > 0 for stage in self.stages)
+        depth = depth or len(self.stages) + 1 + sum(held) + floating
         counts[0] = max(counts[0], depth)
         rings = [
             ring_slots(producer, consumer, size, count)
@@ -129,7 +152,7 @@ class Lane:
                 number,
                 stage.unit.name,
                 stage.unit.kind,
-                stage.groups,
+                (stage.groups[0], stage.groups[1] + stage.floating),
                 stage.program.labels,
                 rows,
                 stage.program.algorithms,
@@ -138,10 +161,14 @@ class Lane:
             for number, (stage, rows) in enumerate(zip(self.stages, self.native.log(), strict=True))
         ]
 
-    def set_paces(self, ms: Sequence[float]) -> None:
-        """How long each stage takes at least, from its next frame on; 0: as long as it computes."""
+    def set_paces(self, ms: Sequence[float | Sequence[float]]) -> None:
+        """How long each stage takes at least, from its next frame on; 0: as long as it computes.
+
+        One number, or one for each way to run a frame (``runtime.Lane.set_pace``).
+        """
         for stage, least in enumerate(ms):
-            self.native.set_pace(stage, round(least * 1e6))
+            ways = least if isinstance(least, Sequence) else [least]
+            self.native.set_pace(stage, [round(way * 1e6) for way in ways] * (4 // len(ways)))
 
     def close(self) -> None:
         """Ends the stages; frames inside are dropped. Safe to call twice."""

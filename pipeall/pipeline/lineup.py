@@ -29,12 +29,12 @@ class Lineup:
     pipelines: tuple[Choice, ...]
 
 
-def lineup(graph: Graph, profile: Profile, components: Sequence[str], top: int = 1) -> Lineup:
-    """The line-up of these components; ``top`` is the number of pipelines.
+def lineup(graph: Graph, profile: Profile, components: Sequence[str], top: int = 1, floating: bool = False) -> Lineup:
+    """The line-up of these components; ``top`` is the number of pipelines, ``floating`` as for ``search``.
 
     Raises ArgumentError where the profile lacks a component, none can run the whole network, or no plan is possible.
     """
-    found = search(graph, profile, units=components, top=top)
+    found = search(graph, profile, units=components, top=top, floating=floating)
     able = [name for name in components if all(map(isfinite, profile.units[name].ms))]
     if not able:
         raise ArgumentError(f"{graph.name}: expected a component that can run all of it, got {', '.join(components)}")

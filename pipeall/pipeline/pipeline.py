@@ -24,7 +24,7 @@ from ..errors import ArgumentError, DeviceError, PipelineError, PipelineTimeoutE
 from ..graph.ir import Graph
 from . import runtime
 from .board import Board, Component, component_name
-from .lane import Lane
+from .lane import MAX_SLOTS, REORDER, Lane
 from .machine import describe
 from .plan import Plan, StagePlan, parse_unit
 from .profile import Profile
@@ -34,11 +34,9 @@ from .trace import StageTrace, save
 from .twin import Twin
 from .units import units
 
-MAX_SLOTS = 64  # per ring: more would add nothing but memory and latency
 FLOAT = np.dtype(np.float32)
 KEPT_PLANS = 100  # latest plans that a rebalanced pipeline remembers
 KEPT_TRACES = 12  # stages of lanes that it has left; the log of one has some megabytes
-REORDER = 64  # frames a lane may be ahead of the oldest one that is still under way, when there are several lanes
 
 Frame = np.ndarray | Mapping[str, np.ndarray]
 

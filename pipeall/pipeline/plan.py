@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -16,21 +16,28 @@ from ..graph.ops import macs
 from .board import component_name
 from .files import naming, read_json, shown, write_json
 
-_GRAMMAR = "expected ORDER[:CUTS] such as G-B-L:3,5 or Bx3-Bx1-G:3,5, one component such as big, or B+L+G for Parallel"
+_GRAMMAR = (
+    "expected ORDER[:CUTS] such as G-B-L:3,5, Bx3-Bx1-G:3,5 or B-L:3~4, one component such as big, "
+    "or B+L+G for Parallel"
+)
+
+Cuts = Sequence[int | tuple[int, int]]  # a pair floats between the two
 
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
     """One stage: a component and its groups [first, last); ``last`` None means up to the network's end.
 
-    ``cores`` is the number of the component's cores it runs on, None for the whole component. Stages that share a
-    component take successive cores of it, in the order of the plan.
+    Where the cut behind it floats, it also computes the ``floating`` groups after its last, for a frame that the next
+    stage is not ready for. ``cores`` is the number of the component's cores it runs on, None for the whole component.
+    Stages that share a component take successive cores of it, in the order of the plan.
     """
 
     component: str
     first: int = 0
     last: int | None = None
     cores: int | None = None
+    floating: int = 0
 
     @property
     def unit(self) -> str:
@@ -45,8 +52,10 @@ class Plan:
     lanes: tuple[tuple[StagePlan, ...], ...]
 
     @classmethod
-    def pipeline(cls, order: Sequence[str], cuts: Sequence[int]) -> Plan:
+    def pipeline(cls, order: Sequence[str], cuts: Cuts) -> Plan:
         """Stages in ``order``, units such as "big", "L" or "Bx3"; ``cuts`` are cumulative group counts, one fewer.
+
+        A cut (3, 4) floats: group 4 belongs to either stage, frame by frame, so that neither waits for the other.
 
         Raises ArgumentError where the numbers do not fit together or a component is given twice (some cores of one
         may be given several times).
@@ -56,12 +65,16 @@ class Plan:
             raise ArgumentError(
                 f"cuts {list(cuts)}: expected {len(units) - 1} for {len(units)} stages, got {len(cuts)}"
             )
-        borders = [0, *cuts]
-        if any(second <= first for first, second in zip(borders, borders[1:], strict=False)):
+        pairs = [cut if isinstance(cut, tuple) else (cut, cut) for cut in cuts]
+        ends = [0, *(end for early, late in pairs for end in ([early, late] if early != late else [early]))]
+        if any(second <= first for first, second in pairwise(ends)):
             raise ArgumentError(f"cuts {list(cuts)}: expected increasing group counts from 1")
-        ends = [*cuts, None]
-        stages = zip(units, borders, ends, strict=True)
-        return cls((tuple(StagePlan(component, first, last, cores) for (component, cores), first, last in stages),))
+        borders = [(0, 0), *pairs, (None, None)]
+        stages = [
+            StagePlan(component, first, last, cores, late - last if last else 0)
+            for (component, cores), ((first, _), (last, late)) in zip(units, pairwise(borders), strict=True)
+        ]
+        return cls((tuple(stages),))
 
     @classmethod
     def single(cls, component: str) -> Plan:
@@ -77,13 +90,14 @@ class Plan:
     def parse(cls, text: str) -> Plan:
         """``G-B-L:3,5`` (order, cumulative group counts), ``big``, ``Bx3-Bx1:4`` or ``B+L+G``; letters or names.
 
+        ``B-L:3~4`` has a cut that floats: group 4 belongs to either stage, frame by frame.
         ``G@fp16`` and ``G@mixed`` are the gpu in half precision (board.Component).
         """
         order, _, cuts = text.partition(":")
         if "+" in order and not cuts:
             return cls.parallel(order.split("+"))
         try:
-            numbers = [int(word) for word in cuts.split(",")] if cuts.strip() else []
+            numbers = [_cut(word) for word in cuts.split(",")] if cuts.strip() else []
         except ValueError:
             raise ArgumentError(f"plan {shown(text)}: {_GRAMMAR}") from None
         return cls.pipeline(order.split("-"), numbers)
@@ -117,11 +131,25 @@ class Plan:
         """The unit of every stage."""
         return tuple(stage.unit for lane in self.lanes for stage in lane)
 
+    @property
+    def floats(self) -> bool:
+        """Whether one of its cuts does."""
+        return any(stage.floating for lane in self.lanes for stage in lane)
+
     def __str__(self) -> str:
         if len(self.lanes) > 1:
             return "+".join(self.units)
-        cuts = ",".join(str(stage.last) for stage in self.lanes[0][:-1])
+        cuts = ",".join(
+            f"{stage.last}~{stage.last + stage.floating}" if stage.floating else str(stage.last)
+            for stage in self.lanes[0][:-1]
+        )
         return "-".join(self.units) + (f":{cuts}" if cuts else "")
+
+
+def _cut(word: str) -> int | tuple[int, int]:
+    """Raises ValueError."""
+    early, floats, late = word.partition("~")
+    return (int(early), int(late)) if floats else int(early)
 
 
 def parse_unit(word: str) -> tuple[str, int | None]:

@@ -2,7 +2,9 @@
 
 The model: a stage takes the sum of its groups' times, each multiplied by the slow-down that every other unit of the
 plan causes (all are taken to be busy always, as in a balanced pipeline), and what receiving and sending cost it. The
-slowest stage is the period. Latency is one frame's time through all stages, without waiting.
+slowest stage is the period. Latency is one frame's time through all stages, without waiting. Groups that float go to
+the stage before the cut for the share of the frames with which the slowest stage is fastest; the runtime gets there by
+itself, as that stage takes them whenever the next one is not ready.
 """
 
 from __future__ import annotations
@@ -10,13 +12,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf
+from math import inf, isfinite
 
 import numpy as np
 
 from ..errors import ArgumentError
 from .plan import Plan
 from .profile import HOST, Profile
+
+ROUNDING = 1e-12  # relative: a stage that just fits may come out longer by its sums
+BISECTIONS = 50  # of the period of a plan whose cuts float
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,7 @@ class StageCosts:
         if missing := [unit for unit in units if unit not in profile.units]:
             raise ArgumentError(f"unit {missing[0]!r}: expected one of the profile: {', '.join(profile.units)}")
         self.profile, self.units = profile, tuple(units)
+        self._handovers: dict[tuple[int | None, int | None], tuple[np.ndarray, np.ndarray]] = {}
 
     @cached_property
     def loaded_ms(self) -> tuple[np.ndarray, ...]:
@@ -78,36 +84,126 @@ class StageCosts:
 
     def handover(self, sender: int | None, receiver: int | None) -> tuple[np.ndarray, np.ndarray]:
         """(send_ms, receive_ms) at every border between two units given by position; None is the host."""
-        ends = [HOST if position is None else self.units[position] for position in (sender, receiver)]
-        return self.profile.handover(ends[0], ends[1])
+        if (sender, receiver) not in self._handovers:
+            ends = [HOST if position is None else self.units[position] for position in (sender, receiver)]
+            self._handovers[sender, receiver] = self.profile.handover(ends[0], ends[1])
+        return self._handovers[sender, receiver]
 
-    def stage_ms(self, unit: int, first: int, last: int, before: int | None, after: int | None) -> float:
-        """Groups [first, last) on a unit, received from ``before`` and sent to ``after``."""
-        received = self.handover(before, unit)[1][first]
-        sent = self.handover(unit, after)[0][last]
-        return float(self.loaded_ms[unit][first:last].sum() + received + sent)
+
+@dataclass(frozen=True, slots=True)
+class StageWork:
+    """Groups of one stage, with the shares of the frames for which it computes the floating ones before and behind.
+
+    position   of its unit among the plan's; ``before`` and ``after`` are those of its neighbours, None for the host
+    groups     (first, first_late, last, last_late): the two in the middle bound what it always computes
+    """
+
+    position: int
+    before: int | None
+    after: int | None
+    groups: tuple[int, int, int, int]
+
+    def total(self, values: np.ndarray, kept: float, taken: float) -> float:
+        """Sum over its groups, those that float before it for a share ``kept`` of the frames, those behind: ``taken``.
+
+        Infinite where one of them is: also what it computes for no frame, it has to be able to.
+        """
+        total = float(values[self.groups[0] : self.groups[3]].sum())
+        if not isfinite(total):
+            return inf
+        first, first_late, last, last_late = self.groups
+        left_out = (1 - kept) * values[first:first_late].sum() + (1 - taken) * values[last:last_late].sum()
+        return total - float(left_out)
+
+    def handover_ms(self, costs: StageCosts, kept: float, taken: float) -> tuple[float, float]:
+        """(receiving, sending), the mean over the frames."""
+        first, first_late, last, last_late = self.groups
+        received = costs.handover(self.before, self.position)[1]
+        sent = costs.handover(self.position, self.after)[0]
+        return _between(received[first_late], received[first], kept), _between(sent[last], sent[last_late], taken)
+
+    def ms(self, costs: StageCosts, kept: float, taken: float) -> float:
+        return self.total(costs.loaded_ms[self.position], kept, taken) + sum(self.handover_ms(costs, kept, taken))
+
+
+def works(profile: Profile, plan: Plan) -> list[list[StageWork]]:
+    """The stages of every lane. Raises ArgumentError where they do not fit the profile's network."""
+    groups, position, lanes = len(profile.groups), 0, []
+    for lane in plan.lanes:
+        lanes.append([])
+        floating = 0
+        for index, stage in enumerate(lane):
+            last = groups if stage.last is None else stage.last
+            borders = (stage.first, stage.first + floating, last, last + stage.floating)
+            if not borders[1] < borders[2] <= borders[3] <= groups - (stage.floating > 0):
+                raise ArgumentError(f"plan {plan}: expected cuts between 1 and {groups - 1} for {profile.network}")
+            before = position - 1 if index else None
+            after = position + 1 if index + 1 < len(lane) else None
+            lanes[-1].append(StageWork(position, before, after, borders))
+            floating = stage.floating
+            position += 1
+    return lanes
+
+
+def balanced(costs: StageCosts, lane: Sequence[StageWork]) -> list[float]:
+    """For each stage, the share of the frames for which it takes the groups that float behind it: those with which the
+    slowest stage of the lane is fastest."""
+    found = [0.0] * len(lane)
+    shortest, longest = 0.0, _slowest(costs, lane, found)
+    if longest == inf or all(work.groups[2] == work.groups[3] for work in lane):
+        return found
+    for _ in range(BISECTIONS):
+        middle = (shortest + longest) / 2
+        tried = _shares(costs, lane, middle)
+        if _slowest(costs, lane, tried) <= middle * (1 + ROUNDING):
+            longest, found = middle, tried
+        else:
+            shortest = middle
+    return found
+
+
+def _shares(costs: StageCosts, lane: Sequence[StageWork], period_ms: float) -> list[float]:
+    """The largest that let each stage end within the period, if there are any."""
+    found: list[float] = []
+    kept = 1.0
+    for work in lane:
+        least, most = work.ms(costs, kept, 0.0), work.ms(costs, kept, 1.0)
+        if work.groups[2] == work.groups[3]:
+            share = 0.0
+        elif most <= period_ms:
+            share = 1.0
+        else:
+            share = min(max((period_ms - least) / (most - least), 0.0), 1.0)
+        found.append(share)
+        kept = 1.0 - share
+    return found
+
+
+def _slowest(costs: StageCosts, lane: Sequence[StageWork], shares: Sequence[float]) -> float:
+    return max(work.ms(costs, kept, taken) for work, kept, taken in stage_shares(lane, shares))
+
+
+def stage_shares(lane: Sequence[StageWork], shares: Sequence[float]) -> list[tuple[StageWork, float, float]]:
+    """Each stage with what it keeps of the groups that float before it, and what it takes of those behind."""
+    kept = [1.0, *(1.0 - share for share in shares)]
+    return list(zip(lane, kept, shares, strict=False))
+
+
+def _between(first: float, second: float, share: float) -> float:
+    """``share`` of the second, the rest of the first; neither counts where it has no share."""
+    return float((first * (1 - share) if share < 1 else 0.0) + (second * share if share else 0.0))
 
 
 def predict(profile: Profile, plan: Plan) -> Prediction:
     """What the plan will do. Raises ArgumentError where it does not fit the profile's network or units."""
     costs = StageCosts(profile, plan.units)
-    groups = len(profile.groups)
-    lanes, position = [], 0
-    busy_mj = []
-    for lane in plan.lanes:
-        stages, mj = [], 0.0
-        for index, stage in enumerate(lane):
-            last = groups if stage.last is None else stage.last
-            if not stage.first < last <= groups:
-                raise ArgumentError(f"plan {plan}: expected cuts between 1 and {groups - 1} for {profile.network}")
-            before = position - 1 if index else None
-            after = position + 1 if index + 1 < len(lane) else None
-            stages.append(costs.stage_ms(position, stage.first, last, before, after))
-            if costs.energy_known:
-                mj += float(costs.loaded_mj[position][stage.first : last].sum())
-            position += 1
-        lanes.append(tuple(stages))
-        busy_mj.append(mj)
+    lanes, busy_mj = [], []
+    for lane in works(profile, plan):
+        stages = stage_shares(lane, balanced(costs, lane))
+        lanes.append(tuple(work.ms(costs, kept, taken) for work, kept, taken in stages))
+        if costs.energy_known:
+            mj = (work.total(costs.loaded_mj[work.position], kept, taken) for work, kept, taken in stages)
+            busy_mj.append(sum(mj))
     latency = max(sum(stages) for stages in lanes)
     if latency == inf:
         return Prediction(tuple(lanes), inf, inf, None)

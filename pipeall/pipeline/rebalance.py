@@ -45,6 +45,8 @@ class Drift:
     def __init__(self, graph: Graph, profile: Profile, plan: Plan):
         if len(plan.lanes) != 1:
             raise ArgumentError(f"rebalance: expected a pipeline, got {plan}")
+        if plan.floats:
+            raise ArgumentError(f"rebalance: expected a plan whose cuts do not float, got {plan}")
         profile.check_network(graph)
         if predict(profile, plan).period_ms == inf:
             raise ArgumentError(f"rebalance: expected a plan that the profile of {profile.network} can run, got {plan}")

@@ -15,7 +15,7 @@
  * front_at, seen_published consumer  -            plain
  * slot[i]                 whoever holds it: producer between free and publish, consumer between front and release
  *
- * May run at the same time: one of {free, free_at, publish} with one of {front, front_at, release}. Nothing else.
+ * May run at the same time: one of {free, free_at, held, publish} with one of {front, front_at, release}. Nothing else.
  */
 #ifndef PIPEALL_RING_H
 #define PIPEALL_RING_H
@@ -35,6 +35,7 @@ typedef struct pa_slot {
     int64_t begin_ns[PA_MAX_STAGES], end_ns[PA_MAX_STAGES]; /* of each stage passed so far */
     int32_t failed_stage;                                  /* -1, or the stage that failed on this frame */
     int32_t error;                                         /* its error code */
+    int32_t late; /* the stage before has computed the floating groups too: the frame comes in at the later cut */
 } pa_slot;
 
 typedef struct pa_ring {
@@ -66,6 +67,12 @@ static inline void pa_ring_publish(pa_ring *r) {
     r->free_at = r->free_at + 1 == r->slots ? 0 : r->free_at + 1;
     uint32_t published = atomic_load_explicit(&r->published, memory_order_relaxed);
     atomic_store_explicit(&r->published, published + 1, memory_order_release);
+}
+
+/* For the producer: frames the consumer has not released yet, the one it works on included. */
+static inline uint32_t pa_ring_held(pa_ring *r) {
+    r->seen_released = atomic_load_explicit(&r->released, memory_order_acquire);
+    return atomic_load_explicit(&r->published, memory_order_relaxed) - r->seen_released;
 }
 
 static inline pa_slot *pa_ring_front_at(pa_ring *r, uint32_t ahead) {

@@ -54,7 +54,8 @@ cdef extern from "stage.h" nogil:
         char *name
         int64_t fault_frame
         pa_log log
-        atomic_llong pace_ns, frames, late, busy_ns, wait_in_ns, wait_out_ns, map_ns, copy_ns
+        atomic_llong *pace_ns
+        atomic_llong frames, floated, late, busy_ns, wait_in_ns, wait_out_ns, map_ns, copy_ns
     ctypedef struct pa_lane:
         int stages
         pa_stage *stage
@@ -286,25 +287,32 @@ cdef class Lane:
         return [(offset, array.size, array.ctypes.data, array) for offset, array in arrays]
 
     def counters(self) -> list:
-        """Per stage, since the start: frames, late frames, and busy, wait_in, wait_out, map and copy time in ns."""
+        """Per stage, since the start: frames, those that floated, late ones, and busy, wait_in, wait_out, map and copy time in ns."""
         cdef pa_stage *stage
         cdef int i
         rows = []
         for i in range(self.lane.stages):
             stage = &self.lane.stage[i]
             rows.append({
-                "frames": load_ll(&stage.frames), "late": load_ll(&stage.late), "busy_ns": load_ll(&stage.busy_ns),
+                "frames": load_ll(&stage.frames), "floated": load_ll(&stage.floated), "late": load_ll(&stage.late),
+                "busy_ns": load_ll(&stage.busy_ns),
                 "wait_in_ns": load_ll(&stage.wait_in_ns), "wait_out_ns": load_ll(&stage.wait_out_ns),
                 "map_ns": load_ll(&stage.map_ns), "copy_ns": load_ll(&stage.copy_ns)})
         return rows
 
-    def set_pace(self, int stage, int64_t ns):
-        """From its next frame on, the stage ends no earlier than ``ns`` after it began (0: as it comes); any thread."""
+    def set_pace(self, int stage, paces):
+        """From its next frame on, the stage ends no earlier than so many ns after it began (0: as it comes); any thread.
+
+        paces: one, or one for every way to run a frame: in and out early, out late, in late, both late.
+        """
+        cdef int way
+        paces = paces if isinstance(paces, list) else [paces] * 4
         if not 0 <= stage < self.lane.stages:
             raise ArgumentError(f"stage: expected 0 to {self.lane.stages - 1}, got {stage}")
-        if ns < 0:
-            raise ArgumentError(f"pace: expected at least 0 ns, got {ns}")
-        store_ll(&self.lane.stage[stage].pace_ns, ns)
+        if len(paces) != 4 or min(paces) < 0:
+            raise ArgumentError(f"pace: expected one or four of at least 0 ns, got {paces}")
+        for way in range(4):
+            store_ll(&self.lane.stage[stage].pace_ns[way], paces[way])
 
     def log(self):
         """Per stage, the latest frames it completed, oldest first: int64 rows as pa_log in stage.h says.

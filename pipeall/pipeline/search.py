@@ -20,6 +20,7 @@ from ..errors import ArgumentError
 from ..graph.ir import Graph
 from .candidates import Candidates, Choice
 from .dynamic import Dynamic, Solution
+from .floating import floating as float_cuts
 from .plan import Plan, parse_unit
 from .profile import Profile
 from .stage_tables import ROUNDING, Costs, StageTables, handovers
@@ -63,6 +64,7 @@ def search(
     units: Iterable[str] | None = None,
     cores: Mapping[str, int] | None = None,
     top: int = 10,
+    floating: bool = False,
 ) -> Found:
     """The best plans for a network, by predicted speed or energy. Deterministic.
 
@@ -75,6 +77,8 @@ def search(
     units: those that may be used, all of the profile unless given; ``cores``: how many cores a component has, unless
     given as many as its largest part has in the profile ("bigx4": 4); see ``teams``.
     top: how many plans to rank.
+    floating: for throughput, also plans of up to three units whose cuts float (``floating.py``): those that simulate
+    faster than the best of the others come before it, at most half of ``ranked``, without being counted.
 
     Raises ArgumentError where the profile is not the graph's, for an unknown objective or unit, a limit that does not
     belong to the objective, energy without power, and where no plan is possible, with the reason.
@@ -92,6 +96,9 @@ def search(
     _check_whole("top", top)
     for name, count in (cores or {}).items():
         _check_whole(f"cores of {name}", count)
+
+    if floating and objective != "throughput":
+        raise ArgumentError(f"floating: expected objective 'throughput', got {objective!r}")
 
     candidates, known = Candidates(profile, energy), {}
     evaluated, covered = Counter(), Counter()
@@ -116,6 +123,10 @@ def search(
     ranked = candidates.ranked(objective, limits.period_ms, limits.latency_ms, top)
     if not ranked:
         raise _no_plan(graph, profile, names, cores, max_latency_ms, min_fps)
+    if floating:
+        small = [team for team in teams(names, len(profile.groups), cores) if 1 < len(team) <= EXHAUSTIVE_STAGES]
+        faster = float_cuts(profile, small, ranked[0].plan, max_latency_ms=limits.latency_ms, top=(top + 1) // 2)
+        ranked = (*faster, *ranked)[:top]
     return Found(objective, ranked, candidates.pareto(), dict(evaluated), dict(covered))
 
 

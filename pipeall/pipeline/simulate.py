@@ -1,14 +1,15 @@
 """What a plan will do, frame by frame, from a profile: a discrete-event model of the runtime's threads and rings.
 
 It follows stage.c: a stage takes the oldest frame of the ring before it, waits for a free slot of the ring after it,
-computes holding both, hands the frame on and frees the slot it read. The host submits as soon as there is room and
-takes results at once. Where ``predict`` takes every unit to be busy always, here a stage is slowed down only while
+computes holding both, hands the frame on and frees the slot it read. Where the cut behind it floats, it also computes
+those groups for a frame that could go out while the next stage holds ENOUGH. The host submits as soon as there is room
+and takes results at once. Where ``predict`` takes every unit to be busy always, here a stage is slowed down only while
 others compute: its pace changes with every event. Within a stage the pace is that of its mean over groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import inf, isfinite, log1p, sqrt
 from numbers import Real
@@ -18,13 +19,14 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError
-from .pipeline import MAX_SLOTS, REORDER
+from .lane import FLOATING_SLOTS, MAX_SLOTS, REORDER
 from .plan import Plan
-from .predict import StageCosts, predict
+from .predict import StageCosts, predict, works
 from .profile import Profile
 from .stats import FrameTimes
 
 WARM_UP = 200  # frames before those that count: the rings fill and find their rhythm
+ENOUGH = 2  # frames that the next stage holds or has waiting, as in stage.c
 QUARTILE = 0.6745  # of the normal distribution, in standard deviations
 
 
@@ -84,7 +86,8 @@ def simulate(
     """Runs ``frames`` frames after a warm-up through the plan.
 
     slots      per ring, as of Pipeline
-    depth      frames under way in one lane, from submit to result; default one more than the lane has stages
+    depth      frames under way in one lane, from submit to result; default one more than the lane has stages and
+               floating cuts
     period_ms  time between two frames of the source (a camera); 0: one is always ready. A frame that finds no room
                waits outside: its latency counts from its submit, as in a run
     jitter     each stage's time varies from frame to frame as the profile's spread says (log-normal, mean unchanged;
@@ -130,33 +133,34 @@ class _Done:
     energy_mj: float
 
 
-class _Stage:
-    """A stage and what it did: ``runs`` has (taken, begin, end) of every frame, ms; the last may have no end yet.
+class _Work:
+    """One way to run a frame on a stage: the groups that it then computes.
 
-    A set of units that compute is a bit mask over their positions in the plan.
+    A set of units that compute is a bit mask over their positions in the plan; ``always``: those that slow it down
+    whether they compute or not, None: only those that do.
     """
 
     def __init__(
-        self, profile: Profile, units: Sequence[str], position: int, groups: tuple[int, int], handover_ms: float
+        self,
+        profile: Profile,
+        units: Sequence[str],
+        position: int,
+        groups: tuple[int, int],
+        handover_ms: float,
+        always: int | None,
     ):
-        self.position, self.unit, self.groups, self.handover_ms = position, units[position], groups, handover_ms
+        self.position, self.handover_ms, self.always = position, handover_ms, always
         part = slice(*groups)
-        times = profile.units[self.unit]
+        times = profile.units[units[position]]
         self._ms = np.array(times.ms[part])
         self._extra_w = np.zeros(len(self._ms))  # of each group, beyond the idle board
         if times.power_w is not None and profile.idle_w is not None:
             self._extra_w = np.maximum(np.array(times.power_w[part]) - profile.idle_w, 0.0)
-        self._slowdown = [profile.slowdown(self.unit, other)[part] for other in units]
+        self._slowdown = [profile.slowdown(units[position], other)[part] for other in units]
         self._known: dict[int, tuple[float, float]] = {}
-        self.always: int | None = None  # the units that slow it down whether they compute or not
         self.alone_ms = float(self._ms.sum()) + handover_ms
         deviation_ms = sqrt(sum((spread / QUARTILE) ** 2 for spread in times.spread_ms[part]))
-        self._sigma = sqrt(log1p((deviation_ms / self.alone_ms) ** 2)) if self.alone_ms else 0.0
-        self.random: Random | None = None
-        self.left_ms = 0.0  # what the frame inside would still take alone
-        self.running = False
-        self.taken_ms: float | None = None
-        self.runs: list[list[float]] = []
+        self.sigma = sqrt(log1p((deviation_ms / self.alone_ms) ** 2)) if self.alone_ms else 0.0
 
     def load(self, computing: int) -> tuple[float, float]:
         """How many times as long it takes while these units compute, and what it then draws (W beyond idle)."""
@@ -172,11 +176,41 @@ class _Stage:
             self._known[computing] = slower, watts
         return self._known[computing]
 
-    def begin(self, now: float) -> None:
-        scatter = self.random.lognormvariate(-(self._sigma**2) / 2, self._sigma) if self.random else 1.0
-        self.left_ms = self.alone_ms * scatter
+
+class _Stage:
+    """A stage and what it did: ``runs`` has (taken, begin, end) of every frame, ms; the last may have no end yet.
+
+    ways  whether the frame came in at the later cut, and goes out at the later cut -> what is computed; the latter only
+          where the cut floats
+    late  of every frame begun: whether it goes out at the later cut
+    """
+
+    def __init__(self, position: int, unit: str, groups: tuple[int, int], ways: Mapping[tuple[bool, bool], _Work]):
+        self.position, self.unit, self.groups, self.ways = position, unit, groups, ways
+        self.work = ways[False, False]
+        self.floats = (False, True) in ways
+        self.random: Random | None = None
+        self.left_ms = 0.0  # what the frame inside would still take alone
+        self.running = False
+        self.taken_ms: float | None = None
+        self.late: list[bool] = []
+        self.came_late, self.scatter = False, 1.0
+        self.runs: list[list[float]] = []
+
+    def begin(self, now: float, came_late: bool) -> None:
+        self.came_late = came_late
+        self.work = work = self.ways[came_late, False]
+        self.late.append(False)
+        self.scatter = self.random.lognormvariate(-(work.sigma**2) / 2, work.sigma) if self.random else 1.0
+        self.left_ms = work.alone_ms * self.scatter
         self.running = True
         self.runs.append([self.taken_ms, now, inf])
+
+    def go_on(self) -> None:
+        """The frame that could go out now goes out late."""
+        early, self.work = self.work, self.ways[self.came_late, True]
+        self.late[-1] = True
+        self.left_ms = max(0.0, self.work.alone_ms - early.alone_ms) * self.scatter
 
     def end(self, now: float) -> None:
         self.running, self.taken_ms = False, None
@@ -203,7 +237,7 @@ class _Stage:
             busy_ms=mean(begun, ended),
             wait_in_ms=mean(idle, taken),
             wait_out_ms=mean(taken, begun),
-            handover_ms=self.handover_ms,
+            handover_ms=self.ways[False, False].handover_ms,
             use=float((ended.clip(begin, end) - begun.clip(begin, end)).sum()) / (end - begin),
         )
 
@@ -212,7 +246,8 @@ class _Lane:
     """Stages in a row; ``inside``: per ring but the last, frames handed on and not yet let go by their reader."""
 
     def __init__(self, stages: list[_Stage], slots: int, depth: int | None):
-        self.stages, self.slots, self.depth = stages, slots, depth or len(stages) + 1
+        self.stages, self.slots = stages, slots
+        self.depth = depth or len(stages) + 1 + sum(stage.floats for stage in stages)
         self.inside = [0] * len(stages)
         self.submitted: list[tuple[int, float]] = []  # frame number, ms
 
@@ -234,12 +269,16 @@ class _Lane:
             if not stage.running and self.inside[index]:
                 if stage.taken_ms is None:
                     stage.taken_ms = now
-                if index + 1 == len(self.stages) or self.inside[index + 1] < self.slots:
-                    stage.begin(now)
+                if index + 1 == len(self.stages) or self.inside[index + 1] < self.slots + FLOATING_SLOTS * stage.floats:
+                    stage.begin(now, index > 0 and self.stages[index - 1].late[len(stage.runs)])
 
     def end(self, index: int, now: float) -> int | None:
         """Ends what stage ``index`` runs; the number of the frame in this lane where that was the last stage."""
-        self.stages[index].end(now)
+        stage = self.stages[index]
+        if stage.floats and not stage.late[-1] and self.inside[index + 1] >= ENOUGH:
+            stage.go_on()
+            return None
+        stage.end(now)
         self.inside[index] -= 1
         if index + 1 == len(self.stages):
             return self.stages[index].finished - 1
@@ -275,7 +314,7 @@ def _run(lanes: list[_Lane], frames: int, period_ms: float, idle_w: float) -> li
 
         running = [place for place in places if place[2].running]
         computing = sum(1 << stage.position for _, _, stage in running)
-        loads = [stage.load(computing) for _, _, stage in running]
+        loads = [stage.work.load(computing) for _, _, stage in running]
         ends = [now + stage.left_ms * slower for (_, _, stage), (slower, _) in zip(running, loads, strict=True)]
         arrival = submitted * period_ms
         then = min([*ends, arrival] if arrival > now else ends)
@@ -299,24 +338,23 @@ def _run(lanes: list[_Lane], frames: int, period_ms: float, idle_w: float) -> li
 def _build(profile: Profile, plan: Plan, slots: int, depth: int | None, paced: bool) -> tuple[StageCosts, list[_Lane]]:
     predict(profile, plan)  # raises where the plan does not fit
     costs = StageCosts(profile, plan.units)
-    groups = len(profile.groups)
-    lanes: list[_Lane] = []
-    position = 0
-    for lane in plan.lanes:
+    always = (1 << len(plan.units)) - 1 if paced else None
+    lanes = []
+    for lane in works(profile, plan):
         stages = []
-        for index, stage in enumerate(lane):
-            last = groups if stage.last is None else stage.last
-            _check_runs(profile, plan, stage.unit, (stage.first, last))
-            before = position - 1 if index else None
-            after = position + 1 if index + 1 < len(lane) else None
-            received, sent = costs.handover(before, position)[1], costs.handover(position, after)[0]
-            handover_ms = float(received[stage.first] + sent[last])
-            if not isfinite(handover_ms):
-                raise ArgumentError(f"plan {plan}: expected {stage.unit} next to no other OpenCL device")
-            stages.append(_Stage(profile, plan.units, position, (stage.first, last), handover_ms))
-            if paced:
-                stages[-1].always = (1 << len(plan.units)) - 1
-            position += 1
+        for work in lane:
+            unit, (first, first_late, last, last_late) = plan.units[work.position], work.groups
+            _check_runs(profile, plan, unit, (first, last_late))
+            ways = {}
+            for came_late in {False, first_late > first}:
+                for goes_late in {False, last_late > last}:
+                    handover_ms = sum(work.handover_ms(costs, 1.0 - came_late, float(goes_late)))
+                    if not isfinite(handover_ms):
+                        raise ArgumentError(f"plan {plan}: expected {unit} next to no other OpenCL device")
+                    groups = first_late if came_late else first, last_late if goes_late else last
+                    way = _Work(profile, plan.units, work.position, groups, handover_ms, always)
+                    ways[came_late, goes_late] = way
+            stages.append(_Stage(work.position, unit, (first, last), ways))
         lanes.append(_Lane(stages, slots, depth))
     return costs, lanes
 

@@ -38,12 +38,13 @@ static void pass_on(const pa_slot *in, pa_slot *out) {
     out->memory = memory;
 }
 
-/* Waits until `deadline`, unless the stage is told to stop. Sleeps, then spins: a sleep may end some 50 us late. */
-static void pace(pa_stage *self, int64_t deadline) {
+/* Waits until `deadline`, unless the stage is told to stop; returns the time. Sleeps, then spins: a sleep may end some
+ * 50 us late. */
+static int64_t pace(pa_stage *self, int64_t deadline) {
     enum { SPIN_NS = 100 * 1000, SLICE_NS = 10 * 1000 * 1000 }; /* a stop is seen after a slice at the latest */
     for (;;) {
         const int64_t now = pa_now_ns(), left = deadline - now;
-        if (left <= 0 || atomic_load_explicit(&self->stop, memory_order_relaxed)) return;
+        if (left <= 0 || atomic_load_explicit(&self->stop, memory_order_relaxed)) return now;
         if (left <= SPIN_NS) {
             pa_pause();
             continue;
@@ -57,7 +58,7 @@ static void pace(pa_stage *self, int64_t deadline) {
 /* A frame that the stage has begun and not yet handed on. */
 typedef struct frame {
     pa_slot *in, *out;
-    int64_t idle, taken, begin;
+    int64_t idle, taken, begin, paced; /* the last: time it has waited for its pace */
     int64_t *row; /* of the log, NULL without one */
     int started, code;
 } frame;
@@ -73,6 +74,33 @@ static int64_t *begin_row(pa_stage *self, int ahead) {
     return row;
 }
 
+/* Whether the next stage has a frame to go on with after the one it is at: then it does not need this one at once. */
+static int goes_out_late(pa_stage *self) {
+    enum { ENOUGH = 2 };
+    return pa_ring_held(&self->lane->ring[self->index + 1]) >= ENOUGH;
+}
+
+static int64_t least_ns(const pa_stage *self, const frame *f) {
+    return atomic_load_explicit(&self->pace_ns[2 * f->in->late + f->out->late], memory_order_relaxed);
+}
+
+/* Starts the program on a frame. Where the cut behind floats, whether the frame goes out late is decided as late as can
+ * be: when it could go out early; by a device that works on several frames, which are then on its queue, now. */
+static int start(pa_stage *self, frame *f) {
+    pa_program *program = self->program;
+    const int32_t steps = program->mark_count - 1;
+    const int floats = program->last_early < steps, at_once = program->depth > 1;
+    f->out->late = floats && at_once && goes_out_late(self);
+    int code = program->start(program, &f->in->memory, &f->out->memory, f->in->late ? program->first_late : 0,
+                              f->out->late ? steps : program->last_early, &self->stop);
+    if (code || !floats || at_once) return code;
+    const int64_t computed = pa_now_ns();
+    f->paced = pace(self, f->begin + least_ns(self, f)) - computed;
+    f->out->late = goes_out_late(self);
+    if (!f->out->late) return 0;
+    return program->start(program, &f->in->memory, &f->out->memory, program->last_early, steps, &self->stop);
+}
+
 /* Begins the next frame while `ahead` others are under way. 0: there is none, or no room for it, by now; never without
  * others, for then it waits. PA_STOPPED: the stage is told to stop. */
 static int begin_frame(pa_stage *self, int ahead, frame *f) {
@@ -86,12 +114,11 @@ static int begin_frame(pa_stage *self, int ahead, frame *f) {
     if (!f->out) return ahead ? 0 : PA_STOPPED;
     f->begin = pa_now_ns();
     pass_on(f->in, f->out);
-    f->started = f->code = 0;
+    f->out->late = f->started = f->code = 0;
+    f->paced = 0;
     if (f->in->failed_stage >= 0) return 1;
     f->row = begin_row(self, ahead);
-    f->code = f->in->frame == self->fault_frame
-                  ? PA_FAULT
-                  : self->program->start(self->program, &f->in->memory, &f->out->memory, &self->stop);
+    f->code = f->in->frame == self->fault_frame ? PA_FAULT : start(self, f);
     f->started = !f->code;
     return f->code == PA_STOPPED ? PA_STOPPED : 1;
 }
@@ -113,12 +140,11 @@ static int end_frame(pa_stage *self, frame *f, int64_t free_since) {
     if (f->started) f->code = program->finish(program);
     if (computed) {
         const int64_t ran = pa_now_ns();
-        const int64_t least = atomic_load_explicit(&self->pace_ns, memory_order_relaxed);
+        const int64_t least = least_ns(self, f);
         int64_t end = ran;
         if (least && !f->code) {
-            pace(self, f->begin + least);
-            end = pa_now_ns();
-            if (ran - f->begin > least) add(&self->late, 1);
+            end = pace(self, f->begin + least);
+            if (ran - f->begin - f->paced > least) add(&self->late, 1);
         }
         f->out->begin_ns[index] = f->begin;
         f->out->end_ns[index] = end;
@@ -133,6 +159,7 @@ static int end_frame(pa_stage *self, frame *f, int64_t free_since) {
         atomic_store_explicit(&self->map_ns, program->map_ns, memory_order_relaxed);
         atomic_store_explicit(&self->copy_ns, program->copy_ns, memory_order_relaxed);
         add(&self->frames, 1);
+        add(&self->floated, f->out->late);
     }
     if (f->code) {
         f->out->failed_stage = index;
@@ -222,7 +249,7 @@ void pa_lane_submit(pa_lane *lane, int64_t frame) {
     slot->frame = frame;
     slot->submitted_ns = pa_now_ns();
     slot->failed_stage = -1;
-    slot->error = 0;
+    slot->error = slot->late = 0;
     pa_ring_publish(&lane->ring[0]);
     pa_gate_signal(&lane->gate[0]);
 }

@@ -7,6 +7,9 @@
  * A device that computes by itself is told of the next frame, where one has arrived, before the stage waits for the
  * oldest. So it has work while that one is handed on.
  *
+ * A cut may float between two places (program.h): the stage before it also computes the groups between them for a frame
+ * that would only wait, because there are frames enough in the ring for the stage after it.
+ *
  * Error: a stage that fails hands on the slot marked with itself and the code, tells the stages before it to
  * stop, and ends. The stages after it deliver what came earlier, pass the marked slot on, and end. So the host
  * sees every earlier frame first and the failure in its place.
@@ -44,10 +47,12 @@ typedef struct pa_stage {
     atomic_int stop;
     int open_error; /* what program->open returned; read it once the lane is ready */
     pa_log log;
-    atomic_llong pace_ns; /* a frame ends no earlier than so long after its begin; set by anyone at any time */
+    /* A frame ends no earlier than so long after its begin; set by anyone at any time. One for every way to run it: 2 if
+     * it came in late, + 1 if it goes out late. */
+    atomic_llong pace_ns[4];
     /* Counters: written by the stage only, read by anyone. busy includes pacing; late: frames whose program alone
-     * took longer than the pace. */
-    atomic_llong frames, late, busy_ns, wait_in_ns, wait_out_ns, map_ns, copy_ns;
+     * took longer than the pace; floated: frames that went out late. */
+    atomic_llong frames, floated, late, busy_ns, wait_in_ns, wait_out_ns, map_ns, copy_ns;
 } pa_stage;
 
 struct pa_lane {

@@ -25,7 +25,8 @@ class FrameTimes(NamedTuple):
 class StageCounters:
     """What one stage has done so far, in all: frames, and time in ns.
 
-    ``late``: frames whose computing took longer than the stage's pace. ``busy_ns`` includes hand-over and pacing.
+    ``floated``: frames on which it also computed the floating groups behind its own. ``late``: frames whose computing
+    took longer than the stage's pace. ``busy_ns`` includes hand-over and pacing.
     ``groups``: [first, last). ``started_ns``: when its lane started (CLOCK_MONOTONIC).
     """
 
@@ -34,6 +35,7 @@ class StageCounters:
     unit: str
     groups: tuple[int, int]
     frames: int = 0
+    floated: int = 0
     late: int = 0
     busy_ns: int = 0
     wait_in_ns: int = 0
@@ -46,8 +48,9 @@ class StageCounters:
 @dataclass(frozen=True, slots=True)
 class StageStats:
     """One stage: mean ms per frame computing (hand-over and pacing included), waiting for input, waiting for a free
-    slot, and handing over: mapping and unmapping, copying. ``use`` is the share of its time it computed; ``late`` are
-    frames whose computing took longer than the stage's pace. ``groups``: [first, last)."""
+    slot, and handing over: mapping and unmapping, copying. ``use`` is the share of its time it computed; ``floated``
+    are frames on which it also computed the floating groups behind its own, ``late`` those whose computing took longer
+    than the stage's pace. ``groups``: [first, last)."""
 
     unit: str
     groups: tuple[int, int]
@@ -59,6 +62,7 @@ class StageStats:
     map_ms: float
     copy_ms: float
     use: float
+    floated: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +147,7 @@ class StatsRecorder:
                     row.late - old.late,
                     *map(mean, ("busy_ns", "wait_in_ns", "wait_out_ns", "map_ns", "copy_ns")),
                     use=(row.busy_ns - old.busy_ns) / 1e9 / ran_s if ran_s > 0 else 0.0,
+                    floated=row.floated - old.floated,
                 )
             )
         fps = frames / seconds if seconds else 0.0

@@ -23,7 +23,7 @@ class StageTrace:
     """The latest frames a stage completed, oldest first.
 
     kind    of its unit: "cpu" or "opencl"
-    groups  [first, last)
+    groups  [first, last), those that float behind it included: what was left out took no time
     labels  (kind, node name) of each command
     rows    int64 (frames, 6 + 1 + commands), in ns of CLOCK_MONOTONIC but the first; the columns are FRAME (number),
             IDLE (the stage began to wait for it), TAKEN (it had come), BEGIN (and a slot for the result was free),

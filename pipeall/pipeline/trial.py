@@ -83,8 +83,8 @@ def compare(
     All are open at once and take turns, so that what disturbs the machine disturbs all. What a turn counts begins
     when the pipeline has filled and ends before it drains.
 
-    queue    True: at full load, one frame more under way than there are stages, which hides jitter. False: as many as
-             stages, so that latency has no waiting in it but for the slowest stage
+    queue    True: at full load, one frame more under way than there are stages and floating cuts, which hides jitter.
+             False: as many as stages, so that latency has no waiting in it but for the slowest stage
     done     is called after each turn
     options  of Pipeline, such as ``pace``. Errors as for Pipeline
     """
@@ -93,7 +93,9 @@ def compare(
     with ExitStack() as stack:
         pipes = []
         for plan in plans:
-            depth = max(map(len, plan.lanes)) + queue
+            depth = max(map(len, plan.lanes))
+            if queue:
+                depth += 1 + max(sum(stage.floating > 0 for stage in lane) for lane in plan.lanes)
             pipes.append(stack.enter_context(Pipeline(graph, plan, board, depth=depth, **options)))
             deque(pipes[-1].map(repeat(frame, WARM_UP * len(plan.components))), maxlen=0)
         for _ in range(turns):

@@ -14,7 +14,7 @@ from ..errors import ArgumentError
 from ..graph.ir import Graph
 from .board import Board, Component
 from .plan import Plan, StagePlan
-from .predict import predict
+from .predict import StageCosts, works
 
 UNPINNED = (-1,)  # one thread per stage, on whichever core is free: the board has more of them than this machine
 
@@ -38,13 +38,22 @@ class Twin:
             raise ArgumentError(f"factor: expected a number above 0, got {factor!r}")
         self._heat[component] = factor
 
-    def paces_ms(self, plan: Plan) -> list[list[float]]:
-        """Per lane and stage, the time it takes. Raises ArgumentError for a stage that the board cannot run."""
-        paces = [
-            [ms * self.time_scale * self._heat.get(stage.component, 1.0) for stage, ms in zip(lane, row, strict=True)]
-            for lane, row in zip(plan.lanes, predict(self.profile, plan).stage_ms, strict=True)
-        ]
-        if not all(isfinite(ms) for row in paces for ms in row):
+    def paces_ms(self, plan: Plan) -> list[list[list[float]]]:
+        """Per lane and stage, the time it takes each way to run a frame (``runtime.Lane.set_pace``).
+
+        Raises ArgumentError for a stage that the board cannot run.
+        """
+        costs = StageCosts(self.profile, plan.units)
+        paces = []
+        for lane, stages in zip(plan.lanes, works(self.profile, plan), strict=True):
+            factors = [self.time_scale * self._heat.get(stage.component, 1.0) for stage in lane]
+            paces.append(
+                [
+                    [factor * work.ms(costs, kept, taken) for kept in (1.0, 0.0) for taken in (0.0, 1.0)]
+                    for work, factor in zip(stages, factors, strict=True)
+                ]
+            )
+        if not all(isfinite(ms) for row in paces for ways in row for ms in ways):
             raise ArgumentError(f"plan {plan}: expected stages that {self.profile.about.get('board')} can run")
         return paces
 

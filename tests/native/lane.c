@@ -1,14 +1,15 @@
-/* Lanes of fake programs: order, failure in its place, the log, pacing, and an end within a second. Argument: number of frames. */
+/* Lanes of fake programs: order, failure in its place, the log, pacing, cuts that float, and an end within a second.
+ * Argument: number of frames. */
 #include "pipeline/stage.h"
 
 #include <string.h>
 
 #include "check.h"
 
-enum { MAX_SLOTS = 3, ANSWER_FAILURE = 42, MARKS = 3, KEPT = 5, WIDTH = PA_LOG_FIXED + MARKS };
+enum { MAX_SLOTS = 3, ANSWER_FAILURE = 42, STEPS = 3, MARKS = STEPS + 1, KEPT = 5, WIDTH = PA_LOG_FIXED + MARKS };
 enum { MS = 1000000, SECOND = 1000 * MS };
 
-/* A program that adds 1 to the second number of a frame; the first is the number of the frame. */
+/* A program that adds its steps to the second number of a frame; the first is the number of the frame. */
 typedef struct fake {
     pa_program program; /* first */
     int open_code;
@@ -27,15 +28,23 @@ static int fake_open(pa_program *program) {
     return self->open_code;
 }
 
-static int fake_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, const atomic_int *stop) {
+static int fake_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, int32_t first, int32_t last,
+                      const atomic_int *stop) {
     fake *self = (fake *)program;
     CHECK(pthread_equal(self->thread, pthread_self()));
     const int64_t frame = (int64_t)in->data[0];
+    if (first > program->first_late) { /* goes on with the frame */
+        CHECK(program->depth == 1 && first == program->last_early && last == STEPS && out->data[0] == in->data[0]);
+        out->data[1] += (float)(last - first);
+        return 0;
+    }
+    CHECK(first == 0 || first == program->first_late);
+    CHECK(last == program->last_early || (last == STEPS && program->depth > 1));
     for (int i = 0; program->marks && i < MARKS; i++) program->marks[i] = pa_now_ns();
     while (frame == self->block_at)
         if (atomic_load(stop)) return PA_STOPPED;
     out->data[0] = in->data[0];
-    out->data[1] = in->data[1] + 1;
+    out->data[1] = in->data[1] + (float)(last - first);
     program->map_ns += 1;
     program->copy_ns += 2;
     const int answer = frame == self->fail_at ? ANSWER_FAILURE : 0;
@@ -72,13 +81,15 @@ typedef struct rig {
 static rig r;
 static int64_t frames;
 static int depth, late; /* of the fakes */
+static int shared;      /* steps that two stages have */
 
 static void set_up(int stages, int slots) {
     memset(&r, 0, sizeof r);
     r.lane = (pa_lane){.stages = stages, .stage = r.stages, .ring = r.rings, .gate = r.gates, .host = &r.host};
     for (int i = 0; i < stages; i++) {
         r.programs[i] = (fake){.program = {.open = fake_open, .start = fake_start, .finish = fake_finish,
-                                           .close = fake_close, .depth = depth, .mark_count = MARKS},
+                                           .close = fake_close, .depth = depth, .mark_count = MARKS,
+                                           .last_early = STEPS},
                                .fail_at = -1, .block_at = -1, .late = late};
         r.stages[i].lane = &r.lane;
         r.stages[i].index = i;
@@ -123,7 +134,7 @@ static pa_slot *take(void) {
 static void take_frame(int64_t frame) {
     pa_slot *slot = take();
     CHECK(slot->frame == frame && slot->failed_stage == -1 && slot->error == 0);
-    CHECK(slot->memory.data[0] == (float)frame && slot->memory.data[1] == (float)r.lane.stages);
+    CHECK(slot->memory.data[0] == (float)frame && slot->memory.data[1] == (float)(r.lane.stages * STEPS - shared));
     int64_t before = slot->submitted_ns;
     for (int i = 0; i < r.lane.stages; i++) {
         CHECK(before <= slot->begin_ns[i] && slot->begin_ns[i] <= slot->end_ns[i]);
@@ -234,11 +245,15 @@ static void test_log(int64_t count) {
     }
 }
 
+static void set_pace(int stage, int64_t ns) {
+    for (int way = 0; way < 4; way++) atomic_store(&r.stages[stage].pace_ns[way], ns);
+}
+
 /* Every frame lasts as long as the pace; a pace shorter than the program makes it late. */
 static void test_pace(void) {
     set_up(2, 2);
-    atomic_store(&r.stages[0].pace_ns, 3 * MS);
-    atomic_store(&r.stages[1].pace_ns, 1);
+    set_pace(0, 3 * MS);
+    set_pace(1, 1);
     CHECK(pa_lane_start(&r.lane) == 0);
     for (int64_t frame = 0; frame < 5; frame++) {
         CHECK(try_submit(frame));
@@ -246,12 +261,34 @@ static void test_pace(void) {
         CHECK(slot->end_ns[0] - slot->begin_ns[0] >= 3 * MS);
         take_frame(frame);
     }
-    atomic_store(&r.stages[0].pace_ns, 3600 * (int64_t)SECOND);
+    set_pace(0, 3600 * (int64_t)SECOND);
     CHECK(try_submit(5));
     usleep(20000); /* into the pacing */
     close_in_time();
     CHECK(atomic_load(&r.stages[0].busy_ns) >= 15 * MS);
     CHECK(atomic_load(&r.stages[1].late) == 5);
+}
+
+/* Each step between two stages is run by one of them; the one before takes it once the one behind is slower. */
+static void test_floating(int stages, int slots, int slow) {
+    set_up(stages, slots);
+    for (int i = 0; i < stages; i++) {
+        r.programs[i].program.first_late = i > 0;
+        r.programs[i].program.last_early = STEPS - (i + 1 < stages);
+    }
+    set_pace(slow, MS);
+    shared = stages - 1;
+    CHECK(pa_lane_start(&r.lane) == 0);
+    const int64_t all = frames;
+    frames = 40;
+    pthread_t submitter = start_thread(submit_all, NULL);
+    for (int64_t frame = 0; frame < frames; frame++) take_frame(frame);
+    pthread_join(submitter, NULL);
+    close_in_time();
+    frames = all, shared = 0;
+    CHECK(atomic_load(&r.stages[stages - 1].floated) == 0);
+    if (slots > 2 && slow) CHECK(atomic_load(&r.stages[slow - 1].floated) > 0);
+    if (slots < 3) CHECK(atomic_load(&r.stages[0].floated) == 0); /* never two held and a slot free */
 }
 
 static void test_open_failure(int stages, int failing) {
@@ -283,6 +320,8 @@ static void test_all(void) {
     test_frames_pass(PA_MAX_STAGES, 2);
     for (int64_t count = 1; count < 3 * KEPT; count++) test_log(count);
     test_pace();
+    for (int slots = 1; slots <= MAX_SLOTS; slots++)
+        for (int slow = 0; slow < 3; slow++) test_floating(3, slots, slow);
     test_open_failure(1, 0);
 }
 
