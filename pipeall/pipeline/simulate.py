@@ -2,9 +2,10 @@
 
 It follows stage.c: a stage takes the oldest frame of the ring before it, waits for a free slot of the ring after it,
 computes holding both, hands the frame on and frees the slot it read. Where the cut behind it floats, it also computes
-those groups for a frame that could go out while the next stage holds ENOUGH. The host submits as soon as there is room
-and takes results at once. Where ``predict`` takes every unit to be busy always, here a stage is slowed down only while
-others compute: its pace changes with every event. Within a stage the pace is that of its mean over groups.
+those groups for a frame that could go out while the next stage holds ENOUGH, or none waits behind it. The host submits
+as soon as there is room and takes results at once. Where ``predict`` takes every unit to be busy always, here a stage
+is slowed down only while others compute: its pace changes with every event. Within a stage the pace is that of its mean
+over groups.
 """
 
 from __future__ import annotations
@@ -275,7 +276,7 @@ class _Lane:
     def end(self, index: int, now: float) -> int | None:
         """Ends what stage ``index`` runs; the number of the frame in this lane where that was the last stage."""
         stage = self.stages[index]
-        if stage.floats and not stage.late[-1] and self.inside[index + 1] >= ENOUGH:
+        if stage.floats and not stage.late[-1] and (self.inside[index + 1] >= ENOUGH or self.inside[index] == 1):
             stage.go_on()
             return None
         stage.end(now)

@@ -74,10 +74,12 @@ static int64_t *begin_row(pa_stage *self, int ahead) {
     return row;
 }
 
-/* Whether the next stage has a frame to go on with after the one it is at: then it does not need this one at once. */
-static int goes_out_late(pa_stage *self) {
+/* Whether a frame goes out at the later cut: if the next stage has one to go on with after the one it is at, and so does
+ * not need this one at once; or if none waits here behind it and the `ahead` frames before it. */
+static int goes_out_late(pa_stage *self, int ahead) {
     enum { ENOUGH = 2 };
-    return pa_ring_held(&self->lane->ring[self->index + 1]) >= ENOUGH;
+    pa_ring *rings = &self->lane->ring[self->index];
+    return pa_ring_held(&rings[1]) >= ENOUGH || !pa_ring_front_at(&rings[0], ahead + 1);
 }
 
 static int64_t least_ns(const pa_stage *self, const frame *f) {
@@ -86,17 +88,17 @@ static int64_t least_ns(const pa_stage *self, const frame *f) {
 
 /* Starts the program on a frame. Where the cut behind floats, whether the frame goes out late is decided as late as can
  * be: when it could go out early; by a device that works on several frames, which are then on its queue, now. */
-static int start(pa_stage *self, frame *f) {
+static int start(pa_stage *self, frame *f, int ahead) {
     pa_program *program = self->program;
     const int32_t steps = program->mark_count - 1;
     const int floats = program->last_early < steps, at_once = program->depth > 1;
-    f->out->late = floats && at_once && goes_out_late(self);
+    f->out->late = floats && at_once && goes_out_late(self, ahead);
     int code = program->start(program, &f->in->memory, &f->out->memory, f->in->late ? program->first_late : 0,
                               f->out->late ? steps : program->last_early, &self->stop);
     if (code || !floats || at_once) return code;
     const int64_t computed = pa_now_ns();
     f->paced = pace(self, f->begin + least_ns(self, f)) - computed;
-    f->out->late = goes_out_late(self);
+    f->out->late = goes_out_late(self, ahead);
     if (!f->out->late) return 0;
     return program->start(program, &f->in->memory, &f->out->memory, program->last_early, steps, &self->stop);
 }
@@ -118,7 +120,7 @@ static int begin_frame(pa_stage *self, int ahead, frame *f) {
     f->paced = 0;
     if (f->in->failed_stage >= 0) return 1;
     f->row = begin_row(self, ahead);
-    f->code = f->in->frame == self->fault_frame ? PA_FAULT : start(self, f);
+    f->code = f->in->frame == self->fault_frame ? PA_FAULT : start(self, f, ahead);
     f->started = !f->code;
     return f->code == PA_STOPPED ? PA_STOPPED : 1;
 }

@@ -8,7 +8,8 @@
  * oldest. So it has work while that one is handed on.
  *
  * A cut may float between two places (program.h): the stage before it also computes the groups between them for a frame
- * that would only wait, because there are frames enough in the ring for the stage after it.
+ * that would only wait, because there are frames enough in the ring for the stage after it, and while it has time, because
+ * no other frame waits for it.
  *
  * Error: a stage that fails hands on the slot marked with itself and the code, tells the stages before it to
  * stop, and ends. The stages after it deliver what came earlier, pass the marked slot on, and end. So the host
