@@ -21,6 +21,7 @@ from pipeall.pipeline.trial import Trial, compare
 
 UNITS = ["big", "little"]
 BEST = 5
+PROFILE_S = 1.5  # each unit, and both together: less leaves the prediction to what the neighbours happened to do
 
 
 def best_of(graph: Graph, plans: list[Plan], board: Board, turns: int, seconds: float) -> list[Trial]:
@@ -43,7 +44,7 @@ def main() -> None:
         graph = getattr(zoo, name)()
         graph = graph.finer(options.finer) if options.finer else graph
         begin = time.perf_counter()
-        known = profile(graph, board, UNITS)
+        known = profile(graph, board, UNITS, seconds=PROFILE_S)
         found = search(graph, known, floating=options.floating)
         best = best_of(graph, [choice.plan for choice in found.ranked[:BEST]], board, 5, 0.3)[0].plan
         took = time.perf_counter() - begin

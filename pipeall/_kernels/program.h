@@ -31,8 +31,7 @@ typedef struct pa_program pa_program;
 struct pa_program {
     int (*open)(pa_program *self);
     /* Runs steps [first, last); with a depth of 1 there may be a second call for a frame, which goes on from last_early.
-     * in and out are the program's until finish() has returned, or start() with an error;
-     * stop is tested between steps. */
+     * in and out are the program's until finish() has returned, or start() with an error; stop is tested between steps. */
     int (*start)(pa_program *self, pa_slot_memory *in, pa_slot_memory *out, int32_t first, int32_t last,
                  const atomic_int *stop);
     int (*finish)(pa_program *self); /* waits for the oldest frame started */
@@ -46,8 +45,8 @@ struct pa_program {
      * Undefined after an error. */
     int64_t *marks;
     int32_t mark_count; /* steps + 1 */
-    /* Where a frame may also come in and go out (lower.py): [first_late, last_early), which are some, are
-     * always run; 0 and all steps where no cut floats. */
+    /* Where a frame may also come in and go out (lower.py): steps [first_late, last_early), which are some, are always
+     * run; 0 and all steps where no cut floats. */
     int32_t first_late, last_early;
 };
 

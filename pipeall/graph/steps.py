@@ -77,8 +77,7 @@ class Lowered:
 
     Steps [first_late, last_early) are always run. Those before are left out for a frame on which the stage before has
     done them, those after where the next stage does them; the tensors that cross there lie in the slot, behind those of
-    the cut before. Without floating cuts that is all steps
-    (last_early is None).
+    the cut before. Without floating cuts that is all steps (last_early is None).
     """
 
     steps: tuple[Step, ...]

@@ -15,7 +15,7 @@ from ..graph.steps import Lowered
 from . import device_cpu
 from .board import Board, Component
 from .lane import FLOATING_SLOTS, lowered_stages
-from .plan import Plan, StagePlan
+from .plan import Plan, StagePlan, full_load
 from .units import units
 
 FLOAT_BYTES = 4
@@ -50,7 +50,7 @@ def footprint(
     plan = Plan.parse(plan) if isinstance(plan, str) else plan
     found = []
     for stages, parts in zip(plan.lanes, units(plan, board), strict=True):
-        first_ring = max(slots, len(stages) + 1 if depth is None else depth)
+        first_ring = max(slots, full_load(stages) if depth is None else depth)
         found += _lane(graph, stages, parts, slots, first_ring)
     return found
 

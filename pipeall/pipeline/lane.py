@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..graph.lower import lower
 from ..graph.partition import border, subgraph
@@ -17,7 +16,7 @@ from ..graph.steps import Lowered
 from . import runtime
 from .board import Component
 from .device import compile_program, ring_slots
-from .plan import StagePlan
+from .plan import StagePlan, borders, full_load
 from .stats import StageCounters
 from .trace import StageTrace
 
@@ -39,23 +38,14 @@ class Stage:
 
 def lowered_stages(graph: Graph, stages: Sequence[StagePlan]) -> list[Lowered]:
     """What each stage of a lane computes. Raises ArgumentError for groups that the network does not have."""
-    found, groups = [], len(graph.groups)
-    before = 0  # groups that float in front of the stage
-    for stage in stages:
-        last = groups if stage.last is None else stage.last
-        end = last + stage.floating
-        if not stage.first + before < last or not end <= groups or (stage.floating and end == groups):
-            raise ArgumentError(
-                f"stage {stage.unit} has groups {stage.first + 1} to {end}, "
-                f"expected cuts between 1 and {groups - 1} for {graph.name}"
-            )
-        inside = [
-            border(graph, stage.first, cut) if floating else None
-            for cut, floating in ((stage.first + before, before), (last, stage.floating))
-        ]
-        found.append(lower(subgraph(graph, stage.first, end), *inside))
-        before = stage.floating
-    return found
+    return [
+        lower(
+            subgraph(graph, first, last_late),
+            border(graph, first, first_late) if first_late > first else None,
+            border(graph, first, last) if last_late > last else None,
+        )
+        for first, first_late, last, last_late in borders(stages, len(graph.groups), graph.name)
+    ]
 
 
 class Lane:
@@ -100,8 +90,7 @@ class Lane:
         counts = [slots + before + after for before, after in pairwise(held)]
         for ring, stage in enumerate(self.stages, 1):
             counts[ring] += FLOATING_SLOTS * (stage.floating > 0)
-        floating = sum(stage.floating > 0 for stage in self.stages)
-        depth = depth or len(self.stages) + 1 + sum(held) + floating
+        depth = depth or full_load(stages) + sum(held)
         counts[0] = max(counts[0], depth)
         rings = [
             ring_slots(producer, consumer, size, count)

@@ -146,6 +146,29 @@ class Plan:
         return "-".join(self.units) + (f":{cuts}" if cuts else "")
 
 
+def borders(stages: Sequence[StagePlan], groups: int, network: str) -> list[tuple[int, int, int, int]]:
+    """Of every stage of a lane (first, first_late, last, last_late), cumulative group counts: it always computes those
+    between the two in the middle, and the others where a cut floats and a frame comes in early or goes out late.
+
+    Raises ArgumentError where the network has not as many groups.
+    """
+    found, floating = [], 0
+    for stage in stages:
+        last = groups if stage.last is None else stage.last
+        ends = (stage.first, stage.first + floating, last, last + stage.floating)
+        if not ends[1] < last or ends[3] > groups - (stage.floating > 0):
+            plan = Plan((tuple(stages),))
+            raise ArgumentError(f"plan {plan}: expected cuts between 1 and {groups - 1} for {network}")
+        found.append(ends)
+        floating = stage.floating
+    return found
+
+
+def full_load(stages: Sequence[StagePlan]) -> int:
+    """Frames under way in a lane that keep its stages busy: one more than there are stages and floating cuts."""
+    return len(stages) + sum(stage.floating > 0 for stage in stages) + 1
+
+
 def _cut(word: str) -> int | tuple[int, int]:
     """Raises ValueError."""
     early, floats, late = word.partition("~")

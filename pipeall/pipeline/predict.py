@@ -17,7 +17,7 @@ from math import inf, isfinite
 import numpy as np
 
 from ..errors import ArgumentError
-from .plan import Plan
+from .plan import Plan, borders
 from .profile import HOST, Profile
 
 ROUNDING = 1e-12  # relative: a stage that just fits may come out longer by its sums
@@ -128,19 +128,13 @@ class StageWork:
 
 def works(profile: Profile, plan: Plan) -> list[list[StageWork]]:
     """The stages of every lane. Raises ArgumentError where they do not fit the profile's network."""
-    groups, position, lanes = len(profile.groups), 0, []
+    position, lanes = 0, []
     for lane in plan.lanes:
         lanes.append([])
-        floating = 0
-        for index, stage in enumerate(lane):
-            last = groups if stage.last is None else stage.last
-            borders = (stage.first, stage.first + floating, last, last + stage.floating)
-            if not borders[1] < borders[2] <= borders[3] <= groups - (stage.floating > 0):
-                raise ArgumentError(f"plan {plan}: expected cuts between 1 and {groups - 1} for {profile.network}")
+        for index, ends in enumerate(borders(lane, len(profile.groups), profile.network)):
             before = position - 1 if index else None
             after = position + 1 if index + 1 < len(lane) else None
-            lanes[-1].append(StageWork(position, before, after, borders))
-            floating = stage.floating
+            lanes[-1].append(StageWork(position, before, after, ends))
             position += 1
     return lanes
 

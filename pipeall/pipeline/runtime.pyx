@@ -287,7 +287,7 @@ cdef class Lane:
         return [(offset, array.size, array.ctypes.data, array) for offset, array in arrays]
 
     def counters(self) -> list:
-        """Per stage, since the start: frames, those that floated, late ones, and busy, wait_in, wait_out, map and copy time in ns."""
+        """Per stage, since the start: frames, those that floated, late ones; busy, wait_in, wait_out, map and copy ns."""
         cdef pa_stage *stage
         cdef int i
         rows = []

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..errors import ArgumentError
 from .lane import FLOATING_SLOTS, MAX_SLOTS, REORDER
-from .plan import Plan
+from .plan import Plan, full_load
 from .predict import StageCosts, predict, works
 from .profile import Profile
 from .stats import FrameTimes
@@ -246,9 +246,8 @@ class _Stage:
 class _Lane:
     """Stages in a row; ``inside``: per ring but the last, frames handed on and not yet let go by their reader."""
 
-    def __init__(self, stages: list[_Stage], slots: int, depth: int | None):
-        self.stages, self.slots = stages, slots
-        self.depth = depth or len(stages) + 1 + sum(stage.floats for stage in stages)
+    def __init__(self, stages: list[_Stage], slots: int, depth: int):
+        self.stages, self.slots, self.depth = stages, slots, depth
         self.inside = [0] * len(stages)
         self.submitted: list[tuple[int, float]] = []  # frame number, ms
 
@@ -341,7 +340,7 @@ def _build(profile: Profile, plan: Plan, slots: int, depth: int | None, paced: b
     costs = StageCosts(profile, plan.units)
     always = (1 << len(plan.units)) - 1 if paced else None
     lanes = []
-    for lane in works(profile, plan):
+    for planned, lane in zip(plan.lanes, works(profile, plan), strict=True):
         stages = []
         for work in lane:
             unit, (first, first_late, last, last_late) = plan.units[work.position], work.groups
@@ -356,7 +355,7 @@ def _build(profile: Profile, plan: Plan, slots: int, depth: int | None, paced: b
                     way = _Work(profile, plan.units, work.position, groups, handover_ms, always)
                     ways[came_late, goes_late] = way
             stages.append(_Stage(work.position, unit, (first, last), ways))
-        lanes.append(_Lane(stages, slots, depth))
+        lanes.append(_Lane(stages, slots, depth or full_load(planned)))
     return costs, lanes
 
 

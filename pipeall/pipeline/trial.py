@@ -16,7 +16,7 @@ import numpy as np
 from ..graph.ir import Graph
 from .board import Board
 from .pipeline import Frame, Pipeline
-from .plan import Plan
+from .plan import Plan, full_load
 from .stats import StageStats, Stats
 
 WARM_UP = 2  # frames per stage after start, and at the begin of each turn while the pipeline fills
@@ -93,9 +93,7 @@ def compare(
     with ExitStack() as stack:
         pipes = []
         for plan in plans:
-            depth = max(map(len, plan.lanes))
-            if queue:
-                depth += 1 + max(sum(stage.floating > 0 for stage in lane) for lane in plan.lanes)
+            depth = max(map(full_load if queue else len, plan.lanes))
             pipes.append(stack.enter_context(Pipeline(graph, plan, board, depth=depth, **options)))
             deque(pipes[-1].map(repeat(frame, WARM_UP * len(plan.components))), maxlen=0)
         for _ in range(turns):
