@@ -32,24 +32,21 @@ def floating(
     FPS, best first."""
     found: dict[Sequence[str], Choice] = {}
     for order in dict.fromkeys(chain.from_iterable(map(permutations, teams))):
-        choices = [Choice(plan, predict(profile, plan)) for plan in _plans(profile, order, narrow=True)]
-        choices = [one for one in choices if one.prediction.latency_ms <= max_latency_ms]
-        if choices:
-            found[order] = min(choices, key=lambda one: (one.prediction.period_ms, str(one.plan)))
-    orders = sorted(found, key=lambda order: (found[order].prediction.period_ms, str(found[order].plan)))[:ORDERS]
-    plans = {found[order].plan for order in orders} | {
-        plan for order in orders for plan in _plans(profile, order, narrow=False)
-    }
-    choices = [Choice(plan, predict(profile, plan)) for plan in plans]
-    rates = {
-        one: simulate(profile, one.plan, FRAMES).fps for one in choices if one.prediction.latency_ms <= max_latency_ms
-    }
+        if choices := list(_choices(profile, order, max_latency_ms, narrow=True)):
+            found[order] = min(choices, key=_by_period)
+    best = sorted(found, key=lambda order: _by_period(found[order]))[:ORDERS]
+    wider = chain.from_iterable(_choices(profile, order, max_latency_ms, narrow=False) for order in best)
+    rates = {one: simulate(profile, one.plan, FRAMES).fps for one in {found[order] for order in best} | set(wider)}
     least = simulate(profile, than, FRAMES).fps
     faster = (one for one in rates if rates[one] > least)
     return sorted(faster, key=lambda one: (-rates[one], str(one.plan)))[:top]
 
 
-def _plans(profile: Profile, order: Sequence[str], *, narrow: bool) -> Iterator[Plan]:
+def _by_period(choice: Choice) -> tuple[float, str]:
+    return choice.prediction.period_ms, str(choice.plan)
+
+
+def _choices(profile: Profile, order: Sequence[str], max_latency_ms: float, *, narrow: bool) -> Iterator[Choice]:
     """Those whose cuts are next to where they ought to be, at least one floating; the wider ones take a group more."""
     borders = _borders(profile, order)
     if narrow:
@@ -63,10 +60,11 @@ def _plans(profile: Profile, order: Sequence[str], *, narrow: bool) -> Iterator[
             continue
         try:
             plan = Plan.pipeline(order, chosen)
-            if predict(profile, plan).period_ms < inf:
-                yield plan
+            prediction = predict(profile, plan)
         except ArgumentError:  # cuts that overlap, or leave the network
             continue
+        if prediction.period_ms < inf and prediction.latency_ms <= max_latency_ms:
+            yield Choice(plan, prediction)
 
 
 def _borders(profile: Profile, order: Sequence[str]) -> list[float]:

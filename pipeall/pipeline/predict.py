@@ -164,7 +164,7 @@ def _shares(costs: StageCosts, lane: Sequence[StageWork], period_ms: float) -> l
         least, most = work.ms(costs, kept, 0.0), work.ms(costs, kept, 1.0)
         if work.groups[2] == work.groups[3]:
             share = 0.0
-        elif most <= period_ms:
+        elif most <= max(period_ms, least):  # it fits, or costs nothing
             share = 1.0
         else:
             share = min(max((period_ms - least) / (most - least), 0.0), 1.0)
