@@ -2,12 +2,12 @@
 
     python bench/gemm.py [--rounds 15] [--core 0]
 
-Both compute C = A B in float32 and write all of C. pipeall runs a 1x1 convolution whose weights B were packed before,
-as they are once for all frames in an engine; BLAS packs B in every call, as its interface demands. The two take turns
-in rounds, caches are warm; what counts of a turn is its fastest product, as other work on the core makes the rest
-slower. A third turn measures the core's peak, multiply-adds from registers. Shown are median and best of the turns in
-GFLOP/s, the median percent of the round's peak, and the ratio of pipeall's GFLOP/s to BLAS's: of the bests, and the
-median over the rounds with its quartiles.
+Both compute C = A B in float32 and write all of C; the rows of A and C are as far apart as the pixels of an engine's
+activations. pipeall runs a 1x1 convolution whose weights B were packed before, as they are once for all frames in an
+engine; BLAS packs B in every call, as its interface demands. The two take turns in rounds, caches are warm; what counts
+of a turn is its fastest product, as other work on the core makes the rest slower. A third turn measures the core's
+peak, multiply-adds from registers. Shown are median and best of the turns in GFLOP/s, the median percent of the round's
+peak, and the ratio of pipeall's GFLOP/s to BLAS's: of the bests, and the median over the rounds with its quartiles.
 """
 
 import argparse
@@ -23,7 +23,8 @@ from pipeall._kernels.algorithms import candidates, modelled
 from pipeall._kernels.peak import flops
 from pipeall._kernels.table import ROWS, choose
 from pipeall.graph.lower import lower
-from pipeall.graph.steps import SLOT_IN, SLOT_OUT, Step, View
+from pipeall.graph.memory import dense
+from pipeall.graph.steps import SLOT_IN, SLOT_OUT, Step
 
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "BLIS")}
 TURN_NS = 10_000_000  # about how long one of BLAS lasts
@@ -39,13 +40,13 @@ def shapes(kernels):
 
 
 def product(kernels, core, rows, b):
-    """The program of C = A B, a convolution of an image of ``rows`` pixels."""
+    """The program of C = A B, a convolution of an image of ``rows`` pixels, and the views of A and C."""
     k, columns = b.shape
     params = dict(kernel=(1, 1), strides=(1, 1), pads=(0,) * 4, dilations=(1, 1), groups=1, lo=-np.inf, hi=np.inf)
-    x, y = View(SLOT_IN, 0, rows, 1, k, k), View(SLOT_OUT, 0, rows, 1, columns, columns)
-    program = Program(kernels, (core,), "bench", (0, rows * k, rows * columns))
+    x, y = dense((1, k, rows, 1), SLOT_IN, 0), dense((1, columns, rows, 1), SLOT_OUT, 0)
+    program = Program(kernels, (core,), "bench", (0, rows * x.stride, rows * y.stride))
     program.add(Step("conv", "product", (x,), y, params, b.T[:, :, None, None], np.zeros(columns, np.float32)))
-    return program
+    return program, x, y
 
 
 def blas_times(a, b, c, count):
@@ -61,10 +62,11 @@ def compare(shape, kernels, core, rounds):
     """GFLOP/s of each turn: pipeall's, BLAS's, the peak."""
     rows, k, columns = shape
     random = np.random.default_rng(0)
-    a, b = (random.standard_normal(size, np.float32) for size in ((rows, k), (k, columns)))
-    c = np.empty((rows, columns), np.float32)
-    program = product(kernels, core, rows, b)
-    ours = program.run(a).reshape(c.shape)
+    b = random.standard_normal((k, columns), np.float32)
+    program, x, y = product(kernels, core, rows, b)
+    memory = random.standard_normal((rows, x.stride), np.float32)
+    ours = program.run(memory).reshape(rows, y.stride)[:, :columns]
+    a, c = memory[:, :k], np.empty((rows, y.stride), np.float32)[:, :columns]
     count = 2 + TURN_NS // min(blas_times(a, b, c, 3))
     np.testing.assert_allclose(ours, c, atol=1e-5 * k)
     turns = []

@@ -16,7 +16,7 @@ from pipeall.graph import ops
 from pipeall.graph.cases import CASES, case_graph
 from pipeall.graph.ir import Graph, Node
 from pipeall.graph.lower import lower
-from pipeall.graph.memory import LINE, Strided, merged, padded, plan_arena
+from pipeall.graph.memory import LINE, PAGE, Strided, merged, padded, plan_arena
 from pipeall.graph.partition import split, subgraph
 from pipeall.graph.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, SlotTensor
 
@@ -177,6 +177,25 @@ def test_fully_connected_layer_is_a_convolution_of_the_whole_input():
     (_, step) = lower(net.graph(net.fc("x0", 7))).steps
     assert (step.kind, step.weight.shape, step.params["kernel"]) == ("conv", (7, 3, 4, 5), (4, 5))
     assert (step.dst.h, step.dst.w, step.dst.c) == (1, 1, 7)
+
+
+def test_pixels_never_lie_whole_pages_apart():
+    """In storages, in slots and inside of a concat; a single pixel and the model's own borders stay dense."""
+    net = Net((1, PAGE, 2, 3))
+    halves = (net.op("clip", net.conv("x0", PAGE // 2)), net.op("clip", net.conv("x0", PAGE // 2)))
+    wide = net.conv(net.op("concat", *halves), 2 * PAGE)
+    flat = net.op("reshape", net.op("clip", wide), shape=(1, 12 * PAGE))
+    graph = net.graph(net.op("reshape", net.fc(flat, PAGE), shape=(1, PAGE, 1, 1)), wide)
+    inputs = inputs_of(graph)
+    expected = ops.run_graph(graph, inputs)
+    check_stages([graph], inputs, expected)
+    finer = graph.finer(len(graph.tensors))
+    stages = split(finer, range(1, len(finer.cuts) + 1))
+    check_stages(stages, inputs, expected)
+    views = [view for stage in stages for step in lower(stage).steps for view in (*step.src, step.dst)]
+    strides = {view.stride for view in views if view.h * view.w > 1}
+    assert {PAGE + LINE, 2 * PAGE + LINE} <= strides and all(stride % PAGE for stride in strides)
+    assert PAGE in {view.stride for view in views if view.h * view.w == 1}
 
 
 def test_slots_of_neighbours_agree():

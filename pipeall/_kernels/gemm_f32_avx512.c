@@ -2,8 +2,8 @@
  *
  * Per k: two loads of B, twelve broadcasts of A, 24 multiply-adds. Registers: 24 accumulators, 2 of B, 1 of A.
  * Bound: multiply-add (24 per 12 cycles on two units, 24 cycles on Zen 4's, which take half a register at a time; 14
- * loads fit into the same cycles). Four k at a time, with one prefetch of a cache line and no copies of sums: GCC 12
- * makes it 41 instructions per k, and 55 of the same code where it may choose the registers of the sums.
+ * loads fit into the same cycles). Four k at a time, with two prefetches of a cache line and no copies of sums: GCC
+ * 12 makes it 41 instructions per k, and 55 of the same code where it may choose the registers of the sums.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -11,10 +11,13 @@
 
 #include "kernels.h"
 
-enum { MR = 12, NR = 32, PER_LINE = 4 }; /* PER_LINE: k for which a tile prefetches a cache line, 4 floats for each */
+enum { MR = 12, NR = 32, STEP = 4, AHEAD = 4 }; /* AHEAD: 5 tiles, 49 rows, shall fetch all of the next block */
 #define TARGET __attribute__((target("avx512f")))
 
 #define GEMM pa_gemm_f32_avx512_12x32
+
+/* One pointer that walks over the rows: compilers would compute all addresses first, and keep them in vectors. */
+#define STEPWISE(pointer) __asm__("" : "+r"(pointer))
 
 /* sum += a * b, in the register that it has: compilers let sums wander, and copy them back every few steps. */
 TARGET static inline __attribute__((always_inline)) void accumulate(__m512 *sum, __m512 a, __m512 b) {
@@ -40,25 +43,39 @@ TARGET static inline __attribute__((always_inline)) void multiply(const float *c
 TARGET static inline __attribute__((always_inline)) void tile(const pa_gemm_args *g, const float *const *rows, float *c,
                                                                const float *r, const float *next, const int m) {
     const __m512 lo = _mm512_set1_ps(g->lo), hi = _mm512_set1_ps(g->hi);
-    const int64_t c_stride = g->c_stride, r_stride = g->r_stride, start_stride = g->bias ? 0 : c_stride, count = g->k;
-    const float *start = g->bias ? g->bias : c, *b = g->b;
+    const int64_t c_stride = g->c_stride, r_stride = g->r_stride, count = g->k;
+    const float *b = g->b;
     __m512 sum[MR][2];
 
-    PA_UNROLL
-    for (int i = 0; i < m; i++) {
-        sum[i][0] = _mm512_loadu_ps(start + i * start_stride);
-        sum[i][1] = _mm512_loadu_ps(start + i * start_stride + 16);
+    if (g->bias) {
+        const __m512 b0 = _mm512_loadu_ps(g->bias), b1 = _mm512_loadu_ps(g->bias + 16);
+        float *row = c;
+        PA_UNROLL
+        for (int i = 0; i < m; i++) {
+            sum[i][0] = b0, sum[i][1] = b1;
+            __builtin_prefetch(row, 1); /* C may be in memory: the stores at the end would wait for it */
+            __builtin_prefetch(row + 16, 1);
+            row += c_stride;
+            STEPWISE(row);
+        }
+    } else {
+        PA_UNROLL
+        for (int i = 0; i < m; i++) {
+            sum[i][0] = _mm512_loadu_ps(c + i * c_stride);
+            sum[i][1] = _mm512_loadu_ps(c + i * c_stride + 16);
+        }
     }
     for (int64_t t = g->taps; t > 0; t--, rows += MR) {
         const float *a[MR];
         PA_UNROLL
         for (int i = 0; i < m; i++) a[i] = rows[i] + g->a_offset + count;
         int64_t k = -count;
-        for (; k <= -PER_LINE; k += PER_LINE, b += PER_LINE * NR, next += PER_LINE * NR / 8) {
+        for (; k <= -STEP; k += STEP, b += STEP * NR, next += STEP * NR / AHEAD) {
             __asm__("" : "+r"(k)); /* one count for all rows: compilers would make a pointer of each, for every tile */
             __builtin_prefetch(next);
+            __builtin_prefetch(next + 16);
             PA_UNROLL
-            for (int i = 0; i < PER_LINE; i++) multiply(a, k + i, b + i * NR, sum, m);
+            for (int i = 0; i < STEP; i++) multiply(a, k + i, b + i * NR, sum, m);
         }
         for (; k < 0; k++, b += NR) {
             __asm__("" : "+r"(k));
@@ -74,8 +91,10 @@ TARGET static inline __attribute__((always_inline)) void tile(const pa_gemm_args
     }
     PA_UNROLL
     for (int i = 0; i < m; i++) {
-        _mm512_storeu_ps(c + i * c_stride, _mm512_min_ps(hi, _mm512_max_ps(lo, sum[i][0])));
-        _mm512_storeu_ps(c + i * c_stride + 16, _mm512_min_ps(hi, _mm512_max_ps(lo, sum[i][1])));
+        _mm512_storeu_ps(c, _mm512_min_ps(hi, _mm512_max_ps(lo, sum[i][0])));
+        _mm512_storeu_ps(c + 16, _mm512_min_ps(hi, _mm512_max_ps(lo, sum[i][1])));
+        c += c_stride;
+        STEPWISE(c);
     }
 }
 

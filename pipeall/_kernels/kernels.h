@@ -69,7 +69,7 @@ static inline int64_t pa_tile_rows(const pa_tiling *t, int64_t tile) { return t-
  *   bias  NR floats that start the sum; NULL continues the sum that C holds (the next block of k)
  *   r     residual rows of stride r_stride, or NULL
  *   next  the block that is read after b, of the same size. In a network weights come from memory; the first tile to
- *         read a block would wait for it, so every tile prefetches a part, NR floats for every eighth k and tap.
+ *         read a block would wait for it, so every tile prefetches a part, NR floats for every k in AHEAD of its own.
  * The sum runs over t, then k, in order: results depend neither on the tiles nor on the blocking. */
 typedef struct pa_gemm_args {
     int32_t n, taps;

@@ -21,6 +21,7 @@ from .ir import Graph, Node
 from .memory import (
     Strided,
     dense,
+    extent,
     is_linear,
     merged,
     part,
@@ -60,8 +61,8 @@ def lower(graph: Graph, first_late: Border | None = None, last_early: Border | N
     first_late  a cut inside of the graph: frames may also arrive there, in the slot behind the graph's inputs
     last_early  a cut behind that: frames may also leave there, in the slot before the graph's outputs
 
-    Where a sub-graph receives or transmits, its slots hold dense NHWC tensors that are read and written in place; at
-    the model's own borders they hold the model's layout, and a copy step converts where that differs from NHWC.
+    Where a sub-graph receives or transmits, its slots hold NHWC tensors that are read and written in place; at the
+    model's own borders they hold the model's layout, and a copy step converts where that differs from NHWC.
     Raises ModelError naming the node that cannot be lowered.
     """
     return _Lowering(graph).lowered(first_late, last_early)
@@ -151,7 +152,7 @@ class _Lowering:
         """Where a tensor that is about to be written lies: a new storage unless it was placed."""
         if name not in self.views:
             number = max(SLOT_IN, SLOT_OUT) + 1 + len(self.sizes)
-            self.sizes[number] = self.graph.tensors[name].elements
+            self.sizes[number] = extent(self._shape(name))
             self.views[name] = dense(self._shape(name), number, 0)
         return self.views[name]
 
