@@ -37,10 +37,11 @@ GPU = Family(
     winograd={2: dict(VECTOR=2, LOCAL_CHANNELS=32), 4: dict(VECTOR=1, LOCAL_CHANNELS=32)},
 )
 # A CPU core has 16 vectors of 8 floats (AVX2): 12 sums, 2 weights, an input spread over a vector as it is loaded.
+# Kernels that call functions stay below 16 (vector.cl).
 CPU = Family(
     conv=dict(VECTOR=16, PIXELS=6, INPUTS=1, LOCAL_PIXELS=4, LOCAL_BLOCKS=1),
     tiles=((16, 4), (8, 12), (8, 8), (16, 3)),
-    window=dict(VECTOR=16, LOCAL_CHANNELS=1, LOCAL_COLUMNS=1),
+    window=dict(VECTOR=8, LOCAL_CHANNELS=1, LOCAL_COLUMNS=1),
     winograd={2: dict(VECTOR=8, LOCAL_CHANNELS=1), 4: dict(VECTOR=8, LOCAL_CHANNELS=1)},
 )
 DEPTHWISE_PIXELS = 4

@@ -113,16 +113,25 @@ static void OVERLOADED put_all(vec v, __global half *p) {
 }
 #else
 static vec OVERLOADED all(__global const half *p) {
+#if VECTOR == 16 /* with AVX-512, PoCL 3.0 loses a program that calls a function on a vector of 16 (float) */
+    return (vec)(vload_half8(0, p), vload_half8(1, p));
+#else
     return WIDE(vload_half)(0, p);
+#endif
 }
 static vec OVERLOADED aligned(__global const half *p) {
-    return WIDE(vload_half)(0, p);
+    return all(p);
 }
 static real4 OVERLOADED four(__global const half *p) {
     return vload_half4(0, p);
 }
 static void OVERLOADED put_all(vec v, __global half *p) {
+#if VECTOR == 16
+    vstore_half8(v.lo, 0, p);
+    vstore_half8(v.hi, 1, p);
+#else
     WIDE(vstore_half)(v, 0, p);
+#endif
 }
 #endif
 
