@@ -74,14 +74,21 @@ static inline int together(const pa_conv_op *p, int64_t channels, int64_t x) {
     return x >= 0 && x + p->kw <= p->src.w && p->dilation_x == 1 && p->src.stride == channels;
 }
 
-/* Copies the pixels from x on under one row of the kernel into `to`, in the order of the packed weights. Returns the end
- * of what it wrote. */
-static float *gather(const pa_conv_op *p, const float *line, int64_t channels, int64_t x, float *to) {
-    if (line && together(p, channels, x)) {
-        copy(to, line + x * channels, p->kw * channels);
-        return to + p->kw * channels;
+/* Copies the pixels from x on under rows of the kernel into `to`, in the order of the packed weights. Returns the end of
+ * what it wrote. A function of its own: inlined, it would slow those down that rarely call it (a stem by 5 %). */
+static __attribute__((noinline)) float *gather(const pa_conv_op *p, const float *const *lines, int rows,
+                                               int64_t channels, int64_t x, float *to) {
+    const int64_t run = p->kw * channels;
+    const int whole = together(p, channels, x);
+    for (int i = 0; i < rows; i++) {
+        if (whole && lines[i]) {
+            copy(to, lines[i] + x * channels, run);
+            to += run;
+            continue;
+        }
+        for (int j = 0; j < p->kw; j++, to += channels)
+            copy(to, pixel_at(p, lines[i], x + (int64_t)j * p->dilation_x), channels);
     }
-    for (int j = 0; j < p->kw; j++, x += p->dilation_x, to += channels) copy(to, pixel_at(p, line, x), channels);
     return to;
 }
 
@@ -97,11 +104,11 @@ static inline float *point_taps(const pa_conv_op *p, const float *const *lines, 
         const int whole = together(p, channels, x);
         for (int i = 0; i < p->kh; i++, pointers += p->mr) {
             *pointers = !lines[i] ? p->zero : whole ? lines[i] + x * channels : gathered;
-            if (lines[i] && !whole) gathered = gather(p, lines[i], channels, x, gathered);
+            if (lines[i] && !whole) gathered = gather(p, lines + i, 1, channels, x, gathered);
         }
     } else {
         *pointers = gathered;
-        for (int i = 0; i < p->kh; i++) gathered = gather(p, lines[i], channels, x, gathered);
+        gathered = gather(p, lines, p->kh, channels, x, gathered);
     }
     return gathered;
 }

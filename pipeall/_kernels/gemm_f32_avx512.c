@@ -16,9 +16,6 @@ enum { MR = 12, NR = 32, STEP = 4, AHEAD = 4 }; /* AHEAD: 5 tiles, 49 rows, shal
 
 #define GEMM pa_gemm_f32_avx512_12x32
 
-/* One pointer that walks over the rows: compilers would compute all addresses first, and keep them in vectors. */
-#define STEPWISE(pointer) __asm__("" : "+r"(pointer))
-
 /* sum += a * b, in the register that it has: compilers let sums wander, and copy them back every few steps. */
 TARGET static inline __attribute__((always_inline)) void accumulate(__m512 *sum, __m512 a, __m512 b) {
 #ifdef PA_EMULATED_AVX512 /* tests/avx512 */
@@ -56,7 +53,7 @@ TARGET static inline __attribute__((always_inline)) void tile(const pa_gemm_args
             __builtin_prefetch(row, 1); /* C may be in memory: the stores at the end would wait for it */
             __builtin_prefetch(row + 16, 1);
             row += c_stride;
-            STEPWISE(row);
+            PA_OPAQUE(row);
         }
     } else {
         PA_UNROLL
@@ -94,7 +91,7 @@ TARGET static inline __attribute__((always_inline)) void tile(const pa_gemm_args
         _mm512_storeu_ps(c, _mm512_min_ps(hi, _mm512_max_ps(lo, sum[i][0])));
         _mm512_storeu_ps(c + 16, _mm512_min_ps(hi, _mm512_max_ps(lo, sum[i][1])));
         c += c_stride;
-        STEPWISE(c);
+        PA_OPAQUE(c);
     }
 }
 

@@ -47,6 +47,10 @@ typedef struct pa_step {
 #define PA_UNROLL _Pragma("GCC unroll 16")
 #endif
 
+/* After it compilers do not know where a pointer leads: else they compute the addresses of all rows of a tile ahead, more
+ * than there are registers, and keep them on the stack or in vectors. */
+#define PA_OPAQUE(pointer) __asm__("" : "+r"(pointer))
+
 /* ---- micro-kernels ------------------------------------------------------------------------- */
 
 /* Rows of a GEMM in tiles, as equally as can be: a tile of one row would wait for its own multiply-adds. */
