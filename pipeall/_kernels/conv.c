@@ -35,7 +35,7 @@ typedef struct frame {
     const pa_conv_op *args;
     const float *src, *residual;
     float *dst, *scratch;
-    int64_t row_blocks, panel_blocks, panels;
+    int64_t panel_blocks, panels;
 } frame;
 
 static int64_t channels_of(const pa_conv_op *p) { return p->src.c / p->groups; }
@@ -149,8 +149,8 @@ static void point(const pa_conv_op *p, const float *src, int64_t row0, const pa_
 static void conv_chunk(const void *context, int64_t chunk, int thread) {
     const frame *f = context;
     const pa_conv_op *p = f->args;
-    const int64_t row_block = chunk % f->row_blocks, rest = chunk / f->row_blocks;
-    const int64_t panel_block = rest % f->panel_blocks, group = rest / f->panel_blocks;
+    const int64_t panel_block = chunk % f->panel_blocks, rest = chunk / f->panel_blocks;
+    const int64_t group = rest % p->groups, row_block = rest / p->groups;
     const int64_t columns = p->dst.c / p->groups;
     const int64_t row0 = row_block * p->row_block, rows = min64(p->row_block, (int64_t)p->dst.h * p->dst.w - row0);
     const int64_t panel0 = panel_block * p->panel_block, panel1 = min64(panel0 + p->panel_block, f->panels);
@@ -206,7 +206,10 @@ void pa_conv_plan(pa_conv_op *p, int threads) {
     p->panel_block = panels;
     if (threads > 1) {
         const int64_t row_blocks = ceil_div(rows, p->row_block) * p->groups;
-        if (row_blocks < wanted) p->panel_block = ceil_div(panels, ceil_div(wanted, row_blocks));
+        if (row_blocks < wanted) { /* few chunks: all alike, 196 rows being 98 and 98 and not 108 and 88 */
+            p->row_block = ceil_div(rows, ceil_div(rows, ROWS));
+            p->panel_block = ceil_div(panels, ceil_div(wanted, row_blocks));
+        }
     }
     p->scratch_floats = round_up(pointer_floats(p) + (p->tap == PA_PIXEL ? 0 : p->row_block * taps_of(p) * k_of(p)), 16);
 }
@@ -220,11 +223,10 @@ void pa_conv_step(const void *args, float *const *bases, float *scratch, pa_team
         .residual = p->has_residual ? pa_at(&p->residual, bases) : NULL,
         .dst = pa_at(&p->dst, bases),
         .scratch = scratch,
-        .row_blocks = ceil_div(rows, p->row_block),
         .panel_blocks = ceil_div(panels, p->panel_block),
         .panels = panels,
     };
-    pa_team_run(team, conv_chunk, &f, f.row_blocks * f.panel_blocks * p->groups);
+    pa_team_run(team, conv_chunk, &f, ceil_div(rows, p->row_block) * f.panel_blocks * p->groups);
 }
 
 void pa_conv_pack(const void *weight, const void *bias, int64_t cout, int64_t cin_group, int64_t taps, int32_t groups,

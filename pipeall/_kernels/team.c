@@ -15,7 +15,7 @@
  * or preempted is never waited for.
  *
  * field                    written by           ordering
- * fn, context, chunks      caller, while closed store of OPEN (release) pairs with the worker's CAS (acquire)
+ * fn, context, end         caller, while closed store of OPEN (release) pairs with the worker's CAS (acquire)
  * next                     all                  relaxed: it only hands out indices
  * state                    all                  a worker's leave (release) pairs with the caller's wait (acquire)
  */
@@ -25,6 +25,8 @@ enum {
 };
 
 typedef struct worker {
+    _Alignas(64) atomic_llong next; /* of its share of the chunks, the first that nobody has claimed */
+    int64_t end;
     pa_team *team;
     int index, core;
     pthread_t thread;
@@ -33,10 +35,8 @@ typedef struct worker {
 struct pa_team {
     pa_gate start, done;
     _Alignas(64) atomic_int state; /* OPEN bit + workers inside */
-    _Alignas(64) atomic_llong next;
     _Alignas(64) pa_chunk_fn fn;
     const void *context;
-    int64_t chunks;
     atomic_bool stop;
     int size, started;
     char name[12];
@@ -66,11 +66,15 @@ static int pin(int core, pthread_attr_t *attributes) {
     return error;
 }
 
+/* Its own share first, then what the others have not begun. */
 static void claim(pa_team *team, int thread) {
-    for (;;) {
-        int64_t chunk = atomic_fetch_add_explicit(&team->next, 1, memory_order_relaxed);
-        if (chunk >= team->chunks) return;
-        team->fn(team->context, chunk, thread);
+    for (int i = 0; i < team->size; i++) {
+        worker *owner = &team->workers[(thread + i) % team->size];
+        for (;;) {
+            const int64_t chunk = atomic_fetch_add_explicit(&owner->next, 1, memory_order_relaxed);
+            if (chunk >= owner->end) break;
+            team->fn(team->context, chunk, thread);
+        }
     }
 }
 
@@ -135,8 +139,10 @@ void pa_team_run(pa_team *team, pa_chunk_fn fn, const void *context, int64_t chu
     }
     team->fn = fn;
     team->context = context;
-    team->chunks = chunks;
-    atomic_store_explicit(&team->next, 0, memory_order_relaxed);
+    for (int i = 0; i < team->size; i++) {
+        atomic_store_explicit(&team->workers[i].next, chunks * i / team->size, memory_order_relaxed);
+        team->workers[i].end = chunks * (i + 1) / team->size;
+    }
     atomic_store_explicit(&team->state, OPEN, memory_order_release);
     pa_gate_signal(&team->start);
     claim(team, 0);

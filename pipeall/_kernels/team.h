@@ -2,7 +2,9 @@
  *
  * pa_team_run(team, fn, context, chunks) runs the serial loop
  *     for (int64_t i = 0; i < chunks; i++) fn(context, i, thread);
- * in parallel: chunks are claimed dynamically, so a slow or interrupted core delays no more than one chunk.
+ * in parallel: chunks are claimed dynamically, so a slow or interrupted core delays no more than one chunk. Each thread
+ * begins with its share, thread 0 with the first chunks: what a step has written to a core's cache the next one mostly
+ * reads there, if chunks go from top to bottom of the image.
  * Returns when all chunks are done. One caller at a time; fn must not call pa_team_run.
  */
 #ifndef PIPEALL_TEAM_H

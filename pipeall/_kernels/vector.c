@@ -65,14 +65,15 @@ static void depthwise_bands(const job *j, int64_t begin, int64_t end, int thread
     const pa_depthwise_op *p = j->op;
     const int64_t taps = p->window.kh * p->window.kw;
     for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t c = unit / p->bands * PA_DEPTHWISE_BLOCK, y = unit % p->bands * BAND, pixel = y * p->dst.w;
+        const int64_t blocks = ceil_div(p->dst.c, PA_DEPTHWISE_BLOCK), y = unit / blocks * p->band;
+        const int64_t c = unit % blocks * PA_DEPTHWISE_BLOCK, pixel = y * p->dst.w;
         const pa_depthwise_args args = {
             .window = p->window,
             .in_h = p->src.h,
             .in_w = p->src.w,
             .out_w = p->dst.w,
             .y = (int32_t)y,
-            .rows = (int32_t)min64(BAND, p->dst.h - y),
+            .rows = (int32_t)min64(p->band, p->dst.h - y),
             .channels = (int32_t)min64(PA_DEPTHWISE_BLOCK, p->dst.c - c),
             .x = pa_at(&p->src, j->bases) + c,
             .in_stride = p->src.stride,
@@ -93,7 +94,10 @@ static void depthwise_bands(const job *j, int64_t begin, int64_t end, int thread
 
 void pa_depthwise_plan(pa_depthwise_op *p) {
     const pa_window *w = &p->window;
-    p->bands = (int32_t)ceil_div(p->dst.h, BAND);
+    /* A small image in halves: two threads then read the rows that they wrote, as conv.c cuts it by rows too. */
+    const int halves = p->dst.h <= BAND && pixels(&p->dst) > BAND * BAND / 2;
+    p->band = halves ? (p->dst.h + 1) / 2 : BAND;
+    p->bands = (int32_t)ceil_div(p->dst.h, p->band);
     p->ring_rows = w->stride_y + (w->kh - 1) * w->dilation_y + 1;
     p->columns = (p->dst.w - 1) * w->stride_x + (w->kw - 1) * w->dilation_x + 1;
     p->scratch_floats = (int64_t)p->ring_rows * p->columns * PA_DEPTHWISE_BLOCK;
@@ -101,7 +105,7 @@ void pa_depthwise_plan(pa_depthwise_op *p) {
 
 void pa_depthwise_step(const void *op, float *const *bases, float *scratch, pa_team *team) {
     const pa_depthwise_op *p = op;
-    const int64_t taps = p->window.kh * p->window.kw, rows = min64(BAND, p->dst.h);
+    const int64_t taps = p->window.kh * p->window.kw, rows = min64(p->band, p->dst.h);
     /* four multiply-adds cost about as much as a load and a store */
     run(op, bases, scratch, team, depthwise_bands, p->bands * ceil_div(p->dst.c, PA_DEPTHWISE_BLOCK),
         ceil_div(rows * p->dst.w * PA_DEPTHWISE_BLOCK * taps, 4));

@@ -19,7 +19,7 @@ typedef struct pa_depthwise_op {
     float lo, hi;
     const float *packed; /* pa_depthwise_pack; 64-byte aligned */
     pa_depthwise_fn kernel;
-    int32_t bands, ring_rows, columns; /* set by plan */
+    int32_t band, bands, ring_rows, columns; /* set by plan */
     int64_t scratch_floats;            /* set by plan: per thread, the ring */
 } pa_depthwise_op;
 void pa_depthwise_plan(pa_depthwise_op *op);

@@ -148,8 +148,8 @@ static void output_chunk(const void *context, int64_t chunk, int thread) {
     const frame *f = context;
     const pa_winograd_op *op = f->op;
     const pa_conv_op *p = &op->conv;
-    const int64_t split = chunk % f->splits, rest = chunk / f->splits;
-    const int64_t panel0 = rest % f->panel_blocks * op->panel_block, group = rest / f->panel_blocks;
+    const int64_t panel0 = chunk % f->panel_blocks * op->panel_block, rest = chunk / f->panel_blocks;
+    const int64_t group = rest % p->groups, split = rest / p->groups;
     const int64_t panels = min64(op->panel_block, f->panels - panel0), columns = p->dst.c / p->groups;
     const int64_t tile0 = split * op->split, tiles = min64(op->split, f->tiles - tile0);
     const int64_t wide = op->panel_block * p->nr;

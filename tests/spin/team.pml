@@ -11,7 +11,7 @@
  * What it assumes of the memory: `changes`, `sleepers` and `stop` are sequentially consistent, as in lane.pml, which has
  * the pairs. `state` has one order of its changes (it is one variable), an addition or exchange reads the newest, and
  * these pairs of team.c make what is written before visible after:
- *   the caller opens (release)      ->  a worker enters by exchange (acquire): fn, context, chunks, next
+ *   the caller opens (release)      ->  a worker enters by exchange (acquire): fn, context, next, end
  *   a worker leaves (release)       ->  the caller finds nobody inside (acquire): what the chunks wrote
  *   the caller changes START        ->  a worker draws its ticket (acquire): a ticket that is new has seen the job open
  * `next` only hands out numbers. A worker may find `state` outdated: it then enters late (the exchange fails, or it
@@ -28,6 +28,7 @@
 #endif
 
 #define CHUNKS 2
+#define THREADS (WORKERS + 1)
 #define START 0
 #define DONE 1
 
@@ -35,7 +36,8 @@ byte sleepers[2];                       /* by gate */
 byte place[3];                          /* by thread: the gate its ticket is of */
 bool moved[3], asleep[3];
 bool open, stop;
-byte inside, next, job;
+byte inside, job;
+byte next[THREADS], end[THREADS];       /* by share */
 byte ran[CHUNKS];
 
 inline draw_ticket(thread, gate) {
@@ -71,14 +73,33 @@ inline wait(thread, gate) {
     sleepers[gate]--
 }
 
-inline claim() {
+inline share() {
+    d_step {
+        next[0] = 0;
+        end[0] = CHUNKS / THREADS;
+        next[1] = end[0];
+        end[1] = CHUNKS * 2 / THREADS;
+        if
+        :: WORKERS == 2 ->
+            next[THREADS - 1] = end[1];
+            end[THREADS - 1] = CHUNKS
+        :: else
+        fi
+    }
+}
+
+inline claim(thread) {
+    turn = 0;
     do
-    :: d_step {
-            chunk = next;
-            next++
+    :: turn == THREADS -> break
+    :: else ->
+        d_step {
+            owner = (thread + turn) % THREADS;
+            chunk = next[owner];
+            next[owner]++
         }
         if
-        :: chunk >= CHUNKS -> break
+        :: chunk >= end[owner] -> turn++
         :: else ->
             mine = job;
             ran[chunk]++;
@@ -90,7 +111,7 @@ inline claim() {
 }
 
 proctype worker(byte id) {
-    byte seen, chunk, mine;
+    byte seen, chunk, mine, turn, owner;
     bool sleeping, entered, last;
     do
     :: draw_ticket(id, START);
@@ -110,7 +131,7 @@ proctype worker(byte id) {
             }
             if
             :: entered ->
-                claim();
+                claim(id);
                 d_step {
                     inside--;
                     last = !open && inside == 0
@@ -128,7 +149,7 @@ proctype worker(byte id) {
 }
 
 proctype caller() {
-    byte chunk, mine;
+    byte chunk, mine, turn, owner;
     bool sleeping, alone;
     do
     :: job == JOBS -> break
@@ -141,13 +162,13 @@ proctype caller() {
         if
         :: BUG == 3 ->
             open = true;
-            next = 0
+            share()
         :: else ->
-            next = 0;
+            share();
             open = true
         fi;
         signal(START);
-        claim();
+        claim(0);
         open = false;
         do
         :: BUG == 1 -> break
