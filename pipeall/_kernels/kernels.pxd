@@ -145,7 +145,7 @@ cdef extern from "vector.h" nogil:
         float value
     int64_t pa_depthwise_packed_floats(int64_t, int64_t, int64_t)
     void pa_depthwise_pack(const void *, const void *, int64_t, int64_t, int64_t, float *)
-    void pa_depthwise_plan(pa_depthwise_op *)
+    void pa_depthwise_plan(pa_depthwise_op *, int threads)
     void pa_pool_plan(pa_pool_op *)
     void pa_lrn_plan(pa_lrn_op *)
     void pa_copy_plan(pa_copy_op *)

@@ -331,7 +331,7 @@ cdef class Program:
         if self.pack:
             pa_depthwise_pack(floats(weight), floats(bias), channels, kh, kw, floats(packed))
         op.packed, op.kernel = floats(packed), <pa_depthwise_fn>self.function("depthwise")
-        pa_depthwise_plan(op)
+        pa_depthwise_plan(op, self.program.core_count)
         self.append(pa_depthwise_step, op, op.scratch_floats)
 
     def _pool(self, step, bint average):

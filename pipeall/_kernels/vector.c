@@ -92,10 +92,10 @@ static void depthwise_bands(const job *j, int64_t begin, int64_t end, int thread
     }
 }
 
-void pa_depthwise_plan(pa_depthwise_op *p) {
+void pa_depthwise_plan(pa_depthwise_op *p, int threads) {
     const pa_window *w = &p->window;
-    /* A small image in halves: two threads then read the rows that they wrote, as conv.c cuts it by rows too. */
-    const int halves = p->dst.h <= BAND && pixels(&p->dst) > BAND * BAND / 2;
+    /* A small image in halves: threads then read the rows that they wrote, as conv.c cuts it by rows too. */
+    const int halves = threads > 1 && p->dst.h <= BAND && pixels(&p->dst) > BAND * BAND / 2;
     p->band = halves ? (p->dst.h + 1) / 2 : BAND;
     p->bands = (int32_t)ceil_div(p->dst.h, p->band);
     p->ring_rows = w->stride_y + (w->kh - 1) * w->dilation_y + 1;

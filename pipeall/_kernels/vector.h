@@ -22,7 +22,7 @@ typedef struct pa_depthwise_op {
     int32_t band, bands, ring_rows, columns; /* set by plan */
     int64_t scratch_floats;            /* set by plan: per thread, the ring */
 } pa_depthwise_op;
-void pa_depthwise_plan(pa_depthwise_op *op);
+void pa_depthwise_plan(pa_depthwise_op *op, int threads);
 void pa_depthwise_step(const void *op, float *const *bases, float *scratch, pa_team *team);
 
 /* Floats of `packed`, and how to fill it from ONNX order: weight [channels][1][kh][kw], bias [channels]. */
