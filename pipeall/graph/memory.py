@@ -47,6 +47,13 @@ def extent(shape: tuple[int, ...]) -> int:
     return view.h * view.w * view.stride
 
 
+def side_by_side(views: Sequence[View], base: int) -> tuple[tuple[View, ...], int]:
+    """The same tensors, each alone, one after the other in another base, and where they end."""
+    shapes = [(1, view.c, view.h, view.w) for view in views]
+    ends = list(accumulate(map(extent, shapes), initial=0))
+    return tuple(dense(shape, base, offset) for shape, offset in zip(shapes, ends[:-1], strict=True)), ends[-1]
+
+
 @dataclass(frozen=True, slots=True)
 class Strided:
     """Elements of a tensor, not necessarily pixels: element i lies at offset + i . strides."""

@@ -16,8 +16,9 @@ from .. import env
 from .._kernels.algorithms import candidates, modelled, sensible
 from .._kernels.cluster import Cluster
 from .._kernels.table import ROWS, Row
+from ..graph.memory import side_by_side
 from ..graph.onnx_wire import release
-from ..graph.steps import SLOT_IN, SLOT_OUT, Step, View
+from ..graph.steps import SLOT_IN, SLOT_OUT, Step
 from .timings import Shapes, keep_times, read_times, shape_key
 
 FILE_KIND = "algorithms"
@@ -116,10 +117,7 @@ class _Tuner:
 
 
 def _alone(step: Step) -> tuple[Step, tuple[int, int]]:
-    """The step on dense views of its own in two slots, and the slots' sizes."""
-    views, offset = [], 0
-    for view in step.src:
-        views.append(View(SLOT_IN, offset, view.h, view.w, view.c, view.c))
-        offset += view.h * view.w * view.c
-    y = step.dst
-    return replace(step, src=tuple(views), dst=View(SLOT_OUT, 0, y.h, y.w, y.c, y.c)), (offset, y.h * y.w * y.c)
+    """The step on views of its own in two slots, and the slots' sizes."""
+    src, in_elements = side_by_side(step.src, SLOT_IN)
+    (dst,), out_elements = side_by_side([step.dst], SLOT_OUT)
+    return replace(step, src=src, dst=dst), (in_elements, out_elements)

@@ -19,7 +19,8 @@ from .._kernels import opencl
 from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..graph.lower import lower
-from ..graph.steps import ARENA, Lowered, Step, View
+from ..graph.memory import side_by_side
+from ..graph.steps import ARENA, Lowered, Step
 from .board import Component
 from .cl_launches import Choose, Method, methods, modelled
 from .timings import keep_times, read_times, shape_key
@@ -100,16 +101,13 @@ def _timed(step: Step, component: Component, candidates: Sequence[Method]) -> di
 
 
 def alone(step: Step, component: Component, choose: Choose = modelled):
-    """A ``ClProgram`` of the step, REPEATS times, on dense views of its own in the arena, which start as ones."""
+    """A ``ClProgram`` of the step, REPEATS times, on views of its own in the arena, which start as ones."""
     from .device_cl import ClProgram
 
-    views, offset = [], 0
-    for view in (*step.src, step.dst):
-        views.append(View(ARENA, offset, view.h, view.w, view.c, view.c))
-        offset += view.h * view.w * view.c
-    dense = replace(step, src=tuple(views[:-1]), dst=views[-1])
-    fills = [Step("fill", step.node, (), view, {"value": 1.0}) for view in dense.src]
-    lowered = Lowered((*fills, *[dense] * REPEATS), offset, (), 1, (), 1)
+    views, elements = side_by_side((*step.src, step.dst), ARENA)
+    moved = replace(step, src=views[:-1], dst=views[-1])
+    fills = [Step("fill", step.node, (), view, {"value": 1.0}) for view in moved.src]
+    lowered = Lowered((*fills, *[moved] * REPEATS), elements, (), 1, (), 1)
     device = opencl.opened(component.device)
     return ClProgram(lowered, device, True, component.precision, choose)
 
