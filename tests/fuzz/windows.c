@@ -199,7 +199,7 @@ static int run_depthwise(problem *p, const char *isa, pa_team *team, const float
     pa_depthwise_op op = {.src = p->x, .dst = p->y, .residual = p->r, .has_residual = p->has_residual, .window = p->win,
                           .lo = p->lo, .hi = p->hi, .packed = packed,
                           .kernel = (pa_depthwise_fn)kernel("depthwise", isa, NULL)};
-    pa_depthwise_plan(&op);
+    pa_depthwise_plan(&op, pa_team_size(team));
     run(pa_depthwise_step, &op, p, op.scratch_floats, team);
     compare(p, 0, "depthwise");
     free(packed);
