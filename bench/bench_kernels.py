@@ -6,6 +6,7 @@ The shapes come from the zoo and the steps from the same lowering that the pipel
 figures; the table's own column also holds the start of the team, some 100 microseconds.
 """
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -15,14 +16,15 @@ from pipeall._kernels.kernels import Program
 from pipeall import zoo
 from pipeall._kernels.table import choose
 from pipeall.graph.lower import lower
-from pipeall.graph.steps import SLOT_IN, SLOT_OUT, View
+from pipeall.graph.memory import side_by_side
+from pipeall.graph.steps import SLOT_IN, SLOT_OUT
 
 ROUNDS = 30
 NETWORKS = ("alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet")
 
 
 def layers(name):
-    """The distinct convolution steps of a network, each on dense views of its own."""
+    """The distinct convolution steps of a network, each once."""
     seen = {}
     for step in lower(getattr(zoo, name)()).steps:
         if step.kind == "conv":
@@ -30,10 +32,6 @@ def layers(name):
             key = (x.h, x.w, x.c, y.c, *step.params["kernel"], *step.params["strides"], step.params["groups"])
             seen.setdefault(key, step)
     return [(name, key, step) for key, step in seen.items()]
-
-
-def dense(view, base):
-    return View(base, 0, view.h, view.w, view.c, view.c)
 
 
 def label(layer):
@@ -45,12 +43,11 @@ def label(layer):
 def bench_convolution(layer, benchmark, board):
     name, _, step = layer
     cluster = board.component("big").cluster
-    x, y = dense(step.src[0], SLOT_IN), dense(step.dst, SLOT_OUT)
-    step = type(step)("conv", step.node, (x,), y, step.params, step.weight, step.bias)
-    program = Program(
-        choose(cluster.isas, cluster.core_type), cluster.cores[:1], "bench", (0, x.h * x.w * x.c, y.h * y.w * y.c)
-    )
-    program.add(step)
+    src, in_elements = side_by_side(step.src[:1], SLOT_IN)
+    (y,), out_elements = side_by_side([step.dst], SLOT_OUT)
+    kernels = choose(cluster.isas, cluster.core_type)
+    program = Program(kernels, cluster.cores[:1], "bench", (0, in_elements, out_elements))
+    program.add(replace(step, src=src, dst=y))
     benchmark.group = name
     times = benchmark.pedantic(program.time, (ROUNDS,), rounds=1, warmup_rounds=1)
     median_ns = float(np.median(times))

@@ -124,7 +124,7 @@ static void point(const pa_conv_op *p, const float *src, int64_t row0, const pa_
     const float **lines = pointers + tap_pointers(p);
     float *gathered = (float *)pointers + pointer_floats(p);
     const int64_t step = (int64_t)taps_of(p) * p->mr, channels = channels_of(p);
-    if (pointwise(p)) { /* as the loop below, in a third of the time: 5 % of a layer of 32 channels */
+    if (pointwise(p)) { /* as the loop below would, which took 9 % of a layer of 32 channels (Zen 4) */
         const float *pixel = src + row0 * p->src.stride;
         for (int64_t tile = 0; tile < tiling->tiles; tile++, pointers += p->mr) {
             const int64_t m = pa_tile_rows(tiling, tile);
