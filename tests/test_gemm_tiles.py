@@ -18,7 +18,7 @@ class GemmArgs(ctypes.Structure):
     """pa_gemm_args of kernels.h."""
 
     _fields_ = [
-        *((name, INT32) for name in ("n", "taps")),
+        *((name, INT32) for name in ("n", "taps", "far")),
         *((name, INT64) for name in ("tiles", "least", "larger", "k", "a_offset", "a_step")),
         *((name, POINTER) for name in ("a", "b", "bias", "next", "c")),
         ("c_stride", INT64),
@@ -52,11 +52,12 @@ def test_every_tile(row):
         pytest.skip(f"this CPU lacks {row.isa}")
     kernel = getattr(ctypes.CDLL(kernels.__file__), f"pa_{row.name}")
     random = np.random.default_rng(0)
-    taps, offset = 3, 2
+    offset = 2
     for m, n in product(range(1, 2 * row.mr + 2 if row.op == "gemm" else 2), range(1, row.nr + 1)):
         tiles = -(-m // row.mr)
         sizes = [m // tiles + (tile < m % tiles) for tile in range(tiles)]
-        k = (3, 8, 13)[(m + 2 * n) % 3]  # below, at and above what a kernel takes at a time
+        k = (3, 8, 21)[(m + 2 * n) % 3]  # below, at and above what a kernel takes at a time
+        taps, far = (1, 1) if n % 4 == 0 else (3, 0)
         residual, blocks = bool((m + n) % 2), 1 + (m + n) // 2 % 2
         a = random.standard_normal((blocks, taps, m, offset + k)).astype(np.float32)
         b = random.standard_normal((blocks, taps, k, row.nr)).astype(np.float32)
@@ -74,7 +75,7 @@ def test_every_tile(row):
             kernel(
                 ctypes.byref(
                     GemmArgs(
-                        n, taps, tiles, m // tiles, m % tiles, k, offset, taps * row.mr,
+                        n, taps, far, tiles, m // tiles, m % tiles, k, offset, taps * row.mr,
                         rows.ctypes.data, packed.ctypes.data,
                         None if block else start.ctypes.data, packed.ctypes.data, c.ctypes.data, n + 5,
                         r.ctypes.data if residual and last else None, n + 3,

@@ -23,6 +23,7 @@ enum {
     KC = 640,     /* 640 x 16 floats = 40 KB of B, from L2: half would fit L1, but C is read and written per block */
     FEW = 12,     /* fewer channels than this: the set-up of a tap would outweigh its multiply-adds */
     PACK = 16,    /* channels packed at a time: a cache line of each filter */
+    FAR = 1 << 20, /* an input of more floats, 4 MB, is not in a core's caches */
     CHUNKS = 4,   /* chunks per thread aimed at, so that claiming them balances the team */
 #ifdef __aarch64__
     K_STEP = 4,   /* k that the micro-kernel takes at a time: SqueezeNet's 7x7 stem by rows would take 1 % longer */
@@ -157,6 +158,7 @@ static void conv_chunk(const void *context, int64_t chunk, int thread) {
     const int mr = p->mr, nr = p->nr, taps = taps_of(p);
     const int64_t k = k_of(p);
     const pa_tiling tiling = pa_tiling_of(rows, mr);
+    const int far = p->tap == PA_PIXEL && taps == 1 && (int64_t)p->src.h * p->src.w * p->src.stride > FAR;
     const float **pointers = (const float **)(f->scratch + thread * p->scratch_floats);
     point(p, f->src + group * channels_of(p), row0, &tiling, pointers);
 
@@ -176,6 +178,7 @@ static void conv_chunk(const void *context, int64_t chunk, int thread) {
                 p->gemm(&(pa_gemm_args){
                     .n = (int32_t)min64(nr, columns - column),
                     .taps = (int32_t)tap_count,
+                    .far = far && panel == panel0,
                     .tiling = tiling,
                     .k = k_count,
                     .a_offset = k0,

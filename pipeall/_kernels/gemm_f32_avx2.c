@@ -11,8 +11,9 @@
 #include <string.h>
 
 #include "kernels.h"
+#include "sizes.h"
 
-enum { MR = 6, NR = 16, STEP = 8, AHEAD = 8 };
+enum { MR = 6, NR = 16, STEP = 8, AHEAD = 8, FETCHES = 1 };
 #define TARGET __attribute__((target("avx2,fma")))
 #define GEMM pa_gemm_f32_avx2_6x16
 
@@ -33,8 +34,15 @@ TARGET static inline __attribute__((always_inline)) void multiply(const float *c
     }
 }
 
+/* Half of the rows of the next tile, at the cache line of each that has its k-th float: two calls take all. */
+static inline __attribute__((always_inline)) void fetch(const float *const *rows, int64_t last, int64_t offset, int64_t k) {
+    for (int64_t i = 0, row = k % 16 / STEP * (MR / 2); i < MR / 2; i++, row++)
+        __builtin_prefetch(rows[min64(row, last)] + offset + k);
+}
+
 TARGET static inline __attribute__((always_inline)) void tile(const pa_gemm_args *g, const float *const *rows, float *c,
-                                                               const float *r, const float *next, const int m) {
+                                                               const float *r, const float *next, const float *const *later,
+                                                               int64_t last, const int m) {
     const int64_t count = g->k, start = g->a_offset + count, c_stride = g->c_stride;
     const float *b = g->b;
     __m256 sum[MR][2];
@@ -58,6 +66,7 @@ TARGET static inline __attribute__((always_inline)) void tile(const pa_gemm_args
         for (; k <= -STEP; k += STEP, b += STEP * NR, next += STEP * NR / AHEAD) {
             __asm__("" : "+r"(k)); /* one count for all rows: compilers would make a pointer of each, for every tile */
             __builtin_prefetch(next);
+            if (later) fetch(later, last, g->a_offset, count + k);
             PA_UNROLL
             for (int i = 0; i < STEP; i++) multiply(a, k + i, b + i * NR, sum, m);
         }

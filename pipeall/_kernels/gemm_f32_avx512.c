@@ -10,8 +10,9 @@
 #include <string.h>
 
 #include "kernels.h"
+#include "sizes.h"
 
-enum { MR = 12, NR = 32, STEP = 4, AHEAD = 4 }; /* AHEAD: 5 tiles, 49 rows, shall fetch all of the next block */
+enum { MR = 12, NR = 32, STEP = 4, AHEAD = 4, FETCHES = 1 }; /* AHEAD: 5 tiles, 49 rows, fetch all of the next block */
 #define TARGET __attribute__((target("avx512f")))
 
 #define GEMM pa_gemm_f32_avx512_12x32
@@ -37,8 +38,15 @@ TARGET static inline __attribute__((always_inline)) void multiply(const float *c
     }
 }
 
+/* A quarter of the rows of the next tile, at the cache line of each that has its k-th float: four calls take all. */
+static inline __attribute__((always_inline)) void fetch(const float *const *rows, int64_t last, int64_t offset, int64_t k) {
+    for (int64_t i = 0, row = k % 16 / STEP * (MR / 4); i < MR / 4; i++, row++)
+        __builtin_prefetch(rows[min64(row, last)] + offset + k);
+}
+
 TARGET static inline __attribute__((always_inline)) void tile(const pa_gemm_args *g, const float *const *rows, float *c,
-                                                               const float *r, const float *next, const int m) {
+                                                               const float *r, const float *next, const float *const *later,
+                                                               int64_t last, const int m) {
     const __m512 lo = _mm512_set1_ps(g->lo), hi = _mm512_set1_ps(g->hi);
     const int64_t c_stride = g->c_stride, r_stride = g->r_stride, count = g->k;
     const float *b = g->b;
@@ -71,6 +79,7 @@ TARGET static inline __attribute__((always_inline)) void tile(const pa_gemm_args
             __asm__("" : "+r"(k)); /* one count for all rows: compilers would make a pointer of each, for every tile */
             __builtin_prefetch(next);
             __builtin_prefetch(next + 16);
+            if (later) fetch(later, last, g->a_offset, count + k);
             PA_UNROLL
             for (int i = 0; i < STEP; i++) multiply(a, k + i, b + i * NR, sum, m);
         }

@@ -19,7 +19,7 @@
 
 #include "kernels.h"
 
-enum { MR = 8, NR = 8, AHEAD = 8 };
+enum { MR = 8, NR = 8, AHEAD = 8, FETCHES = 0 };
 #define TARGET
 #define GEMM pa_gemm_f32_neon_8x8
 
@@ -48,7 +48,8 @@ enum { MR = 8, NR = 8, AHEAD = 8 };
 #define MULTIPLY_FOUR_K EACH_ROW(LANE_0) EACH_ROW(LANE_1) EACH_ROW(LANE_2) EACH_ROW(LANE_3)
 
 static inline __attribute__((always_inline)) void tile(const pa_gemm_args *g, const float *const *rows, float *c,
-                                                        const float *r, const float *next, const int m) {
+                                                        const float *r, const float *next, const float *const *later,
+                                                        int64_t last, const int m) {
     const float *start = g->bias ? g->bias : c;
     const int64_t start_step = g->bias ? 0 : g->c_stride;
     const float *b = g->b;

@@ -74,9 +74,10 @@ static inline int64_t pa_tile_rows(const pa_tiling *t, int64_t tile) { return t-
  *   r     residual rows of stride r_stride, or NULL
  *   next  the block that is read after b, of the same size. In a network weights come from memory; the first tile to
  *         read a block would wait for it, so every tile prefetches a part, NR floats for every k in AHEAD of its own.
+ *   far   A comes from memory and has one tap: every tile prefetches the rows of the next, where the kernel can
  * The sum runs over t, then k, in order: results depend neither on the tiles nor on the blocking. */
 typedef struct pa_gemm_args {
-    int32_t n, taps;
+    int32_t n, taps, far;
     pa_tiling tiling;
     int64_t k, a_offset, a_step;
     const float *const *a;
