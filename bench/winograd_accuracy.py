@@ -2,8 +2,8 @@
 
     python bench/winograd_accuracy.py [--data FOLDER] [--photos 3]
 
-layers         the convolutions of the zoo's networks that Winograd computes, on the activations a random frame gives:
-               max |error| / max |result|, of the worst layer
+layers         the convolutions of the zoo's networks that Strassen or Winograd computes, on the activations that a
+               random frame gives: max |error| / max |result|, of the worst layer
 probabilities  trained networks on photos, every layer that fits computed by that algorithm: the largest difference
                from float64 and from onnxruntime, with a ! where the most probable class is another
 
@@ -33,7 +33,7 @@ from pipeall.graph.ops import run_graph
 from pipeall.graph.steps import Step
 
 NETWORKS = ("alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet")
-COLUMNS = ("gemm", "winograd2", "winograd4", "winograd6", "modelled")
+COLUMNS = ("gemm", "strassen", "winograd2", "winograd4", "winograd6", "modelled")
 Choice = Callable[[Step], str]
 
 
@@ -63,7 +63,7 @@ def run(graph: Graph, frame: np.ndarray, choice: Choice) -> np.ndarray:
 
 
 def layers(graph: Graph) -> Iterator[tuple[Step, Graph]]:
-    """The step and the one-node graph, without clamp and residual, of each conv that Winograd computes."""
+    """The step and the one-node graph, without clamp and residual, of each conv that more than GEMM computes."""
     for node in graph.nodes:
         if node.op != "conv":
             continue

@@ -13,7 +13,7 @@ from pipeall._kernels import cluster
 from pipeall._kernels.table import OPS, ROWS
 from pipeall.graph.cases import case_graph
 from pipeall.graph.lower import lower
-from pipeall.graph.steps import SLOT_IN, SLOT_OUT
+from pipeall.graph.steps import SLOT_IN, SLOT_OUT, Step, View
 
 GUARD, GAP = 37, 3  # floats around a view, and between its pixels; odd, so that nothing is aligned
 
@@ -77,3 +77,15 @@ def single_step(case):
     """The step of a case that lowers to one on views of its own, else None: test_lower and the networks cover those."""
     steps = lower(replace(case_graph(case)[0], receives=True, transmits=True)).steps
     return steps[0] if len(steps) == 1 and steps[0].dst.base == SLOT_OUT else None
+
+
+def conv_step(c_in, c_out, size, kernel, stride=1, groups=1, dilation=1):
+    """A convolution of a square input, padded to keep its size at stride 1."""
+    kernel = kernel if isinstance(kernel, tuple) else (kernel, kernel)
+    pads = tuple(dilation * (k // 2) for k in kernel) * 2
+    out = (size - 1) // stride + 1
+    strides, dilations = (stride, stride), (dilation, dilation)
+    params = dict(kernel=kernel, strides=strides, pads=pads, dilations=dilations, groups=groups, lo=0.0, hi=6.0)
+    source, target = View(SLOT_IN, 0, size, size, c_in, c_in), View(SLOT_OUT, 0, out, out, c_out, c_out)
+    weight = np.zeros((c_out, c_in // groups, *kernel), np.float32)
+    return Step("conv", "c", (source,), target, params, weight, np.zeros(c_out, np.float32))

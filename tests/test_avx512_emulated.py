@@ -25,6 +25,13 @@ def test_every_avx512_kernel(tmp_path):
 
     (tmp_path / "root" / "proc").mkdir(parents=True)
     (tmp_path / "root" / "proc" / "cpuinfo").write_text(CPUINFO)
-    tests = ("tests/test_kernels.py", "tests/test_gemm_tiles.py", "tests/test_winograd.py", "-k", "avx512")
+    tests = (
+        "tests/test_kernels.py",
+        "tests/test_gemm_tiles.py",
+        "tests/test_winograd.py",
+        "tests/test_strassen.py",
+        "-k",
+        "avx512",
+    )
     printed = run(tmp_path, "-m", "pytest", "-p", "no:cacheprovider", *tests, PIPEALL_SYSFS=str(tmp_path / "root"))
     assert "skipped" not in printed and "passed" in printed, printed

@@ -1,7 +1,7 @@
 """Every line of kernels.inc against the float64 references of the op table, over the one case table.
 
-The Winograd transforms, which only compute a convolution together, have tests of their own (test_winograd.py); so
-have the measures of a core, which are for no network (below).
+The transforms of Winograd and Strassen, which only compute a convolution together, have tests of their own
+(test_winograd.py, test_strassen.py); so have the measures of a core, which are for no network (below).
 """
 
 from dataclasses import replace
@@ -39,7 +39,9 @@ def cases_of(row_op):
 
 
 @pytest.mark.parametrize(
-    "row", [row for row in ROWS if not row.op.startswith(("winograd", *MEASURES, *TRAINING))], ids=lambda row: row.name
+    "row",
+    [row for row in ROWS if not row.op.startswith(("strassen", "winograd", *MEASURES, *TRAINING))],
+    ids=lambda row: row.name,
 )
 def test_kernel_matches_reference(row):
     if row.isa not in supported_isas():

@@ -33,6 +33,8 @@ def conv(size, channels, filters, *, kernel=3, stride=1, groups=1, residual=Fals
     "step, algorithm, macs, products, floats",
     [
         (conv(8, 16, 32, kernel=1), "gemm", 64 * 16 * 32, 64 * 16 * 32, 16 * 32 + 32 + 64 * (16 + 32)),
+        (conv(8, 16, 64, kernel=1), "strassen", 64 * 16 * 64, 32 * 16 * 64 // 4 * 7,
+         16 * 64 // 4 * 7 + 64 + 64 * (16 + 64)),
         (conv(8, 6, 4, stride=2, groups=2, residual=True), "gemm", 16 * 9 * 3 * 4, 16 * 9 * 3 * 4,
          9 * 3 * 4 + 4 + 64 * 6 + 2 * 16 * 4),
         (conv(8, 16, 16, groups=16), None, 64 * 9 * 16, 64 * 9 * 16, 9 * 16 + 16 + 2 * 64 * 16),

@@ -1,6 +1,7 @@
-"""Which algorithm computes a convolution: GEMM, or Winograd F(m x m, r x r) by a model of the work each does.
+"""Which algorithm computes a convolution: GEMM, Strassen or Winograd F(m x m, r x r), by a model of the work each does.
 
 gemm             indirect GEMM: any convolution
+strassen         seven products of quarters of the matrices, not eight: for 1x1 kernels of stride 1
 winograd2|4|6    F(2x2), F(4x4), F(6x6) for 3x3, F(2x2), F(4x4) for 5x5 kernels of stride and dilation 1
 winograd*-lazy   the same with the taps transformed in every frame, not kept: (n / r)^2 times fewer weights to read
 """
@@ -15,6 +16,9 @@ TILES = {3: (2, 4, 6), 5: (2, 4)}  # kernel size -> m
 INPUT = {4: 120, 6: 300, 8: 900}  # transforming one channel of a tile of n x n points
 OUTPUT = {4: 90, 6: 240, 8: 700}
 TAPS = {4: 200, 6: 230, 8: 600}  # transforming the taps of one filter
+SPLIT, SPLIT_OF = 40, {"neon": 20}  # the sums of a pair of rows for a pair of channels of the input
+JOIN, JOIN_OF = 40, {"neon": 20}  # and of the output
+HALVES = 64  # output channels are a multiple of: two panels of the widest GEMM kernel
 # Reading a byte of weights from memory. NEON: a Cortex-A73 reads 3 bytes a cycle, in which it does 4 multiply-adds.
 PER_WEIGHT_BYTE, PER_WEIGHT_BYTE_OF = 2.7, {"neon": 1.3}
 # Transformed weights of a layer that are kept at most. On NEON transforming a filter's taps takes 55 (Cortex-A73) to
@@ -33,10 +37,19 @@ def candidates(step) -> tuple[str, ...]:
         return ()
     kh, kw = step.params["kernel"]
     steps = (*step.params["strides"], *step.params["dilations"])
+    if fits_strassen(step):
+        return ("gemm", "strassen")
     if kh != kw or kh not in TILES or steps != (1, 1, 1, 1):
         return ("gemm",)
     names = [f"winograd{m}" for m in TILES[kh]]
     return ("gemm", *names, *(f"{name}{LAZY}" for name in names))
+
+
+def fits_strassen(step) -> bool:
+    """Whether every output pixel of a convolution depends on one input pixel alone, and the matrices have halves."""
+    x, y, p = step.src[0], step.dst, step.params
+    pointwise = (*p["kernel"], *p["strides"], p["groups"]) == (1,) * 5 and not any(p["pads"])
+    return pointwise and len(step.src) == 1 and y.h * y.w > 1 and x.c % 2 == 0 and y.c % HALVES == 0
 
 
 def sensible(step, nr: int, isa: str) -> tuple[str, ...]:
@@ -44,6 +57,9 @@ def sensible(step, nr: int, isa: str) -> tuple[str, ...]:
 
     Transformed weights of KEEP_BYTES or more would not stay in a cache until the next frame: they are made anew.
     """
+    if fits_strassen(step):
+        fewer = work(step, "strassen", nr, isa) < work(step, "gemm", nr, isa)
+        return ("gemm", "strassen") if fewer else ("gemm",)
     keep = KEEP_BYTES_OF.get(isa, KEEP_BYTES)
     names = (name for name in candidates(step) if not name.endswith(LAZY))
     return tuple(f"{n}{LAZY}" if n != "gemm" and points_bytes(step, n, nr) >= keep else n for n in names)
@@ -60,6 +76,9 @@ def work(step, algorithm: str, nr: int, isa: str) -> float:
     taps = step.params["kernel"][0] * step.params["kernel"][1]
     if algorithm == "gemm":
         return filters(step, nr) * taps * (step.dst.h * step.dst.w + per_weight)
+    if algorithm == "strassen":
+        sums = step.src[0].c / 2 * SPLIT_OF.get(isa, SPLIT) + step.dst.c / 2 * JOIN_OF.get(isa, JOIN)
+        return products(step, algorithm) + pairs(step) * sums + per_weight * 7 / 4 * filters(step, nr)
     m, n = tile(step, algorithm)
     tiles = ceil(step.dst.h / m) * ceil(step.dst.w / m)
     lazy = algorithm.endswith(LAZY)
@@ -72,12 +91,21 @@ def products(step, algorithm: str) -> int:
     kh, kw = step.params["kernel"]
     if algorithm in ("gemm", "depthwise"):
         return filters(step, 1) * kh * kw * step.dst.h * step.dst.w
+    if algorithm == "strassen":
+        return 7 * pairs(step) * filters(step, 1) // 4
     m, n = tile(step, algorithm)
     return filters(step, 1) * n * n * ceil(step.dst.h / m) * ceil(step.dst.w / m)
 
 
+def pairs(step) -> int:
+    """Rows of half of Strassen's matrices: output pixels, one of zeros with them where they are odd."""
+    return ceil(step.dst.h * step.dst.w / 2)
+
+
 def points_bytes(step, algorithm: str, nr: int) -> int:
     """Size of the transformed weights."""
+    if algorithm == "strassen":
+        return 7 * filters(step, nr)  # 7 / 4 of 4 bytes
     return 4 * filters(step, nr) * tile(step, algorithm)[1] ** 2
 
 

@@ -215,6 +215,24 @@ typedef struct pa_winograd_output_args {
 } pa_winograd_output_args;
 typedef void (*pa_winograd_output_fn)(const pa_winograd_output_args *);
 
+/* Strassen's sums (strassen.c). Of each row of the upper half of A (a1) and of the lower (a2), 2 k floats, all of stride
+ * a_stride:  s = a21 + a22,  s[step] = s - a11,  s[2 * step] = a11 - a21,  s[3 * step] = a12 - s[step],  k floats each */
+typedef struct pa_strassen_split_args {
+    int64_t rows, k, a_stride, s_stride, step;
+    const float *a1, *a2;
+    float *s;
+} pa_strassen_split_args;
+typedef void (*pa_strassen_split_fn)(const pa_strassen_split_args *);
+
+/* x += z, and c = clamp(bias + y + z, lo, hi) unless c is NULL; columns is a multiple of NR, x, y and z have one stride */
+typedef struct pa_strassen_join_args {
+    int64_t rows, columns, stride, c_stride;
+    float *x;
+    const float *y, *z, *bias;
+    float *c, lo, hi;
+} pa_strassen_join_args;
+typedef void (*pa_strassen_join_fn)(const pa_strassen_join_args *);
+
 /* softmax over n contiguous floats; out may be x. */
 typedef void (*pa_softmax_fn)(int64_t n, const float *x, float *out);
 

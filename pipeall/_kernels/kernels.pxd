@@ -19,6 +19,8 @@ cdef extern from "kernels.h" nogil:
     ctypedef void (*pa_winograd_input_fn)(const void *) noexcept nogil
     ctypedef void (*pa_winograd_weight_fn)(const void *) noexcept nogil
     ctypedef void (*pa_winograd_output_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_strassen_split_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_strassen_join_fn)(const void *) noexcept nogil
 
 cdef extern from "gate.h" nogil:
     int64_t pa_now_ns()
@@ -79,6 +81,18 @@ cdef extern from "winograd.h" nogil:
     int64_t pa_winograd_points_floats(const pa_winograd_op *)
     void pa_winograd_points(const pa_winograd_op *, float *)
     void pa_winograd_step(const void *, float *const *, float *, pa_team *)
+
+cdef extern from "strassen.h" nogil:
+    ctypedef struct pa_strassen_op:
+        pa_conv_op conv
+        pa_strassen_split_fn split
+        pa_strassen_join_fn join
+        const float *quarters
+        int64_t scratch_floats
+    void pa_strassen_plan(pa_strassen_op *, int threads)
+    int64_t pa_strassen_quarters_floats(const pa_strassen_op *)
+    void pa_strassen_quarters(const pa_strassen_op *, float *)
+    void pa_strassen_step(const void *, float *const *, float *, pa_team *)
 
 cdef extern from "kernels.h" nogil:
     ctypedef float (*pa_peak_fn)(int64_t, const float *) noexcept nogil

@@ -264,8 +264,8 @@ cdef class Program:
                    "groups that divide the channels", groups)
         if groups > 1 and groups == src.c == dst.c:
             return self._depthwise(step)
-        cdef pa_winograd_op *winograd = <pa_winograd_op *>self.new(sizeof(pa_winograd_op))
-        cdef pa_conv_op *op = &winograd.conv
+        cdef void *args = self.new(max(sizeof(pa_winograd_op), sizeof(pa_strassen_op)))
+        cdef pa_conv_op *op = <pa_conv_op *>args  # the first member of both
         cdef pa_window window = self.window(step)
         cdef const pa_kernel_row *row = &pa_kernel_rows[<int>self.kernels["gemv" if dst.h * dst.w == 1 else "gemm"]]
         op.src, op.dst = self.view(step, src), self.view(step, dst)
@@ -289,7 +289,6 @@ cdef class Program:
         cdef const void *from_bias = floats(bias)
         cdef float *to_weight = floats(packed_weight)
         cdef float *to_bias = floats(packed_bias)
-        cdef float *points
         cdef int64_t cout = dst.c
         cdef bint pack = self.pack
         with nogil:  # pipelines go on meanwhile: AlexNet has 61 million weights
@@ -299,20 +298,44 @@ cdef class Program:
         if algorithm in (None, "gemm"):
             pa_conv_plan(op, self.program.core_count)
             self.append(pa_conv_step, op, op.scratch_floats)
-            return
+        elif algorithm == "strassen":
+            self._strassen(step, <pa_strassen_op *>args)
+        else:
+            self._winograd(step, algorithm, <pa_winograd_op *>args, lasts)
+
+    cdef int _strassen(self, step, pa_strassen_op *op) except -1:
+        cdef float *quarters
+        cdef bint pack = self.pack
+        self.check(op.conv.dst.c % (2 * op.conv.nr) == 0, step, f"a multiple of {2 * op.conv.nr} channels", op.conv.dst.c)
+        op.split = <pa_strassen_split_fn>self.function("strassen_split")
+        op.join = <pa_strassen_join_fn>self.function("strassen_join")
+        pa_strassen_plan(op, self.program.core_count)
+        quarters = floats(self.weights(pa_strassen_quarters_floats(op)))
+        with nogil:
+            if pack:
+                pa_strassen_quarters(op, quarters)
+        op.quarters, op.conv.weight = quarters, NULL
+        self.append(pa_strassen_step, op, op.scratch_floats)
+        return 0
+
+    cdef int _winograd(self, step, algorithm, pa_winograd_op *winograd, bint lasts) except -1:
+        cdef float *points
+        cdef bint pack = self.pack
         winograd.m, winograd.n = tile(step, algorithm)
         winograd.input = <pa_winograd_input_fn>self.function("winograd_input")
         winograd.transform = <pa_winograd_weight_fn>self.function("winograd_weight")
         winograd.output = <pa_winograd_output_fn>self.function("winograd_output")
-        winograd.points = NULL if lasts else to_weight
+        if not lasts:
+            winograd.points = winograd.conv.weight  # for the plan: they are kept
         pa_winograd_plan(winograd, self.program.core_count)
         if not lasts:
             points = floats(self.weights(pa_winograd_points_floats(winograd)))
             with nogil:
                 if pack:
                     pa_winograd_points(winograd, points)
-            winograd.points, op.weight = points, NULL
+            winograd.points, winograd.conv.weight = points, NULL
         self.append(pa_winograd_step, winograd, winograd.scratch_floats)
+        return 0
 
     def _depthwise(self, step):
         cdef pa_depthwise_op *op = <pa_depthwise_op *>self.new(sizeof(pa_depthwise_op))

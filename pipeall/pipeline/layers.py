@@ -81,7 +81,7 @@ class Layer:
 def _bytes(step: Step, algorithm: str) -> int:
     if step.kind == "copy":  # whose views have gaps
         return 2 * FLOAT_BYTES * prod(step.params["dims"])
-    kept = algorithm.startswith("winograd") and not algorithm.endswith(LAZY)
+    kept = algorithm.startswith(("strassen", "winograd")) and not algorithm.endswith(LAZY)
     floats = 0 if step.weight is None or kept else prod(step.weight.shape)
     floats += 0 if step.bias is None else prod(step.bias.shape)
     floats += sum(view.h * view.w * view.c for view in (*step.src, step.dst))

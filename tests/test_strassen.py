@@ -1,0 +1,146 @@
+"""1x1 convolution by Strassen's seven products: on every instruction set, within a derived bound."""
+
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pytest
+from bounds import U
+from kernel_runs import conv_step, nhwc, run_case, single_step, supported_isas
+from pipeall._kernels.kernels import Program
+
+from pipeall._kernels.algorithms import candidates, modelled, products
+from pipeall._kernels.table import ROWS, choose
+from pipeall.errors import ArgumentError
+from pipeall.graph.cases import Case
+from pipeall.graph.ops import run_graph
+
+ROW_OPS = ("gemm", "strassen_split", "strassen_join")
+KERNELS = sorted({(row.isa, row.core) for row in ROWS if row.op in ROW_OPS})
+
+
+def case(c_in, c_out, hw, lo=-inf, hi=inf):
+    attrs = dict(strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), groups=1, lo=lo, hi=hi)
+    return Case("conv", attrs, ((1, c_in, *hw),), ((c_out, c_in, 1, 1), (c_out,)))
+
+
+CASES = (
+    case(2, 64, (1, 2)),
+    case(34, 64, (1, 3)),  # a row of zeros with the second
+    case(62, 128, (5, 3), 0.0, 6.0),
+    case(64, 64, (7, 7), -1.0, 1.0),
+    case(130, 192, (9, 13)),
+    case(256, 128, (14, 14), 0.0),
+    case(514, 64, (3, 4), -inf, 0.5),
+    case(34, 64, (30, 31)),  # two chunks of a thread
+    case(80, 64, (41, 29)),  # and one row too many
+)
+
+
+def quarters(matrix):
+    (rows, columns) = (size // 2 for size in matrix.shape)
+    return matrix[:rows, :columns], matrix[:rows, columns:], matrix[rows:, :columns], matrix[rows:, columns:]
+
+
+def strassen(a, b, less):
+    """C = A B by the seven products of strassen.c; ``less(x, y)`` is x - y, or x + y for the sum of magnitudes."""
+    a11, a12, a21, a22 = quarters(a)
+    b11, b12, b21, b22 = quarters(b)
+    s1, t1 = a21 + a22, less(b12, b11)
+    s2, t2 = less(s1, a11), less(b22, t1)
+    s3, t3 = less(a11, a21), less(b22, b12)
+    s4, t4 = less(a12, s2), less(t2, b21)
+    p1, p5, u2 = a11 @ b11, s1 @ t1, a11 @ b11 + s2 @ t2
+    u3 = u2 + s3 @ t3
+    return np.block([[p1 + a12 @ b21, u2 + p5 + s4 @ b22], [less(u3, a22 @ t4), u3 + p5]])
+
+
+def operands(graph, inputs):
+    """A, with a row of zeros where its rows are odd, B and the bias, in float64."""
+    (node,) = graph.nodes
+    x, weight, bias = ((inputs | graph.constants)[name].astype(np.float64) for name in node.inputs)
+    a = nhwc(x).reshape(-1, x.shape[1])
+    return np.pad(a, ((0, len(a) % 2), (0, 0))), weight[:, :, 0, 0].T, bias
+
+
+def bound(graph, inputs):
+    """Largest allowed |result - expected|, (rows, columns).
+
+    k roundings are at most (1 + u)^k - 1 of the sum of magnitudes. A product of the first quarter goes through three
+    sums of A, three of B, its own sum of K / 2 and that of the product added to it, and four sums of products and bias.
+    """
+    a, b, bias = (np.abs(value) for value in operands(graph, inputs))
+    return ((1 + U) ** (a.shape[1] + 12) - 1) * (strassen(a, b, np.add) + bias)
+
+
+def test_the_seven_products_are_the_matrix_product():
+    random = np.random.default_rng(0)
+    a, b = random.standard_normal((6, 10)), random.standard_normal((10, 8))
+    np.testing.assert_allclose(strassen(a, b, np.subtract), a @ b, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize(("isa", "core"), KERNELS, ids=" ".join)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_case(isa, core, case):
+    """Within the bound, and the same bits from any number of threads, whose chunks differ."""
+    if isa not in supported_isas():
+        pytest.skip(f"this CPU lacks {isa}: run the tests on one that has it")
+    table = choose((isa,), core)
+    result, graph, inputs = run_case(case, table, (-1,), "strassen")
+    (expected,) = run_graph(graph, inputs).values()
+    error = np.abs(result - nhwc(expected)).reshape(-1, expected.shape[1])
+    allowed = bound(graph, inputs)[: len(error)]
+    assert (error <= allowed).all(), f"error {error.max():.3g}, allowed there {allowed.flat[error.argmax()]:.3g}"
+    for threads in (2, 3):
+        again, _, _ = run_case(case, table, (-1,) * threads, "strassen")
+        assert np.array_equal(result, again), f"differs on {threads} threads"
+
+
+def test_nan_shows_in_every_result_it_is_part_of():
+    """And in no other pixel than the one it goes with, half the rows away."""
+    step = conv_step(64, 64, 4, 1)
+    step = replace(step, weight=np.ones_like(step.weight))
+    program = Program(choose(("ref",), "any"), (-1,), "test", (0, 16 * 64, 16 * 64))
+    program.add(step, "strassen")
+    x = np.full((16, 64), 0.125, np.float32)
+    x[3, 40] = np.nan
+    missing = np.isnan(program.run(x).reshape(16, 64))
+    assert missing[3].all() and not np.delete(missing, (3, 11), axis=0).any()
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        (conv_step(512, 512, 14, 1), "strassen"),  # MobileNet's
+        (conv_step(1024, 256, 14, 1), "strassen"),  # ResNet-50's
+        (conv_step(64, 64, 56, 1), "gemm"),  # the sums would take longer
+        (conv_step(512, 512, 2, 1), "gemm"),  # so would reading more weights
+    ],
+)
+def test_model_on_known_layers(step, expected):
+    assert {modelled(step, nr, isa) for nr, isa in ((32, "avx512"), (16, "avx2"), (8, "neon"))} == {expected}
+    assert products(step, "strassen") == 7 / 8 * products(step, "gemm")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        conv_step(64, 64, 8, 1, stride=2),
+        conv_step(64, 64, 8, 1, groups=2),
+        conv_step(64, 64, 1, 1),
+        conv_step(63, 64, 8, 1),
+        conv_step(64, 96, 8, 1),
+        conv_step(64, 64, 8, 3),
+        replace(conv_step(64, 64, 8, 1), src=conv_step(64, 64, 8, 1).src * 2),  # a residual
+    ],
+    ids=("stride", "groups", "one pixel", "odd input", "output in no halves", "3x3", "residual"),
+)
+def test_where_it_does_not_fit(step):
+    assert "strassen" not in candidates(step)
+    program = Program(choose(("ref",), "any"), (-1,), "test", (0, 9000, 9000))
+    with pytest.raises(ArgumentError, match=r"step c \(conv\): expected one of .*, got strassen"):
+        program.add(step, "strassen")
+
+
+def test_every_case_fits():
+    assert all(candidates(single_step(case)) == ("gemm", "strassen") for case in CASES)
