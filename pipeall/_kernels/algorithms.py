@@ -49,7 +49,8 @@ def fits_strassen(step) -> bool:
     """Whether every output pixel of a convolution depends on one input pixel alone, and the matrices have halves."""
     x, y, p = step.src[0], step.dst, step.params
     pointwise = (*p["kernel"], *p["strides"], p["groups"]) == (1,) * 5 and not any(p["pads"])
-    return pointwise and len(step.src) == 1 and y.h * y.w > 1 and x.c % 2 == 0 and y.c % HALVES == 0
+    same = (x.h, x.w) == (y.h, y.w) != (1, 1) and len(step.src) == 1
+    return pointwise and same and x.c % 2 == 0 and y.c % HALVES == 0
 
 
 def sensible(step, nr: int, isa: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-/* libFuzzer: convolution (GEMM, Winograd), depthwise convolution and pooling over whatever sizes, strides, pads, dilations,
+/* libFuzzer: convolution (GEMM, Winograd, Strassen), depthwise convolution and pooling over whatever sizes, strides, pads, dilations,
  * groups, pixel strides, instruction sets and teams the bytes say, in memory that ends where the views do, so that
  * AddressSanitizer sees every float read or written beside them; each result is compared with four plain loops.
  *
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "_kernels/dispatch.h"
+#include "_kernels/strassen.h"
 #include "_kernels/vector.h"
 #include "_kernels/winograd.h"
 
@@ -193,6 +194,28 @@ static int run_conv(input *in, problem *p, const char *isa, pa_team *team, const
     return 0;
 }
 
+static int run_strassen(problem *p, const char *isa, pa_team *team, const float *weight, const float *bias) {
+    const pa_kernel_row *row;
+    pa_strassen_op s = {.conv = {.src = p->x, .dst = p->y, .kh = 1, .kw = 1, .stride_y = 1, .stride_x = 1,
+                                 .dilation_y = 1, .dilation_x = 1, .groups = 1, .lo = p->lo, .hi = p->hi}};
+    s.conv.gemm = (pa_gemm_fn)kernel("gemm", isa, &row);
+    s.conv.mr = row->mr, s.conv.nr = row->nr;
+    float *packed = zeros((int64_t)p->x.c * p->y.c + 16), *packed_bias = zeros(p->y.c + 16);
+    float *zero = zeros(p->x.c > row->nr ? p->x.c : row->nr);
+    pa_conv_pack(weight, bias, p->y.c, p->x.c, 1, 1, row->nr, packed, packed_bias);
+    s.conv.weight = packed, s.conv.bias = packed_bias, s.conv.zero = zero;
+    s.split = (pa_strassen_split_fn)kernel("strassen_split", isa, NULL);
+    s.join = (pa_strassen_join_fn)kernel("strassen_join", isa, NULL);
+    pa_strassen_plan(&s, pa_team_size(team));
+    float *quarters = zeros(pa_strassen_quarters_floats(&s) + 16);
+    pa_strassen_quarters(&s, quarters);
+    s.quarters = quarters, s.conv.weight = NULL;
+    run(pa_strassen_step, &s, p, s.scratch_floats, team);
+    compare(p, 0, "strassen");
+    free(packed), free(packed_bias), free(zero), free(quarters);
+    return 0;
+}
+
 static int run_depthwise(problem *p, const char *isa, pa_team *team, const float *weight, const float *bias) {
     float *packed = zeros(pa_depthwise_packed_floats(p->y.c, p->win.kh, p->win.kw) + 16);
     pa_depthwise_pack(weight, bias, p->y.c, p->win.kh, p->win.kw, packed);
@@ -219,7 +242,7 @@ static int run_pool(problem *p, const char *isa, pa_team *team) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     input in = {data, data + size};
     problem p = {.groups = 1};
-    const int kind = pick(&in, 0, 2); /* conv, depthwise, pool */
+    const int kind = pick(&in, 0, 3); /* conv, depthwise, pool, conv 1x1 by Strassen */
     const char *isa = isas[pick(&in, 0, 2)];
     if (!isa) isa = "ref";
     pa_team *team = teams[pick(&in, 1, 3)];
@@ -229,10 +252,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     p.pad_bottom = pick(&in, 0, 4), p.pad_right = pick(&in, 0, 4);
     const int32_t h = pick(&in, 1, 24), width = pick(&in, 1, 24);
     int32_t cin = pick(&in, 1, 70), cout = pick(&in, 1, 70);
+    if (kind == 3) {
+        p.win = (pa_window){1, 1, 1, 1, 0, 0, 1, 1};
+        p.pad_bottom = p.pad_right = 0;
+        cin *= 2, cout = (cout % 3 + 1) * 64;
+        if (h * width == 1) return 0; /* algorithms.py */
+    }
     if (kind == 0) {
         p.groups = pick(&in, 1, 4);
         cin *= p.groups, cout *= p.groups;
-    } else {
+    } else if (kind < 3) {
         p.groups = cout = cin;
     }
     const int32_t oh = h + p.win.pad_top + p.pad_bottom - p.win.dilation_y * (p.win.kh - 1) - 1;
@@ -256,7 +285,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     p.bases[PA_SLOT_IN] = numbers(end_of(&p.x), 1);
     p.bases[PA_ARENA] = numbers(end_of(&p.r), 2);
     float *weight = NULL, *bias = NULL;
-    if (kind < 2) {
+    if (kind != 2) {
         p.weight = weight = numbers((int64_t)cout * (cin / p.groups) * p.win.kh * p.win.kw, 3);
         p.bias = bias = numbers(cout, 4);
     }
@@ -264,8 +293,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         run_conv(&in, &p, isa, team, weight, bias);
     else if (kind == 1)
         run_depthwise(&p, isa, team, weight, bias);
-    else
+    else if (kind == 2)
         run_pool(&p, isa, team);
+    else
+        run_strassen(&p, isa, team, weight, bias);
     for (int i = 0; i < PA_BASES; i++) free(p.bases[i]);
     free(weight), free(bias);
     return 0;
