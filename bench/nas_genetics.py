@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import itertools
 import tempfile
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +31,7 @@ QUICK = LEVELS._replace(learning_rate=(0.1, 0.3, 1.0), momentum=(0.45, 0.9, 0.9)
 def optimum(cache: Path, runs: int) -> None:
     """Every genome of two stages on digits is trained; then searches look for the best within a tenth of them."""
     space = StageSpace((2, 3), widths=(2, 4, 6, 8))
-    options = Settings(generations=2, mutation_rate=1 / space.loci, crossover_rate=0.9, evolve_hyper=False)
+    plain = Settings(generations=2, mutation_rate=1 / space.loci, crossover_rate=0.9, evolve_hyper=False)
     with tempfile.TemporaryDirectory() as folder:
         evaluate = Cached(Training(space, "digits", folder, 150, levels=QUICK), cache)
         genomes = [Candidate(bits, MIDDLE) for bits in itertools.product((0, 1), repeat=space.loci)]
@@ -37,8 +39,8 @@ def optimum(cache: Path, runs: int) -> None:
         evaluate.save()
         budget = len(genomes) // 10
 
-        def ours(archive: Archive) -> None:
-            for _ in search(archive, options, [MIDDLE] * options.population, instances=4):
+        def ours(settings: Settings, archive: Archive) -> None:
+            for _ in search(archive, settings, [MIDDLE] * settings.population, instances=4):
                 pass
 
         def at_random(archive: Archive) -> None:
@@ -48,7 +50,8 @@ def optimum(cache: Path, runs: int) -> None:
 
         print(f"{len(genomes)} genomes, {len(set(fitness))} fitnesses, {min(fitness):.5f} to {max(fitness):.5f}")
         ranks = np.sort(sorted(set(fitness)))
-        for name, method in (("pipeall", ours), ("random search", at_random)):
+        methods = {"pipeall": partial(ours, plain), "pipeall, guided": partial(ours, replace(plain, guided=budget))}
+        for name, method in (methods | {"random search": at_random}).items():
             found = [run(method, evaluate, budget, seed).fitness for seed in range(runs)]
             places = np.searchsorted(ranks, found) + 1
             best, counts = np.mean(places == 1), np.bincount(places)[1:]

@@ -2,6 +2,7 @@
 
 import itertools
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
 from math import inf
 
 import numpy as np
@@ -16,6 +17,7 @@ from pipeall.nas.archive import Archive, BudgetSpent, Member
 from pipeall.nas.competition import flip_loop, level_sweep
 from pipeall.nas.evolve import Generation, Settings, evolve, first_candidates, search
 from pipeall.nas.genome import Candidate
+from pipeall.nas.guide import guided_loop
 from pipeall.nas.operators import breed, crossover, invert, proportional, selection_weights
 from pipeall.nas.score import Score
 from pipeall.nas.stages import StageSpace
@@ -181,8 +183,10 @@ def test_local_searches_never_worsen(space, seed):
     assert swept.order <= start.order and swept.candidate.hyper[3:] == start.candidate.hyper[3:]
     fixed = level_sweep(archive, start, 5, random, hyper=False)
     assert fixed.order <= start.order and fixed.candidate.hyper == start.candidate.hyper
-    ended = flip_loop(archive, swept)
-    assert ended.order <= swept.order
+    guided = guided_loop(archive, swept, 3, random)
+    assert guided.order <= swept.order and guided.candidate.hyper == swept.candidate.hyper
+    ended = flip_loop(archive, guided)
+    assert ended.order <= guided.order
     for gene, step in itertools.product(range(3), (1, 2)):
         hyper = list(ended.candidate.hyper)
         hyper[gene] = (hyper[gene] + step) % 3
@@ -202,6 +206,32 @@ def test_a_sweep_goes_through_small_levels_in_full():
     (start,) = archive.score([Candidate((0,) * 8)])
     assert level_sweep(archive, start, 15, random, hyper=False).score.fitness == table.min()
     assert len(archive.members) == 31
+
+
+def test_the_model_finds_the_best_of_pairs():
+    """A fitness of single bits and pairs, 1 + 12 + 66 unknowns: the best of 4,096, far from the start, within 120."""
+    random = np.random.default_rng(0)
+    signs = 2 * np.array(list(itertools.product((0, 1), repeat=12))) - 1
+    pairs = np.triu(random.standard_normal((12, 12)), 1)
+    table = signs @ random.standard_normal(12) + np.einsum("ni,ij,nj->n", signs, pairs, signs)
+    archive = Archive(BitSpace(12), TableEvaluate(table - table.min()), budget=120)
+    first = archive.score(first_candidates(archive.space, 10, random, [(1,) * 5] * 10))
+    start = max(first, key=lambda member: member.order)
+    with pytest.raises(BudgetSpent):
+        guided_loop(archive, start, 1000, random)
+    assert archive.best.score.fitness == 0 and archive.best not in first
+    assert guided_loop(archive, archive.best, 1000, random, threshold=0.1) == archive.best
+
+
+def test_the_model_has_nothing_to_propose():
+    """Where all is known, and where no network could be scored."""
+    random = np.random.default_rng(0)
+    archive = Archive(BitSpace(2), TableEvaluate([3.0, 2.0, 4.0, 1.0]))
+    members = archive.score([Candidate(bits) for bits in itertools.product((0, 1), repeat=2)])
+    assert guided_loop(archive, members[1], 5, random) == members[1]
+    refused = Archive(BitSpace(2), TableEvaluate([inf] * 4))
+    (start,) = refused.score([Candidate((0, 1))])
+    assert guided_loop(refused, start, 5, random) == start and len(refused.members) == 1
 
 
 def test_flips_stop_at_the_threshold():
@@ -272,6 +302,8 @@ def test_refused_networks_are_never_on_the_front():
         {"epsilon": 0},
         {"selection": "roulette"},
         {"stop": "never"},
+        {"guided": -1},
+        {"guided": 5, "selection": "pareto"},
     ],
 )
 def test_bad_settings(arguments):
@@ -286,9 +318,11 @@ def test_scores_are_numbers():
     assert Score.from_record(score.record()) == score and score.record()["fitness"] is None
 
 
-def optimum_rate(table_of, space, runs, budget):
+def optimum_rate(table_of, space, runs, budget, guided=0):
     """Share of the runs in which the search found a genome of the least fitness."""
-    options = Settings(generations=2, mutation_rate=1 / space.loci, crossover_rate=0.9, evolve_hyper=False)
+    options = Settings(
+        generations=2, mutation_rate=1 / space.loci, crossover_rate=0.9, evolve_hyper=False, guided=guided
+    )
     found = 0
     for seed in range(runs):
         table = table_of(seed)
@@ -300,14 +334,17 @@ def optimum_rate(table_of, space, runs, budget):
 
 
 @pytest.mark.parametrize(
-    ("loci", "neighbours", "least"),
+    ("loci", "neighbours", "guided", "least"),
     [
-        (10, 0, 0.95),
-        (10, 1, 0.8),  # of 120 landscapes 0.92, as of every other share of generations, competition and flips
-        (12, 1, 0.95),
+        (10, 0, 0, 0.95),
+        (10, 1, 0, 0.8),  # of 120 landscapes 0.92, as of every other share of generations, competition and flips
+        (12, 1, 0, 0.95),
+        (10, 1, 102, 0.95),
+        (10, 2, 102, 0.9),  # of 120 landscapes 0.96
     ],
 )
-def test_the_optimum_of_a_whole_space(loci, neighbours, least):
+def test_the_optimum_of_a_whole_space(loci, neighbours, guided, least):
     """Within a tenth of the evaluations of all genomes, in 40 runs of as many landscapes."""
-    rate = optimum_rate(lambda seed: Landscape(loci, neighbours, seed).table(), BitSpace(loci), 40, 2**loci // 10)
+    landscapes = partial(Landscape, loci, neighbours)
+    rate = optimum_rate(lambda seed: landscapes(seed).table(), BitSpace(loci), 40, 2**loci // 10, guided)
     assert rate >= least

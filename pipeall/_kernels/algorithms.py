@@ -16,9 +16,11 @@ TILES = {3: (2, 4, 6), 5: (2, 4)}  # kernel size -> m
 INPUT = {4: 120, 6: 300, 8: 900}  # transforming one channel of a tile of n x n points
 OUTPUT = {4: 90, 6: 240, 8: 700}
 TAPS = {4: 200, 6: 230, 8: 600}  # transforming the taps of one filter
-SPLIT, SPLIT_OF = 40, {"neon": 20}  # the sums of a pair of rows for a pair of channels of the input
-JOIN, JOIN_OF = 40, {"neon": 20}  # and of the output
-HALVES = 64  # output channels are a multiple of: two panels of the widest GEMM kernel
+# Strassen's sums, of a pair of rows for a pair of channels of the input, and of the output, by timings on Zen 4
+# (AVX-512); on NEON they take 15 (Cortex-A73) to 27 (Cortex-A53) by modelled cycles.
+SPLIT, SPLIT_OF = 40, {"neon": 20}
+JOIN, JOIN_OF = 40, {"neon": 20}
+HALVES = 64  # output channels are a multiple of it: two panels of the widest GEMM kernel
 # Reading a byte of weights from memory. NEON: a Cortex-A73 reads 3 bytes a cycle, in which it does 4 multiply-adds.
 PER_WEIGHT_BYTE, PER_WEIGHT_BYTE_OF = 2.7, {"neon": 1.3}
 # Transformed weights of a layer that are kept at most. On NEON transforming a filter's taps takes 55 (Cortex-A73) to

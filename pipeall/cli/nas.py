@@ -64,6 +64,13 @@ THREE_RATES, THREE_CYCLES = Numbers(float, "0.01,0.03,0.1"), Numbers(int, "1,3,5
 @click.option("--population", type=click.IntRange(2), default=10, show_default=True)
 @click.option("--generations", type=click.IntRange(0), default=10, show_default=True)
 @click.option("--stop", type=click.Choice(["generations", "predicted"]), default="generations", show_default=True)
+@click.option(
+    "--guided",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="A model proposes networks, until so many were no better.",
+)
 @click.option("--instances", type=click.IntRange(1), default=10, show_default=True, help="Of layer-wise competition.")
 @click.option("--threshold", type=float, default=0.0, show_default=True, help="The search ends below this fitness.")
 @click.option("--budget", type=click.IntRange(1), help="Networks to train at most; new starts until it is spent.")
@@ -170,6 +177,7 @@ def _search(data_name: str, folder: Path, options: dict[str, Any]) -> Search:
         options["generations"],
         selection="pareto" if options["pareto"] else "fitness",
         stop=options["stop"],
+        guided=options["guided"],
         levels=levels,
     )
     about = {key: options[key] for key in ("seed", "start", "instances", "threshold", "budget")}

@@ -82,6 +82,10 @@ class Archive:
         ranks = pareto.fronts(pareto.objectives([member.score for member in usable]))
         return [member for member, rank in zip(usable, ranks, strict=True) if rank == 0]
 
+    def knows(self, candidate: Candidate) -> bool:
+        """Whether it, or one that is trained as it is, was evaluated."""
+        return self._key(candidate) in self._known
+
     def score(self, candidates: Sequence[Candidate], parents: Sequence[Candidate | None] = ()) -> list[Member]:
         """The candidates with their scores. Raises BudgetSpent, after having evaluated what the budget allowed."""
         keys = [self._key(candidate) for candidate in candidates]

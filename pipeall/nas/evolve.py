@@ -19,9 +19,10 @@ from . import markov, pareto
 from .archive import Archive, BudgetSpent, Member
 from .competition import flip_loop, level_sweep
 from .genome import LEVELS, STATES, Candidate, Hyper, Space, hyper_of
+from .guide import guided_loop
 from .operators import breed, proportional, selection_weights
 
-Phase = Literal["evolution", "competition", "flips"]
+Phase = Literal["evolution", "guided", "competition", "flips"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Settings:
                     95 % of all searches selection and drift have fixed every bit
     levels          of the hyperparameters
     evolve_hyper    False: hyperparameters stay those of the first parent
+    guided          after evolution a model of the fitness proposes networks (``guide.py``), until so many in a row were
+                    no better; 0, as in the paper: none
     """
 
     population: int = 10
@@ -50,6 +53,7 @@ class Settings:
     stop: Literal["generations", "predicted"] = "generations"
     levels: Hyper = LEVELS
     evolve_hyper: bool = True
+    guided: int = 0
 
     def __post_init__(self) -> None:
         if not 2 <= self.population <= markov.MAX_SIZE or not 0 <= self.elite < self.population or self.generations < 0:
@@ -64,6 +68,8 @@ class Settings:
         for name, choices in (("selection", ("fitness", "pareto")), ("stop", ("generations", "predicted"))):
             if getattr(self, name) not in choices:
                 raise ArgumentError(f"{name}: expected {' or '.join(choices)}, got {getattr(self, name)!r}")
+        if self.guided < 0 or (self.guided and self.selection == "pareto"):
+            raise ArgumentError(f"guided: expected 0 or more, and 0 for a Pareto front, got {self.guided}")
         if not self.epsilon > 0:
             raise ArgumentError(f"epsilon: expected a number above 0, got {self.epsilon}")
 
@@ -150,7 +156,8 @@ def search(
     instances: int = 10,
     threshold: float = 0.0,
 ) -> Iterator[Generation]:
-    """Evolution, then layer-wise competition and single flips of its best; the winner is ``archive.best``.
+    """Evolution, then layer-wise competition and single flips of its best; the winner is ``archive.best``. With
+    ``settings.guided`` a model of the fitness has its turn between.
 
     With a budget in the archive, every member of the last generation goes through the flips, as in algorithm 1, and
     until the budget is spent all of it starts again with new random networks. A search of a Pareto front
@@ -177,6 +184,10 @@ def search(
             else:
                 first = []
                 ends = sorted(set(generation.members), key=lambda member: member.order)
+                if settings.guided:
+                    ends[0] = guided_loop(archive, ends[0], settings.guided, random, threshold)
+                    yield _note(archive, number, ends[:1], settings, "guided")
+                    number += 1
                 ends[0] = level_sweep(archive, ends[0], instances, random, settings.evolve_hyper)
                 yield _note(archive, number, ends[:1], settings, "competition")
                 ends = ends if archive.budget else ends[:1]
