@@ -1,6 +1,7 @@
 """What the genetic search of pipeall does on spaces that are known in full, and what its Markov chain predicts.
 
 python bench/nas_genetics.py optimum --cache stages.json    # runs that find the best of 2^10 trained networks
+python bench/nas_genetics.py landscapes --runs 120          # the same of NK landscapes, nothing is trained
 python bench/nas_genetics.py drift                          # generations until every bit is fixed
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import sys
 import tempfile
 from dataclasses import replace
 from functools import partial
@@ -24,7 +26,11 @@ from pipeall.nas.markov import predict_generations
 from pipeall.nas.operators import crossover, proportional
 from pipeall.nas.stages import StageSpace
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from nas_landscapes import BitSpace, Landscape, TableEvaluate  # noqa: E402
+
 MIDDLE = (1,) * 5
+FIRST_SEED = 1000  # of the landscapes: the model's constants were chosen on those from 0 on
 QUICK = LEVELS._replace(learning_rate=(0.1, 0.3, 1.0), momentum=(0.45, 0.9, 0.9), cycles=(5, 15, 49))
 
 
@@ -58,6 +64,25 @@ def optimum(cache: Path, runs: int) -> None:
             print(f"{name}: the best in {best:.0%} of {runs} runs of {budget} evaluations; runs by place {counts}")
 
 
+def landscapes(runs: int) -> None:
+    """Searches of as many NK landscapes for their best genome, within a tenth of the evaluations of all."""
+    for loci, neighbours in ((10, 0), (10, 1), (10, 2), (12, 1), (12, 2)):
+        space, budget = BitSpace(loci), 2**loci // 10
+        for guided in (0, budget):
+            options = Settings(
+                generations=2, crossover_rate=0.9, mutation_rate=1 / loci, evolve_hyper=False, guided=guided
+            )
+            found = 0
+            for seed in range(FIRST_SEED, FIRST_SEED + runs):
+                table = Landscape(loci, neighbours, seed).table()
+                archive = Archive(space, TableEvaluate(table), seed, budget=budget)
+                for _ in search(archive, options, [MIDDLE] * options.population, instances=4):
+                    pass
+                found += archive.best.score.fitness == table.min()
+            how = "guided" if guided else "plain"
+            print(f"2^{loci} genomes, K = {neighbours}, {how}: the best in {found / runs:.0%} of {runs}", flush=True)
+
+
 def drift(runs: int) -> None:
     """Ten genomes of 31 bits under proportional selection and crossover, nothing mutates; flat and sloped fitness."""
     loci, size = 31, 10
@@ -84,12 +109,14 @@ def _fixed(random: np.random.Generator, loci: int, size: int, ratio: float, rate
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("optimum", "drift"))
+    parser.add_argument("what", choices=("optimum", "landscapes", "drift"))
     parser.add_argument("--cache", type=Path, help="optimum: JSON file of trained networks, made if absent")
-    parser.add_argument("--runs", type=int, help="40 of optimum, 200 of drift")
+    parser.add_argument("--runs", type=int, help="40 of optimum and landscapes, 200 of drift")
     options = parser.parse_args()
     if options.what == "drift":
         drift(options.runs or 200)
+    elif options.what == "landscapes":
+        landscapes(options.runs or 40)
     elif options.cache is None:
         parser.error("optimum needs --cache")
     else:

@@ -1,6 +1,7 @@
-/* libFuzzer: convolution (GEMM, Winograd, Strassen), depthwise convolution and pooling over whatever sizes, strides, pads, dilations,
- * groups, pixel strides, instruction sets and teams the bytes say, in memory that ends where the views do, so that
- * AddressSanitizer sees every float read or written beside them; each result is compared with four plain loops.
+/* libFuzzer: convolution (GEMM, Winograd, Strassen), depthwise convolution and pooling over whatever sizes, strides,
+ * pads, dilations, groups, pixel strides, instruction sets and teams the bytes say, in memory that ends where the views
+ * do, so that AddressSanitizer sees every float read or written beside them; each result is compared with four plain
+ * loops.
  *
  *   python tests/fuzz/run.py windows --minutes 60
  *
