@@ -90,7 +90,7 @@ def starts(names, seeds, generations, plot):
             for seed in range(seeds):
                 with tempfile.TemporaryDirectory() as folder:
                     training = Training(TREE, name, folder, SAMPLES, levels=SMALL)
-                    found = run(training, Settings(generations=generations, levels=SMALL), seed, start)
+                    found = run(training, Settings(generations=generations, levels=SMALL, guided=0), seed, start)
                     values.append(
                         [median(found[0]), found[-1].best.score.fitness, median(found[-1]), found[-1].diversity]
                     )
@@ -113,7 +113,7 @@ def _draw(path, name, generations, variants=10):
     for start in ("edge", "random"):
         with tempfile.TemporaryDirectory() as folder:
             training = Training(TREE, name, folder, SAMPLES, levels=SMALL)
-            search = Search(training, Settings(population=variants), 0, start)
+            search = Search(training, Settings(population=variants, guided=0), 0, start)
             random = np.random.default_rng(0)
             levels = search.hyper() or [hyper_of(int(state)) for state in random.integers(0, STATES, variants)]
             curves = np.full((variants, EPOCHS), np.nan)
@@ -123,7 +123,7 @@ def _draw(path, name, generations, variants=10):
                 values = train(network, training.load().fit, genes, 0)[1]
                 row[: len(values)] = values
             losses[start] = np.where(np.isfinite(curves), curves, np.nan)
-            found = run(training, Settings(generations=generations, levels=SMALL), 0, start)
+            found = run(training, Settings(generations=generations, levels=SMALL, guided=0), 0, start)
             data = training.load()
             ends = {"first generation": found[0].best, f"generation {found[-1].number}": found[-1].best}
             off[start] = {
@@ -152,7 +152,7 @@ def pruning(names, seeds, generations):
                     training = Training(
                         TREE, name, folder, SAMPLES, levels=SMALL, pruning=Pruning(fraction, threshold=1.0)
                     )
-                    found = run(training, Settings(generations=generations, levels=SMALL), seed)
+                    found = run(training, Settings(generations=generations, levels=SMALL, guided=0), seed)
                     values.append(generations_needed(found))
                     scores.append(printed_score(found[-1].best.score.fitness))
         half, most = (np.mean(values) for values in needed.values())
@@ -202,7 +202,7 @@ SPACES = {  # of the searches for a board: networks, their hyperparameters, samp
 def board(name, board, space, samples, budget, finish, faster, weight, seed):
     """A search for the least error alone, then one of the same budget for error and speed; nothing else counts."""
     space, levels, batch = SPACES[space]
-    settings = Settings(levels=levels)
+    settings = Settings(levels=levels, guided=0)
     rows, fps = [], None
     for title in ("accuracy", "accuracy and speed"):
         with tempfile.TemporaryDirectory() as folder:

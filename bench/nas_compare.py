@@ -59,6 +59,11 @@ def ours(archive: Archive) -> None:
         pass
 
 
+def without_model(archive: Archive) -> None:
+    for _ in search(archive, Settings(generations=3, guided=0)):
+        pass
+
+
 def random_search(archive: Archive) -> None:
     random = np.random.default_rng(archive.seed)
     for _ in range(ASKED * archive.budget):
@@ -138,6 +143,7 @@ def _candidate(genes: list[int] | tuple[int, ...], space: Space) -> Candidate:
 
 METHODS: dict[str, Callable[[Archive], None]] = {
     "pipeall": ours,
+    "pipeall, no model": without_model,
     "random search": random_search,
     "Optuna TPE": optuna_tpe,
     "pymoo NSGA-II": pymoo_nsga2,

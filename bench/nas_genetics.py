@@ -37,7 +37,7 @@ QUICK = LEVELS._replace(learning_rate=(0.1, 0.3, 1.0), momentum=(0.45, 0.9, 0.9)
 def optimum(cache: Path, runs: int) -> None:
     """Every genome of two stages on digits is trained; then searches look for the best within a tenth of them."""
     space = StageSpace((2, 3), widths=(2, 4, 6, 8))
-    plain = Settings(generations=2, mutation_rate=1 / space.loci, crossover_rate=0.9, evolve_hyper=False)
+    guided = Settings(generations=2, mutation_rate=1 / space.loci, crossover_rate=0.9, evolve_hyper=False)
     with tempfile.TemporaryDirectory() as folder:
         evaluate = Cached(Training(space, "digits", folder, 150, levels=QUICK), cache)
         genomes = [Candidate(bits, MIDDLE) for bits in itertools.product((0, 1), repeat=space.loci)]
@@ -56,7 +56,7 @@ def optimum(cache: Path, runs: int) -> None:
 
         print(f"{len(genomes)} genomes, {len(set(fitness))} fitnesses, {min(fitness):.5f} to {max(fitness):.5f}")
         ranks = np.sort(sorted(set(fitness)))
-        methods = {"pipeall": partial(ours, plain), "pipeall, guided": partial(ours, replace(plain, guided=budget))}
+        methods = {"pipeall": partial(ours, guided), "pipeall, no model": partial(ours, replace(guided, guided=0))}
         for name, method in (methods | {"random search": at_random}).items():
             found = [run(method, evaluate, budget, seed).fitness for seed in range(runs)]
             places = np.searchsorted(ranks, found) + 1
@@ -68,7 +68,7 @@ def landscapes(runs: int) -> None:
     """Searches of as many NK landscapes for their best genome, within a tenth of the evaluations of all."""
     for loci, neighbours in ((10, 0), (10, 1), (10, 2), (12, 1), (12, 2)):
         space, budget = BitSpace(loci), 2**loci // 10
-        for guided in (0, budget):
+        for guided in (Settings.guided, 0):
             options = Settings(
                 generations=2, crossover_rate=0.9, mutation_rate=1 / loci, evolve_hyper=False, guided=guided
             )
@@ -79,7 +79,7 @@ def landscapes(runs: int) -> None:
                 for _ in search(archive, options, [MIDDLE] * options.population, instances=4):
                     pass
                 found += archive.best.score.fitness == table.min()
-            how = "guided" if guided else "plain"
+            how = "by default" if guided else "no model"
             print(f"2^{loci} genomes, K = {neighbours}, {how}: the best in {found / runs:.0%} of {runs}", flush=True)
 
 

@@ -184,7 +184,9 @@ def test_local_searches_never_worsen(space, seed):
     fixed = level_sweep(archive, start, 5, random, hyper=False)
     assert fixed.order <= start.order and fixed.candidate.hyper == start.candidate.hyper
     guided = guided_loop(archive, swept, 3, random)
-    assert guided.order <= swept.order and guided.candidate.hyper == swept.candidate.hyper
+    assert guided.order <= swept.order and guided.candidate.hyper[3:] == swept.candidate.hyper[3:]
+    fixed = guided_loop(archive, swept, 3, random, hyper=False)
+    assert fixed.order <= swept.order and fixed.candidate.hyper == swept.candidate.hyper
     ended = flip_loop(archive, guided)
     assert ended.order <= guided.order
     for gene, step in itertools.product(range(3), (1, 2)):
@@ -218,7 +220,7 @@ def test_the_model_finds_the_best_of_pairs():
     first = archive.score(first_candidates(archive.space, 10, random, [(1,) * 5] * 10))
     start = max(first, key=lambda member: member.order)
     with pytest.raises(BudgetSpent):
-        guided_loop(archive, start, 1000, random)
+        guided_loop(archive, start, 1000, random, hyper=False)
     assert archive.best.score.fitness == 0 and archive.best not in first
     assert guided_loop(archive, archive.best, 1000, random, threshold=0.1) == archive.best
 
@@ -228,7 +230,7 @@ def test_the_model_has_nothing_to_propose():
     random = np.random.default_rng(0)
     archive = Archive(BitSpace(2), TableEvaluate([3.0, 2.0, 4.0, 1.0]))
     members = archive.score([Candidate(bits) for bits in itertools.product((0, 1), repeat=2)])
-    assert guided_loop(archive, members[1], 5, random) == members[1]
+    assert guided_loop(archive, members[1], 5, random, hyper=False) == members[1]
     refused = Archive(BitSpace(2), TableEvaluate([inf] * 4))
     (start,) = refused.score([Candidate((0, 1))])
     assert guided_loop(refused, start, 5, random) == start and len(refused.members) == 1
@@ -303,7 +305,6 @@ def test_refused_networks_are_never_on_the_front():
         {"selection": "roulette"},
         {"stop": "never"},
         {"guided": -1},
-        {"guided": 5, "selection": "pareto"},
     ],
 )
 def test_bad_settings(arguments):
@@ -339,8 +340,8 @@ def optimum_rate(table_of, space, runs, budget, guided=0):
         (10, 0, 0, 0.95),
         (10, 1, 0, 0.8),  # of 120 landscapes 0.92, as of every other share of generations, competition and flips
         (12, 1, 0, 0.95),
-        (10, 1, 102, 0.95),
-        (10, 2, 102, 0.9),  # of these 40 landscapes 0.925, of 120 others 0.96
+        (10, 1, 20, 0.95),
+        (10, 2, 20, 0.9),  # 0.95; rounding decides between proposals that are equally good
     ],
 )
 def test_the_optimum_of_a_whole_space(loci, neighbours, guided, least):

@@ -67,7 +67,7 @@ THREE_RATES, THREE_CYCLES = Numbers(float, "0.01,0.03,0.1"), Numbers(int, "1,3,5
 @click.option(
     "--guided",
     type=click.IntRange(0),
-    default=0,
+    default=Settings.guided,
     show_default=True,
     help="A model proposes networks, until so many were no better.",
 )

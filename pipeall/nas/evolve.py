@@ -40,7 +40,7 @@ class Settings:
     levels          of the hyperparameters
     evolve_hyper    False: hyperparameters stay those of the first parent
     guided          after evolution a model of the fitness proposes networks (``guide.py``), until so many in a row were
-                    no better; 0, as in the paper: none
+                    no better; 0, as in the paper: none. Not for a Pareto front
     """
 
     population: int = 10
@@ -53,7 +53,7 @@ class Settings:
     stop: Literal["generations", "predicted"] = "generations"
     levels: Hyper = LEVELS
     evolve_hyper: bool = True
-    guided: int = 0
+    guided: int = 20
 
     def __post_init__(self) -> None:
         if not 2 <= self.population <= markov.MAX_SIZE or not 0 <= self.elite < self.population or self.generations < 0:
@@ -68,8 +68,8 @@ class Settings:
         for name, choices in (("selection", ("fitness", "pareto")), ("stop", ("generations", "predicted"))):
             if getattr(self, name) not in choices:
                 raise ArgumentError(f"{name}: expected {' or '.join(choices)}, got {getattr(self, name)!r}")
-        if self.guided < 0 or (self.guided and self.selection == "pareto"):
-            raise ArgumentError(f"guided: expected 0 or more, and 0 for a Pareto front, got {self.guided}")
+        if self.guided < 0:
+            raise ArgumentError(f"guided: expected 0 or more, got {self.guided}")
         if not self.epsilon > 0:
             raise ArgumentError(f"epsilon: expected a number above 0, got {self.epsilon}")
 
@@ -156,44 +156,48 @@ def search(
     instances: int = 10,
     threshold: float = 0.0,
 ) -> Iterator[Generation]:
-    """Evolution, then layer-wise competition and single flips of its best; the winner is ``archive.best``. With
-    ``settings.guided`` a model of the fitness has its turn between.
+    """Evolution, then what a model of the fitness proposes (``settings.guided``), layer-wise competition and single
+    flips of the best; the winner is ``archive.best``.
 
-    With a budget in the archive, every member of the last generation goes through the flips, as in algorithm 1, and
-    until the budget is spent all of it starts again with new random networks. A search of a Pareto front
-    (``archive.front``) is evolution alone, which goes on until the budget is spent. Where a whole round found nothing
-    that was not known, the search ends.
+    With a budget in the archive it goes on until that is spent: with the model from the best of all; without one every
+    member of the last generation goes through the flips, as in algorithm 1, and then all starts with new networks.
+    A search of a Pareto front (``archive.front``) is evolution alone, which goes on until the budget is spent. Where a
+    whole round found nothing that was not known, the search ends.
 
     hyper      levels of the first candidates; none: any
     instances  variants of a level in the competition
     threshold  the search ends as soon as a fitness is below it
     """
     random = np.random.default_rng(archive.seed)
-    number, evaluations, first = 0, -1, []
+    number, evaluations, first, ends = 0, -1, [], []
     try:
         while evaluations < len(archive.members):
             evaluations = len(archive.members)
-            first = first or first_candidates(archive.space, settings.population, random, hyper)
-            for generation in evolve(archive, settings, random, first, number):
-                yield generation
-                number = generation.number + 1
-                if archive.best.score.fitness < threshold:
-                    return
-            if settings.selection == "pareto":
-                first = [member.candidate for member in generation.members]
+            if ends and settings.guided:
+                ends = [archive.best]
             else:
-                first = []
-                ends = sorted(set(generation.members), key=lambda member: member.order)
-                if settings.guided:
-                    ends[0] = guided_loop(archive, ends[0], settings.guided, random, threshold)
-                    yield _note(archive, number, ends[:1], settings, "guided")
-                    number += 1
-                ends[0] = level_sweep(archive, ends[0], instances, random, settings.evolve_hyper)
-                yield _note(archive, number, ends[:1], settings, "competition")
-                ends = ends if archive.budget else ends[:1]
-                ends = [flip_loop(archive, end, threshold, settings.evolve_hyper) for end in ends]
-                yield _note(archive, number + 1, ends, settings, "flips")
-                number += 2
+                first = first or first_candidates(archive.space, settings.population, random, hyper)
+                for generation in evolve(archive, settings, random, first, number):
+                    yield generation
+                    number = generation.number + 1
+                    if archive.best.score.fitness < threshold:
+                        return
+                if settings.selection == "pareto":
+                    first = [member.candidate for member in generation.members]
+                    if archive.budget is None:
+                        return
+                    continue
+                first, ends = [], sorted(set(generation.members), key=lambda member: member.order)
+            if settings.guided:
+                ends = [guided_loop(archive, ends[0], settings.guided, random, threshold, settings.evolve_hyper)]
+                yield _note(archive, number, ends, settings, "guided")
+                number += 1
+            ends[0] = level_sweep(archive, ends[0], instances, random, settings.evolve_hyper)
+            yield _note(archive, number, ends[:1], settings, "competition")
+            ends = ends if archive.budget else ends[:1]
+            ends = [flip_loop(archive, end, threshold, settings.evolve_hyper) for end in ends]
+            yield _note(archive, number + 1, ends, settings, "flips")
+            number += 2
             if archive.budget is None or archive.best.score.fitness < threshold:
                 return
     except BudgetSpent:
