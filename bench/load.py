@@ -3,6 +3,7 @@
     python bench/load.py                          # all parts: 1,000,000 tiny frames, an hour of SqueezeNet, ...
     python bench/load.py tiny --frames 100000     # one: tiny, squeezenet, many, pair, stages
     python bench/load.py squeezenet --minutes 5
+    python bench/load.py squeezenet --twin a311d  # at the pace of a board: a busy machine disturbs it little
 
 Each stream is cut into tenths, and of each are printed the frames per second, the latency's median, 95th and 99th
 percentile, and the memory of the process (RSS). Every result is compared with that of the same frame before the
@@ -24,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeall import Board, Pipeline, zoo
+from pipeall import Board, Pipeline, Plan, search, zoo
 from pipeall.graph.ir import Graph, Node, Tensor
 from pipeall.pipeline.board import Component
 
@@ -63,11 +64,11 @@ def free_speed() -> float:
     return 20_000 / (time.perf_counter() - begin)
 
 
-def stream(graph: Graph, plan: str, board: Board, count: int | None, seconds: float, slots: int = 2) -> dict:
+def stream(graph: Graph, plan: Plan | str, board: Board, count: int | None, seconds: float, twin: bool = False) -> dict:
     """So many frames, or so many seconds, through a pipeline."""
     inputs = inputs_of(graph)
     tenths = []
-    with Pipeline(graph, plan, board=board, slots=slots) as pipe:
+    with Pipeline(graph, plan, board=board, pace=twin) as pipe:
         expected = list(pipe.map(inputs))
         done = 0
         for _ in range(TENTHS):
@@ -93,13 +94,14 @@ def stream(graph: Graph, plan: str, board: Board, count: int | None, seconds: fl
                     p99_ms=round(stats.latency_p99_ms, 3),
                     rss_mb=round(rss_mb(), 1),
                     free=round(free_speed()),
+                    **(dict(late=sum(stage.late for stage in stats.stages)) if twin else {}),
                 )
             )
             print("  " + "  ".join(f"{key} {value}" for key, value in tenths[-1].items()), flush=True)
     first, last = tenths[0], tenths[-1]
     return dict(
         network=graph.name,
-        plan=plan,
+        plan=str(plan),
         frames=done,
         last_by_first=round(last["fps"] / first["fps"], 3),
         steady=round(last["fps"] / first["fps"] * first["free"] / last["free"], 3),
@@ -165,17 +167,29 @@ def eight(board: Board, count: int) -> dict:
     return stream(tiny_net(8), "-".join(["bigx1"] * 8) + ":1,2,3,4,5,6,7", board, count, 0)
 
 
+def twin(name: str, seconds: float) -> dict:
+    """SqueezeNet by a board's best plan, at that board's pace."""
+    graph, board = zoo.squeezenet(), Board.load(name)
+    plan = search(graph, board.model.profile(graph)).ranked[0].plan
+    return stream(graph, plan, board, None, seconds, twin=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", default=["tiny", "many", "pair", "stages", "squeezenet"])
     parser.add_argument("--frames", type=int, default=1_000_000, help="of tiny; a tenth of it in pair and stages")
     parser.add_argument("--minutes", type=float, default=60, help="of squeezenet")
     parser.add_argument("--plan", default="big-little:9", help="of squeezenet")
+    parser.add_argument("--twin", metavar="BOARD", help="squeezenet at the pace of a board, by its best plan")
     parser.add_argument("-o", "--output", type=Path, help="the figures as JSON")
     arguments = parser.parse_args()
     runs = {
         "tiny": lambda: stream(tiny_net(), "big-little:1", Board.detect(gpu=False), arguments.frames, 0),
-        "squeezenet": lambda: stream(zoo.squeezenet(), arguments.plan, Board.detect(), None, 60 * arguments.minutes),
+        "squeezenet": lambda: (
+            twin(arguments.twin, 60 * arguments.minutes)
+            if arguments.twin
+            else stream(zoo.squeezenet(), arguments.plan, Board.detect(), None, 60 * arguments.minutes)
+        ),
         "many": lambda: many(Board.detect(gpu=False), 64),
         "pair": lambda: pair(Board.detect(gpu=False), arguments.frames // 10),
         "stages": lambda: eight(Board.detect(gpu=False), arguments.frames // 10),
