@@ -2,7 +2,7 @@
 
     python tests/sanitize.py                    # gcc and clang, AddressSanitizer with UBSan, then ThreadSanitizer
     python tests/sanitize.py clang-tsan         # one of gcc-asan, clang-asan, gcc-tsan, clang-tsan
-    python tests/sanitize.py valgrind           # one network through a pipeline of two stages, under Valgrind
+    python tests/sanitize.py valgrind           # one network through two pipelines, one with OpenCL, under Valgrind
 
 The C programs of tests/native run under the same sanitizers in test_native.py. A finding ends the tests: its report is
 printed. What the sanitizers are told not to report, and why:
@@ -10,13 +10,14 @@ printed. What the sanitizers are told not to report, and why:
     detect_leaks=0          Python and its extension modules keep memory until the process ends, by design
     OpenCL off, OpenBLAS on one thread (threads)   they are not instrumented: their own locking looks like races
     pointer-overflow by clang   Cython's code adds 0 to NULL; gcc, whose check lets that pass, looks for the others
-    CPython (Valgrind)      only reports whose innermost frames are pipeall's count
+    CPython (Valgrind)      only reports whose innermost frames are pipeall's, or an OpenCL kernel's, count
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -47,17 +48,18 @@ KINDS = {  # flags, the runtime of gcc and of clang, variables, tests
         ("test_kernels.py", *PIPELINES, "test_pipeline.py"),
     ),
 }
-OWN_FRAMES = (
-    5  # of a report by Valgrind: pipeall's, if one of the innermost is; CPython itself reads what it never wrote
-)
+OWN_FRAMES = 5  # a report by Valgrind is pipeall's if one of so many innermost ones is
+OWN = re.compile("pipeall/|kcache/")  # PoCL's compiled kernels lie in files under its kcache
 SLOW = "not two_thousand and not every_cut and not exit_with and not memory and not clock and not ctrl_c"
 NETWORK = """
 import numpy as np
 from pipeall import Board, Pipeline, zoo
 graph = zoo.squeezenet()
 x = np.random.default_rng(0).standard_normal(graph.inputs[0].shape).astype(np.float32)
-with Pipeline(graph, "big-little:9", board=Board.detect(gpu=False)) as pipe:
-    print([float(y.sum()) for y in pipe.map([x, x])])
+board = Board.detect()
+for plan in ("big-little:9", "gpu-big:9"):
+    with Pipeline(graph, plan, board=board) as pipe:
+        print(plan, board.component(plan.split("-")[0]).description, [float(y.max()) for y in pipe.map([x, x])])
 """
 
 
@@ -96,9 +98,11 @@ def valgrind() -> int:
         log = Path(made) / "log"
         command = ["valgrind", "-q", "--fair-sched=yes", "--fullpath-after=", f"--log-file={log}", sys.executable]
         env = os.environ | {"PYTHONMALLOC": "malloc", "PIPEALL_TUNE": "off", "OPENBLAS_NUM_THREADS": "1"}
+        if platform.machine() == "x86_64":
+            env["PIPEALL_ISA"] = "avx2"  # the most that Valgrind knows
         code = subprocess.run([*command, "-c", NETWORK], env=env).returncode
         reports = re.split(r"^==\d+== $", log.read_text(), flags=re.MULTILINE)
-    ours = [report for report in reports if "pipeall/" in "".join(report.strip().splitlines()[:OWN_FRAMES])]
+    ours = [report for report in reports if OWN.search("".join(report.strip().splitlines()[:OWN_FRAMES]))]
     print(*ours, f"{len(reports)} reports, {len(ours)} of them in pipeall", sep="\n")
     return code or len(ours)
 
