@@ -3,7 +3,7 @@
 A Gaussian process over genomes: two that differ in d bits and e training genes are correlated by rho^d GENE^e, so that
 single bits, pairs, triples and so on count less and less (the diffusion kernel of Oh et al., "Combinatorial Bayesian
 optimization using the graph Cartesian product", 2019). It is fitted to the ranks of the fitness, for training that
-fails is far off all else. What is trained next has the largest expected improvement that some descents met.
+fails is far off all else. What is trained next has the largest expected improvement that some ascents met.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ GENE = 0.25  # correlation of networks trained with another level of one gene
 CORRELATIONS = (0.94, 0.82, 0.54, 0.0)  # rho: the likeliest is taken
 NOISES = (0.01, 0.1, 0.3)  # variance of training, likewise, in variances of the process
 GROWTH = 1.1  # of the number of members, after which both are chosen anew
-STARTS = 8  # descents: half from the best networks, half from anywhere
+STARTS = 8  # ascents of the expected improvement: half from the best networks, half from anywhere
+FLAT = 1e-9  # less is no way up: by rounding alone an ascent could go in a circle
 
 _normal = NormalDist()
 
@@ -40,14 +41,15 @@ def guided_loop(
 
     hyper  training genes change as well; False: all have those of ``best``
     """
-    failed, shape, shaped = 0, _Shape(0.0, 0.0), 0
+    shape: _Shape | None = None
+    failed, shaped = 0, 0
     while failed < patience and best.score.fitness >= threshold:
         usable = [member for member in archive.members if np.isfinite(member.score.fitness)]
         if not usable:
             return best
         genomes = np.array([_genome(member.candidate) for member in usable])
         scores = _normal_scores(np.array([member.score.fitness for member in usable]))
-        if len(usable) > GROWTH * shaped:
+        if shape is None or len(usable) > GROWTH * shaped:
             shape, shaped = _likeliest(genomes, scores), len(usable)
         model = _Model(genomes, scores, shape)
         ranked = sorted(range(len(usable)), key=lambda i: usable[i].order)[: STARTS // 2]
@@ -67,7 +69,7 @@ def guided_loop(
 def _proposal(
     archive: Archive, model: _Model, starts: list[np.ndarray], breeding: tuple[int, ...], hyper: bool
 ) -> Candidate | None:
-    """Of all networks that descents come past, the most promising that was not scored yet; None: there was none."""
+    """Of all networks that ascents come past, the most promising that was not scored yet; None: there was none."""
     found: tuple[float, Candidate] | None = None
     for at in starts:
         while True:
@@ -81,7 +83,7 @@ def _proposal(
                 if not archive.knows(candidate):
                     found = promise[i], candidate
                     break
-            if promise.argmax() == 0:
+            if promise.max() <= promise[0] + FLAT:
                 break
             at = near[promise.argmax()]
     return found and found[1]
@@ -96,9 +98,10 @@ class _Shape:
 
     def covariance(self, genomes: np.ndarray, others: np.ndarray) -> np.ndarray:
         """(genomes, others), without noise."""
-        differ = genomes[:, None] != others
-        bits = differ.shape[2] - TRAINING_GENES
-        return self.correlation ** differ[:, :, :bits].sum(2) * GENE ** differ[:, :, bits:].sum(2)
+        (bits, genes), (other_bits, other_genes) = (np.split(x, [-TRAINING_GENES], 1) for x in (genomes, others))
+        same = (2 * bits - 1) @ (2 * other_bits - 1).T  # bits that agree, less those that differ
+        levels = sum(genes[:, [i]] != other_genes[:, i] for i in range(TRAINING_GENES))
+        return self.correlation ** ((bits.shape[1] - same) // 2) * GENE**levels
 
 
 class _Model:
