@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
+from operator import attrgetter
 from statistics import NormalDist
 
 import numpy as np
@@ -21,10 +22,12 @@ GENE = 0.25  # correlation of networks trained with another level of one gene
 CORRELATIONS = (0.94, 0.82, 0.54, 0.0)  # rho: the likeliest is taken
 NOISES = (0.01, 0.1, 0.3)  # variance of training, likewise, in variances of the process
 GROWTH = 1.1  # of the number of members, after which both are chosen anew
+LARGEST = 500  # of the members, the best, that the model knows: its time grows with their third power
 STARTS = 8  # ascents of the expected improvement: half from the best networks, half from anywhere
 FLAT = 1e-9  # less is no way up: by rounding alone an ascent could go in a circle
 
 _normal = NormalDist()
+_order = attrgetter("order")
 
 
 def guided_loop(
@@ -44,16 +47,17 @@ def guided_loop(
     shape: _Shape | None = None
     failed, shaped = 0, 0
     while failed < patience and best.score.fitness >= threshold:
-        usable = [member for member in archive.members if np.isfinite(member.score.fitness)]
+        usable = sorted((member for member in archive.members if np.isfinite(member.score.fitness)), key=_order)
         if not usable:
             return best
+        usable = usable[:LARGEST]
         genomes = np.array([_genome(member.candidate) for member in usable])
         scores = _normal_scores(np.array([member.score.fitness for member in usable]))
         if shape is None or len(usable) > GROWTH * shaped:
             shape, shaped = _likeliest(genomes, scores), len(usable)
         model = _Model(genomes, scores, shape)
-        ranked = sorted(range(len(usable)), key=lambda i: usable[i].order)[: STARTS // 2]
-        starts = [*genomes[ranked], *(_anywhere(archive, random) for _ in range(STARTS - len(ranked)))]
+        starts = [*genomes[: STARTS // 2].copy()]
+        starts += [_anywhere(archive, random) for _ in range(STARTS - len(starts))]
         if not hyper:
             for start in starts:
                 start[archive.space.loci :] = best.candidate.hyper[:TRAINING_GENES]
@@ -62,7 +66,7 @@ def guided_loop(
             return best
         (member,) = archive.score([candidate], [best.candidate])
         failed = 0 if member.order < best.order else failed + 1
-        best = min(best, member, key=lambda member: member.order)
+        best = min(best, member, key=_order)
     return best
 
 
