@@ -85,7 +85,7 @@ def predict(network: Network, x: np.ndarray) -> np.ndarray:
 
 def _laid_out(torch, array: np.ndarray, device: torch.device) -> torch.Tensor:
     """On the device; pictures and filters with channels last, with which torch's CPU trains nearly twice as fast."""
-    tensor = torch.from_numpy(array).to(device)
+    tensor = torch.tensor(array, device=device)
     return tensor.contiguous(memory_format=torch.channels_last) if array.ndim == 4 else tensor
 
 
