@@ -81,5 +81,5 @@ class HashEvaluate:
 def members_of_a_search(executor):
     """What a short search evaluates."""
     archive = Archive(TreeSpace(), HashEvaluate(0.01), 5, executor)
-    assert len(list(search(archive, Settings(population=8, generations=3)))) == 6
+    assert len(list(search(archive, Settings(population=8, generations=3)))) == 7
     return archive.members

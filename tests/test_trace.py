@@ -58,7 +58,9 @@ def test_the_time_goes_to_the_step_that_takes_it(unit, board_with_gpu):
     heavy = net.conv(net.conv(net.conv("x0", 4), 64), 512, k=3)
     graph = net.graph(net.conv(net.global_pool(heavy), 4))
     (t,) = recorded(graph, unit, board_with_gpu)[1]
-    commands = np.diff(t.marks).min(axis=0)  # what others of the machine take is not the step's
+    # The median: others of the machine lengthen some frames, and where a stage's thread wakes up late the first
+    # commands of a frame ended before its begin and count as nothing.
+    commands = np.median(np.diff(t.marks), axis=0)
     spent = np.bincount(t.step_of, weights=commands)  # on OpenCL a step may take several: transforms around a GEMM
     assert t.labels[t.step_of.index(int(spent.argmax()))] == ("conv", heavy) and spent.max() > spent.sum() / 2
 
