@@ -64,11 +64,11 @@ def free_speed() -> float:
     return 20_000 / (time.perf_counter() - begin)
 
 
-def stream(graph: Graph, plan: Plan | str, board: Board, count: int | None, seconds: float, twin: bool = False) -> dict:
-    """So many frames, or so many seconds, through a pipeline."""
+def stream(graph: Graph, plan: Plan | str, board: Board, count: int | None, seconds: float, pace: bool = False) -> dict:
+    """So many frames, or so many seconds, through a pipeline; ``pace``: no faster than the modelled board."""
     inputs = inputs_of(graph)
     tenths = []
-    with Pipeline(graph, plan, board=board, pace=twin) as pipe:
+    with Pipeline(graph, plan, board=board, pace=pace) as pipe:
         expected = list(pipe.map(inputs))
         done = 0
         for _ in range(TENTHS):
@@ -94,7 +94,7 @@ def stream(graph: Graph, plan: Plan | str, board: Board, count: int | None, seco
                     p99_ms=round(stats.latency_p99_ms, 3),
                     rss_mb=round(rss_mb(), 1),
                     free=round(free_speed()),
-                    **(dict(late=sum(stage.late for stage in stats.stages)) if twin else {}),
+                    **(dict(late=sum(stage.late for stage in stats.stages)) if pace else {}),
                 )
             )
             print("  " + "  ".join(f"{key} {value}" for key, value in tenths[-1].items()), flush=True)
@@ -171,7 +171,7 @@ def twin(name: str, seconds: float) -> dict:
     """SqueezeNet by a board's best plan, at that board's pace."""
     graph, board = zoo.squeezenet(), Board.load(name)
     plan = search(graph, board.model.profile(graph)).ranked[0].plan
-    return stream(graph, plan, board, None, seconds, twin=True)
+    return stream(graph, plan, board, None, seconds, pace=True)
 
 
 def main() -> None:
