@@ -189,11 +189,12 @@ typedef struct pa_winograd_input_args {
 typedef void (*pa_winograd_input_fn)(const pa_winograd_input_args *);
 
 /* out[p * out_stride + i] = g'[p] of the taps at taps[(y * r + x) * tap_stride + i], for i < rows * nr;
- * nr is a multiple of the vector's lanes */
+ * nr is a multiple of the vector's lanes. next: likewise, the taps that will be transformed after these, to prefetch:
+ * they come from memory in every frame. */
 typedef struct pa_winograd_weight_args {
     int32_t n, r, nr;
     int64_t rows;
-    const float *taps;
+    const float *taps, *next;
     int64_t tap_stride;
     float *out;
     int64_t out_stride;

@@ -15,9 +15,10 @@
 enum {
     PART = 256,             /* channels of a part at most: 256 x 16 floats = 16 KB of B beside the rows of A in L1 */
     LAZY_PART = 64,         /* the same where weights are transformed in the frame: n * n such blocks in L2 */
-    BLOCK_BYTES = 768 << 10, /* of transformed input, per thread */
+    BLOCK_BYTES = 512 << 10, /* of a group's transformed input, per thread */
     BLOCK_TILES = 24,       /* tiles of a block at least: what each read of the weights is used for */
-    PANELS = 4,             /* of a chunk: M is then as wide as four cache lines */
+    PANELS = 4,             /* of a chunk at most */
+    COLUMNS = 64,           /* of M: as wide as four cache lines; beside wider ones the block does not stay in L2 */
     CHUNKS = 3,             /* per thread, aimed at */
     INPUT_FLOATS = 1024,    /* channels of the tiles that a chunk of the input transform has, at least */
     PAD = 16,               /* floats between points, whose distance would else often be a multiple of 4 KB */
@@ -91,12 +92,16 @@ static void input_chunk(const void *context, int64_t chunk, int thread) {
 static void transform_taps(const pa_winograd_op *op, int64_t panel, int64_t part, float *out, int64_t out_stride) {
     const pa_conv_op *p = &op->conv;
     const int64_t channels = channels_of(op), first = part * op->part;
+    const int64_t next_panel = min64(panel + 1, p->groups * panels_of(op) - 1);
+    const float *taps = p->weight + (panel * p->kh * p->kw * channels + first) * p->nr;
     op->transform(&(pa_winograd_weight_args){
         .n = op->n,
         .r = p->kh,
         .nr = p->nr,
         .rows = min64(op->part, channels - first),
-        .taps = p->weight + (panel * p->kh * p->kw * channels + first) * p->nr,
+        .taps = taps,
+        .next = part + 1 < op->parts ? taps + op->part * p->nr
+                                     : p->weight + next_panel * p->kh * p->kw * channels * p->nr,
         .tap_stride = channels * p->nr,
         .out = out,
         .out_stride = out_stride,
@@ -197,13 +202,13 @@ void pa_winograd_plan(pa_winograd_op *op, int threads) {
     op->part = round_up(ceil_div(channels_of(op), op->parts), PA_LANES_MAX);
     op->parts = (int32_t)ceil_div(channels_of(op), op->part);
 
-    const int64_t tiles = tiles_of(op), tile_bytes = (int64_t)points_of(op) * p->src.c * (int64_t)sizeof(float);
+    const int64_t tiles = tiles_of(op), tile_bytes = points_of(op) * channels_of(op) * (int64_t)sizeof(float);
     int64_t fitting = max64((int64_t)threads * BLOCK_BYTES / tile_bytes, BLOCK_TILES);
     if (!op->points) fitting = tiles; /* each block would transform the weights again */
     op->block = ceil_div(tiles, ceil_div(tiles, fitting));
     op->block = min64(round_up(op->block, p->mr), tiles);
 
-    op->panel_block = op->points ? min64(PANELS, panels_of(op)) : 1;
+    op->panel_block = op->points ? min64(min64(PANELS, max64(1, COLUMNS / p->nr)), panels_of(op)) : 1;
     op->split = op->block;
     if (threads > 1) {
         const int64_t wanted = (int64_t)threads * CHUNKS, blocks = panels_of(op) * p->groups;
