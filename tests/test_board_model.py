@@ -302,7 +302,13 @@ def profile_of(graph, refused: bool = False) -> Profile:
     contention = {"big": {"gpu": (1.2,) * count}, "gpu": {"big": (1.4,) * count}}
     links = {("big", "gpu"): Link((4096,), (0.1,), (0.2,), (0.05,))}
     return Profile(
-        graph.name, tuple(g.name for g in graph.groups), crossing_bytes(graph), units, contention, links, 2.0
+        graph.name,
+        tuple(g.name for g in graph.groups),
+        crossing_bytes(graph),
+        units,
+        contention=contention,
+        links=links,
+        idle_w=2.0,
     )
 
 
@@ -326,7 +332,8 @@ def test_a_model_of_ones_own_board(tmp_path, monkeypatch):
             assert got.units[unit].ms == pytest.approx(profile.units[unit].ms)
             assert got.units[unit].spread_ms == pytest.approx(profile.units[unit].spread_ms)
             assert got.units[unit].refused == profile.units[unit].refused
-        assert got.slowdown("gpu", "big").tolist() == [1.4] * len(graph.groups)
+        for in_line in (False, True):
+            assert got.slowdown("gpu", "big", in_line=in_line).tolist() == [1.4] * len(graph.groups)
         assert got.links == profile.links and got.idle_w == 2.0
     assert set(loaded.errors["big"]) == {"small4", "small8"} and set(loaded.errors["gpu"]) == {"small8"}
     assert set(loaded.mean_power_w) == {"big"}

@@ -7,6 +7,9 @@ from itertools import permutations
 import numpy as np
 import pytest
 from graphs import Net, frames, small_net
+from hypothesis import given
+from hypothesis import strategies as st
+from plans_reference import chain
 
 from pipeall import ArgumentError, Board, DeviceError, Pipeline
 from pipeall.graph.lower import lower
@@ -141,7 +144,10 @@ def check(found, graph, units):
     assert list(found.units) == units
     for times in found.units.values():
         assert len(times.ms) == len(times.spread_ms) == count and min(times.spread_ms) >= 0
-    for row in found.contention.values():
+    assert {unit: list(row) for unit, row in found.in_line.items()} == {
+        unit: list(row) for unit, row in found.contention.items()
+    }
+    for row in (*found.contention.values(), *found.in_line.values()):
         for factors in row.values():
             assert len(factors) == count and min(factors) >= 1 and max(factors) < np.inf
     content = json.loads(json.dumps(found.to_dict(), allow_nan=False))
@@ -231,11 +237,22 @@ def test_the_pairs_are_the_teams_of_two_that_search_allows(board):
 
 
 def test_contention_is_side_by_side_over_alone(board, monkeypatch):
-    graph = small_net()
-    known = Profile(graph.name, (), (), {unit: UnitTimes((), ()) for unit in ("big", "bigx1", "little")})
+    """As lanes of whole networks, and as stages: a group that floats is timed by the frames in which a stage had it."""
+    graph = chain(3)
+    times = {"big": (2.0, 5.0, 0.0), "little": (10.0, 10.0, 5.0), "bigx1": (2.0, 5.0, 0.0)}
+    known = Profile(graph.name, (), (), {unit: UnitTimes(ms, (0.0,) * 3) for unit, ms in times.items()})
     big, little = np.array([[2.0, 5, 0]]), np.array([[10.0, 10, 5]])
     loaded = [np.array([[3.0, 4, 0], [3, 4, 0], [90, 90, 0]]), np.array([[10.0, 30, 5], [10, 30, 5]])]
-    rows = {"big": [big], "bigx1": [big], "little": [little], "big+little": loaded, "bigx1+bigx1": loaded}
+    rows = {
+        "big": [big],
+        "bigx1": [big],
+        "little": [little],
+        "big+little": loaded,
+        "bigx1+bigx1": loaded,
+        "big-little:1~2": [np.array([[4.0, 6, 0], [4, 5, 0], [4, 7, 0]]), np.array([[0.0, 0, 10], [0, 0, 10]])],
+        "little-big:1": [np.array([[30.0, 0, 0]] * 3), np.array([[0.0, 20, 0], [0, 7, 0]])],
+        "bigx1-bigx1:1~2": [np.array([[4.0, 0, 0], [4, 10, 0]]), np.array([[0.0, 8, 0], [0, 0, 0], [0, 9, 0]])],
+    }
     asked = []
 
     def traced(graph, plans, board, seconds):
@@ -244,11 +261,32 @@ def test_contention_is_side_by_side_over_alone(board, monkeypatch):
 
     monkeypatch.setattr(measure, "_traced", traced)
     found = measure._contention(graph, board, known, "big", "little", SECONDS)
-    assert found == {"big": {"little": (1.5, 1.0, 1.0)}, "little": {"big": (1.0, 3.0, 1.0)}}
-    known = replace(known, contention=found)
-    found = measure._contention(graph, board, known, "bigx1", "bigx1", SECONDS)
-    assert found == {**known.contention, "bigx1": {"bigx1": (1.5, 1.0, 1.0)}}  # its first lane has the cores of alone
-    assert asked == [["big", "little", "big+little"], ["bigx1", "bigx1+bigx1"]]
+    assert asked.pop() == ["big", "little", "big+little", "big-little:1~2", "little-big:1"]
+    assert found.contention == {"big": {"little": (1.5, 1.0, 1.0)}, "little": {"big": (1.0, 3.0, 1.0)}}
+    # big's middle group: 6, 5, 7, 20 and 7 ms; little's took no time in its stages, so 3.0 as lanes
+    assert found.in_line == {"big": {"little": (2.0, 1.4, 1.0)}, "little": {"big": (3.0, 3.0, 2.0)}}
+    both = measure._contention(graph, board, found, "bigx1", "bigx1", SECONDS)
+    assert asked == [["bigx1", "bigx1+bigx1", "bigx1-bigx1:1~2"]]
+    # as lanes the first alone, which has the cores of alone; in line each group where it was computed: 10, 8, 9 ms
+    assert both.contention == {**found.contention, "bigx1": {"bigx1": (1.5, 1.0, 1.0)}}
+    assert both.in_line == {**found.in_line, "bigx1": {"bigx1": (2.0, 1.8, 1.0)}}
+
+
+@given(
+    count=st.integers(2, 9),
+    order=st.sampled_from([("big", "little"), ("little", "big"), ("bigx1", "bigx1")]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_halves_are_as_even_as_one_floating_group_makes_them(count, order, seed):
+    random = np.random.default_rng(seed)
+    units = {unit: UnitTimes(tuple(random.uniform(0.1, 9, count)), (0.0,) * count) for unit in set(order)}
+    (lane,) = measure._halves(Profile("net", (), (), units), order).lanes
+    cut = (lane[0].last, lane[0].last + lane[0].floating)
+    first, second = (units[unit].ms for unit in order)
+    ahead = [sum(first[:at]) - sum(second[at:]) for at in range(count + 1)]  # of the first stage, by the cut
+    assert [stage.unit for stage in lane] == list(order) and 1 <= cut[0] <= cut[1] <= count - 1
+    assert cut[1] - cut[0] == 1 or cut[0] in (1, count - 1)
+    assert (ahead[cut[0]] <= 0 or cut[0] == 1) and (ahead[cut[1]] >= 0 or cut[1] == count - 1)
 
 
 def test_rows_are_of_the_time_in_which_every_lane_ran():

@@ -26,6 +26,7 @@ PROFILE = Profile(
         "gpu": UnitTimes((1.0, 2.0, 3.0, 4.0), (0.0,) * 4),
     },
     contention={"big": {"gpu": (1.0, 1.1, 1.25, 2.0)}},
+    in_line={"gpu": {"bigx3": (1.5, 1.0, 1.0, 1.75)}},
     links={
         ("big", "gpu"): Link((16, 64), (0.5, 0.75), (1.0, 2.0), (0.25, 0.5)),
         ("host", "big"): Link((1,), (0.0,) * 1, (1.0,), (0.0,)),
@@ -110,6 +111,9 @@ def changed(*path: str, to) -> dict:
         (changed("contention", "big", "gpu", to=[1, 1, 1]), "contention.big: gpu: expected a list of 4 numbers"),
         (changed("contention", "big", "gpu", to=[1, 1, 1, 0]), "contention.big: gpu: expected numbers from 0.1 to"),
         (changed("contention", "big", "tpu", to=[1, 1, 1, 1]), "expected big, mid, little or gpu"),
+        (changed("in_line", to=[]), "in_line: expected an object, got list"),
+        (changed("in_line", "gpu", "bigx3", to=[1, 1]), "in_line.gpu: bigx3: expected a list of 4 numbers"),
+        (changed("in_line", "gpu", "big7", to=[1, 1, 1, 1]), "expected big, mid, little or gpu"),
         (changed("links", to={"a": 1}), "links: expected a list of objects"),
         (changed("links", to=[5]), r"links\[0\]: expected an object, got int"),
         (changed("links", "0", "from", to=1), r"links\[0\]: from: expected text, got 1"),

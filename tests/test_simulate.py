@@ -186,6 +186,19 @@ def test_contention_of_units_that_are_always_busy():
     assert [ms for (ms,) in predict(profile, plan).stage_ms] == [near(ms) for ms in expected]
 
 
+def test_stages_slow_each_other_down_as_stages_and_lanes_as_lanes():
+    """Both ways of 8 ms: two stages that take 12 each, in a pipeline; two lanes of 20 each."""
+    profile = profile_of({"big": [8.0, 8.0], "little": [8.0, 8.0]}, contention=both(1.25))
+    profile = replace(profile, in_line=both(1.5))
+    for text, busy_ms in (("big-little:1", 12.0), ("big+little", 20.0)):
+        found = simulate(profile, Plan.parse(text), jitter=False)
+        assert [stage.busy_ms for stage in found.stages] == [near(busy_ms)] * 2
+
+
+def both(factor):
+    return {"big": {"little": (factor,) * 2}, "little": {"big": (factor,) * 2}}
+
+
 def test_contention_only_while_the_other_computes():
     """big (10 ms alone) computes always, so little's 4 ms take 5. Those 5 ms big runs 1.5 times slower:
     5 / 1.5 + (P - 5) = 10. Idle 2 W, big 3 W and little 2 W more while they compute. Paced: 15 ms, as predicted."""

@@ -55,7 +55,7 @@ class Measured:
                 f"profile of {profile.network} with {len(profile.groups)} groups: "
                 f"expected one of {graph.name}, spans {spans} of {len(graph.groups)} groups"
             )
-        found = cls(replace(profile, contention={}, links={}, idle_w=None), spans, _macs(graph), fitted)
+        found = cls(replace(profile, contention={}, in_line={}, links={}, idle_w=None), spans, _macs(graph), fitted)
         if not found.fits(graph):
             raise ArgumentError(f"profile of {profile.network}: expected the tensor sizes of {graph.name} at its cuts")
         return found

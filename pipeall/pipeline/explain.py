@@ -156,7 +156,7 @@ def explain(profile: Profile, plan: Plan, others: Iterable[Choice] = ()) -> Expl
 
 
 def _shares(profile: Profile, plan: Plan) -> tuple[StageShare, ...]:
-    costs = StageCosts(profile, plan.units)
+    costs = StageCosts.of(profile, plan)
     (lane,) = works(profile, plan)
     shares = []
     for work, kept, taken in stage_shares(lane, balanced(costs, lane)):

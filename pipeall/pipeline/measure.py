@@ -6,7 +6,7 @@ Slow-down by contention is the same with two units running side by side. What ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import combinations_with_replacement, islice
@@ -89,7 +89,7 @@ def _parts(
         return lambda found: replace(found, units={**found.units, unit: _alone(graph, board, unit, seconds)})
 
     def pair(first: str, second: str) -> Callable[[Profile], Profile]:
-        return lambda found: replace(found, contention=_contention(graph, board, found, first, second, seconds))
+        return lambda found: _contention(graph, board, found, first, second, seconds)
 
     def link(sender: str, receiver: str) -> Callable[[Profile], Profile]:
         ends = (sender, receiver)
@@ -141,28 +141,60 @@ def _times(rows: np.ndarray) -> UnitTimes:
     return UnitTimes(tuple(middle.tolist()), tuple(((high - low) / 2).tolist()))
 
 
-def _contention(
-    graph: Graph, board: Board, found: Profile, first: str, second: str, seconds: float
-) -> dict[str, Mapping[str, tuple[float, ...]]]:
-    """The table with two units added: medians side by side over medians alone, in turns.
+def _contention(graph: Graph, board: Board, found: Profile, first: str, second: str, seconds: float) -> Profile:
+    """The profile with two units added: medians side by side over medians alone, in turns.
 
+    Side by side means with a whole network each, as lanes, and with a part each, as stages of a pipeline: there only
+    the rest of the network is beside a group, which may read much more of the memory than the whole, or much less.
     Nothing is added where one of them cannot run the whole network.
     """
-    if any(found.units[unit].refused for unit in (first, second)):
-        return found.contention
-    singles = [Plan.single(unit) for unit in dict.fromkeys((first, second))]
-    *alone, loaded = _traced(graph, [*singles, Plan.parallel([first, second])], board, seconds)
-    table = {unit: dict(row) for unit, row in found.contention.items()}
-    for plan, (before,), beside, other in zip(singles, alone, loaded, (second, first), strict=False):
-        table.setdefault(plan.units[0], {})[other] = _factors(beside, before)
-    return table
+    pair = (first, second)
+    if any(found.units[unit].refused for unit in pair):
+        return found
+    others = dict(zip(pair, reversed(pair), strict=True))
+    orders = list(dict.fromkeys([pair, pair[::-1]] if _can_share(graph, board, pair) else []))
+    plans = [*map(Plan.single, others), Plan.parallel(pair), *(_halves(found, order) for order in orders)]
+    traced = iter(_traced(graph, plans, board, seconds))
+    alone = {unit: _middle(next(traced)) for unit in others}
+    lanes = dict(zip(others, next(traced), strict=False))  # of two of a kind, that on the cores of alone
+    stages: dict[str, list[np.ndarray]] = {unit: [] for unit in others}
+    for order, rows in zip(orders, traced, strict=True):
+        for unit, row in zip(order, rows, strict=True):
+            stages[unit].append(row)
+    contention, in_line = ({unit: dict(row) for unit, row in t.items()} for t in (found.contention, found.in_line))
+    for unit, other in others.items():
+        factors = _factors(_middle([lanes[unit]]), alone[unit], np.ones(len(graph.groups)))
+        contention.setdefault(unit, {})[other] = tuple(factors.tolist())
+        if orders:
+            shared = _factors(_middle(stages[unit]), alone[unit], factors)
+            in_line.setdefault(unit, {})[other] = tuple(shared.tolist())
+    return replace(found, contention=contention, in_line=in_line)
 
 
-def _factors(loaded: np.ndarray, alone: np.ndarray) -> tuple[float, ...]:
-    """Per group, how many times as long it takes; 1 where it takes no time."""
-    loaded, alone = np.median(loaded, axis=0), np.median(alone, axis=0)
-    factors = np.divide(loaded, alone, out=np.ones_like(alone), where=alone > 0)
-    return tuple(np.maximum(factors, 1.0).tolist())
+def _can_share(graph: Graph, board: Board, pair: Sequence[str]) -> bool:
+    """Whether the two can be the stages of a pipeline."""
+    kinds = {board.component(parse_unit(unit)[0]).kind for unit in pair}
+    return len(graph.groups) > 1 and kinds != {"opencl"}
+
+
+def _halves(found: Profile, order: Sequence[str]) -> Plan:
+    """The pipeline whose two stages take about as long; the group at its middle floats, so that neither has to wait."""
+    first, second = (np.array(found.units[unit].ms) for unit in order)
+    middle = int(np.argmax(first.cumsum() >= second.sum() - second.cumsum()))
+    early, late = max(middle, 1), min(middle + 1, len(first) - 1)
+    return Plan.pipeline(order, [(early, late) if early < late else late])
+
+
+def _middle(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Per group, the median over the rows of all parts in which it took time; 0 where it took none in any."""
+    columns = (column[column > 0] for column in np.concatenate(parts).T)
+    return np.array([np.median(column) if column.size else 0.0 for column in columns])
+
+
+def _factors(loaded: np.ndarray, alone: np.ndarray, unknown: np.ndarray) -> np.ndarray:
+    """Per group, how many times as long it takes, at least 1; ``unknown`` where one of them is not known."""
+    factors = np.divide(loaded, alone, out=unknown.copy(), where=(alone > 0) & (loaded > 0))
+    return np.maximum(factors, 1.0)
 
 
 def _traced(graph: Graph, plans: Sequence[Plan], board: Board, seconds: float) -> list[list[np.ndarray]]:

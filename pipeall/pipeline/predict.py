@@ -46,14 +46,26 @@ class Prediction:
 class StageCosts:
     """Times of all possible stages of ``units`` that run at once. Arrays are indexed by border: 0 .. groups.
 
+    lanes: the lane that each unit is in; one pipeline of them all unless given.
+
     Raises ArgumentError for a unit that the profile lacks.
     """
 
-    def __init__(self, profile: Profile, units: Sequence[str]):
+    def __init__(self, profile: Profile, units: Sequence[str], lanes: Sequence[int] | None = None):
         if missing := [unit for unit in units if unit not in profile.units]:
             raise ArgumentError(f"unit {missing[0]!r}: expected one of the profile: {', '.join(profile.units)}")
-        self.profile, self.units = profile, tuple(units)
+        self.profile, self.units, self.lanes = profile, tuple(units), tuple(lanes or [0] * len(units))
         self._handovers: dict[tuple[int | None, int | None], tuple[np.ndarray, np.ndarray]] = {}
+
+    @classmethod
+    def of(cls, profile: Profile, plan: Plan) -> StageCosts:
+        """Of the units of a plan. Raises ArgumentError for one that the profile lacks."""
+        return cls(profile, plan.units, [index for index, lane in enumerate(plan.lanes) for _ in lane])
+
+    def slowdown(self, position: int, other: int) -> np.ndarray:
+        """Per group, how many times as long one unit takes while another runs; both given by position."""
+        in_line = self.lanes[position] == self.lanes[other]
+        return self.profile.slowdown(self.units[position], self.units[other], in_line=in_line)
 
     @cached_property
     def loaded_ms(self) -> tuple[np.ndarray, ...]:
@@ -61,8 +73,9 @@ class StageCosts:
         rows = []
         for position, unit in enumerate(self.units):
             ms = np.array(self.profile.units[unit].ms)
-            for other in self.units[:position] + self.units[position + 1 :]:
-                ms = ms * self.profile.slowdown(unit, other)
+            for other in range(len(self.units)):
+                if other != position:
+                    ms = ms * self.slowdown(position, other)
             rows.append(ms)
         return tuple(rows)
 
@@ -190,7 +203,7 @@ def _between(first: float, second: float, share: float) -> float:
 
 def predict(profile: Profile, plan: Plan) -> Prediction:
     """What the plan will do. Raises ArgumentError where it does not fit the profile's network or units."""
-    costs = StageCosts(profile, plan.units)
+    costs = StageCosts.of(profile, plan)
     lanes, busy_mj = [], []
     for lane in works(profile, plan):
         stages = stage_shares(lane, balanced(costs, lane))

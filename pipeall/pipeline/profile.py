@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from .plan import Plan, parse_unit
 
 HOST = "host"  # in links: whoever submits frames and takes results
 FLOAT_BYTES = 4
+
+Factors = Mapping[str, Mapping[str, tuple[float, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,9 @@ class Profile:
     groups          names of the network's groups
     crossing_bytes  what enters group 1, crosses each cut, and leaves the last group: one more than groups
     units           unit ("big", "bigx3", "gpu") -> its times
-    contention      unit -> other unit -> per group, how many times as long it takes while the other one runs too
+    contention      unit -> other unit -> per group, how many times as long it takes while the other one runs the whole
+                    network too
+    in_line         the same while the two share the network, as stages of one pipeline; absent: as contention
     links           (from, to) -> hand-over cost between components, or between one and "host"; absent: it is free
     idle_w          what the board draws with nothing running, or None
     about           where the figures come from: machine, clocks, date, or the sources of a model
@@ -73,20 +78,21 @@ class Profile:
     groups: tuple[str, ...]
     crossing_bytes: tuple[int, ...]
     units: Mapping[str, UnitTimes]
-    contention: Mapping[str, Mapping[str, tuple[float, ...]]] = field(default_factory=dict)
+    contention: Factors = field(default_factory=dict)
+    in_line: Factors = field(default_factory=dict)
     links: Mapping[tuple[str, str], Link] = field(default_factory=dict)
     idle_w: float | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
     modelled: bool = False
 
-    def slowdown(self, unit: str, other: str) -> np.ndarray:
+    def slowdown(self, unit: str, other: str, *, in_line: bool = False) -> np.ndarray:
         """Per group, how many times as long ``unit`` takes while ``other`` runs; ones where nobody measured it.
 
+        in_line: the other is a stage of the same pipeline, not of another lane.
         Some cores of a component stand for each other and for the whole: what is known of "big" holds for "bigx3".
         """
-        table = self.contention.get(unit) or self.contention.get(parse_unit(unit)[0], {})
-        factors = table.get(other) or table.get(parse_unit(other)[0])
-        return np.ones(len(self.groups)) if factors is None else np.array(factors)
+        factors = (in_line and _factors(self.in_line, unit, other)) or _factors(self.contention, unit, other)
+        return np.array(factors) if factors else np.ones(len(self.groups))
 
     def handover(self, sender: str, receiver: str) -> tuple[np.ndarray, np.ndarray]:
         """(send_ms, receive_ms) at every border, 0 being the network's input; zeros for a link nobody measured.
@@ -127,7 +133,8 @@ class Profile:
             "groups": list(self.groups),
             "crossing_bytes": list(self.crossing_bytes),
             "units": {name: _unit_to_dict(times) for name, times in self.units.items()},
-            "contention": {unit: {o: _rounded(f) for o, f in row.items()} for unit, row in self.contention.items()},
+            "contention": _factors_to_dict(self.contention),
+            "in_line": _factors_to_dict(self.in_line),
             "links": [link_to_dict(ends, link) for ends, link in self.links.items()],
             "idle_w": self.idle_w,
         }
@@ -139,13 +146,12 @@ class Profile:
         groups = tuple(read.words("groups"))
         crossing = read.sizes("crossing_bytes", len(groups) + 1)
         units = {name: _unit_from(read.inside("units", name), len(groups)) for name in read.keys("units")}
-        contention = {
-            unit: {other: tuple(row.numbers(other, len(groups), low=0.1)) for other in row.content}
-            for unit, row in ((unit, read.inside("contention", unit)) for unit in read.keys("contention"))
-        }
+        contention = _factors_from(read, "contention", len(groups))
+        in_line = _factors_from(read, "in_line", len(groups)) if content.get("in_line") is not None else {}
         if not isinstance(content.get("modelled", False), bool):
             raise read.fail("modelled", "true or false")
-        for unit in (*units, *contention, *(other for row in contention.values() for other in row)):
+        tables = (contention, in_line)
+        for unit in (*units, *chain(*tables), *(other for table in tables for row in table.values() for other in row)):
             if Plan.single(unit).units[0] != unit:
                 raise ArgumentError(f"{source}: unit {unit!r}: expected its name, {Plan.single(unit).units[0]!r}")
         return cls(
@@ -154,6 +160,7 @@ class Profile:
             crossing_bytes=crossing,
             units=units,
             contention=contention,
+            in_line=in_line,
             links=dict(link_from(row) for row in read.rows("links")),
             idle_w=read.number("idle_w") if content.get("idle_w") is not None else None,
             about=read.inside("about").content if content.get("about") is not None else {},
@@ -213,6 +220,22 @@ def _unit_from(read: Reader, count: int) -> UnitTimes:
             raise read.fail("refused", f"group indices from 1 to {count}")
         refused[int(key)] = read.inside("refused").word(key)
     return UnitTimes(tuple(ms), tuple(read.numbers("spread_ms", count)), power, refused)
+
+
+def _factors(table: Factors, unit: str, other: str) -> tuple[float, ...] | None:
+    row = table.get(unit) or table.get(parse_unit(unit)[0], {})
+    return row.get(other) or row.get(parse_unit(other)[0])
+
+
+def _factors_to_dict(table: Factors) -> dict[str, dict[str, list[float]]]:
+    return {unit: {other: _rounded(factors) for other, factors in row.items()} for unit, row in table.items()}
+
+
+def _factors_from(read: Reader, key: str, count: int) -> Factors:
+    rows = {unit: read.inside(key, unit) for unit in read.keys(key)}
+    return {
+        unit: {other: tuple(row.numbers(other, count, low=0.1)) for other in row.content} for unit, row in rows.items()
+    }
 
 
 def _rounded(values: tuple[float, ...]) -> list[float]:

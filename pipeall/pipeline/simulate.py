@@ -10,7 +10,7 @@ over groups.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from math import inf, isfinite, log1p, sqrt
 from numbers import Real
@@ -143,21 +143,20 @@ class _Work:
 
     def __init__(
         self,
-        profile: Profile,
-        units: Sequence[str],
+        costs: StageCosts,
         position: int,
         groups: tuple[int, int],
         handover_ms: float,
         always: int | None,
     ):
         self.position, self.handover_ms, self.always = position, handover_ms, always
-        part = slice(*groups)
-        times = profile.units[units[position]]
+        profile, part = costs.profile, slice(*groups)
+        times = profile.units[costs.units[position]]
         self._ms = np.array(times.ms[part])
         self._extra_w = np.zeros(len(self._ms))  # of each group, beyond the idle board
         if times.power_w is not None and profile.idle_w is not None:
             self._extra_w = np.maximum(np.array(times.power_w[part]) - profile.idle_w, 0.0)
-        self._slowdown = [profile.slowdown(units[position], other)[part] for other in units]
+        self._slowdown = [costs.slowdown(position, other)[part] for other in range(len(costs.units))]
         self._known: dict[int, tuple[float, float]] = {}
         self.alone_ms = float(self._ms.sum()) + handover_ms
         deviation_ms = sqrt(sum((spread / QUARTILE) ** 2 for spread in times.spread_ms[part]))
@@ -337,7 +336,7 @@ def _run(lanes: list[_Lane], frames: int, period_ms: float, idle_w: float) -> li
 
 def _build(profile: Profile, plan: Plan, slots: int, depth: int | None, paced: bool) -> tuple[StageCosts, list[_Lane]]:
     predict(profile, plan)  # raises where the plan does not fit
-    costs = StageCosts(profile, plan.units)
+    costs = StageCosts.of(profile, plan)
     always = (1 << len(plan.units)) - 1 if paced else None
     lanes = []
     for planned, lane in zip(plan.lanes, works(profile, plan), strict=True):
@@ -352,7 +351,7 @@ def _build(profile: Profile, plan: Plan, slots: int, depth: int | None, paced: b
                     if not isfinite(handover_ms):
                         raise ArgumentError(f"plan {plan}: expected {unit} next to no other OpenCL device")
                     groups = first_late if came_late else first, last_late if goes_late else last
-                    way = _Work(profile, plan.units, work.position, groups, handover_ms, always)
+                    way = _Work(costs, work.position, groups, handover_ms, always)
                     ways[came_late, goes_late] = way
             stages.append(_Stage(work.position, unit, (first, last), ways))
         lanes.append(_Lane(stages, slots, depth or full_load(planned)))

@@ -43,7 +43,7 @@ class Twin:
 
         Raises ArgumentError for a stage that the board cannot run.
         """
-        costs = StageCosts(self.profile, plan.units)
+        costs = StageCosts.of(self.profile, plan)
         paces = []
         for lane, stages in zip(plan.lanes, works(self.profile, plan), strict=True):
             factors = [self.time_scale * self._heat.get(stage.component, 1.0) for stage in lane]
