@@ -1,12 +1,13 @@
 """Profiles of this machine: every unit runs the whole network in the real runtime, and each step's end is recorded.
 
 So a group is timed where it will run: on its pinned threads, after its predecessor, with what that left in the caches.
-Slow-down by contention is the same with two units running side by side. What hand-over costs is in ``links.py``.
+Slow-down by contention is the same with two units running side by side, each the whole network or a part of it. What
+hand-over costs is in ``links.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import combinations_with_replacement, islice
@@ -23,7 +24,7 @@ from .group_times import group_ms
 from .lane import LOG_FRAMES
 from .pipeline import Pipeline
 from .plan import Plan, parse_unit
-from .profile import Profile, UnitTimes, crossing_bytes
+from .profile import Factors, Profile, UnitTimes, crossing_bytes
 from .trace import StageTrace
 from .trial import for_seconds, random_frame
 from .units import units as components_of
@@ -142,33 +143,31 @@ def _times(rows: np.ndarray) -> UnitTimes:
 
 
 def _contention(graph: Graph, board: Board, found: Profile, first: str, second: str, seconds: float) -> Profile:
-    """The profile with two units added: medians side by side over medians alone, in turns.
+    """The profile with what two units slow each other down by, ``seconds`` in all.
 
-    Side by side means with a whole network each, as lanes, and with a part each, as stages of a pipeline: there only
-    the rest of the network is beside a group, which may read much more of the memory than the whole, or much less.
-    Nothing is added where one of them cannot run the whole network.
+    First each runs the whole network, as lanes do; then each a part of it, as stages of a pipeline do: there only the
+    rest of the network is beside a group, which may read much more of the memory than the whole, or much less. Nothing
+    is added where one of them cannot run the whole network.
     """
     pair = (first, second)
     if any(found.units[unit].refused for unit in pair):
         return found
-    others = dict(zip(pair, reversed(pair), strict=True))
-    orders = list(dict.fromkeys([pair, pair[::-1]] if _can_share(graph, board, pair) else []))
-    plans = [*map(Plan.single, others), Plan.parallel(pair), *(_halves(found, order) for order in orders)]
-    traced = iter(_traced(graph, plans, board, seconds))
-    alone = {unit: _middle(next(traced)) for unit in others}
-    lanes = dict(zip(others, next(traced), strict=False))  # of two of a kind, that on the cores of alone
-    stages: dict[str, list[np.ndarray]] = {unit: [] for unit in others}
-    for order, rows in zip(orders, traced, strict=True):
-        for unit, row in zip(order, rows, strict=True):
-            stages[unit].append(row)
-    contention, in_line = ({unit: dict(row) for unit, row in t.items()} for t in (found.contention, found.in_line))
-    for unit, other in others.items():
-        factors = _factors(_middle([lanes[unit]]), alone[unit], np.ones(len(graph.groups)))
-        contention.setdefault(unit, {})[other] = tuple(factors.tolist())
-        if orders:
-            shared = _factors(_middle(stages[unit]), alone[unit], factors)
-            in_line.setdefault(unit, {})[other] = tuple(shared.tolist())
-    return replace(found, contention=contention, in_line=in_line)
+    unknown = np.ones(len(graph.groups))
+    lanes = _slowdowns(graph, board, pair, [Plan.parallel(pair)], seconds / 2, dict.fromkeys(pair, unknown))
+    found = replace(found, contention=_with(found.contention, pair, lanes))
+    if not _can_share(graph, board, pair):
+        return found
+    halves = [_halves(found, order) for order in dict.fromkeys((pair, pair[::-1]))]
+    stages = _slowdowns(graph, board, pair, halves, seconds / 2, lanes)
+    return replace(found, in_line=_with(found.in_line, pair, stages))
+
+
+def _with(table: Factors, pair: Sequence[str], slowdowns: Mapping[str, np.ndarray]) -> Factors:
+    """The table with what each of the two takes beside the other."""
+    added = {unit: dict(row) for unit, row in table.items()}
+    for unit, other in (pair, pair[::-1]):
+        added.setdefault(unit, {})[other] = tuple(slowdowns[unit].tolist())
+    return added
 
 
 def _can_share(graph: Graph, board: Board, pair: Sequence[str]) -> bool:
@@ -185,20 +184,41 @@ def _halves(found: Profile, order: Sequence[str]) -> Plan:
     return Plan.pipeline(order, [(early, late) if early < late else late])
 
 
+def _slowdowns(
+    graph: Graph,
+    board: Board,
+    pair: Sequence[str],
+    plans: Sequence[Plan],
+    seconds: float,
+    unknown: Mapping[str, np.ndarray],
+) -> dict[str, np.ndarray]:
+    """Per unit and group, how many times as long it takes in the plans as alone, at least 1: medians, in turns.
+
+    ``unknown`` where it took no time in one of them.
+    """
+    units = dict.fromkeys(pair)
+    singles = [Plan.single(unit) for unit in units]
+    traced = _traced(graph, [*singles, *plans], board, seconds)
+    rows: dict[str, list[np.ndarray]] = {unit: [] for unit in units}
+    for plan, parts in zip(plans, traced[len(singles) :], strict=True):
+        for unit, part in zip(plan.units, parts, strict=True):
+            rows[unit].append(part)
+    slowdowns = {}
+    for unit, alone in zip(units, map(_middle, traced), strict=False):
+        loaded = _middle(rows[unit])
+        known = (alone > 0) & (loaded > 0)
+        slowdowns[unit] = np.maximum(np.divide(loaded, alone, out=unknown[unit].copy(), where=known), 1.0)
+    return slowdowns
+
+
 def _middle(parts: Sequence[np.ndarray]) -> np.ndarray:
     """Per group, the median over the rows of all parts in which it took time; 0 where it took none in any."""
     columns = (column[column > 0] for column in np.concatenate(parts).T)
     return np.array([np.median(column) if column.size else 0.0 for column in columns])
 
 
-def _factors(loaded: np.ndarray, alone: np.ndarray, unknown: np.ndarray) -> np.ndarray:
-    """Per group, how many times as long it takes, at least 1; ``unknown`` where one of them is not known."""
-    factors = np.divide(loaded, alone, out=unknown.copy(), where=(alone > 0) & (loaded > 0))
-    return np.maximum(factors, 1.0)
-
-
 def _traced(graph: Graph, plans: Sequence[Plan], board: Board, seconds: float) -> list[list[np.ndarray]]:
-    """Per plan and lane of one stage: ms of (frames, groups), of the time in which all its lanes were busy.
+    """Per plan and stage: ms of (frames, groups), of the time in which all its stages were busy.
 
     The plans take turns, ``seconds`` in all.
     """
@@ -216,7 +236,7 @@ def _traced(graph: Graph, plans: Sequence[Plan], board: Board, seconds: float) -
 
 
 def _steady(graph: Graph, traces: Sequence[StageTrace], turns: Sequence[range]) -> list[np.ndarray]:
-    """The rows of each lane from when all its neighbours run until the first of them has no more to do."""
+    """The rows of each stage from when all others run until the first of them has no more to do."""
     picked: list[list[np.ndarray]] = [[] for _ in traces]
     for turn in turns:
         rows = [trace.rows[(trace.frame >= turn.start) & (trace.frame < turn.stop)] for trace in traces]

@@ -1,10 +1,11 @@
 """What a plan will do, from a profile: stage times, period, latency, energy. Search, simulation and twin build on it.
 
 The model: a stage takes the sum of its groups' times, each multiplied by the slow-down that every other unit of the
-plan causes (all are taken to be busy always, as in a balanced pipeline), and what receiving and sending cost it. The
-slowest stage is the period. Latency is one frame's time through all stages, without waiting. Groups that float go to
-the stage before the cut for the share of the frames with which the slowest stage is fastest; the runtime gets there by
-itself, as that stage takes them whenever the next one is not ready.
+plan causes, by computing another part of the network in the same lane or the whole in another (all are taken to be busy
+always, as in a balanced pipeline), and what receiving and sending cost it. The slowest stage is the period. Latency is
+one frame's time through all stages, without waiting. Groups that float go to the stage before the cut for the share of
+the frames with which the slowest stage is fastest; the runtime gets there by itself, as that stage takes them whenever
+the next one is not ready.
 """
 
 from __future__ import annotations
