@@ -186,6 +186,37 @@ def test_fork(when, code, board_with_gpu):
     assert (done.returncode, done.stderr) == (code, "")
 
 
+FORK_FREES_NOTHING = """
+import gc, os, weakref
+from graphs import frames, small_net
+from pipeall import Board, Pipeline
+from pipeall._kernels.opencl import Device
+from pipeall.pipeline.device_cl import ClProgram, Slot
+graph = small_net()
+(x,) = frames(graph, 1)
+pipe = Pipeline(graph, "gpu-big:2", board=Board.detect())
+pipe.submit(x)
+pipe.result()
+owners = [weakref.ref(one) for one in gc.get_objects() if isinstance(one, (Device, ClProgram, Slot))]
+assert {type(ref()) for ref in owners} == {Device, ClProgram, Slot}
+child = os.fork()
+if not child:
+    del pipe
+    gc.collect()
+    os._exit(sum(ref() is None for ref in owners))  # those that have let go of what is OpenCL's
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+pipe.close()
+del pipe
+gc.collect()
+assert {type(ref()) for ref in owners if ref()} == {Device}  # the parent frees them
+"""
+
+
+def test_a_fork_releases_nothing_of_opencl(board_with_gpu):
+    """Its locks may be held for ever: a thread of the driver that had one when the fork was made is not in it."""
+    run(REPOSITORY, "-c", FORK_FREES_NOTHING, PYTHONPATH=f"{REPOSITORY}:{REPOSITORY / 'tests'}")
+
+
 EXIT_WHILE_WAITING = """
 import threading, time
 import numpy as np

@@ -9,10 +9,12 @@ compiles a kernel when it is created, not when its program is built.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import tempfile
 import warnings
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -134,6 +136,25 @@ def opened(info: DeviceInfo) -> Device:
     return _opened(info)
 
 
+_owners: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def own(owner: Any) -> None:
+    """Says that an object has some of OpenCL's in its attributes: in a fork it is never freed.
+
+    To release them would wait for locks that a driver's thread may have held, and that thread is in the parent only.
+    """
+    _owners.add(owner)
+
+
+def _keep_owners() -> None:
+    for owner in _owners:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(owner))
+
+
+os.register_at_fork(after_in_child=_keep_owners)
+
+
 @cache
 def _first_process() -> int:
     return os.getpid()
@@ -153,6 +174,7 @@ class Device:
         self._handle = _handles()[info.index]
         self._context = self._cl.Context([self._handle])
         self._programs: dict[tuple[str, str], Any] = {}
+        own(self)
 
     @property
     def library(self) -> str:

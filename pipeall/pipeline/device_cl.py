@@ -35,6 +35,8 @@ class Slot:
 
     def __init__(self, queue: Any, buffer: Any, nbytes: int):
         self.mem, self.nbytes = buffer.int_ptr, nbytes
+        self._queue, self._buffer = queue, buffer
+        opencl.own(self)
         self._address = [clqueue.map_buffer(queue.int_ptr, self.mem, nbytes)]
         weakref.finalize(self, _unmap, queue, buffer, self._address, os.getpid())
 
@@ -74,6 +76,7 @@ class ClProgram:
         if precision == "fp16" and not device.info.fp16:
             raise DeviceError(f"{device.info}: expected cl_khr_fp16 for fp16, got none; mixed only stores in it")
         clqueue.load(device.library)
+        opencl.own(self)
         self._device = device
         self._in_elements, self._out_elements = elements[1:]
         self._queue = device.queue(profile=record)
