@@ -67,6 +67,7 @@ def random_profile(
         units=known,
         contention=contention,
         links={pair: link() for pair in ends if random.random() < 0.8},
+        in_line={a: {b: values(1, 1.6) for b in components} for a in components[1:] if loaded},
         idle_w=2.5 if power else None,
     )
 

@@ -46,7 +46,7 @@ def test_parts_and_bounds(profile, order, data):
 
     # each part is what is missing when the profile knows nothing of it
     free = predict(replace(profile, links={}), plan).stage_ms[0]
-    alone = predict(replace(profile, links={}, contention={}), plan).stage_ms[0]
+    alone = predict(replace(profile, links={}, contention={}, in_line={}), plan).stage_ms[0]
     assert [stage.alone_ms for stage in found.stages] == pytest.approx(alone)
     assert [stage.alone_ms + stage.contention_ms for stage in found.stages] == pytest.approx(free)
     assert found.ideal_ms == pytest.approx(max(alone))
