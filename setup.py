@@ -9,26 +9,23 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 HEADERS = [str(path) for pattern in ("*.h", "*.inc") for path in sorted(Path("pipeall").rglob(pattern))]
-MODULES = {  # name -> its C files; None: every C file of the folder that no other module has
-    "pipeall._kernels.kernels": None,
-    "pipeall._kernels.clqueue": ["program_cl.c"],
+MODULES = {  # name -> its C files, as patterns in its folder
+    "pipeall._kernels.cpu.kernels": ["**/*.c"],
+    "pipeall._kernels.opencl.queue": ["program_cl.c"],
     "pipeall.pipeline.runtime": ["stage.c"],
 }
 
 
-def rest_of(folder: Path) -> list[str]:
-    generated = {path.with_suffix(".c").name for path in folder.glob("*.pyx")}
-    taken = {source for sources in MODULES.values() if sources for source in sources}
-    return sorted({path.name for path in folder.glob("*.c")} - generated - taken)
-
-
-def extension(name: str, sources: list[str] | None) -> Extension:
+def extension(name: str, patterns: list[str]) -> Extension:
     *folders, stem = name.split(".")
     folder = Path(*folders)
+    found = {path for pattern in patterns for path in folder.glob(pattern)}
+    sources = sorted(path for path in found if not path.with_suffix(".pyx").exists())  # those Cython has generated
     return Extension(
         name,
-        [str(folder / source) for source in (f"{stem}.pyx", *(sources or rest_of(folder)))],
+        [str(folder / f"{stem}.pyx"), *map(str, sources)],
         depends=HEADERS,
+        include_dirs=["pipeall"],  # for .pxd files, which modules of several folders use
         define_macros=[("_GNU_SOURCE", None)],
         extra_compile_args=["-std=c11", "-O3", "-Wall", "-Wextra", "-Wno-unused-parameter"],
         libraries=["m", "pthread", "dl"],  # part of libc since glibc 2.34, except m
@@ -37,7 +34,7 @@ def extension(name: str, sources: list[str] | None) -> Extension:
 
 setup(
     ext_modules=cythonize(
-        [extension(name, sources) for name, sources in MODULES.items()],
+        [extension(name, patterns) for name, patterns in MODULES.items()],
         compiler_directives={"language_level": 3},
     )
 )

@@ -11,13 +11,13 @@ from math import prod
 
 import numpy as np
 import pytest
-from pipeall._kernels.kernels import Program
+from pipeall._kernels.cpu.kernels import Program
 
 from pipeall import zoo
-from pipeall._kernels.table import choose
+from pipeall._kernels.cpu.table import choose
 from pipeall.graph.lower import lower
 from pipeall.graph.memory import side_by_side
-from pipeall.graph.steps import SLOT_IN, SLOT_OUT
+from pipeall.steps import SLOT_IN, SLOT_OUT
 
 ROUNDS = 30
 NETWORKS = ("alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet")

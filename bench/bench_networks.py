@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from pipeall import Pipeline, profile, zoo
-from pipeall.pipeline.lineup import Lineup, lineup
+from pipeall.pipeline.planning.lineup import Lineup, lineup
 
 NETWORKS = ("alexnet", "googlenet", "mobilenet", "resnet50-slim", "squeezenet")
 FRAMES = 20

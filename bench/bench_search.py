@@ -13,8 +13,8 @@ import pytest
 
 from pipeall import Profile, search, zoo
 from pipeall.graph.ops import macs
-from pipeall.pipeline.profile import HOST, Link, UnitTimes, crossing_bytes
-from pipeall.pipeline.stage_tables import StageTables, handovers
+from pipeall.pipeline.planning.profile import HOST, Link, UnitTimes, crossing_bytes
+from pipeall.pipeline.planning.stage_tables import StageTables, handovers
 
 WHOLE = {"big": 18.0, "little": 5.0, "gpu": 15.0}  # GMAC/s
 PARTS = {

@@ -16,8 +16,8 @@ import statistics
 import time
 
 from pipeall import Board, Graph, Plan, profile, search, zoo
-from pipeall.pipeline.explain import explain
-from pipeall.pipeline.trial import Trial, compare
+from pipeall.pipeline.measuring.trial import Trial, compare
+from pipeall.pipeline.planning.explain import explain
 
 UNITS = ["big", "little"]
 BEST = 5

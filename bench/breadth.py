@@ -22,7 +22,7 @@ import numpy as np
 
 from pipeall import Board, Engine, load
 from pipeall.errors import PipeallError
-from pipeall.graph.onnx_build import OPERATORS
+from pipeall.graph.onnx.build import OPERATORS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import onnx_cases  # noqa: E402

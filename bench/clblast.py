@@ -16,9 +16,9 @@ from time import perf_counter
 import numpy as np
 
 from pipeall import Board, zoo
-from pipeall._kernels import opencl
+from pipeall._kernels.opencl import devices as opencl
 from pipeall.graph.lower import lower
-from pipeall.pipeline.tune_cl import REPEATS, alone
+from pipeall.pipeline.devices.opencl.tune import REPEATS, alone
 
 ROW_MAJOR, NOT_TRANSPOSED = 101, 111
 

@@ -11,15 +11,15 @@ import time
 from dataclasses import replace
 
 import numpy as np
-from pipeall._kernels.kernels import Program
+from pipeall._kernels.cpu.kernels import Program
 from scipy import fft
 
 from pipeall import Board, zoo
-from pipeall._kernels.algorithms import candidates, is_depthwise
-from pipeall._kernels.table import choose
-from pipeall.graph.cost.algorithms import smooth
+from pipeall._kernels.cpu.algorithms import candidates
+from pipeall._kernels.cpu.table import choose
+from pipeall.cost.algorithms import smooth
 from pipeall.graph.lower import lower
-from pipeall.graph.steps import SLOT_IN, SLOT_OUT
+from pipeall.steps import SLOT_IN, SLOT_OUT, is_depthwise
 
 RUNS = 5
 LARGEST = 2**28  # bytes of spectra: beyond it a layer's FFT is left out

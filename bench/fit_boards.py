@@ -19,10 +19,10 @@ import numpy as np
 
 from pipeall import Plan, zoo
 from pipeall.graph.ir import Graph, Tensor
-from pipeall.pipeline.board import Part
-from pipeall.pipeline.board_model import FOLDER, SPREAD_SHARE, BoardModel, Measured, borders
-from pipeall.pipeline.predict import Prediction, predict
-from pipeall.pipeline.profile import Link, Profile, UnitTimes
+from pipeall.pipeline.boards.model import FOLDER, SPREAD_SHARE, BoardModel, Measured, borders
+from pipeall.pipeline.boards.parts import Part
+from pipeall.pipeline.planning.predict import Prediction, predict
+from pipeall.pipeline.planning.profile import Link, Profile, UnitTimes
 
 UNITS = ("big", "little", "gpu")
 VIM3_CSV, RK_CSV = "boards/vim3_armcl_groups.csv", "boards/rk3399pro_layers.csv.gz"

@@ -16,15 +16,15 @@ import sys
 from time import perf_counter_ns
 
 import numpy as np
-from pipeall._kernels.kernels import Program
+from pipeall._kernels.cpu.kernels import Program
 
 from pipeall import Board, zoo
-from pipeall._kernels.algorithms import candidates, modelled
-from pipeall._kernels.peak import flops
-from pipeall._kernels.table import ROWS, choose
+from pipeall._kernels.cpu.algorithms import candidates, modelled
+from pipeall._kernels.cpu.peak import flops
+from pipeall._kernels.cpu.table import ROWS, choose
 from pipeall.graph.lower import lower
 from pipeall.graph.memory import dense
-from pipeall.graph.steps import SLOT_IN, SLOT_OUT, Step
+from pipeall.steps import SLOT_IN, SLOT_OUT, Step
 
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "BLIS")}
 TURN_NS = 10_000_000  # about how long one of BLAS lasts

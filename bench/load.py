@@ -27,7 +27,7 @@ import numpy as np
 
 from pipeall import Board, Pipeline, Plan, search, zoo
 from pipeall.graph.ir import Graph, Node, Tensor
-from pipeall.pipeline.board import Component
+from pipeall.pipeline.boards.parts import Component
 
 TENTHS = 10
 KINDS = 7  # different frames: a result in another's place is seen

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from pipeall import Board, Graph, zoo
+from pipeall._kernels.opencl.launches import DEPTHWISE_PIXELS, GPU, winograd
 from pipeall.graph.lower import lower
-from pipeall.graph.steps import Step, View
-from pipeall.pipeline.cl_launches import DEPTHWISE_PIXELS, GPU, winograd
+from pipeall.steps import Step, View
 
 NETWORKS = ("alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet")
 # ncnn's benchmark on a Khadas VIM3 (A311D), Vulkan, ms; SqueezeNet there is 1.1.

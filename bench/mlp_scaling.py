@@ -23,9 +23,9 @@ from time import perf_counter
 
 import numpy as np
 
-from pipeall._kernels import cluster
-from pipeall._kernels.peak import peak
-from pipeall._kernels.table import choose
+from pipeall._kernels.cpu import cluster
+from pipeall._kernels.cpu.peak import peak
+from pipeall._kernels.cpu.table import choose
 from pipeall.mlp import Network
 from pipeall.mlp.simulator import Counting
 from pipeall.mlp.traffic import (

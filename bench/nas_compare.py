@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import mannwhitneyu
 
-from pipeall.atomic import write_whole
+from pipeall.files import write_whole
 from pipeall.nas import genome
 from pipeall.nas.archive import Archive, BudgetSpent
 from pipeall.nas.evaluate import Training

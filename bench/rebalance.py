@@ -19,8 +19,8 @@ import numpy as np
 
 from pipeall import Board, Pipeline, search, zoo
 from pipeall.graph.ir import Graph
-from pipeall.pipeline.plan import parse_unit
-from pipeall.pipeline.profile import Profile
+from pipeall.pipeline.planning.names import parse_unit
+from pipeall.pipeline.planning.profile import Profile
 
 REACHED = 0.95  # of the best plan's FPS
 SPAN_S, SPAN_FRAMES = 0.5, 6  # over which throughput is taken, whichever is longer

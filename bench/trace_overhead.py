@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from pipeall import Board, Pipeline, Plan, zoo
-from pipeall.pipeline.plan import balanced_cuts
+from pipeall.pipeline.planning.plan import balanced_cuts
 
 
 def fps(pipe: Pipeline, frame: np.ndarray, seconds: float) -> float:

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from cost_networks import network  # noqa: E402
 
-from pipeall.graph.cost.training import memory_function  # noqa: E402
+from pipeall.cost.training import memory_function  # noqa: E402
 
 BATCH = 4
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from pipeall import Board, Pipeline, Plan, zoo
-from pipeall.pipeline.plan import balanced_cuts
+from pipeall.pipeline.planning.plan import balanced_cuts
 
 
 def rates(pipes: list[Pipeline], frame: np.ndarray, rounds: int, frames: int) -> Iterator[list[float]]:

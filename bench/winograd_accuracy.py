@@ -20,17 +20,17 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
-from pipeall._kernels.kernels import Program
+from pipeall._kernels.cpu.kernels import Program
 
 import pipeall
 from pipeall import zoo
-from pipeall._kernels.algorithms import candidates, modelled
-from pipeall._kernels.table import ROWS, choose
+from pipeall._kernels.cpu.algorithms import candidates, modelled
+from pipeall._kernels.cpu.table import ROWS, choose
 from pipeall.cli.images import Preprocess, find_images
 from pipeall.graph.ir import Graph
 from pipeall.graph.lower import lower
 from pipeall.graph.ops import run_graph
-from pipeall.graph.steps import Step
+from pipeall.steps import Step
 
 NETWORKS = ("alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet")
 COLUMNS = ("gemm", "strassen", "winograd2", "winograd4", "winograd6", "modelled")

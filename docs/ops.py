@@ -4,9 +4,9 @@ from pathlib import Path
 
 from onnx import defs
 
-from pipeall.graph.onnx_fold import FOLD
-from pipeall.graph.onnx_import import OPSETS
-from pipeall.graph.onnx_ops import OPERATORS
+from pipeall.graph.onnx.fold import FOLD
+from pipeall.graph.onnx.operators import OPERATORS
+from pipeall.graph.onnx.read import OPSETS
 from pipeall.graph.ops import OPS
 
 FILE = Path(__file__).with_suffix(".md")

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     )
     from .graph import zoo
     from .graph.ir import Graph
-    from .graph.onnx_import import load
-    from .pipeline.board import Board
-    from .pipeline.measure import profile
+    from .graph.onnx.read import load
+    from .pipeline.boards.board import Board
+    from .pipeline.measuring.measure import profile
     from .pipeline.pipeline import Engine, Pipeline
-    from .pipeline.plan import Plan
-    from .pipeline.profile import Profile
-    from .pipeline.search import search
-    from .pipeline.simulate import simulate
+    from .pipeline.planning.plan import Plan
+    from .pipeline.planning.profile import Profile
+    from .pipeline.planning.search import search
+    from .pipeline.planning.simulate import simulate
 
 __version__ = "0.1.0"
 
@@ -55,16 +55,16 @@ __all__ = [
 ]
 
 _HOME = {
-    "Board": ".pipeline.board",
+    "Board": ".pipeline.boards.board",
     "Engine": ".pipeline.pipeline",
     "Graph": ".graph.ir",
     "Pipeline": ".pipeline.pipeline",
-    "Plan": ".pipeline.plan",
-    "Profile": ".pipeline.profile",
-    "load": ".graph.onnx_import",
-    "profile": ".pipeline.measure",
-    "search": ".pipeline.search",
-    "simulate": ".pipeline.simulate",
+    "Plan": ".pipeline.planning.plan",
+    "Profile": ".pipeline.planning.profile",
+    "load": ".graph.onnx.read",
+    "profile": ".pipeline.measuring.measure",
+    "search": ".pipeline.planning.search",
+    "simulate": ".pipeline.planning.simulate",
 }
 
 

@@ -14,9 +14,9 @@ from PIL import Image
 
 from pipeall import Board, Graph, Profile
 from pipeall.cli.app import app
-from pipeall.pipeline.board import Part
-from pipeall.pipeline.board_model import BoardModel, Measured
-from pipeall.pipeline.profile import UnitTimes, crossing_bytes
+from pipeall.pipeline.boards.model import BoardModel, Measured
+from pipeall.pipeline.boards.parts import Part
+from pipeall.pipeline.planning.profile import UnitTimes, crossing_bytes
 
 BOARD = Board.detect(gpu=False)
 COLOUR = (10, 20, 30)

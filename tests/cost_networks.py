@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pipeall.graph.cost import onnx_shapes
-from pipeall.graph.cost.network import Network
+from pipeall.cost import onnx_shapes
+from pipeall.cost.network import Network
 
 DATA = Path(__file__).parent / "data"
 REFERENCES = json.loads((DATA / "cost_references.json").read_text())

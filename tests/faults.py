@@ -34,9 +34,9 @@ from graphs import frames, small_net
 from threads import statuses
 
 from pipeall import Board, DeviceError, Engine, Pipeline, PipelineError, PipelineTimeoutError
-from pipeall._kernels import opencl
+from pipeall._kernels.opencl import devices as opencl
 from pipeall.graph.ir import Graph
-from pipeall.pipeline import device_cl
+from pipeall.pipeline.devices.opencl import device as device_cl
 
 FRAMES = 40
 PLANS = ("big", "big-little:2", "B+L", "gpu", "gpu-big:2", "big-gpu:2", "little-gpu-big:1,3", "gpu-big-little:1,2")

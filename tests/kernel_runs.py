@@ -7,13 +7,13 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-from pipeall._kernels.kernels import Program
+from pipeall._kernels.cpu.kernels import Program
 
-from pipeall._kernels import cluster
-from pipeall._kernels.table import OPS, ROWS
+from pipeall._kernels.cpu import cluster
+from pipeall._kernels.cpu.table import OPS, ROWS
 from pipeall.graph.cases import case_graph
 from pipeall.graph.lower import lower
-from pipeall.graph.steps import SLOT_IN, SLOT_OUT, Step, View
+from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 
 GUARD, GAP = 37, 3  # floats around a view, and between its pixels; odd, so that nothing is aligned
 

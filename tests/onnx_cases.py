@@ -19,8 +19,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from pipeall import Board, Engine, load
 from pipeall.errors import PipeallError
-from pipeall.graph.onnx_build import OPERATORS
-from pipeall.graph.onnx_ops import SUPPORTED
+from pipeall.graph.onnx.build import OPERATORS
+from pipeall.graph.onnx.operators import SUPPORTED
 
 MODELS = Path(onnx.__file__).parent / "backend" / "test" / "data"
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from pipeall.errors import ArgumentError
 from pipeall.graph.ir import Graph
-from pipeall.pipeline.candidates import Choice
-from pipeall.pipeline.plan import Plan, parse_unit
-from pipeall.pipeline.predict import predict
-from pipeall.pipeline.profile import HOST, Link, Profile, UnitTimes, crossing_bytes
+from pipeall.pipeline.planning.candidates import Choice
+from pipeall.pipeline.planning.names import parse_unit
+from pipeall.pipeline.planning.plan import Plan
+from pipeall.pipeline.planning.predict import predict
+from pipeall.pipeline.planning.profile import HOST, Link, Profile, UnitTimes, crossing_bytes
 
 THREE = ("big", "little", "gpu")
 INF = float("inf")

@@ -5,7 +5,7 @@ from math import erf
 
 import numpy as np
 
-from pipeall.graph.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, Step, View
+from pipeall.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, Step, View
 
 
 def run_steps(lowered: Lowered, slot_in: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ TWO_STAGES = """
 import os
 import numpy as np
 import pipeall
-from pipeall._kernels.table import choose
+from pipeall._kernels.cpu.table import choose
 
 board = pipeall.Board.detect(clusters=[[core] for core in sorted(os.sched_getaffinity(0))[:2]], gpu=False)
 for component in board.components.values():

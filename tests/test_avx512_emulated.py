@@ -12,7 +12,7 @@ CPUINFO = "processor: 0\nflags: avx512f avx512bw avx512dq avx512vl\n"
 def test_every_avx512_kernel(tmp_path):
     copy_tree(tmp_path)
     changed = []
-    for path in (tmp_path / "pipeall" / "_kernels").glob("*.[ch]"):
+    for path in (tmp_path / "pipeall" / "_kernels").rglob("*.[ch]"):
         text = path.read_text()
         if 'target("avx512f")' in text:  # the compiler must not use the instructions of its own accord either
             path.write_text(text.replace('target("avx512f")', 'target("sse2")'))

@@ -5,9 +5,10 @@ import json
 import pytest
 from test_cluster import BOARDS, write_tree
 
-from pipeall._kernels import opencl
+from pipeall._kernels.opencl import devices as opencl
 from pipeall.errors import ArgumentError, DeviceError, missing_extra
-from pipeall.pipeline.board import Board, component_name
+from pipeall.pipeline.boards.board import Board
+from pipeall.pipeline.planning.names import component_name
 
 
 def device(index: int, name: str, stand_in: bool = False) -> opencl.DeviceInfo:

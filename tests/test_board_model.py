@@ -14,14 +14,15 @@ import pytest
 from graphs import Net, zoo_net
 from test_cluster import BOARDS, write_tree
 
-from pipeall._kernels import opencl
+from pipeall._kernels.opencl import devices as opencl
 from pipeall.errors import ArgumentError, DeviceError
-from pipeall.pipeline import regression
-from pipeall.pipeline.board import Board, Part
-from pipeall.pipeline.board_model import FOLDER, BoardModel, Measured
-from pipeall.pipeline.plan import Plan
-from pipeall.pipeline.predict import predict
-from pipeall.pipeline.profile import HOST, Link, Profile, UnitTimes, crossing_bytes
+from pipeall.pipeline.boards import regression
+from pipeall.pipeline.boards.board import Board
+from pipeall.pipeline.boards.model import FOLDER, BoardModel, Measured
+from pipeall.pipeline.boards.parts import Part
+from pipeall.pipeline.planning.plan import Plan
+from pipeall.pipeline.planning.predict import predict
+from pipeall.pipeline.planning.profile import HOST, Link, Profile, UnitTimes, crossing_bytes
 
 _spec = importlib.util.spec_from_file_location(
     "fit_boards", Path(__file__).resolve().parents[1] / "bench/fit_boards.py"
@@ -320,7 +321,7 @@ def test_a_model_of_ones_own_board(tmp_path, monkeypatch):
     board = Board.detect(root=tree, machine="aarch64")
     graphs = [small_graph(4), small_graph(8)]
     profiles = [(graphs[0], profile_of(graphs[0], refused=True)), (graphs[1], profile_of(graphs[1]))]
-    model = BoardModel.from_profiles("mine", board, profiles)
+    model = BoardModel.from_profiles("mine", board.components, profiles)
     model.save(tmp_path / "mine.json")
     loaded = Board.load(tmp_path / "mine.json").model
     big = board.component("big").cluster
@@ -351,9 +352,9 @@ def test_what_was_not_profiled_is_no_part_and_a_stand_in_is_refused(tmp_path, mo
     profile = profile_of(graph)
     assert board.component("gpu").stand_in
     with pytest.raises(ArgumentError, match="component 'gpu': expected no stand-in"):
-        BoardModel.from_profiles("mine", board, [(graph, profile)])
+        BoardModel.from_profiles("mine", board.components, [(graph, profile)])
     alone = replace(profile, units={"bigx1": profile.units["bigx1"]}, contention={}, links={})
-    model = BoardModel.from_profiles("mine", board, [(graph, alone)])
+    model = BoardModel.from_profiles("mine", board.components, [(graph, alone)])
     assert list(model.parts) == ["big"]
     model.save(tmp_path / "mine.json")
     assert list(Board.load(tmp_path / "mine.json").components) == ["big"]

@@ -10,8 +10,8 @@ import pytest
 import torch_nets
 
 from pipeall import Engine, load
-from pipeall.graph.onnx_build import OPERATORS
-from pipeall.graph.onnx_import import OPSETS
+from pipeall.graph.onnx.build import OPERATORS
+from pipeall.graph.onnx.read import OPSETS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 NO_CASE = {"Cast", "Size", "LayerNormalization"}  # other types; a constant; further outputs

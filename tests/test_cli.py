@@ -12,7 +12,7 @@ from commands import BOARD, document, invoke, picture
 from PIL import Image
 
 from pipeall import env
-from pipeall._kernels.table import OPS
+from pipeall._kernels.cpu.table import OPS
 from pipeall.cli import bench as bench_module
 
 # ---- devices ----

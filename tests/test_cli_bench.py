@@ -10,11 +10,11 @@ from commands import document, invoke, quick_net, toy_board, two_clusters
 from PIL import Image
 
 from pipeall import Board, Plan, search
-from pipeall._kernels import opencl
+from pipeall._kernels.opencl import devices as opencl
 from pipeall.cli import bench as bench_module
 from pipeall.cli import contest
 from pipeall.cli.model import ZOO
-from pipeall.pipeline.predict import predict
+from pipeall.pipeline.planning.predict import predict
 
 QUICK = ("--seconds", "0.05", "--turns", "2")
 MODES = ["peak", "parallel", "pipe-all"]

@@ -13,10 +13,10 @@ from pipeall import search as find
 from pipeall import simulate as run
 from pipeall.cli import measure_all, verify
 from pipeall.cli.model import ZOO
-from pipeall.pipeline.candidates import Choice
-from pipeall.pipeline.files import read_json
-from pipeall.pipeline.lineup import lineup
-from pipeall.pipeline.predict import predict
+from pipeall.files import read_json
+from pipeall.pipeline.planning.candidates import Choice
+from pipeall.pipeline.planning.lineup import lineup
+from pipeall.pipeline.planning.predict import predict
 
 pytestmark = pytest.mark.usefixtures("tiny")
 

@@ -8,8 +8,8 @@ from commands import document, invoke, quick_net, two_clusters
 
 from pipeall import Board, Profile
 from pipeall.cli.model import ZOO
-from pipeall.pipeline import measure
-from pipeall.pipeline.files import read_json
+from pipeall.files import read_json
+from pipeall.pipeline.measuring import measure
 
 pytestmark = pytest.mark.usefixtures("tiny")
 

@@ -16,7 +16,7 @@ from pipeall.cli.classes import Classes
 from pipeall.cli.images import Preprocess, preprocessing
 from pipeall.cli.plans import chosen_plan, default_plan
 from pipeall.graph.ops import macs, run_graph
-from pipeall.pipeline.plan import balanced_cuts
+from pipeall.pipeline.planning.plan import balanced_cuts
 
 # ---- plans ----
 

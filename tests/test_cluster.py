@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trees import REPOSITORY
 
-from pipeall._kernels import cluster
-from pipeall._kernels.cores import ARM_CORES, CPU
+from pipeall._kernels.cpu import cluster
+from pipeall._kernels.cpu.cores import ARM_CORES, CPU
 from pipeall.errors import ArgumentError, DeviceError
 
 BOARDS = Path(__file__).parent / "boards"
@@ -300,7 +300,7 @@ def test_only_cores_of_the_affinity_count(core, monkeypatch):
 ON_ONE_CORE = """
 import os
 os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-from pipeall._kernels.cluster import detect
+from pipeall._kernels.cpu.cluster import detect
 print([c.cores for c in detect()])
 """
 

@@ -9,7 +9,7 @@ import pytest
 from graphs import frames, small_net
 
 from pipeall import DeviceError, Pipeline, PipelineError
-from pipeall._kernels import opencl
+from pipeall._kernels.opencl import devices as opencl
 
 COUNT = 9
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from graphs import Net
 
-from pipeall.graph.cost.algorithms import choices, smooth
-from pipeall.graph.cost.network import Layer, Network, of_graph
+from pipeall.cost.algorithms import choices, smooth
+from pipeall.cost.network import Layer, Network, of_graph
 
 
 def layer(size, channels, filters, kernel, stride=1, pad=0, groups=1):

@@ -11,8 +11,8 @@ from onnx import TensorProto, helper
 from onnx_models import model
 
 from pipeall import ModelError
-from pipeall._kernels.peak import Peak
-from pipeall.graph.cost import onnx_shapes
+from pipeall._kernels.cpu.peak import Peak
+from pipeall.cost import onnx_shapes
 
 
 def test_a_model_without_weights_is_sized_and_not_run():

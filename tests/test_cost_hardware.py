@@ -3,8 +3,8 @@
 import pytest
 
 from pipeall import ArgumentError
-from pipeall.graph.cost.precision import BYTES, formats
-from pipeall.graph.cost.residence import channels, epoch, link_rate, residence
+from pipeall.cost.precision import BYTES, formats
+from pipeall.cost.residence import channels, epoch, link_rate, residence
 
 MB, GB = 1e6, 1e9
 

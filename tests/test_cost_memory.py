@@ -7,15 +7,9 @@ from hypothesis import strategies as st
 
 import pipeall
 from pipeall import ArgumentError
-from pipeall.graph.cost.batch import largest_batch, needs_of
-from pipeall.graph.cost.inference import arena
-from pipeall.graph.cost.training import (
-    Space,
-    lecture_bytes,
-    memory_function,
-    saved_bytes,
-    space,
-)
+from pipeall.cost.batch import largest_batch, needs_of
+from pipeall.cost.inference import arena
+from pipeall.cost.training import Space, lecture_bytes, memory_function, saved_bytes, space
 from pipeall.graph.lower import lower
 from pipeall.graph.memory import live_elements, padded, plan_arena
 

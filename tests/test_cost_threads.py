@@ -8,7 +8,7 @@ from pipeall import ArgumentError
 from pipeall.cli import bench as bench_module
 from pipeall.cli import threads
 from pipeall.cli.plot_threads import draw_threads
-from pipeall.graph.cost.scaling import Law
+from pipeall.cost.scaling import Law
 
 
 def test_a_report_names_the_best_number_of_threads():

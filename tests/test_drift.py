@@ -8,7 +8,7 @@ from graphs import zoo_net
 from toy_board import MS, START, best_period_ms, chain_net, drifted, period_ms, profile_of
 
 from pipeall import ArgumentError, Board, Plan, search
-from pipeall.pipeline.predict import predict
+from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.rebalance import GAIN, RETRY_S, Drift
 
 NETWORKS = ("alexnet", "googlenet", "mobilenet", "resnet50-slim", "squeezenet")

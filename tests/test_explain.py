@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from plans_reference import INF, chain, profiles, random_profile
 
 from pipeall.errors import ArgumentError
-from pipeall.pipeline.candidates import Choice
-from pipeall.pipeline.explain import explain
-from pipeall.pipeline.plan import Plan
-from pipeall.pipeline.predict import predict
-from pipeall.pipeline.profile import UnitTimes
-from pipeall.pipeline.search import search
+from pipeall.pipeline.planning.candidates import Choice
+from pipeall.pipeline.planning.explain import explain
+from pipeall.pipeline.planning.plan import Plan
+from pipeall.pipeline.planning.predict import predict
+from pipeall.pipeline.planning.profile import UnitTimes
+from pipeall.pipeline.planning.search import search
 
 UNITS = ("big", "bigx1", "little", "gpu")
 

@@ -18,14 +18,14 @@ from pipeall import ArgumentError, Board, Pipeline, PipelineError, profile, sear
 from pipeall.graph import ops
 from pipeall.graph.ir import Graph
 from pipeall.graph.memory import LINE
-from pipeall.pipeline.explain import explain
-from pipeall.pipeline.floating import floating
-from pipeall.pipeline.footprint import footprint
 from pipeall.pipeline.lane import lowered_stages
-from pipeall.pipeline.plan import Plan
-from pipeall.pipeline.predict import predict
-from pipeall.pipeline.profile import Profile
-from pipeall.pipeline.simulate import simulate
+from pipeall.pipeline.measuring.footprint import footprint
+from pipeall.pipeline.planning.explain import explain
+from pipeall.pipeline.planning.floating import floating
+from pipeall.pipeline.planning.plan import Plan
+from pipeall.pipeline.planning.predict import predict
+from pipeall.pipeline.planning.profile import Profile
+from pipeall.pipeline.planning.simulate import simulate
 
 # ---- plans
 

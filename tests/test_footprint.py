@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeall import ArgumentError, Board, DeviceError, zoo
-from pipeall.pipeline.footprint import footprint
+from pipeall.pipeline.measuring.footprint import footprint
 
 RUN = """
 import ctypes, gc, json, re, sys
@@ -18,7 +18,7 @@ from dataclasses import replace
 import numpy as np
 from graphs import Net
 from pipeall import Board, Pipeline, zoo
-from pipeall.pipeline.footprint import footprint
+from pipeall.pipeline.measuring.footprint import footprint
 
 def status(key):
     return 1024 * int(re.search(key + r":\\s+(\\d+)", open("/proc/self/status").read())[1])

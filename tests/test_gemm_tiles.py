@@ -6,8 +6,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from pipeall._kernels import cluster, kernels
-from pipeall._kernels.table import ROWS
+from pipeall._kernels.cpu import cluster, kernels
+from pipeall._kernels.cpu.table import ROWS
 
 U = 2.0**-24
 GUARD = 80  # floats around what a kernel may touch; more than any tile is wide

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from bounds import bound
 from kernel_runs import nhwc, reference_table, run_case, single_step, supported_isas
-from pipeall._kernels.kernels import Program, probe
+from pipeall._kernels.cpu.kernels import Program, probe
 
-from pipeall._kernels import table
-from pipeall._kernels.table import OPS, ROWS, Row, choose, explain
+from pipeall._kernels.cpu import table
+from pipeall._kernels.cpu.table import OPS, ROWS, Row, choose, explain
 from pipeall.errors import ArgumentError, DeviceError
 from pipeall.graph.cases import CASES
 from pipeall.graph.ops import run_graph
-from pipeall.graph.steps import SLOT_IN, SLOT_OUT, Step, View
+from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 
 MEASURES = ("peak", "stream")
 TRAINING = ("matvec", "outer")  # test_mlp_kernels

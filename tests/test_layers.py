@@ -13,24 +13,48 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGE = REPOSITORY / "pipeall"
 
-LAYERS = {  # layer -> the other layers it may import; a layer is a folder or a module of the package
+LEAVES = {"env", "errors", "files", "steps"}
+GRAPH = LEAVES | {"graph", "graph/onnx"}
+CPU = {"_kernels/cpu", "_kernels/cpu/drivers", "_kernels/cpu/f32"}
+KERNELS = LEAVES | CPU | {"_kernels", "_kernels/opencl"}
+MODELS = GRAPH | {"pipeline/planning"}
+BOARDS = MODELS | KERNELS | {"pipeline/boards"}
+DEVICES = BOARDS | {"pipeline/devices"}
+RUNTIME = DEVICES | {"pipeline"}
+PIPELINE = RUNTIME | {"pipeline/measuring"}
+
+ROOMS = {  # room -> the other rooms it may import; a room is a folder or a module of the package
     "errors": set(),
     "env": {"errors"},
-    "atomic": {"errors"},
+    "files": {"errors"},
+    "steps": {"errors"},
     "arrays": {"errors"},
-    "_kernels": {"env", "errors"},
-    "graph": {"env", "errors"},
-    "pipeline": {"_kernels", "graph", "atomic", "env", "errors"},
-    "mlp": {"_kernels", "graph", "arrays", "atomic", "env", "errors"},
-    "nas": {"pipeline", "graph", "arrays", "atomic", "env", "errors"},
-    "cli": {"pipeline", "mlp", "nas", "_kernels", "graph", "atomic", "env", "errors", "__init__"},
-    "__init__": {"pipeline", "graph", "env", "errors"},
+    "_kernels": LEAVES,
+    "_kernels/cpu": LEAVES | {"_kernels", "_kernels/cpu/drivers"},
+    "_kernels/cpu/drivers": {"_kernels", "_kernels/cpu"},
+    "_kernels/cpu/f32": {"_kernels", "_kernels/cpu"},
+    "_kernels/opencl": LEAVES | {"_kernels"},
+    "graph": LEAVES,
+    "graph/onnx": LEAVES | {"graph"},
+    "cost": GRAPH,
+    "pipeline/planning": GRAPH,
+    "pipeline/boards": MODELS | KERNELS,
+    "pipeline/devices": BOARDS,
+    "pipeline/devices/cpu": DEVICES,
+    "pipeline/devices/opencl": DEVICES,
+    "pipeline": DEVICES,
+    "pipeline/measuring": RUNTIME,
+    "mlp": GRAPH | KERNELS | {"arrays"},
+    "nas": BOARDS | {"arrays", "cost"},
+    "cli": PIPELINE | {"pipeline/devices/opencl", "cost", "mlp", "nas", "arrays", "__init__"},
+    "__init__": PIPELINE,
     "__main__": {"cli"},
 }
+CIRCLES = [{"graph.ir", "graph.partition"}]  # Graph.groups and Graph.cuts are part of a graph's face
 OPTIONAL = {  # package outside of the standard library -> the one file or folder that may import it
-    "onnx": "graph/onnx_import.py",
-    "google": "graph/onnx_import.py",
-    "pyopencl": "_kernels/opencl.py",
+    "onnx": "graph/onnx/read.py",
+    "google": "graph/onnx/read.py",
+    "pyopencl": "_kernels/opencl/devices.py",
     "mpi4py": "mlp/comm_mpi.py",
     "click": "cli",
     "rich": "cli",
@@ -39,7 +63,8 @@ OPTIONAL = {  # package outside of the standard library -> the one file or folde
     "torch": "nas/train.py",
     "sklearn": "nas/text.py",
 }
-CYTHON = {"cython", "libc", "cpython"}
+CYTHON = {"cython", "libc", "cpython", "posix"}
+CYTHON_FILES = {".pyx", ".pxd", ".pxi"}
 MAX_LINES = 500
 
 GENERATED = {path.with_suffix(".c") for path in PACKAGE.rglob("*.pyx")}
@@ -47,7 +72,7 @@ SOURCES = sorted(
     path
     for root in ("pipeall", "tests", "bench", "setup.py")
     for path in [REPOSITORY / root, *(REPOSITORY / root).rglob("*")]
-    if path.suffix in {".py", ".pyx", ".pxd", ".c", ".h", ".inc", ".cl"} and path not in GENERATED
+    if path.suffix in {".py", *CYTHON_FILES, ".c", ".h", ".inc", ".cl"} and path not in GENERATED
 )
 MODULES = [path for path in SOURCES if PACKAGE in path.parents]
 
@@ -56,9 +81,10 @@ def relative_name(path):
     return path.relative_to(REPOSITORY).as_posix()
 
 
-def layer_of(path):
-    """The layer a file of the package belongs to."""
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+def room_of(path):
+    """The room a file of the package belongs to: the innermost one."""
+    inside = path.relative_to(PACKAGE).with_suffix("")
+    return next(name for place in (inside, *inside.parents) if (name := place.as_posix()) in ROOMS)
 
 
 def python_imports(path):
@@ -81,40 +107,98 @@ def cython_imports(path):
 
 
 def imports(path):
-    return {".py": python_imports, ".pyx": cython_imports, ".pxd": cython_imports}.get(path.suffix, lambda _: ())(path)
+    return {".py": python_imports}.get(path.suffix, cython_imports if path.suffix in CYTHON_FILES else lambda _: ())(
+        path
+    )
 
 
-def c_includes(path):
-    """The files of the package that a C or Cython file includes by name."""
-    names = re.findall(r'(?:#\s*include|extern from)\s+"([^"]+)"', path.read_text())
-    candidates = [(path.parent / name).resolve() for name in names]
+def included(path):
+    """The files of the package that a C or Cython file includes by name: beside it, or from the package's folder."""
+    names = re.findall(r'(?:#\s*include|extern from|^include)\s+"([^"]+)"', path.read_text(), flags=re.MULTILINE)
+    candidates = [(folder / name).resolve() for name in names for folder in (path.parent, PACKAGE)]
     return [candidate for candidate in candidates if candidate.is_file()]
 
 
-def imported_layer(path, level, name):
-    """The layer of an import of the package, or None for another package and for the version, which is no layer."""
+def dotted(path, level, name):
+    """The dotted name inside of the package that is imported; None for another package and for the version."""
     if name == "__version__":
         return None
     if level == 0:
         top, _, rest = name.partition(".")
-        return (rest.split(".")[0] or "__init__") if top == "pipeall" else None
-    parts = [*path.relative_to(PACKAGE).parts[:-1]]
-    parts = parts[: len(parts) - (level - 1)] + name.split(".")
-    first = parts[0] if parts else "__init__"
-    return first if first in LAYERS else "__init__"
+        return rest if top == "pipeall" else None
+    parts = path.relative_to(PACKAGE).parts[:-1]
+    return ".".join((*parts[: len(parts) - (level - 1)], *filter(None, name.split("."))))
 
 
-def test_layers():
+def imported_room(path, level, name):
+    """The room of an import of the package; None for another package."""
+    found = dotted(path, level, name)
+    if found is None:
+        return None
+    parts = found.split(".")
+    while parts and "/".join(parts) not in ROOMS:
+        parts.pop()
+    return "/".join(parts) or "__init__"
+
+
+def test_rooms():
     offences = []
     for path in MODULES:
-        allowed = LAYERS[layer_of(path)] | {layer_of(path), None}
+        allowed = ROOMS[room_of(path)] | {room_of(path), None}
         for level, name in imports(path):
-            if imported_layer(path, level, name) not in allowed:
+            if imported_room(path, level, name) not in allowed:
                 offences.append(f"{relative_name(path)} imports {'.' * level}{name}")
-        for included in c_includes(path):
-            if PACKAGE not in included.parents or layer_of(included) not in allowed:
-                offences.append(f"{relative_name(path)} includes {included}")
+        for file in included(path):
+            if PACKAGE not in file.parents or room_of(file) not in allowed:
+                offences.append(f"{relative_name(path)} includes {file}")
     assert not offences
+
+
+def module_name(path):
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+
+
+def module_graph():
+    """module -> the modules of the package that it imports, also inside of functions and for type checkers."""
+    modules = {module_name(path): path for path in MODULES if path.suffix in (".py", ".pyx")}
+    edges = {name: set() for name in modules}
+    for name, path in modules.items():
+        for level, imported in imports(path):
+            found = dotted(path, level, imported)
+            while found and found not in modules:
+                found = found.rpartition(".")[0]
+            if found and found != name:
+                edges[name].add(found)
+    return edges
+
+
+def circles(edges):
+    """Sets of two or more nodes that reach each other (Tarjan's strongly connected components)."""
+    number, low, stack, found = {}, {}, [], []
+
+    def visit(node):
+        number[node] = low[node] = len(number)
+        stack.append(node)
+        for after in edges[node]:
+            if after not in number:
+                visit(after)
+            low[node] = min(low[node], low[after]) if after in stack else low[node]
+        if low[node] == number[node]:
+            members = {stack.pop()}
+            while node not in members:
+                members.add(stack.pop())
+            if len(members) > 1:
+                found.append(members)
+
+    for node in edges:
+        if node not in number:
+            visit(node)
+    return found
+
+
+def test_import_circles():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a", "c"}}) == [{"a", "b", "c"}]
+    assert circles(module_graph()) == CIRCLES
 
 
 def test_optional_packages_stay_in_their_place():
@@ -130,31 +214,34 @@ def test_optional_packages_stay_in_their_place():
     assert not offences
 
 
-def test_no_layer_is_empty():
+def test_no_room_is_empty():
     """That the rules above looked at something."""
-    assert {layer_of(path) for path in MODULES} == set(LAYERS)  # a new layer needs its line above
-    assert any(imported_layer(path, *found) == "_kernels" for path in MODULES for found in imports(path))
-    assert any(layer_of(path) == "pipeline" and c_includes(path) for path in MODULES)
+    assert {room_of(path) for path in MODULES} == set(ROOMS)  # a new room needs its line above
+    assert any(imported_room(path, *found) == "_kernels/cpu" for path in MODULES for found in imports(path))
+    assert any(room_of(path) == "pipeline" and included(path) for path in MODULES)
+    assert sum(map(len, module_graph().values())) > 300
 
 
 @pytest.mark.parametrize(
     ("where", "source", "expected"),
     [
-        ("graph/x.py", "from .._kernels import cluster", "_kernels"),
+        ("graph/x.py", "from .._kernels.cpu import cluster", "_kernels/cpu"),
         ("graph/x.py", "from .. import _kernels", "_kernels"),
-        ("graph/x.py", "import pipeall._kernels.table", "_kernels"),
+        ("graph/x.py", "import pipeall._kernels.cpu.table", "_kernels/cpu"),
         ("graph/x.py", "from .ir import Graph", "graph"),
         ("graph/x.py", "from .. import load", "__init__"),
         ("__main__.py", "from .cli import main", "cli"),
+        ("pipeline/boards/x.py", "from ..planning.plan import Plan", "pipeline/planning"),
+        ("pipeline/boards/x.py", "from .. import runtime", "pipeline"),
         ("_kernels/x.pyx", "from ..graph cimport ir", "graph"),
-        ("_kernels/x.pyx", "    from ..pipeline.stats import Stats as S", "pipeline"),
+        ("_kernels/cpu/x.pxi", "    from ...pipeline.stats import Stats as S", "pipeline"),
         ("_kernels/x.pyx", "cimport cython", None),
     ],
 )
 def test_imports_are_recognised(tmp_path, where, source, expected):
     file = tmp_path / Path(where).name
     file.write_text(source.strip() if file.suffix == ".py" else source)
-    assert [imported_layer(PACKAGE / where, *found) for found in imports(file)] == [expected]
+    assert [imported_room(PACKAGE / where, *found) for found in imports(file)] == [expected]
 
 
 def test_no_file_is_too_long():

@@ -9,13 +9,16 @@ from commands import BOARD, document, invoke, quick_net, two_clusters
 from graphs import Net
 
 from pipeall import ArgumentError, Board, Pipeline
-from pipeall._kernels import opencl, peak, peak_cl
-from pipeall._kernels.algorithms import candidates
-from pipeall._kernels.peak import Peak
+from pipeall._kernels.cpu import peak
+from pipeall._kernels.cpu.algorithms import candidates
+from pipeall._kernels.cpu.peak import Peak
+from pipeall._kernels.opencl import devices as opencl
+from pipeall._kernels.opencl import launches as cl_launches
+from pipeall._kernels.opencl import peak as peak_cl
 from pipeall.graph.lower import lower
-from pipeall.graph.steps import SLOT_IN, SLOT_OUT, Step, View
-from pipeall.pipeline import cl_launches, layers
-from pipeall.pipeline.layers import Layer, LayerTimes, layer_times
+from pipeall.pipeline.measuring import layers
+from pipeall.pipeline.measuring.layers import Layer, LayerTimes, layer_times
+from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 
 QUICK = ("--seconds", "0.01")
 

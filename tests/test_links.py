@@ -9,10 +9,10 @@ import pytest
 from pipeall import ArgumentError
 from pipeall.graph.lower import lower
 from pipeall.graph.partition import subgraph
-from pipeall.pipeline import links
-from pipeall.pipeline.device import ring_slots
-from pipeall.pipeline.plan import Plan
-from pipeall.pipeline.profile import crossing_bytes
+from pipeall.pipeline.devices.device import ring_slots
+from pipeall.pipeline.measuring import links
+from pipeall.pipeline.planning.plan import Plan
+from pipeall.pipeline.planning.profile import crossing_bytes
 from pipeall.pipeline.trace import StageTrace
 
 

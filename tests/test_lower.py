@@ -18,7 +18,7 @@ from pipeall.graph.ir import Graph, Node
 from pipeall.graph.lower import lower
 from pipeall.graph.memory import LINE, PAGE, Strided, merged, padded, plan_arena
 from pipeall.graph.partition import split, subgraph
-from pipeall.graph.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, SlotTensor
+from pipeall.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, SlotTensor
 
 ALL_CASES = [case for group in CASES.values() for case in group]
 

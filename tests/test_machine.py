@@ -5,9 +5,9 @@ import json
 import pytest
 from test_cluster import BOARDS, write_tree
 
-from pipeall._kernels import opencl
-from pipeall.pipeline import machine
-from pipeall.pipeline.board import Board
+from pipeall._kernels.opencl import devices as opencl
+from pipeall.pipeline.boards import machine
+from pipeall.pipeline.boards.board import Board
 
 FILES = {  # as on a Khadas VIM3: A73 are cpu2 to cpu5, the Mali is ffe40000.gpu
     "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq": "1800000",

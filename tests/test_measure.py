@@ -14,13 +14,15 @@ from plans_reference import chain
 from pipeall import ArgumentError, Board, DeviceError, Pipeline
 from pipeall.graph.lower import lower
 from pipeall.graph.partition import subgraph
-from pipeall.pipeline import device_cpu, lane, links, measure
-from pipeall.pipeline.board import Component
-from pipeall.pipeline.group_times import group_ms
-from pipeall.pipeline.measure import profile
-from pipeall.pipeline.plan import Plan
-from pipeall.pipeline.profile import Profile, UnitTimes, crossing_bytes
-from pipeall.pipeline.teams import teams
+from pipeall.pipeline import lane
+from pipeall.pipeline.boards.parts import Component
+from pipeall.pipeline.devices.cpu import device as device_cpu
+from pipeall.pipeline.measuring import links, measure
+from pipeall.pipeline.measuring.group_times import group_ms
+from pipeall.pipeline.measuring.measure import profile
+from pipeall.pipeline.planning.plan import Plan
+from pipeall.pipeline.planning.profile import Profile, UnitTimes, crossing_bytes
+from pipeall.pipeline.planning.teams import teams
 from pipeall.pipeline.trace import StageTrace
 
 SECONDS = 0.01  # each part: no test here looks at how long something took

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from bounds import U
 from kernel_runs import supported_isas
-from pipeall._kernels.kernels import Crew, Dense
+from pipeall._kernels.cpu.kernels import Crew, Dense
 
 from pipeall import ArgumentError
-from pipeall._kernels.table import ROWS, choose
+from pipeall._kernels.cpu.table import ROWS, choose
 
 ISAS = sorted({row.isa for row in ROWS})
 SHAPES = [  # rows, inputs, samples: every remainder of tiles and vectors, blocks of k, of columns, of rows, none at all

@@ -281,7 +281,7 @@ def test_fitness_as_read_and_as_printed():
 def test_scores_of_a_board(tmp_path):
     """Against search on the same profile; the penalty, and what does not fit."""
     from pipeall import Board
-    from pipeall.pipeline.search import search
+    from pipeall.pipeline.planning.search import search
 
     common = dict(samples=60, levels=LEVELS._replace(learning_rate=(0.03,) * 3, cycles=(1, 1, 1)))
     training = Training(STAGES, "digits", str(tmp_path), target=Target("a311d"), **common)

@@ -10,7 +10,7 @@ from onnx_models import X, ints, norm, rand, saved
 
 from pipeall.graph import ops
 from pipeall.graph.cases import CASES, case_graph
-from pipeall.graph.onnx_import import load
+from pipeall.graph.onnx.read import load
 
 # float32 sums of up to 300 terms through up to 6 layers, relative to the largest result: 6 sqrt(300) eps = 1.2e-5
 TOLERANCE = 1.2e-5

@@ -21,15 +21,16 @@ from graphs import zoo_net
 from step_reference import Memory
 from winograd_reference import winograd_bound
 
-from pipeall._kernels import clqueue, opencl
+from pipeall._kernels.opencl import devices as opencl
+from pipeall._kernels.opencl import launches as cl_launches
+from pipeall._kernels.opencl import queue as clqueue
 from pipeall.errors import ArgumentError, DeviceError, MissingExtraError
 from pipeall.graph.cases import CASES, Case, case_graph
 from pipeall.graph.lower import UNARY, lower
 from pipeall.graph.memory import dense
 from pipeall.graph.ops import run_graph
-from pipeall.graph.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, Step, View
-from pipeall.pipeline import cl_launches
-from pipeall.pipeline.device_cl import ClProgram
+from pipeall.pipeline.devices.opencl.device import ClProgram
+from pipeall.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, Step, View
 
 GUARD = 64
 POISON = np.array(0x7FC0DEAD, np.uint32).view(np.float32)  # a NaN that no arithmetic makes

@@ -15,10 +15,10 @@ from threads import statuses
 
 import pipeall
 from pipeall import ArgumentError, Board, DeviceError, Engine, Pipeline, PipelineError, Plan
-from pipeall._kernels import opencl
-from pipeall.pipeline.board import Component
-from pipeall.pipeline.plan import StagePlan
-from pipeall.pipeline.units import units
+from pipeall._kernels.opencl import devices as opencl
+from pipeall.pipeline.boards.parts import Component
+from pipeall.pipeline.boards.units import units
+from pipeall.pipeline.planning.plan import StagePlan
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 from plans_reference import INF
 
 from pipeall.errors import ArgumentError
-from pipeall.pipeline.plan import Plan
-from pipeall.pipeline.predict import StageCosts, predict
-from pipeall.pipeline.profile import Link, Profile, UnitTimes
+from pipeall.pipeline.planning.plan import Plan
+from pipeall.pipeline.planning.predict import StageCosts, predict
+from pipeall.pipeline.planning.profile import Link, Profile, UnitTimes
 
 SPREAD = (0.0,) * 4
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from plans_reference import INF, chain, random_profile
 
 from pipeall.errors import ArgumentError
-from pipeall.pipeline.files import MAX_BYTES, dumps, read_json, write_json, write_text
-from pipeall.pipeline.plan import Plan
-from pipeall.pipeline.profile import Link, Profile, UnitTimes
+from pipeall.files import MAX_BYTES, dumps, read_json, write_json, write_text
+from pipeall.pipeline.planning.plan import Plan
+from pipeall.pipeline.planning.profile import Link, Profile, UnitTimes
 
 GRAPH = chain(4)
 PROFILE = Profile(

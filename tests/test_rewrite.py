@@ -7,7 +7,7 @@ import pytest
 from graphs import INF, Net, inputs_of, random_graph
 
 from pipeall.graph.ir import Graph
-from pipeall.graph.onnx_import import load
+from pipeall.graph.onnx.read import load
 from pipeall.graph.ops import run_graph
 from pipeall.graph.rewrite import rewrite
 

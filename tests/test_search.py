@@ -22,13 +22,13 @@ from plans_reference import (
 )
 
 from pipeall.errors import ArgumentError
-from pipeall.pipeline.candidates import Choice
-from pipeall.pipeline.dynamic import Dynamic
-from pipeall.pipeline.plan import Plan
-from pipeall.pipeline.profile import Profile, UnitTimes
-from pipeall.pipeline.search import search
-from pipeall.pipeline.stage_tables import StageTables, handovers
-from pipeall.pipeline.teams import teams
+from pipeall.pipeline.planning.candidates import Choice
+from pipeall.pipeline.planning.dynamic import Dynamic
+from pipeall.pipeline.planning.plan import Plan
+from pipeall.pipeline.planning.profile import Profile, UnitTimes
+from pipeall.pipeline.planning.search import search
+from pipeall.pipeline.planning.stage_tables import StageTables, handovers
+from pipeall.pipeline.planning.teams import teams
 
 TABLE_1 = dict(alexnet=126, googlenet=396, mobilenet=2106, resnet50=816, squeezenet=918)
 PARTS = ("big", "bigx1", "bigx2", "little", "gpu")

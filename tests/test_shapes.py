@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from kernel_runs import nhwc, run_case, single_step, supported_isas
 
-from pipeall._kernels import algorithms
-from pipeall._kernels.table import choose
+from pipeall._kernels.cpu import algorithms
+from pipeall._kernels.cpu.table import choose
 from pipeall.errors import ModelError
 from pipeall.graph.cases import Case
 from pipeall.graph.ops import infer_shape, run_graph

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeall.errors import ArgumentError
-from pipeall.pipeline.lane import REORDER
-from pipeall.pipeline.plan import Plan
-from pipeall.pipeline.predict import predict
-from pipeall.pipeline.profile import HOST, Link, Profile, UnitTimes
-from pipeall.pipeline.simulate import WARM_UP, simulate
+from pipeall.pipeline.planning.plan import Plan
+from pipeall.pipeline.planning.predict import predict
+from pipeall.pipeline.planning.profile import HOST, Link, Profile, UnitTimes
+from pipeall.pipeline.planning.rings import REORDER
+from pipeall.pipeline.planning.simulate import WARM_UP, simulate
 
 UNITS = ("gpu", "little", "bigx1", "bigx2", "bigx3", "bigx4")
 # Times add up over 1,200 frames: some 10,000 roundings of 1.1e-16, relative to the whole

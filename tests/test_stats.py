@@ -3,7 +3,8 @@
 import pytest
 
 from pipeall.pipeline import stats
-from pipeall.pipeline.stats import FrameTimes, StageCounters, StageStats, Stats, StatsRecorder
+from pipeall.pipeline.planning.rings import FrameTimes
+from pipeall.pipeline.stats import StageCounters, StageStats, Stats, StatsRecorder
 
 MS = 1_000_000
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from bounds import U
 from kernel_runs import conv_step, nhwc, run_case, single_step, supported_isas
-from pipeall._kernels.kernels import Program
+from pipeall._kernels.cpu.kernels import Program
 
-from pipeall._kernels.algorithms import candidates, modelled, products
-from pipeall._kernels.table import ROWS, choose
+from pipeall._kernels.cpu.algorithms import candidates, modelled, products
+from pipeall._kernels.cpu.table import ROWS, choose
 from pipeall.errors import ArgumentError
 from pipeall.graph.cases import Case
 from pipeall.graph.ops import run_graph

@@ -11,10 +11,10 @@ import pytest
 from graphs import small_net
 
 from pipeall import Pipeline
-from pipeall.pipeline import trial
-from pipeall.pipeline.plan import Plan
+from pipeall.pipeline.measuring import trial
+from pipeall.pipeline.measuring.trial import Trial, compare
+from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.stats import StageStats, Stats
-from pipeall.pipeline.trial import Trial, compare
 
 PAIR = Plan.pipeline(["big", "little"], [2])
 

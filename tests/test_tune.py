@@ -8,13 +8,13 @@ import pytest
 from kernel_runs import nhwc, run_case
 
 from pipeall import Engine
-from pipeall._kernels.algorithms import modelled
-from pipeall._kernels.cluster import detect
-from pipeall._kernels.table import ROWS, choose
+from pipeall._kernels.cpu.algorithms import modelled
+from pipeall._kernels.cpu.cluster import detect
+from pipeall._kernels.cpu.table import ROWS, choose
 from pipeall.graph.cases import Case, case_graph
 from pipeall.graph.lower import lower
-from pipeall.pipeline import tune
-from pipeall.pipeline.tune import choose_algorithms
+from pipeall.pipeline.devices.cpu import tune
+from pipeall.pipeline.devices.cpu.tune import choose_algorithms
 
 ATTRS = dict(strides=(1, 1), pads=(1,) * 4, dilations=(1, 1), groups=1, lo=-inf, hi=inf)
 NET = Case("conv", {**ATTRS}, ((1, 8, 12, 12),), ((16, 8, 3, 3), (16,)))

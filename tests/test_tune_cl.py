@@ -10,16 +10,16 @@ from commands import document, invoke
 from winograd_reference import winograd_bound
 
 from pipeall import ArgumentError, Board, Engine
-from pipeall._kernels import opencl
+from pipeall._kernels.opencl import devices as opencl
+from pipeall._kernels.opencl.launches import methods
 from pipeall.cli import model
 from pipeall.errors import DeviceError, MissingExtraError
 from pipeall.graph.cases import Case, case_graph
 from pipeall.graph.lower import lower
 from pipeall.graph.ops import run_graph
-from pipeall.pipeline import tune_cl
-from pipeall.pipeline.cl_launches import methods
-from pipeall.pipeline.device_cl import ClProgram
-from pipeall.pipeline.tune_cl import known, tune
+from pipeall.pipeline.devices.opencl import tune as tune_cl
+from pipeall.pipeline.devices.opencl.device import ClProgram
+from pipeall.pipeline.devices.opencl.tune import known, tune
 
 ATTRS = dict(strides=(1, 1), dilations=(1, 1), groups=1, lo=-inf, hi=inf)
 CASES = {

@@ -8,9 +8,9 @@ from graphs import frames, small_net, zoo_net
 from toy_board import toy_board
 
 from pipeall import ArgumentError, Board, DeviceError, Pipeline, Plan
+from pipeall.pipeline.boards.twin import Twin
 from pipeall.pipeline.lane import Lane
-from pipeall.pipeline.predict import predict
-from pipeall.pipeline.twin import Twin
+from pipeall.pipeline.planning.predict import predict
 
 MS = {
     "big": [2, 3, 4, 5],

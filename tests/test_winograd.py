@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 from graphs import zoo_net
 from kernel_runs import conv_step, nhwc, run_case, single_step, supported_isas
-from pipeall._kernels.kernels import Program
+from pipeall._kernels.cpu.kernels import Program
 from winograd_reference import convolve, matrices, winograd_bound
 
-from pipeall._kernels.algorithms import candidates, is_depthwise, modelled, points_bytes
-from pipeall._kernels.table import ROWS, choose
+from pipeall._kernels.cpu.algorithms import candidates, modelled, points_bytes
+from pipeall._kernels.cpu.table import ROWS, choose
 from pipeall.errors import ArgumentError
 from pipeall.graph.cases import CASES, case_graph
 from pipeall.graph.lower import lower
 from pipeall.graph.ops import run_graph
+from pipeall.steps import is_depthwise
 
 VARIANTS = [(3, 2), (3, 4), (3, 6), (5, 2), (5, 4)]  # r, m
 ROW_OPS = ("gemm", "winograd_input", "winograd_weight", "winograd_output")

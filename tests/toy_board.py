@@ -6,12 +6,12 @@ from graphs import Net
 
 from pipeall import Board, search
 from pipeall.graph.ir import Graph
-from pipeall.pipeline.board import Part
-from pipeall.pipeline.board_model import BoardModel, Measured
-from pipeall.pipeline.plan import parse_unit
-from pipeall.pipeline.predict import predict
-from pipeall.pipeline.profile import Profile, UnitTimes, crossing_bytes
-from pipeall.pipeline.regression import FEATURES
+from pipeall.pipeline.boards.model import BoardModel, Measured
+from pipeall.pipeline.boards.parts import Part
+from pipeall.pipeline.boards.regression import FEATURES
+from pipeall.pipeline.planning.names import parse_unit
+from pipeall.pipeline.planning.predict import predict
+from pipeall.pipeline.planning.profile import Profile, UnitTimes, crossing_bytes
 
 CORES = {"big": 4, "little": 2, "gpu": 1}
 

@@ -4,7 +4,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 
-cdef extern from "../_kernels/program.h" nogil:
+cdef extern from "_kernels/program.h" nogil:
     enum: PA_DEPTH_MAX
     ctypedef struct atomic_int:
         pass

@@ -3,9 +3,9 @@
 import sys
 
 from ..errors import missing_extra
+from .status import INTERRUPTED
 
 PACKAGES = ("click", "rich", "PIL")  # of the extra "cli"
-INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
 
 def main() -> None:

@@ -12,7 +12,6 @@ import click
 
 from .. import __version__, env
 from ..errors import PipeallError
-from . import INTERRUPTED
 from .bench import bench
 from .devices import devices
 from .info import info
@@ -21,6 +20,7 @@ from .profile import profile
 from .run import run
 from .search import search
 from .simulate import simulate
+from .status import INTERRUPTED
 from .train import train
 
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of stdout: other files are named in PipeallErrors

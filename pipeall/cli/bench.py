@@ -10,24 +10,16 @@ from rich.progress import Progress
 
 from ..errors import ArgumentError
 from ..graph.ir import Graph
-from ..pipeline import machine
-from ..pipeline.board import Board, component_name
-from ..pipeline.lineup import lineup
-from ..pipeline.plan import Plan
-from ..pipeline.profile import Profile
+from ..pipeline.boards import machine
+from ..pipeline.boards.board import Board
+from ..pipeline.planning.lineup import lineup
+from ..pipeline.planning.names import component_name
+from ..pipeline.planning.plan import Plan
+from ..pipeline.planning.profile import Profile
 from . import threads
 from .contest import MAX_LATE, averages, rows
 from .model import finer_option, load_model
-from .output import (
-    MODES,
-    component_text,
-    file_option,
-    json_option,
-    positive_option,
-    print_json,
-    print_table,
-    progress,
-)
+from .output import MODES, component_text, file_option, json_option, positive_option, print_json, print_table, progress
 from .plans import floating_option, real_components
 from .profile import board_option, load_board, measured, times_lines
 from .verify import side_by_side, verify

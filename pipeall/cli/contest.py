@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import Any
 
-from ..pipeline.plan import Plan
-from ..pipeline.predict import predict
-from ..pipeline.profile import Profile
-from ..pipeline.simulate import simulate
-from ..pipeline.trial import Trial
+from ..pipeline.measuring.trial import Trial
+from ..pipeline.planning.plan import Plan
+from ..pipeline.planning.predict import predict
+from ..pipeline.planning.profile import Profile
+from ..pipeline.planning.simulate import simulate
 
 MAX_LATE = 0.01  # of a twin's frames may take longer to compute here than the board takes
 SIMULATED = 500  # frames: without jitter, the rhythm of a few is that of all

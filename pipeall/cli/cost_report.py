@@ -7,17 +7,17 @@ import io
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from .._kernels.peak import peak
-from .._kernels.table import choose
-from ..graph.cost import batch as batches
-from ..graph.cost import conventions, precision, residence, training
-from ..graph.cost.algorithms import choices
-from ..graph.cost.count import Cost, cost_of, network_cost, total
-from ..graph.cost.inference import arena, slot_bytes
-from ..graph.cost.network import FLOAT_BYTES, Network, layers_of, of_graph
+from .._kernels.cpu.peak import peak
+from .._kernels.cpu.table import choose
+from ..cost import batch as batches
+from ..cost import conventions, precision, residence, training
+from ..cost.algorithms import choices
+from ..cost.count import Cost, cost_of, network_cost, total
+from ..cost.inference import arena, slot_bytes
+from ..cost.network import FLOAT_BYTES, Network, layers_of, of_graph
+from ..files import write_text
 from ..graph.ir import Graph, Node
-from ..pipeline.board import Board
-from ..pipeline.files import write_text
+from ..pipeline.boards.board import Board
 
 COLUMNS = (
     "layer", "op", "output", "parameters", "macs", "flops", "element_ops", "weight_bytes", "read_bytes",

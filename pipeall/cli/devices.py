@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from .. import env
-from .._kernels.cluster import Cluster, format_cores
-from .._kernels.table import explain
-from ..pipeline.board import Board
+from .._kernels.cpu.cluster import Cluster, format_cores
+from .._kernels.cpu.table import explain
+from ..pipeline.boards.board import Board
 from .output import json_option, print_json, print_table
 
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import click
 
+from ..cost import onnx_shapes
+from ..cost.batch import SHARE
+from ..cost.conventions import CONVENTIONS
+from ..cost.network import Network, of_graph
+from ..cost.residence import LINKS
+from ..cost.training import OPTIMIZERS
 from ..errors import ArgumentError, ModelError
-from ..graph.cost import onnx_shapes
-from ..graph.cost.batch import SHARE
-from ..graph.cost.conventions import CONVENTIONS
-from ..graph.cost.network import Network, of_graph
-from ..graph.cost.residence import LINKS
-from ..graph.cost.training import OPTIMIZERS
 from ..graph.ir import Graph, Tensor
 from ..graph.partition import configurations, subgraph
-from ..pipeline.footprint import footprint
-from ..pipeline.plan import Plan
+from ..pipeline.measuring.footprint import footprint
+from ..pipeline.planning.plan import Plan
 from . import cost_report as report
 from .cost_text import show
 from .model import ZOO, Numbers, load_model, model_argument

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from ..graph.ir import Graph
-from ..pipeline.board import Board
-from ..pipeline.layers import LayerTimes, layer_times
+from ..pipeline.boards.board import Board
+from ..pipeline.measuring.layers import LayerTimes, layer_times
 from .output import print_json, print_table, progress, shape_text
 
 

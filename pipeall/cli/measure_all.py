@@ -11,14 +11,14 @@ from typing import Any
 from rich.progress import Progress
 
 from ..errors import ArgumentError, PipeallError
+from ..files import Reader, read_json, write_json
 from ..graph.ir import Graph
-from ..pipeline.board import Board
-from ..pipeline.files import Reader, read_json, write_json
-from ..pipeline.machine import describe
-from ..pipeline.plan import Plan
-from ..pipeline.profile import crossing_bytes
-from ..pipeline.teams import teams
-from ..pipeline.trial import compare
+from ..pipeline.boards.board import Board
+from ..pipeline.boards.machine import describe
+from ..pipeline.measuring.trial import compare
+from ..pipeline.planning.plan import Plan
+from ..pipeline.planning.profile import crossing_bytes
+from ..pipeline.planning.teams import teams
 from .verify import side_by_side
 
 FINALISTS = 5  # of the fastest, measured once more

@@ -11,7 +11,7 @@ import click
 from ..errors import ArgumentError
 from ..graph import zoo
 from ..graph.ir import Graph
-from ..graph.onnx_import import load
+from ..graph.onnx.read import load
 
 ZOO: dict[str, Callable[[], Graph]] = {
     "alexnet": zoo.alexnet,

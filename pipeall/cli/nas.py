@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from ..atomic import write_whole
 from ..errors import ArgumentError
-from ..graph.onnx_write import onnx_bytes
+from ..files import write_whole
+from ..graph.onnx.write import onnx_bytes
 from ..nas.data import Data
 from ..nas.evaluate import Pruning, Training
 from ..nas.evolve import Generation, Settings
@@ -21,7 +21,7 @@ from ..nas.placement import MEMORY_BYTES, Target
 from ..nas.search import Search, Winner, executor, winner
 from ..nas.stages import StageSpace
 from ..nas.tree import TreeSpace
-from ..pipeline.board import Board
+from ..pipeline.boards.board import Board
 from .model import Numbers
 from .output import Bytes, json_option, positive_option, print_json, print_table, progress
 from .plans import default_plan

@@ -8,8 +8,8 @@ import click
 
 from ..errors import ArgumentError
 from ..graph.ir import Graph
-from ..pipeline.board import Board
-from ..pipeline.plan import Plan, balanced_cuts
+from ..pipeline.boards.board import Board
+from ..pipeline.planning.plan import Plan, balanced_cuts
 from .model import Numbers
 
 floating_option = click.option(

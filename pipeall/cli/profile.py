@@ -13,12 +13,12 @@ from rich.progress import Progress
 
 from ..errors import ArgumentError
 from ..graph.ir import Graph
-from ..pipeline import measure
-from ..pipeline.board import Board
-from ..pipeline.board_model import BoardModel
-from ..pipeline.machine import describe
-from ..pipeline.plan import parse_unit
-from ..pipeline.profile import Profile
+from ..pipeline.boards.board import Board
+from ..pipeline.boards.machine import describe
+from ..pipeline.boards.model import BoardModel
+from ..pipeline.measuring import measure
+from ..pipeline.planning.names import parse_unit
+from ..pipeline.planning.profile import Profile
 from .layers import show_layers
 from .model import load_model, model_options
 from .output import file_option, json_option, positive_option, print_json, print_table, progress
@@ -103,7 +103,8 @@ def profile(
             if file:
                 profiles[-1].save(file)
     if save_board:
-        model = BoardModel.from_profiles(Path(save_board).stem, there, list(zip(graphs, profiles, strict=True)))
+        timed = list(zip(graphs, profiles, strict=True))
+        model = BoardModel.from_profiles(Path(save_board).stem, there.components, timed)
         model.save(save_board)
     if not as_json:
         for found in profiles:

@@ -10,12 +10,13 @@ from typing import Any
 import click
 
 from ..errors import ArgumentError, PipeallError
-from ..pipeline.board import Board, component_name
-from ..pipeline.lane import MAX_SLOTS
-from ..pipeline.machine import describe
+from ..pipeline.boards.board import Board
+from ..pipeline.boards.machine import describe
 from ..pipeline.pipeline import Pipeline
-from ..pipeline.plan import Plan, parse_unit
-from ..pipeline.profile import Profile
+from ..pipeline.planning.names import component_name, parse_unit
+from ..pipeline.planning.plan import Plan
+from ..pipeline.planning.profile import Profile
+from ..pipeline.planning.rings import MAX_SLOTS
 from ..pipeline.stats import Stats
 from .classes import Classes
 from .images import PRESETS, find_images, preprocessing

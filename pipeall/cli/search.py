@@ -9,14 +9,14 @@ from typing import Any
 import click
 
 from ..errors import ArgumentError
-from ..pipeline import machine
-from ..pipeline.board import Board
-from ..pipeline.candidates import Choice
-from ..pipeline.explain import Explanation, explain
-from ..pipeline.plan import Plan
-from ..pipeline.profile import Profile
-from ..pipeline.search import Found
-from ..pipeline.search import search as find
+from ..pipeline.boards import machine
+from ..pipeline.boards.board import Board
+from ..pipeline.planning.candidates import Choice
+from ..pipeline.planning.explain import Explanation, explain
+from ..pipeline.planning.plan import Plan
+from ..pipeline.planning.profile import Profile
+from ..pipeline.planning.search import Found
+from ..pipeline.planning.search import search as find
 from .measure_all import measure_all
 from .model import load_model, model_argument
 from .output import file_option, json_option, positive_option, print_json, print_table, progress

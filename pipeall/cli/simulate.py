@@ -9,11 +9,12 @@ import click
 
 from ..errors import ArgumentError
 from ..graph.ir import Graph
-from ..pipeline.lane import MAX_SLOTS
-from ..pipeline.lineup import lineup
-from ..pipeline.plan import Plan, parse_unit
-from ..pipeline.profile import Profile
-from ..pipeline.simulate import simulate as run
+from ..pipeline.planning.lineup import lineup
+from ..pipeline.planning.names import parse_unit
+from ..pipeline.planning.plan import Plan
+from ..pipeline.planning.profile import Profile
+from ..pipeline.planning.rings import MAX_SLOTS
+from ..pipeline.planning.simulate import simulate as run
 from .model import load_model, model_argument
 from .output import MODES, json_option, positive_option, print_json, print_table
 from .plans import read_plan

@@ -10,11 +10,11 @@ from typing import Any
 import click
 from rich.progress import Progress
 
-from ..graph.cost.scaling import Law, fit
+from ..cost.scaling import Law, fit
 from ..graph.ir import Graph
-from ..pipeline.board import Board
+from ..pipeline.boards.board import Board
+from ..pipeline.measuring.trial import random_frame
 from ..pipeline.pipeline import Engine
-from ..pipeline.trial import random_frame
 from .output import print_table
 
 LEAST = 3  # frames of a turn

@@ -7,8 +7,8 @@ from dataclasses import asdict
 
 from ..errors import ArgumentError
 from ..graph.ir import Graph
-from ..pipeline.board import Board
-from ..pipeline.tune_cl import Tuned, tune
+from ..pipeline.boards.board import Board
+from ..pipeline.devices.opencl.tune import Tuned, tune
 from .output import print_json, print_table, progress
 
 

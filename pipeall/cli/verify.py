@@ -10,9 +10,9 @@ from rich.progress import Progress
 
 from ..errors import PipeallError
 from ..graph.ir import Graph
-from ..pipeline.board import Board
-from ..pipeline.candidates import Choice
-from ..pipeline.trial import Trial, compare
+from ..pipeline.boards.board import Board
+from ..pipeline.measuring.trial import Trial, compare
+from ..pipeline.planning.candidates import Choice
 
 TURNS = 5
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ModelError
+from ..steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, SlotTensor, Step, View
 from .ir import Graph, Node
 from .memory import (
     Strided,
@@ -33,7 +34,6 @@ from .memory import (
     strided,
 )
 from .partition import Border
-from .steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, SlotTensor, Step, View
 
 MAX_COPY_DIMS = 6
 UNARY = {  # op -> the attributes that become p0, p1

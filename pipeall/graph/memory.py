@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import prod
 
+from ..steps import SlotTensor, View
 from .ir import Tensor
-from .steps import SlotTensor, View
 
 ARENA_TRIES = 16
 LINE = 16  # elements of a 64-byte cache line, the widest vector

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays import read_npz
-from ..atomic import write_whole
 from ..errors import ArgumentError
+from ..files import write_whole
 from .network import Network
 
 FORMAT = "pipeall.mlp/1"

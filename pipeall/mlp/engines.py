@@ -35,9 +35,9 @@ class Kernels:
     dtype = np.dtype(np.float32)
 
     def __init__(self, threads: int = 1):
-        from .._kernels import cluster
-        from .._kernels.kernels import Crew
-        from .._kernels.table import choose
+        from .._kernels.cpu import cluster
+        from .._kernels.cpu.kernels import Crew
+        from .._kernels.cpu.table import choose
 
         big = cluster.detect()[0]
         self._crew = Crew(choose(big.isas, big.core_type), threads)
@@ -48,7 +48,7 @@ class Kernels:
         return aligned(int(np.prod(shape))).reshape(shape)
 
     def dense(self, weight, bias, x, z, dz, dx):
-        from .._kernels.kernels import Dense
+        from .._kernels.cpu.kernels import Dense
 
         return Dense(self._crew, weight, bias, x, z, dz, dx)
 

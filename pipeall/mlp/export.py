@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..atomic import write_whole
 from ..errors import ArgumentError
+from ..files import write_whole
 from ..graph.ir import Graph, Node, Tensor
-from ..graph.onnx_write import onnx_bytes
+from ..graph.onnx.write import onnx_bytes
 
 INPUT = "input"
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from ..arrays import read_npz
-from ..atomic import write_whole
 from ..errors import ArgumentError
+from ..files import write_whole
 from ..graph.ir import Graph, Node, Tensor
 from ..graph.ops import infer_shape
 from .data import Data

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from ..cost.batch import SHARE
+from ..cost.inference import arena, slot_bytes
 from ..errors import ArgumentError
-from ..graph.cost.batch import SHARE
-from ..graph.cost.inference import arena, slot_bytes
 from ..graph.ir import Graph
 from ..graph.partition import subgraph
-from ..pipeline.board_model import BoardModel
-from ..pipeline.candidates import Choice
-from ..pipeline.plan import StagePlan
-from ..pipeline.search import search
+from ..pipeline.boards.model import BoardModel
+from ..pipeline.planning.candidates import Choice
+from ..pipeline.planning.plan import StagePlan
+from ..pipeline.planning.search import search
 
 SLOTS = 2  # of a ring, as Pipeline has them unless told otherwise
 MEMORY_BYTES = 4 * 10**9  # of a Khadas VIM3 Pro and of a Rock Pi N10

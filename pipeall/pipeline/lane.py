@@ -12,17 +12,15 @@ import numpy as np
 from ..graph.ir import Graph
 from ..graph.lower import lower
 from ..graph.partition import border, subgraph
-from ..graph.steps import Lowered
+from ..steps import Lowered
 from . import runtime
-from .board import Component
-from .device import compile_program, ring_slots
-from .plan import StagePlan, borders, full_load
+from .boards.parts import Component
+from .devices.device import compile_program, ring_slots
+from .planning.plan import StagePlan, borders
+from .planning.rings import FLOATING_SLOTS, full_load
 from .stats import StageCounters
 from .trace import StageTrace
 
-MAX_SLOTS = 64  # per ring: more would add nothing but memory and latency
-REORDER = 64  # frames a lane may be ahead of the oldest one that is still under way, when there are several lanes
-FLOATING_SLOTS = 2  # more in a ring where the cut floats: a frame goes out late where two are before it, then comes one
 LOG_FRAMES = 4096  # latest frames of a stage that a recording keeps; a row has some hundred numbers
 
 

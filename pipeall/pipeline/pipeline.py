@@ -23,16 +23,19 @@ from .. import env
 from ..errors import ArgumentError, DeviceError, PipelineError, PipelineTimeoutError
 from ..graph.ir import Graph
 from . import runtime
-from .board import Board, Component, component_name
-from .lane import MAX_SLOTS, REORDER, Lane
-from .machine import describe
-from .plan import Plan, StagePlan, parse_unit
-from .profile import Profile
+from .boards.board import Board
+from .boards.machine import describe
+from .boards.parts import Component
+from .boards.twin import Twin
+from .boards.units import units
+from .lane import Lane
+from .planning.names import component_name, parse_unit
+from .planning.plan import Plan, StagePlan
+from .planning.profile import Profile
+from .planning.rings import MAX_SLOTS, REORDER, FrameTimes
 from .rebalance import Drift, Rebalancer
-from .stats import FrameTimes, Snapshot, StageCounters, Stats, StatsRecorder
+from .stats import Snapshot, StageCounters, Stats, StatsRecorder
 from .trace import StageTrace, save
-from .twin import Twin
-from .units import units
 
 FLOAT = np.dtype(np.float32)
 KEPT_PLANS = 100  # latest plans that a rebalanced pipeline remembers

@@ -18,10 +18,11 @@ from math import inf
 
 from ..errors import ArgumentError, PipeallError
 from ..graph.ir import Graph
-from .plan import Plan, parse_unit
-from .predict import predict
-from .profile import Profile
-from .search import search
+from .planning.names import parse_unit
+from .planning.plan import Plan
+from .planning.predict import predict
+from .planning.profile import Profile
+from .planning.search import search
 from .stats import StageCounters
 
 GAIN = 0.04  # of throughput, that is worth a move

@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from .planning.rings import FrameTimes
+
 KEPT = 20_000  # latest frames whose times are kept: some 400 bytes each with two stages
-
-
-class FrameTimes(NamedTuple):
-    """When a frame was submitted, and when each stage of its lane began and ended it (ns, CLOCK_MONOTONIC)."""
-
-    frame: int
-    submitted_ns: int
-    begin_ns: tuple[int, ...]
-    end_ns: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

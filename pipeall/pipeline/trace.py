@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .files import write_text
+from ..files import write_text
 
 
 @dataclass(frozen=True, slots=True, eq=False)

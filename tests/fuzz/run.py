@@ -20,14 +20,12 @@ REPOSITORY = HERE.parents[1]
 sys.path[:0] = [str(REPOSITORY), str(HERE)]
 MEMORY_MB = 3000
 SECONDS = 20  # one input that takes longer is a finding
-NATIVE = ("conv.c", "strassen.c", "winograd.c", "vector.c", "team.c", "dispatch.c")
 
 
 def native_fuzzer(folder: Path, optimise: str = "-O1") -> Path:
     """The libFuzzer program of windows.c; -O0 compiles in seconds and runs a tenth as fast."""
-    kernels = REPOSITORY / "pipeall" / "_kernels"
-    sources = [kernels / name for name in NATIVE]
-    sources += [path for path in sorted(kernels.glob("*_f32_*.c"))]
+    kernels = REPOSITORY / "pipeall" / "_kernels" / "cpu"
+    sources = [path for path in sorted(kernels.rglob("*.c")) if not path.with_suffix(".pyx").exists()]
     binary = folder / "windows-fuzzer"
     command = [
         "clang",

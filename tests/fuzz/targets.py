@@ -25,15 +25,16 @@ sys.path.insert(0, str(TESTS))
 
 from pipeall import PipeallError, Plan, Profile, arrays  # noqa: E402
 from pipeall.errors import ArgumentError, ModelError  # noqa: E402
-from pipeall.graph import onnx_build, onnx_import  # noqa: E402
 from pipeall.graph.ir import Graph  # noqa: E402
 from pipeall.graph.lower import lower  # noqa: E402
+from pipeall.graph.onnx import build as onnx_build  # noqa: E402
+from pipeall.graph.onnx import read as onnx_import  # noqa: E402
 from pipeall.graph.ops import run_graph  # noqa: E402
 from pipeall.graph.partition import subgraph  # noqa: E402
 from pipeall.mlp import checkpoint, data  # noqa: E402
-from pipeall.pipeline.board_model import BoardModel  # noqa: E402
-from pipeall.pipeline.search import search  # noqa: E402
-from pipeall.pipeline.timings import keep_times, read_times  # noqa: E402
+from pipeall.pipeline.boards.model import BoardModel  # noqa: E402
+from pipeall.pipeline.devices.timings import keep_times, read_times  # noqa: E402
+from pipeall.pipeline.planning.search import search  # noqa: E402
 
 LIMITS = (
     (onnx_import, "MAX_CONSTANT_ELEMENTS", 1 << 20),
@@ -90,7 +91,7 @@ def _is_small(graph: Graph) -> bool:
 
 @cache
 def _table() -> Any:
-    from pipeall._kernels import cluster, table
+    from pipeall._kernels.cpu import cluster, table
 
     first = cluster.detect()[0]
     return table.choose(first.isas, first.core_type)
@@ -98,7 +99,7 @@ def _table() -> Any:
 
 def compute(graph: Graph) -> None:
     """The native result is that of the references, up to rounding, where that is finite and moderate."""
-    from pipeall._kernels.kernels import Program
+    from pipeall._kernels.cpu.kernels import Program
 
     try:
         lowered = lower(subgraph(graph, 0, len(graph.groups)))

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "_kernels/dispatch.h"
-#include "_kernels/strassen.h"
-#include "_kernels/vector.h"
-#include "_kernels/winograd.h"
+#include "_kernels/cpu/dispatch.h"
+#include "_kernels/cpu/drivers/strassen.h"
+#include "_kernels/cpu/drivers/window.h"
+#include "_kernels/cpu/drivers/winograd.h"
 
 typedef struct input {
     const uint8_t *at, *end;

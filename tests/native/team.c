@@ -1,5 +1,5 @@
 /* The team: each chunk of each job runs exactly once, and the caller sees what it wrote. Argument: number of jobs. */
-#include "_kernels/team.h"
+#include "_kernels/cpu/team.h"
 
 #include <string.h>
 

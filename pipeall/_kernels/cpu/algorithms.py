@@ -1,0 +1,125 @@
+"""Which algorithm computes a convolution: GEMM, Strassen or Winograd F(m x m, r x r), by a model of the work each does.
+
+gemm             indirect GEMM: any convolution
+strassen         seven products of quarters of the matrices, not eight: for 1x1 kernels of stride 1
+winograd2|4|6    F(2x2), F(4x4), F(6x6) for 3x3, F(2x2), F(4x4) for 5x5 kernels of stride and dilation 1
+winograd*-lazy   the same with the taps transformed in every frame, not kept: (n / r)^2 times fewer weights to read
+"""
+
+from __future__ import annotations
+
+from math import ceil, inf
+
+from ...steps import is_depthwise
+
+LAZY = "-lazy"
+TILES = {3: (2, 4, 6), 5: (2, 4)}  # kernel size -> m
+# Multiply-adds that take as long as the rest of the work, from timings of whole layers on Zen 3 (AVX2):
+INPUT = {4: 120, 6: 300, 8: 900}  # transforming one channel of a tile of n x n points
+OUTPUT = {4: 90, 6: 240, 8: 700}
+TAPS = {4: 200, 6: 230, 8: 600}  # transforming the taps of one filter
+# Strassen's sums, of a pair of rows for a pair of channels of the input, and of the output, by timings on Zen 4
+# (AVX-512); on NEON they take 15 (Cortex-A73) to 27 (Cortex-A53) by modelled cycles.
+SPLIT, SPLIT_OF = 40, {"neon": 20}
+JOIN, JOIN_OF = 40, {"neon": 20}
+HALVES = 64  # output channels are a multiple of it: two panels of the widest GEMM kernel
+# Reading a byte of weights from memory. NEON: a Cortex-A73 reads 3 bytes a cycle, in which it does 4 multiply-adds.
+PER_WEIGHT_BYTE, PER_WEIGHT_BYTE_OF = 2.7, {"neon": 1.3}
+# Transformed weights of a layer that are kept at most. On NEON transforming a filter's taps takes 55 (Cortex-A73) to
+# 150 (Cortex-A53) modelled cycles, reading what F(4x4) has more of them 36: there they are always kept.
+KEEP_BYTES, KEEP_BYTES_OF = 4 << 20, {"neon": inf}
+
+
+def candidates(step) -> tuple[str, ...]:
+    """The algorithms that can compute a step; the first is the plainest. Nothing to choose: empty."""
+    if step.kind != "conv" or is_depthwise(step):
+        return ()
+    kh, kw = step.params["kernel"]
+    steps = (*step.params["strides"], *step.params["dilations"])
+    if fits_strassen(step):
+        return ("gemm", "strassen")
+    if kh != kw or kh not in TILES or steps != (1, 1, 1, 1):
+        return ("gemm",)
+    names = [f"winograd{m}" for m in TILES[kh]]
+    return ("gemm", *names, *(f"{name}{LAZY}" for name in names))
+
+
+def fits_strassen(step) -> bool:
+    """Whether every output pixel of a convolution depends on one input pixel alone, and the matrices have halves."""
+    x, y, p = step.src[0], step.dst, step.params
+    pointwise = (*p["kernel"], *p["strides"], p["groups"]) == (1,) * 5 and not any(p["pads"])
+    same = (x.h, x.w) == (y.h, y.w) != (1, 1) and len(step.src) == 1
+    return pointwise and same and x.c % 2 == 0 and y.c % HALVES == 0
+
+
+def sensible(step, nr: int, isa: str) -> tuple[str, ...]:
+    """The candidates worth comparing, for GEMM panels of ``nr``: of each Winograd one.
+
+    Transformed weights of KEEP_BYTES or more would not stay in a cache until the next frame: they are made anew.
+    """
+    if fits_strassen(step):
+        fewer = work(step, "strassen", nr, isa) < work(step, "gemm", nr, isa)
+        return ("gemm", "strassen") if fewer else ("gemm",)
+    keep = KEEP_BYTES_OF.get(isa, KEEP_BYTES)
+    names = (name for name in candidates(step) if not name.endswith(LAZY))
+    return tuple(f"{n}{LAZY}" if n != "gemm" and points_bytes(step, n, nr) >= keep else n for n in names)
+
+
+def modelled(step, nr: int, isa: str) -> str:
+    """The algorithm of least modelled work for GEMM panels of ``nr``; it depends on nothing but the arguments."""
+    return min(sensible(step, nr, isa), key=lambda name: work(step, name, nr, isa))
+
+
+def work(step, algorithm: str, nr: int, isa: str) -> float:
+    """What a step costs, in multiply-adds."""
+    per_weight = 4 * PER_WEIGHT_BYTE_OF.get(isa, PER_WEIGHT_BYTE)
+    taps = step.params["kernel"][0] * step.params["kernel"][1]
+    if algorithm == "gemm":
+        return filters(step, nr) * taps * (step.dst.h * step.dst.w + per_weight)
+    if algorithm == "strassen":
+        sums = step.src[0].c / 2 * SPLIT_OF.get(isa, SPLIT) + step.dst.c / 2 * JOIN_OF.get(isa, JOIN)
+        return products(step, algorithm) + pairs(step) * sums + per_weight * 7 / 4 * filters(step, nr)
+    m, n = tile(step, algorithm)
+    tiles = ceil(step.dst.h / m) * ceil(step.dst.w / m)
+    lazy = algorithm.endswith(LAZY)
+    per_filter = n * n * tiles + per_weight * (taps if lazy else n * n) + (TAPS[n] if lazy else 0)
+    return filters(step, nr) * per_filter + tiles * (step.src[0].c * INPUT[n] + step.dst.c * OUTPUT[n])
+
+
+def products(step, algorithm: str) -> int:
+    """Multiply-adds of a convolution without what its transforms, pads and panels add; "depthwise" counts as GEMM."""
+    kh, kw = step.params["kernel"]
+    if algorithm in ("gemm", "depthwise"):
+        return filters(step, 1) * kh * kw * step.dst.h * step.dst.w
+    if algorithm == "strassen":
+        return 7 * pairs(step) * filters(step, 1) // 4
+    m, n = tile(step, algorithm)
+    return filters(step, 1) * n * n * ceil(step.dst.h / m) * ceil(step.dst.w / m)
+
+
+def pairs(step) -> int:
+    """Rows of half of Strassen's matrices: output pixels, one of zeros with them where they are odd."""
+    return ceil(step.dst.h * step.dst.w / 2)
+
+
+def points_bytes(step, algorithm: str, nr: int) -> int:
+    """Size of the transformed weights."""
+    if algorithm == "strassen":
+        return 7 * filters(step, nr)  # 7 / 4 of 4 bytes
+    return 4 * filters(step, nr) * tile(step, algorithm)[1] ** 2
+
+
+def tile(step, algorithm: str) -> tuple[int, int]:
+    """m and n of a Winograd algorithm: tiles of n x n points give m x m pixels."""
+    m = int(algorithm.removeprefix("winograd").removesuffix(LAZY))
+    return m, m + step.params["kernel"][0] - 1
+
+
+def filters(step, nr: int) -> int:
+    """Pairs of input and output channel that meet, as packed in panels of ``nr``."""
+    groups = step.params["groups"]
+    return step.src[0].c * padded(step.dst.c // groups, nr)
+
+
+def padded(size: int, multiple: int) -> int:
+    return -(-size // multiple) * multiple

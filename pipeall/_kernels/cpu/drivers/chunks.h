@@ -1,0 +1,38 @@
+/* An op as a range of equal units (rows, pixels, elements, tiles), which a team does in chunks that do not depend on
+ * the team's size, so that results do not either. */
+#ifndef PIPEALL_CHUNKS_H
+#define PIPEALL_CHUNKS_H
+
+#include "../../sizes.h"
+#include "../kernels.h"
+
+enum { CHUNK = 16384 }; /* elements a chunk visits, at least: some microseconds of work */
+
+typedef struct job job;
+typedef void (*range_fn)(const job *, int64_t begin, int64_t end, int thread);
+struct job {
+    const void *op;
+    float *const *bases;
+    float *scratch;
+    range_fn range; /* does units [begin, end) */
+    int64_t units, chunk_units;
+};
+
+static inline void job_chunk(const void *context, int64_t chunk, int thread) {
+    const job *j = context;
+    const int64_t begin = chunk * j->chunk_units;
+    j->range(j, begin, min64(begin + j->chunk_units, j->units), thread);
+}
+
+/* unit_work: elements one unit visits */
+static inline void run(const void *op, float *const *bases, float *scratch, pa_team *team, range_fn range, int64_t units,
+                int64_t unit_work) {
+    const int64_t chunk_units = unit_work < CHUNK ? ceil_div(CHUNK, unit_work) : 1;
+    const job j = {op, bases, scratch, range, units, chunk_units};
+    pa_team_run(team, job_chunk, &j, ceil_div(units, chunk_units));
+}
+
+static inline int64_t pixels(const pa_view *v) { return (int64_t)v->h * v->w; }
+static inline int dense(const pa_view *v) { return v->stride == v->c || pixels(v) == 1; }
+
+#endif

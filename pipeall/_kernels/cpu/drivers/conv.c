@@ -1,0 +1,254 @@
+/* Convolution as an indirect GEMM (after Dukhan, "The Indirect Convolution Algorithm", 2019).
+ *
+ * A row of the GEMM is an output pixel, a column an output channel; its A operand is, for each tap of the
+ * kernel, a pointer to the input pixel under that tap (or to zeros in the padding), so that no im2col buffer
+ * exists. A 1x1 convolution and a fully connected layer are the case of one tap.
+ *
+ * Where the channels are few, a tap is more than a pixel. The pixels under a row of the kernel lie together, so that a
+ * pointer does for them too; those that do not (at the left and right border, dilated, of a group) are gathered in
+ * scratch. A micro-kernel that takes several k at a time would have a rest of k in every row: for it the whole window
+ * is gathered as one tap.
+ *
+ * A chunk is row_block pixels x panel_block panels of NR channels of one group. Inside it the sum is blocked
+ * by KC so that a B block (KC x NR) and the chunk's A rows (row_block x KC) stay in L2.
+ */
+#include "conv.h"
+
+#include <string.h>
+
+#include "../../sizes.h"
+
+enum {
+    ROWS = 104,   /* rows per chunk at most: 104 x KC floats are about half of a 512 KB L2 */
+    KC = 640,     /* 640 x 16 floats = 40 KB of B, from L2: half would fit L1, but C is read and written per block */
+    FEW = 12,     /* fewer channels than this: the set-up of a tap would outweigh its multiply-adds */
+    PACK = 16,    /* channels packed at a time: a cache line of each filter */
+    FAR = 1 << 20, /* an input of more floats, 4 MB, is not in a core's caches */
+    CHUNKS = 4,   /* chunks per thread aimed at, so that claiming them balances the team */
+#ifdef __aarch64__
+    K_STEP = 4,   /* k that the micro-kernel takes at a time: SqueezeNet's 7x7 stem by rows would take 1 % longer */
+#else
+    K_STEP = 1,   /* a rest of k is cheap: that stem by rows takes 7 % less, MobileNet's 3x3 one 19 % less (Zen 3) */
+#endif
+};
+
+typedef struct frame {
+    const pa_conv_op *args;
+    const float *src, *residual;
+    float *dst, *scratch;
+    int64_t panel_blocks, panels;
+} frame;
+
+static int64_t channels_of(const pa_conv_op *p) { return p->src.c / p->groups; }
+/* What a GEMM row consists of: so many taps of so many floats. */
+static int taps_of(const pa_conv_op *p) { return p->tap == PA_WINDOW ? 1 : p->tap == PA_ROW ? p->kh : p->kh * p->kw; }
+static int64_t k_of(const pa_conv_op *p) { return p->kh * p->kw * channels_of(p) / taps_of(p); }
+/* A chunk's scratch: the pointers to taps, those to lines, then the gathered taps. */
+static int64_t tap_pointers(const pa_conv_op *p) { return round_up(p->row_block, p->mr) * taps_of(p); }
+static int64_t pointer_floats(const pa_conv_op *p) {
+    return (tap_pointers(p) + p->kh) * (int64_t)sizeof(float *) / (int64_t)sizeof(float);
+}
+
+/* The input rows under the rows of the kernel, from row y on, each at its first pixel; NULL in the padding. */
+static void point_lines(const pa_conv_op *p, const float *src, int64_t y, const float **lines) {
+    for (int i = 0; i < p->kh; i++, y += p->dilation_y)
+        lines[i] = y >= 0 && y < p->src.h ? src + y * p->src.w * p->src.stride : NULL;
+}
+
+/* Pixel x of a line, zeros in the padding. */
+static inline const float *pixel_at(const pa_conv_op *p, const float *line, int64_t x) {
+    return line && x >= 0 && x < p->src.w ? line + x * p->src.stride : p->zero;
+}
+
+/* A call of memcpy would take longer than the copy. */
+static inline void copy(float *to, const float *from, int64_t n) {
+    if (n < 8) {
+        for (int64_t i = 0; i < n; i++) to[i] = from[i];
+        return;
+    }
+    for (int64_t i = 0; i + 8 <= n; i += 8) memcpy(to + i, from + i, 8 * sizeof(float));
+    memcpy(to + n - 8, from + n - 8, 8 * sizeof(float));
+}
+
+/* Whether the pixels under each row of the kernel lie together, from column x on. */
+static inline int together(const pa_conv_op *p, int64_t channels, int64_t x) {
+    return x >= 0 && x + p->kw <= p->src.w && p->dilation_x == 1 && p->src.stride == channels;
+}
+
+/* Copies the pixels from x on under rows of the kernel into `to`, in the order of the packed weights. Returns the end of
+ * what it wrote. A function of its own: inlined, it would slow those down that rarely call it (a stem by 5 %). */
+static __attribute__((noinline)) float *gather(const pa_conv_op *p, const float *const *lines, int rows,
+                                               int64_t channels, int64_t x, float *to) {
+    const int64_t run = p->kw * channels;
+    const int whole = together(p, channels, x);
+    for (int i = 0; i < rows; i++) {
+        if (whole && lines[i]) {
+            copy(to, lines[i] + x * channels, run);
+            to += run;
+            continue;
+        }
+        for (int j = 0; j < p->kw; j++, to += channels)
+            copy(to, pixel_at(p, lines[i], x + (int64_t)j * p->dilation_x), channels);
+    }
+    return to;
+}
+
+/* Points at the taps of an output pixel whose window begins in column x, mr pointers apart. What is no run of floats in
+ * the input is gathered; returns the end of that. */
+static inline float *point_taps(const pa_conv_op *p, const float *const *lines, int64_t channels, int64_t x,
+                                const float **pointers, float *gathered) {
+    if (p->tap == PA_PIXEL) {
+        for (int i = 0; i < p->kh; i++)
+            for (int j = 0; j < p->kw; j++, pointers += p->mr)
+                *pointers = pixel_at(p, lines[i], x + (int64_t)j * p->dilation_x);
+    } else if (p->tap == PA_ROW) {
+        const int whole = together(p, channels, x);
+        for (int i = 0; i < p->kh; i++, pointers += p->mr) {
+            *pointers = !lines[i] ? p->zero : whole ? lines[i] + x * channels : gathered;
+            if (lines[i] && !whole) gathered = gather(p, lines + i, 1, channels, x, gathered);
+        }
+    } else {
+        *pointers = gathered;
+        gathered = gather(p, lines, p->kh, channels, x, gathered);
+    }
+    return gathered;
+}
+
+/* Whether output pixel i is computed from input pixel i alone. */
+static int pointwise(const pa_conv_op *p) {
+    return p->kh * p->kw * p->stride_y * p->stride_x == 1 && p->pad_top == 0 && p->pad_left == 0 &&
+           p->dst.h == p->src.h && p->dst.w == p->src.w;
+}
+
+/* pointers: [tile][tap][MR] */
+static void point(const pa_conv_op *p, const float *src, int64_t row0, const pa_tiling *tiling, const float **pointers) {
+    const float **lines = pointers + tap_pointers(p);
+    float *gathered = (float *)pointers + pointer_floats(p);
+    const int64_t step = (int64_t)taps_of(p) * p->mr, channels = channels_of(p);
+    if (pointwise(p)) { /* as the loop below would, which took 9 % of a layer of 32 channels (Zen 4) */
+        const float *pixel = src + row0 * p->src.stride;
+        for (int64_t tile = 0; tile < tiling->tiles; tile++, pointers += p->mr) {
+            const int64_t m = pa_tile_rows(tiling, tile);
+            for (int64_t r = 0; r < m; r++, pixel += p->src.stride) pointers[r] = pixel;
+        }
+        return;
+    }
+    int64_t y = row0 / p->dst.w, x = row0 % p->dst.w;
+    point_lines(p, src, y * p->stride_y - p->pad_top, lines);
+    for (int64_t tile = 0; tile < tiling->tiles; tile++, pointers += step) {
+        const int64_t m = pa_tile_rows(tiling, tile);
+        for (int64_t r = 0; r < m; r++) {
+            gathered = point_taps(p, lines, channels, x * p->stride_x - p->pad_left, pointers + r, gathered);
+            if (++x == p->dst.w) {
+                x = 0;
+                point_lines(p, src, ++y * p->stride_y - p->pad_top, lines);
+            }
+        }
+    }
+}
+
+static void conv_chunk(const void *context, int64_t chunk, int thread) {
+    const frame *f = context;
+    const pa_conv_op *p = f->args;
+    const int64_t panel_block = chunk % f->panel_blocks, rest = chunk / f->panel_blocks;
+    const int64_t group = rest % p->groups, row_block = rest / p->groups;
+    const int64_t columns = p->dst.c / p->groups;
+    const int64_t row0 = row_block * p->row_block, rows = min64(p->row_block, (int64_t)p->dst.h * p->dst.w - row0);
+    const int64_t panel0 = panel_block * p->panel_block, panel1 = min64(panel0 + p->panel_block, f->panels);
+    const int mr = p->mr, nr = p->nr, taps = taps_of(p);
+    const int64_t k = k_of(p);
+    const pa_tiling tiling = pa_tiling_of(rows, mr);
+    const int far = p->tap == PA_PIXEL && taps == 1 && (int64_t)p->src.h * p->src.w * p->src.stride > FAR;
+    const float **pointers = (const float **)(f->scratch + thread * p->scratch_floats);
+    point(p, f->src + group * channels_of(p), row0, &tiling, pointers);
+
+    /* Blocks of the sum: whole taps while they fit, else parts of one tap. A single tile reuses no B: one block. */
+    const int64_t kc = tiling.tiles == 1 ? taps * k : KC;
+    const int64_t parts = ceil_div(k, kc), part = ceil_div(k, parts);
+    const int64_t tap_step = k < kc ? min64(kc / k, taps) : 1;
+    for (int64_t t = 0; t < taps; t += tap_step) {
+        for (int64_t k0 = 0; k0 < k; k0 += part) {
+            const int first = t == 0 && k0 == 0, last = t + tap_step >= taps && k0 + part >= k;
+            const int64_t tap_count = min64(tap_step, taps - t), k_count = min64(part, k - k0);
+            const int64_t stride = taps * k * nr, to_next_block = tap_count * k_count * nr - (panel1 - 1 - panel0) * stride;
+            for (int64_t panel = panel0; panel < panel1; panel++) {
+                const int64_t column = panel * nr, channel = group * columns + column;
+                const int64_t index = group * f->panels + panel;
+                const float *b = p->weight + (index * taps * k + t * k + k0) * nr;
+                p->gemm(&(pa_gemm_args){
+                    .n = (int32_t)min64(nr, columns - column),
+                    .taps = (int32_t)tap_count,
+                    .far = far && panel == panel0,
+                    .tiling = tiling,
+                    .k = k_count,
+                    .a_offset = k0,
+                    .a_step = taps * mr,
+                    .a = pointers + t * mr,
+                    .b = b,
+                    .bias = first ? p->bias + index * nr : NULL,
+                    .next = b + (panel + 1 < panel1 ? stride : to_next_block),
+                    .c = f->dst + row0 * p->dst.stride + channel,
+                    .c_stride = p->dst.stride,
+                    .r = last && p->has_residual ? f->residual + row0 * p->residual.stride + channel : NULL,
+                    .r_stride = p->residual.stride,
+                    .lo = last ? p->lo : -__builtin_inff(),
+                    .hi = last ? p->hi : __builtin_inff(),
+                });
+            }
+        }
+    }
+}
+
+void pa_conv_plan(pa_conv_op *p, int threads) {
+    const int64_t rows = (int64_t)p->dst.h * p->dst.w;
+    const int64_t panels = ceil_div(p->dst.c / p->groups, p->nr), wanted = (int64_t)threads * CHUNKS;
+    p->tap = p->kh * p->kw == 1 || channels_of(p) >= FEW ? PA_PIXEL
+             : p->kw * channels_of(p) % K_STEP           ? PA_WINDOW
+                                                          : PA_ROW;
+    p->row_block = round_up(ceil_div(rows, ceil_div(rows, ROWS)), p->mr);
+    p->panel_block = panels;
+    if (threads > 1) {
+        const int64_t row_blocks = ceil_div(rows, p->row_block) * p->groups;
+        if (row_blocks < wanted) { /* few chunks: all alike, 196 rows being 98 and 98 and not 108 and 88 */
+            p->row_block = ceil_div(rows, ceil_div(rows, ROWS));
+            p->panel_block = ceil_div(panels, ceil_div(wanted, row_blocks));
+        }
+    }
+    p->scratch_floats = round_up(pointer_floats(p) + (p->tap == PA_PIXEL ? 0 : p->row_block * taps_of(p) * k_of(p)), 16);
+}
+
+void pa_conv_step(const void *args, float *const *bases, float *scratch, pa_team *team) {
+    const pa_conv_op *p = args;
+    const int64_t rows = (int64_t)p->dst.h * p->dst.w, panels = ceil_div(p->dst.c / p->groups, p->nr);
+    const frame f = {
+        .args = p,
+        .src = pa_at(&p->src, bases),
+        .residual = p->has_residual ? pa_at(&p->residual, bases) : NULL,
+        .dst = pa_at(&p->dst, bases),
+        .scratch = scratch,
+        .panel_blocks = ceil_div(panels, p->panel_block),
+        .panels = panels,
+    };
+    pa_team_run(team, conv_chunk, &f, ceil_div(rows, p->row_block) * f.panel_blocks * p->groups);
+}
+
+void pa_conv_pack(const void *weight, const void *bias, int64_t cout, int64_t cin_group, int64_t taps, int32_t groups,
+                  int32_t nr, float *packed_weight, float *packed_bias) {
+    const int64_t columns = cout / groups, panels = ceil_div(columns, nr);
+    for (int64_t index = 0; index < groups * panels; index++) {
+        const int64_t column = index % panels * nr, column0 = index / panels * columns + column;
+        const int64_t n = min64(nr, columns - column);
+        const int64_t first = column0 * cin_group * taps;
+        /* PACK channels of each filter at a time: they lie together, the filters often a multiple of 4 KB apart. */
+        for (int64_t k0 = 0; k0 < cin_group; k0 += PACK) {
+            const int64_t k1 = min64(k0 + PACK, cin_group);
+            for (int64_t j = 0; j < nr; j++)
+                for (int64_t k = k0; k < k1; k++)
+                    for (int64_t t = 0; t < taps; t++)
+                        packed_weight[(t * cin_group + k) * nr + j] =
+                            j < n ? pa_unaligned(weight, first + (j * cin_group + k) * taps + t) : 0.0f;
+        }
+        packed_weight += taps * cin_group * nr;
+        for (int64_t j = 0; j < nr; j++) *packed_bias++ = j < n ? pa_unaligned(bias, column0 + j) : 0.0f;
+    }
+}

@@ -1,0 +1,73 @@
+#include "elementwise.h"
+
+#include "chunks.h"
+
+/* Units are elements where all operands are flat (one run of elements), else pixels. */
+static void run_elements(const void *op, float *const *bases, float *scratch, pa_team *team, range_fn range,
+                         const pa_view *dst, int flat) {
+    run(op, bases, scratch, team, range, flat ? pixels(dst) * dst->c : pixels(dst), flat ? 1 : dst->c);
+}
+
+static void unary_range(const job *j, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const pa_unary_op *p = j->op;
+    const float *src = pa_at(&p->src, j->bases);
+    float *dst = pa_at(&p->dst, j->bases);
+    if (dense(&p->src) && dense(&p->dst)) {
+        p->kernel(p->op, end - begin, src + begin, dst + begin, p->p0, p->p1);
+        return;
+    }
+    for (int64_t i = begin; i < end; i++)
+        p->kernel(p->op, p->dst.c, src + i * p->src.stride, dst + i * p->dst.stride, p->p0, p->p1);
+}
+
+void pa_unary_step(const void *op, float *const *bases, float *scratch, pa_team *team) {
+    const pa_unary_op *p = op;
+    run_elements(op, bases, scratch, team, unary_range, &p->dst, dense(&p->src) && dense(&p->dst));
+}
+
+/* All three operands are one run of floats, or b is one number. */
+static int binary_is_flat(const pa_binary_op *p) {
+    const int same = pixels(&p->b) == pixels(&p->dst) && p->b.c == p->dst.c && dense(&p->b);
+    return dense(&p->a) && dense(&p->dst) && (same || pixels(&p->b) * p->b.c == 1);
+}
+
+static void binary_range(const job *j, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const pa_binary_op *p = j->op;
+    const float *a = pa_at(&p->a, j->bases), *b = p->constant ? p->constant : pa_at(&p->b, j->bases);
+    float *dst = pa_at(&p->dst, j->bases);
+    if (binary_is_flat(p)) {
+        const int step = pixels(&p->b) * p->b.c > 1;
+        p->kernel(p->op, end - begin, a + begin, b + begin * step, step, dst + begin, p->lo, p->hi);
+        return;
+    }
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t y = p->b.h == 1 ? 0 : i / p->dst.w, x = p->b.w == 1 ? 0 : i % p->dst.w;
+        p->kernel(p->op, p->dst.c, a + i * p->a.stride, b + (y * p->b.w + x) * p->b.stride, p->b.c > 1,
+                  dst + i * p->dst.stride, p->lo, p->hi);
+    }
+}
+
+void pa_binary_step(const void *op, float *const *bases, float *scratch, pa_team *team) {
+    const pa_binary_op *p = op;
+    run_elements(op, bases, scratch, team, binary_range, &p->dst, binary_is_flat(p));
+}
+
+static void fill_range(const job *j, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const pa_fill_op *p = j->op;
+    const float value = p->value;
+    float *dst = pa_at(&p->dst, j->bases);
+    if (dense(&p->dst)) {
+        for (int64_t i = begin; i < end; i++) dst[i] = value;
+        return;
+    }
+    for (int64_t i = begin; i < end; i++)
+        for (int64_t c = 0; c < p->dst.c; c++) dst[i * p->dst.stride + c] = value;
+}
+
+void pa_fill_step(const void *op, float *const *bases, float *scratch, pa_team *team) {
+    const pa_fill_op *p = op;
+    run_elements(op, bases, scratch, team, fill_range, &p->dst, dense(&p->dst));
+}

@@ -1,0 +1,34 @@
+/* Steps on elements one by one: of two tensors, of one, and a constant.
+ * Each op is a struct that its step function takes as `args`; the struct owns nothing.
+ * Where there is a pa_<op>_plan, call it once, after all other fields are set. */
+#ifndef PIPEALL_ELEMENTWISE_H
+#define PIPEALL_ELEMENTWISE_H
+
+#include "../kernels.h"
+
+/* dst = clamp(a op b, lo, hi); each of b's h, w, c is dst's or 1. */
+typedef struct pa_binary_op {
+    pa_view a, b, dst;     /* a and dst of equal shape */
+    const float *constant; /* where b's pixel 0 lies instead of in a base, or NULL */
+    int32_t op;            /* PA_ADD ... */
+    float lo, hi;
+    pa_binary_fn kernel;
+} pa_binary_op;
+void pa_binary_step(const void *op, float *const *bases, float *scratch, pa_team *team);
+
+typedef struct pa_unary_op {
+    pa_view src, dst; /* of equal shape; may be the same memory */
+    int32_t op;       /* PA_CLIP ... */
+    float p0, p1;
+    pa_unary_fn kernel;
+} pa_unary_op;
+void pa_unary_step(const void *op, float *const *bases, float *scratch, pa_team *team);
+
+/* dst = value */
+typedef struct pa_fill_op {
+    pa_view dst;
+    float value;
+} pa_fill_op;
+void pa_fill_step(const void *op, float *const *bases, float *scratch, pa_team *team);
+
+#endif

@@ -1,0 +1,184 @@
+/* One level of Strassen's matrix product in Winograd's form, of seven products and 15 sums (Douglas, Heroux, Slishman
+ * and Smith, "GEMMW", 1994). With A and C in quarters of rows (pixels) by columns (channels), and B of channels by
+ * filters,
+ *
+ *   S1 = A21 + A22    T1 = B12 - B11    P1 = A11 B11    P5 = S1 T1    C11 = P1 + P2         U4 = U2 + P5
+ *   S2 = S1 - A11     T2 = B22 - T1     P2 = A12 B21    P6 = S2 T2    U2  = P1 + P6         C12 = U4 + P3
+ *   S3 = A11 - A21    T3 = B22 - B12    P3 = S4 B22     P7 = S3 T3    U3  = U2 + P7         C21 = U3 - P4
+ *   S4 = A12 - S2     T4 = T2 - B21     P4 = A22 T4                                         C22 = U3 + P5
+ *
+ * The T are made once, with the weights. Most sums of products cost nothing: a micro-kernel adds its product to what it
+ * finds in C or in a residual. Row i of the upper half always goes with row i of the lower half, so that a result does
+ * not depend on the chunk it is in: a chunk is some such pairs and all columns, and keeps its sums in scratch, in L2.
+ * An odd row out goes with zeros.
+ */
+#include "strassen.h"
+
+#include "../../sizes.h"
+
+enum {
+    SCRATCH_BYTES = 384 << 10, /* of the sums of a chunk */
+    PAD = 16,                  /* floats between their rows, whose distance would else often be a multiple of 1 KB */
+};
+enum { P1, P2, P6, P7, P5, P3, P4, PRODUCTS };
+
+typedef struct frame {
+    const pa_strassen_op *op;
+    const float *src;
+    float *dst, *scratch;
+} frame;
+
+static int64_t rows_of(const pa_strassen_op *op) { return (int64_t)op->conv.dst.h * op->conv.dst.w; }
+static int64_t upper_of(const pa_strassen_op *op) { return ceil_div(rows_of(op), 2); }
+static int64_t k_of(const pa_strassen_op *op) { return op->conv.src.c / 2; }
+static int64_t columns_of(const pa_strassen_op *op) { return op->conv.dst.c / 2; }
+static int64_t panels_of(const pa_strassen_op *op) { return columns_of(op) / op->conv.nr; }
+/* Floats between rows of sums of A and of C: a pair of rows has four of A and three of C. */
+static int64_t a_stride(const pa_strassen_op *op) { return k_of(op) + PAD; }
+static int64_t c_stride(const pa_strassen_op *op) { return columns_of(op) + PAD; }
+static int64_t sums_of(const pa_strassen_op *op) { return 4 * a_stride(op) + 3 * c_stride(op); }
+
+/* Operands of a product: rows of A, and what its result starts from, goes to and has added. */
+typedef struct operands {
+    const float **a;
+    int64_t a_offset;
+    const float *bias; /* NULL: the sum goes on in c */
+    int64_t bias_step; /* 0: the same zeros for all panels */
+    float *c;
+    int64_t c_stride;
+    const float *r;
+    float lo, hi;
+} operands;
+
+static void multiply(const pa_strassen_op *op, int product, const pa_tiling *tiling, const operands *o) {
+    const pa_conv_op *p = &op->conv;
+    const int64_t block = k_of(op) * p->nr, last = PRODUCTS * panels_of(op) - 1;
+    for (int64_t j = 0; j < panels_of(op); j++) {
+        const int64_t at = product * panels_of(op) + j;
+        p->gemm(&(pa_gemm_args){
+            .n = p->nr,
+            .taps = 1,
+            .tiling = *tiling,
+            .k = k_of(op),
+            .a_offset = o->a_offset,
+            .a_step = p->mr,
+            .a = o->a,
+            .b = op->quarters + at * block,
+            .bias = o->bias ? o->bias + j * o->bias_step : NULL,
+            .next = op->quarters + (at < last ? at + 1 : 0) * block,
+            .c = o->c + j * p->nr,
+            .c_stride = o->c_stride,
+            .r = o->r ? o->r + j * p->nr : NULL,
+            .r_stride = c_stride(op),
+            .lo = o->lo,
+            .hi = o->hi,
+        });
+    }
+}
+
+static void point(const float **pointers, const pa_tiling *tiling, int mr, const float *row, int64_t stride) {
+    for (int64_t tile = 0; tile < tiling->tiles; tile++, pointers += mr)
+        for (int64_t i = 0; i < pa_tile_rows(tiling, tile); i++, row += stride) pointers[i] = row;
+}
+
+static void split_rows(const pa_strassen_op *op, int64_t rows, const float *a1, const float *a2, float *s, int64_t step) {
+    op->split(&(pa_strassen_split_args){
+        .rows = rows,
+        .k = k_of(op),
+        .a_stride = op->conv.src.stride,
+        .s_stride = a_stride(op),
+        .step = step,
+        .a1 = a1,
+        .a2 = a2,
+        .s = s,
+    });
+}
+
+static void join_rows(const pa_strassen_op *op, int64_t rows, float *x, const float *y, const float *z, float *c) {
+    op->join(&(pa_strassen_join_args){
+        .rows = rows,
+        .columns = columns_of(op),
+        .stride = c_stride(op),
+        .c_stride = op->conv.dst.stride,
+        .x = x,
+        .y = y,
+        .z = z,
+        .bias = op->conv.bias + columns_of(op),
+        .c = c,
+        .lo = op->conv.lo,
+        .hi = op->conv.hi,
+    });
+}
+
+static void pairs_chunk(const void *context, int64_t chunk, int thread) {
+    const frame *f = context;
+    const pa_strassen_op *op = f->op;
+    const pa_conv_op *p = &op->conv;
+    const int64_t k = k_of(op), columns = columns_of(op), wide = c_stride(op);
+    const int64_t first = chunk * op->pairs, pairs = min64(op->pairs, upper_of(op) - first);
+    const int64_t below = min64(pairs, rows_of(op) - upper_of(op) - first); /* rows of the lower half */
+    const float *a1 = f->src + first * p->src.stride, *a2 = a1 + upper_of(op) * p->src.stride;
+    float *c1 = f->dst + first * p->dst.stride, *c2 = c1 + upper_of(op) * p->dst.stride;
+
+    const int64_t s1 = 0, s2 = pairs * a_stride(op), s3 = 2 * s2, s4 = 3 * s2;
+    float *s = f->scratch + thread * op->scratch_floats;
+    float *x = s + 4 * s2, *y = x + pairs * wide, *z = y + pairs * wide; /* for U2 and U4, U3, P5 */
+    const float **upper = (const float **)(s + op->pairs * sums_of(op));
+    const int64_t list = round_up(op->pairs, p->mr);
+    const float **lower = upper + list, **sums = lower + list;
+    const pa_tiling all = pa_tiling_of(pairs, p->mr), some = pa_tiling_of(max64(below, 1), p->mr);
+    point(upper, &all, p->mr, a1, p->src.stride);
+    point(lower, &some, p->mr, below ? a2 : p->zero, p->src.stride);
+    point(sums, &all, p->mr, s, a_stride(op));
+
+    split_rows(op, below, a1, a2, s, s2);
+    if (below < pairs) split_rows(op, 1, a1 + below * p->src.stride, p->zero, s + below * a_stride(op), s2);
+    const float none = __builtin_inff();
+    multiply(op, P1, &all, &(operands){upper, 0, p->zero, 0, x, wide, NULL, -none, none});
+    multiply(op, P2, &all, &(operands){upper, k, p->bias, p->nr, c1, p->dst.stride, x, p->lo, p->hi});
+    multiply(op, P6, &all, &(operands){sums, s2, NULL, 0, x, wide, NULL, -none, none});
+    multiply(op, P7, &all, &(operands){sums, s3, p->zero, 0, y, wide, x, -none, none});
+    multiply(op, P5, &all, &(operands){sums, s1, p->zero, 0, z, wide, NULL, -none, none});
+    join_rows(op, below, x, y, z, c2 + columns);
+    if (below < pairs) join_rows(op, 1, x + below * wide, y + below * wide, z + below * wide, NULL);
+    multiply(op, P3, &all, &(operands){sums, s4, p->bias + columns, p->nr, c1 + columns, p->dst.stride, x, p->lo, p->hi});
+    if (below) multiply(op, P4, &some, &(operands){lower, k, p->bias, p->nr, c2, p->dst.stride, y, p->lo, p->hi});
+}
+
+void pa_strassen_plan(pa_strassen_op *op, int threads) {
+    const int64_t upper = upper_of(op), most = max64(SCRATCH_BYTES / 4 / sums_of(op), op->conv.mr);
+    const int64_t chunks = max64(ceil_div(upper, most), threads);
+    op->pairs = ceil_div(upper, round_up(chunks, threads)); /* as many for each thread; one has no one to wait for */
+    if (threads == 1) op->pairs = round_up(op->pairs, op->conv.mr);
+    const int64_t pointers = 3 * round_up(op->pairs, op->conv.mr) * (int64_t)sizeof(float *) / (int64_t)sizeof(float);
+    op->scratch_floats = round_up(op->pairs * sums_of(op) + pointers, 16);
+}
+
+int64_t pa_strassen_quarters_floats(const pa_strassen_op *op) {
+    return PRODUCTS * panels_of(op) * k_of(op) * op->conv.nr;
+}
+
+void pa_strassen_quarters(const pa_strassen_op *op, float *quarters) {
+    const int64_t block = k_of(op) * op->conv.nr, panels = panels_of(op);
+    for (int64_t j = 0; j < panels; j++) {
+        const float *b11 = op->conv.weight + j * 2 * block, *b21 = b11 + block;
+        const float *b12 = b11 + panels * 2 * block, *b22 = b12 + block;
+        float *to = quarters + j * block;
+        for (int64_t i = 0; i < block; i++) {
+            const float t1 = b12[i] - b11[i], t2 = b22[i] - t1;
+            to[P1 * panels * block + i] = b11[i];
+            to[P2 * panels * block + i] = b21[i];
+            to[P6 * panels * block + i] = t2;
+            to[P7 * panels * block + i] = b22[i] - b12[i];
+            to[P5 * panels * block + i] = t1;
+            to[P3 * panels * block + i] = b22[i];
+            to[P4 * panels * block + i] = b21[i] - t2; /* -T4: its product is added */
+        }
+    }
+}
+
+void pa_strassen_step(const void *args, float *const *bases, float *scratch, pa_team *team) {
+    const pa_strassen_op *op = args;
+    const frame f = {op, pa_at(&op->conv.src, bases), pa_at(&op->conv.dst, bases), scratch};
+    pa_team_run(team, pairs_chunk, &f, ceil_div(upper_of(op), op->pairs));
+}

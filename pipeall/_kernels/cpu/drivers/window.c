@@ -1,0 +1,149 @@
+#include "window.h"
+
+#include "chunks.h"
+
+enum { BAND = 14 }; /* output rows of depthwise convolution in a unit: 28, 56, 112 are whole ones */
+
+/* The window over output row y; rows has window->kh entries. */
+static pa_row_window row_window(const pa_window *p, const pa_view *src, const float *first, int out_w, int64_t y,
+                                const float **rows) {
+    for (int i = 0; i < p->kh; i++) {
+        const int64_t iy = y * p->stride_y - p->pad_top + (int64_t)i * p->dilation_y;
+        rows[i] = iy >= 0 && iy < src->h ? first + iy * src->w * src->stride : NULL;
+    }
+    return (pa_row_window){
+        .out_w = out_w,
+        .in_w = src->w,
+        .kh = p->kh,
+        .kw = p->kw,
+        .stride_x = p->stride_x,
+        .dilation_x = p->dilation_x,
+        .pad_left = p->pad_left,
+        .rows = rows,
+        .in_stride = src->stride,
+    };
+}
+
+static void depthwise_bands(const job *j, int64_t begin, int64_t end, int thread) {
+    const pa_depthwise_op *p = j->op;
+    const int64_t taps = p->window.kh * p->window.kw;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t blocks = ceil_div(p->dst.c, PA_DEPTHWISE_BLOCK), y = unit / blocks * p->band;
+        const int64_t c = unit % blocks * PA_DEPTHWISE_BLOCK, pixel = y * p->dst.w;
+        const pa_depthwise_args args = {
+            .window = p->window,
+            .in_h = p->src.h,
+            .in_w = p->src.w,
+            .out_w = p->dst.w,
+            .y = (int32_t)y,
+            .rows = (int32_t)min64(p->band, p->dst.h - y),
+            .channels = (int32_t)min64(PA_DEPTHWISE_BLOCK, p->dst.c - c),
+            .x = pa_at(&p->src, j->bases) + c,
+            .in_stride = p->src.stride,
+            .packed = p->packed + c * (1 + taps),
+            .out = pa_at(&p->dst, j->bases) + pixel * p->dst.stride + c,
+            .out_stride = p->dst.stride,
+            .r = p->has_residual ? pa_at(&p->residual, j->bases) + pixel * p->residual.stride + c : NULL,
+            .r_stride = p->residual.stride,
+            .lo = p->lo,
+            .hi = p->hi,
+            .ring = j->scratch + thread * p->scratch_floats,
+            .ring_rows = p->ring_rows,
+            .columns = p->columns,
+        };
+        p->kernel(&args);
+    }
+}
+
+void pa_depthwise_plan(pa_depthwise_op *p, int threads) {
+    const pa_window *w = &p->window;
+    /* A small image in halves: threads then read the rows that they wrote, as conv.c cuts it by rows too. */
+    const int halves = threads > 1 && p->dst.h <= BAND && pixels(&p->dst) > BAND * BAND / 2;
+    p->band = halves ? (p->dst.h + 1) / 2 : BAND;
+    p->bands = (int32_t)ceil_div(p->dst.h, p->band);
+    p->ring_rows = w->stride_y + (w->kh - 1) * w->dilation_y + 1;
+    p->columns = (p->dst.w - 1) * w->stride_x + (w->kw - 1) * w->dilation_x + 1;
+    p->scratch_floats = (int64_t)p->ring_rows * p->columns * PA_DEPTHWISE_BLOCK;
+}
+
+void pa_depthwise_step(const void *op, float *const *bases, float *scratch, pa_team *team) {
+    const pa_depthwise_op *p = op;
+    const int64_t taps = p->window.kh * p->window.kw, rows = min64(p->band, p->dst.h);
+    /* four multiply-adds cost about as much as a load and a store */
+    run(op, bases, scratch, team, depthwise_bands, p->bands * ceil_div(p->dst.c, PA_DEPTHWISE_BLOCK),
+        ceil_div(rows * p->dst.w * PA_DEPTHWISE_BLOCK * taps, 4));
+}
+
+int64_t pa_depthwise_packed_floats(int64_t channels, int64_t kh, int64_t kw) {
+    return round_up(channels, PA_LANES_MAX) * (1 + kh * kw);
+}
+
+void pa_depthwise_pack(const void *weight, const void *bias, int64_t channels, int64_t kh, int64_t kw,
+                       float *packed) {
+    for (int64_t c0 = 0; c0 < channels; c0 += PA_LANES_MAX) {
+        for (int64_t t = -1; t < kh * kw; t++) { /* the bias, then the taps, column by column */
+            for (int64_t c = c0; c < c0 + PA_LANES_MAX; c++, packed++) {
+                if (c >= channels)
+                    *packed = 0;
+                else
+                    *packed = t < 0 ? pa_unaligned(bias, c) : pa_unaligned(weight, (c * kh + t % kh) * kw + t / kh);
+            }
+        }
+    }
+}
+
+/* Taps of the window at output position i that the divisor counts: from `before` pads to `after` pads around
+ * `size` positions. */
+static int counted(int i, int taps, int stride, int dilation, int pad, int before, int after, int size) {
+    int count = 0;
+    for (int k = 0; k < taps; k++) {
+        const int position = i * stride - pad + k * dilation;
+        count += position >= -before && position < size + after;
+    }
+    return count;
+}
+
+static void pool_rows(const job *j, int64_t begin, int64_t end, int thread) {
+    const pa_pool_op *p = j->op;
+    const pa_window *w = &p->window;
+    const int top = p->count_pads ? w->pad_top : 0, bottom = p->count_pads ? p->pad_bottom : 0;
+    const int left = p->count_pads ? w->pad_left : 0, right = p->count_pads ? p->pad_right : 0;
+    const int64_t block = round_up(ceil_div(p->dst.c, p->channel_blocks), PA_LANES_MAX);
+    float *inverse = p->average ? j->scratch + thread * p->scratch_floats : NULL;
+    const float *rows[PA_KERNEL_ROWS_MAX];
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t y = unit / p->channel_blocks, c = unit % p->channel_blocks * block;
+        if (c >= p->dst.c) continue; /* the rounding left nothing for the last block */
+        if (p->average) {
+            const int in_y = counted((int)y, w->kh, w->stride_y, w->dilation_y, w->pad_top, top, bottom, p->src.h);
+            for (int x = 0; x < p->dst.w; x++) {
+                const int in_x = counted(x, w->kw, w->stride_x, w->dilation_x, w->pad_left, left, right, p->src.w);
+                inverse[x] = in_x * in_y > 0 ? 1.0f / (float)(in_x * in_y) : 0;
+            }
+        }
+        const pa_pool_args args = {
+            .window = row_window(w, &p->src, pa_at(&p->src, j->bases) + c, p->dst.w, y, rows),
+            .channels = (int32_t)min64(block, p->dst.c - c),
+            .inverse_count = inverse,
+            .out = pa_at(&p->dst, j->bases) + y * p->dst.w * p->dst.stride + c,
+            .out_stride = p->dst.stride,
+        };
+        p->kernel(&args);
+    }
+}
+
+static int64_t pool_row_work(const pa_pool_op *p) {
+    return (int64_t)p->dst.w * p->dst.c * p->window.kh * p->window.kw;
+}
+
+void pa_pool_plan(pa_pool_op *p) {
+    p->channel_blocks = 1;
+    if (p->dst.h == 1) p->channel_blocks = (int32_t)min64(ceil_div(pool_row_work(p), CHUNK), ceil_div(p->dst.c, 64));
+    p->scratch_floats = p->average ? round_up(p->dst.w, 16) : 0;
+}
+
+void pa_pool_step(const void *op, float *const *bases, float *scratch, pa_team *team) {
+    const pa_pool_op *p = op;
+    const int64_t units = (int64_t)p->dst.h * p->channel_blocks;
+    run(op, bases, scratch, team, pool_rows, units, ceil_div(pool_row_work(p), p->channel_blocks));
+}

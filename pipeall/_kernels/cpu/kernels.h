@@ -1,0 +1,259 @@
+/* The contract of the kernels: views, steps, and the micro-kernel types of kernels.inc.
+ *
+ * Activations are NHWC, batch 1, float32. All sizes, strides and offsets are in elements.
+ * A micro-kernel is dumb: it never allocates, starts threads, detects CPUs or looks at shapes beyond
+ * its arguments. The drivers (drivers/) cut the work into chunks for a team and call it.
+ */
+#ifndef PIPEALL_KERNELS_H
+#define PIPEALL_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "../program.h"
+#include "team.h"
+
+/* h x w pixels of c channels; pixel (y, x) is at bases[base] + offset + (y * w + x) * stride. */
+typedef struct pa_view {
+    int32_t base, h, w, c;
+    int64_t offset, stride;
+} pa_view;
+
+static inline float *pa_at(const pa_view *v, float *const *bases) { return bases[v->base] + v->offset; }
+
+/* Element i of floats as a model file has them: at any address. */
+static inline float pa_unaligned(const void *floats, int64_t i) {
+    float value;
+    memcpy(&value, (const char *)floats + i * (int64_t)sizeof(float), sizeof value);
+    return value;
+}
+
+/* A step of a program: run(args, bases, scratch, team). scratch holds team-size blocks of
+ * pa_step.scratch floats (a multiple of 16 each, 64-byte aligned). */
+typedef void (*pa_step_fn)(const void *args, float *const *bases, float *scratch, pa_team *team);
+typedef struct pa_step {
+    pa_step_fn run;
+    void *args;
+    int64_t scratch; /* floats per thread */
+} pa_step;
+
+/* Before a loop over the rows of a register tile: gcc keeps an array of accumulators in registers only if
+ * the loop is unrolled early; clang does so by itself (and a count makes it unroll too late). */
+#ifdef __clang__
+#define PA_UNROLL
+#else
+#define PA_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+/* After it compilers do not know where a pointer leads: else they compute the addresses of all rows of a tile ahead, more
+ * than there are registers, and keep them on the stack or in vectors. */
+#define PA_OPAQUE(pointer) __asm__("" : "+r"(pointer))
+
+/* ---- micro-kernels ------------------------------------------------------------------------- */
+
+/* Rows of a GEMM in tiles, as equally as can be: a tile of one row would wait for its own multiply-adds. */
+typedef struct pa_tiling {
+    int64_t tiles, least, larger; /* rows of a tile at least; the first so many tiles have one more */
+} pa_tiling;
+
+static inline pa_tiling pa_tiling_of(int64_t rows, int mr) {
+    const int64_t tiles = (rows + mr - 1) / mr;
+    return (pa_tiling){tiles, rows / tiles, rows % tiles};
+}
+
+static inline int64_t pa_tile_rows(const pa_tiling *t, int64_t tile) { return t->least + (tile < t->larger); }
+
+/* Indirect GEMM on one panel, by tiles of at most MR rows x NR columns, MR and NR being the row's of kernels.inc:
+ *   C[i][j] = clamp(start[j] + sum_t sum_k A[t * MR + i][a_offset + k] * B[(t * K + k) * NR + j] + R[i][j], lo, hi)
+ * for every row i of a tile, and j < n (1 <= n <= NR).
+ *   a     per tile, a_step pointers apart: taps * MR row pointers; entries beyond the tile's rows are never read
+ *   b     packed panel: taps * K rows of NR floats, 64-byte aligned
+ *   bias  NR floats that start the sum; NULL continues the sum that C holds (the next block of k)
+ *   r     residual rows of stride r_stride, or NULL
+ *   next  the block that is read after b, of the same size. In a network weights come from memory; the first tile to
+ *         read a block would wait for it, so every tile prefetches a part, NR floats for every k in AHEAD of its own.
+ *   far   A comes from memory and has one tap: every tile prefetches the rows of the next, where the kernel can
+ * The sum runs over t, then k, in order: results depend neither on the tiles nor on the blocking. */
+typedef struct pa_gemm_args {
+    int32_t n, taps, far;
+    pa_tiling tiling;
+    int64_t k, a_offset, a_step;
+    const float *const *a;
+    const float *b, *bias, *next;
+    float *c;
+    int64_t c_stride;
+    const float *r;
+    int64_t r_stride;
+    float lo, hi;
+} pa_gemm_args;
+typedef void (*pa_gemm_fn)(const pa_gemm_args *);
+typedef pa_gemm_fn pa_gemv_fn; /* the same with MR = 1 and a wide NR: layers of a single row (fully connected) */
+
+/* y[i] = bias[i] + sum_k a[i * a_stride + k] * x[k] for i < rows, k < columns; bias may be NULL. */
+typedef struct pa_matvec_args {
+    int64_t rows, columns, a_stride;
+    const float *a, *x, *bias;
+    float *y;
+} pa_matvec_args;
+typedef void (*pa_matvec_fn)(const pa_matvec_args *);
+
+/* The way back of the same matrix, in one pass over it:
+ *   dx[k] += sum_i dz[i] * a[i][k], i in order, of a as it was      unless dx is NULL
+ *   a[i][k] += (alpha * dz[i]) * x[k]                               unless x is NULL */
+typedef struct pa_outer_args {
+    int64_t rows, columns, a_stride;
+    float *a;
+    const float *dz, *x;
+    float *dx, alpha;
+} pa_outer_args;
+typedef void (*pa_outer_fn)(const pa_outer_args *);
+
+/* The window of pooling as it slides over rows. Column kx of output pixel x is input pixel
+ * x * stride_x - pad_left + kx * dilation_x; columns outside [0, in_w) and rows that are NULL are padding and
+ * contribute nothing. The rows that are not NULL are consecutive. */
+typedef struct pa_row_window {
+    int32_t out_w, in_w, kh, kw, stride_x, dilation_x, pad_left;
+    const float *const *rows; /* kh input rows, each at its pixel 0 */
+    int64_t in_stride;        /* between pixels */
+} pa_row_window;
+
+enum { PA_LANES_MAX = 16 }; /* the widest vector of any instruction set; packed channels are padded to it */
+
+/* A window of kh x kw taps, kh <= PA_KERNEL_ROWS_MAX, which whoever builds a step checks. */
+enum { PA_KERNEL_ROWS_MAX = 256 };
+typedef struct pa_window {
+    int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x;
+} pa_window;
+
+/* Depthwise convolution of output rows [y, y + rows) of a block of channels:
+ *   out[x][c] = clamp(bias[c] + sum_kx sum_ky weight[ky][kx][c] * input[row ky][column kx][c] + r[x][c], lo, hi)
+ * The sum runs over kx, then ky, in order, by fused multiply-adds, on every path and instruction set.
+ *   packed  64-byte aligned, zeros past the last channel; per 16 channels: bias[16], then weight[kx][ky][16]
+ *   ring    scratch, 64-byte aligned: ring_rows >= stride_y + (kh - 1) * dilation_y + 1 padded input rows of
+ *           columns = (out_w - 1) * stride_x + (kw - 1) * dilation_x + 1 pixels of PA_DEPTHWISE_BLOCK floats */
+enum { PA_DEPTHWISE_BLOCK = 32 };
+typedef struct pa_depthwise_args {
+    pa_window window;
+    int32_t in_h, in_w, out_w, y, rows, channels; /* channels <= PA_DEPTHWISE_BLOCK */
+    const float *x;                               /* the image */
+    int64_t in_stride;
+    const float *packed;
+    float *out; /* row y, as r */
+    int64_t out_stride;
+    const float *r; /* residual or NULL */
+    int64_t r_stride;
+    float lo, hi;
+    float *ring;
+    int32_t ring_rows, columns;
+} pa_depthwise_args;
+typedef void (*pa_depthwise_fn)(const pa_depthwise_args *);
+
+/* Pooling of one output row: the average is inverse_count[x] (out_w factors) times the sum over the window,
+ * the maximum where inverse_count is NULL. A window of padding alone gives 0, or -inf. */
+typedef struct pa_pool_args {
+    pa_row_window window;
+    int32_t channels;
+    const float *inverse_count;
+    float *out;
+    int64_t out_stride;
+} pa_pool_args;
+typedef void (*pa_pool_fn)(const pa_pool_args *);
+
+/* Local response normalisation across the channels of each pixel of a row:
+ *   out[c] = x[c] * (bias + alpha / size * sum_{j = c - (size - 1) / 2 .. c + size / 2} x[j]^2) ^ -beta
+ * squares: scratch of two times channels + size + 2 * PA_LANES_MAX floats. */
+typedef struct pa_lrn_args {
+    int32_t pixels, channels, size;
+    float alpha, beta, bias;
+    const float *x;
+    int64_t x_stride;
+    float *out;
+    int64_t out_stride;
+    float *squares;
+} pa_lrn_args;
+typedef void (*pa_lrn_fn)(const pa_lrn_args *);
+
+/* Winograd F(m x m, r x r) on tiles of n x n points, n = m + r - 1: n is 4, 6 or 8, r is 3 or 5, m is 2, 4 or 6
+ * (winograd_f32.inc). For a tile d of input pixels and taps g, every channel and filter by itself:
+ *   d' = B^T d B,  g' = G g G^T,  out = A^T (sum over channels of d' * g', point by point) A */
+
+/* out[p * out_stride + c - channel0] = d'[p][c] for the n * n points p and channels [channel0, channel0 + channels) */
+typedef struct pa_winograd_input_args {
+    int32_t n, channel0, channels;
+    const float *const *pixels; /* n * n */
+    float *out;
+    int64_t out_stride;
+} pa_winograd_input_args;
+typedef void (*pa_winograd_input_fn)(const pa_winograd_input_args *);
+
+/* out[p * out_stride + i] = g'[p] of the taps at taps[(y * r + x) * tap_stride + i], for i < rows * nr;
+ * nr is a multiple of the vector's lanes. next: likewise, the taps that will be transformed after these, to prefetch:
+ * they come from memory in every frame. */
+typedef struct pa_winograd_weight_args {
+    int32_t n, r, nr;
+    int64_t rows;
+    const float *taps, *next;
+    int64_t tap_stride;
+    float *out;
+    int64_t out_stride;
+} pa_winograd_weight_args;
+typedef void (*pa_winograd_weight_fn)(const pa_winograd_weight_args *);
+
+/* The first height x width pixels of clamp(bias + out + r, lo, hi); point p of the sum is at in[p * in_stride + c], and
+ * in may be read up to the next multiple of PA_LANES_MAX channels. r: residual or NULL. */
+typedef struct pa_winograd_output_args {
+    int32_t n, m, height, width, channels;
+    const float *in;
+    int64_t in_stride;
+    const float *bias;
+    float *out;
+    int64_t out_row, out_pixel;
+    const float *r;
+    int64_t r_row, r_pixel;
+    float lo, hi;
+} pa_winograd_output_args;
+typedef void (*pa_winograd_output_fn)(const pa_winograd_output_args *);
+
+/* Strassen's sums (strassen.c). Of each row of the upper half of A (a1) and of the lower (a2), 2 k floats, all of stride
+ * a_stride:  s = a21 + a22,  s[step] = s - a11,  s[2 * step] = a11 - a21,  s[3 * step] = a12 - s[step],  k floats each */
+typedef struct pa_strassen_split_args {
+    int64_t rows, k, a_stride, s_stride, step;
+    const float *a1, *a2;
+    float *s;
+} pa_strassen_split_args;
+typedef void (*pa_strassen_split_fn)(const pa_strassen_split_args *);
+
+/* x += z, and c = clamp(bias + y + z, lo, hi) unless c is NULL; columns is a multiple of NR, x, y and z have one stride */
+typedef struct pa_strassen_join_args {
+    int64_t rows, columns, stride, c_stride;
+    float *x;
+    const float *y, *z, *bias;
+    float *c, lo, hi;
+} pa_strassen_join_args;
+typedef void (*pa_strassen_join_fn)(const pa_strassen_join_args *);
+
+/* softmax over n contiguous floats; out may be x. */
+typedef void (*pa_softmax_fn)(int64_t n, const float *x, float *out);
+
+/* (x - mean) / sqrt(variance + epsilon) of n contiguous floats; out may be x. */
+typedef void (*pa_layernorm_fn)(int64_t n, const float *x, float *out, float epsilon);
+
+/* out[i] = clamp(a[i] op b[i * b_step], lo, hi), b_step 0 or 1; out may be a or b. */
+enum { PA_ADD = 0, PA_SUB = 1, PA_MUL = 2, PA_RSUB = 3 }; /* a + b, a - b, a * b, b - a */
+typedef void (*pa_binary_fn)(int op, int64_t n, const float *a, const float *b, int b_step, float *out, float lo,
+                             float hi);
+
+/* out[i] = op(x[i]); out may be x.
+ * clip(p0, p1), leakyrelu(slope p0), sigmoid, hardsigmoid = clamp(p0 * x + p1, 0, 1),
+ * hardswish = x * clamp(x / 6 + 1/2, 0, 1), tanh, erf, elu = max(x, 0) + p0 * (e^min(x, 0) - 1) */
+enum { PA_CLIP, PA_LEAKYRELU, PA_SIGMOID, PA_HARDSIGMOID, PA_HARDSWISH, PA_TANH, PA_ERF, PA_ELU };
+typedef void (*pa_unary_fn)(int op, int64_t n, const float *x, float *out, float p0, float p1);
+
+/* Measures of a core, in rounds of MR vectors of NR floats, MR and NR being the row's of kernels.inc:
+ * peak    x holds MR vectors, then a and b; each round adds a * b to each of the MR. Returns the sum of their lanes
+ * stream  the sum of rounds * MR * NR floats at x */
+typedef float (*pa_peak_fn)(int64_t rounds, const float *x);
+typedef pa_peak_fn pa_stream_fn;
+
+#endif

@@ -1,0 +1,459 @@
+"""CPU programs: native steps over an arena, run by a pinned team (program_cpu.h).
+
+``Program.add`` takes a step description (the attributes of ``graph.steps.Step``), checks every view and size
+against the memory it will touch, packs the weights for the chosen kernel, and appends the native step.
+"""
+
+cimport cython
+from libc.stdint cimport int32_t, int64_t, uintptr_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset, strncpy
+
+from ..program cimport atomic_int, pa_program, pa_slot_memory
+
+import numpy as np
+
+from ...errors import ArgumentError, DeviceError
+from .algorithms import LAZY, candidates, tile
+from ..memory import aligned, mapped, packable
+
+BASES = ("arena", "input slot", "output slot")
+POOL = 2**26  # bytes: the mappings that weights share
+WINDOW_MAX = 2**20  # of a kernel, stride, dilation or padding: products of two stay far inside 64 bits
+
+
+def rows() -> list:
+    """Every line of kernels.inc built for this architecture: (op, name, instruction set, core type, MR, NR)."""
+    return [
+        (pa_kernel_rows[i].op.decode(), pa_kernel_rows[i].name.decode(), pa_kernel_rows[i].isa.decode(),
+         pa_kernel_rows[i].core.decode(), pa_kernel_rows[i].mr, pa_kernel_rows[i].nr)
+        for i in range(pa_kernel_row_count)
+    ]
+
+
+cdef float *floats(array) except? NULL:
+    return <float *><uintptr_t>array.ctypes.data
+
+
+def probe(str kernel, int64_t rounds, x) -> float:
+    """What a kernel of op "peak" or "stream" returns for float32 ``x`` (kernels.h: pa_peak_fn); other threads go on."""
+    row = [pa_kernel_rows[i].name for i in range(pa_kernel_row_count)].index(kernel.encode())
+    cdef pa_peak_fn function = <pa_peak_fn>pa_kernel_rows[<int>row].function
+    cdef const float *source = floats(x)
+    cdef float total
+    with nogil:
+        total = function(rounds, source)
+    return total
+
+
+@cython.no_gc  # refers to nothing that could refer back; __dealloc__ needs its members
+cdef class Program:
+    """Steps for one CPU component.
+
+    kernels  op -> name of a line of kernels.inc (``table.choose``)
+    cores    ids to pin the team to, the stage thread first; -1 leaves a thread unpinned
+    name     of the threads
+    sizes    floats of the arena, the input slot and the output slot
+    pack     False: weights get their memory and are not written there, so that it costs nothing; only ``nbytes`` counts
+    """
+
+    cdef pa_cpu_program program
+    cdef int32_t[::1] cores
+    cdef object kernels, sizes, keep, arena, scratch, pool
+    cdef list args, steps
+    cdef int64_t capacity, scratch_floats, weight_floats
+    cdef bint pack
+
+    def __cinit__(self):
+        memset(&self.program, 0, sizeof(pa_cpu_program))
+        self.args = []
+        self.steps = []
+
+    def __init__(self, kernels, cores, str name, sizes, *, bint pack=True):
+        by_name = {pa_kernel_rows[i].name.decode(): i for i in range(pa_kernel_row_count)}
+        self.kernels = {}
+        for op, kernel in kernels.items():
+            if kernel not in by_name:
+                raise DeviceError(f"kernel {kernel}: expected a line of kernels.inc for {op}, got none of that name")
+            self.kernels[op] = by_name[kernel]
+        self.cores = np.array(cores, np.int32)
+        self.sizes, self.pack = tuple(sizes), pack
+        self.keep, self.pool = [], ()
+        self.arena = aligned(self.sizes[0])
+        self.program.arena = floats(self.arena)
+        self.program.cores = <int *>&self.cores[0]
+        self.program.core_count = len(cores)
+        strncpy(self.program.name, name.encode(), 11)
+        pa_cpu_program_init(&self.program)
+
+    def __dealloc__(self):
+        for address in self.args:
+            free(<void *><uintptr_t>address)
+        free(self.program.steps)
+
+    @property
+    def depth(self) -> int:
+        """Frames that may be under way at once."""
+        return self.program.program.depth
+
+    @property
+    def handle(self) -> int:
+        """Address of the pa_program; valid while this object lives. Add no step afterwards."""
+        return <uintptr_t>&self.program
+
+    @property
+    def labels(self) -> tuple:
+        """(kind, node name) of each native step, in the order they run."""
+        return tuple((kind, node) for kind, node, _ in self.steps)
+
+    @property
+    def algorithms(self) -> tuple:
+        """The algorithm of each native step; None where there was nothing to choose."""
+        return tuple(algorithm for _, _, algorithm in self.steps)
+
+    @property
+    def step_of(self) -> tuple:
+        """The number of each native step: one computes one step."""
+        return tuple(range(len(self.steps)))
+
+    @property
+    def nbytes(self) -> dict:
+        """Bytes of the packed weights, the arena and the scratch of all threads."""
+        scratch = max(16, self.scratch_floats * self.program.core_count)
+        return {"weights": 4 * self.weight_floats, "arena": 4 * self.sizes[0], "scratch": 4 * scratch}
+
+    def run(self, slot_in):
+        """One frame on the calling thread: float32 slot in, float32 slot out. Pins the thread unless cores say -1."""
+        padded, out = aligned(max(1, self.sizes[1])), aligned(max(1, self.sizes[2]))
+        padded[:slot_in.size] = np.asarray(slot_in, np.float32).reshape(-1)
+        out[:] = np.nan
+        self.frames(padded, out, np.zeros(1, np.int64))
+        return out
+
+    def time(self, int rounds):
+        """Nanoseconds of each of ``rounds`` frames of zeros, run on the calling thread as ``run`` does, copies left out."""
+        times = np.zeros(rounds, np.int64)
+        source, target = aligned(max(1, self.sizes[1])), aligned(max(1, self.sizes[2]))
+        source[:], target[:] = 0, 0  # or the first frame would get their memory from the system
+        self.frames(source, target, times)
+        return times
+
+    cdef int frames(self, slot_in, slot_out, int64_t[::1] times) except -1:
+        """Runs a frame per element of ``times`` and fills it."""
+        cdef pa_slot_memory source, target
+        cdef atomic_int stop
+        cdef pa_program *program = &self.program.program
+        cdef int64_t i, begin
+        cdef int code
+        atomic_init(&stop, 0)
+        source.data, source.mem, source.bytes = floats(slot_in), NULL, slot_in.nbytes
+        target.data, target.mem, target.bytes = floats(slot_out), NULL, slot_out.nbytes
+        with nogil:
+            code = program.open(program)
+            if code == 0:
+                for i in range(times.shape[0]):
+                    begin = pa_now_ns()
+                    program.start(program, &source, &target, 0, self.program.step_count, &stop)
+                    program.finish(program)
+                    times[i] = pa_now_ns() - begin
+                program.close(program)
+        if code:
+            raise DeviceError(program.error(program, code).decode())
+        return 0
+
+    # ---- building
+
+    def weights(self, int64_t floats):
+        """A zeroed float32 array on a 64-byte border, beside the weights before it; lives as long as the program."""
+        cdef int64_t size = (floats + 31) // 16 * 16  # 64 bytes to spare
+        if len(self.pool) < size:
+            self.pool = np.frombuffer(mapped(max(POOL, size * 4)), np.float32)
+            self.keep.append(self.pool)
+        found, self.pool = self.pool[:floats], self.pool[size:]
+        self.weight_floats += size
+        return found
+
+    cdef void *new(self, size_t nbytes) except NULL:
+        cdef void *args = calloc(1, nbytes)
+        if args == NULL:
+            raise MemoryError(f"expected {nbytes} bytes for a step, got none")
+        self.args.append(<uintptr_t>args)
+        return args
+
+    cdef int append(self, pa_step_fn run, void *args, int64_t scratch) except -1:
+        cdef int64_t i, count = self.program.step_count
+        cdef pa_step *steps
+        if count == self.capacity:
+            self.capacity = 2 * count + 16
+            steps = <pa_step *>calloc(self.capacity, sizeof(pa_step))
+            if steps == NULL:
+                raise MemoryError(f"expected memory for {self.capacity} steps, got none")
+            for i in range(count):
+                steps[i] = self.program.steps[i]
+            free(self.program.steps)
+            self.program.steps = steps
+        self.program.steps[count] = pa_step(run=run, args=args, scratch=scratch)
+        self.program.step_count = count + 1
+        self.program.program.mark_count = count + 2
+        self.program.program.last_early = count + 1
+        if scratch > self.scratch_floats or self.scratch is None:
+            self.scratch_floats = max(scratch, self.scratch_floats)
+            self.scratch = aligned(max(16, self.scratch_floats * self.program.core_count))
+            self.program.scratch = floats(self.scratch)
+        return 0
+
+    def floats_between(self, int first_late, int last_early):
+        """Frames may also come in before step ``first_late`` and go out after step ``last_early`` - 1 (program.h)."""
+        cdef pa_program *program = &self.program.program
+        if not 0 <= first_late < last_early < program.mark_count:
+            raise ArgumentError(
+                f"stage: expected steps that every frame runs between its floating cuts, got {first_late} to "
+                f"{last_early} of {program.mark_count - 1}")
+        program.first_late, program.last_early = first_late, last_early
+
+    cdef pa_any_fn function(self, op):
+        return pa_kernel_rows[<int>self.kernels[op]].function
+
+    cdef int check(self, bint good, step, str expected, got) except -1:
+        if not good:
+            raise ArgumentError(f"step {step.node} ({step.kind}): expected {expected}, got {got}")
+        return 0
+
+    cdef pa_view view(self, step, v) except *:
+        """A view, checked to lie inside its base."""
+        self.check(min(v.h, v.w, v.c) >= 1 and v.offset >= 0 and v.stride >= v.c, step, "a view of positive size", v)
+        self.check(0 <= v.base < len(BASES), step, "a view of the arena or a slot", v)
+        end = v.offset + (v.h * v.w - 1) * v.stride + v.c
+        self.check(end <= self.sizes[v.base], step, f"at most {self.sizes[v.base]} floats in the {BASES[v.base]}", f"{end}")
+        return pa_view(base=v.base, h=v.h, w=v.w, c=v.c, offset=v.offset, stride=v.stride)
+
+    cdef pa_window window(self, step) except *:
+        """Kernel geometry, checked: every number positive, no output pixel beyond the padded input."""
+        p = step.params
+        (kh, kw), (sy, sx), (dy, dx) = p["kernel"], p["strides"], p["dilations"] if "dilations" in p else (1, 1)
+        self.check(min(kh, kw, sy, sx, dy, dx) >= 1 and min(p["pads"]) >= 0, step,
+                   "positive kernel, strides and dilations", dict(p))
+        self.check(max(kh, kw, sy, sx, dy, dx, *p["pads"]) <= WINDOW_MAX, step, f"sizes up to {WINDOW_MAX}", dict(p))
+        return pa_window(kh=kh, kw=kw, stride_y=sy, stride_x=sx, pad_top=p["pads"][0], pad_left=p["pads"][1],
+                         dilation_y=dy, dilation_x=dx)
+
+    cdef int rows_fit(self, step, pa_window window) except -1:
+        """The drivers of window.c keep a pointer per kernel row on the stack."""
+        self.check(window.kh <= PA_KERNEL_ROWS_MAX, step, f"a kernel of at most {PA_KERNEL_ROWS_MAX} rows", window.kh)
+        return 0
+
+    def add(self, step, algorithm=None):
+        """Appends a step (``graph.steps.Step``); raises ArgumentError naming the node where it does not fit.
+
+        ``algorithm`` is one of ``algorithms.candidates(step)``, for a convolution; by default the first.
+        """
+        try:
+            build = getattr(self, f"_{step.kind}")
+        except AttributeError:
+            raise DeviceError(f"step {step.node}: the CPU has no kernel for {step.kind}") from None
+        names = candidates(step)
+        if algorithm is not None:
+            self.check(algorithm in names, step, f"one of {', '.join(names)}" if names else "no algorithm", algorithm)
+        build(step, algorithm) if step.kind == "conv" else build(step)
+        label = (step.kind, step.node, algorithm or (names[0] if names else None))
+        self.steps += [label] * (self.program.step_count - len(self.steps))
+
+    def _conv(self, step, algorithm):
+        src, dst, groups = step.src[0], step.dst, step.params["groups"]
+        self.check(groups >= 1 and src.c % groups == 0 and dst.c % groups == 0, step,
+                   "groups that divide the channels", groups)
+        if groups > 1 and groups == src.c == dst.c:
+            return self._depthwise(step)
+        cdef void *args = self.new(max(sizeof(pa_winograd_op), sizeof(pa_strassen_op)))
+        cdef pa_conv_op *op = <pa_conv_op *>args  # the first member of both
+        cdef pa_window window = self.window(step)
+        cdef const pa_kernel_row *row = &pa_kernel_rows[<int>self.kernels["gemv" if dst.h * dst.w == 1 else "gemm"]]
+        op.src, op.dst = self.view(step, src), self.view(step, dst)
+        op.has_residual = len(step.src) > 1
+        if op.has_residual:
+            op.residual = self.view(step, step.src[1])
+            self.check((op.residual.h, op.residual.w, op.residual.c) == (dst.h, dst.w, dst.c), step,
+                       "a residual of the output's shape", step.src[1])
+        op.kh, op.kw, op.stride_y, op.stride_x = window.kh, window.kw, window.stride_y, window.stride_x
+        op.pad_top, op.pad_left, op.dilation_y, op.dilation_x = (
+            window.pad_top, window.pad_left, window.dilation_y, window.dilation_x)
+        op.groups, op.lo, op.hi = groups, step.params["lo"], step.params["hi"]
+        op.gemm, op.mr, op.nr = <pa_gemm_fn>row.function, row.mr, row.nr
+        cdef int64_t channels = src.c // groups, taps = op.kh * op.kw, panels = (dst.c // groups + op.nr - 1) // op.nr
+        weight = packable(step.weight, (dst.c, channels, op.kh, op.kw), f"step {step.node}: weight")
+        bias = packable(step.bias, (dst.c,), f"step {step.node}: bias")
+        lasts = algorithm in (None, "gemm") or algorithm.endswith(LAZY)  # else its transform does
+        packed_weight = (self.weights if lasts else aligned)(groups * panels * taps * channels * op.nr)
+        packed_bias, zero = self.weights(groups * panels * op.nr), self.weights(max(src.c, op.kw * channels, op.nr))
+        cdef const void *from_weight = floats(weight)
+        cdef const void *from_bias = floats(bias)
+        cdef float *to_weight = floats(packed_weight)
+        cdef float *to_bias = floats(packed_bias)
+        cdef int64_t cout = dst.c
+        cdef bint pack = self.pack
+        with nogil:  # pipelines go on meanwhile: AlexNet has 61 million weights
+            if pack:
+                pa_conv_pack(from_weight, from_bias, cout, channels, taps, op.groups, op.nr, to_weight, to_bias)
+        op.weight, op.bias, op.zero = to_weight, to_bias, floats(zero)
+        if algorithm in (None, "gemm"):
+            pa_conv_plan(op, self.program.core_count)
+            self.append(pa_conv_step, op, op.scratch_floats)
+        elif algorithm == "strassen":
+            self._strassen(step, <pa_strassen_op *>args)
+        else:
+            self._winograd(step, algorithm, <pa_winograd_op *>args, lasts)
+
+    cdef int _strassen(self, step, pa_strassen_op *op) except -1:
+        cdef float *quarters
+        cdef bint pack = self.pack
+        self.check(op.conv.dst.c % (2 * op.conv.nr) == 0, step, f"a multiple of {2 * op.conv.nr} channels", op.conv.dst.c)
+        op.split = <pa_strassen_split_fn>self.function("strassen_split")
+        op.join = <pa_strassen_join_fn>self.function("strassen_join")
+        pa_strassen_plan(op, self.program.core_count)
+        quarters = floats(self.weights(pa_strassen_quarters_floats(op)))
+        with nogil:
+            if pack:
+                pa_strassen_quarters(op, quarters)
+        op.quarters, op.conv.weight = quarters, NULL
+        self.append(pa_strassen_step, op, op.scratch_floats)
+        return 0
+
+    cdef int _winograd(self, step, algorithm, pa_winograd_op *winograd, bint lasts) except -1:
+        cdef float *points
+        cdef bint pack = self.pack
+        winograd.m, winograd.n = tile(step, algorithm)
+        winograd.input = <pa_winograd_input_fn>self.function("winograd_input")
+        winograd.transform = <pa_winograd_weight_fn>self.function("winograd_weight")
+        winograd.output = <pa_winograd_output_fn>self.function("winograd_output")
+        if not lasts:
+            winograd.points = winograd.conv.weight  # for the plan: they are kept
+        pa_winograd_plan(winograd, self.program.core_count)
+        if not lasts:
+            points = floats(self.weights(pa_winograd_points_floats(winograd)))
+            with nogil:
+                if pack:
+                    pa_winograd_points(winograd, points)
+            winograd.points, winograd.conv.weight = points, NULL
+        self.append(pa_winograd_step, winograd, winograd.scratch_floats)
+        return 0
+
+    def _depthwise(self, step):
+        cdef pa_depthwise_op *op = <pa_depthwise_op *>self.new(sizeof(pa_depthwise_op))
+        op.src, op.dst, op.window = self.view(step, step.src[0]), self.view(step, step.dst), self.window(step)
+        op.has_residual = len(step.src) > 1
+        if op.has_residual:
+            op.residual = self.view(step, step.src[1])
+            self.check((op.residual.h, op.residual.w, op.residual.c) == (op.dst.h, op.dst.w, op.dst.c), step,
+                       "a residual of the output's shape", step.src[1])
+        op.lo, op.hi = step.params["lo"], step.params["hi"]
+        self.rows_fit(step, op.window)
+        cdef int64_t channels = op.dst.c, kh = op.window.kh, kw = op.window.kw
+        weight = packable(step.weight, (channels, 1, kh, kw), f"step {step.node}: weight")
+        bias = packable(step.bias, (channels,), f"step {step.node}: bias")
+        packed = self.weights(pa_depthwise_packed_floats(channels, kh, kw))
+        if self.pack:
+            pa_depthwise_pack(floats(weight), floats(bias), channels, kh, kw, floats(packed))
+        op.packed, op.kernel = floats(packed), <pa_depthwise_fn>self.function("depthwise")
+        pa_depthwise_plan(op, self.program.core_count)
+        self.append(pa_depthwise_step, op, op.scratch_floats)
+
+    def _pool(self, step, bint average):
+        cdef pa_pool_op *op = <pa_pool_op *>self.new(sizeof(pa_pool_op))
+        op.src, op.dst, op.window = self.view(step, step.src[0]), self.view(step, step.dst), self.window(step)
+        self.check(op.src.c == op.dst.c, step, f"{op.src.c} channels out", op.dst.c)
+        self.rows_fit(step, op.window)
+        op.average, op.count_pads = average, average and step.params["count_include_pad"]
+        op.pad_bottom, op.pad_right = step.params["pads"][2:]
+        op.kernel = <pa_pool_fn>self.function("pool")
+        pa_pool_plan(op)
+        self.append(pa_pool_step, op, op.scratch_floats)
+
+    def _maxpool(self, step):
+        self._pool(step, False)
+
+    def _avgpool(self, step):
+        self._pool(step, True)
+
+    cdef int same_shape(self, step) except -1:
+        src, dst = step.src[0], step.dst
+        self.check((src.h, src.w, src.c) == (dst.h, dst.w, dst.c), step, "input and output of equal shape", dst)
+        return 0
+
+    def _lrn(self, step):
+        cdef pa_lrn_op *op = <pa_lrn_op *>self.new(sizeof(pa_lrn_op))
+        self.same_shape(step)
+        op.src, op.dst = self.view(step, step.src[0]), self.view(step, step.dst)
+        p = step.params
+        op.size, op.alpha, op.beta, op.bias = p["size"], p["alpha"], p["beta"], p["bias"]
+        self.check(op.size >= 1, step, "a window of at least 1 channel", op.size)
+        op.kernel = <pa_lrn_fn>self.function("lrn")
+        pa_lrn_plan(op)
+        self.append(pa_lrn_step, op, op.scratch_floats)
+
+    def _softmax(self, step):
+        cdef pa_softmax_op *op = <pa_softmax_op *>self.new(sizeof(pa_softmax_op))
+        self.same_shape(step)
+        op.src, op.dst = self.view(step, step.src[0]), self.view(step, step.dst)
+        op.kernel = <pa_softmax_fn>self.function("softmax")
+        self.append(pa_softmax_step, op, 0)
+
+    def _layernorm(self, step):
+        cdef pa_layernorm_op *op = <pa_layernorm_op *>self.new(sizeof(pa_layernorm_op))
+        self.same_shape(step)
+        op.src, op.dst, op.epsilon = self.view(step, step.src[0]), self.view(step, step.dst), step.params["epsilon"]
+        op.kernel = <pa_layernorm_fn>self.function("layernorm")
+        self.append(pa_layernorm_step, op, 0)
+
+    def _binary(self, step):
+        cdef pa_binary_op *op = <pa_binary_op *>self.new(sizeof(pa_binary_op))
+        self.same_shape(step)
+        op.a, op.dst = self.view(step, step.src[0]), self.view(step, step.dst)
+        if len(step.src) > 1:
+            op.b = self.view(step, step.src[1])
+        else:
+            h, w, c = np.shape(step.weight)
+            constant = self.weights(h * w * c)
+            constant[:] = np.asarray(step.weight, np.float32).reshape(-1)
+            op.constant = floats(constant)
+            op.b = pa_view(base=0, h=h, w=w, c=c, offset=0, stride=c)
+        for size, full in ((op.b.h, op.dst.h), (op.b.w, op.dst.w), (op.b.c, op.dst.c)):
+            self.check(size in (1, full), step, f"a second operand of 1 or {full}", size)
+        names = {"add": PA_ADD, "sub": PA_RSUB if step.params["swapped"] else PA_SUB, "mul": PA_MUL}
+        op.op, op.lo, op.hi = names[step.params["op"]], step.params["lo"], step.params["hi"]
+        op.kernel = <pa_binary_fn>self.function("binary")
+        self.append(pa_binary_step, op, 0)
+
+    def _unary(self, step):
+        cdef pa_unary_op *op = <pa_unary_op *>self.new(sizeof(pa_unary_op))
+        self.same_shape(step)
+        op.src, op.dst = self.view(step, step.src[0]), self.view(step, step.dst)
+        names = {"clip": PA_CLIP, "leakyrelu": PA_LEAKYRELU, "sigmoid": PA_SIGMOID, "hardsigmoid": PA_HARDSIGMOID,
+                 "hardswish": PA_HARDSWISH, "tanh": PA_TANH, "erf": PA_ERF, "elu": PA_ELU}
+        op.op, op.p0, op.p1 = names[step.params["op"]], step.params.get("p0", 0.0), step.params.get("p1", 0.0)
+        op.kernel = <pa_unary_fn>self.function("unary")
+        self.append(pa_unary_step, op, 0)
+
+    def _copy(self, step):
+        cdef pa_copy_op *op = <pa_copy_op *>self.new(sizeof(pa_copy_op))
+        cdef int d
+        op.src, op.dst = self.view(step, step.src[0]), self.view(step, step.dst)
+        sizes, sources, targets = (step.params[key] for key in ("dims", "src_strides", "dst_strides"))
+        self.check(len(sizes) == len(sources) == len(targets) <= PA_COPY_DIMS, step,
+                   f"at most {PA_COPY_DIMS} dimensions", sizes)
+        op.rank = len(sizes)
+        for d in range(op.rank):
+            op.size[d], op.src_stride[d], op.dst_stride[d] = sizes[d], sources[d], targets[d]
+        for view, strides in ((step.src[0], sources), (step.dst, targets)):
+            last = view.offset + sum((size - 1) * stride for size, stride in zip(sizes, strides))
+            self.check(min(sizes) >= 1 and min(strides, default=0) >= 0 and last < self.sizes[view.base], step,
+                       f"at most {self.sizes[view.base]} floats in the {BASES[view.base]}", last)
+        pa_copy_plan(op)
+        self.append(pa_copy_step, op, 0)
+
+    def _fill(self, step):
+        cdef pa_fill_op *op = <pa_fill_op *>self.new(sizeof(pa_fill_op))
+        op.dst, op.value = self.view(step, step.dst), step.params["value"]
+        self.append(pa_fill_step, op, 0)
+
+
+include "matrix.pxi"

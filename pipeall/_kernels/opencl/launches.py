@@ -1,0 +1,402 @@
+"""From steps to launches of OpenCL kernels: which kernel computes a step, with which parameters and arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, inf, prod
+from typing import Any
+
+import numpy as np
+
+from ...errors import DeviceError
+from ...steps import ARENA, SLOT_IN, Lowered, Step, View, is_depthwise
+from . import devices as opencl
+
+FLOAT_BYTES = 4
+Define = int | str  # value of a -D parameter
+INDICES = 2**31  # kernels count elements in 32 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The parameters of the kernels for a kind of device, as their files define them."""
+
+    conv: Mapping[str, int]
+    tiles: tuple[tuple[int, int], ...]  # other (VECTOR, PIXELS) of conv.cl worth a try
+    window: Mapping[str, int]  # depthwise.cl and pool.cl
+    winograd: Mapping[int, Mapping[str, int]]  # by M, the outputs of a tile along one side
+
+
+# A Bifrost thread has 64 registers of 32 bits: 8 x 4 sums, 4 x 4 inputs, 8 weights as they pass.
+GPU = Family(
+    conv=dict(VECTOR=8, PIXELS=4, INPUTS=4, LOCAL_PIXELS=8, LOCAL_BLOCKS=4),
+    tiles=((4, 4), (8, 2), (4, 8), (4, 2), (16, 2)),
+    window=dict(VECTOR=4, LOCAL_CHANNELS=8, LOCAL_COLUMNS=8),
+    winograd={2: dict(VECTOR=2, LOCAL_CHANNELS=32), 4: dict(VECTOR=1, LOCAL_CHANNELS=32)},
+)
+# A CPU core has 16 vectors of 8 floats (AVX2): 12 sums, 2 weights, an input spread over a vector as it is loaded.
+# Kernels that call functions stay below 16 (vector.cl).
+CPU = Family(
+    conv=dict(VECTOR=16, PIXELS=6, INPUTS=1, LOCAL_PIXELS=4, LOCAL_BLOCKS=1),
+    tiles=((16, 4), (8, 12), (8, 8), (16, 3)),
+    window=dict(VECTOR=8, LOCAL_CHANNELS=1, LOCAL_COLUMNS=1),
+    winograd={2: dict(VECTOR=8, LOCAL_CHANNELS=1), 4: dict(VECTOR=8, LOCAL_CHANNELS=1)},
+)
+DEPTHWISE_PIXELS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How a convolution that is not depthwise is computed.
+
+    m       by Winograd's F(m x m, 3 x 3), directly where 0
+    vector  output channels of a work item of conv.cl
+    pixels  its output pixels
+    """
+
+    m: int
+    vector: int
+    pixels: int
+
+    def __str__(self) -> str:
+        return f"{f'winograd{self.m}' if self.m else 'direct'} {self.vector}x{self.pixels}"
+
+
+Choose = Callable[[Step, Sequence[Method]], Method]
+
+
+def modelled(step: Step, candidates: Sequence[Method]) -> Method:
+    """The first."""
+    return candidates[0]
+
+
+class Base(int):
+    """A kernel argument that is the memory of this base."""
+
+
+SLOT = Base(SLOT_IN)  # stands for memory of float32
+
+
+class Recorder:
+    """Turns steps into the launches of a ``clqueue.Program``, and keeps all that they refer to alive.
+
+    precision: one of opencl.PRECISIONS. In half precision lie the arena, what lies between Winograd's kernels, and the
+    weights; slots stay float32, so that whoever first reads one and last writes one converts.
+    choose: picks one of the ``methods`` of a convolution.
+    """
+
+    def __init__(
+        self,
+        lowered: Lowered,
+        device: opencl.Device,
+        precision: str = "fp32",
+        choose: Choose = modelled,
+    ):
+        self.commands: list[tuple] = []
+        self.labels: list[tuple[str, str]] = []  # of each command
+        self.algorithms: list[str | None] = []  # likewise: a ``Method`` as text
+        self.step_of: list[int] = []  # likewise: the number of its step
+        self.patches: list[tuple] = []
+        self._kept: list[Any] = []  # kernels and arguments: OpenCL does not keep a kernel's buffers alive
+        self._device = device
+        self._family = family(device.info)
+        self._precision = precision
+        self._stored = np.dtype(np.float32 if precision == "fp32" else np.float16)
+        self._arena = device.allocate(lowered.arena_elements * self._stored.itemsize)
+        convs = [step for step in lowered.steps if step.kind == "conv"]
+        self._zeros = device.upload(np.zeros(max([1, *(step.weight.shape[1] for step in convs)]), np.float32))
+        candidates = {step.node: (step, methods(step, device.info, precision)) for step in convs}
+        self._methods = {node: choose(step, found) for node, (step, found) in candidates.items() if found}
+        sizes = [transformed(step, m) for step in convs if (m := self._m(step))]
+        self._transformed = [device.allocate(self._stored.itemsize * max(side)) for side in zip(*sizes, strict=True)]
+        for number, step in enumerate(lowered.steps):
+            if step.kind not in KINDS:
+                raise DeviceError(f"step {step.node}: expected one of {', '.join(KINDS)} for OpenCL, got {step.kind}")
+            KINDS[step.kind](self, step)
+            launched = len(self.commands) - len(self.step_of)
+            method = self._methods.get(step.node) if step.kind == "conv" else None
+            self.labels += [(step.kind, step.node)] * launched
+            self.algorithms += [method and str(method)] * launched
+            self.step_of += [number] * launched
+
+    def _m(self, step: Step) -> int:
+        return self._methods[step.node].m if step.node in self._methods else 0
+
+    def _types(self, **memories: Any) -> dict[str, Define]:
+        """The parameters of vector.cl for where X, Y and R of a kernel lie: a ``Base``, a buffer, or None."""
+        if self._precision == "fp32":
+            return {}
+        types = {name: "float" if isinstance(at, Base) and at != ARENA else "half" for name, at in memories.items()}
+        return types | dict(W="half", HALF_ARITHMETIC=int(self._precision == "fp16"))
+
+    def _weights(self, rows: np.ndarray, width: int, transform: np.ndarray | None = None) -> Any:
+        """A buffer of weights, as they are stored; ``transform`` makes other groups of those in ``rows``."""
+        return self._device.upload(_blocks(rows, width), self._stored, transform)
+
+    def launch(self, step: Step, file: str, name: str, items: tuple[int, ...], *args: Any, **defines: Define) -> None:
+        """Records a kernel over ``items`` work items, in up to three dimensions, rounded up to whole groups.
+
+        Arguments: int and float (32 bits), a tuple of up to 8 ints (int8, filled up with ones), an array (uploaded),
+        a buffer, a ``Base``, None (NULL).
+        """
+        kernel, group = self._device.kernel(file, name, **defines)
+        for index, arg in enumerate(args):
+            if isinstance(arg, Base) and arg != ARENA:
+                self.patches.append((kernel.int_ptr, step.node, index, int(arg)))
+            else:
+                value = self._value(arg)
+                kernel.set_arg(index, value)
+                self._kept.append(value)
+        sizes = tuple(ceil(count / size) * size for count, size in zip((*items, 1, 1)[:3], group, strict=True))
+        self._kept.append(kernel)
+        self.commands.append((kernel.int_ptr, step.node, sizes, group))
+
+    def _value(self, arg: Any) -> Any:
+        if isinstance(arg, Base):
+            return self._arena
+        if arg is None:
+            return np.uintp(0)  # pyopencl takes no None before 2026.1.4
+        if isinstance(arg, int):
+            return np.int32(arg)
+        if isinstance(arg, float):
+            return np.float32(arg)
+        if isinstance(arg, tuple):
+            return np.array(arg + (1,) * (8 - len(arg)), np.int32)
+        return self._device.upload(arg) if isinstance(arg, np.ndarray) else arg
+
+    def conv(self, step: Step) -> None:
+        p = step.params
+        residual = _at(step.src[1]) if len(step.src) > 1 else (None, 0, 0)
+        clamp = float(p["lo"]), float(p["hi"])
+        if is_depthwise(step):
+            self._depthwise(step, residual, clamp)
+        elif self._m(step):
+            self._winograd(step, residual, clamp)
+        else:
+            self._direct(step, residual, clamp)
+
+    def _depthwise(self, step: Step, residual: tuple, clamp: tuple) -> None:
+        x, out, p = step.src[0], step.dst, step.params
+        blocks = ceil(x.c / self._family.window["VECTOR"])
+        width = blocks * self._family.window["VECTOR"]
+        weight, bias = (
+            self._weights(step.weight.reshape(1, x.c, -1), width),
+            _blocks(step.bias.reshape(1, x.c, 1), width),
+        )
+        args = (*_at(x), x.h, x.w, x.c, *_at(out), out.w, *residual, weight, bias)
+        rows = (p["kernel"][0], p["strides"][0], *p["pads"][:2], p["dilations"][0])
+        columns = dict(KW=p["kernel"][1], STRIDE_X=p["strides"][1], DILATION_X=p["dilations"][1])
+        items = (blocks, ceil(out.w / DEPTHWISE_PIXELS), out.h)
+        known = dict(self._family.window) | columns | dict(PIXELS=DEPTHWISE_PIXELS)
+        known |= self._types(X=Base(x.base), Y=Base(out.base), R=residual[0])
+        self.launch(step, "depthwise.cl", "depthwise", items, *args, *rows, *clamp, **known)
+
+    def _direct(self, step: Step, residual: tuple, clamp: tuple) -> None:
+        x, out, p = step.src[0], step.dst, step.params
+        groups, cin = p["groups"], step.weight.shape[1]
+        taps = step.weight.reshape(groups, -1, cin, prod(p["kernel"])).swapaxes(2, 3)
+        window = (*p["kernel"], *p["strides"], *p["pads"][:2], *p["dilations"])
+        places = (*_at(x), x.h, x.w, *_at(out), out.h * out.w, out.w, *residual)
+        self._multiply(step, places, taps.reshape(groups, taps.shape[1], -1), step.bias, cin, window, clamp)
+
+    def _multiply(
+        self,
+        step: Step,
+        places: tuple,
+        weight: np.ndarray,
+        bias: np.ndarray,
+        cin: int,
+        window: tuple,
+        clamp: tuple,
+        transform: np.ndarray | None = None,
+    ) -> None:
+        """conv.cl; weight: (groups, cout of one, taps x cin), bias: one number for each output channel."""
+        groups, cout = len(weight if transform is None else transform), weight.shape[1]
+        method, pixels = self._methods[step.node], places[8]
+        tile = self._family.conv | dict(VECTOR=method.vector, PIXELS=method.pixels)
+        if pixels == 1:
+            tile |= dict(PIXELS=1, LOCAL_PIXELS=1, LOCAL_BLOCKS=tile["LOCAL_PIXELS"] * tile["LOCAL_BLOCKS"])
+        blocks = ceil(cout / tile["VECTOR"])
+        packed = (
+            self._weights(weight, tile["VECTOR"], transform),
+            _blocks(bias.reshape(groups, cout, 1), tile["VECTOR"]),
+        )
+        tile |= self._types(X=places[0], Y=places[5], R=places[10])
+        items = (ceil(pixels / tile["PIXELS"]), groups * blocks)
+        counts = (groups, cin, cout, blocks)
+        self.launch(step, "conv.cl", "conv", items, *places, *packed, self._zeros, *counts, *window, *clamp, **tile)
+
+    def _winograd(self, step: Step, residual: tuple, clamp: tuple) -> None:
+        x, out, m = step.src[0], step.dst, self._m(step)
+        cout, cin = step.weight.shape[:2]
+        down, across, points = ceil(out.h / m), ceil(out.w / m), (m + 2) ** 2
+        known = dict(self._family.winograd[m]) | dict(M=m)
+        vector, (inputs, products) = known["VECTOR"], self._transformed
+        args = (*_at(x), x.h, x.w, cin, inputs, *step.params["pads"][:2])
+        types = self._types(X=Base(x.base), Y=inputs)
+        self.launch(step, "winograd.cl", "winograd_input", (ceil(cin / vector), across, down), *args, **known, **types)
+
+        places = (inputs, 0, points * cin, down, across, products, 0, points * cout, down * across, across, None, 0, 0)
+        nothing = np.zeros(points * cout, np.float32)
+        once = (1, 1, 1, 1, 0, 0, 1, 1)
+        g, taps = np.array(WINOGRAD_WEIGHT[m]), step.weight.reshape(cout, cin, -1).transpose(2, 0, 1)
+        transform = np.kron(g, g).astype(np.float32)  # of the 9 taps: G g G^T
+        self._multiply(step, places, taps, nothing, cin, once, (-inf, inf), transform)
+
+        bias = _blocks(step.bias.reshape(1, cout, 1), ceil(cout / vector) * vector)
+        args = (products, cout, *_at(out), out.h, out.w, *residual, bias, *clamp)
+        types = self._types(X=products, Y=Base(out.base), R=residual[0])
+        self.launch(
+            step, "winograd.cl", "winograd_output", (ceil(cout / vector), across, down), *args, **known, **types
+        )
+
+    def pool(self, step: Step) -> None:
+        x, out, p = step.src[0], step.dst, step.params
+        window = (*p["kernel"], *p["strides"], *p["pads"][:2])
+        if step.kind == "maxpool":
+            window += p["dilations"]
+        else:
+            window += p["pads"] if p["count_include_pad"] else (0, 0, 0, 0)
+        args = (*_at(x), x.h, x.w, x.c, *_at(out), out.w, *window)
+        items = (ceil(x.c / self._family.window["VECTOR"]), out.w, out.h)
+        types = self._types(X=Base(x.base), Y=Base(out.base))
+        self.launch(step, "pool.cl", step.kind, items, *args, **self._family.window, **types)
+
+    def lrn(self, step: Step) -> None:
+        x, p = step.src[0], step.params
+        args = (*_at(x), x.c, *_at(step.dst), p["size"], float(p["alpha"]), float(p["beta"]), float(p["bias"]))
+        known = {name: self._family.window[name] for name in ("VECTOR", "LOCAL_CHANNELS")}
+        known |= self._types(X=Base(x.base), Y=Base(step.dst.base))
+        self.launch(step, "channels.cl", "lrn", (ceil(x.c / known["VECTOR"]), x.h * x.w), *args, **known)
+
+    def softmax(self, step: Step) -> None:
+        x = step.src[0]
+        types = self._types(X=Base(x.base), Y=Base(step.dst.base))
+        self.launch(step, "channels.cl", "softmax", (x.h * x.w,), *_at(x), x.c, x.h * x.w, *_at(step.dst), **types)
+
+    def layernorm(self, step: Step) -> None:
+        x, types = step.src[0], self._types(X=Base(step.src[0].base), Y=Base(step.dst.base))
+        args = (*_at(x), x.c, x.h * x.w, *_at(step.dst), float(step.params["epsilon"]))
+        self.launch(step, "channels.cl", "layernorm", (x.h * x.w,), *args, **types)
+
+    def binary(self, step: Step) -> None:
+        a, p = step.src[0], step.params
+        if len(step.src) > 1:
+            b, memory = step.src[1], Base(step.src[1].base)
+        else:
+            h, w, c = step.weight.shape
+            b, memory = View(ARENA, 0, h, w, c, c), step.weight
+        strides = (b.w * b.stride * (b.h > 1), b.stride * (b.w > 1), int(b.c > 1))
+        args = (*_at(a), memory, b.offset, *strides, *_at(step.dst), a.c, a.w, float(p["lo"]), float(p["hi"]))
+        name = "binary_reverse_sub" if p["swapped"] else f"binary_{p['op']}"
+        types = self._types(X=Base(a.base), Y=Base(step.dst.base), R=memory if isinstance(memory, Base) else SLOT)
+        self.launch(step, "elementwise.cl", name, (a.c, a.w, a.h), *args, **types)
+
+    def unary(self, step: Step) -> None:
+        x, p = step.src[0], step.params
+        args = (*_at(x), *_at(step.dst), x.c, float(p["p0"]), float(p["p1"]))
+        types = self._types(X=Base(x.base), Y=Base(step.dst.base))
+        self.launch(step, "elementwise.cl", f"unary_{p['op']}", (x.c, x.h * x.w), *args, **types)
+
+    def copy(self, step: Step) -> None:
+        x, out = step.src[0], step.dst
+        axes = zip(*(step.params[key] for key in ("dims", "src_strides", "dst_strides")), strict=True)
+        # Neighbouring work items go along an axis that is dense on one side: the longer one, if there are two.
+        dims, src_strides, dst_strides = zip(*sorted(axes, key=lambda axis: (min(axis[1:]), -axis[0])), strict=True)
+        args = (Base(x.base), x.offset, src_strides, Base(out.base), out.offset, dst_strides, dims)
+        types = self._types(X=Base(x.base), Y=Base(out.base))
+        self.launch(step, "elementwise.cl", "copy", dims[:3], *args, RANK=max(len(dims), 3), **types)
+
+    def fill(self, step: Step) -> None:
+        out = step.dst
+        args = (*_at(out), out.c, float(step.params["value"]))
+        self.launch(step, "elementwise.cl", "fill", (out.c, out.h * out.w), *args, **self._types(Y=Base(out.base)))
+
+
+KINDS: dict[str, Callable[[Recorder, Step], None]] = {
+    "conv": Recorder.conv,
+    "maxpool": Recorder.pool,
+    "avgpool": Recorder.pool,
+    "lrn": Recorder.lrn,
+    "softmax": Recorder.softmax,
+    "layernorm": Recorder.layernorm,
+    "binary": Recorder.binary,
+    "unary": Recorder.unary,
+    "copy": Recorder.copy,
+    "fill": Recorder.fill,
+}
+
+
+# Lines of G of F(m x m, 3 x 3), by m (Lavin and Gray 2016).
+WINOGRAD_WEIGHT = {
+    2: ((1, 0, 0), (1 / 2, 1 / 2, 1 / 2), (1 / 2, -1 / 2, 1 / 2), (0, 0, 1)),
+    4: (
+        (1 / 4, 0, 0),
+        (-1 / 6, -1 / 6, -1 / 6),
+        (-1 / 6, 1 / 6, -1 / 6),
+        (1 / 24, 1 / 12, 1 / 6),
+        (1 / 24, -1 / 12, 1 / 6),
+        (0, 0, 1),
+    ),
+}
+TRANSFORM = 24  # multiply-adds that a transformed input or output is worth: its way to memory and back
+
+
+def family(info: opencl.DeviceInfo) -> Family:
+    """The kernels' parameters for a device."""
+    return CPU if info.stand_in else GPU
+
+
+def methods(step: Step, info: opencl.DeviceInfo, precision: str) -> tuple[Method, ...]:
+    """Every way to compute a convolution on a device, the modelled one first; none for a depthwise one."""
+    if is_depthwise(step):
+        return ()
+    known, largest = family(info), 4 if precision == "fp32" else 2  # half precision loses too much in the largest
+    tiles = ((known.conv["VECTOR"], known.conv["PIXELS"]), *known.tiles)
+    if step.dst.h * step.dst.w == 1:
+        tiles = tuple(dict.fromkeys((vector, 1) for vector, _ in tiles))
+    default = winograd(step, largest)
+    others = (m for m in winograd_tiles(step) if m <= largest and m != default)
+    return tuple(Method(m, *tile) for m in (default, *others) for tile in tiles)
+
+
+def winograd_tiles(step: Step) -> tuple[int, ...]:
+    """Every M of which F(M x M, 3 x 3) can compute a convolution; 0 stands for the direct one."""
+    p = step.params
+    if (step.weight.shape[2:], p["groups"], *p["strides"], *p["dilations"]) != ((3, 3), 1, 1, 1, 1, 1):
+        return (0,)
+    return (0, *(m for m in WINOGRAD_WEIGHT if sum(transformed(step, m)) < INDICES))
+
+
+def winograd(step: Step, largest: int) -> int:
+    """The M of ``winograd_tiles`` up to ``largest`` that costs least."""
+    cout, cin, *kernel = step.weight.shape
+
+    def cost(m: int) -> int:
+        if not m:
+            return step.dst.h * step.dst.w * prod(kernel) * cin * cout
+        elements = sum(transformed(step, m))
+        return elements // (cin + cout) * cin * cout + TRANSFORM * elements
+
+    return min((m for m in winograd_tiles(step) if m <= largest), key=cost)
+
+
+def transformed(step: Step, m: int) -> tuple[int, int]:
+    """Elements of the transformed input, and of the products, of F(m x m, 3 x 3)."""
+    cout, cin = step.weight.shape[:2]
+    points = ceil(step.dst.h / m) * ceil(step.dst.w / m) * (m + 2) ** 2
+    return points * cin, points * cout
+
+
+def _at(view: View) -> tuple[Base, int, int]:
+    return Base(view.base), view.offset, view.stride
+
+
+def _blocks(rows: np.ndarray, width: int) -> np.ndarray:
+    """(groups, n, k) as [group][block of n][k][width], float32; zeros fill a group's last block."""
+    groups, n, k = rows.shape
+    count = ceil(n / width)
+    if n % width:
+        rows = np.concatenate([rows, np.zeros((groups, count * width - n, k), rows.dtype)], axis=1)
+    return rows.reshape(groups, count, width, k).swapaxes(2, 3).astype(np.float32, copy=False)

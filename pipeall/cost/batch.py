@@ -1,0 +1,61 @@
+"""The largest batch that fits a memory, from the exact function of the batch: nothing is tried until it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ..errors import ArgumentError
+
+SHARE = 0.8  # of a memory that one program may fill (paper 004): beyond it a machine starts paging
+MAX_BATCH = 2**40  # a network of which this many samples fit has no memory to speak of
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """``used`` bytes of each memory at ``batch``; ``binding`` is the memory that one sample more would overfill."""
+
+    batch: int
+    binding: str
+    used: Mapping[str, int]
+    limits: Mapping[str, int]
+
+
+def largest_batch(needs: Mapping[str, Callable[[int], float]], sizes: Mapping[str, float], share: float = SHARE) -> Fit:
+    """The largest batch with which every memory stays within ``share`` of its size; 0 where not even one sample fits.
+
+    ``needs`` maps a memory such as "gpu" to bytes as a function of the batch that never falls; ``sizes`` to its bytes.
+    Raises ArgumentError for a share outside of (0, 1], for sizes that are not positive or that name other memories, and
+    where a batch of 2^40 still fits.
+    """
+    if not 0 < share <= 1:
+        raise ArgumentError(f"share of the memory: expected above 0 and at most 1, got {share}")
+    if needs.keys() != sizes.keys() or not needs:
+        raise ArgumentError(f"memories: expected sizes of {', '.join(needs)}, got {', '.join(sizes)}")
+    if bad := [name for name, size in sizes.items() if not size > 0]:
+        raise ArgumentError(f"memory {bad[0]}: expected a positive size in bytes, got {sizes[bad[0]]}")
+    # rounded, as 0.8 has no exact binary form: 0.8 x 8 GB is to hold 6.4 GB
+    limits = {name: round(share * size) for name, size in sizes.items()}
+
+    def overfilled(batch: int) -> str | None:
+        return next((name for name, need in needs.items() if need(batch) > limits[name]), None)
+
+    low, high = 0, 1
+    while overfilled(high) is None:
+        low, high = high, 2 * high
+        if high > MAX_BATCH:
+            raise ArgumentError(f"batch: {MAX_BATCH} samples fit: expected a network that needs memory for each")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if overfilled(middle) is None else (low, middle)
+    return Fit(low, overfilled(low + 1), {name: int(need(low)) for name, need in needs.items()}, limits)
+
+
+def needs_of(
+    space: Callable[[int], float], model: float, data: float, on_gpu: bool
+) -> dict[str, Callable[[int], float]]:
+    """Which memory holds what (paper 004). On the CPU everything lies in its memory; with a GPU that memory holds the
+    model and one batch of data, and the GPU's holds all that training needs. ``space``: batch -> bytes of training."""
+    if not on_gpu:
+        return {"cpu": space}
+    return {"cpu": lambda batch: model + batch * data, "gpu": space}

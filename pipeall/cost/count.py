@@ -1,0 +1,147 @@
+"""Parameters, operations and bytes of layers, and of groups, stages and networks as their sums.
+
+1 MAC = 2 FLOP. MACs are those of convolutions, fully connected layers and matrix products; what other layers compute
+is counted apart, in element operations (``ELEMENT_OPS``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import prod
+
+from ..errors import ModelError
+from .network import FLOAT_BYTES, Layer, Network
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of a layer or several. ``read_bytes`` and ``written_bytes`` are activations, float32 unless scaled."""
+
+    parameters: int = 0
+    macs: int = 0
+    element_ops: int = 0
+    weight_bytes: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+    @property
+    def flops(self) -> int:
+        return 2 * self.macs
+
+    @property
+    def intensity(self) -> float:
+        """FLOP for each byte of weights and activations, each moved once: the x axis of a roofline."""
+        moved = self.weight_bytes + self.read_bytes + self.written_bytes
+        return (self.flops + self.element_ops) / moved if moved else 0.0
+
+
+def cost_of(network: Network, layer: Layer) -> Cost:
+    """Of one layer. Raises ModelError for an operator whose operations are not known."""
+    weights = network.weights_of(layer)
+    return Cost(
+        parameters=network.elements(name for name in weights if name in network.learnt),
+        macs=macs(network, layer),
+        element_ops=element_ops(network, layer),
+        weight_bytes=FLOAT_BYTES * network.elements(weights),
+        read_bytes=FLOAT_BYTES * network.elements(network.activations(layer)),
+        written_bytes=FLOAT_BYTES * network.elements(layer.outputs),
+    )
+
+
+def total(costs: Iterable[Cost]) -> Cost:
+    return sum(costs, Cost())
+
+
+def network_cost(network: Network) -> Cost:
+    """Of all layers; a weight that several layers share counts once."""
+    found = total(cost_of(network, layer) for layer in network.layers)
+    weights = FLOAT_BYTES * network.elements((*network.parameters, *network.statistics))
+    rest = (found.macs, found.element_ops, weights, found.read_bytes, found.written_bytes)
+    return Cost(network.elements(network.parameters), *rest)
+
+
+def macs(network: Network, layer: Layer) -> int:
+    """Multiply-accumulates of a layer, without those of a bias."""
+    rule = MACS.get(layer.op)
+    return rule(network, layer) if rule else 0
+
+
+def _conv(network: Network, layer: Layer) -> int:
+    return network.elements(layer.outputs) * prod(network.shapes[layer.inputs[1]][1:])
+
+
+def _conv_transpose(network: Network, layer: Layer) -> int:
+    return network.elements(layer.inputs[0]) * prod(network.shapes[layer.inputs[1]][1:])
+
+
+def _gemm(network: Network, layer: Layer) -> int:
+    return network.elements(layer.outputs) * network.shapes[layer.inputs[1]][1 if layer.attrs.get("transB") else 0]
+
+
+def _matmul(network: Network, layer: Layer) -> int:
+    return network.elements(layer.outputs) * network.shapes[layer.inputs[0]][-1]
+
+
+MACS: dict[str, Callable[[Network, Layer], int]] = {
+    "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
+    "Gemm": _gemm,
+    "MatMul": _matmul,
+}
+
+
+def element_ops(network: Network, layer: Layer) -> int:
+    """What a layer computes beside MACs, one operation for each element and step of its formula."""
+    if layer.op in MACS:
+        return 0
+    rule = ELEMENT_OPS.get(layer.op)
+    if rule is None:
+        raise ModelError(f"node {layer.name!r}: what operator {layer.op} computes is not known")
+    return rule(network, layer)
+
+
+def _each(times: int) -> Callable[[Network, Layer], int]:
+    return lambda network, layer: times * network.elements(layer.outputs)
+
+
+def _window(network: Network, layer: Layer) -> int:
+    return network.elements(layer.outputs) * prod(layer.attrs["kernel_shape"])
+
+
+def _reduction(network: Network, layer: Layer) -> int:
+    return network.elements(layer.inputs[0])
+
+
+def _lrn(network: Network, layer: Layer) -> int:
+    """A square, the sum over the window, a scale, a power and a quotient for each element."""
+    return network.elements(layer.outputs) * (layer.attrs["size"] + 4)
+
+
+ELEMENT_OPS: dict[str, Callable[[Network, Layer], int]] = {
+    **dict.fromkeys(
+        "Relu Clip LeakyRelu PRelu Elu Selu Sigmoid HardSigmoid HardSwish Tanh Softplus Softsign Gelu Erf Exp Log Sqrt "
+        "Pow Abs Neg Reciprocal Add Sub Mul Div Sum Mean Max Min Floor Ceil Round Mod Sign Where "
+        "Resize Upsample".split(),
+        _each(1),
+    ),
+    **dict.fromkeys(
+        "Concat Reshape Flatten Squeeze Unsqueeze Transpose Slice Split Gather Expand Tile Pad Identity Dropout Cast "
+        "DepthToSpace SpaceToDepth ConstantOfShape".split(),
+        _each(0),
+    ),
+    **dict.fromkeys("MaxPool AveragePool".split(), _window),
+    **dict.fromkeys(
+        "GlobalAveragePool GlobalMaxPool ReduceMean ReduceSum ReduceMax ReduceMin ReduceL2".split(), _reduction
+    ),
+    "BatchNormalization": _each(2),  # scale and shift
+    "LayerNormalization": _each(5),  # mean, variance, difference, scale and shift
+    "InstanceNormalization": _each(5),
+    "GroupNormalization": _each(5),
+    "Softmax": _each(3),  # exponential, sum, quotient
+    "LogSoftmax": _each(3),
+    "LRN": _lrn,
+}  # fmt: skip

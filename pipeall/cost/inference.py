@@ -1,0 +1,39 @@
+"""Memory of inference: the arena that the runtime plans for a graph, and what it is to be compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..graph.ir import Graph
+from ..graph.lower import storages
+from ..graph.memory import live_elements, padded, plan_arena, slot_layout
+from .network import FLOAT_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Arena:
+    """Bytes of the activations of one frame.
+
+    naive    every storage in memory of its own
+    planned  as the runtime lays them out (``memory.plan_arena``)
+    least    the most that live at one step: no plan is smaller
+    """
+
+    naive: int
+    planned: int
+    least: int
+
+
+def arena(graph: Graph) -> Arena:
+    """Of a graph or sub-graph, lowered as for a device. What lies in ring slots is not part of it."""
+    sizes, lifetimes = storages(graph)
+    naive = sum(padded(sizes[number]) for number in lifetimes)
+    found = naive, plan_arena(sizes, lifetimes)[1], live_elements(sizes, lifetimes)
+    return Arena(*(FLOAT_BYTES * elements for elements in found))
+
+
+def slot_bytes(graph: Graph) -> tuple[int, int]:
+    """A slot of the ring before and of the ring after a sub-graph."""
+    before = slot_layout(graph.inputs, graph.receives)[1]
+    after = slot_layout(graph.outputs, graph.transmits)[1]
+    return FLOAT_BYTES * before, FLOAT_BYTES * after

@@ -1,0 +1,153 @@
+"""A network as shapes: layers and the sizes of what they read and write, no weights.
+
+Two sources give it: an ONNX file as it was exported (``onnx_shapes.read``: BatchNorm, activations and dropout are
+layers of their own, and models that no device computes are welcome), or a ``Graph`` as it runs (``of_graph``: BatchNorm
+folded). Layers bear the names of ONNX operators; what other modules know of an operator is a table over these names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf, prod
+from types import MappingProxyType
+from typing import Any
+
+from ..errors import ArgumentError
+from ..graph.ir import Graph, Node
+
+Shape = tuple[int, ...]
+
+FLOAT_BYTES = 4
+ALIASES = ("Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity")  # another shape for the same memory
+STATISTICS = {"BatchNormalization": (3, 4)}  # inputs that are measured in training, not learnt: mean and variance
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One operator. ``inputs`` are in ONNX order, activations and weights alike; an absent optional one is empty.
+
+    ``module`` is False where torch's exporter shows that a function was called, not a module (see ``onnx_shapes``).
+    """
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    module: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Layers in the order of execution.
+
+    shapes      name -> shape of every activation and weight
+    inputs      what enters
+    outputs     what leaves, the main output first
+    parameters  names of the weights that are learnt, each once
+    statistics  names of the running means and variances: stored with the weights, not learnt
+    """
+
+    name: str
+    layers: tuple[Layer, ...]
+    shapes: Mapping[str, Shape]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    parameters: tuple[str, ...]
+    statistics: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shapes", MappingProxyType(dict(self.shapes)))
+
+    def elements(self, names: str | Iterable[str]) -> int:
+        """Of one tensor, or of several together."""
+        return sum(prod(self.shapes[name]) for name in ((names,) if isinstance(names, str) else names))
+
+    def activations(self, layer: Layer) -> tuple[str, ...]:
+        """What a layer reads that is computed."""
+        return tuple(name for name in layer.inputs if name and name not in self.weights)
+
+    def weights_of(self, layer: Layer) -> tuple[str, ...]:
+        return tuple(name for name in layer.inputs if name in self.weights)
+
+    @cached_property
+    def weights(self) -> frozenset[str]:
+        """Names of parameters and statistics."""
+        return self.learnt | frozenset(self.statistics)
+
+    @cached_property
+    def learnt(self) -> frozenset[str]:
+        """Names of the parameters."""
+        return frozenset(self.parameters)
+
+    def until(self, *outputs: str) -> Network:
+        """The layers that ``outputs`` depend on, with all parameters: what runs where only these are asked for."""
+        if unknown := [name for name in outputs if name not in self.shapes]:
+            raise ArgumentError(f"outputs of {self.name}: expected among {self.outputs}, got {unknown[0]!r}")
+        read, layers = set(outputs), []
+        for layer in reversed(self.layers):
+            if not read.isdisjoint(layer.outputs):
+                layers.append(layer)
+                read.update(layer.inputs)
+        rest = (self.shapes, self.inputs, tuple(outputs), self.parameters, self.statistics)
+        return Network(self.name, tuple(reversed(layers)), *rest)
+
+
+def of_graph(graph: Graph) -> Network:
+    """A graph as it runs. Fused residual additions and clamps are layers of their own again; BatchNorm is folded."""
+    shapes = {name: tensor.shape for name, tensor in graph.tensors.items()}
+    shapes |= {name: array.shape for name, array in graph.constants.items()}
+    layers = []
+    for node in graph.nodes:
+        for layer in layers_of(node, graph):
+            shapes.setdefault(layer.outputs[0], shapes[node.output])
+            layers.append(layer)
+    inputs, outputs = (tuple(tensor.name for tensor in tensors) for tensors in (graph.inputs, graph.outputs))
+    return Network(graph.name, tuple(layers), shapes, inputs, outputs, tuple(graph.constants))
+
+
+OPERATORS = {  # canonical op -> ONNX operator
+    "conv": "Conv", "fc": "Gemm", "maxpool": "MaxPool", "avgpool": "AveragePool", "lrn": "LRN", "softmax": "Softmax",
+    "layernorm": "LayerNormalization",
+    "add": "Add", "sub": "Sub", "mul": "Mul", "clip": "Clip", "leakyrelu": "LeakyRelu", "sigmoid": "Sigmoid",
+    "hardsigmoid": "HardSigmoid", "hardswish": "HardSwish", "tanh": "Tanh", "erf": "Erf",
+    "elu": "Elu", "concat": "Concat", "reshape": "Reshape",
+    "transpose": "Transpose", "slice": "Slice", "pad": "Pad", "shuffle": "Transpose",
+}  # fmt: skip
+
+
+def layers_of(node: Node, graph: Graph) -> Iterator[Layer]:
+    """A node as layers: itself, the addition of its residual and its clamp."""
+    op, inputs, residual = OPERATORS[node.op], node.inputs, ()
+    if node.op == "conv":
+        inputs, residual = inputs[:3], inputs[3:]
+    attrs = {to: node.attrs[name] for name, to in _ATTRS.items() if name in node.attrs}
+    if node.op == "fc":
+        attrs["transB"] = 1
+    if node.op == "avgpool" and node.attrs["kernel"] == graph.tensors[node.inputs[0]].shape[2:]:
+        op = "GlobalAveragePool"
+    lo, hi = node.attrs.get("lo", -inf), node.attrs.get("hi", inf)
+    clamp = "" if node.op == "clip" or (lo, hi) == (-inf, inf) else "Relu" if (lo, hi) == (0, inf) else "Clip"
+    if (node.op, lo, hi) == ("clip", 0, inf):
+        op = "Relu"
+    steps = [(op, inputs, attrs), *([("Add", residual, {})] if residual else []), *([(clamp, (), {})] if clamp else [])]
+    before = ""
+    for index, (operator, read, extra) in enumerate(steps):
+        last = index == len(steps) - 1
+        output = node.output if last else f"{node.output}/{operator.lower()}"
+        name = node.name if index == 0 else f"{node.name}/{operator.lower()}"
+        read = (before, *read) if index else read
+        yield Layer(name, operator, read, (output,), extra)
+        before = output
+
+
+_ATTRS = {
+    "kernel": "kernel_shape",
+    "strides": "strides",
+    "pads": "pads",
+    "dilations": "dilations",
+    "groups": "group",
+    "size": "size",
+}

@@ -1,0 +1,151 @@
+"""A network's shapes from an ONNX file as it was exported; the weights' data is not read and may be missing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import ModelError
+from ..graph.onnx.read import outline
+from .network import STATISTICS, Layer, Network, Shape
+
+FLOATS = (1, 10, 11, 16)  # TensorProto.DataType: float, half, double, bfloat16
+# Operators whose constant operands are settings
+SETTINGS = ("Clip", "Pad", "Resize", "Upsample", "Dropout", "Reshape", "Slice", "Expand", "Tile")
+LEARNT_BY_EXPAND = ("Expand", "Tile")  # a class token is a weight repeated for each image
+
+
+def read(path: str | Path, input_shape: Sequence[int] | None = None) -> Network:
+    """The network in an ONNX file of any operators.
+
+    ``input_shape`` replaces the shape that the file gives its only input. Batch 1. Weights are every float that layers
+    read and that is not computed, except settings such as the bounds of Clip. Raises ModelError naming file and node
+    where shapes are missing, zero or do not fit, ArgumentError for a bad ``input_shape``, MissingExtraError without
+    onnx.
+
+    torch's exporter names a node by the modules around it. Where a node lies directly in a module that has modules
+    inside, a function was called there (``Layer.module`` is False); some tools count modules only.
+    """
+    graph = outline(path, input_shape).graph
+    try:
+        return _network(Path(path).stem, graph)
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from None
+
+
+def _network(name: str, graph: Any) -> Network:
+    outputs = tuple(value.name for value in graph.output)
+    constants = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    floats = {tensor.name for tensor in graph.initializer if tensor.data_type in FLOATS}
+    inputs = tuple(value.name for value in graph.input if value.name not in constants)
+    shapes, computed = dict(constants), set(inputs)
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        kind = value.type.tensor_type
+        if value.name not in constants and kind.HasField("shape"):
+            shapes[value.name] = tuple(dim.dim_value if dim.HasField("dim_value") else -1 for dim in kind.shape.dim)
+        if kind.elem_type in FLOATS:
+            computed.add(value.name)
+    scopes = _scopes(node.name for node in graph.node)
+    layers: list[Layer] = []
+    needed = _needed(graph, outputs)
+    read_names = {*outputs, *(tensor for node in needed for tensor in node.input)}
+    for node in needed:
+        if node.op_type == "Identity" and node.input[0] in floats:  # an equal weight that the exporter stored once
+            shapes[node.output[0]] = shapes[node.input[0]]
+            floats.add(node.output[0])
+            continue
+        made = [name for name in node.output if name]
+        if node.op_type == "Constant" or computed.isdisjoint(made):
+            continue  # numbers of the exporter's own: shapes, indices
+        made = made[:1] + [tensor for tensor in made[1:] if tensor in read_names]  # no indices that nobody wants
+        layer = _layer(node, made, scopes)
+        for tensor in (*layer.inputs, *made):
+            if tensor in computed or tensor in floats:
+                _check(layer, tensor, shapes.get(tensor))
+        if layer.op == "Conv":
+            _check_channels(layer, shapes)
+        layers.append(layer)
+    weights = dict.fromkeys(tensor for layer in layers for tensor in _weights(layer, floats, shapes))
+    statistics = tuple(
+        dict.fromkeys(
+            layer.inputs[i] for layer in layers for i in STATISTICS.get(layer.op, ()) if i < len(layer.inputs)
+        )
+    )
+    parameters = tuple(tensor for tensor in weights if tensor not in statistics)
+    known = {*inputs, *outputs, *weights, *(tensor for layer in layers for tensor in (*layer.inputs, *layer.outputs))}
+    layers = [_without_settings(layer, computed, weights, statistics) for layer in layers]
+    shapes = {tensor: shape for tensor, shape in shapes.items() if tensor in known}
+    return Network(name, tuple(layers), shapes, inputs, outputs, parameters, statistics)
+
+
+def _layer(node: Any, made: list[str], scopes: Counter[str]) -> Layer:
+    attrs = {attr.name: tuple(attr.ints) or attr.i for attr in node.attribute if attr.ints or attr.HasField("i")}
+    label = node.name or node.output[0]
+    return Layer(label, node.op_type, tuple(node.input), tuple(made), attrs, _is_module(label, scopes))
+
+
+def _check(layer: Layer, tensor: str, shape: Shape | None) -> None:
+    if shape is None or min(shape, default=1) < 1:
+        shown = "of unknown shape" if shape is None else f"of shape {tuple(n if n >= 0 else '?' for n in shape)}"
+        hint = ": give --input-shape" if shape is None or min(shape) < 0 else ""
+        raise ModelError(f"node {layer.name!r} ({layer.op}): tensor {tensor!r} is {shown}{hint}")
+
+
+def _check_channels(layer: Layer, shapes: dict[str, Shape]) -> None:
+    """Shape inference does not compare them."""
+    image, weight, groups = shapes[layer.inputs[0]], shapes[layer.inputs[1]], layer.attrs.get("group", 1)
+    if image[1] != weight[1] * groups:
+        message = f"weight {weight} of {groups} groups does not fit input {image}"
+        raise ModelError(f"node {layer.name!r} ({layer.op}): {message}")
+
+
+def _needed(graph: Any, outputs: Iterable[str]) -> list[Any]:
+    """The nodes that the outputs depend on. ModelError for one that reads what is not there yet."""
+    made = {tensor.name for tensor in graph.initializer} | {value.name for value in graph.input}
+    for node in graph.node:
+        for name in node.input:
+            if name and name not in made:
+                raise ModelError(
+                    f"node {node.name or node.output[0]!r} ({node.op_type}): nothing before it makes {name!r}"
+                )
+        for name in filter(None, node.output):
+            if name in made:
+                raise ModelError(f"node {node.name or name!r} ({node.op_type}): {name!r} is made twice")
+            made.add(name)
+    if missing := [name for name in outputs if name not in made]:
+        raise ModelError(f"output {missing[0]!r} is made by no node")
+    read, nodes = set(outputs), []
+    for node in reversed(graph.node):
+        if not read.isdisjoint(node.output):
+            nodes.append(node)
+            read.update(node.input)
+    return nodes[::-1]
+
+
+def _weights(layer: Layer, floats: set[str], shapes: dict[str, Shape]) -> Iterator[str]:
+    for position, name in enumerate(layer.inputs):
+        setting = layer.op in SETTINGS and not (layer.op in LEARNT_BY_EXPAND and position == 0)
+        if name in floats and shapes[name] and not setting:
+            yield name
+
+
+def _without_settings(layer: Layer, computed: set[str], weights: Iterable[str], statistics: Iterable[str]) -> Layer:
+    """Operands that are neither computed nor weights leave an empty place."""
+    inputs = tuple(n if n in computed or n in weights or n in statistics else "" for n in layer.inputs)
+    return Layer(layer.name, layer.op, inputs, layer.outputs, layer.attrs, layer.module)
+
+
+def _scopes(names: Iterable[str]) -> Counter[str]:
+    """How many nodes lie below each scope, not directly in it: "/features/0/Conv" lies below "/features"."""
+    below: Counter[str] = Counter()
+    for scope in {name.rpartition("/")[0] for name in names}:
+        while scope:
+            scope = scope.rpartition("/")[0]
+            below[scope] += 1
+    return below
+
+
+def _is_module(name: str, scopes: Counter[str]) -> bool:
+    return scopes[name.rpartition("/")[0]] == 0

@@ -1,0 +1,226 @@
+"""A canonical graph in the making, from ONNX nodes in plain Python (``onnx_import`` reads them from the file).
+
+Sizes, indices and types are checked wherever a node is read, since a model file is untrusted; ``ops.infer_shape``
+checks every canonical node that is made. Where a later opset turned an attribute into an input, whichever the node
+carries is read: ``onnx_import`` has checked that it suits the opset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from math import inf, prod
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ...errors import ModelError
+from ..ir import Graph, Node, Tensor
+from ..ops import infer_shape
+
+Shape = tuple[int, ...]
+
+FREE = {"lo": -inf, "hi": inf}  # no clamp
+MAX_CONSTANT_ELEMENTS = 2**30  # of all constants of a model together: 4 GiB of float32
+
+
+@dataclass(frozen=True)
+class OnnxNode:
+    """One ONNX node in plain Python. An absent optional input is an empty name."""
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Any]
+    opset: int
+
+    def fail(self, message: str) -> NoReturn:
+        raise ModelError(f"node {self.name!r} ({self.op}): {message}")
+
+    def get(self, name: str, kind: type, default: Any = None) -> Any:
+        """An attribute, which must be of ``kind``; without a default it must be there."""
+        value = self.attrs.get(name, default)
+        if value is None:
+            self.fail(f"attribute {name} is missing")
+        if not isinstance(value, kind):
+            self.fail(f"attribute {name} must be {kind.__name__}, got {value!r:.60}")
+        return value
+
+    def ints(self, name: str, count: int, default: Sequence[int] | None = None) -> tuple[int, ...]:
+        """An attribute that is a list of ``count`` integers."""
+        values = self.get(name, list, None if default is None else list(default))
+        if len(values) != count or not all(isinstance(value, int) for value in values):
+            self.fail(f"attribute {name} must be {count} integers, got {values!r:.60}")
+        return tuple(values)
+
+    def axis(self, value: int, rank: int) -> int:
+        if not -rank <= value < rank:
+            self.fail(f"axis {value} is outside of rank {rank}")
+        return value % rank
+
+
+class Builder:
+    """A graph in the making.
+
+    values     what is known of every ONNX name: the array of a constant, or the canonical name of an activation
+    tensors, constants, nodes    as in Graph
+    """
+
+    def __init__(self, inputs: Sequence[Tensor], constants: Mapping[str, np.ndarray], reserved: Set[str]):
+        """``reserved``: every name of the ONNX graph, which no made-up name may equal."""
+        self.inputs = tuple(inputs)
+        self.reserved = reserved
+        self.values: dict[str, np.ndarray | str] = dict(constants) | {tensor.name: tensor.name for tensor in inputs}
+        self.tensors = {tensor.name: tensor for tensor in inputs}
+        self.constants: dict[str, np.ndarray] = {}
+        self.nodes: list[Node] = []
+        self.labels: set[str] = set()  # names of nodes: ONNX lets them repeat, outputs are unique
+        self.budget = MAX_CONSTANT_ELEMENTS - sum(array.size for array in constants.values())
+
+    # -- what a node reads --
+
+    def has(self, n: OnnxNode, i: int) -> bool:
+        return i < len(n.inputs) and n.inputs[i] != ""
+
+    def value(self, n: OnnxNode, i: int) -> np.ndarray | str:
+        """An input that must be there: the array of a constant, or the canonical name of an activation."""
+        return self.values[n.inputs[i]] if self.has(n, i) else n.fail(f"input {i} is missing")
+
+    def x(self, n: OnnxNode, i: int = 0) -> str:
+        """Canonical name of an input that must be an activation."""
+        value = self.value(n, i)
+        if isinstance(value, np.ndarray):
+            n.fail(f"input {i} ({n.inputs[i]!r}) must be computed from the model's input, got a constant")
+        return value
+
+    def constant(self, n: OnnxNode, i: int) -> np.ndarray:
+        """An input that must be known before the network runs."""
+        value = self.value(n, i)
+        if isinstance(value, str):
+            n.fail(f"input {i} ({n.inputs[i]!r}) must be a constant, got a tensor computed at run time")
+        return value
+
+    def floats(self, n: OnnxNode, i: int) -> np.ndarray:
+        array = self.constant(n, i)
+        if array.dtype.kind != "f":
+            n.fail(f"input {i} ({n.inputs[i]!r}) must hold floats, got {array.dtype}")
+        return array
+
+    def ints(self, n: OnnxNode, i: int) -> tuple[int, ...]:
+        array = self.constant(n, i)
+        if array.dtype.kind not in "iu" or array.ndim > 1:
+            n.fail(f"input {i} ({n.inputs[i]!r}) must be a list of integers, got {array.dtype} {array.shape}")
+        return tuple(array.reshape(-1).tolist())
+
+    def attr_or_ints(self, n: OnnxNode, name: str, i: int) -> tuple[int, ...] | None:
+        """A list of integers: an attribute in older opsets, input ``i`` in newer; None where there is neither."""
+        if name in n.attrs:
+            return n.ints(name, len(n.get(name, list)))
+        return self.ints(n, i) if self.has(n, i) else None
+
+    def shape(self, name: str) -> Shape:
+        return self.tensors[name].shape if name in self.tensors else self.constants[name].shape
+
+    def shape_of(self, value: np.ndarray | str) -> Shape:
+        """Of a constant's array or an activation's canonical name."""
+        return value.shape if isinstance(value, np.ndarray) else self.shape(value)
+
+    def afford(self, n: OnnxNode, elements: int) -> None:
+        """Refuse a node that would make more constants than a model may hold; before they are allocated."""
+        if elements > self.budget:
+            n.fail(f"the model's constants exceed {MAX_CONSTANT_ELEMENTS} elements")
+
+    # -- what a node makes --
+
+    def fresh(self, name: str) -> str:
+        while name in self.reserved or name in self.tensors or name in self.constants:
+            name += "'"
+        return name
+
+    def keep(self, array: np.ndarray, name: str) -> str:
+        """Store a constant operand as float32; its name is ``name`` unless that is taken."""
+        if self.constants.get(name) is array:
+            return name
+        if not np.isfinite(array).all():
+            raise ModelError(f"constant {name!r} holds values that are not finite")
+        if self.values.get(name) is not array or name in self.constants:
+            name = self.fresh(name)
+        self.constants[name] = np.asarray(array, np.float32, order="C")
+        return name
+
+    def weight(self, n: OnnxNode, i: int) -> str:
+        return self.keep(self.floats(n, i), n.inputs[i])
+
+    def bind(self, n: OnnxNode, value: np.ndarray | str, output: int = 0) -> None:
+        """The node's output is a constant, or another name for an activation."""
+        if isinstance(value, np.ndarray):
+            self.afford(n, value.size)
+            self.budget -= value.size
+        self.values[n.outputs[output]] = value
+
+    def emit(self, n: OnnxNode, op: str, inputs: Sequence[str], *, part: str = "", output: int = 0, **attrs) -> str:
+        """Add a canonical node. It makes ``n``'s output number ``output``, or with ``part`` something on the way."""
+        last = n.outputs[output]
+        name = self.fresh(f"{last}/{part}") if part else last
+        label = name if part or output or n.name in self.labels else n.name
+        self.labels.add(label)
+        shape = infer_shape(op, attrs, [self.shape(i) for i in inputs], label)
+        self.nodes.append(Node(label, op, tuple(inputs), name, attrs))
+        self.tensors[name] = Tensor(name, shape)
+        self.values[name] = name
+        return name
+
+    def reshape(self, n: OnnxNode, x: str, shape: Shape, part: str = "") -> str:
+        """Reshape; between two images through (1, N), since their pixels hold different channels."""
+        old = self.shape(x)
+        if old == shape:
+            if not part:
+                self.bind(n, x)
+            return x
+        if len(old) == len(shape) == 4:
+            x = self.emit(n, "reshape", [x], part=f"{part}flat", shape=(1, prod(old)))
+        return self.emit(n, "reshape", [x], part=part, shape=shape)
+
+    def graph(self, name: str, outputs: Sequence[str]) -> Graph:
+        """The finished graph; an output that is another name for a tensor becomes a copy of it."""
+        for output in outputs:
+            value = self.values[output]
+            if isinstance(value, np.ndarray):
+                raise ModelError(f"output {output!r} is a constant: it does not depend on the model's input")
+            if value != output:
+                node = OnnxNode(output, "Identity", (value,), (output,), {}, 0)
+                self.emit(node, "reshape", [value], shape=self.shape(value))
+        read = {name for node in self.nodes for name in node.inputs}
+        constants = {name: array for name, array in self.constants.items() if name in read}
+        return Graph(
+            name, tuple(self.nodes), self.tensors, constants, self.inputs, tuple(self.tensors[o] for o in outputs)
+        )
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An ONNX operator on activations.
+
+    convert     adds a node's canonical nodes to the graph in the making
+    attributes  those that it knows; a node with any other is refused
+    limits      what else is required of a node, for the reader of ``docs/ops.md``
+    """
+
+    convert: Callable[[Builder, OnnxNode], None]
+    attributes: frozenset[str]
+    limits: str
+
+
+OPERATORS: dict[str, Operator] = {}
+
+
+def operator(names: str, attributes: str = "", limits: str = "") -> Callable:
+    """Registers a function for the operators of these names; names and attributes are separated by spaces."""
+
+    def register(function: Callable[[Builder, OnnxNode], None]) -> Callable[[Builder, OnnxNode], None]:
+        entry = Operator(function, frozenset(attributes.split()), limits)
+        OPERATORS.update(dict.fromkeys(names.split(), entry))
+        return function
+
+    return register

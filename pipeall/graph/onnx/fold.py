@@ -1,0 +1,261 @@
+"""ONNX operators on constants, evaluated while a model is read: how exporters compute shapes and prepare weights.
+
+``RESHAPE`` holds the operators that only give the elements another shape, ``FOLD`` the rest. The functions without an
+underscore say what an operator does to a shape; ``onnx_ops`` applies them to activations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from itertools import accumulate
+from math import ceil, prod
+from typing import Any
+
+import numpy as np
+
+from ...errors import ModelError
+from .build import Builder, OnnxNode
+
+Shape = tuple[int, ...]
+
+# ---- another shape for the same elements: f(g, node, shape) -> shape ----
+
+
+def _reshaped(g: Builder, n: OnnxNode, shape: Shape) -> Shape:
+    target = list(g.ints(n, 1))
+    if not n.get("allowzero", int, 0):
+        if any(size == 0 and i >= len(shape) for i, size in enumerate(target)):
+            n.fail(f"shape {target} copies a dimension that {shape} does not have")
+        target = [shape[i] if size == 0 else size for i, size in enumerate(target)]
+    known = prod(size for size in target if size != -1)
+    if target.count(-1) > 1 or min(target, default=1) < -1 or (-1 in target and known == 0):
+        n.fail(f"cannot reshape {shape} to {target}")
+    return tuple(prod(shape) // known if size == -1 else size for size in target)
+
+
+def _flattened(g: Builder, n: OnnxNode, shape: Shape) -> Shape:
+    axis = n.get("axis", int, 1)
+    axis = axis if axis == len(shape) else n.axis(axis, len(shape))
+    return (prod(shape[:axis]), prod(shape[axis:]))
+
+
+def _squeezed(g: Builder, n: OnnxNode, shape: Shape) -> Shape:
+    axes = g.attr_or_ints(n, "axes", 1)
+    if axes is None:
+        return tuple(size for size in shape if size != 1)
+    axes = {n.axis(axis, len(shape)) for axis in axes}
+    if any(shape[axis] != 1 for axis in axes):
+        n.fail(f"cannot squeeze axes {sorted(axes)} of {shape}")
+    return tuple(size for axis, size in enumerate(shape) if axis not in axes)
+
+
+def _unsqueezed(g: Builder, n: OnnxNode, shape: Shape) -> Shape:
+    axes = g.attr_or_ints(n, "axes", 1) or n.fail("axes are missing")
+    rank = len(shape) + len(axes)
+    axes = {n.axis(axis, rank) for axis in axes}
+    if len(axes) + len(shape) != rank:
+        n.fail("axes repeat")
+    sizes = iter(shape)
+    return tuple(1 if axis in axes else next(sizes) for axis in range(rank))
+
+
+def _kept(g: Builder, n: OnnxNode, shape: Shape) -> Shape:
+    """Dropout changes nothing but in training: attribute is_test in opset 6, input 2 from opset 12 on."""
+    training = g.constant(n, 2).any() if g.has(n, 2) else n.opset < 7 and not n.get("is_test", int, 0)
+    if training:
+        n.fail("only inference is supported, got training mode")
+    return shape
+
+
+RESHAPE: dict[str, Callable[[Builder, OnnxNode, Shape], Shape]] = {
+    "Reshape": _reshaped,
+    "Flatten": _flattened,
+    "Squeeze": _squeezed,
+    "Unsqueeze": _unsqueezed,
+    "Identity": lambda g, n, shape: shape,
+    "Dropout": _kept,
+}
+
+# ---- what operators do to any tensor, constant or not ----
+
+
+def permutation(n: OnnxNode, rank: int) -> tuple[int, ...]:
+    """Transpose's axes."""
+    return n.ints("perm", rank, range(rank)[::-1])
+
+
+def shape_of(n: OnnxNode, shape: Shape) -> np.ndarray:
+    """What Shape yields."""
+    return np.array(shape[n.get("start", int, 0) : n.get("end", int, len(shape))], np.int64)
+
+
+def slices(g: Builder, n: OnnxNode, rank: int) -> list[tuple[int, slice]]:
+    """The axes that Slice cuts, and how."""
+    starts, ends = (g.attr_or_ints(n, name, i) for i, name in enumerate(("starts", "ends"), 1))
+    if starts is None or ends is None:
+        n.fail("starts or ends are missing")
+    axes = g.attr_or_ints(n, "axes", 3) or tuple(range(len(starts)))
+    steps = g.ints(n, 4) if g.has(n, 4) else (1,) * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        n.fail(f"expected as many starts, ends, axes and steps, got {starts}, {ends}, {axes}, {steps}")
+    return [(n.axis(axis, rank), slice(*cut)) for axis, *cut in zip(axes, starts, ends, steps, strict=True)]
+
+
+def parts(g: Builder, n: OnnxNode, shape: Shape) -> list[tuple[int, int, int]]:
+    """(axis, start, stop) of each output of Split."""
+    axis, count = n.axis(n.get("axis", int, 0), len(shape)), len(n.outputs)
+    sizes = g.attr_or_ints(n, "split", 1)
+    if sizes is None:
+        each = -(-shape[axis] // count)
+        sizes = tuple(min(each, shape[axis] - i * each) for i in range(count))
+    if len(sizes) != count or min(sizes) < 1 or sum(sizes) != shape[axis]:
+        n.fail(f"cannot split {shape[axis]} into {count} parts of {sizes}")
+    stops = list(accumulate(sizes))
+    return [(axis, stop - size, stop) for size, stop in zip(sizes, stops, strict=True)]
+
+
+# ---- constants: f(g, node, *arrays) -> array, or a list for several outputs ----
+
+
+def _concat(g: Builder, n: OnnxNode, *arrays: np.ndarray) -> np.ndarray:
+    g.afford(n, sum(array.size for array in arrays))
+    return np.concatenate(arrays, axis=n.get("axis", int))
+
+
+def _gather(g: Builder, n: OnnxNode, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    axis = n.axis(n.get("axis", int, 0), x.ndim)
+    g.afford(n, indices.size * (x.size // max(1, x.shape[axis])))
+    return np.take(x, indices, axis=axis)
+
+
+def _along(axis: int, cut: slice) -> tuple[slice, ...]:
+    return (slice(None),) * axis + (cut,)
+
+
+def _slice(g: Builder, n: OnnxNode, x: np.ndarray, *_: np.ndarray) -> np.ndarray:
+    for axis, cut in slices(g, n, x.ndim):
+        x = x[_along(axis, cut)]
+    return x
+
+
+def _split(g: Builder, n: OnnxNode, x: np.ndarray, *_: np.ndarray) -> list[np.ndarray]:
+    return [x[_along(axis, slice(start, stop))] for axis, start, stop in parts(g, n, x.shape)]
+
+
+def _cast(g: Builder, n: OnnxNode, x: np.ndarray) -> np.ndarray:
+    to = n.get("to", int)
+    return x.astype(TYPES[to] if to in TYPES else n.fail(f"cannot cast to element type {to}"))
+
+
+def _constant(g: Builder, n: OnnxNode) -> np.ndarray:
+    for name, kind, dtype in _CONSTANT_FORMS:
+        if name in n.attrs:
+            return np.asarray(n.get(name, kind), dtype)
+    n.fail(f"expected one of the attributes {', '.join(name for name, *_ in _CONSTANT_FORMS)}")
+
+
+def _filled(g: Builder, n: OnnxNode, shape: np.ndarray) -> np.ndarray:
+    sizes = g.ints(n, 0)
+    return np.broadcast_to(n.get("value", np.ndarray, np.zeros(1, np.float32)).reshape(()), sizes)
+
+
+def _expand(g: Builder, n: OnnxNode, x: np.ndarray, shape: np.ndarray) -> np.ndarray:
+    return np.broadcast_to(x, np.broadcast_shapes(x.shape, g.ints(n, 1)))
+
+
+def _range(g: Builder, n: OnnxNode, *limits: np.ndarray) -> np.ndarray:
+    start, stop, step = (limit.item() for limit in limits)
+    g.afford(n, ceil((stop - start) / step))
+    return np.arange(start, stop, step, limits[0].dtype)
+
+
+def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    if a.dtype.kind == "f":
+        return np.divide(a, b)
+    return np.sign(a) * np.sign(b) * np.floor_divide(np.abs(a), np.abs(b))  # ONNX truncates, NumPy floors
+
+
+def _pointwise(function: Callable[..., np.ndarray]) -> Callable[..., Any]:
+    def evaluate(g: Builder, n: OnnxNode, *arrays: np.ndarray) -> np.ndarray:
+        g.afford(n, prod(np.broadcast_shapes(*(array.shape for array in arrays))))
+        return function(*arrays)
+
+    return evaluate
+
+
+# ONNX element types (TensorProto.DataType); whatever is a float becomes float32
+TYPES = {
+    1: np.float32,
+    2: np.uint8,
+    3: np.int8,
+    4: np.uint16,
+    5: np.int16,
+    6: np.int32,
+    7: np.int64,
+    9: np.bool_,
+    10: np.float32,
+    11: np.float32,
+    16: np.float32,
+}
+
+_CONSTANT_FORMS = (
+    ("value", np.ndarray, None),
+    ("value_float", float, np.float32),
+    ("value_floats", list, np.float32),
+    ("value_int", int, np.int64),
+    ("value_ints", list, np.int64),
+)
+
+FOLD: dict[str, Callable[..., Any]] = {
+    "Constant": _constant,
+    "ConstantOfShape": _filled,
+    "Shape": lambda g, n, x: shape_of(n, x.shape),
+    "Size": lambda g, n, x: np.array(x.size),
+    "Concat": _concat,
+    "Gather": _gather,
+    "Slice": _slice,
+    "Split": _split,
+    "Cast": _cast,
+    "Expand": _expand,
+    "Range": _range,
+    "Transpose": lambda g, n, x: x.transpose(permutation(n, x.ndim)),
+    "Add": _pointwise(np.add),
+    "Sub": _pointwise(np.subtract),
+    "Mul": _pointwise(np.multiply),
+    "Div": _pointwise(_divide),
+    "Pow": _pointwise(np.power),
+    "Min": _pointwise(lambda *arrays: reduce(np.minimum, arrays)),
+    "Max": _pointwise(lambda *arrays: reduce(np.maximum, arrays)),
+    "Neg": _pointwise(np.negative),
+    "Abs": _pointwise(np.abs),
+    "Floor": _pointwise(np.floor),
+    "Ceil": _pointwise(np.ceil),
+    "Sqrt": _pointwise(np.sqrt),
+    "Exp": _pointwise(np.exp),
+    "Reciprocal": _pointwise(np.reciprocal),
+    "Equal": _pointwise(np.equal),
+    "Greater": _pointwise(np.greater),
+    "Less": _pointwise(np.less),
+    "Not": _pointwise(np.logical_not),
+    "And": _pointwise(np.logical_and),
+    "Or": _pointwise(np.logical_or),
+    "Where": _pointwise(np.where),
+}
+
+
+def fold(g: Builder, n: OnnxNode) -> None:
+    """Evaluate a node whose inputs are all constant and whose operator is in one of the two tables."""
+    arrays = [g.constant(n, i) for i, name in enumerate(n.inputs) if name]
+    try:
+        with np.errstate(divide="raise", invalid="raise", over="raise"):
+            if n.op in RESHAPE:
+                results = arrays[0].reshape(RESHAPE[n.op](g, n, arrays[0].shape))
+            else:
+                results = FOLD[n.op](g, n, *arrays)
+    except ModelError:
+        raise
+    except (ArithmeticError, IndexError, TypeError, ValueError) as error:
+        n.fail(f"cannot evaluate on constants: {error}")
+    for i, array in enumerate(results if isinstance(results, list) else [results]):
+        g.bind(n, np.asarray(array), i)

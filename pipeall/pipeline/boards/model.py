@@ -1,0 +1,363 @@
+"""The model of a board that is not at hand: measured networks as they were measured, any other one by regression.
+
+A measured network is a profile over the groups that were timed, which may be coarser than ours: ``spans`` says how many
+of our groups each has. Its time is divided among them as the regression (``regression.py``) prices them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import ArgumentError
+from ...files import Reader, naming, read_json, write_json
+from ...graph.ir import Graph
+from ...graph.ops import macs
+from ..planning.names import parse_unit
+from ..planning.profile import Link, Profile, UnitTimes, crossing_bytes, link_from, link_to_dict
+from . import regression
+from .parts import Component, Part
+
+FOLDER = Path(__file__).parent
+SPREAD_SHARE = 0.02  # half the distance of the quartiles by the median, where nobody measured it
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A network as it was timed on the board.
+
+    profile  its times; groups and crossing_bytes are those that were timed
+    spans    how many of the graph's groups each of them has
+    macs     of the whole network: with crossing_bytes, what it is recognised by
+    fitted   the regression was fitted on it; False where its times are not wholly measurements
+    """
+
+    profile: Profile
+    spans: tuple[int, ...]
+    macs: int
+    fitted: bool = True
+
+    @classmethod
+    def of(cls, graph: Graph, profile: Profile, spans: Sequence[int] | None = None, fitted: bool = True) -> Measured:
+        """A profile of the graph; with ``spans``, one of coarser groups (see ``borders``).
+
+        Contention, links and idle power are the board's and left out. Raises ArgumentError where it does not fit.
+        """
+        spans = tuple(spans or [1] * len(graph.groups))
+        if sum(spans) != len(graph.groups) or len(spans) != len(profile.groups):
+            raise ArgumentError(
+                f"profile of {profile.network} with {len(profile.groups)} groups: "
+                f"expected one of {graph.name}, spans {spans} of {len(graph.groups)} groups"
+            )
+        found = cls(replace(profile, contention={}, in_line={}, links={}, idle_w=None), spans, _macs(graph), fitted)
+        if not found.fits(graph):
+            raise ArgumentError(f"profile of {profile.network}: expected the tensor sizes of {graph.name} at its cuts")
+        return found
+
+    def fits(self, graph: Graph) -> bool:
+        """Whether the graph is this network: the same number of groups, tensor sizes at their borders, and MACs."""
+        return (
+            len(graph.groups) == sum(self.spans)
+            and borders(graph, self.spans) == self.profile.crossing_bytes
+            and _macs(graph) == self.macs
+        )
+
+    def sample(self, graph: Graph) -> regression.Sample:
+        """What the regression is fitted on."""
+        rows = np.add.reduceat(regression.features(graph), [0, *accumulate(self.spans[:-1])], axis=0)
+        return regression.Sample(rows, {unit: times.ms for unit, times in self.profile.units.items()})
+
+
+@dataclass(frozen=True)
+class BoardModel:
+    """Speed and power of a board's components.
+
+    parts          component -> what it is
+    networks       those that were measured
+    prices         unit -> price of each of ``regression.FEATURES``
+    errors         unit -> network -> (predicted - measured) / measured of its whole time, fitted without it
+    mean_power_w   unit -> what the board draws while it runs, mean over the measured networks; empty: not known
+    contention     unit -> other unit -> how many times as long it takes while the other one runs too
+    links, idle_w  as in a profile
+    spread_share   spread_ms by ms of a predicted group
+    about          where the figures come from
+    """
+
+    name: str
+    parts: Mapping[str, Part]
+    networks: tuple[Measured, ...]
+    prices: Mapping[str, tuple[float, ...]]
+    errors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    mean_power_w: Mapping[str, float] = field(default_factory=dict)
+    contention: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    links: Mapping[tuple[str, str], Link] = field(default_factory=dict)
+    idle_w: float | None = None
+    spread_share: float = SPREAD_SHARE
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def fit(
+        cls, name: str, parts: Mapping[str, Part], networks: Iterable[tuple[Graph, Measured]], **rest: Any
+    ) -> BoardModel:
+        """The model with prices, their errors and mean powers computed; ``rest`` are further fields.
+
+        Raises ArgumentError where there is nothing to fit on, a network comes twice, or a unit is not of the parts.
+        """
+        networks = list(networks)
+        samples = {}
+        for graph, measured in networks:
+            if measured.profile.network in samples:
+                raise ArgumentError(f"network {measured.profile.network!r}: expected one profile of it, got several")
+            if measured.fitted:
+                samples[measured.profile.network] = measured.sample(graph)
+        prices = regression.fit(list(samples.values()))
+        if absent := [unit for unit in prices if parse_unit(unit)[0] not in parts]:
+            raise ArgumentError(f"unit {absent[0]!r}: expected one of the board's components, {', '.join(parts)}")
+        known = tuple(measured for _, measured in networks)
+        return cls(
+            name,
+            parts,
+            known,
+            {unit: tuple(map(float, row)) for unit, row in prices.items()},
+            errors=regression.leave_one_out(samples),
+            mean_power_w=_mean_power([measured.profile for measured in known if measured.fitted], prices),
+            **rest,
+        )
+
+    @classmethod
+    def from_profiles(
+        cls, name: str, there: Mapping[str, Component], profiles: Iterable[tuple[Graph, Profile]]
+    ) -> BoardModel:
+        """The model of a board with the components ``there``, whose networks were profiled on it.
+
+        Units are those that all profiles have.
+
+        Contention is the median over groups and networks, a link that of the last network that has it.
+        Its parts are the components that were profiled. Raises ArgumentError where there is no profile, one is not of
+        its graph, or one has a unit that the board lacks or that a stand-in ran.
+        """
+        profiles = list(profiles)
+        timed = {parse_unit(unit)[0] for _, profile in profiles for unit in profile.units}
+        components = [component for component in there.values() if component.name in timed]
+        if stand_ins := [component.name for component in components if component.stand_in]:
+            raise ArgumentError(f"component {stand_ins[0]!r}: expected no stand-in; its times are a CPU's")
+        parts = {component.name: _part(component) for component in components}
+        idle = [profile.idle_w for _, profile in profiles if profile.idle_w is not None]
+        return cls.fit(
+            name,
+            parts,
+            [(graph, Measured.of(graph, profile)) for graph, profile in profiles],
+            contention=_median_contention([profile for _, profile in profiles]),
+            links={ends: link for _, profile in profiles for ends, link in profile.links.items()},
+            idle_w=min(idle, default=None),
+            about={"profiles": {profile.network: dict(profile.about) for _, profile in profiles}},
+        )
+
+    def profile(self, graph: Graph) -> Profile:
+        """Times of every group of a network on every unit: measured where it is one of ``networks``, else predicted.
+
+        A measured group that spans several of ours is divided so that they add up to it. Network inputs and outputs
+        are free but for the links.
+        """
+        rows = regression.features(graph)
+        predicted = {unit: rows @ np.array(prices) for unit, prices in self.prices.items()}
+        measured = next((network for network in self.networks if network.fits(graph)), None)
+        units = {unit: self._times(unit, ms, measured) for unit, ms in predicted.items()}
+        count = len(graph.groups)
+        return Profile(
+            network=graph.name,
+            groups=tuple(group.name for group in graph.groups),
+            crossing_bytes=crossing_bytes(graph),
+            units=units,
+            contention={
+                unit: {other: (factor,) * count for other, factor in row.items()}
+                for unit, row in self.contention.items()
+            },
+            links=self.links,
+            idle_w=self.idle_w,
+            about={
+                "board": self.name,
+                "times": measured.profile.about.get("source", "measured on this board") if measured else "regression",
+                "components": {name: str(part) for name, part in self.parts.items()},
+                "sources": dict(self.about),
+            },
+            modelled=True,
+        )
+
+    def _times(self, unit: str, predicted: np.ndarray, measured: Measured | None) -> UnitTimes:
+        mean_power = (self.mean_power_w[unit],) * len(predicted) if unit in self.mean_power_w else None
+        if measured is None or unit not in measured.profile.units:
+            return UnitTimes(tuple(predicted.tolist()), tuple((self.spread_share * predicted).tolist()), mean_power)
+        known, spans = measured.profile.units[unit], measured.spans
+        shares = np.concatenate(
+            [
+                part / part.sum() if part.sum() > 0 else np.full(len(part), 1 / len(part))
+                for part in np.split(predicted, list(accumulate(spans[:-1])))
+            ]
+        )
+        whole = np.repeat(np.arange(len(spans)), spans)
+        refused = np.isinf(known.ms)
+        ms = np.where(refused[whole], np.inf, np.where(refused, 0.0, known.ms)[whole] * shares)
+        spread = np.array(known.spread_ms)[whole] * shares
+        return UnitTimes(
+            tuple(ms.tolist()),
+            tuple(spread.tolist()),
+            mean_power if known.power_w is None else tuple(np.array(known.power_w)[whole].tolist()),
+            {index + 1: known.refused[part + 1] for index, part in enumerate(whole) if part + 1 in known.refused},
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Writes it as JSON. Raises ArgumentError where the file cannot be written."""
+        write_json(path, "board", self.to_dict())
+
+    @classmethod
+    def load(cls, name: str | Path) -> BoardModel:
+        """One that comes with the package, by name, or that of a file ending in .json.
+
+        Raises ArgumentError for an unknown name, with the known ones, or naming the file and the entry that is wrong.
+        """
+        known = sorted(path.stem for path in FOLDER.glob("*.json"))
+        if str(name) in known:
+            return cls.from_dict(read_json(FOLDER / f"{name}.json", "board"), str(name))
+        if Path(name).suffix != ".json":
+            raise ArgumentError(f"board {str(name)!r}: expected one of {', '.join(known)}, or a file ending in .json")
+        with naming(name):
+            return cls.from_dict(read_json(name, "board"), str(name))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {
+            "name": self.name,
+            "about": dict(self.about),
+            "components": {
+                name: {"core_type": part.core_type, "count": part.count, "max_mhz": part.max_mhz}
+                for name, part in self.parts.items()
+            },
+            "idle_w": self.idle_w,
+            "mean_power_w": {unit: round(watts, 4) for unit, watts in self.mean_power_w.items()},
+            "spread_share": self.spread_share,
+            "contention": {unit: dict(row) for unit, row in self.contention.items()},
+            "links": [link_to_dict(ends, link) for ends, link in self.links.items()],
+            "prices": {
+                unit: dict(zip(regression.FEATURES, (float(f"{price:.6g}") for price in row), strict=True))
+                for unit, row in self.prices.items()
+            },
+            "leave_one_out_errors": {
+                unit: {network: round(error, 4) for network, error in row.items()} for unit, row in self.errors.items()
+            },
+            "networks": [
+                {
+                    "fitted": network.fitted,
+                    "macs": network.macs,
+                    "spans": list(network.spans),
+                    "profile": {key: value for key, value in network.profile.to_dict().items() if value},
+                }
+                for network in self.networks
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any], source: str) -> BoardModel:
+        """The inverse of ``to_dict``; ``source`` is named in errors. Raises ArgumentError for what is wrong."""
+        read = Reader(content, source)
+        parts = {name: _part_from(read.inside("components", name)) for name in read.keys("components")}
+        if not parts or any(_component(name) != name for name in parts):
+            raise read.fail("components", "names of components, such as big, little and gpu")
+        units = read.keys("prices")
+        if not units or any(_component(unit) not in parts for unit in units):
+            raise read.fail("prices", "units of the components")
+        contention = _table(read, "contention", low=0.1)
+        if any(
+            _component(unit) not in parts for unit in (*contention, *(o for row in contention.values() for o in row))
+        ):
+            raise read.fail("contention", "units of the components")
+        power = read.inside("mean_power_w") if content.get("mean_power_w") is not None else Reader({}, source)
+        return cls(
+            name=read.word("name"),
+            parts=parts,
+            networks=tuple(_measured_from(row) for row in read.rows("networks")),
+            prices={
+                unit: tuple(read.inside("prices", unit).number(feature) for feature in regression.FEATURES)
+                for unit in units
+            },
+            errors=_table(read, "leave_one_out_errors", low=-1.0),
+            mean_power_w={unit: power.number(unit) for unit in power.content},
+            contention=contention,
+            links=dict(link_from(row) for row in read.rows("links")),
+            idle_w=read.number("idle_w") if content.get("idle_w") is not None else None,
+            spread_share=read.number("spread_share"),
+            about=read.inside("about").content if content.get("about") is not None else {},
+        )
+
+
+def borders(graph: Graph, spans: Sequence[int]) -> tuple[int, ...]:
+    """Bytes that enter the network, cross every cut between spans of groups, and leave it."""
+    sizes = crossing_bytes(graph)
+    return (sizes[0], *(sizes[cut] for cut in accumulate(spans)))
+
+
+def _component(unit: str) -> str | None:
+    """The component of a unit that a file names, None where it is no unit."""
+    try:
+        return parse_unit(unit)[0]
+    except ArgumentError:
+        return None
+
+
+def _macs(graph: Graph) -> int:
+    return sum(macs(node, graph) for node in graph.nodes)
+
+
+def _part(component: Any) -> Part:
+    if component.part:
+        return component.part
+    if component.cluster:
+        return Part(component.cluster.core_type, len(component.cluster.cores), component.cluster.max_mhz)
+    return Part(component.device.name, component.device.compute_units)
+
+
+def _part_from(read: Reader) -> Part:
+    count = read.number("count", low=1)
+    if count != int(count):
+        raise read.fail("count", "a whole number")
+    mhz = read.number("max_mhz") if read.content.get("max_mhz") is not None else None
+    return Part(read.word("core_type"), int(count), mhz)
+
+
+def _measured_from(read: Reader) -> Measured:
+    profile = Profile.from_dict(read.inside("profile").content, f"{read.where}: profile")
+    spans = read.sizes("spans", len(profile.groups), low=1)
+    if not isinstance(read.content.get("fitted"), bool):
+        raise read.fail("fitted", "true or false")
+    return Measured(profile, spans, int(read.number("macs")), read.content["fitted"])
+
+
+def _table(read: Reader, key: str, low: float) -> dict[str, dict[str, float]]:
+    rows = ((name, read.inside(key, name)) for name in read.keys(key))
+    return {name: {entry: row.number(entry, low) for entry in row.content} for name, row in rows}
+
+
+def _mean_power(profiles: Sequence[Profile], units: Iterable[str]) -> dict[str, float]:
+    """unit -> mean over the networks' running time of what the board drew, where all of them know."""
+    means = {}
+    for unit in units:
+        times = [profile.units[unit] for profile in profiles]
+        if all(row.power_w is not None for row in times):
+            pairs = [(ms, w) for row in times for ms, w in zip(row.ms, row.power_w, strict=True) if isfinite(ms)]
+            means[unit] = float(np.average([w for _, w in pairs], weights=[ms for ms, _ in pairs]))
+    return means
+
+
+def _median_contention(profiles: Sequence[Profile]) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, list[float]]] = {}
+    for profile in profiles:
+        for unit, row in profile.contention.items():
+            for other, factors in row.items():
+                found.setdefault(unit, {}).setdefault(other, []).extend(factors)
+    return {unit: {other: float(np.median(f)) for other, f in row.items()} for unit, row in found.items()}

@@ -1,0 +1,65 @@
+"""The twin of a board that is not at hand: the real runtime runs here, at the pace of the modelled board.
+
+Threads, rings, hand-overs and results are real; a stage ends no earlier than the model says. So the schedule of six
+cores and a GPU runs in real time on two cores, as long as these compute faster than the board does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import isfinite
+
+from ..._kernels.cpu import cluster
+from ...errors import ArgumentError
+from ...graph.ir import Graph
+from ..planning.plan import Plan, StagePlan
+from ..planning.predict import StageCosts, works
+from .board import Board
+from .parts import Component
+
+UNPINNED = (-1,)  # one thread per stage, on whichever core is free: the board has more of them than this machine
+
+
+class Twin:
+    """How long each stage of a network's plans takes on a modelled board, times ``time_scale``.
+
+    Raises ArgumentError unless time_scale is positive and finite.
+    """
+
+    def __init__(self, graph: Graph, board: Board, time_scale: float):
+        if not 0 < time_scale < float("inf"):
+            raise ArgumentError(f"time_scale: expected a number above 0, got {time_scale!r}")
+        self.profile = board.model.profile(graph)
+        self.time_scale = time_scale
+        self._heat: dict[str, float] = {}
+
+    def throttle(self, component: str, factor: float) -> None:
+        """From now on the component takes ``factor`` times as long, like one that is too hot; 1 is as modelled."""
+        if not (isfinite(factor) and factor > 0):
+            raise ArgumentError(f"factor: expected a number above 0, got {factor!r}")
+        self._heat[component] = factor
+
+    def paces_ms(self, plan: Plan) -> list[list[list[float]]]:
+        """Per lane and stage, the time it takes each way to run a frame (``runtime.Lane.set_pace``).
+
+        Raises ArgumentError for a stage that the board cannot run.
+        """
+        costs = StageCosts.of(self.profile, plan)
+        paces = []
+        for lane, stages in zip(plan.lanes, works(self.profile, plan), strict=True):
+            factors = [self.time_scale * self._heat.get(stage.component, 1.0) for stage in lane]
+            paces.append(
+                [
+                    [factor * work.ms(costs, kept, taken) for kept in (1.0, 0.0) for taken in (0.0, 1.0)]
+                    for work, factor in zip(stages, factors, strict=True)
+                ]
+            )
+        if not all(isfinite(ms) for row in paces for ways in row for ms in ways):
+            raise ArgumentError(f"plan {plan}: expected stages that {self.profile.about.get('board')} can run")
+        return paces
+
+
+def stand_in(stage: StagePlan) -> Component:
+    """What computes a stage of the twin: one unpinned thread of this machine's fastest cluster."""
+    fastest = cluster.detect()[0]
+    return Component(stage.unit, cluster=replace(fastest, name=stage.unit, cores=UNPINNED))

@@ -1,0 +1,123 @@
+"""Which algorithm computes each convolution on a cluster: timed when a shape is first met, then known from a file.
+
+A layer's candidates take turns on the cluster's own cores, with cold caches: in a network its weights come from memory.
+``PIPEALL_TUNE=off`` chooses by the model of ``_kernels.algorithms`` instead, the same on every machine.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from .... import env
+from ...._kernels.cpu.algorithms import candidates, modelled, sensible
+from ...._kernels.cpu.cluster import Cluster
+from ...._kernels.cpu.table import ROWS, Row
+from ....graph.memory import side_by_side
+from ....graph.onnx.wire import release
+from ....steps import SLOT_IN, SLOT_OUT, Step
+from ..timings import Shapes, keep_times, read_times, shape_key
+
+FILE_KIND = "algorithms"
+TURNS = 4  # of each candidate; the fastest of its times counts
+MARGIN = 0.97  # of the modelled algorithm's time: another must be faster than that
+CACHE_BYTES = 32 << 20  # read between turns where the size of the last cache is not known, and at most
+
+
+def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Mapping[str, str]) -> list[str | None]:
+    """The algorithm of each step on the cluster; None for steps that have no choice.
+
+    ``kernels`` as ``table.choose`` gives them. What is timed now is written to the cache folder at once; a file that
+    is damaged, of another version or cannot be written costs the time again, the latter with a warning.
+    """
+    choices = modelled_algorithms(steps, kernels)
+    if not env.tune():
+        return choices
+    gemm = next(row for row in ROWS if row.name == kernels["gemm"])
+    tuner = _Tuner(cluster, kernels, gemm)
+    for index, step in enumerate(steps):
+        if len(candidates(step)) > 1:
+            choices[index] = tuner.fastest(step, choices[index])
+    if tuner.learned:
+        keep_times(tuner.path, FILE_KIND, tuner.learned)
+    return choices
+
+
+def modelled_algorithms(steps: Sequence[Step], kernels: Mapping[str, str]) -> list[str | None]:
+    """The same by the model alone: nothing is timed."""
+    gemm = next(row for row in ROWS if row.name == kernels["gemm"])
+    return [modelled(step, gemm.nr, gemm.isa) if candidates(step) else None for step in steps]
+
+
+class _Tuner:
+    """Times of the candidates of each shape, in us, by name."""
+
+    def __init__(self, cluster: Cluster, kernels: Mapping[str, str], gemm: Row):
+        self.cluster, self.kernels, self.gemm = cluster, kernels, gemm
+        self.path = env.cache_dir() / f"algorithms-{cluster.core_type}-{gemm.name}.json"
+        self.shapes = read_times(self.path, FILE_KIND)
+        self.learned: Shapes = {}  # what the file does not have
+        self.evicting: np.ndarray | None = None
+
+    def fastest(self, step: Step, default: str) -> str:
+        names = sensible(step, self.gemm.nr, self.gemm.isa)
+        times = self.shapes.setdefault(self.key(step), {})
+        if not times.keys() >= set(names):
+            times.clear()
+            times.update(self.measured(step, names))
+            self.learned[self.key(step)] = times
+        best = min(names, key=lambda name: times[name])
+        return best if times[best] < MARGIN * times[default] else default
+
+    def key(self, step: Step) -> str:
+        return f"{shape_key(step)} threads{len(self.cluster.cores)}"
+
+    def measured(self, step: Step, names: Sequence[str]) -> dict[str, float]:
+        """Runs on a thread of its own: a program pins the one it runs on."""
+        times: dict[str, float] = {}
+        errors: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                times.update(self.in_turns(step, names))
+            except BaseException as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=run, name="pa-tune")
+        thread.start()
+        thread.join()
+        release(step.weight)
+        if errors:
+            raise errors[0]
+        return times
+
+    def in_turns(self, step: Step, names: Sequence[str]) -> dict[str, float]:
+        from ...._kernels.cpu.kernels import Program
+
+        alone, sizes = _alone(step)
+        programs = {}
+        for name in names:
+            programs[name] = Program(self.kernels, self.cluster.cores, "pa-tune", (0, *sizes))
+            programs[name].add(alone, name)
+        times: dict[str, list[float]] = {name: [] for name in names}
+        for _ in range(TURNS):
+            for name, program in programs.items():
+                self.evict()
+                times[name].append(float(program.time(1)[0]) / 1e3)
+        return {name: min(taken) for name, taken in times.items()}
+
+    def evict(self) -> None:
+        if self.evicting is None:
+            last = self.cluster.l3_bytes or self.cluster.l2_bytes or CACHE_BYTES
+            self.evicting = np.ones(min(last, CACHE_BYTES) // 4, np.float32)
+        self.evicting.sum()
+
+
+def _alone(step: Step) -> tuple[Step, tuple[int, int]]:
+    """The step on views of its own in two slots, and the slots' sizes."""
+    src, in_elements = side_by_side(step.src, SLOT_IN)
+    (dst,), out_elements = side_by_side([step.dst], SLOT_OUT)
+    return replace(step, src=src, dst=dst), (in_elements, out_elements)

@@ -1,0 +1,116 @@
+"""How each convolution is computed on an OpenCL device: timed by ``pipeall profile --tune-gpu``, then read from a file.
+
+A convolution runs several times behind itself, between two buffers of its own; the queue's profiling tells when each
+ended. Without a file the family's defaults are used (cl_launches).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+
+import numpy as np
+
+from .... import env
+from ...._kernels.opencl import devices as opencl
+from ...._kernels.opencl.launches import Choose, Method, methods, modelled
+from ....errors import ArgumentError
+from ....graph.ir import Graph
+from ....graph.lower import lower
+from ....graph.memory import side_by_side
+from ....steps import ARENA, Lowered, Step
+from ...boards.parts import Component
+from ..timings import keep_times, read_times, shape_key
+from .program import ClProgram
+
+FILE_KIND = "opencl-methods"
+REPEATS = 4  # of a convolution in a frame; the first is not counted
+TURNS = 3  # of each method; the least of its times counts
+MARGIN = 0.97  # of the default's time: another must be faster than that
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """A shape, and what its default and its fastest method take, in us."""
+
+    shape: str
+    default: str
+    default_us: float
+    best: str
+    best_us: float
+
+
+def known(info: opencl.DeviceInfo, precision: str) -> Choose:
+    """Chooses the fastest of the methods where the file has all their times, else the default."""
+    shapes = read_times(_path(info, precision), FILE_KIND)
+
+    def choose(step: Step, candidates: Sequence[Method]) -> Method:
+        times = shapes.get(shape_key(step), {})
+        return _fastest(candidates, times) if times.keys() >= set(map(str, candidates)) else candidates[0]
+
+    return choose
+
+
+def tune(
+    graph: Graph, component: Component, progress: Callable[[str, int, int], None] = lambda shape, done, total: None
+) -> list[Tuned]:
+    """Times every method of every convolution of a network on an OpenCL component, except those the file has.
+
+    progress  called with a shape, the number of shapes done, and how many there are
+    Raises ArgumentError for a component that is no OpenCL device, DeviceError where the device refuses.
+    """
+    if component.device is None:
+        raise ArgumentError(f"unit {component.name}: expected an OpenCL device, got {component.description}")
+    path = _path(component.device, component.precision)
+    shapes, found = read_times(path, FILE_KIND), []
+    steps = {shape_key(step): step for step in lower(graph).steps if step.kind == "conv"}
+    for done, (shape, step) in enumerate(steps.items()):
+        candidates = methods(step, component.device, component.precision)
+        if not candidates:
+            continue
+        progress(shape, done, len(steps))
+        times = shapes.get(shape, {})
+        if not times.keys() >= set(map(str, candidates)):
+            times = _timed(step, component, candidates)
+            keep_times(path, FILE_KIND, {shape: times})
+        default, best = candidates[0], _fastest(candidates, times)
+        found.append(Tuned(shape, str(default), times[str(default)], str(best), times[str(best)]))
+    return found
+
+
+def _fastest(candidates: Sequence[Method], times: dict[str, float]) -> Method:
+    best = min(candidates, key=lambda method: times[str(method)])
+    return best if times[str(best)] < MARGIN * times[str(candidates[0])] else candidates[0]
+
+
+def _timed(step: Step, component: Component, candidates: Sequence[Method]) -> dict[str, float]:
+    programs = {
+        str(method): alone(step, component, lambda step, candidates, method=method: method) for method in candidates
+    }
+    times = dict.fromkeys(programs, inf)
+    for _ in range(TURNS):
+        for name, program in programs.items():
+            marks = np.empty(len(program.labels) + 1, np.int64)
+            program.run(np.zeros(1, np.float32), marks)
+            ends = marks[1 + len(step.src) :]  # of all but the fills
+            each = np.diff(ends[len(ends) // REPEATS - 1 :: len(ends) // REPEATS])
+            times[name] = min(times[name], float(each.min()) / 1e3)
+    return times
+
+
+def alone(step: Step, component: Component, choose: Choose = modelled):
+    """A ``ClProgram`` of the step, REPEATS times, on views of its own in the arena, which start as ones."""
+    views, elements = side_by_side((*step.src, step.dst), ARENA)
+    moved = replace(step, src=views[:-1], dst=views[-1])
+    fills = [Step("fill", step.node, (), view, {"value": 1.0}) for view in moved.src]
+    lowered = Lowered((*fills, *[moved] * REPEATS), elements, (), 1, (), 1)
+    device = opencl.opened(component.device)
+    return ClProgram(lowered, device, True, component.precision, choose)
+
+
+def _path(info: opencl.DeviceInfo, precision: str) -> Path:
+    key = "\0".join((info.platform, info.name, info.driver, precision))
+    return env.cache_dir() / f"{FILE_KIND}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"

@@ -1,0 +1,73 @@
+"""Memory that a plan takes when it runs, before it does: packed weights, arenas, scratch and ring slots.
+
+A stage is priced by the device it would run on (``footprint`` of its device), so that lowering, arena, algorithms and
+packing are those of the runtime.
+lowering, arena, algorithms and packing are those of the runtime. An OpenCL stage is counted by its weights and arena.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..._kernels.memory import mapped_page_bytes
+from ...graph.ir import Graph
+from ..boards.board import Board
+from ..boards.parts import Component
+from ..boards.units import units
+from ..devices import device
+from ..lane import lowered_stages
+from ..planning.plan import Plan, StagePlan
+from ..planning.rings import FLOATING_SLOTS, full_load
+
+FLOAT_BYTES = 4
+STAGE_BYTES = 300_000  # stacks and tables of a stage's threads, counters and Python objects: measured, one small layer
+
+
+@dataclass(frozen=True, slots=True)
+class StageMemory:
+    """Bytes of one stage. ``weights``: whole pages; ``rings``: the slots after it, and before it if it is the first."""
+
+    unit: str
+    groups: tuple[int, int]
+    weights: int
+    arena: int
+    scratch: int
+    rings: int
+    overhead: int = STAGE_BYTES
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.arena + self.scratch + self.rings + self.overhead
+
+
+def footprint(
+    graph: Graph, plan: Plan | str, board: Board | None = None, slots: int = 2, depth: int | None = None
+) -> list[StageMemory]:
+    """What ``Pipeline`` of the same arguments takes beyond the graph, by stage, all lanes one after the other.
+
+    Raises ArgumentError for a plan that does not fit the network, DeviceError for a component that the board lacks.
+    """
+    board = board or Board.detect()
+    plan = Plan.parse(plan) if isinstance(plan, str) else plan
+    found = []
+    for stages, parts in zip(plan.lanes, units(plan, board), strict=True):
+        first_ring = max(slots, full_load(stages) if depth is None else depth)
+        found += _lane(graph, stages, parts, slots, first_ring)
+    return found
+
+
+def _lane(
+    graph: Graph, stages: Sequence[StagePlan], parts: Sequence[Component], slots: int, first_ring: int
+) -> list[StageMemory]:
+    found = []
+    for stage, part, unit in zip(stages, lowered_stages(graph, stages), parts, strict=True):
+        rings = FLOAT_BYTES * (slots + FLOATING_SLOTS * (stage.floating > 0)) * part.slot_out_elements
+        if stage is stages[0]:
+            rings += FLOAT_BYTES * first_ring * part.slot_in_elements
+        sizes = device.footprint(part, unit)
+        page = mapped_page_bytes() if unit.cluster else 1
+        weights = -(-sizes["weights"] // page) * page
+        groups = stage.first, len(graph.groups) if stage.last is None else stage.last
+        found.append(StageMemory(unit.name, groups, weights, sizes["arena"], sizes["scratch"], rings))
+    return found

@@ -1,0 +1,197 @@
+"""What bounds each layer of a network on a unit: its time beside those of its arithmetic and of its bytes alone.
+
+A layer is a step, timed in the whole network, so that its weights come from memory and its input from where the
+layer before left it. What is in a cache is read faster than from memory: the time of the bytes can exceed the layer's.
+On an OpenCL device the times are those of its events, and what lies between the kernels of a step is moved too.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from ..._kernels.cpu.algorithms import LAZY, points_bytes, products
+from ..._kernels.cpu.peak import Peak, peak
+from ..._kernels.cpu.table import choose
+from ..._kernels.opencl import devices as opencl
+from ..._kernels.opencl import peak as peak_cl
+from ..._kernels.opencl.launches import transformed
+from ...errors import ArgumentError
+from ...graph.ir import Graph
+from ...graph.lower import lower
+from ...graph.partition import subgraph
+from ...steps import Step, is_depthwise
+from ..boards.board import Board
+from ..boards.parts import Component
+from ..boards.units import units
+from ..pipeline import Pipeline
+from ..planning.plan import Plan
+from .trial import for_seconds, random_frame
+
+FLOAT_BYTES = 4
+WARM_UP = 3  # frames that do not count
+LEAST = 4  # frames that do
+EXPLAINED = 0.5  # of the time by arithmetic or memory; else the layer is bound by overhead
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A step: the shapes are (h, w, channels), a ``kernel`` of None has no window.
+
+    algorithm  of a convolution; the kind of any other step
+    macs       multiply-adds of the direct convolution, 0 for what is none
+    products   multiply-adds that the algorithm makes of them
+    bytes      of the weights as they are kept, the inputs and the output
+    """
+
+    kind: str
+    node: str
+    input: tuple[int, int, int]
+    output: tuple[int, int, int]
+    kernel: tuple[int, int] | None
+    strides: tuple[int, int] | None
+    groups: int
+    algorithm: str
+    macs: int
+    products: int
+    bytes: int
+
+    @staticmethod
+    def of(step: Step, algorithm: str | None) -> Layer:
+        """The layer of a step; ``algorithm`` as in ``Program.algorithms``."""
+        conv = step.kind == "conv"
+        name = algorithm or ("depthwise" if conv and is_depthwise(step) else step.kind)
+        params = step.params
+        return Layer(
+            step.kind,
+            step.node,
+            *((view.h, view.w, view.c) for view in ((step.src or (step.dst,))[0], step.dst)),
+            params.get("kernel"),
+            params.get("strides"),
+            params.get("groups", 1),
+            name,
+            products(step, "gemm") if conv else 0,
+            products(step, name) if conv else 0,
+            _bytes(step, name),
+        )
+
+
+def _bytes(step: Step, algorithm: str) -> int:
+    if step.kind == "copy":  # whose views have gaps
+        return 2 * FLOAT_BYTES * prod(step.params["dims"])
+    kept = algorithm.startswith(("strassen", "winograd")) and not algorithm.endswith(LAZY)
+    floats = 0 if step.weight is None or kept else prod(step.weight.shape)
+    floats += 0 if step.bias is None else prod(step.bias.shape)
+    floats += sum(view.h * view.w * view.c for view in (*step.src, step.dst))
+    return FLOAT_BYTES * floats + (points_bytes(step, algorithm, 1) if kept else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTimes:
+    """The layers of a network on a unit, and what this can do at most.
+
+    kind        of the unit: "cpu" or "opencl"
+    threads     on its cores, or compute units of an OpenCL device
+    peak_flops  each second, by all of them at once; a multiply-add is two
+    peak_bytes  read from memory each second, by all of them at once
+    ms          median of each layer
+    """
+
+    network: str
+    unit: str
+    kind: str
+    threads: int
+    peak_flops: float
+    peak_bytes: float
+    layers: tuple[Layer, ...]
+    ms: tuple[float, ...]
+
+    def rows(self) -> list[dict]:
+        """A row for each layer: its fields, its figures, and which bound explains how much of its time."""
+        return [
+            {name: getattr(layer, name) for name in Layer.__slots__}
+            | self._figures([layer], ms)
+            | self._bound(layer, ms)
+            for layer, ms in zip(self.layers, self.ms, strict=True)
+        ]
+
+    def totals(self) -> list[dict]:
+        """A row for each algorithm, the longest first, then one for all of them."""
+        names = list(dict.fromkeys(layer.algorithm for layer in self.layers))
+        rows = [self._total(name, lambda layer, name=name: layer.algorithm == name) for name in names]
+        return [*sorted(rows, key=lambda row: -row["ms"]), self._total("all", lambda layer: True)]
+
+    def _total(self, name: str, chosen: Callable[[Layer], bool]) -> dict:
+        picked = [(layer, ms) for layer, ms in zip(self.layers, self.ms, strict=True) if chosen(layer)]
+        layers, ms = [layer for layer, _ in picked], sum(ms for _, ms in picked)
+        row = {"algorithm": name, "layers": len(layers), "time_share": _ratio(ms, sum(self.ms))}
+        least_ms = sum(max(self._least_ms(layer).values()) for layer in layers)
+        return row | self._figures(layers, ms) | {"explained": _ratio(least_ms, ms)}
+
+    def _figures(self, layers: Sequence[Layer], ms: float) -> dict:
+        """Of the direct convolutions, so that Winograd may pass the peak."""
+        flops = _ratio(2e3 * sum(layer.macs for layer in layers), ms)
+        return {"ms": ms, "gflops": flops / 1e9, "peak_share": flops / self.peak_flops}
+
+    def _bound(self, layer: Layer, ms: float) -> dict:
+        least_ms = self._least_ms(layer)
+        name = max(least_ms, key=lambda name: least_ms[name])
+        explained = _ratio(least_ms[name], ms)
+        return {"bound": name if explained >= EXPLAINED else "overhead", "explained": explained}
+
+    def _least_ms(self, layer: Layer) -> dict[str, float]:
+        """By what each bound alone would take."""
+        return {
+            "arithmetic": 2e3 * layer.products / self.peak_flops,
+            "memory": 1e3 * layer.bytes / self.peak_bytes,
+        }
+
+
+def _ratio(part: float, whole: float) -> float:
+    """0 where a clock too coarse saw no time at all."""
+    return part / whole if whole else 0.0
+
+
+def layer_times(graph: Graph, board: Board, unit: str, *, seconds: float = 1.0) -> LayerTimes:
+    """Runs the whole network on a unit such as "big", "bigx2" or "gpu" for so long; before and after, the unit's peak.
+
+    Raises ArgumentError for a unit of a modelled board, DeviceError for one that is absent.
+    """
+    plan = Plan.single(unit)
+    ((part,),) = units(plan, board)
+    if board.model is not None:
+        raise ArgumentError(f"unit {unit}: expected one of this machine, got {part.description}")
+    before = _peak(part)
+    with Pipeline(graph, plan, board, trace=True) as pipe:
+        deque(pipe.map(for_seconds(pipe, random_frame(graph), seconds, WARM_UP + LEAST)), maxlen=0)
+    after = _peak(part)
+    (trace,) = pipe.trace
+    ms = np.median(np.diff(trace.marks[WARM_UP:], axis=1), axis=0) / 1e6
+    starts = np.unique(trace.step_of, return_index=True)[1]
+    steps = lower(subgraph(graph, 0, len(graph.groups))).steps
+    layers = tuple(_layer(step, trace.algorithms[at], part) for step, at in zip(steps, starts, strict=True))
+    threads = len(part.cluster.cores) if part.cluster else part.device.compute_units
+    most = max(before.flops, after.flops), max(before.bytes, after.bytes)  # other work only makes it less
+    return LayerTimes(graph.name, unit, part.kind, threads, *most, layers, tuple(np.add.reduceat(ms, starts).tolist()))
+
+
+def _peak(unit: Component) -> Peak:
+    if unit.kind == "opencl":
+        return peak_cl.peak(opencl.opened(unit.device), unit.precision)
+    return peak(choose(unit.cluster.isas, unit.cluster.core_type), unit.cluster.cores)
+
+
+def _layer(step: Step, method: str | None, unit: Component) -> Layer:
+    """On OpenCL ``method`` is a ``cl_launches.Method`` as text; half precision is stored in half as many bytes."""
+    if unit.kind == "cpu":
+        return Layer.of(step, method)
+    name = method.split()[0].replace("direct", "gemm") if method else None
+    layer = Layer.of(step, name)
+    moved = layer.bytes
+    if layer.algorithm.startswith("winograd"):
+        moved += 2 * FLOAT_BYTES * sum(transformed(step, int(name.removeprefix("winograd"))))
+    return replace(layer, algorithm=method or layer.algorithm, bytes=moved // (1 if unit.precision == "fp32" else 2))

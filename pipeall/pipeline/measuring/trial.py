@@ -1,0 +1,141 @@
+"""Plans run for real, side by side: what each does while it is full, as medians over rounds in turns."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from itertools import accumulate, repeat
+from statistics import median, quantiles
+from typing import Any
+
+import numpy as np
+
+from ...graph.ir import Graph
+from ..boards.board import Board
+from ..pipeline import Frame, Pipeline
+from ..planning.plan import Plan
+from ..planning.rings import full_load
+from ..stats import StageStats, Stats
+
+WARM_UP = 2  # frames per stage after start, and at the begin of each turn while the pipeline fills
+LEAST = 4  # times the stages of a lane: frames that every stage runs in a turn at least
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What one plan did in each of its turns."""
+
+    plan: Plan
+    turns: tuple[Stats, ...]
+
+    def median(self, key: str) -> float:
+        """Of a field of Stats, such as "fps" or "latency_p95_ms", over the turns."""
+        return median(getattr(turn, key) for turn in self.turns)
+
+    @property
+    def period_ms(self) -> float:
+        """Between two results."""
+        return 1000 / self.median("fps")
+
+    @property
+    def spread(self) -> float:
+        """Half the distance of the quartiles of FPS over the turns, as a share of the median."""
+        rates = [turn.fps for turn in self.turns]
+        low, middle, high = quantiles(rates, n=4) if len(rates) > 1 else rates * 3
+        return (high - low) / 2 / middle
+
+    @property
+    def stages(self) -> tuple[StageStats, ...]:
+        """Each stage's figures in the turn whose FPS is the median, or next above it."""
+        turns = sorted(self.turns, key=lambda turn: turn.fps)
+        return turns[len(turns) // 2].stages
+
+    @property
+    def late_share(self) -> float:
+        """On a twin, how many times per frame a stage's computing took longer than the model says."""
+        late = sum(stage.late for turn in self.turns for stage in turn.stages)
+        return late / max(1, sum(turn.frames for turn in self.turns))
+
+    def to_dict(self) -> dict[str, Any]:
+        fields = ("fps", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms")
+        figures = {key: self.median(key) for key in fields}
+        frames = sum(turn.frames for turn in self.turns)
+        return {"plan": str(self.plan), "frames": frames, **figures, "fps_spread": self.spread} | {
+            "stages": [asdict(stage) for stage in self.stages]
+        }
+
+
+def compare(
+    graph: Graph,
+    plans: Sequence[Plan],
+    board: Board,
+    *,
+    turns: int = 5,
+    seconds: float = 0.3,
+    queue: bool = True,
+    done: Callable[[], None] = lambda: None,
+    **options: Any,
+) -> list[Trial]:
+    """Runs the plans in turn, ``turns`` times each, for ``seconds`` or at least a few frames of every stage.
+
+    All are open at once and take turns, so that what disturbs the machine disturbs all. What a turn counts begins
+    when the pipeline has filled and ends before it drains.
+
+    queue    True: at full load, one frame more under way than there are stages and floating cuts, which hides jitter.
+             False: as many as stages, so that latency has no waiting in it but for the slowest stage
+    done     is called after each turn
+    options  of Pipeline, such as ``pace``. Errors as for Pipeline
+    """
+    frame = random_frame(graph)
+    found: list[list[Stats]] = [[] for _ in plans]
+    with ExitStack() as stack:
+        pipes = []
+        for plan in plans:
+            depth = max(map(full_load if queue else len, plan.lanes))
+            pipes.append(stack.enter_context(Pipeline(graph, plan, board, depth=depth, **options)))
+            deque(pipes[-1].map(repeat(frame, WARM_UP * len(plan.components))), maxlen=0)
+        for _ in range(turns):
+            for pipe, stats in zip(pipes, found, strict=True):
+                deque(pipe.map(_turn(pipe, frame, seconds, stats.append)), maxlen=0)
+                done()
+    return [Trial(plan, tuple(stats)) for plan, stats in zip(plans, found, strict=True)]
+
+
+def random_frame(graph: Graph) -> dict[str, np.ndarray]:
+    """One frame of noise, the same each time."""
+    random = np.random.default_rng(0)
+    return {tensor.name: random.standard_normal(tensor.shape, np.float32) for tensor in graph.inputs}
+
+
+def for_seconds(pipe: Pipeline, frame: Frame, seconds: float, least: int) -> Iterator[Frame]:
+    """The frame again and again for so long, and for ``least`` rounds in each of which every stage has run it."""
+    end = time.monotonic() + seconds
+    for _ in range(least):
+        before = {(row.lane, row.stage): row.frames for row in pipe.counters()}
+        while any(row.frames == before.get((row.lane, row.stage)) for row in pipe.counters()):
+            yield frame
+    while time.monotonic() < end:
+        yield frame
+
+
+def _turn(pipe: Pipeline, frame: Frame, seconds: float, keep: Callable[[Stats], None]) -> Iterator[Frame]:
+    """The frames of one turn; the pipeline is full whenever it asks for the next."""
+    yield from repeat(frame, WARM_UP * len(pipe.plan.components) + 1)
+    yield from for_seconds(pipe, frame, 0.0, WARM_UP * max(map(len, pipe.plan.lanes)))  # slow lanes too
+    since = pipe.snapshot()
+    yield from for_seconds(pipe, frame, seconds, LEAST * max(map(len, pipe.plan.lanes)))
+    keep(_steady(pipe.stats(since), pipe.plan))
+
+
+def _steady(stats: Stats, plan: Plan) -> Stats:
+    """Results of several lanes come out in bursts, whenever the slowest has one: their rate is the sum of the lanes'.
+
+    A lane's is one frame in what its last stage computes and waits for it.
+    """
+    if len(plan.lanes) == 1:
+        return stats
+    last = [stats.stages[end - 1] for end in accumulate(map(len, plan.lanes))]
+    return replace(stats, fps=sum(1000 / (row.busy_ms + row.wait_in_ms + row.wait_out_ms) for row in last))

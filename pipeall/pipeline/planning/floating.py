@@ -1,0 +1,92 @@
+"""Pipelines whose cuts float, from a profile: where the borders would be if groups could be divided, and around it.
+
+A cut between two groups leaves one stage waiting for the other. One that floats gives the groups next to it to either
+stage, frame by frame, so that both are busy all the time: on average a group is divided. How wide a range is best
+depends on how much the times vary from frame to frame, which simulation knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, chain, permutations, product
+from math import floor, inf
+
+import numpy as np
+
+from ...errors import ArgumentError
+from .candidates import Choice
+from .plan import Cuts, Plan
+from .predict import StageCosts, predict
+from .profile import Profile
+from .simulate import simulate
+
+BISECTIONS = 40
+ORDERS = 3  # the best of so many orders of units are simulated
+FRAMES = 300
+
+
+def floating(
+    profile: Profile, teams: Sequence[Sequence[str]], than: Plan, *, max_latency_ms: float = inf, top: int = 10
+) -> list[Choice]:
+    """Plans of these teams (units that run at once) whose cuts float and that are faster than ``than``, by simulated
+    FPS, best first."""
+    found: dict[Sequence[str], Choice] = {}
+    for order in dict.fromkeys(chain.from_iterable(map(permutations, teams))):
+        if choices := list(_choices(profile, order, max_latency_ms, narrow=True)):
+            found[order] = min(choices, key=_by_period)
+    best = sorted(found, key=lambda order: _by_period(found[order]))[:ORDERS]
+    wider = chain.from_iterable(_choices(profile, order, max_latency_ms, narrow=False) for order in best)
+    rates = {one: simulate(profile, one.plan, FRAMES).fps for one in {found[order] for order in best} | set(wider)}
+    least = simulate(profile, than, FRAMES).fps
+    faster = (one for one in rates if rates[one] > least)
+    return sorted(faster, key=lambda one: (-rates[one], str(one.plan)))[:top]
+
+
+def _by_period(choice: Choice) -> tuple[float, str]:
+    return choice.prediction.period_ms, str(choice.plan)
+
+
+def _choices(profile: Profile, order: Sequence[str], max_latency_ms: float, *, narrow: bool) -> Iterator[Choice]:
+    """Those whose cuts are next to where they ought to be, at least one floating; the wider ones take a group more."""
+    borders = _borders(profile, order)
+    if narrow:
+        choices: list[list[int | tuple[int, int]]] = [[(at, at + 1), at, at + 1] for at in map(floor, borders)]
+        cuts: Iterator[Cuts] = product(*choices)
+    else:
+        wider = product((0, 1), repeat=2)
+        cuts = ([(floor(at) - less, floor(at) + 1 + more) for at in borders] for less, more in wider)
+    for chosen in cuts:
+        if not any(isinstance(cut, tuple) for cut in chosen):
+            continue
+        try:
+            plan = Plan.pipeline(order, chosen)
+            prediction = predict(profile, plan)
+        except ArgumentError:  # cuts that overlap, or leave the network
+            continue
+        if prediction.period_ms < inf and prediction.latency_ms <= max_latency_ms:
+            yield Choice(plan, prediction)
+
+
+def _borders(profile: Profile, order: Sequence[str]) -> list[float]:
+    """In groups: where each stage but the last would end if groups could be divided; none where a unit cannot run one.
+
+    Hand-over is not counted.
+    """
+    costs = StageCosts(profile, order)
+    groups = len(profile.groups)
+    ends = [np.array([0.0, *accumulate(ms.tolist())]) for ms in costs.loaded_ms]
+    if not all(np.isfinite(end[-1]) for end in ends):
+        return []
+
+    def reached(period_ms: float) -> list[float]:
+        at, found = 0.0, []
+        for end in ends:
+            at = float(np.interp(np.interp(at, range(groups + 1), end) + period_ms, end, range(groups + 1)))
+            found.append(at)
+        return found
+
+    shortest, longest = 0.0, min(float(end[-1]) for end in ends)
+    for _ in range(BISECTIONS):
+        middle = (shortest + longest) / 2
+        shortest, longest = (shortest, middle) if reached(middle)[-1] >= groups else (middle, longest)
+    return reached(longest)[:-1]

@@ -1,0 +1,42 @@
+"""The paper's contest on one network: every component alone, all of them independently, and the best pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+from ...errors import ArgumentError
+from ...graph.ir import Graph
+from .candidates import Choice
+from .plan import Plan
+from .predict import predict
+from .profile import Profile
+from .search import search
+
+
+@dataclass(frozen=True, slots=True)
+class Lineup:
+    """What runs against each other, by what a profile says.
+
+    alone       the whole network on each component that can run it (Peak is the fastest), the fastest first
+    parallel    the whole network on all of those at once, independently; None where there are not two of them
+    pipelines   the best plans for throughput, best first; they may leave components out, or all but one
+    """
+
+    alone: tuple[Plan, ...]
+    parallel: Plan | None
+    pipelines: tuple[Choice, ...]
+
+
+def lineup(graph: Graph, profile: Profile, components: Sequence[str], top: int = 1, floating: bool = False) -> Lineup:
+    """The line-up of these components; ``top`` is the number of pipelines, ``floating`` as for ``search``.
+
+    Raises ArgumentError where the profile lacks a component, none can run the whole network, or no plan is possible.
+    """
+    found = search(graph, profile, units=components, top=top, floating=floating)
+    able = [name for name in components if all(map(isfinite, profile.units[name].ms))]
+    if not able:
+        raise ArgumentError(f"{graph.name}: expected a component that can run all of it, got {', '.join(components)}")
+    alone = sorted(map(Plan.single, able), key=lambda plan: predict(profile, plan).period_ms)
+    return Lineup(tuple(alone), Plan.parallel(able) if len(able) > 1 else None, found.ranked)

@@ -1,0 +1,199 @@
+"""Which component runs which groups: the paper's pipelines, one component (Peak), all independently (Parallel)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from ...errors import ArgumentError
+from ...files import naming, read_json, shown, write_json
+from ...graph.ir import Graph
+from ...graph.ops import macs
+from .names import parse_unit
+
+_GRAMMAR = (
+    "expected ORDER[:CUTS] such as G-B-L:3,5, Bx3-Bx1-G:3,5 or B-L:3~4, one component such as big, "
+    "or B+L+G for Parallel"
+)
+
+Cuts = Sequence[int | tuple[int, int]]  # a pair floats between the two
+
+
+@dataclass(frozen=True, slots=True)
+class StagePlan:
+    """One stage: a component and its groups [first, last); ``last`` None means up to the network's end.
+
+    Where the cut behind it floats, it also computes the ``floating`` groups after its last, for a frame that the next
+    stage is not ready for. ``cores`` is the number of the component's cores it runs on, None for the whole component.
+    Stages that share a component take successive cores of it, in the order of the plan.
+    """
+
+    component: str
+    first: int = 0
+    last: int | None = None
+    cores: int | None = None
+    floating: int = 0
+
+    @property
+    def unit(self) -> str:
+        """What it runs on, as plans, profiles and statistics name it: "big", or "bigx3" for three of its cores."""
+        return self.component if self.cores is None else f"{self.component}x{self.cores}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Lanes of stages. A pipeline is one lane; Peak is one lane of one stage; Parallel is a lane per component."""
+
+    lanes: tuple[tuple[StagePlan, ...], ...]
+
+    @classmethod
+    def pipeline(cls, order: Sequence[str], cuts: Cuts) -> Plan:
+        """Stages in ``order``, units such as "big", "L" or "Bx3"; ``cuts`` are cumulative group counts, one fewer.
+
+        A cut (3, 4) floats: group 4 belongs to either stage, frame by frame, so that neither waits for the other.
+
+        Raises ArgumentError where the numbers do not fit together or a component is given twice (some cores of one
+        may be given several times).
+        """
+        units = _units(order)
+        if len(cuts) != len(units) - 1:
+            raise ArgumentError(
+                f"cuts {list(cuts)}: expected {len(units) - 1} for {len(units)} stages, got {len(cuts)}"
+            )
+        pairs = [cut if isinstance(cut, tuple) else (cut, cut) for cut in cuts]
+        ends = [0, *(end for early, late in pairs for end in ([early, late] if early != late else [early]))]
+        if any(second <= first for first, second in pairwise(ends)):
+            raise ArgumentError(f"cuts {list(cuts)}: expected increasing group counts from 1")
+        borders = [(0, 0), *pairs, (None, None)]
+        stages = [
+            StagePlan(component, first, last, cores, late - last if last else 0)
+            for (component, cores), ((first, _), (last, late)) in zip(units, pairwise(borders), strict=True)
+        ]
+        return cls((tuple(stages),))
+
+    @classmethod
+    def single(cls, component: str) -> Plan:
+        """The whole network on one component (the paper's Peak, when it is the fastest)."""
+        return cls.pipeline([component], [])
+
+    @classmethod
+    def parallel(cls, components: Iterable[str]) -> Plan:
+        """The whole network on each component, independently, fed from one source (the paper's Parallel)."""
+        return cls(tuple((StagePlan(component, cores=cores),) for component, cores in _units(list(components))))
+
+    @classmethod
+    def parse(cls, text: str) -> Plan:
+        """``G-B-L:3,5`` (order, cumulative group counts), ``big``, ``Bx3-Bx1:4`` or ``B+L+G``; letters or names.
+
+        ``B-L:3~4`` has a cut that floats: group 4 belongs to either stage, frame by frame.
+        ``G@fp16`` and ``G@mixed`` are the gpu in half precision (board.Component).
+        """
+        order, _, cuts = text.partition(":")
+        if "+" in order and not cuts:
+            return cls.parallel(order.split("+"))
+        try:
+            numbers = [_cut(word) for word in cuts.split(",")] if cuts.strip() else []
+        except ValueError:
+            raise ArgumentError(f"plan {shown(text)}: {_GRAMMAR}") from None
+        return cls.pipeline(order.split("-"), numbers)
+
+    def save(self, path: str | Path, graph: Graph, about: Mapping[str, Any] | None = None) -> None:
+        """Writes a small JSON file: the plan's text, the network it is for, and ``about`` it (such as predictions)."""
+        network = {"network": graph.name, "groups": len(graph.groups)}
+        write_json(path, "plan", {"plan": str(self), **network, **(about or {})})
+
+    @classmethod
+    def load(cls, path: str | Path, graph: Graph) -> Plan:
+        """The plan of a file. Raises ArgumentError where it is malformed or for a network with other groups."""
+        content = read_json(path, "plan")
+        if not isinstance(content.get("plan"), str):
+            raise ArgumentError(f"{path}: expected the text of a plan under 'plan', got {shown(content.get('plan'))}")
+        if content.get("groups") != len(graph.groups):
+            raise ArgumentError(
+                f"{path}: expected a plan for the {len(graph.groups)} groups of {graph.name}, "
+                f"got one for {shown(content.get('groups'))} groups of {shown(content.get('network'))}"
+            )
+        with naming(path):
+            return cls.parse(content["plan"])
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """The component of every stage."""
+        return tuple(stage.component for lane in self.lanes for stage in lane)
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The unit of every stage."""
+        return tuple(stage.unit for lane in self.lanes for stage in lane)
+
+    @property
+    def floats(self) -> bool:
+        """Whether one of its cuts does."""
+        return any(stage.floating for lane in self.lanes for stage in lane)
+
+    def __str__(self) -> str:
+        if len(self.lanes) > 1:
+            return "+".join(self.units)
+        cuts = ",".join(
+            f"{stage.last}~{stage.last + stage.floating}" if stage.floating else str(stage.last)
+            for stage in self.lanes[0][:-1]
+        )
+        return "-".join(self.units) + (f":{cuts}" if cuts else "")
+
+
+def borders(stages: Sequence[StagePlan], groups: int, network: str) -> list[tuple[int, int, int, int]]:
+    """Of every stage of a lane (first, first_late, last, last_late), cumulative group counts: it always computes those
+    between the two in the middle, and the others where a cut floats and a frame comes in early or goes out late.
+
+    Raises ArgumentError where the network has not as many groups.
+    """
+    found, floating = [], 0
+    for stage in stages:
+        last = groups if stage.last is None else stage.last
+        ends = (stage.first, stage.first + floating, last, last + stage.floating)
+        if not ends[1] < last or ends[3] > groups - (stage.floating > 0):
+            plan = Plan((tuple(stages),))
+            raise ArgumentError(f"plan {plan}: expected cuts between 1 and {groups - 1} for {network}")
+        found.append(ends)
+        floating = stage.floating
+    return found
+
+
+def _cut(word: str) -> int | tuple[int, int]:
+    """Raises ValueError."""
+    early, floats, late = word.partition("~")
+    return (int(early), int(late)) if floats else int(early)
+
+
+def _units(words: Sequence[str]) -> list[tuple[str, int | None]]:
+    units = [parse_unit(word) for word in words]
+    parts = [(component.partition("@")[0], cores) for component, cores in units]  # one device in any precision
+    whole = [component for component, cores in parts if cores is None]
+    if not units or any(sum(name == component for name, _ in parts) > 1 for component in whole):
+        raise ArgumentError(f"order {'-'.join(words)!r}: expected distinct components, got none or one twice")
+    return units
+
+
+def balanced_cuts(graph: Graph, speeds: Sequence[float]) -> list[int]:
+    """The cuts whose slowest stage is fastest, where stage i computes MACs at ``speeds[i]`` (any unit).
+
+    Raises ArgumentError where the network has fewer groups than there are stages.
+    """
+    if len(speeds) > len(graph.groups):
+        raise ArgumentError(
+            f"{graph.name} has {len(graph.groups)} groups, expected at least {len(speeds)}, one a stage"
+        )
+    done = [0, *accumulate(sum(macs(node, graph) for node in group.nodes) for group in graph.groups)]
+    # best[n]: time of the slowest stage and the cuts, with the first n groups on the stages looked at so far
+    best: list[tuple[float, tuple[int, ...]]] = [(total / speeds[0], ()) for total in done]
+    best[0] = (inf, ())
+    for speed in speeds[1:]:
+        best = [(inf, ())] + [
+            min((max(best[cut][0], (total - done[cut]) / speed), (*best[cut][1], cut)) for cut in range(n))
+            for n, total in enumerate(done[1:], 1)
+        ]
+    return list(best[-1][1])

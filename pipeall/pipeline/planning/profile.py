@@ -1,0 +1,253 @@
+"""A profile: how long every unit takes for every group of one network, and what running side by side costs.
+
+Measured on this machine (``measure.py``) or modelled for a board that is not at hand (``board_model.py``); what plans
+from it (``predict.py``, ``search.py``, ``simulate.py``) cannot tell the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import ArgumentError
+from ...files import Reader, naming, read_json, write_json
+from ...graph.ir import Graph
+from .names import parse_unit
+from .plan import Plan
+
+HOST = "host"  # in links: whoever submits frames and takes results
+FLOAT_BYTES = 4
+
+Factors = Mapping[str, Mapping[str, tuple[float, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitTimes:
+    """One unit alone and warm: per group the median time, and half the distance of its quartiles.
+
+    ms         infinity where the unit cannot run the group: ``refused`` says why, by group index (from 1)
+    power_w    what the whole board draws meanwhile, per group, or None where nobody measured it
+    """
+
+    ms: tuple[float, ...]
+    spread_ms: tuple[float, ...]
+    power_w: tuple[float, ...] | None = None
+    refused: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What handing a tensor on costs beyond computing, at some sizes (increasing), straight lines between and beyond.
+
+    send_ms is time of the sending stage, receive_ms of the receiving one; map_ms is the part of both that is mapping,
+    the rest is copying and fetching from the other's cache.
+    """
+
+    bytes: tuple[int, ...]
+    send_ms: tuple[float, ...]
+    receive_ms: tuple[float, ...]
+    map_ms: tuple[float, ...]
+
+    def at(self, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(send_ms, receive_ms) for tensors of ``sizes`` bytes."""
+        return _line(sizes, self.bytes, self.send_ms), _line(sizes, self.bytes, self.receive_ms)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The times that plans for one network are made from.
+
+    groups          names of the network's groups
+    crossing_bytes  what enters group 1, crosses each cut, and leaves the last group: one more than groups
+    units           unit ("big", "bigx3", "gpu") -> its times
+    contention      unit -> other unit -> per group, how many times as long it takes while the other one runs the whole
+                    network too
+    in_line         the same while the two share the network, as stages of one pipeline; absent: as contention
+    links           (from, to) -> hand-over cost between components, or between one and "host"; absent: it is free
+    idle_w          what the board draws with nothing running, or None
+    about           where the figures come from: machine, clocks, date, or the sources of a model
+    modelled        False: measured, on this kind of machine
+    """
+
+    network: str
+    groups: tuple[str, ...]
+    crossing_bytes: tuple[int, ...]
+    units: Mapping[str, UnitTimes]
+    contention: Factors = field(default_factory=dict)
+    in_line: Factors = field(default_factory=dict)
+    links: Mapping[tuple[str, str], Link] = field(default_factory=dict)
+    idle_w: float | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
+    modelled: bool = False
+
+    def slowdown(self, unit: str, other: str, *, in_line: bool = False) -> np.ndarray:
+        """Per group, how many times as long ``unit`` takes while ``other`` runs; ones where nobody measured it.
+
+        in_line: the other is a stage of the same pipeline, not of another lane.
+        Some cores of a component stand for each other and for the whole: what is known of "big" holds for "bigx3".
+        """
+        factors = (in_line and _factors(self.in_line, unit, other)) or _factors(self.contention, unit, other)
+        return np.array(factors) if factors else np.ones(len(self.groups))
+
+    def handover(self, sender: str, receiver: str) -> tuple[np.ndarray, np.ndarray]:
+        """(send_ms, receive_ms) at every border, 0 being the network's input; zeros for a link nobody measured.
+
+        Infinity between two OpenCL components: their contexts share no memory, and the runtime refuses it.
+        """
+        names = [unit if unit == HOST else parse_unit(unit)[0] for unit in (sender, receiver)]
+        sizes = np.array(self.crossing_bytes, float)
+        if names[0] != names[1] and all(name.startswith("gpu") for name in names):
+            return np.full(len(sizes), np.inf), np.full(len(sizes), np.inf)
+        link = self.links.get((names[0], names[1]))
+        return link.at(sizes) if link else (np.zeros(len(sizes)), np.zeros(len(sizes)))
+
+    def check_network(self, graph: Graph) -> None:
+        """Raises ArgumentError unless this is a profile of the graph."""
+        if crossing_bytes(graph) != self.crossing_bytes:
+            raise ArgumentError(
+                f"profile of {self.network} with {len(self.groups)} groups: "
+                f"expected one of {graph.name} with {len(graph.groups)} groups and its tensor sizes"
+            )
+
+    def save(self, path: str | Path) -> None:
+        """Writes it as JSON. Raises ArgumentError where the file cannot be written."""
+        write_json(path, "profile", self.to_dict())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Profile:
+        """The profile of a file. Raises ArgumentError naming the file and the entry that is wrong."""
+        with naming(path):
+            return cls.from_dict(read_json(path, "profile"), str(path))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON; null stands for a group that a unit cannot run."""
+        return {
+            "network": self.network,
+            "modelled": self.modelled,
+            "about": dict(self.about),
+            "groups": list(self.groups),
+            "crossing_bytes": list(self.crossing_bytes),
+            "units": {name: _unit_to_dict(times) for name, times in self.units.items()},
+            "contention": _factors_to_dict(self.contention),
+            "in_line": _factors_to_dict(self.in_line),
+            "links": [link_to_dict(ends, link) for ends, link in self.links.items()],
+            "idle_w": self.idle_w,
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any], source: str) -> Profile:
+        """The inverse of ``to_dict``; ``source`` is named in errors."""
+        read = Reader(content, source)
+        groups = tuple(read.words("groups"))
+        crossing = read.sizes("crossing_bytes", len(groups) + 1)
+        units = {name: _unit_from(read.inside("units", name), len(groups)) for name in read.keys("units")}
+        contention = _factors_from(read, "contention", len(groups))
+        in_line = _factors_from(read, "in_line", len(groups)) if content.get("in_line") is not None else {}
+        if not isinstance(content.get("modelled", False), bool):
+            raise read.fail("modelled", "true or false")
+        tables = (contention, in_line)
+        for unit in (*units, *chain(*tables), *(other for table in tables for row in table.values() for other in row)):
+            if Plan.single(unit).units[0] != unit:
+                raise ArgumentError(f"{source}: unit {unit!r}: expected its name, {Plan.single(unit).units[0]!r}")
+        return cls(
+            network=read.word("network"),
+            groups=groups,
+            crossing_bytes=crossing,
+            units=units,
+            contention=contention,
+            in_line=in_line,
+            links=dict(link_from(row) for row in read.rows("links")),
+            idle_w=read.number("idle_w") if content.get("idle_w") is not None else None,
+            about=read.inside("about").content if content.get("about") is not None else {},
+            modelled=content.get("modelled", False),
+        )
+
+
+def crossing_bytes(graph: Graph) -> tuple[int, ...]:
+    """Bytes that enter the network, cross each cut, and leave it."""
+    borders = (graph.inputs, *(cut.tensors for cut in graph.cuts), graph.outputs)
+    return tuple(FLOAT_BYTES * sum(tensor.elements for tensor in tensors) for tensors in borders)
+
+
+def link_to_dict(ends: tuple[str, str], link: Link) -> dict[str, Any]:
+    return {
+        "from": ends[0],
+        "to": ends[1],
+        "bytes": list(link.bytes),
+        "send_ms": _rounded(link.send_ms),
+        "receive_ms": _rounded(link.receive_ms),
+        "map_ms": _rounded(link.map_ms),
+    }
+
+
+def link_from(row: Reader) -> tuple[tuple[str, str], Link]:
+    """The ends and the link of one row of a file."""
+    sizes = row.sizes("bytes")
+    if not sizes or any(second <= first for first, second in zip(sizes, sizes[1:], strict=False)):
+        raise row.fail("bytes", "increasing sizes")
+    ends = tuple(word if word == HOST else parse_unit(word)[0] for word in (row.word("from"), row.word("to")))
+    if ends[0] == ends[1]:
+        raise row.fail("to", f"another end than {ends[0]!r}")
+    times = [tuple(row.numbers(key, len(sizes))) for key in ("send_ms", "receive_ms", "map_ms")]
+    return (ends[0], ends[1]), Link(sizes, *times)
+
+
+def _unit_to_dict(times: UnitTimes) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "ms": [value if isfinite(value) else None for value in _rounded(times.ms)],
+        "spread_ms": _rounded(times.spread_ms),
+    }
+    if times.power_w is not None:
+        row["power_w"] = _rounded(times.power_w)
+    if times.refused:
+        row["refused"] = {str(index): reason for index, reason in times.refused.items()}
+    return row
+
+
+def _unit_from(read: Reader, count: int) -> UnitTimes:
+    ms = read.numbers("ms", count, null=True)
+    if not any(ms):
+        raise read.fail("ms", "a time above 0")
+    power = tuple(read.numbers("power_w", count)) if read.content.get("power_w") is not None else None
+    refused, indices = {}, {str(index) for index in range(1, count + 1)}
+    for key in read.keys("refused"):
+        if key not in indices:
+            raise read.fail("refused", f"group indices from 1 to {count}")
+        refused[int(key)] = read.inside("refused").word(key)
+    return UnitTimes(tuple(ms), tuple(read.numbers("spread_ms", count)), power, refused)
+
+
+def _factors(table: Factors, unit: str, other: str) -> tuple[float, ...] | None:
+    row = table.get(unit) or table.get(parse_unit(unit)[0], {})
+    return row.get(other) or row.get(parse_unit(other)[0])
+
+
+def _factors_to_dict(table: Factors) -> dict[str, dict[str, list[float]]]:
+    return {unit: {other: _rounded(factors) for other, factors in row.items()} for unit, row in table.items()}
+
+
+def _factors_from(read: Reader, key: str, count: int) -> Factors:
+    rows = {unit: read.inside(key, unit) for unit in read.keys(key)}
+    return {
+        unit: {other: tuple(row.numbers(other, count, low=0.1)) for other in row.content} for unit, row in rows.items()
+    }
+
+
+def _rounded(values: tuple[float, ...]) -> list[float]:
+    """Nanoseconds are beyond any clock's truth, and noise in a diff."""
+    return [round(value, 6) if isfinite(value) else value for value in values]
+
+
+def _line(x: np.ndarray, xs: tuple[int, ...], ys: tuple[float, ...]) -> np.ndarray:
+    """Straight lines through the points, the last one extended; constant before the first point; never negative."""
+    values = np.interp(x, xs, ys)
+    if len(xs) > 1:
+        slope = (ys[-1] - ys[-2]) / (xs[-1] - xs[-2])
+        values = np.where(x > xs[-1], ys[-1] + slope * (x - xs[-1]), values)
+    return np.maximum(values, 0.0)

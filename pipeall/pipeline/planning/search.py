@@ -1,0 +1,246 @@
+"""The best plans of a profile: every order and cut of up to three units at once, dynamic programming beyond.
+
+Contention depends on which units run, so every set of units that can run at once has its own stage times; within a
+set they are constants. Plans are pipelines; one unit alone (Peak) is one of a single stage.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, permutations
+from math import comb, factorial, inf, isfinite, prod
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from ...errors import ArgumentError
+from ...graph.ir import Graph
+from .candidates import Candidates, Choice
+from .dynamic import Dynamic, Solution
+from .floating import floating as float_cuts
+from .names import parse_unit
+from .plan import Plan
+from .profile import Profile
+from .stage_tables import ROUNDING, Costs, StageTables, handovers
+from .teams import teams
+
+EXHAUSTIVE_STAGES = 3
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found.
+
+    ranked      the best plans by the objective and within its limit, best first; of every set of more than three
+                units only the best, and what it added to the fronts
+    pareto      plans that no other beats in throughput, latency and (where power is known for all units) energy,
+                shortest period first, whatever the limits. Exact over everything evaluated; from larger sets come the
+                exact fronts of period with latency and of period with energy
+    evaluated   number of stages -> configurations that were evaluated one by one
+    covered     number of stages -> configurations among which dynamic programming found the best
+    """
+
+    objective: str
+    ranked: tuple[Choice, ...]
+    pareto: tuple[Choice, ...]
+    evaluated: Mapping[int, int]
+    covered: Mapping[int, int]
+
+    @property
+    def best(self) -> Plan:
+        return self.ranked[0].plan
+
+
+def search(
+    graph: Graph,
+    profile: Profile,
+    objective: str = "throughput",
+    *,
+    max_latency_ms: float | None = None,
+    min_fps: float | None = None,
+    power: Mapping[str, float] | None = None,
+    units: Iterable[str] | None = None,
+    cores: Mapping[str, int] | None = None,
+    top: int = 10,
+    floating: bool = False,
+) -> Found:
+    """The best plans for a network, by predicted speed or energy. Deterministic.
+
+    objective: "throughput" (shortest period, at no more than ``max_latency_ms``), "latency" (least, at no less than
+    ``min_fps``) or "energy" (least per frame: with ``min_fps`` at just that rate, which a faster plan keeps by waiting;
+    else at the plan's own full rate). A prediction's ``energy_mj`` is always that at the plan's own full rate.
+    Of equals the plan with fewer stages comes first, then the one with less latency, then by its text.
+    power: what the board draws in watts while a unit or component runs, and under "idle" with nothing running, in
+    place of the profile's.
+    units: those that may be used, all of the profile unless given; ``cores``: how many cores a component has, unless
+    given as many as its largest part has in the profile ("bigx4": 4); see ``teams``.
+    top: how many plans to rank.
+    floating: for throughput, also plans of up to three units whose cuts float (``floating.py``): those that simulate
+    faster than the best of the others come before it, at most half of ``ranked``, without being counted.
+
+    Raises ArgumentError where the profile is not the graph's, for an unknown objective or unit, a limit that does not
+    belong to the objective, energy without power, and where no plan is possible, with the reason.
+    """
+    profile.check_network(graph)
+    names = _names(profile, units)
+    if power is not None:
+        profile = _with_power(profile, power)
+    limits = _limits(objective, max_latency_ms, min_fps)
+    unknown = [name for name in names if profile.units[name].power_w is None]
+    energy = profile.idle_w is not None and not unknown
+    if objective == "energy" and not energy:
+        what = f"unit {unknown[0]!r}" if unknown else "the idle board"
+        raise ArgumentError(f"objective 'energy': expected a profile with power, this one has none of {what}")
+    _check_whole("top", top)
+    for name, count in (cores or {}).items():
+        _check_whole(f"cores of {name}", count)
+
+    if floating and objective != "throughput":
+        raise ArgumentError(f"floating: expected objective 'throughput', got {objective!r}")
+
+    candidates, known = Candidates(profile, energy), {}
+    evaluated, covered = Counter(), Counter()
+    links = handovers(profile, names)
+    for team in teams(names, len(profile.groups), cores):  # fewer units first
+        tables = StageTables(profile, team, links)
+        if len(team) <= EXHAUSTIVE_STAGES:
+            evaluated[len(team)] += _exhaustive(candidates, tables, team)
+            continue
+        orders = factorial(len(team)) // prod(factorial(count) for count in tables.counts)
+        covered[len(team)] += orders * comb(tables.groups - 1, len(team) - 1)
+        dynamic = Dynamic(tables)
+        solutions = [_best(dynamic, objective, limits, profile.idle_w)]
+        known = known or {total: candidates.front(total) for total in ("latency_ms", *["busy_mj"] * energy)}
+        for total, pairs in known.items():
+            front = list(dynamic.front(total, pairs))
+            pairs += [(solution.period_ms, getattr(solution, total)) for solution in front]
+            solutions += front
+        for solution in dict.fromkeys(solutions):
+            if solution is not None:
+                _add(candidates, tables, solution)
+    ranked = candidates.ranked(objective, limits.period_ms, limits.latency_ms, top)
+    if not ranked:
+        raise _no_plan(graph, profile, names, cores, max_latency_ms, min_fps)
+    if floating:
+        small = [team for team in teams(names, len(profile.groups), cores) if 1 < len(team) <= EXHAUSTIVE_STAGES]
+        faster = float_cuts(profile, small, ranked[0].plan, max_latency_ms=limits.latency_ms, top=(top + 1) // 2)
+        ranked = (*faster, *ranked)[:top]
+    return Found(objective, ranked, candidates.pareto(), dict(evaluated), dict(covered))
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    period_ms: float = inf
+    latency_ms: float = inf
+
+
+def _exhaustive(candidates: Candidates, tables: StageTables, team: Sequence[str]) -> int:
+    """Evaluates every order and every cut of a team; how many those are."""
+    cuts = np.array(list(combinations(range(1, tables.groups), len(team) - 1)), int)
+    orders = sorted(set(permutations(tables.units.index(unit) for unit in team)))
+    for order in orders:
+        candidates.add([tables.units[unit] for unit in order], cuts, tables.evaluate(order, cuts))
+    return len(orders) * len(cuts)
+
+
+def _best(dynamic: Dynamic, objective: str, limits: _Limits, idle_w: float | None) -> Solution | None:
+    if objective == "throughput":
+        return dynamic.fastest(limits.latency_ms)
+    if objective == "latency":
+        return dynamic.least_latency(limits.period_ms)
+    return dynamic.thriftiest(idle_w) if limits.period_ms == inf else dynamic.least_busy(limits.period_ms)
+
+
+def _add(candidates: Candidates, tables: StageTables, solution: Solution) -> None:
+    costs = Costs(*(np.array([cost]) for cost in (solution.period_ms, solution.latency_ms, solution.busy_mj)))
+    candidates.add([tables.units[unit] for unit in solution.order], np.array([solution.cuts]), costs)
+
+
+def _names(profile: Profile, units: Iterable[str] | None) -> list[str]:
+    """The units to use, by the names that the profile has for them."""
+    names = list(profile.units) if units is None else list(dict.fromkeys(_unit_name(unit) for unit in units))
+    for name in names or ["none"]:
+        if name not in profile.units:
+            raise ArgumentError(f"units: expected some of the profile ({', '.join(profile.units)}), got {name}")
+    return names
+
+
+def _unit_name(word: str) -> str:
+    return Plan.single(word).units[0]
+
+
+def _limits(objective: str, max_latency_ms: float | None, min_fps: float | None) -> _Limits:
+    """Raises ArgumentError for an unknown objective and a limit that is no positive number or not one of its own."""
+    if objective not in ("throughput", "latency", "energy"):
+        raise ArgumentError(f"objective: expected throughput, latency or energy, got {objective!r}")
+    given = {"max_latency_ms": max_latency_ms, "min_fps": min_fps}
+    for name, value in given.items():
+        if value is not None and (name == "min_fps") == (objective == "throughput"):
+            raise ArgumentError(f"{name}: expected none with objective {objective!r}, got {value}")
+        if value is not None and not (_is_number(value) and 0 < value < inf):
+            raise ArgumentError(f"{name}: expected a number above 0, got {value!r}")
+    exactly = 1 + ROUNDING  # a plan exactly at a limit is within it
+    return _Limits(
+        period_ms=exactly * 1000.0 / min_fps if min_fps else inf,
+        latency_ms=exactly * max_latency_ms if max_latency_ms else inf,
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _check_whole(name: str, value: Any) -> None:
+    if not (isinstance(value, Integral) and _is_number(value) and value >= 1):
+        raise ArgumentError(f"{name}: expected a whole number of at least 1, got {value!r}")
+
+
+def _with_power(profile: Profile, power: Mapping[str, float]) -> Profile:
+    """The profile with a unit's, or else its component's, watts in every group."""
+    known = {"idle" if name == "idle" else _unit_name(name): watts for name, watts in power.items()}
+    for name, watts in known.items():
+        if not (_is_number(watts) and 0 <= watts < inf):
+            raise ArgumentError(f"power of {name}: expected watts of at least 0, got {watts!r}")
+    units = {}
+    for name, times in profile.units.items():
+        watts = known.get(name, known.get(parse_unit(name)[0]))
+        units[name] = replace(times, power_w=None if watts is None else (watts,) * len(profile.groups))
+    return replace(profile, units=units, idle_w=known.get("idle"))
+
+
+def _no_plan(
+    graph: Graph,
+    profile: Profile,
+    names: list[str],
+    cores: Mapping[str, int] | None,
+    max_latency_ms: float | None,
+    min_fps: float | None,
+) -> ArgumentError:
+    """Why no plan is possible: the limit, or the groups that cannot be run."""
+    if max_latency_ms is not None:
+        least = search(graph, profile, "latency", units=names, cores=cores, top=1).ranked[0].prediction.latency_ms
+        return ArgumentError(
+            f"max_latency_ms: expected at least {least:.3f}, the least of any plan; got {max_latency_ms}"
+        )
+    if min_fps is not None:
+        most = search(graph, profile, units=names, cores=cores, top=1).ranked[0].prediction.fps
+        return ArgumentError(f"min_fps: expected at most {most:.3f}, the most of any plan; got {min_fps}")
+    refused = {
+        name: [index for index, ms in enumerate(profile.units[name].ms, 1) if not isfinite(ms)] for name in names
+    }
+    nowhere = set.intersection(*(set(indices) for indices in refused.values()))
+    if nowhere:
+        index = min(nowhere)
+        reasons = (f"{name}: {profile.units[name].refused.get(index, 'no reason known')}" for name in names)
+        more = f" (and {len(nowhere) - 1} more)" if len(nowhere) > 1 else ""
+        return ArgumentError(
+            f"no plan for {graph.name}: expected a unit for group {index} {profile.groups[index - 1]}{more}, "
+            f"got {'; '.join(reasons)}"
+        )
+    lacking = "; ".join(
+        f"{name} not groups {', '.join(map(str, indices))}" for name, indices in refused.items() if indices
+    )
+    return ArgumentError(f"no plan for {graph.name}: expected units that can each run consecutive groups; {lacking}")

@@ -1,0 +1,382 @@
+"""What a plan will do, frame by frame, from a profile: a discrete-event model of the runtime's threads and rings.
+
+It follows stage.c: a stage takes the oldest frame of the ring before it, waits for a free slot of the ring after it,
+computes holding both, hands the frame on and frees the slot it read. Where the cut behind it floats, it also computes
+those groups for a frame that could go out while the next stage holds ENOUGH, or none waits behind it. The host submits
+as soon as there is room and takes results at once. Where ``predict`` takes every unit to be busy always, here a stage
+is slowed down only while others compute: its pace changes with every event. Within a stage the pace is that of its mean
+over groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from math import inf, isfinite, log1p, sqrt
+from numbers import Real
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from ...errors import ArgumentError
+from .plan import Plan
+from .predict import StageCosts, predict, works
+from .profile import Profile
+from .rings import FLOATING_SLOTS, MAX_SLOTS, REORDER, FrameTimes, full_load
+
+WARM_UP = 200  # frames before those that count: the rings fill and find their rhythm
+ENOUGH = 2  # frames that the next stage holds or has waiting, as in stage.c
+QUARTILE = 0.6745  # of the normal distribution, in standard deviations
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedStage:
+    """One stage, as ``StageStats``: mean ms per frame computing (hand-over included), waiting for input, waiting for a
+    free slot, and handing over, without jitter; ``use`` is the share of the time it computed.
+
+    ``groups``: [first, last)."""
+
+    unit: str
+    groups: tuple[int, int]
+    frames: int
+    busy_ms: float
+    wait_in_ms: float
+    wait_out_ms: float
+    handover_ms: float
+    use: float
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """As ``Stats`` of a run, but in the steady state: of the frames after a warm-up, with the source never dry.
+
+    energy_mj is the board's per frame, None where the profile knows no power. times: of every frame that was finished,
+    the warm-up's too, in frame order.
+    """
+
+    frames: int
+    seconds: float
+    fps: float
+    latency_p50_ms: float
+    latency_p95_ms: float
+    latency_p99_ms: float
+    energy_mj: float | None
+    stages: tuple[SimulatedStage, ...]
+    times: tuple[FrameTimes, ...] = field(repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON, without ``times``."""
+        content = asdict(self)
+        del content["times"]
+        return content
+
+
+def simulate(
+    profile: Profile,
+    plan: Plan,
+    frames: int = 1000,
+    slots: int = 2,
+    depth: int | None = None,
+    period_ms: float = 0.0,
+    jitter: bool = True,
+    paced: bool = False,
+    seed: int = 0,
+) -> Simulation:
+    """Runs ``frames`` frames after a warm-up through the plan.
+
+    slots      per ring, as of Pipeline
+    depth      frames under way in one lane, from submit to result; default one more than the lane has stages and
+               floating cuts
+    period_ms  time between two frames of the source (a camera); 0: one is always ready. A frame that finds no room
+               waits outside: its latency counts from its submit, as in a run
+    jitter     each stage's time varies from frame to frame as the profile's spread says (log-normal, mean unchanged;
+               groups vary independently); the same seed gives the same run
+    paced      every stage takes the time that ``predict`` says, as on a board twin: slowed down by all others always
+
+    Raises ArgumentError where the plan does not fit the profile or cannot run, or for a number out of its range.
+    """
+    _check("frames", frames, 1, inf)
+    _check("slots", slots, 1, MAX_SLOTS)
+    if depth is not None:
+        _check("depth", depth, 1, inf)
+    if isinstance(period_ms, bool) or not isinstance(period_ms, Real) or not 0 <= period_ms < inf:
+        raise ArgumentError(f"period_ms: expected a finite time of at least 0, got {period_ms!r}")
+    costs, lanes = _build(profile, plan, slots, depth, paced)
+    if jitter:
+        for stage in _stages(lanes):
+            stage.random = Random(f"{seed} {stage.position}")
+    idle_w = profile.idle_w if costs.energy_known else 0.0
+    done = _run(lanes, WARM_UP + frames, period_ms, idle_w)[: WARM_UP + frames]
+
+    begin, end = done[WARM_UP - 1], done[-1]
+    p50, p95, p99 = np.percentile([frame.latency_ms for frame in done[WARM_UP:]], (50, 95, 99))
+    return Simulation(
+        frames=frames,
+        seconds=(end.at_ms - begin.at_ms) / 1e3,
+        fps=1e3 * frames / (end.at_ms - begin.at_ms),
+        latency_p50_ms=float(p50),
+        latency_p95_ms=float(p95),
+        latency_p99_ms=float(p99),
+        energy_mj=(end.energy_mj - begin.energy_mj) / frames if costs.energy_known else None,
+        stages=tuple(stage.stats(begin.at_ms, end.at_ms) for stage in _stages(lanes)),
+        times=tuple(sorted((times for lane in lanes for times in lane.times()), key=lambda times: times.frame)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A result, when it was ready; ``energy_mj``: what the board drew since the start."""
+
+    at_ms: float
+    latency_ms: float
+    energy_mj: float
+
+
+class _Work:
+    """One way to run a frame on a stage: the groups that it then computes.
+
+    A set of units that compute is a bit mask over their positions in the plan; ``always``: those that slow it down
+    whether they compute or not, None: only those that do.
+    """
+
+    def __init__(
+        self,
+        costs: StageCosts,
+        position: int,
+        groups: tuple[int, int],
+        handover_ms: float,
+        always: int | None,
+    ):
+        self.position, self.handover_ms, self.always = position, handover_ms, always
+        profile, part = costs.profile, slice(*groups)
+        times = profile.units[costs.units[position]]
+        self._ms = np.array(times.ms[part])
+        self._extra_w = np.zeros(len(self._ms))  # of each group, beyond the idle board
+        if times.power_w is not None and profile.idle_w is not None:
+            self._extra_w = np.maximum(np.array(times.power_w[part]) - profile.idle_w, 0.0)
+        self._slowdown = [costs.slowdown(position, other)[part] for other in range(len(costs.units))]
+        self._known: dict[int, tuple[float, float]] = {}
+        self.alone_ms = float(self._ms.sum()) + handover_ms
+        deviation_ms = sqrt(sum((spread / QUARTILE) ** 2 for spread in times.spread_ms[part]))
+        self.sigma = sqrt(log1p((deviation_ms / self.alone_ms) ** 2)) if self.alone_ms else 0.0
+
+    def load(self, computing: int) -> tuple[float, float]:
+        """How many times as long it takes while these units compute, and what it then draws (W beyond idle)."""
+        computing = computing if self.always is None else self.always
+        if computing not in self._known:
+            ms = self._ms
+            for other, slowdown in enumerate(self._slowdown):
+                if other != self.position and computing >> other & 1:
+                    ms = ms * slowdown
+            loaded_ms = float(ms.sum()) + self.handover_ms
+            slower = loaded_ms / self.alone_ms if self.alone_ms else 1.0
+            watts = float(ms @ self._extra_w) / loaded_ms if loaded_ms else 0.0
+            self._known[computing] = slower, watts
+        return self._known[computing]
+
+
+class _Stage:
+    """A stage and what it did: ``runs`` has (taken, begin, end) of every frame, ms; the last may have no end yet.
+
+    ways  whether the frame came in at the later cut, and goes out at the later cut -> what is computed; the latter only
+          where the cut floats
+    late  of every frame begun: whether it goes out at the later cut
+    """
+
+    def __init__(self, position: int, unit: str, groups: tuple[int, int], ways: Mapping[tuple[bool, bool], _Work]):
+        self.position, self.unit, self.groups, self.ways = position, unit, groups, ways
+        self.work = ways[False, False]
+        self.floats = (False, True) in ways
+        self.random: Random | None = None
+        self.left_ms = 0.0  # what the frame inside would still take alone
+        self.running = False
+        self.taken_ms: float | None = None
+        self.late: list[bool] = []
+        self.came_late, self.scatter = False, 1.0
+        self.runs: list[list[float]] = []
+
+    def begin(self, now: float, came_late: bool) -> None:
+        self.came_late = came_late
+        self.work = work = self.ways[came_late, False]
+        self.late.append(False)
+        self.scatter = self.random.lognormvariate(-(work.sigma**2) / 2, work.sigma) if self.random else 1.0
+        self.left_ms = work.alone_ms * self.scatter
+        self.running = True
+        self.runs.append([self.taken_ms, now, inf])
+
+    def go_on(self) -> None:
+        """The frame that could go out now goes out late."""
+        early, self.work = self.work, self.ways[self.came_late, True]
+        self.late[-1] = True
+        self.left_ms = max(0.0, self.work.alone_ms - early.alone_ms) * self.scatter
+
+    def end(self, now: float) -> None:
+        self.running, self.taken_ms = False, None
+        self.runs[-1][2] = now
+
+    @property
+    def finished(self) -> int:
+        return len(self.runs) - self.running
+
+    def stats(self, begin: float, end: float) -> SimulatedStage:
+        """Means over the frames it finished in (begin, end], and the share of that time it computed."""
+        taken, begun, ended = np.array(self.runs or [[inf, inf, inf]]).T
+        idle = np.concatenate(([0.0], ended[:-1]))
+        inside = (begin < ended) & (ended <= end)
+        frames = int(inside.sum())
+
+        def mean(first: np.ndarray, last: np.ndarray) -> float:
+            return float((last[inside] - first[inside]).sum()) / max(1, frames)
+
+        return SimulatedStage(
+            unit=self.unit,
+            groups=self.groups,
+            frames=frames,
+            busy_ms=mean(begun, ended),
+            wait_in_ms=mean(idle, taken),
+            wait_out_ms=mean(taken, begun),
+            handover_ms=self.ways[False, False].handover_ms,
+            use=float((ended.clip(begin, end) - begun.clip(begin, end)).sum()) / (end - begin),
+        )
+
+
+class _Lane:
+    """Stages in a row; ``inside``: per ring but the last, frames handed on and not yet let go by their reader."""
+
+    def __init__(self, stages: list[_Stage], slots: int, depth: int):
+        self.stages, self.slots, self.depth = stages, slots, depth
+        self.inside = [0] * len(stages)
+        self.submitted: list[tuple[int, float]] = []  # frame number, ms
+
+    @property
+    def under_way(self) -> int:
+        return len(self.submitted) - self.stages[-1].finished
+
+    @property
+    def has_room(self) -> bool:
+        return self.under_way < self.depth
+
+    def submit(self, frame: int, now: float) -> None:
+        self.submitted.append((frame, now))
+        self.inside[0] += 1
+
+    def begin(self, now: float) -> None:
+        """Every stage that can begins. The host takes results at once: the last stage always has a free slot."""
+        for index, stage in enumerate(self.stages):
+            if not stage.running and self.inside[index]:
+                if stage.taken_ms is None:
+                    stage.taken_ms = now
+                if index + 1 == len(self.stages) or self.inside[index + 1] < self.slots + FLOATING_SLOTS * stage.floats:
+                    stage.begin(now, index > 0 and self.stages[index - 1].late[len(stage.runs)])
+
+    def end(self, index: int, now: float) -> int | None:
+        """Ends what stage ``index`` runs; the number of the frame in this lane where that was the last stage."""
+        stage = self.stages[index]
+        if stage.floats and not stage.late[-1] and (self.inside[index + 1] >= ENOUGH or self.inside[index] == 1):
+            stage.go_on()
+            return None
+        stage.end(now)
+        self.inside[index] -= 1
+        if index + 1 == len(self.stages):
+            return self.stages[index].finished - 1
+        self.inside[index + 1] += 1
+        return None
+
+    def times(self) -> list[FrameTimes]:
+        """Of the frames finished."""
+        return [
+            FrameTimes(frame, _ns(at), tuple(_ns(begin) for _, begin, _ in runs), tuple(_ns(end) for _, _, end in runs))
+            for (frame, at), *runs in zip(self.submitted, *(stage.runs for stage in self.stages), strict=False)
+            if runs[-1][2] < inf
+        ]
+
+
+def _run(lanes: list[_Lane], frames: int, period_ms: float, idle_w: float) -> list[_Done]:
+    """Results in the order they were ready, until there are ``frames`` (one event may end several at once)."""
+    places = [(lane, index, stage) for lane in lanes for index, stage in enumerate(lane.stages)]
+    ahead = REORDER * len(lanes) if len(lanes) > 1 else inf
+    done: list[_Done] = []
+    ready: set[int] = set()  # frames that wait for an earlier one
+    submitted = delivered = 0
+    now = energy_mj = 0.0
+    while len(done) < frames:
+        while submitted * period_ms <= now and submitted - delivered < ahead:
+            room = [lane for lane in lanes if lane.has_room]
+            if not room:
+                break
+            min(room, key=lambda lane: lane.under_way).submit(submitted, now)
+            submitted += 1
+        for lane in lanes:
+            lane.begin(now)
+
+        running = [place for place in places if place[2].running]
+        computing = sum(1 << stage.position for _, _, stage in running)
+        loads = [stage.work.load(computing) for _, _, stage in running]
+        ends = [now + stage.left_ms * slower for (_, _, stage), (slower, _) in zip(running, loads, strict=True)]
+        arrival = submitted * period_ms
+        then = min([*ends, arrival] if arrival > now else ends)
+        energy_mj += (then - now) * (idle_w + sum(watts for _, watts in loads))
+        for (lane, index, stage), (slower, _), end in zip(running, loads, ends, strict=True):
+            if end > then:
+                stage.left_ms -= (then - now) / slower
+                continue
+            number = lane.end(index, then)
+            if number is not None:
+                frame, submitted_ms = lane.submitted[number]
+                done.append(_Done(then, then - submitted_ms, energy_mj))
+                ready.add(frame)
+        while delivered in ready:
+            ready.remove(delivered)
+            delivered += 1
+        now = then
+    return done
+
+
+def _build(profile: Profile, plan: Plan, slots: int, depth: int | None, paced: bool) -> tuple[StageCosts, list[_Lane]]:
+    predict(profile, plan)  # raises where the plan does not fit
+    costs = StageCosts.of(profile, plan)
+    always = (1 << len(plan.units)) - 1 if paced else None
+    lanes = []
+    for planned, lane in zip(plan.lanes, works(profile, plan), strict=True):
+        stages = []
+        for work in lane:
+            unit, (first, first_late, last, last_late) = plan.units[work.position], work.groups
+            _check_runs(profile, plan, unit, (first, last_late))
+            ways = {}
+            for came_late in {False, first_late > first}:
+                for goes_late in {False, last_late > last}:
+                    handover_ms = sum(work.handover_ms(costs, 1.0 - came_late, float(goes_late)))
+                    if not isfinite(handover_ms):
+                        raise ArgumentError(f"plan {plan}: expected {unit} next to no other OpenCL device")
+                    groups = first_late if came_late else first, last_late if goes_late else last
+                    way = _Work(costs, work.position, groups, handover_ms, always)
+                    ways[came_late, goes_late] = way
+            stages.append(_Stage(work.position, unit, (first, last), ways))
+        lanes.append(_Lane(stages, slots, depth or full_load(planned)))
+    return costs, lanes
+
+
+def _check_runs(profile: Profile, plan: Plan, unit: str, groups: tuple[int, int]) -> None:
+    times = profile.units[unit]
+    for index in range(*groups):
+        if not isfinite(times.ms[index]):
+            reason = times.refused.get(index + 1, "no time was measured")
+            raise ArgumentError(
+                f"plan {plan}: expected groups that {unit} can run, got group {index + 1}, "
+                f"{profile.groups[index]}: {reason}"
+            )
+
+
+def _check(name: str, value: int, low: int, high: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        text = f"at least {low}" if high == inf else f"{low} to {high}"
+        raise ArgumentError(f"{name}: expected a whole number, {text}, got {value!r}")
+
+
+def _stages(lanes: list[_Lane]) -> list[_Stage]:
+    return [stage for lane in lanes for stage in lane.stages]
+
+
+def _ns(ms: float) -> int:
+    return round(ms * 1e6)
