@@ -11,9 +11,10 @@ from pathlib import Path
 import faults
 import numpy as np
 import pytest
-from faults import FAULTS, Interrupt, Watched, inject, warm_up
+from faults import FAULTS, Interrupt, inject, warm_up
 from graphs import frames, small_net
 from trees import run
+from watched import Watched
 
 from pipeall import Engine
 
