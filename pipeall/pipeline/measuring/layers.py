@@ -24,7 +24,7 @@ from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...graph.lower import lower
 from ...graph.partition import subgraph
-from ...steps import Step, is_depthwise
+from ...steps import Step, is_depthwise, item_bytes
 from ..boards.board import Board
 from ..boards.parts import Component
 from ..boards.units import units
@@ -32,7 +32,6 @@ from ..pipeline import Pipeline
 from ..planning.plan import Plan
 from .trial import for_seconds, random_frame
 
-FLOAT_BYTES = 4
 WARM_UP = 3  # frames that do not count
 LEAST = 4  # frames that do
 EXPLAINED = 0.5  # of the time by arithmetic or memory; else the layer is bound by overhead
@@ -82,12 +81,12 @@ class Layer:
 
 def _bytes(step: Step, algorithm: str) -> int:
     if step.kind == "copy":  # whose views have gaps
-        return 2 * FLOAT_BYTES * prod(step.params["dims"])
+        return 2 * item_bytes(step.dst.dtype) * prod(step.params["dims"])
     kept = algorithm.startswith(("strassen", "winograd")) and not algorithm.endswith(LAZY)
-    floats = 0 if step.weight is None or kept else prod(step.weight.shape)
-    floats += 0 if step.bias is None else prod(step.bias.shape)
-    floats += sum(view.h * view.w * view.c for view in (*step.src, step.dst))
-    return FLOAT_BYTES * floats + (points_bytes(step, algorithm, 1) if kept else 0)
+    nbytes = points_bytes(step, algorithm, 1) if kept else 0
+    nbytes += 0 if step.weight is None or kept else step.weight.nbytes
+    nbytes += 0 if step.bias is None else step.bias.nbytes
+    return nbytes + sum(view.nbytes for view in (*step.src, step.dst))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,5 +192,5 @@ def _layer(step: Step, method: str | None, unit: Component) -> Layer:
     layer = Layer.of(step, name)
     moved = layer.bytes
     if layer.algorithm.startswith("winograd"):
-        moved += 2 * FLOAT_BYTES * sum(transformed(step, int(name.removeprefix("winograd"))))
+        moved += 2 * item_bytes(step.dst.dtype) * sum(transformed(step, int(name.removeprefix("winograd"))))
     return replace(layer, algorithm=method or layer.algorithm, bytes=moved // (1 if unit.precision == "fp32" else 2))
