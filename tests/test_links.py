@@ -73,7 +73,7 @@ class Played:
             ends = np.cumsum(np.array(ms) + late, axis=1)
             begin = np.zeros((len(frames), 1))
             rows = np.rint(1e6 * np.hstack([begin, begin, begin, begin, ends, ends[:, -1:]])).astype(np.int64)
-            self.trace.append(StageTrace(0, number, stage.unit, "cpu", groups, labels, rows))
+            self.trace.append(StageTrace(0, number, stage.unit, False, groups, labels, rows))
         return iter(frames)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cl_faults import in_between
 from graphs import Net, frames, small_net
 
 from pipeall import ArgumentError, Pipeline, PipelineError
@@ -37,7 +38,9 @@ def test_rows_are_complete_in_order_and_agree_with_counters_and_time_stamps(plan
         assert (t.lane, t.stage, t.unit, t.groups) == (row.lane, row.stage, row.unit, row.groups)
         assert t.labels == tuple((step.kind, step.node) for step in lower(subgraph(graph, *t.groups)).steps)
         assert t.rows.shape == (row.frames, 7 + len(t.labels)) and t.rows.dtype == np.int64
-        assert (np.diff(t.frame) > 0).all() and (np.diff(t.rows[:, 1:]) >= 0).all()
+        assert (np.diff(t.frame) > 0).all() and (np.diff(t.marks) >= 0).all()
+        at_host = np.delete(t.rows, np.s_[t.GIVEN : t.RAN], axis=1) if t.kind == "opencl" else t.rows
+        assert (np.diff(at_host[:, 1:]) >= 0).all() and (t.marks[:, -1] <= t.rows[:, t.RAN]).all()
         assert (t.rows[1:, t.IDLE] >= t.rows[:-1, t.END]).all()
         for frame, begin, end in t.rows[:, [t.FRAME, t.BEGIN, t.END]].tolist():
             assert (times[frame].begin_ns[t.stage], times[frame].end_ns[t.stage]) == (begin, end)
@@ -59,11 +62,23 @@ def test_the_time_goes_to_the_step_that_takes_it(unit, board_with_gpu):
     heavy = net.conv(net.conv(net.conv("x0", 4), 64), 512, k=3)
     graph = net.graph(net.conv(net.global_pool(heavy), 4))
     (t,) = recorded(graph, unit, board_with_gpu)[1]
-    # The median: others of the machine lengthen some frames, and where a stage's thread wakes up late the first
-    # commands of a frame ended before its begin and count as nothing.
-    commands = np.median(np.diff(t.marks), axis=0)
+    commands = np.median(np.diff(t.marks), axis=0)  # others of the machine lengthen some frames
     spent = np.bincount(t.step_of, weights=commands)  # on OpenCL a step may take several: transforms around a GEMM
     assert t.labels[t.step_of.index(int(spent.argmax()))] == ("conv", heavy) and spent.max() > spent.sum() / 2
+
+
+def test_commands_last_as_long_when_their_stage_wakes_up_late(board_with_gpu):
+    """At every other frame, when the one behind it has ended, too: both have their own times, and those they take."""
+    graph, late_ns = small_net(), 20_000_000
+    with in_between() as shim, Pipeline(graph, "gpu", board_with_gpu, slots=8, depth=8, trace=True) as pipe:
+        list(pipe.map(frames(graph, 10)))
+        shim.cl_faults_late(4, late_ns // 1000)  # a frame waits twice: for its last command, and for its slots
+        list(pipe.map(frames(graph, 20)))
+        shim.cl_faults_late(0, 0)
+    rows, marks = pipe.trace[0].rows[10:], pipe.trace[0].marks[10:]
+    assert (rows[:, StageTrace.RAN] - marks[:, -1] > late_ns / 2).mean() > 0.7  # what the host was late by
+    assert (marks[:, -1] < rows[:, StageTrace.BEGIN]).mean() > 0.3  # over while the stage was at the frame before
+    assert (np.diff(marks) > 0).all() and np.median(np.diff(marks).sum(axis=1)) < late_ns / 2
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -156,8 +171,8 @@ def test_events_of_a_paced_frame():
     big = [2, 40, 41, 42, 50, 52, 52]
     gpu, big = (np.array([[7, *(5_000_000 + 1000 * us for us in row)]]) for row in (gpu, big))
     stages = [
-        StageTrace(0, 0, "gpu", "opencl", (0, 1), (("conv", "a"), ("copy", "b")), gpu),
-        StageTrace(0, 1, "bigx1", "cpu", (1, 2), (("conv", "c"),), big),
+        StageTrace(0, 0, "gpu", True, (0, 1), (("conv", "a"), ("copy", "b")), gpu),
+        StageTrace(0, 1, "bigx1", False, (1, 2), (("conv", "c"),), big),
     ]
     events = trace.chrome(stages, {})["traceEvents"]
     check_events(events, stages)
