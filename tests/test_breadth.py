@@ -1,7 +1,5 @@
 """ONNX's own backend tests and torchvision's networks through the engine; the sweep over all is bench/breadth.py."""
 
-from pathlib import Path
-
 import numpy as np
 import onnx
 import onnx_cases

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,9 @@ LOG = logging.getLogger(__name__)
 
 
 class BenchTable(Generated):
-    """The record of this name in docs/results/records. ``:brief:`` leaves the command, machine and date out."""
+    """The record of this name in docs/results/records."""
 
     required_arguments = 1
-    option_spec = {"brief": lambda _: True}
 
     def markdown(self) -> str:
         name = self.arguments[0]
@@ -28,37 +29,33 @@ class BenchTable(Generated):
         self.env.note_dependency(path)
         shown_records(self.env).setdefault(self.env.docname, set()).add(name)
         record = read_json(path, "bench")
-        return rows_of(record) + ("" if "brief" in self.options else origin(record))
+        return rows_of(record) + "".join(f"- {line}\n" for line in (*record.get("about", ()), *origin(record))) + "\n"
 
 
 def rows_of(record: dict[str, Any]) -> str:
-    """The record's table, in Markdown."""
-    columns, rows = record["columns"], record["rows"]
-    head = [f"{column['name']}, {column['unit']}" if column.get("unit") else column["name"] for column in columns]
-    numbers = [index for index in range(len(head)) if all(_is_number(row[index]) for row in rows)]
-    return table(head, [[_number(cell) for cell in row] for row in rows], numbers)
+    """The record's table, in Markdown; numbers of a column have as many digits after the point."""
+    head = [", ".join(filter(None, (column["name"], column.get("unit")))) for column in record["columns"]]
+    columns = list(zip(*record["rows"], strict=True))
+    numbers = [index for index, cells in enumerate(columns) if not any(isinstance(cell, str) for cell in cells)]
+    shown = [_alike(cells) if index in numbers else cells for index, cells in enumerate(columns)]
+    return table(head, zip(*shown, strict=True), numbers)
 
 
-def origin(record: dict[str, Any]) -> str:
-    """Where the record's figures come from, in Markdown."""
+def _alike(cells: Sequence[float | None]) -> list[str]:
+    known = [Decimal(repr(cell)).normalize() for cell in cells if cell is not None]
+    digits = max((-int(cell.as_tuple().exponent) for cell in known), default=0)
+    return ["" if cell is None else f"{cell:.{max(digits, 0)}f}" for cell in cells]
+
+
+def origin(record: dict[str, Any]) -> list[str]:
+    """Where the record's figures come from, a line of Markdown each."""
     machine = record["machine"]
-    known = [machine.get("model") or "unknown machine", f"{machine['cores']} cores" if machine.get("cores") else None]
-    lines = [
-        f"`{record['command']}`",
-        ", ".join(filter(None, [*known, machine.get("machine")])),
-        f"{record['date']}, commit `{record['commit'] or 'unknown'}`, version {record['version']}",
-        *record.get("about", ()),
+    cores = f"{machine['cores']} cores" if machine.get("cores") else None
+    return [
+        f"Command: `{record['command']}`",
+        "Machine: " + ", ".join(filter(None, (machine.get("model"), cores, machine.get("machine")))),
+        f"Date: {record['date'][:10]}, commit `{record['commit'] or 'unknown'}`, version {record['version']}",
     ]
-    return "".join(f"- {line}\n" for line in lines) + "\n"
-
-
-def _is_number(cell: object) -> bool:
-    return cell is None or isinstance(cell, (int, float))
-
-
-def _number(cell: object) -> object:
-    """A float as it is said: four digits are more than any of these measurements can tell."""
-    return f"{cell:.4g}" if isinstance(cell, float) and abs(cell) < 1e4 else cell
 
 
 def shown_records(env: BuildEnvironment) -> dict[str, set[str]]:
