@@ -36,7 +36,7 @@ class Operators(Generated):
             for name, entry in sorted(OPERATORS.items())
         ]
         return (
-            f"Opsets {OPSETS[0]} to {OPSETS[1]} of ONNX's own domain.\n\n"
+            f"## ONNX operators\n\nOpsets {OPSETS[0]} to {OPSETS[1]} of ONNX's own domain.\n\n"
             + table(("ONNX operator", "opsets", "attributes", "limits"), rows)
             + "## Evaluated while a model is read\n\n"
             + "These run on constants, whatever their attributes: "
@@ -112,7 +112,7 @@ def _board(name: str) -> str:
     return (
         f"## {name}\n\n"
         + table(("component", "cores", "count", "MHz", "mean power, W"), parts, numbers=(2, 3, 4))
-        + f"Measured networks: {measured}. The board draws at most {content['idle_w']} W when idle.\n\n"
+        + f"Measured networks: {measured}. Idle, the board draws {content['idle_w'] or 'an unknown number of'} W.\n\n"
         + "Error of a whole network, in percent, predicted by a regression that was fitted without it:\n\n"
         + table(("unit", *networks), misses, numbers=range(1, len(networks) + 1))
         + "Where the figures come from:\n\n"
