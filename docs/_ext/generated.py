@@ -9,7 +9,7 @@ from sphinx.util.docutils import SphinxDirective
 
 
 class Generated(SphinxDirective):
-    """A directive whose content is what ``markdown`` returns. One that has headings begins with one, and ends its page."""
+    """A directive whose content is what ``markdown`` returns. Where that has headings, it begins with one."""
 
     def markdown(self) -> str:
         raise NotImplementedError
