@@ -13,7 +13,7 @@ from kernel_runs import nhwc, reference_table, run_case, single_step, supported_
 from pipeall._kernels.cpu.kernels import Program, probe
 
 from pipeall._kernels.cpu import table
-from pipeall._kernels.cpu.table import OPS, ROWS, Row, choose, explain
+from pipeall._kernels.cpu.table import OPS, ROWS, KernelRow, choose, explain
 from pipeall.errors import ArgumentError, DeviceError
 from pipeall.graph.cases import CASES
 from pipeall.graph.ops import run_graph
@@ -89,7 +89,7 @@ def test_choice_follows_the_list():
 
 
 def test_a_row_for_one_core_is_taken_there_and_passed_over_elsewhere(monkeypatch):
-    special = Row(op="gemm", name="gemm_f32_x", isa="ref", core="cortex-a53", mr=4, nr=8)
+    special = KernelRow(op="gemm", name="gemm_f32_x", isa="ref", core="cortex-a53", mr=4, nr=8)
     first = next(i for i, row in enumerate(ROWS) if row.isa == "ref")
     monkeypatch.setattr(table, "ROWS", (*ROWS[:first], special, *ROWS[first:]))
     general = next(row for row in ROWS if row.name == reference_table()["gemm"])

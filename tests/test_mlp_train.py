@@ -82,7 +82,7 @@ def test_gather_and_take_are_inverse(digits, layout):
 
     def again(comm):
         net = network(SIZES, HEADS[2], comm, **layout)
-        net.take(whole)
+        net.set_weights(whole)
         return net.predict(digits[1].x[:9].astype(np.float32))
 
     for (_, before), after in zip(results, simulate(3, again), strict=True):

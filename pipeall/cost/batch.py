@@ -12,7 +12,7 @@ MAX_BATCH = 2**40  # a network of which this many samples fit has no memory to s
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class LargestBatch:
     """``used`` bytes of each memory at ``batch``; ``binding`` is the memory that one sample more would overfill."""
 
     batch: int
@@ -21,7 +21,9 @@ class Fit:
     limits: Mapping[str, int]
 
 
-def largest_batch(needs: Mapping[str, Callable[[int], float]], sizes: Mapping[str, float], share: float = SHARE) -> Fit:
+def largest_batch(
+    needs: Mapping[str, Callable[[int], float]], sizes: Mapping[str, float], share: float = SHARE
+) -> LargestBatch:
     """The largest batch with which every memory stays within ``share`` of its size; 0 where not even one sample fits.
 
     ``needs`` maps a memory such as "gpu" to bytes as a function of the batch that never falls; ``sizes`` to its bytes.
@@ -48,7 +50,7 @@ def largest_batch(needs: Mapping[str, Callable[[int], float]], sizes: Mapping[st
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if overfilled(middle) is None else (low, middle)
-    return Fit(low, overfilled(low + 1), {name: int(need(low)) for name, need in needs.items()}, limits)
+    return LargestBatch(low, overfilled(low + 1), {name: int(need(low)) for name, need in needs.items()}, limits)
 
 
 def needs_of(

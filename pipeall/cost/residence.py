@@ -61,7 +61,7 @@ def residence(model: int, data: int, working: int, batch: int, on_gpu: bool) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Epoch:
+class EpochTime:
     """Seconds of one pass over the samples. ``total_s`` is their sum, or with prefetch that of the slowest."""
 
     load_s: float
@@ -93,7 +93,7 @@ def epoch(
     decode_s: float = 0.0,
     cached: bool = False,
     training: bool = True,
-) -> Epoch:
+) -> EpochTime:
     """An epoch of ``samples`` of ``sample_bytes`` each through a network of ``macs`` each.
 
     disk_rate  bytes a second of one channel; ``parallel`` of them (``channels``); nothing is read where ``cached``
@@ -111,4 +111,4 @@ def epoch(
     read = 0.0 if cached else samples * sample_bytes / (parallel * disk_rate)
     moved = samples * sample_bytes / bus_rate if bus_rate else 0.0
     computed = samples * macs * (TRAINING if training else 1) / mac_rate
-    return Epoch(read + samples * decode_s / parallel, moved, computed, prefetch)
+    return EpochTime(read + samples * decode_s / parallel, moved, computed, prefetch)

@@ -27,7 +27,7 @@ def lecture_bytes(model: float, data: float, activations_and_gradients: float, b
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class LectureSpace:
     """Bytes that do not grow with the batch, and bytes of each sample: what the lecture's formula needs."""
 
     model: int
@@ -39,10 +39,10 @@ class Space:
         return int(lecture_bytes(self.model, self.data, 2 * self.activations, batch))
 
 
-def space(network: Network) -> Space:
+def space(network: Network) -> LectureSpace:
     """Activations are the outputs of all layers that write memory of their own."""
     written = (layer for layer in network.layers if layer.op not in ALIASES)
-    return Space(
+    return LectureSpace(
         FLOAT_BYTES * network.elements((*network.parameters, *network.statistics)),
         FLOAT_BYTES * network.elements(network.inputs),
         FLOAT_BYTES * sum(network.elements(layer.outputs) for layer in written),

@@ -25,7 +25,7 @@ IMAGE_SIDE = 2  # an array whose samples have at least two axes holds pictures
 Task = Literal["classes", "numbers"]
 
 
-class Part(NamedTuple):
+class Samples(NamedTuple):
     """``x`` float32 (samples, features) or (samples, channels, height, width); ``y`` int64 classes, or float32
     numbers scaled to 0 .. 1 over the training part."""
 
@@ -37,7 +37,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Data:
+class DataSet:
     """A data set. ``fit`` trains, ``judge`` gives a candidate its error, ``test`` is for the winner alone.
 
     task      "classes": ``outputs`` classes; "numbers": one number is predicted
@@ -49,9 +49,9 @@ class Data:
     name: str
     task: Task
     outputs: int
-    fit: Part
-    judge: Part
-    test: Part
+    fit: Samples
+    judge: Samples
+    test: Samples
     scale: float = 1.0
     centre: np.ndarray | None = None
     spread: np.ndarray | None = None
@@ -67,16 +67,16 @@ class Data:
     def pictures(self) -> bool:
         return len(self.shape) == 3
 
-    def first(self, samples: int) -> Data:
+    def first(self, samples: int) -> DataSet:
         """The same with at most so many samples to train on and half as many to judge by, for quick searches."""
         return replace(
             self,
-            fit=Part(self.fit.x[:samples], self.fit.y[:samples]),
-            judge=Part(self.judge.x[: -(-samples // 2)], self.judge.y[: -(-samples // 2)]),
+            fit=Samples(self.fit.x[:samples], self.fit.y[:samples]),
+            judge=Samples(self.judge.x[: -(-samples // 2)], self.judge.y[: -(-samples // 2)]),
         )
 
 
-def load(name: str, task: Task | None = None) -> Data:
+def load(name: str, task: Task | None = None) -> DataSet:
     """The data set of "digits" or of a file.
 
     .npz          x_train, y_train, x_test, y_test, or x and y, samples along the first axis: pictures (height, width),
@@ -127,7 +127,7 @@ def _split(count: int, share: float) -> tuple[np.ndarray, np.ndarray]:
 
 def _pictures(
     name: str, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray, task: Task | None
-) -> Data:
+) -> DataSet:
     scale = 255.0 if x.dtype == np.uint8 and x.max() > 16 else float(np.abs(x).max()) or 1.0
     return _data(name, _planes(name, x, scale), y, _planes(name, x_test, scale), y_test, task, scale=scale)
 
@@ -145,14 +145,14 @@ def _planes(name: str, x: np.ndarray, scale: float) -> np.ndarray:
 
 def _features(
     name: str, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray, task: Task | None
-) -> Data:
+) -> DataSet:
     centre, spread = x.mean(axis=0, dtype=np.float64), x.std(axis=0, dtype=np.float64)
     spread[spread == 0] = 1
     x, x_test = (((part - centre) / spread).astype(np.float32) for part in (x, x_test))
     return _data(name, x, y, x_test, y_test, task, centre=centre, spread=spread)
 
 
-def _texts(path: Path) -> Data:
+def _texts(path: Path) -> DataSet:
     (texts, labels), test = text.read_texts(path)
     if test is None:
         rest, split = _split(len(texts), TEST_SHARE)
@@ -168,7 +168,7 @@ def _texts(path: Path) -> Data:
 
 def _data(
     name: str, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray, task: Task | None, **rest: object
-) -> Data:
+) -> DataSet:
     whole = all((part == np.floor(part)).all() for part in (y, y_test))
     task = task or ("classes" if whole else "numbers")
     if task == "classes":
@@ -181,5 +181,5 @@ def _data(
         outputs, y, y_test = 1, *(((part - low) / width).astype(np.float32) for part in (y, y_test))
         rest |= {"target_low": low, "target_width": width}
     fit, judge = _split(len(x), JUDGE_SHARE)
-    parts = (Part(x[fit], y[fit]), Part(x[judge], y[judge]), Part(x_test, y_test))
-    return Data(name, task, outputs, *parts, **rest)
+    parts = (Samples(x[fit], y[fit]), Samples(x[judge], y[judge]), Samples(x_test, y_test))
+    return DataSet(name, task, outputs, *parts, **rest)

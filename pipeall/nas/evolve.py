@@ -105,7 +105,7 @@ class Generation:
         return float(np.mean(2 * ones * (size - ones)) / max(1, size * (size - 1)))
 
     @cached_property
-    def predicted(self) -> markov.Prediction:
+    def predicted(self) -> markov.FixationTime:
         """Generations, counted from the first, by which every bit is fixed if nothing mutates.
 
         The ratio of the chain of a bit is that of the mean selection weights of members with and without it.
@@ -120,7 +120,7 @@ class Generation:
         floor = weights.max() * 1e-6  # all members of one side may have weight 0
         ratio = np.where(open_loci, np.maximum(with_bit, floor) / np.maximum(without, floor), 1.0)
         ahead = markov.predict_generations(bits.shape[1], ones, size=size, ratio=ratio)
-        return markov.Prediction(self.number + ahead.expected, self.number + ahead.by)
+        return markov.FixationTime(self.number + ahead.expected, self.number + ahead.by)
 
     @cached_property
     def _bits(self) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from ..errors import ArgumentError
-from .data import Data, Part
+from .data import DataSet, Samples
 from .genome import Hyper
 
 
@@ -50,7 +50,7 @@ def printed_score(fitness: float) -> float:
     return 100 * (1 - fitness)
 
 
-def deviations(data: Data, output: np.ndarray, y: np.ndarray) -> np.ndarray:
+def deviations(data: DataSet, output: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Of each sample the mean absolute error per output, float64: of probabilities (samples, classes) against a one-hot
     target, or of a number in parts of the targets' range."""
     if data.task == "numbers":
@@ -59,12 +59,12 @@ def deviations(data: Data, output: np.ndarray, y: np.ndarray) -> np.ndarray:
     return (1 - right + output.sum(axis=1, dtype=np.float64) - right) / data.outputs
 
 
-def error(data: Data, output: np.ndarray, y: np.ndarray) -> float:
+def error(data: DataSet, output: np.ndarray, y: np.ndarray) -> float:
     """The mean of the deviations; ``inf`` where an output is not finite."""
     return float(deviations(data, output, y).mean()) if np.isfinite(output).all() else np.inf
 
 
-def constant_error(data: Data, part: Part) -> float:
+def constant_error(data: DataSet, part: Samples) -> float:
     """The error of the best constant guess by the training part: shares of the classes, or the mean."""
     if data.task == "numbers":
         guess = np.full((len(part), 1), data.fit.y.mean())
@@ -74,7 +74,7 @@ def constant_error(data: Data, part: Part) -> float:
     return error(data, guess, part.y)
 
 
-def accuracy(data: Data, output: np.ndarray, y: np.ndarray) -> float:
+def accuracy(data: DataSet, output: np.ndarray, y: np.ndarray) -> float:
     """Share of right classes; of numbers R^2, the share of the variance that is explained."""
     if data.task == "numbers":
         return float(1 - ((output[:, 0] - y) ** 2).mean() / y.var())

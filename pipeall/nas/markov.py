@@ -68,7 +68,7 @@ def stationary(chain: np.ndarray) -> np.ndarray:
     return np.linalg.lstsq(equations, np.r_[np.zeros(len(chain)), 1.0], rcond=None)[0]
 
 
-class Prediction(NamedTuple):
+class FixationTime(NamedTuple):
     """Generations until every locus is fixed: their expectation, and the number that ``level`` of all searches need."""
 
     expected: float
@@ -81,7 +81,7 @@ def predict_generations(
     level: float = 0.95,
     size: int = 10,
     ratio: float | Sequence[float] = 1.0,
-) -> Prediction:
+) -> FixationTime:
     """How long selection and drift take to fix all of some independent loci; the linked ones of a genome are faster.
 
     start  ones of each locus, or of all; None: of random bits
@@ -105,7 +105,7 @@ def predict_generations(
         fixed = float(np.prod(np.minimum(states[:, 0] + states[:, -1], 1)))
         by = generation if by is None and fixed >= level else by
         if by is not None and 1 - fixed < 1e-9:
-            return Prediction(expected, by)
+            return FixationTime(expected, by)
         expected += 1 - fixed
         generation += 1
         states = (states[:, None] @ chains)[:, 0]

@@ -11,7 +11,7 @@ from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..graph.partition import subgraph
 from ..pipeline.boards.model import BoardModel
-from ..pipeline.planning.candidates import Choice
+from ..pipeline.planning.candidates import PredictedPlan
 from ..pipeline.planning.plan import StagePlan
 from ..pipeline.planning.search import search
 
@@ -43,7 +43,7 @@ class Target:
 class Placed:
     """The plan with the highest predicted throughput, and the bytes of weights, activations and rings under it."""
 
-    choice: Choice
+    choice: PredictedPlan
     memory_bytes: int
 
     def fits(self, target: Target) -> bool:

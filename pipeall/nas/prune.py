@@ -15,10 +15,10 @@ import numpy as np
 from ..errors import ArgumentError
 from .genome import Architecture
 from .genome import prune as clean_up
-from .network import HEAD, Network
+from .network import HEAD, WeightedNetwork
 
 
-def prune_vectors(network: Network, fraction: float, together: int = 1) -> Network:
+def prune_vectors(network: WeightedNetwork, fraction: float, together: int = 1) -> WeightedNetwork:
     """Removes units in the order of the L2 norms of their rows until ``fraction`` of the weights is gone.
 
     together  units of a layer go so many at once, those of least norm, in the order of their mean norm: kernels compute
@@ -42,7 +42,7 @@ def prune_vectors(network: Network, fraction: float, together: int = 1) -> Netwo
     return _without(network, vectors[:count])
 
 
-def _without(network: Network, vectors: Sequence[tuple[float, int, np.ndarray]]) -> Network:
+def _without(network: WeightedNetwork, vectors: Sequence[tuple[float, int, np.ndarray]]) -> WeightedNetwork:
     """The network built without these units; (norm, index of the block, units) each."""
     old = network.architecture
     kept = {block.index: np.ones(block.units, bool) for block in old.blocks}
@@ -53,7 +53,7 @@ def _without(network: Network, vectors: Sequence[tuple[float, int, np.ndarray]])
     weights = {}
     for block in blocks:
         weight, bias = network.weights[block.index]
-        parts = network.parts(before[block.index])
+        parts = network.columns_of(before[block.index])
         columns = [np.arange(parts[i].start, parts[i].stop)[kept.get(i, slice(None))] for i in block.inputs]
         weights[block.index] = (weight[kept[block.index]][:, np.concatenate(columns)], bias[kept[block.index]])
     weight, bias = network.weights[HEAD]

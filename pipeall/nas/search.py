@@ -17,12 +17,12 @@ from ..errors import ArgumentError, missing_extra
 from ..graph.ir import Graph
 from . import chaos, evolve
 from .archive import Archive, History, Member
-from .data import Part
+from .data import Samples
 from .evaluate import Training
 from .evolve import Generation, Settings
 from .fitness import accuracy
 from .genome import STATES, TRAINING_GENES, Candidate, hyper_of
-from .network import Network, create, to_graph
+from .network import WeightedNetwork, create, to_graph
 from .placement import Placed, place
 from .train import predict, train
 
@@ -96,7 +96,7 @@ def activities(training: Training, seed: int) -> list[float]:
     """
     data, random = training.load(), np.random.default_rng([seed, 2])
     network = create(training.space.decode(training.space.random(random)), data, seed)
-    batch = Part(data.fit.x[:PROBED], data.fit.y[:PROBED])
+    batch = Samples(data.fit.x[:PROBED], data.fit.y[:PROBED])
     known: dict[tuple[int, ...], float] = {}
     found = []
     for state in range(STATES):
@@ -115,7 +115,7 @@ class Winner:
     a board was given."""
 
     member: Member
-    network: Network
+    network: WeightedNetwork
     graph: Graph
     judged: float
     tested: float

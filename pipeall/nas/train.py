@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import missing_extra
-from .data import Part
+from .data import Samples
 from .genome import SOURCE, Hyper
-from .network import HEAD, Network
+from .network import HEAD, WeightedNetwork
 
 if TYPE_CHECKING:
     import torch
@@ -26,7 +26,9 @@ BATCH = 32
 EVALUATED = 512  # samples at a time
 
 
-def train(network: Network, fit: Part, hyper: Hyper, seed: int, batch: int = BATCH) -> tuple[Network, list[float]]:
+def train(
+    network: WeightedNetwork, fit: Samples, hyper: Hyper, seed: int, batch: int = BATCH
+) -> tuple[WeightedNetwork, list[float]]:
     """The network after ``hyper.cycles`` passes over the samples, and the mean loss of each pass.
 
     The loss is cross-entropy, or half the squared error of a number; the rate falls from ``hyper.learning_rate`` to 0
@@ -69,7 +71,7 @@ def train(network: Network, fit: Part, hyper: Hyper, seed: int, batch: int = BAT
         return replace(network, weights=done), losses
 
 
-def predict(network: Network, x: np.ndarray) -> np.ndarray:
+def predict(network: WeightedNetwork, x: np.ndarray) -> np.ndarray:
     """Probabilities (samples, classes) of a classifier, predicted numbers (samples, 1) of another network."""
     with _torch() as (torch, device), torch.no_grad():
         weights = {
@@ -89,7 +91,7 @@ def _laid_out(torch, array: np.ndarray, device: torch.device) -> torch.Tensor:
     return tensor.contiguous(memory_format=torch.channels_last) if array.ndim == 4 else tensor
 
 
-def _forward(torch, network: Network, weights: dict[int, tuple], x: torch.Tensor) -> torch.Tensor:
+def _forward(torch, network: WeightedNetwork, weights: dict[int, tuple], x: torch.Tensor) -> torch.Tensor:
     """Logits, or numbers."""
     functional = torch.nn.functional
     dense = network.architecture.kind == "dense"
@@ -111,7 +113,7 @@ def _forward(torch, network: Network, weights: dict[int, tuple], x: torch.Tensor
     return functional.linear(last if dense else last.mean(dim=(2, 3)), weight, bias)
 
 
-def _loss(torch, network: Network, output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+def _loss(torch, network: WeightedNetwork, output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     if network.classifies:
         return torch.nn.functional.cross_entropy(output, y)
     return ((output[:, 0] - y) ** 2).mean() / 2

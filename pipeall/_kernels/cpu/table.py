@@ -10,7 +10,7 @@ from .kernels import rows
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class KernelRow:
     """A line of kernels.inc. ``mr`` x ``nr`` is the register tile of a GEMM kernel, 0 elsewhere."""
 
     op: str
@@ -21,7 +21,7 @@ class Row:
     nr: int
 
 
-ROWS = tuple(Row(*row) for row in rows())
+ROWS = tuple(KernelRow(*row) for row in rows())
 OPS = tuple(dict.fromkeys(row.op for row in ROWS))
 
 
@@ -36,7 +36,7 @@ def choose(isas: Sequence[str], core: str) -> dict[str, str]:
     return table
 
 
-def explain(isas: Sequence[str], core: str) -> list[tuple[Row, str]]:
+def explain(isas: Sequence[str], core: str) -> list[tuple[KernelRow, str]]:
     """Every row with why it was taken or passed over, for ``pipeall devices``."""
     taken = choose(isas, core)
     reasons = []

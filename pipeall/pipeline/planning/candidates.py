@@ -18,7 +18,7 @@ DECIMALS = 9  # of ms and mJ: sums in another order differ by less, and what dif
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PredictedPlan:
     """A plan and what it will do."""
 
     plan: Plan
@@ -46,7 +46,7 @@ class Candidates:
         """Adds those with these units in order, for every row of ``cuts``."""
         self.batches.append((units, cuts, costs))
 
-    def ranked(self, objective: str, period_ms: float, latency_ms: float, top: int) -> tuple[Choice, ...]:
+    def ranked(self, objective: str, period_ms: float, latency_ms: float, top: int) -> tuple[PredictedPlan, ...]:
         """The best ``top`` within both limits; equals by stages, then latency, then text.
 
         Energy is per frame at the plan's own rate, but at that of ``period_ms`` where it is finite: the idle board then
@@ -64,7 +64,7 @@ class Candidates:
         best = sorted((*keys[::-1, i], str(plan), plan) for i in order for plan in [self._plan(within[i])])
         return tuple(self._choice(plan) for *_, plan in best[:top])
 
-    def pareto(self) -> tuple[Choice, ...]:
+    def pareto(self) -> tuple[PredictedPlan, ...]:
         """What no other one beats in period, latency and energy (where known); of equals the one with fewer stages."""
         rows = self._columns()
         criteria = [rows.period_ms, rows.latency_ms, *([rows.energy_mj] if self.energy else [])]
@@ -88,8 +88,8 @@ class Candidates:
         units, cuts, _ = self.batches[batch]
         return Plan.pipeline(units, cuts[row - ends[batch]].tolist())  # counted from its end
 
-    def _choice(self, plan: Plan) -> Choice:
-        return Choice(plan, predict(self.profile, plan))
+    def _choice(self, plan: Plan) -> PredictedPlan:
+        return PredictedPlan(plan, predict(self.profile, plan))
 
 
 def _front(keys: Sequence[np.ndarray], criteria: int) -> list[int]:

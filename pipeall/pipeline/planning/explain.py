@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from ...errors import ArgumentError
-from .candidates import Choice
+from .candidates import PredictedPlan
 from .plan import Plan
 from .predict import Prediction, StageCosts, balanced, predict, stage_shares, works
 from .profile import Profile
 
 
 @dataclass(frozen=True, slots=True)
-class StageShare:
+class StageBreakdown:
     """Where the time of one stage goes, groups [first, last): the four parts add up to ``total_ms``.
 
     ``floated``: the share of the frames for which it also computes the groups that float behind it.
@@ -53,11 +53,11 @@ class Explanation:
 
     plan: Plan
     prediction: Prediction
-    stages: tuple[StageShare, ...]
+    stages: tuple[StageBreakdown, ...]
     bottleneck: int
     balance: float
-    moves: tuple[Choice, ...]
-    next_best: tuple[Choice, ...]
+    moves: tuple[PredictedPlan, ...]
+    next_best: tuple[PredictedPlan, ...]
     ideal_ms: float
     rates_ms: float
 
@@ -114,7 +114,7 @@ class Explanation:
             *(f"next best (period): {self._choice(choice)}" for choice in self.next_best),
         ]
 
-    def _choice(self, choice: Choice) -> str:
+    def _choice(self, choice: PredictedPlan) -> str:
         prediction, text = choice.prediction, f"{choice.plan}: {self._compared(choice.prediction.period_ms)}"
         if isfinite(prediction.latency_ms):
             text += f", latency {prediction.latency_ms:.2f} ms"
@@ -126,7 +126,7 @@ class Explanation:
         return f"{period_ms:.2f} ms ({period_ms / self.prediction.period_ms - 1:+.1%})"
 
 
-def explain(profile: Profile, plan: Plan, others: Iterable[Choice] = ()) -> Explanation:
+def explain(profile: Profile, plan: Plan, others: Iterable[PredictedPlan] = ()) -> Explanation:
     """Where the plan's period comes from.
 
     others: plans to compare with, such as ``Found.ranked``; the plan itself is left out of them.
@@ -148,14 +148,14 @@ def explain(profile: Profile, plan: Plan, others: Iterable[Choice] = ()) -> Expl
         stages=stages,
         bottleneck=totals.index(max(totals)),
         balance=sum(totals) / len(totals) / max(totals),
-        moves=tuple(Choice(moved, predict(profile, moved)) for moved in _moved(plan, len(profile.groups))),
+        moves=tuple(PredictedPlan(moved, predict(profile, moved)) for moved in _moved(plan, len(profile.groups))),
         next_best=tuple(choice for choice in others if choice.plan != plan),
         ideal_ms=max(stage.alone_ms for stage in stages),
         rates_ms=1.0 / rates if (rates := sum(1.0 / sum(profile.units[unit].ms) for unit in plan.units)) else inf,
     )
 
 
-def _shares(profile: Profile, plan: Plan) -> tuple[StageShare, ...]:
+def _shares(profile: Profile, plan: Plan) -> tuple[StageBreakdown, ...]:
     costs = StageCosts.of(profile, plan)
     (lane,) = works(profile, plan)
     shares = []
@@ -164,7 +164,7 @@ def _shares(profile: Profile, plan: Plan) -> tuple[StageShare, ...]:
         alone = work.total(np.array(profile.units[unit].ms), kept, taken)
         contention = work.total(costs.loaded_ms[work.position], kept, taken) - alone
         received, sent = work.handover_ms(costs, kept, taken)
-        shares.append(StageShare(unit, work.groups[0], work.groups[2], alone, contention, received, sent, taken))
+        shares.append(StageBreakdown(unit, work.groups[0], work.groups[2], alone, contention, received, sent, taken))
     return tuple(shares)
 
 
@@ -180,7 +180,7 @@ def _moved(plan: Plan, groups: int) -> list[Plan]:
     ]
 
 
-def _choice_to_dict(choice: Choice) -> dict[str, Any]:
+def _choice_to_dict(choice: PredictedPlan) -> dict[str, Any]:
     return {
         "plan": str(choice.plan),
         "period_ms": _finite(choice.prediction.period_ms),

@@ -14,7 +14,7 @@ from math import floor, inf
 import numpy as np
 
 from ...errors import ArgumentError
-from .candidates import Choice
+from .candidates import PredictedPlan
 from .plan import Cuts, Plan
 from .predict import StageCosts, predict
 from .profile import Profile
@@ -27,10 +27,10 @@ FRAMES = 300
 
 def floating(
     profile: Profile, teams: Sequence[Sequence[str]], than: Plan, *, max_latency_ms: float = inf, top: int = 10
-) -> list[Choice]:
+) -> list[PredictedPlan]:
     """Plans of these teams (units that run at once) whose cuts float and that are faster than ``than``, by simulated
     FPS, best first."""
-    found: dict[Sequence[str], Choice] = {}
+    found: dict[Sequence[str], PredictedPlan] = {}
     for order in dict.fromkeys(chain.from_iterable(map(permutations, teams))):
         if choices := list(_choices(profile, order, max_latency_ms, narrow=True)):
             found[order] = min(choices, key=_by_period)
@@ -42,11 +42,11 @@ def floating(
     return sorted(faster, key=lambda one: (-rates[one], str(one.plan)))[:top]
 
 
-def _by_period(choice: Choice) -> tuple[float, str]:
+def _by_period(choice: PredictedPlan) -> tuple[float, str]:
     return choice.prediction.period_ms, str(choice.plan)
 
 
-def _choices(profile: Profile, order: Sequence[str], max_latency_ms: float, *, narrow: bool) -> Iterator[Choice]:
+def _choices(profile: Profile, order: Sequence[str], max_latency_ms: float, *, narrow: bool) -> Iterator[PredictedPlan]:
     """Those whose cuts are next to where they ought to be, at least one floating; the wider ones take a group more."""
     borders = _borders(profile, order)
     if narrow:
@@ -64,7 +64,7 @@ def _choices(profile: Profile, order: Sequence[str], max_latency_ms: float, *, n
         except ArgumentError:  # cuts that overlap, or leave the network
             continue
         if prediction.period_ms < inf and prediction.latency_ms <= max_latency_ms:
-            yield Choice(plan, prediction)
+            yield PredictedPlan(plan, prediction)
 
 
 def _borders(profile: Profile, order: Sequence[str]) -> list[float]:

@@ -8,7 +8,7 @@ from math import isfinite
 
 from ...errors import ArgumentError
 from ...graph.ir import Graph
-from .candidates import Choice
+from .candidates import PredictedPlan
 from .plan import Plan
 from .predict import predict
 from .profile import Profile
@@ -26,7 +26,7 @@ class Lineup:
 
     alone: tuple[Plan, ...]
     parallel: Plan | None
-    pipelines: tuple[Choice, ...]
+    pipelines: tuple[PredictedPlan, ...]
 
 
 def lineup(graph: Graph, profile: Profile, components: Sequence[str], top: int = 1, floating: bool = False) -> Lineup:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...errors import ArgumentError
 from ...graph.ir import Graph
-from .candidates import Candidates, Choice
+from .candidates import Candidates, PredictedPlan
 from .dynamic import Dynamic, Solution
 from .floating import floating as float_cuts
 from .names import parse_unit
@@ -44,8 +44,8 @@ class Found:
     """
 
     objective: str
-    ranked: tuple[Choice, ...]
-    pareto: tuple[Choice, ...]
+    ranked: tuple[PredictedPlan, ...]
+    pareto: tuple[PredictedPlan, ...]
     evaluated: Mapping[int, int]
     covered: Mapping[int, int]
 

@@ -133,7 +133,7 @@ class _Done:
     energy_mj: float
 
 
-class _Work:
+class _Way:
     """One way to run a frame on a stage: the groups that it then computes.
 
     A set of units that compute is a bit mask over their positions in the plan; ``always``: those that slow it down
@@ -176,7 +176,7 @@ class _Work:
         return self._known[computing]
 
 
-class _Stage:
+class _StageState:
     """A stage and what it did: ``runs`` has (taken, begin, end) of every frame, ms; the last may have no end yet.
 
     ways  whether the frame came in at the later cut, and goes out at the later cut -> what is computed; the latter only
@@ -184,7 +184,7 @@ class _Stage:
     late  of every frame begun: whether it goes out at the later cut
     """
 
-    def __init__(self, position: int, unit: str, groups: tuple[int, int], ways: Mapping[tuple[bool, bool], _Work]):
+    def __init__(self, position: int, unit: str, groups: tuple[int, int], ways: Mapping[tuple[bool, bool], _Way]):
         self.position, self.unit, self.groups, self.ways = position, unit, groups, ways
         self.work = ways[False, False]
         self.floats = (False, True) in ways
@@ -241,10 +241,10 @@ class _Stage:
         )
 
 
-class _Lane:
+class _LaneState:
     """Stages in a row; ``inside``: per ring but the last, frames handed on and not yet let go by their reader."""
 
-    def __init__(self, stages: list[_Stage], slots: int, depth: int):
+    def __init__(self, stages: list[_StageState], slots: int, depth: int):
         self.stages, self.slots, self.depth = stages, slots, depth
         self.inside = [0] * len(stages)
         self.submitted: list[tuple[int, float]] = []  # frame number, ms
@@ -292,7 +292,7 @@ class _Lane:
         ]
 
 
-def _run(lanes: list[_Lane], frames: int, period_ms: float, idle_w: float) -> list[_Done]:
+def _run(lanes: list[_LaneState], frames: int, period_ms: float, idle_w: float) -> list[_Done]:
     """Results in the order they were ready, until there are ``frames`` (one event may end several at once)."""
     places = [(lane, index, stage) for lane in lanes for index, stage in enumerate(lane.stages)]
     ahead = REORDER * len(lanes) if len(lanes) > 1 else inf
@@ -333,7 +333,9 @@ def _run(lanes: list[_Lane], frames: int, period_ms: float, idle_w: float) -> li
     return done
 
 
-def _build(profile: Profile, plan: Plan, slots: int, depth: int | None, paced: bool) -> tuple[StageCosts, list[_Lane]]:
+def _build(
+    profile: Profile, plan: Plan, slots: int, depth: int | None, paced: bool
+) -> tuple[StageCosts, list[_LaneState]]:
     predict(profile, plan)  # raises where the plan does not fit
     costs = StageCosts.of(profile, plan)
     always = (1 << len(plan.units)) - 1 if paced else None
@@ -350,10 +352,10 @@ def _build(profile: Profile, plan: Plan, slots: int, depth: int | None, paced: b
                     if not isfinite(handover_ms):
                         raise ArgumentError(f"plan {plan}: expected {unit} next to no other OpenCL device")
                     groups = first_late if came_late else first, last_late if goes_late else last
-                    way = _Work(costs, work.position, groups, handover_ms, always)
+                    way = _Way(costs, work.position, groups, handover_ms, always)
                     ways[came_late, goes_late] = way
-            stages.append(_Stage(work.position, unit, (first, last), ways))
-        lanes.append(_Lane(stages, slots, depth or full_load(planned)))
+            stages.append(_StageState(work.position, unit, (first, last), ways))
+        lanes.append(_LaneState(stages, slots, depth or full_load(planned)))
     return costs, lanes
 
 
@@ -374,7 +376,7 @@ def _check(name: str, value: int, low: int, high: float) -> None:
         raise ArgumentError(f"{name}: expected a whole number, {text}, got {value!r}")
 
 
-def _stages(lanes: list[_Lane]) -> list[_Stage]:
+def _stages(lanes: list[_LaneState]) -> list[_StageState]:
     return [stage for lane in lanes for stage in lane.stages]
 
 

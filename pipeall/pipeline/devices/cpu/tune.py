@@ -15,7 +15,7 @@ import numpy as np
 from .... import env
 from ...._kernels.cpu.algorithms import candidates, modelled, sensible
 from ...._kernels.cpu.cluster import Cluster
-from ...._kernels.cpu.table import ROWS, Row
+from ...._kernels.cpu.table import ROWS, KernelRow
 from ....graph.memory import side_by_side
 from ....graph.onnx.wire import release
 from ....steps import SLOT_IN, SLOT_OUT, Step
@@ -55,7 +55,7 @@ def modelled_algorithms(steps: Sequence[Step], kernels: Mapping[str, str]) -> li
 class _Tuner:
     """Times of the candidates of each shape, in us, by name."""
 
-    def __init__(self, cluster: Cluster, kernels: Mapping[str, str], gemm: Row):
+    def __init__(self, cluster: Cluster, kernels: Mapping[str, str], gemm: KernelRow):
         self.cluster, self.kernels, self.gemm = cluster, kernels, gemm
         self.path = env.cache_dir() / f"algorithms-{cluster.core_type}-{gemm.name}.json"
         self.shapes = read_times(self.path, FILE_KIND)
