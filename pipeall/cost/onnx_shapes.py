@@ -52,9 +52,8 @@ def _network(name: str, graph: Any) -> Network:
     needed = _needed(graph, outputs)
     read_names = {*outputs, *(tensor for node in needed for tensor in node.input)}
     for node in needed:
-        if (
-            node.op_type == "Identity" and node.input[0] in float_constants
-        ):  # an equal weight that the exporter stored once
+        # an equal weight that the exporter stored once
+        if node.op_type == "Identity" and node.input[0] in float_constants:
             shapes[node.output[0]] = shapes[node.input[0]]
             float_constants.add(node.output[0])
             continue

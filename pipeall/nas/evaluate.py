@@ -19,9 +19,9 @@ from .prune import prune_vectors
 from .score import Score
 from .train import BATCH, predict, train
 
-ERROR_SHARE = 0.75  # of the error of a constant guess: what is better has learned something, and is pruned
+ERROR_SHARE = 0.75  # of the error of a constant guess: a network below it has learned something, and is pruned
 TOGETHER = {"dense": 1, "conv": 4}  # units that are pruned at once
-TRAINED, PRUNED = "trained", "pruned"  # kinds of files that are kept
+TRAINED, PRUNED = "trained", "pruned"  # kinds of files in the folder
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Training:
     """Evaluates candidates (``score.Evaluate``): a function of candidate, seed and parent.
 
     data, samples, task  see ``data.load`` and ``DataSet.first``; a process loads them once
-    folder   keeps the trained networks, for children to inherit from and for the winner; workers share it
+    folder   where trained networks lie, for children to inherit from and for the winner; workers share it
     levels   what the hyperparameter genes stand for; ``batch``: samples of a training step
     target   a network that does not fit the board's memory is refused before it is trained
     """
@@ -77,12 +77,12 @@ class Training:
         return _load(self.data, self.samples, self.task)
 
     def result(self, candidate: Candidate) -> WeightedNetwork:
-        """The network of an evaluated candidate: pruned, where it was. Raises ArgumentError where it is not kept."""
+        """The network of an evaluated candidate, pruned if it was pruned. Raises ArgumentError without its file."""
         pruned = self._path(candidate, PRUNED)
         return networks.load(pruned if pruned.exists() else self._path(candidate, TRAINED), self.load())
 
     def _pruned(self, network: WeightedNetwork, hyper: Hyper, seed: int) -> tuple[WeightedNetwork, float]:
-        """Pruned and trained again, and the fraction of the weights that is gone."""
+        """The network pruned and trained again, and the fraction of the weights that is gone."""
         small = prune_vectors(network, self.pruning.fraction, TOGETHER[network.architecture.kind])
         share = 1 - small.parameters / network.parameters
         again = hyper._replace(cycles=min(hyper.cycles, self.pruning.cycles))
@@ -113,7 +113,7 @@ class Training:
         return replace(plain, fitness=fitness, fps=fps, latency_ms=latency, memory_bytes=placed.memory_bytes)
 
     def _path(self, candidate: Candidate, kind: str) -> Path:
-        """The same of all candidates that train alike (``archive.Archive``)."""
+        """The file of a candidate; candidates that are trained alike (``archive.Archive``) share it."""
         alike = repr((self.space.decode(candidate.bits), candidate.hyper[:TRAINING_GENES]))
         return Path(self.folder) / f"{sha256(alike.encode()).hexdigest()[:16]}-{kind}.npz"
 
@@ -126,6 +126,6 @@ def _load(name: str, samples: int | None, task: Task | None) -> DataSet:
 
 @cache
 def _parameters(training: Training) -> int:
-    """Of the network of all ones."""
+    """The trained numbers of the network of all ones: the largest of the space."""
     architecture = training.space.decode((1,) * training.space.loci)
     return create(architecture, training.load(), 0).parameters

@@ -1,6 +1,6 @@
-"""An architecture with its weights: made new, inherited from a parent, kept in a file, and as a pipeall graph.
+"""An architecture with its weights: made new, inherited from a parent, saved in a file, and as a graph.
 
-A block reads the concatenation of its inputs, so the columns of its weights come in parts, one per input.
+A block reads the concatenation of its inputs, so some columns of its weights belong to each input.
 """
 
 from __future__ import annotations
@@ -32,9 +32,12 @@ LayerWeights = tuple[
 
 @dataclass(frozen=True)
 class WeightedNetwork:
-    """``weights``: index of a block, or HEAD -> its layer, float32; ``shape`` of a sample; ``outputs`` of the head.
+    """An architecture with its weights.
 
-    Softmax of the head's output are the probabilities of a classifier; ``classifies`` says whether it is one.
+    shape       of a sample
+    outputs     of the head
+    classifies  whether it is a classifier; the softmax of the head's outputs is then its probabilities
+    weights     index of a block, or HEAD -> its weights and biases, float32
     """
 
     architecture: Architecture
@@ -49,7 +52,7 @@ class WeightedNetwork:
         return sum(weight.size + bias.size for weight, bias in self.weights.values())
 
     def widths(self) -> dict[int, int]:
-        """What each index gives: units or channels of a block, those of the input under SOURCE."""
+        """Index -> units or channels that it gives: of each block, and of the input under SOURCE."""
         dense = self.architecture.kind == "dense"
         return {SOURCE: prod(self.shape) if dense else self.shape[0]} | {
             block.index: block.units for block in self.architecture.blocks
@@ -91,14 +94,14 @@ def create(
 def save(path: str | Path, network: WeightedNetwork) -> None:
     """Writes architecture and weights as .npz. Raises ArgumentError naming the file where it cannot be written."""
     meta = {"format": FORMAT, **asdict(network.architecture)}
-    named = {
-        f"{name}{index}": a for index, layer in network.weights.items() for name, a in zip("wb", layer, strict=True)
-    }
-    write_whole(path, lambda file: np.savez(file, meta=np.array(json.dumps(meta)), **named))
+    arrays = {}
+    for index, (weight, bias) in network.weights.items():
+        arrays |= {f"w{index}": weight, f"b{index}": bias}
+    write_whole(path, lambda file: np.savez(file, meta=np.array(json.dumps(meta)), **arrays))
 
 
 def load(path: str | Path, data: DataSet) -> WeightedNetwork:
-    """A network for the data from such a file. Raises ArgumentError naming the file where it is none of it."""
+    """A network for the data, from a file that ``save`` wrote. Raises ArgumentError naming any other file."""
     arrays = read_npz(Path(path))
     try:
         meta = json.loads(str(arrays.pop("meta")))
@@ -117,8 +120,10 @@ def load(path: str | Path, data: DataSet) -> WeightedNetwork:
 
 
 def to_graph(network: WeightedNetwork, data: DataSet) -> Graph:
-    """The network as a graph: it reads raw features, or pictures divided by ``data.scale``; a classifier gives
-    probabilities, another network the number that is predicted in its own unit.
+    """The network as a graph.
+
+    It reads raw features, or pictures divided by ``data.scale``. A classifier gives probabilities; another network
+    gives the predicted number in the unit of the data.
 
     Raises ModelError where a picture is too small for the poolings.
     """
@@ -137,7 +142,7 @@ def _new(shape: tuple[int, ...], gain: float, seed: int, index: int) -> LayerWei
 
 
 def _inherit(network: WeightedNetwork, block: Block, layer: LayerWeights, parent: WeightedNetwork) -> None:
-    """Takes over the columns of inputs that both have; the bias where the block has the same units."""
+    """Copies from the parent the columns of inputs that both have, and the bias, where the blocks agree."""
     own = {other.index: other for other in parent.architecture.blocks}.get(block.index)
     if own is None or (own.units, own.kernel) != (block.units, block.kernel):
         return
@@ -167,7 +172,8 @@ class _GraphBuilder:
 
     def layer(self, name: str, layer: LayerWeights) -> tuple[str, str]:
         names = f"{name}/weight", f"{name}/bias"
-        self.constants |= dict(zip(names, (np.asarray(array, np.float32) for array in layer), strict=True))
+        for constant, array in zip(names, layer, strict=True):
+            self.constants[constant] = np.asarray(array, np.float32)
         return names
 
     def block(self, block: Block, inputs: list[str]) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
 BATCH = 32
-EVALUATED = 512  # samples at a time
+EVALUATED = 512  # samples that ``predict`` computes at a time
 
 
 def train(
@@ -31,8 +31,8 @@ def train(
 ) -> tuple[WeightedNetwork, list[float]]:
     """The network after ``hyper.cycles`` passes over the samples, and the mean loss of each pass.
 
-    The loss is cross-entropy, or half the squared error of a number; the rate falls from ``hyper.learning_rate`` to 0
-    along a half cosine. A loss that is not finite ends the training; the network is then returned as it was.
+    The loss is cross-entropy, or half the squared error of a number. The rate falls from ``hyper.learning_rate`` to 0
+    along a half cosine. A loss that is not finite ends the training; the network is then returned unchanged.
     Runs on torch's GPU where it has one. Raises MissingExtraError without torch.
     """
     with _torch() as (torch, device):
@@ -79,20 +79,22 @@ def predict(network: WeightedNetwork, x: np.ndarray) -> np.ndarray:
         }
         found = []
         for start in range(0, len(x), EVALUATED):
-            part = _laid_out(torch, x[start : start + EVALUATED], device)
-            output = _forward(torch, network, weights, part)
-            found.append((output.softmax(dim=1) if network.classifies else output).cpu().numpy())
+            some = _laid_out(torch, x[start : start + EVALUATED], device)
+            output = _forward(torch, network, weights, some)
+            if network.classifies:
+                output = output.softmax(dim=1)
+            found.append(output.cpu().numpy())
         return np.concatenate(found)
 
 
 def _laid_out(torch, array: np.ndarray, device: torch.device) -> torch.Tensor:
-    """On the device; pictures and filters with channels last, with which torch's CPU trains nearly twice as fast."""
+    """The array on the device. Pictures and filters have channels last: torch's CPU trains nearly twice as fast so."""
     tensor = torch.tensor(array, device=device)
     return tensor.contiguous(memory_format=torch.channels_last) if array.ndim == 4 else tensor
 
 
 def _forward(torch, network: WeightedNetwork, weights: dict[int, tuple], x: torch.Tensor) -> torch.Tensor:
-    """Logits, or numbers."""
+    """Logits of a classifier, numbers of another network."""
     functional = torch.nn.functional
     dense = network.architecture.kind == "dense"
     values = {SOURCE: x.flatten(1) if dense else x}
@@ -121,7 +123,7 @@ def _loss(torch, network: WeightedNetwork, output: torch.Tensor, y: torch.Tensor
 
 @contextmanager
 def _torch() -> Iterator[tuple]:
-    """torch on one thread and deterministic, and the device to use; then as it was."""
+    """torch, on one thread and deterministic, and the device to use. Afterwards torch's settings are as before."""
     try:
         import torch
     except ImportError:
