@@ -17,7 +17,7 @@ from .search import search
 
 @dataclass(frozen=True, slots=True)
 class Lineup:
-    """What runs against each other, by what a profile says.
+    """The plans that run against each other, by what a profile says.
 
     alone       the whole network on each component that can run it (Peak is the fastest), the fastest first
     parallel    the whole network on all of those at once, independently; None where there are not two of them
