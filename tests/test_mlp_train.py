@@ -37,7 +37,7 @@ def test_digits(digits):
 
 
 def test_digits_as_well_as_scikit_learn(digits):
-    """The same shape, epochs, batch, rate and momentum; one point of accuracy is 3.6 of the 360 test samples."""
+    """Equal shape, epochs, batch, rate and momentum; one point of accuracy is 3.6 of the 360 test samples."""
     sklearn = pytest.importorskip("sklearn.neural_network", reason="the reference: pip install scikit-learn")
     data, test = digits
     net = network((64, 64, 10), HEADS[2])

@@ -1,6 +1,6 @@
 """The five networks of paper 001 with seeded random weights: AlexNet, GoogLeNet, MobileNet, ResNet-50, SqueezeNet.
 
-Batch normalisation is folded, activations and residual additions are fused, as ``rewrite`` leaves an imported model.
+Batch normalisation is folded, activations and residual additions are fused, as ``rewrite`` does in imported models.
 Weights are normal with variance gain / fan-in, gain 2 before a ReLU (He et al. 2015), so that activations neither
 explode nor vanish for inputs of deviation 1. Every function takes a seed and returns a graph with the input "data"
 (1, 3, H, W) and the output "prob" (1, 1000).
@@ -119,7 +119,7 @@ def squeezenet(seed: int = 0) -> Graph:
 
 
 class _NetBuilder:
-    """Collects nodes and weights; every method adds a node and returns its output, which bears the node's name."""
+    """A network in the making: every method adds a node and returns its output, which bears the node's name."""
 
     def __init__(self, name: str, size: int, seed: int) -> None:
         self.name = name
@@ -158,7 +158,7 @@ class _NetBuilder:
         clamp: tuple[float, float] = RELU,
         residual: str | None = None,
     ) -> str:
-        """``pad``: all sides, or top, left, bottom, right. ``residual`` is added before the clamp."""
+        """A convolution. ``pad``: all sides, or top, left, bottom, right; ``residual`` is added before the clamp."""
         gain = 1 if clamp == LINEAR else 2
         if residual is not None:
             gain = 0.25  # of the variance of the shortcut: a sum of two equals would double it from unit to unit
@@ -198,7 +198,7 @@ class _NetBuilder:
         return self.node("reshape", name, x, shape=(1, prod(self.shape(x))))
 
     def logits(self, name: str, x: str) -> str:
-        """A classifier by a 1 x 1 convolution of one pixel."""
+        """A classifier: a 1 x 1 convolution of one pixel."""
         return self.flatten(f"{name}/flatten", self.conv(name, x, CLASSES, 1, clamp=LINEAR))
 
     def classified(self, x: str) -> Graph:

@@ -90,12 +90,12 @@ class Perceptron:
         self.mode, self.ghost_width, self.ghost_gradient = mode, ghost_width, ghost_gradient
         self.master, self.bit_equal = master, bit_equal
         rank, ranks = self.comm.rank, self.comm.size
-        parts = shares(self.sizes, rank, ranks, mode, ghost_width, master, bit_equal)
+        held = shares(self.sizes, rank, ranks, mode, ghost_width, master, bit_equal)
         whole = bit_equal or master
-        self.head = Head(self.activations[-1], self.loss_name, self.comm, parts[-1].bounds_out, whole)
+        self.head = Head(self.activations[-1], self.loss_name, self.comm, held[-1].bounds_out, whole)
         drop = ghost_gradient == "drop"
         self.layers = []
-        for index, (share, activation) in enumerate(zip(parts, self.activations, strict=True)):
+        for index, (share, activation) in enumerate(zip(held, self.activations, strict=True)):
             layer = LAYERS[share.kind](share, activation, self.comm, self.engine, drop)
             if self.engine.name != "none":
                 layer.initialise(self.seed, index)

@@ -70,7 +70,7 @@ def train(
         history.append(EpochResult(epoch + 1, loss, accuracy(net, test), seconds, len(starts)))
         if save is not None:
             checkpoint.save(save, net, epoch + 1)
-        net.comm.traffic = before  # of iterations alone
+        net.comm.traffic = before  # traffic counts iterations alone
         told(history[-1])
     return history
 

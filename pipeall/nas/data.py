@@ -17,7 +17,8 @@ from ..errors import ArgumentError
 from . import text
 
 SPLIT_SEED = 0
-TEST_SHARE, JUDGE_SHARE = 0.2, 0.2  # of all samples, where a file has no test samples; of the training samples
+TEST_SHARE = 0.2  # of all samples, where a file has no test samples
+JUDGE_SHARE = 0.2  # of the training samples
 MAX_CLASSES = 4096
 WORDS = 1000  # of a text data set
 IMAGE_SIDE = 2  # an array whose samples have at least two axes holds pictures

@@ -79,7 +79,7 @@ class Generation:
     """A population; for a phase other than evolution, the members that came out of it.
 
     number       from 0; the phases behind evolution count on, and so do later rounds
-    evaluations  until now, of the whole search
+    evaluations  that the whole search has made by then
     """
 
     number: int

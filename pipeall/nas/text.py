@@ -25,7 +25,7 @@ def read_texts(path: Path) -> tuple[Texts, Texts | None]:
     """(training, test) texts and labels.
 
     .json  {"train": [{"text": ..., "label": ...}, ...], "test": [...]}
-    .txt   a line is LABEL, tab, text; the test part is the file of the same name with "test" for "train", if any
+    .txt   a line is LABEL, tab, text; test texts are in the file of the same name with "test" for "train", if any
     Raises ArgumentError naming the file and the entry.
     """
     content = _read(path)

@@ -72,7 +72,7 @@ class TreeSpace:
 def _canonical(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     """The tree with the larger child of each block first: to trade the places of children changes no network."""
     inside = {block.index: block for block in blocks}
-    shapes: dict[int, tuple] = {}  # of the tree below each block
+    shapes: dict[int, tuple] = {}  # index -> shape of the tree below the block
     for block in blocks:
         shapes[block.index] = tuple(sorted((shapes[i] for i in block.inputs if i != SOURCE), reverse=True))
     placed: dict[int, Block] = {}
