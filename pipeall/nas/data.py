@@ -1,4 +1,4 @@
-"""Data sets for the search: features or images, and what to predict of each."""
+"""Data sets that networks are searched for: samples to train on, to judge candidates by, and to test the winner with.
 
 Candidates never see the test samples. The samples that judge them are split off the training samples. Files are read
 with suspicion.
