@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from operator import itemgetter
 from typing import Any
@@ -14,17 +14,25 @@ from .. import env
 from .._kernels.cpu.cluster import Cluster, format_cores
 from .._kernels.cpu.table import explain
 from ..pipeline.boards.board import Board
-from .output import json_option, print_json, print_table
+from .options import json_option
+from .output import print_json
+from .tables import print_table, print_text
+
+MORE = "pipeall devices --kernels adds why, caches, every kernel with its reason, and all variables."
 
 
 @click.command()
+@click.option("--kernels", is_flag=True, help="Also caches, all kernels with the reason, and every PIPEALL_* variable.")
 @json_option
-def devices(as_json: bool) -> None:
-    """Show the components of this machine, the kernels of each with the reason, and the PIPEALL_* variables.
+def devices(kernels: bool, as_json: bool) -> None:
+    """Show the processors of this machine under the names that plans use.
 
     \b
     pipeall devices
+    pipeall devices --kernels
     PIPEALL_ISA=ref pipeall devices
+
+    --json has all of it.
     """
     board = Board.detect()
     rows = board.describe()
@@ -36,18 +44,16 @@ def devices(as_json: bool) -> None:
         print_json("devices", components=rows, gpu_missing=board.gpu_missing, variables=variables)
         return
     clusters = [row for row in rows if row["kind"] == "cpu"]
-    headings = ["", "component", "cores", "type", "instructions", ">MHz", ">L1d KiB", ">L2 KiB", ">L3 KiB", "why"]
-    print_table("CPU clusters", headings, map(_cluster_row, clusters))
-    headings = ["", "component", "device", "vendor", "driver", ">units", "memory", "fp16", "why"]
-    gpus = [_gpu_row(row) for row in rows if row["kind"] == "opencl"]
-    print_table("OpenCL devices" if gpus else f"No gpu: {board.gpu_missing}", headings if gpus else [], gpus)
-    for row in clusters:
-        kernels = [
-            (k["op"], k["name"], k["isa"], k["core"], k["why"]) for k in sorted(row["kernels"], key=itemgetter("op"))
-        ]
-        print_table(f"Kernels of {row['component']}", ["op", "kernel", "instructions", "core", "why"], kernels)
-    rows = [variable.values() for variable in variables]
-    print_table("Variables", ["name", "meaning", "default", "value"], rows)
+    gpus = [row for row in rows if row["kind"] == "opencl"]
+    _show_components(clusters, gpus, board.gpu_missing)
+    if kernels:
+        _show_details(clusters, gpus)
+        print_table("Variables", ["name", "meaning", "default", "value"], [variable.values() for variable in variables])
+    else:
+        for variable in variables:
+            if variable["value"]:
+                print_text(f"{variable['name']}={variable['value']}: {variable['meaning']}")
+        print_text(MORE)
 
 
 def _kernels(cluster: Cluster) -> list[dict[str, Any]]:
@@ -55,24 +61,48 @@ def _kernels(cluster: Cluster) -> list[dict[str, Any]]:
     return [asdict(row) | {"why": why} for row, why in explain(cluster.isas, cluster.core_type)]
 
 
+def _show_components(clusters: Sequence[Mapping], gpus: Sequence[Mapping], gpu_missing: str | None) -> None:
+    cells = [
+        (row["letter"], row["component"], row["core_type"], len(row["cores"]), _mhz(row), " ".join(row["isas"]))
+        for row in clusters
+    ] + [
+        (row["letter"], row["component"], _gpu_text(row), row["compute_units"], None, _precisions(row)) for row in gpus
+    ]
+    print_table("Components", ["", "name", "processor", ">cores", ">MHz", "computes with"], cells)
+    if gpu_missing:
+        print_text(f"No gpu: {gpu_missing}")
+
+
+def _gpu_text(row: Mapping[str, Any]) -> str:
+    return f"{row['device']} (CPU stand-in)" if row["stand_in"] else row["device"]
+
+
+def _precisions(row: Mapping[str, Any]) -> str:
+    return "fp32 fp16" if row["fp16"] else "fp32"
+
+
+def _mhz(row: Mapping[str, Any]) -> int | None:
+    return row["max_mhz"] and round(row["max_mhz"])
+
+
+def _show_details(clusters: Sequence[Mapping], gpus: Sequence[Mapping]) -> None:
+    headings = ["component", "cores", ">L1d KiB", ">L2 KiB", ">L3 KiB", "why"]
+    print_table("CPU clusters", headings, map(_cluster_row, clusters))
+    headings = ["component", "platform", "vendor", "driver", "memory", "why"]
+    if gpus:
+        print_table("OpenCL devices", headings, map(_gpu_row, gpus))
+    for row in clusters:
+        kernels = [
+            (k["op"], k["name"], k["isa"], k["core"], k["why"]) for k in sorted(row["kernels"], key=itemgetter("op"))
+        ]
+        print_table(f"Kernels of {row['component']}", ["op", "kernel", "instructions", "core", "why"], kernels)
+
+
 def _cluster_row(row: Mapping[str, Any]) -> tuple[object, ...]:
     caches = (row[f"{level}_bytes"] and row[f"{level}_bytes"] // 1024 for level in ("l1d", "l2", "l3"))
-    mhz = row["max_mhz"] and round(row["max_mhz"])
-    isas = " ".join(row["isas"])
-    return row["letter"], row["component"], format_cores(row["cores"]), row["core_type"], isas, mhz, *caches, row["why"]
+    return row["component"], format_cores(row["cores"]), *caches, row["why"]
 
 
 def _gpu_row(row: Mapping[str, Any]) -> tuple[object, ...]:
-    device = f"{row['device']} ({row['platform']})"
     memory = "shared with the CPU" if row["unified_memory"] else "its own"
-    return (
-        row["letter"],
-        row["component"],
-        device,
-        row["vendor"],
-        row["driver"],
-        row["compute_units"],
-        memory,
-        "yes" if row["fp16"] else "no",
-        row["why"],
-    )
+    return row["component"], row["platform"], row["vendor"], row["driver"], memory, row["why"]
