@@ -89,7 +89,7 @@ def _drop_stdout() -> None:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
-@click.group(cls=App, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("pipeall", cls=App, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="%(version)s")
 @click.pass_context
 def app(context: click.Context) -> None:

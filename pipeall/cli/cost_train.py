@@ -40,7 +40,7 @@ def train(
     finer: int | None,
     as_json: bool,
 ) -> None:
-    """Show the memory that training a network takes, and the largest batch.
+    """Show the memory that training takes, and the largest batch.
 
     \b
     pipeall cost train net.onnx --optimizer adam --memory 32GB --gpu-memory 11GB

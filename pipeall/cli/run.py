@@ -32,10 +32,10 @@ THREE = Numbers(float, "0.485/0.456/0.406")
 PREPROCESS = Settings(
     click.Choice(list(PRESETS)),
     size=(click.IntRange(1), "side of the input"),
-    resize=(click.IntRange(1), "short side before the crop (256/224 of size)"),
+    resize=(click.IntRange(1), "short side before the crop (8/7 of size)"),
     channels=(click.Choice(["RGB", "BGR"]), "RGB or BGR; mean and std are in it too"),
     scale=(float, "0 to 255 are divided by this"),
-    mean=(THREE, "then this is subtracted, such as 0.5/0.5/0.5"),
+    mean=(THREE, "then this is subtracted"),
     std=(THREE, "then they are divided by this"),
 )
 
@@ -65,7 +65,7 @@ class Ran:
     "--preprocess",
     default="imagenet",
     help=f"How the model wants its pixels: imagenet (the default), {', '.join(list(PRESETS)[1:])}; keys replace parts, "
-    "such as caffe:resize=256.",
+    "such as caffe:resize=256,mean=104/117/123.",
 )
 @click.option("--top", type=click.IntRange(1), default=5, show_default=True, help="How many classes to show.")
 @click.option("--first-class", type=int, default=0, help="Outputs before the first class: 1 skips a background class.")
