@@ -20,6 +20,7 @@ from .help import write_commands
 from .model import read_network
 from .options import file_option, json_option, model_argument, model_options
 from .output import print_json
+from .tables import print_text
 
 PLAIN = "model"  # the sub-command that is meant where a MODEL stands in place of one
 
@@ -138,7 +139,7 @@ def _asked_for(
 
 def _show(content: dict[str, Any], layers: bool, explain: bool) -> None:
     cost_text.show_totals(content)
-    cost_text.print_text()
+    print_text()
     if layers:
         cost_text.show_layers(content)
     if "operations" in content:

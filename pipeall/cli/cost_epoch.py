@@ -58,7 +58,6 @@ def epoch(
     \b
     pipeall cost epoch net.onnx --samples 1281167 --gmacs 50
     pipeall cost epoch net.onnx --samples 1281167 --gmacs 4000 --bus pcie3x16
-        --channels 8,1,4 --prefetch
 
     Samples are float32 and of the network's own size.
     """

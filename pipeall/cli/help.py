@@ -10,4 +10,5 @@ import click
 def write_commands(formatter: click.HelpFormatter, title: str, commands: Iterable[click.Command]) -> None:
     formatter.write(f"{title}:\n")
     for command in commands:
-        formatter.write(f"  {command.name:<9} {(command.help or '').partition(chr(10))[0]}\n")
+        first, *_ = command.help.splitlines()
+        formatter.write(f"  {command.name:<9} {first}\n")

@@ -65,11 +65,10 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
     pipeall nas --data digits --training cycles=1/3/5,rates=0.01/0.03/0.1
     pipeall nas --data cifar10.npz --board a311d --target fps=200 --prune 0.5
     pipeall nas --data reviews.json.gz --evolution lam=sweep --workers 4
-    mpirun -n 8 python -m mpi4py.futures -m pipeall nas --data digits \\
-      --workers mpi4py.futures:MPIPoolExecutor
 
     Genetic search, pruning and layer-wise competition. The folder gets winner.onnx, a plan for it, history.jsonl and
-    every trained network. The same command goes on with an interrupted search, to the same end.
+    every trained network. The same command goes on with an interrupted search, to the same end. On ranks of MPI it is
+    "mpirun -n 8 python -m mpi4py.futures -m pipeall nas --workers mpi4py.futures:MPIPoolExecutor", with --data.
 
     Defaults stand in brackets. guided: after the generations a model proposes networks, until so many were
     no better. stop=predicted: where a Markov chain says that all is decided. lam: Langton's lambda, 0.881 for pictures

@@ -13,7 +13,7 @@ import click
 from ..errors import ArgumentError
 from ..nas.data import Data
 from ..nas.evaluate import Pruning, Training
-from ..nas.evolve import Settings as Evolution
+from ..nas.evolve import Settings
 from ..nas.fitness import Fitness
 from ..nas.genome import LEVELS, Hyper, Space
 from ..nas.placement import MEMORY_BYTES, Target
@@ -21,10 +21,10 @@ from ..nas.search import Search
 from ..nas.stages import StageSpace
 from ..nas.tree import TreeSpace
 from ..pipeline.boards.board import Board
-from .options import Bytes, Numbers, Settings
+from .options import Bytes, KeyValues, Numbers
 
 ABOVE_0 = click.FloatRange(min=0, min_open=True, max=float("inf"), max_open=True)
-SPACE = Settings(
+SPACE = KeyValues(
     click.Choice(["conv", "tree"]),
     nodes=(Numbers(int, "3/4/4"), "conv: of each stage (3/4/4)"),
     widths=(Numbers(int, "8/16/24/32"), "conv: of stage 1 (8/16/24/32)"),
@@ -32,18 +32,18 @@ SPACE = Settings(
     depth=(click.IntRange(1, 12), "tree: its depth (5)"),
     units=(click.IntRange(1), "tree: of a block (33)"),
 )
-TARGET = Settings(
+TARGET = KeyValues(
     fps=(ABOVE_0, "slower networks are penalised"),
     weight=(ABOVE_0, "w of F + w (fps / speed - 1) (0.1)"),
     memory=(Bytes(), "of the board (4GB)"),
 )
-TRAINING = Settings(
+TRAINING = KeyValues(
     rates=(Numbers(float, "0.01/0.03/0.1"), "three to learn at (0.0001/0.01/1)"),
     cycles=(Numbers(int, "1/3/5"), "three numbers of passes (5/15/49)"),
     batch=(click.IntRange(1), "samples of a step (32)"),
     finish=(click.IntRange(0), "more passes for the winner (0)"),
 )
-EVOLUTION = Settings(
+EVOLUTION = KeyValues(
     population=(click.IntRange(2), "networks at a time (10)"),
     generations=(click.IntRange(0), "at most (10)"),
     budget=(click.IntRange(1), "networks to train, restarts included"),
@@ -55,7 +55,7 @@ EVOLUTION = Settings(
     lam=(str, "lambda of edge, or sweep"),
     fitness=(click.Choice(["corrected", "printed"]), "(corrected) or printed"),
 )
-PRUNE = Settings(
+PRUNE = KeyValues(
     click.FloatRange(0, 1, max_open=True),
     below=(ABOVE_0, "error at which it begins"),
     reward=(bool, "the pruned share lowers F"),
@@ -81,7 +81,7 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
         task=options["task"],
         batch=trained.get("batch", 32),
     )
-    settings = Evolution(
+    settings = Settings(
         levels=levels,
         selection="pareto" if options["pareto"] else "fitness",
         **_some(evolution, "population", "generations", "stop", "guided"),

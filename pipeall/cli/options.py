@@ -60,7 +60,7 @@ seconds_option = positive_option("--seconds", default=1.0, help="How long each u
 
 
 class Numbers(click.ParamType):
-    """Numbers of one type: "1,3,227,227"; within ``Settings`` with a slash between them: "0.485/0.456/0.406"."""
+    """Numbers of one type: "1,3,227,227"; within ``KeyValues`` with a slash between them: "0.485/0.456/0.406"."""
 
     name = "numbers"
 
@@ -115,14 +115,14 @@ def model_options(command: Callable) -> Callable:
     return shape_option(finer_option(command))
 
 
-class Settings(click.ParamType):
+class KeyValues(click.ParamType):
     """Several values in one option: "caffe:resize=256,mean=104/117/123", or without a head "rates=1/2/3,batch=32".
 
     Gives a dict: the head under "head" where there is one, and what was set. A key whose type is bool stands alone and
     means True; an underscore in a key is a dash for people.
     """
 
-    name = "settings"
+    name = "values"
 
     def __init__(self, head: click.ParamType | type | None = None, **keys: tuple[click.ParamType | type, str]):
         """``keys``: of each the type and, for the help, its meaning."""

@@ -166,7 +166,7 @@ def _show(found: Profile) -> None:
 
 
 def _unit_row(found: Profile, unit: str, times: UnitTimes) -> tuple[str | None, ...]:
-    """Of the groups that the unit can run: ms, spread, slowdown beside each unit, and watts, weighted by time."""
+    """Cells for a unit: ms, spread, slowdown beside each unit and watts, over the groups that it can run."""
     ms = np.array(times.ms)
     known = np.isfinite(ms)
     whole = f"{ms[known].sum():.2f}" + ("" if known.all() else f" ({known.sum()} of {len(ms)} groups)")

@@ -22,14 +22,14 @@ from . import complete
 from .classes import Classes
 from .images import PRESETS, Preprocess, find_images, preprocessing
 from .model import load_model
-from .options import Numbers, Settings, file_option, json_option, model_argument, model_options
+from .options import KeyValues, Numbers, file_option, json_option, model_argument, model_options
 from .output import component_text, print_json, progress
 from .plans import chosen_plan, plan_options
 from .profiles import measured_on
 from .tables import print_table, print_text
 
 THREE = Numbers(float, "0.485/0.456/0.406")
-PREPROCESS = Settings(
+PREPROCESS = KeyValues(
     click.Choice(list(PRESETS)),
     size=(click.IntRange(1), "side of the input"),
     resize=(click.IntRange(1), "short side before the crop (8/7 of size)"),

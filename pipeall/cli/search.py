@@ -29,7 +29,7 @@ from .options import (
 from .output import print_json, progress
 from .plans import unit_names
 from .profiles import load_board, measured
-from .search_run import VERIFIED, Outcome, Wish, run_search
+from .search_run import VERIFIED, Outcome, Request, run_search
 from .search_text import show
 
 
@@ -95,36 +95,36 @@ def search(
     if all_path and (objective, max_latency_ms) != ("throughput", None):
         raise ArgumentError("--measure-all: expected objective throughput without a limit, it looks for the fastest")
     names = unit_names(units)
-    wish = Wish(objective, max_latency_ms, min_fps, names, floating, top, verified, all_path, seconds)
+    asked = Request(objective, max_latency_ms, min_fps, names, floating, top, verified, all_path, seconds)
     graph, there = load_model(model, input_shape, finer), load_board(board)
     with progress() as bar:
         profile = Profile.load(profile_path) if profile_path else measured(graph, there, names, seconds, bar)
-        outcome = run_search(graph, there, profile, wish, bar)
+        outcome = run_search(graph, there, profile, asked, bar)
     if output:
-        outcome.best.plan.save(output, graph, _about(wish, outcome, machine.describe(there)))
+        outcome.best.plan.save(output, graph, _about(asked, outcome, machine.describe(there)))
     if as_json:
-        print_json("search", **_content(graph, there, wish, outcome))
+        print_json("search", **_content(graph, there, asked, outcome))
     else:
-        show(outcome, wish, there)
+        show(outcome, asked, there)
 
 
-def _content(graph: Graph, board: Board, wish: Wish, outcome: Outcome) -> dict[str, Any]:
+def _content(graph: Graph, board: Board, asked: Request, outcome: Outcome) -> dict[str, Any]:
     profile, found = outcome.profile, outcome.found
     return {
         "network": graph.name,
-        "objective": wish.objective,
-        **wish.limits,
+        "objective": asked.objective,
+        **asked.limits,
         "within_limit": outcome.within_limits,
         "machine": machine.describe(board),
         "profile": {"modelled": profile.modelled, "about": dict(profile.about)},
         "evaluated": found.evaluated,
         "covered": found.covered,
         "best": str(outcome.best.plan),
-        "ranked": [_choice(choice) for choice in found.ranked[: wish.top]],
+        "ranked": [_choice(choice) for choice in found.ranked[: asked.top]],
         "pareto": [_choice(choice) for choice in found.pareto],
         "verified": [row.to_dict() for row in outcome.checked],
         "refused": outcome.refused,
-        "queue": wish.queue,
+        "queue": asked.queue,
         "explanation": outcome.explanation.to_dict(),
         "measure_all": outcome.every,
         "before": outcome.before,
@@ -144,12 +144,12 @@ def _choice(choice: Choice) -> dict[str, Any]:
     }
 
 
-def _about(wish: Wish, outcome: Outcome, about: Mapping[str, Any]) -> dict[str, Any]:
+def _about(asked: Request, outcome: Outcome, about: Mapping[str, Any]) -> dict[str, Any]:
     """What a plan file says beside the plan: rounded, for a diff; latency only where it has no waiting in it."""
-    keys = ["period_ms", "fps", "fps_spread", *([] if wish.queue else ["latency_p50_ms", "latency_p95_ms"])]
+    keys = ["period_ms", "fps", "fps_spread", *([] if asked.queue else ["latency_p50_ms", "latency_p95_ms"])]
     predicted = {key: round(value, 4) for key, value in _choice(outcome.best).items() if isinstance(value, float)}
-    given = {key: value for key, value in wish.limits.items() if value is not None}
-    content = {"objective": wish.objective, **given, "predicted": predicted}
+    given = {key: value for key, value in asked.limits.items() if value is not None}
+    content = {"objective": asked.objective, **given, "predicted": predicted}
     if outcome.checked:
         row = outcome.checked[0].to_dict()
         content["measured"] = {key: round(row[key], 4) for key in keys} | {"date": about["date"], "machine": about}

@@ -26,7 +26,7 @@ OTHERS = 3  # of the next best plans in an explanation
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Request:
     """What is asked of a search: what a plan is to be good at, its limits, what it may use, and what is run.
 
     units, floating  may be used: components or some of their cores, None for all; cuts that float
@@ -93,60 +93,60 @@ class Outcome:
     after: Mapping[str, Any] | None
 
 
-def run_search(graph: Graph, board: Board, profile: Profile, wish: Wish, bar: Progress) -> Outcome:
+def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, bar: Progress) -> Outcome:
     """Predicts plans and, where the profile is this machine's, runs the best of them or all configurations.
 
     Raises ArgumentError where something is to run that cannot, or no plan keeps the limits.
     """
     here = measured_on(profile, board)
-    if not here and (wish.verified or wish.all_path):
+    if not here and (asked.verified or asked.all_path):
         raise ArgumentError("--verify, --measure-all: expected a profile measured on this machine, or a new one")
     cores = _cores(board) if here or board.model else {}
-    found = _predicted(graph, profile, wish, cores)
+    found = _predicted(graph, profile, asked, cores)
     before = machine.state(board) if here else None
     checked: list[Verified] = []
     refused: dict[str, str] = {}
-    if count := (VERIFIED if wish.verified is None else wish.verified) if here else 0:
-        checked, refused = verify(graph, board, found.ranked[:count], wish.seconds, bar, wish.queue)
-        checked.sort(key=wish.rank)
+    if count := (VERIFIED if asked.verified is None else asked.verified) if here else 0:
+        checked, refused = verify(graph, board, found.ranked[:count], asked.seconds, bar, asked.queue)
+        checked.sort(key=asked.rank)
     best = checked[0].choice if checked else found.ranked[0]
     every = None
-    if wish.all_path:
-        units = wish.units or list(profile.units)
-        every = measure_all(graph, board, units, cores, wish.all_path, wish.seconds, best.plan, bar)
+    if asked.all_path:
+        units = asked.units or list(profile.units)
+        every = measure_all(graph, board, units, cores, asked.all_path, asked.seconds, best.plan, bar)
     return Outcome(
         profile,
         found,
         checked,
         refused,
         best,
-        _explanation(profile, wish, best, found),
-        within_limits=not checked or not wish.rank(checked[0])[0],
+        _explanation(profile, asked, best, found),
+        within_limits=not checked or not asked.rank(checked[0])[0],
         every=every,
         before=before,
         after=machine.state(board) if here else None,
     )
 
 
-def _predicted(graph: Graph, profile: Profile, wish: Wish, cores: Mapping[str, int]) -> Found:
+def _predicted(graph: Graph, profile: Profile, asked: Request, cores: Mapping[str, int]) -> Found:
     found = find(
         graph,
         profile,
-        wish.objective,
-        **wish.limits,
-        units=wish.units,
+        asked.objective,
+        **asked.limits,
+        units=asked.units,
         cores=cores,
-        top=max(wish.top, wish.verified or VERIFIED),
-        floating=wish.floating,
+        top=max(asked.top, asked.verified or VERIFIED),
+        floating=asked.floating,
     )
-    return replace(found, ranked=tuple(wish.at_rate(choice, profile) for choice in found.ranked))
+    return replace(found, ranked=tuple(asked.at_rate(choice, profile) for choice in found.ranked))
 
 
-def _explanation(profile: Profile, wish: Wish, best: Choice, found: Found) -> Explanation:
+def _explanation(profile: Profile, asked: Request, best: Choice, found: Found) -> Explanation:
     explanation = explain(profile, best.plan, found.ranked[: OTHERS + 1])
-    if wish.objective != "energy" or not wish.min_fps:
+    if asked.objective != "energy" or not asked.min_fps:
         return explanation
-    moves = tuple(wish.at_rate(choice, profile) for choice in explanation.moves)
+    moves = tuple(asked.at_rate(choice, profile) for choice in explanation.moves)
     return replace(explanation, prediction=best.prediction, moves=moves)
 
 

@@ -9,22 +9,22 @@ from ..pipeline.boards.board import Board
 from ..pipeline.planning.candidates import Choice
 from ..pipeline.planning.plan import Plan
 from .profiles import measured_on, times_lines
-from .search_run import Outcome, Wish
+from .search_run import Outcome, Request
 from .tables import print_table, print_text
 from .verify import Verified
 
 PREDICTED = ["plan", ">period ms", ">FPS", ">latency ms", ">predicted mJ a frame"]
 
 
-def show(outcome: Outcome, wish: Wish, board: Board) -> None:
+def show(outcome: Outcome, asked: Request, board: Board) -> None:
     """The plans, what ran, the Pareto front, and the reason for the best; then what is to be said of it."""
     profile, found = outcome.profile, outcome.found
     count = sum(found.evaluated.values()) + sum(found.covered.values())
-    rate = f" at {wish.min_fps:g} FPS" if wish.objective == "energy" and wish.min_fps else ""
-    title = f"{profile.network}: best of {count:,} plans for {wish.objective}{rate}, predicted"
-    print_table(title, PREDICTED, map(_cells, found.ranked[: wish.top]))
+    rate = f" at {asked.min_fps:g} FPS" if asked.objective == "energy" and asked.min_fps else ""
+    title = f"{profile.network}: best of {count:,} plans for {asked.objective}{rate}, predicted"
+    print_table(title, PREDICTED, map(_cells, found.ranked[: asked.top]))
     if outcome.checked:
-        _show_checked(outcome.checked, wish.queue)
+        _show_checked(outcome.checked, asked.queue)
     print_table(
         "Pareto front, each at its own rate: no other plan is better in all of these",
         PREDICTED,
@@ -35,7 +35,7 @@ def show(outcome: Outcome, wish: Wish, board: Board) -> None:
     for plan, reason in outcome.refused.items():
         print_text(f"{plan} refused: {reason}")
     if not outcome.within_limits:
-        kept = next(f"--{key.replace('_', '-')} {value:g}" for key, value in wish.limits.items() if value)
+        kept = next(f"--{key.replace('_', '-')} {value:g}" for key, value in asked.limits.items() if value)
         print_text(f"none of the {len(outcome.checked)} plans that ran keeps {kept}")
     for line in times_lines(profile, board):
         print_text(line)

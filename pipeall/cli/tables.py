@@ -49,7 +49,7 @@ def _print(lines: Iterable[str]) -> None:
 def table_lines(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
     """The lines of a table of text, an empty one after each block; ``width`` as of ``screen_width``."""
     texts = zip(*rows, strict=True) if rows else [()] * len(headings)
-    columns = [Column.of(heading, cells) for heading, cells in zip(headings, texts, strict=True)]
+    columns = [TableColumn.of(heading, cells) for heading, cells in zip(headings, texts, strict=True)]
     lines: list[str] = []
     for block in _blocks(columns, width):
         lines += [*_block_lines(block, len(rows), width), ""]
@@ -70,7 +70,7 @@ def fold(text: str, width: int | None, hang: int = 0) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column of a table: its heading, its cells, and whether they are set to the right, as numbers are."""
 
     heading: str
@@ -78,7 +78,7 @@ class Column:
     right: bool
 
     @classmethod
-    def of(cls, heading: str, cells: Sequence[str]) -> Column:
+    def of(cls, heading: str, cells: Sequence[str]) -> TableColumn:
         return cls(heading.removeprefix(">"), tuple(cells), heading.startswith(">"))
 
     @property
@@ -97,7 +97,7 @@ class Column:
         return self.folded_heading if self.right else min(self.folded_heading, TEXT_LEAST)
 
 
-def _blocks(columns: Sequence[Column], width: int | None) -> list[list[Column]]:
+def _blocks(columns: Sequence[TableColumn], width: int | None) -> list[list[TableColumn]]:
     """The columns in blocks that fit; each begins with the first texts, which tell the rows apart."""
     if width is None or _total([column.least for column in columns]) <= width:
         return [list(columns)]
@@ -121,7 +121,7 @@ def _total(widths: Sequence[int]) -> int:
     return sum(widths) + GAP * (len(widths) - 1)
 
 
-def _widths(block: Sequence[Column], width: int | None) -> list[int]:
+def _widths(block: Sequence[TableColumn], width: int | None) -> list[int]:
     """Columns of the terminal for each: headings fold first, then texts, and numbers only where nothing else helps."""
     found = [column.full for column in block]
     for floors in (
@@ -137,7 +137,7 @@ def _widths(block: Sequence[Column], width: int | None) -> list[int]:
     return found
 
 
-def _block_lines(block: Sequence[Column], rows: int, width: int | None) -> list[str]:
+def _block_lines(block: Sequence[TableColumn], rows: int, width: int | None) -> list[str]:
     widths = _widths(block, width)
     lines = []
     if any(column.heading for column in block):
@@ -148,7 +148,7 @@ def _block_lines(block: Sequence[Column], rows: int, width: int | None) -> list[
     return lines
 
 
-def _row_lines(block: Sequence[Column], widths: Sequence[int], texts: Sequence[str]) -> list[str]:
+def _row_lines(block: Sequence[TableColumn], widths: Sequence[int], texts: Sequence[str]) -> list[str]:
     """The lines of one row: as many as its longest cell has."""
     folded = [fold(text, width) for text, width in zip(texts, widths, strict=True)]
     lines = []

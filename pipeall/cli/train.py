@@ -18,25 +18,25 @@ from ..mlp.network import GHOST_GRADIENTS, Network
 from ..mlp.train import DivergedError, Epoch, report
 from ..mlp.train import train as run
 from . import complete
-from .options import Settings, file_option, json_option, positive_option, seed_option
+from .options import KeyValues, file_option, json_option, positive_option, seed_option
 from .output import print_json, progress
 from .tables import print_table
 
 LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS")  # what Open MPI, MPICH and Intel MPI set
 
 
-HIDDEN = Settings(str, activation=(click.Choice(tuple(ACTIVATIONS)), f"{', '.join(ACTIVATIONS)} (relu)"))
-OUTPUT = Settings(
+HIDDEN = KeyValues(str, activation=(click.Choice(tuple(ACTIVATIONS)), f"{', '.join(ACTIVATIONS)} (relu)"))
+OUTPUT = KeyValues(
     click.Choice((*ACTIVATIONS, SOFTMAX)), loss=(click.Choice(LOSSES), f"{', '.join(LOSSES)} (cross-entropy)")
 )
-SPLIT = Settings(
+SPLIT = KeyValues(
     click.Choice(MODES),
     width=(click.IntRange(1), "ghost neurons a side (1)"),
     gradient=(click.Choice(GHOST_GRADIENTS), f"{', '.join(GHOST_GRADIENTS)} (drop)"),
     master=(bool, "rank 0 holds no neurons"),
     bit_equal=(bool, "the same bits on any number of ranks"),
 )
-ENGINE = Settings(
+ENGINE = KeyValues(
     click.Choice(("pipeall", "numpy")),
     dtype=(click.Choice(("float32", "float64")), "(float32) or float64"),
     threads=(click.IntRange(1), "of a rank (1)"),
