@@ -12,18 +12,18 @@ from bounds import bound
 from kernel_runs import nhwc, reference_table, run_case, single_step, supported_isas
 from pipeall._kernels.cpu.kernels import Program, probe
 
-from pipeall._kernels.cpu import table
+from pipeall._kernels.cpu import kernels, table
 from pipeall._kernels.cpu.table import OPS, ROWS, Row, choose, explain
 from pipeall.errors import ArgumentError, DeviceError
 from pipeall.graph.cases import CASES
 from pipeall.graph.ops import run_graph
+from pipeall.graph.pointwise import BINARY, UNARY
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 
 MEASURES = ("peak", "stream")
 TRAINING = ("matvec", "outer")  # test_mlp_kernels
 KIND_OF_ROW = {"gemm": ("conv",), "gemv": ("conv",), "depthwise": ("conv",), "pool": ("maxpool", "avgpool")}
-IR_OPS = {"conv": ("conv", "fc"), "binary": ("add", "sub", "mul"),
-          "unary": ("clip", "leakyrelu", "sigmoid", "hardsigmoid", "hardswish", "tanh", "erf", "elu")}  # fmt: skip
+IR_OPS = {"conv": ("conv", "fc"), "binary": BINARY, "unary": UNARY}
 
 
 def is_depthwise(case):
@@ -80,6 +80,11 @@ def test_measure_of_a_core(row):
 def test_every_op_has_a_reference_kernel():
     assert all(any(row.op == op and row.isa == "ref" for row in ROWS) for op in OPS)
     assert all(list(row.isa for row in ROWS if row.op == op)[-1] == "ref" for op in OPS), "the reference comes last"
+
+
+def test_every_pointwise_op_has_a_formula():
+    assert set(kernels.UNARY) == set(UNARY)
+    assert set(kernels.BINARY) == {*BINARY, *(entry.swapped for entry in BINARY.values() if entry.swapped)}
 
 
 def test_choice_follows_the_list():

@@ -26,9 +26,10 @@ from pipeall._kernels.opencl import launches as cl_launches
 from pipeall._kernels.opencl import queue as clqueue
 from pipeall.errors import ArgumentError, DeviceError, MissingExtraError
 from pipeall.graph.cases import CASES, Case, case_graph
-from pipeall.graph.lower import UNARY, lower
+from pipeall.graph.lower import lower
 from pipeall.graph.memory import dense
 from pipeall.graph.ops import run_graph
+from pipeall.graph.pointwise import UNARY
 from pipeall.pipeline.devices.opencl.device import ClProgram
 from pipeall.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, Step, View
 
@@ -255,7 +256,7 @@ def test_nan_stays_nan(op, device):
         "depthwise": Step(
             "conv", op, (view,), out, window | clamp | dict(groups=4), np.ones((4, 1, 1, 1), np.float32), bias
         ),
-        "add": Step("binary", op, (view, view), out, dict(op="add", swapped=False) | clamp),
+        "add": Step("binary", op, (view, view), out, dict(op="add") | clamp),
     }.get(op, Step("unary", op, (view,), out, dict(op=op, p0=0.5, p1=6.0)))
     result = ClProgram(Lowered((step,), 0, (), 4, (), 4), device).run(np.full(4, np.nan, np.float32))
     assert np.isnan(result).all()

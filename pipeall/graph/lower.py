@@ -34,18 +34,9 @@ from .memory import (
     strided,
 )
 from .partition import Border
+from .pointwise import BINARY, UNARY
 
 MAX_COPY_DIMS = 6
-UNARY = {  # op -> the attributes that become p0, p1
-    "clip": ("lo", "hi"),
-    "leakyrelu": ("alpha",),
-    "sigmoid": (),
-    "hardsigmoid": ("alpha", "beta"),
-    "hardswish": (),
-    "tanh": (),
-    "erf": (),
-    "elu": ("alpha",),
-}
 PLAIN = {  # op -> the attributes that the step of the same kind takes over
     "maxpool": ("kernel", "strides", "pads", "dilations"),
     "avgpool": ("kernel", "strides", "pads", "count_include_pad"),
@@ -232,7 +223,7 @@ class _Lowering:
         self._step(node.op, node, (self._source(node),), _attrs(node, *PLAIN[node.op]))
 
     def _unary(self, node: Node) -> None:
-        p0, p1 = (*_attrs(node, *UNARY[node.op]).values(), 0.0, 0.0)[:2]
+        p0, p1 = (*_attrs(node, *UNARY[node.op].parameters).values(), 0.0, 0.0)[:2]
         self._step("unary", node, (self._source(node),), {"op": node.op, "p0": p0, "p1": p1})
 
     def _conv(self, node: Node) -> None:
@@ -254,7 +245,8 @@ class _Lowering:
             weight = np.ascontiguousarray(b[0].transpose(1, 2, 0)) if b.ndim == 4 else b.reshape(1, 1, -1)
         else:
             src = (*src, self._source(node, 1))
-        self._step("binary", node, src, {"op": node.op, **_attrs(node, "lo", "hi", "swapped")}, weight)
+        op = (node.attrs["swapped"] and BINARY[node.op].swapped) or node.op
+        self._step("binary", node, src, {"op": op, **_attrs(node, "lo", "hi")}, weight)
 
     def _concat(self, node: Node) -> None:
         target = self._elements(node.output)
@@ -317,7 +309,7 @@ def _attrs(node: Node, *names: str) -> dict[str, Any]:
 RULES: dict[str, Callable[[_Lowering, Node], None]] = {
     **dict.fromkeys(PLAIN, _Lowering._plain),
     **dict.fromkeys(UNARY, _Lowering._unary),
-    **dict.fromkeys(("add", "sub", "mul"), _Lowering._binary),
+    **dict.fromkeys(BINARY, _Lowering._binary),
     "conv": _Lowering._conv,
     "fc": _Lowering._fc,
     "concat": _Lowering._concat,

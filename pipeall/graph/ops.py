@@ -1,8 +1,10 @@
 """The op table: of every op its inputs, attributes, output shape, NumPy reference and MACs.
 
 A new op is one entry of ``OPS`` and a list of cases in ``cases.py``; that makes it correct everywhere (import, costs,
-tests), and native code can follow. ``ir.py`` defines Node and Tensor; semantics are those of the ONNX op of the same
-name, with batch 1, every default spelled out, and a clamp [lo, hi] fused into the ops that compute sums.
+tests), and native code can follow. A pointwise op is an entry of ``pointwise.py`` instead.
+
+``ir.py`` defines Node and Tensor. Semantics are those of the ONNX op of the same name, with batch 1, every default
+spelled out, and a clamp [lo, hi] fused into the ops that compute sums.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import numpy as np
 from ..errors import ArgumentError, ModelError
 from . import reference
 from .ir import Graph, Node
+from .pointwise import BINARY, UNARY
 
 Shape = tuple[int, ...]
 Attrs = Mapping[str, Any]
@@ -260,17 +263,11 @@ OPS: dict[str, OpSpec] = {
     "lrn": OpSpec((1, 1), ("size", "alpha", "beta", "bias"), _lrn, reference.lrn),
     "softmax": OpSpec((1, 1), ("axis",), _softmax, reference.softmax),
     "layernorm": OpSpec((1, 1), ("epsilon",), _layernorm, reference.layernorm),
-    "add": OpSpec((2, 2), (*_CLAMP, "swapped"), _binary, reference.add),
-    "sub": OpSpec((2, 2), (*_CLAMP, "swapped"), _binary, reference.sub),
-    "mul": OpSpec((2, 2), (*_CLAMP, "swapped"), _binary, reference.mul),
-    "clip": OpSpec((1, 1), _CLAMP, _elementwise(*_CLAMP), reference.clip),
-    "leakyrelu": OpSpec((1, 1), ("alpha",), _elementwise("alpha"), reference.leakyrelu),
-    "sigmoid": OpSpec((1, 1), (), _elementwise(), reference.sigmoid),
-    "hardsigmoid": OpSpec((1, 1), ("alpha", "beta"), _elementwise("alpha", "beta"), reference.hardsigmoid),
-    "hardswish": OpSpec((1, 1), (), _elementwise(), reference.hardswish),
-    "tanh": OpSpec((1, 1), (), _elementwise(), reference.tanh),
-    "erf": OpSpec((1, 1), (), _elementwise(), reference.erf),
-    "elu": OpSpec((1, 1), ("alpha",), _elementwise("alpha"), reference.elu),
+    **{op: OpSpec((2, 2), (*_CLAMP, "swapped"), _binary, reference.binary(entry)) for op, entry in BINARY.items()},
+    **{
+        op: OpSpec((1, 1), tuple(entry.parameters), _elementwise(*entry.parameters), reference.unary(entry))
+        for op, entry in UNARY.items()
+    },
     "concat": OpSpec(_ANY, ("axis",), _concat, reference.concat),
     "reshape": OpSpec((1, 1), ("shape",), _reshape, reference.reshape),
     "transpose": OpSpec((1, 1), ("perm",), _transpose, reference.transpose),

@@ -20,6 +20,9 @@ from ..memory import aligned, mapped, packable
 BASES = ("arena", "input slot", "output slot")
 POOL = 2**26  # bytes: the mappings that weights share
 WINDOW_MAX = 2**20  # of a kernel, stride, dilation or padding: products of two stay far inside 64 bits
+# pointwise op -> its code in kernels.h, in the order of pointwise.inc
+UNARY = {pa_unary_names[i].decode(): i for i in range(PA_UNARY_COUNT)}
+BINARY = {pa_binary_names[i].decode(): i for i in range(PA_BINARY_COUNT)}
 
 
 def rows() -> list:
@@ -404,6 +407,12 @@ cdef class Program:
         op.kernel = <pa_layernorm_fn>self.function("layernorm")
         self.append(pa_layernorm_step, op, 0)
 
+    cdef int32_t code(self, step, codes) except -1:
+        """The code of a pointwise step's op."""
+        op = step.params["op"]
+        self.check(op in codes, step, f"one of {', '.join(codes)}", op)
+        return codes[op]
+
     def _binary(self, step):
         cdef pa_binary_op *op = <pa_binary_op *>self.new(sizeof(pa_binary_op))
         self.same_shape(step)
@@ -418,8 +427,7 @@ cdef class Program:
             op.b = pa_view(base=0, h=h, w=w, c=c, offset=0, stride=c)
         for size, full in ((op.b.h, op.dst.h), (op.b.w, op.dst.w), (op.b.c, op.dst.c)):
             self.check(size in (1, full), step, f"a second operand of 1 or {full}", size)
-        names = {"add": PA_ADD, "sub": PA_RSUB if step.params["swapped"] else PA_SUB, "mul": PA_MUL}
-        op.op, op.lo, op.hi = names[step.params["op"]], step.params["lo"], step.params["hi"]
+        op.op, op.lo, op.hi = self.code(step, BINARY), step.params["lo"], step.params["hi"]
         op.kernel = <pa_binary_fn>self.function("binary")
         self.append(pa_binary_step, op, 0)
 
@@ -427,9 +435,7 @@ cdef class Program:
         cdef pa_unary_op *op = <pa_unary_op *>self.new(sizeof(pa_unary_op))
         self.same_shape(step)
         op.src, op.dst = self.view(step, step.src[0]), self.view(step, step.dst)
-        names = {"clip": PA_CLIP, "leakyrelu": PA_LEAKYRELU, "sigmoid": PA_SIGMOID, "hardsigmoid": PA_HARDSIGMOID,
-                 "hardswish": PA_HARDSWISH, "tanh": PA_TANH, "erf": PA_ERF, "elu": PA_ELU}
-        op.op, op.p0, op.p1 = names[step.params["op"]], step.params.get("p0", 0.0), step.params.get("p1", 0.0)
+        op.op, op.p0, op.p1 = self.code(step, UNARY), step.params["p0"], step.params["p1"]
         op.kernel = <pa_unary_fn>self.function("unary")
         self.append(pa_unary_step, op, 0)
 

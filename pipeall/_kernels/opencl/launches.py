@@ -289,9 +289,8 @@ class Recorder:
             b, memory = View(ARENA, 0, h, w, c, c), step.weight
         strides = (b.w * b.stride * (b.h > 1), b.stride * (b.w > 1), int(b.c > 1))
         args = (*_at(a), memory, b.offset, *strides, *_at(step.dst), a.c, a.w, float(p["lo"]), float(p["hi"]))
-        name = "binary_reverse_sub" if p["swapped"] else f"binary_{p['op']}"
         types = self._types(X=Base(a.base), Y=Base(step.dst.base), R=memory if isinstance(memory, Base) else SLOT)
-        self.launch(step, "elementwise.cl", name, (a.c, a.w, a.h), *args, **types)
+        self.launch(step, "elementwise.cl", f"binary_{p['op']}", (a.c, a.w, a.h), *args, **types)
 
     def unary(self, step: Step) -> None:
         x, p = step.src[0], step.params

@@ -6,6 +6,7 @@ from math import inf, pi, prod
 
 import numpy as np
 
+from ..pointwise import BINARY, BY_OPERATOR, UNARY
 from .build import FREE, Builder, OnnxNode, operator
 
 FLOAT_MAX = float(np.finfo(np.float32).max)
@@ -13,11 +14,15 @@ FLOAT_MAX = float(np.finfo(np.float32).max)
 # ---- arithmetic ----
 
 
-@operator("Add Mul Sub Sum", "axis broadcast", "an operand is computed and has the shape of the result")
+@operator(
+    " ".join((*(entry.onnx for entry in BINARY.values()), "Sum")),
+    "axis broadcast",
+    "an operand is computed and has the shape of the result",
+)
 @operator("Div", "axis broadcast", "by a constant")
 def _arithmetic(g: Builder, n: OnnxNode) -> None:
     values = [g.value(n, i) for i in range(len(n.inputs))]
-    op = {"Div": "mul", "Sum": "add"}.get(n.op, n.op.lower())
+    op = {"Div": "mul", "Sum": "add"}.get(n.op) or BY_OPERATOR[n.op]
     if n.op == "Div":
         g.x(n, 0)
         divisor = g.floats(n, 1)
@@ -58,7 +63,7 @@ def _binary(g: Builder, n: OnnxNode, op: str, a: np.ndarray | str, b: np.ndarray
                 n.fail(f"operands must be floats, got {value.dtype}")
             named = next((name for name in n.inputs if g.values[name] is value), f"{n.outputs[0]}/operand")
             operands.append(g.keep(value if shape == aligned else value.reshape(aligned), named))
-    return g.emit(n, op, operands, part=part, swapped=swapped and op == "sub", **FREE)
+    return g.emit(n, op, operands, part=part, swapped=swapped and bool(BINARY[op].swapped), **FREE)
 
 
 @operator("Neg")
@@ -124,9 +129,15 @@ def _clip(g: Builder, n: OnnxNode) -> None:
     g.emit(n, "clip", [g.x(n)], lo=min(lo, hi), hi=hi)  # ONNX-13: all elements become hi where lo > hi
 
 
-@operator("LeakyRelu", "alpha")
-def _leaky_relu(g: Builder, n: OnnxNode) -> None:
-    g.emit(n, "leakyrelu", [g.x(n)], alpha=n.get("alpha", float, 0.01))
+def _named(g: Builder, n: OnnxNode) -> None:
+    op = BY_OPERATOR[n.op]
+    parameters = UNARY[op].parameters
+    g.emit(n, op, [g.x(n)], **{name: n.get(name, float, default) for name, default in parameters.items()})
+
+
+for _entry in UNARY.values():
+    if _entry.onnx:
+        operator(_entry.onnx, " ".join(_entry.parameters))(_named)
 
 
 @operator("PRelu", limits="constant slopes")
@@ -150,16 +161,6 @@ def _swish(g: Builder, n: OnnxNode) -> None:
     g.emit(n, "mul", [x, g.emit(n, "sigmoid", [scaled], part="sigmoid")], swapped=False, **FREE)
 
 
-@operator("Elu", "alpha")
-def _elu(g: Builder, n: OnnxNode) -> None:
-    g.emit(n, "elu", [g.x(n)], alpha=n.get("alpha", float, 1.0))
-
-
-@operator("Tanh Erf")
-def _named(g: Builder, n: OnnxNode) -> None:
-    g.emit(n, n.op.lower(), [g.x(n)])
-
-
 @operator("Gelu", "approximate")
 def _gelu(g: Builder, n: OnnxNode) -> None:
     """x / 2 (1 + erf(x / sqrt 2)), or x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))"""
@@ -175,21 +176,6 @@ def _gelu(g: Builder, n: OnnxNode) -> None:
         curve = g.emit(n, "tanh", [argument], part="curve")
     gate = _scaled(g, n, _shifted(g, n, curve, 1.0, "shifted"), 0.5, "gate")
     g.emit(n, "mul", [x, gate], swapped=False, **FREE)
-
-
-@operator("Sigmoid")
-def _sigmoid(g: Builder, n: OnnxNode) -> None:
-    g.emit(n, "sigmoid", [g.x(n)])
-
-
-@operator("HardSigmoid", "alpha beta")
-def _hard_sigmoid(g: Builder, n: OnnxNode) -> None:
-    g.emit(n, "hardsigmoid", [g.x(n)], alpha=n.get("alpha", float, 0.2), beta=n.get("beta", float, 0.5))
-
-
-@operator("HardSwish")
-def _hard_swish(g: Builder, n: OnnxNode) -> None:
-    g.emit(n, "hardswish", [g.x(n)])
 
 
 @operator("Softmax", "axis")
