@@ -10,7 +10,7 @@ from graphs import Net
 
 from pipeall import ArgumentError, Board, Pipeline
 from pipeall._kernels.cpu import peak
-from pipeall._kernels.cpu.algorithms import candidates
+from pipeall._kernels.cpu.algorithms import GEMM, STRASSEN, Algorithm, candidates
 from pipeall._kernels.cpu.peak import Peak
 from pipeall._kernels.opencl import devices as opencl
 from pipeall._kernels.opencl import launches as cl_launches
@@ -35,21 +35,21 @@ def conv(size, channels, filters, *, kernel=3, stride=1, groups=1, residual=Fals
 @pytest.mark.parametrize(
     "step, algorithm, macs, products, floats",
     [
-        (conv(8, 16, 32, kernel=1), "gemm", 64 * 16 * 32, 64 * 16 * 32, 16 * 32 + 32 + 64 * (16 + 32)),
-        (conv(8, 16, 64, kernel=1), "strassen", 64 * 16 * 64, 32 * 16 * 64 // 4 * 7,
+        (conv(8, 16, 32, kernel=1), GEMM, 64 * 16 * 32, 64 * 16 * 32, 16 * 32 + 32 + 64 * (16 + 32)),
+        (conv(8, 16, 64, kernel=1), STRASSEN, 64 * 16 * 64, 32 * 16 * 64 // 4 * 7,
          16 * 64 // 4 * 7 + 64 + 64 * (16 + 64)),
-        (conv(8, 6, 4, stride=2, groups=2, residual=True), "gemm", 16 * 9 * 3 * 4, 16 * 9 * 3 * 4,
+        (conv(8, 6, 4, stride=2, groups=2, residual=True), GEMM, 16 * 9 * 3 * 4, 16 * 9 * 3 * 4,
          9 * 3 * 4 + 4 + 64 * 6 + 2 * 16 * 4),
         (conv(8, 16, 16, groups=16), None, 64 * 9 * 16, 64 * 9 * 16, 9 * 16 + 16 + 2 * 64 * 16),
-        (conv(9, 2, 5), "winograd4", 81 * 9 * 10, 9 * 36 * 10, 36 * 10 + 5 + 81 * 7),
-        (conv(9, 2, 5), "winograd4-lazy", 81 * 9 * 10, 9 * 36 * 10, 9 * 10 + 5 + 81 * 7),
-        (conv(9, 2, 5, kernel=5), "winograd2", 81 * 25 * 10, 25 * 36 * 10, 36 * 10 + 5 + 81 * 7),
+        (conv(9, 2, 5), Algorithm("winograd", 4), 81 * 9 * 10, 9 * 36 * 10, 36 * 10 + 5 + 81 * 7),
+        (conv(9, 2, 5), Algorithm("winograd", 4, lazy=True), 81 * 9 * 10, 9 * 36 * 10, 9 * 10 + 5 + 81 * 7),
+        (conv(9, 2, 5, kernel=5), Algorithm("winograd", 2), 81 * 25 * 10, 25 * 36 * 10, 36 * 10 + 5 + 81 * 7),
     ],
 )  # fmt: skip
 def test_what_a_convolution_computes_and_touches(step, algorithm, macs, products, floats):
     layer = Layer.of(step, algorithm)
     assert (layer.macs, layer.products, layer.bytes) == (macs, products, 4 * floats)
-    assert layer.algorithm == (algorithm or "depthwise") and layer.kernel == step.params["kernel"]
+    assert layer.algorithm == str(algorithm or "depthwise") and layer.kernel == step.params["kernel"]
 
 
 def test_what_other_steps_touch():

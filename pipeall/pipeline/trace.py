@@ -46,7 +46,7 @@ class StageTrace:
     groups: tuple[int, int]
     labels: tuple[tuple[str, str], ...]
     rows: np.ndarray
-    algorithms: tuple[str | None, ...] = ()
+    algorithms: tuple[Any, ...] = ()
     step_of: tuple[int, ...] = ()
 
     @property

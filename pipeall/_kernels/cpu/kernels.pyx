@@ -14,7 +14,7 @@ from ..program cimport atomic_int, pa_program, pa_slot_memory
 import numpy as np
 
 from ...errors import ArgumentError, DeviceError
-from .algorithms import LAZY, candidates, tile
+from .algorithms import GEMM, STRASSEN, candidates, tile
 from ..memory import aligned, mapped, packable
 
 BASES = ("arena", "input slot", "output slot")
@@ -254,12 +254,14 @@ cdef class Program:
             build = getattr(self, f"_{step.kind}")
         except AttributeError:
             raise DeviceError(f"step {step.node}: the CPU has no kernel for {step.kind}") from None
-        names = candidates(step)
+        ways = candidates(step)
         if algorithm is not None:
-            self.check(algorithm in names, step, f"one of {', '.join(names)}" if names else "no algorithm", algorithm)
+            expected = f"one of {', '.join(map(str, ways))}" if ways else "no algorithm"
+            self.check(algorithm in ways, step, expected, algorithm)
+        elif ways:
+            algorithm = ways[0]
         build(step, algorithm) if step.kind == "conv" else build(step)
-        label = (step.kind, step.node, algorithm or (names[0] if names else None))
-        self.steps += [label] * (self.program.step_count - len(self.steps))
+        self.steps += [(step.kind, step.node, algorithm)] * (self.program.step_count - len(self.steps))
 
     def _conv(self, step, algorithm):
         src, dst, groups = step.src[0], step.dst, step.params["groups"]
@@ -285,8 +287,8 @@ cdef class Program:
         cdef int64_t channels = src.c // groups, taps = op.kh * op.kw, panels = (dst.c // groups + op.nr - 1) // op.nr
         weight = packable(step.weight, (dst.c, channels, op.kh, op.kw), f"step {step.node}: weight")
         bias = packable(step.bias, (dst.c,), f"step {step.node}: bias")
-        lasts = algorithm in (None, "gemm") or algorithm.endswith(LAZY)  # else its transform does
-        packed_weight = (self.weights if lasts else aligned)(groups * panels * taps * channels * op.nr)
+        lasting = aligned if algorithm.keeps_transform else self.weights
+        packed_weight = lasting(groups * panels * taps * channels * op.nr)
         packed_bias, zero = self.weights(groups * panels * op.nr), self.weights(max(src.c, op.kw * channels, op.nr))
         cdef const void *from_weight = floats(weight)
         cdef const void *from_bias = floats(bias)
@@ -298,13 +300,13 @@ cdef class Program:
             if pack:
                 pa_conv_pack(from_weight, from_bias, cout, channels, taps, op.groups, op.nr, to_weight, to_bias)
         op.weight, op.bias, op.zero = to_weight, to_bias, floats(zero)
-        if algorithm in (None, "gemm"):
+        if algorithm == GEMM:
             pa_conv_plan(op, self.program.core_count)
             self.append(pa_conv_step, op, op.scratch_floats)
-        elif algorithm == "strassen":
+        elif algorithm == STRASSEN:
             self._strassen(step, <pa_strassen_op *>args)
         else:
-            self._winograd(step, algorithm, <pa_winograd_op *>args, lasts)
+            self._winograd(step, algorithm, <pa_winograd_op *>args)
 
     cdef int _strassen(self, step, pa_strassen_op *op) except -1:
         cdef float *quarters
@@ -321,17 +323,17 @@ cdef class Program:
         self.append(pa_strassen_step, op, op.scratch_floats)
         return 0
 
-    cdef int _winograd(self, step, algorithm, pa_winograd_op *winograd, bint lasts) except -1:
+    cdef int _winograd(self, step, algorithm, pa_winograd_op *winograd) except -1:
         cdef float *points
         cdef bint pack = self.pack
         winograd.m, winograd.n = tile(step, algorithm)
         winograd.input = <pa_winograd_input_fn>self.function("winograd_input")
         winograd.transform = <pa_winograd_weight_fn>self.function("winograd_weight")
         winograd.output = <pa_winograd_output_fn>self.function("winograd_output")
-        if not lasts:
+        if not algorithm.lazy:
             winograd.points = winograd.conv.weight  # for the plan: they are kept
         pa_winograd_plan(winograd, self.program.core_count)
-        if not lasts:
+        if not algorithm.lazy:
             points = floats(self.weights(pa_winograd_points_floats(winograd)))
             with nogil:
                 if pack:

@@ -95,7 +95,7 @@ class Recorder:
     ):
         self.commands: list[tuple] = []
         self.labels: list[tuple[str, str]] = []  # of each command
-        self.algorithms: list[str | None] = []  # likewise: a ``Method`` as text
+        self.algorithms: list[Method | None] = []  # likewise
         self.step_of: list[int] = []  # likewise: the number of its step
         self.patches: list[tuple] = []
         self._kept: list[Any] = []  # kernels and arguments: OpenCL does not keep a kernel's buffers alive
@@ -117,7 +117,7 @@ class Recorder:
             launched = len(self.commands) - len(self.step_of)
             method = self._methods.get(step.node) if step.kind == "conv" else None
             self.labels += [(step.kind, step.node)] * launched
-            self.algorithms += [method and str(method)] * launched
+            self.algorithms += [method] * launched
             self.step_of += [number] * launched
 
     def _m(self, step: Step) -> int:

@@ -14,12 +14,12 @@ from math import prod
 
 import numpy as np
 
-from ..._kernels.cpu.algorithms import LAZY, points_bytes, products
+from ..._kernels.cpu.algorithms import GEMM, Algorithm, points_bytes, products
 from ..._kernels.cpu.peak import Peak, peak
 from ..._kernels.cpu.table import choose
 from ..._kernels.opencl import devices as opencl
 from ..._kernels.opencl import peak as peak_cl
-from ..._kernels.opencl.launches import transformed
+from ..._kernels.opencl.launches import Method, transformed
 from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...graph.lower import lower
@@ -61,10 +61,9 @@ class Layer:
     bytes: int
 
     @staticmethod
-    def of(step: Step, algorithm: str | None) -> Layer:
+    def of(step: Step, algorithm: Algorithm | None) -> Layer:
         """The layer of a step; ``algorithm`` as in ``Program.algorithms``."""
         conv = step.kind == "conv"
-        name = algorithm or ("depthwise" if conv and is_depthwise(step) else step.kind)
         params = step.params
         return Layer(
             step.kind,
@@ -73,17 +72,17 @@ class Layer:
             params.get("kernel"),
             params.get("strides"),
             params.get("groups", 1),
-            name,
-            products(step, "gemm") if conv else 0,
-            products(step, name) if conv else 0,
-            _bytes(step, name),
+            str(algorithm or ("depthwise" if conv and is_depthwise(step) else step.kind)),
+            products(step, GEMM) if conv else 0,
+            products(step, algorithm or GEMM) if conv else 0,
+            _bytes(step, algorithm),
         )
 
 
-def _bytes(step: Step, algorithm: str) -> int:
+def _bytes(step: Step, algorithm: Algorithm | None) -> int:
     if step.kind == "copy":  # whose views have gaps
         return 2 * FLOAT_BYTES * prod(step.params["dims"])
-    kept = algorithm.startswith(("strassen", "winograd")) and not algorithm.endswith(LAZY)
+    kept = algorithm is not None and algorithm.keeps_transform
     floats = 0 if step.weight is None or kept else prod(step.weight.shape)
     floats += 0 if step.bias is None else prod(step.bias.shape)
     floats += sum(view.h * view.w * view.c for view in (*step.src, step.dst))
@@ -185,13 +184,14 @@ def _peak(unit: Component) -> Peak:
     return peak(choose(unit.cluster.isas, unit.cluster.core_type), unit.cluster.cores)
 
 
-def _layer(step: Step, method: str | None, unit: Component) -> Layer:
-    """On OpenCL ``method`` is a ``cl_launches.Method`` as text; half precision is stored in half as many bytes."""
-    if unit.kind == "cpu":
-        return Layer.of(step, method)
-    name = method.split()[0].replace("direct", "gemm") if method else None
-    layer = Layer.of(step, name)
-    moved = layer.bytes
-    if layer.algorithm.startswith("winograd"):
-        moved += 2 * FLOAT_BYTES * sum(transformed(step, int(name.removeprefix("winograd"))))
-    return replace(layer, algorithm=method or layer.algorithm, bytes=moved // (1 if unit.precision == "fp32" else 2))
+def _layer(step: Step, algorithm: Algorithm | Method | None, unit: Component) -> Layer:
+    """``algorithm`` as the unit's program has it. Half precision is stored in half as many bytes."""
+    if not isinstance(algorithm, Method):
+        layer, between = Layer.of(step, algorithm), 0
+    elif algorithm.m:
+        layer = Layer.of(step, Algorithm("winograd", algorithm.m))
+        between = 2 * FLOAT_BYTES * sum(transformed(step, algorithm.m))
+    else:
+        layer, between = Layer.of(step, GEMM), 0
+    moved = (layer.bytes + between) // (1 if unit.precision == "fp32" else 2)
+    return replace(layer, algorithm=str(algorithm or layer.algorithm), bytes=moved)
