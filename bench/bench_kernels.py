@@ -43,10 +43,10 @@ def label(layer):
 def bench_convolution(layer, benchmark, board):
     name, _, step = layer
     cluster = board.component("big").cluster
-    src, in_elements = side_by_side(step.src[:1], SLOT_IN)
-    (y,), out_elements = side_by_side([step.dst], SLOT_OUT)
+    src, in_bytes = side_by_side(step.src[:1], SLOT_IN)
+    (y,), out_bytes = side_by_side([step.dst], SLOT_OUT)
     kernels = choose(cluster.isas, cluster.core_type)
-    program = Program(kernels, cluster.cores[:1], "bench", (0, in_elements, out_elements))
+    program = Program(kernels, cluster.cores[:1], "bench", (0, in_bytes, out_bytes))
     program.add(replace(step, src=src, dst=y))
     benchmark.group = name
     times = benchmark.pedantic(program.time, (ROUNDS,), rounds=1, warmup_rounds=1)

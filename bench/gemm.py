@@ -33,7 +33,7 @@ PEAK_RUNS = 3  # of two milliseconds
 
 def shapes(kernels):
     """(rows, K, columns) of the layers of ResNet-50 that are GEMMs, each once, in the network's order."""
-    row = next(row for row in ROWS if row.name == kernels["gemm"])
+    row = next(row for row in ROWS if row.name == kernels["gemm", "f32"])
     steps = [step for step in lower(zoo.resnet50()).steps if candidates(step)]
     steps = [step for step in steps if not modelled(step, row.nr, row.isa).m]
     return list(dict.fromkeys((s.dst.h * s.dst.w, int(np.prod(s.weight.shape[1:])), s.dst.c) for s in steps))
@@ -44,7 +44,7 @@ def product(kernels, core, rows, b):
     k, columns = b.shape
     params = dict(kernel=(1, 1), strides=(1, 1), pads=(0,) * 4, dilations=(1, 1), groups=1, lo=-np.inf, hi=np.inf)
     x, y = dense((1, k, rows, 1), SLOT_IN, 0), dense((1, columns, rows, 1), SLOT_OUT, 0)
-    program = Program(kernels, (core,), "bench", (0, rows * x.stride, rows * y.stride))
+    program = Program(kernels, (core,), "bench", (0, 4 * rows * x.stride, 4 * rows * y.stride))
     program.add(Step("conv", "product", (x,), y, params, b.T[:, :, None, None], np.zeros(columns, np.float32)))
     return program, x, y
 
@@ -72,7 +72,7 @@ def compare(shape, kernels, core, rounds):
     turns = []
     for _ in range(rounds):
         ns = min(program.time(count)), min(blas_times(a, b, c, count))
-        turns.append([*(2 * rows * k * columns / turn for turn in ns), flops(kernels["peak"], PEAK_RUNS) / 1e9])
+        turns.append([*(2 * rows * k * columns / turn for turn in ns), flops(kernels["peak", "f32"], PEAK_RUNS) / 1e9])
     return np.array(turns).T
 
 
@@ -88,7 +88,7 @@ def main():
     core = component.cluster.cores[0] if options.core is None else options.core
     os.sched_setaffinity(0, {core})
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
-    print(f"core {core}: {kernels['gemm']} beside {blas['name']} {blas['version']}, {options.rounds} rounds")
+    print(f"core {core}: {kernels['gemm', 'f32']} beside {blas['name']} {blas['version']}, {options.rounds} rounds")
     heads = (
         "rows x K x columns",
         "peak",

@@ -46,7 +46,7 @@ def choice(column: Algorithm | None) -> Choice:
     """The algorithm of a step that has candidates, GEMM where the column's does not fit; None: the modelled one."""
     if column:
         return lambda step: column if column in candidates(step) else GEMM
-    gemm = next(row for row in ROWS if row.name == kernels()["gemm"])
+    gemm = next(row for row in ROWS if row.name == kernels()["gemm", "f32"])
     return lambda step: modelled(step, gemm.nr, gemm.isa)
 
 
@@ -54,7 +54,7 @@ def run(graph: Graph, frame: np.ndarray, choice: Choice) -> np.ndarray:
     """The result of a graph of one input and one output, which lie in their slots as the model has them."""
     lowered = lower(graph)
     program = Program(
-        kernels(), (-1,), "accuracy", (lowered.arena_elements, lowered.slot_in_elements, lowered.slot_out_elements)
+        kernels(), (-1,), "accuracy", (lowered.arena_bytes, lowered.slot_in_bytes, lowered.slot_out_bytes)
     )
     for step in lowered.steps:
         program.add(step, choice(step) if candidates(step) else None)

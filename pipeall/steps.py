@@ -2,7 +2,10 @@
 
 ``lower.lower(graph)`` turns a graph into a ``Lowered`` once; every device (CPU, OpenCL) implements the
 step kinds below and nothing else. Memory comes in three bases: the arena (ARENA), the slot the stage
-reads (SLOT_IN) and the slot it writes (SLOT_OUT). Offsets and strides are in float32 elements.
+reads (SLOT_IN) and the slot it writes (SLOT_OUT). Every view has an element type: its offset and strides are in
+elements of that type. Sizes of bases are in bytes.
+
+Copies move elements of any type; all other kinds have kernels for the types that a device lists (float32 alone, today).
 
 kind      src                     params
 conv      x, [residual]           kernel (kh, kw), strides, pads (top, left, bottom, right), dilations, groups, lo, hi;
@@ -18,7 +21,7 @@ binary    a, [b]                  op of ``pointwise.BINARY``, lo, hi; b is a vie
 unary     x                       op of ``pointwise.UNARY``, p0, p1
 copy      x                       dims (<= 6), src_strides, dst_strides: dst[i . dst_strides] = x[i . src_strides];
                                   both views are one pixel from the first element touched to the last
-fill      -                       value: every element of dst
+fill      -                       value: every element of dst; one that its type can hold
 
 ``lo`` and ``hi`` clamp the result (ReLU is 0, inf; ReLU6 is 0, 6; nothing is -inf, inf); conv computes
 clamp(conv(x) + bias + residual, lo, hi).
@@ -34,12 +37,27 @@ import numpy as np
 
 ARENA, SLOT_IN, SLOT_OUT = 0, 1, 2
 
+TYPES = {  # element type, as tensors and files name it: as kernels.inc does
+    "float32": "f32",
+    "float16": "f16",
+    "int8": "s8",
+    "uint8": "u8",
+    "int32": "s32",
+    "int64": "s64",
+}
+
+
+def item_bytes(dtype: str) -> int:
+    """The size of an element of a type, in bytes."""
+    return np.dtype(dtype).itemsize
+
 
 @dataclass(frozen=True, slots=True)
 class View:
     """h x w pixels of c channels; pixel (y, x) starts at offset + (y * w + x) * stride, stride >= c.
 
-    A tensor that is not rank 4 is one pixel: h = w = 1, c = its element count, in row-major order.
+    A tensor that is not rank 4 is one pixel: h = w = 1, c = its element count, in row-major order. Offset and stride
+    are in elements of ``dtype``, a key of ``TYPES``.
     """
 
     base: int
@@ -48,6 +66,16 @@ class View:
     w: int
     c: int
     stride: int
+    dtype: str = "float32"
+
+    @property
+    def elements(self) -> int:
+        return self.h * self.w * self.c
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its elements, without what lies between pixels."""
+        return self.elements * item_bytes(self.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +96,25 @@ def is_depthwise(step: Step) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SlotTensor:
-    """One tensor of a ring slot: where it lies, and its shape. ``nhwc`` is False at the model's own borders."""
+    """One tensor of a ring slot: where it lies, in elements of its type, and its shape.
+
+    ``nhwc`` is False at the model's own borders.
+    """
 
     name: str
     shape: tuple[int, ...]
     offset: int
     nhwc: bool
+    dtype: str = "float32"
+
+    @property
+    def offset_bytes(self) -> int:
+        return self.offset * item_bytes(self.dtype)
 
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A sub-graph as steps; sizes in elements. The two sides of a ring agree on the slot layout by construction.
+    """A sub-graph as steps; sizes in bytes. The two sides of a ring agree on the slot layout by construction.
 
     Steps [first_late, last_early) are always run. Those before are left out for a frame on which the stage before has
     done them, those after where the next stage does them; the tensors that cross there lie in the slot, behind those of
@@ -86,10 +122,10 @@ class Lowered:
     """
 
     steps: tuple[Step, ...]
-    arena_elements: int
+    arena_bytes: int
     slot_in: tuple[SlotTensor, ...]
-    slot_in_elements: int
+    slot_in_bytes: int
     slot_out: tuple[SlotTensor, ...]
-    slot_out_elements: int
+    slot_out_bytes: int
     first_late: int = 0
     last_early: int | None = None

@@ -25,7 +25,7 @@ def supported_isas():
 
 @cache
 def reference_table():
-    return {op: next(row.name for row in ROWS if row.op == op and row.isa == "ref") for op in OPS}
+    return {key: next(row.name for row in ROWS if (row.op, row.type) == key and row.isa == "ref") for key in OPS}
 
 
 def spread(view):
@@ -60,7 +60,7 @@ def run_case(case, table, cores, algorithm=None):
         views.append(view)
         offset = end(view) + GUARD
     step = replace(step, src=tuple(views), dst=spread(replace(step.dst, offset=0)))
-    program = Program(table, cores, "test", (lowered.arena_elements, offset, end(step.dst) + GUARD))
+    program = Program(table, cores, "test", (lowered.arena_bytes, 4 * offset, 4 * (end(step.dst) + GUARD)))
     program.add(step, algorithm)
     slot = np.full(offset, np.nan, np.float32)
     order = [slot_tensor.name for slot_tensor in lowered.slot_in]

@@ -38,9 +38,9 @@ class Memory:
     def __init__(self, lowered: Lowered):
         self.steps = lowered.steps
         self.sizes = {
-            ARENA: lowered.arena_elements,
-            SLOT_IN: lowered.slot_in_elements,
-            SLOT_OUT: lowered.slot_out_elements,
+            ARENA: lowered.arena_bytes // 4,
+            SLOT_IN: lowered.slot_in_bytes // 4,
+            SLOT_OUT: lowered.slot_out_bytes // 4,
         }
         self.size = sum(self.sizes.values())
 

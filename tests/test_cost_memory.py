@@ -11,7 +11,7 @@ from pipeall.cost.batch import largest_batch, needs_of
 from pipeall.cost.inference import arena
 from pipeall.cost.training import Space, lecture_bytes, memory_function, saved_bytes, space
 from pipeall.graph.lower import lower
-from pipeall.graph.memory import live_elements, padded, plan_arena
+from pipeall.graph.memory import live_bytes, padded, plan_arena
 
 MB, GB, GIB = 1e6, 1e9, 2**30
 
@@ -146,7 +146,7 @@ def test_a_network_without_activations_has_no_largest_batch():
 def test_the_arena_is_what_runs_and_next_to_the_least(name):
     graph = getattr(pipeall.zoo, name)()
     found = arena(graph)
-    assert found.planned == 4 * lower(graph).arena_elements
+    assert found.planned == 4 * lower(graph).arena_bytes // 4
     assert found.least <= found.planned <= 1.05 * found.least < found.naive
 
 
@@ -159,7 +159,7 @@ def test_no_two_storages_that_live_together_overlap(storages):
     least = max(
         (sum(padded(sizes[n]) for n, (a, b) in lifetimes.items() if a <= step <= b) for step in range(20)), default=0
     )
-    assert live_elements(sizes, lifetimes) == least <= end <= sum(map(padded, sizes.values()))
+    assert live_bytes(sizes, lifetimes) == least <= end <= sum(map(padded, sizes.values()))
     for a in sizes:
         for b in range(a):
             if lifetimes[a][0] <= lifetimes[b][1] and lifetimes[b][0] <= lifetimes[a][1]:

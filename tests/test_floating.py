@@ -17,7 +17,7 @@ from toy_board import chain_net, profile_of, toy_board
 from pipeall import ArgumentError, Board, Pipeline, PipelineError, profile, search
 from pipeall.graph import ops
 from pipeall.graph.ir import Graph
-from pipeall.graph.memory import LINE
+from pipeall.graph.memory import LINE_BYTES
 from pipeall.pipeline.lane import lowered_stages
 from pipeall.pipeline.measuring.footprint import footprint
 from pipeall.pipeline.planning.explain import explain
@@ -66,11 +66,11 @@ def check_all_ways(graph: Graph, plan: Plan, inputs: dict[str, np.ndarray], expe
     programs = lowered_stages(graph, plan.lanes[0])
     choices = [(False, True) if stage.floating else (False,) for stage in plan.lanes[0]]
     for late in product(*choices):
-        slot = np.full(programs[0].slot_in_elements, np.nan)
+        slot = np.full(programs[0].slot_in_bytes // 4, np.nan)
         for tensor in programs[0].slot_in:
             slot[tensor.offset : tensor.offset + prod(tensor.shape)] = inputs[tensor.name].reshape(-1)
         for program, (came_late, goes_late) in zip(programs, pairwise((False, *late)), strict=True):
-            assert slot.size == program.slot_in_elements
+            assert slot.size == program.slot_in_bytes // 4
             end = len(program.steps) if goes_late else program.last_early
             steps = program.steps[program.first_late if came_late else 0 : end]
             slot = run_steps(replace(program, steps=steps), slot)
@@ -203,7 +203,7 @@ def test_memory_counts_what_both_stages_hold(board):
     graph = small_net()
     fixed, floats = (footprint(graph, f"big-little:{cuts}", board) for cuts in ("2", "2~3"))
     # Frames of 4, cuts of 8 and 16 channels on 64 pixels, a line after each tensor: 3 frames and 2 slots; then 4 and 4
-    frame, early, late = (4 * (64 * channels + LINE) for channels in (4, 8, 16))
+    frame, early, late = (4 * 64 * channels + LINE_BYTES for channels in (4, 8, 16))
     assert fixed[0].rings == 3 * frame + 2 * early
     assert floats[0].rings == 4 * frame + 4 * (early + late)
     assert floats[1].groups == fixed[1].groups == (2, 4)

@@ -13,7 +13,7 @@ from kernel_runs import nhwc, reference_table, run_case, single_step, supported_
 from pipeall._kernels.cpu.kernels import Program, probe
 
 from pipeall._kernels.cpu import kernels, table
-from pipeall._kernels.cpu.table import OPS, ROWS, Row, choose, explain
+from pipeall._kernels.cpu.table import OPS, ROWS, KernelRow, choose, explain
 from pipeall.errors import ArgumentError, DeviceError
 from pipeall.graph.cases import CASES
 from pipeall.graph.ops import run_graph
@@ -78,8 +78,10 @@ def test_measure_of_a_core(row):
 
 
 def test_every_op_has_a_reference_kernel():
-    assert all(any(row.op == op and row.isa == "ref" for row in ROWS) for op in OPS)
-    assert all(list(row.isa for row in ROWS if row.op == op)[-1] == "ref" for op in OPS), "the reference comes last"
+    assert all(any((row.op, row.type) == key and row.isa == "ref" for row in ROWS) for key in OPS)
+    assert all([row.isa for row in ROWS if (row.op, row.type) == key][-1] == "ref" for key in OPS), (
+        "the reference comes last"
+    )
 
 
 def test_every_pointwise_op_has_a_formula():
@@ -94,12 +96,12 @@ def test_choice_follows_the_list():
 
 
 def test_a_row_for_one_core_is_taken_there_and_passed_over_elsewhere(monkeypatch):
-    special = Row(op="gemm", name="gemm_f32_x", isa="ref", core="cortex-a53", mr=4, nr=8)
+    special = KernelRow(op="gemm", type="f32", name="gemm_f32_x", isa="ref", core="cortex-a53", mr=4, nr=8)
     first = next(i for i, row in enumerate(ROWS) if row.isa == "ref")
     monkeypatch.setattr(table, "ROWS", (*ROWS[:first], special, *ROWS[first:]))
-    general = next(row for row in ROWS if row.name == reference_table()["gemm"])
+    general = next(row for row in ROWS if row.name == reference_table()["gemm", "f32"])
 
-    assert choose(("ref",), "cortex-a53") == {**reference_table(), "gemm": "gemm_f32_x"}
+    assert choose(("ref",), "cortex-a53") == {**reference_table(), ("gemm", "f32"): "gemm_f32_x"}
     reasons = dict(explain(("ref",), "cortex-a53"))
     assert reasons[special] == "taken: first that fits" and reasons[general] == "no: gemm_f32_x comes first"
 
@@ -120,7 +122,7 @@ def test_clamp_lets_nan_through(isa):
     """A NaN in a frame must show in the result, not be clamped away."""
     if isa not in supported_isas():
         pytest.skip(f"this CPU lacks {isa}: run the tests on one that has it")
-    program = Program(choose((isa,), "any core"), (-1,), "test", (0, 32, 32))
+    program = Program(choose((isa,), "any core"), (-1,), "test", (0, 128, 128))
     program.add(nan_step())
     x = np.ones(32, np.float32)
     x[9] = np.nan
@@ -131,8 +133,8 @@ def test_clamp_lets_nan_through(isa):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (dict(src=(View(SLOT_IN, 8, 2, 2, 8, 8),)), "at most 32 floats in the input slot"),
-        (dict(dst=View(SLOT_OUT, 0, 2, 2, 8, 9)), "at most 32 floats in the output slot"),
+        (dict(src=(View(SLOT_IN, 8, 2, 2, 8, 8),)), "at most 128 bytes in the input slot"),
+        (dict(dst=View(SLOT_OUT, 0, 2, 2, 8, 9)), "at most 128 bytes in the output slot"),
         (dict(src=(View(7, 0, 2, 2, 8, 8),)), "step c"),
         (dict(src=(View(SLOT_IN, -1, 2, 2, 8, 8),)), "view of positive size"),
         (dict(weight=np.zeros((8, 4, 1, 1))), "weight: expected shape"),
@@ -141,6 +143,6 @@ def test_clamp_lets_nan_through(isa):
     ],
 )
 def test_a_step_that_does_not_fit_is_refused(change, message):
-    program = Program(reference_table(), (-1,), "test", (0, 32, 32))
+    program = Program(reference_table(), (-1,), "test", (0, 128, 128))
     with pytest.raises((ArgumentError, DeviceError), match=message):
         program.add(replace(nan_step(), **change))

@@ -16,11 +16,13 @@ from pipeall.graph import ops
 from pipeall.graph.cases import CASES, case_graph
 from pipeall.graph.ir import Graph, Node
 from pipeall.graph.lower import lower
-from pipeall.graph.memory import LINE, PAGE, Strided, merged, padded, plan_arena
+from pipeall.graph.memory import LINE_BYTES, PAGE_BYTES, Strided, merged, padded, plan_arena
 from pipeall.graph.partition import split, subgraph
 from pipeall.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, SlotTensor
 
 ALL_CASES = [case for group in CASES.values() for case in group]
+
+LINE, PAGE = LINE_BYTES // 4, PAGE_BYTES // 4  # in floats
 
 
 def take(slot: SlotTensor, memory: np.ndarray) -> np.ndarray:
@@ -34,11 +36,11 @@ def check_stages(stages: list[Graph], inputs: dict[str, np.ndarray], expected: d
     within 60 * 10^4 * 2^-53 < 1e-10 of each other, relative to the largest values.
     """
     programs = [lower(stage) for stage in stages]
-    slot = np.full(programs[0].slot_in_elements, np.nan)
+    slot = np.full(programs[0].slot_in_bytes // 4, np.nan)
     for tensor in programs[0].slot_in:
         take(tensor, slot)[...] = inputs[tensor.name]
     for program in programs:
-        assert slot.size == program.slot_in_elements
+        assert slot.size == program.slot_in_bytes // 4
         slot = run_steps(program, slot)
     assert {tensor.name for tensor in programs[-1].slot_out} == set(expected)
     for tensor in programs[-1].slot_out:
@@ -92,7 +94,7 @@ def test_zoo_arena_is_near_its_lower_bound(name):
     """No arena is smaller than the values alive at once: the greedy plan stays within an eighth of them."""
     program = lower(zoo_net(name))
     bound = max(Memory(program).live())
-    assert bound <= program.arena_elements <= bound * 9 / 8
+    assert bound <= program.arena_bytes // 4 <= bound * 9 / 8
 
 
 def test_lowering_is_deterministic():
@@ -201,8 +203,8 @@ def test_pixels_never_lie_whole_pages_apart():
 def test_slots_of_neighbours_agree():
     graph = zoo_net("squeezenet")
     first, second = map(lower, split(graph, (7,)))
-    assert first.slot_out == second.slot_in and first.slot_out_elements == second.slot_in_elements
-    assert first.slot_out[0].nhwc and first.slot_out_elements >= 256 * 27 * 27
+    assert first.slot_out == second.slot_in and first.slot_out_bytes // 4 == second.slot_in_bytes // 4
+    assert first.slot_out[0].nhwc and first.slot_out_bytes // 4 >= 256 * 27 * 27
     net = Net((1, 3, 3, 3), (1, 5, 3, 3))
     rows = net.graph(net.op("concat", net.conv(net.conv("x0", 5), 7), net.conv("x1", 7)))
     first, second, _ = map(lower, split(rows, (1, 2)))
@@ -280,7 +282,7 @@ def test_the_yardstick_notices_lost_values():
     """``run_steps`` itself: what was never written is NaN, and no step may write what it reads."""
     net = Net(PIXEL)
     program = lower(net.graph(net.op("add", net.op("clip", "x0"), net.op("sigmoid", "x0"))))
-    slot = np.ones(program.slot_in_elements)
+    slot = np.ones(program.slot_in_bytes // 4)
     clip, sigmoid, add = program.steps
     output = slice(0, prod(PIXEL))
     assert not np.isnan(run_steps(program, slot)[output]).any()

@@ -81,7 +81,11 @@ def in_one_buffer(lowered):
     A single step gets gaps between its pixels, too; several share views, which have to stay dense.
     """
     scale, gap = (4, 3) if [step.kind == "copy" for step in lowered.steps] == [False] else (1, 0)
-    sizes = {SLOT_IN: lowered.slot_in_elements, ARENA: lowered.arena_elements, SLOT_OUT: lowered.slot_out_elements}
+    sizes = {
+        SLOT_IN: lowered.slot_in_bytes // 4,
+        ARENA: lowered.arena_bytes // 4,
+        SLOT_OUT: lowered.slot_out_bytes // 4,
+    }
     starts, end = {}, GUARD
     for base, size in sizes.items():
         starts[base], end = end, end + scale * size + GUARD
@@ -91,7 +95,7 @@ def in_one_buffer(lowered):
         return replace(view, base=SLOT_OUT, offset=offset, stride=view.stride + gap)
 
     steps = tuple(replace(s, src=tuple(map(moved, s.src)), dst=moved(s.dst)) for s in lowered.steps)
-    return replace(lowered, steps=steps, arena_elements=0, slot_in_elements=0, slot_out_elements=end), moved
+    return replace(lowered, steps=steps, arena_bytes=0, slot_in_bytes=0, slot_out_bytes=4 * end), moved
 
 
 def pixels(memory, view):
@@ -109,7 +113,7 @@ def check_case(case, device, bound=bound):
     graph, inputs = case_graph(case)
     lowered = lower(replace(graph, receives=True, transmits=True))
     guarded, moved = in_one_buffer(lowered)
-    before = np.full(guarded.slot_out_elements, POISON)
+    before = np.full(guarded.slot_out_bytes // 4, POISON)
     for slot in lowered.slot_in:
         pixels(before, moved(dense(slot.shape, SLOT_IN, slot.offset)))[:] = nhwc(inputs[slot.name])
     after = run_mapped(ClProgram(guarded, device), np.zeros(0, np.float32), before)
@@ -192,7 +196,7 @@ HALF = 2.0**-11  # what storing rounds by, relatively; half of the smallest numb
 
 def in_arena(lowered):
     """The same steps between a copy of the input slot into the arena and one of the result out of it."""
-    n, m = lowered.slot_in_elements, lowered.slot_out_elements
+    n, m = lowered.slot_in_bytes // 4, lowered.slot_out_bytes // 4
     starts = {SLOT_IN: 0, SLOT_OUT: n, ARENA: n + m}
 
     def moved(view):
@@ -204,7 +208,7 @@ def in_arena(lowered):
 
     steps = tuple(replace(s, src=tuple(map(moved, s.src)), dst=moved(s.dst)) for s in lowered.steps)
     steps = (copy("in", (SLOT_IN, 0), (ARENA, 0), n), *steps, copy("out", (ARENA, n), (SLOT_OUT, 0), m))
-    return replace(lowered, steps=steps, arena_elements=n + m + lowered.arena_elements)
+    return replace(lowered, steps=steps, arena_bytes=4 * (n + m) + lowered.arena_bytes)
 
 
 @pytest.mark.parametrize("case", [*(case for cases in CASES.values() for case in cases[::3]), *PAIRS], ids=str)
@@ -218,7 +222,7 @@ def test_case_stored_in_half(case, parameters, request, monkeypatch):
     graph = replace(graph, constants=dict(graph.constants) | rounded)
     inputs = {name: np.float32(np.float16(x)) for name, x in inputs.items()}
     lowered = lower(replace(graph, receives=True, transmits=True))
-    source = np.zeros(lowered.slot_in_elements, np.float32)
+    source = np.zeros(lowered.slot_in_bytes // 4, np.float32)
     for slot in lowered.slot_in:
         pixels(source, dense(slot.shape, SLOT_IN, slot.offset))[:] = nhwc(inputs[slot.name])
     program = ClProgram(in_arena(lowered), request.getfixturevalue(parameters), precision="mixed")
@@ -235,7 +239,7 @@ def test_case_stored_in_half(case, parameters, request, monkeypatch):
 def test_arithmetic_in_half_needs_the_device(info, device):
     lowered = lower(zoo_net("squeezenet"))
     if info.fp16:
-        zeros = np.zeros(lowered.slot_in_elements, np.float32)
+        zeros = np.zeros(lowered.slot_in_bytes // 4, np.float32)
         assert np.isfinite(ClProgram(lowered, device, precision="fp16").run(zeros)).all()
     else:
         with pytest.raises(DeviceError, match="expected cl_khr_fp16 for fp16, got none; mixed only stores in it"):
@@ -258,7 +262,7 @@ def test_nan_stays_nan(op, device):
         ),
         "add": Step("binary", op, (view, view), out, dict(op="add") | clamp),
     }.get(op, Step("unary", op, (view,), out, dict(op=op, p0=0.5, p1=6.0)))
-    result = ClProgram(Lowered((step,), 0, (), 4, (), 4), device).run(np.full(4, np.nan, np.float32))
+    result = ClProgram(Lowered((step,), 0, (), 16, (), 16), device).run(np.full(4, np.nan, np.float32))
     assert np.isnan(result).all()
 
 
@@ -270,7 +274,7 @@ def test_network_is_as_accurate_as_numpy(device):
     (exact,) = run_graph(graph, {tensor.name: x}).values()
     (single,) = run_graph(graph, {tensor.name: x}, np.float32).values()
     lowered = lower(graph)
-    slot_in = np.zeros(lowered.slot_in_elements, np.float32)
+    slot_in = np.zeros(lowered.slot_in_bytes // 4, np.float32)
     slot_in[: x.size] = x.ravel()
     result = ClProgram(lowered, device).run(slot_in)[: exact.size].reshape(exact.shape)
     assert np.abs(result - exact).max() <= 4 * np.abs(single - exact).max()
@@ -280,7 +284,7 @@ def copy_program(device, elements=256):
     """Copies its input slot to its output slot."""
     views = [View(base, 0, 1, 1, elements, elements) for base in (SLOT_IN, SLOT_OUT)]
     step = Step("copy", "copy1", (views[0],), views[1], dict(dims=(elements,), src_strides=(1,), dst_strides=(1,)))
-    return ClProgram(Lowered((step,), 0, (), elements, (), elements), device)
+    return ClProgram(Lowered((step,), 0, (), 4 * elements, (), 4 * elements), device)
 
 
 def test_plain_and_mapped_slots_in_any_combination(device):
@@ -313,14 +317,14 @@ def test_slots_are_freed(device):
 
 
 def test_run_checks_its_argument(device):
-    with pytest.raises(ArgumentError, match="slot_in: expected 256 elements of float32, got 255 of float32"):
+    with pytest.raises(ArgumentError, match="slot_in: expected 1024 bytes, got 1020"):
         copy_program(device).run(np.zeros(255, np.float32))
-    with pytest.raises(ArgumentError, match="got 256 of float64"):
+    with pytest.raises(ArgumentError, match="got 2048"):
         copy_program(device).run(np.zeros(256))
 
 
 def test_error_names_call_code_and_step(device):
-    kernel, group = device.kernel("elementwise.cl", "fill")
+    kernel, group = device.kernel("copy.cl", "fill")
     for index, value in enumerate((device.allocate(4), np.int32(0), np.int32(1), np.int32(1), np.float32(0))):
         kernel.set_arg(index, value)
     queue, buffer = device.queue(), device.allocate(4)
@@ -337,7 +341,7 @@ def test_error_names_call_code_and_step(device):
 def test_unknown_step_is_refused(device):
     step = Step("fft", "fft1", (), View(SLOT_OUT, 0, 1, 1, 1, 1))
     with pytest.raises(DeviceError, match="step fft1: expected one of conv, .* got fft"):
-        ClProgram(Lowered((step,), 0, (), 1, (), 1), device)
+        ClProgram(Lowered((step,), 0, (), 4, (), 4), device)
 
 
 def test_buffer_beyond_the_limit(device):
@@ -363,7 +367,7 @@ FILES = sorted({*opencl.SOURCES.glob("*.cl")} - {opencl.SOURCES / opencl.COMMON}
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_every_file_compiles_alone(path, device):
-    first = {"channels": "lrn", "elementwise": "fill", "peak": "stream", "pool": "avgpool"}
+    first = {"channels": "lrn", "elementwise": "binary_add", "peak": "stream", "pool": "avgpool"}
     first["winograd"] = "winograd_output"
     _, group = device.kernel(path.name, first.get(path.stem, path.stem))
     assert prod(group) >= 1
@@ -417,7 +421,7 @@ def built(info, tmp_path, monkeypatch):
 
 
 def test_second_start_does_not_compile(built):
-    assert built() == ["elementwise.cl"]
+    assert built() == ["copy.cl"]
     assert built() == []
 
 
@@ -436,7 +440,7 @@ def test_damaged_cache_file_is_rebuilt(damage, built, tmp_path):
     built()
     (path,) = (tmp_path / "opencl").iterdir()
     path.write_bytes(damage(path.read_bytes()))
-    assert built() == ["elementwise.cl"]
+    assert built() == ["copy.cl"]
     assert list((tmp_path / "opencl").iterdir()) == [path]
     assert built() == []
 
@@ -444,7 +448,7 @@ def test_damaged_cache_file_is_rebuilt(damage, built, tmp_path):
 def test_cache_that_cannot_be_written_is_a_warning(built, tmp_path):
     (tmp_path / "opencl").write_text("in the way")
     with pytest.warns(RuntimeWarning, match="compiled OpenCL programs are not kept: .*opencl"):
-        assert built() == ["elementwise.cl"]
+        assert built() == ["copy.cl"]
 
 
 def test_devices_lists_what_there_is(info):

@@ -20,7 +20,7 @@ ATTRS = dict(strides=(1, 1), pads=(1,) * 4, dilations=(1, 1), groups=1, lo=-inf,
 NET = Case("conv", {**ATTRS}, ((1, 8, 12, 12),), ((16, 8, 3, 3), (16,)))
 CLUSTER = detect()[0]
 KERNELS = choose(CLUSTER.isas, CLUSTER.core_type)
-GEMM = next(row for row in ROWS if row.name == KERNELS["gemm"])
+GEMM = next(row for row in ROWS if row.name == KERNELS["gemm", "f32"])
 KEY = f"12x12x8-16 k3x3 p1.1.1.1 g1 threads{len(CLUSTER.cores)}"
 
 
@@ -117,7 +117,7 @@ def test_a_folder_that_cannot_be_written_is_a_warning(folder, times):
         chosen()
     folder.unlink()
     folder.mkdir()
-    name = f"algorithms-{CLUSTER.core_type}-{KERNELS['gemm']}.json"
+    name = f"algorithms-{CLUSTER.core_type}-{KERNELS['gemm', 'f32']}.json"
     (folder / name).mkdir()
     with pytest.warns(UserWarning, match="not kept"):
         assert chosen() == min(times, key=times.get)

@@ -51,7 +51,7 @@ def test_every_method_is_right(case, gpu):
     graph, inputs = case_graph(case)
     (x,), (expected,) = inputs.values(), run_graph(graph, {k: v.astype(np.float64) for k, v in inputs.items()}).values()
     lowered = lower(graph)
-    slot = np.zeros(lowered.slot_in_elements, np.float32)
+    slot = np.zeros(lowered.slot_in_bytes // 4, np.float32)
     slot[: x.size] = x.reshape(-1)
     for method in methods(conv_of(graph), gpu.device, "fp32"):
         program = ClProgram(lowered, opencl.opened(gpu.device), choose=lambda step, all_, method=method: method)

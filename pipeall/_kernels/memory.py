@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from mmap import MADV_HUGEPAGE, MAP_ANONYMOUS, MAP_PRIVATE, PAGESIZE, mmap
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,12 +16,13 @@ HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
 MAPPED = 2**20  # bytes: arrays with a mapping of their own
 
 
-def aligned(floats: int) -> np.ndarray:
-    """A zeroed float32 array on a 64-byte border, with 64 bytes to spare behind it."""
-    nbytes = floats * 4 + 128
+def aligned(count: int, dtype: Any = np.float32) -> np.ndarray:
+    """A zeroed array of ``count`` elements on a 64-byte border, with 64 bytes to spare behind it."""
+    size = count * np.dtype(dtype).itemsize
+    nbytes = size + 128
     memory = np.zeros(nbytes, np.uint8) if nbytes < MAPPED else np.frombuffer(mapped(nbytes), np.uint8)
     skip = -memory.ctypes.data % 64
-    return memory[skip : skip + floats * 4].view(np.float32)
+    return memory[skip : skip + size].view(dtype)
 
 
 def mapped(nbytes: int) -> mmap:

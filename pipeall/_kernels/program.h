@@ -21,7 +21,7 @@ enum { PA_ARENA = 0, PA_SLOT_IN = 1, PA_SLOT_OUT = 2, PA_BASES = 3 };
 /* Memory of one ring slot. data is valid for the CPU while the CPU owns the slot; mem is the OpenCL
  * buffer behind it (NULL for plain host memory). A device that maps the slot again may move data. */
 typedef struct pa_slot_memory {
-    float *data;
+    void *data;
     void *mem;
     size_t bytes;
 } pa_slot_memory;

@@ -9,7 +9,7 @@ cdef extern from "_kernels/program.h" nogil:
     ctypedef struct atomic_int:
         pass
     ctypedef struct pa_slot_memory:
-        float *data
+        void *data
         void *mem
         size_t bytes
     ctypedef struct pa_program:

@@ -194,7 +194,7 @@ def _describe(network: Network, graph: Graph | None, refusal: str) -> dict[str, 
             {
                 "cut": cut.index,
                 "elements": cut.elements,
-                "bytes": 4 * cut.elements,
+                "bytes": cut.nbytes,
                 "macs_before": done,
                 "tensors": tensors,
             }

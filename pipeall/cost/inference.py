@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from ..graph.ir import Graph
 from ..graph.lower import storages
-from ..graph.memory import live_elements, padded, plan_arena, slot_layout
-from .network import FLOAT_BYTES
+from ..graph.memory import live_bytes, padded, plan_arena, slot_layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +27,12 @@ def arena(graph: Graph) -> Arena:
     """Of a graph or sub-graph, lowered as for a device. What lies in ring slots is not part of it."""
     sizes, lifetimes = storages(graph)
     naive = sum(padded(sizes[number]) for number in lifetimes)
-    found = naive, plan_arena(sizes, lifetimes)[1], live_elements(sizes, lifetimes)
-    return Arena(*(FLOAT_BYTES * elements for elements in found))
+    found = naive, plan_arena(sizes, lifetimes)[1], live_bytes(sizes, lifetimes)
+    return Arena(*found)
 
 
 def slot_bytes(graph: Graph) -> tuple[int, int]:
     """A slot of the ring before and of the ring after a sub-graph."""
     before = slot_layout(graph.inputs, graph.receives)[1]
     after = slot_layout(graph.outputs, graph.transmits)[1]
-    return FLOAT_BYTES * before, FLOAT_BYTES * after
+    return before, after

@@ -4,7 +4,7 @@ A graph holds compute nodes only, in topological order; constants (weights, bias
 them. Its borders are ``Input`` and ``Output``, or ``Receiver`` and ``Transmitter`` where a sub-graph
 meets its neighbour in the pipeline (paper 001, section 5); ``Graph.listing`` shows all of them as nodes.
 
-Every tensor has batch 1 and float32 elements. A rank-4 tensor is (1, C, H, W): the logical layout is
+Every tensor has batch 1 and an element type. A rank-4 tensor is (1, C, H, W): the logical layout is
 ONNX's NCHW; how a device stores it is decided in ``lower.py``.
 """
 
@@ -20,21 +20,48 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError
+from ..steps import TYPES, item_bytes
 
 MAIN_OPS = ("conv", "fc")  # the ops that carry weights and open a group: ARM-CL's "Main" nodes
 
 
 @dataclass(frozen=True, slots=True)
+class Quantization:
+    """What the integers of a tensor stand for: (integer - zero_point) * scale.
+
+    One scale and zero point for the whole tensor, or one for each index along ``axis``.
+    """
+
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+    axis: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Tensor:
-    """A named activation: ``shape`` in the model's own layout, batch 1, and its element type."""
+    """A named activation: ``shape`` in the model's own layout, batch 1, and its element type, a key of ``steps.TYPES``.
+
+    Raises ArgumentError for another type.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str = "float32"
+    quantization: Quantization | None = None
+
+    def __post_init__(self) -> None:
+        if self.dtype not in TYPES:
+            raise ArgumentError(
+                f"tensor {self.name!r}: expected one of the types {', '.join(TYPES)}, got {self.dtype!r}"
+            )
 
     @property
     def elements(self) -> int:
         return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.elements * item_bytes(self.dtype)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ModelError
-from ..steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, SlotTensor, Step, View
+from ..steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, SlotTensor, Step, View, item_bytes
 from .ir import Graph, Node
 from .memory import (
     Strided,
@@ -60,7 +60,7 @@ def lower(graph: Graph, first_late: Border | None = None, last_early: Border | N
 
 
 def storages(graph: Graph) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
-    """What ``lower`` puts into the arena: elements of each storage, and the first and last step that touch it."""
+    """What ``lower`` puts into the arena: bytes of each storage, and the first and last step that touch it."""
     lowering = _Lowering(graph)
     lowering.lowered()
     return lowering.sizes, lowering.lifetimes()
@@ -76,10 +76,10 @@ class _Lowering:
         self.steps: list[Step] = []
 
     def lowered(self, first_late: Border | None = None, last_early: Border | None = None) -> Lowered:
-        slot_in, in_elements = slot_layout(self.graph.inputs, self.graph.receives)
-        entered, in_elements = slot_layout(first_late.tensors if first_late else (), True, in_elements)
-        left, out_elements = slot_layout(last_early.tensors if last_early else (), True)
-        slot_out, out_elements = slot_layout(self.graph.outputs, self.graph.transmits, out_elements)
+        slot_in, in_bytes = slot_layout(self.graph.inputs, self.graph.receives)
+        entered, in_bytes = slot_layout(first_late.tensors if first_late else (), True, in_bytes)
+        left, out_bytes = slot_layout(last_early.tensors if last_early else (), True)
+        slot_out, out_bytes = slot_layout(self.graph.outputs, self.graph.transmits, out_bytes)
         converted = [slot for slot in slot_in if not self._lies_in(slot, SLOT_IN)]
         passed = [slot for slot in entered if not self._lies_in(slot, SLOT_IN)]
         kept = [slot for slot in left if not self._lies_in(slot, SLOT_OUT)]
@@ -98,14 +98,19 @@ class _Lowering:
         last = len(self.steps)
         self._emit(self.graph.nodes[end:] if last_early else ())
         self._pass_on(copied, SLOT_OUT)
-        steps, arena_elements = self._bound()
+        steps, arena_bytes = self._bound()
         left_at = last if last_early else None
-        return Lowered(steps, arena_elements, slot_in, in_elements, slot_out, out_elements, first, left_at)
+        return Lowered(steps, arena_bytes, slot_in, in_bytes, slot_out, out_bytes, first, left_at)
 
     def _emit(self, nodes: Sequence[Node]) -> None:
         for node in nodes:
             if node.op not in RULES:
                 raise ModelError(f"node {node.name!r}: no device computes op {node.op!r}; known: {', '.join(RULES)}")
+            tensors = (self.graph.tensors.get(name) for name in (*node.inputs, node.output))
+            types = {tensor.dtype for tensor in tensors if tensor is not None}
+            if len(types) != 1:
+                found = ", ".join(sorted(types))
+                raise ModelError(f"node {node.name!r} ({node.op}): expected tensors of one element type, got {found}")
             RULES[node.op](self, node)
 
     def _pass_on(self, slots: Sequence[SlotTensor], base: int) -> None:
@@ -114,13 +119,13 @@ class _Lowering:
         for slot in slots:
             self._copy(slot.name, slot.shape, self._elements(slot.name), slot_elements(slot, base))
             if base == SLOT_IN:
-                self.views[slot.name] = dense(slot.shape, base, slot.offset)
+                self.views[slot.name] = dense(slot.shape, base, slot.offset, slot.dtype)
 
     # ---- where tensors lie ----
 
     def _lies_in(self, slot: SlotTensor, base: int) -> bool:
         """Places a slot's tensor in the slot, unless it lies elsewhere already or the layouts differ."""
-        view = dense(slot.shape, base, slot.offset)
+        view = dense(slot.shape, base, slot.offset, slot.dtype)
         fits = slot.name not in self.views and (slot.nhwc or is_linear(slot.shape, view))
         if fits:
             self.views[slot.name] = view
@@ -143,8 +148,9 @@ class _Lowering:
         """Where a tensor that is about to be written lies: a new storage unless it was placed."""
         if name not in self.views:
             number = max(SLOT_IN, SLOT_OUT) + 1 + len(self.sizes)
-            self.sizes[number] = extent(self._shape(name))
-            self.views[name] = dense(self._shape(name), number, 0)
+            tensor = self.graph.tensors[name]
+            self.sizes[number] = extent(tensor.shape, tensor.dtype)
+            self.views[name] = dense(tensor.shape, number, 0, tensor.dtype)
         return self.views[name]
 
     def _operands(self, node: Node) -> Iterator[tuple[str, int, int]]:
@@ -167,14 +173,15 @@ class _Lowering:
 
     def _bound(self) -> tuple[tuple[Step, ...], int]:
         """The steps with their storages placed in the arena, and the arena's size."""
-        offsets, elements = plan_arena(self.sizes, self.lifetimes())
+        offsets, arena_bytes = plan_arena(self.sizes, self.lifetimes())
 
         def bound(view: View) -> View:
             if view.base not in self.sizes:
                 return view
-            return replace(view, base=ARENA, offset=offsets[view.base] + view.offset)
+            begin = offsets[view.base] // item_bytes(view.dtype)
+            return replace(view, base=ARENA, offset=begin + view.offset)
 
-        return tuple(replace(s, src=tuple(map(bound, s.src)), dst=bound(s.dst)) for s in self.steps), elements
+        return tuple(replace(s, src=tuple(map(bound, s.src)), dst=bound(s.dst)) for s in self.steps), arena_bytes
 
     # ---- what nodes read and write ----
 
@@ -195,6 +202,15 @@ class _Lowering:
         if name not in self.graph.constants:
             raise ModelError(f"node {node.name!r} ({node.op}): input {index} must be a constant, got {name!r}")
         return self.graph.constants[name]
+
+    def _element(self, node: Node, value: float) -> float:
+        """``value``, where an element of the node's output can hold it."""
+        dtype = np.dtype(self.graph.tensors[node.output].dtype)
+        if dtype.kind in "iu":
+            limits = np.iinfo(dtype)
+            if value != int(value) or not limits.min <= value <= limits.max:
+                raise ModelError(f"node {node.name!r} ({node.op}): expected a value that {dtype} can hold, got {value}")
+        return value
 
     def _source(self, node: Node, index: int = 0) -> View:
         return self.views[self._activation(node, index)]
@@ -276,7 +292,7 @@ class _Lowering:
             if dims != new and not is_linear(new, target):
                 raise ModelError(f"node {node.name!r} (reshape): {old} to {new} must pass through (1, N)")
             source, out = (
-                Strided(v.base, v.offset, row_major(dims)) if is_linear(shape, v) else strided(shape, v)
+                Strided(v.base, v.offset, row_major(dims), v.dtype) if is_linear(shape, v) else strided(shape, v)
                 for shape, v in ((old, x), (new, target))
             )
             self._copy(node.name, dims, source, out)
@@ -289,7 +305,7 @@ class _Lowering:
 
     def _pad(self, node: Node) -> None:
         name = self._activation(node, 0)
-        self._step("fill", node, (), _attrs(node, "value"))
+        self._step("fill", node, (), {"value": self._element(node, node.attrs["value"])})
         interior = self._elements(node.output).from_index(node.attrs["pads_begin"])
         self._copy(node.name, self._shape(name), self._elements(name), interior)
 
@@ -297,8 +313,8 @@ class _Lowering:
         """Channel i * (c / groups) + j moves to j * groups + i."""
         x, target, groups = self._source(node), self._place(node.output), node.attrs["groups"]
         per_group = x.c // groups
-        source = Strided(x.base, x.offset, (x.stride, per_group, 1))
-        shuffled = Strided(target.base, target.offset, (target.stride, 1, groups))
+        source = Strided(x.base, x.offset, (x.stride, per_group, 1), x.dtype)
+        shuffled = Strided(target.base, target.offset, (target.stride, 1, groups), target.dtype)
         self._copy(node.name, (x.h * x.w, groups, per_group), source, shuffled)
 
 

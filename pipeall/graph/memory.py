@@ -12,20 +12,20 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import prod
 
-from ..steps import SlotTensor, View
+from ..steps import SlotTensor, View, item_bytes
 from .ir import Tensor
 
 ARENA_TRIES = 16
-LINE = 16  # elements of a 64-byte cache line, the widest vector
-# Elements of a page. Pixels that lie pages apart share the few lines of one set of a first-level cache: the rows that
+LINE_BYTES = 64  # bytes of a cache line, the widest vector
+# Bytes of a page. Pixels that lie pages apart share the few lines of one set of a first-level cache: the rows that
 # a GEMM micro-kernel reads beside each other would drive each other out (12 of them, 8 ways, Zen 4: 62 to 79 % of the
 # peak instead of 90 to 92 at 1024 cubed).
-PAGE = 1024
+PAGE_BYTES = 4096
 
 
-def padded(elements: int) -> int:
-    """Size of a storage: whole lines, and one more so that a vector load at its end stays inside."""
-    return -elements // LINE * -LINE + LINE
+def padded(nbytes: int) -> int:
+    """Bytes that a storage takes: whole lines, and one more so that a vector load at its end stays inside."""
+    return -nbytes // LINE_BYTES * -LINE_BYTES + LINE_BYTES
 
 
 def row_major(dims: Sequence[int]) -> tuple[int, ...]:
@@ -33,25 +33,32 @@ def row_major(dims: Sequence[int]) -> tuple[int, ...]:
     return tuple(accumulate(reversed(dims[1:]), int.__mul__, initial=1))[::-1] if dims else ()
 
 
-def dense(shape: tuple[int, ...], base: int, offset: int) -> View:
+def dense(shape: tuple[int, ...], base: int, offset: int, dtype: str = "float32") -> View:
     """A tensor alone in its storage."""
     if len(shape) == 4:
         _, c, h, w = shape
-        return View(base, offset, h, w, c, c + LINE if c % PAGE == 0 and h * w > 1 else c)
-    return View(base, offset, 1, 1, prod(shape), prod(shape))
+        size = item_bytes(dtype)
+        apart = c * size % PAGE_BYTES == 0 and h * w > 1
+        return View(base, offset, h, w, c, c + LINE_BYTES // size if apart else c, dtype)
+    return View(base, offset, 1, 1, prod(shape), prod(shape), dtype)
 
 
-def extent(shape: tuple[int, ...]) -> int:
-    """Elements of memory that a tensor alone takes."""
-    view = dense(shape, 0, 0)
-    return view.h * view.w * view.stride
+def extent(shape: tuple[int, ...], dtype: str = "float32") -> int:
+    """Bytes of memory that a tensor alone takes."""
+    view = dense(shape, 0, 0, dtype)
+    return view.h * view.w * view.stride * item_bytes(dtype)
 
 
 def side_by_side(views: Sequence[View], base: int) -> tuple[tuple[View, ...], int]:
-    """The same tensors, each alone, one after the other in another base, and where they end."""
-    shapes = [(1, view.c, view.h, view.w) for view in views]
-    ends = list(accumulate(map(extent, shapes), initial=0))
-    return tuple(dense(shape, base, offset) for shape, offset in zip(shapes, ends[:-1], strict=True)), ends[-1]
+    """The same tensors, each alone, one after the other in another base, and the byte at which they end."""
+    moved, end = [], 0
+    for view in views:
+        shape = (1, view.c, view.h, view.w)
+        size = item_bytes(view.dtype)
+        begin = -(-end // size) * size
+        moved.append(dense(shape, base, begin // size, view.dtype))
+        end = begin + extent(shape, view.dtype)
+    return tuple(moved), end
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +68,7 @@ class Strided:
     base: int
     offset: int
     strides: tuple[int, ...]
+    dtype: str = "float32"
 
     def from_index(self, index: Sequence[int]) -> Strided:
         """The part that starts at ``index``."""
@@ -70,14 +78,14 @@ class Strided:
     def reaching(self, dims: Sequence[int]) -> View:
         """The single pixel from the first of ``dims`` elements to the last."""
         reach = 1 + sum((size - 1) * stride for size, stride in zip(dims, self.strides, strict=True))
-        return View(self.base, self.offset, 1, 1, reach, reach)
+        return View(self.base, self.offset, 1, 1, reach, reach, self.dtype)
 
 
 def strided(shape: tuple[int, ...], view: View) -> Strided:
     """A tensor's elements along the axes of its shape."""
     if len(shape) == 4:
-        return Strided(view.base, view.offset, (0, 1, view.w * view.stride, view.stride))
-    return Strided(view.base, view.offset, row_major(shape))
+        return Strided(view.base, view.offset, (0, 1, view.w * view.stride, view.stride), view.dtype)
+    return Strided(view.base, view.offset, row_major(shape), view.dtype)
 
 
 def merged(dims: Sequence[int], src: Strided, dst: Strided) -> tuple[tuple[int, ...], Strided, Strided]:
@@ -104,7 +112,7 @@ def part(view: View, shape: tuple[int, ...], axis: int, start: int, stop: int) -
     if len(shape) != 4 and prod(shape[:axis]) == 1:
         inner = prod(shape[axis + 1 :])
         c = (stop - start) * inner
-        return View(view.base, view.offset + start * inner, 1, 1, c, c)
+        return View(view.base, view.offset + start * inner, 1, 1, c, c, view.dtype)
     return None
 
 
@@ -112,34 +120,39 @@ def reshaped(view: View, shape: tuple[int, ...], new_shape: tuple[int, ...]) -> 
     """The same memory seen as ``new_shape``; None where the order of the elements differs."""
     if shape == new_shape:
         return view
-    new = dense(new_shape, view.base, view.offset)
+    new = dense(new_shape, view.base, view.offset, view.dtype)
     return new if is_linear(shape, view) and is_linear(new_shape, new) else None
 
 
 def slot_layout(tensors: Sequence[Tensor], nhwc: bool, begin: int = 0) -> tuple[tuple[SlotTensor, ...], int]:
-    """The tensors of a ring slot one after the other from ``begin`` on, and where they end; equal lists give equal
-    layouts."""
-    sizes = (extent(tensor.shape) if nhwc else tensor.elements for tensor in tensors)
+    """The tensors of a ring slot one after the other from byte ``begin`` on, and where they end.
+
+    ``begin`` is a multiple of LINE_BYTES. Equal lists give equal layouts.
+    """
+    sizes = (extent(tensor.shape, tensor.dtype) if nhwc else tensor.nbytes for tensor in tensors)
     ends = list(accumulate(map(padded, sizes), initial=begin))
-    slots = (SlotTensor(t.name, t.shape, offset, nhwc) for t, offset in zip(tensors, ends[:-1], strict=True))
+    slots = (
+        SlotTensor(t.name, t.shape, offset // item_bytes(t.dtype), nhwc, t.dtype)
+        for t, offset in zip(tensors, ends[:-1], strict=True)
+    )
     return tuple(slots), ends[-1]
 
 
 def slot_elements(slot: SlotTensor, base: int) -> Strided:
     """A slot tensor's elements along the axes of its shape, in whichever layout the slot holds it."""
     if slot.nhwc:
-        return strided(slot.shape, dense(slot.shape, base, slot.offset))
-    return Strided(base, slot.offset, row_major(slot.shape))
+        return strided(slot.shape, dense(slot.shape, base, slot.offset, slot.dtype))
+    return Strided(base, slot.offset, row_major(slot.shape), slot.dtype)
 
 
 def plan_arena(sizes: Mapping[int, int], lifetimes: Mapping[int, tuple[int, int]]) -> tuple[dict[int, int], int]:
     """Offsets of storages such that no two that live at the same time overlap, and the size of the arena.
 
-    ``sizes`` in elements and ``lifetimes`` (first and last step, inclusive) are by storage number. Greedy by size;
+    ``sizes`` in bytes and ``lifetimes`` (first and last step, inclusive) are by storage number. Greedy by size;
     where that is not the least there can be, the storage on top is placed first and the rest once more, a few times.
     """
     order = sorted(lifetimes, key=lambda number: (-sizes[number], lifetimes[number], number))
-    least = live_elements(sizes, lifetimes)
+    least = live_bytes(sizes, lifetimes)
     best: tuple[dict[int, int], int] | None = None
     for _ in range(ARENA_TRIES):
         offsets = _placed(order, sizes, lifetimes)
@@ -154,8 +167,8 @@ def plan_arena(sizes: Mapping[int, int], lifetimes: Mapping[int, tuple[int, int]
     return best
 
 
-def live_elements(sizes: Mapping[int, int], lifetimes: Mapping[int, tuple[int, int]]) -> int:
-    """The most elements that live at one step: no arena is smaller."""
+def live_bytes(sizes: Mapping[int, int], lifetimes: Mapping[int, tuple[int, int]]) -> int:
+    """The most bytes that live at one step: no arena is smaller."""
     change: dict[int, int] = {}
     for number, (first, last) in lifetimes.items():
         change[first] = change.get(first, 0) + padded(sizes[number])

@@ -81,7 +81,7 @@ class Lane:
             program = compile_program(part, unit, record=record)
             self.stages.append(Stage(unit, groups, stage.floating, program))
         neighbours = [None, *(stage.program for stage in self.stages), None]
-        sizes = [lowered[0].slot_in_elements, *(part.slot_out_elements for part in lowered)]
+        sizes = [lowered[0].slot_in_bytes, *(part.slot_out_bytes for part in lowered)]
         # A program that holds several frames at once holds as many slots on both of its sides. And the first ring holds
         # all that may be under way: whoever submits waits for results only, never for space too.
         held = [0, *(stage.program.depth - 1 for stage in self.stages), 0]
@@ -102,7 +102,7 @@ class Lane:
             [stage.unit.name for stage in self.stages],
             [stage.program for stage in self.stages],
             rings,
-            [(tensor.offset, tensor.shape) for tensor in lowered[-1].slot_out],
+            [(tensor.offset_bytes, tensor.shape, tensor.dtype) for tensor in lowered[-1].slot_out],
             gate,
             fault=fault,
             log_frames=LOG_FRAMES if record else 0,

@@ -37,7 +37,6 @@ from .rebalance import Drift, Rebalancer
 from .stats import Snapshot, StageCounters, Stats, StatsRecorder
 from .trace import StageTrace, save
 
-FLOAT = np.dtype(np.float32)
 KEPT_PLANS = 100  # latest plans that a rebalanced pipeline remembers
 KEPT_TRACES = 12  # stages of lanes that it has left; the log of one has some megabytes
 
@@ -196,11 +195,11 @@ class Pipeline:
         for tensor, array in zip(self._slot_in, arrays, strict=True):
             if not isinstance(array, np.ndarray):
                 raise ArgumentError(f"input {tensor.name!r}: expected a NumPy array, got {type(array).__name__}")
-            if array.shape != tensor.shape or array.dtype != FLOAT:
+            if array.shape != tensor.shape or array.dtype != tensor.dtype:
                 raise ArgumentError(
-                    f"input {tensor.name!r}: expected float32 {tensor.shape}, got {array.dtype} {array.shape}"
+                    f"input {tensor.name!r}: expected {tensor.dtype} {tensor.shape}, got {array.dtype} {array.shape}"
                 )
-            pieces.append((tensor.offset, array.reshape(-1)))  # a copy, where the array is not contiguous
+            pieces.append((tensor.offset_bytes, array.reshape(-1)))  # a copy, where the array is not contiguous
         return pieces
 
     def _check_open(self) -> None:
@@ -234,8 +233,9 @@ class Pipeline:
     def submit(self, x: Frame, timeout: float | None = None) -> int:
         """Copies a frame in and returns its number (from 0); waits while the pipeline is full.
 
-        x: float32 in the model's own layout, or a dict of them by input name. Raises ArgumentError for another
-        shape or type, PipelineError once a stage has failed or after close(), PipelineTimeoutError after ``timeout`` s.
+        x: an array of the model's own layout and type, or a dict of them by input name. Raises ArgumentError for
+        another shape or type, PipelineError once a stage has failed or after close(), PipelineTimeoutError after
+        ``timeout`` s.
         Where a signal handler raises (Ctrl-C), ``pending`` tells whether the frame went in.
         """
         number = self._wait(timeout, self._submit_lock, self._try_numbered, self._pieces(x))

@@ -1,9 +1,10 @@
 """A lane of native stages (stage.h) as a Python object: frames in, frames out, counters.
 
-Knows slots as blocks of floats; which tensor lies where in them its maker says (``lane.py``).
+Knows slots as blocks of bytes; which tensor lies where in them its maker says (``lane.py``).
 """
 
 cimport cython
+from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBuffer_Release, PyObject_GetBuffer
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t, uint32_t, uintptr_t
 from libc.stdlib cimport free
@@ -168,7 +169,7 @@ cdef class Lane:
         programs    one per stage: objects with ``handle``, the address of a pa_program
         rings       one list of slots per ring (stages + 1): objects with ``data`` and ``mem`` (addresses) and
                     ``nbytes``, kept alive here
-        outputs     (offset in floats, shape) of each result in the last ring's slots
+        outputs     (offset in bytes, shape, NumPy type) of each result in the last ring's slots
         gate        changes when the lane has space or a result
         fault       (stage, frame) at which an error is reported, or None
         log_frames  keep a log of so many latest frames of each stage (``log``); the programs must be able to record
@@ -177,10 +178,10 @@ cdef class Lane:
         if not 1 <= count <= PA_MAX_STAGES:
             raise ArgumentError(f"stages: expected 1 to {PA_MAX_STAGES}, got {count}")
         self.units, self.programs, self.slots, self.gate = list(units), list(programs), rings, gate
-        self.outputs = list(outputs)
-        for offset, shape in self.outputs:
-            if not 0 <= offset <= min(slot.nbytes for slot in rings[count]) // 4 - prod(shape):
-                raise ArgumentError(f"output at {offset}: expected {shape} inside a slot of the last ring")
+        self.outputs = [(offset, shape, np.dtype(dtype)) for offset, shape, dtype in outputs]
+        for offset, shape, dtype in self.outputs:
+            if not 0 <= offset <= min(slot.nbytes for slot in rings[count]) - prod(shape) * dtype.itemsize:
+                raise ArgumentError(f"output at byte {offset}: expected {shape} of {dtype} inside a slot of the last ring")
         self.lane.stages = count
         self.lane.host = gate.gate
         self.lane.stage = <pa_stage *>allocate(count * sizeof(pa_stage))
@@ -199,7 +200,7 @@ cdef class Lane:
             self.lane.ring[i].slots = len(rings[i])
             self.lane.ring[i].slot = <pa_slot *>allocate(len(rings[i]) * sizeof(pa_slot))
             for j, slot in enumerate(rings[i]):
-                self.lane.ring[i].slot[j].memory.data = <float *><uintptr_t>slot.data
+                self.lane.ring[i].slot[j].memory.data = <void *><uintptr_t>slot.data
                 self.lane.ring[i].slot[j].memory.mem = <void *><uintptr_t>slot.mem
                 self.lane.ring[i].slot[j].memory.bytes = slot.nbytes
         cdef int error
@@ -233,19 +234,21 @@ cdef class Lane:
         return self.submitted - self.taken
 
     def try_submit(self, Frames frames, pieces) -> bool:
-        """Copies ``pieces`` ((offset in floats, contiguous float32 array), ...) into a free slot; False when full."""
+        """Copies ``pieces`` ((offset in bytes, contiguous array), ...) into a free slot; False when full."""
         cdef pa_slot *slot = pa_lane_free(&self.lane)
-        cdef const float[::1] source
+        cdef Py_buffer source
         cdef Py_ssize_t offset, size
         if slot == NULL or self.failed:  # a failed stage may have given back a slot that it could not map again
             return False
-        size = slot.memory.bytes // sizeof(float)
+        size = slot.memory.bytes
         for offset, array in pieces:
-            source = array
-            if not 0 <= offset <= size - source.shape[0]:
-                raise ArgumentError(f"piece at {offset}: expected {source.shape[0]} floats in a slot of {size}")
-            if source.shape[0]:
-                memcpy(slot.memory.data + offset, &source[0], source.shape[0] * sizeof(float))
+            PyObject_GetBuffer(array, &source, PyBUF_C_CONTIGUOUS)
+            try:
+                if not 0 <= offset <= size - source.len:
+                    raise ArgumentError(f"piece at byte {offset}: expected {source.len} bytes in a slot of {size}")
+                memcpy(<char *>slot.memory.data + offset, source.buf, source.len)
+            finally:
+                PyBuffer_Release(&source)
         pa_lane_submit(&self.lane, frames.submitted)
         frames.submitted += 1
         self.submitted += 1
@@ -268,7 +271,7 @@ cdef class Lane:
             arrays = self.spare or self.new_arrays()
             self.spare = None
             for offset, size, address, _ in arrays:
-                memcpy(<void *>address, slot.memory.data + offset, size * sizeof(float))
+                memcpy(<void *>address, <char *>slot.memory.data + offset, size)
             arrived.arrays = [array for _, _, _, array in arrays]
         else:
             unit = self.units[slot.failed_stage]
@@ -282,9 +285,9 @@ cdef class Lane:
         return True
 
     cdef list new_arrays(self):
-        """(offset, size, address, array) for each output."""
-        arrays = [(offset, np.empty(shape, np.float32)) for offset, shape in self.outputs]
-        return [(offset, array.size, array.ctypes.data, array) for offset, array in arrays]
+        """(offset, size, address, array) for each output, in bytes."""
+        arrays = [(offset, np.empty(shape, dtype)) for offset, shape, dtype in self.outputs]
+        return [(offset, array.nbytes, array.ctypes.data, array) for offset, array in arrays]
 
     def counters(self) -> list:
         """Per stage, since the start: frames, those that floated, late ones; busy, wait_in, wait_out, map and copy ns."""

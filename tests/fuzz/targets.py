@@ -105,13 +105,13 @@ def compute(graph: Graph) -> None:
         lowered = lower(subgraph(graph, 0, len(graph.groups)))
     except ModelError:
         return
-    sizes = lowered.arena_elements, lowered.slot_in_elements, lowered.slot_out_elements
+    sizes = lowered.arena_bytes, lowered.slot_in_bytes, lowered.slot_out_bytes
     program = Program(_table(), (-1,), "fuzz", sizes)
     for step in lowered.steps:
         program.add(step)
     random = np.random.default_rng(0)
     inputs = {tensor.name: random.standard_normal(tensor.shape).astype(np.float32) for tensor in graph.inputs}
-    slot = np.zeros(lowered.slot_in_elements, np.float32)
+    slot = np.zeros(lowered.slot_in_bytes // 4, np.float32)
     for tensor in lowered.slot_in:
         values = inputs[tensor.name].reshape(-1)
         slot[tensor.offset : tensor.offset + values.size] = values

@@ -95,7 +95,7 @@ static double expected(const problem *p, int32_t oy, int32_t ox, int32_t co) {
             const int inside = y >= 0 && y < p->x.h && x >= 0 && x < p->x.w;
             count += inside || (p->count_pads && y < p->x.h + p->pad_bottom && x < p->x.w + p->pad_right);
             for (int32_t k = 0; inside && k < cin; k++) {
-                const float v = pa_at(&p->x, p->bases)[((int64_t)y * p->x.w + x) * p->x.stride + first + k];
+                const float v = pa_f32_at(&p->x, p->bases)[((int64_t)y * p->x.w + x) * p->x.stride + first + k];
                 if (p->weight)
                     sum += (double)v * p->weight[(((int64_t)co * cin + k) * p->win.kh + ky) * p->win.kw + kx];
                 else
@@ -103,12 +103,12 @@ static double expected(const problem *p, int32_t oy, int32_t ox, int32_t co) {
             }
         }
     if (!p->weight) return p->average ? (count ? sum / count : 0) : sum;
-    if (p->has_residual) sum += pa_at(&p->r, p->bases)[((int64_t)oy * p->y.w + ox) * p->r.stride + co];
+    if (p->has_residual) sum += pa_f32_at(&p->r, p->bases)[((int64_t)oy * p->y.w + ox) * p->r.stride + co];
     return clamp(sum, p->lo, p->hi);
 }
 
 static void compare(const problem *p, double allowed, const char *what) {
-    const float *out = pa_at(&p->y, p->bases);
+    const float *out = pa_f32_at(&p->y, p->bases);
     for (int32_t y = 0; y < p->y.h; y++)
         for (int32_t x = 0; x < p->y.w; x++)
             for (int32_t c = 0; c < p->y.c; c++) {
@@ -156,7 +156,7 @@ static int run_conv(input *in, problem *p, const char *isa, pa_team *team, const
                                  .stride_x = p->win.stride_x, .pad_top = p->win.pad_top, .pad_left = p->win.pad_left,
                                  .dilation_y = p->win.dilation_y, .dilation_x = p->win.dilation_x,
                                  .groups = p->groups, .lo = p->lo, .hi = p->hi}};
-    w.conv.gemm = (pa_gemm_fn)kernel(p->y.h * p->y.w == 1 ? "gemv" : "gemm", isa, &row);
+    w.conv.gemm = (pa_gemm_f32_fn)kernel(p->y.h * p->y.w == 1 ? "gemv" : "gemm", isa, &row);
     w.conv.mr = row->mr, w.conv.nr = row->nr;
     const int64_t cin = p->x.c / p->groups, cout = p->y.c / p->groups, taps = (int64_t)p->win.kh * p->win.kw;
     const int64_t panels = (cout + row->nr - 1) / row->nr;
@@ -173,9 +173,9 @@ static int run_conv(input *in, problem *p, const char *isa, pa_team *team, const
     const int fits = unit && r == p->win.kw && ((r == 3 && tile) || (r == 5 && (tile == 2 || tile == 4)));
     if (fits && p->y.h * p->y.w > 1) {
         w.m = tile, w.n = tile + r - 1;
-        w.input = (pa_winograd_input_fn)kernel("winograd_input", isa, NULL);
-        w.transform = (pa_winograd_weight_fn)kernel("winograd_weight", isa, NULL);
-        w.output = (pa_winograd_output_fn)kernel("winograd_output", isa, NULL);
+        w.input = (pa_winograd_input_f32_fn)kernel("winograd_input", isa, NULL);
+        w.transform = (pa_winograd_weight_f32_fn)kernel("winograd_weight", isa, NULL);
+        w.output = (pa_winograd_output_f32_fn)kernel("winograd_output", isa, NULL);
         const int lazy = pick(in, 0, 1);
         w.points = lazy ? NULL : packed; /* only whether it is NULL counts for the plan */
         pa_winograd_plan(&w, pa_team_size(team));
@@ -199,14 +199,14 @@ static int run_strassen(problem *p, const char *isa, pa_team *team, const float 
     const pa_kernel_row *row;
     pa_strassen_op s = {.conv = {.src = p->x, .dst = p->y, .kh = 1, .kw = 1, .stride_y = 1, .stride_x = 1,
                                  .dilation_y = 1, .dilation_x = 1, .groups = 1, .lo = p->lo, .hi = p->hi}};
-    s.conv.gemm = (pa_gemm_fn)kernel("gemm", isa, &row);
+    s.conv.gemm = (pa_gemm_f32_fn)kernel("gemm", isa, &row);
     s.conv.mr = row->mr, s.conv.nr = row->nr;
     float *packed = zeros((int64_t)p->x.c * p->y.c + 16), *packed_bias = zeros(p->y.c + 16);
     float *zero = zeros(p->x.c > row->nr ? p->x.c : row->nr);
     pa_conv_pack(weight, bias, p->y.c, p->x.c, 1, 1, row->nr, packed, packed_bias);
     s.conv.weight = packed, s.conv.bias = packed_bias, s.conv.zero = zero;
-    s.split = (pa_strassen_split_fn)kernel("strassen_split", isa, NULL);
-    s.join = (pa_strassen_join_fn)kernel("strassen_join", isa, NULL);
+    s.split = (pa_strassen_split_f32_fn)kernel("strassen_split", isa, NULL);
+    s.join = (pa_strassen_join_f32_fn)kernel("strassen_join", isa, NULL);
     pa_strassen_plan(&s, pa_team_size(team));
     float *quarters = zeros(pa_strassen_quarters_floats(&s) + 16);
     pa_strassen_quarters(&s, quarters);
@@ -222,7 +222,7 @@ static int run_depthwise(problem *p, const char *isa, pa_team *team, const float
     pa_depthwise_pack(weight, bias, p->y.c, p->win.kh, p->win.kw, packed);
     pa_depthwise_op op = {.src = p->x, .dst = p->y, .residual = p->r, .has_residual = p->has_residual, .window = p->win,
                           .lo = p->lo, .hi = p->hi, .packed = packed,
-                          .kernel = (pa_depthwise_fn)kernel("depthwise", isa, NULL)};
+                          .kernel = (pa_depthwise_f32_fn)kernel("depthwise", isa, NULL)};
     pa_depthwise_plan(&op, pa_team_size(team));
     run(pa_depthwise_step, &op, p, op.scratch_floats, team);
     compare(p, 0, "depthwise");
@@ -233,7 +233,7 @@ static int run_depthwise(problem *p, const char *isa, pa_team *team, const float
 static int run_pool(problem *p, const char *isa, pa_team *team) {
     pa_pool_op op = {.src = p->x, .dst = p->y, .window = p->win, .average = p->average, .count_pads = p->count_pads,
                      .pad_bottom = p->pad_bottom, .pad_right = p->pad_right,
-                     .kernel = (pa_pool_fn)kernel("pool", isa, NULL)};
+                     .kernel = (pa_pool_f32_fn)kernel("pool", isa, NULL)};
     pa_pool_plan(&op);
     run(pa_pool_step, &op, p, op.scratch_floats, team);
     compare(p, 1e-5, "pool");

@@ -35,7 +35,7 @@ static int fake_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *o
     const int64_t frame = (int64_t)in->data[0];
     if (first > program->first_late) { /* goes on with the frame */
         CHECK(program->depth == 1 && first == program->last_early && last == STEPS && out->data[0] == in->data[0]);
-        out->data[1] += (float)(last - first);
+        ((float *)out->data)[1] += (float)(last - first);
         return 0;
     }
     CHECK(first == 0 || first == program->first_late);

@@ -9,7 +9,7 @@ winograd*-lazy   the same with the taps transformed in every frame, not kept: (n
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil, inf
+from math import ceil, inf, prod
 from typing import Literal
 
 from ...steps import is_depthwise
@@ -34,6 +34,19 @@ class Algorithm:
     def keeps_transform(self) -> bool:
         """Whether it keeps transformed weights in place of those of the model."""
         return self.kind != "gemm" and not self.lazy
+
+    def products(self, step) -> int:
+        """Multiply-adds of a convolution without what its transforms, pads and panels add."""
+        if self.kind == "gemm":
+            return filters(step, 1) * prod(step.params["kernel"]) * step.dst.h * step.dst.w
+        if self.kind == "strassen":
+            return 7 * pairs(step) * filters(step, 1) // 4
+        m, n = tile(step, self)
+        return filters(step, 1) * n * n * ceil(step.dst.h / m) * ceil(step.dst.w / m)
+
+    def inner_bytes(self, step) -> int:
+        """Bytes of a convolution's weights as they are kept."""
+        return points_bytes(step, self, 1) if self.keeps_transform else step.weight.nbytes
 
 
 GEMM, STRASSEN = Algorithm("gemm"), Algorithm("strassen")
@@ -104,23 +117,12 @@ def work(step, algorithm: Algorithm, nr: int, isa: str) -> float:
         return filters(step, nr) * taps * (step.dst.h * step.dst.w + per_weight)
     if algorithm == STRASSEN:
         sums = step.src[0].c / 2 * SPLIT_OF.get(isa, SPLIT) + step.dst.c / 2 * JOIN_OF.get(isa, JOIN)
-        return products(step, algorithm) + pairs(step) * sums + per_weight * 7 / 4 * filters(step, nr)
+        return algorithm.products(step) + pairs(step) * sums + per_weight * 7 / 4 * filters(step, nr)
     m, n = tile(step, algorithm)
     tiles = ceil(step.dst.h / m) * ceil(step.dst.w / m)
     lazy = algorithm.lazy
     per_filter = n * n * tiles + per_weight * (taps if lazy else n * n) + (TAPS[n] if lazy else 0)
     return filters(step, nr) * per_filter + tiles * (step.src[0].c * INPUT[n] + step.dst.c * OUTPUT[n])
-
-
-def products(step, algorithm: Algorithm) -> int:
-    """Multiply-adds of a convolution without what its transforms, pads and panels add."""
-    kh, kw = step.params["kernel"]
-    if algorithm == GEMM:
-        return filters(step, 1) * kh * kw * step.dst.h * step.dst.w
-    if algorithm == STRASSEN:
-        return 7 * pairs(step) * filters(step, 1) // 4
-    m, n = tile(step, algorithm)
-    return filters(step, 1) * n * n * ceil(step.dst.h / m) * ceil(step.dst.w / m)
 
 
 def pairs(step) -> int:

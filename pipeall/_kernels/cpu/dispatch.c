@@ -2,12 +2,12 @@
 
 #include "kernels.h"
 
-/* Declares every kernel with the type of its op, so that a wrong signature does not link silently. */
-#define PA_KERNEL(op, name, isa, core, mr, nr) extern __typeof__(*(pa_##op##_fn)0) pa_##name;
+/* Declares every kernel with the function type of its op and element type, so that a wrong signature does not link silently. */
+#define PA_KERNEL(op, type, name, isa, core, mr, nr) extern __typeof__(*(pa_##op##_##type##_fn)0) pa_##name;
 #include "kernels.inc"
 #undef PA_KERNEL
 
-#define PA_KERNEL(op, name, isa, core, mr, nr) {#op, #name, #isa, #core, mr, nr, (pa_any_fn)pa_##name},
+#define PA_KERNEL(op, type, name, isa, core, mr, nr) {#op, #type, #name, #isa, #core, mr, nr, (pa_any_fn)pa_##name},
 const pa_kernel_row pa_kernel_rows[] = {
 #include "kernels.inc"
 };

@@ -2,10 +2,10 @@
 #ifndef PIPEALL_DISPATCH_H
 #define PIPEALL_DISPATCH_H
 
-typedef void (*pa_any_fn)(void); /* cast to the op's pa_<op>_fn before the call */
+typedef void (*pa_any_fn)(void); /* cast to pa_<op>_<element type>_fn before the call */
 
 typedef struct pa_kernel_row {
-    const char *op, *name, *isa, *core;
+    const char *op, *type, *name, *isa, *core;
     int mr, nr;
     pa_any_fn function;
 } pa_kernel_row;

@@ -1,6 +1,7 @@
 /* The contract of the kernels: views, steps, and the micro-kernel types of kernels.inc.
  *
- * Activations are NHWC, batch 1, float32. All sizes, strides and offsets are in elements.
+ * Activations are NHWC, batch 1. All sizes, strides and offsets of a view are in elements of its own type, which the
+ * step knows that was built for it. Kernels of one element type lie in a folder: f32/.
  * A micro-kernel is dumb: it never allocates, starts threads, detects CPUs or looks at shapes beyond
  * its arguments. The drivers (drivers/) cut the work into chunks for a team and call it.
  */
@@ -14,13 +15,13 @@
 #include "../program.h"
 #include "team.h"
 
-/* h x w pixels of c channels; pixel (y, x) is at bases[base] + offset + (y * w + x) * stride. */
+/* h x w pixels of c channels; pixel (y, x) is offset + (y * w + x) * stride elements behind bases[base]. */
 typedef struct pa_view {
     int32_t base, h, w, c;
     int64_t offset, stride;
 } pa_view;
 
-static inline float *pa_at(const pa_view *v, float *const *bases) { return bases[v->base] + v->offset; }
+static inline float *pa_f32_at(const pa_view *v, void *const *bases) { return (float *)bases[v->base] + v->offset; }
 
 /* Element i of floats as a model file has them: at any address. */
 static inline float pa_unaligned(const void *floats, int64_t i) {
@@ -30,12 +31,12 @@ static inline float pa_unaligned(const void *floats, int64_t i) {
 }
 
 /* A step of a program: run(args, bases, scratch, team). scratch holds team-size blocks of
- * pa_step.scratch floats (a multiple of 16 each, 64-byte aligned). */
-typedef void (*pa_step_fn)(const void *args, float *const *bases, float *scratch, pa_team *team);
+ * pa_step.scratch_bytes (a multiple of 64 each, 64-byte aligned). */
+typedef void (*pa_step_fn)(const void *args, void *const *bases, void *scratch, pa_team *team);
 typedef struct pa_step {
     pa_step_fn run;
     void *args;
-    int64_t scratch; /* floats per thread */
+    int64_t scratch_bytes; /* per thread */
 } pa_step;
 
 /* Before a loop over the rows of a register tile: gcc keeps an array of accumulators in registers only if
@@ -87,8 +88,8 @@ typedef struct pa_gemm_args {
     int64_t r_stride;
     float lo, hi;
 } pa_gemm_args;
-typedef void (*pa_gemm_fn)(const pa_gemm_args *);
-typedef pa_gemm_fn pa_gemv_fn; /* the same with MR = 1 and a wide NR: layers of a single row (fully connected) */
+typedef void (*pa_gemm_f32_fn)(const pa_gemm_args *);
+typedef pa_gemm_f32_fn pa_gemv_f32_fn; /* the same with MR = 1 and a wide NR: layers of a single row (fully connected) */
 
 /* y[i] = bias[i] + sum_k a[i * a_stride + k] * x[k] for i < rows, k < columns; bias may be NULL. */
 typedef struct pa_matvec_args {
@@ -96,7 +97,7 @@ typedef struct pa_matvec_args {
     const float *a, *x, *bias;
     float *y;
 } pa_matvec_args;
-typedef void (*pa_matvec_fn)(const pa_matvec_args *);
+typedef void (*pa_matvec_f32_fn)(const pa_matvec_args *);
 
 /* The way back of the same matrix, in one pass over it:
  *   dx[k] += sum_i dz[i] * a[i][k], i in order, of a as it was      unless dx is NULL
@@ -107,7 +108,7 @@ typedef struct pa_outer_args {
     const float *dz, *x;
     float *dx, alpha;
 } pa_outer_args;
-typedef void (*pa_outer_fn)(const pa_outer_args *);
+typedef void (*pa_outer_f32_fn)(const pa_outer_args *);
 
 /* The window of pooling as it slides over rows. Column kx of output pixel x is input pixel
  * x * stride_x - pad_left + kx * dilation_x; columns outside [0, in_w) and rows that are NULL are padding and
@@ -147,7 +148,7 @@ typedef struct pa_depthwise_args {
     float *ring;
     int32_t ring_rows, columns;
 } pa_depthwise_args;
-typedef void (*pa_depthwise_fn)(const pa_depthwise_args *);
+typedef void (*pa_depthwise_f32_fn)(const pa_depthwise_args *);
 
 /* Pooling of one output row: the average is inverse_count[x] (out_w factors) times the sum over the window,
  * the maximum where inverse_count is NULL. A window of padding alone gives 0, or -inf. */
@@ -158,7 +159,7 @@ typedef struct pa_pool_args {
     float *out;
     int64_t out_stride;
 } pa_pool_args;
-typedef void (*pa_pool_fn)(const pa_pool_args *);
+typedef void (*pa_pool_f32_fn)(const pa_pool_args *);
 
 /* Local response normalisation across the channels of each pixel of a row:
  *   out[c] = x[c] * (bias + alpha / size * sum_{j = c - (size - 1) / 2 .. c + size / 2} x[j]^2) ^ -beta
@@ -172,7 +173,7 @@ typedef struct pa_lrn_args {
     int64_t out_stride;
     float *squares;
 } pa_lrn_args;
-typedef void (*pa_lrn_fn)(const pa_lrn_args *);
+typedef void (*pa_lrn_f32_fn)(const pa_lrn_args *);
 
 /* Winograd F(m x m, r x r) on tiles of n x n points, n = m + r - 1: n is 4, 6 or 8, r is 3 or 5, m is 2, 4 or 6
  * (winograd_f32.inc). For a tile d of input pixels and taps g, every channel and filter by itself:
@@ -185,7 +186,7 @@ typedef struct pa_winograd_input_args {
     float *out;
     int64_t out_stride;
 } pa_winograd_input_args;
-typedef void (*pa_winograd_input_fn)(const pa_winograd_input_args *);
+typedef void (*pa_winograd_input_f32_fn)(const pa_winograd_input_args *);
 
 /* out[p * out_stride + i] = g'[p] of the taps at taps[(y * r + x) * tap_stride + i], for i < rows * nr;
  * nr is a multiple of the vector's lanes. next: likewise, the taps that will be transformed after these, to prefetch:
@@ -198,7 +199,7 @@ typedef struct pa_winograd_weight_args {
     float *out;
     int64_t out_stride;
 } pa_winograd_weight_args;
-typedef void (*pa_winograd_weight_fn)(const pa_winograd_weight_args *);
+typedef void (*pa_winograd_weight_f32_fn)(const pa_winograd_weight_args *);
 
 /* The first height x width pixels of clamp(bias + out + r, lo, hi); point p of the sum is at in[p * in_stride + c], and
  * in may be read up to the next multiple of PA_LANES_MAX channels. r: residual or NULL. */
@@ -213,7 +214,7 @@ typedef struct pa_winograd_output_args {
     int64_t r_row, r_pixel;
     float lo, hi;
 } pa_winograd_output_args;
-typedef void (*pa_winograd_output_fn)(const pa_winograd_output_args *);
+typedef void (*pa_winograd_output_f32_fn)(const pa_winograd_output_args *);
 
 /* Strassen's sums (strassen.c). Of each row of the upper half of A (a1) and of the lower (a2), 2 k floats, all of stride
  * a_stride:  s = a21 + a22,  s[step] = s - a11,  s[2 * step] = a11 - a21,  s[3 * step] = a12 - s[step],  k floats each */
@@ -222,7 +223,7 @@ typedef struct pa_strassen_split_args {
     const float *a1, *a2;
     float *s;
 } pa_strassen_split_args;
-typedef void (*pa_strassen_split_fn)(const pa_strassen_split_args *);
+typedef void (*pa_strassen_split_f32_fn)(const pa_strassen_split_args *);
 
 /* x += z, and c = clamp(bias + y + z, lo, hi) unless c is NULL; columns is a multiple of NR, x, y and z have one stride */
 typedef struct pa_strassen_join_args {
@@ -231,13 +232,13 @@ typedef struct pa_strassen_join_args {
     const float *y, *z, *bias;
     float *c, lo, hi;
 } pa_strassen_join_args;
-typedef void (*pa_strassen_join_fn)(const pa_strassen_join_args *);
+typedef void (*pa_strassen_join_f32_fn)(const pa_strassen_join_args *);
 
 /* softmax over n contiguous floats; out may be x. */
-typedef void (*pa_softmax_fn)(int64_t n, const float *x, float *out);
+typedef void (*pa_softmax_f32_fn)(int64_t n, const float *x, float *out);
 
 /* (x - mean) / sqrt(variance + epsilon) of n contiguous floats; out may be x. */
-typedef void (*pa_layernorm_fn)(int64_t n, const float *x, float *out, float epsilon);
+typedef void (*pa_layernorm_f32_fn)(int64_t n, const float *x, float *out, float epsilon);
 
 /* The codes of the pointwise ops; pa_unary_names and pa_binary_names (dispatch.h) are in their order. */
 enum {
@@ -252,16 +253,16 @@ enum {
 };
 
 /* out[i] = clamp(a[i] op b[i * b_step], lo, hi), b_step 0 or 1; out may be a or b. */
-typedef void (*pa_binary_fn)(int op, int64_t n, const float *a, const float *b, int b_step, float *out, float lo,
+typedef void (*pa_binary_f32_fn)(int op, int64_t n, const float *a, const float *b, int b_step, float *out, float lo,
                              float hi);
 
 /* out[i] = op(x[i], p0, p1); out may be x. */
-typedef void (*pa_unary_fn)(int op, int64_t n, const float *x, float *out, float p0, float p1);
+typedef void (*pa_unary_f32_fn)(int op, int64_t n, const float *x, float *out, float p0, float p1);
 
 /* Measures of a core, in rounds of MR vectors of NR floats, MR and NR being the row's of kernels.inc:
  * peak    x holds MR vectors, then a and b; each round adds a * b to each of the MR. Returns the sum of their lanes
  * stream  the sum of rounds * MR * NR floats at x */
-typedef float (*pa_peak_fn)(int64_t rounds, const float *x);
-typedef pa_peak_fn pa_stream_fn;
+typedef float (*pa_peak_f32_fn)(int64_t rounds, const float *x);
+typedef pa_peak_f32_fn pa_stream_f32_fn;
 
 #endif

@@ -10,17 +10,17 @@ cdef extern from "kernels.h" nogil:
     ctypedef struct pa_view:
         int32_t base, h, w, c
         int64_t offset, stride
-    ctypedef void (*pa_step_fn)(const void *, float *const *, float *, pa_team *) noexcept nogil
+    ctypedef void (*pa_step_fn)(const void *, void *const *, void *, pa_team *) noexcept nogil
     ctypedef struct pa_step:
         pa_step_fn run
         void *args
-        int64_t scratch
-    ctypedef void (*pa_gemm_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_winograd_input_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_winograd_weight_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_winograd_output_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_strassen_split_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_strassen_join_fn)(const void *) noexcept nogil
+        int64_t scratch_bytes
+    ctypedef void (*pa_gemm_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_winograd_input_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_winograd_weight_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_winograd_output_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_strassen_split_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_strassen_join_f32_fn)(const void *) noexcept nogil
 
 cdef extern from "../gate.h" nogil:
     int64_t pa_now_ns()
@@ -32,6 +32,7 @@ cdef extern from "dispatch.h":
     ctypedef void (*pa_any_fn)() noexcept nogil
     ctypedef struct pa_kernel_row:
         const char *op
+        const char *type
         const char *name
         const char *isa
         const char *core
@@ -47,8 +48,8 @@ cdef extern from "program_cpu.h" nogil:
         pa_program program
         pa_step *steps
         int64_t step_count
-        float *arena
-        float *scratch
+        void *arena
+        void *scratch
         const int *cores
         int core_count
         char *name
@@ -63,48 +64,48 @@ cdef extern from "drivers/conv.h" nogil:
         const float *weight
         const float *bias
         const float *zero
-        pa_gemm_fn gemm
+        pa_gemm_f32_fn gemm
         int32_t mr, nr
         int64_t scratch_floats
     void pa_conv_plan(pa_conv_op *, int threads)
-    void pa_conv_step(const void *, float *const *, float *, pa_team *)
+    void pa_conv_step(const void *, void *const *, void *, pa_team *)
     void pa_conv_pack(const void *, const void *, int64_t, int64_t, int64_t, int32_t, int32_t, float *, float *)
 
 cdef extern from "drivers/winograd.h" nogil:
     ctypedef struct pa_winograd_op:
         pa_conv_op conv
         int32_t n, m
-        pa_winograd_input_fn input
-        pa_winograd_weight_fn transform
-        pa_winograd_output_fn output
+        pa_winograd_input_f32_fn input
+        pa_winograd_weight_f32_fn transform
+        pa_winograd_output_f32_fn output
         const float *points
         int64_t scratch_floats
     void pa_winograd_plan(pa_winograd_op *, int threads)
     int64_t pa_winograd_points_floats(const pa_winograd_op *)
     void pa_winograd_points(const pa_winograd_op *, float *)
-    void pa_winograd_step(const void *, float *const *, float *, pa_team *)
+    void pa_winograd_step(const void *, void *const *, void *, pa_team *)
 
 cdef extern from "drivers/strassen.h" nogil:
     ctypedef struct pa_strassen_op:
         pa_conv_op conv
-        pa_strassen_split_fn split
-        pa_strassen_join_fn join
+        pa_strassen_split_f32_fn split
+        pa_strassen_join_f32_fn join
         const float *quarters
         int64_t scratch_floats
     void pa_strassen_plan(pa_strassen_op *, int threads)
     int64_t pa_strassen_quarters_floats(const pa_strassen_op *)
     void pa_strassen_quarters(const pa_strassen_op *, float *)
-    void pa_strassen_step(const void *, float *const *, float *, pa_team *)
+    void pa_strassen_step(const void *, void *const *, void *, pa_team *)
 
 cdef extern from "kernels.h" nogil:
-    ctypedef float (*pa_peak_fn)(int64_t, const float *) noexcept nogil
-    ctypedef void (*pa_depthwise_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_pool_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_lrn_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_softmax_fn)(int64_t, const float *, float *) noexcept nogil
-    ctypedef void (*pa_layernorm_fn)(int64_t, const float *, float *, float) noexcept nogil
-    ctypedef void (*pa_binary_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_unary_fn)(const void *) noexcept nogil
+    ctypedef float (*pa_peak_f32_fn)(int64_t, const float *) noexcept nogil
+    ctypedef void (*pa_depthwise_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_pool_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_lrn_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_softmax_f32_fn)(int64_t, const float *, float *) noexcept nogil
+    ctypedef void (*pa_layernorm_f32_fn)(int64_t, const float *, float *, float) noexcept nogil
+    ctypedef void (*pa_binary_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_unary_f32_fn)(const void *) noexcept nogil
     enum: PA_UNARY_COUNT, PA_BINARY_COUNT
 
 cdef extern from "drivers/window.h" nogil:
@@ -117,20 +118,20 @@ cdef extern from "drivers/window.h" nogil:
         pa_window window
         float lo, hi
         const float *packed
-        pa_depthwise_fn kernel
+        pa_depthwise_f32_fn kernel
         int64_t scratch_floats
     ctypedef struct pa_pool_op:
         pa_view src, dst
         pa_window window
         int32_t average, count_pads, pad_bottom, pad_right
-        pa_pool_fn kernel
+        pa_pool_f32_fn kernel
         int64_t scratch_floats
     int64_t pa_depthwise_packed_floats(int64_t, int64_t, int64_t)
     void pa_depthwise_pack(const void *, const void *, int64_t, int64_t, int64_t, float *)
     void pa_depthwise_plan(pa_depthwise_op *, int threads)
     void pa_pool_plan(pa_pool_op *)
-    void pa_depthwise_step(const void *, float *const *, float *, pa_team *)
-    void pa_pool_step(const void *, float *const *, float *, pa_team *)
+    void pa_depthwise_step(const void *, void *const *, void *, pa_team *)
+    void pa_pool_step(const void *, void *const *, void *, pa_team *)
 
 
 cdef extern from "drivers/channels.h" nogil:
@@ -138,19 +139,19 @@ cdef extern from "drivers/channels.h" nogil:
         pa_view src, dst
         int32_t size
         float alpha, beta, bias
-        pa_lrn_fn kernel
+        pa_lrn_f32_fn kernel
         int64_t scratch_floats
     ctypedef struct pa_softmax_op:
         pa_view src, dst
-        pa_softmax_fn kernel
+        pa_softmax_f32_fn kernel
     ctypedef struct pa_layernorm_op:
         pa_view src, dst
         float epsilon
-        pa_layernorm_fn kernel
+        pa_layernorm_f32_fn kernel
     void pa_lrn_plan(pa_lrn_op *)
-    void pa_lrn_step(const void *, float *const *, float *, pa_team *)
-    void pa_softmax_step(const void *, float *const *, float *, pa_team *)
-    void pa_layernorm_step(const void *, float *const *, float *, pa_team *)
+    void pa_lrn_step(const void *, void *const *, void *, pa_team *)
+    void pa_softmax_step(const void *, void *const *, void *, pa_team *)
+    void pa_layernorm_step(const void *, void *const *, void *, pa_team *)
 
 
 cdef extern from "drivers/elementwise.h" nogil:
@@ -159,30 +160,31 @@ cdef extern from "drivers/elementwise.h" nogil:
         const float *constant
         int32_t op
         float lo, hi
-        pa_binary_fn kernel
+        pa_binary_f32_fn kernel
     ctypedef struct pa_unary_op:
         pa_view src, dst
         int32_t op
         float p0, p1
-        pa_unary_fn kernel
+        pa_unary_f32_fn kernel
     ctypedef struct pa_fill_op:
         pa_view dst
-        float value
-    void pa_binary_step(const void *, float *const *, float *, pa_team *)
-    void pa_unary_step(const void *, float *const *, float *, pa_team *)
-    void pa_fill_step(const void *, float *const *, float *, pa_team *)
+        int32_t item_bytes
+        char *element
+    void pa_binary_step(const void *, void *const *, void *, pa_team *)
+    void pa_unary_step(const void *, void *const *, void *, pa_team *)
+    void pa_fill_step(const void *, void *const *, void *, pa_team *)
 
 
 cdef extern from "drivers/copy.h" nogil:
     enum: PA_COPY_DIMS
     ctypedef struct pa_copy_op:
         pa_view src, dst
-        int32_t rank
+        int32_t item_bytes, rank
         int64_t *size
         int64_t *src_stride
         int64_t *dst_stride
     void pa_copy_plan(pa_copy_op *)
-    void pa_copy_step(const void *, float *const *, float *, pa_team *)
+    void pa_copy_step(const void *, void *const *, void *, pa_team *)
 
 
 cdef extern from "kernels.h" nogil:
@@ -199,8 +201,8 @@ cdef extern from "kernels.h" nogil:
         const float *x
         float *dx
         float alpha
-    ctypedef void (*pa_matvec_fn)(const pa_matvec_args *) noexcept nogil
-    ctypedef void (*pa_outer_fn)(const pa_outer_args *) noexcept nogil
+    ctypedef void (*pa_matvec_f32_fn)(const pa_matvec_args *) noexcept nogil
+    ctypedef void (*pa_outer_f32_fn)(const pa_outer_args *) noexcept nogil
     pa_team *pa_team_open(const int *, int, const char *, const char **)
     void pa_team_close(pa_team *)
 
@@ -215,8 +217,8 @@ cdef extern from "drivers/matrix.h" nogil:
         float *c
         int64_t a_stride, b_row, b_column, c_stride
         int32_t accumulate
-        pa_gemm_fn gemm
+        pa_gemm_f32_fn gemm
         int32_t mr, nr
     void pa_product(const pa_product_op *, float *, pa_team *)
-    void pa_matvec(pa_matvec_fn, const pa_matvec_args *, pa_team *)
-    void pa_outer(pa_outer_fn, const pa_outer_args *, pa_team *)
+    void pa_matvec(pa_matvec_f32_fn, const pa_matvec_args *, pa_team *)
+    void pa_outer(pa_outer_f32_fn, const pa_outer_args *, pa_team *)

@@ -1,24 +1,26 @@
 """CPU programs: native steps over an arena, run by a pinned team (program_cpu.h).
 
-``Program.add`` takes a step description (the attributes of ``graph.steps.Step``), checks every view and size
+``Program.add`` takes a step description (``steps.Step``), checks every view and size
 against the memory it will touch, packs the weights for the chosen kernel, and appends the native step.
 """
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memset, strncpy
+from libc.string cimport memcpy, memset, strncpy
 
 from ..program cimport atomic_int, pa_program, pa_slot_memory
 
 import numpy as np
 
 from ...errors import ArgumentError, DeviceError
+from ...steps import TYPES, item_bytes
 from .algorithms import GEMM, STRASSEN, candidates, tile
 from ..memory import aligned, mapped, packable
 
 BASES = ("arena", "input slot", "output slot")
 POOL = 2**26  # bytes: the mappings that weights share
+LINE_BYTES = 64  # bytes of a cache line
 WINDOW_MAX = 2**20  # of a kernel, stride, dilation or padding: products of two stay far inside 64 bits
 # pointwise op -> its code in kernels.h, in the order of pointwise.inc
 UNARY = {pa_unary_names[i].decode(): i for i in range(PA_UNARY_COUNT)}
@@ -26,23 +28,27 @@ BINARY = {pa_binary_names[i].decode(): i for i in range(PA_BINARY_COUNT)}
 
 
 def rows() -> list:
-    """Every line of kernels.inc built for this architecture: (op, name, instruction set, core type, MR, NR)."""
+    """Every line of kernels.inc for this architecture: (op, element type, name, instruction set, core type, MR, NR)."""
     return [
-        (pa_kernel_rows[i].op.decode(), pa_kernel_rows[i].name.decode(), pa_kernel_rows[i].isa.decode(),
-         pa_kernel_rows[i].core.decode(), pa_kernel_rows[i].mr, pa_kernel_rows[i].nr)
+        (pa_kernel_rows[i].op.decode(), pa_kernel_rows[i].type.decode(), pa_kernel_rows[i].name.decode(),
+         pa_kernel_rows[i].isa.decode(), pa_kernel_rows[i].core.decode(), pa_kernel_rows[i].mr, pa_kernel_rows[i].nr)
         for i in range(pa_kernel_row_count)
     ]
 
 
-cdef float *floats(array) except? NULL:
-    return <float *><uintptr_t>array.ctypes.data
+cdef void *pointer(array) except? NULL:
+    return <void *><uintptr_t>array.ctypes.data
+
+
+cdef float *f32_pointer(array) except? NULL:
+    return <float *>pointer(array)
 
 
 def probe(str kernel, int64_t rounds, x) -> float:
-    """What a kernel of op "peak" or "stream" returns for float32 ``x`` (kernels.h: pa_peak_fn); other threads go on."""
+    """What a kernel of op "peak" or "stream" returns for float32 ``x`` (kernels.h: pa_peak_f32_fn); other threads go on."""
     row = [pa_kernel_rows[i].name for i in range(pa_kernel_row_count)].index(kernel.encode())
-    cdef pa_peak_fn function = <pa_peak_fn>pa_kernel_rows[<int>row].function
-    cdef const float *source = floats(x)
+    cdef pa_peak_f32_fn function = <pa_peak_f32_fn>pa_kernel_rows[<int>row].function
+    cdef const float *source = f32_pointer(x)
     cdef float total
     with nogil:
         total = function(rounds, source)
@@ -53,10 +59,10 @@ def probe(str kernel, int64_t rounds, x) -> float:
 cdef class Program:
     """Steps for one CPU component.
 
-    kernels  op -> name of a line of kernels.inc (``table.choose``)
+    kernels  (op, element type) -> name of a line of kernels.inc (``table.choose``)
     cores    ids to pin the team to, the stage thread first; -1 leaves a thread unpinned
     name     of the threads
-    sizes    floats of the arena, the input slot and the output slot
+    sizes    bytes of the arena, the input slot and the output slot
     pack     False: weights get their memory and are not written there, so that it costs nothing; only ``nbytes`` counts
     """
 
@@ -64,7 +70,7 @@ cdef class Program:
     cdef int32_t[::1] cores
     cdef object kernels, sizes, keep, arena, scratch, pool
     cdef list args, steps
-    cdef int64_t capacity, scratch_floats, weight_floats
+    cdef int64_t capacity, scratch_bytes, weight_bytes
     cdef bint pack
 
     def __cinit__(self):
@@ -75,15 +81,15 @@ cdef class Program:
     def __init__(self, kernels, cores, str name, sizes, *, bint pack=True):
         by_name = {pa_kernel_rows[i].name.decode(): i for i in range(pa_kernel_row_count)}
         self.kernels = {}
-        for op, kernel in kernels.items():
+        for key, kernel in kernels.items():
             if kernel not in by_name:
-                raise DeviceError(f"kernel {kernel}: expected a line of kernels.inc for {op}, got none of that name")
-            self.kernels[op] = by_name[kernel]
+                raise DeviceError(f"kernel {kernel}: expected a line of kernels.inc for {key}, got none of that name")
+            self.kernels[key] = by_name[kernel]
         self.cores = np.array(cores, np.int32)
         self.sizes, self.pack = tuple(sizes), pack
         self.keep, self.pool = [], ()
-        self.arena = aligned(self.sizes[0])
-        self.program.arena = floats(self.arena)
+        self.arena = aligned(self.sizes[0], np.uint8)
+        self.program.arena = pointer(self.arena)
         self.program.cores = <int *>&self.cores[0]
         self.program.core_count = len(cores)
         strncpy(self.program.name, name.encode(), 11)
@@ -122,21 +128,26 @@ cdef class Program:
     @property
     def nbytes(self) -> dict:
         """Bytes of the packed weights, the arena and the scratch of all threads."""
-        scratch = max(16, self.scratch_floats * self.program.core_count)
-        return {"weights": 4 * self.weight_floats, "arena": 4 * self.sizes[0], "scratch": 4 * scratch}
+        scratch = max(LINE_BYTES, self.scratch_bytes * self.program.core_count)
+        return {"weights": self.weight_bytes, "arena": self.sizes[0], "scratch": scratch}
 
     def run(self, slot_in):
-        """One frame on the calling thread: float32 slot in, float32 slot out. Pins the thread unless cores say -1."""
-        padded, out = aligned(max(1, self.sizes[1])), aligned(max(1, self.sizes[2]))
-        padded[:slot_in.size] = np.asarray(slot_in, np.float32).reshape(-1)
-        out[:] = np.nan
+        """One frame on the calling thread. Pins the thread unless cores say -1.
+
+        slot_in: an array of any type whose bytes begin the input slot. Returns the output slot as elements of that type;
+        bytes that no step writes are 255, which in floats are NaN.
+        """
+        given = np.ascontiguousarray(slot_in).reshape(-1)
+        padded, out = aligned(max(1, self.sizes[1]), np.uint8), aligned(max(1, self.sizes[2]), np.uint8)
+        padded[:given.nbytes] = given.view(np.uint8)
+        out[:] = 255
         self.frames(padded, out, np.zeros(1, np.int64))
-        return out
+        return out[:out.size // given.itemsize * given.itemsize].view(given.dtype)
 
     def time(self, int rounds):
         """Nanoseconds of each of ``rounds`` frames of zeros, run on the calling thread as ``run`` does, copies left out."""
         times = np.zeros(rounds, np.int64)
-        source, target = aligned(max(1, self.sizes[1])), aligned(max(1, self.sizes[2]))
+        source, target = (aligned(max(1, size), np.uint8) for size in self.sizes[1:])
         source[:], target[:] = 0, 0  # or the first frame would get their memory from the system
         self.frames(source, target, times)
         return times
@@ -149,8 +160,8 @@ cdef class Program:
         cdef int64_t i, begin
         cdef int code
         atomic_init(&stop, 0)
-        source.data, source.mem, source.bytes = floats(slot_in), NULL, slot_in.nbytes
-        target.data, target.mem, target.bytes = floats(slot_out), NULL, slot_out.nbytes
+        source.data, source.mem, source.bytes = pointer(slot_in), NULL, slot_in.nbytes
+        target.data, target.mem, target.bytes = pointer(slot_out), NULL, slot_out.nbytes
         with nogil:
             code = program.open(program)
             if code == 0:
@@ -166,14 +177,14 @@ cdef class Program:
 
     # ---- building
 
-    def weights(self, int64_t floats):
-        """A zeroed float32 array on a 64-byte border, beside the weights before it; lives as long as the program."""
-        cdef int64_t size = (floats + 31) // 16 * 16  # 64 bytes to spare
+    def weights(self, int64_t count):
+        """A zeroed float32 array of ``count`` elements on a 64-byte border, beside the weights before it; lives as long as the program."""
+        cdef int64_t size = (count + 31) // 16 * 16  # 64 bytes to spare
         if len(self.pool) < size:
             self.pool = np.frombuffer(mapped(max(POOL, size * 4)), np.float32)
             self.keep.append(self.pool)
-        found, self.pool = self.pool[:floats], self.pool[size:]
-        self.weight_floats += size
+        found, self.pool = self.pool[:count], self.pool[size:]
+        self.weight_bytes += 4 * size
         return found
 
     cdef void *new(self, size_t nbytes) except NULL:
@@ -183,7 +194,7 @@ cdef class Program:
         self.args.append(<uintptr_t>args)
         return args
 
-    cdef int append(self, pa_step_fn run, void *args, int64_t scratch) except -1:
+    cdef int append(self, pa_step_fn run, void *args, int64_t scratch_bytes) except -1:
         cdef int64_t i, count = self.program.step_count
         cdef pa_step *steps
         if count == self.capacity:
@@ -195,14 +206,14 @@ cdef class Program:
                 steps[i] = self.program.steps[i]
             free(self.program.steps)
             self.program.steps = steps
-        self.program.steps[count] = pa_step(run=run, args=args, scratch=scratch)
+        self.program.steps[count] = pa_step(run=run, args=args, scratch_bytes=scratch_bytes)
         self.program.step_count = count + 1
         self.program.program.mark_count = count + 2
         self.program.program.last_early = count + 1
-        if scratch > self.scratch_floats or self.scratch is None:
-            self.scratch_floats = max(scratch, self.scratch_floats)
-            self.scratch = aligned(max(16, self.scratch_floats * self.program.core_count))
-            self.program.scratch = floats(self.scratch)
+        if scratch_bytes > self.scratch_bytes or self.scratch is None:
+            self.scratch_bytes = max(scratch_bytes, self.scratch_bytes)
+            self.scratch = aligned(max(LINE_BYTES, self.scratch_bytes * self.program.core_count), np.uint8)
+            self.program.scratch = pointer(self.scratch)
         return 0
 
     def floats_between(self, int first_late, int last_early):
@@ -214,8 +225,16 @@ cdef class Program:
                 f"{last_early} of {program.mark_count - 1}")
         program.first_late, program.last_early = first_late, last_early
 
-    cdef pa_any_fn function(self, op):
-        return pa_kernel_rows[<int>self.kernels[op]].function
+    cdef const pa_kernel_row *row(self, step, op) except NULL:
+        """The kernel of an op for the element type of a step."""
+        dtype = step.dst.dtype
+        number = self.kernels.get((op, TYPES[dtype]))
+        if number is None:
+            raise DeviceError(f"step {step.node} ({step.kind}): the CPU has no {op} kernel for {dtype}")
+        return &pa_kernel_rows[<int>number]
+
+    cdef pa_any_fn function(self, step, op) except? NULL:
+        return self.row(step, op).function
 
     cdef int check(self, bint good, step, str expected, got) except -1:
         if not good:
@@ -226,8 +245,8 @@ cdef class Program:
         """A view, checked to lie inside its base."""
         self.check(min(v.h, v.w, v.c) >= 1 and v.offset >= 0 and v.stride >= v.c, step, "a view of positive size", v)
         self.check(0 <= v.base < len(BASES), step, "a view of the arena or a slot", v)
-        end = v.offset + (v.h * v.w - 1) * v.stride + v.c
-        self.check(end <= self.sizes[v.base], step, f"at most {self.sizes[v.base]} floats in the {BASES[v.base]}", f"{end}")
+        end = item_bytes(v.dtype) * (v.offset + (v.h * v.w - 1) * v.stride + v.c)
+        self.check(end <= self.sizes[v.base], step, f"at most {self.sizes[v.base]} bytes in the {BASES[v.base]}", f"{end}")
         return pa_view(base=v.base, h=v.h, w=v.w, c=v.c, offset=v.offset, stride=v.stride)
 
     cdef pa_window window(self, step) except *:
@@ -246,7 +265,7 @@ cdef class Program:
         return 0
 
     def add(self, step, algorithm=None):
-        """Appends a step (``graph.steps.Step``); raises ArgumentError naming the node where it does not fit.
+        """Appends a step (``steps.Step``); raises ArgumentError naming the node where it does not fit.
 
         ``algorithm`` is one of ``algorithms.candidates(step)``, for a convolution; by default the first.
         """
@@ -260,6 +279,8 @@ cdef class Program:
             self.check(algorithm in ways, step, expected, algorithm)
         elif ways:
             algorithm = ways[0]
+        types = {view.dtype for view in (*step.src, step.dst)}
+        self.check(len(types) == 1, step, "one element type", ", ".join(sorted(types)))
         build(step, algorithm) if step.kind == "conv" else build(step)
         self.steps += [(step.kind, step.node, algorithm)] * (self.program.step_count - len(self.steps))
 
@@ -272,7 +293,7 @@ cdef class Program:
         cdef void *args = self.new(max(sizeof(pa_winograd_op), sizeof(pa_strassen_op)))
         cdef pa_conv_op *op = <pa_conv_op *>args  # the first member of both
         cdef pa_window window = self.window(step)
-        cdef const pa_kernel_row *row = &pa_kernel_rows[<int>self.kernels["gemv" if dst.h * dst.w == 1 else "gemm"]]
+        cdef const pa_kernel_row *row = self.row(step, "gemv" if dst.h * dst.w == 1 else "gemm")
         op.src, op.dst = self.view(step, src), self.view(step, dst)
         op.has_residual = len(step.src) > 1
         if op.has_residual:
@@ -283,26 +304,26 @@ cdef class Program:
         op.pad_top, op.pad_left, op.dilation_y, op.dilation_x = (
             window.pad_top, window.pad_left, window.dilation_y, window.dilation_x)
         op.groups, op.lo, op.hi = groups, step.params["lo"], step.params["hi"]
-        op.gemm, op.mr, op.nr = <pa_gemm_fn>row.function, row.mr, row.nr
+        op.gemm, op.mr, op.nr = <pa_gemm_f32_fn>row.function, row.mr, row.nr
         cdef int64_t channels = src.c // groups, taps = op.kh * op.kw, panels = (dst.c // groups + op.nr - 1) // op.nr
         weight = packable(step.weight, (dst.c, channels, op.kh, op.kw), f"step {step.node}: weight")
         bias = packable(step.bias, (dst.c,), f"step {step.node}: bias")
         lasting = aligned if algorithm.keeps_transform else self.weights
         packed_weight = lasting(groups * panels * taps * channels * op.nr)
         packed_bias, zero = self.weights(groups * panels * op.nr), self.weights(max(src.c, op.kw * channels, op.nr))
-        cdef const void *from_weight = floats(weight)
-        cdef const void *from_bias = floats(bias)
-        cdef float *to_weight = floats(packed_weight)
-        cdef float *to_bias = floats(packed_bias)
+        cdef const void *from_weight = f32_pointer(weight)
+        cdef const void *from_bias = f32_pointer(bias)
+        cdef float *to_weight = f32_pointer(packed_weight)
+        cdef float *to_bias = f32_pointer(packed_bias)
         cdef int64_t cout = dst.c
         cdef bint pack = self.pack
         with nogil:  # pipelines go on meanwhile: AlexNet has 61 million weights
             if pack:
                 pa_conv_pack(from_weight, from_bias, cout, channels, taps, op.groups, op.nr, to_weight, to_bias)
-        op.weight, op.bias, op.zero = to_weight, to_bias, floats(zero)
+        op.weight, op.bias, op.zero = to_weight, to_bias, f32_pointer(zero)
         if algorithm == GEMM:
             pa_conv_plan(op, self.program.core_count)
-            self.append(pa_conv_step, op, op.scratch_floats)
+            self.append(pa_conv_step, op, 4 * op.scratch_floats)
         elif algorithm == STRASSEN:
             self._strassen(step, <pa_strassen_op *>args)
         else:
@@ -312,34 +333,34 @@ cdef class Program:
         cdef float *quarters
         cdef bint pack = self.pack
         self.check(op.conv.dst.c % (2 * op.conv.nr) == 0, step, f"a multiple of {2 * op.conv.nr} channels", op.conv.dst.c)
-        op.split = <pa_strassen_split_fn>self.function("strassen_split")
-        op.join = <pa_strassen_join_fn>self.function("strassen_join")
+        op.split = <pa_strassen_split_f32_fn>self.function(step, "strassen_split")
+        op.join = <pa_strassen_join_f32_fn>self.function(step, "strassen_join")
         pa_strassen_plan(op, self.program.core_count)
-        quarters = floats(self.weights(pa_strassen_quarters_floats(op)))
+        quarters = f32_pointer(self.weights(pa_strassen_quarters_floats(op)))
         with nogil:
             if pack:
                 pa_strassen_quarters(op, quarters)
         op.quarters, op.conv.weight = quarters, NULL
-        self.append(pa_strassen_step, op, op.scratch_floats)
+        self.append(pa_strassen_step, op, 4 * op.scratch_floats)
         return 0
 
     cdef int _winograd(self, step, algorithm, pa_winograd_op *winograd) except -1:
         cdef float *points
         cdef bint pack = self.pack
         winograd.m, winograd.n = tile(step, algorithm)
-        winograd.input = <pa_winograd_input_fn>self.function("winograd_input")
-        winograd.transform = <pa_winograd_weight_fn>self.function("winograd_weight")
-        winograd.output = <pa_winograd_output_fn>self.function("winograd_output")
+        winograd.input = <pa_winograd_input_f32_fn>self.function(step, "winograd_input")
+        winograd.transform = <pa_winograd_weight_f32_fn>self.function(step, "winograd_weight")
+        winograd.output = <pa_winograd_output_f32_fn>self.function(step, "winograd_output")
         if not algorithm.lazy:
             winograd.points = winograd.conv.weight  # for the plan: they are kept
         pa_winograd_plan(winograd, self.program.core_count)
         if not algorithm.lazy:
-            points = floats(self.weights(pa_winograd_points_floats(winograd)))
+            points = f32_pointer(self.weights(pa_winograd_points_floats(winograd)))
             with nogil:
                 if pack:
                     pa_winograd_points(winograd, points)
             winograd.points, winograd.conv.weight = points, NULL
-        self.append(pa_winograd_step, winograd, winograd.scratch_floats)
+        self.append(pa_winograd_step, winograd, 4 * winograd.scratch_floats)
         return 0
 
     def _depthwise(self, step):
@@ -357,10 +378,10 @@ cdef class Program:
         bias = packable(step.bias, (channels,), f"step {step.node}: bias")
         packed = self.weights(pa_depthwise_packed_floats(channels, kh, kw))
         if self.pack:
-            pa_depthwise_pack(floats(weight), floats(bias), channels, kh, kw, floats(packed))
-        op.packed, op.kernel = floats(packed), <pa_depthwise_fn>self.function("depthwise")
+            pa_depthwise_pack(f32_pointer(weight), f32_pointer(bias), channels, kh, kw, f32_pointer(packed))
+        op.packed, op.kernel = f32_pointer(packed), <pa_depthwise_f32_fn>self.function(step, "depthwise")
         pa_depthwise_plan(op, self.program.core_count)
-        self.append(pa_depthwise_step, op, op.scratch_floats)
+        self.append(pa_depthwise_step, op, 4 * op.scratch_floats)
 
     def _pool(self, step, bint average):
         cdef pa_pool_op *op = <pa_pool_op *>self.new(sizeof(pa_pool_op))
@@ -369,9 +390,9 @@ cdef class Program:
         self.rows_fit(step, op.window)
         op.average, op.count_pads = average, average and step.params["count_include_pad"]
         op.pad_bottom, op.pad_right = step.params["pads"][2:]
-        op.kernel = <pa_pool_fn>self.function("pool")
+        op.kernel = <pa_pool_f32_fn>self.function(step, "pool")
         pa_pool_plan(op)
-        self.append(pa_pool_step, op, op.scratch_floats)
+        self.append(pa_pool_step, op, 4 * op.scratch_floats)
 
     def _maxpool(self, step):
         self._pool(step, False)
@@ -391,22 +412,22 @@ cdef class Program:
         p = step.params
         op.size, op.alpha, op.beta, op.bias = p["size"], p["alpha"], p["beta"], p["bias"]
         self.check(op.size >= 1, step, "a window of at least 1 channel", op.size)
-        op.kernel = <pa_lrn_fn>self.function("lrn")
+        op.kernel = <pa_lrn_f32_fn>self.function(step, "lrn")
         pa_lrn_plan(op)
-        self.append(pa_lrn_step, op, op.scratch_floats)
+        self.append(pa_lrn_step, op, 4 * op.scratch_floats)
 
     def _softmax(self, step):
         cdef pa_softmax_op *op = <pa_softmax_op *>self.new(sizeof(pa_softmax_op))
         self.same_shape(step)
         op.src, op.dst = self.view(step, step.src[0]), self.view(step, step.dst)
-        op.kernel = <pa_softmax_fn>self.function("softmax")
+        op.kernel = <pa_softmax_f32_fn>self.function(step, "softmax")
         self.append(pa_softmax_step, op, 0)
 
     def _layernorm(self, step):
         cdef pa_layernorm_op *op = <pa_layernorm_op *>self.new(sizeof(pa_layernorm_op))
         self.same_shape(step)
         op.src, op.dst, op.epsilon = self.view(step, step.src[0]), self.view(step, step.dst), step.params["epsilon"]
-        op.kernel = <pa_layernorm_fn>self.function("layernorm")
+        op.kernel = <pa_layernorm_f32_fn>self.function(step, "layernorm")
         self.append(pa_layernorm_step, op, 0)
 
     cdef int32_t code(self, step, codes) except -1:
@@ -425,12 +446,12 @@ cdef class Program:
             h, w, c = np.shape(step.weight)
             constant = self.weights(h * w * c)
             constant[:] = np.asarray(step.weight, np.float32).reshape(-1)
-            op.constant = floats(constant)
+            op.constant = f32_pointer(constant)
             op.b = pa_view(base=0, h=h, w=w, c=c, offset=0, stride=c)
         for size, full in ((op.b.h, op.dst.h), (op.b.w, op.dst.w), (op.b.c, op.dst.c)):
             self.check(size in (1, full), step, f"a second operand of 1 or {full}", size)
         op.op, op.lo, op.hi = self.code(step, BINARY), step.params["lo"], step.params["hi"]
-        op.kernel = <pa_binary_fn>self.function("binary")
+        op.kernel = <pa_binary_f32_fn>self.function(step, "binary")
         self.append(pa_binary_step, op, 0)
 
     def _unary(self, step):
@@ -438,7 +459,7 @@ cdef class Program:
         self.same_shape(step)
         op.src, op.dst = self.view(step, step.src[0]), self.view(step, step.dst)
         op.op, op.p0, op.p1 = self.code(step, UNARY), step.params["p0"], step.params["p1"]
-        op.kernel = <pa_unary_fn>self.function("unary")
+        op.kernel = <pa_unary_f32_fn>self.function(step, "unary")
         self.append(pa_unary_step, op, 0)
 
     def _copy(self, step):
@@ -448,19 +469,21 @@ cdef class Program:
         sizes, sources, targets = (step.params[key] for key in ("dims", "src_strides", "dst_strides"))
         self.check(len(sizes) == len(sources) == len(targets) <= PA_COPY_DIMS, step,
                    f"at most {PA_COPY_DIMS} dimensions", sizes)
-        op.rank = len(sizes)
+        op.rank, op.item_bytes = len(sizes), item_bytes(step.dst.dtype)
         for d in range(op.rank):
             op.size[d], op.src_stride[d], op.dst_stride[d] = sizes[d], sources[d], targets[d]
         for view, strides in ((step.src[0], sources), (step.dst, targets)):
-            last = view.offset + sum((size - 1) * stride for size, stride in zip(sizes, strides))
-            self.check(min(sizes) >= 1 and min(strides, default=0) >= 0 and last < self.sizes[view.base], step,
-                       f"at most {self.sizes[view.base]} floats in the {BASES[view.base]}", last)
+            end = op.item_bytes * (view.offset + sum((size - 1) * stride for size, stride in zip(sizes, strides)) + 1)
+            self.check(min(sizes) >= 1 and min(strides, default=0) >= 0 and end <= self.sizes[view.base], step,
+                       f"at most {self.sizes[view.base]} bytes in the {BASES[view.base]}", end)
         pa_copy_plan(op)
         self.append(pa_copy_step, op, 0)
 
     def _fill(self, step):
         cdef pa_fill_op *op = <pa_fill_op *>self.new(sizeof(pa_fill_op))
-        op.dst, op.value = self.view(step, step.dst), step.params["value"]
+        cdef bytes element = np.array(step.params["value"], step.dst.dtype).tobytes()
+        op.dst, op.item_bytes = self.view(step, step.dst), len(element)
+        memcpy(op.element, <const char *>element, len(element))
         self.append(pa_fill_step, op, 0)
 
 

@@ -5,9 +5,9 @@ cdef class Crew:
     """Kernels and threads for ``Dense``: ``kernels`` as of ``table.choose``; no thread is pinned."""
 
     cdef pa_team *team
-    cdef pa_gemm_fn gemm
-    cdef pa_matvec_fn matvec
-    cdef pa_outer_fn outer
+    cdef pa_gemm_f32_fn gemm
+    cdef pa_matvec_f32_fn matvec
+    cdef pa_outer_f32_fn outer
     cdef int mr, nr
     cdef object scratch
 
@@ -17,10 +17,10 @@ cdef class Crew:
         if threads < 1:
             raise ArgumentError(f"threads: expected at least 1, got {threads}")
         by_name = {pa_kernel_rows[i].name.decode(): i for i in range(pa_kernel_row_count)}
-        row = pa_kernel_rows[<int>by_name[kernels["gemm"]]]
-        self.gemm, self.mr, self.nr = <pa_gemm_fn>row.function, row.mr, row.nr
-        self.matvec = <pa_matvec_fn>pa_kernel_rows[<int>by_name[kernels["matvec"]]].function
-        self.outer = <pa_outer_fn>pa_kernel_rows[<int>by_name[kernels["outer"]]].function
+        row = pa_kernel_rows[<int>by_name[kernels["gemm", "f32"]]]
+        self.gemm, self.mr, self.nr = <pa_gemm_f32_fn>row.function, row.mr, row.nr
+        self.matvec = <pa_matvec_f32_fn>pa_kernel_rows[<int>by_name[kernels["matvec", "f32"]]].function
+        self.outer = <pa_outer_f32_fn>pa_kernel_rows[<int>by_name[kernels["outer", "f32"]]].function
         self.scratch = aligned(PA_PRODUCT_SCRATCH * threads)
         cores = np.full(threads, -1, np.int32)
         self.team = pa_team_open(<const int *>&cores[0], threads, b"mlp", &error)
@@ -35,7 +35,7 @@ cdef float *matrix(str name, array, shape) except NULL:
     """A C-contiguous float32 array of ``shape``, which may have no element."""
     if array.dtype != np.float32 or not array.flags.c_contiguous or array.shape != shape:
         raise ArgumentError(f"{name}: expected contiguous float32 of shape {shape}, got {array.dtype} {array.shape}")
-    return floats(array)
+    return f32_pointer(array)
 
 
 cdef class Dense:
@@ -62,7 +62,7 @@ cdef class Dense:
         self.bias = NULL if bias is None else matrix("bias", bias, (m,))
         self.z, self.dz, self.dx_data = matrix("z", z, (m, b)), matrix("dz", dz, (m, b)), matrix("dx", dx, (k, b))
         self.weight, self.dx = weight, dx
-        self.scratch = floats(crew.scratch)
+        self.scratch = f32_pointer(crew.scratch)
         if b > 1:
             self.dz_by_sample, self.dx_by_sample = np.empty((b, m), np.float32), np.empty((b, k), np.float32)
             self.scaled = np.empty((m, b), np.float32)
@@ -85,8 +85,8 @@ cdef class Dense:
             self.both(self.w, self.m, self.dz, NULL, self.dx_data, 0)
         else:
             self.dz_by_sample[...] = self.keep[4].T
-            self.product(self.b, self.m, self.k, floats(self.dz_by_sample), self.m, self.w, self.k, 1, NULL,
-                         floats(self.dx_by_sample), self.k, False)
+            self.product(self.b, self.m, self.k, f32_pointer(self.dz_by_sample), self.m, self.w, self.k, 1, NULL,
+                         f32_pointer(self.dx_by_sample), self.k, False)
             self.dx[...] = self.dx_by_sample.T
 
     def accumulate(self, target, double alpha, int64_t begin, int64_t end):
@@ -100,7 +100,7 @@ cdef class Dense:
             self.both(to, end - begin, self.dz + begin, self.x, NULL, <float>alpha)
         else:
             np.multiply(self.keep[4], np.float32(alpha), out=self.scaled)
-            scaled = floats(self.scaled) + begin * self.b
+            scaled = f32_pointer(self.scaled) + begin * self.b
             self.product(end - begin, self.b, self.k, scaled, self.b, self.x, 1, self.b, NULL, to, self.k, True)
 
     def backward(self, double alpha):

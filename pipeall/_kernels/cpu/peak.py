@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from time import perf_counter_ns
@@ -13,7 +13,7 @@ import numpy as np
 from ..memory import aligned
 from ..peak import Peak
 from .kernels import probe
-from .table import ROWS
+from .table import ROWS, Kernels
 
 RUN_NS = 2_000_000  # a run of multiply-adds lasts as long at least; the clock has settled by then
 RUNS = 50  # of multiply-adds; the fastest counts, as other work only makes them slower
@@ -21,7 +21,7 @@ PASSES = 10  # over BUFFER, of which each core reads its own part; the fastest c
 BUFFER = 2**27  # bytes: several times the last cache
 
 
-def peak(kernels: Mapping[str, str], cores: Sequence[int]) -> Peak:
+def peak(kernels: Kernels, cores: Sequence[int]) -> Peak:
     """The peak of the cores, with the kernels of their instruction set (``table.choose``).
 
     cores: ids to pin a thread to each, -1 leaves it unpinned. Takes a second or two.
@@ -35,9 +35,9 @@ def peak(kernels: Mapping[str, str], cores: Sequence[int]) -> Peak:
         if core >= 0:
             os.sched_setaffinity(0, {core})  # of this thread alone
         together.wait()
-        most = flops(kernels["peak"])
+        most = flops(kernels["peak", "f32"])
         together.wait()
-        return most, _bytes(kernels["stream"], part)
+        return most, _bytes(kernels["stream", "f32"], part)
 
     with ThreadPoolExecutor(len(cores)) as pool:
         return Peak(*map(sum, zip(*pool.map(measure, cores, parts), strict=True)))

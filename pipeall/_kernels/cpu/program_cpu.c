@@ -13,7 +13,7 @@ static int cpu_open(pa_program *program) {
 static int cpu_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, int32_t first, int32_t last,
                      const atomic_int *stop) {
     pa_cpu_program *self = (pa_cpu_program *)program;
-    float *const bases[PA_BASES] = {[PA_ARENA] = self->arena, [PA_SLOT_IN] = in->data, [PA_SLOT_OUT] = out->data};
+    void *const bases[PA_BASES] = {[PA_ARENA] = self->arena, [PA_SLOT_IN] = in->data, [PA_SLOT_OUT] = out->data};
     int64_t *marks = program->marks;
     if (marks && first <= program->first_late) pa_fill_marks(marks, pa_now_ns(), 0, first);
     for (int32_t i = first; i < last; i++) {

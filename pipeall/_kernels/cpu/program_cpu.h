@@ -9,8 +9,8 @@ typedef struct pa_cpu_program {
     pa_program program; /* first: the runtime sees only this */
     pa_step *steps;
     int64_t step_count;
-    float *arena;   /* 64-byte aligned */
-    float *scratch; /* team-size blocks, as large as the most demanding step's */
+    void *arena;   /* 64-byte aligned */
+    void *scratch; /* team-size blocks, as large as the most demanding step's */
     const int *cores;
     int core_count;
     char name[12]; /* names the team's threads */

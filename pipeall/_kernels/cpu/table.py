@@ -10,10 +10,14 @@ from .kernels import rows
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A line of kernels.inc. ``mr`` x ``nr`` is the register tile of a GEMM kernel, 0 elsewhere."""
+class KernelRow:
+    """A line of kernels.inc. ``mr`` x ``nr`` is the register tile of a GEMM kernel, 0 elsewhere.
+
+    ``type`` is the element type, one of ``steps.TYPES``' short names.
+    """
 
     op: str
+    type: str
     name: str
     isa: str
     core: str
@@ -21,22 +25,31 @@ class Row:
     nr: int
 
 
-ROWS = tuple(Row(*row) for row in rows())
-OPS = tuple(dict.fromkeys(row.op for row in ROWS))
+ROWS = tuple(KernelRow(*row) for row in rows())
+OPS = tuple(dict.fromkeys((row.op, row.type) for row in ROWS))
+
+Kernels = dict[tuple[str, str], str]  # (op, element type) -> name
 
 
-def choose(isas: Sequence[str], core: str) -> dict[str, str]:
-    """Kernel name of every op for a core with these instruction sets; raises DeviceError naming an op without one."""
+def choose(isas: Sequence[str], core: str) -> Kernels:
+    """The kernel of every op and element type for a core with these instruction sets.
+
+    Raises DeviceError naming an op that none of them has a kernel for.
+    """
     table = {}
-    for op in OPS:
-        fitting = [row for row in ROWS if row.op == op and row.isa in isas and row.core in ("any", core)]
+    for op, type_ in OPS:
+        fitting = [
+            row for row in ROWS if (row.op, row.type) == (op, type_) and row.isa in isas and row.core in ("any", core)
+        ]
         if not fitting:
-            raise DeviceError(f"kernel table: no {op} kernel for instruction sets {', '.join(isas)} on {core}")
-        table[op] = fitting[0].name
+            raise DeviceError(
+                f"kernel table: no {op} kernel of {type_} for instruction sets {', '.join(isas)} on {core}"
+            )
+        table[op, type_] = fitting[0].name
     return table
 
 
-def explain(isas: Sequence[str], core: str) -> list[tuple[Row, str]]:
+def explain(isas: Sequence[str], core: str) -> list[tuple[KernelRow, str]]:
     """Every row with why it was taken or passed over, for ``pipeall devices``."""
     taken = choose(isas, core)
     reasons = []
@@ -45,9 +58,9 @@ def explain(isas: Sequence[str], core: str) -> list[tuple[Row, str]]:
             why = f"no: the core lacks {row.isa}, or PIPEALL_ISA excludes it"
         elif row.core not in ("any", core):
             why = f"no: for {row.core}"
-        elif row.name == taken[row.op]:
+        elif row.name == taken[row.op, row.type]:
             why = "taken: first that fits"
         else:
-            why = f"no: {taken[row.op]} comes first"
+            why = f"no: {taken[row.op, row.type]} comes first"
         reasons.append((row, why))
     return reasons

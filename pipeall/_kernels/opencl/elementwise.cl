@@ -1,4 +1,4 @@
-/* One work item per element: binary and unary operations, strided copy, fill. Bound by memory; neighbouring
+/* One work item per element: binary and unary operations. Bound by memory; neighbouring
  * work items (dimension 0) touch neighbouring channels. */
 #ifndef LOCAL_ELEMENTS
 #define LOCAL_ELEMENTS 64 /* work items of a group along dimension 0 */
@@ -47,33 +47,3 @@ UNARY(hardswish, x * limit(x / 6 + 0.5f, 0, 1))
 UNARY(tanh, tanh(x))
 UNARY(erf, erf(x))
 UNARY(elu, x < 0 ? p0 * expm1(x) : x)
-
-/* out[i . out_strides] = x[i . x_strides] for every index i below shape: RANK numbers of each vector count.
- * Dimensions: the first three indices; a work item walks the others. */
-#ifndef RANK
-#define RANK 6
-#endif
-KERNEL void copy(__global const X *x, int x_offset, int8 x_strides, __global Y *out, int out_offset,
-                 int8 out_strides, int8 shape) {
-    const int i0 = get_global_id(0), i1 = get_global_id(1), i2 = get_global_id(2);
-    if (i0 >= shape.s0)
-        return;
-    x += x_offset + i0 * x_strides.s0 + i1 * x_strides.s1 + i2 * x_strides.s2;
-    out += out_offset + i0 * out_strides.s0 + i1 * out_strides.s1 + i2 * out_strides.s2;
-#if RANK <= 3
-    put(at(x, 0), out, 0);
-#else
-    for (int i3 = 0; i3 < shape.s3; i3++)
-        for (int i4 = 0; i4 < shape.s4; i4++)
-            for (int i5 = 0; i5 < shape.s5; i5++)
-                put(at(x, i3 * x_strides.s3 + i4 * x_strides.s4 + i5 * x_strides.s5), out,
-                    i3 * out_strides.s3 + i4 * out_strides.s4 + i5 * out_strides.s5);
-#endif
-}
-
-/* Dimensions: channel, pixel. */
-KERNEL void fill(__global Y *out, int offset, int stride, int channels, float value) {
-    const int c = get_global_id(0);
-    if (c < channels)
-        put(value, out, offset + get_global_id(1) * stride + c);
-}

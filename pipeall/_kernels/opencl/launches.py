@@ -10,10 +10,15 @@ from typing import Any
 import numpy as np
 
 from ...errors import DeviceError
-from ...steps import ARENA, SLOT_IN, Lowered, Step, View, is_depthwise
+from ...steps import ARENA, SLOT_IN, Lowered, Step, View, is_depthwise, item_bytes
 from . import devices as opencl
 
-FLOAT_BYTES = 4
+INTEGERS = {
+    1: (np.uint8, "uchar"),
+    2: (np.uint16, "ushort"),
+    4: (np.uint32, "uint"),
+    8: (np.uint64, "ulong"),
+}  # by bytes
 Define = int | str  # value of a -D parameter
 INDICES = 2**31  # kernels count elements in 32 bits
 
@@ -62,6 +67,17 @@ class Method:
     def __str__(self) -> str:
         return f"{f'winograd{self.m}' if self.m else 'direct'} {self.vector}x{self.pixels}"
 
+    def products(self, step: Step) -> int:
+        """Multiply-adds of a convolution without what transforms and blocks add."""
+        return products(step, self.m)
+
+    def inner_bytes(self, step: Step) -> int:
+        """Bytes of a convolution's weights as they are kept, and twice of what lies between its kernels."""
+        if not self.m:
+            return step.weight.nbytes
+        weights = step.weight.shape[0] * step.weight.shape[1] * (self.m + 2) ** 2
+        return item_bytes(step.dst.dtype) * (weights + 2 * sum(transformed(step, self.m)))
+
 
 Choose = Callable[[Step, Sequence[Method]], Method]
 
@@ -103,7 +119,11 @@ class Recorder:
         self._family = family(device.info)
         self._precision = precision
         self._stored = np.dtype(np.float32 if precision == "fp32" else np.float16)
-        self._arena = device.allocate(lowered.arena_elements * self._stored.itemsize)
+        foreign = {view.dtype for step in lowered.steps for view in (*step.src, step.dst)} - {"float32"}
+        if precision != "fp32" and foreign:
+            others = ", ".join(sorted(foreign))
+            raise DeviceError(f"{precision}: expected float32 tensors alone, which it stores in half; got {others}")
+        self._arena = device.allocate(lowered.arena_bytes * self._stored.itemsize // item_bytes("float32"))
         convs = [step for step in lowered.steps if step.kind == "conv"]
         self._zeros = device.upload(np.zeros(max([1, *(step.weight.shape[1] for step in convs)]), np.float32))
         candidates = {step.node: (step, methods(step, device.info, precision)) for step in convs}
@@ -113,6 +133,9 @@ class Recorder:
         for number, step in enumerate(lowered.steps):
             if step.kind not in KINDS:
                 raise DeviceError(f"step {step.node}: expected one of {', '.join(KINDS)} for OpenCL, got {step.kind}")
+            dtype = step.dst.dtype
+            if dtype != "float32" and step.kind not in ANY_TYPE:
+                raise DeviceError(f"step {step.node} ({step.kind}): OpenCL has no {step.kind} kernel for {dtype}")
             KINDS[step.kind](self, step)
             launched = len(self.commands) - len(self.step_of)
             method = self._methods.get(step.node) if step.kind == "conv" else None
@@ -129,6 +152,13 @@ class Recorder:
             return {}
         types = {name: "float" if isinstance(at, Base) and at != ARENA else "half" for name, at in memories.items()}
         return types | dict(W="half", HALF_ARITHMETIC=int(self._precision == "fp16"))
+
+    def _moved(self, step: Step, **memories: Base) -> dict[str, Define]:
+        """The parameters of copy.cl: floats change their type between memories, all else moves as bits."""
+        if step.dst.dtype == "float32":
+            return self._types(**memories)
+        integer = INTEGERS[item_bytes(step.dst.dtype)][1]
+        return dict.fromkeys(memories, integer) | {"BITS": integer}
 
     def _weights(self, rows: np.ndarray, width: int, transform: np.ndarray | None = None) -> Any:
         """A buffer of weights, as they are stored; ``transform`` makes other groups of those in ``rows``."""
@@ -157,6 +187,8 @@ class Recorder:
             return self._arena
         if arg is None:
             return np.uintp(0)  # pyopencl takes no None before 2026.1.4
+        if isinstance(arg, np.unsignedinteger):
+            return arg
         if isinstance(arg, int):
             return np.int32(arg)
         if isinstance(arg, float):
@@ -304,13 +336,15 @@ class Recorder:
         # Neighbouring work items go along an axis that is dense on one side: the longer one, if there are two.
         dims, src_strides, dst_strides = zip(*sorted(axes, key=lambda axis: (min(axis[1:]), -axis[0])), strict=True)
         args = (Base(x.base), x.offset, src_strides, Base(out.base), out.offset, dst_strides, dims)
-        types = self._types(X=Base(x.base), Y=Base(out.base))
-        self.launch(step, "elementwise.cl", "copy", dims[:3], *args, RANK=max(len(dims), 3), **types)
+        types = self._moved(step, X=Base(x.base), Y=Base(out.base))
+        self.launch(step, "copy.cl", "copy", dims[:3], *args, RANK=max(len(dims), 3), **types)
 
     def fill(self, step: Step) -> None:
         out = step.dst
-        args = (*_at(out), out.c, float(step.params["value"]))
-        self.launch(step, "elementwise.cl", "fill", (out.c, out.h * out.w), *args, **self._types(Y=Base(out.base)))
+        element = np.array(step.params["value"], out.dtype)
+        value = float(element) if out.dtype == "float32" else element.view(INTEGERS[element.itemsize][0])[()]
+        args = (*_at(out), out.c, value)
+        self.launch(step, "copy.cl", "fill", (out.c, out.h * out.w), *args, **self._moved(step, Y=Base(out.base)))
 
 
 KINDS: dict[str, Callable[[Recorder, Step], None]] = {
@@ -326,6 +360,8 @@ KINDS: dict[str, Callable[[Recorder, Step], None]] = {
     "fill": Recorder.fill,
 }
 
+
+ANY_TYPE = ("copy", "fill")  # kinds that move elements as they are
 
 # Lines of G of F(m x m, 3 x 3), by m (Lavin and Gray 2016).
 WINOGRAD_WEIGHT = {
@@ -370,15 +406,17 @@ def winograd_tiles(step: Step) -> tuple[int, ...]:
 
 def winograd(step: Step, largest: int) -> int:
     """The M of ``winograd_tiles`` up to ``largest`` that costs least."""
-    cout, cin, *kernel = step.weight.shape
 
     def cost(m: int) -> int:
-        if not m:
-            return step.dst.h * step.dst.w * prod(kernel) * cin * cout
-        elements = sum(transformed(step, m))
-        return elements // (cin + cout) * cin * cout + TRANSFORM * elements
+        return products(step, m) + (TRANSFORM * sum(transformed(step, m)) if m else 0)
 
     return min((m for m in winograd_tiles(step) if m <= largest), key=cost)
+
+
+def products(step: Step, m: int) -> int:
+    """Multiply-adds of F(m x m, 3 x 3), or of the direct convolution where m is 0."""
+    cout, cin = step.weight.shape[:2]
+    return transformed(step, m)[0] * cout if m else step.weight.size * step.dst.h * step.dst.w
 
 
 def transformed(step: Step, m: int) -> tuple[int, int]:

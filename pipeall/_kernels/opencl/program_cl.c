@@ -233,7 +233,7 @@ static int cl_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *out
         if (!f->unmapped[s]) continue;
         void *event = NULL;
         int code;
-        float *data = cl.clEnqueueMapBuffer(queue, f->slots[s]->mem, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE, 0,
+        void *data = cl.clEnqueueMapBuffer(queue, f->slots[s]->mem, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE, 0,
                                             f->slots[s]->bytes, 0, NULL, &event, &code);
         failed = keep(self, failed, code, "clEnqueueMapBuffer", NULL);
         if (code) continue;
@@ -295,7 +295,7 @@ void pa_cl_program_init(pa_cl_program *self) {
                                  .error = cl_error, .depth = PA_DEPTH_MAX};
 }
 
-float *pa_cl_map(void *queue, void *mem, size_t bytes, int *code) {
+void *pa_cl_map(void *queue, void *mem, size_t bytes, int *code) {
     return cl.clEnqueueMapBuffer(queue, mem, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0, NULL, NULL, code);
 }
 

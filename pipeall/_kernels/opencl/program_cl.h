@@ -66,7 +66,7 @@ enum { PA_CL_RECORDINGS = 24 };
 typedef struct pa_cl_frame {
     pa_slot_memory *slots[PA_BASES];
     int unmapped[PA_BASES]; /* slots whose buffer is the device's meanwhile; plain memory never is */
-    float *data[PA_BASES];  /* where those are mapped again, NULL where that failed */
+    void *data[PA_BASES];  /* where those are mapped again, NULL where that failed */
     int64_t *marks, given;
     int32_t from, to; /* its commands: [from, to) */
     void **events; /* [command_count] of the launches: all to record, else the last one; NULL where there is none */
@@ -100,7 +100,7 @@ const char *pa_cl_load(const char *path);
 const char *pa_cl_load_command_buffer(void *platform, pa_cl_command_buffer *buffers);
 
 /* Maps `bytes` of mem for reading and writing, and waits; *code is 0 or an OpenCL error. */
-float *pa_cl_map(void *queue, void *mem, size_t bytes, int *code);
+void *pa_cl_map(void *queue, void *mem, size_t bytes, int *code);
 /* Ends a mapping, and waits. Returns 0 or an OpenCL error. */
 int pa_cl_unmap(void *queue, void *mem, void *data);
 

@@ -37,7 +37,7 @@ cdef extern from "program_cl.h" nogil:
     void pa_cl_program_init(pa_cl_program *)
     const char *pa_cl_load(const char *)
     const char *pa_cl_load_command_buffer(void *, pa_cl_command_buffer *)
-    float *pa_cl_map(void *, void *, size_t, int *)
+    void *pa_cl_map(void *, void *, size_t, int *)
     int pa_cl_unmap(void *, void *, void *)
     const char *pa_cl_error_name(int)
 
@@ -66,7 +66,7 @@ def map_buffer(queue, mem, size_t nbytes):
     cdef void *queue_ = pointer(queue)
     cdef void *mem_ = pointer(mem)
     cdef int code = 0
-    cdef float *data
+    cdef void *data
     with nogil:
         data = pa_cl_map(queue_, mem_, nbytes, &code)
     check("clEnqueueMapBuffer", code)
@@ -172,8 +172,8 @@ cdef class Program:
         cdef pa_program *program = &self.program.program
         cdef atomic_int stop
         cdef int code
-        slot_in.data, slot_in.mem, slot_in.bytes = <float *>pointer(source[0]), pointer(source[1]), source[2]
-        slot_out.data, slot_out.mem, slot_out.bytes = <float *>pointer(target[0]), pointer(target[1]), target[2]
+        slot_in.data, slot_in.mem, slot_in.bytes = pointer(source[0]), pointer(source[1]), source[2]
+        slot_out.data, slot_out.mem, slot_out.bytes = pointer(target[0]), pointer(target[1]), target[2]
         atomic_init(&stop, 0)
         if marks is not None:
             if marks.shape[0] != program.mark_count:

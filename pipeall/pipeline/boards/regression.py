@@ -17,14 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 
 from ...errors import ArgumentError
 from ...graph.ir import Graph, Node
 from ...graph.ops import macs
-from ..planning.profile import FLOAT_BYTES
 
 FEATURES = (
     "ms_per_gmac_kxk",
@@ -96,10 +94,11 @@ def leave_one_out(samples: Mapping[str, Sample]) -> dict[str, dict[str, float]]:
 
 
 def _op(node: Node, graph: Graph) -> np.ndarray:
-    shape = graph.tensors[node.output].shape
-    weights = FLOAT_BYTES * sum(graph.constants[name].size for name in node.inputs if name in graph.constants)
+    output = graph.tensors[node.output]
+    shape = output.shape
+    weights = sum(graph.constants[name].nbytes for name in node.inputs if name in graph.constants)
     row = np.zeros(len(FEATURES))
-    row[4:] = FLOAT_BYTES * prod(shape) / MEGA, 1
+    row[4:] = output.nbytes / MEGA, 1
     kernel = graph.constants[node.inputs[1]].shape[2:] if node.op == "conv" else ()
     if node.op == "fc" or (kernel == (1, 1) and shape[2:] == (1, 1)):
         row[SHARED] = weights / MEGA

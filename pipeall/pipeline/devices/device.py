@@ -54,10 +54,10 @@ def always(lowered: Lowered, step_of: Sequence[int]) -> tuple[int, int]:
     return bisect_left(step_of, lowered.first_late), bisect_left(step_of, last)
 
 
-def ring_slots(producer: Any | None, consumer: Any | None, elements: int, slots: int) -> list:
-    """``slots`` slots of ``elements`` floats that both neighbours (programs, or None for the host) can use."""
+def ring_slots(producer: Any | None, consumer: Any | None, nbytes: int, slots: int) -> list:
+    """``slots`` slots of ``nbytes`` that both neighbours (programs, or None for the host) can use."""
     owners = [program for program in (producer, consumer) if program is not None and hasattr(program, "slot")]
     if len(owners) > 1:
         raise ArgumentError("plan: expected at most one OpenCL component at each border, got two next to each other")
-    nbytes = max(1, elements) * 4
-    return [owners[0].slot(nbytes) if owners else HostSlot(nbytes) for _ in range(slots)]
+    make = owners[0].slot if owners else HostSlot
+    return [make(max(1, nbytes)) for _ in range(slots)]

@@ -20,7 +20,6 @@ from ..lane import lowered_stages
 from ..planning.plan import Plan, StagePlan
 from ..planning.rings import FLOATING_SLOTS, full_load
 
-FLOAT_BYTES = 4
 STAGE_BYTES = 300_000  # stacks and tables of a stage's threads, counters and Python objects: measured, one small layer
 
 
@@ -62,9 +61,9 @@ def _lane(
 ) -> list[StageMemory]:
     found = []
     for stage, part, unit in zip(stages, lowered_stages(graph, stages), parts, strict=True):
-        rings = FLOAT_BYTES * (slots + FLOATING_SLOTS * (stage.floating > 0)) * part.slot_out_elements
+        rings = (slots + FLOATING_SLOTS * (stage.floating > 0)) * part.slot_out_bytes
         if stage is stages[0]:
-            rings += FLOAT_BYTES * first_ring * part.slot_in_elements
+            rings += first_ring * part.slot_in_bytes
         sizes = device.footprint(part, unit)
         page = mapped_page_bytes() if unit.cluster else 1
         weights = -(-sizes["weights"] // page) * page

@@ -14,17 +14,17 @@ from math import prod
 
 import numpy as np
 
-from ..._kernels.cpu.algorithms import GEMM, Algorithm, points_bytes, products
+from ..._kernels.cpu.algorithms import Algorithm
 from ..._kernels.cpu.peak import Peak, peak
 from ..._kernels.cpu.table import choose
 from ..._kernels.opencl import devices as opencl
 from ..._kernels.opencl import peak as peak_cl
-from ..._kernels.opencl.launches import Method, transformed
+from ..._kernels.opencl.launches import Method
 from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...graph.lower import lower
 from ...graph.partition import subgraph
-from ...steps import Step, is_depthwise
+from ...steps import Step, is_depthwise, item_bytes
 from ..boards.board import Board
 from ..boards.parts import Component
 from ..boards.units import units
@@ -32,7 +32,6 @@ from ..pipeline import Pipeline
 from ..planning.plan import Plan
 from .trial import for_seconds, random_frame
 
-FLOAT_BYTES = 4
 WARM_UP = 3  # frames that do not count
 LEAST = 4  # frames that do
 EXPLAINED = 0.5  # of the time by arithmetic or memory; else the layer is bound by overhead
@@ -45,7 +44,7 @@ class Layer:
     algorithm  of a convolution; the kind of any other step
     macs       multiply-adds of the direct convolution, 0 for what is none
     products   multiply-adds that the algorithm makes of them
-    bytes      of the weights as they are kept, the inputs and the output
+    bytes      of the weights as they are kept, the inputs and the output, and what lies between a step's kernels
     """
 
     kind: str
@@ -61,10 +60,10 @@ class Layer:
     bytes: int
 
     @staticmethod
-    def of(step: Step, algorithm: Algorithm | None) -> Layer:
-        """The layer of a step; ``algorithm`` as in ``Program.algorithms``."""
-        conv = step.kind == "conv"
-        params = step.params
+    def of(step: Step, algorithm: Algorithm | Method | None) -> Layer:
+        """The layer of a step; ``algorithm`` as the unit's program has it."""
+        conv, params = step.kind == "conv", step.params
+        macs = step.weight.size * step.dst.h * step.dst.w if conv else 0
         return Layer(
             step.kind,
             step.node,
@@ -73,20 +72,19 @@ class Layer:
             params.get("strides"),
             params.get("groups", 1),
             str(algorithm or ("depthwise" if conv and is_depthwise(step) else step.kind)),
-            products(step, GEMM) if conv else 0,
-            products(step, algorithm or GEMM) if conv else 0,
+            macs,
+            algorithm.products(step) if algorithm else macs,
             _bytes(step, algorithm),
         )
 
 
-def _bytes(step: Step, algorithm: Algorithm | None) -> int:
+def _bytes(step: Step, algorithm: Algorithm | Method | None) -> int:
     if step.kind == "copy":  # whose views have gaps
-        return 2 * FLOAT_BYTES * prod(step.params["dims"])
-    kept = algorithm is not None and algorithm.keeps_transform
-    floats = 0 if step.weight is None or kept else prod(step.weight.shape)
-    floats += 0 if step.bias is None else prod(step.bias.shape)
-    floats += sum(view.h * view.w * view.c for view in (*step.src, step.dst))
-    return FLOAT_BYTES * floats + (points_bytes(step, algorithm, 1) if kept else 0)
+        return 2 * item_bytes(step.dst.dtype) * prod(step.params["dims"])
+    weight = 0 if step.weight is None else step.weight.nbytes
+    nbytes = algorithm.inner_bytes(step) if algorithm else weight
+    nbytes += 0 if step.bias is None else step.bias.nbytes
+    return nbytes + sum(view.nbytes for view in (*step.src, step.dst))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +183,6 @@ def _peak(unit: Component) -> Peak:
 
 
 def _layer(step: Step, algorithm: Algorithm | Method | None, unit: Component) -> Layer:
-    """``algorithm`` as the unit's program has it. Half precision is stored in half as many bytes."""
-    if not isinstance(algorithm, Method):
-        layer, between = Layer.of(step, algorithm), 0
-    elif algorithm.m:
-        layer = Layer.of(step, Algorithm("winograd", algorithm.m))
-        between = 2 * FLOAT_BYTES * sum(transformed(step, algorithm.m))
-    else:
-        layer, between = Layer.of(step, GEMM), 0
-    moved = (layer.bytes + between) // (1 if unit.precision == "fp32" else 2)
-    return replace(layer, algorithm=str(algorithm or layer.algorithm), bytes=moved)
+    """Half precision is stored in half as many bytes."""
+    layer = Layer.of(step, algorithm)
+    return replace(layer, bytes=layer.bytes // (1 if unit.precision == "fp32" else 2))

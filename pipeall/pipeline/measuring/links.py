@@ -13,10 +13,11 @@ from itertools import permutations
 import numpy as np
 
 from ...graph.ir import Graph, Node, Tensor
+from ...steps import item_bytes
 from ..boards.board import Board
 from ..pipeline import Pipeline
 from ..planning.plan import Plan
-from ..planning.profile import FLOAT_BYTES, HOST, Link
+from ..planning.profile import HOST, Link
 from .group_times import group_ms
 from .trial import random_frame
 
@@ -76,7 +77,7 @@ def _stages(graph: Graph, plan: Plan, board: Board) -> list[list[float]]:
 
 def _stream(nbytes: int) -> Graph:
     """y = w2 * (w1 * x) per channel, in two groups: a step reads and writes the tensor once."""
-    shape = (1, CHANNELS, 1, nbytes // FLOAT_BYTES // CHANNELS)
+    shape = (1, CHANNELS, 1, nbytes // item_bytes("float32") // CHANNELS)
     attrs = dict(strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), groups=CHANNELS, lo=-np.inf, hi=np.inf)
     tensors = {name: Tensor(name, shape) for name in ("x", "first", "second")}
     constants = {"w": np.ones((CHANNELS, 1, 1, 1), np.float32), "b": np.zeros(CHANNELS, np.float32)}

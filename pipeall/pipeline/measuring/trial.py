@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...graph.ir import Graph
+from ...graph.ir import Graph, Tensor
 from ..boards.board import Board
 from ..pipeline import Frame, Pipeline
 from ..planning.plan import Plan
@@ -107,7 +107,15 @@ def compare(
 def random_frame(graph: Graph) -> dict[str, np.ndarray]:
     """One frame of noise, the same each time."""
     random = np.random.default_rng(0)
-    return {tensor.name: random.standard_normal(tensor.shape, np.float32) for tensor in graph.inputs}
+    return {tensor.name: _noise(random, tensor) for tensor in graph.inputs}
+
+
+def _noise(random: np.random.Generator, tensor: Tensor) -> np.ndarray:
+    dtype = np.dtype(tensor.dtype)
+    if dtype.kind == "f":
+        return random.standard_normal(tensor.shape, np.float32).astype(dtype, copy=False)
+    limits = np.iinfo(dtype)
+    return random.integers(limits.min, limits.max, tensor.shape, dtype, endpoint=True)
 
 
 def for_seconds(pipe: Pipeline, frame: Frame, seconds: float, least: int) -> Iterator[Frame]:

@@ -22,7 +22,6 @@ from .names import parse_unit
 from .plan import Plan
 
 HOST = "host"  # in links: whoever submits frames and takes results
-FLOAT_BYTES = 4
 
 Factors = Mapping[str, Mapping[str, tuple[float, ...]]]
 
@@ -172,7 +171,7 @@ class Profile:
 def crossing_bytes(graph: Graph) -> tuple[int, ...]:
     """Bytes that enter the network, cross each cut, and leave it."""
     borders = (graph.inputs, *(cut.tensors for cut in graph.cuts), graph.outputs)
-    return tuple(FLOAT_BYTES * sum(tensor.elements for tensor in tensors) for tensors in borders)
+    return tuple(sum(tensor.nbytes for tensor in tensors) for tensors in borders)
 
 
 def link_to_dict(ends: tuple[str, str], link: Link) -> dict[str, Any]:

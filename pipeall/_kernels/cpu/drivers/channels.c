@@ -11,11 +11,11 @@ static void lrn_pixels(const job *j, int64_t begin, int64_t end, int thread) {
         .alpha = p->alpha,
         .beta = p->beta,
         .bias = p->bias,
-        .x = pa_at(&p->src, j->bases) + begin * p->src.stride,
+        .x = pa_f32_at(&p->src, j->bases) + begin * p->src.stride,
         .x_stride = p->src.stride,
-        .out = pa_at(&p->dst, j->bases) + begin * p->dst.stride,
+        .out = pa_f32_at(&p->dst, j->bases) + begin * p->dst.stride,
         .out_stride = p->dst.stride,
-        .squares = j->scratch + thread * p->scratch_floats,
+        .squares = (float *)j->scratch + thread * p->scratch_floats,
     };
     p->kernel(&args);
 }
@@ -24,7 +24,7 @@ void pa_lrn_plan(pa_lrn_op *p) {
     p->scratch_floats = round_up(2 * ((int64_t)p->src.c + p->size + 2 * PA_LANES_MAX), 16);
 }
 
-void pa_lrn_step(const void *op, float *const *bases, float *scratch, pa_team *team) {
+void pa_lrn_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_lrn_op *p = op;
     run(op, bases, scratch, team, lrn_pixels, pixels(&p->src), p->src.c);
 }
@@ -32,12 +32,12 @@ void pa_lrn_step(const void *op, float *const *bases, float *scratch, pa_team *t
 static void softmax_pixels(const job *j, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const pa_softmax_op *p = j->op;
-    const float *src = pa_at(&p->src, j->bases);
-    float *dst = pa_at(&p->dst, j->bases);
+    const float *src = pa_f32_at(&p->src, j->bases);
+    float *dst = pa_f32_at(&p->dst, j->bases);
     for (int64_t i = begin; i < end; i++) p->kernel(p->src.c, src + i * p->src.stride, dst + i * p->dst.stride);
 }
 
-void pa_softmax_step(const void *op, float *const *bases, float *scratch, pa_team *team) {
+void pa_softmax_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_softmax_op *p = op;
     run(op, bases, scratch, team, softmax_pixels, pixels(&p->src), p->src.c);
 }
@@ -45,13 +45,13 @@ void pa_softmax_step(const void *op, float *const *bases, float *scratch, pa_tea
 static void layernorm_pixels(const job *j, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const pa_layernorm_op *p = j->op;
-    const float *src = pa_at(&p->src, j->bases);
-    float *dst = pa_at(&p->dst, j->bases);
+    const float *src = pa_f32_at(&p->src, j->bases);
+    float *dst = pa_f32_at(&p->dst, j->bases);
     for (int64_t i = begin; i < end; i++)
         p->kernel(p->src.c, src + i * p->src.stride, dst + i * p->dst.stride, p->epsilon);
 }
 
-void pa_layernorm_step(const void *op, float *const *bases, float *scratch, pa_team *team) {
+void pa_layernorm_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_layernorm_op *p = op;
     run(op, bases, scratch, team, layernorm_pixels, pixels(&p->src), p->src.c);
 }

@@ -12,8 +12,8 @@ typedef struct job job;
 typedef void (*range_fn)(const job *, int64_t begin, int64_t end, int thread);
 struct job {
     const void *op;
-    float *const *bases;
-    float *scratch;
+    void *const *bases;
+    void *scratch;
     range_fn range; /* does units [begin, end) */
     int64_t units, chunk_units;
 };
@@ -25,7 +25,7 @@ static inline void job_chunk(const void *context, int64_t chunk, int thread) {
 }
 
 /* unit_work: elements one unit visits */
-static inline void run(const void *op, float *const *bases, float *scratch, pa_team *team, range_fn range, int64_t units,
+static inline void run(const void *op, void *const *bases, void *scratch, pa_team *team, range_fn range, int64_t units,
                 int64_t unit_work) {
     const int64_t chunk_units = unit_work < CHUNK ? ceil_div(CHUNK, unit_work) : 1;
     const job j = {op, bases, scratch, range, units, chunk_units};

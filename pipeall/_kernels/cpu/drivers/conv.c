@@ -217,14 +217,14 @@ void pa_conv_plan(pa_conv_op *p, int threads) {
     p->scratch_floats = round_up(pointer_floats(p) + (p->tap == PA_PIXEL ? 0 : p->row_block * taps_of(p) * k_of(p)), 16);
 }
 
-void pa_conv_step(const void *args, float *const *bases, float *scratch, pa_team *team) {
+void pa_conv_step(const void *args, void *const *bases, void *scratch, pa_team *team) {
     const pa_conv_op *p = args;
     const int64_t rows = (int64_t)p->dst.h * p->dst.w, panels = ceil_div(p->dst.c / p->groups, p->nr);
     const frame f = {
         .args = p,
-        .src = pa_at(&p->src, bases),
-        .residual = p->has_residual ? pa_at(&p->residual, bases) : NULL,
-        .dst = pa_at(&p->dst, bases),
+        .src = pa_f32_at(&p->src, bases),
+        .residual = p->has_residual ? pa_f32_at(&p->residual, bases) : NULL,
+        .dst = pa_f32_at(&p->dst, bases),
         .scratch = scratch,
         .panel_blocks = ceil_div(panels, p->panel_block),
         .panels = panels,

@@ -14,7 +14,7 @@ typedef struct pa_conv_op {
     const float *weight; /* packed: [groups][panels][kh * kw * Cin / groups][NR], columns beyond Cout / groups are 0 */
     const float *bias;   /* packed: [groups][panels][NR] */
     const float *zero;   /* max(kw * Cin, NR) zeros: what padding points to */
-    pa_gemm_fn gemm;
+    pa_gemm_f32_fn gemm;
     int32_t mr, nr;
     int32_t tap;             /* PA_PIXEL, PA_ROW, PA_WINDOW: what a tap is, all of it one run of floats (pa_conv_plan) */
     int64_t row_block;       /* rows of a chunk */
@@ -24,7 +24,7 @@ typedef struct pa_conv_op {
 
 /* Fills tap, row_block, panel_block and scratch_floats from the rest, for a team of `threads`. */
 void pa_conv_plan(pa_conv_op *args, int threads);
-void pa_conv_step(const void *args, float *const *bases, float *scratch, pa_team *team);
+void pa_conv_step(const void *args, void *const *bases, void *scratch, pa_team *team);
 
 /* weight: ONNX order [Cout][Cin / groups][kh][kw]; packed as pa_conv_op says. */
 void pa_conv_pack(const void *weight, const void *bias, int64_t cout, int64_t cin_group, int64_t taps, int32_t groups,

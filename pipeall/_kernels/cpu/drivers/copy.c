@@ -53,34 +53,52 @@ static int64_t tile_rows(const pa_copy_op *p) {
 }
 
 /* Three planes to pixels, with constants, so that compilers find the shuffles. */
-static void interleave3(const float *restrict src, int64_t plane, float *restrict dst, int64_t pixels) {
-    for (int64_t i = 0; i < pixels; i++) {
-        dst[3 * i] = src[i];
-        dst[3 * i + 1] = src[plane + i];
-        dst[3 * i + 2] = src[2 * plane + i];
+#define COPY_TILE(type)                                                                                              \
+    static void interleave3_##type(const type *restrict src, int64_t plane, type *restrict dst, int64_t pixels) {    \
+        for (int64_t i = 0; i < pixels; i++) {                                                                       \
+            dst[3 * i] = src[i];                                                                                     \
+            dst[3 * i + 1] = src[plane + i];                                                                         \
+            dst[3 * i + 2] = src[2 * plane + i];                                                                     \
+        }                                                                                                            \
+    }                                                                                                                \
+                                                                                                                     \
+    static void copy_tile_##type(const pa_copy_op *p, const type *src, type *dst, int64_t rows, int64_t columns) {   \
+        const int64_t sr = p->src_stride[ROWS], sc = p->src_stride[COLUMNS];                                         \
+        const int64_t dr = p->dst_stride[ROWS], dc = p->dst_stride[COLUMNS];                                         \
+        if (sc == 1 && dc == 1) {                                                                                    \
+            for (int64_t r = 0; r < rows; r++) memcpy(dst + r * dr, src + r * sr, (size_t)columns * sizeof(type));   \
+            return;                                                                                                  \
+        }                                                                                                            \
+        if (columns == 3 && dc == 1 && dr == 3 && sr == 1) { /* a picture */                                         \
+            interleave3_##type(src, sc, dst, rows);                                                                  \
+            return;                                                                                                  \
+        }                                                                                                            \
+        for (int64_t c = 0; c < columns; c++)                                                                        \
+            for (int64_t r = 0; r < rows; r++) dst[r * dr + c * dc] = src[r * sr + c * sc];                          \
     }
-}
+COPY_TILE(uint8_t)
+COPY_TILE(uint16_t)
+COPY_TILE(uint32_t)
+COPY_TILE(uint64_t)
 
-static void copy_tile(const pa_copy_op *p, const float *src, float *dst, int64_t rows, int64_t columns) {
-    const int64_t sr = p->src_stride[ROWS], sc = p->src_stride[COLUMNS];
-    const int64_t dr = p->dst_stride[ROWS], dc = p->dst_stride[COLUMNS];
-    if (sc == 1 && dc == 1) {
-        for (int64_t r = 0; r < rows; r++) memcpy(dst + r * dr, src + r * sr, (size_t)columns * sizeof(float));
-        return;
+/* src and dst: element 0; from and to: where the tile begins, in elements. */
+static void copy_tile(const pa_copy_op *p, const char *src, int64_t from, char *dst, int64_t to, int64_t rows,
+                      int64_t columns) {
+    const void *begin = src + from * p->item_bytes;
+    void *end = dst + to * p->item_bytes;
+    switch (p->item_bytes) {
+    case 1: copy_tile_uint8_t(p, begin, end, rows, columns); break;
+    case 2: copy_tile_uint16_t(p, begin, end, rows, columns); break;
+    case 4: copy_tile_uint32_t(p, begin, end, rows, columns); break;
+    case 8: copy_tile_uint64_t(p, begin, end, rows, columns); break;
     }
-    if (columns == 3 && dc == 1 && dr == 3 && sr == 1) { /* a picture */
-        interleave3(src, sc, dst, rows);
-        return;
-    }
-    for (int64_t c = 0; c < columns; c++)
-        for (int64_t r = 0; r < rows; r++) dst[r * dr + c * dc] = src[r * sr + c * sc];
 }
 
 static void copy_tiles(const job *j, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const pa_copy_op *p = j->op;
-    const float *src = pa_at(&p->src, j->bases);
-    float *dst = pa_at(&p->dst, j->bases);
+    const char *src = (char *)j->bases[p->src.base] + p->src.offset * p->item_bytes;
+    char *dst = (char *)j->bases[p->dst.base] + p->dst.offset * p->item_bytes;
     int64_t step[PA_COPY_DIMS] = {1, 1, 1, 1, tile_rows(p), TILE_COLUMNS}, at[PA_COPY_DIMS];
     for (int64_t d = COLUMNS, rest = begin; d >= 0; d--) {
         const int64_t tiles = ceil_div(p->size[d], step[d]);
@@ -90,7 +108,7 @@ static void copy_tiles(const job *j, int64_t begin, int64_t end, int thread) {
     for (int64_t unit = begin; unit < end; unit++) {
         int64_t from = 0, to = 0;
         for (int d = 0; d < PA_COPY_DIMS; d++) from += at[d] * p->src_stride[d], to += at[d] * p->dst_stride[d];
-        copy_tile(p, src + from, dst + to, min64(step[ROWS], p->size[ROWS] - at[ROWS]),
+        copy_tile(p, src, from, dst, to, min64(step[ROWS], p->size[ROWS] - at[ROWS]),
                   min64(step[COLUMNS], p->size[COLUMNS] - at[COLUMNS]));
         for (int d = COLUMNS; d >= 0; d--) {
             at[d] += step[d];
@@ -100,7 +118,7 @@ static void copy_tiles(const job *j, int64_t begin, int64_t end, int thread) {
     }
 }
 
-void pa_copy_step(const void *op, float *const *bases, float *scratch, pa_team *team) {
+void pa_copy_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_copy_op *p = op;
     const int64_t rows = tile_rows(p);
     int64_t units = ceil_div(p->size[ROWS], rows) * ceil_div(p->size[COLUMNS], TILE_COLUMNS);

@@ -1,9 +1,11 @@
 #include "elementwise.h"
 
+#include <string.h>
+
 #include "chunks.h"
 
 /* Units are elements where all operands are flat (one run of elements), else pixels. */
-static void run_elements(const void *op, float *const *bases, float *scratch, pa_team *team, range_fn range,
+static void run_elements(const void *op, void *const *bases, void *scratch, pa_team *team, range_fn range,
                          const pa_view *dst, int flat) {
     run(op, bases, scratch, team, range, flat ? pixels(dst) * dst->c : pixels(dst), flat ? 1 : dst->c);
 }
@@ -11,8 +13,8 @@ static void run_elements(const void *op, float *const *bases, float *scratch, pa
 static void unary_range(const job *j, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const pa_unary_op *p = j->op;
-    const float *src = pa_at(&p->src, j->bases);
-    float *dst = pa_at(&p->dst, j->bases);
+    const float *src = pa_f32_at(&p->src, j->bases);
+    float *dst = pa_f32_at(&p->dst, j->bases);
     if (dense(&p->src) && dense(&p->dst)) {
         p->kernel(p->op, end - begin, src + begin, dst + begin, p->p0, p->p1);
         return;
@@ -21,7 +23,7 @@ static void unary_range(const job *j, int64_t begin, int64_t end, int thread) {
         p->kernel(p->op, p->dst.c, src + i * p->src.stride, dst + i * p->dst.stride, p->p0, p->p1);
 }
 
-void pa_unary_step(const void *op, float *const *bases, float *scratch, pa_team *team) {
+void pa_unary_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_unary_op *p = op;
     run_elements(op, bases, scratch, team, unary_range, &p->dst, dense(&p->src) && dense(&p->dst));
 }
@@ -35,8 +37,8 @@ static int binary_is_flat(const pa_binary_op *p) {
 static void binary_range(const job *j, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const pa_binary_op *p = j->op;
-    const float *a = pa_at(&p->a, j->bases), *b = p->constant ? p->constant : pa_at(&p->b, j->bases);
-    float *dst = pa_at(&p->dst, j->bases);
+    const float *a = pa_f32_at(&p->a, j->bases), *b = p->constant ? p->constant : pa_f32_at(&p->b, j->bases);
+    float *dst = pa_f32_at(&p->dst, j->bases);
     if (binary_is_flat(p)) {
         const int step = pixels(&p->b) * p->b.c > 1;
         p->kernel(p->op, end - begin, a + begin, b + begin * step, step, dst + begin, p->lo, p->hi);
@@ -49,25 +51,40 @@ static void binary_range(const job *j, int64_t begin, int64_t end, int thread) {
     }
 }
 
-void pa_binary_step(const void *op, float *const *bases, float *scratch, pa_team *team) {
+void pa_binary_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_binary_op *p = op;
     run_elements(op, bases, scratch, team, binary_range, &p->dst, binary_is_flat(p));
 }
 
+#define FILL(type)                                                                                                   \
+    static void fill_##type(const pa_fill_op *p, type *dst, int64_t begin, int64_t end) {                            \
+        type value;                                                                                                  \
+        memcpy(&value, p->element, sizeof value);                                                                    \
+        if (dense(&p->dst)) {                                                                                        \
+            for (int64_t i = begin; i < end; i++) dst[i] = value;                                                    \
+            return;                                                                                                  \
+        }                                                                                                            \
+        for (int64_t i = begin; i < end; i++)                                                                        \
+            for (int64_t c = 0; c < p->dst.c; c++) dst[i * p->dst.stride + c] = value;                               \
+    }
+FILL(uint8_t)
+FILL(uint16_t)
+FILL(uint32_t)
+FILL(uint64_t)
+
 static void fill_range(const job *j, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const pa_fill_op *p = j->op;
-    const float value = p->value;
-    float *dst = pa_at(&p->dst, j->bases);
-    if (dense(&p->dst)) {
-        for (int64_t i = begin; i < end; i++) dst[i] = value;
-        return;
+    void *dst = (char *)j->bases[p->dst.base] + p->dst.offset * p->item_bytes;
+    switch (p->item_bytes) {
+    case 1: fill_uint8_t(p, dst, begin, end); break;
+    case 2: fill_uint16_t(p, dst, begin, end); break;
+    case 4: fill_uint32_t(p, dst, begin, end); break;
+    case 8: fill_uint64_t(p, dst, begin, end); break;
     }
-    for (int64_t i = begin; i < end; i++)
-        for (int64_t c = 0; c < p->dst.c; c++) dst[i * p->dst.stride + c] = value;
 }
 
-void pa_fill_step(const void *op, float *const *bases, float *scratch, pa_team *team) {
+void pa_fill_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_fill_op *p = op;
     run_elements(op, bases, scratch, team, fill_range, &p->dst, dense(&p->dst));
 }

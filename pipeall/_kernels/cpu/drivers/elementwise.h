@@ -12,23 +12,24 @@ typedef struct pa_binary_op {
     const float *constant; /* where b's pixel 0 lies instead of in a base, or NULL */
     int32_t op;            /* PA_BINARY_... */
     float lo, hi;
-    pa_binary_fn kernel;
+    pa_binary_f32_fn kernel;
 } pa_binary_op;
-void pa_binary_step(const void *op, float *const *bases, float *scratch, pa_team *team);
+void pa_binary_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 
 typedef struct pa_unary_op {
     pa_view src, dst; /* of equal shape; may be the same memory */
     int32_t op;       /* PA_UNARY_... */
     float p0, p1;
-    pa_unary_fn kernel;
+    pa_unary_f32_fn kernel;
 } pa_unary_op;
-void pa_unary_step(const void *op, float *const *bases, float *scratch, pa_team *team);
+void pa_unary_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 
-/* dst = value */
+/* Every element of dst is the one of item_bytes at `element`. */
 typedef struct pa_fill_op {
     pa_view dst;
-    float value;
+    int32_t item_bytes; /* 1, 2, 4 or 8 */
+    char element[8];
 } pa_fill_op;
-void pa_fill_step(const void *op, float *const *bases, float *scratch, pa_team *team);
+void pa_fill_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 
 #endif

@@ -99,8 +99,8 @@ void pa_product(const pa_product_op *op, float *scratch, pa_team *team) {
 
 typedef struct vector_job {
     const void *args;
-    pa_matvec_fn matvec;
-    pa_outer_fn outer;
+    pa_matvec_f32_fn matvec;
+    pa_outer_f32_fn outer;
     int64_t step;
 } vector_job;
 
@@ -115,7 +115,7 @@ static void matvec_chunk(const void *context, int64_t chunk, int thread) {
     job->matvec(&part);
 }
 
-void pa_matvec(pa_matvec_fn kernel, const pa_matvec_args *args, pa_team *team) {
+void pa_matvec(pa_matvec_f32_fn kernel, const pa_matvec_args *args, pa_team *team) {
     const vector_job job = {.args = args, .matvec = kernel};
     pa_team_run(team, matvec_chunk, &job, ceil_div(args->rows, VECTOR_CHUNK));
 }
@@ -132,7 +132,7 @@ static void outer_chunk(const void *context, int64_t chunk, int thread) {
 }
 
 /* A thread takes all rows of its columns, so that no two threads add to one element of dx; alone it takes whole rows. */
-void pa_outer(pa_outer_fn kernel, const pa_outer_args *args, pa_team *team) {
+void pa_outer(pa_outer_f32_fn kernel, const pa_outer_args *args, pa_team *team) {
     const int64_t share = ceil_div(args->columns, pa_team_size(team));
     const vector_job job = {.args = args, .outer = kernel, .step = round_up(max64(share, 1), PA_LANES_MAX)};
     pa_team_run(team, outer_chunk, &job, ceil_div(args->columns, job.step));

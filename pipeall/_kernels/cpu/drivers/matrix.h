@@ -17,14 +17,14 @@ typedef struct pa_product_op {
     float *c;
     int64_t a_stride, b_row, b_column, c_stride;
     int32_t accumulate;
-    pa_gemm_fn gemm;
+    pa_gemm_f32_fn gemm;
     int32_t mr, nr;
 } pa_product_op;
 enum { PA_PRODUCT_SCRATCH = 320 * 128 + 128 * 32 }; /* floats per thread, 64-byte aligned (matrix.c) */
 void pa_product(const pa_product_op *op, float *scratch, pa_team *team);
 
 /* The vector kernels by chunks of rows, or of columns. */
-void pa_matvec(pa_matvec_fn kernel, const pa_matvec_args *args, pa_team *team);
-void pa_outer(pa_outer_fn kernel, const pa_outer_args *args, pa_team *team);
+void pa_matvec(pa_matvec_f32_fn kernel, const pa_matvec_args *args, pa_team *team);
+void pa_outer(pa_outer_f32_fn kernel, const pa_outer_args *args, pa_team *team);
 
 #endif

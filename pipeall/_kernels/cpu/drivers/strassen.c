@@ -177,8 +177,8 @@ void pa_strassen_quarters(const pa_strassen_op *op, float *quarters) {
     }
 }
 
-void pa_strassen_step(const void *args, float *const *bases, float *scratch, pa_team *team) {
+void pa_strassen_step(const void *args, void *const *bases, void *scratch, pa_team *team) {
     const pa_strassen_op *op = args;
-    const frame f = {op, pa_at(&op->conv.src, bases), pa_at(&op->conv.dst, bases), scratch};
+    const frame f = {op, pa_f32_at(&op->conv.src, bases), pa_f32_at(&op->conv.dst, bases), scratch};
     pa_team_run(team, pairs_chunk, &f, ceil_div(upper_of(op), op->pairs));
 }

@@ -7,8 +7,8 @@
 typedef struct pa_strassen_op {
     pa_conv_op conv; /* 1x1, of stride 1, one group, no padding, no residual; Cin even, Cout a multiple of 2 NR; weight
                         as packed for the GEMM, which pa_strassen_quarters reads and no frame does */
-    pa_strassen_split_fn split;
-    pa_strassen_join_fn join;
+    pa_strassen_split_f32_fn split;
+    pa_strassen_join_f32_fn join;
     const float *quarters; /* what the products take of the weights (pa_strassen_quarters) */
 
     int64_t pairs;          /* of rows of a chunk */
@@ -20,6 +20,6 @@ void pa_strassen_plan(pa_strassen_op *op, int threads);
 int64_t pa_strassen_quarters_floats(const pa_strassen_op *op);
 /* [7][panel][Cin / 2][NR], in the order in which the products read them. */
 void pa_strassen_quarters(const pa_strassen_op *op, float *quarters);
-void pa_strassen_step(const void *op, float *const *bases, float *scratch, pa_team *team);
+void pa_strassen_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 
 #endif

@@ -38,16 +38,16 @@ static void depthwise_bands(const job *j, int64_t begin, int64_t end, int thread
             .y = (int32_t)y,
             .rows = (int32_t)min64(p->band, p->dst.h - y),
             .channels = (int32_t)min64(PA_DEPTHWISE_BLOCK, p->dst.c - c),
-            .x = pa_at(&p->src, j->bases) + c,
+            .x = pa_f32_at(&p->src, j->bases) + c,
             .in_stride = p->src.stride,
             .packed = p->packed + c * (1 + taps),
-            .out = pa_at(&p->dst, j->bases) + pixel * p->dst.stride + c,
+            .out = pa_f32_at(&p->dst, j->bases) + pixel * p->dst.stride + c,
             .out_stride = p->dst.stride,
-            .r = p->has_residual ? pa_at(&p->residual, j->bases) + pixel * p->residual.stride + c : NULL,
+            .r = p->has_residual ? pa_f32_at(&p->residual, j->bases) + pixel * p->residual.stride + c : NULL,
             .r_stride = p->residual.stride,
             .lo = p->lo,
             .hi = p->hi,
-            .ring = j->scratch + thread * p->scratch_floats,
+            .ring = (float *)j->scratch + thread * p->scratch_floats,
             .ring_rows = p->ring_rows,
             .columns = p->columns,
         };
@@ -66,7 +66,7 @@ void pa_depthwise_plan(pa_depthwise_op *p, int threads) {
     p->scratch_floats = (int64_t)p->ring_rows * p->columns * PA_DEPTHWISE_BLOCK;
 }
 
-void pa_depthwise_step(const void *op, float *const *bases, float *scratch, pa_team *team) {
+void pa_depthwise_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_depthwise_op *p = op;
     const int64_t taps = p->window.kh * p->window.kw, rows = min64(p->band, p->dst.h);
     /* four multiply-adds cost about as much as a load and a store */
@@ -109,7 +109,7 @@ static void pool_rows(const job *j, int64_t begin, int64_t end, int thread) {
     const int top = p->count_pads ? w->pad_top : 0, bottom = p->count_pads ? p->pad_bottom : 0;
     const int left = p->count_pads ? w->pad_left : 0, right = p->count_pads ? p->pad_right : 0;
     const int64_t block = round_up(ceil_div(p->dst.c, p->channel_blocks), PA_LANES_MAX);
-    float *inverse = p->average ? j->scratch + thread * p->scratch_floats : NULL;
+    float *inverse = p->average ? (float *)j->scratch + thread * p->scratch_floats : NULL;
     const float *rows[PA_KERNEL_ROWS_MAX];
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t y = unit / p->channel_blocks, c = unit % p->channel_blocks * block;
@@ -122,10 +122,10 @@ static void pool_rows(const job *j, int64_t begin, int64_t end, int thread) {
             }
         }
         const pa_pool_args args = {
-            .window = row_window(w, &p->src, pa_at(&p->src, j->bases) + c, p->dst.w, y, rows),
+            .window = row_window(w, &p->src, pa_f32_at(&p->src, j->bases) + c, p->dst.w, y, rows),
             .channels = (int32_t)min64(block, p->dst.c - c),
             .inverse_count = inverse,
-            .out = pa_at(&p->dst, j->bases) + y * p->dst.w * p->dst.stride + c,
+            .out = pa_f32_at(&p->dst, j->bases) + y * p->dst.w * p->dst.stride + c,
             .out_stride = p->dst.stride,
         };
         p->kernel(&args);
@@ -142,7 +142,7 @@ void pa_pool_plan(pa_pool_op *p) {
     p->scratch_floats = p->average ? round_up(p->dst.w, 16) : 0;
 }
 
-void pa_pool_step(const void *op, float *const *bases, float *scratch, pa_team *team) {
+void pa_pool_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_pool_op *p = op;
     const int64_t units = (int64_t)p->dst.h * p->channel_blocks;
     run(op, bases, scratch, team, pool_rows, units, ceil_div(pool_row_work(p), p->channel_blocks));

@@ -13,12 +13,12 @@ typedef struct pa_depthwise_op {
     pa_window window;
     float lo, hi;
     const float *packed; /* pa_depthwise_pack; 64-byte aligned */
-    pa_depthwise_fn kernel;
+    pa_depthwise_f32_fn kernel;
     int32_t band, bands, ring_rows, columns; /* set by plan */
     int64_t scratch_floats;            /* set by plan: per thread, the ring */
 } pa_depthwise_op;
 void pa_depthwise_plan(pa_depthwise_op *op, int threads);
-void pa_depthwise_step(const void *op, float *const *bases, float *scratch, pa_team *team);
+void pa_depthwise_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 
 /* Floats of `packed`, and how to fill it from ONNX order: weight [channels][1][kh][kw], bias [channels]. */
 int64_t pa_depthwise_packed_floats(int64_t channels, int64_t kh, int64_t kw);
@@ -30,11 +30,11 @@ typedef struct pa_pool_op {
     int32_t average;               /* else maximum */
     int32_t count_pads;            /* average: the divisor counts positions inside the padding (count_include_pad) */
     int32_t pad_bottom, pad_right; /* read only then */
-    pa_pool_fn kernel;
+    pa_pool_f32_fn kernel;
     int32_t channel_blocks;        /* set by plan: an op of one output row is cut along its channels */
     int64_t scratch_floats;        /* set by plan: per thread, the factors of a row of averages */
 } pa_pool_op;
 void pa_pool_plan(pa_pool_op *op);
-void pa_pool_step(const void *op, float *const *bases, float *scratch, pa_team *team);
+void pa_pool_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 
 #endif

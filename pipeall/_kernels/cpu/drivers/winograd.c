@@ -233,17 +233,17 @@ void pa_winograd_points(const pa_winograd_op *op, float *points) {
     }
 }
 
-void pa_winograd_step(const void *args, float *const *bases, float *scratch, pa_team *team) {
+void pa_winograd_step(const void *args, void *const *bases, void *scratch, pa_team *team) {
     const pa_winograd_op *op = args;
     const pa_conv_op *p = &op->conv;
     const int64_t tiles = tiles_of(op);
     frame f = {
         .op = op,
-        .src = pa_at(&p->src, bases),
-        .residual = p->has_residual ? pa_at(&p->residual, bases) : NULL,
-        .dst = pa_at(&p->dst, bases),
+        .src = pa_f32_at(&p->src, bases),
+        .residual = p->has_residual ? pa_f32_at(&p->residual, bases) : NULL,
+        .dst = pa_f32_at(&p->dst, bases),
         .transformed = scratch,
-        .scratch = scratch + input_floats(op),
+        .scratch = (float *)scratch + input_floats(op),
         .input_tiles = ceil_div(INPUT_FLOATS, p->src.c),
         .panels = panels_of(op),
         .panel_blocks = ceil_div(panels_of(op), op->panel_block),

@@ -7,9 +7,9 @@
 typedef struct pa_winograd_op {
     pa_conv_op conv; /* geometry, operands, bias, zero (all channels), GEMM kernel; weight as packed for the GEMM */
     int32_t n, m;    /* tiles of n x n points give m x m pixels; n = m + kh - 1 is 4, 6 or 8, kh = kw 3 or 5, strides 1 */
-    pa_winograd_input_fn input;
-    pa_winograd_weight_fn transform;
-    pa_winograd_output_fn output;
+    pa_winograd_input_f32_fn input;
+    pa_winograd_weight_f32_fn transform;
+    pa_winograd_output_f32_fn output;
     const float *points; /* transformed weights (pa_winograd_points); NULL: transformed anew in every frame */
 
     int32_t tiles_y, tiles_x;
@@ -25,6 +25,6 @@ void pa_winograd_plan(pa_winograd_op *op, int threads);
 int64_t pa_winograd_points_floats(const pa_winograd_op *op);
 /* Transforms conv.weight into `points`, after the plan. */
 void pa_winograd_points(const pa_winograd_op *op, float *points);
-void pa_winograd_step(const void *op, float *const *bases, float *scratch, pa_team *team);
+void pa_winograd_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 
 #endif

@@ -1,4 +1,4 @@
-/* GEMM micro-kernel, AVX2 + FMA, 6 x 16 floats (kernels.h: pa_gemm_fn).
+/* GEMM micro-kernel, AVX2 + FMA, 6 x 16 floats (kernels.h: pa_gemm_f32_fn).
  *
  * Per k: two loads of B, six broadcasts of A, twelve multiply-adds. Registers: 12 accumulators, 2 of B,
  * 1 of A, 1 spare. Bound: multiply-add (12 per 6 cycles on two units; 8 loads fit into the same 6 cycles).

@@ -1,4 +1,4 @@
-/* GEMM micro-kernel, AVX-512F, 12 x 32 floats (kernels.h: pa_gemm_fn).
+/* GEMM micro-kernel, AVX-512F, 12 x 32 floats (kernels.h: pa_gemm_f32_fn).
  *
  * Per k: two loads of B, twelve broadcasts of A, 24 multiply-adds. Registers: 24 accumulators, 2 of B, 1 of A.
  * Bound: multiply-add (24 per 12 cycles on two units, 24 cycles on Zen 4's, which take half a register at a time; 14

@@ -1,4 +1,4 @@
-/* GEMM micro-kernel, NEON, 8 x 8 floats (kernels.h: pa_gemm_fn).
+/* GEMM micro-kernel, NEON, 8 x 8 floats (kernels.h: pa_gemm_f32_fn).
  *
  * Per four k: eight loads of B, one load of four A values from each of eight rows, 64 multiply-adds by lane.
  * Registers: v0-v15 sums (row i: v(2i), v(2i + 1)), v16-v23 A, v24-v31 B: all 32. Bound: multiply-add.

@@ -1,4 +1,4 @@
-/* One row times a panel, NEON, 1 x 40 floats (kernels.h: pa_gemm_fn): fully connected layers.
+/* One row times a panel, NEON, 1 x 40 floats (kernels.h: pa_gemm_f32_fn): fully connected layers.
  *
  * Per two k: 20 loads of B, one of two A values, 20 multiply-adds by lane. Registers: 10 sums, v11 A, v12-v31 B.
  * Bound: the loads of B, each used once. Forty columns are ten sums: as many as a multiply-add takes cycles until

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...._kernels.cpu.table import choose
+from ...._kernels.cpu.table import Kernels, choose
 from ....graph.onnx.wire import release
 from ....steps import Lowered
 from ...boards.parts import Component
@@ -35,8 +35,8 @@ def footprint(lowered: Lowered, component: Component) -> dict[str, int]:
     return program.nbytes
 
 
-def _program(lowered: Lowered, component: Component, kernels: dict[str, str], pack: bool = True):
+def _program(lowered: Lowered, component: Component, kernels: Kernels, pack: bool = True):
     from ...._kernels.cpu.kernels import Program
 
-    sizes = lowered.arena_elements, lowered.slot_in_elements, lowered.slot_out_elements
+    sizes = lowered.arena_bytes, lowered.slot_in_bytes, lowered.slot_out_bytes
     return Program(kernels, component.cluster.cores, f"pa-{component.name}", sizes, pack=pack)

@@ -7,7 +7,7 @@ A layer's candidates take turns on the cluster's own cores, with cold caches: in
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from .... import env
 from ...._kernels.cpu.algorithms import Algorithm, candidates, modelled, sensible
 from ...._kernels.cpu.cluster import Cluster
-from ...._kernels.cpu.table import ROWS, Row
+from ...._kernels.cpu.table import ROWS, KernelRow, Kernels
 from ....graph.memory import side_by_side
 from ....graph.onnx.wire import release
 from ....steps import SLOT_IN, SLOT_OUT, Step
@@ -27,7 +27,7 @@ MARGIN = 0.97  # of the modelled algorithm's time: another must be faster than t
 CACHE_BYTES = 32 << 20  # read between turns where the size of the last cache is not known, and at most
 
 
-def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Mapping[str, str]) -> list[Algorithm | None]:
+def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Kernels) -> list[Algorithm | None]:
     """The algorithm of each step on the cluster; None for steps that have no choice.
 
     ``kernels`` as ``table.choose`` gives them. What is timed now is written to the cache folder at once; a file that
@@ -36,7 +36,7 @@ def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Mapping[
     choices = modelled_algorithms(steps, kernels)
     if not env.tune():
         return choices
-    gemm = next(row for row in ROWS if row.name == kernels["gemm"])
+    gemm = next(row for row in ROWS if row.name == kernels["gemm", "f32"])
     tuner = _Tuner(cluster, kernels, gemm)
     for index, step in enumerate(steps):
         if len(candidates(step)) > 1:
@@ -46,16 +46,16 @@ def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Mapping[
     return choices
 
 
-def modelled_algorithms(steps: Sequence[Step], kernels: Mapping[str, str]) -> list[Algorithm | None]:
+def modelled_algorithms(steps: Sequence[Step], kernels: Kernels) -> list[Algorithm | None]:
     """The same by the model alone: nothing is timed."""
-    gemm = next(row for row in ROWS if row.name == kernels["gemm"])
+    gemm = next(row for row in ROWS if row.name == kernels["gemm", "f32"])
     return [modelled(step, gemm.nr, gemm.isa) if candidates(step) else None for step in steps]
 
 
 class _Tuner:
     """Times of the candidates of each shape, in us, under their names, as in the file."""
 
-    def __init__(self, cluster: Cluster, kernels: Mapping[str, str], gemm: Row):
+    def __init__(self, cluster: Cluster, kernels: Kernels, gemm: KernelRow):
         self.cluster, self.kernels, self.gemm = cluster, kernels, gemm
         self.path = env.cache_dir() / f"algorithms-{cluster.core_type}-{gemm.name}.json"
         self.shapes = read_times(self.path, FILE_KIND)
@@ -112,12 +112,12 @@ class _Tuner:
     def evict(self) -> None:
         if self.evicting is None:
             last = self.cluster.l3_bytes or self.cluster.l2_bytes or CACHE_BYTES
-            self.evicting = np.ones(min(last, CACHE_BYTES) // 4, np.float32)
+            self.evicting = np.ones(min(last, CACHE_BYTES), np.uint8)
         self.evicting.sum()
 
 
 def _alone(step: Step) -> tuple[Step, tuple[int, int]]:
-    """The step on views of its own in two slots, and the slots' sizes."""
-    src, in_elements = side_by_side(step.src, SLOT_IN)
-    (dst,), out_elements = side_by_side([step.dst], SLOT_OUT)
-    return replace(step, src=src, dst=dst), (in_elements, out_elements)
+    """The step on views of its own in two slots, and the slots' sizes in bytes."""
+    src, in_bytes = side_by_side(step.src, SLOT_IN)
+    (dst,), out_bytes = side_by_side([step.dst], SLOT_OUT)
+    return replace(step, src=src, dst=dst), (in_bytes, out_bytes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ...._kernels.opencl import devices as opencl
-from ...._kernels.opencl.launches import FLOAT_BYTES
 from ....steps import Lowered
 from ...boards.parts import Component
 from .program import ClProgram
@@ -22,4 +21,4 @@ def compile(lowered: Lowered, component: Component, *, record: bool) -> ClProgra
 def footprint(lowered: Lowered, component: Component) -> dict[str, int]:
     """Bytes of the weights as they come and of the arena; what a driver adds is not known."""
     weights = sum(array.nbytes for step in lowered.steps for array in (step.weight, step.bias) if array is not None)
-    return {"weights": weights, "arena": FLOAT_BYTES * lowered.arena_elements, "scratch": 0}
+    return {"weights": weights, "arena": lowered.arena_bytes, "scratch": 0}

@@ -10,9 +10,9 @@ import numpy as np
 
 from ...._kernels.opencl import devices as opencl
 from ...._kernels.opencl import queue as clqueue
-from ...._kernels.opencl.launches import FLOAT_BYTES, Choose, Method, Recorder, modelled
+from ...._kernels.opencl.launches import Choose, Method, Recorder, modelled
 from ....errors import ArgumentError, DeviceError
-from ....steps import SLOT_IN, SLOT_OUT, Lowered
+from ....steps import SLOT_IN, SLOT_OUT, Lowered, item_bytes
 from ..device import always
 
 
@@ -60,23 +60,24 @@ class ClProgram:
         precision: str = "fp32",
         choose: Choose = modelled,
     ):
-        elements = (lowered.arena_elements, lowered.slot_in_elements, lowered.slot_out_elements)
-        if max(elements) > np.iinfo(np.int32).max:
-            raise DeviceError(f"expected fewer than 2^31 elements in the arena and each slot; got {max(elements)}")
+        sizes = (lowered.arena_bytes, lowered.slot_in_bytes, lowered.slot_out_bytes)
+        smallest = min((item_bytes(view.dtype) for step in lowered.steps for view in (*step.src, step.dst)), default=1)
+        if max(sizes) // smallest > np.iinfo(np.int32).max:  # kernels index by int
+            raise DeviceError(f"expected fewer than 2^31 elements in the arena and each slot; got {max(sizes)} bytes")
         if precision == "fp16" and not device.info.fp16:
             raise DeviceError(f"{device.info}: expected cl_khr_fp16 for fp16, got none; mixed only stores in it")
         clqueue.load(device.library)
         opencl.own(self)
         self._device = device
-        self._in_elements, self._out_elements = elements[1:]
+        self._in_bytes, self._out_bytes = sizes[1:]
         self._queue = device.queue(profile=record)
-        self._staging = {base: device.allocate(elements[base] * FLOAT_BYTES, host=True) for base in (SLOT_IN, SLOT_OUT)}
+        self._staging = {base: device.allocate(sizes[base], host=True) for base in (SLOT_IN, SLOT_OUT)}
         self._recorder = Recorder(lowered, device, precision, choose)
         self.native = clqueue.Program(
             self._queue.int_ptr,
             self._recorder.commands,
             self._recorder.patches,
-            {base: (buffer.int_ptr, elements[base] * FLOAT_BYTES) for base, buffer in self._staging.items()},
+            {base: (buffer.int_ptr, sizes[base]) for base, buffer in self._staging.items()},
             device.recording_platform,
             always(lowered, self.step_of),
         )
@@ -110,14 +111,13 @@ class ClProgram:
         return Slot(self._queue, self._device.allocate(nbytes, host=True), nbytes)
 
     def run(self, slot_in: np.ndarray, marks: np.ndarray | None = None) -> np.ndarray:
-        """One frame through plain host memory: the float32 elements of the input slot give those of the output slot.
+        """One frame through plain host memory: the input slot, of any type, gives the output slot as that type.
 
         marks: int64 (commands + 1), filled with the ns at which the frame was given and each command ended.
         """
-        if slot_in.dtype != np.float32 or slot_in.size != self._in_elements:
-            given = f"{slot_in.size} of {slot_in.dtype}"
-            raise ArgumentError(f"slot_in: expected {self._in_elements} elements of float32, got {given}")
+        if slot_in.nbytes != self._in_bytes:
+            raise ArgumentError(f"slot_in: expected {self._in_bytes} bytes, got {slot_in.nbytes}")
         source = np.ascontiguousarray(slot_in)
-        target = np.empty(self._out_elements, np.float32)
+        target = np.empty(self._out_bytes, np.uint8)
         self.native.run((source.ctypes.data, 0, source.nbytes), (target.ctypes.data, 0, target.nbytes), marks)
-        return target
+        return target.view(slot_in.dtype)

@@ -21,7 +21,7 @@ from ....errors import ArgumentError
 from ....graph.ir import Graph
 from ....graph.lower import lower
 from ....graph.memory import side_by_side
-from ....steps import ARENA, Lowered, Step
+from ....steps import ARENA, Lowered, Step, item_bytes
 from ...boards.parts import Component
 from ..timings import keep_times, read_times, shape_key
 from .program import ClProgram
@@ -103,10 +103,10 @@ def _timed(step: Step, component: Component, candidates: Sequence[Method]) -> di
 
 def alone(step: Step, component: Component, choose: Choose = modelled):
     """A ``ClProgram`` of the step, REPEATS times, on views of its own in the arena, which start as ones."""
-    views, elements = side_by_side((*step.src, step.dst), ARENA)
+    views, arena_bytes = side_by_side((*step.src, step.dst), ARENA)
     moved = replace(step, src=views[:-1], dst=views[-1])
     fills = [Step("fill", step.node, (), view, {"value": 1.0}) for view in moved.src]
-    lowered = Lowered((*fills, *[moved] * REPEATS), elements, (), 1, (), 1)
+    lowered = Lowered((*fills, *[moved] * REPEATS), arena_bytes, (), item_bytes("float32"), (), item_bytes("float32"))
     device = opencl.opened(component.device)
     return ClProgram(lowered, device, True, component.precision, choose)
 
