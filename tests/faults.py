@@ -11,32 +11,24 @@ or mapping is left.
 from __future__ import annotations
 
 import argparse
-import ctypes
-import gc
 import itertools
 import os
 import random
 import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
-import weakref
 from collections import Counter
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 from graphs import frames, small_net
-from threads import statuses
+from watched import Watched
 
 from pipeall import Board, DeviceError, Engine, Pipeline, PipelineError, PipelineTimeoutError
-from pipeall._kernels.opencl import devices as opencl
 from pipeall.graph.ir import Graph
-from pipeall.pipeline.devices.opencl import device as device_cl
 
 FRAMES = 40
 PLANS = ("big", "big-little:2", "B+L", "gpu", "gpu-big:2", "big-gpu:2", "little-gpu-big:1,3", "gpu-big-little:1,2")
@@ -104,62 +96,6 @@ def scenario(faults: tuple[str, ...], seed: int) -> Scenario:
     for name in faults:
         made = replace(made, **FAULTS[name](r, made))
     return made
-
-
-class Watched:
-    """What may be left behind: threads, descriptors, and what OpenCL holds for us."""
-
-    def __init__(self) -> None:
-        self._objects = weakref.WeakSet()
-        folder = tempfile.TemporaryDirectory()
-        weakref.finalize(self, folder.cleanup)
-        shim = Path(folder.name) / "cl_faults.so"
-        source = Path(__file__).parent / "native" / "cl_faults.c"
-        subprocess.run(["cc", "-std=gnu11", "-shared", "-fPIC", "-o", shim, source, "-ldl"], check=True)
-        self.shim = ctypes.CDLL(str(shim))
-        self._patches = [(opencl.Device, "library", property(lambda device: self._library(device, shim)))]
-        for owner in (device_cl.Slot, device_cl.ClProgram):
-            self._patches.append((owner, "__init__", self._noting(owner.__init__)))
-        self._real = opencl.Device.library
-
-    def _library(self, device: opencl.Device, shim: Path) -> str:
-        self.shim.cl_faults_open(self._real.fget(device).encode())
-        return str(shim)
-
-    def _noting(self, init):
-        def noted(made, *args, **kwargs):
-            self._objects.add(made)
-            init(made, *args, **kwargs)
-
-        return noted
-
-    def __enter__(self) -> Watched:
-        self._originals = [(owner, name, owner.__dict__[name]) for owner, name, _ in self._patches]
-        for owner, name, patch in self._patches:
-            setattr(owner, name, patch)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        for owner, name, original in self._originals:
-            setattr(owner, name, original)
-
-    def left(self) -> Counter[str]:
-        """How many of each there are."""
-        gc.collect()
-        alive = {name: ctypes.c_int.in_dll(self.shim, f"cl_faults_{name}").value for name in ("events", "mappings")}
-        threads = Counter(f"thread {status['Name']}" for status in statuses().values())
-        return threads + Counter(
-            alive | {"descriptors": len(os.listdir("/proc/self/fd")), "objects": len(self._objects)}
-        )
-
-    def check(self, before: Counter[str]) -> None:
-        """Nothing more is left than before; the kernel takes a moment to bury a thread that has been joined."""
-        for _ in range(100):
-            more = self.left() - before
-            if not more:
-                return
-            time.sleep(0.01)
-        raise AssertionError(f"left behind: {dict(more)}")
 
 
 @cache

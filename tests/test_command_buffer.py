@@ -17,7 +17,7 @@ COUNT = 9
 @pytest.fixture(scope="module")
 def shim(tmp_path_factory, board_with_gpu):
     """The library with the extension; it reaches the rest of OpenCL as the package does."""
-    real = opencl.opened(board_with_gpu.component("gpu").device).library
+    real = opencl.opened(board_with_gpu.component("gpu").device.info).library
     made = tmp_path_factory.mktemp("shim") / "command_buffer.so"
     source = Path(__file__).parent / "native" / "command_buffer.c"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", made, source, "-Wl,--no-as-needed", real], check=True)

@@ -11,9 +11,10 @@ from pathlib import Path
 import faults
 import numpy as np
 import pytest
-from faults import FAULTS, Interrupt, Watched, inject, warm_up
+from faults import FAULTS, Interrupt, inject, warm_up
 from graphs import frames, small_net
 from trees import run
+from watched import Watched
 
 from pipeall import Engine
 
@@ -191,7 +192,7 @@ import gc, os, weakref
 from graphs import frames, small_net
 from pipeall import Board, Pipeline
 from pipeall._kernels.opencl.devices import Device
-from pipeall.pipeline.devices.opencl.device import ClProgram, Slot
+from pipeall.pipeline.devices.opencl.program import ClProgram, Slot
 graph = small_net()
 (x,) = frames(graph, 1)
 pipe = Pipeline(graph, "gpu-big:2", board=Board.detect())
@@ -290,7 +291,7 @@ with Pipeline(graph, "big-little:2", board=Board.detect(gpu=False)) as pipe:
     results = list(pipe.map(changing()))
 assert len(results) == 3000 and all(np.array_equal(r, expected[i % 7]) for i, r in enumerate(results))
 cpus.write_text(first)
-assert [part.cluster.cores for part in Board.detect(gpu=False).components.values()] == [(int(first),)]
+assert [part.device.cluster.cores for part in Board.detect(gpu=False).components.values()] == [(int(first),)]
 """
 
 

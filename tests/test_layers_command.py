@@ -56,7 +56,7 @@ def test_what_other_steps_touch():
     x, y = View(SLOT_IN, 0, 4, 4, 8, 8), View(SLOT_OUT, 0, 1, 1, 8, 8)
     pool = Layer.of(Step("avgpool", "p", (x,), y, dict(kernel=(4, 4), strides=(1, 1))), None)
     assert (pool.algorithm, pool.macs, pool.bytes) == ("avgpool", 0, 4 * (16 * 8 + 8))
-    scale = Layer.of(Step("binary", "b", (x,), replace(x, base=SLOT_OUT), {}, np.zeros((1, 1, 8), np.float32)), None)
+    scale = Layer.of(Step("binary", "b", (x,), replace(x, base=SLOT_OUT), {}, np.zeros((1, 1, 8))), None)
     assert scale.bytes == 4 * (2 * 16 * 8 + 8) and scale.kernel is None
     whole = replace(x, h=1, w=1, c=200, stride=200)  # from the first to the last, of which 12 are copied
     copied = Step("copy", "d", (whole,), whole, dict(dims=(3, 4), src_strides=(60, 1), dst_strides=(60, 1)))
@@ -109,7 +109,7 @@ def test_a_trace_tells_what_each_step_was_computed_by():
 
 def test_peak_is_of_all_cores():
     """Far above and below what any core does, and measured where it was said."""
-    cluster = BOARD.component("big").cluster
+    cluster = BOARD.component("big").device.cluster
     kernels = {(op, "f32"): f"{op}_f32_{cluster.isas[0]}" for op in ("peak", "stream")}
     found = peak.peak(kernels, cluster.cores)
     assert 1e8 < found.flops < 1e12 * len(cluster.cores) and 1e8 < found.bytes < 1e12 * len(cluster.cores)
@@ -145,7 +145,7 @@ def test_peak_of_an_opencl_device(precision, board_with_gpu, monkeypatch):
     """Far above and below what any device does."""
     monkeypatch.setattr(peak_cl, "BUFFER", 2**26)
     monkeypatch.setattr(peak_cl, "RUN_NS", 10_000)
-    device = opencl.opened(board_with_gpu.component("gpu").device)
+    device = opencl.opened(board_with_gpu.component("gpu").device.info)
     found = peak_cl.peak(device, precision)
     assert 1e8 < found.flops < 1e15 and 1e7 < found.bytes < 1e14
 
@@ -162,7 +162,10 @@ def test_layers_of_the_first_cpu_or_of_units():
     found = document("profile", "tiny", "--layers", *QUICK)
     (big,) = found["networks"]
     assert found["format"] == "pipeall.layers/1" and (big["network"], big["unit"]) == ("quick", "big")
-    assert big["threads"] == len(BOARD.component("big").cluster.cores) and big["peak_flops"] == 1e11 * big["threads"]
+    assert (
+        big["threads"] == len(BOARD.component("big").device.cluster.cores)
+        and big["peak_flops"] == 1e11 * big["threads"]
+    )
     convs = [row for row in big["layers"] if row["kind"] == "conv"]
     assert [row["node"] for row in convs] == [node.name for node in quick_net().nodes if node.op == "conv"]
     assert convs[1]["macs"] == 32 * 32 * 32 * 32 and convs[1]["algorithm"] == "gemm" and convs[1]["kernel"] == [1, 1]

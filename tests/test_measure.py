@@ -15,8 +15,7 @@ from pipeall import ArgumentError, Board, DeviceError, Pipeline
 from pipeall.graph.lower import lower
 from pipeall.graph.partition import subgraph
 from pipeall.pipeline import lane
-from pipeall.pipeline.boards.parts import Component
-from pipeall.pipeline.devices.cpu import device as device_cpu
+from pipeall.pipeline.devices.cpu.device import Cpu
 from pipeall.pipeline.measuring import links, measure
 from pipeall.pipeline.measuring.group_times import group_ms
 from pipeall.pipeline.measuring.measure import profile
@@ -74,7 +73,7 @@ def stage_trace(graph, groups, durations=None, unit="big"):
     spent = [2**k for k in range(len(labels))] if durations is None else durations
     marks = 1000 + np.cumsum([0, *spent])
     row = [0, 100, 200, 900, *marks, marks[-1] + 300, marks[-1] + 400]
-    return StageTrace(0, 0, unit, "cpu", groups, labels, np.array([row], np.int64))
+    return StageTrace(0, 0, unit, False, groups, labels, np.array([row], np.int64))
 
 
 def stages(graph):
@@ -226,8 +225,8 @@ def test_cores_of_one_component_are_measured_beside_each_other(one_cluster):
 
 
 def test_the_pairs_are_the_teams_of_two_that_search_allows(board):
-    cluster = replace(board.component("big").cluster, cores=(0, 1, 2, 3))
-    four = Board([cluster, board.component("little").cluster], gpu=False)
+    cluster = replace(board.component("big").device.cluster, cores=(0, 1, 2, 3))
+    four = Board([cluster, board.component("little").device.cluster], gpu=False)
     units = ["bigx1", "bigx2", "bigx3", "big", "little"]
     graph = small_net()
     nothing = Profile(graph.name, (), (), {})
@@ -345,14 +344,14 @@ def test_small_networks_keep_the_rows_of_every_turn(board, monkeypatch):
 
 def refuse(monkeypatch, unit, when):
     """Makes the CPU device refuse what ``when`` says of a lowered graph, on one unit."""
-    compile_all = device_cpu.compile
+    compile_all = Cpu.compile
 
-    def compile(lowered, component: Component, *, record):
-        if component.name == unit and when(lowered):
+    def compile(self, lowered, name, *, record=False):
+        if name == unit and when(lowered):
             raise DeviceError("no kernel for this")
-        return compile_all(lowered, component, record=record)
+        return compile_all(self, lowered, name, record=record)
 
-    monkeypatch.setattr(device_cpu, "compile", compile)
+    monkeypatch.setattr(Cpu, "compile", compile)
 
 
 def test_a_group_that_fails_is_marked_and_the_rest_is_measured(board, monkeypatch, tmp_path):

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cl_faults import in_between
 from graphs import Net, frames, small_net
 
 from pipeall import ArgumentError, Pipeline, PipelineError
 from pipeall.graph.lower import lower
 from pipeall.graph.partition import subgraph
 from pipeall.pipeline import lane, trace
+from pipeall.pipeline.devices.opencl.device import OpenCl
 from pipeall.pipeline.trace import StageTrace
 
 PLANS = ["big", "big-little:2", "B+L", "big-gpu-little:1,2", "gpu"]
@@ -36,7 +38,9 @@ def test_rows_are_complete_in_order_and_agree_with_counters_and_time_stamps(plan
         assert (t.lane, t.stage, t.unit, t.groups) == (row.lane, row.stage, row.unit, row.groups)
         assert t.labels == tuple((step.kind, step.node) for step in lower(subgraph(graph, *t.groups)).steps)
         assert t.rows.shape == (row.frames, 7 + len(t.labels)) and t.rows.dtype == np.int64
-        assert (np.diff(t.frame) > 0).all() and (np.diff(t.rows[:, 1:]) >= 0).all()
+        assert (np.diff(t.frame) > 0).all() and (np.diff(t.marks) >= 0).all()
+        at_host = np.delete(t.rows, np.s_[t.GIVEN : t.RAN], axis=1) if t.kind == "opencl" else t.rows
+        assert (np.diff(at_host[:, 1:]) >= 0).all() and (t.marks[:, -1] <= t.rows[:, t.RAN]).all()
         assert (t.rows[1:, t.IDLE] >= t.rows[:-1, t.END]).all()
         for frame, begin, end in t.rows[:, [t.FRAME, t.BEGIN, t.END]].tolist():
             assert (times[frame].begin_ns[t.stage], times[frame].end_ns[t.stage]) == (begin, end)
@@ -46,7 +50,7 @@ def test_rows_are_complete_in_order_and_agree_with_counters_and_time_stamps(plan
         around = t.marks[:, 0] - begin + t.rows[:, t.RAN] - t.marks[:, -1]  # of the steps, within the frame
         assert np.diff(t.marks).sum() + around.sum() == row.busy_ns
         assert row.map_ns + row.copy_ns <= row.busy_ns  # while the frame before is computed, or around the steps
-        assert (row.map_ns > 0) == (t.kind == "opencl")
+        assert (row.map_ns > 0) == t.queued
         by_lane[t.lane].append(t)
     assert sorted(frame for stages in by_lane.values() for frame in stages[0].frame) == list(range(COUNT))
 
@@ -58,11 +62,23 @@ def test_the_time_goes_to_the_step_that_takes_it(unit, board_with_gpu):
     heavy = net.conv(net.conv(net.conv("x0", 4), 64), 512, k=3)
     graph = net.graph(net.conv(net.global_pool(heavy), 4))
     (t,) = recorded(graph, unit, board_with_gpu)[1]
-    # The median: others of the machine lengthen some frames, and where a stage's thread wakes up late the first
-    # commands of a frame ended before its begin and count as nothing.
-    commands = np.median(np.diff(t.marks), axis=0)
+    commands = np.median(np.diff(t.marks), axis=0)  # others of the machine lengthen some frames
     spent = np.bincount(t.step_of, weights=commands)  # on OpenCL a step may take several: transforms around a GEMM
     assert t.labels[t.step_of.index(int(spent.argmax()))] == ("conv", heavy) and spent.max() > spent.sum() / 2
+
+
+def test_commands_last_as_long_when_their_stage_wakes_up_late(board_with_gpu):
+    """At every other frame, when the one behind it has ended, too: both have their own times, and those they take."""
+    graph, late_ns = small_net(), 20_000_000
+    with in_between() as shim, Pipeline(graph, "gpu", board_with_gpu, slots=8, depth=8, trace=True) as pipe:
+        list(pipe.map(frames(graph, 10)))
+        shim.cl_faults_late(4, late_ns // 1000)  # a frame waits twice: for its last command, and for its slots
+        list(pipe.map(frames(graph, 20)))
+        shim.cl_faults_late(0, 0)
+    rows, marks = pipe.trace[0].rows[10:], pipe.trace[0].marks[10:]
+    assert (rows[:, StageTrace.RAN] - marks[:, -1] > late_ns / 2).mean() > 0.7  # what the host was late by
+    assert (marks[:, -1] < rows[:, StageTrace.BEGIN]).mean() > 0.3  # over while the stage was at the frame before
+    assert (np.diff(marks) > 0).all() and np.median(np.diff(marks).sum(axis=1)) < late_ns / 2
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -84,8 +100,8 @@ def test_the_latest_frames_are_kept(board, monkeypatch):
 
 
 def test_a_queue_without_profiling_is_an_error(board_with_gpu, monkeypatch):
-    compile_program = lane.compile_program
-    monkeypatch.setattr(lane, "compile_program", lambda part, unit, record: compile_program(part, unit))
+    compile_all = OpenCl.compile
+    monkeypatch.setattr(OpenCl, "compile", lambda self, lowered, name, *, record: compile_all(self, lowered, name))
     with pytest.raises(PipelineError, match="failed at frame 0: .*PROFILING_INFO_NOT_AVAILABLE .-7. in step x0"):
         recorded(small_net(), "gpu", board_with_gpu)
 
@@ -146,7 +162,7 @@ def test_the_file_has_every_step_of_every_frame(plan, board_with_gpu, tmp_path):
     total = sum(e["dur"] for track in tracks.values() for *_, e in track if e["cat"] == "frame") * 1e3
     assert total == pytest.approx(sum((t.rows[:, t.END] - t.rows[:, t.BEGIN]).sum() for t in pipe.trace), rel=1e-9)
     queues = {e["tid"] for track in tracks.values() for *_, e in track if e["cat"] == "gpu"}
-    assert len(queues) == sum(t.kind == "opencl" for t in pipe.trace)
+    assert len(queues) == sum(t.queued for t in pipe.trace)
 
 
 def test_events_of_a_paced_frame():
@@ -155,8 +171,8 @@ def test_events_of_a_paced_frame():
     big = [2, 40, 41, 42, 50, 52, 52]
     gpu, big = (np.array([[7, *(5_000_000 + 1000 * us for us in row)]]) for row in (gpu, big))
     stages = [
-        StageTrace(0, 0, "gpu", "opencl", (0, 1), (("conv", "a"), ("copy", "b")), gpu),
-        StageTrace(0, 1, "bigx1", "cpu", (1, 2), (("conv", "c"),), big),
+        StageTrace(0, 0, "gpu", True, (0, 1), (("conv", "a"), ("copy", "b")), gpu),
+        StageTrace(0, 1, "bigx1", False, (1, 2), (("conv", "c"),), big),
     ]
     events = trace.chrome(stages, {})["traceEvents"]
     check_events(events, stages)

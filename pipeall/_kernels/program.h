@@ -43,8 +43,9 @@ struct pa_program {
     int32_t depth; /* 1 to PA_DEPTH_MAX */
     /* Time spent, in all, on making slots the program's own: mapping and unmapping; copying. */
     int64_t map_ns, copy_ns;
-    /* Where the times of a frame go (CLOCK_MONOTONIC ns), set before each start(): when the input was handed over, then
-     * when each step ended (one left out: when the one before it did); complete after finish(). NULL: not recorded.
+    /* Where the times of a frame go (CLOCK_MONOTONIC ns), set before each start(): when its steps began, which is when the
+     * input was handed over or the frame before had ended, then when each step ended (one left out: when the one before
+     * it did); complete after finish(). NULL: not recorded.
      * Undefined after an error. */
     int64_t *marks;
     int32_t mark_count; /* steps + 1 */

@@ -151,9 +151,8 @@ static int end_frame(pa_stage *self, frame *f, int64_t free_since) {
         f->out->begin_ns[index] = f->begin;
         f->out->end_ns[index] = end;
         if (f->row && !f->code) {
-            int64_t *marks = f->row + PA_LOG_MARKS, *rest = marks + program->mark_count;
+            int64_t *rest = f->row + PA_LOG_MARKS + program->mark_count;
             f->row[0] = f->in->frame, f->row[1] = f->idle, f->row[2] = f->taken, f->row[3] = f->begin;
-            for (int i = 0; i < program->mark_count; i++) marks[i] = later(marks[i], f->begin);
             rest[0] = ran, rest[1] = end;
             self->log.count++;
         }

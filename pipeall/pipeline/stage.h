@@ -30,7 +30,9 @@ typedef struct pa_lane pa_lane;
 
 /* The log: one row of int64 per frame, of the latest `capacity` frames. Columns, in ns of CLOCK_MONOTONIC but the
  * first: frame, idle (began to wait for its input), taken (had it), begin (had a free slot after it), the program's
- * marks, ran (the program returned), end (paced). Written by the stage only; read it after the lane is closed. */
+ * marks, ran (the program returned), end (paced). In order, but that the marks of a device that works on several frames
+ * may be before begin: it computes while the stage is at the frame before. Written by the stage only; read it after the
+ * lane is closed. */
 enum { PA_LOG_MARKS = 4, PA_LOG_FIXED = 6 };
 
 typedef struct pa_log {

@@ -16,18 +16,21 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..files import write_text
+from .devices.device import Algorithm
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageTrace:
     """The latest frames a stage completed, oldest first.
 
-    kind    of its unit: "cpu" or "opencl"
+    queued  its commands ran on a queue of the device's own, not on the stage's thread
     groups  [first, last), those that float behind it included: what was left out took no time
     labels  (kind, node name) of each command
     rows    int64 (frames, 6 + 1 + commands), in ns of CLOCK_MONOTONIC but the first; the columns are FRAME (number),
             IDLE (the stage began to wait for it), TAKEN (it had come), BEGIN (and a slot for the result was free),
-            GIVEN (handed over to the device), then the end of each command, RAN (handed back), END (paced)
+            GIVEN (the device began with it), then the end of each command, RAN (handed back), END (paced). They rise
+            along a row, but for a device that works on two frames: it may compute one before its BEGIN, while the
+            stage is at the one before
     algorithms, step_of  of each command, as the program has them (``device.py``)
     """
 
@@ -42,11 +45,11 @@ class StageTrace:
     lane: int
     stage: int
     unit: str
-    kind: str
+    queued: bool
     groups: tuple[int, int]
     labels: tuple[tuple[str, str], ...]
     rows: np.ndarray
-    algorithms: tuple[Any, ...] = ()
+    algorithms: tuple[Algorithm | None, ...] = ()
     step_of: tuple[int, ...] = ()
 
     @property
@@ -56,7 +59,7 @@ class StageTrace:
 
     @property
     def marks(self) -> np.ndarray:
-        """(frames, 1 + commands): when the input was handed over, and when each command ended; they lie between."""
+        """(frames, 1 + commands): when the device began, and when each command ended; they lie between."""
         return self.rows[:, self.GIVEN : self.RAN]
 
 
@@ -74,7 +77,7 @@ def chrome(traces: Sequence[StageTrace], about: Mapping[str, Any]) -> dict[str, 
             groups = f"groups {trace.groups[0] + 1} to {trace.groups[1]}"
             events.append(_named("thread_name", pid, tid, f"{trace.unit}: {groups}"))
             queue = tid
-            if trace.kind == "opencl":
+            if trace.queued:
                 queue = next(threads)
                 events.append(_named("thread_name", pid, queue, f"{trace.unit} queue"))
             events.extend(_slices(trace, pid, tid, queue, origin_ns))
@@ -93,9 +96,12 @@ def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
 
 
 def _slices(trace: StageTrace, pid: int, tid: int, queue: int, origin_ns: int) -> Iterator[dict[str, Any]]:
-    """The stage's waits and frames; what happens to a frame lies inside of it, OpenCL steps on the track ``queue``."""
+    """The stage's waits and frames; what happens to a frame lies inside of it, queued commands on the track ``queue``."""
+    free = 0  # the device's clock, read anew for each frame, may let one seem to begin before the last has ended
     for row in trace.rows.tolist():
-        frame, idle, taken, begin, given, *ends, ran, end = row
+        frame, idle, taken, begin, *marks, ran, end = row
+        given, *ends = (max(mark, free) for mark in marks)
+        free = ends[-1] if ends else given
 
         def slice_(name: str, category: str, first: int, last: int, on: int = tid, frame: int = frame) -> dict:
             ts, dur = (first - origin_ns) / 1000, (last - first) / 1000
@@ -105,10 +111,10 @@ def _slices(trace: StageTrace, pid: int, tid: int, queue: int, origin_ns: int) -
         yield slice_("wait in", "wait", idle, taken)
         yield slice_("wait out", "wait", taken, begin)
         yield slice_(f"frame {frame}", "frame", begin, end)
-        yield slice_("hand-over in", "hand-over", begin, given)
+        yield slice_("hand-over in", "hand-over", begin, max(begin, given))
         for (kind, node), (first, last) in zip(trace.labels, pairwise([given, *ends]), strict=True):
             yield slice_(node, "gpu" if queue != tid else kind, first, last, queue)
-        yield slice_("hand-over out", "hand-over", ends[-1] if ends else given, ran)
+        yield slice_("hand-over out", "hand-over", max(begin, free), ran)
         if end > ran:
             yield slice_("pace", "wait", ran, end)
 

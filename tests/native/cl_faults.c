@@ -1,13 +1,16 @@
-/* Stands between the runtime and OpenCL: fails one call on demand, and counts the events and mappings that are alive.
+/* Stands between the runtime and OpenCL: fails one call on demand, wakes up late, and counts the events and mappings that
+ * are alive.
  *
  * cl_faults_open(path) says where the real functions are; cl_faults_arm(function, nth, code) lets the nth call of it from
  * now on, 0 being the next, answer `code` without reaching the driver. clReleaseEvent and clFinish are never failed:
- * nothing looks at their answer. */
+ * nothing looks at their answer. cl_faults_late(every, us) lets every so many-th wait for events return so much later than
+ * it could, the next one first; 0: none. */
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 atomic_int cl_faults_events, cl_faults_mappings, cl_faults_hits;
 
@@ -15,6 +18,8 @@ static void *library;
 static const char *armed; /* one of the names below, or NULL */
 static atomic_int left;
 static int answer;
+static int late_every, late_us;
+static atomic_int waits;
 
 void cl_faults_open(const char *path) { library = dlopen(path, RTLD_NOW | RTLD_LOCAL); }
 
@@ -88,8 +93,11 @@ int clEnqueueUnmapMemObject(void *queue, void *mem, void *mapped, uint32_t count
 }
 
 int clWaitForEvents(uint32_t count, void *const *events) {
-    const int code = fails(__func__);
-    return code ? code : REAL(int, clWaitForEvents, (uint32_t, void *const *))(count, events);
+    int code = fails(__func__);
+    if (code) return code;
+    code = REAL(int, clWaitForEvents, (uint32_t, void *const *))(count, events);
+    if (late_every && atomic_fetch_add(&waits, 1) % late_every == 0) usleep(late_us);
+    return code;
 }
 
 int clGetEventProfilingInfo(void *event, uint32_t name, size_t bytes, void *value, size_t *size) {
@@ -122,6 +130,12 @@ void cl_faults_arm(const char *function, int nth, int code) {
     answer = code;
     atomic_store(&left, nth);
     atomic_store(&cl_faults_hits, 0);
+}
+
+/* Only while no stage runs. */
+void cl_faults_late(int every, int us) {
+    late_every = every, late_us = us;
+    atomic_store(&waits, 0);
 }
 
 void *clGetExtensionFunctionAddressForPlatform(void *platform, const char *name) {

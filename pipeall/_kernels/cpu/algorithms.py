@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import ceil, inf, prod
 from typing import Literal
 
-from ...steps import is_depthwise
+from ...steps import is_depthwise, item_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Algorithm:
 
     def inner_bytes(self, step) -> int:
         """Bytes of a convolution's weights as they are kept."""
-        return points_bytes(step, self, 1) if self.keeps_transform else step.weight.nbytes
+        return points_bytes(step, self, 1) if self.keeps_transform else item_bytes(step.dst.dtype) * step.weight.size
 
 
 GEMM, STRASSEN = Algorithm("gemm"), Algorithm("strassen")
@@ -111,7 +111,7 @@ def modelled(step, nr: int, isa: str) -> Algorithm:
 
 def work(step, algorithm: Algorithm, nr: int, isa: str) -> float:
     """What a step costs, in multiply-adds."""
-    per_weight = 4 * PER_WEIGHT_BYTE_OF.get(isa, PER_WEIGHT_BYTE)
+    per_weight = item_bytes(step.dst.dtype) * PER_WEIGHT_BYTE_OF.get(isa, PER_WEIGHT_BYTE)
     taps = step.params["kernel"][0] * step.params["kernel"][1]
     if algorithm == GEMM:
         return filters(step, nr) * taps * (step.dst.h * step.dst.w + per_weight)
@@ -132,9 +132,8 @@ def pairs(step) -> int:
 
 def points_bytes(step, algorithm: Algorithm, nr: int) -> int:
     """Size of the transformed weights."""
-    if algorithm == STRASSEN:
-        return 7 * filters(step, nr)  # 7 / 4 of 4 bytes
-    return 4 * filters(step, nr) * tile(step, algorithm)[1] ** 2
+    each = item_bytes(step.dst.dtype) * filters(step, nr)
+    return 7 * each // 4 if algorithm == STRASSEN else each * tile(step, algorithm)[1] ** 2
 
 
 def tile(step, algorithm: Algorithm) -> tuple[int, int]:

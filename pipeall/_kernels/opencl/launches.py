@@ -73,10 +73,10 @@ class Method:
 
     def inner_bytes(self, step: Step) -> int:
         """Bytes of a convolution's weights as they are kept, and twice of what lies between its kernels."""
-        if not self.m:
-            return step.weight.nbytes
-        weights = step.weight.shape[0] * step.weight.shape[1] * (self.m + 2) ** 2
-        return item_bytes(step.dst.dtype) * (weights + 2 * sum(transformed(step, self.m)))
+        elements = step.weight.size
+        if self.m:
+            elements = prod(step.weight.shape[:2]) * (self.m + 2) ** 2 + 2 * sum(transformed(step, self.m))
+        return item_bytes(step.dst.dtype) * elements
 
 
 Choose = Callable[[Step, Sequence[Method]], Method]

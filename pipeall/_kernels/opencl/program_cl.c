@@ -164,24 +164,34 @@ static int launch(pa_cl_program *self, pa_cl_frame *f, void *const *memory, cons
     return failed;
 }
 
-/* Fills the marks of a frame whose commands have all ended, the last one seen by the host at `computed`. */
+/* What turns times of the device into those of the host, which saw a command end at `seen` that ended at `ended`: the
+ * least difference so far, for the host only ever sees late. Clocks differ in speed: by less than a thousandth. */
+static int64_t to_host(pa_cl_program *self, int64_t seen, int64_t ended) {
+    const int64_t difference = seen - ended, most = self->to_host_ns + (seen - self->seen_ns) / 1000;
+    self->to_host_ns = self->seen_ns && most < difference ? most : difference;
+    self->seen_ns = seen;
+    return self->to_host_ns;
+}
+
+static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Fills the marks of a frame whose commands have all ended, the last one seen by the host at `computed`. The first began
+ * when the frame was given, or when the frame before had ended. */
 static int record(pa_cl_program *self, const pa_cl_frame *f, int64_t computed) {
     uint64_t ended = 0;
     int failed = 0;
-    pa_fill_marks(f->marks, f->given, 0, f->from);
     for (int32_t i = f->from; i < f->to; i++) {
         TRY(clGetEventProfilingInfo, self->commands[i].step, f->events[i], CL_PROFILING_COMMAND_END, sizeof ended,
             &ended, NULL);
         f->marks[i + 1] = (int64_t)ended;
     }
-    const int64_t to_host = computed - (int64_t)ended;
-    for (int32_t i = f->from + 1; i <= f->to; i++) {
-        f->marks[i] += to_host;
-        /* Clocks may differ in speed: never backwards. */
-        if (f->marks[i] < f->marks[i - 1]) f->marks[i] = f->marks[i - 1];
-    }
+    if (failed) return failed;
+    const int64_t difference = f->from < f->to ? to_host(self, computed, (int64_t)ended) : self->to_host_ns;
+    pa_fill_marks(f->marks, later(f->given, self->ended_ns + difference), 0, f->from);
+    for (int32_t i = f->from + 1; i <= f->to; i++) f->marks[i] = later(f->marks[i] + difference, f->marks[i - 1]);
+    if (f->from < f->to) self->ended_ns = (int64_t)ended;
     pa_fill_marks(f->marks, f->marks[f->to], f->to, self->command_count);
-    return failed;
+    return 0;
 }
 
 static void release_events(pa_cl_program *self, pa_cl_frame *f) {

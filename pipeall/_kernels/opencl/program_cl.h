@@ -13,8 +13,9 @@
  * On a device with cl_khr_command_buffer an open program records its launches once for every pair of slots and enqueues
  * the recording, one call per frame, unless marks are asked for: a recording has one event for all of it.
  *
- * Recording marks needs a queue with profiling. A command ends when the device says so; device times become host times
- * by the host's time at which it saw the last command end: late by that wake-up, never early. */
+ * Recording marks needs a queue with profiling. A command ends when the device says so. Device times become host times by
+ * the least difference at which the host has seen a frame end: late by its quickest wake-up, however late it woke up for
+ * this frame. A frame may have begun, and ended, before the host has seen the end of the one before it. */
 #ifndef PIPEALL_PROGRAM_CL_H
 #define PIPEALL_PROGRAM_CL_H
 
@@ -87,6 +88,9 @@ typedef struct pa_cl_program {
     int32_t oldest, under_way; /* frames on the queue, from frames[oldest] on */
     void *staging[PA_BASES]; /* buffers for slots of plain memory; [PA_ARENA] is unused */
     size_t bytes[PA_BASES];  /* what the program reads of its slot and writes to it */
+    /* Of recorded frames: what is added to a time of the device to make it the host's; the host's time at which it saw the
+     * latest frame end, and the device's at which that ended. */
+    int64_t to_host_ns, seen_ns, ended_ns;
     char message[256];       /* text of the last error */
 } pa_cl_program;
 

@@ -14,20 +14,15 @@ from math import prod
 
 import numpy as np
 
-from ..._kernels.cpu.algorithms import Algorithm
-from ..._kernels.cpu.peak import Peak, peak
-from ..._kernels.cpu.table import choose
-from ..._kernels.opencl import devices as opencl
-from ..._kernels.opencl import peak as peak_cl
-from ..._kernels.opencl.launches import Method
 from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...graph.lower import lower
 from ...graph.partition import subgraph
 from ...steps import Step, is_depthwise, item_bytes
 from ..boards.board import Board
-from ..boards.parts import Component
 from ..boards.units import units
+from ..devices.component import Component
+from ..devices.device import Algorithm
 from ..pipeline import Pipeline
 from ..planning.plan import Plan
 from .trial import for_seconds, random_frame
@@ -60,8 +55,8 @@ class Layer:
     bytes: int
 
     @staticmethod
-    def of(step: Step, algorithm: Algorithm | Method | None) -> Layer:
-        """The layer of a step; ``algorithm`` as the unit's program has it."""
+    def of(step: Step, algorithm: Algorithm | None) -> Layer:
+        """The layer of a step; ``algorithm`` as the program has it."""
         conv, params = step.kind == "conv", step.params
         macs = step.weight.size * step.dst.h * step.dst.w if conv else 0
         return Layer(
@@ -78,12 +73,12 @@ class Layer:
         )
 
 
-def _bytes(step: Step, algorithm: Algorithm | Method | None) -> int:
+def _bytes(step: Step, algorithm: Algorithm | None) -> int:
     if step.kind == "copy":  # whose views have gaps
         return 2 * item_bytes(step.dst.dtype) * prod(step.params["dims"])
-    weight = 0 if step.weight is None else step.weight.nbytes
-    nbytes = algorithm.inner_bytes(step) if algorithm else weight
-    nbytes += 0 if step.bias is None else step.bias.nbytes
+    constants = [step.bias] if algorithm else [step.weight, step.bias]
+    nbytes = item_bytes(step.dst.dtype) * sum(array.size for array in constants if array is not None)
+    nbytes += algorithm.inner_bytes(step) if algorithm else 0
     return nbytes + sum(view.nbytes for view in (*step.src, step.dst))
 
 
@@ -91,7 +86,7 @@ def _bytes(step: Step, algorithm: Algorithm | Method | None) -> int:
 class LayerTimes:
     """The layers of a network on a unit, and what this can do at most.
 
-    kind        of the unit: "cpu" or "opencl"
+    kind        of the unit's device
     threads     on its cores, or compute units of an OpenCL device
     peak_flops  each second, by all of them at once; a multiply-add is two
     peak_bytes  read from memory each second, by all of them at once
@@ -161,28 +156,29 @@ def layer_times(graph: Graph, board: Board, unit: str, *, seconds: float = 1.0) 
     plan = Plan.single(unit)
     ((part,),) = units(plan, board)
     if board.model is not None:
-        raise ArgumentError(f"unit {unit}: expected one of this machine, got {part.description}")
-    before = _peak(part)
+        raise ArgumentError(f"unit {unit}: expected one of this machine, got {part.device.description}")
+    before = part.device.peak()
     with Pipeline(graph, plan, board, trace=True) as pipe:
         deque(pipe.map(for_seconds(pipe, random_frame(graph), seconds, WARM_UP + LEAST)), maxlen=0)
-    after = _peak(part)
+    after = part.device.peak()
     (trace,) = pipe.trace
     ms = np.median(np.diff(trace.marks[WARM_UP:], axis=1), axis=0) / 1e6
     starts = np.unique(trace.step_of, return_index=True)[1]
     steps = lower(subgraph(graph, 0, len(graph.groups))).steps
     layers = tuple(_layer(step, trace.algorithms[at], part) for step, at in zip(steps, starts, strict=True))
-    threads = len(part.cluster.cores) if part.cluster else part.device.compute_units
     most = max(before.flops, after.flops), max(before.bytes, after.bytes)  # other work only makes it less
-    return LayerTimes(graph.name, unit, part.kind, threads, *most, layers, tuple(np.add.reduceat(ms, starts).tolist()))
+    return LayerTimes(
+        graph.name,
+        unit,
+        part.device.kind,
+        part.device.width,
+        *most,
+        layers,
+        tuple(np.add.reduceat(ms, starts).tolist()),
+    )
 
 
-def _peak(unit: Component) -> Peak:
-    if unit.kind == "opencl":
-        return peak_cl.peak(opencl.opened(unit.device), unit.precision)
-    return peak(choose(unit.cluster.isas, unit.cluster.core_type), unit.cluster.cores)
-
-
-def _layer(step: Step, algorithm: Algorithm | Method | None, unit: Component) -> Layer:
+def _layer(step: Step, algorithm: Algorithm | None, unit: Component) -> Layer:
     """Half precision is stored in half as many bytes."""
     layer = Layer.of(step, algorithm)
-    return replace(layer, bytes=layer.bytes // (1 if unit.precision == "fp32" else 2))
+    return replace(layer, bytes=layer.bytes // (1 if unit.device.precision == "fp32" else 2))
