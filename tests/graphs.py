@@ -6,24 +6,18 @@ import numpy as np
 
 from pipeall.graph import zoo
 from pipeall.graph.ir import Graph, Node, Tensor
-from pipeall.graph.ops import infer_shape
+from pipeall.graph.ops import attributes, infer_shape
 from pipeall.graph.pointwise import BINARY, UNARY
 
 INF = float("inf")
 ZOO = ("alexnet", "googlenet", "mobilenet", "resnet50", "resnet50-slim", "squeezenet")
 DEFAULTS = {
-    "conv": dict(strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), groups=1, lo=-INF, hi=INF),
-    "fc": dict(lo=-INF, hi=INF),
-    "maxpool": dict(kernel=(2, 2), strides=(2, 2), pads=(0, 0, 0, 0), dilations=(1, 1), ceil=False),
-    "avgpool": dict(kernel=(2, 2), strides=(2, 2), pads=(0, 0, 0, 0), ceil=False, count_include_pad=False),
-    "lrn": dict(size=3, alpha=0.5, beta=0.75, bias=1.0),
-    "softmax": dict(axis=1),
-    "layernorm": dict(epsilon=1e-5),
-    **{op: dict(lo=-INF, hi=INF, swapped=False) for op in BINARY},
+    "maxpool": dict(kernel=(2, 2), strides=(2, 2)),
+    "avgpool": dict(kernel=(2, 2), strides=(2, 2)),
+    "lrn": dict(size=3, alpha=0.5),
     **{op: dict(zip(entry.parameters, entry.samples[0], strict=True)) for op, entry in UNARY.items()},
     "concat": dict(axis=1),
     "slice": dict(axis=1),
-    "pad": dict(value=0.0),
 }
 
 
@@ -50,7 +44,7 @@ class Net:
         return name
 
     def op(self, op: str, *inputs: str, **attrs) -> str:
-        attrs = DEFAULTS.get(op, {}) | attrs
+        attrs = attributes(op, **(DEFAULTS.get(op, {}) | attrs))
         name = f"{op}{len(self.nodes)}"
         self.tensors[name] = Tensor(name, infer_shape(op, attrs, [self.shape(x) for x in inputs], name))
         self.nodes.append(Node(name, op, inputs, name, attrs))

@@ -16,7 +16,7 @@ from pipeall._kernels.cpu import kernels, table
 from pipeall._kernels.cpu.table import OPS, ROWS, KernelRow, choose, explain
 from pipeall.errors import ArgumentError, DeviceError
 from pipeall.graph.cases import CASES
-from pipeall.graph.ops import run_graph
+from pipeall.graph.ops import attributes, run_graph
 from pipeall.graph.pointwise import BINARY, UNARY
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 
@@ -113,7 +113,7 @@ def test_a_row_for_one_core_is_taken_there_and_passed_over_elsewhere(monkeypatch
 
 def nan_step(lo=0.0):
     view = View(SLOT_IN, 0, 2, 2, 8, 8)
-    params = dict(kernel=(1, 1), strides=(1, 1), pads=(0,) * 4, dilations=(1, 1), groups=1, lo=lo, hi=6.0)
+    params = dict(kernel=(1, 1), **attributes("conv", lo=lo, hi=6.0))
     return Step("conv", "c", (view,), replace(view, base=SLOT_OUT), params, np.eye(8)[:, :, None, None], np.zeros(8))
 
 

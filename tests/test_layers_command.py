@@ -1,7 +1,6 @@
 """``pipeall profile --layers``: what bounds a layer, against numbers computed by hand, and the command."""
 
 from dataclasses import replace
-from math import inf
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from pipeall._kernels.opencl import devices as opencl
 from pipeall._kernels.opencl import launches as cl_launches
 from pipeall._kernels.opencl import peak as peak_cl
 from pipeall.graph.lower import lower
+from pipeall.graph.ops import attributes
 from pipeall.pipeline.measuring import layers
 from pipeall.pipeline.measuring.layers import Layer, LayerTimes, layer_times
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
@@ -26,10 +26,10 @@ QUICK = ("--seconds", "0.01")
 def conv(size, channels, filters, *, kernel=3, stride=1, groups=1, residual=False):
     x, y = View(SLOT_IN, 0, size, size, channels, channels), size // stride
     views = (x, View(SLOT_IN, 0, y, y, filters, filters)) if residual else (x,)
-    params = dict(kernel=(kernel,) * 2, strides=(stride,) * 2, pads=(1,) * 4, dilations=(1, 1), groups=groups)
+    params = attributes("conv", strides=(stride,) * 2, pads=(1,) * 4, groups=groups) | dict(kernel=(kernel,) * 2)
     weight = np.zeros((filters, channels // groups, kernel, kernel), np.float32)
     dst = View(SLOT_OUT, 0, y, y, filters, filters)
-    return Step("conv", "c", views, dst, params | dict(lo=-inf, hi=inf), weight, np.zeros(filters, np.float32))
+    return Step("conv", "c", views, dst, params, weight, np.zeros(filters, np.float32))
 
 
 @pytest.mark.parametrize(

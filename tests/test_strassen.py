@@ -13,15 +13,14 @@ from pipeall._kernels.cpu.algorithms import GEMM, STRASSEN, candidates, modelled
 from pipeall._kernels.cpu.table import ROWS, choose
 from pipeall.errors import ArgumentError
 from pipeall.graph.cases import Case
-from pipeall.graph.ops import run_graph
+from pipeall.graph.ops import attributes, run_graph
 
 ROW_OPS = ("gemm", "strassen_split", "strassen_join")
 KERNELS = sorted({(row.isa, row.core) for row in ROWS if row.op in ROW_OPS})
 
 
 def case(c_in, c_out, hw, lo=-inf, hi=inf):
-    attrs = dict(strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), groups=1, lo=lo, hi=hi)
-    return Case("conv", attrs, ((1, c_in, *hw),), ((c_out, c_in, 1, 1), (c_out,)))
+    return Case("conv", attributes("conv", lo=lo, hi=hi), ((1, c_in, *hw),), ((c_out, c_in, 1, 1), (c_out,)))
 
 
 CASES = (

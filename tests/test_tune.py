@@ -1,7 +1,6 @@
 """Algorithms chosen by timing: what is chosen, what is kept on disk, and what becomes of a file that cannot be used."""
 
 import json
-from math import inf
 
 import numpy as np
 import pytest
@@ -13,11 +12,11 @@ from pipeall._kernels.cpu.cluster import detect
 from pipeall._kernels.cpu.table import ROWS, choose
 from pipeall.graph.cases import Case, case_graph
 from pipeall.graph.lower import lower
+from pipeall.graph.ops import attributes
 from pipeall.pipeline.devices.cpu import tune
 from pipeall.pipeline.devices.cpu.tune import choose_algorithms
 
-ATTRS = dict(strides=(1, 1), pads=(1,) * 4, dilations=(1, 1), groups=1, lo=-inf, hi=inf)
-NET = Case("conv", {**ATTRS}, ((1, 8, 12, 12),), ((16, 8, 3, 3), (16,)))
+NET = Case("conv", attributes("conv", pads=(1,) * 4), ((1, 8, 12, 12),), ((16, 8, 3, 3), (16,)))
 CLUSTER = detect()[0]
 KERNELS = choose(CLUSTER.isas, CLUSTER.core_type)
 GEMM = next(row for row in ROWS if row.name == KERNELS["gemm", "f32"])

@@ -33,6 +33,7 @@ from .memory import (
     slot_layout,
     strided,
 )
+from .ops import attributes
 from .partition import Border
 from .pointwise import BINARY, UNARY
 
@@ -251,8 +252,8 @@ class _Lowering:
     def _fc(self, node: Node) -> None:
         x = self._source(node)
         weight = self._constant(node, 1).reshape(-1, x.c, x.h, x.w)
-        window = {"kernel": (x.h, x.w), "strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "groups": 1}
-        self._step("conv", node, (x,), window | _attrs(node, "lo", "hi"), weight, self._constant(node, 2))
+        attrs = attributes("conv", **_attrs(node, "lo", "hi"))
+        self._step("conv", node, (x,), {"kernel": (x.h, x.w), **attrs}, weight, self._constant(node, 2))
 
     def _binary(self, node: Node) -> None:
         src, weight = (self._source(node),), None

@@ -7,7 +7,7 @@ from math import inf, pi, prod
 import numpy as np
 
 from ..pointwise import BINARY, BY_OPERATOR, UNARY
-from .build import FREE, Builder, OnnxNode, operator
+from .build import Builder, OnnxNode, operator
 
 FLOAT_MAX = float(np.finfo(np.float32).max)
 
@@ -63,7 +63,7 @@ def _binary(g: Builder, n: OnnxNode, op: str, a: np.ndarray | str, b: np.ndarray
                 n.fail(f"operands must be floats, got {value.dtype}")
             named = next((name for name in n.inputs if g.values[name] is value), f"{n.outputs[0]}/operand")
             operands.append(g.keep(value if shape == aligned else value.reshape(aligned), named))
-    return g.emit(n, op, operands, part=part, swapped=swapped and bool(BINARY[op].swapped), **FREE)
+    return g.emit(n, op, operands, part=part, swapped=swapped and bool(BINARY[op].swapped))
 
 
 @operator("Neg")
@@ -81,7 +81,7 @@ def _shifted(g: Builder, n: OnnxNode, x: str, shift: float, part: str) -> str:
 
 def _with_number(g: Builder, n: OnnxNode, op: str, x: str, number: float, part: str) -> str:
     constant = g.keep(np.full((1,) * len(g.shape(x)), number, np.float32), f"{n.outputs[0]}/number")
-    return g.emit(n, op, [x, constant], part=part, swapped=False, **FREE)
+    return g.emit(n, op, [x, constant], part=part)
 
 
 @operator("Pow", limits="squares and identities")
@@ -92,7 +92,7 @@ def _pow(g: Builder, n: OnnxNode) -> None:
     if exponent.item() == 1:
         g.bind(n, x)
     else:
-        g.emit(n, "mul", [x, x], swapped=False, **FREE)
+        g.emit(n, "mul", [x, x])
 
 
 @operator("Max Min", limits="of a tensor and constant numbers")
@@ -151,14 +151,14 @@ def _prelu(g: Builder, n: OnnxNode) -> None:
     below = _binary(g, n, "mul", below, slope, "sloped")
     if g.shape(below) != g.shape(x):
         n.fail(f"slopes {slope.shape} do not broadcast to {g.shape(x)}")
-    g.emit(n, "add", [above, below], swapped=False, **FREE)
+    g.emit(n, "add", [above, below])
 
 
 @operator("Swish", "alpha")
 def _swish(g: Builder, n: OnnxNode) -> None:
     x, alpha = g.x(n), n.get("alpha", float, 1.0)
     scaled = x if alpha == 1 else _scaled(g, n, x, alpha, "scaled")
-    g.emit(n, "mul", [x, g.emit(n, "sigmoid", [scaled], part="sigmoid")], swapped=False, **FREE)
+    g.emit(n, "mul", [x, g.emit(n, "sigmoid", [scaled], part="sigmoid")])
 
 
 @operator("Gelu", "approximate")
@@ -170,12 +170,12 @@ def _gelu(g: Builder, n: OnnxNode) -> None:
     if mode == "none":
         curve = g.emit(n, "erf", [_scaled(g, n, x, 0.5**0.5, "scaled")], part="curve")
     else:
-        square = g.emit(n, "mul", [x, x], part="square", swapped=False, **FREE)
+        square = g.emit(n, "mul", [x, x], part="square")
         factor = _shifted(g, n, _scaled(g, n, square, 0.044715 * (2 / pi) ** 0.5, "cubic"), (2 / pi) ** 0.5, "factor")
-        argument = g.emit(n, "mul", [x, factor], part="argument", swapped=False, **FREE)
+        argument = g.emit(n, "mul", [x, factor], part="argument")
         curve = g.emit(n, "tanh", [argument], part="curve")
     gate = _scaled(g, n, _shifted(g, n, curve, 1.0, "shifted"), 0.5, "gate")
-    g.emit(n, "mul", [x, gate], swapped=False, **FREE)
+    g.emit(n, "mul", [x, gate])
 
 
 @operator("Softmax", "axis")
