@@ -24,7 +24,7 @@ def test_devices_lists_every_component_kernel_and_variable(monkeypatch):
     found = document("devices")
     assert found["format"] == "pipeall.devices/1"
     assert [row["component"] for row in found["components"]] == list(BOARD.components)
-    taken = [row["op"] for row in found["components"][0]["kernels"] if row["why"].startswith("taken")]
+    taken = [(row["op"], row["type"]) for row in found["components"][0]["kernels"] if row["why"].startswith("taken")]
     assert sorted(taken) == sorted(OPS)
     assert all(row["isa"] == "ref" for row in found["components"][0]["kernels"] if row["why"].startswith("taken"))
     assert "PIPEALL_OPENCL=off" in found["gpu_missing"]

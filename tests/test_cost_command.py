@@ -11,8 +11,9 @@ from onnx import TensorProto, helper
 from onnx_models import model
 
 from pipeall import ModelError
-from pipeall._kernels.cpu.peak import Peak
+from pipeall._kernels.peak import Peak
 from pipeall.cost import onnx_shapes
+from pipeall.pipeline.devices.cpu.device import Cpu
 
 
 def test_a_model_without_weights_is_sized_and_not_run():
@@ -92,7 +93,7 @@ def test_csv_and_figure(tmp_path):
 
 
 def test_a_figure_under_a_roofline(tmp_path, monkeypatch):
-    monkeypatch.setattr("pipeall.cli.cost_report.peak", lambda kernels, cores: Peak(1e11 * len(cores), 1e10))
+    monkeypatch.setattr(Cpu, "peak", lambda device: Peak(1e11 * device.width, 1e10))
     invoke("cost", path("alexnet"), "--plot", tmp_path / "roof.png", "--roofline")
     invoke("cost", path("alexnet"), "--plot", tmp_path / "plain.png")
     assert (tmp_path / "roof.png").read_bytes() != (tmp_path / "plain.png").read_bytes()
