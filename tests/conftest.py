@@ -43,6 +43,14 @@ def board_with_gpu():
     return board
 
 
+@pytest.fixture(scope="session")
+def chain():
+    """Ten equal groups, in microseconds a frame."""
+    from toy_board import chain_net
+
+    return chain_net()
+
+
 @pytest.fixture
 def tiny(monkeypatch):
     """MODEL "tiny": ``quick_net``. No OpenCL device, so that each platform has the same links."""

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from graphs import Net, zoo_net
-from test_cluster import BOARDS, write_tree
+from profiles import profile_of
+from recorded_boards import recorded_files, write_tree
 
 from pipeall._kernels.opencl import devices as opencl
 from pipeall.errors import ArgumentError, DeviceError
@@ -292,7 +293,7 @@ def small_graph(width: int):
     return net.graph(net.fc(net.global_pool(x), 10), name=f"small{width}")
 
 
-def profile_of(graph, refused: bool = False) -> Profile:
+def small_profile(graph, refused: bool = False) -> Profile:
     count = len(graph.groups)
     ms = tuple(1.0 + index for index in range(count))
     units = {
@@ -302,25 +303,17 @@ def profile_of(graph, refused: bool = False) -> Profile:
     }
     contention = {"big": {"gpu": (1.2,) * count}, "gpu": {"big": (1.4,) * count}}
     links = {("big", "gpu"): Link((4096,), (0.1,), (0.2,), (0.05,))}
-    return Profile(
-        graph.name,
-        tuple(g.name for g in graph.groups),
-        crossing_bytes(graph),
-        units,
-        contention=contention,
-        links=links,
-        idle_w=2.0,
-    )
+    return profile_of(graph, units, contention=contention, links=links, idle_w=2.0)
 
 
 def test_a_model_of_ones_own_board(tmp_path, monkeypatch):
     monkeypatch.delenv("PIPEALL_OPENCL", raising=False)
     gpu = opencl.DeviceInfo(0, "Platform", "Mali", "Vendor", "1.0", 4, True, False, False)
     monkeypatch.setattr(opencl, "devices", lambda: (gpu,))
-    tree = write_tree(json.loads((BOARDS / "vim3.json").read_text()), tmp_path)
+    tree = write_tree(recorded_files("vim3"), tmp_path)
     board = Board.detect(root=tree, machine="aarch64")
     graphs = [small_graph(4), small_graph(8)]
-    profiles = [(graphs[0], profile_of(graphs[0], refused=True)), (graphs[1], profile_of(graphs[1]))]
+    profiles = [(graphs[0], small_profile(graphs[0], refused=True)), (graphs[1], small_profile(graphs[1]))]
     model = BoardModel.from_profiles("mine", board.components, profiles)
     model.save(tmp_path / "mine.json")
     loaded = Board.load(tmp_path / "mine.json").model
@@ -347,9 +340,9 @@ def test_what_was_not_profiled_is_no_part_and_a_stand_in_is_refused(tmp_path, mo
     cpu = opencl.DeviceInfo(0, "Platform", "pocl", "Vendor", "1.0", 4, True, False, True)
     monkeypatch.setattr(opencl, "devices", lambda: (cpu,))
     monkeypatch.setattr(opencl, "choose", lambda devices: devices[0])
-    board = Board.detect(root=write_tree(json.loads((BOARDS / "vim3.json").read_text()), tmp_path), machine="aarch64")
+    board = Board.detect(root=write_tree(recorded_files("vim3"), tmp_path), machine="aarch64")
     graph = small_graph(4)
-    profile = profile_of(graph)
+    profile = small_profile(graph)
     assert board.component("gpu").stand_in
     with pytest.raises(ArgumentError, match="component 'gpu': expected no stand-in"):
         BoardModel.from_profiles("mine", board.components, [(graph, profile)])
@@ -362,14 +355,14 @@ def test_what_was_not_profiled_is_no_part_and_a_stand_in_is_refused(tmp_path, mo
 
 def test_a_profile_of_another_network_is_refused():
     with pytest.raises(ArgumentError, match="tensor sizes of small8"):
-        Measured.of(small_graph(8), profile_of(small_graph(4)))
+        Measured.of(small_graph(8), small_profile(small_graph(4)))
     with pytest.raises(ArgumentError, match="expected one of small8, spans"):
-        Measured.of(small_graph(8), profile_of(small_graph(8)), spans=(1, 1))
+        Measured.of(small_graph(8), small_profile(small_graph(8)), spans=(1, 1))
     with pytest.raises(ArgumentError, match="'small8': expected one profile of it"):
-        BoardModel.fit("x", {}, [(small_graph(8), Measured.of(small_graph(8), profile_of(small_graph(8))))] * 2)
+        BoardModel.fit("x", {}, [(small_graph(8), Measured.of(small_graph(8), small_profile(small_graph(8))))] * 2)
     with pytest.raises(ArgumentError, match="unit 'big': expected one of the board's components, little"):
         parts = {"little": Part("Cortex-A53", 4)}
-        BoardModel.fit("x", parts, [(small_graph(8), Measured.of(small_graph(8), profile_of(small_graph(8))))])
+        BoardModel.fit("x", parts, [(small_graph(8), Measured.of(small_graph(8), small_profile(small_graph(8))))])
     with pytest.raises(ArgumentError, match="times of at least one group"):
         BoardModel.fit("x", {}, [])
 

@@ -7,17 +7,16 @@ element that no step is meant to write must keep its bits.
 
 import ctypes
 import hashlib
-import os
 import shutil
 import subprocess
 from dataclasses import replace
 from math import inf, prod
-from pathlib import Path
 
 import numpy as np
 import pytest
 from bounds import bound
 from graphs import zoo_net
+from process import resident_bytes
 from step_reference import Memory
 from winograd_reference import winograd_bound
 
@@ -309,7 +308,7 @@ def test_slots_are_freed(device):
         for _ in range(slots):
             slot = program.slot(1 << 22)
             ctypes.memset(slot.data, 1, slot.nbytes)
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return resident_bytes()
 
     first = resident_bytes_after(4)
     assert resident_bytes_after(40) - first < 20 << 22

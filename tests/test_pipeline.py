@@ -2,17 +2,17 @@
 
 import ctypes
 import os
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 from bounds import U, absolute
 from graphs import ZOO, Net, frames, inputs_of, random_graph, small_net, zoo_net
-from threads import statuses
+from process import statuses
+from shims import built
+from trees import REPOSITORY, WITH_TESTS
+from trees import run as run_python
 
 from pipeall import ArgumentError, Board, Engine, Pipeline
 from pipeall.graph.ops import run_graph
@@ -283,13 +283,12 @@ def test_stages_on_parts_of_one_cluster_give_the_bits_of_one_engine():
 
 
 MEMORY_SCRIPT = """
-import ctypes, sys, resource
+import ctypes
 import numpy as np
 from pipeall import Board, Pipeline, zoo
+from process import resident_bytes as rss
 counter = ctypes.CDLL(None)
 on, count = ctypes.c_int.in_dll(counter, "malloc_count_on"), ctypes.c_long.in_dll(counter, "malloc_count")
-def rss():
-    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
 graph = zoo.mobilenet()
 x = np.random.default_rng(0).standard_normal(graph.inputs[0].shape).astype(np.float32)
 with Pipeline(graph, "big-little:14", board=Board.detect(gpu=False)) as pipe:
@@ -303,13 +302,8 @@ with Pipeline(graph, "big-little:14", board=Board.detect(gpu=False)) as pipe:
 
 def test_two_thousand_frames_allocate_nothing(board, tmp_path):
     """MobileNet, the network with the least work of the zoo; an LD_PRELOAD shim counts what stage threads allocate."""
-    shim = tmp_path / "malloc_count.so"
-    source = Path(__file__).parent / "native" / "malloc_count.c"
-    subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", shim, source], check=True)
-    env = {**os.environ, "LD_PRELOAD": str(shim)}
-    done = subprocess.run([sys.executable, "-c", MEMORY_SCRIPT], env=env, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    allocations, growth = map(int, done.stdout.split())
+    preload = {"LD_PRELOAD": str(built("malloc_count", tmp_path))}
+    allocations, growth = map(int, run_python(REPOSITORY, "-c", MEMORY_SCRIPT, **preload, **WITH_TESTS).split())
     assert allocations == 0
     # The host side keeps the times of up to 20,000 frames: 2,000 of them are under 1 MB.
     assert growth < 2 << 20, f"RSS grew by {growth} bytes"

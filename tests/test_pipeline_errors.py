@@ -1,8 +1,6 @@
 """What a pipeline does when something is wrong: refused arguments, failing stages, early ends."""
 
 import os
-import subprocess
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -11,7 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from graphs import frames, small_net, zoo_net
-from threads import statuses
+from process import statuses
+from trees import ending
 
 import pipeall
 from pipeall import ArgumentError, Board, DeviceError, Engine, Pipeline, PipelineError, Plan
@@ -252,8 +251,7 @@ raise SystemExit(7)
 
 @pytest.mark.parametrize("plan", ["big-little:9", "gpu-big-little:6,12", "big-gpu:9"])
 def test_exit_with_frames_inside_is_clean(plan, board_with_gpu):
-    done = subprocess.run([sys.executable, "-c", EXIT_SCRIPT, plan], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (7, "")
+    assert ending(EXIT_SCRIPT, plan) == (7, "")
 
 
 def test_dropping_a_pipeline_without_close_ends_its_threads(board):

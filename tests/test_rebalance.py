@@ -1,7 +1,6 @@
 """A stream whose plan moves notices nothing but its speed, also when something goes wrong."""
 
 import gc
-import subprocess
 import sys
 import threading
 import time
@@ -9,24 +8,20 @@ import weakref
 from functools import partial
 from itertools import count as numbers
 from itertools import cycle, islice
-from pathlib import Path
 
 import numpy as np
 import pytest
 from graphs import frames, zoo_net
-from threads import statuses
-from toy_board import MS, START, best_period_ms, chain_net, period_ms, profile_of, toy_board
+from process import statuses
+from profiles import profile_of
+from toy_board import MS, START, best_period_ms, period_ms, toy_board
+from trees import ending
 
 from pipeall import ArgumentError, Board, DeviceError, Pipeline, PipelineError, Plan
 from pipeall.pipeline import pipeline as pipeline_module
 from pipeall.pipeline.lane import Lane
 from pipeall.pipeline.rebalance import GAIN, Drift
 from pipeall.pipeline.stats import KEPT
-
-
-@pytest.fixture(scope="module")
-def chain():
-    return chain_net()
 
 
 def no_thread_left():
@@ -338,7 +333,9 @@ def test_a_failure_in_the_lane_that_was_left_comes_in_its_place(chain, toy, inpu
 
 EXIT_SCRIPT = """
 from itertools import cycle
-from test_rebalance import MS, START, Pipeline, chain_net, frames, toy_board
+from graphs import frames
+from pipeall import Pipeline
+from toy_board import MS, START, chain_net, toy_board
 graph = chain_net()
 pipe = Pipeline(graph, START, board=toy_board(graph, MS), pace=True, rebalance=True)
 pipe.throttle("big", 2)
@@ -349,6 +346,4 @@ for _ in pipe.map(cycle(frames(graph, 1))):
 
 
 def test_exit_with_frames_in_two_lanes_is_clean():
-    arguments = [sys.executable, "-c", EXIT_SCRIPT]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, cwd=Path(__file__).parent)
-    assert (done.returncode, done.stderr) == (7, "")
+    assert ending(EXIT_SCRIPT) == (7, "")
