@@ -43,6 +43,23 @@ def board_with_gpu():
     return board
 
 
+@pytest.fixture(scope="module")
+def opencl_info(tmp_path_factory):
+    """An OpenCL device, also one that stands in for a GPU; programs are compiled anew in each module of tests."""
+    from pipeall import MissingExtraError
+    from pipeall._kernels.opencl import devices as opencl
+
+    try:
+        available = opencl.devices()
+    except MissingExtraError as error:
+        pytest.skip(f"no OpenCL: {error}; pip install 'pyopencl[pocl]' runs the kernels on any CPU")
+    if not available:
+        pytest.skip("no OpenCL device: pip install 'pyopencl[pocl]' adds one that runs on any CPU")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIPEALL_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield opencl.choose(available)
+
+
 @pytest.fixture(scope="session")
 def chain():
     """Ten equal groups, in microseconds a frame."""
