@@ -148,9 +148,12 @@ def built(opencl_info, tmp_path, monkeypatch):
     monkeypatch.setenv("PIPEALL_CACHE", str(tmp_path))
     compiled = []
     build = opencl.Device.build
-    monkeypatch.setattr(
-        opencl.Device, "build", lambda self, file, *rest: compiled.append(file) or build(self, file, *rest)
-    )
+
+    def noted(self, file, *rest):
+        compiled.append(file)
+        return build(self, file, *rest)
+
+    monkeypatch.setattr(opencl.Device, "build", noted)
 
     def start():
         compiled.clear()
@@ -196,4 +199,4 @@ def test_cache_that_cannot_be_written_is_a_warning(built, tmp_path):
 def test_devices_lists_what_there_is(opencl_info):
     assert [device.index for device in opencl.devices()] == list(range(len(opencl.devices())))
     assert opencl_info in opencl.devices() and opencl_info.compute_units >= 1
-    assert ("a CPU standing in" in str(info)) == info.stand_in
+    assert ("a CPU standing in" in str(opencl_info)) == opencl_info.stand_in

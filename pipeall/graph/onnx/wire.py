@@ -102,6 +102,7 @@ def _varint(message: memoryview, at: int) -> tuple[int, int]:
 
 
 def with_length(number: int, content: bytes) -> bytes:
+    """The field ``number`` of a message, with bytes in it: tag, length, content."""
     head, length = bytearray([number << 3 | BYTES]), len(content)
     while length >= 0x80:
         head.append(length & 0x7F | 0x80)
