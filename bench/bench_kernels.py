@@ -42,7 +42,7 @@ def label(layer):
 @pytest.mark.parametrize("layer", [layer for name in NETWORKS for layer in layers(name)], ids=label)
 def bench_convolution(layer, benchmark, board):
     name, _, step = layer
-    cluster = board.component("big").cluster
+    cluster = board.component("big").device.cluster
     src, in_bytes = side_by_side(step.src[:1], SLOT_IN)
     (y,), out_bytes = side_by_side([step.dst], SLOT_OUT)
     kernels = choose(cluster.isas, cluster.core_type)

@@ -66,7 +66,7 @@ def main() -> None:
     except OSError as error:
         raise SystemExit(f"expected CLBlast, Debian's libclblast1; {error}") from None
     component = Board.detect().component("gpu")
-    device = opencl.opened(component.device)
+    device = opencl.opened(component.device.info)
     print(component.description)
     print(f"{'pixels':>7}{'cin':>6}{'cout':>6}{'pipeall':>10}{'CLBlast':>10}{'ratio':>8}")
     ratios = []

@@ -68,7 +68,7 @@ def seconds(call) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("nets", nargs="*", default=["alexnet"])
-    cluster = Board.detect(gpu=False).component("big").cluster
+    cluster = Board.detect(gpu=False).component("big").device.cluster
     kernels = choose(cluster.isas, cluster.core_type)
     print(f"{'layer':32} {'shape':26} {'GEMM ms':>8} {'Winograd':>16} {'FFT ms':>8} {'x GEMM':>7} {'prepare ms':>10}")
     for name in parser.parse_args().nets:

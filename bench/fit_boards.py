@@ -20,7 +20,7 @@ import numpy as np
 from pipeall import Plan, zoo
 from pipeall.graph.ir import Graph, Tensor
 from pipeall.pipeline.boards.model import FOLDER, SPREAD_SHARE, BoardModel, Measured, borders
-from pipeall.pipeline.boards.parts import Part
+from pipeall.pipeline.boards.modelled import Modelled
 from pipeall.pipeline.planning.predict import Prediction, predict
 from pipeall.pipeline.planning.profile import Link, Profile, UnitTimes
 
@@ -45,14 +45,14 @@ RK_NAMES = {
     "squeeze": "squeezenet",
 }
 VIM3_PARTS = {
-    "big": Part("Cortex-A73", 4, 2208.0),
-    "little": Part("Cortex-A53", 2, 1800.0),
-    "gpu": Part("Mali-G52", 4, 800.0),
+    "big": Modelled("Cortex-A73", 4, 2208.0),
+    "little": Modelled("Cortex-A53", 2, 1800.0),
+    "gpu": Modelled("Mali-G52", 4, 800.0),
 }
 RK_PARTS = {
-    "big": Part("Cortex-A72", 2, 1800.0),
-    "little": Part("Cortex-A53", 4, 1416.0),
-    "gpu": Part("Mali-T860", 4, 800.0),
+    "big": Modelled("Cortex-A72", 2, 1800.0),
+    "little": Modelled("Cortex-A53", 4, 1416.0),
+    "gpu": Modelled("Mali-T860", 4, 800.0),
 }
 
 # Clocks in MHz by the index that the table gives; a GPU's host thread runs on a big core

@@ -84,8 +84,8 @@ def main():
     if not os.environ.items() >= ONE_THREAD.items():  # BLAS reads them when it is loaded
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | ONE_THREAD)
     component = Board.detect(gpu=False).component("big")
-    kernels = choose(component.cluster.isas, component.cluster.core_type)
-    core = component.cluster.cores[0] if options.core is None else options.core
+    kernels = choose(component.device.cluster.isas, component.device.cluster.core_type)
+    core = component.device.cluster.cores[0] if options.core is None else options.core
     os.sched_setaffinity(0, {core})
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     print(f"core {core}: {kernels['gemm', 'f32']} beside {blas['name']} {blas['version']}, {options.rounds} rounds")

@@ -27,7 +27,8 @@ import numpy as np
 
 from pipeall import Board, Pipeline, Plan, search, zoo
 from pipeall.graph.ir import Graph, Node, Tensor
-from pipeall.pipeline.boards.parts import Component
+from pipeall.pipeline.devices.component import Component
+from pipeall.pipeline.devices.cpu.device import Cpu
 
 TENTHS = 10
 KINDS = 7  # different frames: a result in another's place is seen
@@ -162,8 +163,8 @@ def pair(board: Board, count: int) -> dict:
 
 def eight(board: Board, count: int) -> dict:
     """Eight stages of one core each; threads are not pinned, since few machines have eight cores of a kind."""
-    cluster = replace(board.component("big").cluster, cores=(-1,) * 8)
-    board._known["big"] = Component("big", cluster=cluster)
+    cluster = replace(board.component("big").device.cluster, cores=(-1,) * 8)
+    board._known["big"] = Component("big", Cpu(cluster))
     return stream(tiny_net(8), "-".join(["bigx1"] * 8) + ":1,2,3,4,5,6,7", board, count, 0)
 
 

@@ -38,7 +38,7 @@ Choice = Callable[[Step], str]
 
 
 def kernels() -> dict[str, str]:
-    cluster = pipeall.Board.detect(gpu=False).component("big").cluster
+    cluster = pipeall.Board.detect(gpu=False).component("big").device.cluster
     return choose(cluster.isas, cluster.core_type)
 
 

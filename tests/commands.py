@@ -15,7 +15,7 @@ from PIL import Image
 from pipeall import Board, Graph, Profile
 from pipeall.cli.app import app
 from pipeall.pipeline.boards.model import BoardModel, Measured
-from pipeall.pipeline.boards.parts import Part
+from pipeall.pipeline.boards.modelled import Modelled
 from pipeall.pipeline.planning.profile import UnitTimes, crossing_bytes
 
 BOARD = Board.detect(gpu=False)
@@ -63,7 +63,7 @@ def toy_board(path: Path, scale: float = 1.0) -> Path:
     }
     names = tuple(group.name for group in graph.groups)
     profile = Profile(graph.name, names, crossing_bytes(graph), units, about={"source": "made up"})
-    parts = {"big": Part("Cortex-A73", 4, 2208.0), "little": Part("Cortex-A53", 2)}
+    parts = {"big": Modelled("Cortex-A73", 4, 2208.0), "little": Modelled("Cortex-A53", 2)}
     contention = {"big": {"little": 1.1}, "little": {"big": 1.2}}
     networks = [(graph, Measured.of(graph, profile))]
     BoardModel.fit("toy", parts, networks, contention=contention, idle_w=2.0).save(path)

@@ -24,7 +24,7 @@ from pipeall._kernels.cpu.table import choose
 
 board = pipeall.Board.detect(clusters=[[core] for core in sorted(os.sched_getaffinity(0))[:2]], gpu=False)
 for component in board.components.values():
-    kernels = choose(component.cluster.isas, component.cluster.core_type)
+    kernels = choose(component.device.cluster.isas, component.device.cluster.core_type)
     assert all("_neon" in name for name in kernels.values()), kernels
 graph = pipeall.zoo.squeezenet()
 with pipeall.Pipeline(graph, f"big-little:{len(graph.groups) // 2}", board=board) as pipe:

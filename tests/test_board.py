@@ -46,14 +46,14 @@ def probes(monkeypatch):
 def test_components_of_a_board_with_a_gpu(vim3, probes):
     probes(POCL, MALI, OTHER)
     board = Board.detect(root=vim3)
-    assert [(c.name, c.letter, c.kind) for c in board.components.values()] == [
+    assert [(c.name, c.letter, c.device.kind) for c in board.components.values()] == [
         ("big", "B", "cpu"),
         ("little", "L", "cpu"),
         ("gpu", "G", "opencl"),
         ("gpu1", "G1", "opencl"),
     ]
-    assert board.component("gpu").device == MALI and board.component("G1").device == OTHER
-    assert board.component("big").cluster.cores == (2, 3, 4, 5)
+    assert board.component("gpu").device.info == MALI and board.component("G1").device.info == OTHER
+    assert board.component("big").device.cluster.cores == (2, 3, 4, 5)
     assert board.gpu_missing is None
 
 
@@ -62,7 +62,7 @@ def test_opencl_is_asked_once_and_only_for_the_gpu(vim3, probes):
     board = Board.detect(root=vim3)
     assert board.component("B").name == "big" and board.component("little").letter == "L"
     assert calls == []
-    assert board.component("G").device == MALI and "gpu" in board.components
+    assert board.component("G").device.info == MALI and "gpu" in board.components
     assert calls == [1]
 
 
@@ -109,7 +109,7 @@ def test_a_gpu_in_half_precision(vim3, probes):
     probes(MALI)
     board = Board.detect(root=vim3)
     half = board.component("G@fp16")
-    assert (half.name, half.kind, half.precision, half.device) == ("gpu@fp16", "opencl", "fp16", MALI)
+    assert (half.name, half.device.kind, half.precision, half.device.info) == ("gpu@fp16", "opencl", "fp16", MALI)
     assert board.component("gpu").precision == "fp32" and "gpu@fp16" not in board.components
     with pytest.raises(DeviceError, match="no component 'gpu1'"):
         board.component("gpu1@mixed")
@@ -159,7 +159,7 @@ def test_description_of_every_component(vim3, probes):
 
 def test_given_clusters(vim3):
     board = Board.detect(clusters=[[2], [3]], gpu=False, root=vim3)
-    assert {name: c.cluster.cores for name, c in board.components.items()} == {"big": (2,), "little": (3,)}
+    assert {name: c.device.cores for name, c in board.components.items()} == {"big": (2,), "little": (3,)}
 
 
 def test_this_machine_has_a_component_to_run_on():

@@ -19,7 +19,7 @@ from pipeall.errors import ArgumentError, DeviceError
 from pipeall.pipeline.boards import regression
 from pipeall.pipeline.boards.board import Board
 from pipeall.pipeline.boards.model import FOLDER, BoardModel, Measured
-from pipeall.pipeline.boards.parts import Part
+from pipeall.pipeline.boards.modelled import Modelled
 from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import HOST, Link, Profile, UnitTimes, crossing_bytes
@@ -262,9 +262,9 @@ def test_a_model_of_ones_own_board(tmp_path, monkeypatch):
     model = BoardModel.from_profiles("mine", board.components, profiles)
     model.save(tmp_path / "mine.json")
     loaded = Board.load(tmp_path / "mine.json").model
-    big = board.component("big").cluster
-    assert loaded.parts["big"] == Part(big.core_type, len(big.cores), big.max_mhz)
-    assert loaded.parts["gpu"] == Part("Mali", 4)
+    big = board.component("big").device.cluster
+    assert loaded.parts["big"] == Modelled(big.core_type, len(big.cores), big.max_mhz)
+    assert loaded.parts["gpu"] == Modelled("Mali", 4)
     for graph, profile in profiles:
         got = loaded.profile(graph)
         for unit in ("big", "bigx1", "gpu"):
@@ -306,7 +306,7 @@ def test_a_profile_of_another_network_is_refused():
     with pytest.raises(ArgumentError, match="'small8': expected one profile of it"):
         BoardModel.fit("x", {}, [(small_graph(8), Measured.of(small_graph(8), small_profile(small_graph(8))))] * 2)
     with pytest.raises(ArgumentError, match="unit 'big': expected one of the board's components, little"):
-        parts = {"little": Part("Cortex-A53", 4)}
+        parts = {"little": Modelled("Cortex-A53", 4)}
         BoardModel.fit("x", parts, [(small_graph(8), Measured.of(small_graph(8), small_profile(small_graph(8))))])
     with pytest.raises(ArgumentError, match="times of at least one group"):
         BoardModel.fit("x", {}, [])

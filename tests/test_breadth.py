@@ -1,8 +1,5 @@
 """ONNX's own backend tests and torchvision's networks through the engine; the sweep over all is bench/breadth.py."""
 
-import runpy
-from pathlib import Path
-
 import numpy as np
 import onnx
 import onnx_cases
@@ -13,7 +10,6 @@ from pipeall import Engine, load
 from pipeall.graph.onnx.build import OPERATORS
 from pipeall.graph.onnx.read import OPSETS
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
 NO_CASE = {"Cast", "Size", "LayerNormalization"}  # other types; a constant; further outputs
 LIGHT = ("light_squeezenet", "light_shufflenet", "light_densenet121")
 NETWORKS = (
@@ -58,9 +54,3 @@ def test_torch_networks_give_what_onnxruntime_gives(export, board_with_gpu, tmp_
     frame = torch_nets.write(export, path)
     errors = torch_nets.errors(load(path), frame, torch_nets.expected(path, frame), board_with_gpu)
     assert max(errors) <= 1e-4, errors
-
-
-@newest_onnx
-def test_table_of_operators_is_current():
-    written = runpy.run_path(str(DOCS / "ops.py"))["table"]()
-    assert (DOCS / "ops.md").read_text() == written, "docs/ops.md is old: python docs/ops.py"

@@ -16,7 +16,7 @@ COUNT = 9
 @pytest.fixture(scope="module")
 def shim(tmp_path_factory, board_with_gpu):
     """The library with the extension; it reaches the rest of OpenCL as the package does."""
-    real = opencl.opened(board_with_gpu.component("gpu").device).library
+    real = opencl.opened(board_with_gpu.component("gpu").device.info).library
     return built("command_buffer", tmp_path_factory.mktemp("shim"), "-Wl,--no-as-needed", real)
 
 

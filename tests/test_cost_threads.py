@@ -30,7 +30,7 @@ def test_a_short_run(monkeypatch, tmp_path):
     found = document("bench", "quick", "--threads", "--seconds", "0.01")
     (network,) = found["networks"]
     assert found["format"] == "pipeall.threads/1" and network["network"] == "quick"
-    cores = len(threads.one_cluster().component("big").cluster.cores)
+    cores = len(threads.one_cluster().component("big").device.cluster.cores)
     assert [row["threads"] for row in network["rows"]] == list(range(1, cores + 1))
     assert all(row["least_ms"] <= row["median_ms"] for row in network["rows"])
     plot = tmp_path / "threads.png"

@@ -279,7 +279,7 @@ with Pipeline(graph, "big-little:2", board=Board.detect(gpu=False)) as pipe:
     results = list(pipe.map(changing()))
 assert len(results) == 3000 and all(np.array_equal(r, expected[i % 7]) for i, r in enumerate(results))
 cpus.write_text(first)
-assert [part.cluster.cores for part in Board.detect(gpu=False).components.values()] == [(int(first),)]
+assert [part.device.cluster.cores for part in Board.detect(gpu=False).components.values()] == [(int(first),)]
 """
 
 

@@ -24,7 +24,7 @@ def status(key):
     return 1024 * int(re.search(key + r":\\s+(\\d+)", open("/proc/self/status").read())[1])
 
 detected = Board.detect(gpu=False)
-cluster = detected.component("big").cluster  # thrice the same cores: memory is what counts
+cluster = detected.component("big").device.cluster  # thrice the same cores: memory is what counts
 board = Board([replace(cluster, name=name) for name in ("big", "mid", "little")], gpu=False)
 net = Net((1, 16, 32, 32))
 first = net.graph(net.conv(net.conv("x0", 32, k=3), 8))

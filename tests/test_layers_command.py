@@ -109,7 +109,7 @@ def test_a_trace_tells_what_each_step_was_computed_by():
 
 def test_peak_is_of_all_cores():
     """Far above and below what any core does, and measured where it was said."""
-    cluster = BOARD.component("big").cluster
+    cluster = BOARD.component("big").device.cluster
     kernels = {op: f"{op}_f32_{cluster.isas[0]}" for op in ("peak", "stream")}
     found = peak.peak(kernels, cluster.cores)
     assert 1e8 < found.flops < 1e12 * len(cluster.cores) and 1e8 < found.bytes < 1e12 * len(cluster.cores)
@@ -145,7 +145,7 @@ def test_peak_of_an_opencl_device(precision, board_with_gpu, monkeypatch):
     """Far above and below what any device does."""
     monkeypatch.setattr(peak_cl, "BUFFER", 2**26)
     monkeypatch.setattr(peak_cl, "RUN_NS", 10_000)
-    device = opencl.opened(board_with_gpu.component("gpu").device)
+    device = opencl.opened(board_with_gpu.component("gpu").device.info)
     found = peak_cl.peak(device, precision)
     assert 1e8 < found.flops < 1e15 and 1e7 < found.bytes < 1e14
 
@@ -162,7 +162,10 @@ def test_layers_of_the_first_cpu_or_of_units():
     found = document("profile", "tiny", "--layers", *QUICK)
     (big,) = found["networks"]
     assert found["format"] == "pipeall.layers/1" and (big["network"], big["unit"]) == ("quick", "big")
-    assert big["threads"] == len(BOARD.component("big").cluster.cores) and big["peak_flops"] == 1e11 * big["threads"]
+    assert (
+        big["threads"] == len(BOARD.component("big").device.cluster.cores)
+        and big["peak_flops"] == 1e11 * big["threads"]
+    )
     convs = [row for row in big["layers"] if row["kind"] == "conv"]
     assert [row["node"] for row in convs] == [node.name for node in quick_net().nodes if node.op == "conv"]
     assert convs[1]["macs"] == 32 * 32 * 32 * 32 and convs[1]["algorithm"] == "gemm" and convs[1]["kernel"] == [1, 1]

@@ -6,10 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipeall import ArgumentError
+from pipeall import DeviceError
 from pipeall.graph.lower import lower
 from pipeall.graph.partition import subgraph
+from pipeall.pipeline.devices.cpu.device import Cpu
 from pipeall.pipeline.devices.device import ring_slots
+from pipeall.pipeline.devices.opencl.device import OpenCl
 from pipeall.pipeline.measuring import links
 from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.profile import crossing_bytes
@@ -17,8 +19,8 @@ from pipeall.pipeline.trace import StageTrace
 
 
 def test_there_are_links_between_neighbours_and_to_memory_of_their_own():
-    kinds = {"big": "cpu", "little": "cpu", "gpu": "opencl", "gpu1": "opencl"}
-    board = SimpleNamespace(component=lambda name: SimpleNamespace(kind=kinds[name]))
+    kinds = {"big": Cpu, "little": Cpu, "gpu": OpenCl, "gpu1": OpenCl}
+    board = SimpleNamespace(component=lambda name: SimpleNamespace(device=kinds[name]))
     assert list(links.ends(board, ["big"])) == []
     assert set(links.ends(board, ["big", "little"])) == {("big", "little"), ("little", "big")}
     found = list(links.ends(board, list(kinds)))
@@ -71,7 +73,7 @@ class Played:
             ends = np.cumsum(np.array(ms) + late, axis=1)
             begin = np.zeros((len(frames), 1))
             rows = np.rint(1e6 * np.hstack([begin, begin, begin, begin, ends, ends[:, -1:]])).astype(np.int64)
-            self.trace.append(StageTrace(0, number, stage.unit, "cpu", groups, labels, rows))
+            self.trace.append(StageTrace(0, number, stage.unit, False, groups, labels, rows))
         return iter(frames)
 
 
@@ -150,5 +152,5 @@ def test_stages_are_measured_with_their_own_groups(few, board):
 def test_the_runtime_has_no_ring_between_two_opencl_devices():
     """Why there is no link between them."""
     device = SimpleNamespace(slot=lambda nbytes: None)
-    with pytest.raises(ArgumentError, match="at most one OpenCL component at each border"):
-        ring_slots(device, device, 4, 2)
+    with pytest.raises(DeviceError, match="at most one stage at each cut that owns the memory of slots"):
+        ring_slots([device, device], 4, 2)

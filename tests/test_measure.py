@@ -14,8 +14,7 @@ from traces import stage_trace
 
 from pipeall import ArgumentError, Board, DeviceError, Pipeline
 from pipeall.pipeline import lane
-from pipeall.pipeline.boards.parts import Component
-from pipeall.pipeline.devices.cpu import device as device_cpu
+from pipeall.pipeline.devices.cpu.device import Cpu
 from pipeall.pipeline.measuring import links, measure
 from pipeall.pipeline.measuring.group_times import group_ms
 from pipeall.pipeline.measuring.measure import profile
@@ -123,8 +122,8 @@ def test_cores_of_one_component_are_measured_beside_each_other(one_cluster):
 
 
 def test_the_pairs_are_the_teams_of_two_that_search_allows(board):
-    cluster = replace(board.component("big").cluster, cores=(0, 1, 2, 3))
-    four = Board([cluster, board.component("little").cluster], gpu=False)
+    cluster = replace(board.component("big").device.cluster, cores=(0, 1, 2, 3))
+    four = Board([cluster, board.component("little").device.cluster], gpu=False)
     units = ["bigx1", "bigx2", "bigx3", "big", "little"]
     graph = small_net()
     nothing = Profile(graph.name, (), (), {})
@@ -242,14 +241,14 @@ def test_small_networks_keep_the_rows_of_every_turn(board, monkeypatch):
 
 def refuse(monkeypatch, unit, when):
     """Makes the CPU device refuse what ``when`` says of a lowered graph, on one unit."""
-    compile_all = device_cpu.compile
+    compile_all = Cpu.compile
 
-    def compile(lowered, component: Component, *, record):
-        if component.name == unit and when(lowered):
+    def compile(self, lowered, name, *, record=False):
+        if name == unit and when(lowered):
             raise DeviceError("no kernel for this")
-        return compile_all(lowered, component, record=record)
+        return compile_all(self, lowered, name, record=record)
 
-    monkeypatch.setattr(device_cpu, "compile", compile)
+    monkeypatch.setattr(Cpu, "compile", compile)
 
 
 def test_a_group_that_fails_is_marked_and_the_rest_is_measured(board, monkeypatch, tmp_path):

@@ -15,8 +15,9 @@ from trees import ending
 import pipeall
 from pipeall import ArgumentError, Board, DeviceError, Engine, Pipeline, PipelineError, Plan
 from pipeall._kernels.opencl import devices as opencl
-from pipeall.pipeline.boards.parts import Component
 from pipeall.pipeline.boards.units import units
+from pipeall.pipeline.devices.component import Component
+from pipeall.pipeline.devices.opencl.device import OpenCl
 from pipeall.pipeline.planning.plan import StagePlan
 
 
@@ -79,9 +80,9 @@ def test_cores_beyond_the_cluster_are_refused(board):
     with pytest.raises(ArgumentError, match=r"stage bigx2: expected 1 to 1 cores of big \(2, 1 of them taken .* got 2"):
         Pipeline(small_net(), "Bx1-Bx2:2", board=both)
     gpu = Plan(((StagePlan("gpu", cores=2),),))
-    device = Component("gpu", device=opencl.DeviceInfo(0, "p", "n", "v", "d", 1, True, False, False))
+    device = Component("gpu", OpenCl(opencl.DeviceInfo(0, "p", "n", "v", "d", 1, True, False, False)))
     with pytest.raises(ArgumentError, match="stage gpux2: expected no number of cores"):
-        units(gpu, SimpleNamespace(component=lambda name: device))
+        units(gpu, SimpleNamespace(component=lambda name: device, model=None))
 
 
 @pytest.mark.parametrize("depth", [0, 7, 1.5, "3"])
@@ -106,10 +107,9 @@ def test_a_fault_that_cannot_happen_is_refused(fault, message, board, monkeypatc
 
 
 def test_a_core_that_is_not_allowed_fails_the_start(board, monkeypatch):
-    cluster = replace(board.component("big").cluster, cores=(4095,))
-    monkeypatch.setitem(board._known, "big", Component("big", cluster=cluster))
+    cluster = replace(board.component("big").device.cluster, cores=(4095,))
     with pytest.raises(DeviceError, match="stage 0 on big: cannot pin"):
-        Engine(small_net(), "big", board=board)
+        Engine(small_net(), "big", board=Board([cluster], gpu=False))
 
 
 @pytest.mark.parametrize("stage", [0, 1, 2])

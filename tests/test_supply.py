@@ -44,7 +44,7 @@ def test_sdist_has_every_source_and_nothing_built(sdist):
     }
     held = {path.relative_to(sdist) for path in sdist.rglob("*") if path.is_file()}
     assert expected <= held, sorted(map(str, expected - held))
-    assert {"README.md", "LICENSE", "pyproject.toml", "setup.py", "docs/ops.md"} <= set(map(str, held))
+    assert {"README.md", "LICENSE", "pyproject.toml", "setup.py", "docs/index.md"} <= set(map(str, held))
     assert not [path for path in held if path.suffix in (".so", ".pyc")]
 
 

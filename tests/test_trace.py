@@ -13,6 +13,7 @@ from pipeall import ArgumentError, Pipeline, PipelineError
 from pipeall.graph.lower import lower
 from pipeall.graph.partition import subgraph
 from pipeall.pipeline import lane, trace
+from pipeall.pipeline.devices.opencl.device import OpenCl
 from pipeall.pipeline.trace import StageTrace
 
 PLANS = ["big", "big-little:2", "B+L", "big-gpu-little:1,2", "gpu"]
@@ -49,7 +50,7 @@ def test_rows_are_complete_in_order_and_agree_with_counters_and_time_stamps(plan
         around = t.marks[:, 0] - begin + t.rows[:, t.RAN] - t.marks[:, -1]  # of the steps, within the frame
         assert np.diff(t.marks).sum() + around.sum() == row.busy_ns
         assert row.map_ns + row.copy_ns <= row.busy_ns  # while the frame before is computed, or around the steps
-        assert (row.map_ns > 0) == (t.kind == "opencl")
+        assert (row.map_ns > 0) == t.queued
         by_lane[t.lane].append(t)
     assert sorted(frame for stages in by_lane.values() for frame in stages[0].frame) == list(range(COUNT))
 
@@ -99,8 +100,8 @@ def test_the_latest_frames_are_kept(board, monkeypatch):
 
 
 def test_a_queue_without_profiling_is_an_error(board_with_gpu, monkeypatch):
-    compile_program = lane.compile_program
-    monkeypatch.setattr(lane, "compile_program", lambda part, unit, record: compile_program(part, unit))
+    compile_all = OpenCl.compile
+    monkeypatch.setattr(OpenCl, "compile", lambda self, lowered, name, *, record: compile_all(self, lowered, name))
     with pytest.raises(PipelineError, match="failed at frame 0: .*PROFILING_INFO_NOT_AVAILABLE .-7. in step x0"):
         recorded(small_net(), "gpu", board_with_gpu)
 
@@ -161,7 +162,7 @@ def test_the_file_has_every_step_of_every_frame(plan, board_with_gpu, tmp_path):
     total = sum(e["dur"] for track in tracks.values() for *_, e in track if e["cat"] == "frame") * 1e3
     assert total == pytest.approx(sum((t.rows[:, t.END] - t.rows[:, t.BEGIN]).sum() for t in pipe.trace), rel=1e-9)
     queues = {e["tid"] for track in tracks.values() for *_, e in track if e["cat"] == "gpu"}
-    assert len(queues) == sum(t.kind == "opencl" for t in pipe.trace)
+    assert len(queues) == sum(t.queued for t in pipe.trace)
 
 
 def test_events_of_a_paced_frame():
@@ -170,8 +171,8 @@ def test_events_of_a_paced_frame():
     big = [2, 40, 41, 42, 50, 52, 52]
     gpu, big = (np.array([[7, *(5_000_000 + 1000 * us for us in row)]]) for row in (gpu, big))
     stages = [
-        StageTrace(0, 0, "gpu", "opencl", (0, 1), (("conv", "a"), ("copy", "b")), gpu),
-        StageTrace(0, 1, "bigx1", "cpu", (1, 2), (("conv", "c"),), big),
+        StageTrace(0, 0, "gpu", True, (0, 1), (("conv", "a"), ("copy", "b")), gpu),
+        StageTrace(0, 1, "bigx1", False, (1, 2), (("conv", "c"),), big),
     ]
     events = trace.chrome(stages, {})["traceEvents"]
     check_events(events, stages)

@@ -19,7 +19,7 @@ from pipeall.graph.lower import lower
 from pipeall.graph.ops import run_graph
 from pipeall.pipeline.devices.opencl import tune as tune_cl
 from pipeall.pipeline.devices.opencl.device import ClProgram
-from pipeall.pipeline.devices.opencl.tune import known, tune
+from pipeall.pipeline.devices.opencl.tune import known
 
 ATTRS = dict(strides=(1, 1), dilations=(1, 1), groups=1, lo=-inf, hi=inf)
 CASES = {
@@ -53,8 +53,8 @@ def test_every_method_is_right(case, gpu):
     lowered = lower(graph)
     slot = np.zeros(lowered.slot_in_bytes // 4, np.float32)
     slot[: x.size] = x.reshape(-1)
-    for method in methods(conv_of(graph), gpu.device, "fp32"):
-        program = ClProgram(lowered, opencl.opened(gpu.device), choose=lambda step, all_, method=method: method)
+    for method in methods(conv_of(graph), gpu.device.info, "fp32"):
+        program = ClProgram(lowered, opencl.opened(gpu.device.info), choose=lambda step, all_, method=method: method)
         error = np.abs(program.run(slot)[: expected.size].reshape(expected.shape) - expected)
         most = winograd_bound(graph, inputs, method.m) if method.m else bound(graph, inputs, expected)
         assert (error <= most).all(), f"{method}: {error.max()}"
@@ -63,14 +63,14 @@ def test_every_method_is_right(case, gpu):
 def test_a_shape_is_timed_once_and_its_fastest_method_used(gpu, monkeypatch):
     graph, _ = case_graph(CASES["3x3"])
     asked = []
-    candidates = methods(conv_of(graph), gpu.device, "fp32")
+    candidates = methods(conv_of(graph), gpu.device.info, "fp32")
 
     def timed(step, component, found):
         asked.append(step.node)
         return {str(method): 100.0 if method != candidates[-1] else 50.0 for method in found}
 
     monkeypatch.setattr(tune_cl, "_timed", timed)
-    first, again = tune(graph, gpu), tune(graph, gpu)
+    first, again = gpu.device.tune(graph), gpu.device.tune(graph)
     assert first == again and len(asked) == 1
     (row,) = first
     assert (row.default, row.default_us, row.best, row.best_us) == (
@@ -79,31 +79,31 @@ def test_a_shape_is_timed_once_and_its_fastest_method_used(gpu, monkeypatch):
         str(candidates[-1]),
         50.0,
     )
-    assert known(gpu.device, "fp32")(conv_of(graph), candidates) == candidates[-1]
-    assert known(gpu.device, "mixed")(conv_of(graph), candidates) == candidates[0]
+    assert known(gpu.device.info, "fp32")(conv_of(graph), candidates) == candidates[-1]
+    assert known(gpu.device.info, "mixed")(conv_of(graph), candidates) == candidates[0]
 
 
 def test_the_default_stays_unless_another_is_clearly_faster(gpu, monkeypatch):
     graph, _ = case_graph(CASES["1x1"])
-    candidates = methods(conv_of(graph), gpu.device, "fp32")
+    candidates = methods(conv_of(graph), gpu.device.info, "fp32")
     times = {str(method): 98.0 for method in candidates} | {str(candidates[0]): 100.0}
     monkeypatch.setattr(tune_cl, "_timed", lambda step, component, found: times)
-    (row,) = tune(graph, gpu)
+    (row,) = gpu.device.tune(graph)
     assert row.best == row.default == str(candidates[0])
 
 
 @pytest.mark.parametrize("damage", ["", "{", '{"format": "pipeall.opencl-methods/1", "version": "0", "us": {}}'])
 def test_a_damaged_file_means_the_defaults(damage, gpu, monkeypatch):
     graph, _ = case_graph(CASES["1x1"])
-    candidates = methods(conv_of(graph), gpu.device, "fp32")
+    candidates = methods(conv_of(graph), gpu.device.info, "fp32")
     monkeypatch.setattr(
         tune_cl, "_timed", lambda step, component, found: {str(m): float(i) for i, m in enumerate(found)}
     )
-    tune(graph, gpu)
-    path = tune_cl._path(gpu.device, "fp32")
+    gpu.device.tune(graph)
+    path = tune_cl._path(gpu.device.info, "fp32")
     assert json.loads(path.read_text())["us"]
     path.write_text(damage)
-    assert known(gpu.device, "fp32")(conv_of(graph), candidates) == candidates[0]
+    assert known(gpu.device.info, "fp32")(conv_of(graph), candidates) == candidates[0]
 
 
 def test_real_times_and_the_network_after_them(gpu):
@@ -111,7 +111,7 @@ def test_real_times_and_the_network_after_them(gpu):
     (x,) = inputs.values()
     with Engine(graph, "gpu") as engine:
         before = engine(x)
-    (row,) = tune(graph, gpu)
+    (row,) = gpu.device.tune(graph)
     assert 0 < row.best_us <= row.default_us
     with Engine(graph, "gpu") as engine:
         after = engine(x)
@@ -120,8 +120,8 @@ def test_real_times_and_the_network_after_them(gpu):
 
 def test_only_opencl_is_tuned(gpu):
     graph, _ = case_graph(CASES["1x1"])
-    with pytest.raises(ArgumentError, match="unit big: expected an OpenCL device, got"):
-        tune(graph, Board.detect().component("big"))
+    with pytest.raises(ArgumentError, match="expected a device that is tuned ahead, such as a gpu"):
+        Board.detect().component("big").device.tune(graph)
 
 
 def test_the_command(gpu, monkeypatch):

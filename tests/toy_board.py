@@ -8,7 +8,7 @@ from profiles import profile_of
 from pipeall import Board, search
 from pipeall.graph.ir import Graph
 from pipeall.pipeline.boards.model import BoardModel, Measured
-from pipeall.pipeline.boards.parts import Part
+from pipeall.pipeline.boards.modelled import Modelled
 from pipeall.pipeline.boards.regression import FEATURES
 from pipeall.pipeline.planning.names import parse_unit
 from pipeall.pipeline.planning.predict import predict
@@ -24,7 +24,7 @@ def toy_board(graph: Graph, ms: dict[str, list[float]]) -> Board:
     """A board on which the graph takes ``ms``, and its components take no time for anything else."""
     model = BoardModel(
         "toy",
-        {name: Part("toy", CORES[name]) for name in dict.fromkeys(parse_unit(unit)[0] for unit in ms)},
+        {name: Modelled("toy", CORES[name]) for name in dict.fromkeys(parse_unit(unit)[0] for unit in ms)},
         (Measured.of(graph, profile_of(graph, ms)),),
         {unit: (0.0,) * len(FEATURES) for unit in ms},
     )

@@ -13,4 +13,4 @@ def stage_trace(graph, groups, durations=None, unit="big"):
     spent = [2**k for k in range(len(labels))] if durations is None else durations
     marks = 1000 + np.cumsum([0, *spent])
     row = [0, 100, 200, 900, *marks, marks[-1] + 300, marks[-1] + 400]
-    return StageTrace(0, 0, unit, "cpu", groups, labels, np.array([row], np.int64))
+    return StageTrace(0, 0, unit, False, groups, labels, np.array([row], np.int64))

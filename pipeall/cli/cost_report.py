@@ -7,8 +7,6 @@ import io
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from .._kernels.cpu.peak import peak
-from .._kernels.cpu.table import choose
 from ..cost import batch as batches
 from ..cost import conventions, precision, residence, training
 from ..cost.algorithms import choices
@@ -197,7 +195,7 @@ def peaks() -> dict[str, tuple[float, float]]:
     """CPU component of this machine -> FLOP/s and bytes/s that it reaches, measured in some seconds."""
     found = {}
     for name, component in Board.detect(gpu=False).components.items():
-        best = peak(choose(component.cluster.isas, component.cluster.core_type), component.cluster.cores)
+        best = component.device.peak()
         found[name] = best.flops, best.bytes
     return found
 

@@ -11,8 +11,7 @@ from typing import Any
 import click
 
 from .. import env
-from .._kernels.cpu.cluster import Cluster, format_cores
-from .._kernels.cpu.table import explain
+from .._kernels.cpu.cluster import format_cores
 from ..pipeline.boards.board import Board
 from .output import json_option, print_json, print_table
 
@@ -29,8 +28,8 @@ def devices(as_json: bool) -> None:
     board = Board.detect()
     rows = board.describe()
     for row, component in zip(rows, board.components.values(), strict=True):
-        if component.cluster:
-            row["kernels"] = _kernels(component.cluster)
+        if kernels := component.device.kernels():
+            row["kernels"] = [asdict(kernel) | {"why": why} for kernel, why in kernels]
     variables = [variable._asdict() | {"value": os.environ.get(variable.name)} for variable in env.VARIABLES]
     if as_json:
         print_json("devices", components=rows, gpu_missing=board.gpu_missing, variables=variables)
@@ -48,11 +47,6 @@ def devices(as_json: bool) -> None:
         print_table(f"Kernels of {row['component']}", ["op", "kernel", "instructions", "core", "why"], kernels)
     rows = [variable.values() for variable in variables]
     print_table("Variables", ["name", "meaning", "default", "value"], rows)
-
-
-def _kernels(cluster: Cluster) -> list[dict[str, Any]]:
-    """Every row of the kernel list with why it is taken or not."""
-    return [asdict(row) | {"why": why} for row, why in explain(cluster.isas, cluster.core_type)]
 
 
 def _cluster_row(row: Mapping[str, Any]) -> tuple[object, ...]:

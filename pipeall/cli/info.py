@@ -206,7 +206,7 @@ def _describe(network: Network, graph: Graph | None, refusal: str) -> dict[str, 
 
 
 def _tensor(tensor: Tensor) -> dict[str, Any]:
-    return asdict(tensor) | {"elements": tensor.elements}
+    return {key: getattr(tensor, key) for key in ("name", "shape", "dtype", "elements")}
 
 
 def _stages(graph: Graph, plan: Plan) -> list[dict[str, Any]]:

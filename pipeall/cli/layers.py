@@ -15,7 +15,7 @@ def show_layers(graphs: Sequence[Graph], units: Sequence[str] | None, seconds: f
     """Measures and prints the layers of networks on units; the first CPU by default."""
     board = Board.detect()
     if units is None:
-        units = [next(part.name for part in board.components.values() if part.cluster)]
+        units = [next(part.name for part in board.components.values() if part.device.cores)]
     runs = [(graph, unit) for graph in graphs for unit in units]
     found = []
     with progress() as bar:

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ..pipeline.boards.parts import Component
+from ..pipeline.devices.component import Component
 
 MODES = {"alone": "alone", "peak": "Peak", "parallel": "Parallel", "pipe-all": "Pipe-All"}  # in JSON: in text
 LONG = 300  # rows of a table

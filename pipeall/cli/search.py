@@ -13,6 +13,7 @@ from ..pipeline.boards import machine
 from ..pipeline.boards.board import Board
 from ..pipeline.planning.candidates import Choice
 from ..pipeline.planning.explain import Explanation, explain
+from ..pipeline.planning.names import traits_of
 from ..pipeline.planning.plan import Plan
 from ..pipeline.planning.profile import Profile
 from ..pipeline.planning.search import Found
@@ -162,10 +163,8 @@ def _cores(board: Board) -> dict[str, int]:
     """Of every component that has cores to choose from."""
     found = {}
     for component in board.components.values():
-        if component.cluster:
-            found[component.name] = len(component.cluster.cores)
-        elif component.part and not component.name.startswith("gpu"):
-            found[component.name] = component.part.count
+        if traits_of(component.name).cores:
+            found[component.name] = component.device.width
     return found
 
 

@@ -28,7 +28,7 @@ def one_cluster() -> Board:
 
 def measure(graph: Graph, board: Board, seconds: float, bar: Progress) -> dict[int, list[float]]:
     """Number of threads -> ms of each frame, one at a time, all numbers in turns of ``seconds`` together."""
-    cores = len(board.component("big").cluster.cores)
+    cores = len(board.component("big").device.cores)
     frame = random_frame(graph)
     engines = {threads: Engine(graph, "big", board, threads) for threads in range(1, cores + 1)}
     times: dict[int, list[float]] = {threads: [] for threads in engines}

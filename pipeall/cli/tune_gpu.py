@@ -8,7 +8,7 @@ from dataclasses import asdict
 from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
-from ..pipeline.devices.opencl.tune import Tuned, tune
+from ..pipeline.devices.device import Tuned
 from .output import print_json, print_table, progress
 
 
@@ -26,7 +26,7 @@ def show_tuning(graphs: Sequence[Graph], names: Sequence[str] | None, as_json: b
             def show(shape: str, done: int, total: int, task=task, name=graph.name) -> None:
                 bar.update(task, description=f"{name}: {shape}", completed=done, total=total)
 
-            found.append(tune(graph, component, show))
+            found.append(component.device.tune(graph, show))
             bar.remove_task(task)
     if as_json:
         networks = [

@@ -41,6 +41,10 @@ class Cut:
     def elements(self) -> int:
         return sum(tensor.elements for tensor in self.tensors)
 
+    @property
+    def nbytes(self) -> int:
+        return sum(tensor.nbytes for tensor in self.tensors)
+
 
 @dataclass(frozen=True, slots=True)
 class Border:

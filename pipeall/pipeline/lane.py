@@ -14,8 +14,8 @@ from ..graph.lower import lower
 from ..graph.partition import border, subgraph
 from ..steps import Lowered
 from . import runtime
-from .boards.parts import Component
-from .devices.device import compile_program, ring_slots
+from .devices.component import Component
+from .devices.device import ring_slots
 from .planning.plan import StagePlan, borders
 from .planning.rings import FLOATING_SLOTS, full_load
 from .stats import StageCounters
@@ -78,9 +78,9 @@ class Lane:
         lowered = lowered_stages(graph, stages)
         for stage, part, unit in zip(stages, lowered, units, strict=True):
             groups = stage.first, len(graph.groups) if stage.last is None else stage.last
-            program = compile_program(part, unit, record=record)
+            program = unit.device.compile(part, unit.name, record=record)
             self.stages.append(Stage(unit, groups, stage.floating, program))
-        neighbours = [None, *(stage.program for stage in self.stages), None]
+        owners = [[], *([stage.program] if stage.unit.device.owns_slots else [] for stage in self.stages), []]
         sizes = [lowered[0].slot_in_bytes, *(part.slot_out_bytes for part in lowered)]
         # A program that holds several frames at once holds as many slots on both of its sides. And the first ring holds
         # all that may be under way: whoever submits waits for results only, never for space too.
@@ -91,8 +91,8 @@ class Lane:
         depth = depth or full_load(stages) + sum(held)
         counts[0] = max(counts[0], depth)
         rings = [
-            ring_slots(producer, consumer, size, count)
-            for (producer, consumer), size, count in zip(pairwise(neighbours), sizes, counts, strict=True)
+            ring_slots(before + after, size, count)
+            for (before, after), size, count in zip(pairwise(owners), sizes, counts, strict=True)
         ]
         self.slot_in = lowered[0].slot_in
         self.outputs = tuple(tensor.name for tensor in lowered[-1].slot_out)
@@ -138,7 +138,7 @@ class Lane:
                 self.number,
                 number,
                 stage.unit.name,
-                stage.unit.kind,
+                stage.unit.device.queued,
                 (stage.groups[0], stage.groups[1] + stage.floating),
                 stage.program.labels,
                 rows,

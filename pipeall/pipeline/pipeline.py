@@ -25,9 +25,9 @@ from ..graph.ir import Graph
 from . import runtime
 from .boards.board import Board
 from .boards.machine import describe
-from .boards.parts import Component
 from .boards.twin import Twin
 from .boards.units import units
+from .devices.component import Component
 from .lane import Lane
 from .planning.names import component_name, parse_unit
 from .planning.plan import Plan, StagePlan
@@ -130,7 +130,9 @@ class Pipeline:
         profile = self._twin.profile if self._twin and rebalance is True else rebalance
         if not isinstance(profile, Profile):
             raise ArgumentError(f"rebalance: expected a Profile of {self.graph.name} on this board, got {rebalance!r}")
-        real = {part.name for part in self.board.components.values() if not part.stand_in} | set(self.plan.components)
+        real = {part.name for part in self.board.components.values() if not part.device.stand_in} | set(
+            self.plan.components
+        )
         here = {unit: times for unit, times in profile.units.items() if parse_unit(unit)[0] in real}
         return Drift(self.graph, replace(profile, units=here), self.plan)
 

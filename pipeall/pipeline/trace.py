@@ -22,7 +22,7 @@ from ..files import write_text
 class StageTrace:
     """The latest frames a stage completed, oldest first.
 
-    kind    of its unit: "cpu" or "opencl"
+    queued  its commands ran on a queue of the device's own, not on the stage's thread
     groups  [first, last), those that float behind it included: what was left out took no time
     labels  (kind, node name) of each command
     rows    int64 (frames, 6 + 1 + commands), in ns of CLOCK_MONOTONIC but the first; the columns are FRAME (number),
@@ -44,7 +44,7 @@ class StageTrace:
     lane: int
     stage: int
     unit: str
-    kind: str
+    queued: bool
     groups: tuple[int, int]
     labels: tuple[tuple[str, str], ...]
     rows: np.ndarray
@@ -76,7 +76,7 @@ def chrome(traces: Sequence[StageTrace], about: Mapping[str, Any]) -> dict[str, 
             groups = f"groups {trace.groups[0] + 1} to {trace.groups[1]}"
             events.append(_named("thread_name", pid, tid, f"{trace.unit}: {groups}"))
             queue = tid
-            if trace.kind == "opencl":
+            if trace.queued:
                 queue = next(threads)
                 events.append(_named("thread_name", pid, queue, f"{trace.unit} queue"))
             events.extend(_slices(trace, pid, tid, queue, origin_ns))
@@ -95,7 +95,7 @@ def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
 
 
 def _slices(trace: StageTrace, pid: int, tid: int, queue: int, origin_ns: int) -> Iterator[dict[str, Any]]:
-    """The stage's waits and frames; what happens to a frame lies inside of it, OpenCL steps on the track ``queue``."""
+    """The stage's waits and frames; what happens to a frame lies inside of it, queued commands on the track ``queue``."""
     free = 0  # the device's clock, read anew for each frame, may let one seem to begin before the last has ended
     for row in trace.rows.tolist():
         frame, idle, taken, begin, *marks, ran, end = row

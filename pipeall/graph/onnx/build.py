@@ -204,7 +204,7 @@ class Operator:
 
     convert     adds a node's canonical nodes to the graph in the making
     attributes  those that it knows; a node with any other is refused
-    limits      what else is required of a node, for the reader of ``docs/ops.md``
+    limits      what else is required of a node, for the reader of ``docs/reference/operators.md``
     """
 
     convert: Callable[[Builder, OnnxNode], None]

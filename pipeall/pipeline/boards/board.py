@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ... import env
-from ..._kernels.cpu import cluster
-from ..._kernels.opencl import devices as opencl
+from ..._kernels.cpu.cluster import Cluster
 from ...errors import DeviceError, MissingExtraError
-from ..planning.names import component_name
+from ..devices.component import Component
+from ..devices.cpu import device as cpu
+from ..devices.device import detect
+from ..planning.names import component_name, components, traits_of
 from .model import BoardModel
-from .parts import Component
+
+CPU = "cpu"  # the device whose components are the clusters
 
 
 class Board:
@@ -24,12 +25,11 @@ class Board:
     ``model``: how fast they are, on a board that is not at hand (``load``); else None.
     """
 
-    def __init__(self, clusters: Iterable[cluster.Cluster], gpu: bool = True, model: BoardModel | None = None):
-        self._known = {c.name: Component(c.name, cluster=c) for c in clusters}
+    def __init__(self, clusters: Iterable[Cluster], gpu: bool = True, model: BoardModel | None = None):
+        devices = model.parts if model else {cluster.name: cpu.Cpu(cluster) for cluster in clusters}
+        self._present = {name: Component(name, device) for name, device in devices.items()}
         self._gpu = gpu
         self.model = model
-        if model is not None:
-            self._known |= {name: Component(name, part=part) for name, part in model.parts.items()}
 
     @classmethod
     def detect(
@@ -43,10 +43,11 @@ class Board:
     ) -> Board:
         """The board this process runs on; ``cluster.detect`` explains the arguments and errors of the CPU part.
 
-        gpu: list the OpenCL devices if there are any (always this machine's, also with ``root``); False: never
-        ask for them.
+        gpu: list the OpenCL devices and those of plug-ins, if there are any (always this machine's, also with
+        ``root``); False: never ask for them.
         """
-        return cls(cluster.detect(clusters, root=root, allowed=allowed, machine=machine), gpu)
+        found = cpu.detect(clusters, root=root, allowed=allowed, machine=machine)
+        return cls((device.cluster for device in found.values()), gpu)
 
     @classmethod
     def load(cls, name: str | Path) -> Board:
@@ -60,61 +61,60 @@ class Board:
     @property
     def components(self) -> Mapping[str, Component]:
         """All components by name: clusters fastest first, then the chosen OpenCL device and other GPUs."""
-        return MappingProxyType(self._known | self._gpus[0])
+        return MappingProxyType(self._present | self._others[0])
 
     @property
     def gpu_missing(self) -> str | None:
         """Why there is no GPU, or None."""
-        return self._gpus[1]
+        return None if "gpu" in self.components else self._others[1]["opencl"]
 
     def component(self, key: str) -> Component:
         """The component of this name or letter, in any case: "big" or "B", "gpu" or "g", "gpu@fp16".
 
         Raises DeviceError where this board has none, with what it has and why; ArgumentError on another word.
         """
-        name, _, precision = component_name(key).partition("@")
+        asked = component_name(key)
+        name, _, precision = asked.partition("@")
         if precision and self.model is None:
-            return replace(self.component(name), name=f"{name}@{precision}", precision=precision)
-        if name in self._known and not precision:
-            return self._known[name]
+            return self.component(name).with_precision(precision)
+        if name in self._present and not precision:
+            return self._present[name]
         if precision or name not in self.components:
-            reason = f": {self.gpu_missing}" if name.startswith("gpu") and self.gpu_missing else ""
-            asked, there = component_name(key), ", ".join(self.components)
-            raise DeviceError(f"no component {asked!r} on this board (it has {there}){reason}")
+            why = self._others[1].get(traits_of(name).device)
+            there = ", ".join(self.components)
+            raise DeviceError(f"no component {asked!r} on this board (it has {there}){f': {why}' if why else ''}")
         return self.components[name]
 
     def describe(self) -> list[dict[str, Any]]:
         """One row per component, ready for JSON.
 
-        component, letter, kind, description, stand_in; then for a CPU the fields of its Cluster (cores, core_type,
-        isas, capacity, max_mhz, caches, why), for OpenCL those of its DeviceInfo (the name as ``device``) and why, for
-        a model those of its Part.
+        component, letter, kind, description, then the device's ``details``, and stand_in.
         """
-        rows = []
-        for part in self.components.values():
-            details = asdict(part.cluster or part.device or part.part)
-            name = details.pop("name", None)
-            row = {"component": part.name, "letter": part.letter, "kind": part.kind, "description": part.description}
-            if part.kind == "opencl":
-                row["device"] = name
-                row["why"] = opencl.why(part.device, self.components["gpu"].device)
-            rows.append(row | details | {"stand_in": part.stand_in})
-        return rows
+        return [
+            {
+                "component": component.name,
+                "letter": component.letter,
+                "kind": component.device.kind,
+                "description": component.device.description,
+                **component.device.details(),
+                "stand_in": component.device.stand_in,
+            }
+            for component in self.components.values()
+        ]
 
     @cached_property
-    def _gpus(self) -> tuple[dict[str, Component], str | None]:
-        """The OpenCL components by name, and why there are none."""
-        if self.model is not None:
-            return {}, f"the model of {self.model.name} has none"
-        if not self._gpu:
-            return {}, "this board was made with gpu=False"
-        if env.opencl() == "off":
-            return {}, "OpenCL is switched off by PIPEALL_OPENCL=off"
-        try:
-            available = opencl.devices()
-            chosen = opencl.choose(available)
-        except (MissingExtraError, DeviceError) as error:
-            return {}, str(error)
-        others = [device for device in available if device != chosen and not device.stand_in]
-        named = {f"gpu{i or ''}": device for i, device in enumerate([chosen, *others])}
-        return {name: Component(name, device=device) for name, device in named.items()}, None
+    def _others(self) -> tuple[dict[str, Component], dict[str, str]]:
+        """The components that are no clusters of cores, and by device why there are none."""
+        found: dict[str, Component] = {}
+        missing: dict[str, str] = {}
+        for device in dict.fromkeys(traits.device for traits in components().values() if traits.device != CPU):
+            if self.model is not None:
+                missing[device] = f"the model of {self.model.name} has none"
+            elif not self._gpu:
+                missing[device] = "this board was made with gpu=False"
+            else:
+                try:
+                    found |= {name: Component(name, part) for name, part in detect(device).items()}
+                except (MissingExtraError, DeviceError) as error:
+                    missing[device] = str(error)
+        return found, missing

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__, env
+from ..devices.device import sysfs_text
 from .board import Board
 
 
@@ -22,7 +23,7 @@ def describe(board: Board) -> dict[str, Any]:
         "model": _model(),
         "machine": platform.machine(),
         "cores": os.cpu_count(),
-        "components": {part.name: part.description for part in board.components.values()},
+        "components": {part.name: part.device.description for part in board.components.values()},
     }
 
 
@@ -36,24 +37,15 @@ def state(board: Board) -> dict[str, Any]:
     """
     root = env.sysfs()
     clocks, governors = {}, {}
-    gpu = _gpu_devfreq(root)
-    for part in board.components.values():
-        if part.cluster:
-            folder = root / f"sys/devices/system/cpu/cpu{part.cluster.cores[0]}/cpufreq"
-            clock, governor = _text(folder / "scaling_cur_freq"), _text(folder / "scaling_governor")
-            per_mhz = 1e3  # cpufreq counts kHz
-        elif gpu and part.device and not part.stand_in:
-            clock, governor = _text(gpu / "cur_freq"), _text(gpu / "governor")
-            per_mhz = 1e6  # devfreq counts Hz
-        else:
-            continue  # a model, or a CPU that plays the GPU
-        if clock and clock.isdecimal():
-            clocks[part.name] = int(clock) / per_mhz
+    for component in board.components.values():
+        mhz, governor = component.device.clock(root)
+        if mhz:
+            clocks[component.name] = mhz
         if governor:
-            governors[part.name] = governor
+            governors[component.name] = governor
     temperatures = {}
     for zone in sorted((root / "sys/class/thermal").glob("thermal_zone*")):
-        name, value = _text(zone / "type"), _text(zone / "temp")
+        name, value = sysfs_text(zone / "type"), sysfs_text(zone / "temp")
         if name and value and value.lstrip("-").isdecimal():
             temperatures[name] = int(value) / 1000
     found = {"clocks_mhz": clocks, "governors": governors, "temperature_c": temperatures}
@@ -66,17 +58,3 @@ def _model() -> str | None:
         return board.read_text(errors="replace").strip("\0\n")
     names = re.findall(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(errors="replace"), re.MULTILINE)
     return names[0] if names else None
-
-
-def _gpu_devfreq(root: Path) -> Path | None:
-    """The GPU's folder, found by its name: "ffe40000.gpu" or "fb000000.gpu-mali" on boards with a Mali."""
-    folders = (root / "sys/class/devfreq").glob("*")
-    return next((folder for folder in sorted(folders) if re.search("gpu|mali", folder.name, re.IGNORECASE)), None)
-
-
-def _text(path: Path) -> str | None:
-    """A file of sysfs, or None where it is absent or may not be read."""
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return None

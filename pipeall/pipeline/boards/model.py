@@ -19,10 +19,12 @@ from ...errors import ArgumentError
 from ...files import Reader, naming, read_json, write_json
 from ...graph.ir import Graph
 from ...graph.ops import macs
+from ..devices.component import Component
+from ..devices.device import Device
 from ..planning.names import parse_unit
 from ..planning.profile import Link, Profile, UnitTimes, crossing_bytes, link_from, link_to_dict
 from . import regression
-from .parts import Component, Part
+from .modelled import Modelled
 
 FOLDER = Path(__file__).parent
 SPREAD_SHARE = 0.02  # half the distance of the quartiles by the median, where nobody measured it
@@ -90,7 +92,7 @@ class BoardModel:
     """
 
     name: str
-    parts: Mapping[str, Part]
+    parts: Mapping[str, Modelled]
     networks: tuple[Measured, ...]
     prices: Mapping[str, tuple[float, ...]]
     errors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -103,7 +105,7 @@ class BoardModel:
 
     @classmethod
     def fit(
-        cls, name: str, parts: Mapping[str, Part], networks: Iterable[tuple[Graph, Measured]], **rest: Any
+        cls, name: str, parts: Mapping[str, Modelled], networks: Iterable[tuple[Graph, Measured]], **rest: Any
     ) -> BoardModel:
         """The model with prices, their errors and mean powers computed; ``rest`` are further fields.
 
@@ -145,9 +147,9 @@ class BoardModel:
         profiles = list(profiles)
         timed = {parse_unit(unit)[0] for _, profile in profiles for unit in profile.units}
         components = [component for component in there.values() if component.name in timed]
-        if stand_ins := [component.name for component in components if component.stand_in]:
+        if stand_ins := [component.name for component in components if component.device.stand_in]:
             raise ArgumentError(f"component {stand_ins[0]!r}: expected no stand-in; its times are a CPU's")
-        parts = {component.name: _part(component) for component in components}
+        parts = {component.name: _modelled(component.device) for component in components}
         idle = [profile.idle_w for _, profile in profiles if profile.idle_w is not None]
         return cls.fit(
             name,
@@ -184,7 +186,7 @@ class BoardModel:
             about={
                 "board": self.name,
                 "times": measured.profile.about.get("source", "measured on this board") if measured else "regression",
-                "components": {name: str(part) for name, part in self.parts.items()},
+                "components": {name: part.description for name, part in self.parts.items()},
                 "sources": dict(self.about),
             },
             modelled=True,
@@ -314,20 +316,16 @@ def _macs(graph: Graph) -> int:
     return sum(macs(node, graph) for node in graph.nodes)
 
 
-def _part(component: Any) -> Part:
-    if component.part:
-        return component.part
-    if component.cluster:
-        return Part(component.cluster.core_type, len(component.cluster.cores), component.cluster.max_mhz)
-    return Part(component.device.name, component.device.compute_units)
+def _modelled(device: Device) -> Modelled:
+    return Modelled(device.core_type, device.width, device.max_mhz)
 
 
-def _part_from(read: Reader) -> Part:
+def _part_from(read: Reader) -> Modelled:
     count = read.number("count", low=1)
     if count != int(count):
         raise read.fail("count", "a whole number")
     mhz = read.number("max_mhz") if read.content.get("max_mhz") is not None else None
-    return Part(read.word("core_type"), int(count), mhz)
+    return Modelled(read.word("core_type"), int(count), mhz)
 
 
 def _measured_from(read: Reader) -> Measured:

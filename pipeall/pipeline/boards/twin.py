@@ -6,16 +6,15 @@ cores and a GPU runs in real time on two cores, as long as these compute faster 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import isfinite
 
-from ..._kernels.cpu import cluster
 from ...errors import ArgumentError
 from ...graph.ir import Graph
+from ..devices.component import Component
+from ..devices.cpu import device as cpu
 from ..planning.plan import Plan, StagePlan
 from ..planning.predict import StageCosts, works
 from .board import Board
-from .parts import Component
 
 UNPINNED = (-1,)  # one thread per stage, on whichever core is free: the board has more of them than this machine
 
@@ -61,5 +60,5 @@ class Twin:
 
 def stand_in(stage: StagePlan) -> Component:
     """What computes a stage of the twin: one unpinned thread of this machine's fastest cluster."""
-    fastest = cluster.detect()[0]
-    return Component(stage.unit, cluster=replace(fastest, name=stage.unit, cores=UNPINNED))
+    fastest = next(iter(cpu.detect().values()))
+    return Component(stage.unit, fastest.with_cores(UNPINNED))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...errors import ArgumentError
+from ..devices.component import Component
+from ..planning.names import traits_of
 from ..planning.plan import Plan
 from .board import Board
-from .parts import Component
 from .twin import stand_in
 
 
@@ -16,7 +15,7 @@ def units(plan: Plan, board: Board) -> list[list[Component]]:
 
     Stages on one CPU component take successive cores of its cluster, in the order of the plan; on a modelled board a
     thread of this machine stands in for each. Raises DeviceError for a component the board lacks, ArgumentError for
-    more cores than there are, and for cores of a gpu.
+    more cores than there are, and for cores of a component that runs as a whole.
     """
     taken: dict[str, int] = {}
     found = []
@@ -24,12 +23,14 @@ def units(plan: Plan, board: Board) -> list[list[Component]]:
         found.append([])
         for stage in lane:
             whole = board.component(stage.component)
-            if whole.kind == "opencl":
+            if not traits_of(stage.component).cores:
                 if stage.cores is not None:
-                    raise ArgumentError(f"stage {stage.unit}: expected no number of cores for an OpenCL device")
-                found[-1].append(whole)
+                    raise ArgumentError(
+                        f"stage {stage.unit}: expected no number of cores, {whole.name} runs as a whole"
+                    )
+                found[-1].append(stand_in(stage) if board.model else whole)
                 continue
-            cores = whole.cluster.cores if whole.cluster else range(whole.part.count)
+            cores = whole.device.cores
             first = taken.get(whole.name, 0)
             count = len(cores) if stage.cores is None else stage.cores
             if not isinstance(count, int) or not 1 <= count <= len(cores) - first:
@@ -38,9 +39,6 @@ def units(plan: Plan, board: Board) -> list[list[Component]]:
                     f"({len(cores)}, {first} of them taken by stages before it), got {count!r}"
                 )
             taken[whole.name] = first + count
-            if whole.cluster:
-                cluster = replace(whole.cluster, cores=cores[first : first + count])
-                found[-1].append(replace(whole, name=stage.unit, cluster=cluster))
-            else:
-                found[-1].append(stand_in(stage))
+            own = cores[first : first + count]
+            found[-1].append(stand_in(stage) if board.model else whole.with_cores(stage.unit, own))
     return found

@@ -1,27 +1,155 @@
-"""How a component runs a sub-graph: one function per kind of component, and the memory of the rings between them.
+"""Devices: what turns steps into a program, and says by its traits what it can do and owns.
 
-A device is a module with ``compile(lowered, component, *, record)`` that returns a program: an object with
-``handle`` (address of a pa_program, kept alive by the object), ``depth`` (frames it may have under way at once),
-``labels`` ((kind, node name) of each command; a step is one on a CPU, on OpenCL it may take several), ``step_of`` (the
-number of each command's step), ``algorithms`` (of each command, None where there is one way only), and, where plain
-memory does not serve, ``slot(nbytes)`` (memory for a ring slot that this device and the CPU share: an object with
-``data``, ``mem`` and ``nbytes``).
+Each device is a folder beside this file, whose module ``device`` has a ``Device`` and a function ``detect`` that finds
+those of this machine. Nothing outside of the folder asks for a device's name: what differs is a trait.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from ...errors import ArgumentError
+from ..._kernels.peak import Peak
+from ...errors import ArgumentError, DeviceError
+from ...graph.ir import Graph
 from ...steps import Lowered
-from ..boards.parts import Component
 
-DEVICES = {"cpu": "cpu", "opencl": "opencl"}
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """A shape, and what its default and its fastest method take, in us."""
+
+    shape: str
+    default: str
+    default_us: float
+    best: str
+    best_us: float
+
+
+class Program(Protocol):
+    """A sub-graph compiled for a device: what a stage runs.
+
+    handle      address of its pa_program (program.h), valid as long as this object
+    depth       frames it may have under way at once
+    labels      (kind, node name) of each command, in the order they run; a step may take several
+    step_of     the number of each command's step
+    algorithms  of each command, as text; None where there is one way only
+
+    The program of a device that ``owns_slots`` also has ``slot(nbytes)``: memory for a ring slot that the device and
+    the CPU share, an object like ``HostSlot``.
+    """
+
+    handle: int
+    depth: int
+    labels: tuple[tuple[str, str], ...]
+    step_of: tuple[int, ...]
+    algorithms: tuple[str | None, ...]
+
+
+class Device(ABC):
+    """What runs a sub-graph, with its traits.
+
+    kind        what sort of device it is, for people
+    precision   what it computes in: "fp32", or one of its component's ``names.Traits.precisions``
+    cores       ids of the CPU cores it runs on, of which a stage may have some; None: it runs as a whole
+    width       how many compute at once
+    worker      what one of them is, for people: a thread, a compute unit
+    core_type   what those are: "Cortex-A73", "Mali-G52"
+    max_mhz     their highest clock; None: not known
+    stand_in    a CPU plays this device; say so wherever its results are shown
+    owns_slots  the slots of rings beside its stages must be its own memory (``Program.slot``)
+    queued      its commands run while the stage's thread does something else
+    page_bytes  weights take whole pages of so many bytes
+    """
+
+    kind: ClassVar[str]
+    precision: str = "fp32"
+    cores: tuple[int, ...] | None = None
+    width: int = 1
+    worker: ClassVar[str] = "thread"
+    core_type: str
+    max_mhz: float | None
+    stand_in: bool = False
+    owns_slots: ClassVar[bool] = False
+    queued: ClassVar[bool] = False
+    page_bytes: int = 1
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """One line for people."""
+
+    @abstractmethod
+    def details(self) -> dict[str, Any]:
+        """What is known of it, ready for JSON."""
+
+    @abstractmethod
+    def compile(self, lowered: Lowered, name: str, *, record: bool = False) -> Program:
+        """A program of ``lowered``; ``name`` is its stage's, ``record``: its steps can be timed (program.h).
+
+        Raises DeviceError naming a step that it has no kernel for, or what it lacks.
+        """
+
+    @abstractmethod
+    def footprint(self, lowered: Lowered) -> dict[str, int]:
+        """Bytes of "weights", "arena" and "scratch" that such a program would take, as far as they are known."""
+
+    @abstractmethod
+    def peak(self) -> Peak:
+        """The most it can do, measured here and now."""
+
+    def with_cores(self, cores: tuple[int, ...]) -> Device:
+        """The same on these cores only."""
+        raise ArgumentError(f"{self.description}: expected no number of cores, it has none to choose from")
+
+    def with_precision(self, precision: str) -> Device:
+        """The same in another precision."""
+        raise ArgumentError(f"{self.description}: expected {self.precision}, got {precision!r}")
+
+    def tune(self, graph: Graph, progress: Progress = lambda shape, done, total: None) -> list[Tuned]:
+        """Times every way to compute each convolution of a network and keeps the fastest for programs to come.
+
+        progress: called with a shape, the number of shapes done, and how many there are. Raises ArgumentError on a
+        device that has nothing to tune ahead.
+        """
+        raise ArgumentError(f"{self.description}: expected a device that is tuned ahead, such as a gpu")
+
+    def clock(self, root: Path) -> tuple[float | None, str | None]:
+        """(MHz, governor) now, as the tree with sys/ at ``root`` tells; None where it does not."""
+        return None, None
+
+    def kernels(self) -> list[tuple[Any, str]]:
+        """Every kernel it could take (``table.KernelRow``), and why it was taken or not."""
+        return []
+
+
+def detect(device: str) -> Mapping[str, Device]:
+    """The components of this machine that a device of this name (``names.Traits.device``) runs, by name.
+
+    Raises DeviceError or MissingExtraError saying why there are none.
+    """
+    return _module(device).detect()
+
+
+def _module(device: str) -> Any:
+    return import_module(device if "." in device else f".{device}.device", __package__)
+
+
+def sysfs_text(path: Path) -> str | None:
+    """A file of sysfs, or None where it is absent or may not be read."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return None
 
 
 class HostSlot:
@@ -34,30 +162,18 @@ class HostSlot:
         self.nbytes = nbytes
 
 
-def compile_program(lowered: Lowered, component: Component, *, record: bool = False) -> Any:
-    """A program of ``lowered`` for all cores of ``component``; ``record``: its steps can be timed (program.h)."""
-    return _device(component).compile(lowered, component, record=record)
-
-
-def footprint(lowered: Lowered, component: Component) -> dict[str, int]:
-    """Bytes of the weights, arena and scratch of such a program, before it is compiled."""
-    return _device(component).footprint(lowered, component)
-
-
-def _device(component: Component) -> Any:
-    return import_module(f".{DEVICES[component.kind]}.device", __package__)
-
-
 def always(lowered: Lowered, step_of: Sequence[int]) -> tuple[int, int]:
     """The commands [first, last) that every frame runs, where a program's commands are of these steps (``Lowered``)."""
     last = len(lowered.steps) if lowered.last_early is None else lowered.last_early
     return bisect_left(step_of, lowered.first_late), bisect_left(step_of, last)
 
 
-def ring_slots(producer: Any | None, consumer: Any | None, nbytes: int, slots: int) -> list:
-    """``slots`` slots of ``nbytes`` that both neighbours (programs, or None for the host) can use."""
-    owners = [program for program in (producer, consumer) if program is not None and hasattr(program, "slot")]
+def ring_slots(owners: Sequence[Program], nbytes: int, slots: int) -> list:
+    """``slots`` slots of ``nbytes``; ``owners`` are the neighbours' programs of devices that own slots.
+
+    Raises DeviceError where both neighbours do.
+    """
     if len(owners) > 1:
-        raise ArgumentError("plan: expected at most one OpenCL component at each border, got two next to each other")
+        raise DeviceError("plan: expected at most one stage at each cut that owns the memory of slots, got two")
     make = owners[0].slot if owners else HostSlot
     return [make(max(1, nbytes)) for _ in range(slots)]

@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..._kernels.memory import mapped_page_bytes
 from ...graph.ir import Graph
 from ..boards.board import Board
-from ..boards.parts import Component
 from ..boards.units import units
-from ..devices import device
+from ..devices.component import Component
 from ..lane import lowered_stages
 from ..planning.plan import Plan, StagePlan
 from ..planning.rings import FLOATING_SLOTS, full_load
@@ -64,8 +62,8 @@ def _lane(
         rings = (slots + FLOATING_SLOTS * (stage.floating > 0)) * part.slot_out_bytes
         if stage is stages[0]:
             rings += first_ring * part.slot_in_bytes
-        sizes = device.footprint(part, unit)
-        page = mapped_page_bytes() if unit.cluster else 1
+        sizes = unit.device.footprint(part)
+        page = unit.device.page_bytes
         weights = -(-sizes["weights"] // page) * page
         groups = stage.first, len(graph.groups) if stage.last is None else stage.last
         found.append(StageMemory(unit.name, groups, weights, sizes["arena"], sizes["scratch"], rings))

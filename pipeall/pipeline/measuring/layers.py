@@ -15,10 +15,6 @@ from math import prod
 import numpy as np
 
 from ..._kernels.cpu.algorithms import LAZY, points_bytes, products
-from ..._kernels.cpu.peak import Peak, peak
-from ..._kernels.cpu.table import choose
-from ..._kernels.opencl import devices as opencl
-from ..._kernels.opencl import peak as peak_cl
 from ..._kernels.opencl.launches import transformed
 from ...errors import ArgumentError
 from ...graph.ir import Graph
@@ -26,8 +22,8 @@ from ...graph.lower import lower
 from ...graph.partition import subgraph
 from ...steps import Step, is_depthwise, item_bytes
 from ..boards.board import Board
-from ..boards.parts import Component
 from ..boards.units import units
+from ..devices.component import Component
 from ..pipeline import Pipeline
 from ..planning.plan import Plan
 from .trial import for_seconds, random_frame
@@ -84,8 +80,9 @@ def _bytes(step: Step, algorithm: str) -> int:
         return 2 * item_bytes(step.dst.dtype) * prod(step.params["dims"])
     kept = algorithm.startswith(("strassen", "winograd")) and not algorithm.endswith(LAZY)
     nbytes = points_bytes(step, algorithm, 1) if kept else 0
-    nbytes += 0 if step.weight is None or kept else step.weight.nbytes
-    nbytes += 0 if step.bias is None else step.bias.nbytes
+    constants = 0 if step.weight is None or kept else step.weight.size
+    constants += 0 if step.bias is None else step.bias.size
+    nbytes += constants * item_bytes(step.dst.dtype)
     return nbytes + sum(view.nbytes for view in (*step.src, step.dst))
 
 
@@ -93,7 +90,7 @@ def _bytes(step: Step, algorithm: str) -> int:
 class LayerTimes:
     """The layers of a network on a unit, and what this can do at most.
 
-    kind        of the unit: "cpu" or "opencl"
+    kind        of the unit's device
     threads     on its cores, or compute units of an OpenCL device
     peak_flops  each second, by all of them at once; a multiply-add is two
     peak_bytes  read from memory each second, by all of them at once
@@ -163,34 +160,37 @@ def layer_times(graph: Graph, board: Board, unit: str, *, seconds: float = 1.0) 
     plan = Plan.single(unit)
     ((part,),) = units(plan, board)
     if board.model is not None:
-        raise ArgumentError(f"unit {unit}: expected one of this machine, got {part.description}")
-    before = _peak(part)
+        raise ArgumentError(f"unit {unit}: expected one of this machine, got {part.device.description}")
+    before = part.device.peak()
     with Pipeline(graph, plan, board, trace=True) as pipe:
         deque(pipe.map(for_seconds(pipe, random_frame(graph), seconds, WARM_UP + LEAST)), maxlen=0)
-    after = _peak(part)
+    after = part.device.peak()
     (trace,) = pipe.trace
     ms = np.median(np.diff(trace.marks[WARM_UP:], axis=1), axis=0) / 1e6
     starts = np.unique(trace.step_of, return_index=True)[1]
     steps = lower(subgraph(graph, 0, len(graph.groups))).steps
     layers = tuple(_layer(step, trace.algorithms[at], part) for step, at in zip(steps, starts, strict=True))
-    threads = len(part.cluster.cores) if part.cluster else part.device.compute_units
     most = max(before.flops, after.flops), max(before.bytes, after.bytes)  # other work only makes it less
-    return LayerTimes(graph.name, unit, part.kind, threads, *most, layers, tuple(np.add.reduceat(ms, starts).tolist()))
-
-
-def _peak(unit: Component) -> Peak:
-    if unit.kind == "opencl":
-        return peak_cl.peak(opencl.opened(unit.device), unit.precision)
-    return peak(choose(unit.cluster.isas, unit.cluster.core_type), unit.cluster.cores)
+    return LayerTimes(
+        graph.name,
+        unit,
+        part.device.kind,
+        part.device.width,
+        *most,
+        layers,
+        tuple(np.add.reduceat(ms, starts).tolist()),
+    )
 
 
 def _layer(step: Step, method: str | None, unit: Component) -> Layer:
     """On OpenCL ``method`` is a ``cl_launches.Method`` as text; half precision is stored in half as many bytes."""
-    if unit.kind == "cpu":
+    if not unit.device.queued:
         return Layer.of(step, method)
     name = method.split()[0].replace("direct", "gemm") if method else None
     layer = Layer.of(step, name)
     moved = layer.bytes
     if layer.algorithm.startswith("winograd"):
         moved += 2 * item_bytes(step.dst.dtype) * sum(transformed(step, int(name.removeprefix("winograd"))))
-    return replace(layer, algorithm=method or layer.algorithm, bytes=moved // (1 if unit.precision == "fp32" else 2))
+    return replace(
+        layer, algorithm=method or layer.algorithm, bytes=moved // (1 if unit.device.precision == "fp32" else 2)
+    )

@@ -16,6 +16,7 @@ from ...graph.ir import Graph, Node, Tensor
 from ...steps import item_bytes
 from ..boards.board import Board
 from ..pipeline import Pipeline
+from ..planning.names import may_be_neighbours
 from ..planning.plan import Plan
 from ..planning.profile import HOST, Link
 from .group_times import group_ms
@@ -28,10 +29,9 @@ WARM_UP, FRAMES = 5, 25
 
 def ends(board: Board, components: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The links there are between these components, and between the host and those with memory of their own."""
-    devices = {name for name in components if board.component(name).kind == "opencl"}
-    yield from (pair for pair in permutations(components, 2) if not devices.issuperset(pair))
+    yield from (pair for pair in permutations(components, 2) if may_be_neighbours(*pair))
     for name in components:
-        if name in devices:
+        if board.component(name).device.owns_slots:
             yield from ((HOST, name), (name, HOST))
 
 

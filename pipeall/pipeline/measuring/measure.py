@@ -23,7 +23,7 @@ from ..boards.board import Board
 from ..boards.units import units as components_of
 from ..lane import LOG_FRAMES
 from ..pipeline import Pipeline
-from ..planning.names import parse_unit
+from ..planning.names import may_be_neighbours, parse_unit
 from ..planning.plan import Plan
 from ..planning.profile import Factors, Profile, UnitTimes, crossing_bytes
 from ..trace import StageTrace
@@ -63,7 +63,7 @@ def profile(
     if board.model is not None:
         return board.model.profile(graph)
     if units is None:
-        units = [part.name for part in board.components.values() if not part.stand_in]
+        units = [part.name for part in board.components.values() if not part.device.stand_in]
     plans = [Plan.single(unit) for unit in units]
     for plan in plans:
         components_of(plan, board)  # raises for what the board does not have
@@ -115,7 +115,7 @@ def _coexist(board: Board, first: str, second: str) -> bool:
     (one, cores), (other, more) = parse_unit(first), parse_unit(second)
     if one != other:
         return True
-    return None not in (cores, more) and cores + more <= len(board.component(one).cluster.cores)
+    return None not in (cores, more) and cores + more <= len(board.component(one).device.cores)
 
 
 def _alone(graph: Graph, board: Board, unit: str, seconds: float) -> UnitTimes:
@@ -157,7 +157,7 @@ def with_contention(graph: Graph, board: Board, found: Profile, first: str, seco
     unknown = np.ones(len(graph.groups))
     lanes = _slowdowns(graph, board, pair, [Plan.parallel(pair)], seconds / 2, dict.fromkeys(pair, unknown))
     found = replace(found, contention=_with(found.contention, pair, lanes))
-    if not _can_share(graph, board, pair):
+    if not _can_share(graph, pair):
         return found
     halves = [even_halves(found, order) for order in dict.fromkeys((pair, pair[::-1]))]
     stages = _slowdowns(graph, board, pair, halves, seconds / 2, lanes)
@@ -172,10 +172,9 @@ def _with(table: Factors, pair: Sequence[str], slowdowns: Mapping[str, np.ndarra
     return added
 
 
-def _can_share(graph: Graph, board: Board, pair: Sequence[str]) -> bool:
+def _can_share(graph: Graph, pair: Sequence[str]) -> bool:
     """Whether the two can be the stages of a pipeline."""
-    kinds = {board.component(parse_unit(unit)[0]).kind for unit in pair}
-    return len(graph.groups) > 1 and kinds != {"opencl"}
+    return len(graph.groups) > 1 and may_be_neighbours(*(parse_unit(unit)[0] for unit in pair))
 
 
 def even_halves(found: Profile, order: Sequence[str]) -> Plan:

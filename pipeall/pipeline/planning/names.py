@@ -1,10 +1,55 @@
-"""The words of plans and profiles: components by name or letter, and units: a component with some of its cores."""
+"""The words of plans and profiles: components by name or letter, and units: a component with some of its cores.
+
+``COMPONENTS`` is the list of what a board may have. A new device is a folder in ``pipeline/devices`` and a line here,
+or a package outside with an entry point in the group "pipeall.devices" that gives such lines.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
 
 from ...errors import ArgumentError
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What plans may ask of a component of some name, known without opening a device.
+
+    device      what runs it: a folder of ``pipeline/devices``, or the dotted name of a module outside
+    cores       a stage may have some of its cores: "bigx3"
+    precisions  those it can compute in beside the default: "gpu@fp16"
+    several     there may be more than one: "mid1", "gpu1"
+    neighbours  two of the device's components may stand beside each other in a pipeline: no memory is of one alone
+    """
+
+    device: str
+    cores: bool = False
+    precisions: tuple[str, ...] = ()
+    several: bool = False
+    neighbours: bool = True
+
+
+COMPONENTS: dict[str, Traits] = {  # name, whose first letter stands for it in plans
+    "big": Traits("cpu", cores=True),
+    "mid": Traits("cpu", cores=True, several=True),
+    "little": Traits("cpu", cores=True),
+    "gpu": Traits("opencl", precisions=("fp16", "mixed"), several=True, neighbours=False),
+}
+PLUG_INS = "pipeall.devices"  # entry points: each gives a dict like COMPONENTS
+
+
+def components() -> Mapping[str, Traits]:
+    """``COMPONENTS`` and those of packages outside."""
+    return COMPONENTS | _plug_ins()
+
+
+@cache
+def _plug_ins() -> dict[str, Traits]:
+    return {name: traits for point in entry_points(group=PLUG_INS) for name, traits in point.load().items()}
 
 
 def component_name(key: str) -> str:
@@ -12,23 +57,39 @@ def component_name(key: str) -> str:
 
     Raises ArgumentError on any other word.
     """
-    names = r"(b|big|l|little)|(m|mid)([1-9][0-9]*)?|(g|gpu)([1-9][0-9]*)?(@fp16|@mixed)?"
-    match = re.fullmatch(names, key.strip().lower())
-    if match is None:
-        raise ArgumentError(
-            f"component: expected big, mid, little or gpu, or a letter of B, M, L, G (gpu@fp16, gpu@mixed); got {key!r}"
-        )
-    word, number = match[1] or match[2] or match[4], match[3] or match[5] or ""
-    return {"b": "big", "m": "mid", "l": "little", "g": "gpu"}[word[0]] + number + (match[6] or "")
+    known = components()
+    match = re.fullmatch(r"([a-z]+)([1-9][0-9]*)?(?:@([a-z0-9]+))?", key.strip().lower())
+    for name, traits in known.items() if match else ():
+        word, number, precision = match.groups()
+        if word in (name, name[0]) and (traits.several or not number) and precision in (None, *traits.precisions):
+            return name + (number or "") + (f"@{precision}" if precision else "")
+    *names, last = known
+    letters = ", ".join(name[0].upper() for name in known)
+    precise = ", ".join(f"{name}@{precision}" for name, traits in known.items() for precision in traits.precisions)
+    raise ArgumentError(
+        f"component: expected {', '.join(names)} or {last}, or a letter of {letters} ({precise}); got {key!r}"
+    )
+
+
+def traits_of(component: str) -> Traits:
+    """The traits of a component by its name, as ``component_name`` gives it."""
+    return components()[re.match("[a-z]+", component)[0]]
+
+
+def may_be_neighbours(one: str, other: str) -> bool:
+    """Whether two components may stand beside each other in a pipeline."""
+    first, second = traits_of(one), traits_of(other)
+    return first.device != second.device or first.neighbours
 
 
 def parse_unit(word: str) -> tuple[str, int | None]:
     """Component and number of cores of a unit: "Bx3" is ("big", 3), "little" is ("little", None).
 
-    Raises ArgumentError on any other word, and for cores of a gpu.
+    Raises ArgumentError on any other word, and for cores of a component that has none to choose from.
     """
     match = re.fullmatch(r"(.+?)x([1-9][0-9]{0,3})", word.strip().lower())
     component, cores = component_name(match[1] if match else word), int(match[2]) if match else None
-    if cores is not None and component.startswith("gpu"):
-        raise ArgumentError(f"unit {word!r}: expected no number of cores, a gpu has none to choose from")
+    if cores is not None and not traits_of(component).cores:
+        kind = re.match("[a-z]+", component)[0]
+        raise ArgumentError(f"unit {word!r}: expected no number of cores, a {kind} has none to choose from")
     return component, cores

@@ -18,7 +18,7 @@ import numpy as np
 from ...errors import ArgumentError
 from ...files import Reader, naming, read_json, write_json
 from ...graph.ir import Graph
-from .names import parse_unit
+from .names import may_be_neighbours, parse_unit
 from .plan import Plan
 
 HOST = "host"  # in links: whoever submits frames and takes results
@@ -97,11 +97,11 @@ class Profile:
     def handover(self, sender: str, receiver: str) -> tuple[np.ndarray, np.ndarray]:
         """(send_ms, receive_ms) at every border, 0 being the network's input; zeros for a link nobody measured.
 
-        Infinity between two OpenCL components: their contexts share no memory, and the runtime refuses it.
+        Infinity between two that cannot stand beside each other: they share no memory, and the runtime refuses it.
         """
         names = [unit if unit == HOST else parse_unit(unit)[0] for unit in (sender, receiver)]
         sizes = np.array(self.crossing_bytes, float)
-        if names[0] != names[1] and all(name.startswith("gpu") for name in names):
+        if names[0] != names[1] and HOST not in names and not may_be_neighbours(*names):
             return np.full(len(sizes), np.inf), np.full(len(sizes), np.inf)
         link = self.links.get((names[0], names[1]))
         return link.at(sizes) if link else (np.zeros(len(sizes)), np.zeros(len(sizes)))

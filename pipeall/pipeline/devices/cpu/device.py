@@ -1,42 +1,111 @@
-"""The CPU device: steps become native kernels, run by the cluster's pinned team."""
+"""The CPU device: steps become native kernels, run by a cluster's pinned team."""
 
 from __future__ import annotations
 
-from ...._kernels.cpu.table import Kernels, choose
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ...._kernels.cpu import cluster as clusters
+from ...._kernels.cpu.cluster import Cluster
+from ...._kernels.cpu.table import Kernels, choose, explain
+from ...._kernels.memory import mapped_page_bytes
+from ...._kernels.peak import Peak
 from ....graph.onnx.wire import release
 from ....steps import Lowered
-from ...boards.parts import Component
-from ..device import always
+from ..device import Device, always, sysfs_text
 from .tune import choose_algorithms, modelled_algorithms
 
 
-def compile(lowered: Lowered, component: Component, *, record: bool):
-    """A ``kernels.Program`` for the component's cores: weights packed for its kernels, one thread per core.
-
-    ``record`` makes no difference: a native step can always be timed.
-    """
-    cluster = component.cluster
-    kernels = choose(cluster.isas, cluster.core_type)
-    program = _program(lowered, component, kernels)
-    for step, algorithm in zip(lowered.steps, choose_algorithms(lowered.steps, cluster, kernels), strict=True):
-        program.add(step, algorithm)
-        release(step.weight)  # packed by now
-    program.floats_between(*always(lowered, program.step_of))
-    return program
+def detect(
+    given: Sequence[Sequence[int]] | None = None,
+    *,
+    root: str | Path | None = None,
+    allowed: Iterable[int] | None = None,
+    machine: str | None = None,
+) -> dict[str, Cpu]:
+    """The clusters of this machine by name, fastest first; ``cluster.detect`` explains the arguments and errors."""
+    return {found.name: Cpu(found) for found in clusters.detect(given, root=root, allowed=allowed, machine=machine)}
 
 
-def footprint(lowered: Lowered, component: Component) -> dict[str, int]:
-    """Bytes of the weights, arena and scratch that ``compile`` would take, its algorithms chosen by the model."""
-    cluster = component.cluster
-    kernels = choose(cluster.isas, cluster.core_type)
-    program = _program(lowered, component, kernels, pack=False)
-    for step, algorithm in zip(lowered.steps, modelled_algorithms(lowered.steps, kernels), strict=True):
-        program.add(step, algorithm)
-    return program.nbytes
+@dataclass(frozen=True, slots=True)
+class Cpu(Device):
+    """A cluster of CPU cores, or some of them: one thread per core."""
 
+    kind: ClassVar[str] = "cpu"
+    cluster: Cluster
 
-def _program(lowered: Lowered, component: Component, kernels: Kernels, pack: bool = True):
-    from ...._kernels.cpu.kernels import Program
+    @property
+    def cores(self) -> tuple[int, ...]:
+        return self.cluster.cores
 
-    sizes = lowered.arena_bytes, lowered.slot_in_bytes, lowered.slot_out_bytes
-    return Program(kernels, component.cluster.cores, f"pa-{component.name}", sizes, pack=pack)
+    @property
+    def width(self) -> int:
+        return len(self.cluster.cores)
+
+    @property
+    def core_type(self) -> str:
+        return self.cluster.core_type
+
+    @property
+    def max_mhz(self) -> float | None:
+        return self.cluster.max_mhz
+
+    @property
+    def page_bytes(self) -> int:
+        return mapped_page_bytes()
+
+    @property
+    def description(self) -> str:
+        found = self.cluster
+        clock = f" at {found.max_mhz:.0f} MHz" if found.max_mhz else ""
+        return f"{self.width} x {found.core_type}{clock} (cores {clusters.format_cores(found.cores)}), {found.isas[0]}"
+
+    def details(self) -> dict[str, Any]:
+        """The fields of its Cluster, but for the name."""
+        return {key: value for key, value in asdict(self.cluster).items() if key != "name"}
+
+    def compile(self, lowered: Lowered, name: str, *, record: bool = False):
+        """A ``kernels.Program``: weights packed for its kernels. ``record`` makes no difference: steps can be timed."""
+        kernels = self._kernels()
+        program = self._program(lowered, name, kernels)
+        algorithms = choose_algorithms(lowered.steps, self.cluster, kernels)
+        for step, algorithm in zip(lowered.steps, algorithms, strict=True):
+            program.add(step, algorithm)
+            release(step.weight)  # packed by now
+        program.floats_between(*always(lowered, program.step_of))
+        return program
+
+    def footprint(self, lowered: Lowered) -> dict[str, int]:
+        """Bytes of the weights, arena and scratch; algorithms are chosen by the model."""
+        kernels = self._kernels()
+        program = self._program(lowered, "footprint", kernels, pack=False)
+        for step, algorithm in zip(lowered.steps, modelled_algorithms(lowered.steps, kernels), strict=True):
+            program.add(step, algorithm)
+        return program.nbytes
+
+    def peak(self) -> Peak:
+        from ...._kernels.cpu.peak import peak
+
+        return peak(self._kernels(), self.cluster.cores)
+
+    def with_cores(self, cores: tuple[int, ...]) -> Cpu:
+        return Cpu(replace(self.cluster, cores=cores))
+
+    def clock(self, root: Path) -> tuple[float | None, str | None]:
+        folder = root / f"sys/devices/system/cpu/cpu{self.cluster.cores[0]}/cpufreq"
+        khz = sysfs_text(folder / "scaling_cur_freq")
+        return int(khz) / 1e3 if khz and khz.isdecimal() else None, sysfs_text(folder / "scaling_governor")
+
+    def kernels(self) -> list[tuple[Any, str]]:
+        return explain(self.cluster.isas, self.cluster.core_type)
+
+    def _kernels(self) -> Kernels:
+        return choose(self.cluster.isas, self.cluster.core_type)
+
+    def _program(self, lowered: Lowered, name: str, kernels: Kernels, pack: bool = True):
+        from ...._kernels.cpu.kernels import Program
+
+        sizes = lowered.arena_bytes, lowered.slot_in_bytes, lowered.slot_out_bytes
+        return Program(kernels, self.cluster.cores, f"pa-{name}", sizes, pack=pack)

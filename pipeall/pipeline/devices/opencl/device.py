@@ -2,23 +2,102 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from .... import env
 from ...._kernels.opencl import devices as opencl
+from ...._kernels.opencl import peak
+from ...._kernels.peak import Peak
+from ....errors import DeviceError
+from ....graph.ir import Graph
 from ....steps import Lowered
-from ...boards.parts import Component
+from ..device import Device, Progress, Tuned, sysfs_text
 from .program import ClProgram
-from .tune import known
+from .tune import Target, known, tune
 
 
-def compile(lowered: Lowered, component: Component, *, record: bool) -> ClProgram:
-    """A ``ClProgram`` for the component's device: weights packed for its kernels and uploaded.
+def detect() -> dict[str, OpenCl]:
+    """The OpenCL devices of this machine: the chosen one is "gpu", other GPUs follow.
 
-    Raises DeviceError where the device lacks memory or half precision, or a step has no kernel.
+    Raises DeviceError or MissingExtraError where there is none.
     """
-    choose = known(component.device, component.precision)
-    return ClProgram(lowered, opencl.opened(component.device), record, component.precision, choose)
+    if env.opencl() == "off":
+        raise DeviceError("OpenCL is switched off by PIPEALL_OPENCL=off")
+    available = opencl.devices()
+    chosen = opencl.choose(available)
+    others = [info for info in available if info != chosen and not info.stand_in]
+    return {f"gpu{i or ''}": OpenCl(info, opencl.why(info, chosen)) for i, info in enumerate([chosen, *others])}
 
 
-def footprint(lowered: Lowered, component: Component) -> dict[str, int]:
-    """Bytes of the weights as they come and of the arena; what a driver adds is not known."""
-    weights = sum(array.nbytes for step in lowered.steps for array in (step.weight, step.bias) if array is not None)
-    return {"weights": weights, "arena": lowered.arena_bytes, "scratch": 0}
+@dataclass(frozen=True, slots=True)
+class OpenCl(Device):
+    """A GPU, or a CPU that stands in for one. ``why`` it was chosen, in one line.
+
+    Its slots are buffers that the CPU maps. In "fp16" it stores and computes in half precision, in "mixed" it stores in
+    half and computes in single.
+    """
+
+    kind: ClassVar[str] = "opencl"
+    owns_slots: ClassVar[bool] = True
+    queued: ClassVar[bool] = True
+    worker: ClassVar[str] = "compute unit"
+    info: opencl.DeviceInfo
+    why: str = ""
+    precision: str = "fp32"
+    max_mhz: ClassVar[None] = None
+
+    @property
+    def width(self) -> int:
+        return self.info.compute_units
+
+    @property
+    def core_type(self) -> str:
+        return self.info.name
+
+    @property
+    def stand_in(self) -> bool:
+        return self.info.stand_in
+
+    @property
+    def description(self) -> str:
+        return str(self.info)
+
+    def details(self) -> dict[str, Any]:
+        """The fields of its DeviceInfo, the name as ``device``, and why it was chosen."""
+        found = asdict(self.info)
+        found.pop("stand_in")
+        return {"device": found.pop("name"), "why": self.why} | found
+
+    def compile(self, lowered: Lowered, name: str, *, record: bool = False) -> ClProgram:
+        """A ``ClProgram``: weights packed for its kernels and uploaded.
+
+        Raises DeviceError where the device lacks memory or half precision, or a step has no kernel.
+        """
+        choose = known(self.info, self.precision)
+        return ClProgram(lowered, opencl.opened(self.info), record, self.precision, choose)
+
+    def footprint(self, lowered: Lowered) -> dict[str, int]:
+        """Bytes of the weights as they come and of the arena; what a driver adds is not known."""
+        weights = sum(array.nbytes for step in lowered.steps for array in (step.weight, step.bias) if array is not None)
+        return {"weights": weights, "arena": lowered.arena_bytes, "scratch": 0}
+
+    def peak(self) -> Peak:
+        return peak.peak(opencl.opened(self.info), self.precision)
+
+    def tune(self, graph: Graph, progress: Progress = lambda shape, done, total: None) -> list[Tuned]:
+        return tune(graph, Target(self.info, self.precision), progress)
+
+    def with_precision(self, precision: str) -> OpenCl:
+        return replace(self, precision=precision)
+
+    def clock(self, root: Path) -> tuple[float | None, str | None]:
+        """The GPU's devfreq folder, found by its name: "ffe40000.gpu" or "fb000000.gpu-mali" on boards with a Mali."""
+        folders = sorted((root / "sys/class/devfreq").glob("*"))
+        found = next((folder for folder in folders if re.search("gpu|mali", folder.name, re.IGNORECASE)), None)
+        if found is None or self.stand_in:
+            return None, None
+        hz = sysfs_text(found / "cur_freq")
+        return int(hz) / 1e6 if hz and hz.isdecimal() else None, sysfs_text(found / "governor")

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from .... import env
 from ...._kernels.opencl import devices as opencl
 from ...._kernels.opencl.launches import Choose, Method, methods, modelled
-from ....errors import ArgumentError
 from ....graph.ir import Graph
 from ....graph.lower import lower
 from ....graph.memory import side_by_side
 from ....steps import ARENA, Lowered, Step, item_bytes
-from ...boards.parts import Component
+from ..device import Tuned
 from ..timings import keep_times, read_times, shape_key
 from .program import ClProgram
 
@@ -32,15 +32,11 @@ TURNS = 3  # of each method; the least of its times counts
 MARGIN = 0.97  # of the default's time: another must be faster than that
 
 
-@dataclass(frozen=True, slots=True)
-class Tuned:
-    """A shape, and what its default and its fastest method take, in us."""
+class Target(NamedTuple):
+    """A device, and what it computes in."""
 
-    shape: str
-    default: str
-    default_us: float
-    best: str
-    best_us: float
+    info: opencl.DeviceInfo
+    precision: str
 
 
 def known(info: opencl.DeviceInfo, precision: str) -> Choose:
@@ -54,27 +50,23 @@ def known(info: opencl.DeviceInfo, precision: str) -> Choose:
     return choose
 
 
-def tune(
-    graph: Graph, component: Component, progress: Callable[[str, int, int], None] = lambda shape, done, total: None
-) -> list[Tuned]:
-    """Times every method of every convolution of a network on an OpenCL component, except those the file has.
+def tune(graph: Graph, target: Target, progress: Callable[[str, int, int], None]) -> list[Tuned]:
+    """Times every method of every convolution of a network on a device, except those the file has.
 
     progress  called with a shape, the number of shapes done, and how many there are
-    Raises ArgumentError for a component that is no OpenCL device, DeviceError where the device refuses.
+    Raises DeviceError where the device refuses.
     """
-    if component.device is None:
-        raise ArgumentError(f"unit {component.name}: expected an OpenCL device, got {component.description}")
-    path = _path(component.device, component.precision)
+    path = _path(*target)
     shapes, found = read_times(path, FILE_KIND), []
     steps = {shape_key(step): step for step in lower(graph).steps if step.kind == "conv"}
     for done, (shape, step) in enumerate(steps.items()):
-        candidates = methods(step, component.device, component.precision)
+        candidates = methods(step, *target)
         if not candidates:
             continue
         progress(shape, done, len(steps))
         times = shapes.get(shape, {})
         if not times.keys() >= set(map(str, candidates)):
-            times = _timed(step, component, candidates)
+            times = _timed(step, target, candidates)
             keep_times(path, FILE_KIND, {shape: times})
         default, best = candidates[0], _fastest(candidates, times)
         found.append(Tuned(shape, str(default), times[str(default)], str(best), times[str(best)]))
@@ -86,9 +78,9 @@ def _fastest(candidates: Sequence[Method], times: dict[str, float]) -> Method:
     return best if times[str(best)] < MARGIN * times[str(candidates[0])] else candidates[0]
 
 
-def _timed(step: Step, component: Component, candidates: Sequence[Method]) -> dict[str, float]:
+def _timed(step: Step, target: Target, candidates: Sequence[Method]) -> dict[str, float]:
     programs = {
-        str(method): alone(step, component, lambda step, candidates, method=method: method) for method in candidates
+        str(method): alone(step, target, lambda step, candidates, method=method: method) for method in candidates
     }
     times = dict.fromkeys(programs, inf)
     for _ in range(TURNS):
@@ -101,14 +93,13 @@ def _timed(step: Step, component: Component, candidates: Sequence[Method]) -> di
     return times
 
 
-def alone(step: Step, component: Component, choose: Choose = modelled):
+def alone(step: Step, target: Target, choose: Choose = modelled):
     """A ``ClProgram`` of the step, REPEATS times, on views of its own in the arena, which start as ones."""
     views, arena_bytes = side_by_side((*step.src, step.dst), ARENA)
     moved = replace(step, src=views[:-1], dst=views[-1])
     fills = [Step("fill", step.node, (), view, {"value": 1.0}) for view in moved.src]
     lowered = Lowered((*fills, *[moved] * REPEATS), arena_bytes, (), item_bytes("float32"), (), item_bytes("float32"))
-    device = opencl.opened(component.device)
-    return ClProgram(lowered, device, True, component.precision, choose)
+    return ClProgram(lowered, opencl.opened(target.info), True, target.precision, choose)
 
 
 def _path(info: opencl.DeviceInfo, precision: str) -> Path:

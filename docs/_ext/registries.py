@@ -1,0 +1,136 @@
+"""Tables of the reference, made from the package's own registries: operators, kernels, variables, boards."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from generated import Generated, table
+from onnx import defs
+from sphinx.application import Sphinx
+
+import pipeall
+from pipeall.env import VARIABLES
+from pipeall.graph.onnx.fold import FOLD
+from pipeall.graph.onnx.operators import OPERATORS
+from pipeall.graph.onnx.read import OPSETS
+from pipeall.graph.ops import OPS
+
+PACKAGE = Path(pipeall.__file__).parent
+KERNELS = PACKAGE / "_kernels" / "cpu" / "kernels.inc"
+BOARDS = PACKAGE / "pipeline" / "boards"
+PROCESSORS = {"__x86_64__": "x86-64", "__aarch64__": "aarch64"}
+
+
+class Operators(Generated):
+    """The ONNX operators that pipeall reads, and the canonical ops that devices compute."""
+
+    def markdown(self) -> str:
+        rows = [
+            (
+                f"`{name}`",
+                f"{first_opset(name)} to {OPSETS[1]}",
+                ", ".join(f"`{word}`" for word in sorted(entry.attributes)) or "-",
+                entry.limits or "-",
+            )
+            for name, entry in sorted(OPERATORS.items())
+        ]
+        return (
+            f"## ONNX operators\n\nOpsets {OPSETS[0]} to {OPSETS[1]} of ONNX's own domain.\n\n"
+            + table(("ONNX operator", "opsets", "attributes", "limits"), rows)
+            + "## Evaluated while a model is read\n\n"
+            + "These run on constants, whatever their attributes: "
+            + ", ".join(f"`{name}`" for name in sorted(FOLD))
+            + ".\n\n## Canonical ops\n\n"
+            + f"A network that was read is made of {len(OPS)} ops. Every device computes each of them: "
+            + ", ".join(f"`{name}`" for name in OPS)
+            + ".\n"
+        )
+
+
+def first_opset(name: str) -> int:
+    """The first opset that has the operator, not counting those that are too old to be read."""
+    domain = ("", "ai.onnx")
+    versions = [s.since_version for s in defs.get_all_schemas_with_history() if s.name == name and s.domain in domain]
+    return max(OPSETS[0], min(versions))
+
+
+class Environment(Generated):
+    """Every PIPEALL_* variable."""
+
+    def markdown(self) -> str:
+        rows = [(f"`{variable.name}`", variable.meaning, variable.default) for variable in VARIABLES]
+        return table(("variable", "meaning", "default"), rows)
+
+
+class Kernels(Generated):
+    """kernels.inc, a table for each processor. The names of its columns are those of the comment at its head."""
+
+    def markdown(self) -> str:
+        columns, tables = kernels()
+        return "".join(f"## {processor}\n\n{table(columns, rows)}" for processor, rows in tables.items())
+
+
+def kernels() -> tuple[list[str], dict[str, list[list[str]]]]:
+    """The columns of the list of kernels, and its lines by processor."""
+    columns: list[str] = []
+    tables: dict[str, list[list[str]]] = {}
+    processor = portable = "every processor"
+    for line in KERNELS.read_text().splitlines():
+        if guard := re.match(r"#\s*(?:if|elif).*defined\((\w+)\)", line):
+            processor = PROCESSORS[guard[1]]
+        elif re.match(r"#\s*endif", line):
+            processor = portable
+        elif entry := re.search(r"PA_KERNEL\(([^)]*)\)", line):
+            cells = [cell.strip() for cell in entry[1].split(",")]
+            if columns:
+                tables.setdefault(processor, []).append(cells)
+            else:
+                columns = cells
+    return columns, tables
+
+
+class Boards(Generated):
+    """The board models that come with the package."""
+
+    def markdown(self) -> str:
+        return "".join(_board(path.stem) for path in sorted(BOARDS.glob("*.json")))
+
+
+def _board(name: str) -> str:
+    content = pipeall.Board.load(name).model.to_dict()
+    power = content["mean_power_w"]
+    parts = [
+        (f"`{part}`", row["core_type"], row["count"], row["max_mhz"], power.get(part))
+        for part, row in content["components"].items()
+    ]
+    errors = content["leave_one_out_errors"]
+    networks = sorted({network for row in errors.values() for network in row})
+    misses = [(f"`{unit}`", *(_percent(row.get(network)) for network in networks)) for unit, row in errors.items()]
+    measured = ", ".join(network["profile"]["network"] for network in content["networks"])
+    about = [f"- **{key}**: {'; '.join(lines)}\n" for key, lines in content["about"].items()]
+    return (
+        f"## {name}\n\n"
+        + table(("component", "cores", "count", "MHz", "mean power, W"), parts, numbers=(2, 3, 4))
+        + f"Measured networks: {measured}. Idle, the board draws {content['idle_w'] or 'an unknown number of'} W.\n\n"
+        + "Error of a whole network, in percent, predicted by a regression that was fitted without it:\n\n"
+        + table(("unit", *networks), misses, numbers=range(1, len(networks) + 1))
+        + "Where the figures come from:\n\n"
+        + "".join(about)
+        + "\n"
+    )
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:+.1f}"
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    for name, directive in (
+        ("operators", Operators),
+        ("environment", Environment),
+        ("kernels", Kernels),
+        ("boards", Boards),
+    ):
+        app.add_directive(name, directive)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,47 @@
+"""The documentation's site: `sphinx-build -W --keep-going -q -b html docs docs/_build`. It is built offline."""
+
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent / "_ext"), str(Path(__file__).parents[1])]
+
+import pipeall  # noqa: E402
+
+project = "pipeall"
+copyright = "pipeall's authors"
+version = release = pipeall.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "bench_table",
+    "commands",
+    "docstrings",
+    "public",
+    "registries",
+]
+exclude_patterns = ["_build"]
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autosummary_generate = False  # a page of its own for each name is more than they need
+autodoc_member_order = "bysource"
+smartquotes = False  # an option's two dashes are no long one
+python_use_unqualified_type_names = True
+add_module_names = False
+maximum_signature_line_length = 100
+
+html_theme = "pydata_sphinx_theme"
+html_title = "pipeall"
+html_static_path = ["_static"]
+html_css_files = ["pipeall.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_prev_next": True,
+    "show_toc_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": [],
+    "footer_end": [],
+}

@@ -1,0 +1,48 @@
+"""The modelled device: what a board model says of a component that is not at hand."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, NoReturn
+
+from ..._kernels.peak import Peak
+from ...errors import DeviceError
+from ...steps import Lowered
+from ..devices.device import Device
+
+
+@dataclass(frozen=True, slots=True)
+class Modelled(Device):
+    """``count`` cores or compute units; max_mhz None: not known. Nothing runs on it here."""
+
+    kind: ClassVar[str] = "model"
+    core_type: str
+    count: int
+    max_mhz: float | None = None
+
+    @property
+    def cores(self) -> tuple[int, ...]:
+        return tuple(range(self.count))
+
+    @property
+    def width(self) -> int:
+        return self.count
+
+    @property
+    def description(self) -> str:
+        return f"{self.count} x {self.core_type}" + (f" at {self.max_mhz:.0f} MHz" if self.max_mhz else "")
+
+    def details(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def compile(self, lowered: Lowered, name: str, *, record: bool = False) -> NoReturn:
+        raise self._absent()
+
+    def footprint(self, lowered: Lowered) -> NoReturn:
+        raise self._absent()
+
+    def peak(self) -> Peak:
+        raise self._absent()
+
+    def _absent(self) -> DeviceError:
+        return DeviceError(f"{self.description}: expected a device of this machine, got the model of one")

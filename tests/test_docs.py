@@ -1,0 +1,216 @@
+"""The documentation: its site builds without a warning, its snippets run, its commands exist, its tables are current.
+
+A block of Python on a page runs after those before it, in one namespace, in an empty folder. One that cannot run here
+has a comment before it that says why: ``<!-- not run: needs an Arm board -->``. A line ``$ pipeall ...`` of a console
+has to have a command and options that exist.
+"""
+
+import importlib.util
+import json
+import re
+import shlex
+import subprocess
+import sys
+from html import unescape
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import pytest
+
+import pipeall
+from pipeall.cli.app import app
+from pipeall.env import VARIABLES
+from pipeall.files import read_json
+from pipeall.graph.onnx.fold import FOLD
+from pipeall.graph.onnx.operators import OPERATORS
+from pipeall.graph.ops import OPS
+from pipeall.pipeline.trace import chrome
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+README = ROOT / "README.md"
+RECORDS = sorted((DOCS / "results" / "records").glob("*.json"))
+RECORD_KEYS = {"format", "bench", "command", "version", "commit", "date", "machine", "columns", "rows"}
+
+needs_sphinx = pytest.mark.skipif(
+    not importlib.util.find_spec("sphinx"), reason="the site is made by Sphinx: pip install 'pipeall[docs]'"
+)
+
+
+class Block(NamedTuple):
+    """A fenced block: ``line`` is that of its first line, from 1; ``unrun`` why it does not run, or None."""
+
+    language: str
+    line: int
+    text: str
+    unrun: str | None
+
+
+def blocks(page: Path) -> list[Block]:
+    found: list[Block] = []
+    fence = unrun = None
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        if fence is None and (start := re.match(r"\s*(`{3,}|:{3,})(.*)", line)):
+            fence, language, inside = start[1], start[2].strip(), []
+        elif fence is not None and line.strip() == fence:
+            found.append(Block(language, number - len(inside), "\n".join(inside), unrun))
+            fence = unrun = None
+        elif fence is not None:
+            inside.append(line)
+        elif line:
+            comment = re.fullmatch(r"<!-- not run: (.+) -->", line)
+            unrun = comment[1] if comment else None
+    assert fence is None, f"{page}: a block has no end"
+    return found
+
+
+def pages_with(language: str) -> list:
+    """The pages that have blocks of a language, as parameters of a test."""
+    pages = [README, *sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)]
+    found = [page for page in pages if any(block.language == language for block in blocks(page))]
+    return [pytest.param(page, id=str(page.relative_to(ROOT))) for page in found]
+
+
+@pytest.mark.parametrize("page", pages_with("python"))
+def test_snippets_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "snippets"}
+    for block in blocks(page):
+        if block.language == "python" and not block.unrun:
+            lines = "\n" * (block.line - 1) + block.text  # a traceback has the page's own line
+            exec(compile(lines, str(page), "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", pages_with("console"))
+def test_commands_exist(page):
+    for block in blocks(page):
+        if block.language == "console":
+            for line in block.text.replace("\\\n", " ").splitlines():
+                if line.startswith("$ "):
+                    for words in pipeall_calls(line[2:]):
+                        parse(words, f"{page}: {line}")
+
+
+def pipeall_calls(line: str) -> list[list[str]]:
+    """The arguments of each ``pipeall`` in a line of shell."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.wordchars += ":,@[]"
+    found: list[list[str]] = []
+    words: list[str] | None = None
+    for word in lexer:
+        if word[0] in "|;&<>()":
+            words = None
+        elif words is not None:
+            words.append(word)
+        elif Path(word).name == "pipeall" and "install" not in line:
+            found.append(words := [])
+    return found
+
+
+def parse(words: list[str], where: str) -> None:
+    """Fails on a command, option or choice that does not exist. Nothing runs, and no file is looked for."""
+    context = click.Context(app, info_name="pipeall")
+    command = app
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        name, *words = words
+        command = command.get_command(context, name)
+        assert command, f"{where}: no command {name!r}"
+        context = click.Context(command, parent=context, info_name=name)
+    try:
+        given, rest, _ = command.make_parser(context).parse_args(args=list(words))
+        assert not rest or isinstance(command, click.Group), f"{where}: too many arguments: {' '.join(rest)}"
+        for parameter in command.params:
+            if isinstance(parameter.type, (click.Choice, click.types.IntParamType, click.types.FloatParamType)):
+                parameter.type_cast_value(context, given.get(parameter.name))
+    except click.UsageError as error:
+        pytest.fail(f"{where}: {error.format_message()}")
+
+
+def test_blocks_of_python_say_so():
+    """Else they would not run."""
+    others = [(page.id, block.line) for page in pages_with("{code-block} python") for block in blocks(page.values[0])]
+    assert not others, "write ```python, with <!-- not run: REASON --> before it where it cannot run"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    build = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", folder / "doctrees"]
+    done = subprocess.run([*build, DOCS, folder / "html"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder / "html"
+
+
+def text_of(page: Path) -> str:
+    return unescape(re.sub(r"<[^>]*>", "", page.read_text()))
+
+
+@needs_sphinx
+def test_the_site_needs_no_network(site):
+    for page in site.rglob("*.html"):
+        found = re.findall(r"""(?:src|<link[^>]* href)=["'](?:https?:)?//[^"']*""", page.read_text())
+        assert not found, f"{page}: {found}"
+
+
+@needs_sphinx
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        ("api", pipeall.__all__),
+        ("cli", app.commands),
+        ("cli", [name for command in app.commands.values() for p in command.params for name in p.opts if "-" in name]),
+        ("operators", [*OPERATORS, *FOLD, *OPS]),
+        ("environment", [variable.name for variable in VARIABLES]),
+        ("kernels", ["x86-64", "aarch64", "every processor"]),
+        ("boards", ["a311d", "rk3399pro"]),
+    ],
+)  # fmt: skip
+def test_pages_of_the_reference_name_everything(site, page, names):
+    words = set(re.findall(r"[\w-]+", text_of(site / "reference" / f"{page}.html")))
+    expected = {word for name in names for word in name.split()}
+    assert expected <= words, sorted(expected - words)
+
+
+def test_page_of_files_names_every_key(tmp_path):
+    page = (DOCS / "reference" / "files.md").read_text()
+    graph = pipeall.zoo.squeezenet()
+    model = pipeall.Board.load("a311d").model
+    profile = model.profile(graph).to_dict()
+    board = model.to_dict()
+    pipeall.Plan.parse("B-L:3").save(tmp_path / "plan.json", graph)
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    trace = chrome([], {})
+    unit, link, network, part = (
+        next(iter(profile["units"].values())), profile["links"][0], board["networks"][0], board["components"]["big"]
+    )  # fmt: skip
+    keys = {*profile, *board, *plan, *trace, *unit, *link, *network, *part, *RECORD_KEYS}
+    assert not [key for key in sorted(keys) if f"`{key}`" not in page]
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_record_says_where_its_figures_come_from(path):
+    record = read_json(path, "bench")
+    assert record.keys() - {"about"} == RECORD_KEYS
+    assert all(record[key] for key in ("bench", "command", "version", "date", "machine", "columns", "rows"))
+    assert all({"name"} <= column.keys() <= {"name", "unit"} for column in record["columns"])
+    assert all(len(row) == len(record["columns"]) for row in record["rows"])
+    assert isinstance(record.get("about", []), list)
+
+
+@needs_sphinx
+def test_table_of_the_readme_is_that_of_its_record(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS / "_ext")
+    from bench_table import rows_of
+
+    tables = re.findall(r"<!-- bench-table: (\S+) -->\n((?:\|.*\n)+)", README.read_text())
+    assert tables
+    for name, table in tables:
+        assert table == rows_of(read_json(DOCS / "results" / "records" / f"{name}.json", "bench")).rstrip() + "\n"
+
+
+def test_readme_is_short_and_its_links_lead_somewhere():
+    text = README.read_text()
+    assert text.count("\n") <= 120
+    for link in re.findall(r"\]\(([^)#]+)", text):
+        assert (ROOT / link).exists(), link
