@@ -4,8 +4,15 @@ import os
 from pathlib import Path
 
 import pytest
+from expected_skips import ExpectedSkips
 
 os.environ["PIPEALL_TUNE"] = "off"  # the same algorithms on every machine and in every run; test_tune turns it on
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """``PIPEALL_EXPECTED_SKIPS``, a file such as expected_skips.txt: any other skip fails the run."""
+    if listed := os.environ.get("PIPEALL_EXPECTED_SKIPS"):
+        config.pluginmanager.register(ExpectedSkips(Path(listed)))
 
 
 @pytest.fixture(scope="session")

@@ -107,7 +107,7 @@ def test_units_that_are_not_there_are_errors_and_nothing_is_measured(units, erro
 @pytest.fixture
 def one_cluster(board):
     """A board of one component, with two cores."""
-    cores = [board.component(name).cluster.cores[0] for name in ("big", "little")]
+    cores = [board.component(name).device.cluster.cores[0] for name in ("big", "little")]
     return Board.detect(clusters=[cores], gpu=False)
 
 
