@@ -1,7 +1,30 @@
-"""This process, as the kernel sees it: its threads and its memory."""
+"""This process, as the kernel sees it: its threads, its memory and its time."""
 
 import resource
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+PROMPT_S = (
+    10.0  # what ends at once does so by then, however busy the machine is; what it must not wait for lasts longer
+)
+
+
+@contextmanager
+def promptly() -> Iterator[None]:
+    """The block ends within PROMPT_S."""
+    begin = time.monotonic()
+    yield
+    assert time.monotonic() - begin < PROMPT_S
+
+
+def no_longer(threads: set[int]) -> bool:
+    """Whether they end; one that was joined has ended, but Linux lists it until it is taken apart."""
+    deadline = time.monotonic() + PROMPT_S
+    while threads & statuses().keys() and time.monotonic() < deadline:
+        time.sleep(0.001)
+    return not threads & statuses().keys()
 
 
 def statuses() -> dict[int, dict[str, str]]:

@@ -11,6 +11,7 @@ import pytest
 from graphs import Net, frames, inputs_of, random_graph, small_net, zoo_net
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from process import promptly
 from profiles import profile_of
 from step_reference import run_steps
 from toy_board import chain_net, toy_board
@@ -187,10 +188,9 @@ def test_closing_does_not_wait_for_a_paced_frame(board):
     pipe = Pipeline(graph, "big-little:1~3", board)
     pipe.lanes.all[0].set_paces([60_000.0, 60_000.0])
     pipe.submit(frames(graph, 1)[0])
-    time.sleep(0.05)
-    begin = time.monotonic()
-    pipe.close()
-    assert time.monotonic() - begin < 1
+    time.sleep(0.05)  # into the pacing, as a rule
+    with promptly():
+        pipe.close()
 
 
 def test_a_plan_that_floats_does_not_move(board):
