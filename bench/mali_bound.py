@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from pipeall import Board, Graph, zoo
-from pipeall._kernels.opencl.launches import DEPTHWISE_PIXELS, GPU, winograd
+from pipeall._kernels.opencl.methods import DEPTHWISE_PIXELS, GPU, winograd
 from pipeall.graph.lower import lower
 from pipeall.steps import Step, View
 

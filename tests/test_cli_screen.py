@@ -7,8 +7,8 @@ import pytest
 from commands import document, invoke, picture, toy_board, two_clusters
 from hypothesis import given
 from hypothesis import strategies as st
+from recorded_boards import BOARDS, write_tree
 from rich.cells import cell_len
-from test_cluster import BOARDS, write_tree
 
 from pipeall._kernels.opencl import devices as opencl
 from pipeall.cli.app import app

@@ -11,7 +11,7 @@ from pipeall import ArgumentError, Board, Pipeline
 from pipeall._kernels.cpu import peak
 from pipeall._kernels.cpu.algorithms import GEMM, STRASSEN, Algorithm, candidates
 from pipeall._kernels.opencl import devices as opencl
-from pipeall._kernels.opencl import launches as cl_launches
+from pipeall._kernels.opencl import methods as cl_methods
 from pipeall._kernels.opencl import peak as peak_cl
 from pipeall._kernels.peak import Peak
 from pipeall.graph.lower import lower
@@ -127,7 +127,7 @@ def test_layers_of_an_opencl_device(unit, nbytes, board_with_gpu, monkeypatch):
     monkeypatch.setattr(OpenCl, "peak", lambda device: Peak(1e11, 1e10))
     net = Net((1, 16, 12, 12))
     graph = net.graph(net.conv(net.op("maxpool", net.conv("x0", 16, k=3), kernel=(2, 2), strides=(2, 2)), 8))
-    monkeypatch.setattr(cl_launches, "winograd", lambda step, largest: max(cl_launches.winograd_tiles(step)))
+    monkeypatch.setattr(cl_methods, "winograd", lambda step, largest: max(cl_methods.winograd_tiles(step)))
     found = layer_times(graph, board_with_gpu, unit, seconds=0.01)
     steps = lower(replace(graph, receives=False, transmits=False)).steps
     assert found.kind == "opencl" and [layer.node for layer in found.layers] == [step.node for step in steps]

@@ -16,7 +16,7 @@ from step_reference import Memory
 from winograd_reference import winograd_bound
 
 from pipeall._kernels.opencl import devices as opencl
-from pipeall._kernels.opencl import launches as cl_launches
+from pipeall._kernels.opencl import methods as cl_methods
 from pipeall.errors import DeviceError
 from pipeall.graph.cases import CASES, Case, case_graph
 from pipeall.graph.lower import lower
@@ -146,10 +146,10 @@ def test_winograd(case, tile, parameters, request, monkeypatch):
     chosen = []
 
     def always(step, largest):
-        chosen.append(tile if tile in cl_launches.winograd_tiles(step) else 0)
+        chosen.append(tile if tile in cl_methods.winograd_tiles(step) else 0)
         return chosen[-1]
 
-    monkeypatch.setattr(cl_launches, "winograd", always)
+    monkeypatch.setattr(cl_methods, "winograd", always)
     within = (lambda graph, inputs, _: winograd_bound(graph, inputs, tile)) if plain(case) else bound
     check_case(case, request.getfixturevalue(parameters), within)
     assert chosen == [tile] if plain(case) else set(chosen) <= {0}  # a depthwise one is not asked for
@@ -157,10 +157,10 @@ def test_winograd(case, tile, parameters, request, monkeypatch):
 
 def test_winograd_is_chosen_where_it_saves_most():
     steps = [step for step in lower(zoo_net("resnet50")).steps if step.kind == "conv"]
-    chosen = {(s.src[0].h, s.src[0].c): cl_launches.winograd(s, 4) for s in steps if s.weight.shape[2:] == (3, 3)}
+    chosen = {(s.src[0].h, s.src[0].c): cl_methods.winograd(s, 4) for s in steps if s.weight.shape[2:] == (3, 3)}
     assert chosen[56, 64] == chosen[28, 128] == chosen[14, 256] == 4
-    assert {cl_launches.winograd(step, 2) for step in steps if step.src[0].h == 56} == {0, 2}
-    assert not any(cl_launches.winograd(step, 4) for step in steps if step.weight.shape[2:] != (3, 3))
+    assert {cl_methods.winograd(step, 2) for step in steps if step.src[0].h == 56} == {0, 2}
+    assert not any(cl_methods.winograd(step, 4) for step in steps if step.weight.shape[2:] != (3, 3))
 
 
 # ---- half precision
@@ -189,7 +189,7 @@ def in_arena(lowered):
 @pytest.mark.parametrize("parameters", ["device", "tiled_as_gpu"])
 def test_case_stored_in_half(case, parameters, request, monkeypatch):
     """Inputs and weights are numbers of half precision: then only the result is rounded to it."""
-    monkeypatch.setattr(cl_launches, "winograd", lambda step, largest: 0)
+    monkeypatch.setattr(cl_methods, "winograd", lambda step, largest: 0)
     graph, inputs = case_graph(case)
     weights = graph.nodes[0].inputs[1:2] if graph.nodes[0].op in ("conv", "fc") else ()
     rounded = {name: np.float32(np.float16(array)) for name, array in graph.constants.items() if name in weights}

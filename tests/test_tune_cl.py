@@ -10,7 +10,7 @@ from winograd_reference import winograd_bound
 
 from pipeall import ArgumentError, Board, Engine
 from pipeall._kernels.opencl import devices as opencl
-from pipeall._kernels.opencl.launches import methods
+from pipeall._kernels.opencl.methods import methods
 from pipeall.cli import model
 from pipeall.errors import DeviceError, MissingExtraError
 from pipeall.graph.cases import Case, case_graph

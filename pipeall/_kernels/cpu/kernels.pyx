@@ -285,103 +285,7 @@ cdef class Program:
         self.steps += [(step.kind, step.node, algorithm)] * (self.program.step_count - len(self.steps))
 
     def _conv(self, step, algorithm):
-        src, dst, groups = step.src[0], step.dst, step.params["groups"]
-        self.check(groups >= 1 and src.c % groups == 0 and dst.c % groups == 0, step,
-                   "groups that divide the channels", groups)
-        if groups > 1 and groups == src.c == dst.c:
-            return self._depthwise(step)
-        cdef void *args = self.new(max(sizeof(pa_winograd_op), sizeof(pa_strassen_op)))
-        cdef pa_conv_op *op = <pa_conv_op *>args  # the first member of both
-        cdef pa_window window = self.window(step)
-        cdef const pa_kernel_row *row = self.row(step, "gemv" if dst.h * dst.w == 1 else "gemm")
-        op.src, op.dst = self.view(step, src), self.view(step, dst)
-        op.has_residual = len(step.src) > 1
-        if op.has_residual:
-            op.residual = self.view(step, step.src[1])
-            self.check((op.residual.h, op.residual.w, op.residual.c) == (dst.h, dst.w, dst.c), step,
-                       "a residual of the output's shape", step.src[1])
-        op.kh, op.kw, op.stride_y, op.stride_x = window.kh, window.kw, window.stride_y, window.stride_x
-        op.pad_top, op.pad_left, op.dilation_y, op.dilation_x = (
-            window.pad_top, window.pad_left, window.dilation_y, window.dilation_x)
-        op.groups, op.lo, op.hi = groups, step.params["lo"], step.params["hi"]
-        op.gemm, op.mr, op.nr = <pa_gemm_f32_fn>row.function, row.mr, row.nr
-        cdef int64_t channels = src.c // groups, taps = op.kh * op.kw, panels = (dst.c // groups + op.nr - 1) // op.nr
-        weight = packable(step.weight, (dst.c, channels, op.kh, op.kw), f"step {step.node}: weight")
-        bias = packable(step.bias, (dst.c,), f"step {step.node}: bias")
-        lasting = aligned if algorithm.keeps_transform else self.weights
-        packed_weight = lasting(groups * panels * taps * channels * op.nr)
-        packed_bias, zero = self.weights(groups * panels * op.nr), self.weights(max(src.c, op.kw * channels, op.nr))
-        cdef const void *from_weight = f32_pointer(weight)
-        cdef const void *from_bias = f32_pointer(bias)
-        cdef float *to_weight = f32_pointer(packed_weight)
-        cdef float *to_bias = f32_pointer(packed_bias)
-        cdef int64_t cout = dst.c
-        cdef bint pack = self.pack
-        with nogil:  # pipelines go on meanwhile: AlexNet has 61 million weights
-            if pack:
-                pa_conv_pack(from_weight, from_bias, cout, channels, taps, op.groups, op.nr, to_weight, to_bias)
-        op.weight, op.bias, op.zero = to_weight, to_bias, f32_pointer(zero)
-        if algorithm == GEMM:
-            pa_conv_plan(op, self.program.core_count)
-            self.append(pa_conv_step, op, 4 * op.scratch_floats)
-        elif algorithm == STRASSEN:
-            self._strassen(step, <pa_strassen_op *>args)
-        else:
-            self._winograd(step, algorithm, <pa_winograd_op *>args)
-
-    cdef int _strassen(self, step, pa_strassen_op *op) except -1:
-        cdef float *quarters
-        cdef bint pack = self.pack
-        self.check(op.conv.dst.c % (2 * op.conv.nr) == 0, step, f"a multiple of {2 * op.conv.nr} channels", op.conv.dst.c)
-        op.split = <pa_strassen_split_f32_fn>self.function(step, "strassen_split")
-        op.join = <pa_strassen_join_f32_fn>self.function(step, "strassen_join")
-        pa_strassen_plan(op, self.program.core_count)
-        quarters = f32_pointer(self.weights(pa_strassen_quarters_floats(op)))
-        with nogil:
-            if pack:
-                pa_strassen_quarters(op, quarters)
-        op.quarters, op.conv.weight = quarters, NULL
-        self.append(pa_strassen_step, op, 4 * op.scratch_floats)
-        return 0
-
-    cdef int _winograd(self, step, algorithm, pa_winograd_op *winograd) except -1:
-        cdef float *points
-        cdef bint pack = self.pack
-        winograd.m, winograd.n = tile(step, algorithm)
-        winograd.input = <pa_winograd_input_f32_fn>self.function(step, "winograd_input")
-        winograd.transform = <pa_winograd_weight_f32_fn>self.function(step, "winograd_weight")
-        winograd.output = <pa_winograd_output_f32_fn>self.function(step, "winograd_output")
-        if not algorithm.lazy:
-            winograd.points = winograd.conv.weight  # for the plan: they are kept
-        pa_winograd_plan(winograd, self.program.core_count)
-        if not algorithm.lazy:
-            points = f32_pointer(self.weights(pa_winograd_points_floats(winograd)))
-            with nogil:
-                if pack:
-                    pa_winograd_points(winograd, points)
-            winograd.points, winograd.conv.weight = points, NULL
-        self.append(pa_winograd_step, winograd, 4 * winograd.scratch_floats)
-        return 0
-
-    def _depthwise(self, step):
-        cdef pa_depthwise_op *op = <pa_depthwise_op *>self.new(sizeof(pa_depthwise_op))
-        op.src, op.dst, op.window = self.view(step, step.src[0]), self.view(step, step.dst), self.window(step)
-        op.has_residual = len(step.src) > 1
-        if op.has_residual:
-            op.residual = self.view(step, step.src[1])
-            self.check((op.residual.h, op.residual.w, op.residual.c) == (op.dst.h, op.dst.w, op.dst.c), step,
-                       "a residual of the output's shape", step.src[1])
-        op.lo, op.hi = step.params["lo"], step.params["hi"]
-        self.rows_fit(step, op.window)
-        cdef int64_t channels = op.dst.c, kh = op.window.kh, kw = op.window.kw
-        weight = packable(step.weight, (channels, 1, kh, kw), f"step {step.node}: weight")
-        bias = packable(step.bias, (channels,), f"step {step.node}: bias")
-        packed = self.weights(pa_depthwise_packed_floats(channels, kh, kw))
-        if self.pack:
-            pa_depthwise_pack(f32_pointer(weight), f32_pointer(bias), channels, kh, kw, f32_pointer(packed))
-        op.packed, op.kernel = f32_pointer(packed), <pa_depthwise_f32_fn>self.function(step, "depthwise")
-        pa_depthwise_plan(op, self.program.core_count)
-        self.append(pa_depthwise_step, op, 4 * op.scratch_floats)
+        add_convolution(self, step, algorithm)
 
     def _pool(self, step, bint average):
         cdef pa_pool_op *op = <pa_pool_op *>self.new(sizeof(pa_pool_op))
@@ -487,4 +391,5 @@ cdef class Program:
         self.append(pa_fill_step, op, 0)
 
 
+include "convolution.pxi"
 include "matrix.pxi"

@@ -10,7 +10,8 @@ import numpy as np
 
 from ...._kernels.opencl import devices as opencl
 from ...._kernels.opencl import queue as clqueue
-from ...._kernels.opencl.launches import Choose, Method, Recorder, modelled
+from ...._kernels.opencl.launches import Recorder
+from ...._kernels.opencl.methods import Choose, Method, modelled
 from ....errors import ArgumentError, DeviceError
 from ....steps import SLOT_IN, SLOT_OUT, Lowered, item_bytes
 from ..device import always

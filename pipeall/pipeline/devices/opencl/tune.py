@@ -17,7 +17,7 @@ import numpy as np
 
 from .... import env
 from ...._kernels.opencl import devices as opencl
-from ...._kernels.opencl.launches import Choose, Method, methods, modelled
+from ...._kernels.opencl.methods import Choose, Method, methods, modelled
 from ....graph.ir import Graph
 from ....graph.lower import lower
 from ....graph.memory import side_by_side
