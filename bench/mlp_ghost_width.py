@@ -11,8 +11,8 @@ import argparse
 
 import numpy as np
 
-from pipeall.mlp import Network
-from pipeall.mlp.data import Data, load
+from pipeall.mlp import Perceptron
+from pipeall.mlp.data import LabelledSamples, load
 from pipeall.mlp.layout import bounds_of
 from pipeall.mlp.simulator import simulate
 from pipeall.mlp.train import report, train
@@ -22,7 +22,7 @@ BATCH = 32
 
 def trained(sizes, ranks, data, test, epochs, seed, **layout):
     def program(comm):
-        net = Network("cross-entropy", seed)
+        net = Perceptron("cross-entropy", seed)
         net.add_layer("input", sizes[0])
         for neurons in sizes[1:-1]:
             net.add_layer("hidden", neurons, "relu")
@@ -45,7 +45,7 @@ def main():
     parser.add_argument("--plot")
     options = parser.parse_args()
     data, test = load(options.data)
-    data = Data(data.x[: options.samples], data.labels[: options.samples], data.classes, data.scale)
+    data = LabelledSamples(data.x[: options.samples], data.labels[: options.samples], data.classes, data.scale)
     sizes = [data.x.shape[1], *map(int, options.hidden.split("-")), data.classes]
     part = bounds_of(max(sizes[1:-1]), options.ranks)[1]
     widths = [2**i for i in range(part.bit_length()) if 2**i < part] + [part]

@@ -26,7 +26,7 @@ import numpy as np
 from pipeall._kernels.cpu import cluster
 from pipeall._kernels.cpu.peak import peak
 from pipeall._kernels.cpu.table import choose
-from pipeall.mlp import Network
+from pipeall.mlp import Perceptron
 from pipeall.mlp.simulator import Counting
 from pipeall.mlp.traffic import (
     BLUE_GENE_Q,
@@ -34,8 +34,8 @@ from pipeall.mlp.traffic import (
     dense_weights,
     full_seconds,
     ghost_seconds,
-    kept_of,
-    kept_weights,
+    ghost_weights,
+    ghost_weights_of,
     least_values,
     megatron_values,
 )
@@ -55,7 +55,7 @@ def np_median(values):
 
 
 def network(sizes, comm=None, engine="pipeall", **layout):
-    net = Network(engine=engine)
+    net = Perceptron(engine=engine)
     net.add_layer("input", sizes[0])
     for neurons in sizes[1:-1]:
         net.add_layer("hidden", neurons)
@@ -172,8 +172,8 @@ def modelled():
             times = ghost_seconds(sizes, workers, BLUE_GENE_Q), full_seconds(sizes, workers, BLUE_GENE_Q)
             cells = [workers, printed.get(workers, "-")]
             cells += [
-                f"{100 * kept_weights(sizes, workers) / weights:.1f}",
-                f"{weights / kept_of(sizes, 0, workers):.1f}",
+                f"{100 * ghost_weights(sizes, workers) / weights:.1f}",
+                f"{weights / ghost_weights_of(sizes, 0, workers):.1f}",
             ]
             cells += [f"{times[0]:.3g}", ghost.bytes, f"{times[1]:.3g}", f"{one / times[1]:.1f}", full.bytes]
             cells += [4 * megatron_values(sizes) * (workers - 1) // workers]

@@ -18,7 +18,7 @@ import numpy as np
 
 from pipeall.cli.output import print_table
 from pipeall.cli.plot_nas import draw_starts
-from pipeall.nas.data import Data, Part
+from pipeall.nas.data import DataSet, Samples
 from pipeall.nas.evaluate import Pruning, Training
 from pipeall.nas.evolve import Settings
 from pipeall.nas.fitness import Fitness, deviations, printed_score
@@ -240,7 +240,9 @@ def faster(seconds):
     from pipeall import Board, Engine
     from pipeall.graph.ops import macs
 
-    data = Data("random", "classes", 10, *(Part(np.zeros((1, 3, 32, 32), np.float32), np.zeros(1, np.int64)),) * 3)
+    data = DataSet(
+        "random", "classes", 10, *(Samples(np.zeros((1, 3, 32, 32), np.float32), np.zeros(1, np.int64)),) * 3
+    )
     whole = create(StageSpace((2, 2, 2)).decode((1,) * 12), data, 0)
     graphs = {0.0: to_graph(whole, data)}
     for fraction in (0.5, 0.7):

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from .graph.ir import Graph
     from .graph.onnx.read import load
     from .pipeline.boards.board import Board
+    from .pipeline.engine import Engine
     from .pipeline.measuring.measure import profile
-    from .pipeline.pipeline import Engine, Pipeline
+    from .pipeline.pipeline import Pipeline
     from .pipeline.planning.plan import Plan
     from .pipeline.planning.profile import Profile
     from .pipeline.planning.search import search
@@ -56,7 +57,7 @@ __all__ = [
 
 _HOME = {
     "Board": ".pipeline.boards.board",
-    "Engine": ".pipeline.pipeline",
+    "Engine": ".pipeline.engine",
     "Graph": ".graph.ir",
     "Pipeline": ".pipeline.pipeline",
     "Plan": ".pipeline.planning.plan",

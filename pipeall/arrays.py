@@ -1,4 +1,4 @@
-"""Arrays out of .npz and .csv files that nobody vouches for, and the built-in digits."""
+"""Arrays from .npz and .csv files that are not trusted, and the built-in digits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.lib import format
 
 from .errors import ArgumentError
 
-MAX_BYTES = 2**32  # of an array, or of a .csv
+MAX_BYTES = 2**32  # of an array, or of a .csv file
 # UCI Optical Recognition of Handwritten Digits, 1,797 of 8 x 8; CC BY 4.0
 DIGITS = Path(__file__).parent / "mlp" / "digits.npz"
 HEADERS = {(1, 0): format.read_array_header_1_0, (2, 0): format.read_array_header_2_0}  # of .npy, by version
@@ -20,7 +20,10 @@ SAMPLES = (("x_train", "y_train", "x_test", "y_test"), ("x", "y"))
 
 
 def read_npz(path: Path, keys: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
-    """The arrays of a .npz, of ``keys`` where given; sizes are checked before any is read. Raises ArgumentError."""
+    """The arrays of a .npz; where ``keys`` are given, those of them that it has. Raises ArgumentError.
+
+    The size of an array is checked before it is read.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
@@ -30,7 +33,7 @@ def read_npz(path: Path, keys: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
 
 
 def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
-    """An array whose header agrees with the size of its entry; NumPy would allocate what the header says."""
+    """An array of an archive. Its header must agree with the entry's size: NumPy allocates what the header says."""
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"{entry.filename}: expected it stored or deflated")
     with archive.open(entry) as file:
@@ -39,7 +42,8 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
             raise ValueError(f"{entry.filename}: expected version 1.0 or 2.0 of the .npy format")
         try:
             shape, by_columns, dtype = read_header(file)
-        except Exception as error:  # it is a Python expression: NumPy lets through what tokenizer and parser raise
+        # a header is a Python expression: NumPy lets through what tokenizer and parser raise
+        except Exception as error:
             raise ValueError(f"{entry.filename}: expected the header of an array: {error}") from None
         nbytes = entry.file_size - file.tell()
         if dtype.hasobject or prod(shape) * dtype.itemsize != nbytes or nbytes > MAX_BYTES:
@@ -51,7 +55,11 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
 
 
 def read_samples(path: Path) -> dict[str, np.ndarray]:
-    """x_train, y_train, x_test, y_test of a .npz, or x and y; of a .csv x and y, its last column. ArgumentError."""
+    """The arrays of a data set. Raises ArgumentError.
+
+    .npz  x_train, y_train, x_test, y_test, or x and y
+    .csv  x and y, which is the last column
+    """
     if path.suffix == ".csv":
         return _csv(path)
     for keys in SAMPLES:
@@ -62,7 +70,7 @@ def read_samples(path: Path) -> dict[str, np.ndarray]:
 
 
 def _csv(path: Path) -> dict[str, np.ndarray]:
-    """Numbers separated by commas, a first line of names allowed."""
+    """x and y of a .csv: numbers separated by commas; a first line of names is allowed."""
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:

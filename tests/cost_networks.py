@@ -29,5 +29,5 @@ def path(name: str) -> Path:
 
 @cache
 def network(name: str, size: int | None = None) -> Network:
-    """As exported in training mode; ``size`` is that of the image, by default what it was exported with."""
+    """A network exported in training mode; ``size`` of the image: by default the one of the export."""
     return onnx_shapes.read(path(name), None if size is None else (1, 3, size, size))

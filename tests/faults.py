@@ -256,7 +256,7 @@ class Run:
 
     def after_interrupt(self) -> str:
         """What was under way is still to be had; a result on its way out of the call that was interrupted is not."""
-        frames = self.pipe._frames
+        frames = self.pipe.lanes.frames
         assert 0 <= frames.delivered - self.taken <= 1
         self.taken = frames.delivered
         if self.s.by_map:

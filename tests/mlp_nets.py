@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipeall.mlp import Network
+from pipeall.mlp import Perceptron
 
 SIZES = ((3, 64, 128, 256, 64), (8, 9, 9, 9, 4), (5, 13, 7, 11, 3))  # the paper's S, its figures, primes
 RANKS = (1, 2, 3, 4, 5, 7, 8, 32)
@@ -12,9 +12,9 @@ LAYOUT = ("mode", "ghost_width", "ghost_gradient", "master", "bit_equal")
 
 
 def network(sizes, head=HEADS[0], comm=None, **options):
-    """A network that is initialised; ``options`` of Network and of initialize."""
+    """A network that is initialised; ``options`` of Perceptron and of initialize."""
     hidden, output, loss = head
-    net = Network(loss=loss, **{key: value for key, value in options.items() if key not in LAYOUT})
+    net = Perceptron(loss=loss, **{key: value for key, value in options.items() if key not in LAYOUT})
     net.add_layer("input", sizes[0])
     for neurons in sizes[1:-1]:
         net.add_layer("hidden", neurons, hidden)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipeall.nas.data import Data, Part
+from pipeall.nas.data import DataSet, Samples
 from pipeall.nas.genome import Candidate
 from pipeall.nas.network import create
 from pipeall.nas.stages import StageSpace
@@ -23,8 +23,8 @@ def blobs(task="classes", pictures=False, samples=60):
         y = x.reshape(samples, -1)[:, 0].astype(np.float32)
         scaling |= {"target_low": -3.0, "target_width": 7.0}
     third = samples // 3
-    parts = (Part(x[i : i + third].astype(np.float32), y[i : i + third]) for i in (0, third, 2 * third))
-    return Data("blobs", task, 3 if task == "classes" else 1, *parts, **scaling)
+    parts = (Samples(x[i : i + third].astype(np.float32), y[i : i + third]) for i in (0, third, 2 * third))
+    return DataSet("blobs", task, 3 if task == "classes" else 1, *parts, **scaling)
 
 
 def random_network(space, data, seed=0):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeall.errors import ArgumentError
 from pipeall.graph.ir import Graph
-from pipeall.pipeline.planning.candidates import Choice
+from pipeall.pipeline.planning.candidates import PredictedPlan
 from pipeall.pipeline.planning.names import parse_unit
 from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.predict import predict
@@ -99,18 +99,18 @@ def orders(units: tuple[str, ...], cores: Mapping[str, int], most: int) -> Itera
 
 def all_choices(
     profile: Profile, units: tuple[str, ...] = THREE, cores: Mapping[str, int] | None = None, most: int = 3
-) -> list[Choice]:
+) -> list[PredictedPlan]:
     """Every pipeline with its prediction, the impossible ones included."""
     inside = range(1, len(profile.groups))
     return [
-        Choice(plan, predict(profile, plan))
+        PredictedPlan(plan, predict(profile, plan))
         for order in orders(units, cores or {}, most)
         for cuts in combinations(inside, len(order) - 1)
         for plan in [Plan.pipeline(order, cuts)]
     ]
 
 
-def team_choices(profile: Profile, team: tuple[str, ...]) -> list[Choice]:
+def team_choices(profile: Profile, team: tuple[str, ...]) -> list[PredictedPlan]:
     """Every possible pipeline of all these units."""
     inside = range(1, len(profile.groups))
     plans = [
@@ -118,14 +118,14 @@ def team_choices(profile: Profile, team: tuple[str, ...]) -> list[Choice]:
         for order in sorted(set(permutations(team)))
         for cuts in combinations(inside, len(team) - 1)
     ]
-    return [choice for choice in (Choice(plan, predict(profile, plan)) for plan in plans) if possible(choice)]
+    return [choice for choice in (PredictedPlan(plan, predict(profile, plan)) for plan in plans) if possible(choice)]
 
 
-def possible(choice: Choice) -> bool:
+def possible(choice: PredictedPlan) -> bool:
     return choice.prediction.period_ms < INF
 
 
-def criteria(choice: Choice, energy: bool) -> tuple[float, ...]:
+def criteria(choice: PredictedPlan, energy: bool) -> tuple[float, ...]:
     """Period, latency, and energy; what differs by less than a picosecond or picojoule is equal."""
     prediction = choice.prediction
     values = (prediction.period_ms, prediction.latency_ms, *([prediction.energy_mj] if energy else []))

@@ -14,7 +14,7 @@ from pipeall import simulate as run
 from pipeall.cli import measure_all, verify
 from pipeall.cli.model import ZOO
 from pipeall.files import read_json
-from pipeall.pipeline.planning.candidates import Choice
+from pipeall.pipeline.planning.candidates import PredictedPlan
 from pipeall.pipeline.planning.lineup import lineup
 from pipeall.pipeline.planning.predict import predict
 
@@ -116,7 +116,7 @@ def test_a_plan_that_the_runtime_refuses_does_not_end_a_search(monkeypatch):
 
 def _with_all_alone(found, profile):
     plans = [Plan.single("big"), Plan.single("little")]
-    return replace(found, ranked=tuple(Choice(plan, predict(profile, plan)) for plan in plans))
+    return replace(found, ranked=tuple(PredictedPlan(plan, predict(profile, plan)) for plan in plans))
 
 
 def test_energy_is_that_of_frames_at_the_rate_asked_for():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from graphs import Net
 
-from pipeall.cost.algorithms import choices, smooth
+from pipeall.cost.algorithms import algorithm_costs, smooth
 from pipeall.cost.network import Layer, Network, of_graph
 
 
@@ -17,7 +17,10 @@ def layer(size, channels, filters, kernel, stride=1, pad=0, groups=1):
     }
     attrs = {"strides": (stride,) * 2, "pads": (pad,) * 4, "group": groups}
     conv = Layer("c", "Conv", ("x", "w"), ("y",), attrs)
-    return {choice.algorithm: choice for choice in choices(Network("n", (conv,), shapes, ("x",), ("y",), ("w",)), conv)}
+    return {
+        choice.algorithm: choice
+        for choice in algorithm_costs(Network("n", (conv,), shapes, ("x",), ("y",), ("w",)), conv)
+    }
 
 
 @pytest.mark.parametrize(
@@ -66,6 +69,6 @@ def test_smooth_sizes():
 def test_other_layers_have_no_choice():
     net = Net((1, 16, 8, 8))
     network = of_graph(net.graph(net.conv("x0", 16, k=3)))
-    assert [bool(choices(network, layer)) for layer in network.layers] == [
+    assert [bool(algorithm_costs(network, layer)) for layer in network.layers] == [
         layer.op == "Conv" for layer in network.layers
     ]

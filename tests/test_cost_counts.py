@@ -67,7 +67,7 @@ def test_what_keras_adds_are_the_running_statistics(name, keras_total):
 
 
 def test_alexnet_of_caffe():
-    """As it runs in the zoo; conv and fc apart are those of Eyeriss's table."""
+    """Counts of the zoo's AlexNet as it runs; conv and fc are those of Eyeriss's table."""
     found = conventions.quantities(of_graph(pipeall.zoo.alexnet()))
     assert (found["conv"], found["fc"]) == (665_784_864, 58_621_952)
     cost = network_cost(of_graph(pipeall.zoo.alexnet()))

@@ -9,7 +9,7 @@ import pipeall
 from pipeall import ArgumentError
 from pipeall.cost.batch import largest_batch, needs_of
 from pipeall.cost.inference import arena
-from pipeall.cost.training import Space, lecture_bytes, memory_function, saved_bytes, space
+from pipeall.cost.training import LectureSpace, lecture_bytes, memory_function, saved_bytes, space
 from pipeall.graph.lower import lower
 from pipeall.graph.memory import live_bytes, padded, plan_arena
 
@@ -55,7 +55,7 @@ def test_the_formula_on_a_network():
     pools = 4 * (64 * 27 * 27 + 192 * 13 * 13 + 2 * 256 * 6 * 6)
     heads = 4 * (9216 + 5 * 4096 + 1000)  # two dropouts, three layers, two ReLUs
     assert found.activations == convs + pools + heads
-    assert Space(100, 10, 20).bytes_at(3) == 100 + 3 * (10 + 40)
+    assert LectureSpace(100, 10, 20).bytes_at(3) == 100 + 3 * (10 + 40)
 
 
 @pytest.mark.parametrize("name", REFERENCES["saved"])

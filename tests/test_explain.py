@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from plans_reference import INF, chain, profiles, random_profile
 
 from pipeall.errors import ArgumentError
-from pipeall.pipeline.planning.candidates import Choice
+from pipeall.pipeline.planning.candidates import PredictedPlan
 from pipeall.pipeline.planning.explain import explain
 from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.predict import predict
@@ -111,7 +111,9 @@ def test_moves_to_a_unit_that_cannot_run_them_say_so():
 def test_energy_is_told_where_it_is_known():
     units = {"big": UnitTimes((2.0, 2.0), (0.0, 0.0), (5.0, 5.0))}
     profile = replace(random_profile(chain(2), loaded=False, power=True), units=units)
-    found = explain(profile, Plan.single("big"), [Choice(plan := Plan.single("bigx1"), predict(parts(profile), plan))])
+    found = explain(
+        profile, Plan.single("big"), [PredictedPlan(plan := Plan.single("bigx1"), predict(parts(profile), plan))]
+    )
     assert found.lines()[0].endswith(", 20 mJ a frame")
     assert found.lines()[-1] == "next best (period): bigx1: 8.00 ms (+100.0%), latency 8.00 ms, 40 mJ a frame"
 

@@ -108,7 +108,7 @@ def test_zoo_all_ways(name):
 def run(graph, plan, board, count, slow=(), **arguments):
     """Results and counters; the stages in ``slow`` take 3 ms longer each way than the others' 1 ms."""
     with Pipeline(graph, plan, board, **arguments) as pipe:
-        pipe._lanes[0].set_paces([4.0 if stage in slow else 1.0 for stage in range(len(pipe.plan.lanes[0]))])
+        pipe.lanes.all[0].set_paces([4.0 if stage in slow else 1.0 for stage in range(len(pipe.plan.lanes[0]))])
         results = list(pipe.map(frames(graph, count)))
         counters = pipe.counters()
     return results, counters, pipe.trace
@@ -172,7 +172,7 @@ def test_a_fault_comes_in_its_place(board, monkeypatch):
         monkeypatch.setenv("PIPEALL_FAULT", f"{stage}:7")
         before = threading.active_count()
         with Pipeline(graph, "big-little:1~3", board) as pipe:
-            pipe._lanes[0].set_paces([0.0, 2.0])
+            pipe.lanes.all[0].set_paces([0.0, 2.0])
             taken = 0
             with pytest.raises(PipelineError, match=f"stage {stage} .* failed at frame 7"):
                 for _ in pipe.map(repeat(frames(graph, 1)[0], 20)):
@@ -184,7 +184,7 @@ def test_a_fault_comes_in_its_place(board, monkeypatch):
 def test_closing_does_not_wait_for_a_paced_frame(board):
     graph = small_net()
     pipe = Pipeline(graph, "big-little:1~3", board)
-    pipe._lanes[0].set_paces([60_000.0, 60_000.0])
+    pipe.lanes.all[0].set_paces([60_000.0, 60_000.0])
     pipe.submit(frames(graph, 1)[0])
     time.sleep(0.05)
     begin = time.monotonic()

@@ -17,7 +17,7 @@ from pipeall._kernels.opencl import peak as peak_cl
 from pipeall.graph.lower import lower
 from pipeall.graph.ops import attributes
 from pipeall.pipeline.measuring import layers
-from pipeall.pipeline.measuring.layers import Layer, LayerTimes, layer_times
+from pipeall.pipeline.measuring.layers import LayerTimes, LayerWork, layer_times
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 
 QUICK = ("--seconds", "0.01")
@@ -47,25 +47,25 @@ def conv(size, channels, filters, *, kernel=3, stride=1, groups=1, residual=Fals
     ],
 )  # fmt: skip
 def test_what_a_convolution_computes_and_touches(step, algorithm, macs, products, floats):
-    layer = Layer.of(step, algorithm)
+    layer = LayerWork.of(step, algorithm)
     assert (layer.macs, layer.products, layer.bytes) == (macs, products, 4 * floats)
     assert layer.algorithm == str(algorithm or "depthwise") and layer.kernel == step.params["kernel"]
 
 
 def test_what_other_steps_touch():
     x, y = View(SLOT_IN, 0, 4, 4, 8, 8), View(SLOT_OUT, 0, 1, 1, 8, 8)
-    pool = Layer.of(Step("avgpool", "p", (x,), y, dict(kernel=(4, 4), strides=(1, 1))), None)
+    pool = LayerWork.of(Step("avgpool", "p", (x,), y, dict(kernel=(4, 4), strides=(1, 1))), None)
     assert (pool.algorithm, pool.macs, pool.bytes) == ("avgpool", 0, 4 * (16 * 8 + 8))
-    scale = Layer.of(Step("binary", "b", (x,), replace(x, base=SLOT_OUT), {}, np.zeros((1, 1, 8))), None)
+    scale = LayerWork.of(Step("binary", "b", (x,), replace(x, base=SLOT_OUT), {}, np.zeros((1, 1, 8))), None)
     assert scale.bytes == 4 * (2 * 16 * 8 + 8) and scale.kernel is None
     whole = replace(x, h=1, w=1, c=200, stride=200)  # from the first to the last, of which 12 are copied
     copied = Step("copy", "d", (whole,), whole, dict(dims=(3, 4), src_strides=(60, 1), dst_strides=(60, 1)))
-    assert Layer.of(copied, None).bytes == 2 * 4 * 12
-    assert Layer.of(Step("fill", "f", (), y, dict(value=1.0)), None).bytes == 4 * 8
+    assert LayerWork.of(copied, None).bytes == 2 * 4 * 12
+    assert LayerWork.of(Step("fill", "f", (), y, dict(value=1.0)), None).bytes == 4 * 8
 
 
 def layer(algorithm, macs, products, nbytes):
-    return Layer("conv", "c", (1, 1, 1), (1, 1, 1), (1, 1), (1, 1), 1, algorithm, macs, products, nbytes)
+    return LayerWork("conv", "c", (1, 1, 1), (1, 1, 1), (1, 1), (1, 1), 1, algorithm, macs, products, nbytes)
 
 
 TIMES = LayerTimes(  # 10 GFLOP/s, 1 GB/s: a million products take 0.2 ms, a million bytes 1 ms

@@ -324,7 +324,7 @@ def test_a_slow_lane_has_its_share_of_the_rows(board, monkeypatch):
 
         def __init__(self, *arguments, **options):
             super().__init__(*arguments, **options)
-            for slow in self._lanes[1:]:
+            for slow in self.lanes.all[1:]:
                 slow.set_paces([3.0])
 
     monkeypatch.setattr(measure, "Pipeline", Paced)

@@ -13,8 +13,8 @@ from pipeall.mlp.traffic import (
     column_values,
     dense_weights,
     flops,
-    kept_of,
-    kept_weights,
+    ghost_weights,
+    ghost_weights_of,
     least_values,
     megatron_values,
     mirror_values,
@@ -121,15 +121,15 @@ def test_weights_of_the_papers_models():
     [(1, 57_536, 1), (4, 3_856, 14.9), (8, 1_032, 55.8), (16, 292, 197.0), (32, 90, 639.3)],
 )
 def test_work_of_a_rank_in_ghost_mode(ranks, weights, speed_up):
-    assert kept_of(PAPER["S"], 0, ranks) == weights
+    assert ghost_weights_of(PAPER["S"], 0, ranks) == weights
     assert round(dense_weights(PAPER["S"]) / weights, 1) == speed_up
 
 
-def test_kept_weights():
-    assert kept_weights(PAPER["S"], 32) == 2_880
-    assert kept_weights(PAPER["M"], 1024) == 8_450_048
-    assert kept_weights(PAPER["L"], 1024) == 67_440_640
-    assert [kept_of(PAPER["M"], 0, p) for p in (32, 64, 128, 256, 512, 1024)] == [
+def test_ghost_weights():
+    assert ghost_weights(PAPER["S"], 32) == 2_880
+    assert ghost_weights(PAPER["M"], 1024) == 8_450_048
+    assert ghost_weights(PAPER["L"], 1024) == 67_440_640
+    assert [ghost_weights_of(PAPER["M"], 0, p) for p in (32, 64, 128, 256, 512, 1024)] == [
         303_744,
         141_632,
         68_256,

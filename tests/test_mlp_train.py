@@ -37,7 +37,7 @@ def test_digits(digits):
 
 
 def test_digits_as_well_as_scikit_learn(digits):
-    """The same shape, epochs, batch, rate and momentum; one point of accuracy is 3.6 of the 360 test samples."""
+    """Equal shape, epochs, batch, rate and momentum; one point of accuracy is 3.6 of the 360 test samples."""
     sklearn = pytest.importorskip("sklearn.neural_network", reason="the reference: pip install scikit-learn")
     data, test = digits
     net = network((64, 64, 10), HEADS[2])
@@ -82,7 +82,7 @@ def test_gather_and_take_are_inverse(digits, layout):
 
     def again(comm):
         net = network(SIZES, HEADS[2], comm, **layout)
-        net.take(whole)
+        net.set_weights(whole)
         return net.predict(digits[1].x[:9].astype(np.float32))
 
     for (_, before), after in zip(results, simulate(3, again), strict=True):

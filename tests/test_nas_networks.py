@@ -127,7 +127,7 @@ def test_inherited_weights():
     parent = create(architecture, data, 1)
     child = create(TREE.decode((1, 1, 0, 1, 0, 0, 0)), data, 2, parent)
     for block in child.architecture.blocks:
-        own, theirs = child.parts(block), parent.parts(blocks[block.index])
+        own, theirs = child.columns_of(block), parent.columns_of(blocks[block.index])
         assert set(own) <= set(theirs)
         for index, columns in own.items():
             weight = child.weights[block.index][0][:, columns]

@@ -10,7 +10,7 @@ from pipeall import ArgumentError, Pipeline
 
 
 def set_pace(pipe, lane, stage, ms):
-    pipe._lanes[lane].native.set_pace(stage, round(ms * 1e6))
+    pipe.lanes.all[lane].native.set_pace(stage, round(ms * 1e6))
 
 
 def paced(plan, board, pace_ms, count, **arguments):
@@ -86,4 +86,4 @@ def test_close_while_pacing_is_prompt(board):
 )
 def test_a_pace_that_cannot_be_is_refused(stage, ns, message, board):
     with Pipeline(small_net(), "big-little:2", board=board) as pipe, pytest.raises(ArgumentError, match=message):
-        pipe._lanes[0].native.set_pace(stage, ns)
+        pipe.lanes.all[0].native.set_pace(stage, ns)

@@ -65,7 +65,7 @@ def test_group_names():
 
 
 def reordered(graph: Graph, seed: int) -> Graph:
-    """The same graph in another topological order."""
+    """A graph with the nodes in another topological order."""
     random = np.random.default_rng(seed)
     ready, waiting, nodes = {t.name for t in graph.inputs} | set(graph.constants), list(graph.nodes), []
     while waiting:

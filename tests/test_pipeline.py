@@ -208,7 +208,7 @@ def test_frames_go_to_the_lane_with_the_fewest(board):
     """The first lane is paced to 50 ms a frame, far longer than the other takes."""
     graph = small_net()
     with Pipeline(graph, "B+L", board=board) as pipe:
-        pipe._lanes[0].native.set_pace(0, 50_000_000)
+        pipe.lanes.all[0].native.set_pace(0, 50_000_000)
         assert sum(1 for _ in pipe.map(frames(graph, 3) * 100)) == 300
         slow, fast = (row.frames for row in pipe.counters())
     assert slow + fast == 300 and 0 < slow < fast

@@ -18,7 +18,7 @@ from threads import statuses
 from toy_board import MS, START, best_period_ms, chain_net, period_ms, profile_of, toy_board
 
 from pipeall import ArgumentError, Board, DeviceError, Pipeline, PipelineError, Plan
-from pipeall.pipeline import pipeline as pipeline_module
+from pipeall.pipeline import lanes as lanes_module
 from pipeall.pipeline.lane import Lane
 from pipeall.pipeline.rebalance import GAIN, Drift
 from pipeall.pipeline.stats import KEPT
@@ -82,7 +82,7 @@ def test_ten_thousand_frames_through_a_drift_and_back(component, count, chain, t
                 pipe.throttle(component, 2 if number == count // 4 else 1)
         plans = pipe.plans
         assert [times.frame for times in pipe.times] == list(range(count))
-        assert len(pipe._lanes) == 1
+        assert len(pipe.lanes.all) == 1
     assert number == count - 1 and len(plans) >= 3
     assert [first for first, _ in plans] == sorted({first for first, _ in plans})
     assert period_ms(profile, plans[-1][1]) <= (1 + GAIN) * best_period_ms(chain, profile)
@@ -101,8 +101,8 @@ def test_results_keep_their_order_while_plans_change_all_the_time(chain, board_w
                 for text in cycle(texts):
                     if done.is_set():
                         return
-                    pipe._move(Plan.parse(text))
-                    pipe._watched()
+                    pipe.lanes.move(Plan.parse(text))
+                    pipe.lanes.end_left()
             except BaseException as error:
                 failures.append(error)
 
@@ -118,8 +118,8 @@ def test_results_keep_their_order_while_plans_change_all_the_time(chain, board_w
             thread.join()
         assert not failures
         assert [times.frame for times in pipe.times] == list(range(count))[-KEPT:]
-        pipe._watched()
-        assert len(pipe._lanes) == 1
+        pipe.lanes.end_left()
+        assert len(pipe.lanes.all) == 1
     no_thread_left()
 
 
@@ -127,23 +127,23 @@ def test_a_move_takes_new_frames_at_once_and_results_wait_for_the_older_ones(cha
     with twin(chain, toy, "big", time_scale=30) as pipe:  # 90 ms
         for frame in inputs[:2]:
             pipe.submit(frame)
-        pipe._move(Plan.parse("gpu-big:7"))
+        pipe.lanes.move(Plan.parse("gpu-big:7"))
         for frame in inputs[2:5]:
             pipe.submit(frame, timeout=1)
         assert pipe.plans[-1] == (2, Plan.parse("gpu-big:7")) == (2, pipe.plan)
-        assert len(pipe._lanes) == 2
+        assert len(pipe.lanes.all) == 2
         assert all(np.array_equal(pipe.result(timeout=5), result) for result in expected[:5])
-        pipe._watched()
-        assert len(pipe._lanes) == 1 and [stage.unit for stage in pipe.stats().stages] == ["gpu", "big"]
+        pipe.lanes.end_left()
+        assert len(pipe.lanes.all) == 1 and [stage.unit for stage in pipe.stats().stages] == ["gpu", "big"]
 
 
 def test_frames_are_not_far_ahead_of_a_lane_that_ends(chain, toy, inputs, monkeypatch):
-    monkeypatch.setattr(pipeline_module, "REORDER", 4)
+    monkeypatch.setattr(lanes_module, "REORDER", 4)
     with twin(chain, toy, "big", time_scale=10000) as pipe:  # 30 s a frame
         pipe.throttle("gpu", 1e-6)  # of the lane to come: what is under way on big stays slow
         pipe.throttle("little", 1e-6)
         pipe.submit(inputs[0])
-        pipe._move(Plan.parse("gpu-little:1"))
+        pipe.lanes.move(Plan.parse("gpu-little:1"))
         for _ in range(7):  # two lanes, four each
             with pytest.raises(TimeoutError):
                 pipe.result(timeout=0.02)
@@ -174,10 +174,10 @@ def test_a_consumer_that_pauses_loses_nothing(chain, toy, inputs, expected):
 
 def test_lanes_that_were_left_are_freed(chain, toy, inputs, expected):
     with twin(chain, toy, rebalance=True) as pipe:
-        left = weakref.ref(pipe._lanes[0])
-        programs = [stage.program for stage in pipe._lanes[0].stages]
+        left = weakref.ref(pipe.lanes.all[0])
+        programs = [stage.program for stage in pipe.lanes.all[0].stages]
         pipe.throttle("big", 2)
-        stream(pipe, inputs, expected, lambda: moved(pipe) and len(pipe._lanes) == 1)
+        stream(pipe, inputs, expected, lambda: moved(pipe) and len(pipe.lanes.all) == 1)
         gc.collect()
         assert left() is None
         assert all(sys.getrefcount(program) == 3 for program in programs)  # the list, ``program`` and the call
@@ -186,7 +186,7 @@ def test_lanes_that_were_left_are_freed(chain, toy, inputs, expected):
 def test_a_trace_has_the_frames_of_all_plans(chain, toy, inputs, expected):
     with twin(chain, toy, rebalance=True, trace=True) as pipe:
         pipe.throttle("big", 2)
-        count = stream(pipe, inputs, expected, lambda: moved(pipe) and len(pipe._lanes) == 1)
+        count = stream(pipe, inputs, expected, lambda: moved(pipe) and len(pipe.lanes.all) == 1)
         plans = pipe.plans
     ends = [first for first, _ in plans[1:]] + [count]
     for lane, ((first, plan), end) in enumerate(zip(plans, ends, strict=True)):
@@ -200,7 +200,7 @@ def test_a_trace_has_the_frames_of_all_plans(chain, toy, inputs, expected):
 def test_a_profile_moves_a_plan_on_this_machine(chain, board, inputs, expected):
     profile = profile_of(chain, {"big": [0.5] * 10, "little": [0.5] * 10})
     with Pipeline(chain, "big-little:5", board=board, rebalance=profile) as pipe:
-        pipe._lanes[0].set_paces([2.5, 5])  # little at half its speed
+        pipe.lanes.all[0].set_paces([2.5, 5])  # little at half its speed
         stream(pipe, inputs, expected, lambda: moved(pipe))
         assert str(pipe.plans[1][1]) in ("big-little:7", "little-big:3")
     no_thread_left()
@@ -230,12 +230,12 @@ def test_a_move_that_fails_warns_and_the_stream_goes_on(chain, toy, inputs, expe
                 tried.set()
                 raise DeviceError("no memory left")
 
-            monkeypatch.setattr(pipeline_module, "units", refuse)
+            monkeypatch.setattr(lanes_module, "units", refuse)
             pipe.throttle("big", 2)
             stream(pipe, inputs, expected, tried.is_set)
             assert len(list(pipe.map(inputs))) == 7
-            assert pipe.plans == ((0, Plan.parse(START)),) and str(pipe.plan) == START and len(pipe._lanes) == 1
-            assert pipe._rebalancer._thread.is_alive()
+            assert pipe.plans == ((0, Plan.parse(START)),) and str(pipe.plan) == START and len(pipe.lanes.all) == 1
+            assert pipe.rebalancer._thread.is_alive()
     no_thread_left()
 
 
@@ -259,12 +259,12 @@ def test_close_in_the_middle_of_a_move(dropped, chain, toy, inputs, expected, mo
                 assert go_on.wait(10)
             super().__init__(*arguments, **named)
 
-    monkeypatch.setattr(pipeline_module, "Lane", SlowLane)
+    monkeypatch.setattr(lanes_module, "Lane", SlowLane)
     pipe = twin(chain, toy, rebalance=True)
     pipe.throttle("big", 2)
     stream(pipe, inputs, expected, begun.is_set)
     pipe.submit(inputs[0])
-    thread = pipe._rebalancer._thread
+    thread = pipe.rebalancer._thread
     if dropped:
         go_on.set()
         del pipe
@@ -286,7 +286,7 @@ def test_close_in_the_middle_of_a_move(dropped, chain, toy, inputs, expected, mo
 def test_close_while_a_lane_that_was_left_still_has_frames(chain, toy, inputs):
     pipe = twin(chain, toy, "big", time_scale=3000)  # 9 s a frame
     pipe.submit(inputs[0])
-    pipe._move(Plan.parse("gpu"))
+    pipe.lanes.move(Plan.parse("gpu"))
     pipe.submit(inputs[0])
     begin = time.monotonic()
     pipe.close()
@@ -297,7 +297,7 @@ def test_close_while_a_lane_that_was_left_still_has_frames(chain, toy, inputs):
 def test_dropping_a_pipeline_ends_its_rebalancer(chain, toy, inputs):
     pipe = twin(chain, toy, rebalance=True)
     list(pipe.map(inputs))
-    thread, lane = pipe._rebalancer._thread, weakref.ref(pipe._lanes[0])
+    thread, lane = pipe.rebalancer._thread, weakref.ref(pipe.lanes.all[0])
     del pipe
     thread.join(timeout=5)
     gc.collect()
@@ -324,15 +324,15 @@ def test_a_failure_in_the_lane_that_was_left_comes_in_its_place(chain, toy, inpu
     with twin(chain, toy, "big", time_scale=30, depth=4) as pipe:  # 90 ms
         for frame in inputs[:4]:
             pipe.submit(frame)
-        pipe._move(Plan.parse("gpu"))
+        pipe.lanes.move(Plan.parse("gpu"))
         pipe.submit(inputs[4])
         assert np.array_equal(pipe.result(), expected[0]) and np.array_equal(pipe.result(), expected[1])
         with pytest.raises(PipelineError, match="stage 0 on big failed at frame 2"):
             pipe.result()
         with pytest.raises(PipelineError, match="frame 2"):
             pipe.submit(inputs[5], timeout=1)
-        pipe._watched()
-        assert len(pipe._lanes) == 2  # frame 3 is still inside
+        pipe.lanes.end_left()
+        assert len(pipe.lanes.all) == 2  # frame 3 is still inside
     no_thread_left()
 
 

@@ -22,7 +22,7 @@ from plans_reference import (
 )
 
 from pipeall.errors import ArgumentError
-from pipeall.pipeline.planning.candidates import Choice
+from pipeall.pipeline.planning.candidates import PredictedPlan
 from pipeall.pipeline.planning.dynamic import Dynamic
 from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.profile import Profile, UnitTimes
@@ -37,15 +37,17 @@ WITHIN = 1e-9  # relative: what a limit may be missed by, and by how much sums i
 MANY = dict(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
-def at_rate(choice: Choice, idle_w: float, period_ms: float) -> float:
+def at_rate(choice: PredictedPlan, idle_w: float, period_ms: float) -> float:
     """Energy per frame, mJ, at this period: the idle board draws on while the plan waits."""
     return choice.prediction.energy_mj + idle_w * (period_ms - choice.prediction.period_ms)
 
 
-def best_first(choices: list[Choice], objective: str, energy: bool, idle: tuple[float, float] = (0, 0)) -> list[str]:
+def best_first(
+    choices: list[PredictedPlan], objective: str, energy: bool, idle: tuple[float, float] = (0, 0)
+) -> list[str]:
     """Texts of the plans by the objective, equals by stages, latency and text; ``idle``: W, and the period, ms."""
 
-    def key(choice: Choice) -> tuple:
+    def key(choice: PredictedPlan) -> tuple:
         values = criteria(choice, energy)
         value = round(at_rate(choice, *idle), 9) if objective == "energy" and idle[1] else values[VALUE[objective]]
         return value, len(choice.plan.units), values[1], str(choice.plan)
@@ -107,7 +109,7 @@ def test_three_units_against_brute_force(profile: Profile, objective: str, share
         check_dynamic(profile, team, own, share)
 
 
-def check_dynamic(profile: Profile, team: tuple[str, ...], choices: list[Choice], share: float) -> None:
+def check_dynamic(profile: Profile, team: tuple[str, ...], choices: list[PredictedPlan], share: float) -> None:
     """Every optimum that the dynamic programme finds for a team is that of brute force, with and without limits."""
     dynamic = Dynamic(StageTables(profile, team, handovers(profile, set(team))))
     energy = profile.idle_w is not None

@@ -39,7 +39,7 @@ def test_rows_are_complete_in_order_and_agree_with_counters_and_time_stamps(plan
         assert t.labels == tuple((step.kind, step.node) for step in lower(subgraph(graph, *t.groups)).steps)
         assert t.rows.shape == (row.frames, 7 + len(t.labels)) and t.rows.dtype == np.int64
         assert (np.diff(t.frame) > 0).all() and (np.diff(t.marks) >= 0).all()
-        at_host = np.delete(t.rows, np.s_[t.GIVEN : t.RAN], axis=1) if t.kind == "opencl" else t.rows
+        at_host = np.delete(t.rows, np.s_[t.GIVEN : t.RAN], axis=1) if t.queued else t.rows
         assert (np.diff(at_host[:, 1:]) >= 0).all() and (t.marks[:, -1] <= t.rows[:, t.RAN]).all()
         assert (t.rows[1:, t.IDLE] >= t.rows[:-1, t.END]).all()
         for frame, begin, end in t.rows[:, [t.FRAME, t.BEGIN, t.END]].tolist():

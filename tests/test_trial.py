@@ -81,7 +81,7 @@ def paced(monkeypatch):
     class Paced(Pipeline):
         def __init__(self, *arguments, **options):
             super().__init__(*arguments, **options)
-            for open_lane in self._lanes:
+            for open_lane in self.lanes.all:
                 open_lane.set_paces([paces[stage.unit.name] for stage in open_lane.stages])
             opened.append(self)
 

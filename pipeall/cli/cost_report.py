@@ -9,7 +9,7 @@ from typing import Any
 
 from ..cost import batch as batches
 from ..cost import conventions, precision, residence, training
-from ..cost.algorithms import choices
+from ..cost.algorithms import algorithm_costs
 from ..cost.count import Cost, cost_of, network_cost, total
 from ..cost.inference import arena, slot_bytes
 from ..cost.network import FLOAT_BYTES, Network, layers_of, of_graph
@@ -106,7 +106,7 @@ def algorithm_rows(network: Network) -> list[dict[str, Any]]:
     """Of each convolution and algorithm: operations and bytes, and what they are beside those of the direct one."""
     rows = []
     for layer in network.layers:
-        direct, *others = choices(network, layer) or [None]
+        direct, *others = algorithm_costs(network, layer) or [None]
         for choice in others:
             rows.append(
                 {

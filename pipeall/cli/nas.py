@@ -12,7 +12,7 @@ import click
 from ..errors import ArgumentError
 from ..files import write_whole
 from ..graph.onnx.write import onnx_bytes
-from ..nas.data import Data
+from ..nas.data import DataSet
 from ..nas.evaluate import Pruning, Training
 from ..nas.evolve import Generation, Settings
 from ..nas.fitness import Fitness, printed_score
@@ -184,7 +184,7 @@ def _search(data_name: str, folder: Path, options: dict[str, Any]) -> Search:
     return Search(replace(training, space=_space(training.load(), options)), settings, lam=lam, **about)
 
 
-def _space(data: Data, options: dict[str, Any]) -> Space:
+def _space(data: DataSet, options: dict[str, Any]) -> Space:
     if (options["space"] or ("conv" if data.pictures else "tree")) == "tree":
         return TreeSpace(options["depth"], options["units"])
     if not data.pictures:
@@ -232,7 +232,7 @@ def _observed(said: list[Generation], least: float) -> str:
     )
 
 
-def _show(found: Winner, plan: str, data: Data) -> None:
+def _show(found: Winner, plan: str, data: DataSet) -> None:
     score, what = found.member.score, "accuracy" if data.task == "classes" else "R2"
     rows = [
         ("candidate", found.member.candidate.code),
@@ -250,7 +250,7 @@ def _show(found: Winner, plan: str, data: Data) -> None:
     print_table("Winner", ["", ">"], rows)
 
 
-def _command(folder: Path, data: Data) -> str | None:
+def _command(folder: Path, data: DataSet) -> str | None:
     """How to run the winner; None where it takes no pictures."""
     if not data.pictures:
         return None

@@ -11,7 +11,7 @@ import click
 from ..errors import ArgumentError
 from ..pipeline.boards import machine
 from ..pipeline.boards.board import Board
-from ..pipeline.planning.candidates import Choice
+from ..pipeline.planning.candidates import PredictedPlan
 from ..pipeline.planning.explain import Explanation, explain
 from ..pipeline.planning.names import traits_of
 from ..pipeline.planning.plan import Plan
@@ -177,14 +177,14 @@ def _rank(row: Verified, objective: str, max_latency_ms: float | None, min_fps: 
     return breaks, latency_ms if objective == "latency" else row.trial.period_ms
 
 
-def _at_rate(choice: Choice, profile: Profile, fps: float) -> Choice:
+def _at_rate(choice: PredictedPlan, profile: Profile, fps: float) -> PredictedPlan:
     """With the energy of a frame where they come at this rate, the board idle in between; no faster than it can."""
     prediction = choice.prediction
     energy_mj = prediction.energy_mj + profile.idle_w * max(0.0, 1000 / fps - prediction.period_ms)
-    return Choice(choice.plan, replace(prediction, energy_mj=energy_mj))
+    return PredictedPlan(choice.plan, replace(prediction, energy_mj=energy_mj))
 
 
-def _choice(choice: Choice) -> dict[str, Any]:
+def _choice(choice: PredictedPlan) -> dict[str, Any]:
     prediction = choice.prediction
     return {
         "plan": str(choice.plan),
@@ -199,7 +199,7 @@ def _choice(choice: Choice) -> dict[str, Any]:
 def _about(
     objective: str,
     limits: Mapping[str, float | None],
-    best: Choice,
+    best: PredictedPlan,
     checked: Sequence[Verified],
     queue: bool,
     about: Mapping[str, Any],
@@ -218,7 +218,7 @@ def _about(
 def _show(
     profile: Profile,
     found: Found,
-    ranked: Sequence[Choice],
+    ranked: Sequence[PredictedPlan],
     checked: Sequence[Verified],
     queue: bool,
     explanation: Explanation,
@@ -260,7 +260,7 @@ def _show_every(every: Mapping[str, Any], best: Plan) -> None:
     click.echo(f"{best} is {every['behind_percent']:.1f} % behind the fastest of all.")
 
 
-def _cells(choice: Choice) -> tuple[object, ...]:
+def _cells(choice: PredictedPlan) -> tuple[object, ...]:
     prediction = choice.prediction
     energy = None if prediction.energy_mj is None else f"{prediction.energy_mj:.1f}"
     return choice.plan, f"{prediction.period_ms:.2f}", f"{prediction.fps:.2f}", f"{prediction.latency_ms:.2f}", energy

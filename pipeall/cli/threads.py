@@ -13,8 +13,8 @@ from rich.progress import Progress
 from ..cost.scaling import Law, fit
 from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
+from ..pipeline.engine import Engine
 from ..pipeline.measuring.trial import random_frame
-from ..pipeline.pipeline import Engine
 from .output import print_table
 
 LEAST = 3  # frames of a turn

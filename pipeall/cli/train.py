@@ -14,8 +14,8 @@ from ..mlp.comm import Comm
 from ..mlp.export import to_graph, write_onnx
 from ..mlp.functions import ACTIVATIONS, LOSSES, SOFTMAX
 from ..mlp.layout import MODES
-from ..mlp.network import GHOST_GRADIENTS, Network
-from ..mlp.train import DivergedError, Epoch, report
+from ..mlp.network import GHOST_GRADIENTS, Perceptron
+from ..mlp.train import DivergedError, EpochResult, report
 from ..mlp.train import train as run
 from .output import file_option, json_option, positive_option, print_json, print_table, progress
 
@@ -97,8 +97,8 @@ def _sizes(hidden: str) -> list[int]:
         raise ArgumentError(f"--hidden: expected numbers such as 512-256, got {hidden!r}") from None
 
 
-def _network(sizes: list[int], comm: Comm, options: dict[str, Any]) -> Network:
-    net = Network(options["loss"], options["seed"], options["dtype"], options["engine"], options["threads"])
+def _network(sizes: list[int], comm: Comm, options: dict[str, Any]) -> Perceptron:
+    net = Perceptron(options["loss"], options["seed"], options["dtype"], options["engine"], options["threads"])
     net.add_layer("input", sizes[0])
     for neurons in sizes[1:-1]:
         net.add_layer("hidden", neurons, options["activation"])
@@ -110,13 +110,18 @@ def _network(sizes: list[int], comm: Comm, options: dict[str, Any]) -> Network:
 
 
 def _trained(
-    net: Network, samples: data.Data, test: data.Data, first: int, options: dict[str, Any], as_json: bool
-) -> tuple[list[Epoch], dict[str, Any]]:
+    net: Perceptron,
+    samples: data.LabelledSamples,
+    test: data.LabelledSamples,
+    first: int,
+    options: dict[str, Any],
+    as_json: bool,
+) -> tuple[list[EpochResult], dict[str, Any]]:
     leads = net.comm.rank == 0
     with progress() as bar:
         task = bar.add_task("training", total=options["epochs"] - first, visible=leads)
 
-        def told(epoch: Epoch) -> None:
+        def told(epoch: EpochResult) -> None:
             bar.advance(task)
             if leads and not as_json:
                 click.echo(
@@ -134,7 +139,7 @@ def _trained(
     return history, cost
 
 
-def _show(net: Network, history: list[Epoch], cost: dict[str, Any] | None, as_json: bool) -> None:
+def _show(net: Perceptron, history: list[EpochResult], cost: dict[str, Any] | None, as_json: bool) -> None:
     if as_json:
         rows = [{key: getattr(epoch, key) for key in epoch.__dataclass_fields__} for epoch in history]
         print_json("training", sizes=net.sizes, mode=net.mode, epochs=rows, report=cost)

@@ -12,7 +12,7 @@ from ..errors import PipeallError
 from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
 from ..pipeline.measuring.trial import Trial, compare
-from ..pipeline.planning.candidates import Choice
+from ..pipeline.planning.candidates import PredictedPlan
 
 TURNS = 5
 
@@ -21,7 +21,7 @@ TURNS = 5
 class Verified:
     """A plan, what was predicted of it and what it did."""
 
-    choice: Choice
+    choice: PredictedPlan
     trial: Trial
 
     @property
@@ -37,7 +37,7 @@ class Verified:
 def verify(
     graph: Graph,
     board: Board,
-    choices: Sequence[Choice],
+    choices: Sequence[PredictedPlan],
     seconds: float,
     bar: Progress,
     queue: bool = True,
@@ -48,7 +48,7 @@ def verify(
     last one's PipeallError is raised.
     """
 
-    def ran(some: Sequence[Choice]) -> list[Verified]:
+    def ran(some: Sequence[PredictedPlan]) -> list[Verified]:
         trials = side_by_side(graph, board, [choice.plan for choice in some], seconds, bar, "verifying", queue)
         return [Verified(choice, trial) for choice, trial in zip(some, trials, strict=True)]
 

@@ -1,8 +1,8 @@
 """Why tools disagree on one network: each is a weighted sum of the same few quantities.
 
 Checked against torch 2.15 (FlopCounterMode), fvcore 0.1.5, torchinfo 1.8, thop 0.1.1 and ptflops 0.7.5 (backends
-pytorch, its default, and aten), in evaluation mode and batch 1. "Module" and "function" tell nn.ReLU from F.relu: tools
-that hook modules do not see functions, and ptflops, which hooks both, sees the function inside of the module once more.
+pytorch, its default, and aten), in evaluation mode and batch 1. nn.ReLU is a "module", F.relu a "function": tools that
+hook modules do not see functions. ptflops hooks both, so it counts a module and then the function inside of it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A quantity of a layer; 0 where it has none."""
+    """A quantity of a layer: ``count`` gives it, 0 where the layer has none."""
 
     name: str
     meaning: str
@@ -45,7 +45,7 @@ def _learnt(network: Network, layer: Layer) -> int:
 
 
 def _of(ops: tuple[str, ...], count: Count, module: bool | None = None) -> Count:
-    """``count`` for layers of these operators, of modules or functions alone if ``module`` says so."""
+    """``count`` for layers of these operators; ``module``: True for modules alone, False for functions alone."""
 
     def counted(network: Network, layer: Layer) -> int:
         return count(network, layer) if layer.op in ops and module in (None, layer.module) else 0
@@ -74,7 +74,7 @@ def _bias(network: Network, layer: Layer) -> int:
 
 
 def _is_adaptive(network: Network, layer: Layer) -> bool:
-    """ONNX has no adaptive pooling: it is a global one, or where input and output have one size, windows of 1 x 1."""
+    """Whether adaptive pooling was exported. ONNX has none: it becomes a global pooling, or windows of 1 x 1."""
     return layer.op == "GlobalAveragePool" or (layer.op == "AveragePool" and prod(layer.attrs["kernel_shape"]) == 1)
 
 
@@ -131,7 +131,7 @@ CONVENTIONS: dict[str, dict[str, int]] = {  # tool -> term -> factor
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A term of a convention: ``value`` is quantity x factor, ``beyond_macs`` what it adds to the MACs of ``macs``."""
+    """A term that a convention or ``macs`` counts: ``beyond_macs`` is what it adds to the count of ``macs``."""
 
     term: str
     meaning: str
@@ -145,30 +145,27 @@ class Difference:
 
 
 def quantities(network: Network) -> dict[str, int]:
-    """Every term of the network."""
+    """Term -> its quantity, summed over the network."""
     return {term.name: sum(term.count(network, layer) for layer in network.layers) for term in TERMS}
 
 
 def counted(network: Network, convention: str) -> int:
     """What the tool of that name prints for the network. ArgumentError for an unknown name."""
-    factors, found = _factors(convention), quantities(network)
-    return sum(factor * found[term] for term, factor in factors.items())
+    factors, sums = _factors(convention), quantities(network)
+    return sum(factor * sums[term] for term, factor in factors.items())
 
 
 def explained(network: Network, convention: str) -> list[Difference]:
-    """Every term that the tool or ``macs`` counts; their ``beyond_macs`` add up to the difference of the two."""
-    factors, plain, found = _factors(convention), CONVENTIONS["macs"], quantities(network)
-    return [
-        Difference(
-            term.name,
-            term.meaning,
-            found[term.name],
-            factors.get(term.name, 0),
-            found[term.name] * (factors.get(term.name, 0) - plain.get(term.name, 0)),
-        )
-        for term in TERMS
-        if found[term.name] and (term.name in factors or term.name in plain)
-    ]
+    """The terms that the tool or ``macs`` counts; their ``beyond_macs`` add up to the difference of the two."""
+    factors, plain, sums = _factors(convention), CONVENTIONS["macs"], quantities(network)
+    found = []
+    for term in TERMS:
+        quantity = sums[term.name]
+        if quantity and (term.name in factors or term.name in plain):
+            factor = factors.get(term.name, 0)
+            beyond_macs = quantity * (factor - plain.get(term.name, 0))
+            found.append(Difference(term.name, term.meaning, quantity, factor, beyond_macs))
+    return found
 
 
 def _factors(convention: str) -> dict[str, int]:

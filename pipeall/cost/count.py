@@ -7,7 +7,7 @@ is counted apart, in element operations (``ELEMENT_OPS``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from ..errors import ModelError
@@ -17,7 +17,7 @@ from .network import FLOAT_BYTES, Layer, Network
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of a layer or several. ``read_bytes`` and ``written_bytes`` are activations, float32 unless scaled."""
+    """What a layer, or several together, cost. ``read_bytes`` and ``written_bytes`` are activations in float32."""
 
     parameters: int = 0
     macs: int = 0
@@ -41,7 +41,7 @@ class Cost:
 
 
 def cost_of(network: Network, layer: Layer) -> Cost:
-    """Of one layer. Raises ModelError for an operator whose operations are not known."""
+    """The cost of one layer. Raises ModelError for an operator whose operations are not known."""
     weights = network.weights_of(layer)
     return Cost(
         parameters=network.elements(name for name in weights if name in network.learnt),
@@ -58,11 +58,13 @@ def total(costs: Iterable[Cost]) -> Cost:
 
 
 def network_cost(network: Network) -> Cost:
-    """Of all layers; a weight that several layers share counts once."""
-    found = total(cost_of(network, layer) for layer in network.layers)
-    weights = FLOAT_BYTES * network.elements((*network.parameters, *network.statistics))
-    rest = (found.macs, found.element_ops, weights, found.read_bytes, found.written_bytes)
-    return Cost(network.elements(network.parameters), *rest)
+    """The cost of all layers; a weight that several layers share counts once."""
+    layers = total(cost_of(network, layer) for layer in network.layers)
+    return replace(
+        layers,
+        parameters=network.elements(network.parameters),
+        weight_bytes=FLOAT_BYTES * network.elements((*network.parameters, *network.statistics)),
+    )
 
 
 def macs(network: Network, layer: Layer) -> int:
@@ -96,7 +98,7 @@ MACS: dict[str, Callable[[Network, Layer], int]] = {
 
 
 def element_ops(network: Network, layer: Layer) -> int:
-    """What a layer computes beside MACs, one operation for each element and step of its formula."""
+    """What a layer computes besides MACs: one operation for each element and step of its formula."""
     if layer.op in MACS:
         return 0
     rule = ELEMENT_OPS.get(layer.op)

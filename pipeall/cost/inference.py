@@ -1,4 +1,4 @@
-"""Memory of inference: the arena that the runtime plans for a graph, and what it is to be compared with."""
+"""Memory of inference: the arena that the runtime plans for a graph, and two sizes to compare it with."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Arena:
 
 
 def arena(graph: Graph) -> Arena:
-    """Of a graph or sub-graph, lowered as for a device. What lies in ring slots is not part of it."""
+    """The arena of a graph or sub-graph, lowered as for a device. What lies in ring slots is not part of it."""
     sizes, lifetimes = storages(graph)
     naive = sum(padded(sizes[number]) for number in lifetimes)
     found = naive, plan_arena(sizes, lifetimes)[1], live_bytes(sizes, lifetimes)
@@ -32,7 +32,7 @@ def arena(graph: Graph) -> Arena:
 
 
 def slot_bytes(graph: Graph) -> tuple[int, int]:
-    """A slot of the ring before and of the ring after a sub-graph."""
+    """Bytes of a slot of the ring before a sub-graph, and of one of the ring after it."""
     before = slot_layout(graph.inputs, graph.receives)[1]
     after = slot_layout(graph.outputs, graph.transmits)[1]
     return before, after

@@ -45,8 +45,8 @@ class Network:
     """Layers in the order of execution.
 
     shapes      name -> shape of every activation and weight
-    inputs      what enters
-    outputs     what leaves, the main output first
+    inputs      names of what enters
+    outputs     names of what leaves, the main output first
     parameters  names of the weights that are learnt, each once
     statistics  names of the running means and variances: stored with the weights, not learnt
     """
@@ -63,11 +63,12 @@ class Network:
         object.__setattr__(self, "shapes", MappingProxyType(dict(self.shapes)))
 
     def elements(self, names: str | Iterable[str]) -> int:
-        """Of one tensor, or of several together."""
-        return sum(prod(self.shapes[name]) for name in ((names,) if isinstance(names, str) else names))
+        """How many elements one tensor has, or several together."""
+        names = (names,) if isinstance(names, str) else names
+        return sum(prod(self.shapes[name]) for name in names)
 
     def activations(self, layer: Layer) -> tuple[str, ...]:
-        """What a layer reads that is computed."""
+        """Names of what a layer reads that is computed, not learnt."""
         return tuple(name for name in layer.inputs if name and name not in self.weights)
 
     def weights_of(self, layer: Layer) -> tuple[str, ...]:
@@ -84,7 +85,7 @@ class Network:
         return frozenset(self.parameters)
 
     def until(self, *outputs: str) -> Network:
-        """The layers that ``outputs`` depend on, with all parameters: what runs where only these are asked for."""
+        """The layers that ``outputs`` depend on, with all parameters: what runs for these outputs alone."""
         if unknown := [name for name in outputs if name not in self.shapes]:
             raise ArgumentError(f"outputs of {self.name}: expected among {self.outputs}, got {unknown[0]!r}")
         read, layers = set(outputs), []
@@ -97,7 +98,7 @@ class Network:
 
 
 def of_graph(graph: Graph) -> Network:
-    """A graph as it runs. Fused residual additions and clamps are layers of their own again; BatchNorm is folded."""
+    """A graph as a network. Fused residual additions and clamps are layers of their own; BatchNorm is folded."""
     shapes = {name: tensor.shape for name, tensor in graph.tensors.items()}
     shapes |= {name: array.shape for name, array in graph.constants.items()}
     layers = []
@@ -119,27 +120,40 @@ OPERATORS = {  # canonical op -> ONNX operator
 
 def layers_of(node: Node, graph: Graph) -> Iterator[Layer]:
     """A node as layers: itself, the addition of its residual and its clamp."""
-    op, inputs, residual = OPERATORS[node.op], node.inputs, ()
+    inputs, residual = node.inputs, ()
     if node.op == "conv":
         inputs, residual = inputs[:3], inputs[3:]
     attrs = {to: node.attrs[name] for name, to in _ATTRS.items() if name in node.attrs}
     if node.op == "fc":
         attrs["transB"] = 1
-    if node.op == "avgpool" and node.attrs["kernel"] == graph.tensors[node.inputs[0]].shape[2:]:
-        op = "GlobalAveragePool"
-    lo, hi = node.attrs.get("lo", -inf), node.attrs.get("hi", inf)
-    clamp = "" if node.op == "clip" or (lo, hi) == (-inf, inf) else "Relu" if (lo, hi) == (0, inf) else "Clip"
-    if (node.op, lo, hi) == ("clip", 0, inf):
-        op = "Relu"
-    steps = [(op, inputs, attrs), *([("Add", residual, {})] if residual else []), *([(clamp, (), {})] if clamp else [])]
+    chain: list[tuple[str, tuple[str, ...], dict[str, Any]]] = [(_operator(node, graph), inputs, attrs)]
+    if residual:
+        chain.append(("Add", residual, {}))
+    if node.op != "clip" and _bounds(node) != (-inf, inf):
+        chain.append((_clamp(node), (), {}))
     before = ""
-    for index, (operator, read, extra) in enumerate(steps):
-        last = index == len(steps) - 1
+    for index, (operator, read, extra) in enumerate(chain):
+        last = index == len(chain) - 1
         output = node.output if last else f"{node.output}/{operator.lower()}"
         name = node.name if index == 0 else f"{node.name}/{operator.lower()}"
         read = (before, *read) if index else read
         yield Layer(name, operator, read, (output,), extra)
         before = output
+
+
+def _bounds(node: Node) -> tuple[float, float]:
+    return node.attrs.get("lo", -inf), node.attrs.get("hi", inf)
+
+
+def _clamp(node: Node) -> str:
+    return "Relu" if _bounds(node) == (0, inf) else "Clip"
+
+
+def _operator(node: Node, graph: Graph) -> str:
+    """The ONNX operator of the node itself, without its residual and clamp."""
+    if node.op == "avgpool" and node.attrs["kernel"] == graph.tensors[node.inputs[0]].shape[2:]:
+        return "GlobalAveragePool"
+    return _clamp(node) if node.op == "clip" else OPERATORS[node.op]
 
 
 _ATTRS = {

@@ -11,7 +11,7 @@ from ..errors import ModelError
 from ..graph.onnx.read import outline
 from .network import STATISTICS, Layer, Network, Shape
 
-FLOATS = (1, 10, 11, 16)  # TensorProto.DataType: float, half, double, bfloat16
+FLOAT_TYPES = (1, 10, 11, 16)  # TensorProto.DataType: float, half, double, bfloat16
 # Operators whose constant operands are settings
 SETTINGS = ("Clip", "Pad", "Resize", "Upsample", "Dropout", "Reshape", "Slice", "Expand", "Tile")
 LEARNT_BY_EXPAND = ("Expand", "Tile")  # a class token is a weight repeated for each image
@@ -38,23 +38,24 @@ def read(path: str | Path, input_shape: Sequence[int] | None = None) -> Network:
 def _network(name: str, graph: Any) -> Network:
     outputs = tuple(value.name for value in graph.output)
     constants = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
-    floats = {tensor.name for tensor in graph.initializer if tensor.data_type in FLOATS}
+    float_constants = {tensor.name for tensor in graph.initializer if tensor.data_type in FLOAT_TYPES}
     inputs = tuple(value.name for value in graph.input if value.name not in constants)
     shapes, computed = dict(constants), set(inputs)
     for value in (*graph.input, *graph.value_info, *graph.output):
         kind = value.type.tensor_type
         if value.name not in constants and kind.HasField("shape"):
             shapes[value.name] = tuple(dim.dim_value if dim.HasField("dim_value") else -1 for dim in kind.shape.dim)
-        if kind.elem_type in FLOATS:
+        if kind.elem_type in FLOAT_TYPES:
             computed.add(value.name)
     scopes = _scopes(node.name for node in graph.node)
     layers: list[Layer] = []
     needed = _needed(graph, outputs)
     read_names = {*outputs, *(tensor for node in needed for tensor in node.input)}
     for node in needed:
-        if node.op_type == "Identity" and node.input[0] in floats:  # an equal weight that the exporter stored once
+        # an equal weight that the exporter stored once
+        if node.op_type == "Identity" and node.input[0] in float_constants:
             shapes[node.output[0]] = shapes[node.input[0]]
-            floats.add(node.output[0])
+            float_constants.add(node.output[0])
             continue
         made = [name for name in node.output if name]
         if node.op_type == "Constant" or computed.isdisjoint(made):
@@ -62,22 +63,25 @@ def _network(name: str, graph: Any) -> Network:
         made = made[:1] + [tensor for tensor in made[1:] if tensor in read_names]  # no indices that nobody wants
         layer = _layer(node, made, scopes)
         for tensor in (*layer.inputs, *made):
-            if tensor in computed or tensor in floats:
+            if tensor in computed or tensor in float_constants:
                 _check(layer, tensor, shapes.get(tensor))
         if layer.op == "Conv":
             _check_channels(layer, shapes)
         layers.append(layer)
-    weights = dict.fromkeys(tensor for layer in layers for tensor in _weights(layer, floats, shapes))
-    statistics = tuple(
-        dict.fromkeys(
-            layer.inputs[i] for layer in layers for i in STATISTICS.get(layer.op, ()) if i < len(layer.inputs)
-        )
-    )
+    weights = dict.fromkeys(tensor for layer in layers for tensor in _weights(layer, float_constants, shapes))
+    statistics = tuple(dict.fromkeys(name for layer in layers for name in _statistics(layer)))
     parameters = tuple(tensor for tensor in weights if tensor not in statistics)
-    known = {*inputs, *outputs, *weights, *(tensor for layer in layers for tensor in (*layer.inputs, *layer.outputs))}
+    used = {*inputs, *outputs, *weights}
+    for layer in layers:
+        used.update(layer.inputs, layer.outputs)
     layers = [_without_settings(layer, computed, weights, statistics) for layer in layers]
-    shapes = {tensor: shape for tensor, shape in shapes.items() if tensor in known}
+    shapes = {tensor: shape for tensor, shape in shapes.items() if tensor in used}
     return Network(name, tuple(layers), shapes, inputs, outputs, parameters, statistics)
+
+
+def _statistics(layer: Layer) -> list[str]:
+    positions = STATISTICS.get(layer.op, ())
+    return [layer.inputs[position] for position in positions if position < len(layer.inputs)]
 
 
 def _layer(node: Any, made: list[str], scopes: Counter[str]) -> Layer:
@@ -94,7 +98,7 @@ def _check(layer: Layer, tensor: str, shape: Shape | None) -> None:
 
 
 def _check_channels(layer: Layer, shapes: dict[str, Shape]) -> None:
-    """Shape inference does not compare them."""
+    """Raises ModelError where the channels do not fit: shape inference does not compare them."""
     image, weight, groups = shapes[layer.inputs[0]], shapes[layer.inputs[1]], layer.attrs.get("group", 1)
     if image[1] != weight[1] * groups:
         message = f"weight {weight} of {groups} groups does not fit input {image}"
@@ -124,15 +128,15 @@ def _needed(graph: Any, outputs: Iterable[str]) -> list[Any]:
     return nodes[::-1]
 
 
-def _weights(layer: Layer, floats: set[str], shapes: dict[str, Shape]) -> Iterator[str]:
+def _weights(layer: Layer, float_constants: set[str], shapes: dict[str, Shape]) -> Iterator[str]:
     for position, name in enumerate(layer.inputs):
         setting = layer.op in SETTINGS and not (layer.op in LEARNT_BY_EXPAND and position == 0)
-        if name in floats and shapes[name] and not setting:
+        if name in float_constants and shapes[name] and not setting:
             yield name
 
 
 def _without_settings(layer: Layer, computed: set[str], weights: Iterable[str], statistics: Iterable[str]) -> Layer:
-    """Operands that are neither computed nor weights leave an empty place."""
+    """The layer with an empty place for every operand that is neither computed nor a weight."""
     inputs = tuple(n if n in computed or n in weights or n in statistics else "" for n in layer.inputs)
     return Layer(layer.name, layer.op, inputs, layer.outputs, layer.attrs, layer.module)
 

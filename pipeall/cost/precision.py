@@ -1,8 +1,8 @@
 """What another number format would save, and which processors compute in it.
 
-Bytes follow from the format. ``rate`` is nominal: multiply-adds of one vector instruction over those of float32, from
-the instruction set; what a network gains depends on kernels. None: no such arithmetic, values are widened to float32
-first, which saves memory and time to move it alone. Sources: Arm's technical reference manuals (FP16 and dot product
+Bytes follow from the format. ``rate`` is nominal: multiply-adds of one vector instruction, divided by those in float32.
+What a network gains depends on the kernels. None means that there is no such arithmetic: values are widened to float32
+first, which only saves memory and the time to move it. Sources: Arm's technical reference manuals (FP16 and dot product
 came with Armv8.2), Arm's Mali GPU datasheet, Intel's and AMD's instruction set references.
 """
 
@@ -40,7 +40,7 @@ RATES: Mapping[str, Mapping[str, float | None]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A number format on one processor. ``weight_bytes`` and ``activation_bytes`` of the network in it."""
+    """A number format on one processor, with the bytes of the network's weights and activations in it."""
 
     name: str
     weight_bytes: int
@@ -57,7 +57,8 @@ def formats(weights: int, activations: int, processor: str) -> list[Format]:
 
     "Mali-G52 MP4" counts as "mali-g52". Raises ArgumentError for a processor that is not listed.
     """
-    key = next((name for name in RATES if f"{processor.lower()} ".startswith((f"{name} ", f"{name}-"))), None)
+    word = f"{processor.lower()} "
+    key = next((name for name in RATES if word.startswith((f"{name} ", f"{name}-"))), None)
     if key is None:
         raise ArgumentError(f"processor: expected one of {', '.join(RATES)}, got {processor!r}")
     return [Format(name, weights * size, activations * size, RATES[key][name]) for name, size in BYTES.items()]

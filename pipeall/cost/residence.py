@@ -1,7 +1,7 @@
 """Where a network and its data lie, and how long an epoch takes to load, to move and to compute (paper 004).
 
-A CPU run has everything in its memory. A GPU run has the model on disk, in the CPU's memory and in the GPU's; the CPU's
-memory holds one batch of data, the GPU's the data, activations and gradients too.
+A run on the CPU has everything in the CPU's memory. A run on a GPU has the model on disk, in the CPU's memory and in
+the GPU's. The CPU's memory then holds one batch of data too, and the GPU's the data, activations and gradients.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ..errors import ArgumentError
 
 TRAINING = 3  # times the MACs of inference: forward, gradients of the activations, gradients of the weights
 PCIE3_LANE, PCIE4_LANE, PCIE5_LANE = 0.985e9, 1.969e9, 3.938e9  # 8, 16, 32 GT/s with 128b/130b
-# Bytes a second of named links: what their line code leaves, which is more than a device gives
+# Bytes a second of named links, after their line code; a device gives less
 LINKS = {
     "sd-uhs1": 104e6,
     "emmc5.1": 400e6,
@@ -53,16 +53,16 @@ class Residence:
 
 
 def residence(model: int, data: int, working: int, batch: int, on_gpu: bool) -> Residence:
-    """``model`` bytes, ``data`` bytes of a sample, ``working``: all bytes of training or inference at ``batch``.
+    """Where the bytes lie: ``model``, ``data`` of each sample, ``working`` of all training or inference at ``batch``.
 
-    The data set, on disk as well, is not counted.
+    The data set on disk is not counted.
     """
     return Residence(model, model + batch * data, working) if on_gpu else Residence(model, working, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Epoch:
-    """Seconds of one pass over the samples. ``total_s`` is their sum, or with prefetch that of the slowest."""
+class EpochTime:
+    """Seconds of one pass over the samples. ``total_s`` is the sum of the parts; with ``prefetch`` the slowest part."""
 
     load_s: float
     transfer_s: float
@@ -93,10 +93,10 @@ def epoch(
     decode_s: float = 0.0,
     cached: bool = False,
     training: bool = True,
-) -> Epoch:
+) -> EpochTime:
     """An epoch of ``samples`` of ``sample_bytes`` each through a network of ``macs`` each.
 
-    disk_rate  bytes a second of one channel; ``parallel`` of them (``channels``); nothing is read where ``cached``
+    disk_rate  bytes a second of one channel; ``parallel`` channels at once (``channels``); ``cached``: nothing is read
     bus_rate   bytes a second to the GPU; None: computed where the data is loaded to
     mac_rate   MACs a second that the device reaches, as measured
     decode_s   seconds a worker takes for one sample, ``parallel`` at once
@@ -111,4 +111,4 @@ def epoch(
     read = 0.0 if cached else samples * sample_bytes / (parallel * disk_rate)
     moved = samples * sample_bytes / bus_rate if bus_rate else 0.0
     computed = samples * macs * (TRAINING if training else 1) / mac_rate
-    return Epoch(read + samples * decode_s / parallel, moved, computed, prefetch)
+    return EpochTime(read + samples * decode_s / parallel, moved, computed, prefetch)

@@ -2,8 +2,8 @@
 
     X(n) = X(1) n / (1 + s (n - 1) + k n (n - 1))
 
-s is the share of work that waits for one another (Amdahl's law where k is 0), k what each pair of threads costs. The
-most throughput is reached at n* = sqrt((1 - s) / k) threads. Source: Gunther, "Guerrilla Capacity Planning", 2007.
+s is the share of the work in which threads wait for each other (Amdahl's law where k is 0), k what each pair of threads
+costs. Throughput is highest at n* = sqrt((1 - s) / k) threads. Source: Gunther, "Guerrilla Capacity Planning", 2007.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..errors import ArgumentError
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """``rate`` is the throughput of one thread; ``serial`` and ``crosstalk`` are s and k, neither below 0."""
+    """A fitted law: ``rate`` is the throughput of one thread; ``serial`` is s, ``crosstalk`` k, neither below 0."""
 
     rate: float
     serial: float
@@ -30,20 +30,20 @@ class Law:
 
     @property
     def peak(self) -> float:
-        """Threads of most throughput; infinite where more always help, if only a little."""
+        """The number of threads with the highest throughput; infinite where more always help, if only a little."""
         if self.serial >= 1:
             return 1.0
         return max(1.0, sqrt((1 - self.serial) / self.crosstalk)) if self.crosstalk else inf
 
     def best(self, limit: int) -> int:
-        """The number of threads of most throughput among 1 to ``limit``: the cores a process may use."""
+        """The number of threads, from 1 to ``limit``, with the highest throughput. ``limit``: cores of the process."""
         if limit < 1:
             raise ArgumentError(f"threads: expected a limit of at least 1, got {limit}")
         return max(range(1, limit + 1), key=self.throughput)
 
 
 def fit(throughputs: Mapping[int, float]) -> Law:
-    """The law nearest to throughputs by number of threads, 1 among them and three or more of them.
+    """The law nearest to throughputs by number of threads: three numbers or more, 1 among them.
 
     Least squares of X(1) n / X(n) - 1 = s (n - 1) + k n (n - 1), with s and k not below 0. Raises ArgumentError for
     fewer numbers and for throughputs that are not positive.
@@ -57,11 +57,11 @@ def fit(throughputs: Mapping[int, float]) -> Law:
     threads = np.array(sorted(n for n in throughputs if n > 1), float)
     lost = throughputs[1] * threads / np.array([throughputs[int(n)] for n in threads]) - 1
     terms = np.stack([threads - 1, threads * (threads - 1)], 1)
-    candidates = [np.linalg.lstsq(terms, lost, rcond=None)[0]]  # free, or one of the two at its bound, or both
-    for kept in (0, 1):
+    candidates = [np.linalg.lstsq(terms, lost, rcond=None)[0]]  # both free; then one at 0; then both
+    for free in (0, 1):
         single = np.zeros(2)
-        single[kept] = terms[:, kept] @ lost / (terms[:, kept] @ terms[:, kept])
+        single[free] = terms[:, free] @ lost / (terms[:, free] @ terms[:, free])
         candidates.append(single)
-    candidates = [found for found in (*candidates, np.zeros(2)) if (found >= 0).all()]
-    serial, crosstalk = min(candidates, key=lambda found: float(((terms @ found - lost) ** 2).sum()))
+    candidates = [pair for pair in (*candidates, np.zeros(2)) if (pair >= 0).all()]
+    serial, crosstalk = min(candidates, key=lambda pair: float(((terms @ pair - lost) ** 2).sum()))
     return Law(float(throughputs[1]), float(serial), float(crosstalk))

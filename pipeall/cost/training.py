@@ -1,24 +1,24 @@
-"""Memory of training: the lecture's formula, and the exact one by the liveness of what autograd keeps.
+"""Memory of training: the lecture's formula, and the exact one by the liveness of what autograd saves.
 
 Exact bytes at batch b, with float32 weights, in PyTorch's eager mode:
 
     weights x (1 + 1 gradient + k optimizer states) + statistics + peak(b)
 
-where peak(b) is the most, over the steps of the backward pass, of what is saved for the steps to come and the gradients
-of activations that live then. The lecture's formula (paper 004) counts two of each activation at once and neither
-weight gradients nor optimizer states.
+At each step of the backward pass some activations are still saved for the steps to come, and some gradients of
+activations are alive; peak(b) is the most that both take together. The lecture's formula (paper 004) counts each
+activation twice, and neither weight gradients nor optimizer states.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..errors import ArgumentError
 from ..graph.pointwise import UNARY
 from .network import ALIASES, FLOAT_BYTES, Layer, Network
 
-INDEX_BYTES = 8  # of where a maximum was
+INDEX_BYTES = 8  # of an index: where a maximum is
 OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}  # states of each weight
 
 
@@ -28,22 +28,22 @@ def lecture_bytes(model: float, data: float, activations_and_gradients: float, b
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
-    """Bytes that do not grow with the batch, and bytes of each sample: what the lecture's formula needs."""
+class LectureSpace:
+    """What the lecture's formula needs: ``model`` bytes, and ``data`` and ``activations`` bytes of each sample."""
 
     model: int
     data: int
     activations: int
 
     def bytes_at(self, batch: int) -> int:
-        """By the lecture: each activation has a gradient of its size."""
+        """Bytes at a batch size by the lecture's formula: each activation has a gradient of its size."""
         return int(lecture_bytes(self.model, self.data, 2 * self.activations, batch))
 
 
-def space(network: Network) -> Space:
-    """Activations are the outputs of all layers that write memory of their own."""
+def space(network: Network) -> LectureSpace:
+    """The lecture's quantities. Activations are the outputs of all layers that write memory of their own."""
     written = (layer for layer in network.layers if layer.op not in ALIASES)
-    return Space(
+    return LectureSpace(
         FLOAT_BYTES * network.elements((*network.parameters, *network.statistics)),
         FLOAT_BYTES * network.elements(network.inputs),
         FLOAT_BYTES * sum(network.elements(layer.outputs) for layer in written),
@@ -68,8 +68,12 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What autograd keeps for one layer. ``tensors`` share their memory with whoever else keeps them; ``extra`` bytes
-    of each sample and ``fixed`` bytes, whatever the batch, are the layer's own."""
+    """What autograd saves for the backward step of one layer.
+
+    tensors  names of activations; one that several layers save lies in memory once
+    extra    bytes of each sample that are the layer's own
+    fixed    bytes that are the layer's own, whatever the batch
+    """
 
     tensors: tuple[str, ...] = ()
     extra: int = 0
@@ -81,9 +85,9 @@ def _input(network: Network, layer: Layer) -> Saved:
 
 
 def _inputs(network: Network, layer: Layer) -> Saved:
-    """A product needs each factor for the gradient of the other, but for one that is a setting."""
-    named = [name for name in layer.inputs if name]
-    return Saved(tuple(n for n in named if n not in network.weights) if len(named) > 1 else ())
+    """The factors of a product, each for the gradient of the other; none where the other factor is a setting."""
+    factors = [name for name in layer.inputs if name]
+    return Saved(network.activations(layer) if len(factors) > 1 else ())
 
 
 def _output(network: Network, layer: Layer) -> Saved:
@@ -95,24 +99,24 @@ def _maxima(network: Network, layer: Layer) -> Saved:
 
 
 def _copy(network: Network, layer: Layer) -> Saved:
-    """ReLU6 in place: its input is overwritten and therefore copied."""
+    """A copy of the input: ReLU6 in place overwrites it."""
     return Saved(extra=FLOAT_BYTES * network.elements(layer.inputs[0]))
 
 
 def _batch_norm(network: Network, layer: Layer) -> Saved:
-    """The mean and the inverse deviation of the batch beside the input."""
+    """The input, and the mean and the inverse deviation of the batch."""
     return Saved((layer.inputs[0],), fixed=2 * FLOAT_BYTES * network.elements(layer.inputs[1]))
 
 
 def _layer_norm(network: Network, layer: Layer) -> Saved:
-    """The mean and the inverse deviation of each row beside the input."""
+    """The input, and the mean and the inverse deviation of each row."""
     channels = network.elements(layer.inputs[1]) if len(layer.inputs) > 1 else network.shapes[layer.inputs[0]][1]
     rows = network.elements(layer.inputs[0]) // channels
     return Saved((layer.inputs[0],), 2 * FLOAT_BYTES * rows)
 
 
 def _noise(network: Network, layer: Layer) -> Saved:
-    """What PyTorch multiplies with on a CPU: one float for each element."""
+    """The mask that PyTorch multiplies with on a CPU: a float32 for each element."""
     return Saved(extra=FLOAT_BYTES * network.elements(layer.inputs[0]))
 
 
@@ -133,25 +137,28 @@ SAVED: dict[str, Callable[[Network, Layer], Saved]] = {
 
 
 def saved_by(network: Network) -> list[Saved]:
-    """Of each layer; tensors are named by the memory they lie in. Activations are applied in place, as networks do that
-    are trained: they keep their result."""
-    root: dict[str, str] = {}
+    """What autograd saves for each layer; a tensor goes by the name of the memory it lies in.
+
+    Activation functions save their result: networks that are trained apply them in place.
+    """
+    root: dict[str, str] = {}  # name of an alias -> name of the memory
     found = []
     for layer in network.layers:
         rule = SAVED.get(layer.op)
-        kept = rule(network, layer) if rule else Saved()
-        found.append(Saved(tuple(dict.fromkeys(root.get(n, n) for n in kept.tensors)), kept.extra, kept.fixed))
+        saved = rule(network, layer) if rule else Saved()
+        tensors = dict.fromkeys(root.get(name, name) for name in saved.tensors)
+        found.append(replace(saved, tensors=tuple(tensors)))
         if layer.op in ALIASES:
             root[layer.outputs[0]] = root.get(layer.inputs[0], layer.inputs[0])
     return found
 
 
 def saved_bytes(network: Network) -> tuple[int, int]:
-    """Bytes kept for the backward pass: of each sample, and whatever the batch is; every memory counts once."""
-    kept = saved_by(network)
-    tensors = dict.fromkeys(name for saved in kept for name in saved.tensors)
-    each = FLOAT_BYTES * network.elements(tensors) + sum(saved.extra for saved in kept)
-    return each, sum(saved.fixed for saved in kept)
+    """Bytes saved for the backward pass: of each sample, and whatever the batch is; every memory counts once."""
+    by_layer = saved_by(network)
+    tensors = dict.fromkeys(name for saved in by_layer for name in saved.tensors)
+    each = FLOAT_BYTES * network.elements(tensors) + sum(saved.extra for saved in by_layer)
+    return each, sum(saved.fixed for saved in by_layer)
 
 
 def memory_function(network: Network, optimizer: str = "momentum") -> Callable[[int], Memory]:
@@ -163,7 +170,7 @@ def memory_function(network: Network, optimizer: str = "momentum") -> Callable[[
     moments = list(_backward(network))
 
     def memory(batch: int) -> Memory:
-        """The step of the backward pass that needs most."""
+        """The memory at the step of the backward pass that needs most."""
         saved, fixed, gradients = max(moments, key=lambda m: batch * (m[0] + m[2]) + m[1], default=(0, 0, 0))
         states = OPTIMIZERS[optimizer] * weights
         return Memory(weights, weights, states, statistics, batch * saved + fixed, batch * gradients)
@@ -172,20 +179,20 @@ def memory_function(network: Network, optimizer: str = "momentum") -> Callable[[
 
 
 def _backward(network: Network) -> Iterator[tuple[int, int, int]]:
-    """Of each step, last layer first: bytes saved until then (of a sample, fixed), bytes of gradients alive.
+    """For each backward step, last layer first: bytes still saved (of a sample, fixed), bytes of gradients alive.
 
     A gradient lives from the backward step of the last reader of its tensor to that of its maker.
     """
-    kept = saved_by(network)
+    by_layer = saved_by(network)
     first_user = dict.fromkeys(network.inputs, -1)  # whoever trains holds on to the batch
-    for index, saved in enumerate(kept):
+    for index, saved in enumerate(by_layer):
         for name in saved.tensors:
             first_user.setdefault(name, index)
     freed: dict[int, int] = {}
     for name, index in first_user.items():
         freed[index] = freed.get(index, 0) + FLOAT_BYTES * network.elements(name)
     each, fixed = saved_bytes(network)
-    held = {name for saved in kept for name in saved.tensors}
+    held = {name for saved in by_layer for name in saved.tensors}
     each += FLOAT_BYTES * network.elements(name for name in network.inputs if name not in held)
     alive = {name: FLOAT_BYTES * network.elements(name) for name in network.outputs}
     gradients = sum(alive.values())
@@ -196,6 +203,6 @@ def _backward(network: Network) -> Iterator[tuple[int, int, int]]:
                 alive[name] = 0 if layer.op in ALIASES else FLOAT_BYTES * network.elements(name)
                 gradients += alive[name]
         yield each, fixed, gradients
-        each -= kept[index].extra + freed.get(index, 0)
-        fixed -= kept[index].fixed
+        each -= by_layer[index].extra + freed.get(index, 0)
+        fixed -= by_layer[index].fixed
         gradients -= sum(alive.pop(name, 0) for name in layer.outputs)

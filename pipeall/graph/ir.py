@@ -83,7 +83,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ListingRow:
     """One line of ``Graph.listing``: kind is Input, Receiver, Weight, Bias, Main, Op, Output or Transmitter."""
 
     kind: str
@@ -147,14 +147,14 @@ class Graph:
 
         return cuts_of(self)
 
-    def listing(self) -> Iterator[Row]:
+    def listing(self) -> Iterator[ListingRow]:
         """Every node, borders and constants included, in the order of execution."""
         for tensor in self.inputs:
-            yield Row("Receiver" if self.receives else "Input", tensor.name, "", tensor.shape)
+            yield ListingRow("Receiver" if self.receives else "Input", tensor.name, "", tensor.shape)
         for node in self.nodes:
             constants = [name for name in node.inputs if name in self.constants]
             for position, name in enumerate(constants):
-                yield Row("Bias" if position else "Weight", name, node.name, self.constants[name].shape)
-            yield Row("Main" if node.is_main else "Op", node.name, node.op, self.tensors[node.output].shape)
+                yield ListingRow("Bias" if position else "Weight", name, node.name, self.constants[name].shape)
+            yield ListingRow("Main" if node.is_main else "Op", node.name, node.op, self.tensors[node.output].shape)
         for tensor in self.outputs:
-            yield Row("Transmitter" if self.transmits else "Output", tensor.name, "", tensor.shape)
+            yield ListingRow("Transmitter" if self.transmits else "Output", tensor.name, "", tensor.shape)

@@ -2,10 +2,10 @@
 
 A tensor crosses a position of the topological order if it exists before it and is needed after it. The positions that
 few enough tensors cross (one, in the networks of paper 001) divide the nodes into chunks: single nodes of a chain,
-whole inception modules, residual units. A group is one chunk with Main nodes and the chunks without that follow it, so
-that a cut stands as late as possible, directly before the next Main. A pooling to 1 x 1 closes its group too: what
-crosses there is smallest, whatever reshapes the tensor before the next Main; and a tail that has no Main is a group of
-its own. The positions that one tensor crosses are the same in every topological order.
+whole inception modules, residual units. A group is one chunk with Main nodes, and the chunks without Main nodes that
+follow it: a cut stands as late as possible, directly before the next Main. A pooling to 1 x 1 also closes its group,
+because the tensor that crosses is smallest there. A tail that has no Main is a group of its own. The positions that one
+tensor crosses are the same in every topological order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The border after group ``index`` (from 1) and the tensors that cross it, as they were produced."""
+    """A legal border, after group ``index`` (from 1), and the tensors that cross it, as they were produced."""
 
     index: int
     tensors: tuple[Tensor, ...]
@@ -55,10 +55,10 @@ class Border:
 
 
 def groups_of(graph: Graph) -> tuple[Group, ...]:
-    """The groups in order. Where ``graph.max_crossing`` is None, as few tensors cross as the graph has a cut for."""
+    """The groups in order. Where ``graph.max_crossing`` is None, cuts are those that the fewest tensors cross."""
     borders = [0, *_Positions(graph).cuts(), len(graph.nodes)]
-    parts = [graph.nodes[start:stop] for start, stop in pairwise(borders)]
-    return tuple(Group(index, _name(nodes), nodes) for index, nodes in enumerate(parts, 1))
+    in_groups = [graph.nodes[start:stop] for start, stop in pairwise(borders)]
+    return tuple(Group(index, _name(nodes), nodes) for index, nodes in enumerate(in_groups, 1))
 
 
 def cuts_of(graph: Graph) -> tuple[Cut, ...]:
@@ -98,7 +98,7 @@ def subgraph(graph: Graph, first: int, last: int) -> Graph:
 
 
 def border(graph: Graph, first: int, cut: int) -> Border:
-    """The cut ``cut`` inside of a sub-graph that starts at cut ``first``."""
+    """Where cut ``cut`` lies inside of a sub-graph that starts at cut ``first``."""
     positions = _Positions(graph)
     borders = [0, *positions.cuts(), len(graph.nodes)]
     return Border(borders[cut] - borders[first], positions.crossing(borders[cut]))
@@ -123,13 +123,13 @@ def configurations(n_cuts: int) -> int:
 
 
 class _Positions:
-    """What crosses each position p of a graph's order: the border between nodes p - 1 and p."""
+    """The positions of a graph's order, and what crosses each. Position p lies between nodes p - 1 and p."""
 
     def __init__(self, graph: Graph) -> None:
         count = len(graph.nodes)
         self.graph = graph
-        self.born = {tensor.name: 0 for tensor in graph.inputs}  # first position that a tensor can cross
-        self.last = {}  # last position that it crosses
+        self.born = {tensor.name: 0 for tensor in graph.inputs}  # the first position that a tensor can cross
+        self.last = {}  # the last position that it crosses
         for index, node in enumerate(graph.nodes):
             self.born[node.output] = index + 1
             self.last |= dict.fromkeys(node.inputs, index)
@@ -162,7 +162,7 @@ class _Positions:
         return []
 
     def _legal(self, max_crossing: int) -> Iterator[int]:
-        """Of the positions between a Main and the next: the last of those that the fewest tensors cross."""
+        """One position between each Main and the next: the last of those that the fewest tensors cross."""
         nodes = self.graph.nodes
         ends = [p for p in range(1, len(nodes)) if self.counts[p] <= max_crossing]
         between: list[int] = []  # positions since the latest chunk with a Main, once there has been one

@@ -1,8 +1,8 @@
 """Rewrites a graph into fewer nodes with the same results: folded weights, fused clamps and residuals, no idle moves.
 
 A rule looks at one node of a draft and returns whether it changed something; ``RULES`` is applied until none does.
-Rules only remove nodes or merge neighbours, so wherever one tensor crossed the graph before, one still does. The names
-of the model's inputs and outputs stay, the order stays topological, and the same graph always gives the same result.
+Rules only remove nodes or merge neighbours, so cuts that one tensor crosses stay cuts. The names of the model's inputs
+and outputs stay, the order stays topological, and equal graphs always give equal results.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def rewrite(graph: Graph) -> Graph:
 
 
 class _Draft:
-    """A graph under change.
+    """A graph that rules change.
 
-    nodes    output name -> Node, dead nodes removed
+    nodes    output name -> Node, without dead nodes
     places   output name -> position in topological order
-    readers  name -> how many operands of nodes and outputs of the graph it is, if any
+    readers  name -> how often nodes read it, and one more if it is an output of the graph; only names that are read
     """
 
     def __init__(self, graph: Graph):
@@ -64,7 +64,7 @@ class _Draft:
             self.readers[name] = self.readers.get(name, 0) + 1
 
     def _release(self, names: tuple[str, ...]) -> None:
-        """The reverse; a node whose output nobody reads any more dies, and so on."""
+        """Takes back ``_read``. A node whose output then has no reader dies, and what it read is released too."""
         released = list(names)
         while released:
             name = released.pop()
@@ -103,7 +103,7 @@ class _Draft:
     # -- what a rule does --
 
     def put(self, old: Node, **changes: Any) -> bool:
-        """Change fields of a node where it stands; what only it read dies."""
+        """Changes fields of a node where it stands; what only it read dies."""
         new = replace(old, **changes)
         del self.nodes[old.output]
         self.nodes[new.output], self.places[new.output] = new, self.places[old.output]
@@ -112,35 +112,33 @@ class _Draft:
         return True
 
     def absorb(self, node: Node, reader: Node, **changes: Any) -> bool:
-        """``node`` makes, where it stands, what ``reader`` made of its output."""
+        """Merges ``reader`` into ``node``, which then makes, where it stands, what the reader made."""
         del self.nodes[reader.output]
         changed = self.put(node, output=reader.output, **changes)
         self._release(reader.inputs)
         return changed
 
     def bypass(self, node: Node) -> bool:
-        """Remove a node that copies its input. The model's own names stay: False where both sides bear one."""
-        kept, gone = node.inputs[0], node.output
-        if gone in self.outputs:
-            if kept in self.outputs or kept not in self.nodes:
+        """Removes a node that copies its input. False where input and output both have a name of the model's own."""
+        stays, goes = node.inputs[0], node.output
+        if goes in self.outputs:
+            if stays in self.outputs or stays not in self.nodes:
                 return False
-            kept, gone = gone, kept
+            stays, goes = goes, stays
         del self.nodes[node.output]
-        renamed = [
-            replace(
-                other,
-                inputs=tuple(kept if name == gone else name for name in other.inputs),
-                output=kept if other.output == gone else other.output,
-            )
-            for other in self.nodes.values()
-        ]
-        if gone == node.inputs[0]:
-            self.places[kept] = self.places[gone]
+        renamed = []
+        for other in self.nodes.values():
+            inputs = tuple(stays if name == goes else name for name in other.inputs)
+            output = stays if other.output == goes else other.output
+            renamed.append(replace(other, inputs=inputs, output=output))
+        if goes == node.inputs[0]:
+            self.places[stays] = self.places[goes]
         self.nodes = {other.output: other for other in renamed}
         self._settle()
         return True
 
     def constant(self, name: str, array: np.ndarray) -> str:
+        """Adds a constant under this name or, where it is in use, a longer one; returns the name."""
         while name in self.constants or name in self.shapes:
             name += "'"
         self.constants[name] = array.astype(np.float32)
@@ -159,7 +157,7 @@ def _clamp(node: Node) -> dict[str, float]:
 
 
 def drop_idle(draft: _Draft, node: Node) -> bool:
-    """Nodes that copy their input or multiply it by 1."""
+    """Removes nodes that copy their input or multiply it by 1."""
     attrs, shape = node.attrs, draft.shapes[node.inputs[0]]
     match node.op:
         case "reshape":
@@ -185,7 +183,10 @@ def drop_idle(draft: _Draft, node: Node) -> bool:
 
 
 def merge_moves(draft: _Draft, node: Node) -> bool:
-    """reshape(reshape(x)) and transpose(transpose(x)) -> one; between two images the reshape through (1, N) stays."""
+    """Makes one of reshape(reshape(x)), and of transpose(transpose(x)).
+
+    From image to image the two reshapes stay, through (1, N).
+    """
     first = draft.maker(node.inputs[0], node.op) if node.op in ("reshape", "transpose") else None
     if first is None:
         return False
@@ -197,7 +198,7 @@ def merge_moves(draft: _Draft, node: Node) -> bool:
 
 
 def make_shuffle(draft: _Draft, node: Node) -> bool:
-    """ShuffleNet's channel shuffle: (1, C, H, W) -> (1, g, C/g, ...) -> (1, C/g, g, ...) -> (1, C, H, W)."""
+    """Makes one node of a channel shuffle: (1, C, H, W) -> (1, g, C/g, ...) -> (1, C/g, g, ...) -> (1, C, H, W)."""
     swap = draft.maker(_before_reshapes(draft, node.inputs[0]), "transpose") if node.op == "reshape" else None
     if swap is None:
         return False
@@ -220,13 +221,13 @@ def _before_reshapes(draft: _Draft, name: str) -> str:
 
 
 def flatten_in_fc(draft: _Draft, node: Node) -> bool:
-    """fc reads its input in row-major order, whatever its shape."""
+    """Removes a reshape before fc, which reads its input in row-major order, whatever the shape."""
     flat = draft.maker(node.inputs[0], "reshape") if node.op == "fc" else None
     return flat is not None and draft.put(node, inputs=(*flat.inputs, *node.inputs[1:]))
 
 
 def fold_pad(draft: _Draft, node: Node) -> bool:
-    """Zeros around an image become the padding of the convolution, or of the average that counts them."""
+    """Makes zeros around an image the padding of the convolution, or of the average pooling that counts them."""
     pad = draft.maker(node.inputs[0], "pad") if node.op in ("conv", "avgpool") else None
     if pad is None or pad.attrs["value"] != 0:
         return False
@@ -245,7 +246,7 @@ def fold_pad(draft: _Draft, node: Node) -> bool:
 
 
 def fold_constant(draft: _Draft, node: Node) -> bool:
-    """A sum or product with one constant per channel (BatchNormalization is both) goes into weights and bias."""
+    """Folds a sum or product with one constant per channel (BatchNormalization is both) into weights and bias."""
     main = draft.maker(node.inputs[0], "conv", "fc") if node.op in ("add", "sub", "mul") else None
     operand = draft.constants.get(node.inputs[1]) if main is not None else None
     if operand is None or not draft.private(main) or len(main.inputs) != 3 or not _is_free(main.attrs):
@@ -264,7 +265,8 @@ def fold_constant(draft: _Draft, node: Node) -> bool:
             scale, shift = np.ones_like(bias), -values
         case _:
             scale, shift = -np.ones_like(bias), values
-    weight, bias = weight * scale.reshape(-1, *(1,) * (weight.ndim - 1)), bias * scale + shift
+    per_filter = (-1, *(1,) * (weight.ndim - 1))
+    weight, bias = weight * scale.reshape(per_filter), bias * scale + shift
     if max(np.abs(weight).max(), np.abs(bias).max()) > FLOAT_MAX:
         return False
     if np.any(scale != 1):
@@ -274,7 +276,7 @@ def fold_constant(draft: _Draft, node: Node) -> bool:
 
 
 def fuse_clamp(draft: _Draft, node: Node) -> bool:
-    """The clamp after a node that ends in a clamp: clamp(clamp(x, a, b), lo, hi) has the bounds a, b clamped."""
+    """Merges a clamp into a node that ends in one: clamp(clamp(x, a, b), lo, hi) has the bounds a and b, clamped."""
     inner = draft.maker(node.inputs[0], *CLAMPED) if node.op == "clip" else None
     if inner is None or not draft.private(inner):
         return False
@@ -284,7 +286,7 @@ def fuse_clamp(draft: _Draft, node: Node) -> bool:
 
 
 def fuse_residual(draft: _Draft, node: Node) -> bool:
-    """A sum of two tensors of equal shape is the residual of the convolution that makes the later of them."""
+    """Makes a sum of two tensors of equal shape the residual of the convolution that makes the later of them."""
     if node.op != "add" or any(name in draft.constants for name in node.inputs):
         return False
     a, b = node.inputs

@@ -1,6 +1,6 @@
 """The five networks of paper 001 with seeded random weights: AlexNet, GoogLeNet, MobileNet, ResNet-50, SqueezeNet.
 
-Batch normalisation is folded, activations and residual additions are fused, as ``rewrite`` leaves an imported model.
+Batch normalisation is folded, activations and residual additions are fused, as ``rewrite`` does in imported models.
 Weights are normal with variance gain / fan-in, gain 2 before a ReLU (He et al. 2015), so that activations neither
 explode nor vanish for inputs of deviation 1. Every function takes a seed and returns a graph with the input "data"
 (1, 3, H, W) and the output "prob" (1, 1000).
@@ -24,7 +24,7 @@ SAME = (0, 0, 1, 1)  # TensorFlow's padding of a 3 x 3 window with stride 2 on a
 
 def alexnet(seed: int = 0) -> Graph:
     """AlexNet as in Caffe: conv2, conv4 and conv5 in two groups, LRN before pooling; input 227 x 227."""
-    net = _Builder("alexnet", 227, seed)
+    net = _NetBuilder("alexnet", 227, seed)
     x = net.maxpool("pool1", net.lrn("norm1", net.conv("conv1", "data", 96, 11, stride=4)))
     x = net.maxpool("pool2", net.lrn("norm2", net.conv("conv2", x, 256, 5, pad=2, groups=2)))
     x = net.conv("conv3", x, 384, 3, pad=1)
@@ -36,7 +36,7 @@ def alexnet(seed: int = 0) -> Graph:
 
 def googlenet(seed: int = 0) -> Graph:
     """GoogLeNet (Inception v1) as in Caffe, without the two auxiliary classifiers; input 224 x 224."""
-    net = _Builder("googlenet", 224, seed)
+    net = _NetBuilder("googlenet", 224, seed)
 
     def inception(name: str, x: str, one: int, three: tuple[int, int], five: tuple[int, int], pool: int) -> str:
         name = f"inception_{name}/"
@@ -66,7 +66,7 @@ def googlenet(seed: int = 0) -> Graph:
 
 def mobilenet(seed: int = 0) -> Graph:
     """MobileNet v1 of width 1.0 as in TensorFlow: ReLU6, logits by a 1 x 1 convolution; input 224 x 224."""
-    net = _Builder("mobilenet", 224, seed)
+    net = _NetBuilder("mobilenet", 224, seed)
     x = net.conv("Conv2d_0", "data", 32, 3, stride=2, pad=SAME, clamp=RELU6)
     units = [(64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *5 * [(512, 1)], (1024, 2), (1024, 1)]
     for index, (channels, stride) in enumerate(units, 1):
@@ -86,7 +86,7 @@ def resnet50(seed: int = 0, variant: str = "v1.5") -> Graph:
     if variant not in ("v1.5", "slim"):
         raise ArgumentError(f"variant of resnet50: expected 'v1.5' or 'slim', got {variant!r}")
     slim = variant == "slim"
-    net = _Builder("resnet50", 224, seed)
+    net = _NetBuilder("resnet50", 224, seed)
     x = net.maxpool("pool1", net.conv("conv1", "data", 64, 7, stride=2, pad=3), pad=SAME if slim else 1)
     for block, (width, units) in enumerate([(64, 3), (128, 4), (256, 6), (512, 3)], 1):
         strided = (units if block < 4 else None) if slim else (1 if block > 1 else None)
@@ -105,7 +105,7 @@ def resnet50(seed: int = 0, variant: str = "v1.5") -> Graph:
 
 def squeezenet(seed: int = 0) -> Graph:
     """SqueezeNet 1.0; input 224 x 224, poolings round up."""
-    net = _Builder("squeezenet", 224, seed)
+    net = _NetBuilder("squeezenet", 224, seed)
     x = net.maxpool("pool1", net.conv("conv1", "data", 96, 7, stride=2), ceil=True)
     for index, width in enumerate([16, 16, 32, 32, 48, 48, 64, 64], 2):
         name = f"fire{index}/"
@@ -118,8 +118,8 @@ def squeezenet(seed: int = 0) -> Graph:
     return net.classified(net.flatten("flatten", x))
 
 
-class _Builder:
-    """Collects nodes and weights; every method adds a node and returns its output, which bears the node's name."""
+class _NetBuilder:
+    """A network in the making: every method adds a node and returns its output, which bears the node's name."""
 
     def __init__(self, name: str, size: int, seed: int) -> None:
         self.name = name
@@ -159,7 +159,7 @@ class _Builder:
         clamp: tuple[float, float] = RELU,
         residual: str | None = None,
     ) -> str:
-        """``pad``: all sides, or top, left, bottom, right. ``residual`` is added before the clamp."""
+        """A convolution. ``pad``: all sides, or top, left, bottom, right; ``residual`` is added before the clamp."""
         gain = 1 if clamp == LINEAR else 2
         if residual is not None:
             gain = 0.25  # of the variance of the shortcut: a sum of two equals would double it from unit to unit
@@ -197,7 +197,7 @@ class _Builder:
         return self.node("reshape", name, x, shape=(1, prod(self.shape(x))))
 
     def logits(self, name: str, x: str) -> str:
-        """A classifier by a 1 x 1 convolution of one pixel."""
+        """A classifier: a 1 x 1 convolution of one pixel."""
         return self.flatten(f"{name}/flatten", self.conv(name, x, CLASSES, 1, clamp=LINEAR))
 
     def classified(self, x: str) -> Graph:

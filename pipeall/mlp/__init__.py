@@ -1,6 +1,6 @@
 """Multilayer perceptrons trained over ranks (paper 002): every rank holds a slice of each layer.
 
-net = Network(loss="cross-entropy")
+net = Perceptron(loss="cross-entropy")
 net.add_layer("input", 784)
 net.add_layer("hidden", 512, "relu")
 net.add_layer("output", 10, "softmax")
@@ -8,6 +8,6 @@ net.initialize(comm)                      # or initialize() for one process
 net.step(images, one_hot, rate=0.1)
 """
 
-from .network import Network
+from .network import Perceptron
 
-__all__ = ["Network"]
+__all__ = ["Perceptron"]

@@ -11,21 +11,21 @@ import numpy as np
 from ..arrays import read_npz
 from ..errors import ArgumentError
 from ..files import write_whole
-from .network import Network
+from .network import Perceptron
 
 FORMAT = "pipeall.mlp/1"
 
 
-def about(net: Network) -> dict[str, Any]:
-    """What a checkpoint and the network it is for must agree on. A ghost network is another function on other ranks."""
-    same = {"sizes": net.sizes, "activations": net.activations, "loss": net.loss_name, "dtype": net.engine.dtype.name}
+def about(net: Perceptron) -> dict[str, Any]:
+    """What a checkpoint and its network must agree on. With other ranks a ghost network is another function."""
+    facts = {"sizes": net.sizes, "activations": net.activations, "loss": net.loss_name, "dtype": net.engine.dtype.name}
     if net.mode == "ghost":
         workers = net.comm.size - int(net.master)
-        same |= {"mode": "ghost", "ghost_width": net.ghost_width, "workers": workers}
-    return same
+        facts |= {"mode": "ghost", "ghost_width": net.ghost_width, "workers": workers}
+    return facts
 
 
-def save(path: str | Path, net: Network, epoch: int) -> None:
+def save(path: str | Path, net: Perceptron, epoch: int) -> None:
     """Writes the network after ``epoch`` epochs; called by every rank. Raises on all if rank 0 cannot."""
     layers, failure = net.gather(), None
     if layers is not None:
@@ -38,7 +38,7 @@ def save(path: str | Path, net: Network, epoch: int) -> None:
     net.comm.agree(failure)
 
 
-def load(path: str | Path, net: Network) -> int:
+def load(path: str | Path, net: Perceptron) -> int:
     """Takes this rank's part of a checkpoint and gives its epoch. Raises ArgumentError naming file and entry."""
     arrays = read_npz(Path(path))
     try:
@@ -58,5 +58,5 @@ def load(path: str | Path, net: Network) -> int:
         if weight is None or bias is None or weight.shape != (b, a) or bias.shape != (b,) or weight.dtype.kind != "f":
             raise ArgumentError(f"{path}: expected weights {(b, a)} and biases {(b,)} of layer {i}")
         layers.append((weight, bias))
-    net.take(layers)
+    net.set_weights(layers)
     return epoch

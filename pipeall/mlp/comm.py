@@ -2,8 +2,8 @@
 
 A transport gives two calls, ``_send`` and ``_receive``; everything else is here, so that a collective adds in the
 same order and sends the same bytes on every transport. Both collectives are circulant (Traeff, "Optimal, non-pipelined
-reduce-scatter and allreduce algorithms", 2024): ceil(log2 P) messages a rank, and of a vector of n values n - n/P sent,
-the least there can be, for any P and for blocks of any sizes.
+reduce-scatter and allreduce algorithms", 2024): a rank sends ceil(log2 P) messages and n - n/P of the n values of a
+vector. That is the least there can be, for any P and for blocks of any sizes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Request(Protocol):
 
 @dataclass
 class Traffic:
-    """What a rank has sent; seconds that messages were under way, and of them those that it only waited (exposed)."""
+    """What a rank has sent. ``seconds``: messages were under way; ``exposed``: of these, the rank only waited."""
 
     messages: int = 0
     bytes: int = 0
@@ -41,17 +41,17 @@ class Traffic:
     exposed: float = 0.0
 
 
-class Task:
-    """A collective under way: it goes on whenever ``test`` or ``wait`` is called, as MPI does not by itself."""
+class Collective:
+    """An exchange under way, in rounds. It goes on whenever ``test`` or ``wait`` is called: MPI does not by itself."""
 
-    def __init__(self, steps: Iterator[Sequence[Request]], traffic: Traffic):
-        self._steps, self._traffic, self._begin = steps, traffic, perf_counter()
-        self._open: Sequence[Request] | None = next(steps, None)
+    def __init__(self, rounds: Iterator[Sequence[Request]], traffic: Traffic):
+        self._rounds, self._traffic, self._begin = rounds, traffic, perf_counter()
+        self._open: Sequence[Request] | None = next(rounds, None)
 
     def test(self) -> bool:
         """Whether it is complete, after doing what can be done without waiting."""
         while self._open is not None and all(request.test() for request in self._open):
-            self._open = next(self._steps, None)
+            self._open = next(self._rounds, None)
             if self._open is None:
                 self._traffic.seconds += perf_counter() - self._begin
         return self._open is None
@@ -63,14 +63,14 @@ class Task:
         while self._open is not None:
             for request in self._open:
                 request.wait()
-            self._open = next(self._steps, None)
+            self._open = next(self._rounds, None)
         end = perf_counter()
         self._traffic.seconds += end - self._begin
         self._traffic.exposed += end - begin
 
 
 class Comm:
-    """One of ``size`` ranks. On its own class: nobody to talk to."""
+    """One of ``size`` ranks. This class itself is a single rank that has nobody to talk to."""
 
     rank = 0
     size = 1
@@ -94,28 +94,31 @@ class Comm:
         """Starts to receive into a contiguous array of the sender's size."""
         return self._receive(source, array)
 
-    def task(self, steps: Iterator[Sequence[Request]]) -> Task:
-        return Task(steps, self.traffic)
+    def collective(self, rounds: Iterator[Sequence[Request]]) -> Collective:
+        return Collective(rounds, self.traffic)
 
     # ---- collectives: along the first axis, rank r has rows [bounds[r], bounds[r + 1])
 
-    def allgather(self, array: np.ndarray, bounds: Sequence[int]) -> Task:
+    def allgather(self, array: np.ndarray, bounds: Sequence[int]) -> Collective:
         """Fills every other rank's rows of ``array``."""
-        return self.task(self._allgather(array, bounds))
+        return self.collective(self._allgather(array, bounds))
 
-    def reduce_scatter(self, array: np.ndarray, bounds: Sequence[int]) -> Task:
-        """Leaves in this rank's rows their sum over the ranks; spoils the others."""
-        return self.task(self._reduce_scatter(array, bounds))
+    def reduce_scatter(self, array: np.ndarray, bounds: Sequence[int]) -> Collective:
+        """Leaves in this rank's rows their sum over the ranks; spoils the other rows."""
+        return self.collective(self._reduce_scatter(array, bounds))
 
     def allreduce(self, values: np.ndarray, op: np.ufunc = np.add) -> np.ndarray:
-        """``values`` of all ranks combined in the order of the ranks: every rank has the same bits. For few values."""
+        """``values`` of all ranks combined in the order of the ranks, so that every rank has the same bits.
+
+        For few values: each rank receives all of them.
+        """
         gathered = np.zeros((self.size, *values.shape), values.dtype)
         gathered[self.rank] = values
         self.allgather(gathered, range(self.size + 1)).wait()
         return op.reduce(gathered, axis=0)
 
     def agree(self, error: BaseException | None) -> None:
-        """Raises on every rank where one has an error: its own there, a CommError that quotes the first elsewhere."""
+        """Raises on every rank if one has an error: that error on its rank, a CommError that quotes it elsewhere."""
         text = b"" if error is None else str(error).encode()[:MAX_ERROR]
         texts = np.zeros((self.size, MAX_ERROR), np.uint8)
         texts[self.rank, : len(text)] = np.frombuffer(text, np.uint8)
@@ -138,19 +141,19 @@ class Comm:
         return [view for view in views if view.size]
 
     def _exchange(
-        self, to: int, parts: list[np.ndarray], source: int, into: list[np.ndarray]
+        self, to: int, sent: list[np.ndarray], source: int, into: list[np.ndarray]
     ) -> tuple[list, np.ndarray]:
         """Starts one message each way; what comes is in the array once the requests are complete."""
         size = sum(map(len, into))
-        like = (into or parts)[0]
+        like = (into or sent)[0]
         buffer = np.empty((size, *like.shape[1:]), like.dtype)
         requests = [self.receive(source % self.size, buffer)] if size else []
-        if parts:
-            requests.append(self.send(to % self.size, np.concatenate(parts)))
+        if sent:
+            requests.append(self.send(to % self.size, np.concatenate(sent)))
         return requests, buffer
 
     def _skips(self) -> list[tuple[int, int]]:
-        """(from, to) block ranges of the rounds: halves of what is left, the larger half kept."""
+        """(from, to) block ranges of the rounds: each gives away half of what is left, the smaller one."""
         skips, left = [], self.size
         while left > 1:
             skips.append(((left + 1) // 2, left))
@@ -160,11 +163,11 @@ class Comm:
     def _reduce_scatter(self, array: np.ndarray, bounds: Sequence[int]) -> Iterator[Sequence[Request]]:
         for skip, end in self._skips():
             away = self._rows(array, bounds, self.rank + skip, end - skip)
-            kept = self._rows(array, bounds, self.rank, end - skip)
-            if away or kept:
-                requests, buffer = self._exchange(self.rank + skip, away, self.rank - skip, kept)
+            own = self._rows(array, bounds, self.rank, end - skip)
+            if away or own:
+                requests, buffer = self._exchange(self.rank + skip, away, self.rank - skip, own)
                 yield requests
-                for rows, come in zip(kept, _split(buffer, kept), strict=True):
+                for rows, come in zip(own, _split(buffer, own), strict=True):
                     rows += come
 
     def _allgather(self, array: np.ndarray, bounds: Sequence[int]) -> Iterator[Sequence[Request]]:

@@ -18,7 +18,7 @@ except ImportError:
 TAG = 0
 
 
-class _Request:
+class _MpiRequest:
     def __init__(self, request: Any, array: np.ndarray):
         self._request, self._array = request, array  # the array lives as long as MPI may touch it
 
@@ -37,11 +37,11 @@ class Mpi(Comm):
         self._comm = MPI.COMM_WORLD
         self.rank, self.size = self._comm.Get_rank(), self._comm.Get_size()
 
-    def _send(self, to: int, array: np.ndarray) -> _Request:
-        return _Request(self._comm.Isend([array, MPI.BYTE], to, TAG), array)
+    def _send(self, to: int, array: np.ndarray) -> _MpiRequest:
+        return _MpiRequest(self._comm.Isend([array, MPI.BYTE], to, TAG), array)
 
-    def _receive(self, source: int, array: np.ndarray) -> _Request:
-        return _Request(self._comm.Irecv([array, MPI.BYTE], source, TAG), array)
+    def _receive(self, source: int, array: np.ndarray) -> _MpiRequest:
+        return _MpiRequest(self._comm.Irecv([array, MPI.BYTE], source, TAG), array)
 
     def abort(self, error: BaseException) -> None:
         """Says why on stderr and ends all processes of the job."""

@@ -15,9 +15,13 @@ SPLIT_SEED = 0
 
 
 @dataclass(frozen=True)
-class Data:
-    """``x`` (samples, features) as stored; ``labels`` int (samples); ``classes`` of the whole file; x is divided by
-    ``scale`` where it is used."""
+class LabelledSamples:
+    """Samples with their classes.
+
+    x        (samples, features) as stored; divided by ``scale`` where it is used
+    labels   (samples,), int
+    classes  number of classes in the whole file
+    """
 
     x: np.ndarray
     labels: np.ndarray
@@ -36,13 +40,15 @@ class Data:
         return x, target
 
 
-def load(name: str, test_share: float = 0.2) -> tuple[Data, Data]:
+def load(name: str, test_share: float = 0.2) -> tuple[LabelledSamples, LabelledSamples]:
     """(training, test) samples of "digits", a .npz or a .csv.
 
     .npz  x_train, y_train, x_test, y_test, or x and y: samples along the first axis, labels from 0
     .csv  numbers, the label last, a first line of names allowed
-    Where there is no test part, each sample is of it with probability ``test_share``, always the same ones. Bytes are
-    divided by 255, other features by their largest magnitude in training. Raises ArgumentError naming the file.
+    Where a file has no test samples, each sample becomes one with probability ``test_share``, always the same ones.
+    Bytes are divided by 255, other features by their largest magnitude in training.
+
+    Raises ArgumentError naming the file.
     """
     if name == "digits":
         arrays = read_samples(DIGITS)
@@ -51,12 +57,12 @@ def load(name: str, test_share: float = 0.2) -> tuple[Data, Data]:
     else:
         raise ArgumentError(f"data: expected digits, a .npz or a .csv file; got {name!r}")
     if "x_train" in arrays:
-        parts = [(arrays["x_train"], arrays["y_train"]), (arrays["x_test"], arrays["y_test"])]
+        pairs = [(arrays["x_train"], arrays["y_train"]), (arrays["x_test"], arrays["y_test"])]
     else:
         x, y = _checked(name, arrays["x"], arrays["y"])
         test = np.random.default_rng(SPLIT_SEED).random(len(x)) < test_share
-        parts = [(x[~test], y[~test]), (x[test], y[test])]
-    checked = [_checked(name, *part) for part in parts]
+        pairs = [(x[~test], y[~test]), (x[test], y[test])]
+    checked = [_checked(name, x, y) for x, y in pairs]
     (x, _), (x_test, _) = checked
     if x.shape[1] != x_test.shape[1]:
         raise ArgumentError(f"{name}: expected test samples of {x.shape[1]} features, got {x_test.shape[1]}")
@@ -65,7 +71,7 @@ def load(name: str, test_share: float = 0.2) -> tuple[Data, Data]:
         scale = 255.0
     else:
         scale = float(np.abs(x).max()) or 1.0
-    return Data(*checked[0], classes, scale), Data(*checked[1], classes, scale)
+    return LabelledSamples(*checked[0], classes, scale), LabelledSamples(*checked[1], classes, scale)
 
 
 def _checked(name: str, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,7 @@
 """Who multiplies: pipeall's kernels (float32), NumPy (float32, float64), or nobody, where only messages are counted.
 
-An engine allocates a matrix and binds a fully connected layer to its arrays, as ``_kernels.kernels.Dense`` says: weight
-(m, k), x and dx (k, samples), z and dz (m, samples).
+A dense engine allocates a matrix and binds a fully connected layer to its arrays, as ``Dense`` of the kernels does:
+weight (m, k), x and dx (k, samples), z and dz (m, samples).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ..errors import ArgumentError
 CHUNK = 2**22  # elements of a temporary product
 
 
-class Engine(Protocol):
-    """``name`` of the engine, ``dtype`` of its arrays."""
+class DenseEngine(Protocol):
+    """Computes dense layers. ``name``: of the engine; ``dtype``: of its arrays."""
 
     name: str
     dtype: np.dtype
@@ -92,7 +92,7 @@ class _NumpyDense:
 
 
 class Nobody:
-    """Shapes alone: a matrix takes no memory and no product is made, so that any network can send its messages."""
+    """Shapes alone: a matrix takes no memory and no product is made, so that a network of any size can be counted."""
 
     name = "none"
     dtype = np.dtype(np.float32)
@@ -116,8 +116,8 @@ class Nobody:
         pass
 
 
-def engine_of(name: str, dtype: str, threads: int) -> Engine:
-    """Raises ArgumentError for a name or element type that there is not, or that do not go together."""
+def engine_of(name: str, dtype: str, threads: int) -> DenseEngine:
+    """The engine of that name. Raises ArgumentError for an unknown name or element type, or a pair that does not go."""
     if dtype not in ("float32", "float64"):
         raise ArgumentError(f"dtype: expected float32 or float64, got {dtype!r}")
     if name == "pipeall":

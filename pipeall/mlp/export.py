@@ -18,10 +18,10 @@ INPUT = "input"
 
 
 def to_graph(layers: Sequence[tuple[np.ndarray, np.ndarray]], activations: Sequence[str], name: str = "mlp") -> Graph:
-    """``layers``: (weights (n_out, n_in), biases), as ``Network.gather`` gives; batch 1, float32.
+    """A trained network as a graph, batch 1, float32. ``layers``: as ``Perceptron.gather`` gives them.
 
-    tanh z is 2 sigmoid(2 z) - 1: the factors go into the weights on both sides. Raises ArgumentError for an output of
-    tanh, which has no weights behind it.
+    tanh z is 2 sigmoid(2 z) - 1: the factors go into the weights before and behind it. Raises ArgumentError for an
+    output of tanh, which has no weights behind it.
     """
     if activations[-1] == "tanh":
         raise ArgumentError("export: expected an output of sigmoid, relu or softmax, got tanh")

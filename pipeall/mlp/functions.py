@@ -19,7 +19,7 @@ class Activation(NamedTuple):
 
 
 def _sigmoid(z: np.ndarray, out: np.ndarray) -> None:
-    """Equation 1. e^-z overflows to infinity where the sigmoid is 0 to the last bit; ``Network`` mutes the warning."""
+    """Equation 1. Where e^-z overflows, the sigmoid is 0 to the last bit; ``Perceptron`` mutes the warning."""
     np.negative(z, out=out)
     np.exp(out, out=out)
     out += 1
@@ -40,7 +40,7 @@ ACTIVATIONS = {
     "tanh": Activation(lambda z, out: np.tanh(z, out=out), _tanh_back),
     "relu": Activation(lambda z, out: np.maximum(z, 0, out=out), lambda y, dy, out: np.multiply(dy, y > 0, out=out)),
 }
-SOFTMAX = "softmax"  # of the output alone: it needs all neurons
+SOFTMAX = "softmax"  # for the output alone: it needs all neurons
 LOSSES = ("squared", "cross-entropy")
 
 
@@ -50,8 +50,8 @@ class Head:
     squared        1/2 sum (y - t)^2 (equation 4), mean over the samples
     cross-entropy  -sum t log y behind a softmax; behind a sigmoid -sum (t log y + (1 - t) log (1 - y)); mean over them
 
-    A softmax needs a maximum and a sum of all ranks for each sample, behind the squared loss one sum more; nothing else
-    is sent. ``whole``: the output's sums are gathered first and every rank computes everything, in the same order.
+    For each sample a softmax needs a maximum and a sum over all ranks, and one sum more with the squared loss. Nothing
+    else is sent. ``whole``: the output's sums are gathered first, then every rank computes everything in one order.
     """
 
     def __init__(self, activation: str, loss: str, comm: Comm, bounds: tuple[int, ...], whole: bool):
@@ -84,7 +84,7 @@ class Head:
         return t if self.whole else t[self.begin : self.end]
 
     def loss(self, y: np.ndarray, t: np.ndarray) -> float:
-        """This rank's share of the mean loss: the shares of all ranks add up to it."""
+        """This rank's share of the mean loss. The shares of all ranks add up to the loss."""
         if self.whole and self.comm.rank > 0:
             return 0.0
         if self.loss_name == "squared":
@@ -109,5 +109,5 @@ class Head:
         out[...] = dz[self.begin : self.end] if self.whole else dz
 
     def _over(self, values: np.ndarray, op: np.ufunc) -> np.ndarray:
-        """The same over all ranks."""
+        """``values`` of all ranks combined by ``op``; as they are where this rank has every neuron."""
         return values if self.whole or self.comm.size == 1 else self.comm.allreduce(values, op)

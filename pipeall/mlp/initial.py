@@ -1,7 +1,7 @@
 """Initial weights that are a function of their place: (seed, layer, row, column) of the whole network.
 
-So they are the same on any number of ranks, and a rank makes only its own. A counter-based generator: the place is
-the counter, mixed by the finaliser of SplitMix64 (Steele, Lea and Flood, 2014), which passes BigCrush on counters.
+They are thus the same on any number of ranks, and a rank makes only its own. The generator is counter-based: the place
+is the counter, mixed by the finaliser of SplitMix64 (Steele, Lea and Flood, 2014), which passes BigCrush on counters.
 """
 
 from __future__ import annotations
@@ -43,5 +43,5 @@ def fill(
 
 
 def bound_for(activation: str, n_in: int, n_out: int) -> float:
-    """He (2015) before a ReLU, else Glorot and Bengio (2010), of the whole layer whatever a rank keeps of it."""
+    """The bound of the weights: He (2015) before a ReLU, else Glorot and Bengio (2010). Sizes are the whole layer's."""
     return sqrt(6 / n_in) if activation == "relu" else sqrt(6 / (n_in + n_out))

@@ -5,7 +5,8 @@ rows that travel as they lie:
 
     x   the inputs that this rank sees; own_x are those of its own neurons in the layer before, which writes them there
     z   sums; own_z those of its own neurons
-    dz  gradients of the sums, dx of the inputs; own_dz and own_dx likewise
+    dz  gradients of the sums; own_dz those of its own neurons
+    dx  gradients of the inputs; own_dx those of its own neurons in the layer before
 """
 
 from __future__ import annotations
@@ -14,49 +15,48 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .comm import Comm, Request, Task
-from .engines import Engine
+from .comm import Collective, Comm, Request
+from .engines import DenseEngine
 from .initial import bound_for, fill
 from .layout import Share
 
-CHUNKS = 8  # of a weight update, between which a collective is helped on
+CHUNKS = 8  # parts of a weight update; in between, a collective is helped on
 
 
-def cut(whole: np.ndarray, part: np.ndarray, share: Share) -> None:
-    """Copies a rank's share of a matrix shaped as the whole layer's weights."""
+def take_share(whole: np.ndarray, held: np.ndarray, share: Share) -> None:
+    """Copies a rank's share of the whole layer's weights to where the rank holds it."""
     at = 0
     for begin, end in share.columns:
-        part[:, at : at + end - begin] = whole[slice(*share.rows), begin:end]
+        held[:, at : at + end - begin] = whole[slice(*share.rows), begin:end]
         at += end - begin
 
 
-def paste(part: np.ndarray, whole: np.ndarray, share: Share) -> None:
-    """The reverse of ``cut``."""
+def put_share(held: np.ndarray, whole: np.ndarray, share: Share) -> None:
+    """Copies what a rank holds to its place in the whole layer's weights."""
     at = 0
     for begin, end in share.columns:
-        whole[slice(*share.rows), begin:end] = part[:, at : at + end - begin]
+        whole[slice(*share.rows), begin:end] = held[:, at : at + end - begin]
         at += end - begin
 
 
-class Layer:
+class DenseLayer:
     """Kind "whole": the inputs are everywhere, nothing is exchanged."""
 
-    def __init__(self, share: Share, activation: str, comm: Comm, engine: Engine, drop: bool):
+    def __init__(self, share: Share, activation: str, comm: Comm, engine: DenseEngine, drop: bool):
         """``drop``: gradients of ghosts are not returned (paper 002)."""
         self.share, self.activation, self.comm, self.engine, self.drop = share, activation, comm, engine, drop
-        rows, columns = share.rows[1] - share.rows[0], sum(end - begin for begin, end in share.columns)
-        self.weight = engine.zeros(rows, columns)
+        self.weight = engine.zeros(*share.shape)
         self.bias = engine.zeros(share.outputs[1] - share.outputs[0])
-        self.velocity: list[np.ndarray] | None = None  # of momentum: weight, bias
+        self.velocity: list[np.ndarray] | None = None  # for momentum: weight, bias
         self.bound: dict[int, tuple] = {}
 
     def initialise(self, seed: int, index: int) -> None:
         share = self.share
         fill(self.weight, seed, index, share.rows, share.columns, bound_for(self.activation, share.n_in, share.n_out))
 
-    def take(self, weight: np.ndarray, bias: np.ndarray) -> None:
+    def set_weights(self, weight: np.ndarray, bias: np.ndarray) -> None:
         """Sets this rank's part of the whole layer's weights (n_out, n_in) and biases."""
-        cut(weight, self.weight, self.share)
+        take_share(weight, self.weight, self.share)
         self.bias[...] = bias[slice(*self.share.outputs)]
 
     def bind(self, samples: int) -> None:
@@ -80,39 +80,42 @@ class Layer:
     # ---- what the kinds differ in
 
     def forward(self) -> None:
-        """From own_x to own_z."""
+        """Computes own_z from own_x."""
         self.dense.forward()
 
     def gather_dz(self) -> None:
-        """From own_dz to all that the weights' gradients need."""
+        """Completes dz from own_dz, where the weights' gradients need more than own_dz."""
 
-    def return_dx(self) -> Task | None:
-        """Starts what makes own_dx of dx complete."""
+    def return_dx(self) -> Collective | None:
+        """Starts what completes own_dx from dx; None where it is complete."""
         return None
 
     # ---- the way back
 
     def backward(self, rate: float | None, momentum: float, first: bool) -> None:
-        """own_dx from own_dz, unless ``first``; with ``rate``, the weights are changed as well."""
+        """Computes own_dx from own_dz, unless the layer is the ``first``; with ``rate`` it changes the weights too."""
         self.gather_dz()
-        task = None
+        exchange = None
         if rate is not None and not momentum and self.dz.shape[1] == 1:
             self.one_pass(rate, first)
-            task = None if first else self.return_dx()
+            exchange = None if first else self.return_dx()
         else:
             if not first:
                 self.input_gradient()
-                task = self.return_dx()
+                exchange = self.return_dx()
             if rate is not None:
-                self.update(rate, momentum, task)
-        if task is not None:
-            task.wait()
+                self.update(rate, momentum, exchange)
+        if exchange is not None:
+            exchange.wait()
 
     def input_gradient(self) -> None:
         self.dense.input_gradient()
 
     def one_pass(self, rate: float, first: bool) -> None:
-        """A single sample: what is returned is so short that reading the weights twice would cost more than waiting."""
+        """Gradients and update for one sample in one pass over the weights.
+
+        What then travels is short: waiting for it costs less than reading the weights twice.
+        """
         if first:
             self.dense.accumulate(self.weight, -rate, 0, len(self.weight))
         else:
@@ -120,16 +123,18 @@ class Layer:
         self.bias -= rate * self.own_dz[:, 0]
 
     def matrices(self) -> list[tuple[np.ndarray, object]]:
-        """The weight matrices with who multiplies by them."""
+        """The weight matrices, each with the object that multiplies by it."""
         return [(self.weight, self.dense)]
 
-    def update(self, rate: float, momentum: float, task: Task | None) -> None:
-        """W -= rate * V, V = momentum * V + dz x^T, and the bias likewise, in chunks; helps ``task`` on in between."""
+    def update(self, rate: float, momentum: float, exchange: Collective | None) -> None:
+        """V = momentum * V + dz x^T, then W -= rate * V, in chunks; helps ``exchange`` on in between. The bias too."""
         matrices = self.matrices()
         if momentum and self.velocity is None:
-            self.velocity = [self.engine.zeros(*w.shape) for w in (*(w for w, _ in matrices), self.bias)]
+            trained = [*(weight for weight, _ in matrices), self.bias]
+            self.velocity = [self.engine.zeros(*array.shape) for array in trained]
         for index, (weight, dense) in enumerate(matrices):
-            step = max(1, -(-len(weight) // CHUNKS)) if task else max(1, len(weight))
+            chunks = CHUNKS if exchange else 1
+            step = max(1, -(-len(weight) // chunks))
             for begin in range(0, len(weight), step):
                 end = min(begin + step, len(weight))
                 if momentum:
@@ -139,8 +144,8 @@ class Layer:
                     weight[begin:end] -= rate * velocity[begin:end]
                 else:
                     dense.accumulate(weight, -rate, begin, end)
-                if task:
-                    task.test()
+                if exchange:
+                    exchange.test()
         gradient = self.own_dz.sum(axis=1)
         if momentum:
             velocity = self.velocity[-1]
@@ -150,25 +155,25 @@ class Layer:
         self.bias -= rate * gradient
 
     def gradients(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of the weights this rank holds, and of its biases, at the last ``backward``."""
+        """Gradients of the weights that this rank holds, and of its biases, at the last ``backward``."""
         gradient = self.engine.zeros(*self.weight.shape)
         self.dense.accumulate(gradient, 1.0, 0, len(gradient))
         return gradient, self.own_dz.sum(axis=1)
 
 
-class Column(Layer):
-    """Inputs are gathered; the gradient of all inputs is summed over the ranks, each keeps its own."""
+class ColumnLayer(DenseLayer):
+    """Inputs are gathered. The gradient of all inputs is summed over the ranks; each keeps its own."""
 
     def forward(self) -> None:
         self.comm.allgather(self.x, self.share.bounds_in).wait()
         self.dense.forward()
 
-    def return_dx(self) -> Task:
+    def return_dx(self) -> Collective:
         return self.comm.reduce_scatter(self.dx, self.share.bounds_in)
 
 
-class Row(Layer):
-    """Every rank has sums for all neurons over its own inputs; they are summed over the ranks, each keeps its own."""
+class RowLayer(DenseLayer):
+    """A rank sums over its own inputs, for all neurons. These sums are added up over the ranks; each keeps its own."""
 
     sums_start = None  # the bias comes once, behind the sum over the ranks
 
@@ -186,11 +191,11 @@ class Row(Layer):
         self.comm.allgather(self.dz, self.share.bounds_out).wait()
 
 
-class Ghost(Layer):
-    """The neighbours' neurons at the borders are inputs too; their gradients return, or are dropped."""
+class GhostLayer(DenseLayer):
+    """The neighbours' neurons at the borders are inputs too. Their gradients return, or are dropped."""
 
     def forward(self) -> None:
-        self.comm.task(self._exchange()).wait()
+        self.comm.collective(self._exchange()).wait()
         self.dense.forward()
 
     def _seen(self, array: np.ndarray) -> list[tuple[int, np.ndarray]]:
@@ -201,7 +206,7 @@ class Ghost(Layer):
         return [(ghosts.source, array[begin : begin + len(ghosts)]) for begin, ghosts in pairs if len(ghosts)]
 
     def _shown(self, array: np.ndarray) -> list[tuple[int, np.ndarray]]:
-        """(rank, rows of own_x or own_dx) that are its ghosts."""
+        """(rank, rows of own_x or own_dx) of the own neurons that are another rank's ghosts."""
         first = self.share.inputs[0]
         return [(g.target, array[g.begin - first : g.end - first]) for g in self.share.shown if len(g)]
 
@@ -209,8 +214,8 @@ class Ghost(Layer):
         receives = [self.comm.receive(source, rows) for source, rows in self._seen(self.x)]
         yield receives + [self.comm.send(target, rows) for target, rows in self._shown(self.own_x)]
 
-    def return_dx(self) -> Task | None:
-        return None if self.drop else self.comm.task(self._return())
+    def return_dx(self) -> Collective | None:
+        return None if self.drop else self.comm.collective(self._return())
 
     def _return(self) -> Iterator[Sequence[Request]]:
         shown = self._shown(self.own_dx)
@@ -221,11 +226,14 @@ class Ghost(Layer):
             rows += buffer
 
 
-class Mirror(Layer):
-    """Rows for the way forward, columns for the way back: both are updated by the same products in the same order, so
-    that no bit depends on the ranks. Twice the weights, and no sum that crosses ranks."""
+class MirrorLayer(DenseLayer):
+    """Rows for the way forward, columns for the way back.
 
-    def __init__(self, share: Share, activation: str, comm: Comm, engine: Engine, drop: bool):
+    Both are updated by the same products in the same order, so that no bit depends on the ranks. That takes twice the
+    weights and needs no sum that crosses ranks.
+    """
+
+    def __init__(self, share: Share, activation: str, comm: Comm, engine: DenseEngine, drop: bool):
         super().__init__(share, activation, comm, engine, drop)
         self.mirror = engine.zeros(share.n_out, share.inputs[1] - share.inputs[0])
 
@@ -235,8 +243,8 @@ class Mirror(Layer):
         bound = bound_for(self.activation, share.n_in, share.n_out)
         fill(self.mirror, seed, index, (0, share.n_out), (share.inputs,), bound)
 
-    def take(self, weight: np.ndarray, bias: np.ndarray) -> None:
-        super().take(weight, bias)
+    def set_weights(self, weight: np.ndarray, bias: np.ndarray) -> None:
+        super().set_weights(weight, bias)
         self.mirror[...] = weight[:, slice(*self.share.inputs)]
 
     def _bind(self, samples: int) -> tuple:
@@ -274,4 +282,4 @@ class Mirror(Layer):
         return [(self.weight, self.dense), (self.mirror, self.back)]
 
 
-LAYERS = {"whole": Layer, "column": Column, "row": Row, "ghost": Ghost, "mirror": Mirror}
+LAYERS = {"whole": DenseLayer, "column": ColumnLayer, "row": RowLayer, "ghost": GhostLayer, "mirror": MirrorLayer}

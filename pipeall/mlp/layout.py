@@ -8,9 +8,9 @@ row     columns of its neurons in the layer before: sums are reduced and scatter
 ghost   rows of its neurons, but only the columns of its own inputs and of ``ghost_width`` at each border (paper 002)
 mirror  rows and columns: inputs and gradients are gathered, nothing is summed over ranks, every sum keeps its order
 
-Column sends n_in values forward and n_in back, row n_out and n_out (times (P - 1) / P): the plan of least traffic is
-the smaller of the two in each layer. Activations kept whole on every rank would gain nothing: making them so costs
-what gathering them costs.
+Column sends n_in values forward and n_in back, row n_out and n_out (times (P - 1) / P). The plan of least traffic takes
+the smaller of the two in each layer. To keep activations whole on every rank would gain nothing: making them whole
+costs what gathering them costs.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ MODES = ("full", "ghost")
 
 
 def bounds_of(neurons: int, ranks: int, master: bool = False) -> tuple[int, ...]:
-    """Rank r has neurons [bounds[r], bounds[r + 1]): the first ``neurons % ranks`` one more than the rest, with
-    ``master`` rank 0 none."""
+    """The neurons of each rank: rank r has [bounds[r], bounds[r + 1]).
+
+    The first ``neurons % ranks`` ranks have one more than the rest. With ``master`` rank 0 has none.
+    """
     if master:
         return (0, *bounds_of(neurons, ranks - 1))
     least, larger = divmod(neurons, ranks)
@@ -34,7 +36,7 @@ def bounds_of(neurons: int, ranks: int, master: bool = False) -> tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Ghosts:
+class GhostRange:
     """Neurons [begin, end) of the layer before that rank ``source`` has and rank ``target`` sees."""
 
     source: int
@@ -56,8 +58,8 @@ class Share:
     n_out: int
     bounds_in: tuple[int, ...]
     bounds_out: tuple[int, ...]
-    seen: tuple[Ghosts, ...] = ()  # of others, in the order top, bottom
-    shown: tuple[Ghosts, ...] = ()  # to others, in the order they expect them
+    seen: tuple[GhostRange, ...] = ()  # neurons of others, in the order top, bottom
+    shown: tuple[GhostRange, ...] = ()  # its own that others see, in the order they expect them
 
     @property
     def inputs(self) -> tuple[int, int]:
@@ -69,7 +71,7 @@ class Share:
 
     @property
     def rows(self) -> tuple[int, int]:
-        """Of the weight matrix (n_out x n_in)."""
+        """The range of the weight matrix's rows (n_out x n_in)."""
         return (0, self.n_out) if self.kind == "row" else self.outputs
 
     @property
@@ -83,6 +85,11 @@ class Share:
         return (*ghosts[:1], self.inputs, *ghosts[1:])
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the weights that the rank holds."""
+        return self.rows[1] - self.rows[0], sum(end - begin for begin, end in self.columns)
+
+    @property
     def above(self) -> int:
         """Inputs in memory before this rank's own."""
         if self.kind in ("ghost", "row"):
@@ -92,8 +99,8 @@ class Share:
     @property
     def weights(self) -> int:
         """Weights that take part in the function; a mirror keeps them twice."""
-        rows = self.rows[1] - self.rows[0]
-        return rows * sum(end - begin for begin, end in self.columns)
+        rows, columns = self.shape
+        return rows * columns
 
 
 def shares(
@@ -118,8 +125,8 @@ def shares(
     result = []
     for layer, (n_in, n_out) in enumerate(zip(sizes, sizes[1:], strict=False)):
         bounds = bounds_of(n_in, ranks, master), bounds_of(n_out, ranks, master)
-        seen: tuple[Ghosts, ...] = ()
-        shown: tuple[Ghosts, ...] = ()
+        seen: tuple[GhostRange, ...] = ()
+        shown: tuple[GhostRange, ...] = ()
         if layer == 0 or ranks == 1:
             kind = "whole"
         elif mode == "ghost":
@@ -139,13 +146,16 @@ def shares(
     return result
 
 
-def ghosts(bounds: Sequence[int], rank: int, workers: Sequence[int], width: int) -> tuple[Ghosts, ...]:
-    """What a rank sees of its neighbours in the ring of workers: the last neurons of the one before it, the first of
-    the one after it. Two workers are each other's both; no neuron is seen twice."""
+def ghosts(bounds: Sequence[int], rank: int, workers: Sequence[int], width: int) -> tuple[GhostRange, ...]:
+    """What a rank sees of its neighbours in the ring of workers: the last neurons of the worker before it, the first
+    neurons of the one after it.
+
+    Of two workers each is before and after the other; still no neuron is seen twice.
+    """
     if rank not in workers or len(workers) < 2:
         return ()
     place = workers.index(rank)
     before, after = workers[place - 1], workers[(place + 1) % len(workers)]
-    top = Ghosts(before, rank, max(bounds[before], bounds[before + 1] - width), bounds[before + 1])
+    top = GhostRange(before, rank, max(bounds[before], bounds[before + 1] - width), bounds[before + 1])
     limit = top.begin if before == after else bounds[after + 1]
-    return top, Ghosts(after, rank, bounds[after], min(bounds[after] + width, limit))
+    return top, GhostRange(after, rank, bounds[after], min(bounds[after] + width, limit))

@@ -14,7 +14,7 @@ from ..errors import ArgumentError
 from .comm import Comm
 from .engines import engine_of
 from .functions import ACTIVATIONS, SOFTMAX, Head
-from .layer import LAYERS, Layer, paste
+from .layer import LAYERS, DenseLayer, put_share
 from .layout import Share, shares
 
 quiet = np.errstate(over="ignore", invalid="ignore")  # sigmoids far below 0; a loss that is no number is told elsewhere
@@ -22,7 +22,7 @@ MAX_NEURONS = 2**24  # of a layer
 GHOST_GRADIENTS = ("drop", "exchange")
 
 
-class Network:
+class Perceptron:
     """Layers, loss and how they are computed.
 
     loss     "squared" or "cross-entropy" (``functions.Head``)
@@ -38,7 +38,7 @@ class Network:
         self.loss_name, self.seed, self.engine = loss, seed, engine_of(engine, dtype, threads)
         self.sizes: list[int] = []
         self.activations: list[str] = []  # behind each layer but the input
-        self.layers: list[Layer] = []
+        self.layers: list[DenseLayer] = []
         self._complete = False  # has an output layer
         self._samples = 0
 
@@ -53,9 +53,9 @@ class Network:
             raise ArgumentError(f"add_layer: expected {' or '.join(expected)}, got {kind!r}")
         if not 1 <= neurons <= MAX_NEURONS:
             raise ArgumentError(f"add_layer: expected 1 to {MAX_NEURONS} neurons, got {neurons}")
-        known = (*ACTIVATIONS, SOFTMAX) if kind == "output" else tuple(ACTIVATIONS)
-        if activation not in known:
-            raise ArgumentError(f"activation of {kind}: expected one of {', '.join(known)}; got {activation!r}")
+        allowed = (*ACTIVATIONS, SOFTMAX) if kind == "output" else tuple(ACTIVATIONS)
+        if activation not in allowed:
+            raise ArgumentError(f"activation of {kind}: expected one of {', '.join(allowed)}; got {activation!r}")
         self.sizes.append(neurons)
         if kind != "input":
             self.activations.append(activation)
@@ -77,7 +77,7 @@ class Network:
         ghost_width     neurons at each border that travel
         ghost_gradient  "drop": what a ghost's gradient would be is dropped, as in the paper; "exchange": it returns
         master          rank 0 holds no neurons, as in the paper
-        bit_equal       full: every bit equals the serial network's, for twice the weights (``layer.Mirror``); float32
+        bit_equal       full: every bit equals the serial network's, for twice the weights (``MirrorLayer``); float32
         Raises ArgumentError.
         """
         if not self._complete:
@@ -90,12 +90,12 @@ class Network:
         self.mode, self.ghost_width, self.ghost_gradient = mode, ghost_width, ghost_gradient
         self.master, self.bit_equal = master, bit_equal
         rank, ranks = self.comm.rank, self.comm.size
-        parts = shares(self.sizes, rank, ranks, mode, ghost_width, master, bit_equal)
+        held = shares(self.sizes, rank, ranks, mode, ghost_width, master, bit_equal)
         whole = bit_equal or master
-        self.head = Head(self.activations[-1], self.loss_name, self.comm, parts[-1].bounds_out, whole)
+        self.head = Head(self.activations[-1], self.loss_name, self.comm, held[-1].bounds_out, whole)
         drop = ghost_gradient == "drop"
         self.layers = []
-        for index, (share, activation) in enumerate(zip(parts, self.activations, strict=True)):
+        for index, (share, activation) in enumerate(zip(held, self.activations, strict=True)):
             layer = LAYERS[share.kind](share, activation, self.comm, self.engine, drop)
             if self.engine.name != "none":
                 layer.initialise(self.seed, index)
@@ -123,7 +123,7 @@ class Network:
 
     @quiet
     def loss(self, target: np.ndarray) -> float:
-        """The mean loss of the last ``forward`` against ``target`` (samples, outputs): on every rank that of all."""
+        """The mean loss of the last ``forward`` against ``target`` (samples, outputs), over all ranks and on each."""
         return float(self.comm.allreduce(np.array([self.head.loss(self.y, self._target(target))]))[0])
 
     @quiet
@@ -181,33 +181,39 @@ class Network:
 
     def gather(self) -> list[tuple[np.ndarray, np.ndarray]] | None:
         """(weights (n_out, n_in), biases) of each layer on rank 0, None elsewhere; 0 where ghost mode has none."""
-        parts = [self.shares_of(rank) for rank in range(self.comm.size)] if self.comm.rank == 0 else []
+        if self.comm.rank:
+            for layer in self.layers:
+                self._send_share(layer)
+            return None
+        ranks = [self.shares_of(rank) for rank in range(self.comm.size)]
         whole = []
         for index, layer in enumerate(self.layers):
-            if self.comm.rank:
-                for array in (layer.weight, layer.bias):
-                    if array.size:
-                        self.comm.send(0, array).wait()
-                continue
             weight = np.zeros((self.sizes[index + 1], self.sizes[index]), self.engine.dtype)
             bias = np.zeros(self.sizes[index + 1], self.engine.dtype)
-            for rank, shares_of_rank in enumerate(parts):
+            for rank, shares_of_rank in enumerate(ranks):
                 share = shares_of_rank[index]
-                own, own_bias = layer.weight, layer.bias
-                if rank:
-                    rows, columns = share.rows[1] - share.rows[0], sum(end - begin for begin, end in share.columns)
-                    own = np.empty((rows, columns), self.engine.dtype)
-                    own_bias = np.empty(share.outputs[1] - share.outputs[0], self.engine.dtype)
-                    for array in (own, own_bias):
-                        if array.size:
-                            self.comm.receive(rank, array).wait()
-                paste(own, weight, share)
+                own, own_bias = self._receive_share(rank, share) if rank else (layer.weight, layer.bias)
+                put_share(own, weight, share)
                 bias[slice(*share.outputs)] = own_bias
             whole.append((weight, bias))
-        return whole if self.comm.rank == 0 else None
+        return whole
 
-    def take(self, layers: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
+    def _send_share(self, layer: DenseLayer) -> None:
+        for array in (layer.weight, layer.bias):
+            if array.size:
+                self.comm.send(0, array).wait()
+
+    def _receive_share(self, rank: int, share: Share) -> tuple[np.ndarray, np.ndarray]:
+        """The weights and biases that another rank holds of a layer, as it sends them."""
+        weight = np.empty(share.shape, self.engine.dtype)
+        bias = np.empty(share.outputs[1] - share.outputs[0], self.engine.dtype)
+        for array in (weight, bias):
+            if array.size:
+                self.comm.receive(rank, array).wait()
+        return weight, bias
+
+    def set_weights(self, layers: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
         """Sets this rank's part of the weights and biases of the whole network; momentum starts anew."""
         for layer, (weight, bias) in zip(self.layers, layers, strict=True):
-            layer.take(weight, bias)
+            layer.set_weights(weight, bias)
             layer.velocity = None

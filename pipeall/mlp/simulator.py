@@ -14,7 +14,7 @@ from .comm import Comm, CommError
 
 
 class _Mailbox:
-    """Of one rank: (source, number of the message) -> a copy of what was sent; ``gone`` are the ranks that ended."""
+    """The messages for one rank: (source, number of the message) -> a copy of its array. ``gone``: ranks that ended."""
 
     def __init__(self) -> None:
         self.news = threading.Condition()
@@ -55,7 +55,7 @@ class _Expected:
 
 
 class Simulated(Comm):
-    """A rank of ``simulate``."""
+    """One of the ranks that ``simulate`` runs."""
 
     def __init__(self, mailboxes: list[_Mailbox], rank: int):
         super().__init__()
@@ -94,7 +94,7 @@ class Counting(Comm):
 def simulate(size: int, program: Callable[[Comm], Any]) -> list[Any]:
     """Runs ``program(comm)`` on ``size`` ranks, a thread each, and gives what each returned.
 
-    The result is that of MPI bit for bit, and the same in every run: a message waits for its receiver, and each
+    The results are those of MPI bit for bit, and the same in every run: a message waits for its receiver, and each
     receiver names its sender. Raises the error of the lowest rank that failed by itself.
     """
     if size < 1:

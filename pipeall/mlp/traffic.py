@@ -1,7 +1,7 @@
 """What a network of some shape costs on some ranks: weights, operations, bytes, messages, and a model of its time.
 
-Values per sample and iteration; FLOP: a multiply-add is two. Bytes are those of a rank that has its equal part of
-every layer. Table names are those of paper 002.
+Values are counted per sample and iteration; a multiply-add is two FLOP. Bytes are those of a rank that has an equal
+part of every layer. Table names are those of paper 002.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ def dense_weights(sizes: Sequence[int]) -> int:
     return sum(a * b for a, b in zip(sizes, sizes[1:], strict=False))
 
 
-def kept_weights(sizes: Sequence[int], workers: int, ghost_width: int = 1) -> int:
+def ghost_weights(sizes: Sequence[int], workers: int, ghost_width: int = 1) -> int:
     """Weights of the function that ghost mode trains on so many workers, all together."""
-    return sum(kept_of(sizes, rank, workers, ghost_width) for rank in range(workers))
+    return sum(ghost_weights_of(sizes, rank, workers, ghost_width) for rank in range(workers))
 
 
-def kept_of(sizes: Sequence[int], rank: int, workers: int, ghost_width: int = 1) -> int:
-    """Of them, those of one rank."""
+def ghost_weights_of(sizes: Sequence[int], rank: int, workers: int, ghost_width: int = 1) -> int:
+    """Weights of that function that one rank holds."""
     return sum(share.weights for share in shares(sizes, rank, workers, "ghost", ghost_width))
 
 
-def flops(parts: Sequence[Share]) -> int:
-    """FLOP of a rank for a sample: forward, weights' gradients and update, and inputs' but those of the first layer."""
-    return sum(share.weights * (8 if index else 6) for index, share in enumerate(parts))
+def flops(held: Sequence[Share]) -> int:
+    """FLOP of a rank for a sample: forward, gradients of weights, update, and gradients of inputs behind layer one."""
+    return sum(share.weights * (8 if index else 6) for index, share in enumerate(held))
 
 
 def column_values(sizes: Sequence[int]) -> int:
@@ -55,35 +55,41 @@ def column_values(sizes: Sequence[int]) -> int:
 
 
 def megatron_values(sizes: Sequence[int]) -> int:
-    """The same with layers in pairs, column then row: an allreduce, which is twice the values, behind every row layer
-    forward, and before every column layer but the first on the way back (Shoeybi et al., 2019)."""
+    """Values sent with layers in pairs, column then row (Shoeybi et al., 2019), before the factor (P - 1) / P.
+
+    An allreduce sends twice its values. There is one behind every row layer on the way forward, and one before every
+    column layer but the first on the way back.
+    """
     layers = range(len(sizes) - 1)
     return sum(2 * sizes[i + 1] for i in layers if i % 2) + sum(2 * sizes[i] for i in layers if i and i % 2 == 0)
 
 
 def least_values(sizes: Sequence[int]) -> int:
-    """The same for the plan that ``layout.shares`` takes."""
+    """Values sent with the plan that ``layout.shares`` takes, before the factor (P - 1) / P."""
     return sum(2 * min(a, b) for a, b in zip(sizes[1:], sizes[2:], strict=False))
 
 
 def mirror_values(sizes: Sequence[int]) -> int:
-    """The same where no bit depends on the ranks: inputs forward and gradients back are gathered, and the outputs."""
+    """Values sent where no bit depends on the ranks, before the factor (P - 1) / P.
+
+    Inputs are gathered on the way forward, gradients on the way back, and the outputs.
+    """
     return sum(a + b for a, b in zip(sizes[1:], sizes[2:], strict=False)) + sizes[-1]
 
 
 def full_seconds(sizes: Sequence[int], ranks: int, machine: Machine, item_bytes: int = 4) -> float:
-    """An iteration of one sample in full mode: memory passes over a rank's weights (read forward, read and written on
-    the way back), then the messages, nothing overlapped."""
+    """Seconds of an iteration of one sample in full mode, nothing overlapped.
+
+    Three memory passes over a rank's weights (read forward, read and written on the way back), then the messages.
+    """
     passes = 3 * dense_weights(sizes) / ranks
     rounds = (ranks - 1).bit_length()
     sent = least_values(sizes) * (ranks - 1) / ranks
-    return item_bytes * (passes / machine.memory + sent / machine.bandwidth) + machine.alpha * 2 * rounds * (
-        len(sizes) - 2
-    )
+    messages = 2 * rounds * (len(sizes) - 2)
+    return item_bytes * (passes / machine.memory + sent / machine.bandwidth) + machine.alpha * messages
 
 
 def ghost_seconds(sizes: Sequence[int], workers: int, machine: Machine, item_bytes: int = 4) -> float:
-    """The same in ghost mode of width 1, the rank with most weights."""
-    parts = shares(sizes, 0, workers, "ghost")
-    passes = 3 * sum(share.weights for share in parts)
+    """Seconds of an iteration of one sample in ghost mode of width 1, on the rank with most weights."""
+    passes = 3 * ghost_weights_of(sizes, 0, workers)
     return item_bytes * passes / machine.memory + 2 * machine.alpha * (len(sizes) - 2) * (workers > 1)

@@ -13,20 +13,20 @@ import numpy as np
 
 from ..errors import PipeallError
 from . import checkpoint
-from .data import Data
-from .network import Network
+from .data import LabelledSamples
+from .network import Perceptron
 from .traffic import dense_weights, flops
 
 EVALUATED = 256  # samples at a time
 
 
 class DivergedError(PipeallError):
-    """The loss is no finite number any more; every rank raises it."""
+    """The loss is not a finite number; every rank raises this."""
 
 
 @dataclass(frozen=True)
-class Epoch:
-    """Mean training loss during an epoch, accuracy on the test samples after it, seconds of its iterations."""
+class EpochResult:
+    """An epoch: its mean training loss, the accuracy on the test samples after it, the seconds of its iterations."""
 
     epoch: int
     loss: float
@@ -36,17 +36,17 @@ class Epoch:
 
 
 def train(
-    net: Network,
-    data: Data,
-    test: Data,
+    net: Perceptron,
+    data: LabelledSamples,
+    test: LabelledSamples,
     epochs: int,
     batch: int,
     rate: float,
     momentum: float = 0.0,
     first: int = 0,
     save: str | Path | None = None,
-    told: Callable[[Epoch], object] = lambda epoch: None,
-) -> list[Epoch]:
+    told: Callable[[EpochResult], object] = lambda epoch: None,
+) -> list[EpochResult]:
     """Trains epochs ``first`` + 1 to ``epochs``; called by every rank with the same arguments.
 
     The order of the samples is a function of the network's seed and the epoch. ``save``: a checkpoint after each epoch;
@@ -67,16 +67,16 @@ def train(
             raise DivergedError(
                 f"epoch {epoch + 1}: expected a finite loss, got {loss}; try a lower --rate than {rate:g}"
             )
-        history.append(Epoch(epoch + 1, loss, accuracy(net, test), seconds, len(starts)))
+        history.append(EpochResult(epoch + 1, loss, accuracy(net, test), seconds, len(starts)))
         if save is not None:
             checkpoint.save(save, net, epoch + 1)
-        net.comm.traffic = before  # of iterations alone
+        net.comm.traffic = before  # traffic counts iterations alone
         told(history[-1])
     return history
 
 
-def accuracy(net: Network, data: Data) -> float:
-    """The part of the samples whose label has the largest output."""
+def accuracy(net: Perceptron, data: LabelledSamples) -> float:
+    """The share of the samples whose label has the largest output."""
     right = 0
     for begin in range(0, len(data), EVALUATED):
         index = np.arange(begin, min(begin + EVALUATED, len(data)))
@@ -85,32 +85,32 @@ def accuracy(net: Network, data: Data) -> float:
     return right / len(data)
 
 
-def report(net: Network, history: list[Epoch], samples: int) -> dict[str, Any]:
+def report(net: Perceptron, history: list[EpochResult], samples: int) -> dict[str, Any]:
     """What an iteration cost, over all ranks, as Table IV has it; ``samples`` of an epoch. Called by every rank.
 
-    weights     of the function, and as part of the dense network's; of the rank with most
-    flops       of a sample, all ranks; flops_per_second of the whole
-    bytes, messages     of an iteration: the rank that sends most
-    communication_seconds   of an iteration: "max" and "mean" of the ranks that messages were under way, "exposed" the
-                mean that ranks only waited, "share" max by the iteration's
-    overlap     1 - exposed / under way: the part of it that was spent computing
+    weights     of the function; weights_kept: as a share of the dense network's; weights_of_a_rank: of the largest
+    flops       of a sample on all ranks; flops_per_second: of the whole training
+    bytes, messages     of an iteration on the rank that sends most
+    communication_seconds   of an iteration. "max", "mean": over the ranks, messages were under way; "exposed": on
+                average a rank only waited; "share": "max" divided by the seconds of the iteration
+    overlap     1 - exposed / under way: the share of that time that was spent computing
     """
     comm = net.comm
-    parts = net.shares_of(comm.rank)
-    weights = sum(share.weights for share in parts)
+    held = net.shares_of(comm.rank)
+    weights = sum(share.weights for share in held)
     sent = asdict(comm.traffic)
-    mine = np.array([weights, flops(parts), sent["messages"], sent["bytes"], sent["seconds"], sent["exposed"]], float)
+    mine = np.array([weights, flops(held), sent["messages"], sent["bytes"], sent["seconds"], sent["exposed"]], float)
     table = np.zeros((comm.size, len(mine)))
     table[comm.rank] = mine
     comm.allgather(table, range(comm.size + 1)).wait()
     iterations = sum(epoch.iterations for epoch in history)
     seconds = sum(epoch.seconds for epoch in history)
-    kept, work, messages, sent_bytes, way, exposed = table.T
+    rank_weights, work, messages, sent_bytes, way, exposed = table.T
     return {
         "ranks": comm.size,
-        "weights": int(kept.sum()),
-        "weights_kept": kept.sum() / dense_weights(net.sizes),
-        "weights_of_a_rank": int(kept.max()),
+        "weights": int(rank_weights.sum()),
+        "weights_kept": rank_weights.sum() / dense_weights(net.sizes),
+        "weights_of_a_rank": int(rank_weights.max()),
         "flops": int(work.sum()),
         "flops_per_second": work.sum() * samples * len(history) / seconds,
         "iteration_seconds": seconds / iterations,

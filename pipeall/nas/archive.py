@@ -23,11 +23,11 @@ from .score import Evaluate, Score
 
 FORMAT = "pipeall.nas-history/1"
 MAX_LINE = 1 << 20  # a line of a generation of 10,000 candidates
-Key = bytes  # digest of an architecture and training genes
+Key = bytes  # digest of an architecture and its training genes
 
 
 class BudgetSpent(PipeallError):
-    """As many candidates as allowed have been evaluated."""
+    """The budget ended: as many candidates as it allows have been evaluated."""
 
 
 @dataclass(frozen=True)
@@ -39,16 +39,16 @@ class Member:
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """The least is the best: least fitness, then fewest weights, then the lowest bits."""
+        """A sort key, the best first: least fitness, then fewest weights, then the lowest bits."""
         return (self.score.fitness, self.score.weights, self.candidate.bits, self.candidate.hyper)
 
 
 class Archive:
-    """Scores candidates, each kind once: architecture and training genes say how a candidate is trained.
+    """Scores candidates. Those with the same architecture and training genes are trained alike, so only once.
 
     evaluate   see ``Evaluate``
-    executor   of concurrent.futures, for instance of processes or mpi4py.futures; None: in this process. Its number of
-               workers changes no result
+    executor   a concurrent.futures.Executor, for instance of processes or of mpi4py.futures; None: this process. The
+               number of its workers changes no result
     history    an open ``History`` or None
     budget     evaluations at most
     """
@@ -65,42 +65,43 @@ class Archive:
         self.space, self.evaluate, self.seed, self.budget = space, evaluate, seed, budget
         self.executor, self.history = executor, history
         self.members: list[Member] = []  # what was evaluated, in the order it was asked for
-        self._known: dict[Key, Member] = {}
-        self._keys: dict[tuple[tuple[int, ...], ...], Key] = {}  # of bits and training genes
+        self._scored: dict[Key, Member] = {}
+        self._keys: dict[tuple[tuple[int, ...], ...], Key] = {}  # by bits and training genes
 
     @property
     def best(self) -> Member:
-        """Raises ArgumentError where nothing was evaluated yet."""
+        """The best member of all. Raises ArgumentError where nothing was evaluated yet."""
         if not self.members:
             raise ArgumentError("search: expected at least one evaluation")
         return min(self.members, key=lambda member: member.order)
 
     @property
     def front(self) -> list[Member]:
-        """Members that none excels in error, seconds a frame and bytes at once; refused ones never are."""
+        """Members that no other excels in error, seconds a frame and bytes at once; without refused ones."""
         usable = [member for member in self.members if member.score.fitness < inf]
         ranks = pareto.fronts(pareto.objectives([member.score for member in usable]))
         return [member for member, rank in zip(usable, ranks, strict=True) if rank == 0]
 
     def knows(self, candidate: Candidate) -> bool:
-        """Whether it, or one that is trained as it is, was evaluated."""
-        return self._key(candidate) in self._known
+        """Whether the candidate, or one that is trained alike, was evaluated."""
+        return self._key(candidate) in self._scored
 
     def score(self, candidates: Sequence[Candidate], parents: Sequence[Candidate | None] = ()) -> list[Member]:
-        """The candidates with their scores. Raises BudgetSpent, after having evaluated what the budget allowed."""
+        """The candidates with their scores. Raises BudgetSpent after evaluating what the budget allowed."""
         keys = [self._key(candidate) for candidate in candidates]
         new: dict[Key, tuple[Candidate, Candidate | None]] = {}
         for key, candidate, parent in zip(keys, candidates, parents or [None] * len(candidates), strict=True):
-            if key not in self._known and key not in new:
+            if key not in self._scored and key not in new:
                 new[key] = candidate, self._trained(parent)
         allowed = len(new) if self.budget is None else max(0, self.budget - len(self.members))
-        scores = self._evaluate(dict(list(new.items())[:allowed]))
-        for key, (candidate, _) in list(new.items())[:allowed]:
-            self._known[key] = Member(candidate, scores[key])
-            self.members.append(self._known[key])
+        affordable = dict(list(new.items())[:allowed])
+        scores = self._evaluate(affordable)
+        for key, (candidate, _) in affordable.items():
+            self._scored[key] = Member(candidate, scores[key])
+            self.members.append(self._scored[key])
         if len(new) > allowed:
             raise BudgetSpent(f"search: {self.budget} candidates have been evaluated")
-        return [Member(candidate, self._known[key].score) for key, candidate in zip(keys, candidates, strict=True)]
+        return [Member(candidate, self._scored[key].score) for key, candidate in zip(keys, candidates, strict=True)]
 
     def _key(self, candidate: Candidate) -> Key:
         genes = candidate.hyper[:TRAINING_GENES]
@@ -111,8 +112,8 @@ class Archive:
         return key
 
     def _trained(self, parent: Candidate | None) -> Candidate | None:
-        """The candidate that was trained in the parent's place."""
-        return parent and self._known[self._key(parent)].candidate
+        """The candidate that was trained for the parent: itself, or one that is trained alike."""
+        return parent and self._scored[self._key(parent)].candidate
 
     def _evaluate(self, new: Mapping[Key, tuple[Candidate, Candidate | None]]) -> dict[Key, Score]:
         recorded = self.history.scores if self.history else {}
@@ -124,7 +125,7 @@ class Archive:
         return scores
 
     def _run(self, jobs: Mapping[Key, tuple[Candidate, Candidate | None]]) -> Iterator[tuple[Key, Score]]:
-        """Keys and scores as they become complete."""
+        """Keys and scores, each as soon as it is complete."""
         if self.executor is None:
             for key, (candidate, parent) in jobs.items():
                 yield key, self.evaluate(candidate, self._seed(key), parent)
@@ -145,9 +146,9 @@ class Archive:
 
 
 class History:
-    """The file of a search. Opened anew, it must be of the same search; an interrupted last line is dropped.
+    """The file of a search. Where it exists it must be of the same search; an interrupted last line is dropped.
 
-    search  what the search is: settings that its result depends on, as JSON
+    search  the settings that its result depends on, ready for JSON
     Raises ArgumentError naming the file where it cannot be read or written, or is of another search.
     """
 
@@ -196,7 +197,7 @@ class History:
             raise ArgumentError(f"{self.path}: cannot be written: {error.strerror}") from None
 
     def _read(self, header: Mapping[str, Any]) -> int:
-        """Takes in the lines that are there; the size in bytes of the complete ones."""
+        """Reads the lines that are there; returns the size in bytes of the complete ones."""
         self._file.seek(0)
         end = 0
         for number, line in enumerate(iter(lambda: self._file.readline(MAX_LINE), b""), 1):

@@ -22,7 +22,7 @@ LAMBDA_TEXT, LAMBDA_IMAGE = 0.786, 0.881
 
 
 def state_count(parameters: int = HYPER_GENES, levels: int = HYPER_LEVELS, printed: bool = False) -> int:
-    """T: levels^parameters states (Langton's K^N); as eq. 1 prints it with ``printed``, parameters^levels."""
+    """T: levels^parameters states (Langton's K^N). ``printed``: parameters^levels, as eq. 1 prints it."""
     return parameters**levels if printed else levels**parameters
 
 
@@ -34,7 +34,7 @@ def langton(total: int, quiescent: int) -> float:
 
 
 def quiescent_count(lam: float, total: int = STATES) -> int:
-    """q of the lambda next to ``lam``: 52 and 29 of 243 for the paper's two."""
+    """The q whose lambda is nearest to ``lam``: 52 and 29 of 243 for the paper's two."""
     if not 0 < lam <= 1:
         raise ArgumentError(f"lambda: expected above 0 and up to 1, got {lam}")
     return min(total - 1, round((1 - lam) * total))
@@ -43,8 +43,8 @@ def quiescent_count(lam: float, total: int = STATES) -> int:
 def active_states(activity: Sequence[float], quiescent: int) -> np.ndarray:
     """Numbers, ascending, of the states that remain without the ``quiescent`` least active ones.
 
-    activity  of each state: how much training moves there, such as the change of the loss; a state in which it
-              diverges (not finite) counts as least active
+    activity  for each state, how much training moves there, such as the change of the loss; where it diverges (not
+              finite) the state counts as least active
     """
     values = np.asarray(activity, float)
     rank = np.argsort(np.where(np.isfinite(values), values, -np.inf), kind="stable")
@@ -78,6 +78,10 @@ def complexity(
     counts = np.zeros((HYPER_GENES, HYPER_LEVELS + 1, HYPER_LEVELS + 1))
     weights = HYPER_LEVELS ** np.arange(HYPER_GENES)[::-1]
     genes = np.arange(HYPER_GENES)
+
+    def symbols(hyper: np.ndarray) -> np.ndarray | int:
+        return hyper if is_active[hyper @ weights] else HYPER_LEVELS
+
     for _ in range(repeats):
         members = [Candidate((0,), hyper_of(int(state))) for state in random.choice(active, population)]
         for _ in range(generations):
@@ -85,15 +89,14 @@ def complexity(
             children = [breed(members[i], members[j], random) for i, j in pairs]
             before = np.array([members[i].hyper for i, _ in pairs])
             after = np.array([child.hyper for child in children])
-            for old, new in zip(before, after, strict=True):
-                old, new = (x if is_active[x @ weights] else HYPER_LEVELS for x in (old, new))
-                counts[genes, old, new] += 1
+            for parent, child in zip(before, after, strict=True):
+                counts[genes, symbols(parent), symbols(child)] += 1
             members = children
     return float(np.mean([mutual_information(table) for table in counts]))
 
 
 def mutual_information(counts: np.ndarray) -> float:
-    """Bits that the row tells of the column, from a table of counts."""
+    """The mutual information, in bits, of row and column in a table of counts."""
     joint = counts / counts.sum()
     apart = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True)
     seen = joint > 0
@@ -101,7 +104,7 @@ def mutual_information(counts: np.ndarray) -> float:
 
 
 class Sweep(NamedTuple):
-    """lambda and complexity at each, and the lambda of the greatest complexity."""
+    """Values of lambda, the complexity at each, and the lambda of the greatest complexity."""
 
     lam: tuple[float, ...]
     complexity: tuple[float, ...]
@@ -109,7 +112,7 @@ class Sweep(NamedTuple):
 
 
 def sweep(activity: Sequence[float], random: np.random.Generator, points: int = 27, **population: int) -> Sweep:
-    """Complexity over lambda, ``points`` of them evenly from 1 / T to 1; ``population``: see ``complexity``."""
+    """Complexity at ``points`` values of lambda, evenly from 1 / T to 1; ``population``: see ``complexity``."""
     total = len(activity)
     counts = np.unique(np.linspace(0, total - 1, points).round().astype(int))
     values = [complexity(activity, int(q), random, **population) for q in counts]
@@ -130,7 +133,7 @@ def critical_weights(bias: float = 0.0, activation: Literal["tanh", "relu"] = "t
 
     Weights are normal with the variance ``weight / fan-in`` and biases with the variance ``bias``. For ReLU that border
     is He's 2, where every length is kept if there are no biases; for tanh the length is that of the fixed point
-    (Poole et al. 2016, Schoenholz et al. 2017). Raises ArgumentError for a bias that has none.
+    (Poole et al. 2016, Schoenholz et al. 2017). Raises ArgumentError for a bias that has no such border.
     """
     if activation == "relu" and bias == 0:
         return Critical(0.0, 2.0, 1.0)
@@ -148,7 +151,7 @@ def critical_weights(bias: float = 0.0, activation: Literal["tanh", "relu"] = "t
 
 
 def _tanh_border(length: float) -> Critical:
-    """The point of the border chi_1 = 1 at which this squared length is the fixed point."""
+    """The point of the border chi_1 = 1 whose fixed point is this squared length."""
     z, dz = np.linspace(-12, 12, 20001, retstep=True)  # the trapezoid rule: exact to rounding for a smooth bell
     density = np.exp(-z * z / 2) / sqrt(2 * np.pi) * dz
     after = np.tanh(sqrt(length) * z)
@@ -166,7 +169,7 @@ def boolean_critical_bias(inputs: int) -> float:
 def lyapunov(
     step: Callable[[float], float], slope: Callable[[float], float], start: float, steps: int = 100_000
 ) -> float:
-    """Exponent, in nats a step, at which nearby starts of a map part: above 0 is chaos."""
+    """The exponent, in nats a step, at which nearby starts of a map move apart: above 0 is chaos."""
     total, x = 0.0, start
     for _ in range(steps):
         total += log(max(abs(slope(x)), 1e-300))

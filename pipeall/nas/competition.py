@@ -1,7 +1,7 @@
 """Layer-wise competition, and the last loop of paper 003's algorithm 1: local searches whose fitness never rises.
 
-Both chromosomes compete. The hyperparameters that decide about training come first, as architectures cannot be told
-apart while training fails.
+Both chromosomes compete. The hyperparameters that decide about training come first: while training fails, architectures
+cannot be told apart.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .genome import HYPER_LEVELS, TRAINING_GENES, Candidate
 def level_sweep(
     archive: Archive, best: Member, instances: int, random: np.random.Generator, hyper: bool = True
 ) -> Member:
-    """Level after level: instances that differ from the best in that level only; the least fitness stays.
+    """The best after a pass over the levels: at each, instances that differ from the best in that level only compete.
 
     A level is tried in full where it has no more combinations than ``instances``.
 
-    hyper  hyperparameters are the first level
+    hyper  the hyperparameters are the first level
     """
     if hyper:
         steps = _patterns(TRAINING_GENES, HYPER_LEVELS, instances, random)
@@ -33,10 +33,10 @@ def level_sweep(
 
 
 def flip_loop(archive: Archive, best: Member, threshold: float = 0.0, hyper: bool = True) -> Member:
-    """Toggles one connection after the other and keeps what lowers the fitness, until none does.
+    """The best after toggling one connection after the other, until no toggle lowers the fitness.
 
-    Ends as soon as the fitness is below ``threshold``. Algorithm 1 goes round once; a removed connection stays removed
-    until a later round.
+    Ends as soon as the fitness is below ``threshold``. A removed connection stays removed until a later round;
+    algorithm 1 has only one round.
 
     hyper  every round begins with the other levels of each hyperparameter
     """
@@ -66,13 +66,13 @@ def _flipped(candidate: Candidate, loci: Sequence[int], flips: Iterable[int]) ->
 
 
 def _with_hyper(candidate: Candidate, steps: Iterable[int]) -> Candidate:
-    """The levels of the training genes moved on, the last one to the first."""
+    """The candidate with its training genes moved on by these steps; the first level follows the last."""
     moved = (int(level + step) % HYPER_LEVELS for level, step in zip(candidate.hyper, steps, strict=False))
     return Candidate(candidate.bits, (*moved, *candidate.hyper[TRAINING_GENES:]))
 
 
 def _patterns(digits: int, base: int, count: int, random: np.random.Generator) -> np.ndarray:
-    """(rows, digits): different rows, none of them all 0; all there are, or up to ``count`` random ones."""
+    """(rows, digits): different rows, none all 0. All that there are, or up to ``count`` random ones."""
     if base**digits - 1 <= count:
         return np.arange(1, base**digits)[:, None] // base ** np.arange(digits) % base
     rows = random.integers(0, base, (count, digits))

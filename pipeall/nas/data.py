@@ -1,7 +1,7 @@
-"""What a network is searched for: samples to train on, to judge candidates by, and to judge the winner by.
+"""Data sets that networks are searched for: samples to train on, to judge candidates by, and to test the winner with.
 
-Candidates never see the test part; the part that judges them is split off the training part. Files are read with
-suspicion.
+Candidates never see the test samples. The samples that judge them are split off the training samples. Files are read
+with suspicion.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from ..errors import ArgumentError
 from . import text
 
 SPLIT_SEED = 0
-TEST_SHARE, JUDGE_SHARE = 0.2, 0.2  # of all samples, where a file has no test part; of the training part
+TEST_SHARE = 0.2  # of all samples, where a file has no test samples
+JUDGE_SHARE = 0.2  # of the training samples
 MAX_CLASSES = 4096
 WORDS = 1000  # of a text data set
 IMAGE_SIDE = 2  # an array whose samples have at least two axes holds pictures
@@ -25,9 +26,12 @@ IMAGE_SIDE = 2  # an array whose samples have at least two axes holds pictures
 Task = Literal["classes", "numbers"]
 
 
-class Part(NamedTuple):
-    """``x`` float32 (samples, features) or (samples, channels, height, width); ``y`` int64 classes, or float32
-    numbers scaled to 0 .. 1 over the training part."""
+class Samples(NamedTuple):
+    """Samples of one purpose with their targets.
+
+    x  float32 (samples, features) or (samples, channels, height, width)
+    y  int64 classes, or float32 numbers scaled to 0 .. 1 over the training samples
+    """
 
     x: np.ndarray
     y: np.ndarray
@@ -37,21 +41,21 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Data:
-    """A data set. ``fit`` trains, ``judge`` gives a candidate its error, ``test`` is for the winner alone.
+class DataSet:
+    """A data set: ``fit`` to train on, ``judge`` for a candidate's error, ``test`` for the winner alone.
 
     task      "classes": ``outputs`` classes; "numbers": one number is predicted
-    scale     pictures: what their pixels were divided by
-    centre, spread  features: what was subtracted from each and what it was then divided by; None for pictures, texts
-    target_low, target_width  numbers: what was subtracted from the target and what it was then divided by
+    scale     pictures: pixels are divided by it
+    centre, spread  features: ``centre`` is subtracted, then ``spread`` divides; None for pictures and texts
+    target_low, target_width  numbers: ``target_low`` is subtracted from a target, then ``target_width`` divides it
     """
 
     name: str
     task: Task
     outputs: int
-    fit: Part
-    judge: Part
-    test: Part
+    fit: Samples
+    judge: Samples
+    test: Samples
     scale: float = 1.0
     centre: np.ndarray | None = None
     spread: np.ndarray | None = None
@@ -60,36 +64,37 @@ class Data:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one sample."""
+        """The shape of one sample."""
         return self.fit.x.shape[1:]
 
     @property
     def pictures(self) -> bool:
         return len(self.shape) == 3
 
-    def first(self, samples: int) -> Data:
-        """The same with at most so many samples to train on and half as many to judge by, for quick searches."""
+    def first(self, samples: int) -> DataSet:
+        """The data set with at most so many samples to train on and half as many to judge by, for quick searches."""
+        half = -(-samples // 2)
         return replace(
             self,
-            fit=Part(self.fit.x[:samples], self.fit.y[:samples]),
-            judge=Part(self.judge.x[: -(-samples // 2)], self.judge.y[: -(-samples // 2)]),
+            fit=Samples(self.fit.x[:samples], self.fit.y[:samples]),
+            judge=Samples(self.judge.x[:half], self.judge.y[:half]),
         )
 
 
-def load(name: str, task: Task | None = None) -> Data:
+def load(name: str, task: Task | None = None) -> DataSet:
     """The data set of "digits" or of a file.
 
     .npz          x_train, y_train, x_test, y_test, or x and y, samples along the first axis: pictures (height, width),
                   (height, width, 1 or 3) or (1 or 3, height, width); or features
     .csv          features, the target last
     .json, .txt   texts, see ``text.read_texts``
-    Targets are classes from 0 where all are whole numbers, unless ``task`` says otherwise. Where there is no test part,
-    a fifth of the samples is it, always the same ones. Raises ArgumentError naming the file.
+    Targets are classes from 0 where all are whole numbers, unless ``task`` says otherwise. Where a file has no test
+    samples, a fifth of its samples becomes them, always the same ones. Raises ArgumentError naming the file.
     """
     path = DIGITS if name == "digits" else Path(name)
-    known = (".npz", ".csv", *text.SUFFIXES)
-    if not path.name.endswith(known) or not path.is_file():
-        raise ArgumentError(f"data: expected digits or a file ending in {', '.join(known)}; got {name!r}")
+    endings = (".npz", ".csv", *text.SUFFIXES)
+    if not path.name.endswith(endings) or not path.is_file():
+        raise ArgumentError(f"data: expected digits or a file ending in {', '.join(endings)}; got {name!r}")
     if path.name.endswith(text.SUFFIXES):
         return _texts(path)
     arrays = read_samples(path)
@@ -121,13 +126,13 @@ def _check(name: str, x: np.ndarray, y: np.ndarray) -> None:
 def _split(count: int, share: float) -> tuple[np.ndarray, np.ndarray]:
     """Indices of the rest and of the split-off share."""
     order = np.random.default_rng(SPLIT_SEED).permutation(count)
-    taken = max(1, round(share * count))
-    return order[taken:], order[:taken]
+    split_off = max(1, round(share * count))
+    return order[split_off:], order[:split_off]
 
 
 def _pictures(
     name: str, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray, task: Task | None
-) -> Data:
+) -> DataSet:
     scale = 255.0 if x.dtype == np.uint8 and x.max() > 16 else float(np.abs(x).max()) or 1.0
     return _data(name, _planes(name, x, scale), y, _planes(name, x_test, scale), y_test, task, scale=scale)
 
@@ -145,14 +150,14 @@ def _planes(name: str, x: np.ndarray, scale: float) -> np.ndarray:
 
 def _features(
     name: str, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray, task: Task | None
-) -> Data:
+) -> DataSet:
     centre, spread = x.mean(axis=0, dtype=np.float64), x.std(axis=0, dtype=np.float64)
     spread[spread == 0] = 1
-    x, x_test = (((part - centre) / spread).astype(np.float32) for part in (x, x_test))
+    x, x_test = (((values - centre) / spread).astype(np.float32) for values in (x, x_test))
     return _data(name, x, y, x_test, y_test, task, centre=centre, spread=spread)
 
 
-def _texts(path: Path) -> Data:
+def _texts(path: Path) -> DataSet:
     (texts, labels), test = text.read_texts(path)
     if test is None:
         rest, split = _split(len(texts), TEST_SHARE)
@@ -162,14 +167,14 @@ def _texts(path: Path) -> Data:
     if unknown := sorted(set(test[1]) - set(classes)):
         raise ArgumentError(f"{path}: expected test labels that the training part has, got {unknown[0]!r}")
     x, x_test = text.vectorise(texts, [test[0]], WORDS)
-    y, y_test = (np.array([classes[label] for label in part]) for part in (labels, test[1]))
+    y, y_test = (np.array([classes[label] for label in words]) for words in (labels, test[1]))
     return _data(path.name.split(".")[0], x, y, x_test, y_test, "classes")
 
 
 def _data(
     name: str, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray, task: Task | None, **rest: object
-) -> Data:
-    whole = all((part == np.floor(part)).all() for part in (y, y_test))
+) -> DataSet:
+    whole = all((targets == np.floor(targets)).all() for targets in (y, y_test))
     task = task or ("classes" if whole else "numbers")
     if task == "classes":
         low, high = min(y.min(), y_test.min()), max(y.max(), y_test.max())
@@ -178,8 +183,9 @@ def _data(
         outputs, y, y_test = int(high) + 1, y.astype(np.int64), y_test.astype(np.int64)
     else:
         low, width = float(y.min()), float(np.ptp(y)) or 1.0
-        outputs, y, y_test = 1, *(((part - low) / width).astype(np.float32) for part in (y, y_test))
+        outputs = 1
+        y, y_test = (((targets - low) / width).astype(np.float32) for targets in (y, y_test))
         rest |= {"target_low": low, "target_width": width}
     fit, judge = _split(len(x), JUDGE_SHARE)
-    parts = (Part(x[fit], y[fit]), Part(x[judge], y[judge]), Part(x_test, y_test))
-    return Data(name, task, outputs, *parts, **rest)
+    samples = (Samples(x[fit], y[fit]), Samples(x[judge], y[judge]), Samples(x_test, y_test))
+    return DataSet(name, task, outputs, *samples, **rest)

@@ -10,18 +10,18 @@ from pathlib import Path
 
 from . import data as datasets
 from . import network as networks
-from .data import Data, Task
+from .data import DataSet, Task
 from .fitness import Fitness, constant_error, error, slow
 from .genome import LEVELS, TRAINING_GENES, Candidate, Hyper, Space
-from .network import Network, create, to_graph
+from .network import WeightedNetwork, create, to_graph
 from .placement import Placed, Target, place
 from .prune import prune_vectors
 from .score import Score
 from .train import BATCH, predict, train
 
-ERROR_SHARE = 0.75  # of the error of a constant guess: what is better has learned something, and is pruned
+ERROR_SHARE = 0.75  # of the error of a constant guess: a network below it has learned something, and is pruned
 TOGETHER = {"dense": 1, "conv": 4}  # units that are pruned at once
-TRAINED, PRUNED = "trained", "pruned"  # kinds of files that are kept
+TRAINED, PRUNED = "trained", "pruned"  # kinds of files in the folder
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Pruning:
 class Training:
     """Evaluates candidates (``score.Evaluate``): a function of candidate, seed and parent.
 
-    data, samples, task  see ``data.load`` and ``Data.first``; a process loads them once
-    folder   keeps the trained networks, for children to inherit from and for the winner; workers share it
+    data, samples, task  see ``data.load`` and ``DataSet.first``; a process loads them once
+    folder   where trained networks lie, for children to inherit from and for the winner; workers share it
     levels   what the hyperparameter genes stand for; ``batch``: samples of a training step
     target   a network that does not fit the board's memory is refused before it is trained
     """
@@ -73,22 +73,22 @@ class Training:
         fitness = self.fitness(found, final.parameters, most, share, hyper)
         return self._score(final, fitness if final.architecture.blocks else inf, found, share)
 
-    def load(self) -> Data:
+    def load(self) -> DataSet:
         return _load(self.data, self.samples, self.task)
 
-    def result(self, candidate: Candidate) -> Network:
-        """The network of an evaluated candidate: pruned, where it was. Raises ArgumentError where it is not kept."""
+    def result(self, candidate: Candidate) -> WeightedNetwork:
+        """The network of an evaluated candidate, pruned if it was pruned. Raises ArgumentError without its file."""
         pruned = self._path(candidate, PRUNED)
         return networks.load(pruned if pruned.exists() else self._path(candidate, TRAINED), self.load())
 
-    def _pruned(self, network: Network, hyper: Hyper, seed: int) -> tuple[Network, float]:
-        """Pruned and trained again, and the fraction of the weights that is gone."""
+    def _pruned(self, network: WeightedNetwork, hyper: Hyper, seed: int) -> tuple[WeightedNetwork, float]:
+        """The network pruned and trained again, and the fraction of the weights that is gone."""
         small = prune_vectors(network, self.pruning.fraction, TOGETHER[network.architecture.kind])
         share = 1 - small.parameters / network.parameters
         again = hyper._replace(cycles=min(hyper.cycles, self.pruning.cycles))
         return train(small, self.load().fit, again, seed, self.batch)[0], share
 
-    def _error(self, network: Network) -> float:
+    def _error(self, network: WeightedNetwork) -> float:
         data = self.load()
         return error(data, predict(network, data.judge.x), data.judge.y)
 
@@ -96,13 +96,13 @@ class Training:
         data, own = self.load(), self.pruning.threshold
         return ERROR_SHARE * constant_error(data, data.judge) if own is None else own
 
-    def _fits(self, network: Network) -> bool:
+    def _fits(self, network: WeightedNetwork) -> bool:
         return self.target is None or self._placed(network).fits(self.target)
 
-    def _placed(self, network: Network) -> Placed:
+    def _placed(self, network: WeightedNetwork) -> Placed:
         return place(to_graph(network, self.load()), self.target)
 
-    def _score(self, network: Network, fitness: float, found: float, share: float) -> Score:
+    def _score(self, network: WeightedNetwork, fitness: float, found: float, share: float) -> Score:
         plain = Score(fitness, found, network.parameters, _parameters(self), share)
         if self.target is None:
             return plain
@@ -113,19 +113,19 @@ class Training:
         return replace(plain, fitness=fitness, fps=fps, latency_ms=latency, memory_bytes=placed.memory_bytes)
 
     def _path(self, candidate: Candidate, kind: str) -> Path:
-        """The same of all candidates that train alike (``archive.Archive``)."""
+        """The file of a candidate; candidates that are trained alike (``archive.Archive``) share it."""
         alike = repr((self.space.decode(candidate.bits), candidate.hyper[:TRAINING_GENES]))
         return Path(self.folder) / f"{sha256(alike.encode()).hexdigest()[:16]}-{kind}.npz"
 
 
 @cache
-def _load(name: str, samples: int | None, task: Task | None) -> Data:
+def _load(name: str, samples: int | None, task: Task | None) -> DataSet:
     data = datasets.load(name, task)
     return data if samples is None else data.first(samples)
 
 
 @cache
 def _parameters(training: Training) -> int:
-    """Of the network of all ones."""
+    """The trained numbers of the network of all ones: the largest of the space."""
     architecture = training.space.decode((1,) * training.space.loci)
     return create(architecture, training.load(), 0).parameters

@@ -32,14 +32,14 @@ class Settings:
     population      candidates of a generation (N)
     generations     at most, without the first
     elite           the best that are copied unchanged
-    crossover_rate  of all candidates; None: of their genes, and so is the mutation rate
+    crossover_rate, mutation_rate  for all candidates; None: each candidate's genes say it
     selection       "fitness": parents in proportion to 1 / (epsilon + fitness), children replace all but the elite
                     whatever their fitness; "pareto": NSGA-II on error, seconds a frame and bytes
-    stop            "generations", or also "predicted": where the Markov chain says, from the first generation, that in
-                    95 % of all searches selection and drift have fixed every bit
-    levels          of the hyperparameters
+    stop            "generations"; "predicted": also where the Markov chain, started from the first generation, says
+                    that in 95 % of all searches selection and drift have fixed every bit
+    levels          what the hyperparameter genes stand for
     evolve_hyper    False: hyperparameters stay those of the first parent
-    guided          after evolution a model of the fitness proposes networks (``guide.py``), until so many in a row were
+    guided          after evolution a model of the fitness proposes networks (``guide.py``), until so many in a row are
                     no better; 0, as in the paper: none. Not for a Pareto front
     """
 
@@ -76,10 +76,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Generation:
-    """A population; after a phase other than evolution, what came out of it.
+    """A population; for a phase other than evolution, the members that came out of it.
 
     number       from 0; the phases behind evolution count on, and so do later rounds
-    evaluations  so far
+    evaluations  that the whole search has made by then
     """
 
     number: int
@@ -100,15 +100,15 @@ class Generation:
 
     @property
     def diversity(self) -> float:
-        """Of two different members the expected fraction of bits that differ; 0 where all are equal."""
+        """The expected fraction of bits that differ between two members; 0 where all are equal."""
         ones, size = self._bits.sum(0), len(self._bits)
         return float(np.mean(2 * ones * (size - ones)) / max(1, size * (size - 1)))
 
     @cached_property
-    def predicted(self) -> markov.Prediction:
+    def predicted(self) -> markov.FixationTime:
         """Generations, counted from the first, by which every bit is fixed if nothing mutates.
 
-        The ratio of the chain of a bit is that of the mean selection weights of members with and without it.
+        The chain of a bit has the ratio of two mean selection weights: of members with the bit and of those without.
         """
         bits, size = self._bits, len(self._bits)
         weights = selection_weights([member.score.fitness for member in self.members], self.epsilon)
@@ -120,14 +120,14 @@ class Generation:
         floor = weights.max() * 1e-6  # all members of one side may have weight 0
         ratio = np.where(open_loci, np.maximum(with_bit, floor) / np.maximum(without, floor), 1.0)
         ahead = markov.predict_generations(bits.shape[1], ones, size=size, ratio=ratio)
-        return markov.Prediction(self.number + ahead.expected, self.number + ahead.by)
+        return markov.FixationTime(self.number + ahead.expected, self.number + ahead.by)
 
     @cached_property
     def _bits(self) -> np.ndarray:
         return np.array([member.candidate.bits for member in self.members])
 
     def record(self) -> dict[str, Any]:
-        """For the history."""
+        """The generation as a line of the history, ready for JSON."""
         best = self.best
         return {
             "phase": self.phase,
@@ -144,7 +144,7 @@ class Generation:
 def first_candidates(
     space: Space, count: int, random: np.random.Generator, hyper: Sequence[tuple[int, ...]] = ()
 ) -> list[Candidate]:
-    """Random networks, one for each of the given hyperparameters (``chaos.initial_hyper``) or ``count`` of any."""
+    """Random networks: one for each of the given hyperparameters (``chaos.initial_hyper``), or ``count`` of any."""
     hyper = hyper or [hyper_of(int(state)) for state in random.integers(0, STATES, count)]
     return [Candidate(space.random(random), levels) for levels in hyper]
 
@@ -159,10 +159,10 @@ def search(
     """Evolution, then what a model of the fitness proposes (``settings.guided``), layer-wise competition and single
     flips of the best; the winner is ``archive.best``.
 
-    With a budget in the archive it goes on until that is spent: with the model from the best of all; without one every
-    member of the last generation goes through the flips, as in algorithm 1, and then all starts with new networks.
-    A search of a Pareto front (``archive.front``) is evolution alone, which goes on until the budget is spent. Where a
-    whole round found nothing that was not known, the search ends.
+    With a budget in the archive the search goes on in rounds until that is spent. With the model of the fitness, later
+    rounds start from the best of all. Without it every member of the last generation goes through the flips, as in
+    algorithm 1, and the next round starts with new networks. A search for a Pareto front (``archive.front``) is
+    evolution alone. The search also ends after a round that evaluated nothing new.
 
     hyper      levels of the first candidates; none: any
     instances  variants of a level in the competition
@@ -188,26 +188,41 @@ def search(
                         return
                     continue
                 first, ends = [], sorted(set(generation.members), key=lambda member: member.order)
-            if settings.guided:
-                ends = [guided_loop(archive, ends[0], settings.guided, random, threshold, settings.evolve_hyper)]
-                yield _note(archive, number, ends, settings, "guided")
-                number += 1
-            ends[0] = level_sweep(archive, ends[0], instances, random, settings.evolve_hyper)
-            yield _note(archive, number, ends[:1], settings, "competition")
-            ends = ends if archive.budget else ends[:1]
-            ends = [flip_loop(archive, end, threshold, settings.evolve_hyper) for end in ends]
-            yield _note(archive, number + 1, ends, settings, "flips")
-            number += 2
+            for generation in _local_search(archive, settings, random, ends, number, instances, threshold):
+                yield generation
+                number = generation.number + 1
             if archive.budget is None or archive.best.score.fitness < threshold:
                 return
     except BudgetSpent:
         return
 
 
+def _local_search(
+    archive: Archive,
+    settings: Settings,
+    random: np.random.Generator,
+    ends: Sequence[Member],
+    number: int,
+    instances: int,
+    threshold: float,
+) -> Iterator[Generation]:
+    """What follows evolution, from the members ``ends`` on, best first: the phases guided, competition and flips."""
+    best, *others = ends
+    if settings.guided:
+        best, others = guided_loop(archive, best, settings.guided, random, threshold, settings.evolve_hyper), []
+        yield _note(archive, number, [best], settings, "guided")
+        number += 1
+    best = level_sweep(archive, best, instances, random, settings.evolve_hyper)
+    yield _note(archive, number, [best], settings, "competition")
+    starts = [best, *others] if archive.budget else [best]
+    members = [flip_loop(archive, start, threshold, settings.evolve_hyper) for start in starts]
+    yield _note(archive, number + 1, members, settings, "flips")
+
+
 def evolve(
     archive: Archive, settings: Settings, random: np.random.Generator, first: Sequence[Candidate], start: int = 0
 ) -> Iterator[Generation]:
-    """Generations from number ``start`` on. Raises BudgetSpent where the archive's budget ends first."""
+    """Generations of evolution, numbered from ``start`` on. Raises BudgetSpent where the budget ends first."""
     step = next_pareto if settings.selection == "pareto" else next_generation
     members = archive.score(first)
     number, end = start, start + settings.generations
@@ -234,7 +249,7 @@ def _note(
 def next_generation(
     archive: Archive, members: Sequence[Member], settings: Settings, random: np.random.Generator
 ) -> list[Member]:
-    """The elite, then children, whatever their fitness."""
+    """The elite, then children, whatever the fitness of these."""
     weights = selection_weights([member.score.fitness for member in members], settings.epsilon)
     pairs = proportional(weights, 2 * (len(members) - settings.elite), random).reshape(-1, 2)
     elite = sorted(members, key=lambda member: member.order)[: settings.elite]
@@ -244,7 +259,7 @@ def next_generation(
 def next_pareto(
     archive: Archive, members: Sequence[Member], settings: Settings, random: np.random.Generator
 ) -> list[Member]:
-    """NSGA-II: parents by tournaments of two, as many children, and of all of them the best by front and crowding."""
+    """NSGA-II: parents by tournaments of two and as many children; the best of both by front and crowding stay."""
     place = np.argsort(pareto.order(pareto.objectives([member.score for member in members])))
     rivals = random.integers(0, len(members), (2 * len(members), 2))
     winners = np.where(place[rivals[:, 0]] <= place[rivals[:, 1]], rivals[:, 0], rivals[:, 1]).reshape(-1, 2)

@@ -1,7 +1,8 @@
 """Eq. 3 of paper 003: error, complexity and pruning of a network as one number, and what a board's speed adds to it.
 
-The paper minimises F and prints (Yhat - Y) / sum O_i + alpha C / Cmax + mu P. Read here: the first term is the mean
-absolute error per output; C are trained weights, Cmax those of the network of all ones; P is the pruned fraction.
+The paper minimises F and prints (Yhat - Y) / sum O_i + alpha C / Cmax + mu P. It is read as follows: the first term is
+the mean absolute error per output, C are trained weights, Cmax those of the network of all ones, P is the pruned
+fraction.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from ..errors import ArgumentError
-from .data import Data, Part
+from .data import DataSet, Samples
 from .genome import Hyper
 
 
@@ -50,32 +51,35 @@ def printed_score(fitness: float) -> float:
     return 100 * (1 - fitness)
 
 
-def deviations(data: Data, output: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Of each sample the mean absolute error per output, float64: of probabilities (samples, classes) against a one-hot
-    target, or of a number in parts of the targets' range."""
+def deviations(data: DataSet, output: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The mean absolute error per output of each sample, float64.
+
+    For classes: of the probabilities (samples, classes) against a one-hot target. For numbers: as a share of the range
+    of the targets.
+    """
     if data.task == "numbers":
         return np.abs(output[:, 0] - y).astype(np.float64)
     right = output[np.arange(len(y)), y]
     return (1 - right + output.sum(axis=1, dtype=np.float64) - right) / data.outputs
 
 
-def error(data: Data, output: np.ndarray, y: np.ndarray) -> float:
+def error(data: DataSet, output: np.ndarray, y: np.ndarray) -> float:
     """The mean of the deviations; ``inf`` where an output is not finite."""
     return float(deviations(data, output, y).mean()) if np.isfinite(output).all() else np.inf
 
 
-def constant_error(data: Data, part: Part) -> float:
-    """The error of the best constant guess by the training part: shares of the classes, or the mean."""
+def constant_error(data: DataSet, samples: Samples) -> float:
+    """The error of the best constant guess: the shares of the classes, or the mean, of the training samples."""
     if data.task == "numbers":
-        guess = np.full((len(part), 1), data.fit.y.mean())
+        guess = np.full((len(samples), 1), data.fit.y.mean())
     else:
         shares = np.bincount(data.fit.y, minlength=data.outputs) / len(data.fit)
-        guess = np.tile(shares, (len(part), 1))
-    return error(data, guess, part.y)
+        guess = np.tile(shares, (len(samples), 1))
+    return error(data, guess, samples.y)
 
 
-def accuracy(data: Data, output: np.ndarray, y: np.ndarray) -> float:
-    """Share of right classes; of numbers R^2, the share of the variance that is explained."""
+def accuracy(data: DataSet, output: np.ndarray, y: np.ndarray) -> float:
+    """The share of right classes; for numbers R^2, the share of the variance that is explained."""
     if data.task == "numbers":
         return float(1 - ((output[:, 0] - y) ** 2).mean() / y.var())
     return float((output.argmax(axis=1) == y).mean())

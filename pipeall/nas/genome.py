@@ -15,14 +15,14 @@ import numpy as np
 from ..errors import ArgumentError
 
 HYPER_GENES, HYPER_LEVELS, HYPER_BITS = 5, 3, 2
-TRAINING_GENES = 3  # the first ones decide how a candidate is trained; the others how it breeds
+TRAINING_GENES = 3  # the first three decide how a candidate is trained, the others how it breeds
 STATES = HYPER_LEVELS**HYPER_GENES  # 243, T of the paper's eq. 1 read as d^n
 
 SOURCE = 0  # index of the network's input among the inputs of a block
 
 
 class Hyper(NamedTuple):
-    """Hyperparameters of a candidate; ``cycles`` are passes of back-propagation over the training samples."""
+    """The hyperparameters of a candidate; ``cycles``: passes of back-propagation over the training samples."""
 
     learning_rate: float
     momentum: float
@@ -31,7 +31,7 @@ class Hyper(NamedTuple):
     crossover_rate: float
 
 
-LEVELS = Hyper(  # within the ranges of table I; mutation beyond a few bits a child would be a random search
+LEVELS = Hyper(  # within the ranges of table I; with more than a few mutated bits a child would be a random network
     learning_rate=(1e-4, 1e-2, 1.0),
     momentum=(0.0, 0.45, 0.9),
     cycles=(5, 15, 49),
@@ -42,7 +42,7 @@ LEVELS = Hyper(  # within the ranges of table I; mutation beyond a few bits a ch
 
 @dataclass(frozen=True)
 class Candidate:
-    """A point of the search: ``bits`` of the architecture (0 or 1), ``hyper``: five levels, 0 to 2 each."""
+    """A point of the search. ``bits``: of the architecture, 0 or 1; ``hyper``: five levels, 0 to 2 each."""
 
     bits: tuple[int, ...]
     hyper: tuple[int, ...] = (1,) * HYPER_GENES
@@ -63,7 +63,7 @@ class Candidate:
 
     @classmethod
     def from_code(cls, code: str) -> Candidate:
-        """Raises ArgumentError for what is no code."""
+        """The candidate of a code. Raises ArgumentError for a text that is none."""
         bits, _, hyper = code.partition(":")
         if not (bits.isdecimal() and hyper.isdecimal()):
             raise ArgumentError(f"candidate: expected digits:digits, got {code!r}")
@@ -103,15 +103,15 @@ class Architecture:
 
 
 class Space(Protocol):
-    """What bits mean. Frozen and picklable."""
+    """A set of architectures: what bits mean. Frozen and picklable."""
 
     @property
     def loci(self) -> int:
-        """Number of bits."""
+        """How many bits a candidate has."""
 
     @property
     def levels(self) -> tuple[tuple[int, ...], ...]:
-        """Loci (0-based) of each level of layer-wise competition, in the order of the sweep; each locus in one."""
+        """Loci (0-based) of each level of layer-wise competition, in the order of the sweep; each locus is in one."""
 
     def decode(self, bits: Sequence[int]) -> Architecture:
         """The pruned network; of all ones, the one with the most weights. Raises ArgumentError for a wrong length."""
@@ -121,22 +121,22 @@ class Space(Protocol):
 
 
 def prune(blocks: Iterable[Block]) -> tuple[Block, ...]:
-    """Drops blocks without units, without a path from the input or without one to the last block, the output.
+    """The blocks that have units, a path from the input and a path to the last block, which is the output.
 
-    Repeats until nothing is left to drop; which blocks remain does not depend on the order of dropping.
+    Others are dropped until none is left to drop. Which blocks remain does not depend on the order of dropping.
     """
-    kept = {block.index: block for block in blocks}
-    output = next(reversed(kept), None)
+    left = {block.index: block for block in blocks}
+    output = next(reversed(left), None)
     while True:
-        read = {output}.union(*(block.inputs for block in kept.values()))
+        read = {output}.union(*(block.inputs for block in left.values()))
         after = {}
-        for index, block in kept.items():
-            inputs = tuple(x for x in block.inputs if x == SOURCE or x in kept)
+        for index, block in left.items():
+            inputs = tuple(x for x in block.inputs if x == SOURCE or x in left)
             if inputs and block.units and index in read:
                 after[index] = replace(block, inputs=inputs)
-        if after == kept:
-            return tuple(kept.values())
-        kept = after
+        if after == left:
+            return tuple(left.values())
+        left = after
 
 
 def check_bits(bits: Sequence[int], loci: int) -> None:
@@ -150,7 +150,7 @@ def hyper_bits(hyper: Sequence[int]) -> tuple[int, ...]:
 
 
 def hyper_levels(bits: Sequence[int]) -> tuple[int, ...]:
-    """The levels of such a chromosome; the invalid code 11 stands for the middle level."""
+    """The five levels of a chromosome; the invalid code 11 stands for the middle level."""
     codes = (2 * high + low for high, low in zip(bits[::HYPER_BITS], bits[1::HYPER_BITS], strict=True))
     return tuple(1 if code == HYPER_LEVELS else code for code in codes)
 

@@ -1,9 +1,10 @@
-"""A model of the fitness says which network to train next: what paper 003's flips try one after the other, it expects.
+"""A model of the fitness says which network to train next, where paper 003's flips try one after the other.
 
-A Gaussian process over genomes: two that differ in d bits and e training genes are correlated by rho^d GENE^e, so that
-single bits, pairs, triples and so on count less and less (the diffusion kernel of Oh et al., "Combinatorial Bayesian
-optimization using the graph Cartesian product", 2019). It is fitted to the ranks of the fitness, for training that
-fails is far off all else. What is trained next has the largest expected improvement that some ascents met.
+The model is a Gaussian process over genomes: two that differ in d bits and e training genes are correlated by
+rho^d GENE^e, so that single bits, pairs, triples and so on count less and less (the diffusion kernel of Oh et al.,
+"Combinatorial Bayesian optimization using the graph Cartesian product", 2019). It is fitted to the ranks of the
+fitness, because training that fails is far off all else. Some ascents of the expected improvement then look for a
+network; the most promising one that they meet is trained next.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from .archive import Archive, Member
 from .genome import HYPER_LEVELS, TRAINING_GENES, Candidate
 
 GENE = 0.25  # correlation of networks trained with another level of one gene
-CORRELATIONS = (0.94, 0.82, 0.54, 0.0)  # rho: the likeliest is taken
-NOISES = (0.01, 0.1, 0.3)  # variance of training, likewise, in variances of the process
-GROWTH = 1.1  # of the number of members, after which both are chosen anew
-LARGEST = 500  # of the members, the best, that the model knows: its time grows with their third power
+CORRELATIONS = (0.94, 0.82, 0.54, 0.0)  # rho: the likeliest is used
+NOISES = (0.01, 0.1, 0.3)  # variance of training, in variances of the process: the likeliest is used
+GROWTH = 1.1  # when there are so many times as many members, both are chosen anew
+LARGEST = 500  # members, the best ones, that the model is fitted to: its time grows with their third power
 STARTS = 8  # ascents of the expected improvement: half from the best networks, half from anywhere
 FLAT = 1e-9  # less is no way up: by rounding alone an ascent could go in a circle
 
@@ -38,7 +39,7 @@ def guided_loop(
     threshold: float = 0.0,
     hyper: bool = True,
 ) -> Member:
-    """Scores what the model expects to be best, one network at a time, until ``patience`` in a row were not better.
+    """The best member after scoring what the model proposes, one network at a time, until ``patience`` in a row failed.
 
     Ends as soon as the fitness is below ``threshold``.
 
@@ -73,7 +74,7 @@ def guided_loop(
 def _proposal(
     archive: Archive, model: _Model, starts: list[np.ndarray], breeding: tuple[int, ...], hyper: bool
 ) -> Candidate | None:
-    """Of all networks that ascents come past, the most promising that was not scored yet; None: there was none."""
+    """The most promising network that was not scored yet, among those that ascents pass; None: they pass none."""
     found: tuple[float, Candidate] | None = None
     for at in starts:
         while True:
@@ -95,23 +96,25 @@ def _proposal(
 
 @dataclass(frozen=True)
 class _Shape:
-    """Of a process: correlation of two genomes that differ in one bit, and variance of the noise."""
+    """What shapes a process: correlation of two genomes that differ in one bit, and variance of the noise."""
 
     correlation: float
     noise: float
 
     def covariance(self, genomes: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """(genomes, others), without noise."""
-        (bits, genes), (other_bits, other_genes) = (np.split(x, [-TRAINING_GENES], 1) for x in (genomes, others))
-        same = (2 * bits - 1) @ (2 * other_bits - 1).T  # bits that agree, less those that differ
-        levels = sum(genes[:, [i]] != other_genes[:, i] for i in range(TRAINING_GENES))
-        return self.correlation ** ((bits.shape[1] - same) // 2) * GENE**levels
+        """(genomes, others): covariance without noise."""
+        bits, genes = np.split(genomes, [-TRAINING_GENES], 1)
+        other_bits, other_genes = np.split(others, [-TRAINING_GENES], 1)
+        balance = (2 * bits - 1) @ (2 * other_bits - 1).T  # bits that agree, less those that differ
+        bits_apart = (bits.shape[1] - balance) // 2
+        genes_apart = sum(genes[:, [i]] != other_genes[:, i] for i in range(TRAINING_GENES))
+        return self.correlation**bits_apart * GENE**genes_apart
 
 
 class _Model:
-    """The process given what was scored: its mean and deviation at other genomes, by the Cholesky factor L.
+    """The process given what was scored: its mean and deviation at other genomes, by a Cholesky factor.
 
-    Unknown mean and variance are the likeliest.
+    The prior's mean and variance are the likeliest ones.
     """
 
     def __init__(self, genomes: np.ndarray, scores: np.ndarray, shape: _Shape):
@@ -128,7 +131,7 @@ class _Model:
         self._least = (self._mean + covariance @ self._weights).min()
 
     def improvement(self, genomes: np.ndarray) -> np.ndarray:
-        """(genomes,): how far each is expected to come below the least mean of what was scored."""
+        """(genomes,): how far each is expected to come below the least mean among the scored genomes."""
         covariance = self._shape.covariance(genomes, self._genomes)
         left = 1 - ((covariance @ self._inverse.T) ** 2).sum(1)
         deviation = np.sqrt(self._variance * np.maximum(left, 1e-12))
@@ -142,7 +145,7 @@ def _likeliest(genomes: np.ndarray, scores: np.ndarray) -> _Shape:
 
 
 def _normal_scores(fitness: np.ndarray) -> np.ndarray:
-    """What would be there in their place if they were normally distributed; equal ones stay equal."""
+    """The ranks of the fitness as values of a normal distribution; equal ones stay equal."""
     _, place, counts = np.unique(fitness, return_inverse=True, return_counts=True)
     middle = np.cumsum(counts) - counts / 2
     return np.array([_normal.inv_cdf(x / len(fitness)) for x in middle])[place]
@@ -157,7 +160,7 @@ def _anywhere(archive: Archive, random: np.random.Generator) -> np.ndarray:
 
 
 def _neighbours(at: np.ndarray, loci: int, hyper: bool) -> np.ndarray:
-    """Itself, and what one bit, or one gene, makes of it."""
+    """(rows, genes): the genome itself, then every genome that differs from it in one bit or one gene."""
     steps = [(locus, 1, 2) for locus in range(loci)]
     if hyper:
         genes = range(loci, len(at))

@@ -2,8 +2,8 @@
 
 State i: i members carry a one. With fitness f1 of ones and f0 of zeros, a member of the next generation carries a one
 with probability p1 = i f1 / (i f1 + (size - i) f0), then flipped with the mutation rate; the next state is binomial.
-The paper prints p0^(1-j) in eq. 6, with which rows do not sum to 1; a binomial has p0^(l-j). Its matrix of l = 31 is
-that of a population of 31.
+In eq. 6 the paper prints p0^(1-j), with which rows do not sum to 1; a binomial has p0^(l-j). The paper's matrix of
+l = 31 is that of a population of 31.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PAPER_SIZE = 31
 
 
 def survival(ones: np.ndarray, size: int, ratio: float = 1.0, mutation: float = 0.0) -> np.ndarray:
-    """Probability that a member of the next generation carries a one (eq. 4), with f1 / f0 = ``ratio``."""
+    """The probability that a member of the next generation carries a one (eq. 4), with f1 / f0 = ``ratio``."""
     ones = np.asarray(ones, float)
     p1 = ones * ratio / (ones * ratio + (size - ones))
     return p1 * (1 - mutation) + (1 - p1) * mutation
@@ -68,8 +68,8 @@ def stationary(chain: np.ndarray) -> np.ndarray:
     return np.linalg.lstsq(equations, np.r_[np.zeros(len(chain)), 1.0], rcond=None)[0]
 
 
-class Prediction(NamedTuple):
-    """Generations until every locus is fixed: their expectation, and the number that ``level`` of all searches need."""
+class FixationTime(NamedTuple):
+    """Generations until every locus is fixed: the expected number, and the one that suffices ``level`` of searches."""
 
     expected: float
     by: int
@@ -81,8 +81,8 @@ def predict_generations(
     level: float = 0.95,
     size: int = 10,
     ratio: float | Sequence[float] = 1.0,
-) -> Prediction:
-    """How long selection and drift take to fix all of some independent loci; the linked ones of a genome are faster.
+) -> FixationTime:
+    """How long selection and drift take to fix all of some independent loci. The linked loci of a genome are faster.
 
     start  ones of each locus, or of all; None: of random bits
     ratio  f1 / f0 of each locus, or of all
@@ -103,9 +103,10 @@ def predict_generations(
     expected, by, generation, states = 0.0, None, 0, first
     while True:
         fixed = float(np.prod(np.minimum(states[:, 0] + states[:, -1], 1)))
-        by = generation if by is None and fixed >= level else by
+        if by is None and fixed >= level:
+            by = generation
         if by is not None and 1 - fixed < 1e-9:
-            return Prediction(expected, by)
+            return FixationTime(expected, by)
         expected += 1 - fixed
         generation += 1
         states = (states[:, None] @ chains)[:, 0]

@@ -1,6 +1,6 @@
-"""An architecture with its weights: made new, inherited from a parent, kept in a file, and as a pipeall graph.
+"""An architecture with its weights: made new, inherited from a parent, saved in a file, and as a graph.
 
-A block reads the concatenation of its inputs, so the columns of its weights come in parts, one per input.
+A block reads the concatenation of its inputs, so some columns of its weights belong to each input.
 """
 
 from __future__ import annotations
@@ -18,28 +18,33 @@ from ..errors import ArgumentError
 from ..files import write_whole
 from ..graph.ir import Graph, Node, Tensor
 from ..graph.ops import attributes, infer_shape
-from .data import Data
+from .data import DataSet
 from .genome import SOURCE, Architecture, Block
 
 FORMAT = "pipeall.nas-network/1"
 HEAD = -1  # index of the output layer among the weights
 INPUT, OUTPUT = "input", "output"
 
-Layer = tuple[np.ndarray, np.ndarray]  # weights (units, inputs) or (units, channels, kernel, kernel), biases (units,)
+LayerWeights = tuple[
+    np.ndarray, np.ndarray
+]  # weights (units, inputs) or (units, channels, kernel, kernel), biases (units,)
 
 
 @dataclass(frozen=True)
-class Network:
-    """``weights``: index of a block, or HEAD -> its layer, float32; ``shape`` of a sample; ``outputs`` of the head.
+class WeightedNetwork:
+    """An architecture with its weights.
 
-    Softmax of the head's output are the probabilities of a classifier; ``classifies`` says whether it is one.
+    shape       of a sample
+    outputs     of the head
+    classifies  whether it is a classifier; the softmax of the head's outputs is then its probabilities
+    weights     index of a block, or HEAD -> its weights and biases, float32
     """
 
     architecture: Architecture
     shape: tuple[int, ...]
     outputs: int
     classifies: bool
-    weights: Mapping[int, Layer]
+    weights: Mapping[int, LayerWeights]
 
     @property
     def parameters(self) -> int:
@@ -47,13 +52,13 @@ class Network:
         return sum(weight.size + bias.size for weight, bias in self.weights.values())
 
     def widths(self) -> dict[int, int]:
-        """What each index gives: units or channels of a block, those of the input under SOURCE."""
+        """Index -> units or channels that it gives: of each block, and of the input under SOURCE."""
         dense = self.architecture.kind == "dense"
         return {SOURCE: prod(self.shape) if dense else self.shape[0]} | {
             block.index: block.units for block in self.architecture.blocks
         }
 
-    def parts(self, block: Block) -> dict[int, slice]:
+    def columns_of(self, block: Block) -> dict[int, slice]:
         """The columns of a block's weights that read each of its inputs."""
         widths, found, start = self.widths(), {}, 0
         for index in block.inputs:
@@ -62,13 +67,15 @@ class Network:
         return found
 
 
-def create(architecture: Architecture, data: Data, seed: int, parent: Network | None = None) -> Network:
+def create(
+    architecture: Architecture, data: DataSet, seed: int, parent: WeightedNetwork | None = None
+) -> WeightedNetwork:
     """A network for the data: weights are the parent's where blocks, inputs and shapes agree, else new.
 
     New weights are normal with variance 2 / fan-in, 1 / fan-in in the head: at the edge of chaos for ReLU, where the
     mean-field chi_1 is 1 (He et al. 2015, Schoenholz et al. 2017). They are a function of seed and block.
     """
-    network = Network(architecture, data.shape, data.outputs, data.task == "classes", {})
+    network = WeightedNetwork(architecture, data.shape, data.outputs, data.task == "classes", {})
     blocks, widths = architecture.blocks, network.widths()
     weights = {}
     for block in blocks:
@@ -84,17 +91,17 @@ def create(architecture: Architecture, data: Data, seed: int, parent: Network | 
     return replace(network, weights=weights)
 
 
-def save(path: str | Path, network: Network) -> None:
+def save(path: str | Path, network: WeightedNetwork) -> None:
     """Writes architecture and weights as .npz. Raises ArgumentError naming the file where it cannot be written."""
     meta = {"format": FORMAT, **asdict(network.architecture)}
-    named = {
-        f"{name}{index}": a for index, layer in network.weights.items() for name, a in zip("wb", layer, strict=True)
-    }
-    write_whole(path, lambda file: np.savez(file, meta=np.array(json.dumps(meta)), **named))
+    arrays = {}
+    for index, (weight, bias) in network.weights.items():
+        arrays |= {f"w{index}": weight, f"b{index}": bias}
+    write_whole(path, lambda file: np.savez(file, meta=np.array(json.dumps(meta)), **arrays))
 
 
-def load(path: str | Path, data: Data) -> Network:
-    """A network for the data from such a file. Raises ArgumentError naming the file where it is none of it."""
+def load(path: str | Path, data: DataSet) -> WeightedNetwork:
+    """A network for the data, from a file that ``save`` wrote. Raises ArgumentError naming any other file."""
     arrays = read_npz(Path(path))
     try:
         meta = json.loads(str(arrays.pop("meta")))
@@ -112,44 +119,46 @@ def load(path: str | Path, data: Data) -> Network:
     return replace(network, weights=weights)
 
 
-def to_graph(network: Network, data: Data) -> Graph:
-    """The network as a graph: it reads raw features, or pictures divided by ``data.scale``; a classifier gives
-    probabilities, another network the number that is predicted in its own unit.
+def to_graph(network: WeightedNetwork, data: DataSet) -> Graph:
+    """The network as a graph.
+
+    It reads raw features, or pictures divided by ``data.scale``. A classifier gives probabilities; another network
+    gives the predicted number in the unit of the data.
 
     Raises ModelError where a picture is too small for the poolings.
     """
-    build = _Build(network, data)
+    build = _GraphBuilder(network, data)
     values = {SOURCE: INPUT}
     for block in network.architecture.blocks:
         values[block.index] = build.block(block, [values[index] for index in block.inputs])
     return build.finish(values[network.architecture.blocks[-1].index] if network.architecture.blocks else None)
 
 
-def _new(shape: tuple[int, ...], gain: float, seed: int, index: int) -> Layer:
+def _new(shape: tuple[int, ...], gain: float, seed: int, index: int) -> LayerWeights:
     fan_in = prod(shape[1:])
     random = np.random.default_rng([seed, index])
     weight = random.standard_normal(shape, np.float32) * np.float32((gain / max(fan_in, 1)) ** 0.5)
     return weight, np.zeros(shape[0], np.float32)
 
 
-def _inherit(network: Network, block: Block, layer: Layer, parent: Network) -> None:
-    """Takes over the columns of inputs that both have; the bias where the block has the same units."""
+def _inherit(network: WeightedNetwork, block: Block, layer: LayerWeights, parent: WeightedNetwork) -> None:
+    """Copies from the parent the columns of inputs that both have, and the bias, where the blocks agree."""
     own = {other.index: other for other in parent.architecture.blocks}.get(block.index)
     if own is None or (own.units, own.kernel) != (block.units, block.kernel):
         return
     if network.architecture.kind != parent.architecture.kind:
         return
-    theirs, weight = parent.parts(own), parent.weights[block.index][0]
-    for index, columns in network.parts(block).items():
+    theirs, weight = parent.columns_of(own), parent.weights[block.index][0]
+    for index, columns in network.columns_of(block).items():
         if index in theirs and theirs[index].stop - theirs[index].start == columns.stop - columns.start:
             layer[0][:, columns] = weight[:, theirs[index]]
     layer[1][:] = parent.weights[block.index][1]
 
 
-class _Build:
+class _GraphBuilder:
     """The graph in the making; every method adds nodes and returns the name of the last one's output."""
 
-    def __init__(self, network: Network, data: Data):
+    def __init__(self, network: WeightedNetwork, data: DataSet):
         self.network, self.data = network, data
         self.tensors = {INPUT: Tensor(INPUT, (1, *network.shape))}
         self.constants: dict[str, np.ndarray] = {}
@@ -162,9 +171,10 @@ class _Build:
         self.nodes.append(Node(name, op, inputs, name, attrs))
         return name
 
-    def layer(self, name: str, layer: Layer) -> tuple[str, str]:
+    def layer(self, name: str, layer: LayerWeights) -> tuple[str, str]:
         names = f"{name}/weight", f"{name}/bias"
-        self.constants |= dict(zip(names, (np.asarray(array, np.float32) for array in layer), strict=True))
+        for constant, array in zip(names, layer, strict=True):
+            self.constants[constant] = np.asarray(array, np.float32)
         return names
 
     def block(self, block: Block, inputs: list[str]) -> str:
@@ -194,12 +204,12 @@ class _Build:
         ends = (self.tensors[INPUT],), (self.tensors[x],)
         return Graph(f"nas-{self.data.name}", tuple(self.nodes), self.tensors, self.constants, *ends)
 
-    def _on_raw_features(self, block: Block) -> Layer:
+    def _on_raw_features(self, block: Block) -> LayerWeights:
         """The weights of a block that reads features, for features as they are instead of centred and scaled ones."""
         weight, bias = self.network.weights[block.index]
         if SOURCE not in block.inputs or self.data.spread is None:
             return weight, bias
-        columns = self.network.parts(block)[SOURCE]
+        columns = self.network.columns_of(block)[SOURCE]
         scaled = weight.astype(np.float64)
         scaled[:, columns] /= self.data.spread
         return scaled, bias - scaled[:, columns] @ self.data.centre

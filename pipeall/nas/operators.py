@@ -10,7 +10,7 @@ from .genome import LEVELS, Candidate, Hyper, hyper_bits, hyper_levels
 
 
 def selection_weights(fitness: Sequence[float], epsilon: float) -> np.ndarray:
-    """1 / (epsilon + fitness), as fitness is minimised; 0 where it is infinite, equal where all of it is."""
+    """1 / (epsilon + fitness), because fitness is minimised. 0 where it is infinite; equal where all are infinite."""
     weights = 1 / (epsilon + np.asarray(fitness, float))
     return weights if weights.any() else np.ones(len(weights))
 
@@ -23,11 +23,11 @@ def proportional(weights: np.ndarray, count: int, random: np.random.Generator) -
 def crossover(
     first: tuple[int, ...], second: tuple[int, ...], rate: float, random: np.random.Generator
 ) -> tuple[int, ...]:
-    """Single-point: with probability ``rate`` the second's bits from a cut of 1 to l - 1 on, otherwise the first."""
+    """The first with the second's bits from a random point on, with probability ``rate``; otherwise the first."""
     if len(first) < 2 or random.random() >= rate:
         return first
-    cut = int(random.integers(1, len(first)))
-    return first[:cut] + second[cut:]
+    point = int(random.integers(1, len(first)))
+    return first[:point] + second[point:]
 
 
 def invert(bits: tuple[int, ...], rate: float, random: np.random.Generator) -> tuple[int, ...]:
@@ -44,9 +44,9 @@ def breed(
     levels: Hyper = LEVELS,
     evolve_hyper: bool = True,
 ) -> Candidate:
-    """A child of two candidates, each chromosome crossed and mutated for itself.
+    """A child of two candidates; each chromosome is crossed and mutated by itself.
 
-    Without a given rate the genes decide: the first parent's crossover rate, and the child's own mutation rate.
+    Where a rate is not given the genes say it: the first parent's crossover rate, the child's own mutation rate.
     Unless ``evolve_hyper``, the hyperparameters are the first parent's.
     """
     rate = first.hyperparameters(levels).crossover_rate if crossover_rate is None else crossover_rate

@@ -27,7 +27,7 @@ def dominates(values: np.ndarray) -> np.ndarray:
 
 
 def fronts(values: np.ndarray) -> np.ndarray:
-    """The number of each row's front: 0 for rows nothing dominates, 1 for those only front 0 does, and so on."""
+    """The front of each row: 0 for rows that nothing dominates, 1 for those that only front 0 dominates, and so on."""
     above = dominates(values)
     rank = np.full(len(values), -1)
     for number in range(len(values)):
@@ -39,7 +39,10 @@ def fronts(values: np.ndarray) -> np.ndarray:
 
 
 def crowding(values: np.ndarray) -> np.ndarray:
-    """Of each row of a front: its neighbours' distance in parts of the range, summed over columns; inf at the ends."""
+    """The crowding distance of each row: how far its neighbours are apart, in shares of the range, summed over columns.
+
+    inf at the ends of a column.
+    """
     distance = np.zeros(len(values))
     for column in values.T:
         order = np.argsort(column, kind="stable")

@@ -11,11 +11,11 @@ from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..graph.partition import subgraph
 from ..pipeline.boards.model import BoardModel
-from ..pipeline.planning.candidates import Choice
+from ..pipeline.planning.candidates import PredictedPlan
 from ..pipeline.planning.plan import StagePlan
 from ..pipeline.planning.search import search
 
-SLOTS = 2  # of a ring, as Pipeline has them unless told otherwise
+SLOTS = 2  # of a ring: the default of Pipeline
 MEMORY_BYTES = 4 * 10**9  # of a Khadas VIM3 Pro and of a Rock Pi N10
 
 
@@ -23,8 +23,8 @@ MEMORY_BYTES = 4 * 10**9  # of a Khadas VIM3 Pro and of a Rock Pi N10
 class Target:
     """A board, and how fast a network is to be on it.
 
-    board         a name such as "a311d", or a file of ``pipeall profile --save-board``, of this machine for instance
-    fps           of the pipeline, below which a network is penalised; None: speed is for the Pareto front alone
+    board         a name such as "a311d", or a file that ``pipeall profile --save-board`` wrote
+    fps           below it a network is penalised; None: speed counts for the Pareto front alone
     weight        of that penalty
     memory_bytes  that all components of the board share; a network may take ``SHARE`` of it
     """
@@ -43,7 +43,7 @@ class Target:
 class Placed:
     """The plan with the highest predicted throughput, and the bytes of weights, activations and rings under it."""
 
-    choice: Choice
+    choice: PredictedPlan
     memory_bytes: int
 
     def fits(self, target: Target) -> bool:
@@ -58,10 +58,12 @@ def place(graph: Graph, target: Target) -> Placed:
 
 
 def _stage_bytes(graph: Graph, stage: StagePlan) -> int:
-    part = subgraph(graph, stage.first, len(graph.groups) if stage.last is None else stage.last)
-    before, after = slot_bytes(part)
-    rings = SLOTS * (after if part.receives else before + after)
-    return sum(array.nbytes for array in part.constants.values()) + arena(part).planned + rings
+    last = len(graph.groups) if stage.last is None else stage.last
+    stage_graph = subgraph(graph, stage.first, last)
+    before, after = slot_bytes(stage_graph)
+    rings = SLOTS * (after if stage_graph.receives else before + after)
+    weights = sum(array.nbytes for array in stage_graph.constants.values())
+    return weights + arena(stage_graph).planned + rings
 
 
 @cache

@@ -1,7 +1,7 @@
-"""Vector-wise pruning: whole units of least norm go, with all that becomes useless, and the network is built smaller.
+"""Vector-wise pruning: whole units of least norm go, with all that becomes useless; a smaller network is built.
 
-So the pruned network is dense again, and faster by as much as it is smaller: no mask is left to compute with. That it
-computes what the masked one would is a test.
+The pruned network is thus dense again and has no mask to compute with: it is faster by as much as it is smaller. A test
+shows that it computes what the masked one would.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ import numpy as np
 from ..errors import ArgumentError
 from .genome import Architecture
 from .genome import prune as clean_up
-from .network import HEAD, Network
+from .network import HEAD, WeightedNetwork
 
 
-def prune_vectors(network: Network, fraction: float, together: int = 1) -> Network:
-    """Removes units in the order of the L2 norms of their rows until ``fraction`` of the weights is gone.
+def prune_vectors(network: WeightedNetwork, fraction: float, together: int = 1) -> WeightedNetwork:
+    """The network without its units of least L2 norm, so many that ``fraction`` of the weights is gone.
 
-    together  units of a layer go so many at once, those of least norm, in the order of their mean norm: kernels compute
-              channels in multiples of 4 or 8, and one more or less gains nothing
-    A layer that loses all units goes, and so does what only it read or only read it. Raises ArgumentError unless
-    0 <= fraction < 1.
+    together  so many units of a layer go at once, in the order of their mean norm: kernels compute channels in
+              multiples of 4 or 8, and one more or less gains nothing
+
+    A layer that loses all units goes, and so does what only it reads and what reads only it. Raises ArgumentError
+    unless 0 <= fraction < 1.
     """
     if not 0 <= fraction < 1:
         raise ArgumentError(f"fraction: expected 0 to below 1, got {fraction}")
@@ -42,20 +43,24 @@ def prune_vectors(network: Network, fraction: float, together: int = 1) -> Netwo
     return _without(network, vectors[:count])
 
 
-def _without(network: Network, vectors: Sequence[tuple[float, int, np.ndarray]]) -> Network:
+def _without(network: WeightedNetwork, vectors: Sequence[tuple[float, int, np.ndarray]]) -> WeightedNetwork:
     """The network built without these units; (norm, index of the block, units) each."""
     old = network.architecture
-    kept = {block.index: np.ones(block.units, bool) for block in old.blocks}
+    stays = {block.index: np.ones(block.units, bool) for block in old.blocks}  # per unit
     for _, index, units in vectors:
-        kept[index][units] = False
-    blocks = clean_up(replace(block, units=int(kept[block.index].sum())) for block in old.blocks)
+        stays[index][units] = False
+    blocks = clean_up(replace(block, units=int(stays[block.index].sum())) for block in old.blocks)
     before = {block.index: block for block in old.blocks}
     weights = {}
     for block in blocks:
         weight, bias = network.weights[block.index]
-        parts = network.parts(before[block.index])
-        columns = [np.arange(parts[i].start, parts[i].stop)[kept.get(i, slice(None))] for i in block.inputs]
-        weights[block.index] = (weight[kept[block.index]][:, np.concatenate(columns)], bias[kept[block.index]])
+        old_columns = network.columns_of(before[block.index])
+        columns = []
+        for index in block.inputs:
+            of_input = np.arange(old_columns[index].start, old_columns[index].stop)
+            columns.append(of_input[stays.get(index, slice(None))])
+        units = stays[block.index]
+        weights[block.index] = (weight[units][:, np.concatenate(columns)], bias[units])
     weight, bias = network.weights[HEAD]
-    weights[HEAD] = (weight[:, kept[blocks[-1].index]] if blocks else weight[:, :0], bias)
+    weights[HEAD] = (weight[:, stays[blocks[-1].index]] if blocks else weight[:, :0], bias)
     return replace(network, architecture=Architecture(old.kind, blocks), weights=weights)

@@ -12,12 +12,12 @@ from .genome import Candidate
 
 @dataclass(frozen=True)
 class Score:
-    """Lower is better. A network that is refused, or whose training diverged, has the fitness ``inf``.
+    """What a candidate is worth: lower is better, ``inf`` for a network that is refused or whose training diverged.
 
     fitness       eq. 3
     error         mean absolute error per output, or what the user's evaluation minimises
-    weights       active ones; ``max_weights``: of the network of all ones
-    pruned        fraction of the weights that vector-wise pruning took
+    weights       those that are not pruned; ``max_weights``: of the network of all ones
+    pruned        fraction of the weights that vector-wise pruning removed
     fps, latency_ms, memory_bytes  predicted for a pipeline on the board; None where no board was given
     """
 
@@ -35,7 +35,7 @@ class Score:
             raise ArgumentError(f"score: expected numbers (inf where there is none), got {self.fitness}, {self.error}")
 
     def record(self) -> dict[str, Any]:
-        """For a line of JSON, where null stands for infinity in fitness and error."""
+        """The score as a line of JSON, where null stands for infinity in fitness and error."""
         return {
             name: None if isinstance(value, float) and isinf(value) else value for name, value in asdict(self).items()
         }
@@ -53,10 +53,10 @@ class Evaluate(Protocol):
 
     It must be a function of its arguments alone: the search then gives the same result for every number of workers.
 
-    seed    of 32 bits: initial weights and the order of the samples come from it; equal for candidates that are trained
-            alike (same architecture, same first three genes), which are evaluated once in a search
-    parent  a candidate that this one descends from and whose evaluation is complete, None for a first network: an
-            evaluation that keeps trained weights by ``Candidate.code`` may start from the parent's where shapes agree
+    seed    32 bits, for the initial weights and the order of the samples. Candidates that are trained alike (same
+            architecture, same training genes) have the same seed and are evaluated once in a search
+    parent  a candidate that this one descends from and whose evaluation is complete; None for a first network. An
+            evaluation that saves trained weights may start from the parent's where shapes agree
     """
 
     def __call__(self, candidate: Candidate, seed: int, parent: Candidate | None = None) -> Score: ...

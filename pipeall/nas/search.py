@@ -17,12 +17,12 @@ from ..errors import ArgumentError, missing_extra
 from ..graph.ir import Graph
 from . import chaos, evolve
 from .archive import Archive, History, Member
-from .data import Part
+from .data import Samples
 from .evaluate import Training
 from .evolve import Generation, Settings
 from .fitness import accuracy
 from .genome import STATES, TRAINING_GENES, Candidate, hyper_of
-from .network import Network, create, to_graph
+from .network import WeightedNetwork, create, to_graph
 from .placement import Placed, place
 from .train import predict, train
 
@@ -32,10 +32,11 @@ PROBED = 64  # samples of the fixed batch that hyperparameters are probed on
 
 @dataclass(frozen=True)
 class Search:
-    """What to search, and how; its result is a function of it.
+    """What to search for, and how. The result is a function of these settings.
 
     start      "edge": first hyperparameters from the states active at ``lam`` (``chaos``); "random": from all states
-    lam        Langton's lambda; None: the paper's, of pictures or of other data; "sweep": where complexity is greatest
+    lam        Langton's lambda; None: the paper's, one for pictures and one for other data; "sweep": the one of the
+               greatest complexity
     instances  variants of a level in layer-wise competition; ``threshold``: a fitness below it ends the search
     budget     candidates that are trained at most
     """
@@ -67,13 +68,13 @@ class Search:
         return about
 
     def open(self, history: str | Path | None = None, executor: Executor | None = None) -> Archive:
-        """The candidates of this search; those in the file ``history`` are not trained again."""
+        """The archive of this search. Candidates that the file ``history`` has are not trained again."""
         Path(self.training.folder).mkdir(parents=True, exist_ok=True)
-        kept = None if history is None else History(history, self.about())
-        return Archive(self.training.space, self.training, self.seed, executor, kept, self.budget)
+        file = None if history is None else History(history, self.about())
+        return Archive(self.training.space, self.training, self.seed, executor, file, self.budget)
 
     def generations(self, archive: Archive) -> Iterator[Generation]:
-        """Runs it, generation after generation: algorithm 1 of the paper. The winner is ``archive.best``."""
+        """The generations of the search as it runs: algorithm 1 of the paper. The winner is ``archive.best``."""
         yield from evolve.search(archive, self.settings, self.hyper(), self.instances, self.threshold)
 
     def hyper(self) -> list[tuple[int, ...]]:
@@ -90,32 +91,35 @@ class Search:
 
 
 def activities(training: Training, seed: int) -> list[float]:
-    """Of each of the 243 states of the hyperparameters: by how much training on one fixed batch changes the loss.
+    """By how much training on one fixed batch changes the loss, in each of the 243 states of the hyperparameters.
 
-    NaN where it diverges. States that train alike are probed once; the network is a random first one of the space.
+    NaN where training diverges. States that train alike are probed once; the network is a random one of the space.
     """
     data, random = training.load(), np.random.default_rng([seed, 2])
     network = create(training.space.decode(training.space.random(random)), data, seed)
-    batch = Part(data.fit.x[:PROBED], data.fit.y[:PROBED])
-    known: dict[tuple[int, ...], float] = {}
+    batch = Samples(data.fit.x[:PROBED], data.fit.y[:PROBED])
+    changes: dict[tuple[int, ...], float] = {}  # by training genes
     found = []
     for state in range(STATES):
         levels = hyper_of(state)[:TRAINING_GENES]
-        if levels not in known:
+        if levels not in changes:
             hyper = Candidate((0,), hyper_of(state)).hyperparameters(training.levels)
             losses = train(network, batch, hyper._replace(cycles=hyper.cycles + 1), seed, PROBED)[1]
-            known[levels] = abs(losses[-1] - losses[0])
-        found.append(known[levels])
+            changes[levels] = abs(losses[-1] - losses[0])
+        found.append(changes[levels])
     return found
 
 
 @dataclass(frozen=True)
 class Winner:
-    """A network that a search found. ``accuracy`` on the samples that judged it and on the test part; ``placed`` where
-    a board was given."""
+    """A network that a search found.
+
+    judged  accuracy on the samples that judged it; ``tested``: on the test samples
+    placed  its best plan, where a board was given
+    """
 
     member: Member
-    network: Network
+    network: WeightedNetwork
     graph: Graph
     judged: float
     tested: float
@@ -123,9 +127,9 @@ class Winner:
 
 
 def winner(training: Training, member: Member, finish: int = 0) -> Winner:
-    """The network of an evaluated candidate with its accuracy (of numbers: R^2).
+    """The network of an evaluated candidate with its accuracy (for numbers R^2).
 
-    finish  passes that it is trained on for, over all samples to train on, however many its search used
+    finish  so many more passes of training, over all samples to train on, however many its search used
     """
     network = training.result(member.candidate)
     data = replace(training, samples=None).load()
@@ -133,13 +137,13 @@ def winner(training: Training, member: Member, finish: int = 0) -> Winner:
         hyper = member.candidate.hyperparameters(training.levels)._replace(cycles=finish)
         network = train(network, data.fit, hyper, FINISH_SEED, training.batch)[0]
     judge = training.load().judge
-    judged, tested = (accuracy(data, predict(network, part.x), part.y) for part in (judge, data.test))
+    judged, tested = (accuracy(data, predict(network, samples.x), samples.y) for samples in (judge, data.test))
     graph = to_graph(network, data)
     return Winner(member, network, graph, judged, tested, training.target and place(graph, training.target))
 
 
 def executor(workers: int = 1, factory: str | None = None) -> Executor | nullcontext:
-    """Worker processes of this machine, none for one; or an executor by name, "mpi4py.futures:MPIPoolExecutor".
+    """Worker processes on this machine, none for one worker; or an executor by name: "mpi4py.futures:MPIPoolExecutor".
 
     Raises ArgumentError for a name of another form, MissingExtraError where its package is absent.
     """

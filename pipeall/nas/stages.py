@@ -15,13 +15,13 @@ WIDTH_BITS, KERNEL_BITS = 2, 1
 
 @dataclass(frozen=True)
 class StageSpace:
-    """Stages of convolutions, each behind the other, with a max-pooling of 2 x 2 behind every stage but the last.
+    """Convolutions in stages, one behind the other, with a max-pooling of 2 x 2 behind every stage but the last.
 
     A stage of K nodes has an input node, K nodes and an output node, each a convolution. Its bits: two for the width of
     all of them, one for their kernel, then K (K - 1) / 2 for the connections (1,2), (1,3), (2,3), (1,4) ... between
-    nodes. A node without predecessor reads the input node, the output node reads every node without successor;
-    nodes without either are dropped, and without any connection the output node reads the input node.
-    Unlike GeneticCNN's, nodes concatenate what they read instead of adding it up, which costs pipeall no copy.
+    nodes. A node without predecessor reads the input node, and the output node reads every node without successor.
+    Nodes without either are dropped. Without any connection the output node reads the input node. Nodes concatenate
+    what they read, which costs no copy; those of GeneticCNN add it up.
 
     nodes    K of each stage
     widths   of the first stage, four choices, ascending; each later stage has ``growth`` times as many channels
@@ -53,7 +53,7 @@ class StageSpace:
 
     @property
     def levels(self) -> tuple[tuple[int, ...], ...]:
-        """The bits of each stage."""
+        """The loci of each stage."""
         levels, start = [], 0
         for nodes in self.nodes:
             end = start + WIDTH_BITS + KERNEL_BITS + nodes * (nodes - 1) // 2
@@ -69,7 +69,7 @@ class StageSpace:
         return Architecture("conv", _renumbered(prune(blocks)))
 
     def random(self, random: np.random.Generator) -> tuple[int, ...]:
-        """Each bit 1 with probability 1/2."""
+        """Bits of a random network: each is 1 with probability 1/2."""
         return tuple(int(bit) for bit in random.integers(0, 2, self.loci))
 
     def _stage(self, stage: int, bits: list[int], before: int) -> Iterator[Block]:
@@ -91,7 +91,7 @@ class StageSpace:
 
 
 def _renumbered(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-    """Indices without gaps: which of a stage's nodes were dropped is no part of the network."""
+    """The blocks with indices without gaps: it does not matter which nodes of a stage were dropped."""
     index = {SOURCE: SOURCE} | {block.index: number for number, block in enumerate(blocks, 1)}
     return tuple(
         replace(block, index=index[block.index], inputs=tuple(index[i] for i in block.inputs)) for block in blocks

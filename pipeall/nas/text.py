@@ -1,6 +1,6 @@
 """Texts as vectors: reviews (.json), labelled stories (.txt), gzipped or not; the one file that imports scikit-learn.
 
-TF-IDF of the most frequent words: the paper names none, its data sets come with word lists of their own.
+A text is the TF-IDF of the most frequent words. The paper names no words: its data sets come with lists of their own.
 """
 
 from __future__ import annotations
@@ -25,25 +25,27 @@ def read_texts(path: Path) -> tuple[Texts, Texts | None]:
     """(training, test) texts and labels.
 
     .json  {"train": [{"text": ..., "label": ...}, ...], "test": [...]}
-    .txt   a line is LABEL, tab, text; the test part is the file of the same name with "test" for "train", if any
+    .txt   a line is LABEL, tab, text; test texts are in the file of the same name with "test" for "train", if any
     Raises ArgumentError naming the file and the entry.
     """
     content = _read(path)
     if ".json" in path.suffixes:
         try:
-            parts = json.loads(content)
+            lists = json.loads(content)
         except (ValueError, RecursionError) as error:
             raise ArgumentError(f"{path}: expected JSON: {error}") from None
-        if not isinstance(parts, dict) or "train" not in parts:
+        if not isinstance(lists, dict) or "train" not in lists:
             raise ArgumentError(f"{path}: expected an object with lists 'train' and, if there is one, 'test'")
-        return _entries(path, "train", parts), _entries(path, "test", parts) if "test" in parts else None
+        return _entries(path, "train", lists), _entries(path, "test", lists) if "test" in lists else None
     other = path.with_name(path.name.replace("train", "test"))
     has_test = other != path and other.is_file()
     return _lines(path, content), _lines(other, _read(other)) if has_test else None
 
 
 def vectorise(train: Sequence[str], others: Sequence[Sequence[str]], features: int) -> list[np.ndarray]:
-    """Each list of texts as float32 (texts, words), the words those most frequent in ``train``; rows have length 1.
+    """One array (texts, words) for each list of texts, float32; rows have length 1.
+
+    The words are the ``features`` most frequent ones in ``train``.
 
     Raises MissingExtraError without scikit-learn, ArgumentError where there is no word in ``train``.
     """
@@ -73,14 +75,14 @@ def _read(path: Path) -> str:
         raise ArgumentError(f"{path}: expected UTF-8 text: {error}") from None
 
 
-def _entries(path: Path, part: str, parts: dict) -> Texts:
-    rows = parts[part]
+def _entries(path: Path, key: str, lists: dict) -> Texts:
+    rows = lists[key]
     if not isinstance(rows, list) or not rows:
-        raise ArgumentError(f"{path}: {part}: expected a list of texts")
+        raise ArgumentError(f"{path}: {key}: expected a list of texts")
     for place, row in enumerate(rows):
         fits = isinstance(row, dict) and isinstance(row.get("text"), str) and isinstance(row.get("label"), int | str)
         if not fits:
-            raise ArgumentError(f"{path}: {part}[{place}]: expected a text and a label, got {row!r:.60}")
+            raise ArgumentError(f"{path}: {key}[{place}]: expected a text and a label, got {row!r:.60}")
     return [row["text"] for row in rows], [str(row["label"]) for row in rows]
 
 

@@ -15,22 +15,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import missing_extra
-from .data import Part
+from .data import Samples
 from .genome import SOURCE, Hyper
-from .network import HEAD, Network
+from .network import HEAD, WeightedNetwork
 
 if TYPE_CHECKING:
     import torch
 
 BATCH = 32
-EVALUATED = 512  # samples at a time
+EVALUATED = 512  # samples that ``predict`` computes at a time
 
 
-def train(network: Network, fit: Part, hyper: Hyper, seed: int, batch: int = BATCH) -> tuple[Network, list[float]]:
+def train(
+    network: WeightedNetwork, fit: Samples, hyper: Hyper, seed: int, batch: int = BATCH
+) -> tuple[WeightedNetwork, list[float]]:
     """The network after ``hyper.cycles`` passes over the samples, and the mean loss of each pass.
 
-    The loss is cross-entropy, or half the squared error of a number; the rate falls from ``hyper.learning_rate`` to 0
-    along a half cosine. A loss that is not finite ends the training; the network is then returned as it was.
+    The loss is cross-entropy, or half the squared error of a number. The rate falls from ``hyper.learning_rate`` to 0
+    along a half cosine. A loss that is not finite ends the training; the network is then returned unchanged.
     Runs on torch's GPU where it has one. Raises MissingExtraError without torch.
     """
     with _torch() as (torch, device):
@@ -69,7 +71,7 @@ def train(network: Network, fit: Part, hyper: Hyper, seed: int, batch: int = BAT
         return replace(network, weights=done), losses
 
 
-def predict(network: Network, x: np.ndarray) -> np.ndarray:
+def predict(network: WeightedNetwork, x: np.ndarray) -> np.ndarray:
     """Probabilities (samples, classes) of a classifier, predicted numbers (samples, 1) of another network."""
     with _torch() as (torch, device), torch.no_grad():
         weights = {
@@ -77,20 +79,22 @@ def predict(network: Network, x: np.ndarray) -> np.ndarray:
         }
         found = []
         for start in range(0, len(x), EVALUATED):
-            part = _laid_out(torch, x[start : start + EVALUATED], device)
-            output = _forward(torch, network, weights, part)
-            found.append((output.softmax(dim=1) if network.classifies else output).cpu().numpy())
+            some = _laid_out(torch, x[start : start + EVALUATED], device)
+            output = _forward(torch, network, weights, some)
+            if network.classifies:
+                output = output.softmax(dim=1)
+            found.append(output.cpu().numpy())
         return np.concatenate(found)
 
 
 def _laid_out(torch, array: np.ndarray, device: torch.device) -> torch.Tensor:
-    """On the device; pictures and filters with channels last, with which torch's CPU trains nearly twice as fast."""
+    """The array on the device. Pictures and filters have channels last: torch's CPU trains nearly twice as fast so."""
     tensor = torch.tensor(array, device=device)
     return tensor.contiguous(memory_format=torch.channels_last) if array.ndim == 4 else tensor
 
 
-def _forward(torch, network: Network, weights: dict[int, tuple], x: torch.Tensor) -> torch.Tensor:
-    """Logits, or numbers."""
+def _forward(torch, network: WeightedNetwork, weights: dict[int, tuple], x: torch.Tensor) -> torch.Tensor:
+    """Logits of a classifier, numbers of another network."""
     functional = torch.nn.functional
     dense = network.architecture.kind == "dense"
     values = {SOURCE: x.flatten(1) if dense else x}
@@ -111,7 +115,7 @@ def _forward(torch, network: Network, weights: dict[int, tuple], x: torch.Tensor
     return functional.linear(last if dense else last.mean(dim=(2, 3)), weight, bias)
 
 
-def _loss(torch, network: Network, output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+def _loss(torch, network: WeightedNetwork, output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     if network.classifies:
         return torch.nn.functional.cross_entropy(output, y)
     return ((output[:, 0] - y) ** 2).mean() / 2
@@ -119,7 +123,7 @@ def _loss(torch, network: Network, output: torch.Tensor, y: torch.Tensor) -> tor
 
 @contextmanager
 def _torch() -> Iterator[tuple]:
-    """torch on one thread and deterministic, and the device to use; then as it was."""
+    """torch, on one thread and deterministic, and the device to use. Afterwards torch's settings are as before."""
     try:
         import torch
     except ImportError:

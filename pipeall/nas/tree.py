@@ -19,7 +19,10 @@ class TreeSpace:
 
     The blocks of the last level read the input, every other one the concatenation of its children.
 
-    units      of a block; max_nodes bounds those of all blocks (table I: 31 blocks of 33 units are 1,023)
+    depth      levels of the tree
+    units      of a block
+    max_nodes  bounds the units of all blocks (table I: 31 blocks of 33 units are 1,023)
+
     Raises ArgumentError for a tree beyond the bound.
     """
 
@@ -54,9 +57,9 @@ class TreeSpace:
         return tuple(child for child in (2 * block, 2 * block + 1) if bits[child - 1])
 
     def random(self, random: np.random.Generator) -> tuple[int, ...]:
-        """The base model of algorithm 1, one path from the input to the head, and each other bit with probability 1/2.
+        """One path from the input to the head (the base model of algorithm 1); other bits are 1 with probability 1/2.
 
-        Of bits that are all random 78 % decode to the empty network.
+        If all bits were random, 78 % would decode to the empty network.
         """
         bits = random.integers(0, 2, self.loci)
         block = int(random.integers(2 ** (self.depth - 1), 2**self.depth))
@@ -67,9 +70,9 @@ class TreeSpace:
 
 
 def _canonical(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-    """The same tree with the larger child of each block first: trading children's places changes no network."""
+    """The tree with the larger child of each block first: to trade the places of children changes no network."""
     inside = {block.index: block for block in blocks}
-    shapes: dict[int, tuple] = {}  # of the tree below each block
+    shapes: dict[int, tuple] = {}  # index -> shape of the tree below the block
     for block in blocks:
         shapes[block.index] = tuple(sorted((shapes[i] for i in block.inputs if i != SOURCE), reverse=True))
     placed: dict[int, Block] = {}

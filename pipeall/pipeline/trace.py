@@ -96,7 +96,7 @@ def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
 
 
 def _slices(trace: StageTrace, pid: int, tid: int, queue: int, origin_ns: int) -> Iterator[dict[str, Any]]:
-    """The stage's waits and frames; what happens to a frame lies inside of it, queued commands on the track ``queue``."""
+    """The stage's waits and frames; inside of a frame lies what happens to it, queued commands on track ``queue``."""
     free = 0  # the device's clock, read anew for each frame, may let one seem to begin before the last has ended
     for row in trace.rows.tolist():
         frame, idle, taken, begin, *marks, ran, end = row

@@ -246,9 +246,9 @@ def _npy(array: np.ndarray) -> bytes:
 
 @cache
 def _perceptron() -> Any:
-    from pipeall.mlp import Network
+    from pipeall.mlp import Perceptron
 
-    net = Network()
+    net = Perceptron()
     for kind, neurons in (("input", 4), ("hidden", 3), ("output", 2)):
         net.add_layer(kind, neurons)
     net.initialize()

@@ -33,7 +33,7 @@ EXPLAINED = 0.5  # of the time by arithmetic or memory; else the layer is bound 
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class LayerWork:
     """A step: the shapes are (h, w, channels), a ``kernel`` of None has no window.
 
     algorithm  of a convolution; the kind of any other step
@@ -55,11 +55,11 @@ class Layer:
     bytes: int
 
     @staticmethod
-    def of(step: Step, algorithm: Algorithm | None) -> Layer:
+    def of(step: Step, algorithm: Algorithm | None) -> LayerWork:
         """The layer of a step; ``algorithm`` as the program has it."""
         conv, params = step.kind == "conv", step.params
         macs = step.weight.size * step.dst.h * step.dst.w if conv else 0
-        return Layer(
+        return LayerWork(
             step.kind,
             step.node,
             *((view.h, view.w, view.c) for view in ((step.src or (step.dst,))[0], step.dst)),
@@ -99,13 +99,13 @@ class LayerTimes:
     threads: int
     peak_flops: float
     peak_bytes: float
-    layers: tuple[Layer, ...]
+    layers: tuple[LayerWork, ...]
     ms: tuple[float, ...]
 
     def rows(self) -> list[dict]:
         """A row for each layer: its fields, its figures, and which bound explains how much of its time."""
         return [
-            {name: getattr(layer, name) for name in Layer.__slots__}
+            {name: getattr(layer, name) for name in LayerWork.__slots__}
             | self._figures([layer], ms)
             | self._bound(layer, ms)
             for layer, ms in zip(self.layers, self.ms, strict=True)
@@ -117,25 +117,25 @@ class LayerTimes:
         rows = [self._total(name, lambda layer, name=name: layer.algorithm == name) for name in names]
         return [*sorted(rows, key=lambda row: -row["ms"]), self._total("all", lambda layer: True)]
 
-    def _total(self, name: str, chosen: Callable[[Layer], bool]) -> dict:
+    def _total(self, name: str, chosen: Callable[[LayerWork], bool]) -> dict:
         picked = [(layer, ms) for layer, ms in zip(self.layers, self.ms, strict=True) if chosen(layer)]
         layers, ms = [layer for layer, _ in picked], sum(ms for _, ms in picked)
         row = {"algorithm": name, "layers": len(layers), "time_share": _ratio(ms, sum(self.ms))}
         least_ms = sum(max(self._least_ms(layer).values()) for layer in layers)
         return row | self._figures(layers, ms) | {"explained": _ratio(least_ms, ms)}
 
-    def _figures(self, layers: Sequence[Layer], ms: float) -> dict:
+    def _figures(self, layers: Sequence[LayerWork], ms: float) -> dict:
         """Of the direct convolutions, so that Winograd may pass the peak."""
         flops = _ratio(2e3 * sum(layer.macs for layer in layers), ms)
         return {"ms": ms, "gflops": flops / 1e9, "peak_share": flops / self.peak_flops}
 
-    def _bound(self, layer: Layer, ms: float) -> dict:
+    def _bound(self, layer: LayerWork, ms: float) -> dict:
         least_ms = self._least_ms(layer)
         name = max(least_ms, key=lambda name: least_ms[name])
         explained = _ratio(least_ms[name], ms)
         return {"bound": name if explained >= EXPLAINED else "overhead", "explained": explained}
 
-    def _least_ms(self, layer: Layer) -> dict[str, float]:
+    def _least_ms(self, layer: LayerWork) -> dict[str, float]:
         """By what each bound alone would take."""
         return {
             "arithmetic": 2e3 * layer.products / self.peak_flops,
@@ -178,7 +178,7 @@ def layer_times(graph: Graph, board: Board, unit: str, *, seconds: float = 1.0) 
     )
 
 
-def _layer(step: Step, algorithm: Algorithm | None, unit: Component) -> Layer:
+def _layer(step: Step, algorithm: Algorithm | None, unit: Component) -> LayerWork:
     """Half precision is stored in half as many bytes."""
-    layer = Layer.of(step, algorithm)
+    layer = LayerWork.of(step, algorithm)
     return replace(layer, bytes=layer.bytes // (1 if unit.device.precision == "fp32" else 2))

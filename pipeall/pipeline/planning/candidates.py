@@ -1,4 +1,4 @@
-"""Candidates: many configurations with their costs as columns, ranked by an objective or reduced to a Pareto front."""
+"""Candidates: many configurations with their costs as columns; ranked by an objective, or reduced to a Pareto front."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ DECIMALS = 9  # of ms and mJ: sums in another order differ by less, and what dif
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """A plan and what it will do."""
+class PredictedPlan:
+    """A plan and what a profile predicts for it."""
 
     plan: Plan
     prediction: Prediction
 
 
 class Columns(NamedTuple):
-    """One row per configuration; busy_mj is what energy_mj has beyond the idle board's."""
+    """Costs, one row per configuration. busy_mj is the energy beyond what the idle board draws."""
 
     stages: np.ndarray
     period_ms: np.ndarray
@@ -43,14 +43,14 @@ class Candidates:
         self.batches: list[tuple[Sequence[str], np.ndarray, Costs]] = []
 
     def add(self, units: Sequence[str], cuts: np.ndarray, costs: Costs) -> None:
-        """Adds those with these units in order, for every row of ``cuts``."""
+        """Adds configurations: these units in this order, once for every row of ``cuts``."""
         self.batches.append((units, cuts, costs))
 
-    def ranked(self, objective: str, period_ms: float, latency_ms: float, top: int) -> tuple[Choice, ...]:
-        """The best ``top`` within both limits; equals by stages, then latency, then text.
+    def ranked(self, objective: str, period_ms: float, latency_ms: float, top: int) -> tuple[PredictedPlan, ...]:
+        """The best ``top`` plans within both limits. Equals go by the number of stages, then latency, then text.
 
-        Energy is per frame at the plan's own rate, but at that of ``period_ms`` where it is finite: the idle board then
-        draws the same beside every plan.
+        Energy is that of a frame at the plan's own rate; where ``period_ms`` is finite, at that period. The idle board
+        then draws the same beside every plan.
         """
         rows = self._columns()
         energy_mj = rows.energy_mj if period_ms == inf else rows.busy_mj
@@ -61,14 +61,18 @@ class Candidates:
         if len(order) > top:  # the text of a plan decides only among equals of the last one
             equal = np.flatnonzero((keys[:, order] == keys[:, order[top - 1], None]).all(axis=0))
             order = order[: equal[-1] + 1]
-        best = sorted((*keys[::-1, i], str(plan), plan) for i in order for plan in [self._plan(within[i])])
-        return tuple(self._choice(plan) for *_, plan in best[:top])
+        best = []
+        for i in order:
+            plan = self._plan(within[i])
+            best.append((*keys[::-1, i], str(plan), plan))
+        best.sort(key=lambda row: row[:-1])
+        return tuple(self._predicted(plan) for *_, plan in best[:top])
 
-    def pareto(self) -> tuple[Choice, ...]:
-        """What no other one beats in period, latency and energy (where known); of equals the one with fewer stages."""
+    def pareto(self) -> tuple[PredictedPlan, ...]:
+        """The plans that no other beats in period, latency and energy (where known); of equals one of fewest stages."""
         rows = self._columns()
         criteria = [rows.period_ms, rows.latency_ms, *([rows.energy_mj] if self.energy else [])]
-        return tuple(self._choice(self._plan(row)) for row in _front([*criteria, rows.stages], len(criteria)))
+        return tuple(self._predicted(self._plan(row)) for row in _front([*criteria, rows.stages], len(criteria)))
 
     def front(self, total: str) -> list[tuple[float, float]]:
         """The Pareto front of (period_ms, ``total``), total being "latency_ms" or "busy_mj"."""
@@ -86,21 +90,21 @@ class Candidates:
         ends = np.cumsum([len(cuts) for _, cuts, _ in self.batches])
         batch = int(np.searchsorted(ends, row, side="right"))
         units, cuts, _ = self.batches[batch]
-        return Plan.pipeline(units, cuts[row - ends[batch]].tolist())  # counted from its end
+        return Plan.pipeline(units, cuts[row - ends[batch]].tolist())  # a negative index, from the end of its batch
 
-    def _choice(self, plan: Plan) -> Choice:
-        return Choice(plan, predict(self.profile, plan))
+    def _predicted(self, plan: Plan) -> PredictedPlan:
+        return PredictedPlan(plan, predict(self.profile, plan))
 
 
 def _front(keys: Sequence[np.ndarray], criteria: int) -> list[int]:
-    """Rows that none beats in the first ``criteria`` keys, in the order of the keys, one of equals; all finite."""
+    """The rows that no other beats in the first ``criteria`` keys, sorted by the keys; finite ones, one of equals."""
     table = np.array(keys).round(DECIMALS)
     order = np.lexsort(table[::-1])
     order = order[np.isfinite(table[0, order])]
     values = table[:criteria, order].T
-    kept = []
-    while len(order):  # the first of what is left is beaten by nothing: nothing is less in the first key
-        kept.append(int(order[0]))
+    front = []
+    while len(order):  # nothing beats the first of what is left: nothing is less in the first key
+        front.append(int(order[0]))
         better = (values < values[0]).any(axis=1)
         order, values = order[better], values[better]
-    return kept
+    return front

@@ -1,7 +1,7 @@
-"""The best order and cuts of any number of units by dynamic programming, exact, without listing configurations.
+"""The best order and cuts of any number of units by dynamic programming: exact, without listing configurations.
 
-States are: which units are used up, the last of them, the unit that comes next (what the last one's hand-over costs
-depends on it), and the groups done. Equal units are counted, not told apart, so they multiply no work.
+A state says which units are used up, the last of them, the unit that comes next (the last one's hand-over depends on
+it), and the groups done. Equal units are counted, not told apart, so they multiply no work.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Solution(NamedTuple):
 
 
 class Dynamic:
-    """Configurations that use every unit of ``tables``, each as often as it counts."""
+    """The best among the configurations that use every unit of ``tables``, each as often as it counts."""
 
     def __init__(self, tables: StageTables):
         self.tables = tables
@@ -41,7 +41,7 @@ class Dynamic:
         return float(best[tables.counts][:, tables.host, tables.groups].min())
 
     def least(self, costs: np.ndarray, limit_ms: float = inf) -> Solution | None:
-        """The least sum of ``costs`` over the stages where no stage takes longer than the limit; None: there is none.
+        """The solution of least sum of ``costs`` where no stage takes longer than the limit; None: there is none.
 
         costs: the tables' ``stage_ms`` (least latency), or ``busy_mj`` with axes inserted to be like it.
         """
@@ -55,17 +55,20 @@ class Dynamic:
         return Solution(order, cuts, *(float(cost[0]) for cost in tables.evaluate(order, np.array([cuts], int))))
 
     def least_latency(self, limit_ms: float = inf) -> Solution | None:
-        """The least latency at no longer period."""
+        """The solution of least latency whose period is within the limit."""
         return self.least(self.tables.stage_ms, limit_ms)
 
     def least_busy(self, limit_ms: float = inf) -> Solution | None:
-        """The least energy beyond the idle board's at no longer period: the least of all at just this period."""
+        """The solution of least energy beyond the idle board's whose period is within the limit.
+
+        At a source's period of just the limit it needs the least energy of all.
+        """
         return self.least(self.tables.busy_mj[:, None, None], limit_ms)
 
     def fastest(self, max_latency_ms: float = inf) -> Solution | None:
-        """The shortest period at no higher latency, and of these the least latency; None: there is none.
+        """The solution of shortest period within the latency, and of equals the least latency; None: there is none.
 
-        A cap that the shortest period breaks is met by bisecting the times that a stage can take.
+        Where the shortest period has too high a latency, the times that a stage can take are bisected.
         """
         found = self.least_latency(self.shortest_ms * (1 + ROUNDING))
         if found is None or found.latency_ms <= max_latency_ms:
@@ -85,7 +88,7 @@ class Dynamic:
         return found
 
     def thriftiest(self, idle_w: float) -> Solution | None:
-        """The least energy per frame, idle power included, each at its own shortest period; None: there is none."""
+        """The solution of least energy per frame, idle power included, at its own period; None: there is none."""
         best, least_mj, limit_ms = None, inf, inf
         while (found := self.least_busy(limit_ms)) is not None:
             energy = found.busy_mj + idle_w * found.period_ms
@@ -97,24 +100,25 @@ class Dynamic:
             limit_ms = (1 - ROUNDING) * min(found.period_ms, (least_mj - found.busy_mj) / idle_w)
         return best
 
-    def front(self, total: str, known: list[tuple[float, float]]) -> Iterator[Solution]:
+    def front(self, total: str, others: list[tuple[float, float]]) -> Iterator[Solution]:
         """The Pareto front of the period and ``total`` ("latency_ms" or "busy_mj"), longest period first.
 
-        Without what ``known`` pairs (period, total) dominate, but with some that equal the next in ``total``.
+        others: (period, total) of other solutions; what they dominate is left out. Some solutions may equal the next
+        one in ``total``.
         """
         limit_ms = inf
         least = self.least_latency if total == "latency_ms" else self.least_busy
         while (found := least(limit_ms)) is not None:
             amount = getattr(found, total)
-            if all(period > found.period_ms or other > amount for period, other in known):
+            rivals = [period_ms for period_ms, other in others if other <= amount]
+            if all(period_ms > found.period_ms for period_ms in rivals):
                 yield found
             # whatever has a shorter period has no lower total, so it must be faster than all that need no more
-            faster = [period for period, other in known if other <= amount]
-            limit_ms = (1 - ROUNDING) * min([found.period_ms, *faster])
+            limit_ms = (1 - ROUNDING) * min([found.period_ms, *rivals])
 
 
 def _inner(tables: StageTables, costs: np.ndarray) -> np.ndarray:
-    """Costs of stages behind another: [unit, next unit or host, (unit before, first), last]."""
+    """Costs of the stages that follow another stage: [unit, next unit or host, (unit before, first), last]."""
     borders = tables.groups + 1
     return costs[:, :, : tables.host].reshape(tables.host, tables.host + 1, tables.host * borders, borders)
 
@@ -138,7 +142,7 @@ def _solve(
 def _trace(
     tables: StageTables, inner: np.ndarray, best: dict[tuple[int, ...], np.ndarray]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Order and cuts of the least sum over all units."""
+    """Order and cuts of the least sum over all units, followed back through ``best``."""
     used, after, border = tables.counts, tables.host, tables.groups
     unit = int(best[used][:, after, border].argmin())
     order, cuts = [unit], []

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from ...errors import ArgumentError
-from .candidates import Choice
+from .candidates import PredictedPlan
 from .plan import Plan
 from .predict import Prediction, StageCosts, balanced, predict, stage_shares, works
 from .profile import Profile
 
 
 @dataclass(frozen=True, slots=True)
-class StageShare:
-    """Where the time of one stage goes, groups [first, last): the four parts add up to ``total_ms``.
+class StageBreakdown:
+    """Where the time of one stage goes, groups [first, last); ``total_ms`` is the sum of the four times.
 
-    ``floated``: the share of the frames for which it also computes the groups that float behind it.
+    floated: the share of the frames for which it also computes the groups that float behind it.
     """
 
     unit: str
@@ -36,6 +36,19 @@ class StageShare:
     def total_ms(self) -> float:
         return self.alone_ms + self.contention_ms + self.receive_ms + self.send_ms
 
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON; groups count from 1, the last one included."""
+        return {
+            "unit": self.unit,
+            "groups": [self.first + 1, self.last],
+            "total_ms": self.total_ms,
+            "alone_ms": self.alone_ms,
+            "contention_ms": self.contention_ms,
+            "receive_ms": self.receive_ms,
+            "send_ms": self.send_ms,
+            "floated": self.floated,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -43,56 +56,42 @@ class Explanation:
 
     bottleneck      index of the slowest stage, from 0
     balance         mean stage / slowest stage: 1 is perfect
-    moves           one cut moved by one group: the plan and its prediction, those of the first cut first
-    next_best       other plans and theirs, best first
-    ideal_ms        period of the same cuts without contention and hand-over: the plan's own balance bound, its slowest
-                    stage in times that each unit takes alone
-    rates_ms        period if the units' rates on the whole network, each alone, added up. A pipeline gets there only
-                    without contention, hand-over and whole groups, unless units excel at different groups
+    moves           plans with one cut moved by one group, those of the first cut first
+    next_best       other plans, best first
+    ideal_ms        period of the plan without contention and hand-over: its slowest stage when each unit runs alone
+    rates_ms        period if the rates of the units added up, each alone on the whole network. A pipeline reaches it
+                    only without contention, hand-over and whole groups, unless units excel at different groups
     """
 
     plan: Plan
     prediction: Prediction
-    stages: tuple[StageShare, ...]
+    stages: tuple[StageBreakdown, ...]
     bottleneck: int
     balance: float
-    moves: tuple[Choice, ...]
-    next_best: tuple[Choice, ...]
+    moves: tuple[PredictedPlan, ...]
+    next_best: tuple[PredictedPlan, ...]
     ideal_ms: float
     rates_ms: float
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON; null stands for infinity."""
-        stages = [
-            {
-                "unit": stage.unit,
-                "groups": [stage.first + 1, stage.last],
-                "total_ms": stage.total_ms,
-                "alone_ms": stage.alone_ms,
-                "contention_ms": stage.contention_ms,
-                "receive_ms": stage.receive_ms,
-                "send_ms": stage.send_ms,
-                "floated": stage.floated,
-            }
-            for stage in self.stages
-        ]
         return {
             "plan": str(self.plan),
             "period_ms": self.prediction.period_ms,
             "fps": self.prediction.fps,
             "latency_ms": self.prediction.latency_ms,
             "energy_mj": self.prediction.energy_mj,
-            "stages": stages,
+            "stages": [stage.to_dict() for stage in self.stages],
             "bottleneck": self.bottleneck,
             "balance": self.balance,
             "ideal_ms": self.ideal_ms,
             "rates_ms": _finite(self.rates_ms),
-            "moves": [_choice_to_dict(choice) for choice in self.moves],
-            "next_best": [_choice_to_dict(choice) for choice in self.next_best],
+            "moves": [_to_dict(other) for other in self.moves],
+            "next_best": [_to_dict(other) for other in self.next_best],
         }
 
     def lines(self) -> list[str]:
-        """The same as text for people."""
+        """The explanation as lines of text for people."""
         period = self.prediction.period_ms
         slowest = self.stages[self.bottleneck]
         return [
@@ -110,12 +109,13 @@ class Explanation:
             ),
             f"without contention and hand-over: {self._compared(self.ideal_ms)}",
             f"if the units' rates alone added up: {self._compared(self.rates_ms)}",
-            *(f"a cut moved (period): {self._choice(choice)}" for choice in self.moves),
-            *(f"next best (period): {self._choice(choice)}" for choice in self.next_best),
+            *(f"a cut moved (period): {self._line(other)}" for other in self.moves),
+            *(f"next best (period): {self._line(other)}" for other in self.next_best),
         ]
 
-    def _choice(self, choice: Choice) -> str:
-        prediction, text = choice.prediction, f"{choice.plan}: {self._compared(choice.prediction.period_ms)}"
+    def _line(self, other: PredictedPlan) -> str:
+        prediction = other.prediction
+        text = f"{other.plan}: {self._compared(prediction.period_ms)}"
         if isfinite(prediction.latency_ms):
             text += f", latency {prediction.latency_ms:.2f} ms"
         return text if prediction.energy_mj is None else f"{text}, {prediction.energy_mj:.0f} mJ a frame"
@@ -126,8 +126,8 @@ class Explanation:
         return f"{period_ms:.2f} ms ({period_ms / self.prediction.period_ms - 1:+.1%})"
 
 
-def explain(profile: Profile, plan: Plan, others: Iterable[Choice] = ()) -> Explanation:
-    """Where the plan's period comes from.
+def explain(profile: Profile, plan: Plan, others: Iterable[PredictedPlan] = ()) -> Explanation:
+    """An explanation of the plan's period.
 
     others: plans to compare with, such as ``Found.ranked``; the plan itself is left out of them.
 
@@ -140,32 +140,34 @@ def explain(profile: Profile, plan: Plan, others: Iterable[Choice] = ()) -> Expl
         raise ArgumentError(
             f"plan {plan}: expected units that can run their groups and hand them on, as the profile knows them"
         )
-    stages = _shares(profile, plan)
+    stages = _breakdowns(profile, plan)
     totals = prediction.stage_ms[0]
+    rates = sum(1.0 / sum(profile.units[unit].ms) for unit in plan.units)
+    moved = _moved(plan, len(profile.groups))
     return Explanation(
         plan=plan,
         prediction=prediction,
         stages=stages,
         bottleneck=totals.index(max(totals)),
         balance=sum(totals) / len(totals) / max(totals),
-        moves=tuple(Choice(moved, predict(profile, moved)) for moved in _moved(plan, len(profile.groups))),
-        next_best=tuple(choice for choice in others if choice.plan != plan),
+        moves=tuple(PredictedPlan(one, predict(profile, one)) for one in moved),
+        next_best=tuple(other for other in others if other.plan != plan),
         ideal_ms=max(stage.alone_ms for stage in stages),
-        rates_ms=1.0 / rates if (rates := sum(1.0 / sum(profile.units[unit].ms) for unit in plan.units)) else inf,
+        rates_ms=1.0 / rates if rates else inf,
     )
 
 
-def _shares(profile: Profile, plan: Plan) -> tuple[StageShare, ...]:
+def _breakdowns(profile: Profile, plan: Plan) -> tuple[StageBreakdown, ...]:
     costs = StageCosts.of(profile, plan)
     (lane,) = works(profile, plan)
-    shares = []
-    for work, kept, taken in stage_shares(lane, balanced(costs, lane)):
+    found = []
+    for work, before, behind in stage_shares(lane, balanced(costs, lane)):
         unit = plan.units[work.position]
-        alone = work.total(np.array(profile.units[unit].ms), kept, taken)
-        contention = work.total(costs.loaded_ms[work.position], kept, taken) - alone
-        received, sent = work.handover_ms(costs, kept, taken)
-        shares.append(StageShare(unit, work.groups[0], work.groups[2], alone, contention, received, sent, taken))
-    return tuple(shares)
+        alone = work.total(np.array(profile.units[unit].ms), before, behind)
+        contention = work.total(costs.loaded_ms[work.position], before, behind) - alone
+        received, sent = work.handover_ms(costs, before, behind)
+        found.append(StageBreakdown(unit, work.groups[0], work.groups[2], alone, contention, received, sent, behind))
+    return tuple(found)
 
 
 def _moved(plan: Plan, groups: int) -> list[Plan]:
@@ -180,12 +182,12 @@ def _moved(plan: Plan, groups: int) -> list[Plan]:
     ]
 
 
-def _choice_to_dict(choice: Choice) -> dict[str, Any]:
+def _to_dict(other: PredictedPlan) -> dict[str, Any]:
     return {
-        "plan": str(choice.plan),
-        "period_ms": _finite(choice.prediction.period_ms),
-        "latency_ms": _finite(choice.prediction.latency_ms),
-        "energy_mj": choice.prediction.energy_mj,
+        "plan": str(other.plan),
+        "period_ms": _finite(other.prediction.period_ms),
+        "latency_ms": _finite(other.prediction.latency_ms),
+        "energy_mj": other.prediction.energy_mj,
     }
 
 

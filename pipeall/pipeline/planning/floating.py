@@ -1,8 +1,8 @@
-"""Pipelines whose cuts float, from a profile: where the borders would be if groups could be divided, and around it.
+"""Pipelines whose cuts float: searched next to where the borders would be if groups could be divided.
 
 A cut between two groups leaves one stage waiting for the other. One that floats gives the groups next to it to either
-stage, frame by frame, so that both are busy all the time: on average a group is divided. How wide a range is best
-depends on how much the times vary from frame to frame, which simulation knows.
+stage, frame by frame, so that both are busy all the time: on average a group is divided. How many groups should float
+depends on how much times vary from frame to frame, so plans are simulated.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from math import floor, inf
 import numpy as np
 
 from ...errors import ArgumentError
-from .candidates import Choice
+from .candidates import PredictedPlan
 from .plan import Cuts, Plan
 from .predict import StageCosts, predict
 from .profile import Profile
@@ -27,34 +27,41 @@ FRAMES = 300
 
 def floating(
     profile: Profile, teams: Sequence[Sequence[str]], than: Plan, *, max_latency_ms: float = inf, top: int = 10
-) -> list[Choice]:
-    """Plans of these teams (units that run at once) whose cuts float and that are faster than ``than``, by simulated
-    FPS, best first."""
-    found: dict[Sequence[str], Choice] = {}
+) -> list[PredictedPlan]:
+    """Plans whose cuts float and that are faster than ``than``, by simulated FPS, best first.
+
+    teams: sets of units that run at once.
+    """
+    found: dict[Sequence[str], PredictedPlan] = {}  # the best of each order
     for order in dict.fromkeys(chain.from_iterable(map(permutations, teams))):
-        if choices := list(_choices(profile, order, max_latency_ms, narrow=True)):
-            found[order] = min(choices, key=_by_period)
+        if narrow := list(_around(profile, order, max_latency_ms, narrow=True)):
+            found[order] = min(narrow, key=_by_period)
     best = sorted(found, key=lambda order: _by_period(found[order]))[:ORDERS]
-    wider = chain.from_iterable(_choices(profile, order, max_latency_ms, narrow=False) for order in best)
-    rates = {one: simulate(profile, one.plan, FRAMES).fps for one in {found[order] for order in best} | set(wider)}
+    simulated = {found[order] for order in best}
+    for order in best:
+        simulated.update(_around(profile, order, max_latency_ms, narrow=False))
+    rates = {one: simulate(profile, one.plan, FRAMES).fps for one in simulated}
     least = simulate(profile, than, FRAMES).fps
     faster = (one for one in rates if rates[one] > least)
     return sorted(faster, key=lambda one: (-rates[one], str(one.plan)))[:top]
 
 
-def _by_period(choice: Choice) -> tuple[float, str]:
-    return choice.prediction.period_ms, str(choice.plan)
+def _by_period(one: PredictedPlan) -> tuple[float, str]:
+    return one.prediction.period_ms, str(one.plan)
 
 
-def _choices(profile: Profile, order: Sequence[str], max_latency_ms: float, *, narrow: bool) -> Iterator[Choice]:
-    """Those whose cuts are next to where they ought to be, at least one floating; the wider ones take a group more."""
+def _around(profile: Profile, order: Sequence[str], max_latency_ms: float, *, narrow: bool) -> Iterator[PredictedPlan]:
+    """Plans of these units in this order, at least one cut floating, with cuts next to the ideal borders.
+
+    narrow: one group floats, or the cut is just before or behind it. Otherwise one to three groups float.
+    """
     borders = _borders(profile, order)
     if narrow:
-        choices: list[list[int | tuple[int, int]]] = [[(at, at + 1), at, at + 1] for at in map(floor, borders)]
-        cuts: Iterator[Cuts] = product(*choices)
+        options: list[list[int | tuple[int, int]]] = [[(at, at + 1), at, at + 1] for at in map(floor, borders)]
+        cuts: Iterator[Cuts] = product(*options)
     else:
-        wider = product((0, 1), repeat=2)
-        cuts = ([(floor(at) - less, floor(at) + 1 + more) for at in borders] for less, more in wider)
+        extra = product((0, 1), repeat=2)  # groups more, before and behind
+        cuts = ([(floor(at) - less, floor(at) + 1 + more) for at in borders] for less, more in extra)
     for chosen in cuts:
         if not any(isinstance(cut, tuple) for cut in chosen):
             continue
@@ -64,13 +71,13 @@ def _choices(profile: Profile, order: Sequence[str], max_latency_ms: float, *, n
         except ArgumentError:  # cuts that overlap, or leave the network
             continue
         if prediction.period_ms < inf and prediction.latency_ms <= max_latency_ms:
-            yield Choice(plan, prediction)
+            yield PredictedPlan(plan, prediction)
 
 
 def _borders(profile: Profile, order: Sequence[str]) -> list[float]:
-    """In groups: where each stage but the last would end if groups could be divided; none where a unit cannot run one.
+    """Where each stage but the last would end if groups could be divided, in groups; hand-over is not counted.
 
-    Hand-over is not counted.
+    Empty where a unit cannot run a group.
     """
     costs = StageCosts(profile, order)
     groups = len(profile.groups)

@@ -8,7 +8,7 @@ from math import isfinite
 
 from ...errors import ArgumentError
 from ...graph.ir import Graph
-from .candidates import Choice
+from .candidates import PredictedPlan
 from .plan import Plan
 from .predict import predict
 from .profile import Profile
@@ -17,7 +17,7 @@ from .search import search
 
 @dataclass(frozen=True, slots=True)
 class Lineup:
-    """What runs against each other, by what a profile says.
+    """The plans that run against each other, by what a profile says.
 
     alone       the whole network on each component that can run it (Peak is the fastest), the fastest first
     parallel    the whole network on all of those at once, independently; None where there are not two of them
@@ -26,7 +26,7 @@ class Lineup:
 
     alone: tuple[Plan, ...]
     parallel: Plan | None
-    pipelines: tuple[Choice, ...]
+    pipelines: tuple[PredictedPlan, ...]
 
 
 def lineup(graph: Graph, profile: Profile, components: Sequence[str], top: int = 1, floating: bool = False) -> Lineup:

@@ -132,7 +132,7 @@ class Plan:
 
     @property
     def floats(self) -> bool:
-        """Whether one of its cuts does."""
+        """Whether one of its cuts floats."""
         return any(stage.floating for lane in self.lanes for stage in lane)
 
     def __str__(self) -> str:
@@ -146,8 +146,10 @@ class Plan:
 
 
 def borders(stages: Sequence[StagePlan], groups: int, network: str) -> list[tuple[int, int, int, int]]:
-    """Of every stage of a lane (first, first_late, last, last_late), cumulative group counts: it always computes those
-    between the two in the middle, and the others where a cut floats and a frame comes in early or goes out late.
+    """(first, first_late, last, last_late) of every stage of a lane, cumulative group counts.
+
+    A stage always computes the groups between the two in the middle. The others it computes where a cut floats and a
+    frame comes in early or goes out late.
 
     Raises ArgumentError where the network has not as many groups.
     """

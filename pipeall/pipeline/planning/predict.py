@@ -1,11 +1,11 @@
 """What a plan will do, from a profile: stage times, period, latency, energy. Search, simulation and twin build on it.
 
-The model: a stage takes the sum of its groups' times, each multiplied by the slow-down that every other unit of the
-plan causes, by computing another part of the network in the same lane or the whole in another (all are taken to be busy
-always, as in a balanced pipeline), and what receiving and sending cost it. The slowest stage is the period. Latency is
-one frame's time through all stages, without waiting. Groups that float go to the stage before the cut for the share of
-the frames with which the slowest stage is fastest; the runtime gets there by itself, as that stage takes them whenever
-the next one is not ready.
+The model: a stage takes the sum of its groups' times, and what receiving and sending cost it. Each time is multiplied
+by the slow-down that every other unit of the plan causes: a unit of the same lane computes other groups, one of another
+lane the whole network. All units count as always busy, as in a balanced pipeline. The period is the slowest stage.
+Latency is one frame's time through all stages, without waiting. Groups that float go to the stage before the cut for
+some share of the frames: the one with which the slowest stage is fastest. The runtime gets there by itself, because
+that stage takes them whenever the next one is not ready.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ BISECTIONS = 50  # of the period of a plan whose cuts float
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Steady state at full load. stage_ms: per lane, per stage; infinity where a unit cannot run a group.
+    """What a plan will do in the steady state at full load; infinity where a unit cannot run a group.
 
-    period_ms is the time between two results (of all lanes together), latency_ms that of a frame in the slowest lane;
-    energy_mj is the board's per frame at this period, None where the profile knows no power. At a longer one, of a
-    slower source, the idle board's draw over the difference comes on top.
+    stage_ms    per lane, per stage
+    period_ms   time between two results, of all lanes together
+    latency_ms  time of a frame through the slowest lane
+    energy_mj   of the board per frame at this period, None where the profile knows no power. With a slower source, what
+                the idle board draws in the rest of the time comes on top
     """
 
     stage_ms: tuple[tuple[float, ...], ...]
@@ -45,9 +47,9 @@ class Prediction:
 
 
 class StageCosts:
-    """Times of all possible stages of ``units`` that run at once. Arrays are indexed by border: 0 .. groups.
+    """What groups and hand-overs cost units that run at once. Hand-over is indexed by border: 0 .. groups.
 
-    lanes: the lane that each unit is in; one pipeline of them all unless given.
+    lanes: the lane that each unit is in; unless given, all are one pipeline.
 
     Raises ArgumentError for a unit that the profile lacks.
     """
@@ -60,17 +62,17 @@ class StageCosts:
 
     @classmethod
     def of(cls, profile: Profile, plan: Plan) -> StageCosts:
-        """Of the units of a plan. Raises ArgumentError for one that the profile lacks."""
+        """The costs of a plan's units. Raises ArgumentError for one that the profile lacks."""
         return cls(profile, plan.units, [index for index, lane in enumerate(plan.lanes) for _ in lane])
 
     def slowdown(self, position: int, other: int) -> np.ndarray:
-        """Per group, how many times as long one unit takes while another runs; both given by position."""
+        """How many times as long a unit takes while another runs, per group; both are given by position."""
         in_line = self.lanes[position] == self.lanes[other]
         return self.profile.slowdown(self.units[position], self.units[other], in_line=in_line)
 
     @cached_property
     def loaded_ms(self) -> tuple[np.ndarray, ...]:
-        """Per unit, time of each group with the others running."""
+        """Time of each group with the other units running, per unit."""
         rows = []
         for position, unit in enumerate(self.units):
             ms = np.array(self.profile.units[unit].ms)
@@ -87,7 +89,7 @@ class StageCosts:
 
     @cached_property
     def loaded_mj(self) -> tuple[np.ndarray, ...]:
-        """Per unit, energy of each group beyond what the idle board draws; only where ``energy_known``.
+        """Energy of each group beyond what the idle board draws, per unit; only where ``energy_known``.
 
         Zero for a group that the unit cannot run: no plan that has it there is possible.
         """
@@ -106,38 +108,44 @@ class StageCosts:
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """Groups of one stage, with the shares of the frames for which it computes the floating ones before and behind.
+    """The groups of one stage, and who its neighbours are.
 
-    position   of its unit among the plan's; ``before`` and ``after`` are those of its neighbours, None for the host
+    Groups float before and behind it. The stage computes those before for a share ``before`` of the frames, and those
+    behind for a share ``behind``.
+
+    position   of its unit among the plan's; sender, receiver: those of its neighbours, None for the host
     groups     (first, first_late, last, last_late): the two in the middle bound what it always computes
     """
 
     position: int
-    before: int | None
-    after: int | None
+    sender: int | None
+    receiver: int | None
     groups: tuple[int, int, int, int]
 
-    def total(self, values: np.ndarray, kept: float, taken: float) -> float:
-        """Sum over its groups, those that float before it for a share ``kept`` of the frames, those behind: ``taken``.
+    def total(self, values: np.ndarray, before: float, behind: float) -> float:
+        """The mean over the frames of the sum over its groups.
 
-        Infinite where one of them is: also what it computes for no frame, it has to be able to.
+        Infinite where one of them is: it must also be able to compute a group whose share is 0.
         """
         total = float(values[self.groups[0] : self.groups[3]].sum())
         if not isfinite(total):
             return inf
         first, first_late, last, last_late = self.groups
-        left_out = (1 - kept) * values[first:first_late].sum() + (1 - taken) * values[last:last_late].sum()
+        left_out = (1 - before) * values[first:first_late].sum() + (1 - behind) * values[last:last_late].sum()
         return total - float(left_out)
 
-    def handover_ms(self, costs: StageCosts, kept: float, taken: float) -> tuple[float, float]:
-        """(receiving, sending), the mean over the frames."""
+    def handover_ms(self, costs: StageCosts, before: float, behind: float) -> tuple[float, float]:
+        """(receiving, sending): the means over the frames."""
         first, first_late, last, last_late = self.groups
-        received = costs.handover(self.before, self.position)[1]
-        sent = costs.handover(self.position, self.after)[0]
-        return _between(received[first_late], received[first], kept), _between(sent[last], sent[last_late], taken)
+        receiving = costs.handover(self.sender, self.position)[1]
+        sending = costs.handover(self.position, self.receiver)[0]
+        receive_ms = _between(receiving[first_late], receiving[first], before)
+        send_ms = _between(sending[last], sending[last_late], behind)
+        return receive_ms, send_ms
 
-    def ms(self, costs: StageCosts, kept: float, taken: float) -> float:
-        return self.total(costs.loaded_ms[self.position], kept, taken) + sum(self.handover_ms(costs, kept, taken))
+    def ms(self, costs: StageCosts, before: float, behind: float) -> float:
+        """The mean time of a frame: groups and hand-overs."""
+        return self.total(costs.loaded_ms[self.position], before, behind) + sum(self.handover_ms(costs, before, behind))
 
 
 def works(profile: Profile, plan: Plan) -> list[list[StageWork]]:
@@ -146,23 +154,25 @@ def works(profile: Profile, plan: Plan) -> list[list[StageWork]]:
     for lane in plan.lanes:
         lanes.append([])
         for index, ends in enumerate(borders(lane, len(profile.groups), profile.network)):
-            before = position - 1 if index else None
-            after = position + 1 if index + 1 < len(lane) else None
-            lanes[-1].append(StageWork(position, before, after, ends))
+            sender = position - 1 if index else None
+            receiver = position + 1 if index + 1 < len(lane) else None
+            lanes[-1].append(StageWork(position, sender, receiver, ends))
             position += 1
     return lanes
 
 
 def balanced(costs: StageCosts, lane: Sequence[StageWork]) -> list[float]:
-    """For each stage, the share of the frames for which it takes the groups that float behind it: those with which the
-    slowest stage of the lane is fastest."""
+    """The share of the frames for which each stage computes the groups that float behind it.
+
+    These are the shares with which the slowest stage of the lane is fastest.
+    """
     found = [0.0] * len(lane)
     shortest, longest = 0.0, _slowest(costs, lane, found)
     if longest == inf or all(work.groups[2] == work.groups[3] for work in lane):
         return found
     for _ in range(BISECTIONS):
         middle = (shortest + longest) / 2
-        tried = _shares(costs, lane, middle)
+        tried = _largest_shares(costs, lane, middle)
         if _slowest(costs, lane, tried) <= middle * (1 + ROUNDING):
             longest, found = middle, tried
         else:
@@ -170,12 +180,12 @@ def balanced(costs: StageCosts, lane: Sequence[StageWork]) -> list[float]:
     return found
 
 
-def _shares(costs: StageCosts, lane: Sequence[StageWork], period_ms: float) -> list[float]:
-    """The largest that let each stage end within the period, if there are any."""
+def _largest_shares(costs: StageCosts, lane: Sequence[StageWork], period_ms: float) -> list[float]:
+    """The largest shares with which each stage ends within the period, if there are any."""
     found: list[float] = []
-    kept = 1.0
+    before = 1.0
     for work in lane:
-        least, most = work.ms(costs, kept, 0.0), work.ms(costs, kept, 1.0)
+        least, most = work.ms(costs, before, 0.0), work.ms(costs, before, 1.0)
         if work.groups[2] == work.groups[3]:
             share = 0.0
         elif most <= max(period_ms, least):  # it fits, or costs nothing
@@ -183,23 +193,25 @@ def _shares(costs: StageCosts, lane: Sequence[StageWork], period_ms: float) -> l
         else:
             share = min(max((period_ms - least) / (most - least), 0.0), 1.0)
         found.append(share)
-        kept = 1.0 - share
+        before = 1.0 - share
     return found
 
 
 def _slowest(costs: StageCosts, lane: Sequence[StageWork], shares: Sequence[float]) -> float:
-    return max(work.ms(costs, kept, taken) for work, kept, taken in stage_shares(lane, shares))
+    return max(work.ms(costs, before, behind) for work, before, behind in stage_shares(lane, shares))
 
 
 def stage_shares(lane: Sequence[StageWork], shares: Sequence[float]) -> list[tuple[StageWork, float, float]]:
-    """Each stage with what it keeps of the groups that float before it, and what it takes of those behind."""
-    kept = [1.0, *(1.0 - share for share in shares)]
-    return list(zip(lane, kept, shares, strict=False))
+    """(stage, before, behind): the shares of the frames for which it computes the groups that float around it."""
+    before = [1.0, *(1.0 - share for share in shares)]
+    return list(zip(lane, before, shares, strict=False))
 
 
 def _between(first: float, second: float, share: float) -> float:
-    """``share`` of the second, the rest of the first; neither counts where it has no share."""
-    return float((first * (1 - share) if share < 1 else 0.0) + (second * share if share else 0.0))
+    """``share`` of the second and the rest of the first. A value without a share does not count, even if infinite."""
+    of_first = first * (1 - share) if share < 1 else 0.0
+    of_second = second * share if share else 0.0
+    return float(of_first + of_second)
 
 
 def predict(profile: Profile, plan: Plan) -> Prediction:
@@ -208,9 +220,9 @@ def predict(profile: Profile, plan: Plan) -> Prediction:
     lanes, busy_mj = [], []
     for lane in works(profile, plan):
         stages = stage_shares(lane, balanced(costs, lane))
-        lanes.append(tuple(work.ms(costs, kept, taken) for work, kept, taken in stages))
+        lanes.append(tuple(work.ms(costs, before, behind) for work, before, behind in stages))
         if costs.energy_known:
-            mj = (work.total(costs.loaded_mj[work.position], kept, taken) for work, kept, taken in stages)
+            mj = (work.total(costs.loaded_mj[work.position], before, behind) for work, before, behind in stages)
             busy_mj.append(sum(mj))
     latency = max(sum(stages) for stages in lanes)
     if latency == inf:

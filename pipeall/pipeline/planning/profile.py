@@ -67,7 +67,7 @@ class Profile:
     units           unit ("big", "bigx3", "gpu") -> its times
     contention      unit -> other unit -> per group, how many times as long it takes while the other one runs the whole
                     network too
-    in_line         the same while the two share the network, as stages of one pipeline; absent: as contention
+    in_line         factors while the two share the network, as stages of one pipeline; absent: as contention
     links           (from, to) -> hand-over cost between components, or between one and "host"; absent: it is free
     idle_w          what the board draws with nothing running, or None
     about           where the figures come from: machine, clocks, date, or the sources of a model

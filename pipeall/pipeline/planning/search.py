@@ -1,7 +1,7 @@
 """The best plans of a profile: every order and cut of up to three units at once, dynamic programming beyond.
 
-Contention depends on which units run, so every set of units that can run at once has its own stage times; within a
-set they are constants. Plans are pipelines; one unit alone (Peak) is one of a single stage.
+Contention depends on which units run. Every team, a set of units that can run at once, thus has its own stage times;
+within a team they are constants. Plans are pipelines; one unit alone (Peak) is a pipeline of one stage.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from ...errors import ArgumentError
 from ...graph.ir import Graph
-from .candidates import Candidates, Choice
+from .candidates import Candidates, PredictedPlan
 from .dynamic import Dynamic, Solution
 from .floating import floating as float_cuts
 from .names import parse_unit
@@ -34,18 +34,18 @@ EXHAUSTIVE_STAGES = 3
 class Found:
     """What a search found.
 
-    ranked      the best plans by the objective and within its limit, best first; of every set of more than three
-                units only the best, and what it added to the fronts
+    ranked      the best plans by the objective and within its limit, best first. A team of more than three units adds
+                only its best plan and those of its fronts
     pareto      plans that no other beats in throughput, latency and (where power is known for all units) energy,
-                shortest period first, whatever the limits. Exact over everything evaluated; from larger sets come the
+                shortest period first, whatever the limits. Exact over everything evaluated; a larger team adds its
                 exact fronts of period with latency and of period with energy
     evaluated   number of stages -> configurations that were evaluated one by one
     covered     number of stages -> configurations among which dynamic programming found the best
     """
 
     objective: str
-    ranked: tuple[Choice, ...]
-    pareto: tuple[Choice, ...]
+    ranked: tuple[PredictedPlan, ...]
+    pareto: tuple[PredictedPlan, ...]
     evaluated: Mapping[int, int]
     covered: Mapping[int, int]
 
@@ -69,17 +69,19 @@ def search(
 ) -> Found:
     """The best plans for a network, by predicted speed or energy. Deterministic.
 
-    objective: "throughput" (shortest period, at no more than ``max_latency_ms``), "latency" (least, at no less than
-    ``min_fps``) or "energy" (least per frame: with ``min_fps`` at just that rate, which a faster plan keeps by waiting;
-    else at the plan's own full rate). A prediction's ``energy_mj`` is always that at the plan's own full rate.
     Of equals the plan with fewer stages comes first, then the one with less latency, then by its text.
-    power: what the board draws in watts while a unit or component runs, and under "idle" with nothing running, in
-    place of the profile's.
-    units: those that may be used, all of the profile unless given; ``cores``: how many cores a component has, unless
-    given as many as its largest part has in the profile ("bigx4": 4); see ``teams``.
-    top: how many plans to rank.
-    floating: for throughput, also plans of up to three units whose cuts float (``floating.py``): those that simulate
-    faster than the best of the others come before it, at most half of ``ranked``, without being counted.
+
+    objective  "throughput": shortest period, with at most ``max_latency_ms``
+               "latency": least latency, with at least ``min_fps``
+               "energy": least energy of a frame, at the plan's own full rate; with ``min_fps`` at just that rate, which
+               a faster plan keeps by waiting. A prediction's ``energy_mj`` is always that at the plan's own full rate
+    power      watts that the board draws while a unit or component runs, and under "idle" with nothing running, in
+               place of the profile's
+    units      those that may be used; all of the profile unless given
+    cores      how many cores a component has; unless given, as many as its largest unit in the profile ("bigx4": 4)
+    top        how many plans to rank
+    floating   for throughput, also plans of up to three units whose cuts float (``floating.py``). Those that simulate
+               faster than the best of the others come before it: at most half of ``ranked``, and not counted
 
     Raises ArgumentError where the profile is not the graph's, for an unknown objective or unit, a limit that does not
     belong to the objective, energy without power, and where no plan is possible, with the reason.
@@ -89,10 +91,10 @@ def search(
     if power is not None:
         profile = _with_power(profile, power)
     limits = _limits(objective, max_latency_ms, min_fps)
-    unknown = [name for name in names if profile.units[name].power_w is None]
-    energy = profile.idle_w is not None and not unknown
+    without_power = [name for name in names if profile.units[name].power_w is None]
+    energy = profile.idle_w is not None and not without_power
     if objective == "energy" and not energy:
-        what = f"unit {unknown[0]!r}" if unknown else "the idle board"
+        what = f"unit {without_power[0]!r}" if without_power else "the idle board"
         raise ArgumentError(f"objective 'energy': expected a profile with power, this one has none of {what}")
     _check_whole("top", top)
     for name, count in (cores or {}).items():
@@ -101,31 +103,14 @@ def search(
     if floating and objective != "throughput":
         raise ArgumentError(f"floating: expected objective 'throughput', got {objective!r}")
 
-    candidates, known = Candidates(profile, energy), {}
-    evaluated, covered = Counter(), Counter()
-    links = handovers(profile, names)
-    for team in teams(names, len(profile.groups), cores):  # fewer units first
-        tables = StageTables(profile, team, links)
-        if len(team) <= EXHAUSTIVE_STAGES:
-            evaluated[len(team)] += _exhaustive(candidates, tables, team)
-            continue
-        orders = factorial(len(team)) // prod(factorial(count) for count in tables.counts)
-        covered[len(team)] += orders * comb(tables.groups - 1, len(team) - 1)
-        dynamic = Dynamic(tables)
-        solutions = [_best(dynamic, objective, limits, profile.idle_w)]
-        known = known or {total: candidates.front(total) for total in ("latency_ms", *["busy_mj"] * energy)}
-        for total, pairs in known.items():
-            front = list(dynamic.front(total, pairs))
-            pairs += [(solution.period_ms, getattr(solution, total)) for solution in front]
-            solutions += front
-        for solution in dict.fromkeys(solutions):
-            if solution is not None:
-                _add(candidates, tables, solution)
+    possible_teams = teams(names, len(profile.groups), cores)
+    candidates = Candidates(profile, energy)
+    evaluated, covered = _evaluate(candidates, possible_teams, objective, limits)
     ranked = candidates.ranked(objective, limits.period_ms, limits.latency_ms, top)
     if not ranked:
         raise _no_plan(graph, profile, names, cores, max_latency_ms, min_fps)
     if floating:
-        small = [team for team in teams(names, len(profile.groups), cores) if 1 < len(team) <= EXHAUSTIVE_STAGES]
+        small = [team for team in possible_teams if 1 < len(team) <= EXHAUSTIVE_STAGES]
         faster = float_cuts(profile, small, ranked[0].plan, max_latency_ms=limits.latency_ms, top=(top + 1) // 2)
         ranked = (*faster, *ranked)[:top]
     return Found(objective, ranked, candidates.pareto(), dict(evaluated), dict(covered))
@@ -137,13 +122,54 @@ class _Limits:
     latency_ms: float = inf
 
 
+def _evaluate(
+    candidates: Candidates, possible_teams: Sequence[Sequence[str]], objective: str, limits: _Limits
+) -> tuple[Counter[int], Counter[int]]:
+    """Adds the configurations of all teams, those of fewer units first; returns ``evaluated`` and ``covered``."""
+    profile = candidates.profile
+    fronts: dict[str, list[tuple[float, float]]] = {}  # total -> (period, total) pairs
+    evaluated, covered = Counter(), Counter()
+    links = handovers(profile, {unit for team in possible_teams for unit in team})
+    for team in possible_teams:
+        tables = StageTables(profile, team, links)
+        if len(team) <= EXHAUSTIVE_STAGES:
+            evaluated[len(team)] += _exhaustive(candidates, tables, team)
+            continue
+        if not fronts:
+            totals = ("latency_ms", "busy_mj") if candidates.energy else ("latency_ms",)
+            fronts = {total: candidates.front(total) for total in totals}
+        dynamic = Dynamic(tables)
+        best = _best(dynamic, objective, limits, profile.idle_w)
+        for solution in dict.fromkeys([best, *_new_on_fronts(dynamic, fronts)]):
+            if solution is not None:
+                _add(candidates, tables, solution)
+        covered[len(team)] += _count(tables, len(team))
+    return evaluated, covered
+
+
 def _exhaustive(candidates: Candidates, tables: StageTables, team: Sequence[str]) -> int:
-    """Evaluates every order and every cut of a team; how many those are."""
+    """Evaluates every order and every cut of a team; returns how many there are."""
     cuts = np.array(list(combinations(range(1, tables.groups), len(team) - 1)), int)
     orders = sorted(set(permutations(tables.units.index(unit) for unit in team)))
     for order in orders:
         candidates.add([tables.units[unit] for unit in order], cuts, tables.evaluate(order, cuts))
     return len(orders) * len(cuts)
+
+
+def _count(tables: StageTables, stages: int) -> int:
+    """How many configurations a team has."""
+    orders = factorial(stages) // prod(factorial(count) for count in tables.counts)
+    return orders * comb(tables.groups - 1, stages - 1)
+
+
+def _new_on_fronts(dynamic: Dynamic, fronts: dict[str, list[tuple[float, float]]]) -> list[Solution]:
+    """The solutions of a team that are on a front; the fronts grow by them."""
+    found = []
+    for total, pairs in fronts.items():
+        front = list(dynamic.front(total, pairs))
+        pairs += [(solution.period_ms, getattr(solution, total)) for solution in front]
+        found += front
+    return found
 
 
 def _best(dynamic: Dynamic, objective: str, limits: _Limits, idle_w: float | None) -> Solution | None:
@@ -173,7 +199,7 @@ def _unit_name(word: str) -> str:
 
 
 def _limits(objective: str, max_latency_ms: float | None, min_fps: float | None) -> _Limits:
-    """Raises ArgumentError for an unknown objective and a limit that is no positive number or not one of its own."""
+    """The limits. Raises ArgumentError for an unknown objective, and for a limit of another one or not above 0."""
     if objective not in ("throughput", "latency", "energy"):
         raise ArgumentError(f"objective: expected throughput, latency or energy, got {objective!r}")
     given = {"max_latency_ms": max_latency_ms, "min_fps": min_fps}
@@ -199,16 +225,16 @@ def _check_whole(name: str, value: Any) -> None:
 
 
 def _with_power(profile: Profile, power: Mapping[str, float]) -> Profile:
-    """The profile with a unit's, or else its component's, watts in every group."""
-    known = {"idle" if name == "idle" else _unit_name(name): watts for name, watts in power.items()}
-    for name, watts in known.items():
+    """The profile with these watts in every group: a unit's own, or else its component's."""
+    given = {"idle" if name == "idle" else _unit_name(name): watts for name, watts in power.items()}
+    for name, watts in given.items():
         if not (_is_number(watts) and 0 <= watts < inf):
             raise ArgumentError(f"power of {name}: expected watts of at least 0, got {watts!r}")
     units = {}
     for name, times in profile.units.items():
-        watts = known.get(name, known.get(parse_unit(name)[0]))
+        watts = given.get(name, given.get(parse_unit(name)[0]))
         units[name] = replace(times, power_w=None if watts is None else (watts,) * len(profile.groups))
-    return replace(profile, units=units, idle_w=known.get("idle"))
+    return replace(profile, units=units, idle_w=given.get("idle"))
 
 
 def _no_plan(

@@ -2,10 +2,10 @@
 
 It follows stage.c: a stage takes the oldest frame of the ring before it, waits for a free slot of the ring after it,
 computes holding both, hands the frame on and frees the slot it read. Where the cut behind it floats, it also computes
-those groups for a frame that could go out while the next stage holds ENOUGH, or none waits behind it. The host submits
-as soon as there is room and takes results at once. Where ``predict`` takes every unit to be busy always, here a stage
-is slowed down only while others compute: its pace changes with every event. Within a stage the pace is that of its mean
-over groups.
+the floating groups of a frame, if the next stage has ENOUGH frames or no other frame waits before this one. The host
+submits as soon as there is room and takes results at once. For ``predict`` every unit is always busy; here a stage is
+slowed down only while others compute, so its pace changes with every event. Within a stage the pace is the mean over
+its groups.
 """
 
 from __future__ import annotations
@@ -32,10 +32,15 @@ QUARTILE = 0.6745  # of the normal distribution, in standard deviations
 
 @dataclass(frozen=True, slots=True)
 class SimulatedStage:
-    """One stage, as ``StageStats``: mean ms per frame computing (hand-over included), waiting for input, waiting for a
-    free slot, and handing over, without jitter; ``use`` is the share of the time it computed.
+    """What one stage did, as ``StageStats`` of a run. Times are means per frame.
 
-    ``groups``: [first, last)."""
+    groups       [first, last)
+    busy_ms      computing, hand-over included
+    wait_in_ms   waiting for input
+    wait_out_ms  waiting for a free slot
+    handover_ms  handing over, without jitter
+    use          the share of the time that it computed
+    """
 
     unit: str
     groups: tuple[int, int]
@@ -49,10 +54,10 @@ class SimulatedStage:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """As ``Stats`` of a run, but in the steady state: of the frames after a warm-up, with the source never dry.
+    """What a simulated run did, as ``Stats`` of a run, in the steady state: for the frames after a warm-up.
 
-    energy_mj is the board's per frame, None where the profile knows no power. times: of every frame that was finished,
-    the warm-up's too, in frame order.
+    energy_mj  of the board per frame, None where the profile knows no power
+    times      of every frame that was finished, those of the warm-up too, in the order of frames
     """
 
     frames: int
@@ -83,16 +88,16 @@ def simulate(
     paced: bool = False,
     seed: int = 0,
 ) -> Simulation:
-    """Runs ``frames`` frames after a warm-up through the plan.
+    """A simulated run of ``frames`` frames, after a warm-up, through the plan.
 
-    slots      per ring, as of Pipeline
+    slots      per ring, as in Pipeline
     depth      frames under way in one lane, from submit to result; default one more than the lane has stages and
                floating cuts
     period_ms  time between two frames of the source (a camera); 0: one is always ready. A frame that finds no room
                waits outside: its latency counts from its submit, as in a run
-    jitter     each stage's time varies from frame to frame as the profile's spread says (log-normal, mean unchanged;
-               groups vary independently); the same seed gives the same run
-    paced      every stage takes the time that ``predict`` says, as on a board twin: slowed down by all others always
+    jitter     each stage's time varies from frame to frame as the profile's spread says (log-normal with the same mean;
+               groups vary independently). The same seed gives the same run
+    paced      every stage takes the time that ``predict`` says, as on a board twin: all others always slow it down
 
     Raises ArgumentError where the plan does not fit the profile or cannot run, or for a number out of its range.
     """
@@ -125,19 +130,19 @@ def simulate(
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
-    """A result, when it was ready; ``energy_mj``: what the board drew since the start."""
+class _Result:
+    """A frame that came out: when, after how long, and ``energy_mj`` that the board has drawn since the start."""
 
     at_ms: float
     latency_ms: float
     energy_mj: float
 
 
-class _Work:
+class _Way:
     """One way to run a frame on a stage: the groups that it then computes.
 
-    A set of units that compute is a bit mask over their positions in the plan; ``always``: those that slow it down
-    whether they compute or not, None: only those that do.
+    A set of units is a bit mask over their positions in the plan. ``always``: the units that slow it down whether they
+    compute or not; None: only those that compute do.
     """
 
     def __init__(
@@ -149,22 +154,22 @@ class _Work:
         always: int | None,
     ):
         self.position, self.handover_ms, self.always = position, handover_ms, always
-        profile, part = costs.profile, slice(*groups)
+        profile, span = costs.profile, slice(*groups)
         times = profile.units[costs.units[position]]
-        self._ms = np.array(times.ms[part])
+        self._ms = np.array(times.ms[span])
         self._extra_w = np.zeros(len(self._ms))  # of each group, beyond the idle board
         if times.power_w is not None and profile.idle_w is not None:
-            self._extra_w = np.maximum(np.array(times.power_w[part]) - profile.idle_w, 0.0)
-        self._slowdown = [costs.slowdown(position, other)[part] for other in range(len(costs.units))]
-        self._known: dict[int, tuple[float, float]] = {}
+            self._extra_w = np.maximum(np.array(times.power_w[span]) - profile.idle_w, 0.0)
+        self._slowdown = [costs.slowdown(position, other)[span] for other in range(len(costs.units))]
+        self._loads: dict[int, tuple[float, float]] = {}
         self.alone_ms = float(self._ms.sum()) + handover_ms
-        deviation_ms = sqrt(sum((spread / QUARTILE) ** 2 for spread in times.spread_ms[part]))
+        deviation_ms = sqrt(sum((spread / QUARTILE) ** 2 for spread in times.spread_ms[span]))
         self.sigma = sqrt(log1p((deviation_ms / self.alone_ms) ** 2)) if self.alone_ms else 0.0
 
     def load(self, computing: int) -> tuple[float, float]:
         """How many times as long it takes while these units compute, and what it then draws (W beyond idle)."""
         computing = computing if self.always is None else self.always
-        if computing not in self._known:
+        if computing not in self._loads:
             ms = self._ms
             for other, slowdown in enumerate(self._slowdown):
                 if other != self.position and computing >> other & 1:
@@ -172,21 +177,23 @@ class _Work:
             loaded_ms = float(ms.sum()) + self.handover_ms
             slower = loaded_ms / self.alone_ms if self.alone_ms else 1.0
             watts = float(ms @ self._extra_w) / loaded_ms if loaded_ms else 0.0
-            self._known[computing] = slower, watts
-        return self._known[computing]
+            self._loads[computing] = slower, watts
+        return self._loads[computing]
 
 
-class _Stage:
-    """A stage and what it did: ``runs`` has (taken, begin, end) of every frame, ms; the last may have no end yet.
+class _StageState:
+    """A stage in the simulation, and what it did.
 
-    ways  whether the frame came in at the later cut, and goes out at the later cut -> what is computed; the latter only
-          where the cut floats
-    late  of every frame begun: whether it goes out at the later cut
+    A cut that floats has an early and a late border; a frame crosses it early or late.
+
+    ways  (the frame comes in late, it goes out late) -> what is computed. Only a cut that floats has late ways
+    late  whether each frame goes out late, for every frame that was begun
+    runs  [taken, begun, ended] of every frame, ms; the last one may have no end yet
     """
 
-    def __init__(self, position: int, unit: str, groups: tuple[int, int], ways: Mapping[tuple[bool, bool], _Work]):
+    def __init__(self, position: int, unit: str, groups: tuple[int, int], ways: Mapping[tuple[bool, bool], _Way]):
         self.position, self.unit, self.groups, self.ways = position, unit, groups, ways
-        self.work = ways[False, False]
+        self.way = ways[False, False]
         self.floats = (False, True) in ways
         self.random: Random | None = None
         self.left_ms = 0.0  # what the frame inside would still take alone
@@ -198,18 +205,18 @@ class _Stage:
 
     def begin(self, now: float, came_late: bool) -> None:
         self.came_late = came_late
-        self.work = work = self.ways[came_late, False]
+        self.way = way = self.ways[came_late, False]
         self.late.append(False)
-        self.scatter = self.random.lognormvariate(-(work.sigma**2) / 2, work.sigma) if self.random else 1.0
-        self.left_ms = work.alone_ms * self.scatter
+        self.scatter = self.random.lognormvariate(-(way.sigma**2) / 2, way.sigma) if self.random else 1.0
+        self.left_ms = way.alone_ms * self.scatter
         self.running = True
         self.runs.append([self.taken_ms, now, inf])
 
     def go_on(self) -> None:
-        """The frame that could go out now goes out late."""
-        early, self.work = self.work, self.ways[self.came_late, True]
+        """Lets the frame that could go out early go out late."""
+        early, self.way = self.way, self.ways[self.came_late, True]
         self.late[-1] = True
-        self.left_ms = max(0.0, self.work.alone_ms - early.alone_ms) * self.scatter
+        self.left_ms = max(0.0, self.way.alone_ms - early.alone_ms) * self.scatter
 
     def end(self, now: float) -> None:
         self.running, self.taken_ms = False, None
@@ -220,7 +227,7 @@ class _Stage:
         return len(self.runs) - self.running
 
     def stats(self, begin: float, end: float) -> SimulatedStage:
-        """Means over the frames it finished in (begin, end], and the share of that time it computed."""
+        """The stage's figures over (begin, end]: means over the frames that it finished then."""
         taken, begun, ended = np.array(self.runs or [[inf, inf, inf]]).T
         idle = np.concatenate(([0.0], ended[:-1]))
         inside = (begin < ended) & (ended <= end)
@@ -241,10 +248,10 @@ class _Stage:
         )
 
 
-class _Lane:
-    """Stages in a row; ``inside``: per ring but the last, frames handed on and not yet let go by their reader."""
+class _LaneState:
+    """A lane in the simulation. ``inside``: frames in each ring but the last, with the one that its reader holds."""
 
-    def __init__(self, stages: list[_Stage], slots: int, depth: int):
+    def __init__(self, stages: list[_StageState], slots: int, depth: int):
         self.stages, self.slots, self.depth = stages, slots, depth
         self.inside = [0] * len(stages)
         self.submitted: list[tuple[int, float]] = []  # frame number, ms
@@ -262,20 +269,29 @@ class _Lane:
         self.inside[0] += 1
 
     def begin(self, now: float) -> None:
-        """Every stage that can begins. The host takes results at once: the last stage always has a free slot."""
+        """Lets every stage begin that can."""
         for index, stage in enumerate(self.stages):
-            if not stage.running and self.inside[index]:
-                if stage.taken_ms is None:
-                    stage.taken_ms = now
-                if index + 1 == len(self.stages) or self.inside[index + 1] < self.slots + FLOATING_SLOTS * stage.floats:
-                    stage.begin(now, index > 0 and self.stages[index - 1].late[len(stage.runs)])
+            if stage.running or not self.inside[index]:
+                continue
+            if stage.taken_ms is None:
+                stage.taken_ms = now
+            if self._has_free_slot(index):
+                stage.begin(now, index > 0 and self.stages[index - 1].late[len(stage.runs)])
+
+    def _has_free_slot(self, index: int) -> bool:
+        """Whether the ring behind a stage has one. The host takes results at once: the last stage's always has."""
+        if index + 1 == len(self.stages):
+            return True
+        return self.inside[index + 1] < self.slots + FLOATING_SLOTS * self.stages[index].floats
 
     def end(self, index: int, now: float) -> int | None:
-        """Ends what stage ``index`` runs; the number of the frame in this lane where that was the last stage."""
+        """Ends what stage ``index`` runs; behind the last stage, returns the number of the frame in this lane."""
         stage = self.stages[index]
-        if stage.floats and not stage.late[-1] and (self.inside[index + 1] >= ENOUGH or self.inside[index] == 1):
-            stage.go_on()
-            return None
+        if stage.floats and not stage.late[-1]:
+            next_has_enough, none_waits = self.inside[index + 1] >= ENOUGH, self.inside[index] == 1
+            if next_has_enough or none_waits:
+                stage.go_on()
+                return None
         stage.end(now)
         self.inside[index] -= 1
         if index + 1 == len(self.stages):
@@ -284,19 +300,20 @@ class _Lane:
         return None
 
     def times(self) -> list[FrameTimes]:
-        """Of the frames finished."""
-        return [
-            FrameTimes(frame, _ns(at), tuple(_ns(begin) for _, begin, _ in runs), tuple(_ns(end) for _, _, end in runs))
-            for (frame, at), *runs in zip(self.submitted, *(stage.runs for stage in self.stages), strict=False)
-            if runs[-1][2] < inf
-        ]
+        """The times of the frames that are finished."""
+        found = []
+        for (frame, at), *runs in zip(self.submitted, *(stage.runs for stage in self.stages), strict=False):
+            _, begun, ended = zip(*runs, strict=True)
+            if ended[-1] < inf:
+                found.append(FrameTimes(frame, _ns(at), tuple(map(_ns, begun)), tuple(map(_ns, ended))))
+        return found
 
 
-def _run(lanes: list[_Lane], frames: int, period_ms: float, idle_w: float) -> list[_Done]:
-    """Results in the order they were ready, until there are ``frames`` (one event may end several at once)."""
+def _run(lanes: list[_LaneState], frames: int, period_ms: float, idle_w: float) -> list[_Result]:
+    """At least ``frames`` results, in the order they were ready; one event may end several at once."""
     places = [(lane, index, stage) for lane in lanes for index, stage in enumerate(lane.stages)]
     ahead = REORDER * len(lanes) if len(lanes) > 1 else inf
-    done: list[_Done] = []
+    done: list[_Result] = []
     ready: set[int] = set()  # frames that wait for an earlier one
     submitted = delivered = 0
     now = energy_mj = 0.0
@@ -312,7 +329,7 @@ def _run(lanes: list[_Lane], frames: int, period_ms: float, idle_w: float) -> li
 
         running = [place for place in places if place[2].running]
         computing = sum(1 << stage.position for _, _, stage in running)
-        loads = [stage.work.load(computing) for _, _, stage in running]
+        loads = [stage.way.load(computing) for _, _, stage in running]
         ends = [now + stage.left_ms * slower for (_, _, stage), (slower, _) in zip(running, loads, strict=True)]
         arrival = submitted * period_ms
         then = min([*ends, arrival] if arrival > now else ends)
@@ -324,7 +341,7 @@ def _run(lanes: list[_Lane], frames: int, period_ms: float, idle_w: float) -> li
             number = lane.end(index, then)
             if number is not None:
                 frame, submitted_ms = lane.submitted[number]
-                done.append(_Done(then, then - submitted_ms, energy_mj))
+                done.append(_Result(then, then - submitted_ms, energy_mj))
                 ready.add(frame)
         while delivered in ready:
             ready.remove(delivered)
@@ -333,7 +350,9 @@ def _run(lanes: list[_Lane], frames: int, period_ms: float, idle_w: float) -> li
     return done
 
 
-def _build(profile: Profile, plan: Plan, slots: int, depth: int | None, paced: bool) -> tuple[StageCosts, list[_Lane]]:
+def _build(
+    profile: Profile, plan: Plan, slots: int, depth: int | None, paced: bool
+) -> tuple[StageCosts, list[_LaneState]]:
     predict(profile, plan)  # raises where the plan does not fit
     costs = StageCosts.of(profile, plan)
     always = (1 << len(plan.units)) - 1 if paced else None
@@ -350,10 +369,9 @@ def _build(profile: Profile, plan: Plan, slots: int, depth: int | None, paced: b
                     if not isfinite(handover_ms):
                         raise ArgumentError(f"plan {plan}: expected {unit} next to no other OpenCL device")
                     groups = first_late if came_late else first, last_late if goes_late else last
-                    way = _Work(costs, work.position, groups, handover_ms, always)
-                    ways[came_late, goes_late] = way
-            stages.append(_Stage(work.position, unit, (first, last), ways))
-        lanes.append(_Lane(stages, slots, depth or full_load(planned)))
+                    ways[came_late, goes_late] = _Way(costs, work.position, groups, handover_ms, always)
+            stages.append(_StageState(work.position, unit, (first, last), ways))
+        lanes.append(_LaneState(stages, slots, depth or full_load(planned)))
     return costs, lanes
 
 
@@ -374,7 +392,7 @@ def _check(name: str, value: int, low: int, high: float) -> None:
         raise ArgumentError(f"{name}: expected a whole number, {text}, got {value!r}")
 
 
-def _stages(lanes: list[_Lane]) -> list[_Stage]:
+def _stages(lanes: list[_LaneState]) -> list[_StageState]:
     return [stage for lane in lanes for stage in lane.stages]
 
 

@@ -1,4 +1,4 @@
-"""Every stage that units running at once could have, as arrays: exhaustive search and dynamic programming read them."""
+"""All stages that a team of units could have, as arrays: exhaustive search and dynamic programming read them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Handovers = Mapping[tuple[str, str], tuple[np.ndarray, np.ndarray]]
 
 
 class Costs(NamedTuple):
-    """Of some configurations: period and latency in ms, and energy in mJ beyond what the idle board draws."""
+    """What some configurations cost: period and latency in ms, energy in mJ beyond what the idle board draws."""
 
     period_ms: np.ndarray
     latency_ms: np.ndarray
@@ -24,18 +24,18 @@ class Costs(NamedTuple):
 
 
 def handovers(profile: Profile, units: Iterable[str]) -> Handovers:
-    """(sender, receiver) -> what sending and receiving cost at every border, the host among them."""
+    """(sender, receiver) -> what sending and receiving cost at every border. Senders and receivers include the host."""
     ends = (*units, HOST)
     return {(sender, receiver): profile.handover(sender, receiver) for sender in ends for receiver in ends}
 
 
 class StageTables:
-    """Stages of ``team``, units that run at once; equal ones (such as "bigx1" twice) share their tables.
+    """All stages that a ``team``, units that run at once, could have. Equal units ("bigx1" twice) share their tables.
 
-    units      the different units, in order of first appearance; their number also stands for the host
-    counts     how often each of them is in the team
+    units      the different units, in the order of their first place; as an index, their number stands for the host
+    counts     how often each of these units is in the team
     stage_ms   [unit, next unit or host, unit or host before, first, last]: time of a stage with groups [first, last)
-               and its hand-overs; infinity where the unit cannot run one of them, or there is none
+               and its hand-overs; infinity where the unit cannot run one of the groups, or the stage has none
     busy_mj    [unit, first, last]: energy of its groups beyond what the idle board draws; zeros where unknown
     """
 
@@ -57,7 +57,7 @@ class StageTables:
             self.busy_mj = np.zeros_like(computing)
 
     def evaluate(self, order: Sequence[int], cuts: np.ndarray) -> Costs:
-        """Stages in ``order`` (indices of units), for every row of ``cuts``: cumulative group counts."""
+        """The costs of the units in ``order`` (indices), for every row of ``cuts`` (cumulative group counts)."""
         start = np.zeros((len(cuts), 1), int)
         borders = np.concatenate([start, cuts, start + self.groups], axis=1).T
         befores, afters = (self.host, *order), (*order[1:], self.host)
@@ -72,13 +72,15 @@ class StageTables:
 
 
 def _sums(values: np.ndarray) -> np.ndarray:
-    """[unit, first, last]: sums over groups [first, last) by prefix sums; infinity over an infinite one, or none."""
+    """[unit, first, last]: sums over groups [first, last); infinity over an infinite value, or over no group."""
     infeasible = ~np.isfinite(values)
-    sums, bad = (_differences(part) for part in (np.where(infeasible, 0.0, values), infeasible))
+    sums = _differences(np.where(infeasible, 0.0, values))
+    bad = _differences(infeasible)
     empty = np.tri(values.shape[1] + 1, dtype=bool)
     return np.where((bad > 0) | empty, np.inf, sums)
 
 
 def _differences(values: np.ndarray) -> np.ndarray:
+    """[unit, first, last]: sums over [first, last) as differences of prefix sums."""
     prefix = np.pad(values.cumsum(axis=1), ((0, 0), (1, 0)))
     return prefix[:, None, :] - prefix[:, :, None]

@@ -1,0 +1,167 @@
+"""The lanes of a pipeline: where its frames go, what comes out in their order, and how a plan moves.
+
+A frame goes to the lane with room that has the fewest under way; with several lanes (Parallel) results are put back
+into frame order, with a bounded number of frames under way. A plan that moves gets a lane of its own: new frames go
+there, those under way end in the lane they are in.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..graph.ir import Graph
+from . import runtime
+from .boards.board import Board
+from .boards.twin import Twin
+from .boards.units import units
+from .devices.component import Component
+from .lane import Lane
+from .planning.plan import Plan, StagePlan
+from .planning.rings import REORDER
+from .stats import StageCounters
+from .trace import StageTrace
+
+KEPT_PLANS = 100  # latest plans that are remembered
+KEPT_TRACES = 12  # stages of lanes that were left; the log of one has some megabytes
+
+
+class Lanes:
+    """Runs ``plan`` from when it is made until ``close``. Arguments as for ``Pipeline`` and ``Lane``.
+
+    gate    changes when there is room or a result
+    frames  counts frames in and out, and keeps results until their turn
+    all     every lane; replaced as a whole, so that other threads see all or nothing of a move
+    open    those that take new frames
+    plan    the present one; ``plans``: the latest, and the first frame that each was for
+    traces  of the lanes that have ended, where they are recorded
+
+    One thread at a time may submit, one take results; ``move`` and ``throttle`` may be called by any.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        plan: Plan,
+        board: Board,
+        twin: Twin | None,
+        *,
+        slots: int,
+        depth: int | None,
+        record: bool,
+        fault: tuple[int, int] | None,
+    ):
+        self.graph, self.plan, self.board = graph, plan, board
+        self.gate, self.frames = runtime.Gate(), runtime.Frames()
+        self.all: tuple[Lane, ...] = ()
+        self.open: tuple[Lane, ...] = ()
+        self.plans = deque([(0, plan)], maxlen=KEPT_PLANS)
+        self.traces: list[StageTrace] = []
+        self._twin, self._record = twin, record
+        self._options = {"slots": slots, "depth": depth, "record": record, "fault": fault}
+        self._lock = threading.Lock()  # of a move, and of what must not see half of one
+        try:
+            for number, (stages, parts) in enumerate(zip(plan.lanes, units(plan, board), strict=True)):
+                self.all += (self._start(number, stages, parts),)
+            self.open = self.all
+            self._keep_pace()
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, number: int, stages: Sequence[StagePlan], parts: Sequence[Component]) -> Lane:
+        lane = Lane(self.graph, stages, parts, self.gate, number=number, **self._options)
+        # Also at the interpreter's exit: finalizers run newest first, so the threads end before OpenCL slots are freed.
+        lane.end = weakref.finalize(self, lane.close)
+        return lane
+
+    # ---- frames
+
+    @property
+    def pending(self) -> int:
+        """Frames submitted whose results have not been taken."""
+        return self.frames.submitted - self.frames.delivered
+
+    @property
+    def failed(self) -> bool:
+        """A stage has failed: its frame is, or will be, the last to arrive."""
+        for lane in self.all:
+            if lane.native.failed:
+                return True
+        return False
+
+    def try_submit(self, pieces: list[tuple[int, np.ndarray]]) -> bool:
+        """False while all lanes are full, and once a stage has failed: the earlier frames come first then."""
+        if self.failed:
+            return False
+        with self._lock:
+            if len(self.all) > 1 and self.pending >= REORDER * len(self.all):
+                return False
+            lanes = self.open
+            for lane in lanes if len(lanes) == 1 else sorted(lanes, key=lambda lane: lane.under_way):
+                if lane.try_submit(self.frames, pieces):
+                    return True
+        return False
+
+    def try_result(self) -> runtime.Arrived | None:
+        """The next result in order, if it has arrived; one with an error stays."""
+        arrived = self.frames.next()
+        for lane in self.all:
+            while arrived is None and lane.try_result(self.frames):
+                arrived = self.frames.next()
+        if arrived is not None and len(self.all) > 1:
+            self.gate.signal()  # the window of REORDER frames has moved on
+        return arrived
+
+    # ---- plans that move
+
+    def move(self, plan: Plan) -> None:
+        """Runs ``plan``, a single lane, from the next frame on; frames under way end in the lane before it."""
+        lane = self._start(self.all[-1].number + 1, plan.lanes[0], units(plan, self.board)[0])
+        with self._lock:
+            self.all, self.open, self.plan = (*self.all, lane), (lane,), plan
+            self.plans.append((self.frames.submitted, plan))
+            self._keep_pace()
+        self.gate.signal()  # there is room for another frame
+
+    def end_left(self) -> list[StageCounters]:
+        """Ends lanes that were left and are empty by now; the counters of the others (``counters``)."""
+        ended = [lane for lane in self.all if lane not in self.open and not lane.under_way]
+        if ended:
+            self.all = tuple(lane for lane in self.all if lane not in ended)
+            self.gate.signal()  # frames may be as far ahead as fits the lanes that are left
+        for lane in ended:
+            lane.end()
+            if self._record:
+                self.traces = [*self.traces, *lane.traces()][-KEPT_TRACES:]
+        return self.counters()
+
+    def counters(self) -> list[StageCounters]:
+        """What each stage of each lane that takes frames has done until now; any thread may ask at any time."""
+        return [row for lane in self.open for row in lane.counters()]
+
+    # ---- the twin's pace
+
+    def throttle(self, component: str, factor: float) -> None:
+        """Of the twin's board, a component takes ``factor`` times as long from each stage's next frame on."""
+        with self._lock:
+            self._twin.throttle(component, factor)
+            self._keep_pace()
+
+    def _keep_pace(self) -> None:
+        if self._twin:
+            for lane, paces_ms in zip(self.open, self._twin.paces_ms(self.plan), strict=True):
+                lane.set_paces(paces_ms)
+
+    def close(self) -> None:
+        """Ends the stages; frames inside are dropped. Safe to call twice."""
+        for lane in self.all:
+            lane.close()
+
+    def end_traces(self) -> list[StageTrace]:
+        """The traces of all lanes, those that were left first; after ``close``."""
+        return [*self.traces, *(trace for lane in self.all for trace in lane.traces())]

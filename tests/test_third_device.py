@@ -1,0 +1,87 @@
+"""A device that the package does not know: one line names it, its folder (third_device/) has all the rest."""
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from graphs import frames, small_net
+from third_device.device import LIBRARY, Npu
+
+from pipeall import Board, DeviceError, Engine, Pipeline, Plan, profile, search
+from pipeall.graph.ops import run_graph
+from pipeall.pipeline.measuring.footprint import footprint
+from pipeall.pipeline.planning import names
+
+HERE = Path(__file__).parent
+TOLERANCE = dict(rtol=1e-4, atol=1e-4)  # sums of at most 144 products of order 1, in single precision
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    built = tmp_path_factory.mktemp("npu") / "npu.so"
+    sources = [HERE / "third_device" / "npu.c", "-o", built, f"-I{HERE.parent / 'pipeall'}"]
+    subprocess.run(["cc", "-std=c11", "-O2", "-D_GNU_SOURCE", "-shared", "-fPIC", *sources], check=True)
+    return built
+
+
+@pytest.fixture
+def board(library, monkeypatch):
+    """This machine's clusters and the npu."""
+    monkeypatch.setenv(LIBRARY, str(library))
+    monkeypatch.setenv("PIPEALL_OPENCL", "off")
+    monkeypatch.setitem(names.COMPONENTS, "npu", names.Traits("third_device.device"))  # the one line
+    board = Board.detect()
+    if "little" not in board.components:
+        pytest.skip("one core only: a pipeline of two CPU components needs two")
+    return board
+
+
+def test_it_is_a_component_like_any_other(board):
+    assert list(board.components) == ["big", "little", "npu"]
+    assert board.component("N").device == board.component("npu").device and isinstance(board.component("n").device, Npu)
+    row = board.describe()[-1]
+    assert (row["component"], row["letter"], row["kind"], row["description"]) == ("npu", "N", "npu", "a toy NPU")
+    assert str(Plan.parse("B-N-L:1,2")) == "big-npu-little:1,2"
+
+
+@pytest.mark.parametrize("plan", ["B-N-L:1,3", "N-B:2", "B-N:1~2", "npu"])
+def test_it_runs_as_a_stage(plan, board):
+    graph, (name,) = small_net(), [tensor.name for tensor in small_net().inputs]
+    given = frames(graph, 20)
+    expected = [next(iter(run_graph(graph, {name: frame}).values())) for frame in given]
+    with Pipeline(graph, plan, board, trace=True) as pipe:
+        for got, wanted in zip(pipe.map(given), expected, strict=True):
+            np.testing.assert_allclose(got, wanted, **TOLERANCE)
+    assert [len(stage.frame) for stage in pipe.trace] == [20] * len(pipe.plan.units)
+
+
+def test_it_is_profiled_and_searched_with(board):
+    graph = small_net()
+    found = profile(graph, board, seconds=0.05)
+    assert {"big", "little", "npu"} <= set(found.units) and all(0 < ms < 1e3 for ms in found.units["npu"].ms)
+    assert {("big", "npu"), ("npu", "big"), ("npu", "little")} <= set(found.links)
+    plans = [choice.plan for choice in search(graph, found).ranked]
+    middle = next(plan for plan in plans if plan.units[1:2] == ("npu",) and len(plan.units) == 3)
+    (frame,) = frames(graph, 1)
+    with Pipeline(graph, middle, board) as pipe, Engine(graph, "big", board) as engine:
+        (got,) = pipe.map([frame])
+        np.testing.assert_allclose(got, engine(frame), **TOLERANCE)
+    assert [stage.unit for stage in footprint(graph, middle, board)] == list(middle.units)
+
+
+def test_what_it_cannot_compute_is_named(board):
+    graph = small_net()
+    with pytest.raises(DeviceError, match="no component 'gpu' on this board .it has big, little, npu.: OpenCL is"):
+        Engine(graph, "gpu", board)
+    from graphs import Net
+
+    net = Net((1, 4, 4, 4))
+    with pytest.raises(DeviceError, match="step .*: the npu has no kernel for softmax"):
+        Engine(net.graph(net.op("softmax", net.conv("x0", 4), axis=1)), "npu", board)
+
+
+def test_without_it_the_board_says_why(board, monkeypatch):
+    monkeypatch.delenv(LIBRARY)
+    with pytest.raises(DeviceError, match="no component 'npu' .*expected the path of its library in NPU_LIBRARY"):
+        Board.detect().component("npu")
