@@ -1,7 +1,6 @@
 """native/cl_faults.c between the runtime and OpenCL: calls that fail on demand, late wake-ups, what is alive."""
 
 import ctypes
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,19 +8,16 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from shims import built
 
 from pipeall._kernels.opencl import devices as opencl
-
-SOURCE = Path(__file__).parent / "native" / "cl_faults.c"
 
 
 @cache
 def shim() -> tuple[ctypes.CDLL, tempfile.TemporaryDirectory]:
     """The library, built once, and the folder that it lies in as ``cl_faults.so``."""
     folder = tempfile.TemporaryDirectory(prefix="pipeall-faults-")
-    path = Path(folder.name) / "cl_faults.so"
-    subprocess.run(["cc", "-std=gnu11", "-shared", "-fPIC", "-o", path, SOURCE, "-ldl"], check=True)
-    return ctypes.CDLL(str(path)), folder
+    return ctypes.CDLL(str(built("cl_faults", Path(folder.name), "-ldl"))), folder
 
 
 @contextmanager

@@ -4,8 +4,15 @@ import os
 from pathlib import Path
 
 import pytest
+from expected_skips import ExpectedSkips
 
 os.environ["PIPEALL_TUNE"] = "off"  # the same algorithms on every machine and in every run; test_tune turns it on
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """``PIPEALL_EXPECTED_SKIPS``, a file such as expected_skips.txt: any other skip fails the run."""
+    if listed := os.environ.get("PIPEALL_EXPECTED_SKIPS"):
+        config.pluginmanager.register(ExpectedSkips(Path(listed)))
 
 
 @pytest.fixture(scope="session")
@@ -41,6 +48,31 @@ def board_with_gpu():
             f"no {', '.join(missing)}: two cores are needed, and pip install 'pyopencl[pocl]' ({board.gpu_missing})"
         )
     return board
+
+
+@pytest.fixture(scope="module")
+def opencl_info(tmp_path_factory):
+    """An OpenCL device, also one that stands in for a GPU; programs are compiled anew in each module of tests."""
+    from pipeall import MissingExtraError
+    from pipeall._kernels.opencl import devices as opencl
+
+    try:
+        available = opencl.devices()
+    except MissingExtraError as error:
+        pytest.skip(f"no OpenCL: {error}; pip install 'pyopencl[pocl]' runs the kernels on any CPU")
+    if not available:
+        pytest.skip("no OpenCL device: pip install 'pyopencl[pocl]' adds one that runs on any CPU")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIPEALL_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield opencl.choose(available)
+
+
+@pytest.fixture(scope="session")
+def chain():
+    """Ten equal groups, in microseconds a frame."""
+    from toy_board import chain_net
+
+    return chain_net()
 
 
 @pytest.fixture

@@ -184,3 +184,34 @@ def random_graph(seed: int, steps: int = 14) -> Graph:
     names = list(net.tensors)
     outputs = {names[-1], *random.choice(names, size=3)}
     return net.graph(*sorted(map(str, outputs)), name=f"random{seed}")
+
+
+def branching_net():
+    """Concats, a residual, a shuffle, two outputs, one of them before the last group; tail groups without a Main."""
+    net = Net((1, 4, 8, 8))
+    x = net.conv("x0", 8, k=3)
+    x = net.op("concat", net.conv(x, 4), net.op("maxpool", net.conv(x, 4), strides=(1, 1), pads=(1, 1, 0, 0)), x)
+    early = net.op("shuffle", x, groups=2)
+    x = net.conv(early, 8)
+    x = net.conv(net.conv(x, 8, k=3), 8, residual=x, lo=0.0)
+    x = net.conv(x, 6)
+    x = net.op("softmax", net.op("reshape", net.global_pool(x), shape=(1, 6)))
+    return net.graph(early, x)
+
+
+def two_crossing_net():
+    """Two tensors cross every cut; the input is one of them."""
+    net = Net((1, 4, 8, 8))
+    x = "x0"
+    for _ in range(4):
+        x = net.conv(x, 4, k=3)
+    return net.graph(net.op("add", x, "x0"))
+
+
+def reshaped_net():
+    """Its last group is a reshape: no step, no time."""
+    net = Net((1, 4, 8, 8))
+    return net.graph(net.op("reshape", net.global_pool(net.conv(net.conv("x0", 8), 6)), shape=(1, 6)))
+
+
+NETS = [small_net, branching_net, two_crossing_net, reshaped_net]

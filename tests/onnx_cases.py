@@ -56,7 +56,7 @@ def light_models(names: Sequence[str] = ()) -> Iterator[tuple[Path, np.ndarray, 
     for path in sorted((MODELS / "light").glob("*.onnx")):
         if names and path.stem not in names:
             continue
-        (value,) = inputs_of(onnx.load(path))
+        (value,) = values_fed(onnx.load(path))
         shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
         ramp = (np.arange(np.prod(shape)) / np.prod(shape)).reshape(shape).astype(np.float32)
         yield path, ramp, numpy_helper.to_array(onnx.load_tensor(path.with_name(f"{path.stem}_output_0.pb")))
@@ -89,7 +89,7 @@ def _folder_cases() -> Iterator[Case]:
                 yield folder.name, onnx.load(folder / "model.onnx"), *sides
 
 
-def inputs_of(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+def values_fed(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     """What a model is fed: old ones list their weights as inputs too."""
     weights = {tensor.name for tensor in model.graph.initializer}
     return [value for value in model.graph.input if value.name not in weights]
@@ -113,7 +113,7 @@ def run_case(
         path.write_bytes(form.SerializeToString())
         try:
             with Engine(load(path), "big", board=board, threads=1) as engine:
-                names = [tensor.name for tensor in inputs_of(form)]
+                names = [tensor.name for tensor in values_fed(form)]
                 got = engine(fed[0] if len(fed) == 1 else dict(zip(names, fed, strict=True)))
         except PipeallError as error:
             if "\n" in str(error):
@@ -174,7 +174,7 @@ def _with_weights(model: onnx.ModelProto, arrays: list[np.ndarray], place: int) 
     form = onnx.ModelProto()
     form.CopyFrom(model)
     graph, shape = form.graph, arrays[place].shape
-    names = [value.name for value in inputs_of(model)]
+    names = [value.name for value in values_fed(model)]
     del graph.input[:]
     for i, (name, array) in enumerate(zip(names, arrays, strict=True)):
         if i != place:

@@ -6,9 +6,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from pipeall.errors import ModelError
 from pipeall.graph.ir import Graph, Node
+from pipeall.graph.onnx.read import load
 from pipeall.graph.pointwise import BINARY, UNARY
 
 OPSET = 21
@@ -176,3 +179,12 @@ def saved(proto: onnx.ModelProto, folder: Path) -> Path:
     path = folder / "model.onnx"
     path.write_bytes(proto.SerializeToString())
     return path
+
+
+def refusal(path, **args) -> str:
+    """The one line with which a model is refused; it names the file."""
+    with pytest.raises(ModelError) as error:
+        load(path, **args)
+    message = str(error.value)
+    assert message.startswith(str(path)) and "\n" not in message
+    return message.removeprefix(str(path))

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from test_cluster import BOARDS, write_tree
+from recorded_boards import recorded_files, write_tree
 
 from pipeall._kernels.opencl import devices as opencl
 from pipeall.errors import ArgumentError, DeviceError, missing_extra
@@ -20,7 +20,7 @@ MALI, OTHER, POCL = device(1, "Mali-G52"), device(2, "Other GPU"), device(0, "pt
 
 @pytest.fixture(scope="module")
 def vim3(tmp_path_factory):
-    return write_tree(json.loads((BOARDS / "vim3.json").read_text()), tmp_path_factory.mktemp("vim3"))
+    return write_tree(recorded_files("vim3"), tmp_path_factory.mktemp("vim3"))
 
 
 @pytest.fixture

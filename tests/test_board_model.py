@@ -9,10 +9,10 @@ from itertools import accumulate
 from math import inf
 from pathlib import Path
 
-import numpy as np
 import pytest
 from graphs import Net, zoo_net
-from test_cluster import BOARDS, write_tree
+from profiles import profile_of
+from recorded_boards import recorded_files, write_tree
 
 from pipeall._kernels.opencl import devices as opencl
 from pipeall.errors import ArgumentError, DeviceError
@@ -163,60 +163,6 @@ def test_any_network_gets_finite_times(name, network):
     assert Profile.from_dict(profile.to_dict(), "here").crossing_bytes == profile.crossing_bytes
 
 
-def test_features_of_a_small_network():
-    net = Net((1, 4, 8, 8))
-    x = net.conv("x0", 6, 3)  # Winograd: a quarter of its MACs
-    x = net.conv(x, 8, 3, strides=(2, 2))
-    x = net.op("maxpool", net.conv(x, 16, 1))
-    x = net.conv(x, 16, 3, groups=16)  # depthwise
-    graph = net.graph(net.fc(x, 10))
-    rows = dict(zip(regression.FEATURES, regression.features(graph).T, strict=True))
-    assert rows["ms_per_gmac_kxk"] * 1e9 == pytest.approx([6 * 64 * 36 / 4, 8 * 16 * 54, 0, 0, 0])
-    assert rows["ms_per_gmac_1x1"] * 1e9 == pytest.approx([0, 0, 16 * 16 * 8, 0, 0])
-    assert rows["ms_per_mb_conv_weights"] * 1e6 == pytest.approx([4 * 6 * 37, 4 * 8 * 55, 4 * 16 * 9, 0, 0])
-    assert rows["ms_per_mb_fc_weights"] * 1e6 == pytest.approx([0, 0, 0, 0, 4 * (640 // 10 * 10 + 10)])
-    assert rows["ms_per_mb_written"] * 1e6 == pytest.approx([4 * 384, 4 * 128, 4 * (256 + 64), 4 * 64, 4 * 10])
-    assert rows["ms_per_op"].tolist() == [1, 1, 2, 1, 1]
-
-
-def samples_of(prices, count=3, rows=20):
-    random = np.random.default_rng(1)
-    tables = [random.random((rows, len(regression.FEATURES))) for _ in range(count)]
-    return [regression.Sample(x, {unit: x @ price for unit, price in prices.items()}) for x in tables]
-
-
-def test_fit_finds_the_prices_that_made_the_times():
-    prices = {"big": np.array([3, 0, 2, 0.5, 0, 1]), "gpu": np.array([1, 4, 0, 0.5, 2, 0])}
-    found = regression.fit(samples_of(prices))
-    for unit, price in prices.items():
-        assert found[unit] == pytest.approx(price, abs=1e-9)  # exact data: rounding of a well-conditioned solve
-    errors = regression.leave_one_out(dict(zip("abc", samples_of(prices), strict=True)))
-    assert max(abs(error) for row in errors.values() for error in row.values()) < 1e-9
-
-
-def test_least_squares_meets_the_conditions_of_an_optimum():
-    """Karush-Kuhn-Tucker: no negative unknown, no gain by raising a zero one, none at all along a positive one."""
-    random = np.random.default_rng(2)
-    for _ in range(200):
-        a, b = random.standard_normal((12, 6)), random.standard_normal(12)
-        x = regression._nonnegative_least_squares(a, b)
-        slope = a.T @ (b - a @ x)
-        assert (x >= 0).all() and (slope < 1e-8).all() and np.abs(slope[x > 0]).max(initial=0) < 1e-8
-
-
-def test_fit_leaves_out_groups_that_a_unit_refused_and_prices_what_nobody_measured():
-    prices = {"big": np.array([3, 1, 2, 0.5, 1, 1])}
-    samples = samples_of(prices)
-    for sample in samples:
-        sample.features[:, [1, 3]] = 0
-        sample.ms["big"] = sample.features @ prices["big"]
-        sample.ms["big"][4] = inf
-    found = regression.fit(samples)["big"]
-    assert found == pytest.approx([3, 3, 2, 2, 1, 1])  # 1 x 1 as k x k, fully connected as convolution weights
-    with pytest.raises(ArgumentError, match="times of at least one group"):
-        regression.fit([regression.Sample(samples[0].features, {"big": [inf] * 20})])
-
-
 # ---- contention, power, links ----
 
 
@@ -292,7 +238,7 @@ def small_graph(width: int):
     return net.graph(net.fc(net.global_pool(x), 10), name=f"small{width}")
 
 
-def profile_of(graph, refused: bool = False) -> Profile:
+def small_profile(graph, refused: bool = False) -> Profile:
     count = len(graph.groups)
     ms = tuple(1.0 + index for index in range(count))
     units = {
@@ -302,25 +248,17 @@ def profile_of(graph, refused: bool = False) -> Profile:
     }
     contention = {"big": {"gpu": (1.2,) * count}, "gpu": {"big": (1.4,) * count}}
     links = {("big", "gpu"): Link((4096,), (0.1,), (0.2,), (0.05,))}
-    return Profile(
-        graph.name,
-        tuple(g.name for g in graph.groups),
-        crossing_bytes(graph),
-        units,
-        contention=contention,
-        links=links,
-        idle_w=2.0,
-    )
+    return profile_of(graph, units, contention=contention, links=links, idle_w=2.0)
 
 
 def test_a_model_of_ones_own_board(tmp_path, monkeypatch):
     monkeypatch.delenv("PIPEALL_OPENCL", raising=False)
     gpu = opencl.DeviceInfo(0, "Platform", "Mali", "Vendor", "1.0", 4, True, False, False)
     monkeypatch.setattr(opencl, "devices", lambda: (gpu,))
-    tree = write_tree(json.loads((BOARDS / "vim3.json").read_text()), tmp_path)
+    tree = write_tree(recorded_files("vim3"), tmp_path)
     board = Board.detect(root=tree, machine="aarch64")
     graphs = [small_graph(4), small_graph(8)]
-    profiles = [(graphs[0], profile_of(graphs[0], refused=True)), (graphs[1], profile_of(graphs[1]))]
+    profiles = [(graphs[0], small_profile(graphs[0], refused=True)), (graphs[1], small_profile(graphs[1]))]
     model = BoardModel.from_profiles("mine", board.components, profiles)
     model.save(tmp_path / "mine.json")
     loaded = Board.load(tmp_path / "mine.json").model
@@ -347,9 +285,9 @@ def test_what_was_not_profiled_is_no_part_and_a_stand_in_is_refused(tmp_path, mo
     cpu = opencl.DeviceInfo(0, "Platform", "pocl", "Vendor", "1.0", 4, True, False, True)
     monkeypatch.setattr(opencl, "devices", lambda: (cpu,))
     monkeypatch.setattr(opencl, "choose", lambda devices: devices[0])
-    board = Board.detect(root=write_tree(json.loads((BOARDS / "vim3.json").read_text()), tmp_path), machine="aarch64")
+    board = Board.detect(root=write_tree(recorded_files("vim3"), tmp_path), machine="aarch64")
     graph = small_graph(4)
-    profile = profile_of(graph)
+    profile = small_profile(graph)
     assert board.component("gpu").stand_in
     with pytest.raises(ArgumentError, match="component 'gpu': expected no stand-in"):
         BoardModel.from_profiles("mine", board.components, [(graph, profile)])
@@ -362,14 +300,14 @@ def test_what_was_not_profiled_is_no_part_and_a_stand_in_is_refused(tmp_path, mo
 
 def test_a_profile_of_another_network_is_refused():
     with pytest.raises(ArgumentError, match="tensor sizes of small8"):
-        Measured.of(small_graph(8), profile_of(small_graph(4)))
+        Measured.of(small_graph(8), small_profile(small_graph(4)))
     with pytest.raises(ArgumentError, match="expected one of small8, spans"):
-        Measured.of(small_graph(8), profile_of(small_graph(8)), spans=(1, 1))
+        Measured.of(small_graph(8), small_profile(small_graph(8)), spans=(1, 1))
     with pytest.raises(ArgumentError, match="'small8': expected one profile of it"):
-        BoardModel.fit("x", {}, [(small_graph(8), Measured.of(small_graph(8), profile_of(small_graph(8))))] * 2)
+        BoardModel.fit("x", {}, [(small_graph(8), Measured.of(small_graph(8), small_profile(small_graph(8))))] * 2)
     with pytest.raises(ArgumentError, match="unit 'big': expected one of the board's components, little"):
         parts = {"little": Modelled("Cortex-A53", 4)}
-        BoardModel.fit("x", parts, [(small_graph(8), Measured.of(small_graph(8), profile_of(small_graph(8))))])
+        BoardModel.fit("x", parts, [(small_graph(8), Measured.of(small_graph(8), small_profile(small_graph(8))))])
     with pytest.raises(ArgumentError, match="times of at least one group"):
         BoardModel.fit("x", {}, [])
 

@@ -20,7 +20,7 @@ QUICK = ("--seconds", "0.01")
 def counted(monkeypatch):
     """What was measured: units alone, pairs, links."""
     calls = []
-    for module, name in ((measure, "_alone"), (measure, "_contention"), (measure.links, "measure")):
+    for module, name in ((measure, "_alone"), (measure, "with_contention"), (measure.links, "measure")):
         monkeypatch.setattr(module, name, _counting(getattr(module, name), name, calls))
     return calls
 
@@ -69,7 +69,7 @@ def test_profile_goes_on_after_an_interrupt(tmp_path, counted, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as broken:
-        broken.setattr(measure, "_contention", interrupt)
+        broken.setattr(measure, "with_contention", interrupt)
         assert invoke("profile", "tiny", "-o", path, *QUICK).exit_code == 130
     kept = read_json(path, "profile")
     assert list(kept["units"]) == ["big", "little"] and kept["contention"] == {} and kept["links"] == []

@@ -6,7 +6,6 @@ board gives is compared with what its maker says it has.
 """
 
 import importlib
-import json
 import os
 import subprocess
 import sys
@@ -18,22 +17,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from recorded_boards import recorded_files, write_tree
 from trees import REPOSITORY
 
 from pipeall._kernels.cpu import cluster
 from pipeall._kernels.cpu.cores import ARM_CORES, CPU
 from pipeall.errors import ArgumentError, DeviceError
 
-BOARDS = Path(__file__).parent / "boards"
 KIB = 1024
-
-
-def write_tree(files: dict[str, str], root: Path) -> Path:
-    for folder in {(root / path).parent for path in files}:
-        folder.mkdir(parents=True, exist_ok=True)
-    for path, content in files.items():
-        (root / path).write_text(content)
-    return root
 
 
 @pytest.fixture(scope="session")
@@ -42,7 +33,7 @@ def recorded(tmp_path_factory):
 
     @cache
     def make(name: str) -> Path:
-        return write_tree(json.loads((BOARDS / f"{name}.json").read_text()), tmp_path_factory.mktemp(name))
+        return write_tree(recorded_files(name), tmp_path_factory.mktemp(name))
 
     return make
 
@@ -52,7 +43,7 @@ def changed(tmp_path):
     """changed("vim3", without=("cpufreq",), online="0-3"): a tree of one's own, some of it left out or replaced."""
 
     def make(name: str, without: tuple[str, ...] = (), **cpu_files: str) -> Path:
-        files = json.loads((BOARDS / f"{name}.json").read_text())
+        files = recorded_files(name)
         files = {path: text for path, text in files.items() if not any(part in path for part in without)}
         return write_tree(files | {f"{CPU}/{path}": text for path, text in cpu_files.items()}, tmp_path)
 

@@ -1,12 +1,11 @@
 """Launches recorded once and enqueued in one call, by native/command_buffer.c where no device has the extension."""
 
 import ctypes
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
 from graphs import frames, small_net
+from shims import built
 
 from pipeall import DeviceError, Pipeline, PipelineError
 from pipeall._kernels.opencl import devices as opencl
@@ -18,10 +17,7 @@ COUNT = 9
 def shim(tmp_path_factory, board_with_gpu):
     """The library with the extension; it reaches the rest of OpenCL as the package does."""
     real = opencl.opened(board_with_gpu.component("gpu").device.info).library
-    made = tmp_path_factory.mktemp("shim") / "command_buffer.so"
-    source = Path(__file__).parent / "native" / "command_buffer.c"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", made, source, "-Wl,--no-as-needed", real], check=True)
-    return made
+    return built("command_buffer", tmp_path_factory.mktemp("shim"), "-Wl,--no-as-needed", real)
 
 
 @pytest.fixture

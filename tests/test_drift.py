@@ -5,7 +5,8 @@ from math import inf
 import numpy as np
 import pytest
 from graphs import zoo_net
-from toy_board import MS, START, best_period_ms, chain_net, drifted, period_ms, profile_of
+from profiles import profile_of
+from toy_board import MS, START, best_period_ms, drifted, period_ms
 
 from pipeall import ArgumentError, Board, Plan, search
 from pipeall.pipeline.planning.predict import predict
@@ -99,11 +100,6 @@ def test_a_component_at_half_speed_moves_the_plan_within_three_windows_and_back(
     moves = len(world.moves)
     world.run(100)
     assert len(world.moves) == moves
-
-
-@pytest.fixture(scope="module")
-def chain():
-    return chain_net()
 
 
 def test_a_component_that_is_left_out_is_tried_again_with_longer_and_longer_pauses(chain):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from plans_reference import INF, chain, profiles, random_profile
+from toy_board import period_ms
 
 from pipeall.errors import ArgumentError
 from pipeall.pipeline.planning.candidates import PredictedPlan
@@ -19,10 +20,6 @@ from pipeall.pipeline.planning.search import search
 UNITS = ("big", "bigx1", "little", "gpu")
 
 
-def period(profile, plan) -> float:
-    return predict(profile, plan).period_ms
-
-
 @settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     profile=profiles(UNITS),
@@ -33,7 +30,7 @@ def test_parts_and_bounds(profile, order, data):
     units, groups = order.split("-"), len(profile.groups)
     cuts = sorted(data.draw(st.permutations(range(1, groups)))[: len(units) - 1])
     plan = Plan.pipeline(units, cuts)
-    if period(profile, plan) == INF:
+    if period_ms(profile, plan) == INF:
         with pytest.raises(ArgumentError, match="expected units that can run their groups"):
             explain(profile, plan)
         return
@@ -65,7 +62,7 @@ def test_parts_and_bounds(profile, order, data):
     assert [move.plan for move in found.moves] == expected
     assert [move.prediction for move in found.moves] == [predict(profile, other) for other in expected]
 
-    rates = [1 / period(replace(profile, links={}), Plan.single(unit)) for unit in units]
+    rates = [1 / period_ms(replace(profile, links={}), Plan.single(unit)) for unit in units]
     assert found.rates_ms == (pytest.approx(1 / sum(rates)) if sum(rates) else INF)
     json.dumps(found.to_dict(), allow_nan=False)
 

@@ -11,8 +11,10 @@ import pytest
 from graphs import Net, frames, inputs_of, random_graph, small_net, zoo_net
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from process import promptly
+from profiles import profile_of
 from step_reference import run_steps
-from toy_board import chain_net, profile_of, toy_board
+from toy_board import chain_net, toy_board
 
 from pipeall import ArgumentError, Board, Pipeline, PipelineError, profile, search
 from pipeall.graph import ops
@@ -186,10 +188,9 @@ def test_closing_does_not_wait_for_a_paced_frame(board):
     pipe = Pipeline(graph, "big-little:1~3", board)
     pipe.lanes.all[0].set_paces([60_000.0, 60_000.0])
     pipe.submit(frames(graph, 1)[0])
-    time.sleep(0.05)
-    begin = time.monotonic()
-    pipe.close()
-    assert time.monotonic() - begin < 1
+    time.sleep(0.05)  # into the pacing, as a rule
+    with promptly():
+        pipe.close()
 
 
 def test_a_plan_that_floats_does_not_move(board):
@@ -237,11 +238,7 @@ MS = st.lists(st.floats(0.5, 8.0), min_size=8, max_size=8)
 @given(MS, MS, MS, st.sampled_from(["2~3,5~6", "1~3,6", "3,4~7", "2~4,5~7"]))
 def test_the_shares_are_the_best_ones(big, little, gpu, cuts):
     """No grid point is better, and the best one is no further than a grid step of the floating groups allows."""
-    net = Net((1, 4, 8, 8))
-    x = "x0"
-    for _ in range(8):
-        x = net.conv(x, 4)
-    known = profile_of(net.graph(x), {"big": big, "little": little, "gpu": gpu})
+    known = profile_of(chain_net(8), {"big": big, "little": little, "gpu": gpu})
     plan = Plan.parse(f"big-little-gpu:{cuts}")
     found, grid = predict(known, plan), every_share(known, plan, 50)
     step = 2 * 3 * 8.0 / 50  # of two borders with up to three groups each
@@ -277,11 +274,7 @@ def test_two_stages_simulate_as_predicted(big, little, cut, width):
     """
     late = min(7, cut + width)
     assume(sum(big[cut:late]) <= sum(little[late:]))
-    net = Net((1, 4, 8, 8))
-    x = "x0"
-    for _ in range(8):
-        x = net.conv(x, 4)
-    known = profile_of(net.graph(x), {"big": big, "little": little})
+    known = profile_of(chain_net(8), {"big": big, "little": little})
     plan = Plan.pipeline(["big", "little"], [(cut, late)])
     found = simulate(known, plan, 400, jitter=False)
     assert found.fps == pytest.approx(predict(known, plan).fps, rel=0.02)

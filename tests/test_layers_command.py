@@ -10,13 +10,14 @@ from graphs import Net
 from pipeall import ArgumentError, Board, Pipeline
 from pipeall._kernels.cpu import peak
 from pipeall._kernels.cpu.algorithms import GEMM, STRASSEN, Algorithm, candidates
-from pipeall._kernels.cpu.peak import Peak
 from pipeall._kernels.opencl import devices as opencl
 from pipeall._kernels.opencl import launches as cl_launches
 from pipeall._kernels.opencl import peak as peak_cl
+from pipeall._kernels.peak import Peak
 from pipeall.graph.lower import lower
 from pipeall.graph.ops import attributes
-from pipeall.pipeline.measuring import layers
+from pipeall.pipeline.devices.cpu.device import Cpu
+from pipeall.pipeline.devices.opencl.device import OpenCl
 from pipeall.pipeline.measuring.layers import LayerTimes, LayerWork, layer_times
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 
@@ -123,7 +124,7 @@ def test_a_unit_of_a_modelled_board_is_refused():
 @pytest.mark.parametrize("unit, nbytes", [("gpu", 4), ("gpu@mixed", 2)])
 def test_layers_of_an_opencl_device(unit, nbytes, board_with_gpu, monkeypatch):
     """A step of several kernels is one layer, with what lies between them."""
-    monkeypatch.setattr(layers, "_peak", lambda unit: Peak(1e11, 1e10))
+    monkeypatch.setattr(OpenCl, "peak", lambda device: Peak(1e11, 1e10))
     net = Net((1, 16, 12, 12))
     graph = net.graph(net.conv(net.op("maxpool", net.conv("x0", 16, k=3), kernel=(2, 2), strides=(2, 2)), 8))
     monkeypatch.setattr(cl_launches, "winograd", lambda step, largest: max(cl_launches.winograd_tiles(step)))
@@ -153,7 +154,7 @@ def test_peak_of_an_opencl_device(precision, board_with_gpu, monkeypatch):
 @pytest.fixture
 def quick_peak(monkeypatch):
     """The peak as it is, without the seconds it takes."""
-    monkeypatch.setattr(layers, "peak", lambda kernels, cores: Peak(1e11 * len(cores), 1e10))
+    monkeypatch.setattr(Cpu, "peak", lambda device: Peak(1e11 * device.width, 1e10))
 
 
 @pytest.mark.usefixtures("tiny", "quick_peak")

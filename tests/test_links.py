@@ -31,7 +31,7 @@ def test_there_are_links_between_neighbours_and_to_memory_of_their_own():
 
 @pytest.mark.parametrize("nbytes", links.SIZES)
 def test_the_stream_is_one_tensor_of_that_size_in_two_steps(nbytes):
-    graph = links._stream(nbytes)
+    graph = links.stream(nbytes)
     assert len(graph.groups) == 2 and crossing_bytes(graph) == (nbytes,) * 3
     for first in (0, 1):
         steps = lower(subgraph(graph, first, first + 1)).steps
@@ -141,9 +141,9 @@ def test_an_opencl_device_maps(few, board_with_gpu):
 
 
 def test_stages_are_measured_with_their_own_groups(few, board):
-    graph = links._stream(4096)
+    graph = links.stream(4096)
     for plan in (Plan.single("big"), Plan.pipeline(["big", "little"], [1])):
-        found = links._stages(graph, plan, board)
+        found = links.stage_costs(graph, plan, board)
         groups = [len(graph.groups)] if len(found) == 1 else [1, 1]
         assert [len(parts) for parts in found] == [2 + count for count in groups]
         assert all(ms > 0 for parts in found for ms in parts[1:-1])

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from test_cluster import BOARDS, write_tree
+from recorded_boards import recorded_files, write_tree
 
 from pipeall._kernels.opencl import devices as opencl
 from pipeall.pipeline.boards import machine
@@ -25,7 +25,7 @@ FILES = {  # as on a Khadas VIM3: A73 are cpu2 to cpu5, the Mali is ffe40000.gpu
 
 @pytest.fixture
 def vim3(tmp_path, monkeypatch):
-    write_tree(json.loads((BOARDS / "vim3.json").read_text()), tmp_path)
+    write_tree(recorded_files("vim3"), tmp_path)
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text + "\n")

@@ -6,14 +6,13 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from graphs import Net, frames, small_net
+from graphs import NETS, branching_net, small_net
 from hypothesis import given
 from hypothesis import strategies as st
 from plans_reference import chain
+from traces import stage_trace
 
 from pipeall import ArgumentError, Board, DeviceError, Pipeline
-from pipeall.graph.lower import lower
-from pipeall.graph.partition import subgraph
 from pipeall.pipeline import lane
 from pipeall.pipeline.devices.cpu.device import Cpu
 from pipeall.pipeline.measuring import links, measure
@@ -22,7 +21,6 @@ from pipeall.pipeline.measuring.measure import profile
 from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.profile import Profile, UnitTimes, crossing_bytes
 from pipeall.pipeline.planning.teams import teams
-from pipeall.pipeline.trace import StageTrace
 
 SECONDS = 0.01  # each part: no test here looks at how long something took
 
@@ -31,107 +29,6 @@ SECONDS = 0.01  # each part: no test here looks at how long something took
 def short_links(monkeypatch):
     monkeypatch.setattr(links, "SIZES", (4096, 16384))
     monkeypatch.setattr(links, "FRAMES", 4)
-
-
-def branching_net():
-    """Concats, a residual, a shuffle, two outputs, one of them before the last group; tail groups without a Main."""
-    net = Net((1, 4, 8, 8))
-    x = net.conv("x0", 8, k=3)
-    x = net.op("concat", net.conv(x, 4), net.op("maxpool", net.conv(x, 4), strides=(1, 1), pads=(1, 1, 0, 0)), x)
-    early = net.op("shuffle", x, groups=2)
-    x = net.conv(early, 8)
-    x = net.conv(net.conv(x, 8, k=3), 8, residual=x, lo=0.0)
-    x = net.conv(x, 6)
-    x = net.op("softmax", net.op("reshape", net.global_pool(x), shape=(1, 6)))
-    return net.graph(early, x)
-
-
-def two_crossing_net():
-    """Two tensors cross every cut; the input is one of them."""
-    net = Net((1, 4, 8, 8))
-    x = "x0"
-    for _ in range(4):
-        x = net.conv(x, 4, k=3)
-    return net.graph(net.op("add", x, "x0"))
-
-
-def reshaped_net():
-    """Its last group is a reshape: no step, no time."""
-    net = Net((1, 4, 8, 8))
-    return net.graph(net.op("reshape", net.global_pool(net.conv(net.conv("x0", 8), 6)), shape=(1, 6)))
-
-
-NETS = [small_net, branching_net, two_crossing_net, reshaped_net]
-
-
-# ---- group times
-
-
-def stage_trace(graph, groups, durations=None, unit="big"):
-    """One frame of a stage whose step k takes ``durations[k]`` ns, 2 ** k by default: sums tell which are in them."""
-    labels = tuple((step.kind, step.node) for step in lower(subgraph(graph, *groups)).steps)
-    spent = [2**k for k in range(len(labels))] if durations is None else durations
-    marks = 1000 + np.cumsum([0, *spent])
-    row = [0, 100, 200, 900, *marks, marks[-1] + 300, marks[-1] + 400]
-    return StageTrace(0, 0, unit, False, groups, labels, np.array([row], np.int64))
-
-
-def stages(graph):
-    count = len(graph.groups)
-    return [(first, last) for first in range(count) for last in range(first + 1, count + 1)]
-
-
-@pytest.mark.parametrize("net", NETS)
-def test_every_step_counts_with_the_group_of_its_node(net):
-    graph = net()
-    for first, last in stages(graph):
-        trace = stage_trace(graph, (first, last))
-        expected = np.zeros(len(graph.groups), int)
-        for step, (_, name) in enumerate(trace.labels):
-            owners = [group.index - 1 for group in graph.groups if name in {node.name for node in group.nodes}]
-            expected[max(owners[0] if owners else 0, first)] += 2**step  # none: x0; before: handed on to who comes next
-        assert (np.rint(group_ms(graph, trace, trace.rows)[0] * 1e6) == expected).all()
-        assert sum(expected) == 2 ** len(trace.labels) - 1
-
-
-@pytest.mark.parametrize("plan", ["big", "big-little:2", "little-big:1", "big+little", "gpu-big:2", "big-gpu:1"])
-@pytest.mark.parametrize("net", [small_net, branching_net, two_crossing_net])
-def test_groups_and_hand_over_are_the_whole_frame(net, plan, board_with_gpu):
-    """To the nanosecond, per frame; and the stages of a plan share the groups out."""
-    graph = net()
-    with Pipeline(graph, plan, board=board_with_gpu, trace=True) as pipe:
-        assert len(list(pipe.map(frames(graph, 8)))) == 8
-    for trace in pipe.trace:
-        rows, ms = trace.rows, group_ms(graph, trace, trace.rows)
-        handed = rows[:, trace.GIVEN] - rows[:, trace.BEGIN] + rows[:, trace.RAN] - rows[:, trace.RAN - 1]
-        assert (np.rint(ms.sum(axis=1) * 1e6) + handed == rows[:, trace.END] - rows[:, trace.BEGIN]).all()
-        inside = np.zeros(len(graph.groups), bool)
-        inside[slice(*trace.groups)] = True
-        assert (ms[:, ~inside] == 0).all() and (ms[:, inside].sum(axis=1) > 0).all()
-
-
-def test_a_step_of_no_node_counts_with_the_one_before_it():
-    graph = small_net()
-    named = graph.groups[2].nodes[0].name
-    trace = stage_trace(graph, (1, 3), [1, 10])
-    for labels, expected in [(("nobody", named), [0, 1, 10, 0]), ((named, "nobody"), [0, 0, 11, 0])]:
-        found = group_ms(graph, replace(trace, labels=tuple(("copy", name) for name in labels)), trace.rows)
-        assert np.rint(found[0] * 1e6).tolist() == expected
-
-
-def test_nodes_may_bear_the_names_of_other_nodes_tensors():
-    graph = small_net()
-    swapped = {graph.nodes[0].name: graph.nodes[3].name, graph.nodes[3].name: graph.nodes[0].name}
-    graph = replace(graph, nodes=tuple(replace(node, name=swapped.get(node.name, node.name)) for node in graph.nodes))
-    trace = stage_trace(graph, (0, 4))
-    by_node = {node.name: group.index - 1 for group in graph.groups for node in group.nodes}
-    expected = np.zeros(4, int)
-    for step, (kind, name) in enumerate(trace.labels):
-        if kind == "conv":
-            expected[by_node[name]] += 2**step
-    found = np.rint(group_ms(graph, trace, trace.rows)[0] * 1e6).astype(int)
-    convs = sum(2**step for step, (kind, _) in enumerate(trace.labels) if kind == "conv")
-    assert ((found & convs) == expected).all()
 
 
 # ---- what a profile has
@@ -171,7 +68,7 @@ def test_every_unit_pair_and_link_is_measured(net, board):
 
 def test_times_are_medians_and_half_the_quartiles_distance():
     rows = np.array([[5.0, 0.0], [1.0, 0.0], [3.0, 0.0], [2.0, 0.0], [400.0, 7.0]])
-    assert measure._times(rows) == UnitTimes((3.0, 0.0), (1.5, 0.0))  # quartiles of 1 2 3 5 400 are 2 and 5
+    assert measure.unit_times(rows) == UnitTimes((3.0, 0.0), (1.5, 0.0))  # quartiles of 1 2 3 5 400 are 2 and 5
 
 
 def test_a_gpu_stand_in_is_measured_only_when_asked_for(board_with_gpu):
@@ -210,7 +107,7 @@ def test_units_that_are_not_there_are_errors_and_nothing_is_measured(units, erro
 @pytest.fixture
 def one_cluster(board):
     """A board of one component, with two cores."""
-    cores = [board.component(name).cluster.cores[0] for name in ("big", "little")]
+    cores = [board.component(name).device.cluster.cores[0] for name in ("big", "little")]
     return Board.detect(clusters=[cores], gpu=False)
 
 
@@ -230,7 +127,7 @@ def test_the_pairs_are_the_teams_of_two_that_search_allows(board):
     units = ["bigx1", "bigx2", "bigx3", "big", "little"]
     graph = small_net()
     nothing = Profile(graph.name, (), (), {})
-    texts = [text for text, _ in measure._parts(graph, four, units, nothing, SECONDS)]
+    texts = [text for text, _ in measure.missing_parts(graph, four, units, nothing, SECONDS)]
     pairs = {tuple(sorted(text.split(" beside "))) for text in texts if " beside " in text}
     expected = {tuple(sorted(team)) for team in teams(units, 2, {"big": 4, "little": 1}) if len(team) == 2}
     assert pairs == expected and ("bigx2", "bigx2") in pairs and ("bigx3", "bigx3") not in pairs
@@ -260,13 +157,13 @@ def test_contention_is_side_by_side_over_alone(board, monkeypatch):
         asked.append([str(plan) for plan in plans])
         return [rows[text] for text in asked[-1]]
 
-    monkeypatch.setattr(measure, "_traced", traced)
-    found = measure._contention(graph, board, known, "big", "little", SECONDS)
+    monkeypatch.setattr(measure, "traced_rows", traced)
+    found = measure.with_contention(graph, board, known, "big", "little", SECONDS)
     assert asked == [["big", "little", "big+little"], ["big", "little", "big-little:1~2", "little-big:1"]]
     assert found.contention == {"big": {"little": (1.5, 1.0, 1.0)}, "little": {"big": (1.0, 3.0, 1.0)}}
     # big's middle group: 6, 5, 7, 20 and 7 ms; little's took no time in its stages, so 3.0 as lanes
     assert found.in_line == {"big": {"little": (2.0, 1.4, 1.0)}, "little": {"big": (3.0, 3.0, 2.0)}}
-    both = measure._contention(graph, board, found, "bigx1", "bigx1", SECONDS)
+    both = measure.with_contention(graph, board, found, "bigx1", "bigx1", SECONDS)
     assert asked[2:] == [["bigx1", "bigx1+bigx1"], ["bigx1", "bigx1-bigx1:1~2"]]
     # as lanes 3, 3, 90, 10, 10 ms and 4, 4, 90, 30, 30; in line the middle group 10, 8 and 9
     assert both.contention == {**found.contention, "bigx1": {"bigx1": (5.0, 6.0, 1.0)}}
@@ -281,7 +178,7 @@ def test_contention_is_side_by_side_over_alone(board, monkeypatch):
 def test_halves_are_as_even_as_one_floating_group_makes_them(count, order, seed):
     random = np.random.default_rng(seed)
     units = {unit: UnitTimes(tuple(random.uniform(0.1, 9, count)), (0.0,) * count) for unit in set(order)}
-    (lane,) = measure._halves(Profile("net", (), (), units), order).lanes
+    (lane,) = measure.even_halves(Profile("net", (), (), units), order).lanes
     cut = (lane[0].last, lane[0].last + lane[0].floating)
     first, second = (units[unit].ms for unit in order)
     ahead = [sum(first[:at]) - sum(second[at:]) for at in range(count + 1)]  # of the first stage, by the cut
@@ -314,7 +211,7 @@ def test_rows_are_of_the_time_in_which_every_lane_ran():
             kept += [row for row in t.rows.tolist() if row[0] in turn and begin <= row[3] and row[-1] <= end]
         assert 0 < len(kept) < len(t.rows)
         expected.append(group_ms(graph, t, np.array(kept)))
-    found = measure._steady(graph, traces, turns)
+    found = measure.steady_rows(graph, traces, turns)
     assert all(map(np.array_equal, found, expected))
 
 
@@ -328,14 +225,14 @@ def test_a_slow_lane_has_its_share_of_the_rows(board, monkeypatch):
                 slow.set_paces([3.0])
 
     monkeypatch.setattr(measure, "Pipeline", Paced)
-    (rows,) = measure._traced(small_net(), [Plan.parallel(["big", "little"])], board, 0.0)
+    (rows,) = measure.traced_rows(small_net(), [Plan.parallel(["big", "little"])], board, 0.0)
     assert min(len(lane_rows) for lane_rows in rows) >= measure.ROUNDS
 
 
 def test_small_networks_keep_the_rows_of_every_turn(board, monkeypatch):
     monkeypatch.setattr(lane, "LOG_FRAMES", 40)
     monkeypatch.setattr(measure, "MOST", 10)
-    ((rows,),) = measure._traced(small_net(), [Plan.single("big")], board, 60.0)
+    ((rows,),) = measure.traced_rows(small_net(), [Plan.single("big")], board, 60.0)
     assert len(rows) == measure.ROUNDS * 10
 
 

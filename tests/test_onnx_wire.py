@@ -58,7 +58,7 @@ def test_a_tensor_with_two_contents_is_left_to_protobuf(tmp_path):
         whole.graph.initializer[0].SerializeToString()
         + numpy_helper.from_array(BIG[::-1].copy(), "").SerializeToString()
     )
-    content = whole.SerializeToString() + onnx_wire._with_length(7, onnx_wire._with_length(5, twice))
+    content = whole.SerializeToString() + onnx_wire.with_length(7, onnx_wire.with_length(5, twice))
     message, raw = onnx_wire.split(written(tmp_path, content))
     assert raw[-1] is None and len(raw) == 4
     last = onnx.ModelProto.FromString(message).graph.initializer[-1]

@@ -1,4 +1,4 @@
-"""The OpenCL device: every op of the case table against NumPy in float64, the program cache, errors.
+"""The OpenCL device: every op of the case table against NumPy in float64.
 
 In the table tests a program's arena and slots lie behind each other in one buffer, with guards between them and gaps
 between pixels. All but the inputs is poisoned with NaN: what reads outside or too early turns into NaN, and every
@@ -6,13 +6,7 @@ element that no step is meant to write must keep its bits.
 """
 
 import ctypes
-import hashlib
-import os
-import shutil
-import subprocess
 from dataclasses import replace
-from math import prod
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,8 +17,7 @@ from winograd_reference import winograd_bound
 
 from pipeall._kernels.opencl import devices as opencl
 from pipeall._kernels.opencl import launches as cl_launches
-from pipeall._kernels.opencl import queue as clqueue
-from pipeall.errors import ArgumentError, DeviceError, MissingExtraError
+from pipeall.errors import DeviceError
 from pipeall.graph.cases import CASES, Case, case_graph
 from pipeall.graph.lower import lower
 from pipeall.graph.memory import dense
@@ -38,32 +31,14 @@ POISON = np.array(0x7FC0DEAD, np.uint32).view(np.float32)  # a NaN that no arith
 
 
 @pytest.fixture(scope="module")
-def cache_folder(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PIPEALL_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
+def device(opencl_info):
+    return opencl.Device(opencl_info)
 
 
 @pytest.fixture(scope="module")
-def info(cache_folder):
-    try:
-        available = opencl.devices()
-    except MissingExtraError as error:
-        pytest.skip(f"no OpenCL: {error}; pip install 'pyopencl[pocl]' runs the kernels on any CPU")
-    if not available:
-        pytest.skip("no OpenCL device: pip install 'pyopencl[pocl]' adds one that runs on any CPU")
-    return opencl.choose(available)
-
-
-@pytest.fixture(scope="module")
-def device(info):
-    return opencl.Device(info)
-
-
-@pytest.fixture(scope="module")
-def tiled_as_gpu(info):
+def tiled_as_gpu(opencl_info):
     """The same device under the kernel parameters of a GPU."""
-    return opencl.Device(replace(info, stand_in=False))
+    return opencl.Device(replace(opencl_info, stand_in=False))
 
 
 def run_mapped(program, source, target):
@@ -235,9 +210,9 @@ def test_case_stored_in_half(case, parameters, request, monkeypatch):
     assert (error <= allowed).all(), f"{case}: largest error {error.max():.3g}"
 
 
-def test_arithmetic_in_half_needs_the_device(info, device):
+def test_arithmetic_in_half_needs_the_device(opencl_info, device):
     lowered = lower(zoo_net("squeezenet"))
-    if info.fp16:
+    if opencl_info.fp16:
         zeros = np.zeros(lowered.slot_in_bytes // 4, np.float32)
         assert np.isfinite(ClProgram(lowered, device, precision="fp16").run(zeros)).all()
     else:
@@ -273,180 +248,3 @@ def test_network_is_as_accurate_as_numpy(device):
     slot_in[: x.size] = x.ravel()
     result = ClProgram(lowered, device).run(slot_in)[: exact.size].reshape(exact.shape)
     assert np.abs(result - exact).max() <= 4 * np.abs(single - exact).max()
-
-
-def copy_program(device, elements=256):
-    """Copies its input slot to its output slot."""
-    views = [View(base, 0, 1, 1, elements, elements) for base in (SLOT_IN, SLOT_OUT)]
-    step = Step("copy", "copy1", (views[0],), views[1], dict(dims=(elements,), src_strides=(1,), dst_strides=(1,)))
-    return ClProgram(Lowered((step,), 0, (), 4 * elements, (), 4 * elements), device)
-
-
-def test_plain_and_mapped_slots_in_any_combination(device):
-    program = copy_program(device)
-    for frame in range(3):
-        for kinds in ((0, 0), (0, 1), (1, 0), (1, 1)):
-            x, y = np.full(256, frame + 1, np.float32), np.zeros(256, np.float32)
-            slots = [program.slot(1024) for _ in kinds]
-            ctypes.memmove(slots[0].data, x.ctypes.data, 1024)
-            source, target = (
-                (slot.data, slot.mem, 1024) if mapped else (array.ctypes.data, 0, 1024)
-                for mapped, slot, array in zip(kinds, slots, (x, y), strict=True)
-            )
-            kept, data = program.native.run(source, target)
-            for address in (kept, data):  # the input slot is mapped again, too
-                np.testing.assert_array_equal((ctypes.c_float * 256).from_address(address), x)
-
-
-def test_slots_are_freed(device):
-    program = copy_program(device)
-
-    def resident_bytes_after(slots):
-        for _ in range(slots):
-            slot = program.slot(1 << 22)
-            ctypes.memset(slot.data, 1, slot.nbytes)
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-    first = resident_bytes_after(4)
-    assert resident_bytes_after(40) - first < 20 << 22
-
-
-def test_run_checks_its_argument(device):
-    with pytest.raises(ArgumentError, match="slot_in: expected 1024 bytes, got 1020"):
-        copy_program(device).run(np.zeros(255, np.float32))
-    with pytest.raises(ArgumentError, match="got 2048"):
-        copy_program(device).run(np.zeros(256))
-
-
-def test_error_names_call_code_and_step(device):
-    kernel, group = device.kernel("copy.cl", "fill")
-    for index, value in enumerate((device.allocate(4), np.int32(0), np.int32(1), np.int32(1), np.float32(0))):
-        kernel.set_arg(index, value)
-    queue, buffer = device.queue(), device.allocate(4)
-    staging = {SLOT_IN: (buffer.int_ptr, 4), SLOT_OUT: (buffer.int_ptr, 4)}
-    clqueue.load(device.library)
-    program = clqueue.Program(queue.int_ptr, [(kernel.int_ptr, "conv1", (3, 1, 1), (2, 1, 1))], [], staging)
-    memory = np.zeros(1, np.float32)
-    slot = (memory.ctypes.data, 0, 4)
-    expected = r"clEnqueueNDRangeKernel failed with CL_INVALID_WORK_GROUP_SIZE \(-54\) in step conv1"
-    with pytest.raises(DeviceError, match=expected):
-        program.run(slot, slot)
-
-
-def test_unknown_step_is_refused(device):
-    step = Step("fft", "fft1", (), View(SLOT_OUT, 0, 1, 1, 1, 1))
-    with pytest.raises(DeviceError, match="step fft1: expected one of conv, .* got fft"):
-        ClProgram(Lowered((step,), 0, (), 4, (), 4), device)
-
-
-def test_buffer_beyond_the_limit(device):
-    with pytest.raises(DeviceError, match="expected a buffer of at most [0-9]+ bytes; needed"):
-        device.allocate(1 << 62)
-
-
-def test_missing_entry_points(device):
-    with pytest.raises(DeviceError, match="nowhere.so"):
-        clqueue.load("nowhere.so")
-    try:
-        with pytest.raises(DeviceError, match="missing: clSetKernelArg"):
-            clqueue.load("libc.so.6")
-    finally:
-        clqueue.load(device.library)
-
-
-# ---- building ----
-
-
-FILES = sorted({*opencl.SOURCES.glob("*.cl")} - {opencl.SOURCES / opencl.COMMON})
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_every_file_compiles_alone(path, device):
-    first = {"channels": "lrn", "elementwise": "binary_add", "peak": "stream", "pool": "avgpool"}
-    first["winograd"] = "winograd_output"
-    _, group = device.kernel(path.name, first.get(path.stem, path.stem))
-    assert prod(group) >= 1
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-@pytest.mark.parametrize("vector", [1, 4])
-def test_half_arithmetic_compiles(path, vector, tmp_path):
-    """For a device with cl_khr_fp16, which may not be at hand, by clang's front end."""
-    if not shutil.which("clang"):
-        pytest.skip("no clang: apt-get install clang")
-    source = tmp_path / path.name
-    source.write_text((opencl.SOURCES / opencl.COMMON).read_text() + path.read_text())
-    types = ["-DX=half", "-DY=half", "-DR=half", "-DW=half", "-DHALF_ARITHMETIC=1", f"-DVECTOR={vector}"]
-    target = [
-        "-target",
-        "spir64-unknown-unknown",
-        "-Xclang",
-        "-finclude-default-header",
-        "-Xclang",
-        "-cl-ext=+cl_khr_fp16",
-    ]
-    command = ["clang", "-x", "cl", "-cl-std=CL1.2", *target, *types, "-fsyntax-only", str(source)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-def test_build_failure_shows_file_and_log(device):
-    with pytest.raises(DeviceError, match=r"conv.cl does not build for .*-DVECTOR=5(?s:.*)float5"):
-        device.kernel("conv.cl", "conv", VECTOR=5)
-
-
-@pytest.fixture
-def built(info, tmp_path, monkeypatch):
-    """Opens the device with an empty cache and gives the sources it compiled; each call is a fresh start."""
-    monkeypatch.setenv("PIPEALL_CACHE", str(tmp_path))
-    compiled = []
-    build = opencl.Device._build
-    monkeypatch.setattr(
-        opencl.Device, "_build", lambda self, file, *rest: compiled.append(file) or build(self, file, *rest)
-    )
-
-    def start():
-        compiled.clear()
-        np.testing.assert_array_equal(
-            copy_program(opencl.Device(info)).run(np.arange(256, dtype=np.float32)), np.arange(256)
-        )
-        return list(compiled)
-
-    return start
-
-
-def test_second_start_does_not_compile(built):
-    assert built() == ["copy.cl"]
-    assert built() == []
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda content: b"",
-        lambda content: content[: len(content) // 2],
-        lambda content: content[:-1] + bytes([content[-1] ^ 1]),
-        lambda content: bytes([content[0] ^ 1]) + content[1:],
-        lambda content: hashlib.sha256(b"no program").digest() + b"no program",
-    ],
-    ids=["empty", "cut", "last bit", "first bit", "refused by the driver"],
-)
-def test_damaged_cache_file_is_rebuilt(damage, built, tmp_path):
-    built()
-    (path,) = (tmp_path / "opencl").iterdir()
-    path.write_bytes(damage(path.read_bytes()))
-    assert built() == ["copy.cl"]
-    assert list((tmp_path / "opencl").iterdir()) == [path]
-    assert built() == []
-
-
-def test_cache_that_cannot_be_written_is_a_warning(built, tmp_path):
-    (tmp_path / "opencl").write_text("in the way")
-    with pytest.warns(RuntimeWarning, match="compiled OpenCL programs are not kept: .*opencl"):
-        assert built() == ["copy.cl"]
-
-
-def test_devices_lists_what_there_is(info):
-    assert [device.index for device in opencl.devices()] == list(range(len(opencl.devices())))
-    assert info in opencl.devices() and info.compute_units >= 1
-    assert ("a CPU standing in" in str(info)) == info.stand_in

@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pytest
 from graphs import frames, small_net
+from process import promptly
 
 from pipeall import ArgumentError, Pipeline
 
@@ -55,13 +56,16 @@ def test_each_stage_has_its_own_pace_and_zero_ends_it(board):
         switched = time.monotonic_ns()
         set_pace(pipe, 0, 1, 0)
         list(pipe.map(frames(graph, 8)))
-        assert pipe.stats().stages[1].late == pipe.counters()[1].late
+        stats = pipe.stats()
     free, slow = (trace.rows for trace in pipe.trace)
     end, ran = pipe.trace[0].END, pipe.trace[0].RAN
     assert (free[:, end] == free[:, ran]).all()  # no pace: the program's end is the stage's
     before = slow[:, pipe.trace[0].BEGIN] < switched
     assert before.any() and not before.all()
-    assert (slow[before, end] > slow[before, ran]).all() and (slow[~before, end] == slow[~before, ran]).all()
+    assert (slow[before, end] >= slow[before, pipe.trace[0].BEGIN] + 30e6).all()
+    assert (slow[~before, end] == slow[~before, ran]).all()
+    late = slow[before, ran] - slow[before, pipe.trace[0].BEGIN] > 30e6  # without a pace no frame is
+    assert [stage.late for stage in stats.stages] == [0, late.sum()]
 
 
 def test_close_while_pacing_is_prompt(board):
@@ -69,10 +73,9 @@ def test_close_while_pacing_is_prompt(board):
     pipe = Pipeline(graph, "big-little:2", board=board)
     set_pace(pipe, 0, 0, 60_000)
     pipe.submit(frames(graph, 1)[0])
-    time.sleep(0.05)
-    begin = time.monotonic()
-    pipe.close()
-    assert time.monotonic() - begin < 0.5
+    time.sleep(0.05)  # into the pacing, as a rule
+    with promptly():
+        pipe.close()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The simulation against closed formulas, the static prediction, and a recurrence that knows no events."""
+"""The simulation against closed formulas and the static prediction."""
 
 import json
 from dataclasses import replace
@@ -6,64 +6,21 @@ from math import inf, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from profiles import made_up, pipeline_of
 
 from pipeall.errors import ArgumentError
 from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.predict import predict
-from pipeall.pipeline.planning.profile import HOST, Link, Profile, UnitTimes
+from pipeall.pipeline.planning.profile import HOST, Link, UnitTimes
 from pipeall.pipeline.planning.rings import REORDER
 from pipeall.pipeline.planning.simulate import WARM_UP, simulate
 
-UNITS = ("gpu", "little", "bigx1", "bigx2", "bigx3", "bigx4")
 # Times add up over 1,200 frames: some 10,000 roundings of 1.1e-16, relative to the whole
 EXACT = 1e-11
 
 
-def profile_of(units: dict[str, list[float]], spread: float = 0.0, **fields) -> Profile:
-    """``units``: ms of every group; ``spread``: half the quartile distance, relative."""
-    groups = len(next(iter(units.values())))
-    return Profile(
-        network="made",
-        groups=tuple(f"g{i}" for i in range(1, groups + 1)),
-        crossing_bytes=(4000,) * (groups + 1),
-        units={name: UnitTimes(tuple(ms), tuple(spread * x for x in ms)) for name, ms in units.items()},
-        **fields,
-    )
-
-
-def pipeline_of(stages: list[float], spread: float = 0.0) -> tuple[Profile, Plan]:
-    """A lane whose stages have one group each and take these times, ms."""
-    units = UNITS[: len(stages)]
-    return profile_of(dict.fromkeys(units, stages), spread), Plan.pipeline(units, range(1, len(stages)))
-
-
 def near(value: float, rel: float = EXACT) -> object:
     return pytest.approx(value, rel=rel, abs=1e-9)
-
-
-def recurrence(work: np.ndarray, slots: int, depth: int, period_ms: float = 0.0) -> tuple[np.ndarray, ...]:
-    """When each frame of a lane is submitted, and begun and ended by each stage; ``work`` is [frames, stages], ms.
-
-    Every wait is for an event of an earlier frame or stage: of the frame ``slots`` before for a free slot, of the frame
-    ``depth`` before for room.
-    """
-    frames, stages = work.shape
-    submit, begin, end = np.zeros(frames), np.zeros(work.shape), np.zeros(work.shape)
-
-    def ended(frame: int, stage: int) -> float:
-        return end[frame, stage] if frame >= 0 else 0.0
-
-    for k in range(frames):
-        submit[k] = max(k * period_ms, ended(k - depth, stages - 1))
-        for i in range(stages):
-            waits = [end[k, i - 1] if i else submit[k], ended(k - 1, i)]
-            if i + 1 < stages:
-                waits.append(ended(k - slots, i + 1))
-            begin[k, i] = max(waits)
-            end[k, i] = begin[k, i] + work[k, i]
-    return submit, begin, end
 
 
 # ---- one lane, no contention, no jitter
@@ -145,7 +102,7 @@ def test_camera():
 
 def test_parallel_adds_the_rates():
     """The count of a window is whole frames: off by up to one a lane."""
-    profile = profile_of({"big": [4.0, 6.0], "little": [20.0, 15.0], "gpu": [5.0, 7.0]})
+    profile = made_up({"big": [4.0, 6.0], "little": [20.0, 15.0], "gpu": [5.0, 7.0]})
     found = simulate(profile, Plan.parallel(["big", "little", "gpu"]), jitter=False)
     assert found.fps == near(1000 / 10 + 1000 / 35 + 1000 / 12, rel=3 / 1000)
     assert [stage.use for stage in found.stages] == [near(1.0)] * 3
@@ -154,7 +111,7 @@ def test_parallel_adds_the_rates():
 
 def test_lanes_share_the_frames():
     """Two frames each, the lane with fewer under way first; then whichever has room takes the next."""
-    profile = profile_of({"big": [10.0], "little": [25.0]})
+    profile = made_up({"big": [10.0], "little": [25.0]})
     times = simulate(profile, Plan.parallel(["big", "little"]), frames=1, jitter=False).times
     assert [frame.submitted_ns for frame in times[:7]] == [0, 0, 0, 0, 10_000_000, 20_000_000, 25_000_000]
     ends = [frame.end_ns[-1] / 1e6 for frame in times[:7]]
@@ -163,7 +120,7 @@ def test_lanes_share_the_frames():
 
 def test_a_fast_lane_waits_for_the_oldest_frame():
     """Two lanes are at most 2 * REORDER frames ahead of the oldest result not delivered, and here they get there."""
-    profile = profile_of({"big": [1.0], "little": [500.0]})
+    profile = made_up({"big": [1.0], "little": [500.0]})
     times = simulate(profile, Plan.parallel(["big", "little"]), frames=1500, jitter=False).times
     delivered = np.maximum.accumulate([frame.end_ns[-1] for frame in times])
     submitted = np.array([frame.submitted_ns for frame in times])
@@ -178,7 +135,7 @@ def test_a_fast_lane_waits_for_the_oldest_frame():
 def test_contention_of_units_that_are_always_busy():
     """Each lane has its factor all the time, whatever the groups: as predicted."""
     contention = {"big": {"little": (1.2, 1.4), "gpu": (1.1, 1.3)}, "gpu": {"big": (1.05, 1.5)}}
-    profile = profile_of({"big": [4.0, 6.0], "little": [20.0, 15.0], "gpu": [5.0, 7.0]}, contention=contention)
+    profile = made_up({"big": [4.0, 6.0], "little": [20.0, 15.0], "gpu": [5.0, 7.0]}, contention=contention)
     plan = Plan.parallel(["big", "little", "gpu"])
     found = simulate(profile, plan, jitter=False)
     expected = [4 * 1.2 * 1.1 + 6 * 1.4 * 1.3, 35.0, 5 * 1.05 + 7 * 1.5]
@@ -188,7 +145,7 @@ def test_contention_of_units_that_are_always_busy():
 
 def test_stages_slow_each_other_down_as_stages_and_lanes_as_lanes():
     """Both ways of 8 ms: two stages that take 12 each, in a pipeline; two lanes of 20 each."""
-    profile = profile_of({"big": [8.0, 8.0], "little": [8.0, 8.0]}, contention=both(1.25))
+    profile = made_up({"big": [8.0, 8.0], "little": [8.0, 8.0]}, contention=both(1.25))
     profile = replace(profile, in_line=both(1.5))
     for text, busy_ms in (("big-little:1", 12.0), ("big+little", 20.0)):
         found = simulate(profile, Plan.parse(text), jitter=False)
@@ -207,7 +164,7 @@ def test_contention_only_while_the_other_computes():
         "little": UnitTimes((10.0, 4.0), (0.0, 0.0), (4.0, 4.0)),
     }
     contention = {"big": {"little": (1.5, 1.5)}, "little": {"big": (1.25, 1.25)}}
-    profile = replace(profile_of({"big": [0.0, 0.0]}), units=units, contention=contention, idle_w=2.0)
+    profile = made_up(units, contention=contention, idle_w=2.0)
     plan = Plan.parse("big-little:1")
     found = simulate(profile, plan, depth=6, jitter=False)
     period = 15 - 5 / 1.5
@@ -227,7 +184,7 @@ def test_power_of_every_group():
         "gpu": UnitTimes((3.0, 5.0, 9.0), (0.0,) * 3, (3.0, 4.0, 6.0)),
     }
     contention = {"big": {"gpu": (1.1, 1.6, 1.0)}, "gpu": {"big": (1.3, 1.0, 1.2)}}
-    profile = replace(profile_of({"big": [0.0] * 3}), units=units, contention=contention, idle_w=2.0)
+    profile = made_up(units, contention=contention, idle_w=2.0)
     plan = Plan.parse("big-gpu:2")
     assert simulate(profile, plan, jitter=False, paced=True).energy_mj == near(predict(profile, plan).energy_mj)
 
@@ -239,7 +196,7 @@ def test_handover_is_part_of_both_stages():
         ("big", "gpu"): Link((4000,), (1.0,), (2.0,), (0.5,)),
         ("gpu", HOST): Link((4000,), (0.25,), (0.0,), (0.0,)),
     }
-    profile = profile_of({"big": [6.0, 5.0], "gpu": [6.0, 5.0]}, links=links)
+    profile = made_up({"big": [6.0, 5.0], "gpu": [6.0, 5.0]}, links=links)
     plan = Plan.parse("big-gpu:1")
     found = simulate(profile, plan, depth=2, jitter=False)
     assert [stage.busy_ms for stage in found.stages] == [near(6 + 0.5 + 1), near(5 + 2 + 0.25)]
@@ -257,7 +214,7 @@ def test_handover_is_part_of_both_stages():
 def test_jitter_is_the_profiles_spread():
     """Four groups of 10 ms, quartiles 0.2 ms from the median, so 0.2 / 0.6745 standard deviations, independently:
     twice that for the sum. Of n frames the mean is off by sd / sqrt(n), the deviation by sd / sqrt(2 n): 5 of them."""
-    profile = profile_of({"big": [10.0] * 4}, spread=0.02)
+    profile = made_up({"big": [10.0] * 4}, spread=0.02)
     found = simulate(profile, Plan.single("big"), seed=3)
     took = np.array([frame.end_ns[0] - frame.begin_ns[0] for frame in found.times]) / 1e6
     sd = 2 * 0.2 / 0.6745
@@ -297,74 +254,6 @@ def test_draws_do_not_depend_on_slots_and_depth():
             assert end - begin == pytest.approx(ended - began, abs=2)  # each stamp is rounded to whole ns
 
 
-# ---- anything
-
-TIMES = st.lists(st.floats(0.1, 20.0), min_size=1, max_size=6)
-
-
-@settings(derandomize=True, deadline=None, max_examples=60)
-@given(TIMES, st.integers(1, 4), st.integers(1, 9), st.sampled_from([0.0, 5.0, 19.0]), st.sampled_from([0.0, 0.1]))
-def test_like_the_recurrence(stages, slots, depth, period_ms, spread):
-    """Every submit, begin and end of every frame, to the nanosecond that they are rounded to (two for the drawn times,
-    which the recurrence sees as differences of rounded stamps and adds up frame by frame)."""
-    profile, plan = pipeline_of(stages, spread)
-    found = simulate(profile, plan, frames=20, slots=slots, depth=depth, period_ms=period_ms, seed=5)
-    assert [frame.frame for frame in found.times] == list(range(WARM_UP + 20))
-    begin = np.array([frame.begin_ns for frame in found.times])
-    end = np.array([frame.end_ns for frame in found.times])
-    work = (end - begin) / 1e6 if spread else np.tile(stages, (len(begin), 1))
-    expected = recurrence(work, slots, depth, period_ms)
-    tolerance = 2 * len(begin) * len(stages) if spread else 1
-    for got, ms in zip(([frame.submitted_ns for frame in found.times], begin, end), expected, strict=True):
-        assert np.abs(np.array(got) - ms * 1e6).max() <= tolerance
-
-
-@settings(derandomize=True, deadline=None, max_examples=40)
-@given(TIMES, st.integers(1, 4), st.integers(1, 9))
-def test_bounds(stages, slots, depth):
-    """The period is that of the slowest circuit: a stage, two neighbours that share ``slots``, all with ``depth``.
-
-    A path of n turns is turns of circuits and a rest that passes no stage twice, so n periods are off by no more than
-    the time of two frames at either end. Latency is at least a frame's time alone.
-    """
-    profile, plan = pipeline_of(stages)
-    found = simulate(profile, plan, frames=400, slots=slots, depth=depth, jitter=False)
-    pairs = [(a + b) / slots for a, b in zip(stages, stages[1:], strict=False)]
-    period = max(*stages, *pairs, sum(stages) / depth)
-    slack = 4 * sum(stages)
-    assert 400 * period - slack <= found.seconds * 1e3 <= 400 * period + slack
-    assert min(frame.end_ns[-1] - frame.submitted_ns for frame in found.times) >= 1e6 * sum(stages) - 2
-    for stage in found.stages:
-        assert 0 < stage.use <= 1 + 1e-9
-
-
-@settings(derandomize=True, deadline=None, max_examples=40)
-@given(TIMES)
-def test_slots_and_depth_enough(stages):
-    """Then the slowest stage never waits."""
-    profile, plan = pipeline_of(stages)
-    found = simulate(profile, plan, frames=100, slots=8, depth=8 * len(stages), jitter=False)
-    slowest = max(stages)
-    assert found.stages[stages.index(slowest)].use == pytest.approx(1.0, rel=1e-9)
-    assert 100 * slowest - sum(stages) <= found.seconds * 1e3 <= 100 * slowest + sum(stages)
-
-
-@settings(derandomize=True, deadline=None, max_examples=30)
-@given(st.lists(st.floats(1.0, 40.0), min_size=2, max_size=4), st.booleans(), st.integers(0, 99))
-def test_no_frame_is_lost_or_doubled(lanes, contended, seed):
-    """Of the frames submitted, all but those under way are there once."""
-    names = UNITS[: len(lanes)]
-    contention = {"gpu": {"little": (1.4,)}, "little": {"gpu": (1.2,)}} if contended else {}
-    profile = profile_of({name: [ms] for name, ms in zip(names, lanes, strict=True)}, 0.05, contention=contention)
-    found = simulate(profile, Plan.parallel(names), frames=200, seed=seed)
-    numbers = [frame.frame for frame in found.times]
-    assert len(set(numbers)) == len(numbers) >= WARM_UP + 200
-    assert max(numbers) < len(numbers) + 3 * len(lanes)
-    slowest = 1.4 * max(lanes)
-    assert 1000 / slowest <= found.fps <= sum(1000 / ms for ms in lanes) * 1.05  # 5 deviations of the mean of 200
-    assert sum(stage.frames for stage in found.stages) == 200
-
-
 # ---- what cannot run, and output
 
 
@@ -390,7 +279,7 @@ def test_no_frame_is_lost_or_doubled(lanes, contended, seed):
     ],
 )
 def test_refused(plan, arguments, expected):
-    profile = profile_of({"big": [1.0] * 4, "little": [1.0] * 3 + [inf], "gpu": [1.0, 1.0, inf, 1.0]})
+    profile = made_up({"big": [1.0] * 4, "little": [1.0] * 3 + [inf], "gpu": [1.0, 1.0, inf, 1.0]})
     gpu = replace(profile.units["gpu"], spread_ms=(0.0,) * 4, refused={3: "no pooling"})
     profile = replace(profile, units={**profile.units, "gpu": gpu, "gpu1": profile.units["big"]})
     with pytest.raises(ArgumentError, match=expected):
@@ -398,7 +287,7 @@ def test_refused(plan, arguments, expected):
 
 
 def test_what_a_unit_cannot_run_may_be_another_units():
-    profile = profile_of({"big": [2.0, 3.0, 4.0], "gpu": [1.0, 1.0, inf]})
+    profile = made_up({"big": [2.0, 3.0, 4.0], "gpu": [1.0, 1.0, inf]})
     assert simulate(profile, Plan.parse("gpu-big:2"), jitter=False).fps == near(250)
 
 

@@ -2,12 +2,12 @@
 
 import json
 from collections import Counter, defaultdict
-from pathlib import Path
 
 import numpy as np
 import pytest
 from cl_faults import in_between
 from graphs import Net, frames, small_net
+from process import resident_bytes
 
 from pipeall import ArgumentError, Pipeline, PipelineError
 from pipeall.graph.lower import lower
@@ -228,10 +228,6 @@ def test_a_path_that_cannot_be_is_refused(path, board):
         Pipeline(small_net(), "big", board=board, trace=path)
 
 
-def resident():
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
-
-
 def test_events_are_released(board_with_gpu):
     """PoCL keeps some 300 bytes per event: unreleased, 1,000 frames would grow the process by 1,000 x steps x 300.
 
@@ -242,9 +238,9 @@ def test_events_are_released(board_with_gpu):
     growths = []
     with Pipeline(graph, "gpu", board=board_with_gpu, trace=True) as pipe:
         for _ in range(5):
-            before = resident()
+            before = resident_bytes()
             sum(1 for _ in pipe.map(inputs))
-            growths.append(resident() - before)
+            growths.append(resident_bytes() - before)
     steps = len(pipe.trace[0].labels)
     kept, limit = 1000 * 400, 1000 * steps * 300 / 2  # kept: the host's time stamps of each frame
     assert kept < limit and min(growths) < limit, f"grew by {growths} bytes"

@@ -91,14 +91,14 @@ def test_the_default_stays_unless_another_is_clearly_faster(gpu, monkeypatch):
 
 
 @pytest.mark.parametrize("damage", ["", "{", '{"format": "pipeall.opencl-methods/1", "version": "0", "us": {}}'])
-def test_a_damaged_file_means_the_defaults(damage, gpu, monkeypatch):
+def test_a_damaged_file_means_the_defaults(damage, gpu, monkeypatch, tmp_path):
     graph, _ = case_graph(CASES["1x1"])
     candidates = methods(conv_of(graph), gpu.device.info, "fp32")
     monkeypatch.setattr(
         tune_cl, "_timed", lambda step, component, found: {str(m): float(i) for i, m in enumerate(found)}
     )
     gpu.device.tune(graph)
-    path = tune_cl._path(gpu.device.info, "fp32")
+    (path,) = tmp_path.glob("*.json")
     assert json.loads(path.read_text())["us"]
     path.write_text(damage)
     assert known(gpu.device.info, "fp32")(conv_of(graph), candidates) == candidates[0]

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from graphs import Net
+from profiles import profile_of
 
 from pipeall import Board, search
 from pipeall.graph.ir import Graph
@@ -11,19 +12,12 @@ from pipeall.pipeline.boards.modelled import Modelled
 from pipeall.pipeline.boards.regression import FEATURES
 from pipeall.pipeline.planning.names import parse_unit
 from pipeall.pipeline.planning.predict import predict
-from pipeall.pipeline.planning.profile import Profile, UnitTimes, crossing_bytes
 
 CORES = {"big": 4, "little": 2, "gpu": 1}
 
 # Of each group of the chain. With a component at half its speed the best period is 1.2 ms (gpu: 1.5), else 1 ms.
 MS = {"big": [0.3] * 10, "little": [0.5] * 10, "gpu": [0.2] * 10}
 START = "big-little-gpu:3,5"  # 0.9, 1 and 1 ms
-
-
-def profile_of(graph: Graph, ms: dict[str, list[float]]) -> Profile:
-    """Unit -> ms of each group; no contention, hand-over free."""
-    units = {unit: UnitTimes(tuple(times), (0.0,) * len(times)) for unit, times in ms.items()}
-    return Profile(graph.name, tuple(group.name for group in graph.groups), crossing_bytes(graph), units)
 
 
 def toy_board(graph: Graph, ms: dict[str, list[float]]) -> Board:
@@ -37,11 +31,11 @@ def toy_board(graph: Graph, ms: dict[str, list[float]]) -> Board:
     return Board((), gpu=False, model=model)
 
 
-def chain_net():
-    """Ten groups on 8 x 8 pixels, microseconds a frame."""
+def chain_net(groups: int = 10) -> Graph:
+    """So many groups on 8 x 8 pixels, microseconds a frame."""
     net = Net((1, 4, 8, 8))
     x = "x0"
-    for _ in range(10):
+    for _ in range(groups):
         x = net.conv(x, 4)
     return net.graph(x)
 

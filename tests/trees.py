@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+WITH_TESTS = {"PYTHONPATH": f"{REPOSITORY}:{REPOSITORY / 'tests'}"}  # for a process that imports the helpers of tests
 IGNORED = shutil.ignore_patterns("*.so", "__pycache__")
 
 
@@ -26,3 +27,10 @@ def run(folder: Path, *arguments: str, **variables: str) -> str:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-5000:]
     return done.stdout
+
+
+def ending(script: str, *arguments: str) -> tuple[int, str]:
+    """Exit status and stderr of a Python script, which may import what tests do."""
+    command = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(command, env=os.environ | WITH_TESTS, capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stderr

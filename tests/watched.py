@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 import pytest
 from cl_faults import in_between
-from threads import statuses
+from process import statuses
 
 from pipeall.pipeline.devices.opencl import program
 

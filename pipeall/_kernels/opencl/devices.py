@@ -247,13 +247,14 @@ class Device:
         path = env.cache_dir() / "opencl" / (hashlib.sha256("\0".join(key).encode()).hexdigest() + ".bin")
         program = self._load(path, options)
         if program is None:
-            program = self._build(file, source, options)
+            program = self.build(file, source, options)
             program.all_kernels()
             (binary,) = program.get_info(self._cl.program_info.BINARIES)
             _write(path, hashlib.sha256(binary).digest() + binary)
         return program
 
-    def _build(self, file: str, source: str, options: str) -> Any:
+    def build(self, file: str, source: str, options: str) -> Any:
+        """The compiled program, past the cache. Raises DeviceError with the compiler's log."""
         try:
             return self._quietly(self._cl.Program(self._context, source), options, cache_dir=False)
         except self._cl.Error as error:

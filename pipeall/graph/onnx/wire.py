@@ -35,7 +35,7 @@ def split(path: Path) -> tuple[bytes, list[memoryview | None]]:
     taken: list[memoryview | None] = []
     kept = []
     for number, field, content in _fields(mapped):
-        kept.append(_with_length(number, b"".join(_graph(content, taken))) if number == GRAPH else field)
+        kept.append(with_length(number, b"".join(_graph(content, taken))) if number == GRAPH else field)
     return b"".join(kept), taken
 
 
@@ -62,7 +62,7 @@ def _graph(content: memoryview, taken: list[memoryview | None]) -> Iterator[byte
         raw = [data for inner, _, data in fields if inner == RAW_DATA]
         take = len(raw) == 1 and len(raw[0]) >= LARGE
         taken.append(raw[0] if take else None)
-        yield _with_length(
+        yield with_length(
             INITIALIZER, b"".join(whole for inner, whole, _ in fields if not (take and inner == RAW_DATA))
         )
 
@@ -101,7 +101,8 @@ def _varint(message: memoryview, at: int) -> tuple[int, int]:
     raise WireError("a number has more than ten bytes")
 
 
-def _with_length(number: int, content: bytes) -> bytes:
+def with_length(number: int, content: bytes) -> bytes:
+    """The field ``number`` of a message, with bytes in it: tag, length, content."""
     head, length = bytearray([number << 3 | BYTES]), len(content)
     while length >= 0x80:
         head.append(length & 0x7F | 0x80)

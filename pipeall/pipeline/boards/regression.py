@@ -70,7 +70,7 @@ def fit(samples: Sequence[Sample]) -> dict[str, np.ndarray]:
     if not sum(map(len, rows)):
         raise ArgumentError("regression: expected times of at least one group on a unit that all networks have")
     table = np.concatenate(rows)
-    prices = _nonnegative_least_squares(table, np.ones(len(table)))[columns]
+    prices = nonnegative_least_squares(table, np.ones(len(table)))[columns]
     present = np.any([sample.features.any(axis=0) for sample in samples], axis=0)
     for kind, other in NEAREST.items():
         if not present[kind]:
@@ -113,7 +113,7 @@ def _is_depthwise(node: Node, graph: Graph) -> bool:
     return 1 < node.attrs["groups"] == graph.tensors[node.inputs[0]].shape[1]
 
 
-def _nonnegative_least_squares(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def nonnegative_least_squares(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The x >= 0 that makes |a x - b| least (Lawson and Hanson 1974, chapter 23); columns of ``a`` may be zero."""
     scale = np.linalg.norm(a, axis=0)
     scale[scale == 0] = 1

@@ -98,6 +98,11 @@ class Device(ABC):
     def description(self) -> str:
         """One line for people."""
 
+    @property
+    def computes_with(self) -> str:
+        """Its instruction sets, or number formats, for people."""
+        return self.precision
+
     @abstractmethod
     def details(self) -> dict[str, Any]:
         """What is known of it, ready for JSON."""

@@ -45,19 +45,19 @@ def measure(board: Board, sender: str, receiver: str) -> Link:
 
 def _point(board: Board, sender: str, receiver: str, nbytes: int) -> tuple[float, float, float]:
     """(send_ms, receive_ms, map_ms) of a tensor of so many bytes."""
-    graph = _stream(nbytes)
+    graph = stream(nbytes)
     if HOST in (sender, receiver):
-        (inside,) = _stages(graph, Plan.single(receiver if sender == HOST else sender), board)
+        (inside,) = stage_costs(graph, Plan.single(receiver if sender == HOST else sender), board)
         return (0.0, inside[0], inside[0]) if sender == HOST else (inside[-1], 0.0, inside[-1])
-    (first,) = _stages(graph, Plan.single(sender), board)
-    (second,) = _stages(graph, Plan.single(receiver), board)
-    sending, receiving = _stages(graph, Plan.pipeline([sender, receiver], [1]), board)
+    (first,) = stage_costs(graph, Plan.single(sender), board)
+    (second,) = stage_costs(graph, Plan.single(receiver), board)
+    sending, receiving = stage_costs(graph, Plan.pipeline([sender, receiver], [1]), board)
     mapped = (sending[-1], receiving[0])
     longer = (max(sending[1] - first[1], 0.0), max(receiving[1] - second[2], 0.0))  # less than alone is noise
     return longer[0] + mapped[0], longer[1] + mapped[1], sum(mapped)
 
 
-def _stages(graph: Graph, plan: Plan, board: Board) -> list[list[float]]:
+def stage_costs(graph: Graph, plan: Plan, board: Board) -> list[list[float]]:
     """Per stage, ms of: hand-over in, computing each of its groups, hand-over out.
 
     Lower quartiles of the frames: noise only adds, so that they vary less than medians.
@@ -76,7 +76,7 @@ def _stages(graph: Graph, plan: Plan, board: Board) -> list[list[float]]:
     return found
 
 
-def _stream(nbytes: int) -> Graph:
+def stream(nbytes: int) -> Graph:
     """y = w2 * (w1 * x) per channel, in two groups: a step reads and writes the tensor once."""
     shape = (1, CHANNELS, 1, nbytes // item_bytes("float32") // CHANNELS)
     attrs = attributes("conv", groups=CHANNELS)

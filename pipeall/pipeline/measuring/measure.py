@@ -74,7 +74,7 @@ def profile(
     else:
         kept.check_network(graph)
         found, about = kept, about | {"earlier": dict(kept.about)}
-    parts = list(_parts(graph, board, names, found, seconds))
+    parts = list(missing_parts(graph, board, names, found, seconds))
     for done, (text, measure) in enumerate(parts):
         progress(text, done, len(parts))
         found = measure(found)
@@ -83,7 +83,7 @@ def profile(
     return found
 
 
-def _parts(
+def missing_parts(
     graph: Graph, board: Board, units: Sequence[str], have: Profile, seconds: float
 ) -> Iterator[tuple[str, Callable[[Profile], Profile]]]:
     """What is missing in ``have``: a text, and a function that adds it to a profile."""
@@ -92,7 +92,7 @@ def _parts(
         return lambda found: replace(found, units={**found.units, unit: _alone(graph, board, unit, seconds)})
 
     def pair(first: str, second: str) -> Callable[[Profile], Profile]:
-        return lambda found: _contention(graph, board, found, first, second, seconds)
+        return lambda found: with_contention(graph, board, found, first, second, seconds)
 
     def link(sender: str, receiver: str) -> Callable[[Profile], Profile]:
         ends = (sender, receiver)
@@ -120,15 +120,15 @@ def _coexist(board: Board, first: str, second: str) -> bool:
 
 def _alone(graph: Graph, board: Board, unit: str, seconds: float) -> UnitTimes:
     try:
-        return _times(_traced(graph, [Plan.single(unit)], board, seconds)[0][0])
+        return unit_times(traced_rows(graph, [Plan.single(unit)], board, seconds)[0][0])
     except PipeallError as error:
         whole = error  # which group it is, and why, comes out below
     columns, refused = [], {}
     for index in range(1, len(graph.groups) + 1):
         try:
             part = subgraph(graph, index - 1, index)
-            rows = _traced(part, [Plan.single(unit)], board, seconds / len(graph.groups))[0][0]
-            columns.append(_times(rows.sum(axis=1, keepdims=True)))
+            rows = traced_rows(part, [Plan.single(unit)], board, seconds / len(graph.groups))[0][0]
+            columns.append(unit_times(rows.sum(axis=1, keepdims=True)))
         except PipeallError as error:
             columns.append(UnitTimes((inf,), (0.0,)))
             refused[index] = str(error)
@@ -138,13 +138,13 @@ def _alone(graph: Graph, board: Board, unit: str, seconds: float) -> UnitTimes:
     return UnitTimes(tuple(ms), tuple(spread), refused=refused)
 
 
-def _times(rows: np.ndarray) -> UnitTimes:
+def unit_times(rows: np.ndarray) -> UnitTimes:
     """Medians and half the quartiles' distance of (frames, groups)."""
     low, middle, high = np.percentile(rows, (25, 50, 75), axis=0)
     return UnitTimes(tuple(middle.tolist()), tuple(((high - low) / 2).tolist()))
 
 
-def _contention(graph: Graph, board: Board, found: Profile, first: str, second: str, seconds: float) -> Profile:
+def with_contention(graph: Graph, board: Board, found: Profile, first: str, second: str, seconds: float) -> Profile:
     """The profile with what two units slow each other down by, ``seconds`` in all.
 
     First each runs the whole network, as lanes do; then each a part of it, as stages of a pipeline do: there only the
@@ -159,7 +159,7 @@ def _contention(graph: Graph, board: Board, found: Profile, first: str, second: 
     found = replace(found, contention=_with(found.contention, pair, lanes))
     if not _can_share(graph, pair):
         return found
-    halves = [_halves(found, order) for order in dict.fromkeys((pair, pair[::-1]))]
+    halves = [even_halves(found, order) for order in dict.fromkeys((pair, pair[::-1]))]
     stages = _slowdowns(graph, board, pair, halves, seconds / 2, lanes)
     return replace(found, in_line=_with(found.in_line, pair, stages))
 
@@ -177,7 +177,7 @@ def _can_share(graph: Graph, pair: Sequence[str]) -> bool:
     return len(graph.groups) > 1 and may_be_neighbours(*(parse_unit(unit)[0] for unit in pair))
 
 
-def _halves(found: Profile, order: Sequence[str]) -> Plan:
+def even_halves(found: Profile, order: Sequence[str]) -> Plan:
     """The pipeline whose two stages take about as long; the group at its middle floats, so that neither has to wait."""
     first, second = (np.array(found.units[unit].ms) for unit in order)
     middle = int(np.argmax(first.cumsum() >= second.sum() - second.cumsum()))
@@ -199,7 +199,7 @@ def _slowdowns(
     """
     units = dict.fromkeys(pair)
     singles = [Plan.single(unit) for unit in units]
-    traced = _traced(graph, [*singles, *plans], board, seconds)
+    traced = traced_rows(graph, [*singles, *plans], board, seconds)
     rows: dict[str, list[np.ndarray]] = {unit: [] for unit in units}
     for plan, parts in zip(plans, traced[len(singles) :], strict=True):
         for unit, part in zip(plan.units, parts, strict=True):
@@ -218,7 +218,7 @@ def _middle(parts: Sequence[np.ndarray]) -> np.ndarray:
     return np.array([np.median(column) if column.size else 0.0 for column in columns])
 
 
-def _traced(graph: Graph, plans: Sequence[Plan], board: Board, seconds: float) -> list[list[np.ndarray]]:
+def traced_rows(graph: Graph, plans: Sequence[Plan], board: Board, seconds: float) -> list[list[np.ndarray]]:
     """Per plan and stage: ms of (frames, groups), of the time in which all its stages were busy.
 
     The plans take turns, ``seconds`` in all.
@@ -233,10 +233,10 @@ def _traced(graph: Graph, plans: Sequence[Plan], board: Board, seconds: float) -
                 count = sum(1 for _ in pipe.map(islice(for_seconds(pipe, frame, *share), MOST)))
                 first = ranges[-1].stop if ranges else 0
                 ranges.append(range(first, first + count))
-    return [_steady(graph, pipe.trace, ranges[1:]) for pipe, ranges in zip(pipes, turns, strict=True)]
+    return [steady_rows(graph, pipe.trace, ranges[1:]) for pipe, ranges in zip(pipes, turns, strict=True)]
 
 
-def _steady(graph: Graph, traces: Sequence[StageTrace], turns: Sequence[range]) -> list[np.ndarray]:
+def steady_rows(graph: Graph, traces: Sequence[StageTrace], turns: Sequence[range]) -> list[np.ndarray]:
     """The rows of each stage from when all others run until the first of them has no more to do."""
     picked: list[list[np.ndarray]] = [[] for _ in traces]
     for turn in turns:

@@ -1,0 +1,105 @@
+"""ONNX graphs that are refused: one line that names the file and what is wrong."""
+
+import numpy as np
+import onnx_models
+import pytest
+from onnx_models import X, ints, norm, rand, refusal, saved
+
+GRAPH_ERRORS = {
+    "cycle": ("a = Add(x, b) b = Relu(a) y = Relu(b)", "reads 'b' before it is made"),
+    "order": ("y = Relu(b) b = Relu(x)", "reads 'b' before it is made"),
+    "dangling": ("y = Add(x, ghost)", "reads 'ghost' that nothing makes"),
+    "missing output": ("z = Relu(x)", "output 'y' is made by no node"),
+    "twice": ("y = Relu(x) y = Sigmoid(x)", "tensor 'y' is made 2 times"),
+    "input made": ("x = Relu(x) y = Relu(x)", "tensor 'x' is made 2 times"),
+    "output twice": ("y = Relu(x)", "tensor 'y' is an output 2 times", "y, y"),
+    "constant output": ("y = Constant<value_float: float = 1.0>()", "output 'y' is a constant"),
+    "weight computed": ("y = Conv(x, x)", "must be a constant, got a tensor computed at run time"),
+    "fc weight computed": ("f = Flatten(x) t = Transpose(f) y = MatMul(f, t)", "must be a constant"),
+    "shape computed": ("r = Relu(x) k = Cast<to=7>(r) y = Reshape(x, k)", "activations stay float32"),
+    "integer weight": ("y = Conv(x, i)", "must hold floats, got int64"),
+    "schema": ("y = Conv<colour=3>(x, w)", "Unrecognized attribute: colour"),
+    "arity": ("y = Conv(x)", "has input size 1"),
+    "operand missing": ("y = Sum(x, , x)", "input 1 is missing"),
+    "weight rank": ("y = Conv(x, zero)", "only 2-D images"),
+    "weight not finite": ("y = Add(x, infinite)", "constant 'infinite' holds values that are not finite"),
+    "attribute": ("y = MaxPool<kernel_shape=[2]>(x)", "kernel_shape must be 2 integers"),
+    "missing attribute": ("y = MaxPool(x)", "kernel_shape"),
+    "kernel_shape": ("y = Conv<kernel_shape=[5,5]>(x, w)", "kernel_shape (5, 5) differs"),
+    "auto_pad": ('y = Conv<auto_pad="FULL">(x, w)', "unknown auto_pad 'FULL'"),
+    "channels": ("a = Concat<axis=1>(x, x) y = Conv(a, w)", "needs 6 input channels, got 12"),
+    "rank": ("a = Reshape(x, three) y = Conv(a, w)", "only 2-D images"),
+    "indices": ("y, z = MaxPool<kernel_shape=[2,2]>(x) q = Cast<to=1>(z)", "its output 'z' is not supported", "y, q"),
+    "avgpool dilation": ("y = AveragePool<kernel_shape=[2,2], dilations=[2,2]>(x)", "dilated average"),
+    "train": (
+        "y = BatchNormalization<training_mode=1>(x, n_scale, n_bias, n_mean, n_var)",
+        "only inference",
+    ),
+    "variance": ("y = BatchNormalization(x, n_scale, n_bias, n_mean, negative)", "must be positive"),
+    "norm channels": ("c = Conv(x, w) y = BatchNormalization(c, n_scale, n_bias, n_mean, n_var)", "must have the (2,)"),
+    "gemm of images": ("y = Gemm(x, m)", "expected rows times a matrix"),
+    "gemm bias": ("f = Flatten(x) y = Gemm(f, m, n_bias)", "bias (6,) does not fit 3 outputs"),
+    "matmul rows": ("y = MatMul(x, m)", "expected rows times a matrix"),
+    "batch in matmul": ("r = Reshape(x, batch3) y = MatMul(x, r)", "must be a constant"),
+    "dropout in training": ("y = Dropout(x, zero, true)", "only inference"),
+    "dropout, perhaps in training": ("c = Cast<to=9>(x) y = Dropout(x, zero, c)", "activations stay float32"),
+    "norm axis": ("y = LayerNormalization<axis=1>(x, n9)", "only the last axis"),
+    "norm scale": ("y = LayerNormalization(x, n7)", "the 9 elements of a row"),
+    "slopes": ("y = PRelu(x, n7)", "do not broadcast"),
+    "cube": ("y = Pow(x, three0)", "only the exponents 1 and 2"),
+    "bounds": ("y = Max(x, x)", "expected one computed tensor"),
+    "broadcast": ("y = Add(x, n7)", "do not broadcast"),
+    "mutual broadcast": ("h = ReduceMean<axes=[2]>(x) w1 = ReduceMean<axes=[3]>(x) y = Add(h, w1)", "one operand must"),
+    "computed divisor": ("y = Div(x, x)", "must be a constant"),
+    "division by zero": ("y = Div(x, zero)", "division by zero"),
+    "integer operand": ("y = Add(x, i2)", "operands must be floats"),
+    "mean of channels": ("y = ReduceMean<axes=[1]>(x)", "only means over height and width"),
+    "pad mode": ('y = Pad<mode="reflect">(x, pads)', "got mode 'reflect'"),
+    "negative pad": ("y = Pad(x, negative_pads)", "pads_begin must be 4 integers >= 0"),
+    "pad count": ("y = Pad(x, i)", "expected two pads per axis"),
+    "slice step": ("y = Slice(x, i, two, i, two)", "expected as many starts"),
+    "slice by steps": ("y = Slice(x, one, i2, one, i2)", "only steps of 1 are supported, got 2"),
+    "empty slice": ("y = Slice(x, one, one, one)", "stop must be"),
+    "split": ("y, z = Split<axis=1>(x, pads)", "cannot split 6 into 2 parts"),
+    "reshape": ("y = Reshape(x, three2)", "cannot reshape"),
+    "reshape twice open": ("y = Reshape(x, open)", "cannot reshape"),
+    "batch folded into channels": ("y = Reshape(x, batch)", "batch must be 1"),
+    "squeeze": ("y = Squeeze(x, one)", "cannot squeeze axes [1]"),
+    "axis": ("y = Concat<axis=4>(x, x)", "axis 4 is outside of rank 4"),
+    "gather index": ("g = Gather(one, i) y = Reshape(x, g)", "cannot evaluate on constants: index"),
+    "gather of several": ("y = Gather(x, i)", "indices must be one integer"),
+    "gather beyond": ("y = Gather<axis=1>(x, seven)", "axis 7 is outside of rank 6"),
+    "constants only": ("y = Exp(x)", "operator supported on constants only"),
+    "concat of constants": ("y = Concat<axis=0>(x, w)", "must be computed from the model's input, got a constant"),
+    "cast": ("y = Cast<to=10>(x)", "activations stay float32"),
+    "constant overflow": ("a = Mul(big, big) y = Add(x, a)", "overflow"),
+    "constant bomb": ("a = ConstantOfShape(bomb) y = Add(x, a)", "constants exceed"),
+    "expand bomb": ("a = Expand(zero, bomb) y = Add(x, a)", "constants exceed"),
+    "range bomb": ("a = Range(zero, big, tiny) y = Add(x, a)", "constants exceed"),
+    "outer product bomb": (
+        "a = ConstantOfShape(wide) b = Transpose<perm=[1,0]>(a) c = Add(a, b) y = Add(x, c)",
+        "constants exceed",
+    ),
+    "gather bomb": ("a = ConstantOfShape<value: tensor = int64[1] {0}>(wide) c = Gather(a, a) y = Add(x, c)", "exceed"),
+    "concat bomb": (
+        "a = ConstantOfShape(most) y0 = Concat<axis=0>(a, a) y = Add(x, y0)",
+        "constants exceed",
+    ),
+}
+ERROR_CONSTANTS = norm("n", 6) | dict(
+    w=rand(2, 6, 1, 1), m=rand(432, 3), i=ints(0, 1, 2),
+    i2=ints(2), one=ints(1), two=ints(2, 216), three=ints(1, 6, -1),
+    three2=ints(1, 5, -1), open=ints(-1, -1), batch=ints(6, 1, 8, 9), pads=ints(0, 0, 1, 1, 0, 0, 1, 1),
+    negative_pads=ints(0, 0, -1, 0, 0, 0, 0, 0), negative=-np.ones(6, np.float32), zero=np.float32(0), n7=rand(7),
+    infinite=np.array([np.inf], np.float32), big=np.float32(1e30),
+    true=np.array(True), n9=rand(9), seven=ints(7), three0=np.float32(3), batch3=ints(6, 9, 8),
+    tiny=np.float32(1e-30), bomb=ints(2**20, 2**20), wide=ints(1, 2**20), most=ints(2**29 + 1),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GRAPH_ERRORS)
+def test_graph_error(name, tmp_path):
+    body, expected, *outputs = GRAPH_ERRORS[name]
+    opset = 15 if name in ("train", "mutual broadcast", "mean of channels") else 19
+    proto = onnx_models.parsed(body, X, *(outputs or ["y"]), ERROR_CONSTANTS, opset)
+    assert expected in refusal(saved(proto, tmp_path))
