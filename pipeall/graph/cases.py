@@ -230,7 +230,8 @@ def _binaries(op: str, *, swapped: bool = False) -> tuple[Case, ...]:
 
 
 BINARIES = tuple(
-    (*_binaries(op), *(_binaries(op, swapped=True) if entry.swapped else ())) for op, entry in BINARY.items()
+    (*_binaries(op), *(_binaries(op, swapped=True) if entry.swapped else [_binary(op, (1, 9), (1, 9), swapped=True)]))
+    for op, entry in BINARY.items()
 )
 
 
