@@ -34,9 +34,7 @@ from pipeall.pipeline.boards import machine
 REPOSITORY = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("PIPEALL_TEST_DATA", REPOSITORY.parent / "shared" / "data"))
 NETWORKS = ("alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet")
-PUBLISHED = tuple(
-    name.replace("resnet50", "resnet50-slim") for name in NETWORKS
-)  # those that boards were measured with
+PUBLISHED = tuple(name.replace("resnet50", "resnet50-slim") for name in NETWORKS)  # as boards were measured
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "BLIS")}
 WIDTH = 80  # of a table, in characters
 WIDEST = 34  # a cell; longer text takes several lines
@@ -106,9 +104,8 @@ def models(folder: Path, wanted: Sequence[str] | None) -> list[Path]:
     found = {path.stem: path for path in sorted(folder.glob("*.onnx"))}
     missing = set(wanted or ()) - found.keys()
     if missing or not found:
-        sys.exit(
-            f"{folder}: expected {', '.join(sorted(missing)) or 'models'} as .onnx, got {', '.join(found) or 'none'}"
-        )
+        got = ", ".join(found) or "none"
+        sys.exit(f"{folder}: expected {', '.join(sorted(missing)) or 'models'} as .onnx files, got {got}")
     return [path for name, path in found.items() if not wanted or name in wanted]
 
 
@@ -292,16 +289,8 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[Any]], keys: int = 
 def _block(column: Column, cells: Sequence[Any]) -> list[list[str]]:
     """A column's heading and cells, each as lines of the column's width."""
     texts = [textwrap.wrap(column.shown(cell), WIDEST) for cell in cells]
-    width = max(
-        map(
-            len,
-            [
-                *textwrap.wrap(column.name, 10, break_long_words=False),
-                column.unit,
-                *(line for text in texts for line in text),
-            ],
-        )
-    )
+    heads = textwrap.wrap(column.name, 10, break_long_words=False)
+    width = max(len(line) for lines in (heads, [column.unit], *texts) for line in lines)
     align = str.ljust if any(isinstance(cell, str) for cell in cells) else str.rjust
     heading = [*textwrap.wrap(column.name, width), *filter(None, [column.unit])]
     return [[align(line, width) for line in text] for text in (heading, *texts)]
