@@ -17,8 +17,8 @@ from pipeall.pipeline.planning.plan import balanced_cuts
 
 COLUMNS = (
     Column("network"), Column("one core", "FPS", ".2f"), Column("cluster of two", "FPS", ".2f"),
-    Column("of one core", "x", ".2f"), Column("plan"), Column("two stages", "FPS", ".2f"),
-    Column("of one core", "x", ".2f"),
+    Column("cluster's gain", "x", ".2f"), Column("plan"), Column("two stages", "FPS", ".2f"),
+    Column("stages' gain", "x", ".2f"),
 )  # fmt: skip
 
 

@@ -11,7 +11,6 @@ FOLDER holds models/ and photos/. "modelled" is the choice made without timing. 
 those that keep their transformed weights (tests/test_winograd.py): no column. Needs onnxruntime and Pillow.
 """
 
-import argparse
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -20,33 +19,28 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
+from alone import big, gemm_kernel, kernels
+from common import DATA, NETWORKS, Column, Record, models, network, parser
+from common import frame as noise
 from pipeall._kernels.cpu.kernels import Program
 
 import pipeall
-from pipeall import zoo
 from pipeall._kernels.cpu.algorithms import candidates, modelled
-from pipeall._kernels.cpu.table import ROWS, choose
 from pipeall.cli.images import Preprocess, find_images
 from pipeall.graph.ir import Graph
 from pipeall.graph.lower import lower
 from pipeall.graph.ops import run_graph
 from pipeall.steps import Step
 
-NETWORKS = ("alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet")
-COLUMNS = ("gemm", "strassen", "winograd2", "winograd4", "winograd6", "modelled")
+ALGORITHMS = ("gemm", "strassen", "winograd2", "winograd4", "winograd6", "modelled")
 Choice = Callable[[Step], str]
-
-
-def kernels() -> dict[str, str]:
-    cluster = pipeall.Board.detect(gpu=False).component("big").cluster
-    return choose(cluster.isas, cluster.core_type)
 
 
 def choice(column: str) -> Choice:
     """The algorithm of a step that has candidates, GEMM where the column's does not fit."""
     if column != "modelled":
         return lambda step: column if column in candidates(step) else "gemm"
-    gemm = next(row for row in ROWS if row.name == kernels()["gemm", "f32"])
+    gemm = gemm_kernel(big())
     return lambda step: modelled(step, gemm.nr, gemm.isa)
 
 
@@ -54,7 +48,7 @@ def run(graph: Graph, frame: np.ndarray, choice: Choice) -> np.ndarray:
     """The result of a graph of one input and one output, which lie in their slots as the model has them."""
     lowered = lower(graph)
     program = Program(
-        kernels(), (-1,), "accuracy", (lowered.arena_bytes, lowered.slot_in_bytes, lowered.slot_out_bytes)
+        kernels(big()), (-1,), "accuracy", (lowered.arena_bytes, lowered.slot_in_bytes, lowered.slot_out_bytes)
     )
     for step in lowered.steps:
         program.add(step, choice(step) if candidates(step) else None)
@@ -76,17 +70,17 @@ def layers(graph: Graph) -> Iterator[tuple[Step, Graph]]:
 
 
 def layer_rows(name: str) -> Iterator[tuple[str, list[str]]]:
-    graph = getattr(zoo, name)()
-    frame = np.random.default_rng(0).standard_normal(graph.inputs[0].shape)
+    graph = network(name)
+    frame = noise(graph)
     values = run_graph(graph, {graph.inputs[0].name: frame}, np.float32, all_tensors=True)
     errors = defaultdict(list)
     for step, layer in layers(graph):
         x = values[layer.inputs[0].name]
         (expected,) = run_graph(layer, {layer.inputs[0].name: x}).values()
-        fits = [column in (*candidates(step), "modelled") for column in COLUMNS]
+        fits = [column in (*candidates(step), "modelled") for column in ALGORITHMS]
         worst = [
             np.abs(run(layer, x, choice(column)) - expected).max() if fit else np.nan
-            for column, fit in zip(COLUMNS, fits, strict=True)
+            for column, fit in zip(ALGORITHMS, fits, strict=True)
         ]
         errors[step.params["kernel"][0]].append(np.array(worst) / np.abs(expected).max())
     for size, found in sorted(errors.items()):
@@ -109,7 +103,7 @@ def probability_rows(path: Path, photos: list[Path]) -> Iterator[tuple[str, list
         "float64": [next(iter(run_graph(graph, {name: frame}).values())) for frame in frames],
         "onnxruntime": [session.run(None, {name: frame})[0] for frame in frames],
     }
-    results = {column: [run(graph, frame, choice(column)) for frame in frames] for column in COLUMNS}
+    results = {column: [run(graph, frame, choice(column)) for frame in frames] for column in ALGORITHMS}
     for reference, expected in references.items():
         cells = []
         for found in results.values():
@@ -121,17 +115,17 @@ def probability_rows(path: Path, photos: list[Path]) -> Iterator[tuple[str, list
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
-    parser.add_argument("--photos", type=int, default=3)
-    options = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--data", type=Path, default=DATA)
+    options.add_argument("--photos", type=int, default=3)
+    options = options.parse_args()
     photos = find_images([str(options.data / "photos")])[: options.photos]
-    print(f"{'':42}" + "".join(f"{column:>12}" for column in COLUMNS))
     tables = {name: layer_rows(name) for name in NETWORKS}
-    tables |= {path.name: probability_rows(path, photos) for path in sorted((options.data / "models").glob("*.onnx"))}
-    for name, rows in tables.items():
-        for label, cells in rows:
-            print(f"{name:24}{label:18}" + "".join(f"{cell:>12}" for cell in cells), flush=True)
+    tables |= {path.name: probability_rows(path, photos) for path in models(options.data / "models", None)}
+    with Record(options, Column("network"), Column("what"), *map(Column, ALGORITHMS), keys=2) as record:
+        for name, rows in tables.items():
+            for label, cells in rows:
+                record.add(name, label, *cells)
 
 
 if __name__ == "__main__":
