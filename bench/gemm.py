@@ -29,7 +29,8 @@ TURN_NS = 10_000_000  # about how long one of BLAS lasts
 PEAK_RUNS = 3  # of two milliseconds
 COLUMNS = (
     Column("rows x K x columns"), Column("peak", "GFLOP/s", ".1f"),
-    Column("pipeall", "GFLOP/s", ".1f"), Column("pipeall best", "GFLOP/s", ".1f"), Column("pipeall of peak", "%", ".0f"),
+    Column("pipeall", "GFLOP/s", ".1f"), Column("pipeall best", "GFLOP/s", ".1f"),
+    Column("pipeall of peak", "%", ".0f"),
     Column("BLAS", "GFLOP/s", ".1f"), Column("BLAS best", "GFLOP/s", ".1f"), Column("BLAS of peak", "%", ".0f"),
     Column("ratio of bests", "", ".2f"), Column("ratio", "", ".2f"), Column("lower quartile", "", ".2f"),
     Column("upper quartile", "", ".2f"),

@@ -18,7 +18,6 @@ import numpy as np
 from common import PUBLISHED, Column, Record, frame, network, parser
 
 from pipeall import Board, Pipeline, search
-from pipeall.graph.ir import Graph
 from pipeall.pipeline.planning.names import parse_unit
 from pipeall.pipeline.planning.profile import Profile
 

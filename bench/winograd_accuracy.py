@@ -5,7 +5,7 @@
 layers         the convolutions of the zoo's networks that Strassen or Winograd computes, on the activations that a
                random frame gives: max |error| / max |result|, of the worst layer
 probabilities  trained networks on photos, every layer that fits computed by that algorithm: the largest difference
-               from float64 and from onnxruntime, with a ! where the most probable class is another
+               from float64 and from onnxruntime; a line below says where the most probable class is another
 
 FOLDER holds models/ and photos/. "modelled" is the choice made without timing. The lazy variants give the same bits as
 those that keep their transformed weights (tests/test_winograd.py): no column. Needs onnxruntime and Pillow.
@@ -34,6 +34,7 @@ from pipeall.steps import Step
 
 ALGORITHMS = ("gemm", "strassen", "winograd2", "winograd4", "winograd6", "modelled")
 Choice = Callable[[Step], str]
+LabelledRow = tuple[str, list[float], list[str]]  # of which algorithms the most probable class is another
 
 
 def choice(column: str) -> Choice:
@@ -69,7 +70,7 @@ def layers(graph: Graph) -> Iterator[tuple[Step, Graph]]:
                 yield step, layer
 
 
-def layer_rows(name: str) -> Iterator[tuple[str, list[str]]]:
+def layer_rows(name: str) -> Iterator[LabelledRow]:
     graph = network(name)
     frame = noise(graph)
     values = run_graph(graph, {graph.inputs[0].name: frame}, np.float32, all_tensors=True)
@@ -84,11 +85,10 @@ def layer_rows(name: str) -> Iterator[tuple[str, list[str]]]:
         ]
         errors[step.params["kernel"][0]].append(np.array(worst) / np.abs(expected).max())
     for size, found in sorted(errors.items()):
-        cells = ["-" if np.isnan(error) else f"{error:.1e}" for error in np.max(found, axis=0)]
-        yield f"{size} x {size}, {len(found)} layers", cells
+        yield f"{size} x {size}, {len(found)} layers", list(np.max(found, axis=0)), []
 
 
-def probability_rows(path: Path, photos: list[Path]) -> Iterator[tuple[str, list[str]]]:
+def probability_rows(path: Path, photos: list[Path]) -> Iterator[LabelledRow]:
     how = json.loads((path.parent / "models.json").read_text())[path.name]
     preprocess = Preprocess(
         (how["size"],) * 2, how["resize"], how["order"], how["scale"], tuple(how["mean"]), tuple(how["std"])
@@ -105,13 +105,10 @@ def probability_rows(path: Path, photos: list[Path]) -> Iterator[tuple[str, list
     }
     results = {column: [run(graph, frame, choice(column)) for frame in frames] for column in ALGORITHMS}
     for reference, expected in references.items():
-        cells = []
-        for found in results.values():
-            pairs = list(zip(found, expected, strict=True))
-            difference = max(np.abs(y - target.reshape(y.shape)).max() for y, target in pairs)
-            other = any(y.argmax() != target.argmax() for y, target in pairs)
-            cells.append(f"{difference:.1e}{'!' * other}")
-        yield f"from {reference}", cells
+        pairs = {column: list(zip(found, expected, strict=True)) for column, found in results.items()}
+        cells = [max(np.abs(y - target.reshape(y.shape)).max() for y, target in row) for row in pairs.values()]
+        other = [column for column, row in pairs.items() if any(y.argmax() != target.argmax() for y, target in row)]
+        yield f"from {reference}", cells, other
 
 
 def main() -> None:
@@ -122,10 +119,13 @@ def main() -> None:
     photos = find_images([str(options.data / "photos")])[: options.photos]
     tables = {name: layer_rows(name) for name in NETWORKS}
     tables |= {path.name: probability_rows(path, photos) for path in models(options.data / "models", None)}
-    with Record(options, Column("network"), Column("what"), *map(Column, ALGORITHMS), keys=2) as record:
+    columns = [Column(name, "", ".1e") for name in ALGORITHMS]
+    with Record(options, Column("network"), Column("what"), *columns, keys=2) as record:
         for name, rows in tables.items():
-            for label, cells in rows:
+            for label, cells, other in rows:
                 record.add(name, label, *cells)
+                for column in other:
+                    record.say(f"{name}, {column}: another top class on a photo, {label}")
 
 
 if __name__ == "__main__":
