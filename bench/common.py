@@ -230,7 +230,8 @@ class Record:
         if self.path:
             self._write()
         print(f"\n{self.bench}: " + "; ".join(self.machine["components"].values()))
-        print("\n".join([*table(self.columns, self.rows, self.keys), *self.about]), flush=True)
+        about = [part for line in self.about for part in textwrap.wrap(line, WIDTH)]
+        print("\n".join([*table(self.columns, self.rows, self.keys), *about]), flush=True)
 
     def add(self, *cells: Any) -> None:
         """Words, numbers, and None where there is no figure."""
@@ -270,8 +271,12 @@ def commit() -> str | None:
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[Any]], keys: int = 1) -> list[str]:
-    """Lines of at most WIDTH characters: columns that do not fit follow below, after the first ``keys`` again."""
-    blocks = [_block(column, [row[i] for row in rows]) for i, column in enumerate(columns)]
+    """Lines of at most WIDTH characters: columns that do not fit follow below, after the first ``keys`` again.
+
+    A column without any figure is left out.
+    """
+    filled = [i for i in range(len(columns)) if i < keys or any(row[i] is not None for row in rows)]
+    blocks = [_block(columns[i], [row[i] for row in rows]) for i in filled]
     lines: list[str] = []
     rest = blocks[keys:]
     while rest or not lines:
