@@ -229,9 +229,10 @@ class Record:
     def __exit__(self, *_: object) -> None:
         if self.path:
             self._write()
-        print(f"\n{self.bench}: " + "; ".join(self.machine["components"].values()))
+        head = f"{self.bench}: {'; '.join(self.machine['components'].values())}"
         about = [part for line in self.about for part in textwrap.wrap(line, WIDTH)]
-        print("\n".join([*table(self.columns, self.rows, self.keys), *about]), flush=True)
+        lines = ["", *textwrap.wrap(head, WIDTH), *table(self.columns, self.rows, self.keys), *about]
+        print("\n".join(lines), flush=True)
 
     def add(self, *cells: Any) -> None:
         """Words, numbers, and None where there is no figure."""
