@@ -226,13 +226,17 @@ class Record:
     def __enter__(self) -> "Record":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self.path:
-            self._write()
-        head = f"{self.bench}: {'; '.join(self.machine['components'].values())}"
-        about = [part for line in self.about for part in textwrap.wrap(line, WIDTH)]
-        lines = ["", *textwrap.wrap(head, WIDTH), *table(self.columns, self.rows, self.keys), *about]
-        print("\n".join(lines), flush=True)
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:
+        """Prints the table. An error of pipeall's ends the script with its one line."""
+        if self.rows:
+            if self.path:
+                self._write()
+            head = f"{self.bench}: {'; '.join(self.machine['components'].values())}"
+            about = [part for line in self.about for part in textwrap.wrap(line, WIDTH)]
+            lines = ["", *textwrap.wrap(head, WIDTH), *table(self.columns, self.rows, self.keys), *about]
+            print("\n".join(lines), flush=True)
+        if isinstance(error, PipeallError):
+            sys.exit(f"{self.bench}: {error}")
 
     def add(self, *cells: Any) -> None:
         """Words, numbers, and None where there is no figure."""
