@@ -20,7 +20,7 @@ import tempfile
 from pathlib import Path
 from types import MappingProxyType
 
-from common import REPOSITORY, Column, Record, mean_line, models, names, parser
+from common import REPOSITORY, Record, mean_line, models, names, parser
 from trees import copy_tree
 
 import pipeall
@@ -78,9 +78,9 @@ def main() -> None:
     options = options.parse_args()
     site = options.root / "site"
     engines = [name for name in options.engines if name == "pipeall" or (site / ENGINES[name]).exists()]
-    columns = [Column("network"), Column("core"), *(Column(name, "Mcycles", ".1f") for name in engines)]
-    columns += [Column("of the best peer", "x", ".3f")]
-    columns += [Column(f"{name} flop per cycle", "", ".2f") for name in engines]
+    columns = ["network", "core", *(f"{name} [Mcycles] .1f" for name in engines)]
+    columns += ["of the best peer [x] .3f"]
+    columns += [f"{name} flop per cycle .2f" for name in engines]
     with tempfile.TemporaryDirectory() as scratch, Record(options, *columns, keys=2) as record:
         tree = options.build or built(Path(scratch, "tree"), options.root)
         for core in options.cores:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from common import NETWORKS, Column, Record, network, parser, ratios, two_cores
+from common import NETWORKS, Record, network, parser, ratios, two_cores
 
 from pipeall import Board, Graph, Plan, Profile, profile, search
 from pipeall.pipeline.measuring.trial import Trial, compare
@@ -25,10 +25,8 @@ UNITS = ["big", "little"]
 BEST = 5
 PROFILE_S = 1.5  # each unit, and both together: less leaves the prediction to what the neighbours happened to do
 COLUMNS = (
-    Column("network"), Column("best plan"), Column("throughput", "FPS", ".2f"), Column("of Peak", "x", ".2f"),
-    Column("Peak"), Column("of balance bound", "%", ".1f"), Column("predicted", "ms", ".2f"),
-    Column("measured", "ms", ".2f"), Column("error", "%", "+.1f"), Column("as profiled", "%", "+.1f"),
-    Column("planned in", "s", ".1f"),
+    "network", "best plan", "throughput [FPS] .2f", "of Peak [x] .2f", "Peak", "of balance bound [%] .1f",
+    "predicted [ms] .2f", "measured [ms] .2f", "error [%] +.1f", "as profiled [%] +.1f", "planned in [s] .1f",
 )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from itertools import cycle
 from pathlib import Path
 
 import numpy as np
-from common import Column, Record, parser
+from common import Record, parser
 from onnx_cases import VERDICTS, light_models, outcomes
 from torch_nets import Export, errors, expected, write
 
@@ -49,11 +49,11 @@ def networks(size: int) -> Iterator[Export]:
             yield Export(name, next(fixed, size), *form)
 
 
-CASES = (Column("operator"), *map(Column, VERDICTS))
-LIGHT = (Column("model"), Column("error", "", ".1e"))
+CASES = ("operator", *VERDICTS)
+LIGHT = ("model", "error .1e")
 EXPORTS = (
-    Column("network"), Column("exporter"), Column("opset"), Column("verdict"), Column("nodes"), Column("groups"),
-    Column("engine", "error", ".1e"), Column("pipeline", "error", ".1e"), Column("took", "s", ".0f"),
+    "network", "exporter", "opset", "verdict", "nodes", "groups", "engine [error] .1e", "pipeline [error] .1e",
+    "took [s] .0f",
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from statistics import median
 
 import numpy as np
 from alone import convolutions
-from common import Column, Record, in_turns, milliseconds, names, network, parser
+from common import Record, in_turns, milliseconds, names, network, parser
 
 from pipeall import Board
 from pipeall._kernels.opencl import devices as opencl
@@ -23,10 +23,7 @@ from pipeall.pipeline.devices.opencl.tune import REPEATS, alone
 from pipeall.steps import Step
 
 ROW_MAJOR, NOT_TRANSPOSED = 101, 111
-COLUMNS = (
-    Column("pixels"), Column("cin"), Column("cout"), Column("pipeall", "us", ".0f"), Column("CLBlast", "us", ".0f"),
-    Column("ratio", "", ".2f"),
-)  # fmt: skip
+COLUMNS = ("pixels", "cin", "cout", "pipeall [us] .0f", "CLBlast [us] .0f", "ratio .2f")
 
 
 def layers(networks: list[str]) -> dict[tuple[int, int, int], Step]:

@@ -13,6 +13,7 @@ about             what is said under the table, a line each; absent where nothin
 
 import argparse
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -158,15 +159,12 @@ def wall_fps(pipe: Pipeline, frame: np.ndarray, count: int) -> float:
     return 1e3 * count / ms
 
 
-def quartiles(values: Sequence[float] | np.ndarray) -> tuple[float, float, float]:
-    """The lower quartile, the median, the upper quartile."""
-    low, middle, high = np.percentile(values, (25, 50, 75))
-    return float(low), float(middle), float(high)
+def ratios(first: Sequence[float], second: Sequence[float]) -> list[float]:
+    """Lower quartile, median and upper quartile of first / second, round by round.
 
-
-def ratios(first: Sequence[float], second: Sequence[float]) -> tuple[float, float, float]:
-    """Quartiles of first / second, round by round: what disturbs both of a round leaves their ratio as it is."""
-    return quartiles(np.divide(first, second))
+    What disturbs both of a round leaves their ratio as it is.
+    """
+    return np.percentile(np.divide(first, second), (25, 50, 75)).tolist()
 
 
 def mean_line(what: str, values: Sequence[float]) -> str:
@@ -180,8 +178,13 @@ class Column(NamedTuple):
     """``digits`` is the format of a number in the table, such as ".2f"; without it a number is a whole one."""
 
     name: str
-    unit: str = ""
-    digits: str = ""
+    unit: str
+    digits: str
+
+    @classmethod
+    def parse(cls, text: str) -> "Column":
+        """From "name [unit] digits", of which unit and digits may be absent."""
+        return cls(*(part or "" for part in re.fullmatch(r"(.+?)(?: \[(.+)\])?(?: (\+?\.\S+))?", text).groups()))
 
     def rounded(self, cell: Any) -> Any:
         """A cell as JSON has it: a number as it is shown, null where there is none."""
@@ -198,7 +201,7 @@ class Column(NamedTuple):
 
 
 class Record:
-    """The rows of a bench.
+    """The rows of a bench; a column is given as "name [unit] digits", such as "latency [ms] .2f".
 
     Each row goes to stderr when it is there, and with all before it to the file of --json; a bench that is stopped has
     lost nothing. The table follows on stdout when the record is closed. ``part`` names one of several records of a
@@ -206,14 +209,9 @@ class Record:
     """
 
     def __init__(
-        self,
-        options: argparse.Namespace,
-        *columns: Column,
-        board: Board | None = None,
-        part: str = "",
-        keys: int = 1,
+        self, options: argparse.Namespace, *columns: str, board: Board | None = None, part: str = "", keys: int = 1
     ):
-        self.columns, self.keys, self.rows, self.about = columns, keys, [], []
+        self.columns, self.keys, self.rows, self.about = list(map(Column.parse, columns)), keys, [], []
         self.board = board or Board.detect(gpu=False)
         self.path = options.json
         if self.path and part:

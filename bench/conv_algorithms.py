@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from alone import big, convolutions, program
-from common import Column, Record, in_turns, milliseconds, network, parser
+from common import Record, in_turns, milliseconds, network, parser
 from scipy import fft
 
 from pipeall._kernels.cpu.algorithms import LAZY, candidates
@@ -21,9 +21,8 @@ from pipeall.steps import Step, is_depthwise
 
 LARGEST = 2**28  # bytes of spectra: beyond it a layer's FFT is left out
 COLUMNS = (
-    Column("network"), Column("shape"), Column("GEMM", "ms", ".2f"), Column("best Winograd"),
-    Column("Winograd", "ms", ".2f"), Column("FFT", "ms", ".2f"), Column("FFT by GEMM", "x", ".2f"),
-    Column("prepare FFT", "ms", ".1f"),
+    "network", "shape", "GEMM [ms] .2f", "best Winograd", "Winograd [ms] .2f", "FFT [ms] .2f", "FFT by GEMM [x] .2f",
+    "prepare FFT [ms] .1f",
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import common
 import numpy as np
-from common import DATA, Column, Record, parser
+from common import DATA, Record, parser
 
 from pipeall import Board, Plan
 from pipeall.graph.ir import Graph, Tensor
@@ -291,7 +291,7 @@ def main() -> None:
     options.add_argument("data", nargs="?", type=Path, default=DATA)
     options = options.parse_args()
     models = build(options.data)
-    columns = Column("board"), Column("component"), Column("network"), Column("error", "%", "+.1f")
+    columns = "board", "component", "network", "error [%] +.1f"
     with Record(options, *columns, keys=2) as record:
         for name, model in models.items():
             model.save(FOLDER / f"{name}.json")
@@ -299,8 +299,7 @@ def main() -> None:
                 for network, error in errors.items():
                     record.add(name, unit, network, 100 * error)
     columns = (
-        Column("plan"), Column("big", "MHz"), Column("little", "MHz"), Column("gpu", "MHz"),
-        Column("predicted", "ms", ".1f"), Column("measured", "ms", ".1f"), Column("power", "W", ".2f"),
+        "plan", "big [MHz]", "little [MHz]", "gpu [MHz]", "predicted [ms] .1f", "measured [ms] .1f", "power [W] .2f",
     )  # fmt: skip
     with Record(options, *columns, board=Board.load("rk3399pro"), part="pipelines", keys=4) as record:
         for (plan, clocks, ms), found in zip(RK_PIPELINES, pipelines(models["rk3399pro"], options.data), strict=True):

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from alone import big, convolutions, gemm_kernel, kernels
-from common import Column, Record, in_turns, mean_line, network, one_blas_thread, parser, ratios
+from common import Record, in_turns, mean_line, network, one_blas_thread, parser, ratios
 from pipeall._kernels.cpu.kernels import Program
 
 from pipeall._kernels.cpu.algorithms import candidates, modelled
@@ -28,12 +28,9 @@ from pipeall.steps import SLOT_IN, SLOT_OUT, Step
 TURN_NS = 10_000_000  # about how long one of BLAS lasts
 PEAK_RUNS = 3  # of two milliseconds
 COLUMNS = (
-    Column("rows x K x columns"), Column("peak", "GFLOP/s", ".1f"),
-    Column("pipeall", "GFLOP/s", ".1f"), Column("pipeall best", "GFLOP/s", ".1f"),
-    Column("pipeall of peak", "%", ".0f"),
-    Column("BLAS", "GFLOP/s", ".1f"), Column("BLAS best", "GFLOP/s", ".1f"), Column("BLAS of peak", "%", ".0f"),
-    Column("ratio of bests", "", ".2f"), Column("ratio", "", ".2f"), Column("lower quartile", "", ".2f"),
-    Column("upper quartile", "", ".2f"),
+    "rows x K x columns", "peak [GFLOP/s] .1f", "pipeall [GFLOP/s] .1f", "pipeall best [GFLOP/s] .1f",
+    "pipeall of peak [%] .0f", "BLAS [GFLOP/s] .1f", "BLAS best [GFLOP/s] .1f", "BLAS of peak [%] .0f",
+    "ratio of bests .2f", "ratio .2f", "lower quartile .2f", "upper quartile .2f",
 )  # fmt: skip
 
 

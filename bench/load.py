@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from common import Column, Record, frames, network, parser
+from common import Record, frames, network, parser
 
 from pipeall import Board, Pipeline, Plan, search
 from pipeall.graph.ir import Graph, Node, Tensor
@@ -30,14 +30,10 @@ from pipeall.pipeline.boards.parts import Component
 TENTHS = 10
 KINDS = 7  # different frames: a result in another's place is seen
 STREAM = (
-    Column("plan"), Column("tenth"), Column("frames"), Column("throughput", "FPS", ".1f"), Column("p50", "ms", ".3f"),
-    Column("p95", "ms", ".3f"), Column("p99", "ms", ".3f"), Column("RSS", "MB", ".1f"), Column("free", "1/s", ".0f"),
-    Column("late"),
+    "plan", "tenth", "frames", "throughput [FPS] .1f", "p50 [ms] .3f", "p95 [ms] .3f", "p99 [ms] .3f", "RSS [MB] .1f",
+    "free [1/s] .0f", "late",
 )  # fmt: skip
-MANY = (
-    Column("round"), Column("pipelines"), Column("opened in", "ms", ".1f"), Column("closed in", "ms", ".1f"),
-    Column("threads"), Column("RSS", "MB", ".1f"),
-)  # fmt: skip
+MANY = ("round", "pipelines", "opened in [ms] .1f", "closed in [ms] .1f", "threads", "RSS [MB] .1f")
 
 
 def tiny_net(groups: int = 3) -> Graph:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, prod
 
-from common import NETWORKS, Column, Record, network, parser
+from common import NETWORKS, Record, network, parser
 
 from pipeall import Board, Graph
 from pipeall._kernels.opencl.launches import DEPTHWISE_PIXELS, GPU, winograd
@@ -114,13 +114,10 @@ def total_ms(graph: Graph, device: Device, half: bool) -> float:
 
 
 LAYERS = (
-    Column("network"), Column("node"), Column("kernel"), Column("arithmetic", "ms", ".3f"),
-    Column("load/store", "ms", ".3f"), Column("memory", "ms", ".3f"), Column("bound by"), Column("registers"),
+    "network", "node", "kernel", "arithmetic [ms] .3f", "load/store [ms] .3f", "memory [ms] .3f", "bound by",
+    "registers",
 )  # fmt: skip
-TOTALS = (
-    Column("network"), Column("bound fp32", "ms", ".1f"), Column("bound fp16", "ms", ".1f"),
-    Column("ARM-CL fp32", "ms", ".1f"), Column("ncnn Vulkan fp16", "ms", ".1f"),
-)  # fmt: skip
+TOTALS = ("network", "bound fp32 [ms] .1f", "bound fp16 [ms] .1f", "ARM-CL fp32 [ms] .1f", "ncnn Vulkan fp16 [ms] .1f")
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ for a sample, and the accuracy on the test samples after the last epoch.
 """
 
 import numpy as np
-from common import Column, Record, parser
+from common import Record, parser
 
 from pipeall.mlp import Network
 from pipeall.mlp.data import Data, load
@@ -17,10 +17,7 @@ from pipeall.mlp.simulator import simulate
 from pipeall.mlp.train import report, train
 
 BATCH = 32
-COLUMNS = (
-    Column("width"), Column("gradient"), Column("kept", "%", ".1f"), Column("sent", "bytes", ".0f"),
-    Column("loss", "", ".4f"), Column("accuracy", "%", ".2f"),
-)  # fmt: skip
+COLUMNS = ("width", "gradient", "kept [%] .1f", "sent [bytes] .0f", "loss .4f", "accuracy [%] .2f")
 
 
 def trained(sizes, ranks, data, test, epochs, seed, **layout):

@@ -22,7 +22,7 @@ from functools import partial
 from time import perf_counter
 
 import numpy as np
-from common import ONE_THREAD, REPOSITORY, Column, Record, in_turns, one_blas_thread, parser
+from common import ONE_THREAD, REPOSITORY, Record, in_turns, one_blas_thread, parser
 
 from pipeall._kernels.cpu import cluster
 from pipeall._kernels.cpu.peak import peak
@@ -49,15 +49,13 @@ PRINTED = {  # workers: seconds of an iteration (Tables II and III); a rank more
 MPIRUN = ("mpirun", "--oversubscribe", "--bind-to", "none")
 ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 MEASURED = (
-    Column("model"), Column("mode"), Column("ranks"), Column("median", "ms", ".3f"), Column("best", "ms", ".3f"),
-    Column("of 1 rank", "x", ".2f"), Column("of 1 rank, bests", "x", ".2f"), Column("sent", "bytes", ".0f"),
-    Column("messages", "", ".0f"), Column("under way, max", "us", ".0f"), Column("under way, mean", "us", ".0f"),
-    Column("overlap", "%", ".0f"), Column("best, no messages", "ms", ".3f"), Column("memory", "GB/s", ".1f"),
+    "model", "mode", "ranks", "median [ms] .3f", "best [ms] .3f", "of 1 rank [x] .2f", "of 1 rank, bests [x] .2f",
+    "sent [bytes] .0f", "messages .0f", "under way, max [us] .0f", "under way, mean [us] .0f", "overlap [%] .0f",
+    "best, no messages [ms] .3f", "memory [GB/s] .1f",
 )  # fmt: skip
 MODELLED = (
-    Column("model"), Column("workers"), Column("paper", "s", ".4g"), Column("kept", "%", ".1f"),
-    Column("work", "x", ".1f"), Column("ghost", "s", ".3g"), Column("ghost sent", "bytes"), Column("full", "s", ".3g"),
-    Column("speed-up", "x", ".1f"), Column("full sent", "bytes"), Column("Megatron", "bytes"),
+    "model", "workers", "paper [s] .4g", "kept [%] .1f", "work [x] .1f", "ghost [s] .3g", "ghost sent [bytes]",
+    "full [s] .3g", "speed-up [x] .1f", "full sent [bytes]", "Megatron [bytes]",
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from common import Column, Record, in_turns, milliseconds, parser
+from common import Record, in_turns, milliseconds, parser
 
 from pipeall import Board, Engine
 from pipeall.cli.plot_nas import draw_starts
@@ -79,8 +79,7 @@ def paired(first, second):
 
 
 STARTS = (
-    Column("data"), Column("start"), Column("median F first", "", ".4f"), Column("best F last", "", ".4f"),
-    Column("median last", "", ".4f"), Column("diversity last", "", ".4f"), Column("wins"), Column("p", "", ".3f"),
+    "data", "start", "median F first .4f", "best F last .4f", "median last .4f", "diversity last .4f", "wins", "p .3f",
 )  # fmt: skip
 
 
@@ -131,10 +130,7 @@ def _draw(path, name, generations, variants=10):
     draw_starts(path, losses, off, f"{Path(name).name}: {variants} variants of each start")
 
 
-PRUNING = (
-    Column("data"), Column("generations at 0.5", "", ".2f"), Column("at 0.7", "", ".2f"), Column("ratio", "", ".2f"),
-    Column("p less at 0.7", "", ".3f"), Column("score", "", ".2f"),
-)  # fmt: skip
+PRUNING = ("data", "generations at 0.5 .2f", "at 0.7 .2f", "ratio .2f", "p less at 0.7 .3f", "score .2f")
 
 
 def pruning(record: Record, options: argparse.Namespace) -> None:
@@ -175,8 +171,7 @@ SPACES = {  # of the searches for a board: networks, their hyperparameters, samp
 
 
 BOARD = (
-    Column("search for"), Column("trained"), Column("accuracy judged", "%", ".1f"), Column("tested", "%", ".1f"),
-    Column("predicted", "FPS", ".0f"), Column("weights"), Column("winner"),
+    "search for", "trained", "accuracy judged [%] .1f", "tested [%] .1f", "predicted [FPS] .0f", "weights", "winner",
 )  # fmt: skip
 
 
@@ -205,10 +200,7 @@ def board(record: Record, options: argparse.Namespace) -> None:
     record.say(f"{Path(name).name} on {options.board}, seed {options.seed}")
 
 
-FASTER = (
-    Column("pruned", "", ".1f"), Column("weights"), Column("MACs", "million", ".1f"), Column("median", "ms", ".3f"),
-    Column("least", "ms", ".3f"), Column("predicted", "FPS", ".0f"),
-)  # fmt: skip
+FASTER = ("pruned .1f", "weights", "MACs [million] .1f", "median [ms] .3f", "least [ms] .3f", "predicted [FPS] .0f")
 
 
 def faster(record: Record, options: argparse.Namespace) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from common import Column, Record, parser
+from common import Record, parser
 from scipy.stats import mannwhitneyu
 
 from pipeall.files import write_whole
@@ -161,10 +161,7 @@ def run(method: Callable[[Archive], None], evaluate: Cached, budget: int, seed: 
     return archive.best.score
 
 
-COLUMNS = (
-    Column("method"), Column("median F", "", ".5f"), Column("best", "", ".5f"), Column("worst", "", ".5f"),
-    Column("median error", "", ".5f"), Column("p", "", ".2g"), Column("against pipeall"),
-)  # fmt: skip
+COLUMNS = ("method", "median F .5f", "best .5f", "worst .5f", "median error .5f", "p .2g", "against pipeall")
 
 
 def add(record: Record, name: str, scores: list[Score], first: list[Score]) -> None:

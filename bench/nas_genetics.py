@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from common import Column, Record, parser
+from common import Record, parser
 from nas_compare import Cached, run
 from nas_landscapes import BitSpace, Landscape, TableEvaluate
 
@@ -31,14 +31,9 @@ FIRST_SEED = 1000  # of the landscapes: the model was chosen on those from 0 and
 QUICK = LEVELS._replace(learning_rate=(0.1, 0.3, 1.0), momentum=(0.45, 0.9, 0.9), cycles=(5, 15, 49))
 
 
-OPTIMUM = Column("method"), Column("best found", "%", ".0f"), Column("runs"), Column("evaluations"), Column("by place")
-LANDSCAPES = (
-    Column("genomes"), Column("K"), Column("model"), Column("best found", "%", ".0f"), Column("runs"),
-)  # fmt: skip
-DRIFT = (
-    Column("fitness"), Column("crossover rate", "", ".1f"), Column("generations", "", ".1f"),
-    Column("standard error", "", ".1f"), Column("95 % within", "", ".0f"),
-)  # fmt: skip
+OPTIMUM = "method", "best found [%] .0f", "runs", "evaluations", "by place"
+LANDSCAPES = ("genomes", "K", "model", "best found [%] .0f", "runs")
+DRIFT = ("fitness", "crossover rate .1f", "generations .1f", "standard error .1f", "95 % within .0f")
 
 
 def optimum(record: Record, runs: int, cache: Path) -> None:

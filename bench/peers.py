@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from common import Column, Record, frame, in_turns, mean_line, milliseconds, models, names, one_cluster, parser
+from common import Record, frame, in_turns, mean_line, milliseconds, models, names, one_cluster, parser
 
 import pipeall
 
@@ -129,8 +129,8 @@ def compare(options: argparse.Namespace, threads: int) -> None:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
     absent = {n for n in options.engines for package in ENGINES[n][0] if importlib.util.find_spec(package) is None}
     engines = [name for name in options.engines if name not in absent]
-    columns = [Column("network"), *(Column(name, "ms", ".2f") for name in engines)]
-    columns += [Column("of the best peer", "x", ".3f"), Column("largest difference", "", ".1e")]
+    columns = ["network", *(f"{name} [ms] .2f" for name in engines)]
+    columns += ["of the best peer [x] .3f", "largest difference .1e"]
     part, gains = f"{threads} thread{'s' * (threads > 1)}", []
     with Record(options, *columns, board=one_cluster(), part=part) as record:
         record.say(f"medians of {options.rounds * FRAMES} frames")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import numpy as np
-from common import PUBLISHED, Column, Record, frame, network, parser
+from common import PUBLISHED, Record, frame, network, parser
 
 from pipeall import Board, Pipeline, search
 from pipeall.pipeline.planning.names import parse_unit
@@ -26,9 +26,8 @@ SPAN_S, SPAN_FRAMES = 0.5, 6  # over which throughput is taken, whichever is lon
 
 
 COLUMNS = (
-    Column("network"), Column("factor", "x", ".1f"), Column("plan"), Column("from", "s", ".2f"),
-    Column("throughput", "FPS", ".2f"), Column("best plan"), Column("predicted", "FPS", ".2f"),
-    Column("of predicted", "%", ".1f"), Column("reached after", "s", ".2f"), Column("late", "%", ".1f"),
+    "network", "factor [x] .1f", "plan", "from [s] .2f", "throughput [FPS] .2f", "best plan", "predicted [FPS] .2f",
+    "of predicted [%] .1f", "reached after [s] .2f", "late [%] .1f",
 )  # fmt: skip
 
 

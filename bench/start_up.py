@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from common import Column, Record, in_turns, network, parser
+from common import Record, in_turns, network, parser
 
 ENGINE = """
 import resource, sys, time
@@ -48,7 +48,7 @@ def main() -> None:
     shape = ",".join(map(str, graph.inputs[0].shape))
     weights = sum(array.nbytes for array in graph.constants.values()) / 1e6
     with (
-        Record(options, Column("engine"), Column("first result", "s", ".2f"), Column("memory", "MB", ".0f")) as record,
+        Record(options, "engine", "first result [s] .2f", "memory [MB] .0f") as record,
         tempfile.TemporaryDirectory() as cache,
     ):
         record.say(f"{path.name}: {weights:.0f} MB of weights, bound {1.3 * weights + 60:.0f} MB")

@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 import tomllib
-from common import REPOSITORY, Column, Record, parser
+from common import REPOSITORY, Record, parser
 
 ARM = REPOSITORY / "tests" / "arm64" / "python"
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
@@ -34,10 +34,8 @@ with pipeall.Engine(graph, "big", board=board, threads=1) as engine:
 assert abs(float(y.sum()) - 1) < 1e-5, y.sum()
 print(platform.machine(), platform.python_version(), numpy.__version__, int(y.argmax()))
 """
-COLUMNS = (
-    Column("what"), Column("size", "bytes"), Column("machine"), Column("Python"), Column("NumPy"), Column("top class"),
-)  # fmt: skip
-TESTED = Column("Python"), Column("tests")
+COLUMNS = ("what", "size [bytes]", "machine", "Python", "NumPy", "top class")
+TESTED = "Python", "tests"
 
 
 def run(*command: object, cwd: Path | None = None, **variables: str) -> str:

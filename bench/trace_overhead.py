@@ -9,15 +9,12 @@ import time
 from functools import partial
 
 import numpy as np
-from common import NETWORKS, Column, Record, frame, in_turns, network, parser, ratios, two_cores
+from common import NETWORKS, Record, frame, in_turns, network, parser, ratios, two_cores
 
 from pipeall import Pipeline, Plan
 from pipeall.pipeline.planning.plan import balanced_cuts
 
-COLUMNS = (
-    Column("network"), Column("plan"), Column("lost", "%", ".1f"), Column("lower quartile", "%", ".1f"),
-    Column("upper quartile", "%", ".1f"),
-)  # fmt: skip
+COLUMNS = ("network", "plan", "lost [%] .1f", "lower quartile [%] .1f", "upper quartile [%] .1f")
 
 
 def full_fps(pipe: Pipeline, frame: np.ndarray, seconds: float) -> float:

@@ -6,7 +6,7 @@ fully connected layer of 151 and 411 MB), and what the backward pass of BatchNor
 """
 
 import torch
-from common import Column, Record, parser
+from common import Record, parser
 from cost_networks import network
 from cost_references import MEASURED, build
 from torch.profiler import ProfilerActivity, profile
@@ -33,9 +33,7 @@ def peak_bytes(name: str) -> int:
 def main() -> None:
     options = parser(__doc__, networks=MEASURED).parse_args()
     torch.set_num_threads(1)
-    with Record(
-        options, Column("network"), Column("measured", "MB", ".2f"), Column("predicted", "MB", ".2f")
-    ) as record:
+    with Record(options, "network", "measured [MB] .2f", "predicted [MB] .2f") as record:
         for name in options.networks:
             found = memory_function(network(name, 224), "sgd")(BATCH)
             predicted = found.saved + found.transient - BATCH * 4 * 3 * 224 * 224  # the input existed before

@@ -11,15 +11,12 @@ update of the weights are left out. From three numbers on the universal scalabil
 import os
 
 import torch
-from common import Column, Record, in_turns, milliseconds, parser
+from common import Record, in_turns, milliseconds, parser
 from torch import nn
 
 from pipeall.cli.threads import report
 
-COLUMNS = (
-    Column("threads"), Column("median", "ms", ".1f"), Column("fastest", "ms", ".1f"), Column("steps", "1/s", ".2f"),
-    Column("epoch", "h", ".1f"),
-)  # fmt: skip
+COLUMNS = ("threads", "median [ms] .1f", "fastest [ms] .1f", "steps [1/s] .2f", "epoch [h] .1f")
 
 
 def alexnet() -> nn.Module:

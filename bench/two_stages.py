@@ -10,15 +10,14 @@ import os
 from functools import partial
 from statistics import median
 
-from common import NETWORKS, Column, Record, frame, in_turns, network, one_cluster, parser, ratios, two_cores, wall_fps
+from common import NETWORKS, Record, frame, in_turns, network, one_cluster, parser, ratios, two_cores, wall_fps
 
 from pipeall import Pipeline, Plan
 from pipeall.pipeline.planning.plan import balanced_cuts
 
 COLUMNS = (
-    Column("network"), Column("one core", "FPS", ".2f"), Column("cluster of two", "FPS", ".2f"),
-    Column("cluster's gain", "x", ".2f"), Column("plan"), Column("two stages", "FPS", ".2f"),
-    Column("stages' gain", "x", ".2f"),
+    "network", "one core [FPS] .2f", "cluster of two [FPS] .2f", "cluster's gain [x] .2f", "plan",
+    "two stages [FPS] .2f", "stages' gain [x] .2f",
 )  # fmt: skip
 
 

@@ -20,13 +20,12 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from common import NETWORKS, ONE_THREAD, Column, Record, in_turns, mean_line, one_cluster, parser, ratios
+from common import NETWORKS, ONE_THREAD, Record, in_turns, mean_line, one_cluster, parser, ratios
 
 WORKER = Path(__file__).with_name("versions_worker.py")
 BUILDS = ("old", "new")
 COLUMNS = (
-    Column("network"), Column("old", "ms", ".3f"), Column("new", "ms", ".3f"), Column("new / old", "", ".4f"),
-    Column("lower quartile", "", ".4f"), Column("upper quartile", "", ".4f"), Column("same bits"),
+    "network", "old [ms] .3f", "new [ms] .3f", "new / old .4f", "lower quartile .4f", "upper quartile .4f", "same bits",
 )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 from alone import big, gemm_kernel, kernels
-from common import DATA, NETWORKS, Column, Record, models, network, parser
+from common import DATA, NETWORKS, Record, models, network, parser
 from common import frame as noise
 from pipeall._kernels.cpu.kernels import Program
 
@@ -119,8 +119,8 @@ def main() -> None:
     photos = find_images([str(options.data / "photos")])[: options.photos]
     tables = {name: layer_rows(name) for name in NETWORKS}
     tables |= {path.name: probability_rows(path, photos) for path in models(options.data / "models", None)}
-    columns = [Column(name, "", ".1e") for name in ALGORITHMS]
-    with Record(options, Column("network"), Column("what"), *columns, keys=2) as record:
+    columns = [f"{name} .1e" for name in ALGORITHMS]
+    with Record(options, "network", "what", *columns, keys=2) as record:
         for name, rows in tables.items():
             for label, cells, other in rows:
                 record.add(name, label, *cells)
