@@ -17,13 +17,14 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from math import prod
 from pathlib import Path
 from types import MappingProxyType
 
+from common import REPOSITORY, Record, mean_line, models, names, parser
+from trees import copy_tree
+
 import pipeall
 
-REPOSITORY = Path(__file__).resolve().parents[1]
 ENGINES = {"pipeall": "pipeall", "ncnn": "ncnn", "mnn": "MNN"}  # name -> the folder of its package
 RUNNER = """
 import pickle, sys
@@ -42,15 +43,8 @@ for _ in range(int(frames)):
 copyreg.pickle(MappingProxyType, lambda view: (dict, (dict(view),)))  # the one part of a graph that pickle lacks
 
 
-def absolute(text: str) -> Path:
-    return Path(text).resolve()
-
-
 def built(folder: Path, root: Path) -> Path:
     """A copy of the tree in ``folder``, built for aarch64."""
-    sys.path.insert(0, str(REPOSITORY / "tests"))
-    from trees import copy_tree
-
     copy_tree(folder)
     build = [str(REPOSITORY / "tests/arm64/python"), "setup.py", "-q", "build_ext", "--inplace"]
     subprocess.run(build, cwd=folder, env=os.environ | {"PIPEALL_ARM64_ROOT": str(root)}, check=True)
@@ -75,44 +69,37 @@ def price(options: argparse.Namespace, engine: str, core: str, model: Path, pick
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("armcost", type=absolute)
-    parser.add_argument("root", type=absolute)
-    parser.add_argument("folder", type=absolute)
-    parser.add_argument("--cores", default="cortex-a53,cortex-a73")
-    parser.add_argument("--networks")
-    parser.add_argument("--engines", default=",".join(ENGINES))
-    parser.add_argument("--build", type=absolute, metavar="TREE", help="a tree that has been built for aarch64")
-    parser.add_argument("--top", type=int, default=0, help="also print the hottest blocks")
-    options = parser.parse_args()
-    engines = [
-        name for name in options.engines.split(",")
-        if name == "pipeall" or (options.root / "site" / ENGINES[name]).exists()
-    ]  # fmt: skip
-    models = [
-        path for path in sorted(options.folder.glob("*.onnx"))
-        if not options.networks or path.stem in options.networks.split(",")
-    ]  # fmt: skip
-    with tempfile.TemporaryDirectory() as scratch:
+    options = parser(__doc__, "armcost", "root", "folder")
+    options.add_argument("--cores", type=names, default=["cortex-a53", "cortex-a73"])
+    options.add_argument("--networks", type=names)
+    options.add_argument("--engines", type=names, default=list(ENGINES))
+    options.add_argument("--build", type=lambda text: Path(text).resolve(), metavar="TREE", help="built for aarch64")
+    options.add_argument("--top", type=int, default=0, help="also print the hottest blocks")
+    options = options.parse_args()
+    site = options.root / "site"
+    engines = [name for name in options.engines if name == "pipeall" or (site / ENGINES[name]).exists()]
+    columns = ["network", "core", *(f"{name} [Mcycles] .1f" for name in engines)]
+    columns += ["of the best peer [x] .3f"]
+    columns += [f"{name} flop per cycle .2f" for name in engines]
+    with tempfile.TemporaryDirectory() as scratch, Record(options, *columns, keys=2) as record:
         tree = options.build or built(Path(scratch, "tree"), options.root)
-        for core in options.cores.split(","):
-            print(f"\n{core}, Mcycles a frame (flop per cycle of the multiply-adds)")
-            print(f"{'':12}" + "".join(f"{name:>16}" for name in engines))
-            ratios = []
-            for model in models:
+        for core in options.cores:
+            gains = []
+            for model in models(options.folder, options.networks):
                 pickled = Path(scratch, f"{model.stem}.pickle")
                 if not pickled.exists():
                     pickled.write_bytes(pickle.dumps(pipeall.load(model)))
                 costs = {name: price(options, name, core, model, pickled, tree) for name in engines}
                 cycles = {name: cost[f"{core}_Mcycles"] for name, cost in costs.items()}
-                row = "".join(f"{cycles[name]:9.1f} ({costs[name][f'{core}_flop_per_cycle']:.2f})" for name in engines)
-                others = [value for name, value in cycles.items() if name != "pipeall"]
-                if "pipeall" in cycles and others:
-                    ratios.append(cycles["pipeall"] / min(others))
-                    row += f"{ratios[-1]:8.3f} of the best peer"
-                print(f"{model.stem:12}{row}", flush=True)
-            if ratios:
-                print(f"geometric mean of the ratios {prod(ratios) ** (1 / len(ratios)):.3f}")
+                peers = [value for name, value in cycles.items() if name != "pipeall"]
+                gain = cycles["pipeall"] / min(peers) if "pipeall" in cycles and peers else None
+                gains += [gain] if gain else []
+                record.add(
+                    model.stem, core, *cycles.values(), gain,
+                    *(cost[f"{core}_flop_per_cycle"] for cost in costs.values()),
+                )  # fmt: skip
+            if gains:
+                record.say(mean_line(f"the ratios on {core}", gains))
 
 
 if __name__ == "__main__":

@@ -11,13 +11,12 @@ extra_info ``fps`` is frames per second of wall-clock time over the median round
 from functools import cache
 from itertools import repeat
 
-import numpy as np
 import pytest
+from common import PUBLISHED, frame, network
 
-from pipeall import Pipeline, profile, zoo
+from pipeall import Graph, Pipeline, profile
 from pipeall.pipeline.planning.lineup import Lineup, lineup
 
-NETWORKS = ("alexnet", "googlenet", "mobilenet", "resnet50-slim", "squeezenet")
 FRAMES = 20
 
 
@@ -28,14 +27,14 @@ def contest(where):
     names = [component.name for component in board.components.values() if not component.stand_in]
 
     @cache
-    def found(name: str) -> tuple[object, Lineup]:
-        graph = zoo.resnet50(variant="slim") if name == "resnet50-slim" else getattr(zoo, name)()
+    def found(name: str) -> tuple[Graph, Lineup]:
+        graph = network(name)
         return graph, lineup(graph, profile(graph, board, names), names)
 
     return found
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", PUBLISHED)
 @pytest.mark.parametrize("mode", ["Peak", "Parallel", "Pipe-All"])
 def bench_network(name, mode, benchmark, where, contest):
     board, options = where
@@ -43,9 +42,8 @@ def bench_network(name, mode, benchmark, where, contest):
     plan = {"Peak": found.alone[0], "Parallel": found.parallel, "Pipe-All": found.pipelines[0].plan}[mode]
     if plan is None:
         pytest.skip("one component only: there is nothing to run in parallel")
-    frame = np.random.default_rng(0).standard_normal(graph.inputs[0].shape).astype(np.float32)
     with Pipeline(graph, plan, board=board, **options) as pipe:
-        results = pipe.map(repeat(frame))
+        results = pipe.map(repeat(frame(graph)))
 
         def frames():
             for _ in range(FRAMES):

@@ -10,8 +10,9 @@ from itertools import combinations, permutations
 
 import numpy as np
 import pytest
+from common import network
 
-from pipeall import Profile, search, zoo
+from pipeall import Profile, search
 from pipeall.graph.ops import macs
 from pipeall.pipeline.planning.profile import HOST, Link, UnitTimes, crossing_bytes
 from pipeall.pipeline.planning.stage_tables import StageTables, handovers
@@ -34,7 +35,7 @@ def made_up(graph, rates: dict[str, float]) -> Profile:
 
 @pytest.fixture(scope="module")
 def graph():
-    return zoo.mobilenet()
+    return network("mobilenet")
 
 
 def bench_three_stages(benchmark, graph):

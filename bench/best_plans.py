@@ -1,73 +1,74 @@
 """The best plan of each network on two CPU components: found, run, and compared with what was predicted.
 
-    python bench/best_plans.py [NETWORK ...] [--finer 3] [--floating] [--seconds 1.0] [--turns 9]
+    python bench/best_plans.py [NETWORK ...] [--finer 3] [--floating] [--seconds 1.0] [--rounds 9]
 
 Needs two cores. Each network is profiled, searched, and its five best plans are run in turn; the best of them is then
-run in turn with each core alone (the better is Peak). Printed: FPS, the ratio to Peak (median over the turns), the
+run in turn with each core alone (the better is Peak). Shown: FPS, the ratio to Peak (median over the rounds), the
 share of the plan's balance bound (its slowest stage in isolated group times), predicted and measured period, and how
 long planning took. Bound and prediction are those of the profile at the speed that each core had in the turns: a
 stage's time, times what the whole network took on its core in them by what it took in the profile, or a machine whose
-neighbours change between the two would pass for a model that errs. The error without that is printed in brackets.
+neighbours change between the two would pass for a model that errs. The error without that is the one "as profiled".
 """
 
-import argparse
-import os
-import statistics
 import time
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
 
-from pipeall import Board, Graph, Plan, profile, search, zoo
+from common import NETWORKS, Record, network, parser, ratios, two_cores
+
+from pipeall import Board, Graph, Plan, Profile, profile, search
 from pipeall.pipeline.measuring.trial import Trial, compare
 from pipeall.pipeline.planning.explain import explain
 
 UNITS = ["big", "little"]
 BEST = 5
 PROFILE_S = 1.5  # each unit, and both together: less leaves the prediction to what the neighbours happened to do
+COLUMNS = (
+    "network", "best plan", "throughput [FPS] .2f", "of Peak [x] .2f", "Peak", "of balance bound [%] .1f",
+    "predicted [ms] .2f", "measured [ms] .2f", "error [%] +.1f", "as profiled [%] +.1f", "planned in [s] .1f",
+)  # fmt: skip
 
 
-def best_of(graph: Graph, plans: list[Plan], board: Board, turns: int, seconds: float) -> list[Trial]:
-    return sorted(compare(graph, plans, board, turns=turns, seconds=seconds), key=lambda trial: trial.period_ms)
+def planned(graph: Graph, board: Board, floating: bool) -> tuple[Profile, Plan]:
+    """A profile, and the best of the plans that a search ranks first, after a short run of each."""
+    known = profile(graph, board, UNITS, seconds=PROFILE_S)
+    plans = [choice.plan for choice in search(graph, known, floating=floating).ranked[:BEST]]
+    return known, min(compare(graph, plans, board, turns=5, seconds=0.3), key=lambda trial: trial.period_ms).plan
+
+
+def figures(known: Profile, trial: Trial, alone: Sequence[Trial]) -> list[Any]:
+    """The cells from FPS to the error as profiled."""
+    peak = min(alone, key=lambda trial: trial.period_ms)
+    why = explain(known, trial.plan)
+    whole = {unit: explain(known, Plan.single(unit)).ideal_ms for unit in UNITS}
+    drift = {unit: one.stages[0].busy_ms / whole[unit] for unit, one in zip(UNITS, alone, strict=True)}
+    bound_ms = max(stage.alone_ms * drift[stage.unit] for stage in why.stages)
+    predicted_ms = max(stage.total_ms * drift[stage.unit] for stage in why.stages)
+    _, gain, _ = ratios([turn.fps for turn in trial.turns], [turn.fps for turn in peak.turns])
+    cells = [trial.median("fps"), gain, str(peak.plan), 100 * bound_ms / trial.period_ms, predicted_ms, trial.period_ms]
+    return cells + [100 * (ms / trial.period_ms - 1) for ms in (predicted_ms, why.prediction.period_ms)]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("networks", nargs="*", default=["alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet"])
-    parser.add_argument("--finer", type=int, help="cut also where so many tensors cross")
-    parser.add_argument("--floating", action="store_true", help="also plans whose cuts float")
-    parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--turns", type=int, default=9)
-    options = parser.parse_args()
-    cores = sorted(os.sched_getaffinity(0))[:2]
-    board = Board.detect(clusters=[[core] for core in cores], gpu=False)
-    print(f"on 2 of {board.component('big').description}; {options.turns} turns of {options.seconds} s")
-    errors = []
-    for name in options.networks:
-        graph = getattr(zoo, name)()
-        graph = graph.finer(options.finer) if options.finer else graph
-        begin = time.perf_counter()
-        known = profile(graph, board, UNITS, seconds=PROFILE_S)
-        found = search(graph, known, floating=options.floating)
-        best = best_of(graph, [choice.plan for choice in found.ranked[:BEST]], board, 5, 0.3)[0].plan
-        took = time.perf_counter() - begin
-        trials = compare(graph, [best, *map(Plan.single, UNITS)], board, turns=options.turns, seconds=options.seconds)
-        peak = min(trials[1:], key=lambda trial: trial.period_ms)
-        ratio = statistics.median(one.fps / other.fps for one, other in zip(trials[0].turns, peak.turns, strict=True))
-        why = explain(known, best)
-        whole = {unit: explain(known, Plan.single(unit)).ideal_ms for unit in UNITS}
-        drift = {unit: trial.stages[0].busy_ms / whole[unit] for unit, trial in zip(UNITS, trials[1:], strict=True)}
-        bound_ms = max(stage.alone_ms * drift[stage.unit] for stage in why.stages)
-        predicted_ms = max(stage.total_ms * drift[stage.unit] for stage in why.stages)
-        measured_ms = trials[0].period_ms
-        errors.append(predicted_ms / measured_ms - 1)
-        print(
-            f"{name:11} {trials[0].median('fps'):7.2f} FPS {ratio:5.2f} x {peak.plan}   "
-            f"{bound_ms / measured_ms:6.1%} of balance bound   "
-            f"predicted {predicted_ms:6.2f} measured {measured_ms:6.2f} ms: "
-            f"{errors[-1]:+.1%} ({why.prediction.period_ms / measured_ms - 1:+.1%} as profiled)   "
-            f"{best}   planned in {took:.1f} s",
-            flush=True,
-        )
-    off = list(map(abs, errors))
-    print(f"median error of the predicted period {statistics.median(off):.1%}, largest {max(off):.1%}")
+    options = parser(__doc__, networks=NETWORKS, rounds=9, seconds=1.0)
+    options.add_argument("--finer", type=int, help="cut also where so many tensors cross")
+    options.add_argument("--floating", action="store_true", help="also plans whose cuts float")
+    options = options.parse_args()
+    board, errors = two_cores(), []
+    with Record(options, *COLUMNS, board=board) as record:
+        for name in options.networks:
+            graph = network(name)
+            graph = graph.finer(options.finer) if options.finer else graph
+            begin = time.perf_counter()
+            known, best = planned(graph, board, options.floating)
+            took = time.perf_counter() - begin
+            plans = [best, *map(Plan.single, UNITS)]
+            trial, *alone = compare(graph, plans, board, turns=options.rounds, seconds=options.seconds)
+            cells = figures(known, trial, alone)
+            errors.append(abs(cells[-2]))
+            record.add(name, str(best), *cells, took)
+        record.say(f"error of the predicted period: median {median(errors):.1f} %, largest {max(errors):.1f} %")
 
 
 if __name__ == "__main__":

@@ -8,25 +8,23 @@ exporters at one of several opsets, in turns; one engine and a pipeline of three
 errors relative to the largest output. --refused lists the cases that were refused, and why.
 """
 
-import argparse
 import os
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import cycle
 from pathlib import Path
 
 import numpy as np
+from common import Record, parser
+from onnx_cases import VERDICTS, light_models, outcomes
+from torch_nets import Export, errors, expected, write
 
 from pipeall import Board, Engine, load
 from pipeall.errors import PipeallError
 from pipeall.graph.onnx.build import OPERATORS
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-import onnx_cases  # noqa: E402
-import torch_nets  # noqa: E402
 
 LIMIT = 1e-4
 FILE_BYTES = 2**31  # protobuf's limit; larger networks have no single file
@@ -38,7 +36,7 @@ FORMS = (  # exporter, opset
 NORMED = ("convnext", "maxvit", "swin", "vit")  # LayerNormalization is an operator from opset 17 on
 
 
-def networks(size: int) -> Iterator[torch_nets.Export]:
+def networks(size: int) -> Iterator[Export]:
     """Every classifier of torchvision that fits one file; the same form for each in every run."""
     from torchvision import models
 
@@ -48,78 +46,88 @@ def networks(size: int) -> Iterator[torch_nets.Export]:
         form = next(forms) if not name.startswith(NORMED) else ("torchscript", 17)
         if 4 * weights < FILE_BYTES:
             fixed = (pixels for start, pixels in FIXED.items() if name.startswith(start))
-            yield torch_nets.Export(name, next(fixed, size), *form)
+            yield Export(name, next(fixed, size), *form)
 
 
-def run_networks(wanted: set[str], size: int, board: Board, path: Path) -> bool:
-    print("| network | exporter | opset | nodes | groups | engine | pipeline | s |\n|---|---|---|---|---|---|---|---|")
-    counts: Counter[str] = Counter()
-    for export in networks(size):
-        if wanted and export.network not in wanted:
-            continue
-        begin, head = time.perf_counter(), f"| {export.network} | {export.exporter} | {export.opset}"
-        frame = torch_nets.write(export, path)
-        try:
-            graph = load(path)
-            errors = torch_nets.errors(graph, frame, torch_nets.expected(path, frame), board)
-        except PipeallError as error:
-            verdict, cells = "refused", f"refused: {str(error).removeprefix(f'{path}: '):.150}"
-        else:
-            verdict = "right" if max(errors) <= LIMIT else "wrong"
-            cells = f"{len(graph.nodes)} | {len(graph.groups)} | {errors[0]:.1e} | {errors[1]:.1e}"
-        counts[verdict] += 1
-        print(f"{head} | {cells} | {time.perf_counter() - begin:.0f} |", flush=True)
-    print(f"networks: {_counted(counts)}")
-    return not counts["wrong"]
+CASES = ("operator", *VERDICTS)
+LIGHT = ("model", "error .1e")
+EXPORTS = (
+    "network", "exporter", "opset", "verdict", "nodes", "groups", "engine [error] .1e", "pipeline [error] .1e",
+    "took [s] .0f",
+)  # fmt: skip
 
 
-def run_cases(board: Board, folder: Path, refused: bool) -> bool:
-    outcomes = list(onnx_cases.outcomes(board, folder))
-    print("| operator | right | refused | wrong | crashed |\n|---|---|---|---|---|")
+def run_cases(record: Record, refused: bool) -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        found = list(outcomes(record.board, Path(folder)))
     for operator in sorted(OPERATORS):
-        found = Counter(outcome.verdict for outcome in outcomes if operator in outcome.operators)
-        print(f"| {operator} | {found['right']} | {found['refused']} | {found['wrong']} | {found['crashed']} |")
-    for outcome in outcomes:
+        counts = Counter(outcome.verdict for outcome in found if operator in outcome.operators)
+        record.add(operator, *(counts[verdict] for verdict in VERDICTS))
+    for outcome in found:
         if outcome.verdict in ("wrong", "crashed") or (refused and outcome.verdict == "refused"):
-            print(f"{outcome.case}: {outcome.verdict}: {outcome.detail}")
-    counts = Counter(outcome.verdict for outcome in outcomes)
-    print(f"cases: {_counted(counts)}")
-    return not counts["wrong"] + counts["crashed"]
+            record.say(f"{outcome.case}: {outcome.verdict}: {outcome.detail}")
+    return _good(record, [outcome.verdict for outcome in found])
 
 
-def run_light(board: Board) -> bool:
+def run_light(record: Record) -> bool:
     """The light models give one number a thousand times: what matters is that they are read and run."""
     worst = 0.0
-    for path, frame, expected in onnx_cases.light_models():
-        with Engine(load(path), "big", board=board) as engine:
-            error = np.abs(engine(frame) - expected).max() / np.abs(expected).max()
-        print(f"{path.stem}: {error:.1e}")
+    for path, frame, result in light_models():
+        with Engine(load(path), "big", board=record.board) as engine:
+            error = np.abs(engine(frame) - result).max() / np.abs(result).max()
+        record.add(path.stem, error)
         worst = max(worst, error)
     return worst <= LIMIT
 
 
-def _counted(counts: Counter[str]) -> str:
-    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in onnx_cases.VERDICTS)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", help="cases, light, or networks of torchvision; default all")
-    parser.add_argument("--refused", action="store_true", help="list the cases that were refused")
-    parser.add_argument("--size", type=int, default=224, help="of the pictures, where a network takes any; default 224")
-    options = parser.parse_args()
-    os.environ.setdefault("PIPEALL_TUNE", "off")
-    board, names = Board.detect(), set(options.names)
-    wanted, good = names - {"cases", "light"}, True
+def run_networks(record: Record, wanted: Collection[str], size: int) -> bool:
+    verdicts = []
     with tempfile.TemporaryDirectory() as folder:
-        if not names or "cases" in names:
-            good &= run_cases(board, Path(folder), options.refused)
-        if not names or "light" in names:
-            good &= run_light(board)
-        if not names or wanted:
-            good &= run_networks(wanted, options.size, board, Path(folder) / "network.onnx")
-    return 0 if good else 1
+        path = Path(folder, "network.onnx")
+        for export in networks(size):
+            if not wanted or export.network in wanted:
+                begin, frame = time.perf_counter(), write(export, path)
+                try:
+                    graph = load(path)
+                    found = errors(graph, frame, expected(path, frame), record.board)
+                    verdicts.append("right" if max(found) <= LIMIT else "wrong")
+                    cells = [len(graph.nodes), len(graph.groups), *found]
+                except PipeallError as error:
+                    verdicts.append("refused")
+                    cells = [None] * 4
+                    record.say(f"{export.network}: refused: {str(error).removeprefix(f'{path}: ')}")
+                took = time.perf_counter() - begin
+                record.add(export.network, export.exporter, export.opset, verdicts[-1], *cells, took)
+    return _good(record, verdicts)
+
+
+def _good(record: Record, verdicts: list[str]) -> bool:
+    counts = Counter(verdicts)
+    record.say(", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS))
+    return not counts["wrong"] + counts["crashed"]
+
+
+def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("names", nargs="*", help="cases, light, or networks of torchvision; default all")
+    options.add_argument("--refused", action="store_true", help="list the cases that were refused")
+    options.add_argument(
+        "--size", type=int, default=224, help="of the pictures, where a network takes any; default 224"
+    )
+    options = options.parse_args()
+    os.environ.setdefault("PIPEALL_TUNE", "off")
+    board, wanted, good = Board.detect(), set(options.names), []
+    parts = {
+        "cases": (CASES, lambda record: run_cases(record, options.refused)),
+        "light": (LIGHT, run_light),
+        "networks": (EXPORTS, lambda record: run_networks(record, wanted - parts.keys(), options.size)),
+    }
+    for part, (columns, run) in parts.items():
+        if not wanted or part in wanted or (part == "networks" and wanted - parts.keys()):
+            with Record(options, *columns, board=board, part=part) as record:
+                good.append(run(record))
+    sys.exit(not all(good))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -8,26 +8,29 @@ pipeall's weights B were packed before, as they are once for all frames; CLBlast
 device, gets A and B as they are. Shown are the bests in us, and their ratio (above 1: pipeall is faster).
 """
 
-import argparse
 import ctypes
+import sys
+from functools import partial
 from statistics import median
-from time import perf_counter
 
 import numpy as np
+from alone import convolutions
+from common import Record, in_turns, milliseconds, names, network, parser
 
-from pipeall import Board, zoo
+from pipeall import Board
 from pipeall._kernels.opencl import devices as opencl
-from pipeall.graph.lower import lower
-from pipeall.pipeline.devices.opencl.tune import REPEATS, alone
+from pipeall.pipeline.devices.opencl.tune import REPEATS, Target, alone
+from pipeall.steps import Step
 
 ROW_MAJOR, NOT_TRANSPOSED = 101, 111
+COLUMNS = ("pixels", "cin", "cout", "pipeall [us] .0f", "CLBlast [us] .0f", "ratio .2f")
 
 
-def layers(names):
-    """The 1x1 convolutions of stride 1 over more than one pixel, each shape once."""
-    steps = [step for name in names for step in lower(getattr(zoo, name)()).steps if step.kind == "conv"]
+def layers(networks: list[str]) -> dict[tuple[int, int, int], Step]:
+    """The 1x1 convolutions of stride 1 over more than one pixel, by pixels and channels."""
+    steps = [step for name in networks for step in convolutions(network(name)).values()]
     steps = [s for s in steps if s.weight.shape[2:] == (1, 1) and s.params["strides"] == (1, 1) and len(s.src) == 1]
-    return {(s.dst.h * s.dst.w, s.src[0].c, s.dst.c): s for s in steps if s.dst.h * s.dst.w > 1}.values()
+    return {(s.dst.h * s.dst.w, s.src[0].c, s.dst.c): s for s in steps if s.dst.h * s.dst.w > 1}
 
 
 class Sgemm:
@@ -46,39 +49,34 @@ class Sgemm:
         for _ in range(REPEATS):
             status = self.library.CLBlastSgemm(ROW_MAJOR, NOT_TRANSPOSED, NOT_TRANSPOSED, m, n, k, *operands)
             if status:
-                raise SystemExit(f"CLBlastSgemm of {self.sizes}: expected status 0, got {status}")
+                sys.exit(f"CLBlastSgemm of {self.sizes}: expected status 0, got {status}")
         self.queue.finish()
 
 
-def timed(run, *arguments):
-    begin = perf_counter()
-    run(*arguments)
-    return (perf_counter() - begin) / REPEATS * 1e6
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--networks", default="resnet50,mobilenet")
-    arguments = parser.parse_args()
+    options = parser(__doc__, rounds=7)
+    options.add_argument("--networks", type=names, default=["resnet50", "mobilenet"])
+    options = options.parse_args()
     try:
         library = ctypes.CDLL("libclblast.so.1")
     except OSError as error:
-        raise SystemExit(f"expected CLBlast, Debian's libclblast1; {error}") from None
-    component = Board.detect().component("gpu")
-    device = opencl.opened(component.device.info)
-    print(component.description)
-    print(f"{'pixels':>7}{'cin':>6}{'cout':>6}{'pipeall':>10}{'CLBlast':>10}{'ratio':>8}")
-    ratios = []
-    for step in layers(arguments.networks.split(",")):
-        m, k, n = step.dst.h * step.dst.w, step.src[0].c, step.dst.c
-        program, other, nothing = alone(step, component), Sgemm(library, device, m, k, n), np.zeros(1, np.float32)
-        other.run()
-        pairs = [(timed(program.run, nothing), timed(other.run)) for _ in range(arguments.rounds)]
-        ours, theirs = map(min, zip(*pairs, strict=True))
-        ratios.append(theirs / ours)
-        print(f"{m:7}{k:6}{n:6}{ours:10.0f}{theirs:10.0f}{ratios[-1]:8.2f}")
-    print(f"median ratio over {len(ratios)} shapes {median(ratios):.2f}, least {min(ratios):.2f}")
+        sys.exit(f"expected CLBlast, Debian's libclblast1; {error}")
+    board = Board.detect()
+    component = board.component("gpu")
+    target = Target(component.device.info, component.precision)
+    device = opencl.opened(target.info)
+    with Record(options, *COLUMNS, board=board, keys=3) as record:
+        for (m, k, n), step in layers(options.networks).items():
+            program, other = alone(step, target), Sgemm(library, device, m, k, n)
+            other.run()
+            runs = {
+                "pipeall": partial(milliseconds, program.run, np.zeros(1, np.float32)),
+                "CLBlast": partial(milliseconds, other.run),
+            }
+            ours, theirs = (1e3 * min(ms) / REPEATS for ms in in_turns(runs, options.rounds).values())
+            record.add(m, k, n, ours, theirs, theirs / ours)
+        gains = [row[-1] for row in record.rows]
+        record.say(f"median ratio over {len(gains)} shapes {median(gains):.2f}, least {min(gains):.2f}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The boards that benchmarks run on: the CPU clusters of this machine; or, for networks, the twin of ``--board``."""
+"""The board that networks run on: this machine, or the twin of ``--board``."""
 
 import pytest
 
@@ -8,11 +8,6 @@ from pipeall import Board
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--board", help="run networks on the twin of this board: a311d, rk3399pro or a .json file")
     parser.addoption("--time-scale", type=float, default=1.0, help="with --board: so many times as slow")
-
-
-@pytest.fixture(scope="session")
-def board() -> Board:
-    return Board.detect(gpu=False)
 
 
 @pytest.fixture(scope="session")

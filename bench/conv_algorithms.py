@@ -1,39 +1,29 @@
 """Where the lecture's advice holds: FFT, Winograd and GEMM timed on the layers of a network, beside their counts.
 
-    python bench/conv_algorithms.py [NET ...]
+    python bench/conv_algorithms.py [NETWORK ...] [--rounds 5]
 
 One core. GEMM and Winograd are the package's kernels (each timed alone, weights packed beforehand), FFT is SciPy's with
-the kernels' spectra prepared; the transform of those is given apart. Minimum of interleaved runs, and times over GEMM.
+the kernels' spectra prepared; the transform of those is given apart. Shown is the least of the rounds.
 """
 
-import argparse
-import time
-from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
-from pipeall._kernels.cpu.kernels import Program
+from alone import big, convolutions, program
+from common import Record, in_turns, milliseconds, network, parser
 from scipy import fft
 
-from pipeall import Board, zoo
-from pipeall._kernels.cpu.algorithms import GEMM, candidates
-from pipeall._kernels.cpu.table import choose
+from pipeall._kernels.cpu.algorithms import candidates
+from pipeall._kernels.cpu.cluster import Cluster
 from pipeall.cost.algorithms import smooth
-from pipeall.graph.lower import lower
-from pipeall.steps import SLOT_IN, SLOT_OUT, is_depthwise
+from pipeall.steps import Step, is_depthwise
 
-RUNS = 5
-FFT = "fft"  # beside the package's algorithms
 LARGEST = 2**28  # bytes of spectra: beyond it a layer's FFT is left out
-
-
-def program(step, algorithm, cluster, kernels) -> Program:
-    """A step alone, from slot to slot."""
-    src = replace(step.src[0], base=SLOT_IN, offset=0, stride=step.src[0].c)
-    dst = replace(step.dst, base=SLOT_OUT, offset=0, stride=step.dst.c)
-    sizes = (0, src.h * src.w * src.c + 16, dst.h * dst.w * dst.c + 16)
-    made = Program(kernels, cluster.cores[:1], "bench", sizes)
-    made.add(replace(step, src=(src,), dst=dst), algorithm)
-    return made
+COLUMNS = (
+    "network", "shape", "GEMM [ms] .2f", "best Winograd", "Winograd [ms] .2f", "FFT [ms] .2f", "FFT by GEMM [x] .2f",
+    "prepare FFT [ms] .1f",
+)  # fmt: skip
 
 
 class Fft:
@@ -60,44 +50,28 @@ class Fft:
         fft.irfft2(np.ascontiguousarray(y).reshape(-1, *x.shape[1:]), self.shape)
 
 
-def seconds(call) -> float:
-    begin = time.perf_counter()
-    call()
-    return time.perf_counter() - begin
+def cells(step: Step, cluster: Cluster, rounds: int) -> list[Any]:
+    """A layer's row after its shape."""
+    programs = {str(found): program(step, cluster, found) for found in candidates(step) if not found.lazy}
+    runs = {name: lambda made=made: float(made.time(1)[0]) / 1e6 for name, made in programs.items()}
+    by_fft, prepare = Fft(step), None
+    if by_fft.nbytes <= LARGEST:
+        prepare = milliseconds(by_fft.prepare)
+        runs["fft"] = partial(milliseconds, by_fft.run)
+    least = {name: min(ms) for name, ms in in_turns(runs, rounds).items()}
+    winograd = min((name for name in least if name.startswith("winograd")), key=least.get, default=None)
+    ratio = least["fft"] / least["gemm"] if "fft" in least else None
+    return [least["gemm"], winograd, least.get(winograd), least.get("fft"), ratio, prepare]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("nets", nargs="*", default=["alexnet"])
-    cluster = Board.detect(gpu=False).component("big").device.cluster
-    kernels = choose(cluster.isas, cluster.core_type)
-    print(f"{'layer':32} {'shape':26} {'GEMM ms':>8} {'Winograd':>16} {'FFT ms':>8} {'x GEMM':>7} {'prepare ms':>10}")
-    for name in parser.parse_args().nets:
-        seen = set()
-        for step in lower(getattr(zoo, name)()).steps:
-            if step.kind != "conv" or is_depthwise(step) or step.params["kernel"] == (1, 1) or step.dst.h == 1:
-                continue
-            x, y, kh = step.src[0], step.dst, step.params["kernel"][0]
-            shape = f"{x.h}x{x.w}x{x.c}-{y.c} k{kh} g{step.params['groups']}"
-            if shape in seen:
-                continue
-            seen.add(shape)
-            programs = {a: program(step, a, cluster, kernels) for a in candidates(step) if not a.lazy}
-            by_fft = Fft(step)
-            times = {algorithm: [] for algorithm in (*programs, FFT)}
-            fits = by_fft.nbytes <= LARGEST
-            prepare = seconds(by_fft.prepare) if fits else float("nan")
-            for _ in range(RUNS):
-                for algorithm, made in programs.items():
-                    times[algorithm].append(float(made.time(1)[0]) / 1e9)
-                times[FFT].append(seconds(by_fft.run) if fits else float("nan"))
-            best = {algorithm: 1e3 * min(taken) for algorithm, taken in times.items()}
-            others = {a: t for a, t in best.items() if a != FFT and a.m}
-            fastest = min(others, key=others.get, default=None)
-            winograd = f"{fastest.m}: {others[fastest]:.2f}" if fastest else "-"
-            ratio = best[FFT] / best[GEMM]
-            row = f"{best[GEMM]:8.2f} {winograd:>16} {best[FFT]:8.2f} {ratio:7.2f} {1e3 * prepare:10.1f}"
-            print(f"{name + ' ' + step.node:32.32} {shape:26} {row}")
+    options = parser(__doc__, networks=["alexnet"], rounds=5).parse_args()
+    cluster = big()
+    with Record(options, *COLUMNS, keys=2) as record:
+        for name in options.networks:
+            for shape, step in convolutions(network(name)).items():
+                if not is_depthwise(step) and step.params["kernel"] != (1, 1) and step.dst.h > 1:
+                    record.add(name, shape, *cells(step, cluster, options.rounds))
 
 
 if __name__ == "__main__":

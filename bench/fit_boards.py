@@ -3,21 +3,21 @@
     python bench/fit_boards.py [DATA]
 
 DATA is the folder with boards/vim3_armcl_groups.csv and boards/rk3399pro_layers.csv.gz; default PIPEALL_TEST_DATA, or
-../shared/data. Prints the leave-one-network-out errors and the pipelines that contention is calibrated on.
+../shared/data. Shows the leave-one-network-out errors and the pipelines that contention is calibrated on.
 """
 
 import csv
 import gzip
-import os
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import common
 import numpy as np
+from common import DATA, Record, parser
 
-from pipeall import Plan, zoo
+from pipeall import Board, Plan
 from pipeall.graph.ir import Graph, Tensor
 from pipeall.pipeline.boards.model import FOLDER, SPREAD_SHARE, BoardModel, Measured, borders
 from pipeall.pipeline.boards.modelled import Modelled
@@ -78,13 +78,11 @@ VIM3_SQUEEZENET = {"big": 59.7, "gpu": 80.5}
 @cache
 def network(name: str) -> Graph:
     """The zoo's network; resnet50-v1 is the original one, with stride 2 in the first convolution of a block."""
-    if name == "resnet50-slim":
-        return zoo.resnet50(variant="slim")
-    return _resnet50_v1() if name == "resnet50-v1" else getattr(zoo, name)()
+    return _resnet50_v1() if name == "resnet50-v1" else common.network(name)
 
 
 def _resnet50_v1() -> Graph:
-    graph = zoo.resnet50(variant="v1.5")
+    graph = common.network("resnet50")
     tensors, nodes = dict(graph.tensors), []
     for node in graph.nodes:
         unit, _, layer = node.name.rpartition("/")
@@ -289,15 +287,23 @@ def build(data: Path) -> dict[str, BoardModel]:
 
 
 def main() -> None:
-    default = os.environ.get("PIPEALL_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")
-    data = Path(sys.argv[1] if len(sys.argv) > 1 else default)
-    models = build(data)
-    for name, model in models.items():
-        model.save(FOLDER / f"{name}.json")
-        for unit, row in model.errors.items():
-            print(f"{name:10} {unit:7}" + "".join(f"{network:>15} {error:+6.1%}" for network, error in row.items()))
-    for (plan, clocks, ms), found in zip(RK_PIPELINES, pipelines(models["rk3399pro"], data), strict=True):
-        print(f"{plan} at {clocks}: {found.period_ms:.1f} ms, measured {ms}; {power_w(found):.2f} W")
+    options = parser(__doc__)
+    options.add_argument("data", nargs="?", type=Path, default=DATA)
+    options = options.parse_args()
+    models = build(options.data)
+    columns = "board", "component", "network", "error [%] +.1f"
+    with Record(options, *columns, keys=2) as record:
+        for name, model in models.items():
+            model.save(FOLDER / f"{name}.json")
+            for unit, errors in model.errors.items():
+                for network, error in errors.items():
+                    record.add(name, unit, network, 100 * error)
+    columns = (
+        "plan", "big [MHz]", "little [MHz]", "gpu [MHz]", "predicted [ms] .1f", "measured [ms] .1f", "power [W] .2f",
+    )  # fmt: skip
+    with Record(options, *columns, board=Board.load("rk3399pro"), part="pipelines", keys=4) as record:
+        for (plan, clocks, ms), found in zip(RK_PIPELINES, pipelines(models["rk3399pro"], options.data), strict=True):
+            record.add(plan, *(clocks[unit] for unit in UNITS), found.period_ms, ms, power_w(found))
 
 
 if __name__ == "__main__":

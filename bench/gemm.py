@@ -10,47 +10,50 @@ peak, multiply-adds from registers. Shown are median and best of the turns in GF
 peak, and the ratio of pipeall's GFLOP/s to BLAS's: of the bests, and the median over the rounds with its quartiles.
 """
 
-import argparse
 import os
-import sys
 from time import perf_counter_ns
+from typing import Any
 
 import numpy as np
+from alone import big, convolutions, gemm_kernel, kernels
+from common import Record, in_turns, mean_line, network, one_blas_thread, parser, ratios
 from pipeall._kernels.cpu.kernels import Program
 
-from pipeall import Board, zoo
 from pipeall._kernels.cpu.algorithms import candidates, modelled
+from pipeall._kernels.cpu.cluster import Cluster
 from pipeall._kernels.cpu.peak import flops
-from pipeall._kernels.cpu.table import ROWS, choose
-from pipeall.graph.lower import lower
 from pipeall.graph.memory import dense
-from pipeall.graph.ops import attributes
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step
 
-ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "BLIS")}
 TURN_NS = 10_000_000  # about how long one of BLAS lasts
 PEAK_RUNS = 3  # of two milliseconds
+COLUMNS = (
+    "rows x K x columns", "peak [GFLOP/s] .1f", "pipeall [GFLOP/s] .1f", "pipeall best [GFLOP/s] .1f",
+    "pipeall of peak [%] .0f", "BLAS [GFLOP/s] .1f", "BLAS best [GFLOP/s] .1f", "BLAS of peak [%] .0f",
+    "ratio of bests .2f", "ratio .2f", "lower quartile .2f", "upper quartile .2f",
+)  # fmt: skip
 
 
-def shapes(kernels):
+def shapes(cluster: Cluster) -> list[tuple[int, int, int]]:
     """(rows, K, columns) of the layers of ResNet-50 that are GEMMs, each once, in the network's order."""
-    row = next(row for row in ROWS if row.name == kernels["gemm", "f32"])
-    steps = [step for step in lower(zoo.resnet50()).steps if candidates(step)]
-    steps = [step for step in steps if not modelled(step, row.nr, row.isa).m]
+    row = gemm_kernel(cluster)
+    steps = [step for step in convolutions(network("resnet50")).values() if candidates(step)]
+    steps = [step for step in steps if not modelled(step, row.nr, row.isa).startswith("winograd")]
     return list(dict.fromkeys((s.dst.h * s.dst.w, int(np.prod(s.weight.shape[1:])), s.dst.c) for s in steps))
 
 
-def product(kernels, core, rows, b):
+def product(cluster: Cluster, core: int, rows: int, b: np.ndarray) -> tuple[Program, Any, Any]:
     """The program of C = A B, a convolution of an image of ``rows`` pixels, and the views of A and C."""
     k, columns = b.shape
-    params = {"kernel": (1, 1), **attributes("conv")}
+    params = dict(kernel=(1, 1), strides=(1, 1), pads=(0,) * 4, dilations=(1, 1), groups=1, lo=-np.inf, hi=np.inf)
     x, y = dense((1, k, rows, 1), SLOT_IN, 0), dense((1, columns, rows, 1), SLOT_OUT, 0)
-    program = Program(kernels, (core,), "bench", (0, 4 * rows * x.stride, 4 * rows * y.stride))
+    program = Program(kernels(cluster), (core,), "bench", (0, 4 * rows * x.stride, 4 * rows * y.stride))
     program.add(Step("conv", "product", (x,), y, params, b.T[:, :, None, None], np.zeros(columns, np.float32)))
     return program, x, y
 
 
-def blas_times(a, b, c, count):
+def blas_times(a: np.ndarray, b: np.ndarray, c: np.ndarray, count: int) -> list[int]:
+    """ns of each product."""
     times = []
     for _ in range(count):
         begin = perf_counter_ns()
@@ -59,64 +62,46 @@ def blas_times(a, b, c, count):
     return times
 
 
-def compare(shape, kernels, core, rounds):
-    """GFLOP/s of each turn: pipeall's, BLAS's, the peak."""
+def compare(shape: tuple[int, int, int], cluster: Cluster, core: int, rounds: int) -> list[Any]:
+    """The row of a shape, after its name."""
     rows, k, columns = shape
     random = np.random.default_rng(0)
     b = random.standard_normal((k, columns), np.float32)
-    program, x, y = product(kernels, core, rows, b)
+    program, x, y = product(cluster, core, rows, b)
     memory = random.standard_normal((rows, x.stride), np.float32)
-    ours = program.run(memory).reshape(rows, y.stride)[:, :columns]
+    result = program.run(memory).reshape(rows, y.stride)[:, :columns]
     a, c = memory[:, :k], np.empty((rows, y.stride), np.float32)[:, :columns]
     count = 2 + TURN_NS // min(blas_times(a, b, c, 3))
-    np.testing.assert_allclose(ours, c, atol=1e-5 * k)
-    turns = []
-    for _ in range(rounds):
-        ns = min(program.time(count)), min(blas_times(a, b, c, count))
-        turns.append([*(2 * rows * k * columns / turn for turn in ns), flops(kernels["peak", "f32"], PEAK_RUNS) / 1e9])
-    return np.array(turns).T
+    np.testing.assert_allclose(result, c, atol=1e-5 * k)
+    flop = 2 * rows * k * columns
+    runs = {
+        "pipeall": lambda: flop / min(program.time(count)),
+        "BLAS": lambda: flop / min(blas_times(a, b, c, count)),
+        "peak": lambda: flops(kernels(cluster)["peak", "f32"], PEAK_RUNS) / 1e9,
+    }
+    ours, theirs, most = map(np.array, in_turns(runs, rounds).values())
+    cells = [np.median(most)]
+    for turns in (ours, theirs):
+        cells += [np.median(turns), turns.max(), 100 * np.median(turns / most)]
+    low, ratio, high = ratios(ours, theirs)
+    return [*cells, ours.max() / theirs.max(), ratio, low, high]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--core", type=int, help="default the first of the big cluster")
-    options = parser.parse_args()
-    if not os.environ.items() >= ONE_THREAD.items():  # BLAS reads them when it is loaded
-        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | ONE_THREAD)
-    component = Board.detect(gpu=False).component("big")
-    kernels = choose(component.device.cluster.isas, component.device.cluster.core_type)
-    core = component.device.cluster.cores[0] if options.core is None else options.core
-    os.sched_setaffinity(0, {core})
-    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
-    print(f"core {core}: {kernels['gemm', 'f32']} beside {blas['name']} {blas['version']}, {options.rounds} rounds")
-    heads = (
-        "rows x K x columns",
-        "peak",
-        "pipeall",
-        "best",
-        "% peak",
-        "BLAS",
-        "best",
-        "% peak",
-        "of bests",
-        "ratio",
-        "quartiles",
-    )
-    widths = (20, 8, 10, 8, 8, 10, 8, 8, 10, 8, 14)
-    print("".join(f"{head:>{width}}" for head, width in zip(heads, widths, strict=True)))
-    ratios = []
-    for shape in [(1024,) * 3, *shapes(kernels)]:
-        ours, theirs, most = compare(shape, kernels, core, options.rounds)
-        cells = [" x ".join(map(str, shape)), f"{np.median(most):.1f}"]
-        for turns in (ours, theirs):
-            cells += [f"{np.median(turns):.1f}", f"{turns.max():.1f}", f"{100 * np.median(turns / most):.0f}"]
-        low, ratio, high = np.percentile(ours / theirs, (25, 50, 75))
-        ratios.append((ours.max() / theirs.max(), ratio))
-        cells += [*(f"{value:.2f}" for value in ratios[-1]), f"{low:.2f} to {high:.2f}"]
-        print("".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True)), flush=True)
-    bests, medians = np.exp(np.mean(np.log(ratios[1:]), axis=0))
-    print(f"geometric means over ResNet-50's {len(ratios) - 1}: {bests:.2f} of bests, {medians:.2f}")
+def main() -> None:
+    options = parser(__doc__, rounds=15)
+    options.add_argument("--core", type=int, help="default the first of the big cluster")
+    options = options.parse_args()
+    one_blas_thread()
+    cluster = big()
+    core = cluster.cores[0] if options.core is None else options.core
+    with Record(options, *COLUMNS) as record:
+        os.sched_setaffinity(0, {core})
+        blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+        record.say(f"core {core}: {gemm_kernel(cluster).name} beside {blas['name']} {blas['version']}")
+        for shape in [(1024,) * 3, *shapes(cluster)]:
+            record.add(" x ".join(map(str, shape)), *compare(shape, cluster, core, options.rounds))
+        for what, place in (("bests", 8), ("medians", 9)):
+            record.say(mean_line(f"ratios of {what} on ResNet-50", [row[place] for row in record.rows[1:]]))
 
 
 if __name__ == "__main__":

@@ -5,51 +5,47 @@
     python bench/load.py squeezenet --minutes 5
     python bench/load.py squeezenet --twin a311d  # at the pace of a board: a busy machine disturbs it little
 
-Each stream is cut into tenths, and of each are printed the frames per second, the latency's median, 95th and 99th
+Each stream is cut into tenths, and of each are shown the frames per second, the latency's median, 95th and 99th
 percentile, and the memory of the process (RSS). Every result is compared with that of the same frame before the
 stream, and so is their order. A shared machine's speed changes by more than 5 % by itself: ``free`` is that of a loop
 without pipeall, timed after each tenth, and ``steady`` the last tenth's throughput by the first's after the same
 ratio of ``free`` is divided out.
 """
 
-from __future__ import annotations
-
-import argparse
-import json
 import os
 import resource
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from common import Record, frames, network, parser
 
-from pipeall import Board, Pipeline, Plan, search, zoo
+from pipeall import Board, Pipeline, Plan, search
 from pipeall.graph.ir import Graph, Node, Tensor
-from pipeall.graph.ops import attributes
-from pipeall.pipeline.devices.component import Component
-from pipeall.pipeline.devices.cpu.device import Cpu
 
 TENTHS = 10
 KINDS = 7  # different frames: a result in another's place is seen
+STREAM = (
+    "plan", "tenth", "frames", "throughput [FPS] .1f", "p50 [ms] .3f", "p95 [ms] .3f", "p99 [ms] .3f", "RSS [MB] .1f",
+    "free [1/s] .0f", "late",
+)  # fmt: skip
+MANY = ("round", "pipelines", "opened in [ms] .1f", "closed in [ms] .1f", "threads", "RSS [MB] .1f")
 
 
 def tiny_net(groups: int = 3) -> Graph:
     """1x1 convolutions of 4 channels on 4 x 4 pixels: the runtime's own cost and nothing else."""
     random = np.random.default_rng(0)
     tensors, nodes, constants = {"t0": Tensor("t0", (1, 4, 4, 4))}, [], {}
+    attrs = dict(strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), groups=1, lo=-np.inf, hi=np.inf)
     for i in range(groups):
         constants[f"w{i}"] = random.standard_normal((4, 4, 1, 1)).astype(np.float32)
         constants[f"b{i}"] = np.zeros(4, np.float32)
         tensors[f"t{i + 1}"] = Tensor(f"t{i + 1}", (1, 4, 4, 4))
-        nodes.append(Node(f"conv{i}", "conv", (f"t{i}", f"w{i}", f"b{i}"), f"t{i + 1}", attributes("conv")))
+        nodes.append(Node(f"conv{i}", "conv", (f"t{i}", f"w{i}", f"b{i}"), f"t{i + 1}", attrs))
     return Graph("tiny", tuple(nodes), tensors, constants, (tensors["t0"],), (tensors[f"t{groups}"],))
-
-
-def inputs_of(graph: Graph) -> list[np.ndarray]:
-    random = np.random.default_rng(0)
-    return [random.standard_normal(graph.inputs[0].shape).astype(np.float32) for _ in range(KINDS)]
 
 
 def rss_mb() -> float:
@@ -65,51 +61,43 @@ def free_speed() -> float:
     return 20_000 / (time.perf_counter() - begin)
 
 
-def stream(graph: Graph, plan: Plan | str, board: Board, count: int | None, seconds: float, pace: bool = False) -> dict:
-    """So many frames, or so many seconds, through a pipeline; ``pace``: no faster than the modelled board."""
-    inputs = inputs_of(graph)
-    tenths = []
+def again(inputs: list[np.ndarray], done: int, count: int | None, seconds: float) -> Iterator[np.ndarray]:
+    """The inputs in turn, from that of frame ``done`` on: so many, or for so many seconds."""
+    begin, i = time.monotonic(), done
+    while i - done < count if count else time.monotonic() - begin < seconds:
+        yield inputs[i % KINDS]
+        i += 1
+
+
+def stream(
+    record: Record,
+    graph: Graph,
+    plan: Plan | str,
+    count: int | None = None,
+    seconds: float = 0,
+    board: Board | None = None,
+) -> None:
+    """So many frames, or so many seconds, through a pipeline; on a modelled board no faster than that."""
+    board = board or record.board
+    inputs, rows, pace = frames(graph, KINDS), [], board.model is not None
     with Pipeline(graph, plan, board=board, pace=pace) as pipe:
-        expected = list(pipe.map(inputs))
-        done = 0
-        for _ in range(TENTHS):
+        expected, done = list(pipe.map(inputs)), 0
+        for tenth in range(1, TENTHS + 1):
             begin, snapshot, before = time.monotonic(), pipe.snapshot(), done
-
-            def frames(begin: float = begin, before: int = before):
-                i = before
-                while (i - before < count // TENTHS) if count else (time.monotonic() - begin < seconds / TENTHS):
-                    yield inputs[i % KINDS]
-                    i += 1
-
-            for result in pipe.map(frames()):
+            for result in pipe.map(again(inputs, done, count and count // TENTHS, seconds / TENTHS)):
                 if not np.array_equal(result, expected[done % KINDS]):
                     raise SystemExit(f"{graph.name} by {plan}: result {done} is not that of its frame")
                 done += 1
-            stats = pipe.stats(since=snapshot)
-            tenths.append(
-                dict(
-                    frames=done - before,
-                    fps=round((done - before) / (time.monotonic() - begin), 1),
-                    p50_ms=round(stats.latency_p50_ms, 3),
-                    p95_ms=round(stats.latency_p95_ms, 3),
-                    p99_ms=round(stats.latency_p99_ms, 3),
-                    rss_mb=round(rss_mb(), 1),
-                    free=round(free_speed()),
-                    **(dict(late=sum(stage.late for stage in stats.stages)) if pace else {}),
-                )
-            )
-            print("  " + "  ".join(f"{key} {value}" for key, value in tenths[-1].items()), flush=True)
-    first, last = tenths[0], tenths[-1]
-    return dict(
-        network=graph.name,
-        plan=str(plan),
-        frames=done,
-        last_by_first=round(last["fps"] / first["fps"], 3),
-        steady=round(last["fps"] / first["fps"] * first["free"] / last["free"], 3),
-        rss_growth_mb=round(
-            last["rss_mb"] - tenths[TENTHS // 2]["rss_mb"], 1
-        ),  # by then all times are kept that will be
-        tenths=tenths,
+            fps, stats = (done - before) / (time.monotonic() - begin), pipe.stats(since=snapshot)
+            late = sum(stage.late for stage in stats.stages) if pace else None
+            latency = stats.latency_p50_ms, stats.latency_p95_ms, stats.latency_p99_ms
+            rows.append((fps, rss_mb(), free_speed()))
+            record.add(str(plan), tenth, done - before, fps, *latency, *rows[-1][1:], late)
+    (first_fps, _, first_free), (last_fps, last_rss, last_free) = rows[0], rows[-1]
+    gain, growth = last_fps / first_fps, last_rss - rows[TENTHS // 2][1]  # by then all times are kept that will be
+    record.say(
+        f"{graph.name} by {plan}: {done} frames right, in order; last tenth by first {gain:.3f}, "
+        f"steady {gain * first_free / last_free:.3f}; RSS grew by {growth:.1f} MB"
     )
 
 
@@ -118,92 +106,79 @@ def left() -> tuple[int, int]:
     return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
 
 
-def many(board: Board, count: int) -> dict:
+def many(record: Record, count: int) -> None:
     """``count`` pipelines opened one beside the other, all used, all closed; twice, so that a leak shows."""
     graph = tiny_net()
-    inputs = inputs_of(graph)
-    seen, before = [], left()
-    for _ in range(2):
+    inputs, before = frames(graph, KINDS), left()
+    for number in (1, 2):
         begin = time.monotonic()
-        pipes = [Pipeline(graph, "big-little:1", board=board) for _ in range(count)]
+        pipes = [Pipeline(graph, "big-little:1", board=record.board) for _ in range(count)]
         opened = time.monotonic()
         results = [list(pipe.map(inputs)) for pipe in pipes]
         if not all(np.array_equal(a, b) for row in results for a, b in zip(row, results[0], strict=True)):
             raise SystemExit("pipelines side by side give different results")
-        at_once = len(os.listdir("/proc/self/task"))
-        closing = time.monotonic()
+        at_once, closing = left()[0], time.monotonic()
         for pipe in pipes:
             pipe.close()
         closed = time.monotonic()
         del pipes, pipe
-        seen.append(
-            dict(open_ms=1e3 * (opened - begin), close_ms=1e3 * (closed - closing), threads=at_once, rss_mb=rss_mb())
-        )
+        record.add(number, count, 1e3 * (opened - begin), 1e3 * (closed - closing), at_once, rss_mb())
     if left() != before:
         raise SystemExit(f"threads and descriptors: {before} before, {left()} after")
-    return dict(pipelines=count, rounds=[{key: round(value, 1) for key, value in row.items()} for row in seen])
+    record.say("no thread and no descriptor left")
 
 
-def pair(board: Board, count: int) -> dict:
+def pair(record: Record, count: int) -> None:
     """Two pipelines at once, each fed and emptied by a thread of its own."""
-    found: dict[str, dict] = {}
-
-    def run(plan: str) -> None:
-        found[plan] = stream(tiny_net(), plan, board, count, 0)
-
-    threads = [threading.Thread(target=run, args=(plan,)) for plan in ("big-little:1", "little-big:2")]
+    plans = ("big-little:1", "little-big:2")
+    threads = [threading.Thread(target=stream, args=(record, tiny_net(), plan, count)) for plan in plans]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    if len(found) != 2:
+    if len(record.rows) != TENTHS * len(plans):
         raise SystemExit("one of two pipelines at once failed")
-    return dict(streams=list(found.values()))
 
 
-def eight(board: Board, count: int) -> dict:
+def eight(record: Record, count: int) -> None:
     """Eight stages of one core each; threads are not pinned, since few machines have eight cores of a kind."""
-    cluster = replace(board.component("big").device.cluster, cores=(-1,) * 8)
-    board._known["big"] = Component("big", Cpu(cluster))
-    return stream(tiny_net(8), "-".join(["bigx1"] * 8) + ":1,2,3,4,5,6,7", board, count, 0)
+    cluster = replace(record.board.component("big").device.cluster, cores=(-1,) * 8)
+    board = Board([cluster], gpu=False)
+    stream(record, tiny_net(8), "-".join(["bigx1"] * 8) + ":1,2,3,4,5,6,7", count, board=board)
 
 
-def twin(name: str, seconds: float) -> dict:
-    """SqueezeNet by a board's best plan, at that board's pace."""
-    graph, board = zoo.squeezenet(), Board.load(name)
-    plan = search(graph, board.model.profile(graph)).ranked[0].plan
-    return stream(graph, plan, board, None, seconds, pace=True)
+def squeezenet(record: Record, plan: str, seconds: float) -> None:
+    """By this plan; on a modelled board by its best one."""
+    graph, board = network("squeezenet"), record.board
+    plan = search(graph, board.model.profile(graph)).best if board.model else plan
+    stream(record, graph, plan, seconds=seconds)
+
+
+PARTS = ("tiny", "many", "pair", "stages", "squeezenet")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", default=["tiny", "many", "pair", "stages", "squeezenet"])
-    parser.add_argument("--frames", type=int, default=1_000_000, help="of tiny; a tenth of it in pair and stages")
-    parser.add_argument("--minutes", type=float, default=60, help="of squeezenet")
-    parser.add_argument("--plan", default="big-little:9", help="of squeezenet")
-    parser.add_argument("--twin", metavar="BOARD", help="squeezenet at the pace of a board, by its best plan")
-    parser.add_argument("-o", "--output", type=Path, help="the figures as JSON")
-    arguments = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("parts", nargs="*", default=PARTS, metavar="PART", help=f"some of {', '.join(PARTS)}")
+    options.add_argument("--frames", type=int, default=1_000_000, help="of tiny; a tenth of it in pair and stages")
+    options.add_argument("--minutes", type=float, default=60, help="of squeezenet")
+    options.add_argument("--plan", default="big-little:9", help="of squeezenet")
+    options.add_argument("--twin", metavar="BOARD", help="squeezenet at the pace of a board, by its best plan")
+    options = options.parse_args()
     runs = {
-        "tiny": lambda: stream(tiny_net(), "big-little:1", Board.detect(gpu=False), arguments.frames, 0),
-        "squeezenet": lambda: (
-            twin(arguments.twin, 60 * arguments.minutes)
-            if arguments.twin
-            else stream(zoo.squeezenet(), arguments.plan, Board.detect(), None, 60 * arguments.minutes)
-        ),
-        "many": lambda: many(Board.detect(gpu=False), 64),
-        "pair": lambda: pair(Board.detect(gpu=False), arguments.frames // 10),
-        "stages": lambda: eight(Board.detect(gpu=False), arguments.frames // 10),
+        "tiny": lambda record: stream(record, tiny_net(), "big-little:1", options.frames),
+        "many": lambda record: many(record, 64),
+        "pair": lambda record: pair(record, options.frames // TENTHS),
+        "stages": lambda record: eight(record, options.frames // TENTHS),
+        "squeezenet": lambda record: squeezenet(record, options.plan, 60 * options.minutes),
     }
-    found = {}
-    for part in arguments.parts:
+    for part in options.parts:
         if part not in runs:
-            parser.error(f"part: expected some of {', '.join(runs)}; got {part}")
-        print(part, flush=True)
-        found[part] = runs[part]()
-        print("  " + ", ".join(f"{key} {value}" for key, value in found[part].items() if key != "tenths"), flush=True)
-    if arguments.output:
-        arguments.output.write_text(json.dumps(found, indent=1))
+            raise SystemExit(f"part: expected some of {', '.join(PARTS)}; got {part}")
+        columns = MANY if part == "many" else STREAM
+        board = Board.load(options.twin) if part == "squeezenet" and options.twin else Board.detect(gpu=False)
+        with Record(options, *columns, board=board, part=part, keys=1 if part == "many" else 2) as record:
+            runs[part](record)
 
 
 if __name__ == "__main__":

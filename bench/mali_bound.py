@@ -9,17 +9,17 @@ defaults are an Amlogic A311D's (two cores of three engines at 800 MHz). Registe
 Who has a board replaces all of this by `pipeall profile NETWORKS --units gpu --save-board FILE`.
 """
 
-import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, prod
 
-from pipeall import Board, Graph, zoo
+from common import NETWORKS, Record, network, parser
+
+from pipeall import Board, Graph
 from pipeall._kernels.opencl.methods import DEPTHWISE_PIXELS, GPU, winograd
 from pipeall.graph.lower import lower
 from pipeall.steps import Step, View
 
-NETWORKS = ("alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet")
 # ncnn's benchmark on a Khadas VIM3 (A311D), Vulkan, ms; SqueezeNet there is 1.1.
 NCNN_VULKAN_MS = {"alexnet": 69.7, "googlenet": 67.3, "mobilenet": 32.4, "resnet50": 159.8}
 WARP, ENGINE_MACS, CORE_BYTES = 8, 8, 16
@@ -101,42 +101,47 @@ def kernels(step: Step, half: bool) -> Iterator[Kernel]:
         yield multiply(step.node, name, pixels, cin * prod(kernel), cout // groups, groups, through + weights, size)
 
 
-def report(graph: Graph, device: Device, half: bool, layers: bool) -> float:
-    """The network's bound in ms; with ``layers``, each kernel's."""
-    total = 0.0
+def rows(graph: Graph, device: Device, half: bool) -> Iterator[tuple[Kernel, dict[str, float], str]]:
+    """Each kernel with its bounds in ms, and the name of the largest."""
     for step in lower(graph).steps:
         for kernel in kernels(step, half):
             bounds = device.bounds_ms(kernel, half)
-            name = max(bounds, key=bounds.__getitem__)
-            total += bounds[name]
-            if layers:
-                figures = "".join(f"{ms:10.3f}" for ms in bounds.values())
-                print(f"  {kernel.node[:24]:24} {kernel.name:20}{figures}  {name:10} {kernel.registers:4} registers")
-    return total
+            yield kernel, bounds, max(bounds, key=bounds.__getitem__)
+
+
+def total_ms(graph: Graph, device: Device, half: bool) -> float:
+    return sum(bounds[name] for _, bounds, name in rows(graph, device, half))
+
+
+LAYERS = (
+    "network", "node", "kernel", "arithmetic [ms] .3f", "load/store [ms] .3f", "memory [ms] .3f", "bound by",
+    "registers",
+)  # fmt: skip
+TOTALS = ("network", "bound fp32 [ms] .1f", "bound fp16 [ms] .1f", "ARM-CL fp32 [ms] .1f", "ncnn Vulkan fp16 [ms] .1f")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("networks", nargs="*", default=NETWORKS)
-    parser.add_argument("--layers", action="store_true")
-    parser.add_argument("--half", action="store_true", help="print the layers in half precision")
-    parser.add_argument("--clock", type=float, default=800, help="MHz")
-    parser.add_argument("--engines", type=int, default=6)
-    parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--memory", type=float, default=10, help="GB/s")
-    options = parser.parse_args()
+    options = parser(__doc__, networks=NETWORKS)
+    options.add_argument("--layers", action="store_true", help="each kernel as well")
+    options.add_argument("--half", action="store_true", help="the layers in half precision")
+    options.add_argument("--clock", type=float, default=800, help="MHz")
+    options.add_argument("--engines", type=int, default=6)
+    options.add_argument("--cores", type=int, default=2)
+    options.add_argument("--memory", type=float, default=10, help="GB/s")
+    options = options.parse_args()
     device = Device(options.clock * 1e6, options.engines, options.cores, options.memory * 1e9)
     board = Board.load("a311d")
-    print("ms a frame   bound fp32  bound fp16   ARM-CL fp32   ncnn Vulkan fp16")
-    for name in options.networks:
-        graph = getattr(zoo, name)()
-        if options.layers:
-            print(f"{name}: ms by arithmetic, load/store, memory")
-        first = report(graph, device, False, options.layers and not options.half)
-        second = report(graph, device, True, options.layers and options.half)
-        published = sum(board.model.profile(graph).units["gpu"].ms)
-        ncnn = f"{NCNN_VULKAN_MS[name]:12.1f}" if name in NCNN_VULKAN_MS else f"{'-':>12}"
-        print(f"{name:11} {first:11.1f} {second:11.1f} {published:13.1f} {ncnn}", flush=True)
+    graphs = {name: network(name) for name in options.networks}
+    if options.layers:
+        with Record(options, *LAYERS, board=board, part="layers", keys=3) as record:
+            for name, graph in graphs.items():
+                for kernel, bounds, most in rows(graph, device, options.half):
+                    record.add(name, kernel.node, kernel.name, *bounds.values(), most, kernel.registers)
+    with Record(options, *TOTALS, board=board) as record:
+        for name, graph in graphs.items():
+            published = sum(board.model.profile(graph).units["gpu"].ms)
+            bounds = (total_ms(graph, device, half) for half in (False, True))
+            record.add(name, *bounds, published, NCNN_VULKAN_MS.get(name))
 
 
 if __name__ == "__main__":

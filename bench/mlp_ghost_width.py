@@ -7,9 +7,8 @@ mode; ranks are the simulator's, so that the result is that of MPI. Shown are th
 for a sample, and the accuracy on the test samples after the last epoch.
 """
 
-import argparse
-
 import numpy as np
+from common import Record, parser
 
 from pipeall.mlp import Perceptron
 from pipeall.mlp.data import LabelledSamples, load
@@ -18,9 +17,12 @@ from pipeall.mlp.simulator import simulate
 from pipeall.mlp.train import report, train
 
 BATCH = 32
+COLUMNS = ("width", "gradient", "kept [%] .1f", "sent [bytes] .0f", "loss .4f", "accuracy [%] .2f")
 
 
 def trained(sizes, ranks, data, test, epochs, seed, **layout):
+    """The last epoch of a network, and what its layout costs."""
+
     def program(comm):
         net = Perceptron("cross-entropy", seed)
         net.add_layer("input", sizes[0])
@@ -32,40 +34,6 @@ def trained(sizes, ranks, data, test, epochs, seed, **layout):
         return history[-1], report(net, history, len(data))
 
     return simulate(ranks, program)[0]
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data")
-    parser.add_argument("--hidden", default="256-256")
-    parser.add_argument("--ranks", type=int, default=8)
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--samples", type=int, default=10000, help="of training")
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--plot")
-    options = parser.parse_args()
-    data, test = load(options.data)
-    data = LabelledSamples(data.x[: options.samples], data.labels[: options.samples], data.classes, data.scale)
-    sizes = [data.x.shape[1], *map(int, options.hidden.split("-")), data.classes]
-    part = bounds_of(max(sizes[1:-1]), options.ranks)[1]
-    widths = [2**i for i in range(part.bit_length()) if 2**i < part] + [part]
-    runs = [(g, gradient) for g in widths for gradient in ("drop", "exchange")] + [(None, "full")]
-    print(f"{'-'.join(map(str, sizes))} on {options.ranks} ranks, {len(data)} samples, {options.epochs} epochs")
-    print("".join(f"{head:>12}" for head in ("width", "gradient", "kept %", "bytes", "loss", "accuracy %")))
-    points = {}
-    for width, gradient in runs:
-        layout = {"mode": "ghost", "ghost_width": width, "ghost_gradient": gradient} if width else {}
-        found = [
-            trained(sizes, options.ranks, data, test, options.epochs, seed, **layout) for seed in range(options.seeds)
-        ]
-        accuracy = 100 * float(np.median([last.accuracy for last, _ in found]))
-        loss, cost = float(np.median([last.loss for last, _ in found])), found[0][1]
-        kept, sent = f"{100 * cost['weights_kept']:.1f}", f"{cost['bytes'] / BATCH:.0f}"
-        cells = (width or "-", gradient, kept, sent, f"{loss:.4f}", f"{accuracy:.2f}")
-        print("".join(f"{cell:>12}" for cell in cells), flush=True)
-        points.setdefault(gradient, []).append((width or part, accuracy))
-    if options.plot:
-        draw(options.plot, points)
 
 
 def draw(path, points):
@@ -80,6 +48,37 @@ def draw(path, points):
     axes.set_ylabel("test accuracy, %")
     axes.legend(frameon=False)
     figure.savefig(path)
+
+
+def main():
+    options = parser(__doc__)
+    options.add_argument("data")
+    options.add_argument("--hidden", default="256-256")
+    options.add_argument("--ranks", type=int, default=8)
+    options.add_argument("--epochs", type=int, default=3)
+    options.add_argument("--samples", type=int, default=10000, help="of training")
+    options.add_argument("--seeds", type=int, default=1)
+    options.add_argument("--plot")
+    options = options.parse_args()
+    data, test = load(options.data)
+    data = LabelledSamples(data.x[: options.samples], data.labels[: options.samples], data.classes, data.scale)
+    sizes = [data.x.shape[1], *map(int, options.hidden.split("-")), data.classes]
+    part = bounds_of(max(sizes[1:-1]), options.ranks)[1]
+    widths = [2**i for i in range(part.bit_length()) if 2**i < part] + [part]
+    runs = [(width, gradient) for width in widths for gradient in ("drop", "exchange")] + [(None, "full")]
+    points = {}
+    with Record(options, *COLUMNS) as record:
+        record.say(f"{'-'.join(map(str, sizes))}, {options.ranks} ranks, {len(data)} samples, {options.epochs} epochs")
+        for width, gradient in runs:
+            layout = {"mode": "ghost", "ghost_width": width, "ghost_gradient": gradient} if width else {}
+            seeds = range(options.seeds)
+            found = [trained(sizes, options.ranks, data, test, options.epochs, seed, **layout) for seed in seeds]
+            accuracy = 100 * float(np.median([last.accuracy for last, _ in found]))
+            loss, cost = float(np.median([last.loss for last, _ in found])), found[0][1]
+            record.add(width, gradient, 100 * cost["weights_kept"], cost["bytes"] / BATCH, loss, accuracy)
+            points.setdefault(gradient, []).append((width or part, accuracy))
+    if options.plot:
+        draw(options.plot, points)
 
 
 if __name__ == "__main__":

@@ -18,10 +18,11 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
+from functools import partial
 from time import perf_counter
 
 import numpy as np
+from common import ONE_THREAD, REPOSITORY, Record, in_turns, one_blas_thread, parser
 
 from pipeall._kernels.cpu import cluster
 from pipeall._kernels.cpu.peak import peak
@@ -47,11 +48,15 @@ PRINTED = {  # workers: seconds of an iteration (Tables II and III); a rank more
 }
 MPIRUN = ("mpirun", "--oversubscribe", "--bind-to", "none")
 ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "BLIS")}
-
-
-def np_median(values):
-    return float(np.median(list(values)))
+MEASURED = (
+    "model", "mode", "ranks", "median [ms] .3f", "best [ms] .3f", "of 1 rank [x] .2f", "of 1 rank, bests [x] .2f",
+    "sent [bytes] .0f", "messages .0f", "under way, max [us] .0f", "under way, mean [us] .0f", "overlap [%] .0f",
+    "best, no messages [ms] .3f", "memory [GB/s] .1f",
+)  # fmt: skip
+MODELLED = (
+    "model", "workers", "paper [s] .4g", "kept [%] .1f", "work [x] .1f", "ghost [s] .3g", "ghost sent [bytes]",
+    "full [s] .3g", "speed-up [x] .1f", "full sent [bytes]", "Megatron [bytes]",
+)  # fmt: skip
 
 
 def network(sizes, comm=None, engine="pipeall", **layout):
@@ -106,7 +111,7 @@ def rank_main(options):
 def turn(model, ranks, mode, iterations):
     command = [*MPIRUN, "-n", str(ranks), sys.executable, __file__, "--turn", "--models", model, "--mode", mode]
     command += ["--iterations", str(iterations)]
-    path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         command, env=os.environ | ROOT | ONE_THREAD | {"PYTHONPATH": path}, capture_output=True, text=True
     )
@@ -115,36 +120,31 @@ def turn(model, ranks, mode, iterations):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def measured(options):
-    rows = []
-    for model in options.models:
-        sizes = PAPER[model]
-        iterations = options.iterations * (50 if model == "S" else 1)
-        runs = [(ranks, mode) for ranks in options.ranks for mode in ("full", "ghost") if ranks > 1 or mode == "full"]
-        turns = {run: [] for run in runs}
-        numpy_times = []
-        for _ in range(options.rounds):
-            for run in runs:
-                turns[run].append(turn(model, *run, iterations))
-            numpy_times.append(np.median(step_times(sizes, None, iterations, engine="numpy")[0]))
-        alone = turns.get((1, "full"), [])
-        serial = [f(t[key] for t in alone) for f, key in ((np_median, "median"), (min, "best"))] if alone else None
-        print(f"\n{model}: {dense_weights(sizes):,} weights, dense step of one sample; {options.rounds} rounds")
-        print(f"  NumPy on one core: median {1e3 * np.median(numpy_times):.3f} ms, best {1e3 * min(numpy_times):.3f}")
-        for (ranks, mode), found in turns.items():
-            of = {key: float(np.median([t[key] for t in found])) for key in found[0]}
-            best = min(t["best"] for t in found)
-            text = f"  {mode} on {ranks}: median {1e3 * of['median']:.3f} ms, best {1e3 * best:.3f}"
-            if serial and ranks > 1:
-                text += f", {serial[0] / of['median']:.2f} x of 1 rank, {serial[1] / best:.2f} x of bests"
-                overlap = 1 - of["exposed"] / of["mean"] if of["mean"] else 0
-                text += f"; {of['bytes']:,.0f} bytes in {of['messages']:.0f} messages, under way"
-                text += f" max {1e6 * of['max']:.0f} us, mean {1e6 * of['mean']:.0f}"
-                text += f" ({100 * of['max'] / of['median']:.1f} %), overlap {100 * overlap:.0f} %"
-                text += f", without messages best {1e3 * min(t['silent'] for t in found):.3f} ms"
-            print(f"{text}; memory read at {of['memory'] / 1e9:.1f} GB/s by all", flush=True)
-            rows.append({"model": model, "ranks": ranks, "mode": mode, **of, "best": best})
-    return rows
+def measured(record, model, options):
+    """Rows of one model: NumPy's step, then pipeall's by mode and ranks, all in turns."""
+    sizes, iterations = PAPER[model], options.iterations * (50 if model == "S" else 1)
+    keys = [(mode, ranks) for ranks in options.ranks for mode in ("full", "ghost") if ranks > 1 or mode == "full"]
+    runs = {key: partial(turn, model, key[1], key[0], iterations) for key in keys}
+    runs["numpy"] = lambda: float(np.median(step_times(sizes, None, iterations, engine="numpy")[0]))
+    turns = in_turns(runs, options.rounds)
+    numpy_s = turns.pop("numpy")
+    record.say(
+        f"{model}: {dense_weights(sizes):,} weights, {options.rounds} rounds of {iterations} steps of one sample"
+    )
+    record.add(model, "NumPy", 1, 1e3 * np.median(numpy_s), 1e3 * min(numpy_s), *[None] * 9)
+    alone = turns.get(("full", 1))
+    for (mode, ranks), found in turns.items():
+        of = {key: float(np.median([turn[key] for turn in found])) for key in found[0]}
+        best, cells = min(turn["best"] for turn in found), [None] * 8
+        if ranks > 1:
+            gains = (None, None)
+            if alone:
+                one = np.median([turn["median"] for turn in alone]), min(turn["best"] for turn in alone)
+                gains = one[0] / of["median"], one[1] / best
+            overlap = 100 * (1 - of["exposed"] / of["mean"]) if of["mean"] else 0
+            way = 1e6 * of["max"], 1e6 * of["mean"]
+            cells = [*gains, of["bytes"], of["messages"], *way, overlap, 1e3 * min(turn["silent"] for turn in found)]
+        record.add(model, mode, ranks, 1e3 * of["median"], 1e3 * best, *cells, of["memory"] / 1e9)
 
 
 def counted(sizes, ranks, **layout):
@@ -154,35 +154,26 @@ def counted(sizes, ranks, **layout):
     return comm.traffic
 
 
-def modelled():
-    """Prints and gives rows of (model, workers, printed seconds, modelled ghost and full seconds, ...)."""
-    rows = []
-    for model, printed in PRINTED.items():
-        sizes = PAPER[model]
-        weights = dense_weights(sizes)
-        one = full_seconds(sizes, 1, BLUE_GENE_Q)
-        print(f"\n{model} on Blue Gene/Q: a dense step on one core takes {one:.4f} s by its memory")
-        heads = ("workers", "paper s", "kept %", "work", "ghost s", "bytes", "full s", "speed-up", "bytes", "Megatron")
-        print("".join(f"{head:>10}" for head in heads))
-        for workers in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024):
-            if workers > min(sizes[1:]):
-                continue
-            ghost, full = (counted(sizes, workers, mode=mode) for mode in ("ghost", "full"))
-            assert full.bytes == 4 * least_values(sizes) * (workers - 1) // workers
-            times = ghost_seconds(sizes, workers, BLUE_GENE_Q), full_seconds(sizes, workers, BLUE_GENE_Q)
-            cells = [workers, printed.get(workers, "-")]
-            cells += [
-                f"{100 * ghost_weights(sizes, workers) / weights:.1f}",
-                f"{weights / ghost_weights_of(sizes, 0, workers):.1f}",
-            ]
-            cells += [f"{times[0]:.3g}", ghost.bytes, f"{times[1]:.3g}", f"{one / times[1]:.1f}", full.bytes]
-            cells += [4 * megatron_values(sizes) * (workers - 1) // workers]
-            print("".join(f"{cell:>10}" for cell in cells))
-            rows.append((model, workers, printed.get(workers), *times))
-    return rows
+def modelled(record, model):
+    """Rows of one model on Blue Gene/Q."""
+    sizes, printed = PAPER[model], PRINTED[model]
+    weights, one = dense_weights(sizes), full_seconds(sizes, 1, BLUE_GENE_Q)
+    record.say(f"{model}: a dense step on one core takes {one:.4f} s by its memory")
+    for workers in (2**i for i in range(11)):
+        if workers > min(sizes[1:]):
+            break
+        ghost, full = (counted(sizes, workers, mode=mode) for mode in ("ghost", "full"))
+        assert full.bytes == 4 * least_values(sizes) * (workers - 1) // workers
+        seconds = full_seconds(sizes, workers, BLUE_GENE_Q)
+        record.add(
+            model, workers, printed.get(workers), 100 * ghost_weights(sizes, workers) / weights,
+            weights / ghost_weights_of(sizes, 0, workers), ghost_seconds(sizes, workers, BLUE_GENE_Q), ghost.bytes,
+            seconds, one / seconds, full.bytes, 4 * megatron_values(sizes) * (workers - 1) // workers,
+        )  # fmt: skip
 
 
 def draw(path, rows, here):
+    """``rows`` of MODELLED, ``here`` of MEASURED."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12, 4), dpi=130, layout="constrained")
@@ -190,9 +181,9 @@ def draw(path, rows, here):
         own = [row for row in rows if row[0] == model]
         printed = [(row[1], row[2]) for row in own if row[2]]
         axes.loglog(*zip(*printed, strict=True), "o-", color="#9aa5b1", label="paper (ghost), Blue Gene/Q")
-        axes.loglog([row[1] for row in own], [row[3] for row in own], "--", color="#e0a458", label="ghost, modelled")
-        axes.loglog([row[1] for row in own], [row[4] for row in own], "--", color="#2f6f9f", label="full, modelled")
-        points = [(row["ranks"], row["median"]) for row in here if row["model"] == model and row["mode"] == "full"]
+        for place, color, label in ((5, "#e0a458", "ghost, modelled"), (7, "#2f6f9f", "full, modelled")):
+            axes.loglog([row[1] for row in own], [row[place] for row in own], "--", color=color, label=label)
+        points = [(row[2], row[3] / 1e3) for row in here if row[:2] == [model, "full"]]
         if points:
             axes.loglog(*zip(*points, strict=True), "s", color="#b23a48", label="full, measured here")
         axes.set_title(model)
@@ -203,24 +194,26 @@ def draw(path, rows, here):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="+", choices=PAPER, default=["S", "M"])
-    parser.add_argument("--ranks", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--iterations", type=int, default=20)
-    parser.add_argument("--plot")
-    parser.add_argument("--turn", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--mode", default="full", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if not os.environ.items() >= ONE_THREAD.items():  # BLAS reads them when it is loaded
-        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | ONE_THREAD)
+    options = parser(__doc__, rounds=7)
+    options.add_argument("--models", nargs="+", choices=PAPER, default=["S", "M"])
+    options.add_argument("--ranks", nargs="+", type=int, default=[1, 2])
+    options.add_argument("--iterations", type=int, default=20)
+    options.add_argument("--plot")
+    options.add_argument("--turn", action="store_true", help=argparse.SUPPRESS)
+    options.add_argument("--mode", default="full", help=argparse.SUPPRESS)
+    options = options.parse_args()
+    one_blas_thread()
     if options.turn:
         rank_main(options)
         return
-    rows = modelled()
-    here = measured(options)
+    with Record(options, *MODELLED, part="modelled", keys=2) as model_rows:
+        for model in PRINTED:
+            modelled(model_rows, model)
+    with Record(options, *MEASURED, part="measured", keys=3) as here:
+        for model in options.models:
+            measured(here, model, options)
     if options.plot:
-        draw(options.plot, rows, here)
+        draw(options.plot, model_rows.rows, here.rows)
 
 
 if __name__ == "__main__":

@@ -9,15 +9,18 @@ DATA are digits or files of ``pipeall nas --data``. Searches are small ones, so 
 trees of 7 blocks on 192 samples, 8 generations of 10. The paper's absolute figures cannot be compared with.
 """
 
+import argparse
+import sys
 import tempfile
+from functools import partial
 from pathlib import Path
-from time import perf_counter
 
-import click
 import numpy as np
+from common import Record, in_turns, milliseconds, parser
 
-from pipeall.cli.output import print_table
+from pipeall import Board, Engine
 from pipeall.cli.plot_nas import draw_starts
+from pipeall.graph.ops import macs
 from pipeall.nas.data import DataSet, Samples
 from pipeall.nas.evaluate import Pruning, Training
 from pipeall.nas.evolve import Settings
@@ -58,6 +61,10 @@ def generations_needed(found):
     return next(place for place, fitness in enumerate(best) if fitness <= CONVERGED * best[-1])
 
 
+def stem(name):
+    return Path(name).name.split(".")[0]
+
+
 def median(generation):
     """Fitness of the middle: a network that nearly diverged makes any mean meaningless."""
     return float(np.median([member.score.fitness for member in generation.members]))
@@ -71,40 +78,30 @@ def paired(first, second):
     return 1.0 if not difference.any() else float(wilcoxon(difference, alternative="less").pvalue)
 
 
-@click.group()
-def main():
-    """See the head of the file."""
+STARTS = (
+    "data", "start", "median F first .4f", "best F last .4f", "median last .4f", "diversity last .4f", "wins", "p .3f",
+)  # fmt: skip
 
 
-@main.command()
-@click.argument("names", nargs=-1, required=True)
-@click.option("--seeds", default=10)
-@click.option("--generations", default=8)
-@click.option("--plot", help="Draw figs. 2, 5 and 6 of the last data set.")
-def starts(names, seeds, generations, plot):
+def starts(record: Record, options: argparse.Namespace) -> None:
     """Fitness of the first generation and of the last, by start: means over the seeds; and whose best is less."""
-    rows = []
-    for name in names:
+    settings = Settings(generations=options.generations, levels=SMALL, guided=0)
+    for name in options.data:
         measured = {"edge": [], "random": []}
         for start, values in measured.items():
-            for seed in range(seeds):
+            for seed in range(options.seeds):
                 with tempfile.TemporaryDirectory() as folder:
-                    training = Training(TREE, name, folder, SAMPLES, levels=SMALL)
-                    found = run(training, Settings(generations=generations, levels=SMALL, guided=0), seed, start)
-                    values.append(
-                        [median(found[0]), found[-1].best.score.fitness, median(found[-1]), found[-1].diversity]
-                    )
+                    found = run(Training(TREE, name, folder, SAMPLES, levels=SMALL), settings, seed, start)
+                last = found[-1]
+                values.append([median(found[0]), last.best.score.fitness, median(last), last.diversity])
         edge, random = (np.array(values) for values in measured.values())
-        stem = Path(name).name.split(".")[0]
         for start, values in (("edge", edge), ("random", random)):
-            rows.append((stem, start, *(f"{value:.4f}" for value in values.mean(axis=0)), "", ""))
+            record.add(stem(name), start, *values.mean(axis=0), None, None)
         wins = int((edge[:, 1] < random[:, 1]).sum())
-        rows.append((stem, "edge below", *[""] * 4, f"{wins} of {seeds}", f"{paired(edge[:, 1], random[:, 1]):.3f}"))
-        click.echo(f"{stem} done", err=True)
-    headings = ["data", "start", ">median F first", ">best F last", ">median last", ">diversity last", ">wins", ">p"]
-    print_table(f"Starts, {seeds} seeds, {generations} generations", headings, rows)
-    if plot:
-        _draw(plot, names[-1], generations)
+        record.add(stem(name), "edge below", *[None] * 4, wins, paired(edge[:, 1], random[:, 1]))
+    record.say(f"{options.seeds} seeds, {options.generations} generations")
+    if options.plot:
+        _draw(options.plot, options.data[-1], options.generations)
 
 
 def _draw(path, name, generations, variants=10):
@@ -133,46 +130,30 @@ def _draw(path, name, generations, variants=10):
     draw_starts(path, losses, off, f"{Path(name).name}: {variants} variants of each start")
 
 
-@main.command()
-@click.argument("names", nargs=-1, required=True)
-@click.option("--seeds", default=10)
-@click.option("--generations", default=8)
-def pruning(names, seeds, generations):
+PRUNING = ("data", "generations at 0.5 .2f", "at 0.7 .2f", "ratio .2f", "p less at 0.7 .3f", "score .2f")
+
+
+def pruning(record: Record, options: argparse.Namespace) -> None:
     """Generations until the best fitness is within 2 % of its last, by pruned fraction; score 100 (1 - F).
 
     Every candidate is pruned: on so few samples most would never come below a threshold.
     """
-    rows, order = [], []
-    for name in names:
-        needed = {0.5: [], 0.7: []}
-        scores = []
+    settings = Settings(generations=options.generations, levels=SMALL, guided=0)
+    for name in options.data:
+        needed, scores = {0.5: [], 0.7: []}, []
         for fraction, values in needed.items():
-            for seed in range(seeds):
+            pruned = Pruning(fraction, threshold=1.0)
+            for seed in range(options.seeds):
                 with tempfile.TemporaryDirectory() as folder:
-                    training = Training(
-                        TREE, name, folder, SAMPLES, levels=SMALL, pruning=Pruning(fraction, threshold=1.0)
-                    )
-                    found = run(training, Settings(generations=generations, levels=SMALL, guided=0), seed)
-                    values.append(generations_needed(found))
-                    scores.append(printed_score(found[-1].best.score.fitness))
+                    found = run(Training(TREE, name, folder, SAMPLES, levels=SMALL, pruning=pruned), settings, seed)
+                values.append(generations_needed(found))
+                scores.append(printed_score(found[-1].best.score.fitness))
         half, most = (np.mean(values) for values in needed.values())
-        stem = Path(name).name.split(".")[0]
-        ratio = most / half if half else float("nan")
-        rows.append(
-            (
-                stem,
-                f"{half:.2f}",
-                f"{most:.2f}",
-                f"{ratio:.2f}",
-                f"{paired(needed[0.7], needed[0.5]):.3f}",
-                f"{np.mean(scores):.2f}",
-            )
-        )
-        order.append((float(np.mean(scores)), stem))
-        click.echo(" ".join(rows[-1]), err=True)
-    headings = ["data", ">generations at 0.5", ">at 0.7", ">ratio", ">p less at 0.7", ">score"]
-    print_table(f"Pruning, {seeds} seeds, {generations} generations", headings, rows)
-    click.echo("easiest first: " + ", ".join(stem for _, stem in sorted(order, reverse=True)))
+        p = paired(needed[0.7], needed[0.5])
+        record.add(stem(name), half, most, most / half if half else None, p, np.mean(scores))
+    order = sorted(record.rows, key=lambda row: row[-1], reverse=True)
+    record.say(f"{options.seeds} seeds, {options.generations} generations")
+    record.say("easiest first: " + ", ".join(row[0] for row in order))
 
 
 SPACES = {  # of the searches for a board: networks, their hyperparameters, samples of a training step
@@ -189,83 +170,94 @@ SPACES = {  # of the searches for a board: networks, their hyperparameters, samp
 }
 
 
-@main.command()
-@click.argument("name")
-@click.option("--board", default="a311d")
-@click.option("--space", type=click.Choice(list(SPACES)), default="tree")
-@click.option("--samples", default=3000)
-@click.option("--budget", default=40)
-@click.option("--finish", default=5, help="Passes over all samples that both winners get.")
-@click.option("--faster", default=1.7, help="The target, times the FPS of the winner by accuracy alone.")
-@click.option("--weight", default=0.02, help="Of the penalty.")
-@click.option("--seed", default=0)
-def board(name, board, space, samples, budget, finish, faster, weight, seed):
+BOARD = (
+    "search for", "trained", "accuracy judged [%] .1f", "tested [%] .1f", "predicted [FPS] .0f", "weights", "winner",
+)  # fmt: skip
+
+
+def board(record: Record, options: argparse.Namespace) -> None:
     """A search for the least error alone, then one of the same budget for error and speed; nothing else counts."""
-    space, levels, batch = SPACES[space]
-    settings = Settings(levels=levels, guided=0)
-    rows, fps = [], None
+    (name,) = options.data
+    space, levels, batch = SPACES[options.space]
+    fps = None
     for title in ("accuracy", "accuracy and speed"):
         with tempfile.TemporaryDirectory() as folder:
-            target = Target(board, fps and faster * fps, weight)
+            target = Target(options.board, fps and options.faster * fps, options.weight)
             training = Training(
-                space, name, folder, samples, levels=levels, batch=batch, fitness=Fitness(0.0, 0.0), target=target
-            )
-            archive = Search(training, settings, seed, budget=budget).open()
-            for generation in Search(training, settings, seed, budget=budget).generations(archive):
+                space, name, folder, options.samples, levels=levels, batch=batch, fitness=Fitness(0.0, 0.0),
+                target=target,
+            )  # fmt: skip
+            search = Search(training, Settings(levels=levels, guided=0), options.seed, budget=options.budget)
+            archive = search.open()
+            for generation in search.generations(archive):
                 best = generation.best.score
-                click.echo(
-                    f"{generation.number}: F {best.fitness:.4f}, error {best.error:.4f}, {best.fps:.0f}", err=True
-                )
-            found = winner(training, archive.best, finish)
+                print(f"{generation.number}: F {best.fitness:.4f}, error {best.error:.4f}", file=sys.stderr)
+            found = winner(training, archive.best, options.finish)
             fps = found.placed.choice.prediction.fps
-            shares = (f"{100 * share:.1f}" for share in (found.judged, found.tested))
-            rows.append(
-                (
-                    title,
-                    len(archive.members),
-                    *shares,
-                    f"{fps:.0f}",
-                    f"{found.network.parameters:,}",
-                    archive.best.candidate.code,
-                )
-            )
-    headings = ["search for", ">trained", ">accuracy judged %", ">tested %", ">FPS predicted", ">weights", "winner"]
-    print_table(f"{Path(name).name} on {board}, seed {seed}", headings, rows)
+            shares = 100 * found.judged, 100 * found.tested
+            code = archive.best.candidate.code
+            record.add(title, len(archive.members), *shares, fps, found.network.parameters, code)
+    record.say(f"{Path(name).name} on {options.board}, seed {options.seed}")
 
 
-@main.command()
-@click.option("--seconds", default=1.0, help="Of each network, in turns.")
-def faster(seconds):
-    """The largest network of the space for pictures of 32 x 32, pruned, on one core of this machine."""
-    from pipeall import Board, Engine
-    from pipeall.graph.ops import macs
+FASTER = ("pruned .1f", "weights", "MACs [million] .1f", "median [ms] .3f", "least [ms] .3f", "predicted [FPS] .0f")
 
+
+def faster(record: Record, options: argparse.Namespace) -> None:
+    """The largest network of the space for pictures of 32 x 32, pruned in fours, on one core of this machine."""
     data = DataSet(
         "random", "classes", 10, *(Samples(np.zeros((1, 3, 32, 32), np.float32), np.zeros(1, np.int64)),) * 3
     )
     whole = create(StageSpace((2, 2, 2)).decode((1,) * 12), data, 0)
     graphs = {0.0: to_graph(whole, data)}
-    for fraction in (0.5, 0.7):
-        graphs[fraction] = to_graph(prune_vectors(whole, fraction, together=4), data)
-    engines = {
-        fraction: Engine(graph, "big", board=Board.detect(gpu=False), threads=1) for fraction, graph in graphs.items()
-    }
-    x, times = np.zeros((1, 3, 32, 32), np.float32), {fraction: [] for fraction in graphs}
-    end = perf_counter() + len(graphs) * seconds
-    while perf_counter() < end:
-        for fraction, engine in engines.items():
-            begin = perf_counter()
-            engine(x)
-            times[fraction].append(1000 * (perf_counter() - begin))
-    rows = []
-    for fraction, graph in graphs.items():
+    graphs |= {share: to_graph(prune_vectors(whole, share, together=4), data) for share in (0.5, 0.7)}
+    frame = np.zeros((1, 3, 32, 32), np.float32)
+    engines = {share: Engine(graph, "big", board=record.board, threads=1) for share, graph in graphs.items()}
+    runs = {share: partial(milliseconds, engine, frame) for share, engine in engines.items()}
+    warm = in_turns(runs, 3)
+    rounds = round(options.seconds * len(runs) * 1e3 / sum(map(min, warm.values())))
+    for share, ms in in_turns(runs, rounds).items():
+        graph = graphs[share]
         parameters = sum(array.size for array in graph.constants.values())
         count = sum(macs(node, graph) for node in graph.nodes) / 1e6
         fps = place(graph, Target("a311d")).choice.prediction.fps
-        median, least = np.median(times[fraction]), np.min(times[fraction])
-        rows.append((fraction, f"{parameters:,}", f"{count:.1f}", f"{median:.3f}", f"{least:.3f}", f"{fps:.0f}"))
-    headings = ["pruned", ">weights", ">million MACs", ">ms median", ">ms least", ">FPS of an A311D, predicted"]
-    print_table("Vector-wise pruning, channels in fours", headings, rows)
+        record.add(share, parameters, count, np.median(ms), min(ms), fps)
+    record.say("predicted: of an A311D")
+
+
+CLAIMS = {
+    "starts": (starts, STARTS),
+    "pruning": (pruning, PRUNING),
+    "board": (board, BOARD),
+    "faster": (faster, FASTER),
+}
+
+
+def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("claim", choices=CLAIMS)
+    options.add_argument("data", nargs="*", metavar="DATA")
+    group = options.add_argument_group("starts and pruning")
+    group.add_argument("--seeds", type=int, default=10)
+    group.add_argument("--generations", type=int, default=8)
+    group.add_argument("--plot", help="starts: draw figs. 2, 5 and 6 of the last data set")
+    group = options.add_argument_group("board")
+    group.add_argument("--board", default="a311d")
+    group.add_argument("--space", choices=SPACES, default="tree")
+    group.add_argument("--samples", type=int, default=3000)
+    group.add_argument("--budget", type=int, default=40)
+    group.add_argument("--finish", type=int, default=5, help="passes over all samples that both winners get")
+    group.add_argument("--faster", type=float, default=1.7, help="the target, times the FPS of the most accurate")
+    group.add_argument("--weight", type=float, default=0.02, help="of the penalty")
+    group.add_argument("--seed", type=int, default=0)
+    group = options.add_argument_group("faster")
+    group.add_argument("--seconds", type=float, default=1.0, help="of each network, in turns")
+    given = options.parse_args()
+    if (given.claim != "faster") != bool(given.data) or (given.claim == "board" and len(given.data) != 1):
+        options.error(f"DATA: expected one of board, none of faster, else some; got {len(given.data)}")
+    claim, columns = CLAIMS[given.claim]
+    with Record(given, *columns, board=Board.detect(gpu=False), part=given.claim) as record:
+        claim(record, given)
 
 
 if __name__ == "__main__":

@@ -4,20 +4,21 @@ All of them see the same genomes (31 bits of a tree of blocks and five hyperpara
 the same kind of random networks, and share one cache, in which every network is trained once: a result is the fitness
 (eq. 3) of the best of ``--budget`` different candidates. Optuna and pymoo are needed here only.
 
-    python bench/nas_compare.py --cache digits.json          # the table of the README; the first time it trains
+    python bench/nas_compare.py --cache digits.json          # the first time it trains
 """
 
 from __future__ import annotations
 
-import argparse
 import json
+import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from common import Record, parser
 from scipy.stats import mannwhitneyu
 
 from pipeall.files import write_whole
@@ -160,35 +161,31 @@ def run(method: Callable[[Archive], None], evaluate: Cached, budget: int, seed: 
     return archive.best.score
 
 
-def table(results: dict[str, list[Score]]) -> Iterator[str]:
+COLUMNS = ("method", "median F .5f", "best .5f", "worst .5f", "median error .5f", "p .2g", "against pipeall")
+
+
+def add(record: Record, name: str, scores: list[Score], first: list[Score]) -> None:
     """p: of the two-sided Mann-Whitney test against the first."""
-    yield "| method | median F | best | worst | median error | p | against pipeall |"
-    yield "|---|---|---|---|---|---|---|"
-    first = [score.fitness for score in next(iter(results.values()))]
-    for name, scores in results.items():
-        fitness = [score.fitness for score in scores]
-        row = [f"{np.median(fitness):.5f}", f"{min(fitness):.5f}", f"{max(fitness):.5f}"]
-        row.append(f"{np.median([score.error for score in scores]):.5f}")
-        if name == "pipeall":
-            row += ["", ""]
-        else:
-            p = mannwhitneyu(first, fitness).pvalue
-            better = np.mean(np.subtract.outer(first, fitness) < 0) + np.mean(np.equal.outer(first, fitness)) / 2
-            row += [f"{p:.2g}", "no difference" if p >= 0.05 else "worse" if better > 0.5 else "better"]
-        yield "| " + " | ".join([name, *row]) + " |"
+    fitness, others = ([score.fitness for score in found] for found in (scores, first))
+    p = verdict = None
+    if scores is not first:
+        p = mannwhitneyu(others, fitness).pvalue
+        better = np.mean(np.subtract.outer(others, fitness) < 0) + np.mean(np.equal.outer(others, fitness)) / 2
+        verdict = "no difference" if p >= 0.05 else "worse" if better > 0.5 else "better"
+    error = np.median([score.error for score in scores])
+    record.add(name, np.median(fitness), min(fitness), max(fitness), error, p, verdict)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cache", type=Path, required=True, help="JSON file of trained networks, made if absent")
-    parser.add_argument("--budget", type=int, default=80, help="different candidates that each method trains")
-    parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--samples", type=int, default=200, help="digits to train on; half as many judge")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        training = Training(TreeSpace(), "digits", folder, options.samples, levels=LEVELS)
-        evaluate = Cached(training, options.cache)
+    options = parser(__doc__)
+    options.add_argument("--cache", type=Path, required=True, help="JSON file of trained networks, made if absent")
+    options.add_argument("--budget", type=int, default=80, help="different candidates that each method trains")
+    options.add_argument("--seeds", type=int, default=20)
+    options.add_argument("--first-seed", type=int, default=0)
+    options.add_argument("--samples", type=int, default=200, help="digits to train on; half as many judge")
+    options = options.parse_args()
+    with tempfile.TemporaryDirectory() as folder, Record(options, *COLUMNS) as record:
+        evaluate = Cached(Training(TreeSpace(), "digits", folder, options.samples, levels=LEVELS), options.cache)
         results: dict[str, list[Score]] = {name: [] for name in METHODS}
         begin = time.perf_counter()
         for seed in range(options.first_seed, options.first_seed + options.seeds):
@@ -196,9 +193,11 @@ def main() -> None:
                 results[name].append(run(method, evaluate, options.budget, seed))
             evaluate.save()
             spent = time.perf_counter() - begin
-            print(f"seed {seed}: {evaluate.fresh} networks trained, {spent:.0f} s", flush=True)
-    print(f"\n{options.seeds} seeds, {options.budget} candidates each, {len(evaluate.known)} networks trained in all\n")
-    print("\n".join(table(results)))
+            print(f"seed {seed}: {evaluate.fresh} networks trained, {spent:.0f} s", file=sys.stderr)
+        for name, scores in results.items():
+            add(record, name, scores, results["pipeall"])
+        trained = f"{len(evaluate.known)} networks trained in all"
+        record.say(f"{options.seeds} seeds, {options.budget} candidates each, {trained}")
 
 
 if __name__ == "__main__":

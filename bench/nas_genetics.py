@@ -7,16 +7,16 @@ python bench/nas_genetics.py drift                          # generations until 
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import sys
 import tempfile
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+from common import Record, parser
 from nas_compare import Cached, run
+from nas_landscapes import BitSpace, Landscape, TableEvaluate
 
 from pipeall.nas.archive import Archive
 from pipeall.nas.evaluate import Training
@@ -26,15 +26,17 @@ from pipeall.nas.markov import predict_generations
 from pipeall.nas.operators import crossover, proportional
 from pipeall.nas.stages import StageSpace
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from nas_landscapes import BitSpace, Landscape, TableEvaluate  # noqa: E402
-
 MIDDLE = (1,) * 5
 FIRST_SEED = 1000  # of the landscapes: the model was chosen on those from 0 and from 3000 on
 QUICK = LEVELS._replace(learning_rate=(0.1, 0.3, 1.0), momentum=(0.45, 0.9, 0.9), cycles=(5, 15, 49))
 
 
-def optimum(cache: Path, runs: int) -> None:
+OPTIMUM = "method", "best found [%] .0f", "runs", "evaluations", "by place"
+LANDSCAPES = ("genomes", "K", "model", "best found [%] .0f", "runs")
+DRIFT = ("fitness", "crossover rate .1f", "generations .1f", "standard error .1f", "95 % within .0f")
+
+
+def optimum(record: Record, runs: int, cache: Path) -> None:
     """Every genome of two stages on digits is trained; then searches look for the best within a tenth of them."""
     space = StageSpace((2, 3), widths=(2, 4, 6, 8))
     guided = Settings(generations=2, mutation_rate=1 / space.loci, crossover_rate=0.9, evolve_hyper=False)
@@ -54,17 +56,16 @@ def optimum(cache: Path, runs: int) -> None:
             while True:
                 archive.score(first_candidates(space, 1, random, [MIDDLE]))
 
-        print(f"{len(genomes)} genomes, {len(set(fitness))} fitnesses, {min(fitness):.5f} to {max(fitness):.5f}")
         ranks = np.sort(sorted(set(fitness)))
+        record.say(f"{len(genomes)} genomes, {len(ranks)} fitnesses, {min(fitness):.5f} to {max(fitness):.5f}")
         methods = {"pipeall": partial(ours, guided), "pipeall, no model": partial(ours, replace(guided, guided=0))}
         for name, method in (methods | {"random search": at_random}).items():
             found = [run(method, evaluate, budget, seed).fitness for seed in range(runs)]
             places = np.searchsorted(ranks, found) + 1
-            best, counts = np.mean(places == 1), np.bincount(places)[1:]
-            print(f"{name}: the best in {best:.0%} of {runs} runs of {budget} evaluations; runs by place {counts}")
+            record.add(name, 100 * np.mean(places == 1), runs, budget, " ".join(map(str, np.bincount(places)[1:])))
 
 
-def landscapes(runs: int) -> None:
+def landscapes(record: Record, runs: int) -> None:
     """Searches of as many NK landscapes for their best genome, within a tenth of the evaluations of all."""
     for loci, neighbours in ((10, 0), (10, 1), (10, 2), (12, 1), (12, 2), (15, 2)):
         space, budget = BitSpace(loci), 2**loci // 10
@@ -80,20 +81,19 @@ def landscapes(runs: int) -> None:
                 for _ in search(archive, options, [MIDDLE] * options.population, instances=4, threshold=found_it):
                     pass
                 found += archive.best.score.fitness == table.min()
-            how = "by default" if guided else "no model"
-            print(f"2^{loci} genomes, K = {neighbours}, {how}: the best in {found / runs:.0%} of {runs}", flush=True)
+            record.add(2**loci, neighbours, "yes" if guided else "no", 100 * found / runs, runs)
 
 
-def drift(runs: int) -> None:
+def drift(record: Record, runs: int) -> None:
     """Ten genomes of 31 bits under proportional selection and crossover, nothing mutates; flat and sloped fitness."""
     loci, size = 31, 10
     for name, ratio in (("all genomes equally fit", 1.0), ("a one is worth 2 %", 1.02)):
         chain = predict_generations(loci, size=size, ratio=ratio)
-        print(f"{name}: the chain says {chain.expected:.1f} generations, 95 % within {chain.by}")
+        record.add(f"{name}: the chain", None, chain.expected, None, chain.by)
         for rate in (0.0, 0.5, 1.0):
             ends = [_fixed(np.random.default_rng(seed), loci, size, ratio, rate) for seed in range(runs)]
             deviation, most = np.std(ends) / runs**0.5, np.quantile(ends, 0.95)
-            print(f"  crossover rate {rate}: {np.mean(ends):.1f} +- {deviation:.1f}, 95 % within {most:.0f}")
+            record.add(name, rate, np.mean(ends), deviation, most)
 
 
 def _fixed(random: np.random.Generator, loci: int, size: int, ratio: float, rate: float) -> int:
@@ -109,19 +109,20 @@ def _fixed(random: np.random.Generator, loci: int, size: int, ratio: float, rate
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("optimum", "landscapes", "drift"))
-    parser.add_argument("--cache", type=Path, help="optimum: JSON file of trained networks, made if absent")
-    parser.add_argument("--runs", type=int, help="40 of optimum and landscapes, 200 of drift")
-    options = parser.parse_args()
-    if options.what == "drift":
-        drift(options.runs or 200)
-    elif options.what == "landscapes":
-        landscapes(options.runs or 40)
-    elif options.cache is None:
-        parser.error("optimum needs --cache")
-    else:
-        optimum(options.cache, options.runs or 40)
+    options = parser(__doc__)
+    options.add_argument("what", choices=("optimum", "landscapes", "drift"))
+    options.add_argument("--cache", type=Path, help="optimum: JSON file of trained networks, made if absent")
+    options.add_argument("--runs", type=int, help="40 of optimum and landscapes, 200 of drift")
+    given = options.parse_args()
+    if given.what == "optimum" and given.cache is None:
+        options.error("optimum needs --cache")
+    what, columns, keys, runs = {
+        "optimum": (partial(optimum, cache=given.cache), OPTIMUM, 1, 40),
+        "landscapes": (landscapes, LANDSCAPES, 3, 40),
+        "drift": (drift, DRIFT, 2, 200),
+    }[given.what]
+    with Record(given, *columns, part=given.what, keys=keys) as record:
+        what(record, given.runs or runs)
 
 
 if __name__ == "__main__":

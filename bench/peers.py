@@ -1,10 +1,10 @@
 """Every engine that is installed, side by side on the same .onnx files: medians of frames taken in turns, and ratios.
 
     pip install onnxruntime openvino ncnn pnnx MNN
-    python bench/peers.py FOLDER [--threads 1,2] [--turns 15] [--engines pipeall,ncnn,...] [--networks NAME,...]
+    python bench/peers.py FOLDER [--threads 1,2] [--rounds 15] [--engines pipeall,ncnn,...] [--networks NAME,...]
 
 FOLDER holds the .onnx files. All engines live in one process, in float32, and may use the same cores, as many as there
-are threads. In a turn each runs one frame that is not timed and FRAMES that are, then everyone's idle threads get REST
+are threads. In a round each runs one frame that is not timed and FRAMES that are, then everyone's idle threads get REST
 to fall asleep: who spins would slow the next.
 ncnn and MNN read formats of their own, converted once into FOLDER/peers by their own tools.
 """
@@ -13,15 +13,15 @@ import argparse
 import importlib.util
 import os
 import shutil
-import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable
-from math import prod
+from functools import partial
 from pathlib import Path
+from statistics import median
 
 import numpy as np
+from common import Record, frame, in_turns, mean_line, milliseconds, models, names, one_cluster, parser
 
 import pipeall
 
@@ -31,8 +31,7 @@ Run = Callable[[], np.ndarray]
 
 
 def run_pipeall(path: Path, frame: np.ndarray, threads: int) -> Run:
-    board = pipeall.Board.detect(clusters=[sorted(os.sched_getaffinity(0))], gpu=False)
-    engine = pipeall.Engine(pipeall.load(path), "big", board=board, threads=threads)
+    engine = pipeall.Engine(pipeall.load(path), "big", board=one_cluster(), threads=threads)
     return lambda: engine(frame)
 
 
@@ -120,61 +119,49 @@ def converted(path: Path, suffix: str, tool: str, *arguments: str) -> Path:
     return file
 
 
-def time_in_turns(runs: dict[str, Run], turns: int) -> dict[str, float]:
-    """Median ms of a frame."""
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(turns):
-        for name, run in runs.items():
-            run()
-            for _ in range(FRAMES):
-                begin = time.perf_counter()
-                run()
-                times[name].append((time.perf_counter() - begin) * 1e3)
-            time.sleep(REST)
-    return {name: statistics.median(taken) for name, taken in times.items()}
+def turn(run: Run) -> list[float]:
+    """ms of each frame after the first."""
+    run()
+    return [milliseconds(run) for _ in range(FRAMES)]
+
+
+def compare(options: argparse.Namespace, threads: int) -> None:
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
+    absent = {n for n in options.engines for package in ENGINES[n][0] if importlib.util.find_spec(package) is None}
+    engines = [name for name in options.engines if name not in absent]
+    columns = ["network", *(f"{name} [ms] .2f" for name in engines)]
+    columns += ["of the best peer [x] .3f", "largest difference .1e"]
+    part, gains = f"{threads} thread{'s' * (threads > 1)}", []
+    with Record(options, *columns, board=one_cluster(), part=part) as record:
+        record.say(f"medians of {options.rounds * FRAMES} frames")
+        if absent:
+            record.say(f"not installed: {', '.join(sorted(absent))}")
+        for path in models(options.folder, options.networks):
+            given = frame(pipeall.load(path))
+            runs = {name: ENGINES[name][1](path, given, threads) for name in engines}
+            results = [run().reshape(-1) for run in runs.values()]
+            difference = max(float(np.abs(result - results[0]).max()) for result in results)
+            turns = in_turns({name: partial(turn, run) for name, run in runs.items()}, options.rounds, REST)
+            ms = {name: median(sum(found, [])) for name, found in turns.items()}
+            peers = [taken for name, taken in ms.items() if name != "pipeall"]
+            gain = ms["pipeall"] / min(peers) if "pipeall" in ms and peers else None
+            gains += [gain] if gain else []
+            record.add(path.stem, *ms.values(), gain, difference)
+        if gains:
+            record.say(mean_line("pipeall's ms by the best peer's", gains))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--threads", default="1,2")
-    parser.add_argument("--turns", type=int, default=15)
-    parser.add_argument("--engines", default=",".join(ENGINES))
-    parser.add_argument("--networks")
-    options = parser.parse_args()
-    counts = [int(count) for count in options.threads.split(",")]
-    if len(counts) > 1:  # a process for each: libraries look at the cores they may use when they are loaded
-        for count in counts:
-            subprocess.run([sys.executable, __file__, *sys.argv[1:], "--threads", str(count)], check=True)
+    options = parser(__doc__, "folder", rounds=15)
+    options.add_argument("--threads", type=names, default=["1", "2"], help="default 1,2")
+    options.add_argument("--engines", type=names, default=list(ENGINES), help=f"default {','.join(ENGINES)}")
+    options.add_argument("--networks", type=names)
+    options = options.parse_args()
+    if len(options.threads) == 1:
+        compare(options, int(options.threads[0]))
         return
-    (threads,) = counts
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
-    wanted = options.engines.split(",")
-    absent = {n for n in wanted for package in ENGINES[n][0] if importlib.util.find_spec(package) is None}
-    engines = [name for name in wanted if name not in absent]
-    print(f"on {pipeall.Board.detect(gpu=False).component('big').description}; medians of {options.turns * FRAMES}")
-    if absent:
-        print(f"not installed: {', '.join(sorted(absent))}")
-    print(f"\n{threads} thread{'s' * (threads > 1)}, ms a frame")
-    print(f"{'':12}" + "".join(f"{name:>12}" for name in engines) + "   of the best peer   largest difference")
-    ratios = []
-    for path in sorted(options.folder.glob("*.onnx")):
-        if options.networks and path.stem not in options.networks.split(","):
-            continue
-        (source,) = pipeall.load(path).inputs
-        frame = np.random.default_rng(0).standard_normal(source.shape).astype(np.float32)
-        runs = {name: ENGINES[name][1](path, frame, threads) for name in engines}
-        results = [run().reshape(-1) for run in runs.values()]
-        difference = max(float(np.abs(result - results[0]).max()) for result in results)
-        ms = time_in_turns(runs, options.turns)
-        peers = [taken for name, taken in ms.items() if name != "pipeall"]
-        row = f"{path.stem:12}" + "".join(f"{ms[name]:12.2f}" for name in engines)
-        if "pipeall" in ms and peers:
-            ratios.append(ms["pipeall"] / min(peers))
-            row += f"{ratios[-1]:19.3f}"
-        print(f"{row}   {difference:18.1e}", flush=True)
-    if ratios:
-        print(f"geometric mean of the ratios {prod(ratios) ** (1 / len(ratios)):.3f}")
+    for count in options.threads:  # a process for each: libraries look at the cores they may use when they are loaded
+        subprocess.run([sys.executable, *sys.argv, "--threads", count], check=True)
 
 
 if __name__ == "__main__":

@@ -9,21 +9,26 @@ that took this machine longer than the modelled board; over 1 % the run says not
 a machine with fewer cores than the board wake up late now and then.
 """
 
-import argparse
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import numpy as np
+from common import PUBLISHED, Record, frame, network, parser
 
-from pipeall import Board, Pipeline, search, zoo
-from pipeall.graph.ir import Graph
+from pipeall import Board, Pipeline, search
 from pipeall.pipeline.planning.names import parse_unit
 from pipeall.pipeline.planning.profile import Profile
 
 REACHED = 0.95  # of the best plan's FPS
 SPAN_S, SPAN_FRAMES = 0.5, 6  # over which throughput is taken, whichever is longer
+
+
+COLUMNS = (
+    "network", "factor [x] .1f", "plan", "from [s] .2f", "throughput [FPS] .2f", "best plan", "predicted [FPS] .2f",
+    "of predicted [%] .1f", "reached after [s] .2f", "late [%] .1f",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -33,11 +38,6 @@ class Phase:
     factor: float
     begin_s: float
     end_s: float
-
-
-def network(name: str) -> Graph:
-    """resnet50 is the published one, slim."""
-    return zoo.resnet50(variant="slim") if name == "resnet50" else getattr(zoo, name)()
 
 
 def throttled(profile: Profile, component: str, factor: float) -> Profile:
@@ -85,46 +85,40 @@ def reached_s(done_s: np.ndarray, phase: Phase, fps: float) -> float:
     return float("nan")
 
 
-def report(name: str, pipe: Pipeline, profile: Profile, component: str, phases: Sequence[Phase], late: float) -> None:
+def report(
+    record: Record, pipe: Pipeline, profile: Profile, component: str, phases: Sequence[Phase], late: float
+) -> None:
     # A result is there once all before it are: frames of a new plan may be ready before the last ones of the old
     done_s = np.array(list(accumulate((times.end_ns[-1] / 1e9 for times in pipe.times), max)))
     submitted_s = np.array([times.submitted_ns / 1e9 for times in pipe.times])
-    in_order = [times.frame for times in pipe.times] == list(range(len(done_s)))
-    print(
-        f"{name}, {component} x {phases[1].factor:g}: {len(done_s)} frames, "
-        f"{'none lost, all in order' if in_order else 'LOST OR OUT OF ORDER'}; late {100 * late:.1f} %"
-    )
+    name, in_order = pipe.graph.name, [times.frame for times in pipe.times] == list(range(len(done_s)))
+    record.say(f"{name}: {len(done_s)} frames, {'none lost, all in order' if in_order else 'LOST OR OUT OF ORDER'}")
     for phase in phases:
         best = search(pipe.graph, throttled(profile, component, phase.factor), top=1).ranked[0]
         half = done_s[(done_s >= (phase.begin_s + phase.end_s) / 2) & (done_s < phase.end_s)]
-        fps = (len(half) - 1) / (half[-1] - half[0])
+        fps, most = (len(half) - 1) / (half[-1] - half[0]), best.prediction.fps
         first, plan = [row for row in pipe.plans if submitted_s[row[0]] < phase.end_s][-1]
-        moved = max(0.0, submitted_s[first] - phase.begin_s)
-        print(
-            f"  x {phase.factor:<4g} {plan!s:24} from {moved:4.2f} s {fps:6.2f} FPS   best {best.plan!s:24} "
-            f"{best.prediction.fps:6.2f}   {100 * fps / best.prediction.fps:5.1f} % "
-            f"after {reached_s(done_s, phase, best.prediction.fps):4.2f} s",
-            flush=True,
+        moved, reached = max(0.0, submitted_s[first] - phase.begin_s), reached_s(done_s, phase, most)
+        record.add(
+            name, phase.factor, str(plan), moved, fps, str(best.plan), most, 100 * fps / most, reached, 100 * late
         )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("networks", nargs="*", default=["alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet"])
-    parser.add_argument("--board", default="a311d")
-    parser.add_argument("--component", default="big")
-    parser.add_argument("--factor", type=float, default=2.0)
-    parser.add_argument("--seconds", type=float, default=6.0)
-    options = parser.parse_args()
-    board = Board.load(options.board)
-    for name in options.networks:
-        graph = network(name)
-        profile = board.model.profile(graph)
-        frame = np.random.default_rng(0).standard_normal(graph.inputs[0].shape).astype(np.float32)
-        plan = search(graph, profile, top=1).best
-        with Pipeline(graph, plan, board=board, slots=3, pace=True, rebalance=True) as pipe:
-            phases, late = run(pipe, frame, options.component, [1.0, options.factor, 1.0], options.seconds)
-        report(name, pipe, profile, options.component, phases, late)
+    options = parser(__doc__, networks=PUBLISHED, seconds=6.0)
+    options.add_argument("--board", default="a311d")
+    options.add_argument("--component", default="big")
+    options.add_argument("--factor", type=float, default=2.0)
+    options = options.parse_args()
+    board, factors = Board.load(options.board), [1.0, options.factor, 1.0]
+    with Record(options, *COLUMNS, board=board, keys=2) as record:
+        for name in options.networks:
+            graph = network(name)
+            profile = board.model.profile(graph)
+            plan = search(graph, profile, top=1).best
+            with Pipeline(graph, plan, board=board, slots=3, pace=True, rebalance=True) as pipe:
+                phases, late = run(pipe, frame(graph), options.component, factors, options.seconds)
+            report(record, pipe, profile, options.component, phases, late)
 
 
 if __name__ == "__main__":

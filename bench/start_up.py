@@ -2,18 +2,20 @@
 
     python bench/start_up.py MODEL.onnx [--rounds 5]
 
-The clock starts when the packages are imported; the
-first run of pipeall times its algorithms, the others find these timings on disk. Memory is the process's peak resident
-set, which holds Python and all packages; the bound beside it is 1.3 times the weights and 60 MB.
+The clock starts when the packages are imported; the first run of pipeall times its algorithms, the others find these
+timings on disk. Memory is the process's peak resident set, which holds Python and all packages; the bound beside it is
+1.3 times the weights and 60 MB.
 """
 
-import argparse
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
+from statistics import median
+
+from common import Record, in_turns, network, parser
 
 ENGINE = """
 import resource, sys, time
@@ -41,24 +43,20 @@ def run(name: str, path: Path, shape: str) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", type=Path)
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
-    import pipeall
-
-    graph = pipeall.load(options.model)
+    options = parser(__doc__, "model", rounds=5).parse_args()
+    path, graph = options.model, network(str(options.model))
     shape = ",".join(map(str, graph.inputs[0].shape))
     weights = sum(array.nbytes for array in graph.constants.values()) / 1e6
-    with tempfile.TemporaryDirectory() as cache:
+    with (
+        Record(options, "engine", "first result [s] .2f", "memory [MB] .0f") as record,
+        tempfile.TemporaryDirectory() as cache,
+    ):
+        record.say(f"{path.name}: {weights:.0f} MB of weights, bound {1.3 * weights + 60:.0f} MB")
         os.environ["PIPEALL_CACHE"] = cache
-        first = run("pipeall", options.model.resolve(), shape)
-        found = {name: [run(name, options.model.resolve(), shape) for _ in range(options.rounds)] for name in IMPORTS}
-    print(f"{options.model.name}: {weights:.0f} MB of weights, bound {1.3 * weights + 60:.0f} MB")
-    print(f"{'pipeall, first':16}{first[0]:7.2f} s {first[1]:7.0f} MB")
-    for name, runs in found.items():
-        seconds, megabytes = (statistics.median(column) for column in zip(*runs, strict=True))
-        print(f"{name:16}{seconds:7.2f} s {megabytes:7.0f} MB")
+        record.add("pipeall, first", *run("pipeall", path, shape))
+        found = in_turns({name: partial(run, name, path, shape) for name in IMPORTS}, options.rounds)
+        for name, runs in found.items():
+            record.add(name, *map(median, zip(*runs, strict=True)))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@
 Everything is built from a source distribution of this tree. --keep FOLDER: where wheels and the sdist are put.
 """
 
-import argparse
 import os
 import re
 import shutil
@@ -20,8 +19,8 @@ import tempfile
 from pathlib import Path
 
 import tomllib
+from common import REPOSITORY, Record, parser
 
-REPOSITORY = Path(__file__).resolve().parents[1]
 ARM = REPOSITORY / "tests" / "arm64" / "python"
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 BUILD = PYPROJECT["build-system"]["requires"]
@@ -33,8 +32,10 @@ x = numpy.random.default_rng(0).standard_normal(graph.inputs[0].shape, numpy.flo
 with pipeall.Engine(graph, "big", board=board, threads=1) as engine:
     y = engine(x)
 assert abs(float(y.sum()) - 1) < 1e-5, y.sum()
-print(platform.machine(), "Python", platform.python_version(), "NumPy", numpy.__version__, "top class", int(y.argmax()))
+print(platform.machine(), platform.python_version(), numpy.__version__, int(y.argmax()))
 """
+COLUMNS = ("what", "size [bytes]", "machine", "Python", "NumPy", "top class")
+TESTED = "Python", "tests"
 
 
 def run(*command: object, cwd: Path | None = None, **variables: str) -> str:
@@ -75,7 +76,12 @@ def without_compiler(folder: Path) -> dict[str, str]:
     return {"PATH": str(empty), "CC": "/no/compiler"}
 
 
-def wheels(folder: Path, pythons: list[str]) -> None:
+def add(record: Record, package: Path, tried: str) -> None:
+    """A row of a package and of what TRY printed of it."""
+    record.add(package.name, package.stat().st_size, *tried.split())
+
+
+def wheels(record: Record, folder: Path, pythons: list[str]) -> None:
     source = sdist(folder)
     for index, python in enumerate(pythons):
         builder = environment(python, folder / f"build{index}", *BUILD, "wheel")
@@ -84,10 +90,10 @@ def wheels(folder: Path, pythons: list[str]) -> None:
         (wheel,) = out.glob("*.whl")
         user = environment(python, folder / f"user{index}")
         run(user, "-m", "pip", "install", "-q", "--only-binary=:all:", wheel, **without_compiler(folder))
-        print(wheel.name, wheel.stat().st_size, run(user, "-c", TRY, cwd=folder, **without_compiler(folder)).strip())
+        add(record, wheel, run(user, "-c", TRY, cwd=folder, **without_compiler(folder)))
 
 
-def aarch64(folder: Path, _: list[str]) -> None:
+def aarch64(record: Record, folder: Path, _: list[str]) -> None:
     source = sdist(folder)
     run("tar", "xf", source, "-C", folder)
     (tree,) = folder.glob("pipeall-*/")
@@ -98,20 +104,21 @@ def aarch64(folder: Path, _: list[str]) -> None:
     site = folder / "site"
     run(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", site, "--only-binary=:all:",
         "--platform", "linux_aarch64", "--python-version", "3.11", "--implementation", "cp", wheel)  # fmt: skip
-    print(wheel.name, wheel.stat().st_size, run(ARM, "-c", f"import sys; sys.path.insert(0, {str(site)!r})\n{TRY}",
-                                                cwd=folder, QEMU_CPU="cortex-a53").strip())  # fmt: skip
+    code = f"import sys; sys.path.insert(0, {str(site)!r})\n{TRY}"
+    add(record, wheel, run(ARM, "-c", code, cwd=folder, QEMU_CPU="cortex-a53"))
 
 
-def offline(folder: Path, pythons: list[str]) -> None:
+def offline(record: Record, folder: Path, pythons: list[str]) -> None:
     """Installs the sdist with nothing but the build requirements and NumPy present."""
     source = sdist(folder)
     for index, python in enumerate(pythons):
         made = environment(python, folder / f"user{index}", *BUILD, "numpy")
         run(made, "-m", "pip", "install", "-q", "--no-index", "--no-build-isolation", source)
-        print(source.name, source.stat().st_size, run(made, "-c", TRY, cwd=folder).strip())
+        add(record, source, run(made, "-c", TRY, cwd=folder))
 
 
-def bounds(folder: Path, pythons: list[str], tests: list[str], oldest: bool) -> None:
+def bounds(record: Record, folder: Path, pythons: list[str], tests: list[str], oldest: bool) -> None:
+    """The tests with the oldest or newest versions; the output of pip and pytest goes to stderr."""
     project = PYPROJECT["project"]
     extras = [line for lines in project["optional-dependencies"].values() for line in lines]
     lines = [line for line in (*project["dependencies"], *extras) if not line.startswith(("pipeall[", "torch", "ruff"))]
@@ -126,26 +133,28 @@ def bounds(folder: Path, pythons: list[str], tests: list[str], oldest: bool) -> 
         run("tar", "xf", sdist(work), "-C", work)
         (tree,) = work.glob("pipeall-*/")
         run(made, "setup.py", "-q", "build_ext", "--inplace", cwd=tree)
-        print(run(made, "-m", "pip", "freeze", cwd=tree))
-        print(run(made, "-m", "pytest", "-q", "-rs", *tests, cwd=tree)[-3000:])
+        tested = run(made, "-m", "pytest", "-q", "-rs", *tests, cwd=tree)
+        print(run(made, "-m", "pip", "freeze", cwd=tree), tested[-3000:], sep="\n", file=sys.stderr)
+        record.add(python, tested.strip().splitlines()[-1])
 
 
 COMMANDS = {"wheels": wheels, "aarch64": aarch64, "sdist": offline}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("command", choices=(*COMMANDS, "oldest", "newest"))
-    parser.add_argument("pythons", nargs="*", default=[sys.executable], help="interpreters; default this one")
-    parser.add_argument("--tests", nargs="*", default=["tests"], help="what pytest runs; default all")
-    parser.add_argument("--keep", type=Path, help="folder for what is built")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
+    options = parser(__doc__)
+    options.add_argument("command", choices=(*COMMANDS, "oldest", "newest"))
+    options.add_argument("pythons", nargs="*", default=[sys.executable], help="interpreters; default this one")
+    options.add_argument("--tests", nargs="*", default=["tests"], help="what pytest runs; default all")
+    options.add_argument("--keep", type=Path, help="folder for what is built")
+    options = options.parse_args()
+    columns = COLUMNS if options.command in COMMANDS else TESTED
+    with tempfile.TemporaryDirectory() as name, Record(options, *columns, part=options.command) as record:
         folder = Path(name)
         if options.command in COMMANDS:
-            COMMANDS[options.command](folder, options.pythons)
+            COMMANDS[options.command](record, folder, options.pythons)
         else:
-            bounds(folder, options.pythons, options.tests, options.command == "oldest")
+            bounds(record, folder, options.pythons, options.tests, options.command == "oldest")
         if options.keep:
             options.keep.mkdir(parents=True, exist_ok=True)
             for path in (*folder.glob("*.tar.gz"), *folder.glob("*.whl"), *folder.glob("wheel*/*.whl")):

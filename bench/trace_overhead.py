@@ -1,20 +1,24 @@
 """What recording a trace costs: the same two-stage pipeline with and without, in turns.
 
-    python bench/trace_overhead.py [NETWORK ...] [--seconds 0.5] [--turns 15]
+    python bench/trace_overhead.py [NETWORK ...] [--seconds 0.5] [--rounds 15]
 
-Needs two cores. Printed: the throughput lost, the median over the turns with its quartiles, in percent.
+Needs two cores. Shown is the throughput lost, the median over the rounds with its quartiles.
 """
 
-import argparse
 import time
+from functools import partial
 
 import numpy as np
+from common import NETWORKS, Record, frame, in_turns, network, parser, ratios, two_cores
 
-from pipeall import Board, Pipeline, Plan, zoo
+from pipeall import Pipeline, Plan
 from pipeall.pipeline.planning.plan import balanced_cuts
 
+COLUMNS = ("network", "plan", "lost [%] .1f", "lower quartile [%] .1f", "upper quartile [%] .1f")
 
-def fps(pipe: Pipeline, frame: np.ndarray, seconds: float) -> float:
+
+def full_fps(pipe: Pipeline, frame: np.ndarray, seconds: float) -> float:
+    """Frames a second while the pipeline is full."""
     end = time.monotonic() + seconds
     since = pipe.snapshot()
     for _ in pipe.map(frame for _ in iter(lambda: time.monotonic() < end, False)):
@@ -23,21 +27,18 @@ def fps(pipe: Pipeline, frame: np.ndarray, seconds: float) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("networks", nargs="*", default=["alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet"])
-    parser.add_argument("--seconds", type=float, default=0.5)
-    parser.add_argument("--turns", type=int, default=15)
-    options = parser.parse_args()
-    board = Board.detect(gpu=False)
-    for name in options.networks:
-        graph = getattr(zoo, name)()
-        plan = Plan.pipeline(["big", "little"], balanced_cuts(graph, [1, 1]))
-        frame = np.random.default_rng(0).standard_normal(graph.inputs[0].shape).astype(np.float32)
-        with Pipeline(graph, plan, board) as plain, Pipeline(graph, plan, board, trace=True) as traced:
-            turns = [[fps(pipe, frame, options.seconds) for pipe in (plain, traced)] for _ in range(options.turns + 1)]
-        lost = [100 * (1 - with_ / without) for without, with_ in turns[1:]]  # the first turn warms up
-        low, middle, high = np.percentile(lost, (25, 50, 75))
-        print(f"{name:11} {plan}: {middle:+.1f} % ({low:+.1f} to {high:+.1f})", flush=True)
+    options = parser(__doc__, networks=NETWORKS, rounds=15, seconds=0.5).parse_args()
+    board = two_cores()
+    with Record(options, *COLUMNS, board=board) as record:
+        for name in options.networks:
+            graph = network(name)
+            plan = Plan.pipeline(["big", "little"], balanced_cuts(graph, [1, 1]))
+            with Pipeline(graph, plan, board) as plain, Pipeline(graph, plan, board, trace=True) as traced:
+                runs = {pipe: partial(full_fps, pipe, frame(graph), options.seconds) for pipe in (plain, traced)}
+                in_turns(runs, 1)  # warms up
+                fps = in_turns(runs, options.rounds)
+            high, middle, low = (100 * (1 - kept) for kept in ratios(fps[traced], fps[plain]))
+            record.add(name, str(plan), middle, low, high)
 
 
 if __name__ == "__main__":

@@ -1,23 +1,17 @@
-"""Peak memory of a training step in PyTorch beside the predicted one: `python bench/training_peak.py [NET ...]`.
+"""Peak memory of a training step in PyTorch beside the predicted one: `python bench/training_peak.py [NETWORK ...]`.
 
 Needs torch and torchvision. Measured by the profiler over forward and backward pass at batch 4, weights and gradients
 existing before. What is more than predicted: a new weight gradient until it is added to the old one (AlexNet, VGG: a
 fully connected layer of 151 and 411 MB), and what the backward pass of BatchNorm allocates.
 """
 
-import argparse
-import sys
-from pathlib import Path
-
 import torch
+from common import Record, parser
+from cost_networks import network
 from cost_references import MEASURED, build
 from torch.profiler import ProfilerActivity, profile
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-
-from cost_networks import network  # noqa: E402
-
-from pipeall.cost.training import memory_function  # noqa: E402
+from pipeall.cost.training import memory_function
 
 BATCH = 4
 
@@ -37,14 +31,13 @@ def peak_bytes(name: str) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("nets", nargs="*", default=MEASURED)
+    options = parser(__doc__, networks=MEASURED).parse_args()
     torch.set_num_threads(1)
-    print(f"{'network':15} {'measured MB':>12} {'predicted MB':>13}")
-    for name in parser.parse_args().nets:
-        found = memory_function(network(name, 224), "sgd")(BATCH)
-        predicted = found.saved + found.transient - BATCH * 4 * 3 * 224 * 224  # the input existed before
-        print(f"{name:15} {peak_bytes(name) / 1e6:12.2f} {predicted / 1e6:13.2f}")
+    with Record(options, "network", "measured [MB] .2f", "predicted [MB] .2f") as record:
+        for name in options.networks:
+            found = memory_function(network(name, 224), "sgd")(BATCH)
+            predicted = found.saved + found.transient - BATCH * 4 * 3 * 224 * 224  # the input existed before
+            record.add(name, peak_bytes(name) / 1e6, predicted / 1e6)
 
 
 if __name__ == "__main__":

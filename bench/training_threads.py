@@ -1,21 +1,21 @@
 """How long AlexNet trains for an epoch with PyTorch on 1 to all threads, and which number pays.
 
     pip install torch matplotlib
-    python bench/training_threads.py [--batch 32] [--images 1281167] [--turns 5] [--plot FILE]
+    python bench/training_threads.py [--batch 32] [--images 1281167] [--rounds 5] [--plot FILE]
 
 A step is forward and backward pass of torchvision's AlexNet (224 x 224, 1,000 classes) in float32. The numbers of
 threads take turns; the median of each counts. An epoch is IMAGES / BATCH steps, ImageNet's by default; loading and the
 update of the weights are left out. From three numbers on the universal scalability law is fitted to steps a second.
 """
 
-import argparse
 import os
-from time import perf_counter
 
 import torch
+from common import Record, in_turns, milliseconds, parser
+from pipeall.cli.threads import report
 from torch import nn
 
-from pipeall.cli.cost_threads import report, show
+COLUMNS = ("threads", "median [ms] .1f", "fastest [ms] .1f", "steps [1/s] .2f", "epoch [h] .1f")
 
 
 def alexnet() -> nn.Module:
@@ -31,37 +31,41 @@ def alexnet() -> nn.Module:
     )  # fmt: skip
 
 
-def step_ms(net: nn.Module, x: torch.Tensor, labels: torch.Tensor) -> float:
-    begin = perf_counter()
+def step(net: nn.Module, x: torch.Tensor, labels: torch.Tensor) -> None:
     net.zero_grad(set_to_none=False)
     nn.functional.cross_entropy(net(x), labels).backward()
-    return 1e3 * (perf_counter() - begin)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--images", type=int, default=1_281_167)
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--plot")
-    arguments = parser.parse_args()
+    options = parser(__doc__, rounds=5)
+    options.add_argument("--batch", type=int, default=32)
+    options.add_argument("--images", type=int, default=1_281_167)
+    options.add_argument("--plot")
+    options = options.parse_args()
     net = alexnet()
-    x, labels = torch.randn(arguments.batch, 3, 224, 224), torch.randint(1000, (arguments.batch,))
-    times: dict[int, list[float]] = {threads: [] for threads in range(1, len(os.sched_getaffinity(0)) + 1)}
-    for _ in range(arguments.turns):
-        for threads, taken in times.items():
-            torch.set_num_threads(threads)
-            step_ms(net, x, labels)  # warm
-            taken.append(step_ms(net, x, labels))
-    found = report(f"AlexNet, training steps of {arguments.batch}", times)
-    show(found)
-    for row in found["rows"]:
-        seconds = row["median_ms"] / 1e3 * arguments.images / arguments.batch
-        print(f"{row['threads']:3} threads: {seconds / 3600:.1f} h an epoch of {arguments.images:,} images")
-    if arguments.plot:
+    x, labels = torch.randn(options.batch, 3, 224, 224), torch.randint(1000, (options.batch,))
+
+    def turn(threads: int) -> float:
+        torch.set_num_threads(threads)
+        step(net, x, labels)  # warm
+        return milliseconds(step, net, x, labels)
+
+    numbers = range(1, len(os.sched_getaffinity(0)) + 1)
+    times = in_turns({threads: lambda threads=threads: turn(threads) for threads in numbers}, options.rounds)
+    found = report(f"AlexNet, training steps of {options.batch}", times)
+    with Record(options, *COLUMNS) as record:
+        for row in found["rows"]:
+            hours = row["median_ms"] / 3.6e6 * options.images / options.batch
+            record.add(row["threads"], row["median_ms"], row["least_ms"], row["fps"], hours)
+        record.say(
+            f"{found['network']}; an epoch has {options.images:,} images; best here: {found['best_threads']} threads"
+        )
+        if found["law"]:
+            record.say(f"universal scalability law: {found['law']}")
+    if options.plot:
         from pipeall.cli.plot_threads import draw_threads
 
-        draw_threads(arguments.plot, [found], "AlexNet forward and backward, PyTorch", "steps per second")
+        draw_threads(options.plot, [found], "AlexNet forward and backward, PyTorch", "steps per second")
 
 
 if __name__ == "__main__":

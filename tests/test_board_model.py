@@ -2,8 +2,8 @@
 
 import csv
 import gzip
-import importlib.util
 import json
+import sys
 from dataclasses import replace
 from itertools import accumulate
 from math import inf
@@ -24,11 +24,8 @@ from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import HOST, Link, Profile, UnitTimes, crossing_bytes
 
-_spec = importlib.util.spec_from_file_location(
-    "fit_boards", Path(__file__).resolve().parents[1] / "bench/fit_boards.py"
-)
-fit_boards = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(fit_boards)
+sys.path.append(str(Path(__file__).resolve().parents[1] / "bench"))
+import fit_boards  # noqa: E402
 
 UNITS = ("big", "little", "gpu")
 VIM3 = {"Alex": "alexnet", "Google": "googlenet", "MobileV1": "mobilenet", "ResV1_50": "resnet50-slim"}

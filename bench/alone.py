@@ -1,0 +1,47 @@
+"""Single steps on one core, without a device around them: what the benches of kernels run."""
+
+from dataclasses import replace
+
+from pipeall._kernels.cpu.kernels import Program
+
+from pipeall import Board, Graph
+from pipeall._kernels.cpu.algorithms import Algorithm
+from pipeall._kernels.cpu.cluster import Cluster
+from pipeall._kernels.cpu.table import ROWS, KernelRow, Kernels, choose
+from pipeall.graph.lower import lower
+from pipeall.graph.memory import side_by_side
+from pipeall.pipeline.devices.timings import shape_key
+from pipeall.steps import SLOT_IN, SLOT_OUT, Step
+
+
+def big() -> Cluster:
+    """The fastest cores of this machine."""
+    return Board.detect(gpu=False).component("big").device.cluster
+
+
+def kernels(cluster: Cluster) -> Kernels:
+    """(op, element type) -> the kernel that the cluster's programs use."""
+    return choose(cluster.isas, cluster.core_type)
+
+
+def gemm_kernel(cluster: Cluster) -> KernelRow:
+    """The line of kernels.inc that multiplies float32 matrices there."""
+    return next(row for row in ROWS if row.name == kernels(cluster)["gemm", "f32"])
+
+
+def convolutions(graph: Graph) -> dict[str, Step]:
+    """The convolutions of a network by their shapes, each shape once."""
+    found: dict[str, Step] = {}
+    for step in lower(graph).steps:
+        if step.kind == "conv":
+            found.setdefault(shape_key(step), step)
+    return found
+
+
+def program(step: Step, cluster: Cluster, algorithm: Algorithm | None = None) -> Program:
+    """A step from one slot to another, on the cluster's first core."""
+    src, in_bytes = side_by_side(step.src, SLOT_IN)
+    (dst,), out_bytes = side_by_side([step.dst], SLOT_OUT)
+    made = Program(kernels(cluster), cluster.cores[:1], "bench", (0, in_bytes, out_bytes))
+    made.add(replace(step, src=src, dst=dst), algorithm)
+    return made
