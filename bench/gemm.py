@@ -24,6 +24,7 @@ from pipeall._kernels.cpu.peak import flops
 from pipeall._kernels.cpu.table import ROWS, choose
 from pipeall.graph.lower import lower
 from pipeall.graph.memory import dense
+from pipeall.graph.ops import attributes
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step
 
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "BLIS")}
@@ -35,14 +36,14 @@ def shapes(kernels):
     """(rows, K, columns) of the layers of ResNet-50 that are GEMMs, each once, in the network's order."""
     row = next(row for row in ROWS if row.name == kernels["gemm", "f32"])
     steps = [step for step in lower(zoo.resnet50()).steps if candidates(step)]
-    steps = [step for step in steps if not modelled(step, row.nr, row.isa).startswith("winograd")]
+    steps = [step for step in steps if not modelled(step, row.nr, row.isa).m]
     return list(dict.fromkeys((s.dst.h * s.dst.w, int(np.prod(s.weight.shape[1:])), s.dst.c) for s in steps))
 
 
 def product(kernels, core, rows, b):
     """The program of C = A B, a convolution of an image of ``rows`` pixels, and the views of A and C."""
     k, columns = b.shape
-    params = dict(kernel=(1, 1), strides=(1, 1), pads=(0,) * 4, dilations=(1, 1), groups=1, lo=-np.inf, hi=np.inf)
+    params = {"kernel": (1, 1), **attributes("conv")}
     x, y = dense((1, k, rows, 1), SLOT_IN, 0), dense((1, columns, rows, 1), SLOT_OUT, 0)
     program = Program(kernels, (core,), "bench", (0, 4 * rows * x.stride, 4 * rows * y.stride))
     program.add(Step("conv", "product", (x,), y, params, b.T[:, :, None, None], np.zeros(columns, np.float32)))

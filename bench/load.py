@@ -27,6 +27,7 @@ import numpy as np
 
 from pipeall import Board, Pipeline, Plan, search, zoo
 from pipeall.graph.ir import Graph, Node, Tensor
+from pipeall.graph.ops import attributes
 from pipeall.pipeline.devices.component import Component
 from pipeall.pipeline.devices.cpu.device import Cpu
 
@@ -38,12 +39,11 @@ def tiny_net(groups: int = 3) -> Graph:
     """1x1 convolutions of 4 channels on 4 x 4 pixels: the runtime's own cost and nothing else."""
     random = np.random.default_rng(0)
     tensors, nodes, constants = {"t0": Tensor("t0", (1, 4, 4, 4))}, [], {}
-    attrs = dict(strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), groups=1, lo=-np.inf, hi=np.inf)
     for i in range(groups):
         constants[f"w{i}"] = random.standard_normal((4, 4, 1, 1)).astype(np.float32)
         constants[f"b{i}"] = np.zeros(4, np.float32)
         tensors[f"t{i + 1}"] = Tensor(f"t{i + 1}", (1, 4, 4, 4))
-        nodes.append(Node(f"conv{i}", "conv", (f"t{i}", f"w{i}", f"b{i}"), f"t{i + 1}", attrs))
+        nodes.append(Node(f"conv{i}", "conv", (f"t{i}", f"w{i}", f"b{i}"), f"t{i + 1}", attributes("conv")))
     return Graph("tiny", tuple(nodes), tensors, constants, (tensors["t0"],), (tensors[f"t{groups}"],))
 
 

@@ -15,7 +15,7 @@ from time import perf_counter
 import torch
 from torch import nn
 
-from pipeall.cli.threads import report, show
+from pipeall.cli.cost_threads import report, show
 
 
 def alexnet() -> nn.Module:

@@ -24,7 +24,7 @@ from pipeall._kernels.cpu.kernels import Program
 
 import pipeall
 from pipeall import zoo
-from pipeall._kernels.cpu.algorithms import candidates, modelled
+from pipeall._kernels.cpu.algorithms import GEMM, STRASSEN, Algorithm, candidates, modelled
 from pipeall._kernels.cpu.table import ROWS, choose
 from pipeall.cli.images import Preprocess, find_images
 from pipeall.graph.ir import Graph
@@ -33,8 +33,8 @@ from pipeall.graph.ops import run_graph
 from pipeall.steps import Step
 
 NETWORKS = ("alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet")
-COLUMNS = ("gemm", "strassen", "winograd2", "winograd4", "winograd6", "modelled")
-Choice = Callable[[Step], str]
+COLUMNS = {str(a): a for a in (GEMM, STRASSEN, *(Algorithm("winograd", m) for m in (2, 4, 6)))} | {"modelled": None}
+Choice = Callable[[Step], Algorithm]
 
 
 def kernels() -> dict[str, str]:
@@ -42,10 +42,10 @@ def kernels() -> dict[str, str]:
     return choose(cluster.isas, cluster.core_type)
 
 
-def choice(column: str) -> Choice:
-    """The algorithm of a step that has candidates, GEMM where the column's does not fit."""
-    if column != "modelled":
-        return lambda step: column if column in candidates(step) else "gemm"
+def choice(column: Algorithm | None) -> Choice:
+    """The algorithm of a step that has candidates, GEMM where the column's does not fit; None: the modelled one."""
+    if column:
+        return lambda step: column if column in candidates(step) else GEMM
     gemm = next(row for row in ROWS if row.name == kernels()["gemm", "f32"])
     return lambda step: modelled(step, gemm.nr, gemm.isa)
 
@@ -83,10 +83,10 @@ def layer_rows(name: str) -> Iterator[tuple[str, list[str]]]:
     for step, layer in layers(graph):
         x = values[layer.inputs[0].name]
         (expected,) = run_graph(layer, {layer.inputs[0].name: x}).values()
-        fits = [column in (*candidates(step), "modelled") for column in COLUMNS]
+        fits = [column in (*candidates(step), None) for column in COLUMNS.values()]
         worst = [
             np.abs(run(layer, x, choice(column)) - expected).max() if fit else np.nan
-            for column, fit in zip(COLUMNS, fits, strict=True)
+            for column, fit in zip(COLUMNS.values(), fits, strict=True)
         ]
         errors[step.params["kernel"][0]].append(np.array(worst) / np.abs(expected).max())
     for size, found in sorted(errors.items()):
@@ -109,7 +109,7 @@ def probability_rows(path: Path, photos: list[Path]) -> Iterator[tuple[str, list
         "float64": [next(iter(run_graph(graph, {name: frame}).values())) for frame in frames],
         "onnxruntime": [session.run(None, {name: frame})[0] for frame in frames],
     }
-    results = {column: [run(graph, frame, choice(column)) for frame in frames] for column in COLUMNS}
+    results = {name: [run(graph, frame, choice(column)) for frame in frames] for name, column in COLUMNS.items()}
     for reference, expected in references.items():
         cells = []
         for found in results.values():

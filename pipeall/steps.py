@@ -16,9 +16,9 @@ avgpool   x                       kernel, strides, pads, count_include_pad
 lrn       x                       size, alpha, beta, bias        (across channels)
 softmax   x                       -                              (over the channels of each pixel)
 layernorm x                       epsilon                        (over the channels of each pixel)
-binary    a, [b]                  op add | sub | mul, lo, hi, swapped; b is a view or, if absent, ``weight`` (h, w, c);
-                                  each of b's h, w, c equals a's or is 1; ``swapped`` computes b op a
-unary     x                       op, a key of ``lower.UNARY``; p0, p1
+binary    a, [b]                  op of ``pointwise.BINARY``, lo, hi; b is a view or, if absent, ``weight`` (h, w, c);
+                                  each of b's h, w, c equals a's or is 1
+unary     x                       op of ``pointwise.UNARY``, p0, p1
 copy      x                       dims (<= 6), src_strides, dst_strides: dst[i . dst_strides] = x[i . src_strides];
                                   both views are one pixel from the first element touched to the last
 fill      -                       value: every element of dst; one that its type can hold

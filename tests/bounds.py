@@ -10,6 +10,7 @@ from math import inf, prod
 import numpy as np
 
 from pipeall.graph.ops import run_graph
+from pipeall.graph.pointwise import BINARY, UNARY
 
 U = 2.0**-24
 
@@ -32,7 +33,7 @@ def bound(graph, inputs, expected):
         taps = prod(attrs["kernel"]) if node.op == "avgpool" else prod(graph.constants[node.inputs[1]].shape[1:])
         (total,) = run_graph(absolute(graph), magnitudes).values()
         return (taps + 4) * U * total
-    if node.op in ("add", "sub", "mul"):
+    if node.op in BINARY:
         return U * size
     if (
         node.op == "lrn"
@@ -46,7 +47,7 @@ def bound(graph, inputs, expected):
         deviation = np.sqrt(x.var(axis=1, keepdims=True) + attrs["epsilon"])
         mean_error = (n + 2) * U * np.abs(x).mean(axis=1, keepdims=True) + U * np.abs(x)
         return mean_error / deviation * (1 + size) + (n + 8) * U * size
-    if node.op in ("sigmoid", "hardsigmoid", "hardswish", "leakyrelu", "tanh", "erf", "elu"):
+    if node.op in UNARY and node.op != "clip":
         x = next(iter(magnitudes.values()))  # a handful of operations on values up to |x| + 1
         return 8 * U * (x + 1)
     return np.zeros_like(size)  # maxpool and clip choose one of the inputs; the rest only moves values

@@ -6,26 +6,18 @@ import numpy as np
 
 from pipeall.graph import zoo
 from pipeall.graph.ir import Graph, Node, Tensor
-from pipeall.graph.ops import infer_shape
+from pipeall.graph.ops import attributes, infer_shape
+from pipeall.graph.pointwise import BINARY, UNARY
 
 INF = float("inf")
 ZOO = ("alexnet", "googlenet", "mobilenet", "resnet50", "resnet50-slim", "squeezenet")
 DEFAULTS = {
-    "conv": dict(strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), groups=1, lo=-INF, hi=INF),
-    "fc": dict(lo=-INF, hi=INF),
-    "maxpool": dict(kernel=(2, 2), strides=(2, 2), pads=(0, 0, 0, 0), dilations=(1, 1), ceil=False),
-    "avgpool": dict(kernel=(2, 2), strides=(2, 2), pads=(0, 0, 0, 0), ceil=False, count_include_pad=False),
-    "lrn": dict(size=3, alpha=0.5, beta=0.75, bias=1.0),
-    "softmax": dict(axis=1),
-    "layernorm": dict(epsilon=1e-5),
-    **{op: dict(lo=-INF, hi=INF, swapped=False) for op in ("add", "sub", "mul")},
-    "clip": dict(lo=0.0, hi=INF),
-    "leakyrelu": dict(alpha=0.1),
-    "elu": dict(alpha=1.0),
-    "hardsigmoid": dict(alpha=0.2, beta=0.5),
+    "maxpool": dict(kernel=(2, 2), strides=(2, 2)),
+    "avgpool": dict(kernel=(2, 2), strides=(2, 2)),
+    "lrn": dict(size=3, alpha=0.5),
+    **{op: dict(zip(entry.parameters, entry.samples[0], strict=True)) for op, entry in UNARY.items()},
     "concat": dict(axis=1),
     "slice": dict(axis=1),
-    "pad": dict(value=0.0),
 }
 
 
@@ -52,7 +44,7 @@ class Net:
         return name
 
     def op(self, op: str, *inputs: str, **attrs) -> str:
-        attrs = DEFAULTS.get(op, {}) | attrs
+        attrs = attributes(op, **(DEFAULTS.get(op, {}) | attrs))
         name = f"{op}{len(self.nodes)}"
         self.tensors[name] = Tensor(name, infer_shape(op, attrs, [self.shape(x) for x in inputs], name))
         self.nodes.append(Node(name, op, inputs, name, attrs))
@@ -115,7 +107,7 @@ def random_graph(seed: int, steps: int = 14) -> Graph:
         return dict(kernel=(size, size), strides=(stride, stride), pads=(pad,) * 4, ceil=bool(random.integers(2)))
 
     def unary() -> str:
-        op = random.choice(["clip", "leakyrelu", "sigmoid", "hardsigmoid", "hardswish", "tanh", "erf", "elu"])
+        op = random.choice(list(UNARY))
         return net.op(str(op), pick(2, 3, 4))
 
     def conv() -> str:
@@ -140,8 +132,8 @@ def random_graph(seed: int, steps: int = 14) -> Graph:
         fits = [n for n in fits if all(m in (1, k) for m, k in zip(net.shape(n), shape, strict=True))] or [a]
         constant = net.constant(broadcast if len(shape) == 4 else shape)
         b = constant if random.integers(2) else str(random.choice(fits))
-        op = str(random.choice(["add", "sub", "mul"]))
-        return net.op(op, a, b, swapped=bool(op == "sub" and random.integers(2)))
+        op = str(random.choice(list(BINARY)))
+        return net.op(op, a, b, swapped=bool(BINARY[op].swapped and random.integers(2)))
 
     def concat() -> str:
         x = pick(2, 3, 4, 4)

@@ -21,13 +21,14 @@ from pipeall import Board, Engine, load
 from pipeall.errors import PipeallError
 from pipeall.graph.onnx.build import OPERATORS
 from pipeall.graph.onnx.operators import SUPPORTED
+from pipeall.graph.pointwise import BY_OPERATOR
 
 MODELS = Path(onnx.__file__).parent / "backend" / "test" / "data"
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 VERDICTS = ("right", "refused", "wrong", "crashed")
-PER_SAMPLE = frozenset(
-    "Add AveragePool BatchNormalization Clip Conv Div GlobalAveragePool GlobalMaxPool HardSigmoid HardSwish LRN "
-    "LeakyRelu Max MaxPool Min Mul Neg PRelu Pow Relu Sigmoid Sub Sum Swish".split()
+PER_SAMPLE = BY_OPERATOR.keys() | set(
+    "AveragePool BatchNormalization Clip Conv Div GlobalAveragePool GlobalMaxPool LRN Max MaxPool Min Neg PRelu Pow "
+    "Relu Sum Swish".split()
 )  # work on each sample of a batch alone
 SIGMAS = 5  # deviations that the worst element of a tensor may be off
 

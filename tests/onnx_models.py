@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from pipeall.errors import ModelError
 from pipeall.graph.ir import Graph, Node
 from pipeall.graph.onnx.read import load
+from pipeall.graph.pointwise import BINARY, UNARY
 
 OPSET = 21
 X = "float[1,6,8,9] x"  # the usual input, in ONNX text form
@@ -124,22 +125,12 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
             last = emit("Transpose", node.inputs, False, perm=(0, 2, 3, 1))
             last = emit("LayerNormalization", (last, scale), False, axis=-1, epsilon=a["epsilon"])
             emit("Transpose", (last,), perm=(0, 3, 1, 2))
-        case "add" | "sub" | "mul":
-            last = emit(node.op.capitalize(), node.inputs[::-1] if a["swapped"] else node.inputs, plain)
+        case op if op in BINARY:
+            last = emit(BINARY[op].onnx, node.inputs[::-1] if a["swapped"] else node.inputs, plain)
         case "clip":
             last = node.inputs[0]
-        case "leakyrelu":
-            emit("LeakyRelu", node.inputs, alpha=a["alpha"])
-        case "sigmoid":
-            emit("Sigmoid", node.inputs)
-        case "hardsigmoid":
-            emit("HardSigmoid", node.inputs, **a)
-        case "hardswish":
-            emit("HardSwish", node.inputs)
-        case "tanh" | "erf":
-            emit(node.op.capitalize(), node.inputs)
-        case "elu":
-            emit("Elu", node.inputs, alpha=a["alpha"])
+        case op if op in UNARY:
+            emit(UNARY[op].onnx, node.inputs, **a)
         case "concat":
             emit("Concat", node.inputs, axis=a["axis"])
         case "reshape":

@@ -1,11 +1,15 @@
 """Steps executed in NumPy, straight from ``steps.py``: no kernels, no scheduling, no cleverness."""
 
 from collections.abc import Iterator
-from math import erf
 
 import numpy as np
 
+from pipeall.graph.pointwise import BINARY, UNARY
 from pipeall.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, Step, View
+
+BINARY_OPS = {op: entry.compute for op, entry in BINARY.items()} | {
+    entry.swapped: lambda a, b, f=entry.compute: f(b, a) for entry in BINARY.values() if entry.swapped
+}
 
 
 def run_steps(lowered: Lowered, slot_in: np.ndarray) -> np.ndarray:
@@ -107,19 +111,10 @@ def compute(step: Step, src: list[np.ndarray]) -> np.ndarray | float:
         case "binary":
             b = src[1] if len(src) > 1 else step.weight.astype(x.dtype)
             assert all(n in (1, m) for m, n in zip(x.shape, b.shape, strict=True)), step.node
-            a, b = (b, x) if p["swapped"] else (x, b)
-            return np.clip({"add": np.add, "sub": np.subtract, "mul": np.multiply}[p["op"]](a, b), p["lo"], p["hi"])
+            return np.clip(BINARY_OPS[p["op"]](x, b), p["lo"], p["hi"])
         case "unary":
-            return {
-                "clip": lambda: np.clip(x, p["p0"], p["p1"]),
-                "leakyrelu": lambda: np.where(x < 0, x * p["p0"], x),
-                "sigmoid": lambda: 1 / (1 + np.exp(-x)),
-                "hardsigmoid": lambda: np.clip(p["p0"] * x + p["p1"], 0, 1),
-                "hardswish": lambda: x * np.clip(x + 3, 0, 6) / 6,
-                "tanh": lambda: 2 / (1 + np.exp(-2 * x)) - 1,
-                "erf": lambda: np.vectorize(erf)(x),
-                "elu": lambda: np.where(x > 0, x, p["p0"] * (np.exp(np.minimum(x, 0)) - 1)),
-            }[p["op"]]()
+            entry = UNARY[p["op"]]
+            return entry.compute(x, *(p["p0"], p["p1"])[: len(entry.parameters)])
     raise AssertionError(f"unknown kind {step.kind}")
 
 

@@ -24,7 +24,7 @@ def test_devices_lists_every_component_kernel_and_variable(monkeypatch):
     found = document("devices")
     assert found["format"] == "pipeall.devices/1"
     assert [row["component"] for row in found["components"]] == list(BOARD.components)
-    taken = [row["op"] for row in found["components"][0]["kernels"] if row["why"].startswith("taken")]
+    taken = [(row["op"], row["type"]) for row in found["components"][0]["kernels"] if row["why"].startswith("taken")]
     assert sorted(taken) == sorted(OPS)
     assert all(row["isa"] == "ref" for row in found["components"][0]["kernels"] if row["why"].startswith("taken"))
     assert "PIPEALL_OPENCL=off" in found["gpu_missing"]
@@ -37,7 +37,10 @@ def test_devices_as_text(monkeypatch):
     monkeypatch.setenv("PIPEALL_OPENCL", "off")
     text = invoke("devices").stdout
     assert "No gpu: OpenCL is switched off by PIPEALL_OPENCL=off" in text
-    assert "taken: first that fits" in text and "Kernels of big" in text and "PIPEALL_SYSFS" in text
+    assert "Kernels" not in text and "PIPEALL_SYSFS" not in text and "PIPEALL_OPENCL=off: " in text
+    more = invoke("devices", "--kernels").stdout
+    assert "No gpu: OpenCL is switched off by PIPEALL_OPENCL=off" in more
+    assert "taken: first that fits" in more and "Kernels of big" in more and "PIPEALL_SYSFS" in more
 
 
 # ---- info ----
@@ -119,12 +122,12 @@ def test_info_as_text():
         (["run", "squeezenet", "DEEP", "--plan", "B"], "deep.png: expected 8 bits per channel, got mode I"),
         (["run", "squeezenet", "FLOAT", "--plan", "B"], "float.tif: expected 8 bits per channel, got mode F"),
         (["run", "squeezenet", "PLAIN", "--plan", "M"], "no component 'mid'"),
-        (["run", "squeezenet", "PLAIN", "--mean", "1,2"], "three numbers"),
-        (["run", "squeezenet", "PLAIN", "--std", "1,0,1"], "no zero divisor"),
-        (["run", "squeezenet", "PLAIN", "--mean", "1,nan,1"], "expected finite"),
-        (["run", "squeezenet", "PLAIN", "--resize", "100"], "--resize: expected at least 224"),
-        (["run", "squeezenet", "PLAIN", "--size", "227"], "(1, 3, 224, 224)"),
-        (["run", "squeezenet", "PLAIN", "--size", "227", "--input-shape", "1,3,224,224"], "--size 227"),
+        (["run", "squeezenet", "PLAIN", "--preprocess", "imagenet:mean=1/2"], "three numbers"),
+        (["run", "squeezenet", "PLAIN", "--preprocess", "imagenet:std=1/0/1"], "no zero divisor"),
+        (["run", "squeezenet", "PLAIN", "--preprocess", "imagenet:mean=1/nan/1"], "expected finite"),
+        (["run", "squeezenet", "PLAIN", "--preprocess", "imagenet:resize=100"], "resize: expected at least 224"),
+        (["run", "squeezenet", "PLAIN", "--preprocess", "imagenet:size=227"], "(1, 3, 224, 224)"),
+        (["run", "squeezenet", "PLAIN", "--preprocess", "tf:size=227", "--input-shape", "1,3,224,224"], "size=227"),
         (["run", "squeezenet", "PLAIN", "--labels", "TEXT"], "expected 1000 lines"),
         (["run", "squeezenet", "PLAIN", "--labels", "PLAIN"], "one class per line"),
         (["run", "squeezenet", "PLAIN", "--first-class", "1000"], "expected 0 to 999"),
@@ -194,8 +197,8 @@ def python(*arguments: str, stdout: Any = subprocess.PIPE, **variables: str) -> 
 def test_help_names_every_command_with_an_example():
     shown = python("-m", "pipeall")
     assert shown.returncode == 0 and shown.stderr == ""
-    for command in ("devices", "info", "profile", "search", "run", "simulate", "bench"):
-        assert f"  {command} " in shown.stdout
+    for command in ("devices", "info", "cost", "profile", "search", "run", "simulate", "bench", "nas", "train"):
+        assert f"\n  {command} " in shown.stdout
         text = invoke(command, "--help").stdout
         assert f"\n  pipeall {command}" in text and "--json" in text
 

@@ -67,7 +67,7 @@ def test_preprocessing_for_one_channel(tmp_path):
     assert preprocessing((1, 1, 8, 8), "imagenet")(path) == pytest.approx((luma / 255 - mean) / std)
     with pytest.raises(ArgumentError, match="expected one number each"):
         preprocessing((1, 1, 8, 8), "plain", mean=(1.0, 2.0, 3.0))
-    with pytest.raises(ArgumentError, match="--channels: expected none for a model of one channel"):
+    with pytest.raises(ArgumentError, match="--preprocess channels: expected none for a model of one channel"):
         preprocessing((1, 1, 8, 8), "plain", channels="RGB")
 
 
@@ -251,7 +251,7 @@ def test_run_agrees_with_onnxruntime(data_dir, model):
     labels = json.loads((data_dir / "photos" / "labels.json").read_text())
     photos = [data_dir / "photos" / name for name in ("glow_zebra_340.png", "skimage_coffee.png", "wonnx_pelican.jpeg")]
     preset = PRESET[settings["order"]][settings["scale"]]
-    options = ["--preprocess", preset, "--resize", settings["resize"], "--first-class", settings["first_class"]]
+    options = ["--preprocess", f"{preset}:resize={settings['resize']}", "--first-class", settings["first_class"]]
     found = document("run", path, *photos, "--order", "L-B", *options)
     assert names_right(found["images"], labels) == len(photos)
     peer = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])

@@ -1,4 +1,4 @@
-"""``pipeall info``: costs as JSON, text, CSV and figure, of models that run and of models that do not."""
+"""``pipeall cost`` and ``info``: costs as JSON, text, CSV and figure, of models that run and of models that do not."""
 
 import csv
 
@@ -11,66 +11,70 @@ from onnx import TensorProto, helper
 from onnx_models import model
 
 from pipeall import ModelError
-from pipeall._kernels.cpu.peak import Peak
+from pipeall._kernels.peak import Peak
 from pipeall.cost import onnx_shapes
+from pipeall.pipeline.devices.cpu.device import Cpu
 
 
 def test_a_model_without_weights_is_sized_and_not_run():
     found = document("info", path("resnet50"))
     assert (found["parameters"], found["macs"]) == (25_557_032, 4_089_184_256) and "raw" not in found
     assert found["groups"] == found["cuts"] == [] and "resnet50.onnx" in found["refused"]
-    assert found["totals"]["statistics"] == 53_120 and len(found["layers"]) == 175
     assert "runs" in invoke("info", path("resnet50")).stdout
+    cost = document("cost", path("resnet50"))
+    assert cost["totals"] == found["totals"] and cost["memory"] == found["memory"] and cost["refused"]
+    assert cost["totals"]["statistics"] == 53_120 and len(cost["layers"]) == 175
 
 
 @pytest.mark.parametrize("tool", ["fvcore", "ptflops"])
 def test_operations_as_a_tool_counts_them(tool):
-    found = document("info", path("densenet121"), "--convention", tool, "--explain")["operations"]
+    found = document("cost", path("densenet121"), "--convention", tool, "--explain")["operations"]
     assert found["value"] == REFERENCES["counted"]["densenet121"][tool]
     assert sum(term["value"] for term in found["terms"]) == found["value"]
-    text = invoke("info", path("densenet121"), "--convention", tool, "--explain").stdout
+    text = invoke("cost", path("densenet121"), "--convention", tool, "--explain").stdout
     assert f"{found['value']:,}" in text and "output elements of BatchNorm" in text
 
 
 def test_training_memory_and_the_largest_batch():
-    found = document("info", path("alexnet"), "--train", "momentum", "--memory", "32GB", "--gpu-memory", "4GiB")[
-        "training"
-    ]
+    arguments = ("cost", "train", path("alexnet"), "--optimizer")
+    found = document(*arguments, "momentum", "--memory", "32GB", "--gpu-memory", "4GiB")
     fit = found["exact"]["largest_batch"]
     assert fit["binding"] == "gpu" and fit["limit_bytes"]["gpu"] == round(0.8 * 4 * 2**30)
     parts = found["exact"]["parts"]
     assert parts["weights_bytes"] == parts["optimizer_bytes"] == 244_403_360
     assert sum(parts.values()) == found["exact"]["bytes"] == fit["used_bytes"]["gpu"]
-    fixed = document("info", path("alexnet"), "--train", "sgd", "--batch", "15", "--memory", "2GB")["training"]["exact"]
+    fixed = document(*arguments, "sgd", "--batch", "15", "--memory", "2GB")["exact"]
     assert fixed["batch"] == 15 and fixed["shares"]["cpu"] == pytest.approx(fixed["bytes"] / 2e9)
-    text = invoke("info", path("alexnet"), "--train", "momentum", "--memory", "2GB").stdout
+    text = invoke(*arguments, "momentum", "--memory", "2GB").stdout
     assert "largest batch" in text and "weight gradients" in text
 
 
 def test_an_epoch():
-    arguments = ("--epoch", "1000", "--gmacs", "71.418848", "--bus", "pcie3x16", "--channels", "8,4,8")
-    found = document("info", path("alexnet"), *arguments)["epoch"]
+    arguments = ("--samples", "1000", "--gmacs", "71.418848", "--bus", "pcie3x16", "--channels", "8,4,8")
+    found = document("cost", "epoch", path("alexnet"), *arguments)
     assert found["compute_s"] == pytest.approx(10.0) and found["load_s"] == pytest.approx(602_112e3 / (4 * 600e6))
     assert found["bottleneck"] == "compute" and not found["training"]
-    assert "bound by the compute" in invoke("info", path("alexnet"), *arguments).stdout
+    assert "bound by the compute" in invoke("cost", "epoch", path("alexnet"), *arguments).stdout
+    trained = document("cost", "epoch", path("alexnet"), *arguments, "--training")
+    assert trained["training"] and trained["compute_s"] > found["compute_s"]
 
 
 def test_algorithms_beside_the_direct_one():
     """The second layer of Caffe's AlexNet: 7.2 times fewer operations by FFT, 1.2 with the kernels, weights x 43."""
-    rows = document("info", "alexnet", "--algorithms")["algorithms"]
+    rows = document("cost", "alexnet", "--algorithms")["algorithms"]
     found = next(row for row in rows if (row["layer"], row["algorithm"]) == ("conv2", "fft"))
     assert found["fewer_operations"] == pytest.approx(7.2, abs=0.05)
     assert found["fewer_with_prepare"] == pytest.approx(1.19, abs=0.01)
     assert found["more_weights"] == pytest.approx(43.5, abs=0.1)
-    assert "Beside direct convolution" in invoke("info", "alexnet", "--algorithms").stdout
+    assert "Beside direct convolution" in invoke("cost", "alexnet", "--algorithms").stdout
 
 
 def test_number_formats():
-    found = document("info", "squeezenet", "--processor", "Cortex-A73", "--processor", "Mali-G52")["formats"]
+    found = document("cost", "squeezenet", "--processor", "Cortex-A73", "--processor", "Mali-G52")["formats"]
     half = {name: rows[2] for name, rows in found.items()}
     assert half["Cortex-A73"]["rate"] is None and half["Mali-G52"]["rate"] == 2.0
     assert half["Mali-G52"]["weight_bytes"] == 2 * 1_248_424
-    assert "widened to fp32" in invoke("info", "squeezenet", "--processor", "Cortex-A73").stdout
+    assert "widened to fp32" in invoke("cost", "squeezenet", "--processor", "Cortex-A73").stdout
 
 
 def test_stages_and_their_memory():
@@ -82,42 +86,48 @@ def test_stages_and_their_memory():
 
 
 def test_csv_and_figure(tmp_path):
-    invoke("info", path("alexnet"), "--csv", tmp_path / "layers.csv", "--plot", tmp_path / "layers.png")
+    invoke("cost", path("alexnet"), "--csv", tmp_path / "layers.csv", "--plot", tmp_path / "layers.png")
     rows = list(csv.DictReader((tmp_path / "layers.csv").open()))
     assert rows[0]["output"] == "1x64x55x55" and sum(int(row["macs"]) for row in rows) == 714_188_480
     assert (tmp_path / "layers.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_figure_under_a_roofline(tmp_path, monkeypatch):
-    monkeypatch.setattr("pipeall.cli.cost_report.peak", lambda kernels, cores: Peak(1e11 * len(cores), 1e10))
-    invoke("info", path("alexnet"), "--plot", tmp_path / "roof.png", "--roofline")
-    invoke("info", path("alexnet"), "--plot", tmp_path / "plain.png")
+    monkeypatch.setattr(Cpu, "peak", lambda device: Peak(1e11 * device.width, 1e10))
+    invoke("cost", path("alexnet"), "--plot", tmp_path / "roof.png", "--roofline")
+    invoke("cost", path("alexnet"), "--plot", tmp_path / "plain.png")
     assert (tmp_path / "roof.png").read_bytes() != (tmp_path / "plain.png").read_bytes()
 
 
 def test_layers_as_text_and_folded():
-    text = invoke("info", path("vgg16"), "--layers").stdout
+    text = invoke("cost", path("vgg16"), "--layers").stdout
     assert "/features/features.0/Conv" in text and "1 x 64 x 224 x 224" in text
     bn = document("info", path("mobilenet_v1"))["parameters"]
-    assert document("info", "mobilenet", "--folded")["parameters"] == bn - 10_944  # a bias of two weights a channel
+    assert (
+        document("cost", "mobilenet", "--folded")["totals"]["parameters"] == bn - 10_944
+    )  # a bias of two weights a channel
 
 
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (["--explain"], "expected --convention with it"),
-        (["--train", "adam"], "expected --batch, or --memory"),
-        (["--memory", "8GB"], "expected --train with them"),
-        (["--train", "adam", "--gpu-memory", "8GB"], "expected --memory with it"),
-        (["--train", "adam", "--memory", "8"], "expected a size such as 8GB"),
-        (["--roofline"], "expected --plot with it"),
-        (["--here"], "expected --plan with it"),
-        (["--epoch", "10"], "expected --gmacs"),
-        (["--processor", "Z80"], "expected one of cortex-a53"),
+        (["cost", "squeezenet", "--explain"], "expected --convention with it"),
+        (["cost", "train", "squeezenet", "--optimizer", "adam"], "expected --batch, or --memory"),
+        (["cost", "train", "squeezenet", "--memory", "8GB"], "Missing option '--optimizer'"),
+        (["cost", "train", "squeezenet", "--optimizer", "adam", "--gpu-memory", "8GB"], "expected --memory with it"),
+        (["cost", "train", "squeezenet", "--optimizer", "adam", "--memory", "8"], "expected a size such as 8GB"),
+        (["cost", "squeezenet", "--roofline"], "expected --plot with it"),
+        (["info", "squeezenet", "--here"], "expected --plan with it"),
+        (["cost", "epoch", "squeezenet", "--samples", "10"], "Missing option '--gmacs'"),
+        (["cost", "epoch", "squeezenet", "--samples", "10", "--gmacs", "1", "--channels", "1"], "three numbers"),
+        (["cost", "squeezenet", "--processor", "Z80"], "expected one of cortex-a53"),
+        (["cost"], "Missing argument 'MODEL'"),
+        (["cost", "--layers"], "Missing argument 'MODEL'"),
+        (["cost", "vgg"], "expected an .onnx file or one of"),
     ],
 )
 def test_options_that_do_not_fit(arguments, words):
-    result = invoke("info", "squeezenet", *arguments)
+    result = invoke(*arguments)
     assert result.exit_code == 2 and words in result.stderr and result.stderr.count("\n") == 1
 
 
@@ -166,5 +176,5 @@ def test_an_operator_whose_work_is_not_known(tmp_path):
 
 def test_a_file_that_is_no_model(tmp_path):
     (tmp_path / "cut.onnx").write_bytes(path("alexnet").read_bytes()[:1000])
-    result = invoke("info", tmp_path / "cut.onnx")
+    result = invoke("cost", tmp_path / "cut.onnx")
     assert result.exit_code == 2 and "not an ONNX file, or truncated" in result.stderr

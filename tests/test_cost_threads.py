@@ -1,12 +1,11 @@
-"""``pipeall bench --threads``: the report of given times, and a short run."""
+"""``pipeall cost threads``: the report of given times, and a short run."""
 
 import pytest
 from commands import document, invoke, quick_net
 from PIL import Image
 
 from pipeall import ArgumentError
-from pipeall.cli import bench as bench_module
-from pipeall.cli import threads
+from pipeall.cli import cost_threads as threads
 from pipeall.cli.plot_threads import draw_threads
 from pipeall.cost.scaling import Law
 
@@ -26,15 +25,15 @@ def test_two_numbers_make_no_law():
 
 
 def test_a_short_run(monkeypatch, tmp_path):
-    monkeypatch.setattr(bench_module, "load_model", lambda net, finer=None: quick_net())
-    found = document("bench", "quick", "--threads", "--seconds", "0.01")
+    monkeypatch.setattr(threads, "load_model", lambda net, finer=None: quick_net())
+    found = document("cost", "threads", "quick", "--seconds", "0.01")
     (network,) = found["networks"]
     assert found["format"] == "pipeall.threads/1" and network["network"] == "quick"
     cores = len(threads.one_cluster().component("big").device.cluster.cores)
     assert [row["threads"] for row in network["rows"]] == list(range(1, cores + 1))
     assert all(row["least_ms"] <= row["median_ms"] for row in network["rows"])
     plot = tmp_path / "threads.png"
-    result = invoke("bench", "quick", "--threads", "--seconds", "0.01", "--plot", plot)
+    result = invoke("cost", "threads", "quick", "--seconds", "0.01", "--plot", plot)
     assert "by number of threads" in result.stdout
     with Image.open(plot) as drawn:
         assert drawn.format == "PNG" and drawn.getextrema() != ((255, 255),) * len(drawn.getbands())
@@ -49,6 +48,6 @@ def test_the_law_is_drawn_where_there_is_one(tmp_path):
         draw_threads(tmp_path / "absent" / "threads.png", found, "title")
 
 
-def test_what_does_not_go_with_threads():
-    result = invoke("bench", "squeezenet", "--threads", "--components", "B")
-    assert result.exit_code == 2 and "--threads: expected --seconds" in result.stderr
+def test_threads_are_measured_here():
+    result = invoke("cost", "threads", "squeezenet", "--board", "a311d")
+    assert result.exit_code == 2 and "No such option '--board'" in result.stderr

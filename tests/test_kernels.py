@@ -12,18 +12,18 @@ from bounds import bound
 from kernel_runs import nhwc, reference_table, run_case, single_step, supported_isas
 from pipeall._kernels.cpu.kernels import Program, probe
 
-from pipeall._kernels.cpu import table
+from pipeall._kernels.cpu import kernels, table
 from pipeall._kernels.cpu.table import OPS, ROWS, KernelRow, choose, explain
 from pipeall.errors import ArgumentError, DeviceError
 from pipeall.graph.cases import CASES
-from pipeall.graph.ops import run_graph
+from pipeall.graph.ops import attributes, run_graph
+from pipeall.graph.pointwise import BINARY, UNARY
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 
 MEASURES = ("peak", "stream")
 TRAINING = ("matvec", "outer")  # test_mlp_kernels
 KIND_OF_ROW = {"gemm": ("conv",), "gemv": ("conv",), "depthwise": ("conv",), "pool": ("maxpool", "avgpool")}
-IR_OPS = {"conv": ("conv", "fc"), "binary": ("add", "sub", "mul"),
-          "unary": ("clip", "leakyrelu", "sigmoid", "hardsigmoid", "hardswish", "tanh", "erf", "elu")}  # fmt: skip
+IR_OPS = {"conv": ("conv", "fc"), "binary": BINARY, "unary": UNARY}
 
 
 def is_depthwise(case):
@@ -84,6 +84,11 @@ def test_every_op_has_a_reference_kernel():
     )
 
 
+def test_every_pointwise_op_has_a_formula():
+    assert set(kernels.UNARY) == set(UNARY)
+    assert set(kernels.BINARY) == {*BINARY, *(entry.swapped for entry in BINARY.values() if entry.swapped)}
+
+
 def test_choice_follows_the_list():
     assert choose(("ref",), "any core") == reference_table()
     with pytest.raises(DeviceError, match="no gemm kernel"):
@@ -108,7 +113,7 @@ def test_a_row_for_one_core_is_taken_there_and_passed_over_elsewhere(monkeypatch
 
 def nan_step(lo=0.0):
     view = View(SLOT_IN, 0, 2, 2, 8, 8)
-    params = dict(kernel=(1, 1), strides=(1, 1), pads=(0,) * 4, dilations=(1, 1), groups=1, lo=lo, hi=6.0)
+    params = dict(kernel=(1, 1), **attributes("conv", lo=lo, hi=6.0))
     return Step("conv", "c", (view,), replace(view, base=SLOT_OUT), params, np.eye(8)[:, :, None, None], np.zeros(8))
 
 
@@ -117,7 +122,7 @@ def test_clamp_lets_nan_through(isa):
     """A NaN in a frame must show in the result, not be clamped away."""
     if isa not in supported_isas():
         pytest.skip(f"this CPU lacks {isa}: run the tests on one that has it")
-    program = Program(choose((isa,), "any core"), (-1,), "test", (0, 128, 128))
+    program = Program(choose((isa,), "any core"), (-1,), "test", (0, 4 * 128, 4 * 128))
     program.add(nan_step())
     x = np.ones(32, np.float32)
     x[9] = np.nan
@@ -138,6 +143,6 @@ def test_clamp_lets_nan_through(isa):
     ],
 )
 def test_a_step_that_does_not_fit_is_refused(change, message):
-    program = Program(reference_table(), (-1,), "test", (0, 128, 128))
+    program = Program(reference_table(), (-1,), "test", (0, 4 * 128, 4 * 128))
     with pytest.raises((ArgumentError, DeviceError), match=message):
         program.add(replace(nan_step(), **change))

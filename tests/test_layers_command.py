@@ -1,7 +1,6 @@
 """``pipeall profile --layers``: what bounds a layer, against numbers computed by hand, and the command."""
 
 from dataclasses import replace
-from math import inf
 
 import numpy as np
 import pytest
@@ -10,13 +9,15 @@ from graphs import Net
 
 from pipeall import ArgumentError, Board, Pipeline
 from pipeall._kernels.cpu import peak
-from pipeall._kernels.cpu.algorithms import candidates
-from pipeall._kernels.cpu.peak import Peak
+from pipeall._kernels.cpu.algorithms import GEMM, STRASSEN, Algorithm, candidates
 from pipeall._kernels.opencl import devices as opencl
 from pipeall._kernels.opencl import launches as cl_launches
 from pipeall._kernels.opencl import peak as peak_cl
+from pipeall._kernels.peak import Peak
 from pipeall.graph.lower import lower
-from pipeall.pipeline.measuring import layers
+from pipeall.graph.ops import attributes
+from pipeall.pipeline.devices.cpu.device import Cpu
+from pipeall.pipeline.devices.opencl.device import OpenCl
 from pipeall.pipeline.measuring.layers import LayerTimes, LayerWork, layer_times
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 
@@ -26,30 +27,30 @@ QUICK = ("--seconds", "0.01")
 def conv(size, channels, filters, *, kernel=3, stride=1, groups=1, residual=False):
     x, y = View(SLOT_IN, 0, size, size, channels, channels), size // stride
     views = (x, View(SLOT_IN, 0, y, y, filters, filters)) if residual else (x,)
-    params = dict(kernel=(kernel,) * 2, strides=(stride,) * 2, pads=(1,) * 4, dilations=(1, 1), groups=groups)
+    params = attributes("conv", strides=(stride,) * 2, pads=(1,) * 4, groups=groups) | dict(kernel=(kernel,) * 2)
     weight = np.zeros((filters, channels // groups, kernel, kernel), np.float32)
     dst = View(SLOT_OUT, 0, y, y, filters, filters)
-    return Step("conv", "c", views, dst, params | dict(lo=-inf, hi=inf), weight, np.zeros(filters, np.float32))
+    return Step("conv", "c", views, dst, params, weight, np.zeros(filters, np.float32))
 
 
 @pytest.mark.parametrize(
     "step, algorithm, macs, products, floats",
     [
-        (conv(8, 16, 32, kernel=1), "gemm", 64 * 16 * 32, 64 * 16 * 32, 16 * 32 + 32 + 64 * (16 + 32)),
-        (conv(8, 16, 64, kernel=1), "strassen", 64 * 16 * 64, 32 * 16 * 64 // 4 * 7,
+        (conv(8, 16, 32, kernel=1), GEMM, 64 * 16 * 32, 64 * 16 * 32, 16 * 32 + 32 + 64 * (16 + 32)),
+        (conv(8, 16, 64, kernel=1), STRASSEN, 64 * 16 * 64, 32 * 16 * 64 // 4 * 7,
          16 * 64 // 4 * 7 + 64 + 64 * (16 + 64)),
-        (conv(8, 6, 4, stride=2, groups=2, residual=True), "gemm", 16 * 9 * 3 * 4, 16 * 9 * 3 * 4,
+        (conv(8, 6, 4, stride=2, groups=2, residual=True), GEMM, 16 * 9 * 3 * 4, 16 * 9 * 3 * 4,
          9 * 3 * 4 + 4 + 64 * 6 + 2 * 16 * 4),
         (conv(8, 16, 16, groups=16), None, 64 * 9 * 16, 64 * 9 * 16, 9 * 16 + 16 + 2 * 64 * 16),
-        (conv(9, 2, 5), "winograd4", 81 * 9 * 10, 9 * 36 * 10, 36 * 10 + 5 + 81 * 7),
-        (conv(9, 2, 5), "winograd4-lazy", 81 * 9 * 10, 9 * 36 * 10, 9 * 10 + 5 + 81 * 7),
-        (conv(9, 2, 5, kernel=5), "winograd2", 81 * 25 * 10, 25 * 36 * 10, 36 * 10 + 5 + 81 * 7),
+        (conv(9, 2, 5), Algorithm("winograd", 4), 81 * 9 * 10, 9 * 36 * 10, 36 * 10 + 5 + 81 * 7),
+        (conv(9, 2, 5), Algorithm("winograd", 4, lazy=True), 81 * 9 * 10, 9 * 36 * 10, 9 * 10 + 5 + 81 * 7),
+        (conv(9, 2, 5, kernel=5), Algorithm("winograd", 2), 81 * 25 * 10, 25 * 36 * 10, 36 * 10 + 5 + 81 * 7),
     ],
 )  # fmt: skip
 def test_what_a_convolution_computes_and_touches(step, algorithm, macs, products, floats):
     layer = LayerWork.of(step, algorithm)
     assert (layer.macs, layer.products, layer.bytes) == (macs, products, 4 * floats)
-    assert layer.algorithm == (algorithm or "depthwise") and layer.kernel == step.params["kernel"]
+    assert layer.algorithm == str(algorithm or "depthwise") and layer.kernel == step.params["kernel"]
 
 
 def test_what_other_steps_touch():
@@ -110,7 +111,7 @@ def test_a_trace_tells_what_each_step_was_computed_by():
 def test_peak_is_of_all_cores():
     """Far above and below what any core does, and measured where it was said."""
     cluster = BOARD.component("big").device.cluster
-    kernels = {op: f"{op}_f32_{cluster.isas[0]}" for op in ("peak", "stream")}
+    kernels = {(op, "f32"): f"{op}_f32_{cluster.isas[0]}" for op in ("peak", "stream")}
     found = peak.peak(kernels, cluster.cores)
     assert 1e8 < found.flops < 1e12 * len(cluster.cores) and 1e8 < found.bytes < 1e12 * len(cluster.cores)
 
@@ -123,7 +124,7 @@ def test_a_unit_of_a_modelled_board_is_refused():
 @pytest.mark.parametrize("unit, nbytes", [("gpu", 4), ("gpu@mixed", 2)])
 def test_layers_of_an_opencl_device(unit, nbytes, board_with_gpu, monkeypatch):
     """A step of several kernels is one layer, with what lies between them."""
-    monkeypatch.setattr(layers, "_peak", lambda unit: Peak(1e11, 1e10))
+    monkeypatch.setattr(OpenCl, "peak", lambda device: Peak(1e11, 1e10))
     net = Net((1, 16, 12, 12))
     graph = net.graph(net.conv(net.op("maxpool", net.conv("x0", 16, k=3), kernel=(2, 2), strides=(2, 2)), 8))
     monkeypatch.setattr(cl_launches, "winograd", lambda step, largest: max(cl_launches.winograd_tiles(step)))
@@ -153,7 +154,7 @@ def test_peak_of_an_opencl_device(precision, board_with_gpu, monkeypatch):
 @pytest.fixture
 def quick_peak(monkeypatch):
     """The peak as it is, without the seconds it takes."""
-    monkeypatch.setattr(layers, "peak", lambda kernels, cores: Peak(1e11 * len(cores), 1e10))
+    monkeypatch.setattr(Cpu, "peak", lambda device: Peak(1e11 * device.width, 1e10))
 
 
 @pytest.mark.usefixtures("tiny", "quick_peak")

@@ -1,6 +1,7 @@
 """``pipeall nas``: a whole search for the digits, its winner through the pipeline, interruptions, bad arguments."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -16,8 +17,9 @@ from pipeall.nas.search import activities
 pytest.importorskip("torch", reason="needs pipeall[nas]")
 pytest.importorskip("onnx", reason="needs pipeall[onnx]")
 
-SHORT = "--nodes 1,1 --widths 4,6,8,12 --samples 200 --cycles 3,4,6 --rates 0.02,0.05,0.1 --batch 16 --prune 0.5"
-FEW = "--population 4 --generations 1 --instances 2 --budget 7 --seed 3"
+TRAINING = "cycles=3/4/6,rates=0.02/0.05/0.1,batch=16"
+SHORT = f"--space conv:nodes=1/1,widths=4/6/8/12 --samples 200 --training {TRAINING} --prune 0.5"
+FEW = "--evolution population=4,generations=1,instances=2,budget=7 --seed 3"
 ARGUMENTS = ("nas", "--data", "digits", *SHORT.split(), *FEW.split())
 
 
@@ -25,7 +27,7 @@ ARGUMENTS = ("nas", "--data", "digits", *SHORT.split(), *FEW.split())
 def searched(tmp_path_factory):
     """A finished search: its folder and what it printed."""
     folder = tmp_path_factory.mktemp("nas") / "digits"
-    return folder, document(*ARGUMENTS, "--board", "a311d", "--target-fps", "3000", "-o", folder)
+    return folder, document(*ARGUMENTS, "--board", "a311d", "--target", "fps=3000", "-o", folder)
 
 
 def test_what_a_search_tells(searched):
@@ -47,8 +49,8 @@ def test_the_winner_runs_as_it_was_trained(searched, tmp_path):
     for place, (x, label) in enumerate(zip(test.x, test.y, strict=True)):
         Image.fromarray(np.round(x[0] * 240).astype(np.uint8)).save(tmp_path / f"{place:04}-{label}.png")
     words = found["run"].split()
-    scale = words.index("--scale") + 1
-    words[scale] = "240"  # these pictures' sixteenths
+    preset = words.index("--preprocess") + 1
+    words[preset] = re.sub("scale=.*", "scale=240", words[preset])  # these pictures' sixteenths
     words[words.index("--plan") + 1] = "B-L:1"
     ran = document(*[str(tmp_path) if word == "PICTURES" else word for word in words[1:]])
     right = [Path(row["image"]).stem.endswith(f"-{row['top'][0]['class']}") for row in ran["images"]]
@@ -69,14 +71,14 @@ def test_an_interrupted_search_ends_the_same(searched, tmp_path, kept=4):
     files = sorted((folder / "networks").iterdir(), key=lambda path: path.stat().st_mtime_ns)
     for path in files[: sum(2 if pruned else 1 for pruned in was_pruned[:kept])]:
         shutil.copy2(path, tmp_path / "networks")
-    again = document(*ARGUMENTS, "--board", "a311d", "--target-fps", "3000", "-o", tmp_path)
+    again = document(*ARGUMENTS, "--board", "a311d", "--target", "fps=3000", "-o", tmp_path)
     assert again["winner"] == found["winner"] and again["generations"] == found["generations"]
     assert (tmp_path / "winner.onnx").read_bytes() == (folder / "winner.onnx").read_bytes()
 
 
 def test_processes_change_nothing(searched, tmp_path):
     folder, found = searched
-    result = invoke(*ARGUMENTS, "--board", "a311d", "--target-fps", "3000", "-o", tmp_path, "--workers", 2)
+    result = invoke(*ARGUMENTS, "--board", "a311d", "--target", "fps=3000", "-o", tmp_path, "--workers", 2)
     assert result.exit_code == 0 and "predicted" in result.stdout and "diversity" in result.stdout
     assert (tmp_path / "winner.onnx").read_bytes() == (folder / "winner.onnx").read_bytes()
 
@@ -85,7 +87,8 @@ def test_a_winner_that_is_finished_on_all_samples(searched, tmp_path):
     """The search is not run again, and more training on more samples helps."""
     folder, found = searched
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    more = document(*ARGUMENTS, "--board", "a311d", "--target-fps", "3000", "-o", tmp_path, "--finish", 5)
+    options = ("--board", "a311d", "--target", "fps=3000", "--training", f"{TRAINING},finish=5")
+    more = document(*ARGUMENTS, *options, "-o", tmp_path)
     assert more["winner"] == found["winner"] and more["accuracy"]["tested"] > found["accuracy"]["tested"]
 
 
@@ -110,7 +113,7 @@ def test_numbers_and_no_board(tmp_path):
     x = random.standard_normal((400, 4))
     rows = np.column_stack([x, 3 * x[:, 0] - x[:, 1] + 20.5])
     np.savetxt(tmp_path / "line.csv", rows, delimiter=",")
-    arguments = ("--depth 2 --units 8 --cycles 4,8,12 --rates 0.03,0.1,0.3 --batch 8 " + FEW).split()
+    arguments = ("--space tree:depth=2,units=8 --training cycles=4/8/12,rates=0.03/0.1/0.3,batch=8 " + FEW).split()
     found = document("nas", "--data", tmp_path / "line.csv", "-o", tmp_path / "out", *arguments)
     assert found["accuracy"]["tested"] > 0.7 and found["run"] is None and found["winner"]["fps"] is None
     assert load(tmp_path / "out" / "winner.onnx").inputs[0].shape == (1, 4)
@@ -122,16 +125,16 @@ def test_numbers_and_no_board(tmp_path):
     ("arguments", "message"),
     [
         (["--data", "nowhere.npz"], "expected digits or a file ending in"),
-        (["--data", "digits", "--target-fps", "5"], "expected --board beside"),
-        (["--data", "digits", "--prune-below", "0.1"], "expected --prune beside"),
-        (["--data", "digits", "--lam", "chaos"], "--lam: expected a number or sweep"),
-        (["--data", "digits", "--lam", "2"], "lambda: expected"),
-        (["--data", "digits", "--budget", "9"], "expected at least a population, 10, got 9"),
-        (["--data", "digits", "--nodes", "1,1,1,1,1"], "expected fewer stages for pictures of 8 x 8"),
-        (["--data", "digits", "--rates", "1,2"], "expected three numbers above 0"),
+        (["--data", "digits", "--target", "fps=5"], "expected --board beside"),
+        (["--data", "digits", "--prune", "below=0.1"], "'below=0.1' is not a valid float range"),
+        (["--data", "digits", "--evolution", "lam=chaos"], "lam: expected a number or sweep"),
+        (["--data", "digits", "--evolution", "lam=2"], "lambda: expected"),
+        (["--data", "digits", "--evolution", "budget=9"], "expected at least a population, 10, got 9"),
+        (["--data", "digits", "--space", "conv:nodes=1/1/1/1/1"], "expected fewer stages for pictures of 8 x 8"),
+        (["--data", "digits", "--training", "rates=1/2"], "expected three numbers above 0"),
         (["--data", "digits", "--board", "nothing"], "board 'nothing': expected one of a311d"),
-        (["--data", "digits", "--executor", "math"], "expected MODULE:CLASS"),
-        (["--data", "digits", "--executor", "no_such_package:Pool"], "no_such_package"),
+        (["--data", "digits", "--workers", "math"], "expected MODULE:CLASS"),
+        (["--data", "digits", "--workers", "no_such_package:Pool"], "no_such_package"),
     ],
 )
 def test_bad_arguments(tmp_path, monkeypatch, arguments, message):

@@ -11,6 +11,7 @@ from onnx_models import X, ints, norm, rand, saved
 from pipeall.graph import ops
 from pipeall.graph.cases import CASES, case_graph
 from pipeall.graph.onnx.read import load
+from pipeall.graph.pointwise import UNARY
 
 # float32 sums of up to 300 terms through up to 6 layers, relative to the largest result: 6 sqrt(300) eps = 1.2e-5
 TOLERANCE = 1.2e-5
@@ -372,6 +373,15 @@ def test_every_case_survives_onnx(case, tmp_path):
     expected = ops.run_graph(graph, inputs)["y"]
     limit = 2e-7 * np.abs(expected).max()  # attributes are float32 in ONNX
     assert np.abs(ops.run_graph(got, inputs)["y"] - expected).max() <= limit
+
+
+@pytest.mark.parametrize("op", [op for op, entry in UNARY.items() if entry.onnx])
+def test_defaults_are_those_of_onnx(op, tmp_path):
+    proto = onnx_models.parsed(f"y = {UNARY[op].onnx}(x)", X, "y", {}, 21)
+    inputs = {"x": 3 * rand(6, 8, 9).reshape(1, 6, 8, 9) * np.sqrt(np.float32(72))}
+    graph = load(saved(proto, tmp_path))
+    assert [node.op for node in graph.nodes] == [op]
+    assert_same(ops.run_graph(graph, inputs), onnx_models.run(proto, inputs), TOLERANCE)
 
 
 NETWORKS = ["googlenet", "mobilenet_v1_0.75_192", "resnet50", "squeezenet1.0", "squeezenet1.1"]

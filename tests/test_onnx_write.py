@@ -9,18 +9,24 @@ from graphs import Net, inputs_of
 from pipeall import ArgumentError, load
 from pipeall.graph.onnx.write import RULES, onnx_bytes
 from pipeall.graph.ops import run_graph
+from pipeall.graph.pointwise import BINARY, UNARY
 
 pytest.importorskip("onnx", reason="needs pipeall[onnx]")
 
 
 def every_op():
-    """Each op that can be written, with and without ReLU, attributes off their defaults."""
+    """Each op that can be written, with and without ReLU, attributes off their defaults and exact in float32."""
     net = Net((1, 3, 13, 11))
     x = net.conv("x0", 8, k=3, strides=(2, 1), lo=0.0, hi=inf)
     x = net.conv(x, 8, k=3, groups=4, residual=x, lo=0.0, hi=inf)
     x = net.op("add", x, net.conv(x, 8), lo=0.0, hi=inf)
     x = net.op("maxpool", x, kernel=(3, 2), pads=(1, 0, 1, 1), dilations=(1, 2), ceil=True)
-    x = net.op("concat", x, net.op("sigmoid", x))
+    for op, entry in UNARY.items():
+        if op in RULES:
+            x = net.op("concat", x, net.op(op, x, **dict.fromkeys(entry.parameters, 0.5)))
+            x = net.conv(x, 8)
+    for op, entry in BINARY.items():
+        x = net.op(op, x, net.global_pool(x), swapped=bool(entry.swapped), lo=0.0, hi=inf)
     x = net.op("avgpool", x, kernel=(2, 3), strides=(1, 1), pads=(1, 1, 0, 1), count_include_pad=True)
     x = net.fc(net.fc(x, 12), 5)
     return net.graph(net.op("softmax", x))

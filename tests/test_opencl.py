@@ -7,7 +7,6 @@ element that no step is meant to write must keep its bits.
 
 import ctypes
 from dataclasses import replace
-from math import inf
 
 import numpy as np
 import pytest
@@ -20,9 +19,10 @@ from pipeall._kernels.opencl import devices as opencl
 from pipeall._kernels.opencl import launches as cl_launches
 from pipeall.errors import DeviceError
 from pipeall.graph.cases import CASES, Case, case_graph
-from pipeall.graph.lower import UNARY, lower
+from pipeall.graph.lower import lower
 from pipeall.graph.memory import dense
-from pipeall.graph.ops import run_graph
+from pipeall.graph.ops import attributes, run_graph
+from pipeall.graph.pointwise import UNARY
 from pipeall.pipeline.devices.opencl.device import ClProgram
 from pipeall.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, Step, View
 
@@ -108,7 +108,7 @@ WINDOW = dict(strides=(1, 1), pads=(1, 0, 1, 1))
 PAIRS = [  # the window kernels take four channels at a time: a rest of two is not in the table
     Case("maxpool", WINDOW | dict(kernel=(3, 2), dilations=(1, 1), ceil=False), ((1, 6, 5, 4),)),
     Case("avgpool", WINDOW | dict(kernel=(3, 2), ceil=False, count_include_pad=True), ((1, 6, 5, 4),)),
-    Case("conv", WINDOW | dict(dilations=(1, 1), groups=6, lo=-inf, hi=inf), ((1, 6, 5, 4),), ((6, 1, 3, 2), (6,))),
+    Case("conv", attributes("conv", **WINDOW, groups=6), ((1, 6, 5, 4),), ((6, 1, 3, 2), (6,))),
 ]
 
 
@@ -123,8 +123,7 @@ def test_case_with_gpu_tile(case, tiled_as_gpu):
 
 
 def three_by_three(h, w, cin, cout, pads=(1, 1, 1, 1), **clamp):
-    window = dict(strides=(1, 1), dilations=(1, 1), groups=1, pads=pads) | dict(lo=-inf, hi=inf) | clamp
-    return Case("conv", window, ((1, cin, h, w),), ((cout, cin, 3, 3), (cout,)))
+    return Case("conv", attributes("conv", pads=pads, **clamp), ((1, cin, h, w),), ((cout, cin, 3, 3), (cout,)))
 
 
 def plain(case):
@@ -225,17 +224,13 @@ def test_arithmetic_in_half_needs_the_device(opencl_info, device):
 def test_nan_stays_nan(op, device):
     """A clamp or a maximum must not turn NaN into a number; the poison of the table tests relies on that, too."""
     view, out = View(SLOT_IN, 0, 1, 1, 4, 4), View(SLOT_OUT, 0, 1, 1, 4, 4)
-    window = dict(strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), kernel=(1, 1))
-    clamp, bias = dict(lo=0.0, hi=6.0), np.zeros(4, np.float32)
+    window = dict(kernel=(1, 1), **attributes("conv", lo=0.0, hi=6.0))
+    bias = np.zeros(4, np.float32)
     step = {
         "maxpool": Step("maxpool", op, (view,), out, window),
-        "conv": Step(
-            "conv", op, (view,), out, window | clamp | dict(groups=1), np.ones((4, 4, 1, 1), np.float32), bias
-        ),
-        "depthwise": Step(
-            "conv", op, (view,), out, window | clamp | dict(groups=4), np.ones((4, 1, 1, 1), np.float32), bias
-        ),
-        "add": Step("binary", op, (view, view), out, dict(op="add", swapped=False) | clamp),
+        "conv": Step("conv", op, (view,), out, window, np.ones((4, 4, 1, 1), np.float32), bias),
+        "depthwise": Step("conv", op, (view,), out, window | dict(groups=4), np.ones((4, 1, 1, 1), np.float32), bias),
+        "add": Step("binary", op, (view, view), out, dict(op="add", lo=0.0, hi=6.0)),
     }.get(op, Step("unary", op, (view,), out, dict(op=op, p0=0.5, p1=6.0)))
     result = ClProgram(Lowered((step,), 0, (), 16, (), 16), device).run(np.full(4, np.nan, np.float32))
     assert np.isnan(result).all()

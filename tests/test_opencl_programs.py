@@ -83,7 +83,7 @@ def test_error_names_call_code_and_step(device):
 def test_unknown_step_is_refused(device):
     step = Step("fft", "fft1", (), View(SLOT_OUT, 0, 1, 1, 1, 1))
     with pytest.raises(DeviceError, match="step fft1: expected one of conv, .* got fft"):
-        ClProgram(Lowered((step,), 0, (), 4, (), 4), device)
+        ClProgram(Lowered((step,), 0, (), 16, (), 16), device)
 
 
 def test_buffer_beyond_the_limit(device):

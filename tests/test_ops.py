@@ -13,7 +13,7 @@ from pipeall.graph.cases import CASES, Case, case_graph
 
 INF = float("inf")
 ALL_CASES = [case for group in CASES.values() for case in group]
-CONV = dict(strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), groups=1, lo=-INF, hi=INF)
+CONV = ops.attributes("conv")
 POOL = dict(kernel=(2, 2), strides=(2, 2), pads=(0, 0, 0, 0), ceil=False)
 
 

@@ -58,12 +58,12 @@ def test_any_shape_is_computed_right_or_refused(isa, drawn, threads, data):
     case = Case(op, attrs, shapes, constants)
     step = single_step(case)
     assume(step is not None)
-    names = algorithms.candidates(step)
-    algorithm = data.draw(st.sampled_from(names)) if names else None
+    ways = algorithms.candidates(step)
+    algorithm = data.draw(st.sampled_from(ways)) if ways else None
     result, graph, inputs = run_case(case, choose((isa, "ref"), "any"), (-1,) * threads, algorithm)
     (expected,) = run_graph(graph, inputs).values()
     error = np.abs(result - nhwc(expected))
-    if algorithm in (None, "gemm"):
+    if algorithm in (None, algorithms.GEMM):
         assert (error <= nhwc(bound(graph, inputs, expected))).all()
     else:  # test_winograd has the bounds of each tile
         assert error.max() <= 1e-2 * max(1, np.abs(expected).max())

@@ -9,19 +9,18 @@ from bounds import U
 from kernel_runs import conv_step, nhwc, run_case, single_step, supported_isas
 from pipeall._kernels.cpu.kernels import Program
 
-from pipeall._kernels.cpu.algorithms import candidates, modelled, products
+from pipeall._kernels.cpu.algorithms import GEMM, STRASSEN, candidates, modelled
 from pipeall._kernels.cpu.table import ROWS, choose
 from pipeall.errors import ArgumentError
 from pipeall.graph.cases import Case
-from pipeall.graph.ops import run_graph
+from pipeall.graph.ops import attributes, run_graph
 
 ROW_OPS = ("gemm", "strassen_split", "strassen_join")
 KERNELS = sorted({(row.isa, row.core) for row in ROWS if row.op in ROW_OPS})
 
 
 def case(c_in, c_out, hw, lo=-inf, hi=inf):
-    attrs = dict(strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), groups=1, lo=lo, hi=hi)
-    return Case("conv", attrs, ((1, c_in, *hw),), ((c_out, c_in, 1, 1), (c_out,)))
+    return Case("conv", attributes("conv", lo=lo, hi=hi), ((1, c_in, *hw),), ((c_out, c_in, 1, 1), (c_out,)))
 
 
 CASES = (
@@ -86,13 +85,13 @@ def test_case(isa, core, case):
     if isa not in supported_isas():
         pytest.skip(f"this CPU lacks {isa}: run the tests on one that has it")
     table = choose((isa,), core)
-    result, graph, inputs = run_case(case, table, (-1,), "strassen")
+    result, graph, inputs = run_case(case, table, (-1,), STRASSEN)
     (expected,) = run_graph(graph, inputs).values()
     error = np.abs(result - nhwc(expected)).reshape(-1, expected.shape[1])
     allowed = bound(graph, inputs)[: len(error)]
     assert (error <= allowed).all(), f"error {error.max():.3g}, allowed there {allowed.flat[error.argmax()]:.3g}"
     for threads in (2, 3):
-        again, _, _ = run_case(case, table, (-1,) * threads, "strassen")
+        again, _, _ = run_case(case, table, (-1,) * threads, STRASSEN)
         assert np.array_equal(result, again), f"differs on {threads} threads"
 
 
@@ -101,7 +100,7 @@ def test_nan_shows_in_every_result_it_is_part_of():
     step = conv_step(64, 64, 4, 1)
     step = replace(step, weight=np.ones_like(step.weight))
     program = Program(choose(("ref",), "any"), (-1,), "test", (0, 4 * 16 * 64, 4 * 16 * 64))
-    program.add(step, "strassen")
+    program.add(step, STRASSEN)
     x = np.full((16, 64), 0.125, np.float32)
     x[3, 40] = np.nan
     missing = np.isnan(program.run(x).reshape(16, 64))
@@ -111,15 +110,15 @@ def test_nan_shows_in_every_result_it_is_part_of():
 @pytest.mark.parametrize(
     ("step", "expected"),
     [
-        (conv_step(512, 512, 14, 1), "strassen"),  # MobileNet's
-        (conv_step(1024, 256, 14, 1), "strassen"),  # ResNet-50's
-        (conv_step(64, 64, 56, 1), "gemm"),  # the sums would take longer
-        (conv_step(512, 512, 2, 1), "gemm"),  # so would reading more weights
+        (conv_step(512, 512, 14, 1), STRASSEN),  # MobileNet's
+        (conv_step(1024, 256, 14, 1), STRASSEN),  # ResNet-50's
+        (conv_step(64, 64, 56, 1), GEMM),  # the sums would take longer
+        (conv_step(512, 512, 2, 1), GEMM),  # so would reading more weights
     ],
 )
 def test_model_on_known_layers(step, expected):
     assert {modelled(step, nr, isa) for nr, isa in ((32, "avx512"), (16, "avx2"), (8, "neon"))} == {expected}
-    assert products(step, "strassen") == 7 / 8 * products(step, "gemm")
+    assert STRASSEN.products(step) == 7 / 8 * GEMM.products(step)
 
 
 @pytest.mark.parametrize(
@@ -136,11 +135,11 @@ def test_model_on_known_layers(step, expected):
     ids=("stride", "groups", "one pixel", "odd input", "output in no halves", "3x3", "residual"),
 )
 def test_where_it_does_not_fit(step):
-    assert "strassen" not in candidates(step)
+    assert STRASSEN not in candidates(step)
     program = Program(choose(("ref",), "any"), (-1,), "test", (0, 4 * 9000, 4 * 9000))
     with pytest.raises(ArgumentError, match=r"step c \(conv\): expected one of .*, got strassen"):
-        program.add(step, "strassen")
+        program.add(step, STRASSEN)
 
 
 def test_every_case_fits():
-    assert all(candidates(single_step(case)) == ("gemm", "strassen") for case in CASES)
+    assert all(candidates(single_step(case)) == (GEMM, STRASSEN) for case in CASES)

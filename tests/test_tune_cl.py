@@ -1,7 +1,6 @@
 """Ways to compute a convolution on an OpenCL device: every one of them right, timed once, and the fastest used."""
 
 import json
-from math import inf
 
 import numpy as np
 import pytest
@@ -16,16 +15,15 @@ from pipeall.cli import model
 from pipeall.errors import DeviceError, MissingExtraError
 from pipeall.graph.cases import Case, case_graph
 from pipeall.graph.lower import lower
-from pipeall.graph.ops import run_graph
+from pipeall.graph.ops import attributes, run_graph
 from pipeall.pipeline.devices.opencl import tune as tune_cl
 from pipeall.pipeline.devices.opencl.device import ClProgram
 from pipeall.pipeline.devices.opencl.tune import known
 
-ATTRS = dict(strides=(1, 1), dilations=(1, 1), groups=1, lo=-inf, hi=inf)
 CASES = {
-    "3x3": Case("conv", {**ATTRS, "pads": (1,) * 4}, ((1, 9, 11, 13),), ((19, 9, 3, 3), (19,))),
-    "1x1": Case("conv", {**ATTRS, "pads": (0,) * 4}, ((1, 17, 5, 7),), ((21, 17, 1, 1), (21,))),
-    "fc": Case("conv", {**ATTRS, "pads": (0,) * 4}, ((1, 33, 1, 1),), ((37, 33, 1, 1), (37,))),
+    "3x3": Case("conv", attributes("conv", pads=(1,) * 4), ((1, 9, 11, 13),), ((19, 9, 3, 3), (19,))),
+    "1x1": Case("conv", attributes("conv"), ((1, 17, 5, 7),), ((21, 17, 1, 1), (21,))),
+    "fc": Case("conv", attributes("conv"), ((1, 33, 1, 1),), ((37, 33, 1, 1), (37,))),
 }
 
 

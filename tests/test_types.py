@@ -8,7 +8,7 @@ import pytest
 from pipeall import ArgumentError, DeviceError, Engine, ModelError, Pipeline
 from pipeall.graph.ir import Graph, Node, Quantization, Tensor
 from pipeall.graph.lower import lower
-from pipeall.graph.ops import infer_shape, run_graph
+from pipeall.graph.ops import attributes, infer_shape, run_graph
 from pipeall.graph.partition import split
 from pipeall.pipeline.measuring.footprint import footprint
 from pipeall.pipeline.measuring.trial import random_frame
@@ -36,8 +36,7 @@ class Typed:
         weight, bias, c = f"w{len(self.nodes)}", f"b{len(self.nodes)}", self.tensors[x].shape[1]
         self.constants[weight] = np.linspace(-1, 1, channels * c, dtype=np.float32).reshape(channels, c, 1, 1)
         self.constants[bias] = np.zeros(channels, np.float32)
-        window = dict(strides=(1, 1), pads=(0,) * 4, dilations=(1, 1), groups=1)
-        return self.op("conv", x, weight, bias, **window, lo=-np.inf, hi=np.inf)
+        return self.op("conv", x, weight, bias, **attributes("conv"))
 
     def graph(self, *outputs: str) -> Graph:
         found = tuple(self.tensors[name] for name in outputs)

@@ -10,13 +10,13 @@ from kernel_runs import conv_step, nhwc, run_case, single_step, supported_isas
 from pipeall._kernels.cpu.kernels import Program
 from winograd_reference import convolve, matrices, winograd_bound
 
-from pipeall._kernels.cpu.algorithms import candidates, modelled, points_bytes
+from pipeall._kernels.cpu.algorithms import GEMM, Algorithm, candidates, modelled, points_bytes
 from pipeall._kernels.cpu.table import ROWS, choose
 from pipeall.errors import ArgumentError
 from pipeall.graph.cases import CASES, case_graph
 from pipeall.graph.lower import lower
 from pipeall.graph.ops import run_graph
-from pipeall.steps import is_depthwise
+from pipeall.steps import Step, is_depthwise
 
 VARIANTS = [(3, 2), (3, 4), (3, 6), (5, 2), (5, 4)]  # r, m
 ROW_OPS = ("gemm", "winograd_input", "winograd_weight", "winograd_output")
@@ -29,7 +29,7 @@ PANELS = sorted({row.nr for row in ROWS if row.op in ("gemm", "gemv")})
 def fitting_cases():
     """(case, its one step) of the conv cases that Winograd computes; each step's kernel is r x r."""
     steps = ((case, single_step(case)) for case in CASES["conv"])
-    return [(case, step) for case, step in steps if step and "winograd2" in candidates(step)]
+    return [(case, step) for case, step in steps if step and Algorithm("winograd", 2) in candidates(step)]
 
 
 @cache
@@ -72,23 +72,30 @@ def test_variant(isa, core, r, m):
         if step.params["kernel"] != (r, r):
             continue
         ran += 1
-        result, _, _ = run_case(case, table, (-1,), f"winograd{m}")
+        result, _, _ = run_case(case, table, (-1,), Algorithm("winograd", m))
         error, allowed = np.abs(result - reference(index)[-1]), bound(index, m)
         worst = (error / allowed).argmax()
         assert (error <= allowed).all(), f"{case}: error {error.flat[worst]:.3g}, allowed {allowed.flat[worst]:.3g}"
-        for threads, suffix in ((3, ""), (1, "-lazy"), (3, "-lazy")):
-            again, _, _ = run_case(case, table, (-1,) * threads, f"winograd{m}{suffix}")
-            assert np.array_equal(result, again), f"{case}: winograd{m}{suffix} on {threads} threads differs"
+        for threads, lazy in ((3, False), (1, True), (3, True)):
+            again, _, _ = run_case(case, table, (-1,) * threads, Algorithm("winograd", m, lazy))
+            assert np.array_equal(result, again), f"{case}: on {threads} threads, lazy {lazy}, it differs"
     assert ran >= 8, f"expected cases of {r} x {r} taps, ran {ran}"
 
 
 def test_the_cases_cover_every_variant():
-    names = {(step.params["kernel"][0], name) for _, step in fitting_cases() for name in candidates(step)}
-    plain = {(r, f"winograd{m}") for r, m in VARIANTS}
-    assert names == {*plain, *((r, f"{name}-lazy") for r, name in plain), (3, "gemm"), (5, "gemm")}
+    found = {(step.params["kernel"][0], way) for _, step in fitting_cases() for way in candidates(step)}
+    winograd = {(r, Algorithm("winograd", m, lazy)) for r, m in VARIANTS for lazy in (False, True)}
+    assert found == winograd | {(3, GEMM), (5, GEMM)}
 
 
-@pytest.mark.parametrize("algorithm", candidates(conv_step(1, 1, 12, 3)))
+def test_names():
+    """As files and reports have them."""
+    assert " ".join(map(str, candidates(conv_step(1, 1, 12, 5)))) == (
+        "gemm winograd2 winograd4 winograd2-lazy winograd4-lazy"
+    )
+
+
+@pytest.mark.parametrize("algorithm", candidates(conv_step(1, 1, 12, 3)), ids=str)
 def test_nan_shows_in_every_result_it_is_part_of(algorithm):
     """And in no other than those of its tiles."""
     step = conv_step(8, 8, 12, 3)
@@ -104,33 +111,33 @@ def test_nan_shows_in_every_result_it_is_part_of(algorithm):
 @pytest.mark.parametrize(
     ("step", "expected"),
     [
-        (conv_step(64, 256, 56, 1, stride=2), "gemm"),
-        (conv_step(3, 64, 224, 7, stride=2), "gemm"),
-        (conv_step(128, 128, 56, 3, stride=2), "gemm"),
-        (conv_step(64, 64, 28, 3, dilation=2), "gemm"),
-        (conv_step(64, 64, 28, (3, 1)), "gemm"),
+        (conv_step(64, 256, 56, 1, stride=2), GEMM),
+        (conv_step(3, 64, 224, 7, stride=2), GEMM),
+        (conv_step(128, 128, 56, 3, stride=2), GEMM),
+        (conv_step(64, 64, 28, 3, dilation=2), GEMM),
+        (conv_step(64, 64, 28, (3, 1)), GEMM),
     ],
 )
 def test_gemm_where_winograd_does_not_fit(step, expected):
-    assert candidates(step) == ("gemm",)
+    assert candidates(step) == (GEMM,)
     assert {modelled(step, nr, isa) for nr in PANELS for isa in ISAS} == {expected}
 
 
 @pytest.mark.parametrize(
     ("step", "expected"),
     [
-        (conv_step(64, 192, 56, 3), "winograd4"),  # GoogLeNet's conv2
-        (conv_step(16, 32, 28, 5), "winograd4"),  # GoogLeNet's first 5x5
-        (conv_step(64, 64, 56, 3), "winograd4"),  # the four sizes of ResNet-50
-        (conv_step(128, 128, 28, 3), "winograd4"),
-        (conv_step(256, 256, 14, 3), "winograd4-lazy"),
-        (conv_step(512, 512, 7, 3), "winograd4-lazy"),
-        (conv_step(96, 256, 27, 5, groups=2), "winograd4"),  # AlexNet's conv2
+        (conv_step(64, 192, 56, 3), Algorithm("winograd", 4)),  # GoogLeNet's conv2
+        (conv_step(16, 32, 28, 5), Algorithm("winograd", 4)),  # GoogLeNet's first 5x5
+        (conv_step(64, 64, 56, 3), Algorithm("winograd", 4)),  # the four sizes of ResNet-50
+        (conv_step(128, 128, 28, 3), Algorithm("winograd", 4)),
+        (conv_step(256, 256, 14, 3), Algorithm("winograd", 4, lazy=True)),
+        (conv_step(512, 512, 7, 3), Algorithm("winograd", 4, lazy=True)),
+        (conv_step(96, 256, 27, 5, groups=2), Algorithm("winograd", 4)),  # AlexNet's conv2
     ],
 )
 def test_model_on_known_layers(step, expected):
     assert {modelled(step, nr, "avx2") for nr in (16, 8)} == {expected}
-    assert modelled(step, 8, "neon") == expected.removesuffix("-lazy"), "transformed weights are kept there"
+    assert modelled(step, 8, "neon") == replace(expected, lazy=False), "transformed weights are kept there"
 
 
 def test_model_returns_candidates_and_keeps_the_weights():
@@ -145,8 +152,8 @@ def test_model_returns_candidates_and_keeps_the_weights():
         ran += 1
         chosen = {modelled(step, nr, "avx2") for nr in PANELS}
         assert chosen <= set(candidates(step)), step.node
-        kept = [name for name in chosen if not name.endswith("-lazy") and name != "gemm"]
-        assert all(points_bytes(step, name, min(PANELS)) <= 4 << 20 for name in kept), step.node
+        kept = [way for way in chosen if way.keeps_transform]
+        assert all(points_bytes(step, way, min(PANELS)) <= 4 << 20 for way in kept), step.node
     assert ran > 100
 
 
@@ -158,22 +165,22 @@ POOL = replace(
 @pytest.mark.parametrize(
     ("step", "algorithm"),
     [
-        (conv_step(8, 8, 6, 3, stride=2), "winograd4"),
-        (conv_step(8, 8, 6, 3, dilation=2), "winograd2"),
-        (conv_step(8, 8, 6, 1), "winograd2"),
-        (conv_step(8, 8, 6, (3, 5)), "winograd2"),
-        (conv_step(8, 8, 9, 7), "winograd2"),
-        (conv_step(8, 8, 6, 5), "winograd6"),
-        (conv_step(8, 8, 6, 3), "winograd5"),
-        (conv_step(8, 8, 6, 3), "winograd"),
-        (conv_step(8, 8, 6, 3), "winograd4-eager"),
-        (conv_step(8, 8, 6, 3), "winograd99999999999"),
-        (conv_step(8, 8, 6, 3), "fft"),
-        (conv_step(8, 8, 6, 3), "gemm-lazy"),
-        (conv_step(8, 8, 6, 3, groups=8), "winograd2"),
-        (POOL, "gemm"),
+        (conv_step(8, 8, 6, 3, stride=2), Algorithm("winograd", 4)),
+        (conv_step(8, 8, 6, 3, dilation=2), Algorithm("winograd", 2)),
+        (conv_step(8, 8, 6, 1), Algorithm("winograd", 2)),
+        (conv_step(8, 8, 6, (3, 5)), Algorithm("winograd", 2)),
+        (conv_step(8, 8, 9, 7), Algorithm("winograd", 2)),
+        (conv_step(8, 8, 6, 5), Algorithm("winograd", 6)),
+        (conv_step(8, 8, 6, 3), Algorithm("winograd", 5)),
+        (conv_step(8, 8, 6, 3), Algorithm("winograd")),
+        (conv_step(8, 8, 6, 3), "winograd4"),  # a name is no algorithm
+        (conv_step(8, 8, 6, 3), Algorithm("winograd", 99999999999)),
+        (conv_step(8, 8, 6, 3), Algorithm("fft")),
+        (conv_step(8, 8, 6, 3), replace(GEMM, lazy=True)),
+        (conv_step(8, 8, 6, 3, groups=8), Algorithm("winograd", 2)),
+        (POOL, GEMM),
     ],
-    ids=lambda value: value if isinstance(value, str) else f"{value.kind} {value.params['kernel']}",
+    ids=lambda value: f"{value.kind} {value.params['kernel']}" if isinstance(value, Step) else str(value),
 )
 def test_an_algorithm_that_does_not_fit_is_refused(step, algorithm):
     program = Program(choose(("ref",), "any"), (-1,), "test", (0, 4 * 1000, 4 * 1000))

@@ -13,7 +13,10 @@ import click
 from .. import __version__, env
 from ..errors import PipeallError
 from .bench import bench
+from .completion import completion
+from .cost import cost
 from .devices import devices
+from .help import write_commands
 from .info import info
 from .nas import nas
 from .profile import profile
@@ -23,11 +26,36 @@ from .simulate import simulate
 from .status import INTERRUPTED
 from .train import train
 
+GROUPS = {  # as the help shows them
+    "See": (devices, info, cost),
+    "Plan": (profile, search, simulate),
+    "Run": (run, bench),
+    "Find and train": (nas, train),
+}
+EPILOG = (
+    "MODEL is an .onnx file or a network of the zoo, such as squeezenet. A plan such as G-B-L:3,5 says who runs what: "
+    "the gpu groups 1 to 3, big 4 and 5, little the rest. Every command has --json, and --help with examples.",
+    "pipeall completion bash (or zsh, fish) prints what makes a shell complete words.",
+)
+
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of stdout: other files are named in PipeallErrors
 
 
 class App(click.Group):
-    """A group whose errors are one line on stderr and exit status 2; PIPEALL_VERBOSE=1 adds the traceback."""
+    """A group whose errors are one line on stderr and exit status 2; PIPEALL_VERBOSE=1 adds the traceback.
+
+    Its help is one screen, with the commands by what they are for.
+    """
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_paragraph()
+        for title, commands in GROUPS.items():
+            write_commands(formatter, title, commands)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_paragraph()
+        for paragraph in EPILOG:
+            formatter.write_text(paragraph)
 
     def main(self, args: Any = None, prog_name: str | None = "pipeall", **extra: Any) -> NoReturn:
         verbose = False
@@ -61,29 +89,14 @@ def _drop_stdout() -> None:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
-@click.group(cls=App, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("pipeall", cls=App, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="%(version)s")
 @click.pass_context
 def app(context: click.Context) -> None:
-    """One CNN on every processor of a board at once: big CPU cluster, LITTLE cluster and GPU as a pipeline.
-
-    Every command has --json: one JSON document on stdout, nothing else. MODEL is an .onnx file or a network of the
-    zoo. A plan such as G-B-L:3,5 says who runs what: the gpu groups 1 to 3, big 4 and 5, little the rest.
-
-    \b
-    pipeall devices                    what this board has
-    pipeall info squeezenet            where a network can be cut
-    pipeall profile net.onnx           how long its groups take on every component
-    pipeall search net.onnx            the best plans for it, run to make sure
-    pipeall run net.onnx photos/       classify photos through the pipeline
-    pipeall simulate net.onnx --board a311d   what a board that is not at hand would do
-    pipeall bench                      one component, all independently, all as a pipeline
-    pipeall train digits               train a multilayer perceptron; on more ranks by mpirun
-    pipeall nas --data digits          search a network for a data set and a board
-    """
+    """Run one CNN on every processor of a board at once, as a pipeline."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
 
-for command in (devices, info, profile, search, run, simulate, bench, train, nas):
+for command in (*(command for commands in GROUPS.values() for command in commands), completion):
     app.add_command(command)

@@ -1,20 +1,19 @@
-"""What ``pipeall info`` says of a network's cost, as plain data: the same for JSON, CSV, text and figures."""
+"""What a network costs, as plain data: the same for JSON, CSV, text and figures."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..cost import batch as batches
-from ..cost import conventions, precision, residence, training
+from ..cost import conventions, precision, training
 from ..cost.algorithms import algorithm_costs
 from ..cost.count import Cost, cost_of, network_cost, total
 from ..cost.inference import arena, slot_bytes
 from ..cost.network import FLOAT_BYTES, Network, layers_of, of_graph
 from ..files import write_text
-from ..graph.ir import Graph, Node
+from ..graph.ir import Graph, Node, Tensor
 from ..pipeline.boards.board import Board
 
 COLUMNS = (
@@ -37,12 +36,14 @@ def figures(cost: Cost) -> dict[str, Any]:
 
 
 def network_report(network: Network) -> dict[str, Any]:
-    """Totals, layers and memory of a network from its shapes alone."""
+    """Name, inputs, outputs, totals and memory of a network from its shapes alone."""
     each, fixed = training.saved_bytes(network)
     space = training.space(network)
     return {
+        "name": network.name,
+        "inputs": [tensor_row(Tensor(name, network.shapes[name])) for name in network.inputs],
+        "outputs": [tensor_row(Tensor(name, network.shapes[name])) for name in network.outputs],
         "totals": figures(network_cost(network)) | {"statistics": network.elements(network.statistics)},
-        "layers": layer_rows(network),
         "memory": {
             "model_bytes": space.model,
             "data_bytes_per_sample": space.data,
@@ -51,6 +52,10 @@ def network_report(network: Network) -> dict[str, Any]:
             "saved_for_backward_bytes_fixed": fixed,
         },
     }
+
+
+def tensor_row(tensor: Tensor) -> dict[str, Any]:
+    return {key: getattr(tensor, key) for key in ("name", "shape", "dtype", "elements")}
 
 
 def layer_rows(network: Network) -> list[dict[str, Any]]:
@@ -68,7 +73,7 @@ def parts_of(graph: Graph) -> Callable[[Iterable[Node]], Cost]:
 
 
 def stage_memory(stage: Graph) -> dict[str, int]:
-    """Of a sub-graph on any component: weights as the model has them, the arena, a slot of each ring beside it."""
+    """Bytes of a sub-graph on any component: weights as the model has them, arena, a slot of each ring beside it."""
     planned = arena(stage)
     before, after = slot_bytes(stage)
     return {
@@ -103,7 +108,7 @@ def convention_report(network: Network, convention: str) -> dict[str, Any]:
 
 
 def algorithm_rows(network: Network) -> list[dict[str, Any]]:
-    """Of each convolution and algorithm: operations and bytes, and what they are beside those of the direct one."""
+    """A row for each convolution and algorithm: operations and bytes, and what they are beside the direct one's."""
     rows = []
     for layer in network.layers:
         direct, *others = algorithm_costs(network, layer) or [None]
@@ -123,61 +128,6 @@ def algorithm_rows(network: Network) -> list[dict[str, Any]]:
                 }
             )
     return rows
-
-
-def training_report(
-    network: Network, optimizer: str, batch: int | None, memories: Mapping[str, float], share: float
-) -> dict[str, Any]:
-    """Memory of training by the lecture and exactly: at ``batch``, or at the largest that ``memories`` hold."""
-    exact, space = training.memory_function(network, optimizer), training.space(network)
-    functions = {"lecture": space.bytes_at, "exact": lambda size: exact(size).total}
-    report: dict[str, Any] = {"optimizer": optimizer}
-    for name, function in functions.items():
-        row: dict[str, Any] = {}
-        chosen = batch
-        if memories:
-            needs = batches.needs_of(function, space.model, space.data, "gpu" in memories)
-            fit = batches.largest_batch({m: needs[m] for m in memories}, memories, share)
-            row["largest_batch"] = {
-                "batch": fit.batch,
-                "binding": fit.binding,
-                "used_bytes": dict(fit.used),
-                "limit_bytes": dict(fit.limits),
-            }
-            chosen = fit.batch if batch is None else batch
-            row["shares"] = {m: needs[m](chosen) / size for m, size in memories.items()}
-        row["batch"] = chosen
-        row["bytes"] = function(chosen)
-        report[name] = row
-    found = exact(report["exact"]["batch"])
-    report["exact"]["parts"] = {f"{name}_bytes": getattr(found, name) for name in found.__slots__}
-    return report
-
-
-def epoch_report(
-    network: Network,
-    samples: int,
-    disk: str,
-    bus: str | None,
-    mac_rate: float,
-    workers: tuple[int, int, int],
-    prefetch: bool,
-    train: bool,
-) -> dict[str, Any]:
-    """Seconds of an epoch of float32 samples of the network's own size."""
-    found = residence.epoch(
-        samples,
-        training.space(network).data,
-        network_cost(network).macs,
-        disk_rate=residence.link_rate(disk),
-        bus_rate=None if bus is None else residence.link_rate(bus),
-        mac_rate=mac_rate,
-        parallel=residence.channels(*workers),
-        prefetch=prefetch,
-        training=train,
-    )
-    parts = {"load_s": found.load_s, "transfer_s": found.transfer_s, "compute_s": found.compute_s}
-    return parts | {"total_s": found.total_s, "bottleneck": found.bottleneck, "training": train, "prefetch": prefetch}
 
 
 def format_rows(network: Network, graph: Graph | None, processor: str) -> list[dict[str, Any]]:

@@ -46,7 +46,8 @@ class Preprocess:
         left, top = (width - self.size[1]) // 2, (height - self.size[0]) // 2
         if left < 0 or top < 0:
             raise ArgumentError(
-                f"image {path}: {width} x {height} resized, {self.size[1]} x {self.size[0]} needed; use --resize"
+                f"image {path}: {width} x {height} resized, {self.size[1]} x {self.size[0]} needed; "
+                "use --preprocess with resize"
             )
         # The crop in pixels of the picture, so that only it is computed: a long strip resized whole takes gigabytes.
         box = (
@@ -93,14 +94,16 @@ def preprocessing(
     channels, scale, mean, std = (own if new is None else new for new, own in zip(given, own, strict=True))
     resize = round(max(size) * 256 / 224) if resize is None else resize
     if (channels == "L") != (input_shape[1] == 1):
-        raise ArgumentError(f"--channels: expected none for a model of one channel, got {channels}")
+        raise ArgumentError(f"--preprocess channels: expected none for a model of one channel, got {channels}")
     if len(mean) != input_shape[1] or len(std) != input_shape[1]:
         count = "three numbers" if input_shape[1] == 3 else "one number"
-        raise ArgumentError(f"--mean and --std: expected {count} each, got {mean} and {std}")
+        raise ArgumentError(f"--preprocess mean and std: expected {count} each, got {mean} and {std}")
     if not np.isfinite([scale, *mean, *std]).all() or scale == 0 or 0 in std:
-        raise ArgumentError(f"--scale, --mean, --std: expected finite, no zero divisor, got {scale}, {mean}, {std}")
+        raise ArgumentError(
+            f"--preprocess scale, mean, std: expected finite, no zero divisor, got {scale}, {mean}, {std}"
+        )
     if resize < min(size):
-        raise ArgumentError(f"--resize: expected at least {min(size)}, the model's input, got {resize}")
+        raise ArgumentError(f"--preprocess resize: expected at least {min(size)}, the model's input, got {resize}")
     return Preprocess(size, resize, channels, scale, mean, std)
 
 

@@ -8,7 +8,8 @@ from dataclasses import asdict
 from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
 from ..pipeline.measuring.layers import LayerTimes, layer_times
-from .output import print_json, print_table, progress, shape_text
+from .output import print_json, progress, shape_text
+from .tables import print_table
 
 
 def show_layers(graphs: Sequence[Graph], units: Sequence[str] | None, seconds: float, as_json: bool) -> None:

@@ -10,21 +10,31 @@ from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
 from ..pipeline.planning.plan import Plan, balanced_cuts
-from .model import Numbers
-
-floating_option = click.option(
-    "--floating", is_flag=True, help="Also plans whose cuts float: the groups there go to whichever stage is free."
-)
+from . import complete
+from .options import Numbers
 
 
 def plan_options(command: Callable) -> Callable:
     """--plan, or --order with --cuts, or the paper's --partition-point and --partition-point2; see ``chosen_plan``."""
     for option in (
-        click.option("--partition-point2", type=int, help="Second cut, under the name of the paper's program."),
-        click.option("--partition-point", type=int, help="First cut, under the name of the paper's program."),
-        click.option("--cuts", type=Numbers(int, "3,5"), help="Cumulative group counts; default about equal MACs."),
-        click.option("--order", help="Components in order, such as G-B-L; default the board's, no stand-in."),
-        click.option("--plan", help="All in one: G-B-L:3,5 or G-B-L:3~4,6, one component, B+L+G, or a plan's .json."),
+        click.option("--partition-point2", type=int, hidden=True),
+        click.option("--partition-point", type=int, hidden=True),
+        click.option(
+            "--cuts",
+            type=Numbers(int, "3,5"),
+            help="Cumulative group counts, or the paper's --partition-point and --partition-point2; "
+            "default about equal MACs.",
+        ),
+        click.option(
+            "--order",
+            shell_complete=complete.orders,
+            help="Components in order, such as G-B-L; default the board's, no stand-in.",
+        ),
+        click.option(
+            "--plan",
+            shell_complete=complete.plans,
+            help="All in one: G-B-L:3,5 or G-B-L:3~4,6, one component, B+L+G, or a plan's .json.",
+        ),
     ):
         command = option(command)
     return command

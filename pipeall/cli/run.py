@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -18,44 +18,57 @@ from ..pipeline.planning.plan import Plan
 from ..pipeline.planning.profile import Profile
 from ..pipeline.planning.rings import MAX_SLOTS
 from ..pipeline.stats import Stats
+from . import complete
 from .classes import Classes
-from .images import PRESETS, find_images, preprocessing
-from .model import Numbers, load_model, model_argument
-from .output import component_text, file_option, json_option, print_json, print_table, progress
+from .images import PRESETS, Preprocess, find_images, preprocessing
+from .model import load_model
+from .options import KeyValues, Numbers, file_option, json_option, model_argument, model_options
+from .output import component_text, print_json, progress
 from .plans import chosen_plan, plan_options
-from .profile import measured_on
+from .profiles import measured_on
+from .tables import print_table, print_text
 
-THREE = Numbers(float, "0.485,0.456,0.406")
+THREE = Numbers(float, "0.485/0.456/0.406")
+PREPROCESS = KeyValues(
+    click.Choice(list(PRESETS)),
+    size=(click.IntRange(1), "side of the input"),
+    resize=(click.IntRange(1), "short side before the crop (8/7 of size)"),
+    channels=(click.Choice(["RGB", "BGR"]), "RGB or BGR; mean and std are in it too"),
+    scale=(float, "0 to 255 are divided by this"),
+    mean=(THREE, "then this is subtracted"),
+    std=(THREE, "then they are divided by this"),
+)
 
 
-def image_options(command: Callable) -> Callable:
-    """How the model wants its pixels: ``images.preprocessing`` takes them."""
-    for option in (
-        click.option("--std", type=THREE, help="Then they are divided by this."),
-        click.option("--mean", type=THREE, help="Then this is subtracted."),
-        click.option("--scale", type=float, help="Pixels of 0 to 255 are divided by this first."),
-        click.option("--channels", type=click.Choice(["RGB", "BGR"]), help="Order of channels, --mean and --std."),
-        click.option("--resize", type=click.IntRange(1), help="Short side before the crop; default 256/224 of SIZE."),
-        click.option("--size", type=click.IntRange(1), help="Input side: --input-shape 1,3,SIZE,SIZE."),
-        click.option(
-            "--preprocess",
-            type=click.Choice(list(PRESETS)),
-            default="imagenet",
-            show_default=True,
-            help="How the model wants its pixels; the options after it replace parts.",
-        ),
-    ):
-        command = option(command)
-    return command
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What the pipeline did: the best classes of each image, times, its last plan and all, and what ended it early."""
+
+    found: list[list[dict[str, Any]]]
+    with_decoding: dict[str, float]
+    stats: Stats
+    plan: Plan
+    plans: list[tuple[int, Plan]]
+    broken: PipeallError | None
 
 
 @click.command()
 @model_argument
-@click.argument("images", nargs=-1, required=True)
-@image_options
-@click.option("--labels", metavar="FILE", help="Names of the classes, one a line; a WordNet id before it is dropped.")
-@click.option("--first-class", type=int, default=0, help="Outputs before the first class: 1 skips a background class.")
+@click.argument("images", nargs=-1, required=True, shell_complete=complete.any_file)
+@click.option(
+    "--labels",
+    metavar="FILE",
+    shell_complete=complete.any_file,
+    help="Names of the classes, one a line; a WordNet id before a name is dropped.",
+)
+@PREPROCESS.option(
+    "--preprocess",
+    default="imagenet",
+    help=f"How the model wants its pixels: imagenet (the default), {', '.join(list(PRESETS)[1:])}; keys replace parts, "
+    "such as caffe:resize=256,mean=104/117/123.",
+)
 @click.option("--top", type=click.IntRange(1), default=5, show_default=True, help="How many classes to show.")
+@click.option("--first-class", type=int, default=0, help="Outputs before the first class: 1 skips a background class.")
 @plan_options
 @click.option("--threads", metavar="COUNTS", help="Cores of a CPU component, such as big=2,little=1; default all.")
 @click.option(
@@ -66,45 +79,47 @@ def image_options(command: Callable) -> Callable:
     help="Frames each hand-over can hold.",
 )
 @click.option("--repeat", type=click.IntRange(1), default=1, help="Run the images so many times, decoding included.")
-@click.option("--rebalance", metavar="PROFILE", help="Move the plan when a component gets slower than this file says.")
+@click.option(
+    "--rebalance",
+    metavar="PROFILE",
+    shell_complete=complete.files(".json"),
+    help="Move the plan when a component gets slower than this file says.",
+)
 @file_option("--trace", help="Write what every stage did with the latest frames; open it at ui.perfetto.dev.")
+@model_options
 @json_option
 def run(
     model: str,
-    input_shape: tuple[int, ...] | None,
-    finer: int | None,
     images: tuple[str, ...],
-    preprocess: str,
-    size: int | None,
-    resize: int | None,
-    channels: str | None,
-    scale: float | None,
-    mean: tuple[float, ...] | None,
-    std: tuple[float, ...] | None,
     labels: str | None,
-    first_class: int,
+    preprocess: dict[str, Any],
     top: int,
+    first_class: int,
     threads: str | None,
     slots: int,
     repeat: int,
     rebalance: str | None,
     trace: str | None,
+    input_shape: tuple[int, ...] | None,
+    finer: int | None,
     as_json: bool,
     **plan_parts: Any,
 ) -> None:
-    """Classify images (files or folders) through the pipeline; show the best classes, throughput and latency.
-
-    After an error, such as a picture that cannot be read, what was classified before it is shown first.
-    Without a plan, all real processors of the board get about equal shares of the MACs, whatever their speed.
+    """Classify pictures through the pipeline.
 
     \b
     pipeall run squeezenet1.1.onnx photos/ --labels synset_words.txt
     pipeall run net.onnx cat.jpg --preprocess caffe --order G-B-L --cuts 3,5
     pipeall run net.onnx photos/ --plan plan.json --trace trace.json
+
+    IMAGES are files or folders. Shows the best classes, throughput and latency. After an error, such as a picture that
+    cannot be read, what was classified before it is shown first. Without a plan, all real processors of the board get
+    about equal shares of the MACs, whatever their speed.
     """
     files = find_images(images)
+    preset, size = preprocess.pop("head"), preprocess.pop("size", None)
     graph = load_model(model, _input_shape(input_shape, size), finer)
-    prepare = preprocessing(graph.inputs[0].shape, preprocess, resize, channels, scale, mean, std)
+    prepare = preprocessing(graph.inputs[0].shape, preset, **preprocess)
     classes = Classes.of(graph, labels, first_class)
     board = Board.detect()
     plan = chosen_plan(graph, board, **plan_parts)
@@ -112,36 +127,38 @@ def run(
     profile = Profile.load(rebalance) if rebalance else False
     if profile and not measured_on(profile, board):
         raise ArgumentError(f"--rebalance {rebalance}: expected a profile measured on this machine")
+    pipe = Pipeline(graph, plan, board, slots, limits, trace=trace or False, rebalance=profile)
+    done = _run(pipe, graph.name, files, repeat, prepare, classes, top)
+    results = [{"image": str(file), "top": best} for file, best in zip(files, done.found, strict=False)]
+    if as_json:
+        _print(model, plan, board, results, done)
+    else:
+        _show(results, classes.score, done, board)
+    if done.broken:
+        raise done.broken
+
+
+def _run(
+    pipe: Pipeline, name: str, files: list[Path], repeat: int, prepare: Preprocess, classes: Classes, top: int
+) -> Ran:
+    """Runs the files and closes the pipeline. An error after the first result is kept, with what came before it."""
     found: list[list[dict[str, Any]]] = []
     broken: PipeallError | None = None
-    with (
-        Pipeline(graph, plan, board, slots, limits, trace=trace or False, rebalance=profile) as pipe,
-        progress() as bar,
-    ):
+    with pipe, progress() as bar:
         frames = (prepare(file) for _ in range(repeat) for file in files)
+        description = f"{name} on {pipe.plan}"
         begin = time.perf_counter()
         try:
-            for output in bar.track(pipe.map(frames), total=repeat * len(files), description=f"{graph.name} on {plan}"):
+            for output in bar.track(pipe.map(frames), total=repeat * len(files), description=description):
                 if len(found) < len(files):
                     found.append(classes.top(output, top))
         except PipeallError as error:
             if not found:
                 raise
-            broken = error  # raised below, after what was found
+            broken = error
         seconds = time.perf_counter() - begin
         stats = pipe.stats()
-    results = [{"image": str(file), "top": best} for file, best in zip(files, found, strict=False)]
-    with_decoding = {"seconds": seconds, "fps": stats.frames / seconds}
-    if as_json:
-        stand_ins = [name for name in plan.components if board.component(name).stand_in]
-        plans = [[frame, str(moved)] for frame, moved in pipe.plans]
-        about = {"machine": describe(board), "model": model, "plan": str(plan), "plans": plans, "stand_ins": stand_ins}
-        failure = {"error": str(broken)} if broken else {}
-        print_json("run", **about, images=results, with_decoding=with_decoding, stats=stats.to_dict(), **failure)
-    else:
-        _show(results, classes.score, with_decoding, stats, pipe.plan, board)
-    if broken:
-        raise broken
+    return Ran(found, {"seconds": seconds, "fps": stats.frames / seconds}, stats, pipe.plan, list(pipe.plans), broken)
 
 
 def _input_shape(input_shape: tuple[int, ...] | None, size: int | None) -> tuple[int, ...] | None:
@@ -149,7 +166,7 @@ def _input_shape(input_shape: tuple[int, ...] | None, size: int | None) -> tuple
         return input_shape
     square = (1, 3, size, size)
     if input_shape not in (None, square):
-        raise ArgumentError(f"--size {size} means --input-shape {square}, got {input_shape} beside it")
+        raise ArgumentError(f"--preprocess size={size} means --input-shape {square}, got {input_shape} beside it")
     return square
 
 
@@ -169,22 +186,30 @@ def _threads(text: str | None, plan: Plan) -> dict[str, int]:
     return counts
 
 
-def _show(
-    results: list[dict[str, Any]],
-    score: str,
-    with_decoding: dict[str, float],
-    stats: Stats,
-    plan: Plan,
-    board: Board,
-) -> None:
+def _print(model: str, plan: Plan, board: Board, results: list[dict[str, Any]], done: Ran) -> None:
+    about = {
+        "machine": describe(board),
+        "model": model,
+        "plan": str(plan),
+        "plans": [[frame, str(moved)] for frame, moved in done.plans],
+        "stand_ins": [name for name in plan.components if board.component(name).stand_in],
+    }
+    failure = {"error": str(done.broken)} if done.broken else {}
+    figures = {"with_decoding": done.with_decoding, "stats": done.stats.to_dict()}
+    print_json("run", **about, images=results, **figures, **failure)
+
+
+def _show(results: list[dict[str, Any]], score: str, done: Ran, board: Board) -> None:
+    stats, with_decoding = done.stats, done.with_decoding
     for result in results:
         rows = [(f"{best[score]:.4f}", best["class"], best["label"] or "") for best in result["top"]]
         print_table(result["image"], [f">{score}", ">class", "label"], rows)
-    click.echo(
-        f"{plan}: {stats.frames} frames in {with_decoding['seconds']:.2f} s, {with_decoding['fps']:.2f} FPS "
+    print_text(
+        f"{done.plan}: {stats.frames} frames in {with_decoding['seconds']:.2f} s, {with_decoding['fps']:.2f} FPS "
         f"with decoding, latency p50 {stats.latency_p50_ms:.1f} ms, "
-        f"p95 {stats.latency_p95_ms:.1f} ms, p99 {stats.latency_p99_ms:.1f} ms\n"
+        f"p95 {stats.latency_p95_ms:.1f} ms, p99 {stats.latency_p99_ms:.1f} ms"
     )
+    print_text()
     rows = [
         (
             component_text(replace(board.component(parse_unit(stage.unit)[0]), name=stage.unit)),

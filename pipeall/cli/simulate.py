@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -15,45 +15,60 @@ from ..pipeline.planning.plan import Plan
 from ..pipeline.planning.profile import Profile
 from ..pipeline.planning.rings import MAX_SLOTS
 from ..pipeline.planning.simulate import simulate as run
-from .model import load_model, model_argument
-from .output import MODES, json_option, positive_option, print_json, print_table
+from . import complete
+from .model import load_model
+from .options import board_option, json_option, model_argument, model_options, positive_option, seed_option
+from .output import MODES, print_json
 from .plans import read_plan
-from .profile import board_option, load_board, times_lines
+from .profiles import load_board, times_lines
+from .tables import print_table, print_text
 
 
 @click.command()
 @model_argument
 @board_option
-@click.option("--profile", "profile_path", metavar="FILE", help="Of your own board, in place of --board.")
-@click.option("--plan", help="Such as G-B-L:3,5 or a .json; default Peak, Parallel and the best plan.")
+@click.option(
+    "--profile",
+    "profile_path",
+    metavar="FILE",
+    shell_complete=complete.files(".json"),
+    help="Of your own board, in place of --board.",
+)
+@click.option(
+    "--plan",
+    shell_complete=complete.plans,
+    help="Such as G-B-L:3,5 or a .json; default Peak, Parallel and the best plan.",
+)
 @click.option("--frames", type=click.IntRange(1, 1_000_000), default=1000, show_default=True)
+@positive_option("--period-ms", help="Between two frames of a camera; default: one is always ready.")
 @click.option("--slots", type=click.IntRange(1, MAX_SLOTS), default=2, show_default=True, help="Per hand-over.")
 @click.option("--depth", type=click.IntRange(1), help="Frames under way in a lane; default one more than stages.")
-@positive_option("--period-ms", help="Between two frames of a camera; default: one is always ready.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the jitter.")
+@seed_option
+@model_options
 @json_option
 def simulate(
     model: str,
-    input_shape: tuple[int, ...] | None,
-    finer: int | None,
     board: str | None,
     profile_path: str | None,
     plan: str | None,
     frames: int,
+    period_ms: float | None,
     slots: int,
     depth: int | None,
-    period_ms: float | None,
     seed: int,
+    input_shape: tuple[int, ...] | None,
+    finer: int | None,
     as_json: bool,
 ) -> None:
-    """Simulate plans on the model of a board, or from a profile: throughput, latency, use of each unit, energy.
-
-    Latency is with as many frames under way as there are stages, unless --depth or --period-ms says otherwise.
+    """Simulate plans on a board that need not be at hand.
 
     \b
     pipeall simulate resnet50 --board a311d
     pipeall simulate net.onnx --board rk3399pro --plan G-B-L:4,8 --period-ms 100
     pipeall simulate net.onnx --profile net.json --plan plan.json
+
+    Shows throughput, latency, use of each unit and energy. Latency is with as many frames under way as there are
+    stages, unless --depth or --period-ms says otherwise.
     """
     if (board is None) == (profile_path is None):
         raise ArgumentError("simulate: expected either --board NAME or --profile FILE, for the times")
@@ -64,28 +79,29 @@ def simulate(
     else:
         profile = load_board(board).model.profile(graph)
     plans = {"plan": read_plan(plan, graph)} if plan is not None else _contest(graph, profile)
+    options = {"slots": slots, "depth": depth, "period_ms": period_ms, "seed": seed}
     queue = depth is not None or period_ms is not None
-    rows = []
-    for mode, chosen in plans.items():
-        row = run(profile, chosen, frames, slots, depth, period_ms or 0.0, seed=seed).to_dict()
-        if not queue:
-            single = run(profile, chosen, frames, slots, max(map(len, chosen.lanes)), seed=seed).to_dict()
-            row |= {key: value for key, value in single.items() if key.startswith("latency")}
-        rows.append({"mode": mode, "plan": str(chosen)} | row)
+    rows = [
+        {"mode": mode, "plan": str(chosen)} | _simulated(profile, chosen, frames, options, queue)
+        for mode, chosen in plans.items()
+    ]
     if as_json:
-        about = {
-            "network": graph.name,
-            "slots": slots,
-            "depth": depth,
-            "period_ms": period_ms,
-            "seed": seed,
-            "queue": queue,
-        }
-        print_json("simulation", **about, about=dict(profile.about), runs=rows)
-    else:
-        _show(graph, rows, queue)
-        for line in times_lines(profile, load_board(board) if board else None):
-            click.echo(line)
+        print_json("simulation", network=graph.name, **options, queue=queue, about=dict(profile.about), runs=rows)
+        return
+    _show(graph, rows, queue)
+    for line in times_lines(profile, load_board(board) if board else None):
+        print_text(line)
+
+
+def _simulated(profile: Profile, plan: Plan, frames: int, options: Mapping[str, Any], queue: bool) -> dict[str, Any]:
+    """A run at full load; latency unless ``queue`` from another one, with as many frames under way as stages."""
+    period_ms = options["period_ms"] or 0.0
+    row = run(profile, plan, frames, options["slots"], options["depth"], period_ms, seed=options["seed"]).to_dict()
+    if not queue:
+        stages = max(map(len, plan.lanes))
+        single = run(profile, plan, frames, options["slots"], stages, seed=options["seed"]).to_dict()
+        row |= {key: value for key, value in single.items() if key.startswith("latency")}
+    return row
 
 
 def _contest(graph: Graph, profile: Profile) -> dict[str, Plan]:

@@ -17,50 +17,70 @@ from ..mlp.layout import MODES
 from ..mlp.network import GHOST_GRADIENTS, Perceptron
 from ..mlp.train import DivergedError, EpochResult, report
 from ..mlp.train import train as run
-from .output import file_option, json_option, positive_option, print_json, print_table, progress
+from . import complete
+from .options import KeyValues, file_option, json_option, positive_option, seed_option
+from .output import print_json, progress
+from .tables import print_table
 
 LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS")  # what Open MPI, MPICH and Intel MPI set
 
 
+HIDDEN = KeyValues(str, activation=(click.Choice(tuple(ACTIVATIONS)), f"{', '.join(ACTIVATIONS)} (relu)"))
+OUTPUT = KeyValues(
+    click.Choice((*ACTIVATIONS, SOFTMAX)), loss=(click.Choice(LOSSES), f"{', '.join(LOSSES)} (cross-entropy)")
+)
+SPLIT = KeyValues(
+    click.Choice(MODES),
+    width=(click.IntRange(1), "ghost neurons a side (1)"),
+    gradient=(click.Choice(GHOST_GRADIENTS), f"{', '.join(GHOST_GRADIENTS)} (drop)"),
+    master=(bool, "rank 0 holds no neurons"),
+    bit_equal=(bool, "the same bits on any number of ranks"),
+)
+ENGINE = KeyValues(
+    click.Choice(("pipeall", "numpy")),
+    dtype=(click.Choice(("float32", "float64")), "(float32) or float64"),
+    threads=(click.IntRange(1), "of a rank (1)"),
+)
+
+
 @click.command()
-@click.argument("data_name", metavar="DATA")
-@click.option("--hidden", default="128", show_default=True, help="Neurons of the hidden layers, such as 512-256.")
-@click.option("--activation", type=click.Choice(tuple(ACTIVATIONS)), default="relu", show_default=True)
-@click.option("--output", type=click.Choice((*ACTIVATIONS, SOFTMAX)), default=SOFTMAX, show_default=True)
-@click.option("--loss", type=click.Choice(LOSSES), default="cross-entropy", show_default=True)
+@click.argument("data_name", metavar="DATA", shell_complete=complete.files(".npz", ".csv", names=("digits",)))
+@HIDDEN.option("--hidden", default="128", help="Neurons of the hidden layers, such as 512-256 (default 128).")
+@OUTPUT.option("--output", default=SOFTMAX, help=f"Of the last layer: {', '.join(ACTIVATIONS)} or {SOFTMAX} (default).")
 @click.option("--epochs", type=click.IntRange(1), default=10, show_default=True)
 @click.option("--batch", type=click.IntRange(1), default=32, show_default=True, help="Samples of an iteration.")
 @positive_option("--rate", default=0.1, help="Step along the gradient.")
 @click.option("--momentum", type=click.FloatRange(0, 1, max_open=True), default=0.0, show_default=True)
-@click.option("--mode", type=click.Choice(MODES), default="full", show_default=True, help="How layers are split.")
-@click.option("--ghost-width", type=click.IntRange(1), default=1, show_default=True, help="Ghost mode: neurons a side.")
-@click.option("--ghost-gradient", type=click.Choice(GHOST_GRADIENTS), default="drop", show_default=True)
-@click.option("--master", is_flag=True, help="Rank 0 holds no neurons.")
-@click.option("--bit-equal", is_flag=True, help="The same bits on any number of ranks.")
-@click.option("--engine", type=click.Choice(("pipeall", "numpy")), default="pipeall", show_default=True)
-@click.option("--dtype", type=click.Choice(("float32", "float64")), default="float32", show_default=True)
-@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Of a rank.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@SPLIT.option("--mode", default="full", help="How ranks split layers: full (default) or ghost, such as ghost:width=8.")
+@ENGINE.option("--engine", default="pipeall", help="What computes: pipeall (default) or numpy.")
 @file_option("--save", help="Checkpoint after every epoch.")
-@click.option("--resume", metavar="FILE", help="Go on from a checkpoint, on any number of ranks.")
+@click.option(
+    "--resume",
+    metavar="FILE",
+    shell_complete=complete.any_file,
+    help="Go on from a checkpoint, on any number of ranks.",
+)
 @file_option("--onnx", "onnx_path", help="Write the trained network as ONNX.")
 @click.option("--report", "with_report", is_flag=True, help="What an iteration cost: work, messages, waiting.")
+@seed_option
 @json_option
-def train(data_name: str, hidden: str, as_json: bool, **options: Any) -> None:
-    """Train a multilayer perceptron to classify DATA: digits, a .npz (x_train, y_train, x_test, y_test; or x, y), or a
-    .csv whose last column is the label.
+def train(data_name: str, as_json: bool, **options: Any) -> None:
+    """Train a multilayer perceptron to classify DATA.
 
     \b
     pipeall train digits
-    mpirun -n 8 pipeall train mnist.npz --hidden 512-256 --save mnist.ckpt --report
-    mpirun -n 2 pipeall train mnist.npz --hidden 512-256 --resume mnist.ckpt --epochs 20 --onnx mnist.onnx
-    mpirun -n 8 pipeall train mnist.npz --hidden 512-256 --mode ghost --ghost-width 8
+    mpirun -n 8 pipeall train mnist.npz --hidden 512-256 --save mnist.ckpt
+    mpirun -n 2 pipeall train mnist.npz --hidden 512-256 --resume mnist.ckpt
+    mpirun -n 8 pipeall train mnist.npz --hidden 512-256 --mode ghost:width=8
+
+    DATA is digits, a .npz (x_train, y_train, x_test, y_test; or x, y), or a .csv whose last column is the label. The
+    ranks that mpirun starts share the work.
     """
     comm = _comm()
     net, first, failure = None, 0, None
     try:
         samples, test = data.load(data_name)
-        net = _network([samples.x.shape[1], *_sizes(hidden), samples.classes], comm, options)
+        net = _network([samples.x.shape[1], *_sizes(options["hidden"]["head"]), samples.classes], comm, options)
         if options["resume"]:
             first = checkpoint.load(options["resume"], net)
         if first >= options["epochs"]:
@@ -98,13 +118,25 @@ def _sizes(hidden: str) -> list[int]:
 
 
 def _network(sizes: list[int], comm: Comm, options: dict[str, Any]) -> Perceptron:
-    net = Perceptron(options["loss"], options["seed"], options["dtype"], options["engine"], options["threads"])
+    hidden, output, split, engine = (options[key] for key in ("hidden", "output", "mode", "engine"))
+    net = Perceptron(
+        output.get("loss", "cross-entropy"),
+        options["seed"],
+        engine.get("dtype", "float32"),
+        engine["head"],
+        engine.get("threads", 1),
+    )
     net.add_layer("input", sizes[0])
     for neurons in sizes[1:-1]:
-        net.add_layer("hidden", neurons, options["activation"])
-    net.add_layer("output", sizes[-1], options["output"])
+        net.add_layer("hidden", neurons, hidden.get("activation", "relu"))
+    net.add_layer("output", sizes[-1], output["head"])
     net.initialize(
-        comm, **{key: options[key] for key in ("mode", "ghost_width", "ghost_gradient", "master", "bit_equal")}
+        comm,
+        mode=split["head"],
+        ghost_width=split.get("width", 1),
+        ghost_gradient=split.get("gradient", "drop"),
+        master=split.get("master", False),
+        bit_equal=split.get("bit_equal", False),
     )
     return net
 

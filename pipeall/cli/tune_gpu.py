@@ -9,7 +9,8 @@ from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
 from ..pipeline.devices.device import Tuned
-from .output import print_json, print_table, progress
+from .output import print_json, progress
+from .tables import print_table
 
 
 def show_tuning(graphs: Sequence[Graph], names: Sequence[str] | None, as_json: bool) -> None:

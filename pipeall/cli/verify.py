@@ -26,7 +26,7 @@ class Verified:
 
     @property
     def error(self) -> float:
-        """Of the predicted period, as a share of the measured one."""
+        """How far the predicted period is off, as a share of the measured one."""
         return self.choice.prediction.period_ms / self.trial.period_ms - 1
 
     def to_dict(self) -> dict[str, Any]:

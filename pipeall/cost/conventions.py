@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from math import prod
 
 from ..errors import ArgumentError
+from ..graph.pointwise import UNARY
 from .count import MACS, macs
 from .network import Layer, Network
 
 Count = Callable[[Network, Layer], int]
 DENSE = ("Gemm", "MatMul")
 NORMS = ("LayerNormalization", "InstanceNormalization", "GroupNormalization")
-ACTIVATIONS = ("Relu", "LeakyRelu", "PRelu", "Elu")
+RECTIFIERS = ("Relu", "PRelu", *(entry.onnx for entry in UNARY.values() if entry.rectifier))
 POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
 
 
@@ -103,8 +104,8 @@ TERMS = (
     Term("bn", "output elements of BatchNorm", _of(("BatchNormalization",), _out)),
     Term("bn-weights", "weights of BatchNorm, once", _of(("BatchNormalization", *NORMS), _learnt)),
     Term("norm", "output elements of other normalisations", _of(NORMS, _out)),
-    Term("relu-module", "elements of ReLU modules", _of(ACTIVATIONS, _out, True)),
-    Term("relu-function", "elements of ReLU functions", _of(ACTIVATIONS, _out, False)),
+    Term("relu-module", "elements of ReLU modules", _of(RECTIFIERS, _out, True)),
+    Term("relu-function", "elements of ReLU functions", _of(RECTIFIERS, _out, False)),
     Term("relu6-module", "elements of ReLU6 modules", _of(("Clip",), _out, True)),
     Term("relu6-function", "elements of ReLU6 functions", _of(("Clip",), _out, False)),
     Term("pool-module", "input elements of pooling modules", _of(POOLS, _in, True)),

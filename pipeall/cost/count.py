@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ..errors import ModelError
+from ..graph.pointwise import BY_OPERATOR
 from .network import FLOAT_BYTES, Layer, Network
 
 
@@ -124,10 +125,10 @@ def _lrn(network: Network, layer: Layer) -> int:
 
 
 ELEMENT_OPS: dict[str, Callable[[Network, Layer], int]] = {
+    **dict.fromkeys(BY_OPERATOR, _each(1)),
     **dict.fromkeys(
-        "Relu Clip LeakyRelu PRelu Elu Selu Sigmoid HardSigmoid HardSwish Tanh Softplus Softsign Gelu Erf Exp Log Sqrt "
-        "Pow Abs Neg Reciprocal Add Sub Mul Div Sum Mean Max Min Floor Ceil Round Mod Sign Where "
-        "Resize Upsample".split(),
+        "Relu Clip PRelu Selu Softplus Softsign Gelu Exp Log Sqrt Pow Abs Neg Reciprocal Div Sum Mean Max Min Floor "
+        "Ceil Round Mod Sign Where Resize Upsample".split(),
         _each(1),
     ),
     **dict.fromkeys(

@@ -16,6 +16,7 @@ from typing import Any
 
 from ..errors import ArgumentError
 from ..graph.ir import Graph, Node
+from ..graph.pointwise import BY_OPERATOR
 
 Shape = tuple[int, ...]
 
@@ -112,9 +113,7 @@ def of_graph(graph: Graph) -> Network:
 OPERATORS = {  # canonical op -> ONNX operator
     "conv": "Conv", "fc": "Gemm", "maxpool": "MaxPool", "avgpool": "AveragePool", "lrn": "LRN", "softmax": "Softmax",
     "layernorm": "LayerNormalization",
-    "add": "Add", "sub": "Sub", "mul": "Mul", "clip": "Clip", "leakyrelu": "LeakyRelu", "sigmoid": "Sigmoid",
-    "hardsigmoid": "HardSigmoid", "hardswish": "HardSwish", "tanh": "Tanh", "erf": "Erf",
-    "elu": "Elu", "concat": "Concat", "reshape": "Reshape",
+    **{op: operator for operator, op in BY_OPERATOR.items()}, "clip": "Clip", "concat": "Concat", "reshape": "Reshape",
     "transpose": "Transpose", "slice": "Slice", "pad": "Pad", "shuffle": "Transpose",
 }  # fmt: skip
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from ..errors import ArgumentError
+from ..graph.pointwise import UNARY
 from .network import ALIASES, FLOAT_BYTES, Layer, Network
 
 INDEX_BYTES = 8  # of an index: where a maximum is
@@ -120,10 +121,9 @@ def _noise(network: Network, layer: Layer) -> Saved:
 
 
 SAVED: dict[str, Callable[[Network, Layer], Saved]] = {
-    **dict.fromkeys(
-        "Conv ConvTranspose Gemm AveragePool LRN HardSwish HardSigmoid Gelu Erf Pow Log Abs".split(), _input
-    ),
-    **dict.fromkeys("Relu LeakyRelu Elu Selu Sigmoid Tanh Exp Sqrt Softmax LogSoftmax Reciprocal".split(), _output),
+    **{entry.onnx: _input if entry.saved == "input" else _output for entry in UNARY.values() if entry.onnx},
+    **dict.fromkeys("Conv ConvTranspose Gemm AveragePool LRN Gelu Pow Log Abs".split(), _input),
+    **dict.fromkeys("Relu Selu Exp Sqrt Softmax LogSoftmax Reciprocal".split(), _output),
     **dict.fromkeys("Mul MatMul Div".split(), _inputs),
     "Clip": _copy,
     "PRelu": _input,

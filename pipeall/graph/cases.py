@@ -15,11 +15,12 @@ import numpy as np
 
 from .ir import Graph, Node, Tensor
 from .ops import infer_shape
+from .pointwise import BINARY, UNARY, Unary
 
 Shape = tuple[int, ...]
 
 CHANNELS = (1, 3, 7, 8, 15, 16, 17, 31, 32, 33, 64, 96)
-CLAMPS = ((-inf, inf), (0.0, inf), (0.0, 6.0), (-1.0, 1.0), (-inf, 0.5))
+CLAMPS = ((-inf, inf), *UNARY["clip"].samples)
 
 
 @dataclass(frozen=True)
@@ -228,23 +229,18 @@ def _binaries(op: str, *, swapped: bool = False) -> tuple[Case, ...]:
     )
 
 
-ADD = _binaries("add")
-SUB = (*_binaries("sub"), *_binaries("sub", swapped=True))
-MUL = _binaries("mul")
+BINARIES = tuple(
+    (*_binaries(op), *(_binaries(op, swapped=True) if entry.swapped else ())) for op, entry in BINARY.items()
+)
 
 
-def _unary(op: str, **attrs) -> tuple[Case, ...]:
+def _unaries(op: str, entry: Unary) -> tuple[Case, ...]:
     shapes = (*((1, c, 3, 5) for c in CHANNELS), (1, 1), (1, 1001), (1, 7, 9))
-    return tuple(Case(op, attrs, (shape,)) for shape in shapes)
+    attrs = [dict(zip(entry.parameters, sample, strict=True)) for sample in entry.samples]
+    return tuple(Case(op, values, (shape,)) for values in attrs for shape in shapes)
 
 
-CLIP = tuple(case for lo, hi in CLAMPS[1:] for case in _unary("clip", lo=lo, hi=hi))
-LEAKYRELU = (*_unary("leakyrelu", alpha=0.1), *_unary("leakyrelu", alpha=1.5)[:1])
-SIGMOID = _unary("sigmoid")
-HARDSIGMOID = (*_unary("hardsigmoid", alpha=0.2, beta=0.5), *_unary("hardsigmoid", alpha=1 / 6, beta=0.4)[:2])
-HARDSWISH = _unary("hardswish")
-TANH, ERF = _unary("tanh"), _unary("erf")
-ELU = (*_unary("elu", alpha=1.0), *_unary("elu", alpha=0.3)[:2])
+UNARIES = tuple(_unaries(op, entry) for op, entry in UNARY.items())
 
 CONCAT = (
     Case("concat", dict(axis=1), ((1, 17, 4, 5),)),
@@ -302,8 +298,7 @@ SHUFFLE = tuple(
 CASES: dict[str, tuple[Case, ...]] = {
     cases[0].op: cases
     for cases in (
-        CONV, FC, MAXPOOL, AVGPOOL, LRN, SOFTMAX, LAYERNORM, ADD, SUB, MUL, CLIP, LEAKYRELU, SIGMOID, HARDSIGMOID,
-        HARDSWISH, TANH, ERF, ELU,
+        CONV, FC, MAXPOOL, AVGPOOL, LRN, SOFTMAX, LAYERNORM, *BINARIES, *UNARIES,
         CONCAT, RESHAPE, TRANSPOSE, SLICE, PAD, SHUFFLE,
     )
 }  # fmt: skip

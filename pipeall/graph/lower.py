@@ -33,19 +33,11 @@ from .memory import (
     slot_layout,
     strided,
 )
+from .ops import attributes
 from .partition import Border
+from .pointwise import BINARY, UNARY
 
 MAX_COPY_DIMS = 6
-UNARY = {  # op -> the attributes that become p0, p1
-    "clip": ("lo", "hi"),
-    "leakyrelu": ("alpha",),
-    "sigmoid": (),
-    "hardsigmoid": ("alpha", "beta"),
-    "hardswish": (),
-    "tanh": (),
-    "erf": (),
-    "elu": ("alpha",),
-}
 PLAIN = {  # op -> the attributes that the step of the same kind takes over
     "maxpool": ("kernel", "strides", "pads", "dilations"),
     "avgpool": ("kernel", "strides", "pads", "count_include_pad"),
@@ -248,7 +240,7 @@ class _Lowering:
         self._step(node.op, node, (self._source(node),), _attrs(node, *PLAIN[node.op]))
 
     def _unary(self, node: Node) -> None:
-        p0, p1 = (*_attrs(node, *UNARY[node.op]).values(), 0.0, 0.0)[:2]
+        p0, p1 = (*_attrs(node, *UNARY[node.op].parameters).values(), 0.0, 0.0)[:2]
         self._step("unary", node, (self._source(node),), {"op": node.op, "p0": p0, "p1": p1})
 
     def _conv(self, node: Node) -> None:
@@ -260,8 +252,8 @@ class _Lowering:
     def _fc(self, node: Node) -> None:
         x = self._source(node)
         weight = self._constant(node, 1).reshape(-1, x.c, x.h, x.w)
-        window = {"kernel": (x.h, x.w), "strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "groups": 1}
-        self._step("conv", node, (x,), window | _attrs(node, "lo", "hi"), weight, self._constant(node, 2))
+        attrs = attributes("conv", **_attrs(node, "lo", "hi"))
+        self._step("conv", node, (x,), {"kernel": (x.h, x.w), **attrs}, weight, self._constant(node, 2))
 
     def _binary(self, node: Node) -> None:
         src, weight = (self._source(node),), None
@@ -270,7 +262,8 @@ class _Lowering:
             weight = np.ascontiguousarray(b[0].transpose(1, 2, 0)) if b.ndim == 4 else b.reshape(1, 1, -1)
         else:
             src = (*src, self._source(node, 1))
-        self._step("binary", node, src, {"op": node.op, **_attrs(node, "lo", "hi", "swapped")}, weight)
+        op = (node.attrs["swapped"] and BINARY[node.op].swapped) or node.op
+        self._step("binary", node, src, {"op": op, **_attrs(node, "lo", "hi")}, weight)
 
     def _concat(self, node: Node) -> None:
         target = self._elements(node.output)
@@ -333,7 +326,7 @@ def _attrs(node: Node, *names: str) -> dict[str, Any]:
 RULES: dict[str, Callable[[_Lowering, Node], None]] = {
     **dict.fromkeys(PLAIN, _Lowering._plain),
     **dict.fromkeys(UNARY, _Lowering._unary),
-    **dict.fromkeys(("add", "sub", "mul"), _Lowering._binary),
+    **dict.fromkeys(BINARY, _Lowering._binary),
     "conv": _Lowering._conv,
     "fc": _Lowering._fc,
     "concat": _Lowering._concat,

@@ -1,15 +1,17 @@
 """The op table: of every op its inputs, attributes, output shape, NumPy reference and MACs.
 
 A new op is one entry of ``OPS`` and a list of cases in ``cases.py``; that makes it correct everywhere (import, costs,
-tests), and native code can follow. ``ir.py`` defines Node and Tensor; semantics are those of the ONNX op of the same
-name, with batch 1, every default spelled out, and a clamp [lo, hi] fused into the ops that compute sums.
+tests), and native code can follow. A pointwise op is an entry of ``pointwise.py`` instead.
+
+``ir.py`` defines Node and Tensor. Semantics are those of the ONNX op of the same name, with batch 1, every default
+spelled out, and a clamp [lo, hi] fused into the ops that compute sums.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite, isnan, prod
+from math import inf, isfinite, isnan, prod
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ import numpy as np
 from ..errors import ArgumentError, ModelError
 from . import reference
 from .ir import Graph, Node
+from .pointwise import BINARY, UNARY
 
 Shape = tuple[int, ...]
 Attrs = Mapping[str, Any]
@@ -235,49 +238,50 @@ class OpSpec:
     """One op.
 
     inputs   least and most number of inputs; constants trail: conv and fc have weight and bias at 1 and 2
-    attrs    the names every node of this op carries, no more and no less
+    attrs    name -> default of what every node of this op carries, no more and no less
     shape    (attrs, *input shapes) -> output shape; raises on anything that does not fit
     compute  (attrs, *arrays) -> array, NCHW, in the arrays' own float type
     macs     (output shape, weight shape) -> multiply-accumulates; None for ops without weights, which count as 0
     """
 
     inputs: tuple[int, int]
-    attrs: tuple[str, ...]
+    attrs: Attrs
     shape: Callable[..., Shape]
     compute: Callable[..., np.ndarray]
     macs: Callable[[Shape, Shape], int] | None = None
 
 
 _ANY = (1, 2**15)
-_CLAMP = ("lo", "hi")
-_POOL = ("kernel", "strides", "pads", "ceil")
+_GIVEN = object()  # in place of a default: the attribute must be given
+_FREE = {"lo": -inf, "hi": inf}
+_WINDOW = {"strides": (1, 1), "pads": (0, 0, 0, 0)}
+_DILATED = _WINDOW | {"dilations": (1, 1)}
+_POOL = {"kernel": _GIVEN, "ceil": False}
+_LRN = {"size": _GIVEN, "alpha": 1e-4, "beta": 0.75, "bias": 1.0}
+_AXIS = {"axis": _GIVEN}
 
 OPS: dict[str, OpSpec] = {
-    "conv": OpSpec((3, 4), ("strides", "pads", "dilations", "groups", *_CLAMP), _conv, reference.conv, _conv_macs),
-    "fc": OpSpec((3, 3), _CLAMP, _fc, reference.fc, _fc_macs),
-    "maxpool": OpSpec((1, 1), (*_POOL, "dilations"), _maxpool, reference.maxpool),
-    "avgpool": OpSpec((1, 1), (*_POOL, "count_include_pad"), _avgpool, reference.avgpool),
-    "lrn": OpSpec((1, 1), ("size", "alpha", "beta", "bias"), _lrn, reference.lrn),
-    "softmax": OpSpec((1, 1), ("axis",), _softmax, reference.softmax),
-    "layernorm": OpSpec((1, 1), ("epsilon",), _layernorm, reference.layernorm),
-    "add": OpSpec((2, 2), (*_CLAMP, "swapped"), _binary, reference.add),
-    "sub": OpSpec((2, 2), (*_CLAMP, "swapped"), _binary, reference.sub),
-    "mul": OpSpec((2, 2), (*_CLAMP, "swapped"), _binary, reference.mul),
-    "clip": OpSpec((1, 1), _CLAMP, _elementwise(*_CLAMP), reference.clip),
-    "leakyrelu": OpSpec((1, 1), ("alpha",), _elementwise("alpha"), reference.leakyrelu),
-    "sigmoid": OpSpec((1, 1), (), _elementwise(), reference.sigmoid),
-    "hardsigmoid": OpSpec((1, 1), ("alpha", "beta"), _elementwise("alpha", "beta"), reference.hardsigmoid),
-    "hardswish": OpSpec((1, 1), (), _elementwise(), reference.hardswish),
-    "tanh": OpSpec((1, 1), (), _elementwise(), reference.tanh),
-    "erf": OpSpec((1, 1), (), _elementwise(), reference.erf),
-    "elu": OpSpec((1, 1), ("alpha",), _elementwise("alpha"), reference.elu),
-    "concat": OpSpec(_ANY, ("axis",), _concat, reference.concat),
-    "reshape": OpSpec((1, 1), ("shape",), _reshape, reference.reshape),
-    "transpose": OpSpec((1, 1), ("perm",), _transpose, reference.transpose),
-    "slice": OpSpec((1, 1), ("axis", "start", "stop"), _slice, reference.slice_),
-    "pad": OpSpec((1, 1), ("pads_begin", "pads_end", "value"), _pad, reference.pad),
-    "shuffle": OpSpec((1, 1), ("groups",), _shuffle, reference.shuffle),
+    "conv": OpSpec((3, 4), _DILATED | {"groups": 1} | _FREE, _conv, reference.conv, _conv_macs),
+    "fc": OpSpec((3, 3), _FREE, _fc, reference.fc, _fc_macs),
+    "maxpool": OpSpec((1, 1), _POOL | _DILATED, _maxpool, reference.maxpool),
+    "avgpool": OpSpec((1, 1), _POOL | _WINDOW | {"count_include_pad": False}, _avgpool, reference.avgpool),
+    "lrn": OpSpec((1, 1), _LRN, _lrn, reference.lrn),
+    "softmax": OpSpec((1, 1), {"axis": 1}, _softmax, reference.softmax),
+    "layernorm": OpSpec((1, 1), {"epsilon": 1e-5}, _layernorm, reference.layernorm),
+    **{op: OpSpec((2, 2), _FREE | {"swapped": False}, _binary, reference.binary(b)) for op, b in BINARY.items()},
+    **{op: OpSpec((1, 1), u.parameters, _elementwise(*u.parameters), reference.unary(u)) for op, u in UNARY.items()},
+    "concat": OpSpec(_ANY, _AXIS, _concat, reference.concat),
+    "reshape": OpSpec((1, 1), {"shape": _GIVEN}, _reshape, reference.reshape),
+    "transpose": OpSpec((1, 1), {"perm": _GIVEN}, _transpose, reference.transpose),
+    "slice": OpSpec((1, 1), _AXIS | {"start": _GIVEN, "stop": _GIVEN}, _slice, reference.slice_),
+    "pad": OpSpec((1, 1), {"pads_begin": _GIVEN, "pads_end": _GIVEN, "value": 0.0}, _pad, reference.pad),
+    "shuffle": OpSpec((1, 1), {"groups": _GIVEN}, _shuffle, reference.shuffle),
 }
+
+
+def attributes(op: str, **given: Any) -> dict[str, Any]:
+    """The attributes of a node of ``op``: those given, and the defaults of ONNX for the others."""
+    return {name: value for name, value in OPS[op].attrs.items() if value is not _GIVEN} | given
 
 
 def infer_shape(op: str, attrs: Attrs, input_shapes: Sequence[Shape], node_name: str) -> Shape:

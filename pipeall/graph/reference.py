@@ -7,11 +7,12 @@ larger than the tensors themselves is allocated and a network of 4 GMAC takes se
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+
+from .pointwise import Binary, Unary
 
 Attrs = Mapping[str, Any]
 
@@ -113,48 +114,12 @@ def layernorm(attrs: Attrs, x: np.ndarray) -> np.ndarray:
     return difference / np.sqrt((difference**2).mean(axis=1, keepdims=True) + x.dtype.type(attrs["epsilon"]))
 
 
-def add(attrs: Attrs, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return _clamped(attrs, a + b)
+def unary(op: Unary) -> Callable[[Attrs, np.ndarray], np.ndarray]:
+    return lambda attrs, x: op.compute(x, *(x.dtype.type(attrs[name]) for name in op.parameters))
 
 
-def sub(attrs: Attrs, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return _clamped(attrs, b - a if attrs["swapped"] else a - b)
-
-
-def mul(attrs: Attrs, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return _clamped(attrs, a * b)
-
-
-def clip(attrs: Attrs, x: np.ndarray) -> np.ndarray:
-    return _clamped(attrs, x)
-
-
-def leakyrelu(attrs: Attrs, x: np.ndarray) -> np.ndarray:
-    return np.where(x < 0, x * x.dtype.type(attrs["alpha"]), x)
-
-
-def sigmoid(attrs: Attrs, x: np.ndarray) -> np.ndarray:
-    return 0.5 * (1 + np.tanh(0.5 * x))  # equals 1 / (1 + exp(-x)), without its overflow
-
-
-def hardsigmoid(attrs: Attrs, x: np.ndarray) -> np.ndarray:
-    return np.clip(x * x.dtype.type(attrs["alpha"]) + x.dtype.type(attrs["beta"]), 0, 1)
-
-
-def hardswish(attrs: Attrs, x: np.ndarray) -> np.ndarray:
-    return x * np.clip(x / 6 + x.dtype.type(0.5), 0, 1)
-
-
-def tanh(attrs: Attrs, x: np.ndarray) -> np.ndarray:
-    return np.tanh(x)
-
-
-def erf(attrs: Attrs, x: np.ndarray) -> np.ndarray:
-    return np.vectorize(math.erf, otypes=[x.dtype])(x)
-
-
-def elu(attrs: Attrs, x: np.ndarray) -> np.ndarray:
-    return np.where(x < 0, x.dtype.type(attrs["alpha"]) * np.expm1(np.minimum(x, 0)), x)
+def binary(op: Binary) -> Callable[[Attrs, np.ndarray, np.ndarray], np.ndarray]:
+    return lambda attrs, a, b: _clamped(attrs, op.compute(b, a) if attrs["swapped"] else op.compute(a, b))
 
 
 def concat(attrs: Attrs, *inputs: np.ndarray) -> np.ndarray:

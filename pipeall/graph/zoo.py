@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import ArgumentError
 from .ir import Graph, Node, Tensor
-from .ops import infer_shape
+from .ops import attributes, infer_shape
 
 CLASSES = 1000
 RELU, RELU6, LINEAR = (0.0, inf), (0.0, 6.0), (-inf, inf)
@@ -132,6 +132,7 @@ class _NetBuilder:
         return self.constants[name].shape if name in self.constants else self.tensors[name].shape
 
     def node(self, op: str, name: str, *inputs: str, **attrs: Any) -> str:
+        attrs = attributes(op, **attrs)
         shape = infer_shape(op, attrs, [self.shape(x) for x in inputs], name)
         self.nodes.append(Node(name, op, inputs, name, attrs))
         self.tensors[name] = Tensor(name, shape)
@@ -164,7 +165,7 @@ class _NetBuilder:
             gain = 0.25  # of the variance of the shortcut: a sum of two equals would double it from unit to unit
         shape = (channels, self.shape(x)[1] // groups, kernel, kernel)
         inputs = (x, *self.weights(name, shape, gain), *([residual] if residual else []))
-        attrs = {"strides": (stride, stride), "pads": _sides(pad), "dilations": (1, 1), "groups": groups}
+        attrs = {"strides": (stride, stride), "pads": _sides(pad), "groups": groups}
         return self.node("conv", name, *inputs, lo=clamp[0], hi=clamp[1], **attrs)
 
     def fc(self, name: str, x: str, features: int, clamp: tuple[float, float] = RELU) -> str:
@@ -180,16 +181,14 @@ class _NetBuilder:
         pad: int | tuple[int, int, int, int] = 0,
         ceil: bool = False,
     ) -> str:
-        attrs = {"strides": (stride, stride), "pads": _sides(pad), "dilations": (1, 1), "ceil": ceil}
+        attrs = {"strides": (stride, stride), "pads": _sides(pad), "ceil": ceil}
         return self.node("maxpool", name, x, kernel=(kernel, kernel), **attrs)
 
     def global_avgpool(self, name: str, x: str) -> str:
-        whole = self.shape(x)[2:]
-        attrs = {"strides": (1, 1), "pads": _sides(0), "ceil": False, "count_include_pad": False}
-        return self.node("avgpool", name, x, kernel=whole, **attrs)
+        return self.node("avgpool", name, x, kernel=self.shape(x)[2:])
 
     def lrn(self, name: str, x: str) -> str:
-        return self.node("lrn", name, x, size=5, alpha=1e-4, beta=0.75, bias=1.0)
+        return self.node("lrn", name, x, size=5)
 
     def concat(self, name: str, *inputs: str) -> str:
         return self.node("concat", name, *inputs, axis=1)
@@ -202,7 +201,7 @@ class _NetBuilder:
         return self.flatten(f"{name}/flatten", self.conv(name, x, CLASSES, 1, clamp=LINEAR))
 
     def classified(self, x: str) -> Graph:
-        prob = self.node("softmax", "prob", x, axis=1)
+        prob = self.node("softmax", "prob", x)
         inputs, outputs = (self.tensors["data"],), (self.tensors[prob],)
         return Graph(self.name, tuple(self.nodes), self.tensors, self.constants, inputs, outputs)
 

@@ -12,6 +12,7 @@ from ..errors import ArgumentError
 from ..files import write_whole
 from ..graph.ir import Graph, Node, Tensor
 from ..graph.onnx.write import onnx_bytes
+from ..graph.ops import attributes
 
 INPUT = "input"
 
@@ -29,7 +30,7 @@ def to_graph(layers: Sequence[tuple[np.ndarray, np.ndarray]], activations: Seque
 
     def node(op: str, title: str, inputs: tuple[str, ...], size: int, **attrs: object) -> str:
         tensors[title] = Tensor(title, (1, size))
-        nodes.append(Node(title, op, inputs, title, attrs))
+        nodes.append(Node(title, op, inputs, title, attributes(op, **attrs)))
         return title
 
     for index, ((weight, bias), activation) in enumerate(zip(layers, activations, strict=True), 1):
@@ -40,12 +41,11 @@ def to_graph(layers: Sequence[tuple[np.ndarray, np.ndarray]], activations: Seque
         gain = 2 if after_tanh else 1
         names = f"layer{index}/weight", f"layer{index}/bias"
         constants |= {names[0]: (gain * weight).astype(np.float32), names[1]: (gain * bias).astype(np.float32)}
-        low = 0.0 if activation == "relu" else -inf
-        value = node("fc", f"layer{index}", (value, *names), len(weight), lo=low, hi=inf)
+        value = node("fc", f"layer{index}", (value, *names), len(weight), lo=0.0 if activation == "relu" else -inf)
         if activation in ("sigmoid", "tanh"):
             value = node("sigmoid", f"layer{index}/sigmoid", (value,), len(weight))
         elif activation == "softmax":
-            value = node("softmax", f"layer{index}/softmax", (value,), len(weight), axis=1)
+            value = node("softmax", f"layer{index}/softmax", (value,), len(weight))
     return Graph(name, tuple(nodes), tensors, constants, (tensors[INPUT],), (tensors[value],))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from math import inf, prod
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..arrays import read_npz
 from ..errors import ArgumentError
 from ..files import write_whole
 from ..graph.ir import Graph, Node, Tensor
-from ..graph.ops import infer_shape
+from ..graph.ops import attributes, infer_shape
 from .data import DataSet
 from .genome import SOURCE, Architecture, Block
 
@@ -166,6 +166,7 @@ class _GraphBuilder:
 
     def node(self, op: str, name: str, *inputs: str, **attrs: object) -> str:
         shapes = [self.constants[x].shape if x in self.constants else self.tensors[x].shape for x in inputs]
+        attrs = attributes(op, **attrs)
         self.tensors[name] = Tensor(name, infer_shape(op, attrs, shapes, name))
         self.nodes.append(Node(name, op, inputs, name, attrs))
         return name
@@ -181,12 +182,10 @@ class _GraphBuilder:
         x = self.node("concat", f"{name}/inputs", *inputs, axis=1) if len(inputs) > 1 else inputs[0]
         weights = self.layer(name, self._on_raw_features(block))
         if self.network.architecture.kind == "dense":
-            return self.node("fc", name, x, *weights, lo=0.0, hi=inf)
-        pads = (block.kernel // 2,) * 4
-        x = self.node("conv", name, x, *weights, strides=(1, 1), pads=pads, dilations=(1, 1), groups=1, lo=0.0, hi=inf)
+            return self.node("fc", name, x, *weights, lo=0.0)
+        x = self.node("conv", name, x, *weights, pads=(block.kernel // 2,) * 4, lo=0.0)
         if block.pool:
-            window = {"kernel": (2, 2), "strides": (2, 2), "pads": (0,) * 4, "dilations": (1, 1), "ceil": False}
-            x = self.node("maxpool", f"{name}/pool", x, **window)
+            x = self.node("maxpool", f"{name}/pool", x, kernel=(2, 2), strides=(2, 2))
         return x
 
     def finish(self, x: str | None) -> Graph:
@@ -194,15 +193,14 @@ class _GraphBuilder:
         if x is None:  # a bias alone
             x, weight = INPUT, np.zeros((self.network.outputs, prod(self.network.shape)), np.float32)
         elif self.network.architecture.kind == "conv":
-            whole = {"kernel": self.tensors[x].shape[2:], "strides": (1, 1), "pads": (0,) * 4, "ceil": False}
-            x = self.node("avgpool", "mean", x, count_include_pad=False, **whole)
+            x = self.node("avgpool", "mean", x, kernel=self.tensors[x].shape[2:])
         if not self.network.classifies:
             weight = weight * self.data.target_width
             bias = bias * self.data.target_width + self.data.target_low
         name = "logits" if self.network.classifies else OUTPUT
-        x = self.node("fc", name, x, *self.layer(name, (weight, bias)), lo=-inf, hi=inf)
+        x = self.node("fc", name, x, *self.layer(name, (weight, bias)))
         if self.network.classifies:
-            x = self.node("softmax", OUTPUT, x, axis=1)
+            x = self.node("softmax", OUTPUT, x)
         ends = (self.tensors[INPUT],), (self.tensors[x],)
         return Graph(f"nas-{self.data.name}", tuple(self.nodes), self.tensors, self.constants, *ends)
 

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..files import write_text
+from .devices.device import Algorithm
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +49,7 @@ class StageTrace:
     groups: tuple[int, int]
     labels: tuple[tuple[str, str], ...]
     rows: np.ndarray
-    algorithms: tuple[str | None, ...] = ()
+    algorithms: tuple[Algorithm | None, ...] = ()
     step_of: tuple[int, ...] = ()
 
     @property

@@ -8,11 +8,48 @@ winograd*-lazy   the same with the taps transformed in every frame, not kept: (n
 
 from __future__ import annotations
 
-from math import ceil, inf
+from dataclasses import dataclass, replace
+from math import ceil, inf, prod
+from typing import Literal
 
-from ...steps import is_depthwise
+from ...steps import is_depthwise, item_bytes
 
-LAZY = "-lazy"
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """A way to compute a convolution; as text it has its name above.
+
+    m     outputs of a Winograd tile along one side; 0 for the other kinds
+    lazy  Winograd's taps are transformed in every frame
+    """
+
+    kind: Literal["gemm", "strassen", "winograd"]
+    m: int = 0
+    lazy: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.kind}{self.m or ''}{'-lazy' if self.lazy else ''}"
+
+    @property
+    def keeps_transform(self) -> bool:
+        """Whether it keeps transformed weights in place of those of the model."""
+        return self.kind != "gemm" and not self.lazy
+
+    def products(self, step) -> int:
+        """Multiply-adds of a convolution without what its transforms, pads and panels add."""
+        if self.kind == "gemm":
+            return filters(step, 1) * prod(step.params["kernel"]) * step.dst.h * step.dst.w
+        if self.kind == "strassen":
+            return 7 * pairs(step) * filters(step, 1) // 4
+        m, n = tile(step, self)
+        return filters(step, 1) * n * n * ceil(step.dst.h / m) * ceil(step.dst.w / m)
+
+    def inner_bytes(self, step) -> int:
+        """Bytes of a convolution's weights as they are kept."""
+        return points_bytes(step, self, 1) if self.keeps_transform else item_bytes(step.dst.dtype) * step.weight.size
+
+
+GEMM, STRASSEN = Algorithm("gemm"), Algorithm("strassen")
 TILES = {3: (2, 4, 6), 5: (2, 4)}  # kernel size -> m
 # Multiply-adds that take as long as the rest of the work, from timings of whole layers on Zen 3 (AVX2):
 INPUT = {4: 120, 6: 300, 8: 900}  # transforming one channel of a tile of n x n points
@@ -30,18 +67,17 @@ PER_WEIGHT_BYTE, PER_WEIGHT_BYTE_OF = 2.7, {"neon": 1.3}
 KEEP_BYTES, KEEP_BYTES_OF = 4 << 20, {"neon": inf}
 
 
-def candidates(step) -> tuple[str, ...]:
+def candidates(step) -> tuple[Algorithm, ...]:
     """The algorithms that can compute a step; the first is the plainest. Nothing to choose: empty."""
     if step.kind != "conv" or is_depthwise(step):
         return ()
     kh, kw = step.params["kernel"]
     steps = (*step.params["strides"], *step.params["dilations"])
     if fits_strassen(step):
-        return ("gemm", "strassen")
+        return (GEMM, STRASSEN)
     if kh != kw or kh not in TILES or steps != (1, 1, 1, 1):
-        return ("gemm",)
-    names = [f"winograd{m}" for m in TILES[kh]]
-    return ("gemm", *names, *(f"{name}{LAZY}" for name in names))
+        return (GEMM,)
+    return (GEMM, *(Algorithm("winograd", m, lazy) for lazy in (False, True) for m in TILES[kh]))
 
 
 def fits_strassen(step) -> bool:
@@ -52,49 +88,41 @@ def fits_strassen(step) -> bool:
     return pointwise and same and x.c % 2 == 0 and y.c % HALVES == 0
 
 
-def sensible(step, nr: int, isa: str) -> tuple[str, ...]:
+def sensible(step, nr: int, isa: str) -> tuple[Algorithm, ...]:
     """The candidates worth comparing, for GEMM panels of ``nr``: of each Winograd one.
 
     Transformed weights of KEEP_BYTES or more would not stay in a cache until the next frame: they are made anew.
     """
     if fits_strassen(step):
-        fewer = work(step, "strassen", nr, isa) < work(step, "gemm", nr, isa)
-        return ("gemm", "strassen") if fewer else ("gemm",)
+        fewer = work(step, STRASSEN, nr, isa) < work(step, GEMM, nr, isa)
+        return (GEMM, STRASSEN) if fewer else (GEMM,)
     keep = KEEP_BYTES_OF.get(isa, KEEP_BYTES)
-    names = (name for name in candidates(step) if not name.endswith(LAZY))
-    return tuple(f"{n}{LAZY}" if n != "gemm" and points_bytes(step, n, nr) >= keep else n for n in names)
+    return tuple(
+        replace(way, lazy=way.keeps_transform and points_bytes(step, way, nr) >= keep)
+        for way in candidates(step)
+        if not way.lazy
+    )
 
 
-def modelled(step, nr: int, isa: str) -> str:
+def modelled(step, nr: int, isa: str) -> Algorithm:
     """The algorithm of least modelled work for GEMM panels of ``nr``; it depends on nothing but the arguments."""
-    return min(sensible(step, nr, isa), key=lambda name: work(step, name, nr, isa))
+    return min(sensible(step, nr, isa), key=lambda way: work(step, way, nr, isa))
 
 
-def work(step, algorithm: str, nr: int, isa: str) -> float:
+def work(step, algorithm: Algorithm, nr: int, isa: str) -> float:
     """What a step costs, in multiply-adds."""
-    per_weight = 4 * PER_WEIGHT_BYTE_OF.get(isa, PER_WEIGHT_BYTE)
+    per_weight = item_bytes(step.dst.dtype) * PER_WEIGHT_BYTE_OF.get(isa, PER_WEIGHT_BYTE)
     taps = step.params["kernel"][0] * step.params["kernel"][1]
-    if algorithm == "gemm":
+    if algorithm == GEMM:
         return filters(step, nr) * taps * (step.dst.h * step.dst.w + per_weight)
-    if algorithm == "strassen":
+    if algorithm == STRASSEN:
         sums = step.src[0].c / 2 * SPLIT_OF.get(isa, SPLIT) + step.dst.c / 2 * JOIN_OF.get(isa, JOIN)
-        return products(step, algorithm) + pairs(step) * sums + per_weight * 7 / 4 * filters(step, nr)
+        return algorithm.products(step) + pairs(step) * sums + per_weight * 7 / 4 * filters(step, nr)
     m, n = tile(step, algorithm)
     tiles = ceil(step.dst.h / m) * ceil(step.dst.w / m)
-    lazy = algorithm.endswith(LAZY)
+    lazy = algorithm.lazy
     per_filter = n * n * tiles + per_weight * (taps if lazy else n * n) + (TAPS[n] if lazy else 0)
     return filters(step, nr) * per_filter + tiles * (step.src[0].c * INPUT[n] + step.dst.c * OUTPUT[n])
-
-
-def products(step, algorithm: str) -> int:
-    """Multiply-adds of a convolution without what its transforms, pads and panels add; "depthwise" counts as GEMM."""
-    kh, kw = step.params["kernel"]
-    if algorithm in ("gemm", "depthwise"):
-        return filters(step, 1) * kh * kw * step.dst.h * step.dst.w
-    if algorithm == "strassen":
-        return 7 * pairs(step) * filters(step, 1) // 4
-    m, n = tile(step, algorithm)
-    return filters(step, 1) * n * n * ceil(step.dst.h / m) * ceil(step.dst.w / m)
 
 
 def pairs(step) -> int:
@@ -102,17 +130,15 @@ def pairs(step) -> int:
     return ceil(step.dst.h * step.dst.w / 2)
 
 
-def points_bytes(step, algorithm: str, nr: int) -> int:
+def points_bytes(step, algorithm: Algorithm, nr: int) -> int:
     """Size of the transformed weights."""
-    if algorithm == "strassen":
-        return 7 * filters(step, nr)  # 7 / 4 of 4 bytes
-    return 4 * filters(step, nr) * tile(step, algorithm)[1] ** 2
+    each = item_bytes(step.dst.dtype) * filters(step, nr)
+    return 7 * each // 4 if algorithm == STRASSEN else each * tile(step, algorithm)[1] ** 2
 
 
-def tile(step, algorithm: str) -> tuple[int, int]:
+def tile(step, algorithm: Algorithm) -> tuple[int, int]:
     """m and n of a Winograd algorithm: tiles of n x n points give m x m pixels."""
-    m = int(algorithm.removeprefix("winograd").removesuffix(LAZY))
-    return m, m + step.params["kernel"][0] - 1
+    return algorithm.m, algorithm.m + step.params["kernel"][0] - 1
 
 
 def filters(step, nr: int) -> int:

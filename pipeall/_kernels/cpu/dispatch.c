@@ -14,3 +14,13 @@ const pa_kernel_row pa_kernel_rows[] = {
 #undef PA_KERNEL
 
 const int pa_kernel_row_count = sizeof pa_kernel_rows / sizeof pa_kernel_rows[0];
+
+const char *const pa_unary_names[] = {
+#define PA_UNARY(name, formula) #name,
+#include "pointwise.inc"
+};
+
+const char *const pa_binary_names[] = {
+#define PA_BINARY(name, formula) #name,
+#include "pointwise.inc"
+};

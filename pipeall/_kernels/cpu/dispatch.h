@@ -1,4 +1,4 @@
-/* The rows of kernels.inc as an array, in order. */
+/* The rows of kernels.inc and the names of pointwise.inc as arrays, in order. */
 #ifndef PIPEALL_DISPATCH_H
 #define PIPEALL_DISPATCH_H
 
@@ -12,5 +12,8 @@ typedef struct pa_kernel_row {
 
 extern const pa_kernel_row pa_kernel_rows[];
 extern const int pa_kernel_row_count;
+
+extern const char *const pa_unary_names[]; /* by PA_UNARY_... */
+extern const char *const pa_binary_names[];
 
 #endif

@@ -240,15 +240,23 @@ typedef void (*pa_softmax_f32_fn)(int64_t n, const float *x, float *out);
 /* (x - mean) / sqrt(variance + epsilon) of n contiguous floats; out may be x. */
 typedef void (*pa_layernorm_f32_fn)(int64_t n, const float *x, float *out, float epsilon);
 
+/* The codes of the pointwise ops; pa_unary_names and pa_binary_names (dispatch.h) are in their order. */
+enum {
+#define PA_UNARY(name, formula) PA_UNARY_##name,
+#include "pointwise.inc"
+    PA_UNARY_COUNT
+};
+enum {
+#define PA_BINARY(name, formula) PA_BINARY_##name,
+#include "pointwise.inc"
+    PA_BINARY_COUNT
+};
+
 /* out[i] = clamp(a[i] op b[i * b_step], lo, hi), b_step 0 or 1; out may be a or b. */
-enum { PA_ADD = 0, PA_SUB = 1, PA_MUL = 2, PA_RSUB = 3 }; /* a + b, a - b, a * b, b - a */
 typedef void (*pa_binary_f32_fn)(int op, int64_t n, const float *a, const float *b, int b_step, float *out, float lo,
                              float hi);
 
-/* out[i] = op(x[i]); out may be x.
- * clip(p0, p1), leakyrelu(slope p0), sigmoid, hardsigmoid = clamp(p0 * x + p1, 0, 1),
- * hardswish = x * clamp(x / 6 + 1/2, 0, 1), tanh, erf, elu = max(x, 0) + p0 * (e^min(x, 0) - 1) */
-enum { PA_CLIP, PA_LEAKYRELU, PA_SIGMOID, PA_HARDSIGMOID, PA_HARDSWISH, PA_TANH, PA_ERF, PA_ELU };
+/* out[i] = op(x[i], p0, p1); out may be x. */
 typedef void (*pa_unary_f32_fn)(int op, int64_t n, const float *x, float *out, float p0, float p1);
 
 /* Measures of a core, in rounds of MR vectors of NR floats, MR and NR being the row's of kernels.inc:

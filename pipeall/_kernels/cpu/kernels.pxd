@@ -40,6 +40,8 @@ cdef extern from "dispatch.h":
         pa_any_fn function
     const pa_kernel_row *pa_kernel_rows
     int pa_kernel_row_count
+    const char *pa_unary_names[]
+    const char *pa_binary_names[]
 
 cdef extern from "program_cpu.h" nogil:
     ctypedef struct pa_cpu_program:
@@ -104,8 +106,7 @@ cdef extern from "kernels.h" nogil:
     ctypedef void (*pa_layernorm_f32_fn)(int64_t, const float *, float *, float) noexcept nogil
     ctypedef void (*pa_binary_f32_fn)(const void *) noexcept nogil
     ctypedef void (*pa_unary_f32_fn)(const void *) noexcept nogil
-    enum: PA_ADD, PA_SUB, PA_MUL, PA_RSUB
-    enum: PA_CLIP, PA_LEAKYRELU, PA_SIGMOID, PA_HARDSIGMOID, PA_HARDSWISH, PA_TANH, PA_ERF, PA_ELU
+    enum: PA_UNARY_COUNT, PA_BINARY_COUNT
 
 cdef extern from "drivers/window.h" nogil:
     enum: PA_KERNEL_ROWS_MAX

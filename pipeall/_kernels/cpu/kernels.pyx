@@ -15,13 +15,16 @@ import numpy as np
 
 from ...errors import ArgumentError, DeviceError
 from ...steps import TYPES, item_bytes
-from .algorithms import LAZY, candidates, tile
+from .algorithms import GEMM, STRASSEN, candidates, tile
 from ..memory import aligned, mapped, packable
 
 BASES = ("arena", "input slot", "output slot")
 POOL = 2**26  # bytes: the mappings that weights share
 LINE_BYTES = 64  # bytes of a cache line
 WINDOW_MAX = 2**20  # of a kernel, stride, dilation or padding: products of two stay far inside 64 bits
+# pointwise op -> its code in kernels.h, in the order of pointwise.inc
+UNARY = {pa_unary_names[i].decode(): i for i in range(PA_UNARY_COUNT)}
+BINARY = {pa_binary_names[i].decode(): i for i in range(PA_BINARY_COUNT)}
 
 
 def rows() -> list:
@@ -270,14 +273,16 @@ cdef class Program:
             build = getattr(self, f"_{step.kind}")
         except AttributeError:
             raise DeviceError(f"step {step.node}: the CPU has no kernel for {step.kind}") from None
-        names = candidates(step)
+        ways = candidates(step)
         if algorithm is not None:
-            self.check(algorithm in names, step, f"one of {', '.join(names)}" if names else "no algorithm", algorithm)
+            expected = f"one of {', '.join(map(str, ways))}" if ways else "no algorithm"
+            self.check(algorithm in ways, step, expected, algorithm)
+        elif ways:
+            algorithm = ways[0]
         types = {view.dtype for view in (*step.src, step.dst)}
         self.check(len(types) == 1, step, "one element type", ", ".join(sorted(types)))
         build(step, algorithm) if step.kind == "conv" else build(step)
-        label = (step.kind, step.node, algorithm or (names[0] if names else None))
-        self.steps += [label] * (self.program.step_count - len(self.steps))
+        self.steps += [(step.kind, step.node, algorithm)] * (self.program.step_count - len(self.steps))
 
     def _conv(self, step, algorithm):
         src, dst, groups = step.src[0], step.dst, step.params["groups"]
@@ -303,8 +308,8 @@ cdef class Program:
         cdef int64_t channels = src.c // groups, taps = op.kh * op.kw, panels = (dst.c // groups + op.nr - 1) // op.nr
         weight = packable(step.weight, (dst.c, channels, op.kh, op.kw), f"step {step.node}: weight")
         bias = packable(step.bias, (dst.c,), f"step {step.node}: bias")
-        lasts = algorithm in (None, "gemm") or algorithm.endswith(LAZY)  # else its transform does
-        packed_weight = (self.weights if lasts else aligned)(groups * panels * taps * channels * op.nr)
+        lasting = aligned if algorithm.keeps_transform else self.weights
+        packed_weight = lasting(groups * panels * taps * channels * op.nr)
         packed_bias, zero = self.weights(groups * panels * op.nr), self.weights(max(src.c, op.kw * channels, op.nr))
         cdef const void *from_weight = f32_pointer(weight)
         cdef const void *from_bias = f32_pointer(bias)
@@ -316,13 +321,13 @@ cdef class Program:
             if pack:
                 pa_conv_pack(from_weight, from_bias, cout, channels, taps, op.groups, op.nr, to_weight, to_bias)
         op.weight, op.bias, op.zero = to_weight, to_bias, f32_pointer(zero)
-        if algorithm in (None, "gemm"):
+        if algorithm == GEMM:
             pa_conv_plan(op, self.program.core_count)
             self.append(pa_conv_step, op, 4 * op.scratch_floats)
-        elif algorithm == "strassen":
+        elif algorithm == STRASSEN:
             self._strassen(step, <pa_strassen_op *>args)
         else:
-            self._winograd(step, algorithm, <pa_winograd_op *>args, lasts)
+            self._winograd(step, algorithm, <pa_winograd_op *>args)
 
     cdef int _strassen(self, step, pa_strassen_op *op) except -1:
         cdef float *quarters
@@ -339,17 +344,17 @@ cdef class Program:
         self.append(pa_strassen_step, op, 4 * op.scratch_floats)
         return 0
 
-    cdef int _winograd(self, step, algorithm, pa_winograd_op *winograd, bint lasts) except -1:
+    cdef int _winograd(self, step, algorithm, pa_winograd_op *winograd) except -1:
         cdef float *points
         cdef bint pack = self.pack
         winograd.m, winograd.n = tile(step, algorithm)
         winograd.input = <pa_winograd_input_f32_fn>self.function(step, "winograd_input")
         winograd.transform = <pa_winograd_weight_f32_fn>self.function(step, "winograd_weight")
         winograd.output = <pa_winograd_output_f32_fn>self.function(step, "winograd_output")
-        if not lasts:
+        if not algorithm.lazy:
             winograd.points = winograd.conv.weight  # for the plan: they are kept
         pa_winograd_plan(winograd, self.program.core_count)
-        if not lasts:
+        if not algorithm.lazy:
             points = f32_pointer(self.weights(pa_winograd_points_floats(winograd)))
             with nogil:
                 if pack:
@@ -425,6 +430,12 @@ cdef class Program:
         op.kernel = <pa_layernorm_f32_fn>self.function(step, "layernorm")
         self.append(pa_layernorm_step, op, 0)
 
+    cdef int32_t code(self, step, codes) except -1:
+        """The code of a pointwise step's op."""
+        op = step.params["op"]
+        self.check(op in codes, step, f"one of {', '.join(codes)}", op)
+        return codes[op]
+
     def _binary(self, step):
         cdef pa_binary_op *op = <pa_binary_op *>self.new(sizeof(pa_binary_op))
         self.same_shape(step)
@@ -439,8 +450,7 @@ cdef class Program:
             op.b = pa_view(base=0, h=h, w=w, c=c, offset=0, stride=c)
         for size, full in ((op.b.h, op.dst.h), (op.b.w, op.dst.w), (op.b.c, op.dst.c)):
             self.check(size in (1, full), step, f"a second operand of 1 or {full}", size)
-        names = {"add": PA_ADD, "sub": PA_RSUB if step.params["swapped"] else PA_SUB, "mul": PA_MUL}
-        op.op, op.lo, op.hi = names[step.params["op"]], step.params["lo"], step.params["hi"]
+        op.op, op.lo, op.hi = self.code(step, BINARY), step.params["lo"], step.params["hi"]
         op.kernel = <pa_binary_f32_fn>self.function(step, "binary")
         self.append(pa_binary_step, op, 0)
 
@@ -448,9 +458,7 @@ cdef class Program:
         cdef pa_unary_op *op = <pa_unary_op *>self.new(sizeof(pa_unary_op))
         self.same_shape(step)
         op.src, op.dst = self.view(step, step.src[0]), self.view(step, step.dst)
-        names = {"clip": PA_CLIP, "leakyrelu": PA_LEAKYRELU, "sigmoid": PA_SIGMOID, "hardsigmoid": PA_HARDSIGMOID,
-                 "hardswish": PA_HARDSWISH, "tanh": PA_TANH, "erf": PA_ERF, "elu": PA_ELU}
-        op.op, op.p0, op.p1 = names[step.params["op"]], step.params.get("p0", 0.0), step.params.get("p1", 0.0)
+        op.op, op.p0, op.p1 = self.code(step, UNARY), step.params["p0"], step.params["p1"]
         op.kernel = <pa_unary_f32_fn>self.function(step, "unary")
         self.append(pa_unary_step, op, 0)
 

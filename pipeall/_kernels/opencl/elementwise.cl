@@ -27,7 +27,7 @@ static float limit(float v, float lo, float hi) {
 BINARY(add, a + b)
 BINARY(sub, a - b)
 BINARY(mul, a * b)
-BINARY(reverse_sub, b - a)
+BINARY(rsub, b - a)
 
 /* Dimensions: channel, pixel. out may be x. */
 #define UNARY(name, value)                                                                                           \

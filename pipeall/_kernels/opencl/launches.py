@@ -67,6 +67,17 @@ class Method:
     def __str__(self) -> str:
         return f"{f'winograd{self.m}' if self.m else 'direct'} {self.vector}x{self.pixels}"
 
+    def products(self, step: Step) -> int:
+        """Multiply-adds of a convolution without what transforms and blocks add."""
+        return products(step, self.m)
+
+    def inner_bytes(self, step: Step) -> int:
+        """Bytes of a convolution's weights as they are kept, and twice of what lies between its kernels."""
+        elements = step.weight.size
+        if self.m:
+            elements = prod(step.weight.shape[:2]) * (self.m + 2) ** 2 + 2 * sum(transformed(step, self.m))
+        return item_bytes(step.dst.dtype) * elements
+
 
 Choose = Callable[[Step, Sequence[Method]], Method]
 
@@ -100,7 +111,7 @@ class Recorder:
     ):
         self.commands: list[tuple] = []
         self.labels: list[tuple[str, str]] = []  # of each command
-        self.algorithms: list[str | None] = []  # likewise: a ``Method`` as text
+        self.algorithms: list[Method | None] = []  # likewise
         self.step_of: list[int] = []  # likewise: the number of its step
         self.patches: list[tuple] = []
         self._kept: list[Any] = []  # kernels and arguments: OpenCL does not keep a kernel's buffers alive
@@ -129,7 +140,7 @@ class Recorder:
             launched = len(self.commands) - len(self.step_of)
             method = self._methods.get(step.node) if step.kind == "conv" else None
             self.labels += [(step.kind, step.node)] * launched
-            self.algorithms += [method and str(method)] * launched
+            self.algorithms += [method] * launched
             self.step_of += [number] * launched
 
     def _m(self, step: Step) -> int:
@@ -310,9 +321,8 @@ class Recorder:
             b, memory = View(ARENA, 0, h, w, c, c), step.weight
         strides = (b.w * b.stride * (b.h > 1), b.stride * (b.w > 1), int(b.c > 1))
         args = (*_at(a), memory, b.offset, *strides, *_at(step.dst), a.c, a.w, float(p["lo"]), float(p["hi"]))
-        name = "binary_reverse_sub" if p["swapped"] else f"binary_{p['op']}"
         types = self._types(X=Base(a.base), Y=Base(step.dst.base), R=memory if isinstance(memory, Base) else SLOT)
-        self.launch(step, "elementwise.cl", name, (a.c, a.w, a.h), *args, **types)
+        self.launch(step, "elementwise.cl", f"binary_{p['op']}", (a.c, a.w, a.h), *args, **types)
 
     def unary(self, step: Step) -> None:
         x, p = step.src[0], step.params
@@ -396,15 +406,17 @@ def winograd_tiles(step: Step) -> tuple[int, ...]:
 
 def winograd(step: Step, largest: int) -> int:
     """The M of ``winograd_tiles`` up to ``largest`` that costs least."""
-    cout, cin, *kernel = step.weight.shape
 
     def cost(m: int) -> int:
-        if not m:
-            return step.dst.h * step.dst.w * prod(kernel) * cin * cout
-        elements = sum(transformed(step, m))
-        return elements // (cin + cout) * cin * cout + TRANSFORM * elements
+        return products(step, m) + (TRANSFORM * sum(transformed(step, m)) if m else 0)
 
     return min((m for m in winograd_tiles(step) if m <= largest), key=cost)
+
+
+def products(step: Step, m: int) -> int:
+    """Multiply-adds of F(m x m, 3 x 3), or of the direct convolution where m is 0."""
+    cout, cin = step.weight.shape[:2]
+    return transformed(step, m)[0] * cout if m else step.weight.size * step.dst.h * step.dst.w
 
 
 def transformed(step: Step, m: int) -> tuple[int, int]:

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from math import inf, prod
+from math import prod
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ...errors import ModelError
 from ..ir import Graph, Node, Tensor
-from ..ops import infer_shape
+from ..ops import attributes, infer_shape
 
 Shape = tuple[int, ...]
 
-FREE = {"lo": -inf, "hi": inf}  # no clamp
 MAX_CONSTANT_ELEMENTS = 2**30  # of all constants of a model together: 4 GiB of float32
 
 
@@ -160,11 +159,15 @@ class Builder:
         self.values[n.outputs[output]] = value
 
     def emit(self, n: OnnxNode, op: str, inputs: Sequence[str], *, part: str = "", output: int = 0, **attrs) -> str:
-        """Add a canonical node. It makes ``n``'s output number ``output``, or with ``part`` something on the way."""
+        """Add a canonical node. It makes ``n``'s output number ``output``, or with ``part`` something on the way.
+
+        Attributes that are not given take their defaults.
+        """
         last = n.outputs[output]
         name = self.fresh(f"{last}/{part}") if part else last
         label = name if part or output or n.name in self.labels else n.name
         self.labels.add(label)
+        attrs = attributes(op, **attrs)
         shape = infer_shape(op, attrs, [self.shape(i) for i in inputs], label)
         self.nodes.append(Node(label, op, tuple(inputs), name, attrs))
         self.tensors[name] = Tensor(name, shape)

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ..ops import attributes
 from . import pointwise as onnx_pointwise  # noqa: F401  registers its operators
-from .build import FREE, OPERATORS, Builder, OnnxNode, operator
+from .build import OPERATORS, Builder, OnnxNode, operator
 from .fold import FOLD, RESHAPE, fold, parts, permutation, shape_of, slices
 
 Shape = tuple[int, ...]
@@ -50,7 +51,7 @@ def _conv(g: Builder, n: OnnxNode) -> None:
         n.fail(f"kernel_shape {n.ints('kernel_shape', 2)} differs from the weight {g.shape(weight)}")
     bias = g.weight(n, 2) if g.has(n, 2) else _zeros(g, n, c_out)
     window = _window(n, g.shape(x), kernel)
-    g.emit(n, "conv", [x, weight, bias], **window, groups=n.get("group", int, 1), **FREE)
+    g.emit(n, "conv", [x, weight, bias], **window, groups=n.get("group", int, attributes("conv")["groups"]))
 
 
 def _zeros(g: Builder, n: OnnxNode, count: int) -> str:
@@ -61,8 +62,9 @@ def _window(n: OnnxNode, x: Shape, kernel: Sequence[int]) -> dict[str, Any]:
     """strides, dilations and pads of a convolution or pooling; auto_pad (deprecated, still written) becomes pads."""
     if len(x) != 4:
         n.fail(f"only 2-D images are supported, got input {x}")
-    strides, dilations = n.ints("strides", 2, (1, 1)), n.ints("dilations", 2, (1, 1))
-    pads = n.ints("pads", 4, (0, 0, 0, 0))
+    default = attributes("conv")
+    strides, dilations = n.ints("strides", 2, default["strides"]), n.ints("dilations", 2, default["dilations"])
+    pads = n.ints("pads", 4, default["pads"])
     mode = n.get("auto_pad", str, "NOTSET")
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         if min(strides) < 1:
@@ -74,7 +76,7 @@ def _window(n: OnnxNode, x: Shape, kernel: Sequence[int]) -> dict[str, Any]:
             after.append(total - before[-1])
         pads = (*before, *after)
     elif mode == "VALID":
-        pads = (0, 0, 0, 0)
+        pads = default["pads"]
     elif mode != "NOTSET":
         n.fail(f"unknown auto_pad {mode!r}")
     return {"strides": strides, "dilations": dilations, "pads": pads}
@@ -122,13 +124,12 @@ def _product(g: Builder, n: OnnxNode, x: str, matrix: np.ndarray, bias: str) -> 
     out = (*shape[:-1], len(matrix))
     if prod(shape[:-1]) == 1:
         part = "row" if len(out) != 2 else ""
-        row = g.emit(n, "fc", [x, g.keep(matrix, n.inputs[1]), bias], part=part, **FREE)
+        row = g.emit(n, "fc", [x, g.keep(matrix, n.inputs[1]), bias], part=part)
         if part:
             g.reshape(n, row, out)
     else:
-        window = dict(strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), groups=1)
         kernel = g.keep(matrix[..., None, None], n.inputs[1])
-        _rows(g, n, g.emit(n, "conv", [_pixels(g, n, x), kernel, bias], part="product", **window, **FREE), out)
+        _rows(g, n, g.emit(n, "conv", [_pixels(g, n, x), kernel, bias], part="product"), out)
 
 
 def _pixels(g: Builder, n: OnnxNode, x: str) -> str:
@@ -158,14 +159,15 @@ def _layer_norm(g: Builder, n: OnnxNode) -> None:
     shape = g.shape(x)
     if n.axis(n.get("axis", int, -1), len(shape)) != len(shape) - 1:
         n.fail(f"only the last axis of {shape} is supported, got axis {n.get('axis', int)}")
-    image = g.emit(n, "layernorm", [_pixels(g, n, x)], part="normal", epsilon=n.get("epsilon", float, 1e-5))
+    epsilon = n.get("epsilon", float, attributes("layernorm")["epsilon"])
+    image = g.emit(n, "layernorm", [_pixels(g, n, x)], part="normal", epsilon=epsilon)
     for i, op in ((1, "mul"), (2, "add")):
         if g.has(n, i):
             operand = g.floats(n, i)
             if operand.size not in (1, shape[-1]):
                 n.fail(f"scale and bias must have the {shape[-1]} elements of a row, got {operand.shape}")
             constant = g.keep(operand.reshape(1, -1, 1, 1), n.inputs[i])
-            image = g.emit(n, op, [image, constant], part=op, swapped=False, **FREE)
+            image = g.emit(n, op, [image, constant], part=op)
     _rows(g, n, image, shape)
 
 
@@ -193,8 +195,8 @@ def _batch_norm(g: Builder, n: OnnxNode) -> None:
     per_channel = (1, -1) + (1,) * (len(shape) - 2)
     factor = g.keep(scale.reshape(per_channel), n.inputs[1])
     shift = g.keep((beta - mean * scale).reshape(per_channel), n.inputs[2])
-    scaled = g.emit(n, "mul", [x, factor], part="scaled", swapped=False, **FREE)
-    g.emit(n, "add", [scaled, shift], swapped=False, **FREE)
+    scaled = g.emit(n, "mul", [x, factor], part="scaled")
+    g.emit(n, "add", [scaled, shift])
 
 
 # ---- windows ----
@@ -223,9 +225,7 @@ def _global_pool(g: Builder, n: OnnxNode) -> None:
 
 def _whole(g: Builder, n: OnnxNode, op: str, x: str, kernel: tuple[int, ...], part: str = "") -> str:
     """Pooling with one window per channel, or per row or column of it."""
-    extra = {"dilations": (1, 1)} if op == "maxpool" else {"count_include_pad": False}
-    window = dict(kernel=kernel, strides=(1, 1), pads=(0, 0, 0, 0), ceil=False)
-    return g.emit(n, op, [x], part=part, **window, **extra)
+    return g.emit(n, op, [x], part=part, kernel=kernel)
 
 
 @operator(
@@ -255,8 +255,8 @@ def _reduce_mean(g: Builder, n: OnnxNode) -> None:
 
 @operator("LRN", "alpha beta bias size", "images")
 def _lrn(g: Builder, n: OnnxNode) -> None:
-    alpha, beta, bias = (n.get(k, float, v) for k, v in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
-    g.emit(n, "lrn", [g.x(n)], size=n.get("size", int), alpha=alpha, beta=beta, bias=bias)
+    numbers = {name: n.get(name, float, default) for name, default in attributes("lrn").items()}
+    g.emit(n, "lrn", [g.x(n)], size=n.get("size", int), **numbers)
 
 
 # ---- moving elements ----

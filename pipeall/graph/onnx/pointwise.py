@@ -6,18 +6,23 @@ from math import inf, pi, prod
 
 import numpy as np
 
-from .build import FREE, Builder, OnnxNode, operator
+from ..pointwise import BINARY, BY_OPERATOR, UNARY
+from .build import Builder, OnnxNode, operator
 
 FLOAT_MAX = float(np.finfo(np.float32).max)
 
 # ---- arithmetic ----
 
 
-@operator("Add Mul Sub Sum", "axis broadcast", "an operand is computed and has the shape of the result")
+@operator(
+    " ".join((*(entry.onnx for entry in BINARY.values()), "Sum")),
+    "axis broadcast",
+    "an operand is computed and has the shape of the result",
+)
 @operator("Div", "axis broadcast", "by a constant")
 def _arithmetic(g: Builder, n: OnnxNode) -> None:
     values = [g.value(n, i) for i in range(len(n.inputs))]
-    op = {"Div": "mul", "Sum": "add"}.get(n.op, n.op.lower())
+    op = {"Div": "mul", "Sum": "add"}.get(n.op) or BY_OPERATOR[n.op]
     if n.op == "Div":
         g.x(n, 0)
         divisor = g.floats(n, 1)
@@ -58,7 +63,7 @@ def _binary(g: Builder, n: OnnxNode, op: str, a: np.ndarray | str, b: np.ndarray
                 n.fail(f"operands must be floats, got {value.dtype}")
             named = next((name for name in n.inputs if g.values[name] is value), f"{n.outputs[0]}/operand")
             operands.append(g.keep(value if shape == aligned else value.reshape(aligned), named))
-    return g.emit(n, op, operands, part=part, swapped=swapped and op == "sub", **FREE)
+    return g.emit(n, op, operands, part=part, swapped=swapped and bool(BINARY[op].swapped))
 
 
 @operator("Neg")
@@ -76,7 +81,7 @@ def _shifted(g: Builder, n: OnnxNode, x: str, shift: float, part: str) -> str:
 
 def _with_number(g: Builder, n: OnnxNode, op: str, x: str, number: float, part: str) -> str:
     constant = g.keep(np.full((1,) * len(g.shape(x)), number, np.float32), f"{n.outputs[0]}/number")
-    return g.emit(n, op, [x, constant], part=part, swapped=False, **FREE)
+    return g.emit(n, op, [x, constant], part=part)
 
 
 @operator("Pow", limits="squares and identities")
@@ -87,7 +92,7 @@ def _pow(g: Builder, n: OnnxNode) -> None:
     if exponent.item() == 1:
         g.bind(n, x)
     else:
-        g.emit(n, "mul", [x, x], swapped=False, **FREE)
+        g.emit(n, "mul", [x, x])
 
 
 @operator("Max Min", limits="of a tensor and constant numbers")
@@ -124,9 +129,15 @@ def _clip(g: Builder, n: OnnxNode) -> None:
     g.emit(n, "clip", [g.x(n)], lo=min(lo, hi), hi=hi)  # ONNX-13: all elements become hi where lo > hi
 
 
-@operator("LeakyRelu", "alpha")
-def _leaky_relu(g: Builder, n: OnnxNode) -> None:
-    g.emit(n, "leakyrelu", [g.x(n)], alpha=n.get("alpha", float, 0.01))
+def _named(g: Builder, n: OnnxNode) -> None:
+    op = BY_OPERATOR[n.op]
+    parameters = UNARY[op].parameters
+    g.emit(n, op, [g.x(n)], **{name: n.get(name, float, default) for name, default in parameters.items()})
+
+
+for _entry in UNARY.values():
+    if _entry.onnx:
+        operator(_entry.onnx, " ".join(_entry.parameters))(_named)
 
 
 @operator("PRelu", limits="constant slopes")
@@ -140,24 +151,14 @@ def _prelu(g: Builder, n: OnnxNode) -> None:
     below = _binary(g, n, "mul", below, slope, "sloped")
     if g.shape(below) != g.shape(x):
         n.fail(f"slopes {slope.shape} do not broadcast to {g.shape(x)}")
-    g.emit(n, "add", [above, below], swapped=False, **FREE)
+    g.emit(n, "add", [above, below])
 
 
 @operator("Swish", "alpha")
 def _swish(g: Builder, n: OnnxNode) -> None:
     x, alpha = g.x(n), n.get("alpha", float, 1.0)
     scaled = x if alpha == 1 else _scaled(g, n, x, alpha, "scaled")
-    g.emit(n, "mul", [x, g.emit(n, "sigmoid", [scaled], part="sigmoid")], swapped=False, **FREE)
-
-
-@operator("Elu", "alpha")
-def _elu(g: Builder, n: OnnxNode) -> None:
-    g.emit(n, "elu", [g.x(n)], alpha=n.get("alpha", float, 1.0))
-
-
-@operator("Tanh Erf")
-def _named(g: Builder, n: OnnxNode) -> None:
-    g.emit(n, n.op.lower(), [g.x(n)])
+    g.emit(n, "mul", [x, g.emit(n, "sigmoid", [scaled], part="sigmoid")])
 
 
 @operator("Gelu", "approximate")
@@ -169,27 +170,12 @@ def _gelu(g: Builder, n: OnnxNode) -> None:
     if mode == "none":
         curve = g.emit(n, "erf", [_scaled(g, n, x, 0.5**0.5, "scaled")], part="curve")
     else:
-        square = g.emit(n, "mul", [x, x], part="square", swapped=False, **FREE)
+        square = g.emit(n, "mul", [x, x], part="square")
         factor = _shifted(g, n, _scaled(g, n, square, 0.044715 * (2 / pi) ** 0.5, "cubic"), (2 / pi) ** 0.5, "factor")
-        argument = g.emit(n, "mul", [x, factor], part="argument", swapped=False, **FREE)
+        argument = g.emit(n, "mul", [x, factor], part="argument")
         curve = g.emit(n, "tanh", [argument], part="curve")
     gate = _scaled(g, n, _shifted(g, n, curve, 1.0, "shifted"), 0.5, "gate")
-    g.emit(n, "mul", [x, gate], swapped=False, **FREE)
-
-
-@operator("Sigmoid")
-def _sigmoid(g: Builder, n: OnnxNode) -> None:
-    g.emit(n, "sigmoid", [g.x(n)])
-
-
-@operator("HardSigmoid", "alpha beta")
-def _hard_sigmoid(g: Builder, n: OnnxNode) -> None:
-    g.emit(n, "hardsigmoid", [g.x(n)], alpha=n.get("alpha", float, 0.2), beta=n.get("beta", float, 0.5))
-
-
-@operator("HardSwish")
-def _hard_swish(g: Builder, n: OnnxNode) -> None:
-    g.emit(n, "hardswish", [g.x(n)])
+    g.emit(n, "mul", [x, gate])
 
 
 @operator("Softmax", "axis")

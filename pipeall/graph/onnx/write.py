@@ -5,6 +5,7 @@ The numbers of ``_number`` and ``_field`` are those of the fields in onnx.proto3
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any
@@ -13,14 +14,15 @@ import numpy as np
 
 from ...errors import ArgumentError
 from ..ir import Graph, Node, Tensor
+from ..pointwise import BINARY, UNARY, Unary
 
 OPSET, IR_VERSION = 13, 8
 FLOAT = 1  # TensorProto.DataType
-AN_INT, INTS = 2, 7  # AttributeProto.AttributeType
+A_FLOAT, AN_INT, INTS = 1, 2, 7  # AttributeProto.AttributeType
 
 
 def onnx_bytes(graph: Graph) -> bytes:
-    """The file's content: opset 13, batch 1, float32, names as in the graph.
+    """The file's content: opset 13, or the first that has all operators; batch 1, float32, names as in the graph.
 
     Raises ArgumentError naming the node for an op without a rule here, and for a clamp other than that of a ReLU.
     """
@@ -29,7 +31,8 @@ def onnx_bytes(graph: Graph) -> bytes:
     body += b"".join(_field(5, _tensor(name, array)) for name, array in graph.constants.items())
     body += b"".join(_field(11, _value(tensor)) for tensor in graph.inputs)
     body += b"".join(_field(12, _value(tensor)) for tensor in graph.outputs)
-    return _number(1, IR_VERSION) + _field(2, b"pipeall") + _field(7, body) + _field(8, _number(2, OPSET))
+    opset = max([OPSET, *(UNARY[node.op].opset for node in graph.nodes if node.op in UNARY)])
+    return _number(1, IR_VERSION) + _field(2, b"pipeall") + _field(7, body) + _field(8, _number(2, opset))
 
 
 def _conv(node: Node, graph: Graph) -> list[tuple[str, dict[str, Any]]]:
@@ -55,6 +58,10 @@ def _same(op: str, *names: str) -> Callable[[Node, Graph], list[tuple[str, dict[
     return lambda node, graph: [(op, {name: node.attrs[name] for name in names})]
 
 
+def _unary(entry: Unary) -> Callable[[Node, Graph], list[tuple[str, dict[str, Any]]]]:
+    return lambda node, graph: [(entry.onnx, {name: float(node.attrs[name]) for name in entry.parameters})]
+
+
 # op -> the chain of ONNX nodes it becomes; the last one but for a Flatten reads the node's further inputs
 RULES: dict[str, Callable[[Node, Graph], list[tuple[str, dict[str, Any]]]]] = {
     "conv": _conv,
@@ -62,9 +69,9 @@ RULES: dict[str, Callable[[Node, Graph], list[tuple[str, dict[str, Any]]]]] = {
     "maxpool": _pool("MaxPool", "dilations"),
     "avgpool": _pool("AveragePool", "count_include_pad"),
     "concat": _same("Concat", "axis"),
-    "add": _same("Add"),
-    "sigmoid": _same("Sigmoid"),
     "softmax": _same("Softmax", "axis"),
+    **{op: _same(entry.onnx) for op, entry in BINARY.items()},
+    **{op: _unary(entry) for op, entry in UNARY.items() if entry.onnx},
 }
 
 
@@ -73,6 +80,8 @@ def _nodes(node: Node, graph: Graph) -> list[bytes]:
         raise ArgumentError(f"node {node.name!r}: expected one of {', '.join(RULES)} to write as ONNX, got {node.op!r}")
     chain = RULES[node.op](node, graph)
     inputs, residual = list(node.inputs), []
+    if node.attrs.get("swapped"):
+        inputs.reverse()
     if node.op == "conv":
         inputs, residual = inputs[:3], inputs[3:]
     if residual:
@@ -110,6 +119,8 @@ def _node(op: str, inputs: Sequence[str], output: str, attributes: dict[str, Any
     for name, value in attributes.items():
         if isinstance(value, tuple):
             entry = b"".join(_number(8, int(size)) for size in value) + _number(20, INTS)
+        elif isinstance(value, float):
+            entry = _varint(2 << 3 | 5) + struct.pack("<f", value) + _number(20, A_FLOAT)
         else:
             entry = _number(3, int(value)) + _number(20, AN_INT)
         content += _field(5, _field(1, name.encode()) + entry)

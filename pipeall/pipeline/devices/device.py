@@ -19,7 +19,7 @@ import numpy as np
 from ..._kernels.peak import Peak
 from ...errors import ArgumentError, DeviceError
 from ...graph.ir import Graph
-from ...steps import Lowered
+from ...steps import Lowered, Step
 
 Progress = Callable[[str, int, int], None]
 
@@ -35,6 +35,16 @@ class Tuned:
     best_us: float
 
 
+class Algorithm(Protocol):
+    """How a device computes a convolution; as text it is a name."""
+
+    def products(self, step: Step) -> int:
+        """Multiply-adds that it makes of the convolution."""
+
+    def inner_bytes(self, step: Step) -> int:
+        """Bytes of the weights as they are kept, and of what its kernels hand to each other."""
+
+
 class Program(Protocol):
     """A sub-graph compiled for a device: what a stage runs.
 
@@ -42,7 +52,7 @@ class Program(Protocol):
     depth       frames it may have under way at once
     labels      (kind, node name) of each command, in the order they run; a step may take several
     step_of     the number of each command's step
-    algorithms  of each command, as text; None where there is one way only
+    algorithms  of each command; None where there is one way only
 
     The program of a device that ``owns_slots`` also has ``slot(nbytes)``: memory for a ring slot that the device and
     the CPU share, an object like ``HostSlot``.
@@ -52,7 +62,7 @@ class Program(Protocol):
     depth: int
     labels: tuple[tuple[str, str], ...]
     step_of: tuple[int, ...]
-    algorithms: tuple[str | None, ...]
+    algorithms: tuple[Algorithm | None, ...]
 
 
 class Device(ABC):
@@ -87,6 +97,11 @@ class Device(ABC):
     @abstractmethod
     def description(self) -> str:
         """One line for people."""
+
+    @property
+    def computes_with(self) -> str:
+        """Its instruction sets, or number formats, for people."""
+        return self.precision
 
     @abstractmethod
     def details(self) -> dict[str, Any]:

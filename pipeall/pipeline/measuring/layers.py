@@ -14,8 +14,6 @@ from math import prod
 
 import numpy as np
 
-from ..._kernels.cpu.algorithms import LAZY, points_bytes, products
-from ..._kernels.opencl.launches import transformed
 from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...graph.lower import lower
@@ -24,6 +22,7 @@ from ...steps import Step, is_depthwise, item_bytes
 from ..boards.board import Board
 from ..boards.units import units
 from ..devices.component import Component
+from ..devices.device import Algorithm
 from ..pipeline import Pipeline
 from ..planning.plan import Plan
 from .trial import for_seconds, random_frame
@@ -40,7 +39,7 @@ class LayerWork:
     algorithm  of a convolution; the kind of any other step
     macs       multiply-adds of the direct convolution, 0 for what is none
     products   multiply-adds that the algorithm makes of them
-    bytes      of the weights as they are kept, the inputs and the output
+    bytes      of the weights as they are kept, the inputs and the output, and what lies between a step's kernels
     """
 
     kind: str
@@ -56,11 +55,10 @@ class LayerWork:
     bytes: int
 
     @staticmethod
-    def of(step: Step, algorithm: str | None) -> LayerWork:
-        """The layer of a step; ``algorithm`` as in ``Program.algorithms``."""
-        conv = step.kind == "conv"
-        name = algorithm or ("depthwise" if conv and is_depthwise(step) else step.kind)
-        params = step.params
+    def of(step: Step, algorithm: Algorithm | None) -> LayerWork:
+        """The layer of a step; ``algorithm`` as the program has it."""
+        conv, params = step.kind == "conv", step.params
+        macs = step.weight.size * step.dst.h * step.dst.w if conv else 0
         return LayerWork(
             step.kind,
             step.node,
@@ -68,21 +66,19 @@ class LayerWork:
             params.get("kernel"),
             params.get("strides"),
             params.get("groups", 1),
-            name,
-            products(step, "gemm") if conv else 0,
-            products(step, name) if conv else 0,
-            _bytes(step, name),
+            str(algorithm or ("depthwise" if conv and is_depthwise(step) else step.kind)),
+            macs,
+            algorithm.products(step) if algorithm else macs,
+            _bytes(step, algorithm),
         )
 
 
-def _bytes(step: Step, algorithm: str) -> int:
+def _bytes(step: Step, algorithm: Algorithm | None) -> int:
     if step.kind == "copy":  # whose views have gaps
         return 2 * item_bytes(step.dst.dtype) * prod(step.params["dims"])
-    kept = algorithm.startswith(("strassen", "winograd")) and not algorithm.endswith(LAZY)
-    nbytes = points_bytes(step, algorithm, 1) if kept else 0
-    constants = 0 if step.weight is None or kept else step.weight.size
-    constants += 0 if step.bias is None else step.bias.size
-    nbytes += constants * item_bytes(step.dst.dtype)
+    constants = [step.bias] if algorithm else [step.weight, step.bias]
+    nbytes = item_bytes(step.dst.dtype) * sum(array.size for array in constants if array is not None)
+    nbytes += algorithm.inner_bytes(step) if algorithm else 0
     return nbytes + sum(view.nbytes for view in (*step.src, step.dst))
 
 
@@ -182,15 +178,7 @@ def layer_times(graph: Graph, board: Board, unit: str, *, seconds: float = 1.0) 
     )
 
 
-def _layer(step: Step, method: str | None, unit: Component) -> LayerWork:
-    """On OpenCL ``method`` is a ``cl_launches.Method`` as text; half precision is stored in half as many bytes."""
-    if not unit.device.queued:
-        return LayerWork.of(step, method)
-    name = method.split()[0].replace("direct", "gemm") if method else None
-    layer = LayerWork.of(step, name)
-    moved = layer.bytes
-    if layer.algorithm.startswith("winograd"):
-        moved += 2 * item_bytes(step.dst.dtype) * sum(transformed(step, int(name.removeprefix("winograd"))))
-    return replace(
-        layer, algorithm=method or layer.algorithm, bytes=moved // (1 if unit.device.precision == "fp32" else 2)
-    )
+def _layer(step: Step, algorithm: Algorithm | None, unit: Component) -> LayerWork:
+    """Half precision is stored in half as many bytes."""
+    layer = LayerWork.of(step, algorithm)
+    return replace(layer, bytes=layer.bytes // (1 if unit.device.precision == "fp32" else 2))

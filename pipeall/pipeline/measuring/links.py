@@ -13,6 +13,7 @@ from itertools import permutations
 import numpy as np
 
 from ...graph.ir import Graph, Node, Tensor
+from ...graph.ops import attributes
 from ...steps import item_bytes
 from ..boards.board import Board
 from ..pipeline import Pipeline
@@ -78,7 +79,7 @@ def stage_costs(graph: Graph, plan: Plan, board: Board) -> list[list[float]]:
 def stream(nbytes: int) -> Graph:
     """y = w2 * (w1 * x) per channel, in two groups: a step reads and writes the tensor once."""
     shape = (1, CHANNELS, 1, nbytes // item_bytes("float32") // CHANNELS)
-    attrs = dict(strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), groups=CHANNELS, lo=-np.inf, hi=np.inf)
+    attrs = attributes("conv", groups=CHANNELS)
     tensors = {name: Tensor(name, shape) for name in ("x", "first", "second")}
     constants = {"w": np.ones((CHANNELS, 1, 1, 1), np.float32), "b": np.zeros(CHANNELS, np.float32)}
     nodes = (

@@ -62,6 +62,10 @@ class Cpu(Device):
         clock = f" at {found.max_mhz:.0f} MHz" if found.max_mhz else ""
         return f"{self.width} x {found.core_type}{clock} (cores {clusters.format_cores(found.cores)}), {found.isas[0]}"
 
+    @property
+    def computes_with(self) -> str:
+        return " ".join(self.cluster.isas)
+
     def details(self) -> dict[str, Any]:
         """The fields of its Cluster, but for the name."""
         return {key: value for key, value in asdict(self.cluster).items() if key != "name"}

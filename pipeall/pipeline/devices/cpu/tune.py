@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from .... import env
-from ...._kernels.cpu.algorithms import candidates, modelled, sensible
+from ...._kernels.cpu.algorithms import Algorithm, candidates, modelled, sensible
 from ...._kernels.cpu.cluster import Cluster
 from ...._kernels.cpu.table import ROWS, KernelRow, Kernels
 from ....graph.memory import side_by_side
@@ -27,7 +27,7 @@ MARGIN = 0.97  # of the modelled algorithm's time: another must be faster than t
 CACHE_BYTES = 32 << 20  # read between turns where the size of the last cache is not known, and at most
 
 
-def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Kernels) -> list[str | None]:
+def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Kernels) -> list[Algorithm | None]:
     """The algorithm of each step on the cluster; None for steps that have no choice.
 
     ``kernels`` as ``table.choose`` gives them. What is timed now is written to the cache folder at once; a file that
@@ -46,14 +46,14 @@ def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Kernels)
     return choices
 
 
-def modelled_algorithms(steps: Sequence[Step], kernels: Kernels) -> list[str | None]:
+def modelled_algorithms(steps: Sequence[Step], kernels: Kernels) -> list[Algorithm | None]:
     """The same by the model alone: nothing is timed."""
     gemm = next(row for row in ROWS if row.name == kernels["gemm", "f32"])
     return [modelled(step, gemm.nr, gemm.isa) if candidates(step) else None for step in steps]
 
 
 class _Tuner:
-    """Times of the candidates of each shape, in us, by name."""
+    """Times of the candidates of each shape, in us, under their names, as in the file."""
 
     def __init__(self, cluster: Cluster, kernels: Kernels, gemm: KernelRow):
         self.cluster, self.kernels, self.gemm = cluster, kernels, gemm
@@ -62,27 +62,27 @@ class _Tuner:
         self.learned: Shapes = {}  # what the file does not have
         self.evicting: np.ndarray | None = None
 
-    def fastest(self, step: Step, default: str) -> str:
-        names = sensible(step, self.gemm.nr, self.gemm.isa)
+    def fastest(self, step: Step, default: Algorithm) -> Algorithm:
+        ways = sensible(step, self.gemm.nr, self.gemm.isa)
         times = self.shapes.setdefault(self.key(step), {})
-        if not times.keys() >= set(names):
+        if not times.keys() >= set(map(str, ways)):
             times.clear()
-            times.update(self.measured(step, names))
+            times.update(self.measured(step, ways))
             self.learned[self.key(step)] = times
-        best = min(names, key=lambda name: times[name])
-        return best if times[best] < MARGIN * times[default] else default
+        best = min(ways, key=lambda way: times[str(way)])
+        return best if times[str(best)] < MARGIN * times[str(default)] else default
 
     def key(self, step: Step) -> str:
         return f"{shape_key(step)} threads{len(self.cluster.cores)}"
 
-    def measured(self, step: Step, names: Sequence[str]) -> dict[str, float]:
+    def measured(self, step: Step, ways: Sequence[Algorithm]) -> dict[str, float]:
         """Runs on a thread of its own: a program pins the one it runs on."""
         times: dict[str, float] = {}
         errors: list[BaseException] = []
 
         def run() -> None:
             try:
-                times.update(self.in_turns(step, names))
+                times.update(self.in_turns(step, ways))
             except BaseException as error:
                 errors.append(error)
 
@@ -94,15 +94,15 @@ class _Tuner:
             raise errors[0]
         return times
 
-    def in_turns(self, step: Step, names: Sequence[str]) -> dict[str, float]:
+    def in_turns(self, step: Step, ways: Sequence[Algorithm]) -> dict[str, float]:
         from ...._kernels.cpu.kernels import Program
 
         alone, sizes = _alone(step)
         programs = {}
-        for name in names:
-            programs[name] = Program(self.kernels, self.cluster.cores, "pa-tune", (0, *sizes))
-            programs[name].add(alone, name)
-        times: dict[str, list[float]] = {name: [] for name in names}
+        for way in ways:
+            programs[str(way)] = Program(self.kernels, self.cluster.cores, "pa-tune", (0, *sizes))
+            programs[str(way)].add(alone, way)
+        times: dict[str, list[float]] = {name: [] for name in programs}
         for _ in range(TURNS):
             for name, program in programs.items():
                 self.evict()

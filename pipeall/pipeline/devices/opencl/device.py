@@ -65,6 +65,10 @@ class OpenCl(Device):
     def description(self) -> str:
         return str(self.info)
 
+    @property
+    def computes_with(self) -> str:
+        return "fp32 fp16" if self.info.fp16 else "fp32"
+
     def details(self) -> dict[str, Any]:
         """The fields of its DeviceInfo, the name as ``device``, and why it was chosen."""
         found = asdict(self.info)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...._kernels.opencl import devices as opencl
 from ...._kernels.opencl import queue as clqueue
-from ...._kernels.opencl.launches import Choose, Recorder, modelled
+from ...._kernels.opencl.launches import Choose, Method, Recorder, modelled
 from ....errors import ArgumentError, DeviceError
 from ....steps import SLOT_IN, SLOT_OUT, Lowered, item_bytes
 from ..device import always
@@ -97,8 +97,8 @@ class ClProgram:
         return tuple(self._recorder.labels)
 
     @property
-    def algorithms(self) -> tuple[str | None, ...]:
-        """Of each command: how its convolution is computed, such as "winograd4 8x4"."""
+    def algorithms(self) -> tuple[Method | None, ...]:
+        """How the convolution of each command is computed."""
         return tuple(self._recorder.algorithms)
 
     @property

@@ -1,0 +1,146 @@
+"""The options of ``pipeall nas`` that take several values, and the search that they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..errors import ArgumentError
+from ..nas.data import DataSet
+from ..nas.evaluate import Pruning, Training
+from ..nas.evolve import Settings
+from ..nas.fitness import Fitness
+from ..nas.genome import LEVELS, Hyper, Space
+from ..nas.placement import MEMORY_BYTES, Target
+from ..nas.search import Search
+from ..nas.stages import StageSpace
+from ..nas.tree import TreeSpace
+from ..pipeline.boards.board import Board
+from .options import Bytes, KeyValues, Numbers
+
+ABOVE_0 = click.FloatRange(min=0, min_open=True, max=float("inf"), max_open=True)
+SPACE = KeyValues(
+    click.Choice(["conv", "tree"]),
+    nodes=(Numbers(int, "3/4/4"), "conv: of each stage (3/4/4)"),
+    widths=(Numbers(int, "8/16/24/32"), "conv: of stage 1 (8/16/24/32)"),
+    kernels=(Numbers(int, "3/5"), "conv: two sides of filters (3/5)"),
+    depth=(click.IntRange(1, 12), "tree: its depth (5)"),
+    units=(click.IntRange(1), "tree: of a block (33)"),
+)
+TARGET = KeyValues(
+    fps=(ABOVE_0, "slower networks are penalised"),
+    weight=(ABOVE_0, "w of F + w (fps / speed - 1) (0.1)"),
+    memory=(Bytes(), "of the board (4GB)"),
+)
+TRAINING = KeyValues(
+    rates=(Numbers(float, "0.01/0.03/0.1"), "three to learn at (0.0001/0.01/1)"),
+    cycles=(Numbers(int, "1/3/5"), "three numbers of passes (5/15/49)"),
+    batch=(click.IntRange(1), "samples of a step (32)"),
+    finish=(click.IntRange(0), "more passes for the winner (0)"),
+)
+EVOLUTION = KeyValues(
+    population=(click.IntRange(2), "networks at a time (10)"),
+    generations=(click.IntRange(0), "at most (10)"),
+    budget=(click.IntRange(1), "networks to train, restarts included"),
+    guided=(click.IntRange(0), "a model's failures in a row (20)"),
+    instances=(click.IntRange(1), "of layer-wise competition (10)"),
+    threshold=(float, "fitness that ends the search (0)"),
+    stop=(click.Choice(["generations", "predicted"]), "(generations) or predicted"),
+    start=(click.Choice(["edge", "random"]), "hyperparameters: (edge) or random"),
+    lam=(str, "lambda of edge, or sweep"),
+    fitness=(click.Choice(["corrected", "printed"]), "(corrected) or printed"),
+)
+PRUNE = KeyValues(
+    click.FloatRange(0, 1, max_open=True),
+    below=(ABOVE_0, "error at which it begins"),
+    reward=(bool, "the pruned share lowers F"),
+)
+
+
+def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Search:
+    """The search that the options of the command ask for; ``networks`` keeps what it trains.
+
+    Raises ArgumentError where options contradict each other or the data.
+    """
+    evolution, trained, prune = options["evolution"], options["training"], options["prune"]
+    levels = _levels(trained.get("rates", LEVELS.learning_rate), trained.get("cycles", LEVELS.cycles))
+    training = Training(
+        TreeSpace(),
+        data_name,
+        str(networks),
+        levels=levels,
+        fitness=_fitness(evolution.get("fitness", "corrected"), prune),
+        pruning=_pruning(prune),
+        target=_target(options["board"], options["target"], options["pareto"]),
+        samples=options["samples"],
+        task=options["task"],
+        batch=trained.get("batch", 32),
+    )
+    settings = Settings(
+        levels=levels,
+        selection="pareto" if options["pareto"] else "fitness",
+        **_some(evolution, "population", "generations", "stop", "guided"),
+    )
+    about = _some(evolution, "start", "instances", "threshold", "budget")
+    lam = _lam(evolution.get("lam"))
+    space = _space(training.load(), options["space"])
+    return Search(replace(training, space=space), settings, options["seed"], lam=lam, **about)
+
+
+def _some(values: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: values[key] for key in keys if key in values}
+
+
+def _target(board: str | None, given: Mapping[str, Any] | None, pareto: bool) -> Target | None:
+    if board is None:
+        if given or pareto:
+            raise ArgumentError("--target, --pareto: expected --board beside them")
+        return None
+    Board.load(board)  # said at once if there is none, not after the first training
+    given = given or {}
+    return Target(board, given.get("fps"), given.get("weight", 0.1), given.get("memory", MEMORY_BYTES))
+
+
+def _pruning(prune: Mapping[str, Any] | None) -> Pruning | None:
+    return Pruning(prune["head"], prune.get("below")) if prune and prune["head"] else None
+
+
+def _fitness(variant: str, prune: Mapping[str, Any] | None) -> Fitness:
+    return Fitness(variant=variant, prune_sign=-1 if prune and prune.get("reward") else 1)
+
+
+def _lam(text: str | None) -> float | str | None:
+    try:
+        return text if text in (None, "sweep") else float(text)
+    except ValueError:
+        raise ArgumentError(f"--evolution lam: expected a number or sweep, got {text!r}") from None
+
+
+def _space(data: DataSet, given: Mapping[str, Any] | None) -> Space:
+    given = given or {"head": "conv" if data.pictures else "tree"}
+    keys = ("depth", "units") if given["head"] == "tree" else ("nodes", "widths", "kernels")
+    if other := [key for key in given if key not in ("head", *keys)]:
+        raise ArgumentError(f"--space {given['head']}: expected {', '.join(keys)}, got {other[0]}")
+    if given["head"] == "tree":
+        return TreeSpace(given.get("depth", 5), given.get("units", 33))
+    if not data.pictures:
+        raise ArgumentError(f"--space conv: expected pictures, {data.name} has samples of shape {data.shape}")
+    nodes, widths, kernels = (
+        given.get(key, default) for key, default in zip(keys, ((3, 4, 4), (8, 16, 24, 32), (3, 5)), strict=True)
+    )
+    if len(widths) != 4 or len(kernels) != 2:
+        raise ArgumentError("--space: expected four widths and two kernels")
+    if min(data.shape[1:]) >> (len(nodes) - 1) < 1:
+        raise ArgumentError(f"--space nodes: expected fewer stages for pictures of {data.shape[1]} x {data.shape[2]}")
+    return StageSpace(nodes, widths, kernels)
+
+
+def _levels(rates: tuple[float, ...], cycles: tuple[int, ...]) -> Hyper:
+    if len(rates) != 3 or len(cycles) != 3 or min(rates) <= 0 or not isfinite(sum(rates)) or min(cycles) < 1:
+        raise ArgumentError("--training rates, cycles: expected three numbers above 0 each")
+    return LEVELS._replace(learning_rate=tuple(rates), cycles=tuple(cycles))

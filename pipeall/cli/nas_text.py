@@ -1,0 +1,74 @@
+"""What ``pipeall nas`` prints for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..nas.archive import Member
+from ..nas.data import DataSet
+from ..nas.evolve import Generation
+from ..nas.fitness import printed_score
+from ..nas.search import Winner
+from .tables import print_table, print_text
+
+
+def show(
+    said: list[Generation], found: Winner, plan: str, data: DataSet, front: Sequence[Member], command: str | None
+) -> None:
+    """How the search went beside what was predicted of it, the winner, the Pareto front, and how to run the winner."""
+    print_text(_observed(said, found.member.score.fitness))
+    _show_winner(found, plan, data)
+    if front:
+        rows = [
+            (m.candidate.code, f"{m.score.error:.4f}", f"{m.score.fps:.1f}", f"{m.score.memory_bytes:,}") for m in front
+        ]
+        print_table("Pareto front", ["candidate", ">error", ">FPS", ">bytes"], rows)
+    if command:
+        print_text(command)
+
+
+def line(generation: Generation) -> str:
+    best = generation.best.score
+    speed = "" if best.fps is None else f", {best.fps:.0f} FPS"
+    spread = ""
+    if generation.phase == "evolution":
+        spread = f", mean {generation.mean:.4f}, diversity {generation.diversity:.2f}, end by {generation.predicted.by}"
+    return (
+        f"{generation.phase} {generation.number}: F {best.fitness:.4f} (error {best.error:.4f}, "
+        f"{best.weights:,} weights{speed}){spread}; {generation.evaluations} trained"
+    )
+
+
+def _observed(said: list[Generation], least: float) -> str:
+    """The Markov chain's prediction from the first generation beside what happened; ``least``: the winner's fitness."""
+    evolved = [generation for generation in said if generation.phase == "evolution"]
+    first, last = evolved[0], evolved[-1]
+    found = next(
+        (generation.number for generation in said if generation.best.score.fitness == least), "the last, cut off"
+    )
+    fixed = next((g.number for g in evolved if g.diversity == 0), None)
+    ended = (
+        f"all bits fixed in {fixed}" if fixed is not None else f"diversity {last.diversity:.2f} left in {last.number}"
+    )
+    return (
+        f"generations until selection and drift fix every bit: predicted {first.predicted.expected:.1f}, 95 % by "
+        f"{first.predicted.by}; observed: {ended}, winner found in {found}"
+    )
+
+
+def _show_winner(found: Winner, plan: str, data: DataSet) -> None:
+    score, what = found.member.score, "accuracy" if data.task == "classes" else "R2"
+    rows = [
+        ("candidate", found.member.candidate.code),
+        ("fitness, error", f"{score.fitness:.4f}, {score.error:.4f}"),
+        ("score 100 (1 - F), as table II", f"{printed_score(score.fitness):.2f}"),
+        (f"{what} judged, tested", f"{100 * found.judged:.2f} %, {100 * found.tested:.2f} %"),
+        ("weights, pruned", f"{found.network.parameters:,}, {100 * score.pruned:.0f} %"),
+        ("plan", plan),
+    ]
+    if found.placed:
+        prediction = found.placed.choice.prediction
+        rows.append(
+            ("predicted", f"{prediction.fps:.1f} FPS, {prediction.latency_ms:.2f} ms, {score.memory_bytes:,} bytes")
+        )
+    print_table("Winner", ["", ">"], rows)

@@ -1,0 +1,166 @@
+"""Options and types of options that several commands share; each says at once, before anything runs, what is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from . import complete
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+seed_option = click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of what is random.")
+board_option = click.option(
+    "--board",
+    metavar="NAME",
+    shell_complete=complete.boards,
+    help="Model of another board: a311d, rk3399pro or a .json file.",
+)
+units_option = click.option(
+    "--units",
+    shell_complete=complete.units,
+    help="Components or some of their cores, such as big,little,Bx3; default all real components.",
+)
+floating_option = click.option(
+    "--floating", is_flag=True, help="Also plans whose cuts float: the groups there go to whichever stage is free."
+)
+
+
+def _in_folder(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not (value and Path(value).parent.is_dir()):
+        raise click.BadParameter(f"expected a file in a folder that exists, got {value!r}", context, option)
+    return value
+
+
+def _finite(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
+    """A range lets NaN and infinity through."""
+    if value is not None and not isfinite(value):
+        raise click.BadParameter(f"expected a finite number, got {value}", context, option)
+    return value
+
+
+def file_option(*names: str, help: str) -> Callable:
+    """The name of a file to write."""
+    return click.option(*names, metavar="FILE", callback=_in_folder, shell_complete=complete.any_file, help=help)
+
+
+def positive_option(*names: str, help: str, default: float | None = None, required: bool = False) -> Callable:
+    """A finite number above 0."""
+    above = click.FloatRange(min=0, min_open=True)
+    given = {"default": default, "show_default": True} if default is not None else {"required": required}
+    return click.option(*names, type=above, callback=_finite, help=help, **given)
+
+
+seconds_option = positive_option("--seconds", default=1.0, help="How long each unit, pair and plan is measured.")
+
+
+class Numbers(click.ParamType):
+    """Numbers of one type: "1,3,227,227"; within ``KeyValues`` with a slash between them: "0.485/0.456/0.406"."""
+
+    name = "numbers"
+
+    def __init__(self, kind: type, example: str):
+        self.kind, self.example = kind, example
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple:
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(self.kind(word) for word in value.split("/" if "/" in self.example else ","))
+        except ValueError:
+            self.fail(f"expected numbers such as {self.example}, got {value!r}", param, ctx)
+
+
+class Bytes(click.ParamType):
+    """A size of memory: "8GB" is 8 x 10^9, "8GiB" 8 x 2^30 bytes."""
+
+    name = "size"
+    UNITS = {
+        "b": 1,
+        "kb": 1e3,
+        "mb": 1e6,
+        "gb": 1e9,
+        "tb": 1e12,
+        "kib": 2**10,
+        "mib": 2**20,
+        "gib": 2**30,
+        "tib": 2**40,
+    }
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]+)", str(value).strip().lower())
+        if not found or found[2] not in self.UNITS or not float(found[1]):
+            self.fail(f"expected a size such as 8GB, 512MB or 4GiB, got {value!r}", param, ctx)
+        return float(found[1]) * self.UNITS[found[2]]
+
+
+model_argument = click.argument("model", shell_complete=complete.models)
+finer_option = click.option(
+    "--finer",
+    type=click.IntRange(1),
+    help="Cut also where up to so many tensors cross: inside of modules and residual units.",
+)
+shape_option = click.option(
+    "--input-shape", type=Numbers(int, "1,3,224,224"), help="Shape of the model's only input; default the file's."
+)
+
+
+def model_options(command: Callable) -> Callable:
+    """How to read the model: ``load_model`` takes them."""
+    return shape_option(finer_option(command))
+
+
+class KeyValues(click.ParamType):
+    """Several values in one option: "caffe:resize=256,mean=104/117/123", or without a head "rates=1/2/3,batch=32".
+
+    Gives a dict: the head under "head" where there is one, and what was set. A key whose type is bool stands alone and
+    means True; an underscore in a key is a dash for people.
+    """
+
+    name = "values"
+
+    def __init__(self, head: click.ParamType | type | None = None, **keys: tuple[click.ParamType | type, str]):
+        """``keys``: of each the type and, for the help, its meaning."""
+        self.head = None if head is None else click.types.convert_type(head)
+        self.kinds = {key: click.types.convert_type(kind) for key, (kind, _) in keys.items()}
+        self.meanings = {key: meaning for key, (_, meaning) in keys.items()}
+
+    def option(self, *names: str, help: str, default: str | None = None) -> Callable:
+        """An option of this type, whose help has a line for each key."""
+        width = max(map(len, self.meanings)) + 1
+        lines = [f"{key.replace('_', '-'):<{width}} {meaning}" for key, meaning in self.meanings.items()]
+        form = "KEY=VALUE,..." if self.head is None else "VALUE[:KEYS]"
+        text = "\n".join((help, "", "\b", *lines, ""))
+        return click.option(*names, type=self, metavar=form, default=default, help=text)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
+        if isinstance(value, dict):
+            return value
+        head, _, text = ("", "", value) if self.head is None else value.partition(":")
+        found = {} if self.head is None else {"head": self.head.convert(head, param, ctx)}
+        for part in text.split(",") if text else ():
+            word, equals, content = part.partition("=")
+            key = word.replace("-", "_")
+            kind = self.kinds.get(key)
+            if kind is None or key in found or (kind is click.BOOL) == bool(equals):
+                self.fail(f"expected {self._form()}, each at most once, got {part!r}", param, ctx)
+            try:
+                found[key] = True if kind is click.BOOL else kind.convert(content, param, ctx)
+            except click.BadParameter as error:
+                self.fail(f"{word}: {error.message}", param, ctx)
+            if isinstance(found[key], float) and not isfinite(found[key]):
+                self.fail(f"{word}: expected a finite number, got {content}", param, ctx)
+        return found
+
+    def _form(self) -> str:
+        """What may be set: "rates=VALUE, prefetch"."""
+        words = (f"{key}{'' if kind is click.BOOL else '=VALUE'}" for key, kind in self.kinds.items())
+        return ", ".join(words).replace("_", "-")
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [] if self.head is None else self.head.shell_complete(ctx, param, incomplete)

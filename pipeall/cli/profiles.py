@@ -1,0 +1,67 @@
+"""Profiles that commands plan from: loaded, or measured with a bar; and where their times are from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+
+from rich.progress import Progress
+
+from ..graph.ir import Graph
+from ..pipeline.boards.board import Board
+from ..pipeline.boards.machine import describe
+from ..pipeline.measuring import measure
+from ..pipeline.planning.names import parse_unit
+from ..pipeline.planning.profile import Profile
+
+
+def load_board(name: str | None) -> Board:
+    """This machine, or the model of another board."""
+    return Board.load(name) if name is not None else Board.detect()
+
+
+def measured(
+    graph: Graph,
+    board: Board,
+    units: Sequence[str] | None,
+    seconds: float,
+    bar: Progress,
+    kept: Profile | None = None,
+    path: Path | None = None,
+) -> Profile:
+    """The profile of a network; with a bar while it is measured, and saved at ``path`` after each part."""
+    task = bar.add_task(graph.name, total=None)
+    found = measure.profile(
+        graph,
+        board,
+        units,
+        seconds=seconds,
+        kept=kept,
+        checkpoint=lambda so_far: so_far.save(path) if path else None,
+        progress=lambda text, done, total: bar.update(
+            task, description=f"{graph.name}: {text}", completed=done, total=total
+        ),
+    )
+    bar.remove_task(task)
+    return found
+
+
+def measured_on(found: Profile, board: Board) -> bool:
+    """Whether these are times of this very kind of machine: the components that it knows have the same description."""
+    there, here = found.about.get("components"), describe(board)["components"]
+    names = {parse_unit(unit)[0] for unit in found.units}
+    return not found.modelled and isinstance(there, Mapping) and all(there.get(n) == here.get(n, "") for n in names)
+
+
+def times_lines(found: Profile, board: Board | None = None) -> list[str]:
+    """One line that says where modelled times are from, with the board's errors of a regression; none if measured."""
+    if not found.modelled:
+        return []
+    line = f"times of {found.about.get('board')}: {found.about.get('times')}"
+    if board and board.model and found.about.get("times") == "regression":
+        errors = {unit: fmean(map(abs, row.values())) for unit, row in board.model.errors.items() if row}
+        if errors:
+            shares = ", ".join(f"{unit} {error:.0%}" for unit, error in errors.items())
+            line += f"; off by {shares} on average for networks left out of its fit"
+    return [line]

@@ -1,0 +1,160 @@
+"""A search and what it found: plans predicted from a profile, the best of them run to make sure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rich.progress import Progress
+
+from ..errors import ArgumentError
+from ..graph.ir import Graph
+from ..pipeline.boards import machine
+from ..pipeline.boards.board import Board
+from ..pipeline.planning.candidates import PredictedPlan
+from ..pipeline.planning.explain import Explanation, explain
+from ..pipeline.planning.names import traits_of
+from ..pipeline.planning.profile import Profile
+from ..pipeline.planning.search import Found
+from ..pipeline.planning.search import search as find
+from .measure_all import measure_all
+from .profiles import measured_on
+from .verify import Verified, verify
+
+VERIFIED = 5  # plans that run unless --verify says otherwise
+OTHERS = 3  # of the next best plans in an explanation
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of a search: what a plan is to be good at, its limits, what it may use, and what is run.
+
+    units, floating  may be used: components or some of their cores, None for all; cuts that float
+    top              how many plans to show; ``verified``: to run, None for ``VERIFIED`` where they can run here
+    all_path         file to keep every configuration in that was measured, None for none
+    seconds          that each plan runs
+    """
+
+    objective: str
+    max_latency_ms: float | None
+    min_fps: float | None
+    units: Sequence[str] | None
+    floating: bool
+    top: int
+    verified: int | None
+    all_path: str | None
+    seconds: float
+
+    @property
+    def limits(self) -> dict[str, float | None]:
+        return {"max_latency_ms": self.max_latency_ms, "min_fps": self.min_fps}
+
+    @property
+    def queue(self) -> bool:
+        """Whether frames may wait in a trial: no, where the time they wait would count as latency."""
+        return self.objective != "latency" and self.max_latency_ms is None
+
+    def rank(self, row: Verified) -> tuple[bool, float]:
+        """By what was measured; what breaks a limit comes last. Energy is not measured: there the prediction counts."""
+        fps, latency_ms = row.trial.median("fps"), row.trial.median("latency_p50_ms")
+        slow = self.max_latency_ms is not None and latency_ms > self.max_latency_ms
+        breaks = slow or (self.min_fps is not None and fps < self.min_fps)
+        if self.objective == "energy":
+            return breaks, row.choice.prediction.energy_mj
+        return breaks, latency_ms if self.objective == "latency" else row.trial.period_ms
+
+    def at_rate(self, choice: PredictedPlan, profile: Profile) -> PredictedPlan:
+        """For energy at a rate: that of a frame where they come so often, the board idle in between."""
+        if self.objective != "energy" or not self.min_fps:
+            return choice
+        prediction = choice.prediction
+        idle_ms = max(0.0, 1000 / self.min_fps - prediction.period_ms)
+        energy_mj = prediction.energy_mj + profile.idle_w * idle_ms
+        return PredictedPlan(choice.plan, replace(prediction, energy_mj=energy_mj))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a search found: the best plan, with the explanation, and the plans that ran or were refused.
+
+    ``before`` and ``after`` are the states of the machine, None where nothing could run on it; ``every`` is what
+    ``measure_all`` gave.
+    """
+
+    profile: Profile
+    found: Found
+    checked: Sequence[Verified]
+    refused: Mapping[str, str]
+    best: PredictedPlan
+    explanation: Explanation
+    within_limits: bool
+    every: Mapping[str, Any] | None
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None
+
+
+def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, bar: Progress) -> Outcome:
+    """Predicts plans and, where the profile is this machine's, runs the best of them or all configurations.
+
+    Raises ArgumentError where something is to run that cannot, or no plan keeps the limits.
+    """
+    here = measured_on(profile, board)
+    if not here and (asked.verified or asked.all_path):
+        raise ArgumentError("--verify, --measure-all: expected a profile measured on this machine, or a new one")
+    cores = _cores(board) if here or board.model else {}
+    found = _predicted(graph, profile, asked, cores)
+    before = machine.state(board) if here else None
+    checked: list[Verified] = []
+    refused: dict[str, str] = {}
+    if count := (VERIFIED if asked.verified is None else asked.verified) if here else 0:
+        checked, refused = verify(graph, board, found.ranked[:count], asked.seconds, bar, asked.queue)
+        checked.sort(key=asked.rank)
+    best = checked[0].choice if checked else found.ranked[0]
+    every = None
+    if asked.all_path:
+        units = asked.units or list(profile.units)
+        every = measure_all(graph, board, units, cores, asked.all_path, asked.seconds, best.plan, bar)
+    return Outcome(
+        profile,
+        found,
+        checked,
+        refused,
+        best,
+        _explanation(profile, asked, best, found),
+        within_limits=not checked or not asked.rank(checked[0])[0],
+        every=every,
+        before=before,
+        after=machine.state(board) if here else None,
+    )
+
+
+def _predicted(graph: Graph, profile: Profile, asked: Request, cores: Mapping[str, int]) -> Found:
+    found = find(
+        graph,
+        profile,
+        asked.objective,
+        **asked.limits,
+        units=asked.units,
+        cores=cores,
+        top=max(asked.top, asked.verified or VERIFIED),
+        floating=asked.floating,
+    )
+    return replace(found, ranked=tuple(asked.at_rate(choice, profile) for choice in found.ranked))
+
+
+def _explanation(profile: Profile, asked: Request, best: PredictedPlan, found: Found) -> Explanation:
+    explanation = explain(profile, best.plan, found.ranked[: OTHERS + 1])
+    if asked.objective != "energy" or not asked.min_fps:
+        return explanation
+    moves = tuple(asked.at_rate(choice, profile) for choice in explanation.moves)
+    return replace(explanation, prediction=best.prediction, moves=moves)
+
+
+def _cores(board: Board) -> dict[str, int]:
+    """How many cores each component has, where it has cores to choose from."""
+    found = {}
+    for component in board.components.values():
+        if traits_of(component.name).cores:
+            found[component.name] = component.device.width
+    return found

@@ -1,0 +1,77 @@
+"""What ``pipeall search`` prints for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..pipeline.boards.board import Board
+from ..pipeline.planning.candidates import PredictedPlan
+from ..pipeline.planning.plan import Plan
+from .profiles import measured_on, times_lines
+from .search_run import Outcome, Request
+from .tables import print_table, print_text
+from .verify import Verified
+
+PREDICTED = ["plan", ">period ms", ">FPS", ">latency ms", ">predicted mJ a frame"]
+
+
+def show(outcome: Outcome, asked: Request, board: Board) -> None:
+    """The plans, what ran, the Pareto front, and the reason for the best; then what is to be said of it."""
+    profile, found = outcome.profile, outcome.found
+    count = sum(found.evaluated.values()) + sum(found.covered.values())
+    rate = f" at {asked.min_fps:g} FPS" if asked.objective == "energy" and asked.min_fps else ""
+    title = f"{profile.network}: best of {count:,} plans for {asked.objective}{rate}, predicted"
+    print_table(title, PREDICTED, map(_cells, found.ranked[: asked.top]))
+    if outcome.checked:
+        _show_checked(outcome.checked, asked.queue)
+    print_table(
+        "Pareto front, each at its own rate: no other plan is better in all of these",
+        PREDICTED,
+        map(_cells, found.pareto),
+    )
+    for line in outcome.explanation.lines():
+        print_text(line, hang=4)
+    for plan, reason in outcome.refused.items():
+        print_text(f"{plan} refused: {reason}")
+    if not outcome.within_limits:
+        kept = next(f"--{key.replace('_', '-')} {value:g}" for key, value in asked.limits.items() if value)
+        print_text(f"none of the {len(outcome.checked)} plans that ran keeps {kept}")
+    for line in times_lines(profile, board):
+        print_text(line)
+    if not measured_on(profile, board):
+        print_text("Not run here: the times are another machine's.")
+    if outcome.every:
+        _show_every(outcome.every, outcome.best.plan)
+
+
+def _show_checked(checked: Sequence[Verified], queue: bool) -> None:
+    rows = [
+        (
+            row.choice.plan,
+            f"{row.choice.prediction.period_ms:.2f}",
+            f"{row.trial.period_ms:.2f}",
+            f"{100 * row.error:+.1f}",
+            f"{row.trial.median('fps'):.2f}",
+            f"{100 * row.trial.spread:.1f}",
+            f"{row.trial.median('latency_p50_ms'):.2f}",
+        )
+        for row in checked
+    ]
+    headings = ["plan", ">predicted ms", ">measured ms", ">error %", ">FPS", ">spread %", ">latency p50 ms"]
+    load = "at full load" if queue else "without queueing"
+    print_table(f"Run for real {load}, best first: period and latency", headings, rows)
+
+
+def _show_every(every: Mapping[str, Any], best: Plan) -> None:
+    rows = [(row["plan"], f"{1000 / row['fps']:.2f}", f"{row['fps']:.2f}") for row in every["finalists"]]
+    print_text()
+    title = f"Every configuration: {every['measured']} of {every['configurations']} ran; the fastest once more"
+    print_table(title, ["plan", ">period ms", ">FPS"], rows)
+    print_text(f"{best} is {every['behind_percent']:.1f} % behind the fastest of all.")
+
+
+def _cells(choice: PredictedPlan) -> tuple[object, ...]:
+    prediction = choice.prediction
+    energy = None if prediction.energy_mj is None else f"{prediction.energy_mj:.1f}"
+    return choice.plan, f"{prediction.period_ms:.2f}", f"{prediction.fps:.2f}", f"{prediction.latency_ms:.2f}", energy

@@ -1,0 +1,183 @@
+"""What commands print fits a screen: 24 lines of help and of components, 80 columns of everything."""
+
+import json
+
+import click
+import pytest
+from commands import document, invoke, picture, toy_board, two_clusters
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from test_cluster import BOARDS, write_tree
+
+from pipeall._kernels.opencl import devices as opencl
+from pipeall.cli.app import app
+from pipeall.cli.tables import fold, table_lines
+
+LINES, COLUMNS = 24, 80
+SHARED = {"as_json", "input_shape", "finer", "help"}  # options of nearly every command
+MOST = 12  # options of one command
+
+MALI = opencl.DeviceInfo(0, "ARM Platform", "Mali-G52 r1p0", "ARM", "OpenCL 2.1 v1.r26p0", 2, True, True, False)
+
+
+@pytest.fixture
+def narrow(monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+
+
+@pytest.fixture
+def two_clusters_and_a_gpu(tmp_path, monkeypatch):
+    """A Khadas VIM3: four Cortex-A73, two Cortex-A53 and a Mali-G52."""
+    write_tree(json.loads((BOARDS / "vim3.json").read_text()), tmp_path)
+    monkeypatch.setenv("PIPEALL_SYSFS", str(tmp_path))
+    monkeypatch.delenv("PIPEALL_OPENCL", raising=False)
+    monkeypatch.setattr(opencl, "devices", lambda: (MALI,))
+
+
+def commands(group=app, words=()):
+    """Every command with the words that call it, groups too."""
+    for name, command in group.commands.items():
+        yield (*words, name), command
+        if isinstance(command, click.Group):
+            yield from commands(command, (*words, name))
+
+
+def lines_of(*arguments):
+    """The lines that a command printed, each checked to fit."""
+    result = invoke(*arguments)
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert [line for line in lines if cell_len(line) > COLUMNS] == []
+    return lines
+
+
+# ---- help ----
+
+
+def test_the_help_is_one_screen(narrow):
+    lines = lines_of("--help")
+    assert len(lines) <= LINES and "See:" in lines and "Find and train:" in lines
+    assert not any(line.endswith("...") for line in lines[1:])
+
+
+@pytest.mark.parametrize("words", [words for words, _ in commands()], ids=" ".join)
+def test_help_of_a_command_begins_with_a_sentence_and_an_example(words, narrow):
+    lines = lines_of(*words, "--help")
+    assert lines[0].startswith(f"Usage: pipeall {' '.join(words)}")
+    assert lines[2].strip().endswith(".") and lines[3] == "" and "pipeall " in lines[4]
+    assert not any(line.endswith("...") for line in lines[1:])
+
+
+@pytest.mark.parametrize("command", [command for _, command in commands()], ids=lambda command: command.name)
+def test_no_command_has_more_than_a_dozen_options(command):
+    options = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
+    # --board and --seed mean the same in all commands that have them
+    own = [option.name for option in options if option.name not in SHARED | {"board", "seed"}]
+    assert len(own) <= MOST, own
+
+
+# ---- components ----
+
+
+@pytest.mark.usefixtures("narrow", "two_clusters_and_a_gpu")
+def test_components_are_one_screen():
+    lines = lines_of("devices")
+    assert len(lines) <= LINES
+    text = "\n".join(lines)
+    for word in ("big", "cortex-a73", "little", "cortex-a53", "gpu", "Mali-G52", "fp16", "neon", "--kernels"):
+        assert word in text
+    more = lines_of("devices", "--kernels")
+    assert len(more) > LINES and "Kernels of little" in more and "Variables" in more
+    names = [row["component"] for row in document("devices")["components"]]
+    assert names == ["big", "little", "gpu"]
+
+
+# ---- 80 columns ----
+
+
+@pytest.mark.usefixtures("narrow", "tiny")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "devices",
+        "devices --kernels",
+        "info squeezenet --plan G-B-L:3,5",
+        "info tiny --plan B --here",
+        "cost googlenet --layers --convention fvcore --explain --algorithms --processor Mali-G52",
+        "cost train alexnet --optimizer adam --memory 32GB --gpu-memory 11GB",
+        "cost epoch alexnet --samples 1000 --gmacs 10",
+        "cost threads tiny --seconds 0.01",
+        "profile tiny --board TOY",
+        "profile tiny --units B --layers --seconds 0.01",
+        "search tiny --board TOY",
+        "search googlenet --board a311d --floating --top 3",
+        "simulate tiny --board TOY --frames 50",
+        "bench tiny --board TOY --seconds 0.05",
+        "run squeezenet PICTURE --plan B",
+        "train digits --epochs 1 --report",
+    ],
+)
+def test_nothing_is_wider_than_the_terminal(arguments, tmp_path):
+    paths = {"TOY": toy_board(tmp_path / "toy.json"), "PICTURE": picture(tmp_path)}
+    lines_of(*(paths.get(word, word) for word in arguments.split()))
+
+
+@two_clusters
+@pytest.mark.usefixtures("narrow", "tiny")
+def test_measured_plans_fit_too():
+    lines_of("search", "tiny", "--units", "B,L", "--verify", "2", "--seconds", "0.01")
+
+
+# ---- tables ----
+
+TEXTS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "Zs"]), max_size=40).map(
+    lambda text: " ".join(text.split())
+)
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS, TEXTS, st.integers().map(str)), max_size=4), st.integers(24, 100))
+def test_a_table_fits_and_keeps_all_of_its_text(rows, width):
+    lines = table_lines(["name", "what it is", ">how large", ">count"], rows, width)
+    assert all(cell_len(line) <= width for line in lines)
+    shown = sorted("".join(lines).replace(" ", ""))
+    for row in rows:
+        assert all(shown.count(letter) >= "".join(row).count(letter) for letter in "".join(row).replace(" ", ""))
+
+
+def test_columns_that_do_not_fit_go_on_below():
+    rows = [("squeezenet", "big", *("1234.56" for _ in range(5))), ("x", "little", *("1.00" for _ in range(5)))]
+    assert table_lines(["network", "unit", *(f">{ms} ms" for ms in "abcde")], rows, 46) == [
+        "network     unit       a ms     b ms     c ms",
+        "──────────  ──────  ───────  ───────  ───────",
+        "squeezenet  big     1234.56  1234.56  1234.56",
+        "x           little     1.00     1.00     1.00",
+        "",
+        "network     unit       d ms     e ms",
+        "──────────  ──────  ───────  ───────",
+        "squeezenet  big     1234.56  1234.56",
+        "x           little     1.00     1.00",
+        "",
+    ]
+
+
+def test_headings_fold_before_texts():
+    assert table_lines(["name", ">predicted mJ a frame"], [("a long name of a plan", "1.5")], 33) == [
+        "name                    predicted",
+        "                       mJ a frame",
+        "─────────────────────  ──────────",
+        "a long name of a plan         1.5",
+        "",
+    ]
+
+
+@given(TEXTS, st.integers(4, 60), st.integers(0, 8))
+def test_a_folded_line_keeps_its_words(text, width, hang):
+    lines = fold(text, width, hang)
+    assert all(cell_len(line) <= width for line in lines)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+
+
+def test_a_pipe_is_not_folded(monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert any(cell_len(line) > COLUMNS for line in invoke("devices", "--kernels").stdout.splitlines())

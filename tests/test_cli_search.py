@@ -1,0 +1,238 @@
+"""``pipeall search``: its document and text, what it runs for real, and every configuration measured."""
+
+import json
+from dataclasses import replace
+from math import comb
+
+import pytest
+from commands import document, invoke, two_clusters
+
+from pipeall import Board, DeviceError, Plan
+from pipeall import search as find
+from pipeall.cli import measure_all, search_run, verify
+from pipeall.cli.model import ZOO
+from pipeall.files import read_json
+from pipeall.pipeline.planning.candidates import PredictedPlan
+from pipeall.pipeline.planning.predict import predict
+
+pytestmark = pytest.mark.usefixtures("tiny")
+
+QUICK = ("--seconds", "0.01")
+CONFIGURATIONS = 2 + 2 * 3  # of quick_net on two units: each alone, and both orders with each of three cuts
+
+
+def test_search_on_a_model_shows_what_the_library_finds(tmp_path):
+    path = tmp_path / "plan.json"
+    found = document("search", "squeezenet", "--board", "a311d", "--top", "4", "-o", path)
+    graph = ZOO["squeezenet"]()
+    profile = Board.load("a311d").model.profile(graph)
+    expected = find(graph, profile, top=4)
+    assert [row["plan"] for row in found["ranked"]] == [str(choice.plan) for choice in expected.ranked]
+    assert [row["period_ms"] for row in found["ranked"]] == sorted(row["period_ms"] for row in found["ranked"])
+    for row in found["ranked"] + found["pareto"]:
+        prediction = predict(profile, Plan.parse(row["plan"]))
+        assert row["period_ms"] == prediction.period_ms == pytest.approx(max(row["stage_ms"]))
+        assert row["fps"] == pytest.approx(1000 / row["period_ms"])
+        assert row["latency_ms"] == pytest.approx(sum(row["stage_ms"])) and row["energy_mj"] == prediction.energy_mj
+    cuts = len(graph.groups) - 1
+    assert found["evaluated"] == {str(n): comb(3, n) * [1, 1, 2, 6][n] * comb(cuts, n - 1) for n in (1, 2, 3)}
+    assert found["best"] == found["ranked"][0]["plan"] == found["explanation"]["plan"]
+    assert found["verified"] == [] and found["before"] is None and found["measure_all"] is None
+    assert str(Plan.load(path, graph)) == found["best"]
+    saved = json.loads(path.read_text())
+    assert saved["predicted"]["period_ms"] == pytest.approx(found["ranked"][0]["period_ms"], abs=1e-4)
+    assert "measured" not in saved
+
+
+@two_clusters
+def test_search_runs_the_best_and_ranks_them_by_what_they_did(tmp_path):
+    path = tmp_path / "plan.json"
+    found = document("search", "tiny", "--units", "B,L", "--verify", "3", "-o", path, *QUICK)
+    rows = found["verified"]
+    assert {row["plan"] for row in rows} == {row["plan"] for row in found["ranked"][:3]}
+    assert [row["period_ms"] for row in rows] == sorted(row["period_ms"] for row in rows)
+    predicted = {row["plan"]: row["period_ms"] for row in found["ranked"]}
+    for row in rows:
+        assert row["period_ms"] == pytest.approx(1000 / row["fps"]) and row["frames"] > 0
+        assert row["predicted_period_ms"] == predicted[row["plan"]]
+        assert row["error_percent"] == pytest.approx(
+            100 * (predicted[row["plan"]] - row["period_ms"]) / row["period_ms"]
+        )
+    assert found["best"] == rows[0]["plan"] == found["explanation"]["plan"] and found["queue"]
+    assert found["before"]["load"] >= 0 and found["after"]["load"] >= 0
+    saved = json.loads(path.read_text())
+    assert saved["plan"] == found["best"]
+    assert saved["measured"]["period_ms"] == pytest.approx(rows[0]["period_ms"], abs=1e-4)
+    assert saved["measured"]["machine"]["components"] == found["machine"]["components"]
+    assert saved["measured"]["date"] == saved["measured"]["machine"]["date"]
+    assert found["within_limit"] and found["refused"] == {}
+
+
+@two_clusters
+def test_search_tells_that_no_plan_that_ran_keeps_the_limit(tmp_path):
+    profile, plan = tmp_path / "profile.json", tmp_path / "plan.json"
+    document("profile", "tiny", "--units", "B,L", "-o", profile, *QUICK)
+    content = json.loads(profile.read_text())
+    for times in content["units"].values():
+        times["ms"] = [1e-5] * 4  # nothing is as fast as this profile says
+    content["links"] = []
+    profile.write_text(json.dumps(content))
+    arguments = ("search", "tiny", "--profile", profile, "--max-latency-ms", "0.001", "--verify", "2", *QUICK)
+    assert not document(*arguments, "-o", plan)["within_limit"]
+    assert json.loads(plan.read_text())["max_latency_ms"] == 0.001
+    assert "none of the 2 plans that ran keeps --max-latency-ms 0.001" in invoke(*arguments).stdout
+
+
+@two_clusters
+def test_a_plan_that_the_runtime_refuses_does_not_end_a_search(monkeypatch):
+    arguments = ("search", "tiny", "--units", "B,L", "--verify", "3", *QUICK)
+    refuse = {"little"}
+
+    def refuses(graph, plans, *rest, own=verify.compare, **options):
+        for plan in plans:
+            if refuse.intersection(plan.units):
+                raise DeviceError(f"{plan} is on strike")
+        return own(graph, plans, *rest, **options)
+
+    monkeypatch.setattr(verify, "compare", refuses)
+    monkeypatch.setattr(search_run, "find", lambda *a, **o: _with_all_alone(find(*a, **o), a[1]))
+    found = document(*arguments)
+    assert [row["plan"] for row in found["verified"]] == ["big"] == [found["best"]]
+    assert found["refused"] == {"little": "little is on strike"}
+    assert "little refused: little is on strike" in invoke(*arguments).stdout
+    refuse.add("big")
+    result = invoke(*arguments)
+    assert result.exit_code == 2 and "is on strike" in result.stderr and result.stdout == ""
+
+
+def _with_all_alone(found, profile):
+    plans = [Plan.single("big"), Plan.single("little")]
+    return replace(found, ranked=tuple(PredictedPlan(plan, predict(profile, plan)) for plan in plans))
+
+
+def test_energy_is_that_of_frames_at_the_rate_asked_for():
+    arguments = ("search", "squeezenet", "--board", "a311d", "--objective", "energy", "--min-fps", "5")
+    found = document(*arguments)
+    rows = found["ranked"]
+    assert found["explanation"]["energy_mj"] == rows[0]["energy_mj"]
+    profile = Board.load("a311d").model.profile(ZOO["squeezenet"]())
+    for row in rows:
+        prediction = predict(profile, Plan.parse(row["plan"]))
+        busy_mj = prediction.energy_mj - profile.idle_w * prediction.period_ms
+        assert row["energy_mj"] == pytest.approx(busy_mj + profile.idle_w * 200)
+    assert [row["energy_mj"] for row in rows] == sorted(row["energy_mj"] for row in rows)
+    assert "energy at 5 FPS, predicted" in invoke(*arguments).stdout
+
+
+@two_clusters
+def test_search_for_latency_ranks_by_latency_without_queueing():
+    found = document("search", "tiny", "--units", "B,L", "--objective", "latency", "--verify", "3", *QUICK)
+    latencies = [row["latency_p50_ms"] for row in found["verified"]]
+    assert latencies == sorted(latencies) and len(latencies) == 3 and not found["queue"]
+
+
+def test_search_does_not_run_what_another_machine_measured(tmp_path):
+    path = tmp_path / "profile.json"
+    document("profile", "tiny", "-o", path, "--units", "B", *QUICK)
+    content = json.loads(path.read_text())
+    content["about"]["components"]["big"] = "8 x Cortex-X4"
+    path.write_text(json.dumps(content))
+    assert document("search", "tiny", "--profile", path)["verified"] == []
+    assert "Not run here" in invoke("search", "tiny", "--profile", path).stdout
+    result = invoke("search", "tiny", "--profile", path, "--verify", "1")
+    assert result.exit_code == 2 and "expected a profile measured on this machine" in result.stderr
+    result = invoke("profile", "tiny", "-o", path)
+    assert result.exit_code == 2 and "--again starts over" in result.stderr
+
+
+def test_search_as_text():
+    text = invoke("search", "squeezenet", "--board", "a311d", "--objective", "energy", "--min-fps", "20").stdout
+    assert "best of 1,029 plans for energy" in text and "Pareto front" in text and "bottleneck: stage" in text
+
+
+def test_search_within_a_latency():
+    all_of_them = document("search", "squeezenet", "--board", "a311d")["ranked"]
+    limit = min(row["latency_ms"] for row in all_of_them)
+    found = document("search", "squeezenet", "--board", "a311d", "--max-latency-ms", limit)
+    assert all(row["latency_ms"] <= limit * (1 + 1e-9) for row in found["ranked"])
+    assert found["ranked"][0]["period_ms"] >= all_of_them[0]["period_ms"]
+
+
+# ---- every configuration ----
+
+
+@two_clusters
+def test_measure_all_measures_each_once(tmp_path, monkeypatch):
+    path = tmp_path / "every.json"
+    arguments = ("search", "tiny", "--units", "B,L", "--verify", "0", "--measure-all", path, *QUICK)
+    found = document(*arguments)
+    every = found["measure_all"]
+    assert every["configurations"] == every["measured"] == every["measured_now"] == CONFIGURATIONS
+    first = read_json(path, "measurements")
+    rows = {row["plan"]: row for row in first["plans"]}
+    cuts = [f"{order}:{cut}" for order in ("big-little", "little-big") for cut in (1, 2, 3)]
+    assert sorted(rows) == sorted(["big", "little", *cuts])
+    assert first["reference"] == found["best"] and first["date"] and first["machine"]
+    assert all(row["period_ms"] > 0 and row["reference_ms"] > 0 for row in rows.values())
+
+    fps = {row["plan"]: row["fps"] for row in every["finalists"]}
+    assert list(fps.values()) == sorted(fps.values(), reverse=True) and found["best"] in fps
+    fastest = sorted(rows.values(), key=lambda row: row["period_ms"] / row["reference_ms"])
+    assert set(fps) == {found["best"], *(row["plan"] for row in fastest[: measure_all.FINALISTS])}
+    assert every["behind_percent"] == pytest.approx(100 * (1 - fps[found["best"]] / max(fps.values())))
+
+    kept = first["plans"][:-3]
+    path.write_text(json.dumps(first | {"plans": kept}))
+    every = document(*arguments)["measure_all"]
+    assert every["measured_now"] == 3 and every["measured"] == CONFIGURATIONS
+    assert read_json(path, "measurements")["plans"][:-3] == kept
+
+
+@two_clusters
+def test_measure_all_is_kept_when_it_is_interrupted(tmp_path, monkeypatch):
+    path, calls = tmp_path / "every.json", []
+
+    def third(*arguments, own=measure_all.compare, **options):
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return own(*arguments, **options)
+
+    monkeypatch.setattr(measure_all, "compare", third)
+    result = invoke("search", "tiny", "--units", "B,L", "--verify", "0", "--measure-all", path, *QUICK)
+    assert result.exit_code == 130 and len(read_json(path, "measurements")["plans"]) == 2
+
+
+@two_clusters
+def test_measure_all_tells_what_could_not_run(tmp_path, monkeypatch):
+    def refuses(graph, plans, *arguments, own=measure_all.compare, **options):
+        if str(plans[0]) == "little":
+            raise DeviceError("little is on strike")
+        return own(graph, plans, *arguments, **options)
+
+    monkeypatch.setattr(measure_all, "compare", refuses)
+    path = tmp_path / "every.json"
+    every = document("search", "tiny", "--units", "B,L", "--verify", "0", "--measure-all", path, *QUICK)["measure_all"]
+    assert every["refused"] == {"little": "little is on strike"} and every["measured"] == CONFIGURATIONS - 1
+
+
+@two_clusters
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"network": "other"}, "another network"),
+        ({"components": {}}, "another components"),
+        ({"reference": 3}, "reference: expected text"),
+        ({"plans": 3}, "plans: expected a list of objects"),
+        ({"plans": [3]}, "plans[0]: expected an object"),
+        ({"plans": [{"plan": "big", "period_ms": 0, "reference_ms": 1}]}, "plans[0]: period_ms: expected a number"),
+        ({"plans": [{"plan": "big", "refused": None}]}, "plans[0]: refused: expected text"),
+    ],
+    ids=str,
+)
+def test_a_wrong_file_of_measurements_is_one_line(change, words, tmp_path):
+    path = tmp_path / "every.json"
+    document("search", "tiny", "--units", "B", "--verify", "0", "--measure-all", path, *QUICK)
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    result = invoke("search", "tiny", "--units", "B", "--verify", "0", "--measure-all", path, *QUICK)
+    assert result.exit_code == 2 and result.stdout == "" and words in result.stderr and result.stderr.count("\n") == 1
