@@ -64,7 +64,6 @@ OPTIONAL = {  # package outside of the standard library -> the one file or folde
 }
 PRIVATE = {  # test file -> names that it reaches for though they are private; everything else is public or in tests/
     "test_cli_bench.py": {"_notes"},  # the sentences below a comparison, from made-up entries
-    "test_layers_command.py": {"_peak"},  # seconds of measuring that say nothing here
     "test_nas_evolve.py": {
         "_Model",
         "_Shape",
