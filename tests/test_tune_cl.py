@@ -130,7 +130,7 @@ def test_the_command(gpu, monkeypatch):
     assert shape["shape"].startswith("5x7x17-21 k1x1") and shape["best_us"] > 0
     assert "direct" in invoke("profile", "alexnet", "--tune-gpu").output
     for arguments, message in (
-        (("--units", "big"), "unit big: expected an OpenCL device"),
+        (("--units", "big"), "expected a device that is tuned ahead, such as a gpu"),
         (("--units", "big,gpu"), "--units: expected one component beside --tune-gpu"),
         (("--layers",), "--layers: expected no --tune-gpu beside it"),
         (("--board", "a311d"), "--tune-gpu: expected no --board beside it"),
