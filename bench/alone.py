@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pipeall._kernels.cpu.kernels import Program
+from pipeall._kernels.cpu.kernels import CpuProgram
 
 from pipeall import Board, Graph
 from pipeall._kernels.cpu.algorithms import Algorithm
@@ -38,10 +38,10 @@ def convolutions(graph: Graph) -> dict[str, Step]:
     return found
 
 
-def program(step: Step, cluster: Cluster, algorithm: Algorithm | None = None) -> Program:
+def program(step: Step, cluster: Cluster, algorithm: Algorithm | None = None) -> CpuProgram:
     """A step from one slot to another, on the cluster's first core."""
     src, in_bytes = side_by_side(step.src, SLOT_IN)
     (dst,), out_bytes = side_by_side([step.dst], SLOT_OUT)
-    made = Program(kernels(cluster), cluster.cores[:1], "bench", (0, in_bytes, out_bytes))
+    made = CpuProgram(kernels(cluster), cluster.cores[:1], "bench", (0, in_bytes, out_bytes))
     made.add(replace(step, src=src, dst=dst), algorithm)
     return made

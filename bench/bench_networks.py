@@ -52,6 +52,6 @@ def bench_network(name, mode, benchmark, where, contest):
         benchmark.group = name
         benchmark.pedantic(frames, rounds=5, warmup_rounds=1)
         stats = pipe.stats()
-    late = sum(stage.late for stage in stats.stages) / max(1, stats.frames)
+    late = sum(stage.overran for stage in stats.stages) / max(1, stats.frames)
     fps = FRAMES / benchmark.stats.stats.median * options.get("time_scale", 1.0)
     benchmark.extra_info.update(plan=str(plan), fps=round(fps, 2), late=round(late, 4))

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from alone import big, convolutions, gemm_kernel, kernels
 from common import Record, in_turns, mean_line, network, one_blas_thread, parser, ratios
-from pipeall._kernels.cpu.kernels import Program
+from pipeall._kernels.cpu.kernels import CpuProgram
 
 from pipeall._kernels.cpu.algorithms import candidates, modelled
 from pipeall._kernels.cpu.cluster import Cluster
@@ -42,12 +42,12 @@ def shapes(cluster: Cluster) -> list[tuple[int, int, int]]:
     return list(dict.fromkeys((s.dst.h * s.dst.w, int(np.prod(s.weight.shape[1:])), s.dst.c) for s in steps))
 
 
-def product(cluster: Cluster, core: int, rows: int, b: np.ndarray) -> tuple[Program, Any, Any]:
+def product(cluster: Cluster, core: int, rows: int, b: np.ndarray) -> tuple[CpuProgram, Any, Any]:
     """The program of C = A B, a convolution of an image of ``rows`` pixels, and the views of A and C."""
     k, columns = b.shape
     params = dict(kernel=(1, 1), strides=(1, 1), pads=(0,) * 4, dilations=(1, 1), groups=1, lo=-np.inf, hi=np.inf)
     x, y = dense((1, k, rows, 1), SLOT_IN, 0), dense((1, columns, rows, 1), SLOT_OUT, 0)
-    program = Program(kernels(cluster), (core,), "bench", (0, 4 * rows * x.stride, 4 * rows * y.stride))
+    program = CpuProgram(kernels(cluster), (core,), "bench", (0, 4 * rows * x.stride, 4 * rows * y.stride))
     program.add(Step("conv", "product", (x,), y, params, b.T[:, :, None, None], np.zeros(columns, np.float32)))
     return program, x, y
 

@@ -12,7 +12,6 @@ import numpy as np
 from common import NETWORKS, Record, frame, in_turns, network, parser, ratios, two_cores
 
 from pipeall import Pipeline, Plan
-from pipeall.pipeline.planning.plan import balanced_cuts
 
 COLUMNS = ("network", "plan", "lost [%] .1f", "lower quartile [%] .1f", "upper quartile [%] .1f")
 
@@ -32,7 +31,7 @@ def main() -> None:
     with Record(options, *COLUMNS, board=board) as record:
         for name in options.networks:
             graph = network(name)
-            plan = Plan.pipeline(["big", "little"], balanced_cuts(graph, [1, 1]))
+            plan = Plan.balanced(["big", "little"], graph)
             with Pipeline(graph, plan, board) as plain, Pipeline(graph, plan, board, trace=True) as traced:
                 runs = {pipe: partial(full_fps, pipe, frame(graph), options.seconds) for pipe in (plain, traced)}
                 in_turns(runs, 1)  # warms up

@@ -13,7 +13,6 @@ from statistics import median
 from common import NETWORKS, Record, frame, in_turns, network, one_cluster, parser, ratios, two_cores, wall_fps
 
 from pipeall import Pipeline, Plan
-from pipeall.pipeline.planning.plan import balanced_cuts
 
 COLUMNS = (
     "network", "one core [FPS] .2f", "cluster of two [FPS] .2f", "cluster's gain [x] .2f", "plan",
@@ -29,7 +28,7 @@ def main() -> None:
     with Record(options, *COLUMNS, board=board) as record:
         for name in options.networks:
             graph = network(name)
-            plan = Plan.pipeline(["big", "little"], balanced_cuts(graph, [1, 1]))
+            plan = Plan.balanced(["big", "little"], graph)
             with (
                 Pipeline(graph, "big", board=board) as one,
                 Pipeline(graph, "big", board=cluster) as both,

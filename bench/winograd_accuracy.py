@@ -22,7 +22,7 @@ import onnxruntime
 from alone import big, gemm_kernel, kernels
 from common import DATA, NETWORKS, Record, models, network, parser
 from common import frame as noise
-from pipeall._kernels.cpu.kernels import Program
+from pipeall._kernels.cpu.kernels import CpuProgram
 
 import pipeall
 from pipeall._kernels.cpu.algorithms import GEMM, Algorithm, candidates, modelled
@@ -48,7 +48,7 @@ def choice(column: str) -> Choice:
 def run(graph: Graph, frame: np.ndarray, choice: Choice) -> np.ndarray:
     """The result of a graph of one input and one output, which lie in their slots as the model has them."""
     lowered = lower(graph)
-    program = Program(
+    program = CpuProgram(
         kernels(big()), (-1,), "accuracy", (lowered.arena_bytes, lowered.slot_in_bytes, lowered.slot_out_bytes)
     )
     for step in lowered.steps:

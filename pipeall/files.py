@@ -94,7 +94,7 @@ def naming(path: str | Path) -> Iterator[None]:
         raise error if str(path) in str(error) else ArgumentError(f"{path}: {error!s:.500}") from None
 
 
-class Reader:
+class JsonReader:
     """Takes entries out of a JSON object; every error names the file and the entry."""
 
     def __init__(self, content: Any, where: str):
@@ -105,20 +105,20 @@ class Reader:
     def fail(self, key: str, expected: str) -> ArgumentError:
         return ArgumentError(f"{self.where}: {key}: expected {expected}, got {shown(self.content.get(key))}")
 
-    def inside(self, *path: str) -> Reader:
+    def inside(self, *path: str) -> JsonReader:
         found: Any = self.content
         for key in path:
             found = found.get(key) if isinstance(found, Mapping) else None
-        return Reader(found, f"{self.where}: {'.'.join(path)}")
+        return JsonReader(found, f"{self.where}: {'.'.join(path)}")
 
     def keys(self, key: str) -> list[str]:
         return list(self.inside(key).content) if self.content.get(key) is not None else []
 
-    def rows(self, key: str) -> list[Reader]:
+    def rows(self, key: str) -> list[JsonReader]:
         rows = self.content.get(key) or []
         if not isinstance(rows, list):
             raise self.fail(key, "a list of objects")
-        return [Reader(row, f"{self.where}: {key}[{i}]") for i, row in enumerate(rows)]
+        return [JsonReader(row, f"{self.where}: {key}[{i}]") for i, row in enumerate(rows)]
 
     def word(self, key: str) -> str:
         if not isinstance(self.content.get(key), str):

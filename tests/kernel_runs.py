@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-from pipeall._kernels.cpu.kernels import Program
+from pipeall._kernels.cpu.kernels import CpuProgram
 
 from pipeall._kernels.cpu import cluster
 from pipeall._kernels.cpu.table import OPS, ROWS
@@ -60,7 +60,7 @@ def run_case(case, table, cores, algorithm=None):
         views.append(view)
         offset = end(view) + GUARD
     step = replace(step, src=tuple(views), dst=spread(replace(step.dst, offset=0)))
-    program = Program(table, cores, "test", (lowered.arena_bytes, 4 * offset, 4 * (end(step.dst) + GUARD)))
+    program = CpuProgram(table, cores, "test", (lowered.arena_bytes, 4 * offset, 4 * (end(step.dst) + GUARD)))
     program.add(step, algorithm)
     slot = np.full(offset, np.nan, np.float32)
     order = [slot_tensor.name for slot_tensor in lowered.slot_in]

@@ -42,7 +42,7 @@ def consistent(rows):
         assert 0 < row["latency_p50_ms"] <= row["latency_p95_ms"] <= row["latency_p99_ms"]
         assert [stage["unit"] for stage in row["stages"]] == list(Plan.parse(row["plan"]).units)
         assert all(stage["frames"] > 0 and stage["busy_ms"] > 0 for stage in row["stages"])
-        assert row["valid"] == (row["late_share"] <= 0.01)
+        assert row["valid"] == (row["overran_share"] <= 0.01)
 
 
 # ---- this machine ----
@@ -181,7 +181,7 @@ def test_a_twin_that_cannot_keep_up_is_marked(tmp_path):
     board = toy_board(tmp_path / "toy.json", scale=1e-6)
     found = document("bench", "quick", "--board", board, *QUICK)
     assert not found["valid"] and not any(row["valid"] for row in found["runs"]) and found["averages"] == []
-    assert all(row["late_share"] > 0.5 for row in found["runs"])
+    assert all(row["overran_share"] > 0.5 for row in found["runs"])
     result = invoke("bench", "quick", "--board", board, *QUICK)
     assert result.exit_code == 0 and "Peak INVALID" in result.stdout and "try --time-scale" in result.stdout
 

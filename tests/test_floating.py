@@ -20,6 +20,7 @@ from pipeall import ArgumentError, Board, Pipeline, PipelineError, profile, sear
 from pipeall.graph import ops
 from pipeall.graph.ir import Graph
 from pipeall.graph.memory import LINE_BYTES
+from pipeall.pipeline import runtime
 from pipeall.pipeline.lane import lowered_stages
 from pipeall.pipeline.measuring.footprint import footprint
 from pipeall.pipeline.planning.explain import explain
@@ -27,6 +28,7 @@ from pipeall.pipeline.planning.floating import floating
 from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import Profile
+from pipeall.pipeline.planning.rings import ENOUGH, goes_out_late
 from pipeall.pipeline.planning.simulate import simulate
 
 # ---- plans
@@ -39,6 +41,11 @@ def test_the_text_of_a_plan_is_read_back(text, tmp_path):
     graph = chain_net()
     plan.save(tmp_path / "plan.json", graph)
     assert Plan.load(tmp_path / "plan.json", graph) == plan
+
+
+def test_the_rule_is_told_once_in_each_language():
+    assert runtime.ENOUGH == ENOUGH
+    assert [goes_out_late(held, waiting) for held in (1, 2) for waiting in (0, 1)] == [True, False, True, True]
 
 
 def test_a_cut_that_floats_nowhere_is_a_cut():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from bounds import bound
 from kernel_runs import nhwc, reference_table, run_case, single_step, supported_isas
-from pipeall._kernels.cpu.kernels import Program, probe
+from pipeall._kernels.cpu.kernels import CpuProgram, probe
 
 from pipeall._kernels.cpu import kernels, table
 from pipeall._kernels.cpu.table import OPS, ROWS, KernelRow, choose, explain
@@ -122,7 +122,7 @@ def test_clamp_lets_nan_through(isa):
     """A NaN in a frame must show in the result, not be clamped away."""
     if isa not in supported_isas():
         pytest.skip(f"this CPU lacks {isa}: run the tests on one that has it")
-    program = Program(choose((isa,), "any core"), (-1,), "test", (0, 128, 128))
+    program = CpuProgram(choose((isa,), "any core"), (-1,), "test", (0, 128, 128))
     program.add(nan_step())
     x = np.ones(32, np.float32)
     x[9] = np.nan
@@ -143,6 +143,6 @@ def test_clamp_lets_nan_through(isa):
     ],
 )
 def test_a_step_that_does_not_fit_is_refused(change, message):
-    program = Program(reference_table(), (-1,), "test", (0, 128, 128))
+    program = CpuProgram(reference_table(), (-1,), "test", (0, 128, 128))
     with pytest.raises((ArgumentError, DeviceError), match=message):
         program.add(replace(nan_step(), **change))

@@ -72,7 +72,7 @@ def test_error_names_call_code_and_step(device):
     queue, buffer = device.queue(), device.allocate(4)
     staging = {SLOT_IN: (buffer.int_ptr, 4), SLOT_OUT: (buffer.int_ptr, 4)}
     clqueue.load(device.library)
-    program = clqueue.Program(queue.int_ptr, [(kernel.int_ptr, "conv1", (3, 1, 1), (2, 1, 1))], [], staging)
+    program = clqueue.LaunchProgram(queue.int_ptr, [(kernel.int_ptr, "conv1", (3, 1, 1), (2, 1, 1))], [], staging)
     memory = np.zeros(1, np.float32)
     slot = (memory.ctypes.data, 0, 4)
     expected = r"clEnqueueNDRangeKernel failed with CL_INVALID_WORK_GROUP_SIZE \(-54\) in step conv1"

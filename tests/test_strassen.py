@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from bounds import U
 from kernel_runs import conv_step, nhwc, run_case, single_step, supported_isas
-from pipeall._kernels.cpu.kernels import Program
+from pipeall._kernels.cpu.kernels import CpuProgram
 
 from pipeall._kernels.cpu.algorithms import GEMM, STRASSEN, candidates, modelled
 from pipeall._kernels.cpu.table import ROWS, choose
@@ -99,7 +99,7 @@ def test_nan_shows_in_every_result_it_is_part_of():
     """And in no other pixel than the one it goes with, half the rows away."""
     step = conv_step(64, 64, 4, 1)
     step = replace(step, weight=np.ones_like(step.weight))
-    program = Program(choose(("ref",), "any"), (-1,), "test", (0, 4 * 16 * 64, 4 * 16 * 64))
+    program = CpuProgram(choose(("ref",), "any"), (-1,), "test", (0, 4 * 16 * 64, 4 * 16 * 64))
     program.add(step, STRASSEN)
     x = np.full((16, 64), 0.125, np.float32)
     x[3, 40] = np.nan
@@ -136,7 +136,7 @@ def test_model_on_known_layers(step, expected):
 )
 def test_where_it_does_not_fit(step):
     assert STRASSEN not in candidates(step)
-    program = Program(choose(("ref",), "any"), (-1,), "test", (0, 4 * 9000, 4 * 9000))
+    program = CpuProgram(choose(("ref",), "any"), (-1,), "test", (0, 4 * 9000, 4 * 9000))
     with pytest.raises(ArgumentError, match=r"step c \(conv\): expected one of .*, got strassen"):
         program.add(step, STRASSEN)
 

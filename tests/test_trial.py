@@ -46,8 +46,8 @@ def test_one_turn_has_no_spread():
 
 
 def test_late_is_counted_per_frame():
-    assert Trial(PAIR, (turn(9, frames=10, late=5), turn(9, frames=30, late=1))).late_share == 6 / 40
-    assert Trial(PAIR, (turn(9, frames=0),)).late_share == 0
+    assert Trial(PAIR, (turn(9, frames=10, late=5), turn(9, frames=30, late=1))).overran_share == 6 / 40
+    assert Trial(PAIR, (turn(9, frames=0),)).overran_share == 0
 
 
 def test_what_is_printed_is_the_same_and_plain_json():
@@ -158,5 +158,5 @@ def test_late_frames_are_counted(paced, board):
     """All of one stage, which may have run as many frames more than came out as are under way, of 8 and more."""
     paced.set(big=1e-6)
     (found,) = compare(small_net(), [PAIR], board, turns=2, seconds=0.0)
-    assert all(turn.stages[0].late == turn.stages[0].frames > 0 == turn.stages[1].late for turn in found.turns)
-    assert found.late_share == pytest.approx(1, abs=3 / 8)
+    assert all(turn.stages[0].overran == turn.stages[0].frames > 0 == turn.stages[1].overran for turn in found.turns)
+    assert found.overran_share == pytest.approx(1, abs=3 / 8)

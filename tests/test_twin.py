@@ -65,7 +65,7 @@ def test_no_stage_ends_before_its_modelled_time_and_results_are_the_same(plan, t
         assert len(trace.rows) == row.frames > 0
         assert lasted_ms(trace).min() >= pace_ms
         ran_ms = (trace.rows[:, trace.RAN] - trace.rows[:, trace.BEGIN]) / 1e6
-        assert row.late == np.count_nonzero(ran_ms > pace_ms)
+        assert row.overran == np.count_nonzero(ran_ms > pace_ms)
 
 
 def test_published_paces_hold_for_a_network_of_the_zoo():
@@ -82,7 +82,7 @@ def test_published_paces_hold_for_a_network_of_the_zoo():
 def test_frames_that_take_longer_than_modelled_are_counted(graph, toy):
     with Pipeline(graph, "gpu-big:2", board=toy, pace=True, time_scale=1e-5) as pipe:  # 70 and 90 ns
         list(pipe.map(frames(graph, 3)))
-        assert [row.late for row in pipe.counters()] == [3, 3] == [stage.late for stage in pipe.stats().stages]
+        assert [row.overran for row in pipe.counters()] == [3, 3] == [stage.overran for stage in pipe.stats().stages]
 
 
 def test_stages_are_named_by_what_they_stand_for(graph, toy):

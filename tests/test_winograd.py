@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from graphs import zoo_net
 from kernel_runs import conv_step, nhwc, run_case, single_step, supported_isas
-from pipeall._kernels.cpu.kernels import Program
+from pipeall._kernels.cpu.kernels import CpuProgram
 from winograd_reference import convolve, matrices, winograd_bound
 
 from pipeall._kernels.cpu.algorithms import GEMM, Algorithm, candidates, modelled, points_bytes
@@ -100,7 +100,7 @@ def test_nan_shows_in_every_result_it_is_part_of(algorithm):
     """And in no other than those of its tiles."""
     step = conv_step(8, 8, 12, 3)
     step = replace(step, weight=np.ones_like(step.weight))
-    program = Program(choose(("ref",), "any"), (-1,), "test", (0, 4 * 12 * 12 * 8, 4 * 12 * 12 * 8))
+    program = CpuProgram(choose(("ref",), "any"), (-1,), "test", (0, 4 * 12 * 12 * 8, 4 * 12 * 12 * 8))
     program.add(step, algorithm)
     x = np.full((12, 12, 8), 0.125, np.float32)
     x[7, 4, 3] = np.nan
@@ -183,7 +183,7 @@ POOL = replace(
     ids=lambda value: f"{value.kind} {value.params['kernel']}" if isinstance(value, Step) else str(value),
 )
 def test_an_algorithm_that_does_not_fit_is_refused(step, algorithm):
-    program = Program(choose(("ref",), "any"), (-1,), "test", (0, 4 * 1000, 4 * 1000))
+    program = CpuProgram(choose(("ref",), "any"), (-1,), "test", (0, 4 * 1000, 4 * 1000))
     with pytest.raises(ArgumentError, match=rf"step c \({step.kind}\): expected .*, got "):
         program.add(step, algorithm)
     assert program.labels == ()

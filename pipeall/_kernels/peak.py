@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """Of all cores at once, each second."""
+    """What all its cores or compute units do at once, each second."""
 
     flops: float  # a multiply-add is two
     bytes: float  # read from memory

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..pipeline.boards.board import Board
-from .contest import MAX_LATE, averages
+from .contest import MAX_OVERRAN, averages
 from .output import MODES, component_text
 from .tables import print_table, print_text
 
 NOTE = "gpu is a CPU stand-in: it shares the cores of the other components, and its figures say nothing about a GPU."
-LATE = f"INVALID: over {MAX_LATE:.0%} of the frames took longer to compute here than the board takes; try --time-scale."
+LATE = (
+    f"INVALID: over {MAX_OVERRAN:.0%} of the frames took longer to compute here than the board takes; try --time-scale."
+)
 FIGURES = {
     "fps": "throughput",
     "latency_worst_ms": "latency, Parallel's of its worst lane",

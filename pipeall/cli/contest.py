@@ -12,7 +12,7 @@ from ..pipeline.planning.predict import predict
 from ..pipeline.planning.profile import Profile
 from ..pipeline.planning.simulate import simulate
 
-MAX_LATE = 0.01  # of a twin's frames may take longer to compute here than the board takes
+MAX_OVERRAN = 0.01  # of a twin's frames may take longer to compute here than the board takes
 SIMULATED = 500  # frames: without jitter, the rhythm of a few is that of all
 
 # Figure, mode, what it is compared with, and percent of the paper (its section 6, five networks on a Khadas VIM3)
@@ -57,7 +57,7 @@ def _row(profile: Profile, full: Trial, single: Trial, time_scale: float | None)
     lanes = [stage["busy_ms"] for stage in one["stages"]]
     worst_ms = max(lanes) if len(full.plan.lanes) > 1 else one["latency_p50_ms"]
     latencies = {key: one[key] / scale for key in one if key.startswith("latency")}
-    late = max(full.late_share, single.late_share)
+    overran = max(full.overran_share, single.overran_share)
     twin = {}
     if time_scale:
         simulated = simulate(profile, full.plan, SIMULATED, jitter=False, paced=True).fps
@@ -71,8 +71,8 @@ def _row(profile: Profile, full: Trial, single: Trial, time_scale: float | None)
         **latencies,
         "latency_worst_ms": worst_ms / scale,
         "energy_mj": prediction.energy_mj,
-        "late_share": late,
-        "valid": late <= MAX_LATE,
+        "overran_share": overran,
+        "valid": overran <= MAX_OVERRAN,
         "stages": [
             {key: value / scale if key.endswith("_ms") else value for key, value in stage.items()}
             for stage in loaded["stages"]

@@ -11,7 +11,7 @@ from typing import Any
 from rich.progress import Progress
 
 from ..errors import ArgumentError, PipeallError
-from ..files import Reader, read_json, write_json
+from ..files import JsonReader, read_json, write_json
 from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.machine import describe
@@ -97,7 +97,7 @@ class Measurements:
         for key, expected in _about(graph, board).items():
             if content.get(key) != expected:
                 raise ArgumentError(f"{path}: expected measurements of {graph.name} on this machine, got another {key}")
-        read = Reader(content, path)
+        read = JsonReader(content, path)
         rows = {}
         for row in read.rows("plans"):
             if "refused" in row.content:

@@ -9,7 +9,7 @@ import click
 from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
-from ..pipeline.planning.plan import Plan, balanced_cuts
+from ..pipeline.planning.plan import Plan
 from . import complete
 from .options import Numbers
 
@@ -63,7 +63,8 @@ def chosen_plan(
         raise ArgumentError("cuts: expected --order beside them, such as --order G-B-L")
     if order is None:
         return default_plan(graph, board)
-    return Plan.pipeline(order.split("-"), cuts or points or balanced_cuts(graph, [1.0] * len(order.split("-"))))
+    stages = order.split("-")
+    return Plan.pipeline(stages, cuts or points) if cuts or points else Plan.balanced(stages, graph)
 
 
 def read_plan(text: str, graph: Graph) -> Plan:
@@ -76,8 +77,7 @@ def default_plan(graph: Graph, board: Board) -> Plan:
 
     How fast each component is does not count here.
     """
-    order = real_components(board)[: len(graph.groups)]
-    return Plan.pipeline(order, balanced_cuts(graph, [1.0] * len(order)))
+    return Plan.balanced(real_components(board)[: len(graph.groups)], graph)
 
 
 def real_components(board: Board) -> list[str]:

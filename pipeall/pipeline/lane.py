@@ -17,7 +17,7 @@ from . import runtime
 from .devices.component import Component
 from .devices.device import ring_slots
 from .planning.plan import StagePlan, borders
-from .planning.rings import FLOATING_SLOTS, full_load
+from .planning.rings import full_load, slots_behind
 from .stats import StageCounters
 from .trace import StageTrace
 
@@ -87,7 +87,7 @@ class Lane:
         held = [0, *(stage.program.depth - 1 for stage in self.stages), 0]
         counts = [slots + before + after for before, after in pairwise(held)]
         for ring, stage in enumerate(self.stages, 1):
-            counts[ring] += FLOATING_SLOTS * (stage.floating > 0)
+            counts[ring] = slots_behind(stage.floating > 0, counts[ring])
         depth = depth or full_load(stages) + sum(held)
         counts[0] = max(counts[0], depth)
         rings = [
@@ -98,7 +98,7 @@ class Lane:
         self.outputs = tuple(tensor.name for tensor in lowered[-1].slot_out)
         self._depth, self._gate = depth, gate
         self.started_ns = runtime.now_ns()
-        self.native = runtime.Lane(
+        self.native = runtime.NativeLane(
             [stage.unit.name for stage in self.stages],
             [stage.program for stage in self.stages],
             rings,
@@ -151,7 +151,7 @@ class Lane:
     def set_paces(self, ms: Sequence[float | Sequence[float]]) -> None:
         """How long each stage takes at least, from its next frame on; 0: as long as it computes.
 
-        One number, or one for each way to run a frame (``runtime.Lane.set_pace``).
+        One number, or one for each way to run a frame (``runtime.NativeLane.set_pace``).
         """
         for stage, least in enumerate(ms):
             ways = least if isinstance(least, Sequence) else [least]

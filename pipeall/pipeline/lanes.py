@@ -147,7 +147,7 @@ class Lanes:
     # ---- the twin's pace
 
     def throttle(self, component: str, factor: float) -> None:
-        """Of the twin's board, a component takes ``factor`` times as long from each stage's next frame on."""
+        """A component of the twin's board takes ``factor`` times as long from each stage's next frame on."""
         with self._lock:
             self._twin.throttle(component, factor)
             self._keep_pace()

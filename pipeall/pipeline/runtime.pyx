@@ -32,7 +32,7 @@ cdef extern from "../_kernels/gate.h" nogil:
     int64_t pa_now_ns()
 
 cdef extern from "stage.h" nogil:
-    enum: PA_MAX_STAGES, PA_FAULT, PA_LOG_FIXED
+    enum: PA_MAX_STAGES, PA_FAULT, PA_LOG_FIXED, PA_ENOUGH
     ctypedef struct atomic_llong:
         pass
     ctypedef struct pa_slot:
@@ -56,7 +56,7 @@ cdef extern from "stage.h" nogil:
         int64_t fault_frame
         pa_log log
         atomic_llong *pace_ns
-        atomic_llong frames, floated, late, busy_ns, wait_in_ns, wait_out_ns, map_ns, copy_ns
+        atomic_llong frames, floated, overran, busy_ns, wait_in_ns, wait_out_ns, map_ns, copy_ns
     ctypedef struct pa_lane:
         int stages
         pa_stage *stage
@@ -77,6 +77,7 @@ cdef extern from "<stdatomic.h>" nogil:
     int load_int "atomic_load" (atomic_int *)
 
 MAX_STAGES = PA_MAX_STAGES
+ENOUGH = PA_ENOUGH  # of the rule that ``planning.rings.goes_out_late`` states
 
 
 def now_ns() -> int:
@@ -149,7 +150,7 @@ cdef class Frames:
 
 
 @cython.no_gc  # refers to nothing that could refer back; the threads use its members until __dealloc__ joins them
-cdef class Lane:
+cdef class NativeLane:
     """Stages in a row (stage.h). ``close`` ends the threads; the memory goes with the object."""
 
     cdef pa_lane lane
@@ -290,14 +291,14 @@ cdef class Lane:
         return [(offset, array.nbytes, array.ctypes.data, array) for offset, array in arrays]
 
     def counters(self) -> list:
-        """Per stage, since the start: frames, those that floated, late ones; busy, wait_in, wait_out, map and copy ns."""
+        """Per stage, since the start: frames, those that floated or overran their pace; busy, wait_in, wait_out, map and copy ns."""
         cdef pa_stage *stage
         cdef int i
         rows = []
         for i in range(self.lane.stages):
             stage = &self.lane.stage[i]
             rows.append({
-                "frames": load_ll(&stage.frames), "floated": load_ll(&stage.floated), "late": load_ll(&stage.late),
+                "frames": load_ll(&stage.frames), "floated": load_ll(&stage.floated), "overran": load_ll(&stage.overran),
                 "busy_ns": load_ll(&stage.busy_ns),
                 "wait_in_ns": load_ll(&stage.wait_in_ns), "wait_out_ns": load_ll(&stage.wait_out_ns),
                 "map_ns": load_ll(&stage.map_ns), "copy_ns": load_ll(&stage.copy_ns)})

@@ -77,9 +77,8 @@ static int64_t *begin_row(pa_stage *self, int ahead) {
 /* Whether a frame goes out at the later cut: if the next stage has one to go on with after the one it is at, and so does
  * not need this one at once; or if none waits here behind it and the `ahead` frames before it. */
 static int goes_out_late(pa_stage *self, int ahead) {
-    enum { ENOUGH = 2 };
     pa_ring *rings = &self->lane->ring[self->index];
-    return pa_ring_held(&rings[1]) >= ENOUGH || !pa_ring_front_at(&rings[0], ahead + 1);
+    return pa_ring_held(&rings[1]) >= PA_ENOUGH || !pa_ring_front_at(&rings[0], ahead + 1);
 }
 
 static int64_t least_ns(const pa_stage *self, const frame *f) {
@@ -146,7 +145,7 @@ static int end_frame(pa_stage *self, frame *f, int64_t free_since) {
         int64_t end = ran;
         if (least && !f->code) {
             end = pace(self, f->begin + least);
-            if (ran - f->begin - f->paced > least) add(&self->late, 1);
+            if (ran - f->begin - f->paced > least) add(&self->overran, 1);
         }
         f->out->begin_ns[index] = f->begin;
         f->out->end_ns[index] = end;

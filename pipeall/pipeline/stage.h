@@ -53,9 +53,9 @@ typedef struct pa_stage {
     /* A frame ends no earlier than so long after its begin; set by anyone at any time. One for every way to run it: 2 if
      * it came in late, + 1 if it goes out late. */
     atomic_llong pace_ns[4];
-    /* Counters: written by the stage only, read by anyone. busy includes pacing; late: frames whose program alone
+    /* Counters: written by the stage only, read by anyone. busy includes pacing; overran: frames whose program alone
      * took longer than the pace; floated: frames that went out late. */
-    atomic_llong frames, floated, late, busy_ns, wait_in_ns, wait_out_ns, map_ns, copy_ns;
+    atomic_llong frames, floated, overran, busy_ns, wait_in_ns, wait_out_ns, map_ns, copy_ns;
 } pa_stage;
 
 struct pa_lane {
@@ -69,6 +69,7 @@ struct pa_lane {
 };
 
 enum { PA_FAULT = -1000001 }; /* the error code of fault injection */
+enum { PA_ENOUGH = 2 };       /* frames of the next stage at which a frame goes out late; planning/rings.py has it too */
 
 /* Starts the threads and waits until every program is open. 0; or the errno of a thread that could not start;
  * or -1 where stage[i].open_error says why. The lane is closed again when it is not 0. */

@@ -18,8 +18,8 @@ KEPT = 20_000  # latest frames whose times are kept: some 400 bytes each with tw
 class StageCounters:
     """What one stage has done so far, in all: frames, and time in ns.
 
-    ``floated``: frames on which it also computed the floating groups behind its own. ``late``: frames whose computing
-    took longer than the stage's pace. ``busy_ns`` includes hand-over and pacing.
+    ``floated``: frames on which it also computed the floating groups behind its own. ``overran``: frames whose
+    computing took longer than the stage's pace. ``busy_ns`` includes hand-over and pacing.
     ``groups``: [first, last). ``started_ns``: when its lane started (CLOCK_MONOTONIC).
     """
 
@@ -29,7 +29,7 @@ class StageCounters:
     groups: tuple[int, int]
     frames: int = 0
     floated: int = 0
-    late: int = 0
+    overran: int = 0
     busy_ns: int = 0
     wait_in_ns: int = 0
     wait_out_ns: int = 0
@@ -42,13 +42,13 @@ class StageCounters:
 class StageStats:
     """One stage: mean ms per frame computing (hand-over and pacing included), waiting for input, waiting for a free
     slot, and handing over: mapping and unmapping, copying. ``use`` is the share of its time it computed; ``floated``
-    are frames on which it also computed the floating groups behind its own, ``late`` those whose computing took longer
-    than the stage's pace. ``groups``: [first, last)."""
+    are frames on which it also computed the floating groups behind its own, ``overran`` those whose computing took
+    longer than the stage's pace. ``groups``: [first, last)."""
 
     unit: str
     groups: tuple[int, int]
     frames: int
-    late: int
+    overran: int
     busy_ms: float
     wait_in_ms: float
     wait_out_ms: float
@@ -105,14 +105,14 @@ class StatsRecorder:
 
     @property
     def times(self) -> tuple[FrameTimes, ...]:
-        """Of the latest frames, oldest first."""
+        """Times of the latest frames, oldest first."""
         return tuple(map(FrameTimes._make, tuple(self._kept)))  # copied in one step: another thread may be adding
 
     def snapshot(self, counters: Sequence[StageCounters]) -> Snapshot:
         return Snapshot(self.frames, self._last_ns, tuple(counters))
 
     def stats(self, counters: Sequence[StageCounters], since: Snapshot | None = None) -> Stats:
-        """Of all that happened, or of what happened after the snapshot."""
+        """Statistics of all that happened, or of what happened after the snapshot."""
         since = since or Snapshot()
         frames = self.frames - since.frames
         times = self.times[-frames:] if frames else ()
@@ -137,7 +137,7 @@ class StatsRecorder:
                     row.unit,
                     row.groups,
                     done,
-                    row.late - old.late,
+                    row.overran - old.overran,
                     *map(mean, ("busy_ns", "wait_in_ns", "wait_out_ns", "map_ns", "copy_ns")),
                     use=(row.busy_ns - old.busy_ns) / 1e9 / ran_s if ran_s > 0 else 0.0,
                     floated=row.floated - old.floated,

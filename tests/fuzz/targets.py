@@ -99,14 +99,14 @@ def _table() -> Any:
 
 def compute(graph: Graph) -> None:
     """The native result is that of the references, up to rounding, where that is finite and moderate."""
-    from pipeall._kernels.cpu.kernels import Program
+    from pipeall._kernels.cpu.kernels import CpuProgram
 
     try:
         lowered = lower(subgraph(graph, 0, len(graph.groups)))
     except ModelError:
         return
     sizes = lowered.arena_bytes, lowered.slot_in_bytes, lowered.slot_out_bytes
-    program = Program(_table(), (-1,), "fuzz", sizes)
+    program = CpuProgram(_table(), (-1,), "fuzz", sizes)
     for step in lowered.steps:
         program.add(step)
     random = np.random.default_rng(0)

@@ -1,7 +1,7 @@
 # Part of kernels.pyx: convolutions as native steps, by GEMM, Strassen, Winograd or depthwise.
 
 
-cdef add_convolution(Program self, step, algorithm):
+cdef add_convolution(CpuProgram self, step, algorithm):
     src, dst, groups = step.src[0], step.dst, step.params["groups"]
     self.check(groups >= 1 and src.c % groups == 0 and dst.c % groups == 0, step,
                "groups that divide the channels", groups)
@@ -47,7 +47,7 @@ cdef add_convolution(Program self, step, algorithm):
         add_winograd(self, step, algorithm, <pa_winograd_op *>args)
 
 
-cdef int add_strassen(Program self, step, pa_strassen_op *op) except -1:
+cdef int add_strassen(CpuProgram self, step, pa_strassen_op *op) except -1:
     cdef float *quarters
     cdef bint pack = self.pack
     self.check(op.conv.dst.c % (2 * op.conv.nr) == 0, step, f"a multiple of {2 * op.conv.nr} channels", op.conv.dst.c)
@@ -63,7 +63,7 @@ cdef int add_strassen(Program self, step, pa_strassen_op *op) except -1:
     return 0
 
 
-cdef int add_winograd(Program self, step, algorithm, pa_winograd_op *winograd) except -1:
+cdef int add_winograd(CpuProgram self, step, algorithm, pa_winograd_op *winograd) except -1:
     cdef float *points
     cdef bint pack = self.pack
     winograd.m, winograd.n = tile(step, algorithm)
@@ -83,7 +83,7 @@ cdef int add_winograd(Program self, step, algorithm, pa_winograd_op *winograd) e
     return 0
 
 
-cdef add_depthwise(Program self, step):
+cdef add_depthwise(CpuProgram self, step):
     cdef pa_depthwise_op *op = <pa_depthwise_op *>self.new(sizeof(pa_depthwise_op))
     op.src, op.dst, op.window = self.view(step, step.src[0]), self.view(step, step.dst), self.window(step)
     op.has_residual = len(step.src) > 1

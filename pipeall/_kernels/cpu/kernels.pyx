@@ -56,7 +56,7 @@ def probe(str kernel, int64_t rounds, x) -> float:
 
 
 @cython.no_gc  # refers to nothing that could refer back; __dealloc__ needs its members
-cdef class Program:
+cdef class CpuProgram:
     """Steps for one CPU component.
 
     kernels  (op, element type) -> name of a line of kernels.inc (``table.choose``)

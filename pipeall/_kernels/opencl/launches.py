@@ -26,7 +26,7 @@ SLOT = Base(SLOT_IN)  # stands for memory of float32
 
 
 class Recorder:
-    """Turns steps into the launches of a ``clqueue.Program``, and keeps all that they refer to alive.
+    """Turns steps into the launches of a ``queue.LaunchProgram``, and keeps all that they refer to alive.
 
     precision: one of opencl.PRECISIONS. In half precision lie the arena, what lies between Winograd's kernels, and the
     weights; slots stay float32, so that whoever first reads one and last writes one converts.

@@ -20,7 +20,7 @@ BUFFER = 2**27  # bytes: several times the last cache
 
 
 def peak(device: Device, precision: str) -> Peak:
-    """Of the whole device. precision: one of opencl.PRECISIONS; in "fp16" multiply-adds are of half precision.
+    """The peak of the whole device. precision: one of opencl.PRECISIONS; in "fp16" multiply-adds are of half precision.
 
     Raises DeviceError where the device has no room for 128 MiB.
     """

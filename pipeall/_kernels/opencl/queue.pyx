@@ -84,7 +84,7 @@ def unmap_buffer(queue, mem, data):
     check("clEnqueueUnmapMemObject", code)
 
 
-cdef class Program:
+cdef class LaunchProgram:
     """A ``pa_cl_program``.
 
     queue     handle of an in-order queue, with profiling where the frames are to be recorded

@@ -122,7 +122,7 @@ class Builder:
         return self.tensors[name].shape if name in self.tensors else self.constants[name].shape
 
     def shape_of(self, value: np.ndarray | str) -> Shape:
-        """Of a constant's array or an activation's canonical name."""
+        """The shape of a constant's array, or of an activation by its canonical name."""
         return value.shape if isinstance(value, np.ndarray) else self.shape(value)
 
     def afford(self, n: OnnxNode, elements: int) -> None:

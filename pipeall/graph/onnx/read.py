@@ -47,7 +47,7 @@ def load(path: str | Path, input_shape: Sequence[int] | None = None, rewrite: bo
     path = Path(path)
     shape = None if input_shape is None else _checked_shape(input_shape)
     try:
-        graph = _Reader(path, *_parse(path)).graph(shape)
+        graph = _ModelReader(path, *_parse(path)).graph(shape)
     except ModelError as error:
         raise ModelError(f"{path}: {_one_line(str(error))}") from None
     except UnicodeDecodeError:  # protobuf decodes a name where it is first read
@@ -136,7 +136,7 @@ def outline(path: str | Path, input_shape: Sequence[int] | None = None) -> Any:
 def _with_shapes(path: Path, model: Any) -> Any:
     """Infers shapes, evaluates the numbers that exporters compute of them (sizes, indices) and infers again, until
     nothing new is known."""
-    reader = _Reader(path, model, [None] * len(model.graph.initializer))
+    reader = _ModelReader(path, model, [None] * len(model.graph.initializer))
     builder = Builder([], {}, set())
     for tensor in model.graph.initializer:
         if tensor.HasField("raw_data") and tensor.data_type in INTEGERS and tensor.data_location != EXTERNAL:
@@ -170,7 +170,7 @@ def _with_shapes(path: Path, model: Any) -> Any:
         del model.graph.value_info[:]
 
 
-class _Reader:
+class _ModelReader:
     """One model: its needed nodes and initialisers, in plain Python and NumPy."""
 
     def __init__(self, path: Path, model: Any, raw: list[memoryview | None]):

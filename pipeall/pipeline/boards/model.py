@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ArgumentError
-from ...files import Reader, naming, read_json, write_json
+from ...files import JsonReader, naming, read_json, write_json
 from ...graph.ir import Graph
 from ...graph.ops import macs
 from ..devices.component import Component
@@ -267,7 +267,7 @@ class BoardModel:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], source: str) -> BoardModel:
         """The inverse of ``to_dict``; ``source`` is named in errors. Raises ArgumentError for what is wrong."""
-        read = Reader(content, source)
+        read = JsonReader(content, source)
         parts = {name: _part_from(read.inside("components", name)) for name in read.keys("components")}
         if not parts or any(_component(name) != name for name in parts):
             raise read.fail("components", "names of components, such as big, little and gpu")
@@ -279,7 +279,7 @@ class BoardModel:
             _component(unit) not in parts for unit in (*contention, *(o for row in contention.values() for o in row))
         ):
             raise read.fail("contention", "units of the components")
-        power = read.inside("mean_power_w") if content.get("mean_power_w") is not None else Reader({}, source)
+        power = read.inside("mean_power_w") if content.get("mean_power_w") is not None else JsonReader({}, source)
         return cls(
             name=read.word("name"),
             parts=parts,
@@ -320,7 +320,7 @@ def _modelled(device: Device) -> Modelled:
     return Modelled(device.core_type, device.width, device.max_mhz)
 
 
-def _part_from(read: Reader) -> Modelled:
+def _part_from(read: JsonReader) -> Modelled:
     count = read.number("count", low=1)
     if count != int(count):
         raise read.fail("count", "a whole number")
@@ -328,7 +328,7 @@ def _part_from(read: Reader) -> Modelled:
     return Modelled(read.word("core_type"), int(count), mhz)
 
 
-def _measured_from(read: Reader) -> Measured:
+def _measured_from(read: JsonReader) -> Measured:
     profile = Profile.from_dict(read.inside("profile").content, f"{read.where}: profile")
     spans = read.sizes("spans", len(profile.groups), low=1)
     if not isinstance(read.content.get("fitted"), bool):
@@ -336,7 +336,7 @@ def _measured_from(read: Reader) -> Measured:
     return Measured(profile, spans, int(read.number("macs")), read.content["fitted"])
 
 
-def _table(read: Reader, key: str, low: float) -> dict[str, dict[str, float]]:
+def _table(read: JsonReader, key: str, low: float) -> dict[str, dict[str, float]]:
     rows = ((name, read.inside(key, name)) for name in read.keys(key))
     return {name: {entry: row.number(entry, low) for entry in row.content} for name, row in rows}
 

@@ -39,7 +39,7 @@ class Twin:
         self._heat[component] = factor
 
     def paces_ms(self, plan: Plan) -> list[list[list[float]]]:
-        """Per lane and stage, the time it takes each way to run a frame (``runtime.Lane.set_pace``).
+        """Per lane and stage, the time it takes each way to run a frame (``runtime.NativeLane.set_pace``).
 
         Raises ArgumentError for a stage that the board cannot run.
         """
@@ -58,7 +58,7 @@ class Twin:
         return paces
 
 
-def stand_in(stage: StagePlan) -> Component:
+def host_component(stage: StagePlan) -> Component:
     """What computes a stage of the twin: one unpinned thread of this machine's fastest cluster."""
     fastest = next(iter(cpu.detect().values()))
     return Component(stage.unit, fastest.with_cores(UNPINNED))

@@ -7,7 +7,7 @@ from ..devices.component import Component
 from ..planning.names import traits_of
 from ..planning.plan import Plan
 from .board import Board
-from .twin import stand_in
+from .twin import host_component
 
 
 def units(plan: Plan, board: Board) -> list[list[Component]]:
@@ -28,7 +28,7 @@ def units(plan: Plan, board: Board) -> list[list[Component]]:
                     raise ArgumentError(
                         f"stage {stage.unit}: expected no number of cores, {whole.name} runs as a whole"
                     )
-                found[-1].append(stand_in(stage) if board.model else whole)
+                found[-1].append(host_component(stage) if board.model else whole)
                 continue
             cores = whole.device.cores
             first = taken.get(whole.name, 0)
@@ -40,5 +40,5 @@ def units(plan: Plan, board: Board) -> list[list[Component]]:
                 )
             taken[whole.name] = first + count
             own = cores[first : first + count]
-            found[-1].append(stand_in(stage) if board.model else whole.with_cores(stage.unit, own))
+            found[-1].append(host_component(stage) if board.model else whole.with_cores(stage.unit, own))
     return found

@@ -123,11 +123,11 @@ class Device(ABC):
         """The most it can do, measured here and now."""
 
     def with_cores(self, cores: tuple[int, ...]) -> Device:
-        """The same on these cores only."""
+        """This device on these of its cores only."""
         raise ArgumentError(f"{self.description}: expected no number of cores, it has none to choose from")
 
     def with_precision(self, precision: str) -> Device:
-        """The same in another precision."""
+        """This device in another precision."""
         raise ArgumentError(f"{self.description}: expected {self.precision}, got {precision!r}")
 
     def tune(self, graph: Graph, progress: Progress = lambda shape, done, total: None) -> list[Tuned]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ArgumentError
-from ...files import Reader, read_json, write_json
+from ...files import JsonReader, read_json, write_json
 from ...steps import Step
 
 Shapes = dict[str, dict[str, float]]
@@ -31,8 +31,8 @@ def read_times(path: Path, kind: str) -> Shapes:
         if content.get("version") != _version():
             return {}
         shapes: Shapes = {}
-        for key, times in Reader(content, str(path)).inside("us").content.items():
-            row = Reader(times, f"{path}: {key}")
+        for key, times in JsonReader(content, str(path)).inside("us").content.items():
+            row = JsonReader(times, f"{path}: {key}")
             shapes[key] = {name: row.number(name, low=0) for name in row.content}
         return shapes
     except ArgumentError:

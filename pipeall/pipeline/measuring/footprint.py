@@ -16,7 +16,7 @@ from ..boards.units import units
 from ..devices.component import Component
 from ..lane import lowered_stages
 from ..planning.plan import Plan, StagePlan
-from ..planning.rings import FLOATING_SLOTS, full_load
+from ..planning.rings import full_load, slots_behind
 
 STAGE_BYTES = 300_000  # stacks and tables of a stage's threads, counters and Python objects: measured, one small layer
 
@@ -59,7 +59,7 @@ def _lane(
 ) -> list[StageMemory]:
     found = []
     for stage, part, unit in zip(stages, lowered_stages(graph, stages), parts, strict=True):
-        rings = (slots + FLOATING_SLOTS * (stage.floating > 0)) * part.slot_out_bytes
+        rings = slots_behind(stage.floating > 0, slots) * part.slot_out_bytes
         if stage is stages[0]:
             rings += first_ring * part.slot_in_bytes
         sizes = unit.device.footprint(part)

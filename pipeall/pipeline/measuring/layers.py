@@ -125,7 +125,7 @@ class LayerTimes:
         return row | self._figures(layers, ms) | {"explained": _ratio(least_ms, ms)}
 
     def _figures(self, layers: Sequence[LayerWork], ms: float) -> dict:
-        """Of the direct convolutions, so that Winograd may pass the peak."""
+        """Multiply-adds of the direct convolutions, so that Winograd may pass the peak."""
         flops = _ratio(2e3 * sum(layer.macs for layer in layers), ms)
         return {"ms": ms, "gflops": flops / 1e9, "peak_share": flops / self.peak_flops}
 

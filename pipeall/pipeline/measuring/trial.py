@@ -32,7 +32,7 @@ class Trial:
     turns: tuple[Stats, ...]
 
     def median(self, key: str) -> float:
-        """Of a field of Stats, such as "fps" or "latency_p95_ms", over the turns."""
+        """The median of a field of Stats, such as "fps" or "latency_p95_ms", over the turns."""
         return median(getattr(turn, key) for turn in self.turns)
 
     @property
@@ -54,10 +54,10 @@ class Trial:
         return turns[len(turns) // 2].stages
 
     @property
-    def late_share(self) -> float:
+    def overran_share(self) -> float:
         """On a twin, how many times per frame a stage's computing took longer than the model says."""
-        late = sum(stage.late for turn in self.turns for stage in turn.stages)
-        return late / max(1, sum(turn.frames for turn in self.turns))
+        overran = sum(stage.overran for turn in self.turns for stage in turn.stages)
+        return overran / max(1, sum(turn.frames for turn in self.turns))
 
     def to_dict(self) -> dict[str, Any]:
         fields = ("fps", "latency_p50_ms", "latency_p95_ms", "latency_p99_ms")

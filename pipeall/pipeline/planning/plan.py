@@ -86,6 +86,14 @@ class Plan:
         return cls(tuple((StagePlan(component, cores=cores),) for component, cores in _units(list(components))))
 
     @classmethod
+    def balanced(cls, order: Sequence[str], graph: Graph) -> Plan:
+        """A pipeline in ``order`` whose stages have about equal MACs: what to begin with where no times are known.
+
+        Raises ArgumentError where the network has fewer groups than there are stages.
+        """
+        return cls.pipeline(order, balanced_cuts(graph, [1.0] * len(order)))
+
+    @classmethod
     def parse(cls, text: str) -> Plan:
         """``G-B-L:3,5`` (order, cumulative group counts), ``big``, ``Bx3-Bx1:4`` or ``B+L+G``; letters or names.
 

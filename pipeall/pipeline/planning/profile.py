@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ArgumentError
-from ...files import Reader, naming, read_json, write_json
+from ...files import JsonReader, naming, read_json, write_json
 from ...graph.ir import Graph
 from .names import may_be_neighbours, parse_unit
 from .plan import Plan
@@ -142,7 +142,7 @@ class Profile:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], source: str) -> Profile:
         """The inverse of ``to_dict``; ``source`` is named in errors."""
-        read = Reader(content, source)
+        read = JsonReader(content, source)
         groups = tuple(read.words("groups"))
         crossing = read.sizes("crossing_bytes", len(groups) + 1)
         units = {name: _unit_from(read.inside("units", name), len(groups)) for name in read.keys("units")}
@@ -185,7 +185,7 @@ def link_to_dict(ends: tuple[str, str], link: Link) -> dict[str, Any]:
     }
 
 
-def link_from(row: Reader) -> tuple[tuple[str, str], Link]:
+def link_from(row: JsonReader) -> tuple[tuple[str, str], Link]:
     """The ends and the link of one row of a file."""
     sizes = row.sizes("bytes")
     if not sizes or any(second <= first for first, second in zip(sizes, sizes[1:], strict=False)):
@@ -209,7 +209,7 @@ def _unit_to_dict(times: UnitTimes) -> dict[str, Any]:
     return row
 
 
-def _unit_from(read: Reader, count: int) -> UnitTimes:
+def _unit_from(read: JsonReader, count: int) -> UnitTimes:
     ms = read.numbers("ms", count, null=True)
     if not any(ms):
         raise read.fail("ms", "a time above 0")
@@ -231,7 +231,7 @@ def _factors_to_dict(table: Factors) -> dict[str, dict[str, list[float]]]:
     return {unit: {other: _rounded(factors) for other, factors in row.items()} for unit, row in table.items()}
 
 
-def _factors_from(read: Reader, key: str, count: int) -> Factors:
+def _factors_from(read: JsonReader, key: str, count: int) -> Factors:
     rows = {unit: read.inside(key, unit) for unit in read.keys(key)}
     return {
         unit: {other: tuple(row.numbers(other, count, low=0.1)) for other in row.content} for unit, row in rows.items()

@@ -9,7 +9,7 @@ from .plan import StagePlan
 
 MAX_SLOTS = 64  # per ring: more would add nothing but memory and latency
 REORDER = 64  # frames a lane may be ahead of the oldest one that is still under way, when there are several lanes
-FLOATING_SLOTS = 2  # more in a ring where the cut floats: a frame goes out late where two are before it, then comes one
+ENOUGH = 2  # frames of the next stage at which a frame goes out at the later border of a floating cut; PA_ENOUGH of C
 
 
 class FrameTimes(NamedTuple):
@@ -19,6 +19,19 @@ class FrameTimes(NamedTuple):
     submitted_ns: int
     begin_ns: tuple[int, ...]
     end_ns: tuple[int, ...]
+
+
+def slots_behind(floats: bool, slots: int) -> int:
+    """Slots of the ring behind a stage: where its cut floats there is room for ENOUGH frames more, and for the next."""
+    return slots + ENOUGH * floats
+
+
+def goes_out_late(held: int, waiting: int) -> bool:
+    """Whether a frame goes on to the later border of the floating cut behind its stage, as stage.c decides it.
+
+    held: frames that the next stage works on or has waiting. waiting: frames in the ring before, behind this one.
+    """
+    return held >= ENOUGH or not waiting
 
 
 def full_load(stages: Sequence[StagePlan]) -> int:

@@ -2,10 +2,9 @@
 
 It follows stage.c: a stage takes the oldest frame of the ring before it, waits for a free slot of the ring after it,
 computes holding both, hands the frame on and frees the slot it read. Where the cut behind it floats, it also computes
-the floating groups of a frame, if the next stage has ENOUGH frames or no other frame waits before this one. The host
-submits as soon as there is room and takes results at once. For ``predict`` every unit is always busy; here a stage is
-slowed down only while others compute, so its pace changes with every event. Within a stage the pace is the mean over
-its groups.
+the floating groups of a frame, as ``rings.goes_out_late`` says. The host submits as soon as there is room and takes
+results at once. For ``predict`` every unit is always busy; here a stage is slowed down only while others compute, so
+its pace changes with every event. Within a stage the pace is the mean over its groups.
 """
 
 from __future__ import annotations
@@ -23,10 +22,9 @@ from ...errors import ArgumentError
 from .plan import Plan
 from .predict import StageCosts, predict, works
 from .profile import Profile
-from .rings import FLOATING_SLOTS, MAX_SLOTS, REORDER, FrameTimes, full_load
+from .rings import MAX_SLOTS, REORDER, FrameTimes, full_load, goes_out_late, slots_behind
 
 WARM_UP = 200  # frames before those that count: the rings fill and find their rhythm
-ENOUGH = 2  # frames that the next stage holds or has waiting, as in stage.c
 QUARTILE = 0.6745  # of the normal distribution, in standard deviations
 
 
@@ -282,14 +280,13 @@ class _LaneState:
         """Whether the ring behind a stage has one. The host takes results at once: the last stage's always has."""
         if index + 1 == len(self.stages):
             return True
-        return self.inside[index + 1] < self.slots + FLOATING_SLOTS * self.stages[index].floats
+        return self.inside[index + 1] < slots_behind(self.stages[index].floats, self.slots)
 
     def end(self, index: int, now: float) -> int | None:
         """Ends what stage ``index`` runs; behind the last stage, returns the number of the frame in this lane."""
         stage = self.stages[index]
         if stage.floats and not stage.late[-1]:
-            next_has_enough, none_waits = self.inside[index + 1] >= ENOUGH, self.inside[index] == 1
-            if next_has_enough or none_waits:
+            if goes_out_late(self.inside[index + 1], self.inside[index] - 1):
                 stage.go_on()
                 return None
         stage.end(now)

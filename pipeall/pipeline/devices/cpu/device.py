@@ -71,7 +71,7 @@ class Cpu(Device):
         return {key: value for key, value in asdict(self.cluster).items() if key != "name"}
 
     def compile(self, lowered: Lowered, name: str, *, record: bool = False):
-        """A ``kernels.Program``: weights packed for its kernels. ``record`` makes no difference: steps can be timed."""
+        """A ``kernels.CpuProgram``: weights packed for its kernels. Its steps can be timed, ``record`` or not."""
         kernels = self._kernels()
         program = self._program(lowered, name, kernels)
         algorithms = choose_algorithms(lowered.steps, self.cluster, kernels)
@@ -109,7 +109,7 @@ class Cpu(Device):
         return choose(self.cluster.isas, self.cluster.core_type)
 
     def _program(self, lowered: Lowered, name: str, kernels: Kernels, pack: bool = True):
-        from ...._kernels.cpu.kernels import Program
+        from ...._kernels.cpu.kernels import CpuProgram
 
         sizes = lowered.arena_bytes, lowered.slot_in_bytes, lowered.slot_out_bytes
-        return Program(kernels, self.cluster.cores, f"pa-{name}", sizes, pack=pack)
+        return CpuProgram(kernels, self.cluster.cores, f"pa-{name}", sizes, pack=pack)

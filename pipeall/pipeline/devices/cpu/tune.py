@@ -47,7 +47,7 @@ def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Kernels)
 
 
 def modelled_algorithms(steps: Sequence[Step], kernels: Kernels) -> list[Algorithm | None]:
-    """The same by the model alone: nothing is timed."""
+    """The algorithms that ``choose_algorithms`` would take by the model alone: nothing is timed."""
     gemm = next(row for row in ROWS if row.name == kernels["gemm", "f32"])
     return [modelled(step, gemm.nr, gemm.isa) if candidates(step) else None for step in steps]
 
@@ -95,12 +95,12 @@ class _Tuner:
         return times
 
     def in_turns(self, step: Step, ways: Sequence[Algorithm]) -> dict[str, float]:
-        from ...._kernels.cpu.kernels import Program
+        from ...._kernels.cpu.kernels import CpuProgram
 
         alone, sizes = _alone(step)
         programs = {}
         for way in ways:
-            programs[str(way)] = Program(self.kernels, self.cluster.cores, "pa-tune", (0, *sizes))
+            programs[str(way)] = CpuProgram(self.kernels, self.cluster.cores, "pa-tune", (0, *sizes))
             programs[str(way)].add(alone, way)
         times: dict[str, list[float]] = {name: [] for name in programs}
         for _ in range(TURNS):

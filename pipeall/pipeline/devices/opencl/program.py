@@ -74,7 +74,7 @@ class ClProgram:
         self._queue = device.queue(profile=record)
         self._staging = {base: device.allocate(sizes[base], host=True) for base in (SLOT_IN, SLOT_OUT)}
         self._recorder = Recorder(lowered, device, precision, choose)
-        self.native = clqueue.Program(
+        self.native = clqueue.LaunchProgram(
             self._queue.int_ptr,
             self._recorder.commands,
             self._recorder.patches,
