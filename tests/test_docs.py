@@ -20,6 +20,7 @@ import pytest
 
 import pipeall
 from pipeall.cli.app import app
+from pipeall.cli.cost import PLAIN
 from pipeall.env import VARIABLES
 from pipeall.files import read_json
 from pipeall.graph.onnx.fold import FOLD
@@ -113,9 +114,12 @@ def parse(words: list[str], where: str) -> None:
     context = click.Context(app, info_name="pipeall")
     command = app
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
-        name, *words = words
-        command = command.get_command(context, name)
-        assert command, f"{where}: no command {name!r}"
+        name, *rest = words
+        found = command.get_command(context, name)
+        if found is None and PLAIN in command.commands:
+            name, rest, found = PLAIN, words, command.get_command(context, PLAIN)
+        assert found, f"{where}: no command {name!r}"
+        command, words = found, rest
         context = click.Context(command, parent=context, info_name=name)
     try:
         given, rest, _ = command.make_parser(context).parse_args(args=list(words))
