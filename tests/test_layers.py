@@ -76,7 +76,7 @@ PRIVATE = {  # test file -> names that it reaches for though they are private; e
 PYTHONS_OWN = {"_exit", "_replace"}  # public in spite of the name: os._exit, and of named tuples
 CYTHON = {"cython", "libc", "cpython", "posix"}
 CYTHON_FILES = {".pyx", ".pxd", ".pxi"}
-MAX_LINES = 500
+MAX_LINES = 400
 
 GENERATED = {path.with_suffix(".c") for path in PACKAGE.rglob("*.pyx")}
 SOURCES = sorted(

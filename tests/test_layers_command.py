@@ -130,7 +130,7 @@ def test_layers_of_an_opencl_device(unit, nbytes, board_with_gpu, monkeypatch):
     monkeypatch.setattr(cl_methods, "winograd", lambda step, largest: max(cl_methods.winograd_tiles(step)))
     found = layer_times(graph, board_with_gpu, unit, seconds=0.01)
     steps = lower(replace(graph, receives=False, transmits=False)).steps
-    assert found.kind == "opencl" and [layer.node for layer in found.layers] == [step.node for step in steps]
+    assert found.worker == "compute unit" and [layer.node for layer in found.layers] == [step.node for step in steps]
     assert len(found.ms) == len(steps) and min(found.ms) > 0
     convs = [layer for layer in found.layers if layer.kind == "conv"]
     assert [layer.algorithm.split()[0] for layer in convs] == ["winograd4", "direct"]

@@ -161,7 +161,7 @@ def test_the_file_has_every_step_of_every_frame(plan, board_with_gpu, tmp_path):
     assert found == expected
     total = sum(e["dur"] for track in tracks.values() for *_, e in track if e["cat"] == "frame") * 1e3
     assert total == pytest.approx(sum((t.rows[:, t.END] - t.rows[:, t.BEGIN]).sum() for t in pipe.trace), rel=1e-9)
-    queues = {e["tid"] for track in tracks.values() for *_, e in track if e["cat"] == "gpu"}
+    queues = {e["tid"] for track in tracks.values() for *_, e in track if e["cat"] == "queued"}
     assert len(queues) == sum(t.queued for t in pipe.trace)
 
 
@@ -182,8 +182,8 @@ def test_events_of_a_paced_frame():
         ("wait out", "wait", 10, 2),
         ("frame 7", "frame", 12, 28),
         ("hand-over in", "hand-over", 12, 1),
-        ("a", "gpu", 13, 7),
-        ("b", "gpu", 20, 10),
+        ("a", "queued", 13, 7),
+        ("b", "queued", 20, 10),
         ("hand-over out", "hand-over", 30, 1),
         ("pace", "wait", 31, 9),
         ("wait in", "wait", 2, 38),
@@ -195,7 +195,7 @@ def test_events_of_a_paced_frame():
     ]
     tids = {e["args"]["name"]: e["tid"] for e in events if e["name"] == "thread_name"}
     assert tids.keys() == {"gpu: groups 1 to 1", "gpu queue", "bigx1: groups 2 to 2"}
-    assert {e["tid"] for e in events if e.get("cat") == "gpu"} == {tids["gpu queue"]}
+    assert {e["tid"] for e in events if e.get("cat") == "queued"} == {tids["gpu queue"]}
     assert [(e["ph"], e["ts"], e["tid"]) for e in events if e["ph"] in "sf"] == [
         ("s", 26, tids["gpu: groups 1 to 1"]),
         ("f", 41, tids["bigx1: groups 2 to 2"]),

@@ -39,8 +39,7 @@ def _content(times: LayerTimes) -> dict:
 
 
 def _show(times: LayerTimes) -> None:
-    part = "compute unit" if times.kind == "opencl" else "thread"
-    threads = f"{times.threads} {part}{'s' * (times.threads > 1)}"
+    threads = f"{times.threads} {times.worker}{'s' * (times.threads > 1)}"
     most = f"{times.peak_flops / 1e9:.1f} GFLOP/s, {times.peak_bytes / 1e9:.1f} GB/s from memory"
     title = f"{times.network} on {times.unit}, {threads}; at most {most}"
     figures = [">ms", ">GFLOP/s", ">% of peak"]

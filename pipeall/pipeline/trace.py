@@ -113,7 +113,7 @@ def _slices(trace: StageTrace, pid: int, tid: int, queue: int, origin_ns: int) -
         yield slice_(f"frame {frame}", "frame", begin, end)
         yield slice_("hand-over in", "hand-over", begin, max(begin, given))
         for (kind, node), (first, last) in zip(trace.labels, pairwise([given, *ends]), strict=True):
-            yield slice_(node, "gpu" if queue != tid else kind, first, last, queue)
+            yield slice_(node, "queued" if queue != tid else kind, first, last, queue)
         yield slice_("hand-over out", "hand-over", max(begin, free), ran)
         if end > ran:
             yield slice_("pace", "wait", ran, end)

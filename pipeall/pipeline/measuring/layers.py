@@ -86,8 +86,8 @@ def _bytes(step: Step, algorithm: Algorithm | None) -> int:
 class LayerTimes:
     """The layers of a network on a unit, and what this can do at most.
 
-    kind        of the unit's device
-    threads     on its cores, or compute units of an OpenCL device
+    worker      what computes on the unit: a thread, a compute unit; ``threads`` of them
+    threads     how many of them
     peak_flops  each second, by all of them at once; a multiply-add is two
     peak_bytes  read from memory each second, by all of them at once
     ms          median of each layer
@@ -95,7 +95,7 @@ class LayerTimes:
 
     network: str
     unit: str
-    kind: str
+    worker: str
     threads: int
     peak_flops: float
     peak_bytes: float
@@ -170,7 +170,7 @@ def layer_times(graph: Graph, board: Board, unit: str, *, seconds: float = 1.0) 
     return LayerTimes(
         graph.name,
         unit,
-        part.device.kind,
+        part.device.worker,
         part.device.width,
         *most,
         layers,
