@@ -310,6 +310,28 @@ def test_ruff(command):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+WITHOUT_NATIVE_CODE = """
+import pkgutil, sys
+from importlib import import_module
+
+class NoKernels:
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith(("pipeall._kernels", "pipeall.pipeline.runtime")):
+            raise ModuleNotFoundError(f"{name} is native", name=name)
+
+sys.meta_path.insert(0, NoKernels())
+for room in ("pipeall.graph", "pipeall.cost", "pipeall.pipeline.planning"):
+    for module in pkgutil.walk_packages(import_module(room).__path__, f"{room}."):
+        import_module(module.name)
+print(len([name for name in sys.modules if name.startswith("pipeall.")]))
+"""
+
+
+def test_graphs_costs_and_planning_work_without_native_code():
+    done = subprocess.run([sys.executable, "-c", WITHOUT_NATIVE_CODE], cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 0 and int(done.stdout) > 40, done.stderr
+
+
 NUMPY_ALONE = """
 import sys
 
