@@ -5,11 +5,11 @@ import shutil
 import pytest
 from trees import copy_tree, run
 
-MODULES = {"kernels", "clqueue", "runtime"}
+MODULES = {"kernels", "queue", "runtime"}
 PYTEST = """
 import sys
 import pytest
-from pipeall._kernels import kernels
+from pipeall._kernels.cpu import kernels
 
 print("kernels:", kernels.__file__)
 sys.exit(pytest.main(sys.argv[1:]))

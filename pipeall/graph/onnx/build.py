@@ -1,8 +1,8 @@
-"""A canonical graph in the making, from ONNX nodes in plain Python (``onnx_import`` reads them from the file).
+"""A canonical graph in the making, from ONNX nodes in plain Python (``read`` reads them from the file).
 
 Sizes, indices and types are checked wherever a node is read, since a model file is untrusted; ``ops.infer_shape``
 checks every canonical node that is made. Where a later opset turned an attribute into an input, whichever the node
-carries is read: ``onnx_import`` has checked that it suits the opset.
+carries is read: ``read`` has checked that it suits the opset.
 """
 
 from __future__ import annotations

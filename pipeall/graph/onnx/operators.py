@@ -2,7 +2,7 @@
 
 A function reads its node through the builder, which checks what it hands out, and emits one or several canonical
 nodes; the last of them makes the ONNX node's own output, those on the way are called ``part``. Here are the operators
-with weights, with windows, and those that move elements; ``onnx_pointwise`` has the others.
+with weights, with windows, and those that move elements; ``pointwise`` has the others.
 """
 
 from __future__ import annotations

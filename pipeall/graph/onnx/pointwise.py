@@ -1,4 +1,4 @@
-"""ONNX operators on single elements, and Softmax, in canonical ops (``onnx_ops`` says how)."""
+"""ONNX operators on single elements, and Softmax, in canonical ops (``operators`` says how)."""
 
 from __future__ import annotations
 
