@@ -15,12 +15,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import ArgumentError
 from ..steps import TYPES, item_bytes
+
+if TYPE_CHECKING:
+    from .partition import Cut, Group
 
 MAIN_OPS = ("conv", "fc")  # the ops that carry weights and open a group: ARM-CL's "Main" nodes
 
@@ -134,14 +137,14 @@ class Graph:
         return replace(self, max_crossing=max_crossing)
 
     @cached_property
-    def groups(self) -> tuple:
+    def groups(self) -> tuple[Group, ...]:
         """The partition units, in order (``partition.Group``)."""
         from .partition import groups_of
 
         return groups_of(self)
 
     @cached_property
-    def cuts(self) -> tuple:
+    def cuts(self) -> tuple[Cut, ...]:
         """The legal borders between groups (``partition.Cut``); ``len(graph.cuts)`` is the paper's N."""
         from .partition import cuts_of
 

@@ -25,6 +25,11 @@ class Engine:
         self._lock = threading.Lock()  # a call is a submit and the result of that very frame
 
     def __call__(self, x: Frame) -> Frame:
+        """The result of one frame: an array, or a dict by name where the model has several outputs.
+
+        x: an array of the model's own layout and type, or a dict of them by input name. Errors as of ``submit`` and
+        ``result`` of Pipeline.
+        """
         self._pipeline.check_open()
         with self._lock:
             while self._pipeline.pending:  # a call that was interrupted left its frame
