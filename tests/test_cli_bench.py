@@ -123,12 +123,12 @@ def test_a_trace_of_one_network(tmp_path):
 
 def test_notes_name_the_missing():
     entries = [("alone", Plan.single("big")), ("pipe-all", Plan.parse("big-little:3"))]
-    assert bench_module._notes("net", ["big", "little"], entries) == [
+    assert bench_module.plan_notes("net", ["big", "little"], entries) == [
         "net: little cannot run all of it, so it is in no more than Pipe-All"
     ]
     entries = [("alone", Plan.single("little")), *entries[:1], ("pipe-all", Plan.single("big"))]
-    assert bench_module._notes("net", ["big", "little"], entries) == ["net: the best plan, big, leaves out little"]
-    assert bench_module._notes("net", ["big"], entries[1:2]) == []
+    assert bench_module.plan_notes("net", ["big", "little"], entries) == ["net: the best plan, big, leaves out little"]
+    assert bench_module.plan_notes("net", ["big"], entries[1:2]) == []
 
 
 # ---- a twin ----

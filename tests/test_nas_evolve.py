@@ -229,19 +229,19 @@ def test_the_model_against_scikit_learn():
     """Expected improvement by scikit-learn, whose RBF kernel is rho^d on bits; a level of a gene is a coordinate."""
     gaussian = pytest.importorskip("sklearn.gaussian_process", reason="the reference: pip install scikit-learn")
     norm = pytest.importorskip("scipy.stats", reason="the reference: pip install scipy").norm
-    random, shape = np.random.default_rng(0), guide._Shape(0.82, 0.1)
+    random, shape = np.random.default_rng(0), guide.Kernel(0.82, 0.1)
     genomes = np.hstack([random.integers(0, 2, (50, 9)), random.integers(0, 3, (50, 3))])
     known, asked = genomes[:30], genomes[30:]
-    model = guide._Model(known, scores := random.standard_normal(30), shape)
+    model = guide.GaussianProcess(known, scores := random.standard_normal(30), shape)
 
     def places(genomes):  # where a gene differs, two of its coordinates do
         side = np.sqrt(np.log(guide.GENE) / np.log(shape.correlation) / 2)
         return np.hstack([genomes[:, :9], *(side * (genomes[:, 9:] == level) for level in range(3))])
 
     length = np.sqrt(-1 / (2 * np.log(shape.correlation)))
-    kernel = gaussian.kernels.ConstantKernel(model._variance) * gaussian.kernels.RBF(length)
-    process = gaussian.GaussianProcessRegressor(kernel, alpha=shape.noise * model._variance, optimizer=None)
-    process.fit(places(known), scores - model._mean)
+    kernel = gaussian.kernels.ConstantKernel(model.variance) * gaussian.kernels.RBF(length)
+    process = gaussian.GaussianProcessRegressor(kernel, alpha=shape.noise * model.variance, optimizer=None)
+    process.fit(places(known), scores - model.mean)
     mean, deviation = process.predict(places(asked), return_std=True)
     ahead = process.predict(places(known)).min() - mean
     expected = ahead * norm.cdf(ahead / deviation) + deviation * norm.pdf(ahead / deviation)

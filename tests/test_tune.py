@@ -43,7 +43,7 @@ def times(monkeypatch):
         found.asked += 1
         return {str(way): found[str(way)] for way in ways}
 
-    monkeypatch.setattr(tune._Tuner, "measured", measured)
+    monkeypatch.setattr(tune.Tuner, "measured", measured)
     return found
 
 

@@ -126,7 +126,7 @@ def _compared(
             )
             trials = (dict(zip(plans, done, strict=True)) for done in (full, single))
             found += rows(net, profile, entries, *trials, time_scale)
-            notes += _notes(net, names, entries)
+            notes += plan_notes(net, names, entries)
             notes += [f"{net}: {plan} refused: {reason}" for plan, reason in refused.items()]
             notes += [f"{net}: {line}" for line in times_lines(profile, board)]
             bar.advance(overall)
@@ -161,7 +161,7 @@ def _entries(
     return [*entries, *parallel, ("pipe-all", best.plan)], refused
 
 
-def _notes(net: str, names: Sequence[str], entries: Sequence[tuple[str, Plan]]) -> list[str]:
+def plan_notes(net: str, names: Sequence[str], entries: Sequence[tuple[str, Plan]]) -> list[str]:
     """Which components are missing, and where."""
     able = {plan.components[0] for mode, plan in entries if mode == "alone"}
     unable = [

@@ -45,7 +45,7 @@ def guided_loop(
 
     hyper  training genes change as well; False: all have those of ``best``
     """
-    shape: _Shape | None = None
+    shape: Kernel | None = None
     failed, shaped = 0, 0
     while failed < patience and best.score.fitness >= threshold:
         usable = sorted((member for member in archive.members if np.isfinite(member.score.fitness)), key=_order)
@@ -56,7 +56,7 @@ def guided_loop(
         scores = _normal_scores(np.array([member.score.fitness for member in usable]))
         if shape is None or len(usable) > GROWTH * shaped:
             shape, shaped = _likeliest(genomes, scores), len(usable)
-        model = _Model(genomes, scores, shape)
+        model = GaussianProcess(genomes, scores, shape)
         starts = [*genomes[: STARTS // 2].copy()]
         starts += [_anywhere(archive, random) for _ in range(STARTS - len(starts))]
         if not hyper:
@@ -72,7 +72,7 @@ def guided_loop(
 
 
 def _proposal(
-    archive: Archive, model: _Model, starts: list[np.ndarray], breeding: tuple[int, ...], hyper: bool
+    archive: Archive, model: GaussianProcess, starts: list[np.ndarray], breeding: tuple[int, ...], hyper: bool
 ) -> Candidate | None:
     """The most promising network that was not scored yet, among those that ascents pass; None: they pass none."""
     found: tuple[float, Candidate] | None = None
@@ -95,7 +95,7 @@ def _proposal(
 
 
 @dataclass(frozen=True)
-class _Shape:
+class Kernel:
     """What shapes a process: correlation of two genomes that differ in one bit, and variance of the noise."""
 
     correlation: float
@@ -111,37 +111,37 @@ class _Shape:
         return self.correlation**bits_apart * GENE**genes_apart
 
 
-class _Model:
+class GaussianProcess:
     """The process given what was scored: its mean and deviation at other genomes, by a Cholesky factor.
 
     The prior's mean and variance are the likeliest ones.
     """
 
-    def __init__(self, genomes: np.ndarray, scores: np.ndarray, shape: _Shape):
+    def __init__(self, genomes: np.ndarray, scores: np.ndarray, shape: Kernel):
         self._genomes, self._shape = genomes, shape
         covariance = shape.covariance(genomes, genomes)
         factor = np.linalg.cholesky(covariance + shape.noise * np.eye(len(scores)))
         self._inverse = np.linalg.inv(factor)
         ones, scaled = self._inverse.sum(1), self._inverse @ scores
-        self._mean = ones @ scaled / (ones @ ones)
-        rest = scaled - self._mean * ones
+        self.mean = ones @ scaled / (ones @ ones)
+        rest = scaled - self.mean * ones
         self._weights = self._inverse.T @ rest
-        self._variance = max(rest @ rest / len(scores), 1e-12)
-        self.likelihood = -len(scores) / 2 * log(self._variance) - np.log(np.diag(factor)).sum()
-        self._least = (self._mean + covariance @ self._weights).min()
+        self.variance = max(rest @ rest / len(scores), 1e-12)
+        self.likelihood = -len(scores) / 2 * log(self.variance) - np.log(np.diag(factor)).sum()
+        self._least = (self.mean + covariance @ self._weights).min()
 
     def improvement(self, genomes: np.ndarray) -> np.ndarray:
         """(genomes,): how far each is expected to come below the least mean among the scored genomes."""
         covariance = self._shape.covariance(genomes, self._genomes)
         left = 1 - ((covariance @ self._inverse.T) ** 2).sum(1)
-        deviation = np.sqrt(self._variance * np.maximum(left, 1e-12))
-        ahead = (self._least - self._mean - covariance @ self._weights) / deviation
+        deviation = np.sqrt(self.variance * np.maximum(left, 1e-12))
+        ahead = (self._least - self.mean - covariance @ self._weights) / deviation
         return deviation * np.array([x * _normal.cdf(x) + _normal.pdf(x) for x in ahead])
 
 
-def _likeliest(genomes: np.ndarray, scores: np.ndarray) -> _Shape:
-    shapes = [_Shape(correlation, noise) for correlation in CORRELATIONS for noise in NOISES]
-    return max(shapes, key=lambda shape: _Model(genomes, scores, shape).likelihood)
+def _likeliest(genomes: np.ndarray, scores: np.ndarray) -> Kernel:
+    shapes = [Kernel(correlation, noise) for correlation in CORRELATIONS for noise in NOISES]
+    return max(shapes, key=lambda shape: GaussianProcess(genomes, scores, shape).likelihood)
 
 
 def _normal_scores(fitness: np.ndarray) -> np.ndarray:

@@ -37,7 +37,7 @@ def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Kernels)
     if not env.tune():
         return choices
     gemm = next(row for row in ROWS if row.name == kernels["gemm", "f32"])
-    tuner = _Tuner(cluster, kernels, gemm)
+    tuner = Tuner(cluster, kernels, gemm)
     for index, step in enumerate(steps):
         if len(candidates(step)) > 1:
             choices[index] = tuner.fastest(step, choices[index])
@@ -52,7 +52,7 @@ def modelled_algorithms(steps: Sequence[Step], kernels: Kernels) -> list[Algorit
     return [modelled(step, gemm.nr, gemm.isa) if candidates(step) else None for step in steps]
 
 
-class _Tuner:
+class Tuner:
     """Times of the candidates of each shape, in us, under their names, as in the file."""
 
     def __init__(self, cluster: Cluster, kernels: Kernels, gemm: KernelRow):

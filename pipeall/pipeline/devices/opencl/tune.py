@@ -66,7 +66,7 @@ def tune(graph: Graph, target: Target, progress: Callable[[str, int, int], None]
         progress(shape, done, len(steps))
         times = shapes.get(shape, {})
         if not times.keys() >= set(map(str, candidates)):
-            times = _timed(step, target, candidates)
+            times = timed(step, target, candidates)
             keep_times(path, FILE_KIND, {shape: times})
         default, best = candidates[0], _fastest(candidates, times)
         found.append(Tuned(shape, str(default), times[str(default)], str(best), times[str(best)]))
@@ -78,7 +78,7 @@ def _fastest(candidates: Sequence[Method], times: dict[str, float]) -> Method:
     return best if times[str(best)] < MARGIN * times[str(candidates[0])] else candidates[0]
 
 
-def _timed(step: Step, target: Target, candidates: Sequence[Method]) -> dict[str, float]:
+def timed(step: Step, target: Target, candidates: Sequence[Method]) -> dict[str, float]:
     programs = {
         str(method): alone(step, target, lambda step, candidates, method=method: method) for method in candidates
     }
