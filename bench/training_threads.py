@@ -12,8 +12,9 @@ import os
 
 import torch
 from common import Record, in_turns, milliseconds, parser
-from pipeall.cli.threads import report
 from torch import nn
+
+from pipeall.cli.cost_threads import report
 
 COLUMNS = ("threads", "median [ms] .1f", "fastest [ms] .1f", "steps [1/s] .2f", "epoch [h] .1f")
 

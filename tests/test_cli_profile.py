@@ -20,7 +20,7 @@ QUICK = ("--seconds", "0.01")
 def counted(monkeypatch):
     """What was measured: units alone, pairs, links."""
     calls = []
-    for module, name in ((measure, "_alone"), (measure, "with_contention"), (measure.links, "measure")):
+    for module, name in ((measure, "times_alone"), (measure, "with_contention"), (measure.links, "measure")):
         monkeypatch.setattr(module, name, _counting(getattr(module, name), name, calls))
     return calls
 
@@ -37,7 +37,7 @@ def _counting(function, name, calls):
 def test_profile_is_the_file_and_is_not_measured_again(tmp_path, counted):
     path = tmp_path / "profile.json"
     first = document("profile", "tiny", "-o", path, "--units", "B,L", *QUICK)
-    assert sorted(counted) == ["_alone"] * 2 + ["_contention"] + ["measure"] * 2
+    assert sorted(counted) == ["measure"] * 2 + ["times_alone"] * 2 + ["with_contention"]
     assert read_json(path, "profile") == first
     assert list(first["units"]) == ["big", "little"] and len(first["groups"]) == 4 and not first["modelled"]
     assert all(ms > 0 for times in first["units"].values() for ms in times["ms"])
@@ -47,7 +47,7 @@ def test_profile_is_the_file_and_is_not_measured_again(tmp_path, counted):
     second = document("profile", "tiny", "-o", path, *QUICK)
     assert counted == [] and {**second, "about": None} == {**first, "about": None}
     document("profile", "tiny", "-o", path, "--again", "--units", "B", *QUICK)
-    assert counted == ["_alone"] and list(read_json(path, "profile")["units"]) == ["big"]
+    assert counted == ["times_alone"] and list(read_json(path, "profile")["units"]) == ["big"]
 
 
 def test_profiles_of_several_networks_go_to_a_folder_and_make_one_board(tmp_path, monkeypatch):
@@ -75,7 +75,7 @@ def test_profile_goes_on_after_an_interrupt(tmp_path, counted, monkeypatch):
     assert list(kept["units"]) == ["big", "little"] and kept["contention"] == {} and kept["links"] == []
     counted.clear()
     found = document("profile", "tiny", "-o", path, *QUICK)
-    assert sorted(counted) == ["_contention", "measure", "measure"]
+    assert sorted(counted) == ["measure", "measure", "with_contention"]
     assert found["units"] == kept["units"] and found["contention"] != {}
 
 

@@ -1,6 +1,8 @@
 """A device that the package does not know: one line names it, its folder (third_device/) has all the rest."""
 
 import subprocess
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from pipeall import Board, DeviceError, Engine, Pipeline, Plan, profile, search
 from pipeall.graph.ops import run_graph
 from pipeall.pipeline.measuring.footprint import footprint
 from pipeall.pipeline.planning import names
+from pipeall.pipeline.planning.predict import predict
 
 HERE = Path(__file__).parent
 TOLERANCE = dict(rtol=1e-4, atol=1e-4)  # sums of at most 144 products of order 1, in single precision
@@ -61,8 +64,11 @@ def test_it_is_profiled_and_searched_with(board):
     found = profile(graph, board, seconds=0.05)
     assert {"big", "little", "npu"} <= set(found.units) and all(0 < ms < 1e3 for ms in found.units["npu"].ms)
     assert {("big", "npu"), ("npu", "big"), ("npu", "little")} <= set(found.links)
-    plans = [choice.plan for choice in search(graph, found).ranked]
-    middle = next(plan for plan in plans if plan.units[1:2] == ("npu",) and len(plan.units) == 3)
+    middle = Plan.parse("B-N-L:1,3")
+    assert 0 < predict(found, middle).period_ms < inf
+    even = {unit: replace(times, ms=(1.0, 0.5, 0.5, 1.0)) for unit, times in found.units.items()}
+    best = search(graph, replace(found, units=even, contention={}, in_line={}, links={})).best
+    assert sorted(best.units) == ["big", "little", "npu"]  # where all are as fast, each takes a part
     (frame,) = frames(graph, 1)
     with Pipeline(graph, middle, board) as pipe, Engine(graph, "big", board) as engine:
         (got,) = pipe.map([frame])

@@ -32,10 +32,12 @@ static int fake_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *o
                       const atomic_int *stop) {
     fake *self = (fake *)program;
     CHECK(pthread_equal(self->thread, pthread_self()));
-    const int64_t frame = (int64_t)in->data[0];
+    const float *from = in->data;
+    float *to = out->data;
+    const int64_t frame = (int64_t)from[0];
     if (first > program->first_late) { /* goes on with the frame */
-        CHECK(program->depth == 1 && first == program->last_early && last == STEPS && out->data[0] == in->data[0]);
-        ((float *)out->data)[1] += (float)(last - first);
+        CHECK(program->depth == 1 && first == program->last_early && last == STEPS && to[0] == from[0]);
+        to[1] += (float)(last - first);
         return 0;
     }
     CHECK(first == 0 || first == program->first_late);
@@ -43,8 +45,8 @@ static int fake_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *o
     for (int i = 0; program->marks && i < MARKS; i++) program->marks[i] = pa_now_ns();
     while (frame == self->block_at)
         if (atomic_load(stop)) return PA_STOPPED;
-    out->data[0] = in->data[0];
-    out->data[1] = in->data[1] + (float)(last - first);
+    to[0] = from[0];
+    to[1] = from[1] + (float)(last - first);
     program->map_ns += 1;
     program->copy_ns += 2;
     const int answer = frame == self->fail_at ? ANSWER_FAILURE : 0;
@@ -115,8 +117,9 @@ static void close_in_time(void) {
 static int try_submit(int64_t frame) {
     pa_slot *slot = pa_lane_free(&r.lane);
     if (!slot) return 0;
-    slot->memory.data[0] = (float)frame;
-    slot->memory.data[1] = 0;
+    float *given = slot->memory.data;
+    given[0] = (float)frame;
+    given[1] = 0;
     pa_lane_submit(&r.lane, frame);
     return 1;
 }
@@ -134,7 +137,8 @@ static pa_slot *take(void) {
 static void take_frame(int64_t frame) {
     pa_slot *slot = take();
     CHECK(slot->frame == frame && slot->failed_stage == -1 && slot->error == 0);
-    CHECK(slot->memory.data[0] == (float)frame && slot->memory.data[1] == (float)(r.lane.stages * STEPS - shared));
+    const float *got = slot->memory.data;
+    CHECK(got[0] == (float)frame && got[1] == (float)(r.lane.stages * STEPS - shared));
     int64_t before = slot->submitted_ns;
     for (int i = 0; i < r.lane.stages; i++) {
         CHECK(before <= slot->begin_ns[i] && slot->begin_ns[i] <= slot->end_ns[i]);

@@ -89,7 +89,7 @@ def missing_parts(
     """What is missing in ``have``: a text, and a function that adds it to a profile."""
 
     def alone(unit: str) -> Callable[[Profile], Profile]:
-        return lambda found: replace(found, units={**found.units, unit: _alone(graph, board, unit, seconds)})
+        return lambda found: replace(found, units={**found.units, unit: times_alone(graph, board, unit, seconds)})
 
     def pair(first: str, second: str) -> Callable[[Profile], Profile]:
         return lambda found: with_contention(graph, board, found, first, second, seconds)
@@ -118,7 +118,7 @@ def _coexist(board: Board, first: str, second: str) -> bool:
     return None not in (cores, more) and cores + more <= len(board.component(one).device.cores)
 
 
-def _alone(graph: Graph, board: Board, unit: str, seconds: float) -> UnitTimes:
+def times_alone(graph: Graph, board: Board, unit: str, seconds: float) -> UnitTimes:
     try:
         return unit_times(traced_rows(graph, [Plan.single(unit)], board, seconds)[0][0])
     except PipeallError as error:
