@@ -1,6 +1,6 @@
 """What the benches share: networks by name, turns, and a record that is printed as a table and kept as a JSON file.
 
-The record of a bench ("pipeall.bench/1") has these keys:
+The record of a bench ("pipeall.record/1") has these keys:
 
 bench, command    the script, with the part of it where it has several, and the command line
 version, commit   of pipeall; the commit is null outside of a git repository
@@ -260,7 +260,7 @@ class Record:
             "columns": [{"name": column.name, "unit": column.unit} for column in self.columns],
             "rows": self.rows,
         }
-        write_json(self.path, "bench", content | ({"about": self.about} if self.about else {}))
+        write_json(self.path, "record", content | ({"about": self.about} if self.about else {}))
 
 
 def commit() -> str | None:

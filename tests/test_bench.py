@@ -42,7 +42,7 @@ def test_a_record_keeps_what_the_table_shows(tmp_path, capsys):
         record.add("squeezenet", 10.0049, 1500, "because", None)
         record.add("resnet50", float("nan"), 3, None, None)
         record.say("a line below")
-    found = read_json(tmp_path / "found-one-part.json", "bench")
+    found = read_json(tmp_path / "found-one-part.json", "record")
     assert found["columns"][1] == {"name": "time of a frame", "unit": "ms"}
     assert found["rows"] == [["squeezenet", 10.0, 1500, "because", None], ["resnet50", None, 3, None, None]]
     assert found["about"] == ["a line below"]

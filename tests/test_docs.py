@@ -194,7 +194,7 @@ def test_page_of_files_names_every_key(tmp_path):
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
 def test_record_says_where_its_figures_come_from(path):
-    record = read_json(path, "bench")
+    record = read_json(path, "record")
     assert record.keys() - {"about"} == RECORD_KEYS
     assert all(record[key] for key in ("bench", "command", "version", "date", "machine", "columns", "rows"))
     assert all({"name"} <= column.keys() <= {"name", "unit"} for column in record["columns"])
@@ -210,7 +210,7 @@ def test_table_of_the_readme_is_that_of_its_record(monkeypatch):
     tables = re.findall(r"<!-- bench-table: (\S+) -->\n((?:\|.*\n)+)", README.read_text())
     assert tables
     for name, table in tables:
-        assert table == rows_of(read_json(DOCS / "results" / "records" / f"{name}.json", "bench")).rstrip() + "\n"
+        assert table == rows_of(read_json(DOCS / "results" / "records" / f"{name}.json", "record")).rstrip() + "\n"
 
 
 def test_readme_is_short_and_its_links_lead_somewhere():

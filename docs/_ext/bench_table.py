@@ -28,7 +28,7 @@ class BenchTable(Generated):
         path = RECORDS / f"{name}.json"
         self.env.note_dependency(path)
         shown_records(self.env).setdefault(self.env.docname, set()).add(name)
-        record = read_json(path, "bench")
+        record = read_json(path, "record")
         return rows_of(record) + "".join(f"- {line}\n" for line in (*record.get("about", ()), *origin(record))) + "\n"
 
 
