@@ -17,7 +17,8 @@ class Border:
     """The tensors that enter and leave a network: ``inputs`` as they lie in a slot, names of ``outputs``."""
 
     def __init__(self, inputs: Sequence[SlotTensor], outputs: Sequence[str]):
-        self._inputs = [(tensor, np.dtype(tensor.dtype)) for tensor in inputs]
+        self._inputs = [(tensor, np.dtype(tensor.dtype), tensor.offset_bytes) for tensor in inputs]
+        self._names = [tensor.name for tensor in inputs]
         self._outputs = tuple(outputs)
 
     def pieces(self, x: Frame) -> Pieces:
@@ -26,18 +27,18 @@ class Border:
         Raises ArgumentError unless they have the model's names, shapes and types.
         """
         pieces = []
-        for (tensor, dtype), array in zip(self._inputs, self._arrays(x), strict=True):
+        for (tensor, dtype, offset), array in zip(self._inputs, self._arrays(x), strict=True):
             if not isinstance(array, np.ndarray):
                 raise ArgumentError(f"input {tensor.name!r}: expected a NumPy array, got {type(array).__name__}")
             if array.shape != tensor.shape or array.dtype != dtype:
                 raise ArgumentError(
                     f"input {tensor.name!r}: expected {dtype} {tensor.shape}, got {array.dtype} {array.shape}"
                 )
-            pieces.append((tensor.offset_bytes, array.reshape(-1)))  # a copy, where the array is not contiguous
+            pieces.append((offset, array.reshape(-1)))  # a copy, where the array is not contiguous
         return pieces
 
     def _arrays(self, x: Frame) -> list[np.ndarray]:
-        names = [tensor.name for tensor, _ in self._inputs]
+        names = self._names
         if not isinstance(x, np.ndarray) and isinstance(x, Mapping):
             if x.keys() != set(names):
                 raise ArgumentError(f"frame: expected the inputs {', '.join(names)}, got {', '.join(map(str, x))}")
