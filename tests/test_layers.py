@@ -66,6 +66,8 @@ PYTHONS_OWN = {"_exit", "_replace"}  # public in spite of the name: os._exit, an
 CYTHON = {"cython", "libc", "cpython", "posix"}
 CYTHON_FILES = {".pyx", ".pxd", ".pxi"}
 MAX_LINES = 400
+MAX_FUNCTION = 50  # lines, without the docstring: a screen
+LONG = {"random_graph", "_onnx_nodes"}  # generators of test cases: a small function inside for each op
 
 GENERATED = {path.with_suffix(".c") for path in PACKAGE.rglob("*.pyx")}
 SOURCES = sorted(
@@ -289,6 +291,18 @@ def test_tests_use_what_is_public():
 def test_no_file_is_too_long():
     lines = {relative_name(path): len(path.read_text().splitlines()) for path in SOURCES}
     assert len(lines) > 50 and not [name for name, count in lines.items() if count > MAX_LINES]
+
+
+def long_functions(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            documented = len((ast.get_docstring(node, clean=False) or "").splitlines())
+            if node.end_lineno - node.lineno + 1 - documented > MAX_FUNCTION:
+                yield node.name
+
+
+def test_functions_fit_a_screen():
+    assert {name for path in SOURCES if path.suffix == ".py" for name in long_functions(path)} == LONG
 
 
 @pytest.mark.parametrize("command", [["check"], ["format", "--check"]], ids=" ".join)
