@@ -67,7 +67,7 @@ CYTHON = {"cython", "libc", "cpython", "posix"}
 CYTHON_FILES = {".pyx", ".pxd", ".pxi"}
 MAX_LINES = 400
 MAX_FUNCTION = 50  # lines, without the docstring: a screen
-LONG = {"random_graph", "_onnx_nodes"}  # generators of test cases: a small function inside for each op
+LONG = {"random_graph", "_onnx_nodes"}  # generators of test cases: a small function or a case for each op
 
 GENERATED = {path.with_suffix(".c") for path in PACKAGE.rglob("*.pyx")}
 SOURCES = sorted(
