@@ -4,6 +4,7 @@ import subprocess
 from dataclasses import replace
 from math import inf
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -91,3 +92,15 @@ def test_without_it_the_board_says_why(board, monkeypatch):
     monkeypatch.delenv(LIBRARY)
     with pytest.raises(DeviceError, match="no component 'npu' .*expected the path of its library in NPU_LIBRARY"):
         Board.detect().component("npu")
+
+
+def test_a_package_outside_brings_its_line_by_an_entry_point(library, monkeypatch):
+    point = SimpleNamespace(load=lambda: {"npu": names.Traits("third_device.device")})
+    monkeypatch.setattr(names, "entry_points", lambda group: [point] if group == "pipeall.devices" else [])
+    monkeypatch.setenv(LIBRARY, str(library))
+    monkeypatch.setenv("PIPEALL_OPENCL", "off")
+    names.plug_ins.cache_clear()
+    try:
+        assert "npu" in Board.detect().components and names.component_name("N") == "npu"
+    finally:
+        names.plug_ins.cache_clear()

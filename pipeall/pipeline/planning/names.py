@@ -44,11 +44,12 @@ PLUG_INS = "pipeall.devices"  # entry points: each gives a dict like COMPONENTS
 
 def components() -> Mapping[str, Traits]:
     """``COMPONENTS`` and those of packages outside."""
-    return COMPONENTS | _plug_ins()
+    return COMPONENTS | plug_ins()
 
 
 @cache
-def _plug_ins() -> dict[str, Traits]:
+def plug_ins() -> dict[str, Traits]:
+    """The components that packages outside bring."""
     return {name: traits for point in entry_points(group=PLUG_INS) for name, traits in point.load().items()}
 
 
