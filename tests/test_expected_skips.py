@@ -54,6 +54,8 @@ def test_the_exit_status_and_what_is_named(listed, code, named, tmp_path):
 
 def test_the_list_of_ci_names_tests_that_there_are():
     for test, _ in ExpectedSkips(TESTS / "expected_skips.txt").patterns:
+        if test == "*":  # a reason that any test may have
+            continue
         path, _, name = test.partition("::")
         text = (TESTS.parent / path).read_text()
         assert f"def {name.rstrip('*')}(" in text or name == "*"
