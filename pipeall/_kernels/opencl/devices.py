@@ -30,6 +30,7 @@ from ...errors import DeviceError, missing_extra
 SOURCES = Path(__file__).parent
 COMMON = "vector.cl"  # stands before every other file
 PRECISIONS = ("fp32", "mixed", "fp16")  # mixed: stored in half precision, computed in single
+OLD_POCL = " (this PoCL is older than the CPU; Debian's package pocl-opencl-icd knows it)"
 HASH_BYTES = hashlib.sha256().digest_size
 
 
@@ -258,7 +259,10 @@ class Device:
         try:
             return self._quietly(self._cl.Program(self._context, source), options, cache_dir=False)
         except self._cl.Error as error:
-            raise DeviceError(f"{file} does not build for {self.info} with options {options!r}: {error}") from error
+            hint = OLD_POCL if "unknown target CPU" in str(error) else ""
+            raise DeviceError(
+                f"{file} does not build for {self.info} with options {options!r}{hint}: {error}"
+            ) from error
 
     def _load(self, path: Path, options: str) -> Any | None:
         """The program in a cache file; None if there is no such file, it is damaged, or the driver refuses it."""
