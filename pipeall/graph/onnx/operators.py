@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..ops import attributes
-from . import pointwise as onnx_pointwise  # noqa: F401  registers its operators
+from . import pointwise  # noqa: F401  registers its operators
 from .build import OPERATORS, Builder, OnnxNode, operator
 from .fold import FOLD, RESHAPE, fold, parts, permutation, shape_of, slices
 
