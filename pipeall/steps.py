@@ -5,7 +5,7 @@ step kinds below and nothing else. Memory comes in three bases: the arena (ARENA
 reads (SLOT_IN) and the slot it writes (SLOT_OUT). Every view has an element type: its offset and strides are in
 elements of that type. Sizes of bases are in bytes.
 
-Copies move elements of any type; all other kinds have kernels for the types that a device lists (float32 alone, today).
+Copies move elements of any type. The kinds on pixels, in the table, have kernels for float32.
 
 kind      src                     params
 conv      x, [residual]           kernel (kh, kw), strides, pads (top, left, bottom, right), dilations, groups, lo, hi;
@@ -23,6 +23,9 @@ copy      x                       dims (<= 6), src_strides, dst_strides: dst[i .
                                   both views are one pixel from the first element touched to the last
 fill      -                       value: every element of dst; one that its type can hold
 
+Every other kind is an op of ``graph/ops`` on tensors of any rank: src and dst are ``Strided``, of the shapes and types that
+the op's table says, in the order of its inputs; params are its attributes.
+
 ``lo`` and ``hi`` clamp the result (ReLU is 0, inf; ReLU6 is 0, 6; nothing is -inf, inf); conv computes
 clamp(conv(x) + bias + residual, lo, hi).
 """
@@ -31,11 +34,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
 
 ARENA, SLOT_IN, SLOT_OUT = 0, 1, 2
+CONSTANT = -1  # of an operand that brings its elements
 
 TYPES = {  # element type, as tensors and files name it: as kernels.inc does
     "float32": "f32",
@@ -44,7 +49,11 @@ TYPES = {  # element type, as tensors and files name it: as kernels.inc does
     "uint8": "u8",
     "int32": "s32",
     "int64": "s64",
+    "bool": "b8",
 }
+
+# Kinds whose operands are views of pixels, of one type; copies are among them
+PIXEL_KINDS = frozenset("conv maxpool avgpool lrn softmax layernorm binary unary copy fill".split())
 
 
 def item_bytes(dtype: str) -> int:
@@ -79,11 +88,32 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
+class Strided:
+    """Elements of a tensor of any rank: element i lies at offset + i . strides, in elements of ``dtype``.
+
+    A stride of 0 broadcasts. ``array`` holds the elements of a constant, C-contiguous, whose base is CONSTANT.
+    """
+
+    base: int
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str = "float32"
+    array: np.ndarray | None = field(default=None, compare=False)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its elements, those of a broadcast axis once."""
+        met = (size for size, stride in zip(self.shape, self.strides, strict=True) if stride)
+        return prod(met) * item_bytes(self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     kind: str
     node: str
-    src: tuple[View, ...]
-    dst: View
+    src: tuple[View | Strided, ...]
+    dst: View | Strided
     params: Mapping[str, Any] = field(default_factory=dict)
     weight: np.ndarray | None = None
     bias: np.ndarray | None = None

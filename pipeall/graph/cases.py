@@ -35,6 +35,8 @@ class Case:
 
     def __str__(self) -> str:
         def text(value: Any) -> str:
+            if isinstance(value, str):
+                return value
             return "x".join(map(str, value)) if isinstance(value, tuple) else f"{value:g}"
 
         shapes = "+".join(map(text, (*self.shapes, *self.constants)))
@@ -131,7 +133,7 @@ def _fc(x: Shape, c_out: int, clamp=CLAMPS[0]):
     elements = 1
     for size in x:
         elements *= size
-    return Case("fc", dict(lo=clamp[0], hi=clamp[1]), (x,), ((c_out, elements), (c_out,)))
+    return Case("fc", dict(axis=1, lo=clamp[0], hi=clamp[1]), (x,), ((c_out, elements), (c_out,)))
 
 
 FC = (
@@ -204,9 +206,9 @@ SOFTMAX = (
 )
 
 LAYERNORM = (
-    *(Case("layernorm", dict(epsilon=1e-5), ((1, c, 3, 5),)) for c in CHANNELS),
-    Case("layernorm", dict(epsilon=1e-6), ((1, 768, 2, 3),)),
-    Case("layernorm", dict(epsilon=0.5), ((1, 33, 1, 1),)),
+    *(Case("layernorm", dict(epsilon=1e-5, axes=(1,)), ((1, c, 3, 5),)) for c in CHANNELS),
+    Case("layernorm", dict(epsilon=1e-6, axes=(1,)), ((1, 768, 2, 3),)),
+    Case("layernorm", dict(epsilon=0.5, axes=(1,)), ((1, 33, 1, 1),)),
 )
 
 
@@ -270,18 +272,18 @@ TRANSPOSE = (
     Case("transpose", dict(perm=(0, 4, 2, 5, 1, 3)), ((1, 2, 3, 4, 5, 6),)),
 )
 SLICE = (
-    Case("slice", dict(axis=1, start=0, stop=8), ((1, 17, 4, 5),)),
-    Case("slice", dict(axis=1, start=8, stop=17), ((1, 17, 4, 5),)),
-    Case("slice", dict(axis=1, start=3, stop=4), ((1, 17, 4, 5),)),
-    Case("slice", dict(axis=2, start=1, stop=4), ((1, 9, 4, 5),)),
-    Case("slice", dict(axis=3, start=2, stop=3), ((1, 9, 4, 5),)),
-    Case("slice", dict(axis=1, start=5, stop=33), ((1, 64),)),
-    Case("slice", dict(axis=2, start=1, stop=3), ((1, 5, 4),)),
+    Case("slice", dict(axis=1, start=0, stop=8, step=1), ((1, 17, 4, 5),)),
+    Case("slice", dict(axis=1, start=8, stop=17, step=1), ((1, 17, 4, 5),)),
+    Case("slice", dict(axis=1, start=3, stop=4, step=1), ((1, 17, 4, 5),)),
+    Case("slice", dict(axis=2, start=1, stop=4, step=1), ((1, 9, 4, 5),)),
+    Case("slice", dict(axis=3, start=2, stop=3, step=1), ((1, 9, 4, 5),)),
+    Case("slice", dict(axis=1, start=5, stop=33, step=1), ((1, 64),)),
+    Case("slice", dict(axis=2, start=1, stop=3, step=1), ((1, 5, 4),)),
 )
 
 
 def _pad(shape: Shape, begin: Shape, end: Shape, value: float = 0.0):
-    return Case("pad", dict(pads_begin=begin, pads_end=end, value=value), (shape,))
+    return Case("pad", dict(pads_begin=begin, pads_end=end, mode="constant", value=value), (shape,))
 
 
 PAD = (

@@ -1,7 +1,7 @@
 # Part of kernels.pyx: convolutions as native steps, by GEMM, Strassen, Winograd or depthwise.
 
 
-cdef add_convolution(CpuProgram self, step, algorithm):
+def add_convolution(CpuProgram self, step, algorithm):
     src, dst, groups = step.src[0], step.dst, step.params["groups"]
     self.check(groups >= 1 and src.c % groups == 0 and dst.c % groups == 0, step,
                "groups that divide the channels", groups)

@@ -23,6 +23,20 @@ typedef struct pa_view {
 
 static inline float *pa_f32_at(const pa_view *v, void *const *bases) { return (float *)bases[v->base] + v->offset; }
 
+/* Elements of a tensor of any rank: element i lies at offset + i . stride of bases[base], or of `constant` unless it is
+ * NULL, in elements of item_bytes. Every size is at least 1; a stride of 0 broadcasts. Checked by whoever builds a step. */
+enum { PA_DIMS = 8 };
+typedef enum pa_type { PA_F32, PA_F16, PA_S8, PA_U8, PA_S32, PA_S64, PA_B8 } pa_type;
+typedef struct pa_strided {
+    int32_t base, rank, type, item_bytes;
+    int64_t offset, size[PA_DIMS], stride[PA_DIMS];
+    const void *constant;
+} pa_strided;
+
+static inline void *pa_at(const pa_strided *s, void *const *bases) {
+    return (char *)(s->constant ? s->constant : bases[s->base]) + s->offset * s->item_bytes;
+}
+
 /* Element i of floats as a model file has them: at any address. */
 static inline float pa_unaligned(const void *floats, int64_t i) {
     float value;

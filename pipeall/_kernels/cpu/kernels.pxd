@@ -10,6 +10,13 @@ cdef extern from "kernels.h" nogil:
     ctypedef struct pa_view:
         int32_t base, h, w, c
         int64_t offset, stride
+    enum: PA_DIMS
+    ctypedef struct pa_strided:
+        int32_t base, rank, type, item_bytes
+        int64_t offset
+        int64_t *size
+        int64_t *stride
+        const void *constant
     ctypedef void (*pa_step_fn)(const void *, void *const *, void *, pa_team *) noexcept nogil
     ctypedef struct pa_step:
         pa_step_fn run

@@ -14,7 +14,7 @@ from ..program cimport atomic_int, pa_program, pa_slot_memory
 import numpy as np
 
 from ...errors import ArgumentError, DeviceError
-from ...steps import TYPES, item_bytes
+from ...steps import CONSTANT, PIXEL_KINDS, TYPES, item_bytes
 from .algorithms import GEMM, STRASSEN, candidates, tile
 from ..memory import aligned, mapped, packable
 
@@ -25,6 +25,8 @@ WINDOW_MAX = 2**20  # of a kernel, stride, dilation or padding: products of two 
 # pointwise op -> its code in kernels.h, in the order of pointwise.inc
 UNARY = {pa_unary_names[i].decode(): i for i in range(PA_UNARY_COUNT)}
 BINARY = {pa_binary_names[i].decode(): i for i in range(PA_BINARY_COUNT)}
+BUILDERS = {}  # kind of step -> function (program, step) that appends it; each part fills in its own
+ELEMENT = {dtype: code for code, dtype in enumerate(TYPES)}  # pa_type of kernels.h
 
 
 def rows() -> list:
@@ -264,75 +266,10 @@ cdef class CpuProgram:
         self.check(window.kh <= PA_KERNEL_ROWS_MAX, step, f"a kernel of at most {PA_KERNEL_ROWS_MAX} rows", window.kh)
         return 0
 
-    def add(self, step, algorithm=None):
-        """Appends a step (``steps.Step``); raises ArgumentError naming the node where it does not fit.
-
-        ``algorithm`` is one of ``algorithms.candidates(step)``, for a convolution; by default the first.
-        """
-        try:
-            build = getattr(self, f"_{step.kind}")
-        except AttributeError:
-            raise DeviceError(f"step {step.node}: the CPU has no kernel for {step.kind}") from None
-        ways = candidates(step)
-        if algorithm is not None:
-            expected = f"one of {', '.join(map(str, ways))}" if ways else "no algorithm"
-            self.check(algorithm in ways, step, expected, algorithm)
-        elif ways:
-            algorithm = ways[0]
-        types = {view.dtype for view in (*step.src, step.dst)}
-        self.check(len(types) == 1, step, "one element type", ", ".join(sorted(types)))
-        build(step, algorithm) if step.kind == "conv" else build(step)
-        self.steps += [(step.kind, step.node, algorithm)] * (self.program.step_count - len(self.steps))
-
-    def _conv(self, step, algorithm):
-        add_convolution(self, step, algorithm)
-
-    def _pool(self, step, bint average):
-        cdef pa_pool_op *op = <pa_pool_op *>self.new(sizeof(pa_pool_op))
-        op.src, op.dst, op.window = self.view(step, step.src[0]), self.view(step, step.dst), self.window(step)
-        self.check(op.src.c == op.dst.c, step, f"{op.src.c} channels out", op.dst.c)
-        self.rows_fit(step, op.window)
-        op.average, op.count_pads = average, average and step.params["count_include_pad"]
-        op.pad_bottom, op.pad_right = step.params["pads"][2:]
-        op.kernel = <pa_pool_f32_fn>self.function(step, "pool")
-        pa_pool_plan(op)
-        self.append(pa_pool_step, op, 4 * op.scratch_floats)
-
-    def _maxpool(self, step):
-        self._pool(step, False)
-
-    def _avgpool(self, step):
-        self._pool(step, True)
-
     cdef int same_shape(self, step) except -1:
         src, dst = step.src[0], step.dst
         self.check((src.h, src.w, src.c) == (dst.h, dst.w, dst.c), step, "input and output of equal shape", dst)
         return 0
-
-    def _lrn(self, step):
-        cdef pa_lrn_op *op = <pa_lrn_op *>self.new(sizeof(pa_lrn_op))
-        self.same_shape(step)
-        op.src, op.dst = self.view(step, step.src[0]), self.view(step, step.dst)
-        p = step.params
-        op.size, op.alpha, op.beta, op.bias = p["size"], p["alpha"], p["beta"], p["bias"]
-        self.check(op.size >= 1, step, "a window of at least 1 channel", op.size)
-        op.kernel = <pa_lrn_f32_fn>self.function(step, "lrn")
-        pa_lrn_plan(op)
-        self.append(pa_lrn_step, op, 4 * op.scratch_floats)
-
-    def _softmax(self, step):
-        cdef pa_softmax_op *op = <pa_softmax_op *>self.new(sizeof(pa_softmax_op))
-        self.same_shape(step)
-        op.src, op.dst = self.view(step, step.src[0]), self.view(step, step.dst)
-        op.kernel = <pa_softmax_f32_fn>self.function(step, "softmax")
-        self.append(pa_softmax_step, op, 0)
-
-    def _layernorm(self, step):
-        cdef pa_layernorm_op *op = <pa_layernorm_op *>self.new(sizeof(pa_layernorm_op))
-        self.same_shape(step)
-        op.src, op.dst, op.epsilon = self.view(step, step.src[0]), self.view(step, step.dst), step.params["epsilon"]
-        op.kernel = <pa_layernorm_f32_fn>self.function(step, "layernorm")
-        self.append(pa_layernorm_step, op, 0)
 
     cdef int32_t code(self, step, codes) except -1:
         """The code of a pointwise step's op."""
@@ -340,56 +277,52 @@ cdef class CpuProgram:
         self.check(op in codes, step, f"one of {', '.join(codes)}", op)
         return codes[op]
 
-    def _binary(self, step):
-        cdef pa_binary_op *op = <pa_binary_op *>self.new(sizeof(pa_binary_op))
-        self.same_shape(step)
-        op.a, op.dst = self.view(step, step.src[0]), self.view(step, step.dst)
-        if len(step.src) > 1:
-            op.b = self.view(step, step.src[1])
-        else:
-            h, w, c = np.shape(step.weight)
-            constant = self.weights(h * w * c)
-            constant[:] = np.asarray(step.weight, np.float32).reshape(-1)
-            op.constant = f32_pointer(constant)
-            op.b = pa_view(base=0, h=h, w=w, c=c, offset=0, stride=c)
-        for size, full in ((op.b.h, op.dst.h), (op.b.w, op.dst.w), (op.b.c, op.dst.c)):
-            self.check(size in (1, full), step, f"a second operand of 1 or {full}", size)
-        op.op, op.lo, op.hi = self.code(step, BINARY), step.params["lo"], step.params["hi"]
-        op.kernel = <pa_binary_f32_fn>self.function(step, "binary")
-        self.append(pa_binary_step, op, 0)
-
-    def _unary(self, step):
-        cdef pa_unary_op *op = <pa_unary_op *>self.new(sizeof(pa_unary_op))
-        self.same_shape(step)
-        op.src, op.dst = self.view(step, step.src[0]), self.view(step, step.dst)
-        op.op, op.p0, op.p1 = self.code(step, UNARY), step.params["p0"], step.params["p1"]
-        op.kernel = <pa_unary_f32_fn>self.function(step, "unary")
-        self.append(pa_unary_step, op, 0)
-
-    def _copy(self, step):
-        cdef pa_copy_op *op = <pa_copy_op *>self.new(sizeof(pa_copy_op))
+    cdef pa_strided strided(self, step, operand) except *:
+        """An operand of a strided step, checked to lie inside its memory."""
+        cdef pa_strided found
         cdef int d
-        op.src, op.dst = self.view(step, step.src[0]), self.view(step, step.dst)
-        sizes, sources, targets = (step.params[key] for key in ("dims", "src_strides", "dst_strides"))
-        self.check(len(sizes) == len(sources) == len(targets) <= PA_COPY_DIMS, step,
-                   f"at most {PA_COPY_DIMS} dimensions", sizes)
-        op.rank, op.item_bytes = len(sizes), item_bytes(step.dst.dtype)
-        for d in range(op.rank):
-            op.size[d], op.src_stride[d], op.dst_stride[d] = sizes[d], sources[d], targets[d]
-        for view, strides in ((step.src[0], sources), (step.dst, targets)):
-            end = op.item_bytes * (view.offset + sum((size - 1) * stride for size, stride in zip(sizes, strides)) + 1)
-            self.check(min(sizes) >= 1 and min(strides, default=0) >= 0 and end <= self.sizes[view.base], step,
-                       f"at most {self.sizes[view.base]} bytes in the {BASES[view.base]}", end)
-        pa_copy_plan(op)
-        self.append(pa_copy_step, op, 0)
+        shape, strides, dtype = operand.shape, operand.strides, operand.dtype
+        self.check(len(shape) == len(strides) <= PA_DIMS and min(shape, default=1) >= 1, step,
+                   f"at most {PA_DIMS} dimensions of positive size", shape)
+        reach = [(size - 1) * stride for size, stride in zip(shape, strides)]
+        least = operand.offset + sum(r for r in reach if r < 0)
+        end = item_bytes(dtype) * (operand.offset + sum(r for r in reach if r > 0) + 1)
+        memset(&found, 0, sizeof(pa_strided))
+        if operand.base == CONSTANT:
+            kept = np.ascontiguousarray(operand.array, dtype)
+            self.keep.append(kept)
+            self.weight_bytes += kept.nbytes
+            found.constant, room, where = pointer(kept), kept.nbytes, "constant"
+        else:
+            self.check(0 <= operand.base < len(BASES), step, "a view of the arena or a slot", operand.base)
+            room, where = self.sizes[operand.base], BASES[operand.base]
+        self.check(least >= 0 and end <= room, step, f"at most {room} bytes in the {where}", f"{end}")
+        found.base, found.offset, found.rank = max(0, operand.base), operand.offset, len(shape)
+        found.type, found.item_bytes = ELEMENT[dtype], item_bytes(dtype)
+        for d in range(len(shape)):
+            found.size[d], found.stride[d] = shape[d], strides[d]
+        return found
 
-    def _fill(self, step):
-        cdef pa_fill_op *op = <pa_fill_op *>self.new(sizeof(pa_fill_op))
-        cdef bytes element = np.array(step.params["value"], step.dst.dtype).tobytes()
-        op.dst, op.item_bytes = self.view(step, step.dst), len(element)
-        memcpy(op.element, <const char *>element, len(element))
-        self.append(pa_fill_step, op, 0)
+    def add(self, step, algorithm=None):
+        """Appends a step (``steps.Step``); raises ArgumentError naming the node where it does not fit.
 
+        ``algorithm`` is one of ``algorithms.candidates(step)``, for a convolution; by default the first.
+        """
+        build = BUILDERS.get(step.kind)
+        if build is None:
+            raise DeviceError(f"step {step.node}: the CPU has no kernel for {step.kind}")
+        ways = candidates(step)
+        if algorithm is not None:
+            expected = f"one of {', '.join(map(str, ways))}" if ways else "no algorithm"
+            self.check(algorithm in ways, step, expected, algorithm)
+        elif ways:
+            algorithm = ways[0]
+        if step.kind in PIXEL_KINDS:
+            types = {view.dtype for view in (*step.src, step.dst)}
+            self.check(len(types) == 1, step, "one element type", ", ".join(sorted(types)))
+        build(step, algorithm) if step.kind == "conv" else build(step)
+        self.steps += [(step.kind, step.node, algorithm)] * (self.program.step_count - len(self.steps))
 
 include "convolution.pxi"
+include "pixels.pxi"
 include "matrix.pxi"
