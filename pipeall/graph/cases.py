@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .ir import Graph, Node, Tensor
-from .ops import infer_shape
+from .ops import infer_shape, infer_type
 from .pointwise import BINARY, UNARY, Unary
 
 Shape = tuple[int, ...]
@@ -32,6 +32,7 @@ class Case:
     shapes: tuple[Shape, ...]
     constants: tuple[Shape, ...] = ()
     note: str = field(default="", kw_only=True)
+    types: tuple[str, ...] = field(default=(), kw_only=True)  # of shapes, then constants; float32 where there are none
 
     def __str__(self) -> str:
         def text(value: Any) -> str:
@@ -206,9 +207,9 @@ SOFTMAX = (
 )
 
 LAYERNORM = (
-    *(Case("layernorm", dict(epsilon=1e-5, axes=(1,)), ((1, c, 3, 5),)) for c in CHANNELS),
-    Case("layernorm", dict(epsilon=1e-6, axes=(1,)), ((1, 768, 2, 3),)),
-    Case("layernorm", dict(epsilon=0.5, axes=(1,)), ((1, 33, 1, 1),)),
+    *(Case("layernorm", dict(epsilon=1e-5, axes=(1,), center=True), ((1, c, 3, 5),)) for c in CHANNELS),
+    Case("layernorm", dict(epsilon=1e-6, axes=(1,), center=True), ((1, 768, 2, 3),)),
+    Case("layernorm", dict(epsilon=0.5, axes=(1,), center=True), ((1, 33, 1, 1),)),
 )
 
 
@@ -308,20 +309,22 @@ CASES: dict[str, tuple[Case, ...]] = {
 
 
 def case_graph(case: Case, seed: int = 0) -> tuple[Graph, dict[str, np.ndarray]]:
-    """A one-node graph of a case with random constants, and random inputs for it, all float32.
+    """A one-node graph of a case with random constants, and random inputs for it.
 
     Activations are normal with deviation 2, so that every clamp and saturation is met; weights are scaled to keep
-    the results of conv and fc in that range.
+    the results of conv and fc in that range. Integers and bools are those numbers, rounded towards 0.
     """
     rng = np.random.default_rng(seed)
-    inputs = {f"x{i}": (2 * rng.standard_normal(shape)).astype(np.float32) for i, shape in enumerate(case.shapes)}
+    types = iter(case.types or ("float32",) * (len(case.shapes) + len(case.constants)))
+    inputs = {f"x{i}": (2 * rng.standard_normal(shape)).astype(next(types)) for i, shape in enumerate(case.shapes)}
     constants = {
-        f"c{i}": (rng.standard_normal(shape) / np.sqrt(max(1, prod(shape[1:])))).astype(np.float32)
+        f"c{i}": (rng.standard_normal(shape) / np.sqrt(max(1, prod(shape[1:])))).astype(next(types))
         for i, shape in enumerate(case.constants)
     }
     names = ("x0", *constants, *list(inputs)[1:])
-    shapes = {name: array.shape for name, array in (inputs | constants).items()}
-    out = Tensor("y", infer_shape(case.op, case.attrs, [shapes[name] for name in names], str(case)))
-    tensors = {name: Tensor(name, array.shape) for name, array in inputs.items()}
+    operands = [(inputs | constants)[name] for name in names]
+    shape = infer_shape(case.op, case.attrs, [array.shape for array in operands], str(case))
+    out = Tensor("y", shape, infer_type(case.op, case.attrs, [str(array.dtype) for array in operands], str(case)))
+    tensors = {name: Tensor(name, array.shape, str(array.dtype)) for name, array in inputs.items()}
     node = Node(case.op, case.op, names, "y", case.attrs)
     return Graph(str(case), (node,), tensors | {"y": out}, constants, tuple(tensors.values()), (out,)), inputs
