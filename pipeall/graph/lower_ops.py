@@ -14,7 +14,7 @@ from ..steps import Strided, View
 from .ir import Node
 from .lower_deconv import deconv
 from .lowering import Lowering
-from .ops import OPS, attributes
+from .ops import OPS, attributes, infer_type
 from .pointwise import BINARY, UNARY
 from .strides import (
     IMAGE_ORDER,
@@ -48,6 +48,10 @@ def emit(to: Lowering, node: Node) -> None:
     """Appends a node's steps. Raises ModelError where no step computes it."""
     if node.op not in OPS:
         raise ModelError(f"node {node.name!r}: no device computes op {node.op!r}; known: {', '.join(OPS)}")
+    types = [to.type_of(name) for name in node.inputs]
+    made, said = infer_type(node.op, node.attrs, types, node.name), to.type_of(node.output)
+    if made != said:
+        raise ModelError(f"node {node.name!r} ({node.op}): expected an output of {made}, got {said}")
     RULES.get(node.op, general)(to, node)
 
 
