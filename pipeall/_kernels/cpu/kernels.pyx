@@ -71,6 +71,7 @@ cdef class CpuProgram:
     cdef pa_cpu_program program
     cdef int32_t[::1] cores
     cdef object kernels, sizes, keep, arena, scratch, pool
+    cdef object packed  # not dict: Cython 3.3 infers the type of its setdefault for ever
     cdef list args, steps
     cdef int64_t capacity, scratch_bytes, weight_bytes
     cdef bint pack
@@ -89,7 +90,7 @@ cdef class CpuProgram:
             self.kernels[key] = by_name[kernel]
         self.cores = np.array(cores, np.int32)
         self.sizes, self.pack = tuple(sizes), pack
-        self.keep, self.pool = [], ()
+        self.keep, self.pool, self.packed = [], (), {}
         self.arena = aligned(self.sizes[0], np.uint8)
         self.program.arena = pointer(self.arena)
         self.program.cores = <int *>&self.cores[0]
