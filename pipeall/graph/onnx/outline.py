@@ -9,11 +9,12 @@ from typing import Any
 from ...errors import ModelError
 from .build import Builder
 from .fold import FOLD, RESHAPE, fold, shape_of
-from .reader import ModelReader, parse
+from .reader import OWN_DOMAINS, ModelReader, parse
 from .shapes import Shape, Shapes, by_name, checked, tensors
 from .tensors import EXTERNAL, package
 
 MAX_NUMBERS = 4096  # of one array of sizes or indices
+FLOATS = (1, 10, 11, 16)
 INTEGERS = (6, 7, 9)  # what shapes are computed with: int32, int64, bool
 
 
@@ -50,6 +51,7 @@ def with_shapes(path: Path, model: Any, given: Mapping[str, Shape]) -> Any:
         dims.ClearField("dim")
         for size in tensor.shape:
             dims.dim.add(dim_value=size)
+    _hoist_constants(graph)
     del graph.value_info[:]
     for output in graph.output:
         output.type.tensor_type.ClearField("shape")
@@ -59,6 +61,22 @@ def with_shapes(path: Path, model: Any, given: Mapping[str, Shape]) -> Any:
         if isinstance(error, ModelError):
             raise
         raise ModelError(f"no shapes: {' '.join(str(error).split()):.200}") from None
+
+
+def _hoist_constants(graph: Any) -> None:
+    """Make initialisers of the float tensors that Constant nodes hold, as some exporters write weights."""
+    kept = []
+    for node in graph.node:
+        held = [attr.t for attr in node.attribute if attr.type == attr.TENSOR]
+        if node.op_type == "Constant" and node.domain in OWN_DOMAINS and node.output and held and held[0].data_type in FLOATS:
+            weight = graph.initializer.add()
+            weight.CopyFrom(held[0])
+            weight.name = node.output[0]
+        else:
+            kept.append(node)
+    if len(kept) < len(graph.node):
+        del graph.node[:]
+        graph.node.extend(kept)
 
 
 def _inferred(path: Path, model: Any) -> Any:
