@@ -163,7 +163,7 @@ class Builder:
         elif array.dtype.name not in TYPES:
             raise ModelError(f"constant {name!r} has elements of {array.dtype}, expected one of {', '.join(TYPES)}")
         if self.values.get(name) is not array or name in self.constants or name in self.local:
-            name = self.fresh(name)
+            name = self.fresh(self.scope + name if name in self.local else name)
         self.constants[name] = np.asarray(array, np.float32 if array.dtype.kind == "f" else None, order="C")
         return name
 
@@ -215,14 +215,14 @@ class Builder:
         return self.emit(n, "cast", [x], part=part, to=to)
 
     @contextmanager
-    def inside(self, n: OnnxNode, names: Set[str], nodes: int) -> Iterator[None]:
+    def inside(self, n: OnnxNode, names: Set[str], nodes: int, turn: str) -> Iterator[None]:
         """While a subgraph of ``n`` is converted: its own names mean nothing yet, and mean what they did afterwards."""
         self.unrolled += nodes
         if self.unrolled > MAX_UNROLLED:
             n.fail(f"the model's subgraphs unroll to more than {MAX_UNROLLED} nodes")
         before = {name: self.values.pop(name) for name in names if name in self.values}
         scope, local = self.scope, self.local
-        self.scope, self.local = f"{scope}{n.name}/", local | names
+        self.scope, self.local = f"{scope}{n.name}/{turn}", local | names
         yield
         self.scope, self.local = scope, local
         for name in names:

@@ -17,13 +17,13 @@ MAX_TURNS = 1000  # of one loop
 Value = np.ndarray | str  # a constant, or the canonical name of an activation
 
 
-def run(g: Builder, n: OnnxNode, body: Subgraph, feeds: Mapping[str, Value]) -> list[Value]:
+def run(g: Builder, n: OnnxNode, body: Subgraph, feeds: Mapping[str, Value], turn: str = "") -> list[Value]:
     """Convert a subgraph whose inputs have the values ``feeds``; the values of its outputs."""
     from .convert import convert
 
-    constants, nodes = body.read()
+    constants, nodes = body.content
     inside = {*feeds, *constants, *(name for node in nodes for name in node.outputs)} - {""}
-    with g.inside(n, inside, len(nodes)):
+    with g.inside(n, inside, len(nodes), turn):
         g.values.update({**constants, **feeds})
         for node in nodes:
             for name in node.inputs:
@@ -74,7 +74,7 @@ def _loop(g: Builder, n: OnnxNode) -> None:
         if turn == MAX_TURNS:
             n.fail(f"more than {MAX_TURNS} turns")
         values = (np.array(turn), going, *state)
-        going, *results = run(g, n, body, dict(zip(body.inputs, values, strict=True)))
+        going, *results = run(g, n, body, dict(zip(body.inputs, values, strict=True)), f"{turn}/")
         state, scanned = results[: len(state)], results[len(state) :]
         for values, value in zip(collected, scanned, strict=True):
             values.append(value)
@@ -116,7 +116,7 @@ def _scan(g: Builder, n: OnnxNode) -> None:
             _at(g, n, value, axis, last - 1 - turn if back else turn)
             for value, axis, back in zip(scanned, axes, backward, strict=True)
         ]
-        out = run(g, n, body, dict(zip(body.inputs, (*state, *slices), strict=True)))
+        out = run(g, n, body, dict(zip(body.inputs, (*state, *slices), strict=True)), f"{turn}/")
         state = out[: len(state)]
         for values, value in zip(collected, out[len(state) :], strict=True):
             values.append(value)
@@ -135,8 +135,8 @@ def _at(g: Builder, n: OnnxNode, value: Value, axis: int, index: int) -> Value:
     if isinstance(value, np.ndarray):
         return np.take(value, index, axis)
     shape = g.shape(value)
-    cut = g.emit(n, "slice", [value], part="turn", axis=axis, start=index, stop=index + 1)
-    return g.reshape(n, cut, shape[:axis] + shape[axis + 1 :], part="element")
+    cut = g.emit(n, "slice", [value], part=f"turn{index}", axis=axis, start=index, stop=index + 1)
+    return g.reshape(n, cut, shape[:axis] + shape[axis + 1 :], part=f"element{index}")
 
 
 def _stack(g: Builder, n: OnnxNode, values: Sequence[Value], axis: int, output: int) -> None:
@@ -152,11 +152,11 @@ def _stack(g: Builder, n: OnnxNode, values: Sequence[Value], axis: int, output: 
         g.bind(n, np.stack(values, axis), output)
         return
     parts = []
-    for value in values:
+    for i, value in enumerate(values):
         if isinstance(value, np.ndarray):
-            parts.append(g.keep(value.reshape(one), g.fresh(f"{n.outputs[output]}/part"), infinite=True))
+            parts.append(g.keep(value.reshape(one), g.fresh(f"{n.outputs[output]}/part{i}"), infinite=True))
         elif len(values) > 1:
-            parts.append(g.reshape(n, value, one, part="part"))
+            parts.append(g.reshape(n, value, one, part=f"part{i}"))
         else:
             g.emit(n, "reshape", [value], output=output, shape=one)
             return

@@ -68,7 +68,13 @@ def _hoist_constants(graph: Any) -> None:
     kept = []
     for node in graph.node:
         held = [attr.t for attr in node.attribute if attr.type == attr.TENSOR]
-        if node.op_type == "Constant" and node.domain in OWN_DOMAINS and node.output and held and held[0].data_type in FLOATS:
+        if (
+            node.op_type == "Constant"
+            and node.domain in OWN_DOMAINS
+            and node.output
+            and held
+            and held[0].data_type in FLOATS
+        ):
             weight = graph.initializer.add()
             weight.CopyFrom(held[0])
             weight.name = node.output[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
+from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,8 @@ class Subgraph:
         self.inputs = tuple(value.name for value in proto.input)
         self.outputs = tuple(value.name for value in proto.output)
 
-    def read(self) -> tuple[dict[str, np.ndarray], list[OnnxNode]]:
+    @cached_property
+    def content(self) -> tuple[dict[str, np.ndarray], list[OnnxNode]]:
         """Its constants and the nodes that its outputs depend on."""
         if self.proto.sparse_initializer:
             raise ModelError("sparse initializers are not supported")
