@@ -14,10 +14,13 @@ from pipeall.graph.ops import run_graph
 # ---- old opsets ----
 
 
+NORM = ("n_scale", "n_bias", "n_mean", "n_var")
+
+
 def test_opsets_before_6(tmp_path):
     nodes = [
         helper.make_node("Conv", ["x", "w", "b"], ["a"], pads=[1, 1, 1, 1]),
-        helper.make_node("BatchNormalization", ["a", "n_scale", "n_bias", "n_mean", "n_var"], ["c"], is_test=1, consumed_inputs=[0, 0, 0, 1, 1]),
+        helper.make_node("BatchNormalization", ["a", *NORM], ["c"], is_test=1, consumed_inputs=[0] * 5),
         helper.make_node("Relu", ["c"], ["d"], consumed_inputs=[0]),
         helper.make_node("MaxPool", ["d"], ["e"], kernel_shape=[2, 2], strides=[2, 2]),
         helper.make_node("Dropout", ["e"], ["f"], is_test=1, consumed_inputs=[0]),
