@@ -16,9 +16,9 @@ import numpy as np
 
 from .ir import Graph, Node
 from .ops import infer_shape
-from .pointwise import BINARY
+from .pointwise import CLAMPED as ARITHMETIC
 
-CLAMPED = ("conv", "fc", *BINARY, "clip")  # end in clamp(lo, hi)
+CLAMPED = ("conv", "fc", *ARITHMETIC, "clip")  # end in clamp(lo, hi)
 FLOAT_MAX = np.finfo(np.float32).max
 
 

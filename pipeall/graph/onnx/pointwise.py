@@ -15,7 +15,7 @@ FLOAT_MAX = float(np.finfo(np.float32).max)
 
 
 @operator(
-    " ".join((*(entry.onnx for entry in BINARY.values()), "Sum")),
+    " ".join((*(entry.onnx for entry in BINARY.values() if entry.onnx), "Sum")),
     "axis broadcast",
     "an operand is computed and has the shape of the result",
 )
