@@ -45,8 +45,8 @@ class _Draft:
         self.source = graph
         self.nodes = {node.output: node for node in graph.nodes}
         self.places = {node.output: place for place, node in enumerate(graph.nodes)}
-        self.shapes = {name: tensor.shape for name, tensor in graph.tensors.items()}
         self.constants = dict(graph.constants)
+        self.shapes = {name: operand.shape for name, operand in (graph.tensors | self.constants).items()}
         self.outputs = tuple(tensor.name for tensor in graph.outputs)
         self._settle()
 

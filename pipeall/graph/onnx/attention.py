@@ -10,14 +10,16 @@ from .build import Builder, OnnxNode, operator
 from .pointwise import aligned, binary, number, with_number
 
 MODES = range(4)  # of qk_matmul_output: raw, capped, with its mask, probabilities
-ATTRIBUTES = "is_causal kv_num_heads q_num_heads qk_matmul_output_mode scale softcap softmax_precision"
+ATTRIBUTES = (
+    "is_causal kv_num_heads left_window_size q_num_heads qk_matmul_output_mode right_window_size scale softcap "
+    "softmax_precision"
+)
+LOWEST = float(np.finfo(np.float32).min)
 
 
-@operator("Attention", ATTRIBUTES, "without nonpad_kv_seqlen and windows")
+@operator("Attention", ATTRIBUTES, "constant nonpad_kv_seqlen")
 def _attention(g: Builder, n: OnnxNode) -> None:
     """softmax(scale Q K^T + mask) V for each head; several heads of Q may share one of K and V."""
-    if g.has(n, 6):
-        n.fail("nonpad_kv_seqlen is not supported")
     q, k, v = (_heads(g, n, i) for i in range(3))
     past = 0
     if g.has(n, 4) and g.has(n, 5):
@@ -32,18 +34,21 @@ def _attention(g: Builder, n: OnnxNode) -> None:
     if mode not in MODES:
         n.fail(f"qk_matmul_output_mode must be 0 to 3, got {mode}")
     scores = [_scores(g, n, q, k)]
-    scores.append(_capped(g, n, scores[-1]))
-    scores.append(_masked(g, n, scores[-1], past))
-    scores.append(g.emit(n, "softmax", [scores[-1]], part="probabilities", axis=3))
+    scores.append(_capped(g, n, scores[0]))
+    bias = _bias(g, n, g.shape(scores[0]), past)
+    scores.append(scores[1] if bias is None else binary(g, n, "add", scores[1], bias, "masked"))
+    scores.append(g.emit(n, "softmax", [scores[2]], part="probabilities", axis=3))
     if _wanted(n, 3):
-        g.emit(n, "reshape", [scores[mode]], output=3, shape=g.shape(scores[mode]))
-    v = _repeated(g, n, v, g.shape(q)[1], "values")
-    flat = len(g.shape_of(g.value(n, 0))) == 3
-    y = g.emit(n, "matmul", [scores[3], v], part="heads" if flat else "")
-    if flat:
-        batch, heads, length, size = g.shape(y)
+        result = _shown(g, n, scores[3], bias, "attended") if mode == 3 else scores[mode]
+        g.emit(n, "reshape", [result], output=3, shape=g.shape(result))
+    y = g.emit(n, "matmul", [scores[3], _repeated(g, n, v, g.shape(q)[1], "values")], part="heads")
+    y = _shown(g, n, y, bias, "shown")
+    batch, heads, length, size = g.shape(y)
+    if len(g.shape_of(g.value(n, 0))) == 3:
         y = g.emit(n, "transpose", [y], part="rows", perm=(0, 2, 1, 3))
         g.emit(n, "reshape", [y], shape=(batch, length, heads * size))
+    else:
+        g.reshape(n, y, g.shape(y))
 
 
 def _wanted(n: OnnxNode, output: int) -> bool:
@@ -95,32 +100,68 @@ def _capped(g: Builder, n: OnnxNode, scores: str) -> str:
     return with_number(g, n, "mul", curve, cap, "capped")
 
 
-def _masked(g: Builder, n: OnnxNode, scores: str, past: int) -> str:
-    """With the mask added, whose False is -inf, and with later keys at -inf where the node is causal."""
-    rows, columns = g.shape(scores)[2:]
-    if g.has(n, 3):
-        scores = binary(g, n, "add", scores, _bias(g, n, columns), "masked")
+def _bias(g: Builder, n: OnnxNode, scores: tuple[int, ...], past: int) -> np.ndarray | str | None:
+    """What is added to scores of a shape: the mask, and -inf where keys are hidden; None where there is neither."""
+    visible = _visible(g, n, scores, past)
+    mask = _mask(g, n, scores[3]) if g.has(n, 3) else None
+    if visible is None:
+        return mask
+    hidden = np.where(visible, 0, -inf).astype(np.float32)
+    if mask is None:
+        return hidden
+    return mask + hidden if isinstance(mask, np.ndarray) else binary(g, n, "add", mask, hidden, "hidden")
+
+
+def _visible(g: Builder, n: OnnxNode, scores: tuple[int, ...], past: int) -> np.ndarray | None:
+    """Which keys (last axis) each query may see by its place; None where all."""
+    rows, columns = np.arange(scores[2])[:, None], np.arange(scores[3])
+    visible, offset = None, np.array(past)
+    limits = [n.get("left_window_size", int, -1), n.get("right_window_size", int, -1)]
     if n.get("is_causal", int, 0):
-        later = np.where(np.tri(rows, columns, past, dtype=bool), 0, -inf).astype(np.float32)
-        scores = binary(g, n, "add", scores, later.reshape(1, 1, rows, columns), "causal")
-    return scores
+        limits[1] = 0
+    if g.has(n, 6):
+        lengths = np.array(g.ints(n, 6)).reshape(-1, 1, 1, 1)
+        if len(lengths) != scores[0]:
+            n.fail(f"nonpad_kv_seqlen must have {scores[0]} elements, got {len(lengths)}")
+        visible, offset = columns < lengths, lengths - scores[2]
+    before = rows + offset - columns  # how many places a key lies before the query's own
+    for limit, distance in zip(limits, (before, -before), strict=True):
+        if limit >= 0:
+            within = distance <= limit
+            visible = within if visible is None else visible & within
+    return visible
 
 
-def _bias(g: Builder, n: OnnxNode, columns: int) -> np.ndarray | str:
+def _mask(g: Builder, n: OnnxNode, columns: int) -> np.ndarray | str:
     """Input 3 as numbers to add; keys that it does not reach are hidden."""
     mask = g.value(n, 3)
-    missing = columns - g.shape_of(mask)[-1] if len(g.shape_of(mask)) else 0
+    shape = g.shape_of(mask)
+    missing = max(0, columns - shape[-1]) if shape and shape[-1] > 1 else 0
     if isinstance(mask, np.ndarray):
         bias = np.where(mask, 0, -inf).astype(np.float32) if mask.dtype.kind == "b" else mask
-        return np.pad(bias, [*[(0, 0)] * (bias.ndim - 1), (0, max(0, missing))], constant_values=-inf)
+        return np.pad(bias, [*[(0, 0)] * (bias.ndim - 1), (0, missing)], constant_values=-inf) if missing else bias
     if g.dtype(mask) == "bool":
-        zero = g.keep(np.zeros((1,) * len(g.shape(mask)), np.float32), f"{n.outputs[0]}/shown")
+        zero = g.keep(np.zeros((1,) * len(shape), np.float32), f"{n.outputs[0]}/zero")
         mask = g.emit(n, "where", [mask, zero, number(g, n, -inf, zero)], part="bias")
-    if missing > 0:
-        rank = len(g.shape(mask))
-        end = (*(0,) * (rank - 1), missing)
-        mask = g.emit(n, "pad", [mask], part="reached", pads_begin=(0,) * rank, pads_end=end, value=-inf)
+    if missing:
+        end = (*(0,) * (len(shape) - 1), missing)
+        mask = g.emit(n, "pad", [mask], part="reached", pads_begin=(0,) * len(shape), pads_end=end, value=-inf)
     return mask
+
+
+def _shown(g: Builder, n: OnnxNode, x: str, bias: np.ndarray | str | None, part: str) -> str:
+    """0 for queries that see no key, whose softmax is not a number."""
+    if bias is None or not g.shape_of(bias):
+        return x
+    if isinstance(bias, np.ndarray):
+        seen = bias.max(axis=-1, keepdims=True) > LOWEST
+        if seen.all():
+            return x
+    else:
+        most = g.emit(n, "reduce", [bias], part=f"{part}/most", how="max", axes=(len(g.shape(bias)) - 1,))
+        seen = g.emit(n, "greater", [most, number(g, n, LOWEST, most)], part=f"{part}/seen")
+    nothing = np.zeros((1,) * len(g.shape(x)), np.float32)
+    return g.emit(n, "where", aligned(g, n, (seen, x, nothing)), part=part)
 
 
 @operator("RotaryEmbedding", "interleaved num_heads rotary_embedding_dim")

@@ -229,4 +229,10 @@ def _cast(g: Builder, n: OnnxNode) -> None:
 def _cast_like(g: Builder, n: OnnxNode) -> None:
     to = _type_of(g, g.value(n, 1))
     to = "float32" if to.startswith("float") else to
-    g.cast(n, g.x(n), to if to in TYPE_NAMES.values() else n.fail(f"cannot cast to {to}"))
+    if to not in TYPE_NAMES.values():
+        n.fail(f"cannot cast to {to}")
+    value = g.value(n, 0)
+    if isinstance(value, np.ndarray):
+        g.bind(n, value.astype(to))
+    else:
+        g.cast(n, value, to)
