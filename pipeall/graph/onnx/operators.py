@@ -14,27 +14,11 @@ from typing import Any
 import numpy as np
 
 from ..ops import attributes
-from . import activations, attention, einsum, normalise, pointwise, products, reduce  # noqa: F401  register operators
-from .build import OPERATORS, Builder, OnnxNode, operator
-from .fold import FOLD, RESHAPE, fold, parts, permutation, shape_of, slices
+from .build import Builder, OnnxNode, operator
+from .fold import RESHAPE, parts, permutation, shape_of, slices
 from .products import zeros
 
 Shape = tuple[int, ...]
-
-
-def convert(g: Builder, n: OnnxNode) -> None:
-    """Fold a node whose inputs are all constant, else add its canonical nodes; ModelError where neither can be."""
-    constant = all(isinstance(g.values[name], np.ndarray) for name in n.inputs if name)
-    if constant and (n.op in FOLD or n.op in RESHAPE):
-        fold(g, n)
-    elif n.op in OPERATORS:
-        if unknown := sorted(n.attrs.keys() - OPERATORS[n.op].attributes):
-            n.fail(f"attribute {unknown[0]} is not supported")
-        with np.errstate(over="ignore", invalid="ignore"):  # the builder refuses constants that are not finite
-            OPERATORS[n.op].convert(g, n)
-    else:
-        only = "operator supported on constants only" if n.op in FOLD else "operator not supported"
-        n.fail(f"{only}; supported are {', '.join(sorted(OPERATORS))}")
 
 
 WINDOW = "auto_pad dilations kernel_shape pads strides"
@@ -191,6 +175,3 @@ def _pad(g: Builder, n: OnnxNode) -> None:
     for axis, before, after in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
         begin[n.axis(axis, rank)], end[n.axis(axis, rank)] = before, after
     g.emit(n, "pad", [x], pads_begin=tuple(begin), pads_end=tuple(end), value=value)
-
-
-SUPPORTED = frozenset({*FOLD, *OPERATORS})
