@@ -50,14 +50,24 @@ def ints(*numbers):
     return np.array(numbers, INT64)
 
 
-PAIRS = [((2, 3, 4), (2, 3, 4)), ((2, 3, 4), (4,)), ((3, 1), (2, 1, 4)), ((1,), (2, 3)), ((), (2, 3)), ((2, 1, 3), (5, 1))]
+PAIRS = [
+    ((2, 3, 4), (2, 3, 4)),
+    ((2, 3, 4), (4,)),
+    ((3, 1), (2, 1, 4)),
+    ((1,), (2, 3)),
+    ((), (2, 3)),
+    ((2, 1, 3), (5, 1)),
+]
 
 
 def pairs(op, *types, opset=21, lo=-3.0, hi=3.0, b_lo=None, **attrs):
     """All ways of broadcasting on the first type, one on the others."""
     for dtype in types:
         for a, b in PAIRS if dtype is types[0] else PAIRS[2:3]:
-            x, y = values(*a, dtype=dtype, lo=lo, hi=hi), values(*b, dtype=dtype, lo=lo if b_lo is None else b_lo, hi=hi)
+            x, y = (
+                values(*a, dtype=dtype, lo=lo, hi=hi),
+                values(*b, dtype=dtype, lo=lo if b_lo is None else b_lo, hi=hi),
+            )
             yield form(op, x, y, opset=opset, **attrs)
 
 
@@ -192,7 +202,9 @@ FORMS = ARITHMETIC + UNARIES + REDUCTIONS + NORMS + PRODUCTS + ATTENTION
 def model_of(case, constant):
     """The model of a form, whose operands at the places ``constant`` are initialisers."""
     names = ["" if x is None else f"x{i}" for i, x in enumerate(case.operands)]
-    fed = {n: x for i, (n, x) in enumerate(zip(names, case.operands, strict=True)) if x is not None and i not in constant}
+    fed = {
+        n: x for i, (n, x) in enumerate(zip(names, case.operands, strict=True)) if x is not None and i not in constant
+    }
     outputs = [f"y{i}" for i in range(case.outputs)]
     graph = helper.make_graph(
         [helper.make_node(case.op, names, outputs, **case.attrs)],

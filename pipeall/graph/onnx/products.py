@@ -98,9 +98,6 @@ def _oriented(g: Builder, n: OnnxNode, i: int) -> np.ndarray | str:
         return value
     if isinstance(value, np.ndarray):
         return value.T
-    shape = g.shape(value)
-    if 1 in shape:
-        return g.reshape(n, value, shape[::-1], part="AB"[i])
     return g.emit(n, "transpose", [value], part="AB"[i], perm=(1, 0))
 
 
