@@ -7,7 +7,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import control, microsoft, operators  # noqa: F401  register their operators
+from . import (  # noqa: F401  register their operators
+    activations,
+    attention,
+    control,
+    einsum,
+    microsoft,
+    normalise,
+    operators,
+    pointwise,
+    products,
+    reduce,
+)
 from .build import OPERATORS, Builder, OnnxNode
 from .evaluate import can_evaluate, evaluate
 from .expand import expanded
