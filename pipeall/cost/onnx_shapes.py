@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ModelError
-from ..graph.onnx.read import outline
+from ..graph.onnx.outline import outline
 from .network import STATISTICS, Layer, Network, Shape
 
 FLOAT_TYPES = (1, 10, 11, 16)  # TensorProto.DataType: float, half, double, bfloat16

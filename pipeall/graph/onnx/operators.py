@@ -13,26 +13,9 @@ import numpy as np
 
 from ..ops import attributes
 from . import index, moves, pointwise, recurrent, resize, windows  # noqa: F401  register their operators
-from .build import OPERATORS, Builder, OnnxNode, operator
-from .fold import FOLD, RESHAPE, fold
+from .build import Builder, OnnxNode, operator
 
 Shape = tuple[int, ...]
-
-
-def convert(g: Builder, n: OnnxNode) -> None:
-    """Fold a node whose inputs are all constant, else add its canonical nodes; ModelError where neither can be."""
-    constant = all(isinstance(g.values[name], np.ndarray) for name in n.inputs if name)
-    if constant and (n.op in FOLD or n.op in RESHAPE):
-        fold(g, n)
-    elif n.op in OPERATORS:
-        if unknown := sorted(n.attrs.keys() - OPERATORS[n.op].attributes):
-            n.fail(f"attribute {unknown[0]} is not supported")
-        with np.errstate(over="ignore", invalid="ignore"):  # the builder refuses constants that are not finite
-            OPERATORS[n.op].convert(g, n)
-    else:
-        only = "operator supported on constants only" if n.op in FOLD else "operator not supported"
-        n.fail(f"{only}; supported are {', '.join(sorted(OPERATORS))}")
-
 
 # ---- layers with weights ----
 
@@ -211,6 +194,3 @@ def _cast(g: Builder, n: OnnxNode) -> None:
     if n.get("to", int) != 1:
         n.fail("activations stay float32")
     g.bind(n, g.x(n))
-
-
-SUPPORTED = frozenset({*FOLD, *OPERATORS})
