@@ -114,7 +114,8 @@ OPERATORS = {  # canonical op -> ONNX operator
     "conv": "Conv", "fc": "Gemm", "maxpool": "MaxPool", "avgpool": "AveragePool", "lrn": "LRN", "softmax": "Softmax",
     "layernorm": "LayerNormalization",
     **{op: operator for operator, op in BY_OPERATOR.items()}, "clip": "Clip", "concat": "Concat", "reshape": "Reshape",
-    "transpose": "Transpose", "slice": "Slice", "pad": "Pad", "shuffle": "Transpose",
+    "gelu_tanh": "Gelu", "swish": "Swish", "isinf": "IsInf", "fmod": "Mod",
+    "shiftleft": "BitShift", "shiftright": "BitShift", "transpose": "Transpose", "slice": "Slice", "pad": "Pad", "shuffle": "Transpose",
 }  # fmt: skip
 
 

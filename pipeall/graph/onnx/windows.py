@@ -15,6 +15,7 @@ import numpy as np
 
 from ..ops import images
 from .build import Builder, OnnxNode, operator
+from .products import zeros
 
 Shape = tuple[int, ...]
 WINDOW = "auto_pad dilations kernel_shape pads strides"
@@ -109,13 +110,8 @@ def _layer(g: Builder, n: OnnxNode, outer: int) -> tuple[str, np.ndarray, str, W
         bias = g.weight(n, 2)
     else:
         count = weight.shape[outer] * (n.get("group", int, 1) if outer else 1)
-        bias = _zeros(g, n, count)
+        bias = zeros(g, n, count)
     return x, weight, bias, window(n, shape[2:], kernel)
-
-
-def _zeros(g: Builder, n: OnnxNode, count: int) -> str:
-    g.afford(n, count)
-    return g.keep(np.zeros(count, np.float32), g.fresh(f"{n.outputs[0]}/bias"))
 
 
 def _image(g: Builder, n: OnnxNode, x: str) -> str:
@@ -151,7 +147,7 @@ def _conv_3d(g: Builder, n: OnnxNode, x: str, weight: np.ndarray, bias: str, w: 
         cut = g.emit(n, "slice", [x], part=f"{part}/cut", axis=1, start=start, stop=stop, step=min(stride, depth))
         cut = g.reshape(n, cut, (count * out, channels, *size), part=f"{part}/images")
         kernel = g.keep(np.ascontiguousarray(weight[:, :, tap]), f"{n.outputs[0]}/{part}/weight")
-        one = bias if tap == 0 else _zeros(g, n, len(weight))
+        one = bias if tap == 0 else zeros(g, n, len(weight))
         total = [g.emit(n, "conv", [cut, kernel, one, *total], part=part, **plane, groups=group)]
     _volume(g, n, total[0], count)
 
@@ -210,13 +206,13 @@ def _deconv_3d(
     x = _slices(g, n, x, 0, 0)
     count, depth, channels, *size = g.shape(x)
     x = g.reshape(n, x, (count * depth, channels, *size), part="images")
-    zeros, total = _zeros(g, n, weight.shape[1] * group), ""
+    none, total = zeros(g, n, weight.shape[1] * group), ""
     spread = (depth - 1) * stride + 1
     whole = max(spread + w.reach[0] - 1, w.before[0]) + extra[0]
     for tap in range(w.kernel[0]):
         part, start = f"tap{tap}", tap * w.dilations[0]
         kernel = g.keep(np.ascontiguousarray(weight[:, :, tap]), f"{n.outputs[0]}/{part}/weight")
-        y = g.emit(n, "deconv", [x, kernel, zeros], part=part, **plane, groups=group, output_padding=extra[1:])
+        y = g.emit(n, "deconv", [x, kernel, none], part=part, **plane, groups=group, output_padding=extra[1:])
         rest = g.shape(y)[1:]
         y = g.emit(n, "reshape", [y], part=f"{part}/apart", shape=(count, depth, 1, *rest))
         after = (0, 0, stride - 1, 0, 0, 0)
@@ -328,7 +324,7 @@ def _sums(g: Builder, n: OnnxNode, x: str, w: Window, ceil: bool, part: str) -> 
         after.append(max(0, last - size - one.before[0]))
     ones = g.keep(np.ones((channels, 1, *w.kernel), np.float32), f"{n.outputs[0]}/{part}/ones")
     attrs = replace(w, after=tuple(after)).attrs()
-    return g.emit(n, "conv", [x, ones, _zeros(g, n, channels)], part=part, **attrs, groups=channels)
+    return g.emit(n, "conv", [x, ones, zeros(g, n, channels)], part=part, **attrs, groups=channels)
 
 
 @operator("LpPool", f"{WINDOW} ceil_mode p", "1 to 3 axes")
