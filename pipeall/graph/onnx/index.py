@@ -166,7 +166,7 @@ def _roi_align(g: Builder, n: OnnxNode) -> None:
         "roi_align",
         [x, rois, _indices(g, n, 2, g.shape(x)[0])],
         mode=n.get("mode", str, "avg"),
-        output=(n.get("output_height", int, 1), n.get("output_width", int, 1)),
+        size=(n.get("output_height", int, 1), n.get("output_width", int, 1)),
         sampling_ratio=n.get("sampling_ratio", int, 0),
         spatial_scale=n.get("spatial_scale", float, 1.0),
         half_pixel=coordinates == "half_pixel",

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..ops import images
 from .build import Builder, OnnxNode, operator
+from .moves import padded
 from .products import zeros
 
 Shape = tuple[int, ...]
@@ -361,6 +362,7 @@ def _lp_pool(g: Builder, n: OnnxNode) -> None:
 
 @operator("MaxUnpool", "kernel_shape pads strides", "constant output shape")
 def _max_unpool(g: Builder, n: OnnxNode) -> None:
+    """An output of another size has more or less at the end of its axes."""
     x, indices = g.operand(n, 0), g.operand(n, 1)
     count, channels, *spatial = g.shape(x)
     w = window(n, tuple(spatial), n.ints("kernel_shape", len(spatial)))
@@ -369,7 +371,10 @@ def _max_unpool(g: Builder, n: OnnxNode) -> None:
     wanted = g.ints(n, 2) if g.has(n, 2) else shape
     if len(wanted) != len(shape):
         n.fail(f"output_shape must have {len(shape)} sizes, got {wanted}")
-    g.emit(n, "max_unpool", [x, indices], shape=wanted)
+    whole = g.emit(n, "max_unpool", [x, indices], part="" if wanted == shape else "unpooled", shape=shape)
+    if wanted != shape:  # the indices count in the tensor that was pooled
+        more = [out - size for out, size in zip(wanted, shape, strict=True)]
+        padded(g, n, whole, [0] * len(shape), more)
 
 
 @operator("Col2Im", "dilations pads strides", "constant sizes")
