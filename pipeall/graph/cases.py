@@ -13,6 +13,9 @@ import numpy as np
 
 from ..steps import TYPES
 from .case import Case, Shape
+from .cases_indexing import INDEXING
+from .cases_recurrent import RECURRENT
+from .cases_sampling import SAMPLING
 from .ir import Graph, Node, Tensor
 from .ops import infer_shape, infer_type
 from .pointwise import BINARY, UNARY, Binary, Unary
@@ -376,7 +379,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     cases[0].op: cases
     for cases in (
         CONV, DECONV, FC, MAXPOOL, AVGPOOL, LRN, SOFTMAX, LAYERNORM, *BINARIES, *UNARIES,
-        CAST, WHERE, CONCAT, RESHAPE, TRANSPOSE, SLICE, EXPAND, PAD, SHUFFLE,
+        CAST, WHERE, CONCAT, RESHAPE, TRANSPOSE, SLICE, EXPAND, PAD, SHUFFLE, *INDEXING, *SAMPLING, *RECURRENT,
     )
 }  # fmt: skip
 
