@@ -66,24 +66,27 @@ def _array(value) -> np.ndarray:
 
 
 def run_case(name: str, model: onnx.ModelProto, inputs: Sequence, outputs: Sequence, device: str) -> Outcome:
-    """A case through ``load`` and the references or an engine: as it is written; where that is refused, with all
-    inputs but the first as weights, as sizes and axes are in networks."""
+    """A case through ``load`` and the references or an engine: as it is written; where that is refused, with its
+    integer operands as weights, or all but the first, as sizes and axes are in networks."""
     outcome = _run_form(name, model, inputs, outputs, device)
-    if outcome.verdict == "refused" and len(inputs) > 1:
-        return _run_form(name, with_weights(model, inputs), inputs[:1], outputs, device)
+    integers = {i for i, array in enumerate(inputs) if i and array.dtype.kind in "iu"}
+    for weights in (integers, set(range(1, len(inputs)))):
+        if outcome.verdict == "refused" and weights:
+            fed = [array for i, array in enumerate(inputs) if i not in weights]
+            outcome = _run_form(name, with_weights(model, inputs, weights), fed, outputs, device)
     return outcome
 
 
-def with_weights(model: onnx.ModelProto, arrays: Sequence[np.ndarray]) -> onnx.ModelProto:
-    """The model with its first input as the only one, the others as initialisers."""
+def with_weights(model: onnx.ModelProto, arrays: Sequence[np.ndarray], weights: set[int]) -> onnx.ModelProto:
+    """The model with some of its inputs, given by their places, as initialisers."""
     form = onnx.ModelProto()
     form.CopyFrom(model)
     names = _fed(model)
-    kept = [value for value in form.graph.input if value.name not in names[1:]]
+    taken = {names[i]: arrays[i] for i in weights}
+    kept = [value for value in form.graph.input if value.name not in taken]
     del form.graph.input[:]
     form.graph.input.extend(kept)
-    form.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in zip(names, arrays, strict=True))
-    del form.graph.initializer[-len(names)]
+    form.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in taken.items())
     return form
 
 

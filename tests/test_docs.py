@@ -24,7 +24,7 @@ from pipeall.cli.cost import PLAIN
 from pipeall.env import VARIABLES
 from pipeall.files import read_json
 from pipeall.graph.onnx.fold import FOLD
-from pipeall.graph.onnx.operators import OPERATORS
+from pipeall.graph.onnx.convert import OPERATORS
 from pipeall.graph.ops import OPS
 from pipeall.pipeline.trace import chrome
 

@@ -12,7 +12,7 @@ from sphinx.application import Sphinx
 import pipeall
 from pipeall.env import VARIABLES
 from pipeall.graph.onnx.fold import FOLD
-from pipeall.graph.onnx.operators import OPERATORS
+from pipeall.graph.onnx.convert import OPERATORS
 from pipeall.graph.onnx.read import OPSETS
 from pipeall.graph.ops import OPS
 

@@ -12,6 +12,7 @@ from math import inf, prod
 import numpy as np
 
 from ..steps import TYPES
+from . import cases_rows
 from .case import Case, Shape
 from .cases_indexing import INDEXING
 from .cases_recurrent import RECURRENT
@@ -378,7 +379,8 @@ SHUFFLE = tuple(
 CASES: dict[str, tuple[Case, ...]] = {
     cases[0].op: cases
     for cases in (
-        CONV, DECONV, FC, MAXPOOL, AVGPOOL, LRN, SOFTMAX, LAYERNORM, *BINARIES, *UNARIES,
+        CONV, DECONV, FC, MAXPOOL, AVGPOOL, LRN, (*SOFTMAX, *cases_rows.SOFTMAX),
+        (*LAYERNORM, *cases_rows.LAYERNORM), *cases_rows.NEW, *BINARIES, *UNARIES,
         CAST, WHERE, CONCAT, RESHAPE, TRANSPOSE, SLICE, EXPAND, PAD, SHUFFLE, *INDEXING, *SAMPLING, *RECURRENT,
     )
 }  # fmt: skip

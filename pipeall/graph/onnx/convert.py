@@ -7,7 +7,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import control, microsoft, operators  # noqa: F401  register their operators
+from . import (  # noqa: F401  register their operators
+    activations,
+    attention,
+    control,
+    einsum,
+    index,
+    microsoft,
+    moves,
+    normalise,
+    pointwise,
+    products,
+    recurrent,
+    reduce,
+    resize,
+    windows,
+)
 from .build import OPERATORS, Builder, OnnxNode
 from .evaluate import can_evaluate, evaluate
 from .expand import expanded

@@ -1,4 +1,4 @@
-"""ONNX operators that pick or place elements by index, and those on boxes and grids (``operators`` says how)."""
+"""ONNX operators that pick or place elements by index, and those on boxes and grids (``convert`` says how)."""
 
 from __future__ import annotations
 

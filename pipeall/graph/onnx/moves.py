@@ -1,4 +1,4 @@
-"""ONNX operators that move elements and compute nothing, in canonical ops (``operators`` says how)."""
+"""ONNX operators that move elements and compute nothing, in canonical ops (``convert`` says how)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN in canonical ops (``operators`` says how)."""
+"""LSTM, GRU and RNN in canonical ops (``convert`` says how)."""
 
 from __future__ import annotations
 

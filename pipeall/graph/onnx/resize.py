@@ -1,4 +1,4 @@
-"""Resize and Upsample, opsets 7 to 28, in canonical ops (``operators`` says how)."""
+"""Resize and Upsample, opsets 7 to 28, in canonical ops (``convert`` says how)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX operators with windows that slide over 1, 2 or 3 axes, in canonical ops on images (``operators`` says how).
+"""ONNX operators with windows that slide over 1, 2 or 3 axes, in canonical ops on images (``convert`` says how).
 
 Sequences (N, C, L) are images one pixel high. The windows of volumes (N, C, D, H, W) are taken apart: maxima and sums
 go along the depth first and over height and width then; a convolution adds up one 2-D convolution per tap of depth,
