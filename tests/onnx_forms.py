@@ -40,7 +40,9 @@ def emit_form(node, constant: Callable, emit: Callable) -> bool:
     elif op == "roi_align":
         height, width = a.pop("size")
         mode = "half_pixel" if a.pop("half_pixel") else "output_half_pixel"
-        emit("RoiAlign", node.inputs, output_height=height, output_width=width, coordinate_transformation_mode=mode, **a)
+        emit(
+            "RoiAlign", node.inputs, output_height=height, output_width=width, coordinate_transformation_mode=mode, **a
+        )
     elif op == "nms":
         limits = (constant([a["max_output"]], np.int64), constant([a["iou"]], np.float32))
         score = constant([max(a["score"], -3e38)], np.float32)

@@ -58,7 +58,11 @@ def of_graph(graph: Graph) -> onnx.ModelProto:
     nodes = []
     for node in graph.nodes:
         nodes += _onnx_nodes(node, graph, constants)
-    return model(nodes, {t.name: t.shape for t in graph.inputs}, [t.name for t in graph.outputs], constants)
+    made = model(nodes, {t.name: t.shape for t in graph.inputs}, [t.name for t in graph.outputs], constants)
+    for values, tensors in ((made.graph.input, graph.inputs), (made.graph.output, graph.outputs)):
+        for value, tensor in zip(values, tensors, strict=True):
+            value.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
+    return made
 
 
 def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProto]:
@@ -73,7 +77,8 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
     def emit(op: str, inputs, final: bool = True, outputs=(True,), **attrs) -> str:
         """``outputs`` marks the one that is read, where an operator has several."""
         output = node.output if final else f"{node.output}/{len(nodes)}"
-        nodes.append(helper.make_node(op, list(inputs), [output if read else "" for read in outputs], **attrs))
+        names = [output if read else f"{output}/unread{i}" for i, read in enumerate(outputs)]
+        nodes.append(helper.make_node(op, list(inputs), names, **attrs))
         return output
 
     clamped = a.get("lo", -np.inf) > -np.inf or a.get("hi", np.inf) < np.inf

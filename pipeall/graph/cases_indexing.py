@@ -50,7 +50,7 @@ GATHER_ND = (
     _gather_nd((4, 5, 3), (7, 3)),
     _gather_nd((4, 5, 3), (4, 2, 1), 1),
     _gather_nd((2, 3, 5, 4), (2, 3, 6, 2), 2),
-    _gather_nd((4, 5), (3, 2), types=("int32", "int32")),
+    _gather_nd((4, 5), (3, 2), types=("int32", "int64")),
 )
 
 
@@ -72,7 +72,7 @@ SCATTER_ND = (
     *(_updates("scatter_nd", (4, 5, 3), (6, 1), (6, 5, 3), how) for how in REDUCTIONS),
     _updates("scatter_nd", (4, 5, 3), (2, 3, 2), (2, 3, 3), "none"),
     _updates("scatter_nd", (4, 5, 3), (9, 3), (9,), "add"),
-    _updates("scatter_nd", (8,), (4, 1), (4,), "max", types=("int32", "int32")),
+    _updates("scatter_nd", (8,), (4, 1), (4,), "max", types=("int32", "int64")),
 )
 
 

@@ -31,9 +31,7 @@ def _layers(op: str, results: str) -> tuple[Case, ...]:
 LSTM = (
     *_layers("lstm", "yhc"),
     _layer("lstm", 4, 2, 6, 5, input_forget=True),
-    _layer(
-        "lstm", 4, 2, 6, 5, activations=("hardsigmoid", "softsign", "elu"), alphas=(0.2, 0.0, 0.7), betas=(0.5, 0.0, 0.0)
-    ),
+    _layer("lstm", 4, 2, 6, 5, activations=("hardsigmoid", "softsign", "elu"), alphas=(0.2, 0, 0.7), betas=(0.5, 0, 0)),
 )
 GRU = (
     *_layers("gru", "yh"),
