@@ -14,10 +14,8 @@ NAMES = {
     "gru": "GRU",
     "rnn": "RNN",
 }
-ACTIVATIONS = {
-    name.lower(): name
-    for name in "Sigmoid Tanh Relu Affine LeakyRelu ThresholdedRelu ScaledTanh HardSigmoid Elu Softsign Softplus".split()
-}
+FUNCTIONS = "Sigmoid Tanh Relu Affine LeakyRelu ThresholdedRelu ScaledTanh HardSigmoid Elu Softsign Softplus"
+ACTIVATIONS = {name.lower(): name for name in FUNCTIONS.split()}
 ALPHAS = ("affine", "leakyrelu", "thresholdedrelu", "scaledtanh", "hardsigmoid", "elu")
 BETAS = ("affine", "scaledtanh", "hardsigmoid")
 
