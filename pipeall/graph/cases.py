@@ -14,6 +14,9 @@ import numpy as np
 from ..steps import TYPES
 from . import cases_rows
 from .case import Case, Shape
+from .cases_indexing import INDEXING
+from .cases_recurrent import RECURRENT
+from .cases_sampling import SAMPLING
 from .ir import Graph, Node, Tensor
 from .ops import infer_shape, infer_type
 from .pointwise import BINARY, UNARY, Binary, Unary
@@ -378,7 +381,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     for cases in (
         CONV, DECONV, FC, MAXPOOL, AVGPOOL, LRN, (*SOFTMAX, *cases_rows.SOFTMAX),
         (*LAYERNORM, *cases_rows.LAYERNORM), *cases_rows.NEW, *BINARIES, *UNARIES,
-        CAST, WHERE, CONCAT, RESHAPE, TRANSPOSE, SLICE, EXPAND, PAD, SHUFFLE,
+        CAST, WHERE, CONCAT, RESHAPE, TRANSPOSE, SLICE, EXPAND, PAD, SHUFFLE, *INDEXING, *SAMPLING, *RECURRENT,
     )
 }  # fmt: skip
 

@@ -12,12 +12,16 @@ from . import (  # noqa: F401  register their operators
     attention,
     control,
     einsum,
+    index,
     microsoft,
+    moves,
     normalise,
-    operators,
     pointwise,
     products,
+    recurrent,
     reduce,
+    resize,
+    windows,
 )
 from .build import OPERATORS, Builder, OnnxNode
 from .evaluate import can_evaluate, evaluate

@@ -24,7 +24,7 @@ from .spec import GIVEN, Attrs, Misfit, OpSpec, Shape, require
 MAX_ELEMENTS = 2**31 - 1  # of one tensor
 MAX_RANK = 8
 
-OPS: dict[str, OpSpec] = images.OPS | rows.OPS | reductions.OPS | elements.OPS | moves.OPS
+OPS: dict[str, OpSpec] = images.OPS | rows.OPS | elements.OPS | moves.OPS | reductions.OPS
 OPS |= indexing.OPS | sampling.OPS | regions.OPS | recurrent.OPS
 
 
