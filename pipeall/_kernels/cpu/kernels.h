@@ -273,6 +273,10 @@ typedef void (*pa_binary_f32_fn)(int op, int64_t n, const float *a, const float 
 /* out[i] = op(x[i], p0, p1); out may be x. */
 typedef void (*pa_unary_f32_fn)(int op, int64_t n, const float *x, float *out, float p0, float p1);
 
+/* The same for those that pointwise.inc marks as scalar, by the C library; the kernels above pass them on. */
+extern __typeof__(*(pa_binary_f32_fn)0) pa_binary_scalar_f32;
+extern __typeof__(*(pa_unary_f32_fn)0) pa_unary_scalar_f32;
+
 /* Measures of a core, in rounds of MR vectors of NR floats, MR and NR being the row's of kernels.inc:
  * peak    x holds MR vectors, then a and b; each round adds a * b to each of the MR. Returns the sum of their lanes
  * stream  the sum of rounds * MR * NR floats at x */

@@ -49,6 +49,9 @@ cdef extern from "dispatch.h":
     int pa_kernel_row_count
     const char *pa_unary_names[]
     const char *pa_binary_names[]
+    enum: PA_TYPED
+    const int pa_unary_forms[]
+    const int pa_binary_forms[]
 
 cdef extern from "program_cpu.h" nogil:
     ctypedef struct pa_cpu_program:
@@ -229,3 +232,17 @@ cdef extern from "drivers/matrix.h" nogil:
     void pa_product(const pa_product_op *, float *, pa_team *)
     void pa_matvec(pa_matvec_f32_fn, const pa_matvec_args *, pa_team *)
     void pa_outer(pa_outer_f32_fn, const pa_outer_args *, pa_team *)
+
+
+cdef extern from "drivers/pointwise.h" nogil:
+    enum: PA_OF_ONE, PA_OF_TWO, PA_WHERE, PA_CAST
+    ctypedef struct pa_pointwise_op:
+        pa_strided *src
+        pa_strided dst
+        int32_t form, op
+        float p0, p1, lo, hi
+        int64_t least, most
+        pa_unary_f32_fn unary
+        pa_binary_f32_fn binary
+    int pa_pointwise_plan(pa_pointwise_op *)
+    void pa_pointwise_step(const void *, void *const *, void *, pa_team *)
