@@ -277,6 +277,24 @@ typedef void (*pa_unary_f32_fn)(int op, int64_t n, const float *x, float *out, f
 extern __typeof__(*(pa_binary_f32_fn)0) pa_binary_scalar_f32;
 extern __typeof__(*(pa_unary_f32_fn)0) pa_unary_scalar_f32;
 
+/* What becomes of several floats; shift is read by SQUARES, of x - shift, and EXP, of e^(x - shift), alone. */
+enum { PA_FOLD_SUM, PA_FOLD_ABS, PA_FOLD_SQUARES, PA_FOLD_MAX, PA_FOLD_MIN, PA_FOLD_PROD, PA_FOLD_EXP };
+
+/* The fold of n contiguous floats. */
+typedef float (*pa_reduce_f32_fn)(int how, int64_t n, const float *x, float shift);
+
+/* acc[j] = fold of acc[j] and column j of rows, `stride` apart; shift[j] belongs to column j. */
+typedef void (*pa_fold_f32_fn)(int how, int64_t rows, int64_t columns, const float *x, int64_t stride, const float *shift,
+                           float *acc);
+
+/* out[r][j] = (x[r][j] - shift[j]) * factor[j]; out may be x. */
+typedef void (*pa_shifted_f32_fn)(int64_t rows, int64_t columns, const float *x, int64_t x_stride, const float *shift,
+                              const float *factor, float *out, int64_t out_stride);
+
+/* Softmax down each column, or its logarithm; out may be x. */
+typedef void (*pa_softmax_columns_f32_fn)(int64_t rows, int64_t columns, const float *x, int64_t x_stride, float *out,
+                                      int64_t out_stride, int log);
+
 /* Measures of a core, in rounds of MR vectors of NR floats, MR and NR being the row's of kernels.inc:
  * peak    x holds MR vectors, then a and b; each round adds a * b to each of the MR. Returns the sum of their lanes
  * stream  the sum of rounds * MR * NR floats at x */

@@ -246,3 +246,52 @@ cdef extern from "drivers/pointwise.h" nogil:
         pa_binary_f32_fn binary
     int pa_pointwise_plan(pa_pointwise_op *)
     void pa_pointwise_step(const void *, void *const *, void *, pa_team *)
+
+
+cdef extern from "drivers/reduce.h" nogil:
+    ctypedef void (*pa_reduce_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_fold_f32_fn)(const void *) noexcept nogil
+    ctypedef struct pa_reduce_op:
+        pa_strided src, dst
+        int32_t how
+        int32_t *folded
+        pa_reduce_f32_fn reduce
+        pa_fold_f32_fn fold
+        int64_t scratch_bytes
+    ctypedef struct pa_arg_op:
+        pa_strided src, dst
+        int32_t axis, least, last
+        pa_reduce_f32_fn reduce
+    ctypedef struct pa_cumsum_op:
+        pa_strided src, dst
+        int32_t axis, exclusive, reverse
+    void pa_reduce_plan(pa_reduce_op *)
+    void pa_reduce_step(const void *, void *const *, void *, pa_team *)
+    void pa_arg_plan(pa_arg_op *)
+    void pa_arg_step(const void *, void *const *, void *, pa_team *)
+    void pa_cumsum_plan(pa_cumsum_op *)
+    void pa_cumsum_step(const void *, void *const *, void *, pa_team *)
+
+
+cdef extern from "drivers/normalise.h" nogil:
+    ctypedef void (*pa_softmax_columns_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_shifted_f32_fn)(const void *) noexcept nogil
+    ctypedef struct pa_softmax_nd_op:
+        pa_strided src, dst
+        int32_t axis, log
+        pa_softmax_f32_fn softmax
+        pa_softmax_columns_f32_fn columns
+        pa_reduce_f32_fn reduce
+        pa_binary_f32_fn binary
+        int64_t scratch_floats
+    ctypedef struct pa_layernorm_nd_op:
+        pa_reduce_op sums
+        int32_t center
+        float epsilon
+        pa_layernorm_f32_fn layernorm
+        pa_shifted_f32_fn shifted
+        pa_binary_f32_fn binary
+    void pa_softmax_nd_plan(pa_softmax_nd_op *)
+    void pa_softmax_nd_step(const void *, void *const *, void *, pa_team *)
+    void pa_layernorm_nd_plan(pa_layernorm_nd_op *)
+    void pa_layernorm_nd_step(const void *, void *const *, void *, pa_team *)

@@ -89,4 +89,32 @@ static inline int64_t positions(const pa_axes *axes, int rank) {
     return count;
 }
 
+/* A walk over elements of all axes in runs along the last of them. */
+typedef struct runs {
+    walk w;
+    int last;
+    int64_t from, left;        /* in the last axis; of all elements */
+    int64_t at[AXES_OPERANDS]; /* where the run begins in each operand */
+} runs;
+
+static inline runs runs_over(const pa_axes *axes, int64_t begin, int64_t end) {
+    const int last = axes->rank - 1;
+    if (begin == 0) return (runs){walk_from(axes, last, 0), last, 0, end, {0}};
+    return (runs){walk_from(axes, last, begin / axes->size[last]), last, begin % axes->size[last], end - begin, {0}};
+}
+
+/* The length of the next run, `most` at most; 0 at the end. */
+static inline int64_t next_run(runs *r, int64_t most) {
+    const pa_axes *axes = r->w.axes;
+    const int64_t room = axes->size[r->last] - r->from, limit = room < most ? room : most;
+    const int64_t n = limit < r->left ? limit : r->left;
+    for (int k = 0; k < axes->operands; k++) r->at[k] = r->w.offset[k] + r->from * axes->stride[k][r->last];
+    r->from += n, r->left -= n;
+    if (r->from == axes->size[r->last]) {
+        r->from = 0;
+        walk_on(&r->w);
+    }
+    return n;
+}
+
 #endif
