@@ -280,8 +280,14 @@ extern __typeof__(*(pa_unary_f32_fn)0) pa_unary_scalar_f32;
 /* What becomes of several floats; shift is read by SQUARES, of x - shift, and EXP, of e^(x - shift), alone. */
 enum { PA_FOLD_SUM, PA_FOLD_ABS, PA_FOLD_SQUARES, PA_FOLD_MAX, PA_FOLD_MIN, PA_FOLD_PROD, PA_FOLD_EXP };
 
-/* The fold of n contiguous floats. */
-typedef float (*pa_reduce_f32_fn)(int how, int64_t n, const float *x, float shift);
+/* out[r] = the fold of the n contiguous floats of row r; rows are `stride` apart. */
+typedef void (*pa_reduce_f32_fn)(int how, int64_t rows, int64_t n, const float *x, int64_t stride, float shift, float *out);
+
+static inline float pa_reduce_one(pa_reduce_f32_fn reduce, int how, int64_t n, const float *x, float shift) {
+    float out;
+    reduce(how, 1, n, x, 0, shift, &out);
+    return out;
+}
 
 /* acc[j] = fold of acc[j] and column j of rows, `stride` apart; shift[j] belongs to column j. */
 typedef void (*pa_fold_f32_fn)(int how, int64_t rows, int64_t columns, const float *x, int64_t stride, const float *shift,

@@ -14,32 +14,42 @@ static void kept_axes(const pa_strided *first, const pa_strided *second, int axi
 
 /* ---- the place of a maximum ---- */
 
+#define IS(x, best, nan) ((nan) ? (x) != (x) : (x) == (best))
+
 /* Index of the first or last x[i] that is `best`; NaN is where x differs from itself. */
 static int64_t place_of(int64_t n, const float *x, float best, int last) {
     const int nan = best != best;
     for (int64_t k = 0; k < n; k += BLOCK) {
         const int64_t end = last ? n - k : min64(n, k + BLOCK), begin = last ? max64(0, end - BLOCK) : k;
-        int met = 0;
-        for (int64_t i = begin; i < end; i++) met |= nan ? x[i] != x[i] : x[i] == best;
+        int met = end - begin < BLOCK; /* a block is searched where its elements are few, or one of them is it */
+        if (!met)
+            for (int64_t i = begin; i < end; i++) met |= IS(x[i], best, nan);
         if (!met) continue;
-        int64_t found = -1;
-        for (int64_t i = begin; i < end; i++)
-            if ((nan ? x[i] != x[i] : x[i] == best) && (last || found < 0)) found = i;
-        return found;
+        if (last) {
+            for (int64_t i = end - 1; i >= begin; i--)
+                if (IS(x[i], best, nan)) return i;
+        } else {
+            for (int64_t i = begin; i < end; i++)
+                if (IS(x[i], best, nan)) return i;
+        }
     }
     return 0;
 }
 
-/* A value comes in place of the best so far; NaN beats all others. */
-#define TAKES(x, best, compare, last) ((x) compare (best) || ((last) && (x) == (best)) || ((x) != (x) && ((last) || (best) == (best))))
-#define PLACES(name, element, compare)                                                                      \
-    static void name(int64_t columns, int32_t i, const element *x, int last, element *best, int32_t *at) {  \
-        for (int64_t c = 0; c < columns; c++) {                                                             \
-            const int keeps = best[c] != best[c] && !(x[c] != x[c]);                                        \
-            const int takes = !keeps && TAKES(x[c], best[c], compare, last);                                \
-            best[c] = takes ? x[c] : best[c];                                                               \
-            at[c] = takes ? i : at[c];                                                                      \
-        }                                                                                                   \
+/* A value takes the place of the best so far; NaN beats all others. */
+#define TAKE(condition)                                                                                    \
+    for (int64_t c = 0; c < columns; c++) {                                                                \
+        const int nan = x[c] != x[c], kept = best[c] != best[c], takes = condition;                        \
+        (void)kept;                                                                                        \
+        best[c] = takes ? x[c] : best[c];                                                                  \
+        at[c] = takes ? i : at[c];                                                                         \
+    }
+#define PLACES(name, element, before)                                                                      \
+    static void name(int64_t columns, int32_t i, const element *x, int last, element *best, int32_t *at) { \
+        if (last)                                                                                          \
+            TAKE((x[c] before best[c]) | (x[c] == best[c]) | nan)                                          \
+        else                                                                                               \
+            TAKE((x[c] before best[c]) | (nan & !kept))                                                    \
     }
 PLACES(larger_reals, float, >)
 PLACES(smaller_reals, float, <)
@@ -88,11 +98,10 @@ static void arg_units(const job *j, int64_t begin, int64_t end, int thread) {
             for (int64_t c = 0; c < columns; c++) y[c * step] = at[c];
             continue;
         }
-        for (int64_t c = 0; c < columns; c++) {
-            const float *line = (const float *)x + c * p->kept.stride[0][last];
-            const float best = p->reduce(p->least ? PA_FOLD_MIN : PA_FOLD_MAX, n, line, 0);
-            y[c * step] = place_of(n, line, best, p->last);
-        }
+        const int64_t lines = p->kept.stride[0][last];
+        float best[SIDE];
+        p->reduce(p->least ? PA_FOLD_MIN : PA_FOLD_MAX, columns, n, (const float *)x, lines, 0, best);
+        for (int64_t c = 0; c < columns; c++) y[c * step] = place_of(n, (const float *)x + c * lines, best[c], p->last);
     }
 }
 

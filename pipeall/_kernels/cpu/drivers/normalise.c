@@ -7,7 +7,11 @@
 #include "blocks.h"
 #include "chunks.h"
 
-enum { ROW = 8192 /* floats that a kernel sums in one go */, SIDE = 128 /* columns of softmax: units of work */ };
+enum {
+    ROW = 8192, /* floats that a kernel sums in one go */
+    SIDE = 128, /* columns that are normalised side by side */
+    SOFTMAX_BLOCK = 16384 /* floats whose softmax is a unit of work: they stay in the second-level cache */
+};
 
 /* ---- softmax ---- */
 
@@ -16,7 +20,8 @@ static void softmax_row(const pa_softmax_nd_op *p, int64_t n, const float *x, fl
         p->softmax(n, x, y);
         return;
     }
-    const float most = p->reduce(PA_FOLD_MAX, n, x, 0), logarithm = logf(p->reduce(PA_FOLD_EXP, n, x, most));
+    const float most = pa_reduce_one(p->reduce, PA_FOLD_MAX, n, x, 0);
+    const float logarithm = logf(pa_reduce_one(p->reduce, PA_FOLD_EXP, n, x, most));
     p->binary(PA_BINARY_sub, n, x, &most, 0, y, -INFINITY, INFINITY);
     p->binary(PA_BINARY_sub, n, y, &logarithm, 0, y, -INFINITY, INFINITY);
 }
@@ -39,17 +44,22 @@ static void softmax_rows(const job *j, int64_t begin, int64_t end, int thread) {
     }
 }
 
+/* Columns of a unit: runs of memory as long as the rows allow. */
+static int64_t softmax_side(const pa_softmax_nd_op *p) {
+    return max64(64, min64(1024, SOFTMAX_BLOCK / p->src.size[p->axis] / 16 * 16));
+}
+
 static void softmax_columns(const job *j, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const pa_softmax_nd_op *p = j->op;
     const int last = p->kept.rank - 1;
-    const int64_t size = p->kept.size[last], blocks = ceil_div(size, SIDE);
+    const int64_t size = p->kept.size[last], side = softmax_side(p), blocks = ceil_div(size, side);
     for (int64_t unit = begin; unit < end; unit++) {
         const walk w = walk_from(&p->kept, last, unit / blocks);
-        const int64_t first = unit % blocks * SIDE;
+        const int64_t first = unit % blocks * side;
         const float *x = (const float *)pa_at(&p->src, j->bases) + w.offset[0] + first;
         float *y = (float *)pa_at(&p->dst, j->bases) + w.offset[1] + first;
-        p->columns(p->src.size[p->axis], min64(SIDE, size - first), x, p->src.stride[p->axis], y,
+        p->columns(p->src.size[p->axis], min64(side, size - first), x, p->src.stride[p->axis], y,
                    p->dst.stride[p->axis], p->log);
     }
 }
@@ -68,10 +78,10 @@ void pa_softmax_nd_plan(pa_softmax_nd_op *p) {
 void pa_softmax_nd_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_softmax_nd_op *p = op;
     const int last = p->kept.rank - 1;
-    const int64_t n = p->src.size[p->axis], size = p->kept.size[last];
+    const int64_t n = p->src.size[p->axis], size = p->kept.size[last], side = softmax_side(p);
     if (p->side_by_side)
-        run(op, bases, scratch, team, softmax_columns, positions(&p->kept, last) * ceil_div(size, SIDE),
-            min64(size, SIDE) * n);
+        run(op, bases, scratch, team, softmax_columns, positions(&p->kept, last) * ceil_div(size, side),
+            min64(size, side) * n);
     else
         run(op, bases, scratch, team, softmax_rows, positions(&p->kept, last + 1), n);
 }

@@ -17,10 +17,10 @@ enum {
     MOST_PIECES = 32
 };
 
-/* A fold so far: of e^(x - shift) for PA_LOGSUMEXP. */
-typedef struct partial {
-    double value, shift;
-} partial;
+/* Folds so far of outputs side by side: of e^(x - shift) for PA_LOGSUMEXP. */
+typedef struct partials {
+    double value[PA_FOLD_COLUMNS], shift[PA_FOLD_COLUMNS];
+} partials;
 
 void pa_fold_axes(const pa_strided *src, const pa_strided *dst, const int32_t *folded, pa_axes *kept, pa_axes *inner,
                   int both) {
@@ -59,15 +59,38 @@ static inline double both(int fold, double a, double b) {
     }
 }
 
-static float finished(const pa_reduce_op *p, partial part) {
+/* The results of n folds, `step` apart. */
+static void finish(const pa_reduce_op *p, int64_t n, const double *value, const double *shift, float *y, int64_t step) {
+    const double part = 1 / (double)positions(&p->inner, p->inner.rank);
     switch (p->how) {
-    case PA_MEAN: return (float)(part.value / (double)positions(&p->inner, p->inner.rank));
-    case PA_L2: return (float)sqrt(part.value);
-    case PA_LOGSUM: return (float)log(part.value);
-    case PA_LOGSUMEXP: return isfinite(part.shift) ? (float)(part.shift + log(part.value)) : (float)part.shift;
-    default: return (float)part.value;
+    case PA_MEAN:
+        for (int64_t i = 0; i < n; i++) y[i * step] = (float)(value[i] * part);
+        break;
+    case PA_L2:
+        for (int64_t i = 0; i < n; i++) y[i * step] = (float)sqrt(value[i]);
+        break;
+    case PA_LOGSUM:
+        for (int64_t i = 0; i < n; i++) y[i * step] = (float)log(value[i]);
+        break;
+    case PA_LOGSUMEXP:
+        for (int64_t i = 0; i < n; i++)
+            y[i * step] = (float)(isfinite(shift[i]) ? shift[i] + log(value[i]) : shift[i]);
+        break;
+    default:
+        for (int64_t i = 0; i < n; i++) y[i * step] = (float)value[i];
     }
 }
+
+/* total[i] = fold of total[i] and x[i] */
+#define ADD_UP(name, element)                                                                     \
+    static void name(int fold, int64_t n, double *total, const element *x) {                      \
+        if (fold == PA_FOLD_MAX || fold == PA_FOLD_MIN || fold == PA_FOLD_PROD)                   \
+            for (int64_t i = 0; i < n; i++) total[i] = both(fold, total[i], (double)x[i]);        \
+        else                                                                                      \
+            for (int64_t i = 0; i < n; i++) total[i] += (double)x[i];                             \
+    }
+ADD_UP(add_floats, float)
+ADD_UP(add_doubles, double)
 
 /* ---- floats ---- */
 
@@ -82,17 +105,20 @@ double pa_fold_elements(const pa_reduce_op *p, int fold, const float *x, int64_t
             for (int64_t i = 0; i < n; i++) block[i] = run[i * stride];
             run = block;
         }
-        total = both(fold, total, p->reduce(fold, n, run, shift));
+        total = both(fold, total, pa_reduce_one(p->reduce, fold, n, run, shift));
     }
     return total;
 }
 
 /* Folds elements [begin, end) of the output whose first is at x. */
-static partial fold_one(const pa_reduce_op *p, const float *x, int64_t begin, int64_t end) {
-    if (p->how != PA_LOGSUMEXP) return (partial){pa_fold_elements(p, fold_code(p->how), x, begin, end, 0), 0};
+static void fold_one(const pa_reduce_op *p, const float *x, int64_t begin, int64_t end, partials *to) {
+    if (p->how != PA_LOGSUMEXP) {
+        to->value[0] = pa_fold_elements(p, fold_code(p->how), x, begin, end, 0);
+        return;
+    }
     const double most = pa_fold_elements(p, PA_FOLD_MAX, x, begin, end, 0);
-    if (!isfinite(most)) return (partial){0, most};
-    return (partial){pa_fold_elements(p, PA_FOLD_EXP, x, begin, end, (float)most), most};
+    to->shift[0] = most;
+    to->value[0] = isfinite(most) ? pa_fold_elements(p, PA_FOLD_EXP, x, begin, end, (float)most) : 0;
 }
 
 void pa_fold_columns(const pa_reduce_op *p, int fold, const float *x, int64_t columns, int64_t begin, int64_t end,
@@ -106,59 +132,53 @@ void pa_fold_columns(const pa_reduce_op *p, int fold, const float *x, int64_t co
         p->fold(fold, n, columns, x + r.at[0], p->inner.stride[0][r.last], shift, acc);
         folded += n;
         if (folded < ROWS && r.left) continue;
-        for (int64_t j = 0; j < columns; j++) totals[j] = both(fold, totals[j], acc[j]), acc[j] = (float)start;
+        add_floats(fold, columns, totals, acc);
+        for (int64_t j = 0; j < columns; j++) acc[j] = (float)start;
         folded = 0;
     }
 }
 
 static void fold_side_by_side(const pa_reduce_op *p, const float *x, int64_t columns, int64_t begin, int64_t end,
-                              partial *parts) {
+                              partials *to) {
     static const float zeros[PA_FOLD_COLUMNS];
-    double totals[PA_FOLD_COLUMNS];
-    float shift[PA_FOLD_COLUMNS];
     if (p->how != PA_LOGSUMEXP) {
-        pa_fold_columns(p, fold_code(p->how), x, columns, begin, end, zeros, totals);
-        for (int64_t j = 0; j < columns; j++) parts[j] = (partial){totals[j], 0};
+        pa_fold_columns(p, fold_code(p->how), x, columns, begin, end, zeros, to->value);
         return;
     }
-    pa_fold_columns(p, PA_FOLD_MAX, x, columns, begin, end, zeros, totals);
-    for (int64_t j = 0; j < columns; j++) {
-        parts[j].shift = totals[j];
-        shift[j] = isfinite(totals[j]) ? (float)totals[j] : 0;
-    }
-    pa_fold_columns(p, PA_FOLD_EXP, x, columns, begin, end, shift, totals);
-    for (int64_t j = 0; j < columns; j++) parts[j].value = totals[j];
+    float shift[PA_FOLD_COLUMNS];
+    pa_fold_columns(p, PA_FOLD_MAX, x, columns, begin, end, zeros, to->shift);
+    for (int64_t j = 0; j < columns; j++) shift[j] = isfinite(to->shift[j]) ? (float)to->shift[j] : 0;
+    pa_fold_columns(p, PA_FOLD_EXP, x, columns, begin, end, shift, to->value);
 }
 
-/* `count` pieces of one output, `step` apart. */
-static partial joined(const pa_reduce_op *p, const partial *parts, int64_t count, int64_t step) {
-    partial total = parts[0];
-    for (int64_t i = 1; i < count; i++) {
-        const partial next = parts[i * step];
-        if (p->how != PA_LOGSUMEXP) {
-            total.value = both(fold_code(p->how), total.value, next.value);
-            continue;
-        }
-        const double most = both(PA_FOLD_MAX, total.shift, next.shift);
-        if (isfinite(most)) {
-            const double a = isfinite(total.shift) ? total.value * exp(total.shift - most) : 0;
-            total.value = a + (isfinite(next.shift) ? next.value * exp(next.shift - most) : 0);
-        }
-        total.shift = most;
+/* Adds the folds of another piece of the same n outputs. */
+static void join(const pa_reduce_op *p, int64_t n, partials *total, const partials *next) {
+    if (p->how != PA_LOGSUMEXP) {
+        add_doubles(fold_code(p->how), n, total->value, next->value);
+        return;
     }
-    return total;
+    for (int64_t i = 0; i < n; i++) {
+        const double most = both(PA_FOLD_MAX, total->shift[i], next->shift[i]);
+        const double a = isfinite(total->shift[i]) ? total->value[i] * exp(total->shift[i] - most) : 0;
+        const double b = isfinite(next->shift[i]) ? next->value[i] * exp(next->shift[i] - most) : 0;
+        total->value[i] = a + b, total->shift[i] = most;
+    }
 }
 
-/* Outputs whose elements are one short run each: without the walk over runs. */
+/* Outputs whose elements are one short run each, along the last kept axis: without the walk over runs. */
 static void reduce_runs(const job *j, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const pa_reduce_op *p = j->op;
-    const float *x = pa_at(&p->src, j->bases);
-    float *y = pa_at(&p->dst, j->bases);
-    walk w = walk_from(&p->kept, p->kept.rank, begin);
-    for (int64_t i = begin; i < end; i++, walk_on(&w)) {
-        const partial part = {p->reduce(fold_code(p->how), p->inner.size[0], x + w.offset[0], 0), 0};
-        y[w.offset[1]] = finished(p, part);
+    const int last = p->kept.rank - 1, fold = fold_code(p->how);
+    const int64_t size = p->kept.size[last], x_step = p->kept.stride[0][last], y_step = p->kept.stride[1][last];
+    float folds[BLOCK];
+    double values[BLOCK];
+    for (int64_t i = begin, n; i < end; i += n) {
+        const walk w = walk_from(&p->kept, last + 1, i);
+        n = min64(min64(BLOCK, size - i % size), end - i);
+        p->reduce(fold, n, p->inner.size[0], (const float *)pa_at(&p->src, j->bases) + w.offset[0], x_step, 0, folds);
+        for (int64_t k = 0; k < n; k++) values[k] = folds[k];
+        finish(p, n, values, values, (float *)pa_at(&p->dst, j->bases) + w.offset[1], y_step);
     }
 }
 
@@ -179,23 +199,23 @@ static outputs outputs_of(const pa_reduce_op *p, void *const *bases, int64_t uni
                      p->columns ? min64(PA_FOLD_COLUMNS, size - first) : 1, p->kept.stride[1][last]};
 }
 
-static void fold_piece(const pa_reduce_op *p, const outputs *o, int64_t piece, partial *parts) {
+static void fold_piece(const pa_reduce_op *p, const outputs *o, int64_t piece, partials *to) {
     const int64_t total = positions(&p->inner, p->inner.rank);
     const int64_t begin = total * piece / p->pieces, end = total * (piece + 1) / p->pieces;
     if (p->columns)
-        fold_side_by_side(p, o->x, o->columns, begin, end, parts);
+        fold_side_by_side(p, o->x, o->columns, begin, end, to);
     else
-        *parts = fold_one(p, o->x, begin, end);
+        fold_one(p, o->x, begin, end, to);
 }
 
 static void reduce_floats(const job *j, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const pa_reduce_op *p = j->op;
-    partial parts[PA_FOLD_COLUMNS];
+    partials folds;
     for (int64_t unit = begin; unit < end; unit++) {
         const outputs o = outputs_of(p, j->bases, unit);
-        fold_piece(p, &o, 0, parts);
-        for (int64_t c = 0; c < o.columns; c++) o.y[c * o.step] = finished(p, parts[c]);
+        fold_piece(p, &o, 0, &folds);
+        finish(p, o.columns, folds.value, folds.shift, o.y, o.step);
     }
 }
 
@@ -204,18 +224,18 @@ static void reduce_pieces(const job *j, int64_t begin, int64_t end, int thread) 
     const pa_reduce_op *p = j->op;
     for (int64_t i = begin; i < end; i++) {
         const outputs o = outputs_of(p, j->bases, i / p->pieces);
-        fold_piece(p, &o, i % p->pieces, (partial *)j->scratch + i * (p->columns ? PA_FOLD_COLUMNS : 1));
+        fold_piece(p, &o, i % p->pieces, (partials *)j->scratch + i);
     }
 }
 
 static void join_pieces(const job *j, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const pa_reduce_op *p = j->op;
-    const int64_t step = p->columns ? PA_FOLD_COLUMNS : 1;
     for (int64_t unit = begin; unit < end; unit++) {
         const outputs o = outputs_of(p, j->bases, unit);
-        const partial *parts = (const partial *)j->scratch + unit * p->pieces * step;
-        for (int64_t c = 0; c < o.columns; c++) o.y[c * o.step] = finished(p, joined(p, parts + c, p->pieces, step));
+        partials *folds = (partials *)j->scratch + unit * p->pieces;
+        for (int64_t i = 1; i < p->pieces; i++) join(p, o.columns, folds, folds + i);
+        finish(p, o.columns, folds->value, folds->shift, o.y, o.step);
     }
 }
 
@@ -280,8 +300,7 @@ void pa_reduce_plan(pa_reduce_op *p) {
     const int64_t work = outputs * positions(&p->inner, p->inner.rank);
     p->pieces = p->src.type == PA_F32 ? max64(1, min64(work / PIECE, MOST_PIECES / p->units)) : 1;
     p->pieces = min64(p->pieces, positions(&p->inner, p->inner.rank));
-    const int64_t parts = p->units * p->pieces * (p->columns ? PA_FOLD_COLUMNS : 1);
-    p->scratch_bytes = p->pieces > 1 ? round_up(parts * (int64_t)sizeof(partial), 64) : 0;
+    p->scratch_bytes = p->pieces > 1 ? p->units * p->pieces * (int64_t)sizeof(partials) : 0;
 }
 
 void pa_reduce_step(const void *op, void *const *bases, void *scratch, pa_team *team) {

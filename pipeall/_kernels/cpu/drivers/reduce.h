@@ -62,7 +62,7 @@ void pa_fold_axes(const pa_strided *src, const pa_strided *dst, const int32_t *f
 
 /* Folds (PA_FOLD_...) of elements [begin, end) of the inner axes of p, of which `inner` and the kernels are read: of one
  * output, the first of whose elements is at x, or of up to PA_FOLD_COLUMNS side by side. PA_FOLD_LEAST are worth that. */
-enum { PA_FOLD_COLUMNS = 512, PA_FOLD_LEAST = 4 };
+enum { PA_FOLD_COLUMNS = 1024, PA_FOLD_LEAST = 4 };
 double pa_fold_elements(const pa_reduce_op *p, int fold, const float *x, int64_t begin, int64_t end, float shift);
 void pa_fold_columns(const pa_reduce_op *p, int fold, const float *x, int64_t columns, int64_t begin, int64_t end,
                      const float *shift, double *totals);
