@@ -13,7 +13,7 @@ from pipeall.graph.pointwise import BINARY, UNARY
 INF = float("inf")
 ZOO = ("alexnet", "googlenet", "mobilenet", "resnet50", "resnet50-slim", "squeezenet")
 # Functions of random graphs: they neither jump nor grow, so that an error stays in proportion
-TAME = tuple("clip leakyrelu sigmoid hardsigmoid hardswish tanh erf elu softplus softsign mish gelu swish abs sin".split())
+TAME = "clip leakyrelu sigmoid hardsigmoid hardswish tanh erf elu softplus softsign mish gelu swish abs sin".split()
 TAME_OF_TWO = ("add", "sub", "mul", "max", "min")
 DEFAULTS = {
     "maxpool": dict(kernel=(2, 2), strides=(2, 2)),

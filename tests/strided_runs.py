@@ -1,4 +1,4 @@
-"""Single steps on strided operands laid out at random: any order of axes, gaps, broadcasts; what lies between is checked."""
+"""Single steps on strided operands laid out at random: any order of axes, gaps, broadcasts; gaps are checked."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,7 +13,7 @@ ISAS = tuple(isa for isa in ("avx512", "avx2", "neon", "ref") if isa in supporte
 
 
 def placed(rng, shape, dtype, base, begin, *, broadcast=(), plain=False) -> tuple[Strided, int]:
-    """A tensor from byte ``begin`` on, and the byte behind it; ``broadcast`` axes have stride 0; ``plain`` is C order."""
+    """A tensor from byte ``begin`` on, and the byte behind it; axes in ``broadcast`` have stride 0; plain: C order."""
     order = range(len(shape)) if plain else rng.permutation(len(shape))
     strides, reach = [0] * len(shape), 1
     for axis in reversed(order):

@@ -281,7 +281,8 @@ extern __typeof__(*(pa_unary_f32_fn)0) pa_unary_scalar_f32;
 enum { PA_FOLD_SUM, PA_FOLD_ABS, PA_FOLD_SQUARES, PA_FOLD_MAX, PA_FOLD_MIN, PA_FOLD_PROD, PA_FOLD_EXP };
 
 /* out[r] = the fold of the n contiguous floats of row r; rows are `stride` apart. */
-typedef void (*pa_reduce_f32_fn)(int how, int64_t rows, int64_t n, const float *x, int64_t stride, float shift, float *out);
+typedef void (*pa_reduce_f32_fn)(int how, int64_t rows, int64_t n, const float *x, int64_t stride, float shift,
+                             float *out);
 
 static inline float pa_reduce_one(pa_reduce_f32_fn reduce, int how, int64_t n, const float *x, float shift) {
     float out;

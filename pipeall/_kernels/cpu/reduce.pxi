@@ -62,7 +62,8 @@ def add_reduce(CpuProgram self, step):
     op.src, op.dst, op.how = self.strided(step, x), folded_dst(self, step, axes), REDUCTIONS[how]
     for axis in axes:
         op.folded[<int>axis] = 1
-    op.reduce, op.fold = <pa_reduce_f32_fn>kernel_f32(self, step, "reduce"), <pa_fold_f32_fn>kernel_f32(self, step, "fold")
+    op.reduce = <pa_reduce_f32_fn>kernel_f32(self, step, "reduce")
+    op.fold = <pa_fold_f32_fn>kernel_f32(self, step, "fold")
     pa_reduce_plan(op)
     self.append(pa_reduce_step, op, op.scratch_bytes)
 
@@ -100,7 +101,8 @@ def add_softmax_nd(CpuProgram self, step):
     op.src, op.dst = self.strided(step, step.src[0]), written(self, step)
     op.softmax = <pa_softmax_f32_fn>kernel_f32(self, step, "softmax")
     op.columns = <pa_softmax_columns_f32_fn>kernel_f32(self, step, "softmax_columns")
-    op.reduce, op.binary = <pa_reduce_f32_fn>kernel_f32(self, step, "reduce"), <pa_binary_f32_fn>kernel_f32(self, step, "binary")
+    op.reduce = <pa_reduce_f32_fn>kernel_f32(self, step, "reduce")
+    op.binary = <pa_binary_f32_fn>kernel_f32(self, step, "binary")
     pa_softmax_nd_plan(op)
     self.append(pa_softmax_nd_step, op, 4 * op.scratch_floats)
 
@@ -113,9 +115,11 @@ def add_layernorm_nd(CpuProgram self, step):
     for axis in axes_of(self, step, step.params["axes"]):
         op.sums.folded[<int>axis] = 1
     op.center, op.epsilon = bool(step.params["center"]), step.params["epsilon"]
-    op.sums.reduce, op.sums.fold = <pa_reduce_f32_fn>kernel_f32(self, step, "reduce"), <pa_fold_f32_fn>kernel_f32(self, step, "fold")
+    op.sums.reduce = <pa_reduce_f32_fn>kernel_f32(self, step, "reduce")
+    op.sums.fold = <pa_fold_f32_fn>kernel_f32(self, step, "fold")
     op.layernorm = <pa_layernorm_f32_fn>kernel_f32(self, step, "layernorm")
-    op.shifted, op.binary = <pa_shifted_f32_fn>kernel_f32(self, step, "shifted"), <pa_binary_f32_fn>kernel_f32(self, step, "binary")
+    op.shifted = <pa_shifted_f32_fn>kernel_f32(self, step, "shifted")
+    op.binary = <pa_binary_f32_fn>kernel_f32(self, step, "binary")
     pa_layernorm_nd_plan(op)
     self.append(pa_layernorm_nd_step, op, 0)
 

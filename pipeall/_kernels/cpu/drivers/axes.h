@@ -22,8 +22,8 @@ static inline int64_t axes_step(const pa_axes *axes, int axis) { /* of the opera
     return step < 0 ? -step : step;
 }
 
-/* Sorts by falling step in the first operand and makes one axis of those that lie one behind the other in all. Axes of one
- * position vanish; at least one axis remains. */
+/* Sorts by falling step in the first operand and makes one axis of those that lie one behind the other in all. Axes of
+ * one position vanish; at least one axis remains. */
 static inline void axes_merge(pa_axes *axes) {
     const pa_axes given = *axes;
     pa_axes sorted = given;
@@ -31,7 +31,8 @@ static inline void axes_merge(pa_axes *axes) {
     for (int d = 0; d < given.rank; d++) {
         if (given.size[d] == 1) continue;
         int at = n++;
-        for (; at > 0 && axes_step(&sorted, at - 1) < axes_step(&given, d); at--) axes_set(&sorted, at, &sorted, at - 1);
+        for (; at > 0 && axes_step(&sorted, at - 1) < axes_step(&given, d); at--)
+            axes_set(&sorted, at, &sorted, at - 1);
         axes_set(&sorted, at, &given, d);
     }
     if (n == 0) { /* one element */

@@ -35,7 +35,8 @@ typedef struct pa_reduce_op {
 void pa_reduce_plan(pa_reduce_op *op);
 void pa_reduce_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 
-/* dst, int64: the index along an axis of its largest or smallest element, a NaN being both; the first or the last of equals. */
+/* dst, int64: the index along an axis of its largest or smallest element, a NaN being both; the first or the last of
+ * equals. */
 typedef struct pa_arg_op {
     pa_strided src, dst;
     int32_t axis, least, last;
@@ -46,8 +47,8 @@ typedef struct pa_arg_op {
 void pa_arg_plan(pa_arg_op *op);
 void pa_arg_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 
-/* dst, of src's shape and type: sums along an axis up to each element, that one left out where exclusive; from the end where
- * reverse. Floats are summed in double precision. */
+/* dst, of src's shape and type: sums along an axis up to each element, that one left out where exclusive; from the end
+ * where reverse. Floats are summed in double precision. */
 typedef struct pa_cumsum_op {
     pa_strided src, dst;
     int32_t axis, exclusive, reverse;
