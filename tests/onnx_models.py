@@ -19,13 +19,20 @@ OPSET = 21
 X = "float[1,6,8,9] x"  # the usual input, in ONNX text form
 
 
-def model(nodes, inputs, outputs, constants=(), opset=OPSET) -> onnx.ModelProto:
-    """A model of ``nodes``; ``inputs`` maps names to shapes, ``constants`` names to arrays, ``outputs`` lists names."""
+def model(nodes, inputs, outputs, constants=(), opset=OPSET, types=None) -> onnx.ModelProto:
+    """A model of ``nodes``; ``inputs`` maps names to shapes, ``constants`` names to arrays, ``outputs`` lists names.
+
+    ``types`` maps names of inputs and outputs to NumPy types; float32 where it has none.
+    """
+    kinds = {name: helper.np_dtype_to_tensor_dtype(np.dtype(dtype)) for name, dtype in (types or {}).items()}
     graph = helper.make_graph(
         list(nodes),
         "test",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [
+            helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), shape)
+            for name, shape in inputs.items()
+        ],
+        [helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), None) for name in outputs],
         [numpy_helper.from_array(np.asarray(array), name) for name, array in dict(constants).items()],
     )
     # the ir_version that opset 21 came with
@@ -58,11 +65,9 @@ def of_graph(graph: Graph) -> onnx.ModelProto:
     nodes = []
     for node in graph.nodes:
         nodes += _onnx_nodes(node, graph, constants)
-    made = model(nodes, {t.name: t.shape for t in graph.inputs}, [t.name for t in graph.outputs], constants)
-    for values, tensors in ((made.graph.input, graph.inputs), (made.graph.output, graph.outputs)):
-        for value, tensor in zip(values, tensors, strict=True):
-            value.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
-    return made
+    types = {tensor.name: tensor.dtype for tensor in (*graph.inputs, *graph.outputs)}
+    shapes = {tensor.name: tensor.shape for tensor in graph.inputs}
+    return model(nodes, shapes, [tensor.name for tensor in graph.outputs], constants, types=types)
 
 
 def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProto]:
@@ -142,9 +147,21 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
             spread = emit("Sqrt", (emit("Add", (squares, constant(a["epsilon"], np.float32)), False),), False)
             emit("Div", (centred, spread))
         case op if op in BINARY:
-            last = emit(BINARY[op].onnx, node.inputs[::-1] if a["swapped"] else node.inputs, plain)
+            operands = node.inputs[::-1] if a.get("swapped") else node.inputs
+            last = emit(BINARY[op].onnx or "Mod", operands, plain, **({"fmod": 1} if op == "fmod" else {}))
         case "clip":
             last = node.inputs[0]
+        case "gelu_tanh":
+            emit("Gelu", node.inputs, approximate="tanh")
+        case "swish":
+            scaled = emit("Mul", (*node.inputs, constant(a["alpha"], np.float32)), False)
+            emit("Mul", (*node.inputs, emit("Sigmoid", (scaled,), False)))
+        case "isinf":
+            emit("IsInf", node.inputs, **{f"detect_{sign}": int(a[sign]) for sign in ("negative", "positive")})
+        case "cast":
+            emit("Cast", node.inputs, to=helper.np_dtype_to_tensor_dtype(np.dtype(a["to"])))
+        case "where":
+            emit("Where", node.inputs)
         case op if op in UNARY:
             emit(UNARY[op].onnx, node.inputs, **a)
         case "concat":
@@ -170,7 +187,8 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
         case _ if not emit_form(node, constant, emit):
             raise AssertionError(f"no ONNX form of {node.op}")
     if clamped:
-        limits = [constant(a[side], np.float32) if isfinite(a[side]) else "" for side in ("lo", "hi")]
+        dtype = graph.tensors[node.output].dtype
+        limits = [constant(a[side], dtype) if isfinite(a[side]) else "" for side in ("lo", "hi")]
         emit("Clip", (last, *limits))
     return nodes
 
