@@ -229,3 +229,29 @@ cdef extern from "drivers/matrix.h" nogil:
     void pa_product(const pa_product_op *, float *, pa_team *)
     void pa_matvec(pa_matvec_f32_fn, const pa_matvec_args *, pa_team *)
     void pa_outer(pa_outer_f32_fn, const pa_outer_args *, pa_team *)
+
+
+cdef extern from "drivers/product.h" nogil:
+    ctypedef struct pa_matmul_op:
+        pa_strided a, b, dst
+        float alpha
+        pa_gemm_f32_fn gemm
+        pa_outer_f32_fn outer
+        pa_matvec_f32_fn matvec
+        int32_t mr, nr
+        int64_t scratch_floats
+    void pa_matmul_plan(pa_matmul_op *, int threads)
+    void pa_matmul_step(const void *, void *const *, void *, pa_team *)
+
+
+cdef extern from "drivers/attention.h" nogil:
+    ctypedef struct pa_attention_op:
+        pa_strided q, k, v, mask, dst
+        int32_t masked, causal
+        float scale
+        pa_gemm_f32_fn gemm
+        pa_softmax_f32_fn softmax
+        int32_t mr, nr
+        int64_t scratch_floats
+    void pa_attention_plan(pa_attention_op *)
+    void pa_attention_step(const void *, void *const *, void *, pa_team *)

@@ -326,3 +326,4 @@ cdef class CpuProgram:
 include "convolution.pxi"
 include "pixels.pxi"
 include "matrix.pxi"
+include "attention.pxi"
