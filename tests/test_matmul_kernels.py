@@ -242,18 +242,18 @@ def test_attention_on_views_with_masks(isa, seed):
         )
 
 
-def step_of(kind="matmul", **changes):
+def step_of(changes=None, /, kind="matmul"):
     shapes = {"matmul": ((4, 6), (6, 5)), "attention": ((4, 6), (5, 6), (5, 5))}[kind]
     src, offset = [], 0
     for shape in shapes:
         src.append(Strided(SLOT_IN, offset, shape, dense(shape)))
         offset += prod(shape)
     params = {"matmul": {"alpha": 1.0}, "attention": {"scale": 1.0, "causal": False}}[kind]
-    return replace(Step(kind, "node", tuple(src), Strided(SLOT_OUT, 0, (4, 5), (5, 1)), params), **changes)
+    return replace(Step(kind, "node", tuple(src), Strided(SLOT_OUT, 0, (4, 5), (5, 1)), params), **(changes or {}))
 
 
 def changed(kind, index, **changes):
-    src = list(step_of(kind).src)
+    src = list(step_of(kind=kind).src)
     src[index] = replace(src[index], **changes)
     return {"kind": kind, "src": tuple(src)}
 
@@ -283,18 +283,18 @@ INTEGERS = Strided(CONSTANT, 0, (4, 5), (5, 1), "int32", np.ones((4, 5), np.int3
         (
             {
                 "kind": "attention",
-                "src": (*step_of("attention").src, INTEGERS),
+                "src": (*step_of(kind="attention").src, INTEGERS),
             },
             "mask of float32 or bool",
         ),
         (
-            {"kind": "attention", "src": (*step_of("attention").src, Strided(SLOT_IN, 0, (4, 3), (3, 1)))},
+            {"kind": "attention", "src": (*step_of(kind="attention").src, Strided(SLOT_IN, 0, (4, 3), (3, 1)))},
             "mask that broadcasts",
         ),
     ],
 )
 def test_a_step_that_does_not_fit_is_refused(changes, message):
-    step = step_of(changes.get("kind", "matmul"), **changes)
+    step = step_of(changes, kind=changes.get("kind", "matmul"))
     program = CpuProgram(choose(("ref",), "any core"), (-1,), "test", (0, 4 * 79, 4 * 20))
     with pytest.raises((ArgumentError, DeviceError), match=f"node.*({message})"):
         program.add(step)
