@@ -78,7 +78,7 @@ def add_attention(CpuProgram self, step):
     op.scale, op.causal = step.params["scale"], bool(step.params["causal"])
     row = self.row(step, "gemm")
     op.gemm, op.mr, op.nr = <pa_gemm_f32_fn>row.function, row.mr, row.nr
-    op.softmax = <pa_softmax_f32_fn>self.function(step, "softmax")
+    op.powers = <pa_powers_f32_fn>self.function(step, "powers")
     pa_attention_plan(op)
     self.append(pa_attention_step, op, 4 * op.scratch_floats)
 

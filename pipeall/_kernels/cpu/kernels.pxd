@@ -244,13 +244,16 @@ cdef extern from "drivers/product.h" nogil:
     void pa_matmul_step(const void *, void *const *, void *, pa_team *)
 
 
+cdef extern from "kernels.h" nogil:
+    ctypedef void (*pa_powers_f32_fn)(int64_t, int64_t, float *, int64_t, float *) noexcept nogil
+
 cdef extern from "drivers/attention.h" nogil:
     ctypedef struct pa_attention_op:
         pa_strided q, k, v, mask, dst
         int32_t masked, causal
         float scale
         pa_gemm_f32_fn gemm
-        pa_softmax_f32_fn softmax
+        pa_powers_f32_fn powers
         int32_t mr, nr
         int64_t scratch_floats
     void pa_attention_plan(pa_attention_op *)

@@ -1,5 +1,5 @@
 /* Attention by blocks of query rows: a chunk is `block_rows` rows of one head. Their scores with every key stay in scratch,
- * in L2, where softmax goes over them row by row and they are the left factor of the product with v.
+ * in L2, where they become e^(score - most) and the left factor of the product with v; its rows are divided by their sums.
  *
  * k, transposed and times scale, and v are packed in panels once per head and thread: a thread's scratch remembers whose
  * panels it holds, and its chunks mostly come one after the other. Panels of scores are whole, so that no key is left for
@@ -85,15 +85,30 @@ static void add_mask(const pa_strided *mask, void *const *bases, int64_t at, int
     }
 }
 
-/* Probabilities of rows [row0, row0 + rows) over `keys` scores, zeros where a query does not see so far. */
-static void normalise(const frame *f, int64_t batch, int64_t row0, int64_t rows, int64_t keys, float *scores) {
+/* Scores of rows [row0, row0 + rows) become their powers, zeros where a query does not see so far; sums: of each row. */
+static void to_powers(const frame *f, int64_t batch, int64_t row0, int64_t rows, int64_t keys, float *scores, float *sums) {
     const pa_attention_op *p = f->op;
-    const int64_t mask = p->masked ? batch_offset(&p->mask, &p->dst, batch) : 0;
-    for (int64_t i = 0; i < rows; i++, scores += score_row(p)) {
+    const int64_t mask = p->masked ? batch_offset(&p->mask, &p->dst, batch) : 0, step = score_row(p);
+    const int64_t whole = round_up(keys, PA_LANES_MAX);
+    for (int64_t i = 0; i < rows; i++) {
         const int64_t seen = p->causal ? min64(row0 + i + 1, keys) : keys;
-        if (p->masked) add_mask(&p->mask, f->bases, mask + (row0 + i) * row_of(&p->mask), seen, scores);
-        p->softmax(seen, scores, scores);
-        memset(scores + seen, 0, (size_t)(keys - seen) * sizeof(float));
+        if (p->masked) add_mask(&p->mask, f->bases, mask + (row0 + i) * row_of(&p->mask), seen, scores + i * step);
+        for (int64_t j = seen; j < whole; j++) scores[i * step + j] = -__builtin_inff();
+    }
+    p->powers(rows, whole, scores, step, sums);
+    for (int64_t i = 0; i < rows && p->causal; i++)
+        for (int64_t j = row0 + i + 1; j < keys; j++) scores[i * step + j] = 0;
+}
+
+/* dst = c, its rows divided by their sums; c may be dst. */
+static void divide(const pa_attention_op *p, int64_t rows, const float *c, int64_t c_row, const float *sums, float *dst) {
+    const int64_t columns = columns_of(&p->dst), row = row_of(&p->dst), column = column_of(&p->dst);
+    for (int64_t i = 0; i < rows; i++, c += c_row, dst += row) {
+        const float factor = 1 / sums[i];
+        if (column == 1)
+            for (int64_t j = 0; j < columns; j++) dst[j] = factor * c[j];
+        else
+            for (int64_t j = 0; j < columns; j++) dst[j * column] = factor * c[j];
     }
 }
 
@@ -114,6 +129,7 @@ static void block_chunk(const void *context, int64_t chunk, int thread) {
     float *scores = panels + round_up(k_panels(p) + v_panels(p), LINE), *packed_q = scores + p->block_rows * score_row(p);
     float *tile = packed_q + p->block_rows * q_row(p);
     const float *pointers[ROWS];
+    float sums[ROWS];
     const pa_tiling tiling = pa_tiling_of(rows, p->mr);
 
     pack_head(p, (header *)held, f32_of(&p->k, f->bases) + batch_offset(&p->k, &p->dst, batch),
@@ -122,16 +138,14 @@ static void block_chunk(const void *context, int64_t chunk, int thread) {
     if (packs_q(p)) pack_block(q, row_of(&p->q), column_of(&p->q), rows, columns_of(&p->q), 1, packed_q, q_row(p));
     point_rows(pointers, &tiling, p->mr, packs_q(p) ? packed_q : q, packs_q(p) ? q_row(p) : row_of(&p->q));
     multiply(p, pointers, &tiling, panels, columns_of(&p->k), columns_of(&p->k), round_up(keys, p->nr), scores, score_row(p));
-    normalise(f, batch, row0, rows, keys, scores);
+    to_powers(f, batch, row0, rows, keys, scores, sums);
 
     float *dst = f32_of(&p->dst, f->bases) + batch_offset(&p->dst, &p->dst, batch) + row0 * row_of(&p->dst);
     point_rows(pointers, &tiling, p->mr, scores, score_row(p));
-    multiply(p, pointers, &tiling, panels + k_panels(p), rows_of(&p->v), keys, columns_of(&p->v), tiled(p) ? tile : dst,
-             tiled(p) ? tile_row(p) : row_of(&p->dst));
-    if (!tiled(p)) return;
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns_of(&p->dst); j++)
-            dst[i * row_of(&p->dst) + j * column_of(&p->dst)] = tile[i * tile_row(p) + j];
+    float *c = tiled(p) ? tile : dst;
+    const int64_t c_row = tiled(p) ? tile_row(p) : row_of(&p->dst);
+    multiply(p, pointers, &tiling, panels + k_panels(p), rows_of(&p->v), keys, columns_of(&p->v), c, c_row);
+    divide(p, rows, c, c_row, sums, dst);
 }
 
 void pa_attention_plan(pa_attention_op *p) {

@@ -1,4 +1,4 @@
-/* softmax(scale q k^T + mask) v without a matrix of all scores: the driver above the GEMM and softmax kernels. */
+/* softmax(scale q k^T + mask) v without a matrix of all scores: the driver above the GEMM and powers kernels. */
 #ifndef PIPEALL_ATTENTION_H
 #define PIPEALL_ATTENTION_H
 
@@ -13,7 +13,7 @@ typedef struct pa_attention_op {
     int32_t masked, causal;
     float scale;
     pa_gemm_f32_fn gemm;
-    pa_softmax_f32_fn softmax;
+    pa_powers_f32_fn powers;
     int32_t mr, nr;
     /* filled in by pa_attention_plan */
     int64_t block_rows, scratch_floats; /* per thread */
