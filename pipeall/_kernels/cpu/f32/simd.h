@@ -14,6 +14,7 @@
  *   v_root4_estimate    a^-1/4 for normal a > 0, at most 3.3 % off: its bits are about a logarithm
  *   v_round             to the nearest integer, ties to even
  *   v_pow2(n)           2^n for integral n in [-126, 127]
+ *   v_fold_add, v_fold_max   of all lanes, in an order of the instruction set's
  */
 #ifndef PIPEALL_SIMD_H
 #define PIPEALL_SIMD_H
@@ -54,6 +55,8 @@ PA_INLINE vf v_root4_estimate(vf a) {
 }
 PA_INLINE vf v_round(vf a) { return rintf(a); }
 PA_INLINE vf v_pow2(vf n) { return exp2f(n); }
+PA_INLINE float v_fold_add(vf a) { return a; }
+PA_INLINE float v_fold_max(vf a) { return a; }
 
 #elif defined(PA_ISA_NEON)
 #define PA_NAME(op) pa_##op##_f32_neon
@@ -97,6 +100,8 @@ PA_INLINE vf v_round(vf a) { return vrndnq_f32(a); }
 PA_INLINE vf v_pow2(vf n) {
     return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(127)), 23));
 }
+PA_INLINE float v_fold_add(vf a) { return vaddvq_f32(a); }
+PA_INLINE float v_fold_max(vf a) { return vmaxvq_f32(a); }
 
 #elif defined(PA_ISA_AVX2)
 #define PA_NAME(op) pa_##op##_f32_avx2
@@ -142,6 +147,16 @@ PA_INLINE vf v_round(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT
 PA_INLINE vf v_pow2(vf n) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));
 }
+PA_INLINE float v_fold_add(vf a) {
+    __m128 half = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
+}
+PA_INLINE float v_fold_max(vf a) {
+    __m128 half = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    half = _mm_max_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
+}
 
 #elif defined(PA_ISA_AVX512)
 #define PA_NAME(op) pa_##op##_f32_avx512
@@ -184,6 +199,8 @@ PA_INLINE vf v_round(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEARES
 PA_INLINE vf v_pow2(vf n) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23));
 }
+PA_INLINE float v_fold_add(vf a) { return _mm512_reduce_add_ps(a); }
+PA_INLINE float v_fold_max(vf a) { return _mm512_reduce_max_ps(a); }
 
 #else
 #error "define one of PA_ISA_REF, PA_ISA_NEON, PA_ISA_AVX2, PA_ISA_AVX512"
