@@ -75,7 +75,10 @@ static void add_mask(const pa_strided *mask, void *const *bases, int64_t at, int
     const int64_t step = column_of(mask);
     if (mask->type == PA_B8) {
         const uint8_t *keeps = (const uint8_t *)pa_at(mask, bases) + at;
-        for (int64_t j = 0; j < n; j++) scores[j] = keeps[j * step] ? scores[j] : -__builtin_inff();
+        if (step == 1)
+            for (int64_t j = 0; j < n; j++) scores[j] = keeps[j] ? scores[j] : -__builtin_inff();
+        else
+            for (int64_t j = 0; j < n; j++) scores[j] = keeps[j * step] ? scores[j] : -__builtin_inff();
     } else {
         const float *added = f32_of(mask, bases) + at;
         if (step == 1)
@@ -137,7 +140,8 @@ static void block_chunk(const void *context, int64_t chunk, int thread) {
     const float *q = f32_of(&p->q, f->bases) + batch_offset(&p->q, &p->dst, batch) + row0 * row_of(&p->q);
     if (packs_q(p)) pack_block(q, row_of(&p->q), column_of(&p->q), rows, columns_of(&p->q), 1, packed_q, q_row(p));
     point_rows(pointers, &tiling, p->mr, packs_q(p) ? packed_q : q, packs_q(p) ? q_row(p) : row_of(&p->q));
-    multiply(p, pointers, &tiling, panels, columns_of(&p->k), columns_of(&p->k), round_up(keys, p->nr), scores, score_row(p));
+    multiply(p, pointers, &tiling, panels, columns_of(&p->k), columns_of(&p->k),
+             round_up(keys, min64(p->nr, PA_LANES_MAX)), scores, score_row(p));
     to_powers(f, batch, row0, rows, keys, scores, sums);
 
     float *dst = f32_of(&p->dst, f->bases) + batch_offset(&p->dst, &p->dst, batch) + row0 * row_of(&p->dst);

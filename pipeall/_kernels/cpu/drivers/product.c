@@ -172,7 +172,7 @@ static void simplify(pa_matmul_op *p) {
 }
 
 static void choose_form(pa_matmul_op *p) {
-    const int few = n_of(p) == 1 || (2 * n_of(p) <= p->nr && m_of(p) >= p->nr);
+    const int few = n_of(p) == 1 || (2 * n_of(p) < p->nr && m_of(p) >= p->nr);
     const int across = column_of(&p->dst) != 1 && row_of(&p->dst) == 1 && n_of(p) > 1 && 2 * m_of(p) > p->nr;
     if (m_of(p) > 1 && (few || across)) {
         const pa_strided a = p->a;
