@@ -251,6 +251,10 @@ typedef void (*pa_strassen_join_f32_fn)(const pa_strassen_join_args *);
 /* softmax over n contiguous floats; out may be x. */
 typedef void (*pa_softmax_f32_fn)(int64_t n, const float *x, float *out);
 
+/* Each of so many rows of n floats, `stride` apart: x becomes e^(x - its row's maximum), sums[row] the sum of these.
+ * n is a multiple of PA_LANES_MAX: fill up with -INFINITY. */
+typedef void (*pa_powers_f32_fn)(int64_t rows, int64_t n, float *x, int64_t stride, float *sums);
+
 /* (x - mean) / sqrt(variance + epsilon) of n contiguous floats; out may be x. */
 typedef void (*pa_layernorm_f32_fn)(int64_t n, const float *x, float *out, float epsilon);
 

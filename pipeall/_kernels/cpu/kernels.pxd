@@ -295,3 +295,30 @@ cdef extern from "drivers/normalise.h" nogil:
     void pa_softmax_nd_step(const void *, void *const *, void *, pa_team *)
     void pa_layernorm_nd_plan(pa_layernorm_nd_op *)
     void pa_layernorm_nd_step(const void *, void *const *, void *, pa_team *)
+cdef extern from "drivers/product.h" nogil:
+    ctypedef struct pa_matmul_op:
+        pa_strided a, b, dst
+        float alpha
+        pa_gemm_f32_fn gemm
+        pa_outer_f32_fn outer
+        pa_matvec_f32_fn matvec
+        int32_t mr, nr
+        int64_t scratch_floats
+    void pa_matmul_plan(pa_matmul_op *, int threads)
+    void pa_matmul_step(const void *, void *const *, void *, pa_team *)
+
+
+cdef extern from "kernels.h" nogil:
+    ctypedef void (*pa_powers_f32_fn)(int64_t, int64_t, float *, int64_t, float *) noexcept nogil
+
+cdef extern from "drivers/attention.h" nogil:
+    ctypedef struct pa_attention_op:
+        pa_strided q, k, v, mask, dst
+        int32_t masked, causal
+        float scale
+        pa_gemm_f32_fn gemm
+        pa_powers_f32_fn powers
+        int32_t mr, nr
+        int64_t scratch_floats
+    void pa_attention_plan(pa_attention_op *)
+    void pa_attention_step(const void *, void *const *, void *, pa_team *)
