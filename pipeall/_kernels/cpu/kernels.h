@@ -254,6 +254,19 @@ typedef void (*pa_softmax_f32_fn)(int64_t n, const float *x, float *out);
 /* (x - mean) / sqrt(variance + epsilon) of n contiguous floats; out may be x. */
 typedef void (*pa_layernorm_f32_fn)(int64_t n, const float *x, float *out, float epsilon);
 
+/* Weighted sums of runs of floats, for p < pixels and c < channels:
+ *   out[p * out_pixel + c] = sum_k weight[p * taps_pixel + k] * x[index[p * taps_pixel + k] * x_step + p * x_pixel + c]
+ * over taps >= 1 positions k, in order; a taps_pixel of 0 gives all pixels the same taps. */
+typedef struct pa_resample_args {
+    int64_t pixels, channels, taps, taps_pixel;
+    const int32_t *index;
+    const float *weight, *x;
+    int64_t x_step, x_pixel;
+    float *out;
+    int64_t out_pixel;
+} pa_resample_args;
+typedef void (*pa_resample_f32_fn)(const pa_resample_args *);
+
 /* The codes of the pointwise ops; pa_unary_names and pa_binary_names (dispatch.h) are in their order. */
 enum {
 #define PA_UNARY(name, formula) PA_UNARY_##name,

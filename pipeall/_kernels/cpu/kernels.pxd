@@ -229,3 +229,19 @@ cdef extern from "drivers/matrix.h" nogil:
     void pa_product(const pa_product_op *, float *, pa_team *)
     void pa_matvec(pa_matvec_f32_fn, const pa_matvec_args *, pa_team *)
     void pa_outer(pa_outer_f32_fn, const pa_outer_args *, pa_team *)
+
+
+cdef extern from "drivers/resize.h" nogil:
+    ctypedef void (*pa_resample_f32_fn)(const void *) noexcept nogil
+    ctypedef struct pa_resize_axis:
+        int64_t size, src, dst, taps
+        const int32_t *index
+        const float *weight
+    ctypedef struct pa_resize_op:
+        pa_strided src, dst
+        int32_t moves, rank
+        pa_resize_axis *axis
+        pa_resample_f32_fn kernel
+        int64_t spread, scratch_bytes
+    void pa_resize_plan(pa_resize_op *)
+    void pa_resize_step(const void *, void *const *, void *, pa_team *)

@@ -326,3 +326,7 @@ cdef class CpuProgram:
 include "convolution.pxi"
 include "pixels.pxi"
 include "matrix.pxi"
+include "resize.pxi"
+include "index.pxi"
+include "sample.pxi"
+include "recurrent.pxi"
