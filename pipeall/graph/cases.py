@@ -6,43 +6,17 @@ and cover every attribute value a kernel branches on. ``case_graph`` makes a one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from math import inf, prod
-from typing import Any
 
 import numpy as np
 
+from .case import Case, Shape
 from .ir import Graph, Node, Tensor
 from .ops import infer_shape, infer_type
 from .pointwise import BINARY, UNARY, Unary
 
-Shape = tuple[int, ...]
-
 CHANNELS = (1, 3, 7, 8, 15, 16, 17, 31, 32, 33, 64, 96)
 CLAMPS = ((-inf, inf), *UNARY["clip"].samples)
-
-
-@dataclass(frozen=True)
-class Case:
-    """One node: the shapes of its activations and of its constants (a node reads x, constants, other activations)."""
-
-    op: str
-    attrs: Mapping[str, Any]
-    shapes: tuple[Shape, ...]
-    constants: tuple[Shape, ...] = ()
-    note: str = field(default="", kw_only=True)
-    types: tuple[str, ...] = field(default=(), kw_only=True)  # of shapes, then constants; float32 where there are none
-
-    def __str__(self) -> str:
-        def text(value: Any) -> str:
-            if isinstance(value, str):
-                return value
-            return "x".join(map(str, value)) if isinstance(value, tuple) else f"{value:g}"
-
-        shapes = "+".join(map(text, (*self.shapes, *self.constants)))
-        attrs = " ".join(f"{name}={text(value)}" for name, value in self.attrs.items())
-        return " ".join(filter(None, (self.op, shapes, attrs, self.note)))
 
 
 def _pair(value: int | tuple[int, int]) -> tuple[int, int]:
@@ -312,13 +286,20 @@ def case_graph(case: Case, seed: int = 0) -> tuple[Graph, dict[str, np.ndarray]]
     """A one-node graph of a case with random constants, and random inputs for it.
 
     Activations are normal with deviation 2, so that every clamp and saturation is met; weights are scaled to keep
-    the results of conv and fc in that range. Integers and bools are those numbers, rounded towards 0.
+    the results of conv and fc in that range. Integers and bools are those numbers, rounded towards 0, unless the case
+    draws them from a range.
     """
     rng = np.random.default_rng(seed)
+
+    def draw(shape: Shape, scale: float, dtype: str) -> np.ndarray:
+        if case.draws and np.dtype(dtype).kind in "iu":
+            return rng.integers(*case.draws, shape).astype(dtype)
+        return (scale * rng.standard_normal(shape)).astype(dtype)
+
     types = iter(case.types or ("float32",) * (len(case.shapes) + len(case.constants)))
-    inputs = {f"x{i}": (2 * rng.standard_normal(shape)).astype(next(types)) for i, shape in enumerate(case.shapes)}
+    inputs = {f"x{i}": draw(shape, 2, next(types)) for i, shape in enumerate(case.shapes)}
     constants = {
-        f"c{i}": (rng.standard_normal(shape) / np.sqrt(max(1, prod(shape[1:])))).astype(next(types))
+        f"c{i}": draw(shape, 1 / np.sqrt(max(1, prod(shape[1:]))), next(types))
         for i, shape in enumerate(case.constants)
     }
     names = ("x0", *constants, *list(inputs)[1:])

@@ -15,8 +15,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...errors import ModelError
+from ...steps import TYPES
 from ..ir import Graph, Node, Tensor
-from ..ops import attributes, infer_shape
+from ..ops import attributes, infer_shape, infer_type
 
 Shape = tuple[int, ...]
 
@@ -118,8 +119,17 @@ class Builder:
             return n.ints(name, len(n.get(name, list)))
         return self.ints(n, i) if self.has(n, i) else None
 
+    def operand(self, n: OnnxNode, i: int, name_hint: str = "") -> str:
+        """Canonical name of an input that may be either: a constant is kept, by its own name or a given one."""
+        value = self.value(n, i)
+        return value if isinstance(value, str) else self.keep(value, name_hint or n.inputs[i], infinite=True)
+
     def shape(self, name: str) -> Shape:
         return self.tensors[name].shape if name in self.tensors else self.constants[name].shape
+
+    def dtype(self, name: str) -> str:
+        """Element type of an activation or of a kept constant, by its canonical name."""
+        return self.tensors[name].dtype if name in self.tensors else self.constants[name].dtype.name
 
     def shape_of(self, value: np.ndarray | str) -> Shape:
         """The shape of a constant's array, or of an activation by its canonical name."""
@@ -137,15 +147,18 @@ class Builder:
             name += "'"
         return name
 
-    def keep(self, array: np.ndarray, name: str) -> str:
-        """Store a constant operand as float32; its name is ``name`` unless that is taken."""
+    def keep(self, array: np.ndarray, name: str, *, infinite: bool = False) -> str:
+        """Store a constant operand in its own type (any float is float32); it is called ``name`` unless that is taken."""
         if self.constants.get(name) is array:
             return name
-        if not np.isfinite(array).all():
-            raise ModelError(f"constant {name!r} holds values that are not finite")
+        if array.dtype.kind == "f":
+            if not (infinite and not np.isnan(array).any() or np.isfinite(array).all()):
+                raise ModelError(f"constant {name!r} holds values that are not finite")
+        elif array.dtype.name not in TYPES:
+            raise ModelError(f"constant {name!r} has elements of {array.dtype}, expected one of {', '.join(TYPES)}")
         if self.values.get(name) is not array or name in self.constants:
             name = self.fresh(name)
-        self.constants[name] = np.asarray(array, np.float32, order="C")
+        self.constants[name] = np.asarray(array, np.float32 if array.dtype.kind == "f" else None, order="C")
         return name
 
     def weight(self, n: OnnxNode, i: int) -> str:
@@ -156,6 +169,7 @@ class Builder:
         if isinstance(value, np.ndarray):
             self.afford(n, value.size)
             self.budget -= value.size
+            value = value.astype(np.float32, copy=False) if value.dtype.kind == "f" else value
         self.values[n.outputs[output]] = value
 
     def emit(self, n: OnnxNode, op: str, inputs: Sequence[str], *, part: str = "", output: int = 0, **attrs) -> str:
@@ -169,8 +183,9 @@ class Builder:
         self.labels.add(label)
         attrs = attributes(op, **attrs)
         shape = infer_shape(op, attrs, [self.shape(i) for i in inputs], label)
+        dtype = infer_type(op, attrs, [self.dtype(i) for i in inputs], label)
         self.nodes.append(Node(label, op, tuple(inputs), name, attrs))
-        self.tensors[name] = Tensor(name, shape)
+        self.tensors[name] = Tensor(name, shape, dtype)
         self.values[name] = name
         return name
 
@@ -184,6 +199,14 @@ class Builder:
         if len(old) == len(shape) == 4:
             x = self.emit(n, "reshape", [x], part=f"{part}flat", shape=(1, prod(old)))
         return self.emit(n, "reshape", [x], part=part, shape=shape)
+
+    def cast(self, n: OnnxNode, x: str, to: str, part: str = "") -> str:
+        """``x`` in another element type, a key of ``steps.TYPES``; itself if that is its own."""
+        if self.dtype(x) == to:
+            if not part:
+                self.bind(n, x if x in self.tensors else self.constants[x])
+            return x
+        return self.emit(n, "cast", [x], part=part, to=to)
 
     def graph(self, name: str, outputs: Sequence[str]) -> Graph:
         """The finished graph; an output that is another name for a tensor becomes a copy of it."""
