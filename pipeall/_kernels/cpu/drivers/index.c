@@ -4,31 +4,15 @@
 
 /* ---- indices ---- */
 
-static int64_t number_at(const pa_strided *s, const void *base, int64_t i) {
-    return s->type == PA_S64 ? ((const int64_t *)base)[i] : ((const int32_t *)base)[i];
-}
-
 /* Offset in the data of the index that begins at number i. */
 static int64_t nearest(const pa_indexing *by, const void *index, int64_t i) {
     int64_t offset = 0;
     for (int c = 0; c < by->depth; c++) {
-        int64_t number = number_at(&by->index, index, i + c * by->component);
+        int64_t number = integer_at(&by->index, index, i + c * by->component);
         if (number < 0) number += by->limit[c];
         offset += min64(max64(number, 0), by->limit[c] - 1) * by->step[c];
     }
     return offset;
-}
-
-/* The same, or 0 unless every number lies on its axis. */
-static int found(const pa_indexing *by, const void *index, int64_t i, int64_t *offset) {
-    *offset = 0;
-    for (int c = 0; c < by->depth; c++) {
-        int64_t number = number_at(&by->index, index, i + c * by->component);
-        if (number < 0) number += by->limit[c];
-        if (number < 0 || number >= by->limit[c]) return 0;
-        *offset += number * by->step[c];
-    }
-    return 1;
 }
 
 static int loops_before_run(const pa_walk *w, int operand) {
@@ -128,9 +112,8 @@ static void scatter_range(const job *j, int64_t begin, int64_t end, int thread) 
     const void *index = pa_at(&p->by.index, j->bases);
     const int64_t count = walk_count(w, w->rank);
     walker at = walk_from(w, w->rank, 0);
-    for (int64_t i = 0, offset; i < count; i++, walk_on(w, w->rank, &at))
-        if (found(&p->by, index, at.offset[2], &offset))
-            put(p, updates + at.offset[0] * item, dst + (at.offset[1] + offset) * item);
+    for (int64_t i = 0; i < count; i++, walk_on(w, w->rank, &at))
+        put(p, updates + at.offset[0] * item, dst + (at.offset[1] + nearest(&p->by, index, at.offset[2])) * item);
 }
 
 void pa_scatter_step(const void *op, void *const *bases, void *scratch, pa_team *team) {

@@ -9,7 +9,7 @@
 
 /* Elements by indices: an index is `depth` numbers, `component` elements apart, that say a position along so many axes of
  * the data, of these sizes and steps. The walk's operands: 0 has the walk's shape, 1 is the data at index 0, 2 the index.
- * Negative numbers count from the end. */
+ * Negative numbers count from the end; those beyond an axis become its nearest position. */
 typedef struct pa_indexing {
     pa_strided index; /* int32 or int64 */
     int32_t depth;
@@ -17,7 +17,7 @@ typedef struct pa_indexing {
     pa_walk walk;
 } pa_indexing;
 
-/* dst (operand 0) = src (operand 1) by indices; numbers beyond the axis become its nearest position. */
+/* dst (operand 0) = src (operand 1) by indices. */
 typedef struct pa_gather_op {
     pa_strided src, dst;
     pa_indexing by;
@@ -26,8 +26,7 @@ typedef struct pa_gather_op {
 void pa_gather_plan(pa_gather_op *op);
 void pa_gather_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 
-/* dst = src, then dst (operand 1) = dst reduction updates (operand 0), in the order of the updates; those with a number
- * beyond the axis are left out. */
+/* dst = src, then dst (operand 1) = dst reduction updates (operand 0), in the order of the updates. */
 typedef enum pa_reduction { PA_PUT, PA_ADD, PA_MUL, PA_MAX, PA_MIN } pa_reduction;
 typedef struct pa_scatter_op {
     pa_strided src, updates, dst;

@@ -59,7 +59,12 @@ static inline void walk_on(const pa_walk *w, int rank, walker *to) {
     }
 }
 
-/* n elements, or those of a walk's last dimension */
+/* Element i of an operand of int32 or int64. */
+static inline int64_t integer_at(const pa_strided *s, const void *elements, int64_t i) {
+    return s->type == PA_S64 ? ((const int64_t *)elements)[i] : ((const int32_t *)elements)[i];
+}
+
+/* dst[i * dst_step] = src[i * src_step] for i < n */
 static inline void move_run(int item_bytes, int64_t n, const void *src, int64_t src_step, void *dst, int64_t dst_step) {
     if (n == 1 || (src_step == 1 && dst_step == 1)) {
         memcpy(dst, src, (size_t)(n * item_bytes));
