@@ -55,11 +55,15 @@ void pa_recurrent_plan(pa_recurrent_op *p, int threads) {
 
 static float unit_clamp(float x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 
-/* In place. */
-static void activate(const pa_recurrent_op *p, const pa_function *f, int64_t n, float *v) {
-    const float alpha = f->alpha, beta = f->beta, most = p->clip;
+static void clip(const pa_recurrent_op *p, int64_t n, float *v) {
+    const float most = p->clip;
     if (most < INFINITY)
         for (int64_t i = 0; i < n; i++) v[i] = v[i] > most ? most : v[i] < -most ? -most : v[i];
+}
+
+/* In place. */
+static void activate(const pa_recurrent_op *p, const pa_function *f, int64_t n, float *v) {
+    const float alpha = f->alpha, beta = f->beta;
     switch (f->code) {
     case PA_SIGMOID: p->unary(PA_UNARY_sigmoid, n, v, v, 0, 0); break;
     case PA_TANH: p->unary(PA_UNARY_tanh, n, v, v, 0, 0); break;
@@ -110,6 +114,8 @@ static void lstm_step(const sequence *s, float *gates) {
     const float *p_in = s->peepholes, *p_out = p_in + n, *p_forget = p_in + 2 * n;
     remember(s, 0, 4 * n, s->h, gates, gates);
     for (int64_t i = 0; i < n; i++) in[i] += p_in[i] * c[i], forget[i] += p_forget[i] * c[i];
+    clip(p, n, in);
+    clip(p, 2 * n, forget); /* and the cell behind it; `out` has yet to see the new cells */
     activate(p, &s->function[0], n, in);
     activate(p, &s->function[1], n, cell);
     if (p->option)
@@ -117,6 +123,7 @@ static void lstm_step(const sequence *s, float *gates) {
     else
         activate(p, &s->function[0], n, forget);
     for (int64_t i = 0; i < n; i++) c[i] = forget[i] * c[i] + in[i] * cell[i], out[i] += p_out[i] * c[i];
+    clip(p, n, out);
     activate(p, &s->function[0], n, out);
     memcpy(s->spare, c, (size_t)n * sizeof(float));
     activate(p, &s->function[2], n, s->spare);
@@ -128,6 +135,7 @@ static void gru_step(const sequence *s, float *gates) {
     const int64_t n = hidden(p);
     float *update = gates, *reset = gates + n, *next = gates + 2 * n, *past = s->spare;
     remember(s, 0, 2 * n, s->h, gates, gates);
+    clip(p, 2 * n, gates);
     activate(p, &s->function[0], 2 * n, gates);
     if (p->option) {
         remember(s, 2 * n, n, s->h, s->later_bias, past);
@@ -136,6 +144,7 @@ static void gru_step(const sequence *s, float *gates) {
         for (int64_t i = 0; i < n; i++) past[i] = reset[i] * s->h[i];
         remember(s, 2 * n, n, past, next, next);
     }
+    clip(p, n, next);
     activate(p, &s->function[1], n, next);
     for (int64_t i = 0; i < n; i++) s->h[i] = (1 - update[i]) * next[i] + update[i] * s->h[i];
 }
@@ -143,6 +152,7 @@ static void gru_step(const sequence *s, float *gates) {
 static void rnn_step(const sequence *s, float *gates) {
     const int64_t n = hidden(s->op);
     remember(s, 0, n, s->h, gates, gates);
+    clip(s->op, n, gates);
     activate(s->op, &s->function[0], n, gates);
     memcpy(s->h, gates, (size_t)n * sizeof(float));
 }

@@ -27,7 +27,7 @@ typedef struct pa_recurrent_op {
     int32_t cells;        /* dst is the last cells */
     int32_t option;       /* of a GRU: linear before reset; of an LSTM: the forget gate is 1 - the input gate */
     pa_function function[2][PA_FUNCTIONS];
-    float clip; /* of what activations get */
+    float clip; /* of what the gates' activations get */
     pa_gemm_f32_fn gemm;
     int32_t mr, nr;
     pa_matvec_f32_fn matvec;
