@@ -8,6 +8,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx_forms import emit_form
 
 from pipeall.errors import ModelError
 from pipeall.graph.ir import Graph, Node
@@ -57,7 +58,11 @@ def of_graph(graph: Graph) -> onnx.ModelProto:
     nodes = []
     for node in graph.nodes:
         nodes += _onnx_nodes(node, graph, constants)
-    return model(nodes, {t.name: t.shape for t in graph.inputs}, [t.name for t in graph.outputs], constants)
+    made = model(nodes, {t.name: t.shape for t in graph.inputs}, [t.name for t in graph.outputs], constants)
+    for values, tensors in ((made.graph.input, graph.inputs), (made.graph.output, graph.outputs)):
+        for value, tensor in zip(values, tensors, strict=True):
+            value.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
+    return made
 
 
 def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProto]:
@@ -69,9 +74,11 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
         constants[name] = np.array(value, dtype)
         return name
 
-    def emit(op: str, inputs, final: bool = True, **attrs) -> str:
+    def emit(op: str, inputs, final: bool = True, outputs=(True,), **attrs) -> str:
+        """``outputs`` marks the one that is read, where an operator has several."""
         output = node.output if final else f"{node.output}/{len(nodes)}"
-        nodes.append(helper.make_node(op, list(inputs), [output], **attrs))
+        names = [output if read else f"{output}/unread{i}" for i, read in enumerate(outputs)]
+        nodes.append(helper.make_node(op, list(inputs), names, **attrs))
         return output
 
     clamped = a.get("lo", -np.inf) > -np.inf or a.get("hi", np.inf) < np.inf
@@ -160,7 +167,7 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
             parts = emit("Reshape", (*node.inputs, constant(split, np.int64)), False)
             mixed = emit("Transpose", (parts,), False, perm=(0, 2, 1, 3, 4))
             emit("Reshape", (mixed, constant(shape, np.int64)))
-        case _:
+        case _ if not emit_form(node, constant, emit):
             raise AssertionError(f"no ONNX form of {node.op}")
     if clamped:
         limits = [constant(a[side], np.float32) if isfinite(a[side]) else "" for side in ("lo", "hi")]

@@ -63,7 +63,6 @@ GRAPH_ERRORS = {
     "split": ("y, z = Split<axis=1>(x, pads)", "cannot split 6 into 2 parts"),
     "reshape": ("y = Reshape(x, three2)", "cannot reshape"),
     "reshape twice open": ("y = Reshape(x, open)", "cannot reshape"),
-    "batch folded into channels": ("y = Reshape(x, batch)", "batch must be 1"),
     "squeeze": ("y = Squeeze(x, one)", "cannot squeeze axes [1]"),
     "axis": ("y = Concat<axis=4>(x, x)", "axis 4 is outside of rank 4"),
     "gather index": ("g = Gather(one, i) y = Reshape(x, g)", "cannot evaluate on constants: index"),
@@ -89,7 +88,7 @@ GRAPH_ERRORS = {
 ERROR_CONSTANTS = norm("n", 6) | dict(
     w=rand(2, 6, 1, 1), m=rand(432, 3), i=ints(0, 1, 2),
     i2=ints(2), one=ints(1), two=ints(2, 216), three=ints(1, 6, -1),
-    three2=ints(1, 5, -1), open=ints(-1, -1), batch=ints(6, 1, 8, 9), pads=ints(0, 0, 1, 1, 0, 0, 1, 1),
+    three2=ints(1, 5, -1), open=ints(-1, -1), pads=ints(0, 0, 1, 1, 0, 0, 1, 1),
     negative_pads=ints(0, 0, -1, 0, 0, 0, 0, 0), negative=-np.ones(6, np.float32), zero=np.float32(0), n7=rand(7),
     infinite=np.array([np.inf], np.float32), big=np.float32(1e30),
     true=np.array(True), n9=rand(9), seven=ints(7), three0=np.float32(3), batch3=ints(6, 9, 8),

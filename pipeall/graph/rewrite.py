@@ -16,9 +16,9 @@ import numpy as np
 
 from .ir import Graph, Node
 from .ops import infer_shape
-from .pointwise import BINARY
+from .pointwise import CLAMPED as ARITHMETIC
 
-CLAMPED = ("conv", "deconv", "fc", *BINARY, "clip")  # end in clamp(lo, hi)
+CLAMPED = ("conv", "deconv", "fc", *ARITHMETIC, "clip")  # end in clamp(lo, hi)
 FLOAT_MAX = np.finfo(np.float32).max
 
 
@@ -45,8 +45,8 @@ class _Draft:
         self.source = graph
         self.nodes = {node.output: node for node in graph.nodes}
         self.places = {node.output: place for place, node in enumerate(graph.nodes)}
-        self.shapes = {name: tensor.shape for name, tensor in graph.tensors.items()}
         self.constants = dict(graph.constants)
+        self.shapes = {name: operand.shape for name, operand in (graph.tensors | self.constants).items()}
         self.outputs = tuple(tensor.name for tensor in graph.outputs)
         self._settle()
 

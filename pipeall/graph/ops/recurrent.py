@@ -72,12 +72,12 @@ def _shape(
 
 
 def _functions(attrs: Attrs, d: int) -> list[Callable[[np.ndarray], np.ndarray]]:
-    """The activations of a direction, each after the clip."""
+    """The activations of a direction, each after the clip; that of LSTM's cell has none, as in onnxruntime."""
     count = len(attrs["activations"]) // DIRECTIONS[attrs["direction"]]
-    bound = attrs["clip"]
 
     def function(i: int) -> Callable[[np.ndarray], np.ndarray]:
         name, alpha, beta = (attrs[key][d * count + i] for key in ("activations", "alphas", "betas"))
+        bound = attrs["clip"] if i < 2 else inf
         return lambda x: ACTIVATIONS[name](np.clip(x, -bound, bound), alpha, beta)
 
     return [function(i) for i in range(count)]

@@ -63,7 +63,7 @@ def _roi_align_shape(attrs: Attrs, x: Shape, rois: Shape, batch: Shape) -> Shape
     numbers(attrs, "spatial_scale")
     flags(attrs, "half_pixel")
     integer(attrs, "sampling_ratio", 0, 2**10)
-    return (rois[0], x[1], *ints(attrs, "output", 2, 1))
+    return (rois[0], x[1], *ints(attrs, "size", 2, 1))
 
 
 def _roi_align_types(attrs: Attrs, x: str, rois: str, batch: str) -> str:
@@ -90,13 +90,15 @@ def places(attrs: Attrs, axis: int, size: int) -> np.ndarray:
     coordinates = attrs["coordinates"]
     if coordinates == "asymmetric":
         return i / scale
+    exact = scale * np.float32(size)  # the size that ONNX means, where a scale leaves part of a pixel
+    exact = np.float32(out) if abs(exact - out) < 1e-4 * out else exact
     if coordinates == "align_corners":
-        return i * np.float32(size - 1) / np.float32(max(out - 1, 1))
+        return i if out == 1 else i * np.float32(size - 1) / (exact - one)
     if coordinates == "pytorch_half_pixel" and out == 1:
         return np.zeros(1, np.float32)
     place = (i + half) / scale - half
     if coordinates == "half_pixel_symmetric":
-        place += np.float32(size) * half * (one - np.float32(out) / (scale * np.float32(size)))
+        place += np.float32(size) * half * (one - np.float32(out) / exact)
     return place
 
 
@@ -209,7 +211,7 @@ def _bins(start: float, extent: float, count: int, size: int, ratio: int) -> tup
 
 def _roi_align(attrs: Attrs, x: np.ndarray, rois: np.ndarray, batch: np.ndarray) -> np.ndarray:
     """A bin is the mean of its samples, or the largest of their weighted elements, as ONNX defines it."""
-    (height, width), half = attrs["output"], 0.5 if attrs["half_pixel"] else 0.0
+    (height, width), half = attrs["size"], 0.5 if attrs["half_pixel"] else 0.0
     out = np.zeros((len(rois), x.shape[1], height, width), x.dtype)
     for r, index in enumerate(inside(batch, len(x))):
         left, top, right, bottom = rois[r] * attrs["spatial_scale"] - half
@@ -240,7 +242,7 @@ _RESIZE = {
     "antialias": False,
 }
 _GRID = {"mode": "linear", "padding": "zeros", "align_corners": False}
-_ROI = {"mode": "avg", "output": (1, 1), "sampling_ratio": 0, "spatial_scale": 1.0, "half_pixel": True}
+_ROI = {"mode": "avg", "size": (1, 1), "sampling_ratio": 0, "spatial_scale": 1.0, "half_pixel": True}
 
 OPS: dict[str, OpSpec] = {
     "resize": OpSpec((1, 1), _RESIZE, _resize_shape, _resize, types=_resize_types),
