@@ -3,6 +3,7 @@
 What no step writes is checked afterwards; what lies between the elements of a float operand is NaN.
 """
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -39,7 +40,7 @@ def layout(rng, shape, base, begin_bytes, dtype, dense=False):
         if not dense and base != SLOT_OUT and rng.random() < 0.2:  # backwards
             offset += (size - 1) * strides[axis]
             strides[axis] = -strides[axis]
-    end = -(-begin_bytes // item) + reach * 1 + 2 * GUARD
+    end = -(-begin_bytes // item) + reach + 2 * GUARD
     return Strided(base, offset, tuple(shape), tuple(strides), dtype), -(-end * item // 8) * 8
 
 
@@ -47,8 +48,7 @@ def elements(memory, operand):
     """The elements of an operand in the bytes of its base, to be read and written."""
     item = item_bytes(operand.dtype)
     typed = memory[: memory.size // item * item].view(operand.dtype)
-    strides = [stride * item for stride in operand.strides]
-    return as_strided(typed[operand.offset :], operand.shape, strides)
+    return as_strided(typed[operand.offset :], operand.shape, [stride * item for stride in operand.strides])
 
 
 def run_strided(kind, arrays, params, out_shape, out_type, table, *, cores=(-1,), seed=0, constants=()):
@@ -72,7 +72,7 @@ def run_strided(kind, arrays, params, out_shape, out_type, table, *, cores=(-1,)
     program.add(Step(kind, "node", tuple(operands), target, params))
     out = program.run(slot)
     result = elements(out, target).copy()
-    elements(out, target)[...] = np.full(1, -1, np.int8).view(np.uint8).repeat(8).view(out_type)[0]
+    elements(out, replace(target, dtype=f"int{8 * item_bytes(out_type)}"))[...] = -1
     assert (out == 255).all(), "wrote outside of its output"
     return result
 

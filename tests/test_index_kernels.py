@@ -180,7 +180,7 @@ def test_roi_align(mode, ratio, half_pixel):
     rois[5] = (np.nan, 3, np.inf, 1e30)
     batch = np.array([0, 1, -1, 7, -9, 1])
     attrs = attributes(
-        "roi_align", mode=mode, output=(3, 2), sampling_ratio=ratio, spatial_scale=0.5, half_pixel=half_pixel
+        "roi_align", mode=mode, size=(3, 2), sampling_ratio=ratio, spatial_scale=0.5, half_pixel=half_pixel
     )
     with np.errstate(all="ignore"):
         want = expected("roi_align", (x, rois, batch), attrs)

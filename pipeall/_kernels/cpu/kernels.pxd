@@ -243,7 +243,7 @@ cdef extern from "drivers/resize.h" nogil:
         pa_resize_axis *axis
         pa_resample_f32_fn kernel
         int64_t spread, scratch_bytes
-    void pa_resize_plan(pa_resize_op *)
+    void pa_resize_plan(pa_resize_op *, int threads)
     void pa_resize_step(const void *, void *const *, void *, pa_team *)
 
 

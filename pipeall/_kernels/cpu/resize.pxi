@@ -41,7 +41,7 @@ def add_resize(CpuProgram self, step):
     if not op.moves:
         self.check(target.dtype == "float32", step, "float32, where taps have weights", target.dtype)
         op.kernel = <pa_resample_f32_fn>self.function(step, "resample")
-    pa_resize_plan(op)
+    pa_resize_plan(op, self.program.core_count)
     reach = sum((size - 1) * abs(stride) for size, stride in zip(source.shape, source.strides))
     self.check(not op.spread or reach < 2**31, step, "an input of at most 2^31 elements", reach)
     self.append(pa_resize_step, op, op.scratch_bytes)

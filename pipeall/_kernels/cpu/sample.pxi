@@ -38,7 +38,7 @@ def add_roi_align(CpuProgram self, step):
     has_rank(self, step, image, 4, "an image")
     has_rank(self, step, batch, 1, "batch indices")
     has_shape(self, step, rois, (batch.shape[0], 4), "regions")
-    has_shape(self, step, step.dst, (batch.shape[0], image.shape[1], *p["output"]), "output")
+    has_shape(self, step, step.dst, (batch.shape[0], image.shape[1], *p["size"]), "output")
     self.check(p["mode"] in ("avg", "max") and 0 <= p["sampling_ratio"] <= RATIO_MAX, step,
                f"avg or max and at most {RATIO_MAX} samples", (p["mode"], p["sampling_ratio"]))
     op.src, op.rois, op.batch = self.strided(step, image), self.strided(step, rois), self.strided(step, batch)

@@ -5,7 +5,9 @@
 #include "chunks.h"
 
 enum {
-    BAND = 16,      /* rows of a chunk: its first ones are interpolated horizontally once more than need be */
+    BAND_MIN = 16,  /* rows of a chunk: its first ones are interpolated horizontally once more than need be */
+    BAND_MAX = 64,
+    RING = 4096,    /* floats of interpolated rows, in parts of that width: they stay in half of L1 */
     LONG_RUN = 256, /* a single axis that is resized is one of rows where what lies behind it is so long */
     SMALL = 16,     /* elements: below, a call of memcpy takes longer than the copy */
 };
@@ -26,7 +28,7 @@ static int last_resized(const pa_resize_op *p) {
     return d;
 }
 
-void pa_resize_plan(pa_resize_op *p) {
+void pa_resize_plan(pa_resize_op *p, int threads) {
     for (int d = p->rank - 1; d >= 0; d--)
         if (p->axis[d].size == 1 && p->axis[d].taps == 0) taken(p, d);
     for (int d = 1; d < p->rank; d++) { /* by falling step in dst */
@@ -56,8 +58,12 @@ void pa_resize_plan(pa_resize_op *p) {
         p->spread = max64(p->y.taps, 1) * max64(p->x.taps, 1);
         for (d = 0; d < p->rank; d++) p->spread *= max64(p->axis[d].taps, 1);
     }
+    int64_t rows = p->y.size;
+    for (d = 0; d < p->rank; d++) rows *= p->axis[d].size;
+    p->band = max64(BAND_MIN, min64(BAND_MAX, ceil_div(rows, 4 * threads)));
+    p->part = max64(1, min64(p->x.size, RING / (max64(p->y.taps, 1) * p->run)));
     const int64_t tap = sizeof(float) + sizeof(int32_t);
-    p->scratch_bytes = p->y.taps * (p->x.size * p->run * (int64_t)sizeof(float) + tap);
+    p->scratch_bytes = p->y.taps * (p->part * p->run * (int64_t)sizeof(float) + tap);
     if (p->moves || p->x.taps == 0) p->scratch_bytes = 0;
     if (p->spread) p->scratch_bytes = 2 * p->spread * tap;
     p->scratch_bytes = round_up(p->scratch_bytes, 64);
@@ -109,27 +115,35 @@ static void move_rows(const pa_resize_op *p, const char *src, char *dst, int64_t
 
 /* ---- sums ---- */
 
-static void sum_across(const pa_resize_op *p, const float *row, float *out, int64_t out_pixel) {
-    p->kernel(&(pa_resample_args){
-        .pixels = p->x.size,
-        .channels = p->run,
-        .taps = p->x.taps,
-        .taps_pixel = p->x.taps,
-        .index = p->x.index,
-        .weight = p->x.weight,
+/* Pixels [x0, x0 + pixels) of a row, or of all that they need from one row below the other. */
+typedef struct stretch {
+    const pa_resize_op *op;
+    int64_t x0, pixels;
+} stretch;
+
+static void sum_across(const stretch *s, const float *row, float *out, int64_t out_pixel) {
+    const pa_resize_axis *x = &s->op->x;
+    s->op->kernel(&(pa_resample_args){
+        .pixels = s->pixels,
+        .channels = s->op->run,
+        .taps = x->taps,
+        .taps_pixel = x->taps,
+        .index = x->index + s->x0 * x->taps,
+        .weight = x->weight + s->x0 * x->taps,
         .x = row,
-        .x_step = p->x.src,
+        .x_step = x->src,
         .out = out,
         .out_pixel = out_pixel,
     });
 }
 
 /* Row y from rows `step` floats apart, of pixels that lie one behind the other. */
-static void sum_down(const pa_resize_op *p, int64_t y, const int32_t *rows, const float *x, int64_t step, float *out) {
-    const int flat = p->x.size == 1 || p->x.dst == p->run;
+static void sum_down(const stretch *s, int64_t y, const int32_t *rows, const float *x, int64_t step, float *out) {
+    const pa_resize_op *p = s->op;
+    const int flat = s->pixels == 1 || p->x.dst == p->run;
     p->kernel(&(pa_resample_args){
-        .pixels = flat ? 1 : p->x.size,
-        .channels = flat ? p->run * p->x.size : p->run,
+        .pixels = flat ? 1 : s->pixels,
+        .channels = flat ? p->run * s->pixels : p->run,
         .taps = p->y.taps,
         .index = rows,
         .weight = p->y.weight + y * p->y.taps,
@@ -142,47 +156,51 @@ static void sum_down(const pa_resize_op *p, int64_t y, const int32_t *rows, cons
 }
 
 /* Rows of the ring that hold the input rows which row y needs: slot[k] for tap k. Those that no tap needs are given up. */
-static void fill_ring(const pa_resize_op *p, const int32_t *needed, const float *src, float *ring, int32_t *held,
+static void fill_ring(const stretch *s, const int32_t *needed, const float *src, float *ring, int32_t *held,
                       int32_t *slot) {
-    const int64_t taps = p->y.taps, row = p->x.size * p->run;
+    const int64_t taps = s->op->y.taps, row = s->pixels * s->op->run;
     for (int64_t k = 0; k < taps; k++) {
         slot[k] = -1;
-        for (int64_t s = 0; s < taps && slot[k] < 0; s++)
-            if (held[s] == needed[k]) slot[k] = (int32_t)s;
+        for (int64_t i = 0; i < taps && slot[k] < 0; i++)
+            if (held[i] == needed[k]) slot[k] = (int32_t)i;
     }
     for (int64_t k = 0; k < taps; k++) {
-        int64_t s = 0;
-        while (s < taps && held[s] != needed[k]) s++; /* an earlier tap may have fetched it */
-        if (s == taps) {
+        int64_t i = 0;
+        while (i < taps && held[i] != needed[k]) i++; /* an earlier tap may have fetched it */
+        if (i == taps) {
             int used = 1;
-            for (s = -1; used;) {
-                s++;
+            for (i = -1; used;) {
+                i++;
                 used = 0;
-                for (int64_t other = 0; other < taps; other++) used |= slot[other] == s;
+                for (int64_t other = 0; other < taps; other++) used |= slot[other] == i;
             }
-            sum_across(p, src + needed[k] * p->y.src, ring + s * row, p->run);
-            held[s] = needed[k];
+            sum_across(s, src + needed[k] * s->op->y.src, ring + i * row, s->op->run);
+            held[i] = needed[k];
         }
-        slot[k] = (int32_t)s;
+        slot[k] = (int32_t)i;
     }
 }
 
 static void sum_rows(const pa_resize_op *p, const float *src, float *dst, char *scratch, int64_t begin, int64_t end) {
-    const int64_t taps = p->y.taps, row = p->x.size * p->run;
+    const int64_t taps = p->y.taps;
+    stretch s = {p, 0, p->x.size};
     if (p->x.taps == 0) {
-        for (int64_t y = begin; y < end; y++) sum_down(p, y, p->y.index + y * taps, src, p->y.src, dst + y * p->y.dst);
+        for (int64_t y = begin; y < end; y++) sum_down(&s, y, p->y.index + y * taps, src, p->y.src, dst + y * p->y.dst);
         return;
     }
     if (taps == 0) {
-        for (int64_t y = begin; y < end; y++) sum_across(p, src + y * p->y.src, dst + y * p->y.dst, p->x.dst);
+        for (int64_t y = begin; y < end; y++) sum_across(&s, src + y * p->y.src, dst + y * p->y.dst, p->x.dst);
         return;
     }
-    float *ring = (float *)scratch;
-    int32_t *held = (int32_t *)(ring + taps * row), *slot = held + taps;
-    for (int64_t s = 0; s < taps; s++) held[s] = -1;
-    for (int64_t y = begin; y < end; y++) {
-        fill_ring(p, p->y.index + y * taps, src, ring, held, slot);
-        sum_down(p, y, slot, ring, row, dst + y * p->y.dst);
+    for (; s.x0 < p->x.size; s.x0 += p->part) {
+        s.pixels = min64(p->part, p->x.size - s.x0);
+        float *ring = (float *)scratch;
+        int32_t *held = (int32_t *)(ring + taps * p->part * p->run), *slot = held + taps;
+        for (int64_t i = 0; i < taps; i++) held[i] = -1;
+        for (int64_t y = begin; y < end; y++) {
+            fill_ring(&s, p->y.index + y * taps, src, ring, held, slot);
+            sum_down(&s, y, slot, ring, s.pixels * p->run, dst + y * p->y.dst + s.x0 * p->x.dst);
+        }
     }
 }
 
@@ -244,9 +262,9 @@ static void spread_rows(const pa_resize_op *p, const float *src, float *dst, cha
 static void resize_range(const job *j, int64_t begin, int64_t end, int thread) {
     const pa_resize_op *p = j->op;
     char *scratch = (char *)j->scratch + thread * p->scratch_bytes;
-    const int64_t bands = ceil_div(p->y.size, BAND), item = p->dst.item_bytes;
+    const int64_t bands = ceil_div(p->y.size, p->band), item = p->dst.item_bytes;
     for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t outer = unit / bands, y0 = unit % bands * BAND, y1 = min64(y0 + BAND, p->y.size);
+        const int64_t outer = unit / bands, y0 = unit % bands * p->band, y1 = min64(y0 + p->band, p->y.size);
         int64_t from = 0, to = 0;
         for (int64_t d = p->rank - 1, rest = outer; d >= 0; d--) {
             const pa_resize_axis *axis = &p->axis[d];
@@ -268,8 +286,8 @@ static void resize_range(const job *j, int64_t begin, int64_t end, int thread) {
 
 void pa_resize_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_resize_op *p = op;
-    int64_t units = ceil_div(p->y.size, BAND);
+    int64_t units = ceil_div(p->y.size, p->band);
     for (int d = 0; d < p->rank; d++) units *= p->axis[d].size;
     const int64_t taps = p->spread ? p->spread : max64(p->y.taps, 1);
-    run(op, bases, scratch, team, resize_range, units, min64(p->y.size, BAND) * p->x.size * p->run * taps);
+    run(op, bases, scratch, team, resize_range, units, min64(p->y.size, p->band) * p->x.size * p->run * taps);
 }

@@ -25,11 +25,12 @@ typedef struct pa_resize_op {
      * not there has size 1 and no taps */
     pa_resize_axis y, x;
     int64_t run;
+    int64_t band, part; /* rows of a chunk; pixels of the parts of rows that are computed one after the other */
     int64_t spread; /* product of the taps of all axes, if outer axes have some: then pixels are computed one by one */
     int64_t scratch_bytes; /* per thread, a multiple of 64 */
 } pa_resize_op;
-/* Once, after the fields before are set. */
-void pa_resize_plan(pa_resize_op *op);
+/* Once, after the fields before are set, for a team of `threads`. */
+void pa_resize_plan(pa_resize_op *op, int threads);
 void pa_resize_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 
 #endif
