@@ -62,7 +62,15 @@ def tree(tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize("cpu", ["cortex-a53", "max"])
 def test_every_kernel(tree, cpu):
-    tests = ("tests/test_kernels.py", "tests/test_gemm_tiles.py", "tests/test_winograd.py", "tests/test_strassen.py")
+    tests = (
+        "tests/test_kernels.py",
+        "tests/test_gemm_tiles.py",
+        "tests/test_winograd.py",
+        "tests/test_strassen.py",
+        "tests/test_resize_kernels.py",
+        "tests/test_recurrent_kernels.py",
+        "tests/test_index_kernels.py",
+    )
     printed = run_arm(tree, "-m", "pytest", "-rs", "-p", "no:cacheprovider", *tests, cpu=cpu)
     assert "skipped" not in printed and "passed" in printed, printed  # all rows of this build are NEON or reference
 
