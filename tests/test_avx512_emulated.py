@@ -31,6 +31,7 @@ def test_every_avx512_kernel(tmp_path):
         "tests/test_winograd.py",
         "tests/test_strassen.py",
         "tests/test_matmul_kernels.py",
+        "tests/test_resize_kernels.py",
         "-k",
         "avx512",
     )

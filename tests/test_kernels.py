@@ -23,6 +23,7 @@ from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 MEASURES = ("peak", "stream")
 TRAINING = ("matvec", "outer")  # test_mlp_kernels
 ATTENTION = ("powers",)  # test_matmul_kernels
+RESIZING = ("resample",)  # test_resize_kernels
 KIND_OF_ROW = {"gemm": ("conv",), "gemv": ("conv",), "depthwise": ("conv",), "pool": ("maxpool", "avgpool")}
 IR_OPS = {
     "conv": ("conv", "fc"),
@@ -30,7 +31,7 @@ IR_OPS = {
     "unary": [op for op, entry in UNARY.items() if entry.floats],
 }
 ON_STRIDED = ("reduce", "fold", "shifted", "softmax_columns")  # test_strided_kernels
-ELSEWHERE = (*MEASURES, *TRAINING, *ATTENTION, *ON_STRIDED)
+ELSEWHERE = (*MEASURES, *TRAINING, *ATTENTION, *RESIZING, *ON_STRIDED)
 
 
 def is_depthwise(case):
