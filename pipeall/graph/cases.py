@@ -7,7 +7,7 @@ and cover every attribute value a kernel branches on. ``case_graph`` makes a one
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf, prod
 from typing import Any
 
@@ -130,11 +130,51 @@ CONV = (
 )
 
 
-def _fc(x: Shape, c_out: int, clamp=CLAMPS[0]):
-    elements = 1
-    for size in x:
-        elements *= size
-    return Case("fc", dict(axis=1, lo=clamp[0], hi=clamp[1]), (x,), ((c_out, elements), (c_out,)))
+def _batch(case: Case, images: int) -> Case:
+    """The same node with several images."""
+    return replace(case, shapes=tuple((images, *shape[1:]) for shape in case.shapes), note=f"{case.note} batch".strip())
+
+
+CONV += (
+    _batch(_conv(17, 33, (5, 7), 1), 3),
+    _batch(_conv(16, 24, (9, 8), 3, stride=2, pads=1), 2),
+    _batch(_conv(16, 24, (9, 8), 3, pads=1, out_hw=(9, 8), note="residual"), 5),
+    _batch(_depthwise(17, (7, 8), 3, pads=1), 4),
+)
+
+
+def _deconv(c_in, c_out, hw, kernel, *, stride=1, pads=0, dilation=1, groups=1, extra=0, clamp=CLAMPS[0], note=""):
+    attrs = dict(strides=_pair(stride), pads=_sides(pads), dilations=_pair(dilation), groups=groups,
+                 output_padding=_pair(extra), lo=clamp[0], hi=clamp[1])  # fmt: skip
+    weight = (c_in, c_out // groups, *_pair(kernel))
+    return Case("deconv", attrs, ((1, c_in, *_pair(hw)),), (weight, (c_out,)), note=note)
+
+
+DECONV = (
+    *(_deconv(c, c + 1, (4, 5), 2, stride=2) for c in CHANNELS),
+    *(_deconv(9, c, (5, 4), 3, stride=2, pads=1, extra=1) for c in (1, 8, 17)),
+    *(_deconv(16, c, (5, 4), 4, stride=2, pads=1) for c in (1, 8, 33)),
+    _deconv(7, 8, (5, 6), 3),
+    _deconv(7, 8, (1, 1), 3, stride=2),
+    _deconv(7, 8, (5, 6), 3, stride=3, pads=(0, 1, 1, 0)),
+    _deconv(7, 8, (5, 6), 2, stride=3, extra=1, note="gaps"),
+    _deconv(7, 8, (5, 6), (3, 2), stride=(1, 2), pads=(1, 0, 0, 1), clamp=(0.0, inf)),
+    _deconv(7, 8, (5, 6), 3, stride=2, dilation=2, pads=1),
+    _deconv(7, 8, (5, 6), 3, stride=2, dilation=3, extra=1),
+    _deconv(7, 8, (5, 6), 3, stride=4, dilation=2),
+    _deconv(7, 8, (6, 5), 5, stride=4, pads=3, note="pads beyond the stride"),
+    _deconv(8, 12, (5, 6), 4, stride=2, pads=1, groups=2),
+    _deconv(8, 12, (5, 6), 3, stride=2, pads=1, groups=4, extra=1),
+    _deconv(9, 9, (5, 6), 4, stride=2, pads=1, groups=9, note="depthwise"),
+    _deconv(5, 5, (3, 4), 16, stride=8, pads=4, note="many phases"),
+    _deconv(3, 2, (2, 3), 20, stride=9, pads=4, note="more phases"),
+    _deconv(6, 6, (2, 3), 20, stride=9, pads=4, groups=3, note="more phases of groups"),
+    _batch(_deconv(8, 9, (5, 4), 3, stride=2, pads=1, extra=1), 3),
+)
+
+
+def _fc(x: Shape, c_out: int, clamp=CLAMPS[0], axis=1):
+    return Case("fc", dict(axis=axis, lo=clamp[0], hi=clamp[1]), (x,), ((c_out, prod(x[axis:])), (c_out,)))
 
 
 FC = (
@@ -145,6 +185,12 @@ FC = (
     _fc((1, 16, 6, 6), 33, CLAMPS[1]),
     _fc((1, 33, 1, 1), 16, CLAMPS[2]),
     _fc((1, 5, 7), 8, CLAMPS[3]),
+    _fc((1, 5, 7), 8, axis=2),
+    _fc((2, 5, 33), 17, CLAMPS[1], axis=2),
+    _fc((3, 33), 17),
+    _fc((3, 9, 3, 4), 17),
+    _fc((2, 3, 5, 16), 9, axis=3),
+    _fc((2, 3, 5, 16), 9, axis=2),
 )
 
 
@@ -178,6 +224,7 @@ def _pools(op: str, **extra) -> tuple[Case, ...]:
 
 MAXPOOL = (
     *_pools("maxpool", dilations=(1, 1)),
+    _batch(_pool("maxpool", 17, (13, 12), 3, stride=2, pads=1, dilations=(1, 1)), 3),
     _pool("maxpool", 17, (9, 10), 3, dilations=(2, 2), pads=2, note="dilated"),
     _pool("maxpool", 8, (11, 10), 2, dilations=(3, 1), stride=2, pads=(1, 0, 1, 1), ceil=True, note="dilated ceil"),
 )
@@ -254,6 +301,7 @@ CONCAT = (
     Case("concat", dict(axis=3), ((1, 16, 4, 5), (1, 16, 4, 3))),
     Case("concat", dict(axis=1), ((1, 10), (1, 1), (1, 33))),
     Case("concat", dict(axis=2), ((1, 3, 4), (1, 3, 5))),
+    Case("concat", dict(axis=0), ((2, 3, 4, 5), (1, 3, 4, 5))),
 )
 RESHAPE = (
     Case("reshape", dict(shape=(1, 340)), ((1, 17, 4, 5),)),
@@ -263,6 +311,9 @@ RESHAPE = (
     Case("reshape", dict(shape=(1, 8, 3, 5)), ((1, 2, 4, 3, 5),)),
     Case("reshape", dict(shape=(6,)), ((1, 6),)),
     Case("reshape", dict(shape=(1, 17, 4, 5)), ((1, 17, 4, 5),), note="same"),
+    Case("reshape", dict(shape=(1, 20, 17, 1)), ((1, 17, 4, 5),)),
+    Case("reshape", dict(shape=(3, 4, 2, 5)), ((2, 3, 4, 5),)),
+    Case("reshape", dict(shape=(2, 60)), ((2, 3, 4, 5),)),
 )
 TRANSPOSE = (
     Case("transpose", dict(perm=(0, 2, 3, 1)), ((1, 17, 4, 5),)),
@@ -273,6 +324,9 @@ TRANSPOSE = (
     Case("transpose", dict(perm=(0, 4, 2, 5, 1, 3)), ((1, 2, 3, 4, 5, 6),)),
 )
 SLICE = (
+    Case("slice", dict(axis=2, start=1, stop=8, step=2), ((1, 17, 9, 5),)),
+    Case("slice", dict(axis=1, start=0, stop=17, step=3), ((2, 17, 4, 5),)),
+    Case("slice", dict(axis=0, start=1, stop=3, step=1), ((4, 7),)),
     Case("slice", dict(axis=1, start=0, stop=8, step=1), ((1, 17, 4, 5),)),
     Case("slice", dict(axis=1, start=8, stop=17, step=1), ((1, 17, 4, 5),)),
     Case("slice", dict(axis=1, start=3, stop=4, step=1), ((1, 17, 4, 5),)),
@@ -283,8 +337,14 @@ SLICE = (
 )
 
 
-def _pad(shape: Shape, begin: Shape, end: Shape, value: float = 0.0):
-    return Case("pad", dict(pads_begin=begin, pads_end=end, mode="constant", value=value), (shape,))
+EXPAND = (
+    Case("expand", dict(shape=(3, 4, 5)), ((1, 4, 1),)),
+    Case("expand", dict(shape=(2, 17, 4, 5)), ((1, 17, 1, 1),)),
+)
+
+
+def _pad(shape: Shape, begin: Shape, end: Shape, value: float = 0.0, mode: str = "constant"):
+    return Case("pad", dict(pads_begin=begin, pads_end=end, mode=mode, value=value), (shape,))
 
 
 PAD = (
@@ -293,6 +353,8 @@ PAD = (
     _pad((1, 8, 4, 5), (0, 2, 0, 0), (0, 7, 0, 0)),
     _pad((1, 9), (0, 2), (0, 1), 0.25),
     _pad((1, 3, 4), (0, 1, 2), (0, 0, 1)),
+    *(_pad((1, 8, 4, 5), (0, 0, 1, 3), (0, 0, 2, 1), mode=mode) for mode in ("reflect", "edge", "wrap")),
+    _pad((2, 3, 4), (1, 0, 2), (0, 0, 1), mode="reflect"),
 )
 SHUFFLE = tuple(
     Case("shuffle", dict(groups=groups), ((1, groups * per_group, 4, 5),))
@@ -302,8 +364,8 @@ SHUFFLE = tuple(
 CASES: dict[str, tuple[Case, ...]] = {
     cases[0].op: cases
     for cases in (
-        CONV, FC, MAXPOOL, AVGPOOL, LRN, SOFTMAX, LAYERNORM, *BINARIES, *UNARIES,
-        CONCAT, RESHAPE, TRANSPOSE, SLICE, PAD, SHUFFLE,
+        CONV, DECONV, FC, MAXPOOL, AVGPOOL, LRN, SOFTMAX, LAYERNORM, *BINARIES, *UNARIES,
+        CONCAT, RESHAPE, TRANSPOSE, SLICE, EXPAND, PAD, SHUFFLE,
     )
 }  # fmt: skip
 

@@ -1,19 +1,18 @@
-"""Where tensors lie: their layout in a view, the layout of a ring slot, and the arena planned by liveness.
+"""Memory of tensors: the layout of one that is alone, the layout of a ring slot, and the arena planned by liveness.
 
-A rank-4 tensor (1, C, H, W) is stored NHWC with a pixel stride of C or more: pixels never lie whole pages apart. Any
-other shape is row-major in a single pixel. A tensor is linear where that equals row-major order of its shape: then
-reshaping it costs nothing.
+An image (N, C, H, W) is stored NHWC with a pixel stride of C or more: pixels never lie whole pages apart. Any other shape
+is row-major in a single pixel. ``strides`` has what else there can be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import prod
 
-from ..steps import SlotTensor, View, item_bytes
+from ..steps import SlotTensor, Strided, View, item_bytes
 from .ir import Tensor
+from .strides import of_view, place, row_major
 
 ARENA_TRIES = 16
 LINE_BYTES = 64  # bytes of a cache line, the widest vector
@@ -28,18 +27,13 @@ def padded(nbytes: int) -> int:
     return -nbytes // LINE_BYTES * -LINE_BYTES + LINE_BYTES
 
 
-def row_major(dims: Sequence[int]) -> tuple[int, ...]:
-    """Strides of a dense array of size ``dims``, last axis fastest."""
-    return tuple(accumulate(reversed(dims[1:]), int.__mul__, initial=1))[::-1] if dims else ()
-
-
 def dense(shape: tuple[int, ...], base: int, offset: int, dtype: str = "float32") -> View:
     """A tensor alone in its storage."""
     if len(shape) == 4:
-        _, c, h, w = shape
+        n, c, h, w = shape
         size = item_bytes(dtype)
-        apart = c * size % PAGE_BYTES == 0 and h * w > 1
-        return View(base, offset, h, w, c, c + LINE_BYTES // size if apart else c, dtype)
+        apart = c * size % PAGE_BYTES == 0 and n * h * w > 1
+        return View(base, offset, n * h, w, c, c + LINE_BYTES // size if apart else c, dtype)
     return View(base, offset, 1, 1, prod(shape), prod(shape), dtype)
 
 
@@ -61,69 +55,6 @@ def side_by_side(views: Sequence[View], base: int) -> tuple[tuple[View, ...], in
     return tuple(moved), end
 
 
-@dataclass(frozen=True, slots=True)
-class Strided:
-    """Elements of a tensor, not necessarily pixels: element i lies at offset + i . strides."""
-
-    base: int
-    offset: int
-    strides: tuple[int, ...]
-    dtype: str = "float32"
-
-    def from_index(self, index: Sequence[int]) -> Strided:
-        """The part that starts at ``index``."""
-        shift = sum(i * stride for i, stride in zip(index, self.strides, strict=True))
-        return replace(self, offset=self.offset + shift)
-
-    def reaching(self, dims: Sequence[int]) -> View:
-        """The single pixel from the first of ``dims`` elements to the last."""
-        reach = 1 + sum((size - 1) * stride for size, stride in zip(dims, self.strides, strict=True))
-        return View(self.base, self.offset, 1, 1, reach, reach, self.dtype)
-
-
-def strided(shape: tuple[int, ...], view: View) -> Strided:
-    """A tensor's elements along the axes of its shape."""
-    if len(shape) == 4:
-        return Strided(view.base, view.offset, (0, 1, view.w * view.stride, view.stride), view.dtype)
-    return Strided(view.base, view.offset, row_major(shape), view.dtype)
-
-
-def merged(dims: Sequence[int], src: Strided, dst: Strided) -> tuple[tuple[int, ...], Strided, Strided]:
-    """The same pairs of elements in the fewest dimensions, slowest in ``dst`` first; axes of size 1 go."""
-    axes: list[tuple[int, int, int]] = []
-    for size, s, d in sorted(zip(dims, src.strides, dst.strides, strict=True), key=lambda axis: -axis[2]):
-        if axes and axes[-1][1:] == (size * s, size * d):
-            axes[-1] = (axes[-1][0] * size, s, d)
-        elif size > 1:
-            axes.append((size, s, d))
-    sizes, src_strides, dst_strides = zip(*(axes or [(1, 1, 1)]), strict=True)
-    return sizes, replace(src, strides=src_strides), replace(dst, strides=dst_strides)
-
-
-def is_linear(shape: tuple[int, ...], view: View) -> bool:
-    return len(shape) != 4 or view.h * view.w == 1 or view.stride == 1
-
-
-def part(view: View, shape: tuple[int, ...], axis: int, start: int, stop: int) -> View | None:
-    """The elements start to stop - 1 along ``axis`` in place; None where no view describes them."""
-    if len(shape) == 4 and axis == 1:
-        c = stop - start
-        return replace(view, offset=view.offset + start, c=c, stride=view.stride if view.h * view.w > 1 else c)
-    if len(shape) != 4 and prod(shape[:axis]) == 1:
-        inner = prod(shape[axis + 1 :])
-        c = (stop - start) * inner
-        return View(view.base, view.offset + start * inner, 1, 1, c, c, view.dtype)
-    return None
-
-
-def reshaped(view: View, shape: tuple[int, ...], new_shape: tuple[int, ...]) -> View | None:
-    """The same memory seen as ``new_shape``; None where the order of the elements differs."""
-    if shape == new_shape:
-        return view
-    new = dense(new_shape, view.base, view.offset, view.dtype)
-    return new if is_linear(shape, view) and is_linear(new_shape, new) else None
-
-
 def slot_layout(tensors: Sequence[Tensor], nhwc: bool, begin: int = 0) -> tuple[tuple[SlotTensor, ...], int]:
     """The tensors of a ring slot one after the other from byte ``begin`` on, and where they end.
 
@@ -141,8 +72,8 @@ def slot_layout(tensors: Sequence[Tensor], nhwc: bool, begin: int = 0) -> tuple[
 def slot_elements(slot: SlotTensor, base: int) -> Strided:
     """A slot tensor's elements along the axes of its shape, in whichever layout the slot holds it."""
     if slot.nhwc:
-        return strided(slot.shape, dense(slot.shape, base, slot.offset, slot.dtype))
-    return Strided(base, slot.offset, row_major(slot.shape), slot.dtype)
+        return of_view(dense(slot.shape, base, slot.offset, slot.dtype), slot.shape)
+    return place(base, slot.offset, slot.shape, row_major(slot.shape), slot.dtype)
 
 
 def plan_arena(sizes: Mapping[int, int], lifetimes: Mapping[int, tuple[int, int]]) -> tuple[dict[int, int], int]:

@@ -18,7 +18,7 @@ from .ir import Graph, Node
 from .ops import infer_shape
 from .pointwise import BINARY
 
-CLAMPED = ("conv", "fc", *BINARY, "clip")  # end in clamp(lo, hi)
+CLAMPED = ("conv", "deconv", "fc", *BINARY, "clip")  # end in clamp(lo, hi)
 FLOAT_MAX = np.finfo(np.float32).max
 
 
@@ -165,7 +165,9 @@ def drop_idle(draft: _Draft, node: Node) -> bool:
         case "transpose":
             idle = attrs["perm"] == tuple(range(len(shape)))
         case "slice":
-            idle = attrs["stop"] - attrs["start"] == shape[attrs["axis"]]
+            idle = attrs["stop"] - attrs["start"] == shape[attrs["axis"]] and attrs["step"] == 1
+        case "expand":
+            idle = attrs["shape"] == shape
         case "pad":
             idle = not any(attrs["pads_begin"] + attrs["pads_end"])
         case "shuffle":
@@ -176,25 +178,22 @@ def drop_idle(draft: _Draft, node: Node) -> bool:
             idle = _is_free(attrs)
         case "mul":
             factor = draft.constants.get(node.inputs[1])
-            idle = _is_free(attrs) and factor is not None and bool((factor == 1).all())
+            same = draft.shapes[node.output] == shape
+            idle = same and _is_free(attrs) and factor is not None and bool((factor == 1).all())
         case _:
             idle = False
     return idle and draft.bypass(node)
 
 
 def merge_moves(draft: _Draft, node: Node) -> bool:
-    """Makes one of reshape(reshape(x)), and of transpose(transpose(x)).
-
-    From image to image the two reshapes stay, through (1, N).
-    """
+    """Makes one of reshape(reshape(x)), and of transpose(transpose(x))."""
     first = draft.maker(node.inputs[0], node.op) if node.op in ("reshape", "transpose") else None
     if first is None:
         return False
     if node.op == "transpose":
         perm = tuple(first.attrs["perm"][axis] for axis in node.attrs["perm"])
         return draft.put(node, inputs=first.inputs, attrs={"perm": perm})
-    old, new = draft.shapes[first.inputs[0]], node.attrs["shape"]
-    return (old == new or len(old) != 4 or len(new) != 4) and draft.put(node, inputs=first.inputs)
+    return draft.put(node, inputs=first.inputs)
 
 
 def make_shuffle(draft: _Draft, node: Node) -> bool:
@@ -222,8 +221,9 @@ def _before_reshapes(draft: _Draft, name: str) -> str:
 
 def flatten_in_fc(draft: _Draft, node: Node) -> bool:
     """Removes a reshape before fc, which reads its input in row-major order, whatever the shape."""
-    flat = draft.maker(node.inputs[0], "reshape") if node.op == "fc" else None
-    return flat is not None and draft.put(node, inputs=(*flat.inputs, *node.inputs[1:]))
+    flat = draft.maker(node.inputs[0], "reshape") if node.op == "fc" and node.attrs["axis"] == 1 else None
+    same = flat is not None and draft.shapes[flat.inputs[0]][:1] == draft.shapes[node.output][:1]
+    return same and draft.put(node, inputs=(*flat.inputs, *node.inputs[1:]))
 
 
 def fold_pad(draft: _Draft, node: Node) -> bool:
@@ -247,13 +247,16 @@ def fold_pad(draft: _Draft, node: Node) -> bool:
 
 def fold_constant(draft: _Draft, node: Node) -> bool:
     """Folds a sum or product with one constant per channel (BatchNormalization is both) into weights and bias."""
-    main = draft.maker(node.inputs[0], "conv", "fc") if node.op in ("add", "sub", "mul") else None
+    main = draft.maker(node.inputs[0], "conv", "deconv", "fc") if node.op in ("add", "sub", "mul") else None
     operand = draft.constants.get(node.inputs[1]) if main is not None else None
     if operand is None or not draft.private(main) or len(main.inputs) != 3 or not _is_free(main.attrs):
         return False
     x, weight_name, bias_name = main.inputs
     weight, bias = (draft.constants[name].astype(np.float64) for name in (weight_name, bias_name))
-    if operand.size != 1 and operand.shape[:2] != (1, operand.size):
+    shape = draft.shapes[main.output]
+    channels = 1 if main.op != "fc" else len(shape) - 1
+    per_channel = operand.size == 1 or operand.shape[channels] == operand.size == shape[channels]
+    if not per_channel or draft.shapes[node.output] != shape:
         return False  # differs between pixels
     values = np.broadcast_to(operand.reshape(-1).astype(np.float64), bias.shape)
     match node.op, node.attrs["swapped"]:
@@ -265,8 +268,12 @@ def fold_constant(draft: _Draft, node: Node) -> bool:
             scale, shift = np.ones_like(bias), -values
         case _:
             scale, shift = -np.ones_like(bias), values
-    per_filter = (-1, *(1,) * (weight.ndim - 1))
-    weight, bias = weight * scale.reshape(per_filter), bias * scale + shift
+    if main.op == "deconv":  # (Cin, Cout / groups, kh, kw)
+        groups = main.attrs["groups"]
+        scales = np.repeat(scale.reshape(groups, -1), len(weight) // groups, 0)[..., None, None]
+    else:
+        scales = scale.reshape(-1, *(1,) * (weight.ndim - 1))
+    weight, bias = weight * scales, bias * scale + shift
     if max(np.abs(weight).max(), np.abs(bias).max()) > FLOAT_MAX:
         return False
     if np.any(scale != 1):

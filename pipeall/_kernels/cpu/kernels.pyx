@@ -320,7 +320,7 @@ cdef class CpuProgram:
         if step.kind in PIXEL_KINDS:
             types = {view.dtype for view in (*step.src, step.dst)}
             self.check(len(types) == 1, step, "one element type", ", ".join(sorted(types)))
-        build(step, algorithm) if step.kind == "conv" else build(step)
+        build(self, step, algorithm) if step.kind == "conv" else build(self, step)
         self.steps += [(step.kind, step.node, algorithm)] * (self.program.step_count - len(self.steps))
 
 include "convolution.pxi"

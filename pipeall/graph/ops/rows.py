@@ -67,9 +67,7 @@ def _matmul(attrs: Attrs, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return (a @ b) * a.dtype.type(attrs["alpha"])
 
 
-def _attention(
-    attrs: Attrs, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None
-) -> np.ndarray:
+def _attention(attrs: Attrs, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
     scores = q @ k.swapaxes(-1, -2) * q.dtype.type(attrs["scale"])
     if mask is not None:
         scores = scores + mask

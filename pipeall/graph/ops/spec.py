@@ -70,7 +70,6 @@ def image(x: Shape) -> None:
     require(len(x) == 4, f"input must be (1, C, H, W), got {x}")
 
 
-
 # ---- element types: f(attrs, *input types) -> type of the output ----
 
 

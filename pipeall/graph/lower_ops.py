@@ -1,0 +1,392 @@
+"""What each op becomes: the steps of a node, written with the help of ``lowering.Lowering``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import inf, prod
+from typing import Any
+
+import numpy as np
+
+from ..errors import ModelError
+from ..steps import Strided, View
+from .ir import Node
+from .lower_deconv import deconv
+from .lowering import Lowering
+from .ops import OPS, attributes
+from .pointwise import BINARY, UNARY
+from .strides import (
+    IMAGE_ORDER,
+    broadcast,
+    constant,
+    cut,
+    from_index,
+    is_row_major,
+    merged,
+    of_view,
+    order_of,
+    permuted,
+    pixels,
+    place,
+    reaching,
+    reshaped,
+    rows,
+)
+
+PLAIN = {  # op on images -> the attributes that the step of the same kind takes over
+    "maxpool": ("kernel", "strides", "pads", "dilations"),
+    "avgpool": ("kernel", "strides", "pads", "count_include_pad"),
+    "lrn": ("size", "alpha", "beta", "bias"),
+}
+ON_IMAGES = ("conv", "deconv", "shuffle", *PLAIN)  # ops that write pixels
+ANYWHERE = ("concat", "reshape", "transpose", "slice", "expand", "matmul", "attention")  # ops that write any strides
+FLOAT = "float32"
+
+
+def emit(to: Lowering, node: Node) -> None:
+    """Appends a node's steps. Raises ModelError where no step computes it."""
+    if node.op not in OPS:
+        raise ModelError(f"node {node.name!r}: no device computes op {node.op!r}; known: {', '.join(OPS)}")
+    RULES.get(node.op, general)(to, node)
+
+
+def writes(node: Node, at: Strided) -> bool:
+    """Whether a node can write its output at a place of any layout, without losing speed."""
+    if node.op in ON_IMAGES:
+        return pixels(at) is not None
+    if node.op == "fc":
+        return rows(at, len(at.shape) - 1) is not None
+    if node.op in ANYWHERE:
+        return True
+    return pixels(at) is not None if len(at.shape) == 4 else is_row_major(at)
+
+
+def attrs_of(node: Node, *names: str) -> dict[str, Any]:
+    return {name: node.attrs[name] for name in names}
+
+
+def general(to: Lowering, node: Node) -> None:
+    """A step of the op's own name, on operands as they lie."""
+    src = [to.operand(name) for name in node.inputs]
+    like = src[0] if len(src[0].shape) == len(to.shape(node.output)) and src[0].array is None else None
+    dst = to.target(node, order_of(like) if like is not None else range(len(to.shape(node.output))))
+    to.step(KINDS.get(node.op, node.op), node, src, dst, dict(node.attrs))
+
+
+KINDS = {"softmax": "softmax_nd", "layernorm": "layernorm_nd"}  # the names of steps that are not on pixels
+
+# ---- images ----
+
+
+def images(view: View, count: int) -> list[View]:
+    """The images that lie one below the other in a view."""
+    h = view.h // count
+    return [replace(view, offset=view.offset + i * h * view.w * view.stride, h=h) for i in range(count)]
+
+
+def plain(to: Lowering, node: Node) -> None:
+    x, count = to.pixels(node), to.shape(node.output)[0]
+    out = pixels(to.target(node))
+    each = zip(*(images(view, count) for view in (x, out)), strict=True) if node.op != "lrn" else [(x, out)]
+    for a, b in each:
+        to.step(node.op, node, (a,), b, attrs_of(node, *PLAIN[node.op]))
+
+
+def conv(to: Lowering, node: Node) -> None:
+    src = [to.pixels(node, index) for index in (0, *range(3, len(node.inputs)))]
+    out, weight, count = pixels(to.target(node)), to.constant(node, 1), to.shape(node.output)[0]
+    attrs = attrs_of(node, "strides", "pads", "dilations", "groups", "lo", "hi")
+    params = {"kernel": weight.shape[2:], **attrs}
+    together = params["kernel"] == params["strides"] == (1, 1) and not any(params["pads"])
+    for *given, made in zip(*(images(view, 1 if together else count) for view in (*src, out)), strict=True):
+        to.step("conv", node, given, made, params, weight, to.constant(node, 2))
+
+
+def fc(to: Lowering, node: Node) -> None:
+    """Rows times a matrix, as a 1 x 1 convolution; the rows of images, as one whose kernel covers an image."""
+    name, axis, weight = to.activation(node), node.attrs["axis"], to.constant(node, 1)
+    out = rows(to.target(node, range(len(to.shape(node.output)))), len(to.shape(node.output)) - 1)
+    x, kernel, view = to.places[name], (1, 1), rows(to.places[name], axis)
+    attrs = attributes("conv", **attrs_of(node, "lo", "hi"))
+    if view is None and axis == 1 and len(x.shape) == 4:
+        view, count = to.pixels(node), x.shape[0]
+        kernel = (view.h // count, view.w)
+        attrs["strides"] = (kernel[0], 1)
+    elif view is None:
+        view = rows(to.contiguous(name), axis)
+    channels = weight.shape[1] // prod(kernel)
+    to.step("conv", node, (view,), out, {"kernel": kernel, **attrs}, weight.reshape(-1, channels, *kernel),
+            to.constant(node, 2))  # fmt: skip
+
+
+def shuffle(to: Lowering, node: Node) -> None:
+    """Channel i * (c / groups) + j moves to j * groups + i."""
+    x, target, groups = to.pixels(node), pixels(to.target(node)), node.attrs["groups"]
+    each, dims = x.c // groups, (x.h * x.w, groups, x.c // groups)
+    source = place(x.base, x.offset, dims, (x.stride, each, 1), x.dtype)
+    to.copy(node.name, source, place(target.base, target.offset, dims, (target.stride, 1, groups), target.dtype))
+
+
+# ---- elements ----
+
+
+def unary(to: Lowering, node: Node) -> None:
+    x = to.places[to.activation(node)]
+    dst = to.target(node, order_of(x))
+    p0, p1 = (*attrs_of(node, *UNARY[node.op].parameters).values(), 0.0, 0.0)[:2]
+    params = {"op": node.op, "p0": p0, "p1": p1}
+    views = (pixels(x), pixels(dst)) if len(x.shape) == 4 else (None, None)
+    if None in views and (two := _two(x, dst)):
+        views = two
+    if None not in views and {x.dtype, dst.dtype} == {FLOAT}:
+        to.step("unary", node, views[:1], views[1], params)
+    else:
+        _pointwise(to, node, [x], dst, **params)
+
+
+def _two(*operands: Strided) -> tuple[View, ...] | None:
+    """Operands of one shape, the last of which is written, as rows of contiguous elements, or of one element that is
+    repeated; None where they do not lie so."""
+    flat = merged(operands[-1].shape, *operands)
+    if len(flat[-1].shape) > 2 or any(at.strides[-1] not in (0, 1) for at in flat):
+        return None
+    found = []
+    for at in flat:
+        (count, by), size = (at.shape[0], at.strides[0]) if len(at.shape) == 2 else (1, 0), at.shape[-1]
+        h, c = (count if by else 1), (size if at.strides[-1] or size == 1 else 1)
+        if h > 1 and by < c:
+            return None
+        found.append(View(at.base, at.offset, h, 1, c, by if h > 1 else c, at.dtype))
+    return tuple(found)
+
+
+def binary(to: Lowering, node: Node) -> None:
+    shape = to.shape(node.output)
+    full = next((n for n in node.inputs if n in to.places and to.shape(n) == shape), None)
+    order = order_of(to.places[full]) if full else IMAGE_ORDER if len(shape) == 4 else range(len(shape))
+    a, b = (broadcast(to.operand(name, order), shape) for name in node.inputs)
+    dst = to.target(node, order)
+    op = (node.attrs.get("swapped") and BINARY[node.op].swapped) or node.op
+    reverse = BINARY[op].swapped if op in BINARY else node.op
+    params = {"op": op, "lo": node.attrs.get("lo", -inf), "hi": node.attrs.get("hi", inf)}
+    typed = {at.dtype for at in (a, b, dst)} == {FLOAT}
+    if typed and a.array is None and _on_pixels(to, node, a, b, dst, params):
+        return
+    if typed and reverse and b.array is None and _on_pixels(to, node, b, a, dst, params | {"op": reverse}):
+        return
+    _pointwise(to, node, [a, b], dst, p0=0.0, p1=0.0, **params)
+
+
+def _on_pixels(to: Lowering, node: Node, a: Strided, b: Strided, dst: Strided, params: dict[str, Any]) -> bool:
+    """A binary step where the first operand has the shape of the result and all lie as pixels; False elsewhere."""
+    views = _image_views(a, b, dst) or _two(a, b, dst)
+    if views is None or (views[0].h, views[0].w, views[0].c) != (views[2].h, views[2].w, views[2].c):
+        return False
+    x, y, out = views
+    if b.array is None:
+        to.step("binary", node, (x, y), out, params)
+    else:
+        to.step("binary", node, (x,), out, params, weight=b.array.reshape(y.h, y.w, y.c))
+    return True
+
+
+def _image_views(a: Strided, b: Strided, dst: Strided) -> tuple[View, ...] | None:
+    """Of single images, b being broadcast to the others' shape along any axes."""
+    if len(dst.shape) != 4 or dst.shape[0] != 1:
+        return None
+    met = [size if stride else 1 for size, stride in zip(b.shape, b.strides, strict=True)]
+    views = pixels(a), pixels(replace(b, shape=tuple(met))), pixels(dst)
+    return None if None in views else views
+
+
+def _pointwise(to: Lowering, node: Node, src: list[Strided], dst: Strided, **params: Any) -> None:
+    *given, made = merged(dst.shape, *(broadcast(at, dst.shape) for at in src), dst)
+    to.step("pointwise", node, given, made, {"lo": -inf, "hi": inf, "p0": 0.0, "p1": 0.0} | params)
+
+
+def cast(to: Lowering, node: Node) -> None:
+    x = to.places[to.activation(node)]
+    _pointwise(to, node, [x], to.target(node, order_of(x)), op="cast")
+
+
+def where(to: Lowering, node: Node) -> None:
+    shape = to.shape(node.output)
+    full = next((n for n in node.inputs if n in to.places and to.shape(n) == shape), None)
+    order = order_of(to.places[full]) if full else range(len(shape))
+    _pointwise(to, node, [to.operand(name, order) for name in node.inputs], to.target(node, order), op="where")
+
+
+# ---- rows ----
+
+
+def softmax(to: Lowering, node: Node) -> None:
+    _normalised(to, node, (node.attrs["axis"],), {})
+
+
+def layernorm(to: Lowering, node: Node) -> None:
+    if node.attrs["center"]:
+        _normalised(to, node, node.attrs["axes"], attrs_of(node, "epsilon"))
+    else:
+        general(to, node)
+
+
+def _normalised(to: Lowering, node: Node, axes: tuple[int, ...], params: dict[str, Any]) -> None:
+    """A step on pixels where the axes lie together as channels."""
+    x = to.places[to.activation(node)]
+    if axes == (1,) and len(x.shape) == 4 and x.dtype == FLOAT:
+        x = of_view(to.pixels(node), x.shape)
+    dst = to.target(node, order_of(x))
+    last = (*(axis for axis in order_of(dst) if axis not in axes), *sorted(axes))
+    views = [rows(permuted(at, last), len(last) - len(axes)) for at in (x, dst)]
+    if None in views or {x.dtype, dst.dtype} != {FLOAT}:
+        general(to, node)
+    else:
+        to.step(node.op, node, views[:1], views[1], params)
+
+
+def product(to: Lowering, node: Node) -> None:
+    """A product of computed operands is written as whoever reads it wants it."""
+    readers = to.readers.get(node.output, [])
+    perms = {reader.attrs["perm"] if reader.op == "transpose" else None for reader in readers}
+    rank = len(to.shape(node.output))
+    order = perms.pop() if len(perms) == 1 and None not in perms else range(rank)
+    to.step(node.op, node, [to.operand(name) for name in node.inputs], to.target(node, order), dict(node.attrs))
+
+
+# ---- moves ----
+
+
+def concat(to: Lowering, node: Node) -> None:
+    axis = node.attrs["axis"]
+    whole = to.target(node)
+    for name, start, stop in to.operands(node):
+        at = cut(whole, axis, start, stop)
+        if to.places.get(name) != at:
+            to.copy(node.name, to.operand(name), at)
+
+
+def reshape(to: Lowering, node: Node) -> None:
+    name = to.activation(node)
+    shape, at = to.shape(node.output), to.places[name]
+    view = reshaped(at, shape)
+    if view is None:
+        target = to.target(node, range(len(shape)))
+        seen = reshaped(target, to.shape(name))
+        if seen is not None:
+            to.copy(node.name, at, seen)
+            return
+        view = reshaped(to.contiguous(name), shape)
+    to.look(node, view)
+
+
+def transpose(to: Lowering, node: Node) -> None:
+    to.look(node, permuted(to.places[to.activation(node)], node.attrs["perm"]))
+
+
+def slice_(to: Lowering, node: Node) -> None:
+    to.look(node, cut(to.places[to.activation(node)], *(node.attrs[name] for name in ("axis", "start", "stop", "step"))))
+
+
+def expand(to: Lowering, node: Node) -> None:
+    at = to.operand(node.inputs[0])
+    if at.array is not None:
+        to.copy(node.name, at, to.target(node))
+    else:
+        to.look(node, broadcast(at, node.attrs["shape"]))
+
+
+def pad(to: Lowering, node: Node) -> None:
+    name, begin = to.activation(node), node.attrs["pads_begin"]
+    x = to.places[name]
+    if node.attrs["mode"] != "constant":
+        _mirrored(to, node, x)
+        return
+    target = to.target(node, order_of(x))
+    whole = pixels(target) if len(target.shape) == 4 else None
+    if whole is None:
+        whole = reaching(target)  # dense: ``writes`` refuses other places
+    to.step("fill", node, (), whole, {"value": _element(to, node, node.attrs["value"])})
+    to.copy(node.name, x, replace(from_index(target, begin), shape=to.shape(name)))
+
+
+def _element(to: Lowering, node: Node, value: float) -> float:
+    """``value``, where an element of the node's output can hold it."""
+    dtype = np.dtype(to.tensor(node.output).dtype)
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        if value != int(value) or not limits.min <= value <= limits.max:
+            raise ModelError(f"node {node.name!r} ({node.op}): expected a value that {dtype} can hold, got {value}")
+    return value
+
+
+def _mirrored(to: Lowering, node: Node, x: Strided) -> None:
+    """Along each padded axis elements are gathered from where the mode says."""
+    sides = [
+        (axis, begin, end)
+        for axis, (begin, end) in enumerate(zip(node.attrs["pads_begin"], node.attrs["pads_end"], strict=True))
+        if begin or end
+    ]
+    for i, (axis, begin, end) in enumerate(sides, 1):
+        index = np.pad(np.arange(x.shape[axis]), (begin, end), node.attrs["mode"]).astype(np.int32)
+        shape = (*x.shape[:axis], len(index), *x.shape[axis + 1 :])
+        made = to.target(node, order_of(x)) if i == len(sides) else to.dense(shape, order_of(x), x.dtype)
+        to.step("gather", node, (x, constant(index)), made, {"axis": axis})
+        x = made
+    if not sides:
+        to.look(node, x)
+
+
+def resize(to: Lowering, node: Node) -> None:
+    """Tables of taps for the kernel; elements that are repeated evenly are copied."""
+    from .ops.sampling import taps
+
+    x, out = to.places[to.activation(node)], to.shape(node.output)
+    changed = [axis for axis, (old, new) in enumerate(zip(x.shape, out, strict=True)) if old != new or _shifts(node, axis)]
+    found = {axis: taps(node.attrs, axis, x.shape[axis]) for axis in changed}
+    dst = to.target(node, order_of(x))
+    if all(
+        len(weights[0]) == 1 and np.array_equal(index[:, 0], np.arange(out[axis]) // (out[axis] // x.shape[axis] or 1))
+        for axis, (index, weights) in found.items()
+    ):
+        _repeated(to, node, x, dst)
+        return
+    tables = {axis: (index.astype(np.int32), weights.astype(np.float32)) for axis, (index, weights) in found.items()}
+    to.step("resize", node, (x,), dst, {"taps": tables})
+
+
+def _shifts(node: Node, axis: int) -> bool:
+    return node.attrs["scales"][axis] != 1
+
+
+def _repeated(to: Lowering, node: Node, x: Strided, dst: Strided) -> None:
+    """Every element n times along an axis: each axis of the output becomes two, along the second the input stays."""
+    shape, source, target = [], [], []
+    for size, total, a, b in zip(x.shape, dst.shape, x.strides, dst.strides, strict=True):
+        shape += [size, total // size]
+        source += [a, 0]
+        target += [b * (total // size), b]
+    to.copy(node.name, place(x.base, x.offset, shape, source, x.dtype), place(dst.base, dst.offset, shape, target, dst.dtype))
+
+
+RULES: dict[str, Callable[[Lowering, Node], None]] = {
+    **dict.fromkeys(PLAIN, plain),
+    **dict.fromkeys(UNARY, unary),
+    **dict.fromkeys(BINARY, binary),
+    **dict.fromkeys(("matmul", "attention"), product),
+    "conv": conv,
+    "deconv": deconv,
+    "fc": fc,
+    "shuffle": shuffle,
+    "cast": cast,
+    "where": where,
+    "softmax": softmax,
+    "layernorm": layernorm,
+    "concat": concat,
+    "reshape": reshape,
+    "transpose": transpose,
+    "slice": slice_,
+    "expand": expand,
+    "pad": pad,
+    "resize": resize,
+}
