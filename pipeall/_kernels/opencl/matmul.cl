@@ -23,13 +23,14 @@
 #define OUT_DENSE 1 /* likewise */
 #endif
 
-/* batch: the shape of the tensor of matrices, with strides of each operand. r: added, or NULL. */
+/* batch: the shape of the tensor of matrices, with strides of each operand. r: added, or NULL. causal: what lies right of
+ * the diagonal is -infinity. */
 __kernel __attribute__((reqd_work_group_size(LOCAL_COLUMNS, LOCAL_BLOCKS, 1))) void
 matmul(__global const X *a, int a_offset, int8 a_batch, int a_row, int a_k,
        __global const W *b, int b_offset, int8 b_batch, int b_k, int b_column,
        __global const R *r, int r_offset, int8 r_batch, int r_row, int r_column,
        __global Y *out, int out_offset, int8 out_batch, int out_row, int out_column,
-       int8 batch, int rows, int columns, int depth, float alpha) {
+       int8 batch, int rows, int columns, int depth, float alpha, int causal) {
     const int column = VECTOR * get_global_id(0), row = ROWS * get_global_id(1), n = columns - column;
     if (column >= columns || row >= rows)
         return;
@@ -67,6 +68,9 @@ matmul(__global const X *a, int a_offset, int8 a_batch, int a_row, int a_k,
             for (int i = 0; i < min(n, VECTOR); i++)
                 result.each[i] +=
                     at(r, r_offset + dot8(matrix, r_batch) + (row + p) * r_row + (column + i) * r_column);
+        if (causal)
+            for (int i = 0; i < VECTOR; i++)
+                result.each[i] = column + i > row + p ? -INFINITY : result.each[i];
 #if OUT_DENSE
         store(result.all, out + (row + p) * out_row, n);
 #else

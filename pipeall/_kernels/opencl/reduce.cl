@@ -124,7 +124,7 @@ KERNEL void reduce(ROWS_OF_X, __global Y *out, int out_offset, int8 out_strides)
 #ifndef DIRECTION
 #define DIRECTION >
 #endif
-KERNEL void arg(ROWS_OF_X, __global Y *out, int out_offset, int8 out_strides, int last) {
+KERNEL void arg(ROWS_OF_X, __global long *out, int out_offset, int8 out_strides, int last) {
     FIND_ROW
     NUMBER best = get(x, 0);
     int found = 0;
@@ -155,14 +155,12 @@ KERNEL void cumsum(ROWS_OF_X, __global Y *out, int out_offset, int8 out_strides,
 
 #if !WHOLE
 /* out[row] = e^x / sum(e^x) along the row, or with LOGARITHM=1 the logarithm of that. The maximum is subtracted first, so
- * exp never overflows. period: where it is not 0, row r has its first r % period + 1 elements only, and 0 behind them. */
+ * exp never overflows. */
 #ifndef LOGARITHM
 #define LOGARITHM 0
 #endif
-KERNEL void softmax(ROWS_OF_X, __global Y *out, int out_offset, int8 out_strides, int out_stride, int period) {
+KERNEL void softmax(ROWS_OF_X, __global Y *out, int out_offset, int8 out_strides, int out_stride) {
     FIND_ROW
-    const int all = inner;
-    inner = period ? min(all, row % period + 1) : all;
     out += out_offset + dot8(at_row, out_strides);
     FOLD(best, larger, LOWEST, v)
     FOLD(sum, added, 0, exp(v - best))
@@ -171,8 +169,6 @@ KERNEL void softmax(ROWS_OF_X, __global Y *out, int out_offset, int8 out_strides
         const float v = get(x, i * inner_stride) - best;
         set(LOGARITHM ? v - logarithm : exp(v) / sum, out, i * out_stride);
     }
-    for (int i = inner + LANE; i < all; i += LANES)
-        set(0, out, i * out_stride);
 }
 
 /* out[row] = (x - mean) / sqrt(variance + epsilon), the variance being that of the differences from the mean; without

@@ -14,6 +14,9 @@
 #ifndef C
 #define C float
 #endif
+#ifndef NARROW
+#define NARROW NUMBER /* of integers: what a result wraps around in before it is clamped */
+#endif
 #ifndef OPERANDS
 #define OPERANDS 3
 #endif
@@ -36,5 +39,5 @@ pointwise(__global const A *a_at, int a_offset, int8 a_strides, __global const B
 #if OPERANDS > 2
     const NUMBER c = get(c_at, c_offset + dot8(i, c_strides));
 #endif
-    set(limit(FORMULA, lo, hi), out, out_offset + dot8(i, out_strides));
+    set(limit((NARROW)(FORMULA), lo, hi), out, out_offset + dot8(i, out_strides));
 }

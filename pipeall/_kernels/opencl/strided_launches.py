@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from math import ceil, inf, prod
+from math import ceil, floor, inf, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,14 +62,15 @@ def whole(operands: Iterable[Strided]) -> int:
 # ---- pointwise ----
 
 
-def _numbers(values: Sequence[float], integers: int) -> tuple[Any, ...]:
-    """p0, p1, lo and hi as the kernel takes them."""
+def _bounds(lo: float, hi: float, integers: int) -> tuple[Any, Any]:
+    """The limits of a clamp as the kernel takes them."""
     if not integers:
-        return tuple(map(float, values))
-    limits = np.iinfo(np.int64)
-    inside = (min(max(value, float(limits.min)), float(limits.max)) for value in values)
-    exact = (int(value) if abs(value) < 2**62 else limits.max if value > 0 else limits.min for value in inside)
-    return tuple(map(np.int64, exact))
+        return float(lo), float(hi)
+    least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    return tuple(
+        np.int64(least if value < least else most if value >= most else rounded(value))
+        for value, rounded in ((lo, ceil), (hi, floor))
+    )
 
 
 def pointwise(recorder: Recorder, step: Step) -> None:
@@ -83,10 +84,13 @@ def pointwise(recorder: Recorder, step: Step) -> None:
         types[name] = recorder.stored(x)
     args += [None, 0, filled(())] * (3 - len(step.src))
     args += [recorder.memory(out), out.offset, filled(strides[-1]), shape]
-    bounds = (p.get("p0", 0.0), p.get("p1", 0.0), p.get("lo", -inf), p.get("hi", inf))
+    parameters = p.get("p0", 0.0), p.get("p1", 0.0)
+    bounds = (*_bounds(*parameters, number), *_bounds(p.get("lo", -inf), p.get("hi", inf), number))
     items, rank = grid(shape)
     known = types | dict(FORMULA=formula(step), OPERANDS=len(step.src), WHOLE=number, RANK=rank)
-    recorder.launch(step, "strided.cl", "pointwise", items, *args, *_numbers(bounds, number), **known)
+    if number and out.dtype not in FLOATS:
+        known["NARROW"] = types["Y"]
+    recorder.launch(step, "strided.cl", "pointwise", items, *args, *bounds, **known)
 
 
 def _pointwise_refusal(step: Step) -> str | None:
@@ -105,19 +109,15 @@ def _pointwise_refusal(step: Step) -> str | None:
 class _Rows:
     """A tensor as rows along some of its axes: the arguments of reduce.cl.
 
-    operands: the tensor, and others whose strides over the kept axes are wanted. ``exact`` keeps the rows in row-major
-    order.
+    others: operands whose strides are wanted, too
     """
 
-    def __init__(self, axes: Sequence[int], x: Strided, *others: Strided, exact: bool = False):
+    def __init__(self, axes: Sequence[int], x: Strided, *others: Strided):
         kept = [axis for axis in range(len(x.shape)) if axis not in axes]
         shape = tuple(x.shape[axis] for axis in kept)
         strides = [tuple(operand.strides[axis] for axis in kept) for operand in (x, *others)]
         self.count = prod(shape)
-        if exact:
-            self.shape, self.strides = (shape[::-1] or (1,)), tuple(row[::-1] or (0,) for row in strides)
-        else:
-            self.shape, self.strides = joined(shape, *strides)
+        self.shape, self.strides = joined(shape, *strides)
         along, steps = joined(
             [x.shape[axis] for axis in axes], *([t.strides[axis] for axis in axes] for t in (x, *others))
         )
@@ -175,7 +175,7 @@ def arg(recorder: Recorder, step: Step) -> None:
     out = _squeezed(step, (p["axis"],))
     rows = _Rows((p["axis"],), x, out)
     args = (*rows.args(recorder, x), recorder.memory(out), out.offset, filled(rows.strides[1]), int(p["last"]))
-    types = dict(X=recorder.stored(x), Y=recorder.stored(out), WHOLE=whole((x,)))
+    types = dict(X=recorder.stored(x), WHOLE=whole((x,)))
     direction = ">" if p["how"] == "max" else "<"
     rows.launch(recorder, step, "arg", *args, lanes=False, DIRECTION=direction, **types)
 
@@ -193,13 +193,10 @@ def softmax(recorder: Recorder, step: Step) -> None:
     _softmax(recorder, step, step.src[0], step.dst, step.params["axis"], LOGARITHM=int(step.kind == "logsoftmax"))
 
 
-def _softmax(
-    recorder: Recorder, step: Step, x: Strided, out: Strided, axis: int, period: int = 0, **known: Any
-) -> None:
-    """Along one axis; ``period``: see reduce.cl, whose rows are in row-major order then."""
-    rows = _Rows((axis,), x, out, exact=bool(period))
+def _softmax(recorder: Recorder, step: Step, x: Strided, out: Strided, axis: int, **known: Any) -> None:
+    rows = _Rows((axis,), x, out)
     args = (*rows.args(recorder, x), recorder.memory(out), out.offset, filled(rows.strides[1]), rows.along(1)[1])
-    rows.launch(recorder, step, "softmax", *args, period, X=recorder.stored(x), Y=recorder.stored(out), **known)
+    rows.launch(recorder, step, "softmax", *args, X=recorder.stored(x), Y=recorder.stored(out), **known)
 
 
 def layernorm(recorder: Recorder, step: Step) -> None:
@@ -218,7 +215,14 @@ def matmul(recorder: Recorder, step: Step) -> None:
 
 
 def _multiply(
-    recorder: Recorder, step: Step, a: Strided, b: Strided, out: Strided, alpha: float, added: Strided | None = None
+    recorder: Recorder,
+    step: Step,
+    a: Strided,
+    b: Strided,
+    out: Strided,
+    alpha: float,
+    added: Strided | None = None,
+    causal: bool = False,
 ) -> None:
     """matmul.cl; ``added`` broadcasts to out."""
     batch = out.shape[:-2]
@@ -239,7 +243,7 @@ def _multiply(
     known |= dict(X=recorder.stored(a), W=recorder.stored(b), Y=recorder.stored(out))
     known["R"] = recorder.stored(added) if added else "float"
     items = (ceil(columns / tile["VECTOR"]), ceil(rows / tile["ROWS"]), prod(batch))
-    recorder.launch(step, "matmul.cl", "matmul", items, *args, sizes, rows, columns, depth, alpha, **known)
+    recorder.launch(step, "matmul.cl", "matmul", items, *args, sizes, rows, columns, depth, alpha, int(causal), **known)
 
 
 def _turned(x: Strided) -> Strided:
@@ -261,10 +265,10 @@ SCRATCH = CONSTANT - 1  # base of what an attention's kernels hand to each other
 
 def attention(recorder: Recorder, step: Step) -> None:
     """Products of queries and keys, softmax along the keys, products with the values."""
-    (q, k, v, *mask), p, between = step.src, step.params, scores(step)
-    _multiply(recorder, step, q, _turned(k), between, float(p["scale"]), *mask)
-    period = between.shape[-2] if p["causal"] else 0
-    _softmax(recorder, step, between, between, len(between.shape) - 1, period, LOGARITHM=0)
+    (q, k, v, *masks), p, between = step.src, step.params, scores(step)
+    mask = masks[0] if masks else None
+    _multiply(recorder, step, q, _turned(k), between, float(p["scale"]), mask, p["causal"])
+    _softmax(recorder, step, between, between, len(between.shape) - 1, LOGARITHM=0)
     _multiply(recorder, step, between, v, step.dst, 1.0)
 
 

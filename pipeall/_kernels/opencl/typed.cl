@@ -1,7 +1,8 @@
 /* Elements of any type, and where the elements of strided operands lie.
  *
  * NUMBER is what a kernel computes in: float, or with WHOLE=1 long, for integers and bools of any size. `get` and `set`
- * convert to it and from it; a narrower integer takes the lowest bits. */
+ * convert to it and from it: an integer keeps its lowest bits in a narrower one, a float becomes the nearest integer towards
+ * 0 that there is, and NaN becomes 0. */
 #ifndef WHOLE
 #define WHOLE 0
 #endif
@@ -9,10 +10,12 @@
 #define NUMBER long
 #define LOWEST LONG_MIN
 #define HIGHEST LONG_MAX
+#define TO_INTEGER(type, v) ((type)(v))
 #else
 #define NUMBER float
 #define LOWEST (-INFINITY)
 #define HIGHEST INFINITY
+#define TO_INTEGER(type, v) convert_##type##_sat(v)
 #endif
 
 static NUMBER OVERLOADED get(__global const float *p, int i) {
@@ -32,7 +35,7 @@ static void OVERLOADED set(NUMBER v, __global half *p, int i) {
         return (NUMBER)p[i];                                                                                         \
     }                                                                                                                \
     static void OVERLOADED set(NUMBER v, __global type *p, int i) {                                                  \
-        p[i] = (type)(long)v;                                                                                        \
+        p[i] = TO_INTEGER(type, v);                                                                                       \
     }
 INTEGER(char)
 INTEGER(uchar)
