@@ -29,8 +29,11 @@ def bound(graph, inputs, expected):
     (node,) = graph.nodes
     attrs, size = node.attrs, np.abs(expected)
     magnitudes = {name: np.abs(value.astype(np.float64)) for name, value in inputs.items()}
-    if node.op in ("conv", "fc", "avgpool"):
+    if node.op in ("conv", "deconv", "fc", "avgpool"):
         taps = prod(attrs["kernel"]) if node.op == "avgpool" else prod(graph.constants[node.inputs[1]].shape[1:])
+        if node.op == "deconv":  # (Cin, Cout / groups, kh, kw)
+            channels, _, *kernel = graph.constants[node.inputs[1]].shape
+            taps = channels // attrs["groups"] * prod(kernel)
         (total,) = run_graph(absolute(graph), magnitudes).values()
         return (taps + 4) * U * total
     if node.op in BINARY:
@@ -41,11 +44,13 @@ def bound(graph, inputs, expected):
         return (attrs["beta"] * (attrs["size"] + 4) + 16) * U * size
     if node.op == "softmax":  # x - max is rounded before exp, which is within 4 u; then a sum of n and a division
         x = next(iter(magnitudes.values()))
-        return (x.shape[1] + 2 * x.max() + 16) * U * size
+        return (x.shape[attrs["axis"]] + 2 * x.max() + 16) * U * size
     if node.op == "layernorm":  # the mean's error, in deviations, and half of the variance's relative one
-        x, n = next(iter(inputs.values())).astype(np.float64), next(iter(inputs.values())).shape[1]
-        deviation = np.sqrt(x.var(axis=1, keepdims=True) + attrs["epsilon"])
-        mean_error = (n + 2) * U * np.abs(x).mean(axis=1, keepdims=True) + U * np.abs(x)
+        x, axes = next(iter(inputs.values())).astype(np.float64), attrs["axes"]
+        n = prod(x.shape[axis] for axis in axes)
+        spread = x.var(axis=axes, keepdims=True) if attrs["center"] else (x**2).mean(axis=axes, keepdims=True)
+        deviation = np.sqrt(spread + attrs["epsilon"])
+        mean_error = (n + 2) * U * np.abs(x).mean(axis=axes, keepdims=True) + U * np.abs(x)
         return mean_error / deviation * (1 + size) + (n + 8) * U * size
     if node.op in UNARY and node.op != "clip":
         x = next(iter(magnitudes.values()))  # a handful of operations on values up to |x| + 1

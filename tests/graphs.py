@@ -1,6 +1,7 @@
 """Graphs for tests: the zoo, built once, a builder of small graphs, and random ones made of every op."""
 
 from functools import cache
+from math import prod
 
 import numpy as np
 
@@ -56,7 +57,10 @@ class Net:
         return self.op("conv", *inputs, pads=(k // 2,) * 4, groups=groups, **attrs)
 
     def fc(self, x: str, features: int) -> str:
-        elements = self.tensors[x].elements
+        shape = self.shape(x)
+        if len(shape) == 1:
+            x = self.op("reshape", x, shape=(1, *shape))
+        elements = prod(self.shape(x)[1:])
         return self.op("fc", x, self.constant((features, elements), elements**-0.5), self.constant((features,)))
 
     def global_pool(self, x: str) -> str:

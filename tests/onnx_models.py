@@ -84,10 +84,18 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
             last = emit("Conv", (x, weight, bias), plain and not residual, **conv)
             if residual:
                 last = emit("Add", (last, *residual), plain)
+        case "deconv":
+            conv = dict(window, dilations=a["dilations"], group=a["groups"], output_padding=a["output_padding"])
+            last = emit("ConvTranspose", node.inputs, plain, **conv)
         case "fc":
             shape = graph.tensors[node.inputs[0]].shape
-            flat = emit("Reshape", (node.inputs[0], constant((1, prod(shape)), np.int64)), False)
-            last = emit("Gemm", (flat, *node.inputs[1:]), plain, transB=1)
+            columns = (prod(shape[: a["axis"]]), prod(shape[a["axis"] :]))
+            flat = emit("Reshape", (node.inputs[0], constant(columns, np.int64)), False)
+            product = emit("Gemm", (flat, *node.inputs[1:]), False, transB=1)
+            last = emit("Reshape", (product, constant(graph.tensors[node.output].shape, np.int64)), plain)
+        case "matmul":
+            product = emit("MatMul", node.inputs, False)
+            emit("Mul", (product, constant(a["alpha"], np.float32)))
         case "maxpool":
             emit(
                 "MaxPool",
@@ -121,10 +129,11 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
         case "softmax":
             emit("Softmax", node.inputs, axis=a["axis"])
         case "layernorm":
-            scale = constant(np.ones(graph.tensors[node.output].shape[1]), np.float32)
-            last = emit("Transpose", node.inputs, False, perm=(0, 2, 3, 1))
-            last = emit("LayerNormalization", (last, scale), False, axis=-1, epsilon=a["epsilon"])
-            emit("Transpose", (last,), perm=(0, 3, 1, 2))
+            mean = emit("ReduceMean", (node.inputs[0], constant(a["axes"], np.int64)), False)
+            centred = emit("Sub", (node.inputs[0], mean), False) if a["center"] else node.inputs[0]
+            squares = emit("ReduceMean", (emit("Mul", (centred, centred), False), constant(a["axes"], np.int64)), False)
+            spread = emit("Sqrt", (emit("Add", (squares, constant(a["epsilon"], np.float32)), False),), False)
+            emit("Div", (centred, spread))
         case op if op in BINARY:
             last = emit(BINARY[op].onnx, node.inputs[::-1] if a["swapped"] else node.inputs, plain)
         case "clip":
@@ -138,11 +147,13 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
         case "transpose":
             emit("Transpose", node.inputs, perm=a["perm"])
         case "slice":
-            limits = [constant([a[name]], np.int64) for name in ("start", "stop", "axis")]
+            limits = [constant([a[name]], np.int64) for name in ("start", "stop", "axis", "step")]
             emit("Slice", (*node.inputs, *limits))
         case "pad":
             pads = constant(a["pads_begin"] + a["pads_end"], np.int64)
-            emit("Pad", (*node.inputs, pads, constant(a["value"], np.float32)))
+            emit("Pad", (*node.inputs, pads, constant(a["value"], np.float32)), mode=a["mode"])
+        case "expand":
+            emit("Expand", (*node.inputs, constant(a["shape"], np.int64)))
         case "shuffle":
             shape = graph.tensors[node.output].shape
             split = (1, a["groups"], shape[1] // a["groups"], *shape[2:])
