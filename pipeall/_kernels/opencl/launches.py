@@ -65,8 +65,9 @@ class Recorder:
         self._arena = device.allocate(lowered.arena_bytes * self._stored.itemsize // item_bytes("float32"))
         convs = [step for step in lowered.steps if step.kind == "conv"]
         self._zeros = device.upload(np.zeros(max([1, *(step.weight.shape[1] for step in convs)]), np.float32))
-        candidates = {step.node: (step, methods(step, device.info, precision)) for step in convs}
-        self._methods = {node: choose(step, found) for node, (step, found) in candidates.items() if found}
+        candidates = ((step, methods(step, device.info, precision)) for step in convs)
+        self._methods = {id(step): choose(step, found) for step, found in candidates if found}
+        self._packed: dict[tuple[int, ...], Any] = {}  # weights that are uploaded: a batch's steps share them
         sizes = [transformed(step, m) for step in convs if (m := self._m(step))]
         self._transformed = [device.allocate(self._stored.itemsize * max(side)) for side in zip(*sizes, strict=True)]
         between = [prod(scores(step).shape) for step in lowered.steps if step.kind == "attention"]
@@ -75,7 +76,7 @@ class Recorder:
         for number, step in enumerate(lowered.steps):
             KINDS[step.kind](self, step)
             launched = len(self.commands) - len(self.step_of)
-            method = self._methods.get(step.node) if step.kind == "conv" else None
+            method = self._methods.get(id(step))
             self.labels += [(step.kind, step.node)] * launched
             self.algorithms += [method] * launched
             self.step_of += [number] * launched
@@ -109,7 +110,7 @@ class Recorder:
         return self._uploaded[id(array)][1]
 
     def _m(self, step: Step) -> int:
-        return self._methods[step.node].m if step.node in self._methods else 0
+        return self._methods[id(step)].m if id(step) in self._methods else 0
 
     def _types(self, **memories: Any) -> dict[str, Define]:
         """The parameters of vector.cl for where X, Y and R of a kernel lie: a ``Base``, a buffer, or None."""
@@ -125,9 +126,12 @@ class Recorder:
         integer = INTEGERS[item_bytes(step.dst.dtype)][1]
         return dict.fromkeys(memories, integer) | {"BITS": integer}
 
-    def _weights(self, rows: np.ndarray, width: int, transform: np.ndarray | None = None) -> Any:
-        """A buffer of weights, as they are stored; ``transform`` makes other groups of those in ``rows``."""
-        return self._device.upload(_blocks(rows, width), self._stored, transform)
+    def _weights(self, step: Step, rows: np.ndarray, width: int, transform: np.ndarray | None = None) -> Any:
+        """A buffer of a step's weights, as they are stored; ``transform`` makes other groups of those in ``rows``."""
+        key = (id(step.weight), width, *rows.shape)
+        if key not in self._packed:
+            self._packed[key] = self._device.upload(_blocks(rows, width), self._stored, transform)
+        return self._packed[key]
 
     def launch(self, step: Step, file: str, name: str, items: tuple[int, ...], *args: Any, **defines: Define) -> None:
         """Records a kernel over ``items`` work items, in up to three dimensions, rounded up to whole groups; 0: none.
@@ -180,7 +184,7 @@ class Recorder:
         blocks = ceil(x.c / self._family.window["VECTOR"])
         width = blocks * self._family.window["VECTOR"]
         weight, bias = (
-            self._weights(step.weight.reshape(1, x.c, -1), width),
+            self._weights(step, step.weight.reshape(1, x.c, -1), width),
             _blocks(step.bias.reshape(1, x.c, 1), width),
         )
         args = (*_at(x), x.h, x.w, x.c, *_at(out), out.w, *residual, weight, bias)
@@ -212,13 +216,13 @@ class Recorder:
     ) -> None:
         """conv.cl; weight: (groups, cout of one, taps x cin), bias: one number for each output channel."""
         groups, cout = len(weight if transform is None else transform), weight.shape[1]
-        method, pixels = self._methods[step.node], places[8]
+        method, pixels = self._methods[id(step)], places[8]
         tile = self._family.conv | dict(VECTOR=method.vector, PIXELS=method.pixels)
         if pixels == 1:
             tile |= dict(PIXELS=1, LOCAL_PIXELS=1, LOCAL_BLOCKS=tile["LOCAL_PIXELS"] * tile["LOCAL_BLOCKS"])
         blocks = ceil(cout / tile["VECTOR"])
         packed = (
-            self._weights(weight, tile["VECTOR"], transform),
+            self._weights(step, weight, tile["VECTOR"], transform),
             _blocks(bias.reshape(groups, cout, 1), tile["VECTOR"]),
         )
         tile |= self._types(X=places[0], Y=places[5], R=places[10])
