@@ -128,7 +128,7 @@ class Recorder:
 
     def _weights(self, step: Step, rows: np.ndarray, width: int, transform: np.ndarray | None = None) -> Any:
         """A buffer of a step's weights, as they are stored; ``transform`` makes other groups of those in ``rows``."""
-        key = (id(step.weight), width, *rows.shape)
+        key = (id(step.weight), width, 0 if transform is None else len(transform), *rows.shape)
         if key not in self._packed:
             self._packed[key] = self._device.upload(_blocks(rows, width), self._stored, transform)
         return self._packed[key]

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from math import ceil, floor, inf, prod
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from ...steps import CONSTANT, Step, Strided
 from . import devices as opencl
 from .axes import RANK_MAX, filled, grid, joined, spread
 from .methods import INDICES
-
-if TYPE_CHECKING:
-    from .launches import Recorder
 
 FLOATS = ("float32", "float16")
 REDUCTIONS = {  # how -> what merges its terms and what that leaves as it is (reduce.cl)
@@ -39,6 +36,20 @@ LANES = 64  # work items of a GPU that share a long row
 LONG_ROW = 128  # elements
 TILE = {True: dict(VECTOR=8, ROWS=6), False: dict(VECTOR=4, ROWS=8)}  # of a product: on a CPU that stands in, on a GPU
 CPU_ROWS = 4  # rows of reduce.cl in a group on a CPU: each is long, and there are few
+
+
+class Recorder(Protocol):
+    """What records launches (``launches.Recorder``)."""
+
+    stand_in: bool
+    half: int
+
+    def memory(self, operand: Strided) -> Any: ...
+    def stored(self, operand: Strided) -> str: ...
+    def table(self, array: np.ndarray, dtype: Any) -> Any: ...
+    def launch(
+        self, step: Step, file: str, name: str, items: tuple[int, ...], *args: Any, **defines: int | str
+    ) -> None: ...
 
 
 @cache
