@@ -57,7 +57,7 @@ def emit(to: Lowering, node: Node) -> None:
 
 def writes(node: Node, at: Strided) -> bool:
     """Whether a node can write its output at a place of any layout, without losing speed."""
-    if node.op in ON_IMAGES:
+    if node.op in ON_IMAGES or (node.op in ("softmax", "layernorm") and len(at.shape) == 4):
         return pixels(at) is not None
     if node.op == "fc":
         return rows(at, len(at.shape) - 1) is not None
@@ -239,7 +239,8 @@ def _normalised(to: Lowering, node: Node, axes: tuple[int, ...], params: dict[st
     """A step on pixels where the axes lie together as channels."""
     x = to.places[to.activation(node)]
     if axes == (1,) and len(x.shape) == 4 and x.dtype == FLOAT:
-        x = of_view(to.pixels(node), x.shape)
+        to.step(node.op, node, (to.pixels(node),), pixels(to.target(node)), params)
+        return
     dst = to.target(node, order_of(x))
     last = (*(axis for axis in order_of(dst) if axis not in axes), *sorted(axes))
     views = [rows(permuted(at, last), len(last) - len(axes)) for at in (x, dst)]
