@@ -116,7 +116,8 @@ OPERATORS = {  # canonical op -> ONNX operator
     "conv": "Conv", "fc": "Gemm", "maxpool": "MaxPool", "avgpool": "AveragePool", "lrn": "LRN", "softmax": "Softmax",
     "layernorm": "LayerNormalization",
     **{op: operator for operator, op in BY_OPERATOR.items()}, "clip": "Clip", "concat": "Concat", "reshape": "Reshape",
-    "transpose": "Transpose", "slice": "Slice", "pad": "Pad", "shuffle": "Transpose",
+    "transpose": "Transpose", "slice": "Slice", "pad": "Pad", "shuffle": "Transpose", "cast": "Cast",
+    "where": "Where", "deconv": "ConvTranspose",
 }  # fmt: skip
 
 
