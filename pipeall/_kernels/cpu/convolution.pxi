@@ -22,7 +22,7 @@ def add_convolution(CpuProgram self, step, algorithm):
         window.pad_top, window.pad_left, window.dilation_y, window.dilation_x)
     op.groups, op.lo, op.hi = groups, step.params["lo"], step.params["hi"]
     op.gemm, op.mr, op.nr = <pa_gemm_f32_fn>row.function, row.mr, row.nr
-    key = id(step.weight), id(step.bias), algorithm, row.name, groups
+    cdef object key = (id(step.weight), id(step.bias), algorithm, <uintptr_t>row, groups)
     cdef object weights = self.packed.get(key)
     if weights is None:
         weights = self.packed[key] = PackedWeights(step)
