@@ -29,28 +29,68 @@ def bound(graph, inputs, expected):
     (node,) = graph.nodes
     attrs, size = node.attrs, np.abs(expected)
     magnitudes = {name: np.abs(value.astype(np.float64)) for name, value in inputs.items()}
-    if node.op in ("conv", "fc", "avgpool"):
+    if node.op in ("conv", "deconv", "fc", "avgpool"):
         taps = prod(attrs["kernel"]) if node.op == "avgpool" else prod(graph.constants[node.inputs[1]].shape[1:])
+        if node.op == "deconv":  # (Cin, Cout / groups, kh, kw)
+            channels, _, *kernel = graph.constants[node.inputs[1]].shape
+            taps = channels // attrs["groups"] * prod(kernel)
         (total,) = run_graph(absolute(graph), magnitudes).values()
         return (taps + 4) * U * total
-    if node.op in BINARY:
-        return U * size
+    if node.op in BINARY:  # powf is within an ulp, the rest round once
+        return (2 if node.op == "pow" else 1) * U * size
     if (
         node.op == "lrn"
     ):  # size + 2 for the sum of positive terms, times beta; a power of a few u by square roots or pow
         return (attrs["beta"] * (attrs["size"] + 4) + 16) * U * size
     if node.op == "softmax":  # x - max is rounded before exp, which is within 4 u; then a sum of n and a division
         x = next(iter(magnitudes.values()))
-        return (x.shape[1] + 2 * x.max() + 16) * U * size
+        return (x.shape[attrs["axis"]] + 2 * x.max() + 16) * U * size
     if node.op == "layernorm":  # the mean's error, in deviations, and half of the variance's relative one
-        x, n = next(iter(inputs.values())).astype(np.float64), next(iter(inputs.values())).shape[1]
-        deviation = np.sqrt(x.var(axis=1, keepdims=True) + attrs["epsilon"])
-        mean_error = (n + 2) * U * np.abs(x).mean(axis=1, keepdims=True) + U * np.abs(x)
+        x, axes = next(iter(inputs.values())).astype(np.float64), attrs["axes"]
+        n = prod(x.shape[axis] for axis in axes)
+        spread = x.var(axis=axes, keepdims=True) if attrs["center"] else (x**2).mean(axis=axes, keepdims=True)
+        deviation = np.sqrt(spread + attrs["epsilon"])
+        mean_error = (n + 2) * U * np.abs(x).mean(axis=axes, keepdims=True) + U * np.abs(x)
         return mean_error / deviation * (1 + size) + (n + 8) * U * size
+    if (limit := _of_rows(graph, node, inputs, size)) is not None:
+        return limit
     if node.op in UNARY and node.op != "clip":
-        x = next(iter(magnitudes.values()))  # a handful of operations on values up to |x| + 1
-        return 8 * U * (x + 1)
+        x = next(iter(magnitudes.values()))  # a handful of operations on values up to |x| + 1 and to the result
+        return 8 * U * (x + 1 + size)
     return np.zeros_like(size)  # maxpool and clip choose one of the inputs; the rest only moves values
+
+
+def _of_rows(graph, node, inputs, size):
+    """The bound of products, reductions and running sums; None for other ops. Integers and choices are exact."""
+    attrs = node.attrs
+    operands = [np.abs((inputs | dict(graph.constants))[name].astype(np.float64)) for name in node.inputs]
+    x = operands[0]
+    if node.op == "matmul":
+        return (x.shape[-1] + 4) * U * abs(attrs["alpha"]) * (x @ operands[1])
+    if node.op == "attention":  # the error of a score moves its probability by that share, and its sum by it once more
+        q, k, v, *mask = operands
+        scores = q @ k.swapaxes(-1, -2) * attrs["scale"]
+        moved = (q.shape[-1] + 4) * U * scores.max()
+        most = scores.max() + sum(m.max() for m in mask)
+        absolute_values = {name: np.abs(array) if name == node.inputs[2] else array for name, array in inputs.items()}
+        (total,) = run_graph(graph, absolute_values).values()
+        return (2 * moved + (2 * k.shape[-2] + 4 * most + 24) * U) * total
+    if node.op == "logsoftmax":
+        return (x.shape[attrs["axis"]] + 4 * x.max() + 16) * U + U * size
+    if node.op == "cumsum" and graph.tensors[node.output].dtype == "float32":
+        (total,) = run_graph(graph, {name: np.abs(array) for name, array in inputs.items()}).values()
+        return (x.shape[attrs["axis"]] + 2) * U * total
+    if node.op == "reduce" and graph.tensors[node.output].dtype == "float32":
+        n = prod(x.shape[axis] for axis in attrs["axes"])
+        if attrs["how"] == "logsum":  # all terms are positive
+            return (n + 2) * U + 2 * U * size
+        if attrs["how"] == "logsumexp":
+            return (n + 2 * x.max() + 16) * U + 2 * U * size
+        if attrs["how"] in ("max", "min"):
+            return np.zeros_like(size)
+        (total,) = run_graph(graph, {name: np.abs(array) for name, array in inputs.items()}).values()
+        return (n + 4) * U * total
+    return None
 
 
 def classifier_bound(graph, values):

@@ -40,7 +40,10 @@ def end(view):
 
 
 def nhwc(array):
-    return array[0].transpose(1, 2, 0) if array.ndim == 4 else array.reshape(1, 1, -1)
+    """Pixels (N h, w, c) of images, several one below the other; anything else as one pixel."""
+    if array.ndim != 4:
+        return array.reshape(1, 1, -1)
+    return array.transpose(0, 2, 3, 1).reshape(-1, array.shape[3], array.shape[1])
 
 
 def pixels(memory, view):
@@ -65,7 +68,7 @@ def run_case(case, table, cores, algorithm=None):
     slot = np.full(offset, np.nan, np.float32)
     order = [slot_tensor.name for slot_tensor in lowered.slot_in]
     for view, name in zip(views, order, strict=True):
-        pixels(slot, view)[:] = nhwc(inputs[name])
+        pixels(slot, view)[:] = nhwc(inputs[name]).reshape(view.h, view.w, view.c)
     out = program.run(slot)
     result = pixels(out, step.dst).copy()
     pixels(out, step.dst)[:] = np.nan

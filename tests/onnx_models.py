@@ -18,13 +18,18 @@ OPSET = 21
 X = "float[1,6,8,9] x"  # the usual input, in ONNX text form
 
 
-def model(nodes, inputs, outputs, constants=(), opset=OPSET) -> onnx.ModelProto:
-    """A model of ``nodes``; ``inputs`` maps names to shapes, ``constants`` names to arrays, ``outputs`` lists names."""
+def model(nodes, inputs, outputs, constants=(), opset=OPSET, types=()) -> onnx.ModelProto:
+    """A model of ``nodes``; ``inputs`` maps names to shapes, ``constants`` names to arrays, ``outputs`` lists names,
+    ``types`` maps inputs and outputs that are not of floats to their NumPy types."""
+    codes = {name: helper.np_dtype_to_tensor_dtype(np.dtype(dtype)) for name, dtype in dict(types).items()}
     graph = helper.make_graph(
         list(nodes),
         "test",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [
+            helper.make_tensor_value_info(name, codes.get(name, TensorProto.FLOAT), shape)
+            for name, shape in inputs.items()
+        ],
+        [helper.make_tensor_value_info(name, codes.get(name, TensorProto.FLOAT), None) for name in outputs],
         [numpy_helper.from_array(np.asarray(array), name) for name, array in dict(constants).items()],
     )
     # the ir_version that opset 21 came with
@@ -57,7 +62,9 @@ def of_graph(graph: Graph) -> onnx.ModelProto:
     nodes = []
     for node in graph.nodes:
         nodes += _onnx_nodes(node, graph, constants)
-    return model(nodes, {t.name: t.shape for t in graph.inputs}, [t.name for t in graph.outputs], constants)
+    types = {t.name: t.dtype for t in (*graph.inputs, *graph.outputs)}
+    shapes = {t.name: t.shape for t in graph.inputs}
+    return model(nodes, shapes, [t.name for t in graph.outputs], constants, types=types)
 
 
 def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProto]:
@@ -84,10 +91,18 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
             last = emit("Conv", (x, weight, bias), plain and not residual, **conv)
             if residual:
                 last = emit("Add", (last, *residual), plain)
+        case "deconv":
+            conv = dict(window, dilations=a["dilations"], group=a["groups"], output_padding=a["output_padding"])
+            last = emit("ConvTranspose", node.inputs, plain, **conv)
         case "fc":
             shape = graph.tensors[node.inputs[0]].shape
-            flat = emit("Reshape", (node.inputs[0], constant((1, prod(shape)), np.int64)), False)
-            last = emit("Gemm", (flat, *node.inputs[1:]), plain, transB=1)
+            columns = (prod(shape[: a["axis"]]), prod(shape[a["axis"] :]))
+            flat = emit("Reshape", (node.inputs[0], constant(columns, np.int64)), False)
+            product = emit("Gemm", (flat, *node.inputs[1:]), False, transB=1)
+            last = emit("Reshape", (product, constant(graph.tensors[node.output].shape, np.int64)), plain)
+        case "matmul":
+            product = emit("MatMul", node.inputs, False)
+            emit("Mul", (product, constant(a["alpha"], np.float32)))
         case "maxpool":
             emit(
                 "MaxPool",
@@ -118,13 +133,37 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
             total = emit("Conv", (squares, scaled, constant(np.full(len(c), a["bias"]), np.float32)), False)
             power = emit("Pow", (total, constant(a["beta"], np.float32)), False)
             emit("Div", (*node.inputs, power))
-        case "softmax":
-            emit("Softmax", node.inputs, axis=a["axis"])
+        case "softmax" | "logsoftmax":
+            emit("Softmax" if node.op == "softmax" else "LogSoftmax", node.inputs, axis=a["axis"])
+        case "attention":
+            q, k, v, *mask = node.inputs
+            scores_shape = (*graph.tensors[q].shape[:-1], graph.tensors[k].shape[-2])
+            axes = tuple(range(len(scores_shape)))
+            last = emit("Transpose", (k,), False, perm=(*axes[:-2], axes[-1], axes[-2]))
+            last = emit("MatMul", (q, last), False)
+            last = emit("Mul", (last, constant(a["scale"], np.float32)), False)
+            if mask:
+                last = emit("Add", (last, *mask), False)
+            if a["causal"]:
+                later = np.where(np.tri(*scores_shape[-2:], dtype=bool), 0, -np.inf)
+                last = emit("Add", (last, constant(later, np.float32)), False)
+            emit("MatMul", (emit("Softmax", (last,), False, axis=-1), v))
+        case "reduce":
+            name = {"sumsquare": "SumSquare", "logsum": "LogSum", "logsumexp": "LogSumExp"}.get(a["how"])
+            axes = constant(a["axes"], np.int64)
+            emit(f"Reduce{name or a['how'].title()}", (*node.inputs, axes), keepdims=a["keepdims"])
+        case "arg":
+            op = f"Arg{a['how'].title()}"
+            emit(op, node.inputs, axis=a["axis"], keepdims=a["keepdims"], select_last_index=a["last"])
+        case "cumsum":
+            axis = constant(a["axis"], np.int64)
+            emit("CumSum", (*node.inputs, axis), exclusive=a["exclusive"], reverse=a["reverse"])
         case "layernorm":
-            scale = constant(np.ones(graph.tensors[node.output].shape[1]), np.float32)
-            last = emit("Transpose", node.inputs, False, perm=(0, 2, 3, 1))
-            last = emit("LayerNormalization", (last, scale), False, axis=-1, epsilon=a["epsilon"])
-            emit("Transpose", (last,), perm=(0, 3, 1, 2))
+            mean = emit("ReduceMean", (node.inputs[0], constant(a["axes"], np.int64)), False)
+            centred = emit("Sub", (node.inputs[0], mean), False) if a["center"] else node.inputs[0]
+            squares = emit("ReduceMean", (emit("Mul", (centred, centred), False), constant(a["axes"], np.int64)), False)
+            spread = emit("Sqrt", (emit("Add", (squares, constant(a["epsilon"], np.float32)), False),), False)
+            emit("Div", (centred, spread))
         case op if op in BINARY:
             last = emit(BINARY[op].onnx, node.inputs[::-1] if a["swapped"] else node.inputs, plain)
         case "clip":
@@ -138,11 +177,13 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
         case "transpose":
             emit("Transpose", node.inputs, perm=a["perm"])
         case "slice":
-            limits = [constant([a[name]], np.int64) for name in ("start", "stop", "axis")]
+            limits = [constant([a[name]], np.int64) for name in ("start", "stop", "axis", "step")]
             emit("Slice", (*node.inputs, *limits))
         case "pad":
             pads = constant(a["pads_begin"] + a["pads_end"], np.int64)
-            emit("Pad", (*node.inputs, pads, constant(a["value"], np.float32)))
+            emit("Pad", (*node.inputs, pads, constant(a["value"], np.float32)), mode=a["mode"])
+        case "expand":
+            emit("Expand", (*node.inputs, constant(a["shape"], np.int64)))
         case "shuffle":
             shape = graph.tensors[node.output].shape
             split = (1, a["groups"], shape[1] // a["groups"], *shape[2:])

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from pipeall.graph.ops import OPS
 from pipeall.graph.pointwise import BINARY, UNARY
-from pipeall.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, Step, View
+from pipeall.steps import ARENA, CONSTANT, SLOT_IN, SLOT_OUT, Lowered, Step, Strided, View
 
 BINARY_OPS = {op: entry.compute for op, entry in BINARY.items()} | {
     entry.swapped: lambda a, b, f=entry.compute: f(b, a) for entry in BINARY.values() if entry.swapped
@@ -23,7 +24,7 @@ def run_steps(lowered: Lowered, slot_in: np.ndarray) -> np.ndarray:
     written = np.zeros(memory.size, bool)
     memory.base(values, SLOT_IN)[:] = slot_in
     for step in lowered.steps:
-        sources, target = memory.touched(numbers, step)
+        sources, target = memory.touched(numbers, step, constants=False)
         written[target] = True
         assert not any(written[source].any() for source in sources), f"{step.kind} of {step.node} writes what it reads"
         written[target] = False
@@ -48,19 +49,22 @@ class Memory:
         start = sum(size for other, size in self.sizes.items() if other < base)
         return values[start : start + self.sizes[base]]
 
-    def touched(self, values: np.ndarray, step: Step) -> tuple[list[np.ndarray], np.ndarray]:
-        """What a step reads and writes, in place: (h, w, c) pixels, or the dimensions of a copy."""
+    def touched(
+        self, values: np.ndarray, step: Step, constants: bool = True
+    ) -> tuple[list[np.ndarray], np.ndarray]:
+        """What a step reads and writes, in place: (h, w, c) pixels, the dimensions of a copy, or strided elements."""
         strides = {"src": (), "dst": ()}
         if step.kind == "copy":
             strides = {side: (step.params["dims"], step.params[f"{side}_strides"]) for side in strides}
-        sources = [self._at(values, view, *strides["src"]) for view in step.src]
+        met = [view for view in step.src if constants or view.base != CONSTANT]
+        sources = [self._at(values, view, *strides["src"]) for view in met]
         return sources, self._at(values, step.dst, *strides["dst"])
 
     def live(self) -> list[int]:
         """Elements of the arena in use during each step: it writes them, or they hold what it or a later one reads."""
         numbers, used, counts = np.arange(self.size), np.zeros(self.size, bool), []
         for step in reversed(self.steps):
-            sources, target = self.touched(numbers, step)
+            sources, target = self.touched(numbers, step, constants=False)
             used[target] = True
             for source in sources:
                 used[source] = True
@@ -69,6 +73,8 @@ class Memory:
         return counts[::-1]
 
     def _at(self, values: np.ndarray, view: View, dims=None, strides=None) -> np.ndarray:
+        if isinstance(view, Strided):
+            return self._strided(values, view)
         if dims is None:
             dims, strides = (view.h, view.w, view.c), (view.w * view.stride, view.stride, 1)
         assert view.stride >= view.c and len(dims) <= 6, view
@@ -77,6 +83,14 @@ class Memory:
         assert 0 <= view.offset and reach == end <= base.size, (view, dims, strides, base.size)
         byte_strides = [stride * values.itemsize for stride in strides]
         return np.lib.stride_tricks.as_strided(base[view.offset :], dims, byte_strides)
+
+    def _strided(self, values: np.ndarray, at: Strided) -> np.ndarray:
+        base = self.base(values, at.base) if at.array is None else at.array.astype(values.dtype)
+        reach = [(n - 1) * stride for n, stride in zip(at.shape, at.strides, strict=True)]
+        assert at.offset + sum(min(r, 0) for r in reach) >= 0, at
+        assert at.offset + sum(max(r, 0) for r in reach) < base.size, (at, base.size)
+        byte_strides = [stride * values.itemsize for stride in at.strides]
+        return np.lib.stride_tricks.as_strided(base[at.offset :], at.shape, byte_strides)
 
 
 def compute(step: Step, src: list[np.ndarray]) -> np.ndarray | float:
@@ -115,7 +129,24 @@ def compute(step: Step, src: list[np.ndarray]) -> np.ndarray | float:
         case "unary":
             entry = UNARY[p["op"]]
             return entry.compute(x, *(p["p0"], p["p1"])[: len(entry.parameters)])
-    raise AssertionError(f"unknown kind {step.kind}")
+        case "pointwise":
+            return _pointwise(p, src)
+        case "resize":
+            for axis, (index, weights) in p["taps"].items():
+                taken = np.take(x, index, axis)
+                x = (taken * weights.reshape(*weights.shape, *(1,) * (taken.ndim - axis - 2))).sum(axis + 1)
+            return x
+    return OPS[step.kind.removesuffix("_nd")].compute(p, *src)
+
+
+def _pointwise(p: dict, src: list[np.ndarray]) -> np.ndarray:
+    if p["op"] == "cast":
+        return src[0]
+    if p["op"] == "where":
+        return np.where(src[0] != 0, *src[1:])
+    if p["op"] in UNARY:
+        return UNARY[p["op"]].compute(src[0], *(p["p0"], p["p1"])[: len(UNARY[p["op"]].parameters)])
+    return np.clip(BINARY_OPS[p["op"]](*src), p["lo"], p["hi"])
 
 
 def _conv(step: Step, x: np.ndarray, residual: np.ndarray | float) -> np.ndarray:

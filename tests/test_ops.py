@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pipeall.errors import ArgumentError, ModelError
 from pipeall.graph import ops
-from pipeall.graph.cases import CASES, Case, case_graph
+from pipeall.graph.cases import CASES, CHANNELS, Case, case_graph
 
 INF = float("inf")
 ALL_CASES = [case for group in CASES.values() for case in group]
@@ -106,7 +106,11 @@ def test_macs_count_one_product_per_weight_and_output():
     assert [macs_of(case) for case in CASES["conv"][:1]] == [35 * 1 * 96]
     grouped = Case("conv", CONV | dict(groups=2), ((1, 4, 5, 5),), ((6, 2, 3, 3), (6,)))
     assert macs_of(grouped) == 6 * 3 * 3 * (2 * 3 * 3)  # 3 x 3 outputs of 6 channels, 2 x 3 x 3 products each
-    assert macs_of(CASES["fc"][-1]) == 35 * 8
+    assert macs_of(CASES["fc"][0]) == CHANNELS[0] * CHANNELS[-1]
+    rows = Case("fc", ops.attributes("fc", axis=2), ((2, 5, 33),), ((17, 33), (17,)))
+    assert macs_of(rows) == 2 * 5 * 33 * 17
+    deconv = Case("deconv", DECONV | dict(groups=2), ((1, 4, 5, 6),), ((4, 3, 2, 2), (6,)))
+    assert macs_of(deconv) == 4 * 5 * 6 * 3 * 2 * 2
     assert macs_of(CASES["maxpool"][0]) == 0
 
 
@@ -118,13 +122,14 @@ def macs_of(case: Case) -> int:
 # ---- malformed nodes ----
 
 WEIGHT, BIAS, IMAGE = (8, 3, 3, 3), (8,), (1, 3, 5, 5)
+DECONV = ops.attributes("deconv")
+PAD = ops.attributes("pad", pads_begin=(0,) * 4, pads_end=(0,) * 4)
 MALFORMED = {
-    "unknown op": ("lstm", {}, [IMAGE], "unknown op 'lstm'"),
+    "unknown op": ("guess", {}, [IMAGE], "unknown op 'guess'"),
     "missing attribute": ("clip", dict(lo=0.0), [IMAGE], "expected attributes lo, hi, got lo"),
     "surplus attribute": ("sigmoid", dict(axis=1), [IMAGE], "expected attributes none, got axis"),
     "too few inputs": ("add", dict(lo=-INF, hi=INF, swapped=False), [IMAGE], "expected 2 to 2 inputs, got 1"),
     "empty input": ("sigmoid", {}, [(1, 0, 5, 5)], "below 1"),
-    "batch": ("sigmoid", {}, [(2, 3, 5, 5)], "batch must be 1"),
     "conv rank": ("conv", CONV, [(1, 3, 5), WEIGHT, BIAS], r"must be \(1, C, H, W\)"),
     "weight rank": ("conv", CONV, [IMAGE, (8, 3, 3), BIAS], "weight must be"),
     "kernel beyond input": ("conv", CONV, [(1, 3, 2, 5), WEIGHT, BIAS], "kernel height 3"),
@@ -147,20 +152,25 @@ MALFORMED = {
         [(1, 1, 2, 2)],
         "dilation 3 exceeds the input",
     ),
-    "fc input": ("fc", dict(lo=-INF, hi=INF), [IMAGE, (10, 76), (10,)], "needs 76 input elements, got 75"),
+    "fc input": ("fc", dict(axis=1, lo=-INF, hi=INF), [IMAGE, (10, 76), (10,)], "needs rows of 76, got 75"),
     "lrn size": ("lrn", dict(size=0, alpha=1.0, beta=1.0, bias=1.0), [IMAGE], "size must be"),
-    "softmax axis": ("softmax", dict(axis=2), [IMAGE], "axis must be"),
-    "broadcast": ("add", dict(lo=-INF, hi=INF, swapped=False), [IMAGE, (1, 4, 1, 1)], "does not broadcast"),
-    "broadcast of a": ("add", dict(lo=-INF, hi=INF, swapped=False), [(1, 3, 1, 1), IMAGE], "does not broadcast"),
+    "softmax axis": ("softmax", dict(axis=4), [IMAGE], "axis must be"),
+    "broadcast": ("add", dict(lo=-INF, hi=INF, swapped=False), [IMAGE, (1, 4, 1, 1)], "do not broadcast"),
+    "ranks": ("add", dict(lo=-INF, hi=INF, swapped=False), [(3, 5, 5), IMAGE], "must have the same rank"),
+    "deconv weight": ("deconv", DECONV, [IMAGE, WEIGHT, (3,)], "needs 8 input channels, got 3"),
+    "deconv output": ("deconv", DECONV | dict(pads=(9,) * 4), [IMAGE, (3, 8, 3, 3), BIAS], "leave nothing"),
+    "output padding": ("deconv", DECONV | dict(output_padding=(1, 0)), [IMAGE, (3, 8, 3, 3), BIAS], "smaller than"),
+    "expand": ("expand", dict(shape=(1, 4, 5, 5)), [IMAGE], "does not broadcast"),
+    "pad mode": ("pad", PAD | dict(mode="mirror"), [IMAGE], "mode must be one of"),
+    "reflection": ("pad", PAD | dict(mode="reflect", pads_end=(0, 0, 5, 0)), [IMAGE], "exceeds"),
+    "product": ("matmul", dict(alpha=1.0), [(2, 3), (4, 2)], "cannot multiply"),
     "concat": ("concat", dict(axis=1), [IMAGE, (1, 3, 5, 4)], "shapes differ"),
     "reshape size": ("reshape", dict(shape=(1, 74)), [IMAGE], "cannot reshape"),
-    "reshape of pixels": ("reshape", dict(shape=(1, 5, 3, 5)), [IMAGE], "must pass through"),
     "perm": ("transpose", dict(perm=(0, 1, 1, 3)), [IMAGE], "does not permute"),
-    "batch moved": ("transpose", dict(perm=(1, 0, 2, 3)), [IMAGE], "batch must be 1"),
-    "slice": ("slice", dict(axis=1, start=2, stop=4), [IMAGE], "stop must be"),
-    "pad": ("pad", dict(pads_begin=(0, 0), pads_end=(0, 0), value=0.0), [IMAGE], "pads_begin must be 4"),
+    "slice": ("slice", dict(axis=1, start=2, stop=4, step=1), [IMAGE], "stop must be"),
+    "pad": ("pad", PAD | dict(pads_begin=(0, 0)), [IMAGE], "pads_begin must be 4"),
     "shuffle": ("shuffle", dict(groups=2), [IMAGE], "2 groups do not divide 3"),
-    "absurd output": ("pad", dict(pads_begin=(0,), pads_end=(2**31,), value=0.0), [(1,)], "elements"),
+    "absurd output": ("pad", PAD | dict(pads_begin=(0,), pads_end=(2**31,)), [(1,)], "elements"),
 }
 
 

@@ -115,7 +115,8 @@ OPERATORS = {  # canonical op -> ONNX operator
     "layernorm": "LayerNormalization",
     **{op: operator for operator, op in BY_OPERATOR.items()}, "clip": "Clip", "concat": "Concat", "reshape": "Reshape",
     "gelu_tanh": "Gelu", "swish": "Swish", "isinf": "IsInf", "fmod": "Mod",
-    "shiftleft": "BitShift", "shiftright": "BitShift", "transpose": "Transpose", "slice": "Slice", "pad": "Pad", "shuffle": "Transpose",
+    "shiftleft": "BitShift", "shiftright": "BitShift",
+    "transpose": "Transpose", "slice": "Slice", "pad": "Pad", "shuffle": "Transpose",
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from ..steps import Strided, View
 from .ir import Node
 from .lower_deconv import deconv
 from .lowering import Lowering
-from .ops import OPS, attributes
+from .ops import OPS, attributes, infer_type
 from .pointwise import BINARY, UNARY
 from .strides import (
     IMAGE_ORDER,
@@ -48,12 +48,16 @@ def emit(to: Lowering, node: Node) -> None:
     """Appends a node's steps. Raises ModelError where no step computes it."""
     if node.op not in OPS:
         raise ModelError(f"node {node.name!r}: no device computes op {node.op!r}; known: {', '.join(OPS)}")
+    types = [to.type_of(name) for name in node.inputs]
+    made, said = infer_type(node.op, node.attrs, types, node.name), to.type_of(node.output)
+    if made != said:
+        raise ModelError(f"node {node.name!r} ({node.op}): expected an output of {made}, got {said}")
     RULES.get(node.op, general)(to, node)
 
 
 def writes(node: Node, at: Strided) -> bool:
     """Whether a node can write its output at a place of any layout, without losing speed."""
-    if node.op in ON_IMAGES:
+    if node.op in ON_IMAGES or (node.op in ("softmax", "layernorm") and len(at.shape) == 4):
         return pixels(at) is not None
     if node.op == "fc":
         return rows(at, len(at.shape) - 1) is not None
@@ -235,7 +239,8 @@ def _normalised(to: Lowering, node: Node, axes: tuple[int, ...], params: dict[st
     """A step on pixels where the axes lie together as channels."""
     x = to.places[to.activation(node)]
     if axes == (1,) and len(x.shape) == 4 and x.dtype == FLOAT:
-        x = of_view(to.pixels(node), x.shape)
+        to.step(node.op, node, (to.pixels(node),), pixels(to.target(node)), params)
+        return
     dst = to.target(node, order_of(x))
     last = (*(axis for axis in order_of(dst) if axis not in axes), *sorted(axes))
     views = [rows(permuted(at, last), len(last) - len(axes)) for at in (x, dst)]

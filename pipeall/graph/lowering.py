@@ -55,6 +55,7 @@ class Lowering:
         self.images: dict[str, View] = {}
         self.sizes: dict[int, int] = {}
         self.steps: list[Step] = []
+        self.slots: dict[str, Strided] = {}  # outputs that were not placed, and where they are copied to
         self.makers = {node.output: node for node in graph.nodes}
         self.readers: dict[str, list[Node]] = {}
         for node in graph.nodes:
@@ -71,6 +72,7 @@ class Lowering:
         passed = [slot for slot in entered if not self._lies_in(slot, SLOT_IN)]
         kept = [slot for slot in left if not self._lies_in(slot, SLOT_OUT)]
         copied = [slot for slot in slot_out if not self._lies_in(slot, SLOT_OUT)]
+        self.slots = {slot.name: slot_elements(slot, SLOT_OUT) for slot in (*kept, *copied)}
         for node in reversed(self.graph.nodes):
             self._place_inputs(node)
         begin, end = (border.nodes if border else None for border in (first_late, last_early))
@@ -96,7 +98,8 @@ class Lowering:
         a frame may begin here."""
         for slot in slots:
             at = slot_elements(slot, base)
-            self.copy(slot.name, self.places[slot.name], at)
+            if self.places[slot.name] != at:
+                self.copy(slot.name, self.places[slot.name], at)
             if base == SLOT_IN:
                 self.places[slot.name] = at
 
@@ -164,6 +167,9 @@ class Lowering:
     def shape(self, name: str) -> tuple[int, ...]:
         return self.graph.tensors[name].shape if name in self.graph.tensors else self.graph.constants[name].shape
 
+    def type_of(self, name: str) -> str:
+        return self.graph.tensors[name].dtype if name in self.graph.tensors else str(self.graph.constants[name].dtype)
+
     def tensor(self, name: str) -> Tensor:
         return self.graph.tensors[name]
 
@@ -219,14 +225,18 @@ class Lowering:
         return ordered(number, 0, shape, order, dtype)
 
     def target(self, node: Node, order: Sequence[int] | None = None) -> Strided:
-        """Where a node's output lies, which is about to be written: where it was placed, or else in a new storage, in
-        this order of its axes, by default that of an image or row-major."""
+        """Where a node's output lies, which is about to be written: where it was placed, in the slot if it has this
+        order of axes there, or else in a new storage. By default the order is that of an image, or row-major."""
         name = node.output
         if name not in self.places:
             tensor = self.tensor(name)
             if order is None:
                 order = IMAGE_ORDER if len(tensor.shape) == 4 else range(len(tensor.shape))
-            self.places[name] = self.dense(tensor.shape, order, tensor.dtype)
+            slot = self.slots.get(name)
+            if slot is not None and slot == ordered(slot.base, slot.offset, slot.shape, order, slot.dtype):
+                self.places[name] = slot
+            else:
+                self.places[name] = self.dense(tensor.shape, order, tensor.dtype)
         return self.places[name]
 
     def look(self, node: Node, at: Strided) -> None:

@@ -273,6 +273,35 @@ typedef void (*pa_binary_f32_fn)(int op, int64_t n, const float *a, const float 
 /* out[i] = op(x[i], p0, p1); out may be x. */
 typedef void (*pa_unary_f32_fn)(int op, int64_t n, const float *x, float *out, float p0, float p1);
 
+/* The same for those that pointwise.inc marks as scalar, by the C library; the kernels above pass them on. */
+extern __typeof__(*(pa_binary_f32_fn)0) pa_binary_scalar_f32;
+extern __typeof__(*(pa_unary_f32_fn)0) pa_unary_scalar_f32;
+
+/* What becomes of several floats; shift is read by SQUARES, of x - shift, and EXP, of e^(x - shift), alone. */
+enum { PA_FOLD_SUM, PA_FOLD_ABS, PA_FOLD_SQUARES, PA_FOLD_MAX, PA_FOLD_MIN, PA_FOLD_PROD, PA_FOLD_EXP };
+
+/* out[r] = the fold of the n contiguous floats of row r; rows are `stride` apart. */
+typedef void (*pa_reduce_f32_fn)(int how, int64_t rows, int64_t n, const float *x, int64_t stride, float shift,
+                             float *out);
+
+static inline float pa_reduce_one(pa_reduce_f32_fn reduce, int how, int64_t n, const float *x, float shift) {
+    float out;
+    reduce(how, 1, n, x, 0, shift, &out);
+    return out;
+}
+
+/* acc[j] = fold of acc[j] and column j of rows, `stride` apart; shift[j] belongs to column j. */
+typedef void (*pa_fold_f32_fn)(int how, int64_t rows, int64_t columns, const float *x, int64_t stride, const float *shift,
+                           float *acc);
+
+/* out[r][j] = (x[r][j] - shift[j]) * factor[j]; out may be x. */
+typedef void (*pa_shifted_f32_fn)(int64_t rows, int64_t columns, const float *x, int64_t x_stride, const float *shift,
+                              const float *factor, float *out, int64_t out_stride);
+
+/* Softmax down each column, or its logarithm; out may be x. */
+typedef void (*pa_softmax_columns_f32_fn)(int64_t rows, int64_t columns, const float *x, int64_t x_stride, float *out,
+                                      int64_t out_stride, int log);
+
 /* Measures of a core, in rounds of MR vectors of NR floats, MR and NR being the row's of kernels.inc:
  * peak    x holds MR vectors, then a and b; each round adds a * b to each of the MR. Returns the sum of their lanes
  * stream  the sum of rounds * MR * NR floats at x */

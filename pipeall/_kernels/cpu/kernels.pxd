@@ -49,6 +49,9 @@ cdef extern from "dispatch.h":
     int pa_kernel_row_count
     const char *pa_unary_names[]
     const char *pa_binary_names[]
+    enum: PA_TYPED
+    const int pa_unary_forms[]
+    const int pa_binary_forms[]
 
 cdef extern from "program_cpu.h" nogil:
     ctypedef struct pa_cpu_program:
@@ -229,3 +232,66 @@ cdef extern from "drivers/matrix.h" nogil:
     void pa_product(const pa_product_op *, float *, pa_team *)
     void pa_matvec(pa_matvec_f32_fn, const pa_matvec_args *, pa_team *)
     void pa_outer(pa_outer_f32_fn, const pa_outer_args *, pa_team *)
+
+
+cdef extern from "drivers/pointwise.h" nogil:
+    enum: PA_OF_ONE, PA_OF_TWO, PA_WHERE, PA_CAST
+    ctypedef struct pa_pointwise_op:
+        pa_strided *src
+        pa_strided dst
+        int32_t form, op
+        float p0, p1, lo, hi
+        int64_t least, most
+        pa_unary_f32_fn unary
+        pa_binary_f32_fn binary
+    int pa_pointwise_plan(pa_pointwise_op *)
+    void pa_pointwise_step(const void *, void *const *, void *, pa_team *)
+
+
+cdef extern from "drivers/reduce.h" nogil:
+    ctypedef void (*pa_reduce_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_fold_f32_fn)(const void *) noexcept nogil
+    ctypedef struct pa_reduce_op:
+        pa_strided src, dst
+        int32_t how
+        int32_t *folded
+        pa_reduce_f32_fn reduce
+        pa_fold_f32_fn fold
+        int64_t scratch_bytes
+    ctypedef struct pa_arg_op:
+        pa_strided src, dst
+        int32_t axis, least, last
+        pa_reduce_f32_fn reduce
+    ctypedef struct pa_cumsum_op:
+        pa_strided src, dst
+        int32_t axis, exclusive, reverse
+    void pa_reduce_plan(pa_reduce_op *)
+    void pa_reduce_step(const void *, void *const *, void *, pa_team *)
+    void pa_arg_plan(pa_arg_op *)
+    void pa_arg_step(const void *, void *const *, void *, pa_team *)
+    void pa_cumsum_plan(pa_cumsum_op *)
+    void pa_cumsum_step(const void *, void *const *, void *, pa_team *)
+
+
+cdef extern from "drivers/normalise.h" nogil:
+    ctypedef void (*pa_softmax_columns_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_shifted_f32_fn)(const void *) noexcept nogil
+    ctypedef struct pa_softmax_nd_op:
+        pa_strided src, dst
+        int32_t axis, log
+        pa_softmax_f32_fn softmax
+        pa_softmax_columns_f32_fn columns
+        pa_reduce_f32_fn reduce
+        pa_binary_f32_fn binary
+        int64_t scratch_floats
+    ctypedef struct pa_layernorm_nd_op:
+        pa_reduce_op sums
+        int32_t center
+        float epsilon
+        pa_layernorm_f32_fn layernorm
+        pa_shifted_f32_fn shifted
+        pa_binary_f32_fn binary
+    void pa_softmax_nd_plan(pa_softmax_nd_op *)
+    void pa_softmax_nd_step(const void *, void *const *, void *, pa_team *)
+    void pa_layernorm_nd_plan(pa_layernorm_nd_op *)
+    void pa_layernorm_nd_step(const void *, void *const *, void *, pa_team *)

@@ -25,6 +25,9 @@ WINDOW_MAX = 2**20  # of a kernel, stride, dilation or padding: products of two 
 # pointwise op -> its code in kernels.h, in the order of pointwise.inc
 UNARY = {pa_unary_names[i].decode(): i for i in range(PA_UNARY_COUNT)}
 BINARY = {pa_binary_names[i].decode(): i for i in range(PA_BINARY_COUNT)}
+# those with a kernel from float32 to float32
+UNARY_F32 = {op: code for op, code in UNARY.items() if pa_unary_forms[<int>code] != PA_TYPED}
+BINARY_F32 = {op: code for op, code in BINARY.items() if pa_binary_forms[<int>code] != PA_TYPED}
 BUILDERS = {}  # kind of step -> function (program, step) that appends it; each part fills in its own
 ELEMENT = {dtype: code for code, dtype in enumerate(TYPES)}  # pa_type of kernels.h
 
@@ -326,3 +329,5 @@ cdef class CpuProgram:
 include "convolution.pxi"
 include "pixels.pxi"
 include "matrix.pxi"
+include "pointwise.pxi"
+include "reduce.pxi"

@@ -83,7 +83,7 @@ def _cast_shape(attrs: Attrs, x: Shape) -> Shape:
 
 
 def _cast(attrs: Attrs, x: np.ndarray) -> np.ndarray:
-    """Between floats in the type of the reference itself; a float that an integer type lacks becomes the nearest it has."""
+    """Between floats in the type of the reference; a float that an integer type lacks becomes the nearest it has."""
     to = np.dtype(attrs["to"])
     if to.kind == "f" and x.dtype.kind == "f":
         return x

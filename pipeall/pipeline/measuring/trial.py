@@ -114,6 +114,8 @@ def _noise(random: np.random.Generator, tensor: Tensor) -> np.ndarray:
     dtype = np.dtype(tensor.dtype)
     if dtype.kind == "f":
         return random.standard_normal(tensor.shape, np.float32).astype(dtype, copy=False)
+    if dtype.kind == "b":
+        return random.integers(0, 2, tensor.shape).astype(bool)
     limits = np.iinfo(dtype)
     return random.integers(limits.min, limits.max, tensor.shape, dtype, endpoint=True)
 
