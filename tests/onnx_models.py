@@ -1,6 +1,6 @@
 """ONNX models for tests, and onnxruntime to run them: the independent opinion on what an op computes."""
 
-from math import isfinite, prod
+from math import ceil, floor, isfinite, prod
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from pipeall.graph.onnx.read import load
 from pipeall.graph.pointwise import BINARY, UNARY
 
 OPSET = 21
+FLOAT = TensorProto.FLOAT
 X = "float[1,6,8,9] x"  # the usual input, in ONNX text form
 
 
@@ -165,11 +166,24 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
             spread = emit("Sqrt", (emit("Add", (squares, constant(a["epsilon"], np.float32)), False),), False)
             emit("Div", (centred, spread))
         case op if op in BINARY:
-            last = emit(BINARY[op].onnx, node.inputs[::-1] if a["swapped"] else node.inputs, plain)
+            more = {"fmod": {"fmod": 1}, "shiftleft": {"direction": "LEFT"}, "shiftright": {"direction": "RIGHT"}}
+            name = BINARY[op].onnx or ("Mod" if op == "fmod" else "BitShift")
+            last = emit(name, node.inputs[::-1] if a.get("swapped") else node.inputs, plain, **more.get(op, {}))
         case "clip":
             last = node.inputs[0]
+        case "swish":
+            scaled = emit("Mul", (*node.inputs, constant(a["alpha"], np.float32)), False)
+            emit("Mul", (*node.inputs, emit("Sigmoid", (scaled,), False)))
+        case "gelu_tanh":
+            emit("Gelu", node.inputs, approximate="tanh")
+        case "isinf":
+            emit("IsInf", node.inputs, detect_negative=int(a["negative"]), detect_positive=int(a["positive"]))
         case op if op in UNARY:
             emit(UNARY[op].onnx, node.inputs, **a)
+        case "cast":
+            emit("Cast", node.inputs, to=helper.np_dtype_to_tensor_dtype(np.dtype(a["to"])))
+        case "where":
+            emit("Where", node.inputs)
         case "concat":
             emit("Concat", node.inputs, axis=a["axis"])
         case "reshape":
@@ -193,7 +207,12 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
         case _:
             raise AssertionError(f"no ONNX form of {node.op}")
     if clamped:
-        limits = [constant(a[side], np.float32) if isfinite(a[side]) else "" for side in ("lo", "hi")]
+        dtype = graph.tensors[node.output].dtype
+        exact = dtype == "float32"
+        limits = [
+            constant(a[side] if exact else rounded(a[side]), dtype) if isfinite(a[side]) else ""
+            for side, rounded in (("lo", ceil), ("hi", floor))
+        ]
         emit("Clip", (last, *limits))
     return nodes
 

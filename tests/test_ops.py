@@ -24,18 +24,32 @@ def sliding_error(case: Case, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.abs(y) * beta / bias * 2 * x.shape[1] * U * (bias + sums)
 
 
+def known_to_onnxruntime(case: Case) -> bool:
+    """Not of small integers and halves, for which it has few operators; not remainders and quotients of integers, some
+    of which are by 0; not the remainder of floats that has the divisor's sign."""
+    remainders = case.op in ("div", "mod", "fmod", "pow") and set(case.types) & {"int32", "int64"}
+    halves = case.attrs.get("to") in ("float16", "int8", "uint8")
+    usual = set(case.types) <= {"float32", "int32", "int64", "bool"}
+    known = case.op != "mod" and "shift" not in case.op and case.types.count("bool") < 3
+    return known and usual and not remainders and not halves
+
+
 def check_against_onnxruntime(case: Case) -> None:
     graph, inputs = case_graph(case)
-    expected = ops.run_graph(graph, inputs)["y"]
+    with np.errstate(all="ignore"):
+        expected = ops.run_graph(graph, inputs)["y"]
     got = onnx_models.run(onnx_models.of_graph(graph), inputs)["y"]
     assert got.shape == expected.shape == graph.outputs[0].shape
+    if expected.dtype.kind != "f":
+        np.testing.assert_array_equal(got, expected)
+        return
     error, limit = np.abs(got - expected), bound(graph, inputs, expected)
     if case.op == "lrn":
         limit = limit + sliding_error(case, inputs["x0"], expected)
     assert np.all(error <= limit), f"{case}: worst error {error.max():.3g}, bound there {limit[error > limit][0]:.3g}"
 
 
-@pytest.mark.parametrize("case", ALL_CASES, ids=str)
+@pytest.mark.parametrize("case", filter(known_to_onnxruntime, ALL_CASES), ids=str)
 def test_reference_agrees_with_onnxruntime(case):
     check_against_onnxruntime(case)
 
