@@ -52,10 +52,45 @@ def bound(graph, inputs, expected):
         deviation = np.sqrt(spread + attrs["epsilon"])
         mean_error = (n + 2) * U * np.abs(x).mean(axis=axes, keepdims=True) + U * np.abs(x)
         return mean_error / deviation * (1 + size) + (n + 8) * U * size
+    if (limit := _of_rows(graph, node, inputs, size)) is not None:
+        return limit
     if node.op in UNARY and node.op != "clip":
         x = next(iter(magnitudes.values()))  # a handful of operations on values up to |x| + 1 and to the result
         return 8 * U * (x + 1 + size)
     return np.zeros_like(size)  # maxpool and clip choose one of the inputs; the rest only moves values
+
+
+def _of_rows(graph, node, inputs, size):
+    """The bound of products, reductions and running sums; None for other ops. Integers and choices are exact."""
+    attrs = node.attrs
+    operands = [np.abs((inputs | dict(graph.constants))[name].astype(np.float64)) for name in node.inputs]
+    x = operands[0]
+    if node.op == "matmul":
+        return (x.shape[-1] + 4) * U * abs(attrs["alpha"]) * (x @ operands[1])
+    if node.op == "attention":  # the error of a score moves its probability by that share, and its sum by it once more
+        q, k, v, *mask = operands
+        scores = q @ k.swapaxes(-1, -2) * attrs["scale"]
+        moved = (q.shape[-1] + 4) * U * scores.max()
+        most = scores.max() + sum(m.max() for m in mask)
+        absolute_values = {name: np.abs(array) if name == node.inputs[2] else array for name, array in inputs.items()}
+        (total,) = run_graph(graph, absolute_values).values()
+        return (2 * moved + (2 * k.shape[-2] + 4 * most + 24) * U) * total
+    if node.op == "logsoftmax":
+        return (x.shape[attrs["axis"]] + 4 * x.max() + 16) * U + U * size
+    if node.op == "cumsum" and graph.tensors[node.output].dtype == "float32":
+        (total,) = run_graph(graph, {name: np.abs(array) for name, array in inputs.items()}).values()
+        return (x.shape[attrs["axis"]] + 2) * U * total
+    if node.op == "reduce" and graph.tensors[node.output].dtype == "float32":
+        n = prod(x.shape[axis] for axis in attrs["axes"])
+        if attrs["how"] == "logsum":  # all terms are positive
+            return (n + 2) * U + 2 * U * size
+        if attrs["how"] == "logsumexp":
+            return (n + 2 * x.max() + 16) * U + 2 * U * size
+        if attrs["how"] in ("max", "min"):
+            return np.zeros_like(size)
+        (total,) = run_graph(graph, {name: np.abs(array) for name, array in inputs.items()}).values()
+        return (n + 4) * U * total
+    return None
 
 
 def classifier_bound(graph, values):

@@ -1,6 +1,6 @@
 """ONNX models for tests, and onnxruntime to run them: the independent opinion on what an op computes."""
 
-from math import isfinite, prod
+from math import ceil, floor, isfinite, prod
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from pipeall.graph.onnx.read import load
 from pipeall.graph.pointwise import BINARY, UNARY
 
 OPSET = 21
+FLOAT = TensorProto.FLOAT
 X = "float[1,6,8,9] x"  # the usual input, in ONNX text form
 
 
@@ -138,8 +139,31 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
             total = emit("Conv", (squares, scaled, constant(np.full(len(c), a["bias"]), np.float32)), False)
             power = emit("Pow", (total, constant(a["beta"], np.float32)), False)
             emit("Div", (*node.inputs, power))
-        case "softmax":
-            emit("Softmax", node.inputs, axis=a["axis"])
+        case "softmax" | "logsoftmax":
+            emit("Softmax" if node.op == "softmax" else "LogSoftmax", node.inputs, axis=a["axis"])
+        case "attention":
+            q, k, v, *mask = node.inputs
+            scores_shape = (*graph.tensors[q].shape[:-1], graph.tensors[k].shape[-2])
+            axes = tuple(range(len(scores_shape)))
+            last = emit("Transpose", (k,), False, perm=(*axes[:-2], axes[-1], axes[-2]))
+            last = emit("MatMul", (q, last), False)
+            last = emit("Mul", (last, constant(a["scale"], np.float32)), False)
+            if mask:
+                last = emit("Add", (last, *mask), False)
+            if a["causal"]:
+                later = np.where(np.tri(*scores_shape[-2:], dtype=bool), 0, -np.inf)
+                last = emit("Add", (last, constant(later, np.float32)), False)
+            emit("MatMul", (emit("Softmax", (last,), False, axis=-1), v))
+        case "reduce":
+            name = {"sumsquare": "SumSquare", "logsum": "LogSum", "logsumexp": "LogSumExp"}.get(a["how"])
+            axes = constant(a["axes"], np.int64)
+            emit(f"Reduce{name or a['how'].title()}", (*node.inputs, axes), keepdims=a["keepdims"])
+        case "arg":
+            op = f"Arg{a['how'].title()}"
+            emit(op, node.inputs, axis=a["axis"], keepdims=a["keepdims"], select_last_index=a["last"])
+        case "cumsum":
+            axis = constant(a["axis"], np.int64)
+            emit("CumSum", (*node.inputs, axis), exclusive=a["exclusive"], reverse=a["reverse"])
         case "layernorm":
             mean = emit("ReduceMean", (node.inputs[0], constant(a["axes"], np.int64)), False)
             centred = emit("Sub", (node.inputs[0], mean), False) if a["center"] else node.inputs[0]
@@ -147,23 +171,24 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
             spread = emit("Sqrt", (emit("Add", (squares, constant(a["epsilon"], np.float32)), False),), False)
             emit("Div", (centred, spread))
         case op if op in BINARY:
-            operands = node.inputs[::-1] if a.get("swapped") else node.inputs
-            last = emit(BINARY[op].onnx or "Mod", operands, plain, **({"fmod": 1} if op == "fmod" else {}))
+            more = {"fmod": {"fmod": 1}, "shiftleft": {"direction": "LEFT"}, "shiftright": {"direction": "RIGHT"}}
+            name = BINARY[op].onnx or ("Mod" if op == "fmod" else "BitShift")
+            last = emit(name, node.inputs[::-1] if a.get("swapped") else node.inputs, plain, **more.get(op, {}))
         case "clip":
             last = node.inputs[0]
-        case "gelu_tanh":
-            emit("Gelu", node.inputs, approximate="tanh")
         case "swish":
             scaled = emit("Mul", (*node.inputs, constant(a["alpha"], np.float32)), False)
             emit("Mul", (*node.inputs, emit("Sigmoid", (scaled,), False)))
+        case "gelu_tanh":
+            emit("Gelu", node.inputs, approximate="tanh")
         case "isinf":
-            emit("IsInf", node.inputs, **{f"detect_{sign}": int(a[sign]) for sign in ("negative", "positive")})
+            emit("IsInf", node.inputs, detect_negative=int(a["negative"]), detect_positive=int(a["positive"]))
+        case op if op in UNARY:
+            emit(UNARY[op].onnx, node.inputs, **a)
         case "cast":
             emit("Cast", node.inputs, to=helper.np_dtype_to_tensor_dtype(np.dtype(a["to"])))
         case "where":
             emit("Where", node.inputs)
-        case op if op in UNARY:
-            emit(UNARY[op].onnx, node.inputs, **a)
         case "concat":
             emit("Concat", node.inputs, axis=a["axis"])
         case "reshape":
@@ -188,7 +213,11 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
             raise AssertionError(f"no ONNX form of {node.op}")
     if clamped:
         dtype = graph.tensors[node.output].dtype
-        limits = [constant(a[side], dtype) if isfinite(a[side]) else "" for side in ("lo", "hi")]
+        exact = dtype == "float32"
+        limits = [
+            constant(a[side] if exact else rounded(a[side]), dtype) if isfinite(a[side]) else ""
+            for side, rounded in (("lo", ceil), ("hi", floor))
+        ]
         emit("Clip", (last, *limits))
     return nodes
 

@@ -44,7 +44,8 @@ def sliding_error(case: Case, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def check_against_onnxruntime(case: Case) -> None:
     graph, inputs = case_graph(case)
-    expected = ops.run_graph(graph, inputs)["y"]
+    with np.errstate(all="ignore"):
+        expected = ops.run_graph(graph, inputs)["y"]
     got = onnx_models.run(onnx_models.of_graph(graph), inputs)["y"]
     assert got.shape == expected.shape == graph.outputs[0].shape
     if got.dtype.kind != "f":

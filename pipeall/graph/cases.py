@@ -424,6 +424,8 @@ def case_graph(case: Case, seed: int = 0) -> tuple[Graph, dict[str, np.ndarray]]
         limited = names[int(case.attrs.get("swapped", False))]
         holder = inputs if limited in inputs else constants
         holder[limited] = _inside(holder[limited], *(UNARY | BINARY)[case.op].domain)
+    if case.attrs.get("how") == "logsum":
+        inputs["x0"] = _inside(inputs["x0"], 0.05, inf)
     operands = [(inputs | constants)[name] for name in names]
     shape = infer_shape(case.op, case.attrs, [array.shape for array in operands], str(case))
     out = Tensor("y", shape, infer_type(case.op, case.attrs, [str(array.dtype) for array in operands], str(case)))

@@ -91,7 +91,7 @@ def _reduce(how: str, shape: Shape, *axes: int, keepdims: bool = True, dtype: st
 
 IMAGE = (2, 17, 5, 7)
 REDUCE = (
-    *(_reduce(how, (3, n), 1) for how in HOW for n in LENGTHS),
+    *(_reduce(how, (3, n), 1) for how in HOW for n in LENGTHS if how != "prod" or n < 1000),  # 1000 factors overflow
     *(_reduce(how, IMAGE, *axes) for how in HOW for axes in ((1,), (2, 3), (0,), (1, 3), (0, 1, 2, 3))),
     *(_reduce(how, IMAGE, 1, 2, keepdims=False) for how in HOW),
     *(_reduce(how, IMAGE, 1, 3, dtype=dtype) for how in HOW if how not in FLOAT_ONLY for dtype in COUNTED[1:]),

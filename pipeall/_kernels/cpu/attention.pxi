@@ -25,16 +25,6 @@ cdef pa_strided batched(CpuProgram self, step, operand, shape) except *:
     return found
 
 
-cdef pa_strided written(CpuProgram self, step) except *:
-    """The result, no two elements of which may lie at one place: several threads write it."""
-    axes = sorted((abs(stride), size) for size, stride in zip(step.dst.shape, step.dst.strides) if size > 1)
-    reach = 0
-    for stride, size in axes:
-        self.check(stride > reach, step, "a result whose elements do not overlap", step.dst.strides)
-        reach += stride * (size - 1)
-    return self.strided(step, step.dst)
-
-
 def add_matmul(CpuProgram self, step):
     cdef pa_matmul_op *op = <pa_matmul_op *>self.new(sizeof(pa_matmul_op))
     cdef const pa_kernel_row *row

@@ -1,6 +1,6 @@
 # Part of kernels.pyx: steps on strided tensors that find their elements by indices computed at run time.
 
-REDUCTIONS = {"none": PA_PUT, "add": PA_ADD, "mul": PA_MUL, "max": PA_MAX, "min": PA_MIN}
+REDUCTIONS = {"none": PA_SCATTER_PUT, "add": PA_SCATTER_ADD, "mul": PA_SCATTER_MUL, "max": PA_SCATTER_MAX, "min": PA_SCATTER_MIN}
 REDUCED = ("float32", "int8", "uint8", "int32", "int64")  # element types that reductions compute in
 INDEX_TYPES = ("int32", "int64")
 

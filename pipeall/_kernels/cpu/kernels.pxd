@@ -355,7 +355,7 @@ cdef extern from "drivers/index.h" nogil:
     ctypedef struct pa_gather_op:
         pa_strided src, dst
         pa_indexing by
-    enum pa_reduction: PA_PUT, PA_ADD, PA_MUL, PA_MAX, PA_MIN
+    enum pa_scatter_how: PA_SCATTER_PUT, PA_SCATTER_ADD, PA_SCATTER_MUL, PA_SCATTER_MAX, PA_SCATTER_MIN
     ctypedef struct pa_scatter_op:
         pa_strided src, updates, dst
         int32_t reduction

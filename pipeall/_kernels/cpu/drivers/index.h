@@ -27,10 +27,10 @@ void pa_gather_plan(pa_gather_op *op);
 void pa_gather_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 
 /* dst = src, then dst (operand 1) = dst reduction updates (operand 0), in the order of the updates. */
-typedef enum pa_reduction { PA_PUT, PA_ADD, PA_MUL, PA_MAX, PA_MIN } pa_reduction;
+typedef enum pa_scatter_how { PA_SCATTER_PUT, PA_SCATTER_ADD, PA_SCATTER_MUL, PA_SCATTER_MAX, PA_SCATTER_MIN } pa_scatter_how;
 typedef struct pa_scatter_op {
     pa_strided src, updates, dst;
-    int32_t reduction; /* PA_PUT: of any type; else of float32, int8, uint8, int32, int64 */
+    int32_t reduction; /* PA_SCATTER_PUT: of any type; else of float32, int8, uint8, int32, int64 */
     pa_walk copy;      /* operands: dst, src */
     pa_indexing by;
 } pa_scatter_op;

@@ -18,7 +18,7 @@ typedef struct walker {
 } walker;
 
 /* Dimensions of one position are left out, those that lie one behind the other for all operands become one. */
-static inline void walk_merge(pa_walk *w) {
+static inline void walker_merge(pa_walk *w) {
     int rank = 0;
     for (int d = 0; d < w->rank; d++) {
         if (w->size[d] == 1) continue;
@@ -34,13 +34,13 @@ static inline void walk_merge(pa_walk *w) {
 }
 
 /* Positions of the first `rank` dimensions. */
-static inline int64_t walk_count(const pa_walk *w, int rank) {
+static inline int64_t walker_count(const pa_walk *w, int rank) {
     int64_t count = 1;
     for (int d = 0; d < rank; d++) count *= w->size[d];
     return count;
 }
 
-static inline walker walk_from(const pa_walk *w, int rank, int64_t position) {
+static inline walker walker_from(const pa_walk *w, int rank, int64_t position) {
     walker found = {{0}, {0}};
     for (int d = rank - 1; d >= 0; d--) {
         found.at[d] = position % w->size[d];
@@ -50,7 +50,7 @@ static inline walker walk_from(const pa_walk *w, int rank, int64_t position) {
     return found;
 }
 
-static inline void walk_on(const pa_walk *w, int rank, walker *to) {
+static inline void walker_on(const pa_walk *w, int rank, walker *to) {
     for (int d = rank - 1; d >= 0; d--) {
         for (int o = 0; o < w->operands; o++) to->offset[o] += w->step[o][d];
         if (++to->at[d] < w->size[d]) return;
