@@ -36,6 +36,8 @@ def bound(graph, inputs, expected):
             taps = channels // attrs["groups"] * prod(kernel)
         (total,) = run_graph(absolute(graph), magnitudes).values()
         return (taps + 4) * U * total
+    if node.op == "cast" and attrs["to"] == "float16":
+        return 2.0**-11 * size
     if node.op in BINARY:  # powf is within an ulp, the rest round once
         return (2 if node.op == "pow" else 1) * U * size
     if (

@@ -76,10 +76,14 @@ def run_case(case, table, cores, algorithm=None):
     return result, graph, inputs
 
 
+def on_pixels(step):
+    return all(isinstance(view, View) for view in (*step.src, step.dst))
+
+
 def single_step(case):
     """The step of a case that lowers to one on views of its own, else None: test_lower and the networks cover those."""
     steps = lower(replace(case_graph(case)[0], receives=True, transmits=True)).steps
-    return steps[0] if len(steps) == 1 and steps[0].dst.base == SLOT_OUT else None
+    return steps[0] if len(steps) == 1 and steps[0].dst.base == SLOT_OUT and on_pixels(steps[0]) else None
 
 
 def conv_step(c_in, c_out, size, kernel, stride=1, groups=1, dilation=1):

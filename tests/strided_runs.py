@@ -1,6 +1,7 @@
 """Single steps on strided operands laid out at random: any order of axes, gaps, broadcasts; gaps are checked."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from kernel_runs import supported_isas
@@ -61,9 +62,8 @@ def run(
     program.add(Step(kind, "s", tuple(src), dst, params))
     out = program.run(slot)
     result = window(out, dst).copy()
-    window(out, dst).view(np.uint8 if item_bytes(dtype) == 1 else dtype)[...] = (
-        np.full(1, 255, np.uint8).repeat(8).view(dtype)[0]
-    )
+    items = item_bytes(dtype)
+    window(out, replace(dst, dtype=f"uint{8 * items}"))[...] = 2 ** (8 * items) - 1
     assert (out == 255).all(), "wrote outside its view"
     return result
 

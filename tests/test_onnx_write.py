@@ -23,9 +23,9 @@ def every_op():
     x = net.op("maxpool", x, kernel=(3, 2), pads=(1, 0, 1, 1), dilations=(1, 2), ceil=True)
     for op, entry in UNARY.items():
         if op in RULES:
-            inside = net.op("exp" if entry.domain[0] == 1 else "sigmoid", x) if entry.domain[0] > -inf else x
-            y = net.op(op, inside, **dict.fromkeys(entry.parameters, 0.5))
-            x = net.conv(net.op("concat", x, net.op("tanh", y)), 8)
+            inside = {-inf: "tanh", 1: "cosh"}.get(entry.domain[0], "sigmoid")
+            y = net.op(op, net.op(inside, x), **dict.fromkeys(entry.parameters, 0.5))
+            x = net.op("tanh", net.conv(net.op("concat", x, net.op("tanh", y)), 8))
     for op, entry in BINARY.items():
         if op in RULES:  # of positive numbers
             y = net.op(op, net.op("sigmoid", x), net.global_pool(net.op("sigmoid", x)), swapped=bool(entry.swapped))

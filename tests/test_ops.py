@@ -22,7 +22,7 @@ def has_oracle(case: Case) -> bool:
     """Whether onnxruntime computes a case; test_strided_kernels covers the rest."""
     dtype = case.types[-1] if case.types else "float32"
     if case.op == "cast":
-        return (*case.types, case.attrs["to"]) != ("float32", "uint8")  # of negative numbers: undefined in ONNX
+        return case.types[0][:5] != "float" or case.attrs["to"] != "uint8"  # of negative numbers: undefined in ONNX
     whole = "int" in dtype
     if any(part in dtype for part in NO_ORACLE.get(case.op, "").split()):
         return False
@@ -57,7 +57,7 @@ def check_against_onnxruntime(case: Case) -> None:
     assert np.all(error <= limit), f"{case}: worst error {error.max():.3g}, bound there {limit[error > limit][0]:.3g}"
 
 
-@pytest.mark.parametrize("case", filter(has_oracle, ALL_CASES), ids=str)
+@pytest.mark.parametrize("case", list(filter(has_oracle, ALL_CASES)), ids=str)
 def test_reference_agrees_with_onnxruntime(case):
     check_against_onnxruntime(case)
 
