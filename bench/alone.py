@@ -1,6 +1,9 @@
 """Single steps on one core, without a device around them: what the benches of kernels run."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
+from typing import Any
 
 from pipeall._kernels.cpu.kernels import CpuProgram
 
@@ -11,7 +14,7 @@ from pipeall._kernels.cpu.table import ROWS, KernelRow, Kernels, choose
 from pipeall.graph.lower import lower
 from pipeall.graph.memory import side_by_side
 from pipeall.pipeline.devices.timings import shape_key
-from pipeall.steps import SLOT_IN, SLOT_OUT, Step
+from pipeall.steps import SLOT_IN, SLOT_OUT, Step, Strided
 
 
 def big() -> Cluster:
@@ -44,4 +47,44 @@ def program(step: Step, cluster: Cluster, algorithm: Algorithm | None = None) ->
     (dst,), out_bytes = side_by_side([step.dst], SLOT_OUT)
     made = CpuProgram(kernels(cluster), cluster.cores[:1], "bench", (0, in_bytes, out_bytes))
     made.add(replace(step, src=src, dst=dst), algorithm)
+    return made
+
+
+def strided(
+    kind: str, params: Mapping[str, Any], shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...], cluster: Cluster
+) -> tuple[CpuProgram, int]:
+    """A step of dense float32 operands on the cluster's first core, and the bytes it reads and writes.
+
+    Axes of one element are broadcast where the result's are larger, for kind pointwise.
+    """
+    src, end = [], 0
+    for given in shapes:
+        full = shape if kind == "pointwise" else given
+        strides = [prod(given[i + 1 :]) if given[i] == full[i] else 0 for i in range(len(given))]
+        src.append(Strided(SLOT_IN, end, tuple(full), tuple(strides)))
+        end += prod(given) + -prod(given) % 16
+    strides = tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
+    dst = Strided(SLOT_OUT, 0, shape, strides, "int64" if kind == "arg" else "float32")
+    made = CpuProgram(kernels(cluster), cluster.cores[:1], "bench", (0, 4 * end, dst.nbytes))
+    made.add(Step(kind, "s", tuple(src), dst, params))
+    return made, sum(at.nbytes for at in (*src, dst))
+def on_axes(
+    kind: str, params: Mapping[str, Any], shapes: Sequence[tuple[int, ...]], orders: Sequence[Sequence[int]]
+) -> Step:
+    """A step on float32 operands one after the other, the result last; an order names its axes, outermost first."""
+    placed, offset = [], 0
+    for shape, order in zip(shapes, orders, strict=True):
+        strides, step = [0] * len(shape), 1
+        for axis in reversed(order):
+            strides[axis], step = step, step * shape[axis]
+        placed.append(Strided(SLOT_IN, offset, shape, tuple(strides)))
+        offset += -(-step // 16) * 16
+    return Step(kind, kind, tuple(placed[:-1]), replace(placed[-1], base=SLOT_OUT, offset=0), params)
+
+
+def strided_program(step: Step, cluster: Cluster) -> CpuProgram:
+    """Such a step on the cluster's first core."""
+    in_bytes = max(operand.nbytes + 4 * operand.offset for operand in step.src)
+    made = CpuProgram(kernels(cluster), cluster.cores[:1], "bench", (0, in_bytes, 4 * prod(step.dst.shape)))
+    made.add(step)
     return made

@@ -36,8 +36,8 @@ def bound(graph, inputs, expected):
             taps = channels // attrs["groups"] * prod(kernel)
         (total,) = run_graph(absolute(graph), magnitudes).values()
         return (taps + 4) * U * total
-    if node.op in BINARY:
-        return U * size
+    if node.op in BINARY:  # powf is within an ulp, the rest round once
+        return (2 if node.op == "pow" else 1) * U * size
     if (
         node.op == "lrn"
     ):  # size + 2 for the sum of positive terms, times beta; a power of a few u by square roots or pow
@@ -53,8 +53,8 @@ def bound(graph, inputs, expected):
         mean_error = (n + 2) * U * np.abs(x).mean(axis=axes, keepdims=True) + U * np.abs(x)
         return mean_error / deviation * (1 + size) + (n + 8) * U * size
     if node.op in UNARY and node.op != "clip":
-        x = next(iter(magnitudes.values()))  # a handful of operations on values up to |x| + 1
-        return 8 * U * (x + 1)
+        x = next(iter(magnitudes.values()))  # a handful of operations on values up to |x| + 1 and to the result
+        return 8 * U * (x + 1 + size)
     return np.zeros_like(size)  # maxpool and clip choose one of the inputs; the rest only moves values
 
 

@@ -19,8 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from pipeall import Board, Engine, load
 from pipeall.errors import PipeallError
-from pipeall.graph.onnx.build import OPERATORS
-from pipeall.graph.onnx.operators import SUPPORTED
+from pipeall.graph.onnx.convert import OPERATORS, SUPPORTED
 from pipeall.graph.pointwise import BY_OPERATOR
 
 MODELS = Path(onnx.__file__).parent / "backend" / "test" / "data"

@@ -8,6 +8,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx_forms import emit_form
 
 from pipeall.errors import ModelError
 from pipeall.graph.ir import Graph, Node
@@ -18,13 +19,20 @@ OPSET = 21
 X = "float[1,6,8,9] x"  # the usual input, in ONNX text form
 
 
-def model(nodes, inputs, outputs, constants=(), opset=OPSET) -> onnx.ModelProto:
-    """A model of ``nodes``; ``inputs`` maps names to shapes, ``constants`` names to arrays, ``outputs`` lists names."""
+def model(nodes, inputs, outputs, constants=(), opset=OPSET, types=None) -> onnx.ModelProto:
+    """A model of ``nodes``; ``inputs`` maps names to shapes, ``constants`` names to arrays, ``outputs`` lists names.
+
+    ``types`` maps names of inputs and outputs to NumPy types; float32 where it has none.
+    """
+    kinds = {name: helper.np_dtype_to_tensor_dtype(np.dtype(dtype)) for name, dtype in (types or {}).items()}
     graph = helper.make_graph(
         list(nodes),
         "test",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [
+            helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), shape)
+            for name, shape in inputs.items()
+        ],
+        [helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), None) for name in outputs],
         [numpy_helper.from_array(np.asarray(array), name) for name, array in dict(constants).items()],
     )
     # the ir_version that opset 21 came with
@@ -57,7 +65,9 @@ def of_graph(graph: Graph) -> onnx.ModelProto:
     nodes = []
     for node in graph.nodes:
         nodes += _onnx_nodes(node, graph, constants)
-    return model(nodes, {t.name: t.shape for t in graph.inputs}, [t.name for t in graph.outputs], constants)
+    types = {tensor.name: tensor.dtype for tensor in (*graph.inputs, *graph.outputs)}
+    shapes = {tensor.name: tensor.shape for tensor in graph.inputs}
+    return model(nodes, shapes, [tensor.name for tensor in graph.outputs], constants, types=types)
 
 
 def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProto]:
@@ -69,9 +79,11 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
         constants[name] = np.array(value, dtype)
         return name
 
-    def emit(op: str, inputs, final: bool = True, **attrs) -> str:
+    def emit(op: str, inputs, final: bool = True, outputs=(True,), **attrs) -> str:
+        """``outputs`` marks the one that is read, where an operator has several."""
         output = node.output if final else f"{node.output}/{len(nodes)}"
-        nodes.append(helper.make_node(op, list(inputs), [output], **attrs))
+        names = [output if read else f"{output}/unread{i}" for i, read in enumerate(outputs)]
+        nodes.append(helper.make_node(op, list(inputs), names, **attrs))
         return output
 
     clamped = a.get("lo", -np.inf) > -np.inf or a.get("hi", np.inf) < np.inf
@@ -135,9 +147,21 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
             spread = emit("Sqrt", (emit("Add", (squares, constant(a["epsilon"], np.float32)), False),), False)
             emit("Div", (centred, spread))
         case op if op in BINARY:
-            last = emit(BINARY[op].onnx, node.inputs[::-1] if a["swapped"] else node.inputs, plain)
+            operands = node.inputs[::-1] if a.get("swapped") else node.inputs
+            last = emit(BINARY[op].onnx or "Mod", operands, plain, **({"fmod": 1} if op == "fmod" else {}))
         case "clip":
             last = node.inputs[0]
+        case "gelu_tanh":
+            emit("Gelu", node.inputs, approximate="tanh")
+        case "swish":
+            scaled = emit("Mul", (*node.inputs, constant(a["alpha"], np.float32)), False)
+            emit("Mul", (*node.inputs, emit("Sigmoid", (scaled,), False)))
+        case "isinf":
+            emit("IsInf", node.inputs, **{f"detect_{sign}": int(a[sign]) for sign in ("negative", "positive")})
+        case "cast":
+            emit("Cast", node.inputs, to=helper.np_dtype_to_tensor_dtype(np.dtype(a["to"])))
+        case "where":
+            emit("Where", node.inputs)
         case op if op in UNARY:
             emit(UNARY[op].onnx, node.inputs, **a)
         case "concat":
@@ -160,10 +184,11 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
             parts = emit("Reshape", (*node.inputs, constant(split, np.int64)), False)
             mixed = emit("Transpose", (parts,), False, perm=(0, 2, 1, 3, 4))
             emit("Reshape", (mixed, constant(shape, np.int64)))
-        case _:
+        case _ if not emit_form(node, constant, emit):
             raise AssertionError(f"no ONNX form of {node.op}")
     if clamped:
-        limits = [constant(a[side], np.float32) if isfinite(a[side]) else "" for side in ("lo", "hi")]
+        dtype = graph.tensors[node.output].dtype
+        limits = [constant(a[side], dtype) if isfinite(a[side]) else "" for side in ("lo", "hi")]
         emit("Clip", (last, *limits))
     return nodes
 

@@ -7,7 +7,7 @@ import pytest
 import torch_nets
 
 from pipeall import Engine, load
-from pipeall.graph.onnx.build import OPERATORS
+from pipeall.graph.onnx.convert import OPERATORS
 from pipeall.graph.onnx.read import OPSETS
 
 NO_CASE = {"Cast", "Size", "LayerNormalization"}  # other types; a constant; further outputs
@@ -37,7 +37,7 @@ def test_onnx_cases_are_right_or_refused_in_one_line(outcomes):
 @newest_onnx
 def test_every_operator_has_a_case_that_is_right(outcomes):
     right = {operator for outcome in outcomes if outcome.verdict == "right" for operator in outcome.operators}
-    assert set(OPERATORS) - right <= NO_CASE
+    assert {name for name in OPERATORS if "." not in name} - right <= NO_CASE
 
 
 def test_light_models_give_their_outputs(board):

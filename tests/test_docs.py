@@ -23,8 +23,8 @@ from pipeall.cli.app import app
 from pipeall.cli.cost import PLAIN
 from pipeall.env import VARIABLES
 from pipeall.files import read_json
+from pipeall.graph.onnx.convert import OPERATORS
 from pipeall.graph.onnx.fold import FOLD
-from pipeall.graph.onnx.operators import OPERATORS
 from pipeall.graph.ops import OPS
 from pipeall.pipeline.trace import chrome
 
@@ -172,7 +172,7 @@ def test_the_site_needs_no_network(site):
 )  # fmt: skip
 def test_pages_of_the_reference_name_everything(site, page, names):
     words = set(re.findall(r"[\w-]+", text_of(site / "reference" / f"{page}.html")))
-    expected = {word for name in names for word in name.split()}
+    expected = {word for name in names for word in re.findall(r"[\w-]+", name)}
     assert expected <= words, sorted(expected - words)
 
 

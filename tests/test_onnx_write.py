@@ -23,10 +23,13 @@ def every_op():
     x = net.op("maxpool", x, kernel=(3, 2), pads=(1, 0, 1, 1), dilations=(1, 2), ceil=True)
     for op, entry in UNARY.items():
         if op in RULES:
-            x = net.op("concat", x, net.op(op, x, **dict.fromkeys(entry.parameters, 0.5)))
-            x = net.conv(x, 8)
+            inside = net.op("exp" if entry.domain[0] == 1 else "sigmoid", x) if entry.domain[0] > -inf else x
+            y = net.op(op, inside, **dict.fromkeys(entry.parameters, 0.5))
+            x = net.conv(net.op("concat", x, net.op("tanh", y)), 8)
     for op, entry in BINARY.items():
-        x = net.op(op, x, net.global_pool(x), swapped=bool(entry.swapped), lo=0.0, hi=inf)
+        if op in RULES:  # of positive numbers
+            y = net.op(op, net.op("sigmoid", x), net.global_pool(net.op("sigmoid", x)), swapped=bool(entry.swapped))
+            x = net.op("add", x, y, lo=0.0, hi=inf)
     x = net.op("avgpool", x, kernel=(2, 3), strides=(1, 1), pads=(1, 1, 0, 1), count_include_pad=True)
     x = net.fc(net.fc(x, 12), 5)
     return net.graph(net.op("softmax", x))

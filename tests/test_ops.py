@@ -9,10 +9,28 @@ from hypothesis import strategies as st
 
 from pipeall.errors import ArgumentError, ModelError
 from pipeall.graph import ops
-from pipeall.graph.cases import CASES, CHANNELS, Case, case_graph
+from pipeall.graph.cases import CASES, CHANNELS, INDEXING, RECURRENT, SAMPLING, Case, case_graph
 
 INF = float("inf")
-ALL_CASES = [case for group in CASES.values() for case in group]
+ELSEWHERE = {group[0].op for group in (*INDEXING, *SAMPLING, *RECURRENT)}  # in test_structure_ops
+ALL_CASES = [case for op, group in CASES.items() if op not in ELSEWHERE for case in group]
+# What onnxruntime has no kernel for, or crashes on (integers divided by 0); a clamp of integers by fractions
+NO_ORACLE = dict(mod="float32 int", fmod="int", div="int", pow="int", shiftleft="int", shiftright="int", where="bool")
+
+
+def has_oracle(case: Case) -> bool:
+    """Whether onnxruntime computes a case; test_strided_kernels covers the rest."""
+    dtype = case.types[-1] if case.types else "float32"
+    if case.op == "cast":
+        return (*case.types, case.attrs["to"]) != ("float32", "uint8")  # of negative numbers: undefined in ONNX
+    whole = "int" in dtype
+    if any(part in dtype for part in NO_ORACLE.get(case.op, "").split()):
+        return False
+    bounds = [case.attrs.get(side, INF) for side in ("lo", "hi")]
+    fractions = any(bound % 1 for bound in bounds if abs(bound) < INF)
+    return not whole or (dtype in ("int32", "int64") and not fractions)
+
+
 CONV = ops.attributes("conv")
 POOL = dict(kernel=(2, 2), strides=(2, 2), pads=(0, 0, 0, 0), ceil=False)
 
@@ -29,13 +47,16 @@ def check_against_onnxruntime(case: Case) -> None:
     expected = ops.run_graph(graph, inputs)["y"]
     got = onnx_models.run(onnx_models.of_graph(graph), inputs)["y"]
     assert got.shape == expected.shape == graph.outputs[0].shape
+    if got.dtype.kind != "f":
+        np.testing.assert_array_equal(got, expected)
+        return
     error, limit = np.abs(got - expected), bound(graph, inputs, expected)
     if case.op == "lrn":
         limit = limit + sliding_error(case, inputs["x0"], expected)
     assert np.all(error <= limit), f"{case}: worst error {error.max():.3g}, bound there {limit[error > limit][0]:.3g}"
 
 
-@pytest.mark.parametrize("case", ALL_CASES, ids=str)
+@pytest.mark.parametrize("case", filter(has_oracle, ALL_CASES), ids=str)
 def test_reference_agrees_with_onnxruntime(case):
     check_against_onnxruntime(case)
 

@@ -61,7 +61,7 @@ def test_group_names():
     net = Net((1, 3, 4, 4))
     stem = net.conv("x0", 4)
     both = net.op("concat", net.conv(stem, 4), net.conv(stem, 4))
-    assert [group.name for group in net.graph(both).groups] == ["conv0", "conv1..conv2"]
+    assert [group.name for group in net.graph(both).finer(1).groups] == ["conv0", "conv1..conv2"]
 
 
 def reordered(graph: Graph, seed: int) -> Graph:
@@ -117,7 +117,7 @@ def test_no_cut_inside_a_squeeze_and_excite_block_or_a_residual_unit():
     x = net.op("mul", x, gate)
     x = net.conv(net.conv(net.op("clip", x), 8), 4, residual=x)
     x = net.op("add", net.conv(net.op("clip", x), 4), x)
-    assert chunks(net.graph(net.conv(x, 2))) == [
+    assert chunks(net.graph(net.conv(x, 2)).finer(1)) == [
         ["conv"],
         ["avgpool", "conv", "conv", "sigmoid", "mul"],
         ["clip", "conv", "conv"],
@@ -206,19 +206,24 @@ def crossing(graph: Graph, position: int) -> list[str]:
     return [name for name in made if name in needed]
 
 
+def borders_of(graph: Graph) -> list[int]:
+    """The positions of the cuts; checks that each carries what crosses there."""
+    borders = np.cumsum([len(group.nodes) for group in graph.groups]).tolist()
+    assert borders.pop() == len(graph.nodes) and len(borders) == len(graph.cuts)
+    for border, cut in zip(borders, graph.cuts, strict=True):
+        assert [tensor.name for tensor in cut.tensors] == crossing(graph, border)
+    return borders
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_random_graphs(seed):
     """Cuts carry what crosses, no more than allowed, every group has a Main; and there is no cut one could add."""
     graph = random_graph(seed)
     allowed = 3 + seed % 6
-    groups, cuts = graph.finer(allowed).groups, graph.finer(allowed).cuts
-    borders = np.cumsum([len(group.nodes) for group in groups]).tolist()
-    assert borders[-1] == len(graph.nodes) and len(cuts) == len(groups) - 1
-    for border, cut in zip(borders, cuts, strict=False):
-        assert [tensor.name for tensor in cut.tensors] == crossing(graph, border)
-        assert len(cut.tensors) <= allowed
+    borders = borders_of(graph.finer(allowed))
     narrow = [p for p in range(1, len(graph.nodes)) if len(crossing(graph, p)) <= allowed]
-    for start, stop in pairwise([0, *borders]):
+    assert set(borders) <= set(narrow)
+    for start, stop in pairwise([0, *borders, len(graph.nodes)]):
         mains = [p for p in range(start, stop) if graph.nodes[p].is_main]
         assert mains or start == 0 or is_global_pool(graph, start - 1)
         # between two Mains of one group nothing narrow enough stands
@@ -228,6 +233,99 @@ def test_random_graphs(seed):
 def is_global_pool(graph: Graph, index: int) -> bool:
     node = graph.nodes[index]
     return node.op.endswith("pool") and prod(graph.tensors[node.output].shape[2:]) == 1
+
+
+def upsampled(net: Net, x: str) -> str:
+    """Twice as high and wide."""
+    return net.op("concat", *2 * [net.op("concat", x, x, axis=2)], axis=3)
+
+
+def u_net(levels: int = 3, width: int = 8) -> Graph:
+    """Down by poolings and up again: what each level makes is needed at the end; the deeper, the more tensors cross."""
+    net = Net((1, 3, 32, 32))
+    x, skips = net.conv("x0", width, k=3), []
+    for level in range(levels):
+        skips.append(net.conv(x, width << level, k=3))
+        x = net.conv(net.op("maxpool", skips[-1]), width << level + 1, k=3)
+    for level in reversed(range(levels)):
+        x = upsampled(net, net.conv(x, width << level))
+        x = net.conv(net.conv(net.op("concat", x, skips.pop()), width << level, k=3), width << level, k=3)
+    return net.graph(net.conv(x, 2), name="u-net")
+
+
+def pyramid() -> Graph:
+    """A backbone, a path down and one up again (PAN), and at each of three levels a head with two branches."""
+    net = Net((1, 3, 64, 64))
+    x, levels = net.conv("x0", 8, k=3, strides=(2, 2)), []
+    for channels in (16, 32, 64):
+        x = net.conv(net.conv(x, channels, k=3, strides=(2, 2)), channels, k=3)
+        levels.append(x)
+    for level in (1, 0):
+        joined = net.op("concat", upsampled(net, net.conv(x, 16)), levels[level])
+        x = levels[level] = net.conv(joined, 16, k=3)
+    for level in (1, 2):
+        joined = net.op("concat", net.conv(x, 16, k=3, strides=(2, 2)), levels[level])
+        x = levels[level] = net.conv(joined, 16, k=3)
+    heads = [net.conv(net.conv(level, 16, k=3), channels) for level in levels for channels in (4, 10)]
+    return net.graph(*heads, name="pyramid")
+
+
+NECKS = {"u-net": u_net, "pyramid": pyramid}
+
+
+def macs_of(graph: Graph) -> list[int]:
+    return [sum(ops.macs(node, graph) for node in group.nodes) for group in graph.groups]
+
+
+@pytest.mark.parametrize("name", NECKS)
+def test_necks_are_cut_where_several_tensors_cross(name):
+    graph = NECKS[name]()
+    few, borders, mains = graph.finer(1), borders_of(graph), [p for p, n in enumerate(graph.nodes) if n.is_main]
+    assert max(macs_of(few)) > sum(macs_of(few)) / 4  # the neck is one group where one tensor crosses
+    assert set(borders) > set(borders_of(few)) and len(borders) > 10
+    assert max(len(cut.tensors) for cut in graph.cuts) <= 6
+    for group, cost in zip(graph.groups, macs_of(graph), strict=True):  # a piece that is not small has a single layer
+        assert cost <= sum(macs_of(graph)) / 16 or sum(node.is_main for node in group.nodes) == 1
+    here = {p: [graph.tensors[name].nbytes for name in crossing(graph, p)] for p in range(1, len(graph.nodes))}
+    for before, after in pairwise(mains):
+        for border in set(borders) & set(range(before + 1, after + 1)) - set(borders_of(few)):
+            sizes = [sum(here[p]) for p in range(before + 1, after + 1) if len(here[p]) <= 6]
+            assert sum(here[border]) == min(sizes)
+
+
+def test_a_large_group_that_nothing_divides_stays_whole():
+    """Eight branches of the same cost: seven tensors and more cross between the last of them."""
+    net = Net((1, 4, 8, 8))
+    branches = [net.conv("x0", 4) for _ in range(10)]
+    graph = net.graph(net.op("concat", *branches), name="branches")
+    assert [len(cut.tensors) for cut in graph.cuts] == [2, 3, 4, 5, 6]
+    assert [sum(node.is_main for node in group.nodes) for group in graph.groups] == [1, 1, 1, 1, 1, 5]
+
+
+@pytest.mark.parametrize("name", NECKS)
+def test_stages_of_a_neck_in_sequence_are_the_network(name):
+    graph = NECKS[name]()
+    inputs = inputs_of(graph)
+    expected = ops.run_graph(graph, inputs, np.float32)
+    groups = len(graph.groups)
+    for cuts in ((1,), (groups // 3, 2 * groups // 3), range(1, groups)):
+        values = inputs
+        for stage in split(graph, cuts):
+            values = ops.run_graph(stage, values, np.float32)
+        for output, y in expected.items():
+            np.testing.assert_array_equal(values[output], y)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_graphs_are_cut_right_by_default(seed):
+    graph = random_graph(seed)
+    borders_of(graph)
+    inputs = inputs_of(graph)
+    expected, values = ops.run_graph(graph, inputs, np.float32), inputs
+    for stage in split(graph, range(1, len(graph.groups))):
+        values = ops.run_graph(stage, values, np.float32)
+    for output, y in expected.items():
+        np.testing.assert_array_equal(values[output], y)
 
 
 @cache

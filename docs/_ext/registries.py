@@ -11,8 +11,9 @@ from sphinx.application import Sphinx
 
 import pipeall
 from pipeall.env import VARIABLES
+from pipeall.graph.onnx.build import OPERATORS
+from pipeall.graph.onnx.convert import SUPPORTED
 from pipeall.graph.onnx.fold import FOLD
-from pipeall.graph.onnx.operators import OPERATORS
 from pipeall.graph.onnx.read import OPSETS
 from pipeall.graph.ops import OPS
 
@@ -29,19 +30,21 @@ class Operators(Generated):
         rows = [
             (
                 f"`{name}`",
-                f"{first_opset(name)} to {OPSETS[1]}",
+                "1" if "." in name else f"{first_opset(name)} to {OPSETS[1]}",
                 ", ".join(f"`{word}`" for word in sorted(entry.attributes)) or "-",
                 entry.limits or "-",
             )
             for name, entry in sorted(OPERATORS.items())
+            if name in SUPPORTED
         ]
         return (
-            f"## ONNX operators\n\nOpsets {OPSETS[0]} to {OPSETS[1]} of ONNX's own domain.\n\n"
+            f"## ONNX operators\n\nOpsets {OPSETS[0]} to {OPSETS[1]} of ONNX's own domain; com.microsoft's below.\n\n"
             + table(("ONNX operator", "opsets", "attributes", "limits"), rows)
             + "## Evaluated while a model is read\n\n"
             + "These run on constants, whatever their attributes: "
             + ", ".join(f"`{name}`" for name in sorted(FOLD))
-            + ".\n\n## Canonical ops\n\n"
+            + ". Any other operator of ONNX's own domain runs on constants too, by the reference implementation in the "
+            + "onnx package, slowly; and one that ONNX defines by others is read as those.\n\n## Canonical ops\n\n"
             + f"A network that was read is made of {len(OPS)} ops. Every device computes each of them: "
             + ", ".join(f"`{name}`" for name in OPS)
             + ".\n"

@@ -11,6 +11,7 @@ from ..cost.conventions import CONVENTIONS
 from ..cost.network import Network
 from ..errors import ArgumentError
 from ..graph.ir import Graph
+from ..graph.onnx.shapes import Shapes
 from . import complete, cost_text
 from . import cost_report as report
 from .cost_epoch import epoch
@@ -92,7 +93,7 @@ def model_cost(
     csv: str | None,
     plot: str | None,
     roofline: bool,
-    input_shape: tuple[int, ...] | None,
+    input_shape: Shapes | None,
     finer: int | None,
     as_json: bool,
 ) -> None:

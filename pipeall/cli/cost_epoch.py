@@ -11,6 +11,7 @@ from ..cost import residence, training
 from ..cost.count import network_cost
 from ..cost.network import Network
 from ..errors import ArgumentError
+from ..graph.onnx.shapes import Shapes
 from .model import read_network
 from .options import Numbers, json_option, model_argument, model_options, positive_option
 from .output import print_json
@@ -49,7 +50,7 @@ def epoch(
     channels: tuple[int, ...],
     prefetch: bool,
     folded: bool,
-    input_shape: tuple[int, ...] | None,
+    input_shape: Shapes | None,
     finer: int | None,
     as_json: bool,
 ) -> None:

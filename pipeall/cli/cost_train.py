@@ -11,6 +11,7 @@ from ..cost import batch as batches
 from ..cost import training
 from ..cost.network import Network
 from ..errors import ArgumentError
+from ..graph.onnx.shapes import Shapes
 from .cost_text import bytes_text
 from .model import read_network
 from .options import Bytes, json_option, model_argument, model_options, positive_option
@@ -36,7 +37,7 @@ def train(
     gpu_memory: float | None,
     share: float,
     folded: bool,
-    input_shape: tuple[int, ...] | None,
+    input_shape: Shapes | None,
     finer: int | None,
     as_json: bool,
 ) -> None:

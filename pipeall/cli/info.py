@@ -10,6 +10,7 @@ import click
 from ..cost.network import Network
 from ..errors import ArgumentError, ModelError
 from ..graph.ir import Graph
+from ..graph.onnx.shapes import Shapes
 from ..graph.partition import Cut, Group, configurations, subgraph
 from ..pipeline.measuring.footprint import footprint
 from ..pipeline.planning.plan import Plan
@@ -36,7 +37,7 @@ def info(
     model: str,
     plan: str | None,
     here: bool,
-    input_shape: tuple[int, ...] | None,
+    input_shape: Shapes | None,
     finer: int | None,
     as_json: bool,
 ) -> None:
@@ -68,6 +69,7 @@ def info(
 
 def _describe(network: Network, graph: Graph | None, refusal: str) -> dict[str, Any]:
     content = report.network_report(network) | {"refused": refusal or None, "groups": [], "cuts": []}
+    content["file_types"] = list(network.file_types)
     content |= {key: content["totals"][key] for key in ("parameters", "macs")}
     if graph is None:
         return content

@@ -31,6 +31,8 @@ def show(content: Mapping[str, Any]) -> None:
 
 
 def _show_run(content: Mapping[str, Any]) -> None:
+    if content["file_types"]:
+        print_value("computed in", f"float32; the file has {', '.join(content['file_types'])}")
     if content["refused"] is not None:
         print_value("runs", f"no: {content['refused']}")
     else:

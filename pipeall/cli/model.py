@@ -11,6 +11,7 @@ from ..errors import ArgumentError, ModelError
 from ..graph import zoo
 from ..graph.ir import Graph
 from ..graph.onnx.read import load
+from ..graph.onnx.shapes import Shapes
 
 ZOO: dict[str, Callable[[], Graph]] = {
     "alexnet": zoo.alexnet,
@@ -22,12 +23,13 @@ ZOO: dict[str, Callable[[], Graph]] = {
 }
 
 
-def load_model(model: str, input_shape: tuple[int, ...] | None = None, finer: int | None = None) -> Graph:
+def load_model(model: str, input_shape: Shapes | None = None, finer: int | None = None) -> Graph:
     """The network of a path or zoo name; ArgumentError or ModelError where there is none or the shape does not fit."""
     if model in ZOO:
         graph = ZOO[model]()
-        if input_shape not in (None, graph.inputs[0].shape):
-            raise ArgumentError(f"--input-shape: {model} of the zoo has {graph.inputs[0].shape}, got {input_shape}")
+        (x,) = graph.inputs
+        if input_shape not in (None, x.shape, {x.name: x.shape}):
+            raise ArgumentError(f"--input-shape: {model} of the zoo has {x.shape}, got {input_shape}")
     elif model.lower().endswith(".onnx"):
         graph = load(model, input_shape)
     else:
@@ -36,7 +38,7 @@ def load_model(model: str, input_shape: tuple[int, ...] | None = None, finer: in
 
 
 def read_network(
-    model: str, input_shape: tuple[int, ...] | None = None, finer: int | None = None, folded: bool = False
+    model: str, input_shape: Shapes | None = None, finer: int | None = None, folded: bool = False
 ) -> tuple[Network, Graph | None, str]:
     """The network as it was exported, the graph that would run, and why there is none.
 

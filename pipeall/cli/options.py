@@ -76,6 +76,26 @@ class Numbers(click.ParamType):
             self.fail(f"expected numbers such as {self.example}, got {value!r}", param, ctx)
 
 
+class Shapes(click.ParamType):
+    """One shape, "1,3,224,224" or "1x3x224x224", or one for each input by name: "x=1x3x48x320,mask=1x48"."""
+
+    name = "shape"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple | dict:
+        if not isinstance(value, str):
+            return value
+        try:
+            if "=" not in value:
+                return tuple(int(word) for word in re.split("[,x]", value))
+            pairs = [part.rpartition("=")[::2] for part in value.split(",")]
+            shapes = {name: tuple(int(word) for word in sizes.split("x")) for name, sizes in pairs}
+            if len(shapes) < len(pairs) or "" in shapes:
+                raise ValueError
+            return shapes
+        except ValueError:
+            self.fail(f"expected a shape such as 1,3,224,224, or name=1x3x48x320, got {value!r}", param, ctx)
+
+
 class Bytes(click.ParamType):
     """A size of memory: "8GB" is 8 x 10^9, "8GiB" 8 x 2^30 bytes."""
 
@@ -106,7 +126,9 @@ finer_option = click.option(
     help="Cut also where up to so many tensors cross: inside of modules and residual units.",
 )
 shape_option = click.option(
-    "--input-shape", type=Numbers(int, "1,3,224,224"), help="Shape of the model's only input; default the file's."
+    "--input-shape",
+    type=Shapes(),
+    help="Shape of the model's only input, 1x3x224x224, or of some by name, x=1x3x48x320,y=1x48; default the file's.",
 )
 
 

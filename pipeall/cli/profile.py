@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import ArgumentError
 from ..graph.ir import Graph
+from ..graph.onnx.shapes import Shapes
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.model import BoardModel
 from ..pipeline.planning.profile import Profile, UnitTimes
@@ -47,7 +48,7 @@ def profile(
     save_board: str | None,
     layers: bool,
     tune_gpu: bool,
-    input_shape: tuple[int, ...] | None,
+    input_shape: Shapes | None,
     finer: int | None,
     as_json: bool,
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from ..errors import ArgumentError, PipeallError
+from ..graph.onnx.shapes import Shapes
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.machine import describe
 from ..pipeline.pipeline import Pipeline
@@ -100,7 +101,7 @@ def run(
     repeat: int,
     rebalance: str | None,
     trace: str | None,
-    input_shape: tuple[int, ...] | None,
+    input_shape: Shapes | None,
     finer: int | None,
     as_json: bool,
     **plan_parts: Any,
@@ -161,7 +162,7 @@ def _run(
     return Ran(found, {"seconds": seconds, "fps": stats.frames / seconds}, stats, pipe.plan, list(pipe.plans), broken)
 
 
-def _input_shape(input_shape: tuple[int, ...] | None, size: int | None) -> tuple[int, ...] | None:
+def _input_shape(input_shape: Shapes | None, size: int | None) -> Shapes | None:
     if size is None:
         return input_shape
     square = (1, 3, size, size)

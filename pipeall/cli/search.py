@@ -9,6 +9,7 @@ import click
 
 from ..errors import ArgumentError
 from ..graph.ir import Graph
+from ..graph.onnx.shapes import Shapes
 from ..pipeline.boards import machine
 from ..pipeline.boards.board import Board
 from ..pipeline.planning.candidates import PredictedPlan
@@ -73,7 +74,7 @@ def search(
     verified: int | None,
     seconds: float,
     all_path: str | None,
-    input_shape: tuple[int, ...] | None,
+    input_shape: Shapes | None,
     finer: int | None,
     as_json: bool,
 ) -> None:

@@ -9,6 +9,7 @@ import click
 
 from ..errors import ArgumentError
 from ..graph.ir import Graph
+from ..graph.onnx.shapes import Shapes
 from ..pipeline.planning.lineup import lineup
 from ..pipeline.planning.names import parse_unit
 from ..pipeline.planning.plan import Plan
@@ -56,7 +57,7 @@ def simulate(
     slots: int,
     depth: int | None,
     seed: int,
-    input_shape: tuple[int, ...] | None,
+    input_shape: Shapes | None,
     finer: int | None,
     as_json: bool,
 ) -> None:

@@ -49,6 +49,7 @@ class Network:
     outputs     names of what leaves, the main output first
     parameters  names of the weights that are learnt, each once
     statistics  names of the running means and variances: stored with the weights, not learnt
+    file_types  float types other than float32 that the file's weights, inputs or outputs have
     """
 
     name: str
@@ -58,6 +59,7 @@ class Network:
     outputs: tuple[str, ...]
     parameters: tuple[str, ...]
     statistics: tuple[str, ...] = ()
+    file_types: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shapes", MappingProxyType(dict(self.shapes)))
@@ -114,6 +116,8 @@ OPERATORS = {  # canonical op -> ONNX operator
     "conv": "Conv", "fc": "Gemm", "maxpool": "MaxPool", "avgpool": "AveragePool", "lrn": "LRN", "softmax": "Softmax",
     "layernorm": "LayerNormalization",
     **{op: operator for operator, op in BY_OPERATOR.items()}, "clip": "Clip", "concat": "Concat", "reshape": "Reshape",
+    "gelu_tanh": "Gelu", "swish": "Swish", "isinf": "IsInf", "fmod": "Mod",
+    "shiftleft": "BitShift", "shiftright": "BitShift",
     "transpose": "Transpose", "slice": "Slice", "pad": "Pad", "shuffle": "Transpose",
 }  # fmt: skip
 

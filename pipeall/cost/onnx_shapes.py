@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ..errors import ModelError
-from ..graph.onnx.read import outline
+from ..graph.onnx.outline import outline
+from ..graph.onnx.shapes import Shapes
 from .network import STATISTICS, Layer, Network, Shape
 
-FLOAT_TYPES = (1, 10, 11, 16)  # TensorProto.DataType: float, half, double, bfloat16
+FLOAT_TYPES = {1: "float32", 10: "float16", 11: "float64", 16: "bfloat16"}  # of TensorProto.DataType
 # Operators whose constant operands are settings
 SETTINGS = ("Clip", "Pad", "Resize", "Upsample", "Dropout", "Reshape", "Slice", "Expand", "Tile")
 LEARNT_BY_EXPAND = ("Expand", "Tile")  # a class token is a weight repeated for each image
 
 
-def read(path: str | Path, input_shape: Sequence[int] | None = None) -> Network:
+def read(path: str | Path, input_shape: Shapes | None = None) -> Network:
     """The network in an ONNX file of any operators.
 
-    ``input_shape`` replaces the shape that the file gives its only input. Batch 1. Weights are every float that layers
+    ``input_shape`` as ``load`` takes it. Weights are every float that layers
     read and that is not computed, except settings such as the bounds of Clip. Raises ModelError naming file and node
     where shapes are missing, zero or do not fit, ArgumentError for a bad ``input_shape``, MissingExtraError without
     onnx.
@@ -62,7 +63,8 @@ def _network(name: str, graph: Any) -> Network:
             continue  # numbers of the exporter's own: shapes, indices
         made = made[:1] + [tensor for tensor in made[1:] if tensor in read_names]  # no indices that nobody wants
         layer = _layer(node, made, scopes)
-        for tensor in (*layer.inputs, *made):
+        read = [name for i, name in enumerate(layer.inputs) if name in computed or not _is_setting(layer, i)]
+        for tensor in (*read, *made):
             if tensor in computed or tensor in float_constants:
                 _check(layer, tensor, shapes.get(tensor))
         if layer.op == "Conv":
@@ -76,7 +78,14 @@ def _network(name: str, graph: Any) -> Network:
         used.update(layer.inputs, layer.outputs)
     layers = [_without_settings(layer, computed, weights, statistics) for layer in layers]
     shapes = {tensor: shape for tensor, shape in shapes.items() if tensor in used}
-    return Network(name, tuple(layers), shapes, inputs, outputs, parameters, statistics)
+    return Network(name, tuple(layers), shapes, inputs, outputs, parameters, statistics, _float_types(graph))
+
+
+def _float_types(graph: Any) -> tuple[str, ...]:
+    """The float types of weights, inputs and outputs, without float32."""
+    kinds = {tensor.data_type for tensor in graph.initializer}
+    kinds.update(value.type.tensor_type.elem_type for value in (*graph.input, *graph.output))
+    return tuple(FLOAT_TYPES[kind] for kind in sorted(kinds & FLOAT_TYPES.keys()) if kind != 1)
 
 
 def _statistics(layer: Layer) -> list[str]:
@@ -130,9 +139,13 @@ def _needed(graph: Any, outputs: Iterable[str]) -> list[Any]:
 
 def _weights(layer: Layer, float_constants: set[str], shapes: dict[str, Shape]) -> Iterator[str]:
     for position, name in enumerate(layer.inputs):
-        setting = layer.op in SETTINGS and not (layer.op in LEARNT_BY_EXPAND and position == 0)
-        if name in float_constants and shapes[name] and not setting:
+        if name in float_constants and shapes[name] and not _is_setting(layer, position):
             yield name
+
+
+def _is_setting(layer: Layer, position: int) -> bool:
+    """Whether a constant there is no weight."""
+    return layer.op in SETTINGS and not (layer.op in LEARNT_BY_EXPAND and position == 0)
 
 
 def _without_settings(layer: Layer, computed: set[str], weights: Iterable[str], statistics: Iterable[str]) -> Layer:

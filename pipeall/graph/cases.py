@@ -6,43 +6,23 @@ and cover every attribute value a kernel branches on. ``case_graph`` makes a one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import inf, prod
-from typing import Any
 
 import numpy as np
 
+from ..steps import TYPES
+from . import cases_rows
+from .case import Case, Shape
+from .cases_indexing import INDEXING
+from .cases_recurrent import RECURRENT
+from .cases_sampling import SAMPLING
 from .ir import Graph, Node, Tensor
 from .ops import infer_shape, infer_type
-from .pointwise import BINARY, UNARY, Unary
-
-Shape = tuple[int, ...]
+from .pointwise import BINARY, UNARY, Binary, Unary
 
 CHANNELS = (1, 3, 7, 8, 15, 16, 17, 31, 32, 33, 64, 96)
 CLAMPS = ((-inf, inf), *UNARY["clip"].samples)
-
-
-@dataclass(frozen=True)
-class Case:
-    """One node: the shapes of its activations and of its constants (a node reads x, constants, other activations)."""
-
-    op: str
-    attrs: Mapping[str, Any]
-    shapes: tuple[Shape, ...]
-    constants: tuple[Shape, ...] = ()
-    note: str = field(default="", kw_only=True)
-    types: tuple[str, ...] = field(default=(), kw_only=True)  # of shapes, then constants; float32 where there are none
-
-    def __str__(self) -> str:
-        def text(value: Any) -> str:
-            if isinstance(value, str):
-                return value
-            return "x".join(map(str, value)) if isinstance(value, tuple) else f"{value:g}"
-
-        shapes = "+".join(map(text, (*self.shapes, *self.constants)))
-        attrs = " ".join(f"{name}={text(value)}" for name, value in self.attrs.items())
-        return " ".join(filter(None, (self.op, shapes, attrs, self.note)))
 
 
 def _pair(value: int | tuple[int, int]) -> tuple[int, int]:
@@ -260,27 +240,52 @@ LAYERNORM = (
 )
 
 
-def _binary(op: str, a: Shape, b: Shape, clamp=CLAMPS[0], constant=False, swapped=False):
-    attrs = dict(lo=clamp[0], hi=clamp[1], swapped=swapped)
-    return Case(op, attrs, (a,) if constant else (a, b), (b,) if constant else (), note="constant" if constant else "")
+def _binary(op: str, a: Shape, b: Shape, clamp=CLAMPS[0], constant=False, swapped=False, dtype="float32"):
+    attrs = dict(lo=clamp[0], hi=clamp[1], swapped=swapped) if BINARY[op].clamped else {}
+    note, types = "constant" if constant else "", () if dtype == "float32" else (dtype, dtype)
+    note = " ".join(filter(None, (note, *types[:1])))
+    return Case(op, attrs, (a,) if constant else (a, b), (b,) if constant else (), note=note, types=types)
+
+
+IMAGE = (1, 17, 5, 6)
 
 
 def _binaries(op: str, *, swapped: bool = False) -> tuple[Case, ...]:
-    image = (1, 17, 5, 6)
-    others = (image, (1, 17, 1, 1), (1, 1, 5, 6), (1, 1, 1, 1), (1, 17, 5, 1), (1, 1, 1, 6))
+    """The arithmetic that networks are made of."""
+    others = (IMAGE, (1, 17, 1, 1), (1, 1, 5, 6), (1, 1, 1, 1), (1, 17, 5, 1), (1, 1, 1, 6))
     return (
-        *(_binary(op, image, b, constant=constant, swapped=swapped) for b in others for constant in (False, True)),
+        *(_binary(op, IMAGE, b, constant=constant, swapped=swapped) for b in others for constant in (False, True)),
         *(_binary(op, (1, c, 3, 5), (1, c, 3, 5), swapped=swapped) for c in CHANNELS),
         *(_binary(op, (1, c, 3, 5), (1, c, 1, 1), constant=True, swapped=swapped) for c in CHANNELS),
-        *(_binary(op, image, image, clamp, swapped=swapped) for clamp in CLAMPS[1:]),
+        *(_binary(op, IMAGE, IMAGE, clamp, swapped=swapped) for clamp in CLAMPS[1:]),
         _binary(op, (1, 33), (1, 33), swapped=swapped),
         _binary(op, (1, 33), (1, 1), constant=True, swapped=swapped),
         _binary(op, (1, 9, 7), (1, 9, 7), constant=True, swapped=swapped),
     )
 
 
+BOTH_WAYS = (((1, 17, 1, 1), IMAGE), ((1, 1, 5, 6), (1, 17, 1, 1)), ((1, 1), (1, 33)), ((2, 3, 1, 5), (1, 3, 4, 1)))
+
+
+def _alike(op: str, entry: Binary) -> tuple[Case, ...]:
+    """Those that share their kernels' loops with the arithmetic above; every type, broadcast both ways."""
+    pairs = ((IMAGE, IMAGE), (IMAGE, (1, 17, 1, 1)), *BOTH_WAYS)
+    found = [_binary(op, a, b, dtype=dtype) for dtype in entry.takes for a, b in pairs]
+    if entry.swapped:
+        found += [_binary(op, *pairs[1], swapped=True, dtype=dtype) for dtype in entry.takes]
+    if entry.clamped:
+        found += [_binary(op, IMAGE, IMAGE, (-1.0, 2.5), dtype=dtype) for dtype in entry.takes]
+        found.append(_binary(op, IMAGE, (1, 17, 1, 1), constant=True))
+    return tuple(found)
+
+
 BINARIES = tuple(
-    (*_binaries(op), *(_binaries(op, swapped=True) if entry.swapped else [_binary(op, (1, 9), (1, 9), swapped=True)]))
+    (
+        *(_binaries(op) if op in ("add", "sub", "mul") else ()),
+        *(_binaries(op, swapped=True) if op == "sub" else ()),
+        *([_binary(op, (1, 9), (1, 9), swapped=True)] if entry.clamped and not entry.swapped else ()),
+        *_alike(op, entry),
+    )
     for op, entry in BINARY.items()
 )
 
@@ -288,10 +293,20 @@ BINARIES = tuple(
 def _unaries(op: str, entry: Unary) -> tuple[Case, ...]:
     shapes = (*((1, c, 3, 5) for c in CHANNELS), (1, 1), (1, 1001), (1, 7, 9))
     attrs = [dict(zip(entry.parameters, sample, strict=True)) for sample in entry.samples]
-    return tuple(Case(op, values, (shape,)) for values in attrs for shape in shapes)
+    found = [Case(op, values, (shape,)) for values in attrs for shape in shapes if "float32" in entry.takes]
+    typed = [dtype for dtype in entry.takes if dtype != "float32"]
+    found += [Case(op, values, ((2, 3, 37),), note=dtype, types=(dtype,)) for values in attrs for dtype in typed]
+    return tuple(found)
 
 
 UNARIES = tuple(_unaries(op, entry) for op, entry in UNARY.items())
+
+CAST = tuple(Case("cast", dict(to=to), ((2, 3, 37),), note=dtype, types=(dtype,)) for dtype in TYPES for to in TYPES)
+WHERE = tuple(
+    Case("where", {}, shapes, note=dtype, types=("bool", dtype, dtype))
+    for dtype in TYPES
+    for shapes in ((IMAGE,) * 3, (IMAGE, (1, 1, 1, 1), IMAGE), ((1, 1, 5, 6), (1, 17, 1, 1), (1, 1, 1, 6)))
+)
 
 CONCAT = (
     Case("concat", dict(axis=1), ((1, 17, 4, 5),)),
@@ -364,26 +379,51 @@ SHUFFLE = tuple(
 CASES: dict[str, tuple[Case, ...]] = {
     cases[0].op: cases
     for cases in (
-        CONV, DECONV, FC, MAXPOOL, AVGPOOL, LRN, SOFTMAX, LAYERNORM, *BINARIES, *UNARIES,
-        CONCAT, RESHAPE, TRANSPOSE, SLICE, EXPAND, PAD, SHUFFLE,
+        CONV, DECONV, FC, MAXPOOL, AVGPOOL, LRN, (*SOFTMAX, *cases_rows.SOFTMAX),
+        (*LAYERNORM, *cases_rows.LAYERNORM), *cases_rows.NEW, *BINARIES, *UNARIES,
+        CAST, WHERE, CONCAT, RESHAPE, TRANSPOSE, SLICE, EXPAND, PAD, SHUFFLE, *INDEXING, *SAMPLING, *RECURRENT,
     )
 }  # fmt: skip
+
+
+def _typed(x: np.ndarray, dtype: str) -> np.ndarray:
+    if dtype.startswith("float"):
+        return x.astype(dtype)
+    return np.trunc(np.abs(x) if dtype == "uint8" else x).astype(dtype)
+
+
+def _inside(x: np.ndarray, lo: float, hi: float) -> np.ndarray:
+    """Numbers folded into a domain, which has a lower bound or none; integers stay as they are."""
+    if lo == -inf or x.dtype.kind != "f":
+        return x
+    return (lo + (np.abs(x - lo) if hi == inf else (hi - lo) * (x % 1))).astype(x.dtype)
 
 
 def case_graph(case: Case, seed: int = 0) -> tuple[Graph, dict[str, np.ndarray]]:
     """A one-node graph of a case with random constants, and random inputs for it.
 
     Activations are normal with deviation 2, so that every clamp and saturation is met; weights are scaled to keep
-    the results of conv and fc in that range. Integers and bools are those numbers, rounded towards 0.
+    the results of conv and fc in that range. Integers and bools are those numbers, rounded towards 0, unless the case
+    draws them from a range. The operand whose domain an op limits lies in there.
     """
     rng = np.random.default_rng(seed)
+
+    def draw(shape: Shape, scale: float, dtype: str) -> np.ndarray:
+        if case.draws and np.dtype(dtype).kind in "iu":
+            return rng.integers(*case.draws, shape).astype(dtype)
+        return _typed(scale * rng.standard_normal(shape), dtype)
+
     types = iter(case.types or ("float32",) * (len(case.shapes) + len(case.constants)))
-    inputs = {f"x{i}": (2 * rng.standard_normal(shape)).astype(next(types)) for i, shape in enumerate(case.shapes)}
+    inputs = {f"x{i}": draw(shape, 2, next(types)) for i, shape in enumerate(case.shapes)}
     constants = {
-        f"c{i}": (rng.standard_normal(shape) / np.sqrt(max(1, prod(shape[1:])))).astype(next(types))
+        f"c{i}": draw(shape, 1 / np.sqrt(max(1, prod(shape[1:]))), next(types))
         for i, shape in enumerate(case.constants)
     }
     names = ("x0", *constants, *list(inputs)[1:])
+    if case.op in UNARY or case.op in BINARY:
+        limited = names[int(case.attrs.get("swapped", False))]
+        holder = inputs if limited in inputs else constants
+        holder[limited] = _inside(holder[limited], *(UNARY | BINARY)[case.op].domain)
     operands = [(inputs | constants)[name] for name in names]
     shape = infer_shape(case.op, case.attrs, [array.shape for array in operands], str(case))
     out = Tensor("y", shape, infer_type(case.op, case.attrs, [str(array.dtype) for array in operands], str(case)))

@@ -25,7 +25,8 @@ from ..steps import TYPES, item_bytes
 if TYPE_CHECKING:
     from .partition import Cut, Group
 
-MAIN_OPS = ("conv", "fc")  # the ops that carry weights and open a group: ARM-CL's "Main" nodes
+# What opens a group: layers with weights, ARM-CL's "Main" nodes, and products of two computed operands
+MAIN_OPS = ("conv", "fc", "deconv", "matmul", "attention", "lstm", "gru", "rnn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ class Graph:
     outputs    what leaves: the model's outputs, or what the next stage receives
     receives   True where the inputs come from another sub-graph (Receiver instead of Input)
     transmits  True where the outputs go to another sub-graph (Transmitter instead of Output)
-    max_crossing  most tensors that may cross a cut; None means as few as any cut of the network has (see ``finer``)
+    max_crossing  most tensors that may cross a cut; None: as few as any cut has, and more inside of large groups
     """
 
     name: str

@@ -6,6 +6,10 @@ whole inception modules, residual units. A group is one chunk with Main nodes, a
 follow it: a cut stands as late as possible, directly before the next Main. A pooling to 1 x 1 also closes its group,
 because the tensor that crosses is smallest there. A tail that has no Main is a group of its own. The positions that one
 tensor crosses are the same in every topological order.
+
+Where a network has a neck (a U-Net, a feature pyramid) nearly all of it is one such group. So a group with more than
+``LARGE`` of the multiply-accumulates is divided into pieces of at most ``PIECE``, where more tensors cross: as few more
+as it takes, and between two Mains where they have the fewest bytes.
 """
 
 from __future__ import annotations
@@ -17,8 +21,11 @@ from itertools import accumulate, pairwise
 
 from ..errors import ArgumentError
 from .ir import Graph, Node, Tensor
+from .ops import macs
 
 POOL_OPS = ("maxpool", "avgpool")
+LARGE, PIECE = 1 / 4, 1 / 16  # of the network's MACs; of paper 001's, no group with several Mains has over a fifth
+MOST_CROSSING = 6  # tensors at a cut inside of a large group
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +62,8 @@ class Border:
 
 
 def groups_of(graph: Graph) -> tuple[Group, ...]:
-    """The groups in order. Where ``graph.max_crossing`` is None, cuts are those that the fewest tensors cross."""
+    """The groups in order. Where ``graph.max_crossing`` is None, cuts are those that the fewest tensors cross, and
+    those that divide large groups."""
     borders = [0, *_Positions(graph).cuts(), len(graph.nodes)]
     in_groups = [graph.nodes[start:stop] for start, stop in pairwise(borders)]
     return tuple(Group(index, _name(nodes), nodes) for index, nodes in enumerate(in_groups, 1))
@@ -134,11 +142,14 @@ class _Positions:
             self.born[node.output] = index + 1
             self.last |= dict.fromkeys(node.inputs, index)
         self.last |= {tensor.name: count for tensor in graph.outputs}
-        change = [0] * (count + 2)
+        tensors, nbytes = [0] * (count + 2), [0] * (count + 2)  # how many come, how many go
         for name, born in self.born.items():
-            change[born] += 1
-            change[max(born, self.last.get(name, -1) + 1)] -= 1
-        self.counts = list(accumulate(change))
+            end, size = max(born, self.last.get(name, -1) + 1), graph.tensors[name].nbytes
+            tensors[born] += 1
+            tensors[end] -= 1
+            nbytes[born] += size
+            nbytes[end] -= size
+        self.counts, self.nbytes = list(accumulate(tensors)), list(accumulate(nbytes))
 
     def crossings(self, positions: Sequence[int]) -> list[tuple[Tensor, ...]]:
         """The tensors that cross each of these increasing positions, graph inputs first, then in the nodes' order."""
@@ -158,7 +169,7 @@ class _Positions:
             return list(self._legal(self.graph.max_crossing))
         for crossing in sorted(set(self.counts[1:-2])):
             if found := list(self._legal(crossing)):
-                return found
+                return self._divided(found, crossing)
         return []
 
     def _legal(self, max_crossing: int) -> Iterator[int]:
@@ -176,6 +187,33 @@ class _Positions:
                     main_before = False
             if main_here:
                 between, main_before = [], True
+
+    def _divided(self, cuts: list[int], crossing: int) -> list[int]:
+        """These cuts, and those inside of large groups."""
+        done = [0, *accumulate(macs(node, self.graph) for node in self.graph.nodes)]
+        found = list(cuts)
+        for start, stop in pairwise([0, *cuts, len(self.graph.nodes)]):
+            if done[stop] - done[start] > LARGE * done[-1]:
+                found += self._pieces(start, stop, crossing, done)
+        return sorted(found)
+
+    def _pieces(self, start: int, stop: int, crossing: int, done: list[int]) -> list[int]:
+        """Cuts of one group: one tensor more may cross, and again, until no piece is more than ``PIECE``."""
+        borders = [start, stop]
+        for more in range(crossing + 1, MOST_CROSSING + 1):
+            large = [(a, b) for a, b in pairwise(borders) if done[b] - done[a] > PIECE * done[-1]]
+            borders = sorted({*borders, *(cut for a, b in large for cut in self._inside(a, b, more))})
+        return borders[1:-1]
+
+    def _inside(self, start: int, stop: int, max_crossing: int) -> Iterator[int]:
+        """A cut between each Main of a group and the next, if ``max_crossing`` tensors need cross: where the fewest
+        bytes do."""
+        mains = [p for p in range(start, stop) if self.graph.nodes[p].is_main]
+        for before, main in pairwise(mains):
+            between = range(main, before, -1)  # of equal ones the last
+            if min(self.counts[p] for p in between) <= max_crossing:
+                narrow = (p for p in between if self.counts[p] <= MOST_CROSSING)
+                yield min(narrow, key=lambda p: (self.nbytes[p], self.counts[p]))
 
     def _pools_to_one_pixel(self, node: Node) -> bool:
         shape = self.graph.tensors[node.inputs[0]].shape

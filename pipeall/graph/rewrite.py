@@ -14,17 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from .ir import Graph, Node
+from .ir import Graph, Node, Tensor
 from .ops import infer_shape
-from .pointwise import BINARY
+from .pointwise import CLAMPED as ARITHMETIC
+from .rewrite_attention import fuse_attention
+from .rewrite_pointwise import make_activation
 
-CLAMPED = ("conv", "deconv", "fc", *BINARY, "clip")  # end in clamp(lo, hi)
+CLAMPED = ("conv", "deconv", "fc", *ARITHMETIC, "clip")  # end in clamp(lo, hi)
 FLOAT_MAX = np.finfo(np.float32).max
 
 
 def rewrite(graph: Graph) -> Graph:
     """The simplified graph. Folding rounds weights and biases once more to float32; all else is exact."""
-    draft = _Draft(graph)
+    draft = Draft(graph)
     changed = True
     while changed:
         changed = False
@@ -33,7 +35,7 @@ def rewrite(graph: Graph) -> Graph:
     return draft.graph()
 
 
-class _Draft:
+class Draft:
     """A graph that rules change.
 
     nodes    output name -> Node, without dead nodes
@@ -45,8 +47,8 @@ class _Draft:
         self.source = graph
         self.nodes = {node.output: node for node in graph.nodes}
         self.places = {node.output: place for place, node in enumerate(graph.nodes)}
-        self.shapes = {name: tensor.shape for name, tensor in graph.tensors.items()}
         self.constants = dict(graph.constants)
+        self.shapes = {name: operand.shape for name, operand in (graph.tensors | self.constants).items()}
         self.outputs = tuple(tensor.name for tensor in graph.outputs)
         self._settle()
 
@@ -137,6 +139,19 @@ class _Draft:
         self._settle()
         return True
 
+    def insert(self, op: str, name: str, inputs: tuple[str, ...], attrs: Mapping[str, Any], reader: Node) -> str:
+        """Adds a float32 node ahead of one that will read it; returns the name, this or a longer one."""
+        while name in self.constants or name in self.shapes:
+            name += "'"
+        self.shapes[name] = infer_shape(op, attrs, [self.shapes[x] for x in inputs], name)
+        made = {name: Tensor(name, self.shapes[name])}
+        self.source = replace(self.source, tensors={**self.source.tensors, **made})
+        self.nodes[name] = Node(name, op, inputs, name, attrs)
+        before = max((place for place in self.places.values() if place < self.places[reader.output]), default=-1)
+        self.places[name] = (before + self.places[reader.output]) / 2
+        self._read(inputs)
+        return name
+
     def constant(self, name: str, array: np.ndarray) -> str:
         """Adds a constant under this name or, where it is in use, a longer one; returns the name."""
         while name in self.constants or name in self.shapes:
@@ -156,8 +171,10 @@ def _clamp(node: Node) -> dict[str, float]:
 # ---- rules ----
 
 
-def drop_idle(draft: _Draft, node: Node) -> bool:
+def drop_idle(draft: Draft, node: Node) -> bool:
     """Removes nodes that copy their input or multiply it by 1."""
+    if node.inputs[0] in draft.constants:
+        return False
     attrs, shape = node.attrs, draft.shapes[node.inputs[0]]
     match node.op:
         case "reshape":
@@ -185,7 +202,7 @@ def drop_idle(draft: _Draft, node: Node) -> bool:
     return idle and draft.bypass(node)
 
 
-def merge_moves(draft: _Draft, node: Node) -> bool:
+def merge_moves(draft: Draft, node: Node) -> bool:
     """Makes one of reshape(reshape(x)), and of transpose(transpose(x))."""
     first = draft.maker(node.inputs[0], node.op) if node.op in ("reshape", "transpose") else None
     if first is None:
@@ -196,7 +213,7 @@ def merge_moves(draft: _Draft, node: Node) -> bool:
     return draft.put(node, inputs=first.inputs)
 
 
-def make_shuffle(draft: _Draft, node: Node) -> bool:
+def make_shuffle(draft: Draft, node: Node) -> bool:
     """Makes one node of a channel shuffle: (1, C, H, W) -> (1, g, C/g, ...) -> (1, C/g, g, ...) -> (1, C, H, W)."""
     swap = draft.maker(_before_reshapes(draft, node.inputs[0]), "transpose") if node.op == "reshape" else None
     if swap is None:
@@ -213,20 +230,20 @@ def make_shuffle(draft: _Draft, node: Node) -> bool:
     return is_shuffle and draft.put(node, op="shuffle", inputs=(source,), attrs={"groups": split[1]})
 
 
-def _before_reshapes(draft: _Draft, name: str) -> str:
+def _before_reshapes(draft: Draft, name: str) -> str:
     while (node := draft.maker(name, "reshape")) is not None:
         name = node.inputs[0]
     return name
 
 
-def flatten_in_fc(draft: _Draft, node: Node) -> bool:
+def flatten_in_fc(draft: Draft, node: Node) -> bool:
     """Removes a reshape before fc, which reads its input in row-major order, whatever the shape."""
     flat = draft.maker(node.inputs[0], "reshape") if node.op == "fc" and node.attrs["axis"] == 1 else None
     same = flat is not None and draft.shapes[flat.inputs[0]][:1] == draft.shapes[node.output][:1]
     return same and draft.put(node, inputs=(*flat.inputs, *node.inputs[1:]))
 
 
-def fold_pad(draft: _Draft, node: Node) -> bool:
+def fold_pad(draft: Draft, node: Node) -> bool:
     """Makes zeros around an image the padding of the convolution, or of the average pooling that counts them."""
     pad = draft.maker(node.inputs[0], "pad") if node.op in ("conv", "avgpool") else None
     if pad is None or pad.attrs["value"] != 0:
@@ -245,7 +262,7 @@ def fold_pad(draft: _Draft, node: Node) -> bool:
     return draft.put(node, inputs=(*pad.inputs, *node.inputs[1:]), attrs=attrs)
 
 
-def fold_constant(draft: _Draft, node: Node) -> bool:
+def fold_constant(draft: Draft, node: Node) -> bool:
     """Folds a sum or product with one constant per channel (BatchNormalization is both) into weights and bias."""
     main = draft.maker(node.inputs[0], "conv", "deconv", "fc") if node.op in ("add", "sub", "mul") else None
     operand = draft.constants.get(node.inputs[1]) if main is not None else None
@@ -282,7 +299,7 @@ def fold_constant(draft: _Draft, node: Node) -> bool:
     return draft.absorb(main, node, inputs=(x, weight_name, bias_name), attrs=main.attrs | _clamp(node))
 
 
-def fuse_clamp(draft: _Draft, node: Node) -> bool:
+def fuse_clamp(draft: Draft, node: Node) -> bool:
     """Merges a clamp into a node that ends in one: clamp(clamp(x, a, b), lo, hi) has the bounds a and b, clamped."""
     inner = draft.maker(node.inputs[0], *CLAMPED) if node.op == "clip" else None
     if inner is None or not draft.private(inner):
@@ -292,7 +309,7 @@ def fuse_clamp(draft: _Draft, node: Node) -> bool:
     return draft.absorb(inner, node, attrs=inner.attrs | bounds)
 
 
-def fuse_residual(draft: _Draft, node: Node) -> bool:
+def fuse_residual(draft: Draft, node: Node) -> bool:
     """Makes a sum of two tensors of equal shape the residual of the convolution that makes the later of them."""
     if node.op != "add" or any(name in draft.constants for name in node.inputs):
         return False
@@ -306,13 +323,15 @@ def fuse_residual(draft: _Draft, node: Node) -> bool:
     return draft.absorb(conv, node, inputs=(*conv.inputs, other), attrs=conv.attrs | _clamp(node))
 
 
-RULES: tuple[Callable[[_Draft, Node], bool], ...] = (
+RULES: tuple[Callable[[Draft, Node], bool], ...] = (
     drop_idle,
     merge_moves,
     make_shuffle,
     flatten_in_fc,
     fold_pad,
     fold_constant,
+    make_activation,
     fuse_clamp,
     fuse_residual,
+    fuse_attention,
 )

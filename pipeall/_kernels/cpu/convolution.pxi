@@ -22,48 +22,70 @@ def add_convolution(CpuProgram self, step, algorithm):
         window.pad_top, window.pad_left, window.dilation_y, window.dilation_x)
     op.groups, op.lo, op.hi = groups, step.params["lo"], step.params["hi"]
     op.gemm, op.mr, op.nr = <pa_gemm_f32_fn>row.function, row.mr, row.nr
-    cdef int64_t channels = src.c // groups, taps = op.kh * op.kw, panels = (dst.c // groups + op.nr - 1) // op.nr
-    weight = packable(step.weight, (dst.c, channels, op.kh, op.kw), f"step {step.node}: weight")
-    bias = packable(step.bias, (dst.c,), f"step {step.node}: bias")
-    lasting = aligned if algorithm.keeps_transform else self.weights
-    packed_weight = lasting(groups * panels * taps * channels * op.nr)
-    packed_bias, zero = self.weights(groups * panels * op.nr), self.weights(max(src.c, op.kw * channels, op.nr))
-    cdef const void *from_weight = f32_pointer(weight)
-    cdef const void *from_bias = f32_pointer(bias)
-    cdef float *to_weight = f32_pointer(packed_weight)
-    cdef float *to_bias = f32_pointer(packed_bias)
-    cdef int64_t cout = dst.c
-    cdef bint pack = self.pack
-    with nogil:  # pipelines go on meanwhile: AlexNet has 61 million weights
-        if pack:
-            pa_conv_pack(from_weight, from_bias, cout, channels, taps, op.groups, op.nr, to_weight, to_bias)
-    op.weight, op.bias, op.zero = to_weight, to_bias, f32_pointer(zero)
+    key = id(step.weight), id(step.bias), algorithm, row.name, groups
+    weights = self.packed.setdefault(key, PackedWeights(step))
+    if weights.zero is None:
+        pack_weights(self, step, op, algorithm, weights)
+    op.bias, op.zero = f32_pointer(weights.bias), f32_pointer(weights.zero)
+    op.weight = NULL if weights.panels is None else f32_pointer(weights.panels)
     if algorithm == GEMM:
         pa_conv_plan(op, self.program.core_count)
         self.append(pa_conv_step, op, 4 * op.scratch_floats)
     elif algorithm == STRASSEN:
-        add_strassen(self, step, <pa_strassen_op *>args)
+        add_strassen(self, step, <pa_strassen_op *>args, weights)
     else:
-        add_winograd(self, step, algorithm, <pa_winograd_op *>args)
+        add_winograd(self, step, algorithm, <pa_winograd_op *>args, weights)
 
 
-cdef int add_strassen(CpuProgram self, step, pa_strassen_op *op) except -1:
+class PackedWeights:
+    """What steps of the same weights share, the images of a batch for one: packed ``panels``, or what an algorithm made
+    of them, then without the panels, ``transformed``. Keeps the step's arrays, whose identity is the key."""
+
+    def __init__(self, step):
+        self.source = step.weight, step.bias
+        self.panels = self.bias = self.zero = self.transformed = None
+
+
+cdef int pack_weights(CpuProgram self, step, pa_conv_op *op, algorithm, weights) except -1:
+    cdef int64_t cout = op.dst.c, channels = op.src.c // op.groups, taps = op.kh * op.kw
+    cdef int64_t panels = (op.dst.c // op.groups + op.nr - 1) // op.nr
+    weight = packable(step.weight, (cout, channels, op.kh, op.kw), f"step {step.node}: weight")
+    bias = packable(step.bias, (cout,), f"step {step.node}: bias")
+    lasting = aligned if algorithm.keeps_transform else self.weights
+    weights.panels = lasting(op.groups * panels * taps * channels * op.nr)
+    weights.bias = self.weights(op.groups * panels * op.nr)
+    weights.zero = self.weights(max(op.src.c, op.kw * channels, op.nr))
+    cdef const void *from_weight = f32_pointer(weight)
+    cdef const void *from_bias = f32_pointer(bias)
+    cdef float *to_weight = f32_pointer(weights.panels)
+    cdef float *to_bias = f32_pointer(weights.bias)
+    cdef bint pack = self.pack
+    with nogil:  # pipelines go on meanwhile: AlexNet has 61 million weights
+        if pack:
+            pa_conv_pack(from_weight, from_bias, cout, channels, taps, op.groups, op.nr, to_weight, to_bias)
+    return 0
+
+
+cdef int add_strassen(CpuProgram self, step, pa_strassen_op *op, weights) except -1:
     cdef float *quarters
     cdef bint pack = self.pack
     self.check(op.conv.dst.c % (2 * op.conv.nr) == 0, step, f"a multiple of {2 * op.conv.nr} channels", op.conv.dst.c)
     op.split = <pa_strassen_split_f32_fn>self.function(step, "strassen_split")
     op.join = <pa_strassen_join_f32_fn>self.function(step, "strassen_join")
     pa_strassen_plan(op, self.program.core_count)
-    quarters = f32_pointer(self.weights(pa_strassen_quarters_floats(op)))
-    with nogil:
-        if pack:
-            pa_strassen_quarters(op, quarters)
-    op.quarters, op.conv.weight = quarters, NULL
+    if weights.transformed is None:
+        weights.transformed = self.weights(pa_strassen_quarters_floats(op))
+        quarters = f32_pointer(weights.transformed)
+        with nogil:
+            if pack:
+                pa_strassen_quarters(op, quarters)
+        weights.panels = None
+    op.quarters, op.conv.weight = f32_pointer(weights.transformed), NULL
     self.append(pa_strassen_step, op, 4 * op.scratch_floats)
     return 0
 
 
-cdef int add_winograd(CpuProgram self, step, algorithm, pa_winograd_op *winograd) except -1:
+cdef int add_winograd(CpuProgram self, step, algorithm, pa_winograd_op *winograd, weights) except -1:
     cdef float *points
     cdef bint pack = self.pack
     winograd.m, winograd.n = tile(step, algorithm)
@@ -71,14 +93,17 @@ cdef int add_winograd(CpuProgram self, step, algorithm, pa_winograd_op *winograd
     winograd.transform = <pa_winograd_weight_f32_fn>self.function(step, "winograd_weight")
     winograd.output = <pa_winograd_output_f32_fn>self.function(step, "winograd_output")
     if not algorithm.lazy:
-        winograd.points = winograd.conv.weight  # for the plan: they are kept
+        winograd.points = winograd.conv.bias  # for the plan: they are kept
     pa_winograd_plan(winograd, self.program.core_count)
     if not algorithm.lazy:
-        points = f32_pointer(self.weights(pa_winograd_points_floats(winograd)))
-        with nogil:
-            if pack:
-                pa_winograd_points(winograd, points)
-        winograd.points, winograd.conv.weight = points, NULL
+        if weights.transformed is None:
+            weights.transformed = self.weights(pa_winograd_points_floats(winograd))
+            points = f32_pointer(weights.transformed)
+            with nogil:
+                if pack:
+                    pa_winograd_points(winograd, points)
+            weights.panels = None
+        winograd.points, winograd.conv.weight = f32_pointer(weights.transformed), NULL
     self.append(pa_winograd_step, winograd, 4 * winograd.scratch_floats)
     return 0
 

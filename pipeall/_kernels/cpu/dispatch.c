@@ -24,3 +24,17 @@ const char *const pa_binary_names[] = {
 #define PA_BINARY(name, formula) #name,
 #include "pointwise.inc"
 };
+
+const int pa_unary_forms[] = {
+#define PA_UNARY(name, formula) PA_VECTOR,
+#define PA_UNARY_SCALAR(name, formula) PA_SCALAR,
+#define PA_UNARY_TYPED(name) PA_TYPED,
+#include "pointwise.inc"
+};
+
+const int pa_binary_forms[] = {
+#define PA_BINARY(name, formula) PA_VECTOR,
+#define PA_BINARY_SCALAR(name, formula) PA_SCALAR,
+#define PA_BINARY_TYPED(name) PA_TYPED,
+#include "pointwise.inc"
+};

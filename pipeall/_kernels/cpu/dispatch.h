@@ -16,4 +16,8 @@ extern const int pa_kernel_row_count;
 extern const char *const pa_unary_names[]; /* by PA_UNARY_... */
 extern const char *const pa_binary_names[];
 
+typedef enum pa_form { PA_VECTOR, PA_SCALAR, PA_TYPED } pa_form; /* of a line of pointwise.inc */
+extern const int pa_unary_forms[];                               /* by PA_UNARY_... */
+extern const int pa_binary_forms[];
+
 #endif

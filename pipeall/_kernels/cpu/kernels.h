@@ -105,7 +105,7 @@ typedef struct pa_gemm_args {
 typedef void (*pa_gemm_f32_fn)(const pa_gemm_args *);
 typedef pa_gemm_f32_fn pa_gemv_f32_fn; /* the same with MR = 1 and a wide NR: layers of a single row (fully connected) */
 
-/* y[i] = bias[i] + sum_k a[i * a_stride + k] * x[k] for i < rows, k < columns; bias may be NULL. */
+/* y[i] = bias[i] + sum_k a[i * a_stride + k] * x[k] for i < rows, k < columns; bias may be NULL, or y. */
 typedef struct pa_matvec_args {
     int64_t rows, columns, a_stride;
     const float *a, *x, *bias;
@@ -251,8 +251,25 @@ typedef void (*pa_strassen_join_f32_fn)(const pa_strassen_join_args *);
 /* softmax over n contiguous floats; out may be x. */
 typedef void (*pa_softmax_f32_fn)(int64_t n, const float *x, float *out);
 
+/* Each of so many rows of n floats, `stride` apart: x becomes e^(x - its row's maximum), sums[row] the sum of these.
+ * n is a multiple of PA_LANES_MAX: fill up with -INFINITY. */
+typedef void (*pa_powers_f32_fn)(int64_t rows, int64_t n, float *x, int64_t stride, float *sums);
+
 /* (x - mean) / sqrt(variance + epsilon) of n contiguous floats; out may be x. */
 typedef void (*pa_layernorm_f32_fn)(int64_t n, const float *x, float *out, float epsilon);
+
+/* Weighted sums of runs of floats, for p < pixels and c < channels:
+ *   out[p * out_pixel + c] = sum_k weight[p * taps_pixel + k] * x[index[p * taps_pixel + k] * x_step + p * x_pixel + c]
+ * over taps >= 1 positions k, in order; a taps_pixel of 0 gives all pixels the same taps. */
+typedef struct pa_resample_args {
+    int64_t pixels, channels, taps, taps_pixel;
+    const int32_t *index;
+    const float *weight, *x;
+    int64_t x_step, x_pixel;
+    float *out;
+    int64_t out_pixel;
+} pa_resample_args;
+typedef void (*pa_resample_f32_fn)(const pa_resample_args *);
 
 /* The codes of the pointwise ops; pa_unary_names and pa_binary_names (dispatch.h) are in their order. */
 enum {
@@ -272,6 +289,35 @@ typedef void (*pa_binary_f32_fn)(int op, int64_t n, const float *a, const float 
 
 /* out[i] = op(x[i], p0, p1); out may be x. */
 typedef void (*pa_unary_f32_fn)(int op, int64_t n, const float *x, float *out, float p0, float p1);
+
+/* The same for those that pointwise.inc marks as scalar, by the C library; the kernels above pass them on. */
+extern __typeof__(*(pa_binary_f32_fn)0) pa_binary_scalar_f32;
+extern __typeof__(*(pa_unary_f32_fn)0) pa_unary_scalar_f32;
+
+/* What becomes of several floats; shift is read by SQUARES, of x - shift, and EXP, of e^(x - shift), alone. */
+enum { PA_FOLD_SUM, PA_FOLD_ABS, PA_FOLD_SQUARES, PA_FOLD_MAX, PA_FOLD_MIN, PA_FOLD_PROD, PA_FOLD_EXP };
+
+/* out[r] = the fold of the n contiguous floats of row r; rows are `stride` apart. */
+typedef void (*pa_reduce_f32_fn)(int how, int64_t rows, int64_t n, const float *x, int64_t stride, float shift,
+                             float *out);
+
+static inline float pa_reduce_one(pa_reduce_f32_fn reduce, int how, int64_t n, const float *x, float shift) {
+    float out;
+    reduce(how, 1, n, x, 0, shift, &out);
+    return out;
+}
+
+/* acc[j] = fold of acc[j] and column j of rows, `stride` apart; shift[j] belongs to column j. */
+typedef void (*pa_fold_f32_fn)(int how, int64_t rows, int64_t columns, const float *x, int64_t stride, const float *shift,
+                           float *acc);
+
+/* out[r][j] = (x[r][j] - shift[j]) * factor[j]; out may be x. */
+typedef void (*pa_shifted_f32_fn)(int64_t rows, int64_t columns, const float *x, int64_t x_stride, const float *shift,
+                              const float *factor, float *out, int64_t out_stride);
+
+/* Softmax down each column, or its logarithm; out may be x. */
+typedef void (*pa_softmax_columns_f32_fn)(int64_t rows, int64_t columns, const float *x, int64_t x_stride, float *out,
+                                      int64_t out_stride, int log);
 
 /* Measures of a core, in rounds of MR vectors of NR floats, MR and NR being the row's of kernels.inc:
  * peak    x holds MR vectors, then a and b; each round adds a * b to each of the MR. Returns the sum of their lanes

@@ -25,6 +25,9 @@ WINDOW_MAX = 2**20  # of a kernel, stride, dilation or padding: products of two 
 # pointwise op -> its code in kernels.h, in the order of pointwise.inc
 UNARY = {pa_unary_names[i].decode(): i for i in range(PA_UNARY_COUNT)}
 BINARY = {pa_binary_names[i].decode(): i for i in range(PA_BINARY_COUNT)}
+# those with a kernel from float32 to float32
+UNARY_F32 = {op: code for op, code in UNARY.items() if pa_unary_forms[<int>code] != PA_TYPED}
+BINARY_F32 = {op: code for op, code in BINARY.items() if pa_binary_forms[<int>code] != PA_TYPED}
 BUILDERS = {}  # kind of step -> function (program, step) that appends it; each part fills in its own
 ELEMENT = {dtype: code for code, dtype in enumerate(TYPES)}  # pa_type of kernels.h
 
@@ -71,6 +74,7 @@ cdef class CpuProgram:
     cdef pa_cpu_program program
     cdef int32_t[::1] cores
     cdef object kernels, sizes, keep, arena, scratch, pool
+    cdef object packed  # not dict: Cython 3.3 infers the type of its setdefault for ever
     cdef list args, steps
     cdef int64_t capacity, scratch_bytes, weight_bytes
     cdef bint pack
@@ -89,7 +93,7 @@ cdef class CpuProgram:
             self.kernels[key] = by_name[kernel]
         self.cores = np.array(cores, np.int32)
         self.sizes, self.pack = tuple(sizes), pack
-        self.keep, self.pool = [], ()
+        self.keep, self.pool, self.packed = [], (), {}
         self.arena = aligned(self.sizes[0], np.uint8)
         self.program.arena = pointer(self.arena)
         self.program.cores = <int *>&self.cores[0]
@@ -326,3 +330,10 @@ cdef class CpuProgram:
 include "convolution.pxi"
 include "pixels.pxi"
 include "matrix.pxi"
+include "pointwise.pxi"
+include "reduce.pxi"
+include "attention.pxi"
+include "resize.pxi"
+include "index.pxi"
+include "sample.pxi"
+include "recurrent.pxi"

@@ -63,7 +63,7 @@ def add_binary(CpuProgram self, step):
         op.b = pa_view(base=0, h=h, w=w, c=c, offset=0, stride=c)
     for size, full in ((op.b.h, op.dst.h), (op.b.w, op.dst.w), (op.b.c, op.dst.c)):
         self.check(size in (1, full), step, f"a second operand of 1 or {full}", size)
-    op.op, op.lo, op.hi = self.code(step, BINARY), step.params["lo"], step.params["hi"]
+    op.op, op.lo, op.hi = self.code(step, BINARY_F32), step.params["lo"], step.params["hi"]
     op.kernel = <pa_binary_f32_fn>self.function(step, "binary")
     self.append(pa_binary_step, op, 0)
 
@@ -72,7 +72,7 @@ def add_unary(CpuProgram self, step):
     cdef pa_unary_op *op = <pa_unary_op *>self.new(sizeof(pa_unary_op))
     self.same_shape(step)
     op.src, op.dst = self.view(step, step.src[0]), self.view(step, step.dst)
-    op.op, op.p0, op.p1 = self.code(step, UNARY), step.params["p0"], step.params["p1"]
+    op.op, op.p0, op.p1 = self.code(step, UNARY_F32), step.params["p0"], step.params["p1"]
     op.kernel = <pa_unary_f32_fn>self.function(step, "unary")
     self.append(pa_unary_step, op, 0)
 

@@ -7,20 +7,23 @@ carries is read: ``read`` has checked that it suits the opset.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ...errors import ModelError
+from ...steps import TYPES
 from ..ir import Graph, Node, Tensor
-from ..ops import attributes, infer_shape
+from ..ops import attributes, infer_shape, infer_type
 
 Shape = tuple[int, ...]
 
 MAX_CONSTANT_ELEMENTS = 2**30  # of all constants of a model together: 4 GiB of float32
+MAX_UNROLLED = 20_000  # nodes of subgraphs, each counted as often as it runs
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,10 @@ class Builder:
         self.nodes: list[Node] = []
         self.labels: set[str] = set()  # names of nodes: ONNX lets them repeat, outputs are unique
         self.budget = MAX_CONSTANT_ELEMENTS - sum(array.size for array in constants.values())
+        self.scope = ""  # of a subgraph: how the names of what is made in it begin
+        self.local: Set[str] = frozenset()  # ONNX names of the subgraphs that are being converted
+        self.unrolled = 0
+        self.subgraph: Callable[[Any], Any] = NotImplemented  # reads a GraphProto, set by ``read``
 
     # -- what a node reads --
 
@@ -118,8 +125,17 @@ class Builder:
             return n.ints(name, len(n.get(name, list)))
         return self.ints(n, i) if self.has(n, i) else None
 
+    def operand(self, n: OnnxNode, i: int, name_hint: str = "") -> str:
+        """Canonical name of an input that may be either: a constant is kept, by its own name or a given one."""
+        value = self.value(n, i)
+        return value if isinstance(value, str) else self.keep(value, name_hint or n.inputs[i], infinite=True)
+
     def shape(self, name: str) -> Shape:
         return self.tensors[name].shape if name in self.tensors else self.constants[name].shape
+
+    def dtype(self, name: str) -> str:
+        """Element type of an activation or of a kept constant, by its canonical name."""
+        return self.tensors[name].dtype if name in self.tensors else self.constants[name].dtype.name
 
     def shape_of(self, value: np.ndarray | str) -> Shape:
         """The shape of a constant's array, or of an activation by its canonical name."""
@@ -137,15 +153,18 @@ class Builder:
             name += "'"
         return name
 
-    def keep(self, array: np.ndarray, name: str) -> str:
-        """Store a constant operand as float32; its name is ``name`` unless that is taken."""
+    def keep(self, array: np.ndarray, name: str, *, infinite: bool = False) -> str:
+        """Store a constant operand in its own type (any float is float32); named ``name`` unless that is taken."""
         if self.constants.get(name) is array:
             return name
-        if not np.isfinite(array).all():
-            raise ModelError(f"constant {name!r} holds values that are not finite")
-        if self.values.get(name) is not array or name in self.constants:
-            name = self.fresh(name)
-        self.constants[name] = np.asarray(array, np.float32, order="C")
+        if array.dtype.kind == "f":
+            if not (infinite and not np.isnan(array).any() or np.isfinite(array).all()):
+                raise ModelError(f"constant {name!r} holds values that are not finite")
+        elif array.dtype.name not in TYPES:
+            raise ModelError(f"constant {name!r} has elements of {array.dtype}, expected one of {', '.join(TYPES)}")
+        if self.values.get(name) is not array or name in self.constants or name in self.local:
+            name = self.fresh(self.scope + name if name in self.local else name)
+        self.constants[name] = np.asarray(array, np.float32 if array.dtype.kind == "f" else None, order="C")
         return name
 
     def weight(self, n: OnnxNode, i: int) -> str:
@@ -156,6 +175,7 @@ class Builder:
         if isinstance(value, np.ndarray):
             self.afford(n, value.size)
             self.budget -= value.size
+            value = value.astype(np.float32, copy=False) if value.dtype.kind == "f" else value
         self.values[n.outputs[output]] = value
 
     def emit(self, n: OnnxNode, op: str, inputs: Sequence[str], *, part: str = "", output: int = 0, **attrs) -> str:
@@ -164,14 +184,15 @@ class Builder:
         Attributes that are not given take their defaults.
         """
         last = n.outputs[output]
-        name = self.fresh(f"{last}/{part}") if part else last
-        label = name if part or output or n.name in self.labels else n.name
+        name = self.fresh(f"{self.scope}{last}{part and '/' + part}") if part or self.scope else last
+        label = name if part or output or self.scope or n.name in self.labels else n.name
         self.labels.add(label)
         attrs = attributes(op, **attrs)
         shape = infer_shape(op, attrs, [self.shape(i) for i in inputs], label)
+        dtype = infer_type(op, attrs, [self.dtype(i) for i in inputs], label)
         self.nodes.append(Node(label, op, tuple(inputs), name, attrs))
-        self.tensors[name] = Tensor(name, shape)
-        self.values[name] = name
+        self.tensors[name] = Tensor(name, shape, dtype)
+        self.values[name if part else last] = name
         return name
 
     def reshape(self, n: OnnxNode, x: str, shape: Shape, part: str = "") -> str:
@@ -185,15 +206,65 @@ class Builder:
             x = self.emit(n, "reshape", [x], part=f"{part}flat", shape=(1, prod(old)))
         return self.emit(n, "reshape", [x], part=part, shape=shape)
 
-    def graph(self, name: str, outputs: Sequence[str]) -> Graph:
-        """The finished graph; an output that is another name for a tensor becomes a copy of it."""
+    def cast(self, n: OnnxNode, x: str, to: str, part: str = "") -> str:
+        """``x`` in another element type, a key of ``steps.TYPES``; itself if that is its own."""
+        if self.dtype(x) == to:
+            if not part:
+                self.bind(n, x if x in self.tensors else self.constants[x])
+            return x
+        return self.emit(n, "cast", [x], part=part, to=to)
+
+    @contextmanager
+    def inside(self, n: OnnxNode, names: Set[str], nodes: int, turn: str) -> Iterator[None]:
+        """While a subgraph of ``n`` is converted: its own names mean nothing yet, and mean what they did afterwards."""
+        self.unrolled += nodes
+        if self.unrolled > MAX_UNROLLED:
+            n.fail(f"the model's subgraphs unroll to more than {MAX_UNROLLED} nodes")
+        before = {name: self.values.pop(name) for name in names if name in self.values}
+        scope, local = self.scope, self.local
+        self.scope, self.local = f"{scope}{n.name}/{turn}", local | names
+        yield
+        self.scope, self.local = scope, local
+        for name in names:
+            self.values.pop(name, None)
+        self.values.update(before)
+
+    # -- the result --
+
+    def rename(self, old: str, new: str) -> str:
+        """Another canonical name for an activation that a node makes."""
+        self.tensors[new] = replace(self.tensors.pop(old), name=new)
+        for i, node in enumerate(self.nodes):
+            if node.output == old or old in node.inputs:
+                inputs = tuple(new if name == old else name for name in node.inputs)
+                self.nodes[i] = replace(node, inputs=inputs, output=new if node.output == old else node.output)
+        self.values.update(
+            {name: new for name, value in self.values.items() if isinstance(value, str) and value == old}
+        )
+        return new
+
+    def _leaves(self, output: str, outputs: Sequence[str], half: bool) -> None:
+        """Make an activation under the name of an output: the tensor itself, a copy or its float16 form."""
+        value = self.values[output]
+        if isinstance(value, np.ndarray):
+            raise ModelError(f"output {output!r} is a constant: it does not depend on the model's input")
+        entered = {tensor.name for tensor in self.inputs}
+        if output in entered:
+            raise ModelError(f"expected a network, got a model that computes nothing of its input {output!r}")
+        node = OnnxNode(output, "Identity", (), (output,), {}, 0)
+        if half and self.dtype(value) == "float32":
+            if value == output:
+                value = self.rename(output, self.fresh(f"{output}/float32"))
+            self.emit(node, "cast", [value], to="float16")
+        elif value in entered or (value != output and value in outputs):
+            self.emit(node, "reshape", [value], shape=self.shape(value))
+        elif value != output:
+            self.rename(value, output)
+
+    def graph(self, name: str, outputs: Sequence[str], halves: Set[str] = frozenset()) -> Graph:
+        """The finished graph; ``halves`` are outputs that leave as float16."""
         for output in outputs:
-            value = self.values[output]
-            if isinstance(value, np.ndarray):
-                raise ModelError(f"output {output!r} is a constant: it does not depend on the model's input")
-            if value != output:
-                node = OnnxNode(output, "Identity", (value,), (output,), {}, 0)
-                self.emit(node, "reshape", [value], shape=self.shape(value))
+            self._leaves(output, outputs, output in halves)
         read = {name for node in self.nodes for name in node.inputs}
         constants = {name: array for name, array in self.constants.items() if name in read}
         return Graph(

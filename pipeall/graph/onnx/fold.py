@@ -1,7 +1,7 @@
 """ONNX operators on constants, evaluated while a model is read: how exporters compute shapes and prepare weights.
 
 ``RESHAPE`` holds the operators that only give the elements another shape, ``FOLD`` the rest. The functions without an
-underscore say what an operator does to a shape; ``operators`` applies them to activations.
+underscore say what an operator does to a shape; ``convert`` applies them to activations.
 """
 
 from __future__ import annotations

@@ -1,201 +1,238 @@
-"""ONNX operators on single elements, and Softmax, in canonical ops (``operators`` says how)."""
+"""ONNX operators of several operands, element by element, in canonical ops: arithmetic, comparisons, logic, choices.
+
+``binary`` is what other converters build on: operands of any ranks, constant or computed.
+"""
 
 from __future__ import annotations
 
-from math import inf, pi, prod
+from collections.abc import Sequence
+from math import inf, prod
 
 import numpy as np
 
-from ..pointwise import BINARY, BY_OPERATOR, UNARY
+from ..ops import OPS
+from ..pointwise import BINARY
 from .build import Builder, OnnxNode, operator
 
-FLOAT_MAX = float(np.finfo(np.float32).max)
+# ONNX element types as tensors have them; the other floats are float32 here
+TYPE_NAMES = {1: "float32", 10: "float32", 11: "float32", 16: "float32"}
+TYPE_NAMES |= {2: "uint8", 3: "int8", 6: "int32", 7: "int64", 9: "bool"}
+REDUCED = {"Sum": "add", "Mean": "add", "Max": "max", "Min": "min"}  # of any number of operands
+NAMED = {
+    "Add": "add", "Sub": "sub", "Mul": "mul", "Equal": "equal", "Greater": "greater", "Less": "less",
+    "GreaterOrEqual": "greaterequal", "LessOrEqual": "lessequal", "And": "and", "Or": "or", "Xor": "xor",
+    "BitwiseAnd": "bitand", "BitwiseOr": "bitor", "BitwiseXor": "bitxor",
+}  # fmt: skip
+SMALLEST = float(np.finfo(np.float32).tiny)
 
-# ---- arithmetic ----
+# ---- what converters share ----
 
 
-@operator(
-    " ".join((*(entry.onnx for entry in BINARY.values()), "Sum")),
-    "axis broadcast",
-    "an operand is computed and has the shape of the result",
-)
-@operator("Div", "axis broadcast", "by a constant")
-def _arithmetic(g: Builder, n: OnnxNode) -> None:
+def number(g: Builder, n: OnnxNode, value: float | bool, like: str) -> str:
+    """A constant of one element that has the rank and the type of an operand."""
+    array = np.full((1,) * len(g.shape(like)), value, g.dtype(like))
+    return g.keep(array, f"{n.outputs[0]}/number", infinite=True)
+
+
+def with_number(g: Builder, n: OnnxNode, op: str, x: str, value: float, part: str = "") -> str:
+    """x op value"""
+    return g.emit(n, op, [x, number(g, n, value, x)], part=part)
+
+
+def named(g: Builder, n: OnnxNode, value: np.ndarray) -> str:
+    """The name to keep a constant by: that of the input that it is."""
+    return next((name for name in n.inputs if name and g.values[name] is value), f"{n.outputs[0]}/operand")
+
+
+def aligned(g: Builder, n: OnnxNode, values: Sequence[np.ndarray | str], rank: int = 0) -> list[str]:
+    """Operands of one rank, the largest of theirs and ``rank``: leading axes of 1 are put before the others."""
+    shapes = [g.shape_of(value) for value in values]
+    rank = max(rank, *map(len, shapes))
+    operands = []
+    for value, shape in zip(values, shapes, strict=True):
+        full = (1,) * (rank - len(shape)) + shape
+        if isinstance(value, np.ndarray):
+            kept = value if shape == full else value.reshape(full)
+            operands.append(g.keep(kept, named(g, n, value), infinite=True))
+        elif value in g.constants:
+            operands.append(value if shape == full else g.keep(g.constants[value].reshape(full), value, infinite=True))
+        else:
+            operands.append(g.reshape(n, value, full, part="aligned"))
+    return operands
+
+
+def broadcast(g: Builder, n: OnnxNode, values: Sequence[np.ndarray | str]) -> tuple[int, ...]:
+    """The shape of operands, broadcast."""
+    shapes = [g.shape_of(value) for value in values]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        n.fail(f"operands {' and '.join(map(str, shapes))} do not broadcast")
+
+
+def binary(
+    g: Builder, n: OnnxNode, op: str, a: np.ndarray | str, b: np.ndarray | str, part: str = "", output: int = 0
+) -> str:
+    """a op b of any ranks; where the op can be swapped, the first operand of its node is an activation that has the
+    shape of the result, if there is one."""
+    out = broadcast(g, n, (a, b))
+    whole = [isinstance(v, str) and v in g.tensors and prod(g.shape(v)) == prod(out) for v in (a, b)]
+    names = aligned(g, n, (a, b))
+    if "swapped" not in OPS[op].attrs:
+        return g.emit(n, op, names, part=part, output=output)
+    swap = not whole[0] and (whole[1] or (isinstance(a, np.ndarray) and isinstance(b, str)))
+    swapped = swap and bool(BINARY[op].swapped)
+    return g.emit(n, op, names[::-1] if swap else names, part=part, output=output, swapped=swapped)
+
+
+def _operands(g: Builder, n: OnnxNode) -> list[np.ndarray | str]:
+    """The inputs; in opset 6 ``axis`` is where the second one's axes begin."""
     values = [g.value(n, i) for i in range(len(n.inputs))]
-    op = {"Div": "mul", "Sum": "add"}.get(n.op) or BY_OPERATOR[n.op]
-    if n.op == "Div":
-        g.x(n, 0)
-        divisor = g.floats(n, 1)
-        if not divisor.all():
-            n.fail("division by zero")
-        values[1] = np.asarray(1 / divisor)
-    if "axis" in n.attrs:  # opset 6: where the second operand's axes begin
+    if "axis" in n.attrs:
         shape = g.shape_of(values[1])
         shape += (1,) * (len(g.shape_of(values[0])) - n.get("axis", int) - len(shape))
-        values[1] = (
-            values[1].reshape(shape) if isinstance(values[1], np.ndarray) else g.reshape(n, values[1], shape, "axis")
-        )
+        computed = isinstance(values[1], str)
+        values[1] = g.reshape(n, values[1], shape, "axis") if computed else values[1].reshape(shape)
+    return values
+
+
+def _type_of(g: Builder, value: np.ndarray | str) -> str:
+    return g.dtype(value) if isinstance(value, str) else value.dtype.name
+
+
+def _is_float(g: Builder, value: np.ndarray | str) -> bool:
+    return _type_of(g, value).startswith("float")
+
+
+def _retyped(g: Builder, n: OnnxNode, value: np.ndarray | str, to: str, part: str) -> np.ndarray | str:
+    return value.astype(to) if isinstance(value, np.ndarray) else g.cast(n, value, to, part)
+
+
+# ---- arithmetic, comparisons, logic ----
+
+
+@operator(" ".join(NAMED), "axis broadcast")
+def _named(g: Builder, n: OnnxNode) -> None:
+    a, b = _operands(g, n)
+    binary(g, n, NAMED[n.op], a, b)
+
+
+@operator("Div", "axis broadcast")
+def _div(g: Builder, n: OnnxNode) -> None:
+    """By constants of normal size, a product with their reciprocals. Integers are rounded towards 0."""
+    a, b = _operands(g, n)
+    if isinstance(b, np.ndarray) and b.dtype.kind == "f":
+        sizes = np.abs(b)
+        if sizes.min(initial=1) >= SMALLEST and sizes.max(initial=1) <= 1 / SMALLEST:
+            binary(g, n, "mul", a, np.asarray(1 / b))
+            return
+    binary(g, n, "div", a, b)
+
+
+@operator(" ".join(REDUCED))
+def _reduced(g: Builder, n: OnnxNode) -> None:
+    """The operands one after the other; for Max and Min all single numbers at once, as a clamp."""
+    values = [g.value(n, i) for i in range(len(n.inputs))]
+    numbers = []
+    if n.op in ("Max", "Min"):
+        rank = max(len(g.shape_of(value)) for value in values if isinstance(value, str))
+        numbers = [v for v in values if isinstance(v, np.ndarray) and v.size == 1 and v.ndim <= rank]
+        values = [v for v in values if not any(v is single for single in numbers)]
     total = values[0]
-    for i in range(1, len(values)):
-        total = _binary(g, n, op, total, values[i], "" if i == len(values) - 1 else f"sum{i}")
-    if len(values) == 1:
+    for i, value in enumerate(values[1:], 2):
+        last = i == len(values) and not numbers and n.op != "Mean"
+        total = binary(g, n, REDUCED[n.op], total, value, "" if last else f"of{i}")
+    if numbers:
+        limits = [single.item() for single in numbers]
+        lo, hi = (max(limits), inf) if n.op == "Max" else (-inf, min(limits))
+        g.emit(n, "clip", [total], lo=lo, hi=hi)
+    elif n.op == "Mean" and len(values) > 1:
+        with_number(g, n, "mul", total, 1 / len(values))
+    elif len(values) == 1:
         g.bind(n, total)
 
 
-def _binary(g: Builder, n: OnnxNode, op: str, a: np.ndarray | str, b: np.ndarray | str, part: str) -> str:
-    """a op b, where the canonical node's first operand is the activation that has the shape of the result."""
-    shapes = [g.shape_of(value) for value in (a, b)]
-    try:
-        out = np.broadcast_shapes(*shapes)
-    except ValueError:
-        n.fail(f"operands {shapes[0]} and {shapes[1]} do not broadcast")
-    whole = [isinstance(v, str) and prod(s) == prod(out) for v, s in zip((a, b), shapes, strict=True)]
-    if not any(whole):
-        n.fail(f"one operand must be computed and have the shape of the result {out}, got {shapes[0]} and {shapes[1]}")
-    swapped = not whole[0]
-    operands = []
-    for value, shape in zip((b, a) if swapped else (a, b), shapes[::-1] if swapped else shapes, strict=True):
-        aligned = (1,) * (len(out) - len(shape)) + shape
-        if isinstance(value, str):
-            operands.append(g.reshape(n, value, aligned, part="aligned"))
-        else:
-            if value.dtype.kind != "f":
-                n.fail(f"operands must be floats, got {value.dtype}")
-            named = next((name for name in n.inputs if g.values[name] is value), f"{n.outputs[0]}/operand")
-            operands.append(g.keep(value if shape == aligned else value.reshape(aligned), named))
-    return g.emit(n, op, operands, part=part, swapped=swapped and bool(BINARY[op].swapped))
-
-
-@operator("Neg")
-def _neg(g: Builder, n: OnnxNode) -> None:
-    _scaled(g, n, g.x(n), -1.0)
-
-
-def _scaled(g: Builder, n: OnnxNode, x: str, factor: float, part: str = "") -> str:
-    return _with_number(g, n, "mul", x, factor, part)
-
-
-def _shifted(g: Builder, n: OnnxNode, x: str, shift: float, part: str) -> str:
-    return _with_number(g, n, "add", x, shift, part)
-
-
-def _with_number(g: Builder, n: OnnxNode, op: str, x: str, number: float, part: str) -> str:
-    constant = g.keep(np.full((1,) * len(g.shape(x)), number, np.float32), f"{n.outputs[0]}/number")
-    return g.emit(n, op, [x, constant], part=part)
-
-
-@operator("Pow", limits="squares and identities")
+@operator("Pow", "axis broadcast")
 def _pow(g: Builder, n: OnnxNode) -> None:
-    x, exponent = g.x(n), g.constant(n, 1)
-    if exponent.size != 1 or exponent.item() not in (1, 2):
-        n.fail(f"only the exponents 1 and 2 are supported, got {exponent.reshape(-1)[:4].tolist()}")
-    if exponent.item() == 1:
-        g.bind(n, x)
-    else:
-        g.emit(n, "mul", [x, x])
-
-
-@operator("Max Min", limits="of a tensor and constant numbers")
-def _bounded(g: Builder, n: OnnxNode) -> None:
-    numbers = [value for name in n.inputs if isinstance(value := g.values[name], np.ndarray)]
-    computed = [name for name in n.inputs if isinstance(g.values[name], str)]
-    if len(computed) != 1 or any(
-        value.size != 1 or value.ndim > len(g.shape(g.values[computed[0]])) for value in numbers
-    ):
-        n.fail("expected one computed tensor and single constant numbers")
-    x, limits = g.values[computed[0]], [value.item() for value in numbers]
-    lo, hi = (max(limits, default=-inf), inf) if n.op == "Max" else (-inf, min(limits, default=inf))
-    g.emit(n, "clip", [x], lo=lo, hi=hi)
-
-
-# ---- activations ----
-
-
-@operator("Relu")
-def _relu(g: Builder, n: OnnxNode) -> None:
-    g.emit(n, "clip", [g.x(n)], lo=0.0, hi=inf)
-
-
-@operator("Clip", "max min", "constant bounds")
-def _clip(g: Builder, n: OnnxNode) -> None:
-    limits = []
-    for i, (name, unbounded) in enumerate((("min", -inf), ("max", inf)), 1):
-        limit = n.get(name, float, unbounded)
-        if g.has(n, i):
-            limit = g.floats(n, i)
-            limit = limit.item() if limit.size == 1 else n.fail(f"{name} must be one number, got {limit.shape}")
-        limits.append(unbounded if abs(limit) >= FLOAT_MAX and (limit > 0) == (unbounded > 0) else limit)
-    lo, hi = limits
-    g.emit(n, "clip", [g.x(n)], lo=min(lo, hi), hi=hi)  # ONNX-13: all elements become hi where lo > hi
-
-
-def _named(g: Builder, n: OnnxNode) -> None:
-    op = BY_OPERATOR[n.op]
-    parameters = UNARY[op].parameters
-    g.emit(n, op, [g.x(n)], **{name: n.get(name, float, default) for name, default in parameters.items()})
-
-
-for _entry in UNARY.values():
-    if _entry.onnx:
-        operator(_entry.onnx, " ".join(_entry.parameters))(_named)
-
-
-@operator("PRelu", limits="constant slopes")
-def _prelu(g: Builder, n: OnnxNode) -> None:
-    """max(x, 0) + slope * min(x, 0)"""
-    x, slope = g.x(n), g.floats(n, 1)
-    if n.opset < 7 and slope.size > 1:  # one slope per channel
-        slope = slope.reshape(-1, *(1,) * (len(g.shape(x)) - 2))
-    above = g.emit(n, "clip", [x], part="above", lo=0.0, hi=inf)
-    below = g.emit(n, "clip", [x], part="below", lo=-inf, hi=0.0)
-    below = _binary(g, n, "mul", below, slope, "sloped")
-    if g.shape(below) != g.shape(x):
-        n.fail(f"slopes {slope.shape} do not broadcast to {g.shape(x)}")
-    g.emit(n, "add", [above, below])
-
-
-@operator("Swish", "alpha")
-def _swish(g: Builder, n: OnnxNode) -> None:
-    x, alpha = g.x(n), n.get("alpha", float, 1.0)
-    scaled = x if alpha == 1 else _scaled(g, n, x, alpha, "scaled")
-    g.emit(n, "mul", [x, g.emit(n, "sigmoid", [scaled], part="sigmoid")])
-
-
-@operator("Gelu", "approximate")
-def _gelu(g: Builder, n: OnnxNode) -> None:
-    """x / 2 (1 + erf(x / sqrt 2)), or x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))"""
-    x, mode = g.x(n), n.get("approximate", str, "none")
-    if mode not in ("none", "tanh"):
-        n.fail(f"unknown approximate {mode!r}")
-    if mode == "none":
-        curve = g.emit(n, "erf", [_scaled(g, n, x, 0.5**0.5, "scaled")], part="curve")
-    else:
-        square = g.emit(n, "mul", [x, x], part="square")
-        factor = _shifted(g, n, _scaled(g, n, square, 0.044715 * (2 / pi) ** 0.5, "cubic"), (2 / pi) ** 0.5, "factor")
-        argument = g.emit(n, "mul", [x, factor], part="argument")
-        curve = g.emit(n, "tanh", [argument], part="curve")
-    gate = _scaled(g, n, _shifted(g, n, curve, 1.0, "shifted"), 0.5, "gate")
-    g.emit(n, "mul", [x, gate])
-
-
-@operator("Softmax", "axis")
-def _softmax(g: Builder, n: OnnxNode) -> None:
-    """Along one axis; before opset 13 over all axes from there on."""
-    x = g.x(n)
-    shape = g.shape(x)
-    axis = n.axis(n.get("axis", int, -1 if n.opset >= 13 else 1), len(shape))
-    end = axis + 1 if n.opset >= 13 else len(shape)
-    outer, size, inner = prod(shape[:axis]), prod(shape[axis:end]), prod(shape[end:])
-    if len(shape) == 4 and axis == 1 and size == shape[1]:
-        g.emit(n, "softmax", [x], axis=1)
+    """In the base's type, unless the exponent alone is of floats; small powers are products."""
+    x, exponent = _operands(g, n)
+    kind, single = _type_of(g, x), isinstance(exponent, np.ndarray) and exponent.size == 1
+    if single and isinstance(x, str) and exponent.ndim <= len(g.shape(x)) and _small_power(g, n, x, exponent.item()):
         return
-    view = (1, size) if outer == inner == 1 else (1, size, 1, inner) if outer == 1 else (1, outer, size, inner)
-    x = g.reshape(n, x, view, part="view")
-    if outer == 1:
-        y = g.emit(n, "softmax", [x], part="" if view == shape else "softmax", axis=1)
+    if isinstance(exponent, np.ndarray) and not _is_float(g, x) and (exponent == np.rint(exponent)).all():
+        exponent = exponent.astype(kind)
+    if not _is_float(g, x) and _is_float(g, exponent):
+        power = binary(g, n, "pow", _retyped(g, n, x, "float32", "base"), exponent, "power")
+        g.cast(n, power, kind)
     else:
-        x = g.emit(n, "transpose", [x], part="channels", perm=(0, 2, 1, 3))
-        x = g.emit(n, "softmax", [x], part="softmax", axis=1)
-        y = g.emit(n, "transpose", [x], part="" if view == shape else "back", perm=(0, 2, 1, 3))
-    if view != shape:
-        g.reshape(n, y, shape)
+        binary(g, n, "pow", x, _retyped(g, n, exponent, kind, "exponent"))
+
+
+def _small_power(g: Builder, n: OnnxNode, x: str, exponent: float) -> bool:
+    """Emits x to the power of 1, 2, 3, 1/2 or -1; False where it is another."""
+    if exponent == 1:
+        g.bind(n, x)
+    elif exponent == 2:
+        g.emit(n, "mul", [x, x])
+    elif exponent == 3:
+        g.emit(n, "mul", [g.emit(n, "mul", [x, x], part="square"), x])
+    elif exponent in (0.5, -1) and _is_float(g, x):
+        g.emit(n, "sqrt" if exponent == 0.5 else "reciprocal", [x])
+    else:
+        return False
+    return True
+
+
+@operator("Mod", "fmod")
+def _mod(g: Builder, n: OnnxNode) -> None:
+    binary(g, n, "fmod" if n.get("fmod", int, 0) else "mod", g.value(n, 0), g.value(n, 1))
+
+
+@operator("BitShift", "direction", "int8, uint8, int32 and int64")
+def _bit_shift(g: Builder, n: OnnxNode) -> None:
+    direction = n.get("direction", str)
+    if direction not in ("LEFT", "RIGHT"):
+        n.fail(f"direction must be LEFT or RIGHT, got {direction!r}")
+    binary(g, n, f"shift{direction.lower()}", g.value(n, 0), g.value(n, 1))
+
+
+@operator("PRelu")
+def _prelu(g: Builder, n: OnnxNode) -> None:
+    x, slope = g.x(n), g.value(n, 1)
+    shape = g.shape_of(slope)
+    if n.opset < 7 and prod(shape) > 1:  # one slope per channel
+        per_channel = (prod(shape), *(1,) * (len(g.shape(x)) - 2))
+        constant = isinstance(slope, np.ndarray)
+        slope = slope.reshape(per_channel) if constant else g.reshape(n, slope, per_channel, "slope")
+    if broadcast(g, n, (x, slope)) != g.shape(x):
+        n.fail(f"slopes {shape} do not broadcast to {g.shape(x)}")
+    binary(g, n, "prelu", x, slope)
+
+
+# ---- choices and casts ----
+
+
+@operator("Where")
+def _where(g: Builder, n: OnnxNode) -> None:
+    values = [g.value(n, i) for i in range(3)]
+    broadcast(g, n, values)
+    g.emit(n, "where", aligned(g, n, values))
+
+
+@operator("Cast", "round_mode saturate to", "float16, bfloat16 and double stay float32; no strings, no 16-bit integers")
+def _cast(g: Builder, n: OnnxNode) -> None:
+    to = n.get("to", int)
+    g.cast(n, g.x(n), TYPE_NAMES[to] if to in TYPE_NAMES else n.fail(f"cannot cast to element type {to}"))
+
+
+@operator("CastLike", "round_mode saturate", "as Cast")
+def _cast_like(g: Builder, n: OnnxNode) -> None:
+    to = _type_of(g, g.value(n, 1))
+    to = "float32" if to.startswith("float") else to
+    if to not in TYPE_NAMES.values():
+        n.fail(f"cannot cast to {to}")
+    value = g.value(n, 0)
+    if isinstance(value, np.ndarray):
+        g.bind(n, value.astype(to))
+    else:
+        g.cast(n, value, to)

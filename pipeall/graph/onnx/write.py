@@ -70,8 +70,9 @@ RULES: dict[str, Callable[[Node, Graph], list[tuple[str, dict[str, Any]]]]] = {
     "avgpool": _pool("AveragePool", "count_include_pad"),
     "concat": _same("Concat", "axis"),
     "softmax": _same("Softmax", "axis"),
-    **{op: _same(entry.onnx) for op, entry in BINARY.items()},
-    **{op: _unary(entry) for op, entry in UNARY.items() if entry.onnx},
+    # but for Mod, which takes floats only as fmod
+    **{op: _same(entry.onnx) for op, entry in BINARY.items() if entry.onnx and entry.floats and op != "mod"},
+    **{op: _unary(entry) for op, entry in UNARY.items() if entry.onnx and entry.floats},
 }
 
 

@@ -17,14 +17,15 @@ import numpy as np
 
 from ...errors import ArgumentError, ModelError
 from ..ir import Graph, Node
-from . import elements, images, moves, rows
+from . import elements, images, indexing, moves, recurrent, reductions, regions, rows, sampling
 from .spec import GIVEN, Attrs, Misfit, OpSpec, Shape, require
 
 # Refuse absurd models before anything is allocated
 MAX_ELEMENTS = 2**31 - 1  # of one tensor
 MAX_RANK = 8
 
-OPS: dict[str, OpSpec] = images.OPS | rows.OPS | elements.OPS | moves.OPS
+OPS: dict[str, OpSpec] = images.OPS | rows.OPS | elements.OPS | moves.OPS | reductions.OPS
+OPS |= indexing.OPS | sampling.OPS | regions.OPS | recurrent.OPS
 
 
 def attributes(op: str, **given: Any) -> dict[str, Any]:

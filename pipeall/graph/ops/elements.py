@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil, floor
 
 import numpy as np
 
 from ...steps import TYPES
 from ..pointwise import BINARY, UNARY, Binary, Unary
-from .images import clamped
 from .spec import FREE, GIVEN, Attrs, OpSpec, Shape, clamp, flags, numbers, require, same
 
 
@@ -36,12 +36,45 @@ def _unary_shape(*parameters: str) -> Callable[..., Shape]:
     return shape
 
 
+def bounds(attrs: Attrs, dtype: np.dtype) -> tuple[float, float]:
+    """lo and hi as an element type can hold them."""
+    lo, hi = attrs["lo"], attrs["hi"]
+    if dtype.kind == "f":
+        return lo, hi
+    least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    return ceil(min(max(lo, least), most)), floor(max(min(hi, most), least))
+
+
 def _unary(op: Unary) -> Callable[[Attrs, np.ndarray], np.ndarray]:
+    if "lo" in op.parameters:
+        return lambda attrs, x: np.clip(x, *bounds(attrs, x.dtype))
     return lambda attrs, x: op.compute(x, *(x.dtype.type(attrs[name]) for name in op.parameters))
 
 
 def _binary(op: Binary) -> Callable[[Attrs, np.ndarray, np.ndarray], np.ndarray]:
-    return lambda attrs, a, b: clamped(attrs, op.compute(b, a) if attrs["swapped"] else op.compute(a, b))
+    def arithmetic(attrs: Attrs, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.clip(op.compute(b, a) if attrs["swapped"] else op.compute(a, b), *bounds(attrs, a.dtype))
+
+    return arithmetic if op.clamped else lambda attrs, a, b: op.compute(a, b)
+
+
+def _types(op: Unary | Binary) -> Callable[..., str]:
+    def types(attrs: Attrs, *types: str) -> str:
+        found = same(attrs, *types)
+        require(found in op.takes, f"elements must be {', '.join(op.takes)}, got {found}")
+        return op.gives or found
+
+    return types
+
+
+def _unary_spec(op: Unary) -> OpSpec:
+    return OpSpec((1, 1), op.parameters, _unary_shape(*op.parameters), _unary(op), types=_types(op))
+
+
+def _binary_spec(op: Binary) -> OpSpec:
+    if op.clamped:
+        return OpSpec((2, 2), FREE | {"swapped": False}, _binary_shape, _binary(op), types=_types(op))
+    return OpSpec((2, 2), {}, lambda attrs, *x: broadcast(*x), _binary(op), types=_types(op))
 
 
 def _cast_shape(attrs: Attrs, x: Shape) -> Shape:
@@ -50,11 +83,15 @@ def _cast_shape(attrs: Attrs, x: Shape) -> Shape:
 
 
 def _cast(attrs: Attrs, x: np.ndarray) -> np.ndarray:
-    """Between floats in the type of the reference itself."""
-    if attrs["to"] in ("float32", "float16") and x.dtype.kind == "f":
+    """Between floats in the type of the reference; a float that an integer type lacks becomes the nearest it has."""
+    to = np.dtype(attrs["to"])
+    if to.kind == "f" and x.dtype.kind == "f":
         return x
-    with np.errstate(invalid="ignore"):
-        return x.astype(attrs["to"])
+    if to.kind in "iu" and x.dtype.kind == "f":
+        least, most = np.iinfo(to).min, np.iinfo(to).max
+        inside = np.where((x >= least) & (x < float(most) + 1), x, 0).astype(to)
+        return np.where(x < least, least, np.where(x >= float(most) + 1, most, inside)).astype(to)
+    return x.astype(to)
 
 
 def _where_types(attrs: Attrs, condition: str, *types: str) -> str:
@@ -63,8 +100,8 @@ def _where_types(attrs: Attrs, condition: str, *types: str) -> str:
 
 
 OPS: dict[str, OpSpec] = {
-    **{op: OpSpec((2, 2), FREE | {"swapped": False}, _binary_shape, _binary(b)) for op, b in BINARY.items()},
-    **{op: OpSpec((1, 1), u.parameters, _unary_shape(*u.parameters), _unary(u)) for op, u in UNARY.items()},
+    **{op: _binary_spec(entry) for op, entry in BINARY.items()},
+    **{op: _unary_spec(entry) for op, entry in UNARY.items()},
     "cast": OpSpec((1, 1), {"to": GIVEN}, _cast_shape, _cast, types=lambda attrs, x: attrs["to"]),
     "where": OpSpec((3, 3), {}, lambda attrs, *x: broadcast(*x), lambda attrs, *x: np.where(*x), types=_where_types),
 }

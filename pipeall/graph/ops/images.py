@@ -115,7 +115,7 @@ def clamped(attrs: Attrs, x: np.ndarray) -> np.ndarray:
     return np.clip(x, attrs["lo"], attrs["hi"])
 
 
-def _taps(
+def window_taps(
     x: np.ndarray, out_hw: tuple[int, int], kernel: tuple[int, int], attrs: Attrs, fill: float
 ) -> Iterator[tuple[int, int, np.ndarray]]:
     """For each kernel position (i, j): i, j and the (N, C, out_h, out_w) elements it meets; ``fill`` is the padding."""
@@ -147,7 +147,7 @@ def _conv(
     out_h, out_w = _out_hw(x, kernel, attrs)
     grouped = weight.reshape(groups, -1, *weight.shape[1:])  # (g, Cout/g, Cin/g, kh, kw)
     out = np.zeros((images, groups, grouped.shape[1], out_h * out_w), x.dtype)
-    for i, j, pixels in _taps(x, (out_h, out_w), kernel, attrs, 0):
+    for i, j, pixels in window_taps(x, (out_h, out_w), kernel, attrs, 0):
         out += grouped[..., i, j] @ pixels.reshape(images, groups, x.shape[1] // groups, -1)
     out = out.reshape(images, -1, out_h, out_w) + bias[:, None, None]
     return clamped(attrs, out if residual is None else out + residual)
@@ -172,7 +172,7 @@ def _deconv(attrs: Attrs, x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -
 def _maxpool(attrs: Attrs, x: np.ndarray) -> np.ndarray:
     out_hw = _out_hw(x, attrs["kernel"], attrs)
     out = np.full((*x.shape[:2], *out_hw), -np.inf, x.dtype)
-    for _, _, pixels in _taps(x, out_hw, attrs["kernel"], attrs, -np.inf):
+    for _, _, pixels in window_taps(x, out_hw, attrs["kernel"], attrs, -np.inf):
         np.maximum(out, pixels, out=out)
     return out
 
@@ -180,7 +180,7 @@ def _maxpool(attrs: Attrs, x: np.ndarray) -> np.ndarray:
 def _avgpool(attrs: Attrs, x: np.ndarray) -> np.ndarray:
     out_hw = _out_hw(x, attrs["kernel"], attrs)
     out = np.zeros((*x.shape[:2], *out_hw), x.dtype)
-    for _, _, pixels in _taps(x, out_hw, attrs["kernel"], attrs, 0):
+    for _, _, pixels in window_taps(x, out_hw, attrs["kernel"], attrs, 0):
         out += pixels
     divisors = []
     for axis in (0, 1):

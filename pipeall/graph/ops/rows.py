@@ -46,10 +46,10 @@ def _softmax_shape(attrs: Attrs, x: Shape) -> Shape:
 
 
 def _layernorm_shape(attrs: Attrs, x: Shape) -> Shape:
-    require(len(x) >= 2, f"input must have channels, got {x}")
     numbers(attrs, "epsilon")
     flags(attrs, "center")
     require(attrs["epsilon"] > 0, f"epsilon must be positive, got {attrs['epsilon']}")
+    require(isinstance(attrs["axes"], tuple), f"axes must be integers, got {attrs['axes']!r}")
     axes = ints(attrs, "axes", len(attrs["axes"]), 0)
     require(0 < len(axes) == len({axis for axis in axes if axis < len(x)}), f"axes {axes} are not axes of {x}")
     return x
@@ -81,6 +81,11 @@ def _softmax(attrs: Attrs, x: np.ndarray) -> np.ndarray:
     return powers / powers.sum(axis=attrs["axis"], keepdims=True)
 
 
+def _logsoftmax(attrs: Attrs, x: np.ndarray) -> np.ndarray:
+    below = x - x.max(axis=attrs["axis"], keepdims=True)
+    return below - np.log(np.exp(below).sum(axis=attrs["axis"], keepdims=True))
+
+
 def _layernorm(attrs: Attrs, x: np.ndarray) -> np.ndarray:
     axes = attrs["axes"]
     difference = x - x.mean(axis=axes, keepdims=True) if attrs["center"] else x
@@ -104,5 +109,6 @@ OPS: dict[str, OpSpec] = {
     "matmul": OpSpec((2, 2), {"alpha": 1.0}, _matmul_shape, _matmul, _matmul_macs),
     "attention": OpSpec((3, 4), {"scale": GIVEN, "causal": False}, _attention_shape, _attention, _attention_macs),
     "softmax": OpSpec((1, 1), {"axis": 1}, _softmax_shape, _softmax),
+    "logsoftmax": OpSpec((1, 1), {"axis": 1}, _softmax_shape, _logsoftmax),
     "layernorm": OpSpec((1, 1), {"epsilon": 1e-5, "axes": (1,), "center": True}, _layernorm_shape, _layernorm),
 }

@@ -13,7 +13,7 @@ Shape = tuple[int, ...]
 Attrs = Mapping[str, Any]
 
 MAX_WINDOW = 2**20  # sizes of kernels, strides, dilations, paddings
-MAY_BE_INFINITE = ("lo", "hi", "value")
+MAY_BE_INFINITE = ("lo", "hi", "value", "score", "clip")
 ANY = (1, 2**15)  # number of inputs
 GIVEN = object()  # in place of a default: the attribute must be given
 FREE = {"lo": -inf, "hi": inf}

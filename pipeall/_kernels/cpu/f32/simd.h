@@ -13,7 +13,13 @@
  *   v_fnma(a, b, c)     c - a * b, rounded once
  *   v_root4_estimate    a^-1/4 for normal a > 0, at most 3.3 % off: its bits are about a logarithm
  *   v_round             to the nearest integer, ties to even
+ *   vm                  a truth value per lane; v_less is false where a or b is NaN
+ *   v_if(m, a, b)       a where m holds, else b
+ *   v_first(n)          true in the first n lanes, 0 <= n <= VL
+ *   v_swap(a, w)        neighbouring blocks of w lanes exchanged, w a constant power of 2 below VL
+ *   v_split(a, &e)      m of a = m * 2^e, m in [sqrt(1/2), sqrt(2)), for normal a > 0
  *   v_pow2(n)           2^n for integral n in [-126, 127]
+ *   v_fold_add, v_fold_max   of all lanes, in an order of the instruction set's
  */
 #ifndef PIPEALL_SIMD_H
 #define PIPEALL_SIMD_H
@@ -25,6 +31,7 @@
 #define PA_INLINE static inline __attribute__((always_inline, unused))
 
 enum { ROOT4_BITS = 0x4f580800 }; /* least error of v_root4_estimate */
+enum { HALF_ROOT2_BITS = 0x3f3504f3, MANTISSA_BITS = 0x7fffff }; /* of sqrt(1/2) */
 
 #if defined(PA_ISA_REF)
 #define PA_NAME(op) pa_##op##_f32_ref
@@ -53,7 +60,28 @@ PA_INLINE vf v_root4_estimate(vf a) {
     return a;
 }
 PA_INLINE vf v_round(vf a) { return rintf(a); }
+PA_INLINE vf v_floor(vf a) { return floorf(a); }
+PA_INLINE vf v_sqrt(vf a) { return sqrtf(a); }
+PA_INLINE vf v_abs(vf a) { return fabsf(a); }
+PA_INLINE vf v_neg(vf a) { return -a; }
+typedef int vm;
+PA_INLINE vm v_less(vf a, vf b) { return a < b; }
+PA_INLINE vm v_is_nan(vf a) { return a != a; }
+PA_INLINE vf v_if(vm m, vf a, vf b) { return m ? a : b; }
+PA_INLINE vm v_first(int n) { return n > 0; }
+PA_INLINE vf v_swap(vf a, const int w) { return (void)w, a; }
+PA_INLINE vf v_split(vf a, vf *e) {
+    int32_t bits;
+    memcpy(&bits, &a, sizeof bits);
+    bits -= HALF_ROOT2_BITS;
+    *e = (float)(bits >> 23);
+    bits = (bits & MANTISSA_BITS) + HALF_ROOT2_BITS;
+    memcpy(&a, &bits, sizeof bits);
+    return a;
+}
 PA_INLINE vf v_pow2(vf n) { return exp2f(n); }
+PA_INLINE float v_fold_add(vf a) { return a; }
+PA_INLINE float v_fold_max(vf a) { return a; }
 
 #elif defined(PA_ISA_NEON)
 #define PA_NAME(op) pa_##op##_f32_neon
@@ -94,9 +122,30 @@ PA_INLINE vf v_root4_estimate(vf a) {
     return vreinterpretq_f32_s32(vsubq_s32(vdupq_n_s32(ROOT4_BITS), vshrq_n_s32(vreinterpretq_s32_f32(a), 2)));
 }
 PA_INLINE vf v_round(vf a) { return vrndnq_f32(a); }
+PA_INLINE vf v_floor(vf a) { return vrndmq_f32(a); }
+PA_INLINE vf v_sqrt(vf a) { return vsqrtq_f32(a); }
+PA_INLINE vf v_abs(vf a) { return vabsq_f32(a); }
+PA_INLINE vf v_neg(vf a) { return vnegq_f32(a); }
+typedef uint32x4_t vm;
+PA_INLINE vm v_less(vf a, vf b) { return vcltq_f32(a, b); }
+PA_INLINE vm v_is_nan(vf a) { return vmvnq_u32(vceqq_f32(a, a)); }
+PA_INLINE vf v_if(vm m, vf a, vf b) { return vbslq_f32(m, a, b); }
+PA_INLINE vm v_first(int n) {
+    static const int32_t lanes[VL] = {0, 1, 2, 3};
+    return vcltq_s32(vld1q_s32(lanes), vdupq_n_s32(n));
+}
+PA_INLINE vf v_swap(vf a, const int w) { return w == 1 ? vrev64q_f32(a) : vextq_f32(a, a, 2); }
+PA_INLINE vf v_split(vf a, vf *e) {
+    const int32x4_t bits = vsubq_s32(vreinterpretq_s32_f32(a), vdupq_n_s32(HALF_ROOT2_BITS));
+    *e = vcvtq_f32_s32(vshrq_n_s32(bits, 23));
+    const int32x4_t mantissa = vandq_s32(bits, vdupq_n_s32(MANTISSA_BITS));
+    return vreinterpretq_f32_s32(vaddq_s32(mantissa, vdupq_n_s32(HALF_ROOT2_BITS)));
+}
 PA_INLINE vf v_pow2(vf n) {
     return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(127)), 23));
 }
+PA_INLINE float v_fold_add(vf a) { return vaddvq_f32(a); }
+PA_INLINE float v_fold_max(vf a) { return vmaxvq_f32(a); }
 
 #elif defined(PA_ISA_AVX2)
 #define PA_NAME(op) pa_##op##_f32_avx2
@@ -139,8 +188,35 @@ PA_INLINE vf v_root4_estimate(vf a) {
     return _mm256_castsi256_ps(_mm256_sub_epi32(_mm256_set1_epi32(ROOT4_BITS), quarter));
 }
 PA_INLINE vf v_round(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+PA_INLINE vf v_floor(vf a) { return _mm256_floor_ps(a); }
+PA_INLINE vf v_sqrt(vf a) { return _mm256_sqrt_ps(a); }
+PA_INLINE vf v_abs(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
+PA_INLINE vf v_neg(vf a) { return _mm256_xor_ps(_mm256_set1_ps(-0.0f), a); }
+typedef __m256 vm;
+PA_INLINE vm v_less(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
+PA_INLINE vm v_is_nan(vf a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
+PA_INLINE vf v_if(vm m, vf a, vf b) { return _mm256_blendv_ps(b, a, m); }
+PA_INLINE vm v_first(int n) { return _mm256_castsi256_ps(v_mask(n)); }
+PA_INLINE vf v_swap(vf a, const int w) {
+    return w == 1 ? _mm256_permute_ps(a, 0xb1) : w == 2 ? _mm256_permute_ps(a, 0x4e) : _mm256_permute2f128_ps(a, a, 1);
+}
+PA_INLINE vf v_split(vf a, vf *e) {
+    const __m256i least = _mm256_set1_epi32(HALF_ROOT2_BITS), bits = _mm256_sub_epi32(_mm256_castps_si256(a), least);
+    *e = _mm256_cvtepi32_ps(_mm256_srai_epi32(bits, 23));
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_and_si256(bits, _mm256_set1_epi32(MANTISSA_BITS)), least));
+}
 PA_INLINE vf v_pow2(vf n) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));
+}
+PA_INLINE float v_fold_add(vf a) {
+    __m128 half = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
+}
+PA_INLINE float v_fold_max(vf a) {
+    __m128 half = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    half = _mm_max_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
 }
 
 #elif defined(PA_ISA_AVX512)
@@ -181,9 +257,31 @@ PA_INLINE vf v_root4_estimate(vf a) {
     return _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_set1_epi32(ROOT4_BITS), quarter));
 }
 PA_INLINE vf v_round(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+PA_INLINE vf v_floor(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+PA_INLINE vf v_sqrt(vf a) { return _mm512_sqrt_ps(a); }
+PA_INLINE vf v_abs(vf a) { return _mm512_abs_ps(a); }
+PA_INLINE vf v_neg(vf a) {
+    return _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(a), _mm512_set1_epi32(INT32_MIN)));
+}
+typedef __mmask16 vm;
+PA_INLINE vm v_less(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+PA_INLINE vm v_is_nan(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
+PA_INLINE vf v_if(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); }
+PA_INLINE vm v_first(int n) { return (__mmask16)((1u << n) - 1); }
+PA_INLINE vf v_swap(vf a, const int w) {
+    if (w <= 2) return w == 1 ? _mm512_permute_ps(a, 0xb1) : _mm512_permute_ps(a, 0x4e);
+    return w == 4 ? _mm512_shuffle_f32x4(a, a, 0xb1) : _mm512_shuffle_f32x4(a, a, 0x4e);
+}
+PA_INLINE vf v_split(vf a, vf *e) {
+    const __m512i least = _mm512_set1_epi32(HALF_ROOT2_BITS), bits = _mm512_sub_epi32(_mm512_castps_si512(a), least);
+    *e = _mm512_cvtepi32_ps(_mm512_srai_epi32(bits, 23));
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_and_si512(bits, _mm512_set1_epi32(MANTISSA_BITS)), least));
+}
 PA_INLINE vf v_pow2(vf n) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23));
 }
+PA_INLINE float v_fold_add(vf a) { return _mm512_reduce_add_ps(a); }
+PA_INLINE float v_fold_max(vf a) { return _mm512_reduce_max_ps(a); }
 
 #else
 #error "define one of PA_ISA_REF, PA_ISA_NEON, PA_ISA_AVX2, PA_ISA_AVX512"
@@ -202,21 +300,54 @@ PA_INLINE void v_clamp_each(vf *v, const int n, float lo, float hi) {
     }
 }
 
-/* e^x for x clamped to [-87.33, 88.02]; error there at most 1.1 ulp (measured over every 37th float). The polynomial
- * is that of Cephes' expf (S. Moshier, single/expf.c): x = n ln 2 + r with ln 2 in two parts, |r| <= ln 2 / 2,
- * e^r = 1 + r + r^2 p(r). */
-PA_INLINE vf v_exp(vf x) {
-    x = v_clamp(x, v_set1(-87.33f), v_set1(88.02f));
-    const vf n = v_round(v_mul(x, v_set1(1.44269504088896341f)));
-    const vf r = v_fma(n, v_set1(2.12194440e-4f), v_fma(n, v_set1(-0.693359375f), x));
+/* p in e^x = p 2^n, n integral, p in [sqrt(1/2), sqrt(2)] about. The polynomial is that of Cephes' expf (S. Moshier,
+ * single/expf.c): x = n ln 2 + r with ln 2 in two parts, |r| <= ln 2 / 2, e^r = 1 + r + r^2 p(r). */
+PA_INLINE vf v_exp_parts(vf x, vf *n) {
+    *n = v_round(v_mul(x, v_set1(1.44269504088896341f)));
+    const vf r = v_fma(*n, v_set1(2.12194440e-4f), v_fma(*n, v_set1(-0.693359375f), x));
     vf p = v_set1(1.9875691500e-4f);
     p = v_fma(p, r, v_set1(1.3981999507e-3f));
     p = v_fma(p, r, v_set1(8.3334519073e-3f));
     p = v_fma(p, r, v_set1(4.1665795894e-2f));
     p = v_fma(p, r, v_set1(1.6666665459e-1f));
     p = v_fma(p, r, v_set1(5.0000001201e-1f));
-    p = v_add(v_fma(p, v_mul(r, r), r), v_set1(1));
+    return v_add(v_fma(p, v_mul(r, r), r), v_set1(1));
+}
+
+/* e^x for x clamped to [-87.33, 88.02]; error there at most 1.1 ulp (measured over every 37th float). */
+PA_INLINE vf v_exp(vf x) {
+    vf n;
+    const vf p = v_exp_parts(v_clamp(x, v_set1(-87.33f), v_set1(88.02f)), &n);
     return v_mul(p, v_pow2(n));
+}
+
+/* e^x for every x: 0 and infinity beyond the floats, which are scaled in two steps. */
+PA_INLINE vf v_exp_full(vf x) {
+    vf n;
+    const vf p = v_exp_parts(v_clamp(x, v_set1(-104), v_set1(89)), &n), half = v_floor(v_mul(n, v_set1(0.5f)));
+    return v_mul(v_mul(p, v_pow2(half)), v_pow2(v_sub(n, half)));
+}
+
+/* ln x for every x >= 0, NaN below: Cephes' logf (S. Moshier, single/logf.c), x = m 2^e with m next to 1. */
+PA_INLINE vf v_log(vf x) {
+    const vm tiny = v_less(x, v_set1(1.17549435e-38f));
+    vf e, m = v_split(v_if(tiny, v_mul(x, v_set1(8388608)), x), &e);
+    e = v_if(tiny, v_sub(e, v_set1(23)), e);
+    m = v_sub(m, v_set1(1));
+    const vf z = v_mul(m, m);
+    vf p = v_set1(7.0376836292e-2f);
+    p = v_fma(p, m, v_set1(-1.1514610310e-1f));
+    p = v_fma(p, m, v_set1(1.1676998740e-1f));
+    p = v_fma(p, m, v_set1(-1.2420140846e-1f));
+    p = v_fma(p, m, v_set1(1.4249322787e-1f));
+    p = v_fma(p, m, v_set1(-1.6668057665e-1f));
+    p = v_fma(p, m, v_set1(2.0000714765e-1f));
+    p = v_fma(p, m, v_set1(-2.4999993993e-1f));
+    p = v_fma(p, m, v_set1(3.3333331174e-1f));
+    p = v_fma(e, v_set1(-2.12194440e-4f), v_mul(v_mul(p, m), z));
+    p = v_fma(e, v_set1(0.693359375f), v_add(m, v_fma(z, v_set1(-0.5f), p)));
+    const vf outside = v_if(v_less(x, v_set1(0)), v_set1(__builtin_nanf("")), v_set1(-__builtin_inff()));
+    return v_if(v_less(x, v_set1(__builtin_inff())), v_if(v_less(v_set1(0), x), p, outside), x);
 }
 
 #endif

@@ -1,0 +1,96 @@
+"""Networks of timm, torchvision's bodies and the YOLO family: which load, how near to onnxruntime, and where cut.
+
+    pip install torch torchvision timm
+    python bench/architectures.py [timm] [torchvision] [yolo] [NETWORK ...] [--files FOLDER] [--json FILE]
+
+Weights are random and BatchNorm is calibrated (tests/exported_nets.py). An engine and a pipeline of three stages are
+compared with onnxruntime: the largest error of any output, relative to that output's largest absolute value. Without
+names everything: an hour on two cores. --files keeps the .onnx files, and takes those that are there.
+"""
+
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import exported_nets
+import numpy as np
+import onnx
+import onnxruntime
+from common import Record, parser
+from edge_networks import error, named
+from torch_nets import thirds
+
+from pipeall import Board, Engine, Graph, Pipeline, load
+from pipeall.errors import PipeallError
+
+LIMIT = 1e-4
+COLUMNS = (
+    "network", "parameters [million] .1f", "size", "verdict", "engine [error] .1e", "pipeline [error] .1e", "cuts",
+    "most tensors", "reason",
+)  # fmt: skip
+
+
+def wanted(names: list[str]) -> Iterator[tuple[str, str]]:
+    """Sources and networks, of these names or all."""
+    known = {*exported_nets.SOURCES, *(name for group in exported_nets.SOURCES.values() for name in group)}
+    if unknown := set(names) - known:
+        sys.exit(f"{', '.join(sorted(unknown))}: expected {', '.join(exported_nets.SOURCES)} or networks of theirs")
+    for source, group in exported_nets.SOURCES.items():
+        yield from ((source, name) for name in group if not names or source in names or name in names)
+
+
+def errors(graph: Graph, frame: np.ndarray, expected: dict[str, np.ndarray], board: Board) -> list[float]:
+    """Of an engine and of a pipeline."""
+    with Engine(graph, "big", board=board) as engine:
+        found = [error(named(graph, engine(frame)), expected)]
+    with Pipeline(graph, thirds(graph), board=board) as pipe:
+        (result,) = pipe.map([frame])
+    return [*found, error(named(graph, result), expected)]
+
+
+def row(path: Path, board: Board) -> list:
+    """The cells of a network's row, but for its name."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    (entering,), leaving = session.get_inputs(), [output.name for output in session.get_outputs()]
+    frame = np.random.default_rng(0).standard_normal(entering.shape).astype(np.float32)
+    expected = dict(zip(leaving, session.run(leaving, {entering.name: frame}), strict=True))
+    weights = sum(np.prod(tensor.dims) for tensor in onnx.load(path).graph.initializer)
+    about = [weights / 1e6, frame.shape[-1]]
+    try:
+        graph = load(path)
+        cuts = [len(graph.cuts), max((len(cut.tensors) for cut in graph.cuts), default=0)]
+        found = errors(graph, frame, expected, board)
+    except PipeallError as refusal:
+        return [*about, "refused", None, None, None, None, str(refusal).removeprefix(f"{path}: ")]
+    return [*about, "right" if max(found) <= LIMIT else "wrong", *found, *cuts, None]
+
+
+def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("names", nargs="*", help="sources or networks; default all")
+    options.add_argument("--files", type=Path, metavar="FOLDER", help="where .onnx files are kept")
+    options = options.parse_args()
+    os.environ.setdefault("PIPEALL_TUNE", "off")
+    board, verdicts = Board.detect(), Counter()
+    chosen = list(wanted(options.names))
+    with tempfile.TemporaryDirectory() as temporary, Record(options, *COLUMNS, board=board) as record:
+        for source, name in chosen:
+            path = (options.files or Path(temporary)) / f"{name}.onnx"
+            if not path.exists():
+                exported_nets.write(source, name, path)
+            cells = row(path, board)
+            if not options.files:
+                path.unlink()
+            record.add(name, *cells)
+            verdicts[cells[2]] += 1
+        record.say(", ".join(f"{verdicts[verdict]} {verdict}" for verdict in ("right", "refused", "wrong")))
+    sys.exit(verdicts["wrong"] > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+/* The loops over several strided operands of one shape: few axes, the innermost last, and a walk over all but it. */
+#ifndef PIPEALL_AXES_H
+#define PIPEALL_AXES_H
+
+#include "../kernels.h"
+
+enum { AXES_OPERANDS = 4 };
+
+/* Axes of `operands` strided operands; sizes are at least 1, strides in elements of each operand's own type. */
+typedef struct pa_axes {
+    int32_t rank, operands;
+    int64_t size[PA_DIMS], stride[AXES_OPERANDS][PA_DIMS];
+} pa_axes;
+
+static inline void axes_set(pa_axes *axes, int to, const pa_axes *from, int at) {
+    axes->size[to] = from->size[at];
+    for (int k = 0; k < axes->operands; k++) axes->stride[k][to] = from->stride[k][at];
+}
+
+static inline int64_t axes_step(const pa_axes *axes, int axis) { /* of the operand that orders the axes, the first */
+    const int64_t step = axes->stride[0][axis];
+    return step < 0 ? -step : step;
+}
+
+/* Sorts by falling step in the first operand and makes one axis of those that lie one behind the other in all. Axes of
+ * one position vanish; at least one axis remains. */
+static inline void axes_merge(pa_axes *axes) {
+    const pa_axes given = *axes;
+    pa_axes sorted = given;
+    int n = 0, last = 0;
+    for (int d = 0; d < given.rank; d++) {
+        if (given.size[d] == 1) continue;
+        int at = n++;
+        for (; at > 0 && axes_step(&sorted, at - 1) < axes_step(&given, d); at--)
+            axes_set(&sorted, at, &sorted, at - 1);
+        axes_set(&sorted, at, &given, d);
+    }
+    if (n == 0) { /* one element */
+        axes->rank = 1, axes->size[0] = 1;
+        for (int k = 0; k < axes->operands; k++) axes->stride[k][0] = 1;
+        return;
+    }
+    axes_set(axes, 0, &sorted, 0);
+    for (int d = 1; d < n; d++) {
+        int behind = 1;
+        for (int k = 0; k < axes->operands; k++)
+            behind &= axes->stride[k][last] == sorted.stride[k][d] * sorted.size[d];
+        if (behind) {
+            const int64_t outer = axes->size[last];
+            axes_set(axes, last, &sorted, d);
+            axes->size[last] *= outer;
+        } else {
+            axes_set(axes, ++last, &sorted, d);
+        }
+    }
+    axes->rank = last + 1;
+}
+
+/* Where a walk over the first `rank` axes is, and each operand's offset there. */
+typedef struct walk {
+    const pa_axes *axes;
+    int rank;
+    int64_t at[PA_DIMS], offset[AXES_OPERANDS];
+} walk;
+
+static inline walk walk_from(const pa_axes *axes, int rank, int64_t index) {
+    walk w = {.axes = axes, .rank = rank};
+    for (int d = rank - 1; d >= 0; d--) {
+        w.at[d] = index % axes->size[d];
+        index /= axes->size[d];
+        for (int k = 0; k < axes->operands; k++) w.offset[k] += w.at[d] * axes->stride[k][d];
+    }
+    return w;
+}
+
+static inline void walk_on(walk *w) {
+    const pa_axes *axes = w->axes;
+    for (int d = w->rank - 1; d >= 0; d--) {
+        w->at[d]++;
+        for (int k = 0; k < axes->operands; k++) w->offset[k] += axes->stride[k][d];
+        if (w->at[d] < axes->size[d]) return;
+        for (int k = 0; k < axes->operands; k++) w->offset[k] -= axes->size[d] * axes->stride[k][d];
+        w->at[d] = 0;
+    }
+}
+
+static inline int64_t positions(const pa_axes *axes, int rank) {
+    int64_t count = 1;
+    for (int d = 0; d < rank; d++) count *= axes->size[d];
+    return count;
+}
+
+/* A walk over elements of all axes in runs along the last of them. */
+typedef struct runs {
+    walk w;
+    int last;
+    int64_t from, left;        /* in the last axis; of all elements */
+    int64_t at[AXES_OPERANDS]; /* where the run begins in each operand */
+} runs;
+
+static inline runs runs_over(const pa_axes *axes, int64_t begin, int64_t end) {
+    const int last = axes->rank - 1;
+    if (begin == 0) return (runs){walk_from(axes, last, 0), last, 0, end, {0}};
+    return (runs){walk_from(axes, last, begin / axes->size[last]), last, begin % axes->size[last], end - begin, {0}};
+}
+
+/* The length of the next run, `most` at most; 0 at the end. */
+static inline int64_t next_run(runs *r, int64_t most) {
+    const pa_axes *axes = r->w.axes;
+    const int64_t room = axes->size[r->last] - r->from, limit = room < most ? room : most;
+    const int64_t n = limit < r->left ? limit : r->left;
+    for (int k = 0; k < axes->operands; k++) r->at[k] = r->w.offset[k] + r->from * axes->stride[k][r->last];
+    r->from += n, r->left -= n;
+    if (r->from == axes->size[r->last]) {
+        r->from = 0;
+        walk_on(&r->w);
+    }
+    return n;
+}
+
+#endif

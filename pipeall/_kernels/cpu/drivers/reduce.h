@@ -1,0 +1,71 @@
+/* Steps that fold axes of a strided operand: reductions, the place of a maximum, running sums.
+ * Each op is a struct that its step function takes as `args`; the struct owns nothing. Call pa_<op>_plan once, after all
+ * other fields are set. src and dst have one rank; dst's size is 1 along the axes that are folded. */
+#ifndef PIPEALL_REDUCE_H
+#define PIPEALL_REDUCE_H
+
+#include "../kernels.h"
+#include "axes.h"
+
+typedef enum pa_reduction {
+    PA_SUM,
+    PA_MEAN,
+    PA_MAX,
+    PA_MIN,
+    PA_PROD,
+    PA_L1,
+    PA_L2,
+    PA_SUMSQUARE,
+    PA_LOGSUM,
+    PA_LOGSUMEXP
+} pa_reduction;
+
+/* dst is of src's type: float32, or an integer or bool, which are folded in 64 bits and lose what their type lacks. */
+typedef struct pa_reduce_op {
+    pa_strided src, dst;
+    int32_t how; /* pa_reduction */
+    int32_t folded[PA_DIMS]; /* whether along an axis */
+    pa_reduce_f32_fn reduce;
+    pa_fold_f32_fn fold;
+    /* set by plan */
+    pa_axes kept, inner; /* of src, dst; of src */
+    int32_t columns;     /* whether the last kept axis is folded side by side */
+    int64_t units, pieces, scratch_bytes;
+} pa_reduce_op;
+void pa_reduce_plan(pa_reduce_op *op);
+void pa_reduce_step(const void *op, void *const *bases, void *scratch, pa_team *team);
+
+/* dst, int64: the index along an axis of its largest or smallest element, a NaN being both; the first or the last of
+ * equals. */
+typedef struct pa_arg_op {
+    pa_strided src, dst;
+    int32_t axis, least, last;
+    pa_reduce_f32_fn reduce;
+    pa_axes kept; /* set by plan: of src, dst */
+    int32_t columns;
+} pa_arg_op;
+void pa_arg_plan(pa_arg_op *op);
+void pa_arg_step(const void *op, void *const *bases, void *scratch, pa_team *team);
+
+/* dst, of src's shape and type: sums along an axis up to each element, that one left out where exclusive; from the end
+ * where reverse. Floats are summed in double precision. */
+typedef struct pa_cumsum_op {
+    pa_strided src, dst;
+    int32_t axis, exclusive, reverse;
+    pa_axes kept; /* set by plan: of dst, src */
+} pa_cumsum_op;
+void pa_cumsum_plan(pa_cumsum_op *op);
+void pa_cumsum_step(const void *op, void *const *bases, void *scratch, pa_team *team);
+
+/* The axes of src and dst but those folded, and those of src, and of dst if `both`, that are. */
+void pa_fold_axes(const pa_strided *src, const pa_strided *dst, const int32_t *folded, pa_axes *kept, pa_axes *inner,
+                  int both);
+
+/* Folds (PA_FOLD_...) of elements [begin, end) of the inner axes of p, of which `inner` and the kernels are read: of one
+ * output, the first of whose elements is at x, or of up to PA_FOLD_COLUMNS side by side. PA_FOLD_LEAST are worth that. */
+enum { PA_FOLD_COLUMNS = 1024, PA_FOLD_LEAST = 4 };
+double pa_fold_elements(const pa_reduce_op *p, int fold, const float *x, int64_t begin, int64_t end, float shift);
+void pa_fold_columns(const pa_reduce_op *p, int fold, const float *x, int64_t columns, int64_t begin, int64_t end,
+                     const float *shift, double *totals);
+
+#endif

@@ -1,0 +1,128 @@
+# Part of kernels.pyx: steps that fold axes of strided operands, and those that normalise along axes.
+
+# reduction -> pa_reduction of reduce.h, which are in this order
+REDUCTIONS = {how: i for i, how in enumerate("sum mean max min prod l1 l2 sumsquare logsum logsumexp".split())}
+WHOLE_TYPES = ("int8", "uint8", "int32", "int64")
+
+
+cdef only(CpuProgram self, step):
+    """The single operand of a step."""
+    self.check(len(step.src) == 1, step, "one operand", len(step.src))
+    return step.src[0]
+
+
+cdef axes_of(CpuProgram self, step, axes):
+    """Different axes of the operand, counted from the front."""
+    rank = len(step.src[0].shape)
+    axes = tuple(axes)
+    good = len(set(axes)) == len(axes) and all(isinstance(axis, int) and 0 <= axis < rank for axis in axes)
+    self.check(good, step, f"different axes below {rank}", axes)
+    return axes
+
+
+cdef int32_t axis_of(CpuProgram self, step) except -1:
+    return axes_of(self, step, (step.params["axis"],))[0]
+
+
+cdef int alike(CpuProgram self, step) except -1:
+    """Operand and result have one shape and type."""
+    x, y = only(self, step), step.dst
+    self.check((tuple(x.shape), x.dtype) == (tuple(y.shape), y.dtype), step, f"a result of {x.shape} {x.dtype}",
+               f"{y.shape} {y.dtype}")
+    return 0
+
+
+cdef pa_strided folded_dst(CpuProgram self, step, axes) except *:
+    """The result with an axis of one element where an axis was folded, which a step may keep or drop."""
+    cdef pa_strided given, found
+    cdef int d, at
+    shape, keeps = step.src[0].shape, bool(step.params["keepdims"])
+    expected = tuple(1 if d in axes else n for d, n in enumerate(shape) if keeps or d not in axes)
+    self.check(tuple(step.dst.shape) == expected, step, f"a result of {expected}", step.dst.shape)
+    given = written(self, step)
+    found, at = given, 0
+    found.rank = len(shape)
+    for d in range(found.rank):
+        if d in axes:
+            found.size[d], found.stride[d] = 1, 0
+            at += keeps
+        else:
+            found.size[d], found.stride[d] = given.size[at], given.stride[at]
+            at += 1
+    return found
+
+
+def add_reduce(CpuProgram self, step):
+    cdef pa_reduce_op *op = <pa_reduce_op *>self.new(sizeof(pa_reduce_op))
+    x, how = only(self, step), step.params["how"]
+    axes = axes_of(self, step, step.params["axes"])
+    self.check(how in REDUCTIONS, step, f"one of {', '.join(REDUCTIONS)}", how)
+    types = ("float32", *WHOLE_TYPES, "bool") if how in ("max", "min") else ("float32", *WHOLE_TYPES)
+    types_are(self, step, {"src": types, "dst": (x.dtype,)})
+    op.src, op.dst, op.how = self.strided(step, x), folded_dst(self, step, axes), REDUCTIONS[how]
+    for axis in axes:
+        op.folded[<int>axis] = 1
+    op.reduce = <pa_reduce_f32_fn>kernel_f32(self, step, "reduce")
+    op.fold = <pa_fold_f32_fn>kernel_f32(self, step, "fold")
+    pa_reduce_plan(op)
+    self.append(pa_reduce_step, op, op.scratch_bytes)
+
+
+def add_arg(CpuProgram self, step):
+    cdef pa_arg_op *op = <pa_arg_op *>self.new(sizeof(pa_arg_op))
+    p = step.params
+    x = only(self, step)
+    op.axis = axis_of(self, step)
+    self.check(p["how"] in ("max", "min"), step, "max or min", p["how"])
+    types_are(self, step, {"src": ("float32", *WHOLE_TYPES, "bool"), "dst": ("int64",)})
+    op.src, op.dst = self.strided(step, x), folded_dst(self, step, (op.axis,))
+    op.least, op.last = p["how"] == "min", bool(p["last"])
+    op.reduce = <pa_reduce_f32_fn>kernel_f32(self, step, "reduce")
+    pa_arg_plan(op)
+    self.append(pa_arg_step, op, 0)
+
+
+def add_cumsum(CpuProgram self, step):
+    cdef pa_cumsum_op *op = <pa_cumsum_op *>self.new(sizeof(pa_cumsum_op))
+    alike(self, step)
+    types_are(self, step, {"src": ("float32", *WHOLE_TYPES), "dst": (step.src[0].dtype,)})
+    op.axis = axis_of(self, step)
+    op.src, op.dst = self.strided(step, step.src[0]), written(self, step)
+    op.exclusive, op.reverse = bool(step.params["exclusive"]), bool(step.params["reverse"])
+    pa_cumsum_plan(op)
+    self.append(pa_cumsum_step, op, 0)
+
+
+def add_softmax_nd(CpuProgram self, step):
+    cdef pa_softmax_nd_op *op = <pa_softmax_nd_op *>self.new(sizeof(pa_softmax_nd_op))
+    alike(self, step)
+    types_are(self, step, {"src": ("float32",), "dst": ("float32",)})
+    op.axis, op.log = axis_of(self, step), step.kind == "logsoftmax"
+    op.src, op.dst = self.strided(step, step.src[0]), written(self, step)
+    op.softmax = <pa_softmax_f32_fn>kernel_f32(self, step, "softmax")
+    op.columns = <pa_softmax_columns_f32_fn>kernel_f32(self, step, "softmax_columns")
+    op.reduce = <pa_reduce_f32_fn>kernel_f32(self, step, "reduce")
+    op.binary = <pa_binary_f32_fn>kernel_f32(self, step, "binary")
+    pa_softmax_nd_plan(op)
+    self.append(pa_softmax_nd_step, op, 4 * op.scratch_floats)
+
+
+def add_layernorm_nd(CpuProgram self, step):
+    cdef pa_layernorm_nd_op *op = <pa_layernorm_nd_op *>self.new(sizeof(pa_layernorm_nd_op))
+    alike(self, step)
+    types_are(self, step, {"src": ("float32",), "dst": ("float32",)})
+    op.sums.src, op.sums.dst = self.strided(step, step.src[0]), written(self, step)
+    for axis in axes_of(self, step, step.params["axes"]):
+        op.sums.folded[<int>axis] = 1
+    op.center, op.epsilon = bool(step.params["center"]), step.params["epsilon"]
+    op.sums.reduce = <pa_reduce_f32_fn>kernel_f32(self, step, "reduce")
+    op.sums.fold = <pa_fold_f32_fn>kernel_f32(self, step, "fold")
+    op.layernorm = <pa_layernorm_f32_fn>kernel_f32(self, step, "layernorm")
+    op.shifted = <pa_shifted_f32_fn>kernel_f32(self, step, "shifted")
+    op.binary = <pa_binary_f32_fn>kernel_f32(self, step, "binary")
+    pa_layernorm_nd_plan(op)
+    self.append(pa_layernorm_nd_step, op, 0)
+
+
+BUILDERS.update(reduce=add_reduce, arg=add_arg, cumsum=add_cumsum, softmax_nd=add_softmax_nd, logsoftmax=add_softmax_nd,
+                layernorm_nd=add_layernorm_nd)

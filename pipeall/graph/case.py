@@ -1,0 +1,32 @@
+"""One case of the case table: a node with its sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One node: the shapes of its activations and of its constants (a node reads x, constants, other activations)."""
+
+    op: str
+    attrs: Mapping[str, Any]
+    shapes: tuple[Shape, ...]
+    constants: tuple[Shape, ...] = ()
+    note: str = field(default="", kw_only=True)
+    types: tuple[str, ...] = field(default=(), kw_only=True)  # of shapes, then constants; float32 where there are none
+    draws: tuple[int, int] | None = field(default=None, kw_only=True)  # integers are drawn from here up to below there
+
+    def __str__(self) -> str:
+        def text(value: Any) -> str:
+            if isinstance(value, str):
+                return value
+            return "x".join(map(str, value)) if isinstance(value, tuple) else f"{value:g}"
+
+        shapes = "+".join(map(text, (*self.shapes, *self.constants)))
+        attrs = " ".join(f"{name}={text(value)}" for name, value in self.attrs.items())
+        return " ".join(filter(None, (self.op, shapes, attrs, self.note)))

@@ -1,0 +1,163 @@
+"""Operators with subgraphs: those whose course is known before the network runs become the nodes that they would run.
+
+A subgraph is converted in the place of its node, once for each time that it runs. Its names hide those around it while
+that lasts; the canonical names of what it makes begin with the node's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from .build import Builder, OnnxNode, operator
+from .reader import Subgraph
+
+MAX_TURNS = 1000  # of one loop
+Value = np.ndarray | str  # a constant, or the canonical name of an activation
+
+
+def run(g: Builder, n: OnnxNode, body: Subgraph, feeds: Mapping[str, Value], turn: str = "") -> list[Value]:
+    """Convert a subgraph whose inputs have the values ``feeds``; the values of its outputs."""
+    from .convert import convert
+
+    constants, nodes = body.content
+    inside = {*feeds, *constants, *(name for node in nodes for name in node.outputs)} - {""}
+    with g.inside(n, inside, len(nodes), turn):
+        g.values.update({**constants, **feeds})
+        for node in nodes:
+            for name in node.inputs:
+                if name and name not in g.values:
+                    node.fail(f"reads {name!r} that nothing makes")
+            convert(g, node)
+        for name in body.outputs:
+            if name not in g.values:
+                n.fail(f"output {name!r} of its subgraph is made by no node")
+        return [g.values[name] for name in body.outputs]
+
+
+def _known(g: Builder, n: OnnxNode, value: Value, what: str) -> int:
+    """A condition or a number of turns."""
+    if isinstance(value, str):
+        n.fail(f"only a {what} that is known before the network runs is supported, {value!r} is computed")
+    if value.size != 1 or value.dtype.kind not in "iub":
+        n.fail(f"the {what} must be one integer or bool, got {value.dtype} {value.shape}")
+    return int(value.item())
+
+
+def _bind(g: Builder, n: OnnxNode, values: Sequence[Value], first: int = 0) -> None:
+    for i, value in enumerate(values, first):
+        if i < len(n.outputs) and n.outputs[i]:
+            g.bind(n, value, i)
+
+
+@operator("If", "else_branch then_branch", "condition known before the network runs")
+def _if(g: Builder, n: OnnxNode) -> None:
+    taken = _known(g, n, g.value(n, 0), "condition")
+    body = n.get("then_branch" if taken else "else_branch", Subgraph)
+    if body.inputs or len(body.outputs) != len(n.outputs):
+        n.fail(f"expected a branch without inputs and with {len(n.outputs)} outputs")
+    _bind(g, n, run(g, n, body, {}))
+
+
+@operator("Loop", "body", f"number of turns known before the network runs, at most {MAX_TURNS}")
+def _loop(g: Builder, n: OnnxNode) -> None:
+    body = n.get("body", Subgraph)
+    state = [g.value(n, i) for i in range(2, len(n.inputs))]
+    if len(body.inputs) != len(state) + 2 or len(body.outputs) <= len(state):
+        n.fail(f"expected a body with {len(state) + 2} inputs and more than {len(state)} outputs")
+    most = _known(g, n, g.value(n, 0), "number of turns") if g.has(n, 0) else np.inf
+    going: Value = g.value(n, 1) if g.has(n, 1) else np.array(True)
+    collected: list[list[Value]] = [[] for _ in body.outputs[len(state) + 1 :]]
+    turn = 0
+    while turn < most and _known(g, n, going, "condition"):
+        if turn == MAX_TURNS:
+            n.fail(f"more than {MAX_TURNS} turns")
+        values = (np.array(turn), going, *state)
+        going, *results = run(g, n, body, dict(zip(body.inputs, values, strict=True)), f"{turn}/")
+        state, scanned = results[: len(state)], results[len(state) :]
+        for values, value in zip(collected, scanned, strict=True):
+            values.append(value)
+        turn += 1
+    _bind(g, n, state)
+    for i, values in enumerate(collected, len(state)):
+        if values and i < len(n.outputs) and n.outputs[i]:
+            _stack(g, n, values, 0, i)
+
+
+_SCAN = "body num_scan_inputs scan_input_axes scan_input_directions scan_output_axes scan_output_directions"
+
+
+@operator("Scan", _SCAN, f"from opset 9 on; at most {MAX_TURNS} turns")
+def _scan(g: Builder, n: OnnxNode) -> None:
+    if n.opset < 9:
+        n.fail("the form of opset 8 is not supported")
+    body, count = n.get("body", Subgraph), n.get("num_scan_inputs", int)
+    values = [g.value(n, i) for i in range(len(n.inputs))]
+    if not 1 <= count <= len(values) or len(body.inputs) != len(values):
+        n.fail(f"expected a body with {len(values)} inputs, {count} of them scanned, got {len(body.inputs)}")
+    state, scanned = values[: len(values) - count], values[len(values) - count :]
+    results = len(body.outputs) - len(state)
+    if results < 0:
+        n.fail(f"expected a body with at least {len(state)} outputs")
+    zeros = (0,) * max(count, results)
+    shapes = [g.shape_of(value) for value in scanned]
+    axes = [
+        n.axis(axis, len(shape))
+        for axis, shape in zip(n.ints("scan_input_axes", count, zeros[:count]), shapes, strict=True)
+    ]
+    turns = {shape[axis] for shape, axis in zip(shapes, axes, strict=True)}
+    if len(turns) != 1 or max(turns) > MAX_TURNS:
+        n.fail(f"expected one number of turns, at most {MAX_TURNS}, got {', '.join(map(str, sorted(turns)))}")
+    backward = n.ints("scan_input_directions", count, zeros[:count])
+    collected: list[list[Value]] = [[] for _ in range(results)]
+    for turn in range(last := turns.pop()):
+        slices = [
+            _at(g, n, value, axis, last - 1 - turn if back else turn)
+            for value, axis, back in zip(scanned, axes, backward, strict=True)
+        ]
+        out = run(g, n, body, dict(zip(body.inputs, (*state, *slices), strict=True)), f"{turn}/")
+        state = out[: len(state)]
+        for values, value in zip(collected, out[len(state) :], strict=True):
+            values.append(value)
+    _bind(g, n, state)
+    out_axes = n.ints("scan_output_axes", results, zeros[:results])
+    for i, (axis, back) in enumerate(
+        zip(out_axes, n.ints("scan_output_directions", results, zeros[:results]), strict=True)
+    ):
+        values = collected[i][::-1] if back else collected[i]
+        if values and len(state) + i < len(n.outputs) and n.outputs[len(state) + i]:
+            _stack(g, n, values, axis, len(state) + i)
+
+
+def _at(g: Builder, n: OnnxNode, value: Value, axis: int, index: int) -> Value:
+    """One element along an axis, which goes."""
+    if isinstance(value, np.ndarray):
+        return np.take(value, index, axis)
+    shape = g.shape(value)
+    cut = g.emit(n, "slice", [value], part=f"turn{index}", axis=axis, start=index, stop=index + 1)
+    return g.reshape(n, cut, shape[:axis] + shape[axis + 1 :], part=f"element{index}")
+
+
+def _stack(g: Builder, n: OnnxNode, values: Sequence[Value], axis: int, output: int) -> None:
+    """The values along a new axis, as an output of the node."""
+    shapes = {g.shape_of(value) for value in values}
+    if len(shapes) != 1:
+        n.fail(f"output {output} collects tensors of different shapes: {', '.join(map(str, sorted(shapes)))}")
+    shape = shapes.pop()
+    axis = n.axis(axis, len(shape) + 1)
+    one = (*shape[:axis], 1, *shape[axis:])
+    if all(isinstance(value, np.ndarray) for value in values):
+        g.afford(n, len(values) * values[0].size)
+        g.bind(n, np.stack(values, axis), output)
+        return
+    parts = []
+    for i, value in enumerate(values):
+        if isinstance(value, np.ndarray):
+            parts.append(g.keep(value.reshape(one), g.fresh(f"{n.outputs[output]}/part{i}"), infinite=True))
+        elif len(values) > 1:
+            parts.append(g.reshape(n, value, one, part=f"part{i}"))
+        else:
+            g.emit(n, "reshape", [value], output=output, shape=one)
+            return
+    g.emit(n, "concat", parts, output=output, axis=axis)

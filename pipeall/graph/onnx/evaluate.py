@@ -1,0 +1,91 @@
+"""Any standard operator on constants, by the onnx package's reference implementation.
+
+``fold`` evaluates what exporters write most; this is for the rest, so that whatever does not depend on the model's
+input is a constant. Sizes are known, from shape inference, before anything is computed.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .build import Builder, OnnxNode
+from .reader import Subgraph
+from .tensors import package
+
+RANDOM = frozenset("Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike".split())
+BOUNDED = frozenset("Compress NonMaxSuppression NonZero Unique".split())  # results are never far larger than inputs
+MAX_ELEMENTS = 2**24  # of one node: the reference is slow
+MAX_NUMBERS = 4096  # of an operand whose elements may say how large the result is
+IR_VERSION = 8  # any will do for one node
+
+
+def can_evaluate(n: OnnxNode) -> bool:
+    """Whether the operator is one of ONNX's own that always gives the same, by no subgraph."""
+    graphs = any(isinstance(value, Subgraph) for value in n.attrs.values())
+    return bool(n.inputs) and n.op not in RANDOM and "." not in n.op and not graphs and package().defs.has(n.op)
+
+
+def evaluate(g: Builder, n: OnnxNode) -> None:
+    """Bind the outputs of a node whose inputs are all constant; ModelError where that cannot be."""
+    feeds = {f"x{i}": np.asarray(g.constant(n, i)) for i, name in enumerate(n.inputs) if name}
+    size = sum(array.size for array in feeds.values())
+    try:
+        results = _sizes(n, feeds)
+        if None in results and n.op not in BOUNDED:
+            n.fail("cannot evaluate on constants: the size of its result is not known")
+        size += sum(filter(None, results))
+        if size > MAX_ELEMENTS:
+            n.fail(f"cannot evaluate on constants: {size} elements, expected at most {MAX_ELEMENTS}")
+        g.afford(n, size)
+        from onnx.reference import ReferenceEvaluator
+
+        with np.errstate(all="ignore"):  # what is not finite is refused where it is kept
+            arrays = ReferenceEvaluator(_model(n, feeds)).run(None, feeds)
+    except Exception as error:  # the reference raises whatever NumPy does
+        if type(error).__module__.startswith("pipeall"):
+            raise
+        n.fail(f"cannot evaluate on constants: {' '.join(str(error).split()):.200}")
+    made = (i for i, name in enumerate(n.outputs) if name)
+    for i, array in zip(made, arrays, strict=True):
+        if not isinstance(array, np.ndarray | np.generic) or array.dtype.kind not in "fiub":
+            n.fail("cannot evaluate on constants: its result is no tensor of numbers")
+        g.bind(n, np.asarray(array), i)
+
+
+def _model(n: OnnxNode, inputs: dict[str, np.ndarray], constants: dict[str, np.ndarray] | None = None) -> Any:
+    onnx = package()
+    attrs = {
+        name: onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
+        for name, value in n.attrs.items()
+    }
+    names = [f"x{i}" if name else "" for i, name in enumerate(n.inputs)]
+    outputs = [f"y{i}" if name else "" for i, name in enumerate(n.outputs)]
+    values = [
+        onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in inputs.items()
+    ]
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node(n.op, names, outputs, **attrs)],
+        "node",
+        values,
+        [onnx.ValueInfoProto(name=name) for name in outputs if name],
+        [onnx.numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
+    )
+    opsets = [onnx.helper.make_opsetid("", n.opset)]
+    return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+
+
+def _sizes(n: OnnxNode, feeds: dict[str, np.ndarray]) -> list[int | None]:
+    """The number of elements of each output, None where inference does not tell; it reads small operands."""
+    small = {name: array for name, array in feeds.items() if array.size <= MAX_NUMBERS}
+    model = _model(n, {name: array for name, array in feeds.items() if name not in small}, small)
+    inferred = package().shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+    return [_elements(output.type.tensor_type) for output in inferred.graph.output]
+
+
+def _elements(kind: Any) -> int | None:
+    known = kind.HasField("shape") and all(dim.HasField("dim_value") for dim in kind.shape.dim)
+    return prod(dim.dim_value for dim in kind.shape.dim) if known else None

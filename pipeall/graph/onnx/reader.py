@@ -1,0 +1,191 @@
+"""An ONNX file in plain Python and NumPy: its nodes, checked against their operators' schemas, and its initialisers.
+
+A model file is untrusted: sizes are checked before anything is allocated, names before they are looked up, external
+data must lie beside the model, and only what the outputs depend on is decoded at all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import ModelError
+from . import tensors
+from . import wire as onnx_wire
+from .build import MAX_CONSTANT_ELEMENTS, OnnxNode
+from .prepare import prepared
+from .tensors import package
+
+OPSETS = (1, 28)
+MAX_FILE_BYTES = 2**31 - 1  # what protobuf can parse
+MAX_IR_VERSION = 2**31 - 1  # what the checker takes
+NOT_UTF8 = "corrupt: a name is not valid UTF-8"
+OWN_DOMAINS = ("", "ai.onnx")
+EARLY = {"LayerNormalization": 17}  # operators that onnxruntime writes before the opset that has them
+
+
+def parse(path: Path) -> tuple[Any, dict[str, memoryview]]:
+    """The file's ModelProto without large initialisers' bytes, functions inlined; and those bytes by name."""
+    onnx = package()
+    from google.protobuf.message import DecodeError
+
+    try:
+        size = path.stat().st_size
+        if size > MAX_FILE_BYTES:
+            raise ModelError(f"file has {size} bytes, ONNX files have at most {MAX_FILE_BYTES}")
+        message, taken = onnx_wire.split(path)
+        model = onnx.ModelProto.FromString(message)
+    except OSError as error:
+        raise ModelError(f"cannot read: {error.strerror}") from None
+    except (DecodeError, onnx_wire.WireError):
+        raise ModelError("not an ONNX file, or truncated") from None
+    if not model.HasField("graph") or not model.graph.output:
+        raise ModelError("not an ONNX file, or truncated: it has no graph with outputs")
+    raw = {tensor.name: data for tensor, data in zip(model.graph.initializer, taken, strict=True) if data is not None}
+    opset = opset_of(model)
+    if not OPSETS[0] <= opset <= OPSETS[1]:
+        raise ModelError(f"opset {opset} is not supported, expected {OPSETS[0]} to {OPSETS[1]}")
+    if not 0 <= model.ir_version <= MAX_IR_VERSION:
+        raise ModelError(f"corrupt: IR version {model.ir_version}, expected at most {MAX_IR_VERSION}")
+    return prepared(model, opset), raw
+
+
+def opset_of(model: Any) -> int:
+    versions = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
+    return versions.get("ai.onnx", 1)
+
+
+def captured(graph: Any) -> set[str]:
+    """The names that a GraphProto within a node reads from around it."""
+    made = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    made.update(name for node in graph.node for name in node.output)
+    read = {value.name for value in graph.output}
+    for node in graph.node:
+        read.update(read_by(node))
+    return read - made - {""}
+
+
+def read_by(node: Any) -> Iterable[str]:
+    """The names that a NodeProto reads, its subgraphs included."""
+    yield from node.input
+    for attr in node.attribute:
+        for graph in (attr.g, *attr.graphs) if attr.type in (attr.GRAPH, attr.GRAPHS) else ():
+            yield from captured(graph)
+
+
+class Subgraph:
+    """A graph within a node, read when it is wanted."""
+
+    def __init__(self, reader: ModelReader, proto: Any):
+        self.reader, self.proto = reader, proto
+        self.inputs = tuple(value.name for value in proto.input)
+        self.outputs = tuple(value.name for value in proto.output)
+
+    @cached_property
+    def content(self) -> tuple[dict[str, np.ndarray], list[OnnxNode]]:
+        """Its constants and the nodes that its outputs depend on."""
+        if self.proto.sparse_initializer:
+            raise ModelError("sparse initializers are not supported")
+        names, nodes = set(self.outputs), []
+        for proto in reversed(self.proto.node):
+            if not names.isdisjoint(proto.output):
+                nodes.append(self.reader.node(proto))
+                names.update(read_by(proto))
+        constants = {
+            tensor.name: self.reader.array(f"initializer {tensor.name!r}", tensor)
+            for tensor in self.proto.initializer
+            if tensor.name in names
+        }
+        return constants, nodes[::-1]
+
+
+class ModelReader:
+    """One model: its needed nodes and initialisers, in plain Python and NumPy."""
+
+    def __init__(self, path: Path, model: Any, raw: Mapping[str, memoryview]):
+        self.path, self.proto, self.raw = path, model.graph, raw
+        self.opset = opset_of(model)
+        self.context = package().checker.C.CheckerContext()
+        self.context.ir_version = model.ir_version
+        self.context.opset_imports = {"": self.opset}
+
+    def absence(self, name: str) -> str:
+        if any(name in node.output for node in self.proto.node):
+            return "before it is made: the nodes form a cycle or are out of order"
+        return "that nothing makes"
+
+    def needed(self, outputs: Sequence[str], inputs: Set[str] = frozenset()) -> tuple[list[OnnxNode], set[str]]:
+        """The nodes that the outputs depend on, in the file's order, and every name that is read.
+
+        ``inputs`` are given from outside although nodes make them.
+        """
+        initializers = [tensor.name for tensor in self.proto.initializer]
+        listed = set(initializers)  # initialisers may be listed as inputs too
+        entering = [value.name for value in self.proto.input if value.name not in listed]
+        made = [name for node in self.proto.node for name in node.output if name]
+        for what, names in (("made", initializers + entering + made), ("an output", outputs)):
+            for name, count in Counter(names).items():
+                if count > 1:
+                    raise ModelError(f"tensor {name!r} is {what} {count} times")
+        read, nodes = set(outputs), []
+        for proto in reversed(self.proto.node):
+            if not (read - inputs).isdisjoint(proto.output):
+                nodes.append(self.node(proto, inputs))
+                read.update(read_by(proto))
+        return nodes[::-1], read - {""}
+
+    def node(self, proto: Any, given: Set[str] = frozenset()) -> OnnxNode:
+        """A node in plain Python, checked against its operator's schema; outputs that are ``given`` are left out."""
+        label = proto.name or next(filter(None, proto.output), "")
+        names = (label, proto.op_type, proto.domain, *proto.input, *proto.output, *(a.name for a in proto.attribute))
+        if not all(isinstance(name, str) for name in names):  # protobuf may give the bytes instead of an error
+            raise ModelError(NOT_UTF8)
+        own = proto.domain in OWN_DOMAINS
+        op = proto.op_type if own else f"{proto.domain}.{proto.op_type}"
+        attrs = {
+            attr.name: self.attribute(f"attribute {attr.name} of node {label!r}", attr) for attr in proto.attribute
+        }
+        outputs = tuple(f"{name} of the network" if name in given else name for name in proto.output)
+        node = OnnxNode(label, op, tuple(proto.input), outputs, attrs, self.opset)
+        graphs = any(isinstance(value, Subgraph) for value in attrs.values())
+        early = op in EARLY and self.opset < EARLY[op]
+        # the checker does not see what a subgraph reads from outside
+        if own and not graphs and not early and package().defs.has(op):
+            try:
+                package().checker.check_node(proto, self.context)
+            except package().checker.ValidationError as error:
+                node.fail((str(error).strip().splitlines() or ["is malformed"])[0])
+        return node
+
+    def attribute(self, what: str, proto: Any) -> Any:
+        """Number, string, list, array or graph; whatever else there is stays a protobuf, which no operator accepts."""
+        value = package().helper.get_attribute_value(proto)
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "replace")
+        if proto.type == proto.TENSOR:
+            return self.array(what, value)
+        if proto.type == proto.GRAPH:
+            return Subgraph(self, value)
+        return value
+
+    def constants(self, read: Set[str]) -> dict[str, np.ndarray]:
+        """The initialisers that are read; their sizes are added up before any is decoded."""
+        needed = [tensor for tensor in self.proto.initializer if tensor.name in read]
+        if any(tensor.values.name in read for tensor in self.proto.sparse_initializer):
+            raise ModelError("sparse initializers are not supported")
+        total = sum(prod(tensor.dims) for tensor in needed)
+        if total > MAX_CONSTANT_ELEMENTS:
+            raise ModelError(f"its initializers have {total} elements, expected at most {MAX_CONSTANT_ELEMENTS}")
+        return {
+            tensor.name: self.array(f"initializer {tensor.name!r}", tensor, self.raw.get(tensor.name))
+            for tensor in needed
+        }
+
+    def array(self, what: str, proto: Any, raw: memoryview | None = None) -> np.ndarray:
+        return tensors.array(what, proto, self.path.parent, raw)

@@ -1,0 +1,92 @@
+"""Arrays out of an ONNX file: of initialisers, of attributes, of files beside the model; and the package that reads it.
+
+Sizes are checked before anything is allocated. Every float becomes float32: that is what kernels compute in.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import ModelError, missing_extra
+from ..ops import MAX_ELEMENTS, MAX_RANK
+from .fold import TYPES
+
+# ONNX element types (TensorProto.DataType) as stored
+STORED = {
+    1: "<f4", 2: "u1", 3: "i1", 4: "<u2", 5: "<i2", 6: "<i4", 7: "<i8", 9: "?", 10: "<f2", 11: "<f8", 12: "<u4",
+    13: "<u8", 16: "<u2",
+}  # fmt: skip
+BFLOAT16 = 16
+EXTERNAL = 1  # TensorProto.DataLocation
+
+
+def package() -> Any:
+    """The onnx package; MissingExtraError without it."""
+    try:
+        import onnx
+    except ImportError:
+        raise missing_extra("onnx", "onnx", "reading .onnx files") from None
+    return onnx
+
+
+def type_name(elem_type: int) -> str:
+    types = package().TensorProto.DataType
+    return types.Name(elem_type) if elem_type in types.values() else str(elem_type)
+
+
+def array(what: str, proto: Any, folder: Path, raw: memoryview | None = None) -> np.ndarray:
+    """Values of a TensorProto: raw bytes (``raw`` where they stayed in the file), typed fields or a file in ``folder``.
+
+    ``what`` names it in errors, all of which are ModelErrors.
+    """
+    if proto.data_type not in STORED:
+        raise ModelError(f"{what} has element type {type_name(proto.data_type)}, expected floats or integers")
+    dims, stored = tuple(proto.dims), np.dtype(STORED[proto.data_type])
+    elements = prod(dims)
+    if min(dims, default=1) < 0 or len(dims) > MAX_RANK or elements > MAX_ELEMENTS:
+        raise ModelError(f"{what} has an absurd shape: {dims!s:.80}")
+    if proto.data_location == EXTERNAL:
+        raw = _external(what, proto, folder, elements * stored.itemsize)
+    elif raw is None and proto.HasField("raw_data"):
+        raw = proto.raw_data
+    if raw is not None:
+        if len(raw) != elements * stored.itemsize:
+            raise ModelError(f"{what} of shape {dims} needs {elements * stored.itemsize} bytes, has {len(raw)}")
+        values = np.frombuffer(raw, stored)
+        if proto.data_type == BFLOAT16:  # the upper half of a float32
+            values = (values.astype(np.uint32) << 16).view(np.float32)
+    else:
+        field = getattr(proto, package().helper.tensor_dtype_to_field(proto.data_type))
+        if len(field) != elements:
+            raise ModelError(f"{what} of shape {dims} needs {elements} values, has {len(field)}")
+        values = package().numpy_helper.to_array(proto)
+    with np.errstate(over="raise"):
+        try:
+            return values.reshape(dims).astype(TYPES[proto.data_type], copy=False)
+        except FloatingPointError:
+            raise ModelError(f"{what} has values beyond float32") from None
+
+
+def _external(what: str, proto: Any, folder: Path, nbytes: int) -> bytes:
+    """The bytes of a tensor stored in another file of the model's folder, no more than it needs and one."""
+    entries = {entry.key: entry.value for entry in proto.external_data}
+    folder = folder.resolve()
+    try:
+        file = (folder / entries.get("location", "")).resolve()
+        if not file.is_relative_to(folder):
+            raise ModelError(f"{what}: external data {str(file)!r} lies outside of the model's folder")
+        if not file.is_file():  # a pipe would be waited for
+            raise ModelError(f"{what}: external data {str(file)!r}: expected a file beside the model")
+        offset, length = int(entries.get("offset", 0)), int(entries.get("length", -1))
+        with file.open("rb") as stream:
+            stream.seek(offset)
+            return stream.read(min(length, nbytes + 1) if length >= 0 else nbytes + 1)
+    except (OSError, ValueError, OverflowError) as error:
+        if isinstance(error, ModelError):
+            raise
+        location = entries.get("location")
+        raise ModelError(f"{what}: external data {location!r:.200} cannot be read: {error!s:.200}") from None

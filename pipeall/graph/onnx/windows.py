@@ -1,0 +1,388 @@
+"""ONNX operators with windows that slide over 1, 2 or 3 axes, in canonical ops on images (``convert`` says how).
+
+Sequences (N, C, L) are images one pixel high. The windows of volumes (N, C, D, H, W) are taken apart: maxima and sums
+go along the depth first and over height and width then; a convolution adds up one 2-D convolution per tap of depth,
+with the slices of the volume as a batch of images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..ops import images
+from .build import Builder, OnnxNode, operator
+from .moves import padded
+from .products import zeros
+
+Shape = tuple[int, ...]
+WINDOW = "auto_pad dilations kernel_shape pads strides"
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window and how it slides, one number per axis; pads are those before and those after."""
+
+    kernel: Shape
+    strides: Shape
+    dilations: Shape
+    before: Shape
+    after: Shape
+
+    @property
+    def reach(self) -> Shape:
+        return tuple(d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+
+    def at(self, *axes: int | None) -> Window:
+        """The window along some of its axes; None is an axis along which it has one element."""
+
+        def pick(values: Shape, none: int) -> Shape:
+            return tuple(none if axis is None else values[axis] for axis in axes)
+
+        return Window(
+            pick(self.kernel, 1), pick(self.strides, 1), pick(self.dilations, 1),
+            pick(self.before, 0), pick(self.after, 0),
+        )  # fmt: skip
+
+    def attrs(self) -> dict[str, Any]:
+        return dict(strides=self.strides, dilations=self.dilations, pads=(*self.before, *self.after))
+
+
+def window(n: OnnxNode, spatial: Shape, kernel: Sequence[int]) -> Window:
+    """The window of a convolution or pooling; auto_pad (deprecated, still written) becomes pads."""
+    count = len(spatial)
+    if not 1 <= count <= 3:
+        n.fail(f"windows over 1 to 3 axes are supported, got {count}")
+    strides, dilations = n.ints("strides", count, (1,) * count), n.ints("dilations", count, (1,) * count)
+    pads = n.ints("pads", 2 * count, (0,) * 2 * count)
+    found = Window(tuple(kernel), strides, dilations, pads[:count], pads[count:])
+    if min(*strides, *dilations, *kernel) < 1:
+        n.fail(f"kernel, strides and dilations must be at least 1, got {kernel}, {strides}, {dilations}")
+    mode = n.get("auto_pad", str, "NOTSET")
+    if mode in ("SAME_UPPER", "SAME_LOWER") and n.op != "ConvTranspose":
+        totals = [
+            max(0, (-(-size // stride) - 1) * stride + reach - size)
+            for size, stride, reach in zip(spatial, strides, found.reach, strict=True)
+        ]
+        return _padded(found, totals, mode == "SAME_UPPER")
+    if mode == "VALID":
+        return replace(found, before=(0,) * count, after=(0,) * count)
+    if mode not in ("NOTSET", "SAME_UPPER", "SAME_LOWER"):
+        n.fail(f"unknown auto_pad {mode!r}")
+    return found
+
+
+def _padded(w: Window, totals: Sequence[int], upper: bool) -> Window:
+    """``upper``: the odd element of padding comes last."""
+    before = tuple(total // 2 if upper else total - total // 2 for total in totals)
+    return replace(w, before=before, after=tuple(t - b for t, b in zip(totals, before, strict=True)))
+
+
+# ---- convolution ----
+
+
+@operator("Conv", f"{WINDOW} group", "1 to 3 axes; constant weight and bias")
+def _conv(g: Builder, n: OnnxNode) -> None:
+    x, weight, bias, w = _layer(g, n, 0)
+    group = n.get("group", int, 1)
+    if len(w.kernel) == 2:
+        g.emit(n, "conv", [x, g.weight(n, 1), bias], **w.attrs(), groups=group)
+    elif len(w.kernel) == 1:
+        operands = [_image(g, n, x), g.keep(weight[:, :, None], n.inputs[1]), bias]
+        y = g.emit(n, "conv", operands, part="image", **w.at(None, 0).attrs(), groups=group)
+        _sequence(g, n, y)
+    else:
+        _conv_3d(g, n, x, weight, bias, w, group)
+
+
+def _layer(g: Builder, n: OnnxNode, outer: int) -> tuple[str, np.ndarray, str, Window]:
+    """Input, weight, bias and window; ``outer`` is the axis of the weight that counts the outputs (of a group)."""
+    x, weight = g.x(n), g.floats(n, 1)
+    shape = g.shape(x)
+    if len(shape) < 3 or weight.ndim != len(shape):
+        n.fail(f"expected input (N, C, ...) and a weight of that rank, got {shape} and {weight.shape}")
+    kernel = weight.shape[2:]
+    if n.ints("kernel_shape", len(kernel), kernel) != kernel:
+        n.fail(f"kernel_shape {n.ints('kernel_shape', len(kernel))} differs from the weight {weight.shape}")
+    if g.has(n, 2):
+        bias = g.weight(n, 2)
+    else:
+        count = weight.shape[outer] * (n.get("group", int, 1) if outer else 1)
+        bias = zeros(g, n, count)
+    return x, weight, bias, window(n, shape[2:], kernel)
+
+
+def _image(g: Builder, n: OnnxNode, x: str) -> str:
+    images, channels, length = g.shape(x)
+    return g.reshape(n, x, (images, channels, 1, length), part="row")
+
+
+def _sequence(g: Builder, n: OnnxNode, y: str, output: int = 0) -> None:
+    images, channels, _, length = g.shape(y)
+    g.emit(n, "reshape", [y], output=output, shape=(images, channels, length))
+
+
+def _slices(g: Builder, n: OnnxNode, x: str, before: int, after: int) -> str:
+    """A volume as (N, D, C, H, W), with zeros at both ends of the depth."""
+    x = g.emit(n, "transpose", [x], part="slices", perm=(0, 2, 1, 3, 4))
+    if not before and not after:
+        return x
+    return g.emit(n, "pad", [x], part="deep", pads_begin=(0, before, 0, 0, 0), pads_end=(0, after, 0, 0, 0))
+
+
+def _conv_3d(g: Builder, n: OnnxNode, x: str, weight: np.ndarray, bias: str, w: Window, group: int) -> None:
+    (stride, dilation), plane = (w.strides[0], w.dilations[0]), w.at(1, 2).attrs()
+    x = _slices(g, n, x, w.before[0], w.after[0])
+    count, depth, channels, *size = g.shape(x)
+    out = (depth - w.reach[0]) // stride + 1
+    if out < 1:
+        n.fail(f"kernel depth {w.reach[0]} (dilated) exceeds the padded input {depth}")
+    total: list[str] = []
+    for tap in range(w.kernel[0]):
+        start = tap * dilation
+        part = f"tap{tap}"
+        stop = start + (out - 1) * stride + 1
+        cut = g.emit(n, "slice", [x], part=f"{part}/cut", axis=1, start=start, stop=stop, step=min(stride, depth))
+        cut = g.reshape(n, cut, (count * out, channels, *size), part=f"{part}/images")
+        kernel = g.keep(np.ascontiguousarray(weight[:, :, tap]), f"{n.outputs[0]}/{part}/weight")
+        one = bias if tap == 0 else zeros(g, n, len(weight))
+        total = [g.emit(n, "conv", [cut, kernel, one, *total], part=part, **plane, groups=group)]
+    _volume(g, n, total[0], count)
+
+
+def _volume(g: Builder, n: OnnxNode, y: str, count: int, part: str = "", output: int = 0) -> str:
+    """A batch of slices (N D, C, H, W) as a volume (N, C, D, H, W)."""
+    slices, *rest = g.shape(y)
+    y = g.emit(n, "reshape", [y], part=f"{part}stack", shape=(count, slices // count, *rest))
+    return g.emit(n, "transpose", [y], part=part, output=output, perm=(0, 2, 1, 3, 4))
+
+
+# ---- transposed convolution ----
+
+
+@operator("ConvTranspose", f"{WINDOW} group output_padding output_shape", "1 to 3 axes; constant weight and bias")
+def _deconv(g: Builder, n: OnnxNode) -> None:
+    x, weight, bias, w = _layer(g, n, 1)
+    group, count = n.get("group", int, 1), len(w.kernel)
+    w, extra = _deconv_window(n, g.shape(x)[2:], w)
+    if count == 2:
+        g.emit(n, "deconv", [x, g.weight(n, 1), bias], **w.attrs(), groups=group, output_padding=extra)
+    elif count == 1:
+        operands = [_image(g, n, x), g.keep(weight[:, :, None], n.inputs[1]), bias]
+        attrs = w.at(None, 0).attrs()
+        _sequence(g, n, g.emit(n, "deconv", operands, part="image", **attrs, groups=group, output_padding=(0, *extra)))
+    else:
+        _deconv_3d(g, n, x, weight, bias, w, extra, group)
+
+
+def _deconv_window(n: OnnxNode, spatial: Shape, w: Window) -> tuple[Window, Shape]:
+    """Pads and output padding of a transposed convolution, from a wanted output size where there is one."""
+    extra = n.ints("output_padding", len(spatial), (0,) * len(spatial))
+    mode = n.get("auto_pad", str, "NOTSET")
+    wanted = n.get("output_shape", list, None) if "output_shape" in n.attrs else None
+    if wanted is not None:
+        wanted = wanted[-len(spatial) :]  # some files give batch and channels too
+        if len(wanted) != len(spatial):
+            n.fail(f"output_shape must have {len(spatial)} sizes, got {wanted}")
+    elif mode.startswith("SAME"):
+        wanted = [size * stride for size, stride in zip(spatial, w.strides, strict=True)]
+    if wanted is None:
+        return w, extra
+    totals = [
+        stride * (size - 1) + more + reach - out
+        for size, stride, more, reach, out in zip(spatial, w.strides, extra, w.reach, wanted, strict=True)
+    ]
+    extra = tuple(more + max(0, -total) for more, total in zip(extra, totals, strict=True))
+    return _padded(w, [max(0, total) for total in totals], mode == "SAME_UPPER"), extra
+
+
+def _deconv_3d(
+    g: Builder, n: OnnxNode, x: str, weight: np.ndarray, bias: str, w: Window, extra: Shape, group: int
+) -> None:
+    """The slices that one tap of depth makes lie ``stride`` apart; those of all taps are added up, then cropped."""
+    stride, plane = w.strides[0], w.at(1, 2).attrs()
+    x = _slices(g, n, x, 0, 0)
+    count, depth, channels, *size = g.shape(x)
+    x = g.reshape(n, x, (count * depth, channels, *size), part="images")
+    none, total = zeros(g, n, weight.shape[1] * group), ""
+    spread = (depth - 1) * stride + 1
+    whole = max(spread + w.reach[0] - 1, w.before[0]) + extra[0]
+    for tap in range(w.kernel[0]):
+        part, start = f"tap{tap}", tap * w.dilations[0]
+        kernel = g.keep(np.ascontiguousarray(weight[:, :, tap]), f"{n.outputs[0]}/{part}/weight")
+        y = g.emit(n, "deconv", [x, kernel, none], part=part, **plane, groups=group, output_padding=extra[1:])
+        rest = g.shape(y)[1:]
+        y = g.emit(n, "reshape", [y], part=f"{part}/apart", shape=(count, depth, 1, *rest))
+        after = (0, 0, stride - 1, 0, 0, 0)
+        y = g.emit(n, "pad", [y], part=f"{part}/spread", pads_begin=(0,) * 6, pads_end=after)
+        y = g.emit(n, "reshape", [y], part=f"{part}/whole", shape=(count, depth * stride, *rest))
+        y = g.emit(n, "slice", [y], part=f"{part}/cut", axis=1, start=0, stop=spread)
+        begin, end = (0, start, 0, 0, 0), (0, whole - spread - start, 0, 0, 0)
+        y = g.emit(n, "pad", [y], part=f"{part}/placed", pads_begin=begin, pads_end=end)
+        total = g.emit(n, "add", [total, y], part=f"{part}/sum") if total else y
+    out = (depth - 1) * stride + w.reach[0] + extra[0] - w.before[0] - w.after[0]
+    if out < 1:
+        n.fail(f"pads {w.before[0]}, {w.after[0]} leave nothing of the output's depth")
+    total = g.emit(n, "slice", [total], part="crop", axis=1, start=w.before[0], stop=w.before[0] + out)
+    total = g.emit(n, "transpose", [total], part="volume", perm=(0, 2, 1, 3, 4))
+    shift = g.keep(g.constants[bias].reshape(1, -1, 1, 1, 1), f"{n.outputs[0]}/shift")
+    g.emit(n, "add", [total, shift])
+
+
+# ---- pooling ----
+
+Pool = Callable[[str, Window, str], str]  # (image, window of two axes, part) -> image
+
+
+def _pooled(g: Builder, n: OnnxNode, x: str, w: Window, pool: Pool, part: str = "") -> str:
+    """What ``pool`` does to images, over 1 to 3 axes; it must not matter which axes come first."""
+    count, channels, *size = g.shape(x)
+    if len(size) == 2:
+        return pool(x, w, part)
+    if len(size) == 1:
+        y = pool(_image(g, n, x), w.at(None, 0), f"{part}image")
+        return g.emit(n, "reshape", [y], part=part, shape=(count, channels, g.shape(y)[3]))
+    x = g.reshape(n, x, (count, channels, size[0], size[1] * size[2]), part=f"{part}columns")
+    x = pool(x, w.at(0, None), f"{part}deep")
+    depth = g.shape(x)[2]
+    x = g.reshape(n, x, (count, channels * depth, size[1], size[2]), part=f"{part}slices")
+    y = pool(x, w.at(1, 2), f"{part}flat")
+    return g.emit(n, "reshape", [y], part=part, shape=(count, channels, depth, *g.shape(y)[2:]))
+
+
+def _pool_window(g: Builder, n: OnnxNode, x: str) -> Window:
+    spatial = g.shape(x)[2:]
+    return window(n, spatial, n.ints("kernel_shape", len(spatial)))
+
+
+@operator("MaxPool", f"{WINDOW} ceil_mode storage_order", "1 to 3 axes; Indices of 1 or 2")
+def _max_pool(g: Builder, n: OnnxNode) -> None:
+    x = g.x(n)
+    w, ceil, dtype = _pool_window(g, n, x), bool(n.get("ceil_mode", int, 0)), g.dtype(x)
+    if dtype in ("int8", "uint8"):
+        x = g.cast(n, x, "float32", part="float")
+
+    def pool(image: str, flat: Window, part: str) -> str:
+        return g.emit(n, "maxpool", [image], part=part, kernel=flat.kernel, **flat.attrs(), ceil=ceil)
+
+    if n.outputs[0]:
+        y = _pooled(g, n, x, w, pool, "" if dtype == g.dtype(x) else "maximum")
+        if dtype != g.dtype(x):
+            g.cast(n, y, dtype)
+    if len(n.outputs) < 2 or not n.outputs[1]:
+        return
+    if len(w.kernel) == 3:
+        n.fail("the Indices of volumes are not supported")
+    attrs = dict(ceil=ceil, column_major=bool(n.get("storage_order", int, 0)))
+    if len(w.kernel) == 2:
+        g.emit(n, "maxpool_indices", [x], output=1, kernel=w.kernel, **w.attrs(), **attrs)
+    else:
+        w = w.at(None, 0)
+        row = _image(g, n, x)
+        _sequence(g, n, g.emit(n, "maxpool_indices", [row], part="where", kernel=w.kernel, **w.attrs(), **attrs), 1)
+
+
+@operator("AveragePool", f"{WINDOW} ceil_mode count_include_pad", "1 to 3 axes")
+def _average_pool(g: Builder, n: OnnxNode) -> None:
+    x = g.x(n)
+    ceil, padding = bool(n.get("ceil_mode", int, 0)), bool(n.get("count_include_pad", int, 0))
+
+    def pool(image: str, flat: Window, part: str) -> str:
+        if flat.dilations == (1, 1):
+            attrs = dict(strides=flat.strides, pads=(*flat.before, *flat.after), ceil=ceil)
+            return g.emit(n, "avgpool", [image], part=part, kernel=flat.kernel, **attrs, count_include_pad=padding)
+        total = _sums(g, n, image, flat, ceil, f"{part}sums")
+        counts = [_met(size, flat.at(axis), ceil, padding) for axis, size in enumerate(g.shape(image)[2:])]
+        with np.errstate(divide="ignore"):
+            share = 1 / np.multiply.outer(*counts).astype(np.float64)
+        shares = g.keep(share[None, None], f"{n.outputs[0]}/{part}shares")
+        return g.emit(n, "mul", [total, shares], part=part)
+
+    _pooled(g, n, x, _pool_window(g, n, x), pool)
+
+
+def _count(size: int, w: Window, ceil: bool) -> int:
+    return images.window_count(size, w.before[0], w.after[0], w.reach[0], w.strides[0], ceil)
+
+
+def _met(size: int, w: Window, ceil: bool, padding: bool) -> np.ndarray:
+    """How many elements of an axis, or of its padding too, every window meets."""
+    first, last = (-w.before[0], size + w.after[0]) if padding else (0, size)
+    starts = np.arange(_count(size, w, ceil)) * w.strides[0] - w.before[0]
+    places = starts[:, None] + np.arange(w.kernel[0]) * w.dilations[0]
+    return ((places >= first) & (places < last)).sum(1)
+
+
+def _sums(g: Builder, n: OnnxNode, x: str, w: Window, ceil: bool, part: str) -> str:
+    """Sums over windows: a convolution per channel with ones. Pads may be cut where no window reaches them."""
+    channels, after = g.shape(x)[1], []
+    for axis, size in enumerate(g.shape(x)[2:]):
+        one = w.at(axis)
+        last = (_count(size, one, ceil) - 1) * one.strides[0] + one.reach[0]
+        after.append(max(0, last - size - one.before[0]))
+    ones = g.keep(np.ones((channels, 1, *w.kernel), np.float32), f"{n.outputs[0]}/{part}/ones")
+    attrs = replace(w, after=tuple(after)).attrs()
+    return g.emit(n, "conv", [x, ones, zeros(g, n, channels)], part=part, **attrs, groups=channels)
+
+
+@operator("LpPool", f"{WINDOW} ceil_mode p", "1 to 3 axes")
+def _lp_pool(g: Builder, n: OnnxNode) -> None:
+    """The p-th root of the sum of |x|^p."""
+    x, p, ceil = g.x(n), n.get("p", int, 2), bool(n.get("ceil_mode", int, 0))
+    if p < 1:
+        n.fail(f"p must be at least 1, got {p}")
+
+    def power(x: str, exponent: float, part: str) -> str:
+        shape = (1,) * len(g.shape(x))
+        number = g.keep(np.full(shape, exponent, np.float32), f"{n.outputs[0]}/{part or 'root'}/number")
+        return g.emit(n, "pow", [x, number], part=part)
+
+    if p == 2:
+        powers = g.emit(n, "mul", [x, x], part="squares")
+    else:
+        powers = g.emit(n, "abs", [x], part="abs")
+        powers = power(powers, float(p), "powers") if p > 1 else powers
+
+    def pool(image: str, flat: Window, part: str) -> str:
+        return _sums(g, n, image, flat, ceil, part)
+
+    w = _pool_window(g, n, x)
+    total = _pooled(g, n, powers, w, pool, "" if p == 1 else "sums")
+    if p == 2:
+        g.emit(n, "sqrt", [total])
+    elif p > 1:
+        power(total, 1 / p, "")
+
+
+# ---- the ways back ----
+
+
+@operator("MaxUnpool", "kernel_shape pads strides", "constant output shape")
+def _max_unpool(g: Builder, n: OnnxNode) -> None:
+    """An output of another size has more or less at the end of its axes."""
+    x, indices = g.operand(n, 0), g.operand(n, 1)
+    count, channels, *spatial = g.shape(x)
+    w = window(n, tuple(spatial), n.ints("kernel_shape", len(spatial)))
+    sizes = tuple((size - 1) * w.strides[i] - w.before[i] - w.after[i] + w.kernel[i] for i, size in enumerate(spatial))
+    shape = (count, channels, *sizes)
+    wanted = g.ints(n, 2) if g.has(n, 2) else shape
+    if len(wanted) != len(shape):
+        n.fail(f"output_shape must have {len(shape)} sizes, got {wanted}")
+    whole = g.emit(n, "max_unpool", [x, indices], part="" if wanted == shape else "unpooled", shape=shape)
+    if wanted != shape:  # the indices count in the tensor that was pooled
+        more = [out - size for out, size in zip(wanted, shape, strict=True)]
+        padded(g, n, whole, [0] * len(shape), more)
+
+
+@operator("Col2Im", "dilations pads strides", "constant sizes")
+def _col2im(g: Builder, n: OnnxNode) -> None:
+    image, block = g.ints(n, 1), g.ints(n, 2)
+    rank = len(image)
+    ones = (1,) * rank
+    g.emit(
+        n, "col2im", [g.operand(n, 0)], image=image, block=block, pads=n.ints("pads", 2 * rank, (0,) * 2 * rank),
+        strides=n.ints("strides", rank, ones), dilations=n.ints("dilations", rank, ones),
+    )  # fmt: skip
