@@ -10,6 +10,7 @@ from math import inf, prod
 import numpy as np
 
 from pipeall.graph.ops import run_graph
+from pipeall.graph.ops.sampling import taps
 from pipeall.graph.pointwise import BINARY, UNARY
 
 U = 2.0**-24
@@ -54,45 +55,72 @@ def bound(graph, inputs, expected):
         deviation = np.sqrt(spread + attrs["epsilon"])
         mean_error = (n + 2) * U * np.abs(x).mean(axis=axes, keepdims=True) + U * np.abs(x)
         return mean_error / deviation * (1 + size) + (n + 8) * U * size
-    if (limit := _of_rows(graph, node, inputs, size)) is not None:
-        return limit
     if node.op in UNARY and node.op != "clip":
         x = next(iter(magnitudes.values()))  # a handful of operations on values up to |x| + 1 and to the result
         return 8 * U * (x + 1 + size)
+    if node.op in SUMS:
+        operands = [(inputs | dict(graph.constants))[name].astype(np.float64) for name in node.inputs]
+        return np.broadcast_to(SUMS[node.op](attrs, size, *operands), size.shape)
     return np.zeros_like(size)  # maxpool and clip choose one of the inputs; the rest only moves values
 
 
-def _of_rows(graph, node, inputs, size):
-    """The bound of products, reductions and running sums; None for other ops. Integers and choices are exact."""
-    attrs = node.attrs
-    operands = [np.abs((inputs | dict(graph.constants))[name].astype(np.float64)) for name in node.inputs]
-    x = operands[0]
-    if node.op == "matmul":
-        return (x.shape[-1] + 4) * U * abs(attrs["alpha"]) * (x @ operands[1])
-    if node.op == "attention":  # the error of a score moves its probability by that share, and its sum by it once more
-        q, k, v, *mask = operands
-        scores = q @ k.swapaxes(-1, -2) * attrs["scale"]
-        moved = (q.shape[-1] + 4) * U * scores.max()
-        most = scores.max() + sum(m.max() for m in mask)
-        absolute_values = {name: np.abs(array) if name == node.inputs[2] else array for name, array in inputs.items()}
-        (total,) = run_graph(graph, absolute_values).values()
-        return (2 * moved + (2 * k.shape[-2] + 4 * most + 24) * U) * total
-    if node.op == "logsoftmax":
-        return (x.shape[attrs["axis"]] + 4 * x.max() + 16) * U + U * size
-    if node.op == "cumsum" and graph.tensors[node.output].dtype == "float32":
-        (total,) = run_graph(graph, {name: np.abs(array) for name, array in inputs.items()}).values()
-        return (x.shape[attrs["axis"]] + 2) * U * total
-    if node.op == "reduce" and graph.tensors[node.output].dtype == "float32":
-        n = prod(x.shape[axis] for axis in attrs["axes"])
-        if attrs["how"] == "logsum":  # all terms are positive
-            return (n + 2) * U + 2 * U * size
-        if attrs["how"] == "logsumexp":
-            return (n + 2 * x.max() + 16) * U + 2 * U * size
-        if attrs["how"] in ("max", "min"):
-            return np.zeros_like(size)
-        (total,) = run_graph(graph, {name: np.abs(array) for name, array in inputs.items()}).values()
-        return (n + 4) * U * total
-    return None
+# ---- sums of products and along axes: (attributes, |expected|, *operands) -> bound ----
+
+
+def _matmul(attrs, size, a, b):
+    return (a.shape[-1] + 3) * U * abs(attrs["alpha"]) * (np.abs(a) @ np.abs(b))
+
+
+def _attention(attrs, size, q, k, v, mask=None):
+    """An error of d in the scores is one of 2 d in the weights, relatively; then softmax and the sum of the values."""
+    mask = np.zeros(1) if mask is None else mask
+    products = np.abs(q) @ np.abs(k).swapaxes(-1, -2) * abs(attrs["scale"])
+    wrong = ((q.shape[-1] + 4) * products + np.abs(mask)).max() * U
+    most = (products + np.abs(mask)).max()
+    return (2 * wrong + (2 * k.shape[-2] + 2 * most + 24) * U) * np.abs(v).max(axis=-2, keepdims=True)
+
+
+def _logsoftmax(attrs, size, x):
+    return (x.shape[attrs["axis"]] + 2 * np.abs(x).max() + 16) * U * (1 + size)
+
+
+def _reduce(attrs, size, x):
+    how, axes, keep = attrs["how"], attrs["axes"], attrs["keepdims"]
+    n = prod(x.shape[axis] for axis in axes)
+    if how in ("max", "min"):
+        return 0 * size
+    if how in ("prod", "l2"):  # what float32 cannot hold may be infinite
+        return np.where(size > np.finfo(np.float32).max, np.inf, (n + 8) * U * size)
+    if how == "logsumexp":  # x - max is rounded, then exp
+        return (n + 2 * np.abs(x).max() + 16) * U * (1 + size)
+    terms = (x * x if how == "sumsquare" else np.abs(x)).sum(axis=axes, keepdims=keep)
+    if how == "logsum":  # an error of the sum, relatively
+        with np.errstate(invalid="ignore"):
+            return (n + 2) * U * terms / np.abs(x.sum(axis=axes, keepdims=keep)) * 2 + 8 * U * (1 + size)
+    return (n + 4) * U * terms / (n if how == "mean" else 1)
+
+
+def _cumsum(attrs, size, x):
+    return (x.shape[attrs["axis"]] + 2) * U * np.abs(x).sum(axis=attrs["axis"], keepdims=True)
+
+
+def _resize(attrs, size, x):
+    """Of each axis: the rounding of a weight, of its product, and of the sum of k; by the sum of their sizes."""
+    most, roundings = np.abs(x).max(), 4
+    for axis in range(x.ndim):
+        _, weights = taps(attrs, axis, x.shape[axis])
+        most, roundings = most * np.abs(weights).sum(axis=1).max(), roundings + weights.shape[1] + 3
+    return roundings * U * most
+
+
+SUMS = dict(
+    matmul=_matmul,
+    attention=_attention,
+    logsoftmax=_logsoftmax,
+    reduce=_reduce,
+    cumsum=_cumsum,
+    resize=_resize,
+)
 
 
 def classifier_bound(graph, values):

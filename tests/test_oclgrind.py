@@ -42,3 +42,13 @@ def test_every_kernel_over_the_case_table(simulated):
     printed = run(REPOSITORY, "-m", "pytest", "-q", "-p", "no:cacheprovider", *cases, **variables)
     assert "passed" in printed and "skipped" not in printed, printed
     assert not log.read_text()
+
+
+def test_kernels_on_strided_operands(simulated):
+    """Some of each: rows that several work items share, tables, indices outside of the tensor."""
+    variables, log = simulated
+    cases = "(layernorm or test_softmax or matmul) and tiled or where or cumsum or resize or gather_elements or outside"
+    files = ("tests/test_opencl_strided.py", "tests/test_opencl_products.py")
+    printed = run(REPOSITORY, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, "-k", cases, **variables)
+    assert "passed" in printed and "skipped" not in printed, printed
+    assert not log.read_text()
