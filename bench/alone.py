@@ -68,3 +68,23 @@ def strided(
     made = CpuProgram(kernels(cluster), cluster.cores[:1], "bench", (0, 4 * end, dst.nbytes))
     made.add(Step(kind, "s", tuple(src), dst, params))
     return made, sum(at.nbytes for at in (*src, dst))
+def on_axes(
+    kind: str, params: Mapping[str, Any], shapes: Sequence[tuple[int, ...]], orders: Sequence[Sequence[int]]
+) -> Step:
+    """A step on float32 operands one after the other, the result last; an order names its axes, outermost first."""
+    placed, offset = [], 0
+    for shape, order in zip(shapes, orders, strict=True):
+        strides, step = [0] * len(shape), 1
+        for axis in reversed(order):
+            strides[axis], step = step, step * shape[axis]
+        placed.append(Strided(SLOT_IN, offset, shape, tuple(strides)))
+        offset += -(-step // 16) * 16
+    return Step(kind, kind, tuple(placed[:-1]), replace(placed[-1], base=SLOT_OUT, offset=0), params)
+
+
+def strided_program(step: Step, cluster: Cluster) -> CpuProgram:
+    """Such a step on the cluster's first core."""
+    in_bytes = max(operand.nbytes + 4 * operand.offset for operand in step.src)
+    made = CpuProgram(kernels(cluster), cluster.cores[:1], "bench", (0, in_bytes, 4 * prod(step.dst.shape)))
+    made.add(step)
+    return made

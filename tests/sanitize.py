@@ -28,7 +28,17 @@ from pathlib import Path
 from trees import copy_tree
 
 COMMON = "-g -fno-omit-frame-pointer"
-KERNELS = ("test_kernels.py", "test_gemm_tiles.py", "test_winograd.py", "test_strassen.py", "test_mlp_kernels.py")
+KERNELS = (
+    "test_kernels.py",
+    "test_gemm_tiles.py",
+    "test_winograd.py",
+    "test_strassen.py",
+    "test_mlp_kernels.py",
+    "test_matmul_kernels.py",
+    "test_index_kernels.py",
+    "test_resize_kernels.py",
+    "test_recurrent_kernels.py",
+)
 PIPELINES = ("test_pipeline_errors.py", "test_pace.py", "test_trace.py", "test_faults.py")
 KINDS = {  # flags, the runtime of gcc and of clang, variables, tests
     "asan": (

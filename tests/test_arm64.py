@@ -62,7 +62,8 @@ def tree(tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize("cpu", ["cortex-a53", "max"])
 def test_every_kernel(tree, cpu):
-    tests = ("tests/test_kernels.py", "tests/test_gemm_tiles.py", "tests/test_winograd.py", "tests/test_strassen.py")
+    names = "kernels gemm_tiles winograd strassen matmul_kernels resize_kernels recurrent_kernels index_kernels"
+    tests = [f"tests/test_{name}.py" for name in names.split()]
     printed = run_arm(tree, "-m", "pytest", "-rs", "-p", "no:cacheprovider", *tests, cpu=cpu)
     assert "skipped" not in printed and "passed" in printed, printed  # all rows of this build are NEON or reference
 

@@ -30,6 +30,8 @@ def test_every_avx512_kernel(tmp_path):
         "tests/test_gemm_tiles.py",
         "tests/test_winograd.py",
         "tests/test_strassen.py",
+        "tests/test_matmul_kernels.py",
+        "tests/test_resize_kernels.py",
         "-k",
         "avx512",
     )

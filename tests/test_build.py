@@ -26,6 +26,11 @@ def test_kernels_built_with_clang(tmp_path):
     for name, path in built.items():
         assert b"clang version" in path.read_bytes(), f"{name}: expected clang's mark, another compiler built it"
 
-    tests = ("tests/test_kernels.py", "tests/test_winograd.py", "tests/test_strassen.py")
+    tests = (
+        "tests/test_kernels.py",
+        "tests/test_winograd.py",
+        "tests/test_strassen.py",
+        "tests/test_matmul_kernels.py",
+    )
     printed = run(tmp_path, "-c", PYTEST, "-p", "no:cacheprovider", *tests, PYTHONPATH=str(tmp_path))
     assert f"kernels: {built['kernels']}\n" in printed and "passed" in printed, printed

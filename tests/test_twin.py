@@ -191,7 +191,7 @@ def test_units_that_the_model_lacks_are_refused(plan, error, message, graph, toy
 
 def test_a_stage_that_the_board_cannot_run_is_refused(graph):
     board = toy_board(graph, {"big": [2, 3, 4, 5], "gpu": [1, inf, 1, 1]})
-    with pytest.raises(ArgumentError, match="plan gpu-big:2: expected stages that toy can run"):
+    with pytest.raises(ArgumentError, match="plan gpu-big:2: expected groups that gpu can run, got group 2, "):
         Pipeline(graph, "gpu-big:2", board=board, pace=True)
     with Pipeline(graph, "gpu-big:1", board=board, pace=True) as pipe:
         assert len(list(pipe.map(frames(graph, 2)))) == 2

@@ -1,7 +1,7 @@
 """The table of pointwise ops. Their ONNX forms, shapes, types, references, lowering, cases and costs derive from it.
 
 A new op of one operand is an entry of ``UNARY``, a line of ``_kernels/cpu/pointwise.inc`` and a line of
-``_kernels/opencl/elementwise.cl``. One of two operands is the same with ``BINARY``.
+``_kernels/opencl/pointwise.cl``. One of two operands is the same with ``BINARY``.
 """
 
 from __future__ import annotations

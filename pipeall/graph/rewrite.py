@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from .ir import Graph, Node
+from .ir import Graph, Node, Tensor
 from .ops import infer_shape
 from .pointwise import CLAMPED as ARITHMETIC
+from .rewrite_attention import fuse_attention
+from .rewrite_pointwise import make_activation
 
 CLAMPED = ("conv", "deconv", "fc", *ARITHMETIC, "clip")  # end in clamp(lo, hi)
 FLOAT_MAX = np.finfo(np.float32).max
@@ -137,6 +139,19 @@ class Draft:
         self._settle()
         return True
 
+    def insert(self, op: str, name: str, inputs: tuple[str, ...], attrs: Mapping[str, Any], reader: Node) -> str:
+        """Adds a float32 node ahead of one that will read it; returns the name, this or a longer one."""
+        while name in self.constants or name in self.shapes:
+            name += "'"
+        self.shapes[name] = infer_shape(op, attrs, [self.shapes[x] for x in inputs], name)
+        made = {name: Tensor(name, self.shapes[name])}
+        self.source = replace(self.source, tensors={**self.source.tensors, **made})
+        self.nodes[name] = Node(name, op, inputs, name, attrs)
+        before = max((place for place in self.places.values() if place < self.places[reader.output]), default=-1)
+        self.places[name] = (before + self.places[reader.output]) / 2
+        self._read(inputs)
+        return name
+
     def constant(self, name: str, array: np.ndarray) -> str:
         """Adds a constant under this name or, where it is in use, a longer one; returns the name."""
         while name in self.constants or name in self.shapes:
@@ -158,6 +173,8 @@ def _clamp(node: Node) -> dict[str, float]:
 
 def drop_idle(draft: Draft, node: Node) -> bool:
     """Removes nodes that copy their input or multiply it by 1."""
+    if node.inputs[0] in draft.constants:
+        return False
     attrs, shape = node.attrs, draft.shapes[node.inputs[0]]
     match node.op:
         case "reshape":
@@ -313,6 +330,8 @@ RULES: tuple[Callable[[Draft, Node], bool], ...] = (
     flatten_in_fc,
     fold_pad,
     fold_constant,
+    make_activation,
     fuse_clamp,
     fuse_residual,
+    fuse_attention,
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import DeviceError
 from ..graph.ir import Graph
 from ..graph.lower import lower
 from ..graph.partition import border, subgraph
@@ -57,7 +58,8 @@ class Lane:
     record  keep a log of the latest LOG_FRAMES frames of each stage, for ``traces``
     fault   (stage, frame) at which a stage reports an error
 
-    One thread at a time may submit, one take results. Raises ArgumentError for groups the network does not have.
+    One thread at a time may submit, one take results. Raises ArgumentError for groups the network does not have,
+    DeviceError for those that a unit has no kernels for.
     """
 
     def __init__(
@@ -76,6 +78,9 @@ class Lane:
         self.number = number
         self.stages: list[Stage] = []
         lowered = lowered_stages(graph, stages)
+        for part, unit in zip(lowered, units, strict=True):
+            if reason := unit.device.unsupported(part):
+                raise DeviceError(f"stage {unit.name}: expected groups that it can run; {reason}")
         for stage, part, unit in zip(stages, lowered, units, strict=True):
             groups = stage.first, len(graph.groups) if stage.last is None else stage.last
             program = unit.device.compile(part, unit.name, record=record)

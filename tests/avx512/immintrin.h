@@ -67,6 +67,17 @@ static inline emulated_epi32 emulated_castps_si512(emulated_ps a) {
     return out;
 }
 
+static inline float emulated_reduce_add_ps(emulated_ps a) {
+    for (int half = 8; half > 0; half /= 2)
+        for (int i = 0; i < half; i++) a.lane[i] += a.lane[i + half];
+    return a.lane[0];
+}
+
+static inline float emulated_reduce_max_ps(emulated_ps a) {
+    for (int i = 1; i < 16; i++) a.lane[0] = a.lane[i] > a.lane[0] ? a.lane[i] : a.lane[0];
+    return a.lane[0];
+}
+
 static inline void emulated_mask_storeu_ps(float *p, __mmask16 mask, emulated_ps a) {
     for (int i = 0; i < 16; i++)
         if (mask >> i & 1) p[i] = a.lane[i];
@@ -92,6 +103,8 @@ static inline void emulated_storeu_ps(float *p, emulated_ps a) { emulated_mask_s
 #define _mm512_div_ps emulated_div_ps
 #define _mm512_max_ps emulated_max_ps
 #define _mm512_min_ps emulated_min_ps
+#define _mm512_reduce_add_ps emulated_reduce_add_ps
+#define _mm512_reduce_max_ps emulated_reduce_max_ps
 #define _mm512_fmadd_ps emulated_fmadd_ps
 #define _mm512_fnmadd_ps emulated_fnmadd_ps
 #define _mm512_roundscale_ps emulated_roundscale_ps

@@ -105,7 +105,7 @@ typedef struct pa_gemm_args {
 typedef void (*pa_gemm_f32_fn)(const pa_gemm_args *);
 typedef pa_gemm_f32_fn pa_gemv_f32_fn; /* the same with MR = 1 and a wide NR: layers of a single row (fully connected) */
 
-/* y[i] = bias[i] + sum_k a[i * a_stride + k] * x[k] for i < rows, k < columns; bias may be NULL. */
+/* y[i] = bias[i] + sum_k a[i * a_stride + k] * x[k] for i < rows, k < columns; bias may be NULL, or y. */
 typedef struct pa_matvec_args {
     int64_t rows, columns, a_stride;
     const float *a, *x, *bias;
@@ -251,8 +251,25 @@ typedef void (*pa_strassen_join_f32_fn)(const pa_strassen_join_args *);
 /* softmax over n contiguous floats; out may be x. */
 typedef void (*pa_softmax_f32_fn)(int64_t n, const float *x, float *out);
 
+/* Each of so many rows of n floats, `stride` apart: x becomes e^(x - its row's maximum), sums[row] the sum of these.
+ * n is a multiple of PA_LANES_MAX: fill up with -INFINITY. */
+typedef void (*pa_powers_f32_fn)(int64_t rows, int64_t n, float *x, int64_t stride, float *sums);
+
 /* (x - mean) / sqrt(variance + epsilon) of n contiguous floats; out may be x. */
 typedef void (*pa_layernorm_f32_fn)(int64_t n, const float *x, float *out, float epsilon);
+
+/* Weighted sums of runs of floats, for p < pixels and c < channels:
+ *   out[p * out_pixel + c] = sum_k weight[p * taps_pixel + k] * x[index[p * taps_pixel + k] * x_step + p * x_pixel + c]
+ * over taps >= 1 positions k, in order; a taps_pixel of 0 gives all pixels the same taps. */
+typedef struct pa_resample_args {
+    int64_t pixels, channels, taps, taps_pixel;
+    const int32_t *index;
+    const float *weight, *x;
+    int64_t x_step, x_pixel;
+    float *out;
+    int64_t out_pixel;
+} pa_resample_args;
+typedef void (*pa_resample_f32_fn)(const pa_resample_args *);
 
 /* The codes of the pointwise ops; pa_unary_names and pa_binary_names (dispatch.h) are in their order. */
 enum {

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import re
 import tempfile
 import warnings
 import weakref
@@ -28,7 +29,7 @@ from ... import env
 from ...errors import DeviceError, missing_extra
 
 SOURCES = Path(__file__).parent
-COMMON = "vector.cl"  # stands before every other file
+COMMON = "vector.cl"  # stands before every kernel
 PRECISIONS = ("fp32", "mixed", "fp16")  # mixed: stored in half precision, computed in single
 OLD_POCL = " (this PoCL is older than the CPU; Debian's package pocl-opencl-icd knows it)"
 HASH_BYTES = hashlib.sha256().digest_size
@@ -242,22 +243,22 @@ class Device:
         return kernel, tuple(kernel.get_work_group_info(size, self._handle))
 
     def _program(self, file: str, options: str) -> Any:
-        source = (SOURCES / COMMON).read_text() + (SOURCES / file).read_text()
+        text = source(COMMON) + source(file)
         platform = self._handle.platform
-        key = (source, options, self.info.name, self.info.driver, platform.name, platform.version)
+        key = (text, options, self.info.name, self.info.driver, platform.name, platform.version)
         path = env.cache_dir() / "opencl" / (hashlib.sha256("\0".join(key).encode()).hexdigest() + ".bin")
         program = self._load(path, options)
         if program is None:
-            program = self.build(file, source, options)
+            program = self.build(file, text, options)
             program.all_kernels()
             (binary,) = program.get_info(self._cl.program_info.BINARIES)
             _write(path, hashlib.sha256(binary).digest() + binary)
         return program
 
-    def build(self, file: str, source: str, options: str) -> Any:
+    def build(self, file: str, text: str, options: str) -> Any:
         """The compiled program, past the cache. Raises DeviceError with the compiler's log."""
         try:
-            return self._quietly(self._cl.Program(self._context, source), options, cache_dir=False)
+            return self._quietly(self._cl.Program(self._context, text), options, cache_dir=False)
         except self._cl.Error as error:
             hint = OLD_POCL if "unknown target CPU" in str(error) else ""
             raise DeviceError(
@@ -280,6 +281,13 @@ class Device:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", self._cl.CompilerWarning)
             return program.build(options, **arguments)
+
+
+@cache
+def source(file: str) -> str:
+    """The text of a file of kernels, with that of the files it includes."""
+    text = (SOURCES / file).read_text()
+    return re.sub(r'^#include "(\w+\.cl)"$', lambda match: source(match[1]), text, flags=re.MULTILINE)
 
 
 def _options(defines: Mapping[str, int | str]) -> str:

@@ -9,12 +9,22 @@ from typing import Any
 import numpy as np
 
 from ...errors import DeviceError
-from ...steps import ARENA, SLOT_IN, Lowered, Step, View, is_depthwise, item_bytes
+from ...steps import ARENA, CONSTANT, SLOT_IN, Lowered, Step, Strided, View, is_depthwise, item_bytes
 from . import devices as opencl
 from .methods import DEPTHWISE_PIXELS, WINOGRAD_WEIGHT, Choose, Method, family, methods, modelled, transformed
+from .strided_launches import SCRATCH, STRIDED_KINDS, formula, refusal, scores
 
 # Elements that are moved as bits, by their bytes.
 INTEGERS = {1: (np.uint8, "uchar"), 2: (np.uint16, "ushort"), 4: (np.uint32, "uint"), 8: (np.uint64, "ulong")}
+C_TYPES = {  # element type -> how OpenCL C names it
+    "float32": "float",
+    "float16": "half",
+    "int8": "char",
+    "uint8": "uchar",
+    "int32": "int",
+    "int64": "long",
+    "bool": "uchar",
+}
 Define = int | str  # value of a -D parameter
 
 
@@ -50,32 +60,57 @@ class Recorder:
         self._family = family(device.info)
         self._precision = precision
         self._stored = np.dtype(np.float32 if precision == "fp32" else np.float16)
-        foreign = {view.dtype for step in lowered.steps for view in (*step.src, step.dst)} - {"float32"}
-        if precision != "fp32" and foreign:
-            others = ", ".join(sorted(foreign))
-            raise DeviceError(f"{precision}: expected float32 tensors alone, which it stores in half; got {others}")
+        if reason := unsupported(lowered, precision):
+            raise DeviceError(reason)
         self._arena = device.allocate(lowered.arena_bytes * self._stored.itemsize // item_bytes("float32"))
         convs = [step for step in lowered.steps if step.kind == "conv"]
         self._zeros = device.upload(np.zeros(max([1, *(step.weight.shape[1] for step in convs)]), np.float32))
-        candidates = {step.node: (step, methods(step, device.info, precision)) for step in convs}
-        self._methods = {node: choose(step, found) for node, (step, found) in candidates.items() if found}
+        candidates = ((step, methods(step, device.info, precision)) for step in convs)
+        self._methods = {id(step): choose(step, found) for step, found in candidates if found}
+        self._packed: dict[tuple[int, ...], Any] = {}  # weights that are uploaded: a batch's steps share them
         sizes = [transformed(step, m) for step in convs if (m := self._m(step))]
         self._transformed = [device.allocate(self._stored.itemsize * max(side)) for side in zip(*sizes, strict=True)]
+        between = [prod(scores(step).shape) for step in lowered.steps if step.kind == "attention"]
+        self._scratch = device.allocate(item_bytes("float32") * max(between, default=0))
+        self._uploaded: dict[int, tuple[np.ndarray, Any]] = {}  # id -> a constant, and its buffer
         for number, step in enumerate(lowered.steps):
-            if step.kind not in KINDS:
-                raise DeviceError(f"step {step.node}: expected one of {', '.join(KINDS)} for OpenCL, got {step.kind}")
-            dtype = step.dst.dtype
-            if dtype != "float32" and step.kind not in ANY_TYPE:
-                raise DeviceError(f"step {step.node} ({step.kind}): OpenCL has no {step.kind} kernel for {dtype}")
             KINDS[step.kind](self, step)
             launched = len(self.commands) - len(self.step_of)
-            method = self._methods.get(step.node) if step.kind == "conv" else None
+            method = self._methods.get(id(step))
             self.labels += [(step.kind, step.node)] * launched
             self.algorithms += [method] * launched
             self.step_of += [number] * launched
 
+    @property
+    def stand_in(self) -> bool:
+        """A CPU runs the kernels."""
+        return self._device.info.stand_in
+
+    @property
+    def half(self) -> int:
+        """HALF_ARITHMETIC of vector.cl."""
+        return int(self._precision == "fp16")
+
+    def stored(self, operand: Strided) -> str:
+        """How OpenCL C names the type of an operand as it lies in memory."""
+        halved = operand.dtype == "float32" and operand.base == ARENA and self._precision != "fp32"
+        return "half" if halved else C_TYPES[operand.dtype]
+
+    def memory(self, operand: Strided) -> Any:
+        """The kernel argument that is the memory of an operand: constants are uploaded once."""
+        if operand.base == SCRATCH:
+            return self._scratch
+        return self.table(operand.array, operand.dtype) if operand.base == CONSTANT else Base(operand.base)
+
+    def table(self, array: np.ndarray, dtype: Any) -> Any:
+        """A buffer of the elements of an array, as dtype."""
+        if id(array) not in self._uploaded:
+            elements = array.reshape(-1) if array.size else np.zeros(1, dtype)
+            self._uploaded[id(array)] = array, self._device.upload(elements, dtype)
+        return self._uploaded[id(array)][1]
+
     def _m(self, step: Step) -> int:
-        return self._methods[step.node].m if step.node in self._methods else 0
+        return self._methods[id(step)].m if id(step) in self._methods else 0
 
     def _types(self, **memories: Any) -> dict[str, Define]:
         """The parameters of vector.cl for where X, Y and R of a kernel lie: a ``Base``, a buffer, or None."""
@@ -91,16 +126,21 @@ class Recorder:
         integer = INTEGERS[item_bytes(step.dst.dtype)][1]
         return dict.fromkeys(memories, integer) | {"BITS": integer}
 
-    def _weights(self, rows: np.ndarray, width: int, transform: np.ndarray | None = None) -> Any:
-        """A buffer of weights, as they are stored; ``transform`` makes other groups of those in ``rows``."""
-        return self._device.upload(_blocks(rows, width), self._stored, transform)
+    def _weights(self, step: Step, rows: np.ndarray, width: int, transform: np.ndarray | None = None) -> Any:
+        """A buffer of a step's weights, as they are stored; ``transform`` makes other groups of those in ``rows``."""
+        key = (id(step.weight), width, 0 if transform is None else len(transform), *rows.shape)
+        if key not in self._packed:
+            self._packed[key] = self._device.upload(_blocks(rows, width), self._stored, transform)
+        return self._packed[key]
 
     def launch(self, step: Step, file: str, name: str, items: tuple[int, ...], *args: Any, **defines: Define) -> None:
-        """Records a kernel over ``items`` work items, in up to three dimensions, rounded up to whole groups.
+        """Records a kernel over ``items`` work items, in up to three dimensions, rounded up to whole groups; 0: none.
 
         Arguments: int and float (32 bits), a tuple of up to 8 ints (int8, filled up with ones), an array (uploaded),
         a buffer, a ``Base``, None (NULL).
         """
+        if not all(items):
+            return
         kernel, group = self._device.kernel(file, name, **defines)
         for index, arg in enumerate(args):
             if isinstance(arg, Base) and arg != ARENA:
@@ -118,7 +158,7 @@ class Recorder:
             return self._arena
         if arg is None:
             return np.uintp(0)  # pyopencl takes no None before 2026.1.4
-        if isinstance(arg, np.unsignedinteger):
+        if isinstance(arg, np.integer):
             return arg
         if isinstance(arg, int):
             return np.int32(arg)
@@ -144,7 +184,7 @@ class Recorder:
         blocks = ceil(x.c / self._family.window["VECTOR"])
         width = blocks * self._family.window["VECTOR"]
         weight, bias = (
-            self._weights(step.weight.reshape(1, x.c, -1), width),
+            self._weights(step, step.weight.reshape(1, x.c, -1), width),
             _blocks(step.bias.reshape(1, x.c, 1), width),
         )
         args = (*_at(x), x.h, x.w, x.c, *_at(out), out.w, *residual, weight, bias)
@@ -176,13 +216,13 @@ class Recorder:
     ) -> None:
         """conv.cl; weight: (groups, cout of one, taps x cin), bias: one number for each output channel."""
         groups, cout = len(weight if transform is None else transform), weight.shape[1]
-        method, pixels = self._methods[step.node], places[8]
+        method, pixels = self._methods[id(step)], places[8]
         tile = self._family.conv | dict(VECTOR=method.vector, PIXELS=method.pixels)
         if pixels == 1:
             tile |= dict(PIXELS=1, LOCAL_PIXELS=1, LOCAL_BLOCKS=tile["LOCAL_PIXELS"] * tile["LOCAL_BLOCKS"])
         blocks = ceil(cout / tile["VECTOR"])
         packed = (
-            self._weights(weight, tile["VECTOR"], transform),
+            self._weights(step, weight, tile["VECTOR"], transform),
             _blocks(bias.reshape(groups, cout, 1), tile["VECTOR"]),
         )
         tile |= self._types(X=places[0], Y=places[5], R=places[10])
@@ -253,13 +293,13 @@ class Recorder:
         strides = (b.w * b.stride * (b.h > 1), b.stride * (b.w > 1), int(b.c > 1))
         args = (*_at(a), memory, b.offset, *strides, *_at(step.dst), a.c, a.w, float(p["lo"]), float(p["hi"]))
         types = self._types(X=Base(a.base), Y=Base(step.dst.base), R=memory if isinstance(memory, Base) else SLOT)
-        self.launch(step, "elementwise.cl", f"binary_{p['op']}", (a.c, a.w, a.h), *args, **types)
+        self.launch(step, "elementwise.cl", "binary", (a.c, a.w, a.h), *args, BINARY=formula(step), **types)
 
     def unary(self, step: Step) -> None:
         x, p = step.src[0], step.params
         args = (*_at(x), *_at(step.dst), x.c, float(p["p0"]), float(p["p1"]))
         types = self._types(X=Base(x.base), Y=Base(step.dst.base))
-        self.launch(step, "elementwise.cl", f"unary_{p['op']}", (x.c, x.h * x.w), *args, **types)
+        self.launch(step, "elementwise.cl", "unary", (x.c, x.h * x.w), *args, UNARY=formula(step), **types)
 
     def copy(self, step: Step) -> None:
         x, out = step.src[0], step.dst
@@ -289,10 +329,28 @@ KINDS: dict[str, Callable[[Recorder, Step], None]] = {
     "unary": Recorder.unary,
     "copy": Recorder.copy,
     "fill": Recorder.fill,
+    **STRIDED_KINDS,
 }
 
 
 ANY_TYPE = ("copy", "fill")  # kinds that move elements as they are
+
+
+def unsupported(lowered: Lowered, precision: str) -> str | None:
+    """The first thing that OpenCL has no kernels for in a precision, in one line; None where it has all."""
+    for step in lowered.steps:
+        operands = (*step.src, step.dst)
+        if step.kind not in KINDS:
+            return f"step {step.node}: OpenCL has no {step.kind} kernel"
+        if reason := refusal(step):
+            return f"step {step.node} ({step.kind}): OpenCL {reason}"
+        if step.kind not in STRIDED_KINDS and step.dst.dtype != "float32" and step.kind not in ANY_TYPE:
+            return f"step {step.node} ({step.kind}): OpenCL has no {step.kind} kernel for {step.dst.dtype}"
+        foreign = sorted({x.dtype for x in operands if x.base != CONSTANT} - {"float32"})
+        if precision != "fp32" and foreign:
+            expected = f"{precision}: expected float32 tensors alone, which it stores in half"
+            return f"step {step.node} ({step.kind}): {expected}; got {', '.join(foreign)}"
+    return None
 
 
 def _at(view: View) -> tuple[Base, int, int]:

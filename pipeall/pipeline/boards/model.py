@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,8 @@ from ...files import JsonReader, naming, read_json, write_json
 from ...graph.ir import Graph
 from ...graph.ops import macs
 from ..devices.component import Component
-from ..devices.device import Device
-from ..planning.names import parse_unit
+from ..devices.device import Device, unsupported, unsupported_groups
+from ..planning.names import parse_unit, traits_of
 from ..planning.profile import Link, Profile, UnitTimes, crossing_bytes, link_from, link_to_dict
 from . import regression
 from .modelled import Modelled
@@ -165,12 +165,15 @@ class BoardModel:
         """Times of every group of a network on every unit: measured where it is one of ``networks``, else predicted.
 
         A measured group that spans several of ours is divided so that they add up to it. Network inputs and outputs
-        are free but for the links.
+        are free but for the links. Groups that a unit's kind of device has no kernels for are marked,
+        unless they were measured.
         """
         rows = regression.features(graph)
         predicted = {unit: rows @ np.array(prices) for unit, prices in self.prices.items()}
         measured = next((network for network in self.networks if network.fits(graph)), None)
         units = {unit: self._times(unit, ms, measured) for unit, ms in predicted.items()}
+        timed = measured.profile.units if measured else ()
+        units = {unit: times if unit in timed else _able(graph, unit, times) for unit, times in units.items()}
         count = len(graph.groups)
         return Profile(
             network=graph.name,
@@ -302,6 +305,18 @@ def borders(graph: Graph, spans: Sequence[int]) -> tuple[int, ...]:
     """Bytes that enter the network, cross every cut between spans of groups, and leave it."""
     sizes = crossing_bytes(graph)
     return (sizes[0], *(sizes[cut] for cut in accumulate(spans)))
+
+
+def _able(graph: Graph, unit: str, times: UnitTimes) -> UnitTimes:
+    """The times with infinity for the groups that the unit's device cannot run, and why."""
+    component = parse_unit(unit)[0]
+    ask = unsupported(traits_of(component).device, component.partition("@")[2] or None)
+    refused = unsupported_groups(graph, ask) if ask else {}
+    if not refused:
+        return times
+    ms = (inf if index in refused else value for index, value in enumerate(times.ms, 1))
+    spread = (0.0 if index in refused else value for index, value in enumerate(times.spread_ms, 1))
+    return replace(times, ms=tuple(ms), spread_ms=tuple(spread), refused={**refused, **times.refused})
 
 
 def _component(unit: str) -> str | None:

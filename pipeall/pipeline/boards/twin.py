@@ -13,7 +13,7 @@ from ...graph.ir import Graph
 from ..devices.component import Component
 from ..devices.cpu import device as cpu
 from ..planning.plan import Plan, StagePlan
-from ..planning.predict import StageCosts, works
+from ..planning.predict import StageCosts, check_runs, works
 from .board import Board
 
 UNPINNED = (-1,)  # one thread per stage, on whichever core is free: the board has more of them than this machine
@@ -44,6 +44,7 @@ class Twin:
         Raises ArgumentError for a stage that the board cannot run.
         """
         costs = StageCosts.of(self.profile, plan)
+        check_runs(self.profile, plan)
         paces = []
         for lane, stages in zip(plan.lanes, works(self.profile, plan), strict=True):
             factors = [self.time_scale * self._heat.get(stage.component, 1.0) for stage in lane]

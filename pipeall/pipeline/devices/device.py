@@ -1,7 +1,9 @@
 """Devices: what turns steps into a program, and says by its traits what it can do and owns.
 
 Each device is a folder beside this file, whose module ``device`` has a ``Device`` and a function ``detect`` that finds
-those of this machine. Nothing outside of the folder asks for a device's name: what differs is a trait.
+those of this machine. It may have a function ``unsupported``, of a ``Lowered`` and a precision, that says what none of
+its devices can compute: it is asked for boards that are not at hand. Nothing outside of the folder asks for a device's
+name: what differs is a trait.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ import numpy as np
 from ..._kernels.peak import Peak
 from ...errors import ArgumentError, DeviceError
 from ...graph.ir import Graph
+from ...graph.lower import lower
+from ...graph.partition import subgraph
 from ...steps import Lowered, Step
 
 Progress = Callable[[str, int, int], None]
@@ -114,6 +118,13 @@ class Device(ABC):
         Raises DeviceError naming a step that it has no kernel for, or what it lacks.
         """
 
+    def unsupported(self, lowered: Lowered) -> str | None:
+        """Why it cannot compute a sub-graph: the first step without a kernel, in one line; None where it has all.
+
+        Nothing is compiled for that. A device that finds out only when it compiles says None.
+        """
+        return None
+
     @abstractmethod
     def footprint(self, lowered: Lowered) -> dict[str, int]:
         """Bytes of "weights", "arena" and "scratch" that such a program would take, as far as they are known."""
@@ -153,6 +164,20 @@ def detect(device: str) -> Mapping[str, Device]:
     Raises DeviceError or MissingExtraError saying why there are none.
     """
     return _module(device).detect()
+
+
+def unsupported(device: str, precision: str | None) -> Callable[[Lowered], str | None] | None:
+    """``Device.unsupported`` of all devices of this name, in a precision; None where it has everything."""
+    ask = getattr(_module(device), "unsupported", None)
+    return ask and (lambda lowered: ask(lowered, precision or "fp32"))
+
+
+def unsupported_groups(graph: Graph, ask: Callable[[Lowered], str | None]) -> dict[int, str]:
+    """The groups of a network, from 1, that ``ask`` (``Device.unsupported``) has a reason against."""
+    if ask(lower(graph)) is None:
+        return {}
+    parts = (lower(subgraph(graph, index, index + 1)) for index in range(len(graph.groups)))
+    return {index: reason for index, reason in enumerate(map(ask, parts), 1) if reason}
 
 
 def _module(device: str) -> Any:

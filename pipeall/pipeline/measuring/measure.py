@@ -21,6 +21,7 @@ from ...graph.partition import subgraph
 from ..boards import machine
 from ..boards.board import Board
 from ..boards.units import units as components_of
+from ..devices.device import unsupported_groups
 from ..lane import LOG_FRAMES
 from ..pipeline import Pipeline
 from ..planning.names import may_be_neighbours, parse_unit
@@ -119,13 +120,19 @@ def _coexist(board: Board, first: str, second: str) -> bool:
 
 
 def times_alone(graph: Graph, board: Board, unit: str, seconds: float) -> UnitTimes:
-    try:
-        return unit_times(traced_rows(graph, [Plan.single(unit)], board, seconds)[0][0])
-    except PipeallError as error:
-        whole = error  # which group it is, and why, comes out below
+    """Of every group; those that the unit cannot run are marked with the reason, and not tried where it knows."""
+    ((component,),) = components_of(Plan.single(unit), board)
+    known, whole = unsupported_groups(graph, component.device.unsupported), None
+    if not known:
+        try:
+            return unit_times(traced_rows(graph, [Plan.single(unit)], board, seconds)[0][0])
+        except PipeallError as error:
+            whole = error  # which group it is, and why, comes out below
     columns, refused = [], {}
     for index in range(1, len(graph.groups) + 1):
         try:
+            if index in known:
+                raise DeviceError(known[index])
             part = subgraph(graph, index - 1, index)
             rows = traced_rows(part, [Plan.single(unit)], board, seconds / len(graph.groups))[0][0]
             columns.append(unit_times(rows.sum(axis=1, keepdims=True)))

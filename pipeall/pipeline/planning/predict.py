@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from math import inf, isfinite
 
 import numpy as np
@@ -27,7 +28,7 @@ BISECTIONS = 50  # of the period of a plan whose cuts float
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a plan will do in the steady state at full load; infinity where a unit cannot run a group.
+    """What a plan will do in the steady state at full load; infinity where a unit cannot run a group (``check_runs``).
 
     stage_ms    per lane, per stage
     period_ms   time between two results, of all lanes together
@@ -159,6 +160,20 @@ def works(profile: Profile, plan: Plan) -> list[list[StageWork]]:
             lanes[-1].append(StageWork(position, sender, receiver, ends))
             position += 1
     return lanes
+
+
+def check_runs(profile: Profile, plan: Plan) -> None:
+    """Raises ArgumentError for a plan with a group on a unit that cannot run it, with the profile's reason."""
+    for work in chain.from_iterable(works(profile, plan)):
+        unit = plan.units[work.position]
+        times = profile.units[unit]
+        for index in range(work.groups[0], work.groups[3]):
+            if not isfinite(times.ms[index]):
+                reason = times.refused.get(index + 1, "no time was measured")
+                raise ArgumentError(
+                    f"plan {plan}: expected groups that {unit} can run, got group {index + 1}, "
+                    f"{profile.groups[index]}: {reason}"
+                )
 
 
 def balanced(costs: StageCosts, lane: Sequence[StageWork]) -> list[float]:

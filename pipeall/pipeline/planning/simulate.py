@@ -20,7 +20,7 @@ import numpy as np
 
 from ...errors import ArgumentError
 from .plan import Plan
-from .predict import StageCosts, predict, works
+from .predict import StageCosts, check_runs, predict, works
 from .profile import Profile
 from .rings import MAX_SLOTS, REORDER, FrameTimes, full_load, goes_out_late, slots_behind
 
@@ -351,6 +351,7 @@ def _build(
     profile: Profile, plan: Plan, slots: int, depth: int | None, paced: bool
 ) -> tuple[StageCosts, list[_LaneState]]:
     predict(profile, plan)  # raises where the plan does not fit
+    check_runs(profile, plan)
     costs = StageCosts.of(profile, plan)
     always = (1 << len(plan.units)) - 1 if paced else None
     lanes = []
@@ -358,7 +359,6 @@ def _build(
         stages = []
         for work in lane:
             unit, (first, first_late, last, last_late) = plan.units[work.position], work.groups
-            _check_runs(profile, plan, unit, (first, last_late))
             ways = {}
             for came_late in {False, first_late > first}:
                 for goes_late in {False, last_late > last}:
@@ -370,17 +370,6 @@ def _build(
             stages.append(_StageState(work.position, unit, (first, last), ways))
         lanes.append(_LaneState(stages, slots, depth or full_load(planned)))
     return costs, lanes
-
-
-def _check_runs(profile: Profile, plan: Plan, unit: str, groups: tuple[int, int]) -> None:
-    times = profile.units[unit]
-    for index in range(*groups):
-        if not isfinite(times.ms[index]):
-            reason = times.refused.get(index + 1, "no time was measured")
-            raise ArgumentError(
-                f"plan {plan}: expected groups that {unit} can run, got group {index + 1}, "
-                f"{profile.groups[index]}: {reason}"
-            )
 
 
 def _check(name: str, value: int, low: int, high: float) -> None:

@@ -12,10 +12,11 @@
 #include "../kernels.h"
 #include "../../sizes.h"
 
-enum { MR = 12, NR = 32, STEP = 4, AHEAD = 4, FETCHES = 1 }; /* AHEAD: 5 tiles, 49 rows, fetch all of the next block */
+enum { MR = 12, NR = 32, STEP = 4, AHEAD = 4, FETCHES = 1, VL = 16 }; /* AHEAD: 5 tiles, 49 rows, fetch all of the next block */
 #define TARGET __attribute__((target("avx512f")))
 
 #define GEMM pa_gemm_f32_avx512_12x32
+#define HALF VL
 
 /* sum += a * b, in the register that it has: compilers let sums wander, and copy them back every few steps. */
 TARGET static inline __attribute__((always_inline)) void accumulate(__m512 *sum, __m512 a, __m512 b) {
@@ -26,15 +27,15 @@ TARGET static inline __attribute__((always_inline)) void accumulate(__m512 *sum,
 #endif
 }
 
-/* sum += the k-th of each row of A x row k of B */
+/* sum += the k-th of each row of A x row k of B, w vectors of it */
 TARGET static inline __attribute__((always_inline)) void multiply(const float *const *a, int64_t k, const float *b,
-                                                                  __m512 (*sum)[2], const int m) {
-    const __m512 b0 = _mm512_load_ps(b), b1 = _mm512_load_ps(b + 16);
+                                                                  __m512 (*sum)[2], const int m, const int w) {
+    const __m512 b0 = _mm512_load_ps(b), b1 = w > 1 ? _mm512_load_ps(b + VL) : b0;
     PA_UNROLL
     for (int i = 0; i < m; i++) {
         const __m512 ai = _mm512_set1_ps(a[i][k]);
         accumulate(&sum[i][0], ai, b0);
-        accumulate(&sum[i][1], ai, b1);
+        if (w > 1) accumulate(&sum[i][1], ai, b1);
     }
 }
 
@@ -44,22 +45,23 @@ static inline __attribute__((always_inline)) void fetch(const float *const *rows
         __builtin_prefetch(rows[min64(row, last)] + offset + k);
 }
 
-TARGET static inline __attribute__((always_inline)) void tile(const pa_gemm_args *g, const float *const *rows, float *c,
-                                                               const float *r, const float *next, const float *const *later,
-                                                               int64_t last, const int m) {
+/* m rows of w vectors. */
+TARGET static inline __attribute__((always_inline)) void columns(const pa_gemm_args *g, const float *const *rows, float *c,
+                                                                const float *r, const float *next, const float *const *later,
+                                                                int64_t last, const int m, const int w) {
     const __m512 lo = _mm512_set1_ps(g->lo), hi = _mm512_set1_ps(g->hi);
     const int64_t c_stride = g->c_stride, r_stride = g->r_stride, count = g->k;
     const float *b = g->b;
     __m512 sum[MR][2];
 
     if (g->bias) {
-        const __m512 b0 = _mm512_loadu_ps(g->bias), b1 = _mm512_loadu_ps(g->bias + 16);
+        const __m512 b0 = _mm512_loadu_ps(g->bias), b1 = w > 1 ? _mm512_loadu_ps(g->bias + VL) : b0;
         float *row = c;
         PA_UNROLL
         for (int i = 0; i < m; i++) {
             sum[i][0] = b0, sum[i][1] = b1;
             __builtin_prefetch(row, 1); /* C may be in memory: the stores at the end would wait for it */
-            __builtin_prefetch(row + 16, 1);
+            if (w > 1) __builtin_prefetch(row + VL, 1);
             row += c_stride;
             PA_OPAQUE(row);
         }
@@ -67,7 +69,7 @@ TARGET static inline __attribute__((always_inline)) void tile(const pa_gemm_args
         PA_UNROLL
         for (int i = 0; i < m; i++) {
             sum[i][0] = _mm512_loadu_ps(c + i * c_stride);
-            sum[i][1] = _mm512_loadu_ps(c + i * c_stride + 16);
+            if (w > 1) sum[i][1] = _mm512_loadu_ps(c + i * c_stride + VL);
         }
     }
     for (int64_t t = g->taps; t > 0; t--, rows += MR) {
@@ -78,31 +80,34 @@ TARGET static inline __attribute__((always_inline)) void tile(const pa_gemm_args
         for (; k <= -STEP; k += STEP, b += STEP * NR, next += STEP * NR / AHEAD) {
             __asm__("" : "+r"(k)); /* one count for all rows: compilers would make a pointer of each, for every tile */
             __builtin_prefetch(next);
-            __builtin_prefetch(next + 16);
+            __builtin_prefetch(next + VL);
             if (later) fetch(later, last, g->a_offset, count + k);
             PA_UNROLL
-            for (int i = 0; i < STEP; i++) multiply(a, k + i, b + i * NR, sum, m);
+            for (int i = 0; i < STEP; i++) multiply(a, k + i, b + i * NR, sum, m, w);
         }
         for (; k < 0; k++, b += NR) {
             __asm__("" : "+r"(k));
-            multiply(a, k, b, sum, m);
+            multiply(a, k, b, sum, m, w);
         }
     }
     if (r) {
         PA_UNROLL
         for (int i = 0; i < m; i++) {
             sum[i][0] = _mm512_add_ps(sum[i][0], _mm512_loadu_ps(r + i * r_stride));
-            sum[i][1] = _mm512_add_ps(sum[i][1], _mm512_loadu_ps(r + i * r_stride + 16));
+            if (w > 1) sum[i][1] = _mm512_add_ps(sum[i][1], _mm512_loadu_ps(r + i * r_stride + VL));
         }
     }
     PA_UNROLL
     for (int i = 0; i < m; i++) {
         _mm512_storeu_ps(c, _mm512_min_ps(hi, _mm512_max_ps(lo, sum[i][0])));
-        _mm512_storeu_ps(c + 16, _mm512_min_ps(hi, _mm512_max_ps(lo, sum[i][1])));
+        if (w > 1) _mm512_storeu_ps(c + VL, _mm512_min_ps(hi, _mm512_max_ps(lo, sum[i][1])));
         c += c_stride;
         PA_OPAQUE(c);
     }
 }
+
+#define tile(g, rows, c, r, next, later, last, m) columns(g, rows, c, r, next, later, last, m, 2)
+#define half_tile(g, rows, c, r, next, later, last, m) columns(g, rows, c, r, next, later, last, m, 1)
 
 #include "gemm_f32.inc"
 #endif

@@ -19,6 +19,7 @@
  *   v_swap(a, w)        neighbouring blocks of w lanes exchanged, w a constant power of 2 below VL
  *   v_split(a, &e)      m of a = m * 2^e, m in [sqrt(1/2), sqrt(2)), for normal a > 0
  *   v_pow2(n)           2^n for integral n in [-126, 127]
+ *   v_fold_add, v_fold_max   of all lanes, in an order of the instruction set's
  */
 #ifndef PIPEALL_SIMD_H
 #define PIPEALL_SIMD_H
@@ -79,6 +80,8 @@ PA_INLINE vf v_split(vf a, vf *e) {
     return a;
 }
 PA_INLINE vf v_pow2(vf n) { return exp2f(n); }
+PA_INLINE float v_fold_add(vf a) { return a; }
+PA_INLINE float v_fold_max(vf a) { return a; }
 
 #elif defined(PA_ISA_NEON)
 #define PA_NAME(op) pa_##op##_f32_neon
@@ -141,6 +144,8 @@ PA_INLINE vf v_split(vf a, vf *e) {
 PA_INLINE vf v_pow2(vf n) {
     return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(127)), 23));
 }
+PA_INLINE float v_fold_add(vf a) { return vaddvq_f32(a); }
+PA_INLINE float v_fold_max(vf a) { return vmaxvq_f32(a); }
 
 #elif defined(PA_ISA_AVX2)
 #define PA_NAME(op) pa_##op##_f32_avx2
@@ -202,6 +207,16 @@ PA_INLINE vf v_split(vf a, vf *e) {
 }
 PA_INLINE vf v_pow2(vf n) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));
+}
+PA_INLINE float v_fold_add(vf a) {
+    __m128 half = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
+}
+PA_INLINE float v_fold_max(vf a) {
+    __m128 half = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    half = _mm_max_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
 }
 
 #elif defined(PA_ISA_AVX512)
@@ -265,6 +280,8 @@ PA_INLINE vf v_split(vf a, vf *e) {
 PA_INLINE vf v_pow2(vf n) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23));
 }
+PA_INLINE float v_fold_add(vf a) { return _mm512_reduce_add_ps(a); }
+PA_INLINE float v_fold_max(vf a) { return _mm512_reduce_max_ps(a); }
 
 #else
 #error "define one of PA_ISA_REF, PA_ISA_NEON, PA_ISA_AVX2, PA_ISA_AVX512"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from .... import env
 from ...._kernels.opencl import devices as opencl
-from ...._kernels.opencl import peak
+from ...._kernels.opencl import launches, peak
 from ...._kernels.peak import Peak
 from ....errors import DeviceError
 from ....graph.ir import Graph
@@ -30,6 +30,11 @@ def detect() -> dict[str, OpenCl]:
     chosen = opencl.choose(available)
     others = [info for info in available if info != chosen and not info.stand_in]
     return {f"gpu{i or ''}": OpenCl(info, opencl.why(info, chosen)) for i, info in enumerate([chosen, *others])}
+
+
+def unsupported(lowered: Lowered, precision: str) -> str | None:
+    """The first step without kernels, which are the same for all OpenCL devices; None where all have them."""
+    return launches.unsupported(lowered, precision)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,9 @@ class OpenCl(Device):
         """
         choose = known(self.info, self.precision)
         return ClProgram(lowered, opencl.opened(self.info), record, self.precision, choose)
+
+    def unsupported(self, lowered: Lowered) -> str | None:
+        return unsupported(lowered, self.precision)
 
     def footprint(self, lowered: Lowered) -> dict[str, int]:
         """Bytes of the weights as they come and of the arena; what a driver adds is not known."""

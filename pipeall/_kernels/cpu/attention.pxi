@@ -1,0 +1,86 @@
+# Part of kernels.pyx: products of two computed operands, and attention, on strided float32 operands.
+
+AXIS_MAX = 2**31 - 1  # elements of an axis: products with strides inside memory stay far inside 64 bits
+
+
+cdef int f32_operands(CpuProgram self, step, operands) except -1:
+    """All float32 of one rank of at least 2."""
+    rank = len(step.dst.shape)
+    for operand in operands:
+        self.check(operand.dtype == "float32", step, "operands of float32", operand.dtype)
+        self.check(len(operand.shape) == rank >= 2, step, "operands of one rank of at least 2", operand.shape)
+        self.check(max(operand.shape) <= AXIS_MAX, step, f"axes of at most {AXIS_MAX} elements", operand.shape)
+    return 0
+
+
+cdef pa_strided batched(CpuProgram self, step, operand, shape) except *:
+    """An operand that broadcasts to ``shape`` in the axes that are 1; the last two are its own."""
+    cdef pa_strided found = self.strided(step, operand)
+    cdef int d
+    fits = all(n in (1, m) for n, m in zip(operand.shape[:-2], shape[:-2]))
+    self.check(fits, step, f"an operand that broadcasts to {tuple(shape)}", operand.shape)
+    for d in range(found.rank - 2):
+        if found.size[d] == 1:
+            found.size[d], found.stride[d] = shape[d], 0
+    return found
+
+
+cdef pa_strided written(CpuProgram self, step) except *:
+    """The result, no two elements of which may lie at one place: several threads write it."""
+    axes = sorted((abs(stride), size) for size, stride in zip(step.dst.shape, step.dst.strides) if size > 1)
+    reach = 0
+    for stride, size in axes:
+        self.check(stride > reach, step, "a result whose elements do not overlap", step.dst.strides)
+        reach += stride * (size - 1)
+    return self.strided(step, step.dst)
+
+
+def add_matmul(CpuProgram self, step):
+    cdef pa_matmul_op *op = <pa_matmul_op *>self.new(sizeof(pa_matmul_op))
+    cdef const pa_kernel_row *row
+    self.check(len(step.src) == 2, step, "2 operands", len(step.src))
+    a, b = step.src
+    f32_operands(self, step, (a, b, step.dst))
+    shape = (*step.dst.shape[:-2], a.shape[-2], b.shape[-1])
+    self.check(a.shape[-1] == b.shape[-2], step, f"a second operand of {a.shape[-1]} rows", b.shape)
+    self.check(tuple(step.dst.shape) == shape, step, f"a result of {shape}", step.dst.shape)
+    op.a, op.b, op.dst = batched(self, step, a, shape), batched(self, step, b, shape), written(self, step)
+    op.alpha = step.params["alpha"]
+    row = self.row(step, "gemm")
+    op.gemm, op.mr, op.nr = <pa_gemm_f32_fn>row.function, row.mr, row.nr
+    op.outer, op.matvec = <pa_outer_f32_fn>self.function(step, "outer"), <pa_matvec_f32_fn>self.function(step, "matvec")
+    pa_matmul_plan(op, self.program.core_count)
+    self.append(pa_matmul_step, op, 4 * op.scratch_floats)
+
+
+def add_attention(CpuProgram self, step):
+    cdef pa_attention_op *op = <pa_attention_op *>self.new(sizeof(pa_attention_op))
+    cdef const pa_kernel_row *row
+    self.check(len(step.src) in (3, 4), step, "3 or 4 operands", len(step.src))
+    q, k, v = step.src[:3]
+    f32_operands(self, step, (q, k, v, step.dst))
+    shape = (*step.dst.shape[:-2], q.shape[-2], v.shape[-1])
+    fits = q.shape[-1] == k.shape[-1] and k.shape[-2] == v.shape[-2]
+    self.check(fits, step, "q and k of one width, k and v of one length", (q.shape, k.shape, v.shape))
+    self.check(tuple(step.dst.shape) == shape, step, f"a result of {shape}", step.dst.shape)
+    op.q, op.k = batched(self, step, q, shape), batched(self, step, k, shape)
+    op.v, op.dst = batched(self, step, v, shape), written(self, step)
+    if len(step.src) > 3:
+        mask, scores = step.src[3], (*shape[:-1], k.shape[-2])
+        self.check(mask.dtype in ("float32", "bool"), step, "a mask of float32 or bool", mask.dtype)
+        fits = len(mask.shape) == len(scores) and all(n in (1, m) for n, m in zip(mask.shape, scores))
+        self.check(fits, step, f"a mask that broadcasts to {scores}", mask.shape)
+        op.mask, op.masked = batched(self, step, mask, scores), True
+        if mask.shape[-2] == 1:
+            op.mask.stride[op.mask.rank - 2] = 0
+        if mask.shape[-1] == 1:
+            op.mask.stride[op.mask.rank - 1] = 0
+    op.scale, op.causal = step.params["scale"], bool(step.params["causal"])
+    row = self.row(step, "gemm")
+    op.gemm, op.mr, op.nr = <pa_gemm_f32_fn>row.function, row.mr, row.nr
+    op.powers = <pa_powers_f32_fn>self.function(step, "powers")
+    pa_attention_plan(op)
+    self.append(pa_attention_step, op, 4 * op.scratch_floats)
+
+
+BUILDERS.update(matmul=add_matmul, attention=add_attention)

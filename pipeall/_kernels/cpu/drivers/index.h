@@ -1,0 +1,65 @@
+/* Steps that find their elements by indices which other steps have computed: gathers, scatters, the largest elements, and
+ * the suppression of boxes. No index reaches beyond its axis, whatever it is.
+ * Each op is a struct that its step function takes as `args`; the struct owns nothing.
+ * Where there is a pa_<op>_plan, call it once, after all other fields are set. */
+#ifndef PIPEALL_INDEX_H
+#define PIPEALL_INDEX_H
+
+#include "walk.h"
+
+/* Elements by indices: an index is `depth` numbers, `component` elements apart, that say a position along so many axes of
+ * the data, of these sizes and steps. The walk's operands: 0 has the walk's shape, 1 is the data at index 0, 2 the index.
+ * Negative numbers count from the end; those beyond an axis become its nearest position. */
+typedef struct pa_indexing {
+    pa_strided index; /* int32 or int64 */
+    int32_t depth;
+    int64_t component, limit[PA_DIMS], step[PA_DIMS];
+    pa_walk walk;
+} pa_indexing;
+
+/* dst (operand 0) = src (operand 1) by indices. */
+typedef struct pa_gather_op {
+    pa_strided src, dst;
+    pa_indexing by;
+    int32_t loops; /* set by plan: dimensions before the run of elements that have one index */
+} pa_gather_op;
+void pa_gather_plan(pa_gather_op *op);
+void pa_gather_step(const void *op, void *const *bases, void *scratch, pa_team *team);
+
+/* dst = src, then dst (operand 1) = dst reduction updates (operand 0), in the order of the updates. */
+typedef enum pa_reduction { PA_PUT, PA_ADD, PA_MUL, PA_MAX, PA_MIN } pa_reduction;
+typedef struct pa_scatter_op {
+    pa_strided src, updates, dst;
+    int32_t reduction; /* PA_PUT: of any type; else of float32, int8, uint8, int32, int64 */
+    pa_walk copy;      /* operands: dst, src */
+    pa_indexing by;
+} pa_scatter_op;
+void pa_scatter_plan(pa_scatter_op *op);
+void pa_scatter_step(const void *op, void *const *bases, void *scratch, pa_team *team);
+
+/* The k first of n elements in falling order (rising unless `largest`), or their int64 places; of equal ones the first comes
+ * first. NaN is above all numbers. */
+typedef struct pa_topk_op {
+    pa_strided src, dst;
+    pa_walk walk; /* all other axes; operands: dst, src */
+    int64_t n, k, src_step, dst_step;
+    int32_t largest, places;
+    int64_t scratch_bytes; /* set by plan: per thread */
+} pa_topk_op;
+void pa_topk_plan(pa_topk_op *op);
+void pa_topk_step(const void *op, void *const *bases, void *scratch, pa_team *team);
+
+/* Rows (image, class, box) of the boxes (N, B, 4) that are kept, per image and class by falling score: those with a score
+ * (N, C, B) above `score` that overlap none kept before by more than `iou` of their union, at most `most`. Rows of dst, of
+ * which there are N * C * most, that are not used are -1. Boxes are two corners, in any order, or centre and size. */
+typedef struct pa_nms_op {
+    pa_strided boxes, scores, dst;
+    int64_t most;
+    float iou, score;
+    int32_t center_box;
+    int64_t scratch_bytes; /* set by plan: per thread */
+} pa_nms_op;
+void pa_nms_plan(pa_nms_op *op);
+void pa_nms_step(const void *op, void *const *bases, void *scratch, pa_team *team);
+
+#endif

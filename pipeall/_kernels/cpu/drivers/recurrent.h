@@ -1,0 +1,47 @@
+/* Recurrent layers: LSTM, GRU and the plain one, in ONNX's order of gates.
+ * The op is a struct that its step function takes as `args`; the struct owns nothing. */
+#ifndef PIPEALL_RECURRENT_H
+#define PIPEALL_RECURRENT_H
+
+#include "../kernels.h"
+
+typedef enum pa_cell { PA_RNN, PA_GRU, PA_LSTM } pa_cell;
+typedef enum pa_activation {
+    PA_SIGMOID, PA_TANH, PA_RELU, PA_AFFINE, PA_LEAKYRELU, PA_THRESHOLDEDRELU, PA_SCALEDTANH, PA_HARDSIGMOID, PA_ELU,
+    PA_SOFTSIGN, PA_SOFTPLUS
+} pa_activation;
+
+enum { PA_FUNCTIONS = 3 };
+typedef struct pa_function {
+    int32_t code; /* pa_activation */
+    float alpha, beta;
+} pa_function;
+
+/* Of D directions, G gates, H numbers of state: x (T, N, I), w (D, G H, I), r (D, G H, H), b (D, 2 G H), h0 and c0 (D, N, H),
+ * p (D, 3 H), all float32; c0 and p of an LSTM alone. */
+typedef struct pa_recurrent_op {
+    pa_strided x, w, r, b, h0, c0, p;
+    pa_strided dst;  /* (T, D, N, H) where it has rank 4: all states; else the last ones, or cells, (D, N, H) */
+    int32_t cell, gates;
+    int32_t backwards[2]; /* per direction: from the last step of x to its first */
+    int32_t cells;        /* dst is the last cells */
+    int32_t option;       /* of a GRU: linear before reset; of an LSTM: the forget gate is 1 - the input gate */
+    pa_function function[2][PA_FUNCTIONS];
+    float clip; /* of what the gates' activations get */
+    pa_gemm_f32_fn gemm;
+    int32_t mr, nr;
+    pa_matvec_f32_fn matvec;
+    pa_unary_f32_fn unary;
+
+    /* set by plan, with what the scratch of all threads holds */
+    int64_t block; /* steps whose products with w are made together */
+    int64_t bias, peepholes, rows, gated, matrix, states, unit; /* floats from the scratch's begin */
+    int64_t unit_floats;
+    int32_t copies_x, copies_r; /* they do not lie in rows as the products need */
+    int64_t scratch_bytes; /* per thread */
+} pa_recurrent_op;
+/* Once, after the fields before are set, for a team of `threads`. */
+void pa_recurrent_plan(pa_recurrent_op *op, int threads);
+void pa_recurrent_step(const void *op, void *const *bases, void *scratch, pa_team *team);
+
+#endif

@@ -1,0 +1,36 @@
+/* Resizing of any axes of a strided tensor: every output position is a weighted sum of input positions, axis by axis.
+ * The op is a struct that its step function takes as `args`; the struct owns nothing. */
+#ifndef PIPEALL_RESIZE_H
+#define PIPEALL_RESIZE_H
+
+#include "../kernels.h"
+
+/* One dimension of the output. Position i is the sum over k < taps of weight[i * taps + k] times position
+ * index[i * taps + k] of the input, which whoever builds the step has checked; taps 0: position i is that of the input. */
+typedef struct pa_resize_axis {
+    int64_t size, src, dst; /* strides in elements */
+    int64_t taps;
+    const int32_t *index;
+    const float *weight;
+} pa_resize_axis;
+
+typedef struct pa_resize_op {
+    pa_strided src, dst;
+    int32_t moves; /* every axis has 0 or 1 taps and all weights are 1: elements of any type are moved; else float32 */
+    int32_t rank;
+    pa_resize_axis axis[PA_DIMS]; /* those of dst in order; plan keeps those of the outer loops */
+    pa_resample_f32_fn kernel;    /* unless it moves */
+
+    /* set by plan: rows y of x.size pixels of `run` elements that lie one behind the other on both sides; an axis that is
+     * not there has size 1 and no taps */
+    pa_resize_axis y, x;
+    int64_t run;
+    int64_t band, part; /* rows of a chunk; pixels of the parts of rows that are computed one after the other */
+    int64_t spread; /* product of the taps of all axes, if outer axes have some: then pixels are computed one by one */
+    int64_t scratch_bytes; /* per thread, a multiple of 64 */
+} pa_resize_op;
+/* Once, after the fields before are set, for a team of `threads`. */
+void pa_resize_plan(pa_resize_op *op, int threads);
+void pa_resize_step(const void *op, void *const *bases, void *scratch, pa_team *team);
+
+#endif

@@ -1,0 +1,67 @@
+# Part of kernels.pyx: recurrent layers on strided tensors.
+
+ACTIVATIONS = {
+    "sigmoid": PA_SIGMOID, "tanh": PA_TANH, "relu": PA_RELU, "affine": PA_AFFINE, "leakyrelu": PA_LEAKYRELU,
+    "thresholdedrelu": PA_THRESHOLDEDRELU, "scaledtanh": PA_SCALEDTANH, "hardsigmoid": PA_HARDSIGMOID, "elu": PA_ELU,
+    "softsign": PA_SOFTSIGN, "softplus": PA_SOFTPLUS}
+DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+CELLS = {  # kind -> its code, gates, functions, results, and the attribute that is its option
+    "rnn": (PA_RNN, 1, 1, "yh", None),
+    "gru": (PA_GRU, 3, 2, "yh", "linear_before_reset"),
+    "lstm": (PA_LSTM, 4, 3, "yhc", "input_forget")}
+
+
+cdef int recurrent_shapes(CpuProgram self, step, operands, int gates) except -1:
+    p, target = step.params, step.dst
+    self.check(len(operands) == (7 if gates == 4 else 5), step, f"{7 if gates == 4 else 5} inputs", len(operands))
+    all_floats(self, step, (*operands, target))
+    has_rank(self, step, operands[0], 3, "input")
+    (steps, batch, width), count, rows = operands[0].shape, len(DIRECTIONS[p["direction"]]), gates * p["hidden"]
+    state = (count, batch, p["hidden"])
+    shapes = [(count, rows, width), (count, rows, p["hidden"]), (count, 2 * rows), state, state, (count, 3 * p["hidden"])]
+    for operand, shape in zip(operands[1:], shapes):
+        has_shape(self, step, operand, shape, "weights and states")
+    return has_shape(self, step, target, (steps, *state) if p["result"] == "y" else state, "output")
+
+
+cdef int recurrent_functions(CpuProgram self, step, pa_recurrent_op *op, int each) except -1:
+    cdef int d, i
+    p = step.params
+    backwards = DIRECTIONS[p["direction"]]
+    for name in ("activations", "alphas", "betas"):
+        self.check(len(p[name]) == each * len(backwards), step, f"{each * len(backwards)} {name}", p[name])
+    for d in range(len(backwards)):
+        op.backwards[d] = backwards[d]
+        for i in range(each):
+            name = p["activations"][d * each + i]
+            self.check(name in ACTIVATIONS, step, f"one of {', '.join(ACTIVATIONS)}", name)
+            op.function[d][i] = pa_function(
+                code=ACTIVATIONS[name], alpha=p["alphas"][d * each + i], beta=p["betas"][d * each + i])
+    return 0
+
+
+def add_recurrent(CpuProgram self, step):
+    cdef pa_recurrent_op *op = <pa_recurrent_op *>self.new(sizeof(pa_recurrent_op))
+    cdef const pa_kernel_row *gemm
+    cdef int code, gates, functions
+    p, operands = step.params, step.src
+    code, gates, functions, results, option = CELLS[step.kind]
+    self.check(p["direction"] in DIRECTIONS, step, f"one of {', '.join(DIRECTIONS)}", p["direction"])
+    self.check(p["result"] in tuple(results), step, f"one of {', '.join(results)}", p["result"])
+    recurrent_shapes(self, step, operands, gates)
+    recurrent_functions(self, step, op, functions)
+    op.x, op.w, op.r = (self.strided(step, operands[0]), self.strided(step, operands[1]), self.strided(step, operands[2]))
+    op.b, op.h0, op.dst = (self.strided(step, operands[3]), self.strided(step, operands[4]), self.strided(step, step.dst))
+    if code == PA_LSTM:
+        op.c0, op.p = self.strided(step, operands[5]), self.strided(step, operands[6])
+    op.cell, op.gates, op.cells, op.clip = code, gates, p["result"] == "c", p["clip"]
+    op.option = option is not None and p[option]
+    gemm = self.row(step, "gemm")
+    op.gemm, op.mr, op.nr = <pa_gemm_f32_fn>gemm.function, gemm.mr, gemm.nr
+    op.matvec = <pa_matvec_f32_fn>self.function(step, "matvec")
+    op.unary = <pa_unary_f32_fn>self.function(step, "unary")
+    pa_recurrent_plan(op, self.program.core_count)
+    self.append(pa_recurrent_step, op, op.scratch_bytes)
+
+
+BUILDERS.update(rnn=add_recurrent, gru=add_recurrent, lstm=add_recurrent)

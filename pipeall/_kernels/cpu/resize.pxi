@@ -1,0 +1,50 @@
+# Part of kernels.pyx: resizing of strided tensors.
+
+TAPS_MAX = 2**24  # of one output element, over all axes
+
+
+cdef object table(CpuProgram self, step, array, dtype, str what):
+    """An array of a step's parameters, kept as long as the program."""
+    found = np.ascontiguousarray(array, dtype)
+    self.check(found.ndim == 2 and found.shape[1] >= 1, step, f"{what} of shape (output size, taps)", found.shape)
+    self.keep.append(found)
+    self.weight_bytes += found.nbytes
+    return found
+
+
+def add_resize(CpuProgram self, step):
+    cdef pa_resize_op *op = <pa_resize_op *>self.new(sizeof(pa_resize_op))
+    cdef int d
+    (source,), target, given = step.src, step.dst, step.params["taps"]
+    rank = len(target.shape)
+    op.src, op.dst, op.rank, op.moves = self.strided(step, source), self.strided(step, target), rank, True
+    self.check(len(source.shape) == rank and source.dtype == target.dtype, step,
+               f"input and output of one rank and type, {source.shape} {source.dtype}", f"{target.shape} {target.dtype}")
+    self.check(all(axis in range(rank) for axis in given), step, f"taps of axes below {rank}", tuple(given))
+    every = 1
+    for d in range(rank):
+        op.axis[d].size, op.axis[d].src, op.axis[d].dst = target.shape[d], source.strides[d], target.strides[d]
+        if d not in given:
+            self.check(source.shape[d] == target.shape[d], step, f"axis {d} of {source.shape[d]}", target.shape[d])
+            continue
+        indices = table(self, step, given[d][0], np.int32, "indices")
+        weights = table(self, step, given[d][1], np.float32, "weights")
+        self.check(indices.shape == weights.shape and len(indices) == target.shape[d], step,
+                   f"taps of {target.shape[d]} positions along axis {d}", f"{indices.shape} and {weights.shape}")
+        self.check(0 <= indices.min() and indices.max() < source.shape[d], step,
+                   f"indices below {source.shape[d]} along axis {d}", f"{indices.min()} to {indices.max()}")
+        op.axis[d].taps, every = indices.shape[1], every * indices.shape[1]
+        op.axis[d].index, op.axis[d].weight = <const int32_t *>pointer(indices), f32_pointer(weights)
+        if every > 1 or (weights != 1).any():
+            op.moves = False
+    self.check(every <= TAPS_MAX, step, f"at most {TAPS_MAX} taps", every)
+    if not op.moves:
+        self.check(target.dtype == "float32", step, "float32, where taps have weights", target.dtype)
+        op.kernel = <pa_resample_f32_fn>self.function(step, "resample")
+    pa_resize_plan(op, self.program.core_count)
+    reach = sum((size - 1) * abs(stride) for size, stride in zip(source.shape, source.strides))
+    self.check(not op.spread or reach < 2**31, step, "an input of at most 2^31 elements", reach)
+    self.append(pa_resize_step, op, op.scratch_bytes)
+
+
+BUILDERS.update(resize=add_resize)
