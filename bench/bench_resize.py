@@ -6,6 +6,8 @@ The bound is the time that its bytes, read and written, take at the speed of a c
 / median: what lies in cache may exceed 1.
 """
 
+from math import prod
+
 import numpy as np
 import pytest
 from alone import big, on_axes, program, strided_program

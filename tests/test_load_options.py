@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from commands import document, invoke
 from load_models import agrees, frames, model, value
 from onnx import TensorProto, helper
 from onnx_models import ints, parsed, rand, refusal, saved
@@ -63,6 +64,13 @@ def test_inputs_of_too_many_dimensions(tmp_path):
     assert "has 9 dimensions, expected at most 8" in refusal(saved(proto, tmp_path))
 
 
+@pytest.mark.parametrize("given", ["x=1x3x4x5,z=1x1x4x1", "x=1x3x4x5"])
+def test_shapes_on_the_command_line(given, tmp_path):
+    found = document("info", str(saved(two_inputs(), tmp_path)), "--input-shape", given)
+    shapes = [[1, 3, 4, 5], [1, 1, 4, 1 if "z" in given else 5]]
+    assert [tensor["shape"] for tensor in found["inputs"]] == shapes and found["refused"] is None
+
+
 # ---- element types ----
 
 
@@ -84,6 +92,9 @@ def test_float16_file_computes_in_float32(tmp_path):
     assert {tensor.dtype for tensor in (*graph.inputs, *graph.outputs)} == {"float16"}
     assert [node.op for node in graph.nodes].count("cast") == 3
     assert {array.dtype.name for array in graph.constants.values()} == {"float32"}
+    path = str(saved(proto, tmp_path))
+    assert document("info", path)["file_types"] == ["float16"]
+    assert "float32; the file has float16" in invoke("info", path).stdout
     within = load(saved(proto, tmp_path), inputs=["b"], outputs=["c"])
     assert [tensor.dtype for tensor in (*within.inputs, *within.outputs)] == ["float16", "float16"]
 

@@ -118,7 +118,8 @@ OPERATORS = {  # canonical op -> ONNX operator
     **{op: operator for operator, op in BY_OPERATOR.items()}, "clip": "Clip", "concat": "Concat", "reshape": "Reshape",
     "gelu_tanh": "Gelu", "swish": "Swish", "isinf": "IsInf", "fmod": "Mod",
     "shiftleft": "BitShift", "shiftright": "BitShift",
-    "transpose": "Transpose", "slice": "Slice", "pad": "Pad", "shuffle": "Transpose",
+    "transpose": "Transpose", "slice": "Slice", "pad": "Pad", "shuffle": "Transpose", "cast": "Cast",
+    "where": "Where", "deconv": "ConvTranspose",
 }  # fmt: skip
 
 

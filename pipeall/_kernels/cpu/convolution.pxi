@@ -22,12 +22,14 @@ def add_convolution(CpuProgram self, step, algorithm):
         window.pad_top, window.pad_left, window.dilation_y, window.dilation_x)
     op.groups, op.lo, op.hi = groups, step.params["lo"], step.params["hi"]
     op.gemm, op.mr, op.nr = <pa_gemm_f32_fn>row.function, row.mr, row.nr
-    key = id(step.weight), id(step.bias), algorithm, row.name, groups
-    weights = self.packed.setdefault(key, PackedWeights(step))
-    if weights.zero is None:
+    cdef object key = (id(step.weight), id(step.bias), algorithm, <uintptr_t>row, groups)
+    cdef object weights = self.packed.get(key)
+    if weights is None:
+        weights = self.packed[key] = PackedWeights(step)
         pack_weights(self, step, op, algorithm, weights)
-    op.bias, op.zero = f32_pointer(weights.bias), f32_pointer(weights.zero)
-    op.weight = NULL if weights.panels is None else f32_pointer(weights.panels)
+    op.bias, op.zero, op.weight = f32_pointer(weights.bias), f32_pointer(weights.zero), NULL
+    if weights.panels is not None:
+        op.weight = f32_pointer(weights.panels)
     if algorithm == GEMM:
         pa_conv_plan(op, self.program.core_count)
         self.append(pa_conv_step, op, 4 * op.scratch_floats)

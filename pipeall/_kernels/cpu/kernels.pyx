@@ -74,7 +74,7 @@ cdef class CpuProgram:
     cdef pa_cpu_program program
     cdef int32_t[::1] cores
     cdef object kernels, sizes, keep, arena, scratch, pool
-    cdef object packed  # not dict: Cython 3.3 infers the type of its setdefault for ever
+    cdef dict packed  # weights by who shares them
     cdef list args, steps
     cdef int64_t capacity, scratch_bytes, weight_bytes
     cdef bint pack
