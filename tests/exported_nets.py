@@ -40,7 +40,7 @@ TIMM = (
     "swiftformer_s", "shvit_s1", "pvt_v2_b0", "poolformerv2_s12", "coat_lite_tiny", "crossvit_tiny_240", "pit_ti_224",
     "cait_xxs24_224", "xcit_nano_12_p16_224", "mixer_s32_224", "gmlp_s16_224", "resmlp_12_224", "coatnet_nano_rw_224",
     "maxvit_pico_rw_256", "davit_tiny", "focalnet_tiny_srf", "nest_tiny", "visformer_tiny", "twins_svt_small",
-    "eva02_tiny_patch14_224", "hiera_tiny_224", "sequencer2d_s", "volo_d1_224",
+    "eva02_tiny_patch14_224", "hiera_tiny_224", "sequencer2d_s", "convit_tiny",
 )  # fmt: skip
 SEGMENTERS = ("deeplabv3_mobilenet_v3_large", "deeplabv3_resnet50", "fcn_resnet50", "lraspp_mobilenet_v3_large")
 DETECTORS = (
@@ -94,6 +94,7 @@ def write(source: str, name: str, path: Path, size: int | None = None, fused: bo
     torch.manual_seed(0)
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), torch.no_grad():
         warnings.simplefilter("ignore")
+        torch.backends.mha.set_fastpath_enabled(False)  # ONNX has no operator for it
         net, own = BUILDERS[source](name)
         frame = torch.randn(1, 3, size or own, size or own)
         calibrate(net, frame.shape[1:])
