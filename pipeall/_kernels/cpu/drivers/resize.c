@@ -28,6 +28,47 @@ static int last_resized(const pa_resize_op *p) {
     return d;
 }
 
+/* Whether position i + period has the weights of position i, one position further. */
+static int repeats(const pa_resize_axis *x, int64_t i, int64_t period) {
+    const int64_t t = x->taps;
+    for (int64_t k = 0; k < t; k++)
+        if (x->index[(i + period) * t + k] != x->index[i * t + k] + 1 || x->weight[(i + period) * t + k] != x->weight[i * t + k])
+            return 0;
+    return 1;
+}
+
+static int all_repeat(const pa_resize_axis *x, int64_t begin, int64_t period) {
+    for (int64_t i = begin; i < begin + period; i++)
+        if (!repeats(x, i, period)) return 0;
+    return 1;
+}
+
+/* From the middle of a line both ways. */
+static void find_steady(pa_resize_op *p) {
+    const pa_resize_axis *x = &p->x;
+    p->period = p->steady = p->steady_end = 0;
+    if (p->moves || p->run > 1 || x->src != 1 || x->dst != 1 || (x->taps != 2 && x->taps != 4)) return;
+    for (int64_t period = 2; period <= 4; period += 2) {
+        int64_t begin = x->size / 2 / period * period, end = begin + period;
+        if (end > x->size) continue;
+        while (begin >= period && all_repeat(x, begin - period, period)) begin -= period;
+        while (end + period <= x->size && all_repeat(x, end - period, period)) end += period;
+        if (end - begin <= p->steady_end - p->steady || end - begin < x->size / 2) continue;
+        p->period = period, p->steady = begin, p->steady_end = end;
+    }
+}
+
+/* The number of times that moves repeat every element of a line, or 0. */
+static int64_t find_repeat(const pa_resize_op *p) {
+    const pa_resize_axis *x = &p->x;
+    int64_t times = 0;
+    if (!p->moves || p->run > 1 || x->taps != 1 || x->src != 1 || x->dst != 1) return 0;
+    while (times < x->size && x->index[times] == 0) times++;
+    for (int64_t i = 0; i < x->size; i++)
+        if (times == 0 || x->index[i] != i / times) return 0;
+    return x->size % times ? 0 : times;
+}
+
 void pa_resize_plan(pa_resize_op *p, int threads) {
     for (int d = p->rank - 1; d >= 0; d--)
         if (p->axis[d].size == 1 && p->axis[d].taps == 0) taken(p, d);
@@ -58,6 +99,8 @@ void pa_resize_plan(pa_resize_op *p, int threads) {
         p->spread = max64(p->y.taps, 1) * max64(p->x.taps, 1);
         for (d = 0; d < p->rank; d++) p->spread *= max64(p->axis[d].taps, 1);
     }
+    find_steady(p);
+    p->repeat = find_repeat(p);
     int64_t rows = p->y.size;
     for (d = 0; d < p->rank; d++) rows *= p->axis[d].size;
     p->band = max64(BAND_MIN, min64(BAND_MAX, ceil_div(rows, 4 * threads)));
@@ -71,6 +114,10 @@ void pa_resize_plan(pa_resize_op *p, int threads) {
 
 /* ---- moves ---- */
 
+#define REPEAT(count)                                                                                               \
+    for (int64_t i = 0; i < n; i++)                                                                                 \
+        for (int64_t k = 0; k < (count); k++) dst[i * (count) + k] = src[i]
+
 #define MOVE_PIXELS(type)                                                                                           \
     static void move_##type(const pa_resize_axis *x, int64_t run, const type *src, type *dst) {                     \
         for (int64_t i = 0; i < x->size; i++, dst += x->dst) {                                                      \
@@ -82,6 +129,19 @@ void pa_resize_plan(pa_resize_op *p, int threads) {
             else                                                                                                    \
                 memcpy(dst, from, (size_t)run * sizeof(type));                                                      \
         }                                                                                                           \
+    }                                                                                                               \
+    static void repeat_##type(int64_t times, int64_t n, const type *restrict src, type *restrict dst) {              \
+        switch (times) {                                                                                            \
+        case 2: REPEAT(2); break;                                                                                   \
+        case 4: REPEAT(4); break;                                                                                   \
+        default: REPEAT(times);                                                                                     \
+        }                                                                                                           \
+    }                                                                                                               \
+    static void move_row_##type(const pa_resize_op *p, const void *src, void *dst) {                                \
+        if (p->repeat)                                                                                              \
+            repeat_##type(p->repeat, p->x.size / p->repeat, src, dst);                                              \
+        else                                                                                                        \
+            move_##type(&p->x, p->run, src, dst);                                                                   \
     }
 MOVE_PIXELS(uint8_t)
 MOVE_PIXELS(uint16_t)
@@ -90,10 +150,10 @@ MOVE_PIXELS(uint64_t)
 
 static void move_row(const pa_resize_op *p, const char *src, char *dst) {
     switch (p->dst.item_bytes) {
-    case 1: move_uint8_t(&p->x, p->run, (const void *)src, (void *)dst); break;
-    case 2: move_uint16_t(&p->x, p->run, (const void *)src, (void *)dst); break;
-    case 4: move_uint32_t(&p->x, p->run, (const void *)src, (void *)dst); break;
-    case 8: move_uint64_t(&p->x, p->run, (const void *)src, (void *)dst); break;
+    case 1: move_row_uint8_t(p, src, dst); break;
+    case 2: move_row_uint16_t(p, src, dst); break;
+    case 4: move_row_uint32_t(p, src, dst); break;
+    case 8: move_row_uint64_t(p, src, dst); break;
     }
 }
 
@@ -122,8 +182,17 @@ typedef struct stretch {
 } stretch;
 
 static void sum_across(const stretch *s, const float *row, float *out, int64_t out_pixel) {
-    const pa_resize_axis *x = &s->op->x;
+    const pa_resize_op *p = s->op;
+    const pa_resize_axis *x = &p->x;
+    int64_t steady = 0, steady_end = 0; /* of the stretch, from its own first pixel */
+    if (p->period) {
+        steady = p->steady + round_up(max64(s->x0 - p->steady, 0), p->period) - s->x0;
+        steady_end = steady + (min64(p->steady_end - s->x0, s->pixels) - steady) / p->period * p->period;
+    }
     s->op->kernel(&(pa_resample_args){
+        .period = steady < steady_end ? p->period : 0,
+        .steady = steady,
+        .steady_end = steady_end,
         .pixels = s->pixels,
         .channels = s->op->run,
         .taps = x->taps,
