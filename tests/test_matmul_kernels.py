@@ -11,11 +11,15 @@ from math import prod
 import numpy as np
 import pytest
 from bounds import U
+from graphs import Net, inputs_of
 from kernel_runs import GUARD, supported_isas
 from pipeall._kernels.cpu.kernels import CpuProgram
 
 from pipeall import ArgumentError, DeviceError
 from pipeall._kernels.cpu.table import ROWS, choose
+from pipeall.graph.lower import lower
+from pipeall.graph.ops import run_graph
+from pipeall.graph.rewrite import rewrite
 from pipeall.steps import CONSTANT, SLOT_IN, SLOT_OUT, Step, Strided
 
 ISAS = sorted({row.isa for row in ROWS})
@@ -240,6 +244,28 @@ def test_attention_on_views_with_masks(isa, seed):
         check_attention(
             isa, *arrays, strides, mask, bool(random.random() < 0.3), scale, order, int(random.integers(0, 3))
         )
+
+
+def test_heads_of_a_transformer_become_one_step():
+    """Slices, reshapes and transposes between a layer's q, k and v in one tensor and its heads are views."""
+    net, (t, h, d) = Net((1, 50, 3 * 3 * 16)), (50, 3, 16)
+    x = net.op("transpose", net.op("reshape", "x0", shape=(1, t, 3, h, d)), perm=(2, 0, 3, 1, 4))
+    slices = (net.op("slice", x, axis=0, start=i, stop=i + 1, step=1) for i in range(3))
+    q, k, v = (net.op("reshape", each, shape=(1, h, t, d)) for each in slices)
+    scores = net.op("matmul", q, net.op("transpose", k, perm=(0, 1, 3, 2)), alpha=d**-0.5)
+    y = net.op("transpose", net.op("matmul", net.op("softmax", scores, axis=3), v), perm=(0, 2, 1, 3))
+    graph = net.graph(net.op("reshape", y, shape=(1, t, h * d)))
+    lowered = lower(rewrite(graph))
+    assert [step.kind for step in lowered.steps] == ["attention"]
+    sizes = (lowered.arena_bytes, lowered.slot_in_bytes, lowered.slot_out_bytes)
+    program = CpuProgram(choose(supported_isas(), "any core"), (-1,), "test", sizes)
+    program.add(lowered.steps[0])
+    inputs = inputs_of(graph)
+    (exact,) = run_graph(graph, inputs).values()
+    got = program.run(inputs["x0"])[: exact.size].reshape(exact.shape)
+    arrays = inputs["x0"].reshape(1, t, 3, h, d).transpose(2, 0, 3, 1, 4)
+    allowed = reference(*arrays, None, d**-0.5, False)[1].transpose(0, 2, 1, 3).reshape(exact.shape)
+    assert (np.abs(got - exact) <= allowed).all()
 
 
 def step_of(changes=None, /, kind="matmul"):

@@ -1,9 +1,10 @@
-/* Attention by blocks of query rows: a chunk is `block_rows` rows of one head. Their scores with every key stay in scratch,
- * in L2, where they become e^(score - most) and the left factor of the product with v; its rows are divided by their sums.
+/* Attention by blocks of query rows: a chunk is `block_rows` rows of one head. Their scores with every key stay in
+ * scratch, in L2, where they become e^(score - most) and the left factor of the product with v, whose rows are divided
+ * by their sums.
  *
  * k, transposed and times scale, and v are packed in panels once per head and thread: a thread's scratch remembers whose
- * panels it holds, and its chunks mostly come one after the other. Panels of scores are whole, so that no key is left for
- * a narrow tile; keys past the last have scores that nothing reads.
+ * panels it holds, and its chunks mostly come one after the other. Rows of scores have room for whole vectors, so that
+ * a tile writes them directly; keys past the last have scores that nothing reads.
  *
  * Every element is one sum in order of its terms: no bit of a result depends on blocks or threads.
  */
@@ -15,7 +16,7 @@ enum {
     ROWS = 64,             /* of a block, at most */
     SCORES = 64 << 10,     /* floats of a block's scores aimed at: 256 KB */
     KC = 512,              /* KC x NR floats of packed B: 64 KB */
-    PAD = 16,              /* floats between rows in scratch, whose distance would else be a multiple of a way of a cache */
+    PAD = 16,              /* floats between rows in scratch, whose distance would else be a multiple of a cache's way */
     HEADER = 16,           /* floats: whose panels these are */
 };
 
@@ -37,8 +38,8 @@ static inline int64_t columns_of(const pa_strided *s) { return s->size[s->rank -
 static inline int64_t row_of(const pa_strided *s) { return s->stride[s->rank - 2]; }
 static inline int64_t column_of(const pa_strided *s) { return s->stride[s->rank - 1]; }
 
-/* The parts of a thread's scratch, in floats: the header, the panels of k and v, scores, rows of q and of dst if they have
- * to be packed. */
+/* The parts of a thread's scratch, in floats: the header, the panels of k and v, scores, rows of q and of dst if they
+ * have to be packed. */
 static int64_t k_panels(const pa_attention_op *p) { return round_up(rows_of(&p->k), p->nr) * columns_of(&p->k); }
 static int64_t v_panels(const pa_attention_op *p) { return round_up(columns_of(&p->v), p->nr) * rows_of(&p->v); }
 static int64_t score_row(const pa_attention_op *p) { return round_up(rows_of(&p->k), PANEL_NR_MAX) + PAD; }
@@ -48,8 +49,8 @@ static int64_t q_row(const pa_attention_op *p) { return packs_q(p) ? round_up(co
 static int64_t tile_row(const pa_attention_op *p) { return tiled(p) ? round_up(columns_of(&p->dst), LINE) + PAD : 0; }
 
 /* C = A B of a block's rows and `panels` panels of k_all rows, by blocks of k. */
-static void multiply(const pa_attention_op *p, const float *const *a, const pa_tiling *tiling, const float *b, int64_t k_all,
-                     int64_t k, int64_t columns, float *c, int64_t c_row) {
+static void multiply(const pa_attention_op *p, const float *const *a, const pa_tiling *tiling, const float *b,
+                     int64_t k_all, int64_t k, int64_t columns, float *c, int64_t c_row) {
     const int64_t part = ceil_div(k, ceil_div(k, KC));
     for (int64_t k0 = 0; k0 < k; k0 += part)
         for (int64_t j = 0; j < columns; j += p->nr)
@@ -88,8 +89,9 @@ static void add_mask(const pa_strided *mask, void *const *bases, int64_t at, int
     }
 }
 
-/* Scores of rows [row0, row0 + rows) become their powers, zeros where a query does not see so far; sums: of each row. */
-static void to_powers(const frame *f, int64_t batch, int64_t row0, int64_t rows, int64_t keys, float *scores, float *sums) {
+/* Scores of rows [row0, row0 + rows) become their powers, zeros where a query does not see so far; sums: of rows. */
+static void to_powers(const frame *f, int64_t batch, int64_t row0, int64_t rows, int64_t keys, float *scores,
+                      float *sums) {
     const pa_attention_op *p = f->op;
     const int64_t mask = p->masked ? batch_offset(&p->mask, &p->dst, batch) : 0, step = score_row(p);
     const int64_t whole = round_up(keys, PA_LANES_MAX);
@@ -104,7 +106,8 @@ static void to_powers(const frame *f, int64_t batch, int64_t row0, int64_t rows,
 }
 
 /* dst = c, its rows divided by their sums; c may be dst. */
-static void divide(const pa_attention_op *p, int64_t rows, const float *c, int64_t c_row, const float *sums, float *dst) {
+static void divide(const pa_attention_op *p, int64_t rows, const float *c, int64_t c_row, const float *sums,
+                   float *dst) {
     const int64_t columns = columns_of(&p->dst), row = row_of(&p->dst), column = column_of(&p->dst);
     for (int64_t i = 0; i < rows; i++, c += c_row, dst += row) {
         const float factor = 1 / sums[i];
@@ -129,7 +132,8 @@ static void block_chunk(const void *context, int64_t chunk, int thread) {
     const int64_t rows = min64(p->block_rows, rows_of(&p->q) - row0);
     const int64_t keys = p->causal ? min64(rows_of(&p->k), row0 + rows) : rows_of(&p->k);
     float *held = f->scratch + thread * p->scratch_floats, *panels = held + HEADER;
-    float *scores = panels + round_up(k_panels(p) + v_panels(p), LINE), *packed_q = scores + p->block_rows * score_row(p);
+    float *scores = panels + round_up(k_panels(p) + v_panels(p), LINE);
+    float *packed_q = scores + p->block_rows * score_row(p);
     float *tile = packed_q + p->block_rows * q_row(p);
     const float *pointers[ROWS];
     float sums[ROWS];

@@ -4,8 +4,8 @@
 
 #include "../kernels.h"
 
-/* q (..., Tq, D), k (..., Tk, D), v (..., Tk, E), dst (..., Tq, E), mask (..., Tq, Tk), all of one rank of at least 2; the
- * sizes of all axes but the last two are dst's, a stride of 0 broadcasts. No two elements of dst lie at one place.
+/* q (..., Tq, D), k (..., Tk, D), v (..., Tk, E), dst (..., Tq, E), mask (..., Tq, Tk), all of one rank of at least 2;
+ * the sizes of all axes but the last two are dst's, a stride of 0 broadcasts. No two elements of dst lie at one place.
  * mask (if `masked`): float32 is added to the scores; bool keeps those where it is true, the others are -inf.
  * causal: query i has scores of keys 0 to i alone. A row whose scores are all -inf becomes NaN. */
 typedef struct pa_attention_op {

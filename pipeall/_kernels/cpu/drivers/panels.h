@@ -1,5 +1,5 @@
-/* What the products of strided float32 operands share: which matrices of a batch go together, blocks of them in the order
- * that the GEMM micro-kernels read, and the rows of a tile.
+/* What the products of strided float32 operands share: which matrices of a batch go together, blocks of them in the
+ * order that the GEMM micro-kernels read, and the rows of a tile.
  */
 #ifndef PIPEALL_PANELS_H
 #define PIPEALL_PANELS_H
@@ -14,7 +14,7 @@ static const _Alignas(64) float panel_zeros[PANEL_NR_MAX];
 
 static inline float *f32_of(const pa_strided *s, void *const *bases) { return (float *)pa_at(s, bases); }
 
-/* Where matrix `batch` of an operand begins; the batches are counted over the first axes of dst, the last the fastest. */
+/* Where matrix `batch` of an operand begins; batches are counted over the first axes of dst, the last the fastest. */
 static inline int64_t batch_offset(const pa_strided *s, const pa_strided *dst, int64_t batch) {
     int64_t offset = 0;
     for (int d = dst->rank - 3; d >= 0; d--) {
@@ -71,8 +71,8 @@ static inline void transpose_block(const float *from, int64_t column, int64_t ro
 }
 
 /* to[i * to_row + j] = alpha * from[i * row + j * column] for i < rows, j < columns */
-static inline void pack_block(const float *from, int64_t row, int64_t column, int64_t rows, int64_t columns, float alpha,
-                              float *to, int64_t to_row) {
+static inline void pack_block(const float *from, int64_t row, int64_t column, int64_t rows, int64_t columns,
+                              float alpha, float *to, int64_t to_row) {
     if (row == 1 && column != 1) {
         transpose_block(from, column, rows, columns, alpha, to, to_row);
         return;
@@ -86,8 +86,8 @@ static inline void pack_block(const float *from, int64_t row, int64_t column, in
 }
 
 /* A block of B, `rows` of k by `columns`, as panels of nr columns, zeros past the last. */
-static inline void pack_panels(const float *from, int64_t row, int64_t column, int64_t rows, int64_t columns, float alpha,
-                               float *to, int64_t nr) {
+static inline void pack_panels(const float *from, int64_t row, int64_t column, int64_t rows, int64_t columns,
+                               float alpha, float *to, int64_t nr) {
     for (int64_t j = 0; j < columns; j += nr, to += rows * nr) {
         const int64_t n = min64(nr, columns - j);
         if (n < nr) memset(to, 0, (size_t)(rows * nr) * sizeof(float));
@@ -96,7 +96,8 @@ static inline void pack_panels(const float *from, int64_t row, int64_t column, i
 }
 
 /* Rows of A as the micro-kernels want them, mr pointers a tile. */
-static inline void point_rows(const float **pointers, const pa_tiling *tiling, int mr, const float *row, int64_t stride) {
+static inline void point_rows(const float **pointers, const pa_tiling *tiling, int mr, const float *row,
+                              int64_t stride) {
     for (int64_t tile = 0; tile < tiling->tiles; tile++, pointers += mr)
         for (int64_t i = 0; i < pa_tile_rows(tiling, tile); i++, row += stride) pointers[i] = row;
 }

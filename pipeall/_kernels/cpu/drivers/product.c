@@ -1,5 +1,5 @@
-/* Matrix products by blocks, as in matrix.c, of operands with any strides: B is packed by blocks of KC x NC into panels of NR
- * columns, times alpha; rows of A are read where they lie if their elements lie together, else packed by blocks of
+/* Matrix products by blocks, as in matrix.c, of operands with any strides: B is packed by blocks of KC x NC into panels
+ * of NR columns, times alpha; rows of A are read where they lie if their elements lie together, else packed by blocks of
  * ROWS x KC; rows of C are written where they lie if possible, else by way of scratch.
  *
  * The factors may change places, C' = B' A': so that rows of C lie together, or where C has so few columns that most of
@@ -132,14 +132,21 @@ static void by_vectors(const job *j, int64_t begin, int64_t end, int thread) {
             if (p->form == BY_ROWS) memset(y, 0, (size_t)t.columns * sizeof(float));
             for (int64_t k0 = 0; k0 < k; k0 += VECTOR_K) {
                 const int64_t count = min64(VECTOR_K, k - k0);
-                const float *b = t.b + k0 * row;
-                pack_block(t.a + i * row_of(&p->a) + k0 * column_of(&p->a), 0, column_of(&p->a), 1, count, p->alpha, x, 0);
+                const float *a = t.a + i * row_of(&p->a) + k0 * column_of(&p->a), *b = t.b + k0 * row;
+                pack_block(a, 0, column_of(&p->a), 1, count, p->alpha, x, 0);
                 if (p->form == BY_ROWS)
                     p->outer(&(pa_outer_args){
                         .rows = count, .columns = t.columns, .a_stride = row, .a = (float *)b, .dz = x, .dx = y});
                 else
                     p->matvec(&(pa_matvec_args){
-                        .rows = t.columns, .columns = count, .a_stride = column, .a = b, .x = x, .bias = k0 ? y : NULL, .y = y});
+                        .rows = t.columns,
+                        .columns = count,
+                        .a_stride = column,
+                        .a = b,
+                        .x = x,
+                        .bias = k0 ? y : NULL,
+                        .y = y,
+                    });
             }
         }
         if (p->tiled) untile(p, &t);
@@ -158,7 +165,7 @@ static void drop_axis(pa_strided *s, int axis) {
     s->rank--;
 }
 
-/* Leaves out batch axes of one matrix, and takes several as rows of one where they share B and lie one after the other. */
+/* Leaves out batch axes of one matrix, and takes several as rows of one where they share B and follow each other. */
 static void simplify(pa_matmul_op *p) {
     for (int d = p->dst.rank - 3; d >= 0; d--) {
         const int rows = p->dst.rank - 2;

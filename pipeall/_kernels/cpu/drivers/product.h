@@ -4,8 +4,8 @@
 
 #include "../kernels.h"
 
-/* dst = alpha a b:  a (..., M, K), b (..., K, N), dst (..., M, N) of one rank of at least 2; the sizes of all axes but the
- * last two are dst's, a stride of 0 broadcasts. No two elements of dst lie at one place.
+/* dst = alpha a b:  a (..., M, K), b (..., K, N), dst (..., M, N) of one rank of at least 2; the sizes of all axes but
+ * the last two are dst's, a stride of 0 broadcasts. No two elements of dst lie at one place.
  * pa_matmul_plan may change the operands' axes to equivalent ones. */
 typedef struct pa_matmul_op {
     pa_strided a, b, dst;

@@ -12,7 +12,8 @@
 #include "../kernels.h"
 #include "../../sizes.h"
 
-enum { MR = 12, NR = 32, STEP = 4, AHEAD = 4, FETCHES = 1, VL = 16 }; /* AHEAD: 5 tiles, 49 rows, fetch all of the next block */
+enum { MR = 12, NR = 32, VL = 16, STEP = 4, FETCHES = 1 };
+enum { AHEAD = 4 }; /* 5 tiles, 49 rows, fetch all of the next block */
 #define TARGET __attribute__((target("avx512f")))
 
 #define GEMM pa_gemm_f32_avx512_12x32
@@ -46,9 +47,10 @@ static inline __attribute__((always_inline)) void fetch(const float *const *rows
 }
 
 /* m rows of w vectors. */
-TARGET static inline __attribute__((always_inline)) void columns(const pa_gemm_args *g, const float *const *rows, float *c,
-                                                                const float *r, const float *next, const float *const *later,
-                                                                int64_t last, const int m, const int w) {
+TARGET static inline __attribute__((always_inline)) void columns(const pa_gemm_args *g, const float *const *rows,
+                                                                  float *c, const float *r, const float *next,
+                                                                  const float *const *later, int64_t last,
+                                                                  const int m, const int w) {
     const __m512 lo = _mm512_set1_ps(g->lo), hi = _mm512_set1_ps(g->hi);
     const int64_t c_stride = g->c_stride, r_stride = g->r_stride, count = g->k;
     const float *b = g->b;
