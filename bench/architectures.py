@@ -20,7 +20,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from common import Record, parser
-from edge_networks import error, named
+from edge_networks import named
 from torch_nets import thirds
 
 from pipeall import Board, Engine, Graph, Pipeline, load
@@ -42,13 +42,13 @@ def wanted(names: list[str]) -> Iterator[tuple[str, str]]:
         yield from ((source, name) for name in group if not names or source in names or name in names)
 
 
-def errors(graph: Graph, frame: np.ndarray, expected: dict[str, np.ndarray], board: Board) -> list[float]:
+def errors(name: str, graph: Graph, frame: np.ndarray, expected: dict[str, np.ndarray], board: Board) -> list[float]:
     """Of an engine and of a pipeline."""
     with Engine(graph, "big", board=board) as engine:
-        found = [error(named(graph, engine(frame)), expected)]
+        found = [exported_nets.error_of(name, named(graph, engine(frame)), expected)]
     with Pipeline(graph, thirds(graph), board=board) as pipe:
         (result,) = pipe.map([frame])
-    return [*found, error(named(graph, result), expected)]
+    return [*found, exported_nets.error_of(name, named(graph, result), expected)]
 
 
 def row(path: Path, board: Board) -> list:
@@ -64,7 +64,7 @@ def row(path: Path, board: Board) -> list:
     try:
         graph = load(path)
         cuts = [len(graph.cuts), max((len(cut.tensors) for cut in graph.cuts), default=0)]
-        found = errors(graph, frame, expected, board)
+        found = errors(path.stem, graph, frame, expected, board)
     except PipeallError as refusal:
         return [*about, "refused", None, None, None, None, str(refusal).removeprefix(f"{path}: ")]
     return [*about, "right" if max(found) <= LIMIT else "wrong", *found, *cuts, None]

@@ -1,6 +1,6 @@
 # Part of kernels.pyx: steps on strided tensors that find their elements by indices computed at run time.
 
-REDUCTIONS = {"none": PA_PUT, "add": PA_ADD, "mul": PA_MUL, "max": PA_MAX, "min": PA_MIN}
+COMBINED = {"none": PA_PUT, "add": PA_ADD, "mul": PA_MUL, "max": PA_MAX, "min": PA_MIN}
 REDUCED = ("float32", "int8", "uint8", "int32", "int64")  # element types that reductions compute in
 INDEX_TYPES = ("int32", "int64")
 
@@ -105,13 +105,13 @@ def add_gather_nd(CpuProgram self, step):
 cdef pa_scatter_op *new_scatter(CpuProgram self, step) except NULL:
     cdef pa_scatter_op *op = <pa_scatter_op *>self.new(sizeof(pa_scatter_op))
     (data, _, updates), target, reduction = step.src, step.dst, step.params["reduction"]
-    self.check(reduction in REDUCTIONS, step, f"one of {', '.join(REDUCTIONS)}", reduction)
+    self.check(reduction in COMBINED, step, f"one of {', '.join(COMBINED)}", reduction)
     has_type(self, step, target, (data.dtype,) if reduction == "none" else REDUCED, "output")
     for operand in (data, updates):
         has_type(self, step, operand, (target.dtype,), "input and updates")
     has_shape(self, step, target, data.shape, "output")
     op.src, op.updates, op.dst = self.strided(step, data), self.strided(step, updates), self.strided(step, target)
-    op.reduction = REDUCTIONS[reduction]
+    op.reduction = COMBINED[reduction]
     fill_walk(self, step, &op.copy, data.shape, (target.strides, data.strides))
     return op
 
