@@ -60,6 +60,6 @@ def test_exported_networks_give_what_onnxruntime_gives(source, name, exported, b
     expected, graph = reference(path, frame), load(path)
     with Engine(graph, "big", board=board_with_gpu) as engine:
         assert exported_nets.error_of(name, named(graph, engine(frame)), expected) <= 1e-4
-    with Pipeline(graph, thirds(graph), board=board_with_gpu) as pipe:
+    with Pipeline(graph, thirds(graph, "gpu-little-big"), board=board_with_gpu) as pipe:
         for result in pipe.map([frame, frame]):
             assert exported_nets.error_of(name, named(graph, result), expected) <= 1e-4
