@@ -67,6 +67,8 @@ def row(path: Path, board: Board) -> list:
         found = errors(path.stem, graph, frame, expected, board)
     except PipeallError as refusal:
         return [*about, "refused", None, None, None, None, str(refusal).removeprefix(f"{path}: ")]
+    except Exception as crash:  # anything else is a defect; the sweep goes on
+        return [*about, "crashed", None, None, None, None, repr(crash)]
     return [*about, "right" if max(found) <= LIMIT else "wrong", *found, *cuts, None]
 
 
@@ -88,8 +90,8 @@ def main() -> None:
                 path.unlink()
             record.add(name, *cells)
             verdicts[cells[2]] += 1
-        record.say(", ".join(f"{verdicts[verdict]} {verdict}" for verdict in ("right", "refused", "wrong")))
-    sys.exit(verdicts["wrong"] > 0)
+        record.say(", ".join(f"{verdicts[verdict]} {verdict}" for verdict in ("right", "refused", "wrong", "crashed")))
+    sys.exit(verdicts["wrong"] + verdicts["crashed"] > 0)
 
 
 if __name__ == "__main__":
