@@ -9,7 +9,7 @@ pytest.importorskip("torch", reason="networks to export: pip install torch timm 
 
 import exported_nets
 import onnxruntime
-from edge_networks import error, named
+from edge_networks import named
 from torch_nets import thirds
 
 from pipeall import Engine, Pipeline, load
@@ -59,7 +59,7 @@ def test_exported_networks_give_what_onnxruntime_gives(source, name, exported, b
     path, frame = exported(source, name)
     expected, graph = reference(path, frame), load(path)
     with Engine(graph, "big", board=board_with_gpu) as engine:
-        assert error(named(graph, engine(frame)), expected) <= 1e-4
-    with Pipeline(graph, thirds(graph), board=board_with_gpu) as pipe:
+        assert exported_nets.error_of(name, named(graph, engine(frame)), expected) <= 1e-4
+    with Pipeline(graph, thirds(graph, "gpu-little-big"), board=board_with_gpu) as pipe:
         for result in pipe.map([frame, frame]):
-            assert error(named(graph, result), expected) <= 1e-4
+            assert exported_nets.error_of(name, named(graph, result), expected) <= 1e-4

@@ -98,6 +98,10 @@ class Draft:
         node = self.nodes.get(name)
         return node if node is not None and node.op in ops else None
 
+    def reading(self, name: str) -> list[Node]:
+        """The nodes that read a tensor."""
+        return [node for node in self.nodes.values() if name in node.inputs]
+
     def private(self, node: Node) -> bool:
         """Whether a node's output has one reader, and that is a node."""
         return self.readers[node.output] == 1 and node.output not in self.outputs
@@ -299,6 +303,20 @@ def fold_constant(draft: Draft, node: Node) -> bool:
     return draft.absorb(main, node, inputs=(x, weight_name, bias_name), attrs=main.attrs | _clamp(node))
 
 
+def nest_concat(draft: Draft, node: Node) -> bool:
+    """Makes concat(a, b, c) of concat(a, b), where that is there already, and c: its storage is then a part of this one's
+    (DenseNet)."""
+    if node.op != "concat":
+        return False
+    longest = None
+    for reader in draft.reading(node.inputs[0]):
+        count = len(reader.inputs)
+        fits = reader.op == "concat" and reader.attrs == node.attrs and 1 < count < len(node.inputs)
+        if fits and node.inputs[:count] == reader.inputs and draft.places[reader.output] < draft.places[node.output]:
+            longest = reader if longest is None or count > len(longest.inputs) else longest
+    return longest is not None and draft.put(node, inputs=(longest.output, *node.inputs[len(longest.inputs) :]))
+
+
 def fuse_clamp(draft: Draft, node: Node) -> bool:
     """Merges a clamp into a node that ends in one: clamp(clamp(x, a, b), lo, hi) has the bounds a and b, clamped."""
     inner = draft.maker(node.inputs[0], *CLAMPED) if node.op == "clip" else None
@@ -331,6 +349,7 @@ RULES: tuple[Callable[[Draft, Node], bool], ...] = (
     fold_pad,
     fold_constant,
     make_activation,
+    nest_concat,
     fuse_clamp,
     fuse_residual,
     fuse_attention,
