@@ -290,7 +290,9 @@ def transpose(to: Lowering, node: Node) -> None:
 
 
 def slice_(to: Lowering, node: Node) -> None:
-    to.look(node, cut(to.places[to.activation(node)], *(node.attrs[name] for name in ("axis", "start", "stop", "step"))))
+    to.look(
+        node, cut(to.places[to.activation(node)], *(node.attrs[name] for name in ("axis", "start", "stop", "step")))
+    )
 
 
 def expand(to: Lowering, node: Node) -> None:
@@ -347,7 +349,9 @@ def resize(to: Lowering, node: Node) -> None:
     from .ops.sampling import taps
 
     x, out = to.places[to.activation(node)], to.shape(node.output)
-    changed = [axis for axis, (old, new) in enumerate(zip(x.shape, out, strict=True)) if old != new or _shifts(node, axis)]
+    changed = [
+        axis for axis, (old, new) in enumerate(zip(x.shape, out, strict=True)) if old != new or _shifts(node, axis)
+    ]
     found = {axis: taps(node.attrs, axis, x.shape[axis]) for axis in changed}
     dst = to.target(node, order_of(x))
     if all(
@@ -371,7 +375,11 @@ def _repeated(to: Lowering, node: Node, x: Strided, dst: Strided) -> None:
         shape += [size, total // size]
         source += [a, 0]
         target += [b * (total // size), b]
-    to.copy(node.name, place(x.base, x.offset, shape, source, x.dtype), place(dst.base, dst.offset, shape, target, dst.dtype))
+    to.copy(
+        node.name,
+        place(x.base, x.offset, shape, source, x.dtype),
+        place(dst.base, dst.offset, shape, target, dst.dtype),
+    )
 
 
 RULES: dict[str, Callable[[Lowering, Node], None]] = {

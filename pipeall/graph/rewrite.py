@@ -18,6 +18,8 @@ from .ir import Graph, Node, Tensor
 from .ops import infer_shape
 from .pointwise import CLAMPED as ARITHMETIC
 from .rewrite_attention import fuse_attention
+from .rewrite_concat import join_slices, nest_concat
+from .rewrite_linear import merge_branches
 from .rewrite_pointwise import make_activation
 
 CLAMPED = ("conv", "deconv", "fc", *ARITHMETIC, "clip")  # end in clamp(lo, hi)
@@ -303,20 +305,6 @@ def fold_constant(draft: Draft, node: Node) -> bool:
     return draft.absorb(main, node, inputs=(x, weight_name, bias_name), attrs=main.attrs | _clamp(node))
 
 
-def nest_concat(draft: Draft, node: Node) -> bool:
-    """Makes concat(a, b, c) of concat(a, b), where that is there already, and c: its storage is then a part of this one's
-    (DenseNet)."""
-    if node.op != "concat":
-        return False
-    longest = None
-    for reader in draft.reading(node.inputs[0]):
-        count = len(reader.inputs)
-        fits = reader.op == "concat" and reader.attrs == node.attrs and 1 < count < len(node.inputs)
-        if fits and node.inputs[:count] == reader.inputs and draft.places[reader.output] < draft.places[node.output]:
-            longest = reader if longest is None or count > len(longest.inputs) else longest
-    return longest is not None and draft.put(node, inputs=(longest.output, *node.inputs[len(longest.inputs) :]))
-
-
 def fuse_clamp(draft: Draft, node: Node) -> bool:
     """Merges a clamp into a node that ends in one: clamp(clamp(x, a, b), lo, hi) has the bounds a and b, clamped."""
     inner = draft.maker(node.inputs[0], *CLAMPED) if node.op == "clip" else None
@@ -348,7 +336,9 @@ RULES: tuple[Callable[[Draft, Node], bool], ...] = (
     flatten_in_fc,
     fold_pad,
     fold_constant,
+    merge_branches,
     make_activation,
+    join_slices,
     nest_concat,
     fuse_clamp,
     fuse_residual,

@@ -70,7 +70,9 @@ def _scaled(draft: Draft, name: str, x: str) -> float | None:
     node = draft.maker(name, "mul", "div")
     if node is None or not _free(node) or not _is_product(draft, node):
         return None
-    tensors, number = _factors(draft, node) if node.op == "mul" else ([node.inputs[0]], 1 / _number(draft, node.inputs[1]))
+    tensors, number = (
+        _factors(draft, node) if node.op == "mul" else ([node.inputs[0]], 1 / _number(draft, node.inputs[1]))
+    )
     return number if tensors == [x] else None
 
 
