@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from .draft import Draft
 from .ir import Node
-
-if TYPE_CHECKING:
-    from .rewrite import Draft
 
 
 def nest_concat(draft: Draft, node: Node) -> bool:
-    """Makes concat(a, b, c) of concat(a, b), where that is there already, and c: its storage is then a part of this one's
+    """Makes concat(a, b, c) of concat(a, b), where that is there already, and c: its storage is then a part of this
+    one's
     (DenseNet)."""
     if node.op != "concat":
         return False

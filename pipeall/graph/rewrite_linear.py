@@ -1,17 +1,14 @@
-"""A rule of ``rewrite`` that makes one convolution of parallel linear branches (RepVGG, MobileOne, FastViT as trained)."""
+"""A rule of ``rewrite``: parallel linear branches become one convolution (RepVGG, MobileOne, FastViT as trained)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .draft import Draft
 from .ir import Node
-
-if TYPE_CHECKING:
-    from .rewrite import Draft
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from math import inf, isclose, pi, prod
-from typing import TYPE_CHECKING
 
+from .draft import Draft
 from .ir import Node
 from .ops import attributes
-
-if TYPE_CHECKING:
-    from .rewrite import Draft
 
 CLOSE = 1e-4  # relative: exporters write constants in float32, or rounded by hand
 

@@ -1,5 +1,5 @@
-"""Where the elements of a tensor lie: a place has a stride for every axis, so that moving elements is often only another
-way to look at them.
+"""Where the elements of a tensor lie: a place has a stride for every axis, so that moving elements is often only
+another way to look at them.
 
 A place is a ``steps.Strided``. Axes of size 1 have stride 0, so that equal places compare equal.
 """
