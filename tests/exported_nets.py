@@ -126,7 +126,7 @@ def calibrate(net: nn.Module, shape: Sequence[int]) -> None:
         if name.endswith(("gamma", "layer_scale", "gamma_1", "gamma_2", "gamma_3")):
             nn.init.ones_(parameter)
     net.eval()
-    norms = [module for module in net.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
+    norms = [module for module in net.modules() if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d))]
     for norm in norms:
         norm.reset_running_stats()
         norm.momentum = None  # the mean of all batches

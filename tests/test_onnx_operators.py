@@ -102,7 +102,7 @@ ARITHMETIC = [
 
 CASTS = {F: 1, UINT8: 2, INT8: 3, INT32: 6, INT64: 7, BOOL: 9}
 UNARIES = [
-    *(form(op, (2, 3, 4)) 
+    *(form(op, (2, 3, 4))
       for op in "Abs Neg Sign Floor Ceil Round Sin Cos Tan Atan Sinh Cosh Asinh Exp Tanh Erf Sigmoid "
       "Softplus Softsign Relu HardSwish Mish Elu Selu Celu ThresholdedRelu Shrink LeakyRelu HardSigmoid Gelu".split()),
     *(form(op, values(2, 3, lo=0.1)) for op in ("Sqrt", "Log", "Reciprocal")),
