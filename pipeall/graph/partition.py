@@ -216,8 +216,10 @@ class _Positions:
                 yield min(narrow, key=lambda p: (self.nbytes[p], self.counts[p]))
 
     def _pools_to_one_pixel(self, node: Node) -> bool:
+        if node.op not in POOL_OPS:  # of others the first operand may be a constant
+            return False
         shape = self.graph.tensors[node.inputs[0]].shape
-        return node.op in POOL_OPS and shape[2:] != (1, 1) == self.graph.tensors[node.output].shape[2:]
+        return shape[2:] != (1, 1) == self.graph.tensors[node.output].shape[2:]
 
 
 def _name(nodes: Sequence[Node]) -> str:
