@@ -220,7 +220,7 @@ class _Positions:
                 yield min(narrow, key=lambda p: (self.nbytes[p], self.counts[p]))
 
     def _pools_to_one_pixel(self, node: Node) -> bool:
-        if node.op not in POOL_OPS:
+        if node.op not in POOL_OPS:  # of others the first operand may be a constant
             return False
         shape = self.graph.tensors[node.inputs[0]].shape
         return shape[2:] != (1, 1) == self.graph.tensors[node.output].shape[2:]

@@ -258,12 +258,15 @@ class Builder:
     def _leaves(self, output: str, outputs: Sequence[str], half: bool) -> None:
         """Make an activation under the name of an output: the tensor itself, a copy or its float16 form."""
         value = self.values[output]
-        if isinstance(value, np.ndarray):
-            raise ModelError(f"output {output!r} is a constant: it does not depend on the model's input")
         entered = {tensor.name for tensor in self.inputs}
         if output in entered:
             raise ModelError(f"expected a network, got a model that computes nothing of its input {output!r}")
         node = OnnxNode(output, "Identity", (), (output,), {}, 0)
+        if isinstance(value, np.ndarray):
+            if not value.size:
+                raise ModelError(f"output {output!r} is a constant without elements, of shape {value.shape}")
+            kept = self.keep(value, self.fresh(f"{output}/constant"), infinite=True)
+            value = self.emit(node, "expand", [kept], shape=value.shape)
         if half and self.dtype(value) == "float32":
             if value == output:
                 value = self.rename(output, self.fresh(f"{output}/float32"))
