@@ -17,10 +17,9 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 from common import Record, parser
-from edge_networks import named
-from exported_nets import SOURCES, error_of, write
+from edge_networks import error, named
+from exported_nets import SOURCES, before_ranking, reference, write
 from torch_nets import thirds
 
 from pipeall import Board, Engine, Graph, Pipeline, load
@@ -42,29 +41,27 @@ def wanted(names: list[str]) -> Iterator[tuple[str, str]]:
         yield from ((source, name) for name in group if not names or source in names or name in names)
 
 
-def errors(name: str, graph: Graph, frame: np.ndarray, expected: dict[str, np.ndarray], board: Board) -> list[float]:
+def errors(graph: Graph, frame: np.ndarray, expected: dict[str, np.ndarray], board: Board) -> list[float]:
     """Of an engine and of a pipeline."""
     with Engine(graph, "big", board=board) as engine:
-        found = [error_of(name, named(graph, engine(frame)), expected)]
+        found = [error(named(graph, engine(frame)), expected)]
     with Pipeline(graph, thirds(graph, "gpu-little-big"), board=board) as pipe:
         (result,) = pipe.map([frame])
-    return [*found, error_of(name, named(graph, result), expected)]
+    return [*found, error(named(graph, result), expected)]
 
 
 def row(path: Path, board: Board) -> list:
     """The cells of a network's row, but for its name."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    (entering,), leaving = session.get_inputs(), [output.name for output in session.get_outputs()]
-    frame = np.random.default_rng(0).standard_normal(entering.shape).astype(np.float32)
-    expected = dict(zip(leaving, session.run(leaving, {entering.name: frame}), strict=True))
+    outputs = before_ranking(path)
+    entering = onnx.load(path, load_external_data=False).graph.input[0].type.tensor_type.shape.dim
+    frame = np.random.default_rng(0).standard_normal([dim.dim_value for dim in entering]).astype(np.float32)
+    expected = reference(path, frame, outputs)
     weights = sum(np.prod(tensor.dims) for tensor in onnx.load(path).graph.initializer)
     about = [weights / 1e6, frame.shape[-1]]
     try:
-        graph = load(path)
+        graph = load(path, outputs=outputs)
         cuts = [len(graph.cuts), max((len(cut.tensors) for cut in graph.cuts), default=0)]
-        found = errors(path.stem, graph, frame, expected, board)
+        found = errors(graph, frame, expected, board)
     except PipeallError as refusal:
         return [*about, "refused", None, None, None, None, str(refusal).removeprefix(f"{path}: ")]
     except Exception as crash:  # anything else is a defect; the sweep goes on
