@@ -34,7 +34,7 @@ HALF = (
 )  # fmt: skip
 ORDERS = ("big-gpu-little", "gpu-little-big", "little-big-gpu")
 LIMIT, HALF_LIMIT = 1e-4, 1e-3  # of the largest absolute value of an output
-# Whose sums cancel: onnxruntime itself is 4e-4, 3e-5 and 2e-5 from float64 there, and in a mask of pose_landmark_full 7e-4
+# Whose sums cancel: onnxruntime is 4e-4, 3e-5 and 2e-5 from float64 there, and in a mask of pose_landmark_full 7e-4
 # from what it computes without its optimisations
 LIMITS = {"pose_landmark_full": 2e-3, "centerface": 2e-4, "yolox_nano_416": 2e-4}
 TRACKED = "nanotrackv2_backbone"  # what the tracker's head reads

@@ -94,10 +94,22 @@ def conv(to: Lowering, node: Node) -> None:
     src = [to.pixels(node, index) for index in (0, *range(3, len(node.inputs)))]
     out, weight, count = pixels(to.target(node)), to.constant(node, 1), to.shape(node.output)[0]
     attrs = attrs_of(node, "strides", "pads", "dilations", "groups", "lo", "hi")
+    if 1 < attrs["groups"] == src[0].c < len(weight):  # several filters for each channel
+        src[0], attrs["groups"] = _repeated_channels(to, node, src[0], len(weight)), len(weight)
     params = {"kernel": weight.shape[2:], **attrs}
     together = params["kernel"] == params["strides"] == (1, 1) and not any(params["pads"])
     for *given, made in zip(*(images(view, 1 if together else count) for view in (*src, out)), strict=True):
         to.step("conv", node, given, made, params, weight, to.constant(node, 2))
+
+
+def _repeated_channels(to: Lowering, node: Node, x: View, channels: int) -> View:
+    """The image with every channel as often as it has filters, for depthwise kernels."""
+    times = channels // x.c
+    made = to.storage((1, channels, x.h, x.w))
+    dims = (x.h * x.w, x.c, times)
+    source = place(x.base, x.offset, dims, (x.stride, 1, 0), x.dtype)
+    to.copy(node.name, source, place(made.base, made.offset, dims, (made.stride, times, 1), made.dtype))
+    return made
 
 
 def fc(to: Lowering, node: Node) -> None:
