@@ -17,8 +17,9 @@ import numpy as np
 from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...graph.lower import lower
+from ...graph.ops.table import OPS, work
 from ...graph.partition import subgraph
-from ...steps import Step, is_depthwise, item_bytes
+from ...steps import Step, Strided, View, is_depthwise, item_bytes
 from ..boards.board import Board
 from ..boards.units import units
 from ..devices.component import Component
@@ -58,11 +59,11 @@ class LayerWork:
     def of(step: Step, algorithm: Algorithm | None) -> LayerWork:
         """The layer of a step; ``algorithm`` as the program has it."""
         conv, params = step.kind == "conv", step.params
-        macs = step.weight.size * step.dst.h * step.dst.w if conv else 0
+        macs = step.weight.size * step.dst.h * step.dst.w if conv else _products(step)
         return LayerWork(
             step.kind,
             step.node,
-            *((view.h, view.w, view.c) for view in ((step.src or (step.dst,))[0], step.dst)),
+            *(_shape(operand) for operand in ((step.src or (step.dst,))[0], step.dst)),
             params.get("kernel"),
             params.get("strides"),
             params.get("groups", 1),
@@ -71,6 +72,17 @@ class LayerWork:
             algorithm.products(step) if algorithm else macs,
             _bytes(step, algorithm),
         )
+
+
+def _shape(operand: View | Strided) -> tuple[int, ...]:
+    return operand.shape if isinstance(operand, Strided) else (operand.h, operand.w, operand.c)
+
+
+def _products(step: Step) -> int:
+    """Multiply-adds of a step on strided operands."""
+    if step.kind not in OPS or not isinstance(step.dst, Strided):
+        return 0
+    return work(step.kind, step.dst.shape, [operand.shape for operand in step.src])
 
 
 def _bytes(step: Step, algorithm: Algorithm | None) -> int:
