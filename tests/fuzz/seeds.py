@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import io
 import sys
+from math import prod
 from pathlib import Path
 
 import numpy as np
+import onnx
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from pipeall.graph.case import Case  # noqa: E402
 
 
 def of(target: str) -> list[bytes]:
     """The seeds of one target of ``run.py``."""
-    return {"onnx": _models, "json": _json, "samples": _samples, "windows": _windows}[target]()
+    return {"onnx": _models, "json": _json, "samples": _samples, "windows": _windows, "steps": _steps}[target]()
 
 
 def _models() -> list[bytes]:
@@ -37,7 +41,24 @@ def _models() -> list[bytes]:
     }  # fmt: skip
     for text in texts:
         models.append(onnx_models.parsed(text, "float[1,6,8,9] x", "y", constants, 18))
-    return [model.SerializeToString() for model in models]
+    return [model.SerializeToString() for model in (*models, *_nodes())]
+
+
+def _nodes() -> list[onnx.ModelProto]:
+    """The smallest case of every op of the table, and of its variants one more."""
+    import onnx_models
+
+    from pipeall.graph.cases import CASES, case_graph
+
+    def elements(case: Case) -> int:
+        return sum(map(prod, (*case.shapes, *case.constants)))
+
+    models = []
+    for cases in CASES.values():
+        small = [case for case in cases if elements(case) < 1000]
+        for case in {str(case): case for case in (min(cases, key=elements), *small[-1:])}.values():
+            models.append(onnx_models.of_graph(case_graph(case)[0]))
+    return models
 
 
 def _json() -> list[bytes]:
@@ -62,6 +83,17 @@ def _samples() -> list[bytes]:
         b"\1" + npz(x_train=x, y_train=y, x_test=x, y_test=y),
         b"\2" + entry.getvalue(),
         b"\3" + npz(meta=np.array('{"format": "pipeall.mlp/1"}'), w0=np.zeros((3, 4)), b0=np.zeros(3)),
+    ]
+
+
+def _steps() -> list[bytes]:
+    """Every fourth step in two layouts, and damaged once."""
+    import steps
+
+    return [
+        bytes([*divmod(number, 256), number % 3, how, *number.to_bytes(4, "big")])
+        for number in range(0, len(steps.steps()), 4)
+        for how in (0, 2, 1 + 2 * (number // 4 % len(steps.DAMAGE)))
     ]
 
 
