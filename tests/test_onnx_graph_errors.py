@@ -33,7 +33,10 @@ GRAPH_ERRORS = {
         "only inference",
     ),
     "variance": ("y = BatchNormalization(x, n_scale, n_bias, n_mean, negative)", "must be positive"),
-    "norm channels": ("c = Conv(x, w) y = BatchNormalization(c, n_scale, n_bias, n_mean, n_var)", "must have the 2 channels"),
+    "norm channels": (
+        "c = Conv(x, w) y = BatchNormalization(c, n_scale, n_bias, n_mean, n_var)",
+        "must have the 2 channels",
+    ),
     "gemm of images": ("y = Gemm(x, m)", "expected matrices"),
     "gemm bias": ("f = Flatten(x) y = Gemm(f, m, n_bias)", "C (6,) does not broadcast to (1, 3)"),
     "matmul rows": ("y = MatMul(x, m)", "cannot multiply (1, 6, 8, 9) by (432, 3)"),

@@ -69,8 +69,16 @@ class Builder:
     tensors, constants, nodes    as in Graph
     """
 
-    def __init__(self, inputs: Sequence[Tensor], constants: Mapping[str, np.ndarray], reserved: Set[str]):
-        """``reserved``: every name of the ONNX graph, which no made-up name may equal."""
+    def __init__(
+        self,
+        inputs: Sequence[Tensor],
+        constants: Mapping[str, np.ndarray],
+        reserved: Set[str],
+        convert: Callable[[Builder, OnnxNode], None],
+    ):
+        """``reserved``: every name of the ONNX graph, which no made-up name may equal; ``convert``: reads a node, for
+        operators that are made of others."""
+        self._convert = convert
         self.inputs = tuple(inputs)
         self.reserved = reserved
         self.values: dict[str, np.ndarray | str] = dict(constants) | {tensor.name: tensor.name for tensor in inputs}
@@ -83,6 +91,10 @@ class Builder:
         self.local: Set[str] = frozenset()  # ONNX names of the subgraphs that are being converted
         self.unrolled = 0
         self.subgraph: Callable[[Any], Any] = NotImplemented  # reads a GraphProto, set by ``read``
+
+    def convert(self, n: OnnxNode) -> None:
+        """Adds what a node means to the graph."""
+        self._convert(self, n)
 
     # -- what a node reads --
 
