@@ -33,14 +33,24 @@ def _models() -> list[bytes]:
         'c = Conv<auto_pad="SAME_UPPER">(x, w) r = Relu(c) m = ReduceMean<keepdims=1>(r, axes) y = Squeeze(m, axes)',
         "k = ConstantOfShape<value: tensor = float[1] {2}>(one) m = Mul(x, k) z = Range(zero, three, unit) "
         "f = Cast<to=1>(z) y = Add(m, f)",
+        "m = ReduceMax<keepdims=0>(x, axes) t = Transpose(m) a = MatMul(m, t) s = Softmax(a) y = MatMul(s, m)",
+        "f = Reshape(x, rows) v, i = TopK<axis=1>(f, two) g = GatherElements<axis=1>(f, i) y = Sub(v, g)",
+        'r = Resize<mode="linear">(x, , scales) d = DepthToSpace<blocksize=1>(r) c = CumSum(d, three2) y = Erf(c)',
+        'f = Reshape(x, rows) e = Einsum<equation="ij,kj->ik">(f, f) p = Greater(e, half) y = Where(p, e, half)',
+        "f = Reshape(x, rows) h = Cast<to=10>(f) b = Cast<to=1>(h) i = ArgMax<axis=1,keepdims=1>(b) "
+        'k = Cast<to=1>(i) y = ScatterElements<axis=1,reduction="add">(b, i, k)',
+        "t = Squeeze(x, zeros) q = LayerNormalization(t, k9) l = LogSoftmax<axis=1>(q) n = Neg(l) y = Pow(n, half)",
+        "a, b = Split<axis=1, num_outputs=2>(x) p = Max(a, b) q = InstanceNormalization(p, k3, k3) y = Gelu(q)",
     )
     constants = {
         "w": onnx_models.rand(2, 6, 2, 2), "zero": np.array(0), "zeros": onnx_models.ints(0),
         "axes": onnx_models.ints(2, 3), "rest": onnx_models.ints(-1), "one": onnx_models.ints(1),
-        "three": np.array(9), "unit": np.array(1),
+        "three": np.array(9), "unit": np.array(1), "rows": onnx_models.ints(6, 72), "two": onnx_models.ints(2),
+        "scales": np.float32([1, 1, 2, 1.5]), "three2": np.array(2), "half": np.float32(0.5),
+        "k9": onnx_models.rand(9), "k3": onnx_models.rand(3),
     }  # fmt: skip
     for text in texts:
-        models.append(onnx_models.parsed(text, "float[1,6,8,9] x", "y", constants, 18))
+        models.append(onnx_models.parsed(text, "float[1,6,8,9] x", "y", constants, 20))
     return [model.SerializeToString() for model in (*models, *_nodes())]
 
 
