@@ -1,9 +1,9 @@
 """Coverage-guided fuzzing of what reads files, and of the native steps that take sizes.
 
-    python tests/fuzz/run.py onnx --minutes 60       # or json, samples, windows
+    python tests/fuzz/run.py onnx --minutes 60       # or json, samples, steps
     python tests/fuzz/run.py windows --minutes 60    # C: libFuzzer with AddressSanitizer and UBSan, by clang
 
-The first three need ``pip install atheris``. The corpus grows in ``--corpus`` (default: under PIPEALL_CACHE) from the
+All but windows need ``pip install atheris``. The corpus grows in ``--corpus`` (default: under PIPEALL_CACHE) from the
 seeds that ``seeds.py`` makes. A finding is written beside it; minimised, it belongs into tests/fuzz/findings/TARGET,
 which test_fuzz.py replays.
 """
@@ -46,7 +46,7 @@ def main() -> None:
     from pipeall import env
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("target", choices=("onnx", "json", "samples", "windows"))
+    parser.add_argument("target", choices=("onnx", "json", "samples", "steps", "windows"))
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--corpus", type=Path, default=env.cache_dir() / "fuzz")
     arguments = parser.parse_args()

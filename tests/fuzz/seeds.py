@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import io
 import sys
+from math import prod
 from pathlib import Path
 
 import numpy as np
+import onnx
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from pipeall.graph.case import Case  # noqa: E402
 
 
 def of(target: str) -> list[bytes]:
     """The seeds of one target of ``run.py``."""
-    return {"onnx": _models, "json": _json, "samples": _samples, "windows": _windows}[target]()
+    return {"onnx": _models, "json": _json, "samples": _samples, "windows": _windows, "steps": _steps}[target]()
 
 
 def _models() -> list[bytes]:
@@ -29,15 +33,42 @@ def _models() -> list[bytes]:
         'c = Conv<auto_pad="SAME_UPPER">(x, w) r = Relu(c) m = ReduceMean<keepdims=1>(r, axes) y = Squeeze(m, axes)',
         "k = ConstantOfShape<value: tensor = float[1] {2}>(one) m = Mul(x, k) z = Range(zero, three, unit) "
         "f = Cast<to=1>(z) y = Add(m, f)",
+        "m = ReduceMax<keepdims=0>(x, axes) t = Transpose(m) a = MatMul(m, t) s = Softmax(a) y = MatMul(s, m)",
+        "f = Reshape(x, rows) v, i = TopK<axis=1>(f, two) g = GatherElements<axis=1>(f, i) y = Sub(v, g)",
+        'r = Resize<mode="linear">(x, , scales) d = DepthToSpace<blocksize=1>(r) c = CumSum(d, three2) y = Erf(c)',
+        'f = Reshape(x, rows) e = Einsum<equation="ij,kj->ik">(f, f) p = Greater(e, half) y = Where(p, e, half)',
+        "f = Reshape(x, rows) h = Cast<to=10>(f) b = Cast<to=1>(h) i = ArgMax<axis=1,keepdims=1>(b) "
+        'k = Cast<to=1>(i) y = ScatterElements<axis=1,reduction="add">(b, i, k)',
+        "t = Squeeze(x, zeros) q = LayerNormalization(t, k9) l = LogSoftmax<axis=1>(q) n = Neg(l) y = Pow(n, half)",
+        "a, b = Split<axis=1, num_outputs=2>(x) p = Max(a, b) q = InstanceNormalization(p, k3, k3) y = Gelu(q)",
     )
     constants = {
         "w": onnx_models.rand(2, 6, 2, 2), "zero": np.array(0), "zeros": onnx_models.ints(0),
         "axes": onnx_models.ints(2, 3), "rest": onnx_models.ints(-1), "one": onnx_models.ints(1),
-        "three": np.array(9), "unit": np.array(1),
+        "three": np.array(9), "unit": np.array(1), "rows": onnx_models.ints(6, 72), "two": onnx_models.ints(2),
+        "scales": np.float32([1, 1, 2, 1.5]), "three2": np.array(2), "half": np.float32(0.5),
+        "k9": onnx_models.rand(9), "k3": onnx_models.rand(3),
     }  # fmt: skip
     for text in texts:
-        models.append(onnx_models.parsed(text, "float[1,6,8,9] x", "y", constants, 18))
-    return [model.SerializeToString() for model in models]
+        models.append(onnx_models.parsed(text, "float[1,6,8,9] x", "y", constants, 20))
+    return [model.SerializeToString() for model in (*models, *_nodes())]
+
+
+def _nodes() -> list[onnx.ModelProto]:
+    """The smallest case of every op of the table, and of its variants one more."""
+    import onnx_models
+
+    from pipeall.graph.cases import CASES, case_graph
+
+    def elements(case: Case) -> int:
+        return sum(map(prod, (*case.shapes, *case.constants)))
+
+    models = []
+    for cases in CASES.values():
+        small = [case for case in cases if elements(case) < 1000]
+        for case in {str(case): case for case in (min(cases, key=elements), *small[-1:])}.values():
+            models.append(onnx_models.of_graph(case_graph(case)[0]))
+    return models
 
 
 def _json() -> list[bytes]:
@@ -62,6 +93,17 @@ def _samples() -> list[bytes]:
         b"\1" + npz(x_train=x, y_train=y, x_test=x, y_test=y),
         b"\2" + entry.getvalue(),
         b"\3" + npz(meta=np.array('{"format": "pipeall.mlp/1"}'), w0=np.zeros((3, 4)), b0=np.zeros(3)),
+    ]
+
+
+def _steps() -> list[bytes]:
+    """Every fourth step in two layouts, and damaged once."""
+    import steps
+
+    return [
+        bytes([*divmod(number, 256), number % 3, how, *number.to_bytes(4, "big")])
+        for number in range(0, len(steps.steps()), 4)
+        for how in (0, 2, 1 + 2 * (number // 4 % len(steps.DAMAGE)))
     ]
 
 

@@ -53,7 +53,7 @@ cdef int along_axis(CpuProgram self, step, pa_indexing *by, data, indices, each)
     return fill_walk(self, step, &by.walk, indices.shape, (each.strides, others, indices.strides))
 
 
-cdef int along_tuples(CpuProgram self, step, pa_indexing *by, data, indices, each, int batch) except -1:
+cdef int along_tuples(CpuProgram self, step, pa_indexing *by, data, indices, each, batch) except -1:
     """Tuples of numbers, the last axis of the indices, for rows of ``each`` that are as long as in the data."""
     depth = indices.shape[-1] if indices.shape else 0
     fits = 0 <= batch < len(indices.shape) and batch + depth <= len(data.shape)

@@ -30,6 +30,11 @@ BINARY = {pa_binary_names[i].decode(): i for i in range(PA_BINARY_COUNT)}
 UNARY_F32 = {op: code for op, code in UNARY.items() if pa_unary_forms[<int>code] != PA_TYPED}
 BINARY_F32 = {op: code for op, code in BINARY.items() if pa_binary_forms[<int>code] != PA_TYPED}
 BUILDERS = {}  # kind of step -> function (program, step) that appends it; each part fills in its own
+# kind of step -> how many operands it reads, where not one
+OPERANDS = {"fill": (0,), "conv": (1, 2), "binary": (1, 2), "pointwise": (1, 2, 3), "matmul": (2,), "attention": (3, 4)}
+OPERANDS |= dict.fromkeys("gather gather_elements gather_nd nms grid_sample max_unpool".split(), (2,))
+OPERANDS |= dict.fromkeys("scatter_elements scatter_nd roi_align".split(), (3,))
+OPERANDS |= dict.fromkeys("rnn gru lstm".split(), (5, 7))
 ELEMENT = {dtype: code for code, dtype in enumerate(TYPES)}  # pa_type of kernels.h
 
 
@@ -294,6 +299,7 @@ cdef class CpuProgram:
         end = item_bytes(dtype) * (operand.offset + sum(r for r in reach if r > 0) + 1)
         memset(&found, 0, sizeof(pa_strided))
         if operand.base == CONSTANT:
+            self.check(operand.array is not None, step, "an operand with its elements", operand)
             kept = np.ascontiguousarray(operand.array, dtype)
             self.keep.append(kept)
             self.weight_bytes += kept.nbytes
@@ -316,6 +322,8 @@ cdef class CpuProgram:
         build = BUILDERS.get(step.kind)
         if build is None:
             raise DeviceError(f"step {step.node}: the CPU has no kernel for {step.kind}")
+        counts = OPERANDS.get(step.kind, (1,))
+        self.check(len(step.src) in counts, step, f"{' or '.join(map(str, counts))} operands", len(step.src))
         ways = candidates(step)
         if algorithm is not None:
             expected = f"one of {', '.join(map(str, ways))}" if ways else "no algorithm"
