@@ -12,6 +12,7 @@ from pipeall.errors import ArgumentError
 from pipeall.graph import ops
 from pipeall.graph.ir import Graph
 from pipeall.graph.onnx.read import load
+from pipeall.graph.partition import border as border_of
 from pipeall.graph.partition import configurations, split, subgraph
 
 # What crosses each cut: (channels, height = width), from the strides and paddings in the paper's program.
@@ -168,6 +169,56 @@ def test_a_tensor_may_pass_straight_through_a_stage():
     assert [t.name for t in last.inputs] == ["conv1", "clip3"]
 
 
+def several_outputs(*also: str) -> Graph:
+    """Five convolutions in a row and a branch behind the second. Outputs: the branch, which no node reads; the last;
+    the second, which the branch and the third read; and tensors named in ``also``."""
+    net = Net((1, 3, 6, 6), (1, 2, 3, 3))
+    second = net.conv(net.conv("x0", 4), 6, k=3)
+    branch = net.op("clip", second, lo=0.0)
+    last = net.conv(net.conv(net.conv(second, 5), 7), 8)
+    return net.graph(branch, last, second, *also, name="early")
+
+
+def names(tensors) -> list[str]:
+    return [tensor.name for tensor in tensors]
+
+
+def test_an_output_leaves_where_no_node_needs_it_any_more():
+    """In the model's order; while a node reads it, it crosses like any tensor."""
+    graph = several_outputs()
+    assert [names(cut.tensors) for cut in graph.cuts] == [["conv0"], ["conv1"], ["conv3"], ["conv4"]]
+    stages = split(graph, (1, 2, 3, 4))
+    assert [names(stage.leaves) for stage in stages] == [[], ["clip2"], ["conv1"], [], []]
+    assert [names(stage.outputs) for stage in stages[1:]] == [["conv1"], ["conv3"], ["conv4"], ["conv5"]]
+    assert [stage.transmits for stage in stages] == [True] * 4 + [False]
+    first, last = split(graph, (3,))
+    assert names(first.leaves) == ["clip2", "conv1"] and names(first.outputs) == ["conv3"] == names(last.inputs)
+    assert names(last.outputs) == ["conv5"] and last.leaves == ()
+    assert graph.leaves == () == split(graph, ())[0].leaves and split(graph, ())[0].outputs == graph.outputs
+    assert [row.name for row in first.listing() if row.kind == "Output"] == ["clip2", "conv1"]
+    inner = split(first, (2,))  # of a sub-graph: its own outputs go through, and what leaves it leaves
+    assert [names(part.leaves) for part in inner] == [["clip2"], ["conv1"]]
+    assert names(inner[1].outputs) == ["conv3"] and inner[1].transmits
+
+
+def test_inputs_that_are_outputs_leave_in_the_first_stage():
+    """One is read by the first node, one by none."""
+    stages = split(several_outputs("x1", "x0"), (1, 4))
+    assert [names(stage.leaves) for stage in stages] == [["x1", "x0"], ["clip2", "conv1"], []]
+
+
+def test_what_is_done_between_the_places_of_a_floating_cut_leaves_after_it():
+    """It crosses the late place too, whether a node reads it there or not; the early one only if a node reads it."""
+    graph = several_outputs()
+    before, after = subgraph(graph, 0, 3, 1), subgraph(graph, 1, 5)
+    assert before.leaves == () and names(before.outputs) == ["conv3", "clip2", "conv1"]
+    assert names(after.inputs) == ["conv0"] and names(after.outputs) == ["clip2", "conv5", "conv1"]
+    assert names(border_of(graph, 1, 3, 1).tensors) == ["conv3", "clip2", "conv1"]
+    assert names(border_of(graph, 0, 1).tensors) == ["conv0"]
+    middle = subgraph(graph, 1, 4, 3)
+    assert names(middle.leaves) == ["clip2", "conv1"] and names(middle.outputs) == ["conv4"]
+
+
 def test_subgraph_has_its_own_borders_and_constants():
     graph = zoo_net("alexnet")
     stages = split(graph, (3, 5))
@@ -200,9 +251,9 @@ def test_a_single_group_has_no_cut():
 
 
 def crossing(graph: Graph, position: int) -> list[str]:
-    """The definition: made before, needed after."""
+    """The definition: made before, read after."""
     made = [t.name for t in graph.inputs] + [node.output for node in graph.nodes[:position]]
-    needed = {name for node in graph.nodes[position:] for name in node.inputs} | {t.name for t in graph.outputs}
+    needed = {name for node in graph.nodes[position:] for name in node.inputs}
     return [name for name in made if name in needed]
 
 
@@ -302,6 +353,18 @@ def test_a_large_group_that_nothing_divides_stays_whole():
     assert [sum(node.is_main for node in group.nodes) for group in graph.groups] == [1, 1, 1, 1, 1, 5]
 
 
+def chained(stages: list[Graph], inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The outputs of stages in sequence, each of which gets exactly what the one before hands on; none leaves twice."""
+    found, values = {}, inputs
+    for stage in stages:
+        values = ops.run_graph(stage, values, np.float32)
+        left = [tensor.name for tensor in (stage.leaves if stage is not stages[-1] else stage.outputs)]
+        assert not found.keys() & set(left)
+        found |= {name: values[name] for name in left}
+        values = {tensor.name: values[tensor.name] for tensor in stage.outputs}
+    return found
+
+
 @pytest.mark.parametrize("name", NECKS)
 def test_stages_of_a_neck_in_sequence_are_the_network(name):
     graph = NECKS[name]()
@@ -309,9 +372,8 @@ def test_stages_of_a_neck_in_sequence_are_the_network(name):
     expected = ops.run_graph(graph, inputs, np.float32)
     groups = len(graph.groups)
     for cuts in ((1,), (groups // 3, 2 * groups // 3), range(1, groups)):
-        values = inputs
-        for stage in split(graph, cuts):
-            values = ops.run_graph(stage, values, np.float32)
+        values = chained(split(graph, cuts), inputs)
+        assert values.keys() == expected.keys()
         for output, y in expected.items():
             np.testing.assert_array_equal(values[output], y)
 
@@ -321,9 +383,9 @@ def test_random_graphs_are_cut_right_by_default(seed):
     graph = random_graph(seed)
     borders_of(graph)
     inputs = inputs_of(graph)
-    expected, values = ops.run_graph(graph, inputs, np.float32), inputs
-    for stage in split(graph, range(1, len(graph.groups))):
-        values = ops.run_graph(stage, values, np.float32)
+    expected = ops.run_graph(graph, inputs, np.float32)
+    values = chained(split(graph, range(1, len(graph.groups))), inputs)
+    assert values.keys() == expected.keys()
     for output, y in expected.items():
         np.testing.assert_array_equal(values[output], y)
 
