@@ -68,6 +68,8 @@ def strided(
     made = CpuProgram(kernels(cluster), cluster.cores[:1], "bench", (0, 4 * end, dst.nbytes))
     made.add(Step(kind, "s", tuple(src), dst, params))
     return made, sum(at.nbytes for at in (*src, dst))
+
+
 def on_axes(
     kind: str, params: Mapping[str, Any], shapes: Sequence[tuple[int, ...]], orders: Sequence[Sequence[int]]
 ) -> Step:

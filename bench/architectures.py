@@ -15,12 +15,11 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import exported_nets
 import numpy as np
 import onnx
-import onnxruntime
 from common import Record, parser
 from edge_networks import error, named
+from exported_nets import SOURCES, before_ranking, reference, write
 from torch_nets import thirds
 
 from pipeall import Board, Engine, Graph, Pipeline, load
@@ -35,10 +34,10 @@ COLUMNS = (
 
 def wanted(names: list[str]) -> Iterator[tuple[str, str]]:
     """Sources and networks, of these names or all."""
-    known = {*exported_nets.SOURCES, *(name for group in exported_nets.SOURCES.values() for name in group)}
+    known = {*SOURCES, *(name for group in SOURCES.values() for name in group)}
     if unknown := set(names) - known:
-        sys.exit(f"{', '.join(sorted(unknown))}: expected {', '.join(exported_nets.SOURCES)} or networks of theirs")
-    for source, group in exported_nets.SOURCES.items():
+        sys.exit(f"{', '.join(sorted(unknown))}: expected {', '.join(SOURCES)} or networks of theirs")
+    for source, group in SOURCES.items():
         yield from ((source, name) for name in group if not names or source in names or name in names)
 
 
@@ -46,27 +45,27 @@ def errors(graph: Graph, frame: np.ndarray, expected: dict[str, np.ndarray], boa
     """Of an engine and of a pipeline."""
     with Engine(graph, "big", board=board) as engine:
         found = [error(named(graph, engine(frame)), expected)]
-    with Pipeline(graph, thirds(graph), board=board) as pipe:
+    with Pipeline(graph, thirds(graph, "gpu-little-big"), board=board) as pipe:
         (result,) = pipe.map([frame])
     return [*found, error(named(graph, result), expected)]
 
 
 def row(path: Path, board: Board) -> list:
     """The cells of a network's row, but for its name."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    (entering,), leaving = session.get_inputs(), [output.name for output in session.get_outputs()]
-    frame = np.random.default_rng(0).standard_normal(entering.shape).astype(np.float32)
-    expected = dict(zip(leaving, session.run(leaving, {entering.name: frame}), strict=True))
+    outputs = before_ranking(path)
+    entering = onnx.load(path, load_external_data=False).graph.input[0].type.tensor_type.shape.dim
+    frame = np.random.default_rng(0).standard_normal([dim.dim_value for dim in entering]).astype(np.float32)
+    expected = reference(path, frame, outputs)
     weights = sum(np.prod(tensor.dims) for tensor in onnx.load(path).graph.initializer)
     about = [weights / 1e6, frame.shape[-1]]
     try:
-        graph = load(path)
+        graph = load(path, outputs=outputs)
         cuts = [len(graph.cuts), max((len(cut.tensors) for cut in graph.cuts), default=0)]
         found = errors(graph, frame, expected, board)
     except PipeallError as refusal:
         return [*about, "refused", None, None, None, None, str(refusal).removeprefix(f"{path}: ")]
+    except Exception as crash:  # anything else is a defect; the sweep goes on
+        return [*about, "crashed", None, None, None, None, repr(crash)]
     return [*about, "right" if max(found) <= LIMIT else "wrong", *found, *cuts, None]
 
 
@@ -82,14 +81,14 @@ def main() -> None:
         for source, name in chosen:
             path = (options.files or Path(temporary)) / f"{name}.onnx"
             if not path.exists():
-                exported_nets.write(source, name, path)
+                write(source, name, path)
             cells = row(path, board)
             if not options.files:
                 path.unlink()
             record.add(name, *cells)
             verdicts[cells[2]] += 1
-        record.say(", ".join(f"{verdicts[verdict]} {verdict}" for verdict in ("right", "refused", "wrong")))
-    sys.exit(verdicts["wrong"] > 0)
+        record.say(", ".join(f"{verdicts[verdict]} {verdict}" for verdict in ("right", "refused", "wrong", "crashed")))
+    sys.exit(verdicts["wrong"] + verdicts["crashed"] > 0)
 
 
 if __name__ == "__main__":

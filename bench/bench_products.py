@@ -1,9 +1,10 @@
-"""Products and attention of transformers on one core: median time natively measured, GFLOP/s, and the share of the bound.
+"""Products and attention of transformers on one core: median time natively measured, GFLOP/s, and the share of the
+bound.
 
     pytest bench/bench_products.py --benchmark-only --benchmark-json=products.json
 
-The bound is the time that the multiply-adds take at the core's measured peak, and for attention that of the softmax kernel on
-as many scores besides; the share is bound / median.
+The bound is the time that the multiply-adds take at the core's measured peak, and for attention that of the softmax
+kernel on as many scores besides; the share is bound / median.
 """
 
 from functools import cache

@@ -2,8 +2,8 @@
 
     pytest bench/bench_resize.py --benchmark-only --benchmark-json=resize.json
 
-The bound is the time that its bytes, read and written, take at the speed of a copy of as many as it writes; the share is bound
-/ median: what lies in cache may exceed 1.
+The bound is the time that its bytes, read and written, take at the speed of a copy of as many as it writes; the share
+is bound / median: what lies in cache may exceed 1.
 """
 
 from math import prod

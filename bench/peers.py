@@ -27,12 +27,17 @@ import pipeall
 
 FRAMES = 3
 REST = 0.03
-Run = Callable[[], np.ndarray]
+Run = Callable[[], np.ndarray]  # one frame; computes all outputs and returns the first
 
 
 def run_pipeall(path: Path, frame: np.ndarray, threads: int) -> Run:
     engine = pipeall.Engine(pipeall.load(path), "big", board=one_cluster(), threads=threads)
-    return lambda: engine(frame)
+
+    def run() -> np.ndarray:
+        made = engine(frame)
+        return next(iter(made.values())) if isinstance(made, dict) else made
+
+    return run
 
 
 def run_onnxruntime(path: Path, frame: np.ndarray, threads: int) -> Run:
@@ -64,11 +69,12 @@ def run_ncnn(path: Path, frame: np.ndarray, threads: int) -> Run:
     net.load_param(str(param))
     net.load_model(str(param.with_suffix(".bin")))
     source = ncnn.Mat(np.ascontiguousarray(frame[0]))
+    outputs = net.output_names()
 
     def run() -> np.ndarray:
         with net.create_extractor() as extractor:
             extractor.input("in0", source)
-            return np.array(extractor.extract("out0")[1])
+            return [np.array(extractor.extract(name)[1]) for name in outputs][0]
 
     return run
 
@@ -138,12 +144,21 @@ def compare(options: argparse.Namespace, threads: int) -> None:
             record.say(f"not installed: {', '.join(sorted(absent))}")
         for path in models(options.folder, options.networks):
             given = frame(pipeall.load(path))
-            runs = {name: ENGINES[name][1](path, given, threads) for name in engines}
-            results = [run().reshape(-1) for run in runs.values()]
-            difference = max(float(np.abs(result - results[0]).max()) for result in results)
+            runs, results = {}, []
+            for name in engines:
+                try:
+                    run = ENGINES[name][1](path, given, threads)
+                    results.append(run().reshape(-1))
+                    runs[name] = run
+                except Exception as error:  # a peer's converter or engine; the others go on without it
+                    if name == "pipeall":
+                        raise
+                    record.say(f"{path.stem}: not by {name}: {(str(error).split(chr(10)) or [''])[-1]:.100}")
+            alike = [result for result in results if result.size == results[0].size]
+            difference = max(float(np.abs(result - results[0]).max()) for result in alike)
             turns = in_turns({name: partial(turn, run) for name, run in runs.items()}, options.rounds, REST)
-            ms = {name: median(sum(found, [])) for name, found in turns.items()}
-            peers = [taken for name, taken in ms.items() if name != "pipeall"]
+            ms = dict.fromkeys(engines) | {name: median(sum(found, [])) for name, found in turns.items()}
+            peers = [taken for name, taken in ms.items() if name != "pipeall" and taken is not None]
             gain = ms["pipeall"] / min(peers) if "pipeall" in ms and peers else None
             gains += [gain] if gain else []
             record.add(path.stem, *ms.values(), gain, difference)

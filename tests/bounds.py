@@ -61,6 +61,8 @@ def bound(graph, inputs, expected):
     if node.op in SUMS:
         operands = [(inputs | dict(graph.constants))[name].astype(np.float64) for name in node.inputs]
         return np.broadcast_to(SUMS[node.op](attrs, size, *operands), size.shape)
+    if node.op in STRUCTURAL:
+        return np.full_like(size, structural(node, inputs, graph.constants, size))
     return np.zeros_like(size)  # maxpool and clip choose one of the inputs; the rest only moves values
 
 
@@ -121,6 +123,39 @@ SUMS = dict(
     cumsum=_cumsum,
     resize=_resize,
 )
+
+
+# ---- ops that sample, scatter and remember ----
+
+STRUCTURAL = "resize grid_sample roi_align scatter_elements scatter_nd col2im lstm gru rnn".split()
+
+
+def structural(node, inputs, constants, size):
+    """How far float32 may be anywhere: a sum of n products is within (n + 2) u of the sum of their sizes.
+
+    A place in a tensor errs by some u times the size of its axis, a weight by the steepest slope of its kernel (2 per
+    element) times that; a recurrent state by its products' error, not enlarged by functions of slopes of at most 1.5.
+    """
+    op, attrs, operands = node.op, node.attrs, [(inputs | dict(constants))[name] for name in node.inputs]
+    sizes = [float(np.abs(value).max(initial=0)) for value in operands]
+    top, axis = sizes[0], max(operands[0].shape)
+    if op == "resize" and attrs["mode"] != "nearest":
+        most = max(taps(attrs, i, n)[0].shape[1] for i, n in enumerate(operands[0].shape))
+        return (2 * most + 16 * axis) * U * top
+    if op == "grid_sample" and attrs["mode"] != "nearest":
+        return (16 + 16 * axis * (1 + sizes[1])) * U * 4 * top
+    if op == "roi_align":
+        return (64 + 16 * axis * (1 + sizes[1] * attrs["spatial_scale"])) * U * 4 * top
+    if op in ("scatter_elements", "scatter_nd") and attrs["reduction"] in ("add", "mul"):
+        terms = max(operands[1].shape)
+        return (terms + 2) * U * (size.max() + terms * sizes[2])
+    if op == "col2im":
+        return 16 * U * prod(attrs["block"]) * top
+    if op in ("lstm", "gru", "rnn"):
+        steps, terms = operands[0].shape[0], operands[0].shape[2] + attrs["hidden"]
+        weights = max(np.abs(array).max() for array in constants.values())
+        return steps * (terms + 16) * U * (1 + weights * max(sizes) * np.sqrt(terms)) * (1 + size.max())
+    return 0.0
 
 
 def classifier_bound(graph, values):

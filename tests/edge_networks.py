@@ -34,6 +34,9 @@ HALF = (
 )  # fmt: skip
 ORDERS = ("big-gpu-little", "gpu-little-big", "little-big-gpu")
 LIMIT, HALF_LIMIT = 1e-4, 1e-3  # of the largest absolute value of an output
+# Whose sums cancel: onnxruntime is 4e-4, 3e-5 and 2e-5 from float64 there, and in a mask of pose_landmark_full 7e-4
+# from what it computes without its optimisations
+LIMITS = {"pose_landmark_full": 2e-3, "centerface": 2e-4, "yolox_nano_416": 2e-4}
 TRACKED = "nanotrackv2_backbone"  # what the tracker's head reads
 
 Arrays = dict[str, np.ndarray]
@@ -189,14 +192,19 @@ def results(graph: Graph, board: Board, inputs: list[Arrays], seed: int) -> Iter
 
 
 def error(found: Arrays, expected: Arrays) -> float:
-    """The largest error of any output, relative to the output's largest absolute value."""
+    """The largest error of any output, relative to the output's largest absolute value.
+
+    Of probabilities, a unit in the last place of 1 (2^-23) is no error: onnxruntime's sigmoid is as near as that, and
+    no nearer where it is small (by 1.5e-4 of the largest where YuNet sees no face).
+    """
     assert found.keys() == expected.keys()
     errors = [0.0]
     for name, y in expected.items():
         assert found[name].shape == y.shape, name
         y, x = y.astype(np.float64), found[name].astype(np.float64)
-        errors.append(float(np.abs(x - y).max() / max(np.abs(y).max(), np.finfo(np.float32).tiny)))
-    return max(errors)
+        slack = 2.0**-23 if y.min() >= 0 and y.max() <= 1 else 0.0
+        errors.append(max(0.0, np.abs(x - y).max() - slack) / max(np.abs(y).max(), np.finfo(np.float32).tiny))
+    return float(max(errors))
 
 
 def compared(
@@ -210,7 +218,7 @@ def compared(
         inputs = [{name: x.astype(np.float16) for name, x in frame.items()} for frame in inputs]
     expected = [reference(x) for x in inputs]
     for what, number, found in results(network.load(path), board, inputs, seed):
-        tolerance = HALF_LIMIT if folder else LIMIT
+        tolerance = HALF_LIMIT if folder else LIMITS.get(network.name, LIMIT)
         yield what, number, error(found, expected[number]), same(network.name, found, expected[number], tolerance)
 
 
@@ -223,7 +231,6 @@ def main() -> None:
     os.environ.setdefault("PIPEALL_TUNE", "off")
     data = Path(os.environ.get("PIPEALL_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
     chosen, board, bad = photos(data / "scenes")[: None if options.all else 1], Board.detect(), 0
-    limit = HALF_LIMIT if options.half else LIMIT
     for network in networks(data / "edge"):
         if options.networks and network.name not in options.networks:
             continue
@@ -233,6 +240,7 @@ def main() -> None:
             for what, _, found, as_expected in compared(network, board, chosen, options.half):
                 worst[what] = max(worst.get(what, 0.0), found)
                 alike &= as_expected
+            limit = HALF_LIMIT if options.half else LIMITS.get(network.name, LIMIT)
             good = alike and max(worst.values()) <= limit
             text = "  ".join(f"{what} {found:.1e}" for what, found in worst.items())
             print(f"{network.name:40}{'right' if good else 'WRONG'}  {text}", "" if alike else "decoded differently")

@@ -13,13 +13,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import onnx
+import onnxruntime
 import torch
 import yolo_nets
+from edge_networks import Arrays
 from torch import Tensor, nn
 
 OPSET = 17
 MOST_PARAMETERS = 30e6
-CALIBRATION = 2  # batches of as many pictures
+BATCHES, PIXELS = 2, 2**17  # to calibrate with, and at least so many pixels in a batch
 
 TIMM = (
     # those with names on boards
@@ -106,19 +110,39 @@ def write(source: str, name: str, path: Path, size: int | None = None, fused: bo
     return Written(frame, sum(parameter.numel() for parameter in net.parameters()))
 
 
+def before_ranking(path: Path) -> list[str] | None:
+    """The scores that a file ranks (yolov10n); None where it ranks nothing. Scores of random weights are often equal to
+    the last bits, so that a rounding changes what comes first."""
+    nodes = onnx.load(path).graph.node
+    ranking = next((node for node in nodes if node.op_type == "TopK"), None)
+    maxima = next((node for node in nodes if ranking is not None and node.output[0] == ranking.input[0]), None)
+    return None if maxima is None else [maxima.input[0]]
+
+
+def reference(path: Path, frame: np.ndarray, outputs: list[str] | None) -> Arrays:
+    """What onnxruntime computes of a file: these tensors, by default its outputs."""
+    model = onnx.load(path)
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs or ())
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    names = outputs or [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, {session.get_inputs()[0].name: frame}), strict=True))
+
+
 def calibrate(net: nn.Module, shape: Sequence[int]) -> None:
     """Gives BatchNorm the mean statistics of random batches, and leaves the network in evaluation."""
     for name, parameter in net.named_parameters():
         if name.endswith(("gamma", "layer_scale", "gamma_1", "gamma_2", "gamma_3")):
             nn.init.ones_(parameter)
     net.eval()
-    norms = [module for module in net.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
+    norms = [module for module in net.modules() if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d))]
     for norm in norms:
         norm.reset_running_stats()
         norm.momentum = None  # the mean of all batches
         norm.train()
-    for _ in range(CALIBRATION if norms else 0):
-        net(torch.randn(CALIBRATION, *shape))
+    for _ in range(BATCHES if norms else 0):
+        net(torch.randn(max(2, PIXELS // (shape[1] * shape[2])), *shape))
     net.eval()
 
 

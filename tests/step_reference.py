@@ -49,9 +49,7 @@ class Memory:
         start = sum(size for other, size in self.sizes.items() if other < base)
         return values[start : start + self.sizes[base]]
 
-    def touched(
-        self, values: np.ndarray, step: Step, constants: bool = True
-    ) -> tuple[list[np.ndarray], np.ndarray]:
+    def touched(self, values: np.ndarray, step: Step, constants: bool = True) -> tuple[list[np.ndarray], np.ndarray]:
         """What a step reads and writes, in place: (h, w, c) pixels, the dimensions of a copy, or strided elements."""
         strides = {"src": (), "dst": ()}
         if step.kind == "copy":

@@ -10,6 +10,7 @@ from pipeall._kernels.cpu.kernels import CpuProgram
 from pipeall._kernels.cpu.table import choose
 from pipeall.steps import CONSTANT, SLOT_IN, SLOT_OUT, Step, Strided, item_bytes
 
+INF = float("inf")
 ISAS = tuple(isa for isa in ("avx512", "avx2", "neon", "ref") if isa in supported_isas())
 
 
@@ -76,3 +77,23 @@ def everywhere(*args, **kwargs) -> Iterator[tuple[str, np.ndarray]]:
             again = run(*args, isa=isa, threads=threads, **kwargs)
             assert result.tobytes() == again.tobytes(), f"{isa}: {threads} threads give another result"
         yield isa, result
+
+
+def random_floats(rng, shape, domain=(-INF, INF)):
+    x = (3 * rng.standard_normal(shape)).astype(np.float32)
+    lo, hi = domain
+    if lo > -INF:
+        x = lo + (np.abs(x - lo) if hi == INF else (hi - lo) * (x % 1))
+    return x.astype(np.float32)
+
+
+def random_of(rng, shape, dtype):
+    """Elements over the whole range of a type, its ends and small ones more often."""
+    if dtype.startswith("float"):
+        return random_floats(rng, shape).astype(dtype)
+    if dtype == "bool":
+        return rng.integers(0, 2, shape).astype(bool)
+    info = np.iinfo(dtype)
+    ends = np.array([info.min, info.max, 0, 1, 2, 3, 7] + [-1, -2] * (info.min < 0), dtype)
+    whole = rng.integers(info.min, info.max, shape, dtype, endpoint=True)
+    return np.where(rng.random(shape) < 0.5, rng.choice(ends, shape), whole).astype(dtype)

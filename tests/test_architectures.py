@@ -8,7 +8,6 @@ import pytest
 pytest.importorskip("torch", reason="networks to export: pip install torch timm torchvision")
 
 import exported_nets
-import onnxruntime
 from edge_networks import error, named
 from torch_nets import thirds
 
@@ -35,12 +34,6 @@ def exported(tmp_path_factory):
     return write
 
 
-def reference(path, frame):
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, {session.get_inputs()[0].name: frame}), strict=True))
-
-
 @pytest.mark.parametrize("name", YOLO)
 def test_detectors_are_cut_in_backbone_neck_and_head(name, exported):
     graph = load(exported("yolo", name)[0])
@@ -57,9 +50,10 @@ def test_exported_networks_give_what_onnxruntime_gives(source, name, exported, b
         pytest.importorskip("torchvision", reason="networks to export: pip install torch timm torchvision")
         pytest.importorskip("timm", reason="networks to export: pip install torch timm torchvision")
     path, frame = exported(source, name)
-    expected, graph = reference(path, frame), load(path)
+    outputs = exported_nets.before_ranking(path)
+    expected, graph = exported_nets.reference(path, frame, outputs), load(path, outputs=outputs)
     with Engine(graph, "big", board=board_with_gpu) as engine:
         assert error(named(graph, engine(frame)), expected) <= 1e-4
-    with Pipeline(graph, thirds(graph), board=board_with_gpu) as pipe:
+    with Pipeline(graph, thirds(graph, "gpu-little-big"), board=board_with_gpu) as pipe:
         for result in pipe.map([frame, frame]):
             assert error(named(graph, result), expected) <= 1e-4

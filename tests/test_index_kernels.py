@@ -236,9 +236,11 @@ GRID, BOX = np.zeros((1, 2, 2, 2), np.float32), np.zeros((1, 3, 4), np.float32)
         ("scatter_nd", (FLOATS, WHOLE[:, :1], FLOATS[:2]), {"reduction": "add"}, (4, 5), "elements of shape"),
         ("topk", (FLOATS,), {"axis": 1, "k": 6, "largest": True, "indices": False}, (4, 6), "1 to 5 elements"),
         ("nms", (BOX, BOX), {"max_output": 1, "iou": 0, "score": 0, "center_box": False}, (3, 3), "boxes of shape"),
-        ("grid_sample", (GRID, GRID), {"mode": "linear", "padding": "wrap", "align_corners": 0}, GRID.shape, "zeros, border"),
+        ("grid_sample", (GRID, GRID), {"mode": "linear", "padding": "wrap", "align_corners": 0}, GRID.shape,
+         "zeros, border"),
         ("max_unpool", (FLOATS, WHOLE[:3]), {"shape": (9,)}, (9,), "indices of shape"),
-        ("col2im", (BOX,), dict(image=(2,), block=(3,), strides=(1,), dilations=(1,), pads=(0, 0)), (1, 1, 2), "blocks"),
+        ("col2im", (BOX,), dict(image=(2,), block=(3,), strides=(1,), dilations=(1,), pads=(0, 0)),
+         (1, 1, 2), "blocks"),
     ],
 )  # fmt: skip
 def test_steps_that_do_not_fit_are_refused(kind, arrays, params, out, message):

@@ -51,8 +51,8 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
 }
 CIRCLES = [{"graph.ir", "graph.partition"}]  # Graph.groups and Graph.cuts are part of a graph's face
 OPTIONAL = {  # package outside of the standard library -> the one file or folder that may import it
-    "onnx": "graph/onnx/read.py",
-    "google": "graph/onnx/read.py",
+    "onnx": "graph/onnx",
+    "google": "graph/onnx/reader.py",
     "pyopencl": "_kernels/opencl/devices.py",
     "mpi4py": "mlp/comm_mpi.py",
     "click": "cli",

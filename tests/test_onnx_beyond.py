@@ -8,7 +8,7 @@ from load_models import TOLERANCE, agrees, frames, model, value
 from onnx import helper, numpy_helper
 from onnx_models import ints, parsed, rand, refusal, saved
 
-from pipeall import load
+from pipeall import Board, Engine, load
 from pipeall.graph.ops import run_graph
 
 # ---- old opsets ----
@@ -233,6 +233,60 @@ def test_operator_that_onnx_defines_by_others(tmp_path):
     node = helper.make_node("CenterCropPad", ["x", "size"], ["y"], axes=[2, 3])
     proto = model([node], [value("x", 1, (1, 2, 5, 9))], [value("y", 1, None)], {"size": ints(8, 4)}, opset=18)
     agrees(proto, tmp_path)
+
+
+def test_definition_with_an_operand_left_out(tmp_path):
+    """Rows of keys and values summed up to the query's place, decayed before each: x_t = e^d_t x_(t-1) + k_t v_t."""
+    if onnx.defs.onnx_opset_version() < 27:
+        pytest.skip("this onnx package has no LinearAttention")
+    names = ("q", "k", "v", "d")
+    node = helper.make_node(
+        "LinearAttention", ["q", "k", "v", "", "d"], ["y", "state"],
+        q_num_heads=1, kv_num_heads=1, update_rule="gated", scale=1.0,
+    )  # fmt: skip
+    inputs = [value(name, 1, (1, 5, 4)) for name in names]
+    graph = load(saved(model([node], inputs, [value("y", 1, None)], opset=27), tmp_path))
+    fed = dict(zip(names, 0.5 * rand(4, 1, 5, 4), strict=True))
+    state, expected = np.zeros((4, 4)), np.empty((5, 4))
+    for t in range(5):
+        q, k, v, decay = (fed[name][0, t].astype(np.float64) for name in names)
+        state = np.exp(decay)[:, None] * state + k[:, None] * v
+        expected[t] = q @ state
+    np.testing.assert_allclose(run_graph(graph, fed)["y"][0], expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_part_without_elements(tmp_path):
+    body = "a, b, c = Split<axis=1>(x, sizes) r = Relu(a) y = Concat<axis=1>(c, r, b)"
+    agrees(parsed(body, "float[1,8] x", "y", dict(sizes=ints(3, 5, 0)), 13), tmp_path)
+
+
+# ---- outputs that do not depend on the input ----
+
+
+@pytest.mark.parametrize("component", ["big", "gpu"])
+def test_outputs_that_are_constants(component, tmp_path):
+    board = Board.detect(gpu=component == "gpu")
+    if component not in board.components:
+        pytest.skip(f"no OpenCL device: {board.gpu_missing}")
+    body = "y = Relu(x) n = Shape(x) same = Shape(x) w = Identity(k) two = ReduceSum<keepdims=0>(n)"
+    types = {"n": 7, "same": 7, "w": 1, "two": 7}
+    proto = parsed(body, "float[1,3,5,4] x", "y, " + ", ".join(types), dict(k=np.float32([[1, -np.inf], [0.5, 2]])), 13)
+    for output in proto.graph.output:
+        output.type.tensor_type.elem_type = types.get(output.name, 1)
+    graph = load(saved(proto, tmp_path))
+    x = rand(1, 3, 5, 4)
+    with Engine(graph, component, board=board) as engine:
+        found = engine(x)
+    for name, expected in onnx_models.run(proto, {"x": x}).items():
+        assert found[name].dtype == expected.dtype
+        np.testing.assert_array_equal(found[name], expected)
+
+
+def test_a_model_without_inputs(tmp_path):
+    body = "y = Constant<value_floats=[1.0, 2.5]>()"
+    graph = load(saved(parsed(body, "", "y", {}, 13), tmp_path))
+    with Engine(graph, board=Board.detect(gpu=False)) as engine:
+        np.testing.assert_array_equal(engine({}), [1, 2.5])
 
 
 # ---- com.microsoft ----

@@ -102,7 +102,8 @@ ARITHMETIC = [
 
 CASTS = {F: 1, UINT8: 2, INT8: 3, INT32: 6, INT64: 7, BOOL: 9}
 UNARIES = [
-    *(form(op, (2, 3, 4)) for op in "Abs Neg Sign Floor Ceil Round Sin Cos Tan Atan Sinh Cosh Asinh Exp Tanh Erf Sigmoid "
+    *(form(op, (2, 3, 4))
+      for op in "Abs Neg Sign Floor Ceil Round Sin Cos Tan Atan Sinh Cosh Asinh Exp Tanh Erf Sigmoid "
       "Softplus Softsign Relu HardSwish Mish Elu Selu Celu ThresholdedRelu Shrink LeakyRelu HardSigmoid Gelu".split()),
     *(form(op, values(2, 3, lo=0.1)) for op in ("Sqrt", "Log", "Reciprocal")),
     *(form(op, values(2, 3, lo=-0.9, hi=0.9)) for op in ("Asin", "Acos", "Atanh")),
@@ -130,7 +131,8 @@ REDUCTIONS = [
       for x, axes in ((values(2, 3, 4, 5, lo=0.5), [2, 3]), (values(2, 3, 4, 5, lo=0.5), [-1]),
                       (values(2, 3, 4, lo=0.5), [0, 2]), (values(5, lo=0.5), [0]), (values(1, 3, 4, 5, lo=0.5), [1, 3]))
       for k in (0, 1)),
-    *(form(f"Reduce{how}", (2, 3, 4), ints(1), opset=18, fixed=(1,)) for how in ("Mean", "Max", "L1", "L2", "SumSquare")),
+    *(form(f"Reduce{how}", (2, 3, 4), ints(1), opset=18, fixed=(1,))
+      for how in ("Mean", "Max", "L1", "L2", "SumSquare")),
     *(form(f"Reduce{how}", values(2, 3, 4, dtype=t), ints(1), opset=18, fixed=(1,))
       for how in ("Sum", "Max", "Min", "Prod", "SumSquare", "L1") for t in (INT32, INT64) if (how, t) != ("L1", INT64)),
     *(form(f"Reduce{how}", values(2, 3, dtype=t, lo=0.0), ints(1), opset=20, fixed=(1,)) for how in ("Max", "Min")
@@ -160,7 +162,8 @@ NORMS = [
     *(form("GroupNormalization", (2, 6, 4, 5), (6,), (6,), num_groups=groups) for groups in (1, 2, 3, 6)),
     form("MeanVarianceNormalization", (2, 3, 4, 5)), form("MeanVarianceNormalization", (2, 3, 4, 5), axes=[1, 2]),
     *(form("LpNormalization", (2, 3, 4), axis=axis, p=p) for axis in (-1, 1) for p in (1, 2)),
-    *(form("BatchNormalization", x, *BATCH_NORM, epsilon=0.01) for x in ((2, 3), (2, 3, 5), (2, 3, 4, 5), (1, 3, 2, 3, 4))),
+    *(form("BatchNormalization", x, *BATCH_NORM, epsilon=0.01)
+      for x in ((2, 3), (2, 3, 5), (2, 3, 4, 5), (1, 3, 2, 3, 4))),
     *(form("LRN", (2, 7, 4, 5), size=size, alpha=0.3) for size in (1, 3, 5)),
 ]  # fmt: skip
 
@@ -170,15 +173,20 @@ MATRICES = [
 ]  # fmt: skip
 PRODUCTS = [
     *(form("MatMul", *shapes) for shapes in MATRICES),
-    *(form("Gemm", (4, 5) if not ta else (5, 4), (5, 3) if not tb else (3, 5), *c, transA=ta, transB=tb, alpha=a, beta=b)
+    *(form("Gemm", (4, 5) if not ta else (5, 4), (5, 3) if not tb else (3, 5), *c,
+           transA=ta, transB=tb, alpha=a, beta=b)
       for ta in (0, 1) for tb in (0, 1) for c in ((), ((3,),), ((4, 3),), ((4, 1),), ((1,),))
       for a, b in ((1.0, 1.0), (0.5, -2.0))),
     *(form("Einsum", *x, equation=e) for e, x in (
-        ("ij,jk->ik", ((2, 3), (3, 4))), ("bij,bjk->bik", ((2, 3, 4), (2, 4, 5))), ("bhid,bhjd->bhij", ((2, 3, 4, 5), (2, 3, 6, 5))),
-        ("bhij,bhjd->bihd", ((2, 3, 4, 5), (2, 3, 5, 6))), ("ij->ji", ((2, 3),)), ("ij->j", ((2, 3),)), ("ij->", ((2, 3),)),
+        ("ij,jk->ik", ((2, 3), (3, 4))), ("bij,bjk->bik", ((2, 3, 4), (2, 4, 5))),
+        ("bhid,bhjd->bhij", ((2, 3, 4, 5), (2, 3, 6, 5))),
+        ("bhij,bhjd->bihd", ((2, 3, 4, 5), (2, 3, 5, 6))), ("ij->ji", ((2, 3),)), ("ij->j", ((2, 3),)),
+        ("ij->", ((2, 3),)),
         ("i,j->ij", ((2,), (3,))), ("i,i->", ((4,), (4,))), ("ij,j", ((2, 3), (3,))), ("ba", ((2, 3),)),
-        ("...ij,...jk->...ik", ((2, 1, 3, 4), (1, 5, 4, 6))), ("...i->...", ((2, 3, 4),)), ("ij,ij->ij", ((2, 3), (2, 3))),
-        ("bijk,bkl->bijl", ((2, 3, 4, 5), (2, 5, 6))), ("ijk,lk->ijl", ((2, 3, 4), (5, 4))), ("nchw,ncv->nvhw", ((1, 3, 4, 5), (1, 3, 6))),
+        ("...ij,...jk->...ik", ((2, 1, 3, 4), (1, 5, 4, 6))), ("...i->...", ((2, 3, 4),)),
+        ("ij,ij->ij", ((2, 3), (2, 3))),
+        ("bijk,bkl->bijl", ((2, 3, 4, 5), (2, 5, 6))), ("ijk,lk->ijl", ((2, 3, 4), (5, 4))),
+        ("nchw,ncv->nvhw", ((1, 3, 4, 5), (1, 3, 6))),
         ("ijk,j->ik", ((2, 3, 4), (3,))),
     )),
 ]  # fmt: skip

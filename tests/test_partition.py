@@ -111,6 +111,13 @@ def test_a_pooling_to_one_pixel_closes_its_group_once():
     assert chunks(net.graph(net.op("clip", net.global_pool(net.conv("x0", 4))))) == [["conv", "avgpool", "clip"]]
 
 
+def test_an_operand_may_be_a_constant():
+    """The class token of a transformer is joined before its patches."""
+    net = Net((1, 4, 8, 8))
+    x = net.op("concat", net.constant((1, 4, 8, 8)), net.conv("x0", 4))
+    assert chunks(net.graph(net.conv(x, 4))) == [["conv", "concat"], ["conv"]]
+
+
 def test_no_cut_inside_a_squeeze_and_excite_block_or_a_residual_unit():
     net = Net((1, 4, 8, 8))
     x = net.conv("x0", 4)

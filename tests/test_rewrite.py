@@ -145,9 +145,9 @@ def test_clamp_of_a_shared_tensor_stays():
 
 def test_residual_goes_into_the_later_conv():
     net = Net(IMAGE)
-    main, short = net.conv("x0", 8, 3), net.conv("x0", 8)
+    main, short = net.conv(net.op("sigmoid", "x0"), 8, 3), net.conv("x0", 8)
     graph = rewritten(net.graph(net.op("clip", net.op("add", main, short))))
-    assert [(node.name, node.inputs[3:], node.attrs["lo"]) for node in graph.nodes] == [
+    assert [(node.name, node.inputs[3:], node.attrs["lo"]) for node in graph.nodes[1:]] == [
         (main, (), -INF),
         (short, (main,), 0.0),
     ]
@@ -319,3 +319,52 @@ def test_trained_network_keeps_its_cuts(network, data_dir):
     plain, graph = load(path, rewrite=False), load(path)
     assert len(graph.nodes) < len(plain.nodes)
     assert [cut.elements for cut in graph.cuts] == [cut.elements for cut in plain.cuts]
+
+
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_parallel_branches_become_one_convolution(groups):
+    """As in RepVGG and FastViT: 3x3, 1x1, batch normalisation and the image itself, summed and subtracted."""
+    net = Net(IMAGE)
+    per_channel = (1, 6, 1, 1)
+    normed = net.op("add", net.op("mul", "x0", net.constant(per_channel)), net.constant(per_channel))
+    wide, narrow = net.conv("x0", 6, 3, groups=groups), net.conv("x0", 6, 1, groups=groups)
+    total = net.op("add", net.op("sub", wide, normed), narrow)
+    scaled = net.op("mul", total, net.constant(per_channel))
+    graph = net.graph(net.op("clip", net.op("add", "x0", scaled)))
+    assert ops_of(graph) == "conv"
+
+
+def test_branches_whose_pixels_do_not_meet_stay():
+    net = Net(IMAGE)
+    weight, bias = net.constant((6, 6, 2, 2)), net.constant((6,))
+    shifted = net.op("conv", "x0", weight, bias, pads=(1, 1, 0, 0))
+    other = net.op("conv", "x0", net.constant((6, 6, 3, 3)), bias, pads=(1, 1, 1, 1))
+    assert ops_of(net.graph(net.op("add", other, shifted))) == "conv"  # the same corner
+    last = net.op("conv", "x0", net.constant((6, 6, 2, 2)), bias, pads=(0, 0, 1, 1))
+    assert ops_of(net.graph(net.op("add", net.conv("x0", 6, 1), last))) == "conv"
+    strided = net.op("conv", "x0", net.constant((6, 6, 1, 1)), bias, strides=(2, 2))
+    dilated = net.op(
+        "conv", "x0", net.constant((6, 6, 3, 3)), bias, strides=(2, 2), dilations=(2, 2), pads=(1, 1, 1, 1)
+    )
+    graph = net.graph(net.op("add", dilated, net.op("slice", net.op("slice", strided, axis=2, start=0, stop=2, step=1),
+                      axis=3, start=0, stop=2, step=1)))  # fmt: skip
+    assert "slice" in ops_of(graph)
+
+
+def test_slices_that_lie_side_by_side_are_joined():
+    net = Net(IMAGE)
+    x = net.conv("x0", 8)
+    a, b, c = (net.op("slice", x, axis=1, start=i, stop=i + n, step=1) for i, n in ((0, 4), (4, 2), (6, 2)))
+    assert ops_of(net.graph(net.op("concat", a, b, c, net.op("sigmoid", a), axis=1))) == "conv slice sigmoid concat"
+    part = net.graph(net.op("concat", b, c, a, axis=1))
+    assert ops_of(part) == "conv slice slice concat"
+    backwards = net.graph(net.op("concat", b, a, axis=1))
+    assert ops_of(backwards) == "conv slice slice concat"
+
+
+def test_concats_that_begin_alike_are_nested():
+    net = Net(IMAGE)
+    a, b, c = net.conv("x0", 4), net.op("sigmoid", "x0"), net.op("tanh", "x0")
+    both, all_three = net.op("concat", a, b, axis=1), net.op("concat", a, b, c, axis=1)
+    graph = net.graph(net.op("tanh", both), all_three)
+    assert [node.inputs for node in rewritten(graph).nodes if node.op == "concat"] == [(a, b), (both, c)]

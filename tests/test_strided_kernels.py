@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from bounds import U
-from strided_runs import everywhere, run
+from strided_runs import everywhere, random_floats, random_of, run
 
 from pipeall import ArgumentError
 from pipeall.graph.ops import OPS
@@ -14,26 +14,6 @@ SHAPES = [(5,), (3, 1, 70), (2, 3, 4, 17), (1000,), (2, 300, 5), (40, 700)]
 INTEGERS = ("int8", "uint8", "int32", "int64")
 SWAPPED = {entry.swapped: op for op, entry in BINARY.items() if entry.swapped}
 INF = float("inf")
-
-
-def random_floats(rng, shape, domain=(-INF, INF)):
-    x = (3 * rng.standard_normal(shape)).astype(np.float32)
-    lo, hi = domain
-    if lo > -INF:
-        x = lo + (np.abs(x - lo) if hi == INF else (hi - lo) * (x % 1))
-    return x.astype(np.float32)
-
-
-def random_of(rng, shape, dtype):
-    """Elements over the whole range of a type, its ends and small ones more often."""
-    if dtype.startswith("float"):
-        return random_floats(rng, shape).astype(dtype)
-    if dtype == "bool":
-        return rng.integers(0, 2, shape).astype(bool)
-    info = np.iinfo(dtype)
-    ends = np.array([info.min, info.max, 0, 1, 2, 3, 7] + [-1, -2] * (info.min < 0), dtype)
-    whole = rng.integers(info.min, info.max, shape, dtype, endpoint=True)
-    return np.where(rng.random(shape) < 0.5, rng.choice(ends, shape), whole).astype(dtype)
 
 
 def params_of(op, sample):
@@ -336,51 +316,6 @@ def test_running_sum(exclusive, reverse, dtype):
         for plain in (True, False):
             for _, y in everywhere("cumsum", params, [x], shape, dtype, seed=seed, plain=plain):
                 assert (np.abs(y - expected) <= U * np.abs(expected) + 1e-12 * (dtype == "float32")).all()
-
-
-# ---- normalisation ----
-
-
-@pytest.mark.parametrize("kind", ["softmax_nd", "logsoftmax"])
-@pytest.mark.parametrize(
-    ("shape", "axis"), [((40, 21), 1), ((21, 40), 0), ((3, 21, 70), 1), ((2, 5, 3, 4), 2), ((600, 2), 0)]
-)
-def test_softmax_along_any_axis(kind, shape, axis):
-    x = random_floats(np.random.default_rng(10), shape)
-    shifted = x - x.max(axis, keepdims=True).astype(np.float64)
-    logarithm = shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))
-    expected = np.exp(logarithm) if kind == "softmax_nd" else logarithm
-    limit = (shape[axis] + 2 * np.abs(x).max() + 16) * U * (np.abs(expected) + (kind == "logsoftmax"))
-    for seed, plain in enumerate([True, False, False]):
-        for isa, y in everywhere(kind, dict(axis=axis), [x], shape, "float32", seed=seed, plain=plain):
-            assert (np.abs(y - expected) <= limit).all(), isa
-
-
-@pytest.mark.parametrize("center", [True, False])
-@pytest.mark.parametrize(
-    ("shape", "axes"),
-    [
-        ((40, 33), (1,)),
-        ((30, 9, 40), (0, 1)),
-        ((3, 9, 7, 5), (1, 3)),
-        ((2, 20000), (1,)),
-        ((5, 4, 3), (0, 1, 2)),
-        ((700, 3), (0,)),
-    ],
-    ids=str,
-)
-def test_layernorm_over_any_axes(shape, axes, center):
-    x = 2 + random_floats(np.random.default_rng(11), shape)
-    attrs = dict(axes=axes, epsilon=1e-5, center=center)
-    exact = x.astype(np.float64)
-    expected = OPS["layernorm"].compute(attrs, exact)
-    deviation = np.sqrt(exact.var(axes, keepdims=True) if center else (exact**2).mean(axes, keepdims=True))
-    chain = min(np.prod([shape[d] for d in axes]), 8192) / 4 + 16
-    mean_error = chain * U * np.abs(exact).mean(axes, keepdims=True) + U * np.abs(exact)
-    limit = mean_error / deviation * (1 + np.abs(expected)) + chain * U * np.abs(expected)
-    for seed, plain in enumerate([True, False, False]):
-        for isa, y in everywhere("layernorm_nd", attrs, [x], shape, "float32", seed=seed, plain=plain):
-            assert (np.abs(y - expected) <= limit).all(), isa
 
 
 # ---- what does not fit ----

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import onnx_models
 import pytest
-from bounds import U
+from bounds import structural
 from onnx.reference import ReferenceEvaluator
 
 from pipeall.errors import ModelError
@@ -42,32 +42,6 @@ def within(case: Case, indices: np.ndarray) -> np.ndarray:
     return np.clip(indices, -size, size - 1).astype(indices.dtype)
 
 
-def limit(case: Case, graph, inputs: dict, expected: np.ndarray) -> float:
-    """How far float32 may be: a sum of n products is within (n + 2) u of the sum of their sizes.
-
-    A place in a tensor errs by some u times the size of its axis, a weight by the steepest slope of its kernel (2 per
-    element) times that; a recurrent state by its products' error, not enlarged by functions of slopes of at most 1.5.
-    """
-    sizes = [np.abs(value).max(initial=0).astype(np.float64) for value in inputs.values()]
-    top, axis = sizes[0], max(case.shapes[0])
-    if case.op == "resize" and case.attrs["mode"] != "nearest":
-        taps = max(sampling.taps(case.attrs, i, size)[0].shape[1] for i, size in enumerate(case.shapes[0]))
-        return (2 * taps + 16 * axis) * U * top
-    if case.op == "grid_sample" and case.attrs["mode"] != "nearest":
-        return (16 + 16 * axis * (1 + sizes[1])) * U * 4 * top
-    if case.op == "roi_align":
-        return (64 + 16 * axis * (1 + sizes[1] * case.attrs["spatial_scale"])) * U * 4 * top
-    if case.op in ("scatter_elements", "scatter_nd") and case.attrs["reduction"] in ("add", "mul"):
-        return (max(case.shapes[1]) + 2) * U * (np.abs(expected).max() + max(case.shapes[1]) * sizes[1])
-    if case.op == "col2im":
-        return 16 * U * 9 * top
-    if case.op in ("lstm", "gru", "rnn"):
-        steps, terms = case.shapes[0][0], case.shapes[0][2] + case.attrs["hidden"]
-        weights = max(np.abs(graph.constants[name]).max() for name in graph.constants)
-        return steps * (terms + 16) * U * (1 + weights * max(sizes) * np.sqrt(terms)) * (1 + np.abs(expected).max())
-    return 0.0
-
-
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_reference_agrees(case):
     graph, inputs = case_graph(case)
@@ -87,7 +61,9 @@ def test_reference_agrees(case):
         assert (expected[len(got) :] == -1).all()
         expected = expected[: len(got)]
     assert got.shape == expected.shape
-    assert np.abs(got.astype(np.float64) - expected).max(initial=0) <= limit(case, graph, inputs, expected)
+    assert np.abs(got.astype(np.float64) - expected).max(initial=0) <= structural(
+        graph.nodes[0], inputs, graph.constants, np.abs(expected)
+    )
 
 
 # ---- taps ----

@@ -8,6 +8,8 @@ from typing import Any
 
 Shape = tuple[int, ...]
 
+CHANNELS = (1, 3, 7, 8, 15, 16, 17, 31, 32, 33, 64, 96)
+
 
 @dataclass(frozen=True)
 class Case:

@@ -1,8 +1,8 @@
 """Transposed convolutions as convolutions: one for every phase of the stride, whose results are then interleaved.
 
-Output row q = stride * j + r, counted before the pads crop, meets the taps k with k * dilation = r + stride * t, on input
-row j - t. Of one r these t are evenly spaced, so that the rows of one phase are a convolution with every
-(stride / gcd)-th tap, flipped. All phases compute the same rows j, in channels side by side.
+Output row q = stride * j + r, counted before the pads crop, meets the taps k with k * dilation = r + stride * t, on
+input row j - t. Of one r these t are evenly spaced, so that the rows of one phase are a convolution with every (stride
+/ gcd)-th tap, flipped. All phases compute the same rows j, in channels side by side.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def rows_of(found: list[Phase], size: int, out: int, pad: int) -> tuple[int, int
 def deconv(to: Lowering, node: Node) -> None:
     attrs, weight, bias = node.attrs, to.constant(node, 1), to.constant(node, 2)
     x, (n, cout, out_h, out_w) = to.pixels(node), to.shape(node.output)
-    in_h, (sy, sx) = x.h // n, attrs["strides"]
+    in_h = x.h // n
     axes = [phases(weight.shape[2 + a], attrs["strides"][a], attrs["dilations"][a]) for a in (0, 1)]
     spans = [rows_of(axes[a], (in_h, x.w)[a], (out_h, out_w)[a], attrs["pads"][a]) for a in (0, 1)]
     (top, bottom), (left, right) = spans
@@ -147,7 +147,7 @@ def _interleave(to: Lowering, node: Node, made: View, begin: tuple[int, int], to
     n, cout, out_h, out_w = out.shape
     each = cout // groups
     source = of_view(made, (n, made.c, made.h // n, made.w))
-    (by_n, by_c, by_h, by_w), (image, channel, line, pixel) = source.strides, out.strides
+    (by_n, _, by_h, by_w), (image, channel, line, pixel) = source.strides, out.strides
     for number, (ry, rx) in enumerate(product(range(sy), range(sx))):
         first = -(-(top - ry) // sy), -(-(left - rx) // sx)
         count = (out_h - 1 + top - ry) // sy - first[0] + 1, (out_w - 1 + left - rx) // sx - first[1] + 1

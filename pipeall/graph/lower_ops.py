@@ -7,10 +7,9 @@ from dataclasses import replace
 from math import inf, prod
 from typing import Any
 
-import numpy as np
-
 from ..errors import ModelError
 from ..steps import Strided, View
+from . import lower_moves
 from .ir import Node
 from .lower_deconv import deconv
 from .lowering import Lowering
@@ -19,18 +18,12 @@ from .pointwise import BINARY, UNARY
 from .strides import (
     IMAGE_ORDER,
     broadcast,
-    constant,
-    cut,
-    from_index,
     is_row_major,
     merged,
-    of_view,
     order_of,
     permuted,
     pixels,
     place,
-    reaching,
-    reshaped,
     rows,
 )
 
@@ -101,10 +94,22 @@ def conv(to: Lowering, node: Node) -> None:
     src = [to.pixels(node, index) for index in (0, *range(3, len(node.inputs)))]
     out, weight, count = pixels(to.target(node)), to.constant(node, 1), to.shape(node.output)[0]
     attrs = attrs_of(node, "strides", "pads", "dilations", "groups", "lo", "hi")
+    if 1 < attrs["groups"] == src[0].c < len(weight):  # several filters for each channel
+        src[0], attrs["groups"] = _repeated_channels(to, node, src[0], len(weight)), len(weight)
     params = {"kernel": weight.shape[2:], **attrs}
     together = params["kernel"] == params["strides"] == (1, 1) and not any(params["pads"])
     for *given, made in zip(*(images(view, 1 if together else count) for view in (*src, out)), strict=True):
         to.step("conv", node, given, made, params, weight, to.constant(node, 2))
+
+
+def _repeated_channels(to: Lowering, node: Node, x: View, channels: int) -> View:
+    """The image with every channel as often as it has filters, for depthwise kernels."""
+    times = channels // x.c
+    made = to.storage((1, channels, x.h, x.w))
+    dims = (x.h * x.w, x.c, times)
+    source = place(x.base, x.offset, dims, (x.stride, 1, 0), x.dtype)
+    to.copy(node.name, source, place(made.base, made.offset, dims, (made.stride, times, 1), made.dtype))
+    return made
 
 
 def fc(to: Lowering, node: Node) -> None:
@@ -259,121 +264,6 @@ def product(to: Lowering, node: Node) -> None:
     to.step(node.op, node, [to.operand(name) for name in node.inputs], to.target(node, order), dict(node.attrs))
 
 
-# ---- moves ----
-
-
-def concat(to: Lowering, node: Node) -> None:
-    axis = node.attrs["axis"]
-    whole = to.target(node)
-    for name, start, stop in to.operands(node):
-        at = cut(whole, axis, start, stop)
-        if to.places.get(name) != at:
-            to.copy(node.name, to.operand(name), at)
-
-
-def reshape(to: Lowering, node: Node) -> None:
-    name = to.activation(node)
-    shape, at = to.shape(node.output), to.places[name]
-    view = reshaped(at, shape)
-    if view is None:
-        target = to.target(node, range(len(shape)))
-        seen = reshaped(target, to.shape(name))
-        if seen is not None:
-            to.copy(node.name, at, seen)
-            return
-        view = reshaped(to.contiguous(name), shape)
-    to.look(node, view)
-
-
-def transpose(to: Lowering, node: Node) -> None:
-    to.look(node, permuted(to.places[to.activation(node)], node.attrs["perm"]))
-
-
-def slice_(to: Lowering, node: Node) -> None:
-    to.look(node, cut(to.places[to.activation(node)], *(node.attrs[name] for name in ("axis", "start", "stop", "step"))))
-
-
-def expand(to: Lowering, node: Node) -> None:
-    at = to.operand(node.inputs[0])
-    if at.array is not None:
-        to.copy(node.name, at, to.target(node))
-    else:
-        to.look(node, broadcast(at, node.attrs["shape"]))
-
-
-def pad(to: Lowering, node: Node) -> None:
-    name, begin = to.activation(node), node.attrs["pads_begin"]
-    x = to.places[name]
-    if node.attrs["mode"] != "constant":
-        _mirrored(to, node, x)
-        return
-    target = to.target(node, order_of(x))
-    whole = pixels(target) if len(target.shape) == 4 else None
-    if whole is None:
-        whole = reaching(target)  # dense: ``writes`` refuses other places
-    to.step("fill", node, (), whole, {"value": _element(to, node, node.attrs["value"])})
-    to.copy(node.name, x, replace(from_index(target, begin), shape=to.shape(name)))
-
-
-def _element(to: Lowering, node: Node, value: float) -> float:
-    """``value``, where an element of the node's output can hold it."""
-    dtype = np.dtype(to.tensor(node.output).dtype)
-    if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        if value != int(value) or not limits.min <= value <= limits.max:
-            raise ModelError(f"node {node.name!r} ({node.op}): expected a value that {dtype} can hold, got {value}")
-    return value
-
-
-def _mirrored(to: Lowering, node: Node, x: Strided) -> None:
-    """Along each padded axis elements are gathered from where the mode says."""
-    sides = [
-        (axis, begin, end)
-        for axis, (begin, end) in enumerate(zip(node.attrs["pads_begin"], node.attrs["pads_end"], strict=True))
-        if begin or end
-    ]
-    for i, (axis, begin, end) in enumerate(sides, 1):
-        index = np.pad(np.arange(x.shape[axis]), (begin, end), node.attrs["mode"]).astype(np.int32)
-        shape = (*x.shape[:axis], len(index), *x.shape[axis + 1 :])
-        made = to.target(node, order_of(x)) if i == len(sides) else to.dense(shape, order_of(x), x.dtype)
-        to.step("gather", node, (x, constant(index)), made, {"axis": axis})
-        x = made
-    if not sides:
-        to.look(node, x)
-
-
-def resize(to: Lowering, node: Node) -> None:
-    """Tables of taps for the kernel; elements that are repeated evenly are copied."""
-    from .ops.sampling import taps
-
-    x, out = to.places[to.activation(node)], to.shape(node.output)
-    changed = [axis for axis, (old, new) in enumerate(zip(x.shape, out, strict=True)) if old != new or _shifts(node, axis)]
-    found = {axis: taps(node.attrs, axis, x.shape[axis]) for axis in changed}
-    dst = to.target(node, order_of(x))
-    if all(
-        len(weights[0]) == 1 and np.array_equal(index[:, 0], np.arange(out[axis]) // (out[axis] // x.shape[axis] or 1))
-        for axis, (index, weights) in found.items()
-    ):
-        _repeated(to, node, x, dst)
-        return
-    tables = {axis: (index.astype(np.int32), weights.astype(np.float32)) for axis, (index, weights) in found.items()}
-    to.step("resize", node, (x,), dst, {"taps": tables})
-
-
-def _shifts(node: Node, axis: int) -> bool:
-    return node.attrs["scales"][axis] != 1
-
-
-def _repeated(to: Lowering, node: Node, x: Strided, dst: Strided) -> None:
-    """Every element n times along an axis: each axis of the output becomes two, along the second the input stays."""
-    shape, source, target = [], [], []
-    for size, total, a, b in zip(x.shape, dst.shape, x.strides, dst.strides, strict=True):
-        shape += [size, total // size]
-        source += [a, 0]
-        target += [b * (total // size), b]
-    to.copy(node.name, place(x.base, x.offset, shape, source, x.dtype), place(dst.base, dst.offset, shape, target, dst.dtype))
-
-
 RULES: dict[str, Callable[[Lowering, Node], None]] = {
     **dict.fromkeys(PLAIN, plain),
     **dict.fromkeys(UNARY, unary),
@@ -387,11 +277,11 @@ RULES: dict[str, Callable[[Lowering, Node], None]] = {
     "where": where,
     "softmax": softmax,
     "layernorm": layernorm,
-    "concat": concat,
-    "reshape": reshape,
-    "transpose": transpose,
-    "slice": slice_,
-    "expand": expand,
-    "pad": pad,
-    "resize": resize,
+    "concat": lower_moves.concat,
+    "reshape": lower_moves.reshape,
+    "transpose": lower_moves.transpose,
+    "slice": lower_moves.slice_,
+    "expand": lower_moves.expand,
+    "pad": lower_moves.pad,
+    "resize": lower_moves.resize,
 }

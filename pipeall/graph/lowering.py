@@ -1,11 +1,12 @@
 """A graph while it is lowered: where its tensors lie, the storages they take, and the steps so far.
 
 A tensor lies at a place with a stride for every axis (``strides``), so that transposing, slicing, broadcasting and most
-reshaping only look at it in another way. Tensors are placed backwards, from what leaves the graph: an output lies in the
-slot, an operand of a concat inside the concat's own storage (which may lie inside another), the input of a transpose or
-reshape in its output. Then steps are emitted forwards: each node writes where its output was placed; an output not placed
-is a view of the input or gets a storage of its own. Whatever cannot be in place, because its tensor lies elsewhere already
-or a kernel needs it in another layout, becomes a copy step. Storages get their offsets in the arena last.
+reshaping only look at it in another way. Tensors are placed backwards, from what leaves the graph: an output lies in
+the slot, an operand of a concat inside the concat's own storage (which may lie inside another), the input of a
+transpose or reshape in its output. Then steps are emitted forwards: each node writes where its output was placed; an
+output not placed is a view of the input or gets a storage of its own. Whatever cannot be in place, because its tensor
+lies elsewhere already or a kernel needs it in another layout, becomes a copy step. Storages get their offsets in the
+arena last.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class Lowering:
     # ---- where tensors lie ----
 
     def _lies_in(self, slot: SlotTensor, base: int) -> bool:
-        """Places a slot's tensor in the slot, unless it lies elsewhere already or whoever makes it cannot write there."""
+        """Places a slot's tensor in it, unless it lies elsewhere already or whoever makes it cannot write there."""
         at = slot_elements(slot, base)
         fits = slot.name not in self.places and self._writes(slot.name, at)
         if fits:

@@ -1,7 +1,7 @@
 """Memory of tensors: the layout of one that is alone, the layout of a ring slot, and the arena planned by liveness.
 
-An image (N, C, H, W) is stored NHWC with a pixel stride of C or more: pixels never lie whole pages apart. Any other shape
-is row-major in a single pixel. ``strides`` has what else there can be.
+An image (N, C, H, W) is stored NHWC with a pixel stride of C or more: pixels never lie whole pages apart. Any other
+shape is row-major in a single pixel. ``strides`` has what else there can be.
 """
 
 from __future__ import annotations

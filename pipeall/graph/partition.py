@@ -22,7 +22,7 @@ from itertools import accumulate, pairwise
 
 from ..errors import ArgumentError
 from .ir import Graph, Node, Tensor
-from .ops import macs
+from .ops.table import work
 
 POOL_OPS = ("maxpool", "avgpool")
 LARGE, PIECE = 1 / 4, 1 / 16  # of the network's MACs; of paper 001's, no group with several Mains has over a fifth
@@ -169,6 +169,9 @@ class _Positions:
             nbytes[end] -= size
         self.counts, self.nbytes = list(accumulate(tensors)), list(accumulate(nbytes))
 
+    def _work(self, node: Node) -> int:
+        return work(node.op, self.known[node.output].shape, [self.known[name].shape for name in node.inputs])
+
     def crossings(self, positions: Sequence[int]) -> list[tuple[Tensor, ...]]:
         """The tensors that cross each of these increasing positions, graph inputs first, then in the nodes' order."""
         found: list[list[Tensor]] = [[] for _ in positions]
@@ -216,7 +219,8 @@ class _Positions:
 
     def _divided(self, cuts: list[int], crossing: int) -> list[int]:
         """These cuts, and those inside of large groups."""
-        done = [0, *accumulate(macs(node, self.graph) for node in self.graph.nodes)]
+        self.known = {**self.graph.tensors, **self.graph.constants}
+        done = [0, *accumulate(map(self._work, self.graph.nodes))]
         found = list(cuts)
         for start, stop in pairwise([0, *cuts, len(self.graph.nodes)]):
             if done[stop] - done[start] > LARGE * done[-1]:
@@ -242,8 +246,10 @@ class _Positions:
                 yield min(narrow, key=lambda p: (self.nbytes[p], self.counts[p]))
 
     def _pools_to_one_pixel(self, node: Node) -> bool:
+        if node.op not in POOL_OPS:  # of others the first operand may be a constant
+            return False
         shape = self.graph.tensors[node.inputs[0]].shape
-        return node.op in POOL_OPS and shape[2:] != (1, 1) == self.graph.tensors[node.output].shape[2:]
+        return shape[2:] != (1, 1) == self.graph.tensors[node.output].shape[2:]
 
 
 def _name(nodes: Sequence[Node]) -> str:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from math import inf, isfinite, prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .draft import Draft
 from .ir import Node
-
-if TYPE_CHECKING:
-    from .rewrite import _Draft
 
 DEPTH = 16  # nodes between the product of q and k and its softmax, at most
 MASK_MAX = 2**24  # elements of a mask that is made of several, or of another shape than the scores
@@ -19,7 +16,7 @@ MASK_MAX = 2**24  # elements of a mask that is made of several, or of another sh
 Scores = tuple[Node, float, tuple[tuple[str, tuple[int, ...]], ...]]
 
 
-def fuse_attention(draft: _Draft, node: Node) -> bool:
+def fuse_attention(draft: Draft, node: Node) -> bool:
     """Makes one node of softmax(factor * q k^T + masks) v, where nothing else reads the scores and probabilities.
 
     Factors are constant numbers, before or after the product; of several masks all are constants.
@@ -48,7 +45,7 @@ def fuse_attention(draft: _Draft, node: Node) -> bool:
     return draft.put(node, op="attention", inputs=inputs, attrs={"scale": scale * q_factor * k_factor, "causal": False})
 
 
-def _fold_factor(draft: _Draft, node: Node) -> bool:
+def _fold_factor(draft: Draft, node: Node) -> bool:
     """Takes the constant factor of q or k into the scale."""
     (q, q_factor), (k, k_factor) = (_unscaled(draft, name) for name in node.inputs[:2])
     if (q, k) == node.inputs[:2]:
@@ -57,7 +54,7 @@ def _fold_factor(draft: _Draft, node: Node) -> bool:
     return draft.put(node, inputs=(q, k, *node.inputs[2:]), attrs=node.attrs | {"scale": scale})
 
 
-def _unscaled(draft: _Draft, name: str) -> tuple[str, float]:
+def _unscaled(draft: Draft, name: str) -> tuple[str, float]:
     """The tensor of which this one is a multiple, and the factor; itself and 1 where others read it too."""
     total = 1.0
     while (node := _private(draft, name, "mul", "div")) is not None and (factor := _factor(draft, node)) is not None:
@@ -65,28 +62,28 @@ def _unscaled(draft: _Draft, name: str) -> tuple[str, float]:
     return name, total
 
 
-def _private(draft: _Draft, name: str, *ops: str) -> Node | None:
+def _private(draft: Draft, name: str, *ops: str) -> Node | None:
     """The node that makes a tensor, if it is one of ``ops`` and the tensor has one reader."""
     node = draft.maker(name, *ops)
     return node if node is not None and draft.private(node) else None
 
 
-def _before_reshapes(draft: _Draft, name: str) -> str:
+def _before_reshapes(draft: Draft, name: str) -> str:
     while (node := _private(draft, name, "reshape")) is not None:
         name = node.inputs[0]
     return name
 
 
-def _shape(draft: _Draft, name: str) -> tuple[int, ...]:
+def _shape(draft: Draft, name: str) -> tuple[int, ...]:
     return draft.constants[name].shape if name in draft.constants else draft.shapes[name]
 
 
-def _is_float(draft: _Draft, name: str) -> bool:
+def _is_float(draft: Draft, name: str) -> bool:
     made = draft.constants.get(name)
     return (draft.source.tensors[name].dtype if made is None else str(made.dtype)) == "float32"
 
 
-def _factor(draft: _Draft, node: Node) -> float | None:
+def _factor(draft: Draft, node: Node) -> float | None:
     """The number by which a node multiplies its first input, if that is all it does."""
     operand = draft.constants.get(node.inputs[1]) if node.op in ("mul", "div") else None
     same = draft.shapes.get(node.inputs[0]) == draft.shapes[node.output] and _is_float(draft, node.inputs[0])
@@ -103,7 +100,7 @@ def _is_unclamped(node: Node) -> bool:
     return node.attrs["lo"] == -inf and node.attrs["hi"] == inf
 
 
-def _scores(draft: _Draft, name: str, depth: int) -> Scores | None:
+def _scores(draft: Draft, name: str, depth: int) -> Scores | None:
     """What a tensor consists of, if it is scores: only the factor may stand before what is added."""
     node = _private(draft, name, "matmul", "reshape", "mul", "div", "add") if depth else None
     if node is None:
@@ -125,7 +122,7 @@ def _scores(draft: _Draft, name: str, depth: int) -> Scores | None:
 
 
 def _mask(
-    draft: _Draft, node: Node, added: tuple[tuple[str, tuple[int, ...]], ...], shape: tuple[int, ...]
+    draft: Draft, node: Node, added: tuple[tuple[str, tuple[int, ...]], ...], shape: tuple[int, ...]
 ) -> tuple[str, ...] | None:
     """The one operand that stands for all that is added to scores of this shape; None where there is none."""
     if not added or [level for _, level in added] == [shape]:
@@ -139,7 +136,7 @@ def _mask(
     return (draft.constant(f"{node.name}.mask", total),)
 
 
-def _transposed(draft: _Draft, node: Node, name: str) -> str:
+def _transposed(draft: Draft, node: Node, name: str) -> str:
     """A matrix, or several, with rows and columns exchanged: of a computed tensor a view."""
     if name in draft.constants:
         return draft.constant(f"{name}.transposed", draft.constants[name].swapaxes(-1, -2))

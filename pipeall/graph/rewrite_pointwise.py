@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from math import inf, isclose, pi, prod
-from typing import TYPE_CHECKING
 
+from .draft import Draft
 from .ir import Node
 from .ops import attributes
-
-if TYPE_CHECKING:
-    from .rewrite import Draft
 
 CLOSE = 1e-4  # relative: exporters write constants in float32, or rounded by hand
 
@@ -70,7 +67,9 @@ def _scaled(draft: Draft, name: str, x: str) -> float | None:
     node = draft.maker(name, "mul", "div")
     if node is None or not _free(node) or not _is_product(draft, node):
         return None
-    tensors, number = _factors(draft, node) if node.op == "mul" else ([node.inputs[0]], 1 / _number(draft, node.inputs[1]))
+    tensors, number = (
+        _factors(draft, node) if node.op == "mul" else ([node.inputs[0]], 1 / _number(draft, node.inputs[1]))
+    )
     return number if tensors == [x] else None
 
 

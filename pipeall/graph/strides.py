@@ -1,5 +1,5 @@
-"""Where the elements of a tensor lie: a place has a stride for every axis, so that moving elements is often only another
-way to look at them.
+"""Where the elements of a tensor lie: a place has a stride for every axis, so that moving elements is often only
+another way to look at them.
 
 A place is a ``steps.Strided``. Axes of size 1 have stride 0, so that equal places compare equal.
 """
@@ -67,9 +67,7 @@ def cut(at: Strided, axis: int, start: int, stop: int, step: int = 1) -> Strided
 
 
 def permuted(at: Strided, perm: Sequence[int]) -> Strided:
-    return place(
-        at.base, at.offset, [at.shape[axis] for axis in perm], [at.strides[axis] for axis in perm], at.dtype
-    )
+    return place(at.base, at.offset, [at.shape[axis] for axis in perm], [at.strides[axis] for axis in perm], at.dtype)
 
 
 def broadcast(at: Strided, shape: Sequence[int]) -> Strided:
@@ -119,8 +117,7 @@ def merged(shape: Sequence[int], *operands: Strided) -> tuple[Strided, ...]:
             axes.append((size, *strides))
     sizes, *all_strides = zip(*(axes or [(1,) + (0,) * len(operands)]), strict=True)
     return tuple(
-        replace(operand, shape=sizes, strides=strides)
-        for operand, strides in zip(operands, all_strides, strict=True)
+        replace(operand, shape=sizes, strides=strides) for operand, strides in zip(operands, all_strides, strict=True)
     )
 
 

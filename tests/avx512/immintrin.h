@@ -44,14 +44,40 @@ EMULATE(emulated_epi32, sub_epi32, (emulated_epi32 a, emulated_epi32 b), a.lane[
 EMULATE(emulated_epi32, slli_epi32, (emulated_epi32 a, unsigned n), (int32_t)((uint32_t)a.lane[i] << n))
 EMULATE(emulated_epi32, srai_epi32, (emulated_epi32 a, unsigned n), a.lane[i] >> n)
 
+EMULATE(emulated_ps, sqrt_ps, (emulated_ps a), sqrtf(a.lane[i]))
+EMULATE(emulated_ps, abs_ps, (emulated_ps a), fabsf(a.lane[i]))
+EMULATE(emulated_ps, cvtepi32_ps, (emulated_epi32 a), (float)a.lane[i])
+EMULATE(emulated_epi32, and_si512, (emulated_epi32 a, emulated_epi32 b), a.lane[i] & b.lane[i])
+EMULATE(emulated_epi32, xor_si512, (emulated_epi32 a, emulated_epi32 b), a.lane[i] ^ b.lane[i])
+EMULATE(emulated_ps, mask_blend_ps, (__mmask16 mask, emulated_ps a, emulated_ps b), mask >> i & 1 ? b.lane[i] : a.lane[i])
+EMULATE(emulated_ps, permute_ps, (emulated_ps a, int how), a.lane[i / 4 * 4 + (how >> 2 * (i % 4) & 3)])
+
+/* Of blocks of four lanes: two of a, then two of b. */
+static inline emulated_ps emulated_shuffle_f32x4(emulated_ps a, emulated_ps b, int how) {
+    emulated_ps out;
+    for (int i = 0; i < 16; i++) out.lane[i] = (i < 8 ? a : b).lane[(how >> 2 * (i / 4) & 3) * 4 + i % 4];
+    return out;
+}
+
+static inline __mmask16 emulated_cmp_ps_mask(emulated_ps a, emulated_ps b, int how) {
+    int mask = 0;
+    if (how != _CMP_LT_OQ && how != _CMP_UNORD_Q) abort();
+    for (int i = 0; i < 16; i++) {
+        const float x = a.lane[i], y = b.lane[i];
+        mask |= (how == _CMP_LT_OQ ? x < y : x != x || y != y) << i;
+    }
+    return (__mmask16)mask;
+}
+
 static inline emulated_ps emulated_load_ps(const float *p) {
     if ((uintptr_t)p % 64) abort();
     return emulated_loadu_ps(p);
 }
 
 static inline emulated_ps emulated_roundscale_ps(emulated_ps a, int how) {
-    if (how != (_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)) abort();
-    for (int i = 0; i < 16; i++) a.lane[i] = rintf(a.lane[i]);
+    const int nearest = how == (_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    if (!nearest && how != (_MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)) abort();
+    for (int i = 0; i < 16; i++) a.lane[i] = nearest ? rintf(a.lane[i]) : floorf(a.lane[i]);
     return a;
 }
 
@@ -88,6 +114,9 @@ static inline void emulated_storeu_ps(float *p, emulated_ps a) { emulated_mask_s
 #undef _mm512_roundscale_ps /* macros without optimisation */
 #undef _mm512_slli_epi32
 #undef _mm512_srai_epi32
+#undef _mm512_permute_ps
+#undef _mm512_shuffle_f32x4
+#undef _mm512_cmp_ps_mask
 #define __m512 emulated_ps
 #define __m512i emulated_epi32
 #define _mm512_set1_ps emulated_set1_ps
@@ -115,5 +144,14 @@ static inline void emulated_storeu_ps(float *p, emulated_ps a) { emulated_mask_s
 #define _mm512_srai_epi32 emulated_srai_epi32
 #define _mm512_castsi512_ps emulated_castsi512_ps
 #define _mm512_castps_si512 emulated_castps_si512
+#define _mm512_abs_ps emulated_abs_ps
+#define _mm512_and_si512 emulated_and_si512
+#define _mm512_cmp_ps_mask emulated_cmp_ps_mask
+#define _mm512_cvtepi32_ps emulated_cvtepi32_ps
+#define _mm512_mask_blend_ps emulated_mask_blend_ps
+#define _mm512_permute_ps emulated_permute_ps
+#define _mm512_shuffle_f32x4 emulated_shuffle_f32x4
+#define _mm512_sqrt_ps emulated_sqrt_ps
+#define _mm512_xor_si512 emulated_xor_si512
 
 #endif

@@ -9,6 +9,7 @@ from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strncpy
 
+from .strided cimport *
 from ..program cimport atomic_int, pa_program, pa_slot_memory
 
 import numpy as np

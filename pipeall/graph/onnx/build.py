@@ -69,8 +69,16 @@ class Builder:
     tensors, constants, nodes    as in Graph
     """
 
-    def __init__(self, inputs: Sequence[Tensor], constants: Mapping[str, np.ndarray], reserved: Set[str]):
-        """``reserved``: every name of the ONNX graph, which no made-up name may equal."""
+    def __init__(
+        self,
+        inputs: Sequence[Tensor],
+        constants: Mapping[str, np.ndarray],
+        reserved: Set[str],
+        convert: Callable[[Builder, OnnxNode], None],
+    ):
+        """``reserved``: every name of the ONNX graph, which no made-up name may equal; ``convert``: reads a node, for
+        operators that are made of others."""
+        self._convert = convert
         self.inputs = tuple(inputs)
         self.reserved = reserved
         self.values: dict[str, np.ndarray | str] = dict(constants) | {tensor.name: tensor.name for tensor in inputs}
@@ -83,6 +91,10 @@ class Builder:
         self.local: Set[str] = frozenset()  # ONNX names of the subgraphs that are being converted
         self.unrolled = 0
         self.subgraph: Callable[[Any], Any] = NotImplemented  # reads a GraphProto, set by ``read``
+
+    def convert(self, n: OnnxNode) -> None:
+        """Adds what a node means to the graph."""
+        self._convert(self, n)
 
     # -- what a node reads --
 
@@ -246,12 +258,15 @@ class Builder:
     def _leaves(self, output: str, outputs: Sequence[str], half: bool) -> None:
         """Make an activation under the name of an output: the tensor itself, a copy or its float16 form."""
         value = self.values[output]
-        if isinstance(value, np.ndarray):
-            raise ModelError(f"output {output!r} is a constant: it does not depend on the model's input")
         entered = {tensor.name for tensor in self.inputs}
         if output in entered:
             raise ModelError(f"expected a network, got a model that computes nothing of its input {output!r}")
         node = OnnxNode(output, "Identity", (), (output,), {}, 0)
+        if isinstance(value, np.ndarray):
+            if not value.size:
+                raise ModelError(f"output {output!r} is a constant without elements, of shape {value.shape}")
+            kept = self.keep(value, self.fresh(f"{output}/constant"), infinite=True)
+            value = self.emit(node, "expand", [kept], shape=value.shape)
         if half and self.dtype(value) == "float32":
             if value == output:
                 value = self.rename(output, self.fresh(f"{output}/float32"))

@@ -19,8 +19,6 @@ Value = np.ndarray | str  # a constant, or the canonical name of an activation
 
 def run(g: Builder, n: OnnxNode, body: Subgraph, feeds: Mapping[str, Value], turn: str = "") -> list[Value]:
     """Convert a subgraph whose inputs have the values ``feeds``; the values of its outputs."""
-    from .convert import convert
-
     constants, nodes = body.content
     inside = {*feeds, *constants, *(name for node in nodes for name in node.outputs)} - {""}
     with g.inside(n, inside, len(nodes), turn):
@@ -29,7 +27,7 @@ def run(g: Builder, n: OnnxNode, body: Subgraph, feeds: Mapping[str, Value], tur
             for name in node.inputs:
                 if name and name not in g.values:
                     node.fail(f"reads {name!r} that nothing makes")
-            convert(g, node)
+            g.convert(node)
         for name in body.outputs:
             if name not in g.values:
                 n.fail(f"output {name!r} of its subgraph is made by no node")

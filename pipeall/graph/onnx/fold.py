@@ -103,13 +103,13 @@ def slices(g: Builder, n: OnnxNode, rank: int) -> list[tuple[int, slice]]:
 
 
 def parts(g: Builder, n: OnnxNode, shape: Shape) -> list[tuple[int, int, int]]:
-    """(axis, start, stop) of each output of Split."""
+    """(axis, start, stop) of each output of Split; a part may be empty."""
     axis, count = n.axis(n.get("axis", int, 0), len(shape)), len(n.outputs)
     sizes = g.attr_or_ints(n, "split", 1)
     if sizes is None:
         each = -(-shape[axis] // count)
         sizes = tuple(min(each, shape[axis] - i * each) for i in range(count))
-    if len(sizes) != count or min(sizes) < 1 or sum(sizes) != shape[axis]:
+    if len(sizes) != count or min(sizes) < 0 or sum(sizes) != shape[axis]:
         n.fail(f"cannot split {shape[axis]} into {count} parts of {sizes}")
     stops = list(accumulate(sizes))
     return [(axis, stop - size, stop) for size, stop in zip(sizes, stops, strict=True)]

@@ -28,10 +28,8 @@ def ms(names: str) -> str:
 def apply(g: Builder, n: OnnxNode, op: str, inputs: Sequence[str], part: str = "", **attrs: Any) -> str:
     """What an operator of ONNX makes of tensors by their ONNX names: the first output of ``n``, or with ``part``
     something on the way; its ONNX name."""
-    from .convert import convert
-
     name = g.fresh(f"{n.outputs[0]}/{part}") if part else n.outputs[0]
-    convert(g, OnnxNode(name if part else n.name, op, tuple(inputs), (name,), attrs, OPSET))
+    g.convert(OnnxNode(name if part else n.name, op, tuple(inputs), (name,), attrs, OPSET))
     return name
 
 

@@ -125,12 +125,15 @@ def taken(g: Builder, n: OnnxNode, x: str, axis: int, chosen: range, part: str =
     return g.emit(n, "slice", [x], part=part, output=output, axis=axis, start=chosen[0], stop=chosen[-1] + 1, step=step)
 
 
-@operator("Split", "axis num_outputs split", "constant sizes, none of them 0")
+@operator("Split", "axis num_outputs split", "constant sizes")
 def _split(g: Builder, n: OnnxNode) -> None:
+    """A part without elements is a constant, which a Concat may read."""
     x = g.x(n)
-    for i, (axis, start, stop) in enumerate(parts(g, n, g.shape(x))):
-        if n.outputs[i] and stop - start == g.shape(x)[axis]:
+    for i, (axis, start, stop) in enumerate(parts(g, n, shape := g.shape(x))):
+        if n.outputs[i] and stop - start == shape[axis]:
             g.bind(n, x, i)
+        elif n.outputs[i] and start == stop:
+            g.bind(n, np.zeros((*shape[:axis], 0, *shape[axis + 1 :]), g.dtype(x)), i)
         elif n.outputs[i]:
             g.emit(n, "slice", [x], output=i, axis=axis, start=start, stop=stop)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...errors import ModelError
 from .build import Builder
+from .convert import convert
 from .fold import FOLD, RESHAPE, fold, shape_of
 from .reader import OWN_DOMAINS, ModelReader, parse
 from .shapes import Shape, Shapes, by_name, checked, tensors
@@ -89,7 +90,7 @@ def _inferred(path: Path, model: Any) -> Any:
     """Infers shapes, evaluates the numbers that exporters compute of them (sizes, indices) and infers again, until
     nothing new is known."""
     reader = ModelReader(path, model, {})
-    builder = Builder([], {}, set())
+    builder = Builder([], {}, set(), convert)
     for tensor in model.graph.initializer:
         if tensor.HasField("raw_data") and tensor.data_type in INTEGERS and tensor.data_location != EXTERNAL:
             builder.values[tensor.name] = reader.array(f"initializer {tensor.name!r}", tensor)

@@ -69,9 +69,10 @@ def _gemm(g: Builder, n: OnnxNode) -> None:
     out = (shapes[0][0], shapes[1][1])
     bias = g.value(n, 2) if g.has(n, 2) and n.get("beta", float, 1.0) else None
     if bias is not None:
-        fits = len(g.shape_of(bias)) <= 2 and np.broadcast_shapes(out, g.shape_of(bias)) == out
+        shape = g.shape_of(bias)
+        fits = len(shape) <= 2 and all(size in (1, whole) for size, whole in zip(shape[::-1], out[::-1], strict=False))
         if not fits:
-            n.fail(f"C {g.shape_of(bias)} does not broadcast to {out}")
+            n.fail(f"C {shape} does not broadcast to {out}")
     row = isinstance(bias, np.ndarray) and prod(bias.shape[:-1]) == 1
     if isinstance(a, str) and isinstance(b, np.ndarray):
         weight = b.T * n.get("alpha", float, 1.0) if n.get("alpha", float, 1.0) != 1 else b.T

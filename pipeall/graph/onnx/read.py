@@ -107,7 +107,7 @@ def _read(
         if name not in types and name not in shapes:
             raise ModelError(f"the shape of {name!r} cannot be inferred: give it in input_shape")
     entered = tensors([types[name] if name in types else floats(name) for name in border], shapes)
-    builder = Builder(entered, constants, read | {name for node in nodes for name in node.outputs})
+    builder = Builder(entered, constants, read | {name for node in nodes for name in node.outputs}, convert)
     _convert(reader, builder, nodes, read)
     for name in results:
         if name not in builder.values:

@@ -1,7 +1,7 @@
 """Ops on images (N, C, H, W): convolution, transposed convolution, pooling and what goes across channels.
 
-Windows are walked tap by tap (kh x kw steps on whole arrays), so nothing larger than the tensors themselves is allocated
-and a network of 4 GMAC takes seconds.
+Windows are walked tap by tap (kh x kw steps on whole arrays), so nothing larger than the tensors themselves is
+allocated and a network of 4 GMAC takes seconds.
 """
 
 from __future__ import annotations

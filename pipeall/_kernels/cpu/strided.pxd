@@ -1,0 +1,210 @@
+# The C side of steps on strided operands: the drivers' argument structs, as kernels.pxd has those of steps on pixels.
+from libc.stdint cimport int32_t, int64_t
+
+from .kernels cimport (
+    pa_binary_f32_fn, pa_gemm_f32_fn, pa_layernorm_f32_fn, pa_matvec_f32_fn, pa_outer_f32_fn,
+    pa_softmax_f32_fn, pa_strided, pa_team, pa_unary_f32_fn, pa_window,
+)
+
+
+cdef extern from "drivers/pointwise.h" nogil:
+    enum: PA_OF_ONE, PA_OF_TWO, PA_WHERE, PA_CAST
+    ctypedef struct pa_pointwise_op:
+        pa_strided *src
+        pa_strided dst
+        int32_t form, op
+        float p0, p1, lo, hi
+        int64_t least, most
+        pa_unary_f32_fn unary
+        pa_binary_f32_fn binary
+    int pa_pointwise_plan(pa_pointwise_op *)
+    void pa_pointwise_step(const void *, void *const *, void *, pa_team *)
+
+
+cdef extern from "drivers/reduce.h" nogil:
+    ctypedef void (*pa_reduce_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_fold_f32_fn)(const void *) noexcept nogil
+    ctypedef struct pa_reduce_op:
+        pa_strided src, dst
+        int32_t how
+        int32_t *folded
+        pa_reduce_f32_fn reduce
+        pa_fold_f32_fn fold
+        int64_t scratch_bytes
+    ctypedef struct pa_arg_op:
+        pa_strided src, dst
+        int32_t axis, least, last
+        pa_reduce_f32_fn reduce
+    ctypedef struct pa_cumsum_op:
+        pa_strided src, dst
+        int32_t axis, exclusive, reverse
+    void pa_reduce_plan(pa_reduce_op *)
+    void pa_reduce_step(const void *, void *const *, void *, pa_team *)
+    void pa_arg_plan(pa_arg_op *)
+    void pa_arg_step(const void *, void *const *, void *, pa_team *)
+    void pa_cumsum_plan(pa_cumsum_op *)
+    void pa_cumsum_step(const void *, void *const *, void *, pa_team *)
+
+
+cdef extern from "drivers/normalise.h" nogil:
+    ctypedef void (*pa_softmax_columns_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_shifted_f32_fn)(const void *) noexcept nogil
+    ctypedef struct pa_softmax_nd_op:
+        pa_strided src, dst
+        int32_t axis, log
+        pa_softmax_f32_fn softmax
+        pa_softmax_columns_f32_fn columns
+        pa_reduce_f32_fn reduce
+        pa_binary_f32_fn binary
+        int64_t scratch_floats
+    ctypedef struct pa_layernorm_nd_op:
+        pa_reduce_op sums
+        int32_t center
+        float epsilon
+        pa_layernorm_f32_fn layernorm
+        pa_shifted_f32_fn shifted
+        pa_binary_f32_fn binary
+    void pa_softmax_nd_plan(pa_softmax_nd_op *)
+    void pa_softmax_nd_step(const void *, void *const *, void *, pa_team *)
+    void pa_layernorm_nd_plan(pa_layernorm_nd_op *)
+    void pa_layernorm_nd_step(const void *, void *const *, void *, pa_team *)
+cdef extern from "drivers/product.h" nogil:
+    ctypedef struct pa_matmul_op:
+        pa_strided a, b, dst
+        float alpha
+        pa_gemm_f32_fn gemm
+        pa_outer_f32_fn outer
+        pa_matvec_f32_fn matvec
+        int32_t mr, nr
+        int64_t scratch_floats
+    void pa_matmul_plan(pa_matmul_op *, int threads)
+    void pa_matmul_step(const void *, void *const *, void *, pa_team *)
+
+
+cdef extern from "kernels.h" nogil:
+    ctypedef void (*pa_powers_f32_fn)(int64_t, int64_t, float *, int64_t, float *) noexcept nogil
+
+cdef extern from "drivers/attention.h" nogil:
+    ctypedef struct pa_attention_op:
+        pa_strided q, k, v, mask, dst
+        int32_t masked, causal
+        float scale
+        pa_gemm_f32_fn gemm
+        pa_powers_f32_fn powers
+        int32_t mr, nr
+        int64_t scratch_floats
+    void pa_attention_plan(pa_attention_op *)
+    void pa_attention_step(const void *, void *const *, void *, pa_team *)
+cdef extern from "drivers/resize.h" nogil:
+    ctypedef void (*pa_resample_f32_fn)(const void *) noexcept nogil
+    ctypedef struct pa_resize_axis:
+        int64_t size, src, dst, taps
+        const int32_t *index
+        const float *weight
+    ctypedef struct pa_resize_op:
+        pa_strided src, dst
+        int32_t moves, rank
+        pa_resize_axis *axis
+        pa_resample_f32_fn kernel
+        int64_t spread, scratch_bytes
+    void pa_resize_plan(pa_resize_op *, int threads)
+    void pa_resize_step(const void *, void *const *, void *, pa_team *)
+
+
+cdef extern from "drivers/walk.h" nogil:
+    ctypedef struct pa_walk:
+        int32_t rank, operands
+        int64_t *size
+        int64_t step[3][8]
+
+cdef extern from "drivers/index.h" nogil:
+    ctypedef struct pa_indexing:
+        pa_strided index
+        int32_t depth
+        int64_t component
+        int64_t *limit
+        int64_t *step
+        pa_walk walk
+    ctypedef struct pa_gather_op:
+        pa_strided src, dst
+        pa_indexing by
+    enum pa_scatter_how: PA_SCATTER_PUT, PA_SCATTER_ADD, PA_SCATTER_MUL, PA_SCATTER_MAX, PA_SCATTER_MIN
+    ctypedef struct pa_scatter_op:
+        pa_strided src, updates, dst
+        int32_t reduction
+        pa_walk copy
+        pa_indexing by
+    ctypedef struct pa_topk_op:
+        pa_strided src, dst
+        pa_walk walk
+        int64_t n, k, src_step, dst_step
+        int32_t largest, places
+        int64_t scratch_bytes
+    ctypedef struct pa_nms_op:
+        pa_strided boxes, scores, dst
+        int64_t most
+        float iou, score
+        int32_t center_box
+        int64_t scratch_bytes
+    void pa_gather_plan(pa_gather_op *)
+    void pa_gather_step(const void *, void *const *, void *, pa_team *)
+    void pa_scatter_plan(pa_scatter_op *)
+    void pa_scatter_step(const void *, void *const *, void *, pa_team *)
+    void pa_topk_plan(pa_topk_op *)
+    void pa_topk_step(const void *, void *const *, void *, pa_team *)
+    void pa_nms_plan(pa_nms_op *)
+    void pa_nms_step(const void *, void *const *, void *, pa_team *)
+
+cdef extern from "drivers/sample.h" nogil:
+    enum pa_padding: PA_ZEROS, PA_BORDER, PA_REFLECTION
+    ctypedef struct pa_grid_op:
+        pa_strided src, grid, dst
+        int32_t taps, padding, align_corners
+    ctypedef struct pa_roi_op:
+        pa_strided src, rois, batch, dst
+        int32_t maximum, half_pixel
+        int64_t ratio
+        double scale
+    ctypedef struct pa_places_op:
+        pa_strided src, dst
+        pa_window window
+        int32_t column_major
+    ctypedef struct pa_unpool_op:
+        pa_strided src, index, dst
+        pa_walk walk, zeros
+    ctypedef struct pa_col2im_op:
+        pa_strided src, dst
+        int32_t rank
+        int64_t *block
+        int64_t *count
+        int64_t *stride
+        int64_t *dilation
+        int64_t *pad
+    void pa_grid_step(const void *, void *const *, void *, pa_team *)
+    void pa_roi_step(const void *, void *const *, void *, pa_team *)
+    void pa_places_step(const void *, void *const *, void *, pa_team *)
+    void pa_unpool_step(const void *, void *const *, void *, pa_team *)
+    void pa_col2im_step(const void *, void *const *, void *, pa_team *)
+
+cdef extern from "drivers/recurrent.h" nogil:
+    enum pa_cell: PA_RNN, PA_GRU, PA_LSTM
+    enum pa_activation:
+        PA_SIGMOID, PA_TANH, PA_RELU, PA_AFFINE, PA_LEAKYRELU, PA_THRESHOLDEDRELU, PA_SCALEDTANH, PA_HARDSIGMOID, PA_ELU
+        PA_SOFTSIGN, PA_SOFTPLUS
+    enum: PA_FUNCTIONS
+    ctypedef struct pa_function:
+        int32_t code
+        float alpha, beta
+    ctypedef struct pa_recurrent_op:
+        pa_strided x, w, r, b, h0, c0, p, dst
+        int32_t cell, gates, cells, option
+        int32_t *backwards
+        pa_function function[2][3]
+        float clip
+        pa_gemm_f32_fn gemm
+        int32_t mr, nr
+        pa_matvec_f32_fn matvec
+        pa_unary_f32_fn unary
+        int64_t scratch_bytes
+    void pa_recurrent_plan(pa_recurrent_op *, int threads)
+    void pa_recurrent_step(const void *, void *const *, void *, pa_team *)
