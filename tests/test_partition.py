@@ -12,7 +12,6 @@ from pipeall.errors import ArgumentError
 from pipeall.graph import ops
 from pipeall.graph.ir import Graph
 from pipeall.graph.onnx.read import load
-from pipeall.graph.partition import border as border_of
 from pipeall.graph.partition import configurations, split, subgraph
 
 # What crosses each cut: (channels, height = width), from the strides and paddings in the paper's program.
@@ -174,56 +173,6 @@ def test_a_tensor_may_pass_straight_through_a_stage():
     assert [t.name for t in middle.outputs] == ["conv1", "clip3"]
     assert [t.name for t in first.outputs] == ["x1", "conv0"]  # x1 is an input of the model
     assert [t.name for t in last.inputs] == ["conv1", "clip3"]
-
-
-def several_outputs(*also: str) -> Graph:
-    """Five convolutions in a row and a branch behind the second. Outputs: the branch, which no node reads; the last;
-    the second, which the branch and the third read; and tensors named in ``also``."""
-    net = Net((1, 3, 6, 6), (1, 2, 3, 3))
-    second = net.conv(net.conv("x0", 4), 6, k=3)
-    branch = net.op("clip", second, lo=0.0)
-    last = net.conv(net.conv(net.conv(second, 5), 7), 8)
-    return net.graph(branch, last, second, *also, name="early")
-
-
-def names(tensors) -> list[str]:
-    return [tensor.name for tensor in tensors]
-
-
-def test_an_output_leaves_where_no_node_needs_it_any_more():
-    """In the model's order; while a node reads it, it crosses like any tensor."""
-    graph = several_outputs()
-    assert [names(cut.tensors) for cut in graph.cuts] == [["conv0"], ["conv1"], ["conv3"], ["conv4"]]
-    stages = split(graph, (1, 2, 3, 4))
-    assert [names(stage.leaves) for stage in stages] == [[], ["clip2"], ["conv1"], [], []]
-    assert [names(stage.outputs) for stage in stages[1:]] == [["conv1"], ["conv3"], ["conv4"], ["conv5"]]
-    assert [stage.transmits for stage in stages] == [True] * 4 + [False]
-    first, last = split(graph, (3,))
-    assert names(first.leaves) == ["clip2", "conv1"] and names(first.outputs) == ["conv3"] == names(last.inputs)
-    assert names(last.outputs) == ["conv5"] and last.leaves == ()
-    assert graph.leaves == () == split(graph, ())[0].leaves and split(graph, ())[0].outputs == graph.outputs
-    assert [row.name for row in first.listing() if row.kind == "Output"] == ["clip2", "conv1"]
-    inner = split(first, (2,))  # of a sub-graph: its own outputs go through, and what leaves it leaves
-    assert [names(part.leaves) for part in inner] == [["clip2"], ["conv1"]]
-    assert names(inner[1].outputs) == ["conv3"] and inner[1].transmits
-
-
-def test_inputs_that_are_outputs_leave_in_the_first_stage():
-    """One is read by the first node, one by none."""
-    stages = split(several_outputs("x1", "x0"), (1, 4))
-    assert [names(stage.leaves) for stage in stages] == [["x1", "x0"], ["clip2", "conv1"], []]
-
-
-def test_what_is_done_between_the_places_of_a_floating_cut_leaves_after_it():
-    """It crosses the late place too, whether a node reads it there or not; the early one only if a node reads it."""
-    graph = several_outputs()
-    before, after = subgraph(graph, 0, 3, 1), subgraph(graph, 1, 5)
-    assert before.leaves == () and names(before.outputs) == ["conv3", "clip2", "conv1"]
-    assert names(after.inputs) == ["conv0"] and names(after.outputs) == ["clip2", "conv5", "conv1"]
-    assert names(border_of(graph, 1, 3, 1).tensors) == ["conv3", "clip2", "conv1"]
-    assert names(border_of(graph, 0, 1).tensors) == ["conv0"]
-    middle = subgraph(graph, 1, 4, 3)
-    assert names(middle.leaves) == ["clip2", "conv1"] and names(middle.outputs) == ["conv4"]
 
 
 def test_subgraph_has_its_own_borders_and_constants():

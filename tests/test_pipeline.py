@@ -8,18 +8,14 @@ import time
 import numpy as np
 import pytest
 from bounds import U, absolute
-from graphs import ZOO, Net, early_net, frames, inputs_of, random_graph, small_net, zoo_net
+from graphs import ZOO, Net, frames, inputs_of, random_graph, small_net, zoo_net
 from process import PROMPT_S, no_longer, statuses
 from shims import built
 from trees import REPOSITORY, WITH_TESTS
 from trees import run as run_python
 
 from pipeall import ArgumentError, Board, Engine, Pipeline
-from pipeall.graph.memory import LINE_BYTES
 from pipeall.graph.ops import run_graph
-from pipeall.pipeline.lane import lowered_stages
-from pipeall.pipeline.measuring.footprint import footprint
-from pipeall.pipeline.planning.plan import Plan
 
 
 def run(graph, plan, board, inputs):
@@ -123,82 +119,6 @@ def test_two_crossing_tensors(board):
     for cut in range(1, len(graph.groups)):
         (result,) = run(graph, f"big-little:{cut}", board, [inputs])
         assert (np.abs(result - expected) <= allowed).all()
-
-
-# ---- outputs that leave early
-
-
-EARLY_PLANS = ["big", "B+L", "big-little:1", "big-little:3", "little-big:5", "big-mid-little:2,4", "mid-big-little:1,5"]
-
-
-@pytest.mark.parametrize("depth", [None, 1, 6])
-@pytest.mark.parametrize("plan", EARLY_PLANS)
-def test_every_output_is_that_of_its_own_frame(plan, depth, three_clusters):
-    """More frames than any ring or block holds, each with numbers of its own: bits as from one stage."""
-    graph, count = early_net(), 60
-    inputs = frames(graph, count)
-    with Engine(graph, "big", board=three_clusters) as engine:
-        expected = [engine(x) for x in inputs]
-    slots = 2 if depth is None else 6
-    with Pipeline(graph, plan, board=three_clusters, slots=slots, depth=depth) as pipe:
-        results = list(pipe.map(inputs))
-    assert len(results) == count
-    for x, result, want in zip(inputs, results, expected, strict=True):
-        assert list(result) == [tensor.name for tensor in graph.outputs] and np.array_equal(result["x0"], x)
-        for name, y in want.items():
-            assert np.array_equal(result[name], y), name
-
-
-@pytest.mark.parametrize("plan", ["gpu-big:2", "big-gpu:2", "big-gpu-little:2,4", "gpu-big:5", "B+G"])
-def test_outputs_leave_early_from_an_opencl_device(plan, board_with_gpu):
-    """Mapped and copied slots, two frames at once on the device."""
-    graph, count = early_net(), 40
-    inputs = frames(graph, count)
-    with Pipeline(graph, plan, board=board_with_gpu) as pipe:
-        results = list(pipe.map(inputs))
-    assert len(results) == count
-    for x, result in zip(inputs, results, strict=True):
-        for name, want in run_graph(graph, {"x0": x}).items():  # as test_random_graph_matches_reference
-            assert np.abs(result[name] - want).max() <= 5 * np.sqrt(14 * 210) * U * max(1, np.abs(want).max()), name
-
-
-def test_results_that_nobody_takes_keep_their_early_outputs(board):
-    """All that fits is under way, and taken only then, while another thread submits more."""
-    graph = early_net()
-    inputs = frames(graph, 30)
-    with Engine(graph, "big", board=board) as engine:
-        expected = [engine(x) for x in inputs]
-    with Pipeline(graph, "big-little:3", board=board) as pipe:
-        sender = threading.Thread(target=lambda: [pipe.submit(x) for x in inputs])
-        sender.start()
-        while pipe.pending < 3:
-            time.sleep(0.001)
-        time.sleep(0.05)
-        for want in expected:
-            result = pipe.result(timeout=10)
-            assert all(np.array_equal(result[name], y) for name, y in want.items())
-        sender.join()
-
-
-def test_an_early_output_is_in_no_slot_after_its_stage(board):
-    """Three outputs are done by group 2; from there on slots hold what nodes need, and blocks the rest."""
-    graph = early_net()
-    lane = Plan.parse("B-M-L:2,4").lanes[0]
-    first, middle, last = lowered_stages(graph, lane)
-    done = [{tensor.name for tensor in part.leaves} for part in (first, middle)]
-    assert [len(names) for names in done] == [3, 2] and not done[0] & done[1]
-    assert len(first.slot_out) == len(middle.slot_out) == 1
-    assert {tensor.name for tensor in last.slot_out} == {t.name for t in graph.outputs} - done[0] - done[1]
-    memory = footprint(graph, "big-little:3", board)
-    before, after = lowered_stages(graph, Plan.parse("big-little:3").lanes[0])
-    line = LINE_BYTES
-    frame = sum(
-        -(4 * tensor.elements) // line * -line
-        for tensor in graph.outputs
-        if tensor.name in {leaf.name for leaf in before.leaves}
-    )
-    assert memory[0].rings == 3 * before.slot_in_bytes + 2 * before.slot_out_bytes + 3 * frame
-    assert memory[1].rings == 2 * after.slot_out_bytes
 
 
 # ---- bounds

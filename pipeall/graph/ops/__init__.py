@@ -29,8 +29,8 @@ def run_graph(
     """Execute a graph with the NumPy references, floats in ``dtype`` and all else in its own type.
 
     ``inputs`` maps each input tensor's name to an array of its shape. Returns what leaves (``outputs`` and
-    ``leaves``) by name, or every activation with ``all_tensors``. ArgumentError where an input is missing, unknown or of
-    another shape.
+    ``leaves``) by name, or every activation with ``all_tensors``. ArgumentError where an input is missing, unknown or
+    of another shape.
     """
     expected = {tensor.name: tensor.shape for tensor in graph.inputs}
     given = {name: np.shape(array) for name, array in inputs.items()}
