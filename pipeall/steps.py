@@ -141,10 +141,18 @@ class SlotTensor:
     def offset_bytes(self) -> int:
         return self.offset * item_bytes(self.dtype)
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its elements, without what lies between pixels."""
+        return prod(self.shape) * item_bytes(self.dtype)
+
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
     """A sub-graph as steps; sizes in bytes. The two sides of a ring agree on the slot layout by construction.
+
+    ``leaves`` are outputs of the model that leave here and cross nothing, in the model's own layout. They lie in the
+    outgoing slot behind all that crosses, so the stage after sees nothing of them: its ``slot_in_bytes`` end before.
 
     Steps [first_late, last_early) are always run. Those before are left out for a frame on which the stage before has
     done them, those after where the next stage does them; the tensors that cross there lie in the slot, behind those of
@@ -159,3 +167,4 @@ class Lowered:
     slot_out_bytes: int
     first_late: int = 0
     last_early: int | None = None
+    leaves: tuple[SlotTensor, ...] = ()

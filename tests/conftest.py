@@ -37,6 +37,17 @@ def board():
 
 
 @pytest.fixture(scope="session")
+def three_clusters(board):
+    """Big, mid and little, all on the same cores: lanes of three CPU stages on any machine."""
+    from dataclasses import replace
+
+    from pipeall import Board
+
+    cluster = board.component("big").device.cluster
+    return Board([replace(cluster, name=name) for name in ("big", "mid", "little")], gpu=False)
+
+
+@pytest.fixture(scope="session")
 def board_with_gpu():
     """All three components; without a GPU the CPU device of PoCL stands in."""
     from pipeall import Board

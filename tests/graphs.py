@@ -206,6 +206,21 @@ def branching_net():
     return net.graph(early, x)
 
 
+def early_net() -> Graph:
+    """Six groups in a row, each with a head; outputs in another order than they are made, one of them the input, one
+    read by later nodes and one by no node; images and rows, of sizes that are no whole lines."""
+    net = Net((1, 3, 7, 5))
+    x, outputs = net.conv("x0", 4, k=3), ["x0"]
+    for channels in (5, 6, 7, 6):
+        outputs.insert(1, net.op("sigmoid", x))
+        x = net.conv(x, channels, k=3)
+    outputs.insert(2, x)
+    skip = net.op("reshape", net.global_pool(x), shape=(1, 6))
+    outputs.append(skip)
+    x = net.op("add", net.fc(x, 6), skip)
+    return net.graph(x, *outputs, name="early")
+
+
 def two_crossing_net():
     """Two tensors cross every cut; the input is one of them."""
     net = Net((1, 4, 8, 8))

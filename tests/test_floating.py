@@ -8,7 +8,7 @@ from math import inf, prod
 
 import numpy as np
 import pytest
-from graphs import Net, frames, inputs_of, random_graph, small_net, zoo_net
+from graphs import Net, early_net, frames, inputs_of, random_graph, small_net, zoo_net
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from process import promptly
@@ -73,20 +73,22 @@ def test_a_cut_beyond_the_network_is_refused_before_anything_starts(board):
 def check_all_ways(graph: Graph, plan: Plan, inputs: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
     """In float64, as test_lower.check_stages: what is neither delivered nor computed is NaN."""
     programs = lowered_stages(graph, plan.lanes[0])
+    leaving = [program.leaves for program in programs[:-1]] + [programs[-1].slot_out]
+    left = [tensor.name for tensors in leaving for tensor in tensors]
+    assert sorted(left) == sorted(expected)  # each leaves in one stage, whichever way the frame goes
     choices = [(False, True) if stage.floating else (False,) for stage in plan.lanes[0]]
     for late in product(*choices):
         slot = np.full(programs[0].slot_in_bytes // 4, np.nan)
         for tensor in programs[0].slot_in:
             slot[tensor.offset : tensor.offset + prod(tensor.shape)] = inputs[tensor.name].reshape(-1)
-        for program, (came_late, goes_late) in zip(programs, pairwise((False, *late)), strict=True):
-            assert slot.size == program.slot_in_bytes // 4
+        for program, tensors, (came_late, goes_late) in zip(programs, leaving, pairwise((False, *late)), strict=True):
             end = len(program.steps) if goes_late else program.last_early
             steps = program.steps[program.first_late if came_late else 0 : end]
-            slot = run_steps(replace(program, steps=steps), slot)
-        for tensor in programs[-1].slot_out:
-            want = expected[tensor.name].reshape(-1)
-            found = slot[tensor.offset : tensor.offset + want.size]
-            np.testing.assert_allclose(found, want, rtol=0, atol=1e-10 * max(1, np.abs(want).max()))
+            slot = run_steps(replace(program, steps=steps), slot[: program.slot_in_bytes // 4])
+            for tensor in tensors:
+                want = expected[tensor.name].reshape(-1)
+                found = slot[tensor.offset : tensor.offset + want.size]
+                np.testing.assert_allclose(found, want, rtol=0, atol=1e-10 * max(1, np.abs(want).max()))
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -173,6 +175,60 @@ def test_a_network_whose_tensors_pass_the_cut(plan, board):
     for slow in (0, 1):
         results, _, _ = run(graph, plan, board, 24, slow=[slow])
         assert len(results) == 24 and all(map(np.array_equal, results, expected))
+
+
+EARLY_PLANS = ["big-little:1~2", "big-little:2~5", "little-big:1~4", "big-mid-little:1~2,3~5", "mid-little-big:2~3,5"]
+
+
+@pytest.mark.parametrize("plan", EARLY_PLANS)
+def test_early_outputs_all_ways(plan):
+    graph = early_net()
+    inputs = inputs_of(graph)
+    check_all_ways(graph, Plan.parse(plan), inputs, ops.run_graph(graph, inputs))
+
+
+@pytest.mark.parametrize("plan", EARLY_PLANS)
+def test_outputs_leave_early_whichever_way_a_frame_goes(plan, three_clusters):
+    """Each frame has numbers of its own: whoever is slow, every output is the bits of one stage."""
+    graph, count = early_net(), 40
+    expected, _, _ = run(graph, "big", three_clusters, count)
+    floated = 0
+    for slow in range(plan.count("-") + 1):
+        results, counters, _ = run(graph, plan, three_clusters, count, slow=[slow])
+        floated += sum(row.floated for row in counters) / plan.count("~")
+        assert len(results) == count
+        for result, want in zip(results, expected, strict=True):
+            assert list(result) == list(want) and all(np.array_equal(result[name], y) for name, y in want.items())
+    assert 0 < floated < count * (plan.count("-") + 1)  # both ways
+
+
+@pytest.mark.parametrize("plan", ["big-gpu:1~3", "gpu-big:2~4", "big-gpu-little:1~2,4~5"])
+def test_outputs_leave_early_next_to_an_opencl_device(plan, board_with_gpu):
+    graph, count = early_net(), 30
+    expected, _, _ = run(graph, "big", board_with_gpu, count)
+    for slow in (0, 1):
+        results, _, _ = run(graph, plan, board_with_gpu, count, slow=[slow])
+        assert len(results) == count
+        for result, want in zip(results, expected, strict=True):  # as test_next_to_an_opencl_device
+            for name, y in want.items():
+                np.testing.assert_allclose(result[name], y, rtol=0, atol=1e-5 * np.abs(y).max())
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2])
+@pytest.mark.parametrize("plan", ["big-mid-little:2,4", "big-mid-little:1~2,4~5"])
+def test_a_fault_behind_early_outputs(stage, plan, three_clusters, monkeypatch):
+    """Frames before the one that fails come whole; no early output of it, or of one after it, is seen."""
+    graph = early_net()
+    inputs = frames(graph, 20)
+    expected, _, _ = run(graph, "big", three_clusters, 7)
+    monkeypatch.setenv("PIPEALL_FAULT", f"{stage}:7")
+    before, taken = threading.active_count(), []
+    with Pipeline(graph, plan, three_clusters) as pipe:
+        with pytest.raises(PipelineError, match=f"stage {stage} .* failed at frame 7"):
+            taken.extend(pipe.map(inputs))
+    assert len(taken) == 7 and threading.active_count() == before
+    for result, want in zip(taken, expected, strict=True):
+        assert all(np.array_equal(result[name], y) for name, y in want.items())
 
 
 def test_a_fault_comes_in_its_place(board, monkeypatch):

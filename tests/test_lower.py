@@ -43,13 +43,18 @@ def check_stages(stages: list[Graph], inputs: dict[str, np.ndarray], expected: d
     slot = np.full(programs[0].slot_in_bytes // 4, np.nan)
     for tensor in programs[0].slot_in:
         take(tensor, slot)[...] = inputs[tensor.name]
-    for program in programs:
-        assert slot.size == program.slot_in_bytes // 4
-        slot = run_steps(program, slot)
-    assert {tensor.name for tensor in programs[-1].slot_out} == set(expected)
-    for tensor in programs[-1].slot_out:
-        want = expected[tensor.name]
-        np.testing.assert_allclose(take(tensor, slot), want, rtol=0, atol=1e-10 * max(1, np.abs(want).max()))
+    left = []
+    for program, behind in zip(programs, [*programs[1:], None], strict=True):
+        slot = run_steps(program, slot[: program.slot_in_bytes // 4])
+        left += [(tensor.name, take(tensor, slot)) for tensor in program.leaves]
+        if behind:
+            assert slot.size == program.slot_out_bytes // 4 and program.slot_out == behind.slot_in
+            assert all(tensor.offset_bytes >= behind.slot_in_bytes for tensor in program.leaves)
+    left += [(tensor.name, take(tensor, slot)) for tensor in programs[-1].slot_out]
+    assert sorted(name for name, _ in left) == sorted(expected)
+    for name, found in left:
+        want = expected[name]
+        np.testing.assert_allclose(found, want, rtol=0, atol=1e-10 * max(1, np.abs(want).max()))
 
 
 def kinds(program: Lowered) -> Counter:

@@ -105,6 +105,7 @@ class Graph:
     constants  name -> float32 array of every weight, bias and constant operand
     inputs     what enters: the model's inputs, or what the previous stage sends
     outputs    what leaves: the model's outputs, or what the next stage receives
+    leaves     of a sub-graph that transmits: outputs of the model that it is the last to compute or read
     receives   True where the inputs come from another sub-graph (Receiver instead of Input)
     transmits  True where the outputs go to another sub-graph (Transmitter instead of Output)
     max_crossing  most tensors that may cross a cut; None: as few as any cut has, and more inside of large groups
@@ -119,6 +120,7 @@ class Graph:
     receives: bool = False
     transmits: bool = False
     max_crossing: int | None = None
+    leaves: tuple[Tensor, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
@@ -162,3 +164,5 @@ class Graph:
             yield ListingRow("Main" if node.is_main else "Op", node.name, node.op, self.tensors[node.output].shape)
         for tensor in self.outputs:
             yield ListingRow("Transmitter" if self.transmits else "Output", tensor.name, "", tensor.shape)
+        for tensor in self.leaves:
+            yield ListingRow("Output", tensor.name, "", tensor.shape)

@@ -16,7 +16,8 @@ def lower(graph: Graph, first_late: Border | None = None, last_early: Border | N
     """The graph as steps on views; the same graph always gives the same steps.
 
     first_late  a cut inside of the graph: frames may also arrive there, in the slot behind the graph's inputs
-    last_early  a cut behind that: frames may also leave there, in the slot before the graph's outputs
+    last_early  a cut behind that: frames may also leave there, in the slot before the graph's outputs; what leaves the
+                model in this graph (``Graph.leaves``) is in the slot by then, behind both
 
     Where a sub-graph receives or transmits, its slots hold NHWC tensors that are read and written in place; at the
     model's own borders they hold the model's layout, and a copy step converts where a kernel needs another.

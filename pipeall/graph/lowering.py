@@ -68,10 +68,11 @@ class Lowering:
         entered, in_bytes = slot_layout(first_late.tensors if first_late else (), True, in_bytes)
         left, out_bytes = slot_layout(last_early.tensors if last_early else (), True)
         slot_out, out_bytes = slot_layout(self.graph.outputs, self.graph.transmits, out_bytes)
+        leaves, out_bytes = slot_layout(self.graph.leaves, False, out_bytes)
         for slot in slot_in:
             self.places[slot.name] = slot_elements(slot, SLOT_IN)
         passed = [slot for slot in entered if not self._lies_in(slot, SLOT_IN)]
-        kept = [slot for slot in left if not self._lies_in(slot, SLOT_OUT)]
+        kept = [slot for slot in (*left, *leaves) if not self._lies_in(slot, SLOT_OUT)]
         copied = [slot for slot in slot_out if not self._lies_in(slot, SLOT_OUT)]
         self.slots = {slot.name: slot_elements(slot, SLOT_OUT) for slot in (*kept, *copied)}
         for node in reversed(self.graph.nodes):
@@ -88,7 +89,7 @@ class Lowering:
         self._pass_on(copied, SLOT_OUT)
         steps, arena_bytes = self._bound()
         left_at = last if last_early else None
-        return Lowered(steps, arena_bytes, slot_in, in_bytes, slot_out, out_bytes, first, left_at)
+        return Lowered(steps, arena_bytes, slot_in, in_bytes, slot_out, out_bytes, first, left_at, leaves)
 
     def _emit(self, nodes: Sequence[Node]) -> None:
         for node in nodes:

@@ -1,6 +1,7 @@
 """Where a network may be cut: groups, the cuts between them, and the sub-graphs between cuts.
 
-A tensor crosses a position of the topological order if it exists before it and is needed after it. The positions that
+A tensor crosses a position of the topological order if it exists before it and nodes after it read it. An output of the
+model leaves where it is done: no node after reads it, so it crosses nothing from there on. The positions that
 few enough tensors cross (one, in the networks of paper 001) divide the nodes into chunks: single nodes of a chain,
 whole inception modules, residual units. A group is one chunk with Main nodes, and the chunks without Main nodes that
 follow it: a cut stands as late as possible, directly before the next Main. A pooling to 1 x 1 also closes its group,
@@ -76,20 +77,31 @@ def cuts_of(graph: Graph) -> tuple[Cut, ...]:
     return tuple(Cut(index, tensors) for index, tensors in enumerate(crossings, 1))
 
 
-def subgraph(graph: Graph, first: int, last: int) -> Graph:
+def subgraph(graph: Graph, first: int, last: int, early: int | None = None) -> Graph:
     """The groups between cuts ``first`` and ``last`` (0 is the start), with only their own constants.
 
     Its borders inside the graph are a Receiver and a Transmitter that carry the crossing tensors as they were
-    produced; one that is needed only later passes straight through. Raises ArgumentError for an illegal range.
+    produced; one that is needed only later passes straight through. Outputs of the model that are done here leave.
+
+    early  where the cut at its end floats, the first place of it. What is done between the two does not leave here but
+           crosses: the next sub-graph, which begins at ``early``, lets it leave whichever way the frame came.
+
+    Raises ArgumentError for an illegal range.
     """
     positions = _Positions(graph)
     borders = [0, *positions.cuts(), len(graph.nodes)]
     groups = len(borders) - 1
     if not 0 <= first < last <= groups:
         raise ArgumentError(f"groups [{first}:{last}] of {graph.name}: expected a range within [0:{groups}]")
-    nodes = graph.nodes[borders[first] : borders[last]]
-    inputs = positions.crossing(borders[first]) if first else graph.inputs
-    outputs = positions.crossing(borders[last]) if last < groups else graph.outputs
+    start, stop, end = borders[first], borders[last if early is None else early], borders[last]
+    nodes = graph.nodes[start:end]
+    inputs = positions.crossing(start) if first else graph.inputs
+    leaves = positions.leaving(start, stop)
+    transmits = graph.transmits or last < groups
+    if last < groups:
+        outputs = positions.crossing(end, stop)
+    else:
+        outputs = graph.outputs if transmits else leaves
     names = {tensor.name for tensor in inputs} | {node.output for node in nodes}
     read = {name for node in nodes for name in node.inputs}
     return Graph(
@@ -99,17 +111,19 @@ def subgraph(graph: Graph, first: int, last: int) -> Graph:
         constants={name: array for name, array in graph.constants.items() if name in read},
         inputs=inputs,
         outputs=outputs,
+        leaves=leaves if transmits else (),
         receives=graph.receives or first > 0,
-        transmits=graph.transmits or last < groups,
+        transmits=transmits,
         max_crossing=graph.max_crossing,
     )
 
 
-def border(graph: Graph, first: int, cut: int) -> Border:
-    """Where cut ``cut`` lies inside of a sub-graph that starts at cut ``first``."""
+def border(graph: Graph, first: int, cut: int, early: int | None = None) -> Border:
+    """Where cut ``cut`` lies inside of a sub-graph that starts at cut ``first``. ``early``: as for ``subgraph``."""
     positions = _Positions(graph)
     borders = [0, *positions.cuts(), len(graph.nodes)]
-    return Border(borders[cut] - borders[first], positions.crossing(borders[cut]))
+    tensors = positions.crossing(borders[cut], borders[cut if early is None else early])
+    return Border(borders[cut] - borders[first], tensors)
 
 
 def split(graph: Graph, cuts: Sequence[int]) -> list[Graph]:
@@ -141,10 +155,14 @@ class _Positions:
         for index, node in enumerate(graph.nodes):
             self.born[node.output] = index + 1
             self.last |= dict.fromkeys(node.inputs, index)
-        self.last |= {tensor.name: count for tensor in graph.outputs}
+        self._leaves = graph.leaves if graph.transmits else graph.outputs
+        if graph.transmits:
+            self.last |= {tensor.name: count for tensor in graph.outputs}
+        self._done = {}  # the first position from which no node reads it; a tensor crosses [born, done)
         tensors, nbytes = [0] * (count + 2), [0] * (count + 2)  # how many come, how many go
         for name, born in self.born.items():
             end, size = max(born, self.last.get(name, -1) + 1), graph.tensors[name].nbytes
+            self._done[name] = end
             tensors[born] += 1
             tensors[end] -= 1
             nbytes[born] += size
@@ -163,8 +181,16 @@ class _Positions:
                 tensors.append(self.graph.tensors[name])
         return [tuple(tensors) for tensors in found]
 
-    def crossing(self, position: int) -> tuple[Tensor, ...]:
-        return self.crossings([position])[0]
+    def crossing(self, position: int, early: int | None = None) -> tuple[Tensor, ...]:
+        """The tensors that cross a position; behind them those that leave between ``early`` and it."""
+        return self.crossings([position])[0] + (() if early is None else self._leaving(early, position))
+
+    def leaving(self, start: int, stop: int) -> tuple[Tensor, ...]:
+        """The outputs of the model that leave in nodes [start, stop), in the model's order."""
+        return self._leaving(start if start else -1, stop)  # an input that no node reads is done before the first
+
+    def _leaving(self, after: int, last: int) -> tuple[Tensor, ...]:
+        return tuple(tensor for tensor in self._leaves if after < self._done[tensor.name] <= last)
 
     def cuts(self) -> list[int]:
         """The positions of the cuts."""

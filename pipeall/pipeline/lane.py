@@ -12,8 +12,9 @@ import numpy as np
 from ..errors import DeviceError
 from ..graph.ir import Graph
 from ..graph.lower import lower
+from ..graph.memory import LINE_BYTES
 from ..graph.partition import border, subgraph
-from ..steps import Lowered
+from ..steps import Lowered, SlotTensor
 from . import runtime
 from .devices.component import Component
 from .devices.device import ring_slots
@@ -39,12 +40,36 @@ def lowered_stages(graph: Graph, stages: Sequence[StagePlan]) -> list[Lowered]:
     """What each stage of a lane computes. Raises ArgumentError for groups that the network does not have."""
     return [
         lower(
-            subgraph(graph, first, last_late),
-            border(graph, first, first_late) if first_late > first else None,
+            subgraph(graph, first, last_late, last),
+            border(graph, first, first_late, first) if first_late > first else None,
             border(graph, first, last) if last_late > last else None,
         )
         for first, first_late, last, last_late in borders(stages, len(graph.groups), graph.name)
     ]
+
+
+def results(graph: Graph, lowered: Sequence[Lowered]) -> tuple[list, list]:
+    """Where a lane's stages leave the outputs of the network: ``outputs`` and ``leaves`` of ``runtime.NativeLane``.
+
+    Those that leave early lie in a block one after the other, each from a cache line on.
+    """
+    found = {slot.name: (False, slot.offset_bytes, slot.shape, slot.dtype) for slot in lowered[-1].slot_out}
+    leaves, end = [[] for _ in lowered], 0
+    for part, copies in zip(lowered, leaves, strict=True):
+        for slot in part.leaves:
+            copies.append((slot.offset_bytes, end, slot.nbytes))
+            found[slot.name] = (True, end, slot.shape, slot.dtype)
+            end += _lines(slot)
+    return [found[tensor.name] for tensor in graph.outputs], leaves
+
+
+def block_bytes(part: Lowered) -> int:
+    """What a stage's early outputs take of a block."""
+    return sum(map(_lines, part.leaves))
+
+
+def _lines(slot: SlotTensor) -> int:
+    return -slot.nbytes // LINE_BYTES * -LINE_BYTES
 
 
 class Lane:
@@ -100,15 +125,18 @@ class Lane:
             for (before, after), size, count in zip(pairwise(owners), sizes, counts, strict=True)
         ]
         self.slot_in = lowered[0].slot_in
-        self.outputs = tuple(tensor.name for tensor in lowered[-1].slot_out)
-        self._depth, self._gate = depth, gate
+        self.outputs = tuple(tensor.name for tensor in graph.outputs)
+        self._gate = gate
+        outputs, leaves = results(graph, lowered)
         self.started_ns = runtime.now_ns()
         self.native = runtime.NativeLane(
             [stage.unit.name for stage in self.stages],
             [stage.program for stage in self.stages],
             rings,
-            [(tensor.offset_bytes, tensor.shape, tensor.dtype) for tensor in lowered[-1].slot_out],
+            outputs,
             gate,
+            depth,
+            leaves,
             fault=fault,
             log_frames=LOG_FRAMES if record else 0,
         )
@@ -120,7 +148,7 @@ class Lane:
 
     def try_submit(self, frames: runtime.Frames, pieces: list[tuple[int, np.ndarray]]) -> bool:
         """False where ``depth`` frames are under way, or the first ring is full."""
-        return self.under_way < self._depth and self.native.try_submit(frames, pieces)
+        return self.native.try_submit(frames, pieces)
 
     def try_result(self, frames: runtime.Frames) -> bool:
         """Hands the lane's oldest result to ``frames``, if one is ready."""

@@ -15,6 +15,10 @@
  * front_at, seen_published consumer  -            plain
  * slot[i]                 whoever holds it: producer between free and publish, consumer between front and release
  *
+ * A frame also has a block, which belongs to its lane (stage.h): slot[i].block is its number, and like the slot itself the
+ * block is of whoever holds the frame. What a stage writes there before publish is seen by everyone after it, through each
+ * ring's publish and front in turn.
+ *
  * May run at the same time: one of {free, free_at, held, publish} with one of {front, front_at, release}. Nothing else.
  */
 #ifndef PIPEALL_RING_H
@@ -36,6 +40,7 @@ typedef struct pa_slot {
     int32_t failed_stage;                                  /* -1, or the stage that failed on this frame */
     int32_t error;                                         /* its error code */
     int32_t late; /* the stage before has computed the floating groups too: the frame comes in at the later cut */
+    int32_t block; /* of the lane: where its early outputs go */
 } pa_slot;
 
 typedef struct pa_ring {

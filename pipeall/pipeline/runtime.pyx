@@ -40,7 +40,7 @@ cdef extern from "stage.h" nogil:
         int64_t frame, submitted_ns
         int64_t *begin_ns
         int64_t *end_ns
-        int32_t failed_stage, error
+        int32_t failed_stage, error, block
     ctypedef struct pa_ring:
         uint32_t slots
         pa_slot *slot
@@ -48,17 +48,24 @@ cdef extern from "stage.h" nogil:
     ctypedef struct pa_log:
         int64_t *rows
         int64_t capacity, count
+    ctypedef struct pa_leaf:
+        size_t slot_offset, block_offset, bytes
     ctypedef struct pa_stage:
         pa_lane *lane
         int index, open_error
         pa_program *program
         char *name
         int64_t fault_frame
+        pa_leaf *leaves
+        int32_t leaf_count
         pa_log log
         atomic_llong *pace_ns
         atomic_llong frames, floated, overran, busy_ns, wait_in_ns, wait_out_ns, map_ns, copy_ns
     ctypedef struct pa_lane:
         int stages
+        char *block
+        size_t block_bytes
+        int32_t blocks
         pa_stage *stage
         pa_ring *ring
         pa_gate *gate
@@ -67,6 +74,7 @@ cdef extern from "stage.h" nogil:
     int pa_lane_start(pa_lane *)
     pa_slot *pa_lane_free(pa_lane *)
     void pa_lane_submit(pa_lane *, int64_t)
+    char *pa_lane_block(const pa_lane *, const pa_slot *)
     pa_slot *pa_lane_front(pa_lane *)
     void pa_lane_release(pa_lane *)
     void pa_lane_close(pa_lane *)
@@ -154,7 +162,7 @@ cdef class NativeLane:
     """Stages in a row (stage.h). ``close`` ends the threads; the memory goes with the object."""
 
     cdef pa_lane lane
-    cdef int64_t submitted, taken
+    cdef int64_t submitted, taken, depth
     cdef Gate gate
     cdef object programs, slots, units, outputs, spare
     cdef bint running
@@ -163,15 +171,17 @@ cdef class NativeLane:
     def __cinit__(self):
         memset(&self.lane, 0, sizeof(pa_lane))
 
-    def __init__(self, units, programs, rings, outputs, Gate gate, fault=None, int64_t log_frames=0):
+    def __init__(self, units, programs, rings, outputs, Gate gate, int depth, leaves, fault=None, int64_t log_frames=0):
         """Starts the stages.
 
         units       name of what each stage runs on, for errors and threads
         programs    one per stage: objects with ``handle``, the address of a pa_program
         rings       one list of slots per ring (stages + 1): objects with ``data`` and ``mem`` (addresses) and
                     ``nbytes``, kept alive here
-        outputs     (offset in bytes, shape, NumPy type) of each result in the last ring's slots
+        outputs     (early, offset in bytes, shape, NumPy type) of each result, in its block or the last ring's slots
         gate        changes when the lane has space or a result
+        depth       most frames under way, at least 1: each has a block
+        leaves      for each stage what leaves there: (offset in its out slot, offset in a block, bytes) of each
         fault       (stage, frame) at which an error is reported, or None
         log_frames  keep a log of so many latest frames of each stage (``log``); the programs must be able to record
         """
@@ -179,10 +189,12 @@ cdef class NativeLane:
         if not 1 <= count <= PA_MAX_STAGES:
             raise ArgumentError(f"stages: expected 1 to {PA_MAX_STAGES}, got {count}")
         self.units, self.programs, self.slots, self.gate = list(units), list(programs), rings, gate
-        self.outputs = [(offset, shape, np.dtype(dtype)) for offset, shape, dtype in outputs]
-        for offset, shape, dtype in self.outputs:
-            if not 0 <= offset <= min(slot.nbytes for slot in rings[count]) - prod(shape) * dtype.itemsize:
-                raise ArgumentError(f"output at byte {offset}: expected {shape} of {dtype} inside a slot of the last ring")
+        self.lane.block_bytes = -(-max([at + size for some in leaves for _, at, size in some], default=0) // 64) * 64
+        self.outputs = [(early, offset, shape, np.dtype(dtype)) for early, offset, shape, dtype in outputs]
+        rooms = min(slot.nbytes for slot in rings[count]), self.lane.block_bytes
+        for early, offset, shape, dtype in self.outputs:
+            if not 0 <= offset <= rooms[early] - prod(shape) * dtype.itemsize:
+                raise ArgumentError(f"output at byte {offset}: expected {shape} of {dtype} inside {rooms[early]} bytes")
         self.lane.stages = count
         self.lane.host = gate.gate
         self.lane.stage = <pa_stage *>allocate(count * sizeof(pa_stage))
@@ -193,6 +205,7 @@ cdef class NativeLane:
             self.lane.stage[i].index = i
             self.lane.stage[i].program = <pa_program *><uintptr_t>programs[i].handle
             strncpy(self.lane.stage[i].name, f"pa-{units[i]}".encode(), 11)
+            self.set_leaves(&self.lane.stage[i], leaves[i], min(slot.nbytes for slot in rings[i + 1]))
             self.lane.stage[i].fault_frame = fault[1] if fault is not None and fault[0] == i else -1
             if log_frames:
                 self.lane.stage[i].log.capacity = log_frames
@@ -204,6 +217,10 @@ cdef class NativeLane:
                 self.lane.ring[i].slot[j].memory.data = <void *><uintptr_t>slot.data
                 self.lane.ring[i].slot[j].memory.mem = <void *><uintptr_t>slot.mem
                 self.lane.ring[i].slot[j].memory.bytes = slot.nbytes
+        self.depth = depth
+        if self.lane.block_bytes:
+            self.lane.block = <char *>allocate(depth * self.lane.block_bytes)
+            self.lane.blocks = depth
         cdef int error
         with nogil:
             error = pa_lane_start(&self.lane)
@@ -214,6 +231,16 @@ cdef class NativeLane:
                 if self.lane.stage[i].open_error:
                     raise DeviceError(f"stage {i} on {self.units[i]}: {self.text(i, self.lane.stage[i].open_error)}")
         self.running, self.process = True, getpid()
+
+    cdef set_leaves(self, pa_stage *stage, leaves, int64_t room):
+        if not leaves:
+            return
+        stage.leaves = <pa_leaf *>allocate(len(leaves) * sizeof(pa_leaf))
+        for offset, at, size in leaves:
+            if min(at, offset, size) < 0 or offset > room - size:
+                raise ArgumentError(f"early output at byte {offset}: expected {size} bytes inside a slot of {room}")
+            stage.leaves[stage.leaf_count] = pa_leaf(offset, at, size)
+            stage.leaf_count += 1
 
     cdef int64_t width(self, int stage):
         return PA_LOG_FIXED + self.lane.stage[stage].program.mark_count
@@ -236,6 +263,8 @@ cdef class NativeLane:
 
     def try_submit(self, Frames frames, pieces) -> bool:
         """Copies ``pieces`` ((offset in bytes, contiguous array), ...) into a free slot; False when full."""
+        if self.submitted - self.taken >= self.depth:
+            return False
         cdef pa_slot *slot = pa_lane_free(&self.lane)
         cdef Py_buffer source
         cdef Py_ssize_t offset, size
@@ -268,12 +297,15 @@ cdef class NativeLane:
                          tuple([slot.end_ns[i] for i in range(last)]))
         cdef int64_t offset, size
         cdef uintptr_t address
+        cdef bint early
+        cdef char *data
         if slot.failed_stage < 0:
             arrays = self.spare or self.new_arrays()
             self.spare = None
-            for offset, size, address, _ in arrays:
-                memcpy(<void *>address, <char *>slot.memory.data + offset, size)
-            arrived.arrays = [array for _, _, _, array in arrays]
+            for early, offset, size, address, _ in arrays:
+                data = pa_lane_block(&self.lane, slot) if early else <char *>slot.memory.data
+                memcpy(<void *>address, data + offset, size)
+            arrived.arrays = [array for _, _, _, _, array in arrays]
         else:
             unit = self.units[slot.failed_stage]
             arrived.error = PipelineError(
@@ -286,9 +318,9 @@ cdef class NativeLane:
         return True
 
     cdef list new_arrays(self):
-        """(offset, size, address, array) for each output, in bytes."""
-        arrays = [(offset, np.empty(shape, dtype)) for offset, shape, dtype in self.outputs]
-        return [(offset, array.nbytes, array.ctypes.data, array) for offset, array in arrays]
+        """(early, offset, size, address, array) for each output, in bytes."""
+        arrays = [(early, offset, np.empty(shape, dtype)) for early, offset, shape, dtype in self.outputs]
+        return [(early, offset, array.nbytes, array.ctypes.data, array) for early, offset, array in arrays]
 
     def counters(self) -> list:
         """Per stage, since the start: frames, those that floated or overran their pace; busy, wait_in, wait_out, map and copy ns."""
@@ -361,6 +393,8 @@ cdef class NativeLane:
         if self.lane.stage != NULL:
             for i in range(self.lane.stages):
                 free(self.lane.stage[i].log.rows)
+                free(self.lane.stage[i].leaves)
+        free(self.lane.block)
         free(self.lane.ring)
         free(self.lane.stage)
         free(self.lane.gate)

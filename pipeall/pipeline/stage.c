@@ -1,5 +1,7 @@
 #include "stage.h"
 
+#include <string.h>
+
 static void add(atomic_llong *counter, int64_t value) {
     /* Single writer: a plain read-modify-write needs no locked instruction. */
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + value, memory_order_relaxed);
@@ -124,6 +126,13 @@ static int begin_frame(pa_stage *self, int ahead, frame *f) {
     return f->code == PA_STOPPED ? PA_STOPPED : 1;
 }
 
+/* Copies what leaves the network here out of the slot, which finish() has given back to the CPU. */
+static void let_leave(const pa_stage *self, const pa_slot *out) {
+    char *block = pa_lane_block(self->lane, out);
+    for (const pa_leaf *leaf = self->leaves, *end = leaf + self->leaf_count; leaf < end; leaf++)
+        memcpy(block + leaf->block_offset, (const char *)out->memory.data + leaf->slot_offset, leaf->bytes);
+}
+
 static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Waits for the oldest frame and hands it on. Whether it is the last. The stage is free for it from `free_since` on:
@@ -139,6 +148,7 @@ static int end_frame(pa_stage *self, frame *f, int64_t free_since) {
     add(&self->wait_in_ns, f->taken - f->idle);
     add(&self->wait_out_ns, f->begin - f->taken);
     if (f->started) f->code = program->finish(program);
+    if (f->started && !f->code && self->leaf_count) let_leave(self, f->out);
     if (computed) {
         const int64_t ran = pa_now_ns();
         const int64_t least = least_ns(self, f);
@@ -250,8 +260,14 @@ void pa_lane_submit(pa_lane *lane, int64_t frame) {
     slot->submitted_ns = pa_now_ns();
     slot->failed_stage = -1;
     slot->error = slot->late = 0;
+    slot->block = lane->next_block;
+    lane->next_block = lane->next_block + 1 < lane->blocks ? lane->next_block + 1 : 0;
     pa_ring_publish(&lane->ring[0]);
     pa_gate_signal(&lane->gate[0]);
+}
+
+char *pa_lane_block(const pa_lane *lane, const pa_slot *slot) {
+    return lane->block + (size_t)slot->block * lane->block_bytes;
 }
 
 pa_slot *pa_lane_front(pa_lane *lane) { return pa_ring_front(&lane->ring[lane->stages]); }

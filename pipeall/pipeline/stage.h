@@ -11,6 +11,20 @@
  * that would only wait, because there are frames enough in the ring for the stage after it, and while it has time, because
  * no other frame waits for it.
  *
+ * Outputs of the network that no later stage needs leave early: they lie in the out slot behind what crosses, and the
+ * stage copies them into the frame's block before it hands the slot on. The lane has a block for every frame that may
+ * be under way. Frames leave it in the order they came, so blocks are taken in turn: the next one is free, its frame
+ * has been taken out. A frame that fails leaves its block as it is; nobody reads it.
+ *
+ * field                 owner                        ordering
+ * next_block            the host thread that submits plain
+ * block[i]              whoever holds its frame      publish (release) of each ring pairs with front (acquire) of
+ *                                                    whoever is next, at last the host. It goes to another
+ *                                                    frame after the host has read it and released its slot:
+ *                                                    two threads of the host order that (Python's lock)
+ * blocks, block_bytes,  -                            written before the threads start
+ * stage[i].leaves
+ *
  * Error: a stage that fails hands on the slot marked with itself and the code, tells the stages before it to
  * stop, and ends. The stages after it deliver what came earlier, pass the marked slot on, and end. So the host
  * sees every earlier frame first and the failure in its place.
@@ -40,11 +54,18 @@ typedef struct pa_log {
     int64_t capacity, count; /* frames it keeps; frames written so far: the next goes to row count % rows */
 } pa_log;
 
+/* An early output: so many bytes of the out slot, and where they go in a block. */
+typedef struct pa_leaf {
+    size_t slot_offset, block_offset, bytes;
+} pa_leaf;
+
 typedef struct pa_stage {
     pa_lane *lane;
     int index;
     pa_program *program;
     char name[12]; /* of the thread */
+    pa_leaf *leaves;
+    int32_t leaf_count;
     int64_t fault_frame; /* fault injection: report an error at this frame; -1 for never */
     pthread_t thread;
     atomic_int stop;
@@ -60,6 +81,9 @@ typedef struct pa_stage {
 
 struct pa_lane {
     int stages, started;
+    char *block; /* [blocks][block_bytes]; blocks: most frames under way, 0 where no stage has leaves */
+    size_t block_bytes;
+    int32_t blocks, next_block;
     pa_stage *stage; /* [stages] */
     pa_ring *ring;   /* [stages + 1] */
     pa_gate *gate;   /* [stages + 1]: gate i changes when ring i does: where stages wait */
@@ -77,7 +101,8 @@ int pa_lane_start(pa_lane *lane);
 
 /* Host side; one thread submits and one takes results, possibly two different threads. */
 pa_slot *pa_lane_free(pa_lane *lane);    /* a slot to fill, or NULL: full */
-void pa_lane_submit(pa_lane *lane, int64_t frame);
+void pa_lane_submit(pa_lane *lane, int64_t frame); /* with blocks: while fewer frames than those are not released */
+char *pa_lane_block(const pa_lane *lane, const pa_slot *slot); /* of the frame in a slot; only where there are blocks */
 pa_slot *pa_lane_front(pa_lane *lane);   /* the oldest result, or NULL: none yet */
 void pa_lane_release(pa_lane *lane);
 

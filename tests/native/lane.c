@@ -1,5 +1,5 @@
-/* Lanes of fake programs: order, failure in its place, the log, pacing, cuts that float, and an end within a second.
- * Argument: number of frames. */
+/* Lanes of fake programs: order, failure in its place, early outputs, the log, pacing, cuts that float, and an end
+ * within a second. Argument: number of frames. */
 #include "pipeline/stage.h"
 
 #include <string.h>
@@ -7,6 +7,7 @@
 #include "check.h"
 
 enum { MAX_SLOTS = 3, ANSWER_FAILURE = 42, STEPS = 3, MARKS = STEPS + 1, KEPT = 5, WIDTH = PA_LOG_FIXED + MARKS };
+enum { BLOCKS = MAX_SLOTS * (PA_MAX_STAGES + 1) }; /* as many frames as the rings hold */
 enum { MS = 1000000, SECOND = 1000 * MS };
 
 /* A program that adds its steps to the second number of a frame; the first is the number of the frame. */
@@ -77,6 +78,8 @@ typedef struct rig {
     pa_slot slots[PA_MAX_STAGES + 1][MAX_SLOTS];
     float data[PA_MAX_STAGES + 1][MAX_SLOTS][2];
     fake programs[PA_MAX_STAGES];
+    pa_leaf leaves[PA_MAX_STAGES];
+    float blocks[BLOCKS][PA_MAX_STAGES][2];
     int64_t rows[PA_MAX_STAGES][KEPT + PA_DEPTH_MAX][WIDTH];
 } rig;
 
@@ -87,7 +90,9 @@ static int shared;      /* steps that two stages have */
 
 static void set_up(int stages, int slots) {
     memset(&r, 0, sizeof r);
-    r.lane = (pa_lane){.stages = stages, .stage = r.stages, .ring = r.rings, .gate = r.gates, .host = &r.host};
+    r.lane = (pa_lane){.stages = stages, .stage = r.stages, .ring = r.rings, .gate = r.gates, .host = &r.host,
+                       .block = (char *)r.blocks, .block_bytes = sizeof r.blocks[0],
+                       .blocks = slots * (stages + 1)};
     for (int i = 0; i < stages; i++) {
         r.programs[i] = (fake){.program = {.open = fake_open, .start = fake_start, .finish = fake_finish,
                                            .close = fake_close, .depth = depth, .mark_count = MARKS,
@@ -97,6 +102,10 @@ static void set_up(int stages, int slots) {
         r.stages[i].index = i;
         r.stages[i].program = &r.programs[i].program;
         r.stages[i].fault_frame = -1;
+        r.leaves[i] = (pa_leaf){.slot_offset = 0, .block_offset = sizeof r.blocks[0][i] * (size_t)i,
+                                .bytes = sizeof r.blocks[0][i]};
+        r.stages[i].leaves = &r.leaves[i];
+        r.stages[i].leaf_count = 1;
     }
     for (int i = 0; i <= stages; i++) {
         r.rings[i].slots = (uint32_t)slots;
@@ -139,6 +148,9 @@ static void take_frame(int64_t frame) {
     CHECK(slot->frame == frame && slot->failed_stage == -1 && slot->error == 0);
     const float *got = slot->memory.data;
     CHECK(got[0] == (float)frame && got[1] == (float)(r.lane.stages * STEPS - shared));
+    const float(*left)[2] = (const float(*)[2])(void *)pa_lane_block(&r.lane, slot); /* what every stage gave */
+    for (int i = 0; i < r.lane.stages; i++)
+        CHECK(left[i][0] == (float)frame && (left[i][1] == (float)((i + 1) * STEPS) || shared));
     int64_t before = slot->submitted_ns;
     for (int i = 0; i < r.lane.stages; i++) {
         CHECK(before <= slot->begin_ns[i] && slot->begin_ns[i] <= slot->end_ns[i]);

@@ -28,8 +28,9 @@ def run_graph(
 ) -> dict[str, np.ndarray]:
     """Execute a graph with the NumPy references, floats in ``dtype`` and all else in its own type.
 
-    ``inputs`` maps each input tensor's name to an array of its shape. Returns the outputs by name, or every activation
-    with ``all_tensors``. ArgumentError where an input is missing, unknown or of another shape.
+    ``inputs`` maps each input tensor's name to an array of its shape. Returns what leaves (``outputs`` and
+    ``leaves``) by name, or every activation with ``all_tensors``. ArgumentError where an input is missing, unknown or
+    of another shape.
     """
     expected = {tensor.name: tensor.shape for tensor in graph.inputs}
     given = {name: np.shape(array) for name, array in inputs.items()}
@@ -44,4 +45,5 @@ def run_graph(
     for node in graph.nodes:
         arrays = [values[name] if name in values else operand(graph.constants[name]) for name in node.inputs]
         values[node.output] = OPS[node.op].compute(node.attrs, *arrays)
-    return values if all_tensors else {tensor.name: values[tensor.name] for tensor in graph.outputs}
+    left = (*graph.outputs, *graph.leaves)
+    return values if all_tensors else {tensor.name: values[tensor.name] for tensor in left}

@@ -14,7 +14,7 @@ from ...graph.ir import Graph
 from ..boards.board import Board
 from ..boards.units import units
 from ..devices.component import Component
-from ..lane import lowered_stages
+from ..lane import block_bytes, lowered_stages
 from ..planning.plan import Plan, StagePlan
 from ..planning.rings import full_load, slots_behind
 
@@ -23,7 +23,8 @@ STAGE_BYTES = 300_000  # stacks and tables of a stage's threads, counters and Py
 
 @dataclass(frozen=True, slots=True)
 class StageMemory:
-    """Bytes of one stage. ``weights``: whole pages; ``rings``: the slots after it, and before it if it is the first."""
+    """Bytes of one stage. ``weights``: whole pages; ``rings``: the slots after it, and before it if it is the first;
+    with them what a block of each frame under way has for outputs that leave early here."""
 
     unit: str
     groups: tuple[int, int]
@@ -49,19 +50,19 @@ def footprint(
     plan = Plan.parse(plan) if isinstance(plan, str) else plan
     found = []
     for stages, parts in zip(plan.lanes, units(plan, board), strict=True):
-        first_ring = max(slots, full_load(stages) if depth is None else depth)
-        found += _lane(graph, stages, parts, slots, first_ring)
+        found += _lane(graph, stages, parts, slots, full_load(stages) if depth is None else depth)
     return found
 
 
 def _lane(
-    graph: Graph, stages: Sequence[StagePlan], parts: Sequence[Component], slots: int, first_ring: int
+    graph: Graph, stages: Sequence[StagePlan], parts: Sequence[Component], slots: int, depth: int
 ) -> list[StageMemory]:
     found = []
     for stage, part, unit in zip(stages, lowered_stages(graph, stages), parts, strict=True):
         rings = slots_behind(stage.floating > 0, slots) * part.slot_out_bytes
         if stage is stages[0]:
-            rings += first_ring * part.slot_in_bytes
+            rings += max(slots, depth) * part.slot_in_bytes
+        rings += depth * block_bytes(part)
         sizes = unit.device.footprint(part)
         page = unit.device.page_bytes
         weights = -(-sizes["weights"] // page) * page
