@@ -9,6 +9,8 @@ from pipeall import ArgumentError
 from pipeall.cost import conventions
 from pipeall.cost.count import cost_of, network_cost, total
 from pipeall.cost.network import of_graph
+from pipeall.graph.cases import CASES, case_graph
+from pipeall.graph.ops import macs
 
 PUBLISHED = [(name, row) for name, rows in REFERENCES["published"].items() for row in rows]
 
@@ -141,3 +143,12 @@ def test_a_shared_weight_counts_once(tmp_path):
     onnx.save(proto, tmp_path / "shared.onnx")
     cost = network_cost(onnx_shapes.read(tmp_path / "shared.onnx"))
     assert cost.parameters == 144 and cost.weight_bytes == 4 * 144 and cost.macs == 2 * 64 * 144
+
+
+def test_every_op_of_the_table_has_a_cost():
+    """Multiply-accumulates as the op table counts them, and operations that are known."""
+    for op, cases in CASES.items():
+        graph, _ = case_graph(cases[0])
+        cost = network_cost(of_graph(graph))
+        assert cost.macs == macs(graph.nodes[0], graph), op
+        assert cost.element_ops >= 0

@@ -89,11 +89,24 @@ def _matmul(network: Network, layer: Layer) -> int:
     return network.elements(layer.outputs) * network.shapes[layer.inputs[0]][-1]
 
 
+def _attention(network: Network, layer: Layer) -> int:
+    """The scores of queries and keys, and the sums of values."""
+    q, k, v = (network.shapes[name] for name in layer.inputs[:3])
+    return prod(q[:-1]) * k[-2] * (q[-1] + v[-1])
+
+
+def _recurrent(network: Network, layer: Layer) -> int:
+    """Input and state times their weights, for every step and sequence."""
+    return prod(network.shapes[layer.inputs[0]][:2]) * network.elements(layer.inputs[1:3])
+
+
 MACS: dict[str, Callable[[Network, Layer], int]] = {
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
     "Gemm": _gemm,
     "MatMul": _matmul,
+    "Attention": _attention,
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
 }
 
 
@@ -128,17 +141,21 @@ ELEMENT_OPS: dict[str, Callable[[Network, Layer], int]] = {
     **dict.fromkeys(BY_OPERATOR, _each(1)),
     **dict.fromkeys(
         "Relu Clip PRelu Selu Softplus Softsign Gelu Exp Log Sqrt Pow Abs Neg Reciprocal Div Sum Mean Max Min Floor "
-        "Ceil Round Mod Sign Where Resize Upsample".split(),
+        "Ceil Round Mod Sign Where Resize Upsample HardSigmoid HardSwish Swish Mish Celu ThresholdedRelu Shrink "
+        "CumSum BitShift IsInf IsNaN GridSample RoiAlign Col2Im RMSNormalization".split(),
         _each(1),
     ),
     **dict.fromkeys(
         "Concat Reshape Flatten Squeeze Unsqueeze Transpose Slice Split Gather Expand Tile Pad Identity Dropout Cast "
-        "DepthToSpace SpaceToDepth ConstantOfShape".split(),
+        "DepthToSpace SpaceToDepth ConstantOfShape Constant Shape Range GatherElements GatherND ScatterElements "
+        "ScatterND OneHot MaxUnpool ReverseSequence Trilu EyeLike".split(),
         _each(0),
     ),
     **dict.fromkeys("MaxPool AveragePool".split(), _window),
     **dict.fromkeys(
-        "GlobalAveragePool GlobalMaxPool ReduceMean ReduceSum ReduceMax ReduceMin ReduceL2".split(), _reduction
+        "GlobalAveragePool GlobalMaxPool ReduceMean ReduceSum ReduceMax ReduceMin ReduceL2 ReduceL1 ReduceProd "
+        "ReduceSumSquare ReduceLogSum ReduceLogSumExp ArgMax ArgMin TopK NonMaxSuppression LpPool".split(),
+        _reduction,
     ),
     "BatchNormalization": _each(2),  # scale and shift
     "LayerNormalization": _each(5),  # mean, variance, difference, scale and shift

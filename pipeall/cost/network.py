@@ -119,7 +119,17 @@ OPERATORS = {  # canonical op -> ONNX operator
     "gelu_tanh": "Gelu", "swish": "Swish", "isinf": "IsInf", "fmod": "Mod",
     "shiftleft": "BitShift", "shiftright": "BitShift",
     "transpose": "Transpose", "slice": "Slice", "pad": "Pad", "shuffle": "Transpose", "cast": "Cast",
-    "where": "Where", "deconv": "ConvTranspose",
+    "where": "Where", "deconv": "ConvTranspose", "expand": "Expand", "matmul": "MatMul", "attention": "Attention",
+    "logsoftmax": "LogSoftmax", "cumsum": "CumSum", "gather": "Gather", "gather_elements": "GatherElements",
+    "gather_nd": "GatherND", "scatter_elements": "ScatterElements", "scatter_nd": "ScatterND", "topk": "TopK",
+    "resize": "Resize", "grid_sample": "GridSample", "roi_align": "RoiAlign", "nms": "NonMaxSuppression",
+    "maxpool_indices": "MaxPool", "max_unpool": "MaxUnpool", "col2im": "Col2Im", "lstm": "LSTM", "gru": "GRU",
+    "rnn": "RNN",
+}  # fmt: skip
+REDUCTIONS = {
+    "sum": "ReduceSum", "mean": "ReduceMean", "max": "ReduceMax", "min": "ReduceMin", "prod": "ReduceProd",
+    "l1": "ReduceL1", "l2": "ReduceL2", "sumsquare": "ReduceSumSquare", "logsum": "ReduceLogSum",
+    "logsumexp": "ReduceLogSumExp",
 }  # fmt: skip
 
 
@@ -158,7 +168,14 @@ def _operator(node: Node, graph: Graph) -> str:
     """The ONNX operator of the node itself, without its residual and clamp."""
     if node.op == "avgpool" and node.attrs["kernel"] == graph.tensors[node.inputs[0]].shape[2:]:
         return "GlobalAveragePool"
-    return _clamp(node) if node.op == "clip" else OPERATORS[node.op]
+    match node.op:
+        case "clip":
+            return _clamp(node)
+        case "reduce":
+            return REDUCTIONS[node.attrs["how"]]
+        case "arg":
+            return "ArgMax" if node.attrs["how"] == "max" else "ArgMin"
+    return OPERATORS[node.op]
 
 
 _ATTRS = {

@@ -68,6 +68,12 @@ def block_bytes(part: Lowered) -> int:
     return sum(map(_lines, part.leaves))
 
 
+def _check_supported(lowered: Sequence[Lowered], units: Sequence[Component]) -> None:
+    for part, unit in zip(lowered, units, strict=True):
+        if reason := unit.device.unsupported(part):
+            raise DeviceError(f"stage {unit.name}: expected groups that it can run; {reason}")
+
+
 def _lines(slot: SlotTensor) -> int:
     return -slot.nbytes // LINE_BYTES * -LINE_BYTES
 
@@ -103,9 +109,7 @@ class Lane:
         self.number = number
         self.stages: list[Stage] = []
         lowered = lowered_stages(graph, stages)
-        for part, unit in zip(lowered, units, strict=True):
-            if reason := unit.device.unsupported(part):
-                raise DeviceError(f"stage {unit.name}: expected groups that it can run; {reason}")
+        _check_supported(lowered, units)
         for stage, part, unit in zip(stages, lowered, units, strict=True):
             groups = stage.first, len(graph.groups) if stage.last is None else stage.last
             program = unit.device.compile(part, unit.name, record=record)

@@ -20,72 +20,7 @@ import numpy as np
 from ..errors import ArgumentError, DeviceError, PipelineError
 
 
-cdef extern from "stdlib.h" nogil:
-    void *aligned_alloc(size_t, size_t)
-
-cdef extern from "../_kernels/gate.h" nogil:
-    ctypedef struct pa_gate:
-        pass
-    unsigned pa_gate_ticket(pa_gate *)
-    void pa_gate_signal(pa_gate *)
-    void pa_gate_sleep(pa_gate *, unsigned, int64_t)
-    int64_t pa_now_ns()
-
-cdef extern from "stage.h" nogil:
-    enum: PA_MAX_STAGES, PA_FAULT, PA_LOG_FIXED, PA_ENOUGH
-    ctypedef struct atomic_llong:
-        pass
-    ctypedef struct pa_slot:
-        pa_slot_memory memory
-        int64_t frame, submitted_ns
-        int64_t *begin_ns
-        int64_t *end_ns
-        int32_t failed_stage, error, block
-    ctypedef struct pa_ring:
-        uint32_t slots
-        pa_slot *slot
-    ctypedef struct pa_lane
-    ctypedef struct pa_log:
-        int64_t *rows
-        int64_t capacity, count
-    ctypedef struct pa_leaf:
-        size_t slot_offset, block_offset, bytes
-    ctypedef struct pa_stage:
-        pa_lane *lane
-        int index, open_error
-        pa_program *program
-        char *name
-        int64_t fault_frame
-        pa_leaf *leaves
-        int32_t leaf_count
-        pa_log log
-        atomic_llong *pace_ns
-        atomic_llong frames, floated, overran, busy_ns, wait_in_ns, wait_out_ns, map_ns, copy_ns
-    ctypedef struct pa_lane:
-        int stages
-        char *block
-        size_t block_bytes
-        int32_t blocks
-        pa_stage *stage
-        pa_ring *ring
-        pa_gate *gate
-        pa_gate *host
-        atomic_int failed
-    int pa_lane_start(pa_lane *)
-    pa_slot *pa_lane_free(pa_lane *)
-    void pa_lane_submit(pa_lane *, int64_t)
-    char *pa_lane_block(const pa_lane *, const pa_slot *)
-    pa_slot *pa_lane_front(pa_lane *)
-    void pa_lane_release(pa_lane *)
-    void pa_lane_close(pa_lane *)
-
-cdef extern from "<stdatomic.h>" nogil:
-    long long load_ll "atomic_load" (atomic_llong *)
-    void store_ll "atomic_store" (atomic_llong *, long long)
-    int load_int "atomic_load" (atomic_int *)
-
-MAX_STAGES = PA_MAX_STAGES
-ENOUGH = PA_ENOUGH  # of the rule that ``planning.rings.goes_out_late`` states
+include "native.pxi"
 
 
 def now_ns() -> int:
@@ -185,7 +120,7 @@ cdef class NativeLane:
         fault       (stage, frame) at which an error is reported, or None
         log_frames  keep a log of so many latest frames of each stage (``log``); the programs must be able to record
         """
-        cdef int count = len(programs), i, j
+        cdef int count = len(programs), i
         if not 1 <= count <= PA_MAX_STAGES:
             raise ArgumentError(f"stages: expected 1 to {PA_MAX_STAGES}, got {count}")
         self.units, self.programs, self.slots, self.gate = list(units), list(programs), rings, gate
@@ -198,7 +133,6 @@ cdef class NativeLane:
         self.lane.stages = count
         self.lane.host = gate.gate
         self.lane.stage = <pa_stage *>allocate(count * sizeof(pa_stage))
-        self.lane.ring = <pa_ring *>allocate((count + 1) * sizeof(pa_ring))
         self.lane.gate = <pa_gate *>allocate((count + 1) * sizeof(pa_gate))
         for i in range(count):
             self.lane.stage[i].lane = &self.lane
@@ -210,27 +144,35 @@ cdef class NativeLane:
             if log_frames:
                 self.lane.stage[i].log.capacity = log_frames
                 self.lane.stage[i].log.rows = <int64_t *>allocate((log_frames + PA_DEPTH_MAX) * self.width(i) * sizeof(int64_t))
-        for i in range(count + 1):
-            self.lane.ring[i].slots = len(rings[i])
-            self.lane.ring[i].slot = <pa_slot *>allocate(len(rings[i]) * sizeof(pa_slot))
-            for j, slot in enumerate(rings[i]):
-                self.lane.ring[i].slot[j].memory.data = <void *><uintptr_t>slot.data
-                self.lane.ring[i].slot[j].memory.mem = <void *><uintptr_t>slot.mem
-                self.lane.ring[i].slot[j].memory.bytes = slot.nbytes
+        self.set_rings(rings)
         self.depth = depth
         if self.lane.block_bytes:
             self.lane.block = <char *>allocate(depth * self.lane.block_bytes)
             self.lane.blocks = depth
-        cdef int error
+        self.start()
+
+    cdef start(self):
+        cdef int error, i
         with nogil:
             error = pa_lane_start(&self.lane)
         if error > 0:
             raise DeviceError(f"cannot start a stage thread: {strerror(error).decode()}")
         if error:
-            for i in range(count):
+            for i in range(self.lane.stages):
                 if self.lane.stage[i].open_error:
                     raise DeviceError(f"stage {i} on {self.units[i]}: {self.text(i, self.lane.stage[i].open_error)}")
         self.running, self.process = True, getpid()
+
+    cdef set_rings(self, rings):
+        cdef int i, j
+        self.lane.ring = <pa_ring *>allocate(len(rings) * sizeof(pa_ring))
+        for i, slots in enumerate(rings):
+            self.lane.ring[i].slots = len(slots)
+            self.lane.ring[i].slot = <pa_slot *>allocate(len(slots) * sizeof(pa_slot))
+            for j, slot in enumerate(slots):
+                self.lane.ring[i].slot[j].memory.data = <void *><uintptr_t>slot.data
+                self.lane.ring[i].slot[j].memory.mem = <void *><uintptr_t>slot.mem
+                self.lane.ring[i].slot[j].memory.bytes = slot.nbytes
 
     cdef set_leaves(self, pa_stage *stage, leaves, int64_t room):
         if not leaves:

@@ -85,6 +85,10 @@ def _nodes(node: Node, graph: Graph) -> list[bytes]:
         inputs.reverse()
     if node.op == "conv":
         inputs, residual = inputs[:3], inputs[3:]
+    if node.op == "prelu":
+        x, slopes = (({**graph.tensors, **graph.constants})[name].shape for name in inputs)
+        if graph.tensors[node.output].shape != x:
+            raise ArgumentError(f"node {node.name!r}: expected slopes that broadcast to {x}, got {slopes}")
     if residual:
         chain.append(("Add", {}))
     low, high = node.attrs.get("lo", -inf), node.attrs.get("hi", inf)

@@ -1,0 +1,68 @@
+# Part of runtime.pyx: the C side of a lane (stage.h, ring.h, gate.h).
+
+cdef extern from "stdlib.h" nogil:
+    void *aligned_alloc(size_t, size_t)
+
+cdef extern from "../_kernels/gate.h" nogil:
+    ctypedef struct pa_gate:
+        pass
+    unsigned pa_gate_ticket(pa_gate *)
+    void pa_gate_signal(pa_gate *)
+    void pa_gate_sleep(pa_gate *, unsigned, int64_t)
+    int64_t pa_now_ns()
+
+cdef extern from "stage.h" nogil:
+    enum: PA_MAX_STAGES, PA_FAULT, PA_LOG_FIXED, PA_ENOUGH
+    ctypedef struct atomic_llong:
+        pass
+    ctypedef struct pa_slot:
+        pa_slot_memory memory
+        int64_t frame, submitted_ns
+        int64_t *begin_ns
+        int64_t *end_ns
+        int32_t failed_stage, error, block
+    ctypedef struct pa_ring:
+        uint32_t slots
+        pa_slot *slot
+    ctypedef struct pa_lane
+    ctypedef struct pa_log:
+        int64_t *rows
+        int64_t capacity, count
+    ctypedef struct pa_leaf:
+        size_t slot_offset, block_offset, bytes
+    ctypedef struct pa_stage:
+        pa_lane *lane
+        int index, open_error
+        pa_program *program
+        char *name
+        int64_t fault_frame
+        pa_leaf *leaves
+        int32_t leaf_count
+        pa_log log
+        atomic_llong *pace_ns
+        atomic_llong frames, floated, overran, busy_ns, wait_in_ns, wait_out_ns, map_ns, copy_ns
+    ctypedef struct pa_lane:
+        int stages
+        char *block
+        size_t block_bytes
+        int32_t blocks
+        pa_stage *stage
+        pa_ring *ring
+        pa_gate *gate
+        pa_gate *host
+        atomic_int failed
+    int pa_lane_start(pa_lane *)
+    pa_slot *pa_lane_free(pa_lane *)
+    void pa_lane_submit(pa_lane *, int64_t)
+    char *pa_lane_block(const pa_lane *, const pa_slot *)
+    pa_slot *pa_lane_front(pa_lane *)
+    void pa_lane_release(pa_lane *)
+    void pa_lane_close(pa_lane *)
+
+cdef extern from "<stdatomic.h>" nogil:
+    long long load_ll "atomic_load" (atomic_llong *)
+    void store_ll "atomic_store" (atomic_llong *, long long)
+    int load_int "atomic_load" (atomic_int *)
+
+MAX_STAGES = PA_MAX_STAGES
+ENOUGH = PA_ENOUGH  # of the rule that ``planning.rings.goes_out_late`` states
