@@ -68,10 +68,12 @@ def block_bytes(part: Lowered) -> int:
     return sum(map(_lines, part.leaves))
 
 
-def _check_supported(lowered: Sequence[Lowered], units: Sequence[Component]) -> None:
+def _supported(lowered: list[Lowered], units: Sequence[Component]) -> list[Lowered]:
+    """The stages, each of which its unit can run."""
     for part, unit in zip(lowered, units, strict=True):
         if reason := unit.device.unsupported(part):
             raise DeviceError(f"stage {unit.name}: expected groups that it can run; {reason}")
+    return lowered
 
 
 def _lines(slot: SlotTensor) -> int:
@@ -108,8 +110,7 @@ class Lane:
     ):
         self.number = number
         self.stages: list[Stage] = []
-        lowered = lowered_stages(graph, stages)
-        _check_supported(lowered, units)
+        lowered = _supported(lowered_stages(graph, stages), units)
         for stage, part, unit in zip(stages, lowered, units, strict=True):
             groups = stage.first, len(graph.groups) if stage.last is None else stage.last
             program = unit.device.compile(part, unit.name, record=record)
