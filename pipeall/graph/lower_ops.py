@@ -172,8 +172,9 @@ def _two(*operands: Strided) -> tuple[View, ...] | None:
 
 def binary(to: Lowering, node: Node) -> None:
     shape = to.shape(node.output)
-    full = next((n for n in node.inputs if n in to.places and to.shape(n) == shape), None)
-    order = order_of(to.places[full]) if full else IMAGE_ORDER if len(shape) == 4 else range(len(shape))
+    full = [to.places[n] for n in node.inputs if n in to.places and to.shape(n) == shape]
+    full.sort(key=lambda at: pixels(at) is None and not is_row_major(at))  # the one whose layout others want
+    order = order_of(full[0]) if full else IMAGE_ORDER if len(shape) == 4 else range(len(shape))
     a, b = (broadcast(to.operand(name, order), shape) for name in node.inputs)
     dst = to.target(node, order)
     op = (node.attrs.get("swapped") and BINARY[node.op].swapped) or node.op
@@ -246,6 +247,9 @@ def _normalised(to: Lowering, node: Node, axes: tuple[int, ...], params: dict[st
     if axes == (1,) and len(x.shape) == 4 and x.dtype == FLOAT:
         to.step(node.op, node, (to.pixels(node),), pixels(to.target(node)), params)
         return
+    trailing = sorted(axes) == list(range(len(x.shape) - len(axes), len(x.shape)))
+    if trailing and x.dtype == FLOAT and rows(x, len(x.shape) - len(axes)) is None:
+        x = to.contiguous(node.inputs[0])  # as products of matrices want it, too
     dst = to.target(node, order_of(x))
     last = (*(axis for axis in order_of(dst) if axis not in axes), *sorted(axes))
     views = [rows(permuted(at, last), len(last) - len(axes)) for at in (x, dst)]

@@ -203,14 +203,13 @@ class Lowering:
         return view
 
     def contiguous(self, name: str) -> Strided:
-        """A tensor in row-major order; a copy of it where it does not lie so."""
+        """A tensor in row-major order; where it does not lie so a copy, which whoever reads it later finds."""
         at = self.places[name]
         line = ordered(at.base, at.offset, at.shape, range(len(at.shape)), at.dtype)
-        if at == line:
-            return at
-        made = self.dense(at.shape, range(len(at.shape)), at.dtype)
-        self.copy(name, at, made)
-        return made
+        if at != line:
+            self.places[name] = self.dense(at.shape, range(len(at.shape)), at.dtype)
+            self.copy(name, at, self.places[name])
+        return self.places[name]
 
     def storage(self, shape: tuple[int, ...], dtype: str = "float32") -> View:
         """A new storage for an image as pixels, or for anything else in row-major order."""
