@@ -164,7 +164,7 @@ MODELS = {
     "LeakyRelu": Model("a = LeakyRelu(x) y = LeakyRelu<alpha=0.3>(a)", ALL, "leakyrelu leakyrelu"),
     "HardSwish": Model("y = HardSwish(x)", (14, 18, 21), "hardswish"),
     "HardSwish by parts": Model(
-        "a = Add(x, three) c = Clip(a, zero, six) m = Mul(x, c) y = Div(m, six)", (11, 13), "add mul mul",
+        "a = Add(x, three) c = Clip(a, zero, six) m = Mul(x, c) y = Div(m, six)", (11, 13), "hardswish",
         dict(three=np.float32(3), zero=np.float32(0), six=np.float32(6)),
     ),
     "arithmetic with constants": Model(

@@ -100,7 +100,9 @@ def _layer(node: Any, made: list[str], scopes: Counter[str]) -> Layer:
 
 
 def _check(layer: Layer, tensor: str, shape: Shape | None) -> None:
-    if shape is None or min(shape, default=1) < 0:  # an empty tensor stands for an input that is left out
+    if layer.op in ("Resize", "Upsample") and tensor in layer.inputs[1:]:
+        return  # empty where it is left out
+    if shape is None or min(shape, default=1) < 1:
         shown = "of unknown shape" if shape is None else f"of shape {tuple(n if n >= 0 else '?' for n in shape)}"
         hint = ": give --input-shape" if shape is None or min(shape) < 0 else ""
         raise ModelError(f"node {layer.name!r} ({layer.op}): tensor {tensor!r} is {shown}{hint}")
