@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from common import Record, parser
-from onnx_cases import VERDICTS, light_models, outcomes
+from onnx_backend import VERDICTS, cases, light_models, run_case
 from torch_nets import Export, errors, expected, write
 
 from pipeall import Board, Engine, load
@@ -58,14 +58,13 @@ EXPORTS = (
 
 
 def run_cases(record: Record, refused: bool) -> bool:
-    with tempfile.TemporaryDirectory() as folder:
-        found = list(outcomes(record.board, Path(folder)))
+    found = [run_case(case, "cpu") for case in cases()]
     for operator in sorted(OPERATORS):
-        counts = Counter(outcome.verdict for outcome in found if operator in outcome.operators)
+        counts = Counter(outcome.verdict for outcome in found if operator in outcome.case.operators)
         record.add(operator, *(counts[verdict] for verdict in VERDICTS))
     for outcome in found:
         if outcome.verdict in ("wrong", "crashed") or (refused and outcome.verdict == "refused"):
-            record.say(f"{outcome.case}: {outcome.verdict}: {outcome.detail}")
+            record.say(f"{outcome.case.name}: {outcome.verdict}: {outcome.detail}")
     return _good(record, [outcome.verdict for outcome in found])
 
 

@@ -1,4 +1,4 @@
-"""ONNX's own tests of single operators, run as they are written: every operand is fed.
+"""ONNX's own backend tests, run as they are written: every operand is fed.
 
     python tests/onnx_backend.py [--device reference|cpu] [--only REGEX] [--all]
 
@@ -27,53 +27,116 @@ from pipeall import Board, Engine, load
 from pipeall.errors import PipeallError
 from pipeall.graph.ops import run_graph
 
-TYPES = ("FLOAT", "INT64", "INT32", "BOOL", "UINT8", "FLOAT16")
+TYPES = ("FLOAT", "INT64", "INT32", "BOOL", "UINT8", "FLOAT16", "DOUBLE")
+MODELS = Path(onnx.__file__).parent / "backend" / "test" / "data"
+KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 VERDICTS = ("right", "refused", "wrong", "crashed")
 SIGMAS = 5  # deviations that the worst element of a tensor may be off
-ROUNDING = {"float16": 2.0**-11, "float32": 2.0**-24}
+ROUNDING = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-24}  # float64 is computed in float32
 DOMAINS = {"", "ai.onnx"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model, and what its inputs make of it. ``name`` as ONNX has it."""
+
+    name: str
+    model: onnx.ModelProto
+    inputs: Sequence[np.ndarray]
+    outputs: Sequence[np.ndarray]
+
+    @property
+    def operators(self) -> frozenset[str]:
+        return frozenset(node.op_type for node in self.model.graph.node)
+
+    @property
+    def fed(self) -> list[onnx.ValueInfoProto]:
+        """The inputs that are no weights: old models list these too."""
+        weights = {tensor.name for tensor in self.model.graph.initializer}
+        return [value for value in self.model.graph.input if value.name not in weights]
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What became of a case: one of VERDICTS; ``detail`` is the message or the error."""
 
-    case: str
+    case: Case
     verdict: str
     detail: str = ""
 
 
-def cases(only: str = "") -> Iterator[tuple[str, onnx.ModelProto, Sequence, Sequence]]:
-    """Name, model, inputs and outputs of every case of numbers whose name has the regular expression."""
+def cases(only: str = "") -> Iterator[Case]:
+    """Every case of numbers that float32 can hold whose name has the regular expression."""
+    codes = {TensorProto.DataType.Value(name) for name in TYPES}
+    for case in (*_node_cases(), *_folder_cases(only)):
+        borders = [value.type for value in (*case.fed, *case.model.graph.output)]
+        numbers = all(t.HasField("tensor_type") and t.tensor_type.elem_type in codes for t in borders)
+        standard = {node.domain for node in case.model.graph.node} <= DOMAINS
+        if numbers and standard and re.search(only, case.name) and _fits((*case.inputs, *case.outputs)):
+            yield case
+
+
+def _fits(arrays: Sequence[np.ndarray]) -> bool:
+    """Whether float32 can hold all float64 numbers."""
+    doubles = [x[np.isfinite(x)] for x in arrays if x.dtype == np.float64]
+    return all(np.abs(x).max(initial=0) <= np.finfo(np.float32).max for x in doubles)
+
+
+def _node_cases() -> Iterator[Case]:
+    """Computed by onnx as it loads them, in 10 s; older releases have them in files."""
+    if (MODELS / "node").is_dir():
+        return
     from onnx.backend.test.loader import load_node_model_tests
 
-    codes = {TensorProto.DataType.Value(name) for name in TYPES}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of its own computations
         tests = load_node_model_tests()
     for case in tests:
-        graph = case.model.graph
-        borders = [value.type for value in (*graph.input, *graph.output)]
-        numbers = all(t.HasField("tensor_type") and t.tensor_type.elem_type in codes for t in borders)
-        standard = {node.domain for node in graph.node} <= DOMAINS
-        if numbers and standard and re.search(only, case.name):
-            for inputs, outputs in case.data_sets:
-                yield case.name, case.model, [_array(x) for x in inputs], [_array(y) for y in outputs]
+        for inputs, outputs in case.data_sets:
+            if all(isinstance(value, np.ndarray | np.generic) for value in (*inputs, *outputs)):
+                yield Case(case.name, case.model, list(map(np.asarray, inputs)), list(map(np.asarray, outputs)))
 
 
-def _array(value) -> np.ndarray:
-    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
+def _folder_cases(only: str) -> Iterator[Case]:
+    """The cases that lie in files with their data."""
+    for folder in sorted(path for kind in KINDS for path in (MODELS / kind).glob("*/")):
+        data = folder / "test_data_set_0"
+        if (folder / "model.onnx").is_file() and data.is_dir() and re.search(only, folder.name):
+            sides = [
+                [_stored(path) for path in sorted(data.glob(f"{side}_*.pb"), key=lambda path: (len(path.name), path))]
+                for side in ("input", "output")
+            ]
+            if all(array is not None for side in sides for array in side):
+                yield Case(folder.name, onnx.load(folder / "model.onnx"), *sides)
 
 
-def run_case(name: str, model: onnx.ModelProto, inputs: Sequence, outputs: Sequence, device: str) -> Outcome:
+def _stored(path: Path) -> np.ndarray | None:
+    """A tensor of a data set; None where it is a sequence or an optional."""
+    try:
+        return numpy_helper.to_array(onnx.load_tensor(path))
+    except Exception:  # protobuf's own error has no public name, and whatever is no tensor is none of ours
+        return None
+
+
+def light_models(names: Sequence[str] = ()) -> Iterator[tuple[Path, np.ndarray, np.ndarray]]:
+    """Whole networks, all weights of a tensor equal: file, input, output. Default all."""
+    for path in sorted((MODELS / "light").glob("*.onnx")):
+        if names and path.stem not in names:
+            continue
+        (value,) = Case(path.stem, onnx.load(path), (), ()).fed
+        shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        ramp = (np.arange(np.prod(shape)) / np.prod(shape)).reshape(shape).astype(np.float32)
+        yield path, ramp, numpy_helper.to_array(onnx.load_tensor(path.with_name(f"{path.stem}_output_0.pb")))
+
+
+def run_case(case: Case, device: str) -> Outcome:
     """A case through ``load`` and the references or an engine: as it is written; where that is refused, with some of
     its operands as weights, as sizes, axes and conditions are in networks."""
-    outcome = _run_form(name, model, inputs, outputs, device)
-    for weights in _weights(inputs):
-        if outcome.verdict == "refused" and weights:
-            fed = [array for i, array in enumerate(inputs) if i not in weights]
-            outcome = _run_form(name, with_weights(model, inputs, weights), fed, outputs, device)
-    return outcome
+    verdict, detail = _run_form(case, device)
+    for weights in _weights(case.inputs):
+        if verdict == "refused" and weights:
+            verdict, detail = _run_form(_with_weights(case, weights), device)
+    return Outcome(case, verdict, detail)
 
 
 def _weights(inputs: Sequence[np.ndarray]) -> Iterator[set[int]]:
@@ -84,54 +147,50 @@ def _weights(inputs: Sequence[np.ndarray]) -> Iterator[set[int]]:
     yield {i for i, array in enumerate(inputs) if array.ndim == 0}
 
 
-def with_weights(model: onnx.ModelProto, arrays: Sequence[np.ndarray], weights: set[int]) -> onnx.ModelProto:
-    """The model with some of its inputs, given by their places, as initialisers."""
-    form = onnx.ModelProto()
-    form.CopyFrom(model)
-    names = _fed(model)
-    taken = {names[i]: arrays[i] for i in weights}
-    kept = [value for value in form.graph.input if value.name not in taken]
-    del form.graph.input[:]
-    form.graph.input.extend(kept)
-    form.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in taken.items())
-    return form
+def _with_weights(case: Case, weights: set[int]) -> Case:
+    """The case with some of its inputs, given by their places, as initialisers."""
+    model = onnx.ModelProto()
+    model.CopyFrom(case.model)
+    taken = {case.fed[i].name: case.inputs[i] for i in weights}
+    kept = [value for value in model.graph.input if value.name not in taken]
+    del model.graph.input[:]
+    model.graph.input.extend(kept)
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in taken.items())
+    fed = [array for i, array in enumerate(case.inputs) if i not in weights]
+    return Case(case.name, model, fed, case.outputs)
 
 
-def _fed(model: onnx.ModelProto) -> list[str]:
-    """The inputs that are no weights."""
-    weights = {tensor.name for tensor in model.graph.initializer}
-    return [value.name for value in model.graph.input if value.name not in weights]
-
-
-def _run_form(name: str, model: onnx.ModelProto, inputs: Sequence, outputs: Sequence, device: str) -> Outcome:
-    fed = dict(zip(_fed(model), inputs, strict=True))
+def _run_form(case: Case, device: str) -> tuple[str, str]:
+    """The verdict, and why."""
+    fed = {value.name: array for value, array in zip(case.fed, case.inputs, strict=True)}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "case.onnx"
-        path.write_bytes(model.SerializeToString())
+        path.write_bytes(case.model.SerializeToString())
         try:
             got = _computed(load(path), fed, device)
         except PipeallError as error:
             text = str(error).removeprefix(f"{path}: ")
-            return Outcome(name, "crashed" if "\n" in text else "refused", text)
+            return "crashed" if "\n" in text else "refused", text
         except Exception as error:
-            return Outcome(name, "crashed", f"{type(error).__name__}: {error}")
-    for value, expected in zip(model.graph.output, outputs, strict=True):
-        if _is_filled(model, got[value.name], expected):
-            return Outcome(name, "refused", "its size depends on the data: the rows that are not used are -1")
-        if problem := difference(got[value.name], expected, max(map(np.size, inputs), default=1)):
-            return Outcome(name, "wrong", f"{value.name}: {problem}")
-    return Outcome(name, "right")
+            return "crashed", f"{type(error).__name__}: {error}"
+    for value, expected in zip(case.model.graph.output, case.outputs, strict=True):
+        if case.operators == {"NonMaxSuppression"} and _is_filled(got[value.name], expected):
+            return "refused", "its size depends on the data: the rows that are not used are -1"
+        if problem := difference(got[value.name], expected, max(map(np.size, case.inputs), default=1)):
+            return "wrong", f"{value.name}: {problem}"
+    return "right", ""
 
 
-def _is_filled(model: onnx.ModelProto, got: np.ndarray, expected: np.ndarray) -> bool:
+def _is_filled(got: np.ndarray, expected: np.ndarray) -> bool:
     """Whether boxes are those that are expected, and -1 behind them."""
-    boxes = [node.op_type for node in model.graph.node] == ["NonMaxSuppression"] and len(got) > len(expected)
-    return boxes and np.array_equal(got[: len(expected)], expected) and bool((got[len(expected) :] == -1).all())
+    rows = len(expected)
+    return len(got) > rows and np.array_equal(got[:rows], expected) and bool((got[rows:] == -1).all())
 
 
 def _computed(graph, fed: dict[str, np.ndarray], device: str) -> dict[str, np.ndarray]:
-    """The outputs by name; inputs that nothing reads are left out."""
+    """The outputs by name; inputs that nothing reads are left out, float64 enters as float32."""
     read = {tensor.name: fed[tensor.name] for tensor in graph.inputs}
+    read = {name: array.astype(np.float32) if array.dtype == np.float64 else array for name, array in read.items()}
     if device == "reference":
         with np.errstate(all="ignore"):  # cases of NaN and infinity are among them
             return run_graph(graph, read)
@@ -174,10 +233,10 @@ def main() -> int:
     args = parser.parse_args()
     counts: Counter[str] = Counter()
     for case in cases(args.only):
-        outcome = run_case(*case, args.device)
+        outcome = run_case(case, args.device)
         counts[outcome.verdict] += 1
         if args.all or outcome.verdict != "right":
-            print(f"{outcome.verdict:8} {outcome.case:60} {outcome.detail[:300]}")
+            print(f"{outcome.verdict:8} {outcome.case.name:60} {outcome.detail[:300]}")
     share = 100 * counts["right"] / max(1, counts.total())
     print(
         f"{counts.total()} cases:",

@@ -131,7 +131,7 @@ def _scan(g: Builder, n: OnnxNode) -> None:
 def _at(g: Builder, n: OnnxNode, value: Value, axis: int, index: int) -> Value:
     """One element along an axis, which goes."""
     if isinstance(value, np.ndarray):
-        return np.take(value, index, axis)
+        return np.asarray(np.take(value, index, axis))  # of a vector it is a number
     shape = g.shape(value)
     cut = g.emit(n, "slice", [value], part=f"turn{index}", axis=axis, start=index, stop=index + 1)
     return g.reshape(n, cut, shape[:axis] + shape[axis + 1 :], part=f"element{index}")

@@ -196,6 +196,8 @@ TYPES = {
     9: np.bool_,
     10: np.float32,
     11: np.float32,
+    12: np.uint32,
+    13: np.uint64,
     16: np.float32,
 }
 
