@@ -27,6 +27,7 @@ from PIL import Image
 
 from pipeall import Board, Engine, Graph, Pipeline, load
 from pipeall.errors import PipeallError
+from pipeall.graph.ops import run_graph
 
 HALF = (
     "face_detection_short_range", "mlperf_tiny_vww_float", "nanotrackv2_backbone", "selfie_segmentation",
@@ -34,9 +35,8 @@ HALF = (
 )  # fmt: skip
 ORDERS = ("big-gpu-little", "gpu-little-big", "little-big-gpu")
 LIMIT, HALF_LIMIT = 1e-4, 1e-3  # of the largest absolute value of an output
-# Whose sums cancel: onnxruntime is 4e-4, 3e-5 and 2e-5 from float64 there, and in a mask of pose_landmark_full 7e-4
-# from what it computes without its optimisations
-LIMITS = {"pose_landmark_full": 2e-3, "centerface": 2e-4, "yolox_nano_416": 2e-4}
+# Whose sums cancel on some photo. There onnxruntime is 4e-4, 3e-4 and 9e-5 from float64, and its sigmoid worse
+LIMITS = {"pose_landmark_full": 2e-3, "selfie_segmentation": 3e-4, "ch_PP-OCRv4_rec_infer": 3e-4}
 TRACKED = "nanotrackv2_backbone"  # what the tracker's head reads
 
 Arrays = dict[str, np.ndarray]
@@ -192,18 +192,13 @@ def results(graph: Graph, board: Board, inputs: list[Arrays], seed: int) -> Iter
 
 
 def error(found: Arrays, expected: Arrays) -> float:
-    """The largest error of any output, relative to the output's largest absolute value.
-
-    Of probabilities, a unit in the last place of 1 (2^-23) is no error: onnxruntime's sigmoid is as near as that, and
-    no nearer where it is small (by 1.5e-4 of the largest where YuNet sees no face).
-    """
+    """The largest error of any output, relative to the output's largest absolute value."""
     assert found.keys() == expected.keys()
     errors = [0.0]
     for name, y in expected.items():
         assert found[name].shape == y.shape, name
         y, x = y.astype(np.float64), found[name].astype(np.float64)
-        slack = 2.0**-23 if y.min() >= 0 and y.max() <= 1 else 0.0
-        errors.append(max(0.0, np.abs(x - y).max() - slack) / max(np.abs(y).max(), np.finfo(np.float32).tiny))
+        errors.append(np.abs(x - y).max() / max(np.abs(y).max(), np.finfo(np.float32).tiny))
     return float(max(errors))
 
 
@@ -211,15 +206,25 @@ def compared(
     network: Network, board: Board, chosen: list[Path], folder: Path | None = None, seed: int = 0
 ) -> Iterator[tuple[str, int, float, bool]]:
     """What computed, the photo's number, the error, and whether the decoded results are the same. With ``folder``
-    the float16 version of the file, which is written there."""
+    the float16 version of the file, which is written there.
+
+    Where a result is too far from onnxruntime's, the error is that from the references in float64, if it is less:
+    onnxruntime's sigmoid is up to 7e-2 of the largest value off where a network sees nothing and all are near 0.
+    """
     path = half(network.path, folder / network.path.name) if folder else None
     reference, inputs = Reference(network, path), frames(network, chosen)
     if folder:
         inputs = [{name: x.astype(np.float16) for name, x in frame.items()} for frame in inputs]
     expected = [reference(x) for x in inputs]
-    for what, number, found in results(network.load(path), board, inputs, seed):
+    graph, exact = network.load(path), {}
+    for what, number, found in results(graph, board, inputs, seed):
         tolerance = HALF_LIMIT if folder else LIMITS.get(network.name, LIMIT)
-        yield what, number, error(found, expected[number]), same(network.name, found, expected[number], tolerance)
+        off = error(found, expected[number])
+        if off > tolerance:
+            if number not in exact:
+                exact[number] = run_graph(graph, inputs[number])
+            off = min(off, error(found, exact[number]))
+        yield what, number, off, same(network.name, found, expected[number], tolerance)
 
 
 def main() -> None:

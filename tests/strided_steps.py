@@ -15,6 +15,7 @@ from pipeall._kernels.cpu.table import ROWS, choose
 from pipeall.graph.ops import OPS, infer_shape, infer_type
 from pipeall.steps import CONSTANT, SLOT_IN, SLOT_OUT, Step, Strided, item_bytes
 
+INF = float("inf")
 GUARD = 5  # elements before and behind an operand
 
 
@@ -27,14 +28,15 @@ def tables():
     return found
 
 
-def layout(rng, shape, base, begin_bytes, dtype, dense=False):
-    """A Strided of a shape from ``begin_bytes`` on, and where its memory ends."""
+def layout(rng, shape, base, begin_bytes, dtype, dense=False, broadcast=()):
+    """A Strided of a shape from ``begin_bytes`` on, and where its memory ends; axes in ``broadcast`` have stride 0."""
     item = item_bytes(dtype)
     order = list(range(len(shape))) if dense else rng.permutation(len(shape))
     strides, reach = [0] * len(shape), 1
     for axis in reversed(order):
-        strides[axis] = reach
-        reach *= shape[axis] + (0 if dense else int(rng.integers(0, 3)))
+        if axis not in broadcast:
+            strides[axis] = reach
+            reach *= shape[axis] + (0 if dense else int(rng.integers(0, 3)))
     offset = -(-begin_bytes // item) + GUARD
     for axis, size in enumerate(shape):
         if not dense and base != SLOT_OUT and rng.random() < 0.2:  # backwards
@@ -52,16 +54,20 @@ def elements(memory, operand):
 
 
 def run_strided(kind, arrays, params, out_shape, out_type, table, *, cores=(-1,), seed=0, constants=()):
-    """The result of one step on arrays, those at ``constants`` given as constants; seed None lays all out densely."""
+    """The result of one step on arrays, those at ``constants`` given as constants; seed None lays all out densely.
+
+    Axes of size 1 are broadcast to the output's for the kind pointwise.
+    """
     rng, operands, end = np.random.default_rng(seed or 0), [], 0
     for i, array in enumerate(arrays):
-        dtype = array.dtype.name
+        dtype, shape = array.dtype.name, tuple(out_shape) if kind == "pointwise" else array.shape
+        over = [d for d, (size, whole) in enumerate(zip(array.shape, shape, strict=True)) if size != whole]
         if i in constants:
             kept = np.ascontiguousarray(array)
-            strides = tuple(prod(array.shape[d + 1 :]) for d in range(array.ndim))
-            operands.append(Strided(CONSTANT, 0, array.shape, strides, dtype, kept))
+            strides = tuple(0 if d in over else prod(array.shape[d + 1 :]) for d in range(array.ndim))
+            operands.append(Strided(CONSTANT, 0, shape, strides, dtype, kept))
         else:
-            operand, end = layout(rng, array.shape, SLOT_IN, end, dtype, dense=seed is None)
+            operand, end = layout(rng, shape, SLOT_IN, end, dtype, seed is None, over)
             operands.append(operand)
     target, out_end = layout(rng, out_shape, SLOT_OUT, 0, out_type, dense=seed is None)
     slot = np.full(max(end, 8), 255, np.uint8)
@@ -87,3 +93,36 @@ def run_op(op, arrays, attrs, table, **options):
 def expected(op, arrays, attrs):
     """What the op's reference computes, floats in float64."""
     return OPS[op].compute(attrs, *(a.astype(np.float64) if a.dtype == np.float32 else a for a in arrays))
+
+
+def everywhere(kind, params, arrays, shape, dtype, *, seed=0, plain=False, constants=()):
+    """The result on every instruction set, two and three threads being checked for the same bits; plain: laid out
+    densely."""
+    seed = None if plain else seed
+    for isa, table in tables().items():
+        results = [
+            run_strided(kind, arrays, params, shape, dtype, table, cores=(-1,) * n, seed=seed, constants=constants)
+            for n in (1, 2, 3)
+        ]
+        assert len({result.tobytes() for result in results}) == 1, f"{isa}: other results on other numbers of threads"
+        yield isa, results[0]
+
+
+def random_floats(rng, shape, domain=(-INF, INF)):
+    x = (3 * rng.standard_normal(shape)).astype(np.float32)
+    lo, hi = domain
+    if lo > -INF:
+        x = lo + (np.abs(x - lo) if hi == INF else (hi - lo) * (x % 1))
+    return x.astype(np.float32)
+
+
+def random_of(rng, shape, dtype):
+    """Elements over the whole range of a type, its ends and small ones more often."""
+    if dtype.startswith("float"):
+        return random_floats(rng, shape).astype(dtype)
+    if dtype == "bool":
+        return rng.integers(0, 2, shape).astype(bool)
+    info = np.iinfo(dtype)
+    ends = np.array([info.min, info.max, 0, 1, 2, 3, 7] + [-1, -2] * (info.min < 0), dtype)
+    whole = rng.integers(info.min, info.max, shape, dtype, endpoint=True)
+    return np.where(rng.random(shape) < 0.5, rng.choice(ends, shape), whole).astype(dtype)

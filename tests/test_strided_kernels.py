@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 from bounds import U
-from strided_runs import everywhere, random_floats, random_of, run
+from strided_steps import everywhere, random_floats, random_of, run_strided, tables
 
 from pipeall import ArgumentError
 from pipeall.graph.ops import OPS
 from pipeall.graph.pointwise import BINARY, UNARY
 from pipeall.steps import TYPES
 
+TABLE = next(iter(tables().values()))
 SHAPES = [(5,), (3, 1, 70), (2, 3, 4, 17), (1000,), (2, 300, 5), (40, 700)]
 INTEGERS = ("int8", "uint8", "int32", "int64")
 SWAPPED = {entry.swapped: op for op, entry in BINARY.items() if entry.swapped}
@@ -250,7 +251,7 @@ def test_reduction_of_floats(shape, axes, how):
 def test_reduction_of_integers(how, dtype):
     if dtype == "bool" and how not in ("max", "min"):
         with pytest.raises(ArgumentError, match="operands of"):
-            run("reduce", dict(how=how, axes=(0,), keepdims=True), [np.ones(3, bool)], (1,), dtype)
+            run_strided("reduce", [np.ones(3, bool)], dict(how=how, axes=(0,), keepdims=True), (1,), dtype, TABLE)
         return
     rng = np.random.default_rng(7)
     for seed, (shape, axes) in enumerate([((40, 9, 5), (1,)), ((3, 900), (1,)), ((300, 3), (0,)), ((4, 5, 6), (0, 2))]):
@@ -343,5 +344,5 @@ X = np.ones((4, 5), np.float32)
     ],
 )
 def test_a_step_that_does_not_fit_is_refused(kind, params, shape, dtype, message):
-    with pytest.raises(ArgumentError, match=f"step s.*{message}"):
-        run(kind, params, [X], shape, dtype)
+    with pytest.raises(ArgumentError, match=f"step node.*{message}"):
+        run_strided(kind, [X], params, shape, dtype, TABLE)

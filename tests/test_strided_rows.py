@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from bounds import U
-from strided_runs import everywhere, random_floats
+from strided_steps import everywhere, random_floats
 
 from pipeall.graph.ops import OPS
 

@@ -80,16 +80,17 @@ static inline pa_tiling pa_tiling_of(int64_t rows, int mr) {
 static inline int64_t pa_tile_rows(const pa_tiling *t, int64_t tile) { return t->least + (tile < t->larger); }
 
 /* Indirect GEMM on one panel, by tiles of at most MR rows x NR columns, MR and NR being the row's of kernels.inc:
- *   C[i][j] = clamp(start[j] + sum_t sum_k A[t * MR + i][a_offset + k] * B[(t * K + k) * NR + j] + R[i][j], lo, hi)
+ *   C[i][j] = clamp(sum_t sum_k A[t * MR + i][a_offset + k] * B[(t * K + k) * NR + j] + bias[j] + R[i][j], lo, hi)
  * for every row i of a tile, and j < n (1 <= n <= NR).
  *   a     per tile, a_step pointers apart: taps * MR row pointers; entries beyond the tile's rows are never read
  *   b     packed panel: taps * K rows of NR floats, 64-byte aligned
- *   bias  NR floats that start the sum; NULL continues the sum that C holds (the next block of k)
+ *   bias  NR floats; NULL: C, which holds the sum of other blocks of k
  *   r     residual rows of stride r_stride, or NULL
  *   next  the block that is read after b, of the same size. In a network weights come from memory; the first tile to
  *         read a block would wait for it, so every tile prefetches a part, NR floats for every k in AHEAD of its own.
  *   far   A comes from memory and has one tap: every tile prefetches the rows of the next, where the kernel can
- * The sum runs over t, then k, in order: results depend neither on the tiles nor on the blocking. */
+ * The sum starts at 0 and runs over t, then k, in order; results do not depend on the tiles. What is added comes last: a
+ * sum that starts from it rounds every product to its precision (CenterFace's error is 2.6 times as large then). */
 typedef struct pa_gemm_args {
     int32_t n, taps, far;
     pa_tiling tiling;

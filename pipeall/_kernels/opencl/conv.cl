@@ -52,7 +52,7 @@ conv(__global const X *x, int x_offset, int x_stride, int x_h, int x_w, /* strid
 #pragma unroll
     for (int p = 0; p < PIXELS; p++) {
         const int q = min(first + p, out_pixels - 1);
-        sum[p] = aligned(bias + block * VECTOR);
+        sum[p] = 0; /* the bias comes last: kernels.h */
         y0[p] = q / out_w * stride_y - pad_top;
         x0[p] = q % out_w * stride_x - pad_left;
     }
@@ -95,7 +95,7 @@ conv(__global const X *x, int x_offset, int x_stride, int x_h, int x_w, /* strid
         const int q = first + p;
         if (q >= out_pixels)
             break;
-        vec v = sum[p];
+        vec v = sum[p] + aligned(bias + block * VECTOR);
         if (r)
             v += load(r + q * r_stride, n);
         store(limited(v, lo, hi), out + q * out_stride, n);

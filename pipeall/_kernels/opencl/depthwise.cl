@@ -40,7 +40,7 @@ depthwise(__global const X *x, int x_offset, int x_stride, int x_h, int x_w, int
     vec sum[PIXELS];
 #pragma unroll
     for (int p = 0; p < PIXELS; p++)
-        sum[p] = aligned(bias + c);
+        sum[p] = 0; /* the bias comes last: kernels.h */
     for (int ky = 0; ky < kh; ky++) {
         const int iy = y * stride_y - pad_top + ky * dilation_y;
         if ((uint)iy >= (uint)x_h)
@@ -62,7 +62,7 @@ depthwise(__global const X *x, int x_offset, int x_stride, int x_h, int x_w, int
         const int q = y * out_w + first + p;
         if (first + p >= out_w)
             break;
-        vec v = sum[p];
+        vec v = sum[p] + aligned(bias + c);
         if (r)
             v += load(r + r_offset + q * r_stride + c, n);
         store(limited(v, lo, hi), out + out_offset + q * out_stride + c, n);

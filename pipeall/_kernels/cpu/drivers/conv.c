@@ -162,8 +162,9 @@ static void conv_chunk(const void *context, int64_t chunk, int thread) {
     const float **pointers = (const float **)(f->scratch + thread * p->scratch_floats);
     point(p, f->src + group * channels_of(p), row0, &tiling, pointers);
 
-    /* Blocks of the sum: whole taps while they fit, else parts of one tap. A single tile reuses no B: one block. */
-    const int64_t kc = tiling.tiles == 1 ? taps * k : KC;
+    /* Blocks of the sum: whole taps while they fit, else parts of one tap. A single tile reuses no B: one block. The
+     * same on any number of threads, since each block adds to the result. */
+    const int64_t kc = (int64_t)p->dst.h * p->dst.w <= mr ? taps * k : KC;
     const int64_t parts = ceil_div(k, kc), part = ceil_div(k, parts);
     const int64_t tap_step = k < kc ? min64(kc / k, taps) : 1;
     for (int64_t t = 0; t < taps; t += tap_step) {

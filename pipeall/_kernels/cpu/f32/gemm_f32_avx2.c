@@ -47,17 +47,8 @@ TARGET static inline __attribute__((always_inline)) void tile(const pa_gemm_args
     const float *b = g->b;
     __m256 sum[MR][2];
 
-    if (g->bias) { /* in registers: loaded for every row it would cost a tile of k = 32 another 12 % (Zen 4) */
-        const __m256 b0 = _mm256_loadu_ps(g->bias), b1 = _mm256_loadu_ps(g->bias + 8);
-        PA_UNROLL
-        for (int i = 0; i < m; i++) sum[i][0] = b0, sum[i][1] = b1;
-    } else {
-        PA_UNROLL
-        for (int i = 0; i < m; i++) {
-            sum[i][0] = _mm256_loadu_ps(c + i * c_stride);
-            sum[i][1] = _mm256_loadu_ps(c + i * c_stride + 8);
-        }
-    }
+    PA_UNROLL
+    for (int i = 0; i < m; i++) sum[i][0] = sum[i][1] = _mm256_setzero_ps();
     for (int t = g->taps; t > 0; t--, rows += MR) {
         const float *a[MR];
         PA_UNROLL
@@ -73,6 +64,20 @@ TARGET static inline __attribute__((always_inline)) void tile(const pa_gemm_args
         for (; k < 0; k++, b += NR) {
             __asm__("" : "+r"(k));
             multiply(a, k, b, sum, m);
+        }
+    }
+    if (g->bias) {
+        const __m256 b0 = _mm256_loadu_ps(g->bias), b1 = _mm256_loadu_ps(g->bias + 8);
+        PA_UNROLL
+        for (int i = 0; i < m; i++) {
+            sum[i][0] = _mm256_add_ps(sum[i][0], b0);
+            sum[i][1] = _mm256_add_ps(sum[i][1], b1);
+        }
+    } else {
+        PA_UNROLL
+        for (int i = 0; i < m; i++) {
+            sum[i][0] = _mm256_add_ps(sum[i][0], _mm256_loadu_ps(c + i * c_stride));
+            sum[i][1] = _mm256_add_ps(sum[i][1], _mm256_loadu_ps(c + i * c_stride + 8));
         }
     }
     if (r) {

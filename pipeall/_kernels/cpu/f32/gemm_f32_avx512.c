@@ -56,23 +56,14 @@ TARGET static inline __attribute__((always_inline)) void columns(const pa_gemm_a
     const float *b = g->b;
     __m512 sum[MR][2];
 
-    if (g->bias) {
-        const __m512 b0 = _mm512_loadu_ps(g->bias), b1 = w > 1 ? _mm512_loadu_ps(g->bias + VL) : b0;
-        float *row = c;
-        PA_UNROLL
-        for (int i = 0; i < m; i++) {
-            sum[i][0] = b0, sum[i][1] = b1;
-            __builtin_prefetch(row, 1); /* C may be in memory: the stores at the end would wait for it */
-            if (w > 1) __builtin_prefetch(row + VL, 1);
-            row += c_stride;
-            PA_OPAQUE(row);
-        }
-    } else {
-        PA_UNROLL
-        for (int i = 0; i < m; i++) {
-            sum[i][0] = _mm512_loadu_ps(c + i * c_stride);
-            if (w > 1) sum[i][1] = _mm512_loadu_ps(c + i * c_stride + VL);
-        }
+    float *row = c;
+    PA_UNROLL
+    for (int i = 0; i < m; i++) {
+        sum[i][0] = sum[i][1] = _mm512_setzero_ps();
+        __builtin_prefetch(row, 1); /* C may be in memory: the stores at the end would wait for it */
+        if (w > 1) __builtin_prefetch(row + VL, 1);
+        row += c_stride;
+        PA_OPAQUE(row);
     }
     for (int64_t t = g->taps; t > 0; t--, rows += MR) {
         const float *a[MR];
@@ -90,6 +81,20 @@ TARGET static inline __attribute__((always_inline)) void columns(const pa_gemm_a
         for (; k < 0; k++, b += NR) {
             __asm__("" : "+r"(k));
             multiply(a, k, b, sum, m, w);
+        }
+    }
+    if (g->bias) {
+        const __m512 b0 = _mm512_loadu_ps(g->bias), b1 = w > 1 ? _mm512_loadu_ps(g->bias + VL) : b0;
+        PA_UNROLL
+        for (int i = 0; i < m; i++) {
+            sum[i][0] = _mm512_add_ps(sum[i][0], b0);
+            if (w > 1) sum[i][1] = _mm512_add_ps(sum[i][1], b1);
+        }
+    } else {
+        PA_UNROLL
+        for (int i = 0; i < m; i++) {
+            sum[i][0] = _mm512_add_ps(sum[i][0], _mm512_loadu_ps(c + i * c_stride));
+            if (w > 1) sum[i][1] = _mm512_add_ps(sum[i][1], _mm512_loadu_ps(c + i * c_stride + VL));
         }
     }
     if (r) {

@@ -30,8 +30,7 @@ enum { MR = 8, NR = 8, AHEAD = 8, FETCHES = 0 }; /* measured on x86 alone */
     ROW(f, 1, 2, 3, 17, x10) ROW(f, 2, 4, 5, 18, x11) ROW(f, 3, 6, 7, 19, x12) ROW(f, 4, 8, 9, 20, x13)             \
     ROW(f, 5, 10, 11, 21, x14) ROW(f, 6, 12, 13, 22, x15) ROW(f, 7, 14, 15, 23, x16)
 #define EACH_ROW(f) ROW_0(f) ROWS_1_TO_7(f)
-#define START(i, s0, s1, a, x) "ldp q" #s0 ", q" #s1 ", [%[start]]\n add %[start], %[start], %[step]\n"
-#define COPY(i, s0, s1, a, x) "mov v" #s0 ".16b, v0.16b\n mov v" #s1 ".16b, v1.16b\n"
+#define ZERO(i, s0, s1, a, x) "movi v" #s0 ".4s, #0\n movi v" #s1 ".4s, #0\n"
 #define POINT(i, s0, s1, a, x) "ldr " #x ", [%[rows], #8 * " #i "]\n"
 #define LOAD_A(i, s0, s1, a, x) "ldr q" #a ", [" #x ", %[at]]\n"
 #define LOAD_A_ONE(i, s0, s1, a, x) "ldr s" #a ", [" #x ", %[at]]\n"
@@ -50,17 +49,13 @@ enum { MR = 8, NR = 8, AHEAD = 8, FETCHES = 0 }; /* measured on x86 alone */
 static inline __attribute__((always_inline)) void tile(const pa_gemm_args *g, const float *const *rows, float *c,
                                                         const float *r, const float *next, const float *const *later,
                                                         int64_t last, const int m) {
-    const float *start = g->bias ? g->bias : c;
-    const int64_t start_step = g->bias ? 0 : g->c_stride;
     const float *b = g->b;
     int64_t taps = g->taps, at, count;
     register float32x4_t v0 __asm__("v0"), v1 __asm__("v1"), v2 __asm__("v2"), v3 __asm__("v3"), v4 __asm__("v4"),
         v5 __asm__("v5"), v6 __asm__("v6"), v7 __asm__("v7"), v8 __asm__("v8"), v9 __asm__("v9"), v10 __asm__("v10"),
         v11 __asm__("v11"), v12 __asm__("v12"), v13 __asm__("v13"), v14 __asm__("v14"), v15 __asm__("v15");
     __asm__ volatile(
-        ROW_0(START)
-        "cbnz %[step], 7f\n"
-        ROWS_1_TO_7(COPY)
+        EACH_ROW(ZERO)
         "1:\n" /* a tap */
         EACH_ROW(POINT)
         "add %[rows], %[rows], #64\n"
@@ -90,21 +85,25 @@ static inline __attribute__((always_inline)) void tile(const pa_gemm_args *g, co
         "6:\n"
         "subs %[taps], %[taps], #1\n"
         "b.ne 1b\n"
-        "b 8f\n"
-        "7:\n" /* sums that go on */
-        ROWS_1_TO_7(START)
-        "b 1b\n"
-        "8:\n"
         : "=&w"(v0), "=&w"(v1), "=&w"(v2), "=&w"(v3), "=&w"(v4), "=&w"(v5), "=&w"(v6), "=&w"(v7), "=&w"(v8),
           "=&w"(v9), "=&w"(v10), "=&w"(v11), "=&w"(v12), "=&w"(v13), "=&w"(v14), "=&w"(v15), [rows] "+r"(rows),
-          [b] "+r"(b), [taps] "+r"(taps), [start] "+r"(start), [at] "=&r"(at),
+          [b] "+r"(b), [taps] "+r"(taps), [at] "=&r"(at),
           [count] "=&r"(count)
-        : [m] "i"(m), [k] "r"(g->k), [offset] "r"(g->a_offset * 4), [step] "r"(start_step * 4)
+        : [m] "i"(m), [k] "r"(g->k), [offset] "r"(g->a_offset * 4)
         : "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30",
           "v31", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "cc", "memory");
     float32x4_t sum[2 * MR] = {v0, v1, v2, v3, v4, v5, v6, v7, v8, v9, v10, v11, v12, v13, v14, v15};
 
     (void)next; /* cores that fetch ahead by themselves; on an in-order core a prefetch is one more instruction */
+    const int64_t c_stride = g->c_stride;
+    if (g->bias) {
+        const float32x4_t bias[2] = {vld1q_f32(g->bias), vld1q_f32(g->bias + 4)};
+        PA_UNROLL
+        for (int i = 0; i < 2 * m; i++) sum[i] = vaddq_f32(sum[i], bias[i % 2]);
+    } else {
+        PA_UNROLL
+        for (int i = 0; i < 2 * m; i++) sum[i] = vaddq_f32(sum[i], vld1q_f32(c + i / 2 * c_stride + i % 2 * 4));
+    }
     if (r) {
         const int64_t r_stride = g->r_stride;
         PA_UNROLL
@@ -116,7 +115,6 @@ static inline __attribute__((always_inline)) void tile(const pa_gemm_args *g, co
         for (int i = 0; i < 2 * m; i++) sum[i] = vminq_f32(sum[i], hi);
     }
     const float32x4_t lo = vdupq_n_f32(g->lo);
-    const int64_t c_stride = g->c_stride;
     PA_UNROLL
     for (int i = 0; i < 2 * m; i += 2, c += c_stride) {
         vst1q_f32(c, vmaxq_f32(sum[i], lo));

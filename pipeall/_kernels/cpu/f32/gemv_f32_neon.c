@@ -34,13 +34,12 @@ enum { NR = 40, SUMS = NR / 4 };
 void pa_gemv_f32_neon_1x40(const pa_gemm_args *g) {
     const int whole = g->n == NR;
     const size_t bytes = (size_t)g->n * sizeof(float);
-    const float *b = g->b, *start = g->bias;
+    const float *b = g->b, *bias = g->bias;
     float border[NR];
     float32x4_t sum[SUMS];
 
-    if (!start) start = whole ? g->c : memcpy(border, g->c, bytes);
     PA_UNROLL
-    for (int j = 0; j < SUMS; j++) sum[j] = vld1q_f32(start + 4 * j);
+    for (int j = 0; j < SUMS; j++) sum[j] = vdupq_n_f32(0);
     for (int t = 0; t < g->taps; t++) {
         const float *a = g->a[t] + g->a_offset;
         int64_t pairs = g->k / 2;
@@ -65,6 +64,9 @@ void pa_gemv_f32_neon_1x40(const pa_gemm_args *g) {
             b += NR;
         }
     }
+    if (!bias) bias = whole ? g->c : memcpy(border, g->c, bytes);
+    PA_UNROLL
+    for (int j = 0; j < SUMS; j++) sum[j] = vaddq_f32(sum[j], vld1q_f32(bias + 4 * j));
     if (g->r) {
         const float *r = whole ? g->r : memcpy(border, g->r, bytes);
         PA_UNROLL
