@@ -125,6 +125,11 @@ def converted(path: Path, suffix: str, tool: str, *arguments: str) -> Path:
     return file
 
 
+def reason(error: Exception) -> str:
+    """The last line of its message, or its type where it has none."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1]
+
+
 def turn(run: Run) -> list[float]:
     """ms of each frame after the first."""
     run()
@@ -153,7 +158,7 @@ def compare(options: argparse.Namespace, threads: int) -> None:
                 except Exception as error:  # a peer's converter or engine; the others go on without it
                     if name == "pipeall":
                         raise
-                    record.say(f"{path.stem}: not by {name}: {(str(error).split(chr(10)) or [''])[-1]:.100}")
+                    record.say(f"{path.stem}: not by {name}: {reason(error):.100}")
             alike = [result for result in results if result.size == results[0].size]
             difference = max(float(np.abs(result - results[0]).max()) for result in alike)
             turns = in_turns({name: partial(turn, run) for name, run in runs.items()}, options.rounds, REST)

@@ -4,8 +4,8 @@ A graph holds compute nodes only, in topological order; constants (weights, bias
 them. Its borders are ``Input`` and ``Output``, or ``Receiver`` and ``Transmitter`` where a sub-graph
 meets its neighbour in the pipeline (paper 001, section 5); ``Graph.listing`` shows all of them as nodes.
 
-Every tensor has batch 1 and an element type. A rank-4 tensor is (1, C, H, W): the logical layout is
-ONNX's NCHW; how a device stores it is decided in ``lower.py``.
+Every tensor has a shape of any rank and an element type. An image is (N, C, H, W), ONNX's NCHW: the logical layout;
+how a device stores it is decided in ``lower.py``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..steps import TYPES, item_bytes
 if TYPE_CHECKING:
     from .partition import Cut, Group
 
-# What opens a group: layers with weights, ARM-CL's "Main" nodes, and products of two computed operands
+# What opens a group: layers with weights ("Main" nodes of paper 001), products of two computed operands, attention
 MAIN_OPS = ("conv", "fc", "deconv", "matmul", "attention", "lstm", "gru", "rnn")
 
 
@@ -43,7 +43,7 @@ class Quantization:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A named activation: ``shape`` in the model's own layout, batch 1, and its element type, a key of ``steps.TYPES``.
+    """A named activation: ``shape`` in the model's own layout, and its element type, a key of ``steps.TYPES``.
 
     Raises ArgumentError for another type.
     """
@@ -102,7 +102,7 @@ class Graph:
 
     nodes      compute nodes in topological order
     tensors    name -> Tensor of every activation, inputs and outputs included
-    constants  name -> float32 array of every weight, bias and constant operand
+    constants  name -> array of every weight, bias and constant operand
     inputs     what enters: the model's inputs, or what the previous stage sends
     outputs    what leaves: the model's outputs, or what the next stage receives
     leaves     of a sub-graph that transmits: outputs of the model that it is the last to compute or read

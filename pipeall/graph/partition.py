@@ -170,7 +170,11 @@ class _Positions:
         self.counts, self.nbytes = list(accumulate(tensors)), list(accumulate(nbytes))
 
     def _work(self, node: Node) -> int:
-        return work(node.op, self.known[node.output].shape, [self.known[name].shape for name in node.inputs])
+        shapes = [
+            self.graph.tensors[name].shape if name in self.graph.tensors else self.graph.constants[name].shape
+            for name in (node.output, *node.inputs)
+        ]
+        return work(node.op, shapes[0], shapes[1:])
 
     def crossings(self, positions: Sequence[int]) -> list[tuple[Tensor, ...]]:
         """The tensors that cross each of these increasing positions, graph inputs first, then in the nodes' order."""
@@ -219,7 +223,6 @@ class _Positions:
 
     def _divided(self, cuts: list[int], crossing: int) -> list[int]:
         """These cuts, and those inside of large groups."""
-        self.known = {**self.graph.tensors, **self.graph.constants}
         done = [0, *accumulate(map(self._work, self.graph.nodes))]
         found = list(cuts)
         for start, stop in pairwise([0, *cuts, len(self.graph.nodes)]):

@@ -67,7 +67,7 @@ def clamp(attrs: Attrs) -> None:
 
 
 def image(x: Shape) -> None:
-    require(len(x) == 4, f"input must be (1, C, H, W), got {x}")
+    require(len(x) == 4, f"input must be (N, C, H, W), got {x}")
 
 
 # ---- element types: f(attrs, *input types) -> type of the output ----
