@@ -19,7 +19,7 @@ cdef int at_axis(CpuProgram self, step, rank) except -1:
     return axis
 
 
-cdef int fill_walk(CpuProgram self, step, pa_walk *walk, sizes, steps) except -1:
+cdef int fill_walk(CpuProgram self, step, pa_axes *walk, sizes, steps) except -1:
     """Loops over ``sizes`` with the steps of each operand."""
     cdef int o, d
     self.check(len(sizes) <= PA_DIMS, step, f"at most {PA_DIMS} dimensions", len(sizes))
@@ -27,7 +27,7 @@ cdef int fill_walk(CpuProgram self, step, pa_walk *walk, sizes, steps) except -1
     for d in range(len(sizes)):
         walk.size[d] = sizes[d]
         for o in range(len(steps)):
-            walk.step[o][d] = steps[o][d]
+            walk.stride[o][d] = steps[o][d]
     return 0
 
 

@@ -111,11 +111,11 @@ cdef extern from "drivers/resize.h" nogil:
     void pa_resize_step(const void *, void *const *, void *, pa_team *)
 
 
-cdef extern from "drivers/walk.h" nogil:
-    ctypedef struct pa_walk:
+cdef extern from "drivers/axes.h" nogil:
+    ctypedef struct pa_axes:
         int32_t rank, operands
         int64_t *size
-        int64_t step[3][8]
+        int64_t stride[4][8]
 
 cdef extern from "drivers/index.h" nogil:
     ctypedef struct pa_indexing:
@@ -124,7 +124,7 @@ cdef extern from "drivers/index.h" nogil:
         int64_t component
         int64_t *limit
         int64_t *step
-        pa_walk walk
+        pa_axes walk
     ctypedef struct pa_gather_op:
         pa_strided src, dst
         pa_indexing by
@@ -132,11 +132,11 @@ cdef extern from "drivers/index.h" nogil:
     ctypedef struct pa_scatter_op:
         pa_strided src, updates, dst
         int32_t reduction
-        pa_walk copy
+        pa_axes copy
         pa_indexing by
     ctypedef struct pa_topk_op:
         pa_strided src, dst
-        pa_walk walk
+        pa_axes walk
         int64_t n, k, src_step, dst_step
         int32_t largest, places
         int64_t scratch_bytes
@@ -171,7 +171,7 @@ cdef extern from "drivers/sample.h" nogil:
         int32_t column_major
     ctypedef struct pa_unpool_op:
         pa_strided src, index, dst
-        pa_walk walk, zeros
+        pa_axes walk, zeros
     ctypedef struct pa_col2im_op:
         pa_strided src, dst
         int32_t rank

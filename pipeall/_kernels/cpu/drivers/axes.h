@@ -22,38 +22,40 @@ static inline int64_t axes_step(const pa_axes *axes, int axis) { /* of the opera
     return step < 0 ? -step : step;
 }
 
-/* Sorts by falling step in the first operand and makes one axis of those that lie one behind the other in all. Axes of
- * one position vanish; at least one axis remains. */
-static inline void axes_merge(pa_axes *axes) {
+/* By falling step in the first operand. */
+static inline void axes_sort(pa_axes *axes) {
     const pa_axes given = *axes;
-    pa_axes sorted = given;
-    int n = 0, last = 0;
     for (int d = 0; d < given.rank; d++) {
-        if (given.size[d] == 1) continue;
-        int at = n++;
-        for (; at > 0 && axes_step(&sorted, at - 1) < axes_step(&given, d); at--)
-            axes_set(&sorted, at, &sorted, at - 1);
-        axes_set(&sorted, at, &given, d);
+        int at = d;
+        for (; at > 0 && axes_step(axes, at - 1) < axes_step(&given, d); at--) axes_set(axes, at, axes, at - 1);
+        axes_set(axes, at, &given, d);
     }
+}
+
+/* Makes one axis of those that lie one behind the other in all operands. Axes of one position vanish; at least one axis
+ * remains. */
+static inline void axes_join(pa_axes *axes) {
+    int n = 0;
+    for (int d = 0; d < axes->rank; d++) {
+        if (axes->size[d] == 1) continue;
+        int behind = n > 0;
+        for (int k = 0; k < axes->operands && behind; k++)
+            behind = axes->stride[k][n - 1] == axes->stride[k][d] * axes->size[d];
+        const int64_t outer = behind ? axes->size[n - 1] : 1;
+        const int to = behind ? n - 1 : n++;
+        axes_set(axes, to, axes, d);
+        axes->size[to] *= outer;
+    }
+    axes->rank = n;
     if (n == 0) { /* one element */
         axes->rank = 1, axes->size[0] = 1;
         for (int k = 0; k < axes->operands; k++) axes->stride[k][0] = 1;
-        return;
     }
-    axes_set(axes, 0, &sorted, 0);
-    for (int d = 1; d < n; d++) {
-        int behind = 1;
-        for (int k = 0; k < axes->operands; k++)
-            behind &= axes->stride[k][last] == sorted.stride[k][d] * sorted.size[d];
-        if (behind) {
-            const int64_t outer = axes->size[last];
-            axes_set(axes, last, &sorted, d);
-            axes->size[last] *= outer;
-        } else {
-            axes_set(axes, ++last, &sorted, d);
-        }
-    }
-    axes->rank = last + 1;
+}
+
+static inline void axes_merge(pa_axes *axes) {
+    axes_sort(axes);
+    axes_join(axes);
 }
 
 /* Where a walk over the first `rank` axes is, and each operand's offset there. */

@@ -15,29 +15,29 @@ static int64_t nearest(const pa_indexing *by, const void *index, int64_t i) {
     return offset;
 }
 
-static int loops_before_run(const pa_walk *w, int operand) {
-    return w->rank > 0 && w->step[operand][w->rank - 1] == 0 ? w->rank - 1 : w->rank;
+static int loops_before_run(const pa_axes *w, int operand) {
+    return w->stride[operand][w->rank - 1] == 0 ? w->rank - 1 : w->rank;
 }
 
 /* ---- gather ---- */
 
 void pa_gather_plan(pa_gather_op *p) {
     p->by.walk.operands = 3;
-    walker_merge(&p->by.walk);
+    axes_join(&p->by.walk);
     p->loops = loops_before_run(&p->by.walk, 2);
 }
 
 static void gather_range(const job *j, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const pa_gather_op *p = j->op;
-    const pa_walk *w = &p->by.walk;
+    const pa_axes *w = &p->by.walk;
     const int item = p->dst.item_bytes, last = w->rank - 1, runs = p->loops < w->rank;
     const char *src = pa_at(&p->src, j->bases);
     char *dst = pa_at(&p->dst, j->bases);
     const void *index = pa_at(&p->by.index, j->bases);
-    const int64_t n = runs ? w->size[last] : 1, to_step = runs ? w->step[0][last] : 1, from_step = runs ? w->step[1][last] : 1;
-    walker at = walker_from(w, p->loops, begin);
-    for (int64_t unit = begin; unit < end; unit++, walker_on(w, p->loops, &at)) {
+    const int64_t n = runs ? w->size[last] : 1, to_step = runs ? w->stride[0][last] : 1, from_step = runs ? w->stride[1][last] : 1;
+    walk at = walk_from(w, p->loops, begin);
+    for (int64_t unit = begin; unit < end; unit++, walk_on(&at)) {
         const int64_t from = at.offset[1] + nearest(&p->by, index, at.offset[2]);
         move_run(item, n, src + from * item, from_step, dst + at.offset[0] * item, to_step);
     }
@@ -45,8 +45,8 @@ static void gather_range(const job *j, int64_t begin, int64_t end, int thread) {
 
 void pa_gather_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_gather_op *p = op;
-    const int64_t units = walker_count(&p->by.walk, p->loops);
-    run(op, bases, scratch, team, gather_range, units, walker_count(&p->by.walk, p->by.walk.rank) / units);
+    const int64_t units = positions(&p->by.walk, p->loops);
+    run(op, bases, scratch, team, gather_range, units, positions(&p->by.walk, p->by.walk.rank) / units);
 }
 
 /* ---- scatter ---- */
@@ -54,21 +54,21 @@ void pa_gather_step(const void *op, void *const *bases, void *scratch, pa_team *
 void pa_scatter_plan(pa_scatter_op *p) {
     p->copy.operands = 2;
     p->by.walk.operands = 3;
-    walker_merge(&p->copy);
-    walker_merge(&p->by.walk);
+    axes_join(&p->copy);
+    axes_join(&p->by.walk);
 }
 
 static void copy_range(const job *j, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const pa_scatter_op *p = j->op;
-    const pa_walk *w = &p->copy;
-    const int item = p->dst.item_bytes, loops = max64(w->rank - 1, 0);
+    const pa_axes *w = &p->copy;
+    const int item = p->dst.item_bytes, loops = w->rank - 1;
     const char *src = pa_at(&p->src, j->bases);
     char *dst = pa_at(&p->dst, j->bases);
-    const int64_t n = w->rank ? w->size[loops] : 1;
-    walker at = walker_from(w, loops, begin);
-    for (int64_t unit = begin; unit < end; unit++, walker_on(w, loops, &at))
-        move_run(item, n, src + at.offset[1] * item, w->step[1][loops], dst + at.offset[0] * item, w->step[0][loops]);
+    const int64_t n = w->size[loops];
+    walk at = walk_from(w, loops, begin);
+    for (int64_t unit = begin; unit < end; unit++, walk_on(&at))
+        move_run(item, n, src + at.offset[1] * item, w->stride[1][loops], dst + at.offset[0] * item, w->stride[0][loops]);
 }
 
 /* wide: unsigned where an int may overflow, which wraps */
@@ -105,21 +105,21 @@ static void put(const pa_scatter_op *p, const void *from, void *to) {
 static void scatter_range(const job *j, int64_t begin, int64_t end, int thread) {
     (void)begin, (void)end, (void)thread;
     const pa_scatter_op *p = j->op;
-    const pa_walk *w = &p->by.walk;
+    const pa_axes *w = &p->by.walk;
     const int item = p->dst.item_bytes;
     const char *updates = pa_at(&p->updates, j->bases);
     char *dst = pa_at(&p->dst, j->bases);
     const void *index = pa_at(&p->by.index, j->bases);
-    const int64_t count = walker_count(w, w->rank);
-    walker at = walker_from(w, w->rank, 0);
-    for (int64_t i = 0; i < count; i++, walker_on(w, w->rank, &at))
+    const int64_t count = positions(w, w->rank);
+    walk at = walk_from(w, w->rank, 0);
+    for (int64_t i = 0; i < count; i++, walk_on(&at))
         put(p, updates + at.offset[0] * item, dst + (at.offset[1] + nearest(&p->by, index, at.offset[2])) * item);
 }
 
 void pa_scatter_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_scatter_op *p = op;
-    const int64_t units = walker_count(&p->copy, (int)max64(p->copy.rank - 1, 0));
-    run(op, bases, scratch, team, copy_range, units, walker_count(&p->copy, p->copy.rank) / units);
+    const int64_t units = positions(&p->copy, p->copy.rank - 1);
+    run(op, bases, scratch, team, copy_range, units, positions(&p->copy, p->copy.rank) / units);
     run(op, bases, scratch, team, scatter_range, 1, 1);
 }
 
@@ -204,14 +204,14 @@ static void topk_range(const job *j, int64_t begin, int64_t end, int thread) {
     const char *src = pa_at(&p->src, j->bases);
     char *dst = pa_at(&p->dst, j->bases);
     entry *heap = (entry *)((char *)j->scratch + thread * p->scratch_bytes);
-    walker at = walker_from(&p->walk, p->walk.rank, begin);
-    for (int64_t unit = begin; unit < end; unit++, walker_on(&p->walk, p->walk.rank, &at))
+    walk at = walk_from(&p->walk, p->walk.rank, begin);
+    for (int64_t unit = begin; unit < end; unit++, walk_on(&at))
         topk_row(p, src + at.offset[1] * p->src.item_bytes, dst + at.offset[0] * p->dst.item_bytes, heap);
 }
 
 void pa_topk_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_topk_op *p = op;
-    run(op, bases, scratch, team, topk_range, walker_count(&p->walk, p->walk.rank), p->n);
+    run(op, bases, scratch, team, topk_range, positions(&p->walk, p->walk.rank), p->n);
 }
 
 /* ---- boxes ---- */

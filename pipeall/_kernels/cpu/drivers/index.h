@@ -5,7 +5,34 @@
 #ifndef PIPEALL_INDEX_H
 #define PIPEALL_INDEX_H
 
-#include "walk.h"
+#include "axes.h"
+
+/* Element i of an operand of int32 or int64. */
+static inline int64_t integer_at(const pa_strided *s, const void *elements, int64_t i) {
+    return s->type == PA_S64 ? ((const int64_t *)elements)[i] : ((const int32_t *)elements)[i];
+}
+
+/* dst[i * dst_step] = src[i * src_step] for i < n */
+static inline void move_run(int item_bytes, int64_t n, const void *src, int64_t src_step, void *dst, int64_t dst_step) {
+    if (n == 1 || (src_step == 1 && dst_step == 1)) {
+        memcpy(dst, src, (size_t)(n * item_bytes));
+        return;
+    }
+#define MOVE_RUN(type)                                                                                            \
+    case sizeof(type): {                                                                                          \
+        const type *from = src;                                                                                   \
+        type *to = dst;                                                                                           \
+        for (int64_t i = 0; i < n; i++) to[i * dst_step] = from[i * src_step];                                    \
+        break;                                                                                                    \
+    }
+    switch (item_bytes) {
+        MOVE_RUN(uint8_t)
+        MOVE_RUN(uint16_t)
+        MOVE_RUN(uint32_t)
+        MOVE_RUN(uint64_t)
+    }
+#undef MOVE_RUN
+}
 
 /* Elements by indices: an index is `depth` numbers, `component` elements apart, that say a position along so many axes of
  * the data, of these sizes and steps. The walk's operands: 0 has the walk's shape, 1 is the data at index 0, 2 the index.
@@ -14,7 +41,7 @@ typedef struct pa_indexing {
     pa_strided index; /* int32 or int64 */
     int32_t depth;
     int64_t component, limit[PA_DIMS], step[PA_DIMS];
-    pa_walk walk;
+    pa_axes walk;
 } pa_indexing;
 
 /* dst (operand 0) = src (operand 1) by indices. */
@@ -31,7 +58,7 @@ typedef enum pa_scatter_how { PA_SCATTER_PUT, PA_SCATTER_ADD, PA_SCATTER_MUL, PA
 typedef struct pa_scatter_op {
     pa_strided src, updates, dst;
     int32_t reduction; /* PA_SCATTER_PUT: of any type; else of float32, int8, uint8, int32, int64 */
-    pa_walk copy;      /* operands: dst, src */
+    pa_axes copy;      /* operands: dst, src */
     pa_indexing by;
 } pa_scatter_op;
 void pa_scatter_plan(pa_scatter_op *op);
@@ -41,7 +68,7 @@ void pa_scatter_step(const void *op, void *const *bases, void *scratch, pa_team 
  * first. NaN is above all numbers. */
 typedef struct pa_topk_op {
     pa_strided src, dst;
-    pa_walk walk; /* all other axes; operands: dst, src */
+    pa_axes walk; /* all other axes; operands: dst, src */
     int64_t n, k, src_step, dst_step;
     int32_t largest, places;
     int64_t scratch_bytes; /* set by plan: per thread */

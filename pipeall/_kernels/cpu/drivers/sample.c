@@ -218,13 +218,13 @@ static void unpool_range(const job *j, int64_t begin, int64_t end, int thread) {
     const char *src = pa_at(&p->src, j->bases);
     char *dst = pa_at(&p->dst, j->bases);
     const void *index = pa_at(&p->index, j->bases);
-    const int64_t room = walker_count(&p->zeros, p->zeros.rank), count = walker_count(&p->walk, p->walk.rank);
-    walker to = walker_from(&p->zeros, p->zeros.rank, 0), at = walker_from(&p->walk, p->walk.rank, 0);
-    for (int64_t i = 0; i < room; i++, walker_on(&p->zeros, p->zeros.rank, &to)) memset(dst + to.offset[0] * item, 0, item);
-    for (int64_t i = 0; i < count; i++, walker_on(&p->walk, p->walk.rank, &at)) {
+    const int64_t room = positions(&p->zeros, p->zeros.rank), count = positions(&p->walk, p->walk.rank);
+    walk to = walk_from(&p->zeros, p->zeros.rank, 0), at = walk_from(&p->walk, p->walk.rank, 0);
+    for (int64_t i = 0; i < room; i++, walk_on(&to)) memset(dst + to.offset[0] * item, 0, item);
+    for (int64_t i = 0; i < count; i++, walk_on(&at)) {
         int64_t place = integer_at(&p->index, index, at.offset[1]);
         if (place < 0) place += room;
-        to = walker_from(&p->zeros, p->zeros.rank, min64(max64(place, 0), room - 1));
+        to = walk_from(&p->zeros, p->zeros.rank, min64(max64(place, 0), room - 1));
         memcpy(dst + to.offset[0] * item, src + at.offset[0] * item, item);
     }
 }
@@ -257,16 +257,16 @@ static void col2im_range(const job *j, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const pa_col2im_op *p = j->op;
     const int64_t channels = p->dst.size[1], *ss = p->src.stride;
-    pa_walk image = {.rank = p->rank, .operands = 1};
+    pa_axes image = {.rank = p->rank, .operands = 1};
     int64_t taps = 1;
     for (int d = 0; d < p->rank; d++)
-        image.size[d] = p->dst.size[2 + d], image.step[0][d] = p->dst.stride[2 + d], taps *= p->block[d];
+        image.size[d] = p->dst.size[2 + d], image.stride[0][d] = p->dst.stride[2 + d], taps *= p->block[d];
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t n = unit / channels, c = unit % channels;
         const float *src = (const float *)pa_at(&p->src, j->bases) + n * ss[0] + c * taps * ss[1];
         float *dst = (float *)pa_at(&p->dst, j->bases) + n * p->dst.stride[0] + c * p->dst.stride[1];
-        walker to = walker_from(&image, p->rank, 0);
-        for (int64_t i = walker_count(&image, p->rank); i > 0; i--, walker_on(&image, p->rank, &to)) dst[to.offset[0]] = 0;
+        walk to = walk_from(&image, p->rank, 0);
+        for (int64_t i = positions(&image, p->rank); i > 0; i--, walk_on(&to)) dst[to.offset[0]] = 0;
         int64_t tap[PA_DIMS] = {0};
         for (int64_t t = 0; t < taps; t++) {
             add_tap(p, tap, src + t * ss[1], ss[2], dst);

@@ -4,7 +4,7 @@
 #ifndef PIPEALL_SAMPLE_H
 #define PIPEALL_SAMPLE_H
 
-#include "walk.h"
+#include "index.h"
 
 typedef enum pa_padding { PA_ZEROS, PA_BORDER, PA_REFLECTION } pa_padding;
 
@@ -37,7 +37,7 @@ void pa_places_step(const void *op, void *const *bases, void *scratch, pa_team *
 /* dst = zeros, then src at flat indices into dst, in order; of any type and rank. */
 typedef struct pa_unpool_op {
     pa_strided src, index, dst;
-    pa_walk walk, zeros; /* operands: src, index; dst. Set whole, not merged */
+    pa_axes walk, zeros; /* operands: src, index; dst. Set whole, not merged */
 } pa_unpool_op;
 void pa_unpool_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 
