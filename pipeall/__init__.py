@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .graph import zoo
     from .graph.ir import Graph
     from .graph.onnx.read import load
+    from .picture import Picture
     from .pipeline.boards.board import Board
     from .pipeline.engine import Engine
     from .pipeline.measuring.measure import profile
@@ -42,6 +43,7 @@ __all__ = [
     "Graph",
     "MissingExtraError",
     "ModelError",
+    "Picture",
     "PipeallError",
     "Pipeline",
     "PipelineError",
@@ -59,6 +61,7 @@ _HOME = {
     "Board": ".pipeline.boards.board",
     "Engine": ".pipeline.engine",
     "Graph": ".graph.ir",
+    "Picture": ".picture",
     "Pipeline": ".pipeline.pipeline",
     "Plan": ".pipeline.planning.plan",
     "Profile": ".pipeline.planning.profile",

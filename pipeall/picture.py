@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf
 from numbers import Real
 from typing import Any
@@ -14,8 +16,16 @@ from .errors import ArgumentError
 FITS = ("stretch", "crop", "letterbox")
 FILTERS = ("bilinear", "antialias", "area", "nearest")
 CHANNELS = {"RGB": 3, "BGR": 3, "GRAY": 1}  # of the network's input
-FORMATS = ("RGB", "BGR", "GRAY", "NV12", "I420", "YUYV")  # of frames
-MAX_SIDE = 2**15  # pixels
+SHAPES = {  # pixel format -> the shape of a frame
+    "RGB": "(H, W, 3)", "BGR": "(H, W, 3)", "GRAY": "(H, W)", "YUYV": "(H, W, 2), W even",
+    "NV12": "(3 H / 2, W), H and W even", "I420": "(3 H / 2, W), H and W even",
+}  # fmt: skip
+PLANES = ("NV12", "I420")
+MAX_SIDE = 2**14  # pixels
+EXAMPLE = (1080, 1920)  # height and width of what is timed where no frame is at hand
+# What a picture step reads of a frame: address, height, width, bytes from row to row, the window of ``Placed`` as
+# the bits of four float64, and inner. All 0: the example.
+WORDS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +93,12 @@ class Picture:
         _one_of("fit", self.fit, FITS)
         _one_of("filter", self.filter, FILTERS)
         _one_of("channels", self.channels, tuple(CHANNELS))
-        _one_of("frames", self.frames, FORMATS)
+        _one_of("frames", self.frames, tuple(SHAPES))
         for name in ("mean", "std"):
             object.__setattr__(self, name, self._per_channel(name, getattr(self, name)))
-        _number("scale", self.scale, "above 0", self.scale > 0)
-        _number("keep", self.keep, "above 0, at most 1", 0 < self.keep <= 1)
-        _number("value", self.value, "0 to 255", 0 <= self.value <= 255)
+        _number("scale", self.scale, "above 0", lambda x: 0 < x < inf)
+        _number("keep", self.keep, "above 0, at most 1", lambda x: 0 < x <= 1)
+        _number("value", self.value, "from 0 to 255", lambda x: 0 <= x <= 255)
         if min(map(abs, self.std)) == 0:
             raise ArgumentError(f"Picture: expected std other than 0, got {self.std}")
 
@@ -120,11 +130,54 @@ class Picture:
         return Placed((h, w), (0.0, 0.0, h, w), (top, left, inner_h, inner_w))
 
 
+def frame_of(x: Any, frames: str) -> tuple[np.ndarray, tuple[int, int]]:
+    """A frame as the bytes that a step reads, in place where they lie row by row, and the picture's height and width.
+
+    x: uint8 of the shape that ``Picture`` says for the pixel format ``frames``; an array, or whatever NumPy sees as one
+    (the buffer protocol, ``__array_interface__``). Raises ArgumentError for anything else.
+    """
+    array = np.asarray(x)
+    if array.ndim == 3 and array.shape[2] == 1:
+        array = array[..., 0]
+    pixel = {"RGB": (3,), "BGR": (3,), "YUYV": (2,)}.get(frames, ())
+    fits = array.dtype == np.uint8 and array.ndim == 2 + len(pixel) and array.shape[2:] == pixel
+    fits = fits and 1 <= min(array.shape) and max(array.shape) <= MAX_SIDE
+    if not fits or (array.shape[0] % 3 and frames in PLANES) or (array.shape[1] % 2 and frames in (*PLANES, "YUYV")):
+        raise ArgumentError(
+            f"frame: expected {frames} as uint8 {SHAPES[frames]}, sides up to {MAX_SIDE}, "
+            f"got {array.dtype} {array.shape}"
+        )
+    in_rows = array.strides[1:] == (*pixel, 1) and frames not in PLANES
+    rows = array if in_rows else np.ascontiguousarray(array)
+    return rows, (array.shape[0] // 3 * 2 if frames in PLANES else array.shape[0], array.shape[1])
+
+
+def described(rows: np.ndarray, size: tuple[int, int], placed: Placed) -> np.ndarray:
+    """The WORDS int64 that a picture step reads of a frame; ``rows`` has to live as long as it may run."""
+    window = np.array(placed.window, np.float64).view(np.int64).tolist()
+    return np.array([rows.ctypes.data, *size, rows.strides[0], *window, *placed.inner], np.int64)
+
+
+def is_example(x: Any) -> bool:
+    """Whether it stands for the example: the words of a frame, all 0."""
+    return isinstance(x, np.ndarray) and x.dtype == np.int64 and x.shape == (WORDS,) and not x.any()
+
+
+@lru_cache(maxsize=4)
+def example(frames: str, size: tuple[int, int] = EXAMPLE) -> np.ndarray:
+    """A picture for timing and tests: slopes with some texture, in the bytes of a pixel format."""
+    h, w = size
+    y, x = np.mgrid[: h * 3 // 2 if frames in ("NV12", "I420") else h, :w]
+    pattern = (y * 5 + x * 3 + (x * y >> 4)).astype(np.uint8)
+    count = {"RGB": 3, "BGR": 3, "YUYV": 2}.get(frames, 1)
+    return pattern if count == 1 else np.stack([pattern + np.uint8(50 * c) for c in range(count)], 2)
+
+
 def _one_of(name: str, value: Any, known: tuple[str, ...]) -> None:
     if value not in known:
         raise ArgumentError(f"Picture: expected {name} of {', '.join(known)}, got {value!r:.100}")
 
 
-def _number(name: str, value: Any, what: str, good: bool) -> None:
-    if not isinstance(value, Real) or not good:
+def _number(name: str, value: Any, what: str, good: Callable[[Any], bool]) -> None:
+    if not isinstance(value, Real) or not good(value):
         raise ArgumentError(f"Picture: expected {name} {what}, got {value!r:.100}")

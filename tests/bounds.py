@@ -115,7 +115,18 @@ def _resize(attrs, size, x):
     return roundings * U * most
 
 
+def _picture(attrs, size, words):
+    """Levels up to 255, summed along two axes with weights that are rounded; YUV is converted with 16 bits of fraction,
+    so that a level may be rounded the other way."""
+    taps = sum(2 * -(-side // out) + 2 for side, out in zip(attrs["example"], attrs["size"], strict=True))
+    factors, offsets = (np.abs(np.array(attrs[name])) for name in ("factors", "offsets"))
+    whole = attrs["picture"].frames in ("NV12", "I420", "YUYV")
+    each = (taps + 6) * U * (255 * factors + offsets) + whole * factors
+    return each[:, None, None] if attrs["layout"] == "NCHW" else each
+
+
 SUMS = dict(
+    picture=_picture,
     matmul=_matmul,
     attention=_attention,
     logsoftmax=_logsoftmax,

@@ -21,6 +21,8 @@ NO_ORACLE = dict(mod="float32 int", fmod="int", div="int", pow="int", shiftleft=
 def has_oracle(case: Case) -> bool:
     """Whether onnxruntime computes a case; test_strided_kernels covers the rest."""
     dtype = case.types[-1] if case.types else "float32"
+    if case.op == "picture":  # test_picture compares it with Pillow and torch
+        return False
     if case.op == "cast":
         return case.types[0][:5] != "float" or case.attrs["to"] != "uint8"  # of negative numbers: undefined in ONNX
     whole = "int" in dtype

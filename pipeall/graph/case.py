@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 Shape = tuple[int, ...]
@@ -27,7 +28,9 @@ class Case:
         def text(value: Any) -> str:
             if isinstance(value, str):
                 return value
-            return "x".join(map(str, value)) if isinstance(value, tuple) else f"{value:g}"
+            if isinstance(value, tuple):
+                return "x".join(map(str, value))
+            return f"{value:g}" if isinstance(value, Real) else str(value)
 
         shapes = "+".join(map(text, (*self.shapes, *self.constants)))
         attrs = " ".join(f"{name}={text(value)}" for name, value in self.attrs.items())

@@ -16,6 +16,7 @@ from . import cases_rows
 from .case import CHANNELS, Case, Shape
 from .cases_indexing import INDEXING
 from .cases_moves import MOVES
+from .cases_pictures import PICTURE
 from .cases_recurrent import RECURRENT
 from .cases_sampling import SAMPLING
 from .ir import Graph, Node, Tensor
@@ -313,7 +314,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     for cases in (
         CONV, DECONV, FC, MAXPOOL, AVGPOOL, LRN, (*SOFTMAX, *cases_rows.SOFTMAX),
         (*LAYERNORM, *cases_rows.LAYERNORM), *cases_rows.NEW, *BINARIES, *UNARIES,
-        CAST, WHERE, *MOVES, *INDEXING, *SAMPLING, *RECURRENT,
+        CAST, WHERE, *MOVES, *INDEXING, *SAMPLING, *RECURRENT, PICTURE,
     )
 }  # fmt: skip
 

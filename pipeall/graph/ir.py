@@ -83,7 +83,7 @@ class Node:
 
     @property
     def is_main(self) -> bool:
-        return self.op in MAIN_OPS
+        return self.op in MAIN_OPS or (self.op == "picture" and self.attrs["picture"].apart)
 
 
 @dataclass(frozen=True, slots=True)

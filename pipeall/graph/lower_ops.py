@@ -8,6 +8,7 @@ from math import inf, prod
 from typing import Any
 
 from ..errors import ModelError
+from ..picture import described, example
 from ..steps import Strided, View
 from . import lower_moves
 from .ir import Node
@@ -259,6 +260,17 @@ def _normalised(to: Lowering, node: Node, axes: tuple[int, ...], params: dict[st
         to.step(node.op, node, views[:1], views[1], params)
 
 
+def picture(to: Lowering, node: Node) -> None:
+    attrs, dst = node.attrs, to.target(node, range(4) if node.attrs["layout"] == "NHWC" else None)
+    rows = permuted(dst, (0, 1, 2, 3) if attrs["layout"] == "NHWC" else (0, 2, 3, 1))
+    out = replace(rows, shape=rows.shape[1:], strides=rows.strides[1:])
+    size = attrs["example"]
+    frame = example(attrs["picture"].frames, size)
+    words = described(frame, size, attrs["picture"].placed(size, attrs["size"]))
+    to.step("picture", node, [to.places[to.activation(node)]], out, attrs_of(node, "picture", "factors", "offsets")
+            | {"example": (frame, words)})  # fmt: skip
+
+
 def product(to: Lowering, node: Node) -> None:
     """A product of computed operands is written as whoever reads it wants it."""
     readers = to.readers.get(node.output, [])
@@ -287,5 +299,6 @@ RULES: dict[str, Callable[[Lowering, Node], None]] = {
     "slice": lower_moves.slice_,
     "expand": lower_moves.expand,
     "pad": lower_moves.pad,
+    "picture": picture,
     "resize": lower_moves.resize,
 }

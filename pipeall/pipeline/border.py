@@ -3,31 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import ArgumentError
+from ..graph.ir import Node
+from ..picture import Placed, described, frame_of, is_example
 from ..steps import SlotTensor
 
-Frame = np.ndarray | Mapping[str, np.ndarray]
-Pieces = list[tuple[int, np.ndarray]]
+Frame = Any  # an array, or a dict of arrays by input name; where a picture enters whatever NumPy sees as an array
+
+
+class Entry(NamedTuple):
+    """A frame on its way in: arrays with their offsets in a slot, in bytes, and what has to live until its result."""
+
+    pieces: list[tuple[int, np.ndarray]]
+    held: tuple[np.ndarray, ...]
 
 
 class Border:
-    """The tensors that enter and leave a network: ``inputs`` as they lie in a slot, names of ``outputs``."""
+    """The tensors that enter and leave a network: ``inputs`` as they lie in a slot, names of ``outputs``.
 
-    def __init__(self, inputs: Sequence[SlotTensor], outputs: Sequence[str]):
+    pictures  the nodes that read pictures, by the name of their input
+    """
+
+    def __init__(self, inputs: Sequence[SlotTensor], outputs: Sequence[str], pictures: Mapping[str, Node]):
         self._inputs = [(tensor, np.dtype(tensor.dtype), tensor.offset_bytes) for tensor in inputs]
         self._names = [tensor.name for tensor in inputs]
         self._outputs = tuple(outputs)
+        self._pictures = {name: node.attrs for name, node in pictures.items()}
 
-    def pieces(self, x: Frame) -> Pieces:
-        """The arrays of one frame with their offsets in a slot, in bytes.
+    def entry(self, x: Frame) -> Entry:
+        """One frame. Pictures are not copied: they are read when their frame is computed.
 
-        Raises ArgumentError unless they have the model's names, shapes and types.
+        Raises ArgumentError unless the arrays have the model's names, shapes and types.
         """
-        pieces = []
+        pieces, held = [], []
         for (tensor, dtype, offset), array in zip(self._inputs, self._arrays(x), strict=True):
+            if tensor.name in self._pictures and not is_example(array):
+                attrs = self._pictures[tensor.name]
+                rows, size = frame_of(array, attrs["picture"].frames)
+                pieces.append((offset, described(rows, size, attrs["picture"].placed(size, attrs["size"]))))
+                held.append(rows)
+                continue
             if not isinstance(array, np.ndarray):
                 raise ArgumentError(f"input {tensor.name!r}: expected a NumPy array, got {type(array).__name__}")
             if array.shape != tensor.shape or array.dtype != dtype:
@@ -35,11 +54,11 @@ class Border:
                     f"input {tensor.name!r}: expected {dtype} {tensor.shape}, got {array.dtype} {array.shape}"
                 )
             pieces.append((offset, array.reshape(-1)))  # a copy, where the array is not contiguous
-        return pieces
+        return Entry(pieces, tuple(held))
 
     def _arrays(self, x: Frame) -> list[np.ndarray]:
         names = self._names
-        if not isinstance(x, np.ndarray) and isinstance(x, Mapping):
+        if isinstance(x, Mapping):
             if x.keys() != set(names):
                 raise ArgumentError(f"frame: expected the inputs {', '.join(names)}, got {', '.join(map(str, x))}")
             return [x[name] for name in names]
@@ -47,6 +66,18 @@ class Border:
             return [x]
         raise ArgumentError(f"frame: expected a dict with {', '.join(names)}, got {type(x).__name__}")
 
+    def placed(self, x: Frame) -> Placed | None:
+        """Where the picture of a frame lies in the network's input; None where no picture enters."""
+        for name, attrs in self._pictures.items():
+            array = x[name] if isinstance(x, Mapping) else x
+            if not is_example(array):
+                return attrs["picture"].placed(frame_of(array, attrs["picture"].frames)[1], attrs["size"])
+        return None
+
+    def named(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """By output name."""
+        return dict(zip(self._outputs, arrays, strict=True))
+
     def result(self, arrays: Sequence[np.ndarray]) -> Frame:
         """An array, or a dict by output name where the model has several outputs."""
-        return arrays[0] if len(arrays) == 1 else dict(zip(self._outputs, arrays, strict=True))
+        return arrays[0] if len(arrays) == 1 else self.named(arrays)

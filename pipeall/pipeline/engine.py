@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from ..graph.ir import Graph
+from ..picture import Picture
 from .boards.board import Board
 from .border import Frame
 from .pipeline import Pipeline
@@ -15,13 +16,20 @@ from .stats import Stats
 class Engine:
     """A whole network on one component, one frame at a time: ``y = engine(x)``, from any thread.
 
-    threads: how many of the component's cores to use; default all. Errors as for Pipeline.
+    threads: how many of the component's cores to use; default all. input: as for Pipeline. Errors as for Pipeline.
     """
 
-    def __init__(self, graph: Graph, component: str = "big", board: Board | None = None, threads: int | None = None):
+    def __init__(
+        self,
+        graph: Graph,
+        component: str = "big",
+        board: Board | None = None,
+        threads: int | None = None,
+        input: Picture | None = None,
+    ):
         plan = Plan.single(component)
         limits = None if threads is None else {plan.components[0]: threads}
-        self._pipeline = Pipeline(graph, plan, board=board, slots=1, threads=limits)
+        self._pipeline = Pipeline(graph, plan, board=board, slots=1, threads=limits, input=input)
         self._lock = threading.Lock()  # a call is a submit and the result of that very frame
 
     def __call__(self, x: Frame) -> Frame:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from ..errors import DeviceError
 from ..graph.ir import Graph
 from ..graph.lower import lower
@@ -16,6 +14,7 @@ from ..graph.memory import LINE_BYTES
 from ..graph.partition import border, subgraph
 from ..steps import Lowered, SlotTensor
 from . import runtime
+from .border import Entry
 from .devices.component import Component
 from .devices.device import ring_slots
 from .planning.plan import StagePlan, borders
@@ -151,9 +150,9 @@ class Lane:
         """Frames submitted whose results have not been taken out of the lane."""
         return self.native.under_way
 
-    def try_submit(self, frames: runtime.Frames, pieces: list[tuple[int, np.ndarray]]) -> bool:
+    def try_submit(self, frames: runtime.Frames, entry: Entry) -> bool:
         """False where ``depth`` frames are under way, or the first ring is full."""
-        return self.native.try_submit(frames, pieces)
+        return self.native.try_submit(frames, entry.pieces, entry.held)
 
     def try_result(self, frames: runtime.Frames) -> bool:
         """Hands the lane's oldest result to ``frames``, if one is ready."""

@@ -12,13 +12,12 @@ import weakref
 from collections import deque
 from collections.abc import Sequence
 
-import numpy as np
-
 from ..graph.ir import Graph
 from . import runtime
 from .boards.board import Board
 from .boards.twin import Twin
 from .boards.units import units
+from .border import Entry
 from .devices.component import Component
 from .lane import Lane
 from .planning.plan import Plan, StagePlan
@@ -94,7 +93,12 @@ class Lanes:
                 return True
         return False
 
-    def try_submit(self, pieces: list[tuple[int, np.ndarray]]) -> bool:
+    @property
+    def ready(self) -> bool:
+        """A result waits to be taken out of a lane."""
+        return any(lane.native.ready for lane in self.all)
+
+    def try_submit(self, entry: Entry) -> bool:
         """False while all lanes are full, and once a stage has failed: the earlier frames come first then."""
         if self.failed:
             return False
@@ -103,7 +107,7 @@ class Lanes:
                 return False
             lanes = self.open
             for lane in lanes if len(lanes) == 1 else sorted(lanes, key=lambda lane: lane.under_way):
-                if lane.try_submit(self.frames, pieces):
+                if lane.try_submit(self.frames, entry):
                     return True
         return False
 

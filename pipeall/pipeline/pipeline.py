@@ -9,22 +9,23 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from .. import env
 from ..errors import ArgumentError, DeviceError, PipelineError, PipelineTimeoutError
 from ..graph.ir import Graph
+from ..graph.pictures import pictures_of, with_picture
+from ..picture import Picture, Placed
 from . import runtime
 from .boards.board import Board
 from .boards.machine import describe
 from .boards.twin import Twin
-from .border import Border, Frame
+from .border import Border, Entry, Frame
 from .lanes import Lanes
+from .live import Feed, Seen, Stream, check_drop
 from .planning.names import component_name, parse_unit
 from .planning.plan import Plan
 from .planning.profile import Profile
@@ -32,6 +33,8 @@ from .planning.rings import MAX_SLOTS, FrameTimes
 from .rebalance import Drift, Rebalancer
 from .stats import Snapshot, StageCounters, Stats, StatsRecorder
 from .trace import StageTrace, save
+
+CHECK_S, STALLED_S = 0.2, 10.0  # after which submit asks whether anybody takes results
 
 
 class Pipeline:
@@ -50,6 +53,9 @@ class Pipeline:
     rebalance   a Profile of the network on this board (or True with ``pace``): the plan moves when a component gets
              slower or faster than it says (``rebalance.py``)
 
+    input       how pictures become the network's input: frames are then pictures of any size (``pipeall.Picture``),
+                read in place when their frame is computed, so they must not change until its result is there
+
     Starts the stage threads. Use as a context manager, or call ``close``. One thread may submit while another
     takes results. Raises ArgumentError for a plan that does not fit the network or the board's cores, DeviceError for
     a component that is absent or does not start.
@@ -67,11 +73,14 @@ class Pipeline:
         pace: bool = False,
         time_scale: float = 1.0,
         rebalance: bool | Profile = False,
+        input: Picture | None = None,
     ):
         self.rebalancer: Rebalancer | None = None
         self._closed = False
         self._trace: list[StageTrace] = []
         _check(graph, slots, trace)
+        if input is not None:
+            graph = with_picture(graph, input)
         plan = _limited(Plan.parse(plan) if isinstance(plan, str) else plan, threads or {})
         _check_depth(depth, slots, plan)
         fault = env.fault()
@@ -86,10 +95,11 @@ class Pipeline:
         self._submit_lock, self._result_lock, self._close_lock = (threading.Lock() for _ in range(3))
         self._process = os.getpid()
         self._error: PipelineError | None = None
+        self._taker: threading.Thread | None = None  # who took a result last
         self._recorder = StatsRecorder()
         self.lanes = Lanes(graph, plan, board, twin, slots=slots, depth=depth, record=trace is not False, fault=fault)
         lane = self.lanes.all[0]
-        self._border = Border(lane.slot_in, lane.outputs)
+        self._border = Border(lane.slot_in, lane.outputs, pictures_of(graph))
         if drift:
             self.rebalancer = Rebalancer(drift, self.lanes.end_left, self.lanes.move, time_scale)
             weakref.finalize(self, self.rebalancer.close)  # at the interpreter's exit: before the lanes it has left
@@ -124,19 +134,31 @@ class Pipeline:
         ``timeout`` s.
         Where a signal handler raises (Ctrl-C), ``pending`` tells whether the frame went in.
         """
-        number = self._wait(timeout, self._submit_lock, self._try_numbered, self._border.pieces(x))
+        number = self._wait(timeout, self._submit_lock, self._try_numbered, self._border.entry(x))
         if number is None:
             raise PipelineTimeoutError(f"submit: the pipeline was full for {timeout} s")
         return number
 
-    def _try_numbered(self, pieces: list[tuple[int, np.ndarray]]) -> int | None:
+    def _try_numbered(self, entry: Entry) -> int | None:
         """The number under which the frame was taken in; None while the pipeline is full."""
         number = self.lanes.frames.submitted
-        if self.lanes.try_submit(pieces):
+        if self.lanes.try_submit(entry):
             return number
         if self.lanes.failed:
             raise PipelineError("a stage has failed: result() gives the earlier frames, then names stage and frame")
         return None
+
+    def _check_taken(self, waited_s: float) -> None:
+        """Raises PipelineError where a full pipeline has nothing to do but to wait for ``result``, which no other thread
+        has ever called: at once if there is none, else after STALLED_S."""
+        taker = self._taker
+        if taker is not None and taker is not threading.current_thread() and taker.is_alive():
+            return
+        if waited_s > (STALLED_S if threading.active_count() > 1 else CHECK_S) and self.lanes.ready:
+            raise PipelineError(
+                f"submit: the pipeline is full, {self.pending} results are ready: expected another thread to call "
+                "result(), or a timeout"
+            )
 
     # ---- results out
 
@@ -157,53 +179,97 @@ class Pipeline:
         Waits for it, also where nothing has been submitted yet. Raises PipelineError (with stage, component and frame)
         when that frame failed or the pipeline is closed, PipelineTimeoutError after ``timeout`` s.
         """
+        self._taker = threading.current_thread()
         arrived = self._wait(timeout, self._result_lock, self._try_result)
         if arrived is None:
             raise PipelineTimeoutError(f"result: frame {self.lanes.frames.delivered} did not arrive within {timeout} s")
         return self._border.result(arrived.arrays)
 
     def map(self, frames: Iterable[Frame]) -> Iterator[Frame]:
-        """Results of ``frames``, in order, lazily; the pipeline is kept full, no more is taken from the source.
+        """Results of ``frames``, in order, lazily, each as soon as it is ready; the pipeline is kept full, no more is
+        taken from the source than fits and one. A thread of its own takes them, so that no result waits for a source.
 
         An error of the source, or a frame that does not fit, is raised after the results of the frames before it.
         Whoever breaks off early takes what is under way with ``result``, ``pending`` times, or drops it with ``close``.
         """
+        self._check_empty("map")
+        feed = Feed(frames, self._try_submit, self.lanes.gate)
+        try:
+            while (arrived := self._next_of(feed)) is not None:
+                feed.inside.popleft()
+                yield self._border.result(arrived.arrays)
+        finally:
+            feed.stop()
+
+    def stream(
+        self, source: Iterable[Frame], drop: str = "oldest", task: Callable[[dict, Placed | None], Any] | None = None
+    ) -> Stream:
+        """What comes of a live source (``Seen``), in order, each as soon as it is ready.
+
+        drop  ``oldest``: where the pipeline is slower than the source, a frame that waits is dropped when the next one
+              is there, and counted (``stats``); ``none``: the source waits
+        task  makes the result: f(outputs by name, where the frame lies in the network's input), as of ``pipeall.tasks``
+
+        Errors as for ``map``. For ``async for`` as well.
+        """
+        check_drop(drop)
+        self._check_empty("stream")
+        return Stream(self._live(source, drop == "oldest", task))
+
+    def _live(
+        self, source: Iterable[Frame], newest: bool, task: Callable[..., Any] | None
+    ) -> Generator[Seen, None, None]:
+        feed = Feed(source, self._try_within if newest else self._try_submit, self.lanes.gate, newest, self.counters)
+        try:
+            while (arrived := self._next_of(feed)) is not None:
+                frame, captured_ns = feed.inside.popleft()
+                result, placed = self._border.result(arrived.arrays), self._border.placed(frame)
+                ready_ns = arrived.times[3][-1]
+                if task is not None:
+                    result = task(self._border.named(arrived.arrays), placed)
+                    ready_ns = runtime.now_ns()
+                self._recorder.add_live(ready_ns - captured_ns, feed.dropped)
+                yield Seen(arrived.times[0], frame, result, placed, captured_ns, ready_ns)
+        finally:
+            feed.stop()
+            while self.pending and not self._closed and not self._error:
+                self.result()
+
+    def _check_empty(self, what: str) -> None:
         if self.pending:
-            raise ArgumentError(f"map: expected an empty pipeline, got one with {self.pending} results not taken")
-        source = iter(frames)
-        waiting: list[tuple[int, np.ndarray]] | None = None
-        exhausted = False
-        broken: Exception | None = None
+            raise ArgumentError(f"{what}: expected an empty pipeline, got one with {self.pending} results not taken")
+
+    def _try_submit(self, x: Frame) -> bool:
+        self.check_open()
+        entry = self._border.entry(x)
+        with self._submit_lock:
+            return self.lanes.try_submit(entry)
+
+    def _try_within(self, x: Frame) -> bool:
+        """The same while frames under way are few: no more than stages work on, and one whose result is due."""
+        stages = sum(len(lane.stages) for lane in self.lanes.open)
+        return self.pending <= stages and self._try_submit(x)
+
+    def _next_of(self, feed: Feed) -> runtime.Arrived | None:
+        """The next result of what is fed; None after the last. Raises what ended the feed early."""
         while True:
             self.check_open()
             ticket = self.lanes.gate.ticket()
+            done = feed.done  # before the results are looked at: what is submitted then comes before its end
             with self._result_lock:
                 arrived = self._try_result()
-            if arrived is not None:  # before the next frame is asked for: a slow source delays no finished result
-                yield self._border.result(arrived.arrays)
-            if waiting is None and not exhausted:
-                try:
-                    waiting = self._border.pieces(next(source))
-                except StopIteration:
-                    exhausted = True
-                except Exception as error:  # whatever the source raises: kept until the earlier results are out
-                    exhausted, broken = True, error
-            if waiting is not None:
-                with self._submit_lock:
-                    if self.lanes.try_submit(waiting):
-                        waiting = None
-                        continue
             if arrived is not None:
-                continue
-            if exhausted and not self.pending:
-                if broken:
-                    raise broken
-                return
+                return arrived
+            if done and not self.pending:
+                if feed.broken:
+                    raise feed.broken
+                return None
             self.lanes.gate.wait(ticket)
 
     def _wait(self, timeout: float | None, lock: threading.Lock, attempt: Callable[..., Any], *arguments: Any) -> Any:
         """Calls ``attempt``, holding ``lock``, until it gives something; None after ``timeout`` seconds."""
-        deadline = None if timeout is None else time.monotonic() + timeout
+        begin, delivered = time.monotonic(), self.lanes.frames.delivered
+        deadline = None if timeout is None else begin + timeout
         while True:
             self.check_open()  # before the lock: a fork may have been made while another thread held it
             ticket = self.lanes.gate.ticket()
@@ -211,6 +277,10 @@ class Pipeline:
                 done = attempt(*arguments)
             if done is not None:
                 return done
+            if self.lanes.frames.delivered != delivered:
+                begin, delivered = time.monotonic(), self.lanes.frames.delivered
+            if deadline is None and lock is self._submit_lock:
+                self._check_taken(time.monotonic() - begin)
             left = 0.1 if deadline is None else min(0.1, deadline - time.monotonic())
             if left <= 0:
                 return None

@@ -78,16 +78,17 @@ cdef class Frames:
     """
 
     cdef readonly int64_t submitted, delivered
-    cdef dict arrived
+    cdef dict arrived, held
 
     def __cinit__(self):
-        self.arrived = {}
+        self.arrived, self.held = {}, {}
 
     def next(self):
         """Takes the result whose turn it is, as ``Arrived``; None before it has arrived. A failed frame stays."""
         cdef Arrived arrived = self.arrived.get(self.delivered)
         if arrived is not None and arrived.error is None:
             del self.arrived[self.delivered]
+            self.held.pop(self.delivered, None)
             self.delivered += 1
         return arrived
 
@@ -199,12 +200,20 @@ cdef class NativeLane:
         return load_int(&self.lane.failed) != 0
 
     @property
+    def ready(self) -> bool:
+        """A result waits to be taken."""
+        return pa_lane_front(&self.lane) != NULL
+
+    @property
     def under_way(self) -> int:
         """Frames submitted whose results have not been taken out of the lane."""
         return self.submitted - self.taken
 
-    def try_submit(self, Frames frames, pieces) -> bool:
-        """Copies ``pieces`` ((offset in bytes, contiguous array), ...) into a free slot; False when full."""
+    def try_submit(self, Frames frames, pieces, held) -> bool:
+        """Copies ``pieces`` ((offset in bytes, contiguous array), ...) into a free slot; False when full.
+
+        held: objects that live until the result is taken.
+        """
         if self.submitted - self.taken >= self.depth:
             return False
         cdef pa_slot *slot = pa_lane_free(&self.lane)
@@ -221,6 +230,8 @@ cdef class NativeLane:
                 memcpy(<char *>slot.memory.data + offset, source.buf, source.len)
             finally:
                 PyBuffer_Release(&source)
+        if held:
+            frames.held[frames.submitted] = held
         pa_lane_submit(&self.lane, frames.submitted)
         frames.submitted += 1
         self.submitted += 1

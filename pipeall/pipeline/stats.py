@@ -62,7 +62,8 @@ class StageStats:
 class Stats:
     """fps: frames / (first submit, or last result before the window, to last result ready).
 
-    Latency: submit to result ready, over the latest frames."""
+    Latency: submit to result ready, over the latest frames. Of a live source (``Pipeline.stream``) also from capture to
+    result, decoding by a task included, and how many frames were dropped."""
 
     frames: int
     seconds: float
@@ -71,6 +72,9 @@ class Stats:
     latency_p95_ms: float
     latency_p99_ms: float
     stages: tuple[StageStats, ...]
+    live_p50_ms: float = 0.0
+    live_p95_ms: float = 0.0
+    dropped: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -83,6 +87,7 @@ class Snapshot:
     frames: int = 0
     ready_ns: int = 0
     counters: tuple[StageCounters, ...] = ()
+    dropped: int = 0
 
 
 class StatsRecorder:
@@ -92,6 +97,15 @@ class StatsRecorder:
         self.frames = 0
         self._kept: deque[tuple] = deque(maxlen=KEPT)
         self._first_ns = self._last_ns = 0
+        self._live_ms: deque[float] = deque(maxlen=KEPT)
+        self._dropped = self._dropped_before = 0
+
+    def add_live(self, latency_ns: int, dropped: int) -> None:
+        """Of a frame of a live source; ``dropped``: frames of this source until then."""
+        self._live_ms.append(latency_ns / 1e6)
+        self._dropped_before = 0 if dropped < self._dropped_before else self._dropped_before
+        self._dropped += dropped - self._dropped_before
+        self._dropped_before = dropped
 
     def add(self, times: tuple) -> None:
         """times: the fields of FrameTimes; a bare tuple will do, as this happens while the user waits for a result."""
@@ -109,7 +123,7 @@ class StatsRecorder:
         return tuple(map(FrameTimes._make, tuple(self._kept)))  # copied in one step: another thread may be adding
 
     def snapshot(self, counters: Sequence[StageCounters]) -> Snapshot:
-        return Snapshot(self.frames, self._last_ns, tuple(counters))
+        return Snapshot(self.frames, self._last_ns, tuple(counters), self._dropped)
 
     def stats(self, counters: Sequence[StageCounters], since: Snapshot | None = None) -> Stats:
         """Statistics of all that happened, or of what happened after the snapshot."""
@@ -144,4 +158,6 @@ class StatsRecorder:
                 )
             )
         fps = frames / seconds if seconds else 0.0
-        return Stats(frames, seconds, fps, float(p50), float(p95), float(p99), tuple(stages))
+        live = np.percentile(tuple(self._live_ms)[-frames:] if frames and self._live_ms else (0.0,), (50, 95)).tolist()
+        dropped = self._dropped - since.dropped
+        return Stats(frames, seconds, fps, float(p50), float(p95), float(p99), tuple(stages), *live, dropped)

@@ -274,6 +274,31 @@ typedef struct pa_resample_args {
 } pa_resample_args;
 typedef void (*pa_resample_f32_fn)(const pa_resample_args *);
 
+/* out[i] = wa * a[i] + wb * b[i] of n bytes; more: added to what out holds */
+typedef struct pa_picture_rows_args {
+    int64_t n;
+    const uint8_t *a, *b;
+    float wa, wb;
+    int32_t more;
+    float *out;
+} pa_picture_rows_args;
+typedef void (*pa_picture_rows_f32_fn)(const pa_picture_rows_args *);
+
+/* Pixels of a row, of 1 or 3 channels, into others of 1 or 3: grey is repeated, and made of RGB as BT.601 says.
+ *   level[c] = sum_k weight[i * taps + k] * row[(start[i] - first + k) * channels + c]
+ *   out[i * out_pixel + c * out_channel] = level[c, or that of 2 - c if backwards] * factor[c] + offset[c]
+ * row has room for a float behind its last pixel. */
+typedef struct pa_picture_pixels_args {
+    int64_t count, taps, channels, out_channels, first;
+    const int32_t *start;
+    const float *weight, *row;
+    int32_t backwards;
+    const float *factor, *offset; /* 3 */
+    float *out;
+    int64_t out_pixel, out_channel;
+} pa_picture_pixels_args;
+typedef void (*pa_picture_pixels_f32_fn)(const pa_picture_pixels_args *);
+
 /* The codes of the pointwise ops; pa_unary_names and pa_binary_names (dispatch.h) are in their order. */
 enum {
 #define PA_UNARY(name, formula) PA_UNARY_##name,

@@ -95,6 +95,29 @@ cdef extern from "drivers/attention.h" nogil:
         int64_t scratch_floats
     void pa_attention_plan(pa_attention_op *)
     void pa_attention_step(const void *, void *const *, void *, pa_team *)
+cdef extern from "drivers/picture.h" nogil:
+    enum: PA_PICTURE_WORDS, PA_PICTURE_SIDE, PA_RGB, PA_GRAY, PA_NV12, PA_I420, PA_YUYV
+    enum: PA_PICTURE_BILINEAR, PA_PICTURE_ANTIALIAS, PA_PICTURE_AREA, PA_PICTURE_NEAREST
+    ctypedef void (*pa_picture_rows_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_picture_pixels_f32_fn)(const void *) noexcept nogil
+    ctypedef struct pa_picture_axis:
+        int32_t *start
+        float *weight
+    ctypedef struct pa_picture_op:
+        pa_strided src, dst
+        int32_t filter, format, backwards
+        float *factor
+        float *offset
+        float value
+        int64_t *example
+        pa_picture_rows_f32_fn mix
+        pa_picture_pixels_f32_fn spread
+        pa_picture_axis rows, columns
+        int64_t scratch_bytes
+    int64_t pa_picture_table(int64_t)
+    void pa_picture_plan(pa_picture_op *)
+    void pa_picture_step(const void *, void *const *, void *, pa_team *)
+
 cdef extern from "drivers/resize.h" nogil:
     ctypedef void (*pa_resample_f32_fn)(const void *) noexcept nogil
     ctypedef struct pa_resize_axis:

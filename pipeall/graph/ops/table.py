@@ -14,7 +14,7 @@ from math import prod
 from typing import Any
 
 from ...errors import ModelError
-from . import elements, images, indexing, moves, recurrent, reductions, regions, rows, sampling
+from . import elements, images, indexing, moves, pictures, recurrent, reductions, regions, rows, sampling
 from .spec import GIVEN, Attrs, Misfit, OpSpec, Shape, require
 
 # Refuse absurd models before anything is allocated
@@ -22,7 +22,7 @@ MAX_ELEMENTS = 2**31 - 1  # of one tensor
 MAX_RANK = 8
 
 OPS: dict[str, OpSpec] = images.OPS | rows.OPS | elements.OPS | moves.OPS | reductions.OPS
-OPS |= indexing.OPS | sampling.OPS | regions.OPS | recurrent.OPS
+OPS |= indexing.OPS | sampling.OPS | regions.OPS | recurrent.OPS | pictures.OPS
 
 
 def attributes(op: str, **given: Any) -> dict[str, Any]:

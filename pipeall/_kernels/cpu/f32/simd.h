@@ -5,6 +5,7 @@
  * the file, so no compiler flag is needed; PA_SIMD_END closes that and comes last.
  *
  *   vf, VL              a vector and its number of lanes
+ *   v_load_u8           VL bytes as floats
  *   v_load_n, v_store_n touch n lanes of memory only, 1 <= n <= VL; lanes past n load as 0. A constant n = VL
  *                       compiles to the plain access
  *   v_max, v_min        return b where a or b is NaN (NEON: NaN), so v_min(hi, v_max(lo, x)) keeps a NaN of x
@@ -42,6 +43,7 @@ typedef float vf;
 PA_INLINE vf v_set1(float x) { return x; }
 PA_INLINE vf v_load(const float *p) { return *p; }
 PA_INLINE void v_store(float *p, vf a) { *p = a; }
+PA_INLINE vf v_load_u8(const uint8_t *p) { return *p; }
 PA_INLINE vf v_load_n(const float *p, int n) { return (void)n, *p; }
 PA_INLINE void v_store_n(float *p, vf a, int n) { (void)n, *p = a; }
 PA_INLINE vf v_add(vf a, vf b) { return a + b; }
@@ -93,6 +95,11 @@ typedef float32x4_t vf;
 PA_INLINE vf v_set1(float x) { return vdupq_n_f32(x); }
 PA_INLINE vf v_load(const float *p) { return vld1q_f32(p); }
 PA_INLINE void v_store(float *p, vf a) { vst1q_f32(p, a); }
+PA_INLINE vf v_load_u8(const uint8_t *p) {
+    uint32_t bytes;
+    memcpy(&bytes, p, sizeof bytes);
+    return vcvtq_f32_u32(vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(bytes)))));
+}
 PA_INLINE vf v_load_n(const float *p, int n) {
     if (n == VL) return v_load(p);
     vf a = vdupq_n_f32(0);
@@ -168,6 +175,9 @@ PA_INLINE __m256i v_mask(int n) {
 PA_INLINE vf v_set1(float x) { return _mm256_set1_ps(x); }
 PA_INLINE vf v_load(const float *p) { return _mm256_loadu_ps(p); }
 PA_INLINE void v_store(float *p, vf a) { _mm256_storeu_ps(p, a); }
+PA_INLINE vf v_load_u8(const uint8_t *p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)));
+}
 PA_INLINE vf v_load_n(const float *p, int n) { return n == VL ? v_load(p) : _mm256_maskload_ps(p, v_mask(n)); }
 PA_INLINE void v_store_n(float *p, vf a, int n) {
     if (n == VL)
@@ -237,6 +247,9 @@ PA_INLINE __mmask16 v_mask(int n) { return (__mmask16)(0xffffu >> (VL - n)); }
 PA_INLINE vf v_set1(float x) { return _mm512_set1_ps(x); }
 PA_INLINE vf v_load(const float *p) { return _mm512_loadu_ps(p); }
 PA_INLINE void v_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
+PA_INLINE vf v_load_u8(const uint8_t *p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));
+}
 PA_INLINE vf v_load_n(const float *p, int n) { return n == VL ? v_load(p) : _mm512_maskz_loadu_ps(v_mask(n), p); }
 PA_INLINE void v_store_n(float *p, vf a, int n) {
     if (n == VL)

@@ -1,0 +1,221 @@
+"""Live sources: capture, submit and result each on a thread of their own, so that none waits for another.
+
+A ``Feed`` takes frames from a source and submits them while the caller takes results. Where old frames are dropped, a
+frame that waits is replaced by the next one, and it goes in when the slowest stage will be ready for it: frames that
+wait inside of the pipeline grow old there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import ArgumentError
+from ..picture import Placed
+from . import runtime
+from .border import Frame
+from .stats import StageCounters
+
+DROPS = ("oldest", "none")
+WINDOW = 8  # frames over which the time of a stage is averaged
+CHECK_S = 0.1  # how often a thread that waits looks whether it shall end
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A frame of a live source, and what came of it.
+
+    number       of the frame in the pipeline
+    frame        as the source gave it
+    result       of the network, or of the task
+    placed       where the frame lies in the network's input; None without ``Picture``
+    captured_ns, ready_ns   when the source gave it, and when its result was there (CLOCK_MONOTONIC)
+    """
+
+    number: int
+    frame: Frame
+    result: Any
+    placed: Placed | None
+    captured_ns: int
+    ready_ns: int
+
+    @property
+    def latency_ms(self) -> float:
+        """From capture to result."""
+        return (self.ready_ns - self.captured_ns) / 1e6
+
+
+class Feed:
+    """Submits the frames of a source until it ends, breaks or ``stop`` is called.
+
+    try_submit  takes a frame in, or says False
+    gate        changes when there may be room
+    newest      drop what waits for room when the next frame is there
+    due         with ``newest``: the counters of the stages, which say when they will be ready for another frame
+
+    inside   (frame, when it was captured) of the frames submitted, oldest first; whoever takes results takes them out
+    dropped  frames that were replaced while they waited
+    broken   what the source, or submitting, raised
+    done     no frame will come any more
+    """
+
+    def __init__(
+        self,
+        source: Iterable[Frame],
+        try_submit: Callable[[Frame], bool],
+        gate: runtime.Gate,
+        newest: bool = False,
+        counters: Callable[[], list[StageCounters]] = list,
+    ):
+        self.inside: deque[tuple[Frame, int]] = deque()
+        self.dropped, self.done = 0, False
+        self.broken: Exception | None = None
+        self._try_submit, self._gate, self._counters = try_submit, gate, counters
+        self._waiting: tuple[Frame, int] | None = None
+        self._changed = threading.Condition()
+        self._stopped = self._exhausted = False
+        self._threads = [threading.Thread(target=self._capture, args=(source, newest), name="pa-capture", daemon=True)]
+        if newest:
+            self._threads.append(threading.Thread(target=self._hand_in, name="pa-submit", daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Submits no frame any more. A source that is waiting for its next frame ends when that comes."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        self._gate.signal()
+        for thread in self._threads:
+            thread.join(CHECK_S)
+
+    def _capture(self, source: Iterable[Frame], newest: bool) -> None:
+        try:
+            for frame in source:
+                captured = frame, runtime.now_ns()
+                if self._stopped:
+                    return
+                if newest:
+                    self._replace(captured)
+                else:
+                    self._submit(captured)
+        except Exception as error:  # whatever the source raises: it is raised where the results are taken
+            self.broken = error
+        finally:
+            with self._changed:
+                self._exhausted = True
+                self._changed.notify_all()
+            if not newest:
+                self._finish()
+
+    def _replace(self, captured: tuple[Frame, int]) -> None:
+        with self._changed:
+            self.dropped += self._waiting is not None
+            self._waiting = captured
+            self._changed.notify_all()
+
+    def _submit(self, captured: tuple[Frame, int]) -> None:
+        while not self._stopped:
+            ticket = self._gate.ticket()
+            self.inside.append(captured)  # before whoever takes results can ask for it
+            if self._try_submit(captured[0]):
+                return
+            self.inside.pop()
+            self._gate.wait(ticket, CHECK_S)
+            captured = self._newer() or captured
+
+    def _newer(self) -> tuple[Frame, int] | None:
+        """What has come in the place of a frame that still waits for room."""
+        with self._changed:
+            newer, self._waiting = self._waiting, None
+            self.dropped += newer is not None
+            return newer
+
+    def _hand_in(self) -> None:
+        """Submits the newest frame whenever the slowest stage will be ready for it."""
+        pace, due_ns = _Pace(self._counters), 0
+        try:
+            while True:
+                with self._changed:
+                    while not self._stopped and not (self._exhausted and self._waiting is None):
+                        left = (due_ns - runtime.now_ns()) / 1e9
+                        if self._waiting is not None and left <= 0:
+                            break
+                        self._changed.wait(left if self._waiting is not None else None)
+                    captured, self._waiting = self._waiting, None
+                if self._stopped or captured is None:
+                    return
+                self._submit(captured)
+                due_ns = runtime.now_ns() + pace.period_ns()
+        except Exception as error:
+            self.broken = self.broken or error
+        finally:
+            self._finish()
+
+    def _finish(self) -> None:
+        self.done = True
+        self._gate.signal()
+
+
+class _Pace:
+    """How often the stages take a frame, by the latest frames."""
+
+    def __init__(self, counters: Callable[[], list[StageCounters]]):
+        self._counters, self._before, self._period_ns = counters, counters(), 0
+
+    def period_ns(self) -> int:
+        rows = self._counters()
+        before = {(row.lane, row.stage): row for row in self._before}
+        if rows and all(row.frames - before.get((row.lane, row.stage), row).frames >= WINDOW for row in rows):
+            slowest: dict[int, float] = {}
+            for row in rows:
+                old = before[row.lane, row.stage]
+                mean = (row.busy_ns - old.busy_ns) / (row.frames - old.frames)
+                slowest[row.lane] = max(slowest.get(row.lane, 1.0), mean)
+            self._before, self._period_ns = rows, int(1 / sum(1 / ns for ns in slowest.values()))
+        elif {(row.lane, row.stage) for row in rows} != before.keys():  # the plan has moved
+            self._before = rows
+        return self._period_ns
+
+
+class Stream:
+    """What comes of a live source, each as soon as it is there: ``for seen in stream`` or ``async for``. Ends with the
+    source; ``close``, or leaving the loop, ends it before. Frames under way are then taken out and dropped."""
+
+    def __init__(self, results: Generator[Seen, None, None]):
+        self._results = results
+        self._lock = threading.Lock()  # one thread at a time, also where an asyncio task was cancelled
+
+    def __iter__(self) -> Iterator[Seen]:
+        return self
+
+    def __next__(self) -> Seen:
+        with self._lock:
+            return next(self._results)
+
+    def __aiter__(self) -> AsyncIterator[Seen]:
+        return self
+
+    async def __anext__(self) -> Seen:
+        seen = await asyncio.get_running_loop().run_in_executor(None, self._next_or_none)
+        if seen is None:
+            raise StopAsyncIteration
+        return seen
+
+    def _next_or_none(self) -> Seen | None:
+        with self._lock:
+            return next(self._results, None)
+
+    def close(self) -> None:
+        """Safe to call twice."""
+        with self._lock:
+            self._results.close()
+
+
+def check_drop(drop: str) -> None:
+    if drop not in DROPS:
+        raise ArgumentError(f"drop: expected {' or '.join(DROPS)}, got {drop!r:.60}")
