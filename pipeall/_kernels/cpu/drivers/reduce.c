@@ -179,7 +179,7 @@ static void reduce_runs(const job *j, int64_t begin, int64_t end, int thread) {
     for (int64_t i = begin, n; i < end; i += n) {
         const walk w = walk_from(&p->kept, last + 1, i);
         float *y = (float *)pa_at(&p->dst, j->bases) + w.offset[1];
-        n = min64(min64(BLOCK, size - i % size), end - i);
+        n = min64(min64(direct ? size : BLOCK, size - i % size), end - i);
         p->reduce(fold, n, p->inner.size[0], (const float *)pa_at(&p->src, j->bases) + w.offset[0], x_step, 0,
                   direct ? y : folds);
         if (direct) continue;
