@@ -19,6 +19,7 @@
  *   v_first(n)          true in the first n lanes, 0 <= n <= VL
  *   v_swap(a, w)        neighbouring blocks of w lanes exchanged, w a constant power of 2 below VL
  *   v_mix(a, b, w)      every other block of w lanes: the first of a, the second of b
+ *   v_zip(&a, &b)       lanes of a and b in turns, the first half into a, the second into b
  *   v_split(a, &e)      m of a = m * 2^e, m in [sqrt(1/2), sqrt(2)), for normal a > 0
  *   v_pow2(n)           2^n for integral n in [-126, 127]
  *   v_fold_add, v_fold_max   of all lanes, in an order of the instruction set's
@@ -75,6 +76,7 @@ PA_INLINE vf v_if(vm m, vf a, vf b) { return m ? a : b; }
 PA_INLINE vm v_first(int n) { return n > 0; }
 PA_INLINE vf v_swap(vf a, const int w) { return (void)w, a; }
 PA_INLINE vf v_mix(vf a, vf b, const int w) { return (void)b, (void)w, a; }
+PA_INLINE void v_zip(vf *a, vf *b) { (void)a, (void)b; }
 PA_INLINE vf v_split(vf a, vf *e) {
     int32_t bits;
     memcpy(&bits, &a, sizeof bits);
@@ -146,6 +148,10 @@ PA_INLINE vf v_mix(vf a, vf b, const int w) {
     static const uint32_t second[2][VL] = {{0, -1u, 0, -1u}, {0, 0, -1u, -1u}};
     return vbslq_f32(vld1q_u32(second[w - 1]), b, a);
 }
+PA_INLINE void v_zip(vf *a, vf *b) {
+    const float32x4x2_t both = vzipq_f32(*a, *b);
+    *a = both.val[0], *b = both.val[1];
+}
 PA_INLINE vf v_split(vf a, vf *e) {
     const int32x4_t bits = vsubq_s32(vreinterpretq_s32_f32(a), vdupq_n_s32(HALF_ROOT2_BITS));
     *e = vcvtq_f32_s32(vshrq_n_s32(bits, 23));
@@ -215,6 +221,10 @@ PA_INLINE vf v_swap(vf a, const int w) {
 }
 PA_INLINE vf v_mix(vf a, vf b, const int w) {
     return w == 1 ? _mm256_blend_ps(a, b, 0xaa) : w == 2 ? _mm256_blend_ps(a, b, 0xcc) : _mm256_blend_ps(a, b, 0xf0);
+}
+PA_INLINE void v_zip(vf *a, vf *b) {
+    const vf low = _mm256_unpacklo_ps(*a, *b), high = _mm256_unpackhi_ps(*a, *b);
+    *a = _mm256_permute2f128_ps(low, high, 0x20), *b = _mm256_permute2f128_ps(low, high, 0x31);
 }
 PA_INLINE vf v_split(vf a, vf *e) {
     const __m256i least = _mm256_set1_epi32(HALF_ROOT2_BITS), bits = _mm256_sub_epi32(_mm256_castps_si256(a), least);
@@ -292,6 +302,12 @@ PA_INLINE vf v_swap(vf a, const int w) {
 }
 PA_INLINE vf v_mix(vf a, vf b, const int w) {
     return _mm512_mask_blend_ps((vm)(w == 1 ? 0xaaaa : w == 2 ? 0xcccc : w == 4 ? 0xf0f0 : 0xff00), a, b);
+}
+PA_INLINE void v_zip(vf *a, vf *b) {
+    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const vf first = _mm512_permutex2var_ps(*a, low, *b);
+    *b = _mm512_permutex2var_ps(*a, _mm512_add_epi32(low, _mm512_set1_epi32(8)), *b);
+    *a = first;
 }
 PA_INLINE vf v_split(vf a, vf *e) {
     const __m512i least = _mm512_set1_epi32(HALF_ROOT2_BITS), bits = _mm512_sub_epi32(_mm512_castps_si512(a), least);
