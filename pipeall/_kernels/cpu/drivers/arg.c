@@ -65,7 +65,7 @@ static void places_of_reals(const pa_arg_op *p, int64_t columns, const float *x,
     const int64_t n = p->src.size[p->axis], by = p->src.stride[p->axis];
     float best[SIDE], next[SIDE], place[SIDE] = {0}; /* the bits of int32 0 */
     pa_load_reals(PA_F32, columns, x, step, best);
-    if (step == 1) {
+    if (step == 1 && n > 1) {
         p->place_columns(p->least, p->last, n - 1, columns, x + by, by, 1, best, place);
     } else {
         for (int64_t i = 1; i < n; i++) {
@@ -84,9 +84,10 @@ static void places_of_wholes(const pa_arg_op *p, int64_t columns, const char *x,
     for (int64_t i = 1; i < n; i++) {
         pa_load_wholes(p->src.type, columns, x + i * by, step, next);
         for (int64_t c = 0; c < columns; c++) {
-            const int beats = p->least ? next[c] < best[c] : next[c] > best[c], takes = beats | (p->last & (next[c] == best[c]));
-            best[c] = takes ? next[c] : best[c];
-            at[c] = takes ? (int32_t)i : at[c];
+            const int beats = p->least ? next[c] < best[c] : next[c] > best[c];
+            const int wins = beats | (p->last & (next[c] == best[c]));
+            best[c] = wins ? next[c] : best[c];
+            at[c] = wins ? (int32_t)i : at[c];
         }
     }
 }
