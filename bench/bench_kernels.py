@@ -47,6 +47,12 @@ BOUND_BY_MEMORY = {  # name -> kind, params, shapes of the operands and of the r
     "max over channels": ("reduce", dict(how="max", axes=(1,), keepdims=False), [(257 * 257, 21)], (257 * 257,)),
     "l2 over columns": ("reduce", dict(how="l2", axes=(0,), keepdims=False), [(2048, 4096)], (4096,)),
     "place of the maximum, rows": ("arg", dict(how="max", axis=1, keepdims=False, last=False), [(4096, 1000)], (4096,)),
+    "place of the maximum, channels": (
+        "arg",
+        dict(how="max", axis=1, keepdims=False, last=False),
+        [(66049, 21)],
+        (66049,),
+    ),
     "place of the maximum, columns": (
         "arg",
         dict(how="max", axis=0, keepdims=False, last=False),

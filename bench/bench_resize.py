@@ -20,6 +20,7 @@ ROUNDS = 30
 RESIZED = {  # (channels, height, width) to (height, width), order of the axes in memory
     "yolo-neck-2x": ((64, 80, 80), (160, 160), (0, 2, 3, 1)),
     "yolo-top-2x": ((128, 20, 20), (40, 40), (0, 2, 3, 1)),
+    "yolo-neck-2x-planes": ((64, 80, 80), (160, 160), (0, 1, 2, 3)),
     "classes-4x": ((19, 64, 64), (256, 256), (0, 2, 3, 1)),
     "classes-513": ((21, 65, 65), (513, 513), (0, 2, 3, 1)),
     "mask-4x": ((1, 160, 160), (640, 640), (0, 1, 2, 3)),

@@ -301,6 +301,25 @@ def test_place_of_an_extreme(how, dtype):
                     np.testing.assert_array_equal(y.squeeze(axis), expected)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("n", [1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 21, 127, 128, 129, 4096, 4097, 9000])
+def test_lines_of_every_length(n, axis):
+    """Whole numbers, many of them equal, whose sums are exact; 19 lines, some with NaN, of which one only of NaN."""
+    rng = np.random.default_rng(n)
+    x = rng.integers(-3, 4, (19, n)).astype(np.float32)
+    x[2, n // 2], x[18, -1], x[7, 0], x[9], x[11] = np.nan, np.nan, -INF, -INF, np.nan
+    data = np.ascontiguousarray(x if axis else x.T)
+    for how, function in (("sum", np.sum), ("max", np.max), ("min", np.min)):
+        params = dict(how=how, axes=(axis,), keepdims=False)
+        for isa, y in everywhere("reduce", params, [data], (19,), "float32", plain=True):
+            np.testing.assert_array_equal(y, function(data, axis=axis), f"{isa} {how}")
+    for how, last in (("max", False), ("max", True), ("min", False), ("min", True)):
+        expected = getattr(np, f"arg{how}")(np.flip(data, axis) if last else data, axis)
+        params = dict(how=how, axis=axis, keepdims=False, last=last)
+        for isa, y in everywhere("arg", params, [data], (19,), "int64", plain=True):
+            np.testing.assert_array_equal(y, n - 1 - expected if last else expected, f"{isa} {how} {last}")
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int32", "int64"])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("exclusive", [False, True])

@@ -78,6 +78,8 @@ def add_arg(CpuProgram self, step):
     op.src, op.dst = self.strided(step, x), folded_dst(self, step, (op.axis,))
     op.least, op.last = p["how"] == "min", bool(p["last"])
     op.reduce = <pa_reduce_f32_fn>kernel_f32(self, step, "reduce")
+    op.place_rows = <pa_place_rows_f32_fn>kernel_f32(self, step, "place_rows")
+    op.place_columns = <pa_place_columns_f32_fn>kernel_f32(self, step, "place_columns")
     pa_arg_plan(op)
     self.append(pa_arg_step, op, 0)
 

@@ -24,6 +24,8 @@ cdef extern from "drivers/pointwise.h" nogil:
 cdef extern from "drivers/reduce.h" nogil:
     ctypedef void (*pa_reduce_f32_fn)(const void *) noexcept nogil
     ctypedef void (*pa_fold_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_place_rows_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_place_columns_f32_fn)(const void *) noexcept nogil
     ctypedef struct pa_reduce_op:
         pa_strided src, dst
         int32_t how
@@ -35,6 +37,8 @@ cdef extern from "drivers/reduce.h" nogil:
         pa_strided src, dst
         int32_t axis, least, last
         pa_reduce_f32_fn reduce
+        pa_place_rows_f32_fn place_rows
+        pa_place_columns_f32_fn place_columns
     ctypedef struct pa_cumsum_op:
         pa_strided src, dst
         int32_t axis, exclusive, reverse

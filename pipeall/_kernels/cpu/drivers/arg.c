@@ -3,7 +3,14 @@
 #include "chunks.h"
 #include "reduce.h"
 
-enum { SIDE = 256 }; /* lines that are done side by side */
+#include <string.h>
+
+enum {
+    SIDE = 256,      /* lines that are done side by side */
+    SIDE_LEAST = 16, /* lines that kernels do together */
+    NEAR = 8192,     /* floats that stay in L1 */
+    LONG = 4096,     /* floats of a part of a long line */
+};
 
 static void kept_axes(const pa_strided *first, const pa_strided *second, int axis, pa_axes *kept) {
     int32_t folded[PA_DIMS] = {0};
@@ -14,69 +21,73 @@ static void kept_axes(const pa_strided *first, const pa_strided *second, int axi
 
 /* ---- the place of a maximum ---- */
 
-#define IS(x, best, nan) ((nan) ? (x) != (x) : (x) == (best))
-
-/* Index of the first or last x[i] that is `best`; NaN is where x differs from itself. */
-static int64_t place_of(int64_t n, const float *x, float best, int last) {
-    const int nan = best != best;
-    for (int64_t k = 0; k < n; k += BLOCK) {
-        const int64_t end = last ? n - k : min64(n, k + BLOCK), begin = last ? max64(0, end - BLOCK) : k;
-        int met = end - begin < BLOCK; /* a block is searched where its elements are few, or one of them is it */
-        if (!met)
-            for (int64_t i = begin; i < end; i++) met |= IS(x[i], best, nan);
-        if (!met) continue;
-        if (last) {
-            for (int64_t i = end - 1; i >= begin; i--)
-                if (IS(x[i], best, nan)) return i;
-        } else {
-            for (int64_t i = begin; i < end; i++)
-                if (IS(x[i], best, nan)) return i;
-        }
+/* Of lines along the axis, contiguous and LONG at most: their extremes, then where these are, while the lines are in
+ * the cache. */
+static void places_in_lines(const pa_arg_op *p, int64_t lines, int64_t n, const float *x, int64_t stride, float *best,
+                            float *at) {
+    const int64_t some = max64(SIDE_LEAST, NEAR / n);
+    for (int64_t c = 0; c < lines; c += some) {
+        const int64_t count = min64(some, lines - c);
+        p->reduce(p->least ? PA_FOLD_MIN : PA_FOLD_MAX, count, n, x + c * stride, stride, 0, best + c);
+        p->place_rows(p->least, p->last, count, n, x + c * stride, stride, best + c, at + c);
     }
-    return 0;
 }
 
-/* A value takes the place of the best so far; NaN beats all others. */
-#define TAKE(condition)                                                                                    \
-    for (int64_t c = 0; c < columns; c++) {                                                                \
-        const int nan = x[c] != x[c], kept = best[c] != best[c], takes = condition;                        \
-        (void)kept;                                                                                        \
-        best[c] = takes ? x[c] : best[c];                                                                  \
-        at[c] = takes ? i : at[c];                                                                         \
-    }
-#define PLACES(name, element, before)                                                                      \
-    static void name(int64_t columns, int32_t i, const element *x, int last, element *best, int32_t *at) { \
-        if (last)                                                                                          \
-            TAKE((x[c] before best[c]) | (x[c] == best[c]) | nan)                                          \
-        else                                                                                               \
-            TAKE((x[c] before best[c]) | (nan & !kept))                                                    \
-    }
-PLACES(larger_reals, float, >)
-PLACES(smaller_reals, float, <)
-PLACES(larger_wholes, int64_t, >)
-PLACES(smaller_wholes, int64_t, <)
+/* Whether y, of a later part of a line, takes the place of x. */
+static int takes(const pa_arg_op *p, float x, float y) {
+    if (x != x || y != y) return y != y && (p->last || x == x);
+    return (p->least ? y < x : y > x) || (p->last && y == x);
+}
 
-static void places(const pa_arg_op *p, int64_t columns, const char *x, int64_t step, int32_t *at) {
+static int64_t place_in_long_line(const pa_arg_op *p, int64_t n, const float *x) {
+    int64_t part = 0;
+    float best = 0, at;
+    for (int64_t i = 0; i < n; i += LONG) {
+        const float next = pa_reduce_one(p->reduce, p->least ? PA_FOLD_MIN : PA_FOLD_MAX, min64(LONG, n - i), x + i, 0);
+        if (i == 0 || takes(p, best, next)) best = next, part = i;
+    }
+    p->place_rows(p->least, p->last, 1, min64(LONG, n - part), x + part, 0, &best, &at);
+    return part + (int64_t)at;
+}
+
+static void places_along(const pa_arg_op *p, int64_t lines, const float *x, int64_t stride, int64_t *y, int64_t step) {
+    const int64_t n = p->src.size[p->axis];
+    float best[SIDE], at[SIDE];
+    if (n > LONG) {
+        for (int64_t c = 0; c < lines; c++) y[c * step] = place_in_long_line(p, n, x + c * stride);
+        return;
+    }
+    places_in_lines(p, lines, n, x, stride, best, at);
+    for (int64_t c = 0; c < lines; c++) y[c * step] = (int64_t)at[c];
+}
+
+static void places_of_reals(const pa_arg_op *p, int64_t columns, const float *x, int64_t step, int32_t *at) {
+    const int64_t n = p->src.size[p->axis], by = p->src.stride[p->axis];
+    float best[SIDE], next[SIDE], place[SIDE] = {0}; /* the bits of int32 0 */
+    pa_load_reals(PA_F32, columns, x, step, best);
+    if (step == 1 && n > 1) {
+        p->place_columns(p->least, p->last, n - 1, columns, x + by, by, 1, best, place);
+    } else {
+        for (int64_t i = 1; i < n; i++) {
+            pa_load_reals(PA_F32, columns, x + i * by, step, next);
+            p->place_columns(p->least, p->last, 1, columns, next, 0, (int32_t)i, best, place);
+        }
+    }
+    memcpy(at, place, (size_t)columns * sizeof *at);
+}
+
+static void places_of_wholes(const pa_arg_op *p, int64_t columns, const char *x, int64_t step, int32_t *at) {
     const int64_t n = p->src.size[p->axis], by = p->src.stride[p->axis] * p->src.item_bytes;
-    const int real = p->src.type == PA_F32;
-    float best[SIDE], next[SIDE];
-    int64_t best_whole[SIDE], next_whole[SIDE];
+    int64_t best[SIDE], next[SIDE];
     for (int64_t c = 0; c < columns; c++) at[c] = 0;
-    if (real)
-        pa_load_reals(p->src.type, columns, x, step, best);
-    else
-        pa_load_wholes(p->src.type, columns, x, step, best_whole);
+    pa_load_wholes(p->src.type, columns, x, step, best);
     for (int64_t i = 1; i < n; i++) {
-        if (real) {
-            const float *row = (const float *)(x + i * by);
-            if (step != 1) {
-                pa_load_reals(p->src.type, columns, row, step, next);
-                row = next;
-            }
-            (p->least ? smaller_reals : larger_reals)(columns, (int32_t)i, row, p->last, best, at);
-        } else {
-            pa_load_wholes(p->src.type, columns, x + i * by, step, next_whole);
-            (p->least ? smaller_wholes : larger_wholes)(columns, (int32_t)i, next_whole, p->last, best_whole, at);
+        pa_load_wholes(p->src.type, columns, x + i * by, step, next);
+        for (int64_t c = 0; c < columns; c++) {
+            const int beats = p->least ? next[c] < best[c] : next[c] > best[c];
+            const int wins = beats | (p->last & (next[c] == best[c]));
+            best[c] = wins ? next[c] : best[c];
+            at[c] = wins ? (int32_t)i : at[c];
         }
     }
 }
@@ -85,23 +96,23 @@ static void arg_units(const job *j, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const pa_arg_op *p = j->op;
     const int last = p->kept.rank - 1;
-    const int64_t n = p->src.size[p->axis], size = p->kept.size[last], blocks = ceil_div(size, SIDE);
+    const int64_t size = p->kept.size[last], blocks = ceil_div(size, SIDE), x_step = p->kept.stride[0][last];
     int32_t at[SIDE];
     for (int64_t unit = begin; unit < end; unit++) {
         const walk w = walk_from(&p->kept, last, unit / blocks);
         const int64_t first = unit % blocks * SIDE, columns = min64(SIDE, size - first);
-        const int64_t from = w.offset[0] + first * p->kept.stride[0][last], step = p->kept.stride[1][last];
-        const char *x = elements_at(pa_at(&p->src, j->bases), &p->src, from);
+        const int64_t from = w.offset[0] + first * x_step, step = p->kept.stride[1][last];
+        const void *x = elements_at(pa_at(&p->src, j->bases), &p->src, from);
         int64_t *y = (int64_t *)pa_at(&p->dst, j->bases) + w.offset[1] + first * step;
-        if (p->columns) {
-            places(p, columns, x, p->kept.stride[0][last], at);
-            for (int64_t c = 0; c < columns; c++) y[c * step] = at[c];
+        if (!p->columns) {
+            places_along(p, columns, x, x_step, y, step);
             continue;
         }
-        const int64_t lines = p->kept.stride[0][last];
-        float best[SIDE];
-        p->reduce(p->least ? PA_FOLD_MIN : PA_FOLD_MAX, columns, n, (const float *)x, lines, 0, best);
-        for (int64_t c = 0; c < columns; c++) y[c * step] = place_of(n, (const float *)x + c * lines, best[c], p->last);
+        if (p->src.type == PA_F32)
+            places_of_reals(p, columns, x, x_step, at);
+        else
+            places_of_wholes(p, columns, x, x_step, at);
+        for (int64_t c = 0; c < columns; c++) y[c * step] = at[c];
     }
 }
 

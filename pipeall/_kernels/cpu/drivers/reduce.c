@@ -59,6 +59,8 @@ static inline double both(int fold, double a, double b) {
     }
 }
 
+static int is_its_fold(int how) { return how != PA_MEAN && how != PA_L2 && how != PA_LOGSUM && how != PA_LOGSUMEXP; }
+
 /* The results of n folds, `step` apart. */
 static void finish(const pa_reduce_op *p, int64_t n, const double *value, const double *shift, float *y, int64_t step) {
     const double part = 1 / (double)positions(&p->inner, p->inner.rank);
@@ -171,14 +173,18 @@ static void reduce_runs(const job *j, int64_t begin, int64_t end, int thread) {
     const pa_reduce_op *p = j->op;
     const int last = p->kept.rank - 1, fold = fold_code(p->how);
     const int64_t size = p->kept.size[last], x_step = p->kept.stride[0][last], y_step = p->kept.stride[1][last];
+    const int direct = y_step == 1 && is_its_fold(p->how);
     float folds[BLOCK];
     double values[BLOCK];
     for (int64_t i = begin, n; i < end; i += n) {
         const walk w = walk_from(&p->kept, last + 1, i);
-        n = min64(min64(BLOCK, size - i % size), end - i);
-        p->reduce(fold, n, p->inner.size[0], (const float *)pa_at(&p->src, j->bases) + w.offset[0], x_step, 0, folds);
+        float *y = (float *)pa_at(&p->dst, j->bases) + w.offset[1];
+        n = min64(min64(direct ? size : BLOCK, size - i % size), end - i);
+        p->reduce(fold, n, p->inner.size[0], (const float *)pa_at(&p->src, j->bases) + w.offset[0], x_step, 0,
+                  direct ? y : folds);
+        if (direct) continue;
         for (int64_t k = 0; k < n; k++) values[k] = folds[k];
-        finish(p, n, values, values, (float *)pa_at(&p->dst, j->bases) + w.offset[1], y_step);
+        finish(p, n, values, values, y, y_step);
     }
 }
 

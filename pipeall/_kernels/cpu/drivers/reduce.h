@@ -41,6 +41,8 @@ typedef struct pa_arg_op {
     pa_strided src, dst;
     int32_t axis, least, last;
     pa_reduce_f32_fn reduce;
+    pa_place_rows_f32_fn place_rows;
+    pa_place_columns_f32_fn place_columns;
     pa_axes kept; /* set by plan: of src, dst */
     int32_t columns;
 } pa_arg_op;

@@ -184,8 +184,8 @@ typedef struct stretch {
 static void sum_across(const stretch *s, const float *row, float *out, int64_t out_pixel) {
     const pa_resize_op *p = s->op;
     const pa_resize_axis *x = &p->x;
-    int64_t steady = 0, steady_end = 0; /* of the stretch, from its own first pixel */
-    if (p->period) {
+    int64_t steady = p->steady, steady_end = p->steady_end; /* of the stretch, from its own first pixel */
+    if (p->period && s->pixels < x->size) {
         steady = p->steady + round_up(max64(s->x0 - p->steady, 0), p->period) - s->x0;
         steady_end = steady + (min64(p->steady_end - s->x0, s->pixels) - steady) / p->period * p->period;
     }

@@ -15,9 +15,12 @@
  *   v_root4_estimate    a^-1/4 for normal a > 0, at most 3.3 % off: its bits are about a logarithm
  *   v_round             to the nearest integer, ties to even
  *   vm                  a truth value per lane; v_less is false where a or b is NaN
+ *   v_or, v_any         of two truth values; whether one lane holds
  *   v_if(m, a, b)       a where m holds, else b
  *   v_first(n)          true in the first n lanes, 0 <= n <= VL
  *   v_swap(a, w)        neighbouring blocks of w lanes exchanged, w a constant power of 2 below VL
+ *   v_mix(a, b, w)      every other block of w lanes: the first of a, the second of b
+ *   v_zip(&a, &b)       lanes of a and b in turns, the first half into a, the second into b
  *   v_split(a, &e)      m of a = m * 2^e, m in [sqrt(1/2), sqrt(2)), for normal a > 0
  *   v_pow2(n)           2^n for integral n in [-126, 127]
  *   v_fold_add, v_fold_max   of all lanes, in an order of the instruction set's
@@ -69,9 +72,13 @@ PA_INLINE vf v_neg(vf a) { return -a; }
 typedef int vm;
 PA_INLINE vm v_less(vf a, vf b) { return a < b; }
 PA_INLINE vm v_is_nan(vf a) { return a != a; }
+PA_INLINE vm v_or(vm a, vm b) { return a | b; }
+PA_INLINE int v_any(vm m) { return m; }
 PA_INLINE vf v_if(vm m, vf a, vf b) { return m ? a : b; }
 PA_INLINE vm v_first(int n) { return n > 0; }
 PA_INLINE vf v_swap(vf a, const int w) { return (void)w, a; }
+PA_INLINE vf v_mix(vf a, vf b, const int w) { return (void)b, (void)w, a; }
+PA_INLINE void v_zip(vf *a, vf *b) { (void)a, (void)b; }
 PA_INLINE vf v_split(vf a, vf *e) {
     int32_t bits;
     memcpy(&bits, &a, sizeof bits);
@@ -136,12 +143,22 @@ PA_INLINE vf v_neg(vf a) { return vnegq_f32(a); }
 typedef uint32x4_t vm;
 PA_INLINE vm v_less(vf a, vf b) { return vcltq_f32(a, b); }
 PA_INLINE vm v_is_nan(vf a) { return vmvnq_u32(vceqq_f32(a, a)); }
+PA_INLINE vm v_or(vm a, vm b) { return vorrq_u32(a, b); }
+PA_INLINE int v_any(vm m) { return vmaxvq_u32(m) != 0; }
 PA_INLINE vf v_if(vm m, vf a, vf b) { return vbslq_f32(m, a, b); }
 PA_INLINE vm v_first(int n) {
     static const int32_t lanes[VL] = {0, 1, 2, 3};
     return vcltq_s32(vld1q_s32(lanes), vdupq_n_s32(n));
 }
 PA_INLINE vf v_swap(vf a, const int w) { return w == 1 ? vrev64q_f32(a) : vextq_f32(a, a, 2); }
+PA_INLINE vf v_mix(vf a, vf b, const int w) {
+    static const uint32_t second[2][VL] = {{0, -1u, 0, -1u}, {0, 0, -1u, -1u}};
+    return vbslq_f32(vld1q_u32(second[w - 1]), b, a);
+}
+PA_INLINE void v_zip(vf *a, vf *b) {
+    const float32x4x2_t both = vzipq_f32(*a, *b);
+    *a = both.val[0], *b = both.val[1];
+}
 PA_INLINE vf v_split(vf a, vf *e) {
     const int32x4_t bits = vsubq_s32(vreinterpretq_s32_f32(a), vdupq_n_s32(HALF_ROOT2_BITS));
     *e = vcvtq_f32_s32(vshrq_n_s32(bits, 23));
@@ -205,10 +222,19 @@ PA_INLINE vf v_neg(vf a) { return _mm256_xor_ps(_mm256_set1_ps(-0.0f), a); }
 typedef __m256 vm;
 PA_INLINE vm v_less(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
 PA_INLINE vm v_is_nan(vf a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
+PA_INLINE vm v_or(vm a, vm b) { return _mm256_or_ps(a, b); }
+PA_INLINE int v_any(vm m) { return _mm256_movemask_ps(m) != 0; }
 PA_INLINE vf v_if(vm m, vf a, vf b) { return _mm256_blendv_ps(b, a, m); }
 PA_INLINE vm v_first(int n) { return _mm256_castsi256_ps(v_mask(n)); }
 PA_INLINE vf v_swap(vf a, const int w) {
     return w == 1 ? _mm256_permute_ps(a, 0xb1) : w == 2 ? _mm256_permute_ps(a, 0x4e) : _mm256_permute2f128_ps(a, a, 1);
+}
+PA_INLINE vf v_mix(vf a, vf b, const int w) {
+    return w == 1 ? _mm256_blend_ps(a, b, 0xaa) : w == 2 ? _mm256_blend_ps(a, b, 0xcc) : _mm256_blend_ps(a, b, 0xf0);
+}
+PA_INLINE void v_zip(vf *a, vf *b) {
+    const vf low = _mm256_unpacklo_ps(*a, *b), high = _mm256_unpackhi_ps(*a, *b);
+    *a = _mm256_permute2f128_ps(low, high, 0x20), *b = _mm256_permute2f128_ps(low, high, 0x31);
 }
 PA_INLINE vf v_split(vf a, vf *e) {
     const __m256i least = _mm256_set1_epi32(HALF_ROOT2_BITS), bits = _mm256_sub_epi32(_mm256_castps_si256(a), least);
@@ -279,11 +305,22 @@ PA_INLINE vf v_neg(vf a) {
 typedef __mmask16 vm;
 PA_INLINE vm v_less(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
 PA_INLINE vm v_is_nan(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
+PA_INLINE vm v_or(vm a, vm b) { return (vm)(a | b); }
+PA_INLINE int v_any(vm m) { return m != 0; }
 PA_INLINE vf v_if(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); }
 PA_INLINE vm v_first(int n) { return (__mmask16)((1u << n) - 1); }
 PA_INLINE vf v_swap(vf a, const int w) {
     if (w <= 2) return w == 1 ? _mm512_permute_ps(a, 0xb1) : _mm512_permute_ps(a, 0x4e);
     return w == 4 ? _mm512_shuffle_f32x4(a, a, 0xb1) : _mm512_shuffle_f32x4(a, a, 0x4e);
+}
+PA_INLINE vf v_mix(vf a, vf b, const int w) {
+    return _mm512_mask_blend_ps((vm)(w == 1 ? 0xaaaa : w == 2 ? 0xcccc : w == 4 ? 0xf0f0 : 0xff00), a, b);
+}
+PA_INLINE void v_zip(vf *a, vf *b) {
+    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const vf first = _mm512_permutex2var_ps(*a, low, *b);
+    *b = _mm512_permutex2var_ps(*a, _mm512_add_epi32(low, _mm512_set1_epi32(8)), *b);
+    *a = first;
 }
 PA_INLINE vf v_split(vf a, vf *e) {
     const __m512i least = _mm512_set1_epi32(HALF_ROOT2_BITS), bits = _mm512_sub_epi32(_mm512_castps_si512(a), least);
