@@ -149,7 +149,7 @@ class Pipeline:
         return None
 
     def _check_taken(self, waited_s: float) -> None:
-        """Raises PipelineError where a full pipeline has nothing to do but to wait for ``result``, which no other thread
+        """Raises PipelineError where a full pipeline can only wait for ``result``, which no other thread
         has ever called: at once if there is none, else after STALLED_S."""
         taker = self._taker
         if taker is not None and taker is not threading.current_thread() and taker.is_alive():
