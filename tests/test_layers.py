@@ -27,6 +27,7 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     "env": {"errors"},
     "files": {"errors"},
     "steps": {"errors"},
+    "picture": {"errors"},
     "arrays": {"errors"},
     "_kernels": LEAVES,
     "_kernels/cpu": LEAVES | {"_kernels", "_kernels/cpu/drivers"},
@@ -43,10 +44,11 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     "pipeline/boards": DEVICES | {"pipeline/devices/cpu"},  # the clusters, which every board has
     "pipeline": BOARDS,
     "pipeline/measuring": RUNTIME,
+    "tasks": GRAPH | {"picture"},
     "mlp": GRAPH | KERNELS | {"arrays"},
     "nas": BOARDS | {"arrays", "cost"},
     "cli": PIPELINE | {"cost", "mlp", "nas", "arrays", "__init__"},
-    "__init__": PIPELINE,
+    "__init__": PIPELINE | {"tasks"},
     "__main__": {"cli"},
 }
 CIRCLES = [{"graph.ir", "graph.partition"}]  # Graph.groups and Graph.cuts are part of a graph's face

@@ -1,0 +1,93 @@
+"""What each pixel is: a class, or foreground."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..picture import Picture
+from .answer import Answer
+from .boxes import mask
+from .classify import IMAGENET
+from .decoder import Outputs, Scene, Signature, decoder
+from .labels import PERSON, ROAD, VOC
+
+MOST_CLASSES = 256
+TEXT = ("ocr", "dbnet", "text")  # in the names of files whose maps are of text
+
+
+def channels_first(y: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """(channels, rows, columns) of (1, ...) in either layout: that whose proportions are more like the input's."""
+    h, w = size
+    _, a, b, c = y.shape
+    last = abs(a / h - b / w) < abs(b / h - c / w) or (a / h == b / w and c < a)
+    return np.moveaxis(y[0], 2, 0) if last else y[0]
+
+
+def _maps(signature: Signature) -> int:
+    """How many maps the only output has, at least an eighth as fine as the input; else 0."""
+    shapes = signature.shapes
+    if len(shapes) != 1 or len(shapes[0]) != 4 or shapes[0][0] != 1:
+        return 0
+    channels, rows, columns = channels_first(np.empty(shapes[0], bool), signature.size).shape
+    h, w = signature.size
+    fine = h <= 8 * rows + 7 <= 9 * h and w <= 8 * columns + 7 <= 9 * w
+    return channels if fine and channels <= MOST_CLASSES else 0
+
+
+def highest(maps: np.ndarray) -> np.ndarray:
+    """The number of the highest of (maps, rows, columns), uint8: the first of equal ones."""
+    best, found = maps[0].copy(), np.zeros(maps.shape[1:], np.uint8)
+    for number in range(1, len(maps)):
+        higher = maps[number] > best
+        np.copyto(found, number, where=higher)
+        np.maximum(best, maps[number], out=best)
+    return found
+
+
+def _classes(outputs: Outputs, scene: Scene) -> Answer:
+    return scene.answer("segment", mask=mask(scene, highest(channels_first(outputs[0], scene.size)), scene.labels))
+
+
+decoder(
+    "deeplab",
+    "segment",
+    "DeepLab on the 21 classes of Pascal VOC: logits of each pixel",
+    Picture(mean=127.5, std=127.5),
+    lambda s: _maps(s) == len(VOC),
+    classes=_maps,
+    labels=VOC,
+)(_classes)
+decoder(
+    "road",
+    "segment",
+    "road-segmentation-adas: background, road, kerb, mark",
+    Picture(channels="BGR"),
+    lambda s: _maps(s) == len(ROAD),
+    likely=lambda s: s.called("road"),
+    classes=_maps,
+    labels=ROAD,
+)(_classes)
+decoder(
+    "segment",
+    "segment",
+    "Networks with a map of logits or scores for each class",
+    Picture(scale=255, mean=IMAGENET.mean, std=IMAGENET.std),
+    lambda s: _maps(s) > 1,
+    likely=lambda s: _maps(s) != len(VOC) and not s.called("road"),
+    classes=_maps,
+)(_classes)
+
+
+@decoder(
+    "foreground",
+    "segment",
+    "Selfie and portrait segmentation: the probability that a pixel is foreground",
+    Picture(scale=255),
+    lambda s: _maps(s) == 1,
+    likely=lambda s: s.channels == 3 and s.sources() == {"sigmoid"} and not s.called(*TEXT),
+    threshold=0.5,
+    labels=("background", *PERSON),
+)
+def foreground(outputs: Outputs, scene: Scene) -> Answer:
+    values = channels_first(outputs[0], scene.size)[0].astype(np.float32)
+    return scene.answer("segment", mask=mask(scene, values, scene.labels))
