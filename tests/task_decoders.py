@@ -157,9 +157,15 @@ def centerface(y: Arrays, size: Size) -> Iterator[Thing]:
             x, z = (column + offsets[1, row, column] + 0.5) * stride, (row + offsets[0, row, column] + 0.5) * stride
             left, top, right, bottom = around(x, z, w, h)
             own = points[:, row, column]
-            yield left, top, right, bottom, score, 0, [
-                (left + own[i + 1] * w, top + own[i] * h, 1.0) for i in range(0, 10, 2)
-            ]
+            yield (
+                left,
+                top,
+                right,
+                bottom,
+                score,
+                0,
+                [(left + own[i + 1] * w, top + own[i] * h, 1.0) for i in range(0, 10, 2)],
+            )
 
 
 def priors(size: Size, sizes: dict[int, tuple[int, ...]], whole: bool) -> Iterator[tuple[float, ...]]:
@@ -244,7 +250,9 @@ def bodypix(y: Arrays, size: Size, least: float = 0.5) -> list[Thing]:
         return min(max(round(z / step_y), 0), rows - 1), min(max(round(x / step_x), 0), columns - 1)
 
     def position(row: int, column: int, part: int) -> tuple[float, float]:
-        return column * step_x + float(offsets[row, column, part + 17]), row * step_y + float(offsets[row, column, part])
+        return column * step_x + float(offsets[row, column, part + 17]), row * step_y + float(
+            offsets[row, column, part]
+        )
 
     def along(x: float, z: float, edge: int, ways: np.ndarray, to: int) -> Point:
         row, column = cell(x, z)

@@ -52,11 +52,8 @@ class Mask:
         if self.values.dtype.kind == "f":
             return (self.alpha >= self.least).astype(np.uint8)
         (rows, seen_y), (columns, seen_x) = self._cells()
-        nearest = (
-            np.clip(np.rint(at), 0, n - 1).astype(np.intp)
-            for at, n in zip((rows, columns), self.values.shape, strict=True)
-        )
-        down, across = nearest
+        middles = zip((rows, columns), self.values.shape, strict=True)
+        down, across = (np.clip(np.floor(at + 0.5), 0, n - 1).astype(np.intp) for at, n in middles)
         pixels = self.values.take(across, 1).take(down, 0)
         pixels[~seen_y], pixels[:, ~seen_x] = 0, 0
         return pixels
@@ -67,12 +64,8 @@ class Mask:
         found = []
         for length, begin, end, cells in zip(self.size, (top, left), (bottom, right), self.values.shape, strict=True):
             middle = np.arange(length) + 0.5
-            found.append(
-                (
-                    ((middle - begin) * (cells / (end - begin)) - 0.5).astype(np.float32),
-                    (middle >= begin) & (middle <= end),
-                )
-            )
+            at = (middle - begin) * (cells / (end - begin)) - 0.5
+            found.append((at, (middle >= begin) & (middle <= end)))
         return found
 
     def to_dict(self) -> list[dict[str, Any]]:

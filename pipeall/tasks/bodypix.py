@@ -5,11 +5,13 @@ Source: PersonLab, arXiv 1803.08225; the algorithm is that of TensorFlow's posen
 
 from __future__ import annotations
 
+from math import tanh
+
 import numpy as np
 
 from ..picture import Picture
 from . import boxes
-from .answer import Answer, Box
+from .answer import Answer, Box, Point
 from .boxes import logit, sigmoid
 from .decoder import Outputs, Scene, Signature, decoder
 from .labels import COCO_POINTS, PERSON
@@ -45,12 +47,11 @@ def _is_bodypix(signature: Signature) -> bool:
 )
 def bodypix(outputs: Outputs, scene: Scene) -> Answer:
     heat, offsets, forward, backward, segments = (y[0] for y in outputs)
-    poses = People(scene, heat, offsets, forward, backward).poses()
     things = []
-    for score, points in poses:
-        (spots,) = boxes.placed_points(scene, points[None])
-        sure = np.array([spot[:2] for spot in spots if spot[2] >= scene.threshold])
-        things.append(Box(*sure.min(0).tolist(), *sure.max(0).tolist(), score, 0, scene.name(0), spots))
+    for score, points in People(scene, heat, offsets, forward, backward).poses():
+        (spots,) = boxes.placed_points(scene, np.array([points]) + (0.5, 0.5, 0))  # the middle of a pixel
+        sure = [spot for spot in spots if spot[2] >= scene.threshold]
+        things.append(Box(*boxes.extent(scene, sure), score, 0, scene.name(0), spots))
     values = sigmoid(segments[..., 0]).astype(np.float32)
     people = boxes.mask(scene, values, ("background", *PERSON))
     return scene.answer("points", boxes=tuple(things), point_names=COCO_POINTS, mask=people)
@@ -66,8 +67,7 @@ class People:
         (h, w), self.heat, self.scene = scene.size, heat, scene
         self.last = (columns - 1, rows - 1)
         self.stride = (w - 1) / max(columns - 1, 1), (h - 1) / max(rows - 1, 1)
-        self.offsets = offsets.reshape(rows, columns, 2, PARTS)  # y, then x
-        self.ways = [y.reshape(rows, columns, 2, len(EDGES)) for y in (forward, backward)]
+        self.offsets, self.ways = offsets, (forward, backward)  # all y, then all x
 
     def seeds(self) -> list[tuple[float, int, int, int]]:
         """Logit, row, column and part of every cell that is the highest of the nine around it, highest first."""
@@ -80,53 +80,52 @@ class People:
         order = highest[np.argsort(-own[highest], kind="stable")]
         return list(zip(*(each[order].tolist() for each in (own, rows, columns, parts)), strict=True))
 
-    def cell(self, at: tuple[float, float]) -> tuple[int, int]:
+    def cell(self, x: float, y: float) -> tuple[int, int]:
         """Row and column of the cell nearest to a position."""
-        column, row = (
-            min(max(round(x / step), 0), last) for x, step, last in zip(at, self.stride, self.last, strict=True)
-        )
-        return row, column
+        column, row = round(x / self.stride[0]), round(y / self.stride[1])
+        return min(max(row, 0), self.last[1]), min(max(column, 0), self.last[0])
 
     def settled(self, row: int, column: int, part: int) -> tuple[float, float]:
         """Where the cell says that a part is."""
-        y, x = self.offsets[row, column, :, part].tolist()
+        x, y = self.offsets.item(row, column, part + PARTS), self.offsets.item(row, column, part)
         return column * self.stride[0] + x, row * self.stride[1] + y
 
-    def follow(self, pose: dict[int, tuple[float, float, float]], edge: int, back: bool) -> None:
+    def follow(self, pose: dict[int, Point], edge: int, back: bool) -> None:
         """Adds the part at the other end of an edge, if this end is known and that one is not."""
         begin, end = EDGES[edge][::-1] if back else EDGES[edge]
         if begin not in pose or end in pose:
             return
-        row, column = self.cell(pose[begin][:2])
-        y, x = self.ways[back][row, column, :, edge].tolist()
-        at = pose[begin][0] + x, pose[begin][1] + y
+        x, y, _ = pose[begin]
+        row, column = self.cell(x, y)
+        x, y = x + self.ways[back].item(row, column, edge + len(EDGES)), y + self.ways[back].item(row, column, edge)
         for _ in range(REFINED):
-            row, column = self.cell(at)
-            at = self.settled(row, column, end)
-        row, column = self.cell(at)
-        pose[end] = (*at, float(sigmoid(self.heat[row, column, end])))
+            x, y = self.settled(*self.cell(x, y), end)
+        pose[end] = (x, y, _sigmoid(self.heat.item(*self.cell(x, y), end)))
 
-    def poses(self) -> list[tuple[float, np.ndarray]]:
-        """Score and (17, 3) x, y, score of each person, the surest first."""
-        found: list[tuple[float, np.ndarray]] = []
+    def poses(self) -> list[tuple[float, list[Point]]]:
+        """Score and points of each person, the surest first."""
+        found: list[tuple[float, list[Point]]] = []
         for value, row, column, part in self.seeds():
-            at = self.settled(row, column, part)
+            x, y = self.settled(row, column, part)
             if len(found) >= self.scene.most:
                 break
-            if any(_near(points[part], at) for _, points in found):
+            if any(_near(points[part], x, y) for _, points in found):
                 continue
-            pose = {part: (*at, float(sigmoid(value)))}
+            pose = {part: (x, y, _sigmoid(value))}
             for edge in reversed(range(len(EDGES))):
                 self.follow(pose, edge, True)
             for edge in range(len(EDGES)):
                 self.follow(pose, edge, False)
-            points = np.array([pose[number] for number in range(PARTS)])
-            own = [p[2] for i, p in enumerate(points.tolist()) if not any(_near(other[i], p) for _, other in found)]
+            points = [pose[number] for number in range(PARTS)]
+            own = [p[2] for i, p in enumerate(points) if not any(_near(other[i], *p[:2]) for _, other in found)]
             if (score := sum(own) / PARTS) >= self.scene.threshold / 2:
-                points[:, :2] += 0.5  # the middle of a pixel
                 found.append((score, points))
         return sorted(found, key=lambda pose: -pose[0])
 
 
-def _near(a: np.ndarray, b: tuple[float, ...]) -> bool:
-    return (a[0] - 0.5 - b[0]) ** 2 + (a[1] - 0.5 - b[1]) ** 2 <= NEAR**2
+def _near(a: Point, x: float, y: float) -> bool:
+    return (a[0] - x) ** 2 + (a[1] - y) ** 2 <= NEAR**2
+
+
+def _sigmoid(x: float) -> float:
+    return 0.5 * (1 + tanh(0.5 * x))

@@ -5,6 +5,7 @@ Boxes are rows of left, top, right, bottom. Few of thousands have a score: decod
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from math import ceil, log
 
@@ -79,6 +80,8 @@ def found(
 
     ``points``: (rows, points, 2 or 3), x, y and score. Boxes end at the picture's edges, and go if they lie beyond.
     """
+    if not len(scores):
+        return np.zeros(0, int), ()
     kept = suppressed(boxes, scores, labels, scene.iou, scene.most)
     return placed(scene, kept, boxes, scores, labels, points)
 
@@ -99,10 +102,19 @@ def placed(
 
 def placed_points(scene: Scene, points: np.ndarray) -> list[tuple[Point, ...]]:
     """(things, points, 2 or 3) of the network's input, x, y and score, in the picture."""
-    spots = np.ones((*points.shape[:2], 3))
-    spots[..., : points.shape[2]] = points
-    spots[..., :2] = scene.placed.to_picture(points[..., :2])
-    return [tuple(map(tuple, thing)) for thing in spots.tolist()]
+    spots = scene.placed.to_picture(points[..., :2])
+    scores = points[..., 2] if points.shape[2] > 2 else np.ones(points.shape[:2])
+    columns = (spots[..., 0].tolist(), spots[..., 1].tolist(), scores.tolist())
+    return [tuple(zip(*thing, strict=True)) for thing in zip(*columns, strict=True)]
+
+
+def extent(scene: Scene, points: Sequence[Point]) -> tuple[float, float, float, float]:
+    """Left, top, right and bottom of the part of the picture that points span."""
+    height, width = scene.placed.size
+    xs, ys, _ = zip(*points, strict=True)
+    left, right = (min(max(x, 0.0), float(width)) for x in (min(xs), max(xs)))
+    top, bottom = (min(max(y, 0.0), float(height)) for y in (min(ys), max(ys)))
+    return left, top, right, bottom
 
 
 def region(scene: Scene, left: float = 0, top: float = 0, right: float = 1, bottom: float = 1) -> tuple[float, ...]:

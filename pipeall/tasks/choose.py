@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import ArgumentError
 from ..graph.ir import Graph, Tensor
-from ..picture import Picture, Placed
+from ..picture import CHANNELS, Picture, Placed
 from . import (  # noqa: F401  register their decoders
     bodypix,
     cells,
@@ -39,11 +39,10 @@ class Task:
     size     height and width of its input
     """
 
-    def __init__(self, graph: Graph, seen: Signature, decoder: Decoder, scene: dict[str, Any]) -> None:
-        self.decoder, self.size = decoder, seen.size
-        self.picture = (
-            decoder.picture if seen.channels == 3 else Picture(decoder.picture.fit, channels="GRAY", scale=255)
-        )
+    def __init__(
+        self, graph: Graph, seen: Signature, decoder: Decoder, picture: Picture, scene: dict[str, Any]
+    ) -> None:
+        self.decoder, self.size, self.picture = decoder, seen.size, picture
         self.labels: tuple[str, ...] = scene["labels"]
         self._scene = scene
         expected = {tensor.name: tensor for tensor in graph.outputs}
@@ -80,6 +79,7 @@ def task(
     graph: Graph,
     decoder: str | None = None,
     task: str | None = None,
+    picture: Picture | None = None,
     labels: Labels | None = None,
     threshold: float | None = None,
     iou: float | None = None,
@@ -89,6 +89,7 @@ def task(
 
     decoder    name of one of ``DECODERS``; None: recognised from outputs, the file's name and its metadata
     task       classify, detect, segment, points, text or embed: only decoders of it
+    picture    how the network wants pictures; None: as the decoder's networks are trained
     labels     names of the classes: a file with one a line, a list, or a dict by number; None: those of the file or of
                the data set that such networks are trained on
     threshold  least score that counts, 0 to 1; None: the decoder's
@@ -113,7 +114,15 @@ def task(
     }
     if not isinstance(scene["most"], int) or scene["most"] < 1:
         raise ArgumentError(f"most: expected a whole number from 1 on, got {most!r:.100}")
-    return Task(graph, seen, entry, scene)
+    return Task(graph, seen, entry, _picture(seen, entry, picture), scene)
+
+
+def _picture(seen: Signature, entry: Decoder, given: Picture | None) -> Picture:
+    """The one given, if it has as many channels as the network; else the decoder's, for grey pictures its fit alone."""
+    if given is not None and CHANNELS[given.channels] != seen.channels:
+        raise ArgumentError(f"picture: expected {seen.channels} channels, as {seen.name} has, got {given.channels}")
+    own = entry.picture if seen.channels == 3 else Picture(entry.picture.fit, channels="GRAY", scale=255)
+    return given or own
 
 
 def _check(graph: Graph, seen: Signature, entry: Decoder) -> None:

@@ -12,6 +12,7 @@ from ..errors import ModelError
 from ..graph.ir import Graph, Node, Tensor
 from ..picture import Picture, Placed
 from .answer import Answer
+from .labels import from_metadata
 
 Outputs = list[np.ndarray]  # in the order of the graph's outputs
 TASKS = ("classify", "detect", "segment", "points", "text", "embed")
@@ -156,6 +157,9 @@ def recognised(graph: Graph, task: str | None = None) -> Decoder:
     seen = signature(graph)
     entries = [entry for entry in DECODERS.values() if task in (None, entry.task)]
     fitting = [entry for entry in entries if entry.reads(seen) and entry.likely(seen)]
+    if len(fitting) > 1:  # at small sizes rows and columns may be taken for each other
+        names = len(from_metadata(graph.metadata))
+        fitting = [entry for entry in fitting if entry.classes(seen) == (names or len(entry.labels))] or fitting
     if len(fitting) == 1:
         return fitting[0]
     got = ", ".join(f"{tensor.name} {tensor.shape}" for tensor in graph.outputs)

@@ -20,12 +20,11 @@ def _sizes(signature: Signature) -> tuple[int, ...]:
 
 
 def _one(scene: Scene, points: np.ndarray, score: float, names: tuple[str, ...] = (), label: int = 0) -> Answer:
-    """``points``: (points, 2 or 3). The box is what they span."""
+    """``points``: (points, 2 or 3). The box is what they span of the picture."""
     if not score >= scene.threshold:
         return scene.answer("points", point_names=names)
     (spots,) = boxes.placed_points(scene, points[None].astype(np.float64))
-    xy = np.array(spots)[:, :2]
-    box = Box(*xy.min(0).tolist(), *xy.max(0).tolist(), score, label, scene.name(label), spots)
+    box = Box(*boxes.extent(scene, spots), score, label, scene.name(label), spots)
     return scene.answer("points", boxes=(box,), point_names=names)
 
 

@@ -12,6 +12,7 @@ from .decoder import Outputs, Scene, Signature, decoder
 from .labels import PERSON, ROAD, VOC
 
 MOST_CLASSES = 256
+LINES = 32
 TEXT = ("ocr", "dbnet", "text")  # in the names of files whose maps are of text
 
 
@@ -36,11 +37,14 @@ def _maps(signature: Signature) -> int:
 
 def highest(maps: np.ndarray) -> np.ndarray:
     """The number of the highest of (maps, rows, columns), uint8: the first of equal ones."""
-    best, found = maps[0].copy(), np.zeros(maps.shape[1:], np.uint8)
-    for number in range(1, len(maps)):
-        higher = maps[number] > best
-        np.copyto(found, number, where=higher)
-        np.maximum(best, maps[number], out=best)
+    found = np.zeros(maps.shape[1:], np.uint8)
+    for first in range(0, maps.shape[1], LINES):  # so that what is compared stays in the cache
+        part, numbers = maps[:, first : first + LINES], found[first : first + LINES]
+        best = part[0].copy()
+        for number in range(1, len(maps)):
+            higher = (part[number] > best).view(np.uint8)
+            np.maximum(numbers, higher * np.uint8(number), out=numbers)
+            np.maximum(best, part[number], out=best)
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +11,10 @@ from . import boxes
 from .answer import Answer, Box, Mask
 from .boxes import corners, found
 from .decoder import Outputs, Scene, Signature, decoder
-from .labels import COCO, COCO_POINTS, PERSON
+from .labels import COCO, COCO_POINTS, PERSON, from_metadata
 
 STRIDES = (8, 16, 32)
-STRIDE_SETS = (STRIDES, (8, 16, 32, 64), (4, 8, 16, 32))
+STRIDE_SETS = (STRIDES, (8, 16, 32, 64), (4, 8, 16, 32), (16, 32))
 YOLOX = Picture(fit="letterbox", value=114, channels="BGR", centered=False)
 ULTRALYTICS = Picture(fit="letterbox", value=114, scale=255)
 MASKS = 32  # coefficients of a mask
@@ -204,10 +203,7 @@ def yolov8_pose(outputs: Outputs, scene: Scene) -> Answer:
 
 def _named(signature: Signature) -> int:
     """As many classes as the file names; else COCO's."""
-    try:
-        return len(ast.literal_eval(signature.metadata["names"]))
-    except (KeyError, SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-        return len(COCO)
+    return len(from_metadata(signature.metadata)) or len(COCO)
 
 
 @decoder(
