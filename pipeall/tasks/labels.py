@@ -78,10 +78,10 @@ def given(labels: str | Path | Sequence[str] | Mapping[int, str]) -> tuple[str, 
     if isinstance(labels, (str, Path)):
         return read(labels)
     if isinstance(labels, Mapping):
-        if sorted(labels) != list(range(len(labels))):
+        if set(labels) != set(range(len(labels))):
             raise ArgumentError(f"labels: expected names for 0 to {len(labels) - 1}, got {list(labels)!r:.100}")
         labels = [labels[number] for number in range(len(labels))]
-    if not labels or not all(isinstance(name, str) for name in labels):
+    if not isinstance(labels, Sequence) or not labels or not all(isinstance(name, str) for name in labels):
         raise ArgumentError(f"labels: expected a file, a list or a dict of names, got {labels!r:.100}")
     return tuple(labels)
 

@@ -64,7 +64,7 @@ decoder(
 decoder(
     "road",
     "segment",
-    "road-segmentation-adas: background, road, kerb, mark",
+    "Road segmentation (road-segmentation-adas): background, road, kerb, mark",
     Picture(channels="BGR"),
     lambda s: _maps(s) == len(ROAD),
     likely=lambda s: s.called("road"),
