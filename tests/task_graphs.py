@@ -18,9 +18,10 @@ def network(
     op: str = "",
     metadata: dict[str, str] | None = None,
     shape: tuple[int, ...] = (),
+    dtype: str = "float32",
 ) -> Graph:
     """A network with these outputs, each made by ``op``, if it is given."""
-    tensors = {key: Tensor(key, dims) for key, dims in outputs.items()}
+    tensors = {key: Tensor(key, dims, dtype) for key, dims in outputs.items()}
     entry = Tensor("x", shape or (1, 3, *size))
     nodes = tuple(Node(key, op, ("x",), key) for key in outputs) if op else ()
     return Graph(name, nodes, tensors | {"x": entry}, {}, (entry,), tuple(tensors.values()), metadata=metadata or {})

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import re
 
 import numpy as np
@@ -160,6 +161,24 @@ def test_classes_of_logits_and_of_probabilities(done):
     found = answer(graph, {"y": probabilities if done else logits}, decoder="classify", labels=["a", "b", "c"], most=2)
     assert [(c.name, c.label) for c in found.classes] == [("b", 1), ("c", 2)]
     assert [c.score for c in found.classes] == pytest.approx(sorted(probabilities[0])[:0:-1])
+
+
+@pytest.mark.parametrize("shape", [(1, 6, 8), (1, 1, 6, 8), (1, 6, 8, 1)])
+def test_maps_of_classes(shape):
+    pixels = np.random.default_rng(0).integers(0, 21, shape)
+    graph = network({"y": shape}, (6, 8), dtype="int64")
+    assert tasks.recognised(graph).name == "class-map"
+    found = tasks.task(graph, labels=labels.VOC)(pixels, placed_whole((6, 8)))
+    assert np.array_equal(found.mask.pixels, pixels.reshape(6, 8)) and found.mask.names == labels.VOC
+
+
+def test_tasks_pickle(detector):
+    y, task = np.zeros((1, 84, COLUMNS), np.float32), tasks.task(detector, threshold=0.5)
+    y[0, :5, 3] = 50, 30, 20, 20, 0.9
+    again = pickle.loads(pickle.dumps(task))
+    found = again(y, placed_whole(SIZE))
+    assert repr(again) == repr(task) and found.boxes == task(y, placed_whole(SIZE)).boxes
+    assert pickle.loads(pickle.dumps(found)).boxes == found.boxes
 
 
 def test_every_decoder_says_what_it_reads():

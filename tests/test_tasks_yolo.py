@@ -202,6 +202,18 @@ def test_nanodet_plus():
     same(answer(graph, {"output": y}), [box])
 
 
+def test_fastestdet():
+    y = np.zeros((1, 85, 6, 10))
+    for box in BOXES:
+        x, z, w, h = middle(box)
+        row, column = int(z // 16), int(x // 16)
+        place = np.arctanh(x / 16 - column), np.arctanh(z / 16 - row), logit(w / 160), logit(h / 96)
+        y[0, :, row, column] = [(box[4] / 0.9**0.4) ** (1 / 0.6), *place, *of_class(box[5], 0.9)]
+    graph = network({"758": y.shape}, SIZE)
+    assert tasks.recognised(graph).name == "fastestdet"
+    same(answer(graph, {"758": y}, threshold=0.55))
+
+
 def test_ultraface_as_its_authors_export_it():
     """Edges as shares of the sides, which nothing but more ops behind the convolutions tells apart."""
     scores, boxes = np.zeros((1, 4420, 2)), np.zeros((1, 4420, 4))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 Point = tuple[float, float, float]  # x, y, score
+PIXEL_DIGITS, SCORE_DIGITS = 3, 5  # after the point, in JSON
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,6 +101,10 @@ def run_lengths(mask: np.ndarray) -> dict[str, list[int]]:
     return {"size": [int(n) for n in mask.shape], "counts": np.diff(ends, prepend=0).tolist()}
 
 
+def _rounded(numbers: Iterable[float]) -> list[float]:
+    return [round(number, PIXEL_DIGITS) for number in numbers]
+
+
 @dataclass(frozen=True, slots=True)
 class Class:
     """A class of the whole picture: its score, its number and its name."""
@@ -109,7 +114,7 @@ class Class:
     name: str
 
     def to_dict(self) -> dict[str, Any]:
-        return {"category_id": self.label, "category": self.name, "score": self.score}
+        return {"category_id": self.label, "category": self.name, "score": round(self.score, SCORE_DIGITS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +138,13 @@ class Box:
     def to_dict(self) -> dict[str, Any]:
         """As COCO writes a result: bbox is left, top, width, height; keypoints are x, y, score in one list."""
         found: dict[str, Any] = {
-            "bbox": [self.left, self.top, self.right - self.left, self.bottom - self.top],
+            "bbox": _rounded((self.left, self.top, self.right - self.left, self.bottom - self.top)),
             "category_id": self.label,
             "category": self.name,
-            "score": self.score,
+            "score": round(self.score, SCORE_DIGITS),
         }
         if self.points:
-            found["keypoints"] = [number for point in self.points for number in point]
+            found["keypoints"] = _rounded(number for point in self.points for number in point)
         if self.mask is not None:
             found["segmentation"] = run_lengths(self.mask.pixels > 0)
         return found
@@ -159,7 +164,8 @@ class Text:
     corners: tuple[tuple[float, float], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        return {"text": self.text, "score": self.score, "corners": [list(corner) for corner in self.corners]}
+        corners = [_rounded(corner) for corner in self.corners]
+        return {"text": self.text, "score": round(self.score, SCORE_DIGITS), "corners": corners}
 
 
 @dataclass(frozen=True, eq=False)

@@ -117,10 +117,14 @@ def extent(scene: Scene, points: Sequence[Point]) -> tuple[float, float, float, 
     return left, top, right, bottom
 
 
-def region(scene: Scene, left: float = 0, top: float = 0, right: float = 1, bottom: float = 1) -> tuple[float, ...]:
+def region(
+    scene: Scene, left: float = 0, top: float = 0, right: float = 1, bottom: float = 1
+) -> tuple[float, float, float, float]:
     """A part of the network's input, as fractions of its sides, in pixels of the picture."""
     h, w = scene.size
-    return tuple(scene.placed.to_picture(np.array([[left * w, top * h], [right * w, bottom * h]])).ravel().tolist())
+    corners = scene.placed.to_picture(np.array([[left * w, top * h], [right * w, bottom * h]]))
+    left, top, right, bottom = corners.ravel().tolist()
+    return left, top, right, bottom
 
 
 def mask(scene: Scene, values: np.ndarray, names: tuple[str, ...] = ()) -> Mask:

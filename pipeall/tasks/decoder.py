@@ -120,8 +120,15 @@ class Decoder:
     labels: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
 
+    def __reduce__(self) -> tuple:
+        return _registered, (self.name,)
+
 
 DECODERS: dict[str, Decoder] = {}
+
+
+def _registered(name: str) -> Decoder:
+    return DECODERS[name]
 
 
 def decoder(

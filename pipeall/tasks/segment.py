@@ -27,7 +27,8 @@ def channels_first(y: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 def _maps(signature: Signature) -> int:
     """How many maps the only output has, at least an eighth as fine as the input; else 0."""
     shapes = signature.shapes
-    if len(shapes) != 1 or len(shapes[0]) != 4 or shapes[0][0] != 1:
+    integers = "int" in signature.outputs[0].dtype
+    if len(shapes) != 1 or len(shapes[0]) != 4 or shapes[0][0] != 1 or integers:
         return 0
     channels, rows, columns = channels_first(np.empty(shapes[0], bool), signature.size).shape
     h, w = signature.size
@@ -80,6 +81,25 @@ decoder(
     likely=lambda s: _maps(s) != len(VOC) and not s.called("road"),
     classes=_maps,
 )(_classes)
+
+
+def _is_class_map(signature: Signature) -> bool:
+    """Whether the only output is one integer for each pixel, whatever the order of its axes of one."""
+    (tensor, *others) = signature.outputs
+    h, w = signature.size
+    return not others and "int" in tensor.dtype and [n for n in tensor.shape if n > 1] == [n for n in (h, w) if n > 1]
+
+
+@decoder(
+    "class-map",
+    "segment",
+    "Networks that end in ArgMax: the number of each pixel's class, as integers",
+    Picture(scale=255, mean=IMAGENET.mean, std=IMAGENET.std),
+    _is_class_map,
+)
+def class_map(outputs: Outputs, scene: Scene) -> Answer:
+    values = np.clip(outputs[0].reshape(scene.size), 0, MOST_CLASSES - 1).astype(np.uint8)
+    return scene.answer("segment", mask=mask(scene, values, scene.labels))
 
 
 @decoder(
