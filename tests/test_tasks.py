@@ -13,7 +13,8 @@ pytest.importorskip("PIL", reason="decoding photos needs Pillow: pip install 'pi
 import edge_networks
 import task_decoders as reference
 from PIL import Image
-from task_photos import Seen, only, opened
+from task_images import opened
+from task_photos import Seen, only
 
 from pipeall import Engine
 
@@ -127,7 +128,7 @@ def test_things_are_those_of_an_independent_decoder(name, seen, photo, data_dir)
         assert all(not found[where] for where in NO_FACES), name
 
 
-@pytest.mark.parametrize(("name", "size"), [("yunet_n_dynamic", [224, 416]), ("retinaface_mbnet025", [416, 288])])
+@pytest.mark.parametrize(("name", "size"), [("yunet_n_dynamic", [224, 416]), ("retinaface_mbnet025", [320, 480])])
 def test_inputs_need_not_be_square(name, size, photo, data_dir):
     network = next(network for network in edge_networks.networks(data_dir / "edge") if network.name == name)
     network.about["size"] = size

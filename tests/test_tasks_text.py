@@ -11,7 +11,8 @@ pytest.importorskip("PIL", reason="decoding photos needs Pillow: pip install 'pi
 import edge_networks
 import task_decoders as reference
 from PIL import Image, ImageDraw, ImageFont
-from task_photos import Seen, only, opened
+from task_images import opened
+from task_photos import Seen, only
 
 from pipeall import tasks
 from pipeall.tasks.regions import clockwise, connected, hull, rectangle
