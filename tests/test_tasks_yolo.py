@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from task_graphs import answer, network
 
+import pipeall
 from pipeall import tasks
 
 SIZE = (96, 160)  # height, width: 12 x 20, 6 x 10 and 3 x 5 cells
@@ -65,10 +66,10 @@ def test_yolox():
     same(answer(graph, {"output": y}))
 
 
-@pytest.mark.parametrize(("name", "anchors"), [("yolov5", 3), ("yolov6", 1)])
+@pytest.mark.parametrize(("name", "anchors"), [("yolov5", 3), ("yolov6", 1), ("yolox-decoded", 1)])
 def test_with_objectness_and_decoded(name, anchors):
     y = written(len(CELLS) * anchors, anchors, 85, decoded)
-    graph = network({"output": y.shape}, SIZE, op="mul")
+    graph = network({"output": y.shape}, SIZE, name=f"{name}_s", op="mul")
     assert tasks.recognised(graph).name == name
     same(answer(graph, {"output": y}))
 
@@ -185,6 +186,19 @@ def test_key_points():
     found = answer(graph, {"output0": y})
     same(found, [(*BOXES[0][:5], 0)])
     assert np.array(found.boxes[0].points) == pytest.approx(points, abs=1e-4) and found.point_names[0] == "nose"
+
+
+def test_what_a_file_says_of_itself_is_believed():
+    """Points of a hand; boxes that are turned, which no decoder reads."""
+    y = np.zeros((1, 5 + 21 * 3, len(CELLS)))
+    y[0, :5, 30], y[0, 5:, 30] = [*middle(BOXES[0]), 0.9], 7
+    graph = network({"output0": y.shape}, SIZE, metadata={"task": "pose", "names": "{0: 'hand'}"})
+    found = answer(graph, {"output0": y})
+    same(found, [(*BOXES[0][:5], 0)], ["hand"])
+    assert found.boxes[0].points == ((7, 7, 7),) * 21 and found.point_names == ()
+    turned = network({"output0": (1, 20, len(CELLS))}, SIZE, metadata={"task": "obb"})
+    with pytest.raises(pipeall.ModelError, match="give decoder="):
+        tasks.recognised(turned)
 
 
 def test_nanodet_plus():

@@ -48,6 +48,11 @@ def _raw(signature: Signature) -> bool:
     return signature.sources() <= {"conv", "sigmoid"}
 
 
+def _said(signature: Signature, task: str) -> bool:
+    """Whether this is what the file says of itself, or it says nothing."""
+    return signature.metadata.get("task", task) == task
+
+
 def _with_objectness(y: np.ndarray, least: float, classes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows of (rows, 4 + 1 + classes + ...) that count, their scores and classes. Class scores are at most 1."""
     rows = np.flatnonzero(y[:, 4] >= least)
@@ -91,6 +96,7 @@ decoder(
     "YOLO v3, v5, v7 as Ultralytics and its like export them: (1, 3 cells, 5 + classes), boxes in pixels, objectness",
     ULTRALYTICS,
     lambda s: _rows(s, 3),
+    likely=lambda s: _said(s, "detect"),
     classes=lambda s: s.shapes[0][2] - 5,
     threshold=0.25,
     labels=COCO,
@@ -98,12 +104,25 @@ decoder(
 decoder(
     "yolov6",
     "detect",
-    "YOLO v6, and YOLOX exported with its decoding: (1, cells, 5 + classes), boxes in pixels, objectness",
+    "YOLO v6: (1, cells, 5 + classes), boxes in pixels, objectness",
     ULTRALYTICS,
     lambda s: _rows(s, 1),
-    likely=lambda s: not _raw(s) and not s.called("nanodet"),
+    likely=lambda s: not _raw(s) and not s.called("nanodet", "yolox"),
     classes=lambda s: s.shapes[0][2] - 5,
     threshold=0.25,
+    labels=COCO,
+)(_decoded)
+
+
+decoder(
+    "yolox-decoded",
+    "detect",
+    "YOLOX exported with its decoding: (1, cells, 5 + classes), boxes in pixels, objectness",
+    YOLOX,
+    lambda s: _rows(s, 1),
+    likely=lambda s: not _raw(s) and s.called("yolox"),
+    classes=lambda s: s.shapes[0][2] - 5,
+    threshold=0.3,
     labels=COCO,
 )(_decoded)
 
@@ -148,7 +167,7 @@ def _anchor_free(y: np.ndarray, least: float, classes: int) -> tuple[np.ndarray,
     "YOLO v8, v9, 11, 12: (1, 4 + classes, cells), boxes in pixels",
     ULTRALYTICS,
     lambda s: len(s.shapes) == 1 and _columns(s),
-    likely=lambda s: not _is_pose(s),
+    likely=lambda s: _said(s, "detect") and not _is_pose(s),
     classes=lambda s: s.shapes[0][1] - 4,
     threshold=0.25,
     labels=COCO,
@@ -185,9 +204,9 @@ def _is_pose(signature: Signature) -> bool:
 @decoder(
     "yolov8-pose",
     "points",
-    "YOLO v8, 11, 12 with key points: (1, 4 + 1 + 17 x 3, cells), points in pixels",
+    "YOLO v8, 11, 12 with key points: (1, 4 + 1 + 3 x points, cells), points in pixels, as a person's 17 or others",
     ULTRALYTICS,
-    lambda s: len(s.shapes) == 1 and _columns(s) and s.shapes[0][1] == 5 + POSE,
+    lambda s: len(s.shapes) == 1 and _columns(s) and s.shapes[0][1] % 3 == 2 and s.shapes[0][1] > 5,
     likely=_is_pose,
     classes=lambda s: 1,
     threshold=0.25,
@@ -196,9 +215,9 @@ def _is_pose(signature: Signature) -> bool:
 def yolov8_pose(outputs: Outputs, scene: Scene) -> Answer:
     y = outputs[0][0]
     columns, edges, scores, labels = _anchor_free(y, scene.threshold, 1)
-    points = y[5:, columns].T.reshape(-1, POSE // 3, 3).astype(np.float64)
+    points = y[5:, columns].T.reshape(len(columns), -1, 3).astype(np.float64)
     things = found(scene, edges, scores, labels, points)[1]
-    return scene.answer("points", boxes=things, point_names=COCO_POINTS)
+    return scene.answer("points", boxes=things, point_names=COCO_POINTS if len(y) == 5 + POSE else ())
 
 
 def _named(signature: Signature) -> int:
@@ -212,7 +231,7 @@ def _named(signature: Signature) -> int:
     "YOLO v10, 26 and others end to end: (1, boxes, 6), edges in pixels, score, class; nothing left to suppress",
     ULTRALYTICS,
     lambda s: len(s.shapes) == 1 and len(s.shapes[0]) == 3 and s.shapes[0][2] == 6 and s.shapes[0][1] <= 1000,
-    likely=lambda s: not _rows(s, 3),
+    likely=lambda s: not _rows(s, 3) and _said(s, "detect"),
     classes=_named,
     threshold=0.25,
     labels=COCO,
