@@ -15,7 +15,7 @@ from task_images import opened
 from task_photos import Seen, only
 
 from pipeall import tasks
-from pipeall.tasks.regions import clockwise, connected, hull, rectangle
+from pipeall.tasks.regions import clockwise, connected, outline, rectangle
 
 LINES = ("Networks on Arm boards", "17 frames, 42.5 ms")
 LINE_SIZE = [48, 960]  # the recogniser takes any width
@@ -113,9 +113,25 @@ def test_the_smallest_rectangle_of_a_turned_one_is_that_one():
     for degrees in range(-44, 45, 11):
         c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
         corners = np.array([(-40, -8), (40, -8), (40, 8), (-40, 8)]) @ [[c, s], [-s, c]] + 100
-        inside = np.random.default_rng(0).dirichlet(np.ones(4), 50) @ corners
-        found, *sides = rectangle(np.concatenate((inside, corners)))
-        assert np.allclose(found, corners) and sorted(sides) == pytest.approx([16, 80])
+        cut = np.insert(corners, 2, corners[1:3].mean(0) + (corners[1] - corners[0]) * 1e-9, 0)  # a corner more
+        found, *sides = rectangle(cut)
+        assert np.allclose(found, corners, atol=1e-6) and sorted(sides) == pytest.approx([16, 80])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_outlines_are_convex_and_around_all_pixels(seed):
+    random = np.random.default_rng(seed)
+    row = np.sort(np.concatenate((np.arange(5, 25), random.integers(5, 25, 10))))  # some rows have two runs
+    begin = random.integers(0, 40, 30)
+    end = begin + random.integers(1, 20, 30)
+    corners = outline(row, begin, end)
+    pixels = {(x, y) for r, b, e in zip(row, begin, end, strict=True) for x in (b, e) for y in (r, r + 1)}
+    assert set(map(tuple, corners.tolist())) <= pixels
+    edges = np.roll(corners, -1, 0) - corners
+    for (x, y), (dx, dy) in zip(corners, edges, strict=True):
+        turns = [dx * (v - y) - dy * (u - x) for u, v in pixels]
+        assert max(turns) <= 0 or min(turns) >= 0
+    assert outline(np.array([7]), np.array([2]), np.array([3])).tolist() == [[2, 7], [2, 8], [3, 8], [3, 7]]
 
 
 def test_a_line_is_cut_out_upright():
@@ -129,7 +145,5 @@ def test_a_line_is_cut_out_upright():
     assert upright.shape == line.shape  # read from below to above
 
 
-def test_hulls_of_few_points():
-    assert hull(np.array([(1, 1)])).tolist() == [[1, 1]]
-    assert sorted(hull(np.array([(0, 0), (1, 1), (2, 2)])).tolist()) == [[0, 0], [2, 2]]
+def test_corners_go_clockwise_from_above_and_left():
     assert clockwise(np.array([(1, 1), (0, 0), (1, 0), (0, 1)], float)).tolist() == [[0, 0], [1, 0], [1, 1], [0, 1]]

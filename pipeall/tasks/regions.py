@@ -49,40 +49,46 @@ def _joined(count: int, a: np.ndarray, b: np.ndarray) -> np.ndarray:
             root = shorter
 
 
-def hull(points: np.ndarray) -> np.ndarray:
-    """The corners of the smallest convex polygon around (n, 2) points."""
-    ordered = sorted(set(map(tuple, points.tolist())))
-    halves = []
-    for line in (ordered, ordered[::-1]):
-        half: list[tuple[float, float]] = []
-        for x, y in line:
-            while len(half) > 1 and _turn(half[-2], half[-1], x, y) <= 0:
-                half.pop()
-            half.append((x, y))
-        halves += half[:-1]
-    return np.array(halves or ordered, np.float64)
+def outline(row: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """The corners of the smallest convex polygon around the runs of one part, which go down; pixels have area."""
+    line = row - row[0]
+    left, right = np.full(line[-1] + 2, np.inf), np.full(line[-1] + 2, -np.inf)  # of each edge between rows
+    for edge in (line, line + 1):
+        np.minimum.at(left, edge, begin)
+        np.maximum.at(right, edge, end)
+    sides = [_bent(side.tolist(), sign) for side, sign in ((left, 1), (right, -1))]
+    corners = [(x, y + row[0]) for y, x in sides[0] + sides[1][::-1]]
+    return np.array(corners, np.float64)
 
 
-def _turn(a: tuple[float, float], b: tuple[float, float], x: float, y: float) -> float:
-    return (b[0] - a[0]) * (y - a[1]) - (b[1] - a[1]) * (x - a[0])
+def _bent(side: list[float], sign: int) -> list[tuple[int, float]]:
+    """(y, x) of where a side bends, seen from outside: the left one for sign 1, the right one for -1."""
+    kept: list[tuple[int, float]] = []
+    for y, x in enumerate(side):
+        while len(kept) > 1:
+            (y0, x0), (y1, x1) = kept[-2:]
+            if sign * ((x1 - x0) * (y - y0) - (x - x0) * (y1 - y0)) < 0:
+                break
+            kept.pop()
+        kept.append((y, x))
+    return kept
 
 
-def rectangle(points: np.ndarray, beyond: float = 0.0) -> tuple[np.ndarray, float, float]:
-    """The smallest rectangle around points, one of whose sides lies on their hull: its (4, 2) corners, and its sides.
+def rectangle(corners: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """The smallest rectangle around a convex polygon, on one of its sides: its (4, 2) corners, and its sides.
 
     The corners go from above and left along the upper edge.
     """
-    corners = hull(points)
     edges = np.roll(corners, -1, 0) - corners
     along = edges / np.maximum(np.hypot(*edges.T), 1e-12)[:, None]
     across = np.stack((-along[:, 1], along[:, 0]), 1)
     u, v = corners @ along.T, corners @ across.T
-    best = int(((u.max(0) - u.min(0)) * (v.max(0) - v.min(0))).argmin())
-    u, v, axes = u[:, best], v[:, best], np.stack((along[best], across[best]))
-    found = np.array(
-        [(a, b) for a, b in ((u.min(), v.min()), (u.max(), v.min()), (u.max(), v.max()), (u.min(), v.max()))]
-    )
-    return clockwise(found @ axes), float(np.ptp(u)), float(np.ptp(v))
+    u0, u1, v0, v1 = u.min(0), u.max(0), v.min(0), v.max(0)
+    width, height = u1 - u0, v1 - v0
+    best = int((width * height).argmin())
+    (a0, a1, b0, b1), axes = (x[best] for x in (u0, u1, v0, v1)), np.stack((along[best], across[best]))
+    found = np.array([(a0, b0), (a1, b0), (a1, b1), (a0, b1)])
+    return clockwise(found @ axes), float(width[best]), float(height[best])
 
 
 def clockwise(corners: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 from ..picture import Picture
 from .answer import Answer, Text
 from .decoder import Outputs, Scene, Signature, decoder
-from .regions import Runs, clockwise, connected, grown, rectangle
+from .regions import Runs, clockwise, connected, grown, outline, rectangle
 from .segment import TEXT, channels_first
 
 PIXEL = 0.3  # probability from which on a pixel is text's
@@ -40,12 +40,12 @@ def _is_map(signature: Signature) -> bool:
 )
 def dbnet(outputs: Outputs, scene: Scene) -> Answer:
     values = channels_first(outputs[0], scene.size)[0]
-    runs = connected(values > PIXEL)
+    marked = values > PIXEL
+    runs = connected(marked)
     order = np.argsort(runs.part, kind="stable")
     ends = np.cumsum(np.bincount(runs.part, minlength=runs.parts))
-    sums = np.concatenate((np.zeros((len(values), 1)), np.cumsum(values, 1, dtype=np.float64)), 1)
-    mass = sums[runs.row, runs.end] - sums[runs.row, runs.begin]
-    total, area = (np.bincount(runs.part, x, runs.parts) for x in (mass, runs.end - runs.begin))
+    of = np.repeat(runs.part, runs.end - runs.begin)  # the part of each marked pixel, row by row
+    total, area = np.bincount(of, values[marked], runs.parts), np.bincount(of, minlength=runs.parts)
     lines = []
     for part in np.flatnonzero(total >= scene.threshold * area).tolist():
         begin = ends[part - 1] if part else 0
@@ -56,10 +56,8 @@ def dbnet(outputs: Outputs, scene: Scene) -> Answer:
 
 
 def _line(runs: Runs, chosen: np.ndarray) -> np.ndarray | None:
-    """The rectangle around some runs, grown; None where they are too small. Pixels have corners."""
-    top, left, right = runs.row[chosen], runs.begin[chosen], runs.end[chosen]
-    x, y = np.concatenate((left, left, right, right)), np.concatenate((top, top + 1, top, top + 1))
-    corners, width, height = rectangle(np.stack((x, y), 1))
+    """The rectangle around some runs, grown; None where they are too small."""
+    corners, width, height = rectangle(outline(runs.row[chosen], runs.begin[chosen], runs.end[chosen]))
     if min(width, height) < SMALLEST:
         return None
     return grown(corners, width * height * GROWN / (2 * (width + height)))
