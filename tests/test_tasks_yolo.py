@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from task_decoders import priors
 from task_graphs import answer, network
 
 import pipeall
 from pipeall import tasks
+from pipeall.tasks import ssd
 
 SIZE = (96, 160)  # height, width: 12 x 20, 6 x 10 and 3 x 5 cells
 STRIDES = (8, 16, 32)
@@ -226,6 +228,14 @@ def test_fastestdet():
     graph = network({"758": y.shape}, SIZE)
     assert tasks.recognised(graph).name == "fastestdet"
     same(answer(graph, {"758": y}, threshold=0.55))
+
+
+@pytest.mark.parametrize("retina", [True, False])
+def test_anchors_of_faces(retina):
+    """The largest of UltraFace are higher than the input, and end at it."""
+    (h, w), sizes = SIZE, (ssd.RETINA_SIZES if retina else ssd.ULTRA_SIZES)
+    expected = np.array(list(priors(SIZE, sizes, not retina)))
+    assert np.allclose(ssd.face_anchors(SIZE, retina) * (w, h, w, h), expected)
 
 
 def test_ultraface_as_its_authors_export_it():
