@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import tasks
     from .errors import (
         ArgumentError,
         DeviceError,
@@ -54,6 +55,7 @@ __all__ = [
     "profile",
     "search",
     "simulate",
+    "tasks",
     "zoo",
 ]
 
@@ -70,13 +72,14 @@ _HOME = {
     "search": ".pipeline.planning.search",
     "simulate": ".pipeline.planning.simulate",
 }
+_ROOMS = {"tasks": ".tasks", "zoo": ".graph.zoo"}
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'pipeall' has no attribute {name!r}")
-    if name == "zoo":
-        return import_module(".graph.zoo", __name__)
+    if name in _ROOMS:
+        return import_module(_ROOMS[name], __name__)
     value = getattr(import_module(_HOME.get(name, ".errors"), __name__), name)
     globals()[name] = value
     return value

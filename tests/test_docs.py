@@ -27,6 +27,8 @@ from pipeall.graph.onnx.convert import OPERATORS
 from pipeall.graph.onnx.fold import FOLD
 from pipeall.graph.ops import OPS
 from pipeall.pipeline.trace import chrome
+from pipeall.tasks import DECODERS
+from pipeall.tasks.decoder import TASKS
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -164,6 +166,7 @@ def test_the_site_needs_no_network(site):
         ("api", pipeall.__all__),
         ("cli", app.commands),
         ("cli", [name for command in app.commands.values() for p in command.params for name in p.opts if "-" in name]),
+        ("tasks", [*DECODERS, *TASKS]),
         ("operators", [*OPERATORS, *FOLD, *OPS]),
         ("environment", [variable.name for variable in VARIABLES]),
         ("kernels", ["x86-64", "aarch64", "every processor"]),

@@ -44,10 +44,11 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     "pipeline/boards": DEVICES | {"pipeline/devices/cpu"},  # the clusters, which every board has
     "pipeline": BOARDS,
     "pipeline/measuring": RUNTIME,
+    "tasks": GRAPH | {"picture"},
     "mlp": GRAPH | KERNELS | {"arrays"},
     "nas": BOARDS | {"arrays", "cost"},
     "cli": PIPELINE | {"cost", "mlp", "nas", "arrays", "__init__"},
-    "__init__": PIPELINE,
+    "__init__": PIPELINE | {"tasks"},
     "__main__": {"cli"},
 }
 CIRCLES = [{"graph.ir", "graph.partition"}]  # Graph.groups and Graph.cuts are part of a graph's face
@@ -324,14 +325,14 @@ class NoKernels:
             raise ModuleNotFoundError(f"{name} is native", name=name)
 
 sys.meta_path.insert(0, NoKernels())
-for room in ("pipeall.graph", "pipeall.cost", "pipeall.pipeline.planning"):
+for room in ("pipeall.graph", "pipeall.cost", "pipeall.pipeline.planning", "pipeall.tasks"):
     for module in pkgutil.walk_packages(import_module(room).__path__, f"{room}."):
         import_module(module.name)
 print(len([name for name in sys.modules if name.startswith("pipeall.")]))
 """
 
 
-def test_graphs_costs_and_planning_work_without_native_code():
+def test_graphs_costs_planning_and_tasks_work_without_native_code():
     done = subprocess.run([sys.executable, "-c", WITHOUT_NATIVE_CODE], cwd=REPOSITORY, capture_output=True, text=True)
     assert done.returncode == 0 and int(done.stdout) > 40, done.stderr
 

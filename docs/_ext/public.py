@@ -61,6 +61,9 @@ def _entry(name: str) -> str:
     thing = _thing(name)
     if inspect.isfunction(thing):
         return f".. autofunction:: {name}\n\n"
+    if isinstance(thing, ModuleType) and hasattr(thing, "__all__"):  # a room with a face of its own
+        members = [f"{name}.{member}" for member in thing.__all__ if callable(getattr(thing, member))]
+        return f".. automodule:: {name}\n   :no-members:\n\n" + "".join(map(_entry, members))
     if isinstance(thing, ModuleType):
         own = (member for member in vars(thing).values() if getattr(member, "__module__", "") == thing.__name__)
         functions = (member.__name__ for member in own if inspect.isfunction(member))
@@ -74,6 +77,8 @@ def _entry(name: str) -> str:
 def returned(named: list[type]) -> list[type]:
     """Sorted by name; reached from the public names, and those that are named, over results, attributes and fields."""
     public = {id(getattr(pipeall, name)) for name in pipeall.__all__}
+    for room in [getattr(pipeall, name) for name in pipeall.__all__]:
+        public |= {id(getattr(room, name)) for name in getattr(room, "__all__", ()) if isinstance(room, ModuleType)}
     found = {kind.__name__: kind for kind in named}
     waiting = [*(getattr(pipeall, name) for name in pipeall.__all__), *named]
     while waiting:

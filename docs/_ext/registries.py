@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 from generated import Generated, table
@@ -16,6 +17,9 @@ from pipeall.graph.onnx.convert import SUPPORTED
 from pipeall.graph.onnx.fold import FOLD
 from pipeall.graph.onnx.read import OPSETS
 from pipeall.graph.ops import OPS
+from pipeall.picture import Picture
+from pipeall.tasks import DECODERS, Decoder
+from pipeall.tasks.decoder import TASKS
 
 PACKAGE = Path(pipeall.__file__).parent
 KERNELS = PACKAGE / "_kernels" / "cpu" / "kernels.inc"
@@ -56,6 +60,36 @@ def first_opset(name: str) -> int:
     domain = ("", "ai.onnx")
     versions = [s.since_version for s in defs.get_all_schemas_with_history() if s.name == name and s.domain in domain]
     return max(OPSETS[0], min(versions))
+
+
+class Decoders(Generated):
+    """What each task has, family by family."""
+
+    def markdown(self) -> str:
+        parts = []
+        for task in TASKS:
+            entries = [entry for entry in DECODERS.values() if entry.task == task]
+            rows = [
+                (f"`{e.name}`", e.about, e.threshold or "-", _picture(e.picture)) for e in sorted(entries, key=_name)
+            ]
+            parts.append(f"## {task}\n\n" + table(("decoder", "reads", "least score", "pictures"), rows))
+        return "".join(parts)
+
+
+def _name(entry: Decoder) -> str:
+    return entry.name
+
+
+def _picture(picture: Picture) -> str:
+    """What is not as in ``Picture()``."""
+    plain = Picture(channels=picture.channels)
+    changed = {f.name: getattr(picture, f.name) for f in fields(Picture) if f.name != "channels"}
+    texts = [f"{name} {_short(value)}" for name, value in changed.items() if value != getattr(plain, name)]
+    return ", ".join((picture.channels, *texts))
+
+
+def _short(value: object) -> str:
+    return ", ".join(f"{number:g}" for number in dict.fromkeys(value)) if isinstance(value, tuple) else str(value)
 
 
 class Environment(Generated):
@@ -130,6 +164,7 @@ def _percent(share: float | None) -> str:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     for name, directive in (
+        ("decoders", Decoders),
         ("operators", Operators),
         ("environment", Environment),
         ("kernels", Kernels),

@@ -108,6 +108,7 @@ class Graph:
     leaves     of a sub-graph that transmits: outputs of the model that it is the last to compute or read
     receives   True where the inputs come from another sub-graph (Receiver instead of Input)
     transmits  True where the outputs go to another sub-graph (Transmitter instead of Output)
+    metadata   what the model's file says of itself, such as the names of its classes
     max_crossing  most tensors that may cross a cut; None: as few as any cut has, and more inside of large groups
     """
 
@@ -121,10 +122,12 @@ class Graph:
     transmits: bool = False
     max_crossing: int | None = None
     leaves: tuple[Tensor, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
         object.__setattr__(self, "constants", MappingProxyType(dict(self.constants)))
+        object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
 
     def __repr__(self) -> str:
         parameters = sum(array.size for array in self.constants.values())

@@ -115,6 +115,7 @@ def subgraph(graph: Graph, first: int, last: int, early: int | None = None) -> G
         receives=graph.receives or first > 0,
         transmits=transmits,
         max_crossing=graph.max_crossing,
+        metadata=graph.metadata,
     )
 
 

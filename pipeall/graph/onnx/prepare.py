@@ -17,6 +17,7 @@ MAX_NODES = 2**17  # of a model whose functions are inlined
 
 
 def prepared(model: Any, opset: int) -> Any:
+    own = list(model.metadata_props)  # which the onnx package may drop
     if model.functions:
         from onnx.inliner import inline_local_functions
 
@@ -28,6 +29,8 @@ def prepared(model: Any, opset: int) -> Any:
         _check_nodes(model, opset)
         what = f"opset {opset} cannot be converted to {FIRST_OPSET}"
         model = _tried(what, convert_version, model, FIRST_OPSET)
+    if not model.metadata_props:
+        model.metadata_props.extend(own)
     return model
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from . import wire as onnx_wire
 from .build import Builder, OnnxNode
 from .convert import convert
 from .outline import inputs_of, with_shapes
-from .reader import NOT_UTF8, OPSETS, ModelReader, Subgraph, parse
+from .reader import NOT_UTF8, OPSETS, ModelReader, Subgraph, metadata_of, parse
 from .shapes import FLOAT16, Shape, Shapes, by_name, checked, elem_type, floats, named, tensors
 
 __all__ = ["OPSETS", "load"]
@@ -113,7 +114,7 @@ def _read(
         if name not in builder.values:
             raise ModelError(f"output {name!r} is made by no node")
     halves = {name for name in results if name in types and elem_type(types[name]) == FLOAT16}
-    return builder.graph(path.stem, results, halves)
+    return replace(builder.graph(path.stem, results, halves), metadata=metadata_of(model))
 
 
 def _convert(reader: ModelReader, g: Builder, nodes: Sequence[OnnxNode], read: set[str]) -> None:

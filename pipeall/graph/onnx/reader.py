@@ -27,6 +27,7 @@ MAX_FILE_BYTES = 2**31 - 1  # what protobuf can parse
 MAX_IR_VERSION = 2**31 - 1  # what the checker takes
 NOT_UTF8 = "corrupt: a name is not valid UTF-8"
 OWN_DOMAINS = ("", "ai.onnx")
+MAX_METADATA = 2**20  # characters of an entry's name and value; a recogniser's alphabet has some 10,000
 EARLY = {"LayerNormalization": 17}  # operators that onnxruntime writes before the opset that has them
 
 
@@ -59,6 +60,13 @@ def parse(path: Path) -> tuple[Any, dict[str, memoryview]]:
 def opset_of(model: Any) -> int:
     versions = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
     return versions.get("ai.onnx", 1)
+
+
+def metadata_of(model: Any) -> dict[str, str]:
+    """What the file says of itself. Entries that are too long, or not in UTF-8, are left out."""
+    entries = [(entry.key, entry.value) for entry in model.metadata_props]
+    texts = [entry for entry in entries if all(isinstance(text, str) for text in entry)]
+    return {key: value for key, value in texts if len(key) + len(value) <= MAX_METADATA}
 
 
 def captured(graph: Any) -> set[str]:

@@ -1,0 +1,161 @@
+"""A network's outputs read as answers: which decoder, which labels, which thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArgumentError
+from ..graph.ir import Graph, Tensor
+from ..picture import CHANNELS, Picture, Placed
+from . import (  # noqa: F401  register their decoders
+    bodypix,
+    cells,
+    classify,
+    points,
+    segment,
+    ssd,
+    text,
+    yolo,
+    yolo_heads,
+)
+from . import labels as known
+from .answer import Answer
+from .decoder import DECODERS, TASKS, Decoder, Scene, Signature, recognised, signature
+
+Labels = str | Path | Sequence[str] | Mapping[int, str]
+
+
+class Task:
+    """What the outputs of one network mean. Called with outputs and where the picture lay, it gives an ``Answer``.
+
+    decoder  the entry of the registry
+    picture  how the network wants pictures
+    labels   names of its classes; empty where none are known
+    size     height and width of its input
+    """
+
+    def __init__(
+        self, graph: Graph, seen: Signature, decoder: Decoder, picture: Picture, scene: dict[str, Any]
+    ) -> None:
+        self.decoder, self.size, self.picture = decoder, seen.size, picture
+        self.labels: tuple[str, ...] = scene["labels"]
+        self._scene = scene
+        expected = {tensor.name: tensor for tensor in graph.outputs}
+        self._name, self._expected = graph.name, {name: expected[name] for name in decoder.order or expected}
+
+    def __repr__(self) -> str:
+        return f"<Task {self.decoder.task} of {self._name} by {self.decoder.name}>"
+
+    def __call__(self, outputs: np.ndarray | Mapping[str, np.ndarray], placed: Placed) -> Answer:
+        """``outputs``: as Engine and Pipeline give them; ``placed``: where the photo lay in the input.
+
+        Raises ArgumentError where outputs are missing or have other shapes than the graph's.
+        """
+        given = outputs if isinstance(outputs, Mapping) else {next(iter(self._expected)): outputs}
+        values = [self._value(given, tensor) for tensor in self._expected.values()]
+        return self.decoder.decode(values, Scene(self.size, placed, **self._scene))
+
+    def _value(self, given: Mapping[str, np.ndarray], tensor: Tensor) -> np.ndarray:
+        value = given.get(tensor.name)
+        if not isinstance(value, np.ndarray) or value.shape != tensor.shape:
+            got = getattr(value, "shape", f"only {', '.join(map(str, given))!s:.200}" if value is None else type(value))
+            raise ArgumentError(f"{self._name}: expected output {tensor.name!r} of shape {tensor.shape}, got {got}")
+        if tensor.quantization is None or value.dtype.kind == "f":
+            return value
+        quantized, axis = tensor.quantization, tensor.quantization.axis
+        shape = [1] * value.ndim
+        if axis is not None:
+            shape[axis] = -1
+        scale, zero = (np.array(x, np.float32).reshape(shape) for x in (quantized.scale, quantized.zero_point))
+        return (value - zero) * scale
+
+
+def task(
+    graph: Graph,
+    decoder: str | None = None,
+    task: str | None = None,
+    picture: Picture | None = None,
+    labels: Labels | None = None,
+    threshold: float | None = None,
+    iou: float | None = None,
+    most: int | None = None,
+) -> Task:
+    """What a network's outputs mean.
+
+    decoder    name of one of ``DECODERS``; None: recognised from outputs, the file's name and its metadata
+    task       classify, detect, segment, points, text or embed: only decoders of it
+    picture    how the network wants pictures; None: as the decoder's networks are trained
+    labels     names of the classes: a file with one a line, a list, or a dict by number; None: those of the file or of
+               the data set that such networks are trained on
+    threshold  least score that counts, 0 to 1; None: the decoder's
+    iou        two boxes of a class that overlap by more, 0 to 1, are one thing
+    most       boxes or classes given at most
+
+    Raises ArgumentError for a bad argument, ModelError for a network that is not recognised or has no picture as input.
+    """
+    _one_of("task", task, TASKS)
+    _one_of("decoder", decoder, tuple(DECODERS))
+    seen = signature(graph)
+    entry = DECODERS[decoder] if decoder else recognised(graph, task)
+    if task not in (None, entry.task):
+        raise ArgumentError(f"decoder {entry.name!r} is of the task {entry.task}, not of {task}")
+    if decoder:
+        _check(graph, seen, entry)
+    scene = {
+        "labels": _labels(graph, entry, seen, labels),
+        "threshold": _share("threshold", threshold, entry.threshold),
+        "iou": _share("iou", iou, entry.iou),
+        "most": entry.most if most is None else most,
+    }
+    if not isinstance(scene["most"], int) or scene["most"] < 1:
+        raise ArgumentError(f"most: expected a whole number from 1 on, got {most!r:.100}")
+    return Task(graph, seen, entry, _picture(seen, entry, picture), scene)
+
+
+def _picture(seen: Signature, entry: Decoder, given: Picture | None) -> Picture:
+    """The one given, if it has as many channels as the network; else the decoder's, for grey pictures its fit alone."""
+    if given is not None and CHANNELS[given.channels] != seen.channels:
+        raise ArgumentError(f"picture: expected {seen.channels} channels, as {seen.name} has, got {given.channels}")
+    own = entry.picture if seen.channels == 3 else Picture(entry.picture.fit, channels="GRAY", scale=255)
+    return given or own
+
+
+def _check(graph: Graph, seen: Signature, entry: Decoder) -> None:
+    """That a decoder can read outputs of these shapes, whatever their names and the file's."""
+    if not entry.reads(seen):
+        got = ", ".join(f"{tensor.name} {tensor.shape}" for tensor in graph.outputs)
+        raise ArgumentError(f"{graph.name}: expected outputs for {entry.name!r} ({entry.about}), got {got:.300}")
+
+
+def _one_of(what: str, name: str | None, known: Sequence[str]) -> None:
+    if name is not None and name not in known:
+        raise ArgumentError(f"{what}: expected one of {', '.join(known)}, got {name!r:.100}")
+
+
+def _share(what: str, given: float | None, default: float) -> float:
+    if given is None:
+        return default
+    if not isinstance(given, Real) or not 0 <= given <= 1:
+        raise ArgumentError(f"{what}: expected 0 to 1, got {given!r:.100}")
+    return float(given)
+
+
+def _labels(graph: Graph, entry: Decoder, seen: Signature, given: Labels | None) -> tuple[str, ...]:
+    """The names given; else the file's, else the decoder's own, if they are as many as there are classes."""
+    count = entry.classes(seen)
+    if given is not None:
+        names = known.given(given)
+        if entry.name == "ctc" and len(names) == count - 2:
+            return ("", *names, " ")
+        if entry.name == "classify" and len(names) == count - 1:
+            return ("background", *names)
+        if count and len(names) != count:
+            raise ArgumentError(f"labels: expected {count} names for the classes of {graph.name}, got {len(names)}")
+        return names
+    own = (known.from_metadata(graph.metadata), text.characters(graph.metadata), entry.labels)
+    return next((names for names in own if names and len(names) == (count or len(names))), ())

@@ -1,0 +1,30 @@
+"""Photos as a task's network wants them, by Pillow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from pipeall.picture import Picture, Placed
+
+
+def prepared(photo: Image.Image, picture: Picture, size: tuple[int, int], nchw: bool) -> tuple[np.ndarray, Placed]:
+    """float32 (1, C, H, W) or (1, H, W, C), and where the photo lies in it."""
+    placed = picture.placed((photo.height, photo.width), size)
+    (top, left, h, w), (y, x, rows, columns) = placed.window, placed.inner
+    inner = photo.resize((columns, rows), Image.Resampling.BILINEAR, (left, top, left + w, top + h))
+    whole = Image.new("RGB", size[::-1], (picture.value,) * 3)
+    whole.paste(inner, (x, y))
+    if picture.channels == "GRAY":
+        whole = whole.convert("L")
+    levels = np.atleast_3d(np.asarray(whole, np.float32))
+    levels = levels[..., ::-1] if picture.channels == "BGR" else levels
+    factor, offset = picture.affine
+    levels = (levels * factor + offset).astype(np.float32)
+    return np.ascontiguousarray((levels.transpose(2, 0, 1) if nchw else levels)[None]), placed
+
+
+def opened(path: Path) -> Image.Image:
+    return Image.open(path).convert("RGB")
