@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .pipeline.boards.board import Board
     from .pipeline.engine import Engine
     from .pipeline.measuring.measure import profile
+    from .pipeline.measuring.verify import verify
     from .pipeline.pipeline import Pipeline
     from .pipeline.planning.plan import Plan
     from .pipeline.planning.profile import Profile
@@ -52,6 +53,7 @@ __all__ = [
     "profile",
     "search",
     "simulate",
+    "verify",
     "zoo",
 ]
 
@@ -66,17 +68,20 @@ _HOME = {
     "profile": ".pipeline.measuring.measure",
     "search": ".pipeline.planning.search",
     "simulate": ".pipeline.planning.simulate",
+    "verify": ".pipeline.measuring.verify",
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'pipeall' has no attribute {name!r}")
-    if name == "zoo":
-        return import_module(".graph.zoo", __name__)
-    value = getattr(import_module(_HOME.get(name, ".errors"), __name__), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # or every name would be an Any, whether it exists or not
+
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module 'pipeall' has no attribute {name!r}")
+        if name == "zoo":
+            return import_module(".graph.zoo", __name__)
+        value = getattr(import_module(_HOME.get(name, ".errors"), __name__), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

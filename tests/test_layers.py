@@ -12,7 +12,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGE = REPOSITORY / "pipeall"
 
-LEAVES = {"env", "errors", "files", "steps"}
+LEAVES = {"env", "errors", "files", "logs", "notebook", "steps"}
 GRAPH = LEAVES | {"graph", "graph/onnx"}
 CPU = {"_kernels/cpu", "_kernels/cpu/drivers", "_kernels/cpu/f32"}
 KERNELS = LEAVES | CPU | {"_kernels", "_kernels/opencl"}
@@ -26,6 +26,8 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     "errors": set(),
     "env": {"errors"},
     "files": {"errors"},
+    "logs": set(),
+    "notebook": set(),
     "steps": {"errors"},
     "arrays": {"errors"},
     "_kernels": LEAVES,

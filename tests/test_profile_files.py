@@ -188,11 +188,12 @@ def test_plans_survive_a_round_trip(tmp_path):
             {"plan": "big", "network": "other", "groups": 5},
             "for the 4 groups of chain4, got one for 5 groups of 'other'",
         ),
-        ({"plan": "big"}, "for the 4 groups of chain4, got one for None groups of None"),
+        ({"plan": "big", "network": "x", "groups": 4.5}, "groups: expected a whole number, got 4.5"),
+        ({"plan": "big", "groups": 4}, "network: expected text, got None"),
         ({"plan": "big-little:x", "groups": 4}, "plan 'big-little:x': expected ORDER"),
         ({"plan": "big-big:1", "groups": 4}, "expected distinct components"),
         ({"plan": "big-little:" + "9" * 5000, "groups": 4}, "expected ORDER"),
-        ({"plan": "", "groups": 4}, "expected big, mid, little or gpu"),
+        ({"plan": "", "groups": 4}, "expected big, mid, little, gpu or cpu"),
     ],
 )
 def test_wrong_plans_are_refused(tmp_path, content, message):

@@ -19,11 +19,13 @@ import numpy as np
 from .. import env
 from ..errors import ArgumentError, DeviceError, PipelineError, PipelineTimeoutError
 from ..graph.ir import Graph
+from ..graph.onnx.source import ModelSource
 from . import runtime
 from .boards.board import Board
 from .boards.machine import describe
 from .boards.twin import Twin
 from .border import Border, Frame
+from .defaults import as_graph, chosen
 from .lanes import Lanes
 from .planning.names import component_name, parse_unit
 from .planning.plan import Plan
@@ -37,8 +39,10 @@ from .trace import StageTrace, save
 class Pipeline:
     """Runs a network by a plan: each stage on its unit, all at once.
 
-    graph    the network
-    plan     a Plan or its text, such as ``"G-B-L:3,5"`` or ``"Bx3-Bx1:4"``
+    graph    the network, or the model that it is read from, as for ``load``
+    plan     a Plan or its text, such as ``"G-B-L:3,5"`` or ``"Bx3-Bx1:4"``; default: the best of a search in the
+             profile of ``rebalance``, of the board's model, or the one that ``pipeall.profile`` kept of this network on
+             this machine; without any, all real components with about equal MACs (``choice`` says which it was)
     board    where to run; default ``Board.detect()``
     slots    slots per ring: 2 is double buffering; each more adds throughput under jitter, memory and latency
     threads  component name -> number of its cores to use, for stages of the plan that do not say; default all
@@ -57,8 +61,8 @@ class Pipeline:
 
     def __init__(
         self,
-        graph: Graph,
-        plan: Plan | str,
+        graph: Graph | ModelSource,
+        plan: Plan | str | None = None,
         board: Board | None = None,
         slots: int = 2,
         threads: Mapping[str, int] | None = None,
@@ -71,13 +75,15 @@ class Pipeline:
         self.rebalancer: Rebalancer | None = None
         self._closed = False
         self._trace: list[StageTrace] = []
-        _check(graph, slots, trace)
-        plan = _limited(Plan.parse(plan) if isinstance(plan, str) else plan, threads or {})
+        _check(slots, trace)
+        graph = as_graph(graph)
+        board = board or Board.detect()
+        plan, self.choice = chosen(graph, board, plan, rebalance)
+        plan = _limited(plan, threads or {})
         _check_depth(depth, slots, plan)
         fault = env.fault()
         if fault and all(fault[0] >= len(lane) for lane in plan.lanes):
             raise ArgumentError(f"PIPEALL_FAULT: expected a stage of plan {plan} (from 0), got {fault[0]}")
-        board = board or Board.detect()
         _check_pace(pace, board)
         twin = Twin(graph, board, time_scale) if pace else None
         drift = _drift(graph, plan, board, twin, rebalance)
@@ -93,6 +99,17 @@ class Pipeline:
         if drift:
             self.rebalancer = Rebalancer(drift, self.lanes.end_left, self.lanes.move, time_scale)
             weakref.finalize(self, self.rebalancer.close)  # at the interpreter's exit: before the lanes it has left
+
+    def __repr__(self) -> str:
+        return f"<Pipeline of {self.about}, plan {self.choice}>"
+
+    @property
+    def about(self) -> str:
+        """Network, plan, what it runs on and how far it is, in a line."""
+        if "lanes" not in vars(self):
+            return "nothing: it did not start"
+        state = "closed" if self._closed else "failed" if self._error else "open"
+        return f"{self.graph.name} on {self.plan}: {self._recorder.frames} frames done, {self.pending} pending, {state}"
 
     @property
     def plan(self) -> Plan:
@@ -279,9 +296,7 @@ class Pipeline:
         self.close()
 
 
-def _check(graph: Graph, slots: int, trace: bool | str | Path) -> None:
-    if not isinstance(graph, Graph):
-        raise ArgumentError(f"graph: expected one of pipeall.load or pipeall.zoo, got {type(graph).__name__}")
+def _check(slots: int, trace: bool | str | Path) -> None:
     if not isinstance(slots, int) or not 1 <= slots <= MAX_SLOTS:
         raise ArgumentError(f"slots: expected 1 to {MAX_SLOTS}, got {slots!r}")
     if not isinstance(trace, bool) and not (isinstance(trace, (str, Path)) and Path(trace).parent.is_dir()):
@@ -319,9 +334,7 @@ def _limited(plan: Plan, threads: Mapping[str, int]) -> Plan:
     whole = {stage.component for lane in plan.lanes for stage in lane if stage.cores is None}
     if unknown := limits.keys() - whole:
         raise ArgumentError(f"threads: expected whole components of plan {plan}, got {', '.join(sorted(unknown))}")
-    return Plan(
-        tuple(
-            tuple(replace(stage, cores=stage.cores or limits.get(stage.component)) for stage in lane)
-            for lane in plan.lanes
-        )
+    lanes = (
+        tuple(replace(stage, cores=stage.cores or limits.get(stage.component)) for stage in lane) for lane in plan.lanes
     )
+    return replace(plan, lanes=tuple(lanes))
