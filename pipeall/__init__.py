@@ -21,17 +21,18 @@ if TYPE_CHECKING:
         PipelineTimeoutError,
     )
     from .graph import zoo
-    from .graph.ir import Graph
+    from .graph.ir import Graph, Tensor
     from .graph.onnx.read import load
     from .pipeline.boards.board import Board
     from .pipeline.engine import Engine
     from .pipeline.measuring.measure import profile
-    from .pipeline.measuring.verify import verify
+    from .pipeline.measuring.verify import Verification, verify
     from .pipeline.pipeline import Pipeline
     from .pipeline.planning.plan import Plan
     from .pipeline.planning.profile import Profile
-    from .pipeline.planning.search import search
-    from .pipeline.planning.simulate import simulate
+    from .pipeline.planning.search import Found, search
+    from .pipeline.planning.simulate import Simulation, simulate
+    from .pipeline.stats import Stats
 
 __version__ = "0.1.0"
 
@@ -40,6 +41,7 @@ __all__ = [
     "Board",
     "DeviceError",
     "Engine",
+    "Found",
     "Graph",
     "MissingExtraError",
     "ModelError",
@@ -49,6 +51,10 @@ __all__ = [
     "PipelineTimeoutError",
     "Plan",
     "Profile",
+    "Simulation",
+    "Stats",
+    "Tensor",
+    "Verification",
     "load",
     "profile",
     "search",
@@ -60,10 +66,15 @@ __all__ = [
 _HOME = {
     "Board": ".pipeline.boards.board",
     "Engine": ".pipeline.engine",
+    "Found": ".pipeline.planning.search",
     "Graph": ".graph.ir",
     "Pipeline": ".pipeline.pipeline",
     "Plan": ".pipeline.planning.plan",
     "Profile": ".pipeline.planning.profile",
+    "Simulation": ".pipeline.planning.simulate",
+    "Stats": ".pipeline.stats",
+    "Tensor": ".graph.ir",
+    "Verification": ".pipeline.measuring.verify",
     "load": ".graph.onnx.read",
     "profile": ".pipeline.measuring.measure",
     "search": ".pipeline.planning.search",

@@ -12,7 +12,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGE = REPOSITORY / "pipeall"
 
-LEAVES = {"env", "errors", "files", "logs", "notebook", "steps"}
+LEAVES = {"env", "errors", "files", "logs", "notebook", "picture", "steps"}
 GRAPH = LEAVES | {"graph", "graph/onnx"}
 CPU = {"_kernels/cpu", "_kernels/cpu/drivers", "_kernels/cpu/f32"}
 KERNELS = LEAVES | CPU | {"_kernels", "_kernels/opencl"}
@@ -29,6 +29,7 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     "logs": set(),
     "notebook": set(),
     "steps": {"errors"},
+    "picture": {"errors"},
     "arrays": {"errors"},
     "_kernels": LEAVES,
     "_kernels/cpu": LEAVES | {"_kernels", "_kernels/cpu/drivers"},

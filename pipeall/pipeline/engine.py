@@ -38,7 +38,7 @@ class Engine:
         self._lock = threading.Lock()  # a call is a submit and the result of that very frame
 
     def __repr__(self) -> str:
-        return f"<Engine of {self._pipeline.about}>"
+        return f"<Engine of {self._pipeline.about}>" if "_pipeline" in vars(self) else "<Engine, not started>"
 
     @property
     def graph(self) -> Graph:

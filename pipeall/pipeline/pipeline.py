@@ -101,13 +101,11 @@ class Pipeline:
             weakref.finalize(self, self.rebalancer.close)  # at the interpreter's exit: before the lanes it has left
 
     def __repr__(self) -> str:
-        return f"<Pipeline of {self.about}, plan {self.choice}>"
+        return f"<Pipeline of {self.about}, plan {self.choice}>" if "lanes" in vars(self) else "<Pipeline, not started>"
 
     @property
     def about(self) -> str:
         """Network, plan, what it runs on and how far it is, in a line."""
-        if "lanes" not in vars(self):
-            return "nothing: it did not start"
         state = "closed" if self._closed else "failed" if self._error else "open"
         return f"{self.graph.name} on {self.plan}: {self._recorder.frames} frames done, {self.pending} pending, {state}"
 

@@ -122,7 +122,7 @@ class Plan:
         if self.network and self.network[1] != len(graph.groups):
             name, groups = self.network
             raise ArgumentError(
-                f"plan {self}: expected one for the {len(graph.groups)} groups of {graph.name}, "
+                f"plan {self}: expected a plan for the {len(graph.groups)} groups of {graph.name}, "
                 f"got one for {groups} groups of {shown(name)}"
             )
 

@@ -114,11 +114,7 @@ def search(
     if power is not None:
         profile = _with_power(profile, power)
     limits = _limits(objective, max_latency_ms, min_fps)
-    without_power = [name for name in names if profile.units[name].power_w is None]
-    energy = profile.idle_w is not None and not without_power
-    if objective == "energy" and not energy:
-        what = f"unit {without_power[0]!r}" if without_power else "the idle board"
-        raise ArgumentError(f"objective 'energy': expected a profile with power, this one has none of {what}")
+    energy = _power_known(profile, names, objective)
     _check_whole("top", top)
     for name, count in (cores or {}).items():
         _check_whole(f"cores of {name}", count)
@@ -251,6 +247,16 @@ def _limits(objective: str, max_latency_ms: float | None, min_fps: float | None)
         period_ms=exactly * 1000.0 / min_fps if min_fps else inf,
         latency_ms=exactly * max_latency_ms if max_latency_ms else inf,
     )
+
+
+def _power_known(profile: Profile, names: Sequence[str], objective: str) -> bool:
+    """Whether the profile knows the power of all units. Raises ArgumentError where the objective needs it."""
+    without_power = [name for name in names if profile.units[name].power_w is None]
+    known = profile.idle_w is not None and not without_power
+    if objective == "energy" and not known:
+        what = f"unit {without_power[0]!r}" if without_power else "the idle board"
+        raise ArgumentError(f"objective 'energy': expected a profile with power, this one has none of {what}")
+    return known
 
 
 def _is_number(value: Any) -> bool:
