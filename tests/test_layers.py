@@ -65,7 +65,7 @@ OPTIONAL = {  # package outside of the standard library -> the one file or folde
     "torch": "nas/train.py",
     "sklearn": "nas/text.py",
 }
-PYTHONS_OWN = {"_exit", "_replace"}  # public in spite of the name: os._exit, and of named tuples
+PYTHONS_OWN = {"_exit", "_replace", "_repr_html_"}  # public in spite of the name: os._exit, named tuples, notebooks
 CYTHON = {"cython", "libc", "cpython", "posix"}
 CYTHON_FILES = {".pyx", ".pxd", ".pxi"}
 MAX_LINES = 400

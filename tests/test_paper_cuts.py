@@ -1,8 +1,7 @@
-"""What a user's first script meets: models of any form, plans that nobody gives, pickles, texts, types, logs."""
+"""What a user's first script meets: models of any form, pickles, texts, types, logs, all cores of a machine."""
 
 import copy
 import importlib.util
-import json
 import logging
 import pickle
 import subprocess
@@ -13,21 +12,16 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from commands import invoke, quick_net, toy_board
-from graphs import frames, small_net
+from commands import quick_net
+from graphs import frames
 from onnx_models import of_graph
-from profiles import made_up
+from profiles import made_up, measured_here, quick_part
 
 import pipeall
-from pipeall import ArgumentError, Board, DeviceError, Engine, Graph, ModelError, Pipeline, Plan, Profile, notebook
+from pipeall import ArgumentError, Board, DeviceError, Engine, ModelError, Pipeline, Plan, notebook
 from pipeall._kernels.cpu.cluster import equal, joined
 from pipeall.graph.ir import Quantization, Tensor
 from pipeall.graph.onnx.write import onnx_bytes
-from pipeall.graph.partition import subgraph
-from pipeall.pipeline.boards.default_plan import default_plan
-from pipeall.pipeline.boards.kept import profile_path
-from pipeall.pipeline.boards.machine import describe
-from pipeall.pipeline.planning.profile import UnitTimes, crossing_bytes
 from pipeall.pipeline.planning.teams import teams
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,20 +38,6 @@ def file(net, tmp_path):
     path = tmp_path / "net.onnx"
     path.write_bytes(onnx_bytes(net))
     return path
-
-
-@pytest.fixture
-def keeping(tmp_path, monkeypatch):
-    """Profiles are kept, in a folder of the test's own."""
-    monkeypatch.setenv("PIPEALL_TUNE", "on")
-    monkeypatch.setenv("PIPEALL_CACHE", str(tmp_path / "cache"))
-
-
-def timed(graph: Graph, board: Board, **ms) -> Profile:
-    """A profile as if it had been measured on the board: units with ms for every group."""
-    units = {unit: UnitTimes((each,) * len(graph.groups), (0.0,) * len(graph.groups)) for unit, each in ms.items()}
-    names = tuple(group.name for group in graph.groups)
-    return Profile(graph.name, names, crossing_bytes(graph), units, about=describe(board))
 
 
 # ---- models ----
@@ -120,136 +100,6 @@ def test_engines_and_pipelines_take_models(file, net, board):
             kind([1], board=board)
 
 
-# ---- plans that nobody gives ----
-
-
-def test_default_plan_has_equal_macs(net, board):
-    with Pipeline(net, board=board) as pipe:
-        assert str(pipe.plan) == str(Plan.balanced(["big", "little"], net))
-        assert str(pipe.plan) in repr(pipe) and "equal MACs: no profile is kept" in repr(pipe)
-        assert pipe.result is not None and list(pipe.map(frames(net, 2)))
-    assert "2 frames done" in repr(pipe) and "closed" in repr(pipe)
-
-
-def test_default_plan_of_a_measured_network(net, board, keeping, monkeypatch):
-    assert default_plan(net, board)[1].endswith("no profile is kept")
-    profile = pipeall.profile(net, board, seconds=0.05)
-    plan, why = default_plan(net, board)
-    best = pipeall.search(net, profile, cores={"big": 1, "little": 1}).ranked[0]
-    assert (plan, plan.network) == (best.plan, ("quick", 4)) and "by its profile, measured 20" in why
-    with Pipeline(net, board=board) as pipe:
-        assert pipe.plan == best.plan and "by its profile" in repr(pipe)
-    assert default_plan(small_net(), board)[1].endswith("no profile is kept")  # another network
-    one = Board.detect(clusters=[board.component("big").device.cores], gpu=False)
-    assert default_plan(net, one)[1].endswith("no profile is kept")  # another board
-    monkeypatch.setenv("PIPEALL_TUNE", "off")
-    assert default_plan(net, board)[1].endswith("no profile is kept")
-
-
-def test_a_profile_that_cannot_be_used(net, board, keeping):
-    path = profile_path(net, board)
-    path.parent.mkdir(parents=True)
-    elsewhere = replace(timed(net, board, big=1.0, little=1.0), about={"components": {"big": "another"}})
-    for content in ("{", "", None):
-        elsewhere.save(path) if content is None else path.write_text(content)
-        assert default_plan(net, board)[1].endswith("no profile is kept")
-
-
-def test_a_profile_of_some_components_is_not_kept(net, board, keeping):
-    pipeall.profile(net, board, ["big"], seconds=0.02)
-    assert not profile_path(net, board).exists()
-    path = profile_path(net, board)
-    path.parent.parent.mkdir(exist_ok=True)
-    path.parent.write_text("a file, where the folder should be")
-    pipeall.profile(net, board, seconds=0.02)  # it cannot be kept: nobody needs to know
-
-
-def test_default_plans_by_profiles_that_are_given(net, board, tmp_path):
-    slow = timed(net, board, big=1.0, little=50.0)
-    with Pipeline(net, board=board, rebalance=slow) as pipe:
-        assert "by its profile, measured" in pipe.choice
-    model = Board.load(toy_board(tmp_path / "toy.json"))
-    with Pipeline(net, board=model, pace=True, time_scale=0.1) as pipe:
-        assert "by its profile, modelled" in repr(pipe)
-    nothing = timed(net, board, gpu=1.0)
-    assert default_plan(net, board, nothing)[1].startswith("with equal MACs")
-
-
-def test_the_command_line_takes_the_same_plan(net, board, keeping, monkeypatch):
-    from pipeall.cli.plans import chosen_plan
-
-    options = dict.fromkeys(("plan", "order", "cuts", "partition_point", "partition_point2"))
-    path = profile_path(net, board)
-    path.parent.mkdir(parents=True)
-    timed(net, board, big=1.0, little=100.0).save(path)
-    assert str(chosen_plan(net, board, **options)) == "big"
-    assert str(chosen_plan(net, board, **options | {"order": "B-L"})) == str(Plan.balanced(["B", "L"], net))
-
-
-# ---- plan files ----
-
-
-def test_plans_are_saved_and_loaded_without_a_graph(net, board, tmp_path):
-    path = tmp_path / "plan.json"
-    found = pipeall.search(net, timed(net, board, big=1.0, little=2.0))
-    for plan in (found.best, Plan.balanced(["B", "L"], net)):
-        plan.save(path)
-        content = json.loads(path.read_text())
-        assert (content["network"], content["groups"]) == ("quick", 4)
-        loaded = Plan.load(path)
-        assert loaded == plan and loaded.network == ("quick", 4) and "of quick" in repr(loaded)
-        with pytest.raises(ArgumentError, match="expected a plan for the 3 groups .* got one for 4 groups of 'quick'"):
-            Pipeline(quick_part(net), loaded, board=board)
-        with pytest.raises(ArgumentError, match="got one for 4 groups of 'quick'"):
-            loaded.save(path, quick_part(net))
-        loaded.save(path)  # it has kept the name
-        assert Plan.load(path, net).network == ("quick", 4)
-
-
-def quick_part(net: Graph) -> Graph:
-    return subgraph(net, 1, 4)
-
-
-def test_a_plan_of_no_network(net, board, tmp_path):
-    path = tmp_path / "plan.json"
-    Plan.parse("B-L:2").save(path)
-    assert "network" not in json.loads(path.read_text())
-    with Pipeline(net, Plan.load(path), board=board, threads={"big": 1}) as pipe:
-        assert pipe.plan.units == ("bigx1", "little")
-    assert invoke("info", "squeezenet", "--plan", str(path)).exit_code == 0
-
-
-# ---- verify ----
-
-
-def test_verify_runs_the_best_plans(net, board):
-    found = pipeall.search(net, timed(net, board, big=0.1, little=0.1))
-    turns = []
-    verified = pipeall.verify(found, board, top=3, seconds=0.05, done=lambda: turns.append(1))
-    assert len(turns) == 15 and len(verified.rows) == 3 and not verified.refused and verified.within_limits
-    rates = [row.fps for row in verified.rows]
-    assert rates == sorted(rates, reverse=True) and verified.best == verified.rows[0].plan
-    assert {row.plan for row in verified.rows} == {choice.plan for choice in found.ranked[:3]}
-    assert str(verified.best) in repr(verified) and "measured" in repr(verified.rows[0])
-    assert verified._repr_html_().count("<tr>") == 4
-
-
-def test_verify_knows_the_limits_of_the_search(net, board):
-    found = pipeall.search(net, timed(net, board, big=1e-6, little=1e-6), max_latency_ms=1e-4)
-    verified = pipeall.verify(found, board, top=1, seconds=0.02)
-    assert not verified.within_limits and "not within the limits" in repr(verified)
-
-
-def test_verify_refuses_what_cannot_run_here(net, board):
-    modelled = pipeall.search(net, Board.load("a311d").model.profile(net))
-    with pytest.raises(ArgumentError, match="expected a search in a profile that was measured on this machine"):
-        pipeall.verify(modelled, board)
-    found = pipeall.search(net, timed(net, board, big=1.0))
-    for top in (0, True, 1.5):
-        with pytest.raises(ArgumentError, match="top: expected a whole number"):
-            pipeall.verify(found, board, top=top)
-
-
 # ---- pickles ----
 
 
@@ -270,7 +120,7 @@ def test_graphs_survive_a_pickle(net, board, file, copied):
 
 
 def test_what_a_search_found_survives_a_pickle(net, board):
-    found = pipeall.search(net, timed(net, board, big=1.0, little=2.0))
+    found = pipeall.search(net, measured_here(net, board, big=1.0, little=2.0))
     assert repr(pickle.loads(pickle.dumps(found))) == repr(found)
 
 
@@ -278,7 +128,7 @@ def test_what_a_search_found_survives_a_pickle(net, board):
 
 
 def test_objects_say_what_they_are(net, board):
-    profile = timed(net, board, big=1.0, little=2.0)
+    profile = measured_here(net, board, big=1.0, little=2.0)
     found = pipeall.search(net, profile)
     with Engine(net, board=board) as engine, Pipeline(net, "B-L:2", board) as pipe:
         list(pipe.map(frames(net, 3)))
@@ -318,7 +168,7 @@ def test_what_did_not_start_has_a_text_too(kind):
 
 def test_notebooks_show_tables(net, board):
     named = replace(net, name="<script>alert(1)</script>")
-    profile = replace(timed(named, board, big=1.0, little=2.0), groups=("<b>",) * 4)
+    profile = replace(measured_here(named, board, big=1.0, little=2.0), groups=("<b>",) * 4)
     found = pipeall.search(named, profile)
     with Pipeline(named, "B-L:2", board) as pipe:
         list(pipe.map(frames(net, 2)))
@@ -378,7 +228,7 @@ def test_logs_say_why(net, board, keeping, caplog):
     caplog.set_level(logging.DEBUG, "pipeall")
     there = Board.detect(gpu=False)
     with Pipeline(net, board=there):
-        pipeall.search(net, timed(net, there, big=1.0, little=2.0))
+        pipeall.search(net, measured_here(net, there, big=1.0, little=2.0))
     messages = {record.name: record.getMessage() for record in caplog.records}
     assert all(record.levelno == logging.DEBUG and record.name.startswith("pipeall.") for record in caplog.records)
     assert "no opencl device: this board was made with gpu=False" in caplog.text
