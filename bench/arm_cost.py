@@ -10,7 +10,6 @@ and bench/peers.py has left their models in FOLDER/peers. pipeall chooses its ke
 """
 
 import argparse
-import copyreg
 import json
 import os
 import pickle
@@ -18,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from types import MappingProxyType
 
 from common import REPOSITORY, Record, mean_line, models, names, parser
 from trees import copy_tree
@@ -39,8 +37,6 @@ run = peers.ENGINES[engine][1](Path(model), np.zeros(graph.inputs[0].shape, np.f
 for _ in range(int(frames)):
     run()
 """
-
-copyreg.pickle(MappingProxyType, lambda view: (dict, (dict(view),)))  # the one part of a graph that pickle lacks
 
 
 def built(folder: Path, root: Path) -> Path:

@@ -22,17 +22,19 @@ if TYPE_CHECKING:
         PipelineTimeoutError,
     )
     from .graph import zoo
-    from .graph.ir import Graph
+    from .graph.ir import Graph, Tensor
     from .graph.onnx.read import load
     from .picture import Picture
     from .pipeline.boards.board import Board
     from .pipeline.engine import Engine
     from .pipeline.measuring.measure import profile
+    from .pipeline.measuring.verify import Verification, verify
     from .pipeline.pipeline import Pipeline
     from .pipeline.planning.plan import Plan
     from .pipeline.planning.profile import Profile
-    from .pipeline.planning.search import search
-    from .pipeline.planning.simulate import simulate
+    from .pipeline.planning.search import Found, search
+    from .pipeline.planning.simulate import Simulation, simulate
+    from .pipeline.stats import Stats
 
 __version__ = "0.1.0"
 
@@ -41,6 +43,7 @@ __all__ = [
     "Board",
     "DeviceError",
     "Engine",
+    "Found",
     "Graph",
     "MissingExtraError",
     "ModelError",
@@ -51,38 +54,51 @@ __all__ = [
     "PipelineTimeoutError",
     "Plan",
     "Profile",
+    "Simulation",
+    "Stats",
+    "Tensor",
+    "Verification",
     "load",
     "profile",
     "search",
     "simulate",
     "tasks",
+    "verify",
     "zoo",
 ]
 
 _HOME = {
     "Board": ".pipeline.boards.board",
     "Engine": ".pipeline.engine",
+    "Found": ".pipeline.planning.search",
     "Graph": ".graph.ir",
     "Picture": ".picture",
     "Pipeline": ".pipeline.pipeline",
     "Plan": ".pipeline.planning.plan",
     "Profile": ".pipeline.planning.profile",
+    "Simulation": ".pipeline.planning.simulate",
+    "Stats": ".pipeline.stats",
+    "Tensor": ".graph.ir",
+    "Verification": ".pipeline.measuring.verify",
     "load": ".graph.onnx.read",
     "profile": ".pipeline.measuring.measure",
     "search": ".pipeline.planning.search",
     "simulate": ".pipeline.planning.simulate",
+    "verify": ".pipeline.measuring.verify",
 }
 _ROOMS = {"tasks": ".tasks", "zoo": ".graph.zoo"}
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'pipeall' has no attribute {name!r}")
-    if name in _ROOMS:
-        return import_module(_ROOMS[name], __name__)
-    value = getattr(import_module(_HOME.get(name, ".errors"), __name__), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # or every name would be an Any, whether it exists or not
+
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module 'pipeall' has no attribute {name!r}")
+        if name in _ROOMS:
+            return import_module(_ROOMS[name], __name__)
+        value = getattr(import_module(_HOME.get(name, ".errors"), __name__), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -19,8 +19,12 @@ VARIABLES = (
     Variable("PIPEALL_ISA", f"instruction set of the CPU kernels: {' | '.join(ISAS)}", "the fastest the CPU has"),
     Variable("PIPEALL_CORE", "core type to choose kernels for, e.g. cortex-a53, cortex-a73, zen3", "as detected"),
     Variable("PIPEALL_OPENCL", "OpenCL device: part of its name or vendor, an index, or off", "a GPU, Mali first"),
-    Variable("PIPEALL_TUNE", "off: algorithms of convolutions are chosen by a model, not by timing", "on"),
-    Variable("PIPEALL_CACHE", "folder for compiled OpenCL programs and timings of algorithms", "~/.cache/pipeall"),
+    Variable(
+        "PIPEALL_TUNE", "off: nothing is chosen by timing: algorithms by a model, default plans by equal MACs", "on"
+    ),
+    Variable(
+        "PIPEALL_CACHE", "folder for compiled OpenCL programs, timings of algorithms and profiles", "~/.cache/pipeall"
+    ),
     Variable("PIPEALL_VERBOSE", "1: full tracebacks, and why each choice was made", "0"),
     Variable("PIPEALL_FAULT", "STAGE:FRAME: that stage reports an error at that frame (for tests)", "none"),
     Variable("PIPEALL_SYSFS", "root of the sys/ and proc/ tree that the CPU is detected from", "/"),

@@ -95,3 +95,10 @@ def tiny(monkeypatch):
 
     monkeypatch.setitem(ZOO, "tiny", quick_net)
     monkeypatch.setenv("PIPEALL_OPENCL", "off")
+
+
+@pytest.fixture
+def keeping(tmp_path, monkeypatch):
+    """Times and profiles are kept, in a folder of the test's own."""
+    monkeypatch.setenv("PIPEALL_TUNE", "on")
+    monkeypatch.setenv("PIPEALL_CACHE", str(tmp_path / "cache"))

@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from pipeall.graph.ir import Graph
+from pipeall.graph.partition import subgraph
+from pipeall.pipeline.boards.board import Board
+from pipeall.pipeline.boards.machine import describe
 from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.profile import Profile, UnitTimes, crossing_bytes
 
@@ -35,3 +38,14 @@ def pipeline_of(stages: Sequence[float], spread: float = 0.0) -> tuple[Profile, 
     """A lane whose stages have one group each and take these times, ms; each unit takes all of them."""
     units = UNITS[: len(stages)]
     return made_up(dict.fromkeys(units, stages), spread), Plan.pipeline(units, range(1, len(stages)))
+
+
+def measured_here(graph: Graph, board: Board, **ms: float) -> Profile:
+    """A profile as if it had been measured on the board: units with the ms of each of their groups."""
+    times = {unit: [each] * len(graph.groups) for unit, each in ms.items()}
+    return profile_of(graph, times, about=describe(board))
+
+
+def quick_part(net: Graph) -> Graph:
+    """``quick_net`` without its first group."""
+    return subgraph(net, 1, 4)

@@ -1,12 +1,10 @@
 """The aarch64 build, cross-compiled from a copy of the tree and run under user-mode emulation."""
 
-import copyreg
 import os
 import pickle
 import shutil
 import subprocess
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -17,7 +15,6 @@ from trees import REPOSITORY, copy_tree
 from pipeall import Graph
 from pipeall.graph.ops import run_graph
 
-copyreg.pickle(MappingProxyType, lambda view: (dict, (dict(view),)))  # the one part of a graph that pickle lacks
 PYTHON = REPOSITORY / "tests" / "arm64" / "python"
 ROOT = Path(os.environ.get("PIPEALL_ARM64_ROOT", "~/.cache/pipeall-arm64")).expanduser()
 

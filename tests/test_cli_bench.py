@@ -246,7 +246,7 @@ def test_a_plot_without_matplotlib_names_the_extra(tmp_path):
         (["--components", ""], "expected big"),
         (["--components", "B,big"], "expected distinct components"),
         (["--components", "M"], "no component 'mid'"),
-        (["--board", "a311d", "--components", "N"], "expected big, mid, little or gpu"),
+        (["--board", "a311d", "--components", "N"], "expected big, mid, little, gpu or cpu"),
         (["--board", "a311d", "--components", "M"], "no component 'mid'"),
         (["--board", "raspberry"], "expected one of a311d, rk3399pro"),
         (["--time-scale", "2"], "expected --board beside it"),

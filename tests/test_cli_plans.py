@@ -56,7 +56,7 @@ FILES = {
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["profile", "tiny", "--units", "B,Q"], "expected big, mid, little or gpu"),
+        (["profile", "tiny", "--units", "B,Q"], "expected big, mid, little, gpu or cpu"),
         (["profile", "tiny", "--units", "B,big"], "expected each once"),
         (["profile", "tiny", "--units", ""], "expected big"),
         (["profile", "tiny", "--units", "M"], "no component 'mid'"),

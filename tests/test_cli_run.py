@@ -14,8 +14,9 @@ from PIL import Image
 from pipeall import ArgumentError, Plan, zoo
 from pipeall.cli.classes import Classes
 from pipeall.cli.images import Preprocess, preprocessing
-from pipeall.cli.plans import chosen_plan, default_plan
+from pipeall.cli.plans import chosen_plan
 from pipeall.graph.ops import macs, run_graph
+from pipeall.pipeline.boards.default_plan import default_plan
 from pipeall.pipeline.planning.plan import balanced_cuts
 
 # ---- plans ----
@@ -50,7 +51,7 @@ def test_ways_to_say_the_same_plan():
 
 @two_clusters
 def test_default_plan_uses_all_clusters():
-    plan = default_plan(zoo.squeezenet(), BOARD)
+    plan, _ = default_plan(zoo.squeezenet(), BOARD)
     assert plan.components == tuple(BOARD.components) and str(plan) == plan_text()
 
 

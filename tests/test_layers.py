@@ -12,7 +12,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGE = REPOSITORY / "pipeall"
 
-LEAVES = {"env", "errors", "files", "picture", "steps"}
+LEAVES = {"env", "errors", "files", "logs", "notebook", "picture", "steps"}
 GRAPH = LEAVES | {"graph", "graph/onnx"}
 CPU = {"_kernels/cpu", "_kernels/cpu/drivers", "_kernels/cpu/f32"}
 KERNELS = LEAVES | CPU | {"_kernels", "_kernels/opencl"}
@@ -26,6 +26,8 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     "errors": set(),
     "env": {"errors"},
     "files": {"errors"},
+    "logs": set(),
+    "notebook": set(),
     "steps": {"errors"},
     "picture": {"errors"},
     "arrays": {"errors"},
@@ -64,7 +66,7 @@ OPTIONAL = {  # package outside of the standard library -> the one file or folde
     "torch": "nas/train.py",
     "sklearn": "nas/text.py",
 }
-PYTHONS_OWN = {"_exit", "_replace"}  # public in spite of the name: os._exit, and of named tuples
+PYTHONS_OWN = {"_exit", "_replace", "_repr_html_"}  # public in spite of the name: os._exit, named tuples, notebooks
 CYTHON = {"cython", "libc", "cpython", "posix"}
 CYTHON_FILES = {".pyx", ".pxd", ".pxi"}
 MAX_LINES = 400

@@ -152,7 +152,7 @@ def test_throttling_needs_a_twin_and_a_component_of_its_board(graph, toy, board)
     ):
         pipe.throttle("big", 2)
     with Pipeline(graph, "big", board=toy, pace=True) as pipe:
-        with pytest.raises(ArgumentError, match="component: expected big, mid, little or gpu"):
+        with pytest.raises(ArgumentError, match="component: expected big, mid, little, gpu or cpu"):
             pipe.throttle("huge", 2)
         with pytest.raises(DeviceError, match="no component 'mid' on this board .it has big, little, gpu."):
             pipe.throttle("mid", 2)

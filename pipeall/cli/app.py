@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import click
@@ -42,7 +45,8 @@ UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of stdout: 
 
 
 class App(click.Group):
-    """A group whose errors are one line on stderr and exit status 2; PIPEALL_VERBOSE=1 adds the traceback.
+    """A group whose errors are one line on stderr and exit status 2; PIPEALL_VERBOSE=1 adds the traceback, and
+    why each choice was made.
 
     Its help is one screen, with the commands by what they are for.
     """
@@ -61,7 +65,8 @@ class App(click.Group):
         verbose = False
         try:
             verbose = env.verbose()
-            sys.exit(super().main(args, prog_name, **extra | {"standalone_mode": False}))
+            with _choices_shown(verbose):
+                sys.exit(super().main(args, prog_name, **extra | {"standalone_mode": False}))
         except click.Abort:
             sys.exit(INTERRUPTED)
         except (PipeallError, click.ClickException, OSError, MemoryError) as error:
@@ -71,6 +76,22 @@ class App(click.Group):
             if isinstance(error, OSError):
                 _drop_stdout()
             sys.exit(2)
+
+
+@contextmanager
+def _choices_shown(verbose: bool) -> Iterator[None]:
+    """With ``verbose``, what the package logs goes to stderr."""
+    logger, handler = logging.getLogger("pipeall"), logging.StreamHandler()
+    level = logger.level
+    if verbose:
+        handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+        logger.addHandler(handler)
+        logger.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 def _one_line(error: Exception) -> str:

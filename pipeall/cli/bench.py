@@ -12,6 +12,7 @@ from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..pipeline.boards import machine
 from ..pipeline.boards.board import Board
+from ..pipeline.boards.kept import real_components
 from ..pipeline.planning.lineup import lineup
 from ..pipeline.planning.names import component_name
 from ..pipeline.planning.plan import Plan
@@ -22,7 +23,6 @@ from .contest import averages, rows
 from .model import load_model
 from .options import board_option, file_option, finer_option, floating_option, json_option, positive_option
 from .output import print_json, progress
-from .plans import real_components
 from .profiles import load_board, measured, times_lines
 from .verify import side_by_side, verify
 

@@ -14,12 +14,12 @@ from ..nas.data import DataSet
 from ..nas.evolve import Generation
 from ..nas.search import Winner, executor, winner
 from ..pipeline.boards.board import Board
+from ..pipeline.boards.default_plan import default_plan
 from ..pipeline.planning.plan import Plan
 from . import complete, nas_text
 from .nas_options import EVOLUTION, PRUNE, SPACE, TARGET, TRAINING, search_of
 from .options import board_option, json_option, seed_option
 from .output import print_json, progress
-from .plans import default_plan
 from .tables import print_text
 
 HISTORY, NETWORKS, MODEL, PLAN, PLOT = "history.jsonl", "networks", "winner.onnx", "plan.json", "search.png"
@@ -124,7 +124,7 @@ def _write(folder: Path, found: Winner, board: str | None) -> Plan:
     """The winner as ONNX, and its plan."""
     content = onnx_bytes(found.graph)
     write_whole(folder / MODEL, lambda file: file.write(content))
-    plan = found.placed.choice.plan if found.placed else default_plan(found.graph, Board.detect(gpu=False))
+    plan = found.placed.choice.plan if found.placed else default_plan(found.graph, Board.detect(gpu=False))[0]
     plan.save(folder / PLAN, found.graph, {"board": board or "this machine"})
     return plan
 

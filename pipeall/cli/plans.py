@@ -1,4 +1,4 @@
-"""Which plan a command runs: from its options or a file, or balanced where they leave the cuts open."""
+"""Which plan a command runs: from its options or a file, balanced where they leave the cuts open, or the default."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
+from ..pipeline.boards.default_plan import default_plan
 from ..pipeline.planning.plan import Plan
 from . import complete
 from .options import Numbers
@@ -62,7 +63,7 @@ def chosen_plan(
     if (cuts or points) and order is None:
         raise ArgumentError("cuts: expected --order beside them, such as --order G-B-L")
     if order is None:
-        return default_plan(graph, board)
+        return default_plan(graph, board)[0]
     stages = order.split("-")
     return Plan.pipeline(stages, cuts or points) if cuts or points else Plan.balanced(stages, graph)
 
@@ -70,19 +71,6 @@ def chosen_plan(
 def read_plan(text: str, graph: Graph) -> Plan:
     """The plan of a .json file, or of its text. Raises ArgumentError where it is neither."""
     return Plan.load(text, graph) if text.lower().endswith(".json") else Plan.parse(text)
-
-
-def default_plan(graph: Graph, board: Board) -> Plan:
-    """All real components in the board's order with about equal MACs each; no more stages than the network has groups.
-
-    How fast each component is does not count here.
-    """
-    return Plan.balanced(real_components(board)[: len(graph.groups)], graph)
-
-
-def real_components(board: Board) -> list[str]:
-    """Names of the components that are no stand-in."""
-    return [component.name for component in board.components.values() if not component.stand_in]
 
 
 def unit_names(text: str | None) -> list[str] | None:

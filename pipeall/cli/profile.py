@@ -13,6 +13,7 @@ from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..graph.onnx.shapes import Shapes
 from ..pipeline.boards.board import Board
+from ..pipeline.boards.kept import measured_on
 from ..pipeline.boards.model import BoardModel
 from ..pipeline.planning.profile import Profile, UnitTimes
 from . import complete
@@ -21,7 +22,7 @@ from .model import load_model
 from .options import board_option, file_option, json_option, model_options, seconds_option, units_option
 from .output import print_json, progress
 from .plans import unit_names
-from .profiles import load_board, measured, measured_on, times_lines
+from .profiles import load_board, measured, times_lines
 from .tables import print_table, print_text
 from .tune_gpu import show_tuning
 

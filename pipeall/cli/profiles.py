@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -10,9 +10,7 @@ from rich.progress import Progress
 
 from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
-from ..pipeline.boards.machine import describe
 from ..pipeline.measuring import measure
-from ..pipeline.planning.names import parse_unit
 from ..pipeline.planning.profile import Profile
 
 
@@ -45,13 +43,6 @@ def measured(
     )
     bar.remove_task(task)
     return found
-
-
-def measured_on(found: Profile, board: Board) -> bool:
-    """Whether these are times of this very kind of machine: the components that it knows have the same description."""
-    there, here = found.about.get("components"), describe(board)["components"]
-    names = {parse_unit(unit)[0] for unit in found.units}
-    return not found.modelled and isinstance(there, Mapping) and all(there.get(n) == here.get(n, "") for n in names)
 
 
 def times_lines(found: Profile, board: Board | None = None) -> list[str]:

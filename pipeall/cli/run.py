@@ -12,6 +12,7 @@ import click
 from ..errors import ArgumentError, PipeallError
 from ..graph.onnx.shapes import Shapes
 from ..pipeline.boards.board import Board
+from ..pipeline.boards.kept import measured_on
 from ..pipeline.boards.machine import describe
 from ..pipeline.pipeline import Pipeline
 from ..pipeline.planning.names import component_name, parse_unit
@@ -26,7 +27,6 @@ from .model import load_model
 from .options import KeyValues, Numbers, file_option, json_option, model_argument, model_options
 from .output import component_text, print_json, progress
 from .plans import chosen_plan, plan_options
-from .profiles import measured_on
 from .tables import print_table, print_text
 
 THREE = Numbers(float, "0.485/0.456/0.406")
@@ -114,8 +114,9 @@ def run(
     pipeall run net.onnx photos/ --plan plan.json --trace trace.json
 
     IMAGES are files or folders. Shows the best classes, throughput and latency. After an error, such as a picture that
-    cannot be read, what was classified before it is shown first. Without a plan, all real processors of the board get
-    about equal shares of the MACs, whatever their speed.
+    cannot be read, what was classified before it is shown first. Without a plan, the
+    best by the network's profile runs where pipeall profile has measured one here; else all real processors of the
+    board get about equal shares of the MACs, whatever their speed.
     """
     files = find_images(images)
     preset, size = preprocess.pop("head"), preprocess.pop("size", None)

@@ -12,6 +12,7 @@ from ..graph.ir import Graph
 from ..graph.onnx.shapes import Shapes
 from ..pipeline.boards import machine
 from ..pipeline.boards.board import Board
+from ..pipeline.measuring.verify import VERIFIED
 from ..pipeline.planning.candidates import PredictedPlan
 from ..pipeline.planning.profile import Profile
 from . import complete
@@ -30,7 +31,7 @@ from .options import (
 from .output import print_json, progress
 from .plans import unit_names
 from .profiles import load_board, measured
-from .search_run import VERIFIED, Outcome, Request, run_search
+from .search_run import Outcome, Request, run_search
 from .search_text import show
 
 

@@ -12,17 +12,17 @@ from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..pipeline.boards import machine
 from ..pipeline.boards.board import Board
+from ..pipeline.boards.default_plan import cores_of
+from ..pipeline.boards.kept import measured_on
+from ..pipeline.measuring.verify import VERIFIED, Goal, Verified
 from ..pipeline.planning.candidates import PredictedPlan
 from ..pipeline.planning.explain import Explanation, explain
-from ..pipeline.planning.names import traits_of
 from ..pipeline.planning.profile import Profile
 from ..pipeline.planning.search import Found
 from ..pipeline.planning.search import search as find
 from .measure_all import measure_all
-from .profiles import measured_on
-from .verify import Verified, verify
+from .verify import verify
 
-VERIFIED = 5  # plans that run unless --verify says otherwise
 OTHERS = 3  # of the next best plans in an explanation
 
 
@@ -51,18 +51,13 @@ class Request:
         return {"max_latency_ms": self.max_latency_ms, "min_fps": self.min_fps}
 
     @property
-    def queue(self) -> bool:
-        """Whether frames may wait in a trial: no, where the time they wait would count as latency."""
-        return self.objective != "latency" and self.max_latency_ms is None
+    def goal(self) -> Goal:
+        return Goal(self.objective, self.max_latency_ms, self.min_fps)
 
-    def rank(self, row: Verified) -> tuple[bool, float]:
-        """By what was measured; what breaks a limit comes last. Energy is not measured: there the prediction counts."""
-        fps, latency_ms = row.trial.median("fps"), row.trial.median("latency_p50_ms")
-        slow = self.max_latency_ms is not None and latency_ms > self.max_latency_ms
-        breaks = slow or (self.min_fps is not None and fps < self.min_fps)
-        if self.objective == "energy":
-            return breaks, row.choice.prediction.energy_mj
-        return breaks, latency_ms if self.objective == "latency" else row.trial.period_ms
+    @property
+    def queue(self) -> bool:
+        """Whether frames may wait in a trial."""
+        return self.goal.queue
 
     def at_rate(self, choice: PredictedPlan, profile: Profile) -> PredictedPlan:
         """For energy at a rate: that of a frame where they come so often, the board idle in between."""
@@ -102,14 +97,14 @@ def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, bar
     here = measured_on(profile, board)
     if not here and (asked.verified or asked.all_path):
         raise ArgumentError("--verify, --measure-all: expected a profile measured on this machine, or a new one")
-    cores = _cores(board) if here or board.model else {}
+    cores = cores_of(board) if here or board.model else {}
     found = _predicted(graph, profile, asked, cores)
     before = machine.state(board) if here else None
     checked: list[Verified] = []
     refused: dict[str, str] = {}
     if count := (VERIFIED if asked.verified is None else asked.verified) if here else 0:
         checked, refused = verify(graph, board, found.ranked[:count], asked.seconds, bar, asked.queue)
-        checked.sort(key=asked.rank)
+        checked.sort(key=asked.goal.rank)
     best = checked[0].choice if checked else found.ranked[0]
     every = None
     if asked.all_path:
@@ -122,7 +117,7 @@ def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, bar
         refused,
         best,
         _explanation(profile, asked, best, found),
-        within_limits=not checked or not asked.rank(checked[0])[0],
+        within_limits=not checked or not asked.goal.rank(checked[0])[0],
         every=every,
         before=before,
         after=machine.state(board) if here else None,
@@ -149,12 +144,3 @@ def _explanation(profile: Profile, asked: Request, best: PredictedPlan, found: F
         return explanation
     moves = tuple(asked.at_rate(choice, profile) for choice in explanation.moves)
     return replace(explanation, prediction=best.prediction, moves=moves)
-
-
-def _cores(board: Board) -> dict[str, int]:
-    """How many cores each component has, where it has cores to choose from."""
-    found = {}
-    for component in board.components.values():
-        if traits_of(component.name).cores:
-            found[component.name] = component.device.width
-    return found

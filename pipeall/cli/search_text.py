@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..pipeline.boards.board import Board
+from ..pipeline.boards.kept import measured_on
+from ..pipeline.measuring.verify import Verified
 from ..pipeline.planning.candidates import PredictedPlan
 from ..pipeline.planning.plan import Plan
-from .profiles import measured_on, times_lines
+from .profiles import times_lines
 from .search_run import Outcome, Request
 from .tables import print_table, print_text
-from .verify import Verified
 
 PREDICTED = ["plan", ">period ms", ">FPS", ">latency ms", ">predicted mJ a frame"]
 

@@ -11,7 +11,7 @@ how a device stores it is decided in ``lower.py``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from math import prod
 from types import MappingProxyType
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import ArgumentError
+from ..notebook import html_table
 from ..steps import TYPES, item_bytes
 
 if TYPE_CHECKING:
@@ -59,6 +60,13 @@ class Tensor:
                 f"tensor {self.name!r}: expected one of the types {', '.join(TYPES)}, got {self.dtype!r}"
             )
 
+    def __repr__(self) -> str:
+        return f"<Tensor {self}>"
+
+    def __str__(self) -> str:
+        quantized = ", quantized" if self.quantization else ""
+        return f"{self.name} {self.dtype} {'x'.join(map(str, self.shape)) or 'scalar'}{quantized}"
+
     @property
     def elements(self) -> int:
         return prod(self.shape)
@@ -80,6 +88,12 @@ class Node:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))
+
+    def __repr__(self) -> str:
+        return f"<Node {self.name}: {self.output} = {self.op}({', '.join(self.inputs)})>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, self.op, self.inputs, self.output, dict(self.attrs))  # a view has no pickle
 
     @property
     def is_main(self) -> bool:
@@ -129,9 +143,27 @@ class Graph:
         object.__setattr__(self, "constants", MappingProxyType(dict(self.constants)))
         object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        given = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        views = {name: dict(value) for name, value in given.items() if isinstance(value, MappingProxyType)}
+        return type(self), tuple((given | views).values())
+
     def __repr__(self) -> str:
-        parameters = sum(array.size for array in self.constants.values())
-        return f"<Graph {self.name}: {len(self.nodes)} nodes, {parameters} parameters>"
+        ends = " -> ".join(", ".join(map(str, tensors)) for tensors in (self.inputs, self.outputs))
+        return f"<Graph {self.name}: {ends}; {len(self.nodes)} nodes, {self.parameters:,} parameters>"
+
+    def _repr_html_(self) -> str:
+        crossing = [*(cut.tensors for cut in self.cuts), self.outputs]
+        rows = [
+            (group.index, group.name, len(group.nodes), ", ".join(map(str, tensors)))
+            for group, tensors in zip(self.groups, crossing, strict=True)
+        ]
+        return html_table(repr(self)[1:-1], ("group", "name", "nodes", "hands on"), rows)
+
+    @property
+    def parameters(self) -> int:
+        """Elements of all its constants."""
+        return sum(array.size for array in self.constants.values())
 
     def finer(self, max_crossing: int) -> Graph:
         """The same network in smaller groups: cuts are also legal where up to ``max_crossing`` tensors cross.

@@ -37,6 +37,9 @@ class Group:
     name: str
     nodes: tuple[Node, ...]
 
+    def __repr__(self) -> str:
+        return f"<Group {self.index} {self.name}: {', '.join(node.op for node in self.nodes)}>"
+
 
 @dataclass(frozen=True, slots=True)
 class Cut:
@@ -44,6 +47,9 @@ class Cut:
 
     index: int
     tensors: tuple[Tensor, ...]
+
+    def __repr__(self) -> str:
+        return f"<Cut after group {self.index}: {', '.join(map(str, self.tensors))}>"
 
     @property
     def elements(self) -> int:

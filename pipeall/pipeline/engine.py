@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from ..graph.ir import Graph
+from ..graph.onnx.source import ModelSource
 from ..picture import Picture
 from .boards.board import Board
 from .border import Frame
@@ -16,21 +17,36 @@ from .stats import Stats
 class Engine:
     """A whole network on one component, one frame at a time: ``y = engine(x)``, from any thread.
 
-    threads: how many of the component's cores to use; default all. input: as for Pipeline. Errors as for Pipeline.
+    graph      the network, or the model that it is read from, as for ``load``
+    component  such as "big", "gpu" or "cpu", which is all clusters of cores; default "cpu" where all cores are equal,
+               else the fastest cluster
+    threads    how many of the component's cores to use; default all
+    input      as for Pipeline
+
+    Errors as for ``load`` and Pipeline.
     """
 
     def __init__(
         self,
-        graph: Graph,
-        component: str = "big",
+        graph: Graph | ModelSource,
+        component: str | None = None,
         board: Board | None = None,
         threads: int | None = None,
         input: Picture | None = None,
     ):
-        plan = Plan.single(component)
+        board = board or Board.detect()
+        plan = Plan.single(board.default_component if component is None else component)
         limits = None if threads is None else {plan.components[0]: threads}
         self._pipeline = Pipeline(graph, plan, board=board, slots=1, threads=limits, input=input)
         self._lock = threading.Lock()  # a call is a submit and the result of that very frame
+
+    def __repr__(self) -> str:
+        return f"<Engine of {self._pipeline.about}>" if "_pipeline" in vars(self) else "<Engine, not started>"
+
+    @property
+    def graph(self) -> Graph:
+        """The network."""
+        return self._pipeline.graph
 
     def __call__(self, x: Frame) -> Frame:
         """The result of one frame: an array, or a dict by name where the model has several outputs.

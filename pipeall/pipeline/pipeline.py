@@ -10,13 +10,13 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from .. import env
-from ..errors import ArgumentError, DeviceError, PipelineError, PipelineTimeoutError
+from ..errors import ArgumentError, PipelineError, PipelineTimeoutError
 from ..graph.ir import Graph
+from ..graph.onnx.source import ModelSource
 from ..graph.pictures import pictures_of, with_picture
 from ..picture import Picture, Placed
 from . import runtime
@@ -24,13 +24,14 @@ from .boards.board import Board
 from .boards.machine import describe
 from .boards.twin import Twin
 from .border import Border, Entry, Frame
+from .checks import check_depth, check_options, check_pace, drift_of, limited
+from .defaults import as_graph, chosen
 from .lanes import Lanes
 from .live import Feed, Seen, Stream, check_drop
-from .planning.names import component_name, parse_unit
 from .planning.plan import Plan
 from .planning.profile import Profile
-from .planning.rings import MAX_SLOTS, FrameTimes
-from .rebalance import Drift, Rebalancer
+from .planning.rings import FrameTimes
+from .rebalance import Rebalancer
 from .stats import Snapshot, StageCounters, Stats, StatsRecorder
 from .trace import StageTrace, save
 
@@ -40,8 +41,10 @@ CHECK_S, STALLED_S = 0.2, 10.0  # after which submit asks whether anybody takes 
 class Pipeline:
     """Runs a network by a plan: each stage on its unit, all at once.
 
-    graph    the network
-    plan     a Plan or its text, such as ``"G-B-L:3,5"`` or ``"Bx3-Bx1:4"``
+    graph    the network, or the model that it is read from, as for ``load``
+    plan     a Plan or its text, such as ``"G-B-L:3,5"`` or ``"Bx3-Bx1:4"``; default: the best of a search in the
+             profile of ``rebalance``, of the board's model, or the one that ``pipeall.profile`` kept of this network on
+             this machine; without any, all real components with about equal MACs (``choice`` says which it was)
     board    where to run; default ``Board.detect()``
     slots    slots per ring: 2 is double buffering; each more adds throughput under jitter, memory and latency
     threads  component name -> number of its cores to use, for stages of the plan that do not say; default all
@@ -63,8 +66,8 @@ class Pipeline:
 
     def __init__(
         self,
-        graph: Graph,
-        plan: Plan | str,
+        graph: Graph | ModelSource,
+        plan: Plan | str | None = None,
         board: Board | None = None,
         slots: int = 2,
         threads: Mapping[str, int] | None = None,
@@ -78,18 +81,21 @@ class Pipeline:
         self.rebalancer: Rebalancer | None = None
         self._closed = False
         self._trace: list[StageTrace] = []
-        _check(graph, slots, trace)
-        if input is not None:
-            graph = with_picture(graph, input)
-        plan = _limited(Plan.parse(plan) if isinstance(plan, str) else plan, threads or {})
-        _check_depth(depth, slots, plan)
+        check_options(slots, trace)
+        graph = as_graph(graph)
+        board = board or Board.detect()
+        pictured = graph if input is None else with_picture(graph, input)
+        divided = pictured if input and input.apart else graph  # what profiles that are kept know
+        plan, self.choice = chosen(divided, board, plan, rebalance)
+        graph = pictured
+        plan = limited(plan, threads or {})
+        check_depth(depth, slots, plan)
         fault = env.fault()
         if fault and all(fault[0] >= len(lane) for lane in plan.lanes):
             raise ArgumentError(f"PIPEALL_FAULT: expected a stage of plan {plan} (from 0), got {fault[0]}")
-        board = board or Board.detect()
-        _check_pace(pace, board)
+        check_pace(pace, board)
         twin = Twin(graph, board, time_scale) if pace else None
-        drift = _drift(graph, plan, board, twin, rebalance)
+        drift = drift_of(graph, plan, board, twin, rebalance)
         self.graph, self.board = graph, board
         self._twin, self._trace_to = twin, trace
         self._submit_lock, self._result_lock, self._close_lock = (threading.Lock() for _ in range(3))
@@ -103,6 +109,15 @@ class Pipeline:
         if drift:
             self.rebalancer = Rebalancer(drift, self.lanes.end_left, self.lanes.move, time_scale)
             weakref.finalize(self, self.rebalancer.close)  # at the interpreter's exit: before the lanes it has left
+
+    def __repr__(self) -> str:
+        return f"<Pipeline of {self.about}, plan {self.choice}>" if "lanes" in vars(self) else "<Pipeline, not started>"
+
+    @property
+    def about(self) -> str:
+        """Network, plan, what it runs on and how far it is, in a line."""
+        state = "closed" if self._closed else "failed" if self._error else "open"
+        return f"{self.graph.name} on {self.plan}: {self._recorder.frames} frames done, {self.pending} pending, {state}"
 
     @property
     def plan(self) -> Plan:
@@ -347,51 +362,3 @@ class Pipeline:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-def _check(graph: Graph, slots: int, trace: bool | str | Path) -> None:
-    if not isinstance(graph, Graph):
-        raise ArgumentError(f"graph: expected one of pipeall.load or pipeall.zoo, got {type(graph).__name__}")
-    if not isinstance(slots, int) or not 1 <= slots <= MAX_SLOTS:
-        raise ArgumentError(f"slots: expected 1 to {MAX_SLOTS}, got {slots!r}")
-    if not isinstance(trace, bool) and not (isinstance(trace, (str, Path)) and Path(trace).parent.is_dir()):
-        raise ArgumentError(f"trace: expected True, False or a path in a folder that exists, got {trace!r}")
-
-
-def _check_depth(depth: int | None, slots: int, plan: Plan) -> None:
-    room = slots * (max(map(len, plan.lanes)) + 1)
-    if depth is not None and (not isinstance(depth, int) or not 1 <= depth <= room):
-        raise ArgumentError(f"depth: expected 1 to {room}, as many as {slots} slots a ring hold, got {depth!r}")
-
-
-def _check_pace(pace: bool, board: Board) -> None:
-    if pace and board.model is None:
-        raise DeviceError("pace: expected a model of a board, such as Board.load('a311d'), got a real one")
-    if not pace and board.model is not None:
-        raise DeviceError(f"board {board.model.name} is a model: expected pace=True to run at its pace here")
-
-
-def _drift(graph: Graph, plan: Plan, board: Board, twin: Twin | None, rebalance: bool | Profile) -> Drift | None:
-    """What watches the plan; of the profile's units those that are real, or that the plan names."""
-    if rebalance is False:
-        return None
-    profile = twin.profile if twin and rebalance is True else rebalance
-    if not isinstance(profile, Profile):
-        raise ArgumentError(f"rebalance: expected a Profile of {graph.name} on this board, got {rebalance!r}")
-    real = {component.name for component in board.components.values() if not component.stand_in}
-    here = {unit: times for unit, times in profile.units.items() if parse_unit(unit)[0] in real | {*plan.components}}
-    return Drift(graph, replace(profile, units=here), plan)
-
-
-def _limited(plan: Plan, threads: Mapping[str, int]) -> Plan:
-    """The plan with these numbers of cores for the components that it takes whole."""
-    limits = {component_name(key): count for key, count in threads.items()}
-    whole = {stage.component for lane in plan.lanes for stage in lane if stage.cores is None}
-    if unknown := limits.keys() - whole:
-        raise ArgumentError(f"threads: expected whole components of plan {plan}, got {', '.join(sorted(unknown))}")
-    return Plan(
-        tuple(
-            tuple(replace(stage, cores=stage.cores or limits.get(stage.component)) for stage in lane)
-            for lane in plan.lanes
-        )
-    )

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..notebook import html_table
 from .planning.rings import FrameTimes
 
 KEPT = 20_000  # latest frames whose times are kept: some 400 bytes each with two stages
@@ -57,6 +58,10 @@ class StageStats:
     use: float
     floated: int = 0
 
+    def __repr__(self) -> str:
+        waits = f"waiting {self.wait_in_ms:.2f} ms for input, {self.wait_out_ms:.2f} ms for a slot"
+        return f"<StageStats of {self.unit}: {self.frames} frames, busy {self.busy_ms:.2f} ms a frame, {waits}>"
+
 
 @dataclass(frozen=True, slots=True)
 class Stats:
@@ -75,6 +80,20 @@ class Stats:
     live_p50_ms: float = 0.0
     live_p95_ms: float = 0.0
     dropped: int = 0
+
+    def __repr__(self) -> str:
+        use = ", ".join(f"{stage.unit} {stage.use:.0%}" for stage in self.stages)
+        latency = f"p50 {self.latency_p50_ms:.2f}, p95 {self.latency_p95_ms:.2f}, p99 {self.latency_p99_ms:.2f} ms"
+        return f"<Stats of {self.frames} frames in {self.seconds:.2f} s: {self.fps:.1f} FPS; latency {latency}; {use}>"
+
+    def _repr_html_(self) -> str:
+        head = ("unit", "groups", "frames", "use", "busy ms", "wait in ms", "wait out ms", "hand-over ms")
+        rows = [
+            (s.unit, f"{s.groups[0] + 1} to {s.groups[1]}", s.frames, f"{s.use:.0%}")
+            + (s.busy_ms, s.wait_in_ms, s.wait_out_ms, s.map_ms + s.copy_ms)
+            for s in self.stages
+        ]
+        return html_table(repr(self)[1:-1], head, rows)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ... import env
@@ -94,6 +94,28 @@ def names(count: int) -> list[str]:
     return ["big", *(f"mid{i or ''}" for i in range(count - 2)), "little"]
 
 
+def equal(clusters: Sequence[Cluster]) -> bool:
+    """Whether all cores are of one kind, as far as the machine tells: the halves that ``detect`` makes are."""
+    tolerance = max(TOLERANCE.values())
+    first = clusters[0]
+    return all(
+        (other.core_type, other.isas) == (first.core_type, first.isas)
+        and _close(other.capacity, first.capacity, tolerance)
+        and _close(other.max_mhz, first.max_mhz, tolerance)
+        for other in clusters
+    )
+
+
+def joined(clusters: Sequence[Cluster]) -> Cluster:
+    """All their cores as one cluster, "cpu", with what all of them can do. Of unequal ones it has the first's type,
+    the fastest's: those cores do most of the work."""
+    first = clusters[0]
+    isas = tuple(isa for isa in first.isas if all(isa in other.isas for other in clusters))
+    cores = tuple(dict.fromkeys(core for cluster in clusters for core in cluster.cores))
+    parts = ", ".join(f"{cluster.name} {format_cores(cluster.cores)}" for cluster in clusters)
+    return replace(first, name="cpu", cores=cores, isas=isas, why=f"all clusters: {parts}")
+
+
 def format_cores(cores: Iterable[int]) -> str:
     """Core ids as the kernel writes them: (0, 1, 2, 5) is "0-2,5"; nothing is "none"."""
     ranges: list[list[int]] = []
@@ -131,20 +153,22 @@ def _kinds(cores: list[Core], tolerance: float) -> list[list[Core]]:
         rank = CORE_TYPES.index(core.core_type) if have_type else 0
         return core.capacity if have_capacity else 0, rank, core.max_mhz or 0
 
-    def close(a: float | None, b: float | None) -> bool:
-        return a is None or b is None or min(a, b) >= (1 - tolerance) * max(a, b)
-
     kinds: list[list[Core]] = []
     for core in sorted(cores, key=speed, reverse=True):
         for kind in kinds:
             first = kind[0]
             same_type = (first.core_type, first.evidence) == (core.core_type, core.evidence)
-            if same_type and close(first.capacity, core.capacity) and close(first.max_mhz, core.max_mhz):
+            alike = ((first.capacity, core.capacity), (first.max_mhz, core.max_mhz))
+            if same_type and all(_close(*speeds, tolerance) for speeds in alike):
                 kind.append(core)
                 break
         else:
             kinds.append([core])
     return [sorted(kind, key=lambda core: core.id) for kind in kinds]
+
+
+def _close(a: float | None, b: float | None, tolerance: float) -> bool:
+    return a is None or b is None or min(a, b) >= (1 - tolerance) * max(a, b)
 
 
 def _halves(cores: list[Core]) -> tuple[list[list[Core]], list[str]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from ...errors import ModelError
@@ -12,6 +12,7 @@ from .convert import convert
 from .fold import FOLD, RESHAPE, fold, shape_of
 from .reader import OWN_DOMAINS, ModelReader, parse
 from .shapes import Shape, Shapes, by_name, checked, tensors
+from .source import Source
 from .tensors import EXTERNAL, package
 
 MAX_NUMBERS = 4096  # of one array of sizes or indices
@@ -19,19 +20,19 @@ FLOATS = (1, 10, 11, 16)
 INTEGERS = (6, 7, 9)  # what shapes are computed with: int32, int64, bool
 
 
-def outline(path: str | Path, input_shape: Shapes | None = None) -> Any:
+def outline(path: str | os.PathLike[str], input_shape: Shapes | None = None) -> Any:
     """A model's ModelProto without the data of its large weights, the shape of every tensor inferred.
 
     ``input_shape`` as for ``load``; weights may be missing in the file as long as their shapes are there. Raises
     ModelError naming the file, ArgumentError for a bad ``input_shape``, MissingExtraError without the onnx package.
     """
-    path = Path(path)
+    source = Source.of(path)
     given = checked(input_shape)
     try:
-        model, _ = parse(path)
-        return with_shapes(path, model, by_name(given, [value.name for value in inputs_of(model.graph)]))
+        model, _ = parse(source)
+        return with_shapes(source, model, by_name(given, [value.name for value in inputs_of(model.graph)]))
     except (ModelError, UnicodeDecodeError) as error:
-        raise ModelError(f"{path}: {error}") from None
+        raise ModelError(f"{source.label}: {error}") from None
 
 
 def inputs_of(graph: Any) -> list[Any]:
@@ -40,7 +41,7 @@ def inputs_of(graph: Any) -> list[Any]:
     return [value for value in graph.input if value.name not in weights]
 
 
-def with_shapes(path: Path, model: Any, given: Mapping[str, Shape]) -> Any:
+def with_shapes(source: Source, model: Any, given: Mapping[str, Shape]) -> Any:
     """The model with the shape of every tensor in ``value_info``, as far as it can be known; it is changed.
 
     Raises ModelError where an input's shape is open or the package cannot infer.
@@ -57,7 +58,7 @@ def with_shapes(path: Path, model: Any, given: Mapping[str, Shape]) -> Any:
     for output in graph.output:
         output.type.tensor_type.ClearField("shape")
     try:
-        return _inferred(path, model)
+        return _inferred(source, model)
     except (package().shape_inference.InferenceError, RuntimeError, ValueError) as error:
         if isinstance(error, ModelError):
             raise
@@ -86,10 +87,10 @@ def _hoist_constants(graph: Any) -> None:
         graph.node.extend(kept)
 
 
-def _inferred(path: Path, model: Any) -> Any:
+def _inferred(source: Source, model: Any) -> Any:
     """Infers shapes, evaluates the numbers that exporters compute of them (sizes, indices) and infers again, until
     nothing new is known."""
-    reader = ModelReader(path, model, {})
+    reader = ModelReader(source, model, {})
     builder = Builder([], {}, set(), convert)
     for tensor in model.graph.initializer:
         if tensor.HasField("raw_data") and tensor.data_type in INTEGERS and tensor.data_location != EXTERNAL:

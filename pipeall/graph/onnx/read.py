@@ -1,10 +1,9 @@
-"""Reads an ONNX file, or a part of the network in it, into a graph."""
+"""Reads an ONNX model, or a part of the network in it, into a graph."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from ...errors import ArgumentError, ModelError
@@ -16,6 +15,7 @@ from .convert import convert
 from .outline import inputs_of, with_shapes
 from .reader import NOT_UTF8, OPSETS, ModelReader, Subgraph, metadata_of, parse
 from .shapes import FLOAT16, Shape, Shapes, by_name, checked, elem_type, floats, named, tensors
+from .source import ModelSource, Source
 
 __all__ = ["OPSETS", "load"]
 
@@ -23,14 +23,17 @@ MAX_MESSAGE = 1000  # characters of an error
 
 
 def load(
-    path: str | Path,
+    model: ModelSource,
     input_shape: Shapes | None = None,
     rewrite: bool = True,
     *,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
 ) -> Graph:
-    """The network in an ONNX file, opsets 1 to 28, computed in float32.
+    """The network of an ONNX model, opsets 1 to 28, computed in float32.
+
+    ``model`` is the path of a file, the bytes of one, or an ``onnx.ModelProto``. Weights in files of their own are read
+    beside the model's; bytes have no such place. The network is called as the file, or as the graph in the bytes.
 
     ``input_shape`` is the shape of the only input, e.g. (1, 3, 224, 224), or a dict of shapes by input name. It wins
     over what the file declares, and is needed where the file leaves more open than the batch, which then is 1. A size
@@ -44,25 +47,25 @@ def load(
     to the border, float64 and bfloat16 are float32 from there on. ``rewrite=False`` keeps one node per operator, for
     tests and inspection.
 
-    Raises ModelError naming file and node for whatever is broken or not supported, ArgumentError for a bad
+    Raises ModelError naming model and node for whatever is broken or not supported, ArgumentError for a bad
     ``input_shape`` and for names that the file does not have, MissingExtraError without the onnx package. Source: ONNX
     operators, onnx.ai/onnx/operators.
     """
-    path = Path(path)
+    source = Source.of(model)
     given = checked(input_shape)
     try:
-        graph = _read(path, given, _names("inputs", inputs), _names("outputs", outputs))
+        graph = _read(source, given, _names("inputs", inputs), _names("outputs", outputs))
     except (ModelError, ArgumentError) as error:
-        raise type(error)(f"{path}: {_one_line(str(error))}") from None
+        raise type(error)(f"{source.label}: {_one_line(str(error))}") from None
     except UnicodeDecodeError:  # protobuf decodes a name where it is first read
-        raise ModelError(f"{path}: {NOT_UTF8}") from None
+        raise ModelError(f"{source.label}: {NOT_UTF8}") from None
     except RecursionError:
-        raise ModelError(f"{path}: its subgraphs are nested too deep") from None
+        raise ModelError(f"{source.label}: its subgraphs are nested too deep") from None
     graph = rewritten(graph) if rewrite else graph
     for array in graph.constants.values():
         onnx_wire.release(array)  # read by now only to be checked
     if not graph.nodes:
-        raise ModelError(f"{path}: expected a network, got a model that computes nothing of its input")
+        raise ModelError(f"{source.label}: expected a network, got a model that computes nothing of its input")
     return graph
 
 
@@ -84,10 +87,13 @@ def _names(what: str, names: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def _read(
-    path: Path, given: Shape | dict[str, Shape] | None, inputs: tuple[str, ...] | None, outputs: tuple[str, ...] | None
+    source: Source,
+    given: Shape | dict[str, Shape] | None,
+    inputs: tuple[str, ...] | None,
+    outputs: tuple[str, ...] | None,
 ) -> Graph:
-    model, raw = parse(path)
-    reader = ModelReader(path, model, raw)
+    model, raw = parse(source)
+    reader = ModelReader(source, model, raw)
     made = [name for node in model.graph.node for name in node.output if name]
     entering = [value.name for value in inputs_of(model.graph)]
     named(inputs or (), [*entering, *made], "inputs")
@@ -103,7 +109,7 @@ def _read(
             raise ArgumentError(f"inputs: no output depends on {', '.join(unread)}")
     border = [value.name for value in values] if inputs is None else list(inputs)
     shapes = by_name(given, border, entering)
-    types = _types(path, model, [*border, *(outputs or ())], shapes)
+    types = _types(source, model, [*border, *(outputs or ())], shapes)
     for name in border:
         if name not in types and name not in shapes:
             raise ModelError(f"the shape of {name!r} cannot be inferred: give it in input_shape")
@@ -114,7 +120,7 @@ def _read(
         if name not in builder.values:
             raise ModelError(f"output {name!r} is made by no node")
     halves = {name for name in results if name in types and elem_type(types[name]) == FLOAT16}
-    return replace(builder.graph(path.stem, results, halves), metadata=metadata_of(model))
+    return replace(builder.graph(source.name(model.graph), results, halves), metadata=metadata_of(model))
 
 
 def _convert(reader: ModelReader, g: Builder, nodes: Sequence[OnnxNode], read: set[str]) -> None:
@@ -133,7 +139,7 @@ def _convert(reader: ModelReader, g: Builder, nodes: Sequence[OnnxNode], read: s
                 node.fail(f"its output {name!r} is not supported")
 
 
-def _types(path: Path, model: Any, names: Sequence[str], given: Mapping[str, Shape]) -> dict[str, Any]:
+def _types(source: Source, model: Any, names: Sequence[str], given: Mapping[str, Shape]) -> dict[str, Any]:
     """ValueInfoProtos of the model's inputs and outputs, and of the tensors within it among ``names`` as inferred."""
     entering = inputs_of(model.graph)
     types = {value.name: value for value in (*model.graph.output, *entering)}
@@ -141,7 +147,7 @@ def _types(path: Path, model: Any, names: Sequence[str], given: Mapping[str, Sha
         return types
     known = {value.name: given[value.name] for value in entering if value.name in given}
     try:
-        graph = with_shapes(path, parse(path)[0], known).graph
+        graph = with_shapes(source, parse(source)[0], known).graph
     except ModelError:
         return types  # a shape may have been given
     return types | {value.name: value for value in graph.value_info if value.name in names}

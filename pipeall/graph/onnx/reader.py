@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from . import tensors
 from . import wire as onnx_wire
 from .build import MAX_CONSTANT_ELEMENTS, OnnxNode
 from .prepare import prepared
+from .source import Source
 from .tensors import package
 
 OPSETS = (1, 28)
@@ -31,16 +31,17 @@ MAX_METADATA = 2**20  # characters of an entry's name and value; a recogniser's 
 EARLY = {"LayerNormalization": 17}  # operators that onnxruntime writes before the opset that has them
 
 
-def parse(path: Path) -> tuple[Any, dict[str, memoryview]]:
-    """The file's ModelProto without large initialisers' bytes, functions inlined; and those bytes by name."""
+def parse(source: Source) -> tuple[Any, dict[str, memoryview]]:
+    """The ModelProto without large initialisers' bytes, functions inlined; and those bytes by name."""
     onnx = package()
     from google.protobuf.message import DecodeError
 
     try:
-        size = path.stat().st_size
+        content = source.content
+        size = len(content) if isinstance(content, bytes) else content.stat().st_size
         if size > MAX_FILE_BYTES:
             raise ModelError(f"file has {size} bytes, ONNX files have at most {MAX_FILE_BYTES}")
-        message, taken = onnx_wire.split(path)
+        message, taken = onnx_wire.split(content)
         model = onnx.ModelProto.FromString(message)
     except OSError as error:
         raise ModelError(f"cannot read: {error.strerror}") from None
@@ -116,8 +117,8 @@ class Subgraph:
 class ModelReader:
     """One model: its needed nodes and initialisers, in plain Python and NumPy."""
 
-    def __init__(self, path: Path, model: Any, raw: Mapping[str, memoryview]):
-        self.path, self.proto, self.raw = path, model.graph, raw
+    def __init__(self, source: Source, model: Any, raw: Mapping[str, memoryview]):
+        self.folder, self.proto, self.raw = source.folder, model.graph, raw
         self.opset = opset_of(model)
         self.context = package().checker.C.CheckerContext()
         self.context.ir_version = model.ir_version
@@ -196,4 +197,4 @@ class ModelReader:
         }
 
     def array(self, what: str, proto: Any, raw: memoryview | None = None) -> np.ndarray:
-        return tensors.array(what, proto, self.path.parent, raw)
+        return tensors.array(what, proto, self.folder, raw)

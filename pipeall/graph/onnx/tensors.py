@@ -38,7 +38,7 @@ def type_name(elem_type: int) -> str:
     return types.Name(elem_type) if elem_type in types.values() else str(elem_type)
 
 
-def array(what: str, proto: Any, folder: Path, raw: memoryview | None = None) -> np.ndarray:
+def array(what: str, proto: Any, folder: Path | None, raw: memoryview | None = None) -> np.ndarray:
     """Values of a TensorProto: raw bytes (``raw`` where they stayed in the file), typed fields or a file in ``folder``.
 
     ``what`` names it in errors, all of which are ModelErrors.
@@ -71,9 +71,12 @@ def array(what: str, proto: Any, folder: Path, raw: memoryview | None = None) ->
             raise ModelError(f"{what} has values beyond float32") from None
 
 
-def _external(what: str, proto: Any, folder: Path, nbytes: int) -> bytes:
+def _external(what: str, proto: Any, folder: Path | None, nbytes: int) -> bytes:
     """The bytes of a tensor stored in another file of the model's folder, no more than it needs and one."""
     entries = {entry.key: entry.value for entry in proto.external_data}
+    if folder is None:
+        location = entries.get("location")
+        raise ModelError(f"{what}: external data {location!r:.200}: expected the model's path, bytes have no folder")
     folder = folder.resolve()
     try:
         file = (folder / entries.get("location", "")).resolve()

@@ -22,21 +22,25 @@ class WireError(ValueError):
     """The bytes are no protobuf message."""
 
 
-def split(path: Path) -> tuple[bytes, list[memoryview | None]]:
-    """The file's message without large raw data, and for each initialiser that data, if it was taken out.
+def split(content: Path | bytes) -> tuple[bytes, list[memoryview | None]]:
+    """A file's message without large raw data, and for each initialiser that data, if it was taken out.
 
-    The file stays mapped, read-only, as long as one of the views lives. Raises OSError where it cannot be read,
-    WireError where it is no message.
+    The file stays mapped, read-only, as long as one of the views lives; bytes are kept. Raises OSError where it cannot
+    be read, WireError where it is no message.
     """
-    if path.stat().st_size == 0:  # a pipe too, which would be waited for
-        raise WireError("the file is empty")
-    with path.open("rb") as file:
-        mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    mapped = memoryview(content) if isinstance(content, bytes) else _mapped(content)
     taken: list[memoryview | None] = []
     kept = []
     for number, field, content in _fields(mapped):
         kept.append(with_length(number, b"".join(_graph(content, taken))) if number == GRAPH else field)
     return b"".join(kept), taken
+
+
+def _mapped(path: Path) -> memoryview:
+    if path.stat().st_size == 0:  # a pipe too, which would be waited for
+        raise WireError("the file is empty")
+    with path.open("rb") as file:
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def release(array: np.ndarray | None) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ..._kernels.cpu.cluster import Cluster
+from ..._kernels.cpu.cluster import Cluster, equal, joined
 from ...errors import DeviceError, MissingExtraError
+from ...logs import logger
 from ..devices.component import Component
 from ..devices.cpu import device as cpu
 from ..devices.device import detect
@@ -17,17 +18,22 @@ from ..planning.names import component_name, components, traits_of
 from .model import BoardModel
 
 CPU = "cpu"  # the device whose components are the clusters
+WHOLE = "cpu"  # the component that is all of them
+
+log = logger(__name__)
 
 
 class Board:
     """The components of one machine. OpenCL is asked only when the GPU or the whole list is.
 
-    ``model``: how fast they are, on a board that is not at hand (``load``); else None.
+    ``model``: how fast they are, on a board that is not at hand (``load``); else None. All its clusters together are
+    the component "cpu", which is not listed: it has their cores.
     """
 
     def __init__(self, clusters: Iterable[Cluster], gpu: bool = True, model: BoardModel | None = None):
         devices = model.parts if model else {cluster.name: cpu.Cpu(cluster) for cluster in clusters}
         self._present = {name: Component(name, device) for name, device in devices.items()}
+        self._clusters = () if model else tuple(device.cluster for device in devices.values())
         self._gpu = gpu
         self.model = model
 
@@ -47,6 +53,8 @@ class Board:
         ``root``); False: never ask for them.
         """
         found = cpu.detect(clusters, root=root, allowed=allowed, machine=machine)
+        for name, device in found.items():
+            log.debug("%s: %s; %s", name, device.description, device.cluster.why)
         return cls((device.cluster for device in found.values()), gpu)
 
     @classmethod
@@ -64,12 +72,23 @@ class Board:
         return MappingProxyType(self._present | self._others[0])
 
     @property
+    def default_component(self) -> str:
+        """What a whole network runs on unless it is said: all cores where they are equal, else the fastest cluster."""
+        return WHOLE if self._clusters and equal(self._clusters) else next(iter(self._present))
+
+    def __repr__(self) -> str:
+        parts = [f"{name} {part.description}" for name, part in self._present.items()]
+        if self.model is None and "_others" in vars(self):  # a GPU is not looked for only to be shown
+            parts += [f"{name} {part.description}" for name, part in self._others[0].items()]
+        return f"<Board{f' {self.model.name}, a model' if self.model else ''}: {'; '.join(parts)}>"
+
+    @property
     def gpu_missing(self) -> str | None:
         """Why there is no GPU, or None."""
         return None if "gpu" in self.components else self._others[1]["opencl"]
 
     def component(self, key: str) -> Component:
-        """The component of this name or letter, in any case: "big" or "B", "gpu" or "g", "gpu@fp16".
+        """The component of this name or letter, in any case: "big" or "B", "gpu" or "g", "gpu@fp16", "cpu" or "C".
 
         Raises DeviceError where this board has none, with what it has and why; ArgumentError on another word.
         """
@@ -79,6 +98,8 @@ class Board:
             return self.component(name).with_precision(precision)
         if name in self._present and not precision:
             return self._present[name]
+        if name == WHOLE and self._clusters:
+            return Component(WHOLE, cpu.Cpu(joined(self._clusters)))
         if precision or name not in self.components:
             why = self._others[1].get(traits_of(name).device)
             there = ", ".join(self.components)
@@ -117,4 +138,8 @@ class Board:
                     found |= {name: Component(name, part) for name, part in detect(device).items()}
                 except (MissingExtraError, DeviceError) as error:
                     missing[device] = str(error)
+        for name, part in found.items():
+            log.debug("%s: %s", name, part.description)
+        for device, why in missing.items():
+            log.debug("no %s device: %s", device, why)
         return found, missing

@@ -272,7 +272,7 @@ class BoardModel:
         """The inverse of ``to_dict``; ``source`` is named in errors. Raises ArgumentError for what is wrong."""
         read = JsonReader(content, source)
         parts = {name: _part_from(read.inside("components", name)) for name in read.keys("components")}
-        if not parts or any(_component(name) != name for name in parts):
+        if not parts or any(_component(name) != name or traits_of(name).all for name in parts):
             raise read.fail("components", "names of components, such as big, little and gpu")
         units = read.keys("prices")
         if not units or any(_component(unit) not in parts for unit in units):

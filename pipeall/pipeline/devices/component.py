@@ -19,6 +19,9 @@ class Component:
     name: str
     device: Device
 
+    def __repr__(self) -> str:
+        return f"<Component {self.name}: {self.description}>"
+
     @property
     def letter(self) -> str:
         return re.sub("[a-z]+", self.name[0].upper(), self.name)

@@ -20,11 +20,12 @@ from ...graph.ir import Graph
 from ...graph.partition import subgraph
 from ..boards import machine
 from ..boards.board import Board
+from ..boards.kept import keep
 from ..boards.units import units as components_of
 from ..devices.device import unsupported_groups
 from ..lane import LOG_FRAMES
 from ..pipeline import Pipeline
-from ..planning.names import may_be_neighbours, parse_unit
+from ..planning.names import may_be_neighbours, overlap, parse_unit
 from ..planning.plan import Plan
 from ..planning.profile import Factors, Profile, UnitTimes, crossing_bytes
 from ..trace import StageTrace
@@ -57,6 +58,7 @@ def profile(
     kept        a profile to resume: what it has is not measured again, and where it is from is ``about["earlier"]``
     checkpoint  is called with the profile so far after each part
 
+    A profile of all real components is kept in the cache folder: plans that nobody gives come from it.
     A unit that cannot run the whole network is tried group by group; what it cannot run is marked with the reason.
     Raises ArgumentError where ``kept`` is of another network or a unit has more cores than there are, DeviceError for
     an absent component and for a unit that runs every group, but not all at once: no profile can say that.
@@ -81,6 +83,7 @@ def profile(
         found = measure(found)
         found = replace(found, about=about | {"after": machine.state(board)})
         checkpoint(found)
+    keep(found, graph, board)
     return found
 
 
@@ -115,7 +118,7 @@ def _coexist(board: Board, first: str, second: str) -> bool:
     """Whether the two can run at once: other components, or cores enough of the same."""
     (one, cores), (other, more) = parse_unit(first), parse_unit(second)
     if one != other:
-        return True
+        return not overlap(one, other)
     return None not in (cores, more) and cores + more <= len(board.component(one).device.cores)
 
 

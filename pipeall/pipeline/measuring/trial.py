@@ -31,6 +31,9 @@ class Trial:
     plan: Plan
     turns: tuple[Stats, ...]
 
+    def __repr__(self) -> str:
+        return f"<Trial of {self.plan}, {len(self.turns)} turns: {self.median('fps'):.1f} FPS>"
+
     def median(self, key: str) -> float:
         """The median of a field of Stats, such as "fps" or "latency_p95_ms", over the turns."""
         return median(getattr(turn, key) for turn in self.turns)

@@ -24,6 +24,12 @@ class PredictedPlan:
     plan: Plan
     prediction: Prediction
 
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    def __str__(self) -> str:
+        return f"{self.plan}, predicted {self.prediction}"
+
 
 class Columns(NamedTuple):
     """Costs, one row per configuration. busy_mj is the energy beyond what the idle board draws."""

@@ -24,6 +24,8 @@ class Traits:
     precisions  those it can compute in beside the default: "gpu@fp16"
     several     there may be more than one: "mid1", "gpu1"
     neighbours  two of the device's components may stand beside each other in a pipeline: no memory is of one alone
+    all         it is all components of its device at once: no plan has it beside one of them, and only who asks for it
+                by name gets it
     """
 
     device: str
@@ -31,6 +33,7 @@ class Traits:
     precisions: tuple[str, ...] = ()
     several: bool = False
     neighbours: bool = True
+    all: bool = False
 
 
 COMPONENTS: dict[str, Traits] = {  # name, whose first letter stands for it in plans
@@ -38,6 +41,7 @@ COMPONENTS: dict[str, Traits] = {  # name, whose first letter stands for it in p
     "mid": Traits("cpu", cores=True, several=True),
     "little": Traits("cpu", cores=True),
     "gpu": Traits("opencl", precisions=("fp16", "mixed"), several=True, neighbours=False),
+    "cpu": Traits("cpu", cores=True, all=True),
 }
 PLUG_INS = "pipeall.devices"  # entry points: each gives a dict like COMPONENTS
 
@@ -80,7 +84,13 @@ def traits_of(component: str) -> Traits:
 def may_be_neighbours(one: str, other: str) -> bool:
     """Whether two components may stand beside each other in a pipeline."""
     first, second = traits_of(one), traits_of(other)
-    return first.device != second.device or first.neighbours
+    return first.device != second.device or (first.neighbours and not overlap(one, other))
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether two different components have the same cores: one is all components of the other's device."""
+    first, second = traits_of(one), traits_of(other)
+    return one != other and first.device == second.device and (first.all or second.all)
 
 
 def parse_unit(word: str) -> tuple[str, int | None]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, combinations, pairwise
 from math import inf
 from pathlib import Path
 from typing import Any
 
 from ...errors import ArgumentError
-from ...files import naming, read_json, shown, write_json
+from ...files import JsonReader, naming, read_json, shown, write_json
 from ...graph.ir import Graph
 from ...graph.ops import macs
-from .names import parse_unit
+from .names import overlap, parse_unit
 
 _GRAMMAR = (
     "expected ORDER[:CUTS] such as G-B-L:3,5, Bx3-Bx1-G:3,5 or B-L:3~4, one component such as big, "
@@ -46,9 +46,13 @@ class StagePlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Lanes of stages. A pipeline is one lane; Peak is one lane of one stage; Parallel is a lane per component."""
+    """Lanes of stages. A pipeline is one lane; Peak is one lane of one stage; Parallel is a lane per component.
+
+    ``network`` is the one it was made for, where that is known: its name and number of groups.
+    """
 
     lanes: tuple[tuple[StagePlan, ...], ...]
+    network: tuple[str, int] | None = field(default=None, compare=False)
 
     @classmethod
     def pipeline(cls, order: Sequence[str], cuts: Cuts) -> Plan:
@@ -91,7 +95,7 @@ class Plan:
 
         Raises ArgumentError where the network has fewer groups than there are stages.
         """
-        return cls.pipeline(order, balanced_cuts(graph, [1.0] * len(order)))
+        return cls.pipeline(order, balanced_cuts(graph, [1.0] * len(order))).made_for(graph)
 
     @classmethod
     def parse(cls, text: str) -> Plan:
@@ -109,24 +113,50 @@ class Plan:
             raise ArgumentError(f"plan {shown(text)}: {_GRAMMAR}") from None
         return cls.pipeline(order.split("-"), numbers)
 
-    def save(self, path: str | Path, graph: Graph, about: Mapping[str, Any] | None = None) -> None:
-        """Writes a small JSON file: the plan's text, the network it is for, and ``about`` it (such as predictions)."""
-        network = {"network": graph.name, "groups": len(graph.groups)}
+    def made_for(self, graph: Graph) -> Plan:
+        """The same plan, which now knows its network."""
+        return replace(self, network=(graph.name, len(graph.groups)))
+
+    def check_network(self, graph: Graph) -> None:
+        """Raises ArgumentError where it was made for a network with other groups."""
+        if self.network and self.network[1] != len(graph.groups):
+            name, groups = self.network
+            raise ArgumentError(
+                f"plan {self}: expected a plan for the {len(graph.groups)} groups of {graph.name}, "
+                f"got one for {groups} groups of {shown(name)}"
+            )
+
+    def save(self, path: str | Path, graph: Graph | None = None, about: Mapping[str, Any] | None = None) -> None:
+        """Writes a small JSON file: the plan's text, the network it is for, and ``about`` it (such as predictions).
+
+        The network is the graph's if one is given, else the one that the plan was made for, if it is known.
+        Raises ArgumentError where the plan was made for another network, or the file cannot be written.
+        """
+        if graph is not None:
+            self.check_network(graph)
+        name, groups = (graph.name, len(graph.groups)) if graph is not None else self.network or (None, None)
+        network = {"network": name, "groups": groups} if name is not None else {}
         write_json(path, "plan", {"plan": str(self), **network, **(about or {})})
 
     @classmethod
-    def load(cls, path: str | Path, graph: Graph) -> Plan:
-        """The plan of a file. Raises ArgumentError where it is malformed or for a network with other groups."""
+    def load(cls, path: str | Path, graph: Graph | None = None) -> Plan:
+        """The plan of a file, which keeps naming its network: with a graph it is checked now, else when it is used.
+
+        Raises ArgumentError where the file is malformed or for a network with other groups.
+        """
         content = read_json(path, "plan")
+        read = JsonReader(content, str(path))
         if not isinstance(content.get("plan"), str):
             raise ArgumentError(f"{path}: expected the text of a plan under 'plan', got {shown(content.get('plan'))}")
-        if content.get("groups") != len(graph.groups):
-            raise ArgumentError(
-                f"{path}: expected a plan for the {len(graph.groups)} groups of {graph.name}, "
-                f"got one for {shown(content.get('groups'))} groups of {shown(content.get('network'))}"
-            )
         with naming(path):
-            return cls.parse(content["plan"])
+            plan = cls.parse(content["plan"])
+            if content.get("groups") is not None:
+                if (groups := read.number("groups", 1)) != int(groups):
+                    raise read.fail("groups", "a whole number")
+                plan = replace(plan, network=(read.word("network"), int(groups)))
+            if graph is not None:
+                plan.check_network(graph)
+            return plan
 
     @property
     def components(self) -> tuple[str, ...]:
@@ -142,6 +172,9 @@ class Plan:
     def floats(self) -> bool:
         """Whether one of its cuts floats."""
         return any(stage.floating for lane in self.lanes for stage in lane)
+
+    def __repr__(self) -> str:
+        return f"<Plan {self}{f' of {self.network[0]}' if self.network else ''}>"
 
     def __str__(self) -> str:
         if len(self.lanes) > 1:
@@ -185,6 +218,9 @@ def _units(words: Sequence[str]) -> list[tuple[str, int | None]]:
     whole = [component for component, cores in parts if cores is None]
     if not units or any(sum(name == component for name, _ in parts) > 1 for component in whole):
         raise ArgumentError(f"order {'-'.join(words)!r}: expected distinct components, got none or one twice")
+    for (one, _), (other, _) in combinations(parts, 2):
+        if overlap(one, other):
+            raise ArgumentError(f"order {'-'.join(words)!r}: expected no cores in common, got {one} and {other}")
     return units
 
 

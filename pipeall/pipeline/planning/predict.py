@@ -42,6 +42,13 @@ class Prediction:
     latency_ms: float
     energy_mj: float | None
 
+    def __repr__(self) -> str:
+        return f"<Prediction {self}>"
+
+    def __str__(self) -> str:
+        energy = "" if self.energy_mj is None else f", {self.energy_mj:.1f} mJ a frame"
+        return f"{self.fps:.1f} FPS, latency {self.latency_ms:.2f} ms{energy}"
+
     @property
     def fps(self) -> float:
         return 1000.0 / self.period_ms

@@ -18,6 +18,7 @@ import numpy as np
 from ...errors import ArgumentError
 from ...files import JsonReader, naming, read_json, write_json
 from ...graph.ir import Graph
+from ...notebook import html_table
 from .names import may_be_neighbours, parse_unit
 from .plan import Plan
 
@@ -58,7 +59,7 @@ class Link:
         return _line(sizes, self.bytes, self.send_ms), _line(sizes, self.bytes, self.receive_ms)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Profile:
     """The times that plans for one network are made from.
 
@@ -84,6 +85,17 @@ class Profile:
     idle_w: float | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
     modelled: bool = False
+
+    def __repr__(self) -> str:
+        times = ", ".join(f"{unit} {_whole(row)}" for unit, row in self.units.items())
+        origin = "modelled" if self.modelled else "measured"
+        where = self.about.get("board") if self.modelled else self.about.get("date")
+        return f"<Profile of {self.network}, {origin}{f' {where}' if where else ''}: {times or 'no units'}>"
+
+    def _repr_html_(self) -> str:
+        columns = (self.units[unit].ms for unit in self.units)
+        rows = [(index, name, *ms) for index, (name, *ms) in enumerate(zip(self.groups, *columns, strict=True), 1)]
+        return html_table(repr(self)[1:-1], ("group", "name", *(f"{unit} ms" for unit in self.units)), rows)
 
     def slowdown(self, unit: str, other: str, *, in_line: bool = False) -> np.ndarray:
         """Per group, how many times as long ``unit`` takes while ``other`` runs; ones where nobody measured it.
@@ -195,6 +207,12 @@ def link_from(row: JsonReader) -> tuple[tuple[str, str], Link]:
         raise row.fail("to", f"another end than {ends[0]!r}")
     times = [tuple(row.numbers(key, len(sizes))) for key in ("send_ms", "receive_ms", "map_ms")]
     return (ends[0], ends[1]), Link(sizes, *times)
+
+
+def _whole(times: UnitTimes) -> str:
+    """The whole network's time, or of how many groups it is."""
+    known = [ms for ms in times.ms if isfinite(ms)]
+    return f"{sum(known):.2f} ms" + (f" ({len(known)} of {len(times.ms)} groups)" if len(known) < len(times.ms) else "")
 
 
 def _unit_to_dict(times: UnitTimes) -> dict[str, Any]:

@@ -18,6 +18,8 @@ import numpy as np
 
 from ...errors import ArgumentError
 from ...graph.ir import Graph
+from ...logs import logger
+from ...notebook import html_table
 from .candidates import Candidates, PredictedPlan
 from .dynamic import Dynamic, Solution
 from .floating import floating as float_cuts
@@ -29,8 +31,10 @@ from .teams import teams
 
 EXHAUSTIVE_STAGES = 3
 
+log = logger(__name__)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Found:
     """What a search found.
 
@@ -41,6 +45,7 @@ class Found:
                 exact fronts of period with latency and of period with energy
     evaluated   number of stages -> configurations that were evaluated one by one
     covered     number of stages -> configurations among which dynamic programming found the best
+    graph, profile, max_latency_ms, min_fps  what was asked
     """
 
     objective: str
@@ -48,10 +53,28 @@ class Found:
     pareto: tuple[PredictedPlan, ...]
     evaluated: Mapping[int, int]
     covered: Mapping[int, int]
+    graph: Graph
+    profile: Profile
+    max_latency_ms: float | None = None
+    min_fps: float | None = None
 
     @property
     def best(self) -> Plan:
         return self.ranked[0].plan
+
+    def __repr__(self) -> str:
+        best = self.ranked[0]
+        return (
+            f"<Found for {self.graph.name}, best {self.objective}: {best}; {len(self.ranked)} ranked, "
+            f"{len(self.pareto)} on the front, of {sum(self.evaluated.values()) + sum(self.covered.values()):,} plans>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (str(choice.plan), choice.prediction.fps, choice.prediction.latency_ms, choice.prediction.energy_mj or "")
+            for choice in self.ranked
+        ]
+        return html_table(repr(self)[1:-1], ("plan", "FPS", "latency ms", "mJ a frame"), rows)
 
 
 def search(
@@ -91,11 +114,7 @@ def search(
     if power is not None:
         profile = _with_power(profile, power)
     limits = _limits(objective, max_latency_ms, min_fps)
-    without_power = [name for name in names if profile.units[name].power_w is None]
-    energy = profile.idle_w is not None and not without_power
-    if objective == "energy" and not energy:
-        what = f"unit {without_power[0]!r}" if without_power else "the idle board"
-        raise ArgumentError(f"objective 'energy': expected a profile with power, this one has none of {what}")
+    energy = _power_known(profile, names, objective)
     _check_whole("top", top)
     for name, count in (cores or {}).items():
         _check_whole(f"cores of {name}", count)
@@ -113,7 +132,22 @@ def search(
         small = [team for team in possible_teams if 1 < len(team) <= EXHAUSTIVE_STAGES]
         faster = float_cuts(profile, small, ranked[0].plan, max_latency_ms=limits.latency_ms, top=(top + 1) // 2)
         ranked = (*faster, *ranked)[:top]
-    return Found(objective, ranked, candidates.pareto(), dict(evaluated), dict(covered))
+    log.debug("search for %s of %s: best %s, of %s", objective, graph.name, ranked[0], dict(evaluated + covered))
+    return Found(
+        objective,
+        _made_for(graph, ranked),
+        _made_for(graph, candidates.pareto()),
+        dict(evaluated),
+        dict(covered),
+        graph,
+        profile,
+        max_latency_ms,
+        min_fps,
+    )
+
+
+def _made_for(graph: Graph, choices: Iterable[PredictedPlan]) -> tuple[PredictedPlan, ...]:
+    return tuple(replace(choice, plan=choice.plan.made_for(graph)) for choice in choices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +247,16 @@ def _limits(objective: str, max_latency_ms: float | None, min_fps: float | None)
         period_ms=exactly * 1000.0 / min_fps if min_fps else inf,
         latency_ms=exactly * max_latency_ms if max_latency_ms else inf,
     )
+
+
+def _power_known(profile: Profile, names: Sequence[str], objective: str) -> bool:
+    """Whether the profile knows the power of all units. Raises ArgumentError where the objective needs it."""
+    without_power = [name for name in names if profile.units[name].power_w is None]
+    known = profile.idle_w is not None and not without_power
+    if objective == "energy" and not known:
+        what = f"unit {without_power[0]!r}" if without_power else "the idle board"
+        raise ArgumentError(f"objective 'energy': expected a profile with power, this one has none of {what}")
+    return known
 
 
 def _is_number(value: Any) -> bool:

@@ -68,6 +68,12 @@ class Simulation:
     stages: tuple[SimulatedStage, ...]
     times: tuple[FrameTimes, ...] = field(repr=False)
 
+    def __repr__(self) -> str:
+        use = ", ".join(f"{stage.unit} {stage.use:.0%}" for stage in self.stages)
+        return (
+            f"<Simulation of {self.frames} frames: {self.fps:.1f} FPS, latency p50 {self.latency_p50_ms:.2f} ms; {use}>"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON, without ``times``."""
         content = asdict(self)

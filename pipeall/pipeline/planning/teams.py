@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, islice, product
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, combinations, islice, product
 
 from ...errors import ArgumentError
-from .names import component_name, parse_unit
+from .names import component_name, overlap, parse_unit, traits_of
 
 MAX_TEAMS = 5_000  # four components of four cores each, split in all ways, make 28,560: nobody waits for those
 
@@ -31,7 +31,10 @@ def teams(units: Iterable[str], most: int, cores: Mapping[str, int] | None = Non
     for component, (whole, partial) in by_component.items():
         splits = _side_by_side(partial, given.get(component) or _largest(partial), most)
         options.append(_at_most(chain(((unit,) for unit in whole), splits)))
-    found = _at_most(tuple(chain(*team)) for team in product(*options))
+    possible = (tuple(chain(*team)) for team in product(*options))
+    if any(traits_of(component).all for component in by_component):
+        possible = (team for team in possible if not _overlaps(team))
+    found = _at_most(possible)
     if len(found) > MAX_TEAMS:
         raise ArgumentError(f"units {', '.join(sorted(set(units)))}: expected at most {MAX_TEAMS} sets to run at once")
     return sorted((team for team in found if 0 < len(team) <= most), key=lambda team: (len(team), team))
@@ -45,6 +48,11 @@ def _side_by_side(partial: list[tuple[str, int]], cores: int, most: int) -> Iter
             if count <= cores:
                 for others in _side_by_side(partial[i:], cores - count, most - 1):
                     yield (unit, *others)
+
+
+def _overlaps(team: Sequence[str]) -> bool:
+    components = {parse_unit(unit)[0] for unit in team}
+    return any(overlap(one, other) for one, other in combinations(components, 2))
 
 
 def _at_most(teams: Iterator[tuple[str, ...]]) -> list[tuple[str, ...]]:

@@ -13,9 +13,12 @@ from ...._kernels.cpu.table import Kernels, choose, explain
 from ...._kernels.memory import mapped_page_bytes
 from ...._kernels.peak import Peak
 from ....graph.onnx.wire import release
+from ....logs import logger
 from ....steps import Lowered
 from ..device import Device, always, sysfs_text
 from .tune import choose_algorithms, modelled_algorithms
+
+log = logger(__name__)
 
 
 def detect(
@@ -74,6 +77,7 @@ class Cpu(Device):
         """A ``kernels.CpuProgram``: weights packed for its kernels. Its steps can be timed, ``record`` or not."""
         kernels = self._kernels()
         program = self._program(lowered, name, kernels)
+        log.debug("%s on %s takes the kernels %s", name, self.description, ", ".join(kernels.values()))
         algorithms = choose_algorithms(lowered.steps, self.cluster, kernels)
         for step, algorithm in zip(lowered.steps, algorithms, strict=True):
             program.add(step, algorithm)

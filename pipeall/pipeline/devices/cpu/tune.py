@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from logging import DEBUG
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from ...._kernels.cpu.cluster import Cluster
 from ...._kernels.cpu.table import ROWS, KernelRow, Kernels
 from ....graph.memory import side_by_side
 from ....graph.onnx.wire import release
+from ....logs import logger
 from ....steps import SLOT_IN, SLOT_OUT, Step
 from ..timings import Shapes, keep_times, read_times, shape_key
 
@@ -25,6 +27,8 @@ FILE_KIND = "algorithms"
 TURNS = 4  # of each candidate; the fastest of its times counts
 MARGIN = 0.97  # of the modelled algorithm's time: another must be faster than that
 CACHE_BYTES = 32 << 20  # read between turns where the size of the last cache is not known, and at most
+
+log = logger(__name__)
 
 
 def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Kernels) -> list[Algorithm | None]:
@@ -35,6 +39,9 @@ def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Kernels)
     """
     choices = modelled_algorithms(steps, kernels)
     if not env.tune():
+        for step, choice in zip(steps, choices, strict=True):
+            if choice is not None:
+                log.debug("%s takes %s: by the model, as PIPEALL_TUNE is off", step.node, choice)
         return choices
     gemm = next(row for row in ROWS if row.name == kernels["gemm", "f32"])
     tuner = Tuner(cluster, kernels, gemm)
@@ -70,7 +77,11 @@ class Tuner:
             times.update(self.measured(step, ways))
             self.learned[self.key(step)] = times
         best = min(ways, key=lambda way: times[str(way)])
-        return best if times[str(best)] < MARGIN * times[str(default)] else default
+        taken = best if times[str(best)] < MARGIN * times[str(default)] else default
+        if log.isEnabledFor(DEBUG):
+            timed = ", ".join(f"{way} {times[str(way)]:.0f} us" for way in ways)
+            log.debug("%s takes %s: %s; the model's choice is %s", step.node, taken, timed, default)
+        return taken
 
     def key(self, step: Step) -> str:
         return f"{shape_key(step)} threads{len(self.cluster.cores)}"

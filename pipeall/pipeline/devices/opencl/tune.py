@@ -21,6 +21,7 @@ from ...._kernels.opencl.methods import Choose, Method, methods, modelled
 from ....graph.ir import Graph
 from ....graph.lower import lower
 from ....graph.memory import side_by_side
+from ....logs import logger
 from ....steps import ARENA, Lowered, Step, item_bytes
 from ..device import Tuned
 from ..timings import keep_times, read_times, shape_key
@@ -30,6 +31,8 @@ FILE_KIND = "opencl-methods"
 REPEATS = 4  # of a convolution in a frame; the first is not counted
 TURNS = 3  # of each method; the least of its times counts
 MARGIN = 0.97  # of the default's time: another must be faster than that
+
+log = logger(__name__)
 
 
 class Target(NamedTuple):
@@ -45,7 +48,10 @@ def known(info: opencl.DeviceInfo, precision: str) -> Choose:
 
     def choose(step: Step, candidates: Sequence[Method]) -> Method:
         times = shapes.get(shape_key(step), {})
-        return _fastest(candidates, times) if times.keys() >= set(map(str, candidates)) else candidates[0]
+        timed = times.keys() >= set(map(str, candidates))
+        taken = _fastest(candidates, times) if timed else candidates[0]
+        log.debug("%s takes %s: %s", step.node, taken, f"times in us {times}" if timed else "nothing was timed")
+        return taken
 
     return choose
 

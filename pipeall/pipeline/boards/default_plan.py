@@ -1,0 +1,59 @@
+"""The plan of those who give none."""
+
+from __future__ import annotations
+
+from ...errors import ArgumentError
+from ...graph.ir import Graph
+from ...logs import logger
+from ..planning.names import parse_unit, traits_of
+from ..planning.plan import Plan
+from ..planning.profile import Profile
+from ..planning.search import search
+from .board import Board
+from .kept import kept, real_components
+
+log = logger(__name__)
+
+
+def default_plan(graph: Graph, board: Board, profile: Profile | None = None) -> tuple[Plan, str]:
+    """A plan for a network, and why it is this one, in words.
+
+    The best for throughput of a search in ``profile``, in what the board's model says, or in the profile of this
+    network that was kept (``kept.py``). Without any: all real components in the board's order with about equal MACs
+    each, no more stages than the network has groups; how fast each component is does not count then.
+    """
+    found = profile or (board.model.profile(graph) if board.model else kept(graph, board))
+    plan, why = (found and _best(graph, board, found)) or (
+        balanced(graph, board),
+        "with equal MACs: no profile is kept",
+    )
+    log.debug("default plan of %s: %s %s", graph.name, plan, why)
+    return plan, why
+
+
+def balanced(graph: Graph, board: Board) -> Plan:
+    """All real components in the board's order with about equal MACs each."""
+    return Plan.balanced(real_components(board)[: len(graph.groups)], graph)
+
+
+def cores_of(board: Board) -> dict[str, int]:
+    """How many cores each component has, where it has cores to choose from."""
+    found = {}
+    for component in board.components.values():
+        if traits_of(component.name).cores:
+            found[component.name] = component.device.width
+    return found
+
+
+def _best(graph: Graph, board: Board, profile: Profile) -> tuple[Plan, str] | None:
+    """The best plan of the units that are here and real; None where the profile has none for them."""
+    real = real_components(board)
+    units = [unit for unit in profile.units if parse_unit(unit)[0].partition("@")[0] in real]
+    try:
+        best = search(graph, profile, units=units, cores=cores_of(board), top=1).ranked[0]
+    except ArgumentError as error:
+        log.debug("no default plan of %s from its profile: %s", graph.name, error)
+        return None
+    origin = "modelled" if profile.modelled else "measured"
+    where = profile.about.get("board") if profile.modelled else profile.about.get("date")
+    return best.plan, f"by its profile, {origin} {where}: {best.prediction.fps:.1f} FPS predicted"

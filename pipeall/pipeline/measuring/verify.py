@@ -1,0 +1,170 @@
+"""The best plans of a search run for real: a prediction is a model, and the machine decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import ArgumentError, PipeallError
+from ...notebook import html_table
+from ..boards.board import Board
+from ..boards.kept import measured_on
+from ..planning.candidates import PredictedPlan
+from ..planning.plan import Plan
+from ..planning.search import Found
+from .trial import Trial, compare
+
+VERIFIED = 5  # plans that run unless it is said
+TURNS = 5  # that each has: what disturbs the machine disturbs all
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A plan, what was predicted of it and what it did."""
+
+    choice: PredictedPlan
+    trial: Trial
+
+    def __repr__(self) -> str:
+        return f"<Verified {self.choice}; measured {self.fps:.1f} FPS>"
+
+    @property
+    def plan(self) -> Plan:
+        return self.trial.plan
+
+    @property
+    def fps(self) -> float:
+        """Measured, the median over its turns."""
+        return self.trial.median("fps")
+
+    @property
+    def latency_ms(self) -> float:
+        """Measured, the median over its turns of the median over frames."""
+        return self.trial.median("latency_p50_ms")
+
+    @property
+    def error(self) -> float:
+        """How far the predicted period is off, as a share of the measured one."""
+        return self.choice.prediction.period_ms / self.trial.period_ms - 1
+
+    def to_dict(self) -> dict[str, Any]:
+        predicted = {"predicted_period_ms": self.choice.prediction.period_ms, "error_percent": 100 * self.error}
+        return self.trial.to_dict() | {"period_ms": self.trial.period_ms} | predicted
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What a plan is to be good at, and its limits, as for ``search``."""
+
+    objective: str
+    max_latency_ms: float | None = None
+    min_fps: float | None = None
+
+    @property
+    def queue(self) -> bool:
+        """Whether frames may wait in a trial: no, where the time they wait would count as latency."""
+        return self.objective != "latency" and self.max_latency_ms is None
+
+    def rank(self, row: Verified) -> tuple[bool, float]:
+        """By what was measured; what breaks a limit comes last. Energy is not measured: there the prediction counts."""
+        slow = self.max_latency_ms is not None and row.latency_ms > self.max_latency_ms
+        breaks = slow or (self.min_fps is not None and row.fps < self.min_fps)
+        if self.objective == "energy":
+            return breaks, row.choice.prediction.energy_mj or 0.0
+        return breaks, row.latency_ms if self.objective == "latency" else row.trial.period_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What plans of a search did when they ran.
+
+    network        its name
+    rows           those that ran, best first by the search's objective; a plan that broke its limit comes last
+    refused        those that did not run, and why
+    within_limits  whether the best kept the search's limits when it ran
+    """
+
+    network: str
+    rows: tuple[Verified, ...]
+    refused: Mapping[str, str]
+    within_limits: bool
+
+    @property
+    def best(self) -> Plan:
+        return self.rows[0].choice.plan
+
+    def __repr__(self) -> str:
+        first, others = self.rows[0], len(self.rows) - 1
+        refused = f", {len(self.refused)} refused" if self.refused else ""
+        limits = "" if self.within_limits else ", not within the limits"
+        return (
+            f"<Verification of {self.network}, best {self.best}: {first.fps:.1f} FPS, latency {first.latency_ms:.2f} ms"
+            f"{limits}; {others} others{refused}>"
+        )
+
+    def _repr_html_(self) -> str:
+        head = ("plan", "FPS", "predicted FPS", "latency ms")
+        rows = [(str(row.plan), row.fps, row.choice.prediction.fps, row.latency_ms) for row in self.rows]
+        return html_table(repr(self)[1:-1], head, rows)
+
+
+def verify(
+    found: Found,
+    board: Board | None = None,
+    *,
+    top: int = VERIFIED,
+    seconds: float = 2.0,
+    done: Callable[[], None] = lambda: None,
+) -> Verification:
+    """Runs the best plans of a search side by side on this machine and says what they gave.
+
+    board    default ``Board.detect()``
+    top      how many of ``found.ranked``
+    seconds  that each runs, in turns
+    done     is called after each turn; there are five for each plan
+
+    Raises ArgumentError where the profile of the search is not of this machine, the PipeallError of the last plan where
+    none of them ran.
+    """
+    board = board or Board.detect()
+    if board.model is not None or not measured_on(found.profile, board):
+        raise ArgumentError("verify: expected a search in a profile that was measured on this machine")
+    if isinstance(top, bool) or not isinstance(top, int) or top < 1:
+        raise ArgumentError(f"top: expected a whole number of at least 1, got {top!r}")
+    goal = Goal(found.objective, found.max_latency_ms, found.min_fps)
+
+    def run(plans: Sequence[Plan]) -> list[Trial]:
+        share = seconds / TURNS
+        return compare(found.graph, plans, board, turns=TURNS, seconds=share, queue=goal.queue, done=done)
+
+    rows, refused = run_choices(found.ranked[:top], run)
+    rows.sort(key=goal.rank)
+    return Verification(found.graph.name, tuple(rows), refused, not goal.rank(rows[0])[0])
+
+
+def run_choices(
+    choices: Sequence[PredictedPlan], run: Callable[[Sequence[Plan]], Sequence[Trial]]
+) -> tuple[list[Verified], dict[str, str]]:
+    """Runs them side by side, or each by itself if that fails; fastest first.
+
+    Also returns the plans that did not run, with the reason; where none did, the last one's PipeallError is raised.
+    """
+
+    def ran(some: Sequence[PredictedPlan]) -> list[Verified]:
+        trials = run([choice.plan for choice in some])
+        return [Verified(choice, trial) for choice, trial in zip(some, trials, strict=True)]
+
+    refused: dict[str, str] = {}
+    try:
+        rows = ran(choices)
+    except PipeallError:
+        rows = []
+        for choice in choices:
+            try:
+                rows += ran([choice])
+            except PipeallError as error:
+                refused[str(choice.plan)] = str(error)
+                if len(refused) == len(choices):
+                    raise
+    return sorted(rows, key=lambda row: row.trial.period_ms), refused

@@ -1,0 +1,145 @@
+"""Plans that nobody gives, plan files without a graph, and the best plans of a search run for real."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from commands import invoke, quick_net, toy_board
+from graphs import frames, small_net
+from profiles import measured_here, quick_part
+
+import pipeall
+from pipeall import ArgumentError, Board, Pipeline, Plan
+from pipeall.pipeline.boards.default_plan import default_plan
+from pipeall.pipeline.boards.kept import profile_path
+
+
+@pytest.fixture
+def net():
+    return quick_net()
+
+
+# ---- plans that nobody gives ----
+
+
+def test_default_plan_has_equal_macs(net, board):
+    with Pipeline(net, board=board) as pipe:
+        assert str(pipe.plan) == str(Plan.balanced(["big", "little"], net))
+        assert str(pipe.plan) in repr(pipe) and "equal MACs: no profile is kept" in repr(pipe)
+        assert pipe.result is not None and list(pipe.map(frames(net, 2)))
+    assert "2 frames done" in repr(pipe) and "closed" in repr(pipe)
+
+
+def test_default_plan_of_a_measured_network(net, board, keeping, monkeypatch):
+    assert default_plan(net, board)[1].endswith("no profile is kept")
+    profile = pipeall.profile(net, board, seconds=0.05)
+    plan, why = default_plan(net, board)
+    best = pipeall.search(net, profile, cores={"big": 1, "little": 1}).ranked[0]
+    assert (plan, plan.network) == (best.plan, ("quick", 4)) and "by its profile, measured 20" in why
+    with Pipeline(net, board=board) as pipe:
+        assert pipe.plan == best.plan and "by its profile" in repr(pipe)
+    assert default_plan(small_net(), board)[1].endswith("no profile is kept")  # another network
+    one = Board.detect(clusters=[board.component("big").device.cores], gpu=False)
+    assert default_plan(net, one)[1].endswith("no profile is kept")  # another board
+    monkeypatch.setenv("PIPEALL_TUNE", "off")
+    assert default_plan(net, board)[1].endswith("no profile is kept")
+
+
+def test_a_profile_that_cannot_be_used(net, board, keeping):
+    path = profile_path(net, board)
+    path.parent.mkdir(parents=True)
+    elsewhere = replace(measured_here(net, board, big=1.0, little=1.0), about={"components": {"big": "another"}})
+    for content in ("{", "", None):
+        elsewhere.save(path) if content is None else path.write_text(content)
+        assert default_plan(net, board)[1].endswith("no profile is kept")
+
+
+def test_a_profile_of_some_components_is_not_kept(net, board, keeping):
+    pipeall.profile(net, board, ["big"], seconds=0.02)
+    assert not profile_path(net, board).exists()
+    path = profile_path(net, board)
+    path.parent.parent.mkdir(exist_ok=True)
+    path.parent.write_text("a file, where the folder should be")
+    pipeall.profile(net, board, seconds=0.02)  # it cannot be kept: nobody needs to know
+
+
+def test_default_plans_by_profiles_that_are_given(net, board, tmp_path):
+    slow = measured_here(net, board, big=1.0, little=50.0)
+    with Pipeline(net, board=board, rebalance=slow) as pipe:
+        assert "by its profile, measured" in pipe.choice
+    model = Board.load(toy_board(tmp_path / "toy.json"))
+    with Pipeline(net, board=model, pace=True, time_scale=0.1) as pipe:
+        assert "by its profile, modelled" in repr(pipe)
+    nothing = measured_here(net, board, gpu=1.0)
+    assert default_plan(net, board, nothing)[1].startswith("with equal MACs")
+
+
+def test_the_command_line_takes_the_same_plan(net, board, keeping, monkeypatch):
+    from pipeall.cli.plans import chosen_plan
+
+    options = dict.fromkeys(("plan", "order", "cuts", "partition_point", "partition_point2"))
+    path = profile_path(net, board)
+    path.parent.mkdir(parents=True)
+    measured_here(net, board, big=1.0, little=100.0).save(path)
+    assert str(chosen_plan(net, board, **options)) == "big"
+    assert str(chosen_plan(net, board, **options | {"order": "B-L"})) == str(Plan.balanced(["B", "L"], net))
+
+
+# ---- plan files ----
+
+
+def test_plans_are_saved_and_loaded_without_a_graph(net, board, tmp_path):
+    path = tmp_path / "plan.json"
+    found = pipeall.search(net, measured_here(net, board, big=1.0, little=2.0))
+    for plan in (found.best, Plan.balanced(["B", "L"], net)):
+        plan.save(path)
+        content = json.loads(path.read_text())
+        assert (content["network"], content["groups"]) == ("quick", 4)
+        loaded = Plan.load(path)
+        assert loaded == plan and loaded.network == ("quick", 4) and "of quick" in repr(loaded)
+        with pytest.raises(ArgumentError, match="expected a plan for the 3 groups .* got one for 4 groups of 'quick'"):
+            Pipeline(quick_part(net), loaded, board=board)
+        with pytest.raises(ArgumentError, match="got one for 4 groups of 'quick'"):
+            loaded.save(path, quick_part(net))
+        loaded.save(path)  # it has kept the name
+        assert Plan.load(path, net).network == ("quick", 4)
+
+
+def test_a_plan_of_no_network(net, board, tmp_path):
+    path = tmp_path / "plan.json"
+    Plan.parse("B-L:2").save(path)
+    assert "network" not in json.loads(path.read_text())
+    with Pipeline(net, Plan.load(path), board=board, threads={"big": 1}) as pipe:
+        assert pipe.plan.units == ("bigx1", "little")
+    assert invoke("info", "squeezenet", "--plan", str(path)).exit_code == 0
+
+
+# ---- verify ----
+
+
+def test_verify_runs_the_best_plans(net, board):
+    found = pipeall.search(net, measured_here(net, board, big=0.1, little=0.1))
+    turns = []
+    verified = pipeall.verify(found, board, top=3, seconds=0.05, done=lambda: turns.append(1))
+    assert len(turns) == 15 and len(verified.rows) == 3 and not verified.refused and verified.within_limits
+    rates = [row.fps for row in verified.rows]
+    assert rates == sorted(rates, reverse=True) and verified.best == verified.rows[0].plan
+    assert {row.plan for row in verified.rows} == {choice.plan for choice in found.ranked[:3]}
+    assert str(verified.best) in repr(verified) and "measured" in repr(verified.rows[0])
+    assert verified._repr_html_().count("<tr>") == 4
+
+
+def test_verify_knows_the_limits_of_the_search(net, board):
+    found = pipeall.search(net, measured_here(net, board, big=1e-6, little=1e-6), max_latency_ms=1e-4)
+    verified = pipeall.verify(found, board, top=1, seconds=0.02)
+    assert not verified.within_limits and "not within the limits" in repr(verified)
+
+
+def test_verify_refuses_what_cannot_run_here(net, board):
+    modelled = pipeall.search(net, Board.load("a311d").model.profile(net))
+    with pytest.raises(ArgumentError, match="expected a search in a profile that was measured on this machine"):
+        pipeall.verify(modelled, board)
+    found = pipeall.search(net, measured_here(net, board, big=1.0))
+    for top in (0, True, 1.5):
+        with pytest.raises(ArgumentError, match="top: expected a whole number"):
+            pipeall.verify(found, board, top=top)

@@ -1,0 +1,69 @@
+"""A user's script that uses every public name: ``test_paper_cuts`` runs ``mypy --strict`` on it, nobody runs it."""
+
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+import pipeall
+
+Array = npt.NDArray[np.float32]
+
+
+def load(path: Path) -> pipeall.Graph:
+    try:
+        graph = pipeall.load(path.read_bytes(), input_shape={"x": (1, 3, 32, 32)}, outputs=["y"])
+    except (pipeall.ModelError, pipeall.MissingExtraError) as error:
+        raise SystemExit(str(error)) from None
+    entering: tuple[pipeall.Tensor, ...] = graph.inputs
+    print(entering, graph, graph.groups[0].nodes, [cut.tensors[0].nbytes for cut in graph.cuts], graph.inputs[0].shape)
+    return pipeall.zoo.squeezenet() if not graph.nodes else pipeall.load(str(path))
+
+
+def plan_it(graph: pipeall.Graph, board: pipeall.Board) -> pipeall.Plan:
+    profile: pipeall.Profile = pipeall.profile(graph, board, ["big", "little"], seconds=0.5)
+    profile.save("net.json")
+    found: pipeall.Found = pipeall.search(graph, pipeall.Profile.load("net.json"), "throughput", max_latency_ms=50.0)
+    simulated: pipeall.Simulation = pipeall.simulate(profile, found.best, frames=100)
+    verified: pipeall.Verification = pipeall.verify(found, board, top=2)
+    fps: float = simulated.fps + verified.rows[0].fps + found.ranked[0].prediction.fps
+    print(fps, verified.refused)
+    verified.best.save("plan.json")
+    plan: pipeall.Plan = pipeall.Plan.load("plan.json")
+    return plan
+
+
+def run(graph: pipeall.Graph, plan: pipeall.Plan, frames: list[Array]) -> float:
+    with pipeall.Engine("net.onnx") as engine, pipeall.Pipeline(graph, plan, slots=2) as pipe:
+        first = engine(frames[0])
+        assert isinstance(first, np.ndarray)
+        number: int = pipe.submit({"x": frames[0]}, timeout=1.0)
+        try:
+            pipe.result(timeout=0.1)
+        except pipeall.PipelineTimeoutError:
+            print("late", number)
+        except pipeall.PipelineError as error:
+            print(error.stage, error.component, error.frame)
+        for y in pipe.map(frames):
+            print(y["y"].shape if not isinstance(y, np.ndarray) else y.shape)
+        stats: pipeall.Stats = pipe.stats()
+        return stats.fps + engine.stats().latency_p50_ms
+
+
+async def main() -> None:
+    board = pipeall.Board.detect(gpu=False)
+    graph = load(Path("net.onnx"))
+    try:
+        plan = plan_it(graph, board)
+    except (pipeall.ArgumentError, pipeall.DeviceError) as error:
+        print(error)
+        plan = pipeall.Plan.parse("B-L:1")
+    except pipeall.PipeallError:
+        plan = pipeall.Plan.balanced(["big", "little"], graph)
+    frames = [np.zeros(graph.inputs[0].shape, np.float32) for _ in range(3)]
+    print(await asyncio.to_thread(run, graph, plan, frames), pipeall.__version__)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
