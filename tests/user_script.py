@@ -51,6 +51,18 @@ def run(graph: pipeall.Graph, plan: pipeall.Plan, frames: list[Array]) -> float:
         return stats.fps + engine.stats().latency_p50_ms
 
 
+async def watch(path: Path, camera: list[npt.NDArray[np.uint8]]) -> list[str]:
+    graph = pipeall.load(path)
+    task = pipeall.tasks.task(graph, "yolox", threshold=0.4)
+    picture: pipeall.Picture = task.picture
+    found = []
+    with pipeall.Pipeline(graph, input=picture) as pipe:
+        async for seen in pipe.stream(camera, drop="oldest", task=task):
+            found.append(f"{seen.number}: {seen.result.to_json()} after {seen.latency_ms:.1f} ms")
+        print(pipe.stats().dropped)
+    return found
+
+
 async def main() -> None:
     board = pipeall.Board.detect(gpu=False)
     graph = load(Path("net.onnx"))
@@ -62,6 +74,7 @@ async def main() -> None:
     except pipeall.PipeallError:
         plan = pipeall.Plan.balanced(["big", "little"], graph)
     frames = [np.zeros(graph.inputs[0].shape, np.float32) for _ in range(3)]
+    print(await watch(Path("yolox.onnx"), [np.zeros((480, 640, 3), np.uint8)]))
     print(await asyncio.to_thread(run, graph, plan, frames), pipeall.__version__)
 
 

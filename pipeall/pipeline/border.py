@@ -66,6 +66,11 @@ class Border:
             return [x]
         raise ArgumentError(f"frame: expected a dict with {', '.join(names)}, got {type(x).__name__}")
 
+    @property
+    def pictured(self) -> bool:
+        """Whether a picture enters."""
+        return bool(self._pictures)
+
     def placed(self, x: Frame) -> Placed | None:
         """Where the picture of a frame lies in the network's input; None where no picture enters."""
         for name, attrs in self._pictures.items():

@@ -14,12 +14,15 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterat
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ..errors import ArgumentError
 from ..picture import Placed
 from . import runtime
 from .border import Frame
 from .stats import StageCounters
 
+Task = Callable[[dict[str, np.ndarray], Placed], Any]
 DROPS = ("oldest", "none")
 WINDOW = 8  # frames over which the time of a stage is averaged
 CHECK_S = 0.1  # how often a thread that waits looks whether it shall end

@@ -13,6 +13,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .. import env
 from ..errors import ArgumentError, PipelineError, PipelineTimeoutError
 from ..graph.ir import Graph
@@ -217,17 +219,23 @@ class Pipeline:
             feed.stop()
 
     def stream(
-        self, source: Iterable[Frame], drop: str = "oldest", task: Callable[[dict, Placed | None], Any] | None = None
+        self,
+        source: Iterable[Frame],
+        drop: str = "oldest",
+        task: Callable[[dict[str, np.ndarray], Placed], Any] | None = None,
     ) -> Stream:
         """What comes of a live source (``Seen``), in order, each as soon as it is ready.
 
         drop  ``oldest``: where the pipeline is slower than the source, a frame that waits is dropped when the next one
               is there, and counted (``stats``); ``none``: the source waits
-        task  makes the result: f(outputs by name, where the frame lies in the network's input), as of ``pipeall.tasks``
+        task  makes the result of the outputs by name, and of where the picture lies in the network's input, as
+              ``pipeall.tasks.task`` does
 
         Errors as for ``map``. For ``async for`` as well.
         """
         check_drop(drop)
+        if task is not None and not self._border.pictured:
+            raise ArgumentError("stream: expected a pipeline with input=Picture(...) for a task, got one without")
         self._check_empty("stream")
         return Stream(self._live(source, drop == "oldest", task))
 
