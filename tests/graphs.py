@@ -88,6 +88,12 @@ def small_net() -> Graph:
     return net.graph(net.conv(x, 5))
 
 
+def picture_net(size: tuple[int, int]) -> Graph:
+    """Three groups of 1x1 convolutions on three channels."""
+    net = Net((1, 3, *size))
+    return net.graph(net.conv(net.conv(net.conv("x0", 3), 3), 3))
+
+
 def frames(graph: Graph, count: int) -> list[np.ndarray]:
     """Random frames for a graph of one input."""
     return [next(iter(inputs_of(graph, seed).values())) for seed in range(count)]

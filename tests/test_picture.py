@@ -5,6 +5,7 @@ import weakref
 
 import numpy as np
 import pytest
+from graphs import picture_net
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -56,7 +57,7 @@ def test_pillow_sees_the_same(board, h, w, rows, columns, kind, crop):
     if kind == "nearest":  # a middle between two pixels is nearer to neither
         clear = [((np.arange(n) + 0.5) * side / n + 1e-6) % 1 > 2e-6 for n, side in ((rows, h), (columns, w))]
     error = np.abs(seen(frame, picture, (rows, columns), board) - expected)[np.ix_(*clear)]
-    assert error.max(initial=0) <= 1  # Pillow rounds after each axis
+    assert error.max(initial=0) <= 1.001  # Pillow rounds after each axis, half a level each
 
 
 @pytest.mark.parametrize(("h", "w", "size"), [(1080, 1920, (64, 64)), (33, 47, (90, 71)), (100, 31, (99, 32))])
@@ -129,7 +130,7 @@ def test_frames_as_they_come(board):
 
 def test_in_a_pipeline_frames_live_until_they_are_read(board_with_gpu):
     """On the last of three stages' threads, after the caller has let go of them; then they are free."""
-    graph = network_of_three((24, 24))
+    graph = picture_net((24, 24))
     frames = [image(31 + i, 57) for i in range(20)]
     expected = []
     with Engine(graph, "big", board_with_gpu, input=Picture()) as engine:
@@ -143,21 +144,8 @@ def test_in_a_pipeline_frames_live_until_they_are_read(board_with_gpu):
         np.testing.assert_allclose(y, z, rtol=1e-5, atol=1e-4)
 
 
-def network_of_three(size):
-    x = Tensor("x", (1, 3, *size))
-    nodes, tensors, constants = [], {"x": x}, {}
-    for i in range(3):
-        name, before = f"t{i}", f"t{i - 1}" if i else "x"
-        constants[f"w{i}"] = RNG.standard_normal((3, 3, 1, 1)).astype(np.float32)
-        constants[f"b{i}"] = np.zeros(3, np.float32)
-        ones = {"strides": (1, 1), "pads": (0,) * 4, "dilations": (1, 1), "groups": 1}
-        nodes.append(Node(f"n{i}", "conv", (before, f"w{i}", f"b{i}"), name, attributes("conv", **ones)))
-        tensors[name] = Tensor(name, x.shape)
-    return Graph("three", tuple(nodes), tensors, constants, (x,), (tensors["t2"],))
-
-
 def test_apart_it_is_a_group_of_its_own(board):
-    graph = network_of_three((24, 24))
+    graph = picture_net((24, 24))
     whole, apart = (with_picture(graph, Picture(apart=apart)) for apart in (False, True))
     assert (len(graph.groups), len(whole.groups), len(apart.groups)) == (3, 3, 4)
     frame = image(40, 60)
