@@ -58,7 +58,8 @@ class Feed:
     try_submit  takes a frame in, or says False
     gate        changes when there may be room
     newest      drop what waits for room when the next frame is there
-    due         with ``newest``: the counters of the stages, which say when they will be ready for another frame
+    pending     with ``newest``: frames under way, which are kept few
+    counters    and of the stages, which say when they will be ready for another frame
 
     inside   (frame, when it was captured) of the frames submitted, oldest first; whoever takes results takes them out
     dropped  frames that were replaced while they waited
@@ -72,12 +73,14 @@ class Feed:
         try_submit: Callable[[Frame], bool],
         gate: runtime.Gate,
         newest: bool = False,
+        pending: Callable[[], int] = int,
         counters: Callable[[], list[StageCounters]] = list,
     ):
         self.inside: deque[tuple[Frame, int]] = deque()
         self.dropped, self.done = 0, False
         self.broken: Exception | None = None
-        self._try_submit, self._gate, self._counters = try_submit, gate, counters
+        self._try_submit, self._gate, self._pending = try_submit, gate, pending
+        self._pace = Pace(counters)
         self._waiting: tuple[Frame, int] | None = None
         self._changed = threading.Condition()
         self._stopped = self._exhausted = False
@@ -105,7 +108,7 @@ class Feed:
                 if newest:
                     self._replace(captured)
                 else:
-                    self._submit(captured)
+                    self._submit(captured, newest)
         except Exception as error:  # whatever the source raises: it is raised where the results are taken
             self.broken = error
         finally:
@@ -121,13 +124,14 @@ class Feed:
             self._waiting = captured
             self._changed.notify_all()
 
-    def _submit(self, captured: tuple[Frame, int]) -> None:
+    def _submit(self, captured: tuple[Frame, int], newest: bool) -> None:
         while not self._stopped:
             ticket = self._gate.ticket()
-            self.inside.append(captured)  # before whoever takes results can ask for it
-            if self._try_submit(captured[0]):
-                return
-            self.inside.pop()
+            if not newest or self._pending() <= self._pace.most:
+                self.inside.append(captured)  # before whoever takes results can ask for it
+                if self._try_submit(captured[0]):
+                    return
+                self.inside.pop()
             self._gate.wait(ticket, CHECK_S)
             captured = self._newer() or captured
 
@@ -140,7 +144,7 @@ class Feed:
 
     def _hand_in(self) -> None:
         """Submits the newest frame whenever the slowest stage will be ready for it."""
-        pace, due_ns = _Pace(self._counters), 0
+        due_ns = 0
         try:
             while True:
                 with self._changed:
@@ -152,8 +156,9 @@ class Feed:
                     captured, self._waiting = self._waiting, None
                 if self._stopped or captured is None:
                     return
-                self._submit(captured)
-                due_ns = runtime.now_ns() + pace.period_ns()
+                self._submit(captured, newest=True)
+                self._pace.look()
+                due_ns = runtime.now_ns() + self._pace.period_ns
         except Exception as error:
             self.broken = self.broken or error
         finally:
@@ -164,25 +169,33 @@ class Feed:
         self._gate.signal()
 
 
-class _Pace:
-    """How often the stages take a frame, by the latest frames."""
+class Pace:
+    """How often the stages take a frame, and how many are under way then, by the latest frames.
+
+    period_ns  from one frame to the next: the slowest stage's time
+    most       frames under way when the next one goes in. It meets no other then; each more would only wait
+    """
 
     def __init__(self, counters: Callable[[], list[StageCounters]]):
-        self._counters, self._before, self._period_ns = counters, counters(), 0
+        self._counters, self._before = counters, counters()
+        self.period_ns, self.most = 0, max(len(self._before) - 1, 0)  # a frame for each stage, until it is known
 
-    def period_ns(self) -> int:
+    def look(self) -> None:
         rows = self._counters()
         before = {(row.lane, row.stage): row for row in self._before}
-        if rows and all(row.frames - before.get((row.lane, row.stage), row).frames >= WINDOW for row in rows):
-            slowest: dict[int, float] = {}
-            for row in rows:
-                old = before[row.lane, row.stage]
-                mean = (row.busy_ns - old.busy_ns) / (row.frames - old.frames)
-                slowest[row.lane] = max(slowest.get(row.lane, 1.0), mean)
-            self._before, self._period_ns = rows, int(1 / sum(1 / ns for ns in slowest.values()))
-        elif {(row.lane, row.stage) for row in rows} != before.keys():  # the plan has moved
+        if {(row.lane, row.stage) for row in rows} != before.keys():  # the plan has moved
             self._before = rows
-        return self._period_ns
+            return
+        lanes: dict[int, list[float]] = {}
+        for row in rows:
+            old = before[row.lane, row.stage]
+            frames = row.frames - old.frames
+            if frames < WINDOW:
+                return
+            lanes.setdefault(row.lane, []).append(max((row.busy_ns - old.busy_ns) / frames, 1.0))
+        self._before = rows
+        self.period_ns = int(1 / sum(1 / max(stages) for stages in lanes.values()))
+        self.most = sum(int(sum(stages) / max(stages)) + 1 for stages in lanes.values()) - 1
 
 
 class Stream:

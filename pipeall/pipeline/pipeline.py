@@ -242,7 +242,7 @@ class Pipeline:
     def _live(
         self, source: Iterable[Frame], newest: bool, task: Callable[..., Any] | None
     ) -> Generator[Seen, None, None]:
-        feed = Feed(source, self._try_within if newest else self._try_submit, self.lanes.gate, newest, self.counters)
+        feed = Feed(source, self._try_submit, self.lanes.gate, newest, lambda: self.pending, self.counters)
         try:
             while (arrived := self._next_of(feed)) is not None:
                 frame, captured_ns = feed.inside.popleft()
@@ -267,11 +267,6 @@ class Pipeline:
         entry = self._border.entry(x)
         with self._submit_lock:
             return self.lanes.try_submit(entry)
-
-    def _try_within(self, x: Frame) -> bool:
-        """The same while frames under way are few: no more than stages work on, and one whose result is due."""
-        stages = sum(len(lane.stages) for lane in self.lanes.open)
-        return self.pending <= stages and self._try_submit(x)
 
     def _next_of(self, feed: Feed) -> runtime.Arrived | None:
         """The next result of what is fed; None after the last. Raises what ended the feed early."""
