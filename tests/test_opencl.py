@@ -237,8 +237,11 @@ def in_arena(lowered):
     return replace(lowered, steps=steps, arena_bytes=4 * (n + m) + lowered.arena_bytes)
 
 
-@pytest.mark.parametrize("case", [*(case for cases in CASES.values() for case in cases[::3]), *PAIRS], ids=str)
-@pytest.mark.parametrize("parameters", ["device", "tiled_as_gpu"])
+HALF = [*(("device", case) for cases in CASES.values() for case in cases[::3]), *(("device", pair) for pair in PAIRS)]
+HALF += [("tiled_as_gpu", case) for op in ("conv", "fc") for case in CASES[op][::3]]  # the parameters are theirs
+
+
+@pytest.mark.parametrize(("parameters", "case"), HALF, ids=str)
 def test_case_stored_in_half(case, parameters, request, monkeypatch):
     """Inputs and weights are numbers of half precision: then only the result is rounded to it."""
     monkeypatch.setattr(cl_methods, "winograd", lambda step, largest: 0)
