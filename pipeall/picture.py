@@ -26,6 +26,7 @@ EXAMPLE = (1080, 1920)  # height and width of what is timed where no frame is at
 # What a picture step reads of a frame: address, height, width, bytes from row to row, the window of ``Placed`` as
 # the bits of four float64, and inner. All 0: the example.
 WORDS = 12
+EXAMPLE_WORDS = np.zeros(WORDS, np.int64)
 
 
 @dataclass(frozen=True, slots=True)

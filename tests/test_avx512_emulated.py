@@ -32,6 +32,8 @@ def test_every_avx512_kernel(tmp_path):
         "tests/test_strassen.py",
         "tests/test_matmul_kernels.py",
         "tests/test_resize_kernels.py",
+        "tests/test_strided_kernels.py",
+        "tests/test_picture_kernels.py",
         "-k",
         "avx512",
     )

@@ -30,8 +30,9 @@ IR_OPS = {
     "binary": [op for op, entry in BINARY.items() if entry.floats],
     "unary": [op for op, entry in UNARY.items() if entry.floats],
 }
-ON_STRIDED = ("reduce", "fold", "shifted", "softmax_columns")  # test_strided_kernels
-ELSEWHERE = (*MEASURES, *TRAINING, *ATTENTION, *RESIZING, *ON_STRIDED)
+ON_STRIDED = ("reduce", "fold", "place", "shifted", "softmax_columns")  # test_strided_kernels
+PICTURES = ("picture",)  # test_picture_kernels
+ELSEWHERE = (*MEASURES, *TRAINING, *ATTENTION, *RESIZING, *ON_STRIDED, *PICTURES)
 
 
 def is_depthwise(case):

@@ -154,7 +154,7 @@ MALFORMED = {
     "surplus attribute": ("sigmoid", dict(axis=1), [IMAGE], "expected attributes none, got axis"),
     "too few inputs": ("add", dict(lo=-INF, hi=INF, swapped=False), [IMAGE], "expected 2 to 2 inputs, got 1"),
     "empty input": ("sigmoid", {}, [(1, 0, 5, 5)], "below 1"),
-    "conv rank": ("conv", CONV, [(1, 3, 5), WEIGHT, BIAS], r"must be \(1, C, H, W\)"),
+    "conv rank": ("conv", CONV, [(1, 3, 5), WEIGHT, BIAS], r"must be \(N, C, H, W\)"),
     "weight rank": ("conv", CONV, [IMAGE, (8, 3, 3), BIAS], "weight must be"),
     "kernel beyond input": ("conv", CONV, [(1, 3, 2, 5), WEIGHT, BIAS], "kernel height 3"),
     "dilated kernel beyond input": ("conv", CONV | dict(dilations=(1, 3)), [IMAGE, WEIGHT, BIAS], "kernel width 7"),

@@ -27,7 +27,9 @@ typedef struct emulated_epi32 {
     }
 
 EMULATE(emulated_ps, set1_ps, (float a), a)
+EMULATE(emulated_ps, setzero_ps, (void), 0)
 EMULATE(emulated_epi32, set1_epi32, (int32_t a), a)
+EMULATE(emulated_epi32, cvtepu8_epi32, (__m128i a), ((const uint8_t *)&a)[i])
 EMULATE(emulated_ps, loadu_ps, (const float *p), p[i])
 EMULATE(emulated_ps, maskz_loadu_ps, (__mmask16 mask, const float *p), mask >> i & 1 ? p[i] : 0)
 EMULATE(emulated_ps, add_ps, (emulated_ps a, emulated_ps b), a.lane[i] + b.lane[i])
@@ -51,6 +53,9 @@ EMULATE(emulated_epi32, and_si512, (emulated_epi32 a, emulated_epi32 b), a.lane[
 EMULATE(emulated_epi32, xor_si512, (emulated_epi32 a, emulated_epi32 b), a.lane[i] ^ b.lane[i])
 EMULATE(emulated_ps, mask_blend_ps, (__mmask16 mask, emulated_ps a, emulated_ps b), mask >> i & 1 ? b.lane[i] : a.lane[i])
 EMULATE(emulated_ps, permute_ps, (emulated_ps a, int how), a.lane[i / 4 * 4 + (how >> 2 * (i % 4) & 3)])
+
+EMULATE(emulated_ps, permutex2var_ps, (emulated_ps a, emulated_epi32 from, emulated_ps b),
+        (from.lane[i] & 16 ? b : a).lane[from.lane[i] & 15])
 
 /* Of blocks of four lanes: two of a, then two of b. */
 static inline emulated_ps emulated_shuffle_f32x4(emulated_ps a, emulated_ps b, int how) {
@@ -117,10 +122,15 @@ static inline void emulated_storeu_ps(float *p, emulated_ps a) { emulated_mask_s
 #undef _mm512_permute_ps
 #undef _mm512_shuffle_f32x4
 #undef _mm512_cmp_ps_mask
+#undef _mm512_setr_epi32
 #define __m512 emulated_ps
 #define __m512i emulated_epi32
 #define _mm512_set1_ps emulated_set1_ps
 #define _mm512_set1_epi32 emulated_set1_epi32
+#define _mm512_setr_epi32(...) ((emulated_epi32){{__VA_ARGS__}})
+#define _mm512_setzero_ps emulated_setzero_ps
+#define _mm512_cvtepu8_epi32 emulated_cvtepu8_epi32
+#define _mm512_permutex2var_ps emulated_permutex2var_ps
 #define _mm512_load_ps emulated_load_ps
 #define _mm512_loadu_ps emulated_loadu_ps
 #define _mm512_maskz_loadu_ps emulated_maskz_loadu_ps

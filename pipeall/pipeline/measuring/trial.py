@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from ...graph.ir import Graph, Tensor
+from ...graph.pictures import pictures_of
+from ...picture import EXAMPLE_WORDS
 from ..boards.board import Board
 from ..pipeline import Frame, Pipeline
 from ..planning.plan import Plan
@@ -108,9 +110,12 @@ def compare(
 
 
 def random_frame(graph: Graph) -> dict[str, np.ndarray]:
-    """One frame of noise, the same each time."""
+    """One frame of noise, the same each time; where a picture enters, the example."""
     random = np.random.default_rng(0)
-    return {tensor.name: _noise(random, tensor) for tensor in graph.inputs}
+    pictures = pictures_of(graph)
+    return {
+        tensor.name: EXAMPLE_WORDS if tensor.name in pictures else _noise(random, tensor) for tensor in graph.inputs
+    }
 
 
 def _noise(random: np.random.Generator, tensor: Tensor) -> np.ndarray:
