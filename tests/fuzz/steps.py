@@ -28,6 +28,8 @@ def steps() -> tuple[Step, ...]:
     kinds: dict[str, list[Step]] = {}
     for cases in CASES.values():
         for case in cases:
+            if case.op == "picture":  # what it reads is an address, which the border makes
+                continue
             if sum(map(prod, (*case.shapes, *case.constants))) > ELEMENTS:
                 continue
             try:
