@@ -122,9 +122,9 @@ OPERATORS = {  # canonical op -> ONNX operator
     "where": "Where", "deconv": "ConvTranspose", "expand": "Expand", "matmul": "MatMul", "attention": "Attention",
     "logsoftmax": "LogSoftmax", "cumsum": "CumSum", "gather": "Gather", "gather_elements": "GatherElements",
     "gather_nd": "GatherND", "scatter_elements": "ScatterElements", "scatter_nd": "ScatterND", "topk": "TopK",
-    "resize": "Resize", "grid_sample": "GridSample", "roi_align": "RoiAlign", "nms": "NonMaxSuppression",
-    "maxpool_indices": "MaxPool", "max_unpool": "MaxUnpool", "col2im": "Col2Im", "lstm": "LSTM", "gru": "GRU",
-    "rnn": "RNN",
+    "resize": "Resize", "picture": "Resize", "grid_sample": "GridSample", "roi_align": "RoiAlign",
+    "nms": "NonMaxSuppression", "maxpool_indices": "MaxPool", "max_unpool": "MaxUnpool", "col2im": "Col2Im",
+    "lstm": "LSTM", "gru": "GRU", "rnn": "RNN",
 }  # fmt: skip
 REDUCTIONS = {
     "sum": "ReduceSum", "mean": "ReduceMean", "max": "ReduceMax", "min": "ReduceMin", "prod": "ReduceProd",
