@@ -23,7 +23,7 @@ FLAGS = (
 
 
 class Chromium:
-    """A browser process with a profile of its own; ``open`` gives a tab."""
+    """A browser process with a profile of its own; ``open`` gives a page."""
 
     def __init__(self):
         assert PROGRAM
@@ -72,7 +72,8 @@ class Chromium:
         return answer["result"]
 
     def open(self, url: str) -> "Tab":
-        target = self.send("Target.createTarget", url="about:blank")["targetId"]
+        """A page in a window of its own: one behind another would not be seen, and rest."""
+        target = self.send("Target.createTarget", url="about:blank", newWindow=True)["targetId"]
         session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         tab = Tab(self, target, session)
         for domain in ("Page", "Runtime", "Log", "Network"):

@@ -17,8 +17,7 @@ def parse_view(text: str) -> tuple[str | None, int]:
     """The host, None for loopback, and the port of ``[HOST:]PORT``; an IPv6 address is in brackets."""
     match = re.fullmatch(r"(?:(\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]@?#]+):)?([0-9]{1,5})", text, re.ASCII)
     if match is None:
-        hint = ", an IPv6 address in brackets" if text.count(":") > 1 and "[" not in text else ""
-        raise ArgumentError(f"--view: expected [HOST:]PORT such as 8080 or 0.0.0.0:8080{hint}, got {text!r}")
+        raise ArgumentError(f"--view: expected [HOST:]PORT such as 8080, 0.0.0.0:8080 or [::1]:8080, got {text!r}")
     host, port = match[1], int(match[2])
     if port > 65535:
         raise ArgumentError(f"--view: expected a port from 0 to 65535, got {port}")

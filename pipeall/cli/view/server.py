@@ -147,7 +147,8 @@ class Server:
         self.feed.end()
         end = time.monotonic() + GRACE_S
         for connection in self._open():
-            connection.thread.join(max(0.0, end - time.monotonic()))
+            if connection.is_viewer:
+                connection.thread.join(max(0.0, end - time.monotonic()))
         for connection in self._open():
             connection.end()
             connection.thread.join()
