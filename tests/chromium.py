@@ -2,6 +2,7 @@
 
 import base64
 import fcntl
+import functools
 import io
 import json
 import os
@@ -13,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+NAMES = "chromium", "chromium-browser", "google-chrome"
 PATIENCE_S = 60.0  # a busy machine takes seconds to start a browser
 FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --remote-debugging-pipe --no-first-run "
@@ -22,16 +23,26 @@ FLAGS = (
 ).split()
 
 
+@functools.cache
+def program() -> str | None:
+    """One that runs: Ubuntu's package is a stub where there are no snaps."""
+    for found in filter(None, map(shutil.which, NAMES)):
+        if subprocess.run([found, "--version"], capture_output=True).returncode == 0:
+            return found
+    return None
+
+
 class Chromium:
     """A browser process with a profile of its own; ``open`` gives a page."""
 
     def __init__(self):
-        assert PROGRAM
+        found = program()
+        assert found
         self.profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         ours_in, theirs_out = os.pipe()
         theirs_in, ours_out = os.pipe()
         high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 20) for fd in (theirs_in, theirs_out)]  # 3 and 4 may be taken here
-        command = [PROGRAM, *FLAGS, f"--user-data-dir={self.profile.name}", "about:blank"]
+        command = [found, *FLAGS, f"--user-data-dir={self.profile.name}", "about:blank"]
         self.process = subprocess.Popen(
             ["/bin/bash", "-c", f'exec 3<&{high[0]} 4>&{high[1]}; exec "$@"', "chromium", *command],
             pass_fds=high,

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import pytest
-from chromium import PROGRAM, Chromium
+from chromium import Chromium, program
 from view_clients import FIGURES, becomes, jpeg
 
 from pipeall.cli.view import View
@@ -15,7 +15,7 @@ COLOURS = {"green": (0, 128, 0), "red": (255, 0, 0), "blue": (0, 0, 255)}
 
 @pytest.fixture(scope="module")
 def browser():
-    if PROGRAM is None:
+    if program() is None:
         pytest.skip("no chromium: apt-get install chromium")
     with Chromium() as browser:
         yield browser

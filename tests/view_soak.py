@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 
-from chromium import PROGRAM, Chromium
+from chromium import Chromium, program
 from process import resident_bytes
 from view_clients import FIGURES, Viewer, asked, jpeg, threads
 
@@ -66,9 +66,9 @@ def measured(tabs: list) -> dict[str, int]:
 
 
 def soak(view: View, minutes: float, fps: float, tabs: list) -> list[dict[str, int]]:
-    stop = threading.Event()
+    stop, last = threading.Event(), threading.Event()
     counts = {name: [0, 0] for name in ("shown", "steady", "steady too", "vanished", "slow reads")}
-    workers = [threading.Thread(target=produce, args=(view, fps, stop, counts["shown"]))]
+    workers = [threading.Thread(target=produce, args=(view, fps, last, counts["shown"]))]
     roles = {"steady": steady, "steady too": steady, "vanished": passing, "slow reads": slow}
     workers += [threading.Thread(target=role, args=(view.address, stop, counts[name])) for name, role in roles.items()]
     for worker in workers:
@@ -78,9 +78,10 @@ def soak(view: View, minutes: float, fps: float, tabs: list) -> list[dict[str, i
         time.sleep(min(60 * minutes / 20, 15))
         samples.append(measured(tabs))
         print(" ".join(f"{name} {value:,}" for name, value in samples[-1].items()), flush=True)
+    stop.set()
     for worker in workers[1:]:
-        stop.set()
         worker.join()
+    last.set()  # viewers wait for their last picture
     workers[0].join()
     print(f"longest show {counts['shown'][1]} us;", ", ".join(f"{name} {count[0]:,}" for name, count in counts.items()))
     return samples
@@ -104,7 +105,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--fps", type=float, default=30)
     given = parser.parse_args()
-    browser = Chromium() if PROGRAM else None
+    failed = []
+    threading.excepthook = lambda caught: failed.append(caught.exc_value)
+    browser = Chromium() if program() else None
     with View() as view:
         tabs = [browser.open(view.address) for _ in range(2)] if browser else []
         for tab in tabs:
@@ -117,8 +120,8 @@ def main() -> None:
         browser.__exit__()
     if found := grown(samples):
         sys.exit(f"grew: {', '.join(found)}")
-    if thrown or threads():
-        sys.exit("an exception in the page, or a thread that was left")
+    if thrown or failed or threads():
+        sys.exit(f"exceptions in the page: {thrown}, of viewers: {failed}, threads left: {threads()}")
 
 
 if __name__ == "__main__":
