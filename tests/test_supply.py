@@ -8,7 +8,7 @@ import zipfile
 import pytest
 from trees import REPOSITORY, copy_tree, run
 
-SOURCES = (".py", ".pyx", ".pxd", ".pxi", ".c", ".h", ".inc", ".cl", ".json", ".npz")
+SOURCES = (".py", ".pyx", ".pxd", ".pxi", ".c", ".h", ".inc", ".cl", ".json", ".npz", ".html")
 TRY = """
 import numpy, pipeall
 from pipeall._kernels import opencl
@@ -56,6 +56,7 @@ def test_wheel_from_the_sdist_offline_without_a_compiler_to_use_it(sdist, tmp_pa
     assert not [name for name in names if name.endswith((".c", ".h", ".inc", ".pyx", ".pxd", ".pxi"))]
     assert sum(name.endswith(".so") for name in names) == 3
     assert any(name.endswith("/boards/a311d.json") for name in names) and any(name.endswith(".cl") for name in names)
+    assert "pipeall/cli/view/page.html" in names
     site = tmp_path / "site"
     nothing = {"PATH": str(tmp_path / "nothing"), "CC": "/no/compiler"}
     install = ("--no-index", "--no-deps", "--only-binary=:all:", "--target", str(site))
