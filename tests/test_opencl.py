@@ -237,11 +237,11 @@ def in_arena(lowered):
     return replace(lowered, steps=steps, arena_bytes=4 * (n + m) + lowered.arena_bytes)
 
 
-HALF = [*(("device", case) for cases in CASES.values() for case in cases[::3]), *(("device", pair) for pair in PAIRS)]
-HALF += [("tiled_as_gpu", case) for op in ("conv", "fc") for case in CASES[op][::3]]  # the parameters are theirs
+STORED = [*(("device", case) for cases in CASES.values() for case in cases[::3]), *(("device", pair) for pair in PAIRS)]
+STORED += [("tiled_as_gpu", case) for op in ("conv", "fc") for case in CASES[op][::3]]  # the parameters are theirs
 
 
-@pytest.mark.parametrize(("parameters", "case"), HALF, ids=str)
+@pytest.mark.parametrize(("parameters", "case"), STORED, ids=str)
 def test_case_stored_in_half(case, parameters, request, monkeypatch):
     """Inputs and weights are numbers of half precision: then only the result is rounded to it."""
     monkeypatch.setattr(cl_methods, "winograd", lambda step, largest: 0)
