@@ -130,7 +130,7 @@ def test_info_as_text():
         (["run", "squeezenet", "PLAIN", "--preprocess", "imagenet:size=227"], "(1, 3, 224, 224)"),
         (["run", "squeezenet", "PLAIN", "--preprocess", "tf:size=227", "--input-shape", "1,3,224,224"], "size=227"),
         (["run", "squeezenet", "PLAIN", "--labels", "TEXT"], "expected 1000 lines"),
-        (["run", "squeezenet", "PLAIN", "--labels", "PLAIN"], "one class per line"),
+        (["run", "squeezenet", "PLAIN", "--labels", "PLAIN"], "is no text in UTF-8"),
         (["run", "squeezenet", "PLAIN", "--first-class", "1000"], "expected 0 to 999"),
         (["bench", "vgg16"], "'vgg16'"),
         (["run", "squeezenet", "PLAIN", "--plan", "TEXT.json"], "TEXT.json: cannot be read"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pipeall
-from pipeall import Engine, Pipeline
+from pipeall import Engine, Picture, Pipeline
 
 MODELS = ("googlenet", "mobilenet_v1_0.75_192", "resnet50", "squeezenet1.0", "squeezenet1.1")
 ORDERS = ["-".join(order) for order in permutations(("big", "little", "gpu"))]
@@ -17,13 +17,16 @@ ORDERS = ["-".join(order) for order in permutations(("big", "little", "gpu"))]
 def photos(data_dir, model):
     """Every photo preprocessed as models.json says, float32 (1, 3, size, size)."""
     pytest.importorskip("PIL", reason="decoding photos needs Pillow: pip install 'pipeall[cli]'")
-    from pipeall.cli.images import Preprocess, find_images
+    from task_images import opened, prepared
+
+    from pipeall.cli.images import inside
 
     how = json.loads((data_dir / "models" / "models.json").read_text())[f"{model}.onnx"]
-    preprocess = Preprocess(
-        (how["size"],) * 2, how["resize"], how["order"], how["scale"], tuple(how["mean"]), tuple(how["std"])
-    )
-    return [preprocess(path) for path in find_images([str(data_dir / "photos")])]
+    pixels = {"channels": how["order"], **{key: how[key] for key in ("scale", "mean", "std")}}
+    wanted = Picture("crop", "antialias", keep=how["size"] / how["resize"], **pixels)
+    return [
+        prepared(opened(path), wanted, (how["size"],) * 2, nchw=True)[0] for path in inside(data_dir / "photos", False)
+    ]
 
 
 def three_cut_pairs(groups):

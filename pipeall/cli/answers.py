@@ -22,9 +22,9 @@ TASK = KeyValues(
     click.Choice(TASKS),
     decoder=(click.Choice(sorted(DECODERS)), "name of the decoder, such as yolox"),
     threshold=(click.FloatRange(0, 1), "least score that counts"),
-    iou=(click.FloatRange(0, 1), "boxes that overlap by more are one thing"),
+    iou=(click.FloatRange(0, 1), "boxes that overlap more are one thing"),
     top=(click.IntRange(1), "classes (5) or boxes shown at most"),
-    first_class=(int, "outputs before the first class: 1 skips a background"),
+    first_class=(int, "outputs before it: 1 skips a background"),
 )
 SHORT = ("decoder", "threshold", "top", "first_class")  # keys that are options too
 

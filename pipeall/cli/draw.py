@@ -41,7 +41,7 @@ def drawn(picture: np.ndarray, answer: Answer) -> np.ndarray:
         if line.text:
             pen.label(line.corners[0] if line.corners else (0, 0), f"{line.text} {line.score:.2f}", COLOURS[0])
     for place, found in enumerate(answer.classes):
-        pen.label((0, (place + 1) * pen.height), f"{found.name} {found.score:.2f}", COLOURS[place % len(COLOURS)])
+        pen.text((0, place * pen.line), f"{found.name} {found.score:.2f}", COLOURS[place % len(COLOURS)])
     return np.asarray(image)
 
 
@@ -64,13 +64,14 @@ def _font(height: int) -> Any:
 class _Pen:
     """What draws into an image.
 
-    width   of lines, in pixels; height: of letters
+    width   of lines, in pixels; height: of letters; line: of a line of them
     """
 
     def __init__(self, image: Image.Image):
         self.draw = ImageDraw.Draw(image)
         self.width = max(2, round(max(image.size) / 500))
         self.height = max(12, round(max(image.size) / 50))
+        self.line = self.height + 4
 
     def box(self, box: Box) -> None:
         colour = COLOURS[box.label % len(COLOURS)]
@@ -84,12 +85,14 @@ class _Pen:
         self.label((left, top), f"{box.name} {box.score:.2f}", colour)
 
     def label(self, at: tuple[float, float], text: str, colour: tuple[int, int, int]) -> None:
-        """Text on its colour, above a place where there is room, else below it."""
-        font = _font(self.height)
-        x, y = max(0.0, at[0]), at[1] - self.height - 4
-        y = y if y >= 0 else max(0.0, at[1])
-        left, top, right, bottom = self.draw.textbbox((x + 2, y), text, font=font)
-        self.draw.rectangle((left - 2, y, right + 2, y + self.height + 4), fill=colour)
+        """Text above a place where there is room, else below it."""
+        x, y = max(0.0, at[0]), at[1] - self.line
+        self.text((x, y if y >= 0 else max(0.0, at[1])), text, colour)
+
+    def text(self, at: tuple[float, float], text: str, colour: tuple[int, int, int]) -> None:
+        """Text on its colour, its corner above and left at a place."""
+        (x, y), font = at, _font(self.height)
+        self.draw.rectangle((x, y, x + self.draw.textlength(text, font) + 4, y + self.line - 1), fill=colour)
         dark = sum(colour) > 380
         self.draw.text((x + 2, y), text, fill=(0, 0, 0) if dark else (255, 255, 255), font=font)
 

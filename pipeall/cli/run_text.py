@@ -16,6 +16,9 @@ from .sources import Shot
 from .tables import print_table, print_text
 
 
+PARTS = {"classify": "classes", "detect": "boxes", "points": "boxes", "text": "texts"}  # there even where empty
+
+
 def print_line(seen: Seen) -> None:
     """An answer as a line of JSON, its format first."""
     shot: Shot = seen.frame
@@ -27,7 +30,8 @@ def print_line(seen: Seen) -> None:
         "ready_ns": seen.ready_ns,
         "latency_ms": round(seen.latency_ms, 3),
     }
-    print_json_line("answer", **about, **seen.result.to_dict())
+    part = PARTS.get(seen.result.task)
+    print_json_line("answer", **about | ({part: []} if part else {}) | seen.result.to_dict())
 
 
 class Shown:

@@ -87,10 +87,10 @@ def planes(frame: Any) -> np.ndarray:
         frame = package().VideoFrame.from_ndarray(rgb, format="rgb24")
     pixels = frame.to_ndarray(format="yuv420p")
     quarters = round(getattr(frame, "rotation", 0) / 90) % 4  # PyAV has it since 14.2
-    return _turned(pixels, quarters) if quarters else pixels
+    return turned(pixels, quarters) if quarters else pixels
 
 
-def _turned(pixels: np.ndarray, quarters: int) -> np.ndarray:
+def turned(pixels: np.ndarray, quarters: int) -> np.ndarray:
     """I420 turned to the left by so many quarters."""
     rows, columns = pixels.shape[0] // 3 * 2, pixels.shape[1]
     flat = pixels.reshape(-1)
@@ -118,7 +118,7 @@ class Writer:
         self._path, self._av = path, package()
         self._container: Any = None
         self._stream: Any = None
-        self._last = self._offset = 0
+        self._last, self._offset = -1, 0  # in ticks
         self._previous: float | None = None
 
     def __enter__(self) -> Writer:
@@ -155,4 +155,4 @@ class Writer:
         self._stream.height, self._stream.width = (max(2, side // 2 * 2) for side in size)
         self._stream.pix_fmt = "yuv420p"
         self._stream.time_base = self._stream.codec_context.time_base = Fraction(1, TICKS)
-        self._stream.options = {"preset": "veryfast"} if codec == "libx264" else {"qscale": "4"}
+        self._stream.options = {"preset": "ultrafast", "crf": "20"} if codec == "libx264" else {"qscale": "4"}
