@@ -206,7 +206,7 @@ def test_help_names_every_command_with_an_example():
 
 def test_the_program_itself(tmp_path):
     done = python("-m", "pipeall", "run", "squeezenet", str(picture(tmp_path)), "--plan", "B", "--json")
-    assert done.returncode == 0 and json.loads(done.stdout)["stats"]["frames"] == 1
+    assert done.returncode == 0 and json.loads(done.stdout.splitlines()[-1])["stats"]["frames"] == 1
     failed = python("-m", "pipeall", "info", "vgg16")
     assert failed.returncode == 2 and failed.stdout == "" and failed.stderr.count("\n") == 1
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from commands import BOARD, COLOUR, invoke, lines_of, picture, ran, two_clusters
 from PIL import Image
+from task_images import by_the_letter
 
 from pipeall import ArgumentError, Plan, zoo
 from pipeall.cli import images, sources
@@ -248,22 +249,6 @@ def test_run_names_photos_through_a_two_stage_pipeline(data_dir):
 PRESET = {"RGB": {255.0: "imagenet", 1.0: "tf"}, "BGR": {1.0: "caffe"}}
 
 
-def independent(path, settings) -> np.ndarray:
-    """models.json read by the letter: short side to ``resize``, centre crop, (x / scale - mean) / std, in float64."""
-    image = Image.open(path).convert("RGB")
-    w, h = image.size
-    w, h = (
-        (settings["resize"], h * settings["resize"] / w) if w < h else (w * settings["resize"] / h, settings["resize"])
-    )
-    image = image.resize((round(w), round(h)), Image.Resampling.BILINEAR)
-    size = settings["size"]
-    left, top = (image.width - size) // 2, (image.height - size) // 2
-    x = np.asarray(image.crop((left, top, left + size, top + size)), np.float64)
-    x = x[..., ::-1] if settings["order"] == "BGR" else x
-    x = (x / settings["scale"] - settings["mean"]) / settings["std"]
-    return x.transpose(2, 0, 1)[None].astype(np.float32)
-
-
 def exact(path, wanted, size) -> np.ndarray:
     """The same as ``wanted`` says it, by Pillow, not rounded to grey levels."""
     pixels = np.asarray(Image.open(path).convert("RGB"), np.float32)[..., :: -1 if wanted.channels == "BGR" else 1]
@@ -292,7 +277,7 @@ def test_run_agrees_with_onnxruntime(data_dir, model):
     for photo, answer in zip(photos, answers, strict=True):
         wanted = preprocessing(size, preset, resize=settings["resize"])
         best = answer["classes"][0]
-        for x, bound in ((exact(photo, wanted, size), 1e-4), (independent(photo, settings), 0.15)):
+        for x, bound in ((exact(photo, wanted, size), 1e-4), (by_the_letter(photo, settings), 0.15)):
             expected = peer.run(None, {"input": x})[0].reshape(-1)[settings["first_class"] :]
             assert best["category_id"] == int(expected.argmax())
             # the project's acceptance bound; a crop that begins half a pixel beside it, in whole grey levels

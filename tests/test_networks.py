@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pipeall
-from pipeall import Engine, Picture, Pipeline
+from pipeall import Engine, Pipeline
 
 MODELS = ("googlenet", "mobilenet_v1_0.75_192", "resnet50", "squeezenet1.0", "squeezenet1.1")
 ORDERS = ["-".join(order) for order in permutations(("big", "little", "gpu"))]
@@ -17,16 +17,12 @@ ORDERS = ["-".join(order) for order in permutations(("big", "little", "gpu"))]
 def photos(data_dir, model):
     """Every photo preprocessed as models.json says, float32 (1, 3, size, size)."""
     pytest.importorskip("PIL", reason="decoding photos needs Pillow: pip install 'pipeall[cli]'")
-    from task_images import opened, prepared
+    from task_images import by_the_letter
 
     from pipeall.cli.images import inside
 
     how = json.loads((data_dir / "models" / "models.json").read_text())[f"{model}.onnx"]
-    pixels = {"channels": how["order"], **{key: how[key] for key in ("scale", "mean", "std")}}
-    wanted = Picture("crop", "antialias", keep=how["size"] / how["resize"], **pixels)
-    return [
-        prepared(opened(path), wanted, (how["size"],) * 2, nchw=True)[0] for path in inside(data_dir / "photos", False)
-    ]
+    return [by_the_letter(path, how) for path in inside(data_dir / "photos", recursive=False)]
 
 
 def three_cut_pairs(groups):

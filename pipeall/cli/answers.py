@@ -24,7 +24,7 @@ TASK = KeyValues(
     threshold=(click.FloatRange(0, 1), "least score that counts"),
     iou=(click.FloatRange(0, 1), "boxes that overlap more are one thing"),
     top=(click.IntRange(1), "classes (5) or boxes shown at most"),
-    first_class=(int, "outputs before it: 1 skips a background"),
+    first_class=(int, "outputs before class 0, such as 1"),
 )
 SHORT = ("decoder", "threshold", "top", "first_class")  # keys that are options too
 

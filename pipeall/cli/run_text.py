@@ -15,7 +15,6 @@ from .run_loop import Ran
 from .sources import Shot
 from .tables import print_table, print_text
 
-
 PARTS = {"classify": "classes", "detect": "boxes", "points": "boxes", "text": "texts"}  # there even where empty
 
 
