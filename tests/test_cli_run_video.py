@@ -2,6 +2,7 @@
 
 import json
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -80,6 +81,20 @@ def test_turned_planes(av, quarters):
     planes = video.planes(av.VideoFrame.from_ndarray(upright, format="rgb24"))
     turned = video.turned(planes, quarters)
     np.testing.assert_allclose(video.rgb(turned).astype(int), np.rot90(upright, quarters), atol=3)
+
+
+def test_a_phone_held_upright(av, tmp_path):
+    """The file says that its frames are to be turned by a quarter to the right, as phones write it."""
+    path, stored = tmp_path / "phone.mp4", np.zeros((96, 128, 3), np.uint8)
+    stored[:48] = 200
+    with video.Writer(path) as writer:
+        writer.add(stored, 0.0)
+    content = bytearray(path.read_bytes())
+    matrix = content.index(b"tkhd") + 44
+    content[matrix : matrix + 36] = struct.pack(">9i", 0, 1 << 16, 0, -1 << 16, 0, 0, 96 << 16, 0, 1 << 30)
+    path.write_bytes(content)
+    (shot,) = shots(path)
+    np.testing.assert_allclose(shot.rgb.astype(int), np.rot90(stored, -1), atol=NEAR)
 
 
 def test_full_range_and_odd_sizes(av):
@@ -177,16 +192,20 @@ def test_a_camera_that_is_faster_than_the_network_drops_frames(av, monkeypatch):
     assert len(answers) == 150 and figures["stats"]["dropped"] == 0
 
 
-def test_ctrl_c_shows_the_statistics(av, monkeypatch):
+def test_ctrl_c_shows_the_statistics(av, monkeypatch, tmp_path):
     """Raised in the main thread, as the handler of a signal does it, once there are answers."""
     monkeypatch.setattr(video, "frames", Camera(10_000, 0.01))
     threading.Timer(1.0, signal.raise_signal, [signal.SIGINT]).start()
-    result = invoke("run", "squeezenet", "camera:0", "--plan", "B", "--json")
+    seen = tmp_path / "seen.mp4"
+    result = invoke("run", "squeezenet", "camera:0", "--plan", "B", "--json", "--draw", seen)
     answers, figures = lines_of(result)
     assert result.exit_code == 130 and figures["interrupted"] and figures["frames"] == len(answers) > 0
+    monkeypatch.undo()
+    assert len(shots(seen)) in (len(answers), len(answers) - 1)  # the video is whole, but for a frame on its way
 
 
 def test_ctrl_c_of_the_program(clip):
+    """Exit status 130, the statistics, and nothing on stderr."""
     command = ["run", "squeezenet", str(clip), "--plan", "B", "--repeat", "100000"]
     process = subprocess.Popen(
         [sys.executable, "-m", "pipeall", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE
