@@ -5,7 +5,6 @@ import signal
 import struct
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -160,15 +159,17 @@ def test_run_on_a_video_as_text(clip):
 
 
 class Camera:
-    """In the place of PyAV's: gives a frame every ``period_s``, until it has given ``count``."""
+    """In the place of PyAV: a frame every ``period_s``, ``count`` in all; Ctrl-C before the one ``interrupted``."""
 
-    def __init__(self, count: int, period_s: float):
-        self.count, self.period_s, self.opened = count, period_s, []
+    def __init__(self, count: int, period_s: float, interrupted: int | None = None):
+        self.count, self.period_s, self.interrupted, self.opened = count, period_s, interrupted, []
 
     def __call__(self, name, address, kind, options, report):
         self.opened.append((address, kind, options))
         for number in range(self.count):
             time.sleep(self.period_s)
+            if number == self.interrupted:
+                signal.raise_signal(signal.SIGINT)
             yield video.i420(frame(number)), number * self.period_s
 
 
@@ -193,15 +194,14 @@ def test_a_camera_that_is_faster_than_the_network_drops_frames(av, monkeypatch):
 
 
 def test_ctrl_c_shows_the_statistics(av, monkeypatch, tmp_path):
-    """Raised in the main thread, as the handler of a signal does it, once there are answers."""
-    monkeypatch.setattr(video, "frames", Camera(10_000, 0.01))
-    threading.Timer(1.0, signal.raise_signal, [signal.SIGINT]).start()
+    monkeypatch.setattr(video, "frames", Camera(10_000, 0.02, interrupted=50))
     seen = tmp_path / "seen.mp4"
     result = invoke("run", "squeezenet", "camera:0", "--plan", "B", "--json", "--draw", seen)
     answers, figures = lines_of(result)
-    assert result.exit_code == 130 and figures["interrupted"] and figures["frames"] == len(answers) > 0
+    assert result.exit_code == 130 and figures["interrupted"] and len(answers) > 5
     monkeypatch.undo()
-    assert len(shots(seen)) in (len(answers), len(answers) - 1)  # the video is whole, but for a frame on its way
+    # all are whole, but for a frame on its way
+    assert {figures["frames"], len(shots(seen))} <= {len(answers), len(answers) - 1}
 
 
 def test_ctrl_c_of_the_program(clip):

@@ -102,7 +102,8 @@ def print_figures(ran: Ran, board: Board) -> None:
     counted = f"; after {ran.warm_up} of warm-up {stats.frames}" if ran.warm_up else ""
     print_text(
         f"{ran.plan}: {ran.frames} frames{counted} in {whole['seconds']:.2f} s, {whole['fps']:.2f} FPS with decoding, "
-        f"latency p50 {stats.latency_p50_ms:.1f} ms, p95 {stats.latency_p95_ms:.1f} ms, p99 {stats.latency_p99_ms:.1f} ms"
+        f"latency p50 {stats.latency_p50_ms:.1f} ms, p95 {stats.latency_p95_ms:.1f} ms, "
+        f"p99 {stats.latency_p99_ms:.1f} ms"
     )
     each = ", ".join(f"{name} {ms:.2f}" for name, ms in ran.each_ms.items() if ms)
     print_text(f"Without: the stages could do {ran.stages_fps:.2f} FPS. Beside them, mean ms a frame: {each}")
