@@ -22,11 +22,12 @@ import onnxruntime
 from alone import big, gemm_kernel, kernels
 from common import DATA, NETWORKS, Record, models, network, parser
 from common import frame as noise
+from PIL import Image
 from pipeall._kernels.cpu.kernels import CpuProgram
 
 import pipeall
 from pipeall._kernels.cpu.algorithms import GEMM, Algorithm, candidates, modelled
-from pipeall.cli.images import Preprocess, find_images
+from pipeall.cli.images import inside, read
 from pipeall.graph.ir import Graph
 from pipeall.graph.lower import lower
 from pipeall.graph.ops import run_graph
@@ -88,12 +89,21 @@ def layer_rows(name: str) -> Iterator[LabelledRow]:
         yield f"{size} x {size}, {len(found)} layers", list(np.max(found, axis=0)), []
 
 
+def prepared(photo: Path, how: dict) -> np.ndarray:
+    """The middle of a photo as models.json says, float32 (1, 3, size, size)."""
+    image = Image.fromarray(read(photo))
+    size, shrink = how["size"], how["resize"] / min(image.size)
+    left, top = ((side - size / shrink) / 2 for side in image.size)
+    box = (left, top, left + size / shrink, top + size / shrink)
+    levels = np.asarray(image.resize((size, size), Image.Resampling.BILINEAR, box), np.float32)
+    levels = levels[..., :: -1 if how["order"] == "BGR" else 1]
+    x = (levels / np.float32(how["scale"]) - np.float32(how["mean"])) / np.float32(how["std"])
+    return np.ascontiguousarray(x.transpose(2, 0, 1)[np.newaxis])
+
+
 def probability_rows(path: Path, photos: list[Path]) -> Iterator[LabelledRow]:
     how = json.loads((path.parent / "models.json").read_text())[path.name]
-    preprocess = Preprocess(
-        (how["size"],) * 2, how["resize"], how["order"], how["scale"], tuple(how["mean"]), tuple(how["std"])
-    )
-    frames = [preprocess(photo) for photo in photos]
+    frames = [prepared(photo, how) for photo in photos]
     graph = pipeall.load(path)
     if not any(layers(graph)):
         return
@@ -116,7 +126,7 @@ def main() -> None:
     options.add_argument("--data", type=Path, default=DATA)
     options.add_argument("--photos", type=int, default=3)
     options = options.parse_args()
-    photos = find_images([str(options.data / "photos")])[: options.photos]
+    photos = list(inside(options.data / "photos", recursive=False))[: options.photos]
     tables = {name: layer_rows(name) for name in NETWORKS}
     tables |= {path.name: probability_rows(path, photos) for path in models(options.data / "models", None)}
     columns = [f"{name} .1e" for name in ALGORITHMS]

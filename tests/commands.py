@@ -38,6 +38,19 @@ def document(*arguments: object) -> dict:
     return json.loads(result.stdout)
 
 
+def ran(*arguments: object) -> tuple[list[dict], dict]:
+    """What ``pipeall run --json`` prints: the lines of its answers, and the last one, with the figures."""
+    result = invoke("run", *arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+    return lines_of(result)
+
+
+def lines_of(result: Result) -> tuple[list[dict], dict]:
+    *answers, figures = map(json.loads, result.stdout.splitlines())
+    assert {answer["format"] for answer in answers} <= {"pipeall.answer/1"} and figures["format"] == "pipeall.run/1"
+    return answers, figures
+
+
 def picture(folder: Path) -> Path:
     """A picture of one colour, wider than high."""
     path = folder / "plain.png"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -28,3 +29,19 @@ def prepared(photo: Image.Image, picture: Picture, size: tuple[int, int], nchw: 
 
 def opened(path: Path) -> Image.Image:
     return Image.open(path).convert("RGB")
+
+
+def by_the_letter(path: Path, settings: dict[str, Any]) -> np.ndarray:
+    """models.json read by the letter: short side to ``resize``, centre crop, (x / scale - mean) / std, in float64."""
+    image = Image.open(path).convert("RGB")
+    w, h = image.size
+    w, h = (
+        (settings["resize"], h * settings["resize"] / w) if w < h else (w * settings["resize"] / h, settings["resize"])
+    )
+    image = image.resize((round(w), round(h)), Image.Resampling.BILINEAR)
+    size = settings["size"]
+    left, top = (image.width - size) // 2, (image.height - size) // 2
+    x = np.asarray(image.crop((left, top, left + size, top + size)), np.float64)
+    x = x[..., ::-1] if settings["order"] == "BGR" else x
+    x = (x / settings["scale"] - settings["mean"]) / settings["std"]
+    return x.transpose(2, 0, 1)[None].astype(np.float32)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from commands import document, invoke, picture, quick_net, two_clusters
+from commands import document, invoke, picture, quick_net, ran, two_clusters
 
 from pipeall import Board, Plan
 from pipeall.cli.model import ZOO
@@ -16,7 +16,7 @@ QUICK = ("--seconds", "0.01")
 def test_run_takes_a_plan_file_and_writes_a_trace(tmp_path):
     plan, trace = tmp_path / "PLAN.JSON", tmp_path / "trace.json"
     Plan.single("big").save(plan, ZOO["squeezenet"]())
-    found = document("run", "squeezenet", picture(tmp_path), "--plan", plan, "--repeat", "3", "--trace", trace)
+    _, found = ran("squeezenet", picture(tmp_path), "--plan", plan, "--repeat", "3", "--trace", trace)
     assert found["plan"] == "big"
     slices = [event for event in json.loads(trace.read_text())["traceEvents"] if event.get("cat") == "frame"]
     assert {event["name"] for event in slices if event["ph"] == "X"} == {"frame 0", "frame 1", "frame 2"}
@@ -29,7 +29,7 @@ def test_run_rebalances_by_a_profile_of_the_network(tmp_path):
     document("profile", "squeezenet", "--units", "B,L", "-o", mine, *QUICK)
     document("profile", "tiny", "--units", "B,L", "-o", other, *QUICK)
     image = picture(tmp_path)
-    found = document("run", "squeezenet", image, "--plan", "B-L:9", "--repeat", "5", "--rebalance", mine)
+    _, found = ran("squeezenet", image, "--plan", "B-L:9", "--repeat", "5", "--rebalance", mine)
     assert found["stats"]["frames"] == 5 and found["plans"][0] == [0, "big-little:9"]
     assert set(found["machine"]["components"]) >= {"big", "little"}
     content = json.loads(mine.read_text())

@@ -1,20 +1,21 @@
-"""``pipeall run``: plans, pictures and classes, against the reference and onnxruntime."""
+"""``pipeall run`` on photos: plans, pictures and classes, against the reference and onnxruntime."""
 
 import json
-import resource
 import time
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import BOARD, COLOUR, document, invoke, picture, two_clusters
+from commands import BOARD, COLOUR, invoke, lines_of, picture, ran, two_clusters
 from PIL import Image
+from task_images import by_the_letter
 
 from pipeall import ArgumentError, Plan, zoo
-from pipeall.cli.classes import Classes
-from pipeall.cli.images import Preprocess, preprocessing
+from pipeall.cli import images, sources
+from pipeall.cli.answers import reader
 from pipeall.cli.plans import chosen_plan
+from pipeall.cli.preprocess import preprocessing
 from pipeall.graph.ops import macs, run_graph
 from pipeall.pipeline.boards.default_plan import default_plan
 from pipeall.pipeline.planning.plan import balanced_cuts
@@ -58,64 +59,41 @@ def test_default_plan_uses_all_clusters():
 # ---- pictures and classes ----
 
 
-def test_preprocessing_for_one_channel(tmp_path):
-    """Brightness by ITU-R BT.601, rounded; the preset's three means and deviations become one."""
-    path = picture(tmp_path)
-    luma = round(np.dot(COLOUR, (0.299, 0.587, 0.114)))
-    plain = preprocessing((1, 1, 8, 8), "plain")(path)
-    assert plain.shape == (1, 1, 8, 8) and plain == pytest.approx(luma / 255)
+def levels_to_inputs(picture, colour):
+    factors, offsets = picture.affine
+    return [level * factor + offset for level, factor, offset in zip(colour, factors, offsets, strict=True)]
+
+
+def test_presets_for_one_channel():
+    """The preset's three means and deviations become one."""
     mean, std = np.mean([0.485, 0.456, 0.406]), np.mean([0.229, 0.224, 0.225])
-    assert preprocessing((1, 1, 8, 8), "imagenet")(path) == pytest.approx((luma / 255 - mean) / std)
+    plain, imagenet = (preprocessing((8, 8), preset, grey=True) for preset in ("plain", "imagenet"))
+    assert plain.channels == imagenet.channels == "GRAY"
+    assert levels_to_inputs(plain, [51]) == pytest.approx([51 / 255])
+    assert levels_to_inputs(imagenet, [51]) == pytest.approx([(51 / 255 - mean) / std])
     with pytest.raises(ArgumentError, match="expected one number each"):
-        preprocessing((1, 1, 8, 8), "plain", mean=(1.0, 2.0, 3.0))
+        preprocessing((8, 8), "plain", grey=True, mean=(1.0, 2.0, 3.0))
     with pytest.raises(ArgumentError, match="--preprocess channels: expected none for a model of one channel"):
-        preprocessing((1, 1, 8, 8), "plain", channels="RGB")
+        preprocessing((8, 8), "plain", grey=True, channels="RGB")
 
 
-def test_preprocessing_of_one_colour(tmp_path):
-    """Every pixel is (10, 20, 30), so each plane is one number, whatever resizing does."""
-    shape = (1, 3, 64, 96)
-    planes = {
-        "imagenet": [(10 / 255 - 0.485) / 0.229, (20 / 255 - 0.456) / 0.224, (30 / 255 - 0.406) / 0.225],
-        "caffe": [30 - 104, 20 - 117, 10 - 123],
-        "tf": [(10 - 127.5) / 127.5, (20 - 127.5) / 127.5, (30 - 127.5) / 127.5],
-    }
-    for preset, expected in planes.items():
-        x = preprocessing(shape, preset)(picture(tmp_path))
-        assert x.shape == shape and x.dtype == np.float32 and x.flags.c_contiguous
-        # three float32 roundings of values below 255, divided by at least 0.22 after scaling to 1
-        np.testing.assert_allclose(x, np.broadcast_to(np.reshape(expected, (1, 3, 1, 1)), shape), rtol=1e-5, atol=1e-5)
+@pytest.mark.parametrize(
+    ("preset", "expected"),
+    [
+        ("imagenet", [(10 / 255 - 0.485) / 0.229, (20 / 255 - 0.456) / 0.224, (30 / 255 - 0.406) / 0.225]),
+        ("caffe", [30 - 104, 20 - 117, 10 - 123]),
+        ("tf", [(10 - 127.5) / 127.5, (20 - 127.5) / 127.5, (30 - 127.5) / 127.5]),
+    ],
+)
+def test_presets(preset, expected):
+    found = preprocessing((64, 96), preset)
+    assert levels_to_inputs(found, COLOUR[:: -1 if found.channels == "BGR" else 1]) == pytest.approx(expected)
 
 
-def test_the_centre_is_cropped(tmp_path):
-    """Short side already at ``resize``: no pixel changes, so the crop is exact."""
-    pixels = np.arange(40 * 60, dtype=np.uint8).reshape(40, 60, 1).repeat(3, axis=2)
-    Image.fromarray(pixels).save(tmp_path / "ramp.png")
-    prepare = preprocessing((1, 3, 20, 30), "tf", resize=40, mean=(0, 0, 0), std=(1, 1, 1))
-    np.testing.assert_array_equal(prepare(tmp_path / "ramp.png")[0, 0], pixels[10:30, 15:45, 0])
-
-
-def test_the_crop_alone_has_the_pixels_of_the_whole_photo_resized(data_dir):
-    for path in sorted((data_dir / "photos").glob("*_*.*[gp]")):
-        settings = {"size": 224, "resize": 256, "order": "RGB", "scale": 1.0, "mean": [0] * 3, "std": [1] * 3}
-        got = preprocessing((1, 3, 224, 224), "tf", resize=256, mean=(0, 0, 0), std=(1, 1, 1))(path)
-        # Pillow rounds twice to 8 bits, and takes the crop's place in float32: one grey level
-        np.testing.assert_allclose(got, independent(path, settings), rtol=0, atol=1, err_msg=path.name)
-
-
-def test_a_long_strip_takes_little_memory(tmp_path):
-    """Resized whole it would be 256 x 15,360,000 pixels, 11.8 GB: more than the limit set here."""
-    strip = np.arange(60_000, dtype=np.uint16).reshape(-1, 1).astype(np.uint8)
-    Image.fromarray(strip).save(tmp_path / "strip.png")
-    limits = resource.getrlimit(resource.RLIMIT_AS)
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + 2**30, limits[1]))
-    try:
-        x = preprocessing((1, 3, 224, 224), "tf", mean=(0, 0, 0), std=(1, 1, 1))(tmp_path / "strip.png")
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, limits)
-    # the crop is 0.875 pixels in the middle: between the two neighbours there
-    assert strip[29_999] - 1 <= x.min() <= x.max() <= strip[30_000] + 1
+def test_the_middle_is_cut_out():
+    """Short side already at ``resize``: the crop has the input's size."""
+    assert preprocessing((20, 30), "tf", resize=40).placed((40, 60), (20, 30)).window == (10, 15, 20, 30)
+    assert preprocessing((224, 224), "tf").placed((256, 300), (224, 224)).window == (16, 38, 224, 224)
 
 
 def test_a_turned_photo_is_turned_back(tmp_path):
@@ -125,47 +103,65 @@ def test_a_turned_photo_is_turned_back(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6
     Image.fromarray(stored).save(tmp_path / "turned.png", exif=exif)
-    prepare = preprocessing((1, 3, 20, 40), "tf", resize=20, mean=(0, 0, 0), std=(1, 1, 1))
-    upright = prepare(tmp_path / "turned.png")[0, 0]
-    assert (upright[:, :20] == 0).all() and (upright[:, 20:] == 200).all()
+    upright = images.read(tmp_path / "turned.png")
+    assert upright.shape == (20, 40, 3) and (upright[:, :20] == 0).all() and (upright[:, 20:] == 200).all()
 
 
-def test_top_classes_skip_a_background_class(tmp_path):
+def test_a_photo_that_is_too_long_is_an_error(tmp_path):
+    Image.new("L", (1, 60_000)).save(tmp_path / "strip.png")
+    with pytest.raises(ArgumentError, match="expected sides up to 16384, got 1 x 60000"):
+        images.read(tmp_path / "strip.png")
+
+
+def test_classes_behind_a_background_class(tmp_path):
     (tmp_path / "labels.txt").write_text("n01440764 tench, Tinca tinca\ngoldfish\nshark\n")
-    classes = Classes(first=1, labels=None, score="probability")
-    assert [best["class"] for best in classes.top(np.array([[0.5, 0.1, 0.3, 0.2]]), 2)] == [1, 2]
     graph = zoo.squeezenet()
-    named = Classes.of(graph, str(tmp_path / "labels.txt"), first=997)
-    assert named.labels == ("tench, Tinca tinca", "goldfish", "shark") and named.score == "probability"
+    outputs = {"prob": np.zeros((1, 1000), np.float32)}
+    outputs["prob"][0, [2, 997, 999, 998]] = 0.4, 0.3, 0.2, 0.1
+    named = reader(graph, {"first_class": 997, "top": 2}, str(tmp_path / "labels.txt"), None)
+    found = named(outputs, named.picture.placed((8, 8), (224, 224))).classes
+    assert [(best.label, best.name) for best in found] == [(0, "tench, Tinca tinca"), (2, "shark")]
+    plain = reader(graph, {"first_class": 1}, None, None)
+    found = plain(outputs, plain.picture.placed((8, 8), (224, 224))).classes
+    assert [(best.label, best.name) for best in found][:2] == [(1, "1"), (996, "996")] and len(found) == 5
 
 
 def test_an_output_that_is_no_number_is_an_error():
+    read = reader(zoo.squeezenet(), {}, None, None)
     with pytest.raises(ArgumentError, match="expected finite numbers, got NaN"):
-        Classes(first=0, labels=None, score="score").top(np.array([1.0, np.nan]), 1)
+        read({"prob": np.full((1, 1000), np.nan, np.float32)}, read.picture.placed((8, 8), (224, 224)))
 
 
 # ---- run ----
 
 
 def test_run_agrees_with_the_reference(tmp_path):
-    found = document("run", "squeezenet", picture(tmp_path), "--plan", "B", "--preprocess", "tf", "--top", "3")
+    (answer,), _ = ran("squeezenet", picture(tmp_path), "--plan", "B", "--preprocess", "tf", "--top", "3")
     graph = zoo.squeezenet()
     x = np.broadcast_to(np.reshape([(v - 127.5) / 127.5 for v in COLOUR], (1, 3, 1, 1)), (1, 3, 224, 224))
     expected = run_graph(graph, {"data": x})["prob"][0]
-    assert [best["class"] for best in found["images"][0]["top"]] == list(np.argsort(-expected)[:3])
-    for best in found["images"][0]["top"]:
+    assert [best["category_id"] for best in answer["classes"]] == list(np.argsort(-expected)[:3])
+    for best in answer["classes"]:
         # acceptance bound of the project for probabilities against another implementation
-        assert best["probability"] == pytest.approx(expected[best["class"]], abs=1e-4)
-        assert best["label"] is None
+        assert best["score"] == pytest.approx(expected[best["category_id"]], abs=1e-4)
+        assert best["category"] == str(best["category_id"])
 
 
 def test_run_as_text(tmp_path):
     path = picture(tmp_path)
     result = invoke("run", "squeezenet", tmp_path, "--plan", "B", "--repeat", "3", "--slots", "1", "--threads", "B=1")
     assert result.exit_code == 0, result.stderr
-    assert str(path) in result.stdout and "bigx1: 3 frames in" in result.stdout and "latency p50" in result.stdout
+    assert result.stdout.count(str(path)) == 1  # answers of the first pass alone
+    assert "bigx1: 3 frames in" in result.stdout and "latency p50" in result.stdout
     assert "1 to 19" in result.stdout and "probability" in result.stdout
     assert result.stderr == ""  # no progress bar unless stderr is a terminal
+
+
+def test_the_first_frames_are_not_in_the_figures(tmp_path):
+    (_,), figures = ran("squeezenet", picture(tmp_path), "--plan", "B", "--repeat", "9")
+    assert figures["frames"] == 9 and figures["warm_up"] == 2 and figures["stats"]["frames"] == 7
+    assert figures["with_decoding"]["fps"] == pytest.approx(7 / figures["with_decoding"]["seconds"])
+    assert "after 2 of warm-up 7 in" in invoke("run", "squeezenet", tmp_path, "--plan", "B", "--repeat", "9").stdout
 
 
 def broken_after(count: int, folder: Path) -> list[Path]:
@@ -173,74 +169,95 @@ def broken_after(count: int, folder: Path) -> list[Path]:
     return [picture(folder)] * count + [folder / "broken.png", picture(folder)]
 
 
+def test_a_broken_picture_is_told_and_left_out(tmp_path):
+    result = invoke("run", "squeezenet", *broken_after(2, tmp_path), "--plan", "B", "--json")
+    answers, figures = lines_of(result)
+    assert result.exit_code == 0 and len(answers) == 3 and figures["unread"] == 1 and "error" not in figures
+    assert result.stderr.startswith("error: image ") and result.stderr.count("\n") == 1
+    assert "broken.png: expected a picture" in result.stderr
+    assert "1 could not be read" in invoke("run", "squeezenet", *broken_after(1, tmp_path), "--plan", "B").stdout
+
+
 def test_what_came_before_a_broken_picture_is_shown(tmp_path):
-    result = invoke("run", "squeezenet", *broken_after(3, tmp_path), "--plan", "B", "--json")
+    result = invoke("run", "squeezenet", *broken_after(3, tmp_path), "--plan", "B", "--json", "--strict")
+    answers, figures = lines_of(result)
     assert result.exit_code == 2
-    found = json.loads(result.stdout)
-    assert [Path(image["image"]).name for image in found["images"]] == ["plain.png"] * 3
-    assert found["stats"]["frames"] == 3 and "broken.png: expected a picture" in found["error"]
-    assert result.stderr == f"error: {found['error']}\n"
+    assert [Path(answer["source"]).name for answer in answers] == ["plain.png"] * 3
+    assert figures["stats"]["frames"] == 3 and "broken.png: expected a picture" in figures["error"]
+    assert result.stderr == f"error: {figures['error']}\n"
 
 
 def test_what_came_before_a_broken_picture_is_shown_as_text(tmp_path):
-    result = invoke("run", "squeezenet", *broken_after(2, tmp_path), "--plan", "B")
+    result = invoke("run", "squeezenet", *broken_after(2, tmp_path), "--plan", "B", "--strict")
     assert result.exit_code == 2 and result.stdout.count("plain.png") == 2 and "big: 2 frames in" in result.stdout
     assert "broken.png: expected a picture" in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_where_no_picture_can_be_read_the_last_error_ends_the_run(tmp_path):
+    _, broken, _ = broken_after(1, tmp_path)
+    result = invoke("run", "squeezenet", broken, broken, "--plan", "B")
+    assert result.exit_code == 2 and result.stdout == "" and result.stderr.count("broken.png: expected a picture") == 2
 
 
 def test_what_came_before_a_failed_stage_is_shown(tmp_path, monkeypatch):
     monkeypatch.setenv("PIPEALL_FAULT", "0:1")
     result = invoke("run", "squeezenet", *[picture(tmp_path)] * 3, "--plan", "B", "--json")
-    found = json.loads(result.stdout)
-    assert result.exit_code == 2 and len(found["images"]) == 1 and "big" in found["error"]
+    answers, figures = lines_of(result)
+    assert result.exit_code == 2 and len(answers) == 1 and "big" in figures["error"]
 
 
 def test_fps_with_decoding_counts_the_first_picture_too(tmp_path, monkeypatch):
     seconds = 0.5  # what decoding takes here: far more than this network on this picture
 
-    def slow(self, path, own=Preprocess.__call__):
+    def slow(path, own=images.read):
         time.sleep(seconds)
-        return own(self, path)
+        return own(path)
 
-    monkeypatch.setattr(Preprocess, "__call__", slow)
-    found = document("run", "squeezenet", picture(tmp_path), "--plan", "B")
-    assert found["with_decoding"]["seconds"] >= found["stats"]["seconds"] + seconds
-    assert found["with_decoding"]["fps"] == pytest.approx(1 / found["with_decoding"]["seconds"])
+    monkeypatch.setattr(images, "read", slow)
+    _, figures = ran("squeezenet", picture(tmp_path), "--plan", "B")
+    assert figures["with_decoding"]["seconds"] >= figures["stats"]["seconds"] + seconds
+    assert figures["with_decoding"]["fps"] == pytest.approx(1 / figures["with_decoding"]["seconds"])
+    assert figures["each_ms"]["read"] >= 1e3 * seconds and figures["stages_fps"] > 1 / seconds
 
 
-def names_right(images: list[dict], labels: dict[str, list[int]]) -> int:
-    return sum(image["top"][0]["class"] in labels[Path(image["image"]).name] for image in images)
+def test_folders_in_folders(tmp_path):
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    picture(tmp_path), picture(inner)
+    (tmp_path / "notes.txt").touch()
+    assert len(sources.find([str(tmp_path)], recursive=False)) == 1
+    answers, _ = ran("squeezenet", tmp_path, "--plan", "B", "--recursive")
+    assert [Path(answer["source"]).parent for answer in answers] == [inner, tmp_path]
+
+
+def names_right(answers: list[dict], labels: dict[str, list[int]]) -> int:
+    return sum(answer["classes"][0]["category_id"] in labels[Path(answer["source"]).name] for answer in answers)
 
 
 @two_clusters
 def test_run_names_photos_through_a_two_stage_pipeline(data_dir):
     models, photos = data_dir / "models", data_dir / "photos"
     synsets = models / "synset_words.txt"
-    found = document("run", models / "squeezenet1.1.onnx", photos, "--order", "big-little", "--labels", synsets)
-    assert found["plan"].startswith("big-little:") and len(found["stats"]["stages"]) == 2
-    assert found["stats"]["frames"] == len(found["images"]) == 13
-    assert names_right(found["images"], json.loads((photos / "labels.json").read_text())) >= 12
-    bird = next(image for image in found["images"] if image["image"].endswith("coral_bird.bmp"))
-    assert bird["top"][0]["label"] == "chickadee"
+    answers, figures = ran(models / "squeezenet1.1.onnx", photos, "--order", "big-little", "--labels", synsets)
+    assert figures["plan"].startswith("big-little:") and len(figures["stats"]["stages"]) == 2
+    assert figures["frames"] == len(answers) == 13
+    assert names_right(answers, json.loads((photos / "labels.json").read_text())) >= 12
+    bird = next(answer for answer in answers if answer["source"].endswith("coral_bird.bmp"))
+    assert bird["classes"][0]["category"] == "chickadee"
 
 
 PRESET = {"RGB": {255.0: "imagenet", 1.0: "tf"}, "BGR": {1.0: "caffe"}}
 
 
-def independent(path, settings) -> np.ndarray:
-    """models.json read by the letter: short side to ``resize``, centre crop, (x / scale - mean) / std, in float64."""
-    image = Image.open(path).convert("RGB")
-    w, h = image.size
-    w, h = (
-        (settings["resize"], h * settings["resize"] / w) if w < h else (w * settings["resize"] / h, settings["resize"])
-    )
-    image = image.resize((round(w), round(h)), Image.Resampling.BILINEAR)
-    size = settings["size"]
-    left, top = (image.width - size) // 2, (image.height - size) // 2
-    x = np.asarray(image.crop((left, top, left + size, top + size)), np.float64)
-    x = x[..., ::-1] if settings["order"] == "BGR" else x
-    x = (x / settings["scale"] - settings["mean"]) / settings["std"]
-    return x.transpose(2, 0, 1)[None].astype(np.float32)
+def exact(path, wanted, size) -> np.ndarray:
+    """The same as ``wanted`` says it, by Pillow, not rounded to grey levels."""
+    pixels = np.asarray(Image.open(path).convert("RGB"), np.float32)[..., :: -1 if wanted.channels == "BGR" else 1]
+    top, left, h, w = wanted.placed(pixels.shape[:2], size).window
+    box = (left, top, left + w, top + h)
+    bands = [Image.fromarray(np.ascontiguousarray(pixels[..., i])) for i in range(3)]
+    levels = np.stack([band.resize(size[::-1], Image.Resampling.BILINEAR, box) for band in bands])
+    factor, offset = np.array(wanted.affine).reshape(2, 3, 1, 1)
+    return (levels * factor + offset).astype(np.float32)[None]
 
 
 @two_clusters
@@ -253,22 +270,22 @@ def test_run_agrees_with_onnxruntime(data_dir, model):
     photos = [data_dir / "photos" / name for name in ("glow_zebra_340.png", "skimage_coffee.png", "wonnx_pelican.jpeg")]
     preset = PRESET[settings["order"]][settings["scale"]]
     options = ["--preprocess", f"{preset}:resize={settings['resize']}", "--first-class", settings["first_class"]]
-    found = document("run", path, *photos, "--order", "L-B", *options)
-    assert names_right(found["images"], labels) == len(photos)
+    answers, _ = ran(path, *photos, "--order", "L-B", *options)
+    assert names_right(answers, labels) == len(photos)
     peer = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    for photo, image in zip(photos, found["images"], strict=True):
-        x = preprocessing((1, 3, settings["size"], settings["size"]), preset, settings["resize"])(photo)
-        level = 1 / settings["scale"] / min(settings["std"])  # one grey level, as above; 1e-4 of it for float32
-        np.testing.assert_allclose(x, independent(photo, settings), rtol=0, atol=1.0001 * level)
-        expected = peer.run(None, {"input": x})[0].reshape(-1)[settings["first_class"] :]
-        best = image["top"][0]
-        assert best["class"] == int(expected.argmax())
-        # acceptance bound of the project for probabilities against another implementation
-        assert best["probability"] == pytest.approx(float(expected.max()), abs=1e-4)
+    size = (settings["size"],) * 2
+    for photo, answer in zip(photos, answers, strict=True):
+        wanted = preprocessing(size, preset, resize=settings["resize"])
+        best = answer["classes"][0]
+        for x, bound in ((exact(photo, wanted, size), 1e-4), (by_the_letter(photo, settings), 0.15)):
+            expected = peer.run(None, {"input": x})[0].reshape(-1)[settings["first_class"] :]
+            assert best["category_id"] == int(expected.argmax())
+            # the project's acceptance bound; a crop that begins half a pixel beside it, in whole grey levels
+            assert best["score"] == pytest.approx(float(expected.max()), abs=bound)
 
 
 def test_parallel_through_the_command_line(tmp_path):
     plan = Plan.parallel(BOARD.components)
-    found = document("run", "squeezenet", *[picture(tmp_path)] * 3, "--plan", plan)
-    tops = [[best["class"] for best in image["top"]] for image in found["images"]]
-    assert found["plan"] == str(plan) and tops[0] == tops[1] == tops[2]
+    answers, figures = ran("squeezenet", *[picture(tmp_path)] * 3, "--plan", plan)
+    tops = [[best["category_id"] for best in answer["classes"]] for answer in answers]
+    assert figures["plan"] == str(plan) and tops[0] == tops[1] == tops[2]

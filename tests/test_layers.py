@@ -49,7 +49,7 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     "tasks": GRAPH | {"picture"},
     "mlp": GRAPH | KERNELS | {"arrays"},
     "nas": BOARDS | {"arrays", "cost"},
-    "cli": PIPELINE | {"cost", "mlp", "nas", "arrays", "__init__"},
+    "cli": PIPELINE | {"tasks", "cost", "mlp", "nas", "arrays", "__init__"},
     "__init__": PIPELINE | {"tasks"},
     "__main__": {"cli"},
 }
@@ -62,6 +62,7 @@ OPTIONAL = {  # package outside of the standard library -> the one file or folde
     "click": "cli",
     "rich": "cli",
     "PIL": "cli",
+    "av": "cli/video.py",
     "matplotlib": "cli/plot.py",
     "torch": "nas/train.py",
     "sklearn": "nas/text.py",

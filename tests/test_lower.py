@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 import pytest
 from graphs import ZOO, Net, inputs_of, random_graph, zoo_net
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from step_reference import Memory, run_steps
 
@@ -226,6 +226,7 @@ def test_slots_of_neighbours_agree():
     assert first.slot_out == second.slot_in and all(tensor.offset % LINE == 0 for tensor in second.slot_in)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 200), st.integers(0, 12), st.integers(0, 4)), max_size=20),
 )

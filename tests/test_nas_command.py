@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import BOARD, document, invoke, two_clusters
+from commands import BOARD, document, invoke, ran, two_clusters
 from PIL import Image
 
 from pipeall import Plan, load
@@ -52,9 +52,9 @@ def test_the_winner_runs_as_it_was_trained(searched, tmp_path):
     preset = words.index("--preprocess") + 1
     words[preset] = re.sub("scale=.*", "scale=240", words[preset])  # these pictures' sixteenths
     words[words.index("--plan") + 1] = "B-L:1"
-    ran = document(*[str(tmp_path) if word == "PICTURES" else word for word in words[1:]])
-    right = [Path(row["image"]).stem.endswith(f"-{row['top'][0]['class']}") for row in ran["images"]]
-    assert len(right) == len(test) and len(ran["stats"]["stages"]) == 2
+    answers, figures = ran(*[str(tmp_path) if word == "PICTURES" else word for word in words[2:]])
+    right = [Path(row["source"]).stem.endswith(f"-{row['classes'][0]['category_id']}") for row in answers]
+    assert len(right) == len(test) and len(figures["stats"]["stages"]) == 2
     assert np.mean(right) == pytest.approx(found["accuracy"]["tested"], abs=1e-9)
     assert np.mean(right) > 0.2  # it learned something in a few passes over 200 samples: chance is 0.1
 

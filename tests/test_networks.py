@@ -17,13 +17,12 @@ ORDERS = ["-".join(order) for order in permutations(("big", "little", "gpu"))]
 def photos(data_dir, model):
     """Every photo preprocessed as models.json says, float32 (1, 3, size, size)."""
     pytest.importorskip("PIL", reason="decoding photos needs Pillow: pip install 'pipeall[cli]'")
-    from pipeall.cli.images import Preprocess, find_images
+    from task_images import by_the_letter
+
+    from pipeall.cli.images import inside
 
     how = json.loads((data_dir / "models" / "models.json").read_text())[f"{model}.onnx"]
-    preprocess = Preprocess(
-        (how["size"],) * 2, how["resize"], how["order"], how["scale"], tuple(how["mean"]), tuple(how["std"])
-    )
-    return [preprocess(path) for path in find_images([str(data_dir / "photos")])]
+    return [by_the_letter(path, how) for path in inside(data_dir / "photos", recursive=False)]
 
 
 def three_cut_pairs(groups):

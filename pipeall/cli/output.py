@@ -17,8 +17,13 @@ MODES = {"alone": "alone", "peak": "Peak", "parallel": "Parallel", "pipe-all": "
 
 
 def print_json(kind: str, **content: Any) -> None:
-    """One document, with its format such as "pipeall.run/1" first."""
+    """One document, with its format such as "pipeall.plan/1" first."""
     click.echo(json.dumps({"format": f"pipeall.{kind}/1", **content}, indent=1, allow_nan=False))
+
+
+def print_json_line(kind: str, **content: Any) -> None:
+    """The same in one line, where a command prints many."""
+    click.echo(json.dumps({"format": f"pipeall.{kind}/1", **content}, allow_nan=False))
 
 
 def shape_text(shape: Sequence[int]) -> str:
@@ -30,8 +35,8 @@ def component_text(component: Component) -> str:
     return f"{component.name} (CPU stand-in)" if component.stand_in else component.name
 
 
-def progress() -> Progress:
-    """A bar with a time estimate on stderr; silent unless that is a terminal."""
+def progress(quiet: bool = False) -> Progress:
+    """A bar with a time estimate on stderr; silent unless that is a terminal, or where it shall be ``quiet``."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -42,5 +47,6 @@ def progress() -> Progress:
         console=Console(stderr=True),
         transient=True,
         refresh_per_second=4,
-        disable=not sys.stderr.isatty(),  # a console may be told to take any file for a terminal
+        redirect_stdout=False,  # to stderr
+        disable=quiet or not sys.stderr.isatty(),  # a console may be told to take any file for a terminal
     )

@@ -1,61 +1,58 @@
-"""``pipeall run``: photos through the pipeline."""
+"""``pipeall run``: photos, videos and cameras through the pipeline."""
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, replace
-from pathlib import Path
+import sys
+from contextlib import ExitStack
 from typing import Any
 
 import click
 
-from ..errors import ArgumentError, PipeallError
+from ..errors import ArgumentError
+from ..graph.ir import Graph
 from ..graph.onnx.shapes import Shapes
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.kept import measured_on
 from ..pipeline.boards.machine import describe
+from ..pipeline.live import DROPS
 from ..pipeline.pipeline import Pipeline
-from ..pipeline.planning.names import component_name, parse_unit
+from ..pipeline.planning.names import component_name
 from ..pipeline.planning.plan import Plan
 from ..pipeline.planning.profile import Profile
 from ..pipeline.planning.rings import MAX_SLOTS
-from ..pipeline.stats import Stats
-from . import complete
-from .classes import Classes
-from .images import PRESETS, Preprocess, find_images, preprocessing
+from ..tasks import DECODERS
+from . import complete, sources
+from .answers import SHORT, TASK, reader
+from .draw import Drawing
 from .model import load_model
-from .options import KeyValues, Numbers, file_option, json_option, model_argument, model_options
-from .output import component_text, print_json, progress
+from .options import file_option, json_option, model_argument, model_options
+from .output import print_json_line
 from .plans import chosen_plan, plan_options
-from .tables import print_table, print_text
-
-THREE = Numbers(float, "0.485/0.456/0.406")
-PREPROCESS = KeyValues(
-    click.Choice(list(PRESETS)),
-    size=(click.IntRange(1), "side of the input"),
-    resize=(click.IntRange(1), "short side before the crop (8/7 of size)"),
-    channels=(click.Choice(["RGB", "BGR"]), "RGB or BGR; mean and std are in it too"),
-    scale=(float, "0 to 255 are divided by this"),
-    mean=(THREE, "then this is subtracted"),
-    std=(THREE, "then they are divided by this"),
-)
+from .preprocess import PREPROCESS, PRESETS
+from .run_loop import HandOn, Ran, run_frames
+from .run_text import Shown, print_figures, print_line
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """What the pipeline did: the best classes of each image, times, its last plan and all, and what ended it early."""
-
-    found: list[list[dict[str, Any]]]
-    with_decoding: dict[str, float]
-    stats: Stats
-    plan: Plan
-    plans: list[tuple[int, Plan]]
-    broken: PipeallError | None
+def short_options(command: Any) -> Any:
+    """Keys of --task as options of their own, which its help names."""
+    for option in (
+        click.option("--decoder", type=click.Choice(sorted(DECODERS)), hidden=True),
+        click.option("--threshold", type=click.FloatRange(0, 1), hidden=True),
+        click.option("--top", type=click.IntRange(1), hidden=True),
+        click.option("--first-class", type=int, hidden=True),
+    ):
+        command = option(command)
+    return command
 
 
 @click.command()
 @model_argument
-@click.argument("images", nargs=-1, required=True, shell_complete=complete.any_file)
+@click.argument("words", metavar="SOURCE...", nargs=-1, required=True, shell_complete=complete.any_file)
+@TASK.option(
+    "--task",
+    help="What the outputs mean: classify, detect, segment, points, text or embed; default as recognised. Keys after "
+    "it, such as detect:decoder=yolox,threshold=0.4; or --decoder, --threshold, --top, --first-class alone.",
+)
 @click.option(
     "--labels",
     metavar="FILE",
@@ -64,22 +61,26 @@ class Ran:
 )
 @PREPROCESS.option(
     "--preprocess",
-    default="imagenet",
-    help=f"How the model wants its pixels: imagenet (the default), {', '.join(list(PRESETS)[1:])}; keys replace parts, "
-    "such as caffe:resize=256,mean=104/117/123.",
+    help=f"How the model wants its pixels: {', '.join(PRESETS)}; default as such networks are trained, for classifiers "
+    "imagenet. Keys replace parts, such as caffe:resize=256,mean=104/117/123.",
 )
-@click.option("--top", type=click.IntRange(1), default=5, show_default=True, help="How many classes to show.")
-@click.option("--first-class", type=int, default=0, help="Outputs before the first class: 1 skips a background class.")
+@click.option("--recursive", is_flag=True, help="Also the pictures of folders in folders.")
+@click.option("--strict", is_flag=True, help="Stop at a picture that cannot be read; else it is told and left out.")
+@click.option(
+    "--drop",
+    type=click.Choice(DROPS),
+    help="Where the pipeline is slower than its source: drop the oldest frame that waits (cameras), or none (files).",
+)
+@click.option(
+    "--draw",
+    metavar="DIR|FILE.mp4",
+    shell_complete=complete.any_file,
+    help="Write the pictures with what is seen drawn in.",
+)
+@click.option("--repeat", type=click.IntRange(1), default=1, help="Run files so many times, decoding included.")
 @plan_options
 @click.option("--threads", metavar="COUNTS", help="Cores of a CPU component, such as big=2,little=1; default all.")
-@click.option(
-    "--slots",
-    type=click.IntRange(1, MAX_SLOTS),
-    default=2,
-    show_default=True,
-    help="Frames each hand-over can hold.",
-)
-@click.option("--repeat", type=click.IntRange(1), default=1, help="Run the images so many times, decoding included.")
+@click.option("--slots", type=click.IntRange(1, MAX_SLOTS), default=2, show_default=True, help="Per hand-over.")
 @click.option(
     "--rebalance",
     metavar="PROFILE",
@@ -87,80 +88,89 @@ class Ran:
     help="Move the plan when a component gets slower than this file says.",
 )
 @file_option("--trace", help="Write what every stage did with the latest frames; open it at ui.perfetto.dev.")
+@short_options
 @model_options
 @json_option
 def run(
     model: str,
-    images: tuple[str, ...],
+    words: tuple[str, ...],
+    task: dict[str, Any] | None,
     labels: str | None,
-    preprocess: dict[str, Any],
-    top: int,
-    first_class: int,
+    preprocess: dict[str, Any] | None,
+    recursive: bool,
+    strict: bool,
+    drop: str | None,
+    draw: str | None,
+    repeat: int,
     threads: str | None,
     slots: int,
-    repeat: int,
     rebalance: str | None,
     trace: str | None,
     input_shape: Shapes | None,
     finer: int | None,
     as_json: bool,
-    **plan_parts: Any,
+    **parts: Any,
 ) -> None:
-    """Classify pictures through the pipeline.
+    """See what is in pictures, videos or a camera.
 
     \b
+    pipeall run yolox_nano.onnx camera:0
+    pipeall run yolox_nano.onnx street.mp4 --draw seen.mp4 --threshold 0.4
     pipeall run squeezenet1.1.onnx photos/ --labels synset_words.txt
     pipeall run net.onnx cat.jpg --preprocess caffe --order G-B-L --cuts 3,5
-    pipeall run net.onnx photos/ --plan plan.json --trace trace.json
 
-    IMAGES are files or folders. Shows the best classes, throughput and latency. After an error, such as a picture that
-    cannot be read, what was classified before it is shown first. Without a plan, the
-    best by the network's profile runs where pipeall profile has measured one here; else all real processors of the
-    board get about equal shares of the MACs, whatever their speed.
+    A SOURCE is a photo, a folder of photos, a video file, camera:0 (or camera:0:1280x720), or rtsp://... Shows what is
+    seen, then throughput and latency; the first frames, as many as the pipeline holds, are not in these figures.
+    Ctrl-C ends a camera. With --json: a line for each frame, the last one has the figures. Without a plan, the best by
+    the network's profile runs where pipeall profile has measured one here; else all real processors of the board get
+    about equal shares of the MACs, whatever their speed.
     """
-    files = find_images(images)
-    preset, size = preprocess.pop("head"), preprocess.pop("size", None)
-    graph = load_model(model, _input_shape(input_shape, size), finer)
-    prepare = preprocessing(graph.inputs[0].shape, preset, **preprocess)
-    classes = Classes.of(graph, labels, first_class)
+    found = sources.find(words, recursive)
+    graph = load_model(model, _input_shape(input_shape, (preprocess or {}).get("size")), finer)
+    read = reader(graph, _task_keys(task, {key: parts.pop(key) for key in SHORT}), labels, preprocess)
     board = Board.detect()
-    plan = chosen_plan(graph, board, **plan_parts)
+    plan = chosen_plan(graph, board, **parts)
+    frames = sources.Frames(found, repeat, None if strict else _tell)
+    with ExitStack() as open_files:
+        outputs: list[HandOn] = [open_files.enter_context(Drawing(draw)).add] if draw else []
+        pipe = _pipeline(
+            graph, plan, board, threads, rebalance, slots=slots, trace=trace or False, input=read.fed(frames.layout)
+        )
+        show = print_line if as_json else Shown()
+        drop = drop or ("oldest" if frames.live else "none")
+        ran = run_frames(pipe, frames, drop, read, show, outputs, quiet=sys.stdout.isatty())
+    if as_json:
+        _print(model, plan, board, ran)
+    else:
+        print_figures(ran, board)
+    if ran.broken:
+        raise ran.broken
+    if ran.interrupted:
+        raise click.Abort
+
+
+def _tell(error: str) -> None:
+    click.echo(f"error: {error}", err=True)
+
+
+def _task_keys(task: dict[str, Any] | None, short: dict[str, Any]) -> dict[str, Any]:
+    """--task with the options that are its keys."""
+    keys = dict(task or {})
+    for name, value in short.items():
+        if value is not None and keys.setdefault(name, value) != value:
+            option = name.replace("_", "-")
+            raise ArgumentError(f"--{option}: expected {keys[name]}, as in --task, or one of the two, got {value}")
+    return keys
+
+
+def _pipeline(
+    graph: Graph, plan: Plan, board: Board, threads: str | None, rebalance: str | None, **more: Any
+) -> Pipeline:
     limits = _threads(threads, plan)
     profile = Profile.load(rebalance) if rebalance else False
     if profile and not measured_on(profile, board):
         raise ArgumentError(f"--rebalance {rebalance}: expected a profile measured on this machine")
-    pipe = Pipeline(graph, plan, board, slots, limits, trace=trace or False, rebalance=profile)
-    done = _run(pipe, graph.name, files, repeat, prepare, classes, top)
-    results = [{"image": str(file), "top": best} for file, best in zip(files, done.found, strict=False)]
-    if as_json:
-        _print(model, plan, board, results, done)
-    else:
-        _show(results, classes.score, done, board)
-    if done.broken:
-        raise done.broken
-
-
-def _run(
-    pipe: Pipeline, name: str, files: list[Path], repeat: int, prepare: Preprocess, classes: Classes, top: int
-) -> Ran:
-    """Runs the files and closes the pipeline. An error after the first result is kept, with what came before it."""
-    found: list[list[dict[str, Any]]] = []
-    broken: PipeallError | None = None
-    with pipe, progress() as bar:
-        frames = (prepare(file) for _ in range(repeat) for file in files)
-        description = f"{name} on {pipe.plan}"
-        begin = time.perf_counter()
-        try:
-            for output in bar.track(pipe.map(frames), total=repeat * len(files), description=description):
-                if len(found) < len(files):
-                    found.append(classes.top(output, top))
-        except PipeallError as error:
-            if not found:
-                raise
-            broken = error
-        seconds = time.perf_counter() - begin
-        stats = pipe.stats()
-    return Ran(found, {"seconds": seconds, "fps": stats.frames / seconds}, stats, pipe.plan, list(pipe.plans), broken)
+    return Pipeline(graph, plan, board, threads=limits, rebalance=profile, **more)
 
 
 def _input_shape(input_shape: Shapes | None, size: int | None) -> Shapes | None:
@@ -188,38 +198,12 @@ def _threads(text: str | None, plan: Plan) -> dict[str, int]:
     return counts
 
 
-def _print(model: str, plan: Plan, board: Board, results: list[dict[str, Any]], done: Ran) -> None:
+def _print(model: str, plan: Plan, board: Board, ran: Ran) -> None:
     about = {
         "machine": describe(board),
         "model": model,
         "plan": str(plan),
-        "plans": [[frame, str(moved)] for frame, moved in done.plans],
+        "plans": [[frame, str(moved)] for frame, moved in ran.plans],
         "stand_ins": [name for name in plan.components if board.component(name).stand_in],
     }
-    failure = {"error": str(done.broken)} if done.broken else {}
-    figures = {"with_decoding": done.with_decoding, "stats": done.stats.to_dict()}
-    print_json("run", **about, images=results, **figures, **failure)
-
-
-def _show(results: list[dict[str, Any]], score: str, done: Ran, board: Board) -> None:
-    stats, with_decoding = done.stats, done.with_decoding
-    for result in results:
-        rows = [(f"{best[score]:.4f}", best["class"], best["label"] or "") for best in result["top"]]
-        print_table(result["image"], [f">{score}", ">class", "label"], rows)
-    print_text(
-        f"{done.plan}: {stats.frames} frames in {with_decoding['seconds']:.2f} s, {with_decoding['fps']:.2f} FPS "
-        f"with decoding, latency p50 {stats.latency_p50_ms:.1f} ms, "
-        f"p95 {stats.latency_p95_ms:.1f} ms, p99 {stats.latency_p99_ms:.1f} ms"
-    )
-    print_text()
-    rows = [
-        (
-            component_text(replace(board.component(parse_unit(stage.unit)[0]), name=stage.unit)),
-            f"{stage.groups[0] + 1} to {stage.groups[1]}",
-            *(f"{ms:.2f}" for ms in (stage.busy_ms, stage.wait_in_ms, stage.wait_out_ms, stage.map_ms, stage.copy_ms)),
-            f"{100 * stage.use:.0f}",
-        )
-        for stage in stats.stages
-    ]
-    headings = ["component", "groups", ">busy", ">wait in", ">wait out", ">map", ">copy", ">use %"]
-    print_table("Stages: mean ms a frame", headings, rows)
+    print_json_line("run", **about, **ran.to_dict())

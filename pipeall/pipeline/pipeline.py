@@ -97,7 +97,7 @@ class Pipeline:
             raise ArgumentError(f"PIPEALL_FAULT: expected a stage of plan {plan} (from 0), got {fault[0]}")
         check_pace(pace, board)
         twin = Twin(graph, board, time_scale) if pace else None
-        drift = drift_of(graph, plan, board, twin, rebalance)
+        drift = drift_of(divided, plan, board, twin, rebalance)
         self.graph, self.board = graph, board
         self._twin, self._trace_to = twin, trace
         self._submit_lock, self._result_lock, self._close_lock = (threading.Lock() for _ in range(3))

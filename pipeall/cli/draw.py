@@ -1,0 +1,152 @@
+"""Answers drawn into their pictures: boxes, names, scores, key points, masks, text."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from ..errors import ArgumentError
+from ..pipeline.live import Seen
+from ..tasks import Answer, Box, Mask
+from . import images, video
+from .sources import Shot
+
+COLOURS = (  # told apart by most eyes: Okabe and Ito
+    (230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (0, 114, 178), (213, 94, 0), (204, 121, 167),
+)  # fmt: skip
+BLENDED = 0.5  # share of a mask's colour
+SURE = 0.3  # least score of a key point that is drawn
+
+
+def drawn(picture: np.ndarray, answer: Answer) -> np.ndarray:
+    """A copy of a picture, uint8 (H, W, 3) in RGB, with what is said of it; lines and letters grow with its size."""
+    pixels = picture
+    if answer.mask is not None:
+        pixels = _tinted(pixels, answer.mask)
+    for box in answer.boxes:
+        if box.mask is not None:
+            pixels = _tinted(pixels, box.mask, box.label + 1)
+    image = Image.fromarray(pixels)
+    pen = _Pen(image)
+    for box in answer.boxes[::-1]:  # the surest on top
+        pen.box(box)
+    for line in answer.texts:
+        if line.corners:
+            pen.draw.polygon([tuple(corner) for corner in line.corners], outline=COLOURS[0], width=pen.width)
+        if line.text:
+            pen.label(line.corners[0] if line.corners else (0, 0), f"{line.text} {line.score:.2f}", COLOURS[0])
+    for place, found in enumerate(answer.classes):
+        pen.text((0, place * pen.line), f"{found.name} {found.score:.2f}", COLOURS[place % len(COLOURS)])
+    return np.asarray(image)
+
+
+def _tinted(pixels: np.ndarray, mask: Mask, colour: int = 1) -> np.ndarray:
+    """The pixels with the colour of each class but the background, or with one colour for what is foreground."""
+    if mask.values.dtype.kind == "f":
+        share = BLENDED * (mask.alpha >= mask.least)[..., None]
+        tint: Any = np.array(COLOURS[(colour - 1) % len(COLOURS)], np.float32)
+    else:
+        share = BLENDED * (mask.pixels > 0)[..., None]
+        tint = np.array(COLOURS, np.float32)[(mask.pixels.astype(np.intp) - 1) % len(COLOURS)]
+    return np.round(pixels * (1 - share) + tint * share).astype(np.uint8)
+
+
+@lru_cache(maxsize=8)
+def _font(height: int) -> Any:
+    return ImageFont.load_default(height)
+
+
+class _Pen:
+    """What draws into an image.
+
+    width   of lines, in pixels; height: of letters; line: of a line of them
+    """
+
+    def __init__(self, image: Image.Image):
+        self.draw = ImageDraw.Draw(image)
+        self.width = max(2, round(max(image.size) / 500))
+        self.height = max(12, round(max(image.size) / 50))
+        self.line = self.height + 4
+
+    def box(self, box: Box) -> None:
+        colour = COLOURS[box.label % len(COLOURS)]
+        left, top = min(box.left, box.right), min(box.top, box.bottom)
+        edges = (left, top, max(box.left, box.right), max(box.top, box.bottom))
+        self.draw.rectangle(edges, outline=colour, width=self.width)
+        for x, y, score in box.points:
+            if score >= SURE:
+                reach = 1.5 * self.width
+                self.draw.ellipse((x - reach, y - reach, x + reach, y + reach), fill=colour)
+        self.label((left, top), f"{box.name} {box.score:.2f}", colour)
+
+    def label(self, at: tuple[float, float], text: str, colour: tuple[int, int, int]) -> None:
+        """Text above a place where there is room, else below it."""
+        x, y = max(0.0, at[0]), at[1] - self.line
+        self.text((x, y if y >= 0 else max(0.0, at[1])), text, colour)
+
+    def text(self, at: tuple[float, float], text: str, colour: tuple[int, int, int]) -> None:
+        """Text on its colour, its corner above and left at a place."""
+        (x, y), font = at, _font(self.height)
+        self.draw.rectangle((x, y, x + self.draw.textlength(text, font) + 4, y + self.line - 1), fill=colour)
+        dark = sum(colour) > 380
+        self.draw.text((x + 2, y), text, fill=(0, 0, 0) if dark else (255, 255, 255), font=font)
+
+
+class Drawing:
+    """``--draw``: a folder of pictures, or a video where the name ends in .mp4. Use as a context manager.
+
+    Photos keep their name; frames of a video have its name and their number.
+    """
+
+    def __init__(self, path: str):
+        self._path = Path(path)
+        self._video = video.Writer(self._path) if self._path.suffix.lower() in video.WRITTEN else None
+        self._written: set[Path] = set()
+        if self._video is None:
+            try:
+                self._path.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise ArgumentError(f"--draw {path}: expected a folder or a video, got {error.strerror}") from error
+        elif not self._path.parent.is_dir():
+            raise ArgumentError(f"--draw {path}: expected a file in a folder that exists")
+
+    def __enter__(self) -> Drawing:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._video is not None:
+            self._video.__exit__(kind, error, trace)
+
+    def add(self, picture: np.ndarray, seen: Seen) -> None:
+        """A drawn picture and what it was made of. Raises ArgumentError where it cannot be written."""
+        shot: Shot = seen.frame
+        if self._video is not None:
+            at = shot.time_s if shot.source.kind == "video" and shot.time_s is not None else seen.captured_ns / 1e9
+            # photos are shown for a second each
+            photo = shot.source.kind == "photo"
+            self._video.add(picture, 0.0 if photo else at, 1.0 if photo else 0.04)
+            return
+        images.save(picture, self._place(shot))
+
+    def _place(self, shot: Shot) -> Path:
+        """Where a picture goes: never over another one of this run, and never over its source."""
+        source = Path(shot.source.name.replace("://", "-").replace(":", "-").replace("/dev/", ""))
+        photo = shot.source.kind == "photo"
+        suffix = source.suffix.lower() if photo and source.suffix.lower() in (".png", ".jpeg") else ".jpg"
+        stem = source.stem if photo else f"{source.stem}-{shot.number:06}"
+        path, copy = self._path / f"{stem}{suffix}", 1
+        while path in self._written:
+            copy += 1
+            path = self._path / f"{stem}-{copy}{suffix}"
+        if photo:
+            self._written.add(path)
+            if path.resolve() == source.resolve():
+                raise ArgumentError(f"--draw {self._path}: expected another folder than that of {shot.source.name}")
+        return path

@@ -1,0 +1,168 @@
+"""What ``pipeall run`` looks at: photos, folders, video files, cameras, streams, one frame after the other."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArgumentError
+from . import images, video
+
+CAMERA = re.compile(r"camera:(\d+)(?::(\d+x\d+))?")
+STREAMS = ("rtsp://", "rtsps://", "http://", "https://")
+KINDS = "photos, folders, videos, camera:0 or rtsp://..."
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A word of the command line, or a photo of a folder. kind: photo, video or live."""
+
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True, eq=False)
+class Shot:
+    """A frame with where it comes from; NumPy takes it for its pixels.
+
+    pixels   uint8: RGB (H, W, 3), or I420 (3 H / 2, W)
+    number   of the frame in its source, from 0
+    time_s   since the source began; None where it does not say
+    again    it was there before: ``Frames`` repeats
+    """
+
+    pixels: np.ndarray
+    source: Source
+    number: int = 0
+    time_s: float | None = None
+    again: bool = False
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return self.pixels.__array_interface__
+
+    @property
+    def rgb(self) -> np.ndarray:
+        """uint8 (H, W, 3)."""
+        return self.pixels if self.pixels.ndim == 3 else video.rgb(self.pixels)
+
+
+def find(words: Iterable[str], recursive: bool) -> list[Source]:
+    """The sources that words name, pictures of folders in alphabetical order. Raises ArgumentError where there is none,
+    and MissingExtraError for videos without their package."""
+    found: list[Source] = []
+    for word in words:
+        path = Path(word)
+        if CAMERA.fullmatch(word) or word.startswith(STREAMS):
+            found.append(Source(word, "live"))
+        elif path.is_dir():
+            inside = [Source(str(file), "photo") for file in images.inside(path, recursive)]
+            if not inside:
+                raise ArgumentError(f"folder {path}: expected pictures ({' '.join(images.SUFFIXES)}), got none")
+            found += inside
+        elif path.is_file():
+            found.append(Source(word, "video" if path.suffix.lower() in video.SUFFIXES else "photo"))
+        else:
+            raise ArgumentError(f"image {path}: expected {KINDS}, found none")
+    if len(found) > 1 and any(source.kind == "live" for source in found):
+        raise ArgumentError(f"sources: expected a camera or a stream alone, got {len(found)}; they do not end")
+    if any(source.kind != "photo" for source in found):
+        video.package()
+    return found
+
+
+def layout(sources: Sequence[Source]) -> str:
+    """The pixel format of all frames: planes where there are videos alone, as their decoders give them."""
+    return "RGB" if any(source.kind == "photo" for source in sources) else "I420"
+
+
+def opened(source: Source, report: Callable[[Exception], None]) -> Iterator[tuple[np.ndarray, float | None]]:
+    """Frames of one source with their times. Raises ArgumentError where it cannot be read."""
+    if source.kind == "photo":
+        return iter([(images.read(Path(source.name)), None)])
+    camera = CAMERA.fullmatch(source.name)
+    if camera:
+        size = {"video_size": camera[2]} if camera[2] else {}
+        return video.frames(source.name, f"/dev/video{camera[1]}", "v4l2", size, report)
+    live = {"rtsp_transport": "tcp", "fflags": "nobuffer"} if source.kind == "live" else {}
+    return video.frames(f"video {source.name}", source.name, None, live, report)
+
+
+class Frames:
+    """The frames of all sources, ``repeat`` times; read on whichever thread iterates.
+
+    tell    gets the errors of sources that cannot be read, the first ones when there is a frame; without it they are
+            raised, and so is the last one where there is no frame at all
+    unread  how many they were
+    read_ms mean time that a frame took to be read, but for live sources, which are waited for
+    """
+
+    def __init__(self, sources: Sequence[Source], repeat: int = 1, tell: Callable[[str], None] | None = None):
+        self.sources, self.unread = sources, 0
+        self.layout = layout(sources)
+        self._repeat, self._tell = repeat, tell
+        self._held: list[Exception] = []
+        self._count = self._spent_ns = 0
+
+    @property
+    def live(self) -> bool:
+        """Whether frames come when they come."""
+        return any(source.kind == "live" for source in self.sources)
+
+    @property
+    def total(self) -> int | None:
+        """How many will come, where that is known."""
+        photos = all(source.kind == "photo" for source in self.sources)
+        return len(self.sources) * self._repeat if photos else None
+
+    @property
+    def read_ms(self) -> float | None:
+        return None if self.live or not self._count else self._spent_ns / self._count / 1e6
+
+    def __iter__(self) -> Iterator[Shot]:
+        for turn in range(self._repeat):
+            for source in self.sources:
+                yield from self._of(source, turn > 0)
+        if not self._count and self._held:
+            for error in self._held[:-1]:
+                self._say(error)
+            raise self._held[-1]
+
+    def _of(self, source: Source, again: bool) -> Iterator[Shot]:
+        number, begin_ns = 0, time.perf_counter_ns()
+        try:
+            for pixels, time_s in opened(source, self._report):
+                if pixels.ndim == 2 and self.layout == "RGB":
+                    pixels = video.rgb(pixels)
+                self._count += 1
+                self._spent_ns += time.perf_counter_ns() - begin_ns
+                self._flush()
+                yield Shot(pixels, source, number, time_s, again)
+                number, begin_ns = number + 1, time.perf_counter_ns()
+        except ArgumentError as error:
+            if source.kind == "live":
+                raise
+            self._report(error)
+
+    def _report(self, error: Exception) -> None:
+        if self._tell is None:
+            raise error
+        self.unread += 1
+        self._held.append(error)
+        if self._count:
+            self._flush()
+
+    def _flush(self) -> None:
+        for error in self._held:
+            self._say(error)
+        self._held.clear()
+
+    def _say(self, error: Exception) -> None:
+        if self._tell is not None:
+            self._tell(" ".join(str(error).split()))
