@@ -11,7 +11,7 @@ from commands import BOARD, invoke
 
 from pipeall._kernels.opencl import devices as opencl
 from pipeall.cli.app import app
-from pipeall.cli.model import ZOO
+from pipeall.cli.model import NAMES as MODELS
 from pipeall.pipeline.measuring import measure
 
 NAMES = list(BOARD.components)
@@ -46,7 +46,7 @@ def completed(line: str) -> list[str]:
     "command", ["info", "run", "search", "simulate", "profile", "bench", "cost train", "cost epoch"]
 )
 def test_a_model_is_of_the_zoo_or_an_onnx_file(command):
-    assert completed(f"{command} ") == [*ZOO, "net.onnx", "other.ONNX", "photos/"]
+    assert completed(f"{command} ") == [*MODELS, "net.onnx", "other.ONNX", "photos/"]
     assert completed(f"{command} squ") == ["squeezenet"]
     assert completed(f"{command} ph") == ["dir"]  # the shell goes into the folder itself
     assert completed(f"{command} photos/") == []
@@ -54,7 +54,7 @@ def test_a_model_is_of_the_zoo_or_an_onnx_file(command):
 
 
 def test_commands_of_a_group_or_a_model():
-    assert set(completed("cost ")) >= {"train", "epoch", "threads", *ZOO}
+    assert set(completed("cost ")) >= {"train", "epoch", "threads", *MODELS}
     assert completed("cost alex") == ["alexnet"] and "--layers" in completed("cost alexnet --")
     assert completed("cost train --optimizer a") == ["adam"]
     assert completed("se") == ["search"]

@@ -17,7 +17,7 @@ from click.shell_completion import CompletionItem
 from ..errors import PipeallError
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.model import FOLDER
-from .model import ZOO
+from .model import NAMES
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -36,8 +36,8 @@ def files(*suffixes: str, names: Iterable[str] = ()) -> Completer:
 
 
 def models(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Networks of the zoo and .onnx files."""
-    return _items(begun, ZOO, (".onnx",))
+    """Networks that have names and .onnx files."""
+    return _items(begun, NAMES, (".onnx",))
 
 
 def boards(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:

@@ -1,4 +1,4 @@
-"""The network that a MODEL names: an .onnx file or one of the zoo."""
+"""The network that a MODEL names: an .onnx file, one of the zoo, or a trained one of the extra ``demo``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ..graph import zoo
 from ..graph.ir import Graph
 from ..graph.onnx.read import load
 from ..graph.onnx.shapes import Shapes
+from ..graph.trained import TRAINED
 
 ZOO: dict[str, Callable[[], Graph]] = {
     "alexnet": zoo.alexnet,
@@ -21,10 +22,12 @@ ZOO: dict[str, Callable[[], Graph]] = {
     "resnet50-slim": partial(zoo.resnet50, variant="slim"),
     "squeezenet": zoo.squeezenet,
 }
+NAMES = (*ZOO, *TRAINED)
 
 
 def load_model(model: str, input_shape: Shapes | None = None, finer: int | None = None) -> Graph:
-    """The network of a path or zoo name; ArgumentError or ModelError where there is none or the shape does not fit."""
+    """The network of a path or name; ArgumentError or ModelError where there is none or the shape does not fit."""
+    model, input_shape = _file(model, input_shape)
     if model in ZOO:
         graph = ZOO[model]()
         (x,) = graph.inputs
@@ -33,7 +36,7 @@ def load_model(model: str, input_shape: Shapes | None = None, finer: int | None 
     elif model.lower().endswith(".onnx"):
         graph = load(model, input_shape)
     else:
-        raise ArgumentError(f"model {model!r}: expected an .onnx file or one of {', '.join(ZOO)}")
+        raise ArgumentError(f"model {model!r}: expected an .onnx file or one of {', '.join(NAMES)}")
     return graph if finer is None else graph.finer(finer)
 
 
@@ -44,6 +47,7 @@ def read_network(
 
     With ``folded`` the network is the graph: BatchNorm is part of convolutions there.
     """
+    model, input_shape = _file(model, input_shape)
     if model in ZOO or folded or not model.lower().endswith(".onnx"):
         graph = load_model(model, input_shape, finer)
         return of_graph(graph), graph, ""
@@ -52,3 +56,9 @@ def read_network(
         return network, load_model(model, input_shape, finer), ""
     except ModelError as error:
         return network, None, str(error)
+
+
+def _file(model: str, input_shape: Shapes | None) -> tuple[str, Shapes | None]:
+    """The file of a trained network's name, and its own shape where none is given; another name as it is."""
+    trained = TRAINED.get(model)
+    return (model, input_shape) if trained is None else (str(trained.path()), input_shape or trained.shape)

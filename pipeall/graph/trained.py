@@ -1,0 +1,40 @@
+"""Trained networks that come with another package: PP-OCR's finder and reader of text, in the wheel of rapidocr.
+
+The wheel is looked up, not imported: it would load OpenCV. Networks and wheel: Apache-2.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from ..errors import MissingExtraError, missing_extra
+
+PACKAGE = "rapidocr"
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A file of the package, and the input it gets where none is named: (1, 3, height, width)."""
+
+    file: str
+    shape: tuple[int, int, int, int]
+
+    def path(self) -> Path:
+        """Raises MissingExtraError where the package is absent, or of a version with other networks."""
+        found = find_spec(PACKAGE)
+        if found is None or not found.submodule_search_locations:
+            raise missing_extra(PACKAGE, "demo", f"the trained network {Path(self.file).stem}")
+        path = Path(found.submodule_search_locations[0], self.file)
+        if not path.is_file():
+            raise MissingExtraError(
+                f"{path}: not in this version of the package {PACKAGE!r}: pip install 'pipeall[demo]' has the right one"
+            )
+        return path
+
+
+TRAINED = {
+    "text-finder": Trained("models/PP-OCRv6_det_small.onnx", (1, 3, 448, 640)),
+    "text-reader": Trained("models/PP-OCRv6_rec_small.onnx", (1, 3, 48, 640)),
+}
