@@ -46,7 +46,9 @@ def test_there_is_a_picture_of_every_line():
 def test_every_picture_has_a_licence():
     text = (REPOSITORY / "examples" / "LICENCES.md").read_text()
     pictures = [path.relative_to(REPOSITORY / "examples") for path in (REPOSITORY / "examples").rglob("*.png")]
-    assert pictures and not [path for path in pictures if f"`{path}`" not in text and f"`{path.parent}/*.png`" not in text]
+    assert pictures and not [
+        path for path in pictures if f"`{path}`" not in text and f"`{path.parent}/*.png`" not in text
+    ]
 
 
 @needs_networks
@@ -58,9 +60,7 @@ def test_the_lines_are_read(plan):
     lines = [pixels(file) for file in FILES]
     with Pipeline(graph, plan, input=read.picture) as pipe:
         outputs = list(pipe.map(lines))
-    answers = [
-        read(y, read.picture.placed(line.shape[:2], read.size)) for y, line in zip(outputs, lines, strict=True)
-    ]
+    answers = [read(y, read.picture.placed(line.shape[:2], read.size)) for y, line in zip(outputs, lines, strict=True)]
     assert [text.text for answer in answers for text in answer.texts] == LINES
     assert all(text.score > 0.9 for answer in answers for text in answer.texts)
 
@@ -99,7 +99,7 @@ def test_without_the_package_the_extra_is_named(monkeypatch):
     with pytest.raises(MissingExtraError, match=r"no_such_package.*pip install 'pipeall\[demo\]'"):
         zoo.text_reader()
     done = invoke("info", "text-reader")
-    assert done.exit_code == 1 and "pip install 'pipeall[demo]'" in done.output
+    assert done.exit_code == 2 and "pip install 'pipeall[demo]'" in done.output
 
 
 def test_another_version_of_the_package_is_told(monkeypatch):

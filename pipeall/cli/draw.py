@@ -124,6 +124,11 @@ class Drawing:
         if self._video is not None:
             self._video.__exit__(kind, error, trace)
 
+    @property
+    def wanted(self) -> bool:
+        """Every picture is."""
+        return True
+
     def add(self, picture: np.ndarray, seen: Seen) -> None:
         """A drawn picture and what it was made of. Raises ArgumentError where it cannot be written."""
         shot: Shot = seen.frame

@@ -24,6 +24,7 @@ from ..tasks import DECODERS
 from . import complete, sources
 from .answers import SHORT, TASK, reader
 from .draw import Drawing
+from .live_page import LivePage
 from .model import load_model
 from .options import file_option, json_option, model_argument, model_options
 from .output import print_json_line
@@ -77,6 +78,7 @@ def short_options(command: Any) -> Any:
     shell_complete=complete.any_file,
     help="Write the pictures with what is seen drawn in.",
 )
+@click.option("--view", metavar="[HOST:]PORT", help="Show them live on a page: here alone, or by a token with HOST.")
 @click.option("--repeat", type=click.IntRange(1), default=1, help="Run files so many times, decoding included.")
 @plan_options
 @click.option("--threads", metavar="COUNTS", help="Cores of a CPU component, such as big=2,little=1; default all.")
@@ -101,6 +103,7 @@ def run(
     strict: bool,
     drop: str | None,
     draw: str | None,
+    view: str | None,
     repeat: int,
     threads: str | None,
     slots: int,
@@ -114,7 +117,7 @@ def run(
     """See what is in pictures, videos or a camera.
 
     \b
-    pipeall run yolox_nano.onnx camera:0
+    pipeall run yolox_nano.onnx camera:0 --view 8080
     pipeall run yolox_nano.onnx street.mp4 --draw seen.mp4 --threshold 0.4
     pipeall run squeezenet1.1.onnx photos/ --labels synset_words.txt
     pipeall run net.onnx cat.jpg --preprocess caffe --order G-B-L --cuts 3,5
@@ -132,10 +135,14 @@ def run(
     plan = chosen_plan(graph, board, **parts)
     frames = sources.Frames(found, repeat, None if strict else _tell)
     with ExitStack() as open_files:
-        outputs: list[HandOn] = [open_files.enter_context(Drawing(draw)).add] if draw else []
+        outputs: list[HandOn] = [open_files.enter_context(Drawing(draw))] if draw else []
+        page = open_files.enter_context(LivePage(view)) if view else None
         pipe = _pipeline(
             graph, plan, board, threads, rebalance, slots=slots, trace=trace or False, input=read.fed(frames.layout)
         )
+        if page is not None:
+            page.pipe = pipe
+            outputs.append(page)
         show = print_line if as_json else Shown()
         drop = drop or ("oldest" if frames.live else "none")
         ran = run_frames(pipe, frames, drop, read, show, outputs, quiet=sys.stdout.isatty())

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,7 +22,15 @@ from .output import progress
 from .sources import Frames
 
 Show = Callable[[Seen], None]
-HandOn = Callable[[np.ndarray, Seen], None]  # a drawn picture, and what it was made of
+
+
+class HandOn(Protocol):
+    """Where drawn pictures go, with what they were made of; none is drawn while nobody wants one."""
+
+    @property
+    def wanted(self) -> bool: ...
+
+    def add(self, picture: np.ndarray, seen: Seen) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +147,10 @@ def run_frames(
                 if not seen.frame.again:
                     show(seen)
                     begin_ns = time.perf_counter_ns()
-                    picture = drawn(seen.frame.rgb, seen.result) if pictures else None
-                    for hand_on in pictures:
-                        hand_on(picture, seen)
+                    wanted = [hand_on for hand_on in pictures if hand_on.wanted]
+                    picture = drawn(seen.frame.rgb, seen.result) if wanted else None
+                    for hand_on in wanted:
+                        hand_on.add(picture, seen)
                     meter.spent("draw", begin_ns)
                 meter.seen()
                 bar.advance(shown)

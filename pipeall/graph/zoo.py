@@ -2,7 +2,7 @@
 
 AlexNet, GoogLeNet, MobileNet, ResNet-50, SqueezeNet: batch normalisation is folded, activations and residual additions
 are fused, as ``rewrite`` does in imported models. Weights are normal with variance gain / fan-in, gain 2 before a ReLU
-(He et al. 2015), so that activations neither explode nor vanish for inputs of deviation 1. Each takes a seed and returns
+(He et al. 2015), so that activations neither explode nor vanish for inputs of deviation 1. Each takes a seed and gives
 a graph with the input "data" (1, 3, H, W) and the output "prob" (1, 1000).
 """
 
