@@ -14,8 +14,6 @@ from ..ir import Graph
 from .read import load
 from .shapes import Shapes
 
-__all__ = ["TRAINED", "text_finder", "text_reader"]
-
 PACKAGE = "rapidocr"
 
 
