@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from .graph import zoo
     from .graph.ir import Graph, Tensor
+    from .graph.onnx import demo
     from .graph.onnx.read import load
     from .picture import Picture
     from .pipeline.boards.board import Board
@@ -58,6 +59,7 @@ __all__ = [
     "Stats",
     "Tensor",
     "Verification",
+    "demo",
     "load",
     "profile",
     "search",
@@ -86,7 +88,7 @@ _HOME = {
     "simulate": ".pipeline.planning.simulate",
     "verify": ".pipeline.measuring.verify",
 }
-_ROOMS = {"tasks": ".tasks", "zoo": ".graph.zoo"}
+_ROOMS = {"demo": ".graph.onnx.demo", "tasks": ".tasks", "zoo": ".graph.zoo"}
 
 
 if not TYPE_CHECKING:  # or every name would be an Any, whether it exists or not

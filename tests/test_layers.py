@@ -13,7 +13,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGE = REPOSITORY / "pipeall"
 
 LEAVES = {"env", "errors", "files", "logs", "notebook", "picture", "steps"}
-GRAPH = LEAVES | {"graph", "graph/onnx", "graph/zoo"}
+GRAPH = LEAVES | {"graph", "graph/onnx"}
 CPU = {"_kernels/cpu", "_kernels/cpu/drivers", "_kernels/cpu/f32"}
 KERNELS = LEAVES | CPU | {"_kernels", "_kernels/opencl"}
 MODELS = GRAPH | {"pipeline/planning"}
@@ -38,7 +38,6 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     "_kernels/opencl": LEAVES | {"_kernels"},
     "graph": LEAVES,
     "graph/onnx": LEAVES | {"graph"},
-    "graph/zoo": LEAVES | {"graph", "graph/onnx"},
     "cost": GRAPH,
     "pipeline/planning": GRAPH,
     "pipeline/devices": MODELS | KERNELS,

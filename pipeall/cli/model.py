@@ -10,9 +10,9 @@ from ..cost.network import Network, of_graph
 from ..errors import ArgumentError, ModelError
 from ..graph import zoo
 from ..graph.ir import Graph
+from ..graph.onnx.demo import TRAINED
 from ..graph.onnx.read import load
 from ..graph.onnx.shapes import Shapes
-from ..graph.trained import TRAINED
 
 ZOO: dict[str, Callable[[], Graph]] = {
     "alexnet": zoo.alexnet,

@@ -1,9 +1,9 @@
-"""The five networks of paper 001 with seeded random weights, and two trained ones that find and read text.
+"""The five networks of paper 001 with seeded random weights: AlexNet, GoogLeNet, MobileNet, ResNet-50, SqueezeNet.
 
-AlexNet, GoogLeNet, MobileNet, ResNet-50, SqueezeNet: batch normalisation is folded, activations and residual additions
-are fused, as ``rewrite`` does in imported models. Weights are normal with variance gain / fan-in, gain 2 before a ReLU
-(He et al. 2015), so that activations neither explode nor vanish for inputs of deviation 1. Each takes a seed and gives
-a graph with the input "data" (1, 3, H, W) and the output "prob" (1, 1000).
+Batch normalisation is folded, activations and residual additions are fused, as ``rewrite`` does in imported models.
+Weights are normal with variance gain / fan-in, gain 2 before a ReLU (He et al. 2015), so that activations neither
+explode nor vanish for inputs of deviation 1. Every function takes a seed and returns a graph with the input "data"
+(1, 3, H, W) and the output "prob" (1, 1000).
 """
 
 from __future__ import annotations
@@ -15,10 +15,7 @@ import numpy as np
 
 from ..errors import ArgumentError
 from .ir import Graph, Node, Tensor
-from .onnx.read import load
-from .onnx.shapes import Shapes
 from .ops import attributes, infer_shape
-from .trained import TRAINED
 
 CLASSES = 1000
 RELU, RELU6, LINEAR = (0.0, inf), (0.0, 6.0), (-inf, inf)
@@ -119,28 +116,6 @@ def squeezenet(seed: int = 0) -> Graph:
             x = net.maxpool(f"pool{index}", x, ceil=True)
     x = net.global_avgpool("pool10", net.conv("conv10", x, CLASSES, 1))
     return net.classified(net.flatten("flatten", x))
-
-
-def text_finder(input_shape: Shapes | None = None) -> Graph:
-    """PP-OCRv6 small, trained: where lines of text are, (1, 3, 448, 640) or other multiples of 32.
-
-    Its task is "text" by "dbnet". The extra ``demo`` brings it; MissingExtraError without.
-    """
-    return _trained("text-finder", input_shape)
-
-
-def text_reader(input_shape: Shapes | None = None) -> Graph:
-    """PP-OCRv6 small, trained: what a line of text says, (1, 3, 48, 640) or of another width.
-
-    Latin, Chinese, Japanese letters and more, 18,708 in all. Its task is "text" by "ctc". The extra ``demo`` brings it;
-    MissingExtraError without.
-    """
-    return _trained("text-reader", input_shape)
-
-
-def _trained(name: str, input_shape: Shapes | None) -> Graph:
-    trained = TRAINED[name]
-    return load(trained.path(), input_shape or trained.shape)
 
 
 class _NetBuilder:

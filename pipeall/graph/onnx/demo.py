@@ -1,4 +1,4 @@
-"""Trained networks that come with another package: PP-OCR's finder and reader of text, in the wheel of rapidocr.
+"""Trained networks to try: PP-OCR's finder and reader of text, in the wheel of rapidocr, the extra ``demo``.
 
 The wheel is looked up, not imported: it would load OpenCV. Networks and wheel: Apache-2.0.
 """
@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from ..errors import MissingExtraError, missing_extra
+from ...errors import MissingExtraError, missing_extra
+from ..ir import Graph
+from .read import load
+from .shapes import Shapes
 
 PACKAGE = "rapidocr"
 
@@ -38,3 +41,25 @@ TRAINED = {
     "text-finder": Trained("models/PP-OCRv6_det_small.onnx", (1, 3, 448, 640)),
     "text-reader": Trained("models/PP-OCRv6_rec_small.onnx", (1, 3, 48, 640)),
 }
+
+
+def text_finder(input_shape: Shapes | None = None) -> Graph:
+    """PP-OCRv6 small, trained: where lines of text are, (1, 3, 448, 640) or other multiples of 32.
+
+    Its task is "text" by "dbnet". Raises MissingExtraError without the extra ``demo``.
+    """
+    return _trained("text-finder", input_shape)
+
+
+def text_reader(input_shape: Shapes | None = None) -> Graph:
+    """PP-OCRv6 small, trained: what a line of text says, (1, 3, 48, 640) or of another width.
+
+    Latin, Chinese, Japanese letters and more, 18,708 in all. Its task is "text" by "ctc". Raises MissingExtraError
+    without the extra ``demo``.
+    """
+    return _trained("text-reader", input_shape)
+
+
+def _trained(name: str, input_shape: Shapes | None) -> Graph:
+    trained = TRAINED[name]
+    return load(trained.path(), input_shape or trained.shape)
