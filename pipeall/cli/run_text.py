@@ -83,11 +83,11 @@ def _rows(answer: Answer) -> tuple[list[str], list[tuple[Any, ...]]]:
         ]
         return [">score", "name", *(f">{edge}" for edge in edges)], rows
     if answer.texts:
-        rows = [
-            (f"{line.score:.4f}", line.text, " ".join(f"{x:.0f},{y:.0f}" for x, y in line.corners))
-            for line in answer.texts
-        ]
-        return [">score", "text", "corners"], rows
+        scores = [(f"{line.score:.4f}", line.text) for line in answer.texts]
+        if not any(line.corners for line in answer.texts):
+            return [">score", "text"], scores
+        corners = (" ".join(f"{x:.0f},{y:.0f}" for x, y in line.corners) for line in answer.texts)
+        return [">score", "text", "corners"], [(*row, at) for row, at in zip(scores, corners, strict=True)]
     if answer.mask is not None:
         whole = answer.size[0] * answer.size[1]
         parts = answer.mask.to_dict()
