@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from bounds import U
+from pipeall._kernels.cpu.kernels import CpuProgram
 from strided_steps import everywhere, random_floats, random_of, run_strided, tables
 
 from pipeall import ArgumentError
 from pipeall.graph.ops import OPS
 from pipeall.graph.pointwise import BINARY, UNARY
-from pipeall.steps import TYPES
+from pipeall.steps import SLOT_IN, SLOT_OUT, TYPES, Step, Strided
 
 TABLE = next(iter(tables().values()))
 SHAPES = [(5,), (3, 1, 70), (2, 3, 4, 17), (1000,), (2, 300, 5), (40, 700)]
@@ -365,3 +366,11 @@ X = np.ones((4, 5), np.float32)
 def test_a_step_that_does_not_fit_is_refused(kind, params, shape, dtype, message):
     with pytest.raises(ArgumentError, match=f"step node.*{message}"):
         run_strided(kind, [X], params, shape, dtype, TABLE)
+
+
+def test_an_operand_that_is_broadcast_without_end_is_refused():
+    """It takes no memory, but for ever."""
+    src, dst = Strided(SLOT_IN, 0, (3, 2**40), (1, 0)), Strided(SLOT_OUT, 0, (3, 1), (1, 1))
+    program = CpuProgram(TABLE, (-1,), "test", (0, 64, 64))
+    with pytest.raises(ArgumentError, match=r"^step s \(reduce\): expected at most 2147483647 elements"):
+        program.add(Step("reduce", "s", (src,), dst, dict(how="sum", axes=(1,), keepdims=True)))

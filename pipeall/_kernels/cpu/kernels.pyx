@@ -12,6 +12,8 @@ from libc.string cimport memcpy, memset, strncpy
 from .strided cimport *
 from ..program cimport atomic_int, pa_program, pa_slot_memory
 
+from math import prod
+
 import numpy as np
 
 from ...errors import ArgumentError, DeviceError
@@ -22,6 +24,7 @@ from ..memory import aligned, mapped, packable
 BASES = ("arena", "input slot", "output slot")
 POOL = 2**26  # bytes: the mappings that weights share
 LINE_BYTES = 64  # bytes of a cache line
+ELEMENTS_MAX = 2**31 - 1  # of an operand
 WINDOW_MAX = 2**20  # of a kernel, stride, dilation or padding: products of two stay far inside 64 bits
 # pointwise op -> its code in kernels.h, in the order of pointwise.inc
 UNARY = {pa_unary_names[i].decode(): i for i in range(PA_UNARY_COUNT)}
@@ -294,6 +297,7 @@ cdef class CpuProgram:
         shape, strides, dtype = operand.shape, operand.strides, operand.dtype
         self.check(len(shape) == len(strides) <= PA_DIMS and min(shape, default=1) >= 1, step,
                    f"at most {PA_DIMS} dimensions of positive size", shape)
+        self.check(prod(shape) <= ELEMENTS_MAX, step, f"at most {ELEMENTS_MAX} elements, broadcast ones too", shape)
         reach = [(size - 1) * stride for size, stride in zip(shape, strides)]
         least = operand.offset + sum(r for r in reach if r < 0)
         end = item_bytes(dtype) * (operand.offset + sum(r for r in reach if r > 0) + 1)
