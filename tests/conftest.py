@@ -1,6 +1,7 @@
 """Shared fixtures: where the test data lies, and the boards that pipelines run on."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,11 @@ def keeping(tmp_path, monkeypatch):
     """Times and profiles are kept, in a folder of the test's own."""
     monkeypatch.setenv("PIPEALL_TUNE", "on")
     monkeypatch.setenv("PIPEALL_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def ctrl_c():
+    """As in a terminal: what runs in the background may have been started to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

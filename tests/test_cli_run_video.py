@@ -193,14 +193,6 @@ def test_a_camera_that_is_faster_than_the_network_drops_frames(av, monkeypatch):
     assert len(answers) == 150 and figures["stats"]["dropped"] == 0
 
 
-@pytest.fixture
-def ctrl_c():
-    """As in a terminal: what runs in the background may have been started to ignore it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def test_ctrl_c_shows_the_statistics(av, monkeypatch, tmp_path, ctrl_c):
     monkeypatch.setattr(video, "frames", Camera(10_000, 0.02, interrupted=50))
     seen = tmp_path / "seen.mp4"

@@ -246,7 +246,7 @@ def cpu_ticks(pid, name):
     return sum(int(stat.split()[13]) for stat in stats if f"({name})" in stat)
 
 
-def test_ctrl_c_ends_the_command(tmp_path):
+def test_ctrl_c_ends_the_command(tmp_path, ctrl_c):
     """In the middle of a stream of minutes: status 130, nothing but the reason on stderr, within seconds."""
     command = [sys.executable, "-m", "pipeall", "run", "squeezenet", "examples", "--repeat", "100000", "--plan", "big"]
     process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
