@@ -43,7 +43,9 @@ def test_outputs_are_those_of_onnxruntime(name, networks, photos, board_with_gpu
     """Two engines and three pipelines of three stages, at cuts that differ from network to network."""
     seed = NAMES.index(name)
     for what, photo, error, same in edge_networks.compared(networks[name], board_with_gpu, photos, seed=seed):
-        assert error <= LIMITS.get(name, LIMIT), f"{what}, photo {photo}"
+        # the other exceptions are met on photos that are not among these
+        limit = LIMITS[name] if name == "pose_landmark_full" else LIMIT
+        assert error <= limit, f"{what}, photo {photo}"
         assert same, f"{what}, photo {photo}: decoded otherwise"
 
 
