@@ -158,5 +158,8 @@ def test_late_frames_are_counted(paced, board):
     """All of one stage, which may have run as many frames more than came out as are under way, of 8 and more."""
     paced.set(big=1e-6)
     (found,) = compare(small_net(), [PAIR], board, turns=2, seconds=0.0)
-    assert all(turn.stages[0].overran == turn.stages[0].frames > 0 == turn.stages[1].overran for turn in found.turns)
+    for turn in found.turns:
+        first, second = turn.stages
+        assert first.frames > 0 == second.overran, turn
+        assert abs(first.overran - first.frames) <= 1, turn  # counters are read one by one while the stage goes on
     assert found.overran_share == pytest.approx(1, abs=3 / 8)
