@@ -64,12 +64,13 @@ def tree(tmp_path_factory) -> Path:
 
 
 ARITHMETIC = "kernels gemm_tiles winograd strassen"
-OTHER = "matmul_kernels resize_kernels recurrent_kernels index_kernels picture_kernels strided_kernels strided_rows"
+OTHER = "matmul_kernels resize_kernels recurrent_kernels index_kernels picture_kernels strided_rows"
 
 
+# Several processes: the emulator keeps some 0.5 MB of each thread that has ended, 11 GB in all of them.
 @pytest.mark.parametrize(
     ("cpu", "names"),
-    [("cortex-a53", ARITHMETIC), ("max", f"{ARITHMETIC} {OTHER}")],
+    [("cortex-a53", ARITHMETIC), ("max", ARITHMETIC), ("max", "strided_kernels"), ("max", OTHER)],
 )
 def test_every_kernel(tree, cpu, names):
     tests = [f"tests/test_{name}.py" for name in names.split()]
