@@ -27,7 +27,7 @@ from pipeall import Board, Engine, load
 from pipeall.errors import PipeallError
 from pipeall.graph.ops import run_graph
 
-TYPES = ("FLOAT", "INT64", "INT32", "BOOL", "UINT8", "FLOAT16", "DOUBLE")
+TYPES = ("FLOAT", "INT64", "INT32", "BOOL", "UINT8", "INT8", "FLOAT16", "DOUBLE")
 MODELS = Path(onnx.__file__).parent / "backend" / "test" / "data"
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 VERDICTS = ("right", "refused", "wrong", "crashed")

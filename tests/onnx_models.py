@@ -176,6 +176,10 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
             last = emit(name, node.inputs[::-1] if a.get("swapped") else node.inputs, plain, **more.get(op, {}))
         case "clip":
             last = node.inputs[0]
+        case "fakequant":  # uint8 where its levels begin at 0
+            kind = np.uint8 if a["low"] == 0 else np.int8
+            scale, zero = constant(a["scale"], np.float32), constant(np.iinfo(kind).min - a["low"], kind)
+            emit("DequantizeLinear", (emit("QuantizeLinear", (*node.inputs, scale, zero), False), scale, zero))
         case "swish":
             scaled = emit("Mul", (*node.inputs, constant(a["alpha"], np.float32)), False)
             emit("Mul", (*node.inputs, emit("Sigmoid", (scaled,), False)))

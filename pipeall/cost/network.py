@@ -116,7 +116,7 @@ OPERATORS = {  # canonical op -> ONNX operator
     "conv": "Conv", "fc": "Gemm", "maxpool": "MaxPool", "avgpool": "AveragePool", "lrn": "LRN", "softmax": "Softmax",
     "layernorm": "LayerNormalization",
     **{op: operator for operator, op in BY_OPERATOR.items()}, "clip": "Clip", "concat": "Concat", "reshape": "Reshape",
-    "gelu_tanh": "Gelu", "swish": "Swish", "isinf": "IsInf", "fmod": "Mod",
+    "gelu_tanh": "Gelu", "swish": "Swish", "fakequant": "QuantizeLinear", "isinf": "IsInf", "fmod": "Mod",
     "shiftleft": "BitShift", "shiftright": "BitShift",
     "transpose": "Transpose", "slice": "Slice", "pad": "Pad", "shuffle": "Transpose", "cast": "Cast",
     "where": "Where", "deconv": "ConvTranspose", "expand": "Expand", "matmul": "MatMul", "attention": "Attention",

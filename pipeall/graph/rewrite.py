@@ -20,6 +20,7 @@ from .rewrite_attention import fuse_attention
 from .rewrite_concat import join_slices, nest_concat
 from .rewrite_linear import merge_branches
 from .rewrite_pointwise import make_activation
+from .rewrite_quantised import drop_fakequant
 
 CLAMPED = ("conv", "deconv", "fc", *ARITHMETIC, "clip")  # end in clamp(lo, hi)
 FLOAT_MAX = np.finfo(np.float32).max
@@ -213,4 +214,5 @@ RULES: tuple[Callable[[Draft, Node], bool], ...] = (
     fuse_clamp,
     fuse_residual,
     fuse_attention,
+    drop_fakequant,
 )

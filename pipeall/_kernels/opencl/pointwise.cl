@@ -64,6 +64,7 @@ static NUMBER modulo(NUMBER a, NUMBER b) { /* of the sign of b */
 #define REAL_floor floor(x)
 #define REAL_ceil ceil(x)
 #define REAL_round rint(x)
+#define REAL_fakequant limit(rint(x / p0), p1, p1 + 255) * p0
 #define REAL_sin sin(x)
 #define REAL_cos cos(x)
 #define REAL_tan tan(x)

@@ -85,6 +85,7 @@ class Builder:
         self.tensors = {tensor.name: tensor for tensor in inputs}
         self.constants: dict[str, np.ndarray] = {}
         self.nodes: list[Node] = []
+        self.quantised: dict[str, Any] = {}  # activations that QuantizeLinear made: of what, and how
         self.labels: set[str] = set()  # names of nodes: ONNX lets them repeat, outputs are unique
         self.budget = MAX_CONSTANT_ELEMENTS - sum(array.size for array in constants.values())
         self.scope = ""  # of a subgraph: how the names of what is made in it begin

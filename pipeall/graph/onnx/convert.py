@@ -18,6 +18,7 @@ from . import (  # noqa: F401  register their operators
     normalise,
     pointwise,
     products,
+    quantised,
     recurrent,
     reduce,
     resize,

@@ -209,6 +209,61 @@ _CONSTANT_FORMS = (
     ("value_ints", list, np.int64),
 )
 
+# ---- quantised constants ----
+
+QUANTISED = ("int8", "uint8")  # what QuantizeLinear makes here
+
+
+def check_scale(n: OnnxNode, scale: np.ndarray) -> None:
+    if scale.dtype.kind != "f" or not (np.isfinite(scale) & (scale > 0)).all():
+        n.fail(f"scales must be finite floats above 0, got {scale.dtype} {scale.min():g} to {scale.max():g}")
+
+
+def parameter_shape(n: OnnxNode, i: int, shape: Shape, of: Shape) -> Shape:
+    """How the scale or zero point in input i lies in a tensor: a single one, or one for each place on the axis."""
+    if prod(shape) == 1 and len(shape) <= 1:
+        return (1,) * len(of)
+    axis = n.axis(n.get("axis", int, 1), len(of))
+    if shape != (of[axis],):
+        n.fail(f"input {i} of shape {shape} fits no axis {axis} of {of}, expected one element or ({of[axis]},)")
+    return tuple(size if k == axis else 1 for k, size in enumerate(of))
+
+
+def _in_place(n: OnnxNode, i: int, value: np.ndarray, of: Shape) -> np.ndarray:
+    """The scale or zero point of input i as it broadcasts to a constant; those of blocks are repeated."""
+    block = n.get("block_size", int, 0)
+    if not block:
+        return value.reshape(parameter_shape(n, i, value.shape, of))
+    axis = n.axis(n.get("axis", int, 1), len(of))
+    blocks = tuple(-(-size // block) if k == axis else size for k, size in enumerate(of))
+    if block < 0 or value.shape != blocks:
+        n.fail(f"input {i} has shape {value.shape}, expected {blocks} for blocks of {block} on axis {axis} of {of}")
+    return value.repeat(block, axis).take(range(of[axis]), axis)
+
+
+def _dequantised(
+    g: Builder, n: OnnxNode, x: np.ndarray, scale: np.ndarray, zero: np.ndarray | None = None
+) -> np.ndarray:
+    """(x - zero point) * scale"""
+    check_scale(n, scale)
+    if x.dtype.kind not in "iu" or (zero is not None and zero.dtype != x.dtype):
+        n.fail(f"expected integers and a zero point of their type, got {x.dtype} and {zero and zero.dtype}")
+    g.afford(n, x.size)
+    centred = x.astype(np.float32) if zero is None else (x - _in_place(n, 2, zero, x.shape).astype(np.int64))
+    return centred.astype(np.float32) * _in_place(n, 1, scale, x.shape).astype(np.float32)
+
+
+def _quantised(g: Builder, n: OnnxNode, x: np.ndarray, scale: np.ndarray, zero: np.ndarray | None = None) -> np.ndarray:
+    """x / scale + zero point, rounded half to even, saturated"""
+    check_scale(n, scale)
+    dtype = zero.dtype if zero is not None else np.dtype(TYPES.get(n.get("output_dtype", int, 0) or 2, object))
+    if dtype.name not in QUANTISED:
+        n.fail(f"only int8 and uint8 are supported, got {dtype}")
+    limits = np.iinfo(dtype)
+    levels = np.rint(x / _in_place(n, 1, scale, x.shape)) + (0 if zero is None else _in_place(n, 2, zero, x.shape))
+    return np.clip(levels, limits.min, limits.max).astype(dtype)
+
+
 FOLD: dict[str, Callable[..., Any]] = {
     "Constant": _constant,
     "ConstantOfShape": _filled,
@@ -243,6 +298,8 @@ FOLD: dict[str, Callable[..., Any]] = {
     "And": _pointwise(np.logical_and),
     "Or": _pointwise(np.logical_or),
     "Where": _pointwise(np.where),
+    "QuantizeLinear": _quantised,
+    "DequantizeLinear": _dequantised,
 }
 
 
