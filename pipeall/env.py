@@ -25,6 +25,7 @@ VARIABLES = (
     Variable(
         "PIPEALL_CACHE", "folder for compiled OpenCL programs, timings of algorithms and profiles", "~/.cache/pipeall"
     ),
+    Variable("PIPEALL_TUNING", "file of `pipeall profile --export-tuning`: its timings need not be made here", "none"),
     Variable("PIPEALL_VERBOSE", "1: full tracebacks, and why each choice was made", "0"),
     Variable("PIPEALL_FAULT", "STAGE:FRAME: that stage reports an error at that frame (for tests)", "none"),
     Variable("PIPEALL_SYSFS", "root of the sys/ and proc/ tree that the CPU is detected from", "/"),
@@ -66,6 +67,14 @@ def cache_dir() -> Path:
     if folder.exists() and not folder.is_dir():
         raise ArgumentError(f"PIPEALL_CACHE: expected a folder; {folder} is a file")
     return folder
+
+
+def tuning() -> Path | None:
+    """A file of timings from elsewhere, or None. Raises ArgumentError where there is no such file."""
+    text = _value("PIPEALL_TUNING")
+    if text is not None and not Path(text).is_file():
+        raise ArgumentError(f"PIPEALL_TUNING: expected a file of `pipeall profile --export-tuning`; got {text!r}")
+    return Path(text) if text is not None else None
 
 
 def verbose() -> bool:

@@ -14,6 +14,7 @@ ACCESSORS = {
     "PIPEALL_OPENCL": env.opencl,
     "PIPEALL_TUNE": env.tune,
     "PIPEALL_CACHE": env.cache_dir,
+    "PIPEALL_TUNING": env.tuning,
     "PIPEALL_VERBOSE": env.verbose,
     "PIPEALL_FAULT": env.fault,
     "PIPEALL_SYSFS": env.sysfs,
@@ -56,6 +57,7 @@ def test_unset_and_empty_give_the_default(monkeypatch, name, value):
         ("PIPEALL_OPENCL", "off", "off"),
         ("PIPEALL_CACHE", "/nowhere/cache", Path("/nowhere/cache")),
         ("PIPEALL_CACHE", "~/there", Path.home() / "there"),
+        ("PIPEALL_TUNING", __file__, Path(__file__)),
         ("PIPEALL_VERBOSE", "1", True),
         ("PIPEALL_VERBOSE", "0", False),
         ("PIPEALL_FAULT", "2:17", (2, 17)),
@@ -78,6 +80,7 @@ def test_values(monkeypatch, name, value, expected):
         ("PIPEALL_FAULT", "1:2:3"),
         ("PIPEALL_FAULT", "1:²"),
         ("PIPEALL_CACHE", __file__),
+        ("PIPEALL_TUNING", "/nowhere/tuning.json"),
         ("PIPEALL_SYSFS", "/nowhere/at/all"),
     ],
 )

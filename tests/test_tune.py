@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from kernel_runs import nhwc, run_case
 
-from pipeall import Engine
+from pipeall import ArgumentError, Engine
 from pipeall._kernels.cpu.algorithms import candidates, modelled
 from pipeall._kernels.cpu.cluster import detect
 from pipeall._kernels.cpu.table import ROWS, choose
@@ -15,6 +15,7 @@ from pipeall.graph.lower import lower
 from pipeall.graph.ops import attributes
 from pipeall.pipeline.devices.cpu import tune
 from pipeall.pipeline.devices.cpu.tune import choose_algorithms
+from pipeall.pipeline.devices.timings import export_times
 
 NET = Case("conv", attributes("conv", pads=(1,) * 4), ((1, 8, 12, 12),), ((16, 8, 3, 3), (16,)))
 CLUSTER = detect()[0]
@@ -120,6 +121,49 @@ def test_a_folder_that_cannot_be_written_is_a_warning(folder, times):
     (folder / name).mkdir()
     with pytest.warns(UserWarning, match="not kept"):
         assert chosen() == min(times, key=times.get)
+
+
+def test_times_that_were_shipped_are_not_made_again(folder, times, monkeypatch, tmp_path):
+    best = chosen()
+    shipped = tmp_path / "tuning.json"
+    assert export_times(shipped) == 1
+    monkeypatch.setenv("PIPEALL_TUNING", str(shipped))
+    for file in folder.iterdir():
+        file.unlink()
+    assert chosen() == best and times.asked == 1 and not list(folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda text: "not JSON", "JSON"),
+        (lambda text: text.replace("pipeall.tuning/1", "pipeall.plan/1"), "pipeall.plan/1"),
+        (lambda text: text.replace('"version": "', '"version": "old-'), "old-"),
+        (lambda text: text.replace("400.0", '"fast"'), "fast"),
+    ],
+    ids=["no JSON", "another format", "another version", "a word for a time"],
+)
+def test_a_shipped_file_that_does_not_serve_is_an_error(damage, words, folder, times, monkeypatch, tmp_path):
+    chosen()
+    shipped = tmp_path / "tuning.json"
+    export_times(shipped)
+    shipped.write_text(damage(shipped.read_text()))
+    monkeypatch.setenv("PIPEALL_TUNING", str(shipped))
+    with pytest.raises(ArgumentError, match=words) as refusal:
+        chosen()
+    assert str(shipped) in str(refusal.value)
+
+
+def test_there_must_be_something_to_ship(folder, tmp_path):
+    with pytest.raises(ArgumentError, match="found none"):
+        export_times(tmp_path / "tuning.json")
+
+
+def test_candidates_leave_the_race_once_they_are_behind_the_spread():
+    quiet = {"gemm": [100.0, 101.0, 102.0], "winograd4": [103.0, 140.0, 104.0]}
+    assert tune.in_the_race(quiet, list(quiet)) == ["gemm"]
+    noisy = {"gemm": [100.0, 120.0, 180.0], "winograd4": [103.0, 140.0, 104.0], "winograd6": [150.0, 190.0, 160.0]}
+    assert tune.in_the_race(noisy, list(noisy)) == ["gemm", "winograd4"]
 
 
 def test_off_times_nothing(folder, times, monkeypatch):

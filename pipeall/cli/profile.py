@@ -15,6 +15,7 @@ from ..graph.onnx.shapes import Shapes
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.kept import measured_on
 from ..pipeline.boards.model import BoardModel
+from ..pipeline.devices.timings import export_times
 from ..pipeline.planning.profile import Profile, UnitTimes
 from . import complete
 from .layers import show_layers
@@ -37,6 +38,7 @@ from .tune_gpu import show_tuning
 @file_option("--save-board", help="Also write a board model of this machine, for --board.")
 @click.option("--layers", is_flag=True, help="Instead: what bounds each layer on units, by default the first CPU.")
 @click.option("--tune-gpu", is_flag=True, help="Instead: time the kernels' tiles for each convolution, keep the best.")
+@file_option("--export-tuning", help="Also write all timings of kernels that are kept here, for PIPEALL_TUNING.")
 @model_options
 @json_option
 def profile(
@@ -49,6 +51,7 @@ def profile(
     save_board: str | None,
     layers: bool,
     tune_gpu: bool,
+    export_tuning: str | None,
     input_shape: Shapes | None,
     finer: int | None,
     as_json: bool,
@@ -61,6 +64,7 @@ def profile(
     pipeall profile alexnet mobilenet -o profiles/ --save-board mine.json
     pipeall profile mobilenet --layers --units big,gpu
     pipeall profile mobilenet --tune-gpu
+    pipeall profile net.onnx --layers --export-tuning tuning.json
 
     Every unit is measured alone and beside each other unit, then the hand-over between them. A unit is a component, or
     some cores of one, such as Bx3. A profile is for one network and one machine; search and simulate plan from it. What
@@ -75,17 +79,30 @@ def profile(
             show_layers(graphs, names, seconds, as_json)
         else:
             show_tuning(graphs, names, as_json)
-        return
-    there = load_board(board)
-    if save_board and board:
-        raise ArgumentError(f"--save-board: expected a board to measure, --board {board} is a model already")
-    if units and board:
-        raise ArgumentError(f"--units: expected none beside --board {board}, a model has its own")
-    graphs = [load_model(model, input_shape, finer) for model in models]
-    profiles = _profiles(graphs, there, names, seconds, _files(output, graphs), again)
-    if save_board:
-        timed = list(zip(graphs, profiles, strict=True))
-        BoardModel.from_profiles(Path(save_board).stem, there.components, timed).save(save_board)
+    else:
+        there = _board(board, units, save_board)
+        graphs = [load_model(model, input_shape, finer) for model in models]
+        profiles = _profiles(graphs, there, names, seconds, _files(output, graphs), again)
+        if save_board:
+            timed = list(zip(graphs, profiles, strict=True))
+            BoardModel.from_profiles(Path(save_board).stem, there.components, timed).save(save_board)
+        _show_all(profiles, there, as_json)
+    if export_tuning:
+        shapes = export_times(export_tuning)
+        if not as_json:
+            print_text(f"{export_tuning}: timings of {shapes} shapes")
+
+
+def _board(name: str | None, units: str | None, save_board: str | None) -> Board:
+    there = load_board(name)
+    if save_board and name:
+        raise ArgumentError(f"--save-board: expected a board to measure, --board {name} is a model already")
+    if units and name:
+        raise ArgumentError(f"--units: expected none beside --board {name}, a model has its own")
+    return there
+
+
+def _show_all(profiles: Sequence[Profile], there: Board, as_json: bool) -> None:
     if not as_json:
         for found in profiles:
             _show(found)

@@ -37,7 +37,7 @@ from pipeall.graph.ops import run_graph  # noqa: E402
 from pipeall.graph.partition import subgraph  # noqa: E402
 from pipeall.mlp import checkpoint, data  # noqa: E402
 from pipeall.pipeline.boards.model import BoardModel  # noqa: E402
-from pipeall.pipeline.devices.timings import keep_times, read_times  # noqa: E402
+from pipeall.pipeline.devices.timings import keep_shipped, keep_times, read_times, shipped_times  # noqa: E402
 from pipeall.pipeline.planning.search import search  # noqa: E402
 
 LIMITS = (
@@ -173,6 +173,7 @@ JSON_READERS: tuple[tuple[str, Callable[[Path], object]], ...] = (
     ("profile", _read_profile),
     ("board", _read_board),
     ("algorithms", lambda path: read_times(path, "algorithms")),
+    ("tuning", lambda path: shipped_times(path, "algorithms-any")),
 )
 
 
@@ -190,6 +191,7 @@ def json_seeds() -> tuple[bytes, ...]:
             lambda: profile_of(graph, times).save(path),
             lambda: toy_board(graph, times).model.save(path),
             lambda: keep_times(path, "algorithms", {"8x8x4-8": {"gemm": 1.5}}),
+            lambda: keep_shipped(path, {"algorithms-any": {"8x8x4-8": {"gemm": 1.5}}}),
         ):
             save()
             made.append(path.read_bytes())

@@ -1,4 +1,8 @@
-"""Files of what each way to compute a shape takes, ``{shape: {way: us}}``; they lie in the cache folder."""
+"""Files of what each way to compute a shape takes, ``{shape: {way: us}}``; they lie in the cache folder.
+
+One file can hold the content of all of them, to ship with a program: ``export_times`` writes it, ``PIPEALL_TUNING``
+names it.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ... import env
 from ...errors import ArgumentError
 from ...files import JsonReader, read_json, write_json
 from ...steps import Step
 
 Shapes = dict[str, dict[str, float]]
+KINDS = ("algorithms", "opencl-methods")  # how the names of the files begin
+EXPORTED = "tuning"
 
 
 def shape_key(step: Step) -> str:
@@ -24,19 +31,56 @@ def shape_key(step: Step) -> str:
     return f"{x.h}x{x.w}x{x.c}-{y.c} k{kernel}{strides}{dilations} p{pads} g{p['groups']}{residual}"
 
 
+def known_times(path: Path, kind: str) -> Shapes:
+    """The times in a file, and those that were shipped for it. ArgumentError where what was shipped does not serve."""
+    shipped = env.tuning()
+    return {**(shipped_times(shipped, path.stem) if shipped else {}), **read_times(path, kind)}
+
+
+def shipped_times(path: Path, name: str) -> Shapes:
+    """The times of one file among those of ``export_times``; none where it was not there. Raises ArgumentError."""
+    content = read_json(path, EXPORTED)
+    if content.get("version") != _version():
+        version = content.get("version")
+        raise ArgumentError(
+            f"PIPEALL_TUNING: {path}: expected times of pipeall {_version()}, got those of {version!r:.40}"
+        )
+    files = JsonReader(content, str(path)).inside("files")
+    return _shapes(files.inside(name).content, f"{path}: {name}") if name in files.content else {}
+
+
+def export_times(path: str | Path) -> int:
+    """Writes all that the cache folder has into one file; how many shapes. ArgumentError where it has none."""
+    files = {
+        found.stem: times
+        for kind in KINDS
+        for found in sorted(env.cache_dir().glob(f"{kind}-*.json"))
+        if (times := known_times(found, kind))
+    }
+    if not files:
+        raise ArgumentError(f"{env.cache_dir()}: expected timings to export, found none; an engine makes them")
+    keep_shipped(path, files)
+    return sum(map(len, files.values()))
+
+
+def keep_shipped(path: str | Path, files: Mapping[str, Shapes]) -> None:
+    write_json(path, EXPORTED, {"version": _version(), "files": files})
+
+
 def read_times(path: Path, kind: str) -> Shapes:
     """The times in a file; none where it does not exist, is damaged, or was written by another version."""
     try:
         content = read_json(path, kind)
         if content.get("version") != _version():
             return {}
-        shapes: Shapes = {}
-        for key, times in JsonReader(content, str(path)).inside("us").content.items():
-            row = JsonReader(times, f"{path}: {key}")
-            shapes[key] = {name: row.number(name, low=0) for name in row.content}
-        return shapes
+        return _shapes(JsonReader(content, str(path)).inside("us").content, str(path))
     except ArgumentError:
         return {}
+
+
+def _shapes(content: Mapping[str, Any], where: str) -> Shapes:
+    rows = {key: JsonReader(times, f"{where}: {key}") for key, times in content.items()}
+    return {key: {name: row.number(name, low=0) for name in row.content} for key, row in rows.items()}
 
 
 def keep_times(path: Path, kind: str, learned: Mapping[str, Mapping[str, float]]) -> None:

@@ -1,15 +1,18 @@
 """Which algorithm computes each convolution on a cluster: timed when a shape is first met, then known from a file.
 
 A layer's candidates take turns on the cluster's own cores, with cold caches: in a network its weights come from memory.
+One that is behind by more than the leader's spread is out; on a busy machine that takes more turns.
 ``PIPEALL_TUNE=off`` chooses by the model of ``_kernels.algorithms`` instead, the same on every machine.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from logging import DEBUG
+from statistics import median
+from time import perf_counter
 
 import numpy as np
 
@@ -21,10 +24,11 @@ from ....graph.memory import side_by_side
 from ....graph.onnx.wire import release
 from ....logs import logger
 from ....steps import SLOT_IN, SLOT_OUT, Step
-from ..timings import Shapes, keep_times, read_times, shape_key
+from ..timings import Shapes, keep_times, known_times, shape_key
 
 FILE_KIND = "algorithms"
-TURNS = 4  # of each candidate; the fastest of its times counts
+TURNS = 3, 12  # of each candidate, at least and at most; the fastest of its times counts
+SECONDS = 0.2  # for a shape; what has had its least turns by then is decided
 MARGIN = 0.97  # of the modelled algorithm's time: another must be faster than that
 CACHE_BYTES = 32 << 20  # read between turns where the size of the last cache is not known, and at most
 
@@ -65,7 +69,7 @@ class Tuner:
     def __init__(self, cluster: Cluster, kernels: Kernels, gemm: KernelRow):
         self.cluster, self.kernels, self.gemm = cluster, kernels, gemm
         self.path = env.cache_dir() / f"algorithms-{cluster.core_type}-{gemm.name}.json"
-        self.shapes = read_times(self.path, FILE_KIND)
+        self.shapes = known_times(self.path, FILE_KIND)
         self.learned: Shapes = {}  # what the file does not have
         self.evicting: np.ndarray | None = None
 
@@ -114,17 +118,30 @@ class Tuner:
             programs[str(way)] = CpuProgram(self.kernels, self.cluster.cores, "pa-tune", (0, *sizes))
             programs[str(way)].add(alone, way)
         times: dict[str, list[float]] = {name: [] for name in programs}
-        for _ in range(TURNS):
-            for name, program in programs.items():
+        left, end = list(programs), perf_counter() + SECONDS
+        for turn in range(1, TURNS[1] + 1):
+            for name in left:
                 self.evict()
-                times[name].append(float(program.time(1)[0]) / 1e3)
+                times[name].append(float(programs[name].time(1)[0]) / 1e3)
+            if turn >= TURNS[0]:
+                left = in_the_race(times, left)
+                if len(left) == 1 or perf_counter() > end:
+                    break
         return {name: min(taken) for name, taken in times.items()}
 
     def evict(self) -> None:
         if self.evicting is None:
             last = self.cluster.l3_bytes or self.cluster.l2_bytes or CACHE_BYTES
-            self.evicting = np.ones(min(last, CACHE_BYTES), np.uint8)
+            self.evicting = np.ones(min(last, CACHE_BYTES) // 8, np.int64)
         self.evicting.sum()
+
+
+def in_the_race(times: Mapping[str, Sequence[float]], left: Sequence[str]) -> list[str]:
+    """Those whose best time is within the leader's spread of its best: noise only ever adds to a time."""
+    best = {name: min(times[name]) for name in left}
+    leader = min(left, key=best.__getitem__)
+    limit = best[leader] + 2 * (median(times[leader]) - best[leader])
+    return [name for name in left if name == leader or best[name] <= limit]
 
 
 def _alone(step: Step) -> tuple[Step, tuple[int, int]]:

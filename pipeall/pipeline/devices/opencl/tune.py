@@ -24,7 +24,7 @@ from ....graph.memory import side_by_side
 from ....logs import logger
 from ....steps import ARENA, Lowered, Step, item_bytes
 from ..device import Tuned
-from ..timings import keep_times, read_times, shape_key
+from ..timings import keep_times, known_times, shape_key
 from .program import ClProgram
 
 FILE_KIND = "opencl-methods"
@@ -44,7 +44,7 @@ class Target(NamedTuple):
 
 def known(info: opencl.DeviceInfo, precision: str) -> Choose:
     """Chooses the fastest of the methods where the file has all their times, else the default."""
-    shapes = read_times(_path(info, precision), FILE_KIND)
+    shapes = known_times(_path(info, precision), FILE_KIND)
 
     def choose(step: Step, candidates: Sequence[Method]) -> Method:
         times = shapes.get(shape_key(step), {})
@@ -63,7 +63,7 @@ def tune(graph: Graph, target: Target, progress: Callable[[str, int, int], None]
     Raises DeviceError where the device refuses.
     """
     path = _path(*target)
-    shapes, found = read_times(path, FILE_KIND), []
+    shapes, found = known_times(path, FILE_KIND), []
     steps = {shape_key(step): step for step in lower(graph).steps if step.kind == "conv"}
     for done, (shape, step) in enumerate(steps.items()):
         candidates = methods(step, *target)
