@@ -13,6 +13,7 @@ from kernel_runs import nhwc, reference_table, run_case, single_step, supported_
 from pipeall._kernels.cpu.kernels import CpuProgram, probe
 
 from pipeall._kernels.cpu import kernels, table
+from pipeall._kernels.cpu.algorithms import DIRECT
 from pipeall._kernels.cpu.table import OPS, ROWS, KernelRow, choose, explain
 from pipeall.errors import ArgumentError, DeviceError
 from pipeall.graph.cases import CASES
@@ -39,6 +40,11 @@ def is_depthwise(case):
     return case.op == "conv" and 1 < case.attrs["groups"] == case.shapes[0][1] == case.constants[0][0]
 
 
+def algorithm_of(row_op, case):
+    """The algorithm that computes a case by the kernel; None where a step has no choice."""
+    return DIRECT if row_op == "depthwise" and not is_depthwise(case) else None
+
+
 def cases_of(row_op):
     for kind in KIND_OF_ROW.get(row_op, (row_op,)):
         for op in IR_OPS.get(kind, (kind,)):
@@ -46,7 +52,8 @@ def cases_of(row_op):
                 whole = kind != "binary" or case.shapes[0] == np.broadcast_shapes(*case.shapes, *case.constants)
                 if case.types or not whole:  # test_strided_kernels
                     continue
-                if kind != "conv" or is_depthwise(case) == (row_op == "depthwise"):
+                grouped = kind == "conv" and case.op == "conv" and case.attrs["groups"] > 1
+                if kind != "conv" or (grouped if row_op == "depthwise" else not is_depthwise(case)):
                     yield case
 
 
@@ -64,12 +71,12 @@ def test_kernel_matches_reference(row):
         if not single_step(case):
             continue
         ran += 1
-        result, graph, inputs = run_case(case, table, (-1,))
+        result, graph, inputs = run_case(case, table, (-1,), algorithm_of(row.op, case))
         (expected,) = run_graph(graph, inputs).values()
         error = np.abs(result - nhwc(expected).reshape(result.shape))
         allowed = nhwc(bound(graph, inputs, expected)).reshape(result.shape)
         assert (error <= allowed).all(), f"{case}: error {error.max():.3g}, allowed {allowed.flat[error.argmax()]:.3g}"
-        again, _, _ = run_case(case, table, (-1, -1, -1))
+        again, _, _ = run_case(case, table, (-1, -1, -1), algorithm_of(row.op, case))
         assert np.array_equal(result, again), f"{case}: three threads give another result than one"
     assert ran >= 5, f"expected cases for {row.op}, ran {ran}"
 

@@ -10,7 +10,17 @@ from kernel_runs import conv_step, nhwc, run_case, single_step, supported_isas
 from pipeall._kernels.cpu.kernels import CpuProgram
 from winograd_reference import convolve, matrices, winograd_bound
 
-from pipeall._kernels.cpu.algorithms import GEMM, Algorithm, candidates, modelled, points_bytes
+from pipeall._kernels.cpu.algorithms import (
+    DIRECT,
+    GEMM,
+    LANES,
+    LANES_OF,
+    Algorithm,
+    candidates,
+    modelled,
+    points_bytes,
+    sensible,
+)
 from pipeall._kernels.cpu.table import ROWS, choose
 from pipeall.errors import ArgumentError
 from pipeall.graph.cases import CASES, case_graph
@@ -86,7 +96,17 @@ def test_variant(isa, core, r, m):
 def test_the_cases_cover_every_variant():
     found = {(step.params["kernel"][0], way) for _, step in fitting_cases() for way in candidates(step)}
     winograd = {(r, Algorithm("winograd", m, lazy)) for r, m in VARIANTS for lazy in (False, True)}
-    assert found == winograd | {(3, GEMM), (5, GEMM)}
+    assert found == winograd | {(r, way) for r in (3, 5) for way in (GEMM, DIRECT)}
+
+
+def test_model_of_narrow_groups():
+    """Direct where a panel of GEMM would be all but empty, and never where groups fill it."""
+    assert {row.isa: row.nr for row in ROWS if row.op == "depthwise"} == {
+        row.isa: LANES_OF.get(row.isa, LANES) for row in ROWS if row.op == "depthwise"
+    }
+    narrow, wide = conv_step(48, 48, 56, 3, stride=2, groups=6), conv_step(96, 96, 27, 3, stride=2, groups=2)
+    assert [modelled(narrow, *panel) for panel in ((32, "avx512"), (16, "avx2"))] == [DIRECT] * 2
+    assert DIRECT in candidates(wide) and sensible(wide, 32, "avx512") == (GEMM,)
 
 
 def test_names():

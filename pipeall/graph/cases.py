@@ -93,12 +93,28 @@ CONV = (
     _conv(48, 34, (5, 6), 5, pads=2, groups=2),
     _conv(9, 21, (6, 7), 1, groups=3),
     _conv(24, 15, (6, 7), 3, stride=2, pads=1, groups=3, clamp=(0.0, inf)),
+    # narrow groups: of widths that fill vectors and do not, unequal, wider than a vector, the last vector in part
+    *(
+        _conv(groups * w, groups * w, (5, 17), 3, pads=1, groups=groups)
+        for groups, w in ((17, 2), (7, 3), (9, 4), (3, 6))
+    ),
+    _conv(40, 40, (9, 31), 3, stride=2, pads=1, groups=5, clamp=(0.0, 6.0)),
+    _conv(24, 24, (6, 7), 3, pads=1, groups=6, out_hw=(6, 7), note="residual of narrow groups"),
+    _conv(22, 33, (7, 9), 5, stride=2, pads=2, groups=11),
+    _conv(36, 18, (7, 30), 7, pads=3, groups=9),
+    _conv(40, 8, (6, 7), 3, pads=1, groups=2, note="20 inputs a group"),
+    _conv(12, 20, (8, 9), (2, 4), stride=(1, 3), pads=(0, 1, 1, 2), groups=4),
+    _conv(12, 12, (9, 10), 3, dilation=2, pads=2, groups=4),
+    _conv(20, 30, (5, 6), 1, groups=10),
     *(_depthwise(c, (7, 8), 3, pads=1) for c in CHANNELS[1:]),
     *(_depthwise(c, (9, 8), 3, stride=2, pads=1) for c in CHANNELS[1:]),
     _depthwise(17, (12, 11), 3, stride=2, pads=(0, 0, 1, 1)),
     _depthwise(33, (10, 9), 5, pads=2, clamp=(0.0, 6.0)),
     _depthwise(16, (11, 12), 5, stride=2, pads=2),
     _depthwise(8, (9, 10), 7, pads=3),
+    _depthwise(9, (14, 29), 7, stride=2, pads=3),
+    *(_depthwise(5, (12, 16), k, pads=k // 2) for k in (9, 11)),
+    *(_depthwise(19, (4, n), (1, 5), pads=(0, 2, 0, 2)) for n in (1, 2, 6, 9, 13, 14, 15)),
     _depthwise(8, (11, 10), 3, dilation=2, pads=2),
     _depthwise(7, (6, 7), 3, multiplier=2, pads=1, note="depth multiplier"),
     _depthwise(8, (6, 7), 3, pads=1, out_hw=(6, 7), note="depthwise residual"),

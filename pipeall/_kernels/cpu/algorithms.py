@@ -1,6 +1,7 @@
-"""Which algorithm computes a convolution: GEMM, Strassen or Winograd F(m x m, r x r), by a model of the work each does.
+"""Which algorithm computes a convolution: GEMM, direct, Strassen or Winograd F(m x m, r x r), by a model of the work.
 
 gemm             indirect GEMM: any convolution
+direct           a vector of outputs of several groups: for groups too narrow for a panel of the GEMM (depthwise.c)
 strassen         seven products of quarters of the matrices, not eight: for 1x1 kernels of stride 1
 winograd2|4|6    F(2x2), F(4x4), F(6x6) for 3x3, F(2x2), F(4x4) for 5x5 kernels of stride and dilation 1
 winograd*-lazy   the same with the taps transformed in every frame, not kept: (n / r)^2 times fewer weights to read
@@ -23,7 +24,7 @@ class Algorithm:
     lazy  Winograd's taps are transformed in every frame
     """
 
-    kind: Literal["gemm", "strassen", "winograd"]
+    kind: Literal["gemm", "direct", "strassen", "winograd"]
     m: int = 0
     lazy: bool = False
 
@@ -33,11 +34,11 @@ class Algorithm:
     @property
     def keeps_transform(self) -> bool:
         """Whether it keeps transformed weights in place of those of the model."""
-        return self.kind != "gemm" and not self.lazy
+        return self.kind in ("strassen", "winograd") and not self.lazy
 
     def products(self, step) -> int:
         """Multiply-adds of a convolution without what its transforms, pads and panels add."""
-        if self.kind == "gemm":
+        if self.kind in ("gemm", "direct"):
             return filters(step, 1) * prod(step.params["kernel"]) * step.dst.h * step.dst.w
         if self.kind == "strassen":
             return 7 * pairs(step) * filters(step, 1) // 4
@@ -49,8 +50,10 @@ class Algorithm:
         return points_bytes(step, self, 1) if self.keeps_transform else item_bytes(step.dst.dtype) * step.weight.size
 
 
-GEMM, STRASSEN = Algorithm("gemm"), Algorithm("strassen")
+GEMM, DIRECT, STRASSEN = Algorithm("gemm"), Algorithm("direct"), Algorithm("strassen")
 TILES = {3: (2, 4, 6), 5: (2, 4)}  # kernel size -> m
+DIRECT_ROWS = 256  # of a kernel at most (kernels.h: PA_KERNEL_ROWS_MAX)
+LANES, LANES_OF = 4, {"avx512": 16, "avx2": 8, "ref": 1}  # of a vector: NR of the depthwise kernels
 # Multiply-adds that take as long as the rest of the work, from timings of whole layers on Zen 3 (AVX2):
 INPUT = {4: 120, 6: 300, 8: 900}  # transforming one channel of a tile of n x n points
 OUTPUT = {4: 90, 6: 240, 8: 700}
@@ -75,9 +78,10 @@ def candidates(step) -> tuple[Algorithm, ...]:
     steps = (*step.params["strides"], *step.params["dilations"])
     if fits_strassen(step):
         return (GEMM, STRASSEN)
+    plain = (GEMM, DIRECT) if step.params["groups"] > 1 and kh <= DIRECT_ROWS else (GEMM,)
     if kh != kw or kh not in TILES or steps != (1, 1, 1, 1):
-        return (GEMM,)
-    return (GEMM, *(Algorithm("winograd", m, lazy) for lazy in (False, True) for m in TILES[kh]))
+        return plain
+    return (*plain, *(Algorithm("winograd", m, lazy) for lazy in (False, True) for m in TILES[kh]))
 
 
 def fits_strassen(step) -> bool:
@@ -89,7 +93,7 @@ def fits_strassen(step) -> bool:
 
 
 def sensible(step, nr: int, isa: str) -> tuple[Algorithm, ...]:
-    """The candidates worth comparing, for GEMM panels of ``nr``: of each Winograd one.
+    """The candidates worth comparing, for GEMM panels of ``nr``: of each Winograd one, direct for groups below a panel.
 
     Transformed weights of KEEP_BYTES or more would not stay in a cache until the next frame: they are made anew.
     """
@@ -100,7 +104,7 @@ def sensible(step, nr: int, isa: str) -> tuple[Algorithm, ...]:
     return tuple(
         replace(way, lazy=way.keeps_transform and points_bytes(step, way, nr) >= keep)
         for way in candidates(step)
-        if not way.lazy
+        if not way.lazy and (way != DIRECT or step.dst.c // step.params["groups"] < nr)
     )
 
 
@@ -115,6 +119,8 @@ def work(step, algorithm: Algorithm, nr: int, isa: str) -> float:
     taps = step.params["kernel"][0] * step.params["kernel"][1]
     if algorithm == GEMM:
         return filters(step, nr) * taps * (step.dst.h * step.dst.w + per_weight)
+    if algorithm == DIRECT:
+        return vector_filters(step, LANES_OF.get(isa, LANES)) * taps * (step.dst.h * step.dst.w + per_weight)
     if algorithm == STRASSEN:
         sums = step.src[0].c / 2 * SPLIT_OF.get(isa, SPLIT) + step.dst.c / 2 * JOIN_OF.get(isa, JOIN)
         return algorithm.products(step) + pairs(step) * sums + per_weight * 7 / 4 * filters(step, nr)
@@ -145,6 +151,14 @@ def filters(step, nr: int) -> int:
     """Pairs of input and output channel that meet, as packed in panels of ``nr``."""
     groups = step.params["groups"]
     return step.src[0].c * padded(step.dst.c // groups, nr)
+
+
+def vector_filters(step, lanes: int) -> int:
+    """Pairs of input and output channel that meet, as packed in vectors of so many lanes (kernels.h: pa_grouping)."""
+    groups = step.params["groups"]
+    each_in, each_out = step.src[0].c // groups, step.dst.c // groups
+    together = max(1, lanes // max(each_in, each_out))
+    return ceil(groups / together) * padded(each_out, lanes) * each_in
 
 
 def padded(size: int, multiple: int) -> int:

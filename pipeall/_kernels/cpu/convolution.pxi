@@ -5,7 +5,7 @@ def add_convolution(CpuProgram self, step, algorithm):
     src, dst, groups = step.src[0], step.dst, step.params["groups"]
     self.check(groups >= 1 and src.c % groups == 0 and dst.c % groups == 0, step,
                "groups that divide the channels", groups)
-    if groups > 1 and groups == src.c == dst.c:
+    if algorithm is None or algorithm == DIRECT:
         return add_depthwise(self, step)
     cdef void *args = self.new(max(sizeof(pa_winograd_op), sizeof(pa_strassen_op)))
     cdef pa_conv_op *op = <pa_conv_op *>args  # the first member of both
@@ -112,20 +112,22 @@ cdef int add_winograd(CpuProgram self, step, algorithm, pa_winograd_op *winograd
 
 cdef add_depthwise(CpuProgram self, step):
     cdef pa_depthwise_op *op = <pa_depthwise_op *>self.new(sizeof(pa_depthwise_op))
+    cdef const pa_kernel_row *row = self.row(step, "depthwise")
     op.src, op.dst, op.window = self.view(step, step.src[0]), self.view(step, step.dst), self.window(step)
     op.has_residual = len(step.src) > 1
     if op.has_residual:
         op.residual = self.view(step, step.src[1])
         self.check((op.residual.h, op.residual.w, op.residual.c) == (op.dst.h, op.dst.w, op.dst.c), step,
                    "a residual of the output's shape", step.src[1])
-    op.lo, op.hi = step.params["lo"], step.params["hi"]
+    op.groups, op.lo, op.hi = step.params["groups"], step.params["lo"], step.params["hi"]
     self.rows_fit(step, op.window)
-    cdef int64_t channels = op.dst.c, kh = op.window.kh, kw = op.window.kw
-    weight = packable(step.weight, (channels, 1, kh, kw), f"step {step.node}: weight")
-    bias = packable(step.bias, (channels,), f"step {step.node}: bias")
-    packed = self.weights(pa_depthwise_packed_floats(channels, kh, kw))
-    if self.pack:
-        pa_depthwise_pack(f32_pointer(weight), f32_pointer(bias), channels, kh, kw, f32_pointer(packed))
-    op.packed, op.kernel = f32_pointer(packed), <pa_depthwise_f32_fn>self.function(step, "depthwise")
+    op.kernel, op.nr = <pa_depthwise_f32_fn>row.function, row.nr
     pa_depthwise_plan(op, self.program.core_count)
+    shape = (op.dst.c, op.src.c // op.groups, op.window.kh, op.window.kw)
+    weight = packable(step.weight, shape, f"step {step.node}: weight")
+    bias = packable(step.bias, (op.dst.c,), f"step {step.node}: bias")
+    packed = self.weights(pa_depthwise_packed_floats(op))
+    if self.pack:
+        pa_depthwise_pack(op, f32_pointer(weight), f32_pointer(bias), f32_pointer(packed))
+    op.packed = f32_pointer(packed)
     self.append(pa_depthwise_step, op, 4 * op.scratch_floats)

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "../program.h"
+#include "grouping.h"
 #include "team.h"
 
 /* h x w pixels of c channels; pixel (y, x) is offset + (y * w + x) * stride elements behind bases[base]. */
@@ -58,7 +59,7 @@ typedef struct pa_step {
 #ifdef __clang__
 #define PA_UNROLL
 #else
-#define PA_UNROLL _Pragma("GCC unroll 16")
+#define PA_UNROLL _Pragma("GCC unroll 40")
 #endif
 
 /* After it compilers do not know where a pointer leads: else they compute the addresses of all rows of a tile ahead, more
@@ -142,20 +143,28 @@ typedef struct pa_window {
     int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x;
 } pa_window;
 
-/* Depthwise convolution of output rows [y, y + rows) of a block of channels:
- *   out[x][c] = clamp(bias[c] + sum_kx sum_ky weight[ky][kx][c] * input[row ky][column kx][c] + r[x][c], lo, hi)
- * The sum runs over kx, then ky, in order, by fused multiply-adds, on every path and instruction set.
- *   packed  64-byte aligned, zeros past the last channel; per 16 channels: bias[16], then weight[kx][ky][16]
- *   ring    scratch, 64-byte aligned: ring_rows >= stride_y + (kh - 1) * dilation_y + 1 padded input rows of
- *           columns = (out_w - 1) * stride_x + (kw - 1) * dilation_x + 1 pixels of PA_DEPTHWISE_BLOCK floats */
-enum { PA_DEPTHWISE_BLOCK = 32 };
+/* Convolution of narrow groups, depthwise where they are of one channel. Output rows [y, y + rows) of a block of vectors:
+ *   out[x][c] = clamp(sum_i sum_ky sum_kx weight[i][ky][kx][c] * input i of c's group[row ky][column kx] + bias[c] + r[x][c],
+ *                     lo, hi)
+ * The sum runs over i, then ky, then kx, in order, by fused multiply-adds, on every path and instruction set. A vector has NR
+ * lanes, NR being the row's of kernels.inc.
+ *   packed  64-byte aligned, zeros past the last channel; per vector: bias[NR], then weight[i][ky][kx][NR]
+ *   lanes   in which lane of a vector's inputs, modulo NR, lane j finds the first of its group; NULL: in j, and depth is 1
+ *   ring    scratch, 64-byte aligned: ring_rows > (kh - 1) * dilation_y padded input rows of vectors * slices planes, each
+ *           columns = (out_w - 1) * stride_x + (kw - 1) * dilation_x + 1 pixels of NR floats */
+enum { PA_DEPTHWISE_BLOCK = 32 }; /* channels of a block: its vectors and slices, unless it is one vector */
 typedef struct pa_depthwise_args {
     pa_window window;
-    int32_t in_h, in_w, out_w, y, rows, channels; /* channels <= PA_DEPTHWISE_BLOCK */
-    const float *x;                               /* the image */
+    int32_t in_h, in_w, out_w, y, rows;
+    const pa_grouping *grouping;
+    int64_t vector;         /* the first of the block */
+    int32_t vectors, depth; /* of the block; input channels of a group */
+    int32_t slices;         /* NR channels each that a vector's inputs take */
+    const int32_t *lanes;
+    const float *x; /* the image */
     int64_t in_stride;
-    const float *packed;
-    float *out; /* row y, as r */
+    const float *packed; /* of the block */
+    float *out;          /* row y, as r */
     int64_t out_stride;
     const float *r; /* residual or NULL */
     int64_t r_stride;

@@ -122,26 +122,30 @@ cdef extern from "drivers/window.h" nogil:
     enum: PA_KERNEL_ROWS_MAX
     ctypedef struct pa_window:
         int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x
-    ctypedef struct pa_depthwise_op:
-        pa_view src, dst, residual
-        int32_t has_residual
-        pa_window window
-        float lo, hi
-        const float *packed
-        pa_depthwise_f32_fn kernel
-        int64_t scratch_floats
     ctypedef struct pa_pool_op:
         pa_view src, dst
         pa_window window
         int32_t average, count_pads, pad_bottom, pad_right
         pa_pool_f32_fn kernel
         int64_t scratch_floats
-    int64_t pa_depthwise_packed_floats(int64_t, int64_t, int64_t)
-    void pa_depthwise_pack(const void *, const void *, int64_t, int64_t, int64_t, float *)
-    void pa_depthwise_plan(pa_depthwise_op *, int threads)
     void pa_pool_plan(pa_pool_op *)
-    void pa_depthwise_step(const void *, void *const *, void *, pa_team *)
     void pa_pool_step(const void *, void *const *, void *, pa_team *)
+
+
+cdef extern from "drivers/depthwise.h" nogil:
+    ctypedef struct pa_depthwise_op:
+        pa_view src, dst, residual
+        int32_t has_residual, groups
+        pa_window window
+        float lo, hi
+        const float *packed
+        pa_depthwise_f32_fn kernel
+        int32_t nr
+        int64_t scratch_floats
+    void pa_depthwise_plan(pa_depthwise_op *, int threads)
+    void pa_depthwise_step(const void *, void *const *, void *, pa_team *)
+    int64_t pa_depthwise_packed_floats(const pa_depthwise_op *)
+    void pa_depthwise_pack(const pa_depthwise_op *, const void *, const void *, float *)
 
 
 cdef extern from "drivers/channels.h" nogil:

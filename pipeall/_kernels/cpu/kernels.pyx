@@ -18,7 +18,7 @@ import numpy as np
 
 from ...errors import ArgumentError, DeviceError
 from ...steps import CONSTANT, PIXEL_KINDS, TYPES, item_bytes
-from .algorithms import GEMM, STRASSEN, candidates, tile
+from .algorithms import DIRECT, GEMM, STRASSEN, candidates, tile
 from ..memory import aligned, mapped, packable
 
 BASES = ("arena", "input slot", "output slot")

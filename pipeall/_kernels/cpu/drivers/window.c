@@ -2,8 +2,6 @@
 
 #include "chunks.h"
 
-enum { BAND = 14 }; /* output rows of depthwise convolution in a unit: 28, 56, 112 are whole ones */
-
 /* The window over output row y; rows has window->kh entries. */
 static pa_row_window row_window(const pa_window *p, const pa_view *src, const float *first, int out_w, int64_t y,
                                 const float **rows) {
@@ -22,74 +20,6 @@ static pa_row_window row_window(const pa_window *p, const pa_view *src, const fl
         .rows = rows,
         .in_stride = src->stride,
     };
-}
-
-static void depthwise_bands(const job *j, int64_t begin, int64_t end, int thread) {
-    const pa_depthwise_op *p = j->op;
-    const int64_t taps = p->window.kh * p->window.kw;
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t blocks = ceil_div(p->dst.c, PA_DEPTHWISE_BLOCK), y = unit / blocks * p->band;
-        const int64_t c = unit % blocks * PA_DEPTHWISE_BLOCK, pixel = y * p->dst.w;
-        const pa_depthwise_args args = {
-            .window = p->window,
-            .in_h = p->src.h,
-            .in_w = p->src.w,
-            .out_w = p->dst.w,
-            .y = (int32_t)y,
-            .rows = (int32_t)min64(p->band, p->dst.h - y),
-            .channels = (int32_t)min64(PA_DEPTHWISE_BLOCK, p->dst.c - c),
-            .x = pa_f32_at(&p->src, j->bases) + c,
-            .in_stride = p->src.stride,
-            .packed = p->packed + c * (1 + taps),
-            .out = pa_f32_at(&p->dst, j->bases) + pixel * p->dst.stride + c,
-            .out_stride = p->dst.stride,
-            .r = p->has_residual ? pa_f32_at(&p->residual, j->bases) + pixel * p->residual.stride + c : NULL,
-            .r_stride = p->residual.stride,
-            .lo = p->lo,
-            .hi = p->hi,
-            .ring = (float *)j->scratch + thread * p->scratch_floats,
-            .ring_rows = p->ring_rows,
-            .columns = p->columns,
-        };
-        p->kernel(&args);
-    }
-}
-
-void pa_depthwise_plan(pa_depthwise_op *p, int threads) {
-    const pa_window *w = &p->window;
-    /* A small image in halves: threads then read the rows that they wrote, as conv.c cuts it by rows too. */
-    const int halves = threads > 1 && p->dst.h <= BAND && pixels(&p->dst) > BAND * BAND / 2;
-    p->band = halves ? (p->dst.h + 1) / 2 : BAND;
-    p->bands = (int32_t)ceil_div(p->dst.h, p->band);
-    p->ring_rows = w->stride_y + (w->kh - 1) * w->dilation_y + 1;
-    p->columns = (p->dst.w - 1) * w->stride_x + (w->kw - 1) * w->dilation_x + 1;
-    p->scratch_floats = (int64_t)p->ring_rows * p->columns * PA_DEPTHWISE_BLOCK;
-}
-
-void pa_depthwise_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
-    const pa_depthwise_op *p = op;
-    const int64_t taps = p->window.kh * p->window.kw, rows = min64(p->band, p->dst.h);
-    /* four multiply-adds cost about as much as a load and a store */
-    run(op, bases, scratch, team, depthwise_bands, p->bands * ceil_div(p->dst.c, PA_DEPTHWISE_BLOCK),
-        ceil_div(rows * p->dst.w * PA_DEPTHWISE_BLOCK * taps, 4));
-}
-
-int64_t pa_depthwise_packed_floats(int64_t channels, int64_t kh, int64_t kw) {
-    return round_up(channels, PA_LANES_MAX) * (1 + kh * kw);
-}
-
-void pa_depthwise_pack(const void *weight, const void *bias, int64_t channels, int64_t kh, int64_t kw,
-                       float *packed) {
-    for (int64_t c0 = 0; c0 < channels; c0 += PA_LANES_MAX) {
-        for (int64_t t = -1; t < kh * kw; t++) { /* the bias, then the taps, column by column */
-            for (int64_t c = c0; c < c0 + PA_LANES_MAX; c++, packed++) {
-                if (c >= channels)
-                    *packed = 0;
-                else
-                    *packed = t < 0 ? pa_unaligned(bias, c) : pa_unaligned(weight, (c * kh + t % kh) * kw + t / kh);
-            }
-        }
-    }
 }
 
 /* Taps of the window at output position i that the divisor counts: from `before` pads to `after` pads around

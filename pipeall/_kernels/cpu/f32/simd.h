@@ -20,9 +20,13 @@
  *   v_first(n)          true in the first n lanes, 0 <= n <= VL
  *   v_swap(a, w)        neighbouring blocks of w lanes exchanged, w a constant power of 2 below VL
  *   v_mix(a, b, w)      every other block of w lanes: the first of a, the second of b
+ *   vi, v_lanes(at, i)  numbers of lanes: at[j] + i modulo VL, each at[j] >= 0 and i too
+ *   v_pick(a, lanes)    the lanes of a of these numbers
  *   v_zip(&a, &b)       lanes of a and b in turns, the first half into a, the second into b
  *   v_split(a, &e)      m of a = m * 2^e, m in [sqrt(1/2), sqrt(2)), for normal a > 0
  *   v_pow2(n)           2^n for integral n in [-126, 127]
+ *   V_OPAQUE(a)         after it compilers do not know what a holds, and these stay in order: else they load it again for
+ *                       every use, or all vectors of a long loop at once, more than there are registers
  *   v_fold_add, v_fold_max   of all lanes, in an order of the instruction set's
  */
 #ifndef PIPEALL_SIMD_H
@@ -39,6 +43,7 @@ enum { HALF_ROOT2_BITS = 0x3f3504f3, MANTISSA_BITS = 0x7fffff }; /* of sqrt(1/2)
 
 #if defined(PA_ISA_REF)
 #define PA_NAME(op) pa_##op##_f32_ref
+#define V_OPAQUE(a)
 #define PA_SIMD_END
 
 enum { VL = 1 };
@@ -78,6 +83,9 @@ PA_INLINE vf v_if(vm m, vf a, vf b) { return m ? a : b; }
 PA_INLINE vm v_first(int n) { return n > 0; }
 PA_INLINE vf v_swap(vf a, const int w) { return (void)w, a; }
 PA_INLINE vf v_mix(vf a, vf b, const int w) { return (void)b, (void)w, a; }
+typedef int vi;
+PA_INLINE vi v_lanes(const int32_t *at, int i) { return (void)at, (void)i, 0; }
+PA_INLINE vf v_pick(vf a, vi lanes) { return (void)lanes, a; }
 PA_INLINE void v_zip(vf *a, vf *b) { (void)a, (void)b; }
 PA_INLINE vf v_split(vf a, vf *e) {
     int32_t bits;
@@ -94,6 +102,7 @@ PA_INLINE float v_fold_max(vf a) { return a; }
 
 #elif defined(PA_ISA_NEON)
 #define PA_NAME(op) pa_##op##_f32_neon
+#define V_OPAQUE(a) __asm__ volatile("" : "+w"(a))
 #define PA_SIMD_END
 #include <arm_neon.h>
 
@@ -155,6 +164,12 @@ PA_INLINE vf v_mix(vf a, vf b, const int w) {
     static const uint32_t second[2][VL] = {{0, -1u, 0, -1u}, {0, 0, -1u, -1u}};
     return vbslq_f32(vld1q_u32(second[w - 1]), b, a);
 }
+typedef uint8x16_t vi; /* numbers of bytes */
+PA_INLINE vi v_lanes(const int32_t *at, int i) {
+    const int32x4_t lane = vandq_s32(vaddq_s32(vld1q_s32(at), vdupq_n_s32(i)), vdupq_n_s32(VL - 1));
+    return vreinterpretq_u8_s32(vmlaq_n_s32(vdupq_n_s32(0x03020100), lane, 0x04040404));
+}
+PA_INLINE vf v_pick(vf a, vi lanes) { return vreinterpretq_f32_u8(vqtbl1q_u8(vreinterpretq_u8_f32(a), lanes)); }
 PA_INLINE void v_zip(vf *a, vf *b) {
     const float32x4x2_t both = vzipq_f32(*a, *b);
     *a = both.val[0], *b = both.val[1];
@@ -173,6 +188,7 @@ PA_INLINE float v_fold_max(vf a) { return vmaxvq_f32(a); }
 
 #elif defined(PA_ISA_AVX2)
 #define PA_NAME(op) pa_##op##_f32_avx2
+#define V_OPAQUE(a) __asm__ volatile("" : "+x"(a))
 #include <immintrin.h>
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
@@ -232,6 +248,11 @@ PA_INLINE vf v_swap(vf a, const int w) {
 PA_INLINE vf v_mix(vf a, vf b, const int w) {
     return w == 1 ? _mm256_blend_ps(a, b, 0xaa) : w == 2 ? _mm256_blend_ps(a, b, 0xcc) : _mm256_blend_ps(a, b, 0xf0);
 }
+typedef __m256i vi; /* the instruction reads the last bits alone */
+PA_INLINE vi v_lanes(const int32_t *at, int i) {
+    return _mm256_add_epi32(_mm256_loadu_si256((const __m256i *)at), _mm256_set1_epi32(i));
+}
+PA_INLINE vf v_pick(vf a, vi lanes) { return _mm256_permutevar8x32_ps(a, lanes); }
 PA_INLINE void v_zip(vf *a, vf *b) {
     const vf low = _mm256_unpacklo_ps(*a, *b), high = _mm256_unpackhi_ps(*a, *b);
     *a = _mm256_permute2f128_ps(low, high, 0x20), *b = _mm256_permute2f128_ps(low, high, 0x31);
@@ -258,6 +279,11 @@ PA_INLINE float v_fold_max(vf a) {
 #elif defined(PA_ISA_AVX512)
 #define PA_NAME(op) pa_##op##_f32_avx512
 #include <immintrin.h>
+#ifdef PA_EMULATED_AVX512 /* tests/avx512 */
+#define V_OPAQUE(a)
+#else
+#define V_OPAQUE(a) __asm__ volatile("" : "+v"(a))
+#endif
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx512f"))), apply_to = function)
 #define PA_SIMD_END _Pragma("clang attribute pop")
@@ -316,6 +342,11 @@ PA_INLINE vf v_swap(vf a, const int w) {
 PA_INLINE vf v_mix(vf a, vf b, const int w) {
     return _mm512_mask_blend_ps((vm)(w == 1 ? 0xaaaa : w == 2 ? 0xcccc : w == 4 ? 0xf0f0 : 0xff00), a, b);
 }
+typedef __m512i vi; /* the instruction reads the last bits alone */
+PA_INLINE vi v_lanes(const int32_t *at, int i) {
+    return _mm512_add_epi32(_mm512_loadu_si512(at), _mm512_set1_epi32(i));
+}
+PA_INLINE vf v_pick(vf a, vi lanes) { return _mm512_permutexvar_ps(lanes, a); }
 PA_INLINE void v_zip(vf *a, vf *b) {
     const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
     const vf first = _mm512_permutex2var_ps(*a, low, *b);

@@ -1,0 +1,93 @@
+#include "depthwise.h"
+
+#include "chunks.h"
+
+enum {
+    BAND = 14,             /* output rows of a unit: 28, 56, 112 are whole ones */
+    RING_BYTES = 32 << 10, /* the ring shares L1 with taps and outputs: a larger one is made of half a block */
+};
+
+/* Floats of a vector's packed bias and taps. */
+static int64_t packed_step(const pa_depthwise_op *p) {
+    return (1 + (int64_t)p->window.kh * p->window.kw * p->grouping.in) * p->nr;
+}
+
+static int64_t blocks_of(const pa_depthwise_op *p) { return ceil_div(pa_vectors_of(&p->grouping), p->vectors); }
+
+static void depthwise_bands(const job *j, int64_t begin, int64_t end, int thread) {
+    const pa_depthwise_op *p = j->op;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t blocks = blocks_of(p), y = unit / blocks * p->band, pixel = y * p->dst.w;
+        const int64_t vector = unit % blocks * p->vectors;
+        const pa_depthwise_args args = {
+            .window = p->window,
+            .in_h = p->src.h,
+            .in_w = p->src.w,
+            .out_w = p->dst.w,
+            .y = (int32_t)y,
+            .rows = (int32_t)min64(p->band, p->dst.h - y),
+            .grouping = &p->grouping,
+            .vector = vector,
+            .vectors = (int32_t)min64(p->vectors, pa_vectors_of(&p->grouping) - vector),
+            .depth = p->grouping.in,
+            .slices = p->slices,
+            .lanes = p->grouping.in == 1 && p->grouping.out == 1 ? NULL : p->lanes,
+            .x = pa_f32_at(&p->src, j->bases),
+            .in_stride = p->src.stride,
+            .packed = p->packed + vector * packed_step(p),
+            .out = pa_f32_at(&p->dst, j->bases) + pixel * p->dst.stride,
+            .out_stride = p->dst.stride,
+            .r = p->has_residual ? pa_f32_at(&p->residual, j->bases) + pixel * p->residual.stride : NULL,
+            .r_stride = p->residual.stride,
+            .lo = p->lo,
+            .hi = p->hi,
+            .ring = (float *)j->scratch + thread * p->scratch_floats,
+            .ring_rows = p->ring_rows,
+            .columns = p->columns,
+        };
+        p->kernel(&args);
+    }
+}
+
+void pa_depthwise_plan(pa_depthwise_op *p, int threads) {
+    const pa_window *w = &p->window;
+    p->grouping = pa_grouping_of(p->groups, p->src.c / p->groups, p->dst.c / p->groups, p->nr);
+    p->slices = (int32_t)ceil_div(p->grouping.together * p->grouping.in, p->nr);
+    for (int i = 0; i < p->nr; i++) p->lanes[i] = i / p->grouping.out * p->grouping.in;
+    /* A small image in halves: threads then read the rows that they wrote, as conv.c cuts it by rows too. */
+    const int halves = threads > 1 && p->dst.h <= BAND && pixels(&p->dst) > BAND * BAND / 2;
+    p->band = halves ? (p->dst.h + 1) / 2 : BAND;
+    p->bands = (int32_t)ceil_div(p->dst.h, p->band);
+    p->ring_rows = (w->kh - 1) * w->dilation_y + 1;
+    p->columns = (p->dst.w - 1) * w->stride_x + (w->kw - 1) * w->dilation_x + 1;
+    const int64_t vector_floats = (int64_t)p->ring_rows * p->columns * p->slices * p->nr;
+    p->vectors = (int32_t)max64(1, PA_DEPTHWISE_BLOCK / (p->slices * p->nr));
+    if (p->vectors * vector_floats * (int64_t)sizeof(float) > RING_BYTES) p->vectors = (p->vectors + 1) / 2;
+    p->scratch_floats = round_up(p->vectors * vector_floats, 16);
+}
+
+void pa_depthwise_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
+    const pa_depthwise_op *p = op;
+    const int64_t taps = packed_step(p) / p->nr - 1, rows = min64(p->band, p->dst.h);
+    /* four multiply-adds cost about as much as a load and a store */
+    run(op, bases, scratch, team, depthwise_bands, p->bands * blocks_of(p),
+        ceil_div(rows * p->dst.w * p->vectors * p->nr * taps, 4));
+}
+
+int64_t pa_depthwise_packed_floats(const pa_depthwise_op *p) { return pa_vectors_of(&p->grouping) * packed_step(p); }
+
+void pa_depthwise_pack(const pa_depthwise_op *p, const void *weight, const void *bias, float *packed) {
+    const int64_t taps = packed_step(p) / p->nr - 1;
+    for (int64_t vector = 0; vector < pa_vectors_of(&p->grouping); vector++) {
+        const pa_channels of = pa_channels_of(&p->grouping, vector);
+        for (int64_t t = -1; t < taps; t++) { /* the bias, then the taps */
+            for (int64_t i = 0; i < p->nr; i++, packed++) {
+                const int64_t c = of.out + i;
+                if (i >= of.out_count)
+                    *packed = 0;
+                else
+                    *packed = t < 0 ? pa_unaligned(bias, c) : pa_unaligned(weight, c * taps + t);
+            }
+        }
+    }
+}
