@@ -1,4 +1,4 @@
-/* Lanes of fake programs: order, failure in its place, early outputs, the log, pacing, cuts that float, and an end
+/* Lanes of fake programs: order, failure in its place, early outputs, the log, pacing, cuts that float, a stage that is lent, and an end
  * within a second. Argument: number of frames. */
 #include "pipeline/stage.h"
 
@@ -15,7 +15,7 @@ typedef struct fake {
     pa_program program; /* first */
     int open_code;
     int64_t fail_at, block_at; /* frames; -1 for never */
-    pthread_t thread;
+    pthread_t thread, own; /* who computes; who is to, but for guests */
     int answers[PA_DEPTH_MAX], under_way; /* a fake that fails late says so in finish() */
     int64_t started, finished;
     int late;
@@ -27,6 +27,20 @@ static int fake_open(pa_program *program) {
     self->thread = pthread_self();
     self->opened++;
     return self->open_code;
+}
+
+static int fake_enter(pa_program *program, pa_guest *guest) {
+    fake *self = (fake *)program;
+    guest->moved = 0;
+    self->own = self->thread;
+    self->thread = pthread_self();
+    return 0;
+}
+
+static void fake_leave(pa_program *program, const pa_guest *guest) {
+    fake *self = (fake *)program;
+    CHECK(!guest->moved);
+    self->thread = self->own;
 }
 
 static int fake_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *out, int32_t first, int32_t last,
@@ -95,7 +109,8 @@ static void set_up(int stages, int slots) {
                        .blocks = slots * (stages + 1)};
     for (int i = 0; i < stages; i++) {
         r.programs[i] = (fake){.program = {.open = fake_open, .start = fake_start, .finish = fake_finish,
-                                           .close = fake_close, .depth = depth, .mark_count = MARKS,
+                                           .close = fake_close, .enter = fake_enter,
+                                           .leave = fake_leave, .depth = depth, .mark_count = MARKS,
                                            .last_early = STEPS},
                                .fail_at = -1, .block_at = -1, .late = late};
         r.stages[i].lane = &r.lane;
@@ -123,13 +138,28 @@ static void close_in_time(void) {
     pa_lane_close(&r.lane); /* harmless */
 }
 
-static int try_submit(int64_t frame) {
+static int fill(int64_t frame) {
     pa_slot *slot = pa_lane_free(&r.lane);
     if (!slot) return 0;
     float *given = slot->memory.data;
     given[0] = (float)frame;
     given[1] = 0;
+    return 1;
+}
+
+static int try_submit(int64_t frame) {
+    if (!fill(frame)) return 0;
     pa_lane_submit(&r.lane, frame);
+    return 1;
+}
+
+/* Computes a frame here, if the stage is lent. */
+static int try_compute(int64_t frame) {
+    pa_guest guest;
+    if (!pa_lane_borrow(&r.lane, &guest)) return 0;
+    CHECK(fill(frame));
+    pa_lane_compute(&r.lane, frame);
+    pa_lane_return(&r.lane, &guest);
     return 1;
 }
 
@@ -183,6 +213,53 @@ static void test_frames_pass(int stages, int slots) {
     for (int i = 0; i < stages; i++) CHECK(atomic_load(&r.stages[i].map_ns) == frames);
     for (int i = 0; i < stages; i++) CHECK(atomic_load(&r.stages[i].copy_ns) == 2 * frames);
     for (int i = 0; i < stages; i++) CHECK(r.stages[i].log.count == 0);
+}
+
+/* Two of three frames are computed by the host, until one fails. */
+static void test_lent(int64_t failing) {
+    set_up(1, 1);
+    CHECK(pa_lane_start(&r.lane) == 0);
+    r.programs[0].fail_at = failing; /* read by who computes, after this frame was handed over */
+    int64_t computed = 0;
+    CHECK(!try_compute(0)); /* nobody knows how long it takes */
+    for (int64_t frame = 0; frame < failing; frame++) {
+        if (frame % 3 && try_compute(frame)) {
+            CHECK(pa_lane_front(&r.lane));
+            computed++;
+        } else {
+            CHECK(try_submit(frame));
+        }
+        take_frame(frame);
+    }
+    CHECK(computed > 0);
+    if (!try_compute(failing)) CHECK(try_submit(failing));
+    CHECK(take()->failed_stage == 0 && take()->error == ANSWER_FAILURE);
+    pa_lane_release(&r.lane);
+    CHECK(!try_compute(failing + 1));
+    close_in_time();
+    CHECK(atomic_load(&r.stages[0].frames) == failing + 1);
+}
+
+static void *close_soon(void *argument) {
+    const struct timespec soon = {0, MS};
+    nanosleep(&soon, NULL);
+    pa_lane_close(&r.lane);
+    return argument;
+}
+
+/* Whoever closes a lane waits for the host to be out of it. */
+static void test_close_lent(void) {
+    set_up(1, 1);
+    r.programs[0].block_at = 1;
+    CHECK(pa_lane_start(&r.lane) == 0);
+    CHECK(try_submit(0));
+    take_frame(0);
+    pthread_t closer = start_thread(close_soon, NULL);
+    const int computed = try_compute(1);
+    pthread_join(closer, NULL);
+    CHECK(!computed || !pa_lane_front(&r.lane));
+    CHECK(!try_compute(2));
+    close_in_time();
 }
 
 /* Earlier frames are delivered, then the failure, then nothing. */
@@ -335,6 +412,8 @@ static void test_all(void) {
     test_frames_pass(PA_MAX_STAGES, 2);
     for (int64_t count = 1; count < 3 * KEPT; count++) test_log(count);
     test_pace();
+    test_lent(frames);
+    test_close_lent();
     for (int slots = 1; slots <= MAX_SLOTS; slots++)
         for (int slow = 0; slow < 3; slow++) test_floating(3, slots, slow);
     test_open_failure(1, 0);
