@@ -9,6 +9,7 @@ from graphs import Net, frames, small_net
 
 from pipeall import Engine, Pipeline
 from pipeall.graph.lower import lower
+from pipeall.pipeline.border import Entry
 from pipeall.pipeline.lane import read_in_place
 
 
@@ -22,7 +23,7 @@ def test_the_calling_thread_computes(board):
     graph = small_net()
     (x,) = frames(graph, 1)
     with Pipeline(graph, "big", board=board) as pipe:
-        entry = pipe._border.entry(x)
+        entry = Entry([(0, x.reshape(-1))], ())
         assert not pipe.lanes.try_compute(entry)  # nobody knows yet how long a frame takes
         pipe.submit(x)
         first = pipe.result()
@@ -48,14 +49,14 @@ def test_only_what_is_copied_is_read_in_place():
 @pytest.mark.parametrize("threads", [1, None])
 def test_an_input_may_lie_anywhere(threads, board):
     graph = picture_net()
-    with Engine(graph, "big", board=board, threads=threads) as engine:
+    with Pipeline(graph, "big", board=board, threads=threads and {"big": threads}) as pipe:
         for x in frames(graph, 5):
-            (expected,) = engine._pipeline.map([x])
+            (expected,) = pipe.map([x])
             crooked = np.frombuffer(b"\0" + x.tobytes(), np.float32, offset=1).reshape(x.shape)
             swapped = np.ascontiguousarray(x.swapaxes(2, 3)).swapaxes(2, 3)
             before = x.copy()
             for given in (x, crooked, swapped, {graph.inputs[0].name: x}):
-                assert np.array_equal(engine(given), expected)
+                assert np.array_equal(pipe.answer(given), expected)
             assert np.array_equal(x, before)
 
 

@@ -141,17 +141,10 @@ class Lane:
         self._gate = gate
         outputs, leaves = results(graph, lowered)
         self.started_ns = runtime.now_ns()
+        names, programs = zip(*((stage.unit.name, stage.program) for stage in self.stages), strict=True)
+        in_place, logged = read_in_place(lowered[0]) if len(lowered) == 1 else 0, LOG_FRAMES if record else 0
         self.native = runtime.NativeLane(
-            [stage.unit.name for stage in self.stages],
-            [stage.program for stage in self.stages],
-            rings,
-            outputs,
-            gate,
-            depth,
-            leaves,
-            in_place=read_in_place(lowered[0]) if len(lowered) == 1 else 0,
-            fault=fault,
-            log_frames=LOG_FRAMES if record else 0,
+            names, programs, rings, outputs, gate, depth, leaves, in_place=in_place, fault=fault, log_frames=logged
         )
 
     @property
