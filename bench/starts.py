@@ -61,7 +61,7 @@ def main() -> None:
     for threads in sorted({1, board.component("big").device.width}):
         runs["a step", threads] = partial(step_us, board, threads)
         runs["a call of an engine", threads] = partial(call_us, board, threads)
-    with Record(options, "start of", "threads", "median [µs] .3f") as record:
+    with Record(options, "start of", "threads", "median [µs] .3f", board=board) as record:
         for (what, threads), found in in_turns(runs, options.rounds).items():
             record.add(what, threads, median(found))
 
