@@ -20,6 +20,7 @@ PROGRAMS = {  # name -> the sources under test, and the rounds: plain, with a sa
     "gate": ([], 20_000, 5_000),
     "team": (["_kernels/cpu/team.c"], 20_000, 4_000),
     "lane": (["pipeline/stage.c"], 5_000, 1_000),
+    "lent": (["pipeline/stage.c"], 5_000, 1_000),
 }
 
 
@@ -32,7 +33,7 @@ def test_program(program, compiler, sanitizer, tmp_path):
     sources, plain_rounds, sanitized_rounds = PROGRAMS[program]
     binary = tmp_path / program
     files = [NATIVE / f"{program}.c", *(PACKAGE / source for source in sources)]
-    build = [compiler, *FLAGS, *SANITIZERS[sanitizer], *files, "-o", binary, "-lpthread"]
+    build = [compiler, *FLAGS, *SANITIZERS[sanitizer], *files, "-o", binary, "-lpthread", "-lm"]
     built = subprocess.run(build, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
     rounds = plain_rounds if sanitizer == "plain" else sanitized_rounds

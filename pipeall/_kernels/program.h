@@ -5,12 +5,17 @@
  *   start()  once per frame: a CPU computes it here, another device is told to
  *   finish() once per frame that start() returned 0 for, in their order, also when the stage is stopped
  *   close()  once, on the stage thread, after the last frame, also after an error; not after a failed open()
+ * Another thread may take the stage thread's place for a frame, while that one waits:
+ *   enter()  before start(), on that thread, which remembers in *guest what it was like
+ *   leave()  after finish(), on the same thread, which is then as it was
  * At most `depth` frames are started and not finished. None of them touches Python. open(), start() and finish() return
- * 0, or an error code whose text error() gives.
+ * 0, or an error code whose text error() gives; enter() 0 or an errno, which has changed nothing.
  */
 #ifndef PIPEALL_PROGRAM_H
 #define PIPEALL_PROGRAM_H
 
+#include <fenv.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,6 +35,13 @@ enum { PA_STOPPED = -1000000 }; /* start() gave up between two steps because *st
 
 enum { PA_DEPTH_MAX = 2 };
 
+/* What a thread was like before it took a stage thread's place. */
+typedef struct pa_guest {
+    int moved;       /* to another core, from these */
+    cpu_set_t cores;
+    fenv_t floats;
+} pa_guest;
+
 typedef struct pa_program pa_program;
 struct pa_program {
     int (*open)(pa_program *self);
@@ -39,6 +51,8 @@ struct pa_program {
                  const atomic_int *stop);
     int (*finish)(pa_program *self); /* waits for the oldest frame started */
     void (*close)(pa_program *self);
+    int (*enter)(pa_program *self, pa_guest *guest); /* NULL, as leave(): only the stage thread computes */
+    void (*leave)(pa_program *self, const pa_guest *guest);
     const char *(*error)(const pa_program *self, int code);
     int32_t depth; /* 1 to PA_DEPTH_MAX */
     /* Time spent, in all, on making slots the program's own: mapping and unmapping; copying. */

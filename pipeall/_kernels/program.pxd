@@ -12,6 +12,8 @@ cdef extern from "_kernels/program.h" nogil:
         void *data
         void *mem
         size_t bytes
+    ctypedef struct pa_guest:
+        pass
     ctypedef struct pa_program:
         int (*open)(pa_program *) noexcept nogil
         int (*start)(pa_program *, pa_slot_memory *, pa_slot_memory *, int32_t, int32_t, const atomic_int *) noexcept nogil

@@ -12,7 +12,7 @@ from ..graph.ir import Graph
 from ..graph.lower import lower
 from ..graph.memory import LINE_BYTES
 from ..graph.partition import border, subgraph
-from ..steps import Lowered, SlotTensor
+from ..steps import SLOT_IN, Lowered, SlotTensor
 from . import runtime
 from .border import Entry
 from .devices.component import Component
@@ -60,6 +60,14 @@ def results(graph: Graph, lowered: Sequence[Lowered]) -> tuple[list, list]:
             found[slot.name] = (True, end, slot.shape, slot.dtype)
             end += _lines(slot)
     return [found[tensor.name] for tensor in graph.outputs], leaves
+
+
+def read_in_place(part: Lowered) -> int:
+    """The bytes of what comes in, where it is a tensor alone that steps only copy; else 0. Kernels may read beyond an
+    end, and want its elements on the border of a line."""
+    reads = [step.kind for step in part.steps if any(operand.base == SLOT_IN for operand in (*step.src, step.dst))]
+    alone = len(part.slot_in) == 1 and not part.slot_in[0].nhwc and set(reads) <= {"copy"}
+    return part.slot_in[0].nbytes if alone else 0
 
 
 def block_bytes(part: Lowered) -> int:
@@ -133,16 +141,10 @@ class Lane:
         self._gate = gate
         outputs, leaves = results(graph, lowered)
         self.started_ns = runtime.now_ns()
+        names, programs = zip(*((stage.unit.name, stage.program) for stage in self.stages), strict=True)
+        in_place, logged = read_in_place(lowered[0]) if len(lowered) == 1 else 0, LOG_FRAMES if record else 0
         self.native = runtime.NativeLane(
-            [stage.unit.name for stage in self.stages],
-            [stage.program for stage in self.stages],
-            rings,
-            outputs,
-            gate,
-            depth,
-            leaves,
-            fault=fault,
-            log_frames=LOG_FRAMES if record else 0,
+            names, programs, rings, outputs, gate, depth, leaves, in_place=in_place, fault=fault, log_frames=logged
         )
 
     @property
@@ -153,6 +155,10 @@ class Lane:
     def try_submit(self, frames: runtime.Frames, entry: Entry) -> bool:
         """False where ``depth`` frames are under way, or the first ring is full."""
         return self.native.try_submit(frames, entry.pieces, entry.held)
+
+    def try_compute(self, frames: runtime.Frames, entry: Entry) -> bool:
+        """The same, and computes the frame on this thread; False where only the stage can, or others are under way."""
+        return self.native.try_compute(frames, entry.pieces)
 
     def try_result(self, frames: runtime.Frames) -> bool:
         """Hands the lane's oldest result to ``frames``, if one is ready."""

@@ -11,7 +11,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset, strerror, strncpy
 from posix.unistd cimport getpid
 
-from .._kernels.program cimport PA_DEPTH_MAX, atomic_int, pa_program, pa_slot_memory
+from .._kernels.program cimport PA_DEPTH_MAX, atomic_int, pa_guest, pa_program, pa_slot_memory
 
 from math import prod
 
@@ -98,7 +98,7 @@ cdef class NativeLane:
     """Stages in a row (stage.h). ``close`` ends the threads; the memory goes with the object."""
 
     cdef pa_lane lane
-    cdef int64_t submitted, taken, depth
+    cdef int64_t submitted, taken, depth, in_place
     cdef Gate gate
     cdef object programs, slots, units, outputs, spare
     cdef bint running
@@ -107,7 +107,8 @@ cdef class NativeLane:
     def __cinit__(self):
         memset(&self.lane, 0, sizeof(pa_lane))
 
-    def __init__(self, units, programs, rings, outputs, Gate gate, int depth, leaves, fault=None, int64_t log_frames=0):
+    def __init__(self, units, programs, rings, outputs, Gate gate, int depth, leaves, *, int64_t in_place=0, fault=None,
+                 int64_t log_frames=0):
         """Starts the stages.
 
         units       name of what each stage runs on, for errors and threads
@@ -118,6 +119,7 @@ cdef class NativeLane:
         gate        changes when the lane has space or a result
         depth       most frames under way, at least 1: each has a block
         leaves      for each stage what leaves there: (offset in its out slot, offset in a block, bytes) of each
+        in_place    bytes of the input, where the first stage may read it in any memory of its type's alignment; else 0
         fault       (stage, frame) at which an error is reported, or None
         log_frames  keep a log of so many latest frames of each stage (``log``); the programs must be able to record
         """
@@ -146,7 +148,7 @@ cdef class NativeLane:
                 self.lane.stage[i].log.capacity = log_frames
                 self.lane.stage[i].log.rows = <int64_t *>allocate((log_frames + PA_DEPTH_MAX) * self.width(i) * sizeof(int64_t))
         self.set_rings(rings)
-        self.depth = depth
+        self.depth, self.in_place = depth, in_place
         if self.lane.block_bytes:
             self.lane.block = <char *>allocate(depth * self.lane.block_bytes)
             self.lane.blocks = depth
@@ -214,14 +216,56 @@ cdef class NativeLane:
 
         held: objects that live until the result is taken.
         """
-        if self.submitted - self.taken >= self.depth:
+        cdef pa_slot *slot = self.room()
+        if slot == NULL:
             return False
-        cdef pa_slot *slot = pa_lane_free(&self.lane)
+        self.fill(slot, pieces)
+        if held:
+            frames.held[frames.submitted] = held
+        pa_lane_submit(&self.lane, frames.submitted)
+        frames.submitted += 1
+        self.submitted += 1
+        return True
+
+    def try_compute(self, Frames frames, pieces) -> bool:
+        """The same of an empty lane, and computes the frame on this thread, if that may be (stage.h); else False."""
+        cdef pa_guest guest
+        cdef int64_t frame = frames.submitted
+        cdef pa_slot *slot = self.room()
+        cdef void *own
         cdef Py_buffer source
-        cdef Py_ssize_t offset, size
-        if slot == NULL or self.failed:  # a failed stage may have given back a slot that it could not map again
+        if slot == NULL or self.submitted > self.taken or not pa_lane_borrow(&self.lane, &guest):
             return False
-        size = slot.memory.bytes
+        own, source.buf = slot.memory.data, NULL
+        try:
+            if self.in_place:
+                PyObject_GetBuffer(pieces[0][1], &source, PyBUF_C_CONTIGUOUS)
+            if source.buf != NULL and source.len == self.in_place and <uintptr_t>source.buf % source.itemsize == 0:
+                slot.memory.data = source.buf
+            else:
+                self.fill(slot, pieces)
+            frames.submitted += 1
+            self.submitted += 1
+            with nogil:
+                pa_lane_compute(&self.lane, frame)
+        finally:
+            slot.memory.data = own
+            pa_lane_return(&self.lane, &guest)
+            if source.buf != NULL:
+                PyBuffer_Release(&source)
+        return True
+
+    cdef pa_slot *room(self) noexcept:
+        """A slot for a frame; NULL when full, and when a stage has failed: it may have given back one that it could not
+        map again."""
+        if self.submitted - self.taken >= self.depth:
+            return NULL
+        cdef pa_slot *slot = pa_lane_free(&self.lane)
+        return NULL if load_int(&self.lane.failed) else slot
+
+    cdef int fill(self, pa_slot *slot, pieces) except -1:
+        cdef Py_buffer source
+        cdef Py_ssize_t offset, size = slot.memory.bytes
         for offset, array in pieces:
             PyObject_GetBuffer(array, &source, PyBUF_C_CONTIGUOUS)
             try:
@@ -230,12 +274,7 @@ cdef class NativeLane:
                 memcpy(<char *>slot.memory.data + offset, source.buf, source.len)
             finally:
                 PyBuffer_Release(&source)
-        if held:
-            frames.held[frames.submitted] = held
-        pa_lane_submit(&self.lane, frames.submitted)
-        frames.submitted += 1
-        self.submitted += 1
-        return True
+        return 0
 
     def try_result(self, Frames frames) -> bool:
         """Copies the oldest result out, to where ``frames`` has it in its turn; False when none is ready."""
@@ -248,17 +287,19 @@ cdef class NativeLane:
         cdef int i, last = self.lane.stages if slot.failed_stage < 0 else slot.failed_stage + 1
         arrived.times = (slot.frame, slot.submitted_ns, tuple([slot.begin_ns[i] for i in range(last)]),
                          tuple([slot.end_ns[i] for i in range(last)]))
-        cdef int64_t offset, size
-        cdef uintptr_t address
+        cdef int64_t offset
         cdef bint early
         cdef char *data
+        cdef Py_buffer target
         if slot.failed_stage < 0:
             arrays = self.spare or self.new_arrays()
             self.spare = None
-            for early, offset, size, address, _ in arrays:
+            for (early, offset, _, _), array in zip(self.outputs, arrays):
                 data = pa_lane_block(&self.lane, slot) if early else <char *>slot.memory.data
-                memcpy(<void *>address, data + offset, size)
-            arrived.arrays = [array for _, _, _, _, array in arrays]
+                PyObject_GetBuffer(array, &target, PyBUF_C_CONTIGUOUS)
+                memcpy(target.buf, data + offset, target.len)
+                PyBuffer_Release(&target)
+            arrived.arrays = arrays
         else:
             unit = self.units[slot.failed_stage]
             arrived.error = PipelineError(
@@ -271,9 +312,8 @@ cdef class NativeLane:
         return True
 
     cdef list new_arrays(self):
-        """(early, offset, size, address, array) for each output, in bytes."""
-        arrays = [(early, offset, np.empty(shape, dtype)) for early, offset, shape, dtype in self.outputs]
-        return [(early, offset, array.nbytes, array.ctypes.data, array) for early, offset, array in arrays]
+        """An array for each output."""
+        return [np.empty(shape, dtype) for _, _, shape, dtype in self.outputs]
 
     def counters(self) -> list:
         """Per stage, since the start: frames, those that floated or overran their pace; busy, wait_in, wait_out, map and copy ns."""

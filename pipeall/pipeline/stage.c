@@ -7,16 +7,17 @@ static void add(atomic_llong *counter, int64_t value) {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + value, memory_order_relaxed);
 }
 
-/* Tells both sides of a ring. The outer rings have the host on one side: of space in ring 0 it hears only where it
+/* Tells the other side of a ring. That of the outer rings is the host: of space in ring 0 it hears only where it
  * wants to. Both sides exchange space_wanted: if the host is first, this sees that it wants space; if this is first,
  * the host's exchange reads this one and thereby sees the slot released before it, when it looks again. */
 static void changed(pa_lane *lane, int ring) {
-    pa_gate_signal(&lane->gate[ring]);
+    if (ring > 0 && ring < lane->stages) pa_gate_signal(&lane->gate[ring]);
     if (ring == lane->stages) pa_gate_signal(lane->host);
     if (ring == 0 && atomic_exchange(&lane->space_wanted, 0)) pa_gate_signal(lane->host);
 }
 
-/* Waits until next(ring) gives a slot; NULL when the stage is told to stop. */
+/* Waits until next(ring) gives a slot; NULL when the stage is told to stop. While it waits for a frame another thread
+ * may hold the stage. */
 static pa_slot *wait_for(pa_stage *self, int ring, pa_slot *(*next)(pa_ring *)) {
     pa_gate *gate = &self->lane->gate[ring];
     for (;;) {
@@ -24,7 +25,9 @@ static pa_slot *wait_for(pa_stage *self, int ring, pa_slot *(*next)(pa_ring *)) 
         if (atomic_load(&self->stop)) return NULL;
         pa_slot *slot = next(&self->lane->ring[ring]);
         if (slot) return slot;
+        if (ring == self->index) pthread_mutex_unlock(&self->held);
         pa_gate_wait(gate, ticket, 0);
+        if (ring == self->index) pthread_mutex_lock(&self->held);
     }
 }
 
@@ -109,7 +112,7 @@ static int start(pa_stage *self, frame *f, int ahead) {
 static int begin_frame(pa_stage *self, int ahead, frame *f) {
     pa_lane *lane = self->lane;
     const int index = self->index;
-    f->idle = pa_now_ns();
+    f->idle = ahead ? pa_now_ns() : self->free_since;
     f->in = ahead ? pa_ring_front_at(&lane->ring[index], ahead) : wait_for(self, index, pa_ring_front);
     if (!f->in) return ahead ? 0 : PA_STOPPED;
     f->taken = pa_now_ns();
@@ -137,14 +140,14 @@ static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Waits for the oldest frame and hands it on. Whether it is the last. The stage is free for it from `free_since` on:
  * what was done for it before, while another frame was under way, counts from then. */
-static int end_frame(pa_stage *self, frame *f, int64_t free_since) {
+static int end_frame(pa_stage *self, frame *f) {
     pa_lane *lane = self->lane;
     pa_program *program = self->program;
     const int index = self->index;
     const int computed = f->started || f->code;
-    f->idle = later(f->idle, free_since);
-    f->taken = later(f->taken, free_since);
-    f->begin = later(f->begin, free_since);
+    f->idle = later(f->idle, self->free_since);
+    f->taken = later(f->taken, self->free_since);
+    f->begin = later(f->begin, self->free_since);
     add(&self->wait_in_ns, f->taken - f->idle);
     add(&self->wait_out_ns, f->begin - f->taken);
     if (f->started) f->code = program->finish(program);
@@ -165,7 +168,8 @@ static int end_frame(pa_stage *self, frame *f, int64_t free_since) {
             rest[0] = ran, rest[1] = end;
             self->log.count++;
         }
-        add(&self->busy_ns, end - f->begin);
+        self->took_ns = end - f->begin;
+        add(&self->busy_ns, self->took_ns);
         atomic_store_explicit(&self->map_ns, program->map_ns, memory_order_relaxed);
         atomic_store_explicit(&self->copy_ns, program->copy_ns, memory_order_relaxed);
         add(&self->frames, 1);
@@ -183,13 +187,13 @@ static int end_frame(pa_stage *self, frame *f, int64_t free_since) {
     changed(lane, index + 1);
     pa_ring_release(&lane->ring[index]);
     changed(lane, index);
+    self->free_since = pa_now_ns();
     return last;
 }
 
 static void run_frames(pa_stage *self) {
     frame frames[PA_DEPTH_MAX];
     int oldest = 0, count = 0, closing = 0; /* closing: a frame under way has failed, here or before */
-    int64_t free_since = 0;
     for (int last = 0; !last;) {
         frame *next = &frames[(oldest + count) % PA_DEPTH_MAX];
         const int begun = count < self->program->depth && !closing ? begin_frame(self, count, next) : 0;
@@ -202,8 +206,7 @@ static void run_frames(pa_stage *self) {
             count++;
             continue;
         }
-        last = end_frame(self, &frames[oldest], free_since);
-        free_since = pa_now_ns();
+        last = end_frame(self, &frames[oldest]);
         oldest = (oldest + 1) % PA_DEPTH_MAX;
         count--;
     }
@@ -219,15 +222,19 @@ static void *stage_thread(void *argument) {
     atomic_fetch_add(&lane->ready, 1);
     pa_gate_signal(lane->host);
     if (self->open_error) return NULL;
+    pthread_mutex_lock(&self->held);
+    self->free_since = pa_now_ns();
     run_frames(self);
     self->program->marks = NULL; /* the log may end before the program */
     self->program->close(self->program);
+    pthread_mutex_unlock(&self->held);
     return NULL;
 }
 
 int pa_lane_start(pa_lane *lane) {
     lane->started = 0;
     for (int i = 0; i < lane->stages; i++) {
+        pthread_mutex_init(&lane->stage[i].held, NULL);
         const int error = pthread_create(&lane->stage[i].thread, NULL, stage_thread, &lane->stage[i]);
         if (error) {
             pa_lane_close(lane);
@@ -254,7 +261,7 @@ pa_slot *pa_lane_free(pa_lane *lane) {
     return pa_ring_free(&lane->ring[0]);
 }
 
-void pa_lane_submit(pa_lane *lane, int64_t frame) {
+static void publish(pa_lane *lane, int64_t frame) {
     pa_slot *slot = pa_ring_free(&lane->ring[0]);
     slot->frame = frame;
     slot->submitted_ns = pa_now_ns();
@@ -263,7 +270,35 @@ void pa_lane_submit(pa_lane *lane, int64_t frame) {
     slot->block = lane->next_block;
     lane->next_block = lane->next_block + 1 < lane->blocks ? lane->next_block + 1 : 0;
     pa_ring_publish(&lane->ring[0]);
+}
+
+void pa_lane_submit(pa_lane *lane, int64_t frame) {
+    publish(lane, frame);
     pa_gate_signal(&lane->gate[0]);
+}
+
+int pa_lane_borrow(pa_lane *lane, pa_guest *guest) {
+    pa_stage *self = lane->stage;
+    pa_program *program = self->program;
+    if (lane->stages > 1 || !program->enter) return 0;
+    pthread_mutex_lock(&self->held);
+    const int lent = self->took_ns > 0 && self->took_ns < PA_LENT_NS && !atomic_load(&self->stop) &&
+                     !atomic_load(&lane->failed);
+    if (lent && program->enter(program, guest) == 0) return 1;
+    pthread_mutex_unlock(&self->held);
+    return 0;
+}
+
+void pa_lane_compute(pa_lane *lane, int64_t number) {
+    frame f;
+    publish(lane, number);
+    if (begin_frame(lane->stage, 0, &f) == 1) end_frame(lane->stage, &f);
+}
+
+void pa_lane_return(pa_lane *lane, const pa_guest *guest) {
+    pa_stage *self = lane->stage;
+    self->program->leave(self->program, guest);
+    pthread_mutex_unlock(&self->held);
 }
 
 char *pa_lane_block(const pa_lane *lane, const pa_slot *slot) {

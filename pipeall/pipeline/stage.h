@@ -16,6 +16,11 @@
  * be under way. Frames leave it in the order they came, so blocks are taken in turn: the next one is free, its frame
  * has been taken out. A frame that fails leaves its block as it is; nobody reads it.
  *
+ * The only stage of a lane may be lent: a host thread that submits a frame may compute it there and then, as no thread
+ * needs to wake up for that. Who computes holds the stage, which its thread does but while it waits for a frame and none
+ * is under way. So the host, whose earlier frames have come out, waits for it no longer than the thread takes to come to
+ * its wait. The rings see no difference: who holds the stage is their one consumer, or producer.
+ *
  * field                 owner                        ordering
  * next_block            the host thread that submits plain
  * block[i]              whoever holds its frame      publish (release) of each ring pairs with front (acquire) of
@@ -68,6 +73,9 @@ typedef struct pa_stage {
     int32_t leaf_count;
     int64_t fault_frame; /* fault injection: report an error at this frame; -1 for never */
     pthread_t thread;
+    pthread_mutex_t held; /* by whoever computes a frame */
+    int64_t free_since;   /* the time since which nobody does: of who holds it, as is the next */
+    int64_t took_ns;      /* the latest frame; 0 before the first */
     atomic_int stop;
     int open_error; /* what program->open returned; read it once the lane is ready */
     pa_log log;
@@ -92,6 +100,7 @@ struct pa_lane {
     atomic_int ready, failed;
 };
 
+enum { PA_LENT_NS = 20 * 1000 * 1000 }; /* a signal (Ctrl-C) waits so long for a frame that the host computes */
 enum { PA_FAULT = -1000001 }; /* the error code of fault injection */
 enum { PA_ENOUGH = 2 };       /* frames of the next stage at which a frame goes out late; planning/rings.py has it too */
 
@@ -102,6 +111,12 @@ int pa_lane_start(pa_lane *lane);
 /* Host side; one thread submits and one takes results, possibly two different threads. */
 pa_slot *pa_lane_free(pa_lane *lane);    /* a slot to fill, or NULL: full */
 void pa_lane_submit(pa_lane *lane, int64_t frame); /* with blocks: while fewer frames than those are not released */
+/* In the place of pa_lane_submit, where no other frame is under way: if pa_lane_borrow gives 1, this thread may fill the
+ * slot, or let it be memory of its own, and compute the frame, whose result pa_lane_front has next unless the lane is being
+ * closed. pa_lane_return, with or without a frame, ends that. */
+int pa_lane_borrow(pa_lane *lane, pa_guest *guest);
+void pa_lane_compute(pa_lane *lane, int64_t frame);
+void pa_lane_return(pa_lane *lane, const pa_guest *guest);
 char *pa_lane_block(const pa_lane *lane, const pa_slot *slot); /* of the frame in a slot; only where there are blocks */
 pa_slot *pa_lane_front(pa_lane *lane);   /* the oldest result, or NULL: none yet */
 void pa_lane_release(pa_lane *lane);

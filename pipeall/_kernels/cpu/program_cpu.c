@@ -36,6 +36,15 @@ static void cpu_close(pa_program *program) {
     self->team = NULL;
 }
 
+static int cpu_enter(pa_program *program, pa_guest *guest) {
+    return pa_team_enter(((pa_cpu_program *)program)->team, guest);
+}
+
+static void cpu_leave(pa_program *program, const pa_guest *guest) {
+    (void)program;
+    pa_team_leave(guest);
+}
+
 static const char *cpu_error(const pa_program *program, int code) {
     (void)code;
     return ((const pa_cpu_program *)program)->why;
@@ -43,5 +52,5 @@ static const char *cpu_error(const pa_program *program, int code) {
 
 void pa_cpu_program_init(pa_cpu_program *self) {
     self->program = (pa_program){.open = cpu_open, .start = cpu_start, .finish = cpu_finish, .close = cpu_close,
-                                 .error = cpu_error, .depth = 1, .mark_count = 1};
+                                 .enter = cpu_enter, .leave = cpu_leave, .error = cpu_error, .depth = 1, .mark_count = 1};
 }

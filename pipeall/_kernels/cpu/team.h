@@ -12,6 +12,8 @@
 
 #include <stdint.h>
 
+#include "../program.h"
+
 typedef struct pa_team pa_team;
 typedef void (*pa_chunk_fn)(const void *context, int64_t chunk, int thread);
 
@@ -19,6 +21,10 @@ typedef void (*pa_chunk_fn)(const void *context, int64_t chunk, int thread);
  * Starts count - 1 threads and pins the calling thread. NULL with *error set on failure. */
 pa_team *pa_team_open(const int *cores, int count, const char *name, const char **error);
 void pa_team_run(pa_team *team, pa_chunk_fn fn, const void *context, int64_t chunks);
+/* Another thread takes the place of the caller, to run jobs until it leaves: on its core, and rounding as it does. 0, or
+ * an errno of a core that is not allowed. */
+int pa_team_enter(const pa_team *team, pa_guest *guest);
+void pa_team_leave(const pa_guest *guest);
 int pa_team_size(const pa_team *team);
 void pa_team_close(pa_team *team); /* joins the threads */
 

@@ -1,0 +1,83 @@
+"""A stage that is lent: an engine's calling thread computes the frame, and reads the input where it lies."""
+
+import os
+import threading
+
+import numpy as np
+import pytest
+from graphs import Net, frames, small_net
+
+from pipeall import Engine, Pipeline
+from pipeall.graph.lower import lower
+from pipeall.pipeline.border import Entry
+from pipeall.pipeline.lane import read_in_place
+
+
+def picture_net():
+    """Its input is copied first, as a kernel wants the channels of a pixel together."""
+    net = Net((1, 3, 17, 19))
+    return net.graph(net.conv(net.conv("x0", 8, k=3), 5))
+
+
+def test_the_calling_thread_computes(board):
+    graph = small_net()
+    (x,) = frames(graph, 1)
+    with Pipeline(graph, "big", board=board) as pipe:
+        entry = Entry([(0, x.reshape(-1))], ())
+        assert not pipe.lanes.try_compute(entry)  # nobody knows yet how long a frame takes
+        pipe.submit(x)
+        first = pipe.result()
+        computed = 0
+        for _ in range(20):  # on a loaded machine a frame may take long
+            done = pipe.lanes.try_compute(entry)
+            assert done or pipe.submit(x)
+            assert not (done and pipe.lanes.try_compute(entry))  # another frame is under way
+            assert np.array_equal(pipe.result(), first)
+            computed += done
+        assert computed
+    assert not pipe.lanes.try_compute(entry)
+
+
+def test_only_what_is_copied_is_read_in_place():
+    assert read_in_place(lower(picture_net())) == 4 * 3 * 17 * 19
+    net = Net((1, 1, 8, 8))  # whose layouts are one: a kernel reads it
+    assert read_in_place(lower(net.graph(net.conv("x0", 4, k=3)))) == 0
+    net = Net((1, 3, 4, 4), (1, 3, 4, 4))
+    assert read_in_place(lower(net.graph(net.op("concat", "x0", "x1")))) == 0
+
+
+@pytest.mark.parametrize("threads", [1, None])
+def test_an_input_may_lie_anywhere(threads, board):
+    graph = picture_net()
+    with Pipeline(graph, "big", board=board, threads=threads and {"big": threads}) as pipe:
+        for x in frames(graph, 5):
+            (expected,) = pipe.map([x])
+            crooked = np.frombuffer(b"\0" + x.tobytes(), np.float32, offset=1).reshape(x.shape)
+            swapped = np.ascontiguousarray(x.swapaxes(2, 3)).swapaxes(2, 3)
+            before = x.copy()
+            for given in (x, crooked, swapped, {graph.inputs[0].name: x}):
+                assert np.array_equal(pipe.answer(given), expected)
+            assert np.array_equal(x, before)
+
+
+def test_a_thread_is_as_it_was(board):
+    """It may run where it could before; a core that the engine has, and it has not, is one for the time of a call."""
+    graph = small_net()
+    (x,) = frames(graph, 1)
+    cores = sorted(os.sched_getaffinity(0))
+    with Engine(graph, "big", board=board) as engine:
+        expected = engine(x)
+
+        def call(allowed):
+            os.sched_setaffinity(0, allowed)
+            for _ in range(50):
+                assert np.array_equal(engine(x), expected)
+                assert os.sched_getaffinity(0) == allowed
+            done.append(allowed)
+
+        done = []
+        for allowed in ({cores[0]}, {cores[-1]}, set(cores)):
+            thread = threading.Thread(target=call, args=(allowed,))
+            thread.start()
+            thread.join()
+        assert len(done) == 3
