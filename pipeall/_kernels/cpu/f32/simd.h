@@ -20,6 +20,7 @@
  *   v_first(n)          true in the first n lanes, 0 <= n <= VL
  *   v_swap(a, w)        neighbouring blocks of w lanes exchanged, w a constant power of 2 below VL
  *   v_mix(a, b, w)      every other block of w lanes: the first of a, the second of b
+ *   v_trade(&a, &b, w)  the second block of w lanes of every two of a exchanged with the first of b
  *   v_zip(&a, &b)       lanes of a and b in turns, the first half into a, the second into b
  *   v_split(a, &e)      m of a = m * 2^e, m in [sqrt(1/2), sqrt(2)), for normal a > 0
  *   v_pow2(n)           2^n for integral n in [-126, 127]
@@ -78,6 +79,7 @@ PA_INLINE vf v_if(vm m, vf a, vf b) { return m ? a : b; }
 PA_INLINE vm v_first(int n) { return n > 0; }
 PA_INLINE vf v_swap(vf a, const int w) { return (void)w, a; }
 PA_INLINE vf v_mix(vf a, vf b, const int w) { return (void)b, (void)w, a; }
+PA_INLINE void v_trade(vf *a, vf *b, const int w) { (void)a, (void)b, (void)w; }
 PA_INLINE void v_zip(vf *a, vf *b) { (void)a, (void)b; }
 PA_INLINE vf v_split(vf a, vf *e) {
     int32_t bits;
@@ -155,6 +157,12 @@ PA_INLINE vf v_mix(vf a, vf b, const int w) {
     static const uint32_t second[2][VL] = {{0, -1u, 0, -1u}, {0, 0, -1u, -1u}};
     return vbslq_f32(vld1q_u32(second[w - 1]), b, a);
 }
+PA_INLINE void v_trade(vf *a, vf *b, const int w) {
+    const float32x4x2_t both = vtrnq_f32(*a, *b);
+    const vf low = vcombine_f32(vget_low_f32(*a), vget_low_f32(*b));
+    *b = w == 1 ? both.val[1] : vcombine_f32(vget_high_f32(*a), vget_high_f32(*b));
+    *a = w == 1 ? both.val[0] : low;
+}
 PA_INLINE void v_zip(vf *a, vf *b) {
     const float32x4x2_t both = vzipq_f32(*a, *b);
     *a = both.val[0], *b = both.val[1];
@@ -231,6 +239,10 @@ PA_INLINE vf v_swap(vf a, const int w) {
 }
 PA_INLINE vf v_mix(vf a, vf b, const int w) {
     return w == 1 ? _mm256_blend_ps(a, b, 0xaa) : w == 2 ? _mm256_blend_ps(a, b, 0xcc) : _mm256_blend_ps(a, b, 0xf0);
+}
+PA_INLINE void v_trade(vf *a, vf *b, const int w) {
+    const vf first = v_mix(*a, v_swap(*b, w), w);
+    *b = v_mix(v_swap(*a, w), *b, w), *a = first;
 }
 PA_INLINE void v_zip(vf *a, vf *b) {
     const vf low = _mm256_unpacklo_ps(*a, *b), high = _mm256_unpackhi_ps(*a, *b);
@@ -315,6 +327,10 @@ PA_INLINE vf v_swap(vf a, const int w) {
 }
 PA_INLINE vf v_mix(vf a, vf b, const int w) {
     return _mm512_mask_blend_ps((vm)(w == 1 ? 0xaaaa : w == 2 ? 0xcccc : w == 4 ? 0xf0f0 : 0xff00), a, b);
+}
+PA_INLINE void v_trade(vf *a, vf *b, const int w) {
+    const vf first = v_mix(*a, v_swap(*b, w), w);
+    *b = v_mix(v_swap(*a, w), *b, w), *a = first;
 }
 PA_INLINE void v_zip(vf *a, vf *b) {
     const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
