@@ -12,6 +12,7 @@ from ..picture import described, example
 from ..steps import Strided, View
 from . import lower_moves
 from .ir import Node
+from .layouts import ON_IMAGES
 from .lower_deconv import deconv
 from .lowering import Lowering
 from .ops import OPS, attributes, infer_type
@@ -19,6 +20,7 @@ from .pointwise import BINARY, UNARY
 from .strides import (
     IMAGE_ORDER,
     broadcast,
+    in_lines,
     is_row_major,
     merged,
     order_of,
@@ -33,8 +35,7 @@ PLAIN = {  # op on images -> the attributes that the step of the same kind takes
     "avgpool": ("kernel", "strides", "pads", "count_include_pad"),
     "lrn": ("size", "alpha", "beta", "bias"),
 }
-ON_IMAGES = ("conv", "deconv", "shuffle", *PLAIN)  # ops that write pixels
-ANYWHERE = ("concat", "reshape", "transpose", "slice", "expand", "matmul", "attention")  # ops that write any strides
+ANYWHERE = ("concat", "reshape", "transpose", "expand", "matmul", "attention")  # ops that write any strides
 FLOAT = "float32"
 
 
@@ -49,14 +50,18 @@ def emit(to: Lowering, node: Node) -> None:
     RULES.get(node.op, general)(to, node)
 
 
-def writes(node: Node, at: Strided) -> bool:
-    """Whether a node can write its output at a place of any layout, without losing speed."""
+def writes(node: Node, at: Strided, image: bool) -> bool:
+    """Whether a node can write its output, an image or not, at a place of any layout, without losing speed."""
     if node.op in ON_IMAGES or (node.op in ("softmax", "layernorm") and len(at.shape) == 4):
         return pixels(at) is not None
     if node.op == "fc":
         return rows(at, len(at.shape) - 1) is not None
     if node.op in ANYWHERE:
         return True
+    if node.op == "slice":
+        return False  # it only looks; whoever wants it elsewhere may copy it together with others
+    if not image and (node.op in BINARY or node.op in UNARY):
+        return in_lines(at)
     return pixels(at) is not None if len(at.shape) == 4 else is_row_major(at)
 
 
@@ -70,6 +75,16 @@ def general(to: Lowering, node: Node) -> None:
     like = src[0] if len(src[0].shape) == len(to.shape(node.output)) and src[0].array is None else None
     dst = to.target(node, order_of(like) if like is not None else range(len(to.shape(node.output))))
     to.step(KINDS.get(node.op, node.op), node, src, dst, dict(node.attrs))
+
+
+def gather(to: Lowering, node: Node) -> None:
+    """Indices that are known and evenly spaced only look."""
+    name, axis, index = node.inputs[0], node.attrs["axis"], to.graph.constants.get(node.inputs[1])
+    at = lower_moves.gathered(to.places[name], axis, index) if name in to.places and index is not None else None
+    if at is None:
+        general(to, node)
+    else:
+        to.look(node, at)
 
 
 KINDS = {"softmax": "softmax_nd", "layernorm": "layernorm_nd"}  # the names of steps that are not on pixels
@@ -249,15 +264,21 @@ def _normalised(to: Lowering, node: Node, axes: tuple[int, ...], params: dict[st
         to.step(node.op, node, (to.pixels(node),), pixels(to.target(node)), params)
         return
     trailing = sorted(axes) == list(range(len(x.shape) - len(axes), len(x.shape)))
-    if trailing and x.dtype == FLOAT and rows(x, len(x.shape) - len(axes)) is None:
+    if trailing and x.dtype == FLOAT and _rows_of(x, axes, x) is None:
         x = to.contiguous(node.inputs[0])  # as products of matrices want it, too
     dst = to.target(node, order_of(x))
-    last = (*(axis for axis in order_of(dst) if axis not in axes), *sorted(axes))
-    views = [rows(permuted(at, last), len(last) - len(axes)) for at in (x, dst)]
+    views = [_rows_of(at, axes, dst) for at in (x, dst)]
     if None in views or {x.dtype, dst.dtype} != {FLOAT}:
         general(to, node)
     else:
         to.step(node.op, node, views[:1], views[1], params)
+
+
+def _rows_of(at: Strided, axes: tuple[int, ...], like: Strided) -> View | None:
+    """The elements along the axes as rows, in the order in which those of ``like`` lie."""
+    order = order_of(like)
+    last = (*(axis for axis in order if axis not in axes), *(axis for axis in order if axis in axes))
+    return rows(permuted(at, last), len(last) - len(axes))
 
 
 def picture(to: Lowering, node: Node) -> None:
@@ -291,6 +312,7 @@ RULES: dict[str, Callable[[Lowering, Node], None]] = {
     "shuffle": shuffle,
     "cast": cast,
     "where": where,
+    "gather": gather,
     "softmax": softmax,
     "layernorm": layernorm,
     "concat": lower_moves.concat,
