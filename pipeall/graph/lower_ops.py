@@ -19,6 +19,7 @@ from .ops import OPS, attributes, infer_type
 from .pointwise import BINARY, UNARY
 from .strides import (
     IMAGE_ORDER,
+    LINE,
     broadcast,
     in_lines,
     is_row_major,
@@ -164,10 +165,18 @@ def unary(to: Lowering, node: Node) -> None:
     views = (pixels(x), pixels(dst)) if len(x.shape) == 4 else (None, None)
     if None in views and (two := _two(x, dst)):
         views = two
-    if None not in views and {x.dtype, dst.dtype} == {FLOAT}:
+    if None not in views and {x.dtype, dst.dtype} == {FLOAT} and _in_long_runs(*views):
         to.step("unary", node, views[:1], views[1], params)
     else:
         _pointwise(to, node, [x], dst, **params)
+
+
+def _in_long_runs(*views: View) -> bool:
+    """Whether a step on these pixels, the last of which are written, computes enough at a time: all elements, or the
+    channels of a pixel where they are many."""
+    out = views[-1]
+    flat = all(view.c == view.stride and view.elements in (1, out.elements) for view in views)
+    return flat or out.c >= LINE
 
 
 def _two(*operands: Strided) -> tuple[View, ...] | None:
@@ -207,7 +216,11 @@ def binary(to: Lowering, node: Node) -> None:
 def _on_pixels(to: Lowering, node: Node, a: Strided, b: Strided, dst: Strided, params: dict[str, Any]) -> bool:
     """A binary step where the first operand has the shape of the result and all lie as pixels; False elsewhere."""
     views = _image_views(a, b, dst) or _two(a, b, dst)
-    if views is None or (views[0].h, views[0].w, views[0].c) != (views[2].h, views[2].w, views[2].c):
+    if (
+        views is None
+        or not _in_long_runs(*views)
+        or (views[0].h, views[0].w, views[0].c) != (views[2].h, views[2].w, views[2].c)
+    ):
         return False
     x, y, out = views
     if b.array is None:
@@ -228,7 +241,19 @@ def _image_views(a: Strided, b: Strided, dst: Strided) -> tuple[View, ...] | Non
 
 def _pointwise(to: Lowering, node: Node, src: list[Strided], dst: Strided, **params: Any) -> None:
     *given, made = merged(dst.shape, *(broadcast(at, dst.shape) for at in src), dst)
+    given = [_turned(to, node, at) if made.strides[-1] == 1 else at for at in given]
     to.step("pointwise", node, given, made, {"lo": -inf, "hi": inf, "p0": 0.0, "p1": 0.0} | params)
+
+
+def _turned(to: Lowering, node: Node, at: Strided) -> Strided:
+    """An operand that is contiguous along another axis than the last: a copy transposes it, in tiles."""
+    if at.array is not None or 0 in at.strides or 1 not in at.strides[:-1]:
+        return at
+    if min(at.shape[-1], at.shape[at.strides.index(1)]) < LINE:
+        return at
+    made = to.dense(at.shape, range(len(at.shape)), at.dtype)
+    to.copy(node.name, at, made)
+    return made
 
 
 def cast(to: Lowering, node: Node) -> None:
