@@ -13,6 +13,7 @@ from pipeall._kernels.cpu.cluster import Cluster
 from pipeall._kernels.cpu.table import ROWS, KernelRow, Kernels, choose
 from pipeall.graph.lower import lower
 from pipeall.graph.memory import side_by_side
+from pipeall.graph.strides import reaching
 from pipeall.pipeline.devices.timings import shape_key
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step, Strided
 
@@ -68,6 +69,20 @@ def strided(
     made = CpuProgram(kernels(cluster), cluster.cores[:1], "bench", (0, 4 * end, dst.nbytes))
     made.add(Step(kind, "s", tuple(src), dst, params))
     return made, sum(at.nbytes for at in (*src, dst))
+
+
+def copy(
+    sizes: tuple[int, ...], src_strides: tuple[int, ...], dst_strides: tuple[int, ...], cluster: Cluster
+) -> tuple[CpuProgram, int]:
+    """A copy of float32 elements on the cluster's first core, and the bytes it reads and writes."""
+    views = [
+        reaching(Strided(base, 0, sizes, strides))
+        for base, strides in ((SLOT_IN, src_strides), (SLOT_OUT, dst_strides))
+    ]
+    made = CpuProgram(kernels(cluster), cluster.cores[:1], "bench", (0, *(view.nbytes for view in views)))
+    params = {"dims": sizes, "src_strides": src_strides, "dst_strides": dst_strides}
+    made.add(Step("copy", "s", tuple(views[:1]), views[1], params))
+    return made, 2 * 4 * prod(sizes)
 
 
 def on_axes(

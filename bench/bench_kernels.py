@@ -1,5 +1,6 @@
 """Every distinct convolution of the five zoo networks on one core: median time natively measured, and GFLOP/s.
-And what reads much and computes little: reductions, normalisation and single elements, beside what memory allows.
+And what reads much and computes little: reductions, normalisation, single elements and copies, beside what memory
+allows.
 
     pytest bench/bench_kernels.py --benchmark-only --benchmark-json=kernels.json
 
@@ -13,7 +14,7 @@ from time import perf_counter_ns
 
 import numpy as np
 import pytest
-from alone import big, convolutions, kernels, program, strided
+from alone import big, convolutions, copy, kernels, program, strided
 from common import NETWORKS, network
 from pipeall._kernels.cpu.kernels import probe
 
@@ -77,6 +78,31 @@ def bench_bound_by_memory(name, benchmark):
     kind, params, shapes, shape = BOUND_BY_MEMORY[name]
     cluster = big()
     made, moved = strided(kind, params, shapes, shape, cluster)
+    _beside_memory(made, moved, cluster, benchmark)
+
+
+COPIES = {  # name -> sizes, steps in src, steps in dst
+    "dense": ((1 << 18,), (1,), (1,)),
+    "NHWC to NCHW, 21 x 224 x 224": ((21, 50176), (1, 21), (50176, 1)),
+    "NHWC to NCHW, 144 x 32 x 32": ((144, 1024), (1, 144), (1024, 1)),
+    "NCHW to NHWC, 320 x 14 x 14": ((196, 320), (1, 196), (320, 1)),
+    "picture to NHWC": ((50176, 3), (1, 50176), (3, 1)),
+    "Focus": ((208, 416, 2, 3), (832, 1, 416, 173056), (2496, 6, 3, 1)),
+    "unfold 2 x 2": ((2304, 16, 2, 2), (64, 2, 32, 1), (64, 4, 2, 1)),
+    "patches to tokens": ((4, 256, 144), (1, 4, 1024), (36864, 144, 1)),
+    "heads apart": ((4, 38416), (1, 4), (38416, 1)),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def bench_copy(name, benchmark):
+    cluster = big()
+    made, moved = copy(*COPIES[name], cluster)
+    _beside_memory(made, moved, cluster, benchmark)
+
+
+def _beside_memory(made, moved, cluster, benchmark):
+    """The time of a program beside that of a sum of as many bytes as it moves."""
     row = next(row for row in ROWS if row.name == kernels(cluster)["stream", "f32"])
     rounds = max(1, moved // (4 * row.mr * row.nr))
     memory = aligned(rounds * row.mr * row.nr)

@@ -64,7 +64,7 @@ def tree(tmp_path_factory) -> Path:
 
 
 ARITHMETIC = "kernels gemm_tiles winograd strassen"
-OTHER = "matmul_kernels resize_kernels recurrent_kernels index_kernels picture_kernels strided_rows"
+OTHER = "matmul_kernels resize_kernels recurrent_kernels index_kernels picture_kernels strided_rows copy_kernels"
 
 
 # Several processes: the emulator keeps some 0.5 MB of each thread that has ended, 11 GB in all of them.

@@ -34,6 +34,7 @@ def test_every_avx512_kernel(tmp_path):
         "tests/test_resize_kernels.py",
         "tests/test_strided_kernels.py",
         "tests/test_picture_kernels.py",
+        "tests/test_copy_kernels.py",
         "-k",
         "avx512",
     )

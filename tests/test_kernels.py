@@ -33,7 +33,8 @@ IR_OPS = {
 }
 ON_STRIDED = ("reduce", "fold", "place", "shifted", "softmax_columns")  # test_strided_kernels
 PICTURES = ("picture",)  # test_picture_kernels
-ELSEWHERE = (*MEASURES, *TRAINING, *ATTENTION, *RESIZING, *ON_STRIDED, *PICTURES)
+COPIES = ("transpose",)  # test_copy_kernels
+ELSEWHERE = (*MEASURES, *TRAINING, *ATTENTION, *RESIZING, *ON_STRIDED, *PICTURES, *COPIES)
 
 
 def is_depthwise(case):

@@ -368,3 +368,33 @@ def test_concats_that_begin_alike_are_nested():
     both, all_three = net.op("concat", a, b, axis=1), net.op("concat", a, b, c, axis=1)
     graph = net.graph(net.op("tanh", both), all_three)
     assert [node.inputs for node in rewritten(graph).nodes if node.op == "concat"] == [(a, b), (both, c)]
+
+
+# ---- rows ----
+
+
+@pytest.mark.parametrize(
+    "flat, axes, found",
+    [
+        ((1, 1, 120), (2,), (1, 2, 3)),  # GroupNorm of one group
+        ((6, 20), (1,), (2, 3)),  # InstanceNormalization
+        ((1, 6, 20), (1, 2), (1, 2, 3)),
+        ((2, 60), (1,), None),  # a part of the channels
+        ((6, 20), (0,), (1,)),
+    ],
+)
+def test_reshapes_around_a_normalisation_vanish(flat, axes, found):
+    net = Net(IMAGE)
+    rows = net.op("layernorm", net.op("reshape", "x0", shape=flat), axes=axes)
+    graph = net.graph(net.op("reshape", rows, shape=IMAGE))
+    if found is None:
+        assert ops_of(graph) == "reshape layernorm reshape"
+    else:
+        (node,) = rewritten(graph).nodes
+        assert (node.op, node.attrs["axes"]) == ("layernorm", found)
+
+
+def test_shared_normalisation_keeps_its_reshapes():
+    net = Net(IMAGE)
+    rows = net.op("layernorm", net.op("reshape", "x0", shape=(1, 120)), axes=(1,))
+    assert ops_of(net.graph(rows, net.op("reshape", rows, shape=IMAGE))) == "reshape layernorm reshape"

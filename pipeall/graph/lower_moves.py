@@ -10,18 +10,55 @@ import numpy as np
 from ..errors import ModelError
 from ..steps import Strided
 from .ir import Node
-from .lowering import Lowering
+from .lowering import MAX_COPY_DIMS, Lowering
 from .ops.sampling import taps
 from .strides import broadcast, constant, cut, from_index, order_of, permuted, pixels, place, reaching, reshaped
 
 
 def concat(to: Lowering, node: Node) -> None:
     axis = node.attrs["axis"]
-    whole = to.target(node)
-    for name, start, stop in to.operands(node):
-        at = cut(whole, axis, start, stop)
-        if to.places.get(name) != at:
-            to.copy(node.name, to.operand(name), at)
+    whole = to.target(node, to.natural(node.output))
+    parts = [(to.operand(name), cut(whole, axis, start, stop)) for name, start, stop in to.operands(node)]
+    for source, target in _stacked([(a, b) for a, b in parts if a != b]):
+        to.copy(node.name, source, target)
+
+
+Move = tuple[Strided, Strided]  # from, to
+
+
+def _stacked(moves: list[Move]) -> list[Move]:
+    """One move of those that follow each other at even distances in both, again and again: slices that a concat puts
+    together are parts of one permutation."""
+    found, left = [], moves
+    while left:
+        count = _evenly_apart(left)
+        steps = _apart(*left[:2]) if count > 1 else ()
+        grown = [
+            place(at.base, at.offset, (count, *at.shape), (step, *at.strides), at.dtype)
+            for at, step in zip(left[0], steps, strict=False)
+        ]
+        found.append(tuple(grown) if count > 1 else left[0])
+        left = left[count:]
+    return found if len(found) == len(moves) else _stacked(found)
+
+
+def _evenly_apart(moves: list[Move]) -> int:
+    """How many moves, from the first on, are alike and lie at equal distances that are not negative."""
+    count = 1
+    while count < len(moves) and _alike(moves[0], moves[count]):
+        steps = _apart(moves[count - 1], moves[count])
+        if min(steps) < 0 or steps != _apart(moves[0], moves[1]):
+            break
+        count += 1
+    return count if len(moves[0][0].shape) < MAX_COPY_DIMS else 1
+
+
+def _alike(one: Move, other: Move) -> bool:
+    return all(a.array is None and replace(b, offset=a.offset) == a for a, b in zip(one, other, strict=True))
+
+
+def _apart(one: Move, other: Move) -> tuple[int, ...]:
+    return tuple(b.offset - a.offset for a, b in zip(one, other, strict=True))
 
 
 def reshape(to: Lowering, node: Node) -> None:
@@ -95,6 +132,20 @@ def _mirrored(to: Lowering, node: Node, x: Strided) -> None:
         x = made
     if not sides:
         to.look(node, x)
+
+
+def gathered(x: Strided, axis: int, index: np.ndarray) -> Strided | None:
+    """The elements of x at indices along an axis, where these rise evenly along each axis of their own; else None."""
+    index = np.where(index < 0, index + x.shape[axis], index)
+    first = int(index.flat[0])
+    steps = [int(index.take(min(1, size - 1), d).flat[0]) - first for d, size in enumerate(index.shape)]
+    even = first + np.tensordot(steps, np.indices(index.shape), 1)
+    if min(steps, default=0) < 0 or first < 0 or index.max() >= x.shape[axis] or (index != even).any():
+        return None
+    by = x.strides[axis]
+    shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
+    strides = (*x.strides[:axis], *(step * by for step in steps), *x.strides[axis + 1 :])
+    return place(x.base, x.offset + first * by, shape, strides, x.dtype)
 
 
 def resize(to: Lowering, node: Node) -> None:

@@ -12,13 +12,16 @@ from ..picture import described, example
 from ..steps import Strided, View
 from . import lower_moves
 from .ir import Node
+from .layouts import ON_IMAGES
 from .lower_deconv import deconv
 from .lowering import Lowering
 from .ops import OPS, attributes, infer_type
 from .pointwise import BINARY, UNARY
 from .strides import (
     IMAGE_ORDER,
+    LINE,
     broadcast,
+    in_lines,
     is_row_major,
     merged,
     order_of,
@@ -33,8 +36,7 @@ PLAIN = {  # op on images -> the attributes that the step of the same kind takes
     "avgpool": ("kernel", "strides", "pads", "count_include_pad"),
     "lrn": ("size", "alpha", "beta", "bias"),
 }
-ON_IMAGES = ("conv", "deconv", "shuffle", *PLAIN)  # ops that write pixels
-ANYWHERE = ("concat", "reshape", "transpose", "slice", "expand", "matmul", "attention")  # ops that write any strides
+ANYWHERE = ("concat", "reshape", "transpose", "expand", "matmul", "attention")  # ops that write any strides
 FLOAT = "float32"
 
 
@@ -49,14 +51,18 @@ def emit(to: Lowering, node: Node) -> None:
     RULES.get(node.op, general)(to, node)
 
 
-def writes(node: Node, at: Strided) -> bool:
-    """Whether a node can write its output at a place of any layout, without losing speed."""
+def writes(node: Node, at: Strided, image: bool) -> bool:
+    """Whether a node can write its output, an image or not, at a place of any layout, without losing speed."""
     if node.op in ON_IMAGES or (node.op in ("softmax", "layernorm") and len(at.shape) == 4):
         return pixels(at) is not None
     if node.op == "fc":
         return rows(at, len(at.shape) - 1) is not None
     if node.op in ANYWHERE:
         return True
+    if node.op == "slice":
+        return False  # it only looks; whoever wants it elsewhere may copy it together with others
+    if not image and (node.op in BINARY or node.op in UNARY):
+        return in_lines(at)
     return pixels(at) is not None if len(at.shape) == 4 else is_row_major(at)
 
 
@@ -70,6 +76,16 @@ def general(to: Lowering, node: Node) -> None:
     like = src[0] if len(src[0].shape) == len(to.shape(node.output)) and src[0].array is None else None
     dst = to.target(node, order_of(like) if like is not None else range(len(to.shape(node.output))))
     to.step(KINDS.get(node.op, node.op), node, src, dst, dict(node.attrs))
+
+
+def gather(to: Lowering, node: Node) -> None:
+    """Indices that are known and evenly spaced only look."""
+    name, axis, index = node.inputs[0], node.attrs["axis"], to.graph.constants.get(node.inputs[1])
+    at = lower_moves.gathered(to.places[name], axis, index) if name in to.places and index is not None else None
+    if at is None:
+        general(to, node)
+    else:
+        to.look(node, at)
 
 
 KINDS = {"softmax": "softmax_nd", "layernorm": "layernorm_nd"}  # the names of steps that are not on pixels
@@ -149,10 +165,18 @@ def unary(to: Lowering, node: Node) -> None:
     views = (pixels(x), pixels(dst)) if len(x.shape) == 4 else (None, None)
     if None in views and (two := _two(x, dst)):
         views = two
-    if None not in views and {x.dtype, dst.dtype} == {FLOAT}:
+    if None not in views and {x.dtype, dst.dtype} == {FLOAT} and _in_long_runs(*views):
         to.step("unary", node, views[:1], views[1], params)
     else:
         _pointwise(to, node, [x], dst, **params)
+
+
+def _in_long_runs(*views: View) -> bool:
+    """Whether a step on these pixels, the last of which are written, computes enough at a time: all elements, or the
+    channels of a pixel where they are many."""
+    out = views[-1]
+    flat = all(view.c == view.stride and view.elements in (1, out.elements) for view in views)
+    return flat or out.c >= LINE
 
 
 def _two(*operands: Strided) -> tuple[View, ...] | None:
@@ -192,7 +216,11 @@ def binary(to: Lowering, node: Node) -> None:
 def _on_pixels(to: Lowering, node: Node, a: Strided, b: Strided, dst: Strided, params: dict[str, Any]) -> bool:
     """A binary step where the first operand has the shape of the result and all lie as pixels; False elsewhere."""
     views = _image_views(a, b, dst) or _two(a, b, dst)
-    if views is None or (views[0].h, views[0].w, views[0].c) != (views[2].h, views[2].w, views[2].c):
+    if (
+        views is None
+        or not _in_long_runs(*views)
+        or (views[0].h, views[0].w, views[0].c) != (views[2].h, views[2].w, views[2].c)
+    ):
         return False
     x, y, out = views
     if b.array is None:
@@ -213,7 +241,19 @@ def _image_views(a: Strided, b: Strided, dst: Strided) -> tuple[View, ...] | Non
 
 def _pointwise(to: Lowering, node: Node, src: list[Strided], dst: Strided, **params: Any) -> None:
     *given, made = merged(dst.shape, *(broadcast(at, dst.shape) for at in src), dst)
+    given = [_turned(to, node, at) if made.strides[-1] == 1 else at for at in given]
     to.step("pointwise", node, given, made, {"lo": -inf, "hi": inf, "p0": 0.0, "p1": 0.0} | params)
+
+
+def _turned(to: Lowering, node: Node, at: Strided) -> Strided:
+    """An operand that is contiguous along another axis than the last: a copy transposes it, in tiles."""
+    if at.array is not None or 0 in at.strides or 1 not in at.strides[:-1]:
+        return at
+    if min(at.shape[-1], at.shape[at.strides.index(1)]) < LINE:
+        return at
+    made = to.dense(at.shape, range(len(at.shape)), at.dtype)
+    to.copy(node.name, at, made)
+    return made
 
 
 def cast(to: Lowering, node: Node) -> None:
@@ -249,15 +289,21 @@ def _normalised(to: Lowering, node: Node, axes: tuple[int, ...], params: dict[st
         to.step(node.op, node, (to.pixels(node),), pixels(to.target(node)), params)
         return
     trailing = sorted(axes) == list(range(len(x.shape) - len(axes), len(x.shape)))
-    if trailing and x.dtype == FLOAT and rows(x, len(x.shape) - len(axes)) is None:
+    if trailing and x.dtype == FLOAT and _rows_of(x, axes, x) is None:
         x = to.contiguous(node.inputs[0])  # as products of matrices want it, too
     dst = to.target(node, order_of(x))
-    last = (*(axis for axis in order_of(dst) if axis not in axes), *sorted(axes))
-    views = [rows(permuted(at, last), len(last) - len(axes)) for at in (x, dst)]
+    views = [_rows_of(at, axes, dst) for at in (x, dst)]
     if None in views or {x.dtype, dst.dtype} != {FLOAT}:
         general(to, node)
     else:
         to.step(node.op, node, views[:1], views[1], params)
+
+
+def _rows_of(at: Strided, axes: tuple[int, ...], like: Strided) -> View | None:
+    """The elements along the axes as rows, in the order in which those of ``like`` lie."""
+    order = order_of(like)
+    last = (*(axis for axis in order if axis not in axes), *(axis for axis in order if axis in axes))
+    return rows(permuted(at, last), len(last) - len(axes))
 
 
 def picture(to: Lowering, node: Node) -> None:
@@ -291,6 +337,7 @@ RULES: dict[str, Callable[[Lowering, Node], None]] = {
     "shuffle": shuffle,
     "cast": cast,
     "where": where,
+    "gather": gather,
     "softmax": softmax,
     "layernorm": layernorm,
     "concat": lower_moves.concat,

@@ -22,6 +22,7 @@ import numpy as np
 from ..errors import ModelError
 from ..steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, SlotTensor, Step, Strided, View, item_bytes
 from .ir import Graph, Node, Tensor
+from .layouts import image_names
 from .memory import dense, extent, plan_arena, slot_elements, slot_layout
 from .partition import Border
 from .strides import (
@@ -40,7 +41,7 @@ from .strides import (
 
 MAX_COPY_DIMS = 6
 Emit = Callable[["Lowering", Node], None]  # appends a node's steps
-Writes = Callable[[Node, Strided], bool]  # whether a node can write its output at a place
+Writes = Callable[[Node, Strided, bool], bool]  # whether a node can write its output, an image or not, at a place
 
 
 class Lowering:
@@ -57,6 +58,7 @@ class Lowering:
         self.sizes: dict[int, int] = {}
         self.steps: list[Step] = []
         self.slots: dict[str, Strided] = {}  # outputs that were not placed, and where they are copied to
+        self._images = image_names(graph)
         self.makers = {node.output: node for node in graph.nodes}
         self.readers: dict[str, list[Node]] = {}
         for node in graph.nodes:
@@ -117,7 +119,7 @@ class Lowering:
 
     def _writes(self, name: str, at: Strided) -> bool:
         """Whether the kernel that makes a tensor can write it at this place."""
-        return name in self.makers and self._can_write(self.makers[name], at)
+        return name in self.makers and self._can_write(self.makers[name], at, name in self._images)
 
     def _place_inputs(self, node: Node) -> None:
         for name, at in self._inner_places(node):
@@ -128,7 +130,7 @@ class Lowering:
         """Inputs of a node that only moves elements, and where they would lie if nothing had to move."""
         if node.op == "concat":
             if self.graph.tensors.keys() & set(node.inputs):
-                self.target(node)
+                self.target(node, self.natural(node.output))
             for name, start, stop in self.operands(node):
                 yield name, cut(self.places[node.output], node.attrs["axis"], start, stop)
         elif node.output in self.places and node.inputs[0] in self.graph.tensors:
@@ -137,6 +139,10 @@ class Lowering:
                 yield name, reshaped(at, self.shape(name))
             elif node.op == "transpose":
                 yield name, permuted(at, np.argsort(node.attrs["perm"]).tolist())
+
+    def natural(self, name: str) -> Sequence[int]:
+        """The order of axes in which a tensor lies best: that of pixels for an image, else row-major."""
+        return IMAGE_ORDER if name in self._images else range(len(self.shape(name)))
 
     def operands(self, node: Node) -> Iterator[tuple[str, int, int]]:
         """The operands of a concat, and where each starts and stops along the axis."""

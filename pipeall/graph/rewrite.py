@@ -21,6 +21,7 @@ from .rewrite_concat import join_slices, nest_concat
 from .rewrite_linear import merge_branches
 from .rewrite_pointwise import make_activation
 from .rewrite_quantised import drop_fakequant
+from .rewrite_rows import normalise_as_it_is
 
 CLAMPED = ("conv", "deconv", "fc", *ARITHMETIC, "clip")  # end in clamp(lo, hi)
 FLOAT_MAX = np.finfo(np.float32).max
@@ -49,7 +50,7 @@ def _clamp(node: Node) -> dict[str, float]:
 
 
 def drop_idle(draft: Draft, node: Node) -> bool:
-    """Removes nodes that copy their input or multiply it by 1."""
+    """Removes nodes that copy their input, multiply it by 1 or add 0 (which makes zeros positive)."""
     if node.inputs[0] in draft.constants:
         return False
     attrs, shape = node.attrs, draft.shapes[node.inputs[0]]
@@ -70,10 +71,10 @@ def drop_idle(draft: Draft, node: Node) -> bool:
             idle = len(node.inputs) == 1
         case "clip":
             idle = _is_free(attrs)
-        case "mul":
-            factor = draft.constants.get(node.inputs[1])
+        case "mul" | "add":
+            other = draft.constants.get(node.inputs[1])
             same = draft.shapes[node.output] == shape
-            idle = same and _is_free(attrs) and factor is not None and bool((factor == 1).all())
+            idle = same and _is_free(attrs) and other is not None and bool((other == (node.op == "mul")).all())
         case _:
             idle = False
     return idle and draft.bypass(node)
@@ -215,4 +216,5 @@ RULES: tuple[Callable[[Draft, Node], bool], ...] = (
     fuse_residual,
     fuse_attention,
     drop_fakequant,
+    normalise_as_it_is,
 )

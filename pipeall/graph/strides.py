@@ -16,6 +16,7 @@ import numpy as np
 from ..steps import CONSTANT, Strided, View
 
 IMAGE_ORDER = (0, 2, 3, 1)  # NHWC: the axes of an image, slowest first
+LINE = 16  # elements, of a cache line of floats
 
 
 def row_major(dims: Sequence[int]) -> tuple[int, ...]:
@@ -54,6 +55,14 @@ def is_row_major(at: Strided) -> bool:
     return at == place(at.base, at.offset, at.shape, row_major(at.shape), at.dtype)
 
 
+def in_lines(at: Strided) -> bool:
+    """Whether the elements lie in row-major order, with gaps only between runs that are worth a call each."""
+    (flat,) = merged(at.shape, at)
+    steps = [stride for size, stride in zip(at.shape, at.strides, strict=True) if size > 1]
+    falling = steps == sorted(steps, reverse=True)
+    return is_row_major(at) or (falling and flat.strides[-1] == 1 and flat.shape[-1] >= LINE)
+
+
 def from_index(at: Strided, index: Sequence[int]) -> Strided:
     """The part that starts at ``index``, without its end."""
     return replace(at, offset=at.offset + sum(i * stride for i, stride in zip(index, at.strides, strict=True)))
@@ -80,7 +89,7 @@ def reshaped(at: Strided, shape: Sequence[int]) -> Strided | None:
     axes = [(size, stride) for size, stride in zip(at.shape, at.strides, strict=True) if size > 1]
     strides: list[int] = []
     taken = 0
-    for size, ends in _runs([size for size, _ in axes], [size for size in shape if size > 1]):
+    for size, ends in runs([size for size, _ in axes], [size for size in shape if size > 1]):
         run = axes[taken : taken + size]
         taken += size
         if any(outer[1] != inner[1] * inner[0] for outer, inner in zip(run, run[1:], strict=False)):
@@ -90,7 +99,7 @@ def reshaped(at: Strided, shape: Sequence[int]) -> Strided | None:
     return place(at.base, at.offset, shape, [next(given) if size > 1 else 0 for size in shape], at.dtype)
 
 
-def _runs(old: list[int], new: list[int]) -> list[tuple[int, list[int]]]:
+def runs(old: list[int], new: list[int]) -> list[tuple[int, list[int]]]:
     """The smallest runs of axes with equal products: how many of the old, and the sizes of the new."""
     found, i, j = [], 0, 0
     while i < len(old):

@@ -366,6 +366,11 @@ typedef void (*pa_shifted_f32_fn)(int64_t rows, int64_t columns, const float *x,
 typedef void (*pa_softmax_columns_f32_fn)(int64_t rows, int64_t columns, const float *x, int64_t x_stride, float *out,
                                       int64_t out_stride, int log);
 
+/* Items of 1 or 2 floats, or of anything as large, at any address: item r of column c, which begins from[c] bytes behind src,
+ * becomes item c of row r, to[r] bytes behind dst. */
+typedef void (*pa_transpose_f32_fn)(int item, int64_t rows, int64_t columns, const void *src, const int64_t *from, void *dst,
+                                    const int64_t *to);
+
 /* Measures of a core, in rounds of MR vectors of NR floats, MR and NR being the row's of kernels.inc:
  * peak    x holds MR vectors, then a and b; each round adds a * b to each of the MR. Returns the sum of their lanes
  * stream  the sum of rounds * MR * NR floats at x */

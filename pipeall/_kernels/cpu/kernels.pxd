@@ -189,18 +189,6 @@ cdef extern from "drivers/elementwise.h" nogil:
     void pa_fill_step(const void *, void *const *, void *, pa_team *)
 
 
-cdef extern from "drivers/copy.h" nogil:
-    enum: PA_COPY_DIMS
-    ctypedef struct pa_copy_op:
-        pa_view src, dst
-        int32_t item_bytes, rank
-        int64_t *size
-        int64_t *src_stride
-        int64_t *dst_stride
-    void pa_copy_plan(pa_copy_op *)
-    void pa_copy_step(const void *, void *const *, void *, pa_team *)
-
-
 cdef extern from "kernels.h" nogil:
     ctypedef struct pa_matvec_args:
         int64_t rows, columns, a_stride

@@ -84,9 +84,9 @@ def add_copy(CpuProgram self, step):
     sizes, sources, targets = (step.params[key] for key in ("dims", "src_strides", "dst_strides"))
     self.check(len(sizes) == len(sources) == len(targets) <= PA_COPY_DIMS, step,
                f"at most {PA_COPY_DIMS} dimensions", sizes)
-    op.rank, op.item_bytes = len(sizes), item_bytes(step.dst.dtype)
-    for d in range(op.rank):
-        op.size[d], op.src_stride[d], op.dst_stride[d] = sizes[d], sources[d], targets[d]
+    op.item_bytes = item_bytes(step.dst.dtype)
+    fill_walk(self, step, &op.axes, sizes, (targets, sources))
+    op.transpose = <pa_transpose_f32_fn>kernel_f32(self, step, "transpose")
     for view, strides in ((step.src[0], sources), (step.dst, targets)):
         end = op.item_bytes * (view.offset + sum((size - 1) * stride for size, stride in zip(sizes, strides)) + 1)
         self.check(min(sizes) >= 1 and min(strides, default=0) >= 0 and end <= self.sizes[view.base], step,

@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from .kernels cimport (
     pa_binary_f32_fn, pa_gemm_f32_fn, pa_layernorm_f32_fn, pa_matvec_f32_fn, pa_outer_f32_fn,
-    pa_softmax_f32_fn, pa_strided, pa_team, pa_unary_f32_fn, pa_window,
+    pa_softmax_f32_fn, pa_strided, pa_team, pa_unary_f32_fn, pa_view, pa_window,
 )
 
 
@@ -143,6 +143,19 @@ cdef extern from "drivers/axes.h" nogil:
         int32_t rank, operands
         int64_t *size
         int64_t stride[4][8]
+
+
+cdef extern from "drivers/copy.h" nogil:
+    enum: PA_COPY_DIMS
+    ctypedef void (*pa_transpose_f32_fn)(const void *) noexcept nogil
+    ctypedef struct pa_copy_op:
+        pa_view src, dst
+        int32_t item_bytes
+        pa_axes axes
+        pa_transpose_f32_fn transpose
+    void pa_copy_plan(pa_copy_op *)
+    void pa_copy_step(const void *, void *const *, void *, pa_team *)
+
 
 cdef extern from "drivers/index.h" nogil:
     ctypedef struct pa_indexing:

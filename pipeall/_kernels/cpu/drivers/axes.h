@@ -58,6 +58,24 @@ static inline void axes_merge(pa_axes *axes) {
     axes_join(axes);
 }
 
+/* Cycles of an element in runs along an axis, as measured: a run is a call or two, and elements of an operand that do not
+ * follow one another are loaded or stored one by one. */
+static inline double axes_work(const pa_axes *axes, int axis) {
+    enum { CALL = 40, ALONE = 1 };
+    double work = CALL / (double)axes->size[axis];
+    for (int k = 0; k < axes->operands; k++) work += (uint64_t)axes->stride[k][axis] <= 1 ? 0 : ALONE;
+    return work;
+}
+
+/* Makes the axis of the least work the last. */
+static inline void axes_choose_run(pa_axes *axes) {
+    const pa_axes given = *axes;
+    int best = given.rank - 1;
+    for (int d = best - 1; d >= 0; d--)
+        if (axes_work(&given, d) < axes_work(&given, best)) best = d;
+    for (int d = best; d < given.rank; d++) axes_set(axes, d, &given, d + 1 < given.rank ? d + 1 : best);
+}
+
 /* Where a walk over the first `rank` axes is, and each operand's offset there. */
 typedef struct walk {
     const pa_axes *axes;

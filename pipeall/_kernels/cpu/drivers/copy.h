@@ -4,18 +4,21 @@
 #ifndef PIPEALL_COPY_H
 #define PIPEALL_COPY_H
 
-#include "../kernels.h"
+#include "axes.h"
 
 enum { PA_COPY_DIMS = 6 };
 
-/* dst[sum i_d * dst_stride[d]] = src[sum i_d * src_stride[d]] for 0 <= i_d < size[d]; of the views only base and
- * offset count. src and dst do not overlap. */
+/* Every element of the axes, of dst = that of src; of the views only base and offset count. src and dst do not overlap. */
 typedef struct pa_copy_op {
     pa_view src, dst;
-    int32_t item_bytes;          /* 1, 2, 4 or 8: of an element */
-    int32_t rank;                /* <= PA_COPY_DIMS; plan brings size and strides into the order it works in */
-    int64_t size[PA_COPY_DIMS];  /* all >= 1 */
-    int64_t src_stride[PA_COPY_DIMS], dst_stride[PA_COPY_DIMS];
+    int32_t item_bytes; /* 1, 2, 4 or 8: of an element */
+    pa_axes axes;       /* operands: dst, src, of no negative stride; plan keeps those of the outer loop */
+    pa_transpose_f32_fn transpose;
+    /* set by plan; strides in bytes */
+    int64_t run;           /* bytes that are contiguous in both */
+    pa_axes rows, columns; /* a matrix of runs: down the rows src steps least, along the columns dst */
+    int64_t tile_rows, tile_columns;
+    int32_t few; /* columns that make lines of dst, or, negative, rows that make lines of src */
 } pa_copy_op;
 void pa_copy_plan(pa_copy_op *op);
 void pa_copy_step(const void *op, void *const *bases, void *scratch, pa_team *team);

@@ -22,6 +22,7 @@
  *   v_mix(a, b, w)      every other block of w lanes: the first of a, the second of b
  *   vi, v_lanes(at, i)  numbers of lanes: at[j] + i modulo VL, each at[j] >= 0 and i too
  *   v_pick(a, lanes)    the lanes of a of these numbers
+ *   v_trade(&a, &b, w)  the second block of w lanes of every two of a exchanged with the first of b
  *   v_zip(&a, &b)       lanes of a and b in turns, the first half into a, the second into b
  *   v_split(a, &e)      m of a = m * 2^e, m in [sqrt(1/2), sqrt(2)), for normal a > 0
  *   v_pow2(n)           2^n for integral n in [-126, 127]
@@ -86,6 +87,7 @@ PA_INLINE vf v_mix(vf a, vf b, const int w) { return (void)b, (void)w, a; }
 typedef int vi;
 PA_INLINE vi v_lanes(const int32_t *at, int i) { return (void)at, (void)i, 0; }
 PA_INLINE vf v_pick(vf a, vi lanes) { return (void)lanes, a; }
+PA_INLINE void v_trade(vf *a, vf *b, const int w) { (void)a, (void)b, (void)w; }
 PA_INLINE void v_zip(vf *a, vf *b) { (void)a, (void)b; }
 PA_INLINE vf v_split(vf a, vf *e) {
     int32_t bits;
@@ -170,6 +172,12 @@ PA_INLINE vi v_lanes(const int32_t *at, int i) {
     return vreinterpretq_u8_s32(vmlaq_n_s32(vdupq_n_s32(0x03020100), lane, 0x04040404));
 }
 PA_INLINE vf v_pick(vf a, vi lanes) { return vreinterpretq_f32_u8(vqtbl1q_u8(vreinterpretq_u8_f32(a), lanes)); }
+PA_INLINE void v_trade(vf *a, vf *b, const int w) {
+    const float32x4x2_t both = vtrnq_f32(*a, *b);
+    const vf low = vcombine_f32(vget_low_f32(*a), vget_low_f32(*b));
+    *b = w == 1 ? both.val[1] : vcombine_f32(vget_high_f32(*a), vget_high_f32(*b));
+    *a = w == 1 ? both.val[0] : low;
+}
 PA_INLINE void v_zip(vf *a, vf *b) {
     const float32x4x2_t both = vzipq_f32(*a, *b);
     *a = both.val[0], *b = both.val[1];
@@ -253,6 +261,10 @@ PA_INLINE vi v_lanes(const int32_t *at, int i) {
     return _mm256_add_epi32(_mm256_loadu_si256((const __m256i *)at), _mm256_set1_epi32(i));
 }
 PA_INLINE vf v_pick(vf a, vi lanes) { return _mm256_permutevar8x32_ps(a, lanes); }
+PA_INLINE void v_trade(vf *a, vf *b, const int w) {
+    const vf first = v_mix(*a, v_swap(*b, w), w);
+    *b = v_mix(v_swap(*a, w), *b, w), *a = first;
+}
 PA_INLINE void v_zip(vf *a, vf *b) {
     const vf low = _mm256_unpacklo_ps(*a, *b), high = _mm256_unpackhi_ps(*a, *b);
     *a = _mm256_permute2f128_ps(low, high, 0x20), *b = _mm256_permute2f128_ps(low, high, 0x31);
@@ -347,6 +359,10 @@ PA_INLINE vi v_lanes(const int32_t *at, int i) {
     return _mm512_add_epi32(_mm512_loadu_si512(at), _mm512_set1_epi32(i));
 }
 PA_INLINE vf v_pick(vf a, vi lanes) { return _mm512_permutexvar_ps(lanes, a); }
+PA_INLINE void v_trade(vf *a, vf *b, const int w) {
+    const vf first = v_mix(*a, v_swap(*b, w), w);
+    *b = v_mix(v_swap(*a, w), *b, w), *a = first;
+}
 PA_INLINE void v_zip(vf *a, vf *b) {
     const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
     const vf first = _mm512_permutex2var_ps(*a, low, *b);

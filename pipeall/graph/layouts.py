@@ -1,0 +1,31 @@
+"""Which tensors of rank 4 are images: those that ops on pixels read or write, and what computes in their layout.
+
+A tensor of rank 4 that never meets such an op, as heads of attention or windows of tokens, lies better in row-major
+order.
+"""
+
+from __future__ import annotations
+
+from .ir import Graph, Node
+
+ON_IMAGES = ("conv", "deconv", "shuffle", "maxpool", "avgpool", "lrn")  # read and write pixels
+REORDERING = ("reshape", "transpose", "matmul", "attention", "fc", "gather")  # whose output has axes of other meanings
+
+
+def image_names(graph: Graph) -> frozenset[str]:
+    """The tensors that should lie as pixels do."""
+    found: set[str] = set()
+    nodes_of: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        for name in (*node.inputs, node.output):
+            nodes_of.setdefault(name, []).append(node)
+    met = [name for node in graph.nodes if node.op in ON_IMAGES for name in (node.inputs[0], node.output)]
+    while met:
+        name = met.pop()
+        if name in found or name not in graph.tensors or len(graph.tensors[name].shape) != 4:
+            continue
+        found.add(name)
+        for node in nodes_of[name]:
+            if node.op not in REORDERING:
+                met += (*node.inputs, node.output)
+    return frozenset(found)
