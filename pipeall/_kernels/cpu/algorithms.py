@@ -13,6 +13,7 @@ from math import ceil, inf, prod
 from typing import Literal
 
 from ...steps import is_depthwise, item_bytes
+from .fold import LANES, fold, folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +113,11 @@ def modelled(step, nr: int, isa: str) -> Algorithm:
 def work(step, algorithm: Algorithm, nr: int, isa: str) -> float:
     """What a step costs, in multiply-adds."""
     per_weight = item_bytes(step.dst.dtype) * PER_WEIGHT_BYTE_OF.get(isa, PER_WEIGHT_BYTE)
+    if algorithm == GEMM:
+        step = folded(step, fold(step, nr))
     taps = step.params["kernel"][0] * step.params["kernel"][1]
     if algorithm == GEMM:
-        return filters(step, nr) * taps * (step.dst.h * step.dst.w + per_weight)
+        return filters(step, min(nr, LANES)) * taps * (step.dst.h * step.dst.w + per_weight)
     if algorithm == STRASSEN:
         sums = step.src[0].c / 2 * SPLIT_OF.get(isa, SPLIT) + step.dst.c / 2 * JOIN_OF.get(isa, JOIN)
         return algorithm.products(step) + pairs(step) * sums + per_weight * 7 / 4 * filters(step, nr)

@@ -21,7 +21,7 @@
 enum {
     ROWS = 104,   /* rows per chunk at most: 104 x KC floats are about half of a 512 KB L2 */
     KC = 640,     /* 640 x 16 floats = 40 KB of B, from L2: half would fit L1, but C is read and written per block */
-    FEW = 12,     /* fewer channels than this: the set-up of a tap would outweigh its multiply-adds */
+    FEW = 24,     /* fewer channels than this: the set-up of a tap would outweigh its multiply-adds */
     PACK = 16,    /* channels packed at a time: a cache line of each filter */
     FAR = 1 << 20, /* an input of more floats, 4 MB, is not in a core's caches */
     CHUNKS = 4,   /* chunks per thread aimed at, so that claiming them balances the team */
@@ -70,17 +70,15 @@ static inline void copy(float *to, const float *from, int64_t n) {
     memcpy(to + n - 8, from + n - 8, 8 * sizeof(float));
 }
 
-/* Whether the pixels under each row of the kernel lie together, from column x on. */
-static inline int together(const pa_conv_op *p, int64_t channels, int64_t x) {
-    return x >= 0 && x + p->kw <= p->src.w && p->dilation_x == 1 && p->src.stride == channels;
-}
+/* Whether the pixels under each row of the kernel lie together, but at the borders. */
+static inline int dense(const pa_conv_op *p, int64_t channels) { return p->dilation_x == 1 && p->src.stride == channels; }
 
 /* Copies the pixels from x on under rows of the kernel into `to`, in the order of the packed weights. Returns the end of
  * what it wrote. A function of its own: inlined, it would slow those down that rarely call it (a stem by 5 %). */
 static __attribute__((noinline)) float *gather(const pa_conv_op *p, const float *const *lines, int rows,
                                                int64_t channels, int64_t x, float *to) {
     const int64_t run = p->kw * channels;
-    const int whole = together(p, channels, x);
+    const int whole = dense(p, channels) && x >= 0 && x + p->kw <= p->src.w;
     for (int i = 0; i < rows; i++) {
         if (whole && lines[i]) {
             copy(to, lines[i] + x * channels, run);
@@ -93,19 +91,18 @@ static __attribute__((noinline)) float *gather(const pa_conv_op *p, const float 
     return to;
 }
 
-/* Points at the taps of an output pixel whose window begins in column x, mr pointers apart. What is no run of floats in
- * the input is gathered; returns the end of that. */
-static inline float *point_taps(const pa_conv_op *p, const float *const *lines, int64_t channels, int64_t x,
-                                const float **pointers, float *gathered) {
+/* Points at the taps of an output pixel whose window begins in column x, mr pointers apart. Taps of more than a pixel are
+ * gathered; returns the end of that. */
+static float *point_taps(const pa_conv_op *p, const float *const *lines, int64_t channels, int64_t x,
+                         const float **pointers, float *gathered) {
     if (p->tap == PA_PIXEL) {
         for (int i = 0; i < p->kh; i++)
             for (int j = 0; j < p->kw; j++, pointers += p->mr)
                 *pointers = pixel_at(p, lines[i], x + (int64_t)j * p->dilation_x);
     } else if (p->tap == PA_ROW) {
-        const int whole = together(p, channels, x);
         for (int i = 0; i < p->kh; i++, pointers += p->mr) {
-            *pointers = !lines[i] ? p->zero : whole ? lines[i] + x * channels : gathered;
-            if (lines[i] && !whole) gathered = gather(p, lines + i, 1, channels, x, gathered);
+            *pointers = lines[i] ? gathered : p->zero;
+            if (lines[i]) gathered = gather(p, lines + i, 1, channels, x, gathered);
         }
     } else {
         *pointers = gathered;
@@ -114,10 +111,36 @@ static inline float *point_taps(const pa_conv_op *p, const float *const *lines, 
     return gathered;
 }
 
+/* The same for m pixels of a row with no tap to the left or right of the input: those of each are stride_x pixels from
+ * those of the one before. */
+static inline void point_inside(const pa_conv_op *p, const float *const *lines, int64_t x, int64_t m,
+                                const float **pointers) {
+    const int64_t step = p->stride_x * p->src.stride;
+    const int across = p->tap == PA_ROW ? 1 : p->kw;
+    for (int i = 0; i < p->kh; i++) {
+        for (int j = 0; j < across; j++, pointers += p->mr) {
+            const float *pixel = pixel_at(p, lines[i], x + (int64_t)j * p->dilation_x);
+            const int64_t apart = lines[i] ? step : 0;
+            for (int64_t r = 0; r < m; r++, pixel += apart) pointers[r] = pixel;
+        }
+    }
+}
+
 /* Whether output pixel i is computed from input pixel i alone. */
 static int pointwise(const pa_conv_op *p) {
     return p->kh * p->kw * p->stride_y * p->stride_x == 1 && p->pad_top == 0 && p->pad_left == 0 &&
            p->dst.h == p->src.h && p->dst.w == p->src.w;
+}
+
+/* The output pixels of a row with no tap to the left or right of the input, and whose taps are as they lie there. */
+typedef struct span {
+    int64_t begin, end;
+} span;
+
+static span inside(const pa_conv_op *p) {
+    const int64_t room = p->src.w + p->pad_left - (int64_t)(p->kw - 1) * p->dilation_x - 1;
+    const int lying = p->tap == PA_PIXEL || (p->tap == PA_ROW && dense(p, channels_of(p)));
+    return lying && room >= 0 ? (span){ceil_div(p->pad_left, p->stride_x), room / p->stride_x + 1} : (span){0, 0};
 }
 
 /* pointers: [tile][tap][MR] */
@@ -125,7 +148,7 @@ static void point(const pa_conv_op *p, const float *src, int64_t row0, const pa_
     const float **lines = pointers + tap_pointers(p);
     float *gathered = (float *)pointers + pointer_floats(p);
     const int64_t step = (int64_t)taps_of(p) * p->mr, channels = channels_of(p);
-    if (pointwise(p)) { /* as the loop below would, which took 9 % of a layer of 32 channels (Zen 4) */
+    if (pointwise(p)) { /* as the loop below would, which took 3 % of a layer of 72 channels (Zen 5) */
         const float *pixel = src + row0 * p->src.stride;
         for (int64_t tile = 0; tile < tiling->tiles; tile++, pointers += p->mr) {
             const int64_t m = pa_tile_rows(tiling, tile);
@@ -133,13 +156,21 @@ static void point(const pa_conv_op *p, const float *src, int64_t row0, const pa_
         }
         return;
     }
+    const span whole = inside(p);
     int64_t y = row0 / p->dst.w, x = row0 % p->dst.w;
     point_lines(p, src, y * p->stride_y - p->pad_top, lines);
     for (int64_t tile = 0; tile < tiling->tiles; tile++, pointers += step) {
         const int64_t m = pa_tile_rows(tiling, tile);
-        for (int64_t r = 0; r < m; r++) {
-            gathered = point_taps(p, lines, channels, x * p->stride_x - p->pad_left, pointers + r, gathered);
-            if (++x == p->dst.w) {
+        for (int64_t r = 0, run; r < m; r += run) {
+            const int64_t column = x * p->stride_x - p->pad_left;
+            if (x >= whole.begin && x < whole.end) {
+                run = min64(m - r, min64(whole.end, p->dst.w) - x);
+                point_inside(p, lines, column, run, pointers + r);
+            } else {
+                gathered = point_taps(p, lines, channels, column, pointers + r, gathered);
+                run = 1;
+            }
+            if ((x += run) == p->dst.w) {
                 x = 0;
                 point_lines(p, src, ++y * p->stride_y - p->pad_top, lines);
             }
@@ -164,7 +195,7 @@ static void conv_chunk(const void *context, int64_t chunk, int thread) {
 
     /* Blocks of the sum: whole taps while they fit, else parts of one tap. A single tile reuses no B: one block. The
      * same on any number of threads, since each block adds to the result. */
-    const int64_t kc = (int64_t)p->dst.h * p->dst.w <= mr ? taps * k : KC;
+    const int64_t kc = p->one_block || (int64_t)p->dst.h * p->dst.w <= mr ? taps * k : KC;
     const int64_t parts = ceil_div(k, kc), part = ceil_div(k, parts);
     const int64_t tap_step = k < kc ? min64(kc / k, taps) : 1;
     for (int64_t t = 0; t < taps; t += tap_step) {

@@ -16,6 +16,7 @@ typedef struct pa_conv_op {
     const float *zero;   /* max(kw * Cin, NR) zeros: what padding points to */
     pa_gemm_f32_fn gemm;
     int32_t mr, nr;
+    int32_t one_block;       /* the sum is not cut into blocks of k, however long it is */
     int32_t tap;             /* PA_PIXEL, PA_ROW, PA_WINDOW: what a tap is, all of it one run of floats (pa_conv_plan) */
     int64_t row_block;       /* rows of a chunk */
     int64_t panel_block;     /* panels of a chunk */
