@@ -6,8 +6,8 @@
  *
  * Where the channels are few, a tap is more than a pixel. The pixels under a row of the kernel lie together, so that a
  * pointer does for them too; those that do not (at the left and right border, dilated, of a group) are gathered in
- * scratch. A micro-kernel that takes several k at a time would have a rest of k in every row: for it the whole window
- * is gathered as one tap.
+ * scratch. A window gathered whole would have one rest of k, not one in every row, but copying took longer than that: a
+ * quarter of a 7x7 stem of 3 channels on a Cortex-A73, by modelled cycles.
  *
  * A chunk is row_block pixels x panel_block panels of NR channels of one group. Inside it the sum is blocked
  * by KC so that a B block (KC x NR) and the chunk's A rows (row_block x KC) stay in L2.
@@ -22,14 +22,10 @@ enum {
     ROWS = 104,   /* rows per chunk at most: 104 x KC floats are about half of a 512 KB L2 */
     KC = 640,     /* 640 x 16 floats = 40 KB of B, from L2: half would fit L1, but C is read and written per block */
     FEW = 24,     /* fewer channels than this: the set-up of a tap would outweigh its multiply-adds */
+    GATHERED = 12, /* likewise where rows of the kernel would be gathered */
     PACK = 16,    /* channels packed at a time: a cache line of each filter */
     FAR = 1 << 20, /* an input of more floats, 4 MB, is not in a core's caches */
     CHUNKS = 4,   /* chunks per thread aimed at, so that claiming them balances the team */
-#ifdef __aarch64__
-    K_STEP = 4,   /* k that the micro-kernel takes at a time: SqueezeNet's 7x7 stem by rows would take 1 % longer */
-#else
-    K_STEP = 1,   /* a rest of k is cheap: that stem by rows takes 7 % less, MobileNet's 3x3 one 19 % less (Zen 3) */
-#endif
 };
 
 typedef struct frame {
@@ -41,7 +37,7 @@ typedef struct frame {
 
 static int64_t channels_of(const pa_conv_op *p) { return p->src.c / p->groups; }
 /* What a GEMM row consists of: so many taps of so many floats. */
-static int taps_of(const pa_conv_op *p) { return p->tap == PA_WINDOW ? 1 : p->tap == PA_ROW ? p->kh : p->kh * p->kw; }
+static int taps_of(const pa_conv_op *p) { return p->rows ? p->kh : p->kh * p->kw; }
 static int64_t k_of(const pa_conv_op *p) { return p->kh * p->kw * channels_of(p) / taps_of(p); }
 /* A chunk's scratch: the pointers to taps, those to lines, then the gathered taps. */
 static int64_t tap_pointers(const pa_conv_op *p) { return round_up(p->row_block, p->mr) * taps_of(p); }
@@ -73,40 +69,26 @@ static inline void copy(float *to, const float *from, int64_t n) {
 /* Whether the pixels under each row of the kernel lie together, but at the borders. */
 static inline int dense(const pa_conv_op *p, int64_t channels) { return p->dilation_x == 1 && p->src.stride == channels; }
 
-/* Copies the pixels from x on under rows of the kernel into `to`, in the order of the packed weights. Returns the end of
- * what it wrote. A function of its own: inlined, it would slow those down that rarely call it (a stem by 5 %). */
-static __attribute__((noinline)) float *gather(const pa_conv_op *p, const float *const *lines, int rows,
-                                               int64_t channels, int64_t x, float *to) {
-    const int64_t run = p->kw * channels;
-    const int whole = dense(p, channels) && x >= 0 && x + p->kw <= p->src.w;
-    for (int i = 0; i < rows; i++) {
-        if (whole && lines[i]) {
-            copy(to, lines[i] + x * channels, run);
-            to += run;
-            continue;
-        }
-        for (int j = 0; j < p->kw; j++, to += channels)
-            copy(to, pixel_at(p, lines[i], x + (int64_t)j * p->dilation_x), channels);
-    }
+/* Copies the pixels under a row of the kernel, from x on, to `to`; returns the end of that. */
+static float *gather(const pa_conv_op *p, const float *line, int64_t channels, int64_t x, float *to) {
+    for (int j = 0; j < p->kw; j++, to += channels)
+        copy(to, pixel_at(p, line, x + (int64_t)j * p->dilation_x), channels);
     return to;
 }
 
-/* Points at the taps of an output pixel whose window begins in column x, mr pointers apart. Taps of more than a pixel are
+/* Points at the taps of an output pixel whose window begins in column x, mr pointers apart. Rows of the kernel are
  * gathered; returns the end of that. */
 static float *point_taps(const pa_conv_op *p, const float *const *lines, int64_t channels, int64_t x,
                          const float **pointers, float *gathered) {
-    if (p->tap == PA_PIXEL) {
-        for (int i = 0; i < p->kh; i++)
-            for (int j = 0; j < p->kw; j++, pointers += p->mr)
-                *pointers = pixel_at(p, lines[i], x + (int64_t)j * p->dilation_x);
-    } else if (p->tap == PA_ROW) {
-        for (int i = 0; i < p->kh; i++, pointers += p->mr) {
+    for (int i = 0; i < p->kh; i++) {
+        if (p->rows) {
             *pointers = lines[i] ? gathered : p->zero;
-            if (lines[i]) gathered = gather(p, lines + i, 1, channels, x, gathered);
+            pointers += p->mr;
+            if (lines[i]) gathered = gather(p, lines[i], channels, x, gathered);
+            continue;
         }
-    } else {
-        *pointers = gathered;
-        gathered = gather(p, lines, p->kh, channels, x, gathered);
+        for (int j = 0; j < p->kw; j++, pointers += p->mr)
+            *pointers = pixel_at(p, lines[i], x + (int64_t)j * p->dilation_x);
     }
     return gathered;
 }
@@ -116,7 +98,7 @@ static float *point_taps(const pa_conv_op *p, const float *const *lines, int64_t
 static inline void point_inside(const pa_conv_op *p, const float *const *lines, int64_t x, int64_t m,
                                 const float **pointers) {
     const int64_t step = p->stride_x * p->src.stride;
-    const int across = p->tap == PA_ROW ? 1 : p->kw;
+    const int across = p->rows ? 1 : p->kw;
     for (int i = 0; i < p->kh; i++) {
         for (int j = 0; j < across; j++, pointers += p->mr) {
             const float *pixel = pixel_at(p, lines[i], x + (int64_t)j * p->dilation_x);
@@ -139,7 +121,7 @@ typedef struct span {
 
 static span inside(const pa_conv_op *p) {
     const int64_t room = p->src.w + p->pad_left - (int64_t)(p->kw - 1) * p->dilation_x - 1;
-    const int lying = p->tap == PA_PIXEL || (p->tap == PA_ROW && dense(p, channels_of(p)));
+    const int lying = !p->rows || dense(p, channels_of(p));
     return lying && room >= 0 ? (span){ceil_div(p->pad_left, p->stride_x), room / p->stride_x + 1} : (span){0, 0};
 }
 
@@ -189,7 +171,7 @@ static void conv_chunk(const void *context, int64_t chunk, int thread) {
     const int mr = p->mr, nr = p->nr, taps = taps_of(p);
     const int64_t k = k_of(p);
     const pa_tiling tiling = pa_tiling_of(rows, mr);
-    const int far = p->tap == PA_PIXEL && taps == 1 && (int64_t)p->src.h * p->src.w * p->src.stride > FAR;
+    const int far = !p->rows && taps == 1 && (int64_t)p->src.h * p->src.w * p->src.stride > FAR;
     const float **pointers = (const float **)(f->scratch + thread * p->scratch_floats);
     point(p, f->src + group * channels_of(p), row0, &tiling, pointers);
 
@@ -234,9 +216,7 @@ static void conv_chunk(const void *context, int64_t chunk, int thread) {
 void pa_conv_plan(pa_conv_op *p, int threads) {
     const int64_t rows = (int64_t)p->dst.h * p->dst.w;
     const int64_t panels = ceil_div(p->dst.c / p->groups, p->nr), wanted = (int64_t)threads * CHUNKS;
-    p->tap = p->kh * p->kw == 1 || channels_of(p) >= FEW ? PA_PIXEL
-             : p->kw * channels_of(p) % K_STEP           ? PA_WINDOW
-                                                          : PA_ROW;
+    p->rows = p->kw > 1 && channels_of(p) < (dense(p, channels_of(p)) ? FEW : GATHERED);
     p->row_block = round_up(ceil_div(rows, ceil_div(rows, ROWS)), p->mr);
     p->panel_block = panels;
     if (threads > 1) {
@@ -246,7 +226,7 @@ void pa_conv_plan(pa_conv_op *p, int threads) {
             p->panel_block = ceil_div(panels, ceil_div(wanted, row_blocks));
         }
     }
-    p->scratch_floats = round_up(pointer_floats(p) + (p->tap == PA_PIXEL ? 0 : p->row_block * taps_of(p) * k_of(p)), 16);
+    p->scratch_floats = round_up(pointer_floats(p) + (p->rows ? p->row_block * taps_of(p) * k_of(p) : 0), 16);
 }
 
 void pa_conv_step(const void *args, void *const *bases, void *scratch, pa_team *team) {
