@@ -63,7 +63,7 @@ def tree(tmp_path_factory) -> Path:
     return folder
 
 
-ARITHMETIC = "kernels gemm_tiles winograd strassen"
+ARITHMETIC = "kernels fold gemm_tiles winograd strassen"
 OTHER = "matmul_kernels resize_kernels recurrent_kernels index_kernels picture_kernels strided_rows copy_kernels"
 
 

@@ -14,6 +14,7 @@ from math import ceil, inf, prod
 from typing import Literal
 
 from ...steps import is_depthwise, item_bytes
+from .fold import LANES, fold, folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Algorithm:
 GEMM, DIRECT, STRASSEN = Algorithm("gemm"), Algorithm("direct"), Algorithm("strassen")
 TILES = {3: (2, 4, 6), 5: (2, 4)}  # kernel size -> m
 DIRECT_ROWS = 256  # of a kernel at most (kernels.h: PA_KERNEL_ROWS_MAX)
-LANES, LANES_OF = 4, {"avx512": 16, "avx2": 8, "ref": 1}  # of a vector: NR of the depthwise kernels
+VECTOR, VECTOR_OF = 4, {"avx512": 16, "avx2": 8, "ref": 1}  # of a vector: NR of the depthwise kernels
 # Multiply-adds that take as long as the rest of the work, from timings of whole layers on Zen 3 (AVX2):
 INPUT = {4: 120, 6: 300, 8: 900}  # transforming one channel of a tile of n x n points
 OUTPUT = {4: 90, 6: 240, 8: 700}
@@ -116,11 +117,13 @@ def modelled(step, nr: int, isa: str) -> Algorithm:
 def work(step, algorithm: Algorithm, nr: int, isa: str) -> float:
     """What a step costs, in multiply-adds."""
     per_weight = item_bytes(step.dst.dtype) * PER_WEIGHT_BYTE_OF.get(isa, PER_WEIGHT_BYTE)
+    if algorithm == GEMM:
+        step = folded(step, fold(step, nr))
     taps = step.params["kernel"][0] * step.params["kernel"][1]
     if algorithm == GEMM:
-        return filters(step, nr) * taps * (step.dst.h * step.dst.w + per_weight)
+        return filters(step, min(nr, LANES)) * taps * (step.dst.h * step.dst.w + per_weight)
     if algorithm == DIRECT:
-        return vector_filters(step, LANES_OF.get(isa, LANES)) * taps * (step.dst.h * step.dst.w + per_weight)
+        return vector_filters(step, VECTOR_OF.get(isa, VECTOR)) * taps * (step.dst.h * step.dst.w + per_weight)
     if algorithm == STRASSEN:
         sums = step.src[0].c / 2 * SPLIT_OF.get(isa, SPLIT) + step.dst.c / 2 * JOIN_OF.get(isa, JOIN)
         return algorithm.products(step) + pairs(step) * sums + per_weight * 7 / 4 * filters(step, nr)

@@ -11,22 +11,26 @@ def add_convolution(CpuProgram self, step, algorithm):
     cdef pa_conv_op *op = <pa_conv_op *>args  # the first member of both
     cdef pa_window window = self.window(step)
     cdef const pa_kernel_row *row = self.row(step, "gemv" if dst.h * dst.w == 1 else "gemm")
-    op.src, op.dst = self.view(step, src), self.view(step, dst)
     op.has_residual = len(step.src) > 1
     if op.has_residual:
-        op.residual = self.view(step, step.src[1])
-        self.check((op.residual.h, op.residual.w, op.residual.c) == (dst.h, dst.w, dst.c), step,
-                   "a residual of the output's shape", step.src[1])
+        r = step.src[1]
+        self.check((r.h, r.w, r.c) == (dst.h, dst.w, dst.c), step, "a residual of the output's shape", r)
+    cdef int pixels = fold(step, row.nr) if algorithm == GEMM else 1
+    done = folded(step, pixels) if pixels > 1 else step
+    window = self.window(done)
+    op.src, op.dst = self.view(step, done.src[0]), self.view(step, done.dst)
+    if op.has_residual:
+        op.residual = self.view(step, done.src[1])
     op.kh, op.kw, op.stride_y, op.stride_x = window.kh, window.kw, window.stride_y, window.stride_x
     op.pad_top, op.pad_left, op.dilation_y, op.dilation_x = (
         window.pad_top, window.pad_left, window.dilation_y, window.dilation_x)
     op.groups, op.lo, op.hi = groups, step.params["lo"], step.params["hi"]
-    op.gemm, op.mr, op.nr = <pa_gemm_f32_fn>row.function, row.mr, row.nr
-    cdef object key = (id(step.weight), id(step.bias), algorithm, <uintptr_t>row, groups)
+    op.gemm, op.mr, op.nr, op.one_block = <pa_gemm_f32_fn>row.function, row.mr, row.nr, pixels > 1
+    cdef object key = (id(step.weight), id(step.bias), algorithm, <uintptr_t>row, groups, pixels, window.kw)
     cdef object weights = self.packed.get(key)
     if weights is None:
         weights = self.packed[key] = PackedWeights(step)
-        pack_weights(self, step, op, algorithm, weights)
+        pack_weights(self, step, op, algorithm, pixels, weights)
     op.bias, op.zero, op.weight = f32_pointer(weights.bias), f32_pointer(weights.zero), NULL
     if weights.panels is not None:
         op.weight = f32_pointer(weights.panels)
@@ -48,11 +52,13 @@ class PackedWeights:
         self.panels = self.bias = self.zero = self.transformed = None
 
 
-cdef int pack_weights(CpuProgram self, step, pa_conv_op *op, algorithm, weights) except -1:
+cdef int pack_weights(CpuProgram self, step, pa_conv_op *op, algorithm, int pixels, weights) except -1:
     cdef int64_t cout = op.dst.c, channels = op.src.c // op.groups, taps = op.kh * op.kw
     cdef int64_t panels = (op.dst.c // op.groups + op.nr - 1) // op.nr
-    weight = packable(step.weight, (cout, channels, op.kh, op.kw), f"step {step.node}: weight")
-    bias = packable(step.bias, (cout,), f"step {step.node}: bias")
+    weight = packable(step.weight, (step.dst.c, channels, *step.params["kernel"]), f"step {step.node}: weight")
+    bias = packable(step.bias, (step.dst.c,), f"step {step.node}: bias")
+    if pixels > 1:
+        weight, bias = folded_weights(step, pixels)
     lasting = aligned if algorithm.keeps_transform else self.weights
     weights.panels = lasting(op.groups * panels * taps * channels * op.nr)
     weights.bias = self.weights(op.groups * panels * op.nr)

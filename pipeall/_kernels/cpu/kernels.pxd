@@ -75,7 +75,7 @@ cdef extern from "drivers/conv.h" nogil:
         const float *bias
         const float *zero
         pa_gemm_f32_fn gemm
-        int32_t mr, nr
+        int32_t mr, nr, one_block
         int64_t scratch_floats
     void pa_conv_plan(pa_conv_op *, int threads)
     void pa_conv_step(const void *, void *const *, void *, pa_team *)

@@ -19,6 +19,7 @@ import numpy as np
 from ...errors import ArgumentError, DeviceError
 from ...steps import CONSTANT, PIXEL_KINDS, TYPES, item_bytes
 from .algorithms import DIRECT, GEMM, STRASSEN, candidates, tile
+from .fold import fold, folded, folded_weights
 from ..memory import aligned, mapped, packable
 
 BASES = ("arena", "input slot", "output slot")

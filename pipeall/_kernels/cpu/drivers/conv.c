@@ -6,8 +6,8 @@
  *
  * Where the channels are few, a tap is more than a pixel. The pixels under a row of the kernel lie together, so that a
  * pointer does for them too; those that do not (at the left and right border, dilated, of a group) are gathered in
- * scratch. A micro-kernel that takes several k at a time would have a rest of k in every row: for it the whole window
- * is gathered as one tap.
+ * scratch. A window gathered whole would have one rest of k, not one in every row, but copying took longer than that: a
+ * quarter of a 7x7 stem of 3 channels on a Cortex-A73, by modelled cycles.
  *
  * A chunk is row_block pixels x panel_block panels of NR channels of one group. Inside it the sum is blocked
  * by KC so that a B block (KC x NR) and the chunk's A rows (row_block x KC) stay in L2.
@@ -21,15 +21,11 @@
 enum {
     ROWS = 104,   /* rows per chunk at most: 104 x KC floats are about half of a 512 KB L2 */
     KC = 640,     /* 640 x 16 floats = 40 KB of B, from L2: half would fit L1, but C is read and written per block */
-    FEW = 12,     /* fewer channels than this: the set-up of a tap would outweigh its multiply-adds */
+    FEW = 24,     /* fewer channels than this: the set-up of a tap would outweigh its multiply-adds */
+    GATHERED = 12, /* likewise where rows of the kernel would be gathered */
     PACK = 16,    /* channels packed at a time: a cache line of each filter */
     FAR = 1 << 20, /* an input of more floats, 4 MB, is not in a core's caches */
     CHUNKS = 4,   /* chunks per thread aimed at, so that claiming them balances the team */
-#ifdef __aarch64__
-    K_STEP = 4,   /* k that the micro-kernel takes at a time: SqueezeNet's 7x7 stem by rows would take 1 % longer */
-#else
-    K_STEP = 1,   /* a rest of k is cheap: that stem by rows takes 7 % less, MobileNet's 3x3 one 19 % less (Zen 3) */
-#endif
 };
 
 typedef struct frame {
@@ -41,7 +37,7 @@ typedef struct frame {
 
 static int64_t channels_of(const pa_conv_op *p) { return p->src.c / p->groups; }
 /* What a GEMM row consists of: so many taps of so many floats. */
-static int taps_of(const pa_conv_op *p) { return p->tap == PA_WINDOW ? 1 : p->tap == PA_ROW ? p->kh : p->kh * p->kw; }
+static int taps_of(const pa_conv_op *p) { return p->rows ? p->kh : p->kh * p->kw; }
 static int64_t k_of(const pa_conv_op *p) { return p->kh * p->kw * channels_of(p) / taps_of(p); }
 /* A chunk's scratch: the pointers to taps, those to lines, then the gathered taps. */
 static int64_t tap_pointers(const pa_conv_op *p) { return round_up(p->row_block, p->mr) * taps_of(p); }
@@ -70,48 +66,46 @@ static inline void copy(float *to, const float *from, int64_t n) {
     memcpy(to + n - 8, from + n - 8, 8 * sizeof(float));
 }
 
-/* Whether the pixels under each row of the kernel lie together, from column x on. */
-static inline int together(const pa_conv_op *p, int64_t channels, int64_t x) {
-    return x >= 0 && x + p->kw <= p->src.w && p->dilation_x == 1 && p->src.stride == channels;
-}
+/* Whether the pixels under each row of the kernel lie together, but at the borders. */
+static inline int dense(const pa_conv_op *p, int64_t channels) { return p->dilation_x == 1 && p->src.stride == channels; }
 
-/* Copies the pixels from x on under rows of the kernel into `to`, in the order of the packed weights. Returns the end of
- * what it wrote. A function of its own: inlined, it would slow those down that rarely call it (a stem by 5 %). */
-static __attribute__((noinline)) float *gather(const pa_conv_op *p, const float *const *lines, int rows,
-                                               int64_t channels, int64_t x, float *to) {
-    const int64_t run = p->kw * channels;
-    const int whole = together(p, channels, x);
-    for (int i = 0; i < rows; i++) {
-        if (whole && lines[i]) {
-            copy(to, lines[i] + x * channels, run);
-            to += run;
-            continue;
-        }
-        for (int j = 0; j < p->kw; j++, to += channels)
-            copy(to, pixel_at(p, lines[i], x + (int64_t)j * p->dilation_x), channels);
-    }
+/* Copies the pixels under a row of the kernel, from x on, to `to`; returns the end of that. */
+static float *gather(const pa_conv_op *p, const float *line, int64_t channels, int64_t x, float *to) {
+    for (int j = 0; j < p->kw; j++, to += channels)
+        copy(to, pixel_at(p, line, x + (int64_t)j * p->dilation_x), channels);
     return to;
 }
 
-/* Points at the taps of an output pixel whose window begins in column x, mr pointers apart. What is no run of floats in
- * the input is gathered; returns the end of that. */
-static inline float *point_taps(const pa_conv_op *p, const float *const *lines, int64_t channels, int64_t x,
-                                const float **pointers, float *gathered) {
-    if (p->tap == PA_PIXEL) {
-        for (int i = 0; i < p->kh; i++)
-            for (int j = 0; j < p->kw; j++, pointers += p->mr)
-                *pointers = pixel_at(p, lines[i], x + (int64_t)j * p->dilation_x);
-    } else if (p->tap == PA_ROW) {
-        const int whole = together(p, channels, x);
-        for (int i = 0; i < p->kh; i++, pointers += p->mr) {
-            *pointers = !lines[i] ? p->zero : whole ? lines[i] + x * channels : gathered;
-            if (lines[i] && !whole) gathered = gather(p, lines + i, 1, channels, x, gathered);
+/* Points at the taps of an output pixel whose window begins in column x, mr pointers apart. Rows of the kernel are
+ * gathered; returns the end of that. */
+static float *point_taps(const pa_conv_op *p, const float *const *lines, int64_t channels, int64_t x,
+                         const float **pointers, float *gathered) {
+    for (int i = 0; i < p->kh; i++) {
+        if (p->rows) {
+            *pointers = lines[i] ? gathered : p->zero;
+            pointers += p->mr;
+            if (lines[i]) gathered = gather(p, lines[i], channels, x, gathered);
+            continue;
         }
-    } else {
-        *pointers = gathered;
-        gathered = gather(p, lines, p->kh, channels, x, gathered);
+        for (int j = 0; j < p->kw; j++, pointers += p->mr)
+            *pointers = pixel_at(p, lines[i], x + (int64_t)j * p->dilation_x);
     }
     return gathered;
+}
+
+/* The same for m pixels of a row with no tap to the left or right of the input: those of each are stride_x pixels from
+ * those of the one before. */
+static inline void point_inside(const pa_conv_op *p, const float *const *lines, int64_t x, int64_t m,
+                                const float **pointers) {
+    const int64_t step = p->stride_x * p->src.stride;
+    const int across = p->rows ? 1 : p->kw;
+    for (int i = 0; i < p->kh; i++) {
+        for (int j = 0; j < across; j++, pointers += p->mr) {
+            const float *pixel = pixel_at(p, lines[i], x + (int64_t)j * p->dilation_x);
+            const int64_t apart = lines[i] ? step : 0;
+            for (int64_t r = 0; r < m; r++, pixel += apart) pointers[r] = pixel;
+        }
+    }
 }
 
 /* Whether output pixel i is computed from input pixel i alone. */
@@ -120,12 +114,23 @@ static int pointwise(const pa_conv_op *p) {
            p->dst.h == p->src.h && p->dst.w == p->src.w;
 }
 
+/* The output pixels of a row with no tap to the left or right of the input, and whose taps are as they lie there. */
+typedef struct span {
+    int64_t begin, end;
+} span;
+
+static span inside(const pa_conv_op *p) {
+    const int64_t room = p->src.w + p->pad_left - (int64_t)(p->kw - 1) * p->dilation_x - 1;
+    const int lying = !p->rows || dense(p, channels_of(p));
+    return lying && room >= 0 ? (span){ceil_div(p->pad_left, p->stride_x), room / p->stride_x + 1} : (span){0, 0};
+}
+
 /* pointers: [tile][tap][MR] */
 static void point(const pa_conv_op *p, const float *src, int64_t row0, const pa_tiling *tiling, const float **pointers) {
     const float **lines = pointers + tap_pointers(p);
     float *gathered = (float *)pointers + pointer_floats(p);
     const int64_t step = (int64_t)taps_of(p) * p->mr, channels = channels_of(p);
-    if (pointwise(p)) { /* as the loop below would, which took 9 % of a layer of 32 channels (Zen 4) */
+    if (pointwise(p)) { /* as the loop below would, which took 3 % of a layer of 72 channels (Zen 5) */
         const float *pixel = src + row0 * p->src.stride;
         for (int64_t tile = 0; tile < tiling->tiles; tile++, pointers += p->mr) {
             const int64_t m = pa_tile_rows(tiling, tile);
@@ -133,13 +138,21 @@ static void point(const pa_conv_op *p, const float *src, int64_t row0, const pa_
         }
         return;
     }
+    const span whole = inside(p);
     int64_t y = row0 / p->dst.w, x = row0 % p->dst.w;
     point_lines(p, src, y * p->stride_y - p->pad_top, lines);
     for (int64_t tile = 0; tile < tiling->tiles; tile++, pointers += step) {
         const int64_t m = pa_tile_rows(tiling, tile);
-        for (int64_t r = 0; r < m; r++) {
-            gathered = point_taps(p, lines, channels, x * p->stride_x - p->pad_left, pointers + r, gathered);
-            if (++x == p->dst.w) {
+        for (int64_t r = 0, run; r < m; r += run) {
+            const int64_t column = x * p->stride_x - p->pad_left;
+            if (x >= whole.begin && x < whole.end) {
+                run = min64(m - r, min64(whole.end, p->dst.w) - x);
+                point_inside(p, lines, column, run, pointers + r);
+            } else {
+                gathered = point_taps(p, lines, channels, column, pointers + r, gathered);
+                run = 1;
+            }
+            if ((x += run) == p->dst.w) {
                 x = 0;
                 point_lines(p, src, ++y * p->stride_y - p->pad_top, lines);
             }
@@ -158,13 +171,13 @@ static void conv_chunk(const void *context, int64_t chunk, int thread) {
     const int mr = p->mr, nr = p->nr, taps = taps_of(p);
     const int64_t k = k_of(p);
     const pa_tiling tiling = pa_tiling_of(rows, mr);
-    const int far = p->tap == PA_PIXEL && taps == 1 && (int64_t)p->src.h * p->src.w * p->src.stride > FAR;
+    const int far = !p->rows && taps == 1 && (int64_t)p->src.h * p->src.w * p->src.stride > FAR;
     const float **pointers = (const float **)(f->scratch + thread * p->scratch_floats);
     point(p, f->src + group * channels_of(p), row0, &tiling, pointers);
 
     /* Blocks of the sum: whole taps while they fit, else parts of one tap. A single tile reuses no B: one block. The
      * same on any number of threads, since each block adds to the result. */
-    const int64_t kc = (int64_t)p->dst.h * p->dst.w <= mr ? taps * k : KC;
+    const int64_t kc = p->one_block || (int64_t)p->dst.h * p->dst.w <= mr ? taps * k : KC;
     const int64_t parts = ceil_div(k, kc), part = ceil_div(k, parts);
     const int64_t tap_step = k < kc ? min64(kc / k, taps) : 1;
     for (int64_t t = 0; t < taps; t += tap_step) {
@@ -203,9 +216,7 @@ static void conv_chunk(const void *context, int64_t chunk, int thread) {
 void pa_conv_plan(pa_conv_op *p, int threads) {
     const int64_t rows = (int64_t)p->dst.h * p->dst.w;
     const int64_t panels = ceil_div(p->dst.c / p->groups, p->nr), wanted = (int64_t)threads * CHUNKS;
-    p->tap = p->kh * p->kw == 1 || channels_of(p) >= FEW ? PA_PIXEL
-             : p->kw * channels_of(p) % K_STEP           ? PA_WINDOW
-                                                          : PA_ROW;
+    p->rows = p->kw > 1 && channels_of(p) < (dense(p, channels_of(p)) ? FEW : GATHERED);
     p->row_block = round_up(ceil_div(rows, ceil_div(rows, ROWS)), p->mr);
     p->panel_block = panels;
     if (threads > 1) {
@@ -215,7 +226,7 @@ void pa_conv_plan(pa_conv_op *p, int threads) {
             p->panel_block = ceil_div(panels, ceil_div(wanted, row_blocks));
         }
     }
-    p->scratch_floats = round_up(pointer_floats(p) + (p->tap == PA_PIXEL ? 0 : p->row_block * taps_of(p) * k_of(p)), 16);
+    p->scratch_floats = round_up(pointer_floats(p) + (p->rows ? p->row_block * taps_of(p) * k_of(p) : 0), 16);
 }
 
 void pa_conv_step(const void *args, void *const *bases, void *scratch, pa_team *team) {

@@ -4,8 +4,6 @@
 
 #include "../kernels.h"
 
-enum { PA_PIXEL, PA_ROW, PA_WINDOW };
-
 typedef struct pa_conv_op {
     pa_view src, dst, residual;
     int32_t has_residual;
@@ -16,13 +14,14 @@ typedef struct pa_conv_op {
     const float *zero;   /* max(kw * Cin, NR) zeros: what padding points to */
     pa_gemm_f32_fn gemm;
     int32_t mr, nr;
-    int32_t tap;             /* PA_PIXEL, PA_ROW, PA_WINDOW: what a tap is, all of it one run of floats (pa_conv_plan) */
+    int32_t one_block;       /* the sum is not cut into blocks of k, however long it is */
+    int32_t rows;            /* a tap is a row of the kernel, not a pixel: one run of floats (pa_conv_plan) */
     int64_t row_block;       /* rows of a chunk */
     int64_t panel_block;     /* panels of a chunk */
     int64_t scratch_floats;  /* per thread */
 } pa_conv_op;
 
-/* Fills tap, row_block, panel_block and scratch_floats from the rest, for a team of `threads`. */
+/* Fills rows, row_block, panel_block and scratch_floats from the rest, for a team of `threads`. */
 void pa_conv_plan(pa_conv_op *args, int threads);
 void pa_conv_step(const void *args, void *const *bases, void *scratch, pa_team *team);
 

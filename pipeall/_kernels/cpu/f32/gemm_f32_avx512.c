@@ -18,6 +18,7 @@ enum { AHEAD = 4 }; /* 5 tiles, 49 rows, fetch all of the next block */
 
 #define GEMM pa_gemm_f32_avx512_12x32
 #define HALF VL
+#define MASKED 1
 
 /* sum += a * b, in the register that it has: compilers let sums wander, and copy them back every few steps. */
 TARGET static inline __attribute__((always_inline)) void accumulate(__m512 *sum, __m512 a, __m512 b) {
@@ -46,12 +47,19 @@ static inline __attribute__((always_inline)) void fetch(const float *const *rows
         __builtin_prefetch(rows[min64(row, last)] + offset + k);
 }
 
-/* m rows of w vectors. */
+/* sum += w vectors, `part` of the last */
+TARGET static inline __attribute__((always_inline)) void add(__m512 *sum, const float *row, __mmask16 part, const int w) {
+    if (w > 1) sum[0] = _mm512_add_ps(sum[0], _mm512_loadu_ps(row));
+    sum[w - 1] = _mm512_add_ps(sum[w - 1], _mm512_maskz_loadu_ps(part, row + (w - 1) * VL));
+}
+
+/* m rows of w vectors, the last of which may go beyond the panel's columns. */
 TARGET static inline __attribute__((always_inline)) void columns(const pa_gemm_args *g, const float *const *rows,
                                                                   float *c, const float *r, const float *next,
                                                                   const float *const *later, int64_t last,
                                                                   const int m, const int w) {
     const __m512 lo = _mm512_set1_ps(g->lo), hi = _mm512_set1_ps(g->hi);
+    const __mmask16 part = (__mmask16)(0xffffu >> (w * VL - g->n));
     const int64_t c_stride = g->c_stride, r_stride = g->r_stride, count = g->k;
     const float *b = g->b;
     __m512 sum[MR][2];
@@ -92,22 +100,21 @@ TARGET static inline __attribute__((always_inline)) void columns(const pa_gemm_a
         }
     } else {
         PA_UNROLL
-        for (int i = 0; i < m; i++) {
-            sum[i][0] = _mm512_add_ps(sum[i][0], _mm512_loadu_ps(c + i * c_stride));
-            if (w > 1) sum[i][1] = _mm512_add_ps(sum[i][1], _mm512_loadu_ps(c + i * c_stride + VL));
-        }
+        for (int i = 0; i < m; i++) add(sum[i], c + i * c_stride, part, w);
     }
     if (r) {
         PA_UNROLL
-        for (int i = 0; i < m; i++) {
-            sum[i][0] = _mm512_add_ps(sum[i][0], _mm512_loadu_ps(r + i * r_stride));
-            if (w > 1) sum[i][1] = _mm512_add_ps(sum[i][1], _mm512_loadu_ps(r + i * r_stride + VL));
-        }
+        for (int i = 0; i < m; i++) add(sum[i], r + i * r_stride, part, w);
     }
     PA_UNROLL
     for (int i = 0; i < m; i++) {
-        _mm512_storeu_ps(c, _mm512_min_ps(hi, _mm512_max_ps(lo, sum[i][0])));
-        if (w > 1) _mm512_storeu_ps(c + VL, _mm512_min_ps(hi, _mm512_max_ps(lo, sum[i][1])));
+        for (int v = 0; v < w; v++) {
+            const __m512 bounded = _mm512_min_ps(hi, _mm512_max_ps(lo, sum[i][v]));
+            if (v + 1 < w)
+                _mm512_storeu_ps(c + v * VL, bounded);
+            else
+                _mm512_mask_storeu_ps(c + v * VL, part, bounded);
+        }
         c += c_stride;
         PA_OPAQUE(c);
     }
