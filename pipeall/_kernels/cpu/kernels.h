@@ -339,11 +339,10 @@ static inline float pa_reduce_one(pa_reduce_f32_fn reduce, int how, int64_t n, c
 typedef void (*pa_fold_f32_fn)(int how, int64_t rows, int64_t columns, const float *x, int64_t stride, const float *shift,
                            float *acc);
 
-/* out[r] = where best[r], the largest or smallest of the n <= PA_PLACES floats of row r, is in it: the first or the last of
- * equals. NaN counts as largest and smallest. */
-enum { PA_PLACES = 1 << 23 }; /* these and their neighbours are float32 */
+/* out[r * step] = where the largest or smallest of the n floats of row r is in it: the first or the last of equals. NaN
+ * counts as largest and smallest. Rows are `stride` apart. */
 typedef void (*pa_place_rows_f32_fn)(int least, int last, int64_t rows, int64_t n, const float *x, int64_t stride,
-                                     const float *best, float *out);
+                                     int64_t *out, int64_t step);
 
 /* Rows number first, first + 1... against the best[j] of those before in column j and at[j], the bits of its int32 number. */
 typedef void (*pa_place_columns_f32_fn)(int least, int last, int64_t rows, int64_t columns, const float *x, int64_t stride,
