@@ -61,6 +61,7 @@ EMULATE(emulated_ps, permute_ps, (emulated_ps a, int how), a.lane[i / 4 * 4 + (h
 
 EMULATE(emulated_ps, permutex2var_ps, (emulated_ps a, emulated_epi32 from, emulated_ps b),
         (from.lane[i] & 16 ? b : a).lane[from.lane[i] & 15])
+EMULATE(emulated_ps, permutexvar_ps, (emulated_epi32 from, emulated_ps a), a.lane[from.lane[i] & 15])
 
 /* Of blocks of four lanes: two of a, then two of b. */
 static inline emulated_ps emulated_shuffle_f32x4(emulated_ps a, emulated_ps b, int how) {
@@ -142,6 +143,7 @@ static inline void emulated_storeu_ps(float *p, emulated_ps a) { emulated_mask_s
 #define _mm512_setzero_ps emulated_setzero_ps
 #define _mm512_cvtepu8_epi32 emulated_cvtepu8_epi32
 #define _mm512_permutex2var_ps emulated_permutex2var_ps
+#define _mm512_permutexvar_ps emulated_permutexvar_ps
 #define _mm512_load_ps emulated_load_ps
 #define _mm512_loadu_ps emulated_loadu_ps
 #define _mm512_maskz_loadu_ps emulated_maskz_loadu_ps

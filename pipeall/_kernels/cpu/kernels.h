@@ -262,15 +262,15 @@ typedef void (*pa_layernorm_f32_fn)(int64_t n, const float *x, float *out, float
 /* Weighted sums of runs of floats, for p < pixels and c < channels:
  *   out[p * out_pixel + c] = sum_k weight[p * taps_pixel + k] * x[index[p * taps_pixel + k] * x_step + p * x_pixel + c]
  * over taps >= 1 positions k, in order; a taps_pixel of 0 gives all pixels the same taps.
- * With a period of 2 or 4, in pixels [steady, steady_end), some periods, pixel p + period has the weights of pixel p, one
- * position further each; then there is one channel, and x_step and out_pixel are 1. 0: nothing is known. */
+ * Of one channel there are so many lines, x_line and out_line apart, with the same taps. With a room, x_step and out_pixel are
+ * 1, no index falls from a tap or a pixel to the next, and `room` floats may be read from the first of each line on. */
 typedef struct pa_resample_args {
-    int64_t pixels, channels, taps, taps_pixel, period, steady, steady_end;
+    int64_t pixels, channels, taps, taps_pixel, lines, room;
     const int32_t *index;
     const float *weight, *x;
-    int64_t x_step, x_pixel;
+    int64_t x_step, x_pixel, x_line;
     float *out;
-    int64_t out_pixel;
+    int64_t out_pixel, out_line;
 } pa_resample_args;
 typedef void (*pa_resample_f32_fn)(const pa_resample_args *);
 
