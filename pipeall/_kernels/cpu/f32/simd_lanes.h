@@ -11,7 +11,10 @@
  */
 #if defined(PA_ISA_REF)
 enum { LANE_BITS = 1 };
-PA_INLINE vf v_load_blocks(const float *p, int64_t step, int n, const int w) { return (void)step, (void)w, v_load_n(p, n); }
+PA_INLINE vf v_load_blocks(const float *p, int64_t step, int n, const int w) {
+    (void)step, (void)w;
+    return v_load_n(p, n);
+}
 PA_INLINE vm v_blocks(int n, const int w) { return (void)w, v_first(n); }
 PA_INLINE uint64_t v_bits(const vm *m) { return (uint64_t)(m[0] | m[1] << 1 | m[2] << 2 | m[3] << 3); }
 typedef int32_t vi;
@@ -25,7 +28,10 @@ PA_INLINE vf v_pick2(vf a, vf b, vi at) { return at ? b : a; }
 
 #elif defined(PA_ISA_NEON)
 enum { LANE_BITS = 4 };
-PA_INLINE vf v_load_blocks(const float *p, int64_t step, int n, const int w) { return (void)step, (void)w, v_load_n(p, n); }
+PA_INLINE vf v_load_blocks(const float *p, int64_t step, int n, const int w) {
+    (void)step, (void)w;
+    return v_load_n(p, n);
+}
 PA_INLINE vm v_blocks(int n, const int w) { return (void)w, v_first(n); }
 PA_INLINE uint64_t v_bits(const vm *m) {
     const uint16x8_t low = vuzp1q_u16(vreinterpretq_u16_u32(m[0]), vreinterpretq_u16_u32(m[1]));
@@ -50,7 +56,8 @@ PA_INLINE vf v_load_blocks(const float *p, int64_t step, int n, const int w) {
     if (w == VL) return v_load_n(p, n);
     const __m128i mask = _mm256_castsi256_si128(v_mask(n));
     const __m128 low = n == w ? _mm_loadu_ps(p) : _mm_maskload_ps(p, mask);
-    return _mm256_insertf128_ps(_mm256_castps128_ps256(low), n == w ? _mm_loadu_ps(p + step) : _mm_maskload_ps(p + step, mask), 1);
+    const __m128 high = n == w ? _mm_loadu_ps(p + step) : _mm_maskload_ps(p + step, mask);
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(low), high, 1);
 }
 PA_INLINE vm v_blocks(int n, const int w) {
     const vm first = v_first(n);
