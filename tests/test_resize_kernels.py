@@ -66,6 +66,10 @@ SIZES = (
     ((1, 2, 9, 40), (1, 2, 18, 80)),  # twice and four times as wide: taps that repeat
     ((1, 1, 7, 33), (1, 1, 28, 132)),
     ((3, 1500), (6, 3000)),  # in several parts
+    ((1, 1, 40, 70), (1, 1, 20, 35)),  # planes, of which pixels are picked from one vector, from two or one by one
+    ((2, 50, 33), (2, 20, 70)),
+    ((2, 9, 200), (2, 40, 50)),
+    ((1, 5, 1), (1, 9, 40)),
 )
 
 

@@ -187,6 +187,9 @@ def test_cast(source, target):
 FOLDED = [
     ((5000,), (0,)),
     ((300, 7), (1,)),
+    ((70, 3), (1,)),
+    ((35, 21), (1,)),
+    ((21, 35), (0,)),
     ((9, 40, 6, 5), (1, 2)),
     ((9, 40, 6, 5), (0, 3)),
     ((2, 1, 30, 600), (0, 2)),
@@ -283,11 +286,14 @@ def test_nan_and_infinity_show_in_a_reduction():
                     np.testing.assert_allclose(y, expected, 1e-6, err_msg=how)
 
 
+PLACED = [((9, 700), 1), ((700, 9), 0), ((5, 6, 7), 1), ((300, 40), 0), ((1, 4), 0), ((2, 70, 21), 2), ((100, 5), 1)]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int32", "int64", "uint8", "bool"])
 @pytest.mark.parametrize("how", ["max", "min"])
 def test_place_of_an_extreme(how, dtype):
     rng = np.random.default_rng(8)
-    for seed, (shape, axis) in enumerate([((9, 700), 1), ((700, 9), 0), ((5, 6, 7), 1), ((300, 40), 0), ((1, 4), 0)]):
+    for seed, (shape, axis) in enumerate(PLACED):
         x = np.round(random_of(rng, shape, dtype)) if dtype == "float32" else random_of(rng, shape, dtype)
         if dtype == "float32" and seed == 0:
             x[2, 5], x[2, 9] = np.nan, np.nan
@@ -303,7 +309,7 @@ def test_place_of_an_extreme(how, dtype):
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("n", [1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 21, 127, 128, 129, 4096, 4097, 9000])
+@pytest.mark.parametrize("n", [1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 21, 33, 64, 65, 127, 128, 129, 4096, 4097, 9000])
 def test_lines_of_every_length(n, axis):
     """Whole numbers, many of them equal, whose sums are exact; 19 lines, some with NaN, of which one only of NaN."""
     rng = np.random.default_rng(n)

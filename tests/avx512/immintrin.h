@@ -32,12 +32,17 @@ EMULATE(emulated_epi32, set1_epi32, (int32_t a), a)
 EMULATE(emulated_epi32, cvtepu8_epi32, (__m128i a), ((const uint8_t *)&a)[i])
 EMULATE(emulated_ps, loadu_ps, (const float *p), p[i])
 EMULATE(emulated_ps, maskz_loadu_ps, (__mmask16 mask, const float *p), mask >> i & 1 ? p[i] : 0)
+EMULATE(emulated_ps, mask_loadu_ps, (emulated_ps a, __mmask16 mask, const float *p), mask >> i & 1 ? p[i] : a.lane[i])
 EMULATE(emulated_ps, add_ps, (emulated_ps a, emulated_ps b), a.lane[i] + b.lane[i])
 EMULATE(emulated_ps, sub_ps, (emulated_ps a, emulated_ps b), a.lane[i] - b.lane[i])
 EMULATE(emulated_ps, mul_ps, (emulated_ps a, emulated_ps b), a.lane[i] * b.lane[i])
 EMULATE(emulated_ps, div_ps, (emulated_ps a, emulated_ps b), a.lane[i] / b.lane[i])
 EMULATE(emulated_ps, max_ps, (emulated_ps a, emulated_ps b), a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i])
 EMULATE(emulated_ps, min_ps, (emulated_ps a, emulated_ps b), a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i])
+EMULATE(emulated_ps, mask_max_ps, (emulated_ps from, __mmask16 mask, emulated_ps a, emulated_ps b),
+        (mask >> i & 1 ? emulated_max_ps(a, b) : from).lane[i])
+EMULATE(emulated_ps, mask_min_ps, (emulated_ps from, __mmask16 mask, emulated_ps a, emulated_ps b),
+        (mask >> i & 1 ? emulated_min_ps(a, b) : from).lane[i])
 EMULATE(emulated_ps, fmadd_ps, (emulated_ps a, emulated_ps b, emulated_ps c), fmaf(a.lane[i], b.lane[i], c.lane[i]))
 EMULATE(emulated_ps, fnmadd_ps, (emulated_ps a, emulated_ps b, emulated_ps c), fmaf(-a.lane[i], b.lane[i], c.lane[i]))
 EMULATE(emulated_epi32, cvtps_epi32, (emulated_ps a), (int32_t)lrintf(a.lane[i]))
@@ -68,10 +73,16 @@ static inline emulated_ps emulated_shuffle_f32x4(emulated_ps a, emulated_ps b, i
 
 static inline __mmask16 emulated_cmp_ps_mask(emulated_ps a, emulated_ps b, int how) {
     int mask = 0;
-    if (how != _CMP_LT_OQ && how != _CMP_UNORD_Q) abort();
     for (int i = 0; i < 16; i++) {
         const float x = a.lane[i], y = b.lane[i];
-        mask |= (how == _CMP_LT_OQ ? x < y : x != x || y != y) << i;
+        const int nan = x != x || y != y;
+        switch (how) {
+        case _CMP_LT_OQ: mask |= (x < y) << i; break;
+        case _CMP_EQ_OQ: mask |= (x == y) << i; break;
+        case _CMP_UNORD_Q: mask |= nan << i; break;
+        case _CMP_ORD_Q: mask |= !nan << i; break;
+        default: abort();
+        }
     }
     return (__mmask16)mask;
 }
@@ -138,6 +149,7 @@ static inline void emulated_storeu_ps(float *p, emulated_ps a) { emulated_mask_s
 #define _mm512_load_ps emulated_load_ps
 #define _mm512_loadu_ps emulated_loadu_ps
 #define _mm512_maskz_loadu_ps emulated_maskz_loadu_ps
+#define _mm512_mask_loadu_ps emulated_mask_loadu_ps
 #define _mm512_storeu_ps emulated_storeu_ps
 #define _mm512_mask_storeu_ps emulated_mask_storeu_ps
 #define _mm512_add_ps emulated_add_ps
@@ -146,6 +158,8 @@ static inline void emulated_storeu_ps(float *p, emulated_ps a) { emulated_mask_s
 #define _mm512_div_ps emulated_div_ps
 #define _mm512_max_ps emulated_max_ps
 #define _mm512_min_ps emulated_min_ps
+#define _mm512_mask_max_ps emulated_mask_max_ps
+#define _mm512_mask_min_ps emulated_mask_min_ps
 #define _mm512_reduce_add_ps emulated_reduce_add_ps
 #define _mm512_reduce_max_ps emulated_reduce_max_ps
 #define _mm512_fmadd_ps emulated_fmadd_ps

@@ -271,15 +271,15 @@ typedef void (*pa_layernorm_f32_fn)(int64_t n, const float *x, float *out, float
 /* Weighted sums of runs of floats, for p < pixels and c < channels:
  *   out[p * out_pixel + c] = sum_k weight[p * taps_pixel + k] * x[index[p * taps_pixel + k] * x_step + p * x_pixel + c]
  * over taps >= 1 positions k, in order; a taps_pixel of 0 gives all pixels the same taps.
- * With a period of 2 or 4, in pixels [steady, steady_end), some periods, pixel p + period has the weights of pixel p, one
- * position further each; then there is one channel, and x_step and out_pixel are 1. 0: nothing is known. */
+ * Of one channel there are so many lines, x_line and out_line apart, with the same taps. With a room, x_step and out_pixel are
+ * 1, no index falls from a tap or a pixel to the next, and `room` floats may be read from the first of each line on. */
 typedef struct pa_resample_args {
-    int64_t pixels, channels, taps, taps_pixel, period, steady, steady_end;
+    int64_t pixels, channels, taps, taps_pixel, lines, room;
     const int32_t *index;
     const float *weight, *x;
-    int64_t x_step, x_pixel;
+    int64_t x_step, x_pixel, x_line;
     float *out;
-    int64_t out_pixel;
+    int64_t out_pixel, out_line;
 } pa_resample_args;
 typedef void (*pa_resample_f32_fn)(const pa_resample_args *);
 
@@ -348,11 +348,10 @@ static inline float pa_reduce_one(pa_reduce_f32_fn reduce, int how, int64_t n, c
 typedef void (*pa_fold_f32_fn)(int how, int64_t rows, int64_t columns, const float *x, int64_t stride, const float *shift,
                            float *acc);
 
-/* out[r] = where best[r], the largest or smallest of the n <= PA_PLACES floats of row r, is in it: the first or the last of
- * equals. NaN counts as largest and smallest. */
-enum { PA_PLACES = 1 << 23 }; /* these and their neighbours are float32 */
+/* out[r * step] = where the largest or smallest of the n floats of row r is in it: the first or the last of equals. NaN
+ * counts as largest and smallest. Rows are `stride` apart. */
 typedef void (*pa_place_rows_f32_fn)(int least, int last, int64_t rows, int64_t n, const float *x, int64_t stride,
-                                     const float *best, float *out);
+                                     int64_t *out, int64_t step);
 
 /* Rows number first, first + 1... against the best[j] of those before in column j and at[j], the bits of its int32 number. */
 typedef void (*pa_place_columns_f32_fn)(int least, int last, int64_t rows, int64_t columns, const float *x, int64_t stride,

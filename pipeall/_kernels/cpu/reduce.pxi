@@ -64,6 +64,7 @@ def add_reduce(CpuProgram self, step):
         op.folded[<int>axis] = 1
     op.reduce = <pa_reduce_f32_fn>kernel_f32(self, step, "reduce")
     op.fold = <pa_fold_f32_fn>kernel_f32(self, step, "fold")
+    op.unary = <pa_unary_f32_fn>kernel_f32(self, step, "unary")
     pa_reduce_plan(op)
     self.append(pa_reduce_step, op, op.scratch_bytes)
 

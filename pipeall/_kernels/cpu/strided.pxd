@@ -32,6 +32,7 @@ cdef extern from "drivers/reduce.h" nogil:
         int32_t *folded
         pa_reduce_f32_fn reduce
         pa_fold_f32_fn fold
+        pa_unary_f32_fn unary
         int64_t scratch_bytes
     ctypedef struct pa_arg_op:
         pa_strided src, dst

@@ -6,10 +6,8 @@
 #include <string.h>
 
 enum {
-    SIDE = 256,      /* lines that are done side by side */
-    SIDE_LEAST = 16, /* lines that kernels do together */
-    NEAR = 8192,     /* floats that stay in L1 */
-    LONG = 4096,     /* floats of a part of a long line */
+    SIDE = 1024, /* lines that are done side by side */
+    LONG = 4096, /* floats of a part of a long line: they stay in L1 */
 };
 
 static void kept_axes(const pa_strided *first, const pa_strided *second, int axis, pa_axes *kept) {
@@ -21,18 +19,6 @@ static void kept_axes(const pa_strided *first, const pa_strided *second, int axi
 
 /* ---- the place of a maximum ---- */
 
-/* Of lines along the axis, contiguous and LONG at most: their extremes, then where these are, while the lines are in
- * the cache. */
-static void places_in_lines(const pa_arg_op *p, int64_t lines, int64_t n, const float *x, int64_t stride, float *best,
-                            float *at) {
-    const int64_t some = max64(SIDE_LEAST, NEAR / n);
-    for (int64_t c = 0; c < lines; c += some) {
-        const int64_t count = min64(some, lines - c);
-        p->reduce(p->least ? PA_FOLD_MIN : PA_FOLD_MAX, count, n, x + c * stride, stride, 0, best + c);
-        p->place_rows(p->least, p->last, count, n, x + c * stride, stride, best + c, at + c);
-    }
-}
-
 /* Whether y, of a later part of a line, takes the place of x. */
 static int takes(const pa_arg_op *p, float x, float y) {
     if (x != x || y != y) return y != y && (p->last || x == x);
@@ -40,25 +26,22 @@ static int takes(const pa_arg_op *p, float x, float y) {
 }
 
 static int64_t place_in_long_line(const pa_arg_op *p, int64_t n, const float *x) {
-    int64_t part = 0;
-    float best = 0, at;
+    int64_t part = 0, at;
+    float best = 0;
     for (int64_t i = 0; i < n; i += LONG) {
         const float next = pa_reduce_one(p->reduce, p->least ? PA_FOLD_MIN : PA_FOLD_MAX, min64(LONG, n - i), x + i, 0);
         if (i == 0 || takes(p, best, next)) best = next, part = i;
     }
-    p->place_rows(p->least, p->last, 1, min64(LONG, n - part), x + part, 0, &best, &at);
-    return part + (int64_t)at;
+    p->place_rows(p->least, p->last, 1, min64(LONG, n - part), x + part, 0, &at, 1);
+    return part + at;
 }
 
 static void places_along(const pa_arg_op *p, int64_t lines, const float *x, int64_t stride, int64_t *y, int64_t step) {
     const int64_t n = p->src.size[p->axis];
-    float best[SIDE], at[SIDE];
-    if (n > LONG) {
+    if (n <= LONG)
+        p->place_rows(p->least, p->last, lines, n, x, stride, y, step);
+    else
         for (int64_t c = 0; c < lines; c++) y[c * step] = place_in_long_line(p, n, x + c * stride);
-        return;
-    }
-    places_in_lines(p, lines, n, x, stride, best, at);
-    for (int64_t c = 0; c < lines; c++) y[c * step] = (int64_t)at[c];
 }
 
 static void places_of_reals(const pa_arg_op *p, int64_t columns, const float *x, int64_t step, int32_t *at) {

@@ -17,6 +17,8 @@ enum {
     MOST_PIECES = 32
 };
 
+static const float ZEROS[PA_FOLD_COLUMNS];
+
 /* Folds so far of outputs side by side: of e^(x - shift) for PA_LOGSUMEXP. */
 typedef struct partials {
     double value[PA_FOLD_COLUMNS], shift[PA_FOLD_COLUMNS];
@@ -59,8 +61,6 @@ static inline double both(int fold, double a, double b) {
     }
 }
 
-static int is_its_fold(int how) { return how != PA_MEAN && how != PA_L2 && how != PA_LOGSUM && how != PA_LOGSUMEXP; }
-
 /* The results of n folds, `step` apart. */
 static void finish(const pa_reduce_op *p, int64_t n, const double *value, const double *shift, float *y, int64_t step) {
     const double part = 1 / (double)positions(&p->inner, p->inner.rank);
@@ -80,6 +80,27 @@ static void finish(const pa_reduce_op *p, int64_t n, const double *value, const 
         break;
     default:
         for (int64_t i = 0; i < n; i++) y[i * step] = (float)value[i];
+    }
+}
+
+/* Whether such results can be folded in place. */
+static int folds_are_results(const pa_reduce_op *p, int64_t step) {
+    return step == 1 && p->how != PA_MEAN && p->how != PA_L2 && p->how != PA_LOGSUM && p->how != PA_LOGSUMEXP;
+}
+
+/* The results of n folds in float32, which it may change. */
+static void finish_floats(const pa_reduce_op *p, int64_t n, float *restrict value, float *restrict y, int64_t step) {
+    const float count = (float)positions(&p->inner, p->inner.rank);
+    if (p->how == PA_L2) p->unary(PA_UNARY_sqrt, n, value, value, 0, 0);
+    switch (p->how) {
+    case PA_MEAN:
+        for (int64_t i = 0; i < n; i++) y[i * step] = value[i] / count;
+        break;
+    case PA_LOGSUM:
+        for (int64_t i = 0; i < n; i++) y[i * step] = (float)log(value[i]);
+        break;
+    default:
+        for (int64_t i = 0; i < n; i++) y[i * step] = value[i];
     }
 }
 
@@ -142,13 +163,12 @@ void pa_fold_columns(const pa_reduce_op *p, int fold, const float *x, int64_t co
 
 static void fold_side_by_side(const pa_reduce_op *p, const float *x, int64_t columns, int64_t begin, int64_t end,
                               partials *to) {
-    static const float zeros[PA_FOLD_COLUMNS];
     if (p->how != PA_LOGSUMEXP) {
-        pa_fold_columns(p, fold_code(p->how), x, columns, begin, end, zeros, to->value);
+        pa_fold_columns(p, fold_code(p->how), x, columns, begin, end, ZEROS, to->value);
         return;
     }
     float shift[PA_FOLD_COLUMNS];
-    pa_fold_columns(p, PA_FOLD_MAX, x, columns, begin, end, zeros, to->shift);
+    pa_fold_columns(p, PA_FOLD_MAX, x, columns, begin, end, ZEROS, to->shift);
     for (int64_t j = 0; j < columns; j++) shift[j] = isfinite(to->shift[j]) ? (float)to->shift[j] : 0;
     pa_fold_columns(p, PA_FOLD_EXP, x, columns, begin, end, shift, to->value);
 }
@@ -171,20 +191,17 @@ static void join(const pa_reduce_op *p, int64_t n, partials *total, const partia
 static void reduce_runs(const job *j, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const pa_reduce_op *p = j->op;
-    const int last = p->kept.rank - 1, fold = fold_code(p->how);
+    const int last = p->kept.rank - 1;
     const int64_t size = p->kept.size[last], x_step = p->kept.stride[0][last], y_step = p->kept.stride[1][last];
-    const int direct = y_step == 1 && is_its_fold(p->how);
+    const int direct = folds_are_results(p, y_step);
     float folds[BLOCK];
-    double values[BLOCK];
     for (int64_t i = begin, n; i < end; i += n) {
         const walk w = walk_from(&p->kept, last + 1, i);
-        float *y = (float *)pa_at(&p->dst, j->bases) + w.offset[1];
+        float *y = (float *)pa_at(&p->dst, j->bases) + w.offset[1], *to = direct ? y : folds;
         n = min64(min64(direct ? size : BLOCK, size - i % size), end - i);
-        p->reduce(fold, n, p->inner.size[0], (const float *)pa_at(&p->src, j->bases) + w.offset[0], x_step, 0,
-                  direct ? y : folds);
-        if (direct) continue;
-        for (int64_t k = 0; k < n; k++) values[k] = folds[k];
-        finish(p, n, values, values, y, y_step);
+        p->reduce(fold_code(p->how), n, p->inner.size[0], (const float *)pa_at(&p->src, j->bases) + w.offset[0], x_step, 0,
+                  to);
+        if (!direct) finish_floats(p, n, folds, y, y_step);
     }
 }
 
@@ -222,6 +239,24 @@ static void reduce_floats(const job *j, int64_t begin, int64_t end, int thread) 
         const outputs o = outputs_of(p, j->bases, unit);
         fold_piece(p, &o, 0, &folds);
         finish(p, o.columns, folds.value, folds.shift, o.y, o.step);
+    }
+}
+
+/* Columns so short that they are summed in float32. */
+static void reduce_columns(const job *j, int64_t begin, int64_t end, int thread) {
+    (void)thread;
+    const pa_reduce_op *p = j->op;
+    const int fold = fold_code(p->how);
+    float folds[PA_FOLD_COLUMNS];
+    for (int64_t unit = begin; unit < end; unit++) {
+        const outputs o = outputs_of(p, j->bases, unit);
+        const int direct = folds_are_results(p, o.step);
+        float *to = direct ? o.y : folds;
+        for (int64_t i = 0; i < o.columns; i++) to[i] = (float)start_of(fold);
+        runs r = runs_over(&p->inner, 0, positions(&p->inner, p->inner.rank));
+        for (int64_t n = next_run(&r, ROWS); n; n = next_run(&r, ROWS))
+            p->fold(fold, n, o.columns, o.x + r.at[0], p->inner.stride[0][r.last], ZEROS, to);
+        if (!direct) finish_floats(p, o.columns, folds, o.y, o.step);
     }
 }
 
@@ -316,7 +351,11 @@ void pa_reduce_step(const void *op, void *const *bases, void *scratch, pa_team *
         run(op, bases, scratch, team, reduce_wholes, p->units, max64(1, work / p->units));
     } else if (p->pieces == 1) {
         const int short_run = p->inner.rank == 1 && p->inner.stride[0][0] == 1 && p->inner.size[0] <= RUN;
-        const range_fn range = short_run && p->how != PA_LOGSUMEXP ? reduce_runs : reduce_floats;
+        const int short_columns = p->columns && positions(&p->inner, p->inner.rank) <= ROWS;
+        const range_fn range = p->how == PA_LOGSUMEXP ? reduce_floats
+                               : short_columns        ? reduce_columns
+                               : short_run            ? reduce_runs
+                                                      : reduce_floats;
         run(op, bases, scratch, team, range, p->units, max64(1, work / p->units));
     } else {
         run(op, bases, scratch, team, reduce_pieces, p->units * p->pieces, max64(1, work / p->units / p->pieces));

@@ -27,6 +27,7 @@ typedef struct pa_reduce_op {
     int32_t folded[PA_DIMS]; /* whether along an axis */
     pa_reduce_f32_fn reduce;
     pa_fold_f32_fn fold;
+    pa_unary_f32_fn unary;
     /* set by plan */
     pa_axes kept, inner; /* of src, dst; of src */
     int32_t columns;     /* whether the last kept axis is folded side by side */

@@ -8,6 +8,8 @@ enum {
     BAND_MIN = 16,  /* rows of a chunk: its first ones are interpolated horizontally once more than need be */
     BAND_MAX = 64,
     RING = 4096,    /* floats of interpolated rows, in parts of that width: they stay in half of L1 */
+    LINES_MIN = 8,  /* rows of planes that are summed down, then across: for these the taps of a vector are sorted once */
+    LINES = 6144,   /* floats of more: they stay in L1 */
     LONG_RUN = 256, /* a single axis that is resized is one of rows where what lies behind it is so long */
     SMALL = 16,     /* elements: below, a call of memcpy takes longer than the copy */
 };
@@ -28,34 +30,15 @@ static int last_resized(const pa_resize_op *p) {
     return d;
 }
 
-/* Whether position i + period has the weights of position i, one position further. */
-static int repeats(const pa_resize_axis *x, int64_t i, int64_t period) {
-    const int64_t t = x->taps;
-    for (int64_t k = 0; k < t; k++)
-        if (x->index[(i + period) * t + k] != x->index[i * t + k] + 1 || x->weight[(i + period) * t + k] != x->weight[i * t + k])
-            return 0;
-    return 1;
-}
-
-static int all_repeat(const pa_resize_axis *x, int64_t begin, int64_t period) {
-    for (int64_t i = begin; i < begin + period; i++)
-        if (!repeats(x, i, period)) return 0;
-    return 1;
-}
-
-/* From the middle of a line both ways. */
-static void find_steady(pa_resize_op *p) {
+/* The floats of a line that its taps need from the first on, or 0: unless single ones that lie side by side are taken by few
+ * taps that never fall, from tap to tap or from position to position. */
+static int64_t find_width(const pa_resize_op *p) {
     const pa_resize_axis *x = &p->x;
-    p->period = p->steady = p->steady_end = 0;
-    if (p->moves || p->run > 1 || x->src != 1 || x->dst != 1 || (x->taps != 2 && x->taps != 4)) return;
-    for (int64_t period = 2; period <= 4; period += 2) {
-        int64_t begin = x->size / 2 / period * period, end = begin + period;
-        if (end > x->size) continue;
-        while (begin >= period && all_repeat(x, begin - period, period)) begin -= period;
-        while (end + period <= x->size && all_repeat(x, end - period, period)) end += period;
-        if (end - begin <= p->steady_end - p->steady || end - begin < x->size / 2) continue;
-        p->period = period, p->steady = begin, p->steady_end = end;
-    }
+    const int64_t t = x->taps;
+    if (p->moves || p->spread || p->run > 1 || x->src != 1 || x->dst != 1 || (t != 2 && t != 4)) return 0;
+    for (int64_t i = 0; i < x->size * t; i++)
+        if ((i % t && x->index[i] < x->index[i - 1]) || (i >= t && x->index[i] < x->index[i - t])) return 0;
+    return x->index[x->size * t - 1] + 1;
 }
 
 /* The number of times that moves repeat every element of a line, or 0. */
@@ -99,7 +82,7 @@ void pa_resize_plan(pa_resize_op *p, int threads) {
         p->spread = max64(p->y.taps, 1) * max64(p->x.taps, 1);
         for (d = 0; d < p->rank; d++) p->spread *= max64(p->axis[d].taps, 1);
     }
-    find_steady(p);
+    p->width = find_width(p);
     p->repeat = find_repeat(p);
     int64_t rows = p->y.size;
     for (d = 0; d < p->rank; d++) rows *= p->axis[d].size;
@@ -109,6 +92,8 @@ void pa_resize_plan(pa_resize_op *p, int threads) {
     p->scratch_bytes = p->y.taps * (p->part * p->run * (int64_t)sizeof(float) + tap);
     if (p->moves || p->x.taps == 0) p->scratch_bytes = 0;
     if (p->spread) p->scratch_bytes = 2 * p->spread * tap;
+    p->lines = p->width ? max64(LINES_MIN, min64(p->band, LINES / p->width)) : 0;
+    if (p->width) p->scratch_bytes = p->y.taps ? (p->lines * p->width + 2 * PA_LANES_MAX) * (int64_t)sizeof(float) : 0;
     p->scratch_bytes = round_up(p->scratch_bytes, 64);
 }
 
@@ -184,16 +169,9 @@ typedef struct stretch {
 static void sum_across(const stretch *s, const float *row, float *out, int64_t out_pixel) {
     const pa_resize_op *p = s->op;
     const pa_resize_axis *x = &p->x;
-    int64_t steady = p->steady, steady_end = p->steady_end; /* of the stretch, from its own first pixel */
-    if (p->period && s->pixels < x->size) {
-        steady = p->steady + round_up(max64(s->x0 - p->steady, 0), p->period) - s->x0;
-        steady_end = steady + (min64(p->steady_end - s->x0, s->pixels) - steady) / p->period * p->period;
-    }
     s->op->kernel(&(pa_resample_args){
-        .period = steady < steady_end ? p->period : 0,
-        .steady = steady,
-        .steady_end = steady_end,
         .pixels = s->pixels,
+        .lines = 1,
         .channels = s->op->run,
         .taps = x->taps,
         .taps_pixel = x->taps,
@@ -211,6 +189,7 @@ static void sum_down(const stretch *s, int64_t y, const int32_t *rows, const flo
     const pa_resize_op *p = s->op;
     const int flat = s->pixels == 1 || p->x.dst == p->run;
     p->kernel(&(pa_resample_args){
+        .lines = 1,
         .pixels = flat ? 1 : s->pixels,
         .channels = flat ? p->run * s->pixels : p->run,
         .taps = p->y.taps,
@@ -247,6 +226,51 @@ static void fill_ring(const stretch *s, const int32_t *needed, const float *src,
             held[i] = needed[k];
         }
         slot[k] = (int32_t)i;
+    }
+}
+
+/* Rows of a plane across, from rows x_line apart that have room. */
+static void lines_across(const pa_resize_op *p, int64_t lines, const float *x, int64_t x_line, int64_t room, float *out) {
+    p->kernel(&(pa_resample_args){
+        .pixels = p->x.size,
+        .channels = 1,
+        .taps = p->x.taps,
+        .taps_pixel = p->x.taps,
+        .lines = lines,
+        .room = room,
+        .index = p->x.index,
+        .weight = p->x.weight,
+        .x = x,
+        .x_step = 1,
+        .x_line = x_line,
+        .out = out,
+        .out_pixel = 1,
+        .out_line = p->y.dst,
+    });
+}
+
+/* Some rows of a plane at a time: down into scratch, where there is room behind them, then across. */
+static void sum_lines(const pa_resize_op *p, const float *src, float *dst, float *scratch, int64_t begin, int64_t end) {
+    if (p->y.taps == 0) {
+        lines_across(p, end - begin, src + begin * p->y.src, p->y.src, p->width, dst + begin * p->y.dst);
+        return;
+    }
+    for (int64_t y = begin, n; y < end; y += n) {
+        n = min64(p->lines, end - y);
+        p->kernel(&(pa_resample_args){
+            .pixels = n,
+            .channels = p->width,
+            .taps = p->y.taps,
+            .taps_pixel = p->y.taps,
+            .lines = 1,
+            .index = p->y.index + y * p->y.taps,
+            .weight = p->y.weight + y * p->y.taps,
+            .x = src,
+            .x_step = p->y.src,
+            .out = scratch,
+            .out_pixel = p->width,
+        });
+        lines_across(p, n, scratch, p->width, p->width + 2 * PA_LANES_MAX, dst + y * p->y.dst);
     }
 }
 
@@ -301,6 +325,7 @@ static void spread_row(const pa_resize_op *p, const taps *row, taps *pixel, cons
         multiply(row, &p->x, i, pixel);
         p->kernel(&(pa_resample_args){
             .pixels = 1,
+            .lines = 1,
             .channels = p->run,
             .taps = pixel->count,
             .index = pixel->offset,
@@ -348,6 +373,8 @@ static void resize_range(const job *j, int64_t begin, int64_t end, int thread) {
             move_rows(p, src, dst, y0, y1);
         else if (p->spread)
             spread_rows(p, (const float *)src, (float *)dst, scratch, outer, y0, y1);
+        else if (p->width)
+            sum_lines(p, (const float *)src, (float *)dst, (float *)scratch, y0, y1);
         else
             sum_rows(p, (const float *)src, (float *)dst, scratch, y0, y1);
     }

@@ -9,12 +9,13 @@
  *   v_load_n, v_store_n touch n lanes of memory only, 1 <= n <= VL; lanes past n load as 0. A constant n = VL
  *                       compiles to the plain access
  *   v_max, v_min        return b where a or b is NaN (NEON: NaN), so v_min(hi, v_max(lo, x)) keeps a NaN of x
+ *   v_max_nan, v_min_nan  NaN where a or b is
  *   v_fma(a, b, c)      a * b + c, rounded once. Kernels write every product that feeds a sum this way, so that
  *                       no compiler may choose (-ffp-contract) and all instruction sets give the same bits
  *   v_fnma(a, b, c)     c - a * b, rounded once
  *   v_root4_estimate    a^-1/4 for normal a > 0, at most 3.3 % off: its bits are about a logarithm
  *   v_round             to the nearest integer, ties to even
- *   vm                  a truth value per lane; v_less is false where a or b is NaN
+ *   vm                  a truth value per lane; v_less and v_equal are false where a or b is NaN
  *   v_or, v_any         of two truth values; whether one lane holds
  *   v_if(m, a, b)       a where m holds, else b
  *   v_first(n)          true in the first n lanes, 0 <= n <= VL
@@ -63,6 +64,8 @@ PA_INLINE vf v_fma(vf a, vf b, vf c) { return fmaf(a, b, c); }
 PA_INLINE vf v_fnma(vf a, vf b, vf c) { return fmaf(-a, b, c); }
 PA_INLINE vf v_max(vf a, vf b) { return a > b ? a : b; }
 PA_INLINE vf v_min(vf a, vf b) { return a < b ? a : b; }
+PA_INLINE vf v_max_nan(vf a, vf b) { return a != a || a > b ? a : b; }
+PA_INLINE vf v_min_nan(vf a, vf b) { return a != a || a < b ? a : b; }
 PA_INLINE vf v_root4_estimate(vf a) {
     int32_t bits;
     memcpy(&bits, &a, sizeof bits);
@@ -77,6 +80,7 @@ PA_INLINE vf v_abs(vf a) { return fabsf(a); }
 PA_INLINE vf v_neg(vf a) { return -a; }
 typedef int vm;
 PA_INLINE vm v_less(vf a, vf b) { return a < b; }
+PA_INLINE vm v_equal(vf a, vf b) { return a == b; }
 PA_INLINE vm v_is_nan(vf a) { return a != a; }
 PA_INLINE vm v_or(vm a, vm b) { return a | b; }
 PA_INLINE int v_any(vm m) { return m; }
@@ -143,6 +147,8 @@ PA_INLINE vf v_fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
 PA_INLINE vf v_fnma(vf a, vf b, vf c) { return vfmsq_f32(c, a, b); }
 PA_INLINE vf v_max(vf a, vf b) { return vmaxq_f32(a, b); }
 PA_INLINE vf v_min(vf a, vf b) { return vminq_f32(a, b); }
+PA_INLINE vf v_max_nan(vf a, vf b) { return vmaxq_f32(a, b); }
+PA_INLINE vf v_min_nan(vf a, vf b) { return vminq_f32(a, b); }
 PA_INLINE vf v_root4_estimate(vf a) {
     return vreinterpretq_f32_s32(vsubq_s32(vdupq_n_s32(ROOT4_BITS), vshrq_n_s32(vreinterpretq_s32_f32(a), 2)));
 }
@@ -153,6 +159,7 @@ PA_INLINE vf v_abs(vf a) { return vabsq_f32(a); }
 PA_INLINE vf v_neg(vf a) { return vnegq_f32(a); }
 typedef uint32x4_t vm;
 PA_INLINE vm v_less(vf a, vf b) { return vcltq_f32(a, b); }
+PA_INLINE vm v_equal(vf a, vf b) { return vceqq_f32(a, b); }
 PA_INLINE vm v_is_nan(vf a) { return vmvnq_u32(vceqq_f32(a, a)); }
 PA_INLINE vm v_or(vm a, vm b) { return vorrq_u32(a, b); }
 PA_INLINE int v_any(vm m) { return vmaxvq_u32(m) != 0; }
@@ -234,6 +241,8 @@ PA_INLINE vf v_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
 PA_INLINE vf v_fnma(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); }
 PA_INLINE vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
 PA_INLINE vf v_min(vf a, vf b) { return _mm256_min_ps(a, b); }
+PA_INLINE vf v_max_nan(vf a, vf b) { return _mm256_or_ps(_mm256_max_ps(a, b), _mm256_cmp_ps(a, a, _CMP_UNORD_Q)); }
+PA_INLINE vf v_min_nan(vf a, vf b) { return _mm256_or_ps(_mm256_min_ps(a, b), _mm256_cmp_ps(a, a, _CMP_UNORD_Q)); }
 PA_INLINE vf v_root4_estimate(vf a) {
     const __m256i quarter = _mm256_srai_epi32(_mm256_castps_si256(a), 2);
     return _mm256_castsi256_ps(_mm256_sub_epi32(_mm256_set1_epi32(ROOT4_BITS), quarter));
@@ -245,6 +254,7 @@ PA_INLINE vf v_abs(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
 PA_INLINE vf v_neg(vf a) { return _mm256_xor_ps(_mm256_set1_ps(-0.0f), a); }
 typedef __m256 vm;
 PA_INLINE vm v_less(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
+PA_INLINE vm v_equal(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
 PA_INLINE vm v_is_nan(vf a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
 PA_INLINE vm v_or(vm a, vm b) { return _mm256_or_ps(a, b); }
 PA_INLINE int v_any(vm m) { return _mm256_movemask_ps(m) != 0; }
@@ -329,6 +339,8 @@ PA_INLINE vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
 PA_INLINE vf v_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); }
 PA_INLINE vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 PA_INLINE vf v_min(vf a, vf b) { return _mm512_min_ps(a, b); }
+PA_INLINE vf v_max_nan(vf a, vf b) { return _mm512_mask_max_ps(a, _mm512_cmp_ps_mask(a, a, _CMP_ORD_Q), a, b); }
+PA_INLINE vf v_min_nan(vf a, vf b) { return _mm512_mask_min_ps(a, _mm512_cmp_ps_mask(a, a, _CMP_ORD_Q), a, b); }
 PA_INLINE vf v_root4_estimate(vf a) {
     const __m512i quarter = _mm512_srai_epi32(_mm512_castps_si512(a), 2);
     return _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_set1_epi32(ROOT4_BITS), quarter));
@@ -342,6 +354,7 @@ PA_INLINE vf v_neg(vf a) {
 }
 typedef __mmask16 vm;
 PA_INLINE vm v_less(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+PA_INLINE vm v_equal(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
 PA_INLINE vm v_is_nan(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
 PA_INLINE vm v_or(vm a, vm b) { return (vm)(a | b); }
 PA_INLINE int v_any(vm m) { return m != 0; }
