@@ -21,8 +21,6 @@
  *   v_first(n)          true in the first n lanes, 0 <= n <= VL
  *   v_swap(a, w)        neighbouring blocks of w lanes exchanged, w a constant power of 2 below VL
  *   v_mix(a, b, w)      every other block of w lanes: the first of a, the second of b
- *   vi, v_lanes(at, i)  numbers of lanes: at[j] + i modulo VL, each at[j] >= 0 and i too
- *   v_pick(a, lanes)    the lanes of a of these numbers
  *   v_trade(&a, &b, w)  the second block of w lanes of every two of a exchanged with the first of b
  *   v_zip(&a, &b)       lanes of a and b in turns, the first half into a, the second into b
  *   v_split(a, &e)      m of a = m * 2^e, m in [sqrt(1/2), sqrt(2)), for normal a > 0
@@ -88,9 +86,6 @@ PA_INLINE vf v_if(vm m, vf a, vf b) { return m ? a : b; }
 PA_INLINE vm v_first(int n) { return n > 0; }
 PA_INLINE vf v_swap(vf a, const int w) { return (void)w, a; }
 PA_INLINE vf v_mix(vf a, vf b, const int w) { return (void)b, (void)w, a; }
-typedef int vi;
-PA_INLINE vi v_lanes(const int32_t *at, int i) { return (void)at, (void)i, 0; }
-PA_INLINE vf v_pick(vf a, vi lanes) { return (void)lanes, a; }
 PA_INLINE void v_trade(vf *a, vf *b, const int w) { (void)a, (void)b, (void)w; }
 PA_INLINE void v_zip(vf *a, vf *b) { (void)a, (void)b; }
 PA_INLINE vf v_split(vf a, vf *e) {
@@ -173,12 +168,6 @@ PA_INLINE vf v_mix(vf a, vf b, const int w) {
     static const uint32_t second[2][VL] = {{0, -1u, 0, -1u}, {0, 0, -1u, -1u}};
     return vbslq_f32(vld1q_u32(second[w - 1]), b, a);
 }
-typedef uint8x16_t vi; /* numbers of bytes */
-PA_INLINE vi v_lanes(const int32_t *at, int i) {
-    const int32x4_t lane = vandq_s32(vaddq_s32(vld1q_s32(at), vdupq_n_s32(i)), vdupq_n_s32(VL - 1));
-    return vreinterpretq_u8_s32(vmlaq_n_s32(vdupq_n_s32(0x03020100), lane, 0x04040404));
-}
-PA_INLINE vf v_pick(vf a, vi lanes) { return vreinterpretq_f32_u8(vqtbl1q_u8(vreinterpretq_u8_f32(a), lanes)); }
 PA_INLINE void v_trade(vf *a, vf *b, const int w) {
     const float32x4x2_t both = vtrnq_f32(*a, *b);
     const vf low = vcombine_f32(vget_low_f32(*a), vget_low_f32(*b));
@@ -266,11 +255,6 @@ PA_INLINE vf v_swap(vf a, const int w) {
 PA_INLINE vf v_mix(vf a, vf b, const int w) {
     return w == 1 ? _mm256_blend_ps(a, b, 0xaa) : w == 2 ? _mm256_blend_ps(a, b, 0xcc) : _mm256_blend_ps(a, b, 0xf0);
 }
-typedef __m256i vi; /* the instruction reads the last bits alone */
-PA_INLINE vi v_lanes(const int32_t *at, int i) {
-    return _mm256_add_epi32(_mm256_loadu_si256((const __m256i *)at), _mm256_set1_epi32(i));
-}
-PA_INLINE vf v_pick(vf a, vi lanes) { return _mm256_permutevar8x32_ps(a, lanes); }
 PA_INLINE void v_trade(vf *a, vf *b, const int w) {
     const vf first = v_mix(*a, v_swap(*b, w), w);
     *b = v_mix(v_swap(*a, w), *b, w), *a = first;
@@ -367,11 +351,6 @@ PA_INLINE vf v_swap(vf a, const int w) {
 PA_INLINE vf v_mix(vf a, vf b, const int w) {
     return _mm512_mask_blend_ps((vm)(w == 1 ? 0xaaaa : w == 2 ? 0xcccc : w == 4 ? 0xf0f0 : 0xff00), a, b);
 }
-typedef __m512i vi; /* the instruction reads the last bits alone */
-PA_INLINE vi v_lanes(const int32_t *at, int i) {
-    return _mm512_add_epi32(_mm512_loadu_si512(at), _mm512_set1_epi32(i));
-}
-PA_INLINE vf v_pick(vf a, vi lanes) { return _mm512_permutexvar_ps(lanes, a); }
 PA_INLINE void v_trade(vf *a, vf *b, const int w) {
     const vf first = v_mix(*a, v_swap(*b, w), w);
     *b = v_mix(v_swap(*a, w), *b, w), *a = first;

@@ -6,6 +6,7 @@
  *   v_bits(m)           of 4 truth values, LANE_BITS bits for each lane, from the lowest on
  *   v_load_bits         VL int32 in the bits of a vector, to be moved
  *   vi                  VL numbers of lanes; v_lanes(numbers, first) has such bits less `first`
+ *   v_wrap(lanes)       modulo VL, as v_pick wants them
  *   v_pick(a, at)       lane at[i] of a in lane i, 0 <= at[i] < VL
  *   v_pick2(a, b, at)   of a and what follows it, b, 0 <= at[i] < 2 VL
  */
@@ -23,6 +24,7 @@ PA_INLINE vi v_lanes(vf numbers, int32_t first) {
     memcpy(&bits, &numbers, sizeof bits);
     return bits - first;
 }
+PA_INLINE vi v_wrap(vi lanes) { return (void)lanes, 0; }
 PA_INLINE vf v_pick(vf a, vi at) { return (void)at, a; }
 PA_INLINE vf v_pick2(vf a, vf b, vi at) { return at ? b : a; }
 
@@ -44,6 +46,7 @@ PA_INLINE vi v_lanes(vf numbers, int32_t first) {
     const int32x4_t lanes = vsubq_s32(vreinterpretq_s32_f32(numbers), vdupq_n_s32(first));
     return vreinterpretq_u8_s32(vmlaq_n_s32(vdupq_n_s32(0x03020100), lanes, 0x04040404));
 }
+PA_INLINE vi v_wrap(vi lanes) { return vandq_u8(lanes, vdupq_n_u8(15)); }
 PA_INLINE vf v_pick(vf a, vi at) { return vreinterpretq_f32_u8(vqtbl1q_u8(vreinterpretq_u8_f32(a), at)); }
 PA_INLINE vf v_pick2(vf a, vf b, vi at) {
     const uint8x16x2_t both = {{vreinterpretq_u8_f32(a), vreinterpretq_u8_f32(b)}};
@@ -72,6 +75,7 @@ typedef __m256i vi;
 PA_INLINE vi v_lanes(vf numbers, int32_t first) {
     return _mm256_sub_epi32(_mm256_castps_si256(numbers), _mm256_set1_epi32(first));
 }
+PA_INLINE vi v_wrap(vi lanes) { return lanes; } /* the instruction reads the last bits alone */
 PA_INLINE vf v_pick(vf a, vi at) { return _mm256_permutevar8x32_ps(a, at); }
 PA_INLINE vf v_pick2(vf a, vf b, vi at) {
     const vm second = _mm256_castsi256_ps(_mm256_slli_epi32(at, 28)); /* bit 3, of 8, becomes the sign */
@@ -99,6 +103,7 @@ typedef __m512i vi;
 PA_INLINE vi v_lanes(vf numbers, int32_t first) {
     return _mm512_sub_epi32(_mm512_castps_si512(numbers), _mm512_set1_epi32(first));
 }
+PA_INLINE vi v_wrap(vi lanes) { return lanes; } /* the instruction reads the last bits alone */
 PA_INLINE vf v_pick(vf a, vi at) { return _mm512_permutexvar_ps(at, a); }
 PA_INLINE vf v_pick2(vf a, vf b, vi at) { return _mm512_permutex2var_ps(a, at, b); }
 #endif
