@@ -16,7 +16,7 @@ from pipeall.graph import ops
 from pipeall.graph.cases import CASES, case_graph
 from pipeall.graph.ir import Graph, Node
 from pipeall.graph.lower import lower
-from pipeall.graph.memory import LINE_BYTES, APART_BYTES, padded, plan_arena
+from pipeall.graph.memory import APART_BYTES, LINE_BYTES, padded, plan_arena
 from pipeall.graph.partition import split, subgraph
 from pipeall.graph.pointwise import BINARY, UNARY
 from pipeall.graph.strides import merged, place

@@ -16,10 +16,10 @@ from .strides import of_view, place, row_major
 
 ARENA_TRIES = 16
 LINE_BYTES = 64  # bytes of a cache line, the widest vector
-# Pixels that lie multiples of this many bytes apart share a part of the sets of a first-level cache: the rows that a GEMM
-# micro-kernel reads beside each other, or keeps for the next panels, would drive each other out (12 rows a page apart,
-# 8 ways, Zen 4: 62 to 79 % of the peak instead of 90 to 92 at 1024 cubed; at 1 and 2 KB modelled 2 to 6 % of MobileNet
-# and SqueezeNet on Cortex-A53 and A73).
+# Pixels that lie multiples of this many bytes apart share a part of the sets of a first-level cache: the rows that a
+# GEMM micro-kernel reads beside each other, or keeps for the next panels, would drive each other out (12 rows a page
+# apart, 8 ways, Zen 4: 62 to 79 % of the peak instead of 90 to 92 at 1024 cubed; at 1 and 2 KB modelled 2 to 6 % of
+# MobileNet and SqueezeNet on Cortex-A53 and A73).
 APART_BYTES = 1024
 
 
