@@ -14,6 +14,7 @@ from pipeall._kernels.cpu.kernels import CpuProgram, probe
 
 from pipeall._kernels.cpu import kernels, table
 from pipeall._kernels.cpu.algorithms import DIRECT
+from pipeall._kernels.cpu.cores import CLASSES, CORE_TYPES
 from pipeall._kernels.cpu.table import OPS, ROWS, KernelRow, choose, explain
 from pipeall.errors import ArgumentError, DeviceError
 from pipeall.graph.cases import CASES
@@ -129,6 +130,18 @@ def test_a_row_for_one_core_is_taken_there_and_passed_over_elsewhere(monkeypatch
         assert choose(("ref",), core) == reference_table()
         reasons = dict(explain(("ref",), core))
         assert reasons[special] == "no: for cortex-a53" and reasons[general] == "taken: first that fits"
+
+
+def test_a_row_for_a_class_is_taken_on_its_cores(monkeypatch):
+    special = KernelRow(op="gemm", type="f32", name="gemm_f32_x", isa="ref", core="in-order", mr=4, nr=8)
+    monkeypatch.setattr(table, "ROWS", (special, *ROWS))
+    chosen = {core: choose(("ref",), core)["gemm", "f32"] for core in ("cortex-a53", "cortex-a55", "cortex-a76")}
+    assert [name == special.name for name in chosen.values()] == [True, True, False]
+
+
+def test_the_classes_are_of_known_cores():
+    assert all(types <= set(CORE_TYPES) for types in CLASSES.values())
+    assert {row.core for row in ROWS} <= {"any", *CORE_TYPES, *CLASSES}
 
 
 def nan_step(lo=0.0):

@@ -16,7 +16,7 @@ from pipeall.graph import ops
 from pipeall.graph.cases import CASES, case_graph
 from pipeall.graph.ir import Graph, Node
 from pipeall.graph.lower import lower
-from pipeall.graph.memory import LINE_BYTES, PAGE_BYTES, padded, plan_arena
+from pipeall.graph.memory import APART_BYTES, LINE_BYTES, padded, plan_arena
 from pipeall.graph.partition import split, subgraph
 from pipeall.graph.pointwise import BINARY, UNARY
 from pipeall.graph.strides import merged, place
@@ -26,7 +26,7 @@ from pipeall.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, SlotTensor
 TO_TRUTHS = {op for op, entry in (UNARY | BINARY).items() if entry.gives}
 ALL_CASES = [case for op, group in CASES.items() for case in group if not case.types and op not in TO_TRUTHS]
 
-LINE, PAGE = LINE_BYTES // 4, PAGE_BYTES // 4  # in floats
+LINE, PAGE = LINE_BYTES // 4, APART_BYTES // 4  # in floats
 
 
 def take(slot: SlotTensor, memory: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Memory of tensors: the layout of one that is alone, the layout of a ring slot, and the arena planned by liveness.
 
-An image (N, C, H, W) is stored NHWC with a pixel stride of C or more: pixels never lie whole pages apart. Any other
+An image (N, C, H, W) is stored NHWC with a pixel stride of C or more: pixels never lie whole KB apart. Any other
 shape is row-major in a single pixel. ``strides`` has what else there can be.
 """
 
@@ -16,10 +16,11 @@ from .strides import of_view, place, row_major
 
 ARENA_TRIES = 16
 LINE_BYTES = 64  # bytes of a cache line, the widest vector
-# Bytes of a page. Pixels that lie pages apart share the few lines of one set of a first-level cache: the rows that
-# a GEMM micro-kernel reads beside each other would drive each other out (12 of them, 8 ways, Zen 4: 62 to 79 % of the
-# peak instead of 90 to 92 at 1024 cubed).
-PAGE_BYTES = 4096
+# Pixels that lie multiples of this many bytes apart share a part of the sets of a first-level cache: the rows that a
+# GEMM micro-kernel reads beside each other, or keeps for the next panels, would drive each other out (12 rows a page
+# apart, 8 ways, Zen 4: 62 to 79 % of the peak instead of 90 to 92 at 1024 cubed; at 1 and 2 KB modelled 2 to 6 % of
+# MobileNet and SqueezeNet on Cortex-A53 and A73).
+APART_BYTES = 1024
 
 
 def padded(nbytes: int) -> int:
@@ -32,7 +33,7 @@ def dense(shape: tuple[int, ...], base: int, offset: int, dtype: str = "float32"
     if len(shape) == 4:
         n, c, h, w = shape
         size = item_bytes(dtype)
-        apart = c * size % PAGE_BYTES == 0 and n * h * w > 1
+        apart = c * size % APART_BYTES == 0 and n * h * w > 1
         return View(base, offset, n * h, w, c, c + LINE_BYTES // size if apart else c, dtype)
     return View(base, offset, 1, 1, prod(shape), prod(shape), dtype)
 

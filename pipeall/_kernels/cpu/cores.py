@@ -83,6 +83,15 @@ EFFICIENT = {  # the small core of a hybrid processor, by its large one: both re
     X86: "x86-64-efficient",
 }
 
+# Core types that want the same kernels, by a name that a line of kernels.inc may have in place of one.
+CLASSES = {
+    # takes in two instructions per cycle, in order, and has two NEON pipes of 64 bits; the Kryos are A53s and A55s
+    "in-order": {
+        *("cortex-a35", "cortex-a53", "cortex-a55"),
+        *("kryo-2xx-silver", "kryo-3xx-silver", "kryo-4xx-silver"),
+    },
+}
+
 CORE_TYPES = tuple(dict.fromkeys((*EFFICIENT.values(), *X86_CORES, X86, *ARM_CORES.values())))  # slowest first
 UNKNOWN = "unknown"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
+from platform import machine
 
 import numpy as np
 
@@ -17,7 +18,8 @@ from ...steps import Step, View
 
 LANES = 16  # of the narrowest tile of the GEMM kernels: 8 where that is all they have
 ROWS = 12  # of the tallest tile: with fewer pixels than that, vectors would wait for their own multiply-adds
-BLOCK = 640  # KC of drivers/conv.c: a longer sum runs in blocks, and here in one, which would change its last bits
+# GEMM_KC of drivers/gemm.h: a longer sum runs in blocks, and here in one, which would change its last bits
+BLOCK = 192 if machine() == "aarch64" else 640
 PIXEL = 8  # k that a pixel costs on top of its own: its pointers, its bias and its store (Zen 5)
 
 

@@ -80,6 +80,15 @@ static inline pa_tiling pa_tiling_of(int64_t rows, int mr) {
 
 static inline int64_t pa_tile_rows(const pa_tiling *t, int64_t tile) { return t->least + (tile < t->larger); }
 
+/* Rows ahead of a tile, and the tiling of so many tiles from it on. */
+static inline int64_t pa_rows_before(const pa_tiling *t, int64_t tile) {
+    return tile * t->least + (tile < t->larger ? tile : t->larger);
+}
+static inline pa_tiling pa_tiling_part(const pa_tiling *t, int64_t tile, int64_t count) {
+    const int64_t left = t->tiles - tile;
+    return (pa_tiling){count < left ? count : left, t->least, t->larger > tile ? t->larger - tile : 0};
+}
+
 /* Indirect GEMM on one panel, by tiles of at most MR rows x NR columns, MR and NR being the row's of kernels.inc:
  *   C[i][j] = clamp(sum_t sum_k A[t * MR + i][a_offset + k] * B[(t * K + k) * NR + j] + bias[j] + R[i][j], lo, hi)
  * for every row i of a tile, and j < n (1 <= n <= NR).

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...errors import DeviceError
+from .cores import CLASSES
 from .kernels import rows
 
 
@@ -13,7 +14,7 @@ from .kernels import rows
 class KernelRow:
     """A line of kernels.inc. ``mr`` x ``nr`` is the register tile of a GEMM kernel, 0 elsewhere.
 
-    ``type`` is the element type, one of ``steps.TYPES``' short names.
+    ``type`` is the element type, one of ``steps.TYPES``' short names; ``core`` a core type, a class of them, or "any".
     """
 
     op: str
@@ -23,6 +24,10 @@ class KernelRow:
     core: str
     mr: int
     nr: int
+
+    def suits(self, core: str) -> bool:
+        """Whether it is for cores of this type."""
+        return self.core in ("any", core) or core in CLASSES.get(self.core, ())
 
 
 ROWS = tuple(KernelRow(*row) for row in rows())
@@ -38,9 +43,7 @@ def choose(isas: Sequence[str], core: str) -> Kernels:
     """
     table = {}
     for op, type_ in OPS:
-        fitting = [
-            row for row in ROWS if (row.op, row.type) == (op, type_) and row.isa in isas and row.core in ("any", core)
-        ]
+        fitting = [row for row in ROWS if (row.op, row.type) == (op, type_) and row.isa in isas and row.suits(core)]
         if not fitting:
             raise DeviceError(
                 f"kernel table: no {op} kernel of {type_} for instruction sets {', '.join(isas)} on {core}"
@@ -56,7 +59,7 @@ def explain(isas: Sequence[str], core: str) -> list[tuple[KernelRow, str]]:
     for row in ROWS:
         if row.isa not in isas:
             why = f"no: the core lacks {row.isa}, or PIPEALL_ISA excludes it"
-        elif row.core not in ("any", core):
+        elif not row.suits(core):
             why = f"no: for {row.core}"
         elif row.name == taken[row.op, row.type]:
             why = "taken: first that fits"

@@ -9,18 +9,17 @@
  * scratch. A window gathered whole would have one rest of k, not one in every row, but copying took longer than that: a
  * quarter of a 7x7 stem of 3 channels on a Cortex-A73, by modelled cycles.
  *
- * A chunk is row_block pixels x panel_block panels of NR channels of one group. Inside it the sum is blocked
- * by KC so that a B block (KC x NR) and the chunk's A rows (row_block x KC) stay in L2.
+ * A chunk is row_block pixels x panel_block panels of NR channels of one group. gemm.c blocks it for the caches.
  */
 #include "conv.h"
 
 #include <string.h>
 
 #include "../../sizes.h"
+#include "gemm.h"
 
 enum {
-    ROWS = 104,   /* rows per chunk at most: 104 x KC floats are about half of a 512 KB L2 */
-    KC = 640,     /* 640 x 16 floats = 40 KB of B, from L2: half would fit L1, but C is read and written per block */
+    ROWS = 104,   /* rows per chunk at most: 104 x GEMM_KC floats are about half of a 512 KB L2 */
     FEW = 24,     /* fewer channels than this: the set-up of a tap would outweigh its multiply-adds */
     GATHERED = 12, /* likewise where rows of the kernel would be gathered */
     PACK = 16,    /* channels packed at a time: a cache line of each filter */
@@ -165,52 +164,41 @@ static void conv_chunk(const void *context, int64_t chunk, int thread) {
     const pa_conv_op *p = f->args;
     const int64_t panel_block = chunk % f->panel_blocks, rest = chunk / f->panel_blocks;
     const int64_t group = rest % p->groups, row_block = rest / p->groups;
-    const int64_t columns = p->dst.c / p->groups;
-    const int64_t row0 = row_block * p->row_block, rows = min64(p->row_block, (int64_t)p->dst.h * p->dst.w - row0);
-    const int64_t panel0 = panel_block * p->panel_block, panel1 = min64(panel0 + p->panel_block, f->panels);
-    const int mr = p->mr, nr = p->nr, taps = taps_of(p);
-    const int64_t k = k_of(p);
-    const pa_tiling tiling = pa_tiling_of(rows, mr);
-    const int far = !p->rows && taps == 1 && (int64_t)p->src.h * p->src.w * p->src.stride > FAR;
+    const int64_t columns = p->dst.c / p->groups, column = panel_block * p->panel_block * p->nr;
+    const int64_t pixels = (int64_t)p->dst.h * p->dst.w, row0 = row_block * p->row_block;
+    const int64_t taps = taps_of(p), k = k_of(p), panel = group * f->panels + panel_block * p->panel_block;
+    const int64_t channel = group * columns + column;
+    const pa_tiling tiling = pa_tiling_of(min64(p->row_block, pixels - row0), p->mr);
     const float **pointers = (const float **)(f->scratch + thread * p->scratch_floats);
+    const float *b = p->weight + panel * taps * k * p->nr;
     point(p, f->src + group * channels_of(p), row0, &tiling, pointers);
 
-    /* Blocks of the sum: whole taps while they fit, else parts of one tap. A single tile reuses no B: one block. The
-     * same on any number of threads, since each block adds to the result. */
-    const int64_t kc = p->one_block || (int64_t)p->dst.h * p->dst.w <= mr ? taps * k : KC;
-    const int64_t parts = ceil_div(k, kc), part = ceil_div(k, parts);
-    const int64_t tap_step = k < kc ? min64(kc / k, taps) : 1;
-    for (int64_t t = 0; t < taps; t += tap_step) {
-        for (int64_t k0 = 0; k0 < k; k0 += part) {
-            const int first = t == 0 && k0 == 0, last = t + tap_step >= taps && k0 + part >= k;
-            const int64_t tap_count = min64(tap_step, taps - t), k_count = min64(part, k - k0);
-            const int64_t stride = taps * k * nr, to_next_block = tap_count * k_count * nr - (panel1 - 1 - panel0) * stride;
-            for (int64_t panel = panel0; panel < panel1; panel++) {
-                const int64_t column = panel * nr, channel = group * columns + column;
-                const int64_t index = group * f->panels + panel;
-                const float *b = p->weight + (index * taps * k + t * k + k0) * nr;
-                p->gemm(&(pa_gemm_args){
-                    .n = (int32_t)min64(nr, columns - column),
-                    .taps = (int32_t)tap_count,
-                    .far = far && panel == panel0,
-                    .tiling = tiling,
-                    .k = k_count,
-                    .a_offset = k0,
-                    .a_step = taps * mr,
-                    .a = pointers + t * mr,
-                    .b = b,
-                    .bias = first ? p->bias + index * nr : NULL,
-                    .next = b + (panel + 1 < panel1 ? stride : to_next_block),
-                    .c = f->dst + row0 * p->dst.stride + channel,
-                    .c_stride = p->dst.stride,
-                    .r = last && p->has_residual ? f->residual + row0 * p->residual.stride + channel : NULL,
-                    .r_stride = p->residual.stride,
-                    .lo = last ? p->lo : -__builtin_inff(),
-                    .hi = last ? p->hi : __builtin_inff(),
-                });
-            }
-        }
-    }
+    const pa_panels panels = {
+        .kernel = p->gemm,
+        .mr = p->mr,
+        .nr = p->nr,
+        .columns = min64(p->panel_block * p->nr, columns - column),
+        .b_step = taps * k * p->nr,
+        .bias_step = p->nr,
+        .kc = p->one_block || pixels <= p->mr ? taps * k : GEMM_KC, /* a single tile reuses no B */
+    };
+    pa_gemm_panels(&panels, &(pa_gemm_args){
+        .taps = (int32_t)taps,
+        .far = !p->rows && taps == 1 && (int64_t)p->src.h * p->src.w * p->src.stride > FAR,
+        .tiling = tiling,
+        .k = k,
+        .a_step = taps * p->mr,
+        .a = pointers,
+        .b = b,
+        .bias = p->bias + panel * p->nr,
+        .next = b,
+        .c = f->dst + row0 * p->dst.stride + channel,
+        .c_stride = p->dst.stride,
+        .r = p->has_residual ? f->residual + row0 * p->residual.stride + channel : NULL,
+        .r_stride = p->residual.stride,
+        .lo = p->lo,
+        .hi = p->hi,
+    });
 }
 
 void pa_conv_plan(pa_conv_op *p, int threads) {

@@ -15,8 +15,14 @@
 #include "strassen.h"
 
 #include "../../sizes.h"
+#include "gemm.h"
 
 enum {
+#ifdef __aarch64__
+    KC = GEMM_KC,
+#else
+    KC = 1 << 30, /* one part: half the channels are few */
+#endif
     SCRATCH_BYTES = 384 << 10, /* of the sums of a chunk */
     PAD = 16,                  /* floats between their rows, whose distance would else often be a multiple of 1 KB */
 };
@@ -52,28 +58,33 @@ typedef struct operands {
 
 static void multiply(const pa_strassen_op *op, int product, const pa_tiling *tiling, const operands *o) {
     const pa_conv_op *p = &op->conv;
-    const int64_t block = k_of(op) * p->nr, last = PRODUCTS * panels_of(op) - 1;
-    for (int64_t j = 0; j < panels_of(op); j++) {
-        const int64_t at = product * panels_of(op) + j;
-        p->gemm(&(pa_gemm_args){
-            .n = p->nr,
-            .taps = 1,
-            .tiling = *tiling,
-            .k = k_of(op),
-            .a_offset = o->a_offset,
-            .a_step = p->mr,
-            .a = o->a,
-            .b = op->quarters + at * block,
-            .bias = o->bias ? o->bias + j * o->bias_step : NULL,
-            .next = op->quarters + (at < last ? at + 1 : 0) * block,
-            .c = o->c + j * p->nr,
-            .c_stride = o->c_stride,
-            .r = o->r ? o->r + j * p->nr : NULL,
-            .r_stride = c_stride(op),
-            .lo = o->lo,
-            .hi = o->hi,
-        });
-    }
+    const int64_t block = k_of(op) * p->nr, whole = panels_of(op) * block;
+    const pa_panels panels = {
+        .kernel = p->gemm,
+        .mr = p->mr,
+        .nr = p->nr,
+        .columns = columns_of(op),
+        .b_step = block,
+        .bias_step = o->bias_step,
+        .kc = KC,
+    };
+    pa_gemm_panels(&panels, &(pa_gemm_args){
+        .taps = 1,
+        .tiling = *tiling,
+        .k = k_of(op),
+        .a_offset = o->a_offset,
+        .a_step = p->mr,
+        .a = o->a,
+        .b = op->quarters + product * whole,
+        .bias = o->bias,
+        .next = op->quarters + (product + 1 < PRODUCTS ? product + 1 : 0) * whole,
+        .c = o->c,
+        .c_stride = o->c_stride,
+        .r = o->r,
+        .r_stride = c_stride(op),
+        .lo = o->lo,
+        .hi = o->hi,
+    });
 }
 
 static void point(const float **pointers, const pa_tiling *tiling, int mr, const float *row, int64_t stride) {

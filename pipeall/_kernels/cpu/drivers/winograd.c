@@ -11,6 +11,7 @@
 #include "winograd.h"
 
 #include "../../sizes.h"
+#include "gemm.h"
 
 enum {
     PART = 256,             /* channels of a part at most: 256 x 16 floats = 16 KB of B beside the rows of A in L1 */
@@ -115,38 +116,31 @@ static void multiply(const frame *f, int64_t group, int64_t part, int64_t panel0
     const pa_conv_op *p = &op->conv;
     const int64_t k = min64(op->part, channels_of(op) - part * op->part), wide = op->panel_block * p->nr;
     const int64_t b_stride = op->points ? k * p->nr : lazy_stride(op);
-    const float *b[PANELS];
-    for (int64_t j = 0; j < panels; j++) {
-        const int64_t panel = group * f->panels + panel0 + j;
-        if (op->points) {
-            b[j] = op->points + (panel * channels_of(op) + part * op->part) * points_of(op) * p->nr;
-        } else {
-            float *to = taps + j * points_of(op) * lazy_stride(op);
-            transform_taps(op, panel, part, to, lazy_stride(op));
-            b[j] = to;
-        }
-    }
-    for (int point = 0; point < points_of(op); point++) {
-        pa_gemm_args g = {
-            .n = p->nr,
+    const int64_t b_step = op->points ? channels_of(op) * points_of(op) * p->nr : points_of(op) * lazy_stride(op);
+    const int64_t panel = group * f->panels + panel0;
+    const float *b = taps;
+    if (op->points)
+        b = op->points + panel * b_step + part * op->part * points_of(op) * p->nr;
+    else
+        for (int64_t j = 0; j < panels; j++) transform_taps(op, panel + j, part, taps + j * b_step, lazy_stride(op));
+    const pa_panels all = {
+        .kernel = p->gemm, .mr = p->mr, .nr = p->nr, .columns = panels * p->nr, .b_step = b_step, .kc = k};
+    for (int point = 0; point < points_of(op); point++, b += b_stride)
+        pa_gemm_panels(&all, &(pa_gemm_args){
             .taps = 1,
             .tiling = *tiling,
             .k = k,
             .a_offset = ((group * op->parts + part) * points_of(op) + point) * input_stride(op) + tile0 * op->part,
             .a_step = p->mr,
             .a = pointers,
+            .b = b,
             .bias = part == 0 ? p->zero : NULL,
+            .next = b + b_stride,
+            .c = m + point * m_stride(op),
             .c_stride = wide,
             .lo = -__builtin_inff(),
             .hi = __builtin_inff(),
-        };
-        for (int64_t j = 0; j < panels; j++) {
-            g.b = b[j] + point * b_stride;
-            g.next = j + 1 < panels ? b[j + 1] + point * b_stride : b[0] + (point + 1) * b_stride;
-            g.c = m + point * m_stride(op) + j * p->nr;
-            p->gemm(&g);
-        }
-    }
+        });
 }
 
 static void output_chunk(const void *context, int64_t chunk, int thread) {
