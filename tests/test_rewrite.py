@@ -198,6 +198,25 @@ def test_pad_is_folded_into_conv():
     assert node.attrs["pads"] == (1, 1, 3, 1)
 
 
+@pytest.mark.parametrize(
+    "dilations, pads, strides, kernel, left",
+    [
+        ((24, 24), (24, 24, 24, 24), (1, 1), (3, 3), (1, 1)),
+        ((24, 2), (24, 2, 24, 2), (1, 1), (3, 3), (1, 3)),
+        ((3, 3), (3, 3, 3, 3), (2, 2), (3, 3), (3, 2)),
+        ((1, 1), (5, 0, 0, 0), (9, 1), (7, 1), (2, 1)),
+        ((1, 1), (1, 1, 1, 1), (1, 1), (3, 3), (3, 3)),
+    ],
+)
+def test_kernels_lose_rows_and_columns_that_see_padding_alone(dilations, pads, strides, kernel, left):
+    net = Net(IMAGE)
+    weight, bias = net.constant((8, 3, *kernel)), net.constant((8,))
+    y = net.op("conv", "x0", weight, bias, groups=2, dilations=dilations, pads=pads, strides=strides)
+    graph = rewritten(net.graph(y))
+    (node,) = graph.nodes
+    assert graph.constants[node.inputs[1]].shape[2:] == left
+
+
 @pytest.mark.parametrize("pads, counted", [((0, 0, 0, 0), False), ((0, 1, 0, 0), True)])
 def test_pad_is_folded_into_average_that_counts_it(pads, counted):
     (node,) = rewritten(padded("avgpool", pads=pads, count_include_pad=counted)).nodes

@@ -140,6 +140,30 @@ def fold_pad(draft: Draft, node: Node) -> bool:
     return draft.put(node, inputs=(*pad.inputs, *node.inputs[1:]), attrs=attrs)
 
 
+def crop_kernel(draft: Draft, node: Node) -> bool:
+    """Removes the outer rows and columns of a convolution's kernel that only ever see padding, as dilated ones may."""
+    weight = draft.constants.get(node.inputs[1]) if node.op == "conv" else None
+    if weight is None:
+        return False
+    attrs, shape, out = node.attrs, draft.shapes[node.inputs[0]][2:], draft.shapes[node.output][2:]
+    pads, window = list(attrs["pads"]), [slice(None)] * weight.ndim
+    for axis, size in enumerate(shape):
+        step, reach = attrs["dilations"][axis], (out[axis] - 1) * attrs["strides"][axis]
+        first, last = 0, weight.shape[2 + axis] - 1
+        begin, end = axis, len(shape) + axis  # of pads
+        while first < last and reach < pads[begin] >= step:  # the first row is before the image for every output
+            first, pads[begin] = first + 1, pads[begin] - step
+        while first < last and (last - first) * step - pads[begin] >= size and pads[end] >= step:
+            last, pads[end] = last - 1, pads[end] - step
+        window[2 + axis] = slice(first, last + 1)
+    cropped = weight[tuple(window)]
+    if cropped.shape == weight.shape:
+        return False
+    name = draft.constant(f"{node.inputs[1]}.cropped", cropped)
+    inputs = (node.inputs[0], name, *node.inputs[2:])
+    return draft.put(node, inputs=inputs, attrs=attrs | {"pads": tuple(pads)})
+
+
 def fold_constant(draft: Draft, node: Node) -> bool:
     """Folds a sum or product with one constant per channel (BatchNormalization is both) into weights and bias."""
     main = draft.maker(node.inputs[0], "conv", "deconv", "fc") if node.op in ("add", "sub", "mul") else None
@@ -207,6 +231,7 @@ RULES: tuple[Callable[[Draft, Node], bool], ...] = (
     make_shuffle,
     flatten_in_fc,
     fold_pad,
+    crop_kernel,
     fold_constant,
     merge_branches,
     make_activation,
