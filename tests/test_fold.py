@@ -10,7 +10,7 @@ from pipeall._kernels.cpu.kernels import CpuProgram
 
 from pipeall._kernels.cpu import cluster
 from pipeall._kernels.cpu.algorithms import GEMM, modelled
-from pipeall._kernels.cpu.fold import fold
+from pipeall._kernels.cpu.fold import BLOCK, fold
 from pipeall._kernels.cpu.table import choose
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 
@@ -40,7 +40,7 @@ CASES = {
     "1x1, residual": conv(8, 8, (16, 12), residual=True, bound=1.0),
     "1x1, three images of a stripe": conv(40, 3, (1, 90)),
     "3x3, one output": conv(8, 1, (9, 32), (3, 3), pads=(1, 1, 1, 1)),
-    "3x3, longest sum": conv(71, 2, (6, 24), (3, 3), pads=(1, 1, 1, 1)),
+    "3x3, longest sum": conv(BLOCK // 9, 2, (6, 24), (3, 3), pads=(1, 1, 1, 1)),
     "stem": conv(3, 8, (33, 48), (3, 3), (2, 2), (1, 1, 1, 1)),
     "uneven pads, residual": conv(5, 3, (13, 19), (3, 5), (1, 1), (2, 0, 1, 3), residual=True),
     "wider than the row": conv(2, 1, (20, 8), (3, 7), pads=(1, 3, 1, 3)),

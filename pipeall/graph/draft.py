@@ -138,4 +138,5 @@ class Draft:
         while name in self.constants or name in self.shapes:
             name += "'"
         self.constants[name] = array.astype(np.float32)
+        self.shapes[name] = array.shape
         return name

@@ -18,7 +18,7 @@ from .ir import Graph, Node
 from .pointwise import CLAMPED as ARITHMETIC
 from .rewrite_attention import fuse_attention
 from .rewrite_concat import join_slices, nest_concat
-from .rewrite_linear import merge_branches
+from .rewrite_linear import fold_normalisation, merge_branches
 from .rewrite_pointwise import make_activation
 from .rewrite_quantised import drop_fakequant
 from .rewrite_rows import normalise_as_it_is
@@ -234,6 +234,7 @@ RULES: tuple[Callable[[Draft, Node], bool], ...] = (
     crop_kernel,
     fold_constant,
     merge_branches,
+    fold_normalisation,
     make_activation,
     join_slices,
     nest_concat,

@@ -1,4 +1,5 @@
-"""A rule of ``rewrite``: parallel linear branches become one convolution (RepVGG, MobileOne, FastViT as trained)."""
+"""Rules of ``rewrite`` on what scales and shifts channels: before a convolution it goes into the weights, and parallel
+linear branches become one convolution (RepVGG, MobileOne, FastViT as trained)."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from .draft import Draft
 from .ir import Node
+from .ops import attributes
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,38 @@ def merge_branches(draft: Draft, node: Node) -> bool:
     names = draft.constant(f"{conv.name}.weight", weight), draft.constant(f"{conv.name}.bias", bias)
     attrs = {**conv.attrs, "lo": node.attrs["lo"], "hi": node.attrs["hi"]}
     return draft.put(node, op="conv", inputs=(conv.inputs[0], *names), attrs=attrs)
+
+
+def fold_normalisation(draft: Draft, node: Node) -> bool:
+    """Folds a scale and a shift of each channel ahead of a convolution into weights and bias. Ahead of padding, which
+    they do not change, the shift stays a sum."""
+    if node.op != "conv" or any(name not in draft.constants for name in node.inputs[1:3]):
+        return False
+    branch = _branch(draft, node.inputs[0])
+    padded, scaled = any(node.attrs["pads"]), np.any(branch.scale != 1)
+    if branch.conv is not None or branch.x in draft.constants or not (scaled or (np.any(branch.shift) and not padded)):
+        return False
+    weight, bias = (draft.constants[name].astype(np.float64) for name in node.inputs[1:3])
+    groups, channels = node.attrs["groups"], draft.shapes[branch.x][1]
+    scale, shift = (
+        np.broadcast_to(values, channels).reshape(groups, 1, -1, 1, 1) for values in (branch.scale, branch.shift)
+    )
+    by_group = weight.reshape(groups, -1, *weight.shape[1:])
+    ahead = padded and shift.any()
+    if ahead and (scale == 0).any():
+        return False
+    if not ahead:
+        bias = bias + (by_group * shift).sum((2, 3, 4)).reshape(-1)
+    weight = (by_group * scale).reshape(weight.shape)
+    sums = (shift / scale if ahead else shift).reshape(1, -1, 1, 1)
+    if max(np.abs(values).max() for values in (weight, bias, sums)) > np.finfo(np.float32).max:
+        return False
+    x = branch.x
+    if ahead:
+        operand = draft.constant(f"{node.name}.shift", sums)
+        x = draft.insert("add", f"{node.name}.shifted", (x, operand), attributes("add"), node)
+    names = draft.constant(f"{node.inputs[1]}.scaled", weight), draft.constant(f"{node.inputs[2]}.shifted", bias)
+    return draft.put(node, inputs=(x, *names, *node.inputs[3:]))
 
 
 def _branch(draft: Draft, name: str) -> Branch:
