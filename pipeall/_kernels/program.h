@@ -14,8 +14,6 @@
 #ifndef PIPEALL_PROGRAM_H
 #define PIPEALL_PROGRAM_H
 
-#include <fenv.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,13 +33,7 @@ enum { PA_STOPPED = -1000000 }; /* start() gave up between two steps because *st
 
 enum { PA_DEPTH_MAX = 2 };
 
-/* What a thread was like before it took a stage thread's place. */
-typedef struct pa_guest {
-    int moved;       /* to another core, from these */
-    cpu_set_t cores;
-    fenv_t floats;
-} pa_guest;
-
+typedef struct pa_guest pa_guest; /* guest.h */
 typedef struct pa_program pa_program;
 struct pa_program {
     int (*open)(pa_program *self);

@@ -1,4 +1,4 @@
-# program.h; its path is given so that it resolves from every folder that includes it.
+# program.h, guest.h; their paths are given so that they resolve from every folder that includes them.
 
 
 from libc.stdint cimport int32_t, int64_t
@@ -12,8 +12,6 @@ cdef extern from "_kernels/program.h" nogil:
         void *data
         void *mem
         size_t bytes
-    ctypedef struct pa_guest:
-        pass
     ctypedef struct pa_program:
         int (*open)(pa_program *) noexcept nogil
         int (*start)(pa_program *, pa_slot_memory *, pa_slot_memory *, int32_t, int32_t, const atomic_int *) noexcept nogil
@@ -24,3 +22,8 @@ cdef extern from "_kernels/program.h" nogil:
         int64_t map_ns, copy_ns
         int64_t *marks
         int32_t mark_count, first_late, last_early
+
+
+cdef extern from "_kernels/guest.h" nogil:
+    ctypedef struct pa_guest:
+        pass

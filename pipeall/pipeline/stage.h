@@ -42,7 +42,7 @@
 #include <stdint.h>
 
 #include "../_kernels/gate.h"
-#include "../_kernels/program.h"
+#include "../_kernels/guest.h"
 #include "ring.h"
 
 typedef struct pa_lane pa_lane;

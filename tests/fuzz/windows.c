@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "_kernels/cpu/dispatch.h"
+#include "_kernels/cpu/drivers/depthwise.h"
 #include "_kernels/cpu/drivers/strassen.h"
 #include "_kernels/cpu/drivers/window.h"
 #include "_kernels/cpu/drivers/winograd.h"
@@ -218,12 +219,15 @@ static int run_strassen(problem *p, const char *isa, pa_team *team, const float 
 }
 
 static int run_depthwise(problem *p, const char *isa, pa_team *team, const float *weight, const float *bias) {
-    float *packed = zeros(pa_depthwise_packed_floats(p->y.c, p->win.kh, p->win.kw) + 16);
-    pa_depthwise_pack(weight, bias, p->y.c, p->win.kh, p->win.kw, packed);
-    pa_depthwise_op op = {.src = p->x, .dst = p->y, .residual = p->r, .has_residual = p->has_residual, .window = p->win,
-                          .lo = p->lo, .hi = p->hi, .packed = packed,
-                          .kernel = (pa_depthwise_f32_fn)kernel("depthwise", isa, NULL)};
+    const pa_kernel_row *row;
+    pa_depthwise_op op = {.src = p->x, .dst = p->y, .residual = p->r, .has_residual = p->has_residual, .groups = p->groups,
+                          .window = p->win, .lo = p->lo, .hi = p->hi};
+    op.kernel = (pa_depthwise_f32_fn)kernel("depthwise", isa, &row);
+    op.nr = row->nr;
     pa_depthwise_plan(&op, pa_team_size(team));
+    float *packed = zeros(pa_depthwise_packed_floats(&op));
+    pa_depthwise_pack(&op, weight, bias, packed);
+    op.packed = packed;
     run(pa_depthwise_step, &op, p, op.scratch_floats, team);
     compare(p, 0, "depthwise");
     free(packed);
@@ -243,7 +247,7 @@ static int run_pool(problem *p, const char *isa, pa_team *team) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     input in = {data, data + size};
     problem p = {.groups = 1};
-    const int kind = pick(&in, 0, 3); /* conv, depthwise, pool, conv 1x1 by Strassen */
+    const int kind = pick(&in, 0, 4); /* conv, depthwise, pool, conv 1x1 by Strassen, narrow groups */
     const char *isa = isas[pick(&in, 0, 2)];
     if (!isa) isa = "ref";
     pa_team *team = teams[pick(&in, 1, 3)];
@@ -262,6 +266,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (kind == 0) {
         p.groups = pick(&in, 1, 4);
         cin *= p.groups, cout *= p.groups;
+    } else if (kind == 4) {
+        p.groups = pick(&in, 1, 40);
+        cin = (cin % 20 + 1) * p.groups, cout = (cout % 20 + 1) * p.groups;
     } else if (kind < 3) {
         p.groups = cout = cin;
     }
@@ -271,7 +278,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     p.x = view(PA_SLOT_IN, h, width, cin, pick(&in, 0, 5), pick(&in, 0, 3));
     p.y = view(PA_SLOT_OUT, oh / p.win.stride_y + 1, ow / p.win.stride_x + 1, cout, pick(&in, 0, 5), pick(&in, 0, 3));
     p.r = view(PA_ARENA, p.y.h, p.y.w, cout, pick(&in, 0, 5), pick(&in, 0, 3));
-    p.has_residual = kind < 2 && pick(&in, 0, 1);
+    p.has_residual = (kind < 2 || kind == 4) && pick(&in, 0, 1);
     p.lo = pick(&in, 0, 1) ? 0 : -INFINITY;
     p.hi = pick(&in, 0, 1) ? 6 : INFINITY;
     p.average = kind == 2 && pick(&in, 0, 1);
@@ -292,7 +299,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     if (kind == 0)
         run_conv(&in, &p, isa, team, weight, bias);
-    else if (kind == 1)
+    else if (kind == 1 || kind == 4)
         run_depthwise(&p, isa, team, weight, bias);
     else if (kind == 2)
         run_pool(&p, isa, team);

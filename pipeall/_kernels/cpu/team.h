@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#include "../program.h"
+#include "../guest.h"
 
 typedef struct pa_team pa_team;
 typedef void (*pa_chunk_fn)(const void *context, int64_t chunk, int thread);

@@ -36,7 +36,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifdef __OPTIMIZE__
 #define PA_INLINE static inline __attribute__((always_inline, unused))
+#else /* what is not optimised keeps every branch of every copy: 1 GB and minutes to compile */
+#define PA_INLINE static inline __attribute__((unused))
+#endif
 
 enum { ROOT4_BITS = 0x4f580800 }; /* least error of v_root4_estimate */
 enum { HALF_ROOT2_BITS = 0x3f3504f3, MANTISSA_BITS = 0x7fffff }; /* of sqrt(1/2) */
