@@ -8,6 +8,7 @@ from onnx_models import saved
 from pipeall.graph import ops
 from pipeall.graph.cases import CASES, INDEXING, RECURRENT, SAMPLING, Case, case_graph
 from pipeall.graph.onnx.read import load
+from pipeall.graph.rewrite import rewrite
 
 ELSEWHERE = {group[0].op for group in (*INDEXING, *SAMPLING, *RECURRENT)}  # in test_onnx_structure
 # Ops that ONNX has in parts, or in other parts
@@ -39,7 +40,8 @@ def test_every_case_survives_onnx(case, tmp_path):
     got = load(saved(onnx_models.of_graph(graph), tmp_path))
     assert [node.op for node in got.nodes] == [case.op]
     if not (case.attrs.get("swapped") or got.nodes[0].attrs.get("swapped")):  # then operands come the other way round
-        close = {name: near(value) for name, value in case.attrs.items()}
+        (kept,) = rewrite(graph).nodes  # a kernel may lose rows that see padding alone
+        close = {name: near(value) for name, value in kept.attrs.items()}
         assert got.nodes[0].attrs == close
     expected = ops.run_graph(graph, inputs)["y"]
     result = ops.run_graph(got, inputs)["y"]
