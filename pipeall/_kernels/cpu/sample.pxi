@@ -83,8 +83,8 @@ def add_col2im(CpuProgram self, step):
     self.check(1 <= rank <= PA_DIMS - 2, step, f"an image of 1 to {PA_DIMS - 2} dimensions", p["image"])
     lengths = [len(p[name]) for name in ("block", "strides", "dilations")] + [len(p["pads"]) // 2]
     self.check(set(lengths) == {rank}, step, f"block, strides, dilations and pads of {rank} dimensions", lengths)
-    self.check(min(*p["block"], *p["strides"], *p["dilations"], 1) >= 1 and min(p["pads"]) >= 0, step,
-               "positive blocks, strides and dilations", dict(p))
+    self.check(min(*p["image"], *p["block"], *p["strides"], *p["dilations"]) >= 1 and min(p["pads"]) >= 0, step,
+               "positive sizes, blocks, strides and dilations", dict(p))
     self.check(max(*p["image"], *p["block"], *p["strides"], *p["dilations"], *p["pads"]) < 2**31, step, "sizes below 2^31", dict(p))
     taps = positions = 1
     for d in range(rank):

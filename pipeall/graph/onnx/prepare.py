@@ -86,4 +86,5 @@ def _check_nodes(model: Any, opset: int) -> None:
             onnx.checker.check_node(node, context)
         except onnx.checker.ValidationError as error:
             message = (str(error).strip().splitlines() or ["is malformed"])[0]
-            raise ModelError(f"node {node.name or ''.join(node.output[:1])!r} ({node.op_type}): {message}") from None
+            name = node.name or next(iter(node.output), "")  # bytes where they are no UTF-8
+            raise ModelError(f"node {name!r} ({node.op_type}): {message}") from None
