@@ -25,6 +25,7 @@ class Draft:
         self.nodes = {node.output: node for node in graph.nodes}
         self.places = {node.output: place for place, node in enumerate(graph.nodes)}
         self.constants = dict(graph.constants)
+        self.levels = dict(graph.levels)
         self.shapes = {name: operand.shape for name, operand in (graph.tensors | self.constants).items()}
         self.outputs = tuple(tensor.name for tensor in graph.outputs)
         self._settle()
@@ -66,7 +67,8 @@ class Draft:
         for node in nodes:  # every rule keeps the node table's terms
             made = infer_shape(node.op, node.attrs, [shapes[name] for name in node.inputs], node.name)
             assert made == shapes[node.output], f"rewriting changed {node.output} from {shapes[node.output]} to {made}"
-        return replace(self.source, nodes=nodes, tensors=tensors, constants=constants)
+        levels = {name: levels for name, levels in self.levels.items() if name in constants}
+        return replace(self.source, nodes=nodes, tensors=tensors, constants=constants, levels=levels)
 
     # -- what a rule asks --
 

@@ -34,7 +34,8 @@ MAIN_OPS = ("conv", "fc", "deconv", "matmul", "attention", "lstm", "gru", "rnn")
 class Quantization:
     """What the integers of a tensor stand for: (integer - zero_point) * scale.
 
-    One scale and zero point for the whole tensor, or one for each index along ``axis``.
+    One scale and zero point for the whole tensor, or one for each index along ``axis``. Integers are int8: those of a
+    file that are unsigned are less 128 here, zero points too.
     """
 
     scale: tuple[float, ...]
@@ -122,6 +123,7 @@ class Graph:
     leaves     of a sub-graph that transmits: outputs of the model that it is the last to compute or read
     receives   True where the inputs come from another sub-graph (Receiver instead of Input)
     transmits  True where the outputs go to another sub-graph (Transmitter instead of Output)
+    levels     constant's name -> what its integers stand for: a float32 constant has no other values
     metadata   what the model's file says of itself, such as the names of its classes
     max_crossing  most tensors that may cross a cut; None: as few as any cut has, and more inside of large groups
     """
@@ -137,11 +139,13 @@ class Graph:
     max_crossing: int | None = None
     leaves: tuple[Tensor, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
+    levels: Mapping[str, Quantization] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
         object.__setattr__(self, "constants", MappingProxyType(dict(self.constants)))
         object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
+        object.__setattr__(self, "levels", MappingProxyType(dict(self.levels)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         given = {entry.name: getattr(self, entry.name) for entry in fields(self)}

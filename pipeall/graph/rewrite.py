@@ -160,6 +160,8 @@ def crop_kernel(draft: Draft, node: Node) -> bool:
     if cropped.shape == weight.shape:
         return False
     name = draft.constant(f"{node.inputs[1]}.cropped", cropped)
+    if levels := draft.levels.get(node.inputs[1]):
+        draft.levels[name] = levels
     inputs = (node.inputs[0], name, *node.inputs[2:])
     return draft.put(node, inputs=inputs, attrs=attrs | {"pads": tuple(pads)})
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...errors import ModelError
 from ...steps import TYPES
-from ..ir import Graph, Node, Tensor
+from ..ir import Graph, Node, Quantization, Tensor
 from ..ops import attributes, infer_shape, infer_type
 
 Shape = tuple[int, ...]
@@ -86,6 +86,8 @@ class Builder:
         self.constants: dict[str, np.ndarray] = {}
         self.nodes: list[Node] = []
         self.quantised: dict[str, Any] = {}  # activations that QuantizeLinear made: of what, and how
+        self.levels: dict[str, Quantization] = {}  # as in Graph
+        self._dequantised: dict[int, tuple[np.ndarray, Quantization]] = {}  # by id: floats that lie on levels
         self.labels: set[str] = set()  # names of nodes: ONNX lets them repeat, outputs are unique
         self.budget = MAX_CONSTANT_ELEMENTS - sum(array.size for array in constants.values())
         self.scope = ""  # of a subgraph: how the names of what is made in it begin
@@ -166,6 +168,21 @@ class Builder:
             name += "'"
         return name
 
+    def on_levels(self, array: np.ndarray, levels: Quantization) -> None:
+        """Floats that DequantizeLinear made of constant integers: where they, or a view of all, are kept is in ``levels``."""
+        self._dequantised[id(array)] = array, levels
+
+    def _levels_of(self, array: np.ndarray) -> Quantization | None:
+        root = array
+        while root.base is not None and isinstance(root.base, np.ndarray):
+            root = root.base
+        _, levels = self._dequantised.get(id(root), (None, None))
+        if levels is None or array.size != root.size or levels.axis is None:
+            return levels if levels is None or array.size == root.size else None
+        place = root.shape[levels.axis], root.strides[levels.axis]
+        axes = [axis for axis, at in enumerate(zip(array.shape, array.strides, strict=True)) if at == place]
+        return replace(levels, axis=axes[0]) if len(axes) == 1 else None
+
     def keep(self, array: np.ndarray, name: str, *, infinite: bool = False) -> str:
         """Store a constant operand in its own type (any float is float32); named ``name`` unless that is taken."""
         if self.constants.get(name) is array:
@@ -178,6 +195,8 @@ class Builder:
         if self.values.get(name) is not array or name in self.constants or name in self.local:
             name = self.fresh(self.scope + name if name in self.local else name)
         self.constants[name] = np.asarray(array, np.float32 if array.dtype.kind == "f" else None, order="C")
+        if levels := self._levels_of(array):
+            self.levels[name] = levels
         return name
 
     def weight(self, n: OnnxNode, i: int) -> str:
@@ -284,8 +303,9 @@ class Builder:
         read = {name for node in self.nodes for name in node.inputs}
         constants = {name: array for name, array in self.constants.items() if name in read}
         return Graph(
-            name, tuple(self.nodes), self.tensors, constants, self.inputs, tuple(self.tensors[o] for o in outputs)
-        )
+            name, tuple(self.nodes), self.tensors, constants, self.inputs, tuple(self.tensors[o] for o in outputs),
+            levels={name: levels for name, levels in self.levels.items() if name in constants},
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

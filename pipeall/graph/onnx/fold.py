@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ModelError
+from ..ir import Quantization
 from .build import Builder, OnnxNode
 
 Shape = tuple[int, ...]
@@ -250,7 +251,18 @@ def _dequantised(
         n.fail(f"expected integers and a zero point of their type, got {x.dtype} and {zero and zero.dtype}")
     g.afford(n, x.size)
     centred = x.astype(np.float32) if zero is None else (x - _in_place(n, 2, zero, x.shape).astype(np.int64))
-    return centred.astype(np.float32) * _in_place(n, 1, scale, x.shape).astype(np.float32)
+    made = centred.astype(np.float32) * _in_place(n, 1, scale, x.shape).astype(np.float32)
+    if x.dtype.name in QUANTISED and not n.get("block_size", int, 0):
+        g.on_levels(made, _levels(n, x, scale, zero))
+    return made
+
+
+def _levels(n: OnnxNode, x: np.ndarray, scale: np.ndarray, zero: np.ndarray | None) -> Quantization:
+    """What int8 integers in place of these mean: those of unsigned ones are less 128."""
+    shift = 128 if x.dtype.name == "uint8" else 0
+    zeros = (np.zeros(scale.shape) if zero is None else zero).reshape(-1).astype(int) - shift
+    axis = n.axis(n.get("axis", int, 1), x.ndim) if scale.size > 1 else None
+    return Quantization(tuple(scale.reshape(-1).astype(np.float32).tolist()), tuple(zeros.tolist()), axis)
 
 
 def _quantised(g: Builder, n: OnnxNode, x: np.ndarray, scale: np.ndarray, zero: np.ndarray | None = None) -> np.ndarray:

@@ -1,0 +1,99 @@
+/* The contract of the kernels of 8-bit integers (s8/): the micro-kernel types of kernels.inc whose element type is s8.
+ *
+ * An integer q of a tensor stands for the real number (q - zero) * scale. Sums of products are exact, in 32 bits. What leaves
+ * is rounded half to even: the nearest integer to the real number over the scale of the output, plus its zero point.
+ * Activations of a model that are unsigned are kept less 128, zero point and all.
+ */
+#ifndef PIPEALL_KERNELS_S8_H
+#define PIPEALL_KERNELS_S8_H
+
+#include "kernels.h"
+
+/* What a sum becomes: out = rint(clamp((sum + bias) * scale, lo, hi)) + zero. The bounds are integers that the zero point
+ * takes to -128 .. 127, or to what is left of that by a ReLU. */
+typedef struct pa_requantise {
+    float lo, hi;
+    int32_t zero;
+} pa_requantise;
+
+/* Indirect GEMM of integers on one panel, by tiles of at most MR rows x NR columns, MR and NR being the row's of kernels.inc:
+ *   C[i][j] = requantise(sum_t sum_k A[t * MR + i][k] * B[t][k][j], bias[j], scale[j])
+ * for every row i of a tile, and j < n (1 <= n <= NR).
+ *   a      per tile, a_step pointers apart: taps * MR row pointers, of any alignment; entries beyond the tile's rows are never
+ *          read. Of each row k bytes are read: a multiple of DEPTH, what is beyond the elements meets weights of 0
+ *   b      packed panel, 64-byte aligned: [tap][k / DEPTH][NR][DEPTH]. Kernels that multiply pairs in 16 bits (avx2, neon)
+ *          want -127 .. 127; all others take -128 too
+ *   sums   of the weights of each column, for kernels that add 128 to A
+ *   bias, scale   NR each, 64-byte aligned, like sums; scale is finite and above 0
+ * DEPTH, the k of a column that lie together, is 4; 8 for the instruction sets neon and i8mm. */
+typedef struct pa_gemm_s8_args {
+    int32_t n, taps;
+    pa_tiling tiling;
+    int64_t k, a_step;
+    const int8_t *const *a;
+    const int8_t *b;
+    const int32_t *bias, *sums;
+    const float *scale;
+    pa_requantise to;
+    int8_t *c;
+    int64_t c_stride;
+} pa_gemm_s8_args;
+typedef void (*pa_gemm_s8_fn)(const pa_gemm_s8_args *);
+
+/* Depthwise convolution of n channels of some pixels, which are in tiles as rows are in a GEMM:
+ *   C[i][c] = requantise(sum_t A[t * MR + i][c] * B[t][c], bias[c], scale[c])      for c < n
+ *   b      packed, 64-byte aligned: [c / NR][tap][NR] 16-bit weights; those past the last channel are 0, and are read
+ *   bias, scale   n, up to a multiple of NR. Of each row of A only n bytes are read.
+ * k and sums are not read. */
+typedef struct pa_depthwise_s8_args {
+    int32_t n, taps;
+    pa_tiling tiling;
+    int64_t a_step;
+    const int8_t *const *a;
+    const int16_t *b;
+    const int32_t *bias;
+    const float *scale;
+    pa_requantise to;
+    int8_t *c;
+    int64_t c_stride;
+} pa_depthwise_s8_args;
+typedef void (*pa_depthwise_s8_fn)(const pa_depthwise_s8_args *);
+
+/* out[i] = clamp(rint(x[i] / scale) + zero, -128, 127); NaN becomes any of them */
+typedef void (*pa_quantise_s8_fn)(int64_t n, const float *x, int8_t *out, float scale, int32_t zero);
+
+/* out[i] = (x[i] - zero) * scale */
+typedef void (*pa_dequantise_s8_fn)(int64_t n, const int8_t *x, float *out, float scale, int32_t zero);
+
+/* out[i] = table[x[i] + 128]; out may be x. */
+typedef void (*pa_table_s8_fn)(int64_t n, const int8_t *x, int8_t *out, const int8_t *table);
+
+/* Sums and products of integers of different scales, b_step 0 or 1; out may be a or b:
+ *   add  out[i] = requantise((a[i] - a_zero) * a_factor + (b[i * b_step] - b_zero) * b_factor), without bias and scale
+ *   mul  out[i] = requantise((a[i] - a_zero) * (b[i * b_step] - b_zero) * a_factor), likewise */
+typedef struct pa_binary_s8_args {
+    int32_t a_zero, b_zero;
+    float a_factor, b_factor;
+    pa_requantise to;
+} pa_binary_s8_args;
+typedef void (*pa_add_s8_fn)(int64_t n, const int8_t *a, const int8_t *b, int b_step, int8_t *out,
+                             const pa_binary_s8_args *args);
+typedef pa_add_s8_fn pa_mul_s8_fn;
+
+/* Maxima or means of a window, for some pixels: taps pointers for each, NULL in the padding.
+ *   out[p * out_stride + c] = max_t a[p * taps + t][c]                                               where factor is NULL
+ *                             requantise(sum_t (a[p * taps + t][c] - a_zero) * factor[p])            elsewhere
+ * A window of padding alone gives -128, or the zero point. sums: scratch of `channels` 32-bit integers. */
+typedef struct pa_pool_s8_args {
+    int64_t pixels, taps, channels;
+    const int8_t *const *a;
+    int32_t a_zero;
+    const float *factor;
+    pa_requantise to;
+    int8_t *out;
+    int64_t out_stride;
+    int32_t *sums;
+} pa_pool_s8_args;
+typedef void (*pa_pool_s8_fn)(const pa_pool_s8_args *);
+
+#endif
