@@ -5,24 +5,33 @@
 
 from __future__ import annotations
 
+from ..errors import ModelError
 from ..steps import Lowered
+from .integers import reals
 from .ir import Graph
 from .lower_ops import emit, writes
 from .lowering import Lowering
 from .partition import Border
 
 
-def lower(graph: Graph, first_late: Border | None = None, last_early: Border | None = None) -> Lowered:
+def lower(
+    graph: Graph, first_late: Border | None = None, last_early: Border | None = None, *, integers: bool = True
+) -> Lowered:
     """The graph as steps on views; the same graph always gives the same steps.
 
     first_late  a cut inside of the graph: frames may also arrive there, in the slot behind the graph's inputs
     last_early  a cut behind that: frames may also leave there, in the slot before the graph's outputs; what leaves the
                 model in this graph (``Graph.leaves``) is in the slot by then, behind both
+    integers    whether who runs it has kernels for 8-bit integers; else quantised tensors are float32 on the way
 
     Where a sub-graph receives or transmits, its slots hold NHWC tensors that are read and written in place; at the
     model's own borders they hold the model's layout, and a copy step converts where a kernel needs another.
     Raises ModelError naming the node that cannot be lowered.
     """
+    if not integers and (real := reals(graph)) is not graph:
+        if first_late or last_early:
+            raise ModelError(f"{graph.name}: expected fixed cuts beside a device that has no kernels for its integers")
+        graph = real
     return Lowering(graph, emit, writes).lowered(first_late, last_early)
 
 

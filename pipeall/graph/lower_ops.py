@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import ModelError
 from ..picture import described, example
 from ..steps import Strided, View
-from . import lower_moves
+from . import lower_integers, lower_moves
 from .ir import Node
 from .layouts import ON_IMAGES
 from .lower_deconv import deconv
@@ -44,11 +44,13 @@ def emit(to: Lowering, node: Node) -> None:
     """Appends a node's steps. Raises ModelError where no step computes it."""
     if node.op not in OPS:
         raise ModelError(f"node {node.name!r}: no device computes op {node.op!r}; known: {', '.join(OPS)}")
-    types = [to.type_of(name) for name in node.inputs]
-    made, said = infer_type(node.op, node.attrs, types, node.name), to.type_of(node.output)
+    quantised = to.tensor(node.output).quantization is not None and node.op != "quantize"
+    types = [FLOAT if quantised else to.type_of(name) for name in node.inputs]  # what an op means is of real numbers
+    made, said = infer_type(node.op, node.attrs, types, node.name), FLOAT if quantised else to.type_of(node.output)
     if made != said:
         raise ModelError(f"node {node.name!r} ({node.op}): expected an output of {made}, got {said}")
-    RULES.get(node.op, general)(to, node)
+    rule = lower_integers.RULES.get(node.op) if quantised else None
+    (rule or RULES.get(node.op, general))(to, node)
 
 
 def writes(node: Node, at: Strided, image: bool) -> bool:
@@ -104,7 +106,7 @@ def plain(to: Lowering, node: Node) -> None:
     out = pixels(to.target(node))
     each = zip(*(images(view, count) for view in (x, out)), strict=True) if node.op != "lrn" else [(x, out)]
     for a, b in each:
-        to.step(node.op, node, (a,), b, attrs_of(node, *PLAIN[node.op]))
+        to.step(node.op, node, (a,), b, attrs_of(node, *PLAIN[node.op]) | lower_integers.levels(to, node))
 
 
 def conv(to: Lowering, node: Node) -> None:
@@ -113,7 +115,7 @@ def conv(to: Lowering, node: Node) -> None:
     attrs = attrs_of(node, "strides", "pads", "dilations", "groups", "lo", "hi")
     if 1 < attrs["groups"] == src[0].c < len(weight):  # several filters for each channel
         src[0], attrs["groups"] = _repeated_channels(to, node, src[0], len(weight)), len(weight)
-    params = {"kernel": weight.shape[2:], **attrs}
+    params = {"kernel": weight.shape[2:], **attrs, **lower_integers.levels(to, node)}
     together = params["kernel"] == params["strides"] == (1, 1) and not any(params["pads"])
     for *given, made in zip(*(images(view, 1 if together else count) for view in (*src, out)), strict=True):
         to.step("conv", node, given, made, params, weight, to.constant(node, 2))
@@ -142,8 +144,8 @@ def fc(to: Lowering, node: Node) -> None:
     elif view is None:
         view = rows(to.contiguous(name), axis)
     channels = weight.shape[1] // prod(kernel)
-    to.step("conv", node, (view,), out, {"kernel": kernel, **attrs}, weight.reshape(-1, channels, *kernel),
-            to.constant(node, 2))  # fmt: skip
+    params = {"kernel": kernel, **attrs, **lower_integers.levels(to, node)}
+    to.step("conv", node, (view,), out, params, weight.reshape(-1, channels, *kernel), to.constant(node, 2))
 
 
 def shuffle(to: Lowering, node: Node) -> None:
@@ -347,5 +349,6 @@ RULES: dict[str, Callable[[Lowering, Node], None]] = {
     "expand": lower_moves.expand,
     "pad": lower_moves.pad,
     "picture": picture,
+    **dict.fromkeys(("quantize", "dequantize"), lower_integers.stored),
     "resize": lower_moves.resize,
 }

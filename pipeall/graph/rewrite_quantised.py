@@ -1,4 +1,5 @@
-"""A rule of ``rewrite`` on fake quantisation: values that lie on its levels already stay as they are."""
+"""Rules of ``rewrite`` on quantised tensors: integers that are only read as real numbers are never stored, and values
+that lie on levels already stay as they are."""
 
 from __future__ import annotations
 
@@ -8,6 +9,24 @@ from .draft import Draft
 from .ir import Node
 
 MOVES = ("reshape", "transpose", "slice", "shuffle", "expand", "concat", "maxpool")  # every value is one that they read
+
+
+def read_what_was_stored(draft: Draft, node: Node) -> bool:
+    """Makes dequantize(quantize(x)) x, which lies on the levels."""
+    stored = draft.maker(node.inputs[0], "quantize") if node.op == "dequantize" else None
+    if stored is None or any(stored.attrs[name] != node.attrs[name] for name in ("scale", "zero")):
+        return False
+    return draft.put(node, op="reshape", inputs=stored.inputs, attrs={"shape": draft.shapes[node.output]})
+
+
+def store_later(draft: Draft, node: Node) -> bool:
+    """Makes of a move of integers the integers of a move."""
+    stored = [draft.maker(name, "quantize") for name in node.inputs] if node.op in MOVES else [None]
+    if None in stored or any(other.attrs != stored[0].attrs for other in stored):
+        return False
+    reals = tuple(other.inputs[0] for other in stored)
+    moved = draft.insert(node.op, f"{node.output}/reals", reals, node.attrs, node)
+    return draft.put(node, op="quantize", inputs=(moved,), attrs=stored[0].attrs)
 
 
 def drop_fakequant(draft: Draft, node: Node) -> bool:
@@ -21,7 +40,7 @@ def _on_levels(draft: Draft, node: Node) -> bool:
         made = draft.nodes.get(waiting.pop())
         if made is None:
             return False
-        if made.output in seen or (made.op == "fakequant" and made.attrs == node.attrs):
+        if made.output in seen or _puts_there(made, node):
             continue
         seen.add(made.output)
         relu = made.op == "clip" and made.attrs["lo"] in (0, -inf) and made.attrs["hi"] == inf  # 0 is a level
@@ -29,3 +48,8 @@ def _on_levels(draft: Draft, node: Node) -> bool:
             return False
         waiting += made.inputs
     return True
+
+
+def _puts_there(made: Node, node: Node) -> bool:
+    """Whether a node's values lie on the levels of a fakequant."""
+    return made.op == "fakequant" and made.attrs == node.attrs

@@ -35,15 +35,18 @@ class Stage:
     program: Any
 
 
-def lowered_stages(graph: Graph, stages: Sequence[StagePlan]) -> list[Lowered]:
+def lowered_stages(graph: Graph, stages: Sequence[StagePlan], units: Sequence[Component]) -> list[Lowered]:
     """What each stage of a lane computes. Raises ArgumentError for groups that the network does not have."""
     return [
         lower(
             subgraph(graph, first, last_late, last),
             border(graph, first, first_late, first) if first_late > first else None,
             border(graph, first, last) if last_late > last else None,
+            integers=unit.device.integers,
         )
-        for first, first_late, last, last_late in borders(stages, len(graph.groups), graph.name)
+        for (first, first_late, last, last_late), unit in zip(
+            borders(stages, len(graph.groups), graph.name), units, strict=True
+        )
     ]
 
 
@@ -117,7 +120,7 @@ class Lane:
     ):
         self.number = number
         self.stages: list[Stage] = []
-        lowered = _supported(lowered_stages(graph, stages), units)
+        lowered = _supported(lowered_stages(graph, stages, units), units)
         for stage, part, unit in zip(stages, lowered, units, strict=True):
             groups = stage.first, len(graph.groups) if stage.last is None else stage.last
             program = unit.device.compile(part, unit.name, record=record)

@@ -73,7 +73,7 @@ KEEP_BYTES, KEEP_BYTES_OF = 4 << 20, {"neon": inf}
 
 def candidates(step) -> tuple[Algorithm, ...]:
     """The algorithms that can compute a step; the first is the plainest. Nothing to choose: empty."""
-    if step.kind != "conv" or is_depthwise(step):
+    if step.kind != "conv" or is_depthwise(step) or step.dst.dtype != "float32":
         return ()
     kh, kw = step.params["kernel"]
     steps = (*step.params["strides"], *step.params["dilations"])

@@ -5,7 +5,7 @@ against the memory it will touch, packs the weights for the chosen kernel, and a
 """
 
 cimport cython
-from libc.stdint cimport int32_t, int64_t, uintptr_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strncpy
 
@@ -17,7 +17,7 @@ from math import prod
 import numpy as np
 
 from ...errors import ArgumentError, DeviceError
-from ...steps import CONSTANT, PIXEL_KINDS, TYPES, item_bytes
+from ...steps import CONSTANT, PIXEL_KINDS, TYPES, is_depthwise, item_bytes
 from .algorithms import DIRECT, GEMM, STRASSEN, candidates, tile
 from .fold import fold, folded, folded_weights
 from ..memory import aligned, mapped, packable
@@ -203,6 +203,10 @@ cdef class CpuProgram:
         self.weight_bytes += 4 * size
         return found
 
+    def bytes_of(self, int64_t nbytes):
+        """The same as int8."""
+        return self.weights((nbytes + 3) // 4).view(np.int8)[:nbytes]
+
     cdef void *new(self, size_t nbytes) except NULL:
         cdef void *args = calloc(1, nbytes)
         if args == NULL:
@@ -352,3 +356,4 @@ include "index.pxi"
 include "sample.pxi"
 include "recurrent.pxi"
 include "picture.pxi"
+include "integers.pxi"

@@ -2,6 +2,8 @@
 
 
 def add_pool(CpuProgram self, step, bint average):
+    if step.dst.dtype == "int8":
+        return add_pool_s8(self, step, average)
     cdef pa_pool_op *op = <pa_pool_op *>self.new(sizeof(pa_pool_op))
     op.src, op.dst, op.window = self.view(step, step.src[0]), self.view(step, step.dst), self.window(step)
     self.check(op.src.c == op.dst.c, step, f"{op.src.c} channels out", op.dst.c)

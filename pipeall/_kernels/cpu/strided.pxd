@@ -1,5 +1,5 @@
 # The C side of steps on strided operands: the drivers' argument structs, as kernels.pxd has those of steps on pixels.
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int8_t, int32_t, int64_t
 
 from .kernels cimport (
     pa_binary_f32_fn, pa_gemm_f32_fn, pa_layernorm_f32_fn, pa_matvec_f32_fn, pa_outer_f32_fn,
@@ -249,3 +249,60 @@ cdef extern from "drivers/recurrent.h" nogil:
         int64_t scratch_bytes
     void pa_recurrent_plan(pa_recurrent_op *, int threads)
     void pa_recurrent_step(const void *, void *const *, void *, pa_team *)
+
+
+cdef extern from "kernels_s8.h" nogil:
+    ctypedef void (*pa_gemm_s8_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_depthwise_s8_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_pool_s8_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_quantise_s8_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_dequantise_s8_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_table_s8_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_add_s8_fn)(const void *) noexcept nogil
+    ctypedef struct pa_requantise:
+        float lo, hi
+        int32_t zero
+    ctypedef struct pa_binary_s8_args:
+        int32_t a_zero, b_zero
+        float a_factor, b_factor
+        pa_requantise to
+
+cdef extern from "drivers/conv_s8.h" nogil:
+    enum: PA_S8_SPARE
+    ctypedef struct pa_conv_s8_op:
+        pa_view src, dst
+        int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x, groups
+        pa_gemm_s8_fn gemm
+        pa_depthwise_s8_fn depthwise
+        pa_pool_s8_fn pool
+        int32_t mr, nr, depth
+        pa_requantise to
+        const void *weight
+        const int32_t *bias
+        const int32_t *sums
+        const float *scale
+        const int8_t *zero
+        int32_t a_zero, average, count_pads, pad_bottom, pad_right
+        float factor
+        int64_t scratch_bytes
+    void pa_conv_s8_plan(pa_conv_s8_op *, int threads)
+    void pa_conv_s8_step(const void *, void *const *, void *, pa_team *)
+    int64_t pa_conv_s8_packed_bytes(const pa_conv_s8_op *)
+    void pa_conv_s8_pack(const pa_conv_s8_op *, const int8_t *, void *)
+
+cdef extern from "drivers/levels.h" nogil:
+    enum: PA_QUANTISE, PA_DEQUANTISE, PA_TABLE, PA_INTEGERS
+    ctypedef struct pa_levels_op:
+        pa_strided *src
+        pa_strided dst
+        int32_t form
+        float scale
+        int32_t zero
+        int8_t *table
+        pa_binary_s8_args args
+        pa_quantise_s8_fn quantise
+        pa_dequantise_s8_fn dequantise
+        pa_table_s8_fn by_table
+        pa_add_s8_fn integers
+    void pa_levels_plan(pa_levels_op *)
+    void pa_levels_step(const void *, void *const *, void *, pa_team *)

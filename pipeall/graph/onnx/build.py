@@ -85,7 +85,6 @@ class Builder:
         self.tensors = {tensor.name: tensor for tensor in inputs}
         self.constants: dict[str, np.ndarray] = {}
         self.nodes: list[Node] = []
-        self.quantised: dict[str, Any] = {}  # activations that QuantizeLinear made: of what, and how
         self.levels: dict[str, Quantization] = {}  # as in Graph
         self._dequantised: dict[int, tuple[np.ndarray, Quantization]] = {}  # by id: floats that lie on levels
         self.labels: set[str] = set()  # names of nodes: ONNX lets them repeat, outputs are unique
@@ -169,7 +168,7 @@ class Builder:
         return name
 
     def on_levels(self, array: np.ndarray, levels: Quantization) -> None:
-        """Floats that DequantizeLinear made of constant integers: where they, or a view of all, are kept is in ``levels``."""
+        """Floats that DequantizeLinear made of constants: ``levels`` names where they, or a view of all, are kept."""
         self._dequantised[id(array)] = array, levels
 
     def _levels_of(self, array: np.ndarray) -> Quantization | None:

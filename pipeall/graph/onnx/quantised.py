@@ -1,12 +1,11 @@
-"""Quantised networks, computed in float32: QDQ files and operators on integers (QOperator), by their definitions.
+"""Quantised networks in ops on real numbers: QDQ files and operators on integers (QOperator), by their definitions.
 
-A quantised tensor's integers q mean scale * (q - zero point). QuantizeLinear rounds half to even and saturates. On the
-way its integers are floats: where a quantised tensor is only read as real numbers, integers are never stored.
+A quantised tensor's integers q mean scale * (q - zero point). QuantizeLinear rounds half to even and saturates: it puts
+values on levels (``fakequant``), and stores them as integers (``quantize``). Where these are only read as real numbers,
+``rewrite`` leaves out that they were stored. ``integers`` computes what is between levels in 8 bits.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,25 +18,6 @@ Parameter = np.ndarray | str | None
 INTEGERS = ("int8", "uint8", "int32")
 CONV = "auto_pad dilations group kernel_shape pads strides"
 POOL = "auto_pad ceil_mode count_include_pad kernel_shape pads strides"
-
-
-@dataclass(frozen=True)
-class Quantised:
-    """What QuantizeLinear made of ``x``: its integers as floats, and the parameters."""
-
-    x: str
-    levels: str
-    scale: Parameter
-    zero: Parameter
-
-    def single(self, scale: Parameter, zero: Parameter) -> bool:
-        """Whether these are its parameters, constant and one for the whole tensor."""
-        return _same_number(self.scale, scale) and (self.zero is zero is None or _same_number(self.zero, zero))
-
-
-def _same_number(a: Parameter, b: Parameter) -> bool:
-    constant = isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
-    return constant and a.size == b.size == 1 and a.item() == b.item()
 
 
 def _limits(dtype: str) -> tuple[int, int]:
@@ -61,6 +41,18 @@ def _parameters(g: Builder, n: OnnxNode, shape: tuple[int, ...]) -> tuple[Parame
     if isinstance(scale, np.ndarray):
         check_scale(n, scale)
     return scale, zero
+
+
+def _single(scale: Parameter, zero: Parameter) -> tuple[float, int] | None:
+    """Scale and zero point of a whole tensor, known before the network runs; else None."""
+    if (
+        not isinstance(scale, np.ndarray)
+        or scale.size != 1
+        or isinstance(zero, str)
+        or (zero is not None and zero.size != 1)
+    ):
+        return None
+    return scale.item(), 0 if zero is None else int(zero.item())
 
 
 def _type(g: Builder, value: np.ndarray | str) -> str:
@@ -90,11 +82,15 @@ def _quantize(g: Builder, n: OnnxNode) -> None:
     scale, zero = _parameters(g, n, g.shape(x))
     dtype = _stored_type(g, n, zero)
     lo, hi = _limits(dtype)
+    if (single := _single(scale, zero)) is not None:
+        put = g.emit(n, "fakequant", [x], part="levels", scale=single[0], low=float(lo - single[1]))
+        g.emit(n, "quantize", [put], scale=single[0], zero=single[1], to=dtype)
+        return
     steps = g.emit(n, "round", [binary(g, n, "div", x, scale, "steps")], part="rounded")
     if zero is not None:
         steps = binary(g, n, "add", steps, _real(g, n, zero, "zero"), "shifted")
     levels = g.emit(n, "clip", [steps], part="levels", lo=float(lo), hi=float(hi))
-    g.quantised[g.cast(n, levels, dtype)] = Quantised(x, levels, scale, zero)
+    g.cast(n, levels, dtype)
 
 
 @operator(
@@ -111,12 +107,10 @@ def _dequantize(g: Builder, n: OnnxNode) -> None:
         n.fail(f"only int8, uint8 and int32 are supported, got {g.dtype(value)}")
     if zero is not None and _type(g, zero) != g.dtype(value):
         n.fail(f"the zero point is of {_type(g, zero)}, its tensor of {g.dtype(value)}")
-    made = g.quantised.get(value)
-    if made is not None and made.single(scale, zero):
-        low = _limits(g.dtype(value))[0] - (0 if zero is None else zero.item())
-        g.emit(n, "fakequant", [made.x], scale=scale.item(), low=float(low))
+    if (single := _single(scale, zero)) is not None:
+        g.emit(n, "dequantize", [value], scale=single[0], zero=single[1])
         return
-    x = made.levels if made is not None else g.cast(n, value, "float32", "levels")
+    x = g.cast(n, value, "float32", "levels")
     if zero is not None and not (isinstance(zero, np.ndarray) and not zero.any()):
         x = binary(g, n, "sub", x, _real(g, n, zero, "zero"), "steps")
     binary(g, n, "mul", x, scale)

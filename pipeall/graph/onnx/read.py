@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import ArgumentError, ModelError
+from ..integers import integers
 from ..ir import Graph
 from ..rewrite import rewrite as rewritten
 from . import wire as onnx_wire
@@ -61,7 +62,7 @@ def load(
         raise ModelError(f"{source.label}: {NOT_UTF8}") from None
     except RecursionError:
         raise ModelError(f"{source.label}: its subgraphs are nested too deep") from None
-    graph = rewritten(graph) if rewrite else graph
+    graph = integers(rewritten(graph)) if rewrite else graph
     for array in graph.constants.values():
         onnx_wire.release(array)  # read by now only to be checked
     if not graph.nodes:

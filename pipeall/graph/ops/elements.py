@@ -9,7 +9,7 @@ import numpy as np
 
 from ...steps import TYPES
 from ..pointwise import BINARY, UNARY, Binary, Unary
-from .spec import FREE, GIVEN, Attrs, OpSpec, Shape, clamp, flags, numbers, require, same
+from .spec import FREE, GIVEN, Attrs, OpSpec, Shape, clamp, flags, integer, numbers, require, same
 
 
 def broadcast(*shapes: Shape) -> Shape:
@@ -94,6 +94,45 @@ def _cast(attrs: Attrs, x: np.ndarray) -> np.ndarray:
     return x.astype(to)
 
 
+# ---- integers that stand for reals ----
+
+INTEGERS = ("int8", "uint8", "int32")  # int32: sums, which are only read
+
+
+def _levels_shape(attrs: Attrs, x: Shape) -> Shape:
+    numbers(attrs, "scale")
+    require(attrs["scale"] > 0, f"scale must be above 0, got {attrs['scale']!r}")
+    integer(attrs, "zero", -(2**31), 2**31 - 1)
+    if "to" in attrs:
+        least, most = _range(attrs)
+        require(attrs["to"] in INTEGERS[:2], f"to must be int8 or uint8, got {attrs['to']!r}")
+        require(least <= attrs["zero"] <= most, f"zero must be of {attrs['to']}, got {attrs['zero']}")
+    return x
+
+
+def _range(attrs: Attrs) -> tuple[int, int]:
+    return (0, 255) if attrs["to"] == "uint8" else (-128, 127)
+
+
+def _quantize(attrs: Attrs, x: np.ndarray) -> np.ndarray:
+    levels = np.rint(x / x.dtype.type(attrs["scale"])) + attrs["zero"]
+    return np.clip(levels, *_range(attrs)).astype(attrs["to"])
+
+
+def _quantize_type(attrs: Attrs, x: str) -> str:
+    require(x == "float32", f"elements must be float32, got {x}")
+    return attrs["to"]
+
+
+def _dequantize(attrs: Attrs, x: np.ndarray) -> np.ndarray:
+    return (x.astype(np.float32) - np.float32(attrs["zero"])) * np.float32(attrs["scale"])
+
+
+def _dequantize_type(attrs: Attrs, x: str) -> str:
+    require(x in INTEGERS, f"elements must be {', '.join(INTEGERS)}, got {x}")
+    return "float32"
+
+
 def _where_types(attrs: Attrs, condition: str, *types: str) -> str:
     require(condition == "bool", f"the condition must be bool, got {condition}")
     return same(attrs, *types)
@@ -103,5 +142,9 @@ OPS: dict[str, OpSpec] = {
     **{op: _binary_spec(entry) for op, entry in BINARY.items()},
     **{op: _unary_spec(entry) for op, entry in UNARY.items()},
     "cast": OpSpec((1, 1), {"to": GIVEN}, _cast_shape, _cast, types=lambda attrs, x: attrs["to"]),
+    "quantize": OpSpec(
+        (1, 1), {"scale": GIVEN, "zero": GIVEN, "to": GIVEN}, _levels_shape, _quantize, types=_quantize_type
+    ),
+    "dequantize": OpSpec((1, 1), {"scale": GIVEN, "zero": GIVEN}, _levels_shape, _dequantize, types=_dequantize_type),
     "where": OpSpec((3, 3), {}, lambda attrs, *x: broadcast(*x), lambda attrs, *x: np.where(*x), types=_where_types),
 }

@@ -79,6 +79,7 @@ class Device(ABC):
     worker      what one of them is, for people: a thread, a compute unit
     core_type   what those are: "Cortex-A73", "Mali-G52"
     max_mhz     their highest clock; None: not known
+    integers    it has kernels for 8-bit integers; quantised networks are float32 elsewhere
     stand_in    a CPU plays this device; say so wherever its results are shown
     owns_slots  the slots of rings beside its stages must be its own memory (``Program.slot``)
     queued      its commands run while the stage's thread does something else
@@ -87,6 +88,7 @@ class Device(ABC):
 
     kind: ClassVar[str]
     precision: str = "fp32"
+    integers: bool = False
     cores: tuple[int, ...] | None = None
     width: int = 1
     worker: ClassVar[str] = "thread"
@@ -173,10 +175,11 @@ def unsupported(device: str, precision: str | None) -> Callable[[Lowered], str |
 
 
 def unsupported_groups(graph: Graph, ask: Callable[[Lowered], str | None]) -> dict[int, str]:
-    """The groups of a network, from 1, that ``ask`` (``Device.unsupported``) has a reason against."""
-    if ask(lower(graph)) is None:
+    """The groups of a network, from 1, that ``ask`` (``Device.unsupported``) has a reason against: a device that lacks
+    kernels computes in floats."""
+    if ask(lower(graph, integers=False)) is None:
         return {}
-    parts = (lower(subgraph(graph, index, index + 1)) for index in range(len(graph.groups)))
+    parts = (lower(subgraph(graph, index, index + 1), integers=False) for index in range(len(graph.groups)))
     return {index: reason for index, reason in enumerate(map(ask, parts), 1) if reason}
 
 
@@ -196,7 +199,7 @@ class HostSlot:
     """A ring slot in plain memory, 64-byte aligned and zeroed."""
 
     def __init__(self, nbytes: int):
-        self._memory = np.zeros(nbytes + 64, np.uint8)
+        self._memory = np.zeros(nbytes + 128, np.uint8)  # 64 to spare: kernels may read a little beyond an end
         self.data = (self._memory.ctypes.data + 63) // 64 * 64
         self.mem = 0
         self.nbytes = nbytes

@@ -58,7 +58,7 @@ def _lane(
     graph: Graph, stages: Sequence[StagePlan], parts: Sequence[Component], slots: int, depth: int
 ) -> list[StageMemory]:
     found = []
-    for stage, part, unit in zip(stages, lowered_stages(graph, stages), parts, strict=True):
+    for stage, part, unit in zip(stages, lowered_stages(graph, stages, parts), parts, strict=True):
         rings = slots_behind(stage.floating > 0, slots) * part.slot_out_bytes
         if stage is stages[0]:
             rings += max(slots, depth) * part.slot_in_bytes

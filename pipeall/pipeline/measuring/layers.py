@@ -176,7 +176,7 @@ def layer_times(graph: Graph, board: Board, unit: str, *, seconds: float = 1.0) 
     (trace,) = pipe.trace
     ms = np.median(np.diff(trace.marks[WARM_UP:], axis=1), axis=0) / 1e6
     starts = np.unique(trace.step_of, return_index=True)[1]
-    steps = lower(subgraph(graph, 0, len(graph.groups))).steps
+    steps = lower(subgraph(graph, 0, len(graph.groups)), integers=part.device.integers).steps
     layers = tuple(_layer(step, trace.algorithms[at], part) for step, at in zip(steps, starts, strict=True))
     most = max(before.flops, after.flops), max(before.bytes, after.bytes)  # other work only makes it less
     return LayerTimes(

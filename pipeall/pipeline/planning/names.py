@@ -37,11 +37,11 @@ class Traits:
 
 
 COMPONENTS: dict[str, Traits] = {  # name, whose first letter stands for it in plans
-    "big": Traits("cpu", cores=True),
-    "mid": Traits("cpu", cores=True, several=True),
-    "little": Traits("cpu", cores=True),
+    "big": Traits("cpu", cores=True, precisions=("fp32",)),
+    "mid": Traits("cpu", cores=True, precisions=("fp32",), several=True),
+    "little": Traits("cpu", cores=True, precisions=("fp32",)),
     "gpu": Traits("opencl", precisions=("fp16", "mixed"), several=True, neighbours=False),
-    "cpu": Traits("cpu", cores=True, all=True),
+    "cpu": Traits("cpu", cores=True, precisions=("fp32",), all=True),
 }
 PLUG_INS = "pipeall.devices"  # entry points: each gives a dict like COMPONENTS
 

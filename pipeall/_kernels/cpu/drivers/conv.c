@@ -34,130 +34,9 @@ typedef struct frame {
     int64_t panel_blocks, panels;
 } frame;
 
-static int64_t channels_of(const pa_conv_op *p) { return p->src.c / p->groups; }
-/* What a GEMM row consists of: so many taps of so many floats. */
-static int taps_of(const pa_conv_op *p) { return p->rows ? p->kh : p->kh * p->kw; }
-static int64_t k_of(const pa_conv_op *p) { return p->kh * p->kw * channels_of(p) / taps_of(p); }
-/* A chunk's scratch: the pointers to taps, those to lines, then the gathered taps. */
-static int64_t tap_pointers(const pa_conv_op *p) { return round_up(p->row_block, p->mr) * taps_of(p); }
-static int64_t pointer_floats(const pa_conv_op *p) {
-    return (tap_pointers(p) + p->kh) * (int64_t)sizeof(float *) / (int64_t)sizeof(float);
-}
-
-/* The input rows under the rows of the kernel, from row y on, each at its first pixel; NULL in the padding. */
-static void point_lines(const pa_conv_op *p, const float *src, int64_t y, const float **lines) {
-    for (int i = 0; i < p->kh; i++, y += p->dilation_y)
-        lines[i] = y >= 0 && y < p->src.h ? src + y * p->src.w * p->src.stride : NULL;
-}
-
-/* Pixel x of a line, zeros in the padding. */
-static inline const float *pixel_at(const pa_conv_op *p, const float *line, int64_t x) {
-    return line && x >= 0 && x < p->src.w ? line + x * p->src.stride : p->zero;
-}
-
-/* A call of memcpy would take longer than the copy. */
-static inline void copy(float *to, const float *from, int64_t n) {
-    if (n < 8) {
-        for (int64_t i = 0; i < n; i++) to[i] = from[i];
-        return;
-    }
-    for (int64_t i = 0; i + 8 <= n; i += 8) memcpy(to + i, from + i, 8 * sizeof(float));
-    memcpy(to + n - 8, from + n - 8, 8 * sizeof(float));
-}
-
-/* Whether the pixels under each row of the kernel lie together, but at the borders. */
-static inline int dense(const pa_conv_op *p, int64_t channels) { return p->dilation_x == 1 && p->src.stride == channels; }
-
-/* Copies the pixels under a row of the kernel, from x on, to `to`; returns the end of that. */
-static float *gather(const pa_conv_op *p, const float *line, int64_t channels, int64_t x, float *to) {
-    for (int j = 0; j < p->kw; j++, to += channels)
-        copy(to, pixel_at(p, line, x + (int64_t)j * p->dilation_x), channels);
-    return to;
-}
-
-/* Points at the taps of an output pixel whose window begins in column x, mr pointers apart. Rows of the kernel are
- * gathered; returns the end of that. */
-static float *point_taps(const pa_conv_op *p, const float *const *lines, int64_t channels, int64_t x,
-                         const float **pointers, float *gathered) {
-    for (int i = 0; i < p->kh; i++) {
-        if (p->rows) {
-            *pointers = lines[i] ? gathered : p->zero;
-            pointers += p->mr;
-            if (lines[i]) gathered = gather(p, lines[i], channels, x, gathered);
-            continue;
-        }
-        for (int j = 0; j < p->kw; j++, pointers += p->mr)
-            *pointers = pixel_at(p, lines[i], x + (int64_t)j * p->dilation_x);
-    }
-    return gathered;
-}
-
-/* The same for m pixels of a row with no tap to the left or right of the input: those of each are stride_x pixels from
- * those of the one before. */
-static inline void point_inside(const pa_conv_op *p, const float *const *lines, int64_t x, int64_t m,
-                                const float **pointers) {
-    const int64_t step = p->stride_x * p->src.stride;
-    const int across = p->rows ? 1 : p->kw;
-    for (int i = 0; i < p->kh; i++) {
-        for (int j = 0; j < across; j++, pointers += p->mr) {
-            const float *pixel = pixel_at(p, lines[i], x + (int64_t)j * p->dilation_x);
-            const int64_t apart = lines[i] ? step : 0;
-            for (int64_t r = 0; r < m; r++, pixel += apart) pointers[r] = pixel;
-        }
-    }
-}
-
-/* Whether output pixel i is computed from input pixel i alone. */
-static int pointwise(const pa_conv_op *p) {
-    return p->kh * p->kw * p->stride_y * p->stride_x == 1 && p->pad_top == 0 && p->pad_left == 0 &&
-           p->dst.h == p->src.h && p->dst.w == p->src.w;
-}
-
-/* The output pixels of a row with no tap to the left or right of the input, and whose taps are as they lie there. */
-typedef struct span {
-    int64_t begin, end;
-} span;
-
-static span inside(const pa_conv_op *p) {
-    const int64_t room = p->src.w + p->pad_left - (int64_t)(p->kw - 1) * p->dilation_x - 1;
-    const int lying = !p->rows || dense(p, channels_of(p));
-    return lying && room >= 0 ? (span){ceil_div(p->pad_left, p->stride_x), room / p->stride_x + 1} : (span){0, 0};
-}
-
-/* pointers: [tile][tap][MR] */
-static void point(const pa_conv_op *p, const float *src, int64_t row0, const pa_tiling *tiling, const float **pointers) {
-    const float **lines = pointers + tap_pointers(p);
-    float *gathered = (float *)pointers + pointer_floats(p);
-    const int64_t step = (int64_t)taps_of(p) * p->mr, channels = channels_of(p);
-    if (pointwise(p)) { /* as the loop below would, which took 3 % of a layer of 72 channels (Zen 5) */
-        const float *pixel = src + row0 * p->src.stride;
-        for (int64_t tile = 0; tile < tiling->tiles; tile++, pointers += p->mr) {
-            const int64_t m = pa_tile_rows(tiling, tile);
-            for (int64_t r = 0; r < m; r++, pixel += p->src.stride) pointers[r] = pixel;
-        }
-        return;
-    }
-    const span whole = inside(p);
-    int64_t y = row0 / p->dst.w, x = row0 % p->dst.w;
-    point_lines(p, src, y * p->stride_y - p->pad_top, lines);
-    for (int64_t tile = 0; tile < tiling->tiles; tile++, pointers += step) {
-        const int64_t m = pa_tile_rows(tiling, tile);
-        for (int64_t r = 0, run; r < m; r += run) {
-            const int64_t column = x * p->stride_x - p->pad_left;
-            if (x >= whole.begin && x < whole.end) {
-                run = min64(m - r, min64(whole.end, p->dst.w) - x);
-                point_inside(p, lines, column, run, pointers + r);
-            } else {
-                gathered = point_taps(p, lines, channels, column, pointers + r, gathered);
-                run = 1;
-            }
-            if ((x += run) == p->dst.w) {
-                x = 0;
-                point_lines(p, src, ++y * p->stride_y - p->pad_top, lines);
-            }
-        }
-    }
-}
+#define OP pa_conv_op
+#define ELEMENT float
+#include "indirect.inc"
 
 static void conv_chunk(const void *context, int64_t chunk, int thread) {
     const frame *f = context;
@@ -214,7 +93,7 @@ void pa_conv_plan(pa_conv_op *p, int threads) {
             p->panel_block = ceil_div(panels, ceil_div(wanted, row_blocks));
         }
     }
-    p->scratch_floats = round_up(pointer_floats(p) + (p->rows ? p->row_block * taps_of(p) * k_of(p) : 0), 16);
+    p->scratch_floats = round_up(pointer_elements(p) + (p->rows ? p->row_block * taps_of(p) * k_of(p) : 0), 16);
 }
 
 void pa_conv_step(const void *args, void *const *bases, void *scratch, pa_team *team) {

@@ -38,6 +38,7 @@ class Cpu(Device):
 
     kind: ClassVar[str] = "cpu"
     cluster: Cluster
+    integers: bool = True
 
     @property
     def cores(self) -> tuple[int, ...]:
@@ -100,6 +101,10 @@ class Cpu(Device):
 
     def with_cores(self, cores: tuple[int, ...]) -> Cpu:
         return Cpu(replace(self.cluster, cores=cores))
+
+    def with_precision(self, precision: str) -> Cpu:
+        """In "fp32" a quantised network is computed in floats."""
+        return replace(self, integers=False) if precision == "fp32" else super().with_precision(precision)
 
     def clock(self, root: Path) -> tuple[float | None, str | None]:
         folder = root / f"sys/devices/system/cpu/cpu{self.cluster.cores[0]}/cpufreq"

@@ -64,7 +64,7 @@ def tune(graph: Graph, target: Target, progress: Callable[[str, int, int], None]
     """
     path = _path(*target)
     shapes, found = known_times(path, FILE_KIND), []
-    steps = {shape_key(step): step for step in lower(graph).steps if step.kind == "conv"}
+    steps = {shape_key(step): step for step in lower(graph, integers=False).steps if step.kind == "conv"}
     for done, (shape, step) in enumerate(steps.items()):
         candidates = methods(step, *target)
         if not candidates:

@@ -1,0 +1,185 @@
+/* Convolutions and pooling of 8-bit integers by pointers to what is under the taps of the kernel, as conv.c has them.
+ *
+ * Sums are whole in registers, so nothing is blocked along k: four times as many weights fit a cache as floats. A chunk is
+ * row_block pixels x panel_block panels of NR channels of one group; of a depthwise convolution a panel is a vector, and a
+ * pool has all channels in one.
+ */
+#include "conv_s8.h"
+
+#include <string.h>
+
+#include "../../sizes.h"
+#include "window.h"
+
+enum {
+    ROWS = 104,        /* of a chunk at most */
+    POINTERS = 8192,   /* of a chunk at most, unless a pixel has more */
+    FEW = 24,          /* as in conv.c */
+    GATHERED = 12,
+    CHUNKS = 4,        /* per thread aimed at */
+    CHUNK_WORK = 1 << 15, /* products of a chunk at least */
+#ifdef __aarch64__
+    L1_A = 18 << 10, /* bytes of tiles that stay in L1 while panels pass by (gemm.c) */
+    L2_B = 64 << 10, /* of panels that stay in L2 meanwhile */
+#else
+    L1_A = 1 << 30,
+    L2_B = 1 << 30,
+#endif
+};
+
+typedef struct frame {
+    const pa_conv_s8_op *args;
+    const int8_t *src;
+    int8_t *dst;
+    char *scratch;
+    int64_t panel_blocks, panels;
+} frame;
+
+#define OP pa_conv_s8_op
+#define ELEMENT int8_t
+#include "indirect.inc"
+
+static int64_t depth_of(const pa_conv_s8_op *p) { return round_up(k_of(p), p->depth); }
+static int64_t panel_bytes(const pa_conv_s8_op *p) {
+    return p->gemm ? taps_of(p) * depth_of(p) * p->nr : p->depthwise ? (int64_t)taps_of(p) * p->nr * 2 : 0;
+}
+
+/* All panels of a chunk, for some tiles that stay in L1 and then the next. */
+static void multiply(const pa_conv_s8_op *p, const pa_gemm_s8_args *all, int64_t columns) {
+    const int64_t bytes = panel_bytes(p), count = ceil_div(columns, p->nr);
+    const int64_t panels = max64(L2_B / bytes, 1), tiles = max64(L1_A / (all->taps * all->k * p->mr), 1);
+    for (int64_t panel0 = 0; panel0 < count; panel0 += panels) {
+        for (int64_t tile = 0; tile < all->tiling.tiles; tile += tiles) {
+            pa_gemm_s8_args g = *all;
+            g.tiling = pa_tiling_part(&all->tiling, tile, tiles);
+            g.a += tile * g.a_step;
+            int8_t *c = all->c + pa_rows_before(&all->tiling, tile) * all->c_stride;
+            for (int64_t panel = panel0; panel < min64(panel0 + panels, count); panel++) {
+                const int64_t column = panel * p->nr;
+                g.n = (int32_t)min64(p->nr, columns - column);
+                g.b = all->b + panel * bytes;
+                g.bias = all->bias + column;
+                g.sums = all->sums + column;
+                g.scale = all->scale + column;
+                g.c = c + column;
+                p->gemm(&g);
+            }
+        }
+    }
+}
+
+/* What a mean is multiplied by: of each of m pixels from row0 on. */
+static void factors(const pa_conv_s8_op *p, int64_t row0, int64_t m, float *factor) {
+    const int top = p->count_pads ? p->pad_top : 0, bottom = p->count_pads ? p->pad_bottom : 0;
+    const int left = p->count_pads ? p->pad_left : 0, right = p->count_pads ? p->pad_right : 0;
+    for (int64_t i = 0; i < m; i++) {
+        const int y = (int)((row0 + i) / p->dst.w), x = (int)((row0 + i) % p->dst.w);
+        const int64_t rows = pa_counted(y, p->kh, p->stride_y, p->dilation_y, p->pad_top, top, bottom, p->src.h);
+        const int64_t columns = pa_counted(x, p->kw, p->stride_x, p->dilation_x, p->pad_left, left, right, p->src.w);
+        factor[i] = rows * columns > 0 ? p->factor / (float)(rows * columns) : 0;
+    }
+}
+
+static int64_t factors_at(const pa_conv_s8_op *p) { return pointer_elements(p); }
+static int64_t sums_at(const pa_conv_s8_op *p) { return factors_at(p) + p->row_block * (int64_t)sizeof(float); }
+
+static void chunk_of(const void *context, int64_t chunk, int thread) {
+    const frame *f = context;
+    const pa_conv_s8_op *p = f->args;
+    const int64_t panel_block = chunk % f->panel_blocks, rest = chunk / f->panel_blocks;
+    const int64_t group = rest % p->groups, row0 = rest / p->groups * p->row_block;
+    const int64_t columns = p->dst.c / p->groups, column = panel_block * p->panel_block * p->nr;
+    const int64_t width = min64(p->panel_block * p->nr, columns - column), channel = group * columns + column;
+    const int64_t panel = group * f->panels + panel_block * p->panel_block;
+    const pa_tiling tiling = pa_tiling_of(min64(p->row_block, (int64_t)p->dst.h * p->dst.w - row0), p->mr);
+    char *scratch = f->scratch + thread * p->scratch_bytes;
+    const int8_t **pointers = (const int8_t **)scratch;
+    const int8_t *weight = (const int8_t *)p->weight + panel * panel_bytes(p);
+    int8_t *c = f->dst + row0 * p->dst.stride + channel;
+    point(p, f->src + (p->gemm ? group * channels_of(p) : channel), row0, &tiling, pointers);
+    if (p->pool) {
+        float *factor = (float *)(scratch + factors_at(p));
+        if (p->average) factors(p, row0, tiling.tiles, factor);
+        p->pool(&(pa_pool_s8_args){tiling.tiles, taps_of(p), width, pointers, p->a_zero, p->average ? factor : NULL, p->to, c,
+                                   p->dst.stride, (int32_t *)(scratch + sums_at(p))});
+        return;
+    }
+    const int32_t *bias = p->bias + panel * p->nr;
+    const float *scale = p->scale + panel * p->nr;
+    const int32_t taps = taps_of(p);
+    const int64_t a_step = (int64_t)taps * p->mr;
+    if (p->depthwise)
+        p->depthwise(&(pa_depthwise_s8_args){(int32_t)width, taps, tiling, a_step, pointers, (const int16_t *)weight, bias,
+                                             scale, p->to, c, p->dst.stride});
+    else
+        multiply(p, &(pa_gemm_s8_args){0, taps, tiling, depth_of(p), a_step, pointers, weight, bias,
+                                       p->sums + panel * p->nr, scale, p->to, c, p->dst.stride}, width);
+}
+
+/* Channels of a panel of a pool go to one thread unless there are few pixels. */
+void pa_conv_s8_plan(pa_conv_s8_op *p, int threads) {
+    const int64_t rows = (int64_t)p->dst.h * p->dst.w, wanted = (int64_t)threads * CHUNKS;
+    const int64_t panels = ceil_div(p->dst.c / p->groups, p->nr);
+    p->rows = p->gemm && p->kw > 1 && channels_of(p) < (dense(p, channels_of(p)) ? FEW : GATHERED);
+    const int64_t most = max64(min64(ROWS, POINTERS / taps_of(p)), 1);
+    p->row_block = round_up(ceil_div(rows, ceil_div(rows, most)), p->mr);
+    p->panel_block = panels;
+    if (threads > 1) {
+        const int64_t work = p->dst.c / p->groups * taps_of(p) * (p->gemm ? k_of(p) : 1);
+        const int64_t least = max64(ceil_div(CHUNK_WORK, work), 1);
+        if (ceil_div(rows, p->row_block) * p->groups < wanted)
+            p->row_block = min64(ceil_div(rows, ceil_div(rows, most)), max64(ceil_div(rows, wanted), least));
+        const int64_t row_blocks = ceil_div(rows, p->row_block) * p->groups;
+        if (row_blocks < threads) p->panel_block = ceil_div(panels, ceil_div(wanted, row_blocks));
+    }
+    const int64_t gathered = p->rows ? p->row_block * taps_of(p) * k_of(p) + PA_S8_SPARE : 0;
+    const int64_t sums = p->pool ? (p->row_block + p->dst.c) * (int64_t)sizeof(float) : 0;
+    p->scratch_bytes = round_up(pointer_elements(p) + gathered + sums, 64);
+}
+
+void pa_conv_s8_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
+    const pa_conv_s8_op *p = op;
+    const int64_t rows = (int64_t)p->dst.h * p->dst.w, panels = ceil_div(p->dst.c / p->groups, p->nr);
+    const frame f = {
+        .args = p,
+        .src = (const int8_t *)bases[p->src.base] + p->src.offset,
+        .dst = (int8_t *)bases[p->dst.base] + p->dst.offset,
+        .scratch = scratch,
+        .panel_blocks = ceil_div(panels, p->panel_block),
+        .panels = panels,
+    };
+    pa_team_run(team, chunk_of, &f, ceil_div(rows, p->row_block) * f.panel_blocks * p->groups);
+}
+
+int64_t pa_conv_s8_packed_bytes(const pa_conv_s8_op *p) {
+    return p->groups * ceil_div(p->dst.c / p->groups, p->nr) * panel_bytes(p);
+}
+
+static void pack_depthwise(const pa_conv_s8_op *p, const int8_t *weight, int16_t *to) {
+    const int64_t taps = taps_of(p);
+    for (int64_t c = 0; c < p->dst.c; c++)
+        for (int64_t t = 0; t < taps; t++)
+            to[(c / p->nr * taps + t) * p->nr + c % p->nr] = weight[c * taps + t];
+}
+
+void pa_conv_s8_pack(const pa_conv_s8_op *p, const int8_t *weight, void *packed) {
+    memset(packed, 0, (size_t)pa_conv_s8_packed_bytes(p));
+    if (p->depthwise) {
+        pack_depthwise(p, weight, packed);
+        return;
+    }
+    const int64_t columns = p->dst.c / p->groups, panels = ceil_div(columns, p->nr), channels = channels_of(p);
+    const int64_t taps = taps_of(p), k = k_of(p), depth = depth_of(p), all = (int64_t)p->kh * p->kw;
+    int8_t *to = packed;
+    for (int64_t index = 0; index < p->groups * panels; index++, to += panel_bytes(p)) {
+        const int64_t first = index % panels * p->nr, n = min64(p->nr, columns - first);
+        for (int64_t j = 0; j < n; j++) {
+            const int8_t *filter = weight + (index / panels * columns + first + j) * channels * all;
+            for (int64_t t = 0; t < taps; t++)
+                for (int64_t i = 0; i < k; i++) {
+                    const int64_t tap = p->rows ? t * p->kw + i / channels : t, c = p->rows ? i % channels : i;
+                    to[(t * depth + i / p->depth * p->depth) * p->nr + j * p->depth + i % p->depth] = filter[c * all + tap];
+                }
+        }
+    }
+}

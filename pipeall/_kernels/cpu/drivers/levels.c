@@ -1,0 +1,109 @@
+/* Runs along one axis go to the kernels as they lie; elements that do not follow one another, or are of a type that has no
+ * kernel, go by blocks. */
+#include "levels.h"
+
+#include "blocks.h"
+#include "chunks.h"
+
+static inline int64_t inner(const pa_levels_op *p, int operand) { return p->axes.stride[operand][p->axes.rank - 1]; }
+static inline int operands(const pa_levels_op *p) { return p->form == PA_INTEGERS ? 2 : 1; }
+
+static void quantise(const pa_levels_op *p, int64_t n, const float *x, void *out) {
+    const int sign = p->dst.type == PA_U8 ? 128 : 0;
+    int8_t *levels = out;
+    p->quantise(n, x, levels, p->scale, p->zero - sign);
+    for (int64_t i = 0; sign && i < n; i++) levels[i] ^= (int8_t)0x80;
+}
+
+static void dequantise(const pa_levels_op *p, int64_t n, const void *x, float *out) {
+    const float zero = (float)p->zero;
+    int8_t levels[BLOCK];
+    if (p->src[0].type == PA_S8) {
+        p->dequantise(n, x, out, p->scale, p->zero);
+        return;
+    }
+    for (int64_t i = 0, count; i < n; i += count) {
+        count = min64(BLOCK, n - i);
+        if (p->src[0].type == PA_U8) {
+            for (int64_t j = 0; j < count; j++) levels[j] = (int8_t)(((const uint8_t *)x)[i + j] ^ 0x80);
+            p->dequantise(count, levels, out + i, p->scale, p->zero - 128);
+            continue;
+        }
+        pa_load_reals(p->src[0].type, count, (const int32_t *)x + i, 1, out + i);
+        for (int64_t j = i; j < i + count; j++) out[j] = (out[j] - zero) * p->scale;
+    }
+}
+
+static void compute(const pa_levels_op *p, int64_t n, const void *const *src, int step, void *dst) {
+    switch (p->form) {
+    case PA_QUANTISE: quantise(p, n, src[0], dst); break;
+    case PA_DEQUANTISE: dequantise(p, n, src[0], dst); break;
+    case PA_TABLE: p->by_table(n, src[0], dst, p->table); break;
+    case PA_INTEGERS: p->integers(n, src[0], src[1], step, dst, &p->args); break;
+    }
+}
+
+/* Elements `step` apart become `n` that follow each other, or the other way round. */
+static void move(int bytes, int64_t n, const char *from, int64_t from_step, char *to, int64_t to_step) {
+    for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step * bytes, from + i * from_step * bytes, (size_t)bytes);
+}
+
+static void by_blocks(const pa_levels_op *p, int64_t n, const void *const *src, void *dst) {
+    float buffers[3][BLOCK]; /* of elements of at most four bytes */
+    for (int64_t i = 0, count; i < n; i += count) {
+        count = min64(BLOCK, n - i);
+        const void *at[2] = {buffers[0], buffers[1]};
+        for (int k = 0; k < operands(p); k++)
+            move(p->src[k].item_bytes, count, elements_at(src[k], &p->src[k], i * inner(p, k + 1)), inner(p, k + 1),
+                 (char *)buffers[k], 1);
+        compute(p, count, at, 1, buffers[2]);
+        move(p->dst.item_bytes, count, (const char *)buffers[2], 1, (char *)dst + i * inner(p, 0) * p->dst.item_bytes,
+             inner(p, 0));
+    }
+}
+
+static void levels_range(const job *j, int64_t begin, int64_t end, int thread) {
+    const pa_levels_op *p = j->op;
+    const int step = (int)inner(p, operands(p));
+    int direct = inner(p, 0) == 1 && inner(p, 1) == 1;
+    if (p->form == PA_INTEGERS) direct &= step == 0 || step == 1;
+    runs r = runs_over(&p->axes, begin, end);
+    (void)thread;
+    for (int64_t n; (n = next_run(&r, CHUNK)) != 0;) {
+        const void *src[2] = {NULL, NULL};
+        for (int k = 0; k < operands(p); k++) src[k] = elements_at(pa_at(&p->src[k], j->bases), &p->src[k], r.at[k + 1]);
+        void *dst = (char *)pa_at(&p->dst, j->bases) + r.at[0] * p->dst.item_bytes;
+        if (direct)
+            compute(p, n, src, step, dst);
+        else
+            by_blocks(p, n, src, dst);
+    }
+}
+
+void pa_levels_plan(pa_levels_op *p) {
+    const pa_strided *all[] = {&p->dst, &p->src[0], &p->src[1]};
+    p->axes.rank = p->dst.rank, p->axes.operands = 1 + operands(p);
+    for (int k = 0; k < p->axes.operands; k++)
+        for (int d = 0; d < p->dst.rank; d++) {
+            p->axes.size[d] = p->dst.size[d];
+            p->axes.stride[k][d] = all[k]->stride[d];
+        }
+    axes_merge(&p->axes);
+    axes_choose_run(&p->axes);
+    if (p->form != PA_INTEGERS || inner(p, 1) != 0 || inner(p, 2) == 0) return;
+    const pa_strided first = p->src[0]; /* a broadcast one comes second */
+    const pa_binary_s8_args given = p->args;
+    p->src[0] = p->src[1], p->src[1] = first;
+    p->args.a_zero = given.b_zero, p->args.b_zero = given.a_zero;
+    p->args.a_factor = given.b_factor, p->args.b_factor = given.a_factor;
+    for (int d = 0; d < p->axes.rank; d++) {
+        const int64_t stride = p->axes.stride[1][d];
+        p->axes.stride[1][d] = p->axes.stride[2][d];
+        p->axes.stride[2][d] = stride;
+    }
+}
+
+void pa_levels_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
+    const pa_levels_op *p = op;
+    run(op, bases, scratch, team, levels_range, positions(&p->axes, p->axes.rank), 1);
+}

@@ -1,0 +1,31 @@
+/* Steps on elements that lie on levels: integers of real numbers and back, tables, sums and products of integers. */
+#ifndef PIPEALL_LEVELS_H
+#define PIPEALL_LEVELS_H
+
+#include "../kernels_s8.h"
+#include "axes.h"
+
+enum { PA_QUANTISE, PA_DEQUANTISE, PA_TABLE, PA_INTEGERS };
+
+/* form        src, dst            what an element becomes (kernels_s8.h)
+ * QUANTISE    f32, s8 or u8       its nearest integer by `scale` and `zero`
+ * DEQUANTISE  s8, u8 or s32, f32  (x - zero) * scale
+ * TABLE       s8, s8              its entry of `table`
+ * INTEGERS    two s8, s8          their sum or product */
+typedef struct pa_levels_op {
+    pa_strided src[2], dst; /* of one shape */
+    int32_t form;
+    float scale;
+    int32_t zero;
+    int8_t table[256];
+    pa_binary_s8_args args;
+    pa_quantise_s8_fn quantise;
+    pa_dequantise_s8_fn dequantise;
+    pa_table_s8_fn by_table;
+    pa_add_s8_fn integers;
+    pa_axes axes; /* set by plan */
+} pa_levels_op;
+void pa_levels_plan(pa_levels_op *op);
+void pa_levels_step(const void *op, void *const *bases, void *scratch, pa_team *team);
+
+#endif

@@ -1,0 +1,158 @@
+# Part of kernels.pyx: steps on 8-bit integers that stand for real numbers. A step's "levels" are the scale and zero point of
+# each operand and then of the result.
+
+DEPTHS = {"neon": 8, "i8mm": 8}  # instruction set of a GEMM kernel -> k of a column that lie together; 4 for the others
+SUM_MAX = 2**30  # of a bias in quanta: what is beyond saturates every result
+
+
+def add_conv_s8(CpuProgram self, step):
+    cdef pa_conv_s8_op *op = <pa_conv_s8_op *>self.new(sizeof(pa_conv_s8_op))
+    depthwise = is_depthwise(step)
+    cdef const pa_kernel_row *row = self.row(step, "depthwise" if depthwise else "gemm")
+    self.check(len(step.src) == 1, step, "no residual", len(step.src))
+    fill_window_s8(self, step, op)
+    op.mr, op.nr, op.depth = max(1, row.mr), row.nr, 1
+    if depthwise:
+        op.groups, op.depthwise = 1, <pa_depthwise_s8_fn>row.function
+    else:
+        op.groups, op.gemm = step.params["groups"], <pa_gemm_s8_fn>row.function
+        op.depth = DEPTHS.get(row.isa.decode(), 4)
+    op.to = requantised(step, step.params["lo"], step.params["hi"])
+    pa_conv_s8_plan(op, self.program.core_count)
+    key = (id(step.weight), id(step.bias), "s8", <uintptr_t>row, op.groups, op.kw)
+    weights = self.packed.get(key)
+    if weights is None:
+        weights = self.packed[key] = WeightsS8(self, step, op.groups, op.nr, pa_conv_s8_packed_bytes(op))
+        if self.pack:
+            pa_conv_s8_pack(op, <const int8_t *>pointer(weights.integers), pointer(weights.panels))
+    op.weight, op.zero = pointer(weights.panels), <const int8_t *>pointer(weights.zero)
+    op.bias, op.sums = <const int32_t *>pointer(weights.bias), <const int32_t *>pointer(weights.sums)
+    op.scale = f32_pointer(weights.scale)
+    self.append(pa_conv_s8_step, op, op.scratch_bytes)
+
+
+class WeightsS8:
+    """What steps of the same weights share: packed ``panels``, and per output, in panels of ``nr``, the bias in quanta of the
+    sums, the sums of weights and the scale. Keeps the step's arrays, whose identity is the key."""
+
+    def __init__(self, program, step, groups, nr, nbytes):
+        self.source = step.weight, step.bias
+        (x_scale, x_zero), (y_scale, _) = step.params["levels"]
+        count, channels = step.dst.c, step.src[0].c // step.params["groups"]
+        shape = (count, channels, *step.params["kernel"])
+        if step.weight.shape != shape or step.weight.dtype != np.int8:
+            raise ArgumentError(
+                f"step {step.node}: weight: expected int8 of {shape}, got {step.weight.dtype} {step.weight.shape}")
+        self.integers = np.ascontiguousarray(step.weight)
+        factor = np.float64(x_scale) * np.asarray(step.params["scales"], np.float64)
+        sums = self.integers.reshape(count, -1).sum(1, dtype=np.int64)
+        bias = np.clip(np.rint(packable(step.bias, (count,), f"step {step.node}: bias") / factor), -SUM_MAX, SUM_MAX)
+        self.panels = program.bytes_of(nbytes)
+        self.bias, self.sums, self.scale = (
+            panelled(program, values, groups, nr, dtype)
+            for values, dtype in ((bias - x_zero * sums, np.int32), (sums, np.int32), (factor / y_scale, np.float32)))
+        self.zero = program.bytes_of(step.params["kernel"][1] * step.src[0].c + nr + PA_S8_SPARE)
+        self.zero[:] = x_zero
+
+
+def panelled(program, values, int groups, int nr, dtype):
+    """Values of the outputs as they lie in panels of each group; what is beyond the last output is 1."""
+    columns = len(values) // groups
+    padded = np.ones((groups, -(-columns // nr) * nr), dtype)
+    padded[:, :columns] = values.reshape(groups, columns)
+    kept = program.bytes_of(padded.nbytes).view(dtype)
+    kept[:] = padded.reshape(-1)
+    return kept
+
+
+cdef pa_requantise requantised(step, lo=-inf, hi=inf) except *:
+    """How results are stored: between ``lo`` and ``hi``, in real numbers, where that is less than all levels."""
+    scale, zero = step.params["levels"][-1]
+    bounds = [float(np.clip(np.rint(bound / scale), -128 - zero, 127 - zero)) for bound in (lo, hi)]
+    return pa_requantise(lo=bounds[0], hi=bounds[1], zero=zero)
+
+
+cdef int fill_window_s8(CpuProgram self, step, pa_conv_s8_op *op) except -1:
+    cdef pa_window window = self.window(step)
+    op.src, op.dst = self.view(step, step.src[0]), self.view(step, step.dst)
+    op.kh, op.kw, op.stride_y, op.stride_x = window.kh, window.kw, window.stride_y, window.stride_x
+    op.pad_top, op.pad_left, op.dilation_y, op.dilation_x = (
+        window.pad_top, window.pad_left, window.dilation_y, window.dilation_x)
+    return 0
+
+
+cdef int add_pool_s8(CpuProgram self, step, bint average) except -1:
+    cdef pa_conv_s8_op *op = <pa_conv_s8_op *>self.new(sizeof(pa_conv_s8_op))
+    fill_window_s8(self, step, op)
+    self.check(op.src.c == op.dst.c, step, f"{op.src.c} channels out", op.dst.c)
+    op.pool, op.groups, op.mr, op.nr, op.depth = <pa_pool_s8_fn>self.function(step, "pool"), 1, 1, op.dst.c, 1
+    op.average, op.count_pads = average, average and step.params["count_include_pad"]
+    op.pad_bottom, op.pad_right = step.params["pads"][2:]
+    if average:
+        (x_scale, x_zero), (y_scale, _) = step.params["levels"]
+        op.a_zero, op.factor, op.to = x_zero, x_scale / y_scale, requantised(step)
+    pa_conv_s8_plan(op, self.program.core_count)
+    self.append(pa_conv_s8_step, op, op.scratch_bytes)
+    return 0
+
+
+cdef pa_levels_op *new_levels(CpuProgram self, step, int form, sources, results) except NULL:
+    cdef pa_levels_op *op = <pa_levels_op *>self.new(sizeof(pa_levels_op))
+    cdef int k
+    types_are(self, step, {"src": sources, "dst": results})
+    for k, operand in enumerate(step.src):
+        self.check(tuple(operand.shape) == tuple(step.dst.shape), step, f"operands of {step.dst.shape}", operand.shape)
+        op.src[k] = self.strided(step, operand)
+    op.dst, op.form = written(self, step), form
+    return op
+
+
+cdef pa_any_fn kernel_s8(CpuProgram self, step, op) except? NULL:
+    number = self.kernels.get((op, "s8"))
+    if number is None:
+        raise DeviceError(f"step {step.node} ({step.kind}): the CPU has no {op} kernel for int8")
+    return pa_kernel_rows[<int>number].function
+
+
+def add_quantize(CpuProgram self, step):
+    cdef pa_levels_op *op = new_levels(self, step, PA_QUANTISE, ("float32",), ("int8", "uint8"))
+    op.scale, op.zero = step.params["scale"], step.params["zero"]
+    op.quantise = <pa_quantise_s8_fn>kernel_s8(self, step, "quantise")
+    pa_levels_plan(op)
+    self.append(pa_levels_step, op, 0)
+
+
+def add_dequantize(CpuProgram self, step):
+    cdef pa_levels_op *op = new_levels(self, step, PA_DEQUANTISE, ("int8", "uint8", "int32"), ("float32",))
+    op.scale, op.zero = step.params["scale"], step.params["zero"]
+    op.dequantise = <pa_dequantise_s8_fn>kernel_s8(self, step, "dequantise")
+    pa_levels_plan(op)
+    self.append(pa_levels_step, op, 0)
+
+
+def add_table(CpuProgram self, step):
+    cdef pa_levels_op *op = new_levels(self, step, PA_TABLE, ("int8",), ("int8",))
+    cdef bytes table = step.params["table"].tobytes()
+    self.check(len(table) == 256, step, "a table of 256 entries", len(table))
+    memcpy(op.table, <const char *>table, 256)
+    op.by_table = <pa_table_s8_fn>kernel_s8(self, step, "table")
+    pa_levels_plan(op)
+    self.append(pa_levels_step, op, 0)
+
+
+def add_integers(CpuProgram self, step):
+    cdef pa_levels_op *op = new_levels(self, step, PA_INTEGERS, ("int8",), ("int8",))
+    name, ((a_scale, a_zero), (b_scale, b_zero), (y_scale, _)) = step.params["op"], step.params["levels"]
+    self.check(name in ("add", "mul"), step, "add or mul", name)
+    op.args.a_zero, op.args.b_zero = a_zero, b_zero
+    op.args.a_factor, op.args.b_factor = a_scale / y_scale, b_scale / y_scale
+    if name == "mul":
+        op.args.a_factor = op.args.b_factor = a_scale * b_scale / y_scale
+    op.args.to = requantised(step, step.params["lo"], step.params["hi"])
+    op.integers = <pa_add_s8_fn>kernel_s8(self, step, name)
+    pa_levels_plan(op)
+    self.append(pa_levels_step, op, 0)
+
+
+BUILDERS.update(quantize=add_quantize, dequantize=add_dequantize, table=add_table, integers=add_integers)
+OPERANDS["integers"] = (2,)
