@@ -188,6 +188,10 @@ class _Integers:
         return whole
 
 
+def _plain(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return tuple(replace(tensor, quantization=None) for tensor in tensors)
+
+
 class _Reals:
     """A graph becoming one on real numbers: ``named`` says which has those of a quantised tensor."""
 
@@ -195,7 +199,7 @@ class _Reals:
         self.source = graph
         self.left = {tensor.name for tensor in (*graph.outputs, *graph.leaves)}
         self.named: dict[str, str] = {}
-        self.tensors = {tensor.name: tensor for tensor in graph.inputs}
+        self.tensors = {tensor.name: tensor for tensor in _plain(graph.inputs)}
         self.constants = {name: self._constant(name) for name in graph.constants}
         self.nodes: list[Node] = []
 
@@ -209,7 +213,10 @@ class _Reals:
             self._add(node)
         read = {name for node in self.nodes for name in node.inputs}
         constants = {name: array for name, array in self.constants.items() if name in read}
-        return replace(self.source, nodes=tuple(self.nodes), tensors=self.tensors, constants=constants, levels={})
+        ends = {end: _plain(getattr(self.source, end)) for end in ("inputs", "outputs", "leaves")}
+        return replace(
+            self.source, nodes=tuple(self.nodes), tensors=self.tensors, constants=constants, levels={}, **ends
+        )
 
     def _constant(self, name: str) -> np.ndarray:
         array, levels = self.source.constants[name], self.source.levels.get(name)
@@ -251,7 +258,7 @@ class _Reals:
             self._put("fakequant", (before,), real, {"scale": scale, "low": float(LOWEST - zero)})
         self.named[tensor.name] = name
         if leaves:
-            self._quantize(name, tensor, scale, zero)
+            self._quantize(name, replace(tensor, quantization=None), scale, zero)
 
     def _put(self, op: str, inputs: tuple[str, ...], out: Tensor, attrs: Mapping[str, Any], name: str = "") -> str:
         self.tensors[out.name] = out
