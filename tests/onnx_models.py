@@ -180,6 +180,10 @@ def _onnx_nodes(node: Node, graph: Graph, constants: dict) -> list[onnx.NodeProt
             kind = np.uint8 if a["low"] == 0 else np.int8
             scale, zero = constant(a["scale"], np.float32), constant(np.iinfo(kind).min - a["low"], kind)
             emit("DequantizeLinear", (emit("QuantizeLinear", (*node.inputs, scale, zero), False), scale, zero))
+        case "quantize" | "dequantize":
+            kind = a["to"] if node.op == "quantize" else graph.tensors[node.inputs[0]].dtype
+            given = constant(a["scale"], np.float32), constant(a["zero"], np.dtype(kind))
+            emit("QuantizeLinear" if node.op == "quantize" else "DequantizeLinear", (*node.inputs, *given))
         case "swish":
             scaled = emit("Mul", (*node.inputs, constant(a["alpha"], np.float32)), False)
             emit("Mul", (*node.inputs, emit("Sigmoid", (scaled,), False)))

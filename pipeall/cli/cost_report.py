@@ -77,7 +77,7 @@ def stage_memory(stage: Graph) -> dict[str, int]:
     planned = arena(stage)
     before, after = slot_bytes(stage)
     return {
-        "weight_bytes": FLOAT_BYTES * sum(array.size for array in stage.constants.values()),
+        "weight_bytes": sum(array.nbytes for array in stage.constants.values()),
         "arena_bytes": planned.planned,
         "arena_bytes_naive": planned.naive,
         "arena_bytes_least": planned.least,

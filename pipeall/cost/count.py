@@ -142,7 +142,7 @@ ELEMENT_OPS: dict[str, Callable[[Network, Layer], int]] = {
     **dict.fromkeys(
         "Relu Clip PRelu Selu Softplus Softsign Gelu Exp Log Sqrt Pow Abs Neg Reciprocal Div Sum Mean Max Min Floor "
         "Ceil Round Mod Sign Where Resize Upsample HardSigmoid HardSwish Swish Mish Celu ThresholdedRelu Shrink "
-        "QuantizeLinear "
+        "QuantizeLinear DequantizeLinear "
         "CumSum BitShift IsInf IsNaN GridSample RoiAlign Col2Im RMSNormalization".split(),
         _each(1),
     ),

@@ -319,6 +319,16 @@ def _unaries(op: str, entry: Unary) -> tuple[Case, ...]:
 UNARIES = tuple(_unaries(op, entry) for op, entry in UNARY.items())
 
 CAST = tuple(Case("cast", dict(to=to), ((2, 3, 37),), note=dtype, types=(dtype,)) for dtype in TYPES for to in TYPES)
+QUANTIZE = tuple(
+    Case("quantize", dict(scale=scale, zero=zero, to=to), (shape,), note=to)
+    for scale, zero, to in ((0.02, 0, "int8"), (0.5, -128, "int8"), (0.03, 255, "uint8"), (1.0, 7, "uint8"))
+    for shape in ((2, 3, 37), (1, 17, 5, 6))
+)
+DEQUANTIZE = tuple(
+    Case("dequantize", dict(scale=scale, zero=zero), (shape,), note=dtype, types=(dtype,))
+    for scale, zero, dtype in ((0.02, -3, "int8"), (0.5, 255, "uint8"), (0.001, 9, "int32"))
+    for shape in ((2, 3, 37), (1, 17, 5, 6))
+)
 WHERE = tuple(
     Case("where", {}, shapes, note=dtype, types=("bool", dtype, dtype))
     for dtype in TYPES
@@ -330,7 +340,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     for cases in (
         CONV, DECONV, FC, MAXPOOL, AVGPOOL, LRN, (*SOFTMAX, *cases_rows.SOFTMAX),
         (*LAYERNORM, *cases_rows.LAYERNORM), *cases_rows.NEW, *BINARIES, *UNARIES,
-        CAST, WHERE, *MOVES, *INDEXING, *SAMPLING, *RECURRENT, PICTURE,
+        CAST, QUANTIZE, DEQUANTIZE, WHERE, *MOVES, *INDEXING, *SAMPLING, *RECURRENT, PICTURE,
     )
 }  # fmt: skip
 
