@@ -1,7 +1,7 @@
 """Every line of kernels.inc against the float64 references of the op table, over the one case table.
 
 The transforms of Winograd and Strassen, which only compute a convolution together, have tests of their own
-(test_winograd.py, test_strassen.py); so have the measures of a core, which are for no network (below), and the kernels of
+(test_winograd.py, test_strassen.py); so have the measures of a core, which are for no network (below), and kernels of
 8-bit integers (test_s8_vectors.py).
 """
 
