@@ -3,9 +3,10 @@
  *   vb, VB              a vector of bytes: as many as PARTS vectors of floats have lanes, in the same order
  *   b_load_n, b_store_n touch n bytes of memory only, 1 <= n <= VB; those past n load as any. A constant n = VB compiles to
  *                       the plain access
- *   b_floats(p, v)      VB bytes as floats
- *   b_to                what b_put reads of a pa_requantise
- *   b_put(p, v, to)     VB bytes: clamp(rint(v), lo, hi) + zero of PARTS vectors of floats; of a NaN any within the bounds
+ *   b_from              a zero point as b_get wants it; b_from_of(zero)
+ *   b_get(p, v, from)   VB bytes less the zero point, in PARTS vectors of floats
+ *   b_to                a pa_requantise as b_round wants it; b_to_of(requantise)
+ *   b_round(v, to)      clamp(rint(v), lo, hi) + zero of PARTS vectors of floats; of a NaN any within the bounds
  *   vw                  sums of VB lanes in 16 bits
  *   b_add(&sum, p, n)   sum + n bytes
  *   vs                  sums of VB lanes in 32 bits; b_sums(x) has x in each
@@ -25,11 +26,13 @@ PA_INLINE vb b_set1(int8_t x) { return x; }
 PA_INLINE vb b_load_n(const int8_t *p, int n) { return (void)n, *p; }
 PA_INLINE void b_store_n(int8_t *p, vb a, int n) { (void)n, *p = a; }
 PA_INLINE vb b_max(vb a, vb b) { return a > b ? a : b; }
-PA_INLINE void b_floats(const int8_t *p, vf *v) { *v = *p; }
+typedef int32_t b_from;
+PA_INLINE b_from b_from_of(int32_t zero) { return zero; }
+PA_INLINE void b_get(const int8_t *p, vf *v, b_from zero) { *v = (float)(*p - zero); }
 typedef pa_requantise b_to;
 PA_INLINE b_to b_to_of(const pa_requantise *to) { return *to; }
-PA_INLINE void b_put(int8_t *p, const vf *v, const b_to *to) {
-    *p = (int8_t)((int32_t)rintf(v_min(v_max(*v, to->lo), to->hi)) + to->zero);
+PA_INLINE vb b_round(const vf *v, const b_to *to) {
+    return (vb)((int32_t)rintf(v_min(v_max(*v, to->lo), to->hi)) + to->zero);
 }
 typedef int16_t vw;
 PA_INLINE vw b_words(void) { return 0; }
@@ -88,9 +91,11 @@ PA_INLINE void b_sum_floats(vs sum, vf *v) {
     PA_UNROLL
     for (int i = 0; i < PARTS; i++) v[i] = vcvtq_f32_s32(sum.part[i]);
 }
-PA_INLINE void b_floats(const int8_t *p, vf *v) {
+typedef int8x8_t b_from;
+PA_INLINE b_from b_from_of(int32_t zero) { return vdup_n_s8((int8_t)zero); }
+PA_INLINE void b_get(const int8_t *p, vf *v, b_from zero) {
     const vb bytes = vld1q_s8(p);
-    const int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_high_s8(bytes);
+    const int16x8_t low = vsubl_s8(vget_low_s8(bytes), zero), high = vsubl_s8(vget_high_s8(bytes), zero);
     v[0] = vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), v[1] = vcvtq_f32_s32(vmovl_high_s16(low));
     v[2] = vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))), v[3] = vcvtq_f32_s32(vmovl_high_s16(high));
 }
@@ -102,13 +107,13 @@ PA_INLINE b_to b_to_of(const pa_requantise *to) {
     const int8_t lo = (int8_t)((int32_t)to->lo + to->zero), hi = (int8_t)((int32_t)to->hi + to->zero);
     return (b_to){vdupq_n_s16((int16_t)to->zero), vdupq_n_s8(lo), vdupq_n_s8(hi)};
 }
-PA_INLINE int16x8_t b_rounded(vf a, vf b) {
+PA_INLINE int16x8_t b_integers(vf a, vf b) {
     return vqmovn_high_s32(vqmovn_s32(vcvtnq_s32_f32(a)), vcvtnq_s32_f32(b));
 }
-PA_INLINE void b_put(int8_t *p, const vf *v, const b_to *to) {
-    const int16x8_t low = vqaddq_s16(b_rounded(v[0], v[1]), to->zero);
-    const int16x8_t high = vqaddq_s16(b_rounded(v[2], v[3]), to->zero);
-    vst1q_s8(p, vmaxq_s8(to->lo, vminq_s8(to->hi, vqmovn_high_s16(vqmovn_s16(low), high))));
+PA_INLINE vb b_round(const vf *v, const b_to *to) {
+    const int16x8_t low = vqaddq_s16(b_integers(v[0], v[1]), to->zero);
+    const int16x8_t high = vqaddq_s16(b_integers(v[2], v[3]), to->zero);
+    return vmaxq_s8(to->lo, vminq_s8(to->hi, vqmovn_high_s16(vqmovn_s16(low), high)));
 }
 
 #elif defined(PA_ISA_AVX2)
@@ -167,10 +172,16 @@ PA_INLINE void b_add_words(vs *sum, vw words) {
 PA_INLINE void b_sum_floats(vs sum, vf *v) {
     for (int i = 0; i < PARTS; i++) v[i] = _mm256_cvtepi32_ps(sum.part[i]);
 }
-PA_INLINE void b_floats(const int8_t *p, vf *v) {
+/* A byte is added to the bits of 1.5 * 2^23, where floats are integers: cheaper than a conversion. */
+enum { INTEGERS = 0x4b400000 };
+typedef vf b_from;
+PA_INLINE b_from b_from_of(int32_t zero) { return v_set1((float)(3 << 22) + (float)zero); }
+PA_INLINE void b_get(const int8_t *p, vf *v, b_from zero) {
     PA_UNROLL
-    for (int i = 0; i < PARTS; i++)
-        v[i] = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(p + i * VL))));
+    for (int i = 0; i < PARTS; i++) {
+        const __m256i bytes = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(p + i * VL)));
+        v[i] = v_sub(_mm256_castsi256_ps(_mm256_add_epi32(bytes, _mm256_set1_epi32(INTEGERS))), zero);
+    }
 }
 typedef struct b_to {
     __m256i zero, lo, hi; /* of 16 bits, of 8 */
@@ -180,14 +191,14 @@ PA_INLINE b_to b_to_of(const pa_requantise *to) {
     return (b_to){_mm256_set1_epi16((int16_t)to->zero), _mm256_set1_epi8(lo), _mm256_set1_epi8(hi)};
 }
 /* The conversion makes INT32_MIN of what is too large. */
-PA_INLINE __m256i b_rounded(vf a) { return _mm256_cvtps_epi32(v_min(a, v_set1(INT16_MAX))); }
-PA_INLINE void b_put(int8_t *p, const vf *v, const b_to *to) {
-    const __m256i low = _mm256_packs_epi32(b_rounded(v[0]), b_rounded(v[1]));
-    const __m256i high = _mm256_packs_epi32(b_rounded(v[2]), b_rounded(v[3]));
+PA_INLINE __m256i b_integers(vf a) { return _mm256_cvtps_epi32(v_min(a, v_set1(INT16_MAX))); }
+PA_INLINE vb b_round(const vf *v, const b_to *to) {
+    const __m256i low = _mm256_packs_epi32(b_integers(v[0]), b_integers(v[1]));
+    const __m256i high = _mm256_packs_epi32(b_integers(v[2]), b_integers(v[3]));
     const __m256i bytes = _mm256_packs_epi16(_mm256_adds_epi16(low, to->zero), _mm256_adds_epi16(high, to->zero));
     const __m256i clamped = _mm256_max_epi8(to->lo, _mm256_min_epi8(to->hi, bytes));
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7); /* packs work in halves */
-    _mm256_storeu_si256((__m256i *)p, _mm256_permutevar8x32_epi32(clamped, order));
+    return _mm256_permutevar8x32_epi32(clamped, order);
 }
 
 #elif defined(PA_ISA_AVX512)
@@ -243,10 +254,16 @@ PA_INLINE void b_add_words(vs *sum, vw words) {
 PA_INLINE void b_sum_floats(vs sum, vf *v) {
     for (int i = 0; i < PARTS; i++) v[i] = _mm512_cvtepi32_ps(sum.part[i]);
 }
-PA_INLINE void b_floats(const int8_t *p, vf *v) {
+/* A byte is added to the bits of 1.5 * 2^23, where floats are integers: cheaper than a conversion. */
+enum { INTEGERS = 0x4b400000 };
+typedef vf b_from;
+PA_INLINE b_from b_from_of(int32_t zero) { return v_set1((float)(3 << 22) + (float)zero); }
+PA_INLINE void b_get(const int8_t *p, vf *v, b_from zero) {
     PA_UNROLL
-    for (int i = 0; i < PARTS; i++)
-        v[i] = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(p + i * VL))));
+    for (int i = 0; i < PARTS; i++) {
+        const __m512i bytes = _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(p + i * VL)));
+        v[i] = v_sub(_mm512_castsi512_ps(_mm512_add_epi32(bytes, _mm512_set1_epi32(INTEGERS))), zero);
+    }
 }
 typedef struct b_to {
     __m512i zero, lo, hi; /* of 16 bits, of 8 */
@@ -256,14 +273,14 @@ PA_INLINE b_to b_to_of(const pa_requantise *to) {
     return (b_to){_mm512_set1_epi16((int16_t)to->zero), _mm512_set1_epi8(lo), _mm512_set1_epi8(hi)};
 }
 /* The conversion makes INT32_MIN of what is too large. */
-PA_INLINE __m512i b_rounded(vf a) { return _mm512_cvtps_epi32(v_min(a, v_set1(INT16_MAX))); }
-PA_INLINE void b_put(int8_t *p, const vf *v, const b_to *to) {
-    const __m512i low = _mm512_packs_epi32(b_rounded(v[0]), b_rounded(v[1]));
-    const __m512i high = _mm512_packs_epi32(b_rounded(v[2]), b_rounded(v[3]));
+PA_INLINE __m512i b_integers(vf a) { return _mm512_cvtps_epi32(v_min(a, v_set1(INT16_MAX))); }
+PA_INLINE vb b_round(const vf *v, const b_to *to) {
+    const __m512i low = _mm512_packs_epi32(b_integers(v[0]), b_integers(v[1]));
+    const __m512i high = _mm512_packs_epi32(b_integers(v[2]), b_integers(v[3]));
     const __m512i bytes = _mm512_packs_epi16(_mm512_adds_epi16(low, to->zero), _mm512_adds_epi16(high, to->zero));
     const __m512i clamped = _mm512_max_epi8(to->lo, _mm512_min_epi8(to->hi, bytes));
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15); /* packs: in quarters */
-    _mm512_storeu_si512(p, _mm512_permutexvar_epi32(order, clamped));
+    return _mm512_permutexvar_epi32(order, clamped);
 }
 #endif
 
