@@ -233,10 +233,11 @@ typedef struct vs {
 } vs;
 PA_INLINE vw b_words(void) { return (vw){{_mm512_set1_epi16(0), _mm512_set1_epi16(0)}}; }
 PA_INLINE void b_add(vw *sum, const int8_t *p, int n) {
-    for (int h = 0; h < 2; h++, p += VB / 2, n -= VB / 2) {
-        const __m256i half = n >= VB / 2 ? _mm256_loadu_si256((const __m256i *)p)
-                                         : _mm256_maskz_loadu_epi8((__mmask32)b_mask(n), p);
-        sum->half[h] = _mm512_add_epi16(sum->half[h], _mm512_cvtepi8_epi16(half));
+    enum { HALF = VB / 2 };
+    for (int h = 0; h < 2; h++, p += HALF, n -= HALF) {
+        const __m512i words = n >= HALF ? _mm512_cvtepi8_epi16(_mm256_loadu_epi8(p))
+                                        : _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8((__mmask32)b_mask(n), p));
+        sum->half[h] = _mm512_add_epi16(sum->half[h], words);
     }
 }
 PA_INLINE vs b_sums(int32_t x) {
