@@ -65,12 +65,16 @@ def tree(tmp_path_factory) -> Path:
 
 ARITHMETIC = "kernels fold gemm_tiles winograd strassen"
 OTHER = "matmul_kernels resize_kernels recurrent_kernels index_kernels picture_kernels strided_rows copy_kernels"
+INTEGERS = "s8_vectors"
 
 
 # Several processes: the emulator keeps some 0.5 MB of each thread that has ended, 11 GB in all of them.
 @pytest.mark.parametrize(
     ("cpu", "names"),
-    [("cortex-a53", ARITHMETIC), ("max", ARITHMETIC), ("max", "strided_kernels"), ("max", OTHER)],
+    [
+        *(("cortex-a53", names) for names in (ARITHMETIC, INTEGERS)),
+        *(("max", names) for names in (ARITHMETIC, INTEGERS, "strided_kernels", OTHER)),
+    ],
 )
 def test_every_kernel(tree, cpu, names):
     tests = [f"tests/test_{name}.py" for name in names.split()]

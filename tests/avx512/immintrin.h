@@ -1,4 +1,4 @@
-/* The AVX-512F intrinsics that the kernels use, in plain C, for machines without AVX-512. Found before the compiler's
+/* The AVX-512F, BW and VL intrinsics that the kernels use, in plain C, for machines without AVX-512. Found before the compiler's
  * header of the same name, which still provides everything else. Semantics: Intel Intrinsics Guide. Masked accesses
  * touch the chosen lanes only; an unaligned _mm512_load_ps ends the program, as the instruction would. */
 #ifndef PIPEALL_TEST_AVX512_H
@@ -45,7 +45,8 @@ EMULATE(emulated_ps, mask_min_ps, (emulated_ps from, __mmask16 mask, emulated_ps
         (mask >> i & 1 ? emulated_min_ps(a, b) : from).lane[i])
 EMULATE(emulated_ps, fmadd_ps, (emulated_ps a, emulated_ps b, emulated_ps c), fmaf(a.lane[i], b.lane[i], c.lane[i]))
 EMULATE(emulated_ps, fnmadd_ps, (emulated_ps a, emulated_ps b, emulated_ps c), fmaf(-a.lane[i], b.lane[i], c.lane[i]))
-EMULATE(emulated_epi32, cvtps_epi32, (emulated_ps a), (int32_t)lrintf(a.lane[i]))
+EMULATE(emulated_epi32, cvtps_epi32, (emulated_ps a),
+        fabsf(a.lane[i]) < 0x1p31f ? (int32_t)lrintf(a.lane[i]) : INT32_MIN)
 EMULATE(emulated_epi32, add_epi32, (emulated_epi32 a, emulated_epi32 b), a.lane[i] + b.lane[i])
 EMULATE(emulated_epi32, sub_epi32, (emulated_epi32 a, emulated_epi32 b), a.lane[i] - b.lane[i])
 EMULATE(emulated_epi32, slli_epi32, (emulated_epi32 a, unsigned n), (int32_t)((uint32_t)a.lane[i] << n))
@@ -129,6 +130,87 @@ static inline void emulated_mask_storeu_ps(float *p, __mmask16 mask, emulated_ps
 
 static inline void emulated_storeu_ps(float *p, emulated_ps a) { emulated_mask_storeu_ps(p, 0xffff, a); }
 
+/* Of whole vectors x and y of a type, lane by lane. */
+#define EMULATE_LANES(type, name, expression)                                                      \
+    static inline emulated_epi32 emulated_##name(emulated_epi32 a, emulated_epi32 b) {             \
+        type x[64 / sizeof(type)], y[64 / sizeof(type)], out[64 / sizeof(type)];                   \
+        memcpy(x, &a, sizeof x), memcpy(y, &b, sizeof y);                                          \
+        for (int i = 0; i < (int)(64 / sizeof(type)); i++) out[i] = (type)(expression);            \
+        memcpy(&a, out, sizeof a);                                                                 \
+        return a;                                                                                  \
+    }
+static inline int emulated_saturated(int x, int lo, int hi) { return x < lo ? lo : x > hi ? hi : x; }
+
+EMULATE_LANES(int8_t, max_epi8, x[i] > y[i] ? x[i] : y[i])
+EMULATE_LANES(int8_t, min_epi8, x[i] < y[i] ? x[i] : y[i])
+EMULATE_LANES(int8_t, subs_epi8, emulated_saturated(x[i] - y[i], INT8_MIN, INT8_MAX))
+EMULATE_LANES(int8_t, shuffle_epi8, y[i] < 0 ? 0 : x[i / 16 * 16 + y[i] % 16])
+EMULATE_LANES(int16_t, add_epi16, x[i] + y[i])
+EMULATE_LANES(int16_t, adds_epi16, emulated_saturated(x[i] + y[i], INT16_MIN, INT16_MAX))
+EMULATE_LANES(int32_t, permutexvar_epi32, y[x[i] & 15])
+
+/* Of every 16 bytes of a, then of b, numbers of half their width. */
+#define EMULATE_PACKS(name, wide, narrow, least, most)                                                              \
+    static inline emulated_epi32 emulated_##name(emulated_epi32 a, emulated_epi32 b) {                              \
+        enum { LANES = 16 / sizeof(wide) };                                                                         \
+        wide x[2][4][LANES];                                                                                        \
+        narrow out[4][2][LANES];                                                                                    \
+        memcpy(x[0], &a, sizeof a), memcpy(x[1], &b, sizeof b);                                                     \
+        for (int i = 0; i < 8 * LANES; i++) {                                                                       \
+            const int block = i / LANES / 2, of = i / LANES % 2, lane = i % LANES;                                  \
+            out[block][of][lane] = (narrow)emulated_saturated(x[of][block][lane], least, most);                     \
+        }                                                                                                           \
+        memcpy(&a, out, sizeof a);                                                                                  \
+        return a;                                                                                                   \
+    }
+EMULATE_PACKS(packs_epi32, int32_t, int16_t, INT16_MIN, INT16_MAX)
+EMULATE_PACKS(packs_epi16, int16_t, int8_t, INT8_MIN, INT8_MAX)
+
+static inline emulated_epi32 emulated_repeat(const void *p, size_t bytes) {
+    emulated_epi32 out;
+    for (size_t i = 0; i < sizeof out; i += bytes) memcpy((char *)&out + i, p, bytes);
+    return out;
+}
+static inline emulated_epi32 emulated_set1_epi8(int8_t a) { return emulated_repeat(&a, sizeof a); }
+static inline emulated_epi32 emulated_set1_epi16(int16_t a) { return emulated_repeat(&a, sizeof a); }
+static inline emulated_epi32 emulated_broadcast_i32x4(__m128i a) { return emulated_repeat(&a, sizeof a); }
+static inline void emulated_storeu_si512(void *p, emulated_epi32 a) { memcpy(p, &a, sizeof a); }
+static inline void emulated_mask_storeu_epi8(void *p, __mmask64 mask, emulated_epi32 a) {
+    for (int i = 0; i < 64; i++)
+        if (mask >> i & 1) ((char *)p)[i] = ((const char *)&a)[i];
+}
+static inline emulated_epi32 emulated_maskz_loadu_epi8(__mmask64 mask, const void *p) {
+    char out[64] = {0};
+    for (int i = 0; i < 64; i++)
+        if (mask >> i & 1) out[i] = ((const char *)p)[i];
+    return emulated_repeat(out, sizeof out);
+}
+EMULATE(emulated_epi32, cvtepi8_epi32, (__m128i a), ((const int8_t *)&a)[i])
+
+typedef struct emulated_half {
+    int8_t byte[32];
+} emulated_half;
+static inline emulated_half emulated_extracti64x4_epi64(emulated_epi32 a, int half) {
+    emulated_half out;
+    memcpy(&out, &a.lane[8 * half], sizeof out);
+    return out;
+}
+static inline emulated_half emulated_half_maskz_loadu_epi8(__mmask32 mask, const void *p) {
+    return emulated_extracti64x4_epi64(emulated_maskz_loadu_epi8(mask, p), 0);
+}
+static inline emulated_epi32 emulated_cvtepi8_epi16(emulated_half a) {
+    int16_t out[32];
+    for (int i = 0; i < 32; i++) out[i] = a.byte[i];
+    return emulated_repeat(out, sizeof out);
+}
+static inline emulated_epi32 emulated_cvtepi16_epi32(emulated_half a) {
+    int16_t words[16];
+    emulated_epi32 out;
+    memcpy(words, &a, sizeof words);
+    for (int i = 0; i < 16; i++) out.lane[i] = words[i];
+    return out;
+}
+
 #undef _mm512_roundscale_ps /* macros without optimisation */
 #undef _mm512_slli_epi32
 #undef _mm512_srai_epi32
@@ -136,6 +218,7 @@ static inline void emulated_storeu_ps(float *p, emulated_ps a) { emulated_mask_s
 #undef _mm512_shuffle_f32x4
 #undef _mm512_cmp_ps_mask
 #undef _mm512_setr_epi32
+#undef _mm512_extracti64x4_epi64
 #define __m512 emulated_ps
 #define __m512i emulated_epi32
 #define _mm512_set1_ps emulated_set1_ps
@@ -181,5 +264,27 @@ static inline void emulated_storeu_ps(float *p, emulated_ps a) { emulated_mask_s
 #define _mm512_shuffle_f32x4 emulated_shuffle_f32x4
 #define _mm512_sqrt_ps emulated_sqrt_ps
 #define _mm512_xor_si512 emulated_xor_si512
+#define _mm512_set1_epi8 emulated_set1_epi8
+#define _mm512_set1_epi16 emulated_set1_epi16
+#define _mm512_broadcast_i32x4 emulated_broadcast_i32x4
+#define _mm512_cvtepi8_epi16 emulated_cvtepi8_epi16
+#define _mm512_cvtepi8_epi32 emulated_cvtepi8_epi32
+#define _mm512_cvtepi16_epi32 emulated_cvtepi16_epi32
+#define _mm512_extracti64x4_epi64 emulated_extracti64x4_epi64
+#define _mm512_storeu_si512 emulated_storeu_si512
+#define _mm512_mask_storeu_epi8 emulated_mask_storeu_epi8
+#define _mm512_maskz_loadu_epi8 emulated_maskz_loadu_epi8
+#define _mm512_max_epi8 emulated_max_epi8
+#define _mm512_min_epi8 emulated_min_epi8
+#define _mm512_subs_epi8 emulated_subs_epi8
+#define _mm512_shuffle_epi8 emulated_shuffle_epi8
+#define _mm512_add_epi16 emulated_add_epi16
+#define _mm512_adds_epi16 emulated_adds_epi16
+#define _mm512_packs_epi16 emulated_packs_epi16
+#define _mm512_packs_epi32 emulated_packs_epi32
+#define _mm512_permutexvar_epi32 emulated_permutexvar_epi32
+#define _mm512_castsi512_si256(a) emulated_extracti64x4_epi64(a, 0)
+#define _mm256_loadu_epi8(p) emulated_half_maskz_loadu_epi8(~0u, p)
+#define _mm256_maskz_loadu_epi8 emulated_half_maskz_loadu_epi8
 
 #endif

@@ -1,0 +1,268 @@
+"""Every kernel of 8-bit integers along a run or over channels, called directly, against NumPy: equal to the last bit.
+
+Operands end where memory ends that may be read; what lies around a result must stay as it was.
+"""
+
+import ctypes
+import mmap
+from itertools import product
+
+import numpy as np
+import pytest
+
+from pipeall._kernels.cpu import cluster, kernels
+from pipeall._kernels.cpu.table import ROWS
+
+POINTER, INT, INT32, INT64, FLOAT = ctypes.c_void_p, ctypes.c_int, ctypes.c_int32, ctypes.c_int64, ctypes.c_float
+GUARD, FILL = 67, 85  # bytes around a result, an odd number of them; what they hold
+LENGTHS = (*range(1, 71), 127, 257, 1000, 4099)
+BYTES = np.arange(-128, 128).astype(np.int8)
+ZEROS = (-128, -3, 0, 127)
+SCALES = (1e-42, 2.0**-126, 1e-3, 0.1, 0.125, 1.0, 7.7, 3e38)  # the first is subnormal
+ARGUMENTS = {
+    "quantise": (INT64, POINTER, POINTER, FLOAT, INT32),
+    "dequantise": (INT64, POINTER, POINTER, FLOAT, INT32),
+    "table": (INT64, POINTER, POINTER, POINTER),
+    "add": (INT64, POINTER, POINTER, INT, POINTER, POINTER),
+    "mul": (INT64, POINTER, POINTER, INT, POINTER, POINTER),
+    "pool": (POINTER,),
+}
+
+
+class Requantise(ctypes.Structure):
+    """pa_requantise of kernels_s8.h."""
+
+    _fields_ = [("lo", FLOAT), ("hi", FLOAT), ("zero", INT32)]
+
+
+class BinaryArgs(ctypes.Structure):
+    """pa_binary_s8_args of kernels_s8.h."""
+
+    _fields_ = [("a_zero", INT32), ("b_zero", INT32), ("a_factor", FLOAT), ("b_factor", FLOAT), ("to", Requantise)]
+
+
+class PoolArgs(ctypes.Structure):
+    """pa_pool_s8_args of kernels_s8.h."""
+
+    _fields_ = [
+        *((name, INT64) for name in ("pixels", "taps", "channels")),
+        ("a", POINTER),
+        ("a_zero", INT32),
+        ("factor", POINTER),
+        ("to", Requantise),
+        ("out", POINTER),
+        ("out_stride", INT64),
+        ("sums", POINTER),
+    ]
+
+
+def rows_of(*ops):
+    rows = [row for row in ROWS if row.type == "s8" and row.op in ops]
+    return pytest.mark.parametrize("row", rows, ids=lambda row: row.name)
+
+
+def kernel_of(row):
+    if row.isa not in cluster.detect()[0].isas:
+        pytest.skip(f"this CPU lacks {row.isa}")
+    kernel = getattr(ctypes.CDLL(kernels.__file__), f"pa_{row.name}")
+    kernel.argtypes, kernel.restype = ARGUMENTS[row.op], None
+    return kernel
+
+
+def at_the_end(values):
+    """A copy behind which nothing can be read."""
+    values = np.ascontiguousarray(values)
+    size = -(-values.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = np.frombuffer(mmap.mmap(-1, size + mmap.PAGESIZE), np.uint8)
+    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(memory.ctypes.data + size), mmap.PAGESIZE, 0) == 0  # PROT_NONE
+    copy = memory[size - values.nbytes : size].view(values.dtype).reshape(values.shape)
+    copy[:] = values
+    return copy
+
+
+class Guarded:
+    """Room for a result of ``shape``, rows ``stride`` elements apart, with bytes around it that must not change."""
+
+    def __init__(self, shape, dtype=np.int8, stride=None):
+        rows, columns = shape if isinstance(shape, tuple) else (1, shape)
+        stride, item = stride or columns, np.dtype(dtype).itemsize
+        self.memory = np.full(2 * GUARD + rows * stride * item, FILL, np.uint8)
+        inner = self.memory[GUARD : GUARD + rows * stride * item].view(dtype)
+        whole = np.lib.stride_tricks.as_strided(inner, (rows, columns), (stride * item, item))
+        self.data, self.result = inner.ctypes.data, whole if isinstance(shape, tuple) else whole[0]
+
+    def check(self, expected, **where):
+        """Fills the room again."""
+        np.testing.assert_array_equal(self.result, expected, err_msg=str(where))
+        self.result.view(np.uint8)[...] = FILL
+        assert (self.memory == FILL).all(), f"{where}: wrote outside"
+
+
+def requantised(real, lo, hi, zero):
+    return (np.rint(np.clip(real, np.float32(lo), np.float32(hi))) + zero).astype(np.int8)
+
+
+def quantised(x, scale, zero):
+    with np.errstate(over="ignore"):
+        return np.clip(np.rint(x / np.float32(scale)).astype(np.float64) + zero, -128, 127).astype(np.int8)
+
+
+@rows_of("quantise")
+def test_quantise(row):
+    kernel, random = kernel_of(row), np.random.default_rng(0)
+    for scale, zero in product(SCALES, ZEROS):
+        with np.errstate(over="ignore"):
+            near = np.arange(-300, 300).astype(np.float32) / 2 * np.float32(scale)  # every other a tie
+            some = (random.uniform(-300, 300, 10000) * scale).astype(np.float32)
+        limits = np.float32([0, -0.0, 3.4e38, -3.4e38, 1e-45, -1e-45, np.inf, -np.inf])
+        x = np.concatenate([near, np.nextafter(near, np.inf), np.nextafter(near, -np.inf), some, limits])
+        x, out = at_the_end(x.astype(np.float32)), Guarded(x.size)
+        kernel(x.size, x.ctypes.data, out.data, scale, zero)
+        out.check(quantised(x, scale, zero), scale=scale, zero=zero)
+
+
+@rows_of("quantise")
+def test_quantise_lengths_and_nan(row):
+    kernel, random = kernel_of(row), np.random.default_rng(1)
+    for n in LENGTHS:
+        x, out = at_the_end(random.uniform(-140, 140, n).astype(np.float32)), Guarded(n)
+        kernel(n, x.ctypes.data, out.data, 0.9, n % 7 - 3)
+        out.check(quantised(x, 0.9, n % 7 - 3), n=n)
+        x[n // 2] = np.nan
+        kernel(n, x.ctypes.data, out.data, 0.9, 0)
+        any_byte = out.result[n // 2]
+        x[n // 2] = 0
+        expected = quantised(x, 0.9, 0)
+        expected[n // 2] = any_byte
+        out.check(expected, n=n)
+
+
+@rows_of("dequantise")
+def test_dequantise(row):
+    kernel, random = kernel_of(row), np.random.default_rng(2)
+    runs = [(BYTES, scale, zero) for scale, zero in product(SCALES, ZEROS)]
+    runs += [(random.integers(-128, 128, n).astype(np.int8), 0.3, n % 9 - 4) for n in LENGTHS]
+    for values, scale, zero in runs:
+        x, out = at_the_end(values), Guarded(values.size, np.float32)
+        kernel(x.size, x.ctypes.data, out.data, scale, zero)
+        with np.errstate(over="ignore"):
+            expected = (x.astype(np.float32) - np.float32(zero)) * np.float32(scale)
+        out.check(expected, n=x.size, scale=scale, zero=zero)
+
+
+@rows_of("table")
+def test_table(row):
+    kernel, random = kernel_of(row), np.random.default_rng(3)
+    runs = [BYTES, *(random.integers(-128, 128, n).astype(np.int8) for n in LENGTHS)]
+    for values in runs:
+        table = at_the_end(random.integers(-128, 128, 256).astype(np.int8))
+        x, out, in_place = at_the_end(values), Guarded(values.size), Guarded(values.size)
+        expected = table[x.astype(int) + 128]
+        kernel(x.size, x.ctypes.data, out.data, table.ctypes.data)
+        out.check(expected, n=x.size)
+        in_place.result[:] = x
+        kernel(x.size, in_place.data, in_place.data, table.ctypes.data)
+        in_place.check(expected, n=x.size)
+
+
+def binary_expected(op, a, b, args):
+    """In float32, operation by operation."""
+    x, y = a.astype(np.float32) - np.float32(args.a_zero), b.astype(np.float32) - np.float32(args.b_zero)
+    with np.errstate(over="ignore"):
+        if op == "add":
+            real = x * np.float32(args.a_factor) + y * np.float32(args.b_factor)
+        else:
+            real = x * y * np.float32(args.a_factor)
+    return requantised(real, args.to.lo, args.to.hi, args.to.zero)
+
+
+# a_zero, b_zero, a_factor, b_factor, to: the bounds of all integers and of a ReLU; factors with ties, and extreme ones
+BINARY = [
+    (0, 0, 0.5, 0.5, (-128, 127, 0)),
+    (-128, 127, 0.013, 0.71, (0, 255, -128)),
+    (127, -128, 0.25, 0.125, (-255, 0, 127)),
+    (5, -7, 1 / 3, 1 / 7, (0, 124, 3)),
+    (-3, 2, 1e30, -1e30, (-131, 124, 3)),
+    (1, 1, 1e-30, 1e-41, (0, 30, -20)),
+    (-128, -128, 0.001, 0.001, (0, 255, -128)),
+]
+
+
+@rows_of("add", "mul")
+def test_binary(row):
+    """Every pair of integers; one integer against all; every length, in place of either operand too."""
+    kernel, random = kernel_of(row), np.random.default_rng(4)
+    first, second = (at_the_end(x.reshape(-1)) for x in np.meshgrid(BYTES, BYTES))
+    for *numbers, to in BINARY:
+        args = BinaryArgs(*numbers, Requantise(*to))
+        out = Guarded(first.size)
+        kernel(first.size, first.ctypes.data, second.ctypes.data, 1, out.data, ctypes.byref(args))
+        out.check(binary_expected(row.op, first, second, args), args=numbers)
+        for value in BYTES[::15]:
+            b, out = at_the_end(value.reshape(1)), Guarded(256)
+            kernel(256, BYTES.ctypes.data, b.ctypes.data, 0, out.data, ctypes.byref(args))
+            out.check(binary_expected(row.op, BYTES, b, args), args=numbers, b=value)
+    for n, step in product(LENGTHS, (0, 1)):
+        a, b = (at_the_end(random.integers(-128, 128, size).astype(np.int8)) for size in (n, n if step else 1))
+        expected = binary_expected(row.op, a, b, args)
+        out, as_a, as_b = Guarded(n), Guarded(n), Guarded(b.size)
+        kernel(n, a.ctypes.data, b.ctypes.data, step, out.data, ctypes.byref(args))
+        out.check(expected, n=n, step=step)
+        as_a.result[:], as_b.result[:] = a, b
+        kernel(n, as_a.data, b.ctypes.data, step, as_a.data, ctypes.byref(args))
+        as_a.check(expected, n=n, step=step, out="a")
+        if step or n == 1:
+            kernel(n, a.ctypes.data, as_b.data, step, as_b.data, ctypes.byref(args))
+            as_b.check(expected, n=n, step=step, out="b")
+
+
+def pool(kernel, pointers, inputs, channels, zero, to, mean):
+    """One call on (pixels, taps) pointers, 0 in the padding, against int64; ``inputs``: (pixels, taps, channels)."""
+    pixels, taps = pointers.shape
+    inside, out = (pointers != 0)[:, :, None], Guarded((pixels, channels), stride=channels + 5)
+    factor = np.linspace(0.3, 2, pixels).astype(np.float32) / np.float32(taps)
+    sums = np.zeros(channels, np.int32)
+    kernel(
+        ctypes.byref(
+            PoolArgs(
+                pixels, taps, channels, pointers.ctypes.data, zero, factor.ctypes.data if mean else None,
+                Requantise(*to), out.data, channels + 5, sums.ctypes.data,
+            )
+        )
+    )  # fmt: skip
+    if mean:
+        total = ((inputs.astype(np.int64) - zero) * inside).sum(1)
+        expected = requantised(total.astype(np.float32) * factor[:, None], *to)
+    else:
+        expected = np.where(inside, inputs, -128).max(1)
+    out.check(expected, pixels=pixels, taps=taps, channels=channels, mean=mean)
+
+
+@rows_of("pool")
+@pytest.mark.parametrize("mean", [False, True])
+def test_pool(row, mean):
+    """Windows with and without padding, one of padding alone, of up to more taps than 16 bits hold the sum of."""
+    kernel, random = kernel_of(row), np.random.default_rng(5)
+    for channels in (*range(1, 71), 96, 127, 128, 130, 255, 256, 257, 300, 513):
+        for taps in (1, 2, 9, 49, *((256, 257, 700) if channels % 16 < 2 else ())):
+            inputs = random.integers(-128, 128, (4, taps, channels)).astype(np.int8)
+            inputs[1] = random.choice([-128, 127])  # sums at their limits
+            rows = at_the_end(inputs)
+            pointers = rows.ctypes.data + np.arange(4 * taps, dtype=np.uintp).reshape(4, taps) * np.uintp(channels)
+            pointers[2, random.random(taps) < 0.4] = 0
+            pointers[3] = 0
+            zero, to = random.choice(ZEROS), ((-128, 127, 0), (0, 255, -128), (0, 124, 3))[taps % 3]
+            pool(kernel, pointers, inputs, channels, int(zero), to, mean)
+
+
+@rows_of("pool")
+@pytest.mark.parametrize("value, zero, to", [(-128, 127, (-255, 0, 127)), (127, -128, (0, 255, -128))])
+def test_mean_of_as_many_taps_as_32_bits_hold(row, value, zero, to):
+    kernel, taps, channels = kernel_of(row), 2**23, 3
+    pixel, out = np.full(channels, value, np.int8), Guarded(channels)
+    pointers, factor = np.full(taps, pixel.ctypes.data, np.uintp), np.float32([1 / taps])
+    args = PoolArgs(
+        1, taps, channels, pointers.ctypes.data, zero, factor.ctypes.data, Requantise(*to), out.data, channels
+    )
+    kernel(ctypes.byref(args))
+    out.check(np.full(channels, value), taps=taps)
