@@ -1,4 +1,4 @@
-/* The AVX-512F intrinsics that the kernels use, in plain C, for machines without AVX-512. Found before the compiler's
+/* The AVX-512 intrinsics that the kernels use, in plain C, for machines without AVX-512. Found before the compiler's
  * header of the same name, which still provides everything else. Semantics: Intel Intrinsics Guide. Masked accesses
  * touch the chosen lanes only; an unaligned _mm512_load_ps ends the program, as the instruction would. */
 #ifndef PIPEALL_TEST_AVX512_H
@@ -15,9 +15,15 @@
 typedef struct emulated_ps {
     float lane[16];
 } emulated_ps;
-typedef struct emulated_epi32 {
+typedef union emulated_epi32 {
     int32_t lane[16];
+    int64_t quad[8];
+    int16_t word[32];
+    int8_t byte[64];
 } emulated_epi32;
+typedef struct emulated_half {
+    int8_t byte[32];
+} emulated_half;
 
 #define EMULATE(type, name, parameters, expression)            \
     static inline type emulated_##name parameters {            \
@@ -45,7 +51,7 @@ EMULATE(emulated_ps, mask_min_ps, (emulated_ps from, __mmask16 mask, emulated_ps
         (mask >> i & 1 ? emulated_min_ps(a, b) : from).lane[i])
 EMULATE(emulated_ps, fmadd_ps, (emulated_ps a, emulated_ps b, emulated_ps c), fmaf(a.lane[i], b.lane[i], c.lane[i]))
 EMULATE(emulated_ps, fnmadd_ps, (emulated_ps a, emulated_ps b, emulated_ps c), fmaf(-a.lane[i], b.lane[i], c.lane[i]))
-EMULATE(emulated_epi32, cvtps_epi32, (emulated_ps a), (int32_t)lrintf(a.lane[i]))
+EMULATE(emulated_epi32, cvtps_epi32, (emulated_ps a), fabsf(a.lane[i]) < 0x1p31f ? (int32_t)lrintf(a.lane[i]) : INT32_MIN)
 EMULATE(emulated_epi32, add_epi32, (emulated_epi32 a, emulated_epi32 b), a.lane[i] + b.lane[i])
 EMULATE(emulated_epi32, sub_epi32, (emulated_epi32 a, emulated_epi32 b), a.lane[i] - b.lane[i])
 EMULATE(emulated_epi32, slli_epi32, (emulated_epi32 a, unsigned n), (int32_t)((uint32_t)a.lane[i] << n))
@@ -63,6 +69,63 @@ EMULATE(emulated_ps, permutex2var_ps, (emulated_ps a, emulated_epi32 from, emula
         (from.lane[i] & 16 ? b : a).lane[from.lane[i] & 15])
 EMULATE(emulated_ps, permutexvar_ps, (emulated_epi32 from, emulated_ps a), a.lane[from.lane[i] & 15])
 EMULATE(emulated_epi32, loadu_si512, (const void *p), ((const int32_t *)p)[i])
+
+#define EMULATE_PARTS(part, count, name, parameters, expression)  \
+    static inline emulated_epi32 emulated_##name parameters {     \
+        emulated_epi32 out;                                       \
+        for (int i = 0; i < count; i++) out.part[i] = expression; \
+        return out;                                               \
+    }
+
+static inline int16_t emulated_saturated(int32_t a) { return (int16_t)(a < -32768 ? -32768 : a > 32767 ? 32767 : a); }
+
+static inline int32_t emulated_products(emulated_epi32 u, emulated_epi32 s, int first, int count) {
+    int32_t sum = 0;
+    for (int i = first; i < first + count; i++) sum += (uint8_t)u.byte[i] * s.byte[i];
+    return sum;
+}
+
+EMULATE_PARTS(lane, 16, setzero_si512, (void), 0)
+EMULATE_PARTS(word, 32, set1_epi16, (int16_t a), a)
+EMULATE_PARTS(word, 32, cvtepi8_epi16, (emulated_half a), a.byte[i])
+EMULATE_PARTS(word, 32, unpacklo_epi16, (emulated_epi32 a, emulated_epi32 b), (i % 2 ? b : a).word[i / 8 * 8 + i % 8 / 2])
+EMULATE_PARTS(word, 32, unpackhi_epi16, (emulated_epi32 a, emulated_epi32 b),
+              (i % 2 ? b : a).word[i / 8 * 8 + i % 8 / 2 + 4])
+EMULATE_PARTS(word, 32, max_epi16, (emulated_epi32 a, emulated_epi32 b), (a.word[i] > b.word[i] ? a : b).word[i])
+EMULATE_PARTS(word, 32, adds_epi16, (emulated_epi32 a, emulated_epi32 b), emulated_saturated(a.word[i] + b.word[i]))
+EMULATE_PARTS(word, 32, packs_epi32, (emulated_epi32 a, emulated_epi32 b),
+              emulated_saturated((i % 8 < 4 ? a : b).lane[i / 8 * 4 + i % 4]))
+EMULATE_PARTS(word, 32, maddubs_epi16, (emulated_epi32 u, emulated_epi32 s),
+              emulated_saturated(emulated_products(u, s, 2 * i, 2)))
+EMULATE_PARTS(lane, 16, madd_epi16, (emulated_epi32 a, emulated_epi32 b),
+              a.word[2 * i] * b.word[2 * i] + a.word[2 * i + 1] * b.word[2 * i + 1])
+EMULATE_PARTS(lane, 16, dpwssd_epi32, (emulated_epi32 sum, emulated_epi32 a, emulated_epi32 b),
+              (int32_t)((uint32_t)sum.lane[i] + (uint32_t)emulated_madd_epi16(a, b).lane[i]))
+EMULATE_PARTS(lane, 16, dpbusd_epi32, (emulated_epi32 sum, emulated_epi32 u, emulated_epi32 s),
+              (int32_t)((uint32_t)sum.lane[i] + (uint32_t)emulated_products(u, s, 4 * i, 4)))
+EMULATE_PARTS(lane, 16, shuffle_i32x4, (emulated_epi32 a, emulated_epi32 b, int how),
+              (i < 8 ? a : b).lane[(how >> 2 * (i / 4) & 3) * 4 + i % 4])
+EMULATE_PARTS(quad, 8, permutexvar_epi64, (emulated_epi32 from, emulated_epi32 a), a.quad[from.quad[i] & 7])
+EMULATE_PARTS(byte, 64, abs_epi8, (emulated_epi32 a), (int8_t)abs(a.byte[i]))
+EMULATE_PARTS(byte, 64, mask_sub_epi8, (emulated_epi32 from, __mmask64 mask, emulated_epi32 a, emulated_epi32 b),
+              mask >> i & 1 ? (int8_t)(a.byte[i] - b.byte[i]) : from.byte[i])
+
+static inline __mmask64 emulated_movepi8_mask(emulated_epi32 a) {
+    __mmask64 mask = 0;
+    for (int i = 0; i < 64; i++) mask |= (__mmask64)(a.byte[i] < 0) << i;
+    return mask;
+}
+
+static inline emulated_half emulated_maskz_loadu_epi8(__mmask32 mask, const int8_t *p) {
+    emulated_half out;
+    for (int i = 0; i < 32; i++) out.byte[i] = mask >> i & 1 ? p[i] : 0;
+    return out;
+}
+
+static inline void emulated_mask_cvtepi16_storeu_epi8(int8_t *p, __mmask32 mask, emulated_epi32 a) {
+    for (int i = 0; i < 32; i++)
+        if (mask >> i & 1) p[i] = (int8_t)a.word[i];
+}
 
 /* Of blocks of four lanes: two of a, then two of b. */
 static inline emulated_ps emulated_shuffle_f32x4(emulated_ps a, emulated_ps b, int how) {
@@ -136,6 +199,8 @@ static inline void emulated_storeu_ps(float *p, emulated_ps a) { emulated_mask_s
 #undef _mm512_shuffle_f32x4
 #undef _mm512_cmp_ps_mask
 #undef _mm512_setr_epi32
+#undef _mm512_setr_epi64
+#undef _mm512_shuffle_i32x4
 #define __m512 emulated_ps
 #define __m512i emulated_epi32
 #define _mm512_set1_ps emulated_set1_ps
@@ -181,5 +246,25 @@ static inline void emulated_storeu_ps(float *p, emulated_ps a) { emulated_mask_s
 #define _mm512_shuffle_f32x4 emulated_shuffle_f32x4
 #define _mm512_sqrt_ps emulated_sqrt_ps
 #define _mm512_xor_si512 emulated_xor_si512
+#define _mm256_maskz_loadu_epi8 emulated_maskz_loadu_epi8
+#define _mm512_abs_epi8 emulated_abs_epi8
+#define _mm512_adds_epi16 emulated_adds_epi16
+#define _mm512_cvtepi8_epi16 emulated_cvtepi8_epi16
+#define _mm512_dpbusd_epi32 emulated_dpbusd_epi32
+#define _mm512_dpwssd_epi32 emulated_dpwssd_epi32
+#define _mm512_madd_epi16 emulated_madd_epi16
+#define _mm512_maddubs_epi16 emulated_maddubs_epi16
+#define _mm512_mask_cvtepi16_storeu_epi8 emulated_mask_cvtepi16_storeu_epi8
+#define _mm512_mask_sub_epi8 emulated_mask_sub_epi8
+#define _mm512_max_epi16 emulated_max_epi16
+#define _mm512_movepi8_mask emulated_movepi8_mask
+#define _mm512_packs_epi32 emulated_packs_epi32
+#define _mm512_permutexvar_epi64 emulated_permutexvar_epi64
+#define _mm512_set1_epi16 emulated_set1_epi16
+#define _mm512_setr_epi64(...) ((emulated_epi32){.quad = {__VA_ARGS__}})
+#define _mm512_setzero_si512 emulated_setzero_si512
+#define _mm512_shuffle_i32x4 emulated_shuffle_i32x4
+#define _mm512_unpackhi_epi16 emulated_unpackhi_epi16
+#define _mm512_unpacklo_epi16 emulated_unpacklo_epi16
 
 #endif
