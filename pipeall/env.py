@@ -6,7 +6,14 @@ from typing import NamedTuple
 
 from .errors import ArgumentError
 
-ISAS = ("avx512", "avx2", "neon", "ref")  # instruction sets with kernels of their own, the portable one last
+ISAS = (
+    "vnni",
+    "avx512",
+    "avxvnni",
+    "avx2",
+    "neon",
+    "ref",
+)  # instruction sets with kernels of their own, the portable one last
 
 
 class Variable(NamedTuple):

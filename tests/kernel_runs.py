@@ -15,12 +15,19 @@ from pipeall.graph.cases import case_graph
 from pipeall.graph.lower import lower
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 
+FLOAT_ROWS = tuple(row for row in ROWS if row.type == "f32")
+FLOAT_ISAS = sorted({row.isa for row in FLOAT_ROWS})
 GUARD, GAP = 37, 3  # floats around a view, and between its pixels; odd, so that nothing is aligned
 
 
 @cache
 def supported_isas():
     return cluster.detect()[0].isas
+
+
+def float_isas():
+    """Those with kernels of floats."""
+    return [isa for isa in supported_isas() if isa in FLOAT_ISAS]
 
 
 @cache

@@ -7,11 +7,11 @@ from dataclasses import replace
 from math import prod
 
 import numpy as np
-from kernel_runs import reference_table, supported_isas
+from kernel_runs import float_isas, reference_table
 from numpy.lib.stride_tricks import as_strided
 from pipeall._kernels.cpu.kernels import CpuProgram
 
-from pipeall._kernels.cpu.table import ROWS, choose
+from pipeall._kernels.cpu.table import choose
 from pipeall.graph.ops import OPS, infer_shape, infer_type
 from pipeall.steps import CONSTANT, SLOT_IN, SLOT_OUT, Step, Strided, item_bytes
 
@@ -22,9 +22,8 @@ GUARD = 5  # elements before and behind an operand
 def tables():
     """The reference kernels, and those of each instruction set that this CPU has: name -> table."""
     found = {"ref": reference_table()}
-    for isa in supported_isas():
-        if any(row.isa == isa for row in ROWS):
-            found[isa] = choose(("ref", isa), "any core")
+    for isa in float_isas():
+        found[isa] = choose(("ref", isa), "any core")
     return found
 
 

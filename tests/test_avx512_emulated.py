@@ -6,7 +6,7 @@ import re
 import pytest
 from trees import copy_tree, run
 
-CPUINFO = "processor: 0\nflags: avx512f avx512bw avx512dq avx512vl\n"
+CPUINFO = "processor: 0\nflags: avx512f avx512bw avx512dq avx512vl avx512_vnni\n"
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="AVX-512 kernels are built on x86-64 only")
@@ -22,7 +22,7 @@ def test_every_avx512_kernel(tmp_path):
     setup = (tmp_path / "setup.py").read_text()
     assert '"-O3"' in setup  # which takes minutes on what the emulation unrolls
     (tmp_path / "setup.py").write_text(setup.replace('"-O3"', '"-O0"'))
-    assert {"simd.h", "simd_bytes.h", "gemm_f32_avx512.c"} <= set(changed)
+    assert {"simd.h", "simd_bytes.h", "simd_x86.h", "gemm_f32_avx512.c"} <= set(changed)
     run(tmp_path, "setup.py", "-q", "build_ext", "--inplace", CFLAGS=f"-I{tmp_path}/tests/avx512")
 
     (tmp_path / "root" / "proc").mkdir(parents=True)
@@ -30,6 +30,7 @@ def test_every_avx512_kernel(tmp_path):
     tests = (
         "tests/test_kernels.py",
         "tests/test_gemm_tiles.py",
+        "tests/test_s8_kernels.py",
         "tests/test_winograd.py",
         "tests/test_strassen.py",
         "tests/test_matmul_kernels.py",
@@ -39,7 +40,7 @@ def test_every_avx512_kernel(tmp_path):
         "tests/test_copy_kernels.py",
         "tests/test_s8_vectors.py",
         "-k",
-        "avx512",
+        "avx512 or s8_vnni",
     )
     printed = run(tmp_path, "-m", "pytest", "-p", "no:cacheprovider", *tests, PIPEALL_SYSFS=str(tmp_path / "root"))
     assert "skipped" not in printed and "passed" in printed, printed

@@ -225,6 +225,16 @@ def test_forced_instruction_set(recorded, monkeypatch):
         assert "forced by PIPEALL_ISA" in big.why
 
 
+def test_forced_instruction_set_that_extends_another(changed, monkeypatch):
+    root = changed("x86_vm_2_cores")
+    path = root / "proc/cpuinfo"
+    path.write_text(path.read_text().replace("avx512vl", "avx512vl avx512_vnni avx_vnni"))
+    assert cluster.detect(root=root)[0].isas == ("vnni", "avx512", "avxvnni", "avx2", "ref")
+    for isa, base in {"vnni": "avx512", "avxvnni": "avx2"}.items():
+        monkeypatch.setenv("PIPEALL_ISA", isa)
+        assert cluster.detect(root=root)[0].isas == (isa, base, "ref")
+
+
 def test_forced_instruction_set_that_is_missing(recorded, monkeypatch):
     monkeypatch.setenv("PIPEALL_ISA", "avx512")
     with pytest.raises(DeviceError, match="PIPEALL_ISA=avx512: the cores of big have neon, ref only"):

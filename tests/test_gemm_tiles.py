@@ -5,9 +5,9 @@ from itertools import product
 
 import numpy as np
 import pytest
+from kernel_runs import FLOAT_ROWS
 
 from pipeall._kernels.cpu import cluster, kernels
-from pipeall._kernels.cpu.table import ROWS
 
 U = 2.0**-24
 GUARD = 80  # floats around what a kernel may touch; more than any tile is wide
@@ -45,7 +45,7 @@ def aligned(values):
     return copy
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.op in ("gemm", "gemv")], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", [row for row in FLOAT_ROWS if row.op in ("gemm", "gemv")], ids=lambda row: row.name)
 def test_every_tile(row):
     """Against float64, within (terms + 2) u sum|a b|; one or two k blocks, up to three tiles, a residual or none."""
     if row.isa not in cluster.detect()[0].isas:

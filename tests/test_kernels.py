@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from bounds import bound
-from kernel_runs import nhwc, reference_table, run_case, single_step, supported_isas
+from kernel_runs import FLOAT_ISAS, FLOAT_ROWS, nhwc, reference_table, run_case, single_step, supported_isas
 from pipeall._kernels.cpu.kernels import CpuProgram, probe
 
 from pipeall._kernels.cpu import kernels, table
@@ -62,13 +62,13 @@ def cases_of(row_op):
 
 @pytest.mark.parametrize(
     "row",
-    [row for row in ROWS if row.type == "f32" and not row.op.startswith(("strassen", "winograd", *ELSEWHERE))],
+    [row for row in FLOAT_ROWS if not row.op.startswith(("strassen", "winograd", *ELSEWHERE))],
     ids=lambda row: row.name,
 )
 def test_kernel_matches_reference(row):
     if row.isa not in supported_isas():
         pytest.skip(f"this CPU lacks {row.isa}: run the tests on one that has it")
-    table = {**reference_table(), row.op: row.name}
+    table = {**reference_table(), (row.op, row.type): row.name}
     ran = 0
     for case in cases_of(row.op):
         if not single_step(case):
@@ -151,7 +151,7 @@ def nan_step(lo=0.0):
     return Step("conv", "c", (view,), replace(view, base=SLOT_OUT), params, np.eye(8)[:, :, None, None], np.zeros(8))
 
 
-@pytest.mark.parametrize("isa", sorted({row.isa for row in ROWS}))
+@pytest.mark.parametrize("isa", FLOAT_ISAS)
 def test_clamp_lets_nan_through(isa):
     """A NaN in a frame must show in the result, not be clamped away."""
     if isa not in supported_isas():

@@ -10,6 +10,7 @@ from graphs import Net
 from pipeall import ArgumentError, Board, Pipeline
 from pipeall._kernels.cpu import peak
 from pipeall._kernels.cpu.algorithms import GEMM, STRASSEN, Algorithm, candidates
+from pipeall._kernels.cpu.table import choose
 from pipeall._kernels.opencl import devices as opencl
 from pipeall._kernels.opencl import methods as cl_methods
 from pipeall._kernels.opencl import peak as peak_cl
@@ -111,8 +112,7 @@ def test_a_trace_tells_what_each_step_was_computed_by():
 def test_peak_is_of_all_cores():
     """Far above and below what any core does, and measured where it was said."""
     cluster = BOARD.component("big").device.cluster
-    kernels = {(op, "f32"): f"{op}_f32_{cluster.isas[0]}" for op in ("peak", "stream")}
-    found = peak.peak(kernels, cluster.cores)
+    found = peak.peak(choose(cluster.isas, cluster.core_type), cluster.cores)
     assert 1e8 < found.flops < 1e12 * len(cluster.cores) and 1e8 < found.bytes < 1e12 * len(cluster.cores)
 
 

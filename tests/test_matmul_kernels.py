@@ -12,17 +12,15 @@ import numpy as np
 import pytest
 from bounds import U
 from graphs import Net, inputs_of
-from kernel_runs import GUARD, supported_isas
+from kernel_runs import FLOAT_ISAS, GUARD, supported_isas
 from pipeall._kernels.cpu.kernels import CpuProgram
 
 from pipeall import ArgumentError, DeviceError
-from pipeall._kernels.cpu.table import ROWS, choose
+from pipeall._kernels.cpu.table import choose
 from pipeall.graph.lower import lower
 from pipeall.graph.ops import run_graph
 from pipeall.graph.rewrite import rewrite
 from pipeall.steps import CONSTANT, SLOT_IN, SLOT_OUT, Step, Strided
-
-ISAS = sorted({row.isa for row in ROWS})
 
 
 def dense(shape, order=None, gap=0):
@@ -107,7 +105,7 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", FLOAT_ISAS)
 @pytest.mark.parametrize("m, k, n", SIZES)
 def test_product_of_any_size(isa, m, k, n):
     """Rows together, columns together, and neither, of each operand."""
@@ -120,7 +118,7 @@ def test_product_of_any_size(isa, m, k, n):
     check_matmul(isa, a, b, *sparse, (0, 1))
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", FLOAT_ISAS)
 @pytest.mark.parametrize("seed", range(12))
 def test_batches_of_any_strides(isa, seed):
     """Axes in any order in memory, batch axes that broadcast by a size of 1 or a stride of 0, reversed axes."""
@@ -149,7 +147,7 @@ def test_batches_of_any_strides(isa, seed):
         check_matmul(isa, a, b, a_strides, b_strides, order, int(random.integers(0, 3)), float(random.normal()))
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", FLOAT_ISAS)
 def test_heads_of_attention_are_views(isa):
     """(T, 3, H, D) in memory, heads (1, H, T, D), results (1, T, H, D)."""
     available(isa)
@@ -204,7 +202,7 @@ LENGTHS = [  # queries, keys, width of q and k, width of v
 ]
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", FLOAT_ISAS)
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_of_any_length(isa, causal):
     available(isa)
@@ -214,7 +212,7 @@ def test_attention_of_any_length(isa, causal):
         check_attention(isa, q, k, v, [dense(x.shape) for x in (q, k, v)], causal=causal)
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", FLOAT_ISAS)
 @pytest.mark.parametrize("seed", range(10))
 def test_attention_on_views_with_masks(isa, seed):
     """Any order of axes, masks of both types that broadcast in any axis, large scores, keys shared between heads."""

@@ -8,7 +8,7 @@ import pytest
 from bounds import bound
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from kernel_runs import nhwc, run_case, single_step, supported_isas
+from kernel_runs import float_isas, nhwc, run_case, single_step
 
 from pipeall._kernels.cpu import algorithms
 from pipeall._kernels.cpu.table import choose
@@ -45,7 +45,7 @@ def pool(draw):
     return op, attrs, ((1, draw(st.integers(1, 40)), draw(SIZES), draw(SIZES)),), ()
 
 
-@pytest.mark.parametrize("isa", supported_isas())
+@pytest.mark.parametrize("isa", float_isas())
 @SETTINGS
 @given(drawn=st.one_of(conv(), pool()), threads=st.integers(1, 3), data=st.data())
 def test_any_shape_is_computed_right_or_refused(isa, drawn, threads, data):

@@ -6,17 +6,17 @@ from math import inf
 import numpy as np
 import pytest
 from bounds import U
-from kernel_runs import conv_step, nhwc, run_case, single_step, supported_isas
+from kernel_runs import FLOAT_ROWS, conv_step, nhwc, run_case, single_step, supported_isas
 from pipeall._kernels.cpu.kernels import CpuProgram
 
 from pipeall._kernels.cpu.algorithms import GEMM, STRASSEN, candidates, modelled
-from pipeall._kernels.cpu.table import ROWS, choose
+from pipeall._kernels.cpu.table import choose
 from pipeall.errors import ArgumentError
 from pipeall.graph.cases import Case
 from pipeall.graph.ops import attributes, run_graph
 
 ROW_OPS = ("gemm", "strassen_split", "strassen_join")
-KERNELS = sorted({(row.isa, row.core) for row in ROWS if row.op in ROW_OPS})
+KERNELS = sorted({(row.isa, row.core) for row in FLOAT_ROWS if row.op in ROW_OPS})
 
 
 def case(c_in, c_out, hw, lo=-inf, hi=inf):

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 from graphs import zoo_net
-from kernel_runs import conv_step, nhwc, run_case, single_step, supported_isas
+from kernel_runs import FLOAT_ISAS, FLOAT_ROWS, conv_step, nhwc, run_case, single_step, supported_isas
 from pipeall._kernels.cpu.kernels import CpuProgram
 from winograd_reference import convolve, matrices, winograd_bound
 
@@ -21,7 +21,7 @@ from pipeall._kernels.cpu.algorithms import (
     points_bytes,
     sensible,
 )
-from pipeall._kernels.cpu.table import ROWS, choose
+from pipeall._kernels.cpu.table import choose
 from pipeall.errors import ArgumentError
 from pipeall.graph.cases import CASES, case_graph
 from pipeall.graph.lower import lower
@@ -30,9 +30,8 @@ from pipeall.steps import Step, is_depthwise
 
 VARIANTS = [(3, 2), (3, 4), (3, 6), (5, 2), (5, 4)]  # r, m
 ROW_OPS = ("gemm", "winograd_input", "winograd_weight", "winograd_output")
-KERNELS = sorted({(row.isa, row.core) for row in ROWS if row.op in ROW_OPS})
-ISAS = sorted({row.isa for row in ROWS})
-PANELS = sorted({row.nr for row in ROWS if row.op in ("gemm", "gemv")})
+KERNELS = sorted({(row.isa, row.core) for row in FLOAT_ROWS if row.op in ROW_OPS})
+PANELS = sorted({row.nr for row in FLOAT_ROWS if row.op in ("gemm", "gemv")})
 
 
 @cache
@@ -101,8 +100,8 @@ def test_the_cases_cover_every_variant():
 
 def test_model_of_narrow_groups():
     """Direct where a panel of GEMM would be all but empty, and never where groups fill it."""
-    assert {row.isa: row.nr for row in ROWS if row.op == "depthwise"} == {
-        row.isa: VECTOR_OF.get(row.isa, VECTOR) for row in ROWS if row.op == "depthwise"
+    assert {row.isa: row.nr for row in FLOAT_ROWS if row.op == "depthwise"} == {
+        row.isa: VECTOR_OF.get(row.isa, VECTOR) for row in FLOAT_ROWS if row.op == "depthwise"
     }
     narrow, wide = conv_step(48, 48, 56, 3, stride=2, groups=6), conv_step(96, 96, 27, 3, stride=2, groups=2)
     assert [modelled(narrow, *panel) for panel in ((32, "avx512"), (16, "avx2"))] == [DIRECT] * 2
@@ -141,7 +140,7 @@ def test_nan_shows_in_every_result_it_is_part_of(algorithm):
 )
 def test_gemm_where_winograd_does_not_fit(step, expected):
     assert candidates(step) == (GEMM,)
-    assert {modelled(step, nr, isa) for nr in PANELS for isa in ISAS} == {expected}
+    assert {modelled(step, nr, isa) for nr in PANELS for isa in FLOAT_ISAS} == {expected}
 
 
 @pytest.mark.parametrize(

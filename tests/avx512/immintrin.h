@@ -1,4 +1,4 @@
-/* The AVX-512F, BW and VL intrinsics that the kernels use, in plain C, for machines without AVX-512. Found before the compiler's
+/* The AVX-512 intrinsics that the kernels use, in plain C, for machines without AVX-512. Found before the compiler's
  * header of the same name, which still provides everything else. Semantics: Intel Intrinsics Guide. Masked accesses
  * touch the chosen lanes only; an unaligned _mm512_load_ps ends the program, as the instruction would. */
 #ifndef PIPEALL_TEST_AVX512_H
@@ -15,9 +15,15 @@
 typedef struct emulated_ps {
     float lane[16];
 } emulated_ps;
-typedef struct emulated_epi32 {
+typedef union emulated_epi32 {
     int32_t lane[16];
+    int64_t quad[8];
+    int16_t word[32];
+    int8_t byte[64];
 } emulated_epi32;
+typedef struct emulated_half {
+    int8_t byte[32];
+} emulated_half;
 
 #define EMULATE(type, name, parameters, expression)            \
     static inline type emulated_##name parameters {            \
@@ -64,6 +70,91 @@ EMULATE(emulated_ps, permutex2var_ps, (emulated_ps a, emulated_epi32 from, emula
         (from.lane[i] & 16 ? b : a).lane[from.lane[i] & 15])
 EMULATE(emulated_ps, permutexvar_ps, (emulated_epi32 from, emulated_ps a), a.lane[from.lane[i] & 15])
 EMULATE(emulated_epi32, loadu_si512, (const void *p), ((const int32_t *)p)[i])
+
+#define EMULATE_PARTS(part, count, name, parameters, expression)  \
+    static inline emulated_epi32 emulated_##name parameters {     \
+        emulated_epi32 out;                                       \
+        for (int i = 0; i < count; i++) out.part[i] = expression; \
+        return out;                                               \
+    }
+
+static inline int8_t emulated_byte(int32_t a) { return (int8_t)(a < -128 ? -128 : a > 127 ? 127 : a); }
+static inline int16_t emulated_saturated(int32_t a) { return (int16_t)(a < -32768 ? -32768 : a > 32767 ? 32767 : a); }
+
+static inline int32_t emulated_products(emulated_epi32 u, emulated_epi32 s, int first, int count) {
+    int32_t sum = 0;
+    for (int i = first; i < first + count; i++) sum += (uint8_t)u.byte[i] * s.byte[i];
+    return sum;
+}
+
+EMULATE_PARTS(lane, 16, setzero_si512, (void), 0)
+EMULATE_PARTS(word, 32, set1_epi16, (int16_t a), a)
+EMULATE_PARTS(word, 32, cvtepi8_epi16, (emulated_half a), a.byte[i])
+EMULATE_PARTS(word, 32, unpacklo_epi16, (emulated_epi32 a, emulated_epi32 b), (i % 2 ? b : a).word[i / 8 * 8 + i % 8 / 2])
+EMULATE_PARTS(word, 32, unpackhi_epi16, (emulated_epi32 a, emulated_epi32 b),
+              (i % 2 ? b : a).word[i / 8 * 8 + i % 8 / 2 + 4])
+EMULATE_PARTS(word, 32, max_epi16, (emulated_epi32 a, emulated_epi32 b), (a.word[i] > b.word[i] ? a : b).word[i])
+EMULATE_PARTS(word, 32, adds_epi16, (emulated_epi32 a, emulated_epi32 b), emulated_saturated(a.word[i] + b.word[i]))
+EMULATE_PARTS(word, 32, packs_epi32, (emulated_epi32 a, emulated_epi32 b),
+              emulated_saturated((i % 8 < 4 ? a : b).lane[i / 8 * 4 + i % 4]))
+EMULATE_PARTS(word, 32, maddubs_epi16, (emulated_epi32 u, emulated_epi32 s),
+              emulated_saturated(emulated_products(u, s, 2 * i, 2)))
+EMULATE_PARTS(lane, 16, madd_epi16, (emulated_epi32 a, emulated_epi32 b),
+              a.word[2 * i] * b.word[2 * i] + a.word[2 * i + 1] * b.word[2 * i + 1])
+EMULATE_PARTS(lane, 16, dpwssd_epi32, (emulated_epi32 sum, emulated_epi32 a, emulated_epi32 b),
+              (int32_t)((uint32_t)sum.lane[i] + (uint32_t)emulated_madd_epi16(a, b).lane[i]))
+EMULATE_PARTS(lane, 16, dpbusd_epi32, (emulated_epi32 sum, emulated_epi32 u, emulated_epi32 s),
+              (int32_t)((uint32_t)sum.lane[i] + (uint32_t)emulated_products(u, s, 4 * i, 4)))
+EMULATE_PARTS(lane, 16, shuffle_i32x4, (emulated_epi32 a, emulated_epi32 b, int how),
+              (i < 8 ? a : b).lane[(how >> 2 * (i / 4) & 3) * 4 + i % 4])
+EMULATE_PARTS(quad, 8, permutexvar_epi64, (emulated_epi32 from, emulated_epi32 a), a.quad[from.quad[i] & 7])
+EMULATE_PARTS(byte, 64, abs_epi8, (emulated_epi32 a), (int8_t)abs(a.byte[i]))
+EMULATE_PARTS(byte, 64, mask_sub_epi8, (emulated_epi32 from, __mmask64 mask, emulated_epi32 a, emulated_epi32 b),
+              mask >> i & 1 ? (int8_t)(a.byte[i] - b.byte[i]) : from.byte[i])
+
+EMULATE_PARTS(byte, 64, set1_epi8, (int8_t a), a)
+EMULATE_PARTS(byte, 64, broadcast_i32x4, (__m128i a), ((const int8_t *)&a)[i % 16])
+EMULATE_PARTS(byte, 64, maskz_loadu_epi8, (__mmask64 mask, const void *p), mask >> i & 1 ? ((const int8_t *)p)[i] : 0)
+EMULATE_PARTS(byte, 64, max_epi8, (emulated_epi32 a, emulated_epi32 b), (a.byte[i] > b.byte[i] ? a : b).byte[i])
+EMULATE_PARTS(byte, 64, min_epi8, (emulated_epi32 a, emulated_epi32 b), (a.byte[i] < b.byte[i] ? a : b).byte[i])
+EMULATE_PARTS(byte, 64, subs_epi8, (emulated_epi32 a, emulated_epi32 b), emulated_byte(a.byte[i] - b.byte[i]))
+EMULATE_PARTS(byte, 64, shuffle_epi8, (emulated_epi32 a, emulated_epi32 b),
+              b.byte[i] < 0 ? 0 : a.byte[i / 16 * 16 + b.byte[i] % 16])
+EMULATE_PARTS(byte, 64, packs_epi16, (emulated_epi32 a, emulated_epi32 b),
+              emulated_byte((i % 16 < 8 ? a : b).word[i / 16 * 8 + i % 8]))
+EMULATE_PARTS(word, 32, add_epi16, (emulated_epi32 a, emulated_epi32 b), (int16_t)(a.word[i] + b.word[i]))
+EMULATE_PARTS(lane, 16, permutexvar_epi32, (emulated_epi32 from, emulated_epi32 a), a.lane[from.lane[i] & 15])
+EMULATE_PARTS(lane, 16, cvtepi8_epi32, (__m128i a), ((const int8_t *)&a)[i])
+EMULATE_PARTS(lane, 16, cvtepi16_epi32, (emulated_half a), (int16_t)((uint8_t)a.byte[2 * i] | a.byte[2 * i + 1] * 256))
+
+static inline __mmask64 emulated_movepi8_mask(emulated_epi32 a) {
+    __mmask64 mask = 0;
+    for (int i = 0; i < 64; i++) mask |= (__mmask64)(a.byte[i] < 0) << i;
+    return mask;
+}
+
+static inline emulated_half emulated_half_maskz_loadu_epi8(__mmask32 mask, const void *p) {
+    emulated_half out;
+    for (int i = 0; i < 32; i++) out.byte[i] = mask >> i & 1 ? ((const int8_t *)p)[i] : 0;
+    return out;
+}
+
+static inline emulated_half emulated_extracti64x4_epi64(emulated_epi32 a, int half) {
+    emulated_half out;
+    memcpy(&out, &a.lane[8 * half], sizeof out);
+    return out;
+}
+
+static inline void emulated_storeu_si512(void *p, emulated_epi32 a) { memcpy(p, &a, sizeof a); }
+static inline void emulated_mask_storeu_epi8(void *p, __mmask64 mask, emulated_epi32 a) {
+    for (int i = 0; i < 64; i++)
+        if (mask >> i & 1) ((int8_t *)p)[i] = a.byte[i];
+}
+
+static inline void emulated_mask_cvtepi16_storeu_epi8(int8_t *p, __mmask32 mask, emulated_epi32 a) {
+    for (int i = 0; i < 32; i++)
+        if (mask >> i & 1) p[i] = (int8_t)a.word[i];
+}
 
 /* Of blocks of four lanes: two of a, then two of b. */
 static inline emulated_ps emulated_shuffle_f32x4(emulated_ps a, emulated_ps b, int how) {
@@ -130,87 +221,6 @@ static inline void emulated_mask_storeu_ps(float *p, __mmask16 mask, emulated_ps
 
 static inline void emulated_storeu_ps(float *p, emulated_ps a) { emulated_mask_storeu_ps(p, 0xffff, a); }
 
-/* Of whole vectors x and y of a type, lane by lane. */
-#define EMULATE_LANES(type, name, expression)                                                      \
-    static inline emulated_epi32 emulated_##name(emulated_epi32 a, emulated_epi32 b) {             \
-        type x[64 / sizeof(type)], y[64 / sizeof(type)], out[64 / sizeof(type)];                   \
-        memcpy(x, &a, sizeof x), memcpy(y, &b, sizeof y);                                          \
-        for (int i = 0; i < (int)(64 / sizeof(type)); i++) out[i] = (type)(expression);            \
-        memcpy(&a, out, sizeof a);                                                                 \
-        return a;                                                                                  \
-    }
-static inline int emulated_saturated(int x, int lo, int hi) { return x < lo ? lo : x > hi ? hi : x; }
-
-EMULATE_LANES(int8_t, max_epi8, x[i] > y[i] ? x[i] : y[i])
-EMULATE_LANES(int8_t, min_epi8, x[i] < y[i] ? x[i] : y[i])
-EMULATE_LANES(int8_t, subs_epi8, emulated_saturated(x[i] - y[i], INT8_MIN, INT8_MAX))
-EMULATE_LANES(int8_t, shuffle_epi8, y[i] < 0 ? 0 : x[i / 16 * 16 + y[i] % 16])
-EMULATE_LANES(int16_t, add_epi16, x[i] + y[i])
-EMULATE_LANES(int16_t, adds_epi16, emulated_saturated(x[i] + y[i], INT16_MIN, INT16_MAX))
-EMULATE_LANES(int32_t, permutexvar_epi32, y[x[i] & 15])
-
-/* Of every 16 bytes of a, then of b, numbers of half their width. */
-#define EMULATE_PACKS(name, wide, narrow, least, most)                                                              \
-    static inline emulated_epi32 emulated_##name(emulated_epi32 a, emulated_epi32 b) {                              \
-        enum { LANES = 16 / sizeof(wide) };                                                                         \
-        wide x[2][4][LANES];                                                                                        \
-        narrow out[4][2][LANES];                                                                                    \
-        memcpy(x[0], &a, sizeof a), memcpy(x[1], &b, sizeof b);                                                     \
-        for (int i = 0; i < 8 * LANES; i++) {                                                                       \
-            const int block = i / LANES / 2, of = i / LANES % 2, lane = i % LANES;                                  \
-            out[block][of][lane] = (narrow)emulated_saturated(x[of][block][lane], least, most);                     \
-        }                                                                                                           \
-        memcpy(&a, out, sizeof a);                                                                                  \
-        return a;                                                                                                   \
-    }
-EMULATE_PACKS(packs_epi32, int32_t, int16_t, INT16_MIN, INT16_MAX)
-EMULATE_PACKS(packs_epi16, int16_t, int8_t, INT8_MIN, INT8_MAX)
-
-static inline emulated_epi32 emulated_repeat(const void *p, size_t bytes) {
-    emulated_epi32 out;
-    for (size_t i = 0; i < sizeof out; i += bytes) memcpy((char *)&out + i, p, bytes);
-    return out;
-}
-static inline emulated_epi32 emulated_set1_epi8(int8_t a) { return emulated_repeat(&a, sizeof a); }
-static inline emulated_epi32 emulated_set1_epi16(int16_t a) { return emulated_repeat(&a, sizeof a); }
-static inline emulated_epi32 emulated_broadcast_i32x4(__m128i a) { return emulated_repeat(&a, sizeof a); }
-static inline void emulated_storeu_si512(void *p, emulated_epi32 a) { memcpy(p, &a, sizeof a); }
-static inline void emulated_mask_storeu_epi8(void *p, __mmask64 mask, emulated_epi32 a) {
-    for (int i = 0; i < 64; i++)
-        if (mask >> i & 1) ((char *)p)[i] = ((const char *)&a)[i];
-}
-static inline emulated_epi32 emulated_maskz_loadu_epi8(__mmask64 mask, const void *p) {
-    char out[64] = {0};
-    for (int i = 0; i < 64; i++)
-        if (mask >> i & 1) out[i] = ((const char *)p)[i];
-    return emulated_repeat(out, sizeof out);
-}
-EMULATE(emulated_epi32, cvtepi8_epi32, (__m128i a), ((const int8_t *)&a)[i])
-
-typedef struct emulated_half {
-    int8_t byte[32];
-} emulated_half;
-static inline emulated_half emulated_extracti64x4_epi64(emulated_epi32 a, int half) {
-    emulated_half out;
-    memcpy(&out, &a.lane[8 * half], sizeof out);
-    return out;
-}
-static inline emulated_half emulated_half_maskz_loadu_epi8(__mmask32 mask, const void *p) {
-    return emulated_extracti64x4_epi64(emulated_maskz_loadu_epi8(mask, p), 0);
-}
-static inline emulated_epi32 emulated_cvtepi8_epi16(emulated_half a) {
-    int16_t out[32];
-    for (int i = 0; i < 32; i++) out[i] = a.byte[i];
-    return emulated_repeat(out, sizeof out);
-}
-static inline emulated_epi32 emulated_cvtepi16_epi32(emulated_half a) {
-    int16_t words[16];
-    emulated_epi32 out;
-    memcpy(words, &a, sizeof words);
-    for (int i = 0; i < 16; i++) out.lane[i] = words[i];
-    return out;
-}
-
 #undef _mm512_roundscale_ps /* macros without optimisation */
 #undef _mm512_slli_epi32
 #undef _mm512_srai_epi32
@@ -219,6 +229,8 @@ static inline emulated_epi32 emulated_cvtepi16_epi32(emulated_half a) {
 #undef _mm512_cmp_ps_mask
 #undef _mm512_setr_epi32
 #undef _mm512_extracti64x4_epi64
+#undef _mm512_setr_epi64
+#undef _mm512_shuffle_i32x4
 #define __m512 emulated_ps
 #define __m512i emulated_epi32
 #define _mm512_set1_ps emulated_set1_ps
@@ -286,5 +298,20 @@ static inline emulated_epi32 emulated_cvtepi16_epi32(emulated_half a) {
 #define _mm512_castsi512_si256(a) emulated_extracti64x4_epi64(a, 0)
 #define _mm256_loadu_epi8(p) emulated_half_maskz_loadu_epi8(~0u, p)
 #define _mm256_maskz_loadu_epi8 emulated_half_maskz_loadu_epi8
+#define _mm512_abs_epi8 emulated_abs_epi8
+#define _mm512_dpbusd_epi32 emulated_dpbusd_epi32
+#define _mm512_dpwssd_epi32 emulated_dpwssd_epi32
+#define _mm512_madd_epi16 emulated_madd_epi16
+#define _mm512_maddubs_epi16 emulated_maddubs_epi16
+#define _mm512_mask_cvtepi16_storeu_epi8 emulated_mask_cvtepi16_storeu_epi8
+#define _mm512_mask_sub_epi8 emulated_mask_sub_epi8
+#define _mm512_max_epi16 emulated_max_epi16
+#define _mm512_movepi8_mask emulated_movepi8_mask
+#define _mm512_permutexvar_epi64 emulated_permutexvar_epi64
+#define _mm512_setr_epi64(...) ((emulated_epi32){.quad = {__VA_ARGS__}})
+#define _mm512_setzero_si512 emulated_setzero_si512
+#define _mm512_shuffle_i32x4 emulated_shuffle_i32x4
+#define _mm512_unpackhi_epi16 emulated_unpackhi_epi16
+#define _mm512_unpacklo_epi16 emulated_unpacklo_epi16
 
 #endif

@@ -95,7 +95,12 @@ CLASSES = {
 CORE_TYPES = tuple(dict.fromkeys((*EFFICIENT.values(), *X86_CORES, X86, *ARM_CORES.values())))  # slowest first
 UNKNOWN = "unknown"
 
-X86_ISAS = {"avx512": {"avx512f", "avx512bw", "avx512dq", "avx512vl"}, "avx2": {"avx2", "fma"}}
+AVX512, AVX2 = {"avx512f", "avx512bw", "avx512dq", "avx512vl"}, {"avx2", "fma"}
+X86_ISAS = {"vnni": AVX512 | {"avx512_vnni"}, "avx512": AVX512, "avxvnni": AVX2 | {"avx_vnni"}, "avx2": AVX2}
+EXTENDS = {
+    "vnni": ("avx512",),
+    "avxvnni": ("avx2",),
+}  # these have kernels for some ops alone; who forces one means both
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from ...._kernels.cpu import cluster as clusters
 from ...._kernels.cpu.cluster import Cluster
+from ...._kernels.cpu.cores import EXTENDS
 from ...._kernels.cpu.table import Kernels, choose, explain
 from ...._kernels.memory import mapped_page_bytes
 from ...._kernels.peak import Peak
@@ -64,7 +65,8 @@ class Cpu(Device):
     def description(self) -> str:
         found = self.cluster
         clock = f" at {found.max_mhz:.0f} MHz" if found.max_mhz else ""
-        return f"{self.width} x {found.core_type}{clock} (cores {clusters.format_cores(found.cores)}), {found.isas[0]}"
+        isas = " ".join((*EXTENDS.get(found.isas[0], ()), found.isas[0]))
+        return f"{self.width} x {found.core_type}{clock} (cores {clusters.format_cores(found.cores)}), {isas}"
 
     @property
     def computes_with(self) -> str:

@@ -1,0 +1,209 @@
+/* Vectors of the kernels of 8-bit integers on x86: thin names for the intrinsics they use.
+ *
+ * Include it after every other header, in a file that defines exactly one of PA_ISA_AVX2, PA_ISA_AVXVNNI, PA_ISA_AVX512,
+ * PA_ISA_VNNI. It switches the instruction set on for the rest of the file; PA_SIMD_END closes that and comes last.
+ *
+ *   vi, VL            a vector of integers, and its lanes of 32 bits; of 16 bits it has twice as many
+ *   v_factor_of(a)    four bytes of A as v_dot wants them, plus A_PLUS if that takes them as unsigned
+ *   v_dot(s, a, b)    s + sums of four neighbouring products with a: lanes of 32 bits of lanes of 8. Without VNNI a product of
+ *                     a pair must fit into 16 bits: -127 <= b
+ *   v_pairs(s, a, b)  s + sums of two neighbouring products: lanes of 32 bits of lanes of 16
+ *   v_widen(p, n)     2 * VL lanes of 16 bits of n bytes; no others are read, and lanes past n are 0. A constant
+ *                     n = 2 * VL compiles to the plain access
+ *   v_zip_lo, v_zip_hi  lanes of 16 bits of two vectors in turns: the first and the second half of every 128 bits
+ *   v_blocks(&a, &b)  the even blocks of 128 bits of both into a, the odd ones into b: the order of v_zip_lo and v_zip_hi
+ *   v_rounded         rint(min(sum * scale, hi)); what is below 32 bits becomes the least of them
+ *   v_words(a, b)     the lanes of 32 bits of a, then of b, in 16 bits, saturated; v_zipped_words: of vectors in that order
+ *   v_bounded         max(words, lo) + zero: with v_rounded and v_words it requantises (kernels_s8.h)
+ *   v_store_bytes     the first n lanes of 16 bits, 1 <= n <= 2 * VL, in 8 bits
+ */
+#ifndef PIPEALL_S8_SIMD_X86_H
+#define PIPEALL_S8_SIMD_X86_H
+
+#include <immintrin.h>
+#include <string.h>
+
+#ifdef __OPTIMIZE__
+#define PA_INLINE static inline __attribute__((always_inline, unused))
+#else
+#define PA_INLINE static inline __attribute__((unused))
+#endif
+
+#if defined(PA_ISA_VNNI)
+#define S8_TARGET target("avx512f,avx512bw,avx512vl,avx512vnni")
+#define PA_NAME(op) pa_##op##_s8_vnni
+#elif defined(PA_ISA_AVX512)
+#define S8_TARGET target("avx512f,avx512bw,avx512vl")
+#define PA_NAME(op) pa_##op##_s8_avx512
+#elif defined(PA_ISA_AVXVNNI)
+#define S8_TARGET target("avx2,avxvnni")
+#define PA_NAME(op) pa_##op##_s8_avxvnni
+#else
+#define S8_TARGET target("avx2")
+#define PA_NAME(op) pa_##op##_s8_avx2
+#endif
+
+#define S8_PRAGMA(text) _Pragma(#text)
+#define S8_PRAGMA_OF(...) S8_PRAGMA(__VA_ARGS__)
+#if defined(__clang__)
+S8_PRAGMA_OF(clang attribute push(__attribute__((S8_TARGET)), apply_to = function))
+#define PA_SIMD_END _Pragma("clang attribute pop")
+#else
+#pragma GCC push_options
+S8_PRAGMA_OF(GCC S8_TARGET)
+#define PA_SIMD_END _Pragma("GCC pop_options")
+#endif
+
+#if defined(PA_ISA_VNNI) || defined(PA_ISA_AVX512)
+enum { VL = 16 };
+typedef __m512i vi;
+typedef __m512 vf;
+PA_INLINE vi v_set1(int32_t x) { return _mm512_set1_epi32(x); }
+PA_INLINE vi v_load(const void *p) { return _mm512_loadu_si512(p); }
+PA_INLINE vi v_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
+PA_INLINE vi v_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
+PA_INLINE vi v_shift_left(vi a, const int n) { return _mm512_slli_epi32(a, n); }
+PA_INLINE vi v_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
+#ifdef PA_ISA_VNNI
+PA_INLINE vi v_pairs(vi s, vi a, vi b) { return _mm512_dpwssd_epi32(s, a, b); }
+#else
+PA_INLINE vi v_pairs(vi s, vi a, vi b) { return _mm512_add_epi32(s, _mm512_madd_epi16(a, b)); }
+#endif
+PA_INLINE vi v_widen(const int8_t *p, int n) {
+    return _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8((__mmask32)(0xffffffffu >> (2 * VL - n)), p));
+}
+PA_INLINE vi v_zip_lo(vi a, vi b) { return _mm512_unpacklo_epi16(a, b); }
+PA_INLINE vi v_zip_hi(vi a, vi b) { return _mm512_unpackhi_epi16(a, b); }
+PA_INLINE void v_blocks(vi *a, vi *b) {
+    const vi even = _mm512_shuffle_i32x4(*a, *b, 0x88);
+    *b = _mm512_shuffle_i32x4(*a, *b, 0xdd), *a = even;
+}
+PA_INLINE vi v_rounded(vi sum, vi scale, float hi) {
+    const vf x = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_castsi512_ps(scale));
+    return _mm512_cvtps_epi32(_mm512_min_ps(_mm512_set1_ps(hi), x));
+}
+PA_INLINE vi v_bounded(vi words, const pa_requantise *to) {
+    const vi least = _mm512_set1_epi16((int16_t)(to->lo + (float)to->zero)), zero = _mm512_set1_epi16((int16_t)to->zero);
+    return _mm512_max_epi16(least, _mm512_adds_epi16(words, zero));
+}
+PA_INLINE vi v_zipped_words(vi a, vi b) { return _mm512_packs_epi32(a, b); }
+PA_INLINE vi v_words(vi a, vi b) {
+    return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), _mm512_packs_epi32(a, b));
+}
+PA_INLINE void v_store_bytes(int8_t *p, vi words, int n) {
+    _mm512_mask_cvtepi16_storeu_epi8(p, (__mmask32)(0xffffffffu >> (2 * VL - n)), words);
+}
+#else
+enum { VL = 8 };
+typedef __m256i vi;
+typedef __m256 vf;
+PA_INLINE vi v_set1(int32_t x) { return _mm256_set1_epi32(x); }
+PA_INLINE vi v_load(const void *p) { return _mm256_loadu_si256(p); }
+PA_INLINE vi v_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
+PA_INLINE vi v_sub(vi a, vi b) { return _mm256_sub_epi32(a, b); }
+PA_INLINE vi v_shift_left(vi a, const int n) { return _mm256_slli_epi32(a, n); }
+PA_INLINE vi v_xor(vi a, vi b) { return _mm256_xor_si256(a, b); }
+#ifdef PA_ISA_AVXVNNI
+PA_INLINE vi v_pairs(vi s, vi a, vi b) { return _mm256_dpwssd_avx_epi32(s, a, b); }
+#else
+PA_INLINE vi v_pairs(vi s, vi a, vi b) { return _mm256_add_epi32(s, _mm256_madd_epi16(a, b)); }
+#endif
+/* The first n bytes of 8, 0 <= n < 8, the others 0. */
+PA_INLINE uint64_t first_bytes(const int8_t *p, int n) {
+    uint64_t bytes = 0;
+    if (n & 1) bytes = (uint8_t)p[n - 1];
+    if (n & 2) {
+        uint16_t two;
+        memcpy(&two, p + (n & 4), sizeof two);
+        bytes = bytes << 16 | two;
+    }
+    if (n & 4) {
+        uint32_t four;
+        memcpy(&four, p, sizeof four);
+        bytes = bytes << 32 | four;
+    }
+    return bytes;
+}
+PA_INLINE vi v_widen(const int8_t *p, int n) {
+    if (n == 2 * VL) return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p));
+    if (n < 8) return _mm256_cvtepi8_epi16(_mm_cvtsi64_si128((int64_t)first_bytes(p, n)));
+    const __m128i more = _mm_cvtsi64_si128((int64_t)first_bytes(p + 8, n - 8));
+    return _mm256_cvtepi8_epi16(_mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i *)p), more));
+}
+PA_INLINE vi v_zip_lo(vi a, vi b) { return _mm256_unpacklo_epi16(a, b); }
+PA_INLINE vi v_zip_hi(vi a, vi b) { return _mm256_unpackhi_epi16(a, b); }
+PA_INLINE void v_blocks(vi *a, vi *b) {
+    const vi even = _mm256_permute2x128_si256(*a, *b, 0x20);
+    *b = _mm256_permute2x128_si256(*a, *b, 0x31), *a = even;
+}
+PA_INLINE vi v_rounded(vi sum, vi scale, float hi) {
+    const vf x = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_castsi256_ps(scale));
+    return _mm256_cvtps_epi32(_mm256_min_ps(_mm256_set1_ps(hi), x));
+}
+PA_INLINE vi v_bounded(vi words, const pa_requantise *to) {
+    const vi least = _mm256_set1_epi16((int16_t)(to->lo + (float)to->zero)), zero = _mm256_set1_epi16((int16_t)to->zero);
+    return _mm256_max_epi16(least, _mm256_adds_epi16(words, zero));
+}
+PA_INLINE vi v_zipped_words(vi a, vi b) { return _mm256_packs_epi32(a, b); }
+PA_INLINE vi v_words(vi a, vi b) { return _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8); }
+PA_INLINE void v_store_bytes(int8_t *p, vi words, int n) {
+    __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+    if (n == 2 * VL) {
+        _mm_storeu_si128((__m128i *)p, bytes);
+        return;
+    }
+    if (n & 8) {
+        _mm_storel_epi64((__m128i *)p, bytes);
+        bytes = _mm_srli_si128(bytes, 8), p += 8;
+    }
+    uint64_t rest = (uint64_t)_mm_cvtsi128_si64(bytes);
+    if (n & 4) memcpy(p, &rest, 4), rest >>= 32, p += 4;
+    if (n & 2) memcpy(p, &rest, 2), rest >>= 16, p += 2;
+    if (n & 1) *p = (int8_t)rest;
+}
+#endif
+
+#if defined(PA_ISA_VNNI) || defined(PA_ISA_AVXVNNI)
+enum { A_PLUS = 128 };
+typedef vi v_factor;
+PA_INLINE v_factor v_factor_of(int32_t four) { return v_xor(v_set1(four), v_set1((int32_t)0x80808080)); }
+/* In the register that the sum has: compilers let sums wander, and copy them back every few steps. */
+PA_INLINE vi v_dot(vi s, v_factor a, vi b) {
+#if defined(PA_EMULATED_AVX512) /* tests/avx512 */
+    return _mm512_dpbusd_epi32(s, a, b);
+#elif defined(PA_ISA_VNNI)
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(s) : "v"(a), "v"(b));
+#else
+    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(s) : "x"(a), "x"(b));
+#endif
+    return s;
+}
+#elif defined(PA_ISA_AVX512)
+enum { A_PLUS = 0 };
+typedef struct v_factor {
+    vi size;
+    __mmask64 minus;
+} v_factor;
+PA_INLINE v_factor v_factor_of(int32_t four) {
+    const vi a = v_set1(four);
+    return (v_factor){_mm512_abs_epi8(a), _mm512_movepi8_mask(a)};
+}
+PA_INLINE vi v_dot(vi s, v_factor a, vi b) {
+    const vi signed_b = _mm512_mask_sub_epi8(b, a.minus, _mm512_setzero_si512(), b);
+    return v_pairs(s, _mm512_maddubs_epi16(a.size, signed_b), _mm512_set1_epi16(1));
+}
+#else
+enum { A_PLUS = 0 };
+typedef struct v_factor {
+    vi size, sign;
+} v_factor;
+PA_INLINE v_factor v_factor_of(int32_t four) {
+    const vi a = v_set1(four);
+    return (v_factor){_mm256_abs_epi8(a), a};
+}
+PA_INLINE vi v_dot(vi s, v_factor a, vi b) {
+    return v_pairs(s, _mm256_maddubs_epi16(a.size, _mm256_sign_epi8(b, a.sign)), _mm256_set1_epi16(1));
+}
+#endif
+
+#endif

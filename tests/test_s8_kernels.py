@@ -1,0 +1,259 @@
+"""Every GEMM and depthwise kernel of 8-bit integers, called directly at every tile size, against exact sums."""
+
+import ctypes
+import mmap
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from kernel_runs import supported_isas
+
+from pipeall._kernels.cpu import kernels
+from pipeall._kernels.cpu.table import ROWS
+
+U = 2.0**-24
+PAGE = mmap.PAGESIZE
+DEPTH = {"neon": 8, "i8mm": 8}  # kernels_s8.h; 4 elsewhere
+LEAST_WEIGHT = {"avx512": -127, "avx2": -127, "neon": -127}  # -128 elsewhere
+GUARD, UNTOUCHED = 80, 77  # bytes around what a kernel may write, and what they hold
+POINTER, INT32, INT64, FLOAT = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_float
+
+
+def rows_of(op):
+    rows = [row for row in ROWS if (row.op, row.type) == (op, "s8")]
+    return pytest.mark.parametrize("row", rows, ids=[row.name for row in rows])
+
+
+class Requantise(ctypes.Structure):
+    """pa_requantise of kernels_s8.h."""
+
+    _fields_ = [("lo", FLOAT), ("hi", FLOAT), ("zero", INT32)]
+
+
+class GemmArgs(ctypes.Structure):
+    """pa_gemm_s8_args of kernels_s8.h."""
+
+    _fields_ = [
+        *((name, INT32) for name in ("n", "taps")),
+        *((name, INT64) for name in ("tiles", "least", "larger", "k", "a_step")),
+        *((name, POINTER) for name in ("a", "b", "bias", "sums", "scale")),
+        ("to", Requantise),
+        ("c", POINTER),
+        ("c_stride", INT64),
+    ]
+
+
+class DepthwiseArgs(ctypes.Structure):
+    """pa_depthwise_s8_args of kernels_s8.h."""
+
+    _fields_ = [
+        *((name, INT32) for name in ("n", "taps")),
+        *((name, INT64) for name in ("tiles", "least", "larger", "a_step")),
+        *((name, POINTER) for name in ("a", "b", "bias", "scale")),
+        ("to", Requantise),
+        ("c", POINTER),
+        ("c_stride", INT64),
+    ]
+
+
+@dataclass
+class Ledge:
+    """Rows of at most ``width`` bytes that end where memory ends: who reads on is killed."""
+
+    rows: int
+    width: int
+
+    def __post_init__(self):
+        self.step = -(-self.width // PAGE) * PAGE + PAGE
+        self.memory = mmap.mmap(-1, self.rows * self.step)
+        self.bytes = np.frombuffer(self.memory, np.int8).reshape(self.rows, self.step)
+        libc = ctypes.CDLL(None, use_errno=True)
+        for row in self.bytes:
+            assert libc.mprotect(ctypes.c_void_p(row[-PAGE:].ctypes.data), ctypes.c_size_t(PAGE), 0) == 0
+
+    def put(self, a):
+        """The addresses of the rows of (taps, m, k) ``a``."""
+        taps, m, k = a.shape
+        for row, values in zip(self.bytes, a.reshape(-1, k), strict=False):
+            row[self.step - PAGE - k : self.step - PAGE] = values
+        first = self.bytes.ctypes.data + self.step - PAGE - k
+        return first + self.step * np.arange(taps * m).reshape(taps, m)
+
+
+def kernel_of(row):
+    if row.isa not in supported_isas():
+        pytest.skip(f"this CPU lacks {row.isa}")
+    return getattr(ctypes.CDLL(kernels.__file__), f"pa_{row.name}")
+
+
+def aligned(values):
+    """A copy on a 64-byte border."""
+    memory = np.zeros(values.nbytes + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    copy = memory[start : start + values.nbytes].view(values.dtype)
+    copy[:] = values.reshape(-1)
+    return copy
+
+
+def tile_pointers(row, addresses):
+    """pa_tiling of the rows at (taps, m) ``addresses``, and taps * MR pointers for each tile, null beyond its rows."""
+    taps, m = addresses.shape
+    tiles = -(-m // row.mr)
+    pointers = np.zeros((tiles, taps, row.mr), np.uintp)
+    for tile, part in enumerate(np.array_split(addresses, tiles, axis=1)):  # the larger parts come first
+        pointers[tile, :, : part.shape[1]] = part
+    return tiles, m // tiles, m % tiles, pointers
+
+
+def run_into(m, n, call):
+    """What ``call(c, stride)`` writes into m x n bytes; nothing around them may change."""
+    stride = n + 5
+    memory = np.full(2 * GUARD + m * stride, UNTOUCHED, np.int8)
+    c = np.lib.stride_tricks.as_strided(memory[GUARD:], (m, n), (stride, 1))
+    call(c.ctypes.data, stride)
+    out = c.copy()
+    c[:] = UNTOUCHED
+    assert (memory == UNTOUCHED).all(), f"m {m}, n {n}: wrote outside its tile"
+    return out
+
+
+def run_gemm(row, ledge, a, w, bias, scale, to, n):
+    """(m, n) integers of (taps, m, k) inputs and (taps, k, NR) weights."""
+    taps, m, k = a.shape
+    depth = DEPTH.get(row.isa, 4)
+    tiles, least, larger, pointers = tile_pointers(row, ledge.put(a))
+    b = aligned(w.reshape(taps, k // depth, depth, row.nr).transpose(0, 1, 3, 2))
+    rest = [aligned(x) for x in (bias, w.sum((0, 1), dtype=np.int32), scale)]
+    data = (x.ctypes.data for x in (pointers, b, *rest))
+    kernel = kernel_of(row)
+    args = (n, taps, tiles, least, larger, k, taps * row.mr, *data, to)
+    return run_into(m, n, lambda c, stride: kernel(ctypes.byref(GemmArgs(*args, c, stride))))
+
+
+def run_depthwise(row, ledge, a, w, bias, scale, to):
+    """(m, n) integers of (taps, m, n) inputs and (taps, n) weights."""
+    taps, m, n = a.shape
+    tiles, least, larger, pointers = tile_pointers(row, ledge.put(a))
+    missing = -n % row.nr
+    blocks = np.pad(w, ((0, 0), (0, missing))).astype(np.int16).reshape(taps, -1, row.nr).transpose(1, 0, 2)
+    rest = [aligned(np.pad(x, (0, missing), constant_values=1)) for x in (bias, scale)]
+    b = aligned(blocks)
+    data = (x.ctypes.data for x in (pointers, b, *rest))
+    kernel = kernel_of(row)
+    args = (n, taps, tiles, least, larger, taps * row.mr, *data, to)
+    return run_into(m, n, lambda c, stride: kernel(ctypes.byref(DepthwiseArgs(*args, c, stride))))
+
+
+def check(out, sums, bias, scale, to, exact=False):
+    """Against (sum + bias) * scale, which float32 rounds twice unless it is ``exact``."""
+    real = (sums + bias.astype(np.int64)) * scale.astype(np.float64)
+    error = 0 if exact else 2 * (1 + U) * U * abs(real)
+    least, most = (np.rint(np.clip(real + side * error, to.lo, to.hi)) + to.zero for side in (-1, 1))
+    assert (least <= out).all() and (out <= most).all(), f"at {np.argwhere((out < least) | (out > most))[:5].tolist()}"
+    assert (least == most).mean() > 0.9  # or it would say little
+
+
+def requantised(zero, relu):
+    return Requantise(0 if relu else -128 - zero, 127 - zero, zero)
+
+
+def gemm_sums(a, w):
+    return np.einsum("tik,tkj->ij", a.astype(np.int64), w.astype(np.int64), optimize=True)
+
+
+def depthwise_sums(a, w):
+    return np.einsum("tic,tc->ic", a.astype(np.int64), w.astype(np.int64))
+
+
+def parameters(random, count, terms):
+    """Bias and scale of so many columns, for results of all sizes from sums of so many products."""
+    size = 64 * 64 * terms**0.5
+    bias = random.integers(-size, size, count).astype(np.int32)
+    return bias, (random.uniform(20, 200, count) / size).astype(np.float32)
+
+
+@rows_of("gemm")
+def test_every_gemm_tile(row):
+    random = np.random.default_rng(0)
+    depth = DEPTH.get(row.isa, 4)
+    ledge = Ledge(3 * (2 * row.mr + 1), 13 * depth)
+    for m in range(1, 2 * row.mr + 2):
+        for n in range(1, row.nr + 1):
+            taps, k = (1, 3)[(m + n) % 2], depth * (1, 2, 5, 13)[(m + 2 * n) % 4]
+            a = random.integers(-128, 128, (taps, m, k), np.int8)
+            w = random.integers(LEAST_WEIGHT.get(row.isa, -128), 128, (taps, k, row.nr), np.int8)
+            w[:, k - n % depth :] = 0  # as packed where k is no multiple of the depth
+            bias, scale = parameters(random, row.nr, taps * k)
+            to = requantised(int(random.integers(-128, 128)), relu=n % 3 == 0)
+            out = run_gemm(row, ledge, a, w, bias, scale, to, n)
+            check(out, gemm_sums(a, w[..., :n]), bias[:n], scale[:n], to)
+
+
+@rows_of("gemm")
+@pytest.mark.parametrize("taps", [1, 16])
+def test_gemm_of_the_largest_products(row, taps):
+    """65536 of them: all alike, and of both signs by turns; the bias makes the sum small again."""
+    m, n, k = row.mr, row.nr, 65536 // taps
+    ledge = Ledge(taps * m, k)
+    scale, to = np.full(n, 0.25, np.float32), requantised(0, relu=False)
+    for weight in (127, -127, LEAST_WEIGHT.get(row.isa, -128)):
+        for a_value in (-128, 127):
+            for turns in (1, 2, 3):
+                a = np.full((taps, m, k), a_value, np.int8)
+                w = np.full((taps, k, n), weight, np.int8)
+                a[..., turns - 1 :: turns] = -128
+                sums = gemm_sums(a[:, :1], w[..., :1])  # rows and columns are alike
+                bias = (np.arange(n) * 8 - n * 4 - sums[0]).astype(np.int32)
+                check(run_gemm(row, ledge, a, w, bias, scale, to, n), sums, bias, scale, to, exact=True)
+
+
+def corner_scales(n):
+    return np.resize(np.array([1e-38, 1e-9, 0.5, 3e38], np.float32), n)
+
+
+@rows_of("gemm")
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("zero", [-128, 0, 5, 127])
+def test_gemm_at_its_bounds(row, zero, relu):
+    """Ties, and sums of every size against scales of every size, infinite products among them."""
+    n, depth, to = row.nr, DEPTH.get(row.isa, 4), requantised(zero, relu)
+    ledge = Ledge(1, depth)
+    nothing, w = np.zeros((1, 1, depth), np.int8), np.ones((1, depth, n), np.int8)
+    for first in range(-300, 300, n):
+        bias = np.arange(first, first + n, dtype=np.int32)
+        halves = np.full(n, 0.5, np.float32)
+        check(run_gemm(row, ledge, nothing, w, bias, halves, to, n), np.zeros(n), bias, halves, to, exact=True)
+    for size in (0, 1, 2**15, 2**30):
+        for bias in (np.full(n, size, np.int32), np.full(n, -size, np.int32)):
+            scale = corner_scales(n)
+            check(run_gemm(row, ledge, nothing, w, bias, scale, to, n), np.zeros(n), bias, scale, to, exact=True)
+
+
+@rows_of("depthwise")
+def test_every_depthwise_tile(row):
+    random = np.random.default_rng(0)
+    most = 2 * row.nr + 3
+    ledge = Ledge(9 * (2 * row.mr + 1), most)
+    for m in range(1, 2 * row.mr + 2):
+        for n in range(1, most + 1):
+            taps = (1, 2, 3, 9)[(m + 2 * n) % 4]
+            a = random.integers(-128, 128, (taps, m, n), np.int8)
+            w = random.integers(-128, 128, (taps, n), np.int8)
+            bias, scale = parameters(random, n, taps)
+            to = requantised(int(random.integers(-128, 128)), relu=n % 3 == 0)
+            check(run_depthwise(row, ledge, a, w, bias, scale, to), depthwise_sums(a, w), bias, scale, to)
+
+
+@rows_of("depthwise")
+@pytest.mark.parametrize("zero, relu", [(-128, True), (0, False), (127, False)])
+def test_depthwise_at_its_bounds(row, zero, relu):
+    """The largest products, ties, and scales of every size."""
+    m, n, taps, to = row.mr, row.nr + 1, 255, requantised(zero, relu)
+    ledge = Ledge(taps * m, n)
+    for a_value in (-128, 127):
+        for weight in (-128, 127):
+            a, w = np.full((taps, m, n), a_value, np.int8), np.full((taps, n), weight, np.int8)
+            sums = depthwise_sums(a, w)
+            small = (np.arange(n) * 2 - n - sums[0]).astype(np.int32)
+            for bias, scale in ((small, np.full(n, 0.5, np.float32)), (np.zeros(n, np.int32), corner_scales(n))):
+                check(run_depthwise(row, ledge, a, w, bias, scale, to), sums, bias, scale, to, exact=True)
