@@ -189,7 +189,7 @@ def _cluster(tree: Tree, name: str, cores: list[Core], reason: str, spare: set[i
     if forced_isa is not None:
         if forced_isa not in isas:
             raise DeviceError(f"PIPEALL_ISA={forced_isa}: the cores of {name} have {', '.join(isas)} only")
-        isas = tuple(dict.fromkeys((forced_isa, "ref")))
+        isas = isas[isas.index(forced_isa) :]
 
     capacity = max((core.capacity for core in cores if core.capacity is not None), default=None)
     max_mhz = max((core.max_mhz for core in cores if core.max_mhz is not None), default=None)

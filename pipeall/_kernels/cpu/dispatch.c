@@ -1,6 +1,7 @@
 #include "dispatch.h"
 
 #include "kernels.h"
+#include "kernels_s8.h"
 
 /* Declares every kernel with the function type of its op and element type, so that a wrong signature does not link silently. */
 #define PA_KERNEL(op, type, name, isa, core, mr, nr) extern __typeof__(*(pa_##op##_##type##_fn)0) pa_##name;

@@ -1,0 +1,77 @@
+/* Depthwise convolution of integers, NEON, 4 pixels x 16 channels (kernels_s8.h: pa_depthwise_s8_fn): 16 sums of 4 in
+ * registers; per tap two registers of weights serve all pixels, and a pixel takes two loads, two sxtl and four smlal. TODO bound
+ */
+#if defined(__aarch64__)
+#include "requantise_neon.h"
+
+enum { MR = 4, NR = 16, HALF = 8 };
+
+/* So many of 8 integers, 1 to 8, and zeros; not a byte more is read. */
+PA_INLINE int8x8_t some(const int8_t *x, const int64_t count) {
+    if (count >= 8) return vld1_s8(x);
+    uint32_t first, last;
+    if (count >= 4) {
+        memcpy(&first, x, 4);
+        memcpy(&last, x + count - 4, 4);
+        return vcreate_s8(first | (uint64_t)last << 8 * (count - 4));
+    }
+    const uint8_t *byte = (const uint8_t *)x;
+    return vcreate_s8(byte[0] | (uint64_t)byte[count / 2] << 8 * (count / 2) | (uint64_t)byte[count - 1] << 8 * (count - 1));
+}
+
+/* Channels [at, at + count) of m pixels: count is NR where `whole`. */
+PA_INLINE void block(const pa_depthwise_s8_args *g, const int8_t *const *rows, int8_t *c, int64_t at, const pa_narrowing *to,
+                     const int m, const int whole) {
+    const int64_t count = g->n - at;
+    const int16_t *b = g->b + at * g->taps;
+    int32x4_t sum[MR][4];
+    PA_UNROLL
+    for (int i = 0; i < m; i++) {
+        PA_UNROLL
+        for (int v = 0; v < 4; v++) sum[i][v] = vld1q_s32(g->bias + at + 4 * v);
+    }
+    for (int t = 0; t < g->taps; t++, rows += MR, b += NR) {
+        PA_UNROLL
+        for (int h = 0; h < 2; h++) {
+            const int16x8_t weights = vld1q_s16(b + h * HALF);
+            if (!whole && count <= h * HALF) break;
+            PA_UNROLL
+            for (int i = 0; i < m; i++) {
+                const int16x8_t x = vmovl_s8(some(rows[i] + at + h * HALF, whole ? HALF : count - h * HALF));
+                sum[i][2 * h] = vmlal_s16(sum[i][2 * h], vget_low_s16(x), vget_low_s16(weights));
+                sum[i][2 * h + 1] = vmlal_high_s16(sum[i][2 * h + 1], x, weights);
+            }
+        }
+    }
+    PA_UNROLL
+    for (int i = 0; i < m; i++) {
+        PA_UNROLL
+        for (int v = 0; v < 4; v++) sum[i][v] = scaled(sum[i][v], vld1q_f32(g->scale + at + 4 * v));
+        const int8x16_t all = narrowed(sum[i], to);
+        memcpy(c + i * g->c_stride + at, &all, whole ? NR : (size_t)count);
+    }
+}
+
+PA_INLINE void tile(const pa_depthwise_s8_args *g, const int8_t *const *rows, int8_t *c, const pa_narrowing *to, const int m) {
+    int64_t at = 0;
+    for (; at + NR <= g->n; at += NR) block(g, rows, c, at, to, m, 1);
+    if (at < g->n) block(g, rows, c, at, to, m, 0);
+}
+
+void pa_depthwise_s8_neon_4x16(const pa_depthwise_s8_args *g);
+void pa_depthwise_s8_neon_4x16(const pa_depthwise_s8_args *g) {
+    const pa_narrowing to = narrowing_of(&g->to);
+    const int8_t *const *rows = g->a;
+    int8_t *c = g->c;
+    for (int64_t i = 0; i < g->tiling.tiles; i++, rows += g->a_step) {
+        const int64_t m = pa_tile_rows(&g->tiling, i);
+        switch (m) {
+            case 1: tile(g, rows, c, &to, 1); break;
+            case 2: tile(g, rows, c, &to, 2); break;
+            case 3: tile(g, rows, c, &to, 3); break;
+            case 4: tile(g, rows, c, &to, 4); break;
+        }
+        c += m * g->c_stride;
+    }
+}
+#endif
