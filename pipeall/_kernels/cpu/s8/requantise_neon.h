@@ -9,6 +9,13 @@
 
 #define PA_INLINE static inline __attribute__((always_inline))
 
+/* A function that may use an extension of NEON. */
+#ifdef __clang__
+#define PA_EXTENSION(name) __attribute__((target(name)))
+#else
+#define PA_EXTENSION(name) __attribute__((target("arch=armv8.2-a+" name)))
+#endif
+
 /* The zero point, and the bounds as they are with it. */
 typedef struct pa_narrowing {
     int16x8_t zero;
