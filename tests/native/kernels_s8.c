@@ -1,5 +1,5 @@
-/* Every 8-bit GEMM and depthwise kernel of kernels.inc whose instruction set is named as an argument, against exact sums. Rows
- * of A end where a page that nobody may read begins; what lies around C stays. */
+/* Every 8-bit GEMM and depthwise kernel of kernels.inc whose instruction set is named as an argument, against exact sums.
+ * Rows of A end where a page begins that nobody may read; what lies beside the columns of C stays. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "_kernels/cpu/kernels_s8.h"
+#include "check.h"
 
 typedef struct row {
     const char *op, *name, *isa;
@@ -25,19 +26,20 @@ static const row rows[] = {
 #include "_kernels/cpu/kernels.inc"
 };
 
-enum { MOST_ROWS = 20, GUARD = 7, CANARY = 85 };
+enum { MOST_TAPS = 9, MOST_ROWS = 20, BESIDE = 7, CANARY = 85 };
 typedef struct problem {
     int taps, count, n; /* rows of A, columns of C */
     int64_t k;
-    int deep; /* numbers as large as they may be */
+    int extreme; /* numbers as large as they may be */
     pa_requantise to;
 } problem;
 
+static int is(const char *a, const char *b) { return !strcmp(a, b); }
+static int depth_of(const row *r) { return is(r->isa, "neon") || is(r->isa, "i8mm") ? 8 : 4; }
+static int least_weight(const row *r) { return is(r->isa, "neon") || is(r->isa, "avx2") ? -127 : -128; }
+
 static uint32_t state = 1;
-static int random_to(int least, int most) {
-    state = state * 1664525u + 1013904223u;
-    return least + (int)((state >> 8) % (uint32_t)(most - least + 1));
-}
+static int random_to(int least, int most) { return least + (int)(next_random(&state) % (uint32_t)(most - least + 1)); }
 
 static void *aligned(size_t bytes) {
     void *p = aligned_alloc(64, (bytes + 127) / 64 * 64);
@@ -46,11 +48,18 @@ static void *aligned(size_t bytes) {
 }
 
 /* So many bytes up to the end of the last page that may be read. */
-static int8_t *before_the_guard(int64_t bytes) {
-    const int64_t page = sysconf(_SC_PAGESIZE), whole = (bytes + page - 1) / page * page;
-    char *pages = mmap(NULL, (size_t)(whole + page), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pages == MAP_FAILED || mprotect(pages + whole, (size_t)page, PROT_NONE)) exit(3);
+static int64_t pages_of(int64_t bytes) {
+    const int64_t page = sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
+}
+static int8_t *map(int64_t bytes) {
+    const int64_t whole = pages_of(bytes), guard = pages_of(1);
+    char *pages = mmap(NULL, (size_t)(whole + guard), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(pages != MAP_FAILED && mprotect(pages + whole, (size_t)guard, PROT_NONE) == 0);
     return (int8_t *)pages + whole - bytes;
+}
+static void unmap(int8_t *x, int64_t bytes) {
+    CHECK(munmap(x + bytes - pages_of(bytes), (size_t)(pages_of(bytes) + pages_of(1))) == 0);
 }
 
 static int expected(int64_t sum, float scale, const pa_requantise *to) {
@@ -58,10 +67,14 @@ static int expected(int64_t sum, float scale, const pa_requantise *to) {
     return (int)nearbyintf(x < to->lo ? to->lo : x > to->hi ? to->hi : x) + to->zero;
 }
 
-static int number(const problem *p, int least) { return p->deep ? (random_to(0, 7) ? least : 127) : random_to(least, 127); }
+static int number(const problem *p, int least) {
+    if (p->extreme) return random_to(0, 7) ? least : 127;
+    return random_to(least, 127);
+}
 
 /* The rows of all tiles, row `tile * mr + i` of tap t at [tile][t][i]. */
-static const int8_t **pointers(const problem *p, int mr, const pa_tiling *tiling, int8_t *const a[][MOST_ROWS], int64_t *step) {
+static const int8_t **pointers(const problem *p, int mr, const pa_tiling *tiling, int8_t *const a[][MOST_ROWS],
+                               int64_t *step) {
     *step = (int64_t)p->taps * mr;
     const int8_t **all = calloc((size_t)(tiling->tiles * *step), sizeof *all); /* NULL where nothing may be read */
     for (int64_t tile = 0; tile < tiling->tiles; tile++)
@@ -72,14 +85,15 @@ static const int8_t **pointers(const problem *p, int mr, const pa_tiling *tiling
 }
 
 static int complain(const row *r, const problem *p, int i, int j, int got, int want) {
-    fprintf(stderr, "%s: taps %d rows %d n %d k %d%s: C[%d][%d] is %d, expected %d\n", r->name, p->taps, p->count, p->n, (int)p->k,
-            p->deep ? " deep" : "", i, j, got, want);
+    fprintf(stderr, "%s: taps %d rows %d n %d k %d%s: C[%d][%d] is %d, expected %d\n", r->name, p->taps, p->count, p->n,
+            (int)p->k, p->extreme ? " extreme" : "", i, j, got, want);
     return 1;
 }
 
-/* One kernel on one problem. of_tap(w, t, j, k): the weight; sums are made small for row `exact` by the bias. */
+/* One kernel on one problem: weights is [tap][n][k], b the same packed. The bias takes the sums of row `exact` to small
+ * numbers, of which C shows the last digit. */
 static int run(const row *r, const problem *p, int8_t *const a[][MOST_ROWS], const int *weights, const void *b, int exact) {
-    const int depthwise = !strcmp(r->op, "depthwise"), padded = (p->n + r->nr - 1) / r->nr * r->nr, stride = p->n + GUARD;
+    const int depthwise = is(r->op, "depthwise"), padded = (p->n + r->nr - 1) / r->nr * r->nr, stride = p->n + BESIDE;
     const int64_t k = depthwise ? 1 : p->k;
     const pa_tiling tiling = pa_tiling_of(p->count, r->mr);
     int64_t step, *sum = calloc((size_t)(p->count * p->n), sizeof *sum);
@@ -118,43 +132,40 @@ static int run(const row *r, const problem *p, int8_t *const a[][MOST_ROWS], con
 
 /* Random rows and weights of a problem, and a run that checks each of its rows to the last digit of the sum. */
 static int solve(const row *r, const problem *p) {
-    const int depthwise = !strcmp(r->op, "depthwise"), wide = !strcmp(r->isa, "neon") || !strcmp(r->isa, "i8mm");
-    const int least = !strcmp(r->isa, "neon") || !strcmp(r->isa, "avx2") ? -127 : -128, depth = wide ? 8 : 4;
-    const int64_t k = depthwise ? 1 : p->k, bytes = depthwise ? p->n : p->k, of_row = depthwise ? p->n : r->nr;
-    int8_t *a[9][MOST_ROWS];
+    const int depthwise = is(r->op, "depthwise"), depth = depth_of(r);
+    const int64_t k = depthwise ? 1 : p->k, bytes = depthwise ? p->n : p->k;
+    int8_t *a[MOST_TAPS][MOST_ROWS];
     int *weights = malloc((size_t)(p->taps * p->n * k) * sizeof *weights);
     int8_t *b = aligned((size_t)(p->taps * (p->n + r->nr) * (k + 8)) * 2);
     for (int t = 0; t < p->taps; t++) {
         for (int i = 0; i < p->count; i++) {
-            a[t][i] = before_the_guard(bytes);
+            a[t][i] = map(bytes);
             for (int64_t x = 0; x < bytes; x++) a[t][i][x] = (int8_t)number(p, -128);
         }
         for (int64_t j = 0; j < p->n; j++)
             for (int64_t x = 0; x < k; x++) {
-                const int w = weights[(t * p->n + j) * k + x] = number(p, least);
+                const int w = weights[(t * p->n + j) * k + x] = number(p, least_weight(r));
                 if (depthwise)
                     ((int16_t *)b)[(j / r->nr * p->taps + t) * r->nr + j % r->nr] = (int16_t)w;
                 else
-                    b[((t * k + x / depth * depth) * of_row) + j * depth + x % depth] = (int8_t)w;
+                    b[(t * k + x / depth * depth) * r->nr + j * depth + x % depth] = (int8_t)w;
             }
     }
     int wrong = 0;
     for (int i = 0; i < p->count && !wrong; i += p->k > 1000 ? p->count : 1) wrong = run(r, p, a, weights, b, i);
-    const int64_t page = sysconf(_SC_PAGESIZE);
     for (int t = 0; t < p->taps; t++)
-        for (int i = 0; i < p->count; i++)
-            munmap(a[t][i] + bytes - (bytes + page - 1) / page * page, (size_t)((bytes + page - 1) / page * page + page));
+        for (int i = 0; i < p->count; i++) unmap(a[t][i], bytes);
     free(weights), free(b);
     return wrong;
 }
 
 static int check_gemm(const row *r) {
-    const int depth = !strcmp(r->isa, "neon") || !strcmp(r->isa, "i8mm") ? 8 : 4;
+    const int depth = depth_of(r);
     int wrong = 0;
     for (int n = 1; n <= r->nr; n++)
         for (int count = 1; count <= 2 * r->mr + 1; count++) {
-            const problem p = {random_to(1, 3), count, n, depth * random_to(1, 12), count % 4 == 0, {-100, 90, random_to(-28, 37)}};
-            wrong += solve(r, &p);
+            const int64_t k = depth * random_to(1, 12);
+            wrong += solve(r, &(problem){random_to(1, 3), count, n, k, count % 4 == 0, {-100, 90, random_to(-28, 37)}});
         }
     for (int64_t k = depth; k <= 12 * depth; k += depth)
         wrong += solve(r, &(problem){2, r->mr, r->nr, k, 1, {-255, 0, 127}});
@@ -164,8 +175,10 @@ static int check_gemm(const row *r) {
 static int check_depthwise(const row *r) {
     int wrong = 0;
     for (int n = 1; n <= 3 * r->nr + 1; n++)
-        for (int count = 1; count <= 2 * r->mr + 1; count++)
-            wrong += solve(r, &(problem){random_to(1, 9), count, n, 1, count % 4 == 0, {-100, 90, random_to(-28, 37)}});
+        for (int count = 1; count <= 2 * r->mr + 1; count++) {
+            const int taps = random_to(1, MOST_TAPS);
+            wrong += solve(r, &(problem){taps, count, n, 1, count % 4 == 0, {-100, 90, random_to(-28, 37)}});
+        }
     return wrong;
 }
 
@@ -173,8 +186,9 @@ int main(int argc, char **argv) {
     int wrong = 0;
     for (int arg = 1; arg < argc; arg++)
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-            const int gemm = !strcmp(rows[i].op, "gemm"), depthwise = !strcmp(rows[i].op, "depthwise");
-            if (strcmp(rows[i].isa, argv[arg]) || (!gemm && !depthwise)) continue;
+            const int gemm = is(rows[i].op, "gemm"), depthwise = is(rows[i].op, "depthwise");
+            if (!is(rows[i].isa, argv[arg]) || (!gemm && !depthwise)) continue;
+            CHECK(2 * rows[i].mr + 1 <= MOST_ROWS);
             wrong += gemm ? check_gemm(&rows[i]) : check_depthwise(&rows[i]);
             printf("%s\n", rows[i].name);
         }

@@ -1,8 +1,8 @@
-/* Depthwise convolution of integers, NEON, 4 pixels x 16 channels (kernels_s8.h: pa_depthwise_s8_fn): 16 sums of 4 in
- * registers; per tap two registers of weights serve all pixels, and a pixel takes two loads, two sxtl and four smlal.
+/* Depthwise convolution of integers, NEON, 4 pixels x 16 channels: 16 registers of sums. Per tap two registers of weights
+ * serve all pixels, and a pixel takes two loads, two sxtl and four smlal.
  *
- * Bound: the multiplying pipe (out of order) or the NEON instructions (in order), 4 and 2.7 multiply-adds per cycle. Modelled
- * for 3x3: 2.9 and 2.1 in the loop, 1.8 and 1.4 with what becomes of the sums.
+ * Bound: the multiplying pipe (out of order) or the NEON instructions (in order), 4 and 2.7 multiply-adds per cycle.
+ * Modelled for 3x3: 2.9 and 2.1 in the loop, 1.8 and 1.4 with what becomes of the sums.
  */
 #if defined(__aarch64__)
 #include "requantise_neon.h"
@@ -44,9 +44,10 @@ PA_INLINE void add(int32x4_t sum[MR][4], int8x8_t x[MR][2], const int16_t *b, co
     }
 }
 
-/* Channels [at, at + count) of m pixels, count <= 8 * halves. A tap is loaded ahead of the multiply-adds of the one before. */
-PA_INLINE void block(const pa_depthwise_s8_args *g, const int8_t *const *rows, int8_t *c, const int64_t at, const int64_t count,
-                     const pa_narrowing *to, const int m, const int halves) {
+/* Channels [at, at + count) of m pixels, count <= 8 * halves. A tap is loaded ahead of the multiply-adds of the one before:
+ * in-order cores would wait for it. */
+PA_INLINE void block(const pa_depthwise_s8_args *g, const int8_t *const *rows, int8_t *c, const int64_t at,
+                     const int64_t count, const pa_narrowing *to, const int m, const int halves) {
     const int16_t *b = g->b + at / NR * NR * g->taps + at % NR;
     const int64_t stride = g->c_stride;
     float32x4_t scale[4];
@@ -76,7 +77,8 @@ PA_INLINE void block(const pa_depthwise_s8_args *g, const int8_t *const *rows, i
     }
 }
 
-PA_INLINE void tile(const pa_depthwise_s8_args *g, const int8_t *const *rows, int8_t *c, const pa_narrowing *to, const int m) {
+PA_INLINE void tile(const pa_depthwise_s8_args *g, const int8_t *const *rows, int8_t *c, const pa_narrowing *to,
+                    const int m) {
     int64_t at = 0;
     for (; at + NR <= g->n; at += NR) block(g, rows, c, at, NR, to, m, 2);
     if (at + HALF <= g->n) block(g, rows, c, at, HALF, to, m, 1), at += HALF;

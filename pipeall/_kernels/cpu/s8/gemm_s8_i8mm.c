@@ -1,9 +1,9 @@
-/* GEMM micro-kernel of integers, 4 x 16, by smmla: two rows of A times two columns of B, eight k each, are a register of 2 x 2
- * sums. A register of B is what the panel has; one of A is two rows zipped, two of them for 16 k.
+/* GEMM micro-kernel of integers, 4 x 16, by smmla: two rows of A times two columns of B, eight k each, are a register of
+ * 2 x 2 sums. A register of B is what the panel has; one of A is two rows zipped, two of them for 16 k.
  *
- * Per 16 k: 32 smmla, 16 loads of B, 4 of A, 4 zips. Registers: 16 sums, 4 A. Bound: smmla and zips, which share the pipes: the
- * wider the tile, the fewer zips. Modelled for k = 1152 (llvm-mca): 52 multiply-adds per cycle of 64 on a Neoverse N2, 102 of 128 on
- * a V1.
+ * Per 16 k: 32 smmla, 16 loads of B, 4 of A, 4 zips. Registers: 16 sums, 4 A. Bound: smmla and zips, which share the pipes:
+ * the wider the tile, the fewer zips. Modelled for k = 1152 (llvm-mca): 52 multiply-adds per cycle of 64 on a Neoverse N2,
+ * 102 of 128 on a V1.
  */
 #if defined(__aarch64__)
 #include "requantise_neon.h"
@@ -12,7 +12,7 @@
 #define TARGET PA_EXTENSION("i8mm")
 enum { MR = 4, NR = 16, PAIRS = NR / 2 };
 
-/* vmmlaq_s32, which clang before 16 has in files compiled for i8mm alone, and gcc 12 gives two moves per 32 of. */
+/* vmmlaq_s32, which clang before 16 has in files compiled for i8mm alone, and to 32 of which gcc 12 adds two moves. */
 TARGET PA_INLINE int32x4_t multiply(int32x4_t sum, int8x16_t a, int8x16_t b) {
     __asm__("smmla %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(a), "w"(b));
     return sum;
