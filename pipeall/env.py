@@ -6,14 +6,8 @@ from typing import NamedTuple
 
 from .errors import ArgumentError
 
-ISAS = (
-    "vnni",
-    "avx512",
-    "avxvnni",
-    "avx2",
-    "neon",
-    "ref",
-)  # instruction sets with kernels of their own, the portable one last
+# Instruction sets with kernels of their own; of each architecture the best first, the portable one last.
+ISAS = ("vnni", "avx512", "avxvnni", "avx2", "i8mm", "dotprod", "neon", "ref")
 
 
 class Variable(NamedTuple):
@@ -23,7 +17,7 @@ class Variable(NamedTuple):
 
 
 VARIABLES = (
-    Variable("PIPEALL_ISA", f"instruction set of the CPU kernels: {' | '.join(ISAS)}", "the fastest the CPU has"),
+    Variable("PIPEALL_ISA", f"best instruction set of CPU kernels: {' | '.join(ISAS)}", "the fastest the CPU has"),
     Variable("PIPEALL_CORE", "core type to choose kernels for, e.g. cortex-a53, cortex-a73, zen3", "as detected"),
     Variable("PIPEALL_OPENCL", "OpenCL device: part of its name or vendor, an index, or off", "a GPU, Mali first"),
     Variable(

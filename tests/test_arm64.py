@@ -82,6 +82,23 @@ def test_every_kernel(tree, cpu, names):
     assert "skipped" not in printed and "passed" in printed, printed  # all rows of this build are NEON or reference
 
 
+@pytest.mark.parametrize(
+    ("cpu", "isas"), [("cortex-a53", ["neon"]), ("cortex-a76", ["neon", "dotprod"]), ("max", ["i8mm"])]
+)
+def test_sums_of_integers(cpu, isas, tmp_path):
+    """The 8-bit kernels of a core's instruction sets against exact sums (native/kernels_s8.c)."""
+    missing = [tool for tool in ("aarch64-linux-gnu-gcc", "qemu-aarch64") if shutil.which(tool) is None]
+    if missing:
+        pytest.skip(f"no emulated aarch64 (missing: {', '.join(missing)}): run tests/arm64/setup as root")
+    binary = tmp_path / "kernels_s8"
+    sources = [REPOSITORY / "tests/native/kernels_s8.c", *(REPOSITORY / "pipeall/_kernels/cpu/s8").glob("*.c")]
+    flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O3", "-static", f"-I{REPOSITORY}/pipeall"]
+    subprocess.run(["aarch64-linux-gnu-gcc", *flags, *sources, "-o", binary, "-lm"], check=True)
+    ran = subprocess.run(["qemu-aarch64", "-cpu", cpu, binary, *isas], capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0 and ran.stderr == "", ran.stderr[-5000:]
+    assert all(any(isa in name for name in ran.stdout.split()) for isa in isas), ran.stdout
+
+
 def through_two_stages(tree: Path, graph: Graph, x: np.ndarray) -> np.ndarray:
     """A frame through the NEON kernels, cut in the middle."""
     if len(os.sched_getaffinity(0)) < 2:

@@ -66,15 +66,15 @@ def summary(clusters) -> list[tuple]:
         ("vim3", [("big", "2-5", "cortex-a73", "neon"), ("little", "0-1", "cortex-a53", "neon")]),
         ("rk3399", [("big", "4-5", "cortex-a72", "neon"), ("little", "0-3", "cortex-a53", "neon")]),
         # the two A76 pairs have a clock policy each, and slightly different clocks and capacities
-        ("rk3588", [("big", "4-7", "cortex-a76", "neon"), ("little", "0-3", "cortex-a55", "neon")]),
+        ("rk3588", [("big", "4-7", "cortex-a76", "dotprod"), ("little", "0-3", "cortex-a55", "dotprod")]),
         ("raspberry_pi_4", [("big", "0-1", "cortex-a72", "neon"), ("little", "2-3", "cortex-a72", "neon")]),
         # prime and gold cores are of one type and differ in clock only
         (
             "snapdragon_855",
             [
-                ("big", "7", "kryo-4xx-gold", "neon"),
-                ("mid", "4-6", "kryo-4xx-gold", "neon"),
-                ("little", "0-3", "kryo-4xx-silver", "neon"),
+                ("big", "7", "kryo-4xx-gold", "dotprod"),
+                ("mid", "4-6", "kryo-4xx-gold", "dotprod"),
+                ("little", "0-3", "kryo-4xx-silver", "dotprod"),
             ],
         ),
         ("i7_12700", [("big", "0,2,4,6,8,10,12,14", "golden-cove", "avx2"), ("little", "16-19", "gracemont", "avx2")]),
@@ -229,10 +229,26 @@ def test_forced_instruction_set_that_extends_another(changed, monkeypatch):
     root = changed("x86_vm_2_cores")
     path = root / "proc/cpuinfo"
     path.write_text(path.read_text().replace("avx512vl", "avx512vl avx512_vnni avx_vnni"))
-    assert cluster.detect(root=root)[0].isas == ("vnni", "avx512", "avxvnni", "avx2", "ref")
-    for isa, base in {"vnni": "avx512", "avxvnni": "avx2"}.items():
+    isas = ("vnni", "avx512", "avxvnni", "avx2", "ref")
+    assert cluster.detect(root=root)[0].isas == isas
+    for place, isa in enumerate(isas):
         monkeypatch.setenv("PIPEALL_ISA", isa)
-        assert cluster.detect(root=root)[0].isas == (isa, base, "ref")
+        assert cluster.detect(root=root)[0].isas == isas[place:]
+
+
+def test_forced_extension_of_neon(recorded, monkeypatch):
+    """What it has no kernels for, the sets below it do: floats run as ever."""
+    monkeypatch.setenv("PIPEALL_ISA", "dotprod")
+    assert {c.isas for c in cluster.detect(root=recorded("rk3588"))} == {("dotprod", "neon", "ref")}
+
+
+def test_features_of_an_arm_core(changed):
+    root = changed("rk3588")
+    cpuinfo = (root / "proc/cpuinfo").read_text()
+    (root / "proc/cpuinfo").write_text(cpuinfo.replace(" asimddp", " asimddp i8mm"))
+    assert cluster.detect(root=root)[0].isas == ("i8mm", "dotprod", "neon", "ref")
+    (root / "proc/cpuinfo").write_text(cpuinfo.replace(" asimddp", ""))
+    assert cluster.detect(root=root)[0].isas == ("neon", "ref")
 
 
 def test_forced_instruction_set_that_is_missing(recorded, monkeypatch):

@@ -95,12 +95,10 @@ CLASSES = {
 CORE_TYPES = tuple(dict.fromkeys((*EFFICIENT.values(), *X86_CORES, X86, *ARM_CORES.values())))  # slowest first
 UNKNOWN = "unknown"
 
+# Instruction sets and the features that they need, as /proc/cpuinfo names them, fastest first.
+ARM_ISAS = {"i8mm": {"i8mm"}, "dotprod": {"asimddp"}, "neon": set()}  # every aarch64 has NEON
 AVX512, AVX2 = {"avx512f", "avx512bw", "avx512dq", "avx512vl"}, {"avx2", "fma"}
 X86_ISAS = {"vnni": AVX512 | {"avx512_vnni"}, "avx512": AVX512, "avxvnni": AVX2 | {"avx_vnni"}, "avx2": AVX2}
-EXTENDS = {
-    "vnni": ("avx512",),
-    "avxvnni": ("avx2",),
-}  # these have kernels for some ops alone; who forces one means both
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,15 +133,15 @@ def _identify_arm(tree: Tree, core: int, info: dict[str, str]) -> tuple[str, str
     else:
         implementer, part = _number(info.get("CPU implementer"), 16), _number(info.get("CPU part"), 16)
         source = "/proc/cpuinfo"
+    isas = _isas(ARM_ISAS, info.get("Features", ""))
     if implementer is None or part is None:
-        return UNKNOWN, "no ID register published", ("neon", "ref")
+        return UNKNOWN, "no ID register published", isas
     core_type = ARM_CORES.get((implementer, part), UNKNOWN)
-    return core_type, f"{source}: implementer {implementer:#04x} part {part:#05x}", ("neon", "ref")
+    return core_type, f"{source}: implementer {implementer:#04x} part {part:#05x}", isas
 
 
 def _identify_x86(tree: Tree, core: int, info: dict[str, str]) -> tuple[str, str, tuple[str, ...]]:
-    flags = set(info.get("flags", "").split())
-    isas = (*(isa for isa, needs in X86_ISAS.items() if needs <= flags), "ref")
+    isas = _isas(X86_ISAS, info.get("flags", ""))
     family, model = _number(info.get("cpu family")), _number(info.get("model"))
     known = (name for name, (of_family, models) in X86_CORES.items() if family == of_family and model in models)
     core_type = next(known, X86)
@@ -151,6 +149,10 @@ def _identify_x86(tree: Tree, core: int, info: dict[str, str]) -> tuple[str, str
     if core in tree.cores("sys/devices/cpu_atom/cpus"):
         return EFFICIENT.get(core_type, core_type), f"{evidence} in cpu_atom", isas
     return core_type, evidence, isas
+
+
+def _isas(known: dict[str, set[str]], features: str) -> tuple[str, ...]:
+    return (*(isa for isa, needs in known.items() if needs <= set(features.split())), "ref")
 
 
 def _identify_other(tree: Tree, core: int, info: dict[str, str]) -> tuple[str, str, tuple[str, ...]]:

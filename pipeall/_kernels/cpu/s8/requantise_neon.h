@@ -1,0 +1,42 @@
+/* What sums become (kernels_s8.h: pa_requantise), by NEON. */
+#ifndef PIPEALL_REQUANTISE_NEON_H
+#define PIPEALL_REQUANTISE_NEON_H
+
+#include <arm_neon.h>
+#include <string.h>
+
+#include "../kernels_s8.h"
+
+#define PA_INLINE static inline __attribute__((always_inline))
+
+/* A function that may use an extension of NEON. */
+#ifdef __clang__
+#define PA_EXTENSION(name) __attribute__((target(name)))
+#else
+#define PA_EXTENSION(name) __attribute__((target("arch=armv8.2-a+" name)))
+#endif
+
+/* The zero point, and the bounds as they are with it. */
+typedef struct pa_narrowing {
+    int16x8_t zero;
+    int8x16_t least, most;
+} pa_narrowing;
+
+PA_INLINE pa_narrowing narrowing_of(const pa_requantise *to) {
+    const int least = (int)to->lo + to->zero, most = (int)to->hi + to->zero;
+    return (pa_narrowing){vdupq_n_s16((int16_t)to->zero), vdupq_n_s8((int8_t)least), vdupq_n_s8((int8_t)most)};
+}
+
+PA_INLINE int32x4_t scaled(int32x4_t sum, float32x4_t scale) {
+    return vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(sum), scale));
+}
+
+/* 16 scaled sums, in 8 bits. The bounds are integers within those of 8 bits: after the rounding, by two instructions for all
+ * 16, they give what they give ahead of it, since every step on the way saturates. */
+PA_INLINE int8x16_t narrowed(const int32x4_t *sum, const pa_narrowing *to) {
+    const int16x8_t low = vqaddq_s16(vqmovn_high_s32(vqmovn_s32(sum[0]), sum[1]), to->zero);
+    const int16x8_t high = vqaddq_s16(vqmovn_high_s32(vqmovn_s32(sum[2]), sum[3]), to->zero);
+    return vminq_s8(vmaxq_s8(vqmovn_high_s16(vqmovn_s16(low), high), to->least), to->most);
+}
+
+#endif

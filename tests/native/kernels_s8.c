@@ -1,0 +1,196 @@
+/* Every 8-bit GEMM and depthwise kernel of kernels.inc whose instruction set is named as an argument, against exact sums.
+ * Rows of A end where a page begins that nobody may read; what lies beside the columns of C stays. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "_kernels/cpu/kernels_s8.h"
+#include "check.h"
+
+typedef struct row {
+    const char *op, *name, *isa;
+    int mr, nr;
+    void (*function)(void);
+} row;
+
+#define PA_KERNEL(op, type, name, isa, core, mr, nr) PA_ROW_##type(op, type, name, isa, mr, nr)
+#define PA_ROW_f32(...)
+#define PA_ROW_s8(op, type, name, isa, mr, nr) extern __typeof__(*(pa_##op##_##type##_fn)0) pa_##name;
+#include "_kernels/cpu/kernels.inc"
+#undef PA_ROW_s8
+#define PA_ROW_s8(op, type, name, isa, mr, nr) {#op, #name, #isa, mr, nr, (void (*)(void))pa_##name},
+static const row rows[] = {
+#include "_kernels/cpu/kernels.inc"
+};
+
+enum { MOST_TAPS = 9, MOST_ROWS = 20, BESIDE = 7, CANARY = 85 };
+typedef struct problem {
+    int taps, count, n; /* rows of A, columns of C */
+    int64_t k;
+    int extreme; /* numbers as large as they may be */
+    pa_requantise to;
+} problem;
+
+static int is(const char *a, const char *b) { return !strcmp(a, b); }
+static int depth_of(const row *r) { return is(r->isa, "neon") || is(r->isa, "i8mm") ? 8 : 4; }
+static int least_weight(const row *r) { return is(r->isa, "neon") || is(r->isa, "avx2") ? -127 : -128; }
+
+static uint32_t state = 1;
+static int random_to(int least, int most) { return least + (int)(next_random(&state) % (uint32_t)(most - least + 1)); }
+
+static void *aligned(size_t bytes) {
+    void *p = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    memset(p, 0, (bytes + 127) / 64 * 64);
+    return p;
+}
+
+/* So many bytes up to the end of the last page that may be read. */
+static int64_t pages_of(int64_t bytes) {
+    const int64_t page = sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
+}
+static int8_t *map(int64_t bytes) {
+    const int64_t whole = pages_of(bytes), guard = pages_of(1);
+    char *pages = mmap(NULL, (size_t)(whole + guard), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(pages != MAP_FAILED && mprotect(pages + whole, (size_t)guard, PROT_NONE) == 0);
+    return (int8_t *)pages + whole - bytes;
+}
+static void unmap(int8_t *x, int64_t bytes) {
+    CHECK(munmap(x + bytes - pages_of(bytes), (size_t)(pages_of(bytes) + pages_of(1))) == 0);
+}
+
+static int expected(int64_t sum, float scale, const pa_requantise *to) {
+    const float x = (float)(int32_t)sum * scale;
+    return (int)nearbyintf(x < to->lo ? to->lo : x > to->hi ? to->hi : x) + to->zero;
+}
+
+static int number(const problem *p, int least) {
+    if (p->extreme) return random_to(0, 7) ? least : 127;
+    return random_to(least, 127);
+}
+
+/* The rows of all tiles, row `tile * mr + i` of tap t at [tile][t][i]. */
+static const int8_t **pointers(const problem *p, int mr, const pa_tiling *tiling, int8_t *const a[][MOST_ROWS],
+                               int64_t *step) {
+    *step = (int64_t)p->taps * mr;
+    const int8_t **all = calloc((size_t)(tiling->tiles * *step), sizeof *all); /* NULL where nothing may be read */
+    for (int64_t tile = 0; tile < tiling->tiles; tile++)
+        for (int t = 0; t < p->taps; t++)
+            for (int i = 0; i < pa_tile_rows(tiling, tile); i++)
+                all[tile * *step + t * mr + i] = a[t][pa_rows_before(tiling, tile) + i];
+    return all;
+}
+
+static int complain(const row *r, const problem *p, int i, int j, int got, int want) {
+    fprintf(stderr, "%s: taps %d rows %d n %d k %d%s: C[%d][%d] is %d, expected %d\n", r->name, p->taps, p->count, p->n,
+            (int)p->k, p->extreme ? " extreme" : "", i, j, got, want);
+    return 1;
+}
+
+/* One kernel on one problem: weights is [tap][n][k], b the same packed. The bias takes the sums of row `exact` to small
+ * numbers, of which C shows the last digit. */
+static int run(const row *r, const problem *p, int8_t *const a[][MOST_ROWS], const int *weights, const void *b, int exact) {
+    const int depthwise = is(r->op, "depthwise"), padded = (p->n + r->nr - 1) / r->nr * r->nr, stride = p->n + BESIDE;
+    const int64_t k = depthwise ? 1 : p->k;
+    const pa_tiling tiling = pa_tiling_of(p->count, r->mr);
+    int64_t step, *sum = calloc((size_t)(p->count * p->n), sizeof *sum);
+    const int8_t **rows_of = pointers(p, r->mr, &tiling, a, &step);
+    for (int i = 0; i < p->count; i++)
+        for (int j = 0; j < p->n; j++)
+            for (int t = 0; t < p->taps; t++)
+                for (int64_t x = 0; x < k; x++)
+                    sum[i * p->n + j] += a[t][i][depthwise ? j : x] * (int64_t)weights[(t * p->n + j) * k + x];
+
+    int32_t *bias = aligned((size_t)padded * 4), *of_weights = aligned((size_t)padded * 4);
+    float *scale = aligned((size_t)padded * 4);
+    int8_t *c = malloc((size_t)(p->count * stride));
+    memset(c, CANARY, (size_t)(p->count * stride));
+    for (int j = 0; j < padded; j++) scale[j] = j % 3 ? 0.5f : 1 / 3.0f;
+    for (int j = 0; j < p->n; j++) {
+        bias[j] = (int32_t)(random_to(-300, 300) - sum[exact * p->n + j]);
+        for (int t = 0; t < p->taps; t++)
+            for (int64_t x = 0; x < k; x++) of_weights[j] += weights[(t * p->n + j) * k + x];
+    }
+    if (depthwise)
+        ((pa_depthwise_s8_fn)r->function)(&(pa_depthwise_s8_args){
+            p->n, p->taps, tiling, step, rows_of, b, bias, scale, p->to, c, stride});
+    else
+        ((pa_gemm_s8_fn)r->function)(&(pa_gemm_s8_args){
+            p->n, p->taps, tiling, p->k, step, rows_of, b, bias, of_weights, scale, p->to, c, stride});
+    int wrong = 0;
+    for (int i = 0; i < p->count && !wrong; i++)
+        for (int j = 0; j < stride && !wrong; j++) {
+            const int want = j < p->n ? expected(sum[i * p->n + j] + bias[j], scale[j], &p->to) : CANARY;
+            if (c[i * stride + j] != want) wrong = complain(r, p, i, j, c[i * stride + j], want);
+        }
+    free(rows_of), free(sum), free(bias), free(of_weights), free(scale), free(c);
+    return wrong;
+}
+
+/* Random rows and weights of a problem, and a run that checks each of its rows to the last digit of the sum. */
+static int solve(const row *r, const problem *p) {
+    const int depthwise = is(r->op, "depthwise"), depth = depth_of(r);
+    const int64_t k = depthwise ? 1 : p->k, bytes = depthwise ? p->n : p->k;
+    int8_t *a[MOST_TAPS][MOST_ROWS];
+    int *weights = malloc((size_t)(p->taps * p->n * k) * sizeof *weights);
+    int8_t *b = aligned((size_t)(p->taps * (p->n + r->nr) * (k + 8)) * 2);
+    for (int t = 0; t < p->taps; t++) {
+        for (int i = 0; i < p->count; i++) {
+            a[t][i] = map(bytes);
+            for (int64_t x = 0; x < bytes; x++) a[t][i][x] = (int8_t)number(p, -128);
+        }
+        for (int64_t j = 0; j < p->n; j++)
+            for (int64_t x = 0; x < k; x++) {
+                const int w = weights[(t * p->n + j) * k + x] = number(p, least_weight(r));
+                if (depthwise)
+                    ((int16_t *)b)[(j / r->nr * p->taps + t) * r->nr + j % r->nr] = (int16_t)w;
+                else
+                    b[(t * k + x / depth * depth) * r->nr + j * depth + x % depth] = (int8_t)w;
+            }
+    }
+    int wrong = 0;
+    for (int i = 0; i < p->count && !wrong; i += p->k > 1000 ? p->count : 1) wrong = run(r, p, a, weights, b, i);
+    for (int t = 0; t < p->taps; t++)
+        for (int i = 0; i < p->count; i++) unmap(a[t][i], bytes);
+    free(weights), free(b);
+    return wrong;
+}
+
+static int check_gemm(const row *r) {
+    const int depth = depth_of(r);
+    int wrong = 0;
+    for (int n = 1; n <= r->nr; n++)
+        for (int count = 1; count <= 2 * r->mr + 1; count++) {
+            const int64_t k = depth * random_to(1, 12);
+            wrong += solve(r, &(problem){random_to(1, 3), count, n, k, count % 4 == 0, {-100, 90, random_to(-28, 37)}});
+        }
+    for (int64_t k = depth; k <= 12 * depth; k += depth)
+        wrong += solve(r, &(problem){2, r->mr, r->nr, k, 1, {-255, 0, 127}});
+    return wrong + solve(r, &(problem){1, r->mr, r->nr, 65536, 1, {-128, 127, 0}});
+}
+
+static int check_depthwise(const row *r) {
+    int wrong = 0;
+    for (int n = 1; n <= 3 * r->nr + 1; n++)
+        for (int count = 1; count <= 2 * r->mr + 1; count++) {
+            const int taps = random_to(1, MOST_TAPS);
+            wrong += solve(r, &(problem){taps, count, n, 1, count % 4 == 0, {-100, 90, random_to(-28, 37)}});
+        }
+    return wrong;
+}
+
+int main(int argc, char **argv) {
+    int wrong = 0;
+    for (int arg = 1; arg < argc; arg++)
+        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+            const int gemm = is(rows[i].op, "gemm"), depthwise = is(rows[i].op, "depthwise");
+            if (!is(rows[i].isa, argv[arg]) || (!gemm && !depthwise)) continue;
+            CHECK(2 * rows[i].mr + 1 <= MOST_ROWS);
+            wrong += gemm ? check_gemm(&rows[i]) : check_depthwise(&rows[i]);
+            printf("%s\n", rows[i].name);
+        }
+    return wrong != 0;
+}
