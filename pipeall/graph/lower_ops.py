@@ -124,7 +124,7 @@ def conv(to: Lowering, node: Node) -> None:
 def _repeated_channels(to: Lowering, node: Node, x: View, channels: int) -> View:
     """The image with every channel as often as it has filters, for depthwise kernels."""
     times = channels // x.c
-    made = to.storage((1, channels, x.h, x.w))
+    made = to.storage((1, channels, x.h, x.w), x.dtype)
     dims = (x.h * x.w, x.c, times)
     source = place(x.base, x.offset, dims, (x.stride, 1, 0), x.dtype)
     to.copy(node.name, source, place(made.base, made.offset, dims, (made.stride, times, 1), made.dtype))

@@ -28,7 +28,10 @@ FLOAT_MAX = np.finfo(np.float32).max
 
 
 def rewrite(graph: Graph) -> Graph:
-    """The simplified graph. Folding rounds weights and biases once more to float32; all else is exact."""
+    """The simplified graph. Folding rounds weights and biases once more to float32; all else is exact. A graph that
+    computes with integers (``integers``) is as simple as it can be."""
+    if any(tensor.quantization for tensor in graph.tensors.values()):
+        return graph
     draft = Draft(graph)
     changed = True
     while changed:

@@ -16,7 +16,8 @@ from .labels import from_metadata
 
 Outputs = list[np.ndarray]  # in the order of the graph's outputs
 TASKS = ("classify", "detect", "segment", "points", "text", "embed")
-MOVES = {"transpose", "reshape", "slice", "cast", "quantize", "dequantize", "fakequant"}  # what leaves values as they are
+# What leaves values as they are
+MOVES = {"transpose", "reshape", "slice", "cast", "quantize", "dequantize", "fakequant"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from ...._kernels.cpu import cluster as clusters
 from ...._kernels.cpu.cluster import Cluster
-from ...._kernels.cpu.cores import EXTENDS
 from ...._kernels.cpu.table import Kernels, choose, explain
 from ...._kernels.memory import mapped_page_bytes
 from ...._kernels.peak import Peak
@@ -65,8 +64,7 @@ class Cpu(Device):
     def description(self) -> str:
         found = self.cluster
         clock = f" at {found.max_mhz:.0f} MHz" if found.max_mhz else ""
-        isas = " ".join((*EXTENDS.get(found.isas[0], ()), found.isas[0]))
-        return f"{self.width} x {found.core_type}{clock} (cores {clusters.format_cores(found.cores)}), {isas}"
+        return f"{self.width} x {found.core_type}{clock} (cores {clusters.format_cores(found.cores)}), {found.isas[0]}"
 
     @property
     def computes_with(self) -> str:
@@ -102,7 +100,7 @@ class Cpu(Device):
         return peak(self._kernels(), self.cluster.cores)
 
     def with_cores(self, cores: tuple[int, ...]) -> Cpu:
-        return Cpu(replace(self.cluster, cores=cores))
+        return replace(self, cluster=replace(self.cluster, cores=cores))
 
     def with_precision(self, precision: str) -> Cpu:
         """In "fp32" a quantised network is computed in floats."""

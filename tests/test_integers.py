@@ -1,0 +1,282 @@
+"""Quantised networks in 8 bits: which ops become integer ones, and what they compute, against onnxruntime and NumPy."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from graphs import Net
+from onnx import TensorProto, helper, numpy_helper
+from test_quantised import MICROSOFT, integers, one_node, parameters, reference, small_network
+
+from pipeall import Engine, Pipeline, load
+from pipeall.errors import ModelError
+from pipeall.graph.integers import integers as on_integers
+from pipeall.graph.integers import reals
+from pipeall.graph.ir import Quantization
+from pipeall.graph.lower import lower
+from pipeall.graph.ops import run_graph
+from pipeall.graph.rewrite import rewrite
+
+RNG = np.random.default_rng(0)
+F, I8, U8 = np.float32, np.int8, np.uint8
+
+
+def fake(net, x, scale, zero=0):
+    """``x`` on the levels of int8."""
+    return net.op("fakequant", x, scale=scale, low=float(-128 - zero))
+
+
+def quantised_weights(graph, scale=0.01):
+    """The graph with the weights of its layers on levels, a scale for each output."""
+    constants, levels = dict(graph.constants), {}
+    for node in graph.nodes:
+        if node.op in ("conv", "fc"):
+            weight = constants[node.inputs[1]]
+            scales = scale * (1 + np.arange(len(weight)) % 3)
+            whole = RNG.integers(-127, 128, weight.shape)
+            constants[node.inputs[1]] = (whole * scales.reshape(-1, *[1] * (weight.ndim - 1))).astype(F)
+            levels[node.inputs[1]] = Quantization(tuple(scales.astype(F).tolist()), (0,) * len(weight), 0)
+    return replace(graph, constants=constants, levels=levels)
+
+
+def chain():
+    """Every kind of op on integers, and a softmax in between that has no kernel for them."""
+    net = Net((1, 8, 12, 10))
+    x = fake(net, "x0", 0.02, 5)
+    a = fake(net, net.conv(x, 16, 3, lo=0.0), 0.5, -128)
+    b = fake(net, net.conv(a, 16, 3, groups=16), 0.3, 7)
+    c = fake(net, net.op("sigmoid", b), 1 / 256, -128)
+    d = fake(net, net.op("mul", b, c), 0.25, 3)
+    e = fake(net, net.op("add", d, a), 0.6, -20)
+    f = net.op("maxpool", e, kernel=(3, 3), strides=(2, 2), pads=(1,) * 4)
+    g = fake(net, net.op("avgpool", f, kernel=(3, 3), strides=(1, 1), pads=(1,) * 4), 0.4, 0)
+    h = fake(net, net.op("concat", f, g), 0.5, 1)
+    i = fake(net, net.op("softmax", h, axis=1), 1 / 256, -128)
+    j = fake(net, net.conv(i, 12, 1), 0.05, 0)
+    return quantised_weights(net.graph(fake(net, net.fc(j, 7), 2.0, 4)))
+
+
+def frame_of(graph):
+    (tensor,) = graph.inputs
+    return RNG.uniform(-3, 3, tensor.shape).astype(F)
+
+
+def test_floats_stay_as_they_are():
+    net = Net((1, 3, 8, 8))
+    graph = net.graph(net.conv("x0", 4, 3))
+    assert on_integers(graph) is graph and reals(graph) is graph
+
+
+def test_what_computes_with_integers():
+    graph = chain()
+    whole = on_integers(graph)
+    ops = [(node.op, whole.tensors[node.output].dtype) for node in whole.nodes]
+    assert ops == [
+        *(("quantize", "int8"), ("conv", "int8"), ("conv", "int8"), ("sigmoid", "int8"), ("mul", "int8")),
+        *(("add", "int8"), ("maxpool", "int8"), ("avgpool", "int8"), ("clip", "int8"), ("clip", "int8")),
+        *(("concat", "int8"), ("dequantize", "float32"), ("softmax", "float32"), ("quantize", "int8")),
+        *(("conv", "int8"), ("fc", "int8"), ("dequantize", "float32")),
+    ]
+    assert all(whole.constants[node.inputs[1]].dtype == I8 for node in whole.nodes if node.op in ("conv", "fc"))
+    assert len(whole.groups) == len(graph.groups)
+    assert [cut.nbytes for cut in whole.cuts[:2]] == [cut.nbytes // 4 for cut in graph.cuts[:2]]
+
+
+def test_there_and_back():
+    """Real numbers made of integers made of real numbers: the same values, bit for bit."""
+    graph = chain()
+    x = {"x0": frame_of(graph)}
+    (expected,), (found,) = (run_graph(g, x, F).values() for g in (graph, reals(on_integers(graph))))
+    assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_engine(board, threads):
+    """Within a quantum of float64, whichever way a tie on the way went."""
+    graph = on_integers(chain())
+    x = frame_of(graph)
+    (expected,) = run_graph(reals(graph), {"x0": x}, np.float64).values()
+    with Engine(graph, "cpu", board=board, threads=threads) as engine, Engine(graph, "cpu@fp32", board=board) as floats:
+        found, real = engine(x), floats(x)
+    quantum = graph.nodes[-1].attrs["scale"]
+    assert np.abs(found - expected).max() <= quantum
+    assert np.abs(real - expected).max() <= 3 * quantum  # float32 decides more ties than one
+
+
+def test_stages(board_with_gpu):
+    """Slots between stages hold bytes, whichever device is beside them."""
+    graph = on_integers(chain())
+    x = frame_of(graph)
+    with Engine(graph, "big", board=board_with_gpu) as engine:
+        expected = engine(x)
+    for plan in ("big-little:1", "big-gpu-little:1,2", "gpu-big:2"):
+        with Pipeline(graph, plan, board=board_with_gpu) as pipe:
+            (found,) = pipe.map([x])
+        assert np.abs(found - expected).max() <= 3 * graph.nodes[-1].attrs["scale"]
+        assert "gpu" in plan or np.array_equal(found, expected)
+
+
+def test_floating_cut_beside_floats():
+    graph = on_integers(chain())
+    from pipeall.graph.partition import border, subgraph
+
+    with pytest.raises(ModelError, match="fixed cuts"):
+        lower(subgraph(graph, 0, 2), last_early=border(graph, 0, 1), integers=False)
+
+
+# ---- what stays in floats ----
+
+
+def of_weights(whole, scale, zero=0):
+    """A convolution of these integers."""
+    net = Net((1, whole.shape[1], 5, 5))
+    weight = net.constant(whole.shape)
+    out = net.op("conv", fake(net, "x0", 0.1), weight, net.constant((len(whole),)))
+    graph = net.graph(fake(net, out, 0.7))
+    values = ((whole.astype(int) - zero) * scale).astype(F)
+    levels = {weight: Quantization((scale,), (zero,))}
+    return replace(graph, constants=graph.constants | {weight: values}, levels=levels)
+
+
+@pytest.mark.parametrize(
+    ("whole", "zero", "integer"),
+    [
+        (np.full((2, 3, 1, 1), 127), 0, True),
+        (np.full((2, 3, 1, 1), -127), 0, True),
+        (np.full((2, 3, 1, 1), -128), 0, False),  # two products of it do not fit 16 bits
+        (np.full((2, 3, 1, 1), 100), -27, True),
+        (np.full((2, 3, 1, 1), 100), -28, False),
+        (np.ones((1, 2**16, 1, 1)), 0, True),
+        (np.ones((1, 2**16 + 1, 1, 1)), 0, False),
+    ],
+)
+def test_weights_of_integer_kernels(whole, zero, integer, board):
+    graph = of_weights(whole, 0.01, zero)
+    found = on_integers(graph)
+    assert ("int8" in {found.tensors[n.output].dtype for n in found.nodes if n.op == "conv"}) == integer
+    x = frame_of(graph)
+    (expected,) = run_graph(graph, {"x0": x}, np.float64).values()
+    with Engine(found, "big", board=board) as engine:
+        assert np.abs(engine(x) - expected).max() <= 0.71
+
+
+# ---- convolutions of every geometry, against onnxruntime ----
+
+GEOMETRIES = {  # input, weights, attributes
+    "1x1": ((1, 19, 7, 5), (33, 19, 1, 1), {}),
+    "one pixel": ((1, 130, 1, 1), (67, 130, 1, 1), {}),
+    "3x3, padded": ((1, 16, 9, 11), (40, 16, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "3 channels": ((1, 3, 23, 21), (24, 3, 3, 3), {"pads": [1, 1, 1, 1], "strides": [2, 2]}),
+    "7x7 of 3 channels": ((1, 3, 30, 31), (16, 3, 7, 7), {"pads": [3, 3, 3, 3], "strides": [2, 2]}),
+    "dilated": ((1, 5, 14, 13), (9, 5, 3, 3), {"pads": [2, 0, 1, 3], "dilations": [2, 3]}),
+    "1 channel, 1x7": ((1, 1, 6, 19), (6, 1, 1, 7), {"pads": [0, 3, 0, 3]}),
+    "groups": ((1, 12, 9, 8), (30, 4, 3, 3), {"pads": [1, 1, 1, 1], "group": 3}),
+    "groups of one output": ((1, 12, 9, 8), (4, 3, 3, 3), {"group": 4}),
+    "depthwise": ((1, 41, 10, 9), (41, 1, 3, 3), {"pads": [1, 1, 1, 1], "group": 41}),
+    "depthwise 5x5, stride 2": ((1, 70, 15, 16), (70, 1, 5, 5), {"pads": [2, 2, 2, 2], "group": 70, "strides": [2, 2]}),
+    "depthwise, dilated": ((1, 8, 15, 16), (8, 1, 3, 3), {"pads": [3, 3, 3, 3], "group": 8, "dilations": [3, 3]}),
+    "two filters a channel": ((1, 6, 9, 8), (12, 1, 3, 3), {"pads": [1, 1, 1, 1], "group": 6}),
+    "batch": ((3, 9, 6, 5), (10, 9, 3, 3), {"pads": [1, 1, 1, 1]}),
+}
+
+
+@pytest.mark.parametrize("kind", [I8, U8], ids=["signed", "unsigned"])
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_convolutions(name, kind, board):
+    """Of integers that are there in full, the zero point far from the middle: equal but for ties."""
+    image, weights, attrs = GEOMETRIES[name]
+    x, low = integers(kind, *image), np.iinfo(kind).min
+    weight = RNG.integers(-127, 128, weights).astype(I8)
+    scales = np.linspace(0.01, 0.03, len(weight)).astype(F)
+    spread = 0.02 * 0.02 * 74 * 74 * np.sqrt(np.prod(weights[1:]))
+    operands = [
+        *(x, *parameters(0.02, low + 100, kind), weight, scales, np.zeros(len(weight), I8)),
+        *(*parameters(spread / 60, low + 30, kind), RNG.integers(-9000, 9000, len(weight)).astype(np.int32)),
+    ]
+    content = one_node("QLinearConv", operands, **attrs)
+    graph = load(content)
+    assert any(node.op == "conv" and graph.tensors[node.output].dtype == "int8" for node in graph.nodes)
+    (expected,) = reference(content, x)
+    with Engine(graph, "cpu", board=board) as engine:
+        found = engine(x)
+    off = np.abs(found.astype(int) - expected)
+    assert len(np.unique(expected)) > 20 and off.max() <= 1 and (off > 0).mean() <= 0.001
+
+
+POOLS = {
+    "average": ("QLinearAveragePool", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    "average with pads": (
+        "QLinearAveragePool", {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "count_include_pad": 1}),
+    "all": ("QLinearGlobalAveragePool", {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_pools(name, board):
+    op, attrs = POOLS[name]
+    x = integers(U8, 1, 37, 12, 9)
+    content = one_node(op, [x, *parameters(0.02, 90, U8), *parameters(0.015, 60, U8)], domain=MICROSOFT, **attrs)
+    graph = load(content)
+    assert any(node.op == "avgpool" and graph.tensors[node.output].dtype == "int8" for node in graph.nodes)
+    (expected,) = reference(content, x)
+    with Engine(graph, "big", board=board) as engine:
+        off = np.abs(engine(x).astype(int) - expected)
+    assert off.max() <= 1 and (off > 0).mean() <= 0.02  # a mean of nine lies on a tie more often
+
+
+def broadcast_model(op, shapes):
+    """A sum or product of quantised operands of these shapes."""
+    names = ["a", "b"]
+    nodes, constants = [], []
+    for scale, name in zip((0.0213, 0.0497, 0.0389), (*names, "y"), strict=True):
+        zero = U8({"a": 100, "b": 20, "y": 128}[name])
+        constants += [numpy_helper.from_array(np.array(scale, F), f"{name}s"),
+                      numpy_helper.from_array(np.array(zero), f"{name}z")]  # fmt: skip
+    for name in names:
+        nodes.append(helper.make_node("QuantizeLinear", [name, f"{name}s", f"{name}z"], [f"{name}q"]))
+        nodes.append(helper.make_node("DequantizeLinear", [f"{name}q", f"{name}s", f"{name}z"], [f"{name}d"]))
+    nodes.append(helper.make_node(op, ["ad", "bd"], ["yd"]))
+    nodes.append(helper.make_node("QuantizeLinear", ["yd", "ys", "yz"], ["y"]))
+    inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in zip(names, shapes, strict=True)]
+    out = helper.make_tensor_value_info("y", TensorProto.UINT8, np.broadcast_shapes(*shapes))
+    graph = helper.make_graph(nodes, "two", inputs, [out], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString()
+
+
+@pytest.mark.parametrize("op", ["Add", "Mul"])
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((1, 20, 6, 5), (1, 20, 6, 5)),
+        ((1, 20, 6, 5), (1, 20, 1, 1)),
+        ((1, 1, 6, 5), (1, 20, 6, 5)),
+        ((1, 20, 1, 1), (1, 1, 6, 5)),
+        ((7, 33), (1, 33)),
+        ((7, 1), (7, 33)),
+    ],
+)
+def test_of_two(op, shapes, board):
+    content = broadcast_model(op, shapes)
+    frames = [RNG.uniform(-2, 3, shape).astype(F) for shape in shapes]
+    graph = load(content)
+    assert any(node.op == op.lower() and graph.tensors[node.output].dtype == "int8" for node in graph.nodes)
+    (expected,) = reference(content, *frames)
+    with Engine(graph, "big", board=board) as engine:
+        found = engine(dict(zip("ab", frames, strict=True)))
+    off = np.abs(found.astype(int) - expected)
+    assert off.max() <= 1 and (off > 0).mean() <= 0.01
+
+
+def test_small_network_is_all_integers(tmp_path):
+    from onnxruntime import quantization as tool
+    from test_quantised import Photos, real
+
+    from pipeall.graph.onnx.write import onnx_bytes
+
+    path, made = tmp_path / "net.onnx", tmp_path / "int8.onnx"
+    path.write_bytes(onnx_bytes(small_network()))
+    tool.quantize_static(path, made, Photos("x0", [real(1, 3, 24, 24) for _ in range(4)]), per_channel=True)
+    graph = load(made)
+    floats = [node.op for node in graph.nodes if graph.tensors[node.output].dtype != "int8"]
+    assert floats == ["dequantize"]
+    assert rewrite(graph).nodes == graph.nodes
