@@ -56,7 +56,7 @@ def test_an_input_may_lie_anywhere(threads, board):
             swapped = np.ascontiguousarray(x.swapaxes(2, 3)).swapaxes(2, 3)
             before = x.copy()
             for given in (x, crooked, swapped, {graph.inputs[0].name: x}):
-                assert np.array_equal(pipe.answer(given), expected)
+                assert np.array_equal(pipe.compute(given), expected)
             assert np.array_equal(x, before)
 
 

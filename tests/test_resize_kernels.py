@@ -70,6 +70,9 @@ SIZES = (
     ((2, 50, 33), (2, 20, 70)),
     ((2, 9, 200), (2, 40, 50)),
     ((1, 5, 1), (1, 9, 40)),
+    ((2, 40, 50), (2, 160, 200)),  # planes that grow: across first, in one go, in several, and too wide for it
+    ((1, 70, 150), (1, 300, 600)),
+    ((1, 9, 300), (1, 40, 900)),
 )
 
 
@@ -124,6 +127,27 @@ def test_rows_in_any_order():
     for axis, (indices, weights) in given.items():
         along = np.moveaxis(want, axis, 0)
         want = np.moveaxis((along[indices] * weights.reshape(*weights.shape, 1, 1)).sum(1), 0, axis)
+    for table in TABLES.values():
+        got = run_strided("resize", (x,), {"taps": given}, want.shape, "float32", table)
+        np.testing.assert_allclose(got, want, atol=bound(x, {"taps": given}), rtol=0)
+
+
+def pairs(rng, count, size, apart=1):
+    """Two taps of each position, rising."""
+    first = np.sort(rng.integers(0, size - apart, count))
+    return np.stack([first, first + apart], 1).astype(np.int32), rng.standard_normal((count, 2)).astype(np.float32)
+
+
+@pytest.mark.parametrize("rows", ["far apart", "falling"])
+def test_rows_of_planes_that_grow(rows):
+    """Of which across first wants few neighbours, rising."""
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((12, 40)).astype(np.float32)
+    indices, weights = pairs(rng, 90, 12, apart=9 if rows == "far apart" else 1)
+    given = {0: (indices if rows == "far apart" else indices[::-1], weights), 1: pairs(rng, 70, 40)}
+    want = x.astype(np.float64)
+    for axis, (indices, weights) in given.items():
+        want = np.moveaxis((np.moveaxis(want, axis, 0)[indices] * weights[..., None]).sum(1), 0, axis)
     for table in TABLES.values():
         got = run_strided("resize", (x,), {"taps": given}, want.shape, "float32", table)
         np.testing.assert_allclose(got, want, atol=bound(x, {"taps": given}), rtol=0)

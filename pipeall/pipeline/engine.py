@@ -58,7 +58,7 @@ class Engine:
         with self._lock:
             while self._pipeline.pending:  # a call that was interrupted left its frame
                 self._pipeline.result()
-            return self._pipeline.answer(x)
+            return self._pipeline.compute(x)
 
     def stats(self) -> Stats:
         """As ``Pipeline.stats``."""

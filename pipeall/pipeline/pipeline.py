@@ -156,9 +156,12 @@ class Pipeline:
             raise PipelineTimeoutError(f"submit: the pipeline was full for {timeout} s")
         return number
 
-    def answer(self, x: Frame) -> Frame:
-        """The result of a frame while no other is under way: of ``submit`` and ``result``, or sooner, where this thread
-        computes it in the place of the only stage's (``stage.h``). Errors as theirs.
+    def compute(self, x: Frame) -> Frame:
+        """The result of a frame while no other is under way: that of ``submit`` and ``result``, or sooner, where this
+        thread computes it in the place of the only stage's (``stage.h``).
+
+        x: as for ``submit``. Returns what ``result`` does, and waits for it. Raises ArgumentError for another shape or
+        type, PipelineError (with stage, component and frame) when the frame failed, and after close().
         """
         entry = self._border.entry(x)
         self.check_open()

@@ -17,7 +17,7 @@ from ...files import JsonReader, read_json, write_json
 from ...steps import Step
 
 Shapes = dict[str, dict[str, float]]
-KINDS = ("algorithms", "opencl-methods")  # how the names of the files begin
+ALGORITHMS, OPENCL_METHODS = KINDS = "algorithms", "opencl-methods"  # how the names of the files begin
 EXPORTED = "tuning"
 
 

@@ -3,13 +3,12 @@
 #include <string.h>
 
 #include "chunks.h"
+#include "planes.h"
 
 enum {
     BAND_MIN = 16,  /* rows of a chunk: its first ones are interpolated horizontally once more than need be */
     BAND_MAX = 64,
     RING = 4096,    /* floats of interpolated rows, in parts of that width: they stay in half of L1 */
-    LINES_MIN = 8,  /* rows of planes that are summed down, then across: for these the taps of a vector are sorted once */
-    LINES = 6144,   /* floats of more: they stay in L1 */
     LONG_RUN = 256, /* a single axis that is resized is one of rows where what lies behind it is so long */
     SMALL = 16,     /* elements: below, a call of memcpy takes longer than the copy */
 };
@@ -28,17 +27,6 @@ static int last_resized(const pa_resize_op *p) {
     int d = p->rank - 1;
     while (d >= 0 && p->axis[d].taps == 0) d--;
     return d;
-}
-
-/* The floats of a line that its taps need from the first on, or 0: unless single ones that lie side by side are taken by few
- * taps that never fall, from tap to tap or from position to position. */
-static int64_t find_width(const pa_resize_op *p) {
-    const pa_resize_axis *x = &p->x;
-    const int64_t t = x->taps;
-    if (p->moves || p->spread || p->run > 1 || x->src != 1 || x->dst != 1 || (t != 2 && t != 4)) return 0;
-    for (int64_t i = 0; i < x->size * t; i++)
-        if ((i % t && x->index[i] < x->index[i - 1]) || (i >= t && x->index[i] < x->index[i - t])) return 0;
-    return x->index[x->size * t - 1] + 1;
 }
 
 /* The number of times that moves repeat every element of a line, or 0. */
@@ -82,7 +70,6 @@ void pa_resize_plan(pa_resize_op *p, int threads) {
         p->spread = max64(p->y.taps, 1) * max64(p->x.taps, 1);
         for (d = 0; d < p->rank; d++) p->spread *= max64(p->axis[d].taps, 1);
     }
-    p->width = find_width(p);
     p->repeat = find_repeat(p);
     int64_t rows = p->y.size;
     for (d = 0; d < p->rank; d++) rows *= p->axis[d].size;
@@ -92,8 +79,7 @@ void pa_resize_plan(pa_resize_op *p, int threads) {
     p->scratch_bytes = p->y.taps * (p->part * p->run * (int64_t)sizeof(float) + tap);
     if (p->moves || p->x.taps == 0) p->scratch_bytes = 0;
     if (p->spread) p->scratch_bytes = 2 * p->spread * tap;
-    p->lines = p->width ? max64(LINES_MIN, min64(p->band, LINES / p->width)) : 0;
-    if (p->width) p->scratch_bytes = p->y.taps ? (p->lines * p->width + 2 * PA_LANES_MAX) * (int64_t)sizeof(float) : 0;
+    pa_planes_plan(p);
     p->scratch_bytes = round_up(p->scratch_bytes, 64);
 }
 
@@ -229,51 +215,6 @@ static void fill_ring(const stretch *s, const int32_t *needed, const float *src,
     }
 }
 
-/* Rows of a plane across, from rows x_line apart that have room. */
-static void lines_across(const pa_resize_op *p, int64_t lines, const float *x, int64_t x_line, int64_t room, float *out) {
-    p->kernel(&(pa_resample_args){
-        .pixels = p->x.size,
-        .channels = 1,
-        .taps = p->x.taps,
-        .taps_pixel = p->x.taps,
-        .lines = lines,
-        .room = room,
-        .index = p->x.index,
-        .weight = p->x.weight,
-        .x = x,
-        .x_step = 1,
-        .x_line = x_line,
-        .out = out,
-        .out_pixel = 1,
-        .out_line = p->y.dst,
-    });
-}
-
-/* Some rows of a plane at a time: down into scratch, where there is room behind them, then across. */
-static void sum_lines(const pa_resize_op *p, const float *src, float *dst, float *scratch, int64_t begin, int64_t end) {
-    if (p->y.taps == 0) {
-        lines_across(p, end - begin, src + begin * p->y.src, p->y.src, p->width, dst + begin * p->y.dst);
-        return;
-    }
-    for (int64_t y = begin, n; y < end; y += n) {
-        n = min64(p->lines, end - y);
-        p->kernel(&(pa_resample_args){
-            .pixels = n,
-            .channels = p->width,
-            .taps = p->y.taps,
-            .taps_pixel = p->y.taps,
-            .lines = 1,
-            .index = p->y.index + y * p->y.taps,
-            .weight = p->y.weight + y * p->y.taps,
-            .x = src,
-            .x_step = p->y.src,
-            .out = scratch,
-            .out_pixel = p->width,
-        });
-        lines_across(p, n, scratch, p->width, p->width + 2 * PA_LANES_MAX, dst + y * p->y.dst);
-    }
-}
-
 static void sum_rows(const pa_resize_op *p, const float *src, float *dst, char *scratch, int64_t begin, int64_t end) {
     const int64_t taps = p->y.taps;
     stretch s = {p, 0, p->x.size};
@@ -374,7 +315,7 @@ static void resize_range(const job *j, int64_t begin, int64_t end, int thread) {
         else if (p->spread)
             spread_rows(p, (const float *)src, (float *)dst, scratch, outer, y0, y1);
         else if (p->width)
-            sum_lines(p, (const float *)src, (float *)dst, (float *)scratch, y0, y1);
+            pa_planes_rows(p, (const float *)src, (float *)dst, (float *)scratch, y0, y1);
         else
             sum_rows(p, (const float *)src, (float *)dst, scratch, y0, y1);
     }

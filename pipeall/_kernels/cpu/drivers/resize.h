@@ -26,7 +26,10 @@ typedef struct pa_resize_op {
     pa_resize_axis y, x;
     int64_t run;
     int64_t band, part; /* rows of a chunk; pixels of the parts of rows that are computed one after the other */
-    int64_t width, lines; /* floats of a row that taps of x need, single and rising ones; rows that are summed together */
+    /* planes: floats of a row that taps of x need, single and rising ones, or 0; rows of scratch; whether they are summed
+     * across first, then down */
+    int64_t width, lines;
+    int32_t across;
     int64_t repeat; /* moves of single elements that lie side by side: each so many times; 0: as the indices say */
     int64_t spread; /* product of the taps of all axes, if outer axes have some: then pixels are computed one by one */
     int64_t scratch_bytes; /* per thread, a multiple of 64 */

@@ -10,13 +10,16 @@
  *   v_pick(a, at)       lane at[i] of a in lane i, 0 <= at[i] < VL
  *   v_pick2(a, b, at)   of a and what follows it, b, 0 <= at[i] < 2 VL
  */
-#if defined(PA_ISA_REF)
-enum { LANE_BITS = 1 };
+#if defined(PA_ISA_REF) || defined(PA_ISA_NEON) /* w is VL */
 PA_INLINE vf v_load_blocks(const float *p, int64_t step, int n, const int w) {
     (void)step, (void)w;
     return v_load_n(p, n);
 }
 PA_INLINE vm v_blocks(int n, const int w) { return (void)w, v_first(n); }
+#endif
+
+#if defined(PA_ISA_REF)
+enum { LANE_BITS = 1 };
 PA_INLINE uint64_t v_bits(const vm *m) { return (uint64_t)(m[0] | m[1] << 1 | m[2] << 2 | m[3] << 3); }
 typedef int32_t vi;
 PA_INLINE vi v_lanes(vf numbers, int32_t first) {
@@ -30,11 +33,6 @@ PA_INLINE vf v_pick2(vf a, vf b, vi at) { return at ? b : a; }
 
 #elif defined(PA_ISA_NEON)
 enum { LANE_BITS = 4 };
-PA_INLINE vf v_load_blocks(const float *p, int64_t step, int n, const int w) {
-    (void)step, (void)w;
-    return v_load_n(p, n);
-}
-PA_INLINE vm v_blocks(int n, const int w) { return (void)w, v_first(n); }
 PA_INLINE uint64_t v_bits(const vm *m) {
     const uint16x8_t low = vuzp1q_u16(vreinterpretq_u16_u32(m[0]), vreinterpretq_u16_u32(m[1]));
     const uint16x8_t high = vuzp1q_u16(vreinterpretq_u16_u32(m[2]), vreinterpretq_u16_u32(m[3]));

@@ -24,9 +24,8 @@ from ....graph.memory import side_by_side
 from ....graph.onnx.wire import release
 from ....logs import logger
 from ....steps import SLOT_IN, SLOT_OUT, Step
-from ..timings import Shapes, keep_times, known_times, shape_key
+from ..timings import ALGORITHMS, Shapes, keep_times, known_times, shape_key
 
-FILE_KIND = "algorithms"
 TURNS = 3, 12  # of each candidate, at least and at most; the fastest of its times counts
 SECONDS = 0.2  # for a shape; what has had its least turns by then is decided
 MARGIN = 0.97  # of the modelled algorithm's time: another must be faster than that
@@ -53,7 +52,7 @@ def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Kernels)
         if len(candidates(step)) > 1:
             choices[index] = tuner.fastest(step, choices[index])
     if tuner.learned:
-        keep_times(tuner.path, FILE_KIND, tuner.learned)
+        keep_times(tuner.path, ALGORITHMS, tuner.learned)
     return choices
 
 
@@ -68,8 +67,8 @@ class Tuner:
 
     def __init__(self, cluster: Cluster, kernels: Kernels, gemm: KernelRow):
         self.cluster, self.kernels, self.gemm = cluster, kernels, gemm
-        self.path = env.cache_dir() / f"algorithms-{cluster.core_type}-{gemm.name}.json"
-        self.shapes = known_times(self.path, FILE_KIND)
+        self.path = env.cache_dir() / f"{ALGORITHMS}-{cluster.core_type}-{gemm.name}.json"
+        self.shapes = known_times(self.path, ALGORITHMS)
         self.learned: Shapes = {}  # what the file does not have
         self.evicting: np.ndarray | None = None
 

@@ -24,10 +24,9 @@ from ....graph.memory import side_by_side
 from ....logs import logger
 from ....steps import ARENA, Lowered, Step, item_bytes
 from ..device import Tuned
-from ..timings import keep_times, known_times, shape_key
+from ..timings import OPENCL_METHODS, keep_times, known_times, shape_key
 from .program import ClProgram
 
-FILE_KIND = "opencl-methods"
 REPEATS = 4  # of a convolution in a frame; the first is not counted
 TURNS = 3  # of each method; the least of its times counts
 MARGIN = 0.97  # of the default's time: another must be faster than that
@@ -44,7 +43,7 @@ class Target(NamedTuple):
 
 def known(info: opencl.DeviceInfo, precision: str) -> Choose:
     """Chooses the fastest of the methods where the file has all their times, else the default."""
-    shapes = known_times(_path(info, precision), FILE_KIND)
+    shapes = known_times(_path(info, precision), OPENCL_METHODS)
 
     def choose(step: Step, candidates: Sequence[Method]) -> Method:
         times = shapes.get(shape_key(step), {})
@@ -63,7 +62,7 @@ def tune(graph: Graph, target: Target, progress: Callable[[str, int, int], None]
     Raises DeviceError where the device refuses.
     """
     path = _path(*target)
-    shapes, found = known_times(path, FILE_KIND), []
+    shapes, found = known_times(path, OPENCL_METHODS), []
     steps = {shape_key(step): step for step in lower(graph, integers=False).steps if step.kind == "conv"}
     for done, (shape, step) in enumerate(steps.items()):
         candidates = methods(step, *target)
@@ -73,7 +72,7 @@ def tune(graph: Graph, target: Target, progress: Callable[[str, int, int], None]
         times = shapes.get(shape, {})
         if not times.keys() >= set(map(str, candidates)):
             times = timed(step, target, candidates)
-            keep_times(path, FILE_KIND, {shape: times})
+            keep_times(path, OPENCL_METHODS, {shape: times})
         default, best = candidates[0], _fastest(candidates, times)
         found.append(Tuned(shape, str(default), times[str(default)], str(best), times[str(best)]))
     return found
@@ -110,4 +109,4 @@ def alone(step: Step, target: Target, choose: Choose = modelled):
 
 def _path(info: opencl.DeviceInfo, precision: str) -> Path:
     key = "\0".join((info.platform, info.name, info.driver, precision))
-    return env.cache_dir() / f"{FILE_KIND}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    return env.cache_dir() / f"{OPENCL_METHODS}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"

@@ -1,0 +1,120 @@
+#include "planes.h"
+
+#include "../../sizes.h"
+
+enum {
+    GROWTH = 3,    /* rows that grow so many times are summed across first: each of them about once */
+    LINES_MIN = 8, /* rows that are summed across together: for these the taps of a vector are sorted once */
+    LINES = 6144,  /* floats of more: they stay in L1 */
+};
+
+/* Whether no index falls, from tap to tap or from position to position. */
+static int rises(const pa_resize_axis *axis) {
+    const int64_t t = axis->taps;
+    for (int64_t i = 0; i < axis->size * t; i++)
+        if ((i % t && axis->index[i] < axis->index[i - 1]) || (i >= t && axis->index[i] < axis->index[i - t])) return 0;
+    return 1;
+}
+
+static int64_t last_tap(const pa_resize_axis *axis, int64_t i) { return axis->index[(i + 1) * axis->taps - 1]; }
+
+/* The floats of a line that its taps need from the first on, or 0: unless single ones that lie side by side are taken by few
+ * taps that rise. */
+static int64_t find_width(const pa_resize_op *p) {
+    const pa_resize_axis *x = &p->x;
+    if (p->moves || p->spread || p->run > 1 || x->src != 1 || x->dst != 1 || (x->taps != 2 && x->taps != 4)) return 0;
+    return rises(x) ? last_tap(x, x->size - 1) + 1 : 0;
+}
+
+/* Whether there are many more rows than those that they are sums of, each of few neighbours, and scratch has room for
+ * enough of them across. */
+static int across_first(const pa_resize_op *p) {
+    const pa_resize_axis *y = &p->y;
+    if (y->taps == 0 || p->x.size > LINES / LINES_MIN) return 0;
+    if (!rises(y) || y->size < GROWTH * (last_tap(y, y->size - 1) + 1)) return 0;
+    for (int64_t i = 0; i < y->size; i++)
+        if (last_tap(y, i) - y->index[i * y->taps] >= LINES_MIN) return 0;
+    return 1;
+}
+
+void pa_planes_plan(pa_resize_op *p) {
+    p->width = find_width(p);
+    if (p->width == 0) return;
+    p->across = across_first(p);
+    const int64_t line = p->across ? p->x.size : p->width;
+    p->lines = max64(LINES_MIN, min64(p->band, LINES / line));
+    p->scratch_bytes = (p->lines * line + 2 * PA_LANES_MAX) * (int64_t)sizeof(float);
+    if (p->across) p->scratch_bytes += p->band * p->y.taps * (int64_t)sizeof(int32_t);
+    if (p->y.taps == 0) p->scratch_bytes = 0;
+}
+
+/* From rows x_line apart that have room to rows out_line apart. */
+static void sum_across(const pa_resize_op *p, int64_t lines, const float *x, int64_t x_line, int64_t room, float *out,
+                       int64_t out_line) {
+    p->kernel(&(pa_resample_args){
+        .pixels = p->x.size,
+        .channels = 1,
+        .taps = p->x.taps,
+        .taps_pixel = p->x.taps,
+        .lines = lines,
+        .room = room,
+        .index = p->x.index,
+        .weight = p->x.weight,
+        .x = x,
+        .x_step = 1,
+        .x_line = x_line,
+        .out = out,
+        .out_pixel = 1,
+        .out_line = out_line,
+    });
+}
+
+/* n rows from row y on, of so many floats, from the rows of x, x_line apart, that index tells. */
+static void sum_down(const pa_resize_op *p, int64_t y, int64_t n, int64_t floats, const int32_t *index, const float *x,
+                     int64_t x_line, float *out, int64_t out_line) {
+    p->kernel(&(pa_resample_args){
+        .pixels = n,
+        .channels = floats,
+        .taps = p->y.taps,
+        .taps_pixel = p->y.taps,
+        .lines = 1,
+        .index = index,
+        .weight = p->y.weight + y * p->y.taps,
+        .x = x,
+        .x_step = x_line,
+        .out = out,
+        .out_pixel = out_line,
+    });
+}
+
+static void down_then_across(const pa_resize_op *p, const float *src, float *dst, float *scratch, int64_t begin,
+                             int64_t end) {
+    for (int64_t y = begin, n; y < end; y += n) {
+        n = min64(p->lines, end - y);
+        sum_down(p, y, n, p->width, p->y.index + y * p->y.taps, src, p->y.src, scratch, p->width);
+        sum_across(p, n, scratch, p->width, p->width + 2 * PA_LANES_MAX, dst + y * p->y.dst, p->y.dst);
+    }
+}
+
+/* As many rows at a time as need at most p->lines of src: these across into scratch. */
+static void across_then_down(const pa_resize_op *p, const float *src, float *dst, float *scratch, int64_t begin,
+                             int64_t end) {
+    const int64_t taps = p->y.taps, line = p->x.size;
+    int32_t *place = (int32_t *)(scratch + p->lines * line); /* in scratch, of the row of each tap */
+    for (int64_t y = begin, n; y < end; y += n) {
+        const int32_t *index = p->y.index + y * taps, first = index[0];
+        for (n = 0; y + n < end && last_tap(&p->y, y + n) - first < p->lines; n++)
+            for (int64_t k = n * taps; k < (n + 1) * taps; k++) place[k] = index[k] - first;
+        sum_across(p, place[n * taps - 1] + 1, src + first * p->y.src, p->y.src, p->width, scratch, line);
+        sum_down(p, y, n, line, place, scratch, line, dst + y * p->y.dst, p->y.dst);
+    }
+}
+
+void pa_planes_rows(const pa_resize_op *p, const float *src, float *dst, float *scratch, int64_t begin, int64_t end) {
+    if (p->y.taps == 0)
+        sum_across(p, end - begin, src + begin * p->y.src, p->y.src, p->width, dst + begin * p->y.dst, p->y.dst);
+    else if (p->across)
+        across_then_down(p, src, dst, scratch, begin, end);
+    else
+        down_then_across(p, src, dst, scratch, begin, end);
+}
