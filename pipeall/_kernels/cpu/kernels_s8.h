@@ -83,7 +83,8 @@ typedef pa_add_s8_fn pa_mul_s8_fn;
 /* Maxima or means of a window, for some pixels: taps pointers for each, NULL in the padding.
  *   out[p * out_stride + c] = max_t a[p * taps + t][c]                                               where factor is NULL
  *                             requantise(sum_t (a[p * taps + t][c] - a_zero) * factor[p])            elsewhere
- * A window of padding alone gives -128, or the zero point. sums: scratch of `channels` 32-bit integers. */
+ * for at most 2^23 taps, whose sums are of 32 bits, and finite factors. A window of padding alone gives -128, or the zero
+ * point. sums: scratch of `channels` 32-bit integers. */
 typedef struct pa_pool_s8_args {
     int64_t pixels, taps, channels;
     const int8_t *const *a;

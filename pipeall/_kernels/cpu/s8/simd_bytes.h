@@ -7,7 +7,7 @@
  *   b_get(p, v, from)   VB bytes less the zero point, in PARTS vectors of floats
  *   b_to                a pa_requantise as b_round wants it; b_to_of(requantise)
  *   b_round(v, to)      clamp(rint(v), lo, hi) + zero of PARTS vectors of floats; of a NaN any within the bounds
- *   vw                  sums of VB lanes in 16 bits
+ *   vw                  sums of VB lanes in 16 bits; b_words() has 0 in each
  *   b_add(&sum, p, n)   sum + n bytes
  *   vs                  sums of VB lanes in 32 bits; b_sums(x) has x in each
  *   b_add_words(&sum, words), b_sum_floats(sum, v)
