@@ -305,6 +305,7 @@ def test_this_machine():
         assert found.isas[-1] == "ref"
         assert ("avx2" in found.isas) == (features["AVX2"] and features["FMA3"])
         assert ("avx512" in found.isas) == features["AVX512_SKX"]  # f, cd, bw, dq, vl
+        assert ("vnni" in found.isas) == (features["AVX512_SKX"] and features["AVX512VNNI"])
         assert ("neon" in found.isas) == features["ASIMD"]
 
 

@@ -5,8 +5,8 @@
  *
  *   vi, VL            a vector of integers, and its lanes of 32 bits; of 16 bits it has twice as many
  *   v_factor_of(a)    four bytes of A as v_dot wants them, plus A_PLUS if that takes them as unsigned
- *   v_dot(s, a, b)    s + sums of four neighbouring products with a: lanes of 32 bits of lanes of 8. Without VNNI a product of
- *                     a pair must fit into 16 bits: -127 <= b
+ *   v_dot(s, a, b)    s + sums of four neighbouring products with a: lanes of 32 bits of lanes of 8. Without VNNI the
+ *                     products of a pair must fit into 16 bits: -127 <= b
  *   v_pairs(s, a, b)  s + sums of two neighbouring products: lanes of 32 bits of lanes of 16
  *   v_widen(p, n)     2 * VL lanes of 16 bits of n bytes; no others are read, and lanes past n are 0. A constant
  *                     n = 2 * VL compiles to the plain access
@@ -169,12 +169,12 @@ typedef vi v_factor;
 PA_INLINE v_factor v_factor_of(int32_t four) { return v_xor(v_set1(four), v_set1((int32_t)0x80808080)); }
 /* In the register that the sum has: compilers let sums wander, and copy them back every few steps. */
 PA_INLINE vi v_dot(vi s, v_factor a, vi b) {
-#if defined(PA_EMULATED_AVX512) /* tests/avx512 */
-    return _mm512_dpbusd_epi32(s, a, b);
-#elif defined(PA_ISA_VNNI)
-    __asm__("vpdpbusd %2, %1, %0" : "+v"(s) : "v"(a), "v"(b));
-#else
+#if defined(PA_ISA_AVXVNNI)
     __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(s) : "x"(a), "x"(b));
+#elif defined(PA_EMULATED_AVX512) /* tests/avx512 */
+    s = _mm512_dpbusd_epi32(s, a, b);
+#else
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(s) : "v"(a), "v"(b));
 #endif
     return s;
 }
