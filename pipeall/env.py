@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from .errors import ArgumentError
 
-# Instruction sets with kernels of their own; of each architecture the best first, the portable one last.
-ISAS = ("avx512", "avx2", "i8mm", "dotprod", "neon", "ref")
+ISAS = ("avx512", "avx2", "i8mm", "dotprod", "neon", "ref")  # with kernels of their own, the portable one last
 
 
 class Variable(NamedTuple):
@@ -17,7 +16,7 @@ class Variable(NamedTuple):
 
 
 VARIABLES = (
-    Variable("PIPEALL_ISA", f"best instruction set of CPU kernels: {' | '.join(ISAS)}", "the fastest the CPU has"),
+    Variable("PIPEALL_ISA", f"instruction set of the CPU kernels: {' | '.join(ISAS)}", "the fastest the CPU has"),
     Variable("PIPEALL_CORE", "core type to choose kernels for, e.g. cortex-a53, cortex-a73, zen3", "as detected"),
     Variable("PIPEALL_OPENCL", "OpenCL device: part of its name or vendor, an index, or off", "a GPU, Mali first"),
     Variable(

@@ -97,6 +97,10 @@ UNKNOWN = "unknown"
 
 # Instruction sets and the features that they need, as /proc/cpuinfo names them, fastest first.
 ARM_ISAS = {"i8mm": {"i8mm"}, "dotprod": {"asimddp"}, "neon": set()}  # every aarch64 has NEON
+EXTENDS = {
+    "i8mm": ("dotprod", "neon"),
+    "dotprod": ("neon",),
+}  # these have kernels for some ops alone; who forces one means all
 X86_ISAS = {"avx512": {"avx512f", "avx512bw", "avx512dq", "avx512vl"}, "avx2": {"avx2", "fma"}}
 
 
