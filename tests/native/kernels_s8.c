@@ -36,7 +36,9 @@ typedef struct problem {
 
 static int is(const char *a, const char *b) { return !strcmp(a, b); }
 static int depth_of(const row *r) { return is(r->isa, "neon") || is(r->isa, "i8mm") ? 8 : 4; }
-static int least_weight(const row *r) { return is(r->isa, "neon") || is(r->isa, "avx2") ? -127 : -128; }
+static int least_weight(const row *r) { /* kernels_s8.h */
+    return is(r->isa, "neon") || is(r->isa, "avx2") || is(r->isa, "avx512") ? -127 : -128;
+}
 
 static uint32_t state = 1;
 static int random_to(int least, int most) { return least + (int)(next_random(&state) % (uint32_t)(most - least + 1)); }
