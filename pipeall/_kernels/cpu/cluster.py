@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ... import env
 from ...errors import ArgumentError, DeviceError
-from .cores import CORE_TYPES, EXTENDS, UNKNOWN, Core, Tree, read_cores
+from .cores import CORE_TYPES, UNKNOWN, Core, Tree, read_cores
 
 # Speeds this close make one kind. Arm: the big pairs of an RK3588 differ by a few per cent (binning), the prime
 # and gold cores of a phone by 13 % and more. x86: some drivers report boost clocks of equal cores 17 % apart.
@@ -189,7 +189,7 @@ def _cluster(tree: Tree, name: str, cores: list[Core], reason: str, spare: set[i
     if forced_isa is not None:
         if forced_isa not in isas:
             raise DeviceError(f"PIPEALL_ISA={forced_isa}: the cores of {name} have {', '.join(isas)} only")
-        isas = tuple(dict.fromkeys((forced_isa, *EXTENDS.get(forced_isa, ()), "ref")))
+        isas = isas[isas.index(forced_isa) :]
 
     capacity = max((core.capacity for core in cores if core.capacity is not None), default=None)
     max_mhz = max((core.max_mhz for core in cores if core.max_mhz is not None), default=None)
