@@ -3,17 +3,19 @@ they read and write. Ops that move elements, and maxima, are those of any type."
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from .integers import SUMS
 from .ir import Node, Quantization
 from .lowering import Lowering
 from .pointwise import UNARY
 from .strides import broadcast, order_of
 
 ENTRIES = np.arange(-128, 128)
+Table = np.ndarray  # of the 256 integers that those of a tensor become, the lowest first
 
 
 def levels(to: Lowering, node: Node) -> dict[str, Any]:
@@ -37,16 +39,76 @@ def _single(levels: Quantization) -> tuple[float, int]:
     return levels.scale[0], levels.zero_point[0]
 
 
-def _table(to: Lowering, node: Node) -> None:
-    """A function of one element: one of 256."""
-    (scale, zero), (y_scale, y_zero) = levels(to, node)["levels"]
-    x = ((ENTRIES - zero) * np.float32(scale)).astype(np.float32)
+def _reals(entries: np.ndarray, of: tuple[float, int]) -> np.ndarray:
+    return ((entries.astype(np.int32) - of[1]) * np.float32(of[0])).astype(np.float32)
+
+
+def _stored(reals: np.ndarray, of: tuple[float, int]) -> Table:
+    levels = np.nan_to_num(reals / np.float32(of[0]), posinf=np.inf, neginf=-np.inf)
+    return np.clip(np.rint(levels) + of[1], -128, 127).astype(np.int8)
+
+
+def _table(to: Lowering, node: Node) -> Table:
+    """A function of one element."""
+    x, y = levels(to, node)["levels"]
     parameters = [np.float32(node.attrs[name]) for name in UNARY[node.op].parameters]
     with np.errstate(all="ignore"):
-        y = np.nan_to_num(UNARY[node.op].compute(x, *parameters) / np.float32(y_scale), posinf=np.inf, neginf=-np.inf)
-    table = np.clip(np.rint(y) + y_zero, -128, 127).astype(np.int8)
+        return _stored(UNARY[node.op].compute(_reals(ENTRIES, x), *parameters), y)
+
+
+def _table_of_two(to: Lowering, node: Node, tables: Mapping[str, Table]) -> Table:
+    """A sum or product of functions of one element."""
+    a, b = (_reals(tables[x], of) for x, of in zip(node.inputs, levels(to, node)["levels"][:-1], strict=True))
+    made = (a + b if node.op == "add" else a * b).clip(node.attrs["lo"], node.attrs["hi"])
+    return _stored(made, levels(to, node)["levels"][-1])
+
+
+def _only_readers(to: Lowering, name: str) -> tuple[Node, ...]:
+    """Who reads a tensor that need not be there for anybody else."""
+    return () if name in to.kept else tuple({id(node): node for node in to.readers.get(name, ())}.values())
+
+
+def _function(to: Lowering, node: Node) -> bool:
+    quantised = to.tensor(node.output).quantization is not None
+    return quantised and node.op in UNARY and RULES.get(node.op) is _unary
+
+
+def _gate(to: Lowering, node: Node) -> tuple[Node, Table] | None:
+    """The sum or product of a function of one element and that element, x * sigmoid(x), where nobody else reads the
+    function: its node and table."""
+    (x,), readers = node.inputs, _only_readers(to, node.output)
+    if len(readers) != 1 or readers[0].op not in SUMS or set(readers[0].inputs) != {x, node.output}:
+        return None
+    return readers[0], _table_of_two(to, readers[0], {x: ENTRIES, node.output: _table(to, node)})
+
+
+def function_behind(to: Lowering, name: str) -> tuple[str, Table] | None:
+    """What becomes of a tensor that nobody reads but functions of one element: the name of their result,
+    which will have been written, and their table."""
+    made, table = name, ENTRIES.astype(np.int8)
+    while True:
+        readers = _only_readers(to, made)
+        functions = [node for node in readers if _function(to, node)]
+        gate = _gate(to, functions[0]) if len(readers) == 2 and functions else None
+        if gate is not None and gate[0] in readers:
+            follows, entries = gate
+        elif len(readers) == len(functions) == 1:
+            follows, entries = functions[0], _table(to, functions[0])
+        else:
+            return None if made == name else (made, table)
+        to.done |= {*(node.output for node in functions), follows.output}
+        made, table = follows.output, entries[table.astype(int) + 128]
+
+
+def _unary(to: Lowering, node: Node) -> None:
+    last, table = _gate(to, node) or (node, _table(to, node))
+    to.done.add(last.output)
+    behind = function_behind(to, last.output)
+    if behind is not None:
+        table = behind[1][table.astype(int) + 128]
+        last = to.makers[behind[0]]
     at = to.places[to.activation(node)]
-    to.step("table", node, (at,), to.target(node, order_of(at)), {"table": table})
+    to.step("table", last, (at,), to.target(last, order_of(at)), {"table": table})
 
 
 def _of_two(to: Lowering, node: Node) -> None:
@@ -66,6 +128,6 @@ def stored(to: Lowering, node: Node) -> None:
 
 
 RULES: dict[str, Callable[[Lowering, Node], None]] = {
-    **{op: _table for op, entry in UNARY.items() if entry.floats},
-    **dict.fromkeys(("add", "mul"), _of_two),
+    **{op: _unary for op, entry in UNARY.items() if entry.floats},
+    **dict.fromkeys(SUMS, _of_two),
 }

@@ -60,6 +60,10 @@ class Lowering:
         self.slots: dict[str, Strided] = {}  # outputs that were not placed, and where they are copied to
         self._images = image_names(graph)
         self.makers = {node.output: node for node in graph.nodes}
+        self.done: set[str] = set()  # outputs that a node before has written already
+        self.kept = {
+            tensor.name for tensor in (*graph.outputs, *graph.leaves)
+        }  # what must be there to leave or to cross
         self.readers: dict[str, list[Node]] = {}
         for node in graph.nodes:
             for name in node.inputs:
@@ -71,6 +75,7 @@ class Lowering:
         left, out_bytes = slot_layout(last_early.tensors if last_early else (), True)
         slot_out, out_bytes = slot_layout(self.graph.outputs, self.graph.transmits, out_bytes)
         leaves, out_bytes = slot_layout(self.graph.leaves, False, out_bytes)
+        self.kept |= {slot.name for slot in (*entered, *left)}
         for slot in slot_in:
             self.places[slot.name] = slot_elements(slot, SLOT_IN)
         passed = [slot for slot in entered if not self._lies_in(slot, SLOT_IN)]
@@ -95,7 +100,8 @@ class Lowering:
 
     def _emit(self, nodes: Sequence[Node]) -> None:
         for node in nodes:
-            self._emit_node(self, node)
+            if node.output not in self.done:
+                self._emit_node(self, node)
 
     def _pass_on(self, slots: Sequence[SlotTensor], base: int) -> None:
         """Copies tensors that lie elsewhere into a slot. Whoever reads one later finds it there: from an incoming slot
