@@ -82,10 +82,10 @@ def _gate(to: Lowering, node: Node) -> tuple[Node, Table] | None:
     return readers[0], _table_of_two(to, readers[0], {x: ENTRIES, node.output: _table(to, node)})
 
 
-def function_behind(to: Lowering, name: str) -> tuple[str, Table] | None:
-    """What becomes of a tensor that nobody reads but functions of one element: the name of their result,
-    which will have been written, and their table."""
-    made, table = name, ENTRIES.astype(np.int8)
+def _function_behind(to: Lowering, name: str) -> tuple[list[Node], Table]:
+    """The functions of one element, one behind the other, of a tensor that nobody else reads, and the table of all."""
+    found: list[Node] = []
+    table, made = ENTRIES.astype(np.int8), name
     while True:
         readers = _only_readers(to, made)
         functions = [node for node in readers if _function(to, node)]
@@ -95,20 +95,42 @@ def function_behind(to: Lowering, name: str) -> tuple[str, Table] | None:
         elif len(readers) == len(functions) == 1:
             follows, entries = functions[0], _table(to, functions[0])
         else:
-            return None if made == name else (made, table)
-        to.done |= {*(node.output for node in functions), follows.output}
+            return found, table
+        found += [*functions, follows]
         made, table = follows.output, entries[table.astype(int) + 128]
 
 
 def _unary(to: Lowering, node: Node) -> None:
     last, table = _gate(to, node) or (node, _table(to, node))
-    to.done.add(last.output)
-    behind = function_behind(to, last.output)
-    if behind is not None:
-        table = behind[1][table.astype(int) + 128]
-        last = to.makers[behind[0]]
-    at = to.places[to.activation(node)]
-    to.step("table", last, (at,), to.target(last, order_of(at)), {"table": table})
+    behind, entries = _function_behind(to, last.output)
+    to.done |= {other.output for other in (last, *behind)}
+    last, at = (*[last], *behind)[-1], to.places[to.activation(node)]
+    to.step("table", last, (at,), to.target(last, order_of(at)), {"table": entries[table.astype(int) + 128]})
+
+
+def absorbed(to: Lowering, node: Node) -> tuple[Node, list[str], dict[str, Any]]:
+    """What a convolution on integers does with its results while they are in a cache: the last node it computes, the
+    tensor that is added, and the parameters of both."""
+    params: dict[str, Any] = {}
+    behind, table = _function_behind(to, node.output)
+    if behind and to.lies_as_pixels(behind[-1]):
+        params["table"], last = table, behind[-1]
+    else:
+        behind, last = [], node
+    added = []
+    readers = _only_readers(to, last.output)
+    if len(readers) == 1 and readers[0].op == "add" and to.tensor(readers[0].output).quantization is not None:
+        others = [name for name in readers[0].inputs if name != last.output]
+        here = [name for name in others if name in to.done and to.shape(name) == to.shape(last.output)]
+        if len(here) == 1 and to.lies_as_pixels(readers[0]):
+            own, *rest = levels(to, readers[0])["levels"]
+            if readers[0].inputs[0] != last.output:
+                own, rest[0] = rest[0], own
+            last, added = readers[0], here
+            params["add"] = {"levels": (own, *rest), "lo": last.attrs["lo"], "hi": last.attrs["hi"]}
+            behind = [*behind, last]
+    to.done |= {other.output for other in behind}
+    return last, added, params
 
 
 def _of_two(to: Lowering, node: Node) -> None:

@@ -111,11 +111,15 @@ def plain(to: Lowering, node: Node) -> None:
 
 def conv(to: Lowering, node: Node) -> None:
     src = [to.pixels(node, index) for index in (0, *range(3, len(node.inputs)))]
-    out, weight, count = pixels(to.target(node)), to.constant(node, 1), to.shape(node.output)[0]
+    last, more = node, lower_integers.levels(to, node)
+    if more:
+        last, added, fused = lower_integers.absorbed(to, node)
+        src, more = [*src, *(to.pixels(last, last.inputs.index(name)) for name in added)], more | fused
+    out, weight, count = pixels(to.target(last)), to.constant(node, 1), to.shape(node.output)[0]
     attrs = attrs_of(node, "strides", "pads", "dilations", "groups", "lo", "hi")
     if 1 < attrs["groups"] == src[0].c < len(weight):  # several filters for each channel
         src[0], attrs["groups"] = _repeated_channels(to, node, src[0], len(weight)), len(weight)
-    params = {"kernel": weight.shape[2:], **attrs, **lower_integers.levels(to, node)}
+    params = {"kernel": weight.shape[2:], **attrs, **more}
     together = params["kernel"] == params["strides"] == (1, 1) and not any(params["pads"])
     for *given, made in zip(*(images(view, 1 if together else count) for view in (*src, out)), strict=True):
         to.step("conv", node, given, made, params, weight, to.constant(node, 2))

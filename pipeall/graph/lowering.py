@@ -60,7 +60,7 @@ class Lowering:
         self.slots: dict[str, Strided] = {}  # outputs that were not placed, and where they are copied to
         self._images = image_names(graph)
         self.makers = {node.output: node for node in graph.nodes}
-        self.done: set[str] = set()  # outputs that a node before has written already
+        self.done: set[str] = {tensor.name for tensor in graph.inputs}  # tensors that are there by now
         self.kept = {
             tensor.name for tensor in (*graph.outputs, *graph.leaves)
         }  # what must be there to leave or to cross
@@ -102,6 +102,7 @@ class Lowering:
         for node in nodes:
             if node.output not in self.done:
                 self._emit_node(self, node)
+                self.done.add(node.output)
 
     def _pass_on(self, slots: Sequence[SlotTensor], base: int) -> None:
         """Copies tensors that lie elsewhere into a slot. Whoever reads one later finds it there: from an incoming slot
@@ -236,6 +237,11 @@ class Lowering:
         number = max(SLOT_IN, SLOT_OUT) + 1 + len(self.sizes)
         self.sizes[number] = prod(shape) * item_bytes(dtype)
         return ordered(number, 0, shape, order, dtype)
+
+    def lies_as_pixels(self, node: Node) -> bool:
+        """Whether a node's output is an image that may be written as pixels."""
+        at = self.places.get(node.output)
+        return len(self.shape(node.output)) == 4 and (at is None or pixels(at) is not None)
 
     def target(self, node: Node, order: Sequence[int] | None = None) -> Strided:
         """Where a node's output lies, which is about to be written: where it was placed, in the slot if it has this

@@ -9,15 +9,23 @@ def add_conv_s8(CpuProgram self, step):
     cdef pa_conv_s8_op *op = <pa_conv_s8_op *>self.new(sizeof(pa_conv_s8_op))
     depthwise = is_depthwise(step)
     cdef const pa_kernel_row *row = self.row(step, "depthwise" if depthwise else "gemm")
-    self.check(len(step.src) == 1, step, "no residual", len(step.src))
     fill_window_s8(self, step, op)
+    if "table" in step.params:
+        fill_table(self, step, op.table)
+        op.by_table = <pa_table_s8_fn>kernel_s8(self, step, "table")
+    self.check((len(step.src) > 1) == ("add" in step.params), step, "a residual where there is a sum", len(step.src))
+    if len(step.src) > 1:
+        r = step.src[1]
+        self.check((r.h, r.w, r.c) == (op.dst.h, op.dst.w, op.dst.c), step, "a residual of the output's shape", r)
+        op.residual, op.sum = self.view(step, r), binary_s8(step, "add", step.params["add"])
+        op.add = <pa_add_s8_fn>kernel_s8(self, step, "add")
     op.mr, op.nr, op.depth = max(1, row.mr), row.nr, 1
     if depthwise:
         op.groups, op.depthwise = 1, <pa_depthwise_s8_fn>row.function
     else:
         op.groups, op.gemm = step.params["groups"], <pa_gemm_s8_fn>row.function
         op.depth = DEPTHS.get(row.isa.decode(), 4)
-    op.to = requantised(step, step.params["lo"], step.params["hi"])
+    op.to = requantised(step.params["levels"], step.params["lo"], step.params["hi"])
     pa_conv_s8_plan(op, self.program.core_count)
     key = (id(step.weight), id(step.bias), "s8", <uintptr_t>row, op.groups, op.kw)
     weights = self.packed.get(key)
@@ -65,9 +73,9 @@ def panelled(program, values, int groups, int nr, dtype):
     return kept
 
 
-cdef pa_requantise requantised(step, lo=-inf, hi=inf) except *:
+cdef pa_requantise requantised(levels, lo=-inf, hi=inf) except *:
     """How results are stored: between ``lo`` and ``hi``, in real numbers, where that is less than all levels."""
-    scale, zero = step.params["levels"][-1]
+    scale, zero = levels[-1]
     bounds = [float(np.clip(np.rint(bound / scale), -128 - zero, 127 - zero)) for bound in (lo, hi)]
     return pa_requantise(lo=bounds[0], hi=bounds[1], zero=zero)
 
@@ -90,7 +98,7 @@ cdef int add_pool_s8(CpuProgram self, step, bint average) except -1:
     op.pad_bottom, op.pad_right = step.params["pads"][2:]
     if average:
         (x_scale, x_zero), (y_scale, _) = step.params["levels"]
-        op.a_zero, op.factor, op.to = x_zero, x_scale / y_scale, requantised(step)
+        op.a_zero, op.factor, op.to = x_zero, x_scale / y_scale, requantised(step.params["levels"])
     pa_conv_s8_plan(op, self.program.core_count)
     self.append(pa_conv_s8_step, op, op.scratch_bytes)
     return 0
@@ -130,25 +138,33 @@ def add_dequantize(CpuProgram self, step):
     self.append(pa_levels_step, op, 0)
 
 
-def add_table(CpuProgram self, step):
-    cdef pa_levels_op *op = new_levels(self, step, PA_TABLE, ("int8",), ("int8",))
+cdef int fill_table(CpuProgram self, step, int8_t *to) except -1:
     cdef bytes table = step.params["table"].tobytes()
     self.check(len(table) == 256, step, "a table of 256 entries", len(table))
-    memcpy(op.table, <const char *>table, 256)
+    memcpy(to, <const char *>table, 256)
+    return 0
+
+
+def add_table(CpuProgram self, step):
+    cdef pa_levels_op *op = new_levels(self, step, PA_TABLE, ("int8",), ("int8",))
+    fill_table(self, step, op.table)
     op.by_table = <pa_table_s8_fn>kernel_s8(self, step, "table")
     pa_levels_plan(op)
     self.append(pa_levels_step, op, 0)
 
 
+cdef pa_binary_s8_args binary_s8(step, name, params) except *:
+    (a_scale, a_zero), (b_scale, b_zero), (y_scale, _) = params["levels"]
+    factors = (a_scale / y_scale, b_scale / y_scale) if name == "add" else (a_scale * b_scale / y_scale,) * 2
+    return pa_binary_s8_args(a_zero=a_zero, b_zero=b_zero, a_factor=factors[0], b_factor=factors[1],
+                             to=requantised(params["levels"], params["lo"], params["hi"]))
+
+
 def add_integers(CpuProgram self, step):
     cdef pa_levels_op *op = new_levels(self, step, PA_INTEGERS, ("int8",), ("int8",))
-    name, ((a_scale, a_zero), (b_scale, b_zero), (y_scale, _)) = step.params["op"], step.params["levels"]
+    name = step.params["op"]
     self.check(name in ("add", "mul"), step, "add or mul", name)
-    op.args.a_zero, op.args.b_zero = a_zero, b_zero
-    op.args.a_factor, op.args.b_factor = a_scale / y_scale, b_scale / y_scale
-    if name == "mul":
-        op.args.a_factor = op.args.b_factor = a_scale * b_scale / y_scale
-    op.args.to = requantised(step, step.params["lo"], step.params["hi"])
+    op.args = binary_s8(step, name, step.params)
     op.integers = <pa_add_s8_fn>kernel_s8(self, step, name)
     pa_levels_plan(op)
     self.append(pa_levels_step, op, 0)

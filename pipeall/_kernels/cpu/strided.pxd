@@ -284,6 +284,11 @@ cdef extern from "drivers/conv_s8.h" nogil:
         const int8_t *zero
         int32_t a_zero, average, count_pads, pad_bottom, pad_right
         float factor
+        pa_table_s8_fn by_table
+        int8_t *table
+        pa_add_s8_fn add
+        pa_view residual
+        pa_binary_s8_args sum
         int64_t scratch_bytes
     void pa_conv_s8_plan(pa_conv_s8_op *, int threads)
     void pa_conv_s8_step(const void *, void *const *, void *, pa_team *)

@@ -29,7 +29,7 @@ enum {
 
 typedef struct frame {
     const pa_conv_s8_op *args;
-    const int8_t *src;
+    const int8_t *src, *residual;
     int8_t *dst;
     char *scratch;
     int64_t panel_blocks, panels;
@@ -83,6 +83,18 @@ static void factors(const pa_conv_s8_op *p, int64_t row0, int64_t m, float *fact
 static int64_t factors_at(const pa_conv_s8_op *p) { return pointer_elements(p); }
 static int64_t sums_at(const pa_conv_s8_op *p) { return factors_at(p) + p->row_block * (int64_t)sizeof(float); }
 
+/* What follows the sums, on results that are in a cache still. */
+static void finish(const pa_conv_s8_op *p, int8_t *c, const int8_t *r, int64_t rows, int64_t n) {
+    if (!p->by_table && !p->add) return;
+    if (n == p->dst.stride && (!p->add || n == p->residual.stride)) n *= rows, rows = 1;
+    for (; rows > 0; rows--, c += p->dst.stride) {
+        if (p->by_table) p->by_table(n, c, c, p->table);
+        if (!p->add) continue;
+        p->add(n, c, r, 1, c, &p->sum);
+        r += p->residual.stride;
+    }
+}
+
 static void chunk_of(const void *context, int64_t chunk, int thread) {
     const frame *f = context;
     const pa_conv_s8_op *p = f->args;
@@ -114,6 +126,8 @@ static void chunk_of(const void *context, int64_t chunk, int thread) {
     else
         multiply(p, &(pa_gemm_s8_args){0, taps, tiling, depth_of(p), a_step, pointers, weight, bias,
                                        p->sums + panel * p->nr, scale, p->to, c, p->dst.stride}, width);
+    const int64_t done = min64(p->row_block, (int64_t)p->dst.h * p->dst.w - row0);
+    finish(p, c, p->add ? f->residual + row0 * p->residual.stride + channel : NULL, done, width);
 }
 
 /* Channels of a panel of a pool go to one thread unless there are few pixels. */
@@ -143,6 +157,7 @@ void pa_conv_s8_step(const void *op, void *const *bases, void *scratch, pa_team 
     const frame f = {
         .args = p,
         .src = (const int8_t *)bases[p->src.base] + p->src.offset,
+        .residual = p->add ? (const int8_t *)bases[p->residual.base] + p->residual.offset : NULL,
         .dst = (int8_t *)bases[p->dst.base] + p->dst.offset,
         .scratch = scratch,
         .panel_blocks = ceil_div(panels, p->panel_block),

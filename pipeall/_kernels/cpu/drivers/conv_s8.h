@@ -21,6 +21,11 @@ typedef struct pa_conv_s8_op {
     const int8_t *zero;     /* what padding points to: the zero point, PA_S8_SPARE more than kw * Cin; NULL for a pool */
     int32_t a_zero, average, count_pads, pad_bottom, pad_right; /* of a pool; the last three as pa_pool_op has them */
     float factor;                                               /* of its means: scale of the input over the output's */
+    pa_table_s8_fn by_table; /* what is stored goes through `table`, and is added to `residual`; or NULL */
+    int8_t table[256];
+    pa_add_s8_fn add;
+    pa_view residual;
+    pa_binary_s8_args sum;
     int32_t rows;           /* as in pa_conv_op */
     int64_t row_block, panel_block, scratch_bytes; /* per thread */
 } pa_conv_s8_op;
