@@ -141,7 +141,13 @@ class _Integers:
 
     def _name(self, name: str) -> str:
         """Of a tensor's integers: its own, unless its real numbers are read too."""
-        return f"{name}/int8" if name in self._read else name
+        return self._fresh(f"{name}/int8") if name in self._read else name
+
+    def _fresh(self, name: str) -> str:
+        """A name that the network does not have."""
+        while name in self.source.tensors or name in self.source.constants:
+            name += "'"
+        return name
 
     def _made(self, node: Node) -> Iterator[Node]:
         name, source = node.output, self.source.tensors[node.output]
@@ -157,7 +163,7 @@ class _Integers:
         else:
             reals = node.inputs[0]
             if node.op == "dequantize":  # of an input
-                reals = f"{name}/reals" if name not in self._read else name
+                reals = self._fresh(f"{name}/reals") if name not in self._read else name
                 self.tensors[reals] = replace(source, name=reals)
                 yield replace(node, output=reals)
             yield Node(
@@ -177,13 +183,13 @@ class _Integers:
         elif node.op == "concat":
             for i, name in enumerate(inputs):
                 if self.tensors[name].quantization != out.quantization:
-                    inputs[i] = f"{out.name}/{i}"
+                    inputs[i] = self._fresh(f"{out.name}/{i}")
                     self.tensors[inputs[i]] = replace(self.tensors[name], name=inputs[i], quantization=out.quantization)
                     yield Node(inputs[i], "clip", (name,), inputs[i], {"lo": -inf, "hi": inf})
         yield replace(node, inputs=tuple(inputs), output=out.name)
 
     def _whole(self, name: str, array: np.ndarray, levels: Quantization) -> str:
-        whole = f"{name}/int8"
+        whole = self._fresh(f"{name}/int8")
         self.constants[whole], self.quantised[whole] = array, levels
         return whole
 
@@ -199,6 +205,7 @@ class _Reals:
         self.source = graph
         self.left = {tensor.name for tensor in (*graph.outputs, *graph.leaves)}
         self.named: dict[str, str] = {}
+        self._known = graph.tensors.keys() | graph.constants.keys()
         self.tensors = {tensor.name: tensor for tensor in _plain(graph.inputs)}
         self.constants = {name: self._constant(name) for name in graph.constants}
         self.nodes: list[Node] = []
@@ -207,7 +214,7 @@ class _Reals:
         for tensor in self.source.inputs:
             if tensor.quantization:
                 scale, zero = tensor.quantization.scale[0], tensor.quantization.zero_point[0]
-                self.named[tensor.name] = f"{tensor.name}/reals"
+                self.named[tensor.name] = self._fresh(f"{tensor.name}/reals")
                 self._dequantize(tensor.name, self.named[tensor.name], tensor.shape, scale, zero)
         for node in self.source.nodes:
             self._add(node)
@@ -245,7 +252,7 @@ class _Reals:
     def _on_levels(self, node: Node, inputs: tuple[str, ...], tensor: Tensor, scale: float, zero: int) -> None:
         """What a node makes of the real numbers, put on its levels; stored only where it leaves."""
         leaves = tensor.name in self.left
-        name = f"{tensor.name}/reals" if leaves else tensor.name
+        name = self._fresh(f"{tensor.name}/reals") if leaves else tensor.name
         real = Tensor(name, tensor.shape)
         kept = node.op in MOVES and len({self.source.tensors[x].quantization for x in (*node.inputs, tensor.name)}) == 1
         if kept:
@@ -253,12 +260,18 @@ class _Reals:
         else:
             before = inputs[0]
             if node.op != "quantize":
-                before = f"{name}/before"
+                before = self._fresh(f"{name}/before")
                 self._put(node.op, inputs, Tensor(before, tensor.shape), node.attrs, node.name)
             self._put("fakequant", (before,), real, {"scale": scale, "low": float(LOWEST - zero)})
         self.named[tensor.name] = name
         if leaves:
             self._quantize(name, replace(tensor, quantization=None), scale, zero)
+
+    def _fresh(self, name: str) -> str:
+        """A name that neither the network has, nor anything that is named after it."""
+        while not self._known.isdisjoint((name, f"{name}/steps", f"{name}/number")):
+            name += "'"
+        return name
 
     def _put(self, op: str, inputs: tuple[str, ...], out: Tensor, attrs: Mapping[str, Any], name: str = "") -> str:
         self.tensors[out.name] = out
@@ -281,7 +294,7 @@ class _Reals:
 
     def _quantize(self, x: str, tensor: Tensor, scale: float, zero: int) -> None:
         lo, hi = (0.0, 255.0) if tensor.dtype == "uint8" else (-128.0, 127.0)
-        name, shape = f"{tensor.name}/levels", tensor.shape
+        name, shape = self._fresh(f"{tensor.name}/stored"), tensor.shape
         made = self._step("div", x, scale, shape, f"{name}/steps")
         made = self._step("round", made, None, shape, f"{name}/rounded")
         made = self._step("add", made, zero, shape, f"{name}/shifted")

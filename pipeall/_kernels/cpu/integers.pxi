@@ -154,10 +154,13 @@ def add_table(CpuProgram self, step):
 
 
 cdef pa_binary_s8_args binary_s8(step, name, params) except *:
-    (a_scale, a_zero), (b_scale, b_zero), (y_scale, _) = params["levels"]
-    factors = (a_scale / y_scale, b_scale / y_scale) if name == "add" else (a_scale * b_scale / y_scale,) * 2
-    return pa_binary_s8_args(a_zero=a_zero, b_zero=b_zero, a_factor=factors[0], b_factor=factors[1],
-                             to=requantised(params["levels"], params["lo"], params["hi"]))
+    cdef pa_binary_s8_args args
+    (a_scale, args.a_zero), (b_scale, args.b_zero), (y_scale, _) = params["levels"]
+    args.a_factor, args.b_factor = a_scale / y_scale, b_scale / y_scale
+    if name == "mul":
+        args.a_factor = args.b_factor = a_scale * b_scale / y_scale
+    args.to = requantised(params["levels"], params["lo"], params["hi"])
+    return args
 
 
 def add_integers(CpuProgram self, step):
