@@ -12,7 +12,8 @@ from pipeall.graph.rewrite import rewrite
 
 ELSEWHERE = {group[0].op for group in (*INDEXING, *SAMPLING, *RECURRENT)}  # in test_onnx_structure
 # Ops that ONNX has in parts, or in other parts
-IN_PARTS = {"attention", "cast", "deconv", "expand", "fmod", "layernorm", "mod", "shiftleft", "shiftright", "swish"}
+IN_PARTS = {"attention", "cast", "deconv", "expand", "fmod", "layernorm", "mod", "quantize", "shiftleft", "shiftright"}
+IN_PARTS |= {"swish"}
 
 
 def has_one_node(case: Case) -> bool:

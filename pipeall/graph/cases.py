@@ -320,7 +320,7 @@ UNARIES = tuple(_unaries(op, entry) for op, entry in UNARY.items())
 
 CAST = tuple(Case("cast", dict(to=to), ((2, 3, 37),), note=dtype, types=(dtype,)) for dtype in TYPES for to in TYPES)
 QUANTIZE = tuple(
-    Case("quantize", dict(scale=scale, zero=zero, to=to), (shape,), note=to)
+    Case("quantize", dict(scale=scale, zero=zero, to=to), (shape,), note=to, types=("float32",))
     for scale, zero, to in ((0.02, 0, "int8"), (0.5, -128, "int8"), (0.03, 255, "uint8"), (1.0, 7, "uint8"))
     for shape in ((2, 3, 37), (1, 17, 5, 6))
 )
