@@ -40,6 +40,12 @@ def _models() -> list[bytes]:
         "f = Reshape(x, rows) h = Cast<to=10>(f) b = Cast<to=1>(h) i = ArgMax<axis=1,keepdims=1>(b) "
         'k = Cast<to=1>(i) y = ScatterElements<axis=1,reduction="add">(b, i, k)',
         "t = Squeeze(x, zeros) q = LayerNormalization(t, k9) l = LogSoftmax<axis=1>(q) n = Neg(l) y = Pow(n, half)",
+        "q = QuantizeLinear(x, sq, zq) d = DequantizeLinear(q, sq, zq) v = DequantizeLinear(wi, sq) "
+        "c = Conv<pads=[1,1,1,1]>(d, v) r = Relu(c) e = QuantizeLinear(r, sq, zq) y = DequantizeLinear(e, sq, zq)",
+        "q = QuantizeLinear(x, sq, zq) d = DequantizeLinear(q, sq, zq) g = Sigmoid(d) h = QuantizeLinear(g, sq, zq) "
+        "i = DequantizeLinear(h, sq, zq) m = Mul(d, i) a = Add(m, d) y = QuantizeLinear(a, sq, zq)",
+        "q = QuantizeLinear(x, sq, zq) c = QLinearConv<group=6, strides=[2,1]>(q, sq, zq, wd, sq, zs, sq, zq) "
+        "t = Transpose(c) y = DequantizeLinear(t, sq, zq)",
         "a, b = Split<axis=1, num_outputs=2>(x) p = Max(a, b) q = InstanceNormalization(p, k3, k3) y = Gelu(q)",
     )
     constants = {
@@ -47,7 +53,8 @@ def _models() -> list[bytes]:
         "axes": onnx_models.ints(2, 3), "rest": onnx_models.ints(-1), "one": onnx_models.ints(1),
         "three": np.array(9), "unit": np.array(1), "rows": onnx_models.ints(6, 72), "two": onnx_models.ints(2),
         "scales": np.float32([1, 1, 2, 1.5]), "three2": np.array(2), "half": np.float32(0.5),
-        "k9": onnx_models.rand(9), "k3": onnx_models.rand(3),
+        "k9": onnx_models.rand(9), "k3": onnx_models.rand(3), "sq": np.float32(0.03), "zq": np.uint8(120), "zs": np.int8(0),
+        "wi": np.arange(-48, 48, dtype=np.int8).reshape(4, 6, 2, 2), "wd": np.arange(54, dtype=np.int8).reshape(6, 1, 3, 3),
     }  # fmt: skip
     for text in texts:
         models.append(onnx_models.parsed(text, "float[1,6,8,9] x", "y", constants, 20))

@@ -63,6 +63,8 @@ def load(
     except RecursionError:
         raise ModelError(f"{source.label}: its subgraphs are nested too deep") from None
     graph = integers(rewritten(graph)) if rewrite else graph
+    if graph.levels:
+        onnx_wire.trim()
     for array in graph.constants.values():
         onnx_wire.release(array)  # read by now only to be checked
     if not graph.nodes:

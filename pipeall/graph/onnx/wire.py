@@ -7,6 +7,7 @@ Field numbers: onnx.proto; wire format: protobuf.dev/programming-guides/encoding
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,6 +56,14 @@ def release(array: np.ndarray | None) -> None:
         begin = array.ctypes.data - np.frombuffer(mapped, np.uint8).ctypes.data
         first = begin // mmap.PAGESIZE * mmap.PAGESIZE
         mapped.madvise(mmap.MADV_DONTNEED, first, begin + array.nbytes - first)
+
+
+def trim() -> None:
+    """Gives freed memory back to the system where the C library can: glibc keeps what lies between pieces in use, 100 MB
+    after the weights of a quantised ResNet-50 were floats for a while."""
+    give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if give_back is not None:
+        give_back(ctypes.c_size_t(0))
 
 
 def _graph(content: memoryview, taken: list[memoryview | None]) -> Iterator[bytes | memoryview]:
