@@ -53,8 +53,9 @@ def _models() -> list[bytes]:
         "axes": onnx_models.ints(2, 3), "rest": onnx_models.ints(-1), "one": onnx_models.ints(1),
         "three": np.array(9), "unit": np.array(1), "rows": onnx_models.ints(6, 72), "two": onnx_models.ints(2),
         "scales": np.float32([1, 1, 2, 1.5]), "three2": np.array(2), "half": np.float32(0.5),
-        "k9": onnx_models.rand(9), "k3": onnx_models.rand(3), "sq": np.float32(0.03), "zq": np.uint8(120), "zs": np.int8(0),
-        "wi": np.arange(-48, 48, dtype=np.int8).reshape(4, 6, 2, 2), "wd": np.arange(54, dtype=np.int8).reshape(6, 1, 3, 3),
+        "k9": onnx_models.rand(9), "k3": onnx_models.rand(3), "sq": np.float32(0.03), "zq": np.uint8(120),
+        "zs": np.int8(0), "wi": np.arange(-48, 48, dtype=np.int8).reshape(4, 6, 2, 2),
+        "wd": np.arange(54, dtype=np.int8).reshape(6, 1, 3, 3),
     }  # fmt: skip
     for text in texts:
         models.append(onnx_models.parsed(text, "float[1,6,8,9] x", "y", constants, 20))

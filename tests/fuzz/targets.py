@@ -27,7 +27,7 @@ import steps  # noqa: E402
 
 from pipeall import PipeallError, Plan, Profile, arrays  # noqa: E402
 from pipeall.errors import ArgumentError, ModelError  # noqa: E402
-from pipeall.graph.integers import reals
+from pipeall.graph.integers import reals  # noqa: E402
 from pipeall.graph.ir import Graph, Tensor  # noqa: E402
 from pipeall.graph.lower import lower  # noqa: E402
 from pipeall.graph.onnx import build as onnx_build  # noqa: E402
@@ -52,8 +52,8 @@ ELEMENTS = 1 << 14  # of a network that is also computed
 MACS = 1 << 22
 STEEP = 1e2  # of attention: its scores are no tensor, and as large as that may jump
 JUMPS = frozenset(  # ops where a rounding may change the result by far
-    "floor ceil round fakequant quantize sign mod fmod equal less greater lessequal greaterequal cast arg topk nms thresholdedrelu shrink "
-    "isnan isinf tan acosh atanh grid_sample roi_align maxpool_indices".split()
+    "floor ceil round fakequant quantize sign mod fmod equal less greater lessequal greaterequal cast arg topk nms "
+    "thresholdedrelu shrink isnan isinf tan acosh atanh grid_sample roi_align maxpool_indices".split()
 )
 WRONG_VALUES = (None, True, -1, 0, 1, 2, 1e308, -1e308, 10**400, 0.5, "", "x" * 300, "\0", "big", [], [[]], {}, [None],
                 {"": {}}, [1] * 50, "gpu-big:1", "../../x", 2**63, "\ud800")  # fmt: skip

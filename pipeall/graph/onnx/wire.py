@@ -59,8 +59,8 @@ def release(array: np.ndarray | None) -> None:
 
 
 def trim() -> None:
-    """Gives freed memory back to the system where the C library can: glibc keeps what lies between pieces in use, 100 MB
-    after the weights of a quantised ResNet-50 were floats for a while."""
+    """Gives freed memory back to the system where the C library can: glibc keeps what lies between pieces in use,
+    100 MB after the weights of a quantised ResNet-50 were floats for a while."""
     give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if give_back is not None:
         give_back(ctypes.c_size_t(0))
