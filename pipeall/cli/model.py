@@ -45,7 +45,8 @@ def read_network(
 ) -> tuple[Network, Graph | None, str]:
     """The network as it was exported, the graph that would run, and why there is none.
 
-    With ``folded`` the network is the graph: BatchNorm is part of convolutions there.
+    With ``folded`` the network is the graph: BatchNorm is part of convolutions there. So it is where the file is
+    quantised, whose weights are integers that other nodes make floats of.
     """
     model, input_shape = _file(model, input_shape)
     if model in ZOO or folded or not model.lower().endswith(".onnx"):
@@ -53,9 +54,10 @@ def read_network(
         return of_graph(graph), graph, ""
     network = onnx_shapes.read(model, input_shape)
     try:
-        return network, load_model(model, input_shape, finer), ""
+        graph = load_model(model, input_shape, finer)
     except ModelError as error:
         return network, None, str(error)
+    return of_graph(graph) if graph.levels else network, graph, ""
 
 
 def _file(model: str, input_shape: Shapes | None) -> tuple[str, Shapes | None]:

@@ -12,12 +12,12 @@ from math import prod
 
 from ..errors import ModelError
 from ..graph.pointwise import BY_OPERATOR
-from .network import FLOAT_BYTES, Layer, Network
+from .network import Layer, Network
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a layer, or several together, cost. ``read_bytes`` and ``written_bytes`` are activations in float32."""
+    """What a layer, or several together, cost. ``read_bytes`` and ``written_bytes`` are activations."""
 
     parameters: int = 0
     macs: int = 0
@@ -47,9 +47,9 @@ def cost_of(network: Network, layer: Layer) -> Cost:
         parameters=network.elements(name for name in weights if name in network.learnt),
         macs=macs(network, layer),
         element_ops=element_ops(network, layer),
-        weight_bytes=FLOAT_BYTES * network.elements(weights),
-        read_bytes=FLOAT_BYTES * network.elements(network.activations(layer)),
-        written_bytes=FLOAT_BYTES * network.elements(layer.outputs),
+        weight_bytes=network.nbytes(weights),
+        read_bytes=network.nbytes(network.activations(layer)),
+        written_bytes=network.nbytes(layer.outputs),
     )
 
 
@@ -63,7 +63,7 @@ def network_cost(network: Network) -> Cost:
     return replace(
         layers,
         parameters=network.elements(network.parameters),
-        weight_bytes=FLOAT_BYTES * network.elements((*network.parameters, *network.statistics)),
+        weight_bytes=network.nbytes((*network.parameters, *network.statistics)),
     )
 
 

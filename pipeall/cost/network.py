@@ -8,7 +8,7 @@ folded). Layers bear the names of ONNX operators; what other modules know of an 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, prod
 from types import MappingProxyType
@@ -50,6 +50,7 @@ class Network:
     parameters  names of the weights that are learnt, each once
     statistics  names of the running means and variances: stored with the weights, not learnt
     file_types  float types other than float32 that the file's weights, inputs or outputs have
+    integers    names of the tensors that hold 8-bit integers
     """
 
     name: str
@@ -60,6 +61,7 @@ class Network:
     parameters: tuple[str, ...]
     statistics: tuple[str, ...] = ()
     file_types: tuple[str, ...] = ()
+    integers: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shapes", MappingProxyType(dict(self.shapes)))
@@ -68,6 +70,11 @@ class Network:
         """How many elements one tensor has, or several together."""
         names = (names,) if isinstance(names, str) else names
         return sum(prod(self.shapes[name]) for name in names)
+
+    def nbytes(self, names: str | Iterable[str]) -> int:
+        """The bytes of one tensor, or of several together: float32 but for integers."""
+        names = (names,) if isinstance(names, str) else names
+        return sum(prod(self.shapes[name]) * (1 if name in self.integers else FLOAT_BYTES) for name in names)
 
     def activations(self, layer: Layer) -> tuple[str, ...]:
         """Names of what a layer reads that is computed, not learnt."""
@@ -95,8 +102,7 @@ class Network:
             if not read.isdisjoint(layer.outputs):
                 layers.append(layer)
                 read.update(layer.inputs)
-        rest = (self.shapes, self.inputs, tuple(outputs), self.parameters, self.statistics)
-        return Network(self.name, tuple(reversed(layers)), *rest)
+        return replace(self, layers=tuple(reversed(layers)), outputs=tuple(outputs), file_types=())
 
 
 def of_graph(graph: Graph) -> Network:
@@ -109,7 +115,13 @@ def of_graph(graph: Graph) -> Network:
             shapes.setdefault(layer.outputs[0], shapes[node.output])
             layers.append(layer)
     inputs, outputs = (tuple(tensor.name for tensor in tensors) for tensors in (graph.inputs, graph.outputs))
-    return Network(graph.name, tuple(layers), shapes, inputs, outputs, tuple(graph.constants))
+    integers = {name for name, tensor in graph.tensors.items() if tensor.dtype in ("int8", "uint8")}
+    integers |= {name for name, array in graph.constants.items() if array.dtype.itemsize == 1}
+    integers |= {
+        layer.outputs[0] for node in graph.nodes if node.output in integers for layer in layers_of(node, graph)
+    }
+    named = (graph.name, tuple(layers), shapes, inputs, outputs, tuple(graph.constants))
+    return Network(*named, integers=frozenset(integers))
 
 
 OPERATORS = {  # canonical op -> ONNX operator

@@ -44,9 +44,9 @@ def space(network: Network) -> LectureSpace:
     """The lecture's quantities. Activations are the outputs of all layers that write memory of their own."""
     written = (layer for layer in network.layers if layer.op not in ALIASES)
     return LectureSpace(
-        FLOAT_BYTES * network.elements((*network.parameters, *network.statistics)),
-        FLOAT_BYTES * network.elements(network.inputs),
-        FLOAT_BYTES * sum(network.elements(layer.outputs) for layer in written),
+        network.nbytes((*network.parameters, *network.statistics)),
+        network.nbytes(network.inputs),
+        sum(network.nbytes(layer.outputs) for layer in written),
     )
 
 
