@@ -364,6 +364,8 @@ def _lp_pool(g: Builder, n: OnnxNode) -> None:
 def _max_unpool(g: Builder, n: OnnxNode) -> None:
     """An output of another size has more or less at the end of its axes."""
     x, indices = g.operand(n, 0), g.operand(n, 1)
+    if len(g.shape(x)) < 3:
+        n.fail(f"expected an input (N, C, ...), got {g.shape(x)}")
     count, channels, *spatial = g.shape(x)
     w = window(n, tuple(spatial), n.ints("kernel_shape", len(spatial)))
     sizes = tuple((size - 1) * w.strides[i] - w.before[i] - w.after[i] + w.kernel[i] for i, size in enumerate(spatial))
