@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from bounds import classifier_bound
 from graphs import inputs_of, zoo_net
+from integer_nets import chain
 from trees import REPOSITORY, copy_tree
 
-from pipeall import Graph
+from pipeall import Graph, load
+from pipeall.graph.integers import integers, reals
 from pipeall.graph.ops import run_graph
 
 PYTHON = REPOSITORY / "tests" / "arm64" / "python"
@@ -27,7 +29,8 @@ from pipeall._kernels.cpu.table import choose
 board = pipeall.Board.detect(clusters=[[core] for core in sorted(os.sched_getaffinity(0))[:2]], gpu=False)
 for component in board.components.values():
     kernels = choose(component.device.cluster.isas, component.device.cluster.core_type)
-    assert all("_neon" in name for name in kernels.values()), kernels
+    assert not any("_ref" in name for name in kernels.values()), kernels
+    assert os.environ.get("GEMM", "_neon") in kernels["gemm", "s8"], kernels
 with open("graph.pickle", "rb") as file:
     graph = pickle.load(file)
 with pipeall.Pipeline(graph, f"big-little:{len(graph.groups) // 2}", board=board) as pipe:
@@ -36,10 +39,10 @@ np.save("y.npy", y)
 """
 
 
-def run_arm(folder: Path, *arguments: str, cpu: str = "max", timeout: int = 900) -> str:
+def run_arm(folder: Path, *arguments: str, cpu: str = "max", timeout: int = 900, **env: str) -> str:
     """Runs the emulated Python in a folder and returns its output, which is the message where it fails."""
     done = subprocess.run(
-        [PYTHON, *arguments], cwd=folder, env=os.environ | {"QEMU_CPU": cpu}, text=True, timeout=timeout,
+        [PYTHON, *arguments], cwd=folder, env=os.environ | {"QEMU_CPU": cpu} | env, text=True, timeout=timeout,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-5000:]
@@ -99,13 +102,25 @@ def test_sums_of_integers(cpu, isas, tmp_path):
     assert all(any(isa in name for name in ran.stdout.split()) for isa in isas), ran.stdout
 
 
-def through_two_stages(tree: Path, graph: Graph, x: np.ndarray) -> np.ndarray:
+FEATURES = {  # core -> what /proc/cpuinfo says of it, and the GEMM kernel of integers that it then takes
+    "cortex-a53": ("fp asimd", "_neon"),
+    "cortex-a76": ("fp asimd asimddp", "_dotprod"),
+    "max": ("fp asimd asimddp i8mm", "_i8mm"),
+}
+
+
+def through_two_stages(tree: Path, graph: Graph, x: np.ndarray, cpu: str = "cortex-a53") -> np.ndarray:
     """A frame through the NEON kernels, cut in the middle."""
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one core only: a two-stage CPU pipeline needs two")
     np.save(tree / "x.npy", x)
     (tree / "graph.pickle").write_bytes(pickle.dumps(graph))  # this Python has no onnx
-    run_arm(tree, "-c", TWO_STAGES, cpu="cortex-a53")
+    features, gemm = FEATURES[cpu]
+    folder = tree / cpu / "proc"
+    folder.mkdir(parents=True, exist_ok=True)  # the emulator shows the host's /proc/cpuinfo
+    cores = [f"processor: {core}\nFeatures: {features}\n" for core in sorted(os.sched_getaffinity(0))[:2]]
+    (folder / "cpuinfo").write_text("\n".join(cores))
+    run_arm(tree, "-c", TWO_STAGES, cpu=cpu, PIPEALL_SYSFS=str(folder.parent), GEMM=gemm)
     return np.load(tree / "y.npy")
 
 
@@ -128,3 +143,24 @@ def test_detector_in_two_stages(tree, data_dir):
     (inputs,) = edge_networks.frames(network, [data_dir / "scenes" / "jetson_humans_4.jpg"])
     y = through_two_stages(tree, graph, next(iter(inputs.values())))
     assert edge_networks.error({graph.outputs[0].name: y}, run_graph(graph, inputs)) <= edge_networks.LIMIT
+
+
+@pytest.mark.parametrize("cpu", FEATURES)
+def test_integers_in_two_stages(tree, cpu):
+    """Every op on integers, against float64: the same levels, or next to one where a tie went astray."""
+    graph = integers(chain())
+    x = np.random.default_rng(0).uniform(-3, 3, graph.inputs[0].shape).astype(np.float32)
+    (expected,) = run_graph(reals(graph), {"x0": x}).values()
+    y = through_two_stages(tree, graph, x, cpu)
+    assert np.abs(y - expected).max() <= graph.nodes[-1].attrs["scale"]
+
+
+@pytest.mark.parametrize("cpu", FEATURES)
+def test_trained_integers_in_two_stages(tree, cpu, data_dir):
+    """ResNet-8 on pictures that it was not trained on, against float64."""
+    graph = load(data_dir / "edge" / "mlperf_tiny_ic_resnet8_int8.onnx")
+    with np.load(data_dir / "datasets" / "cifar10_10k.npz") as data:
+        (picture,) = (data["x_test"][:1].astype(int) - 128).astype(np.int8)
+    (expected,) = run_graph(reals(graph), {graph.inputs[0].name: picture[None]}).values()
+    y = through_two_stages(tree, graph, picture[None], cpu)
+    assert np.abs(y.astype(int) - expected).max() <= 1

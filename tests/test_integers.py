@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from graphs import Net
+from integer_nets import chain, fake
 from onnx import TensorProto, helper, numpy_helper
 from test_quantised import MICROSOFT, integers, one_node, parameters, reference, small_network
 
@@ -19,41 +20,6 @@ from pipeall.graph.rewrite import rewrite
 
 RNG = np.random.default_rng(0)
 F, I8, U8 = np.float32, np.int8, np.uint8
-
-
-def fake(net, x, scale, zero=0):
-    """``x`` on the levels of int8."""
-    return net.op("fakequant", x, scale=scale, low=float(-128 - zero))
-
-
-def quantised_weights(graph, scale=0.01):
-    """The graph with the weights of its layers on levels, a scale for each output."""
-    constants, levels = dict(graph.constants), {}
-    for node in graph.nodes:
-        if node.op in ("conv", "fc"):
-            weight = constants[node.inputs[1]]
-            scales = scale * (1 + np.arange(len(weight)) % 3)
-            whole = RNG.integers(-127, 128, weight.shape)
-            constants[node.inputs[1]] = (whole * scales.reshape(-1, *[1] * (weight.ndim - 1))).astype(F)
-            levels[node.inputs[1]] = Quantization(tuple(scales.astype(F).tolist()), (0,) * len(weight), 0)
-    return replace(graph, constants=constants, levels=levels)
-
-
-def chain():
-    """Every kind of op on integers, and a softmax in between that has no kernel for them."""
-    net = Net((1, 8, 12, 10))
-    x = fake(net, "x0", 0.02, 5)
-    a = fake(net, net.conv(x, 16, 3, lo=0.0), 0.5, -128)
-    b = fake(net, net.conv(a, 16, 3, groups=16), 0.3, 7)
-    c = fake(net, net.op("sigmoid", b), 1 / 256, -128)
-    d = fake(net, net.op("mul", b, c), 0.25, 3)
-    e = fake(net, net.op("add", d, a), 0.6, -20)
-    f = net.op("maxpool", e, kernel=(3, 3), strides=(2, 2), pads=(1,) * 4)
-    g = fake(net, net.op("avgpool", f, kernel=(3, 3), strides=(1, 1), pads=(1,) * 4), 0.4, 0)
-    h = fake(net, net.op("concat", f, g), 0.5, 1)
-    i = fake(net, net.op("softmax", h, axis=1), 1 / 256, -128)
-    j = fake(net, net.conv(i, 12, 1), 0.05, 0)
-    return quantised_weights(net.graph(fake(net, net.fc(j, 7), 2.0, 4)))
 
 
 def frame_of(graph):
