@@ -136,7 +136,7 @@ class Writer:
             return name
         array = self.graph.constants[name]
         scale = np.float32(made.attrs["scale"]) * np.asarray(levels.scale, np.float32)
-        integers = np.rint(array / scale)
+        integers = np.rint(array / scale.astype(np.float64))
         on_levels = np.abs(integers).max() <= MOST_BIAS and np.array_equal(integers.astype(np.float32) * scale, array)
         if on_levels:
             self._written.add(name)

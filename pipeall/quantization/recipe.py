@@ -1,0 +1,77 @@
+"""A network and what its tensors hold: all that quantised networks of it are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..graph.ir import Graph
+from ..graph.rewrite import rewrite
+from .assemble import integer_weights, quantised
+from .calibrate import Progress, mean_errors, observed, reaches
+from .equalise import Channels, equalised
+from .levels import METHODS, Levels, minmax
+from .observe import Observed
+from .photos import Arrays
+from .places import Places, decisive, places
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is chosen for a network, and what it is chosen by.
+
+    graph    of floats, without residuals in its convolutions
+    seen     what every tensor holds that may be put on levels
+    method   of choosing levels, a key of ``METHODS``
+    kept     names of the nodes that compute with floats
+    shifts   by how much layers are too large in the mean, by name: taken from their biases
+    stretched  whether its channels were equalised
+    """
+
+    graph: Graph
+    seen: dict[str, Observed]
+    stretched: bool
+    method: str = "minmax"
+    kept: frozenset[str] = frozenset()
+    shifts: dict[str, np.ndarray] | None = None
+
+    def places(self) -> Places:
+        return places(self.graph, self.kept)
+
+    def levels(self, found: Places) -> dict[str, Levels]:
+        """By stand-in. Tensors whose greatest values decide are not clipped."""
+        whole, chosen = decisive(self.graph, found), {}
+        for stand_in, (first, *others) in found.sources.items():
+            seen = deepcopy(self.seen[first])
+            for name in others:
+                seen.merge(self.seen[name])
+            chosen[stand_in] = (minmax if stand_in in whole else METHODS[self.method])(seen)
+        return chosen
+
+    def errors(self, frames: Sequence[Arrays], progress: Progress) -> dict[str, np.ndarray]:
+        """By how much its layers are too large in the mean."""
+        found = self.places()
+        levels = self.levels(found)
+        weights = integer_weights(self.graph, found, levels)
+        by_constant = {node.inputs[1]: weights[node.name][0] for node in found.layers}
+        return mean_errors(self.graph, found, levels, by_constant, frames, progress) if found.layers else {}
+
+    def made(self) -> Graph:
+        """The quantised network."""
+        found = self.places()
+        levels = self.levels(found)
+        weights = integer_weights(self.graph, found, levels)
+        return rewrite(quantised(self.graph, found, levels, weights, self.shifts or {}))
+
+
+def recipe(graph: Graph, frames: Sequence[Arrays], stretch: bool, progress: Progress) -> Recipe | None:
+    """A network and what its tensors hold; equalised where ``stretch``, and None where there is nothing to equalise."""
+    if stretch:
+        pairs = Channels(graph).pairs()
+        if not pairs:
+            return None
+        graph = equalised(graph, pairs, reaches(graph, [node.output for node, _ in pairs], frames, progress))
+    return Recipe(graph, observed(graph, places(graph), frames, progress), stretch)
