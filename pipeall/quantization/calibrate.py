@@ -12,7 +12,7 @@ from ..pipeline.engine import Engine
 from .levels import Levels
 from .observe import Observed
 from .photos import Arrays
-from .places import Places
+from .places import Places, ends
 from .sheet import FREE, Sheet
 
 Progress = Callable[[str, int, int], None]  # what is done, how much of it, of how much
@@ -26,6 +26,11 @@ def outputs_of(graph: Graph, frames: Sequence[Arrays], what: str, progress: Prog
             found = engine(frame)
             yield found if isinstance(found, dict) else {graph.outputs[0].name: found}
     progress(what, len(frames), len(frames))
+
+
+def at_ends(graph: Graph) -> Graph:
+    """The network with its answers as outputs, ahead of a softmax."""
+    return replace(graph, outputs=tuple(graph.tensors[name] for name in ends(graph)))
 
 
 def observed(graph: Graph, found: Places, frames: Sequence[Arrays], progress: Progress) -> dict[str, Observed]:

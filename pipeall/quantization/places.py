@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ..graph.ir import Graph, Node
@@ -11,6 +11,7 @@ from ..graph.pointwise import UNARY
 MOVES = ("reshape", "transpose", "slice", "shuffle", "expand", "maxpool", "concat")  # make only values that they read
 LAYERS = ("conv", "fc")  # by weights that become integers
 ARITHMETIC = ("add", "mul", "avgpool", "resize")
+CROWDING = ("softmax", "logsoftmax")
 TABLES = tuple(op for op, entry in UNARY.items() if entry.floats and op != "fakequant")  # of 256 entries
 
 
@@ -82,20 +83,28 @@ def _is_move(graph: Graph, node: Node) -> bool:
     return zeros or node.op in MOVES or (node.op == "resize" and node.attrs["mode"] == "nearest")
 
 
+def ends(graph: Graph) -> tuple[str, ...]:
+    """The tensors whose values are the network's answers, ahead of moves and softmax, which crowds them together."""
+    return _ahead(graph, [tensor.name for tensor in graph.outputs])
+
+
 def decisive(graph: Graph, found: Places) -> set[str]:
     """Stand-ins of tensors whose greatest values decide: they leave the network, or go into a softmax.
 
     Methods that clip rare values for a smaller mean error would clip just these.
     """
+    read = [node.inputs[0] for node in graph.nodes if node.op in CROWDING]
+    return {found.share[name] for name in (*ends(graph), *_ahead(graph, read)) if name in found.share}
+
+
+def _ahead(graph: Graph, names: Sequence[str]) -> tuple[str, ...]:
     makers = {node.output: node for node in graph.nodes}
-    waiting = [tensor.name for tensor in graph.outputs]
-    waiting += [node.inputs[0] for node in graph.nodes if node.op in ("softmax", "logsoftmax")]
-    stand_ins, seen = set(), set()
+    waiting, found = list(names), {}
     while waiting:
-        name = waiting.pop()
-        if name in found.share:
-            stand_ins.add(found.share[name])
-        elif name in makers and name not in seen and _is_move(graph, makers[name]):
-            waiting += makers[name].inputs
-        seen.add(name)
-    return stand_ins
+        name = waiting.pop(0)
+        node = makers.get(name)
+        if node is not None and (node.op in CROWDING or _is_move(graph, node)):
+            waiting += node.inputs
+        else:
+            found[name] = True
+    return tuple(found)

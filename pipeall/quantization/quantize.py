@@ -16,7 +16,7 @@ from ..graph.onnx.source import ModelSource
 from ..graph.onnx.write import onnx_bytes
 from ..picture import Picture
 from .budget import sensitivities, within
-from .calibrate import Progress, outputs_of
+from .calibrate import Progress, at_ends, outputs_of
 from .compare import Compared, compare
 from .levels import METHODS
 from .photos import Arrays, frames_of
@@ -25,7 +25,7 @@ from .recipe import Recipe, recipe
 from .report import Report, report_of
 from .sheet import split_residuals
 
-TRIED = 16  # photos by which methods and layers are compared
+TRIED = 32  # photos by which methods and layers are compared
 CORRECTED = 64  # photos by which biases are corrected
 ALL_METHODS = ("auto", *METHODS)
 
@@ -81,6 +81,7 @@ def quantize(
     frames = frames_of(graph, photos, input)
     plain = split_residuals(graph)
     chosen = _chosen(plain, frames, method, frozenset(keep), show)
+    chosen = replace(chosen, graph=replace(chosen.graph, outputs=plain.outputs))
 
     def compared(tried: Recipe) -> Compared:
         return compare(
@@ -113,6 +114,7 @@ def _check(graph: Graph, method: str, max_drop: float | None, keep: Collection[s
 def _chosen(graph: Graph, frames: list[Arrays], method: str, kept: frozenset[str], progress: Progress) -> Recipe:
     """The recipe with the least error of the outputs; biases are corrected."""
     tried = _some(frames, TRIED)
+    graph = at_ends(graph)
     expected = list(outputs_of(graph, tried, "reference", progress))
     best: tuple[float, Recipe] | None = None
     for stretch in (False, True):
