@@ -187,7 +187,8 @@ def test_equalised_networks_compute_the_same():
     net = Net((1, 3, 16, 16))
     a, b = net.conv("x0", 6, k=3, lo=0.0), net.op("leakyrelu", net.conv("x0", 6), alpha=0.125)
     joined = net.op("concat", net.op("maxpool", a), net.op("avgpool", b))
-    graph = net.graph(net.conv(net.conv(joined, 12, k=3, groups=4, lo=0.0), 12, groups=12), net.conv(joined, 3))
+    inside = net.conv(joined, 12, k=3, groups=4, lo=0.0, hi=40.0)
+    graph = net.graph(net.conv(inside, 12, groups=12), net.conv(joined, 3))
     photos = [{"x0": frame} for frame in frames(graph, 5)]
     pairs = Channels(graph).pairs()
     assert len(pairs) == 3 and {len(readers) for _, readers in pairs} == {1, 2}

@@ -2,8 +2,9 @@
 
 A channel that a convolution makes is multiplied by a factor above 0, and the weights that read it are divided by it:
 between them are only ops that a factor passes through. Weights have scales of their own for each output, so that the
-factors need not spare them: every channel is stretched to the reach of the largest. After Nagel et al., "Data-Free
-Quantization Through Weight Equalization and Bias Correction", 2019.
+factors need not spare them: every channel is stretched to the reach of the largest. A bound above, such as that of
+ReLU6, stays where it is, and what was seen stays below it. After Nagel et al., "Data-Free Quantization Through Weight
+Equalization and Bias Correction", 2019.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from ..graph.ir import Graph, Node
 
 PASSING = ("maxpool", "avgpool", "leakyrelu", "resize")  # f(s x) = s f(x) for s above 0, channel by channel
 MOST = 64.0  # factors are from 1 to this
-PASSED = ((-inf, inf), (0.0, inf))  # clamps that a factor passes through
 
 Reader = tuple[Node, int]  # a convolution and where the channels begin in its input
 
@@ -39,7 +39,7 @@ class Channels:
         """Convolutions whose channels are read by convolutions alone."""
         found = []
         for node in self.graph.nodes:
-            if node.op == "conv" and len(node.inputs) == 3 and (node.attrs["lo"], node.attrs["hi"]) in PASSED:
+            if node.op == "conv" and len(node.inputs) == 3 and node.attrs["lo"] in (0, -inf):
                 readers = self._reading(node.output, 0)
                 if readers:
                     found.append((node, readers))
@@ -68,13 +68,16 @@ class Channels:
 
 
 def equalised(graph: Graph, pairs: list[tuple[Node, list[Reader]]], reach: Mapping[str, np.ndarray]) -> Graph:
-    """The same function of floats. ``reach``: the largest size of each channel that the convolutions of pairs make."""
+    """The same function of floats, for all frames whose values are within ``reach``.
+
+    reach  the largest size of each channel that the convolutions of pairs make
+    """
     constants = {name: array.astype(np.float64) for name, array in graph.constants.items() if array.dtype == np.float32}
     users = Counter(name for node in graph.nodes for name in {*node.inputs})
     for node, readers in pairs:
         if any(users[name] > 1 for name in (*node.inputs[1:], *(reader.inputs[1] for reader, _ in readers))):
             continue  # a weight of several convolutions
-        factors = _factors(reach[node.output])
+        factors = _factors(reach[node.output], node.attrs["hi"])
         weight, bias = node.inputs[1:]
         constants[weight] *= factors.reshape(-1, 1, 1, 1)
         constants[bias] *= factors
@@ -93,6 +96,7 @@ def _divide(weight: np.ndarray, groups: int, first: int, factors: np.ndarray) ->
     by_group /= whole.reshape(groups, 1, inside, 1, 1)
 
 
-def _factors(reach: np.ndarray) -> np.ndarray:
-    """What stretches every channel to the largest; 1 for one that holds nothing."""
-    return np.where(reach > 0, np.minimum(reach.max() / np.where(reach > 0, reach, 1), MOST), 1.0)
+def _factors(reach: np.ndarray, high: float) -> np.ndarray:
+    """What stretches every channel to the largest, below a bound; 1 for one that holds nothing."""
+    used = np.where(reach > 0, reach, 1)
+    return np.where(reach > 0, np.clip(min(reach.max(), high) / used, 1, MOST), 1.0)

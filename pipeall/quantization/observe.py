@@ -16,12 +16,14 @@ class Observed:
     """The values of a tensor over many frames, zeros apart, which every set of levels has.
 
     low, high  least and greatest; 0 is among them
+    peaks      the largest size in each frame
     """
 
     def __init__(self, name: str):
         self.name = name
         self.low = self.high = 0.0
         self.zeros = 0
+        self.peaks: list[float] = []
         self._step = 0.0  # width of a bin, a power of 2
         self._counts = np.zeros(BINS, np.int64)
 
@@ -34,6 +36,7 @@ class Observed:
             )
         self.low, self.high = min(self.low, low), max(self.high, high)
         reach = max(-low, high)
+        self.peaks.append(reach)
         if reach > 0:
             self._widen(2.0 ** frexp(reach)[1] / (BINS // 2))
             places = (x.reshape(-1) * (1 / self._step) + BINS // 2).astype(np.int32)  # floors, for all are positive
@@ -54,7 +57,7 @@ class Observed:
             self._step *= 2
 
     def merge(self, other: Observed) -> None:
-        """Adds all that another has seen."""
+        """Adds the values that another has seen."""
         self.low, self.high = min(self.low, other.low), max(self.high, other.high)
         self.zeros += other.zeros
         if other._step:

@@ -112,17 +112,15 @@ def _check(graph: Graph, method: str, max_drop: float | None, keep: Collection[s
 
 
 def _chosen(graph: Graph, frames: list[Arrays], method: str, kept: frozenset[str], progress: Progress) -> Recipe:
-    """The recipe with the least error of the outputs; biases are corrected."""
-    tried = _some(frames, TRIED)
+    """The recipe with the least error of the answers; biases are corrected."""
     graph = at_ends(graph)
+    found = recipe(graph, frames, False, progress)
+    tried = _telling(frames, found, TRIED)
     expected = list(outputs_of(graph, tried, "reference", progress))
     best: tuple[float, Recipe] | None = None
-    for stretch in (False, True):
-        found = recipe(graph, frames, stretch, progress)
-        if found is None:
-            continue
-        for name in METHODS if method == "auto" else (method,):
-            candidate = replace(found, method=name, kept=kept)
+    for stretched in (found, recipe(graph, frames, True, progress)):
+        for name in (METHODS if method == "auto" else (method,)) if stretched else ():
+            candidate = replace(stretched, method=name, kept=kept)
             candidate = replace(candidate, shifts=candidate.errors(tried, progress))
             error = compare(graph, expected, outputs_of(candidate.made(), tried, name, progress)).error
             if best is None or error < best[0]:
@@ -133,6 +131,13 @@ def _chosen(graph: Graph, frames: list[Arrays], method: str, kept: frozenset[str
 def _some(frames: list[Arrays], most: int) -> list[Arrays]:
     """Frames from all over the list."""
     return [frames[i] for i in np.unique(np.linspace(0, len(frames) - 1, most).round().astype(int))]
+
+
+def _telling(frames: list[Arrays], found: Recipe, most: int) -> list[Arrays]:
+    """Half of them from all over the list, half those with the greatest values, which clipping would hurt."""
+    peaks = np.array([seen.peaks for seen in found.seen.values()])
+    order = np.argsort(-(peaks / np.maximum(peaks.max(1, keepdims=True), np.finfo(float).tiny)).mean(0))
+    return _some(frames, most // 2) + [frames[i] for i in order[: most // 2]]
 
 
 def _silent(what: str, done: int, total: int) -> None:
