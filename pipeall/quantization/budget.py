@@ -7,22 +7,23 @@ from dataclasses import replace
 
 from ..errors import ArgumentError
 from ..graph.ir import Graph
-from .calibrate import Progress, outputs_of
+from .calibrate import Progress, at_ends, outputs_of
 from .compare import Compared, compare
 from .photos import Arrays
-from .places import integer_nodes
+from .places import integer_nodes, units
 from .recipe import Recipe
 
 
 def sensitivities(recipe: Recipe, reference: Graph, frames: Sequence[Arrays], progress: Progress) -> dict[str, float]:
-    """By layer, the error of the network's outputs where that layer alone computes with integers."""
-    layers = [node.name for node in recipe.places().layers]
+    """By layer, the error of the answers where it and its activations alone compute with integers."""
+    layers = {node.name: units(recipe.graph)[node.name] for node in recipe.places().layers}
+    recipe, reference = replace(recipe, graph=at_ends(recipe.graph)), at_ends(reference)
     every = frozenset(integer_nodes(recipe.graph))
     expected = list(outputs_of(reference, frames, "reference", progress))
     errors = {}
-    for done, name in enumerate(layers):
+    for done, (name, unit) in enumerate(layers.items()):
         progress("layers", done, len(layers))
-        alone = replace(recipe, kept=every - {name}).made()
+        alone = replace(recipe, kept=every - unit).made()
         errors[name] = compare(reference, expected, outputs_of(alone, frames, "", _silent)).error
     progress("layers", len(layers), len(layers))
     return errors
@@ -34,10 +35,10 @@ def within(recipe: Recipe, errors: dict[str, float], max_drop: float, compared: 
     It is looked for by halving: more layers in floats are taken to lose less. Raises ArgumentError where all layers in
     floats lose more.
     """
-    order = sorted(errors, key=errors.__getitem__, reverse=True)
+    order, unit = sorted(errors, key=errors.__getitem__, reverse=True), units(recipe.graph)
 
     def kept(count: int) -> Recipe:
-        return replace(recipe, kept=recipe.kept | frozenset(order[:count]))
+        return replace(recipe, kept=recipe.kept.union(*(unit[name] for name in order[:count])))
 
     least, most = 0, len(order)
     drop = compared(kept(most)).drop

@@ -2,8 +2,9 @@
 
 A channel that a convolution makes is multiplied by a factor above 0, and the weights that read it are divided by it:
 between them are only ops that a factor passes through. Weights have scales of their own for each output, so that the
-factors need not spare them: every channel is stretched to the reach of the largest. A bound above, such as that of
-ReLU6, stays where it is, and what was seen stays below it. After Nagel et al., "Data-Free Quantization Through Weight
+factors need not spare them: every channel is stretched half the way, as ratios go, to the reach of the largest. What
+is left is room for photos that were not seen. A bound above, such as that of ReLU6, stays where it is, and what was
+seen stays below it. After Nagel et al., "Data-Free Quantization Through Weight
 Equalization and Bias Correction", 2019.
 """
 
@@ -19,7 +20,7 @@ import numpy as np
 from ..graph.ir import Graph, Node
 
 PASSING = ("maxpool", "avgpool", "leakyrelu", "resize")  # f(s x) = s f(x) for s above 0, channel by channel
-MOST = 64.0  # factors are from 1 to this
+MOST = 16.0  # factors are from 1 to this
 
 Reader = tuple[Node, int]  # a convolution and where the channels begin in its input
 
@@ -97,6 +98,7 @@ def _divide(weight: np.ndarray, groups: int, first: int, factors: np.ndarray) ->
 
 
 def _factors(reach: np.ndarray, high: float) -> np.ndarray:
-    """What stretches every channel to the largest, below a bound; 1 for one that holds nothing."""
+    """What stretches every channel, below a bound; 1 for one that holds nothing."""
     used = np.where(reach > 0, reach, 1)
-    return np.where(reach > 0, np.clip(min(reach.max(), high) / used, 1, MOST), 1.0)
+    wanted = np.minimum(np.sqrt(reach.max() / used), high / used)
+    return np.where(reach > 0, np.clip(wanted, 1, MOST), 1.0)

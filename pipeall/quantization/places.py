@@ -58,6 +58,24 @@ def places(graph: Graph, kept: Collection[str] = ()) -> Places:
     return Places(layers, share, sources)
 
 
+def units(graph: Graph) -> dict[str, frozenset[str]]:
+    """By each layer that may have weights of integers, what stays floats with it: itself and its activations."""
+    readers: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        for name in node.inputs:
+            readers.setdefault(name, []).append(node)
+    found = {}
+    for layer in graph.nodes:
+        if layer.op not in LAYERS or not _is_integer(graph, layer):
+            continue
+        names, last = {layer.name}, layer
+        while len(after := readers.get(last.output, ())) == 1 and after[0].op in TABLES:
+            last = after[0]
+            names.add(last.name)
+        found[layer.name] = frozenset(names)
+    return found
+
+
 def integer_nodes(graph: Graph) -> set[str]:
     """Names of the nodes that may compute with integers."""
     return {node.name for node in graph.nodes if _is_integer(graph, node)}

@@ -20,7 +20,7 @@ from .calibrate import Progress, at_ends, outputs_of
 from .compare import Compared, compare
 from .levels import METHODS
 from .photos import Arrays, frames_of
-from .places import integer_nodes
+from .places import integer_nodes, units
 from .recipe import Recipe, recipe
 from .report import Report, report_of
 from .sheet import split_residuals
@@ -66,13 +66,13 @@ def quantize(
               error of the outputs, on channels as they are or equalised
     max_drop  most that may be lost: the share of photos whose class changes, for other networks than classifiers the
               relative error of the outputs. As few layers stay floats as that needs
-    keep      names of nodes that compute with floats
+    keep      names of layers that compute with floats, and their activations with them
     layers    whether the report says what each layer costs
     progress  called with what is done, how much of it and of how much
 
     Weights have one scale for each output, activations one for the tensor; biases are corrected by what layers err in
     the mean. Raises ArgumentError where there are no photos, photos that do not fit, values that are not finite, an
-    unknown method or node, or a budget that cannot be kept; ModelError for a network that is quantised or has no layer
+    unknown method or layer, or a budget that cannot be kept; ModelError for a network that is quantised or has no layer
     to quantise.
     """
     graph = model if isinstance(model, Graph) else load(model)
@@ -80,7 +80,8 @@ def quantize(
     show = progress or _silent
     frames = frames_of(graph, photos, input)
     plain = split_residuals(graph)
-    chosen = _chosen(plain, frames, method, frozenset(keep), show)
+    kept = frozenset().union(*(units(plain)[name] for name in keep))
+    chosen = _chosen(plain, frames, method, kept, show)
     chosen = replace(chosen, graph=replace(chosen.graph, outputs=plain.outputs))
 
     def compared(tried: Recipe) -> Compared:
@@ -105,8 +106,8 @@ def _check(graph: Graph, method: str, max_drop: float | None, keep: Collection[s
     if any(node.op == "fakequant" for node in graph.nodes) or graph.levels:
         raise ModelError(f"{graph.name}: expected a network of floats, got one that is quantised")
     names = integer_nodes(graph)
-    if unknown := [name for name in keep if name not in names]:
-        raise ArgumentError(f"keep: expected nodes that could be quantised, got {', '.join(map(repr, unknown)):.200}")
+    if unknown := [name for name in keep if name not in units(graph)]:
+        raise ArgumentError(f"keep: expected layers that could be quantised, got {', '.join(map(repr, unknown)):.200}")
     if not names:
         raise ModelError(f"{graph.name}: expected layers to quantise, such as convolutions, found none")
 

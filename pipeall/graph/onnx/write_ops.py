@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,11 +11,9 @@ from ...errors import ArgumentError
 from ..ir import Node
 from ..pointwise import BINARY, UNARY, Unary
 from .reduce import HOW
+from .writer import Writer
 
-if TYPE_CHECKING:
-    from .write import Writer
-
-Rule = Callable[["Writer", Node, str], Any]  # adds the nodes whose last one makes a tensor of that name
+Rule = Callable[[Writer, Node, str], Any]  # adds the nodes whose last one makes a tensor of that name
 OPERATOR_OF = {how: name for name, how in HOW.items()}
 AXES_ARE_INPUTS = 18  # of all reductions; of sums since 13
 
