@@ -15,6 +15,7 @@ from ..graph.ir import Graph
 from ..graph.onnx.shapes import Shapes
 from ..picture import Picture
 from ..quantization.calibrate import Progress
+from ..quantization.levels import METHODS
 from ..quantization.quantize import ALL_METHODS, quantize
 from ..quantization.report import Report
 from ..tasks.decoder import signature
@@ -38,8 +39,8 @@ ARRAYS = (".npy", ".npz")
     "--method",
     type=click.Choice(ALL_METHODS),
     default="auto",
-    show_default=True,
-    help="How levels are chosen; auto: by the error of the outputs.",
+    metavar="METHOD",
+    help=f"How levels are chosen: {', '.join(METHODS)}; default auto, the one with the least error of the answers.",
 )
 @click.option(
     "--max-drop",
@@ -48,7 +49,7 @@ ARRAYS = (".npy", ".npz")
     help="Most that may be lost: photos that change their class; for other networks the relative error of the outputs. "
     "The layers that cost most stay floats.",
 )
-@click.option("--keep", multiple=True, metavar="LAYER", help="Stays floats; may be given again.")
+@click.option("--keep", multiple=True, metavar="LAYER", help="Stays floats, with its activation; may be given again.")
 @click.option("--layers", is_flag=True, help="Measure and show what each layer costs.")
 @PREPROCESS.option(
     "--preprocess", help=f"How the model wants its pixels: {', '.join(PRESETS)}; default as pipeall run takes it."
