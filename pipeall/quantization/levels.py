@@ -12,6 +12,8 @@ import numpy as np
 
 from .observe import Observed
 
+Function = Callable[[np.ndarray], np.ndarray]  # element by element
+
 STEPS = 255
 MOST = 127  # of a weight: two products of 8 bits have to fit into 16
 MAX_BIAS = 2**30  # in quanta of the sum: half of what 32 bits hold
@@ -39,10 +41,15 @@ class Levels:
         """Values put on levels, half to even."""
         return np.clip(np.rint(x / self.scale), self.low, self.low + STEPS) * self.scale
 
-    def error(self, seen: Observed) -> float:
-        """Mean square of what a value loses."""
+    def error(self, seen: Observed, through: Function | None = None) -> float:
+        """Mean square of what a value loses, or of what a function of it does."""
+        through = through or _same
         values = seen.values
-        return float(seen.counts @ np.square(self(values) - values)) / max(seen.total, 1)
+        return float(seen.counts @ np.square(through(self(values)) - through(values))) / max(seen.total, 1)
+
+
+def _same(x: np.ndarray) -> np.ndarray:
+    return x
 
 
 # ---- methods ----
@@ -66,15 +73,15 @@ def percentile(seen: Observed, share: float = PERCENTILE) -> Levels:
     return Levels.of_range(seen.low if low == ends[0] else low, seen.high if high == ends[1] else high)
 
 
-def mse(seen: Observed) -> Levels:
-    """The least mean square error: both ends shrink together, then each alone."""
+def mse(seen: Observed, through: Function | None = None) -> Levels:
+    """The least mean square error, of the values or a function of them: both ends shrink together, then each alone."""
 
     def best(ranges: list[tuple[float, float]]) -> tuple[float, float]:
-        return min(ranges, key=lambda ends: Levels.of_range(*ends).error(seen))
+        return min(ranges, key=lambda ends: Levels.of_range(*ends).error(seen, through))
 
     low, high = best([(seen.low * share, seen.high * share) for share in SHARES])
     low, high = best([(low, high * share) for share in SHARES[:37]])
-    return Levels.of_range(*best([(low * share, high) for share in SHARES[:37]]))
+    return Levels.of_range(*best([(low * share, high) for share in SHARES]))
 
 
 def entropy(seen: Observed) -> Levels:

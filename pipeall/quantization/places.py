@@ -58,6 +58,13 @@ def places(graph: Graph, kept: Collection[str] = ()) -> Places:
     return Places(layers, share, sources)
 
 
+def only_reader(graph: Graph, name: str) -> Node | None:
+    """The activation that alone reads a tensor."""
+    readers = [node for node in graph.nodes if name in node.inputs]
+    leaves = any(tensor.name == name for tensor in graph.outputs)
+    return readers[0] if len(readers) == 1 and readers[0].op in TABLES and not leaves else None
+
+
 def units(graph: Graph) -> dict[str, frozenset[str]]:
     """By each layer that may have weights of integers, what stays floats with it: itself and its activations."""
     readers: dict[str, list[Node]] = {}

@@ -118,15 +118,18 @@ def _chosen(graph: Graph, frames: list[Arrays], method: str, kept: frozenset[str
     found = recipe(graph, frames, False, progress)
     tried = _telling(frames, found, TRIED)
     expected = list(outputs_of(graph, tried, "reference", progress))
-    best: tuple[float, Recipe] | None = None
+
+    def error(choice: Recipe) -> float:
+        return compare(graph, expected, outputs_of(choice.made(), tried, "integers", progress)).error
+
+    choices = []
     for stretched in (found, recipe(graph, frames, True, progress)):
         for name in (METHODS if method == "auto" else (method,)) if stretched else ():
-            candidate = replace(stretched, method=name, kept=kept)
-            candidate = replace(candidate, shifts=candidate.errors(tried, progress))
-            error = compare(graph, expected, outputs_of(candidate.made(), tried, name, progress)).error
-            if best is None or error < best[0]:
-                best = error, candidate
-    return replace(best[1], shifts=best[1].errors(_some(frames, CORRECTED), progress))
+            choice = replace(stretched, method=name, kept=kept)
+            choices.append(replace(choice, shifts=choice.errors(tried, progress)))
+    best = min(choices, key=error)
+    shifts = best.errors(_some(frames, CORRECTED), progress)
+    return min((replace(best, shifts=shifts), replace(best, shifts={})), key=error)
 
 
 def _some(frames: list[Arrays], most: int) -> list[Arrays]:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..graph.ir import Graph
+from ..graph.ir import Graph, Node
+from ..graph.pointwise import UNARY
 from ..graph.rewrite import rewrite
 from .assemble import integer_weights, quantised
 from .calibrate import Progress, mean_errors, observed, reaches
 from .equalise import Channels, equalised
-from .levels import METHODS, Levels, minmax
+from .levels import METHODS, Levels, mse
 from .observe import Observed
 from .photos import Arrays
-from .places import Places, decisive, places
+from .places import Places, decisive, only_reader, places
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Recipe:
     kept     names of the nodes that compute with floats
     shifts   by how much layers are too large in the mean, by name: taken from their biases
     stretched  whether its channels were equalised
+    known    levels that were chosen already: of recipes that differ in what is kept alone, they are the same
     """
 
     graph: Graph
@@ -36,20 +38,33 @@ class Recipe:
     stretched: bool
     method: str = "minmax"
     kept: frozenset[str] = frozenset()
-    shifts: dict[str, np.ndarray] | None = None
+    shifts: dict[str, np.ndarray] = field(default_factory=dict)
+    known: dict[tuple[str, tuple[str, ...]], Levels] = field(default_factory=dict, repr=False)
 
     def places(self) -> Places:
         return places(self.graph, self.kept)
 
     def levels(self, found: Places) -> dict[str, Levels]:
-        """By stand-in. Tensors whose greatest values decide are not clipped."""
+        """By stand-in. What leaves the network or goes into a softmax is not clipped; what an activation alone reads is
+        put where that makes the least error of it."""
         whole, chosen = decisive(self.graph, found), {}
-        for stand_in, (first, *others) in found.sources.items():
-            seen = deepcopy(self.seen[first])
-            for name in others:
-                seen.merge(self.seen[name])
-            chosen[stand_in] = (minmax if stand_in in whole else METHODS[self.method])(seen)
+        for stand_in, names in found.sources.items():
+            activation = only_reader(self.graph, names[0]) if len(names) == 1 and stand_in not in whole else None
+            how = "minmax" if stand_in in whole else activation.name if activation else self.method
+            if (how, names) not in self.known:
+                self.known[how, names] = self._levels(names, how, activation)
+            chosen[stand_in] = self.known[how, names]
         return chosen
+
+    def _levels(self, names: tuple[str, ...], how: str, activation: Node | None) -> Levels:
+        seen = deepcopy(self.seen[names[0]])
+        for name in names[1:]:
+            seen.merge(self.seen[name])
+        if activation is None:
+            return METHODS[how](seen)
+        entry, attrs = UNARY[activation.op], activation.attrs
+        values = [np.float64(attrs[name]) for name in entry.parameters]
+        return mse(seen, lambda x: entry.compute(x, *values))
 
     def errors(self, frames: Sequence[Arrays], progress: Progress) -> dict[str, np.ndarray]:
         """By how much its layers are too large in the mean."""
@@ -64,7 +79,7 @@ class Recipe:
         found = self.places()
         levels = self.levels(found)
         weights = integer_weights(self.graph, found, levels)
-        return rewrite(quantised(self.graph, found, levels, weights, self.shifts or {}))
+        return rewrite(quantised(self.graph, found, levels, weights, self.shifts))
 
 
 def recipe(graph: Graph, frames: Sequence[Arrays], stretch: bool, progress: Progress) -> Recipe | None:
