@@ -3,8 +3,9 @@
     python bench/quantize.py [NETWORK ...] [--json FILE]
 
 Calibrated with the photos of the test data and 200 pictures of CIFAR-10. Classifiers are compared on the photos: how
-many change their class, and by how much the probability of the floats' class changes in the mean. Detectors are
-compared on scenes/: the share of the floats' boxes that have one of the same class with an overlap of 0.5 at least.
+many change their class, and by how much the probability of the floats' class changes in the mean. For detectors every
+second picture of scenes/ is there too, and the others compare: the share of the floats' boxes that have one of the same
+class with an overlap of 0.5 at least. Layers of detectors may stay floats for a relative error of DROP.
 Of onnxruntime's methods (MinMax, Entropy, Percentile; weights per channel, int8 throughout) the best is shown, chosen
 by these very figures; pipeall chooses by the calibration pictures. "file": pipeall's file, run by onnxruntime.
 """
@@ -29,7 +30,7 @@ from pipeall.tasks.boxes import overlaps
 CLASSIFIERS = ("googlenet", "mobilenet_v1_0.75_192", "resnet50", "squeezenet1.0", "squeezenet1.1")
 DETECTORS = ("nanodet_m_320", "yolox_nano_416")
 METHODS = ("MinMax", "Entropy", "Percentile")
-OTHERS, HELD = 200, 8  # pictures of CIFAR-10; frames whose tensors onnxruntime's tool holds at once
+OTHERS, HELD, DROP = 200, 8, 0.15  # pictures of CIFAR-10; frames whose tensors onnxruntime's tool holds at once
 COLUMNS = (
     "network", "by", "method", "classes changed", "mean change of probability .4f", "boxes found .3f", "boxes",
     "quantised in [s] .0f",
@@ -68,7 +69,7 @@ class Classes:
 
     def __init__(self, graph, name):
         self.picture = picture_of(name)
-        self.frames = frames_of(graph, folder("photos"), self.picture)
+        self.frames, self.seen, self.drop = frames_of(graph, folder("photos"), self.picture), [], None
 
     def compared(self, floats, run):
         pairs = [(a.reshape(-1), run(frame)[0].reshape(-1)) for (a,), frame in zip(floats, self.frames, strict=True)]
@@ -83,11 +84,11 @@ class Boxes:
         self.task = tasks.task(graph)
         self.names = [tensor.name for tensor in graph.outputs]
         self.picture = self.task.picture
-        pictures = folder("scenes")
+        self.seen, pictures, self.drop = folder("scenes")[::2], folder("scenes")[1::2], DROP
         self.frames = frames_of(graph, pictures, self.picture)
         self.placed = [self.picture.placed(picture.shape[:2], self.task.size) for picture in pictures]
 
-    def seen(self, outputs, placed):
+    def boxes(self, outputs, placed):
         boxes = self.task(dict(zip(self.names, outputs, strict=True)), placed).boxes
         return np.array([(b.left, b.top, b.right, b.bottom) for b in boxes]).reshape(-1, 4), np.array(
             [b.label for b in boxes]
@@ -96,7 +97,7 @@ class Boxes:
     def compared(self, floats, run):
         found = total = 0
         for outputs, frame, placed in zip(floats, self.frames, self.placed, strict=True):
-            (a, a_labels), (b, b_labels) = self.seen(outputs, placed), self.seen(run(frame), placed)
+            (a, a_labels), (b, b_labels) = self.boxes(outputs, placed), self.boxes(run(frame), placed)
             alike = (overlaps(a, b) >= 0.5) & (a_labels[:, None] == b_labels)
             found, total = found + int(alike.any(1).sum()), total + len(a)
         return None, None, found / total, total
@@ -132,15 +133,16 @@ def rows(name, scratch):
     graph, floats_file = load(path), scratch / f"{name}.float.onnx"
     floats_file.write_bytes(onnx_bytes(graph))  # of an opset that has a scale for each output
     task = (Classes if name in CLASSIFIERS else Boxes)(graph, name)
-    calibration = frames_of(graph, folder("photos") + others(), task.picture)
+    calibration = frames_of(graph, folder("photos") + task.seen + others(), task.picture)
     run = with_pipeall(graph)
     floats = [[array.copy() for array in run(frame)] for frame in task.frames]
     begin = time.perf_counter()
-    made = quantize(graph, calibration)
+    made = quantize(graph, calibration, max_drop=task.drop)
     took = time.perf_counter() - begin
     file = scratch / f"{name}.onnx"
     made.save(file)
-    method = f"{made.report.method}{', equalised' if made.report.equalised else ''}"
+    kept = sum(row.floats for row in made.report.layers)
+    method = f"{made.report.method}{', equalised' * made.report.equalised}{f', {kept} layers floats' * bool(kept)}"
     yield name, "pipeall", method, *task.compared(floats, with_pipeall(made.graph)), took
     yield name, "pipeall's file", method, *task.compared(floats, with_onnxruntime(file)), None
     found = []
