@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .pipeline.planning.search import Found, search
     from .pipeline.planning.simulate import Simulation, simulate
     from .pipeline.stats import Stats
+    from .quantization.quantize import Quantized, quantize
 
 __version__ = "0.1.0"
 
@@ -55,6 +56,7 @@ __all__ = [
     "PipelineTimeoutError",
     "Plan",
     "Profile",
+    "Quantized",
     "Simulation",
     "Stats",
     "Tensor",
@@ -62,6 +64,7 @@ __all__ = [
     "demo",
     "load",
     "profile",
+    "quantize",
     "search",
     "simulate",
     "tasks",
@@ -78,12 +81,14 @@ _HOME = {
     "Pipeline": ".pipeline.pipeline",
     "Plan": ".pipeline.planning.plan",
     "Profile": ".pipeline.planning.profile",
+    "Quantized": ".quantization.quantize",
     "Simulation": ".pipeline.planning.simulate",
     "Stats": ".pipeline.stats",
     "Tensor": ".graph.ir",
     "Verification": ".pipeline.measuring.verify",
     "load": ".graph.onnx.read",
     "profile": ".pipeline.measuring.measure",
+    "quantize": ".quantization.quantize",
     "search": ".pipeline.planning.search",
     "simulate": ".pipeline.planning.simulate",
     "verify": ".pipeline.measuring.verify",

@@ -6,6 +6,7 @@ import zipfile
 import zlib
 from math import prod
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from numpy.lib import format
@@ -32,26 +33,36 @@ def read_npz(path: Path, keys: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
         raise ArgumentError(f"{path}: cannot be read as .npz: {error}") from None
 
 
+def read_npy(path: Path) -> np.ndarray:
+    """The array of a .npy. Raises ArgumentError."""
+    try:
+        with path.open("rb") as file:
+            return _values(file, path.name, path.stat().st_size)
+    except (OSError, EOFError, ValueError) as error:
+        raise ArgumentError(f"{path}: cannot be read as .npy: {error}") from None
+
+
 def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
-    """An array of an archive. Its header must agree with the entry's size: NumPy allocates what the header says."""
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"{entry.filename}: expected it stored or deflated")
     with archive.open(entry) as file:
-        read_header = HEADERS.get(format.read_magic(file))
-        if read_header is None:
-            raise ValueError(f"{entry.filename}: expected version 1.0 or 2.0 of the .npy format")
-        try:
-            shape, by_columns, dtype = read_header(file)
-        # a header is a Python expression: NumPy lets through what tokenizer and parser raise
-        except Exception as error:
-            raise ValueError(f"{entry.filename}: expected the header of an array: {error}") from None
-        nbytes = entry.file_size - file.tell()
-        if dtype.hasobject or prod(shape) * dtype.itemsize != nbytes or nbytes > MAX_BYTES:
-            raise ValueError(
-                f"{entry.filename}: expected numbers of {nbytes} bytes, at most {MAX_BYTES}, got {dtype} {shape}"
-            )
-        values = np.frombuffer(file.read(nbytes), dtype)
-    return values.reshape(shape, order="F" if by_columns else "C")
+        return _values(file, entry.filename, entry.file_size)
+
+
+def _values(file: IO[bytes], name: str, size: int) -> np.ndarray:
+    """An array of ``size`` bytes with its header, which must agree: NumPy allocates what the header says."""
+    read_header = HEADERS.get(format.read_magic(file))
+    if read_header is None:
+        raise ValueError(f"{name}: expected version 1.0 or 2.0 of the .npy format")
+    try:
+        shape, by_columns, dtype = read_header(file)
+    # a header is a Python expression: NumPy lets through what tokenizer and parser raise
+    except Exception as error:
+        raise ValueError(f"{name}: expected the header of an array: {error}") from None
+    nbytes = size - file.tell()
+    if dtype.hasobject or prod(shape) * dtype.itemsize != nbytes or nbytes > MAX_BYTES:
+        raise ValueError(f"{name}: expected numbers of {nbytes} bytes, at most {MAX_BYTES}, got {dtype} {shape}")
+    return np.frombuffer(file.read(nbytes), dtype).reshape(shape, order="F" if by_columns else "C")
 
 
 def read_samples(path: Path) -> dict[str, np.ndarray]:

@@ -58,7 +58,7 @@ def lines_of(*arguments):
 
 def test_the_help_is_one_screen(narrow):
     lines = lines_of("--help")
-    assert len(lines) <= LINES and "See:" in lines and "Find and train:" in lines
+    assert len(lines) <= LINES and "See:" in lines and "Make networks:" in lines
     assert not any(line.endswith("...") for line in lines[1:])
 
 

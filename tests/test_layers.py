@@ -47,11 +47,12 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     "pipeline/boards": DEVICES | {"pipeline/devices/cpu"},  # the clusters, which every board has
     "pipeline": BOARDS,
     "pipeline/measuring": RUNTIME,
+    "quantization": RUNTIME,
     "tasks": GRAPH | {"picture"},
     "mlp": GRAPH | KERNELS | {"arrays"},
     "nas": BOARDS | {"arrays", "cost"},
-    "cli": PIPELINE | {"tasks", "cost", "mlp", "nas", "arrays", "__init__"},
-    "__init__": PIPELINE | {"tasks"},
+    "cli": PIPELINE | {"quantization", "tasks", "cost", "mlp", "nas", "arrays", "__init__"},
+    "__init__": PIPELINE | {"quantization", "tasks"},
     "__main__": {"cli"},
 }
 CIRCLES = [{"graph.ir", "graph.partition"}]  # Graph.groups and Graph.cuts are part of a graph's face

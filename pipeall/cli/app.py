@@ -23,6 +23,7 @@ from .help import write_commands
 from .info import info
 from .nas import nas
 from .profile import profile
+from .quantize import quantize_command
 from .run import run
 from .search import search
 from .simulate import simulate
@@ -33,7 +34,7 @@ GROUPS = {  # as the help shows them
     "See": (devices, info, cost),
     "Plan": (profile, search, simulate),
     "Run": (run, bench),
-    "Find and train": (nas, train),
+    "Make networks": (nas, train, quantize_command),
 }
 EPILOG = (
     "MODEL is an .onnx file or a network of the zoo, such as squeezenet. A plan such as G-B-L:3,5 says who runs what: "

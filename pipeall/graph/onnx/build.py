@@ -168,7 +168,7 @@ class Builder:
         return name
 
     def on_levels(self, array: np.ndarray, levels: Quantization) -> None:
-        """Floats that DequantizeLinear made of constants: ``levels`` names where they, or a view of all, are kept."""
+        """Floats made of constant integers; where they, or a view of all of them, are kept is in ``levels``."""
         self._dequantised[id(array)] = array, levels
 
     def _levels_of(self, array: np.ndarray) -> Quantization | None:
@@ -191,7 +191,7 @@ class Builder:
                 raise ModelError(f"constant {name!r} holds values that are not finite")
         elif array.dtype.name not in TYPES:
             raise ModelError(f"constant {name!r} has elements of {array.dtype}, expected one of {', '.join(TYPES)}")
-        if self.values.get(name) is not array or name in self.constants or name in self.local:
+        if not _same(self.values.get(name), array) or name in self.constants or name in self.local:
             name = self.fresh(self.scope + name if name in self.local else name)
         self.constants[name] = np.asarray(array, np.float32 if array.dtype.kind == "f" else None, order="C")
         if levels := self._levels_of(array):
@@ -305,6 +305,14 @@ class Builder:
             name, tuple(self.nodes), self.tensors, constants, self.inputs, tuple(self.tensors[o] for o in outputs),
             levels={name: levels for name, levels in self.levels.items() if name in constants},
         )  # fmt: skip
+
+
+def _same(value: np.ndarray | str | None, array: np.ndarray) -> bool:
+    """Whether a constant is this array, or a view of it that is alike, such as the transpose of the transpose."""
+    if not isinstance(value, np.ndarray):
+        return False
+    places = (value.ctypes.data, value.shape, value.strides), (array.ctypes.data, array.shape, array.strides)
+    return value is array or (places[0] == places[1] and value.dtype == array.dtype)
 
 
 @dataclass(frozen=True)

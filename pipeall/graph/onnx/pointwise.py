@@ -30,7 +30,10 @@ SMALLEST = float(np.finfo(np.float32).tiny)
 
 def number(g: Builder, n: OnnxNode, value: float | bool, like: str) -> str:
     """A constant of one element that has the rank and the type of an operand."""
-    array = np.full((1,) * len(g.shape(like)), value, g.dtype(like))
+    dtype = np.dtype(g.dtype(like))
+    if dtype.kind in "iu" and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+        n.fail(f"{value} is no {dtype}, the type of its operand")
+    array = np.full((1,) * len(g.shape(like)), value, dtype)
     return g.keep(array, f"{n.outputs[0]}/number", infinite=True)
 
 

@@ -1,0 +1,180 @@
+"""``pipeall quantize``: a network of 8-bit integers for one of floats, by what it makes of photos."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from ..arrays import read_npy, read_npz
+from ..errors import ArgumentError, ModelError
+from ..graph.ir import Graph
+from ..graph.onnx.shapes import Shapes
+from ..picture import Picture
+from ..quantization.calibrate import Progress
+from ..quantization.levels import METHODS
+from ..quantization.quantize import ALL_METHODS, quantize
+from ..quantization.report import Report
+from ..tasks.decoder import signature
+from . import complete, sources
+from .answers import reader
+from .images import read
+from .model import load_model
+from .options import file_option, json_option, model_argument, shape_option
+from .output import print_json, progress
+from .preprocess import PREPROCESS, PRESETS, preprocessing
+from .tables import print_table, print_text
+
+ARRAYS = (".npy", ".npz")
+
+
+@click.command("quantize")
+@model_argument
+@click.argument("words", metavar="PHOTO...", nargs=-1, required=True, shell_complete=complete.any_file)
+@file_option("-o", "--output", help="The .onnx file to write; default MODEL.int8.onnx here.")
+@click.option(
+    "--method",
+    type=click.Choice(ALL_METHODS),
+    default="auto",
+    metavar="METHOD",
+    help=f"How levels are chosen: {', '.join(METHODS)}; default auto, the one with the least error of the answers.",
+)
+@click.option(
+    "--max-drop",
+    type=click.FloatRange(0, 100, max_open=True),
+    metavar="PERCENT",
+    help="Most that may be lost: photos that change their class; for other networks the relative error of the outputs. "
+    "The layers that cost most stay floats.",
+)
+@click.option("--keep", multiple=True, metavar="LAYER", help="Stays floats, with its activation; may be given again.")
+@click.option("--layers", is_flag=True, help="Measure and show what each layer costs.")
+@PREPROCESS.option(
+    "--preprocess", help=f"How the model wants its pixels: {', '.join(PRESETS)}; default as pipeall run takes it."
+)
+@click.option("--recursive", is_flag=True, help="Also the pictures of folders in folders.")
+@file_option("--report", help="Write all that was chosen to this .json file.")
+@shape_option
+@json_option
+def quantize_command(
+    model: str,
+    words: tuple[str, ...],
+    output: str | None,
+    method: str,
+    max_drop: float | None,
+    keep: tuple[str, ...],
+    layers: bool,
+    preprocess: dict[str, Any] | None,
+    recursive: bool,
+    report: str | None,
+    input_shape: Shapes | None,
+    as_json: bool,
+) -> None:
+    """Make a network of 8-bit integers.
+
+    \b
+    pipeall quantize resnet50.onnx photos/ -o resnet50.int8.onnx
+    pipeall quantize net.onnx photos/ --max-drop 0.5 --layers
+    pipeall quantize net.onnx frames.npy --method percentile
+
+    A PHOTO is a picture, a folder of pictures, or an .npy or .npz file of what the network reads: one frame or many, in
+    an .npz by the names of the inputs. A hundred or more, of what the network will see. Writes standard ONNX (QDQ),
+    which pipeall, onnxruntime and OpenVINO run.
+    """
+    graph = load_model(model, input_shape)
+    photos, picture = _photos(graph, words, recursive, preprocess)
+    output = output or f"{Path(model).stem}.int8.onnx"
+    with progress(quiet=as_json) as bar:
+        made = quantize(
+            graph, photos, input=picture, method=method, keep=keep, layers=layers, progress=_shown(bar),
+            max_drop=None if max_drop is None else max_drop / 100,
+        )  # fmt: skip
+    made.save(output)
+    if report is not None:
+        made.report.save(report)
+    if as_json:
+        print_json("quantize", model=model, output=output, **made.report.to_dict())
+    else:
+        _show(made.report, layers)
+        print_text(f"{output}: {Path(output).stat().st_size / 1e6:.1f} MB")
+
+
+def _photos(
+    graph: Graph, words: tuple[str, ...], recursive: bool, preprocess: dict[str, Any] | None
+) -> tuple[Iterator[Any], Picture | None]:
+    """Frames, and how the network reads them where they are pictures."""
+    files = [Path(word) for word in words if word.lower().endswith(ARRAYS)]
+    if files and (len(files) < len(words) or preprocess is not None):
+        raise ArgumentError("PHOTO: expected pictures, or arrays alone without --preprocess, got both")
+    if files:
+        return (frame for file in files for frame in _frames(graph, file)), None
+    found = sources.find(words, recursive)
+    if strange := [source.name for source in found if source.kind != "photo"]:
+        raise ArgumentError(f"PHOTO: expected pictures, folders or arrays, got {strange[0]}")
+    return (read(Path(source.name)) for source in found), _picture(graph, preprocess)
+
+
+def _frames(graph: Graph, file: Path) -> Iterator[dict[str, np.ndarray]]:
+    """Frames of a file: its arrays are frames as they are, or many in a row along the first axis."""
+    arrays = read_npz(file) if file.suffix.lower() == ".npz" else {graph.inputs[0].name: read_npy(file)}
+    if len(graph.inputs) == len(arrays) == 1:
+        arrays = {graph.inputs[0].name: next(iter(arrays.values()))}
+    shapes = {tensor.name: tensor.shape for tensor in graph.inputs}
+    if all(name in arrays and arrays[name].shape == shape for name, shape in shapes.items()):
+        yield {name: arrays[name] for name in shapes}
+        return
+    counts = {len(array) if array.ndim else 0 for array in arrays.values()}
+    fits = set(arrays) == set(shapes) and len(counts) == 1
+    if not fits or any(arrays[name].size != max(counts) * np.prod(shape) for name, shape in shapes.items()):
+        wanted = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        got = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise ArgumentError(f"{file}: expected frames of {wanted}, or many in a row, got {got:.300}")
+    for place in range(max(counts)):
+        yield {name: arrays[name][place].reshape(shape) for name, shape in shapes.items()}
+
+
+def _picture(graph: Graph, preprocess: dict[str, Any] | None) -> Picture:
+    """As ``pipeall run`` reads pictures; of a network that it does not know, as --preprocess says."""
+    try:
+        return reader(graph, {}, None, preprocess).picture
+    except ModelError:
+        if preprocess is None:
+            raise ModelError(f"{graph.name}: how it wants pictures is not known: give --preprocess") from None
+        given, seen = dict(preprocess), signature(graph)
+        given.pop("size", None)
+        return preprocessing(seen.size, given.pop("head"), Picture(), seen.channels == 1, **given)
+
+
+def _shown(bar: Any) -> Progress:
+    tasks: dict[str, Any] = {}
+
+    def show(what: str, done: int, total: int) -> None:
+        if what not in tasks:
+            tasks[what] = bar.add_task(what, total=total)
+        bar.update(tasks[what], completed=done, total=total)
+
+    return show
+
+
+def _show(report: Report, layers: bool) -> None:
+    integer = sum(not row.floats for row in report.layers)
+    channels = ", channels equalised" if report.equalised else ""
+    print_text(
+        f"{report.network}: {integer} of {len(report.layers)} layers of integers, {100 * report.integer_macs:.1f} % of "
+        f"the MACs; levels by {report.method}{channels}; {report.photos} photos"
+    )
+    if report.agreement is not None:
+        print_text(f"same class on {100 * report.agreement:.1f} % of them")
+    print_text(f"relative error of the outputs {report.error:.4f}")
+    if layers:
+        rows = [
+            (row.name, row.op, f"{row.macs:,}", "floats" if row.floats else "integers",
+             None if row.error is None else f"{row.error:.5f}")
+            for row in report.layers
+        ]  # fmt: skip
+        print_table("Error of the outputs where a layer alone is quantised", LAYERS, rows)
+
+
+LAYERS = ("layer", "op", ">MACs", "computes with", ">error")

@@ -1,0 +1,56 @@
+"""Which layers stay floats: each layer's cost in accuracy, and the fewest that keep a network within a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ..errors import ArgumentError
+from ..graph.ir import Graph
+from .calibrate import Progress, at_ends, outputs_of
+from .compare import Compared, compare
+from .photos import Arrays
+from .places import integer_nodes, units
+from .recipe import Recipe
+
+
+def sensitivities(recipe: Recipe, reference: Graph, frames: Sequence[Arrays], progress: Progress) -> dict[str, float]:
+    """By layer, the error of the answers where it and its activations alone compute with integers."""
+    layers = {node.name: units(recipe.graph)[node.name] for node in recipe.places().layers}
+    recipe, reference = replace(recipe, graph=at_ends(recipe.graph)), at_ends(reference)
+    every = frozenset(integer_nodes(recipe.graph))
+    expected = list(outputs_of(reference, frames, "reference", progress))
+    errors = {}
+    for done, (name, unit) in enumerate(layers.items()):
+        progress("layers", done, len(layers))
+        alone = replace(recipe, kept=every - unit).made()
+        errors[name] = compare(reference, expected, outputs_of(alone, frames, "", _silent)).error
+    progress("layers", len(layers), len(layers))
+    return errors
+
+
+def within(recipe: Recipe, errors: dict[str, float], max_drop: float, compared: Callable[[Recipe], Compared]) -> Recipe:
+    """The recipe with the fewest layers in floats, the costliest first, that loses at most ``max_drop``.
+
+    It is looked for by halving: more layers in floats are taken to lose less. Raises ArgumentError where all layers in
+    floats lose more.
+    """
+    order, unit = sorted(errors, key=errors.__getitem__, reverse=True), units(recipe.graph)
+
+    def kept(count: int) -> Recipe:
+        return replace(recipe, kept=recipe.kept.union(*(unit[name] for name in order[:count])))
+
+    least, most = 0, len(order)
+    drop = compared(kept(most)).drop
+    if drop > max_drop:
+        raise ArgumentError(
+            f"max_drop: expected {drop:.4g} at least, which all layers in floats lose, got {max_drop:g}"
+        )
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (least, middle) if compared(kept(middle)).drop <= max_drop else (middle, most)
+    return kept(most)
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    pass

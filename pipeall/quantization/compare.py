@@ -1,0 +1,56 @@
+"""How near a quantised network's answers are to those of the floats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from ..graph.ir import Graph
+from .photos import Arrays
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Over some photos.
+
+    errors     by output: root mean square of the difference, over that of the output
+    agreement  share of the photos whose greatest output is the same; None but where the only output is a row of numbers
+    """
+
+    errors: dict[str, float]
+    agreement: float | None
+
+    @property
+    def error(self) -> float:
+        """The mean of all outputs' errors."""
+        return float(np.mean(list(self.errors.values())))
+
+    @property
+    def drop(self) -> float:
+        """What a budget limits: the share of photos that change their class, else the error."""
+        return self.error if self.agreement is None else 1 - self.agreement
+
+
+def compare(graph: Graph, expected: Iterable[Arrays], found: Iterable[Arrays]) -> Compared:
+    """Outputs of a network, photo by photo."""
+    names = [tensor.name for tensor in graph.outputs if tensor.dtype == "float32"]
+    off, size = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
+    same = count = 0
+    for one, other in zip(expected, found, strict=True):
+        count += 1
+        for name in names:
+            y, z = one[name].astype(np.float64), other[name]
+            off[name] += float(np.square(z - y).sum())
+            size[name] += float(np.square(y).sum())
+            same += bool(y.argmax() == z.argmax())
+    errors = {name: (off[name] / size[name]) ** 0.5 if size[name] else off[name] ** 0.5 for name in names}
+    return Compared(errors, same / count if _is_row(graph) else None)
+
+
+def _is_row(graph: Graph) -> bool:
+    """Whether the only output is a row of numbers, as that of a classifier."""
+    shape = graph.outputs[0].shape
+    return len(graph.outputs) == 1 and prod(shape) == max(shape, default=0) > 1

@@ -1,0 +1,82 @@
+"""What values a tensor takes: a histogram whose bins widen as larger values come."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from math import frexp
+
+import numpy as np
+
+from ..errors import ArgumentError
+
+BINS = 2**14  # half of them for values below 0
+
+
+class Observed:
+    """The values of a tensor over many frames, zeros apart, which every set of levels has.
+
+    low, high  least and greatest; 0 is among them
+    peaks      the largest size in each frame
+    """
+
+    def __init__(self, name: str):
+        self.name = name
+        self.low = self.high = 0.0
+        self.zeros = 0
+        self.peaks: list[float] = []
+        self._step = 0.0  # width of a bin, a power of 2
+        self._counts = np.zeros(BINS, np.int64)
+
+    def add(self, x: np.ndarray) -> None:
+        """Raises ArgumentError where a value is not finite."""
+        low, high = float(x.min()), float(x.max())
+        if not np.isfinite(low + high):
+            raise ArgumentError(
+                f"tensor {self.name!r}: expected finite values to choose levels by, got {low} to {high}"
+            )
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        reach = max(-low, high)
+        self.peaks.append(reach)
+        if reach > 0:
+            self._widen(2.0 ** frexp(reach)[1] / (BINS // 2))
+            places = (x.reshape(-1) * (1 / self._step) + BINS // 2).astype(np.int32)  # floors, for all are positive
+            zeros = int(np.count_nonzero(x == 0))
+            self._counts += np.bincount(places, minlength=BINS)[:BINS]
+            self._counts[BINS // 2] -= zeros
+            self.zeros += zeros
+        else:
+            self.zeros += x.size
+
+    def _widen(self, step: float) -> None:
+        if not self._step:
+            self._step = step
+        while self._step < step:
+            half = self._counts.reshape(-1, 2).sum(1)
+            self._counts = np.zeros(BINS, np.int64)
+            self._counts[BINS // 4 : BINS // 4 + BINS // 2] = half
+            self._step *= 2
+
+    def merge(self, other: Observed) -> None:
+        """Adds the values that another has seen."""
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+        self.zeros += other.zeros
+        if other._step:
+            self._widen(other._step)
+            wider = deepcopy(other)
+            wider._widen(self._step)
+            self._counts += wider._counts
+
+    @property
+    def values(self) -> np.ndarray:
+        """The middles of the bins that have values, ascending, within ``low`` and ``high``; float64."""
+        middles = (np.arange(BINS) - BINS // 2 + 0.5) * self._step
+        return np.clip(middles[self._counts > 0], self.low, self.high)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many values these bins have."""
+        return self._counts[self._counts > 0]
+
+    @property
+    def total(self) -> int:
+        return int(self._counts.sum()) + self.zeros

@@ -1,0 +1,148 @@
+"""Post-training static quantisation: a network of floats becomes one of 8-bit integers, by what it makes of photos."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import ArgumentError, ModelError
+from ..files import write_whole
+from ..graph.ir import Graph
+from ..graph.onnx.read import load
+from ..graph.onnx.source import ModelSource
+from ..graph.onnx.write import onnx_bytes
+from ..picture import Picture
+from .budget import sensitivities, within
+from .calibrate import Progress, at_ends, outputs_of
+from .compare import Compared, compare
+from .levels import METHODS
+from .photos import Arrays, frames_of
+from .places import integer_nodes, units
+from .recipe import Recipe, recipe
+from .report import Report, report_of
+from .sheet import split_residuals
+
+TRIED = 32  # photos by which methods and layers are compared
+CORRECTED = 64  # photos by which biases are corrected
+ALL_METHODS = ("auto", *METHODS)
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A quantised network.
+
+    graph   computes with values on levels
+    report  what was chosen, and what it costs
+    """
+
+    graph: Graph
+    report: Report
+
+    def save(self, path: str | Path) -> None:
+        """Writes a QDQ ONNX file. Raises ArgumentError for an op that cannot be written, or where it cannot be put."""
+        content = onnx_bytes(self.graph)
+        write_whole(path, lambda file: file.write(content))
+
+
+def quantize(
+    model: Graph | ModelSource,
+    photos: Iterable[np.ndarray | Mapping[str, np.ndarray]],
+    *,
+    input: Picture | None = None,
+    method: str = "auto",
+    max_drop: float | None = None,
+    keep: Collection[str] = (),
+    layers: bool = False,
+    progress: Progress | None = None,
+) -> Quantized:
+    """A network of 8-bit integers for one of floats.
+
+    photos    what the network shall see, a hundred or more: arrays as it reads them, dicts of arrays by input, or with
+              ``input`` uint8 pictures, as for ``Pipeline``. What it reads of them is held in memory
+    method    how levels are chosen: minmax, percentile (99.99), entropy, mse, or auto: the one of these with the least
+              error of the outputs, on channels as they are or equalised
+    max_drop  most that may be lost: the share of photos whose class changes, for other networks than classifiers the
+              relative error of the outputs. As few layers stay floats as that needs
+    keep      names of layers that compute with floats, and their activations with them
+    layers    whether the report says what each layer costs
+    progress  called with what is done, how much of it and of how much
+
+    Weights have one scale for each output, activations one for the tensor; biases are corrected by what layers err in
+    the mean. Raises ArgumentError where there are no photos, photos that do not fit, values that are not finite, an
+    unknown method or layer, or a budget that cannot be kept; ModelError for a network that is quantised or has no layer
+    to quantise.
+    """
+    graph = model if isinstance(model, Graph) else load(model)
+    _check(graph, method, max_drop, keep)
+    show = progress or _silent
+    frames = frames_of(graph, photos, input)
+    plain = split_residuals(graph)
+    kept = frozenset().union(*(units(plain)[name] for name in keep))
+    chosen = _chosen(plain, frames, method, kept, show)
+    chosen = replace(chosen, graph=replace(chosen.graph, outputs=plain.outputs))
+
+    def compared(tried: Recipe) -> Compared:
+        return compare(
+            plain, outputs_of(plain, frames, "floats", show), outputs_of(tried.made(), frames, "integers", show)
+        )
+
+    found = compared(chosen)
+    over = max_drop is not None and found.drop > max_drop
+    costs = sensitivities(chosen, plain, _some(frames, TRIED), show) if layers or over else {}
+    if over:
+        chosen = within(chosen, costs, max_drop, compared)
+        found = compared(chosen)
+    return Quantized(replace(chosen.made(), name=graph.name), report_of(graph, chosen, found, costs, len(frames)))
+
+
+def _check(graph: Graph, method: str, max_drop: float | None, keep: Collection[str]) -> None:
+    if method not in ALL_METHODS:
+        raise ArgumentError(f"method: expected one of {', '.join(ALL_METHODS)}, got {method!r:.60}")
+    if max_drop is not None and not 0 <= max_drop < 1:
+        raise ArgumentError(f"max_drop: expected a share from 0 to 1, got {max_drop}")
+    if any(node.op == "fakequant" for node in graph.nodes) or graph.levels:
+        raise ModelError(f"{graph.name}: expected a network of floats, got one that is quantised")
+    names = integer_nodes(graph)
+    if unknown := [name for name in keep if name not in units(graph)]:
+        raise ArgumentError(f"keep: expected layers that could be quantised, got {', '.join(map(repr, unknown)):.200}")
+    if not names:
+        raise ModelError(f"{graph.name}: expected layers to quantise, such as convolutions, found none")
+
+
+def _chosen(graph: Graph, frames: list[Arrays], method: str, kept: frozenset[str], progress: Progress) -> Recipe:
+    """The recipe with the least error of the answers; biases are corrected."""
+    graph = at_ends(graph)
+    found = recipe(graph, frames, False, progress)
+    tried = _telling(frames, found, TRIED)
+    expected = list(outputs_of(graph, tried, "reference", progress))
+
+    def error(choice: Recipe) -> float:
+        return compare(graph, expected, outputs_of(choice.made(), tried, "integers", progress)).error
+
+    choices = []
+    for stretched in (found, recipe(graph, frames, True, progress)):
+        for name in (METHODS if method == "auto" else (method,)) if stretched else ():
+            choice = replace(stretched, method=name, kept=kept)
+            choices.append(replace(choice, shifts=choice.errors(tried, progress)))
+    best = min(choices, key=error)
+    shifts = best.errors(_some(frames, CORRECTED), progress)
+    return min((replace(best, shifts=shifts), replace(best, shifts={})), key=error)
+
+
+def _some(frames: list[Arrays], most: int) -> list[Arrays]:
+    """Frames from all over the list."""
+    return [frames[i] for i in np.unique(np.linspace(0, len(frames) - 1, most).round().astype(int))]
+
+
+def _telling(frames: list[Arrays], found: Recipe, most: int) -> list[Arrays]:
+    """Half of them from all over the list, half those with the greatest values, which clipping would hurt."""
+    peaks = np.array([seen.peaks for seen in found.seen.values()])
+    order = np.argsort(-(peaks / np.maximum(peaks.max(1, keepdims=True), np.finfo(float).tiny)).mean(0))
+    return _some(frames, most // 2) + [frames[i] for i in order[: most // 2]]
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    pass

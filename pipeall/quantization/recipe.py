@@ -1,0 +1,92 @@
+"""A network and what its tensors hold: all that quantised networks of it are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..graph.ir import Graph, Node
+from ..graph.pointwise import UNARY
+from ..graph.rewrite import rewrite
+from .assemble import integer_weights, quantised
+from .calibrate import Progress, mean_errors, observed, reaches
+from .equalise import Channels, equalised
+from .levels import METHODS, Levels, mse
+from .observe import Observed
+from .photos import Arrays
+from .places import Places, decisive, only_reader, places
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is chosen for a network, and what it is chosen by.
+
+    graph    of floats, without residuals in its convolutions
+    seen     what every tensor holds that may be put on levels
+    method   of choosing levels, a key of ``METHODS``
+    kept     names of the nodes that compute with floats
+    shifts   by how much layers are too large in the mean, by name: taken from their biases
+    stretched  whether its channels were equalised
+    known    levels that were chosen already: of recipes that differ in what is kept alone, they are the same
+    """
+
+    graph: Graph
+    seen: dict[str, Observed]
+    stretched: bool
+    method: str = "minmax"
+    kept: frozenset[str] = frozenset()
+    shifts: dict[str, np.ndarray] = field(default_factory=dict)
+    known: dict[tuple[str, tuple[str, ...]], Levels] = field(default_factory=dict, repr=False)
+
+    def places(self) -> Places:
+        return places(self.graph, self.kept)
+
+    def levels(self, found: Places) -> dict[str, Levels]:
+        """By stand-in. What leaves the network or goes into a softmax is not clipped; what an activation alone reads is
+        put where that makes the least error of it."""
+        whole, chosen = decisive(self.graph, found), {}
+        for stand_in, names in found.sources.items():
+            activation = only_reader(self.graph, names[0]) if len(names) == 1 and stand_in not in whole else None
+            how = "minmax" if stand_in in whole else activation.name if activation else self.method
+            if (how, names) not in self.known:
+                self.known[how, names] = self._levels(names, how, activation)
+            chosen[stand_in] = self.known[how, names]
+        return chosen
+
+    def _levels(self, names: tuple[str, ...], how: str, activation: Node | None) -> Levels:
+        seen = deepcopy(self.seen[names[0]])
+        for name in names[1:]:
+            seen.merge(self.seen[name])
+        if activation is None:
+            return METHODS[how](seen)
+        entry, attrs = UNARY[activation.op], activation.attrs
+        values = [np.float64(attrs[name]) for name in entry.parameters]
+        return mse(seen, lambda x: entry.compute(x, *values))
+
+    def errors(self, frames: Sequence[Arrays], progress: Progress) -> dict[str, np.ndarray]:
+        """By how much its layers are too large in the mean."""
+        found = self.places()
+        levels = self.levels(found)
+        weights = integer_weights(self.graph, found, levels)
+        by_constant = {node.inputs[1]: weights[node.name][0] for node in found.layers}
+        return mean_errors(self.graph, found, levels, by_constant, frames, progress) if found.layers else {}
+
+    def made(self) -> Graph:
+        """The quantised network."""
+        found = self.places()
+        levels = self.levels(found)
+        weights = integer_weights(self.graph, found, levels)
+        return rewrite(quantised(self.graph, found, levels, weights, self.shifts))
+
+
+def recipe(graph: Graph, frames: Sequence[Arrays], stretch: bool, progress: Progress) -> Recipe | None:
+    """A network and what its tensors hold; equalised where ``stretch``, and None where there is nothing to equalise."""
+    if stretch:
+        pairs = Channels(graph).pairs()
+        if not pairs:
+            return None
+        graph = equalised(graph, pairs, reaches(graph, [node.output for node, _ in pairs], frames, progress))
+    return Recipe(graph, observed(graph, places(graph), frames, progress), stretch)

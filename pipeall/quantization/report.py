@@ -1,0 +1,92 @@
+"""What quantising a network chose, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..files import write_json
+from ..graph.ir import Graph
+from ..graph.ops import work
+from .compare import Compared
+from .recipe import Recipe
+
+
+@dataclass(frozen=True)
+class LayerRow:
+    """A layer with weights. error: of the network's outputs where it alone is quantised; None where not measured."""
+
+    name: str
+    op: str
+    macs: int
+    floats: bool
+    error: float | None
+
+
+@dataclass(frozen=True)
+class TensorRow:
+    """Tensors that share levels: what they held, and the levels' scale and least integer."""
+
+    names: tuple[str, ...]
+    least: float
+    greatest: float
+    scale: float
+    low: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """Of one network.
+
+    method     by which levels were chosen
+    equalised  whether channels were
+    photos     how many it was calibrated with, and compared on
+    error      relative error of the outputs; errors has each
+    agreement  share of photos with the same class; None for networks that have none
+    integer_macs  share of the multiply-accumulates that are of integers
+    """
+
+    network: str
+    method: str
+    equalised: bool
+    photos: int
+    error: float
+    errors: dict[str, float]
+    agreement: float | None
+    integer_macs: float
+    layers: tuple[LayerRow, ...]
+    tensors: tuple[TensorRow, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def save(self, path: str | Path) -> None:
+        """Writes JSON. Raises ArgumentError where that cannot be."""
+        write_json(path, "quantization", self.to_dict())
+
+
+def report_of(graph: Graph, chosen: Recipe, found: Compared, costs: Mapping[str, float], photos: int) -> Report:
+    """``graph``: as it was given, by whose names layers are called."""
+    places = chosen.places()
+    integer = {node.name for node in places.layers}
+    shapes = {name: operand.shape for name, operand in (*graph.tensors.items(), *graph.constants.items())}
+    layers = tuple(
+        LayerRow(node.name, node.op, macs, node.name not in integer, costs.get(node.name))
+        for node in graph.nodes
+        if (macs := work(node.op, shapes[node.output], [shapes[name] for name in node.inputs[1:]]))
+    )
+    levels = chosen.levels(places)
+    tensors = []
+    for stand_in, names in places.sources.items():
+        least, greatest = (
+            f(getattr(chosen.seen[name], end) for name in names) for f, end in ((min, "low"), (max, "high"))
+        )
+        tensors.append(TensorRow(names, least, greatest, levels[stand_in].scale, levels[stand_in].low))
+    total = sum(row.macs for row in layers)
+    share = sum(row.macs for row in layers if not row.floats) / total if total else 0.0
+    return Report(
+        graph.name, chosen.method, chosen.stretched, photos, found.error, found.errors, found.agreement, share, layers,
+        tuple(tensors),
+    )  # fmt: skip
