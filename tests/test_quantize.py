@@ -9,6 +9,7 @@ from graphs import Net, frames
 
 from pipeall import ArgumentError, Engine, ModelError, Picture, load, quantize
 from pipeall.graph.ops import run_graph
+from pipeall.graph.rewrite import rewrite
 from pipeall.quantization.assemble import integer_weights
 from pipeall.quantization.calibrate import mean_errors, observed, outputs_of, reaches
 from pipeall.quantization.equalise import Channels, equalised
@@ -149,7 +150,7 @@ def test_correction_makes_the_mean_right():
 
 def test_integers_are_what_the_contract_says(made):
     """Weights within 127 quanta of one scale for each output; biases whole quanta of the sums."""
-    graph = made[1].graph
+    graph = made[1].written
     layers = [node for node in graph.nodes if node.op in ("conv", "fc")]
     makers = {node.output: node for node in graph.nodes}
     assert len(layers) == 7
@@ -170,9 +171,13 @@ def test_integers_are_what_the_contract_says(made):
 
 
 def test_the_file_is_the_network(made, tmp_path):
-    graph = made[1].graph
+    graph = made[1].written
     made[1].save(tmp_path / "small.onnx")
-    again = load(tmp_path / "small.onnx")
+    content = (tmp_path / "small.onnx").read_bytes()
+    read, whole = load(content), made[1].graph
+    assert [(n.op, n.output) for n in read.nodes] == [(n.op, n.output) for n in whole.nodes]
+    assert read.tensors == whole.tensors
+    again = rewrite(load(content, rewrite=False))
     assert [(n.op, n.inputs, n.output, n.attrs) for n in again.nodes] == [
         (n.op, n.inputs, n.output, n.attrs) for n in graph.nodes
     ]

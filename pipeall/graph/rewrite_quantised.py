@@ -16,6 +16,9 @@ def read_what_was_stored(draft: Draft, node: Node) -> bool:
     stored = draft.maker(node.inputs[0], "quantize") if node.op == "dequantize" else None
     if stored is None or any(stored.attrs[name] != node.attrs[name] for name in ("scale", "zero")):
         return False
+    put_there = draft.maker(stored.inputs[0], "fakequant")
+    if put_there is not None and draft.private(put_there) and draft.private(stored):
+        return draft.absorb(put_there, node, name=node.name)
     return draft.put(node, op="reshape", inputs=stored.inputs, attrs={"shape": draft.shapes[node.output]})
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import ArgumentError, ModelError
 from ..files import write_whole
+from ..graph.integers import integers
 from ..graph.ir import Graph
 from ..graph.onnx.read import load
 from ..graph.onnx.source import ModelSource
@@ -34,16 +35,18 @@ ALL_METHODS = ("auto", *METHODS)
 class Quantized:
     """A quantised network.
 
-    graph   computes with values on levels
-    report  what was chosen, and what it costs
+    graph    computes with integers where there are kernels for them
+    written  the same in ops on real numbers and ``fakequant``, as the file has it
+    report   what was chosen, and what it costs
     """
 
     graph: Graph
+    written: Graph
     report: Report
 
     def save(self, path: str | Path) -> None:
         """Writes a QDQ ONNX file. Raises ArgumentError for an op that cannot be written, or where it cannot be put."""
-        content = onnx_bytes(self.graph)
+        content = onnx_bytes(self.written)
         write_whole(path, lambda file: file.write(content))
 
 
@@ -95,7 +98,8 @@ def quantize(
     if over:
         chosen = within(chosen, costs, max_drop, compared)
         found = compared(chosen)
-    return Quantized(replace(chosen.made(), name=graph.name), report_of(graph, chosen, found, costs, len(frames)))
+    written = replace(chosen.made(), name=graph.name)
+    return Quantized(integers(written), written, report_of(graph, chosen, found, costs, len(frames)))
 
 
 def _check(graph: Graph, method: str, max_drop: float | None, keep: Collection[str]) -> None:
