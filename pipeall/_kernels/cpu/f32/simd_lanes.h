@@ -42,7 +42,8 @@ PA_INLINE uint64_t v_bits(const vm *m) {
 typedef uint8x16_t vi; /* of bytes */
 PA_INLINE vi v_lanes(vf numbers, int32_t first) {
     const int32x4_t lanes = vsubq_s32(vreinterpretq_s32_f32(numbers), vdupq_n_s32(first));
-    return vreinterpretq_u8_s32(vmlaq_n_s32(vdupq_n_s32(0x03020100), lanes, 0x04040404));
+    const int32x4_t last_bits = vandq_s32(lanes, vdupq_n_s32(63)); /* a byte has room for four times as much */
+    return vreinterpretq_u8_s32(vmlaq_n_s32(vdupq_n_s32(0x03020100), last_bits, 0x04040404));
 }
 PA_INLINE vi v_wrap(vi lanes) { return vandq_u8(lanes, vdupq_n_u8(15)); }
 PA_INLINE vf v_pick(vf a, vi at) { return vreinterpretq_f32_u8(vqtbl1q_u8(vreinterpretq_u8_f32(a), at)); }
