@@ -97,4 +97,9 @@ typedef struct pa_pool_s8_args {
 } pa_pool_s8_args;
 typedef void (*pa_pool_s8_fn)(const pa_pool_s8_args *);
 
+/* A measure of a core, as pa_peak_f32_fn is for floats: each round makes MR * NR products x[0] * x[1], NR by what one
+ * instruction or sequence of them adds to a register of sums. Returns the sum of all, modulo 2^32. 0 <= x[0]: x86 multiplies
+ * unsigned bytes by signed ones. */
+typedef int32_t (*pa_peak_s8_fn)(int64_t rounds, const int8_t *x);
+
 #endif

@@ -259,6 +259,7 @@ cdef extern from "kernels_s8.h" nogil:
     ctypedef void (*pa_dequantise_s8_fn)(const void *) noexcept nogil
     ctypedef void (*pa_table_s8_fn)(const void *) noexcept nogil
     ctypedef void (*pa_add_s8_fn)(const void *) noexcept nogil
+    ctypedef int32_t (*pa_peak_s8_fn)(int64_t, const int8_t *) noexcept nogil
     ctypedef struct pa_requantise:
         float lo, hi
         int32_t zero
