@@ -39,6 +39,7 @@ def test_every_avx512_kernel(tmp_path):
         "tests/test_picture_kernels.py",
         "tests/test_copy_kernels.py",
         "tests/test_s8_vectors.py",
+        "tests/test_pool_s8.py",
         "-k",
         "avx512 or s8_vnni",
     )

@@ -84,7 +84,7 @@ def test_kernel_matches_reference(row):
     assert ran >= 5, f"expected cases for {row.op}, ran {ran}"
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.op in MEASURES], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", [row for row in FLOAT_ROWS if row.op in MEASURES], ids=lambda row: row.name)
 def test_measure_of_a_core(row):
     """It does what it is counted for: the sum of small integers is exact."""
     if row.isa not in supported_isas():
@@ -97,6 +97,15 @@ def test_measure_of_a_core(row):
     memory = np.pad(x.reshape(-1), (3, 3), constant_values=np.nan)  # as little aligned as can be
     assert probe(row.name, rounds, memory[3:-3]) == expected
     assert probe(row.name, 0, memory[3:-3]) == (np.sum(chains) if row.op == "peak" else 0)
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if (row.op, row.type) == ("peak", "s8")], ids=lambda row: row.name)
+@pytest.mark.parametrize("a, b", [(0, 5), (1, 1), (127, 127), (127, -128), (90, -3)])
+def test_measure_of_products_of_bytes(row, a, b):
+    if row.isa not in supported_isas():
+        pytest.skip(f"this CPU lacks {row.isa}: run the tests on one that has it")
+    for rounds in (0, 1, 7):
+        assert probe(row.name, rounds, np.int8([a, b])) == rounds * row.mr * row.nr * a * b
 
 
 def test_every_op_has_a_reference_kernel():

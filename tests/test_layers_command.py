@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from commands import BOARD, document, invoke, quick_net, two_clusters
 from graphs import Net
+from integer_nets import chain
 
 from pipeall import ArgumentError, Board, Pipeline
 from pipeall._kernels.cpu import peak
@@ -15,6 +16,8 @@ from pipeall._kernels.opencl import devices as opencl
 from pipeall._kernels.opencl import methods as cl_methods
 from pipeall._kernels.opencl import peak as peak_cl
 from pipeall._kernels.peak import Peak
+from pipeall.cli.model import ZOO
+from pipeall.graph.integers import integers
 from pipeall.graph.lower import lower
 from pipeall.graph.ops import attributes
 from pipeall.pipeline.devices.cpu.device import Cpu
@@ -54,6 +57,16 @@ def test_what_a_convolution_computes_and_touches(step, algorithm, macs, products
     assert layer.algorithm == str(algorithm or "depthwise") and layer.kernel == step.params["kernel"]
 
 
+@pytest.mark.parametrize("groups, weight_bytes", [(1, 9 * 16 * 16), (16, 2 * 9 * 16)])
+def test_what_a_convolution_of_integers_touches(groups, weight_bytes):
+    """Bytes, but for 12 of each output: bias, sum of the weights and scale; depthwise weights are kept in 16 bits."""
+    step = conv(8, 16, 16, groups=groups)
+    views = dict(src=(replace(step.src[0], dtype="int8"),), dst=replace(step.dst, dtype="int8"))
+    layer = LayerWork.of(replace(step, **views, weight=step.weight.astype(np.int8)), None)
+    assert (layer.dtype, layer.macs, layer.products) == ("int8", 64 * 9 * 256 // groups, 64 * 9 * 256 // groups)
+    assert layer.bytes == weight_bytes + 16 * 12 + 2 * 64 * 16
+
+
 def test_what_other_steps_touch():
     x, y = View(SLOT_IN, 0, 4, 4, 8, 8), View(SLOT_OUT, 0, 1, 1, 8, 8)
     pool = LayerWork.of(Step("avgpool", "p", (x,), y, dict(kernel=(4, 4), strides=(1, 1))), None)
@@ -66,12 +79,12 @@ def test_what_other_steps_touch():
     assert LayerWork.of(Step("fill", "f", (), y, dict(value=1.0)), None).bytes == 4 * 8
 
 
-def layer(algorithm, macs, products, nbytes):
-    return LayerWork("conv", "c", (1, 1, 1), (1, 1, 1), (1, 1), (1, 1), 1, algorithm, macs, products, nbytes)
+def layer(algorithm, macs, products, nbytes, dtype="float32"):
+    return LayerWork("conv", "c", (1, 1, 1), (1, 1, 1), (1, 1), (1, 1), 1, algorithm, macs, products, nbytes, dtype)
 
 
 TIMES = LayerTimes(  # 10 GFLOP/s, 1 GB/s: a million products take 0.2 ms, a million bytes 1 ms
-    "net", "big", "cpu", 2, 10e9, 1e9,
+    "net", "big", "cpu", 2, 10e9, 1e9, None,
     (layer("gemm", 5_000_000, 5_000_000, 100_000), layer("gemm", 1_000_000, 1_000_000, 900_000),
      layer("winograd4", 20_000_000, 5_000_000, 100_000), layer("copy", 0, 0, 100_000), layer("copy", 0, 0, 0)),
     (1.25, 1.0, 2.0, 0.4, 0.0),
@@ -99,6 +112,20 @@ def test_totals_of_each_algorithm():
     assert every["explained"] == pytest.approx((1.0 + 0.9 + 1.0 + 0.1) / 4.65)
 
 
+def test_layers_on_integers_are_judged_by_the_peak_of_integers():
+    """A million products of bytes take 0.05 ms at 40 GOP/s; what is computed by both types counts at both peaks."""
+    layers = (layer("gemm", 10_000_000, 10_000_000, 0, "int8"), layer("gemm", 5_000_000, 5_000_000, 0))
+    times = replace(TIMES, peak_integer_ops=40e9, layers=layers, ms=(1.0, 2.0))
+    rows, totals = times.rows(), {(row["algorithm"], row["dtype"]): row for row in times.totals()}
+    assert [row["dtype"] for row in rows] == ["int8", "float32"]
+    assert [row["peak_share"] for row in rows] == pytest.approx([0.5, 0.5])
+    assert [row["explained"] for row in rows] == pytest.approx([0.5, 0.5])
+    assert [row["gflops"] for row in rows] == pytest.approx([20.0, 5.0])
+    assert list(totals) == [("gemm", "float32"), ("gemm", "int8"), ("all", None)]
+    assert totals["all", None]["gflops"] == pytest.approx(10.0)
+    assert totals["all", None]["peak_share"] == totals["all", None]["explained"] == pytest.approx(0.5)
+
+
 def test_a_trace_tells_what_each_step_was_computed_by():
     graph = quick_net()
     with Pipeline(graph, "big", BOARD, trace=True) as pipe:
@@ -114,6 +141,7 @@ def test_peak_is_of_all_cores():
     cluster = BOARD.component("big").device.cluster
     found = peak.peak(choose(cluster.isas, cluster.core_type), cluster.cores)
     assert 1e8 < found.flops < 1e12 * len(cluster.cores) and 1e8 < found.bytes < 1e12 * len(cluster.cores)
+    assert 1e8 < found.integer_ops < 1e13 * len(cluster.cores)
 
 
 def test_a_unit_of_a_modelled_board_is_refused():
@@ -154,7 +182,7 @@ def test_peak_of_an_opencl_device(precision, board_with_gpu, monkeypatch):
 @pytest.fixture
 def quick_peak(monkeypatch):
     """The peak as it is, without the seconds it takes."""
-    monkeypatch.setattr(Cpu, "peak", lambda device: Peak(1e11 * device.width, 1e10))
+    monkeypatch.setattr(Cpu, "peak", lambda device: Peak(1e11 * device.width, 1e10, 4e11 * device.width))
 
 
 @pytest.mark.usefixtures("tiny", "quick_peak")
@@ -181,6 +209,21 @@ def test_layers_as_text():
     text = invoke("profile", "tiny", "--layers", "--units", "Bx1", *QUICK).stdout
     assert "quick on bigx1, 1 thread; at most 100.0 GFLOP/s, 10.0 GB/s from memory" in text
     assert "32 x 32 x 16" in text and "3x3" in text and "Totals" in text and "gemm" in text
+
+
+@pytest.mark.usefixtures("tiny", "quick_peak")
+def test_layers_of_a_quantised_network(monkeypatch):
+    monkeypatch.setitem(ZOO, "tiny", lambda: integers(chain()))
+    command = "profile", "tiny", "--layers", "--units", "Bx1", *QUICK
+    text = invoke(*command).stdout
+    assert "at most 400.0 GOP/s of int8, 100.0 GFLOP/s, 10.0 GB/s from memory" in text
+    assert "conv int8" in text and "depthwise int8" in text
+    (times,) = document(*command)["networks"]
+    assert times["peak_integer_ops"] == 4e11
+    convs = [row for row in times["layers"] if row["kind"] == "conv"]
+    assert {row["dtype"] for row in convs} == {"int8"}
+    assert all(row["peak_share"] == pytest.approx(row["gflops"] / 400) for row in convs)
+    assert convs[0]["bytes"] == 12 * 10 * (8 + 16) + 9 * 8 * 16 + 12 * 16
 
 
 @pytest.mark.usefixtures("tiny")

@@ -190,6 +190,21 @@ def test_every_gemm_tile(row):
 
 
 @rows_of("gemm")
+@pytest.mark.parametrize("words", [31, 32, 33, 39, 64, 65, 71, 161])
+def test_gemm_of_long_rows(row, words):
+    """Rows of some blocks of k, and of a part of one: k is in words of 4 bytes, and a multiple of the depth."""
+    random = np.random.default_rng(words)
+    depth, n = DEPTH.get(row.isa, 4), row.nr
+    k = -(-4 * words // depth) * depth
+    ledge, to = Ledge(2 * (row.mr + 1), k), requantised(3, relu=False)
+    for m in (1, row.mr, row.mr + 1):
+        a = random.integers(-128, 128, (2, m, k), np.int8)
+        w = random.integers(LEAST_WEIGHT.get(row.isa, -128), 128, (2, k, n), np.int8)
+        bias, scale = parameters(random, n, 2 * k)
+        check(run_gemm(row, ledge, a, w, bias, scale, to, n), gemm_sums(a, w), bias, scale, to)
+
+
+@rows_of("gemm")
 @pytest.mark.parametrize("taps", [1, 16])
 def test_gemm_of_the_largest_products(row, taps):
     """65536 of them: all alike, and of both signs by turns; the bias makes the sum small again."""

@@ -45,14 +45,14 @@ class PoolArgs(ctypes.Structure):
     """pa_pool_s8_args of kernels_s8.h."""
 
     _fields_ = [
-        *((name, INT64) for name in ("pixels", "taps", "channels")),
+        *((name, INT64) for name in ("pixels", "channels", "rows", "columns")),
         ("a", POINTER),
-        ("a_zero", INT32),
-        ("factor", POINTER),
+        *((name, INT64) for name in ("pixel_step", "row_step", "column_step")),
+        *((name, INT32) for name in ("mean", "a_zero")),
+        ("factor", FLOAT),
         ("to", Requantise),
         ("out", POINTER),
         ("out_stride", INT64),
-        ("sums", POINTER),
     ]
 
 
@@ -216,53 +216,58 @@ def test_binary(row):
             as_b.check(expected, n=n, step=step, out="b")
 
 
-def pool(kernel, pointers, inputs, channels, zero, to, mean):
-    """One call on (pixels, taps) pointers, 0 in the padding, against int64; ``inputs``: (pixels, taps, channels)."""
-    pixels, taps = pointers.shape
-    inside, out = (pointers != 0)[:, :, None], Guarded((pixels, channels), stride=channels + 5)
-    factor = np.linspace(0.3, 2, pixels).astype(np.float32) / np.float32(taps)
-    sums = np.zeros(channels, np.int32)
+def pool(kernel, image, window, apart, pixels, zero, to, mean):
+    """One call on (h, w, channels) that ends with its last tap, against int64; ``apart``: pixels, rows, columns."""
+    (rows, columns), (step, down, across) = window, apart
+    channels, out = image.shape[2], Guarded((pixels, image.shape[2]), stride=image.shape[2] + 5)
+    taps = image[: rows * down : down]
+    taps = np.stack([taps[:, p * step : p * step + columns * across : across] for p in range(pixels)])
+    taps = taps.reshape(pixels, rows * columns, channels)
+    factor = np.float32(1.3 / max(1, rows * columns))
     kernel(
         ctypes.byref(
             PoolArgs(
-                pixels, taps, channels, pointers.ctypes.data, zero, factor.ctypes.data if mean else None,
-                Requantise(*to), out.data, channels + 5, sums.ctypes.data,
+                pixels, channels, rows, columns, image.ctypes.data, step * channels, down * image.shape[1] * channels,
+                across * channels, mean, zero, factor, Requantise(*to), out.data, channels + 5,
             )
         )
     )  # fmt: skip
     if mean:
-        total = ((inputs.astype(np.int64) - zero) * inside).sum(1)
-        expected = requantised(total.astype(np.float32) * factor[:, None], *to)
+        expected = requantised((taps.astype(np.int64) - zero).sum(1).astype(np.float32) * factor, *to)
     else:
-        expected = np.where(inside, inputs, -128).max(1)
-    out.check(expected, pixels=pixels, taps=taps, channels=channels, mean=mean)
+        expected = taps.max(1, initial=-128)
+    out.check(expected, pixels=pixels, window=window, apart=apart, channels=channels, mean=mean)
 
 
 @rows_of("pool")
 @pytest.mark.parametrize("mean", [False, True])
 def test_pool(row, mean):
-    """Windows with and without padding, one of padding alone, of up to more taps than 16 bits hold the sum of."""
+    """Windows of one tap, of none, and of up to more than 16 bits hold the sum of; of one pixel and of several."""
     kernel, random = kernel_of(row), np.random.default_rng(5)
-    for channels in (*range(1, 71), 96, 127, 128, 130, 255, 256, 257, 300, 513):
-        for taps in (1, 2, 9, 49, *((256, 257, 700) if channels % 16 < 2 else ())):
-            inputs = random.integers(-128, 128, (4, taps, channels)).astype(np.int8)
-            inputs[1] = random.choice([-128, 127])  # sums at their limits
-            rows = at_the_end(inputs)
-            pointers = rows.ctypes.data + np.arange(4 * taps, dtype=np.uintp).reshape(4, taps) * np.uintp(channels)
-            pointers[2, random.random(taps) < 0.4] = 0
-            pointers[3] = 0
-            zero, to = random.choice(ZEROS), ((-128, 127, 0), (0, 255, -128), (0, 124, 3))[taps % 3]
-            pool(kernel, pointers, inputs, channels, int(zero), to, mean)
+    windows = [((1, 1), (1, 1, 1)), ((3, 3), (2, 1, 1)), ((2, 3), (1, 2, 3)), ((7, 7), (3, 1, 1)), ((0, 2), (1, 1, 1)),
+               ((2, 0), (1, 1, 1)), ((16, 16), (1, 1, 1)), ((1, 257), (1, 1, 1)), ((35, 20), (1, 1, 1))]  # fmt: skip
+    for channels in (*range(1, 71), 96, 127, 128, 130, 192, 255, 256, 257, 300, 513):
+        for (rows, columns), (step, down, across) in windows[: 9 if channels % 16 < 2 else 4]:
+            for pixels in (1, 2, 3, 4, 5, 11) if channels < 131 else (1, 3):
+                shape = (
+                    max(1, (rows - 1) * down + 1),
+                    max(1, (pixels - 1) * step + (columns - 1) * across + 1),
+                    channels,
+                )
+                image = random.integers(-128, 128, shape).astype(np.int8)
+                image[:, : columns * across] = random.choice([-128, 127, *image[0, 0, :1]])  # sums at their limits
+                zero, to = random.choice(ZEROS), ((-128, 127, 0), (0, 255, -128), (0, 124, 3))[columns % 3]
+                window, apart = (rows, columns), (step, down, across)
+                pool(kernel, at_the_end(image), window, apart, pixels, int(zero), to, mean)
 
 
 @rows_of("pool")
 @pytest.mark.parametrize("value, zero, to", [(-128, 127, (-255, 0, 127)), (127, -128, (0, 255, -128))])
 def test_mean_of_as_many_taps_as_32_bits_hold(row, value, zero, to):
-    kernel, taps, channels = kernel_of(row), 2**23, 3
+    kernel, channels = kernel_of(row), 3
     pixel, out = np.full(channels, value, np.int8), Guarded(channels)
-    pointers, factor = np.full(taps, pixel.ctypes.data, np.uintp), np.float32([1 / taps])
     args = PoolArgs(
-        1, taps, channels, pointers.ctypes.data, zero, factor.ctypes.data, Requantise(*to), out.data, channels
+        1, channels, 2**12, 2**11, pixel.ctypes.data, 0, 0, 0, 1, zero, 2.0**-23, Requantise(*to), out.data, channels
     )
     kernel(ctypes.byref(args))
-    out.check(np.full(channels, value), taps=taps)
+    out.check(np.full(channels, value), window=(2**12, 2**11))

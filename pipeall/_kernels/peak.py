@@ -9,5 +9,6 @@ from dataclasses import dataclass
 class Peak:
     """What all its cores or compute units do at once, each second."""
 
-    flops: float  # a multiply-add is two
+    flops: float  # of float32, or of the device's precision; a multiply-add is two
     bytes: float  # read from memory
+    integer_ops: float | None = None  # of 8-bit integers, likewise; None: it computes with their real numbers

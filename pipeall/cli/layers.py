@@ -41,8 +41,10 @@ def _content(times: LayerTimes) -> dict:
 def _show(times: LayerTimes) -> None:
     threads = f"{times.threads} {times.worker}{'s' * (times.threads > 1)}"
     most = f"{times.peak_flops / 1e9:.1f} GFLOP/s, {times.peak_bytes / 1e9:.1f} GB/s from memory"
+    if any(layer.dtype == "int8" for layer in times.layers):
+        most = f"{times.peak_integer_ops / 1e9:.1f} GOP/s of int8, {most}"
     title = f"{times.network} on {times.unit}, {threads}; at most {most}"
-    figures = [">ms", ">GFLOP/s", ">% of peak"]
+    figures = [">ms", ">GFLOP/s", ">% of peak"]  # of the peak of its element type
     headings = ["kind", "node", "input", "output", "kernel", "algorithm", *figures, "bound", ">% of time"]
     print_table(title, headings, map(_layer_row, times.rows()))
     headings = ["algorithm", ">layers", ">% of all", *figures, ">% of time bound"]
@@ -57,12 +59,17 @@ def _layer_row(row: Mapping) -> tuple[object, ...]:
         window += f", {row['groups']} groups" if row["groups"] > 1 else ""
     shapes = shape_text(row["input"]), shape_text(row["output"])
     bound = row["bound"], f"{100 * row['explained']:.0f}"
-    return row["kind"], row["node"], *shapes, window, row["algorithm"], *_figures(row), *bound
+    return row["kind"], row["node"], *shapes, window, _algorithm(row), *_figures(row), *bound
 
 
 def _total_row(row: Mapping) -> tuple[object, ...]:
     share, explained = (f"{100 * row[key]:.0f}" for key in ("time_share", "explained"))
-    return row["algorithm"], row["layers"], share, *_figures(row), explained
+    return _algorithm(row), row["layers"], share, *_figures(row), explained
+
+
+def _algorithm(row: Mapping) -> str:
+    """With the element type, where that is not the usual one: it says which peak counts."""
+    return row["algorithm"] if row["dtype"] in (None, "float32") else f"{row['algorithm']} {row['dtype']}"
 
 
 def _figures(row: Mapping) -> tuple[str | None, ...]:

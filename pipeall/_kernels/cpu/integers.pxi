@@ -9,7 +9,11 @@ def add_conv_s8(CpuProgram self, step):
     cdef pa_conv_s8_op *op = <pa_conv_s8_op *>self.new(sizeof(pa_conv_s8_op))
     depthwise = is_depthwise(step)
     cdef const pa_kernel_row *row = self.row(step, "depthwise" if depthwise else "gemm")
-    fill_window_s8(self, step, op)
+    cdef pa_window window = self.window(step)
+    op.src, op.dst = self.view(step, step.src[0]), self.view(step, step.dst)
+    op.kh, op.kw, op.stride_y, op.stride_x = window.kh, window.kw, window.stride_y, window.stride_x
+    op.pad_top, op.pad_left, op.dilation_y, op.dilation_x = (
+        window.pad_top, window.pad_left, window.dilation_y, window.dilation_x)
     if "table" in step.params:
         fill_table(self, step, op.table)
         op.by_table = <pa_table_s8_fn>kernel_s8(self, step, "table")
@@ -80,27 +84,17 @@ cdef pa_requantise requantised(levels, lo=-inf, hi=inf) except *:
     return pa_requantise(lo=bounds[0], hi=bounds[1], zero=zero)
 
 
-cdef int fill_window_s8(CpuProgram self, step, pa_conv_s8_op *op) except -1:
-    cdef pa_window window = self.window(step)
-    op.src, op.dst = self.view(step, step.src[0]), self.view(step, step.dst)
-    op.kh, op.kw, op.stride_y, op.stride_x = window.kh, window.kw, window.stride_y, window.stride_x
-    op.pad_top, op.pad_left, op.dilation_y, op.dilation_x = (
-        window.pad_top, window.pad_left, window.dilation_y, window.dilation_x)
-    return 0
-
-
 cdef int add_pool_s8(CpuProgram self, step, bint average) except -1:
-    cdef pa_conv_s8_op *op = <pa_conv_s8_op *>self.new(sizeof(pa_conv_s8_op))
-    fill_window_s8(self, step, op)
+    cdef pa_pool_s8_op *op = <pa_pool_s8_op *>self.new(sizeof(pa_pool_s8_op))
+    op.src, op.dst, op.window = self.view(step, step.src[0]), self.view(step, step.dst), self.window(step)
     self.check(op.src.c == op.dst.c, step, f"{op.src.c} channels out", op.dst.c)
-    op.pool, op.groups, op.mr, op.nr, op.depth = <pa_pool_s8_fn>self.function(step, "pool"), 1, 1, op.dst.c, 1
+    op.kernel = <pa_pool_s8_fn>self.function(step, "pool")
     op.average, op.count_pads = average, average and step.params["count_include_pad"]
     op.pad_bottom, op.pad_right = step.params["pads"][2:]
     if average:
         (x_scale, x_zero), (y_scale, _) = step.params["levels"]
         op.a_zero, op.factor, op.to = x_zero, x_scale / y_scale, requantised(step.params["levels"])
-    pa_conv_s8_plan(op, self.program.core_count)
-    self.append(pa_conv_s8_step, op, op.scratch_bytes)
+    self.append(pa_pool_s8_step, op, 0)
     return 0
 
 

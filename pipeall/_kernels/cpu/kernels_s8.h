@@ -80,21 +80,26 @@ typedef void (*pa_add_s8_fn)(int64_t n, const int8_t *a, const int8_t *b, int b_
                              const pa_binary_s8_args *args);
 typedef pa_add_s8_fn pa_mul_s8_fn;
 
-/* Maxima or means of a window, for some pixels: taps pointers for each, NULL in the padding.
- *   out[p * out_stride + c] = max_t a[p * taps + t][c]                                               where factor is NULL
- *                             requantise(sum_t (a[p * taps + t][c] - a_zero) * factor[p])            elsewhere
- * for at most 2^23 taps, whose sums are of 32 bits, and finite factors. A window of padding alone gives -128, or the zero
- * point. sums: scratch of `channels` 32-bit integers. */
+/* Maxima or means of the windows of pixels of a row, of rows x columns taps each; steps are in bytes:
+ *   out[p * out_stride + c] = max_ij a[p * pixel_step + i * row_step + j * column_step + c]               unless `mean`
+ *                             requantise(sum_ij (a[...] - a_zero) * factor)                              elsewhere
+ * for at most 2^23 taps, whose sums are of 32 bits, and a finite factor. A window without taps gives -128, or the zero
+ * point. Only means read a_zero, factor and to. */
 typedef struct pa_pool_s8_args {
-    int64_t pixels, taps, channels;
-    const int8_t *const *a;
-    int32_t a_zero;
-    const float *factor;
+    int64_t pixels, channels, rows, columns;
+    const int8_t *a;
+    int64_t pixel_step, row_step, column_step;
+    int32_t mean, a_zero;
+    float factor;
     pa_requantise to;
     int8_t *out;
     int64_t out_stride;
-    int32_t *sums;
 } pa_pool_s8_args;
 typedef void (*pa_pool_s8_fn)(const pa_pool_s8_args *);
+
+/* A measure of a core, as pa_peak_f32_fn is for floats: each round makes MR * NR products x[0] * x[1], NR by what one
+ * instruction or sequence of them adds to a register of sums. Returns the sum of all, modulo 2^32. 0 <= x[0]: x86 multiplies
+ * unsigned bytes by signed ones. */
+typedef int32_t (*pa_peak_s8_fn)(int64_t rounds, const int8_t *x);
 
 #endif

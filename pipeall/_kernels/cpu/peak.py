@@ -1,4 +1,5 @@
-"""What cores can do at most, measured here and now: multiply-adds from registers, and reading memory."""
+"""What cores can do at most, measured here and now: multiply-adds from registers, of floats and of 8-bit integers, and
+reading memory."""
 
 from __future__ import annotations
 
@@ -31,34 +32,37 @@ def peak(kernels: Kernels, cores: Sequence[int]) -> Peak:
     parts = np.array_split(memory, len(cores))
     together = Barrier(len(cores))
 
-    def measure(core: int, part: np.ndarray) -> tuple[float, float]:
+    def measure(core: int, part: np.ndarray) -> tuple[float, ...]:
         if core >= 0:
             os.sched_setaffinity(0, {core})  # of this thread alone
+        found = []
+        for type_ in ("f32", "s8"):
+            together.wait()
+            found.append(flops(kernels["peak", type_]))
         together.wait()
-        most = flops(kernels["peak", "f32"])
-        together.wait()
-        return most, _bytes(kernels["stream", "f32"], part)
+        return found[0], _bytes(kernels["stream", "f32"], part), found[1]
 
     with ThreadPoolExecutor(len(cores)) as pool:
         return Peak(*map(sum, zip(*pool.map(measure, cores, parts), strict=True)))
 
 
 def flops(kernel: str, runs: int = RUNS) -> float:
-    """Each second, in the fastest of so many runs of a kernel of op "peak" on this thread."""
-    floats = _floats_a_round(kernel)
-    x = np.zeros(2 * floats, np.float32)
+    """Operations each second, in the fastest of so many runs of a kernel of op "peak" on this thread."""
+    products = _a_round(kernel)
+    x = np.zeros(2 * products, np.float32)  # bytes of 0 too
     rounds = 1000
     while _time(kernel, rounds, x) < RUN_NS:
         rounds *= 2
-    return 2e9 * rounds * floats / min(_time(kernel, rounds, x) for _ in range(runs))
+    return 2e9 * rounds * products / min(_time(kernel, rounds, x) for _ in range(runs))
 
 
 def _bytes(kernel: str, part: np.ndarray) -> float:
-    rounds = len(part) // _floats_a_round(kernel)
+    rounds = len(part) // _a_round(kernel)
     return 1e9 * part.nbytes / min(_time(kernel, rounds, part) for _ in range(PASSES))
 
 
-def _floats_a_round(kernel: str) -> int:
+def _a_round(kernel: str) -> int:
+    """Products, or floats read."""
     row = next(row for row in ROWS if row.name == kernel)
     return row.mr * row.nr
 

@@ -259,6 +259,7 @@ cdef extern from "kernels_s8.h" nogil:
     ctypedef void (*pa_dequantise_s8_fn)(const void *) noexcept nogil
     ctypedef void (*pa_table_s8_fn)(const void *) noexcept nogil
     ctypedef void (*pa_add_s8_fn)(const void *) noexcept nogil
+    ctypedef int32_t (*pa_peak_s8_fn)(int64_t, const int8_t *) noexcept nogil
     ctypedef struct pa_requantise:
         float lo, hi
         int32_t zero
@@ -274,7 +275,6 @@ cdef extern from "drivers/conv_s8.h" nogil:
         int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x, groups
         pa_gemm_s8_fn gemm
         pa_depthwise_s8_fn depthwise
-        pa_pool_s8_fn pool
         int32_t mr, nr, depth
         pa_requantise to
         const void *weight
@@ -282,8 +282,6 @@ cdef extern from "drivers/conv_s8.h" nogil:
         const int32_t *sums
         const float *scale
         const int8_t *zero
-        int32_t a_zero, average, count_pads, pad_bottom, pad_right
-        float factor
         pa_table_s8_fn by_table
         int8_t *table
         pa_add_s8_fn add
@@ -294,6 +292,16 @@ cdef extern from "drivers/conv_s8.h" nogil:
     void pa_conv_s8_step(const void *, void *const *, void *, pa_team *)
     int64_t pa_conv_s8_packed_bytes(const pa_conv_s8_op *)
     void pa_conv_s8_pack(const pa_conv_s8_op *, const int8_t *, void *)
+
+cdef extern from "drivers/pool_s8.h" nogil:
+    ctypedef struct pa_pool_s8_op:
+        pa_view src, dst
+        pa_window window
+        pa_pool_s8_fn kernel
+        int32_t average, count_pads, pad_bottom, pad_right, a_zero
+        float factor
+        pa_requantise to
+    void pa_pool_s8_step(const void *, void *const *, void *, pa_team *)
 
 cdef extern from "drivers/levels.h" nogil:
     enum: PA_QUANTISE, PA_DEQUANTISE, PA_TABLE, PA_INTEGERS

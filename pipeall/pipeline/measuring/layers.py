@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from math import prod
 
 import numpy as np
@@ -31,6 +31,7 @@ from .trial import for_seconds, random_frame
 WARM_UP = 3  # frames that do not count
 LEAST = 4  # frames that do
 EXPLAINED = 0.5  # of the time by arithmetic or memory; else the layer is bound by overhead
+INTEGER_OUTPUT = 12  # bytes of a convolution of integers for each output: bias, sum of its weights, scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class LayerWork:
     algorithm  of a convolution; the kind of any other step
     macs       multiply-adds of the direct convolution, 0 for what is none
     products   multiply-adds that the algorithm makes of them
+    dtype      element type of what it reads: which peak it is judged by
     bytes      of the weights as they are kept, the inputs and the output, and what lies between a step's kernels
     """
 
@@ -54,16 +56,18 @@ class LayerWork:
     macs: int
     products: int
     bytes: int
+    dtype: str
 
     @staticmethod
     def of(step: Step, algorithm: Algorithm | None) -> LayerWork:
         """The layer of a step; ``algorithm`` as the program has it."""
         conv, params = step.kind == "conv", step.params
+        first = (step.src or (step.dst,))[0]
         macs = step.weight.size * step.dst.h * step.dst.w if conv else _products(step)
         return LayerWork(
             step.kind,
             step.node,
-            *(_shape(operand) for operand in ((step.src or (step.dst,))[0], step.dst)),
+            *(_shape(operand) for operand in (first, step.dst)),
             params.get("kernel"),
             params.get("strides"),
             params.get("groups", 1),
@@ -71,6 +75,7 @@ class LayerWork:
             macs,
             algorithm.products(step) if algorithm else macs,
             _bytes(step, algorithm),
+            first.dtype,
         )
 
 
@@ -88,21 +93,27 @@ def _products(step: Step) -> int:
 def _bytes(step: Step, algorithm: Algorithm | None) -> int:
     if step.kind == "copy":  # whose views have gaps
         return 2 * item_bytes(step.dst.dtype) * prod(step.params["dims"])
+    return _constant_bytes(step, algorithm) + sum(view.nbytes for view in (*step.src, step.dst))
+
+
+def _constant_bytes(step: Step, algorithm: Algorithm | None) -> int:
+    if step.kind == "conv" and step.src[0].dtype == "int8":  # of a depthwise one they are kept in 16 bits
+        return step.weight.size * (2 if is_depthwise(step) else 1) + step.dst.c * INTEGER_OUTPUT
     constants = [step.bias] if algorithm else [step.weight, step.bias]
     nbytes = item_bytes(step.dst.dtype) * sum(array.size for array in constants if array is not None)
-    nbytes += algorithm.inner_bytes(step) if algorithm else 0
-    return nbytes + sum(view.nbytes for view in (*step.src, step.dst))
+    return nbytes + (algorithm.inner_bytes(step) if algorithm else 0)
 
 
 @dataclass(frozen=True, slots=True)
 class LayerTimes:
     """The layers of a network on a unit, and what this can do at most.
 
-    worker      what computes on the unit: a thread, a compute unit; ``threads`` of them
-    threads     how many of them
-    peak_flops  each second, by all of them at once; a multiply-add is two
-    peak_bytes  read from memory each second, by all of them at once
-    ms          median of each layer
+    worker            what computes on the unit: a thread, a compute unit; ``threads`` of them
+    threads           how many of them
+    peak_flops        each second, by all of them at once; a multiply-add is two
+    peak_bytes        read from memory each second, by all of them at once
+    peak_integer_ops  of layers on int8, as peak_flops is of the others; None on a unit that computes in real numbers
+    ms                median of each layer
     """
 
     network: str
@@ -111,6 +122,7 @@ class LayerTimes:
     threads: int
     peak_flops: float
     peak_bytes: float
+    peak_integer_ops: float | None
     layers: tuple[LayerWork, ...]
     ms: tuple[float, ...]
 
@@ -124,22 +136,29 @@ class LayerTimes:
         ]
 
     def totals(self) -> list[dict]:
-        """A row for each algorithm, the longest first, then one for all of them."""
-        names = list(dict.fromkeys(layer.algorithm for layer in self.layers))
-        rows = [self._total(name, lambda layer, name=name: layer.algorithm == name) for name in names]
-        return [*sorted(rows, key=lambda row: -row["ms"]), self._total("all", lambda layer: True)]
+        """A row for each algorithm and element type, the longest first, then one for all of them."""
+        names = list(dict.fromkeys((layer.algorithm, layer.dtype) for layer in self.layers))
+        rows = [self._total(*name, lambda layer, name=name: (layer.algorithm, layer.dtype) == name) for name in names]
+        return [*sorted(rows, key=lambda row: -row["ms"]), self._total("all", None, lambda layer: True)]
 
-    def _total(self, name: str, chosen: Callable[[LayerWork], bool]) -> dict:
+    def _total(self, name: str, dtype: str | None, chosen: Callable[[LayerWork], bool]) -> dict:
         picked = [(layer, ms) for layer, ms in zip(self.layers, self.ms, strict=True) if chosen(layer)]
         layers, ms = [layer for layer, _ in picked], sum(ms for _, ms in picked)
-        row = {"algorithm": name, "layers": len(layers), "time_share": _ratio(ms, sum(self.ms))}
+        row = {"algorithm": name, "dtype": dtype, "layers": len(layers), "time_share": _ratio(ms, sum(self.ms))}
         least_ms = sum(max(self._least_ms(layer).values()) for layer in layers)
         return row | self._figures(layers, ms) | {"explained": _ratio(least_ms, ms)}
 
     def _figures(self, layers: Sequence[LayerWork], ms: float) -> dict:
         """Multiply-adds of the direct convolutions, so that Winograd may pass the peak."""
         flops = _ratio(2e3 * sum(layer.macs for layer in layers), ms)
-        return {"ms": ms, "gflops": flops / 1e9, "peak_share": flops / self.peak_flops}
+        peak_ms = sum(self._peak_ms(layer, layer.macs) for layer in layers)
+        return {"ms": ms, "gflops": flops / 1e9, "peak_share": _ratio(peak_ms, ms)}
+
+    def _peak_ms(self, layer: LayerWork, products: int) -> float:
+        """What so many multiply-adds of a layer's element type take at the peak."""
+        if not products:
+            return 0.0
+        return 2e3 * products / (self.peak_integer_ops if layer.dtype == "int8" else self.peak_flops)
 
     def _bound(self, layer: LayerWork, ms: float) -> dict:
         least_ms = self._least_ms(layer)
@@ -150,7 +169,7 @@ class LayerTimes:
     def _least_ms(self, layer: LayerWork) -> dict[str, float]:
         """By what each bound alone would take."""
         return {
-            "arithmetic": 2e3 * layer.products / self.peak_flops,
+            "arithmetic": self._peak_ms(layer, layer.products),
             "memory": 1e3 * layer.bytes / self.peak_bytes,
         }
 
@@ -178,7 +197,8 @@ def layer_times(graph: Graph, board: Board, unit: str, *, seconds: float = 1.0) 
     starts = np.unique(trace.step_of, return_index=True)[1]
     steps = lower(subgraph(graph, 0, len(graph.groups)), integers=part.device.integers).steps
     layers = tuple(_layer(step, trace.algorithms[at], part) for step, at in zip(steps, starts, strict=True))
-    most = max(before.flops, after.flops), max(before.bytes, after.bytes)  # other work only makes it less
+    both = zip(astuple(before), astuple(after), strict=True)  # other work only makes it less
+    most = (None if None in figures else max(figures) for figures in both)
     return LayerTimes(
         graph.name,
         unit,

@@ -1,15 +1,13 @@
-/* Convolutions and pooling of 8-bit integers by pointers to what is under the taps of the kernel, as conv.c has them.
+/* Convolutions of 8-bit integers by pointers to what is under the taps of the kernel, as conv.c has them.
  *
  * Sums are whole in registers, so nothing is blocked along k: four times as many weights fit a cache as floats. A chunk is
- * row_block pixels x panel_block panels of NR channels of one group; of a depthwise convolution a panel is a vector, and a
- * pool has all channels in one.
+ * row_block pixels x panel_block panels of NR channels of one group; of a depthwise convolution a panel is a vector.
  */
 #include "conv_s8.h"
 
 #include <string.h>
 
 #include "../../sizes.h"
-#include "window.h"
 
 enum {
     ROWS = 104,        /* of a chunk at most */
@@ -41,7 +39,7 @@ typedef struct frame {
 
 static int64_t depth_of(const pa_conv_s8_op *p) { return round_up(k_of(p), p->depth); }
 static int64_t panel_bytes(const pa_conv_s8_op *p) {
-    return p->gemm ? taps_of(p) * depth_of(p) * p->nr : p->depthwise ? (int64_t)taps_of(p) * p->nr * 2 : 0;
+    return taps_of(p) * (p->gemm ? depth_of(p) : (int64_t)sizeof(int16_t)) * p->nr;
 }
 
 /* All panels of a chunk, for some tiles that stay in L1 and then the next. */
@@ -67,21 +65,6 @@ static void multiply(const pa_conv_s8_op *p, const pa_gemm_s8_args *all, int64_t
         }
     }
 }
-
-/* What a mean is multiplied by: of each of m pixels from row0 on. */
-static void factors(const pa_conv_s8_op *p, int64_t row0, int64_t m, float *factor) {
-    const int top = p->count_pads ? p->pad_top : 0, bottom = p->count_pads ? p->pad_bottom : 0;
-    const int left = p->count_pads ? p->pad_left : 0, right = p->count_pads ? p->pad_right : 0;
-    for (int64_t i = 0; i < m; i++) {
-        const int y = (int)((row0 + i) / p->dst.w), x = (int)((row0 + i) % p->dst.w);
-        const int64_t rows = pa_counted(y, p->kh, p->stride_y, p->dilation_y, p->pad_top, top, bottom, p->src.h);
-        const int64_t columns = pa_counted(x, p->kw, p->stride_x, p->dilation_x, p->pad_left, left, right, p->src.w);
-        factor[i] = rows * columns > 0 ? p->factor / (float)(rows * columns) : 0;
-    }
-}
-
-static int64_t factors_at(const pa_conv_s8_op *p) { return pointer_elements(p); }
-static int64_t sums_at(const pa_conv_s8_op *p) { return factors_at(p) + p->row_block * (int64_t)sizeof(float); }
 
 /* What follows the sums, on results that are in a cache still. */
 static void finish(const pa_conv_s8_op *p, int8_t *c, const int8_t *r, int64_t rows, int64_t n) {
@@ -109,13 +92,6 @@ static void chunk_of(const void *context, int64_t chunk, int thread) {
     const int8_t *weight = (const int8_t *)p->weight + panel * panel_bytes(p);
     int8_t *c = f->dst + row0 * p->dst.stride + channel;
     point(p, f->src + (p->gemm ? group * channels_of(p) : channel), row0, &tiling, pointers);
-    if (p->pool) {
-        float *factor = (float *)(scratch + factors_at(p));
-        if (p->average) factors(p, row0, tiling.tiles, factor);
-        p->pool(&(pa_pool_s8_args){tiling.tiles, taps_of(p), width, pointers, p->a_zero, p->average ? factor : NULL, p->to, c,
-                                   p->dst.stride, (int32_t *)(scratch + sums_at(p))});
-        return;
-    }
     const int32_t *bias = p->bias + panel * p->nr;
     const float *scale = p->scale + panel * p->nr;
     const int32_t taps = taps_of(p);
@@ -130,7 +106,6 @@ static void chunk_of(const void *context, int64_t chunk, int thread) {
     finish(p, c, p->add ? f->residual + row0 * p->residual.stride + channel : NULL, done, width);
 }
 
-/* Channels of a panel of a pool go to one thread unless there are few pixels. */
 void pa_conv_s8_plan(pa_conv_s8_op *p, int threads) {
     const int64_t rows = (int64_t)p->dst.h * p->dst.w, wanted = (int64_t)threads * CHUNKS;
     const int64_t panels = ceil_div(p->dst.c / p->groups, p->nr);
@@ -147,8 +122,7 @@ void pa_conv_s8_plan(pa_conv_s8_op *p, int threads) {
         if (row_blocks < threads) p->panel_block = ceil_div(panels, ceil_div(wanted, row_blocks));
     }
     const int64_t gathered = p->rows ? p->row_block * taps_of(p) * k_of(p) + PA_S8_SPARE : 0;
-    const int64_t sums = p->pool ? (p->row_block + p->dst.c) * (int64_t)sizeof(float) : 0;
-    p->scratch_bytes = round_up(pointer_elements(p) + gathered + sums, 64);
+    p->scratch_bytes = round_up(pointer_elements(p) + gathered, 64);
 }
 
 void pa_conv_s8_step(const void *op, void *const *bases, void *scratch, pa_team *team) {

@@ -1,4 +1,4 @@
-/* Convolution, fully connected layers and pooling of 8-bit integers: the drivers above the kernels of kernels_s8.h. */
+/* Convolution and fully connected layers of 8-bit integers: the drivers above the kernels of kernels_s8.h. */
 #ifndef PIPEALL_CONV_S8_H
 #define PIPEALL_CONV_S8_H
 
@@ -6,21 +6,18 @@
 
 enum { PA_S8_SPARE = 16 }; /* bytes behind a pixel that a GEMM may read: the rest of a depth */
 
-/* One of the three kernels is set, the others are NULL. */
+/* One of the two kernels is set, the other is NULL. */
 typedef struct pa_conv_s8_op {
     pa_view src, dst;
     int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x, groups; /* groups: 1 but for a GEMM */
     pa_gemm_s8_fn gemm;
     pa_depthwise_s8_fn depthwise;
-    pa_pool_s8_fn pool;
-    int32_t mr, nr, depth;  /* nr: of a pool all channels; depth: of a GEMM, else 1 */
+    int32_t mr, nr, depth;  /* depth: of a GEMM, else 1 */
     pa_requantise to;
     const void *weight;     /* packed: [groups][panels] of what the kernels read */
     const int32_t *bias, *sums;
     const float *scale;     /* packed like them: [groups][panels][NR] */
-    const int8_t *zero;     /* what padding points to: the zero point, PA_S8_SPARE more than kw * Cin; NULL for a pool */
-    int32_t a_zero, average, count_pads, pad_bottom, pad_right; /* of a pool; the last three as pa_pool_op has them */
-    float factor;                                               /* of its means: scale of the input over the output's */
+    const int8_t *zero;     /* what padding points to: the zero point, PA_S8_SPARE more than kw * Cin */
     pa_table_s8_fn by_table; /* what is stored goes through `table`, and is added to `residual`; or NULL */
     int8_t table[256];
     pa_add_s8_fn add;

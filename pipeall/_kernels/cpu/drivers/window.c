@@ -22,7 +22,8 @@ static pa_row_window row_window(const pa_window *p, const pa_view *src, const fl
     };
 }
 
-int pa_counted(int i, int taps, int stride, int dilation, int pad, int before, int after, int size) {
+/* Taps of a window at output position i that its divisor counts: from `before` pads to `after` pads around `size` positions. */
+static int counted(int i, int taps, int stride, int dilation, int pad, int before, int after, int size) {
     int count = 0;
     for (int k = 0; k < taps; k++) {
         const int position = i * stride - pad + k * dilation;
@@ -43,9 +44,9 @@ static void pool_rows(const job *j, int64_t begin, int64_t end, int thread) {
         const int64_t y = unit / p->channel_blocks, c = unit % p->channel_blocks * block;
         if (c >= p->dst.c) continue; /* the rounding left nothing for the last block */
         if (p->average) {
-            const int in_y = pa_counted((int)y, w->kh, w->stride_y, w->dilation_y, w->pad_top, top, bottom, p->src.h);
+            const int in_y = counted((int)y, w->kh, w->stride_y, w->dilation_y, w->pad_top, top, bottom, p->src.h);
             for (int x = 0; x < p->dst.w; x++) {
-                const int in_x = pa_counted(x, w->kw, w->stride_x, w->dilation_x, w->pad_left, left, right, p->src.w);
+                const int in_x = counted(x, w->kw, w->stride_x, w->dilation_x, w->pad_left, left, right, p->src.w);
                 inverse[x] = in_x * in_y > 0 ? 1.0f / (float)(in_x * in_y) : 0;
             }
         }

@@ -16,8 +16,6 @@ typedef struct pa_pool_op {
     int32_t channel_blocks;        /* set by plan: an op of one output row is cut along its channels */
     int64_t scratch_floats;        /* set by plan: per thread, the factors of a row of averages */
 } pa_pool_op;
-/* Taps of a window at output position i that its divisor counts: from `before` pads to `after` pads around `size` positions. */
-int pa_counted(int i, int taps, int stride, int dilation, int pad, int before, int after, int size);
 
 void pa_pool_plan(pa_pool_op *op);
 void pa_pool_step(const void *op, void *const *bases, void *scratch, pa_team *team);

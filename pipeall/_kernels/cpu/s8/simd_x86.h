@@ -4,7 +4,8 @@
  * PA_ISA_VNNI. It switches the instruction set on for the rest of the file; PA_SIMD_END closes that and comes last.
  *
  *   vi, VL            a vector of integers, and its lanes of 32 bits; of 16 bits it has twice as many
- *   v_factor_of(a)    four bytes of A as v_dot wants them, plus A_PLUS if that takes them as unsigned
+ *   v_factor_of(a, p) four bytes of A as v_dot wants them, plus A_PLUS if that takes them as unsigned; if SIZES, their sizes
+ *                     are at p; v_size(a): the size of each byte
  *   v_dot(s, a, b)    s + sums of four neighbouring products with a: lanes of 32 bits of lanes of 8. Without VNNI the
  *                     products of a pair must fit into 16 bits: -127 <= b
  *   v_pairs(s, a, b)  s + sums of two neighbouring products: lanes of 32 bits of lanes of 16
@@ -54,12 +55,20 @@ S8_PRAGMA_OF(GCC S8_TARGET)
 #define PA_SIMD_END _Pragma("GCC pop_options")
 #endif
 
+PA_INLINE int32_t four_at(const int8_t *p) {
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    return four;
+}
+
 #if defined(PA_ISA_VNNI) || defined(PA_ISA_AVX512)
 enum { VL = 16 };
 typedef __m512i vi;
 typedef __m512 vf;
 PA_INLINE vi v_set1(int32_t x) { return _mm512_set1_epi32(x); }
 PA_INLINE vi v_load(const void *p) { return _mm512_loadu_si512(p); }
+PA_INLINE void v_store(void *p, vi a) { _mm512_storeu_si512(p, a); }
+PA_INLINE vi v_size(vi a) { return _mm512_abs_epi8(a); }
 PA_INLINE vi v_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
 PA_INLINE vi v_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
 PA_INLINE vi v_shift_left(vi a, const int n) { return _mm512_slli_epi32(a, n); }
@@ -99,6 +108,8 @@ typedef __m256i vi;
 typedef __m256 vf;
 PA_INLINE vi v_set1(int32_t x) { return _mm256_set1_epi32(x); }
 PA_INLINE vi v_load(const void *p) { return _mm256_loadu_si256(p); }
+PA_INLINE void v_store(void *p, vi a) { _mm256_storeu_si256(p, a); }
+PA_INLINE vi v_size(vi a) { return _mm256_abs_epi8(a); }
 PA_INLINE vi v_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
 PA_INLINE vi v_sub(vi a, vi b) { return _mm256_sub_epi32(a, b); }
 PA_INLINE vi v_shift_left(vi a, const int n) { return _mm256_slli_epi32(a, n); }
@@ -164,9 +175,12 @@ PA_INLINE void v_store_bytes(int8_t *p, vi words, int n) {
 #endif
 
 #if defined(PA_ISA_VNNI) || defined(PA_ISA_AVXVNNI)
-enum { A_PLUS = 128 };
+enum { A_PLUS = 128, SIZES = 0 };
 typedef vi v_factor;
-PA_INLINE v_factor v_factor_of(int32_t four) { return v_xor(v_set1(four), v_set1((int32_t)0x80808080)); }
+PA_INLINE v_factor v_factor_of(int32_t four, const int8_t *size) {
+    (void)size;
+    return v_xor(v_set1(four), v_set1((int32_t)0x80808080));
+}
 /* In the register that the sum has: compilers let sums wander, and copy them back every few steps. */
 PA_INLINE vi v_dot(vi s, v_factor a, vi b) {
 #if defined(PA_ISA_AVXVNNI)
@@ -179,12 +193,13 @@ PA_INLINE vi v_dot(vi s, v_factor a, vi b) {
     return s;
 }
 #elif defined(PA_ISA_AVX512)
-enum { A_PLUS = 0 };
+enum { A_PLUS = 0, SIZES = 0 };
 typedef struct v_factor {
     vi size;
     __mmask64 minus;
 } v_factor;
-PA_INLINE v_factor v_factor_of(int32_t four) {
+PA_INLINE v_factor v_factor_of(int32_t four, const int8_t *size) {
+    (void)size;
     const vi a = v_set1(four);
     return (v_factor){_mm512_abs_epi8(a), _mm512_movepi8_mask(a)};
 }
@@ -193,13 +208,12 @@ PA_INLINE vi v_dot(vi s, v_factor a, vi b) {
     return v_pairs(s, _mm512_maddubs_epi16(a.size, signed_b), _mm512_set1_epi16(1));
 }
 #else
-enum { A_PLUS = 0 };
+enum { A_PLUS = 0, SIZES = 1 };
 typedef struct v_factor {
     vi size, sign;
 } v_factor;
-PA_INLINE v_factor v_factor_of(int32_t four) {
-    const vi a = v_set1(four);
-    return (v_factor){_mm256_abs_epi8(a), a};
+PA_INLINE v_factor v_factor_of(int32_t four, const int8_t *size) {
+    return (v_factor){v_set1(four_at(size)), v_set1(four)};
 }
 PA_INLINE vi v_dot(vi s, v_factor a, vi b) {
     return v_pairs(s, _mm256_maddubs_epi16(a.size, _mm256_sign_epi8(b, a.sign)), _mm256_set1_epi16(1));
