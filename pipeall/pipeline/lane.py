@@ -35,18 +35,23 @@ class Stage:
     program: Any
 
 
-def lowered_stages(graph: Graph, stages: Sequence[StagePlan], units: Sequence[Component]) -> list[Lowered]:
-    """What each stage of a lane computes. Raises ArgumentError for groups that the network does not have."""
+def lowered_stages(
+    graph: Graph, stages: Sequence[StagePlan], units: Sequence[Component] | None = None
+) -> list[Lowered]:
+    """What each stage of a lane computes; without ``units`` as those do that have kernels for integers.
+
+    Raises ArgumentError for groups that the network does not have.
+    """
+    ranges = list(borders(stages, len(graph.groups), graph.name))
+    integers = [True] * len(ranges) if units is None else [unit.device.integers for unit in units]
     return [
         lower(
             subgraph(graph, first, last_late, last),
             border(graph, first, first_late, first) if first_late > first else None,
             border(graph, first, last) if last_late > last else None,
-            integers=unit.device.integers,
+            integers=whole,
         )
-        for (first, first_late, last, last_late), unit in zip(
-            borders(stages, len(graph.groups), graph.name), units, strict=True
-        )
+        for (first, first_late, last, last_late), whole in zip(ranges, integers, strict=True)
     ]
 
 
