@@ -3,9 +3,9 @@
     python bench/arm_cost.py ARMCOST ROOT FOLDER --socs a311d-little,a311d-big,rpi5 [--peers RECORD]
     python bench/arm_cost.py ARMCOST ROOT FOLDER --cores cortex-a73 [--networks NAME,...] [--build TREE]
 
-ARMCOST is the pricing tool: it runs a command for two numbers of frames under qemu-aarch64 and prices the difference,
-block by block. For a SoC it gives milliseconds: cycles of the core by a model fitted to measured boards, simulated
-caches, latency and bandwidth of the memory. For a core it gives cycles of llvm-mca's model, without caches and memory.
+ARMCOST is the pricing tool: it runs a command under qemu-aarch64 and prices the second frame, of which calls of getppid
+tell it, block by block. For a SoC it gives milliseconds: cycles of the core by a model fitted to measured boards,
+simulated caches, latency and bandwidth of the memory. For a core it gives cycles of llvm-mca's model, without these.
 ROOT is an arm64 root (tests/arm64/setup). FOLDER holds the .onnx files. ncnn and MNN take part where their aarch64
 wheels are in ROOT/site and bench/peers.py has left their models in FOLDER/peers, or by their figures in RECORD, an
 earlier record of SoCs. pipeall chooses its kernels for the core that is priced and times nothing (PIPEALL_TUNE=off). It
@@ -29,7 +29,7 @@ import pipeall
 ENGINES = {"pipeall": "pipeall", "ncnn": "ncnn", "mnn": "MNN"}  # name -> the folder of its package
 PEERS = ("ncnn", "mnn")
 RUNNER = """
-import pickle, sys
+import os, pickle, sys
 from pathlib import Path
 import numpy as np
 import peers, pipeall
@@ -39,7 +39,9 @@ graph = pickle.loads(Path(pickled).read_bytes())
 pipeall.load = lambda path: graph  # this Python has no onnx
 run = peers.ENGINES[engine][1](Path(model), np.zeros(graph.inputs[0].shape, np.float32), 1)
 for _ in range(int(frames)):
+    os.getppid()
     run()
+os.getppid()
 """
 
 
@@ -54,7 +56,7 @@ def built(folder: Path, root: Path) -> Path:
 def price(options: argparse.Namespace, engine: str, place: str, model: Path, pickled: Path, tree: Path) -> dict:
     """What ARMCOST prints for one engine, SoC or core, and network; with --top its hottest blocks go to stdout."""
     path = f"{tree}:{REPOSITORY / 'bench'}:{options.root / 'site'}"
-    command = [str(options.armcost), "--root", str(options.root), "--top", str(options.top)]
+    command = [str(options.armcost), "--marked", "--root", str(options.root), "--top", str(options.top)]
     command += ["--soc", place] if options.socs else ["--cores", place]
     # OpenBLAS (in NumPy): its threads would spin for a while, a wall-clock while
     settings = [f"PYTHONPATH={path}", "PIPEALL_TUNE=off", "OPENBLAS_NUM_THREADS=1"]

@@ -14,7 +14,8 @@ from pipeall._kernels.cpu.table import ROWS
 U = 2.0**-24
 PAGE = mmap.PAGESIZE
 DEPTH = {"neon": 8, "i8mm": 8}  # kernels_s8.h; 4 elsewhere
-LEAST_WEIGHT = {"avx512": -127, "avx2": -127, "neon": -127}  # -128 elsewhere
+LEAST_WEIGHT = {"avx512": -127, "avx2": -127, "neon": -127}  # of a GEMM; -128 elsewhere
+LEAST_DEPTHWISE = {"neon": -127}
 GUARD, UNTOUCHED = 80, 77  # bytes around what a kernel may write, and what they hold
 POINTER, INT32, INT64, FLOAT = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_float
 
@@ -253,7 +254,7 @@ def test_every_depthwise_tile(row):
         for n in range(1, most + 1):
             taps = (1, 2, 3, 9)[(m + 2 * n) % 4]
             a = random.integers(-128, 128, (taps, m, n), np.int8)
-            w = random.integers(-128, 128, (taps, n), np.int8)
+            w = random.integers(LEAST_DEPTHWISE.get(row.isa, -128), 128, (taps, n), np.int8)
             bias, scale = parameters(random, n, taps)
             to = requantised(int(random.integers(-128, 128)), relu=n % 3 == 0)
             check(run_depthwise(row, ledge, a, w, bias, scale, to), depthwise_sums(a, w), bias, scale, to)
@@ -266,7 +267,7 @@ def test_depthwise_at_its_bounds(row, zero, relu):
     m, n, taps, to = row.mr, row.nr + 1, 255, requantised(zero, relu)
     ledge = Ledge(taps * m, n)
     for a_value in (-128, 127):
-        for weight in (-128, 127):
+        for weight in (LEAST_DEPTHWISE.get(row.isa, -128), 127):
             a, w = np.full((taps, m, n), a_value, np.int8), np.full((taps, n), weight, np.int8)
             sums = depthwise_sums(a, w)
             small = (np.arange(n) * 2 - n - sums[0]).astype(np.int32)

@@ -5,6 +5,8 @@ direct           a vector of outputs of several groups: for groups too narrow fo
 strassen         seven products of quarters of the matrices, not eight: for 1x1 kernels of stride 1
 winograd2|4|6    F(2x2), F(4x4), F(6x6) for 3x3, F(2x2), F(4x4) for 5x5 kernels of stride and dilation 1
 winograd*-lazy   the same with the taps transformed in every frame, not kept: (n / r)^2 times fewer weights to read
+
+Convolutions of integers have their GEMM, and Winograd in float32: results of the two differ by a quantum at most.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ class Algorithm:
 
     def inner_bytes(self, step) -> int:
         """Bytes of a convolution's weights as they are kept."""
-        return points_bytes(step, self, 1) if self.keeps_transform else item_bytes(step.dst.dtype) * step.weight.size
+        return points_bytes(step, self, 1) if self.keeps_transform else weight_bytes(step, self) * step.weight.size
 
 
 GEMM, DIRECT, STRASSEN = Algorithm("gemm"), Algorithm("direct"), Algorithm("strassen")
@@ -66,6 +68,9 @@ JOIN, JOIN_OF = 40, {"neon": 20}
 HALVES = 64  # output channels are a multiple of it: two panels of the widest GEMM kernel
 # Reading a byte of weights from memory. NEON: a Cortex-A73 reads 3 bytes a cycle, in which it does 4 multiply-adds.
 PER_WEIGHT_BYTE, PER_WEIGHT_BYTE_OF = 2.7, {"neon": 1.3}
+# Multiply-adds of integers, by the instruction set of their GEMM, that take as long as one of floats; kernels' heads.
+INTEGERS = {"neon": 1.7, "dotprod": 4, "i8mm": 8, "avx2": 1.4, "avx512": 1.4, "avxvnni": 4, "vnni": 4, "ref": 1}
+CONVERT = 5  # of an integer to a float, or back
 # Transformed weights of a layer that are kept at most. On NEON transforming a filter's taps takes 55 (Cortex-A73) to
 # 150 (Cortex-A53) modelled cycles, reading what F(4x4) has more of them 36: there they are always kept.
 KEEP_BYTES, KEEP_BYTES_OF = 4 << 20, {"neon": inf}
@@ -73,13 +78,14 @@ KEEP_BYTES, KEEP_BYTES_OF = 4 << 20, {"neon": inf}
 
 def candidates(step) -> tuple[Algorithm, ...]:
     """The algorithms that can compute a step; the first is the plainest. Nothing to choose: empty."""
-    if step.kind != "conv" or is_depthwise(step) or step.dst.dtype != "float32":
+    if step.kind != "conv" or is_depthwise(step):
         return ()
     kh, kw = step.params["kernel"]
     steps = (*step.params["strides"], *step.params["dilations"])
     if fits_strassen(step):
         return (GEMM, STRASSEN)
-    plain = (GEMM, DIRECT) if step.params["groups"] > 1 and kh <= DIRECT_ROWS else (GEMM,)
+    narrow = step.params["groups"] > 1 and kh <= DIRECT_ROWS and step.dst.dtype == "float32"
+    plain = (GEMM, DIRECT) if narrow else (GEMM,)
     if kh != kw or kh not in TILES or steps != (1, 1, 1, 1):
         return plain
     return (*plain, *(Algorithm("winograd", m, lazy) for lazy in (False, True) for m in TILES[kh]))
@@ -88,38 +94,48 @@ def candidates(step) -> tuple[Algorithm, ...]:
 def fits_strassen(step) -> bool:
     """Whether every output pixel of a convolution depends on one input pixel alone, and the matrices have halves."""
     x, y, p = step.src[0], step.dst, step.params
+    if y.dtype != "float32":
+        return False
     pointwise = (*p["kernel"], *p["strides"], p["groups"]) == (1,) * 5 and not any(p["pads"])
     same = (x.h, x.w) == (y.h, y.w) != (1, 1) and len(step.src) == 1
     return pointwise and same and x.c % 2 == 0 and y.c % HALVES == 0
 
 
-def sensible(step, nr: int, isa: str) -> tuple[Algorithm, ...]:
+def sensible(step, nr: int, isa: str, integers: str = "ref") -> tuple[Algorithm, ...]:
     """The candidates worth comparing, for GEMM panels of ``nr``: of each Winograd one, direct for groups below a panel.
 
     Transformed weights of KEEP_BYTES or more would not stay in a cache until the next frame: they are made anew.
+    Of integers Winograd is compared where the model, by the instruction set ``integers`` of their GEMM, sees it ahead.
     """
     if fits_strassen(step):
         fewer = work(step, STRASSEN, nr, isa) < work(step, GEMM, nr, isa)
         return (GEMM, STRASSEN) if fewer else (GEMM,)
     keep = KEEP_BYTES_OF.get(isa, KEEP_BYTES)
-    return tuple(
+    ways = tuple(
         replace(way, lazy=way.keeps_transform and points_bytes(step, way, nr) >= keep)
         for way in candidates(step)
         if not way.lazy and (way != DIRECT or step.dst.c // step.params["groups"] < nr)
     )
+    if step.dst.dtype == "float32":
+        return ways
+    most = work(step, GEMM, nr, isa, integers)
+    return tuple(way for way in ways if way == GEMM or work(step, way, nr, isa, integers) < most)
 
 
-def modelled(step, nr: int, isa: str) -> Algorithm:
+def modelled(step, nr: int, isa: str, integers: str = "ref") -> Algorithm:
     """The algorithm of least modelled work for GEMM panels of ``nr``; it depends on nothing but the arguments."""
-    return min(sensible(step, nr, isa), key=lambda way: work(step, way, nr, isa))
+    return min(sensible(step, nr, isa, integers), key=lambda way: work(step, way, nr, isa, integers))
 
 
-def work(step, algorithm: Algorithm, nr: int, isa: str) -> float:
-    """What a step costs, in multiply-adds."""
-    per_weight = item_bytes(step.dst.dtype) * PER_WEIGHT_BYTE_OF.get(isa, PER_WEIGHT_BYTE)
-    if algorithm == GEMM:
+def work(step, algorithm: Algorithm, nr: int, isa: str, integers: str = "ref") -> float:
+    """What a step costs, in multiply-adds of floats."""
+    per_weight = weight_bytes(step, algorithm) * PER_WEIGHT_BYTE_OF.get(isa, PER_WEIGHT_BYTE)
+    whole = step.dst.dtype == "int8"
+    if algorithm == GEMM and not whole:
         step = folded(step, fold(step, nr))
     taps = step.params["kernel"][0] * step.params["kernel"][1]
+    if algorithm == GEMM and whole:
+        return filters(step, 1) * taps * (step.dst.h * step.dst.w / INTEGERS[integers] + per_weight)
     if algorithm == GEMM:
         return filters(step, min(nr, LANES)) * taps * (step.dst.h * step.dst.w + per_weight)
     if algorithm == DIRECT:
@@ -131,7 +147,9 @@ def work(step, algorithm: Algorithm, nr: int, isa: str) -> float:
     tiles = ceil(step.dst.h / m) * ceil(step.dst.w / m)
     lazy = algorithm.lazy
     per_filter = n * n * tiles + per_weight * (taps if lazy else n * n) + (TAPS[n] if lazy else 0)
-    return filters(step, nr) * per_filter + tiles * (step.src[0].c * INPUT[n] + step.dst.c * OUTPUT[n])
+    convert = CONVERT if whole else 0
+    ends = step.src[0].c * (INPUT[n] + convert * n * n) + step.dst.c * (OUTPUT[n] + convert * m * m)
+    return filters(step, nr) * per_filter + tiles * ends
 
 
 def pairs(step) -> int:
@@ -141,8 +159,13 @@ def pairs(step) -> int:
 
 def points_bytes(step, algorithm: Algorithm, nr: int) -> int:
     """Size of the transformed weights."""
-    each = item_bytes(step.dst.dtype) * filters(step, nr)
+    each = weight_bytes(step, algorithm) * filters(step, nr)
     return 7 * each // 4 if algorithm == STRASSEN else each * tile(step, algorithm)[1] ** 2
+
+
+def weight_bytes(step, algorithm: Algorithm) -> int:
+    """Of one as it is kept."""
+    return item_bytes(step.dst.dtype if algorithm == GEMM else "float32")
 
 
 def tile(step, algorithm: Algorithm) -> tuple[int, int]:

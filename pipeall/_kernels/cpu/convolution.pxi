@@ -5,15 +5,16 @@ def add_convolution(CpuProgram self, step, algorithm):
     src, dst, groups = step.src[0], step.dst, step.params["groups"]
     self.check(groups >= 1 and src.c % groups == 0 and dst.c % groups == 0, step,
                "groups that divide the channels", groups)
-    if dst.dtype == "int8":
+    if dst.dtype == "int8" and algorithm in (None, GEMM):
         return add_conv_s8(self, step)
     if algorithm is None or algorithm == DIRECT:
         return add_depthwise(self, step)
     cdef void *args = self.new(max(sizeof(pa_winograd_op), sizeof(pa_strassen_op)))
     cdef pa_conv_op *op = <pa_conv_op *>args  # the first member of both
     cdef pa_window window = self.window(step)
-    cdef const pa_kernel_row *row = self.row(step, "gemv" if dst.h * dst.w == 1 else "gemm")
-    op.has_residual = len(step.src) > 1
+    real = step if dst.dtype == "float32" else in_quanta(step)
+    cdef const pa_kernel_row *row = self.row(real, "gemv" if dst.h * dst.w == 1 else "gemm")
+    op.has_residual = len(real.src) > 1
     if op.has_residual:
         r = step.src[1]
         self.check((r.h, r.w, r.c) == (dst.h, dst.w, dst.c), step, "a residual of the output's shape", r)
@@ -26,13 +27,13 @@ def add_convolution(CpuProgram self, step, algorithm):
     op.kh, op.kw, op.stride_y, op.stride_x = window.kh, window.kw, window.stride_y, window.stride_x
     op.pad_top, op.pad_left, op.dilation_y, op.dilation_x = (
         window.pad_top, window.pad_left, window.dilation_y, window.dilation_x)
-    op.groups, op.lo, op.hi = groups, step.params["lo"], step.params["hi"]
+    op.groups, op.lo, op.hi = groups, real.params["lo"], real.params["hi"]
     op.gemm, op.mr, op.nr, op.one_block = <pa_gemm_f32_fn>row.function, row.mr, row.nr, pixels > 1
     cdef object key = (id(step.weight), id(step.bias), algorithm, <uintptr_t>row, groups, pixels, window.kw)
     cdef object weights = self.packed.get(key)
     if weights is None:
         weights = self.packed[key] = PackedWeights(step)
-        pack_weights(self, step, op, algorithm, pixels, weights)
+        pack_weights(self, real, op, algorithm, pixels, weights)
     op.bias, op.zero, op.weight = f32_pointer(weights.bias), f32_pointer(weights.zero), NULL
     if weights.panels is not None:
         op.weight = f32_pointer(weights.panels)
@@ -42,7 +43,9 @@ def add_convolution(CpuProgram self, step, algorithm):
     elif algorithm == STRASSEN:
         add_strassen(self, step, <pa_strassen_op *>args, weights)
     else:
-        add_winograd(self, step, algorithm, <pa_winograd_op *>args, weights)
+        if real is not step:
+            fill_winograd_s8(self, step, <pa_winograd_op *>args)
+        add_winograd(self, real, algorithm, <pa_winograd_op *>args, weights)
 
 
 class PackedWeights:

@@ -14,15 +14,7 @@ def add_conv_s8(CpuProgram self, step):
     op.kh, op.kw, op.stride_y, op.stride_x = window.kh, window.kw, window.stride_y, window.stride_x
     op.pad_top, op.pad_left, op.dilation_y, op.dilation_x = (
         window.pad_top, window.pad_left, window.dilation_y, window.dilation_x)
-    if "table" in step.params:
-        fill_table(self, step, op.table)
-        op.by_table = <pa_table_s8_fn>kernel_s8(self, step, "table")
-    self.check((len(step.src) > 1) == ("add" in step.params), step, "a residual where there is a sum", len(step.src))
-    if len(step.src) > 1:
-        r = step.src[1]
-        self.check((r.h, r.w, r.c) == (op.dst.h, op.dst.w, op.dst.c), step, "a residual of the output's shape", r)
-        op.residual, op.sum = self.view(step, r), binary_s8(step, "add", step.params["add"])
-        op.add = <pa_add_s8_fn>kernel_s8(self, step, "add")
+    fill_after(self, step, &op.after)
     op.mr, op.nr, op.depth = max(1, row.mr), row.nr, 1
     if depthwise:
         op.groups, op.depthwise = 1, <pa_depthwise_s8_fn>row.function
@@ -31,7 +23,7 @@ def add_conv_s8(CpuProgram self, step):
         op.depth = DEPTHS.get(row.isa.decode(), 4)
     op.to = requantised(step.params["levels"], step.params["lo"], step.params["hi"])
     pa_conv_s8_plan(op, self.program.core_count)
-    key = (id(step.weight), id(step.bias), "s8", <uintptr_t>row, op.groups, op.kw)
+    key = (id(step.weight), id(step.bias), "s8", <uintptr_t>row, op.groups, op.rows)
     weights = self.packed.get(key)
     if weights is None:
         weights = self.packed[key] = WeightsS8(self, step, op.groups, op.nr, pa_conv_s8_packed_bytes(op))
@@ -43,6 +35,46 @@ def add_conv_s8(CpuProgram self, step):
     self.append(pa_conv_s8_step, op, op.scratch_bytes)
 
 
+cdef int fill_after(CpuProgram self, step, pa_after_s8 *to) except -1:
+    if "table" in step.params:
+        fill_table(self, step, to.table)
+        to.by_table = <pa_table_s8_fn>kernel_s8(self, step, "table")
+    self.check((len(step.src) > 1) == ("add" in step.params), step, "a residual where there is a sum", len(step.src))
+    if len(step.src) > 1:
+        r, dst = step.src[1], step.dst
+        self.check((r.h, r.w, r.c) == (dst.h, dst.w, dst.c), step, "a residual of the output's shape", r)
+        to.residual, to.sum = self.view(step, r), binary_s8(step, "add", step.params["add"])
+        to.add = <pa_add_s8_fn>kernel_s8(self, step, "add")
+    return 0
+
+
+cdef int fill_winograd_s8(CpuProgram self, step, pa_winograd_op *op) except -1:
+    (_, op.s8.src_zero), (_, op.s8.dst_zero) = step.params["levels"]
+    op.s8.dequantise = <pa_dequantise_s8_fn>kernel_s8(self, step, "dequantise")
+    op.s8.quantise = <pa_quantise_s8_fn>kernel_s8(self, step, "quantise")
+    return fill_after(self, step, &op.s8.after)
+
+
+def in_quanta(step):
+    """A convolution on integers as one in float32, from integers less their zero point to multiples of the output's scale."""
+    (x_scale, _), (y_scale, _) = step.params["levels"]
+    weight = weights_s8(step)
+    factor = np.float64(x_scale) / y_scale * np.asarray(step.params["scales"], np.float64)
+    bounds = {name: step.params[name] / y_scale for name in ("lo", "hi")}
+    return replace(
+        step, src=step.src[:1], dst=replace(step.dst, dtype="float32"), params={**step.params, **bounds},
+        weight=(weight * factor.reshape(-1, 1, 1, 1)).astype(np.float32), bias=step.bias / np.float64(y_scale))
+
+
+def weights_s8(step):
+    """The weights of a convolution on integers, checked."""
+    shape = (step.dst.c, step.src[0].c // step.params["groups"], *step.params["kernel"])
+    if step.weight.shape != shape or step.weight.dtype != np.int8:
+        raise ArgumentError(
+            f"step {step.node}: weight: expected int8 of {shape}, got {step.weight.dtype} {step.weight.shape}")
+    return np.ascontiguousarray(step.weight)
+
+
 class WeightsS8:
     """What steps of the same weights share: packed ``panels``, and per output, in panels of ``nr``, the bias in quanta of the
     sums, the sums of weights and the scale. Keeps the step's arrays, whose identity is the key."""
@@ -50,12 +82,8 @@ class WeightsS8:
     def __init__(self, program, step, groups, nr, nbytes):
         self.source = step.weight, step.bias
         (x_scale, x_zero), (y_scale, _) = step.params["levels"]
-        count, channels = step.dst.c, step.src[0].c // step.params["groups"]
-        shape = (count, channels, *step.params["kernel"])
-        if step.weight.shape != shape or step.weight.dtype != np.int8:
-            raise ArgumentError(
-                f"step {step.node}: weight: expected int8 of {shape}, got {step.weight.dtype} {step.weight.shape}")
-        self.integers = np.ascontiguousarray(step.weight)
+        count = step.dst.c
+        self.integers = weights_s8(step)
         factor = np.float64(x_scale) * np.asarray(step.params["scales"], np.float64)
         sums = self.integers.reshape(count, -1).sum(1, dtype=np.int64)
         bias = np.clip(np.rint(packable(step.bias, (count,), f"step {step.node}: bias") / factor), -SUM_MAX, SUM_MAX)

@@ -23,6 +23,7 @@ typedef struct pa_view {
 } pa_view;
 
 static inline float *pa_f32_at(const pa_view *v, void *const *bases) { return (float *)bases[v->base] + v->offset; }
+static inline int8_t *pa_s8_at(const pa_view *v, void *const *bases) { return (int8_t *)bases[v->base] + v->offset; }
 
 /* Elements of a tensor of any rank: element i lies at offset + i . stride of bases[base], or of `constant` unless it is
  * NULL, in elements of item_bytes. Every size is at least 1; a stride of 0 broadcasts. Checked by whoever builds a step. */

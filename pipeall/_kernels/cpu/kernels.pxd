@@ -1,5 +1,5 @@
 # The C side of the kernels: kernels.h, dispatch.h, program_cpu.h and the drivers' argument structs.
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int8_t, int32_t, int64_t
 
 from ..program cimport atomic_int, pa_program
 
@@ -81,13 +81,44 @@ cdef extern from "drivers/conv.h" nogil:
     void pa_conv_step(const void *, void *const *, void *, pa_team *)
     void pa_conv_pack(const void *, const void *, int64_t, int64_t, int64_t, int32_t, int32_t, float *, float *)
 
+cdef extern from "kernels_s8.h" nogil:
+    ctypedef void (*pa_gemm_s8_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_depthwise_s8_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_pool_s8_fn)(const void *) noexcept nogil
+    ctypedef int32_t (*pa_peak_s8_fn)(int64_t, const int8_t *) noexcept nogil
+    ctypedef void (*pa_quantise_s8_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_dequantise_s8_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_table_s8_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_add_s8_fn)(const void *) noexcept nogil
+    ctypedef struct pa_requantise:
+        float lo, hi
+        int32_t zero
+    ctypedef struct pa_binary_s8_args:
+        int32_t a_zero, b_zero
+        float a_factor, b_factor
+        pa_requantise to
+
+cdef extern from "drivers/conv_s8.h" nogil:
+    ctypedef struct pa_after_s8:
+        pa_table_s8_fn by_table
+        int8_t *table
+        pa_add_s8_fn add
+        pa_view residual
+        pa_binary_s8_args sum
+
 cdef extern from "drivers/winograd.h" nogil:
+    ctypedef struct pa_winograd_s8:
+        pa_dequantise_s8_fn dequantise
+        pa_quantise_s8_fn quantise
+        int32_t src_zero, dst_zero
+        pa_after_s8 after
     ctypedef struct pa_winograd_op:
         pa_conv_op conv
         int32_t n, m
         pa_winograd_input_f32_fn input
         pa_winograd_weight_f32_fn transform
         pa_winograd_output_f32_fn output
+        pa_winograd_s8 s8
         const float *points
         int64_t scratch_floats
     void pa_winograd_plan(pa_winograd_op *, int threads)

@@ -12,6 +12,7 @@ from libc.string cimport memcpy, memset, strncpy
 from .strided cimport *
 from ..program cimport atomic_int, pa_program, pa_slot_memory
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np

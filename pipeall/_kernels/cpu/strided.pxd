@@ -2,8 +2,10 @@
 from libc.stdint cimport int8_t, int32_t, int64_t
 
 from .kernels cimport (
-    pa_binary_f32_fn, pa_gemm_f32_fn, pa_layernorm_f32_fn, pa_matvec_f32_fn, pa_outer_f32_fn,
-    pa_softmax_f32_fn, pa_strided, pa_team, pa_unary_f32_fn, pa_view, pa_window,
+    pa_add_s8_fn, pa_after_s8, pa_binary_f32_fn, pa_binary_s8_args, pa_depthwise_s8_fn, pa_dequantise_s8_fn,
+    pa_gemm_f32_fn, pa_gemm_s8_fn, pa_layernorm_f32_fn, pa_matvec_f32_fn, pa_outer_f32_fn, pa_pool_s8_fn,
+    pa_quantise_s8_fn, pa_requantise, pa_softmax_f32_fn, pa_strided, pa_table_s8_fn, pa_team, pa_unary_f32_fn, pa_view,
+    pa_window,
 )
 
 
@@ -251,23 +253,6 @@ cdef extern from "drivers/recurrent.h" nogil:
     void pa_recurrent_step(const void *, void *const *, void *, pa_team *)
 
 
-cdef extern from "kernels_s8.h" nogil:
-    ctypedef void (*pa_gemm_s8_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_depthwise_s8_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_pool_s8_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_quantise_s8_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_dequantise_s8_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_table_s8_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_add_s8_fn)(const void *) noexcept nogil
-    ctypedef int32_t (*pa_peak_s8_fn)(int64_t, const int8_t *) noexcept nogil
-    ctypedef struct pa_requantise:
-        float lo, hi
-        int32_t zero
-    ctypedef struct pa_binary_s8_args:
-        int32_t a_zero, b_zero
-        float a_factor, b_factor
-        pa_requantise to
-
 cdef extern from "drivers/conv_s8.h" nogil:
     enum: PA_S8_SPARE
     ctypedef struct pa_conv_s8_op:
@@ -282,11 +267,8 @@ cdef extern from "drivers/conv_s8.h" nogil:
         const int32_t *sums
         const float *scale
         const int8_t *zero
-        pa_table_s8_fn by_table
-        int8_t *table
-        pa_add_s8_fn add
-        pa_view residual
-        pa_binary_s8_args sum
+        pa_after_s8 after
+        int32_t rows
         int64_t scratch_bytes
     void pa_conv_s8_plan(pa_conv_s8_op *, int threads)
     void pa_conv_s8_step(const void *, void *const *, void *, pa_team *)

@@ -15,7 +15,7 @@ typedef struct pa_conv_op {
     pa_gemm_f32_fn gemm;
     int32_t mr, nr;
     int32_t one_block;       /* the sum is not cut into blocks of k, however long it is */
-    int32_t rows;            /* a tap is a row of the kernel, not a pixel: one run of floats (pa_conv_plan) */
+    int32_t rows;            /* of the kernel that are a tap, one run of floats: 1 or kh; 0: a pixel is (pa_conv_plan) */
     int64_t row_block;       /* rows of a chunk */
     int64_t panel_block;     /* panels of a chunk */
     int64_t scratch_floats;  /* per thread */

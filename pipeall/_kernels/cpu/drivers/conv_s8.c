@@ -12,14 +12,18 @@
 enum {
     ROWS = 104,        /* of a chunk at most */
     POINTERS = 8192,   /* of a chunk at most, unless a pixel has more */
-    FEW = 24,          /* as in conv.c */
-    GATHERED = 12,
     CHUNKS = 4,        /* per thread aimed at */
     CHUNK_WORK = 1 << 15, /* products of a chunk at least */
-#ifdef __aarch64__
-    L1_A = 18 << 10, /* bytes of tiles that stay in L1 while panels pass by (gemm.c) */
+#ifdef __aarch64__ /* whose kernels have small tiles: the set-up of a tap is soon as long as its products */
+    FEW = 96,        /* channels, as in conv.c; of bytes, four times as many */
+    GATHERED = 24,
+    WHOLE = 8,       /* fewer channels than this: all rows of the kernel are gathered to one tap (7 % slower by AVX-512) */
+    L1_A = 16 << 10, /* bytes of tiles that stay in L1 while panels pass by, beside a panel and lines of C (gemm.c) */
     L2_B = 64 << 10, /* of panels that stay in L2 meanwhile */
 #else
+    FEW = 24,
+    GATHERED = 12,
+    WHOLE = 0,
     L1_A = 1 << 30,
     L2_B = 1 << 30,
 #endif
@@ -66,15 +70,14 @@ static void multiply(const pa_conv_s8_op *p, const pa_gemm_s8_args *all, int64_t
     }
 }
 
-/* What follows the sums, on results that are in a cache still. */
-static void finish(const pa_conv_s8_op *p, int8_t *c, const int8_t *r, int64_t rows, int64_t n) {
-    if (!p->by_table && !p->add) return;
-    if (n == p->dst.stride && (!p->add || n == p->residual.stride)) n *= rows, rows = 1;
-    for (; rows > 0; rows--, c += p->dst.stride) {
-        if (p->by_table) p->by_table(n, c, c, p->table);
-        if (!p->add) continue;
-        p->add(n, c, r, 1, c, &p->sum);
-        r += p->residual.stride;
+void pa_after_s8_run(const pa_after_s8 *after, int64_t pixels, int64_t n, int8_t *c, int64_t c_stride, const int8_t *r) {
+    if (!after->by_table && !after->add) return;
+    if (n == c_stride && (!after->add || n == after->residual.stride)) n *= pixels, pixels = 1;
+    for (; pixels > 0; pixels--, c += c_stride) {
+        if (after->by_table) after->by_table(n, c, c, after->table);
+        if (!after->add) continue;
+        after->add(n, c, r, 1, c, &after->sum);
+        r += after->residual.stride;
     }
 }
 
@@ -103,13 +106,15 @@ static void chunk_of(const void *context, int64_t chunk, int thread) {
         multiply(p, &(pa_gemm_s8_args){0, taps, tiling, depth_of(p), a_step, pointers, weight, bias,
                                        p->sums + panel * p->nr, scale, p->to, c, p->dst.stride}, width);
     const int64_t done = min64(p->row_block, (int64_t)p->dst.h * p->dst.w - row0);
-    finish(p, c, p->add ? f->residual + row0 * p->residual.stride + channel : NULL, done, width);
+    const int8_t *residual = p->after.add ? f->residual + row0 * p->after.residual.stride + channel : NULL;
+    pa_after_s8_run(&p->after, done, width, c, p->dst.stride, residual);
 }
 
 void pa_conv_s8_plan(pa_conv_s8_op *p, int threads) {
     const int64_t rows = (int64_t)p->dst.h * p->dst.w, wanted = (int64_t)threads * CHUNKS;
     const int64_t panels = ceil_div(p->dst.c / p->groups, p->nr);
-    p->rows = p->gemm && p->kw > 1 && channels_of(p) < (dense(p, channels_of(p)) ? FEW : GATHERED);
+    const int few = p->gemm && p->kw > 1 && channels_of(p) < (dense(p, channels_of(p)) ? FEW : GATHERED);
+    p->rows = !few ? 0 : channels_of(p) < WHOLE ? p->kh : 1;
     const int64_t most = max64(min64(ROWS, POINTERS / taps_of(p)), 1);
     p->row_block = round_up(ceil_div(rows, ceil_div(rows, most)), p->mr);
     p->panel_block = panels;
@@ -130,9 +135,9 @@ void pa_conv_s8_step(const void *op, void *const *bases, void *scratch, pa_team 
     const int64_t rows = (int64_t)p->dst.h * p->dst.w, panels = ceil_div(p->dst.c / p->groups, p->nr);
     const frame f = {
         .args = p,
-        .src = (const int8_t *)bases[p->src.base] + p->src.offset,
-        .residual = p->add ? (const int8_t *)bases[p->residual.base] + p->residual.offset : NULL,
-        .dst = (int8_t *)bases[p->dst.base] + p->dst.offset,
+        .src = pa_s8_at(&p->src, bases),
+        .residual = p->after.add ? pa_s8_at(&p->after.residual, bases) : NULL,
+        .dst = pa_s8_at(&p->dst, bases),
         .scratch = scratch,
         .panel_blocks = ceil_div(panels, p->panel_block),
         .panels = panels,

@@ -6,6 +6,19 @@
 
 enum { PA_S8_SPARE = 16 }; /* bytes behind a pixel that a GEMM may read: the rest of a depth */
 
+/* What follows a convolution, on results that are in a cache still: they go through `table`, and are added to `residual`.
+ * A kernel that is NULL does nothing. */
+typedef struct pa_after_s8 {
+    pa_table_s8_fn by_table;
+    int8_t table[256];
+    pa_add_s8_fn add;
+    pa_view residual;
+    pa_binary_s8_args sum;
+} pa_after_s8;
+
+/* n channels of so many results that follow each other, c_stride apart; r: where the residual of the first lies. */
+void pa_after_s8_run(const pa_after_s8 *after, int64_t pixels, int64_t n, int8_t *c, int64_t c_stride, const int8_t *r);
+
 /* One of the two kernels is set, the other is NULL. */
 typedef struct pa_conv_s8_op {
     pa_view src, dst;
@@ -18,12 +31,8 @@ typedef struct pa_conv_s8_op {
     const int32_t *bias, *sums;
     const float *scale;     /* packed like them: [groups][panels][NR] */
     const int8_t *zero;     /* what padding points to: the zero point, PA_S8_SPARE more than kw * Cin */
-    pa_table_s8_fn by_table; /* what is stored goes through `table`, and is added to `residual`; or NULL */
-    int8_t table[256];
-    pa_add_s8_fn add;
-    pa_view residual;
-    pa_binary_s8_args sum;
-    int32_t rows;           /* as in pa_conv_op */
+    pa_after_s8 after;
+    int32_t rows;           /* of a tap, as in pa_conv_op */
     int64_t row_block, panel_block, scratch_bytes; /* per thread */
 } pa_conv_s8_op;
 

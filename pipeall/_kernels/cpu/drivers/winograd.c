@@ -7,6 +7,8 @@
  * Transformed weights are (n / r)^2 times as large as the taps. Where a layer has few tiles, reading them from memory
  * takes longer than the arithmetic on them; then a chunk transforms its panels' taps itself, from the weights as they
  * are packed for the GEMM, and nothing is kept twice.
+ *
+ * Integers become floats, and floats integers, a tile at a time, in the thread's scratch: beside them it stays in L1.
  */
 #include "winograd.h"
 
@@ -22,13 +24,14 @@ enum {
     COLUMNS = 64,           /* of M: as wide as four cache lines; beside wider ones the block does not stay in L2 */
     CHUNKS = 3,             /* per thread, aimed at */
     INPUT_FLOATS = 1024,    /* channels of the tiles that a chunk of the input transform has, at least */
+    SLICE = 64,             /* channels of a tile of integers that are floats at a time: 16 KB of 8 x 8 points */
     PAD = 16,               /* floats between points, whose distance would else often be a multiple of 4 KB */
 };
 
 typedef struct frame {
     const pa_winograd_op *op;
-    const float *src, *residual;
-    float *dst, *transformed, *scratch;
+    void *const *bases;
+    float *transformed, *scratch;
     int64_t tile0, tiles; /* of the block */
     int64_t input_tiles;  /* of a chunk of the input transform */
     int64_t panels, panel_blocks, splits;
@@ -48,44 +51,86 @@ static int64_t input_floats(const pa_winograd_op *op) {
     return round_up(op->conv.groups * op->parts * points_of(op) * input_stride(op), 16);
 }
 
-/* A thread's own scratch: M, taps, and a pointer for each row of a GEMM. */
+/* A thread's own scratch: M, taps, a tile of integers as floats, and a pointer for each row of a GEMM. */
 static int64_t m_floats(const pa_winograd_op *op) { return points_of(op) * m_stride(op); }
 static int64_t taps_floats(const pa_winograd_op *op) {
     return op->points ? 0 : op->panel_block * points_of(op) * lazy_stride(op);
 }
+static int64_t reals_at(const pa_winograd_op *op) { return m_floats(op) + taps_floats(op); }
+static int64_t reals_floats(const pa_winograd_op *op) {
+    return op->s8.dequantise ? points_of(op) * max64(SLICE, op->panel_block * op->conv.nr) : 0;
+}
 static int64_t own_floats(const pa_winograd_op *op) {
     const int64_t pointers = round_up(op->split, op->conv.mr) * (int64_t)sizeof(float *) / (int64_t)sizeof(float);
-    return round_up(m_floats(op) + taps_floats(op) + pointers, 16);
+    return round_up(reals_at(op) + reals_floats(op) + pointers, 16);
+}
+
+/* Transforms `count` channels of a group from `first` on, of a tile whose pixels have them from channel0 on. */
+static void transform_input(const frame *f, int64_t t, int64_t group, int64_t first, int64_t count,
+                            const float *const *pixels, int64_t channel0) {
+    const pa_winograd_op *op = f->op;
+    const int64_t part = group * op->parts + first / op->part;
+    op->input(&(pa_winograd_input_args){
+        .n = op->n,
+        .channel0 = (int32_t)channel0,
+        .channels = (int32_t)count,
+        .pixels = pixels,
+        .out = f->transformed + part * points_of(op) * input_stride(op) + t * op->part + first % op->part,
+        .out_stride = input_stride(op),
+    });
+}
+
+/* at: of each point of the tile the pixel of the input, -1 in the padding */
+static void transform_floats(const frame *f, int64_t t, const int64_t *at) {
+    const pa_winograd_op *op = f->op;
+    const pa_conv_op *p = &op->conv;
+    const float *src = pa_f32_at(&p->src, f->bases), *pixels[8 * 8];
+    const int64_t channels = channels_of(op);
+    for (int i = 0; i < points_of(op); i++) pixels[i] = at[i] >= 0 ? src + at[i] * p->src.stride : p->zero;
+    for (int64_t group = 0; group < p->groups; group++)
+        for (int64_t first = 0; first < channels; first += op->part)
+            transform_input(f, t, group, first, min64(op->part, channels - first), pixels, group * channels + first);
+}
+
+static void transform_integers(const frame *f, int64_t t, const int64_t *at, float *reals) {
+    const pa_winograd_op *op = f->op;
+    const pa_conv_op *p = &op->conv;
+    const int8_t *src = pa_s8_at(&p->src, f->bases);
+    const int64_t channels = channels_of(op), slice = min64(SLICE, op->part);
+    const float *pixels[8 * 8];
+    for (int i = 0; i < points_of(op); i++) pixels[i] = at[i] >= 0 ? reals + i * SLICE : p->zero;
+    for (int64_t group = 0; group < p->groups; group++) {
+        for (int64_t first = 0, count; first < channels; first += count) {
+            count = min64(min64(slice, op->part - first % op->part), channels - first);
+            for (int i = 0; i < points_of(op); i++) {
+                const int8_t *x = src + at[i] * p->src.stride + group * channels + first;
+                if (at[i] >= 0) op->s8.dequantise(count, x, reals + i * SLICE, 1, op->s8.src_zero);
+            }
+            transform_input(f, t, group, first, count, pixels, 0);
+        }
+    }
 }
 
 static void input_chunk(const void *context, int64_t chunk, int thread) {
-    (void)thread;
     const frame *f = context;
     const pa_winograd_op *op = f->op;
     const pa_conv_op *p = &op->conv;
-    const int64_t end = min64(f->tiles, (chunk + 1) * f->input_tiles), channels = channels_of(op);
+    const int64_t end = min64(f->tiles, (chunk + 1) * f->input_tiles);
     for (int64_t t = chunk * f->input_tiles; t < end; t++) {
         const int64_t y0 = (f->tile0 + t) / op->tiles_x * op->m - p->pad_top;
         const int64_t x0 = (f->tile0 + t) % op->tiles_x * op->m - p->pad_left;
-        const float *pixels[8 * 8];
+        int64_t at[8 * 8];
         for (int i = 0; i < op->n; i++) {
             for (int j = 0; j < op->n; j++) {
                 const int64_t y = y0 + i, x = x0 + j;
                 const int inside = y >= 0 && y < p->src.h && x >= 0 && x < p->src.w;
-                pixels[i * op->n + j] = inside ? f->src + (y * p->src.w + x) * p->src.stride : p->zero;
+                at[i * op->n + j] = inside ? y * p->src.w + x : -1;
             }
         }
-        for (int64_t part = 0; part < (int64_t)p->groups * op->parts; part++) {
-            const int64_t first = part % op->parts * op->part;
-            op->input(&(pa_winograd_input_args){
-                .n = op->n,
-                .channel0 = (int32_t)(part / op->parts * channels + first),
-                .channels = (int32_t)min64(op->part, channels - first),
-                .pixels = pixels,
-                .out = f->transformed + part * points_of(op) * input_stride(op) + t * op->part,
-                .out_stride = input_stride(op),
-            });
-        }
+        if (op->s8.dequantise)
+            transform_integers(f, t, at, f->scratch + thread * own_floats(op) + reals_at(op));
+        else
+            transform_floats(f, t, at);
     }
 }
 
@@ -143,6 +188,22 @@ static void multiply(const frame *f, int64_t group, int64_t part, int64_t panel0
         });
 }
 
+/* The tile at `pixel` of the output, as integers with what follows the convolution. */
+static void store_integers(const frame *f, const pa_winograd_output_args *tile, int64_t pixel, int64_t channel) {
+    const pa_conv_op *p = &f->op->conv;
+    const pa_winograd_s8 *s8 = &f->op->s8;
+    const pa_view *residual = &s8->after.residual;
+    const int8_t *r = s8->after.add ? pa_s8_at(residual, f->bases) + pixel * residual->stride + channel : NULL;
+    int8_t *c = pa_s8_at(&p->dst, f->bases) + pixel * p->dst.stride + channel;
+    const float *reals = tile->out;
+    for (int y = 0; y < tile->height; y++, c += p->dst.w * p->dst.stride, reals += tile->out_row) {
+        for (int x = 0; x < tile->width; x++)
+            s8->quantise(tile->channels, reals + x * tile->out_pixel, c + x * p->dst.stride, 1, s8->dst_zero);
+        pa_after_s8_run(&s8->after, tile->width, tile->channels, c, p->dst.stride, r);
+        if (r) r += p->dst.w * residual->stride;
+    }
+}
+
 static void output_chunk(const void *context, int64_t chunk, int thread) {
     const frame *f = context;
     const pa_winograd_op *op = f->op;
@@ -155,7 +216,8 @@ static void output_chunk(const void *context, int64_t chunk, int thread) {
 
     float *m = f->scratch + thread * own_floats(op);
     float *taps = m + m_floats(op);
-    const float **pointers = (const float **)(taps + taps_floats(op));
+    float *reals = op->s8.dequantise ? m + reals_at(op) : NULL;
+    const float **pointers = (const float **)(m + reals_at(op) + reals_floats(op));
     const pa_tiling tiling = pa_tiling_of(tiles, p->mr);
     const float *from = f->transformed;
     for (int64_t i = 0; i < tiling.tiles; i++)
@@ -167,7 +229,7 @@ static void output_chunk(const void *context, int64_t chunk, int thread) {
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t tile = f->tile0 + tile0 + t;
         const int64_t y = tile / op->tiles_x * op->m, x = tile % op->tiles_x * op->m, pixel = y * p->dst.w + x;
-        op->output(&(pa_winograd_output_args){
+        const pa_winograd_output_args args = {
             .n = op->n,
             .m = op->m,
             .height = (int32_t)min64(op->m, p->dst.h - y),
@@ -176,15 +238,17 @@ static void output_chunk(const void *context, int64_t chunk, int thread) {
             .in = m + t * wide,
             .in_stride = m_stride(op),
             .bias = p->bias + (group * f->panels + panel0) * p->nr,
-            .out = f->dst + pixel * p->dst.stride + channel,
-            .out_row = p->dst.w * p->dst.stride,
-            .out_pixel = p->dst.stride,
-            .r = p->has_residual ? f->residual + pixel * p->residual.stride + channel : NULL,
+            .out = reals ? reals : pa_f32_at(&p->dst, f->bases) + pixel * p->dst.stride + channel,
+            .out_row = reals ? op->m * wide : p->dst.w * p->dst.stride,
+            .out_pixel = reals ? wide : p->dst.stride,
+            .r = p->has_residual ? pa_f32_at(&p->residual, f->bases) + pixel * p->residual.stride + channel : NULL,
             .r_row = p->dst.w * p->residual.stride,
             .r_pixel = p->residual.stride,
             .lo = p->lo,
             .hi = p->hi,
-        });
+        };
+        op->output(&args);
+        if (reals) store_integers(f, &args, pixel, channel);
     }
 }
 
@@ -233,9 +297,7 @@ void pa_winograd_step(const void *args, void *const *bases, void *scratch, pa_te
     const int64_t tiles = tiles_of(op);
     frame f = {
         .op = op,
-        .src = pa_f32_at(&p->src, bases),
-        .residual = p->has_residual ? pa_f32_at(&p->residual, bases) : NULL,
-        .dst = pa_f32_at(&p->dst, bases),
+        .bases = bases,
         .transformed = scratch,
         .scratch = (float *)scratch + input_floats(op),
         .input_tiles = ceil_div(INPUT_FLOATS, p->src.c),

@@ -3,6 +3,16 @@
 #define PIPEALL_WINOGRAD_H
 
 #include "conv.h"
+#include "conv_s8.h"
+
+/* Where src and dst are integers: what is computed are the real numbers over the scale of the output, so that weights, bias
+ * and bounds are those of the model by the scale of the input and over that of the output. dequantise is NULL elsewhere. */
+typedef struct pa_winograd_s8 {
+    pa_dequantise_s8_fn dequantise;
+    pa_quantise_s8_fn quantise;
+    int32_t src_zero, dst_zero;
+    pa_after_s8 after;
+} pa_winograd_s8;
 
 typedef struct pa_winograd_op {
     pa_conv_op conv; /* geometry, operands, bias, zero (all channels), GEMM kernel; weight as packed for the GEMM */
@@ -10,6 +20,7 @@ typedef struct pa_winograd_op {
     pa_winograd_input_f32_fn input;
     pa_winograd_weight_f32_fn transform;
     pa_winograd_output_f32_fn output;
+    pa_winograd_s8 s8;
     const float *points; /* transformed weights (pa_winograd_points); NULL: transformed anew in every frame */
 
     int32_t tiles_y, tiles_x;

@@ -19,7 +19,7 @@ import numpy as np
 from .... import env
 from ...._kernels.cpu.algorithms import Algorithm, candidates, modelled, sensible
 from ...._kernels.cpu.cluster import Cluster
-from ...._kernels.cpu.table import ROWS, KernelRow, Kernels
+from ...._kernels.cpu.table import ROWS, Kernels
 from ....graph.memory import side_by_side
 from ....graph.onnx.wire import release
 from ....logs import logger
@@ -46,8 +46,7 @@ def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Kernels)
             if choice is not None:
                 log.debug("%s takes %s: by the model, as PIPEALL_TUNE is off", step.node, choice)
         return choices
-    gemm = next(row for row in ROWS if row.name == kernels["gemm", "f32"])
-    tuner = Tuner(cluster, kernels, gemm)
+    tuner = Tuner(cluster, kernels)
     for index, step in enumerate(steps):
         if len(candidates(step)) > 1:
             choices[index] = tuner.fastest(step, choices[index])
@@ -58,22 +57,30 @@ def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Kernels)
 
 def modelled_algorithms(steps: Sequence[Step], kernels: Kernels) -> list[Algorithm | None]:
     """The algorithms that ``choose_algorithms`` would take by the model alone: nothing is timed."""
-    gemm = next(row for row in ROWS if row.name == kernels["gemm", "f32"])
-    return [modelled(step, gemm.nr, gemm.isa) if candidates(step) else None for step in steps]
+    gemms = gemm_kernels(kernels)
+    return [modelled(step, *gemms) if candidates(step) else None for step in steps]
+
+
+def gemm_kernels(kernels: Kernels) -> tuple[int, str, str]:
+    """NR and instruction set of the GEMM of floats, and the instruction set of that of integers."""
+    floats, whole = (next(row for row in ROWS if row.name == kernels["gemm", type_]) for type_ in ("f32", "s8"))
+    return floats.nr, floats.isa, whole.isa
 
 
 class Tuner:
     """Times of the candidates of each shape, in us, under their names, as in the file."""
 
-    def __init__(self, cluster: Cluster, kernels: Kernels, gemm: KernelRow):
-        self.cluster, self.kernels, self.gemm = cluster, kernels, gemm
-        self.path = env.cache_dir() / f"{ALGORITHMS}-{cluster.core_type}-{gemm.name}.json"
+    def __init__(self, cluster: Cluster, kernels: Kernels):
+        self.cluster, self.kernels, self.gemms = cluster, kernels, gemm_kernels(kernels)
+        self.path = env.cache_dir() / f"{ALGORITHMS}-{cluster.core_type}-{kernels['gemm', 'f32']}.json"
         self.shapes = known_times(self.path, ALGORITHMS)
         self.learned: Shapes = {}  # what the file does not have
         self.evicting: np.ndarray | None = None
 
     def fastest(self, step: Step, default: Algorithm) -> Algorithm:
-        ways = sensible(step, self.gemm.nr, self.gemm.isa)
+        ways = sensible(step, *self.gemms)
+        if len(ways) == 1:
+            return ways[0]
         times = self.shapes.setdefault(self.key(step), {})
         if not times.keys() >= set(map(str, ways)):
             times.clear()
@@ -87,7 +94,8 @@ class Tuner:
         return taken
 
     def key(self, step: Step) -> str:
-        return f"{shape_key(step)} threads{len(self.cluster.cores)}"
+        whole = f" {self.kernels['gemm', 's8']}" if step.dst.dtype == "int8" else ""
+        return f"{shape_key(step)}{whole} threads{len(self.cluster.cores)}"
 
     def measured(self, step: Step, ways: Sequence[Algorithm]) -> dict[str, float]:
         """Runs on a thread of its own: a program pins the one it runs on."""
