@@ -217,7 +217,7 @@ def test_layers_of_a_quantised_network(monkeypatch):
     command = "profile", "tiny", "--layers", "--units", "Bx1", *QUICK
     text = invoke(*command).stdout
     assert "at most 400.0 GOP/s of int8, 100.0 GFLOP/s, 10.0 GB/s from memory" in text
-    assert "conv int8" in text and "depthwise int8" in text
+    assert "gemm int8" in text and "depthwise int8" in text
     (times,) = document(*command)["networks"]
     assert times["peak_integer_ops"] == 4e11
     convs = [row for row in times["layers"] if row["kind"] == "conv"]

@@ -64,6 +64,7 @@ class LayerWork:
         conv, params = step.kind == "conv", step.params
         first = (step.src or (step.dst,))[0]
         macs = step.weight.size * step.dst.h * step.dst.w if conv else _products(step)
+        products = algorithm.products(step) if algorithm else macs
         return LayerWork(
             step.kind,
             step.node,
@@ -73,9 +74,9 @@ class LayerWork:
             params.get("groups", 1),
             str(algorithm or ("depthwise" if conv and is_depthwise(step) else step.kind)),
             macs,
-            algorithm.products(step) if algorithm else macs,
+            products,
             _bytes(step, algorithm),
-            first.dtype,
+            first.dtype if products == macs else "float32",  # transforms are of floats
         )
 
 
