@@ -53,6 +53,14 @@ def run(graph: pipeall.Graph, plan: pipeall.Plan, frames: list[Array]) -> float:
         return stats.fps + engine.stats().latency_p50_ms
 
 
+def quantised(graph: pipeall.Graph, photos: list[Array]) -> pipeall.Graph:
+    made: pipeall.Quantized = pipeall.quantize(graph, photos, method="auto", max_drop=0.01)
+    made.save("net.int8.onnx")
+    error: float = made.report.error
+    print(error)
+    return made.graph
+
+
 async def watch(path: Path, camera: list[npt.NDArray[np.uint8]]) -> list[str]:
     graph = pipeall.load(path)
     task = pipeall.tasks.task(graph, "yolox", threshold=0.4)
