@@ -50,13 +50,14 @@ static const char *isas[] = {"ref", NULL, NULL};
 static pa_any_fn kernel(const char *op, const char *isa, const pa_kernel_row **row) {
     for (int i = pa_kernel_row_count - 1; i >= 0; i--) {
         const pa_kernel_row *r = &pa_kernel_rows[i];
-        if (!strcmp(r->op, op) && (!strcmp(r->isa, isa) || !strcmp(r->isa, "ref"))) {
+        if (!strcmp(r->op, op) && !strcmp(r->type, "f32") && (!strcmp(r->isa, isa) || !strcmp(r->isa, "ref"))) {
             if (row) *row = r;
             if (!strcmp(r->isa, isa)) return r->function;
         }
     }
     for (int i = 0; i < pa_kernel_row_count; i++)
-        if (!strcmp(pa_kernel_rows[i].op, op) && !strcmp(pa_kernel_rows[i].isa, "ref")) {
+        if (!strcmp(pa_kernel_rows[i].op, op) && !strcmp(pa_kernel_rows[i].type, "f32") &&
+            !strcmp(pa_kernel_rows[i].isa, "ref")) {
             if (row) *row = &pa_kernel_rows[i];
             return pa_kernel_rows[i].function;
         }

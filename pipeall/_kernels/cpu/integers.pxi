@@ -5,8 +5,16 @@ DEPTHS = {"neon": 8, "i8mm": 8}  # instruction set of a GEMM kernel -> k of a co
 SUM_MAX = 2**30  # of a bias in quanta: what is beyond saturates every result
 
 
+cdef int levels_fit(CpuProgram self, step, levels, int64_t least=-128, int64_t most=127) except -1:
+    for scale, zero in levels:
+        self.check(0 < scale < inf, step, "a finite scale above 0", scale)
+        self.check(least <= zero <= most, step, f"a zero point from {least} to {most}", zero)
+    return 0
+
+
 def add_conv_s8(CpuProgram self, step):
     cdef pa_conv_s8_op *op = <pa_conv_s8_op *>self.new(sizeof(pa_conv_s8_op))
+    levels_fit(self, step, step.params["levels"])
     depthwise = is_depthwise(step)
     cdef const pa_kernel_row *row = self.row(step, "depthwise" if depthwise else "gemm")
     cdef pa_window window = self.window(step)
@@ -43,12 +51,14 @@ cdef int fill_after(CpuProgram self, step, pa_after_s8 *to) except -1:
     if len(step.src) > 1:
         r, dst = step.src[1], step.dst
         self.check((r.h, r.w, r.c) == (dst.h, dst.w, dst.c), step, "a residual of the output's shape", r)
+        levels_fit(self, step, step.params["add"]["levels"])
         to.residual, to.sum = self.view(step, r), binary_s8(step, "add", step.params["add"])
         to.add = <pa_add_s8_fn>kernel_s8(self, step, "add")
     return 0
 
 
 cdef int fill_winograd_s8(CpuProgram self, step, pa_winograd_op *op) except -1:
+    levels_fit(self, step, step.params["levels"])
     (_, op.s8.src_zero), (_, op.s8.dst_zero) = step.params["levels"]
     op.s8.dequantise = <pa_dequantise_s8_fn>kernel_s8(self, step, "dequantise")
     op.s8.quantise = <pa_quantise_s8_fn>kernel_s8(self, step, "quantise")
@@ -120,6 +130,7 @@ cdef int add_pool_s8(CpuProgram self, step, bint average) except -1:
     op.average, op.count_pads = average, average and step.params["count_include_pad"]
     op.pad_bottom, op.pad_right = step.params["pads"][2:]
     if average:
+        levels_fit(self, step, step.params["levels"])
         (x_scale, x_zero), (y_scale, _) = step.params["levels"]
         op.a_zero, op.factor, op.to = x_zero, x_scale / y_scale, requantised(step.params["levels"])
     self.append(pa_pool_s8_step, op, 0)
@@ -146,6 +157,7 @@ cdef pa_any_fn kernel_s8(CpuProgram self, step, op) except? NULL:
 
 def add_quantize(CpuProgram self, step):
     cdef pa_levels_op *op = new_levels(self, step, PA_QUANTISE, ("float32",), ("int8", "uint8"))
+    levels_fit(self, step, [(step.params["scale"], step.params["zero"])], -128, 255)
     op.scale, op.zero = step.params["scale"], step.params["zero"]
     op.quantise = <pa_quantise_s8_fn>kernel_s8(self, step, "quantise")
     pa_levels_plan(op)
@@ -154,6 +166,7 @@ def add_quantize(CpuProgram self, step):
 
 def add_dequantize(CpuProgram self, step):
     cdef pa_levels_op *op = new_levels(self, step, PA_DEQUANTISE, ("int8", "uint8", "int32"), ("float32",))
+    levels_fit(self, step, [(step.params["scale"], step.params["zero"])], -2**31, 2**31 - 1)
     op.scale, op.zero = step.params["scale"], step.params["zero"]
     op.dequantise = <pa_dequantise_s8_fn>kernel_s8(self, step, "dequantise")
     pa_levels_plan(op)
@@ -189,6 +202,7 @@ def add_integers(CpuProgram self, step):
     cdef pa_levels_op *op = new_levels(self, step, PA_INTEGERS, ("int8",), ("int8",))
     name = step.params["op"]
     self.check(name in ("add", "mul"), step, "add or mul", name)
+    levels_fit(self, step, step.params["levels"])
     op.args = binary_s8(step, name, step.params)
     op.integers = <pa_add_s8_fn>kernel_s8(self, step, name)
     pa_levels_plan(op)
