@@ -21,7 +21,10 @@ from pipeall.quantization.sheet import split_residuals
 pytest.importorskip("onnx", reason="needs pipeall[onnx]")
 BOUND = 40.0  # of a clamp
 RANDOM = np.random.default_rng(0)
-QUIET = lambda *_: None  # noqa: E731
+
+
+def quiet(*_) -> None:
+    """Takes what is said of progress."""
 
 
 def small():
@@ -85,12 +88,12 @@ def test_equalised_networks_compute_the_same():
     photos = [{"x0": frame} for frame in frames(graph, 5)]
     pairs = Channels(graph).pairs()
     assert len(pairs) == 3 and {len(readers) for _, readers in pairs} == {1, 2}
-    reach = reaches(graph, [node.output for node, _ in pairs], photos, QUIET)
+    reach = reaches(graph, [node.output for node, _ in pairs], photos, quiet)
     other = equalised(graph, pairs, reach)
     inputs = {"x0": photos[0]["x0"].astype(np.float64)}
     for expected, found in zip(*(run_graph(g, inputs).values() for g in (graph, other)), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
-    for name, sizes in reaches(other, list(reach), photos, QUIET).items():
+    for name, sizes in reaches(other, list(reach), photos, quiet).items():
         wanted = np.sqrt(reach[name].max() * reach[name])
         np.testing.assert_allclose(sizes, np.minimum(wanted, BOUND), rtol=1e-4)
         assert sizes.min() > 1.05 * reach[name].min()
@@ -101,10 +104,10 @@ def test_mean_errors_are_those_of_numpy():
     graph = net.graph(net.conv("x0", 4, k=3, lo=0.0))
     photos = [{"x0": frame} for frame in frames(graph, 3)]
     found = places(graph)
-    levels = {name: minmax(seen) for name, seen in observed(graph, found, photos, QUIET).items()}
+    levels = {name: minmax(seen) for name, seen in observed(graph, found, photos, quiet).items()}
     (node,) = graph.nodes
     weights, scales = integer_weights(graph, found, levels)[node.name]
-    errors = mean_errors(graph, found, levels, {node.inputs[1]: weights}, photos, QUIET)[node.name]
+    errors = mean_errors(graph, found, levels, {node.inputs[1]: weights}, photos, quiet)[node.name]
     total = np.zeros(4)
     for photo in photos:
         x = photo["x0"].astype(np.float64)
@@ -129,14 +132,14 @@ def test_correction_makes_the_mean_right():
     net = Net((1, 3, 8, 8))
     graph = net.graph(net.conv("x0", 4, k=3))
     photos = [{"x0": frame + 0.5} for frame in frames(graph, 8)]
-    plain = recipe(graph, photos, False, QUIET)
-    corrected = replace(plain, shifts=plain.errors(photos, QUIET))
+    plain = recipe(graph, photos, False, quiet)
+    corrected = replace(plain, shifts=plain.errors(photos, quiet))
 
     def error(tried):
         """Of the sums, ahead of their levels."""
         made = tried.made()
         sums = replace(made, outputs=(made.tensors[made.nodes[-1].inputs[0]],))
-        pairs = zip(outputs_of(sums, photos, "", QUIET), outputs_of(graph, photos, "", QUIET), strict=True)
+        pairs = zip(outputs_of(sums, photos, "", quiet), outputs_of(graph, photos, "", quiet), strict=True)
         return np.abs(
             np.mean([(*one.values(),)[0] - (*other.values(),)[0] for one, other in pairs], (0, 1, 3, 4))
         ).max()

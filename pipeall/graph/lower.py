@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-from ..errors import ModelError
 from ..steps import Lowered
-from .integers import reals
 from .ir import Graph
 from .lower_ops import emit, writes
 from .lowering import Lowering
 from .partition import Border
+from .reals import reals_between
 
 
 def lower(
@@ -28,10 +27,10 @@ def lower(
     model's own borders they hold the model's layout, and a copy step converts where a kernel needs another.
     Raises ModelError naming the node that cannot be lowered.
     """
-    if not integers and (real := reals(graph)) is not graph:
-        if first_late or last_early:
-            raise ModelError(f"{graph.name}: expected fixed cuts beside a device that has no kernels for its integers")
-        graph = real
+    if not integers:
+        inner = [border for border in (first_late, last_early) if border]
+        graph, moved = reals_between(graph, inner)
+        first_late, last_early = (moved[inner.index(border)] if border else None for border in (first_late, last_early))
     return Lowering(graph, emit, writes).lowered(first_late, last_early)
 
 

@@ -27,7 +27,6 @@ import steps  # noqa: E402
 
 from pipeall import PipeallError, Plan, Profile, arrays  # noqa: E402
 from pipeall.errors import ArgumentError, ModelError  # noqa: E402
-from pipeall.graph.integers import reals  # noqa: E402
 from pipeall.graph.ir import Graph, Tensor  # noqa: E402
 from pipeall.graph.lower import lower  # noqa: E402
 from pipeall.graph.onnx import build as onnx_build  # noqa: E402
@@ -36,6 +35,7 @@ from pipeall.graph.onnx import read as onnx_import  # noqa: E402
 from pipeall.graph.onnx import reader as onnx_reader  # noqa: E402
 from pipeall.graph.ops import run_graph  # noqa: E402
 from pipeall.graph.partition import subgraph  # noqa: E402
+from pipeall.graph.reals import reals  # noqa: E402
 from pipeall.mlp import checkpoint, data  # noqa: E402
 from pipeall.pipeline.boards.model import BoardModel  # noqa: E402
 from pipeall.pipeline.devices.timings import keep_shipped, keep_times, read_times, shipped_times  # noqa: E402

@@ -2,7 +2,7 @@
 # each operand and then of the result.
 
 DEPTHS = {"neon": 8, "i8mm": 8}  # instruction set of a GEMM kernel -> k of a column that lie together; 4 for the others
-SUM_MAX = 2**30  # of a bias in quanta: what is beyond saturates every result
+PRODUCT, SUM = 2**15, 2**31  # a product is below the one; a sum, with its bias, stays below the other
 
 
 cdef int levels_fit(CpuProgram self, step, levels, int64_t least=-128, int64_t most=127) except -1:
@@ -96,7 +96,10 @@ class WeightsS8:
         self.integers = weights_s8(step)
         factor = np.float64(x_scale) * np.asarray(step.params["scales"], np.float64)
         sums = self.integers.reshape(count, -1).sum(1, dtype=np.int64)
-        bias = np.clip(np.rint(packable(step.bias, (count,), f"step {step.node}: bias") / factor), -SUM_MAX, SUM_MAX)
+        bias = np.rint(packable(step.bias, (count,), f"step {step.node}: bias") / factor)
+        if not self.integers[0].size * PRODUCT + np.abs(bias).max() < SUM:
+            raise ArgumentError(f"step {step.node}: bias: expected sums below {SUM}, got {np.abs(bias).max():g} and "
+                                f"{self.integers[0].size} products")
         self.panels = program.bytes_of(nbytes)
         self.bias, self.sums, self.scale = (
             panelled(program, values, groups, nr, dtype)

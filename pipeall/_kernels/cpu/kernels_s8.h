@@ -44,8 +44,7 @@ typedef void (*pa_gemm_s8_fn)(const pa_gemm_s8_args *);
  *   C[i][c] = requantise(sum_t A[t * MR + i][c] * B[t][c], bias[c], scale[c])      for c < n
  *   b      packed, 64-byte aligned: [c / NR][tap][NR] 16-bit weights; those past the last channel are 0, and are read. NEON,
  *          which multiplies pairs in 16 bits, wants -127 .. 127; all others take -128 too
- *   bias, scale   n, up to a multiple of NR. Of each row of A only n bytes are read.
- * k and sums are not read. */
+ *   bias, scale   n, up to a multiple of NR. Of each row of A only n bytes are read. */
 typedef struct pa_depthwise_s8_args {
     int32_t n, taps;
     pa_tiling tiling;
