@@ -102,16 +102,21 @@ def ready_ns(pipe):
 @pytest.mark.parametrize("queue", [True, False])
 @pytest.mark.parametrize("plan, ms", [("big-little:2", (10, 20)), ("big-little:2", (20, 10)), ("big+little", (5, 20))])
 def test_a_turn_counts_from_one_result_to_another_while_the_pipeline_is_full(plan, ms, queue, paced, board):
-    """To the nanosecond; neither the frames that fill it nor those that drain it are in the window."""
+    """To the nanosecond; neither the frames that fill it nor those that drain it are in the window.
+
+    Where both lanes of a plan end together they stand still until the next frames come, and the window begins with them.
+    """
     big, little = ms
     paced.set(big=big, little=little)
     (found,) = compare(small_net(), [Plan.parse(plan)], board, turns=3, seconds=0.1, queue=queue)
     (pipe,) = paced.opened
-    ready, latency = ready_ns(pipe), np.array([times.end_ns[-1] - times.submitted_ns for times in pipe.times]) / 1e6
+    ready, submitted = ready_ns(pipe), np.array([times.submitted_ns for times in pipe.times])
+    latency = (np.array([times.end_ns[-1] for times in pipe.times]) - submitted) / 1e6
     for turn, (_, first, last) in zip(found.turns, paced.fed[1:], strict=True):
         windows = [range(begin, begin + turn.frames) for begin in range(first + 1, last - turn.frames + 1)]
         # Results that waited for an earlier one are ready at once, so that several windows may last as long.
-        fitting = [w for w in windows if ready[w[-1]] - ready[w[0] - 1] == round(turn.seconds * 1e9)]
+        begins = {w: max(ready[w[0] - 1], submitted[w[0]]) for w in windows}
+        fitting = [w for w, begin in begins.items() if ready[w[-1]] - begin == round(turn.seconds * 1e9)]
         if plan == "big+little":
             rates = [1000 / (row.busy_ms + row.wait_in_ms + row.wait_out_ms) for row in turn.stages]
             assert turn.fps == pytest.approx(sum(rates), rel=1e-12)
