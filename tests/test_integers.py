@@ -9,7 +9,7 @@ from integer_nets import chain, fake, levels_between
 from onnx import TensorProto, helper, numpy_helper
 from test_quantised import MICROSOFT, integers, one_node, parameters, reference, small_network
 
-from pipeall import Engine, Pipeline, load
+from pipeall import ArgumentError, Engine, Pipeline, load, profile, search
 from pipeall.graph.integers import integers as on_integers
 from pipeall.graph.ir import Quantization
 from pipeall.graph.ops import run_graph
@@ -77,6 +77,29 @@ def test_stages(board_with_gpu):
             (found,) = pipe.map([x])
         assert levels_between(graph, found, expected) <= 1
         assert "gpu" in plan or np.array_equal(found, expected)
+
+
+def test_precisions_of_one_plan(board):
+    """A unit of each precision: all are timed, and teams have a cluster in one of them."""
+    graph, x = on_integers(chain()), frame_of(chain())
+    with Engine(graph, "big", board=board) as engine, Engine(graph, "big@int8", board=board) as named:
+        assert np.array_equal(named(x), engine(x))
+    found = profile(graph, board, units=["big", "big@fp32", "little"], seconds=0.05)
+    plans = [str(choice.plan) for choice in search(graph, found, top=99).ranked]
+    assert {"big-little:1", "little-big@fp32:2"} <= set(plans)
+    assert not any("big" in plan.replace("big@fp32", "", 1) for plan in plans if "@" in plan)
+    with Pipeline(graph, "little-big@fp32:2", board=board) as pipe:
+        assert levels_between(graph, *pipe.map([x]), engine_of_floats(graph, x, board)) <= 1
+
+
+def engine_of_floats(graph, x, board):
+    with Engine(graph, "big@fp32", board=board) as engine:
+        return engine(x)
+
+
+def test_integers_of_a_network_of_floats(board):
+    with pytest.raises(ArgumentError, match="big@int8: expected a network that pipeall quantize makes"):
+        Engine(Net((1, 3, 8, 8)).graph("x0"), "big@int8", board=board)
 
 
 @pytest.mark.parametrize("plan", ["big-gpu-little:1~2,3", "gpu-big:1~3", "little-gpu:1~3"])

@@ -247,6 +247,9 @@ def test_teams():
         ("bigx1", "bigx2"),
         ("bigx1", "bigx1", "bigx1"),
     ]
+    precisions = [("big",), ("big@fp32",), ("little",), ("big", "little"), ("big@fp32", "little")]
+    assert teams(["big", "big@fp32", "little"], 9) == precisions
+    assert ("big@fp32x2", "bigx1") in teams(["bigx1", "big@fp32x2"], 2, {"big": 3})
     assert teams(["bigx1", "bigx2"], 9) == [("bigx1",), ("bigx2",), ("bigx1", "bigx1")]
     assert max(len(team) for team in teams(["bigx1", "little"], 3, {"big": 8})) == 3
     with pytest.raises(ArgumentError, match="expected at most 5000 sets to run at once"):

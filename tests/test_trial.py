@@ -104,7 +104,7 @@ def ready_ns(pipe):
 def test_a_turn_counts_from_one_result_to_another_while_the_pipeline_is_full(plan, ms, queue, paced, board):
     """To the nanosecond; neither the frames that fill it nor those that drain it are in the window.
 
-    Where both lanes of a plan end together they stand still until the next frames come, and the window begins with them.
+    Where both lanes of a plan end together they stand still until the next frames come: the window begins with them.
     """
     big, little = ms
     paced.set(big=big, little=little)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from ..errors import DeviceError
+from ..errors import ArgumentError, DeviceError
 from ..graph.ir import Graph
 from ..graph.lower import lower
 from ..graph.memory import LINE_BYTES
@@ -40,8 +40,13 @@ def lowered_stages(
 ) -> list[Lowered]:
     """What each stage of a lane computes; without ``units`` as those do that have kernels for integers.
 
-    Raises ArgumentError for groups that the network does not have.
+    Raises ArgumentError for groups that the network does not have, and for a unit of integers where it has none.
     """
+    for unit in units or ():
+        if unit.device.precision == "int8" and not any(tensor.quantization for tensor in graph.tensors.values()):
+            raise ArgumentError(
+                f"{unit.name}: expected a network that pipeall quantize makes, {graph.name} is of floats"
+            )
     ranges = list(borders(stages, len(graph.groups), graph.name))
     integers = [True] * len(ranges) if units is None else [unit.device.integers for unit in units]
     return [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...errors import ArgumentError
 from ..devices.component import Component
-from ..planning.names import traits_of
+from ..planning.names import traits_of, without_precision
 from ..planning.plan import Plan
 from .board import Board
 from .twin import host_component
@@ -31,14 +31,15 @@ def units(plan: Plan, board: Board) -> list[list[Component]]:
                 found[-1].append(host_component(stage) if board.model else whole)
                 continue
             cores = whole.device.cores
-            first = taken.get(whole.name, 0)
+            cluster = without_precision(whole.name)
+            first = taken.get(cluster, 0)
             count = len(cores) if stage.cores is None else stage.cores
             if not isinstance(count, int) or not 1 <= count <= len(cores) - first:
                 raise ArgumentError(
                     f"stage {stage.unit}: expected 1 to {len(cores) - first} cores of {whole.name} "
                     f"({len(cores)}, {first} of them taken by stages before it), got {count!r}"
                 )
-            taken[whole.name] = first + count
+            taken[cluster] = first + count
             own = cores[first : first + count]
             found[-1].append(host_component(stage) if board.model else whole.with_cores(stage.unit, own))
     return found

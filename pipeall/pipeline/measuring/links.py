@@ -17,7 +17,7 @@ from ...graph.ops import attributes
 from ...steps import item_bytes
 from ..boards.board import Board
 from ..pipeline import Pipeline
-from ..planning.names import may_be_neighbours
+from ..planning.names import may_be_neighbours, without_precision
 from ..planning.plan import Plan
 from ..planning.profile import HOST, Link
 from .group_times import group_ms
@@ -30,7 +30,9 @@ WARM_UP, FRAMES = 5, 25
 
 def ends(board: Board, components: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The links there are between these components, and between the host and those with memory of their own."""
-    yield from (pair for pair in permutations(components, 2) if may_be_neighbours(*pair))
+    for pair in permutations(components, 2):
+        if may_be_neighbours(*pair) and len(set(map(without_precision, pair))) == 2:
+            yield pair
     for name in components:
         if board.component(name).device.owns_slots:
             yield from ((HOST, name), (name, HOST))

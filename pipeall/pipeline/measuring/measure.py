@@ -25,7 +25,7 @@ from ..boards.units import units as components_of
 from ..devices.device import unsupported_groups
 from ..lane import LOG_FRAMES
 from ..pipeline import Pipeline
-from ..planning.names import may_be_neighbours, overlap, parse_unit
+from ..planning.names import may_be_neighbours, overlap, parse_unit, without_precision
 from ..planning.plan import Plan
 from ..planning.profile import Factors, Profile, UnitTimes, crossing_bytes
 from ..trace import StageTrace
@@ -117,7 +117,7 @@ def missing_parts(
 def _coexist(board: Board, first: str, second: str) -> bool:
     """Whether the two can run at once: other components, or cores enough of the same."""
     (one, cores), (other, more) = parse_unit(first), parse_unit(second)
-    if one != other:
+    if without_precision(one) != without_precision(other):
         return not overlap(one, other)
     return None not in (cores, more) and cores + more <= len(board.component(one).device.cores)
 

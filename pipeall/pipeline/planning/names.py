@@ -37,11 +37,11 @@ class Traits:
 
 
 COMPONENTS: dict[str, Traits] = {  # name, whose first letter stands for it in plans
-    "big": Traits("cpu", cores=True, precisions=("fp32",)),
-    "mid": Traits("cpu", cores=True, precisions=("fp32",), several=True),
-    "little": Traits("cpu", cores=True, precisions=("fp32",)),
+    "big": Traits("cpu", cores=True, precisions=("fp32", "int8")),
+    "mid": Traits("cpu", cores=True, precisions=("fp32", "int8"), several=True),
+    "little": Traits("cpu", cores=True, precisions=("fp32", "int8")),
     "gpu": Traits("opencl", precisions=("fp16", "mixed"), several=True, neighbours=False),
-    "cpu": Traits("cpu", cores=True, precisions=("fp32",), all=True),
+    "cpu": Traits("cpu", cores=True, precisions=("fp32", "int8"), all=True),
 }
 PLUG_INS = "pipeall.devices"  # entry points: each gives a dict like COMPONENTS
 
@@ -79,6 +79,11 @@ def component_name(key: str) -> str:
 def traits_of(component: str) -> Traits:
     """The traits of a component by its name, as ``component_name`` gives it."""
     return components()[re.match("[a-z]+", component)[0]]
+
+
+def without_precision(component: str) -> str:
+    """What a component is, whichever precision it computes in: "gpu" of "gpu@fp16"."""
+    return component.partition("@")[0]
 
 
 def may_be_neighbours(one: str, other: str) -> bool:

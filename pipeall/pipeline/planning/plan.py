@@ -13,7 +13,7 @@ from ...errors import ArgumentError
 from ...files import JsonReader, naming, read_json, shown, write_json
 from ...graph.ir import Graph
 from ...graph.ops import macs
-from .names import overlap, parse_unit
+from .names import overlap, parse_unit, without_precision
 
 _GRAMMAR = (
     "expected ORDER[:CUTS] such as G-B-L:3,5, Bx3-Bx1-G:3,5 or B-L:3~4, one component such as big, "
@@ -214,7 +214,7 @@ def _cut(word: str) -> int | tuple[int, int]:
 
 def _units(words: Sequence[str]) -> list[tuple[str, int | None]]:
     units = [parse_unit(word) for word in words]
-    parts = [(component.partition("@")[0], cores) for component, cores in units]  # one device in any precision
+    parts = [(without_precision(component), cores) for component, cores in units]
     whole = [component for component, cores in parts if cores is None]
     if not units or any(sum(name == component for name, _ in parts) > 1 for component in whole):
         raise ArgumentError(f"order {'-'.join(words)!r}: expected distinct components, got none or one twice")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, combinations, islice, product
 
 from ...errors import ArgumentError
-from .names import component_name, overlap, parse_unit, traits_of
+from .names import component_name, overlap, parse_unit, traits_of, without_precision
 
 MAX_TEAMS = 5_000  # four components of four cores each, split in all ways, make 28,560: nobody waits for those
 
@@ -15,14 +15,15 @@ def teams(units: Iterable[str], most: int, cores: Mapping[str, int] | None = Non
     """All teams of at most ``most`` units, those of fewer units first.
 
     A component runs whole ("big"), or several units of some of its cores run side by side ("bigx3" and "bigx1"), as
-    many as its cores allow. ``cores`` says how many cores a component has; unless it does, its largest unit counts.
+    many as its cores allow; each in any of the precisions that are given. ``cores`` says how many cores a component
+    has; unless it does, its largest unit counts.
     Raises ArgumentError where there are more than MAX_TEAMS teams.
     """
     given = {component_name(name): count for name, count in (cores or {}).items()}
     by_component: dict[str, tuple[list[str], list[tuple[str, int]]]] = {}
     for unit in sorted(set(units)):
         component, count = parse_unit(unit)
-        whole, partial = by_component.setdefault(component, ([], []))
+        whole, partial = by_component.setdefault(without_precision(component), ([], []))
         if count is None:
             whole.append(unit)
         else:

@@ -39,6 +39,7 @@ class Cpu(Device):
     kind: ClassVar[str] = "cpu"
     cluster: Cluster
     integers: bool = True
+    precision: str = "fp32"
 
     @property
     def cores(self) -> tuple[int, ...]:
@@ -103,8 +104,8 @@ class Cpu(Device):
         return replace(self, cluster=replace(self.cluster, cores=cores))
 
     def with_precision(self, precision: str) -> Cpu:
-        """In "fp32" a quantised network is computed in floats."""
-        return replace(self, integers=False) if precision == "fp32" else super().with_precision(precision)
+        """In "fp32" a quantised network is computed in floats; "int8" wants a quantised network."""
+        return replace(self, integers=precision != "fp32", precision=precision)
 
     def clock(self, root: Path) -> tuple[float | None, str | None]:
         folder = root / f"sys/devices/system/cpu/cpu{self.cluster.cores[0]}/cpufreq"
