@@ -5,9 +5,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from kernel_runs import FLOAT_ROWS
 
 from pipeall._kernels.cpu import cluster, kernels
+from pipeall._kernels.cpu.table import ROWS
 
 U = 2.0**-24
 GUARD = 80  # floats around what a kernel may touch; more than any tile is wide
@@ -38,14 +38,17 @@ def guarded(rows, columns, stride, values):
 
 def aligned(values):
     """A copy on a 64-byte border."""
-    memory = np.empty(values.size + 16, np.float32)
-    start = -memory.ctypes.data % 64 // 4
-    copy = memory[start : start + values.size]
+    memory = np.empty(values.nbytes + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    copy = memory[start : start + values.nbytes].view(values.dtype)
     copy[:] = values.reshape(-1)
     return copy
 
 
-@pytest.mark.parametrize("row", [row for row in FLOAT_ROWS if row.op in ("gemm", "gemv")], ids=lambda row: row.name)
+TILED = [row for row in ROWS if row.op in ("gemm", "gemv") and row.type in ("f32", "f16")]
+
+
+@pytest.mark.parametrize("row", TILED, ids=lambda row: row.name)
 def test_every_tile(row):
     """Against float64, within (terms + 2) u sum|a b|; one or two k blocks, up to three tiles, a residual or none."""
     if row.isa not in cluster.detect()[0].isas:
@@ -61,6 +64,8 @@ def test_every_tile(row):
         residual, blocks = bool((m + n) % 2), 1 + (m + n) // 2 % 2
         a = random.standard_normal((blocks, taps, m, offset + k)).astype(np.float32)
         b = random.standard_normal((blocks, taps, k, row.nr)).astype(np.float32)
+        if row.type == "f16":
+            b = (b * 10.0 ** random.uniform(-7, 3, b.shape)).astype(np.float16)  # subnormal ones, too
         bias = random.standard_normal(row.nr).astype(np.float32)
         memory, c = guarded(m, n, n + 5, np.nan)
         _, r = guarded(m, n, n + 3, random.standard_normal((m, n)))

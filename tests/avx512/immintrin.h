@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../pipeall/_kernels/cpu/half.h"
+
 typedef struct emulated_ps {
     float lane[16];
 } emulated_ps;
@@ -58,6 +60,7 @@ EMULATE(emulated_epi32, sub_epi32, (emulated_epi32 a, emulated_epi32 b), a.lane[
 EMULATE(emulated_epi32, slli_epi32, (emulated_epi32 a, unsigned n), (int32_t)((uint32_t)a.lane[i] << n))
 EMULATE(emulated_epi32, srai_epi32, (emulated_epi32 a, unsigned n), a.lane[i] >> n)
 
+EMULATE(emulated_ps, cvtph_ps, (emulated_half a), half_to_float((uint16_t)((uint8_t)a.byte[2 * i] | a.byte[2 * i + 1] * 256)))
 EMULATE(emulated_ps, sqrt_ps, (emulated_ps a), sqrtf(a.lane[i]))
 EMULATE(emulated_ps, abs_ps, (emulated_ps a), fabsf(a.lane[i]))
 EMULATE(emulated_ps, cvtepi32_ps, (emulated_epi32 a), (float)a.lane[i])
@@ -237,6 +240,7 @@ static inline void emulated_storeu_ps(float *p, emulated_ps a) { emulated_mask_s
 #define _mm512_set1_epi32 emulated_set1_epi32
 #define _mm512_setr_epi32(...) ((emulated_epi32){{__VA_ARGS__}})
 #define _mm512_setzero_ps emulated_setzero_ps
+#define _mm512_cvtph_ps emulated_cvtph_ps
 #define _mm512_cvtepu8_epi32 emulated_cvtepu8_epi32
 #define _mm512_permutex2var_ps emulated_permutex2var_ps
 #define _mm512_permutexvar_ps emulated_permutexvar_ps
@@ -296,6 +300,7 @@ static inline void emulated_storeu_ps(float *p, emulated_ps a) { emulated_mask_s
 #define _mm512_packs_epi32 emulated_packs_epi32
 #define _mm512_permutexvar_epi32 emulated_permutexvar_epi32
 #define _mm512_castsi512_si256(a) emulated_extracti64x4_epi64(a, 0)
+#define _mm256_lddqu_si256(p) emulated_half_maskz_loadu_epi8(~0u, p)
 #define _mm256_loadu_epi8(p) emulated_half_maskz_loadu_epi8(~0u, p)
 #define _mm256_maskz_loadu_epi8 emulated_half_maskz_loadu_epi8
 #define _mm512_abs_epi8 emulated_abs_epi8

@@ -168,7 +168,7 @@ static int run_conv(input *in, problem *p, const char *isa, pa_team *team, const
     if (zero_floats < p->x.c) zero_floats = p->x.c;
     if (zero_floats < row->nr) zero_floats = row->nr;
     float *zero = zeros(zero_floats + 16), *points = NULL;
-    pa_conv_pack(weight, bias, p->y.c, cin, taps, p->groups, row->nr, packed, packed_bias);
+    pa_conv_pack(weight, bias, p->y.c, cin, taps, p->groups, row->nr, 0, packed, packed_bias);
     w.conv.weight = packed, w.conv.bias = packed_bias, w.conv.zero = zero;
     const int unit = p->win.stride_y == 1 && p->win.stride_x == 1 && p->win.dilation_y == 1 && p->win.dilation_x == 1;
     const int r = p->win.kh, tile = pick(in, 0, 6) / 2 * 2; /* 0: GEMM */
@@ -205,7 +205,7 @@ static int run_strassen(problem *p, const char *isa, pa_team *team, const float 
     s.conv.mr = row->mr, s.conv.nr = row->nr;
     float *packed = zeros((int64_t)p->x.c * p->y.c + 16), *packed_bias = zeros(p->y.c + 16);
     float *zero = zeros(p->x.c > row->nr ? p->x.c : row->nr);
-    pa_conv_pack(weight, bias, p->y.c, p->x.c, 1, 1, row->nr, packed, packed_bias);
+    pa_conv_pack(weight, bias, p->y.c, p->x.c, 1, 1, row->nr, 0, packed, packed_bias);
     s.conv.weight = packed, s.conv.bias = packed_bias, s.conv.zero = zero;
     s.split = (pa_strassen_split_f32_fn)kernel("strassen_split", isa, NULL);
     s.join = (pa_strassen_join_f32_fn)kernel("strassen_join", isa, NULL);

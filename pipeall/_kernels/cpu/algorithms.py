@@ -1,6 +1,7 @@
 """Which algorithm computes a convolution: GEMM, direct, Strassen or Winograd F(m x m, r x r), by a model of the work.
 
 gemm             indirect GEMM: any convolution
+half-gemm        the same of one pixel, with weights kept in half precision: half of the bytes to read; only where asked
 direct           a vector of outputs of several groups: for groups too narrow for a panel of the GEMM (depthwise.c)
 strassen         seven products of quarters of the matrices, not eight: for 1x1 kernels of stride 1
 winograd2|4|6    F(2x2), F(4x4), F(6x6) for 3x3, F(2x2), F(4x4) for 5x5 kernels of stride and dilation 1
@@ -27,7 +28,7 @@ class Algorithm:
     lazy  Winograd's taps are transformed in every frame
     """
 
-    kind: Literal["gemm", "direct", "strassen", "winograd"]
+    kind: Literal["gemm", "half-gemm", "direct", "strassen", "winograd"]
     m: int = 0
     lazy: bool = False
 
@@ -41,7 +42,7 @@ class Algorithm:
 
     def products(self, step) -> int:
         """Multiply-adds of a convolution without what its transforms, pads and panels add."""
-        if self.kind in ("gemm", "direct"):
+        if self.kind in ("gemm", "half-gemm", "direct"):
             return filters(step, 1) * prod(step.params["kernel"]) * step.dst.h * step.dst.w
         if self.kind == "strassen":
             return 7 * pairs(step) * filters(step, 1) // 4
@@ -54,6 +55,8 @@ class Algorithm:
 
 
 GEMM, DIRECT, STRASSEN = Algorithm("gemm"), Algorithm("direct"), Algorithm("strassen")
+HALF_GEMM = Algorithm("half-gemm")
+HALF_MAX = 65504  # of a weight in half precision
 TILES = {3: (2, 4, 6), 5: (2, 4)}  # kernel size -> m
 DIRECT_ROWS = 256  # of a kernel at most (kernels.h: PA_KERNEL_ROWS_MAX)
 VECTOR, VECTOR_OF = 4, {"avx512": 16, "avx2": 8, "ref": 1}  # of a vector: NR of the depthwise kernels
@@ -86,6 +89,8 @@ def candidates(step) -> tuple[Algorithm, ...]:
         return (GEMM, STRASSEN)
     narrow = step.params["groups"] > 1 and kh <= DIRECT_ROWS and step.dst.dtype == "float32"
     plain = (GEMM, DIRECT) if narrow else (GEMM,)
+    if (step.dst.h, step.dst.w, step.dst.dtype) == (1, 1, "float32"):
+        plain = (*plain, HALF_GEMM)
     if kh != kw or kh not in TILES or steps != (1, 1, 1, 1):
         return plain
     return (*plain, *(Algorithm("winograd", m, lazy) for lazy in (False, True) for m in TILES[kh]))
@@ -114,12 +119,19 @@ def sensible(step, nr: int, isa: str, integers: str = "ref") -> tuple[Algorithm,
     ways = tuple(
         replace(way, lazy=way.keeps_transform and points_bytes(step, way, nr) >= keep)
         for way in candidates(step)
-        if not way.lazy and (way != DIRECT or step.dst.c // step.params["groups"] < nr)
+        if not way.lazy and way != HALF_GEMM and (way != DIRECT or step.dst.c // step.params["groups"] < nr)
     )
     if step.dst.dtype == "float32":
         return ways
     most = work(step, GEMM, nr, isa, integers)
     return tuple(way for way in ways if way == GEMM or work(step, way, nr, isa, integers) < most)
+
+
+def halved(step, algorithm: Algorithm | None) -> Algorithm | None:
+    """HALF_GEMM in the place of the GEMM of one pixel; ``algorithm`` where weights are beyond half precision."""
+    if algorithm != GEMM or HALF_GEMM not in candidates(step):
+        return algorithm
+    return HALF_GEMM if -HALF_MAX <= step.weight.min() and step.weight.max() <= HALF_MAX else algorithm
 
 
 def modelled(step, nr: int, isa: str, integers: str = "ref") -> Algorithm:
@@ -165,7 +177,8 @@ def points_bytes(step, algorithm: Algorithm, nr: int) -> int:
 
 def weight_bytes(step, algorithm: Algorithm) -> int:
     """Of one as it is kept."""
-    return item_bytes(step.dst.dtype if algorithm == GEMM else "float32")
+    stored = {GEMM: step.dst.dtype, HALF_GEMM: "float16"}
+    return item_bytes(stored.get(algorithm, "float32"))
 
 
 def tile(step, algorithm: Algorithm) -> tuple[int, int]:

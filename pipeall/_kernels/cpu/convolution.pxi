@@ -13,7 +13,8 @@ def add_convolution(CpuProgram self, step, algorithm):
     cdef pa_conv_op *op = <pa_conv_op *>args  # the first member of both
     cdef pa_window window = self.window(step)
     real = step if dst.dtype == "float32" else in_quanta(step)
-    cdef const pa_kernel_row *row = self.row(real, "gemv" if dst.h * dst.w == 1 else "gemm")
+    cdef const pa_kernel_row *row = self.row_of(real, "gemv", "f16") if algorithm == HALF_GEMM else \
+        self.row(real, "gemv" if dst.h * dst.w == 1 else "gemm")
     op.has_residual = len(real.src) > 1
     if op.has_residual:
         r = step.src[1]
@@ -29,6 +30,7 @@ def add_convolution(CpuProgram self, step, algorithm):
         window.pad_top, window.pad_left, window.dilation_y, window.dilation_x)
     op.groups, op.lo, op.hi = groups, real.params["lo"], real.params["hi"]
     op.gemm, op.mr, op.nr, op.one_block = <pa_gemm_f32_fn>row.function, row.mr, row.nr, pixels > 1
+    op.halves = algorithm == HALF_GEMM
     cdef object key = (id(step.weight), id(step.bias), algorithm, <uintptr_t>row, groups, pixels, window.kw)
     cdef object weights = self.packed.get(key)
     if weights is None:
@@ -37,7 +39,7 @@ def add_convolution(CpuProgram self, step, algorithm):
     op.bias, op.zero, op.weight = f32_pointer(weights.bias), f32_pointer(weights.zero), NULL
     if weights.panels is not None:
         op.weight = f32_pointer(weights.panels)
-    if algorithm == GEMM:
+    if algorithm in (GEMM, HALF_GEMM):
         pa_conv_plan(op, self.program.core_count)
         self.append(pa_conv_step, op, 4 * op.scratch_floats)
     elif algorithm == STRASSEN:
@@ -65,7 +67,7 @@ cdef int pack_weights(CpuProgram self, step, pa_conv_op *op, algorithm, int pixe
     if pixels > 1:
         weight, bias = folded_weights(step, pixels)
     lasting = aligned if algorithm.keeps_transform else self.weights
-    weights.panels = lasting(op.groups * panels * taps * channels * op.nr)
+    weights.panels = lasting(op.groups * panels * taps * channels * op.nr >> op.halves)
     weights.bias = self.weights(op.groups * panels * op.nr)
     weights.zero = self.weights(max(op.src.c, op.kw * channels, op.nr))
     cdef const void *from_weight = f32_pointer(weight)
@@ -75,7 +77,7 @@ cdef int pack_weights(CpuProgram self, step, pa_conv_op *op, algorithm, int pixe
     cdef bint pack = self.pack
     with nogil:  # pipelines go on meanwhile: AlexNet has 61 million weights
         if pack:
-            pa_conv_pack(from_weight, from_bias, cout, channels, taps, op.groups, op.nr, to_weight, to_bias)
+            pa_conv_pack(from_weight, from_bias, cout, channels, taps, op.groups, op.nr, op.halves, to_weight, to_bias)
     return 0
 
 

@@ -152,10 +152,7 @@ cdef pa_levels_op *new_levels(CpuProgram self, step, int form, sources, results)
 
 
 cdef pa_any_fn kernel_s8(CpuProgram self, step, op) except? NULL:
-    number = self.kernels.get((op, "s8"))
-    if number is None:
-        raise DeviceError(f"step {step.node} ({step.kind}): the CPU has no {op} kernel for int8")
-    return pa_kernel_rows[<int>number].function
+    return self.row_of(step, op, "s8").function
 
 
 def add_quantize(CpuProgram self, step):

@@ -75,11 +75,12 @@ cdef extern from "drivers/conv.h" nogil:
         const float *bias
         const float *zero
         pa_gemm_f32_fn gemm
-        int32_t mr, nr, one_block
+        int32_t mr, nr, one_block, halves
         int64_t scratch_floats
     void pa_conv_plan(pa_conv_op *, int threads)
     void pa_conv_step(const void *, void *const *, void *, pa_team *)
-    void pa_conv_pack(const void *, const void *, int64_t, int64_t, int64_t, int32_t, int32_t, float *, float *)
+    void pa_conv_pack(const void *, const void *, int64_t, int64_t, int64_t, int32_t, int32_t, int32_t, float *,
+                      float *)
 
 cdef extern from "kernels_s8.h" nogil:
     ctypedef void (*pa_gemm_s8_fn)(const void *) noexcept nogil

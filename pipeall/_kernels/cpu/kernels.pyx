@@ -19,7 +19,7 @@ import numpy as np
 
 from ...errors import ArgumentError, DeviceError
 from ...steps import CONSTANT, PIXEL_KINDS, TYPES, is_depthwise, item_bytes
-from .algorithms import DIRECT, GEMM, STRASSEN, candidates, tile
+from .algorithms import DIRECT, GEMM, HALF_GEMM, STRASSEN, candidates, tile
 from .fold import fold, folded, folded_weights
 from ..memory import aligned, mapped, packable
 
@@ -253,10 +253,12 @@ cdef class CpuProgram:
 
     cdef const pa_kernel_row *row(self, step, op) except NULL:
         """The kernel of an op for the element type of a step."""
-        dtype = step.dst.dtype
-        number = self.kernels.get((op, TYPES[dtype]))
+        return self.row_of(step, op, TYPES[step.dst.dtype])
+
+    cdef const pa_kernel_row *row_of(self, step, op, type_) except NULL:
+        number = self.kernels.get((op, type_))
         if number is None:
-            raise DeviceError(f"step {step.node} ({step.kind}): the CPU has no {op} kernel for {dtype}")
+            raise DeviceError(f"step {step.node} ({step.kind}): the CPU has no {op} kernel for {type_}")
         return &pa_kernel_rows[<int>number]
 
     cdef pa_any_fn function(self, step, op) except? NULL:

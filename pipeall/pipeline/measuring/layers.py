@@ -214,4 +214,4 @@ def layer_times(graph: Graph, board: Board, unit: str, *, seconds: float = 1.0) 
 def _layer(step: Step, algorithm: Algorithm | None, unit: Component) -> LayerWork:
     """Half precision is stored in half as many bytes."""
     layer = LayerWork.of(step, algorithm)
-    return replace(layer, bytes=layer.bytes // (2 if unit.device.precision in ("fp16", "mixed") else 1))
+    return replace(layer, bytes=layer.bytes // (2 if unit.device.halves else 1))

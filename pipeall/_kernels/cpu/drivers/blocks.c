@@ -1,6 +1,6 @@
 #include "blocks.h"
 
-#include "half.h"
+#include "../half.h"
 
 /* Twice, so that compilers vectorise the run without gaps. */
 #define EACH(statement)                                \

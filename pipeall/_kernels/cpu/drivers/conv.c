@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "../../sizes.h"
+#include "../half.h"
 #include "gemm.h"
 
 enum {
@@ -49,7 +50,8 @@ static void conv_chunk(const void *context, int64_t chunk, int thread) {
     const int64_t channel = group * columns + column;
     const pa_tiling tiling = pa_tiling_of(min64(p->row_block, pixels - row0), p->mr);
     const float **pointers = (const float **)(f->scratch + thread * p->scratch_floats);
-    const float *b = p->weight + panel * taps * k * p->nr;
+    const int64_t b_step = taps * k * p->nr >> p->halves;
+    const float *b = p->weight + panel * b_step;
     point(p, f->src + group * channels_of(p), row0, &tiling, pointers);
 
     const pa_panels panels = {
@@ -57,7 +59,7 @@ static void conv_chunk(const void *context, int64_t chunk, int thread) {
         .mr = p->mr,
         .nr = p->nr,
         .columns = min64(p->panel_block * p->nr, columns - column),
-        .b_step = taps * k * p->nr,
+        .b_step = b_step,
         .bias_step = p->nr,
         .kc = p->one_block || pixels <= p->mr ? taps * k : GEMM_KC, /* a single tile reuses no B */
     };
@@ -111,23 +113,36 @@ void pa_conv_step(const void *args, void *const *bases, void *scratch, pa_team *
     pa_team_run(team, conv_chunk, &f, ceil_div(rows, p->row_block) * f.panel_blocks * p->groups);
 }
 
+static inline __attribute__((always_inline)) void pack(const void *weight, int64_t first, int64_t n, int64_t channels,
+                                                       int64_t taps, int32_t nr, void *packed, const int halves) {
+    /* PACK channels of each filter at a time: they lie together, the filters often a multiple of 4 KB apart. */
+    for (int64_t k0 = 0; k0 < channels; k0 += PACK) {
+        const int64_t k1 = min64(k0 + PACK, channels);
+        for (int64_t j = 0; j < nr; j++)
+            for (int64_t k = k0; k < k1; k++)
+                for (int64_t t = 0; t < taps; t++) {
+                    const int64_t to = (t * channels + k) * nr + j;
+                    const float value = j < n ? pa_unaligned(weight, first + (j * channels + k) * taps + t) : 0.0f;
+                    if (halves)
+                        ((uint16_t *)packed)[to] = float_to_half(value);
+                    else
+                        ((float *)packed)[to] = value;
+                }
+    }
+}
+
 void pa_conv_pack(const void *weight, const void *bias, int64_t cout, int64_t cin_group, int64_t taps, int32_t groups,
-                  int32_t nr, float *packed_weight, float *packed_bias) {
+                  int32_t nr, int32_t halves, float *packed_weight, float *packed_bias) {
     const int64_t columns = cout / groups, panels = ceil_div(columns, nr);
     for (int64_t index = 0; index < groups * panels; index++) {
         const int64_t column = index % panels * nr, column0 = index / panels * columns + column;
         const int64_t n = min64(nr, columns - column);
         const int64_t first = column0 * cin_group * taps;
-        /* PACK channels of each filter at a time: they lie together, the filters often a multiple of 4 KB apart. */
-        for (int64_t k0 = 0; k0 < cin_group; k0 += PACK) {
-            const int64_t k1 = min64(k0 + PACK, cin_group);
-            for (int64_t j = 0; j < nr; j++)
-                for (int64_t k = k0; k < k1; k++)
-                    for (int64_t t = 0; t < taps; t++)
-                        packed_weight[(t * cin_group + k) * nr + j] =
-                            j < n ? pa_unaligned(weight, first + (j * cin_group + k) * taps + t) : 0.0f;
-        }
-        packed_weight += taps * cin_group * nr;
+        if (halves)
+            pack(weight, first, n, cin_group, taps, nr, packed_weight, 1);
+        else
+            pack(weight, first, n, cin_group, taps, nr, packed_weight, 0);
+        packed_weight += taps * cin_group * nr >> halves;
         for (int64_t j = 0; j < nr; j++) *packed_bias++ = j < n ? pa_unaligned(bias, column0 + j) : 0.0f;
     }
 }

@@ -10,6 +10,7 @@ typedef struct pa_conv_op {
     int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x, groups;
     float lo, hi;
     const float *weight; /* packed: [groups][panels][kh * kw * Cin / groups][NR], columns beyond Cout / groups are 0 */
+    int32_t halves;      /* 1: the packed weights are in half precision, two of them in the place of a float */
     const float *bias;   /* packed: [groups][panels][NR] */
     const float *zero;   /* max(kw * Cin, NR) zeros: what padding points to */
     pa_gemm_f32_fn gemm;
@@ -25,8 +26,8 @@ typedef struct pa_conv_op {
 void pa_conv_plan(pa_conv_op *args, int threads);
 void pa_conv_step(const void *args, void *const *bases, void *scratch, pa_team *team);
 
-/* weight: ONNX order [Cout][Cin / groups][kh][kw]; packed as pa_conv_op says. */
+/* weight: ONNX order [Cout][Cin / groups][kh][kw]; packed as pa_conv_op says, of floats or of halves. */
 void pa_conv_pack(const void *weight, const void *bias, int64_t cout, int64_t cin_group, int64_t taps, int32_t groups,
-                  int32_t nr, float *packed_weight, float *packed_bias);
+                  int32_t nr, int32_t halves, float *packed_weight, float *packed_bias);
 
 #endif

@@ -1,11 +1,12 @@
 /* One vector type of float32 for all instruction sets: thin names for the intrinsics the kernels use.
  *
  * Include it after every other header, in a file that defines exactly one of PA_ISA_REF, PA_ISA_NEON,
- * PA_ISA_AVX2 (with FMA), PA_ISA_AVX512 (AVX512F alone). It switches the instruction set on for the rest of
+ * PA_ISA_AVX2 (with FMA and F16C), PA_ISA_AVX512 (AVX512F alone). It switches the instruction set on for the rest of
  * the file, so no compiler flag is needed; PA_SIMD_END closes that and comes last.
  *
  *   vf, VL              a vector and its number of lanes
  *   v_load_u8           VL bytes as floats
+ *   v_load_halves       VL floats of half precision, at any address
  *   v_load_n, v_store_n touch n lanes of memory only, 1 <= n <= VL; lanes past n load as 0. A constant n = VL
  *                       compiles to the plain access
  *   v_max, v_min        return b where a or b is NaN (NEON: NaN), so v_min(hi, v_max(lo, x)) keeps a NaN of x
@@ -36,6 +37,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "../half.h"
+
 #ifdef __OPTIMIZE__
 #define PA_INLINE static inline __attribute__((always_inline, unused))
 #else /* what is not optimised keeps every branch of every copy: 1 GB and minutes to compile */
@@ -45,8 +48,10 @@
 enum { ROOT4_BITS = 0x4f580800 }; /* least error of v_root4_estimate */
 enum { HALF_ROOT2_BITS = 0x3f3504f3, MANTISSA_BITS = 0x7fffff }; /* of sqrt(1/2) */
 
+#define PA_NAME(op) PA_TYPED_NAME(op, f32)
+
 #if defined(PA_ISA_REF)
-#define PA_NAME(op) pa_##op##_f32_ref
+#define PA_TYPED_NAME(op, type) pa_##op##_##type##_ref
 #define V_OPAQUE(a)
 #define PA_SIMD_END
 
@@ -56,6 +61,7 @@ PA_INLINE vf v_set1(float x) { return x; }
 PA_INLINE vf v_load(const float *p) { return *p; }
 PA_INLINE void v_store(float *p, vf a) { *p = a; }
 PA_INLINE vf v_load_u8(const uint8_t *p) { return *p; }
+PA_INLINE vf v_load_halves(const uint16_t *p) { return half_to_float(*p); }
 PA_INLINE vf v_load_n(const float *p, int n) { return (void)n, *p; }
 PA_INLINE void v_store_n(float *p, vf a, int n) { (void)n, *p = a; }
 PA_INLINE vf v_add(vf a, vf b) { return a + b; }
@@ -106,7 +112,7 @@ PA_INLINE float v_fold_add(vf a) { return a; }
 PA_INLINE float v_fold_max(vf a) { return a; }
 
 #elif defined(PA_ISA_NEON)
-#define PA_NAME(op) pa_##op##_f32_neon
+#define PA_TYPED_NAME(op, type) pa_##op##_##type##_neon
 #define V_OPAQUE(a) __asm__ volatile("" : "+w"(a))
 #define PA_SIMD_END
 #include <arm_neon.h>
@@ -116,6 +122,7 @@ typedef float32x4_t vf;
 PA_INLINE vf v_set1(float x) { return vdupq_n_f32(x); }
 PA_INLINE vf v_load(const float *p) { return vld1q_f32(p); }
 PA_INLINE void v_store(float *p, vf a) { vst1q_f32(p, a); }
+PA_INLINE vf v_load_halves(const uint16_t *p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
 PA_INLINE vf v_load_u8(const uint8_t *p) {
     uint32_t bytes;
     memcpy(&bytes, p, sizeof bytes);
@@ -195,15 +202,15 @@ PA_INLINE float v_fold_add(vf a) { return vaddvq_f32(a); }
 PA_INLINE float v_fold_max(vf a) { return vmaxvq_f32(a); }
 
 #elif defined(PA_ISA_AVX2)
-#define PA_NAME(op) pa_##op##_f32_avx2
+#define PA_TYPED_NAME(op, type) pa_##op##_##type##_avx2
 #define V_OPAQUE(a) __asm__ volatile("" : "+x"(a))
 #include <immintrin.h>
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
 #define PA_SIMD_END _Pragma("clang attribute pop")
 #else
 #pragma GCC push_options
-#pragma GCC target("avx2,fma")
+#pragma GCC target("avx2,fma,f16c")
 #define PA_SIMD_END _Pragma("GCC pop_options")
 #endif
 
@@ -219,6 +226,7 @@ PA_INLINE void v_store(float *p, vf a) { _mm256_storeu_ps(p, a); }
 PA_INLINE vf v_load_u8(const uint8_t *p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 }
+PA_INLINE vf v_load_halves(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
 PA_INLINE vf v_load_n(const float *p, int n) { return n == VL ? v_load(p) : _mm256_maskload_ps(p, v_mask(n)); }
 PA_INLINE void v_store_n(float *p, vf a, int n) {
     if (n == VL)
@@ -287,7 +295,7 @@ PA_INLINE float v_fold_max(vf a) {
 }
 
 #elif defined(PA_ISA_AVX512)
-#define PA_NAME(op) pa_##op##_f32_avx512
+#define PA_TYPED_NAME(op, type) pa_##op##_##type##_avx512
 #include <immintrin.h>
 #ifdef PA_EMULATED_AVX512 /* tests/avx512 */
 #define V_OPAQUE(a)
@@ -312,6 +320,7 @@ PA_INLINE void v_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
 PA_INLINE vf v_load_u8(const uint8_t *p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }
+PA_INLINE vf v_load_halves(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_lddqu_si256((const __m256i *)p)); }
 PA_INLINE vf v_load_n(const float *p, int n) { return n == VL ? v_load(p) : _mm512_maskz_loadu_ps(v_mask(n), p); }
 PA_INLINE void v_store_n(float *p, vf a, int n) {
     if (n == VL)

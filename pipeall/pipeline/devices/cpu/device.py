@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ...._kernels.cpu import cluster as clusters
+from ...._kernels.cpu.algorithms import GEMM, HALF_GEMM, HALF_MAX, Algorithm, candidates, halved
 from ...._kernels.cpu.cluster import Cluster
 from ...._kernels.cpu.table import Kernels, choose, explain
 from ...._kernels.memory import mapped_page_bytes
@@ -80,7 +81,7 @@ class Cpu(Device):
         kernels = self._kernels()
         program = self._program(lowered, name, kernels)
         log.debug("%s on %s takes the kernels %s", name, self.description, ", ".join(kernels.values()))
-        algorithms = choose_algorithms(lowered.steps, self.cluster, kernels)
+        algorithms = self._stored(lowered, choose_algorithms(lowered.steps, self.cluster, kernels))
         for step, algorithm in zip(lowered.steps, algorithms, strict=True):
             program.add(step, algorithm)
             release(step.weight)  # packed by now
@@ -91,9 +92,20 @@ class Cpu(Device):
         """Bytes of the weights, arena and scratch; algorithms are chosen by the model."""
         kernels = self._kernels()
         program = self._program(lowered, "footprint", kernels, pack=False)
-        for step, algorithm in zip(lowered.steps, modelled_algorithms(lowered.steps, kernels), strict=True):
+        algorithms = self._stored(lowered, modelled_algorithms(lowered.steps, kernels))
+        for step, algorithm in zip(lowered.steps, algorithms, strict=True):
             program.add(step, algorithm)
         return program.nbytes
+
+    def _stored(self, lowered: Lowered, algorithms: list[Algorithm | None]) -> list[Algorithm | None]:
+        """The algorithms, with weights in half precision where that is asked for and they fit."""
+        if self.precision != "mixed":
+            return algorithms
+        found = [halved(step, algorithm) for step, algorithm in zip(lowered.steps, algorithms, strict=True)]
+        for step, algorithm in zip(lowered.steps, found, strict=True):
+            if algorithm == GEMM and HALF_GEMM in candidates(step):
+                log.warning("%s stays in single precision: it has weights beyond %d", step.node, HALF_MAX)
+        return found
 
     def peak(self) -> Peak:
         from ...._kernels.cpu.peak import peak
@@ -104,7 +116,8 @@ class Cpu(Device):
         return replace(self, cluster=replace(self.cluster, cores=cores))
 
     def with_precision(self, precision: str) -> Cpu:
-        """In "fp32" a quantised network is computed in floats; "int8" wants a quantised network."""
+        """In "fp32" a quantised network is computed in floats; "int8" wants a quantised network. "mixed" keeps the
+        weights of layers of one pixel, fully connected ones, in half precision, and computes in single."""
         return replace(self, integers=precision != "fp32", precision=precision)
 
     def clock(self, root: Path) -> tuple[float | None, str | None]:

@@ -55,6 +55,10 @@ class OpenCl(Device):
     max_mhz: ClassVar[None] = None
 
     @property
+    def halves(self) -> bool:
+        return self.precision != "fp32"
+
+    @property
     def width(self) -> int:
         return self.info.compute_units
 
