@@ -73,18 +73,22 @@ def stream(pipe, inputs, expected, until, most=20_000, same=np.array_equal):
 
 @pytest.mark.parametrize("component, count", [("big", 10_000), ("little", 6_000), ("gpu", 6_000)])
 def test_ten_thousand_frames_through_a_drift_and_back(component, count, chain, toy, inputs, expected):
+    """However many frames a move takes on a busy machine."""
     profile = profile_of(chain, MS)
+
+    def as_good_as_any():
+        return period_ms(profile, pipe.plans[-1][1]) <= (1 + GAIN) * best_period_ms(chain, profile)
+
     with twin(chain, toy, rebalance=True) as pipe:
-        for number, result in enumerate(pipe.map(islice(cycle(inputs), count))):
-            assert np.array_equal(result, expected[number % 7])
-            if number in (count // 4, count * 6 // 10):
-                pipe.throttle(component, 2 if number == count // 4 else 1)
+        done = 0
+        for slower, arrived in ((1, as_good_as_any), (2, lambda: moved(pipe)), (1, as_good_as_any)):
+            pipe.throttle(component, slower)
+            asked = numbers()
+            done += stream(pipe, inputs, expected, lambda: next(asked) >= count // 3 and arrived())
         plans = pipe.plans
-        assert [times.frame for times in pipe.times] == list(range(count))
+        assert [times.frame for times in pipe.times] == list(range(done))[-KEPT:]
         assert len(pipe.lanes.all) == 1
-    assert number == count - 1 and len(plans) >= 3
     assert [first for first, _ in plans] == sorted({first for first, _ in plans})
-    assert period_ms(profile, plans[-1][1]) <= (1 + GAIN) * best_period_ms(chain, profile)
     no_thread_left()
 
 
