@@ -3,10 +3,14 @@
 No instruction-set flags: each kernel names its own target, so one build runs on every core of its architecture.
 """
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 HEADERS = [str(path) for pattern in ("*.h", "*.inc") for path in sorted(Path("pipeall").rglob(pattern))]
 MODULES = {  # name -> its C files, as patterns in its folder
@@ -32,9 +36,24 @@ def extension(name: str, patterns: list[str]) -> Extension:
     )
 
 
+class BuildOnAllCores(build_ext):
+    """Compiles the files of a module side by side; setuptools would take one after the other."""
+
+    def build_extensions(self) -> None:
+        one_by_one = self.compiler.compile
+
+        def compile(sources: list[str], **options) -> list[str]:
+            with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+                return list(chain(*pool.map(lambda source: one_by_one([source], **options), sources)))
+
+        self.compiler.compile = compile
+        super().build_extensions()
+
+
 setup(
+    cmdclass={"build_ext": BuildOnAllCores},
     ext_modules=cythonize(
         [extension(name, patterns) for name, patterns in MODULES.items()],
         compiler_directives={"language_level": 3},
-    )
+    ),
 )
