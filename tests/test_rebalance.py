@@ -83,8 +83,8 @@ def test_ten_thousand_frames_through_a_drift_and_back(component, count, chain, t
         done = 0
         for slower, arrived in ((1, as_good_as_any), (2, lambda: moved(pipe)), (1, as_good_as_any)):
             pipe.throttle(component, slower)
-            asked = numbers()
-            done += stream(pipe, inputs, expected, lambda: next(asked) >= count // 3 and arrived())
+            enough = partial(lambda asked, arrived: next(asked) >= count // 3 and arrived(), numbers(), arrived)
+            done += stream(pipe, inputs, expected, enough)
         plans = pipe.plans
         assert [times.frame for times in pipe.times] == list(range(done))[-KEPT:]
         assert len(pipe.lanes.all) == 1
