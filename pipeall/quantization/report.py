@@ -9,7 +9,7 @@ from typing import Any
 
 from ..files import write_json
 from ..graph.ir import Graph
-from ..graph.ops import work
+from ..graph.ops import macs
 from .compare import Compared
 from .recipe import Recipe
 
@@ -71,11 +71,10 @@ def report_of(graph: Graph, chosen: Recipe, found: Compared, costs: Mapping[str,
     """``graph``: as it was given, by whose names layers are called."""
     places = chosen.places()
     integer = {node.name for node in places.layers}
-    shapes = {name: operand.shape for name, operand in (*graph.tensors.items(), *graph.constants.items())}
     layers = tuple(
-        LayerRow(node.name, node.op, macs, node.name not in integer, costs.get(node.name))
+        LayerRow(node.name, node.op, count, node.name not in integer, costs.get(node.name))
         for node in graph.nodes
-        if (macs := work(node.op, shapes[node.output], [shapes[name] for name in node.inputs[1:]]))
+        if (count := macs(node, graph))
     )
     levels = chosen.levels(places)
     tensors = []
