@@ -54,7 +54,7 @@ def run(graph: pipeall.Graph, plan: pipeall.Plan, frames: list[Array]) -> float:
 
 
 def quantised(graph: pipeall.Graph, photos: list[Array]) -> pipeall.Graph:
-    made: pipeall.Quantized = pipeall.quantize(graph, photos, method="auto", max_drop=0.01)
+    made: pipeall.Quantized = pipeall.quantize(graph, photos, method="auto", max_drop=0.01, notes="net.notes")
     made.save("net.int8.onnx")
     error: float = made.report.error
     print(error)

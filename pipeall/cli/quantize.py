@@ -56,6 +56,7 @@ ARRAYS = (".npy", ".npz")
 )
 @click.option("--recursive", is_flag=True, help="Also the pictures of folders in folders.")
 @file_option("--report", help="Write all that was chosen to this .json file.")
+@click.option("--again", is_flag=True, help="Measure all of it, whatever an interrupted run has measured.")
 @shape_option
 @json_option
 def quantize_command(
@@ -69,6 +70,7 @@ def quantize_command(
     preprocess: dict[str, Any] | None,
     recursive: bool,
     report: str | None,
+    again: bool,
     input_shape: Shapes | None,
     as_json: bool,
 ) -> None:
@@ -81,19 +83,22 @@ def quantize_command(
 
     A PHOTO is a picture, a folder of pictures, or an .npy or .npz file of what the network reads: one frame or many, in
     an .npz by the names of the inputs. A hundred or more, of what the network will see. Writes standard ONNX (QDQ),
-    which pipeall, onnxruntime and OpenVINO run.
+    which pipeall, onnxruntime and OpenVINO run. A run that was interrupted goes on where it stopped.
     """
     graph = load_model(model, input_shape)
     photos, picture = _photos(graph, words, recursive, preprocess)
     output = output or f"{Path(model).stem}.int8.onnx"
+    notes = Path(f"{output}.notes")
+    if again:
+        notes.unlink(missing_ok=True)
     with progress(quiet=as_json) as bar:
         made = quantize(
-            graph, photos, input=picture, method=method, keep=keep, layers=layers, progress=_shown(bar),
-            max_drop=None if max_drop is None else max_drop / 100,
+            graph, photos, input=picture, method=method, keep=keep, layers=layers, notes=notes,
+            progress=_shown(bar), max_drop=None if max_drop is None else max_drop / 100,
         )  # fmt: skip
-    made.save(output)
     if report is not None:
         made.report.save(report)
+    made.save(output)
     if as_json:
         print_json("quantize", model=model, output=output, **made.report.to_dict())
     else:

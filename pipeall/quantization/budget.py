@@ -4,27 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 
 from ..errors import ArgumentError
 from ..graph.ir import Graph
 from .calibrate import Progress, at_ends, outputs_of
 from .compare import Compared, compare
+from .notes import Notes
 from .photos import Arrays
 from .places import integer_nodes, units
 from .recipe import Recipe
 
 
-def sensitivities(recipe: Recipe, reference: Graph, frames: Sequence[Arrays], progress: Progress) -> dict[str, float]:
+def sensitivities(
+    recipe: Recipe, reference: Graph, frames: Sequence[Arrays], progress: Progress, notes: Notes
+) -> dict[str, float]:
     """By layer, the error of the answers where it and its activations alone compute with integers."""
     layers = {node.name: units(recipe.graph)[node.name] for node in recipe.places().layers}
     recipe, reference = replace(recipe, graph=at_ends(recipe.graph)), at_ends(reference)
     every = frozenset(integer_nodes(recipe.graph))
-    expected = list(outputs_of(reference, frames, "reference", progress))
+
+    @cache
+    def expected() -> list[Arrays]:
+        return list(outputs_of(reference, frames, "reference", progress))
+
+    def error(unit: frozenset[str]) -> float:
+        alone = replace(recipe, kept=every - unit).made()
+        return compare(reference, expected(), outputs_of(alone, frames, "", _silent)).error
+
     errors = {}
     for done, (name, unit) in enumerate(layers.items()):
         progress("layers", done, len(layers))
-        alone = replace(recipe, kept=every - unit).made()
-        errors[name] = compare(reference, expected, outputs_of(alone, frames, "", _silent)).error
+        errors[name] = notes.number(f"cost of {name}", lambda unit=unit: error(unit))
     progress("layers", len(layers), len(layers))
     return errors
 

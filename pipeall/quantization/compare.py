@@ -24,6 +24,22 @@ class Compared:
     agreement: float | None
 
     @property
+    def vector(self) -> np.ndarray:
+        """All of it in numbers; -1 for an agreement of None."""
+        return np.array([-1.0 if self.agreement is None else self.agreement, *self.errors.values()])
+
+    @staticmethod
+    def size(graph: Graph) -> int:
+        """Of ``vector``."""
+        return 1 + len(_outputs(graph))
+
+    @classmethod
+    def of(cls, graph: Graph, vector: np.ndarray) -> Compared:
+        """The reverse, of a network's outputs."""
+        agreement, *errors = vector.tolist()
+        return cls(dict(zip(_outputs(graph), errors, strict=True)), None if agreement < 0 else agreement)
+
+    @property
     def error(self) -> float:
         """The mean of all outputs' errors."""
         return float(np.mean(list(self.errors.values())))
@@ -36,7 +52,7 @@ class Compared:
 
 def compare(graph: Graph, expected: Iterable[Arrays], found: Iterable[Arrays]) -> Compared:
     """Outputs of a network, photo by photo."""
-    names = [tensor.name for tensor in graph.outputs if tensor.dtype == "float32"]
+    names = _outputs(graph)
     off, size = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
     same = count = 0
     for one, other in zip(expected, found, strict=True):
@@ -48,6 +64,10 @@ def compare(graph: Graph, expected: Iterable[Arrays], found: Iterable[Arrays]) -
             same += bool(y.argmax() == z.argmax())
     errors = {name: (off[name] / size[name]) ** 0.5 if size[name] else off[name] ** 0.5 for name in names}
     return Compared(errors, same / count if _is_row(graph) else None)
+
+
+def _outputs(graph: Graph) -> list[str]:
+    return [tensor.name for tensor in graph.outputs if tensor.dtype == "float32"]
 
 
 def _is_row(graph: Graph) -> bool:

@@ -27,6 +27,31 @@ class Observed:
         self._step = 0.0  # width of a bin, a power of 2
         self._counts = np.zeros(BINS, np.int64)
 
+    @staticmethod
+    def size(frames: int) -> int:
+        """Of ``vector`` after so many frames."""
+        return 4 + BINS + frames
+
+    @property
+    def vector(self) -> np.ndarray:
+        """All of it in float64, without a loss."""
+        return np.concatenate([[self.low, self.high, self.zeros, self._step], self._counts, self.peaks])
+
+    @classmethod
+    def of(cls, name: str, vector: np.ndarray) -> Observed:
+        """The reverse. Raises ArgumentError for numbers that no values give."""
+        low, high, zeros, step = vector[:4].tolist()
+        counts, peaks = vector[4 : 4 + BINS], vector[4 + BINS :]
+        whole = np.append(counts, zeros)
+        reach = max(-low, high)
+        fits = 0 <= -low <= reach <= float(np.finfo(np.float32).max) and step == (_bin(reach) if reach else 0)
+        if not (fits and high >= 0 and (whole >= 0).all() and (whole == np.rint(whole)).all() and whole.sum() <= 2**53):
+            raise ArgumentError(f"tensor {name!r}: expected what values give, from {low} to {high}, got other numbers")
+        made = cls(name)
+        made.low, made.high, made.zeros, made._step = low, high, int(zeros), step
+        made._counts, made.peaks = counts.astype(np.int64), peaks.tolist()
+        return made
+
     def add(self, x: np.ndarray) -> None:
         """Raises ArgumentError where a value is not finite."""
         low, high = float(x.min()), float(x.max())
@@ -38,7 +63,7 @@ class Observed:
         reach = max(-low, high)
         self.peaks.append(reach)
         if reach > 0:
-            self._widen(2.0 ** frexp(reach)[1] / (BINS // 2))
+            self._widen(_bin(reach))
             places = (x.reshape(-1) * (1 / self._step) + BINS // 2).astype(np.int32)  # floors, for all are positive
             zeros = int(np.count_nonzero(x == 0))
             self._counts += np.bincount(places, minlength=BINS)[:BINS]
@@ -80,3 +105,8 @@ class Observed:
     @property
     def total(self) -> int:
         return int(self._counts.sum()) + self.zeros
+
+
+def _bin(reach: float) -> float:
+    """The width of bins for values of at most this size: a power of 2."""
+    return 2.0 ** frexp(reach)[1] / (BINS // 2)

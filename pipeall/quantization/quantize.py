@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from .budget import sensitivities, within
 from .calibrate import Progress, at_ends, outputs_of
 from .compare import Compared, compare
 from .levels import METHODS
+from .notes import Notes, digest
 from .photos import Arrays, frames_of
 from .places import integer_nodes, units
 from .recipe import Recipe, recipe
@@ -38,16 +40,20 @@ class Quantized:
     graph    computes with integers where there are kernels for them
     written  the same in ops on real numbers and ``fakequant``, as the file has it
     report   what was chosen, and what it costs
+    notes    on what was measured; done with once the network is saved
     """
 
     graph: Graph
     written: Graph
     report: Report
+    notes: Notes = field(default_factory=Notes, repr=False)
 
     def save(self, path: str | Path) -> None:
-        """Writes a QDQ ONNX file. Raises ArgumentError for an op that cannot be written, or where it cannot be put."""
+        """Writes a QDQ ONNX file, then removes the notes. Raises ArgumentError for an op that cannot be written, or
+        where it cannot be put."""
         content = onnx_bytes(self.written)
         write_whole(path, lambda file: file.write(content))
+        self.notes.remove()
 
 
 def quantize(
@@ -59,6 +65,7 @@ def quantize(
     max_drop: float | None = None,
     keep: Collection[str] = (),
     layers: bool = False,
+    notes: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Quantized:
     """A network of 8-bit integers for one of floats.
@@ -71,12 +78,14 @@ def quantize(
               relative error of the outputs. As few layers stay floats as that needs
     keep      names of layers that compute with floats, and their activations with them
     layers    whether the report says what each layer costs
+    notes     a file where what was measured is kept until the network is saved: if the call is interrupted, the next
+              goes on where it stopped, with the same result
     progress  called with what is done, how much of it and of how much
 
     Weights have one scale for each output, activations one for the tensor; biases are corrected by what layers err in
     the mean. Raises ArgumentError where there are no photos, photos that do not fit, values that are not finite, an
-    unknown method or layer, or a budget that cannot be kept; ModelError for a network that is quantised or has no layer
-    to quantise.
+    unknown method or layer, a budget that cannot be kept, or notes that are damaged or on something else; ModelError
+    for a network that is quantised or has no layer to quantise.
     """
     graph = model if isinstance(model, Graph) else load(model)
     _check(graph, method, max_drop, keep)
@@ -84,22 +93,26 @@ def quantize(
     frames = frames_of(graph, photos, input)
     plain = split_residuals(graph)
     kept = frozenset().union(*(units(plain)[name] for name in keep))
-    chosen = _chosen(plain, frames, method, kept, show)
+    noted = Notes(notes, digest(graph, frames, (method, sorted(keep))) if notes is not None else "")
+    chosen = _chosen(plain, frames, method, kept, show, noted)
     chosen = replace(chosen, graph=replace(chosen.graph, outputs=plain.outputs))
 
     def compared(tried: Recipe) -> Compared:
-        return compare(
-            plain, outputs_of(plain, frames, "floats", show), outputs_of(tried.made(), frames, "integers", show)
-        )
+        def vector() -> Arrays:
+            pair = outputs_of(plain, frames, "floats", show), outputs_of(tried.made(), frames, "integers", show)
+            return {"": compare(plain, *pair).vector}
+
+        part = f"answers with {len(tried.kept)} nodes of floats"
+        return Compared.of(plain, noted.vectors(part, {"": Compared.size(plain)}, vector)[""])
 
     found = compared(chosen)
     over = max_drop is not None and found.drop > max_drop
-    costs = sensitivities(chosen, plain, _some(frames, TRIED), show) if layers or over else {}
+    costs = sensitivities(chosen, plain, _some(frames, TRIED), show, noted) if layers or over else {}
     if over:
         chosen = within(chosen, costs, max_drop, compared)
         found = compared(chosen)
     written = replace(chosen.made(), name=graph.name)
-    return Quantized(integers(written), written, report_of(graph, chosen, found, costs, len(frames)))
+    return Quantized(integers(written), written, report_of(graph, chosen, found, costs, len(frames)), noted)
 
 
 def _check(graph: Graph, method: str, max_drop: float | None, keep: Collection[str]) -> None:
@@ -116,24 +129,39 @@ def _check(graph: Graph, method: str, max_drop: float | None, keep: Collection[s
         raise ModelError(f"{graph.name}: expected layers to quantise, such as convolutions, found none")
 
 
-def _chosen(graph: Graph, frames: list[Arrays], method: str, kept: frozenset[str], progress: Progress) -> Recipe:
+def _chosen(
+    graph: Graph, frames: list[Arrays], method: str, kept: frozenset[str], progress: Progress, notes: Notes
+) -> Recipe:
     """The recipe with the least error of the answers; biases are corrected."""
     graph = at_ends(graph)
-    found = recipe(graph, frames, False, progress)
+    found = recipe(graph, frames, False, progress, notes)
     tried = _telling(frames, found, TRIED)
-    expected = list(outputs_of(graph, tried, "reference", progress))
+
+    @cache
+    def expected() -> list[Arrays]:
+        return list(outputs_of(graph, tried, "reference", progress))
 
     def error(choice: Recipe) -> float:
-        return compare(graph, expected, outputs_of(choice.made(), tried, "integers", progress)).error
+        return compare(graph, expected(), outputs_of(choice.made(), tried, "integers", progress)).error
 
-    choices = []
-    for stretched in (found, recipe(graph, frames, True, progress)):
-        for name in (METHODS if method == "auto" else (method,)) if stretched else ():
-            choice = replace(stretched, method=name, kept=kept)
-            choices.append(replace(choice, shifts=choice.errors(tried, progress)))
-    best = min(choices, key=error)
-    shifts = best.errors(_some(frames, CORRECTED), progress)
-    return min((replace(best, shifts=shifts), replace(best, shifts={})), key=error)
+    def corrected(choice: Recipe) -> Recipe:
+        return replace(choice, shifts=choice.errors(tried, progress))
+
+    choices = {
+        f"{name}, equalised" if stretched.stretched else name: replace(stretched, method=name, kept=kept)
+        for stretched in (found, recipe(graph, frames, True, progress, notes))
+        if stretched
+        for name in (METHODS if method == "auto" else (method,))
+    }
+    errors = {
+        name: notes.number(f"error by {name}", lambda choice=choice: error(corrected(choice)))
+        for name, choice in choices.items()
+    }
+    best = choices[min(errors, key=errors.__getitem__)]
+    sizes = {node.name: len(graph.constants[node.inputs[1]]) for node in best.places().layers}
+    shifts = notes.vectors("shifts", sizes, lambda: best.errors(_some(frames, CORRECTED), progress))
+    ends = {"error, corrected": replace(best, shifts=shifts), "error, not corrected": best}
+    return ends[min(ends, key=lambda part: notes.number(part, lambda: error(ends[part])))]
 
 
 def _some(frames: list[Arrays], most: int) -> list[Arrays]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..files import naming
 from ..graph.ir import Graph, Node
 from ..graph.pointwise import UNARY
 from ..graph.rewrite import rewrite
@@ -15,6 +16,7 @@ from .assemble import integer_weights, quantised
 from .calibrate import Progress, mean_errors, observed, reaches
 from .equalise import Channels, equalised
 from .levels import METHODS, Levels, mse
+from .notes import Notes
 from .observe import Observed
 from .photos import Arrays
 from .places import Places, decisive, only_reader, places
@@ -82,11 +84,27 @@ class Recipe:
         return rewrite(quantised(self.graph, found, levels, weights, self.shifts))
 
 
-def recipe(graph: Graph, frames: Sequence[Arrays], stretch: bool, progress: Progress) -> Recipe | None:
+def recipe(
+    graph: Graph, frames: Sequence[Arrays], stretch: bool, progress: Progress, notes: Notes | None = None
+) -> Recipe | None:
     """A network and what its tensors hold; equalised where ``stretch``, and None where there is nothing to equalise."""
+    notes = notes or Notes()
     if stretch:
         pairs = Channels(graph).pairs()
         if not pairs:
             return None
-        graph = equalised(graph, pairs, reaches(graph, [node.output for node, _ in pairs], frames, progress))
-    return Recipe(graph, observed(graph, places(graph), frames, progress), stretch)
+        sizes = {node.output: graph.tensors[node.output].shape[1] for node, _ in pairs}
+        reach = notes.vectors("channels", sizes, lambda: reaches(graph, list(sizes), frames, progress))
+        graph = equalised(graph, pairs, reach)
+    return Recipe(graph, _seen(graph, frames, "values, equalised" if stretch else "values", progress, notes), stretch)
+
+
+def _seen(graph: Graph, frames: Sequence[Arrays], part: str, progress: Progress, notes: Notes) -> dict[str, Observed]:
+    found = places(graph)
+    sizes = {name: Observed.size(len(frames)) for names in found.sources.values() for name in names}
+
+    def vectors() -> dict[str, np.ndarray]:
+        return {name: seen.vector for name, seen in observed(graph, found, frames, progress).items()}
+
+    with naming(str(notes.path)):
+        return {name: Observed.of(name, vector) for name, vector in notes.vectors(part, sizes, vectors).items()}
