@@ -10,6 +10,7 @@ from test_quantize import small
 
 from pipeall import ArgumentError, quantize
 from pipeall.graph.onnx.write import onnx_bytes
+from pipeall.quantization import gain
 from pipeall.quantization.notes import MAX_BYTES, Notes, digest
 from pipeall.quantization.observe import BINS, Observed
 
@@ -20,6 +21,7 @@ pytest.importorskip("onnx", reason="needs pipeall[onnx]")
 def fixed(monkeypatch):
     """Which algorithms compute the floats decides their last bits."""
     monkeypatch.setenv("PIPEALL_TUNE", "off")
+    monkeypatch.setattr(gain, "SECONDS", 0.01)
 
 
 class Stop:

@@ -54,10 +54,13 @@ def run(graph: pipeall.Graph, plan: pipeall.Plan, frames: list[Array]) -> float:
 
 
 def quantised(graph: pipeall.Graph, photos: list[Array]) -> pipeall.Graph:
-    made: pipeall.Quantized = pipeall.quantize(graph, photos, method="auto", max_drop=0.01, notes="net.notes")
+    made: pipeall.Quantized = pipeall.quantize(
+        graph, photos, method="auto", max_drop=0.01, layers=True, notes="net.notes"
+    )
     made.save("net.int8.onnx")
     error: float = made.report.error
-    print(error)
+    gain: float | None = made.report.layers[0].gain
+    print(error, gain)
     return made.graph
 
 

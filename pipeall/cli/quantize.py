@@ -17,7 +17,6 @@ from ..picture import Picture
 from ..quantization.calibrate import Progress
 from ..quantization.levels import METHODS
 from ..quantization.quantize import ALL_METHODS, quantize
-from ..quantization.report import Report
 from ..tasks.decoder import signature
 from . import complete, sources
 from .answers import reader
@@ -26,7 +25,8 @@ from .model import load_model
 from .options import file_option, json_option, model_argument, shape_option
 from .output import print_json, progress
 from .preprocess import PREPROCESS, PRESETS, preprocessing
-from .tables import print_table, print_text
+from .quantize_text import show_report
+from .tables import print_text
 
 ARRAYS = (".npy", ".npz")
 
@@ -50,7 +50,8 @@ ARRAYS = (".npy", ".npz")
     "The layers that cost most stay floats.",
 )
 @click.option("--keep", multiple=True, metavar="LAYER", help="Stays floats, with its activation; may be given again.")
-@click.option("--layers", is_flag=True, help="Measure and show what each layer costs.")
+@click.option("--layers", is_flag=True, help="Measure and show what each layer costs, and what it gains.")
+@file_option("--plot", help="Draw error and gain of each layer as PNG.")
 @PREPROCESS.option(
     "--preprocess", help=f"How the model wants its pixels: {', '.join(PRESETS)}; default as pipeall run takes it."
 )
@@ -67,6 +68,7 @@ def quantize_command(
     max_drop: float | None,
     keep: tuple[str, ...],
     layers: bool,
+    plot: str | None,
     preprocess: dict[str, Any] | None,
     recursive: bool,
     report: str | None,
@@ -85,6 +87,8 @@ def quantize_command(
     an .npz by the names of the inputs. A hundred or more, of what the network will see. Writes standard ONNX (QDQ),
     which pipeall, onnxruntime and OpenVINO run. A run that was interrupted goes on where it stopped.
     """
+    if plot is not None:
+        from .plot_quantize import draw_layers  # before anything is measured in vain
     graph = load_model(model, input_shape)
     photos, picture = _photos(graph, words, recursive, preprocess)
     output = output or f"{Path(model).stem}.int8.onnx"
@@ -93,16 +97,18 @@ def quantize_command(
         notes.unlink(missing_ok=True)
     with progress(quiet=as_json) as bar:
         made = quantize(
-            graph, photos, input=picture, method=method, keep=keep, layers=layers, notes=notes,
+            graph, photos, input=picture, method=method, keep=keep, layers=layers or plot is not None, notes=notes,
             progress=_shown(bar), max_drop=None if max_drop is None else max_drop / 100,
         )  # fmt: skip
     if report is not None:
         made.report.save(report)
+    if plot is not None:
+        draw_layers(plot, made.report)
     made.save(output)
     if as_json:
         print_json("quantize", model=model, output=output, **made.report.to_dict())
     else:
-        _show(made.report, layers)
+        show_report(made.report, layers)
         print_text(f"{output}: {Path(output).stat().st_size / 1e6:.1f} MB")
 
 
@@ -161,25 +167,3 @@ def _shown(bar: Any) -> Progress:
         bar.update(tasks[what], completed=done, total=total)
 
     return show
-
-
-def _show(report: Report, layers: bool) -> None:
-    integer = sum(not row.floats for row in report.layers)
-    channels = ", channels equalised" if report.equalised else ""
-    print_text(
-        f"{report.network}: {integer} of {len(report.layers)} layers of integers, {100 * report.integer_macs:.1f} % of "
-        f"the MACs; levels by {report.method}{channels}; {report.photos} photos"
-    )
-    if report.agreement is not None:
-        print_text(f"same class on {100 * report.agreement:.1f} % of them")
-    print_text(f"relative error of the outputs {report.error:.4f}")
-    if layers:
-        rows = [
-            (row.name, row.op, f"{row.macs:,}", "floats" if row.floats else "integers",
-             None if row.error is None else f"{row.error:.5f}")
-            for row in report.layers
-        ]  # fmt: skip
-        print_table("Error of the outputs where a layer alone is quantised", LAYERS, rows)
-
-
-LAYERS = ("layer", "op", ">MACs", "computes with", ">error")

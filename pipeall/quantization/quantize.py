@@ -20,6 +20,7 @@ from ..picture import Picture
 from .budget import sensitivities, within
 from .calibrate import Progress, at_ends, outputs_of
 from .compare import Compared, compare
+from .gain import times
 from .levels import METHODS
 from .notes import Notes, digest
 from .photos import Arrays, frames_of
@@ -77,7 +78,7 @@ def quantize(
     max_drop  most that may be lost: the share of photos whose class changes, for other networks than classifiers the
               relative error of the outputs. As few layers stay floats as that needs
     keep      names of layers that compute with floats, and their activations with them
-    layers    whether the report says what each layer costs
+    layers    whether the report says what each layer costs, and how long it takes on this machine in both networks
     notes     a file where what was measured is kept until the network is saved: if the call is interrupted, the next
               goes on where it stopped, with the same result
     progress  called with what is done, how much of it and of how much
@@ -112,7 +113,9 @@ def quantize(
         chosen = within(chosen, costs, max_drop, compared)
         found = compared(chosen)
     written = replace(chosen.made(), name=graph.name)
-    return Quantized(integers(written), written, report_of(graph, chosen, found, costs, len(frames)), noted)
+    whole = integers(written)
+    took = times(graph, whole, show) if layers else None
+    return Quantized(whole, written, report_of(graph, chosen, found, costs, took, len(frames)), noted)
 
 
 def _check(graph: Graph, method: str, max_drop: float | None, keep: Collection[str]) -> None:

@@ -11,18 +11,33 @@ from ..files import write_json
 from ..graph.ir import Graph
 from ..graph.ops import macs
 from .compare import Compared
+from .gain import Times
 from .recipe import Recipe
 
 
 @dataclass(frozen=True)
 class LayerRow:
-    """A layer with weights. error: of the network's outputs where it alone is quantised; None where not measured."""
+    """A layer with weights.
+
+    floats        whether it computes with them in the quantised network
+    error         of the network's outputs where it alone is quantised
+    floats_ms     it takes with its activation in the network of floats
+    quantised_ms  the same in the quantised network
+    The last three are None where they were not measured.
+    """
 
     name: str
     op: str
     macs: int
     floats: bool
     error: float | None
+    floats_ms: float | None
+    quantised_ms: float | None
+
+    @property
+    def gain(self) -> float | None:
+        """How many times as fast it is in the quantised network."""
+        return self.floats_ms / self.quantised_ms if self.floats_ms and self.quantised_ms else None
 
 
 @dataclass(frozen=True)
@@ -40,12 +55,13 @@ class TensorRow:
 class Report:
     """Of one network.
 
-    method     by which levels were chosen
-    equalised  whether channels were
-    photos     how many it was calibrated with, and compared on
-    error      relative error of the outputs; errors has each
-    agreement  share of photos with the same class; None for networks that have none
+    method        by which levels were chosen
+    equalised     whether channels were
+    photos        how many it was calibrated with, and compared on
+    error         relative error of the outputs; errors has each
+    agreement     share of photos with the same class; None for networks that have none
     integer_macs  share of the multiply-accumulates that are of integers
+    floats_ms, quantised_ms  of the whole networks, a frame on this machine's first CPU; None where not measured
     """
 
     network: str
@@ -56,6 +72,8 @@ class Report:
     errors: dict[str, float]
     agreement: float | None
     integer_macs: float
+    floats_ms: float | None
+    quantised_ms: float | None
     layers: tuple[LayerRow, ...]
     tensors: tuple[TensorRow, ...]
 
@@ -67,15 +85,18 @@ class Report:
         write_json(path, "quantization", self.to_dict())
 
 
-def report_of(graph: Graph, chosen: Recipe, found: Compared, costs: Mapping[str, float], photos: int) -> Report:
+def report_of(
+    graph: Graph, chosen: Recipe, found: Compared, costs: Mapping[str, float], took: Times | None, photos: int
+) -> Report:
     """``graph``: as it was given, by whose names layers are called."""
+    floats, quantised = (took.floats, took.quantised) if took else ({}, {})
     places = chosen.places()
     integer = {node.name for node in places.layers}
-    layers = tuple(
-        LayerRow(node.name, node.op, count, node.name not in integer, costs.get(node.name))
-        for node in graph.nodes
-        if (count := macs(node, graph))
-    )
+    layers = []
+    for node in graph.nodes:
+        if count := macs(node, graph):
+            figures = (measured.get(node.name) for measured in (costs, floats, quantised))
+            layers.append(LayerRow(node.name, node.op, count, node.name not in integer, *figures))
     levels = chosen.levels(places)
     tensors = []
     for stand_in, names in places.sources.items():
@@ -86,6 +107,7 @@ def report_of(graph: Graph, chosen: Recipe, found: Compared, costs: Mapping[str,
     total = sum(row.macs for row in layers)
     share = sum(row.macs for row in layers if not row.floats) / total if total else 0.0
     return Report(
-        graph.name, chosen.method, chosen.stretched, photos, found.error, found.errors, found.agreement, share, layers,
+        graph.name, chosen.method, chosen.stretched, photos, found.error, found.errors, found.agreement, share,
+        *(sum(ms.values()) if ms else None for ms in (floats, quantised)), tuple(layers),
         tuple(tensors),
     )  # fmt: skip

@@ -185,19 +185,10 @@ def layer_times(graph: Graph, board: Board, unit: str, *, seconds: float = 1.0) 
 
     Raises ArgumentError for a unit of a modelled board, DeviceError for one that is absent.
     """
-    plan = Plan.single(unit)
-    ((part,),) = units(plan, board)
-    if board.model is not None:
-        raise ArgumentError(f"unit {unit}: expected one of this machine, got {part.device.description}")
+    part = _component(board, unit)
     before = part.device.peak()
-    with Pipeline(graph, plan, board, trace=True) as pipe:
-        deque(pipe.map(for_seconds(pipe, random_frame(graph), seconds, WARM_UP + LEAST)), maxlen=0)
+    timed = step_times(graph, board, unit, seconds=seconds)
     after = part.device.peak()
-    (trace,) = pipe.trace
-    ms = np.median(np.diff(trace.marks[WARM_UP:], axis=1), axis=0) / 1e6
-    starts = np.unique(trace.step_of, return_index=True)[1]
-    steps = lower(subgraph(graph, 0, len(graph.groups)), integers=part.device.integers).steps
-    layers = tuple(_layer(step, trace.algorithms[at], part) for step, at in zip(steps, starts, strict=True))
     both = zip(astuple(before), astuple(after), strict=True)  # other work only makes it less
     most = (None if None in figures else max(figures) for figures in both)
     return LayerTimes(
@@ -206,9 +197,31 @@ def layer_times(graph: Graph, board: Board, unit: str, *, seconds: float = 1.0) 
         part.device.worker,
         part.device.width,
         *most,
-        layers,
-        tuple(np.add.reduceat(ms, starts).tolist()),
+        tuple(_layer(step, algorithm, part) for step, algorithm, _ in timed),
+        tuple(ms for _, _, ms in timed),
     )
+
+
+def step_times(
+    graph: Graph, board: Board, unit: str, *, seconds: float = 1.0
+) -> list[tuple[Step, Algorithm | None, float]]:
+    """Each step of the whole network, what it was computed by, and its median in ms; errors as ``layer_times``."""
+    part, plan = _component(board, unit), Plan.single(unit)
+    with Pipeline(graph, plan, board, trace=True) as pipe:
+        deque(pipe.map(for_seconds(pipe, random_frame(graph), seconds, WARM_UP + LEAST)), maxlen=0)
+    (trace,) = pipe.trace
+    ms = np.median(np.diff(trace.marks[WARM_UP:], axis=1), axis=0) / 1e6
+    starts = np.unique(trace.step_of, return_index=True)[1]
+    steps = lower(subgraph(graph, 0, len(graph.groups)), integers=part.device.integers).steps
+    algorithms = (trace.algorithms[at] for at in starts)
+    return list(zip(steps, algorithms, np.add.reduceat(ms, starts).tolist(), strict=True))
+
+
+def _component(board: Board, unit: str) -> Component:
+    ((part,),) = units(Plan.single(unit), board)
+    if board.model is not None:
+        raise ArgumentError(f"unit {unit}: expected one of this machine, got {part.device.description}")
+    return part
 
 
 def _layer(step: Step, algorithm: Algorithm | None, unit: Component) -> LayerWork:
