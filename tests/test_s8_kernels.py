@@ -13,7 +13,8 @@ from pipeall._kernels.cpu.table import ROWS
 
 U = 2.0**-24
 PAGE = mmap.PAGESIZE
-DEPTH = {"neon": 8, "i8mm": 8}  # kernels_s8.h; 4 elsewhere
+DEPTH = {"neon": 16, "i8mm": 8}  # kernels_s8.h; 4 elsewhere
+STEP = {"neon": 8, "i8mm": 8}  # what k is a multiple of
 LEAST_WEIGHT = {"avx512": -127, "avx2": -127, "neon": -127}  # of a GEMM; -128 elsewhere
 LEAST_DEPTHWISE = {"neon": -127}
 GUARD, UNTOUCHED = 80, 77  # bytes around what a kernel may write, and what they hold
@@ -118,12 +119,19 @@ def run_into(m, n, call):
     return out
 
 
+def packed(w, depth):
+    """[tap][k / depth][NR][depth], and behind these what k has beyond a multiple of the depth."""
+    taps, k, nr = w.shape
+    whole = k // depth * depth
+    parts = w[:, :whole].reshape(taps, -1, depth, nr), w[:, whole:].reshape(taps, 1, k - whole, nr)
+    return aligned(np.concatenate([part.transpose(0, 1, 3, 2).reshape(taps, -1) for part in parts], axis=1))
+
+
 def run_gemm(row, ledge, a, w, bias, scale, to, n):
     """(m, n) integers of (taps, m, k) inputs and (taps, k, NR) weights."""
     taps, m, k = a.shape
-    depth = DEPTH.get(row.isa, 4)
     tiles, least, larger, pointers = tile_pointers(row, ledge.put(a))
-    b = aligned(w.reshape(taps, k // depth, depth, row.nr).transpose(0, 1, 3, 2))
+    b = packed(w, DEPTH.get(row.isa, 4))
     rest = [aligned(x) for x in (bias, w.sum((0, 1), dtype=np.int32), scale)]
     data = (x.ctypes.data for x in (pointers, b, *rest))
     kernel = kernel_of(row)
@@ -176,14 +184,14 @@ def parameters(random, count, terms):
 @rows_of("gemm")
 def test_every_gemm_tile(row):
     random = np.random.default_rng(0)
-    depth = DEPTH.get(row.isa, 4)
-    ledge = Ledge(3 * (2 * row.mr + 1), 13 * depth)
+    step = STEP.get(row.isa, 4)
+    ledge = Ledge(3 * (2 * row.mr + 1), 13 * step)
     for m in range(1, 2 * row.mr + 2):
         for n in range(1, row.nr + 1):
-            taps, k = (1, 3)[(m + n) % 2], depth * (1, 2, 5, 13)[(m + 2 * n) % 4]
+            taps, k = (1, 3)[(m + n) % 2], step * (1, 2, 5, 13)[(m + 2 * n) % 4]
             a = random.integers(-128, 128, (taps, m, k), np.int8)
             w = random.integers(LEAST_WEIGHT.get(row.isa, -128), 128, (taps, k, row.nr), np.int8)
-            w[:, k - n % depth :] = 0  # as packed where k is no multiple of the depth
+            w[:, k - n % step :] = 0  # as packed where k is no multiple of it
             bias, scale = parameters(random, row.nr, taps * k)
             to = requantised(int(random.integers(-128, 128)), relu=n % 3 == 0)
             out = run_gemm(row, ledge, a, w, bias, scale, to, n)
@@ -193,10 +201,10 @@ def test_every_gemm_tile(row):
 @rows_of("gemm")
 @pytest.mark.parametrize("words", [31, 32, 33, 39, 64, 65, 71, 161])
 def test_gemm_of_long_rows(row, words):
-    """Rows of some blocks of k, and of a part of one: k is in words of 4 bytes, and a multiple of the depth."""
+    """Rows of some blocks of k, and of a part of one: k is in words of 4 bytes, rounded up to its step."""
     random = np.random.default_rng(words)
-    depth, n = DEPTH.get(row.isa, 4), row.nr
-    k = -(-4 * words // depth) * depth
+    step, n = STEP.get(row.isa, 4), row.nr
+    k = -(-4 * words // step) * step
     ledge, to = Ledge(2 * (row.mr + 1), k), requantised(3, relu=False)
     for m in (1, row.mr, row.mr + 1):
         a = random.integers(-128, 128, (2, m, k), np.int8)
@@ -232,9 +240,9 @@ def corner_scales(n):
 @pytest.mark.parametrize("zero", [-128, 0, 5, 127])
 def test_gemm_at_its_bounds(row, zero, relu):
     """Ties, and sums of every size against scales of every size, infinite products among them."""
-    n, depth, to = row.nr, DEPTH.get(row.isa, 4), requantised(zero, relu)
-    ledge = Ledge(1, depth)
-    nothing, w = np.zeros((1, 1, depth), np.int8), np.ones((1, depth, n), np.int8)
+    n, step, to = row.nr, STEP.get(row.isa, 4), requantised(zero, relu)
+    ledge = Ledge(1, step)
+    nothing, w = np.zeros((1, 1, step), np.int8), np.ones((1, step, n), np.int8)
     for first in range(-300, 300, n):
         bias = np.arange(first, first + n, dtype=np.int32)
         halves = np.full(n, 0.5, np.float32)

@@ -35,7 +35,8 @@ typedef struct problem {
 } problem;
 
 static int is(const char *a, const char *b) { return !strcmp(a, b); }
-static int depth_of(const row *r) { return is(r->isa, "neon") || is(r->isa, "i8mm") ? 8 : 4; }
+static int depth_of(const row *r) { return is(r->isa, "neon") ? 16 : is(r->isa, "i8mm") ? 8 : 4; }
+static int step_of(const row *r) { return depth_of(r) > 8 ? 8 : depth_of(r); } /* of k */
 static int least_weight(const row *r) { /* kernels_s8.h */
     return is(r->isa, "neon") || is(r->isa, "avx2") || is(r->isa, "avx512") ? -127 : -128;
 }
@@ -147,10 +148,11 @@ static int solve(const row *r, const problem *p) {
         for (int64_t j = 0; j < p->n; j++)
             for (int64_t x = 0; x < k; x++) {
                 const int w = weights[(t * p->n + j) * k + x] = number(p, least_weight(r));
+                const int64_t at = x / depth * depth, together = k - at < depth ? k - at : depth;
                 if (depthwise)
                     ((int16_t *)b)[(j / r->nr * p->taps + t) * r->nr + j % r->nr] = (int16_t)w;
                 else
-                    b[(t * k + x / depth * depth) * r->nr + j * depth + x % depth] = (int8_t)w;
+                    b[(t * k + at) * r->nr + j * together + x - at] = (int8_t)w;
             }
     }
     int wrong = 0;
@@ -162,14 +164,14 @@ static int solve(const row *r, const problem *p) {
 }
 
 static int check_gemm(const row *r) {
-    const int depth = depth_of(r);
+    const int step = step_of(r);
     int wrong = 0;
     for (int n = 1; n <= r->nr; n++)
         for (int count = 1; count <= 2 * r->mr + 1; count++) {
-            const int64_t k = depth * random_to(1, 12);
+            const int64_t k = step * random_to(1, 24);
             wrong += solve(r, &(problem){random_to(1, 3), count, n, k, count % 4 == 0, {-100, 90, random_to(-28, 37)}});
         }
-    for (int64_t k = depth; k <= 12 * depth; k += depth)
+    for (int64_t k = step; k <= 24 * step; k += step)
         wrong += solve(r, &(problem){2, r->mr, r->nr, k, 1, {-255, 0, 127}});
     return wrong + solve(r, &(problem){1, r->mr, r->nr, 65536, 1, {-128, 127, 0}});
 }

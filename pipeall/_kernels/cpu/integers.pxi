@@ -1,7 +1,7 @@
 # Part of kernels.pyx: steps on 8-bit integers that stand for real numbers. A step's "levels" are the scale and zero point of
 # each operand and then of the result.
 
-DEPTHS = {"neon": 8, "i8mm": 8}  # instruction set of a GEMM kernel -> k of a column that lie together; 4 for the others
+DEPTHS = {"neon": 16, "i8mm": 8}  # instruction set of a GEMM kernel -> k of a column that lie together; 4 for the others
 PRODUCT, SUM = 2**15, 2**31  # a product is below the one; a sum, with its bias, stays below the other
 
 

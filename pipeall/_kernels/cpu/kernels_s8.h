@@ -20,12 +20,13 @@ typedef struct pa_requantise {
  *   C[i][j] = requantise(sum_t sum_k A[t * MR + i][k] * B[t][k][j], bias[j], scale[j])
  * for every row i of a tile, and j < n (1 <= n <= NR).
  *   a      per tile, a_step pointers apart: taps * MR row pointers, of any alignment; entries beyond the tile's rows are never
- *          read. Of each row k bytes are read: a multiple of DEPTH, what is beyond the elements meets weights of 0
+ *          read. Of each row k bytes are read: what is beyond the elements meets weights of 0
  *   b      packed panel, 64-byte aligned: [tap][k / DEPTH][NR][DEPTH]. Kernels that multiply pairs in 16 bits (avx512, avx2,
  *          neon) want -127 .. 127; all others take -128 too
  *   sums   of the weights of each column, for kernels that add 128 to A
  *   bias, scale   NR each, 64-byte aligned, like sums; scale is finite and above 0
- * DEPTH, the k of a column that lie together, is 4; 8 for the instruction sets neon and i8mm. */
+ * DEPTH, the k of a column that lie together, is 4; 8 for the instruction set i8mm; 16 for neon. k is a multiple of it; for
+ * neon of 8: then the last eight lie together, behind the blocks of 16. */
 typedef struct pa_gemm_s8_args {
     int32_t n, taps;
     pa_tiling tiling;

@@ -41,7 +41,8 @@ typedef struct frame {
 #define ELEMENT int8_t
 #include "indirect.inc"
 
-static int64_t depth_of(const pa_conv_s8_op *p) { return round_up(k_of(p), p->depth); }
+/* The k of a row with what its last load reads beyond them. */
+static int64_t depth_of(const pa_conv_s8_op *p) { return round_up(k_of(p), min64(p->depth, 8)); }
 static int64_t panel_bytes(const pa_conv_s8_op *p) {
     return taps_of(p) * (p->gemm ? depth_of(p) : (int64_t)sizeof(int16_t)) * p->nr;
 }
@@ -172,7 +173,8 @@ void pa_conv_s8_pack(const pa_conv_s8_op *p, const int8_t *weight, void *packed)
             for (int64_t t = 0; t < taps; t++)
                 for (int64_t i = 0; i < k; i++) {
                     const int64_t tap = p->rows ? t * p->kw + i / channels : t, c = p->rows ? i % channels : i;
-                    to[(t * depth + i / p->depth * p->depth) * p->nr + j * p->depth + i % p->depth] = filter[c * all + tap];
+                    const int64_t at = i / p->depth * p->depth, together = min64(p->depth, depth - at);
+                    to[(t * depth + at) * p->nr + j * together + i - at] = filter[c * all + tap];
                 }
         }
     }
