@@ -18,13 +18,15 @@ enum {
     FEW = 96,        /* channels, as in conv.c; of bytes, four times as many */
     GATHERED = 24,
     WHOLE = 8,       /* fewer channels than this: all rows of the kernel are gathered to one tap (7 % slower by AVX-512) */
-    L1_A = 16 << 10, /* bytes of tiles that stay in L1 while panels pass by, beside a panel and lines of C (gemm.c) */
+    L1_A = 20 << 10, /* bytes of tiles that stay in L1 while panels pass by, beside a panel and lines of C (gemm.c) */
+    TILES = 6,       /* of them at most: lines of C, often a power of two apart, share few sets of the cache */
     L2_B = 64 << 10, /* of panels that stay in L2 meanwhile */
 #else
     FEW = 24,
     GATHERED = 12,
     WHOLE = 0,
     L1_A = 1 << 30,
+    TILES = 1 << 30,
     L2_B = 1 << 30,
 #endif
 };
@@ -50,7 +52,8 @@ static int64_t panel_bytes(const pa_conv_s8_op *p) {
 /* All panels of a chunk, for some tiles that stay in L1 and then the next. */
 static void multiply(const pa_conv_s8_op *p, const pa_gemm_s8_args *all, int64_t columns) {
     const int64_t bytes = panel_bytes(p), count = ceil_div(columns, p->nr);
-    const int64_t panels = max64(L2_B / bytes, 1), tiles = max64(L1_A / (all->taps * all->k * p->mr), 1);
+    const int64_t panels = max64(L2_B / bytes, 1), tile_bytes = all->taps * all->k * p->mr;
+    const int64_t tiles = max64(min64(L1_A / tile_bytes, TILES), 1);
     for (int64_t panel0 = 0; panel0 < count; panel0 += panels) {
         for (int64_t tile = 0; tile < all->tiling.tiles; tile += tiles) {
             pa_gemm_s8_args g = *all;
