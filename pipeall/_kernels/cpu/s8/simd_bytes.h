@@ -1,6 +1,7 @@
 /* Vectors of signed bytes beside the floats of f32/simd.h, which is included before; PA_SIMD_END comes last as ever.
  *
  *   vb, VB              a vector of bytes: as many as PARTS vectors of floats have lanes, in the same order
+ *   SLOW_DIVISION       whether a division takes longer than five other operations: 34 cycles on a Cortex-A73, 7 on an A76
  *   b_load_n, b_store_n touch n bytes of memory only, 1 <= n <= VB; those past n load as any. A constant n = VB compiles to
  *                       the plain access
  *   b_from              a zero point as b_get wants it; b_from_of(zero)
@@ -20,7 +21,7 @@
 #if defined(PA_ISA_REF)
 #define PA_NAME(op) pa_##op##_s8_ref
 
-enum { PARTS = 1, VB = 1 };
+enum { PARTS = 1, VB = 1, SLOW_DIVISION = 0 };
 typedef int8_t vb;
 PA_INLINE vb b_set1(int8_t x) { return x; }
 PA_INLINE vb b_load_n(const int8_t *p, int n) { return (void)n, *p; }
@@ -45,7 +46,7 @@ PA_INLINE void b_sum_floats(vs sum, vf *v) { *v = (float)sum; }
 #elif defined(PA_ISA_NEON)
 #define PA_NAME(op) pa_##op##_s8_neon
 
-enum { PARTS = 4, VB = PARTS * VL };
+enum { PARTS = 4, VB = PARTS * VL, SLOW_DIVISION = 1 };
 typedef int8x16_t vb;
 PA_INLINE vb b_set1(int8_t x) { return vdupq_n_s8(x); }
 PA_INLINE vb b_load_n(const int8_t *p, int n) {
@@ -93,11 +94,17 @@ PA_INLINE void b_sum_floats(vs sum, vf *v) {
 }
 typedef int8x8_t b_from;
 PA_INLINE b_from b_from_of(int32_t zero) { return vdup_n_s8((int8_t)zero); }
+/* Widened and added to the bits of 1.5 * 2^23 an integer makes the float that is more by it: as many instructions as to widen
+ * and convert, but additions, which a Cortex-A76 does four times as fast as conversions. */
 PA_INLINE void b_get(const int8_t *p, vf *v, b_from zero) {
     const vb bytes = vld1q_s8(p);
     const int16x8_t low = vsubl_s8(vget_low_s8(bytes), zero), high = vsubl_s8(vget_high_s8(bytes), zero);
-    v[0] = vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), v[1] = vcvtq_f32_s32(vmovl_high_s16(low));
-    v[2] = vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))), v[3] = vcvtq_f32_s32(vmovl_high_s16(high));
+    const vf base = vdupq_n_f32(0x1.8p23f);
+    const int32x4_t bits = vreinterpretq_s32_f32(base);
+    const int32x4_t more[PARTS] = {vaddw_s16(bits, vget_low_s16(low)), vaddw_high_s16(bits, low),
+                                   vaddw_s16(bits, vget_low_s16(high)), vaddw_high_s16(bits, high)};
+    PA_UNROLL
+    for (int i = 0; i < PARTS; i++) v[i] = vsubq_f32(vreinterpretq_f32_s32(more[i]), base);
 }
 typedef struct b_to {
     int16x8_t zero;
@@ -119,7 +126,7 @@ PA_INLINE vb b_round(const vf *v, const b_to *to) {
 #elif defined(PA_ISA_AVX2)
 #define PA_NAME(op) pa_##op##_s8_avx2
 
-enum { PARTS = 4, VB = PARTS * VL };
+enum { PARTS = 4, VB = PARTS * VL, SLOW_DIVISION = 0 };
 typedef __m256i vb;
 PA_INLINE vb b_set1(int8_t x) { return _mm256_set1_epi8(x); }
 PA_INLINE vb b_load_n(const int8_t *p, int n) {
@@ -211,7 +218,7 @@ PA_SIMD_END
 #pragma GCC target("avx512f,avx512bw,avx512vl")
 #endif
 
-enum { PARTS = 4, VB = PARTS * VL };
+enum { PARTS = 4, VB = PARTS * VL, SLOW_DIVISION = 0 };
 typedef __m512i vb;
 PA_INLINE __mmask64 b_mask(int n) { return n <= 0 ? 0 : n >= VB ? ~0ull : ~0ull >> (VB - n); }
 PA_INLINE vb b_set1(int8_t x) { return _mm512_set1_epi8(x); }
