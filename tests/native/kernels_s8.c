@@ -18,6 +18,7 @@ typedef struct row {
 
 #define PA_KERNEL(op, type, name, isa, core, mr, nr) PA_ROW_##type(op, type, name, isa, mr, nr)
 #define PA_ROW_f32(...)
+#define PA_ROW_f16(...)
 #define PA_ROW_s8(op, type, name, isa, mr, nr) extern __typeof__(*(pa_##op##_##type##_fn)0) pa_##name;
 #include "_kernels/cpu/kernels.inc"
 #undef PA_ROW_s8
