@@ -15,6 +15,13 @@ def fake(net, x, scale, zero=0):
     return net.op("fakequant", x, scale=scale, low=float(-128 - zero))
 
 
+def resized(net, x, size, **attrs):
+    """An image of another height and width."""
+    before = net.shape(x)
+    scales = (1.0, 1.0, *(new / old for new, old in zip(size, before[2:], strict=True)))
+    return net.op("resize", x, sizes=(*before[:2], *size), scales=scales, **attrs)
+
+
 def quantised_weights(graph, scale=0.0101):
     """The graph with the weights of its layers on levels, a scale for each output."""
     constants, levels = dict(graph.constants), {}
@@ -29,7 +36,7 @@ def quantised_weights(graph, scale=0.0101):
 
 
 def chain():
-    """Every kind of op on integers, and a softmax in between that has no kernel for them.
+    """Every kind of op on integers, and a normalisation in between that has no kernel for them.
 
     Sums of what lies on some levels are no ties between others: no scale is a simple multiple of another.
     """
@@ -43,9 +50,11 @@ def chain():
     f = net.op("maxpool", e, kernel=(3, 3), strides=(2, 2), pads=(1,) * 4)
     g = fake(net, net.op("avgpool", f, kernel=(3, 3), strides=(1, 1), pads=(1,) * 4), 0.4093, 0)
     h = fake(net, net.op("concat", f, g), 0.5279, 1)
-    i = fake(net, net.op("softmax", h, axis=1), 1 / 256, -128)
-    j = fake(net, net.conv(i, 12, 1), 0.0519, 0)
-    return quantised_weights(net.graph(fake(net, net.fc(j, 7), 2.03, 4)))
+    i = fake(net, resized(net, h, (7, 5), mode="nearest"), 0.4733, 9)
+    j = fake(net, net.op("softmax", i, axis=1), 1 / 256, -128)
+    k = fake(net, net.op("lrn", j, size=3), 0.00417, -128)
+    m = fake(net, resized(net, fake(net, net.conv(k, 12, 1), 0.0519, 0), (6, 8), mode="linear"), 0.0437, 1)
+    return quantised_weights(net.graph(fake(net, net.fc(m, 7), 2.03, 4)))
 
 
 def levels_between(graph, found, expected):

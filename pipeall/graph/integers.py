@@ -16,11 +16,13 @@ import numpy as np
 
 from .ir import Graph, Node, Quantization, Tensor
 from .pointwise import UNARY
-from .rewrite_quantised import MOVES
+from .rewrite_quantised import is_move
 
 LOWEST = -128
 LAYERS = ("conv", "fc")
 SUMS = ("add", "mul")
+WHOLE = ("avgpool", "softmax")  # whatever their attributes
+AXES = 2  # along which a resize may interpolate
 WEIGHT_MAX = 127  # of either sign: kernels add two products in 16 bits
 PRODUCT = 2**15  # a weight times an integer less its zero point, or plus 128, is less
 SUM = 2**31  # what a kernel's sum, with its bias, stays below
@@ -70,7 +72,7 @@ class _Integers:
         elif node.op == "dequantize" and self.source.tensors[first].dtype in ("int8", "uint8"):
             shift = LOWEST if self.source.tensors[first].dtype == "uint8" else 0
             self.levels[node.output] = (attrs["scale"], attrs["zero"] + shift)
-        elif node.op in MOVES:
+        elif is_move(node):
             found = {self.levels.get(name) for name in node.inputs}
             if len(found) == 1 and None not in found:
                 self.levels[node.output] = found.pop()
@@ -86,9 +88,16 @@ class _Integers:
         if node.op in SUMS:
             constants = [name for name in node.inputs if name not in computed]
             return all(self._constant(name) is not None for name in constants)
-        if node.op == "concat":
+        if node.op == "resize":
+            return is_move(node) or 1 <= self._interpolated(node) <= AXES
+        if is_move(node):
             return len(computed) == len(node.inputs)
-        return node.op == "avgpool" or (node.op in UNARY and UNARY[node.op].floats and node.op != "fakequant")
+        return node.op in WHOLE or (node.op in UNARY and UNARY[node.op].floats and node.op != "fakequant")
+
+    def _interpolated(self, node: Node) -> int:
+        """Along how many axes a resize reads between elements."""
+        sizes = zip(self.source.tensors[node.inputs[0]].shape, node.attrs["sizes"], node.attrs["scales"], strict=True)
+        return sum(before != after or scale != 1 for before, after, scale in sizes)
 
     def _has_weights(self, node: Node) -> bool:
         """Whether a layer's weights are integers around 0, a scale for each output, whose sums fit into 32 bits."""
@@ -177,13 +186,32 @@ class _Integers:
             inputs[1] = self._whole(node.inputs[1], *self.layers[node.inputs])
         elif node.op in SUMS:
             inputs = [name if name in self.tensors else self._whole(name, *self._constant(name)) for name in inputs]
-        elif node.op == "concat":
-            for i, name in enumerate(inputs):
-                if self.tensors[name].quantization != out.quantization:
-                    inputs[i] = self._fresh(f"{out.name}/{i}")
-                    self.tensors[inputs[i]] = replace(self.tensors[name], name=inputs[i], quantization=out.quantization)
-                    yield Node(inputs[i], "clip", (name,), inputs[i], {"lo": -inf, "hi": inf})
+        elif is_move(node):
+            yield from self._moved(node, inputs, out)
+            return
         yield replace(node, inputs=tuple(inputs), output=out.name)
+
+    def _moved(self, node: Node, inputs: list[str], out: Tensor) -> Iterator[Node]:
+        """A move, onto other levels by tables of what it reads, or of what it leaves of that."""
+        last = out
+        if prod(out.shape) < sum(prod(self.tensors[name].shape) for name in inputs):
+            own = self.tensors[inputs[0]].quantization
+            last = replace(out, name=self._fresh(f"{out.name}/moved"), quantization=own)
+        for i, name in enumerate(inputs):
+            if self.tensors[name].quantization != last.quantization:
+                inputs[i] = self._fresh(f"{last.name}/{i}")
+                yield self._put_on(replace(self.tensors[name], name=inputs[i], quantization=last.quantization), name)
+        if last.quantization == out.quantization:
+            last = out
+        self.tensors[last.name] = last
+        yield replace(node, inputs=tuple(inputs), output=last.name)
+        if last is not out:
+            yield self._put_on(out, last.name)
+
+    def _put_on(self, out: Tensor, name: str) -> Node:
+        """What takes integers to other levels."""
+        self.tensors[out.name] = out
+        return Node(out.name, "clip", (name,), out.name, {"lo": -inf, "hi": inf})
 
     def _whole(self, name: str, array: np.ndarray, levels: Quantization) -> str:
         whole = self._fresh(f"{name}/int8")

@@ -149,7 +149,14 @@ def stored(to: Lowering, node: Node) -> None:
     to.step(node.op, node, (at,), to.target(node, order_of(at)), params)
 
 
+def _softmax(to: Lowering, node: Node) -> None:
+    at = to.places[to.activation(node)]
+    params = {"axis": node.attrs["axis"], **levels(to, node)}
+    to.step("softmax_nd", node, (at,), to.target(node, order_of(at)), params)
+
+
 RULES: dict[str, Callable[[Lowering, Node], None]] = {
     **{op: _unary for op, entry in UNARY.items() if entry.floats},
     **dict.fromkeys(SUMS, _of_two),
+    "softmax": _softmax,
 }

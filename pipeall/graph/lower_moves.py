@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import ModelError
 from ..steps import Strided
+from . import lower_integers
 from .ir import Node
 from .lowering import MAX_COPY_DIMS, Lowering
 from .ops.sampling import taps
@@ -163,7 +164,8 @@ def resize(to: Lowering, node: Node) -> None:
         _repeated(to, node, x, dst)
         return
     tables = {axis: (index.astype(np.int32), weights.astype(np.float32)) for axis, (index, weights) in found.items()}
-    to.step("resize", node, (x,), dst, {"taps": tables})
+    levels = {} if node.attrs["mode"] == "nearest" else lower_integers.levels(to, node)
+    to.step("resize", node, (x,), dst, {"taps": tables} | levels)
 
 
 def _shifts(node: Node, axis: int) -> bool:

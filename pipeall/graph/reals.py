@@ -16,7 +16,7 @@ from .integers import LOWEST, Levels
 from .ir import Graph, Node, Quantization, Tensor
 from .ops import attributes
 from .partition import Border
-from .rewrite_quantised import MOVES
+from .rewrite_quantised import is_move
 
 
 def reals(graph: Graph) -> Graph:
@@ -110,7 +110,7 @@ class _Reals:
         leaves = tensor.name in self.left
         name = self._fresh(f"{tensor.name}/reals") if leaves else tensor.name
         real = Tensor(name, tensor.shape)
-        kept = node.op in MOVES and len({self.source.tensors[x].quantization for x in (*node.inputs, tensor.name)}) == 1
+        kept = is_move(node) and len({self.source.tensors[x].quantization for x in (*node.inputs, tensor.name)}) == 1
         if kept:
             self._put(node.op, inputs, real, node.attrs, node.name)
         else:

@@ -8,7 +8,12 @@ from math import inf
 from .draft import Draft
 from .ir import Node
 
-MOVES = ("reshape", "transpose", "slice", "shuffle", "expand", "concat", "maxpool")  # every value is one that they read
+MOVES = ("reshape", "transpose", "slice", "shuffle", "expand", "concat", "maxpool")
+
+
+def is_move(node: Node) -> bool:
+    """Whether every value that a node makes is one that it reads."""
+    return node.op in MOVES or (node.op == "resize" and node.attrs["mode"] == "nearest")
 
 
 def read_what_was_stored(draft: Draft, node: Node) -> bool:
@@ -24,7 +29,7 @@ def read_what_was_stored(draft: Draft, node: Node) -> bool:
 
 def store_later(draft: Draft, node: Node) -> bool:
     """Makes of a move of integers the integers of a move."""
-    stored = [draft.maker(name, "quantize") for name in node.inputs] if node.op in MOVES else [None]
+    stored = [draft.maker(name, "quantize") for name in node.inputs] if is_move(node) else [None]
     if None in stored or any(other.attrs != stored[0].attrs for other in stored):
         return False
     reals = tuple(other.inputs[0] for other in stored)
@@ -47,7 +52,7 @@ def _on_levels(draft: Draft, node: Node) -> bool:
             continue
         seen.add(made.output)
         relu = made.op == "clip" and made.attrs["lo"] in (0, -inf) and made.attrs["hi"] == inf  # 0 is a level
-        if not relu and made.op not in MOVES:
+        if not relu and not is_move(made):
             return False
         waiting += made.inputs
     return True

@@ -209,5 +209,25 @@ def add_integers(CpuProgram self, step):
     self.append(pa_levels_step, op, 0)
 
 
+cdef int add_softmax_s8(CpuProgram self, step) except -1:
+    cdef pa_softmax_s8_op *op = <pa_softmax_s8_op *>self.new(sizeof(pa_softmax_s8_op))
+    cdef float[::1] powers
+    self.check(step.kind == "softmax_nd", step, "softmax, of integers", step.kind)
+    alike(self, step)
+    types_are(self, step, {"src": ("int8",), "dst": ("int8",)})
+    levels_fit(self, step, step.params["levels"])
+    (op.src_scale, op.src_zero), (op.dst_scale, op.dst_zero) = step.params["levels"]
+    op.src, op.dst, op.axis = self.strided(step, step.src[0]), written(self, step), axis_of(self, step)
+    powers = np.exp(np.arange(256) * -np.float64(op.src_scale)).astype(np.float32)
+    memcpy(op.powers, &powers[0], 256 * sizeof(float))
+    op.quantise = <pa_quantise_s8_fn>kernel_s8(self, step, "quantise")
+    op.dequantise = <pa_dequantise_s8_fn>kernel_s8(self, step, "dequantise")
+    op.softmax = <pa_softmax_f32_fn>kernel_f32(self, step, "softmax")
+    op.columns = <pa_softmax_columns_f32_fn>kernel_f32(self, step, "softmax_columns")
+    pa_softmax_s8_plan(op)
+    self.append(pa_softmax_s8_step, op, op.scratch_bytes)
+    return 0
+
+
 BUILDERS.update(quantize=add_quantize, dequantize=add_dequantize, table=add_table, integers=add_integers)
 OPERANDS["integers"] = (2,)

@@ -97,6 +97,9 @@ def add_cumsum(CpuProgram self, step):
 
 
 def add_softmax_nd(CpuProgram self, step):
+    if step.dst.dtype == "int8":
+        add_softmax_s8(self, step)
+        return
     cdef pa_softmax_nd_op *op = <pa_softmax_nd_op *>self.new(sizeof(pa_softmax_nd_op))
     alike(self, step)
     types_are(self, step, {"src": ("float32",), "dst": ("float32",)})

@@ -12,6 +12,26 @@ cdef object table(CpuProgram self, step, array, dtype, str what):
     return found
 
 
+cdef object into_quanta(CpuProgram self, step):
+    """By what the weights of one axis are multiplied, so that sums of integers are quanta of the output."""
+    if "levels" not in step.params:
+        return 1
+    levels_fit(self, step, step.params["levels"])
+    (x_scale, _), (y_scale, _) = step.params["levels"]
+    return np.float64(x_scale) / y_scale
+
+
+cdef int fill_resize_s8(CpuProgram self, step, pa_resize_op *op) except -1:
+    if "levels" not in step.params:
+        return self.check(step.dst.dtype == "float32", step, "float32, where taps have weights", step.dst.dtype)
+    self.check(step.dst.dtype == "int8", step, "int8, where there are levels", step.dst.dtype)
+    self.check(len(step.params["taps"]) <= 2, step, "taps of two axes at most", len(step.params["taps"]))
+    (_, op.s8.src_zero), (_, op.s8.dst_zero) = step.params["levels"]
+    op.s8.dequantise = <pa_dequantise_s8_fn>kernel_s8(self, step, "dequantise")
+    op.s8.quantise = <pa_quantise_s8_fn>kernel_s8(self, step, "quantise")
+    return 0
+
+
 def add_resize(CpuProgram self, step):
     cdef pa_resize_op *op = <pa_resize_op *>self.new(sizeof(pa_resize_op))
     cdef int d
@@ -21,14 +41,15 @@ def add_resize(CpuProgram self, step):
     self.check(len(source.shape) == rank and source.dtype == target.dtype, step,
                f"input and output of one rank and type, {source.shape} {source.dtype}", f"{target.shape} {target.dtype}")
     self.check(all(axis in range(rank) for axis in given), step, f"taps of axes below {rank}", tuple(given))
-    every = 1
+    factor, every = into_quanta(self, step), 1
     for d in range(rank):
         op.axis[d].size, op.axis[d].src, op.axis[d].dst = target.shape[d], source.strides[d], target.strides[d]
         if d not in given:
             self.check(source.shape[d] == target.shape[d], step, f"axis {d} of {source.shape[d]}", target.shape[d])
             continue
         indices = table(self, step, given[d][0], np.int32, "indices")
-        weights = table(self, step, given[d][1], np.float32, "weights")
+        weights = table(self, step, given[d][1] * factor, np.float32, "weights")
+        factor = 1
         self.check(indices.shape == weights.shape and len(indices) == target.shape[d], step,
                    f"taps of {target.shape[d]} positions along axis {d}", f"{indices.shape} and {weights.shape}")
         self.check(0 <= indices.min() and indices.max() < source.shape[d], step,
@@ -39,8 +60,8 @@ def add_resize(CpuProgram self, step):
             op.moves = False
     self.check(every <= TAPS_MAX, step, f"at most {TAPS_MAX} taps", every)
     if not op.moves:
-        self.check(target.dtype == "float32", step, "float32, where taps have weights", target.dtype)
-        op.kernel = <pa_resample_f32_fn>self.function(step, "resample")
+        fill_resize_s8(self, step, op)
+        op.kernel = <pa_resample_f32_fn>kernel_f32(self, step, "resample")
     pa_resize_plan(op, self.program.core_count)
     reach = sum((size - 1) * abs(stride) for size, stride in zip(source.shape, source.strides))
     self.check(not op.spread or reach < 2**31, step, "an input of at most 2^31 elements", reach)

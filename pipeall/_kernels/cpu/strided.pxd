@@ -75,6 +75,19 @@ cdef extern from "drivers/normalise.h" nogil:
     void pa_softmax_nd_step(const void *, void *const *, void *, pa_team *)
     void pa_layernorm_nd_plan(pa_layernorm_nd_op *)
     void pa_layernorm_nd_step(const void *, void *const *, void *, pa_team *)
+cdef extern from "drivers/softmax_s8.h" nogil:
+    ctypedef struct pa_softmax_s8_op:
+        pa_strided src, dst
+        int32_t axis, src_zero, dst_zero
+        float src_scale, dst_scale
+        float *powers
+        pa_dequantise_s8_fn dequantise
+        pa_quantise_s8_fn quantise
+        pa_softmax_f32_fn softmax
+        pa_softmax_columns_f32_fn columns
+        int64_t scratch_bytes
+    void pa_softmax_s8_plan(pa_softmax_s8_op *)
+    void pa_softmax_s8_step(const void *, void *const *, void *, pa_team *)
 cdef extern from "drivers/product.h" nogil:
     ctypedef struct pa_matmul_op:
         pa_strided a, b, dst
@@ -131,11 +144,16 @@ cdef extern from "drivers/resize.h" nogil:
         int64_t size, src, dst, taps
         const int32_t *index
         const float *weight
+    ctypedef struct pa_resize_s8:
+        pa_dequantise_s8_fn dequantise
+        pa_quantise_s8_fn quantise
+        int32_t src_zero, dst_zero
     ctypedef struct pa_resize_op:
         pa_strided src, dst
         int32_t moves, rank
         pa_resize_axis *axis
         pa_resample_f32_fn kernel
+        pa_resize_s8 s8
         int64_t spread, scratch_bytes
     void pa_resize_plan(pa_resize_op *, int threads)
     void pa_resize_step(const void *, void *const *, void *, pa_team *)

@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "chunks.h"
+#include "held_rows.h"
 #include "planes.h"
+#include "resize_s8.h"
 
 enum {
     BAND_MIN = 16,  /* rows of a chunk: its first ones are interpolated horizontally once more than need be */
@@ -65,6 +67,10 @@ void pa_resize_plan(pa_resize_op *p, int threads) {
         p->y = p->x;
         p->x = NO_AXIS;
     }
+    if (p->s8.quantise && p->x.taps == 0) {
+        p->x = (pa_resize_axis){.size = p->run, .src = 1, .dst = 1};
+        p->run = 1;
+    }
     p->spread = 0;
     if (!p->moves && last_resized(p) >= 0) {
         p->spread = max64(p->y.taps, 1) * max64(p->x.taps, 1);
@@ -76,10 +82,13 @@ void pa_resize_plan(pa_resize_op *p, int threads) {
     p->band = max64(BAND_MIN, min64(BAND_MAX, ceil_div(rows, 4 * threads)));
     p->part = max64(1, min64(p->x.size, RING / (max64(p->y.taps, 1) * p->run)));
     const int64_t tap = sizeof(float) + sizeof(int32_t);
-    p->scratch_bytes = p->y.taps * (p->part * p->run * (int64_t)sizeof(float) + tap);
+    p->scratch_bytes = p->y.taps * (p->part * p->run * (int64_t)sizeof(float) + 3 * (int64_t)sizeof(int32_t));
     if (p->moves || p->x.taps == 0) p->scratch_bytes = 0;
     if (p->spread) p->scratch_bytes = 2 * p->spread * tap;
-    pa_planes_plan(p);
+    if (p->s8.quantise)
+        pa_resize_s8_plan(p);
+    else
+        pa_planes_plan(p);
     p->scratch_bytes = round_up(p->scratch_bytes, 64);
 }
 
@@ -189,32 +198,6 @@ static void sum_down(const stretch *s, int64_t y, const int32_t *rows, const flo
     });
 }
 
-/* Rows of the ring that hold the input rows which row y needs: slot[k] for tap k. Those that no tap needs are given up. */
-static void fill_ring(const stretch *s, const int32_t *needed, const float *src, float *ring, int32_t *held,
-                      int32_t *slot) {
-    const int64_t taps = s->op->y.taps, row = s->pixels * s->op->run;
-    for (int64_t k = 0; k < taps; k++) {
-        slot[k] = -1;
-        for (int64_t i = 0; i < taps && slot[k] < 0; i++)
-            if (held[i] == needed[k]) slot[k] = (int32_t)i;
-    }
-    for (int64_t k = 0; k < taps; k++) {
-        int64_t i = 0;
-        while (i < taps && held[i] != needed[k]) i++; /* an earlier tap may have fetched it */
-        if (i == taps) {
-            int used = 1;
-            for (i = -1; used;) {
-                i++;
-                used = 0;
-                for (int64_t other = 0; other < taps; other++) used |= slot[other] == i;
-            }
-            sum_across(s, src + needed[k] * s->op->y.src, ring + i * row, s->op->run);
-            held[i] = needed[k];
-        }
-        slot[k] = (int32_t)i;
-    }
-}
-
 static void sum_rows(const pa_resize_op *p, const float *src, float *dst, char *scratch, int64_t begin, int64_t end) {
     const int64_t taps = p->y.taps;
     stretch s = {p, 0, p->x.size};
@@ -229,11 +212,14 @@ static void sum_rows(const pa_resize_op *p, const float *src, float *dst, char *
     for (; s.x0 < p->x.size; s.x0 += p->part) {
         s.pixels = min64(p->part, p->x.size - s.x0);
         float *ring = (float *)scratch;
-        int32_t *held = (int32_t *)(ring + taps * p->part * p->run), *slot = held + taps;
+        int32_t *held = (int32_t *)(ring + taps * p->part * p->run), *slot = held + taps, *missing = slot + taps;
+        const int64_t row = s.pixels * p->run;
         for (int64_t i = 0; i < taps; i++) held[i] = -1;
         for (int64_t y = begin; y < end; y++) {
-            fill_ring(&s, p->y.index + y * taps, src, ring, held, slot);
-            sum_down(&s, y, slot, ring, s.pixels * p->run, dst + y * p->y.dst + s.x0 * p->x.dst);
+            const int64_t count = hold_rows(taps, p->y.index + y * taps, held, slot, missing);
+            for (int64_t i = 0; i < count; i++)
+                sum_across(&s, src + held[missing[i]] * p->y.src, ring + missing[i] * row, p->run);
+            sum_down(&s, y, slot, ring, row, dst + y * p->y.dst + s.x0 * p->x.dst);
         }
     }
 }
@@ -312,6 +298,8 @@ static void resize_range(const job *j, int64_t begin, int64_t end, int thread) {
         char *dst = (char *)pa_at(&p->dst, j->bases) + to * item;
         if (p->moves)
             move_rows(p, src, dst, y0, y1);
+        else if (p->s8.quantise)
+            pa_resize_s8_rows(p, (const int8_t *)src, (int8_t *)dst, scratch, y0, y1);
         else if (p->spread)
             spread_rows(p, (const float *)src, (float *)dst, scratch, outer, y0, y1);
         else if (p->width)

@@ -3,7 +3,7 @@
 #ifndef PIPEALL_RESIZE_H
 #define PIPEALL_RESIZE_H
 
-#include "../kernels.h"
+#include "../kernels_s8.h"
 
 /* One dimension of the output. Position i is the sum over k < taps of weight[i * taps + k] times position
  * index[i * taps + k] of the input, which whoever builds the step has checked; taps 0: position i is that of the input. */
@@ -14,15 +14,26 @@ typedef struct pa_resize_axis {
     const float *weight;
 } pa_resize_axis;
 
+/* Where integers are summed, as floats (resize_s8.h). */
+typedef struct pa_resize_s8 {
+    pa_dequantise_s8_fn dequantise;
+    pa_quantise_s8_fn quantise; /* NULL: floats, or moves */
+    int32_t src_zero, dst_zero;
+    /* set by plan: pixels, of planes rows, of src that are floats together; whether no index of x falls */
+    int64_t window;
+    int32_t rises;
+} pa_resize_s8;
+
 typedef struct pa_resize_op {
     pa_strided src, dst;
-    int32_t moves; /* every axis has 0 or 1 taps and all weights are 1: elements of any type are moved; else float32 */
+    int32_t moves; /* every axis has 0 or 1 taps and all weights are 1: elements of any type are moved */
     int32_t rank;
     pa_resize_axis axis[PA_DIMS]; /* those of dst in order; plan keeps those of the outer loops */
     pa_resample_f32_fn kernel;    /* unless it moves */
+    pa_resize_s8 s8;
 
     /* set by plan: rows y of x.size pixels of `run` elements that lie one behind the other on both sides; an axis that is
-     * not there has size 1 and no taps */
+     * not there has size 1 and no taps, or, for integers, has the elements of the run as pixels of one */
     pa_resize_axis y, x;
     int64_t run;
     int64_t band, part; /* rows of a chunk; pixels of the parts of rows that are computed one after the other */

@@ -1,0 +1,28 @@
+/* Softmax of integers that stand for real numbers, along an axis of strided operands of one shape.
+ * The op is a struct that its step function takes as `args`; the struct owns nothing. */
+#ifndef PIPEALL_SOFTMAX_S8_H
+#define PIPEALL_SOFTMAX_S8_H
+
+#include "../kernels.h"
+#include "../kernels_s8.h"
+#include "axes.h"
+
+typedef struct pa_softmax_s8_op {
+    pa_strided src, dst;
+    int32_t axis, src_zero, dst_zero;
+    float src_scale, dst_scale;
+    float powers[256]; /* e^(-k * src_scale) */
+    pa_dequantise_s8_fn dequantise;
+    pa_quantise_s8_fn quantise;
+    pa_softmax_f32_fn softmax;
+    pa_softmax_columns_f32_fn columns;
+    /* set by plan */
+    pa_axes kept; /* of src, dst */
+    int32_t side_by_side, by_table;
+    int64_t block;         /* rows, or columns side by side, that are computed together */
+    int64_t scratch_bytes; /* per thread, a multiple of 64 */
+} pa_softmax_s8_op;
+void pa_softmax_s8_plan(pa_softmax_s8_op *op);
+void pa_softmax_s8_step(const void *op, void *const *bases, void *scratch, pa_team *team);
+
+#endif
