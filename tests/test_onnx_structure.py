@@ -287,6 +287,7 @@ def test_batch_first_recurrent_layers_equal_steps_first(tmp_path):
 REFUSED = {
     "roi": (resized(2, 2, coordinate_transformation_mode="tf_crop_and_resize"), "tf_crop_and_resize is not supported"),
     "scales": (resized(2, 0.0), "positive scales"),
+    "sizes": (resized(2, 3e38), "expected finite sizes"),
     "weight": (Model("Conv", (IMAGE, (4, 6, 3, 3))), "must be a constant"),
     "rank": (Model("MaxPool", ((1, 2, 3, 3, 3, 3),), dict(kernel_shape=[2] * 4)), "windows over 1 to 3 axes"),
     "indices of volumes": (pool("MaxPool", (4, 4, 4), [2, 2, 2], outputs=2), "Indices of volumes"),

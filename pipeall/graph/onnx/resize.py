@@ -19,9 +19,13 @@ def _scales(g: Builder, n: OnnxNode, count: int, i: int) -> Scales:
     return scales
 
 
-def _scaled(shape: tuple[int, ...], scales: Scales) -> list[int]:
+def _scaled(n: OnnxNode, shape: tuple[int, ...], scales: Scales) -> list[int]:
     """Sizes, rounded down after a product of float32 as ONNX defines it."""
-    return [int(np.floor(np.float32(size) * scale)) for size, scale in zip(shape, scales, strict=True)]
+    with np.errstate(over="ignore"):
+        sizes = [np.floor(np.float32(size) * scale) for size, scale in zip(shape, scales, strict=True)]
+    if not np.isfinite(sizes).all():
+        n.fail(f"expected finite sizes, got {list(shape)} times {list(map(float, scales))!s:.60}")
+    return [int(size) for size in sizes]
 
 
 def _emit(g: Builder, n: OnnxNode, x: str, sizes: list[int], scales: Scales, part: str = "", **attrs) -> str:
@@ -45,12 +49,12 @@ def _plain(g: Builder, n: OnnxNode, i: int) -> None:
         growing = [max(scale, np.float32(1)) for scale in scales]
         both = any(scale > 1 for scale in scales)
         sizes = [size if scale == 1 else out for size, scale, out in
-                 zip(shape, shrinking, _scaled(shape, scales), strict=True)]  # fmt: skip
+                 zip(shape, shrinking, _scaled(n, shape, scales), strict=True)]  # fmt: skip
         x = _emit(g, n, x, sizes, shrinking, "shrunk" * both, mode=mode, coordinates="asymmetric", rounding="ceil")
         if not both:
             return
         scales = growing
-    sizes = _scaled(g.shape(x), scales)
+    sizes = _scaled(n, g.shape(x), scales)
     _emit(g, n, x, sizes, scales, mode=mode, coordinates="asymmetric", rounding="floor")
 
 
@@ -113,7 +117,7 @@ def _target(g: Builder, n: OnnxNode, shape: tuple[int, ...]) -> tuple[list[int],
     sizes, scales = list(shape), [np.float32(1)] * rank
     if g.has(n, 2) and g.floats(n, 2).size:
         given = _scales(g, n, len(axes), 2)
-        wanted = _scaled(listed, given)
+        wanted = _scaled(n, listed, given)
     elif g.has(n, 3):
         wanted = list(g.ints(n, 3))
         if len(wanted) != len(axes) or min(wanted, default=1) < 1:
