@@ -1,8 +1,8 @@
 /* Some rows, or columns side by side, are floats while they are in a cache, so that memory sees bytes only; kernels of floats
  * compute them. Rows that are too short for these find powers in a table: an integer less the greatest is one of 256.
- * Bound: the exponentials. Measured, one Zen 5 core, elements per ns by AVX-512 and AVX2: columns of 80 2.9, 1.9; rows of
- * 1000 2.4, 1.7; of 21 1.0 by the table (of 1000 1.4). As floats between two passes over memory columns of 80 have the same
- * speed, rows of 21 0.8, and of 2 and 3 less than half of the table's.
+ * Bound: the exponentials. Measured, one Zen 5 core, elements per ns by AVX-512 and AVX2: columns of 80 3.5, 1.9; rows of 196
+ * 2.6, 1.7; of 21 1.2 by the table, and 1.4 of 1000. By floats between two passes over memory columns of 80 3.0, 1.8; rows of
+ * 196 2.3, 1.6; of 21 0.8.
  */
 #include "softmax_s8.h"
 
@@ -12,7 +12,7 @@
 #include "reduce.h"
 
 enum {
-    ROWS = 4096,     /* floats of rows: they stay in L1 */
+    ROWS = 2048,     /* floats of rows: they and their results stay in L1 */
     COLUMNS = 16384, /* of columns: in L2 */
     SIDE_MIN = 64,   /* columns side by side, at least and at most */
     SIDE_MAX = 1024,
@@ -62,6 +62,9 @@ static void store(const pa_softmax_s8_op *p, const part *s, const float *x, int8
     }
 }
 
+/* Whether results lie apart: in place a row would wait until the part of a vector that ends the row before is in the cache. */
+static int rows_apart(const pa_softmax_s8_op *p) { return !p->side_by_side && !p->by_table; }
+
 /* Units are blocks of the last kept axis. */
 static void softmax_blocks(const job *j, int64_t begin, int64_t end, int thread) {
     const pa_softmax_s8_op *p = j->op;
@@ -70,7 +73,8 @@ static void softmax_blocks(const job *j, int64_t begin, int64_t end, int thread)
     const int64_t along[] = {p->src.stride[p->axis], p->dst.stride[p->axis]}; /* from one element of a row to the next */
     const int64_t beside[] = {p->kept.stride[0][last], p->kept.stride[1][last]};
     float *reals = (float *)((char *)j->scratch + thread * p->scratch_bytes);
-    int8_t *bytes = (int8_t *)(reals + p->block * n);
+    float *made = reals + (rows_apart(p) ? p->block * n : 0);
+    int8_t *bytes = (int8_t *)(made + p->block * n);
     for (int64_t unit = begin; unit < end; unit++) {
         const walk w = walk_from(&p->kept, last, unit / blocks);
         const int64_t first = unit % blocks * p->block, count = min64(p->block, size - first);
@@ -81,9 +85,8 @@ static void softmax_blocks(const job *j, int64_t begin, int64_t end, int thread)
             of[k] = p->side_by_side ? (part){n, count, along[k], 1} : (part){count, n, beside[k], along[k]};
         load(p, &of[0], x, bytes, reals);
         if (p->side_by_side) p->columns(n, count, reals, count, reals, count, 0);
-        for (int64_t r = 0; r < count && !p->side_by_side && !p->by_table; r++)
-            p->softmax(n, reals + r * n, reals + r * n);
-        store(p, &of[1], reals, bytes, y);
+        for (int64_t r = 0; r < count && rows_apart(p); r++) p->softmax(n, reals + r * n, made + r * n);
+        store(p, &of[1], made, bytes, y);
     }
 }
 
@@ -99,7 +102,7 @@ void pa_softmax_s8_plan(pa_softmax_s8_op *p) {
     p->by_table = !p->side_by_side && n < SHORT && n % PA_LANES_MAX != 0;
     const int64_t side = max64(SIDE_MIN, min64(SIDE_MAX, COLUMNS / n / 16 * 16));
     p->block = min64(p->side_by_side ? side : max64(1, ROWS / n), size);
-    p->scratch_bytes = round_up(p->block * n * (int64_t)sizeof(float) + n, 64);
+    p->scratch_bytes = round_up((1 + rows_apart(p)) * p->block * n * (int64_t)sizeof(float) + n, 64);
 }
 
 void pa_softmax_s8_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
