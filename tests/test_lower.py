@@ -354,3 +354,12 @@ def test_steps_of_single_elements_have_long_runs():
 
     net = Net((1, 3, 20, 20), (1, 32, 20, 20))
     assert copies_of(net.graph(net.op("sub", net.conv("x0", 32), "x1"))) == 3  # both that enter, and what leaves
+
+
+def test_weights_of_a_transposed_convolution_are_bounded():
+    """A file says dilations in a few bytes."""
+    net = Net((1, 64, 3, 3))
+    weight, bias = net.constant((64, 64, 3, 3)), net.constant((64,))
+    out = net.op("deconv", "x0", weight, bias, strides=(9, 9), dilations=(1000, 1000))
+    with pytest.raises(ModelError, match="'deconv0' .deconv.: expected at most 268435456 weights"):
+        lower(net.graph(out))

@@ -165,6 +165,8 @@ DECONV = (
     _deconv(9, 9, (5, 6), 4, stride=2, pads=1, groups=9, note="depthwise"),
     _deconv(5, 5, (3, 4), 16, stride=8, pads=4, note="many phases"),
     _deconv(3, 2, (2, 3), 20, stride=9, pads=4, note="more phases"),
+    _deconv(2, 3, (3, 4), (2, 3), stride=(13, 7), dilation=(17, 1), note="more phases, one tap each"),
+    _deconv(2, 3, (3, 2), (12, 4), stride=(9, 8), dilation=(2, 3), note="more phases, of taps between each other's"),
     _deconv(6, 6, (2, 3), 20, stride=9, pads=4, groups=3, note="more phases of groups"),
     _batch(_deconv(8, 9, (5, 4), 3, stride=2, pads=1, extra=1), 3),
 )

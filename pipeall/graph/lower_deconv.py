@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import product
-from math import gcd
+from math import gcd, prod
 
 import numpy as np
 
+from ..errors import ModelError
 from ..steps import View
 from .ir import Node
 from .lowering import Lowering
@@ -20,6 +21,7 @@ from .ops import attributes
 from .strides import of_view, place
 
 MOST_PHASES = 64  # more of them are one convolution, some of whose taps are 0
+MOST_WEIGHTS = 2**28  # of that
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def deconv(to: Lowering, node: Node) -> None:
     all_phases = list(product(*axes))
     by_phase = weight.reshape(attrs["groups"], -1, *weight.shape[1:]).swapaxes(1, 2)  # (g, cout / g, cin / g, kh, kw)
     made = to.storage((n, len(all_phases) * cout, bottom - top, right - left))
-    convs = _together(by_phase, all_phases) if _even(axes, by_phase) else _apart(by_phase, all_phases)
+    convs = _together(node, by_phase, all_phases) if _even(axes, by_phase) else _apart(by_phase, all_phases)
     begin = 0
     for taps, (least, spacing) in convs:
         count = len(taps)
@@ -124,20 +126,32 @@ def _apart(weight: np.ndarray, all_phases: list[tuple[Phase, Phase]]) -> list[tu
     return found
 
 
-def _together(weight: np.ndarray, all_phases: list[tuple[Phase, Phase]]) -> list[tuple[np.ndarray, tuple]]:
-    """All phases as the output channels of one convolution: (g, phase, cout / g, ...)."""
+def _together(node: Node, weight: np.ndarray, all_phases: list[tuple[Phase, Phase]]) -> list[tuple[np.ndarray, tuple]]:
+    """All phases as the output channels of one convolution: (g, phase, cout / g, ...).
+
+    Its taps lie where those of any phase do; where two phases begin at other distances than taps have, some are 0.
+    """
     met = [[p[a] for p in all_phases if p[a].taps] for a in (0, 1)]
     least = tuple(min(phase.least for phase in axis) for axis in met)
-    spacing = tuple(axis[0].spacing for axis in met)
+    spacing = tuple(gcd(*(p.least - least[a] for p in axis), axis[0].spacing) for a, axis in enumerate(met))
     size = [(max(p.most for p in axis) - least[a]) // spacing[a] + 1 for a, axis in enumerate(met)]
     g, cout, cin = weight.shape[:3]
+    count = prod((g, len(all_phases), cout, cin, *size))
+    if count > MOST_WEIGHTS:
+        what = f"at most {MOST_WEIGHTS} weights, of all phases of its strides, got {count}"
+        raise ModelError(f"node {node.name!r} ({node.op}): expected {what}")
     whole = np.zeros((g, len(all_phases), cout, cin, *size), weight.dtype)
     for number, phase in enumerate(all_phases):
-        taps = _taps_of(weight, phase)
-        ends = [size[a] - (phase[a].least - least[a]) // spacing[a] for a in (0, 1)]
-        if 0 not in taps.shape:
-            whole[:, number, :, :, ends[0] - taps.shape[3] : ends[0], ends[1] - taps.shape[4] : ends[1]] = taps
+        if all(p.taps for p in phase):
+            rows, columns = (_places(p, least[a], spacing[a], size[a]) for a, p in enumerate(phase))
+            whole[:, number, :, :, rows, columns] = _taps_of(weight, phase)
     return [(whole.reshape(-1, cin, *size), (least, spacing))]
+
+
+def _places(phase: Phase, least: int, spacing: int, size: int) -> slice:
+    """Where the taps of a phase are among flipped ones that begin at ``least``."""
+    step, last = phase.spacing // spacing, size - 1 - (phase.least - least) // spacing
+    return slice(last - (phase.taps - 1) * step, last + 1, step)
 
 
 def _interleave(to: Lowering, node: Node, made: View, begin: tuple[int, int], together: bool) -> None:
