@@ -97,3 +97,5 @@ def test_half_of_the_bytes(board):
 def test_half_precision_arithmetic_is_refused_by_name(board):
     with pytest.raises(ArgumentError, match=r"big@mixed.*got 'big@fp16'"):
         Engine(small_net(), "big@fp16", board=board)
+    with pytest.raises(ArgumentError, match="expected fp32, int8, mixed, got 'fp16'"):
+        board.components["big"].with_precision("fp16")

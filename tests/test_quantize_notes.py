@@ -210,6 +210,9 @@ def test_command(tmp_path):
     assert result.exit_code == 2 and "out.onnx.notes: expected notes on this network" in result.stderr
     assert result.stderr.count("\n") == 1 and notes.exists() and not output.exists()
     assert invoke(*words, "--again").exit_code == 0 and output.exists() and not notes.exists()
+    notes.mkdir()
+    result = invoke(*words, "--again")
+    assert result.exit_code == 2 and "out.onnx.notes: cannot be removed: " in result.stderr
 
 
 def test_the_command_goes_on(tmp_path, monkeypatch):

@@ -16,6 +16,7 @@ from ..graph.onnx.shapes import Shapes
 from ..picture import Picture
 from ..quantization.calibrate import Progress
 from ..quantization.levels import METHODS
+from ..quantization.notes import forget
 from ..quantization.quantize import ALL_METHODS, quantize
 from ..tasks.decoder import signature
 from . import complete, sources
@@ -94,7 +95,7 @@ def quantize_command(
     output = output or f"{Path(model).stem}.int8.onnx"
     notes = Path(f"{output}.notes")
     if again:
-        notes.unlink(missing_ok=True)
+        forget(notes)
     with progress(quiet=as_json) as bar:
         made = quantize(
             graph, photos, input=picture, method=method, keep=keep, layers=layers or plot is not None, notes=notes,

@@ -77,12 +77,9 @@ class Notes:
         return float(self.vectors(part, {"": 1}, lambda: {"": np.array([compute()])})[""][0])
 
     def remove(self) -> None:
-        """Removes the file. Raises ArgumentError where that cannot be."""
-        try:
-            if self.path is not None:
-                self.path.unlink(missing_ok=True)
-        except OSError as error:
-            raise ArgumentError(f"{self.path}: cannot be removed: {error.strerror}") from None
+        """Removes the file, as ``forget`` does."""
+        if self.path is not None:
+            forget(self.path)
 
     def _add(self, part: str, found: Mapping[str, np.ndarray]) -> None:
         packed = self._parts[part] = {name: _packed(vector) for name, vector in found.items()}
@@ -112,6 +109,14 @@ class Notes:
 
     def _wrong(self, expected: str) -> ArgumentError:
         return ArgumentError(f"{self.path}: expected {expected}; remove it (--again) to start over")
+
+
+def forget(path: Path) -> None:
+    """Removes notes, if there are any. Raises ArgumentError where that cannot be."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise ArgumentError(f"{path}: cannot be removed: {error.strerror}") from None
 
 
 def digest(graph: Graph, frames: Sequence[Arrays], options: object) -> str:

@@ -13,11 +13,14 @@ from ...._kernels.cpu.cluster import Cluster
 from ...._kernels.cpu.table import Kernels, choose, explain
 from ...._kernels.memory import mapped_page_bytes
 from ...._kernels.peak import Peak
+from ....errors import ArgumentError
 from ....graph.onnx.wire import release
 from ....logs import logger
 from ....steps import Lowered
 from ..device import Device, always, sysfs_text
 from .tune import choose_algorithms, modelled_algorithms
+
+PRECISIONS = ("fp32", "int8", "mixed")
 
 log = logger(__name__)
 
@@ -117,7 +120,12 @@ class Cpu(Device):
 
     def with_precision(self, precision: str) -> Cpu:
         """In "fp32" a quantised network is computed in floats; "int8" wants a quantised network. "mixed" keeps the
-        weights of layers of one pixel, fully connected ones, in half precision, and computes in single."""
+        weights of layers of one pixel, fully connected ones, in half precision, and computes in single.
+
+        Raises ArgumentError for another.
+        """
+        if precision not in PRECISIONS:
+            raise ArgumentError(f"{self.description}: expected {', '.join(PRECISIONS)}, got {precision!r}")
         return replace(self, integers=precision != "fp32", precision=precision)
 
     def clock(self, root: Path) -> tuple[float | None, str | None]:
