@@ -69,10 +69,10 @@ def tree(tmp_path_factory) -> Path:
 
 CORES = {  # core -> what /proc/cpuinfo says of it, and the GEMM kernel of integers that it then takes
     "cortex-a53": ("fp asimd", "_neon"),
-    "cortex-a76": ("fp asimd asimddp", "_dotprod"),
-    "max": ("fp asimd asimddp i8mm", "_i8mm"),
+    "cortex-a76": ("fp asimd asimdhp asimddp", "_dotprod"),
+    "max": ("fp asimd asimdhp asimddp i8mm", "_i8mm"),
 }
-EXTENSIONS = {"dotprod": "asimddp", "i8mm": "i8mm"}  # of an instruction set's name, to what /proc/cpuinfo calls it
+EXTENSIONS = {"asimdhp": "asimdhp", "dotprod": "asimddp", "i8mm": "i8mm"}  # of an instruction set's name, to what /proc/cpuinfo calls it
 
 
 def features(tree: Path, cpu: str) -> str:

@@ -1,0 +1,45 @@
+/* The contract of the kernels of half precision (f16/): the micro-kernel types of kernels.inc whose element type is f16.
+ *
+ * Activations and weights are halves, as IEEE 754 has them (half.h); bias, bounds and what a long sum keeps are floats. Sums
+ * of at most PA_F16_BLOCK products may be made in half precision, each product fused: such a sum is within
+ * PA_F16_BLOCK * 2^-11 of the sum of its products' sizes. Longer ones are sums in float of these. What leaves is rounded once.
+ */
+#ifndef PIPEALL_KERNELS_F16_H
+#define PIPEALL_KERNELS_F16_H
+
+#include "kernels.h"
+
+enum { PA_F16_BLOCK = 256 };
+
+static inline uint16_t *pa_f16_at(const pa_view *v, void *const *bases) {
+    return (uint16_t *)bases[v->base] + v->offset;
+}
+
+/* Indirect GEMM of halves on one panel, by tiles of at most MR rows x NR columns, MR and NR being the row's of kernels.inc:
+ *   S[i][j] = (first ? 0 : sums[i][j]) + sum_t sum_k A[t * MR + i][a_offset + k] * B[(t * K + k) * NR + j]
+ * for every row i of a tile and j < NR, where taps * k <= PA_F16_BLOCK. Unless `last`, S goes to sums; else
+ *   C[i][j] = half(clamp(S[i][j] + bias[j] + R[i][j], lo, hi))            for j < n (1 <= n <= NR)
+ *   a      per tile, a_step pointers apart: taps * MR row pointers; entries beyond the tile's rows are never read
+ *   b      packed panel: taps * k rows of NR halves, 64-byte aligned; columns from n on are 0
+ *   next   the block that is read after b, of the same size, to prefetch as pa_gemm_args says
+ *   sums   rows of NR floats, sums_stride apart, 16-byte aligned; never touched where first and last
+ *   bias   NR floats
+ *   r      residual rows of halves of stride r_stride, or NULL */
+typedef struct pa_gemm_f16_args {
+    int32_t n, taps, first, last;
+    pa_tiling tiling;
+    int64_t k, a_offset, a_step;
+    const uint16_t *const *a;
+    const uint16_t *b, *next;
+    float *sums;
+    int64_t sums_stride;
+    const float *bias;
+    uint16_t *c;
+    int64_t c_stride;
+    const uint16_t *r;
+    int64_t r_stride;
+    float lo, hi;
+} pa_gemm_f16_args;
+typedef void (*pa_gemm_f16_fn)(const pa_gemm_f16_args *);
+
+#endif
