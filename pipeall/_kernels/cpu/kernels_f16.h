@@ -42,4 +42,29 @@ typedef struct pa_gemm_f16_args {
 } pa_gemm_f16_args;
 typedef void (*pa_gemm_f16_fn)(const pa_gemm_f16_args *);
 
+/* As pa_winograd_input_args, of halves, computed in float; d' is PA_F16_WINOGRAD(n) times as large, so that it is no more than
+ * about 6 times as large as d: the points of the taps are by as much larger. Tiles are of n = 4 or 6 points. */
+#define PA_F16_WINOGRAD(n) ((n) == 4 ? 0.5f : 0.0625f)
+typedef struct pa_winograd_input_f16_args {
+    int32_t n, channel0, channels;
+    const uint16_t *const *pixels;
+    uint16_t *out;
+    int64_t out_stride;
+} pa_winograd_input_f16_args;
+typedef void (*pa_winograd_input_f16_fn)(const pa_winograd_input_f16_args *);
+
+/* As pa_winograd_output_args: sums and bias are floats, the residual and the results halves. */
+typedef struct pa_winograd_output_f16_args {
+    int32_t n, m, height, width, channels;
+    const float *in;
+    int64_t in_stride;
+    const float *bias;
+    uint16_t *out;
+    int64_t out_row, out_pixel;
+    const uint16_t *r;
+    int64_t r_row, r_pixel;
+    float lo, hi;
+} pa_winograd_output_f16_args;
+typedef void (*pa_winograd_output_f16_fn)(const pa_winograd_output_f16_args *);
+
 #endif
