@@ -42,8 +42,8 @@ typedef struct pa_gemm_f16_args {
 } pa_gemm_f16_args;
 typedef void (*pa_gemm_f16_fn)(const pa_gemm_f16_args *);
 
-/* As pa_winograd_input_args, of halves, computed in float; d' is PA_F16_WINOGRAD(n) times as large, so that it is no more than
- * about 6 times as large as d: the points of the taps are by as much larger. Tiles are of n = 4 or 6 points. */
+/* As pa_winograd_input_args, of halves, computed in float; d' is PA_F16_WINOGRAD(n) times as large, so that it is at most
+ * twice as large as d: the points of the taps are by as much larger. Tiles are of n = 4 or 6 points. */
 #define PA_F16_WINOGRAD(n) ((n) == 4 ? 0.5f : 0.0625f)
 typedef struct pa_winograd_input_f16_args {
     int32_t n, channel0, channels;
@@ -52,6 +52,7 @@ typedef struct pa_winograd_input_f16_args {
     int64_t out_stride;
 } pa_winograd_input_f16_args;
 typedef void (*pa_winograd_input_f16_fn)(const pa_winograd_input_f16_args *);
+typedef pa_winograd_weight_f32_fn pa_winograd_weight_f16_fn; /* of floats, at the points that halves have (winograd_f16.inc) */
 
 /* As pa_winograd_output_args: sums and bias are floats, the residual and the results halves. */
 typedef struct pa_winograd_output_f16_args {
