@@ -72,7 +72,8 @@ CORES = {  # core -> what /proc/cpuinfo says of it, and the GEMM kernel of integ
     "cortex-a76": ("fp asimd asimdhp asimddp", "_dotprod"),
     "max": ("fp asimd asimdhp asimddp i8mm", "_i8mm"),
 }
-EXTENSIONS = {"asimdhp": "asimdhp", "dotprod": "asimddp", "i8mm": "i8mm"}  # of an instruction set's name, to what /proc/cpuinfo calls it
+# of an instruction set's name, to what /proc/cpuinfo calls it
+EXTENSIONS = {"asimdhp": "asimdhp", "dotprod": "asimddp", "i8mm": "i8mm"}
 
 
 def features(tree: Path, cpu: str) -> str:

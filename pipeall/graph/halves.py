@@ -1,10 +1,10 @@
 """A network in ops on halves: what a core computes that multiplies in half precision.
 
-Layers with weights, pooling behind them and what lies between layers have float16 tensors; ``cast`` stands between these
-and the others. Layers of one pixel stay as they are: they wait for their weights, which may be halves alone
-(``_kernels.cpu.algorithms``: half-gemm). So do sums over long axes, softmax and normalisation, and what follows the last
-layer, the decoding of boxes above all: half precision is too little there. The graph's inputs and outputs are float32,
-and what crosses a cut inside.
+Layers with weights, pooling behind them and what lies between layers have float16 tensors; ``cast`` stands between
+these and the others. Layers of one pixel stay as they are: they wait for their weights, which may be halves alone
+(``_kernels.cpu.algorithms``: half-gemm). So do sums over long axes, softmax and normalisation, and what follows the
+last layer, the decoding of boxes above all: half precision is too little there. The graph's inputs and outputs are
+float32, and what crosses a cut inside.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ MOST = float(np.finfo(np.float16).max)
 
 
 def halves_between(graph: Graph, borders: Sequence[Border]) -> tuple[Graph, tuple[Border, ...]]:
-    """The graph with float16 tensors, and where cuts inside lie then, in the order of their nodes; itself where it has no
-    layer that computes with halves."""
+    """The graph with float16 tensors, and where cuts inside lie then, in the order of their nodes; itself where it has
+    no layer that computes with halves."""
     made = _Halves(graph, borders)
     return (made.graph(), tuple(made.borders)) if made.nodes_of_halves else (graph, tuple(borders))
 

@@ -7,8 +7,8 @@ strassen         seven products of quarters of the matrices, not eight: for 1x1 
 winograd2|4|6    F(2x2), F(4x4), F(6x6) for 3x3, F(2x2), F(4x4) for 5x5 kernels of stride and dilation 1
 winograd*-lazy   the same with the taps transformed in every frame, not kept: (n / r)^2 times fewer weights to read
 
-Convolutions of halves have Winograd of tiles of at most 6 x 6 points, whose taps are always kept. Convolutions of integers
-have their GEMM, and Winograd in float32: results of the two differ by a quantum at most.
+Convolutions of halves have Winograd of tiles of at most 6 x 6 points, whose taps are always kept. Convolutions of
+integers have their GEMM, and Winograd in float32: results of the two differ by a quantum at most.
 """
 
 from __future__ import annotations
