@@ -48,7 +48,7 @@ static int random_to(int least, int most) { return least + (int)(next_random(&st
 
 /* A small number of so many binary digits behind the point, or one of any of several sizes. */
 static float number(const problem *p, int least, int most, int digits) {
-    if (p->exact) return ldexpf((float)random_to(least << digits, most << digits), -digits);
+    if (p->exact) return ldexpf((float)random_to(least * (1 << digits), most * (1 << digits)), -digits);
     return ldexpf((float)random_to(-1024, 1024), random_to(-18, -9));
 }
 static uint16_t half_number(const problem *p, int least, int most, int digits) {
