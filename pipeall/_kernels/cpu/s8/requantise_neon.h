@@ -2,19 +2,12 @@
 #ifndef PIPEALL_REQUANTISE_NEON_H
 #define PIPEALL_REQUANTISE_NEON_H
 
-#include <arm_neon.h>
 #include <string.h>
 
 #include "../kernels_s8.h"
+#include "../neon.h"
 
 #define PA_INLINE static inline __attribute__((always_inline))
-
-/* A function that may use an extension of NEON. */
-#ifdef __clang__
-#define PA_EXTENSION(name) __attribute__((target(name)))
-#else
-#define PA_EXTENSION(name) __attribute__((target("arch=armv8.2-a+" name)))
-#endif
 
 #ifndef ROUND_BY_ADDING
 /* The zero point, and the bounds as they are with it. */
