@@ -7,8 +7,6 @@
 
 #include "../kernels_s8.h"
 
-#define PA_INLINE static inline __attribute__((always_inline))
-
 /* A function that may use an extension of NEON. */
 #ifdef __clang__
 #define PA_EXTENSION(name) __attribute__((target(name)))
