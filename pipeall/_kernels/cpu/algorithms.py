@@ -57,6 +57,7 @@ class Algorithm:
 GEMM, DIRECT, STRASSEN = Algorithm("gemm"), Algorithm("direct"), Algorithm("strassen")
 HALF_GEMM = Algorithm("half-gemm")
 HALF_MAX = 65504  # of a weight in half precision
+HALF_SUM = 256  # products of a sum in half precision (kernels_f16.h: PA_F16_BLOCK)
 TILES = {3: (2, 4, 6), 5: (2, 4)}  # kernel size -> m
 DIRECT_ROWS = 256  # of a kernel at most (kernels.h: PA_KERNEL_ROWS_MAX)
 VECTOR, VECTOR_OF = 4, {"avx512": 16, "avx2": 8, "ref": 1}  # of a vector: NR of the depthwise kernels
@@ -87,7 +88,9 @@ def candidates(step) -> tuple[Algorithm, ...]:
     steps = (*step.params["strides"], *step.params["dilations"])
     if fits_strassen(step):
         return (GEMM, STRASSEN)
-    narrow = step.params["groups"] > 1 and kh <= DIRECT_ROWS and step.dst.dtype == "float32"
+    halves, depth = step.dst.dtype == "float16", step.src[0].c // step.params["groups"]
+    short = step.dst.dtype == "float32" or (halves and kh * kw * depth <= HALF_SUM)
+    narrow = step.params["groups"] > 1 and kh <= DIRECT_ROWS and short
     plain = (GEMM, DIRECT) if narrow else (GEMM,)
     if (step.dst.h, step.dst.w, step.dst.dtype) == (1, 1, "float32"):
         plain = (*plain, HALF_GEMM)
