@@ -14,7 +14,7 @@ PACKAGE = REPOSITORY / "pipeall"
 
 LEAVES = {"env", "errors", "files", "logs", "notebook", "picture", "steps"}
 GRAPH = LEAVES | {"graph", "graph/onnx"}
-CPU = {"_kernels/cpu", "_kernels/cpu/drivers", "_kernels/cpu/f32", "_kernels/cpu/s8"}
+CPU = {"_kernels/cpu", *(f"_kernels/cpu/{folder}" for folder in ("drivers", "f16", "f32", "s8"))}
 KERNELS = LEAVES | CPU | {"_kernels", "_kernels/opencl"}
 MODELS = GRAPH | {"pipeline/planning"}
 DEVICES = MODELS | KERNELS | {"pipeline/devices"}
@@ -34,6 +34,7 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     "_kernels": LEAVES,
     "_kernels/cpu": LEAVES | {"_kernels", "_kernels/cpu/drivers"},
     "_kernels/cpu/drivers": {"_kernels", "_kernels/cpu"},
+    "_kernels/cpu/f16": {"_kernels", "_kernels/cpu", "_kernels/cpu/f32"},
     "_kernels/cpu/f32": {"_kernels", "_kernels/cpu"},
     "_kernels/cpu/s8": {"_kernels", "_kernels/cpu", "_kernels/cpu/f32"},  # floats are what requantising computes with
     "_kernels/opencl": LEAVES | {"_kernels"},

@@ -136,13 +136,21 @@ cdef add_depthwise(CpuProgram self, step):
                    "a residual of the output's shape", step.src[1])
     op.groups, op.lo, op.hi = step.params["groups"], step.params["lo"], step.params["hi"]
     self.rows_fit(step, op.window)
-    op.kernel, op.nr = <pa_depthwise_f32_fn>row.function, row.nr
+    if step.dst.dtype == "float16" and op.window.kh * op.window.kw * (op.src.c // op.groups) > PA_F16_BLOCK:
+        row = reference_row(b"depthwise", b"f16")  # whose sums are floats
+    op.kernel, op.nr, op.item_bytes = <pa_depthwise_f32_fn>row.function, row.nr, item_bytes(step.dst.dtype)
     pa_depthwise_plan(op, self.program.core_count)
     shape = (op.dst.c, op.src.c // op.groups, op.window.kh, op.window.kw)
     weight = packable(step.weight, shape, f"step {step.node}: weight")
     bias = packable(step.bias, (op.dst.c,), f"step {step.node}: bias")
-    packed = self.weights(pa_depthwise_packed_floats(op))
+    packed = self.bytes_of(pa_depthwise_packed_bytes(op))
     if self.pack:
-        pa_depthwise_pack(op, f32_pointer(weight), f32_pointer(bias), f32_pointer(packed))
-    op.packed = f32_pointer(packed)
-    self.append(pa_depthwise_step, op, 4 * op.scratch_floats)
+        pa_depthwise_pack(op, pointer(weight), pointer(bias), pointer(packed))
+    op.packed = pointer(packed)
+    self.append(pa_depthwise_step, op, op.scratch_bytes)
+
+
+cdef const pa_kernel_row *reference_row(const char *op, const char *type_) except NULL:
+    """What every core has, last in kernels.inc."""
+    rows = [i for i in range(pa_kernel_row_count) if (pa_kernel_rows[i].op, pa_kernel_rows[i].type) == (op, type_)]
+    return &pa_kernel_rows[<int>rows[-1]]

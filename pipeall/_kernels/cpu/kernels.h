@@ -63,6 +63,12 @@ typedef struct pa_step {
 #define PA_UNROLL _Pragma("GCC unroll 40")
 #endif
 
+#ifdef __OPTIMIZE__
+#define PA_INLINE static inline __attribute__((always_inline, unused))
+#else /* what is not optimised keeps every branch of every copy: 1 GB and minutes to compile */
+#define PA_INLINE static inline __attribute__((unused))
+#endif
+
 /* After it compilers do not know where a pointer leads: else they compute the addresses of all rows of a tile ahead, more
  * than there are registers, and keep them on the stack or in vectors. */
 #define PA_OPAQUE(pointer) __asm__("" : "+r"(pointer))
@@ -142,8 +148,8 @@ typedef void (*pa_outer_f32_fn)(const pa_outer_args *);
  * contribute nothing. The rows that are not NULL are consecutive. */
 typedef struct pa_row_window {
     int32_t out_w, in_w, kh, kw, stride_x, dilation_x, pad_left;
-    const float *const *rows; /* kh input rows, each at its pixel 0 */
-    int64_t in_stride;        /* between pixels */
+    const void *const *rows; /* kh input rows, each at its pixel 0 */
+    int64_t in_stride;       /* between pixels */
 } pa_row_window;
 
 enum { PA_LANES_MAX = 16 }; /* the widest vector of any instruction set; packed channels are padded to it */
@@ -159,10 +165,12 @@ typedef struct pa_window {
  *                     lo, hi)
  * The sum runs over i, then ky, then kx, in order, by fused multiply-adds, on every path and instruction set. A vector has NR
  * lanes, NR being the row's of kernels.inc.
- *   packed  64-byte aligned, zeros past the last channel; per vector: bias[NR], then weight[i][ky][kx][NR]
+ * What is void is of the kernel's element type, and strides count such elements.
+ *   packed  64-byte aligned, zeros past the last channel; per vector: bias[NR], in the room of floats, then
+ *           weight[i][ky][kx][NR]
  *   lanes   in which lane of a vector's inputs, modulo NR, lane j finds the first of its group; NULL: in j, and depth is 1
  *   ring    scratch, 64-byte aligned: ring_rows > (kh - 1) * dilation_y padded input rows of vectors * slices planes, each
- *           columns = (out_w - 1) * stride_x + (kw - 1) * dilation_x + 1 pixels of NR floats */
+ *           columns = (out_w - 1) * stride_x + (kw - 1) * dilation_x + 1 pixels of NR elements */
 enum { PA_DEPTHWISE_BLOCK = 32 }; /* channels of a block: its vectors and slices, unless it is one vector */
 typedef struct pa_depthwise_args {
     pa_window window;
@@ -172,26 +180,27 @@ typedef struct pa_depthwise_args {
     int32_t vectors, depth; /* of the block; input channels of a group */
     int32_t slices;         /* NR channels each that a vector's inputs take */
     const int32_t *lanes;
-    const float *x; /* the image */
+    const void *x; /* the image */
     int64_t in_stride;
-    const float *packed; /* of the block */
-    float *out;          /* row y, as r */
+    const void *packed; /* of the block */
+    void *out;          /* row y, as r */
     int64_t out_stride;
-    const float *r; /* residual or NULL */
+    const void *r; /* residual or NULL */
     int64_t r_stride;
     float lo, hi;
-    float *ring;
+    void *ring;
     int32_t ring_rows, columns;
 } pa_depthwise_args;
 typedef void (*pa_depthwise_f32_fn)(const pa_depthwise_args *);
 
 /* Pooling of one output row: the average is inverse_count[x] (out_w factors) times the sum over the window,
- * the maximum where inverse_count is NULL. A window of padding alone gives 0, or -inf. */
+ * the maximum where inverse_count is NULL. A window of padding alone gives 0, or -inf. `rows` and `out` are of the kernel's
+ * element type. */
 typedef struct pa_pool_args {
     pa_row_window window;
     int32_t channels;
     const float *inverse_count;
-    float *out;
+    void *out;
     int64_t out_stride;
 } pa_pool_args;
 typedef void (*pa_pool_f32_fn)(const pa_pool_args *);

@@ -82,6 +82,9 @@ cdef extern from "drivers/conv.h" nogil:
     void pa_conv_pack(const void *, const void *, int64_t, int64_t, int64_t, int32_t, int32_t, int32_t, float *,
                       float *)
 
+cdef extern from "kernels_f16.h" nogil:
+    enum: PA_F16_BLOCK
+
 cdef extern from "kernels_s8.h" nogil:
     ctypedef void (*pa_gemm_s8_fn)(const void *) noexcept nogil
     ctypedef void (*pa_depthwise_s8_fn)(const void *) noexcept nogil
@@ -188,6 +191,7 @@ cdef extern from "drivers/window.h" nogil:
         pa_window window
         int32_t average, count_pads, pad_bottom, pad_right
         pa_pool_f32_fn kernel
+        int32_t item_bytes
         int64_t scratch_floats
     void pa_pool_plan(pa_pool_op *)
     void pa_pool_step(const void *, void *const *, void *, pa_team *)
@@ -199,14 +203,14 @@ cdef extern from "drivers/depthwise.h" nogil:
         int32_t has_residual, groups
         pa_window window
         float lo, hi
-        const float *packed
+        const void *packed
         pa_depthwise_f32_fn kernel
-        int32_t nr
-        int64_t scratch_floats
+        int32_t item_bytes, nr
+        int64_t scratch_bytes
     void pa_depthwise_plan(pa_depthwise_op *, int threads)
     void pa_depthwise_step(const void *, void *const *, void *, pa_team *)
-    int64_t pa_depthwise_packed_floats(const pa_depthwise_op *)
-    void pa_depthwise_pack(const pa_depthwise_op *, const void *, const void *, float *)
+    int64_t pa_depthwise_packed_bytes(const pa_depthwise_op *)
+    void pa_depthwise_pack(const pa_depthwise_op *, const void *, const void *, void *)
 
 
 cdef extern from "drivers/channels.h" nogil:

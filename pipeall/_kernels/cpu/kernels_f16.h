@@ -68,4 +68,13 @@ typedef struct pa_winograd_output_f16_args {
 } pa_winograd_output_f16_args;
 typedef void (*pa_winograd_output_f16_fn)(const pa_winograd_output_f16_args *);
 
+/* The same of halves. taps * depth is PA_F16_BLOCK at most: the sums are in half precision, but the reference's, which are
+ * floats. A packed bias is b and what b, rounded to a half, leaves of it, as a half: a sum starts from the rest, which is too
+ * small to cost its products precision, and ends with b. Bias and residual are added, and bounds applied, in the sum's
+ * precision. */
+typedef pa_depthwise_f32_fn pa_depthwise_f16_fn;
+
+/* The same of halves: maxima are exact, the sums of means floats, rounded once to a half. */
+typedef pa_pool_f32_fn pa_pool_f16_fn;
+
 #endif

@@ -10,7 +10,7 @@ def add_pool(CpuProgram self, step, bint average):
     self.rows_fit(step, op.window)
     op.average, op.count_pads = average, average and step.params["count_include_pad"]
     op.pad_bottom, op.pad_right = step.params["pads"][2:]
-    op.kernel = <pa_pool_f32_fn>self.function(step, "pool")
+    op.kernel, op.item_bytes = <pa_pool_f32_fn>self.function(step, "pool"), item_bytes(step.dst.dtype)
     pa_pool_plan(op)
     self.append(pa_pool_step, op, 4 * op.scratch_floats)
 

@@ -1,5 +1,8 @@
 #include "depthwise.h"
 
+#include <math.h>
+
+#include "../half.h"
 #include "chunks.h"
 
 enum {
@@ -7,9 +10,15 @@ enum {
     RING_BYTES = 32 << 10, /* the ring shares L1 with taps and outputs: a larger one is made of half a block */
 };
 
-/* Floats of a vector's packed bias and taps. */
+static int64_t taps_of(const pa_depthwise_op *p) { return (int64_t)p->window.kh * p->window.kw * p->grouping.in; }
+
+/* Bytes of a vector's packed bias and taps. */
 static int64_t packed_step(const pa_depthwise_op *p) {
-    return (1 + (int64_t)p->window.kh * p->window.kw * p->grouping.in) * p->nr;
+    return ((int64_t)sizeof(float) + taps_of(p) * p->item_bytes) * p->nr;
+}
+
+static char *at(const pa_depthwise_op *p, const pa_view *v, void *const *bases, int64_t pixel) {
+    return (char *)bases[v->base] + (v->offset + pixel * v->stride) * p->item_bytes;
 }
 
 static int64_t blocks_of(const pa_depthwise_op *p) { return ceil_div(pa_vectors_of(&p->grouping), p->vectors); }
@@ -32,16 +41,16 @@ static void depthwise_bands(const job *j, int64_t begin, int64_t end, int thread
             .depth = p->grouping.in,
             .slices = p->slices,
             .lanes = p->grouping.in == 1 && p->grouping.out == 1 ? NULL : p->lanes,
-            .x = pa_f32_at(&p->src, j->bases),
+            .x = at(p, &p->src, j->bases, 0),
             .in_stride = p->src.stride,
-            .packed = p->packed + vector * packed_step(p),
-            .out = pa_f32_at(&p->dst, j->bases) + pixel * p->dst.stride,
+            .packed = (const char *)p->packed + vector * packed_step(p),
+            .out = at(p, &p->dst, j->bases, pixel),
             .out_stride = p->dst.stride,
-            .r = p->has_residual ? pa_f32_at(&p->residual, j->bases) + pixel * p->residual.stride : NULL,
+            .r = p->has_residual ? at(p, &p->residual, j->bases, pixel) : NULL,
             .r_stride = p->residual.stride,
             .lo = p->lo,
             .hi = p->hi,
-            .ring = (float *)j->scratch + thread * p->scratch_floats,
+            .ring = (char *)j->scratch + thread * p->scratch_bytes,
             .ring_rows = p->ring_rows,
             .columns = p->columns,
         };
@@ -60,33 +69,50 @@ void pa_depthwise_plan(pa_depthwise_op *p, int threads) {
     p->bands = (int32_t)ceil_div(p->dst.h, p->band);
     p->ring_rows = (w->kh - 1) * w->dilation_y + 1;
     p->columns = (p->dst.w - 1) * w->stride_x + (w->kw - 1) * w->dilation_x + 1;
-    const int64_t vector_floats = (int64_t)p->ring_rows * p->columns * p->slices * p->nr;
+    const int64_t vector_bytes = (int64_t)p->ring_rows * p->columns * p->slices * p->nr * p->item_bytes;
     p->vectors = (int32_t)max64(1, PA_DEPTHWISE_BLOCK / (p->slices * p->nr));
-    if (p->vectors * vector_floats * (int64_t)sizeof(float) > RING_BYTES) p->vectors = (p->vectors + 1) / 2;
-    p->scratch_floats = round_up(p->vectors * vector_floats, 16);
+    if (p->vectors * vector_bytes > RING_BYTES) p->vectors = (p->vectors + 1) / 2;
+    p->scratch_bytes = round_up(p->vectors * vector_bytes, 64);
 }
 
 void pa_depthwise_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_depthwise_op *p = op;
-    const int64_t taps = packed_step(p) / p->nr - 1, rows = min64(p->band, p->dst.h);
+    const int64_t rows = min64(p->band, p->dst.h);
     /* four multiply-adds cost about as much as a load and a store */
     run(op, bases, scratch, team, depthwise_bands, p->bands * blocks_of(p),
-        ceil_div(rows * p->dst.w * p->vectors * p->nr * taps, 4));
+        ceil_div(rows * p->dst.w * p->vectors * p->nr * taps_of(p), 4));
 }
 
-int64_t pa_depthwise_packed_floats(const pa_depthwise_op *p) { return pa_vectors_of(&p->grouping) * packed_step(p); }
+int64_t pa_depthwise_packed_bytes(const pa_depthwise_op *p) { return pa_vectors_of(&p->grouping) * packed_step(p); }
 
-void pa_depthwise_pack(const pa_depthwise_op *p, const void *weight, const void *bias, float *packed) {
-    const int64_t taps = packed_step(p) / p->nr - 1;
+/* One element, at element `to` of those that are packed. */
+static void pack(const pa_depthwise_op *p, void *packed, int64_t to, float value) {
+    if (p->item_bytes == sizeof(float))
+        ((float *)packed)[to] = value;
+    else
+        ((uint16_t *)packed)[to] = float_to_half(value);
+}
+
+/* What a half leaves of a bias that it can hold. */
+static float rest(float bias) {
+    const float rounded = half_to_float(float_to_half(bias));
+    return isfinite(rounded) ? bias - rounded : 0;
+}
+
+void pa_depthwise_pack(const pa_depthwise_op *p, const void *weight, const void *bias, void *packed) {
+    const int64_t taps = taps_of(p), first = -(int64_t)sizeof(float) / p->item_bytes;
+    int64_t to = 0;
     for (int64_t vector = 0; vector < pa_vectors_of(&p->grouping); vector++) {
         const pa_channels of = pa_channels_of(&p->grouping, vector);
-        for (int64_t t = -1; t < taps; t++) { /* the bias, then the taps */
-            for (int64_t i = 0; i < p->nr; i++, packed++) {
+        for (int64_t t = first; t < taps; t++) { /* the bias, what a half leaves of it, then the taps */
+            for (int64_t i = 0; i < p->nr; i++, to++) {
                 const int64_t c = of.out + i;
                 if (i >= of.out_count)
-                    *packed = 0;
+                    pack(p, packed, to, 0);
+                else if (t >= 0)
+                    pack(p, packed, to, pa_unaligned(weight, c * taps + t));
                 else
-                    *packed = t < 0 ? pa_unaligned(bias, c) : pa_unaligned(weight, c * taps + t);
+                    pack(p, packed, to, t == first ? pa_unaligned(bias, c) : rest(pa_unaligned(bias, c)));
             }
         }
     }

@@ -3,11 +3,11 @@
 #include "chunks.h"
 
 /* The window over output row y; rows has window->kh entries. */
-static pa_row_window row_window(const pa_window *p, const pa_view *src, const float *first, int out_w, int64_t y,
-                                const float **rows) {
+static pa_row_window row_window(const pa_window *p, const pa_view *src, const char *first, int64_t row_bytes, int out_w,
+                                int64_t y, const void **rows) {
     for (int i = 0; i < p->kh; i++) {
         const int64_t iy = y * p->stride_y - p->pad_top + (int64_t)i * p->dilation_y;
-        rows[i] = iy >= 0 && iy < src->h ? first + iy * src->w * src->stride : NULL;
+        rows[i] = iy >= 0 && iy < src->h ? first + iy * row_bytes : NULL;
     }
     return (pa_row_window){
         .out_w = out_w,
@@ -32,14 +32,19 @@ static int counted(int i, int taps, int stride, int dilation, int pad, int befor
     return count;
 }
 
+static char *at(const pa_pool_op *p, const pa_view *v, void *const *bases, int64_t element) {
+    return (char *)bases[v->base] + (v->offset + element) * p->item_bytes;
+}
+
 static void pool_rows(const job *j, int64_t begin, int64_t end, int thread) {
     const pa_pool_op *p = j->op;
     const pa_window *w = &p->window;
     const int top = p->count_pads ? w->pad_top : 0, bottom = p->count_pads ? p->pad_bottom : 0;
     const int left = p->count_pads ? w->pad_left : 0, right = p->count_pads ? p->pad_right : 0;
     const int64_t block = round_up(ceil_div(p->dst.c, p->channel_blocks), PA_LANES_MAX);
+    const int64_t row_bytes = p->src.w * p->src.stride * p->item_bytes;
     float *inverse = p->average ? (float *)j->scratch + thread * p->scratch_floats : NULL;
-    const float *rows[PA_KERNEL_ROWS_MAX];
+    const void *rows[PA_KERNEL_ROWS_MAX];
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t y = unit / p->channel_blocks, c = unit % p->channel_blocks * block;
         if (c >= p->dst.c) continue; /* the rounding left nothing for the last block */
@@ -51,10 +56,10 @@ static void pool_rows(const job *j, int64_t begin, int64_t end, int thread) {
             }
         }
         const pa_pool_args args = {
-            .window = row_window(w, &p->src, pa_f32_at(&p->src, j->bases) + c, p->dst.w, y, rows),
+            .window = row_window(w, &p->src, at(p, &p->src, j->bases, c), row_bytes, p->dst.w, y, rows),
             .channels = (int32_t)min64(block, p->dst.c - c),
             .inverse_count = inverse,
-            .out = pa_f32_at(&p->dst, j->bases) + y * p->dst.w * p->dst.stride + c,
+            .out = at(p, &p->dst, j->bases, y * p->dst.w * p->dst.stride + c),
             .out_stride = p->dst.stride,
         };
         p->kernel(&args);

@@ -4,6 +4,7 @@
  * PA_ISA_AVX2 (with FMA and F16C), PA_ISA_AVX512 (AVX512F alone). It switches the instruction set on for the rest of
  * the file, so no compiler flag is needed; PA_SIMD_END closes that and comes last.
  *
+ *   pa_real             an element in memory: kernels of halves too are in these words (f16/simd_f16.h)
  *   vf, VL              a vector and its number of lanes
  *   v_load_u8           VL bytes as floats
  *   v_load_halves       VL floats of half precision, at any address
@@ -38,17 +39,13 @@
 #include <string.h>
 
 #include "../half.h"
-
-#ifdef __OPTIMIZE__
-#define PA_INLINE static inline __attribute__((always_inline, unused))
-#else /* what is not optimised keeps every branch of every copy: 1 GB and minutes to compile */
-#define PA_INLINE static inline __attribute__((unused))
-#endif
+#include "../kernels.h"
 
 enum { ROOT4_BITS = 0x4f580800 }; /* least error of v_root4_estimate */
 enum { HALF_ROOT2_BITS = 0x3f3504f3, MANTISSA_BITS = 0x7fffff }; /* of sqrt(1/2) */
 
 #define PA_NAME(op) PA_TYPED_NAME(op, f32)
+typedef float pa_real;
 
 #if defined(PA_ISA_REF)
 #define PA_TYPED_NAME(op, type) pa_##op##_##type##_ref

@@ -6,6 +6,7 @@
  *   v_bits(m)           of 4 truth values, LANE_BITS bits for each lane, from the lowest on
  *   v_load_bits         VL int32 in the bits of a vector, to be moved
  *   vi                  VL numbers of lanes; v_lanes(numbers, first) has such bits less `first`
+ *   v_lanes_at(p, first)  of VL int32
  *   v_wrap(lanes)       modulo VL, as v_pick wants them
  *   v_pick(a, at)       lane at[i] of a in lane i, 0 <= at[i] < VL
  *   v_pick2(a, b, at)   of a and what follows it, b, 0 <= at[i] < 2 VL
@@ -112,3 +113,5 @@ PA_INLINE vf v_load_bits(const int32_t *p) {
     memcpy(&bits, p, sizeof bits);
     return bits;
 }
+
+PA_INLINE vi v_lanes_at(const int32_t *p, int32_t first) { return v_lanes(v_load_bits(p), first); }

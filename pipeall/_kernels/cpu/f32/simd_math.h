@@ -2,18 +2,13 @@
 #ifndef PIPEALL_SIMD_MATH_H
 #define PIPEALL_SIMD_MATH_H
 
-PA_INLINE vf v_clamp(vf x, vf lo, vf hi) { return v_min(hi, v_max(lo, x)); }
+#include "../simd_clamp.h"
 
-/* n vectors; without an upper bound, as after most layers, nothing is spent on it. */
-PA_INLINE void v_clamp_each(vf *v, const int n, float lo, float hi) {
-    const vf least = v_set1(lo), most = v_set1(hi);
-    PA_UNROLL
-    for (int i = 0; i < n; i++) v[i] = v_max(least, v[i]);
-    if (hi < __builtin_inff()) {
-        PA_UNROLL
-        for (int i = 0; i < n; i++) v[i] = v_min(most, v[i]);
-    }
-}
+/* Sums of many elements, which are floats for halves too. */
+typedef vf vsum;
+PA_INLINE vsum v_sums(float x) { return v_set1(x); }
+PA_INLINE vsum v_sums_add(vsum sums, vf a) { return v_add(sums, a); }
+PA_INLINE vf v_sums_mul(vsum sums, float factor) { return v_mul(sums, v_set1(factor)); }
 
 /* p in e^x = p 2^n, n integral, p in [sqrt(1/2), sqrt(2)] about. The polynomial is that of Cephes' expf (S. Moshier,
  * single/expf.c): x = n ln 2 + r with ln 2 in two parts, |r| <= ln 2 / 2, e^r = 1 + r + r^2 p(r). */

@@ -7,7 +7,6 @@
 #include "../kernels_s8.h"
 #include "../neon.h"
 
-#define PA_INLINE static inline __attribute__((always_inline))
 
 #ifndef ROUND_BY_ADDING
 /* The zero point, and the bounds as they are with it. */

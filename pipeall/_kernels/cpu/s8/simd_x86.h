@@ -24,11 +24,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#ifdef __OPTIMIZE__
-#define PA_INLINE static inline __attribute__((always_inline, unused))
-#else
-#define PA_INLINE static inline __attribute__((unused))
-#endif
+#include "../kernels.h"
 
 #if defined(PA_ISA_VNNI)
 #define S8_TARGET target("avx512f,avx512bw,avx512vl,avx512vnni")

@@ -1,0 +1,122 @@
+/* One vector type of halves: those words of f32/simd.h and f32/simd_lanes.h that kernels of both element types are in, with
+ * the meaning that they have there.
+ *
+ * Include it after every other header, in a file that defines exactly one of PA_ISA_REF, whose vector is a float that memory
+ * holds as a half, and PA_ISA_ASIMDHP. PA_SIMD_END comes last.
+ *
+ *   vsum                sums of many elements, which are floats: v_sums(x) has x in each, v_sums_add adds a vector, v_sums_mul
+ *                       rounds them, times a factor, to halves
+ */
+#ifndef PIPEALL_SIMD_F16_H
+#define PIPEALL_SIMD_F16_H
+
+#include <math.h>
+
+#include "../half.h"
+#include "../kernels_f16.h"
+
+#define PA_NAME(op) PA_TYPED_NAME(op, f16)
+typedef uint16_t pa_real;
+
+#if defined(PA_ISA_REF)
+#define PA_TYPED_NAME(op, type) pa_##op##_##type##_ref
+#define V_OPAQUE(a)
+#define PA_SIMD_END
+
+enum { VL = 1 };
+typedef float vf;
+PA_INLINE vf v_set1(float x) { return x; }
+PA_INLINE vf v_load(const uint16_t *p) { return half_to_float(*p); }
+PA_INLINE void v_store(uint16_t *p, vf a) { *p = float_to_half(a); }
+PA_INLINE vf v_load_n(const uint16_t *p, int n) { return (void)n, v_load(p); }
+PA_INLINE void v_store_n(uint16_t *p, vf a, int n) { (void)n, v_store(p, a); }
+PA_INLINE vf v_add(vf a, vf b) { return a + b; }
+PA_INLINE vf v_fma(vf a, vf b, vf c) { return fmaf(a, b, c); }
+PA_INLINE vf v_max(vf a, vf b) { return a > b ? a : b; }
+PA_INLINE vf v_min(vf a, vf b) { return a < b ? a : b; }
+typedef int32_t vi;
+PA_INLINE vi v_lanes_at(const int32_t *p, int32_t first) { return *p - first; }
+PA_INLINE vi v_wrap(vi lanes) { return (void)lanes, 0; }
+PA_INLINE vf v_pick(vf a, vi at) { return (void)at, a; }
+typedef float vsum;
+PA_INLINE vsum v_sums(float x) { return x; }
+PA_INLINE vsum v_sums_add(vsum sums, vf a) { return sums + a; }
+PA_INLINE vf v_sums_mul(vsum sums, float factor) { return sums * factor; }
+
+#elif defined(PA_ISA_ASIMDHP)
+#define PA_TYPED_NAME(op, type) pa_##op##_##type##_asimdhp
+#define V_OPAQUE(a) __asm__ volatile("" : "+w"(a))
+#include <arm_neon.h>
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("fullfp16"))), apply_to = function)
+#define PA_SIMD_END _Pragma("clang attribute pop")
+#else
+#pragma GCC push_options
+#pragma GCC target("arch=armv8.2-a+fp16")
+#define PA_SIMD_END _Pragma("GCC pop_options")
+#endif
+
+enum { VL = 8 };
+typedef float16x8_t vf;
+PA_INLINE vf v_set1(float x) { return vdupq_n_f16((float16_t)x); }
+PA_INLINE vf v_load(const uint16_t *p) { return vreinterpretq_f16_u16(vld1q_u16(p)); }
+PA_INLINE void v_store(uint16_t *p, vf a) { vst1q_u16(p, vreinterpretq_u16_f16(a)); }
+/* By blocks of 1, 2 and 4, the last first: what is there moves up. */
+PA_INLINE vf v_load_n(const uint16_t *p, int n) {
+    if (n == VL) return v_load(p);
+    const uint16x8_t none = vdupq_n_u16(0);
+    uint16x8_t a = none;
+    uint32_t two;
+    if (n & 1) a = vsetq_lane_u16(p[n - 1], a, 0);
+    if (n & 2) {
+        memcpy(&two, p + (n & 4), sizeof two);
+        a = vreinterpretq_u16_u32(vsetq_lane_u32(two, vreinterpretq_u32_u16(vextq_u16(none, a, 6)), 0));
+    }
+    return vreinterpretq_f16_u16(n & 4 ? vcombine_u16(vld1_u16(p), vget_low_u16(a)) : a);
+}
+PA_INLINE void v_store_n(uint16_t *p, vf halves, int n) {
+    uint16x8_t a = vreinterpretq_u16_f16(halves);
+    if (n == VL) {
+        vst1q_u16(p, a);
+        return;
+    }
+    if (n & 4) vst1_u16(p, vget_low_u16(a)), p += 4, a = vextq_u16(a, a, 4);
+    if (n & 2) {
+        const uint32_t two = vgetq_lane_u32(vreinterpretq_u32_u16(a), 0);
+        memcpy(p, &two, sizeof two);
+        p += 2, a = vextq_u16(a, a, 2);
+    }
+    if (n & 1) vst1q_lane_u16(p, a, 0);
+}
+PA_INLINE vf v_add(vf a, vf b) { return vaddq_f16(a, b); }
+PA_INLINE vf v_fma(vf a, vf b, vf c) { return vfmaq_f16(c, a, b); }
+PA_INLINE vf v_max(vf a, vf b) { return vmaxq_f16(a, b); }
+PA_INLINE vf v_min(vf a, vf b) { return vminq_f16(a, b); }
+typedef uint8x16_t vi; /* of bytes */
+PA_INLINE vi v_lanes_at(const int32_t *p, int32_t first) {
+    const int16x8_t numbers = vcombine_s16(vmovn_s32(vld1q_s32(p)), vmovn_s32(vld1q_s32(p + 4)));
+    const int16x8_t lanes = vsubq_s16(numbers, vdupq_n_s16((int16_t)first));
+    const int16x8_t last_bits = vandq_s16(lanes, vdupq_n_s16(63)); /* a byte has room for twice as much */
+    return vreinterpretq_u8_s16(vmlaq_n_s16(vdupq_n_s16(0x0100), last_bits, 0x0202));
+}
+PA_INLINE vi v_wrap(vi lanes) { return vandq_u8(lanes, vdupq_n_u8(15)); }
+PA_INLINE vf v_pick(vf a, vi at) { return vreinterpretq_f16_u8(vqtbl1q_u8(vreinterpretq_u8_f16(a), at)); }
+typedef struct vsum {
+    float32x4_t low, high;
+} vsum;
+PA_INLINE vsum v_sums(float x) { return (vsum){vdupq_n_f32(x), vdupq_n_f32(x)}; }
+PA_INLINE vsum v_sums_add(vsum sums, vf a) {
+    return (vsum){vaddq_f32(sums.low, vcvt_f32_f16(vget_low_f16(a))), vaddq_f32(sums.high, vcvt_high_f32_f16(a))};
+}
+PA_INLINE vf v_sums_mul(vsum sums, float factor) {
+    const float16x4_t low = vcvt_f16_f32(vmulq_n_f32(sums.low, factor));
+    return vcvt_high_f16_f32(low, vmulq_n_f32(sums.high, factor));
+}
+
+#else
+#error "define one of PA_ISA_REF, PA_ISA_ASIMDHP"
+#endif
+
+#include "../simd_clamp.h"
+
+#endif
