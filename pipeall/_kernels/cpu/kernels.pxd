@@ -82,9 +82,6 @@ cdef extern from "drivers/conv.h" nogil:
     void pa_conv_pack(const void *, const void *, int64_t, int64_t, int64_t, int32_t, int32_t, int32_t, float *,
                       float *)
 
-cdef extern from "kernels_f16.h" nogil:
-    enum: PA_F16_BLOCK
-
 cdef extern from "kernels_s8.h" nogil:
     ctypedef void (*pa_gemm_s8_fn)(const void *) noexcept nogil
     ctypedef void (*pa_depthwise_s8_fn)(const void *) noexcept nogil

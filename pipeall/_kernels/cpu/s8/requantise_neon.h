@@ -7,7 +7,6 @@
 #include "../kernels_s8.h"
 #include "../neon.h"
 
-
 #ifndef ROUND_BY_ADDING
 /* The zero point, and the bounds as they are with it. */
 typedef struct pa_narrowing {
