@@ -34,10 +34,11 @@ from pathlib import Path
 import numpy as np
 import peers, pipeall
 
-engine, model, pickled, frames = sys.argv[1:]
+engine, model, pickled, unit, frames = sys.argv[1:]
 graph = pickle.loads(Path(pickled).read_bytes())
 pipeall.load = lambda path: graph  # this Python has no onnx
-run = peers.ENGINES[engine][1](Path(model), np.zeros(graph.inputs[0].shape, np.float32), 1)
+units = [unit] if engine == "pipeall" else []
+run = peers.ENGINES[engine][1](Path(model), np.zeros(graph.inputs[0].shape, np.float32), 1, *units)
 for _ in range(int(frames)):
     os.getppid()
     run()
@@ -65,7 +66,7 @@ def price(options: argparse.Namespace, engine: str, place: str, model: Path, pic
     for setting in settings:
         command += ["-E", setting]
     python = str(options.root / "usr/bin/python3.11")
-    command += ["--", python, "-c", RUNNER, engine, str(model), str(pickled), "{frames}"]
+    command += ["--", python, "-c", RUNNER, engine, str(model), str(pickled), options.unit, "{frames}"]
     done = subprocess.run(command, cwd=tree, capture_output=True, text=True)  # not in a folder with another pipeall
     if done.returncode:
         sys.exit(f"{engine}, {place}, {model.name}: {(done.stdout + done.stderr)[-1000:]}")
@@ -96,6 +97,7 @@ def main() -> None:
     options.add_argument("--cores", type=names, default=["cortex-a53", "cortex-a73"], help="without --socs: cycles")
     options.add_argument("--peers", type=Path, metavar="RECORD", help="an earlier record, for the peers' milliseconds")
     options.add_argument("--networks", type=names)
+    options.add_argument("--unit", default="big", help="pipeall's: big, big@fp16, big@mixed")
     options.add_argument("--engines", type=names, default=list(ENGINES))
     options.add_argument("--build", type=lambda text: Path(text).resolve(), metavar="TREE", help="built for aarch64")
     options.add_argument("--top", type=int, default=0, help="also print the hottest blocks")

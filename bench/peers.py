@@ -30,8 +30,8 @@ REST = 0.03
 Run = Callable[[], np.ndarray]  # one frame; computes all outputs and returns the first
 
 
-def run_pipeall(path: Path, frame: np.ndarray, threads: int) -> Run:
-    engine = pipeall.Engine(pipeall.load(path), "big", board=one_cluster(), threads=threads)
+def run_pipeall(path: Path, frame: np.ndarray, threads: int, unit: str = "big") -> Run:
+    engine = pipeall.Engine(pipeall.load(path), unit, board=one_cluster(), threads=threads)
 
     def run() -> np.ndarray:
         made = engine(frame)
