@@ -1,8 +1,9 @@
 /* Every GEMM kernel of halves of kernels.inc whose instruction set is named as an argument, against sums in double.
  *
- * Twice: on small integers, whose sums are exact in half precision, and fractions that are exact in float, so that whatever
- * is left out, added twice or rounded too early shows; and on numbers of many sizes, within what kernels_f16.h promises.
- * Rows of A, B, C and R end where a page begins that nobody may touch; what else lies around C and the sums stays. */
+ * Twice: on small integers, whose sums are exact in half precision, and fractions that are exact in float, so that
+ * whatever is left out, added twice or rounded too early shows; and on numbers of many sizes, within what kernels_f16.h
+ * promises. Rows of A, B, C and R end where a page begins that nobody may touch; what else lies around C and the sums
+ * stays. */
 #include <math.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,20 +14,19 @@
 #include "check.h"
 
 typedef struct row {
-    const char *name, *isa;
+    const char *op, *name, *isa;
     int mr, nr;
-    pa_gemm_f16_fn function;
+    void (*function)(void);
 } row;
 
+/* Weak: those of other ops are not linked. */
 #define PA_KERNEL(op, type, name, isa, core, mr, nr) PA_ROW_##type(op, name, isa, mr, nr)
 #define PA_ROW_f32(...)
 #define PA_ROW_s8(...)
-#define PA_ROW_f16(op, name, isa, mr, nr) PA_ROW_##op(name, isa, mr, nr)
-#define PA_ROW_gemv(...)
-#define PA_ROW_gemm(name, isa, mr, nr) extern __typeof__(*(pa_gemm_f16_fn)0) pa_##name;
+#define PA_ROW_f16(op, name, isa, mr, nr) extern __attribute__((weak)) __typeof__(*(pa_##op##_f16_fn)0) pa_##name;
 #include "_kernels/cpu/kernels.inc"
-#undef PA_ROW_gemm
-#define PA_ROW_gemm(name, isa, mr, nr) {#name, #isa, mr, nr, pa_##name},
+#undef PA_ROW_f16
+#define PA_ROW_f16(op, name, isa, mr, nr) {#op, #name, #isa, mr, nr, (void (*)(void))pa_##name},
 static const row rows[] = {
 #include "_kernels/cpu/kernels.inc"
 };
@@ -40,7 +40,7 @@ typedef struct problem {
     int m, n, k, taps, a_offset, exact;
 } problem;
 typedef struct form {
-    int first, last, residual, bounds;
+    int first, last, residual, bounds, halves; /* halves: so is the bias */
 } form;
 
 static uint32_t state = 1;
@@ -83,7 +83,9 @@ typedef struct answer {
     double sum[MOST_ROWS][MOST_NR], size[MOST_ROWS][MOST_NR];
 } answer;
 
-static uint16_t *b_of(const row *k, const problem *p) { return b_end - round_up((int64_t)p->taps * p->k * k->nr * 2, 64) / 2; }
+static uint16_t *b_of(const row *kernel, const problem *p) {
+    return b_end - round_up((int64_t)p->taps * p->k * kernel->nr * 2, 64) / 2;
+}
 
 static void fill(const row *kernel, const problem *p, answer *right) {
     const int nr = kernel->nr;
@@ -108,10 +110,13 @@ static void fill(const row *kernel, const problem *p, answer *right) {
     }
 }
 
-static int complain(const row *r, const problem *p, const form *f, const char *what, int i, int j, double got, double want) {
-    fprintf(stderr, "%s: m %d n %d k %d taps %d a_offset %d%s, first %d last %d residual %d bounds %d: %s[%d][%d] is %.9g, "
-            "expected %.9g\n", r->name, p->m, p->n, p->k, p->taps, p->a_offset, p->exact ? " exact" : "", f->first, f->last,
-            f->residual, f->bounds, what, i, j, got, want);
+static int complain(const row *r, const problem *p, const form *f, const char *what, int i, int j, double got,
+                    double want) {
+    fprintf(stderr, "%s: m %d n %d k %d taps %d a_offset %d%s, ", r->name, p->m, p->n, p->k, p->taps, p->a_offset,
+            p->exact ? " exact" : "");
+    fprintf(stderr, "first %d last %d residual %d bounds %d halves %d: ", f->first, f->last, f->residual, f->bounds,
+            f->halves);
+    fprintf(stderr, "%s[%d][%d] is %.9g, expected %.9g\n", what, i, j, got, want);
     return 1;
 }
 
@@ -141,14 +146,14 @@ static int check(const row *kernel, const problem *p, const form *f, const answe
     for (uint16_t *x = r; x < r_end; x++) *x = 0x7e00;
     for (int i = 0; i < m; i++)
         for (int j = 0; j < n; j++) r[i * stride + j] = half_number(p, -8, 8, 4);
-    for (int j = 0; j < nr; j++) bias[j] = number(p, -8, 8, 12);
+    for (int j = 0; j < nr; j++) bias[j] = f->halves ? half_to_float(half_number(p, -8, 8, 4)) : number(p, -8, 8, 12);
     for (int i = 0; i < MOST_ROWS + 2; i++)
         for (int j = 0; j < MOST_NR + 4; j++) sums[i][j] = number(p, -200, 200, 12);
     memcpy(before, sums, sizeof sums);
     const float lo = BOUNDS[f->bounds][0], hi = BOUNDS[f->bounds][1];
-    kernel->function(&(pa_gemm_f16_args){
-        n, p->taps, f->first, f->last, tiling, p->k, p->a_offset, step, pointers, b_of(kernel, p), b_end, used ? sums[1] : NULL,
-        used ? MOST_NR + 4 : 0, bias, c, stride, f->residual ? r : NULL, stride, lo, hi});
+    ((pa_gemm_f16_fn)kernel->function)(&(pa_gemm_f16_args){
+        n, p->taps, f->first, f->last, tiling, p->k, p->a_offset, step, pointers, b_of(kernel, p), b_end,
+        used ? sums[1] : NULL, used ? MOST_NR + 4 : 0, bias, c, stride, f->residual ? r : NULL, stride, lo, hi});
 
     for (int i = -1; i <= m; i++)
         for (int j = 0; j < MOST_NR + 4; j++) {
@@ -167,7 +172,8 @@ static int check(const row *kernel, const problem *p, const form *f, const answe
                 if (got != CANARY) return complain(kernel, p, f, "around C", i, j, got, CANARY);
                 continue;
             }
-            const double sum = f->first ? 0 : before[i + 1][j], more = f->residual ? half_to_float(r[i * stride + j]) : 0;
+            const double sum = f->first ? 0 : before[i + 1][j];
+            const double more = f->residual ? half_to_float(r[i * stride + j]) : 0;
             const double want = fmin(fmax(right->sum[i][j] + sum + bias[j] + more, lo), hi), size = right->size[i][j];
             if (wrong_by(p, half_to_float(got), want, size, size + fabs(sum) + fabs(bias[j]) + fabs(more), 1))
                 return complain(kernel, p, f, "C", i, j, half_to_float(got), want);
@@ -186,7 +192,8 @@ static int solve(const row *kernel, int m, int n, int k, int taps, int exact) {
         for (int last = 0; last < 2; last++)
             for (int residual = 0; residual <= last; residual++)
                 for (int bounds = 0; bounds < (last ? 3 : 1); bounds++)
-                    wrong += check(kernel, &p, &(form){first, last, residual, bounds}, &right);
+                    for (int halves = 0; halves <= last; halves++)
+                        wrong += check(kernel, &p, &(form){first, last, residual, bounds, halves}, &right);
     return wrong;
 }
 
@@ -213,7 +220,7 @@ int main(int argc, char **argv) {
     map_all();
     for (int arg = 1; arg < argc; arg++)
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-            if (strcmp(rows[i].isa, argv[arg]) != 0) continue;
+            if (strcmp(rows[i].op, "gemm") != 0 || strcmp(rows[i].isa, argv[arg]) != 0) continue;
             CHECK(2 * rows[i].mr + 3 <= MOST_ROWS && rows[i].nr <= MOST_NR);
             wrong += check_kernel(&rows[i]);
             printf("%s\n", rows[i].name);
