@@ -30,7 +30,7 @@ from pipeall._kernels.cpu.table import choose
 board = pipeall.Board.detect(clusters=[[core] for core in sorted(os.sched_getaffinity(0))[:2]], gpu=False)
 for component in board.components.values():
     kernels = choose(component.device.cluster.isas, component.device.cluster.core_type)
-    assert not any("_ref" in name for name in kernels.values()), kernels
+    assert not any("_ref" in name for (_, type_), name in kernels.items() if type_ != "f16"), kernels
     assert os.environ.get("GEMM", "_neon") in kernels["gemm", "s8"], kernels
 with open("graph.pickle", "rb") as file:
     graph = pickle.load(file)
@@ -72,7 +72,8 @@ CORES = {  # core -> what /proc/cpuinfo says of it, and the GEMM kernel of integ
     "cortex-a76": ("fp asimd asimdhp asimddp", "_dotprod"),
     "max": ("fp asimd asimdhp asimddp i8mm", "_i8mm"),
 }
-EXTENSIONS = {"asimdhp": "asimdhp", "dotprod": "asimddp", "i8mm": "i8mm"}  # of an instruction set's name, to what /proc/cpuinfo calls it
+# of an instruction set's name, to what /proc/cpuinfo calls it
+EXTENSIONS = {"asimdhp": "asimdhp", "dotprod": "asimddp", "i8mm": "i8mm"}
 
 
 def features(tree: Path, cpu: str) -> str:
@@ -87,14 +88,15 @@ def features(tree: Path, cpu: str) -> str:
 ARITHMETIC = "kernels fold gemm_tiles winograd strassen"
 OTHER = "matmul_kernels resize_kernels recurrent_kernels index_kernels picture_kernels strided_rows copy_kernels"
 INTEGERS = "s8_vectors"
+HALVES = "halves f16_steps"
 
 
 # Several processes: the emulator keeps some 0.5 MB of each thread that has ended, 11 GB in all of them.
 @pytest.mark.parametrize(
     ("cpu", "names"),
     [
-        *(("cortex-a53", names) for names in (ARITHMETIC, INTEGERS)),
-        *(("max", names) for names in (ARITHMETIC, INTEGERS, "strided_kernels", OTHER)),
+        *(("cortex-a53", names) for names in (ARITHMETIC, INTEGERS, HALVES)),
+        *(("max", names) for names in (ARITHMETIC, INTEGERS, HALVES, "strided_kernels", OTHER)),
     ],
 )
 def test_every_kernel(tree, cpu, names):
