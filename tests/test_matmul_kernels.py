@@ -61,7 +61,9 @@ def run_step(kind, params, arrays, strides, dst_shape, dst_strides, isa, threads
             src.append(laid_out(SLOT_IN, offset, array.shape, stride))
             offset = end(src[-1]) + GUARD
     dst = laid_out(SLOT_OUT, GUARD, dst_shape, dst_strides)
-    program = CpuProgram(choose((isa,), "any core"), (-1,) * threads, "test", (0, 4 * offset, 4 * (end(dst) + GUARD)))
+    program = CpuProgram(
+        choose((isa, "ref"), "any core"), (-1,) * threads, "test", (0, 4 * offset, 4 * (end(dst) + GUARD))
+    )
     program.add(Step(kind, "node", tuple(src), dst, params))
     slot = np.full(offset, np.nan, np.float32)
     for array, operand in zip(arrays, src, strict=True):

@@ -32,7 +32,7 @@ def arrays(shape):
 def crew(isa, threads=1):
     if isa not in supported_isas():
         pytest.skip(f"this CPU lacks {isa}: run the tests on one that has it")
-    return Crew(choose((isa,), "any core"), threads)
+    return Crew(choose((isa, "ref"), "any core"), threads)
 
 
 def close(got, exact, magnitudes, terms):

@@ -50,7 +50,7 @@ def pixels(memory, view):
 def run(step, x, residual, algorithm, isa, threads=1):
     """The result (c, h, w) of a step, after checking every byte around it."""
     sizes = [view.offset + view.h * view.w * view.stride + GUARD for view in (step.src[-1], step.dst)]
-    program = CpuProgram(choose((isa,), "any"), (-1,) * threads, "test", (0, *sizes))
+    program = CpuProgram(choose((isa, "ref"), "any"), (-1,) * threads, "test", (0, *sizes))
     program.add(step, algorithm)
     slot = np.full(sizes[0], UNTOUCHED, np.int8)
     for view, values in zip(step.src, (x, residual), strict=False):

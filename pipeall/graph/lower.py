@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ..steps import Lowered
+from .halves import halves_between
 from .ir import Graph
 from .lower_ops import emit, writes
 from .lowering import Lowering
@@ -14,7 +15,12 @@ from .reals import reals_between
 
 
 def lower(
-    graph: Graph, first_late: Border | None = None, last_early: Border | None = None, *, integers: bool = True
+    graph: Graph,
+    first_late: Border | None = None,
+    last_early: Border | None = None,
+    *,
+    integers: bool = True,
+    halves: bool = False,
 ) -> Lowered:
     """The graph as steps on views; the same graph always gives the same steps.
 
@@ -22,15 +28,19 @@ def lower(
     last_early  a cut behind that: frames may also leave there, in the slot before the graph's outputs; what leaves the
                 model in this graph (``Graph.leaves``) is in the slot by then, behind both
     integers    whether who runs it has kernels for 8-bit integers; else quantised tensors are float32 on the way
+    halves      whether it computes in half precision; then tensors between layers are float16
 
     Where a sub-graph receives or transmits, its slots hold NHWC tensors that are read and written in place; at the
     model's own borders they hold the model's layout, and a copy step converts where a kernel needs another.
     Raises ModelError naming the node that cannot be lowered.
     """
+    inner = [border for border in (first_late, last_early) if border]
+    moved = tuple(inner)
     if not integers:
-        inner = [border for border in (first_late, last_early) if border]
-        graph, moved = reals_between(graph, inner)
-        first_late, last_early = (moved[inner.index(border)] if border else None for border in (first_late, last_early))
+        graph, moved = reals_between(graph, moved)
+    if halves:
+        graph, moved = halves_between(graph, moved)
+    first_late, last_early = (moved[inner.index(border)] if border else None for border in (first_late, last_early))
     return Lowering(graph, emit, writes).lowered(first_late, last_early)
 
 

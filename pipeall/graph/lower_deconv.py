@@ -79,7 +79,7 @@ def deconv(to: Lowering, node: Node) -> None:
     (top, bottom), (left, right) = spans
     all_phases = list(product(*axes))
     by_phase = weight.reshape(attrs["groups"], -1, *weight.shape[1:]).swapaxes(1, 2)  # (g, cout / g, cin / g, kh, kw)
-    made = to.storage((n, len(all_phases) * cout, bottom - top, right - left))
+    made = to.storage((n, len(all_phases) * cout, bottom - top, right - left), x.dtype)
     convs = _together(node, by_phase, all_phases) if _even(axes, by_phase) else _apart(by_phase, all_phases)
     begin = 0
     for taps, (least, spacing) in convs:

@@ -37,7 +37,7 @@ PLAIN = {  # op on images -> the attributes that the step of the same kind takes
     "lrn": ("size", "alpha", "beta", "bias"),
 }
 ANYWHERE = ("concat", "reshape", "transpose", "expand", "matmul", "attention")  # ops that write any strides
-FLOAT = "float32"
+FLOAT, HALF = "float32", "float16"
 
 
 def emit(to: Lowering, node: Node) -> None:
@@ -46,7 +46,10 @@ def emit(to: Lowering, node: Node) -> None:
         raise ModelError(f"node {node.name!r}: no device computes op {node.op!r}; known: {', '.join(OPS)}")
     quantised = to.tensor(node.output).quantization is not None and node.op != "quantize"
     types = [FLOAT if quantised else to.type_of(name) for name in node.inputs]  # what an op means is of real numbers
-    made, said = infer_type(node.op, node.attrs, types, node.name), FLOAT if quantised else to.type_of(node.output)
+    said = FLOAT if quantised else to.type_of(node.output)
+    if node.op != "cast":
+        types, said = [FLOAT if x == HALF else x for x in types], FLOAT if said == HALF else said
+    made = infer_type(node.op, node.attrs, types, node.name)
     if made != said:
         raise ModelError(f"node {node.name!r} ({node.op}): expected an output of {made}, got {said}")
     rule = lower_integers.RULES.get(node.op) if quantised else None

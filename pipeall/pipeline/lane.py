@@ -48,15 +48,18 @@ def lowered_stages(
                 f"{unit.name}: expected a network that pipeall quantize makes, {graph.name} is of floats"
             )
     ranges = list(borders(stages, len(graph.groups), graph.name))
-    integers = [True] * len(ranges) if units is None else [unit.device.integers for unit in units]
+    traits = [(True, False)] * len(ranges)
+    if units is not None:
+        traits = [(unit.device.integers, unit.device.halves) for unit in units]
     return [
         lower(
             subgraph(graph, first, last_late, last),
             border(graph, first, first_late, first) if first_late > first else None,
             border(graph, first, last) if last_late > last else None,
-            integers=whole,
+            integers=integers,
+            halves=halves,
         )
-        for (first, first_late, last, last_late), whole in zip(ranges, integers, strict=True)
+        for (first, first_late, last, last_late), (integers, halves) in zip(ranges, traits, strict=True)
     ]
 
 

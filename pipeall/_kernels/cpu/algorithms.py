@@ -7,7 +7,8 @@ strassen         seven products of quarters of the matrices, not eight: for 1x1 
 winograd2|4|6    F(2x2), F(4x4), F(6x6) for 3x3, F(2x2), F(4x4) for 5x5 kernels of stride and dilation 1
 winograd*-lazy   the same with the taps transformed in every frame, not kept: (n / r)^2 times fewer weights to read
 
-Convolutions of integers have their GEMM, and Winograd in float32: results of the two differ by a quantum at most.
+Convolutions of halves have Winograd of tiles of at most 6 x 6 points, whose taps are always kept. Convolutions of
+integers have their GEMM, and Winograd in float32: results of the two differ by a quantum at most.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ GEMM, DIRECT, STRASSEN = Algorithm("gemm"), Algorithm("direct"), Algorithm("stra
 HALF_GEMM = Algorithm("half-gemm")
 HALF_MAX = 65504  # of a weight in half precision
 HALF_SUM = 256  # products of a sum in half precision (kernels_f16.h: PA_F16_BLOCK)
+HALF_TILE = 6  # points along a side of Winograd's tiles of halves: more lose too much
 TILES = {3: (2, 4, 6), 5: (2, 4)}  # kernel size -> m
 DIRECT_ROWS = 256  # of a kernel at most (kernels.h: PA_KERNEL_ROWS_MAX)
 VECTOR, VECTOR_OF = 4, {"avx512": 16, "avx2": 8, "ref": 1}  # of a vector: NR of the depthwise kernels
@@ -96,6 +98,8 @@ def candidates(step) -> tuple[Algorithm, ...]:
         plain = (*plain, HALF_GEMM)
     if kh != kw or kh not in TILES or steps != (1, 1, 1, 1):
         return plain
+    if halves:
+        return (*plain, *(Algorithm("winograd", m) for m in TILES[kh] if m + kh - 1 <= HALF_TILE))
     return (*plain, *(Algorithm("winograd", m, lazy) for lazy in (False, True) for m in TILES[kh]))
 
 
@@ -118,13 +122,13 @@ def sensible(step, nr: int, isa: str, integers: str = "ref") -> tuple[Algorithm,
     if fits_strassen(step):
         fewer = work(step, STRASSEN, nr, isa) < work(step, GEMM, nr, isa)
         return (GEMM, STRASSEN) if fewer else (GEMM,)
-    keep = KEEP_BYTES_OF.get(isa, KEEP_BYTES)
+    keep = inf if step.dst.dtype == "float16" else KEEP_BYTES_OF.get(isa, KEEP_BYTES)
     ways = tuple(
         replace(way, lazy=way.keeps_transform and points_bytes(step, way, nr) >= keep)
         for way in candidates(step)
         if not way.lazy and way != HALF_GEMM and (way != DIRECT or step.dst.c // step.params["groups"] < nr)
     )
-    if step.dst.dtype == "float32":
+    if step.dst.dtype in ("float32", "float16"):
         return ways
     most = work(step, GEMM, nr, isa, integers)
     return tuple(way for way in ways if way == GEMM or work(step, way, nr, isa, integers) < most)
@@ -145,23 +149,24 @@ def modelled(step, nr: int, isa: str, integers: str = "ref") -> Algorithm:
 def work(step, algorithm: Algorithm, nr: int, isa: str, integers: str = "ref") -> float:
     """What a step costs, in multiply-adds of floats."""
     per_weight = weight_bytes(step, algorithm) * PER_WEIGHT_BYTE_OF.get(isa, PER_WEIGHT_BYTE)
-    whole = step.dst.dtype == "int8"
-    if algorithm == GEMM and not whole:
+    whole, products = step.dst.dtype == "int8", 2 if step.dst.dtype == "float16" else 1
+    if algorithm == GEMM and step.dst.dtype == "float32":
         step = folded(step, fold(step, nr))
     taps = step.params["kernel"][0] * step.params["kernel"][1]
     if algorithm == GEMM and whole:
         return filters(step, 1) * taps * (step.dst.h * step.dst.w / INTEGERS[integers] + per_weight)
     if algorithm == GEMM:
-        return filters(step, min(nr, LANES)) * taps * (step.dst.h * step.dst.w + per_weight)
+        return filters(step, min(nr, LANES)) * taps * (step.dst.h * step.dst.w / products + per_weight)
     if algorithm == DIRECT:
-        return vector_filters(step, VECTOR_OF.get(isa, VECTOR)) * taps * (step.dst.h * step.dst.w + per_weight)
+        vectors = vector_filters(step, VECTOR_OF.get(isa, VECTOR))
+        return vectors * taps * (step.dst.h * step.dst.w / products + per_weight)
     if algorithm == STRASSEN:
         sums = step.src[0].c / 2 * SPLIT_OF.get(isa, SPLIT) + step.dst.c / 2 * JOIN_OF.get(isa, JOIN)
         return algorithm.products(step) + pairs(step) * sums + per_weight * 7 / 4 * filters(step, nr)
     m, n = tile(step, algorithm)
     tiles = ceil(step.dst.h / m) * ceil(step.dst.w / m)
     lazy = algorithm.lazy
-    per_filter = n * n * tiles + per_weight * (taps if lazy else n * n) + (TAPS[n] if lazy else 0)
+    per_filter = n * n * tiles / products + per_weight * (taps if lazy else n * n) + (TAPS[n] if lazy else 0)
     convert = CONVERT if whole else 0
     ends = step.src[0].c * (INPUT[n] + convert * n * n) + step.dst.c * (OUTPUT[n] + convert * m * m)
     return filters(step, nr) * per_filter + tiles * ends
@@ -181,7 +186,8 @@ def points_bytes(step, algorithm: Algorithm, nr: int) -> int:
 def weight_bytes(step, algorithm: Algorithm) -> int:
     """Of one as it is kept."""
     stored = {GEMM: step.dst.dtype, HALF_GEMM: "float16"}
-    return item_bytes(stored.get(algorithm, "float32"))
+    rest = "float16" if step.dst.dtype == "float16" else "float32"
+    return item_bytes(stored.get(algorithm, rest))
 
 
 def tile(step, algorithm: Algorithm) -> tuple[int, int]:

@@ -9,6 +9,8 @@ def add_convolution(CpuProgram self, step, algorithm):
         return add_conv_s8(self, step)
     if algorithm is None or algorithm == DIRECT:
         return add_depthwise(self, step)
+    if dst.dtype == "float16":
+        return add_conv_f16(self, step, algorithm)
     cdef void *args = self.new(max(sizeof(pa_winograd_op), sizeof(pa_strassen_op)))
     cdef pa_conv_op *op = <pa_conv_op *>args  # the first member of both
     cdef pa_window window = self.window(step)

@@ -220,7 +220,7 @@ typedef struct pa_lrn_args {
 typedef void (*pa_lrn_f32_fn)(const pa_lrn_args *);
 
 /* Winograd F(m x m, r x r) on tiles of n x n points, n = m + r - 1: n is 4, 6 or 8, r is 3 or 5, m is 2, 4 or 6
- * (winograd_f32.inc). For a tile d of input pixels and taps g, every channel and filter by itself:
+ * (winograd.inc). For a tile d of input pixels and taps g, every channel and filter by itself:
  *   d' = B^T d B,  g' = G g G^T,  out = A^T (sum over channels of d' * g', point by point) A */
 
 /* out[p * out_stride + c - channel0] = d'[p][c] for the n * n points p and channels [channel0, channel0 + channels) */

@@ -1,5 +1,5 @@
 # The C side of the kernels: kernels.h, dispatch.h, program_cpu.h and the drivers' argument structs.
-from libc.stdint cimport int8_t, int32_t, int64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint16_t
 
 from ..program cimport atomic_int, pa_program
 
@@ -82,9 +82,6 @@ cdef extern from "drivers/conv.h" nogil:
     void pa_conv_pack(const void *, const void *, int64_t, int64_t, int64_t, int32_t, int32_t, int32_t, float *,
                       float *)
 
-cdef extern from "kernels_f16.h" nogil:
-    enum: PA_F16_BLOCK
-
 cdef extern from "kernels_s8.h" nogil:
     ctypedef void (*pa_gemm_s8_fn)(const void *) noexcept nogil
     ctypedef void (*pa_depthwise_s8_fn)(const void *) noexcept nogil
@@ -110,7 +107,34 @@ cdef extern from "drivers/conv_s8.h" nogil:
         pa_view residual
         pa_binary_s8_args sum
 
+cdef extern from "kernels_f16.h" nogil:
+    enum: PA_F16_BLOCK
+    ctypedef void (*pa_gemm_f16_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_winograd_input_f16_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_winograd_output_f16_fn)(const void *) noexcept nogil
+
+cdef extern from "drivers/conv_f16.h" nogil:
+    ctypedef struct pa_conv_f16_op:
+        pa_view src, dst, residual
+        int32_t has_residual
+        int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x, groups
+        float lo, hi
+        const uint16_t *weight
+        const uint16_t *zero
+        const float *bias
+        pa_gemm_f16_fn gemm
+        int32_t mr, nr
+        int64_t scratch_bytes
+    void pa_conv_f16_plan(pa_conv_f16_op *, int threads)
+    void pa_conv_f16_step(const void *, void *const *, void *, pa_team *)
+
 cdef extern from "drivers/winograd.h" nogil:
+    ctypedef struct pa_winograd_f16:
+        pa_gemm_f16_fn gemm
+        pa_winograd_input_f16_fn input
+        pa_winograd_output_f16_fn output
+        const uint16_t *points
+        const uint16_t *zero
     ctypedef struct pa_winograd_s8:
         pa_dequantise_s8_fn dequantise
         pa_quantise_s8_fn quantise
@@ -123,11 +147,13 @@ cdef extern from "drivers/winograd.h" nogil:
         pa_winograd_weight_f32_fn transform
         pa_winograd_output_f32_fn output
         pa_winograd_s8 s8
+        pa_winograd_f16 f16
         const float *points
         int64_t scratch_floats
     void pa_winograd_plan(pa_winograd_op *, int threads)
     int64_t pa_winograd_points_floats(const pa_winograd_op *)
     void pa_winograd_points(const pa_winograd_op *, float *)
+    void pa_winograd_points_f16(const pa_winograd_op *, float *, uint16_t *)
     void pa_winograd_step(const void *, void *const *, void *, pa_team *)
 
 cdef extern from "drivers/strassen.h" nogil:

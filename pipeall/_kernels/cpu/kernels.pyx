@@ -5,7 +5,7 @@ against the memory it will touch, packs the weights for the chosen kernel, and a
 """
 
 cimport cython
-from libc.stdint cimport int8_t, int32_t, int64_t, uintptr_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint16_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strncpy
 
@@ -213,6 +213,10 @@ cdef class CpuProgram:
         """The same as int8."""
         return self.weights((nbytes + 3) // 4).view(np.int8)[:nbytes]
 
+    def halves(self, int64_t count):
+        """The same as the bits of halves."""
+        return self.bytes_of(2 * count).view(np.uint16)
+
     cdef void *new(self, size_t nbytes) except NULL:
         cdef void *args = calloc(1, nbytes)
         if args == NULL:
@@ -354,6 +358,7 @@ cdef class CpuProgram:
         self.steps += [(step.kind, step.node, algorithm)] * (self.program.step_count - len(self.steps))
 
 include "convolution.pxi"
+include "halves.pxi"
 include "pixels.pxi"
 include "matrix.pxi"
 include "pointwise.pxi"

@@ -42,6 +42,32 @@ typedef struct pa_gemm_f16_args {
 } pa_gemm_f16_args;
 typedef void (*pa_gemm_f16_fn)(const pa_gemm_f16_args *);
 
+/* As pa_winograd_input_args, of halves, computed in float; d' is PA_F16_WINOGRAD(n) times as large, so that it is at most
+ * twice as large as d: the points of the taps are by as much larger. Tiles are of n = 4 or 6 points. */
+#define PA_F16_WINOGRAD(n) ((n) == 4 ? 0.5f : 0.0625f)
+typedef struct pa_winograd_input_f16_args {
+    int32_t n, channel0, channels;
+    const uint16_t *const *pixels;
+    uint16_t *out;
+    int64_t out_stride;
+} pa_winograd_input_f16_args;
+typedef void (*pa_winograd_input_f16_fn)(const pa_winograd_input_f16_args *);
+typedef pa_winograd_weight_f32_fn pa_winograd_weight_f16_fn; /* of floats, at the points that halves have (winograd_f16.inc) */
+
+/* As pa_winograd_output_args: sums and bias are floats, the residual and the results halves. */
+typedef struct pa_winograd_output_f16_args {
+    int32_t n, m, height, width, channels;
+    const float *in;
+    int64_t in_stride;
+    const float *bias;
+    uint16_t *out;
+    int64_t out_row, out_pixel;
+    const uint16_t *r;
+    int64_t r_row, r_pixel;
+    float lo, hi;
+} pa_winograd_output_f16_args;
+typedef void (*pa_winograd_output_f16_fn)(const pa_winograd_output_f16_args *);
+
 /* The same of halves. taps * depth is PA_F16_BLOCK at most: the sums are in half precision, but the reference's, which are
  * floats. A packed bias is b and what b, rounded to a half, leaves of it, as a half: a sum starts from the rest, which is too
  * small to cost its products precision, and ends with b. Bias and residual are added, and bounds applied, in the sum's

@@ -79,7 +79,8 @@ class Device(ABC):
     worker      what one of them is, for people: a thread, a compute unit
     core_type   what those are: "Cortex-A73", "Mali-G52"
     max_mhz     their highest clock; None: not known
-    halves      all that it stores is in half precision
+    stores_halves  all float32 tensors that it stores are in half precision
+    halves      it computes with float16 tensors, which networks are lowered to
     integers    it has kernels for 8-bit integers; quantised networks are float32 elsewhere
     stand_in    a CPU plays this device; say so wherever its results are shown
     owns_slots  the slots of rings beside its stages must be its own memory (``Program.slot``)
@@ -89,6 +90,7 @@ class Device(ABC):
 
     kind: ClassVar[str]
     precision: str = "fp32"
+    stores_halves: bool = False
     halves: bool = False
     integers: bool = False
     cores: tuple[int, ...] | None = None

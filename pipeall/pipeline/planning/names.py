@@ -37,11 +37,11 @@ class Traits:
 
 
 COMPONENTS: dict[str, Traits] = {  # name, whose first letter stands for it in plans
-    "big": Traits("cpu", cores=True, precisions=("fp32", "int8", "mixed")),
-    "mid": Traits("cpu", cores=True, precisions=("fp32", "int8", "mixed"), several=True),
-    "little": Traits("cpu", cores=True, precisions=("fp32", "int8", "mixed")),
+    "big": Traits("cpu", cores=True, precisions=("fp32", "fp16", "int8", "mixed")),
+    "mid": Traits("cpu", cores=True, precisions=("fp32", "fp16", "int8", "mixed"), several=True),
+    "little": Traits("cpu", cores=True, precisions=("fp32", "fp16", "int8", "mixed")),
     "gpu": Traits("opencl", precisions=("fp16", "mixed"), several=True, neighbours=False),
-    "cpu": Traits("cpu", cores=True, precisions=("fp32", "int8", "mixed"), all=True),
+    "cpu": Traits("cpu", cores=True, precisions=("fp32", "fp16", "int8", "mixed"), all=True),
 }
 PLUG_INS = "pipeall.devices"  # entry points: each gives a dict like COMPONENTS
 

@@ -8,11 +8,14 @@
  * takes longer than the arithmetic on them; then a chunk transforms its panels' taps itself, from the weights as they
  * are packed for the GEMM, and nothing is kept twice.
  *
+ * Of halves the transformed input and weights are halves too, and sums are floats.
+ *
  * Integers become floats, and floats integers, a tile at a time, in the thread's scratch: beside them it stays in L1.
  */
 #include "winograd.h"
 
 #include "../../sizes.h"
+#include "../half.h"
 #include "gemm.h"
 
 enum {
@@ -92,6 +95,27 @@ static void transform_floats(const frame *f, int64_t t, const int64_t *at) {
             transform_input(f, t, group, first, min64(op->part, channels - first), pixels, group * channels + first);
 }
 
+static void transform_halves(const frame *f, int64_t t, const int64_t *at) {
+    const pa_winograd_op *op = f->op;
+    const pa_conv_op *p = &op->conv;
+    const uint16_t *src = pa_f16_at(&p->src, f->bases), *pixels[6 * 6];
+    const int64_t channels = channels_of(op);
+    for (int i = 0; i < points_of(op); i++) pixels[i] = at[i] >= 0 ? src + at[i] * p->src.stride : op->f16.zero;
+    for (int64_t group = 0; group < p->groups; group++) {
+        for (int64_t part = 0; part < op->parts; part++) {
+            const int64_t first = part * op->part, point = (group * op->parts + part) * points_of(op);
+            op->f16.input(&(pa_winograd_input_f16_args){
+                .n = op->n,
+                .channel0 = (int32_t)(group * channels + first),
+                .channels = (int32_t)min64(op->part, channels - first),
+                .pixels = pixels,
+                .out = (uint16_t *)f->transformed + point * input_stride(op) + t * op->part,
+                .out_stride = input_stride(op),
+            });
+        }
+    }
+}
+
 static void transform_integers(const frame *f, int64_t t, const int64_t *at, float *reals) {
     const pa_winograd_op *op = f->op;
     const pa_conv_op *p = &op->conv;
@@ -127,7 +151,9 @@ static void input_chunk(const void *context, int64_t chunk, int thread) {
                 at[i * op->n + j] = inside ? y * p->src.w + x : -1;
             }
         }
-        if (op->s8.dequantise)
+        if (op->f16.gemm)
+            transform_halves(f, t, at);
+        else if (op->s8.dequantise)
             transform_integers(f, t, at, f->scratch + thread * own_floats(op) + reals_at(op));
         else
             transform_floats(f, t, at);
@@ -188,6 +214,43 @@ static void multiply(const frame *f, int64_t group, int64_t part, int64_t panel0
         });
 }
 
+/* Likewise of halves. */
+static void multiply_halves(const frame *f, int64_t group, int64_t part, int64_t panel0, int64_t panels, int64_t tile0,
+                            const pa_tiling *tiling, float *m, const uint16_t **pointers) {
+    const pa_winograd_op *op = f->op;
+    const pa_conv_op *p = &op->conv;
+    const int64_t k = min64(op->part, channels_of(op) - part * op->part), b_step = channels_of(op) * points_of(op) * p->nr;
+    const uint16_t *b = op->f16.points + (group * f->panels + panel0) * b_step + part * op->part * points_of(op) * p->nr;
+    for (int point = 0; point < points_of(op); point++, b += k * p->nr) {
+        const int64_t at = ((group * op->parts + part) * points_of(op) + point) * input_stride(op) + tile0 * op->part;
+        for (int64_t panel = 0; panel < panels; panel++)
+            op->f16.gemm(&(pa_gemm_f16_args){
+                .n = p->nr,
+                .taps = 1,
+                .first = part == 0,
+                .tiling = *tiling,
+                .k = k,
+                .a_offset = at,
+                .a_step = p->mr,
+                .a = (const uint16_t *const *)pointers,
+                .b = b + panel * b_step,
+                .next = b + panel * b_step + k * p->nr,
+                .sums = m + point * m_stride(op) + panel * p->nr,
+                .sums_stride = op->panel_block * p->nr,
+            });
+    }
+}
+
+static void output_halves(const frame *f, const pa_winograd_output_args *tile, int64_t pixel, int64_t channel) {
+    const pa_conv_op *p = &f->op->conv;
+    const uint16_t *r = p->has_residual ? pa_f16_at(&p->residual, f->bases) + pixel * p->residual.stride + channel : NULL;
+    f->op->f16.output(&(pa_winograd_output_f16_args){
+        tile->n, tile->m, tile->height, tile->width, tile->channels, tile->in, tile->in_stride, tile->bias,
+        pa_f16_at(&p->dst, f->bases) + pixel * p->dst.stride + channel, p->dst.w * p->dst.stride, p->dst.stride,
+        r, tile->r_row, tile->r_pixel, tile->lo, tile->hi,
+    });
+}
+
 /* The tile at `pixel` of the output, as integers with what follows the convolution. */
 static void store_integers(const frame *f, const pa_winograd_output_args *tile, int64_t pixel, int64_t channel) {
     const pa_conv_op *p = &f->op->conv;
@@ -219,11 +282,16 @@ static void output_chunk(const void *context, int64_t chunk, int thread) {
     float *reals = op->s8.dequantise ? m + reals_at(op) : NULL;
     const float **pointers = (const float **)(m + reals_at(op) + reals_floats(op));
     const pa_tiling tiling = pa_tiling_of(tiles, p->mr);
-    const float *from = f->transformed;
+    const int64_t row_bytes = op->part * (int64_t)(op->f16.gemm ? sizeof(uint16_t) : sizeof(float));
+    const char *from = (const char *)f->transformed;
     for (int64_t i = 0; i < tiling.tiles; i++)
-        for (int64_t r = 0; r < pa_tile_rows(&tiling, i); r++, from += op->part) pointers[i * p->mr + r] = from;
+        for (int64_t r = 0; r < pa_tile_rows(&tiling, i); r++, from += row_bytes)
+            pointers[i * p->mr + r] = (const float *)from;
     for (int64_t part = 0; part < op->parts; part++)
-        multiply(f, group, part, panel0, panels, tile0, &tiling, m, pointers, taps);
+        if (op->f16.gemm)
+            multiply_halves(f, group, part, panel0, panels, tile0, &tiling, m, (const uint16_t **)pointers);
+        else
+            multiply(f, group, part, panel0, panels, tile0, &tiling, m, pointers, taps);
 
     const int64_t channel = group * columns + panel0 * p->nr;
     for (int64_t t = 0; t < tiles; t++) {
@@ -247,7 +315,10 @@ static void output_chunk(const void *context, int64_t chunk, int thread) {
             .lo = p->lo,
             .hi = p->hi,
         };
-        op->output(&args);
+        if (op->f16.gemm)
+            output_halves(f, &args, pixel, channel);
+        else
+            op->output(&args);
         if (reals) store_integers(f, &args, pixel, channel);
     }
 }
@@ -289,6 +360,12 @@ void pa_winograd_points(const pa_winograd_op *op, float *points) {
             points += k * points_of(op) * op->conv.nr;
         }
     }
+}
+
+void pa_winograd_points_f16(const pa_winograd_op *op, float *points, uint16_t *halves) {
+    pa_winograd_points(op, points);
+    for (int64_t i = 0; i < pa_winograd_points_floats(op); i++)
+        halves[i] = float_to_half(points[i] / PA_F16_WINOGRAD(op->n));
 }
 
 void pa_winograd_step(const void *args, void *const *bases, void *scratch, pa_team *team) {

@@ -4,6 +4,7 @@
 
 #include "conv.h"
 #include "conv_s8.h"
+#include "../kernels_f16.h"
 
 /* Where src and dst are integers: what is computed are the real numbers over the scale of the output, so that weights, bias
  * and bounds are those of the model by the scale of the input and over that of the output. dequantise is NULL elsewhere. */
@@ -14,6 +15,14 @@ typedef struct pa_winograd_s8 {
     pa_after_s8 after;
 } pa_winograd_s8;
 
+/* Where src and dst are halves: conv.gemm, input, output and s8 are not read. gemm is NULL elsewhere. */
+typedef struct pa_winograd_f16 {
+    pa_gemm_f16_fn gemm;
+    pa_winograd_input_f16_fn input;
+    pa_winograd_output_f16_fn output;
+    const uint16_t *points, *zero; /* transformed weights (pa_winograd_points_f16) and zeros: all channels */
+} pa_winograd_f16;
+
 typedef struct pa_winograd_op {
     pa_conv_op conv; /* geometry, operands, bias, zero (all channels), GEMM kernel; weight as packed for the GEMM */
     int32_t n, m;    /* tiles of n x n points give m x m pixels; n = m + kh - 1 is 4, 6 or 8, kh = kw 3 or 5, strides 1 */
@@ -21,6 +30,7 @@ typedef struct pa_winograd_op {
     pa_winograd_weight_f32_fn transform;
     pa_winograd_output_f32_fn output;
     pa_winograd_s8 s8;
+    pa_winograd_f16 f16;
     const float *points; /* transformed weights (pa_winograd_points); NULL: transformed anew in every frame */
 
     int32_t tiles_y, tiles_x;
@@ -36,6 +46,8 @@ void pa_winograd_plan(pa_winograd_op *op, int threads);
 int64_t pa_winograd_points_floats(const pa_winograd_op *op);
 /* Transforms conv.weight into `points`, after the plan. */
 void pa_winograd_points(const pa_winograd_op *op, float *points);
+/* The same into halves; `points`, floats, is room for them all on the way. */
+void pa_winograd_points_f16(const pa_winograd_op *op, float *points, uint16_t *halves);
 void pa_winograd_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 
 #endif

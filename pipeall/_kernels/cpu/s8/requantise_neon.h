@@ -2,17 +2,10 @@
 #ifndef PIPEALL_REQUANTISE_NEON_H
 #define PIPEALL_REQUANTISE_NEON_H
 
-#include <arm_neon.h>
 #include <string.h>
 
 #include "../kernels_s8.h"
-
-/* A function that may use an extension of NEON. */
-#ifdef __clang__
-#define PA_EXTENSION(name) __attribute__((target(name)))
-#else
-#define PA_EXTENSION(name) __attribute__((target("arch=armv8.2-a+" name)))
-#endif
+#include "../neon.h"
 
 #ifndef ROUND_BY_ADDING
 /* The zero point, and the bounds as they are with it. */

@@ -13,14 +13,14 @@ from ...._kernels.cpu.cluster import Cluster
 from ...._kernels.cpu.table import Kernels, choose, explain
 from ...._kernels.memory import mapped_page_bytes
 from ...._kernels.peak import Peak
-from ....errors import ArgumentError
+from ....errors import ArgumentError, DeviceError
 from ....graph.onnx.wire import release
 from ....logs import logger
 from ....steps import Lowered
 from ..device import Device, always, sysfs_text
 from .tune import choose_algorithms, modelled_algorithms
 
-PRECISIONS = ("fp32", "int8", "mixed")
+PRECISIONS = ("fp32", "fp16", "int8", "mixed")
 
 log = logger(__name__)
 
@@ -44,6 +44,10 @@ class Cpu(Device):
     cluster: Cluster
     integers: bool = True
     precision: str = "fp32"
+
+    @property
+    def halves(self) -> bool:
+        return self.precision == "fp16"
 
     @property
     def cores(self) -> tuple[int, ...]:
@@ -102,7 +106,7 @@ class Cpu(Device):
 
     def _stored(self, lowered: Lowered, algorithms: list[Algorithm | None]) -> list[Algorithm | None]:
         """The algorithms, with weights in half precision where that is asked for and they fit."""
-        if self.precision != "mixed":
+        if self.precision not in ("mixed", "fp16"):
             return algorithms
         found = [halved(step, algorithm) for step, algorithm in zip(lowered.steps, algorithms, strict=True)]
         for step, algorithm in zip(lowered.steps, found, strict=True):
@@ -120,12 +124,18 @@ class Cpu(Device):
 
     def with_precision(self, precision: str) -> Cpu:
         """In "fp32" a quantised network is computed in floats; "int8" wants a quantised network. "mixed" keeps the
-        weights of layers of one pixel, fully connected ones, in half precision, and computes in single.
+        weights of layers of one pixel, fully connected ones, in half precision, and computes in single; "fp16" does
+        that too, and computes all other layers in half precision.
 
-        Raises ArgumentError for another.
+        Raises ArgumentError for another, DeviceError for "fp16" on cores without half precision.
         """
         if precision not in PRECISIONS:
             raise ArgumentError(f"{self.description}: expected {', '.join(PRECISIONS)}, got {precision!r}")
+        if precision == "fp16" and self.cluster.isas[0] != "ref" and "asimdhp" not in self.cluster.isas:
+            raise DeviceError(
+                f"{self.description}: expected cores with asimdhp for fp16, got {', '.join(self.cluster.isas)}; mixed "
+                "keeps weights in half precision on every core"
+            )
         return replace(self, integers=precision != "fp32", precision=precision)
 
     def clock(self, root: Path) -> tuple[float | None, str | None]:

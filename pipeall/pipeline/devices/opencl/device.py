@@ -55,7 +55,7 @@ class OpenCl(Device):
     max_mhz: ClassVar[None] = None
 
     @property
-    def halves(self) -> bool:
+    def stores_halves(self) -> bool:
         return self.precision != "fp32"
 
     @property

@@ -1,0 +1,6 @@
+/* GEMM micro-kernel of halves, 8 x 16, for in-order cores (Cortex-A55; gemm_f16_8x16.inc). */
+#if defined(__aarch64__)
+#define GEMM pa_gemm_f16_asimdhp_8x16_in_order
+#define IN_ORDER
+#include "gemm_f16_8x16.inc"
+#endif

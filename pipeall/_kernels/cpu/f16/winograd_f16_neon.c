@@ -1,0 +1,4 @@
+#if defined(__aarch64__)
+#define PA_ISA_NEON
+#include "winograd_f16.inc"
+#endif

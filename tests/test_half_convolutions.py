@@ -1,0 +1,146 @@
+"""Convolutions of halves, by GEMM and by Winograd: exact where every sum is one that half precision holds, else within
+the bound of its roundings."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from kernel_runs import supported_isas
+from pipeall._kernels.cpu.kernels import CpuProgram
+from winograd_reference import convolve
+
+from pipeall._kernels.cpu.algorithms import GEMM, Algorithm, candidates
+from pipeall._kernels.cpu.table import ROWS, choose
+from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
+
+ISAS = sorted({row.isa for row in ROWS if (row.op, row.type) == ("gemm", "f16")} & set(supported_isas()))
+CORES = sorted({row.core for row in ROWS if (row.op, row.type) == ("gemm", "f16")})
+HALF_U = 2.0**-11
+GUARD, GAP = 37, 3
+POINTS = (0, 2 / 3, -2 / 3, 1.5, -1.5)
+WINOGRAD2, WINOGRAD4 = Algorithm("winograd", 2), Algorithm("winograd", 4)
+SIZES = [  # channels in and out, groups, height and width, kernel, stride, dilation, pads
+    (3, 24, 1, (11, 13), (3, 3), 2, 1, (1, 1, 1, 1)),
+    (5, 17, 1, (9, 7), (7, 7), 2, 1, (3, 3, 3, 3)),
+    (40, 33, 1, (6, 9), (1, 1), 1, 1, (0, 0, 0, 0)),
+    (600, 50, 1, (5, 4), (1, 1), 1, 1, (0, 0, 0, 0)),
+    (36, 70, 1, (7, 8), (3, 3), 1, 1, (1, 0, 2, 1)),
+    (300, 20, 1, (5, 5), (3, 3), 1, 1, (2, 2, 2, 2)),
+    (64, 40, 2, (12, 13), (3, 3), 1, 1, (0, 1, 0, 1)),
+    (26, 8, 1, (9, 9), (3, 3), 1, 2, (2, 2, 2, 2)),
+    (7, 130, 1, (4, 6), (2, 5), 1, 1, (0, 2, 1, 2)),
+]
+
+
+def step_of(size, residual=False, lo=-np.inf, hi=np.inf):
+    c_in, c_out, groups, (h, w), (kh, kw), stride, dilation, pads = size
+    out_h = (h + pads[0] + pads[2] - dilation * (kh - 1) - 1) // stride + 1
+    out_w = (w + pads[1] + pads[3] - dilation * (kw - 1) - 1) // stride + 1
+    params = dict(
+        kernel=(kh, kw), strides=(stride,) * 2, dilations=(dilation,) * 2, pads=pads, groups=groups, lo=lo, hi=hi
+    )
+    source = View(SLOT_IN, GUARD, h, w, c_in, c_in + GAP, "float16")
+    target = View(SLOT_OUT, GUARD, out_h, out_w, c_out, c_out + GAP, "float16")
+    added = replace(target, base=SLOT_IN, offset=2 * GUARD + h * w * source.stride)
+    return Step("conv", "c", (source, added)[: 1 + residual], target, params, None, None)
+
+
+def pixels(memory, view):
+    return np.lib.stride_tricks.as_strided(
+        memory[view.offset :], (view.h, view.w, view.c), (2 * view.w * view.stride, 2 * view.stride, 2)
+    )
+
+
+def run(step, arrays, algorithm, isa, core, threads):
+    """The result (h, w, c), after checking every half around it; what must not be read is NaN."""
+    sizes = [2 * (view.offset + view.h * view.w * view.stride + GUARD) for view in (step.src[-1], step.dst)]
+    program = CpuProgram(choose((isa, "ref"), core), (-1,) * threads, "test", (0, *sizes))
+    program.add(step, algorithm)
+    slot = np.full(sizes[0] // 2, np.nan, np.float16)
+    for view, array in zip(step.src, arrays, strict=True):
+        pixels(slot, view)[:] = array
+    out = program.run(slot)
+    found = pixels(out, step.dst).copy()
+    pixels(out, step.dst)[:] = np.nan
+    assert np.isnan(out[: sizes[1] // 2]).all(), "wrote outside its view"
+    return found
+
+
+def exact(step, x, weight, bias, residual):
+    """In float64, (h, w, c)."""
+    p, (kh, kw) = step.params, step.params["kernel"]
+    padded = np.pad(x.astype(np.float64), ((p["pads"][0], p["pads"][2]), (p["pads"][1], p["pads"][3]), (0, 0)))
+    by, stride, groups = p["dilations"][0], p["strides"][0], p["groups"]
+    span = (by * (kh - 1) + 1, by * (kw - 1) + 1)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, span, axis=(0, 1))[::stride, ::stride, ..., ::by, ::by]
+    windows = windows.reshape(*windows.shape[:2], groups, -1, kh, kw)
+    filters = weight.astype(np.float64).reshape(groups, -1, weight.shape[1], kh, kw)
+    sums = np.einsum("yxgcij,gocij->yxgo", windows, filters, optimize=True)
+    return sums.reshape(*sums.shape[:2], -1) + bias + residual
+
+
+def cases(sizes, ways):
+    return [
+        (size, way, isa, core)
+        for size in sizes
+        for way in ways
+        if way in candidates(replace(step_of(size), weight=np.zeros(1)))
+        for isa in ISAS
+        for core in (CORES if isa != "ref" else ["any"])
+    ]
+
+
+@pytest.mark.parametrize(("size", "way", "isa", "core"), cases(SIZES, (GEMM, WINOGRAD2)))
+@pytest.mark.parametrize("threads", [1, 3])
+def test_integers_that_halves_hold_are_exact(size, way, isa, core, threads):
+    """Products of -1, 0 and 1: no sum reaches 512, and Winograd's has two bits of fraction."""
+    random = np.random.default_rng(3)
+    step = step_of(size, residual=True, lo=-8.0, hi=9.0)
+    kernel, c_out = step.params["kernel"], step.dst.c
+    density = min(1.0, 300 / (size[0] // size[2] * kernel[0] * kernel[1]))
+    x = random.integers(-1, 2, (*size[3], size[0])).astype(np.float16)
+    weight = random.integers(-1, 2, (c_out, size[0] // size[2], *kernel)) * (
+        random.random((c_out, 1, *kernel)) < density
+    )
+    bias, residual = random.integers(-9, 10, c_out), random.integers(-9, 10, (step.dst.h, step.dst.w, c_out))
+    step = replace(step, weight=weight.astype(np.float32), bias=bias.astype(np.float32))
+    expected = exact(step, x, weight, bias, residual)
+    assert np.abs(expected).max() > 10, "nothing is clamped"
+    found = run(step, (x, residual), way, isa, core, threads)
+    assert np.array_equal(found, expected.clip(-8, 9))
+
+
+@pytest.mark.parametrize(("size", "way", "isa", "core"), cases(SIZES, (GEMM, WINOGRAD2, WINOGRAD4)))
+def test_real_numbers(size, way, isa, core):
+    random = np.random.default_rng(4)
+    step = step_of(size)
+    kernel, each = step.params["kernel"], size[0] // size[2]
+    products = each * kernel[0] * kernel[1]
+    x = np.maximum(random.standard_normal((*size[3], size[0])), 0).astype(np.float16)
+    weight = (random.standard_normal((step.dst.c, each, *kernel)) * np.sqrt(2 / products)).astype(np.float32)
+    bias = random.standard_normal(step.dst.c).astype(np.float32)
+    step = replace(step, weight=weight, bias=bias)
+    expected = exact(step, x, weight, bias, 0)
+    found = run(step, (x,), way, isa, core, 1).astype(np.float64)
+    if way == GEMM:
+        sizes, sums = exact(step, np.abs(x), np.abs(weight), np.abs(bias), 0), min(products, 256)
+    else:
+        points = POINTS if way.m == 4 else (0, 1, -1)
+        sides = [np.abs(matrix) for matrix in (*(vandermonde_of(points, k) for k in (way.m, 3)), inverse_of(points))]
+        sizes = convolve(np.abs(x.astype(np.float64)).transpose(2, 0, 1), np.abs(weight.astype(np.float64)),
+                         step.params["pads"], size[2], *sides).transpose(1, 2, 0) + np.abs(bias)  # fmt: skip
+        sums = min(each, 256)
+    # a weight and a product or point of either side are rounded, and sums of so many products; then the result
+    error = np.abs(found - expected)
+    assert (error <= (sums + 3) * HALF_U * sizes + HALF_U * np.abs(expected)).all()
+    # roundings of random signs: of a sum of products of size s, one after the other, some sqrt(sums / 3) s_rms
+    deviation = np.sqrt(np.mean(error**2) / np.mean(expected**2)) / HALF_U
+    assert deviation < (5 if way != WINOGRAD4 else 8) * np.sqrt(1 + sums / 20)
+
+
+def vandermonde_of(points, columns):
+    return np.vstack([np.vander(points, columns, increasing=True), np.eye(columns)[-1]])
+
+
+def inverse_of(points):
+    return np.linalg.inv(vandermonde_of(points, len(points) + 1))
