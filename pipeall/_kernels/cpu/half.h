@@ -1,6 +1,6 @@
-/* float16 as IEEE 754 has it, rounding to nearest, ties to even; of a NaN a quiet one, with as much of its payload as fits. By
- * the instructions of aarch64, elsewhere in portable C that compilers vectorise: Giesen's conversions (public domain,
- * "float->half variants"). */
+/* float16 as IEEE 754 has it, rounding to nearest, ties to even; of a NaN a quiet one, with as much of its payload as
+ * fits. By the instructions of aarch64, elsewhere in portable C: Giesen's conversions (public domain, "float->half
+ * variants"). */
 #ifndef PIPEALL_HALF_H
 #define PIPEALL_HALF_H
 
