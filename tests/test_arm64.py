@@ -89,14 +89,15 @@ def features(tree: Path, cpu: str) -> str:
 ARITHMETIC = "kernels fold gemm_tiles winograd strassen"
 OTHER = "matmul_kernels resize_kernels recurrent_kernels index_kernels picture_kernels strided_rows copy_kernels"
 INTEGERS = "s8_vectors"
+HALVES = "halves f16_steps"
 
 
 # Several processes: the emulator keeps some 0.5 MB of each thread that has ended, 11 GB in all of them.
 @pytest.mark.parametrize(
     ("cpu", "names"),
     [
-        *(("cortex-a53", names) for names in (ARITHMETIC, INTEGERS)),
-        *(("max", names) for names in (ARITHMETIC, INTEGERS, "strided_kernels", OTHER)),
+        *(("cortex-a53", names) for names in (ARITHMETIC, INTEGERS, HALVES)),
+        *(("max", names) for names in (ARITHMETIC, INTEGERS, HALVES, "strided_kernels", OTHER)),
     ],
 )
 def test_every_kernel(tree, cpu, names):

@@ -1,11 +1,11 @@
-/* One vector type of halves: those words of f32/simd.h and f32/simd_lanes.h that kernels of both element types are in, with
- * the meaning that they have there.
+/* One vector type of halves: those words of f32/simd.h and f32/simd_lanes.h that kernels of both element types are in,
+ * with the meaning that they have there.
  *
- * Include it after every other header, in a file that defines exactly one of PA_ISA_REF, whose vector is a float that memory
- * holds as a half, and PA_ISA_ASIMDHP. PA_SIMD_END comes last.
+ * Include it after every other header, in a file that defines exactly one of PA_ISA_REF, whose vector is a float that
+ * memory holds as a half, and PA_ISA_ASIMDHP. PA_SIMD_END comes last.
  *
- *   vsum                sums of many elements, which are floats: v_sums(x) has x in each, v_sums_add adds a vector, v_sums_mul
- *                       rounds them, times a factor, to halves
+ *   vsum                sums of many elements, which are floats: v_sums(x) has x in each, v_sums_add adds a vector,
+ *                       v_sums_mul rounds them, times a factor, to halves
  */
 #ifndef PIPEALL_SIMD_F16_H
 #define PIPEALL_SIMD_F16_H
