@@ -36,11 +36,14 @@ cdef int64_t panels_of(const pa_conv_op *conv):
 
 
 cdef pack_f16(CpuProgram self, step, const pa_conv_op *conv, bint halves, bias_to):
-    """Panels, of halves that last or of floats that Winograd transforms; the bias beside them."""
+    """Panels, of halves that last or of floats that Winograd transforms; the bias beside them, of the GEMM rounded to
+    halves: it is added to sums in half precision then, without a way through floats."""
     cdef int64_t channels = conv.src.c // conv.groups, taps = conv.kh * conv.kw, cout = conv.dst.c
     cdef int64_t count = conv.groups * panels_of(conv) * taps * channels * conv.nr
     weight = packable(step.weight, (step.dst.c, channels, *step.params["kernel"]), f"step {step.node}: weight")
     bias = packable(step.bias, (step.dst.c,), f"step {step.node}: bias")
+    if halves and np.abs(bias).max() <= HALF_MAX:
+        bias = bias.astype(np.float16).astype(np.float32)
     panels = self.halves(count) if halves else aligned(count)
     cdef const void *from_weight = f32_pointer(weight)
     cdef const void *from_bias = f32_pointer(bias)
