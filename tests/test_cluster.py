@@ -238,7 +238,7 @@ def test_forced_instruction_set_that_extends_another(changed, monkeypatch):
 
 def test_forced_extension_of_neon(recorded, monkeypatch):
     """What it has no kernels for, NEON has: floats run as ever."""
-    for isa, expected in {"dotprod": ("dotprod", "neon", "ref"), "neon": ("neon", "ref")}.items():
+    for isa, expected in {"dotprod": ("dotprod", "asimdhp", "neon", "ref"), "neon": ("neon", "ref")}.items():
         monkeypatch.setenv("PIPEALL_ISA", isa)
         assert {c.isas for c in cluster.detect(root=recorded("rk3588"))} == {expected}
 
@@ -247,8 +247,10 @@ def test_features_of_an_arm_core(changed):
     root = changed("rk3588")
     cpuinfo = (root / "proc/cpuinfo").read_text()
     (root / "proc/cpuinfo").write_text(cpuinfo.replace(" asimddp", " asimddp i8mm"))
-    assert cluster.detect(root=root)[0].isas == ("i8mm", "dotprod", "neon", "ref")
+    assert cluster.detect(root=root)[0].isas == ("i8mm", "dotprod", "asimdhp", "neon", "ref")
     (root / "proc/cpuinfo").write_text(cpuinfo.replace(" asimddp", ""))
+    assert cluster.detect(root=root)[0].isas == ("asimdhp", "neon", "ref")
+    (root / "proc/cpuinfo").write_text(cpuinfo.replace(" asimddp", "").replace(" asimdhp", ""))
     assert cluster.detect(root=root)[0].isas == ("neon", "ref")
 
 

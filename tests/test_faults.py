@@ -11,7 +11,7 @@ from pathlib import Path
 import faults
 import numpy as np
 import pytest
-from faults import FAULTS, Interrupt, inject, warm_up
+from faults import FAULTS, Interrupt, inject, raise_interrupt, warm_up
 from graphs import frames, small_net
 from shims import built
 from trees import REPOSITORY, WITH_TESTS, ending, run
@@ -58,10 +58,7 @@ def test_an_engine_that_is_interrupted_at_any_moment_answers_for_the_right_frame
     inputs = frames(graph, 7)
     random = np.random.default_rng(0)
 
-    def interrupt(*_):
-        raise Interrupt
-
-    old = signal.signal(signal.SIGALRM, interrupt)
+    old = signal.signal(signal.SIGALRM, lambda _, frame: raise_interrupt(frame))
     interrupted = 0
     try:
         with Engine(graph, "big", board=board) as engine:

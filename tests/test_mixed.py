@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from graphs import Net, frames, small_net
 
-from pipeall import ArgumentError, Engine, Pipeline
+from pipeall import ArgumentError, DeviceError, Engine, Pipeline
 from pipeall.graph.ops import run_graph
 from pipeall.pipeline.measuring.footprint import footprint
 
@@ -95,7 +95,9 @@ def test_half_of_the_bytes(board):
 
 
 def test_half_precision_arithmetic_is_refused_by_name(board):
-    with pytest.raises(ArgumentError, match=r"big@mixed.*got 'big@fp16'"):
-        Engine(small_net(), "big@fp16", board=board)
-    with pytest.raises(ArgumentError, match="expected fp32, int8, mixed, got 'fp16'"):
-        board.components["big"].with_precision("fp16")
+    device = board.components["big"].device
+    device = replace(device, cluster=replace(device.cluster, isas=("dotprod", "neon", "ref")))
+    with pytest.raises(DeviceError, match="expected cores with asimdhp for fp16, got dotprod, neon, ref; mixed keeps"):
+        device.with_precision("fp16")
+    with pytest.raises(ArgumentError, match="expected fp32, fp16, int8, mixed, got 'fp8'"):
+        device.with_precision("fp8")

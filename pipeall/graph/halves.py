@@ -114,11 +114,11 @@ class _Halves:
             self._real(name)
 
     def _out(self, name: str, dtype: str) -> str:
-        """Of a tensor in a type: its own name in float32, one that the network does not have in float16."""
+        """Of a tensor in a type: its own name in float32, one that nothing has in float16."""
         if dtype == REAL:
             return name
         name = f"{name}/half"
-        while name in self.source.tensors or name in self.source.constants:
+        while name in self.source.tensors or name in self.source.constants or name in self.tensors:
             name += "'"
         return name
 

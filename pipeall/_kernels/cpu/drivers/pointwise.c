@@ -302,17 +302,18 @@ static int plan_unary(pa_pointwise_op *p) {
     case PA_UNARY_abs:
     case PA_UNARY_neg:
     case PA_UNARY_sign:
-        if (type == PA_F32) break;
+        if (is_real(type)) break;
         /* fall through */
     case PA_UNARY_bitnot: p->segment = unary_wholes; return is_whole(type) && p->dst.type == type;
     }
     p->segment = unary_reals;
-    return type == PA_F32 && p->dst.type == PA_F32;
+    return is_real(type) && is_real(p->dst.type);
 }
 
 static int plan_binary(pa_pointwise_op *p) {
     const int type = p->src[0].type, result = p->dst.type;
-    if (p->src[1].type != type) return 0;
+    const int real = is_real(type) && is_real(p->src[1].type) && is_real(result);
+    if (p->src[1].type != type && !real) return 0;
     switch (p->op) {
     case PA_BINARY_equal:
     case PA_BINARY_greater:
@@ -330,10 +331,10 @@ static int plan_binary(pa_pointwise_op *p) {
     case PA_BINARY_shiftleft:
     case PA_BINARY_shiftright: p->segment = binary_wholes; return is_whole(type) && result == type;
     case PA_BINARY_prelu:
-    case PA_BINARY_rprelu: p->segment = binary_reals; return type == PA_F32 && result == type;
+    case PA_BINARY_rprelu: p->segment = binary_reals; return real;
     }
-    p->segment = type == PA_F32 ? binary_reals : binary_wholes;
-    return (type == PA_F32 || is_whole(type)) && result == type;
+    p->segment = real ? binary_reals : binary_wholes;
+    return real || (is_whole(type) && result == type);
 }
 
 static int plan_form(pa_pointwise_op *p) {
