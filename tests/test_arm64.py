@@ -35,7 +35,8 @@ for component in board.components.values():
     assert os.environ.get("GEMM", "_neon") in kernels["gemm", "s8"], kernels
 with open("graph.pickle", "rb") as file:
     graph = pickle.load(file)
-with pipeall.Pipeline(graph, f"big-little:{len(graph.groups) // 2}", board=board) as pipe:
+at = os.environ.get("PRECISION", "")
+with pipeall.Pipeline(graph, f"big{at}-little{at}:{len(graph.groups) // 2}", board=board) as pipe:
     (y,) = pipe.map([np.load("x.npy")])
 np.save("y.npy", y)
 """
@@ -89,7 +90,7 @@ def features(tree: Path, cpu: str) -> str:
 ARITHMETIC = "kernels fold gemm_tiles winograd strassen"
 OTHER = "matmul_kernels resize_kernels recurrent_kernels index_kernels picture_kernels strided_rows copy_kernels"
 INTEGERS = "s8_vectors"
-HALVES = "halves f16_steps"
+HALVES = "halves f16_steps half_convolutions"
 
 
 # Several processes: the emulator keeps some 0.5 MB of each thread that has ended, 11 GB in all of them.
@@ -126,14 +127,17 @@ def test_sums_of_integers(cpu, isas, tmp_path):
     assert all(any(isa in name for name in ran.stdout.split()) for isa in isas), ran.stdout
 
 
-def through_two_stages(tree: Path, graph: Graph, x: np.ndarray, cpu: str = "cortex-a53") -> np.ndarray:
-    """A frame through the NEON kernels, cut in the middle."""
+def through_two_stages(
+    tree: Path, graph: Graph, x: np.ndarray, cpu: str = "cortex-a53", precision: str = ""
+) -> np.ndarray | dict[str, np.ndarray]:
+    """A frame through the NEON kernels, cut in the middle, in a precision such as "@fp16"."""
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one core only: a two-stage CPU pipeline needs two")
     np.save(tree / "x.npy", x)
     (tree / "graph.pickle").write_bytes(pickle.dumps(graph))  # this Python has no onnx
-    run_arm(tree, "-c", TWO_STAGES, cpu=cpu, PIPEALL_SYSFS=features(tree, cpu), GEMM=CORES[cpu][1])
-    return np.load(tree / "y.npy")
+    run_arm(tree, "-c", TWO_STAGES, cpu=cpu, PIPEALL_SYSFS=features(tree, cpu), GEMM=CORES[cpu][1],
+            PRECISION=precision)  # fmt: skip
+    return np.load(tree / "y.npy", allow_pickle=True)[()]
 
 
 def test_two_stage_pipeline(tree):
@@ -155,6 +159,29 @@ def test_detector_in_two_stages(tree, data_dir):
     (inputs,) = edge_networks.frames(network, [data_dir / "scenes" / "jetson_humans_4.jpg"])
     y = through_two_stages(tree, graph, next(iter(inputs.values())))
     assert edge_networks.error({graph.outputs[0].name: y}, run_graph(graph, inputs)) <= edge_networks.LIMIT
+
+
+@pytest.mark.parametrize("cpu", ["cortex-a76", "max"])
+def test_halves_in_two_stages(tree, cpu):
+    """SqueezeNet's probabilities, by sums in half precision."""
+    graph = zoo_net("squeezenet")
+    inputs = inputs_of(graph)
+    y = through_two_stages(tree, graph, inputs["data"], cpu, "@fp16")
+    (expected,) = run_graph(graph, inputs).values()
+    assert 0 < np.abs(y - expected).max() <= 0.01 * expected.max()
+
+
+def test_a_detector_on_halves(tree, data_dir):
+    """NanoDet on a photo, every output against float64: scores within 0.01, distances within 1 % of the largest."""
+    pytest.importorskip("onnxruntime", reason="edge_networks.py compares with it: pip install onnxruntime")
+    import edge_networks
+
+    network = next(n for n in edge_networks.networks(data_dir / "edge") if n.name == "nanodet_m_320")
+    graph = network.load()
+    (inputs,) = edge_networks.frames(network, [data_dir / "scenes" / "jetson_humans_4.jpg"])
+    found = through_two_stages(tree, graph, next(iter(inputs.values())), "cortex-a76", "@fp16")
+    for name, expected in run_graph(graph, inputs).items():
+        assert 0 < np.abs(found[name] - expected).max() <= 0.01 * max(1, np.abs(expected).max()), name
 
 
 @pytest.mark.parametrize("cpu", CORES)

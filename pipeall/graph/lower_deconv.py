@@ -170,6 +170,7 @@ def _interleave(to: Lowering, node: Node, made: View, begin: tuple[int, int], to
         dims = (n, *count, groups, each)
         offset = (first[0] - begin[0]) * by_h + (first[1] - begin[1]) * by_w + number * each
         at = (first[0] * sy + ry - top) * line + (first[1] * sx + rx - left) * pixel
-        moved = place(made.base, made.offset + offset, dims, (by_n, by_h, by_w, sy * sx * each, 1))
-        target = place(out.base, out.offset + at, dims, (image, sy * line, sx * pixel, each * channel, channel))
+        moved = place(made.base, made.offset + offset, dims, (by_n, by_h, by_w, sy * sx * each, 1), made.dtype)
+        strides = (image, sy * line, sx * pixel, each * channel, channel)
+        target = place(out.base, out.offset + at, dims, strides, out.dtype)
         to.copy(node.name, moved, target)
