@@ -100,8 +100,8 @@ def test_floating_cuts_and_neighbours_in_other_precisions(half_board):
             assert 0 < np.abs(result - reference).max() <= 0.01 * reference.max(), plan
 
 
-def test_a_float16_file_computes_with_halves(half_board):
-    """Its tensors are float32 on the way, but for units in fp16."""
+def test_slots_are_float32():
+    """Whatever lies between them is not."""
     graph = small_net()
     lowered = lower(graph, halves=True)
     assert {step.dst.dtype for step in lowered.steps if step.kind == "conv"} >= {"float16"}
