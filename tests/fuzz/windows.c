@@ -224,12 +224,12 @@ static int run_depthwise(problem *p, const char *isa, pa_team *team, const float
     pa_depthwise_op op = {.src = p->x, .dst = p->y, .residual = p->r, .has_residual = p->has_residual, .groups = p->groups,
                           .window = p->win, .lo = p->lo, .hi = p->hi};
     op.kernel = (pa_depthwise_f32_fn)kernel("depthwise", isa, &row);
-    op.nr = row->nr;
+    op.nr = row->nr, op.item_bytes = sizeof(float);
     pa_depthwise_plan(&op, pa_team_size(team));
-    float *packed = zeros(pa_depthwise_packed_floats(&op));
+    float *packed = zeros(pa_depthwise_packed_bytes(&op) / (int64_t)sizeof(float));
     pa_depthwise_pack(&op, weight, bias, packed);
     op.packed = packed;
-    run(pa_depthwise_step, &op, p, op.scratch_floats, team);
+    run(pa_depthwise_step, &op, p, op.scratch_bytes / (int64_t)sizeof(float), team);
     compare(p, 0, "depthwise");
     free(packed);
     return 0;
@@ -238,7 +238,7 @@ static int run_depthwise(problem *p, const char *isa, pa_team *team, const float
 static int run_pool(problem *p, const char *isa, pa_team *team) {
     pa_pool_op op = {.src = p->x, .dst = p->y, .window = p->win, .average = p->average, .count_pads = p->count_pads,
                      .pad_bottom = p->pad_bottom, .pad_right = p->pad_right,
-                     .kernel = (pa_pool_f32_fn)kernel("pool", isa, NULL)};
+                     .kernel = (pa_pool_f32_fn)kernel("pool", isa, NULL), .item_bytes = sizeof(float)};
     pa_pool_plan(&op);
     run(pa_pool_step, &op, p, op.scratch_floats, team);
     compare(p, 1e-5, "pool");
