@@ -47,7 +47,8 @@ def array(what: str, proto: Any, folder: Path | None, raw: memoryview | None = N
         raise ModelError(f"{what} has element type {type_name(proto.data_type)}, expected floats or integers")
     dims, stored = tuple(proto.dims), np.dtype(STORED[proto.data_type])
     elements = prod(dims)
-    if min(dims, default=1) < 0 or len(dims) > MAX_RANK or elements > MAX_ELEMENTS:
+    largest = prod(max(size, 1) for size in dims)  # NumPy bounds this one, also where there are no elements
+    if min(dims, default=1) < 0 or len(dims) > MAX_RANK or largest > MAX_ELEMENTS:
         raise ModelError(f"{what} has an absurd shape: {dims!s:.80}")
     if proto.data_location == EXTERNAL:
         raw = _external(what, proto, folder, elements * stored.itemsize)
