@@ -117,9 +117,9 @@ def test_zoo_all_ways(name):
 
 
 def run(graph, plan, board, count, slow=(), **arguments):
-    """Results and counters; the stages in ``slow`` take 3 ms longer each way than the others' 1 ms."""
+    """Results and counters; the stages in ``slow`` take 10 ms, the others 1 ms."""
     with Pipeline(graph, plan, board, **arguments) as pipe:
-        pipe.lanes.all[0].set_paces([4.0 if stage in slow else 1.0 for stage in range(len(pipe.plan.lanes[0]))])
+        pipe.lanes.all[0].set_paces([10.0 if stage in slow else 1.0 for stage in range(len(pipe.plan.lanes[0]))])
         results = list(pipe.map(frames(graph, count)))
         counters = pipe.counters()
     return results, counters, pipe.trace
@@ -158,8 +158,8 @@ def test_next_to_an_opencl_device(plan, slow, board_with_gpu):
     for before, after, stage, row in zip(range(2), range(1, 3), stages, counters, strict=False):
         if stage.floating and slow == after:
             assert row.floated > count / 3
-        if stage.floating and slow == before:
-            assert row.floated < count / 3
+        if stage.floating and slow == before:  # but for frames in which the machine held up the next stage
+            assert row.floated < count / 2
 
 
 @pytest.mark.parametrize("plan", ["big-little:2~4", "little-big:1~2"])

@@ -105,9 +105,16 @@ class BoardModel:
 
     @classmethod
     def fit(
-        cls, name: str, parts: Mapping[str, Modelled], networks: Iterable[tuple[Graph, Measured]], **rest: Any
+        cls,
+        name: str,
+        parts: Mapping[str, Modelled],
+        networks: Iterable[tuple[Graph, Measured]],
+        floors: Mapping[str, float] = regression.NO_FLOORS,
+        **rest: Any,
     ) -> BoardModel:
         """The model with prices, their errors and mean powers computed; ``rest`` are further fields.
+
+        floors: unit -> the least ms that starting an op costs.
 
         Raises ArgumentError where there is nothing to fit on, a network comes twice, or a unit is not of the parts.
         """
@@ -118,7 +125,7 @@ class BoardModel:
                 raise ArgumentError(f"network {measured.profile.network!r}: expected one profile of it, got several")
             if measured.fitted:
                 samples[measured.profile.network] = measured.sample(graph)
-        prices = regression.fit(list(samples.values()))
+        prices = regression.fit(list(samples.values()), floors)
         if absent := [unit for unit in prices if parse_unit(unit)[0] not in parts]:
             raise ArgumentError(f"unit {absent[0]!r}: expected one of the board's components, {', '.join(parts)}")
         known = tuple(measured for _, measured in networks)
@@ -127,7 +134,7 @@ class BoardModel:
             parts,
             known,
             {unit: tuple(map(float, row)) for unit, row in prices.items()},
-            errors=regression.leave_one_out(samples),
+            errors=regression.leave_one_out(samples, floors),
             mean_power_w=_mean_power([measured.profile for measured in known if measured.fitted], prices),
             **rest,
         )

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -32,11 +33,12 @@ FEATURES = (
     "ms_per_mb_written",
     "ms_per_op",
 )
-SHARED = FEATURES.index("ms_per_mb_fc_weights")
+SHARED, STARTS = FEATURES.index("ms_per_mb_fc_weights"), FEATURES.index("ms_per_op")
 # What a kind costs that no measured network has: as much as its nearest
 NEAREST = {0: 1, 1: 0, 2: SHARED, SHARED: 2}
 WINOGRAD = 36 / 144
 GIGA, MEGA = 1e9, 1e6
+NO_FLOORS: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +54,29 @@ def features(graph: Graph) -> np.ndarray:
     return np.array([np.sum([_op(node, graph) for node in group.nodes], axis=0) for group in graph.groups])
 
 
-def fit(samples: Sequence[Sample]) -> dict[str, np.ndarray]:
+def fit(samples: Sequence[Sample], floors: Mapping[str, float] = NO_FLOORS) -> dict[str, np.ndarray]:
     """unit -> prices (len(FEATURES),) >= 0 that make the relative errors of all groups' times least, squared.
+
+    floors  unit -> the least ms that starting an op costs: groups of large networks alone cannot tell it from 0
 
     Covers the units that all samples have. Raises ArgumentError where there is none, or no group has a time.
     """
     units = [unit for unit in samples[0].ms if all(unit in sample.ms for sample in samples)] if samples else []
     columns = np.arange(len(units) * len(FEATURES)).reshape(len(units), len(FEATURES))
     columns[:, SHARED] = SHARED
-    rows = []
+    rows, left = [], []  # left: the share of a group's time that its starts at the floor do not explain
     for unit, own in zip(units, columns, strict=True):
         for sample in samples:
             ms = np.asarray(sample.ms[unit], float)
             known = np.isfinite(ms) & (ms > 0)
             rows.append(np.zeros((known.sum(), columns.size)))
             rows[-1][:, own] = sample.features[known] / ms[known, None]
+            left.append(1 - floors.get(unit, 0.0) * rows[-1][:, own[STARTS]])
     if not sum(map(len, rows)):
         raise ArgumentError("regression: expected times of at least one group on a unit that all networks have")
     table = np.concatenate(rows)
-    prices = nonnegative_least_squares(table, np.ones(len(table)))[columns]
+    prices = nonnegative_least_squares(table, np.concatenate(left))[columns]
+    prices[:, STARTS] += [floors.get(unit, 0.0) for unit in units]
     present = np.any([sample.features.any(axis=0) for sample in samples], axis=0)
     for kind, other in NEAREST.items():
         if not present[kind]:
@@ -78,14 +84,16 @@ def fit(samples: Sequence[Sample]) -> dict[str, np.ndarray]:
     return dict(zip(units, prices, strict=True))
 
 
-def leave_one_out(samples: Mapping[str, Sample]) -> dict[str, dict[str, float]]:
+def leave_one_out(
+    samples: Mapping[str, Sample], floors: Mapping[str, float] = NO_FLOORS
+) -> dict[str, dict[str, float]]:
     """unit -> network -> (predicted - measured) / measured of its whole time, by prices fitted on the others.
 
     Empty where there are fewer than two networks. A unit's row lacks the networks that it could not run as a whole.
     """
     errors: dict[str, dict[str, float]] = {}
     for name, sample in samples.items() if len(samples) > 1 else ():
-        prices = fit([other for key, other in samples.items() if key != name])
+        prices = fit([other for key, other in samples.items() if key != name], floors)
         for unit, ms in sample.ms.items():
             total = float(np.sum(ms))
             if unit in prices and np.isfinite(total):
