@@ -87,7 +87,8 @@ def _block(g: Builder, n: OnnxNode) -> int:
 @operator("Concat", "axis")
 def _concat(g: Builder, n: OnnxNode) -> None:
     """Constants join like the computed tensors; those without elements add nothing."""
-    empty = [isinstance(g.values[name], np.ndarray) and not g.values[name].size for name in n.inputs]
+    values = [g.value(n, i) for i in range(len(n.inputs))]
+    empty = [isinstance(value, np.ndarray) and not value.size for value in values]
     inputs = [g.operand(n, i) for i in range(len(n.inputs)) if not empty[i]]
     axis = n.axis(n.get("axis", int), len(g.shape(inputs[0])))
     if len(inputs) == 1:
