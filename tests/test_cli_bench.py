@@ -1,6 +1,7 @@
 """``pipeall bench``: Peak, Parallel and Pipe-All on this machine and on a board's twin, averages, and the plot."""
 
 import json
+import os
 import subprocess
 import sys
 from statistics import mean
@@ -14,7 +15,10 @@ from pipeall._kernels.opencl import devices as opencl
 from pipeall.cli import bench as bench_module
 from pipeall.cli import contest
 from pipeall.cli.model import ZOO
+from pipeall.pipeline.measuring.neighbours import DISTURBED
+from pipeall.pipeline.measuring.trial import Trial
 from pipeall.pipeline.planning.predict import predict
+from pipeall.pipeline.stats import Stats
 
 QUICK = ("--seconds", "0.05", "--turns", "2")
 MODES = ["peak", "parallel", "pipe-all"]
@@ -131,6 +135,59 @@ def test_notes_name_the_missing():
     assert bench_module.plan_notes("net", ["big"], entries[1:2]) == []
 
 
+# ---- a busy machine ----
+
+
+@pytest.fixture
+def busy_machine():
+    """A program that never waits on every core that this process may use."""
+    command = [sys.executable, "-c", "print(flush=True)\nwhile True: pass"]
+    programs = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in os.sched_getaffinity(0)]
+    try:
+        for program in programs:
+            program.stdout.readline()  # it runs
+        yield
+    finally:
+        for program in programs:
+            program.kill()
+            program.communicate()
+
+
+@two_clusters
+def test_what_is_measured_beside_busy_programs_is_marked(busy_machine, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib", reason="needs pipeall[plot]")
+    from pipeall.cli import plot
+
+    drawn = []
+    monkeypatch.setattr(plot, "save", lambda figure, path: drawn.append(figure))
+    arguments = ("bench", "quick", "--components", "B,L", "--seconds", "0.4", "--turns", "2")
+    found = document(*arguments, "--plot", tmp_path / "busy.png")
+    assert found["disturbed"] and all(row["disturbed"] and row["others_cores"] > DISTURBED for row in found["runs"])
+    assert any("BUSY: while the profile was measured" in note for note in found["notes"])
+    (figure,) = drawn
+    hatched = [bar.get_hatch() for container in figure.axes[0].containers for bar in container]
+    assert hatched == ["//"] * 3
+    assert "BUSY: other programs ran" in [text.get_text() for text in figure.legends[0].get_texts()]
+    text = invoke(*arguments).stdout
+    assert "Peak BUSY" in text and "BUSY: while these rows ran, other programs took" in " ".join(text.split())
+
+
+def test_pipe_all_is_one_component_where_its_pipeline_ran_slower():
+    def trial(plan, *rates):
+        return Trial(plan, tuple(Stats(9, 1.0, fps, 1.0, 1.0, 1.0, ()) for fps in rates))
+
+    big, little, pair = Plan.single("big"), Plan.single("little"), Plan.parse("big-little:3")
+    entries = [("alone", big), ("alone", little), ("pipe-all", pair)]
+    fast, slow, near = (trial(pair, *rates) for rates in ((60, 61, 62), (20, 21, 22), (30, 49, 52)))
+    alone = {big: trial(big, 49, 50, 51), little: trial(little, 9, 10, 11)}
+    assert contest.settled("net", entries, alone | {pair: fast}) == (entries, [])
+    assert contest.settled("net", entries, alone | {pair: near}) == (entries, [])  # within what the turns differ by
+    found, (note,) = contest.settled("net", entries, alone | {pair: slow})
+    assert found == [*entries[:2], ("pipe-all", big)]
+    assert note == "net: big-little:3 ran slower than big (21.00 and 50.00 FPS): Pipe-All is big"
+    assert contest.settled("net", entries[:1], alone) == (entries[:1], [])
+
+
 # ---- a twin ----
 
 
@@ -183,6 +240,7 @@ def test_a_twin_that_cannot_keep_up_is_marked(tmp_path):
     assert not found["valid"] and not any(row["valid"] for row in found["runs"]) and found["averages"] == []
     assert all(row["overran_share"] > 0.5 for row in found["runs"])
     result = invoke("bench", "quick", "--board", board, *QUICK)
+    assert not any(row["disturbed"] for row in found["runs"])  # a twin keeps the board's pace, or is not valid
     assert result.exit_code == 0 and "Peak INVALID" in result.stdout and "try --time-scale" in result.stdout
 
 

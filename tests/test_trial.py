@@ -51,11 +51,12 @@ def test_late_is_counted_per_frame():
 
 
 def test_what_is_printed_is_the_same_and_plain_json():
-    found = Trial(PAIR, (turn(10, 4, p99=7.0), turn(30, 5, p99=9.0), turn(20, 6, p99=8.0)))
+    found = Trial(PAIR, (turn(10, 4, p99=7.0), turn(30, 5, p99=9.0), turn(20, 6, p99=8.0)), 0.5)
     content = found.to_dict()
     assert content == {
         "plan": "big-little:2",
         "frames": 15,
+        "others_cores": 0.5,
         "fps": 20,
         "latency_p50_ms": 2.0,
         "latency_p95_ms": 3.0,

@@ -19,7 +19,7 @@ from ..pipeline.planning.plan import Plan
 from ..pipeline.planning.profile import Profile
 from . import complete
 from .bench_text import show
-from .contest import averages, rows
+from .contest import averages, rows, settled
 from .model import load_model
 from .options import board_option, file_option, finer_option, floating_option, json_option, positive_option
 from .output import print_json, progress
@@ -93,9 +93,9 @@ def bench(
         where = f"{about['board']}, twin" if board else about["model"] or "unknown CPU"
         draw(plot, found, f"{where}: {', '.join(names)}")
     if as_json:
-        valid = all(row["valid"] for row in found)
+        valid, busy = all(row["valid"] for row in found), any(row["disturbed"] for row in found)
         about["components"] = [row for row in there.describe() if row["component"] in names]
-        print_json("bench", **about, valid=valid, runs=found, notes=notes, averages=averages(found))
+        print_json("bench", **about, valid=valid, disturbed=busy, runs=found, notes=notes, averages=averages(found))
     else:
         show(about, there, names, found, notes)
 
@@ -124,8 +124,10 @@ def _compared(
                 side_by_side(graph, board, plans, seconds, bar, load, queue, turns, **pace)
                 for load, queue in (("full load", True), ("latency", False))
             )
-            trials = (dict(zip(plans, done, strict=True)) for done in (full, single))
-            found += rows(net, profile, entries, *trials, time_scale)
+            loaded, unloaded = (dict(zip(plans, done, strict=True)) for done in (full, single))
+            entries, slower = settled(net, entries, loaded)
+            found += rows(net, profile, entries, loaded, unloaded, time_scale)
+            notes += slower
             notes += plan_notes(net, names, entries)
             notes += [f"{net}: {plan} refused: {reason}" for plan, reason in refused.items()]
             notes += [f"{net}: {line}" for line in times_lines(profile, board)]

@@ -8,6 +8,7 @@ from typing import Any
 from ..pipeline.boards.board import Board
 from .contest import MAX_OVERRAN, averages
 from .output import MODES, component_text
+from .profiles import BUSY
 from .tables import print_table, print_text
 
 NOTE = "gpu is a CPU stand-in: it shares the cores of the other components, and its figures say nothing about a GPU."
@@ -31,6 +32,8 @@ def show(
     _show_averages(found)
     for line in [*notes, *([LATE] if not all(row["valid"] for row in found) else [])]:
         print_text(line)
+    if others := [row["others_cores"] for row in found if row["disturbed"]]:
+        print_text(BUSY.format(what="these rows ran", cores=max(others)))
 
 
 def _show_machine(about: Mapping[str, Any], board: Board, names: Sequence[str]) -> None:
@@ -63,7 +66,7 @@ def _show_runs(found: Sequence[dict[str, Any]]) -> None:
 def _run_cells(row: Mapping[str, Any], twin: bool, energy: bool) -> tuple[object, ...]:
     return (
         row["net"],
-        MODES[row["mode"]] + ("" if row["valid"] else " INVALID"),
+        MODES[row["mode"]] + mark(row),
         row["plan"],
         f"{row['fps']:.2f}",
         f"{row['fps_to_peak']:.2f}",
@@ -73,6 +76,13 @@ def _run_cells(row: Mapping[str, Any], twin: bool, energy: bool) -> tuple[object
         f"{row['latency_to_peak']:.2f}",
         *((row["energy_mj"] and f"{row['energy_mj']:.0f}",) if energy else ()),
     )
+
+
+def mark(row: Mapping[str, Any]) -> str:
+    """What stands behind the mode of a row whose figures are not the machine's, or not the board's."""
+    if not row["valid"]:
+        return " INVALID"
+    return " BUSY" if row["disturbed"] else ""
 
 
 def _show_stages(found: Sequence[dict[str, Any]]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import Any
 
+from ..pipeline.measuring.neighbours import disturbed
 from ..pipeline.measuring.trial import Trial
 from ..pipeline.planning.plan import Plan
 from ..pipeline.planning.predict import predict
@@ -58,6 +59,7 @@ def _row(profile: Profile, full: Trial, single: Trial, time_scale: float | None)
     worst_ms = max(lanes) if len(full.plan.lanes) > 1 else one["latency_p50_ms"]
     latencies = {key: one[key] / scale for key in one if key.startswith("latency")}
     overran = max(full.overran_share, single.overran_share)
+    others = max((trial.others_cores for trial in (full, single) if trial.others_cores is not None), default=None)
     twin = {}
     if time_scale:
         simulated = simulate(profile, full.plan, SIMULATED, jitter=False, paced=True).fps
@@ -73,11 +75,29 @@ def _row(profile: Profile, full: Trial, single: Trial, time_scale: float | None)
         "energy_mj": prediction.energy_mj,
         "overran_share": overran,
         "valid": overran <= MAX_OVERRAN,
+        "others_cores": others,
+        "disturbed": time_scale is None and disturbed(others),  # a twin keeps the board's pace, or is not valid
         "stages": [
             {key: value / scale if key.endswith("_ms") else value for key, value in stage.items()}
             for stage in loaded["stages"]
         ],
     }
+
+
+def settled(
+    net: str, entries: Sequence[tuple[str, Plan]], full: Mapping[Plan, Trial]
+) -> tuple[list[tuple[str, Plan]], list[str]]:
+    """The entries with Pipe-All the fastest component alone where its pipeline ran slower than that, and a note of it.
+
+    Slower is beyond the spread of both. One component is among the plans that Pipe-All is chosen from.
+    """
+    mode, plan = entries[-1]
+    alone = max((other for way, other in entries if way == "alone"), key=lambda other: full[other].median("fps"))
+    slow, fast = full[plan], full[alone]
+    if mode != "pipe-all" or slow.median("fps") * (1 + slow.spread) >= fast.median("fps") * (1 - fast.spread):
+        return list(entries), []
+    rates = f"{slow.median('fps'):.2f} and {fast.median('fps'):.2f} FPS"
+    return [*entries[:-1], (mode, alone)], [f"{net}: {plan} ran slower than {alone} ({rates}): Pipe-All is {alone}"]
 
 
 def averages(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -11,7 +11,13 @@ from rich.progress import Progress
 from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
 from ..pipeline.measuring import measure
+from ..pipeline.measuring.neighbours import disturbed
 from ..pipeline.planning.profile import Profile
+
+BUSY = (
+    "BUSY: while {what}, other programs took the time of up to {cores:.1f} cores; "
+    "times are longer than the machine alone would take."
+)
 
 
 def load_board(name: str | None) -> Board:
@@ -46,9 +52,11 @@ def measured(
 
 
 def times_lines(found: Profile, board: Board | None = None) -> list[str]:
-    """One line that says where modelled times are from, with the board's errors of a regression; none if measured."""
+    """A line that says where modelled times are from, with the board's errors of a regression; of measured ones that
+    other programs disturbed, how much."""
     if not found.modelled:
-        return []
+        others = found.about.get("others_cores")
+        return [BUSY.format(what="the profile was measured", cores=others)] if disturbed(others) else []
     line = f"times of {found.about.get('board')}: {found.about.get('times')}"
     if board and board.model and found.about.get("times") == "regression":
         errors = {unit: fmean(map(abs, row.values())) for unit, row in board.model.errors.items() if row}

@@ -7,10 +7,11 @@ from typing import Any
 
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.kept import measured_on
+from ..pipeline.measuring.neighbours import disturbed
 from ..pipeline.measuring.verify import Verified
 from ..pipeline.planning.candidates import PredictedPlan
 from ..pipeline.planning.plan import Plan
-from .profiles import times_lines
+from .profiles import BUSY, times_lines
 from .search_run import Outcome, Request
 from .tables import print_table, print_text
 
@@ -26,6 +27,8 @@ def show(outcome: Outcome, asked: Request, board: Board) -> None:
     print_table(title, PREDICTED, map(_cells, found.ranked[: asked.top]))
     if outcome.checked:
         _show_checked(outcome.checked, asked.queue)
+        if others := [row.trial.others_cores for row in outcome.checked if disturbed(row.trial.others_cores)]:
+            print_text(BUSY.format(what="these plans ran", cores=max(others)))
     print_table(
         "Pareto front, each at its own rate: no other plan is better in all of these",
         PREDICTED,

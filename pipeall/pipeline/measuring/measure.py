@@ -31,6 +31,7 @@ from ..planning.profile import Factors, Profile, UnitTimes, crossing_bytes
 from ..trace import StageTrace
 from . import links
 from .group_times import group_ms
+from .neighbours import Neighbours
 from .trial import for_seconds, random_frame
 
 ROUNDS = 3  # units that are compared take turns so often
@@ -77,11 +78,13 @@ def profile(
     else:
         kept.check_network(graph)
         found, about = kept, about | {"earlier": dict(kept.about)}
-    parts = list(missing_parts(graph, board, names, found, seconds))
+    parts, others = list(missing_parts(graph, board, names, found, seconds)), []
     for done, (text, measure) in enumerate(parts):
         progress(text, done, len(parts))
-        found = measure(found)
-        found = replace(found, about=about | {"after": machine.state(board)})
+        with Neighbours() as beside:
+            found = measure(found)
+        others += [] if beside.cores is None else [beside.cores]
+        found = replace(found, about=about | {"after": machine.state(board), "others_cores": max(others, default=None)})
         checkpoint(found)
     keep(found, graph, board)
     return found

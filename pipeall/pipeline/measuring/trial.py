@@ -21,6 +21,7 @@ from ..pipeline import Frame, Pipeline
 from ..planning.plan import Plan
 from ..planning.rings import full_load
 from ..stats import StageStats, Stats
+from .neighbours import Neighbours
 
 WARM_UP = 2  # frames per stage after start, and at the begin of each turn while the pipeline fills
 LEAST = 4  # times the stages of a lane: frames that every stage runs in a turn at least
@@ -28,10 +29,14 @@ LEAST = 4  # times the stages of a lane: frames that every stage runs in a turn 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What one plan did in each of its turns."""
+    """What one plan did in each of its turns.
+
+    others_cores  cores whose time other programs took while it ran, median over its turns; None: not known
+    """
 
     plan: Plan
     turns: tuple[Stats, ...]
+    others_cores: float | None = None
 
     def __repr__(self) -> str:
         return f"<Trial of {self.plan}, {len(self.turns)} turns: {self.median('fps'):.1f} FPS>"
@@ -69,7 +74,8 @@ class Trial:
         figures = {key: self.median(key) for key in fields}
         frames = sum(turn.frames for turn in self.turns)
         return {"plan": str(self.plan), "frames": frames, **figures, "fps_spread": self.spread} | {
-            "stages": [asdict(stage) for stage in self.stages]
+            "others_cores": self.others_cores,
+            "stages": [asdict(stage) for stage in self.stages],
         }
 
 
@@ -96,6 +102,7 @@ def compare(
     """
     frame = random_frame(graph)
     found: list[list[Stats]] = [[] for _ in plans]
+    others: list[list[float]] = [[] for _ in plans]
     with ExitStack() as stack:
         pipes = []
         for plan in plans:
@@ -103,10 +110,15 @@ def compare(
             pipes.append(stack.enter_context(Pipeline(graph, plan, board, depth=depth, **options)))
             deque(pipes[-1].map(repeat(frame, WARM_UP * len(plan.components))), maxlen=0)
         for _ in range(turns):
-            for pipe, stats in zip(pipes, found, strict=True):
-                deque(pipe.map(_turn(pipe, frame, seconds, stats.append)), maxlen=0)
+            for pipe, stats, taken in zip(pipes, found, others, strict=True):
+                with Neighbours() as beside:
+                    deque(pipe.map(_turn(pipe, frame, seconds, stats.append)), maxlen=0)
+                taken += [] if beside.cores is None else [beside.cores]
                 done()
-    return [Trial(plan, tuple(stats)) for plan, stats in zip(plans, found, strict=True)]
+    return [
+        Trial(plan, tuple(stats), median(taken) if taken else None)
+        for plan, stats, taken in zip(plans, found, others, strict=True)
+    ]
 
 
 def random_frame(graph: Graph) -> dict[str, np.ndarray]:
