@@ -201,6 +201,9 @@ def _angles(g: Builder, n: OnnxNode, i: int, pairs: int, axis: int) -> str:
     if g.has(n, 3):
         positions = g.value(n, 3)
         if isinstance(cache, np.ndarray) and isinstance(positions, np.ndarray):
+            size = cache.shape[0] if cache.ndim else 0
+            if positions.dtype.kind not in "iu" or np.any((positions < 0) | (positions >= size)):
+                n.fail(f"input 3 ({n.inputs[3]!r}) must hold positions from 0 to {size - 1}")
             cache = cache[positions]
         else:
             part = f"cache{i}"

@@ -17,6 +17,8 @@ def _indices(g: Builder, n: OnnxNode, i: int, limits: tuple[int, ...] | int) -> 
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "iu":
             n.fail(f"input {i} ({n.inputs[i]!r}) must hold integers, got {value.dtype}")
+        if isinstance(limits, tuple) and value.shape[-1:] != (len(limits),):
+            n.fail(f"input {i} ({n.inputs[i]!r}) must hold {len(limits)} indices in a row, got {value.shape}")
         outside = (value < -np.asarray(limits)) | (value >= np.asarray(limits))
         if outside.any():
             n.fail(f"index {value[outside].reshape(-1)[0]} is outside of an axis of {limits}")
@@ -158,6 +160,8 @@ def _nms(g: Builder, n: OnnxNode) -> None:
 )
 def _roi_align(g: Builder, n: OnnxNode) -> None:
     x, rois = g.operand(n, 0), g.operand(n, 1)
+    if len(g.shape(x)) != 4:
+        n.fail(f"only images are supported, got {g.shape(x)}")
     coordinates = n.get("coordinate_transformation_mode", str, "half_pixel" if n.opset >= 16 else "output_half_pixel")
     if coordinates not in ("half_pixel", "output_half_pixel"):
         n.fail(f"unknown coordinate_transformation_mode {coordinates!r}")

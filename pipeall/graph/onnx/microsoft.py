@@ -132,6 +132,8 @@ def _skip_layer_norm(g: Builder, n: OnnxNode) -> None:
     """The normalised sum of two or three operands; the fourth output is that sum."""
     simple = n.op.endswith("SkipSimplifiedLayerNormalization")
     bias = 3 if simple else 4
+    for i in range(3):
+        g.value(n, i)  # raises where it is absent
     total = apply(g, n, "Add", n.inputs[:2], "sum")
     if g.has(n, bias):
         total = apply(g, n, "Add", [total, n.inputs[bias]], "biased")

@@ -261,7 +261,7 @@ def _reverse_sequence(g: Builder, n: OnnxNode) -> None:
 @operator("Trilu", "upper", "constant k")
 def _trilu(g: Builder, n: OnnxNode) -> None:
     x = g.x(n)
-    shape, k = g.shape(x), g.ints(n, 1)[0] if g.has(n, 1) else 0
+    shape, k = g.shape(x), (g.ints(n, 1) or n.fail("k is empty"))[0] if g.has(n, 1) else 0
     if len(shape) < 2:
         n.fail(f"expected matrices, got {shape}")
     k = int(np.clip(k, -(2**31), 2**31 - 1))

@@ -31,7 +31,7 @@ def _parameters(g: Builder, n: OnnxNode, shape: tuple[int, ...]) -> tuple[Parame
         n.fail("blocked quantisation is supported of constants only")
     found: list[Parameter] = []
     for i in (1, 2):
-        value = g.value(n, i) if g.has(n, i) else None
+        value = g.value(n, i) if i == 1 or g.has(n, i) else None
         if value is not None:
             full = parameter_shape(n, i, g.shape_of(value), shape)
             constant = isinstance(value, np.ndarray)

@@ -71,6 +71,8 @@ def _last(g: Builder, n: OnnxNode, y: str, direction: str, batch_first: bool) ->
 def _weights(g: Builder, n: OnnxNode, hidden: int, batch: int, batch_first: bool) -> list[str]:
     """W, R, B, the first states and peepholes; zeros for those that the node leaves out."""
     w, r = g.operand(n, 1), g.operand(n, 2)
+    if len(g.shape(w)) != 3:
+        n.fail(f"expected weights (directions, gates, inputs), got {g.shape(w)}")
     directions, gates = g.shape(w)[0], GATES[n.op]
 
     def given(i: int, name: str, shape: tuple[int, ...]) -> str:
