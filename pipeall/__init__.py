@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         PipelineTimeoutError,
     )
     from .graph import zoo
+    from .graph.halves import keep_float32
     from .graph.ir import Graph, Tensor
     from .graph.onnx import demo
     from .graph.onnx.read import load
@@ -62,6 +63,7 @@ __all__ = [
     "Tensor",
     "Verification",
     "demo",
+    "keep_float32",
     "load",
     "profile",
     "quantize",
@@ -86,6 +88,7 @@ _HOME = {
     "Stats": ".pipeline.stats",
     "Tensor": ".graph.ir",
     "Verification": ".pipeline.measuring.verify",
+    "keep_float32": ".graph.halves",
     "load": ".graph.onnx.read",
     "profile": ".pipeline.measuring.measure",
     "quantize": ".quantization.quantize",

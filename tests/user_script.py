@@ -65,7 +65,7 @@ def quantised(graph: pipeall.Graph, photos: list[Array]) -> pipeall.Graph:
 
 
 async def watch(path: Path, camera: list[npt.NDArray[np.uint8]]) -> list[str]:
-    graph = pipeall.load(path)
+    graph = pipeall.keep_float32(pipeall.load(path), ["conv1"])
     task = pipeall.tasks.task(graph, "yolox", threshold=0.4)
     picture: pipeall.Picture = task.picture
     found = []

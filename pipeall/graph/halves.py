@@ -4,17 +4,19 @@ Layers with weights, pooling behind them and what lies between layers have float
 these and the others. Layers of one pixel stay as they are: they wait for their weights, which may be halves alone
 (``_kernels.cpu.algorithms``: half-gemm). So do sums over long axes, softmax and normalisation, and what follows the
 last layer, the decoding of boxes above all: half precision is too little there. The graph's inputs and outputs are
-float32, and what crosses a cut inside.
+float32, and what crosses a cut inside. So do the layers that the network's metadata names (``keep_float32``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import prod
 
 import numpy as np
 
+from ..errors import ArgumentError, ModelError
 from .ir import Graph, Node, Tensor
 from .partition import Border
 from .pointwise import BINARY, UNARY
@@ -24,6 +26,34 @@ LAYERS = ("conv", "deconv", "fc")
 POOLS = ("maxpool", "avgpool")
 REAL, HALF = "float32", "float16"
 MOST = float(np.finfo(np.float16).max)
+KEPT = "pipeall.float32"  # key of the metadata: names of layers, a list in JSON
+
+
+def keep_float32(graph: Graph, names: Iterable[str]) -> Graph:
+    """The network with these layers, and no others, kept in float32 where a CPU computes it in half precision.
+
+    names  of nodes with weights: convolutions, transposed ones, fully connected layers
+
+    They are in the graph's metadata, which a file that is written of it has too. Raises ArgumentError for a name that
+    no such node has.
+    """
+    names, known = sorted(set(names)), {node.name for node in graph.nodes if node.op in LAYERS}
+    if unknown := [name for name in names if name not in known]:
+        raise ArgumentError(f"layer {unknown[0]!r}: expected a convolution or fully connected layer of {graph.name}")
+    others = {key: text for key, text in graph.metadata.items() if key != KEPT}
+    return replace(graph, metadata=others | ({KEPT: json.dumps(names)} if names else {}))
+
+
+def kept_float32(graph: Graph) -> frozenset[str]:
+    """The layers that the metadata names; of a part of a network, those of the whole. Raises ModelError for damage."""
+    text = graph.metadata.get(KEPT, "[]")
+    try:
+        names = json.loads(text)
+    except (ValueError, RecursionError):
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ModelError(f"{graph.name}: metadata {KEPT}: expected a list of layers' names in JSON, got {text!r:.80}")
+    return frozenset(names)
 
 
 def halves_between(graph: Graph, borders: Sequence[Border]) -> tuple[Graph, tuple[Border, ...]]:
@@ -42,6 +72,7 @@ class _Halves:
     def __init__(self, graph: Graph, borders: Sequence[Border]) -> None:
         self.source, self.inner = graph, borders
         crossing = [tensor for border in borders for tensor in border.tensors]
+        self.kept = kept_float32(graph)
         self.left = {tensor.name for tensor in (*graph.outputs, *graph.leaves, *crossing)}
         self.nodes_of_halves = self._choose()
 
@@ -72,7 +103,9 @@ class _Halves:
         return all(tensor.dtype == REAL for tensor in tensors)
 
     def _is_layer(self, node: Node) -> bool:
-        """Whether a layer computes more than one pixel, with weights that half precision holds."""
+        """Whether a layer computes more than one pixel, with weights that half precision holds, and may."""
+        if node.name in self.kept:
+            return False
         out, weight = self.source.tensors[node.output].shape, self.source.constants.get(node.inputs[1])
         pixels = out[0] * prod(out[2:]) if node.op != "fc" else prod(out[:-1])
         return self._reals(node) and weight is not None and pixels > 1 and bool(np.abs(weight).max() <= MOST)

@@ -1,0 +1,109 @@
+"""Layers that stay in float32 in a network of halves: what the metadata says, and how they are found."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from graphs import Net, frames, small_net
+
+import pipeall
+from pipeall import ArgumentError, Board, Engine, ModelError, Pipeline
+from pipeall.graph.halves import KEPT, halves_between, keep_float32, kept_float32
+from pipeall.graph.onnx.write import onnx_bytes
+from pipeall.graph.ops import run_graph
+from pipeall.pipeline.measuring.precision import mixture
+
+
+@pytest.fixture
+def half_board(monkeypatch):
+    """A board whose cores compute with halves: by reference kernels, unless they are Arm's."""
+    monkeypatch.setenv("PIPEALL_TUNE", "off")
+    if "asimdhp" not in Board.detect(gpu=False).components["big"].device.cluster.isas:
+        monkeypatch.setenv("PIPEALL_ISA", "ref")
+    return Board.detect(gpu=False)
+
+
+def overflowing():
+    """Five layers; what the third makes is beyond 65504, and the fourth scales it down again."""
+    net = Net((1, 3, 10, 8))
+    x = net.conv(net.conv("x0", 8, k=3, lo=0.0), 8, k=1)
+    graph = net.graph(net.conv(net.conv(net.conv(x, 8, k=3), 8, k=1), 4, k=1))
+    weights = dict(graph.constants)
+    third, fourth = graph.nodes[2], graph.nodes[3]
+    weights[third.inputs[1]] = weights[third.inputs[1]] * np.float32(5e3)
+    weights[fourth.inputs[1]] = weights[fourth.inputs[1]] * np.float32(2e-4)
+    return replace(graph, constants=weights)
+
+
+def names(graph):
+    return [node.name for node in graph.nodes]
+
+
+def test_kept_layers_have_floats_on_both_sides():
+    graph = overflowing()
+    third = names(graph)[2]
+    types = [t.dtype for t in _outputs(halves_between(keep_float32(graph, [third]), ())[0])]
+    assert types == ["float16"] * 3 + ["float32"] * 2 + ["float16"] * 3 + ["float32"]  # casts around the third
+    everything = keep_float32(graph, names(graph))
+    assert halves_between(everything, ())[0] is everything
+    assert KEPT not in keep_float32(everything, []).metadata
+
+
+def _outputs(graph):
+    return [graph.tensors[node.output] for node in graph.nodes]
+
+
+def test_what_overflows_is_found_and_kept(half_board):
+    graph = overflowing()
+    some = frames(graph, 3)
+    calls = []
+    found = mixture(graph, some, board=half_board, done=lambda: calls.append(1))
+    third, fourth = names(graph)[2:4]
+    # the third makes more than a half holds, and the fourth reads it
+    assert found.before == np.inf and found.layers == (third, fourth)
+    assert found.after <= 0.01 and 3 < len(calls) < 12
+    with Engine(found.graph, "big@fp16", board=half_board) as engine:
+        for frame in some:
+            (want,) = run_graph(graph, {"x0": frame}).values()
+            np.testing.assert_allclose(engine(frame), want, rtol=0, atol=0.02 * np.abs(want).max())
+    with Pipeline(found.graph, "big@fp16-little:3" if "little" in half_board.components else "big@fp16") as pipe:
+        assert all(np.isfinite(result).all() for result in pipe.map(some))
+
+
+def test_nothing_is_kept_where_halves_do(half_board):
+    graph = small_net()
+    found = mixture(graph, frames(graph, 2), board=half_board)
+    assert found.layers == () and found.before == found.after < 0.01 and KEPT not in found.graph.metadata
+
+
+def test_a_bound_that_cannot_be_kept_says_what_can(half_board):
+    graph = small_net()
+    with pytest.raises(ArgumentError, match="max_error -1: expected at least"):
+        mixture(graph, frames(graph, 1), board=half_board, max_error=-1.0)
+    with pytest.raises(ArgumentError, match="unit 'big': expected a CPU component in fp16"):
+        mixture(graph, frames(graph, 1), "big", half_board)
+    with pytest.raises(ArgumentError, match="frames: expected at least one"):
+        mixture(graph, [], board=half_board)
+
+
+def test_a_file_keeps_them():
+    graph = overflowing()
+    kept = names(graph)[1:3]
+    read = pipeall.load(onnx_bytes(pipeall.keep_float32(graph, kept)))
+    assert kept_float32(read) == set(kept) <= set(names(read))
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", "null", "[" * 10**5, '["a"'])
+def test_damaged_metadata_is_named(text):
+    graph = replace(small_net(), metadata={KEPT: text})
+    with pytest.raises(ModelError, match="metadata pipeall.float32: expected a list of layers") as caught:
+        halves_between(graph, ())
+    assert len(str(caught.value)) < 300 and "\n" not in str(caught.value)
+
+
+def test_only_layers_have_names_to_keep():
+    net = Net((1, 3, 8, 8))
+    graph = net.graph(net.op("maxpool", net.conv("x0", 4, k=3)))
+    for name in ("absent", graph.nodes[-1].name):
+        with pytest.raises(ArgumentError, match=f"layer {name!r}: expected a convolution or fully connected layer"):
+            keep_float32(graph, [name])
