@@ -58,7 +58,7 @@ def main() -> None:
     if arguments.target != "windows":
         import atheris
 
-        with atheris.instrument_imports(include=["pipeall"]):  # whatever imports it first
+        with atheris.instrument_imports(include=["pipeall", "steps"]):  # whatever imports them first
             import targets
     for number, content in enumerate(seeds.of(arguments.target)):
         (corpus / f"seed{number}").write_bytes(content)
