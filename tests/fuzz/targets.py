@@ -27,7 +27,7 @@ import steps  # noqa: E402
 
 from pipeall import PipeallError, Plan, Profile, arrays  # noqa: E402
 from pipeall.errors import ArgumentError, ModelError  # noqa: E402
-from pipeall.graph.ir import Graph, Tensor  # noqa: E402
+from pipeall.graph.ir import Graph, Node, Tensor  # noqa: E402
 from pipeall.graph.lower import lower  # noqa: E402
 from pipeall.graph.onnx import build as onnx_build  # noqa: E402
 from pipeall.graph.onnx import evaluate as onnx_evaluate  # noqa: E402
@@ -50,7 +50,7 @@ LIMITS = (
 )
 ELEMENTS = 1 << 14  # of a network that is also computed
 MACS = 1 << 22
-STEEP = 1e2  # of attention: its scores are no tensor, and as large as that may jump
+STEEP = 1e2  # of what is no tensor: attention's scores and gates' sums, which may jump where they are as large
 JUMPS = frozenset(  # ops where a rounding may change the result by far
     "floor ceil round fakequant quantize sign mod fmod equal less greater lessequal greaterequal cast arg topk nms "
     "thresholdedrelu shrink isnan isinf tan acosh atanh grid_sample roi_align maxpool_indices".split()
@@ -132,7 +132,7 @@ def compute(graph: Graph) -> None:
         every = run_graph(reals(graph), inputs, all_tensors=True)
         single = run_graph(reals(graph), inputs, np.float32, all_tensors=True)
         largest = np.max([np.abs(value.astype(np.float64)).max() for value in every.values()])  # or NaN
-    steep = any(abs(node.attrs.get("scale", 0)) > STEEP for node in graph.nodes if node.op == "attention")
+    steep = any(_is_steep(node, graph) for node in graph.nodes)
     rounded = any(tensor.quantization for tensor in graph.tensors.values())  # a tie may go either way
     if not largest < 1e4 or steep or rounded or JUMPS & {node.op for node in graph.nodes}:
         return
@@ -145,6 +145,13 @@ def compute(graph: Graph) -> None:
         found = out[tensor.offset_bytes :][: expected.size * items].view(tensor.dtype).reshape(expected.shape)
         error = np.abs(found.astype(np.float64) - expected)
         assert (error <= (most if found.dtype.kind == "f" else 0)).all(), tensor.name
+
+
+def _is_steep(node: Node, graph: Graph) -> bool:
+    if node.op in ("lstm", "gru", "rnn"):
+        weights = [graph.constants[name] for name in node.inputs if name in graph.constants]
+        return not all(np.abs(array).max(initial=0) <= STEEP for array in weights)  # NaN, too
+    return node.op == "attention" and abs(node.attrs.get("scale", 0)) > STEEP
 
 
 def _drawn(random: np.random.Generator, tensor: Tensor) -> np.ndarray:
