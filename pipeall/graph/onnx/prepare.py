@@ -84,7 +84,7 @@ def _check_nodes(model: Any, opset: int) -> None:
     for node in model.graph.node:
         try:
             onnx.checker.check_node(node, context)
-        except (onnx.checker.ValidationError, ValueError) as error:  # the latter: it cannot read the node at all
+        except onnx.checker.ValidationError as error:
             message = (str(error).strip().splitlines() or ["is malformed"])[0]
             name = node.name or next(iter(node.output), "")  # bytes where they are no UTF-8
             raise ModelError(f"node {name!r} ({node.op_type}): {message}") from None

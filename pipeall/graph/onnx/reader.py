@@ -43,6 +43,7 @@ def parse(source: Source) -> tuple[Any, dict[str, memoryview]]:
             raise ModelError(f"file has {size} bytes, ONNX files have at most {MAX_FILE_BYTES}")
         message, taken = onnx_wire.split(content)
         model = onnx.ModelProto.FromString(message)
+        model.DiscardUnknownFields()  # of which protobuf may write what it does not read
     except OSError as error:
         raise ModelError(f"cannot read: {error.strerror}") from None
     except (DecodeError, onnx_wire.WireError):
