@@ -1,4 +1,4 @@
-"""Generates the board models that come with the package, pipeall/pipeline/boards/*.json, from the published timings.
+"""Generates the models of boards that run Arm's library, a311d-armcl and rk3399pro, from its published timings.
 
     python bench/fit_boards.py [DATA]
 
@@ -19,7 +19,8 @@ from common import DATA, Record, parser
 
 from pipeall import Board, Plan
 from pipeall.graph.ir import Graph, Tensor
-from pipeall.pipeline.boards.model import FOLDER, SPREAD_SHARE, BoardModel, Measured, borders
+from pipeall.pipeline.boards.measured import Measured, borders
+from pipeall.pipeline.boards.model import FOLDER, SPREAD_SHARE, BoardModel
 from pipeall.pipeline.boards.modelled import Modelled
 from pipeall.pipeline.planning.predict import Prediction, predict
 from pipeall.pipeline.planning.profile import Link, Profile, UnitTimes
@@ -283,7 +284,7 @@ def build(data: Path) -> dict[str, BoardModel]:
     networks = [measured(vim3[name]) for name in VIM3_NAMES.values()]
     networks.append(measured(vim3_squeezenet(vim3, rk["squeezenet"]), fitted=False))
     a311d = BoardModel.fit(
-        "a311d",
+        "a311d-armcl",
         VIM3_PARTS,
         networks,
         FLOORS,

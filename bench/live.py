@@ -73,7 +73,7 @@ def by_async_for(pipe: pipeall.Pipeline, camera: Camera) -> list[float]:
 
 def paced(network: str, plan: str) -> pipeall.Pipeline:
     """The network at the pace of the board's model, stretched to FPS."""
-    graph, board = getattr(pipeall.zoo, network)(), pipeall.Board.load("a311d")
+    graph, board = getattr(pipeall.zoo, network)(), pipeall.Board.load("a311d-armcl")
     with pipeall.Pipeline(graph, plan, board, pace=True) as pipe:
         for _ in pipe.map([np.zeros(graph.inputs[0].shape, np.float32)] * 30):
             pass

@@ -130,7 +130,7 @@ def main() -> None:
     options.add_argument("--memory", type=float, default=10, help="GB/s")
     options = options.parse_args()
     device = Device(options.clock * 1e6, options.engines, options.cores, options.memory * 1e9)
-    board = Board.load("a311d")
+    board = Board.load("a311d-armcl")
     graphs = {name: network(name) for name in options.networks}
     if options.layers:
         with Record(options, *LAYERS, board=board, part="layers", keys=3) as record:

@@ -220,7 +220,7 @@ def faster(record: Record, options: argparse.Namespace) -> None:
         graph = graphs[share]
         parameters = sum(array.size for array in graph.constants.values())
         count = sum(macs(node, graph) for node in graph.nodes) / 1e6
-        fps = place(graph, Target("a311d")).choice.prediction.fps
+        fps = place(graph, Target("a311d-armcl")).choice.prediction.fps
         record.add(share, parameters, count, np.median(ms), min(ms), fps)
     record.say("predicted: of an A311D")
 
@@ -242,7 +242,7 @@ def main() -> None:
     group.add_argument("--generations", type=int, default=8)
     group.add_argument("--plot", help="starts: draw figs. 2, 5 and 6 of the last data set")
     group = options.add_argument_group("board")
-    group.add_argument("--board", default="a311d")
+    group.add_argument("--board", default="a311d-armcl")
     group.add_argument("--space", choices=SPACES, default="tree")
     group.add_argument("--samples", type=int, default=3000)
     group.add_argument("--budget", type=int, default=40)

@@ -106,7 +106,7 @@ def report(
 
 def main() -> None:
     options = parser(__doc__, networks=PUBLISHED, seconds=6.0)
-    options.add_argument("--board", default="a311d")
+    options.add_argument("--board", default="a311d-armcl")
     options.add_argument("--component", default="big")
     options.add_argument("--factor", type=float, default=2.0)
     options = options.parse_args()

@@ -114,7 +114,7 @@ def test_a_gpu_in_half_precision(vim3, probes):
     with pytest.raises(DeviceError, match="no component 'gpu1'"):
         board.component("gpu1@mixed")
     with pytest.raises(DeviceError, match="no component 'gpu@fp16' on this board"):
-        Board.load("a311d").component("gpu@fp16")
+        Board.load("a311d-armcl").component("gpu@fp16")
 
 
 def test_a_component_this_board_lacks(vim3, probes):

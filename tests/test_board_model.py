@@ -17,7 +17,8 @@ from recorded_boards import recorded_files, write_tree
 from pipeall._kernels.opencl import devices as opencl
 from pipeall.errors import ArgumentError, DeviceError
 from pipeall.pipeline.boards.board import Board
-from pipeall.pipeline.boards.model import FOLDER, BoardModel, Measured
+from pipeall.pipeline.boards.measured import Measured
+from pipeall.pipeline.boards.model import FOLDER, BoardModel
 from pipeall.pipeline.boards.modelled import Modelled
 from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.predict import predict
@@ -25,6 +26,8 @@ from pipeall.pipeline.planning.profile import HOST, Link, Profile, UnitTimes, cr
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "bench"))
 import fit_boards  # noqa: E402
+import fit_prices  # noqa: E402
+import price_table  # noqa: E402
 
 UNITS = ("big", "little", "gpu")
 VIM3 = {"Alex": "alexnet", "Google": "googlenet", "MobileV1": "mobilenet", "ResV1_50": "resnet50-slim"}
@@ -39,7 +42,7 @@ IDEAL_FPS = {
 
 @pytest.fixture(scope="module")
 def a311d():
-    return Board.load("a311d")
+    return Board.load("a311d-armcl")
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +52,8 @@ def rk3399pro():
 
 @pytest.fixture(scope="module")
 def fitted(data_dir):
-    return fit_boards.build(data_dir)
+    own = fit_prices.boards(fit_prices.clusters_of(price_table.load(fit_prices.PRICES)), data_dir)
+    return fit_boards.build(data_dir) | own
 
 
 # ---- measured networks ----
@@ -164,7 +168,7 @@ def test_loaded_board_lists_its_components(a311d):
         "max_mhz": 2208.0,
         "stand_in": False,
     }
-    with pytest.raises(DeviceError, match="no component 'gpu1'.*the model of a311d has none"):
+    with pytest.raises(DeviceError, match="no component 'gpu1'.*the model of a311d-armcl has none"):
         a311d.component("gpu1")
 
 
@@ -185,9 +189,9 @@ def test_shipped_models_are_what_the_published_data_give(fitted):
 
 def test_a_saved_model_is_the_same_when_loaded(tmp_path, fitted):
     path = tmp_path / "own.json"
-    fitted["a311d"].save(path)
+    fitted["a311d-armcl"].save(path)
     loaded = Board.load(path).model
-    assert loaded.to_dict() == fitted["a311d"].to_dict()
+    assert loaded.to_dict() == fitted["a311d-armcl"].to_dict()
     again = tmp_path / "again.json"
     loaded.save(again)
     assert again.read_bytes() == path.read_bytes()
@@ -275,7 +279,7 @@ def test_a_profile_of_another_network_is_refused():
 
 def test_unknown_boards_are_refused_by_name(tmp_path):
     with pytest.raises(
-        ArgumentError, match="board 'vim4': expected one of a311d, rk3399pro, or a file ending in .json"
+        ArgumentError, match="board 'vim4': expected one of a311d, a311d-armcl, .*, rpi5, or a file ending in .json"
     ):
         Board.load("vim4")
     with pytest.raises(ArgumentError, match="none.json: cannot be read"):
@@ -320,7 +324,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("entry", HOSTILE)
 def test_hostile_files_are_refused_with_the_entry(entry, tmp_path):
-    content = json.loads((FOLDER / "a311d.json").read_text())
+    content = json.loads((FOLDER / "a311d-armcl.json").read_text())
     value, message = HOSTILE[entry]
     *path, last = (int(word) if word.isdecimal() else word for word in entry.split("."))
     inside = content

@@ -21,7 +21,7 @@ import fit_boards  # noqa: E402
 UNITS = ("big", "little", "gpu")
 
 
-@pytest.mark.parametrize("name, networks", [("a311d", 4), ("rk3399pro", 5)])
+@pytest.mark.parametrize("name, networks", [("a311d-armcl", 4), ("rk3399pro", 5)])
 def test_networks_left_out_are_predicted_within_a_fifth(name, networks):
     model = BoardModel.load(name)
     samples = {
@@ -37,7 +37,7 @@ def test_networks_left_out_are_predicted_within_a_fifth(name, networks):
         assert len(row) == networks and max(map(abs, row.values())) <= 0.20
 
 
-@pytest.mark.parametrize("name", ["a311d", "rk3399pro"])
+@pytest.mark.parametrize("name", ["a311d-armcl", "rk3399pro"])
 @pytest.mark.parametrize("network", ["small", "resnet50", "squeezenet"])
 def test_any_network_gets_finite_times(name, network):
     net = Net((1, 3, 32, 32))
@@ -53,7 +53,7 @@ def test_any_network_gets_finite_times(name, network):
     assert Profile.from_dict(profile.to_dict(), "here").crossing_bytes == profile.crossing_bytes
 
 
-@pytest.mark.parametrize("name", ["a311d", "rk3399pro"])
+@pytest.mark.parametrize("name", ["a311d-armcl", "rk3399pro"])
 @pytest.mark.parametrize("network", ["tiny", "mobilenet", "resnet50", "googlenet", "squeezenet"])
 def test_no_group_takes_less_on_a_gpu_than_starting_its_kernels(name, network):
     net = Net((1, 1, 8, 8))
@@ -66,7 +66,10 @@ def test_no_group_takes_less_on_a_gpu_than_starting_its_kernels(name, network):
     assert min(profile.units["gpu"].ms) >= least
     if network == "tiny":  # five kernels, and what they start from and leave
         assert sum(profile.units["gpu"].ms) >= 5 * least
-    if (network, name) == ("tiny", "a311d"):  # the other's cores take 0.15 ms an op, by groups of large networks alone
+    if (network, name) == (
+        "tiny",
+        "a311d-armcl",
+    ):  # the other's cores take 0.15 ms an op, by groups of large networks alone
         assert search(graph, profile).best == Plan.single("big")
 
 

@@ -73,7 +73,7 @@ def test_plans(command):
 @pytest.mark.usefixtures("folder")
 def test_orders_and_units_are_of_the_board_that_is_named():
     assert completed("simulate alexnet --board rk3399pro --plan b") == ["big"]
-    assert completed("search alexnet --board a311d --units little,") == ["little,big", "little,gpu"]
+    assert completed("search alexnet --board a311d-armcl --units little,") == ["little,big", "little,gpu"]
     assert completed("profile alexnet --units g") == ["gpu"]
     assert completed("run alexnet --order B-G") == ["B-G", *(["B-G-L"] if len(NAMES) == 2 else [])]
     assert completed("search alexnet --board nothing --units b") == []
@@ -82,7 +82,17 @@ def test_orders_and_units_are_of_the_board_that_is_named():
 @pytest.mark.usefixtures("folder")
 def test_boards_presets_and_files():
     for command in ("search alexnet", "simulate alexnet", "profile alexnet", "bench", "nas"):
-        assert completed(f"{command} --board ") == ["a311d", "rk3399pro", "plan.json", "photos/"]
+        assert completed(f"{command} --board ") == [
+            "a311d",
+            "a311d-armcl",
+            "rk3399",
+            "rk3399pro",
+            "rk3588",
+            "rpi4",
+            "rpi5",
+            "plan.json",
+            "photos/",
+        ]
     assert completed("run alexnet --preprocess c") == ["caffe"]
     assert completed("run alexnet --rebalance ") == ["plan.json", "photos/"]
     assert completed("run alexnet --labels ") == completed("run alexnet ") == completed("bench --plot x") == ["file"]

@@ -67,31 +67,34 @@ FILES = {
         (["profile", "tiny", "-o", "TEXT"], "TEXT.json: expected JSON"),
         (["profile", "tiny", "-o", "OTHER"], "OTHER.json: expected format 'pipeall.profile/1'"),
         (["profile", "tiny", "-o", "ALEXNET"], "expected a profile measured on this machine"),
-        (["profile", "tiny", "--board", "a311d", "--save-board", "TEXT"], "is a model already"),
-        (["profile", "tiny", "--board", "a311d", "--units", "B"], "a model has its own"),
-        (["profile", "tiny", "--board", "raspberry"], "expected one of a311d, rk3399pro"),
+        (["profile", "tiny", "--board", "a311d-armcl", "--save-board", "TEXT"], "is a model already"),
+        (["profile", "tiny", "--board", "a311d-armcl", "--units", "B"], "a model has its own"),
+        (["profile", "tiny", "--board", "raspberry"], "expected one of a311d, a311d-armcl, rk3399"),
         (["profile", "tiny", "--board", "EMPTY_BOARD"], "EMPTY_BOARD.json: components"),
         (["search", "tiny", "--profile", "absent.json"], "absent.json: cannot be read"),
         (["search", "tiny", "--profile", "LIST"], "LIST.json: expected format"),
         (["search", "tiny", "--profile", "EMPTY_PROFILE"], "EMPTY_PROFILE.json: groups"),
         (["search", "tiny", "--profile", "ALEXNET"], "profile of alexnet with 8 groups"),
-        (["search", "tiny", "--profile", "TEXT", "--board", "a311d"], "expected no --board beside it"),
-        (["search", "tiny", "--board", "a311d", "--verify", "1"], "expected a profile measured on this machine"),
-        (["search", "tiny", "--board", "a311d", "--measure-all", "x.json"], "expected a profile measured on this"),
-        (["search", "tiny", "--board", "a311d", "--min-fps", "1"], "min_fps: expected none with objective"),
-        (["search", "tiny", "--board", "a311d", "--max-latency-ms", "1e-9"], "the least of any plan"),
-        (["search", "tiny", "--board", "a311d", "--max-latency-ms", "inf"], "expected a finite number"),
-        (["search", "tiny", "--board", "a311d", "--units", "M"], "expected some of the profile"),
+        (["search", "tiny", "--profile", "TEXT", "--board", "a311d-armcl"], "expected no --board beside it"),
+        (["search", "tiny", "--board", "a311d-armcl", "--verify", "1"], "expected a profile measured on this machine"),
+        (
+            ["search", "tiny", "--board", "a311d-armcl", "--measure-all", "x.json"],
+            "expected a profile measured on this",
+        ),
+        (["search", "tiny", "--board", "a311d-armcl", "--min-fps", "1"], "min_fps: expected none with objective"),
+        (["search", "tiny", "--board", "a311d-armcl", "--max-latency-ms", "1e-9"], "the least of any plan"),
+        (["search", "tiny", "--board", "a311d-armcl", "--max-latency-ms", "inf"], "expected a finite number"),
+        (["search", "tiny", "--board", "a311d-armcl", "--units", "M"], "expected some of the profile"),
         (["search", "tiny", "--objective", "speed"], "'speed' is not one of"),
         (["search", "tiny", "--objective", "latency", "--measure-all", "x.json"], "expected objective throughput"),
         (["search", "tiny", "--units", "B", "--seconds", "0.01", "--measure-all", "EMPTY_ALL"], "another network"),
         (["simulate", "tiny"], "expected either --board NAME or --profile FILE"),
-        (["simulate", "tiny", "--board", "a311d", "--profile", "TEXT"], "expected either --board"),
+        (["simulate", "tiny", "--board", "a311d-armcl", "--profile", "TEXT"], "expected either --board"),
         (["simulate", "tiny", "--profile", "ALEXNET"], "profile of alexnet"),
-        (["simulate", "tiny", "--board", "a311d", "--plan", "B-G:9"], "expected cuts between 1 and 3"),
-        (["simulate", "tiny", "--board", "a311d", "--plan", "Bx2"], "expected one of the profile"),
-        (["simulate", "tiny", "--board", "a311d", "--frames", "0"], "1<=x<=1000000"),
-        (["simulate", "tiny", "--board", "a311d", "--plan", "EMPTY_PLAN"], "EMPTY_PLAN.json: expected the text"),
+        (["simulate", "tiny", "--board", "a311d-armcl", "--plan", "B-G:9"], "expected cuts between 1 and 3"),
+        (["simulate", "tiny", "--board", "a311d-armcl", "--plan", "Bx2"], "expected one of the profile"),
+        (["simulate", "tiny", "--board", "a311d-armcl", "--frames", "0"], "1<=x<=1000000"),
+        (["simulate", "tiny", "--board", "a311d-armcl", "--plan", "EMPTY_PLAN"], "EMPTY_PLAN.json: expected the text"),
         (["info", "tiny", "--plan", "TEXT"], "TEXT.json: expected JSON"),
         (["info", "squeezenet", "--plan", "PLAN"], "expected a plan for the 19 groups of squeezenet"),
     ],
@@ -101,7 +104,7 @@ def test_errors_are_one_line(arguments, words, tmp_path):
     paths = {name: tmp_path / f"{name}.json" for name in (*FILES, "ALEXNET", "PLAN")}
     for name, text in FILES.items():
         paths[name].write_text(text)
-    Board.load("a311d").model.profile(ZOO["alexnet"]()).save(paths["ALEXNET"])
+    Board.load("a311d-armcl").model.profile(ZOO["alexnet"]()).save(paths["ALEXNET"])
     Plan.single("big").save(paths["PLAN"], quick_net())
     result = invoke(*(paths.get(word, word) for word in arguments))
     assert result.exit_code == 2

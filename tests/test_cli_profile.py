@@ -95,18 +95,18 @@ def test_profile_tells_what_a_unit_cannot_run(tmp_path):
 
 
 def test_profile_of_a_model_is_the_models():
-    found = document("profile", "squeezenet", "--board", "a311d")
-    expected = Board.load("a311d").model.profile(ZOO["squeezenet"]())
+    found = document("profile", "squeezenet", "--board", "a311d-armcl")
+    expected = Board.load("a311d-armcl").model.profile(ZOO["squeezenet"]())
     assert found["modelled"] and found["units"] == expected.to_dict()["units"]
-    assert found["about"]["board"] == "a311d"
+    assert found["about"]["board"] == "a311d-armcl"
 
 
-@pytest.mark.parametrize("first", [("--units", "B"), ("--board", "a311d")], ids=str)
+@pytest.mark.parametrize("first", [("--units", "B"), ("--board", "a311d-armcl")], ids=str)
 def test_a_measured_and_a_modelled_profile_do_not_replace_each_other(first, tmp_path):
     path = tmp_path / "profile.json"
     document("profile", "tiny", "-o", path, *first, *QUICK)
     before = path.read_text()
-    other = ("--units", "B") if first[0] == "--board" else ("--board", "a311d")
+    other = ("--units", "B") if first[0] == "--board" else ("--board", "a311d-armcl")
     result = invoke("profile", "tiny", "-o", path, *other, *QUICK)
     assert result.exit_code == 2 and "--again starts over" in result.stderr and path.read_text() == before
     found = document("profile", "tiny", "-o", path, "--again", *other, *QUICK)
@@ -114,15 +114,18 @@ def test_a_measured_and_a_modelled_profile_do_not_replace_each_other(first, tmp_
 
 
 def test_where_modelled_times_are_from_is_told():
-    model = Board.load("a311d").model
-    alone = ("tiny", "--board", "a311d")
+    model = Board.load("a311d-armcl").model
+    alone = ("tiny", "--board", "a311d-armcl")
     for command in ("profile", "search", "simulate"):
         text = invoke(command, *alone).stdout
-        assert "times of a311d: regression; off by" in text
+        assert "times of a311d-armcl: regression; off by" in text
         for unit, row in model.errors.items():
             assert f"{unit} {sum(map(abs, row.values())) / len(row):.0%}" in text
     source = model.profile(ZOO["squeezenet"]()).about["times"]
-    assert source != "regression" and f"times of a311d: {source}" in invoke("profile", "squeezenet", *alone[1:]).stdout
+    assert (
+        source != "regression"
+        and f"times of a311d-armcl: {source}" in invoke("profile", "squeezenet", *alone[1:]).stdout
+    )
     assert "times of" not in invoke("profile", "tiny", "--units", "B", *QUICK).stdout
 
 

@@ -111,7 +111,7 @@ def test_components_are_one_screen():
         "profile tiny --board TOY",
         "profile tiny --units B --layers --seconds 0.01",
         "search tiny --board TOY",
-        "search googlenet --board a311d --floating --top 3",
+        "search googlenet --board a311d-armcl --floating --top 3",
         "simulate tiny --board TOY --frames 50",
         "bench tiny --board TOY --seconds 0.05",
         "run squeezenet PICTURE --plan B",

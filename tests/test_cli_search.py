@@ -23,9 +23,9 @@ CONFIGURATIONS = 2 + 2 * 3  # of quick_net on two units: each alone, and both or
 
 def test_search_on_a_model_shows_what_the_library_finds(tmp_path):
     path = tmp_path / "plan.json"
-    found = document("search", "squeezenet", "--board", "a311d", "--top", "4", "-o", path)
+    found = document("search", "squeezenet", "--board", "a311d-armcl", "--top", "4", "-o", path)
     graph = ZOO["squeezenet"]()
-    profile = Board.load("a311d").model.profile(graph)
+    profile = Board.load("a311d-armcl").model.profile(graph)
     expected = find(graph, profile, top=4)
     assert [row["plan"] for row in found["ranked"]] == [str(choice.plan) for choice in expected.ranked]
     assert [row["period_ms"] for row in found["ranked"]] == sorted(row["period_ms"] for row in found["ranked"])
@@ -111,11 +111,11 @@ def _with_all_alone(found, profile):
 
 
 def test_energy_is_that_of_frames_at_the_rate_asked_for():
-    arguments = ("search", "squeezenet", "--board", "a311d", "--objective", "energy", "--min-fps", "5")
+    arguments = ("search", "squeezenet", "--board", "a311d-armcl", "--objective", "energy", "--min-fps", "5")
     found = document(*arguments)
     rows = found["ranked"]
     assert found["explanation"]["energy_mj"] == rows[0]["energy_mj"]
-    profile = Board.load("a311d").model.profile(ZOO["squeezenet"]())
+    profile = Board.load("a311d-armcl").model.profile(ZOO["squeezenet"]())
     for row in rows:
         prediction = predict(profile, Plan.parse(row["plan"]))
         busy_mj = prediction.energy_mj - profile.idle_w * prediction.period_ms
@@ -146,14 +146,14 @@ def test_search_does_not_run_what_another_machine_measured(tmp_path):
 
 
 def test_search_as_text():
-    text = invoke("search", "squeezenet", "--board", "a311d", "--objective", "energy", "--min-fps", "20").stdout
+    text = invoke("search", "squeezenet", "--board", "a311d-armcl", "--objective", "energy", "--min-fps", "20").stdout
     assert "best of 1,029 plans for energy" in text and "Pareto front" in text and "bottleneck: stage" in text
 
 
 def test_search_within_a_latency():
-    all_of_them = document("search", "squeezenet", "--board", "a311d")["ranked"]
+    all_of_them = document("search", "squeezenet", "--board", "a311d-armcl")["ranked"]
     limit = min(row["latency_ms"] for row in all_of_them)
-    found = document("search", "squeezenet", "--board", "a311d", "--max-latency-ms", limit)
+    found = document("search", "squeezenet", "--board", "a311d-armcl", "--max-latency-ms", limit)
     assert all(row["latency_ms"] <= limit * (1 + 1e-9) for row in found["ranked"])
     assert found["ranked"][0]["period_ms"] >= all_of_them[0]["period_ms"]
 

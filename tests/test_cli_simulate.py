@@ -17,9 +17,9 @@ QUICK = ("--seconds", "0.01")
 
 
 def test_simulate_runs_the_contest_of_a_board():
-    found = document("simulate", "squeezenet", "--board", "a311d", "--frames", "200", "--seed", "3")
+    found = document("simulate", "squeezenet", "--board", "a311d-armcl", "--frames", "200", "--seed", "3")
     graph = ZOO["squeezenet"]()
-    profile = Board.load("a311d").model.profile(graph)
+    profile = Board.load("a311d-armcl").model.profile(graph)
     assert [row["mode"] for row in found["runs"]] == ["peak", "parallel", "pipe-all"]
     plans = ["big", "big+little+gpu", str(find(graph, profile, top=1).best)]
     assert [row["plan"] for row in found["runs"]] == plans
@@ -30,7 +30,9 @@ def test_simulate_runs_the_contest_of_a_board():
         expected |= {key: value for key, value in single.items() if key.startswith("latency")}
         assert {key: row[key] for key in expected} == expected
     assert not found["queue"] and found["runs"][2]["latency_p50_ms"] < run(profile, plan, 200, seed=3).latency_p50_ms
-    deep = document("simulate", "squeezenet", "--board", "a311d", "--plan", plan, "--frames", "200", "--depth", "4")
+    deep = document(
+        "simulate", "squeezenet", "--board", "a311d-armcl", "--plan", plan, "--frames", "200", "--depth", "4"
+    )
     assert deep["queue"] and deep["runs"][0]["latency_p50_ms"] == run(profile, plan, 200, depth=4).latency_p50_ms
 
 

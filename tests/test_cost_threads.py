@@ -49,5 +49,5 @@ def test_the_law_is_drawn_where_there_is_one(tmp_path):
 
 
 def test_threads_are_measured_here():
-    result = invoke("cost", "threads", "squeezenet", "--board", "a311d")
+    result = invoke("cost", "threads", "squeezenet", "--board", "a311d-armcl")
     assert result.exit_code == 2 and "No such option '--board'" in result.stderr

@@ -136,7 +136,7 @@ def test_verify_knows_the_limits_of_the_search(net, board):
 
 
 def test_verify_refuses_what_cannot_run_here(net, board):
-    modelled = pipeall.search(net, Board.load("a311d").model.profile(net))
+    modelled = pipeall.search(net, Board.load("a311d-armcl").model.profile(net))
     with pytest.raises(ArgumentError, match="expected a search in a profile that was measured on this machine"):
         pipeall.verify(modelled, board)
     found = pipeall.search(net, measured_here(net, board, big=1.0))

@@ -170,7 +170,7 @@ def test_the_site_needs_no_network(site):
         ("operators", [*OPERATORS, *FOLD, *OPS]),
         ("environment", [variable.name for variable in VARIABLES]),
         ("kernels", ["x86-64", "aarch64", "every processor"]),
-        ("boards", ["a311d", "rk3399pro"]),
+        ("boards", ["a311d-armcl", "rk3399pro"]),
     ],
 )  # fmt: skip
 def test_pages_of_the_reference_name_everything(site, page, names):
@@ -182,7 +182,7 @@ def test_pages_of_the_reference_name_everything(site, page, names):
 def test_page_of_files_names_every_key(tmp_path):
     page = (DOCS / "reference" / "files.md").read_text()
     graph = pipeall.zoo.squeezenet()
-    model = pipeall.Board.load("a311d").model
+    model = pipeall.Board.load("a311d-armcl").model
     profile = model.profile(graph).to_dict()
     board = model.to_dict()
     pipeall.Plan.parse("B-L:3").save(tmp_path / "plan.json", graph)

@@ -43,7 +43,7 @@ def noisy(profile, share, seed):
 def cold(name):
     """A zoo network, its profile on the A311D, and its best plan there."""
     graph = zoo_net(name)
-    profile = Board.load("a311d").model.profile(graph)
+    profile = Board.load("a311d-armcl").model.profile(graph)
     return graph, profile, search(graph, profile, top=1).best
 
 

@@ -345,7 +345,7 @@ def test_two_stages_simulate_as_predicted(big, little, cut, width):
 
 @pytest.mark.parametrize("net", ["alexnet", "googlenet", "mobilenet", "resnet50-slim", "squeezenet"])
 def test_on_a_modelled_board_the_search_finds_faster_plans(net):
-    graph, board = zoo_net(net), Board.load("a311d")
+    graph, board = zoo_net(net), Board.load("a311d-armcl")
     known = profile(graph, board)
     fixed, found = search(graph, known), search(graph, known, floating=True)
     assert found.best.floats and found.ranked[-1].plan in [choice.plan for choice in fixed.ranked]

@@ -146,7 +146,7 @@ def test_peak_is_of_all_cores():
 
 def test_a_unit_of_a_modelled_board_is_refused():
     with pytest.raises(ArgumentError, match="unit big: expected one of this machine"):
-        layer_times(quick_net(), Board.load("a311d"), "big")
+        layer_times(quick_net(), Board.load("a311d-armcl"), "big")
 
 
 @pytest.mark.parametrize("unit, nbytes", [("gpu", 4), ("gpu@mixed", 2)])
@@ -228,7 +228,7 @@ def test_layers_of_a_quantised_network(monkeypatch):
 
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize(
-    "other", [("-o", "FILE"), ("--again",), ("--board", "a311d"), ("--save-board", "FILE")], ids=str
+    "other", [("-o", "FILE"), ("--again",), ("--board", "a311d-armcl"), ("--save-board", "FILE")], ids=str
 )
 def test_layers_are_measured_here_and_not_kept(other, tmp_path):
     file = tmp_path / "file.json"

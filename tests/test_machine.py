@@ -51,7 +51,7 @@ def test_what_is_not_published_is_absent(tmp_path, monkeypatch):
 
 def test_what_is_not_of_this_machine_is_not_asked_for_its_clock(vim3, monkeypatch):
     """A modelled board, and a CPU that plays the GPU on a board that has one."""
-    modelled = machine.state(Board.load("a311d"))
+    modelled = machine.state(Board.load("a311d-armcl"))
     assert "clocks_mhz" not in modelled and "governors" not in modelled
     pocl = opencl.DeviceInfo(0, "PoCL", "cpu-cortex-a73", "ARM", "1.0", 6, True, True, True)
     monkeypatch.setattr(opencl, "devices", lambda: (pocl,))

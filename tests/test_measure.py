@@ -83,7 +83,7 @@ def test_a_gpu_stand_in_is_measured_only_when_asked_for(board_with_gpu):
 
 
 def test_a_modelled_board_says_what_its_model_says():
-    board = Board.load("a311d")
+    board = Board.load("a311d-armcl")
     graph = small_net()
     assert profile(graph, board) == board.model.profile(graph)
 

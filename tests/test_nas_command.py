@@ -27,7 +27,7 @@ ARGUMENTS = ("nas", "--data", "digits", *SHORT.split(), *FEW.split())
 def searched(tmp_path_factory):
     """A finished search: its folder and what it printed."""
     folder = tmp_path_factory.mktemp("nas") / "digits"
-    return folder, document(*ARGUMENTS, "--board", "a311d", "--target", "fps=3000", "-o", folder)
+    return folder, document(*ARGUMENTS, "--board", "a311d-armcl", "--target", "fps=3000", "-o", folder)
 
 
 def test_what_a_search_tells(searched):
@@ -71,14 +71,14 @@ def test_an_interrupted_search_ends_the_same(searched, tmp_path, kept=4):
     files = sorted((folder / "networks").iterdir(), key=lambda path: path.stat().st_mtime_ns)
     for path in files[: sum(2 if pruned else 1 for pruned in was_pruned[:kept])]:
         shutil.copy2(path, tmp_path / "networks")
-    again = document(*ARGUMENTS, "--board", "a311d", "--target", "fps=3000", "-o", tmp_path)
+    again = document(*ARGUMENTS, "--board", "a311d-armcl", "--target", "fps=3000", "-o", tmp_path)
     assert again["winner"] == found["winner"] and again["generations"] == found["generations"]
     assert (tmp_path / "winner.onnx").read_bytes() == (folder / "winner.onnx").read_bytes()
 
 
 def test_processes_change_nothing(searched, tmp_path):
     folder, found = searched
-    result = invoke(*ARGUMENTS, "--board", "a311d", "--target", "fps=3000", "-o", tmp_path, "--workers", 2)
+    result = invoke(*ARGUMENTS, "--board", "a311d-armcl", "--target", "fps=3000", "-o", tmp_path, "--workers", 2)
     assert result.exit_code == 0 and "predicted" in result.stdout and "diversity" in result.stdout
     assert (tmp_path / "winner.onnx").read_bytes() == (folder / "winner.onnx").read_bytes()
 
@@ -87,7 +87,7 @@ def test_a_winner_that_is_finished_on_all_samples(searched, tmp_path):
     """The search is not run again, and more training on more samples helps."""
     folder, found = searched
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    options = ("--board", "a311d", "--target", "fps=3000", "--training", f"{TRAINING},finish=5")
+    options = ("--board", "a311d-armcl", "--target", "fps=3000", "--training", f"{TRAINING},finish=5")
     more = document(*ARGUMENTS, *options, "-o", tmp_path)
     assert more["winner"] == found["winner"] and more["accuracy"]["tested"] > found["accuracy"]["tested"]
 
@@ -100,7 +100,7 @@ def test_another_search_in_the_same_folder_is_refused(searched):
 
 def test_a_front_and_a_drawing(tmp_path):
     pytest.importorskip("matplotlib", reason="needs pipeall[plot]")
-    found = document(*ARGUMENTS, "--board", "a311d", "--pareto", "--plot", "-o", tmp_path)
+    found = document(*ARGUMENTS, "--board", "a311d-armcl", "--pareto", "--plot", "-o", tmp_path)
     rows = [(row["error"], 1 / row["fps"], row["memory_bytes"]) for row in found["front"]]
     assert rows
     for row in rows:  # nothing on the front beats another
@@ -132,7 +132,7 @@ def test_numbers_and_no_board(tmp_path):
         (["--data", "digits", "--evolution", "budget=9"], "expected at least a population, 10, got 9"),
         (["--data", "digits", "--space", "conv:nodes=1/1/1/1/1"], "expected fewer stages for pictures of 8 x 8"),
         (["--data", "digits", "--training", "rates=1/2"], "expected three numbers above 0"),
-        (["--data", "digits", "--board", "nothing"], "board 'nothing': expected one of a311d"),
+        (["--data", "digits", "--board", "nothing"], "board 'nothing': expected one of a311d, a311d-armcl"),
         (["--data", "digits", "--workers", "math"], "expected MODULE:CLASS"),
         (["--data", "digits", "--workers", "no_such_package:Pool"], "no_such_package"),
     ],

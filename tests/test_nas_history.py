@@ -98,8 +98,8 @@ def test_a_finished_search_trains_nothing(tmp_path, whole):
 def test_another_search_is_refused(tmp_path, whole):
     with pytest.raises(ArgumentError, match="is of another search: seed is 3 there and 4 here"):
         History(whole[2], {**ABOUT, "seed": 4})
-    with pytest.raises(ArgumentError, match="is of another search: board is None there and 'a311d' here"):
-        History(whole[2], {**ABOUT, "board": "a311d"})
+    with pytest.raises(ArgumentError, match="is of another search: board is None there and 'a311d-armcl' here"):
+        History(whole[2], {**ABOUT, "board": "a311d-armcl"})
     assert lines(whole[2]) == whole[1]
 
 

@@ -284,20 +284,22 @@ def test_scores_of_a_board(tmp_path):
     from pipeall.pipeline.planning.search import search
 
     common = dict(samples=60, levels=LEVELS._replace(learning_rate=(0.03,) * 3, cycles=(1, 1, 1)))
-    training = Training(STAGES, "digits", str(tmp_path), target=Target("a311d"), **common)
+    training = Training(STAGES, "digits", str(tmp_path), target=Target("a311d-armcl"), **common)
     candidate = Candidate(ALL)
     score = training(candidate, 1)
     graph = to_graph(training.result(candidate), training.load())
-    best = search(graph, Board.load("a311d").model.profile(graph)).ranked[0].prediction
+    best = search(graph, Board.load("a311d-armcl").model.profile(graph)).ranked[0].prediction
     assert (score.fps, score.latency_ms) == (best.fps, best.latency_ms)
     weights = 4 * training.result(candidate).parameters
     assert (
         weights < score.memory_bytes < weights + 400_000
         and score.memory_bytes == place(graph, training.target).memory_bytes
     )
-    wanted = replace(training, target=Target("a311d", fps=2 * score.fps, weight=0.3))
+    wanted = replace(training, target=Target("a311d-armcl", fps=2 * score.fps, weight=0.3))
     assert wanted(candidate, 1).fitness == pytest.approx(score.fitness + 0.3)
-    small = replace(training, target=Target("a311d", memory_bytes=1.2 * score.memory_bytes))  # 80 % of it are less
+    small = replace(
+        training, target=Target("a311d-armcl", memory_bytes=1.2 * score.memory_bytes)
+    )  # 80 % of it are less
     assert small(candidate, 1).fitness == np.inf
 
 

@@ -141,7 +141,7 @@ def test_objects_say_what_they_are(net, board):
             repr(net.cuts[0]): "<Cut after group 1: ",
             repr(net.nodes[0]): "= conv(x0, ",
             repr(board): "<Board: big ",
-            repr(Board.load("a311d")): "<Board a311d, a model: big 4 x Cortex-A73",
+            repr(Board.load("a311d-armcl")): "<Board a311d-armcl, a model: big 4 x Cortex-A73",
             repr(board.component("big")): "<Component big: ",
             repr(engine): "<Engine of quick on cpu: 1 frames done, 0 pending, open>",
             repr(pipe): "<Pipeline of quick on big-little:2: 3 frames done, 0 pending, open, plan given>",
@@ -280,7 +280,7 @@ def test_unequal_clusters(vim3_clusters):
     assert cpu.core_type == "cortex-a73" and cpu.isas == ("neon", "ref")
     assert board.component("cpu").device.width == len(cpu.cores)
     with pytest.raises(DeviceError, match="no component 'cpu' on this board"):
-        Board.load("a311d").component("cpu")
+        Board.load("a311d-armcl").component("cpu")
 
 
 @pytest.fixture

@@ -87,6 +87,11 @@ def test_ten_thousand_frames_through_a_drift_and_back(component, count, chain, t
             done += stream(pipe, inputs, expected, enough)
         plans = pipe.plans
         assert [times.frame for times in pipe.times] == list(range(done))[-KEPT:]
+        deadline = time.monotonic() + 30
+        while (
+            len(pipe.lanes.all) > 1 and time.monotonic() < deadline
+        ):  # it may just have moved: its next look ends them
+            time.sleep(0.01)
         assert len(pipe.lanes.all) == 1
     assert [first for first, _ in plans] == sorted({first for first, _ in plans})
     no_thread_left()
@@ -223,7 +228,7 @@ def test_a_profile_moves_a_plan_on_this_machine(chain, board, inputs, expected):
 
 
 def test_what_to_rebalance_by_has_to_be_a_profile_of_the_network(chain, board):
-    other = Board.load("a311d").model.profile(zoo_net("squeezenet"))
+    other = Board.load("a311d-armcl").model.profile(zoo_net("squeezenet"))
     with pytest.raises(ArgumentError, match="profile of squeezenet with .* groups: expected one of net"):
         Pipeline(chain, "big", board=board, rebalance=other)
     with pytest.raises(ArgumentError, match="rebalance: expected a Profile of net on this board, got True"):

@@ -133,7 +133,7 @@ def test_the_command(gpu, monkeypatch):
         (("--units", "big"), "expected a device that is tuned ahead, such as a gpu"),
         (("--units", "big,gpu"), "--units: expected one component beside --tune-gpu"),
         (("--layers",), "--layers: expected no --tune-gpu beside it"),
-        (("--board", "a311d"), "--tune-gpu: expected no --board beside it"),
+        (("--board", "a311d-armcl"), "--tune-gpu: expected no --board beside it"),
     ):
         failed = invoke("profile", "alexnet", "--tune-gpu", *arguments)
         assert failed.exit_code == 2 and message in failed.stderr

@@ -70,7 +70,7 @@ def test_no_stage_ends_before_its_modelled_time_and_results_are_the_same(plan, t
 
 
 def test_published_paces_hold_for_a_network_of_the_zoo():
-    graph, board = zoo_net("squeezenet"), Board.load("a311d")
+    graph, board = zoo_net("squeezenet"), Board.load("a311d-armcl")
     plan = "gpu-big-little:5,15"
     modelled = predict(board.model.profile(graph), Plan.parse(plan)).stage_ms[0]
     inputs = frames(graph, 2) * 2
@@ -163,8 +163,8 @@ def test_throttling_needs_a_twin_and_a_component_of_its_board(graph, toy, board)
 
 
 def test_a_model_runs_with_a_pace_only_and_a_pace_with_a_model_only(graph, board):
-    with pytest.raises(DeviceError, match="board a311d is a model: expected pace=True"):
-        Pipeline(graph, "big", board=Board.load("a311d"))
+    with pytest.raises(DeviceError, match="board a311d-armcl is a model: expected pace=True"):
+        Pipeline(graph, "big", board=Board.load("a311d-armcl"))
     with pytest.raises(DeviceError, match="pace: expected a model of a board, such as Board.load"):
         Pipeline(graph, "big", board=board, pace=True)
 

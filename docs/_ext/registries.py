@@ -144,13 +144,18 @@ def _board(name: str) -> str:
     errors = content["leave_one_out_errors"]
     networks = sorted({network for row in errors.values() for network in row})
     misses = [(f"`{unit}`", *(_percent(row.get(network)) for network in networks)) for unit, row in errors.items()]
-    measured = ", ".join(network["profile"]["network"] for network in content["networks"])
+    measured = ", ".join(network["profile"]["network"] for network in content["networks"]) or "none"
+    likely = ", ".join(f"`{unit}` {100 * error:.0f} %" for unit, error in content.get("error", {}).items())
+    priced = "by prices of pipeall's own steps" if content.get("step_prices") else "by a regression"
     about = [f"- **{key}**: {'; '.join(lines)}\n" for key, lines in content["about"].items()]
     return (
         f"## {name}\n\n"
         + table(("component", "cores", "count", "MHz", "mean power, W"), parts, numbers=(2, 3, 4))
         + f"Measured networks: {measured}. Idle, the board draws {content['idle_w'] or 'an unknown number of'} W.\n\n"
-        + "Error of a whole network, in percent, predicted by a regression that was fitted without it:\n\n"
+        + (f"In four of five cases times are not further off than: {likely}.\n\n" if likely else "")
+        + f"Error of a whole network, in percent, predicted {priced} that were fitted without it:\n\n".replace(
+            "regression that were", "regression that was"
+        )
         + table(("unit", *networks), misses, numbers=range(1, len(networks) + 1))
         + "Where the figures come from:\n\n"
         + "".join(about)

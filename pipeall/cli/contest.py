@@ -12,6 +12,7 @@ from ..pipeline.planning.plan import Plan
 from ..pipeline.planning.predict import predict
 from ..pipeline.planning.profile import Profile
 from ..pipeline.planning.simulate import simulate
+from .profiles import likely
 
 MAX_OVERRAN = 0.01  # of a twin's frames may take longer to compute here than the board takes
 SIMULATED = 500  # frames: without jitter, the rhythm of a few is that of all
@@ -69,6 +70,7 @@ def _row(profile: Profile, full: Trial, single: Trial, time_scale: float | None)
         "fps": loaded["fps"] * scale,
         "fps_spread": loaded["fps_spread"],
         "predicted_fps": prediction.fps,
+        **likely(profile, full.plan),
         **twin,
         **latencies,
         "latency_worst_ms": worst_ms / scale,

@@ -9,6 +9,7 @@ from ..nas.data import DataSet
 from ..nas.evolve import Generation
 from ..nas.fitness import printed_score
 from ..nas.search import Winner
+from .profiles import fps_text
 from .tables import print_table, print_text
 
 
@@ -71,4 +72,6 @@ def _show_winner(found: Winner, plan: str, data: DataSet) -> None:
         rows.append(
             ("predicted", f"{prediction.fps:.1f} FPS, {prediction.latency_ms:.2f} ms, {score.memory_bytes:,} bytes")
         )
+        if found.placed.likely:
+            rows.append(("FPS in 4 of 5 cases", fps_text(found.placed.likely)))
     print_table("Winner", ["", ">"], rows)

@@ -19,7 +19,7 @@ board_option = click.option(
     "--board",
     metavar="NAME",
     shell_complete=complete.boards,
-    help="Model of another board: a311d, rk3399pro or a .json file.",
+    help="Model of another board: rk3588, rpi5, a311d, ... or a .json file.",
 )
 units_option = click.option(
     "--units",

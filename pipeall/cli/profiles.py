@@ -10,9 +10,12 @@ from rich.progress import Progress
 
 from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
+from ..pipeline.boards.model import PRICE_LIST, REGRESSION
 from ..pipeline.measuring import measure
 from ..pipeline.measuring.neighbours import disturbed
+from ..pipeline.planning.plan import Plan
 from ..pipeline.planning.profile import Profile
+from ..pipeline.planning.uncertain import Interval, interval
 
 BUSY = (
     "BUSY: while {what}, other programs took the time of up to {cores:.1f} cores; "
@@ -52,15 +55,29 @@ def measured(
 
 
 def times_lines(found: Profile, board: Board | None = None) -> list[str]:
-    """A line that says where modelled times are from, with the board's errors of a regression; of measured ones that
-    other programs disturbed, how much."""
+    """Lines that say where modelled times are from, and how far off they may be; of measured ones that other programs
+    disturbed, how much."""
     if not found.modelled:
         others = found.about.get("others_cores")
         return [BUSY.format(what="the profile was measured", cores=others)] if disturbed(others) else []
     line = f"times of {found.about.get('board')}: {found.about.get('times')}"
-    if board and board.model and found.about.get("times") == "regression":
+    if board and board.model and found.about.get("times") in (REGRESSION, PRICE_LIST):
         errors = {unit: fmean(map(abs, row.values())) for unit, row in board.model.errors.items() if row}
         if errors:
             shares = ", ".join(f"{unit} {error:.0%}" for unit, error in errors.items())
             line += f"; off by {shares} on average for networks left out of its fit"
-    return [line]
+    lines = [line]
+    if found.error:
+        shares = ", ".join(f"{unit} {error:.0%}" for unit, error in found.error.items())
+        lines.append(f"in four of five cases these times are not further off than {shares}")
+    return lines
+
+
+def likely(found: Profile, plan: Plan) -> dict[str, list[float]]:
+    """For JSON: between which figures the plan will be in four of five cases, where the profile states its error."""
+    known = interval(found, plan)
+    return {"likely_fps": list(known.fps), "likely_latency_ms": list(known.latency_ms)} if known else {}
+
+
+def fps_text(known: Interval) -> str:
+    return f"{known.fps[0]:.1f} to {known.fps[1]:.1f}"

@@ -30,7 +30,7 @@ from .options import (
 )
 from .output import print_json, progress
 from .plans import unit_names
-from .profiles import load_board, measured
+from .profiles import likely, load_board, measured
 from .search_run import Outcome, Request, run_search
 from .search_text import show
 
@@ -122,8 +122,8 @@ def _content(graph: Graph, board: Board, asked: Request, outcome: Outcome) -> di
         "evaluated": found.evaluated,
         "covered": found.covered,
         "best": str(outcome.best.plan),
-        "ranked": [_choice(choice) for choice in found.ranked[: asked.top]],
-        "pareto": [_choice(choice) for choice in found.pareto],
+        "ranked": [_choice(choice) | likely(profile, choice.plan) for choice in found.ranked[: asked.top]],
+        "pareto": [_choice(choice) | likely(profile, choice.plan) for choice in found.pareto],
         "verified": [row.to_dict() for row in outcome.checked],
         "refused": outcome.refused,
         "queue": asked.queue,

@@ -11,11 +11,17 @@ from ..pipeline.measuring.neighbours import disturbed
 from ..pipeline.measuring.verify import Verified
 from ..pipeline.planning.candidates import PredictedPlan
 from ..pipeline.planning.plan import Plan
-from .profiles import BUSY, times_lines
+from ..pipeline.planning.profile import Profile
+from ..pipeline.planning.uncertain import interval
+from .profiles import BUSY, fps_text, times_lines
 from .search_run import Outcome, Request
 from .tables import print_table, print_text
 
 PREDICTED = ["plan", ">period ms", ">FPS", ">latency ms", ">predicted mJ a frame"]
+LIKELY = ">FPS in 4 of 5 cases"
+SIMPLER = (
+    "{best} comes first: by the error of these times {faster}, predicted faster, is not surely so, and has more stages."
+)
 
 
 def show(outcome: Outcome, asked: Request, board: Board) -> None:
@@ -24,15 +30,19 @@ def show(outcome: Outcome, asked: Request, board: Board) -> None:
     count = sum(found.evaluated.values()) + sum(found.covered.values())
     rate = f" at {asked.min_fps:g} FPS" if asked.objective == "energy" and asked.min_fps else ""
     title = f"{profile.network}: best of {count:,} plans for {asked.objective}{rate}, predicted"
-    print_table(title, PREDICTED, map(_cells, found.ranked[: asked.top]))
+    likely = [LIKELY] if profile.error else []
+    print_table(title, [*PREDICTED, *likely], (_cells(choice, profile) for choice in found.ranked[: asked.top]))
+    faster = max(found.ranked, key=lambda choice: choice.prediction.fps)
+    if profile.error and asked.objective == "throughput" and faster.plan != found.best:
+        print_text(SIMPLER.format(best=found.best, faster=faster.plan))
     if outcome.checked:
         _show_checked(outcome.checked, asked.queue)
         if others := [row.trial.others_cores for row in outcome.checked if disturbed(row.trial.others_cores)]:
             print_text(BUSY.format(what="these plans ran", cores=max(others)))
     print_table(
         "Pareto front, each at its own rate: no other plan is better in all of these",
-        PREDICTED,
-        map(_cells, found.pareto),
+        [*PREDICTED, *likely],
+        (_cells(choice, profile) for choice in found.pareto),
     )
     for line in outcome.explanation.lines():
         print_text(line, hang=4)
@@ -75,7 +85,9 @@ def _show_every(every: Mapping[str, Any], best: Plan) -> None:
     print_text(f"{best} is {every['behind_percent']:.1f} % behind the fastest of all.")
 
 
-def _cells(choice: PredictedPlan) -> tuple[object, ...]:
+def _cells(choice: PredictedPlan, profile: Profile) -> tuple[object, ...]:
     prediction = choice.prediction
     energy = None if prediction.energy_mj is None else f"{prediction.energy_mj:.1f}"
-    return choice.plan, f"{prediction.period_ms:.2f}", f"{prediction.fps:.2f}", f"{prediction.latency_ms:.2f}", energy
+    likely = interval(profile, choice.plan)
+    figures = (f"{value:.2f}" for value in (prediction.period_ms, prediction.fps, prediction.latency_ms))
+    return choice.plan, *figures, energy, *([fps_text(likely)] if likely else [])

@@ -21,7 +21,7 @@ from .model import load_model
 from .options import board_option, json_option, model_argument, model_options, positive_option, seed_option
 from .output import MODES, print_json
 from .plans import read_plan
-from .profiles import load_board, times_lines
+from .profiles import likely, load_board, times_lines
 from .tables import print_table, print_text
 
 
@@ -98,6 +98,7 @@ def _simulated(profile: Profile, plan: Plan, frames: int, options: Mapping[str, 
     """A run at full load; latency unless ``queue`` from another one, with as many frames under way as stages."""
     period_ms = options["period_ms"] or 0.0
     row = run(profile, plan, frames, options["slots"], options["depth"], period_ms, seed=options["seed"]).to_dict()
+    row |= likely(profile, plan)
     if not queue:
         stages = max(map(len, plan.lanes))
         single = run(profile, plan, frames, options["slots"], stages, seed=options["seed"]).to_dict()
@@ -119,11 +120,13 @@ def _show(graph: Graph, rows: Sequence[dict[str, Any]], queue: bool) -> None:
             f"{row['fps']:.2f}",
             *(f"{row[f'latency_{p}_ms']:.1f}" for p in ("p50", "p95", "p99")),
             None if row["energy_mj"] is None else f"{row['energy_mj']:.1f}",
+            *(["{:.1f} to {:.1f}".format(*row["likely_fps"])] if "likely_fps" in row else []),
         )
         for row in rows
     ]
     load = "with what waits in the rings" if queue else "without queueing"
     headings = ["mode", "plan", ">FPS", ">p50 ms", ">p95 ms", ">p99 ms", ">mJ a frame"]
+    headings += [">predicted FPS in 4 of 5 cases"] if "likely_fps" in rows[0] else []
     print_table(f"{graph.name}, simulated: {rows[0]['frames']} frames; latency {load}", headings, cells)
     for row in rows:
         stages = [

@@ -157,15 +157,18 @@ def resize(to: Lowering, node: Node) -> None:
     ]
     found = {axis: taps(node.attrs, axis, x.shape[axis]) for axis in changed}
     dst = to.target(node, order_of(x))
-    if all(
-        len(weights[0]) == 1 and np.array_equal(index[:, 0], np.arange(out[axis]) // (out[axis] // x.shape[axis] or 1))
-        for axis, (index, weights) in found.items()
-    ):
+    if all(len(weights[0]) == 1 and _repeats(index[:, 0], x.shape[axis]) for axis, (index, weights) in found.items()):
         _repeated(to, node, x, dst)
         return
     tables = {axis: (index.astype(np.int32), weights.astype(np.float32)) for axis, (index, weights) in found.items()}
     levels = {} if node.attrs["mode"] == "nearest" else lower_integers.levels(to, node)
     to.step("resize", node, (x,), dst, {"taps": tables} | levels)
+
+
+def _repeats(index: np.ndarray, size: int) -> bool:
+    """Whether an axis of ``size`` elements is read so that each is there as often as any other, one after the other."""
+    times, rest = divmod(len(index), size)
+    return times > 0 and rest == 0 and np.array_equal(index, np.arange(len(index)) // times)
 
 
 def _shifts(node: Node, axis: int) -> bool:

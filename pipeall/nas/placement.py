@@ -14,6 +14,7 @@ from ..pipeline.boards.model import BoardModel
 from ..pipeline.planning.candidates import PredictedPlan
 from ..pipeline.planning.plan import StagePlan
 from ..pipeline.planning.search import search
+from ..pipeline.planning.uncertain import Interval, interval
 
 SLOTS = 2  # of a ring: the default of Pipeline
 MEMORY_BYTES = 4 * 10**9  # of a Khadas VIM3 Pro and of a Rock Pi N10
@@ -41,10 +42,14 @@ class Target:
 
 @dataclass(frozen=True)
 class Placed:
-    """The plan with the highest predicted throughput, and the bytes of weights, activations and rings under it."""
+    """The plan with the highest predicted throughput, and the bytes of weights, activations and rings under it.
+
+    likely  between which figures it will be, where the board's model states its error
+    """
 
     choice: PredictedPlan
     memory_bytes: int
+    likely: Interval | None = None
 
     def fits(self, target: Target) -> bool:
         return self.memory_bytes <= SHARE * target.memory_bytes
@@ -52,9 +57,10 @@ class Placed:
 
 def place(graph: Graph, target: Target) -> Placed:
     """The best pipeline for a network on the target's board. Raises ArgumentError for a board that is not known."""
-    choice = search(graph, _model(target.board).profile(graph), top=1).ranked[0]
+    profile = _model(target.board).profile(graph)
+    choice = search(graph, profile, top=1).ranked[0]
     total = sum(_stage_bytes(graph, stage) for lane in choice.plan.lanes for stage in lane)
-    return Placed(choice, total)
+    return Placed(choice, total, interval(profile, choice.plan))
 
 
 def _stage_bytes(graph: Graph, stage: StagePlan) -> int:

@@ -13,7 +13,7 @@ MODES = ("nearest", "linear", "cubic")
 COORDINATES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 PADDINGS = ("zeros", "border", "reflection")
-MAX_TAPS = 2**26  # of one axis: what resizing reads for all its outputs
+MAX_TAPS = 2**22  # of one axis: what resizing reads for all its outputs; their tables take 40 bytes each
 FARTHEST = 1e9  # elements from the tensor; what a grid asks for beyond is as far
 
 # ---- output shapes ----

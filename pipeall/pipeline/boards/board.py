@@ -58,13 +58,17 @@ class Board:
         return cls((device.cluster for device in found.values()), gpu)
 
     @classmethod
-    def load(cls, name: str | Path) -> Board:
-        """The model of a board: "a311d" (Khadas VIM3), "rk3399pro" (Rock Pi N10), or a file that ``BoardModel`` saved.
+    def load(cls, name: str | Path, library: str = "pipeall") -> Board:
+        """The model of a board, or a file that ``BoardModel`` saved.
+
+        name     "a311d" (Khadas VIM3), "rk3399" (NanoPC-T4), "rk3588" (Orange Pi 5), "rpi4", "rpi5", with pipeall's own
+                 kernels; "rk3399pro" (Rock Pi N10) with ARM Compute Library's published times
+        library  "armcl" for those on the A311D, which is the model "a311d-armcl"
 
         Its components cannot run here. Raises ArgumentError for a name that is neither, with the known ones, and for a
         file that is wrong, with the entry.
         """
-        return cls((), gpu=False, model=BoardModel.load(name))
+        return cls((), gpu=False, model=BoardModel.load(name if library == "pipeall" else f"{name}-{library}"))
 
     @property
     def components(self) -> Mapping[str, Component]:

@@ -1,15 +1,15 @@
-"""The model of a board that is not at hand: measured networks as they were measured, any other one by regression.
+"""The model of a board that is not at hand: measured networks as they were measured, any other one by prices.
 
 A measured network is a profile over the groups that were timed, which may be coarser than ours: ``spans`` says how many
-of our groups each has. Its time is divided among them as the regression (``regression.py``) prices them.
+of our groups each has. Its time is divided among them as the prices have it. Prices are of pipeall's own steps, where
+they are known (``price_list.py``), else of operations, fitted to the times of another library (``regression.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
-from math import inf, isfinite
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -18,62 +18,17 @@ import numpy as np
 from ...errors import ArgumentError
 from ...files import JsonReader, naming, read_json, write_json
 from ...graph.ir import Graph
-from ...graph.ops import macs
 from ..devices.component import Component
 from ..devices.device import Device, unsupported, unsupported_groups
 from ..planning.names import parse_unit, traits_of
 from ..planning.profile import Link, Profile, UnitTimes, crossing_bytes, link_from, link_to_dict
-from . import regression
+from . import price_list, regression
+from .measured import Measured, mean_power, measured_from, median_contention
 from .modelled import Modelled
 
 FOLDER = Path(__file__).parent
+REGRESSION, PRICE_LIST = "regression", "prices of pipeall's steps"  # where times are from that nobody measured
 SPREAD_SHARE = 0.02  # half the distance of the quartiles by the median, where nobody measured it
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A network as it was timed on the board.
-
-    profile  its times; groups and crossing_bytes are those that were timed
-    spans    how many of the graph's groups each of them has
-    macs     of the whole network: with crossing_bytes, what it is recognised by
-    fitted   the regression was fitted on it; False where its times are not wholly measurements
-    """
-
-    profile: Profile
-    spans: tuple[int, ...]
-    macs: int
-    fitted: bool = True
-
-    @classmethod
-    def of(cls, graph: Graph, profile: Profile, spans: Sequence[int] | None = None, fitted: bool = True) -> Measured:
-        """A profile of the graph; with ``spans``, one of coarser groups (see ``borders``).
-
-        Contention, links and idle power are the board's and left out. Raises ArgumentError where it does not fit.
-        """
-        spans = tuple(spans or [1] * len(graph.groups))
-        if sum(spans) != len(graph.groups) or len(spans) != len(profile.groups):
-            raise ArgumentError(
-                f"profile of {profile.network} with {len(profile.groups)} groups: "
-                f"expected one of {graph.name}, spans {spans} of {len(graph.groups)} groups"
-            )
-        found = cls(replace(profile, contention={}, in_line={}, links={}, idle_w=None), spans, _macs(graph), fitted)
-        if not found.fits(graph):
-            raise ArgumentError(f"profile of {profile.network}: expected the tensor sizes of {graph.name} at its cuts")
-        return found
-
-    def fits(self, graph: Graph) -> bool:
-        """Whether the graph is this network: the same number of groups, tensor sizes at their borders, and MACs."""
-        return (
-            len(graph.groups) == sum(self.spans)
-            and borders(graph, self.spans) == self.profile.crossing_bytes
-            and _macs(graph) == self.macs
-        )
-
-    def sample(self, graph: Graph) -> regression.Sample:
-        """What the regression is fitted on."""
-        rows = np.add.reduceat(regression.features(graph), [0, *accumulate(self.spans[:-1])], axis=0)
-        return regression.Sample(rows, {unit: times.ms for unit, times in self.profile.units.items()})
 
 
 @dataclass(frozen=True)
@@ -83,24 +38,29 @@ class BoardModel:
     parts          component -> what it is
     networks       those that were measured
     prices         unit -> price of each of ``regression.FEATURES``
+    step_prices    unit -> prices of pipeall's own steps; these units need no ``prices``
     errors         unit -> network -> (predicted - measured) / measured of its whole time, fitted without it
     mean_power_w   unit -> what the board draws while it runs, mean over the measured networks; empty: not known
     contention     unit -> other unit -> how many times as long it takes while the other one runs too
     links, idle_w  as in a profile
     spread_share   spread_ms by ms of a predicted group
+    error          unit -> how far off its times may be, and ``contention_error`` the factors: as in a profile
     about          where the figures come from
     """
 
     name: str
     parts: Mapping[str, Modelled]
     networks: tuple[Measured, ...]
-    prices: Mapping[str, tuple[float, ...]]
+    prices: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    step_prices: Mapping[str, price_list.PriceList] = field(default_factory=dict)
     errors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     mean_power_w: Mapping[str, float] = field(default_factory=dict)
     contention: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     links: Mapping[tuple[str, str], Link] = field(default_factory=dict)
     idle_w: float | None = None
     spread_share: float = SPREAD_SHARE
+    error: Mapping[str, float] = field(default_factory=dict)
+    contention_error: float = 0.0
     about: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -135,7 +95,7 @@ class BoardModel:
             known,
             {unit: tuple(map(float, row)) for unit, row in prices.items()},
             errors=regression.leave_one_out(samples, floors),
-            mean_power_w=_mean_power([measured.profile for measured in known if measured.fitted], prices),
+            mean_power_w=mean_power([measured.profile for measured in known if measured.fitted], prices),
             **rest,
         )
 
@@ -162,7 +122,7 @@ class BoardModel:
             name,
             parts,
             [(graph, Measured.of(graph, profile)) for graph, profile in profiles],
-            contention=_median_contention([profile for _, profile in profiles]),
+            contention=median_contention([profile for _, profile in profiles]),
             links={ends: link for _, profile in profiles for ends, link in profile.links.items()},
             idle_w=min(idle, default=None),
             about={"profiles": {profile.network: dict(profile.about) for _, profile in profiles}},
@@ -175,10 +135,8 @@ class BoardModel:
         are free but for the links. Groups that a unit's kind of device has no kernels for are marked,
         unless they were measured.
         """
-        rows = regression.features(graph)
-        predicted = {unit: rows @ np.array(prices) for unit, prices in self.prices.items()}
         measured = next((network for network in self.networks if network.fits(graph)), None)
-        units = {unit: self._times(unit, ms, measured) for unit, ms in predicted.items()}
+        units = {unit: self._times(unit, ms, measured) for unit, ms in self._predicted(graph).items()}
         timed = measured.profile.units if measured else ()
         units = {unit: times if unit in timed else _able(graph, unit, times) for unit, times in units.items()}
         count = len(graph.groups)
@@ -193,36 +151,37 @@ class BoardModel:
             },
             links=self.links,
             idle_w=self.idle_w,
+            error=self.error,
+            contention_error=self.contention_error,
             about={
                 "board": self.name,
-                "times": measured.profile.about.get("source", "measured on this board") if measured else "regression",
+                "times": self._source(measured),
                 "components": {name: part.description for name, part in self.parts.items()},
                 "sources": dict(self.about),
             },
             modelled=True,
         )
 
+    def _source(self, measured: Measured | None) -> str:
+        if measured:
+            return measured.profile.about.get("source", "measured on this board")
+        return PRICE_LIST if self.step_prices else REGRESSION
+
+    def _predicted(self, graph: Graph) -> dict[str, np.ndarray]:
+        """unit -> the time of each group by the prices, in the order of the components."""
+        rows, works = regression.features(graph), price_list.works(graph) if self.step_prices else []
+        count = len(graph.groups)
+        found = {unit: rows @ np.array(prices) for unit, prices in self.prices.items()}
+        found |= {unit: prices.group_ms(works, count) for unit, prices in self.step_prices.items()}
+        order = list(self.parts)
+        return {unit: found[unit] for unit in sorted(found, key=lambda unit: order.index(parse_unit(unit)[0]))}
+
     def _times(self, unit: str, predicted: np.ndarray, measured: Measured | None) -> UnitTimes:
         mean_power = (self.mean_power_w[unit],) * len(predicted) if unit in self.mean_power_w else None
         if measured is None or unit not in measured.profile.units:
             return UnitTimes(tuple(predicted.tolist()), tuple((self.spread_share * predicted).tolist()), mean_power)
-        known, spans = measured.profile.units[unit], measured.spans
-        shares = np.concatenate(
-            [
-                part / part.sum() if part.sum() > 0 else np.full(len(part), 1 / len(part))
-                for part in np.split(predicted, list(accumulate(spans[:-1])))
-            ]
-        )
-        whole = np.repeat(np.arange(len(spans)), spans)
-        refused = np.isinf(known.ms)
-        ms = np.where(refused[whole], np.inf, np.where(refused, 0.0, known.ms)[whole] * shares)
-        spread = np.array(known.spread_ms)[whole] * shares
-        return UnitTimes(
-            tuple(ms.tolist()),
-            tuple(spread.tolist()),
-            mean_power if known.power_w is None else tuple(np.array(known.power_w)[whole].tolist()),
-            {index + 1: known.refused[part + 1] for index, part in enumerate(whole) if part + 1 in known.refused},
-        )
+        times = measured.times(unit, predicted)
+        return times if times.power_w else replace(times, power_w=mean_power)
 
     def save(self, path: str | Path) -> None:
         """Writes it as JSON. Raises ArgumentError where the file cannot be written."""
@@ -244,6 +203,17 @@ class BoardModel:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
+        own = {
+            unit: {
+                "cache_mb": prices.cache_mb,
+                "kernels": {
+                    kernel: dict(zip(price_list.FEATURES, (float(f"{price:.6g}") for price in row), strict=True))
+                    for kernel, row in prices.kernels.items()
+                },
+            }
+            for unit, prices in self.step_prices.items()
+        }
+        modelled = {"step_prices": own, "error": dict(self.error), "contention_error": self.contention_error}
         return {
             "name": self.name,
             "about": dict(self.about),
@@ -260,6 +230,7 @@ class BoardModel:
                 unit: dict(zip(regression.FEATURES, (float(f"{price:.6g}") for price in row), strict=True))
                 for unit, row in self.prices.items()
             },
+            **{key: value for key, value in modelled.items() if value},
             "leave_one_out_errors": {
                 unit: {network: round(error, 4) for network, error in row.items()} for unit, row in self.errors.items()
             },
@@ -281,9 +252,11 @@ class BoardModel:
         parts = {name: _part_from(read.inside("components", name)) for name in read.keys("components")}
         if not parts or any(_component(name) != name or traits_of(name).all for name in parts):
             raise read.fail("components", "names of components, such as big, little and gpu")
-        units = read.keys("prices")
-        if not units or any(_component(unit) not in parts for unit in units):
+        units, own = read.keys("prices"), read.keys("step_prices")
+        if not (units or own) or any(_component(unit) not in parts for unit in (*units, *own)):
             raise read.fail("prices", "units of the components")
+        step_prices = {unit: _step_prices(read.inside("step_prices", unit)) for unit in own}
+        error = read.inside("error") if content.get("error") is not None else JsonReader({}, source)
         contention = _table(read, "contention", low=0.1)
         if any(
             _component(unit) not in parts for unit in (*contention, *(o for row in contention.values() for o in row))
@@ -293,11 +266,14 @@ class BoardModel:
         return cls(
             name=read.word("name"),
             parts=parts,
-            networks=tuple(_measured_from(row) for row in read.rows("networks")),
+            networks=tuple(measured_from(row) for row in read.rows("networks")),
             prices={
                 unit: tuple(read.inside("prices", unit).number(feature) for feature in regression.FEATURES)
                 for unit in units
             },
+            step_prices=step_prices,
+            error={unit: error.number(unit) for unit in error.content},
+            contention_error=read.number("contention_error") if content.get("contention_error") is not None else 0.0,
             errors=_table(read, "leave_one_out_errors", low=-1.0),
             mean_power_w={unit: power.number(unit) for unit in power.content},
             contention=contention,
@@ -306,12 +282,6 @@ class BoardModel:
             spread_share=read.number("spread_share"),
             about=read.inside("about").content if content.get("about") is not None else {},
         )
-
-
-def borders(graph: Graph, spans: Sequence[int]) -> tuple[int, ...]:
-    """Bytes that enter the network, cross every cut between spans of groups, and leave it."""
-    sizes = crossing_bytes(graph)
-    return (sizes[0], *(sizes[cut] for cut in accumulate(spans)))
 
 
 def _able(graph: Graph, unit: str, times: UnitTimes) -> UnitTimes:
@@ -334,10 +304,6 @@ def _component(unit: str) -> str | None:
         return None
 
 
-def _macs(graph: Graph) -> int:
-    return sum(macs(node, graph) for node in graph.nodes)
-
-
 def _modelled(device: Device) -> Modelled:
     return Modelled(device.core_type, device.width, device.max_mhz)
 
@@ -350,34 +316,18 @@ def _part_from(read: JsonReader) -> Modelled:
     return Modelled(read.word("core_type"), int(count), mhz)
 
 
-def _measured_from(read: JsonReader) -> Measured:
-    profile = Profile.from_dict(read.inside("profile").content, f"{read.where}: profile")
-    spans = read.sizes("spans", len(profile.groups), low=1)
-    if not isinstance(read.content.get("fitted"), bool):
-        raise read.fail("fitted", "true or false")
-    return Measured(profile, spans, int(read.number("macs")), read.content["fitted"])
+def _step_prices(read: JsonReader) -> price_list.PriceList:
+    kernels = read.inside("kernels")
+    for name in (price_list.CONV, price_list.OTHER):
+        if name not in kernels.content:
+            raise read.fail("kernels", f"prices of {name}, which stands for others")
+    prices = {
+        kernel: tuple(kernels.inside(kernel).number(feature) for feature in price_list.FEATURES)
+        for kernel in kernels.content
+    }
+    return price_list.PriceList(read.number("cache_mb"), prices)
 
 
 def _table(read: JsonReader, key: str, low: float) -> dict[str, dict[str, float]]:
     rows = ((name, read.inside(key, name)) for name in read.keys(key))
     return {name: {entry: row.number(entry, low) for entry in row.content} for name, row in rows}
-
-
-def _mean_power(profiles: Sequence[Profile], units: Iterable[str]) -> dict[str, float]:
-    """unit -> mean over the networks' running time of what the board drew, where all of them know."""
-    means = {}
-    for unit in units:
-        times = [profile.units[unit] for profile in profiles]
-        if all(row.power_w is not None for row in times):
-            pairs = [(ms, w) for row in times for ms, w in zip(row.ms, row.power_w, strict=True) if isfinite(ms)]
-            means[unit] = float(np.average([w for _, w in pairs], weights=[ms for ms, _ in pairs]))
-    return means
-
-
-def _median_contention(profiles: Sequence[Profile]) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, list[float]]] = {}
-    for profile in profiles:
-        for unit, row in profile.contention.items():
-            for other, factors in row.items():
-                found.setdefault(unit, {}).setdefault(other, []).extend(factors)
-    return {unit: {other: float(np.median(f)) for other, f in row.items()} for unit, row in found.items()}

@@ -71,6 +71,8 @@ class Profile:
     in_line         factors while the two share the network, as stages of one pipeline; absent: as contention
     links           (from, to) -> hand-over cost between components, or between one and "host"; absent: it is free
     idle_w          what the board draws with nothing running, or None
+    error           unit -> e: its true times lie between these / (1 + e) and these * (1 + e), in four cases of five
+    contention_error  the same of the contention factors
     about           where the figures come from: machine, clocks, date, or the sources of a model
     modelled        False: measured, on this kind of machine
     """
@@ -83,6 +85,8 @@ class Profile:
     in_line: Factors = field(default_factory=dict)
     links: Mapping[tuple[str, str], Link] = field(default_factory=dict)
     idle_w: float | None = None
+    error: Mapping[str, float] = field(default_factory=dict)
+    contention_error: float = 0.0
     about: Mapping[str, Any] = field(default_factory=dict)
     modelled: bool = False
 
@@ -149,6 +153,7 @@ class Profile:
             "in_line": _factors_to_dict(self.in_line),
             "links": [link_to_dict(ends, link) for ends, link in self.links.items()],
             "idle_w": self.idle_w,
+            **({"error": dict(self.error), "contention_error": self.contention_error} if self.error else {}),
         }
 
     @classmethod
@@ -162,6 +167,7 @@ class Profile:
         in_line = _factors_from(read, "in_line", len(groups)) if content.get("in_line") is not None else {}
         if not isinstance(content.get("modelled", False), bool):
             raise read.fail("modelled", "true or false")
+        error = read.inside("error") if content.get("error") is not None else JsonReader({}, source)
         tables = (contention, in_line)
         for unit in (*units, *chain(*tables), *(other for table in tables for row in table.values() for other in row)):
             if Plan.single(unit).units[0] != unit:
@@ -175,6 +181,8 @@ class Profile:
             in_line=in_line,
             links=dict(link_from(row) for row in read.rows("links")),
             idle_w=read.number("idle_w") if content.get("idle_w") is not None else None,
+            error={unit: error.number(unit) for unit in error.content},
+            contention_error=read.number("contention_error") if content.get("contention_error") is not None else 0.0,
             about=read.inside("about").content if content.get("about") is not None else {},
             modelled=content.get("modelled", False),
         )

@@ -92,7 +92,8 @@ def search(
 ) -> Found:
     """The best plans for a network, by predicted speed or energy. Deterministic.
 
-    Of equals the plan with fewer stages comes first, then the one with less latency, then by its text.
+    Of equals the plan with fewer stages comes first, then the one with less latency, then by its text. Where the
+    profile states its error, plans within the interval of the fastest are its equals, for throughput and latency.
 
     objective  "throughput": shortest period, with at most ``max_latency_ms``
                "latency": least latency, with at least ``min_fps``

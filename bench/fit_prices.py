@@ -1,0 +1,321 @@
+"""Generates the models of boards that run pipeall's own kernels, pipeall/pipeline/boards/*.json, from priced steps.
+
+    python bench/fit_prices.py [PRICES] [--data DATA]
+
+PRICES is the table that price.py writes; default bench/prices.csv.gz. DATA is the folder with the published timings
+that fit_boards.py reads: the GPUs' times and the boards' power come from there. Shows the error of each network on each
+core where it is left out of the fit, and the published speed-ups of several threads beside the modelled ones.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import price_table
+from common import DATA, REPOSITORY, Record, mean_line, parser
+from fit_boards import RK_PIPELINES, build, contention, links, pipelines
+from price_grid import GRIDS
+from price_table import Row
+
+from pipeall.pipeline.boards import price_list
+from pipeall.pipeline.boards.model import FOLDER, BoardModel
+from pipeall.pipeline.boards.modelled import Modelled
+from pipeall.pipeline.boards.price_list import Sample, Work
+
+PRICES = REPOSITORY / "bench" / "prices.csv.gz"
+FOUR_OF_FIVE = 1.2816  # standard deviations each way
+# How far armcost's own times are from published ones, standard deviation of the logarithm: of a network that it was not
+# fitted to nine of ten are within 16 % (its ANCHORS.md), which are 1.645 of them
+ARMCOST = np.log(1.16) / 1.645
+MEMORY = 0.41  # of the time that bytes take at a core's bandwidth: what armcost counts
+
+
+@dataclass(frozen=True)
+class Core:
+    """read and write: GB/s of one core from and to memory (ThomasKaiser/sbc-bench, as armcost has them).
+
+    cache_mb  size of the last cache
+    speedups  network -> how many times as fast all cores of the cluster are as one, by ncnn's published times
+    like      the cluster that has them, where nobody published this one's
+    """
+
+    read: float
+    write: float
+    cache_mb: float
+    threads: int
+    speedups: Mapping[str, float] = field(default_factory=dict)
+    like: str | None = None
+
+
+def _ratios(one: Sequence[float], many: Sequence[float]) -> dict[str, float]:
+    names = ("alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet")
+    return {name: a / b for name, a, b in zip(names, one, many, strict=True)}
+
+
+# ncnn's benchmark/README.md: one thread, all threads of the cluster. SqueezeNet is 1.1 there. The A55 has its one
+# thread on an RK3566 at the same clock, the RK3588's A76 on a Raspberry Pi 5. Nobody published a cluster of A53.
+VIM3 = _ratios((141.2, 229.9, 113.3, 531.9, 68.7), (60.7, 82.2, 43.0, 186.2, 31.1))
+RK3399 = _ratios((165.3, 228.6, 112.0, 504.2, 71.8), (107.2, 133.2, 65.1, 293.1, 44.0))
+PI4 = _ratios((139.4, 235.9, 124.3, 534.1, 74.0), (76.4, 114.4, 61.2, 262.8, 46.7))
+PI5 = _ratios((35.6, 48.7, 20.3, 89.4, 11.9), (21.4, 25.4, 9.0, 46.2, 7.4))
+RK3588_BIG = _ratios((35.6, 48.7, 20.3, 89.4, 11.9), (12.5, 15.1, 5.5, 27.5, 3.7))
+RK3588_LITTLE = _ratios((116.3, 185.4, 68.8, 332.1, 47.7), (32.3, 47.6, 16.1, 78.8, 11.0))
+CORES = {
+    "a311d-big": Core(9.92, 9.24, 1.0, 4, VIM3),
+    "a311d-little": Core(3.67, 7.97, 0.25, 2, like="rk3588-little"),
+    "rk3399-big": Core(6.6, 4.89, 1.0, 2, RK3399),
+    "rk3399-little": Core(2.0, 4.78, 0.5, 4, like="rk3588-little"),
+    "rk3588-big": Core(21.4, 29.9, 3.0, 4, RK3588_BIG),
+    "rk3588-little": Core(7.17, 22.0, 3.0, 4, RK3588_LITTLE),
+    "rpi4": Core(9.1, 3.12, 1.0, 4, PI4),
+    "rpi5": Core(14.9, 10.0, 2.0, 4, PI5),
+}
+
+
+@dataclass(frozen=True)
+class BoardParts:
+    """socs: component -> the core it is priced as; gpu: the board model whose GPU's prices it has, times a factor."""
+
+    parts: Mapping[str, Modelled]
+    socs: Mapping[str, str]
+    gpu: tuple[str, float] | None = None
+    about: str = ""
+
+
+# ncnn's Vulkan times on the RK3588's Mali-G610 by those on the A311D's Mali-G52: AlexNet, GoogLeNet, MobileNet,
+# ResNet-18, ResNet-50, SqueezeNet 1.1, YOLOv4-tiny
+G610 = np.array((15.6, 17.7, 9.2, 16.3, 38.1, 7.1, 50.1)) / (69.7, 67.3, 32.4, 61.4, 159.8, 21.6, 153.9)
+BOARDS = {
+    "a311d": BoardParts(
+        {
+            "big": Modelled("Cortex-A73", 4, 2208.0),
+            "little": Modelled("Cortex-A53", 2, 1800.0),
+            "gpu": Modelled("Mali-G52", 4, 800.0),
+        },
+        {"big": "a311d-big", "little": "a311d-little"},
+        ("a311d-armcl", 1.0),
+        "Khadas VIM3",
+    ),
+    "rk3399": BoardParts(
+        {
+            "big": Modelled("Cortex-A72", 2, 1800.0),
+            "little": Modelled("Cortex-A53", 4, 1500.0),
+            "gpu": Modelled("Mali-T860", 4, 800.0),
+        },
+        {"big": "rk3399-big", "little": "rk3399-little"},
+        ("rk3399pro", 1.0),
+        "NanoPC-T4",
+    ),
+    "rk3588": BoardParts(
+        {
+            "big": Modelled("Cortex-A76", 4, 2400.0),
+            "little": Modelled("Cortex-A55", 4, 1800.0),
+            "gpu": Modelled("Mali-G610", 4, 1000.0),
+        },
+        {"big": "rk3588-big", "little": "rk3588-little"},
+        ("a311d-armcl", float(np.exp(np.log(G610).mean()))),
+        "Orange Pi 5, Rock 5B",
+    ),
+    "rpi4": BoardParts({"big": Modelled("Cortex-A72", 4, 1800.0)}, {"big": "rpi4"}, about="Raspberry Pi 4"),
+    "rpi5": BoardParts({"big": Modelled("Cortex-A76", 4, 2400.0)}, {"big": "rpi5"}, about="Raspberry Pi 5"),
+}
+# The same networks by another library on the same GPU, ms: ncnn's Vulkan, in half precision
+VULKAN = {
+    "a311d-armcl": {"alexnet": 69.7, "googlenet": 67.3, "mobilenet": 32.4, "resnet50-slim": 159.8},
+    "rk3399pro": {"alexnet": 77.1, "googlenet": 80.8, "mobilenet": 36.0, "resnet50-v1": 176.2},
+}
+
+
+class Cluster:
+    """The steps priced on one core, as times of its whole cluster.
+
+    A step takes its arithmetic's time divided by the threads at some efficiency, and the time of its bytes divided by
+    what several cores read more than one: the two numbers that come nearest to the published speed-ups.
+    """
+
+    def __init__(self, core: Core, rows: Sequence[Row], like: "Cluster | None" = None):
+        self.core, self.networks, self.like = core, {}, like
+        for row in rows:
+            self.networks.setdefault(row.network, []).append(row)
+        if like:
+            self.efficiency, self.bandwidth = like.efficiency, min(like.bandwidth, core.threads)
+        else:
+            self._fit()
+
+    def samples(self) -> dict[str, Sample]:
+        return {
+            name: Sample([Work(row.node, row.kernel, 0, row.features) for row in rows], self.ms(rows).tolist())
+            for name, rows in self.networks.items()
+        }
+
+    def ms(self, rows: Sequence[Row]) -> np.ndarray:
+        rest, memory = self._parts(rows)
+        return rest / (self.core.threads * self.efficiency) + memory / self.bandwidth
+
+    def speedups(self) -> dict[str, float]:
+        """network -> modelled speed-up of the whole cluster, of those that are published."""
+        known = {name: rows for name, rows in self.networks.items() if name in self.core.speedups}
+        return {name: sum(row.ms for row in rows) / float(self.ms(rows).sum()) for name, rows in known.items()}
+
+    def spread(self) -> float:
+        """Standard deviation of the logarithm of modelled by published speed-ups."""
+        if self.like:
+            return self.like.spread()
+        found = self.speedups()
+        return float(np.sqrt(np.mean([np.log(found[name] / self.core.speedups[name]) ** 2 for name in found])))
+
+    def _parts(self, rows: Sequence[Row]) -> tuple[np.ndarray, np.ndarray]:
+        """Milliseconds of each step on one core: without those of memory, and these."""
+        ms = np.array([row.ms for row in rows])
+        bytes_ms = [MEMORY * (row.read_mb / self.core.read + row.written_mb / self.core.write) for row in rows]
+        memory = np.minimum(ms, bytes_ms)
+        return ms - memory, memory
+
+    def _fit(self) -> None:
+        best = (np.inf, 1.0, 1.0)
+        for efficiency in np.arange(0.30, 1.001, 0.01):
+            for bandwidth in np.arange(1.0, self.core.threads + 0.001, 0.05):
+                self.efficiency, self.bandwidth = float(efficiency), float(bandwidth)
+                best = min(best, (round(self.spread(), 9), self.efficiency, self.bandwidth))
+        _, self.efficiency, self.bandwidth = best
+
+
+def networks_of(samples: Mapping[str, Sample]) -> list[str]:
+    """Without those that were made to have every kernel."""
+    return [name for name in samples if name not in GRIDS]
+
+
+def gpu_spread(model: BoardModel) -> float:
+    """Standard deviation of the logarithm between two libraries' times on a GPU, both of published networks."""
+    times = {known.profile.network: sum(known.profile.units["gpu"].ms) for known in model.networks}
+    ratios = [np.log(times[name] / ms) for name, ms in VULKAN[model.name].items()]
+    return float(np.std(ratios, ddof=1))
+
+
+def contention_error(model: BoardModel, data: Path) -> float:
+    """How far the factors that three measured pipelines ask for are from the model's, at most."""
+    factors = np.arange(0.9, 1.4, 0.01)
+    found = np.array(
+        [[p.period_ms for p in pipelines(replace(model, contention=contention(f)), data)] for f in factors]
+    )
+    wanted = factors[np.abs(found - [ms for _, _, ms in RK_PIPELINES]).argmin(axis=0)]
+    factor = model.contention["big"]["little"]
+    return float(np.max(np.maximum(wanted / factor, factor / wanted)) - 1)
+
+
+def board(name: str, clusters: Mapping[str, Cluster], published: Mapping[str, BoardModel], wide: float) -> BoardModel:
+    entry = BOARDS[name]
+    prices, step_prices, errors, error = {}, {}, {}, {}
+    inferred = np.std(np.log([cluster.efficiency for cluster in clusters.values() if not cluster.like]), ddof=1)
+    for unit, soc in entry.socs.items():
+        samples = clusters[soc].samples()
+        cache_mb = clusters[soc].core.cache_mb
+        step_prices[unit] = price_list.PriceList.fit(samples.values(), cache_mb)
+        errors[unit] = price_list.leave_one_out(samples, cache_mb, networks_of(samples))
+        held_out = np.sqrt(np.mean(np.log1p(list(errors[unit].values())) ** 2))
+        error[unit] = _interval(ARMCOST, held_out, clusters[soc].spread(), inferred if clusters[soc].like else 0.0)
+    if entry.gpu:
+        source, factor = entry.gpu
+        *per_work, start = published[source].prices["gpu"]
+        prices["gpu"] = (*(factor * price for price in per_work), start)  # which a faster GPU does not shorten
+        misses = np.log1p(list(published[source].errors["gpu"].values()))
+        scaling = 0.0 if factor == 1 else np.std(np.log(G610), ddof=1)
+        error["gpu"] = _interval(np.sqrt(np.mean(misses**2)), gpu_spread(published[source]), scaling)
+    source = published.get(entry.gpu[0]) if entry.gpu and entry.gpu[1] == 1 else None
+    several = len(entry.parts) > 1
+    return BoardModel(
+        name,
+        entry.parts,
+        (),
+        prices,
+        step_prices,
+        errors,
+        mean_power_w=source.mean_power_w if source else {},
+        contention=published["rk3399pro"].contention if several else {},
+        links=links() if several else {},
+        idle_w=source.idle_w if source else None,
+        error={unit: round(value, 3) for unit, value in error.items()},
+        contention_error=round(wide, 3) if several else 0.0,
+        about=_about(entry, clusters),
+    )
+
+
+def _interval(*deviations: float) -> float:
+    return float(np.expm1(FOUR_OF_FIVE * np.sqrt(sum(value**2 for value in deviations))))
+
+
+def _about(entry: BoardParts, clusters: Mapping[str, Cluster]) -> dict[str, list[str]]:
+    shares = [
+        f"{unit}: {clusters[soc].core.threads} threads at {clusters[soc].efficiency:.2f} of their arithmetic, reading "
+        f"{clusters[soc].bandwidth:.2f} times as fast as one"
+        for unit, soc in entry.socs.items()
+    ]
+    if any(clusters[soc].like for soc in entry.socs.values()):
+        shares.append("inferred: nobody published several threads of a Cortex-A53; as those of the RK3588's Cortex-A55")
+    about = {
+        "components": [entry.about, "clocks and memory as ThomasKaiser/sbc-bench measured them"],
+        "step_prices": [
+            "pipeall's own steps: their instructions, executed under emulation, priced on a model of the core that was "
+            "fitted to 42 published times of ncnn"
+        ],
+        "threads": [*shares, "fitted to ncnn's published times of one thread and of all"],
+        "error": [
+            "in four cases of five: the core's model on networks it has not seen (nine of ten within 16 %), the prices "
+            "on networks they have not seen, the threads' fit; GPU: its prices' errors, two libraries' distance on it",
+        ],
+        "spread_share": ["assumed, nobody published the spread"],
+    }
+    if entry.gpu:
+        what = "of ARM Compute Library's published times, another library's than pipeall's kernels"
+        scaled = (
+            f"inferred: {entry.gpu[1]:.3f} of the Mali-G52's prices, as ncnn's Vulkan times"
+            if entry.gpu[1] != 1
+            else ""
+        )
+        about["prices"] = [what, *([scaled] if scaled else []), "ms_per_op is that of the GPU they are taken from"]
+        about["links"] = ["as the a311d-armcl model has them, whose sizes are inferred"]
+        about["contention"] = [
+            "one factor, calibrated on three measured pipelines of the RK3399Pro; its error is theirs"
+        ]
+    return about
+
+
+def clusters_of(rows: Sequence[Row]) -> dict[str, Cluster]:
+    """The clusters by core, of the rows of single precision."""
+    found: dict[str, Cluster] = {}
+    for soc, core in sorted(CORES.items(), key=lambda item: item[1].like is not None):
+        own = [row for row in rows if (row.soc, row.unit) == (soc, "big")]
+        found[soc] = Cluster(core, own, found.get(core.like or ""))
+    return found
+
+
+def boards(clusters: Mapping[str, Cluster], data: Path) -> dict[str, BoardModel]:
+    """The models by name."""
+    published = build(data)
+    wide = contention_error(published["rk3399pro"], data)
+    return {name: board(name, clusters, published, wide) for name in BOARDS}
+
+
+def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("prices", nargs="?", type=Path, default=PRICES, metavar="PRICES")
+    options.add_argument("--data", type=Path, default=DATA)
+    options = options.parse_args()
+    clusters = clusters_of(price_table.load(options.prices))
+    models = boards(clusters, options.data)
+    with Record(options, "board", "component", "network", "left out [%] +.1f", keys=3) as record:
+        for name, model in models.items():
+            model.save(FOLDER / f"{name}.json")
+            for unit, errors in model.errors.items():
+                for network, error in errors.items():
+                    record.add(name, unit, network, 100 * error)
+                record.say(mean_line(f"{name} {unit}", [1 + abs(error) for error in errors.values()]))
+    with Record(options, "core", "network", "modelled [x] .2f", "published [x] .2f", part="threads", keys=2) as record:
+        for soc, cluster in clusters.items():
+            for network, found in cluster.speedups().items():
+                record.add(soc, network, found, cluster.core.speedups[network])
+
+
+if __name__ == "__main__":
+    main()

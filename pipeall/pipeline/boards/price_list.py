@@ -1,0 +1,214 @@
+"""The price of a step of pipeall's own CPU kernels: times of a network on cores that are not at hand.
+
+A step's time is linear in what it does, at prices >= 0 that its kernel has on a core: products, other arithmetic of its
+algorithm, bytes of weights, of inputs and of outputs, a fixed time for starting it, and the bytes of inputs and outputs
+that do not fit into half of the last cache. Convolutions have the algorithm that the model of their work gives them for
+NEON, as on a board that has not timed them yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..._kernels.cpu import algorithms
+from ..._kernels.cpu.algorithms import DIRECT, GEMM, HALF_GEMM, STRASSEN, Algorithm
+from ..._kernels.cpu.fold import fold, folded
+from ...errors import ArgumentError
+from ...graph.ir import Graph
+from ...graph.lower import lower
+from ...graph.ops.table import OPS, work
+from ...graph.partition import subgraph
+from ...steps import Step, Strided, item_bytes
+from .regression import GIGA, MEGA, nonnegative_least_squares
+
+FEATURES = (
+    "ms_per_g_products",
+    "ms_per_g_others",
+    "ms_per_mb_weights",
+    "ms_per_mb_read",
+    "ms_per_mb_written",
+    "ms_per_step",
+    "ms_per_mb_far",
+)
+NR, ISA = 8, "neon"  # of the GEMM of every Arm core
+CONV, OTHER = "gemm", "other"  # who prices what no priced network has: convolutions, all else
+CONVOLUTIONS = {CONV, "gemv", "half-gemv", "direct", "strassen", "winograd", "depthwise"}
+SMALL = 0.01  # of its network's time: an error of a step that takes less counts as little
+FAR, ROUNDS = 0.05, 6  # a step that is further off than that counts less in the next round of a fit
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a step does: the kernel that prices it, the group it belongs to (from 0), and ``FEATURES`` of it.
+
+    But for the last, which depends on the core's cache.
+    """
+
+    node: str
+    kernel: str
+    group: int
+    features: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A network as it was priced: what its steps do, and the ms of each."""
+
+    works: Sequence[Work]
+    ms: Sequence[float]
+
+
+def works(graph: Graph, given: Sequence[str] | None = None) -> list[Work]:
+    """What each step of a network does on a CPU of Arm's. ``given``: the algorithms of the steps, "" where none."""
+    steps = lower(subgraph(graph, 0, len(graph.groups))).steps
+    ways = [_modelled(step) for step in steps]
+    if given is not None:
+        if len(given) != len(steps):
+            raise ArgumentError(f"{graph.name}: expected algorithms of {len(steps)} steps, got {len(given)}")
+        ways = [_named(step, word) for step, word in zip(steps, given, strict=True)]
+    of_node = {node.name: index for index, group in enumerate(graph.groups) for node in group.nodes}
+    groups = [of_node.get(step.node) for step in steps]
+    for index in range(len(groups) - 1, -1, -1):  # a copy that belongs to no node goes with what it is made for
+        if groups[index] is None:
+            groups[index] = groups[index + 1] if index + 1 < len(groups) else len(graph.groups) - 1
+    return [Work(step.node, *_of(step, way, group)) for step, way, group in zip(steps, ways, groups, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class PriceList:
+    """The prices of a core, or of a cluster.
+
+    cache_mb  size of its last cache
+    kernels   kernel -> price of each of ``FEATURES``; those of ``CONV`` and ``OTHER`` are there
+    """
+
+    cache_mb: float
+    kernels: Mapping[str, Sequence[float]]
+
+    def __post_init__(self) -> None:
+        for kernel in (CONV, OTHER):
+            if kernel not in self.kernels:
+                raise ArgumentError(f"price list: expected prices of {kernel}, which stands for others, got none")
+
+    @classmethod
+    def fit(cls, samples: Iterable[Sample], cache_mb: float) -> PriceList:
+        """Prices that make the errors of the steps' times least, each by its own time and some of its network's.
+
+        Small errors count squared, large ones nearly as they are: a step that takes long for another reason bends
+        little.
+        """
+        rows: dict[str, list[tuple[np.ndarray, float]]] = {}
+        for sample in samples:
+            small = SMALL * sum(sample.ms)
+            for step, ms in zip(sample.works, sample.ms, strict=True):
+                entry = np.array(_with_far(step, cache_mb)) / (ms + small), ms / (ms + small)
+                for kernel in _nearest(step.kernel):
+                    rows.setdefault(kernel, []).append(entry)
+        columns = {kernel: map(np.array, zip(*entries, strict=True)) for kernel, entries in rows.items()}
+        return cls(cache_mb, {kernel: tuple(_robust(*pair).tolist()) for kernel, pair in columns.items()})
+
+    def group_ms(self, works: Sequence[Work], count: int) -> np.ndarray:
+        """The time of each of ``count`` groups."""
+        found = np.zeros(count)
+        for step in works:
+            found[step.group] += np.dot(_with_far(step, self.cache_mb), self.price_of(step.kernel))
+        return found
+
+    def price_of(self, kernel: str) -> Sequence[float]:
+        """A kernel's prices: its own, or those of its nearest that has some."""
+        return next(self.kernels[name] for name in _nearest(kernel) if name in self.kernels)
+
+
+def leave_one_out(samples: Mapping[str, Sample], cache_mb: float, names: Iterable[str]) -> dict[str, float]:
+    """network -> (predicted - priced) / priced of its whole time, by prices fitted on all others."""
+    errors = {}
+    for name in names:
+        works, ms = samples[name].works, sum(samples[name].ms)
+        prices = PriceList.fit((other for key, other in samples.items() if key != name), cache_mb)
+        errors[name] = float(prices.group_ms(works, 1 + max(step.group for step in works)).sum()) / ms - 1
+    return errors
+
+
+def _with_far(step: Work, cache_mb: float) -> tuple[float, ...]:
+    inputs, outputs = step.features[3:5]
+    return (*step.features, max(0.0, inputs + outputs - cache_mb / 2))
+
+
+def _robust(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Iteratively reweighted least squares, by Huber's weights (1964)."""
+    weights = np.ones(len(b))
+    for _ in range(ROUNDS):
+        x = nonnegative_least_squares(a * weights[:, None], b * weights)
+        weights = np.sqrt(1 / np.maximum(1, np.abs(a @ x - b) / FAR))
+    return x
+
+
+def _modelled(step: Step) -> Algorithm | None:
+    return algorithms.modelled(step, NR, ISA) if algorithms.candidates(step) else None
+
+
+def _named(step: Step, word: str) -> Algorithm | None:
+    return next((way for way in algorithms.candidates(step) if str(way) == word), None)
+
+
+def _nearest(kernel: str) -> list[str]:
+    """A kernel, its family (all before the blank), and who stands for all families like that."""
+    family = kernel.partition(" ")[0]
+    return list(dict.fromkeys((kernel, family, CONV if family in CONVOLUTIONS else OTHER)))
+
+
+def _of(step: Step, way: Algorithm | None, group: int) -> tuple[str, int, tuple[float, ...]]:
+    """(kernel, group, features) of a step."""
+    weights = sum(array.size for array in (step.weight, step.bias) if array is not None) * item_bytes(step.dst.dtype)
+    read, written = sum(operand.nbytes for operand in step.src), step.dst.nbytes
+    if step.kind == "conv":
+        kernel, products, others = _convolution(step, way)
+        weights = way.inner_bytes(step) if way else weights
+    else:
+        kernel, products, others = f"{step.kind} {_variety(step.params)}".strip(), _products(step), 0
+    sizes = products / GIGA, others / GIGA, weights / MEGA, read / MEGA, written / MEGA, 1.0
+    return kernel, group, sizes
+
+
+def _convolution(step: Step, way: Algorithm | None) -> tuple[str, float, float]:
+    """(kernel, products, other arithmetic) of a convolution."""
+    y, taps = step.dst, prod(step.params["kernel"])
+    pixels = y.h * y.w
+    if way is None:
+        return f"depthwise {_variety(step.params)}", step.weight.size * pixels, 0
+    if way == HALF_GEMM or (way == GEMM and pixels == 1):
+        return str(way).replace("gemm", "gemv"), step.weight.size, 0
+    if way == GEMM:
+        step = folded(step, fold(step, NR)) if y.dtype == "float32" else step
+        taps, pixels = prod(step.params["kernel"]), algorithms.padded(step.dst.h * step.dst.w, NR)
+        products = algorithms.filters(step, NR) * taps * pixels
+        each = step.src[0].c // step.params["groups"]  # products of a sum for each of its pointers
+        return "gemm 1x1" if taps == 1 else "gemm kxk", products, products / each
+    if way == DIRECT:
+        return "direct", algorithms.vector_filters(step, algorithms.VECTOR) * taps * pixels, 0
+    if way == STRASSEN:
+        return "strassen", way.products(step), algorithms.pairs(step) * (step.src[0].c + y.c)
+    m, n = algorithms.tile(step, way)
+    tiles = -(-y.h // m) * -(-y.w // m)
+    return f"winograd {m}", way.products(step), tiles * n * n * (step.src[0].c + y.c)
+
+
+def _variety(params: Mapping[str, Any]) -> str:
+    """What tells the kernels of a family apart: the operation, or the form of the window."""
+    if "kernel" not in params:
+        return str(params.get("op") or params.get("how") or params.get("mode") or "")
+    size, stride = "x".join(map(str, params["kernel"])), max(params["strides"])
+    dilated = " dilated" if max(params.get("dilations", (1, 1))) > 1 else ""
+    return size + (f" stride {stride}" if stride > 1 else "") + dilated
+
+
+def _products(step: Step) -> float:
+    """Elements times those that each of them is made of."""
+    if isinstance(step.dst, Strided):
+        return work(step.kind, step.dst.shape, [operand.shape for operand in step.src]) if step.kind in OPS else 0
+    return step.dst.elements * prod(step.params.get("kernel", (1,)))

@@ -1,0 +1,85 @@
+"""What a profile's error makes of a plan: between which figures it will be, and whether another is surely better.
+
+A unit is off by one factor in all of its groups, each unit by its own; so is contention, all of it by one. Their
+logarithms are normal, with four of five within the error that the profile states. Plans are compared by the same draws:
+what they have in common is off in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from statistics import NormalDist
+
+import numpy as np
+
+from .plan import Plan
+from .predict import Prediction, predict
+from .profile import Factors, Profile
+
+DRAWS = 41
+SHARE = 0.8  # of the draws: what an interval holds, and how often a plan that is surely behind is behind
+DEVIATIONS = 1.2816  # of a normal distribution hold that share, each way
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """What holds four of five draws of a plan's figures: (least, most)."""
+
+    fps: tuple[float, float]
+    latency_ms: tuple[float, float]
+
+
+def interval(profile: Profile, plan: Plan) -> Interval | None:
+    """Between which figures the plan will be; None where the profile states no error."""
+    if not profile.error:
+        return None
+    found = list(_predictions(profile, plan))
+    ends = 50 * (1 - SHARE), 50 * (1 + SHARE)
+    fps, latency = (np.percentile(values, ends) for values in zip(*((p.fps, p.latency_ms) for p in found), strict=True))
+    return Interval(tuple(fps.tolist()), tuple(latency.tolist()))
+
+
+def surely_behind(profile: Profile, plan: Plan, other: Plan, objective: str) -> bool:
+    """Whether a plan is worse than another, by the objective of a search, in four of five draws."""
+    pairs = zip(_predictions(profile, plan), _predictions(profile, other), strict=True)
+    worse = [_value(a, objective) > _value(b, objective) for a, b in pairs]
+    return sum(worse) >= SHARE * len(worse)
+
+
+def _value(prediction: Prediction, objective: str) -> float:
+    energy = prediction.energy_mj
+    return {"throughput": prediction.period_ms, "latency": prediction.latency_ms}.get(objective, energy)
+
+
+def _predictions(profile: Profile, plan: Plan) -> Iterator[Prediction]:
+    for unit_factors, contention_factor in _draws(tuple(profile.error.items()), profile.contention_error):
+        factors = dict(unit_factors)
+        units = {
+            unit: replace(times, ms=tuple(ms * factors.get(unit, 1.0) for ms in times.ms))
+            for unit, times in profile.units.items()
+            if unit in plan.units
+        }
+        contention, in_line = (_scaled(table, contention_factor) for table in (profile.contention, profile.in_line))
+        yield predict(replace(profile, units=units, contention=contention, in_line=in_line), plan)
+
+
+@lru_cache(maxsize=16)
+def _draws(
+    errors: tuple[tuple[str, float], ...], contention: float
+) -> tuple[tuple[tuple[tuple[str, float], ...], float], ...]:
+    """(unit -> factor, factor of contention) of each draw: the same for every plan."""
+    spreads = np.log1p([*(error for _, error in errors), contention]) / DEVIATIONS
+    normal = [NormalDist().inv_cdf((i + 0.5) / DRAWS) for i in range(DRAWS)]  # evenly, in an order of its own for each
+    random = np.random.default_rng(0)
+    factors = np.exp(spreads * np.stack([random.permutation(normal) for _ in spreads], 1)).tolist()
+    names = [unit for unit, _ in errors]
+    return tuple((tuple(zip(names, row[:-1], strict=True)), row[-1]) for row in factors)
+
+
+def _scaled(table: Factors, factor: float) -> Factors:
+    return {
+        unit: {other: tuple(max(1.0, value * factor) for value in row) for other, row in rows.items()}
+        for unit, rows in table.items()
+    }

@@ -1,0 +1,135 @@
+"""The price list of pipeall's own steps: what it is fitted to, how far off it is, and what plans make of its error."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from graphs import small_net, zoo_net
+
+from pipeall import Board, Plan
+from pipeall.pipeline.boards import price_list
+from pipeall.pipeline.boards.model import PRICE_LIST, BoardModel
+from pipeall.pipeline.planning.predict import predict
+from pipeall.pipeline.planning.profile import Profile
+from pipeall.pipeline.planning.search import search
+from pipeall.pipeline.planning.uncertain import interval, surely_behind
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "bench"))
+import fit_prices  # noqa: E402
+import price_table  # noqa: E402
+
+BOARDS = tuple(fit_prices.BOARDS)
+# ncnn's benchmark/README.md, ms with all cores of the cluster: true float32 on these (an A76 computes there in halves)
+NCNN = {
+    ("a311d", "big"): {"alexnet": 60.7, "googlenet": 82.2, "mobilenet": 43.0},
+    ("rk3399", "big"): {"alexnet": 107.2, "googlenet": 133.2, "mobilenet": 65.1},
+    ("rpi4", "big"): {"alexnet": 76.4, "googlenet": 114.4, "mobilenet": 61.2},
+}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return price_table.load(fit_prices.PRICES)
+
+
+@pytest.fixture(scope="module")
+def clusters(rows):
+    return fit_prices.clusters_of(rows)
+
+
+def test_steps_are_told_as_the_priced_machine_ran_them(rows):
+    """The kernels and figures of the table were taken from the algorithms that an emulated Arm core chose."""
+    for name in ("alexnet", "mobilenet", "squeezenet"):
+        priced = [row for row in rows if (row.network, row.soc) == (name, "a311d-big")]
+        works = price_list.works(zoo_net(name))
+        assert [work.kernel for work in works] == [row.kernel for row in priced]
+        np.testing.assert_allclose([work.features for work in works], [row.features for row in priced])
+        assert works[0].group == 0 and works[-1].group == len(zoo_net(name).groups) - 1
+
+
+def test_shipped_prices_are_those_of_the_table(clusters):
+    for name in BOARDS:
+        model = BoardModel.load(name)
+        for unit, soc in fit_prices.BOARDS[name].socs.items():
+            samples = clusters[soc].samples()
+            fitted = price_list.PriceList.fit(samples.values(), clusters[soc].core.cache_mb)
+            assert model.step_prices[unit].kernels.keys() == fitted.kernels.keys()
+            for kernel, row in fitted.kernels.items():
+                assert model.step_prices[unit].kernels[kernel] == pytest.approx(row, rel=1e-3, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_networks_left_out_are_priced_within_15_percent(name):
+    """Half of them within 5 %."""
+    for errors in BoardModel.load(name).errors.values():
+        off = np.abs(list(errors.values()))
+        assert len(off) >= 10 and np.median(off) <= 0.05 and off.max() <= 0.15
+
+
+def test_prices_that_made_the_times_are_found_again():
+    random = np.random.default_rng(0)
+    truth = {"gemm": random.random(7), "other": random.random(7)}
+    works = [
+        price_list.Work("node", kernel, 0, tuple(random.random(6))) for kernel in ("gemm", "maxpool") for _ in range(30)
+    ]
+    made = price_list.PriceList(1.0, {kernel: tuple(row) for kernel, row in truth.items()})
+    ms = [float(made.group_ms([work], 1)[0]) for work in works]
+    found = price_list.PriceList.fit([price_list.Sample(works, ms)], 1.0)
+    np.testing.assert_allclose(found.kernels["gemm"], truth["gemm"], rtol=1e-6)
+    np.testing.assert_allclose(found.kernels["maxpool"], truth["other"], rtol=1e-6)
+    assert found.price_of("winograd 4") == found.kernels["gemm"]  # kernels that nothing priced
+    assert found.price_of("softmax") == found.kernels["other"]
+    assert found.group_ms(works, 1) == pytest.approx(sum(ms))
+
+
+@pytest.mark.parametrize("board, unit", NCNN)
+def test_modelled_times_are_of_the_order_of_another_librarys(board, unit):
+    """ncnn on the same cores: nothing here is fitted to these engines' ratio. pipeall must not look 3 x as fast."""
+    model = BoardModel.load(board)
+    for name, ms in NCNN[board, unit].items():
+        found = sum(model.profile(zoo_net(name)).units[unit].ms)
+        assert ms / 3 < found < 1.3 * ms
+
+
+@pytest.mark.parametrize("soc", [soc for soc, core in fit_prices.CORES.items() if core.speedups])
+def test_speed_ups_of_threads_are_those_that_were_published(clusters, soc):
+    cluster = clusters[soc]
+    assert cluster.spread() < 0.15
+    for name, found in cluster.speedups().items():
+        assert found == pytest.approx(cluster.core.speedups[name], rel=0.25)
+
+
+def test_boards_say_where_times_are_from_and_how_far_off_they_may_be(tmp_path):
+    profile = Board.load("rk3588").model.profile(small_net())
+    assert profile.about["times"] == PRICE_LIST and list(profile.units) == ["big", "little", "gpu"]
+    assert profile.error.keys() == profile.units.keys() and all(0.1 < error < 0.7 for error in profile.error.values())
+    profile.save(tmp_path / "profile.json")
+    assert Profile.load(tmp_path / "profile.json").error == profile.error
+    assert Board.load("a311d", library="armcl").model.name == "a311d-armcl"
+    assert interval(Board.load("a311d-armcl").model.profile(small_net()), Plan.parse("B")) is None
+
+
+def test_an_interval_holds_the_prediction_and_grows_with_the_error():
+    profile = Board.load("a311d").model.profile(zoo_net("squeezenet"))
+    for text in ("B", "G", "B-L:9", "G-B-L:3,14"):
+        plan = Plan.parse(text)
+        found, prediction = interval(profile, plan), predict(profile, plan)
+        assert found.latency_ms[0] < prediction.latency_ms < found.latency_ms[1]
+        assert found.fps[0] < prediction.fps
+    single = interval(profile, Plan.parse("B"))
+    error = profile.error["big"]  # of one unit: the quantiles of its own factor, by 41 draws
+    assert single.fps[1] / single.fps[0] == pytest.approx((1 + error) ** 2, rel=0.15)
+
+
+def test_a_plan_with_more_stages_comes_first_only_where_it_is_surely_faster():
+    graph = zoo_net("mobilenet")
+    profile = Board.load("rk3399").model.profile(graph)
+    found = search(graph, profile)
+    fastest = min(found.pareto, key=lambda choice: choice.prediction.period_ms)
+    assert surely_behind(profile, Plan.parse("G"), fastest.plan, "throughput")
+    if found.best != fastest.plan:
+        assert len(found.best.units) < len(fastest.plan.units)
+        assert not surely_behind(profile, found.best, fastest.plan, "throughput")
+    exact = search(graph, BoardModel.load("a311d-armcl").profile(graph))
+    assert exact.best == min(exact.pareto, key=lambda choice: choice.prediction.period_ms).plan
