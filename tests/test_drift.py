@@ -102,6 +102,50 @@ def test_a_component_at_half_speed_moves_the_plan_within_three_windows_and_back(
     assert len(world.moves) == moves
 
 
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_plan_that_moves_keeps_its_objective(name):
+    """With big four times as slow, least latency is another plan: one of search's own, and not that of most FPS."""
+    graph, profile, _ = cold(name)
+    plan = search(graph, profile, "latency").best
+    hot = drifted(profile, {unit: 4.0 for unit in plan.units})
+    world = World(Drift(graph, profile, plan), truth(profile))
+    world.run(4)
+    assert world.moves == []
+    world.times = truth(hot)
+    world.run(60)
+    least = search(graph, hot, "latency").ranked[0].prediction.latency_ms
+    assert predict(hot, world.drift.plan).latency_ms <= (1 + GAIN) * least
+    assert "x its profile" in world.drift.why and "latency" in world.drift.why
+
+
+def test_a_plan_that_moves_keeps_its_limits(tmp_path):
+    graph, profile, fastest = cold("squeezenet")
+    single = search(graph, profile, "latency").ranked[0].prediction.latency_ms
+    search(graph, profile, max_latency_ms=1.3 * single).best.save(tmp_path / "plan.json")
+    plan = Plan.load(tmp_path / "plan.json", graph)
+    assert plan.goal.max_latency_ms == 1.3 * single and plan.goal.objective == "throughput"
+    hot = drifted(profile, {"gpu": 0.5})
+    world = World(Drift(graph, profile, plan), truth(hot))
+    world.run(60)
+    assert predict(hot, world.drift.plan).latency_ms <= 1.3 * single
+    assert predict(hot, world.drift.plan).period_ms <= predict(hot, plan).period_ms
+    hopeless = drifted(profile, dict.fromkeys(COMPONENTS, 3.0))  # no plan keeps the limit: it stays as it is
+    world = World(Drift(graph, profile, plan), truth(hopeless))
+    world.run(60)
+    assert world.moves == []
+
+
+def test_files_of_plans_with_a_wrong_goal_are_refused(tmp_path):
+    for entry, message in (
+        ('"objective": "fun"', "objective: expected throughput, latency, energy"),
+        ('"max_latency_ms": -1', "max_latency_ms: expected a number from 0"),
+        ('"min_fps": "x"', "min_fps: expected a"),
+    ):
+        (tmp_path / "plan.json").write_text(f'{{"format": "pipeall.plan/1", "plan": "big", {entry}}}')
+        with pytest.raises(ArgumentError, match=message):
+            Plan.load(tmp_path / "plan.json")
+
+
 def test_a_component_that_is_left_out_is_tried_again_with_longer_and_longer_pauses(chain):
     profile = profile_of(chain, MS)
     hot = drifted(profile, {"little": 20})

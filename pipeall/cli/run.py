@@ -211,6 +211,7 @@ def _print(model: str, plan: Plan, board: Board, ran: Ran) -> None:
         "model": model,
         "plan": str(plan),
         "plans": [[frame, str(moved)] for frame, moved in ran.plans],
+        "moves": [{"frame": move.frame, "plan": str(move.plan), "why": move.why} for move in ran.moves],
         "stand_ins": [name for name in plan.components if board.component(name).stand_in],
     }
     print_json_line("run", **about, **ran.to_dict())

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..errors import PipeallError
+from ..pipeline.lanes import Move
 from ..pipeline.live import Seen
 from ..pipeline.pipeline import Pipeline
 from ..pipeline.planning.plan import Plan
@@ -55,6 +56,7 @@ class Ran:
     stats: Stats
     plan: Plan
     plans: list[tuple[int, Plan]]
+    moves: list[Move]
     broken: PipeallError | None
     interrupted: bool
 
@@ -108,6 +110,7 @@ class Meter:
             self._pipe.stats(since if warm_up else None),
             self._pipe.plan,
             list(self._pipe.plans),
+            list(self._pipe.moves),
             broken,
             interrupted,
         )

@@ -114,6 +114,8 @@ def print_figures(ran: Ran, board: Board) -> None:
         )
     if ran.unread:
         print_text(f"{ran.unread} could not be read")
+    for move in ran.moves:
+        print_text(f"Moved to {move.plan} at frame {move.frame}: {move.why}", hang=4)
     print_text()
     rows = [
         (

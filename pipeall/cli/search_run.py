@@ -14,9 +14,10 @@ from ..pipeline.boards import machine
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.default_plan import cores_of
 from ..pipeline.boards.kept import measured_on
-from ..pipeline.measuring.verify import VERIFIED, Goal, Verified
+from ..pipeline.measuring.verify import VERIFIED, Verified, keeps, ranked
 from ..pipeline.planning.candidates import PredictedPlan
 from ..pipeline.planning.explain import Explanation, explain
+from ..pipeline.planning.goal import Goal
 from ..pipeline.planning.profile import Profile
 from ..pipeline.planning.search import Found
 from ..pipeline.planning.search import search as find
@@ -104,7 +105,7 @@ def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, bar
     refused: dict[str, str] = {}
     if count := (VERIFIED if asked.verified is None else asked.verified) if here else 0:
         checked, refused = verify(graph, board, found.ranked[:count], asked.seconds, bar, asked.queue)
-        checked.sort(key=asked.goal.rank)
+        checked = ranked(asked.goal, checked) if checked else []
     best = checked[0].choice if checked else found.ranked[0]
     every = None
     if asked.all_path:
@@ -117,7 +118,7 @@ def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, bar
         refused,
         best,
         _explanation(profile, asked, best, found),
-        within_limits=not checked or not asked.goal.rank(checked[0])[0],
+        within_limits=not checked or keeps(asked.goal, checked[0]),
         every=every,
         before=before,
         after=machine.state(board) if here else None,

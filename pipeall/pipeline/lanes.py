@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ..graph.ir import Graph
 from . import runtime
@@ -29,6 +30,14 @@ KEPT_PLANS = 100  # latest plans that are remembered
 KEPT_TRACES = 12  # stages of lanes that were left; the log of one has some megabytes
 
 
+class Move(NamedTuple):
+    """A plan that took the place of another: from which frame on, and why."""
+
+    frame: int
+    plan: Plan
+    why: str
+
+
 class Lanes:
     """Runs ``plan`` from when it is made until ``close``. Arguments as for ``Pipeline`` and ``Lane``.
 
@@ -36,7 +45,7 @@ class Lanes:
     frames  counts frames in and out, and keeps results until their turn
     all     every lane; replaced as a whole, so that other threads see all or nothing of a move
     open    those that take new frames
-    plan    the present one; ``plans``: the latest, and the first frame that each was for
+    plan    the present one; ``plans``: the latest, and the first frame that each was for; ``moves``: why
     traces  of the lanes that have ended, where they are recorded
 
     One thread at a time may submit, one take results; ``move`` and ``throttle`` may be called by any.
@@ -59,6 +68,7 @@ class Lanes:
         self.all: tuple[Lane, ...] = ()
         self.open: tuple[Lane, ...] = ()
         self.plans = deque([(0, plan)], maxlen=KEPT_PLANS)
+        self.moves: deque[Move] = deque(maxlen=KEPT_PLANS)
         self.traces: list[StageTrace] = []
         self._twin, self._record = twin, record
         self._options = {"slots": slots, "depth": depth, "record": record, "fault": fault}
@@ -127,12 +137,13 @@ class Lanes:
 
     # ---- plans that move
 
-    def move(self, plan: Plan) -> None:
+    def move(self, plan: Plan, why: str = "") -> None:
         """Runs ``plan``, a single lane, from the next frame on; frames under way end in the lane before it."""
         lane = self._start(self.all[-1].number + 1, plan.lanes[0], units(plan, self.board)[0])
         with self._lock:
             self.all, self.open, self.plan = (*self.all, lane), (lane,), plan
             self.plans.append((self.frames.submitted, plan))
+            self.moves.append(Move(self.frames.submitted, plan, why))
             self._keep_pace()
         self.gate.signal()  # there is room for another frame
 

@@ -28,7 +28,7 @@ from .boards.twin import Twin
 from .border import Border, Entry, Frame
 from .checks import check_depth, check_options, check_pace, drift_of, limited
 from .defaults import as_graph, chosen
-from .lanes import Lanes
+from .lanes import Lanes, Move
 from .live import Feed, Seen, Stream, check_drop
 from .planning.plan import Plan
 from .planning.profile import Profile
@@ -56,7 +56,7 @@ class Pipeline:
     pace     run here at the pace of a board that is not at hand (``twin.py``): for ``board=Board.load(...)``
     time_scale  with ``pace``: how many times as long as on the board everything takes
     rebalance   a Profile of the network on this board (or True with ``pace``): the plan moves when a component gets
-             slower or faster than it says (``rebalance.py``)
+             slower or faster than it says (``rebalance.py``), to the best by the goal that it was found for
 
     input       how pictures become the network's input: frames are then pictures of any size (``pipeall.Picture``),
                 read in place when their frame is computed, so they must not change until its result is there
@@ -350,6 +350,11 @@ class Pipeline:
     def plans(self) -> tuple[tuple[int, Plan], ...]:
         """The latest plans and the first frame that each was for, oldest first: more than one with ``rebalance``."""
         return tuple(self.lanes.plans)
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """The latest moves to another plan: the first frame that each was for, the plan, and why."""
+        return tuple(self.lanes.moves)
 
     @property
     def pending(self) -> int:

@@ -1,7 +1,8 @@
 """Plans that move while the pipeline runs: when a component gets slower or faster than its profile says.
 
 Stage times are compared with what the profile predicts for the present plan. Their ratio is what a unit has drifted
-by; with the ratios applied, another plan may be better. Noise moves nothing: stage times have to agree over two windows
+by; with the ratios applied, another plan may be better by the goal that the present one was found for, within its
+limits. Noise moves nothing: stage times have to agree over two windows
 and differ from those that were judged before, and the gain has to be worth a move.
 """
 
@@ -25,13 +26,14 @@ from .planning.profile import Profile
 from .planning.search import search
 from .stats import StageCounters
 
-GAIN = 0.04  # of throughput, that is worth a move
+GAIN = 0.04  # of throughput, latency or energy, that is worth a move
 CLEAR = 0.15  # that is worth one at once; a smaller one has to be seen twice
 STEADY = 0.05  # relative difference of a time that is no change
 WINDOW_FRAMES = 2  # per stage, at least: a change is seen within three windows, and stages may take 0.2 s
 WINDOW_S = 0.25
 POLL_S = 0.05
 RETRY_S, MOST_RETRY_S = 10.0, 640.0
+FIGURES = {"throughput": ("period", "ms"), "latency": ("latency", "ms"), "energy": ("energy", "mJ a frame")}
 
 
 class Drift:
@@ -51,7 +53,7 @@ class Drift:
         profile.check_network(graph)
         if predict(profile, plan).period_ms == inf:
             raise ArgumentError(f"rebalance: expected a plan that the profile of {profile.network} can run, got {plan}")
-        self.graph, self.profile, self.plan = graph, profile, plan
+        self.graph, self.profile, self.plan, self.goal = graph, profile, plan, plan.goal
         # Of a component that the plan takes in part, no more cores than it takes.
         taken = Counter()
         for stage in plan.lanes[0]:
@@ -62,7 +64,8 @@ class Drift:
         self._judged: dict[str, float] | None = dict(self._ratios)  # None: judge whatever the ratios are
         self._before: tuple[float, ...] | None = None
         self._usual: tuple[float, ...] | None = None  # stage times of this plan, since it runs or since they changed
-        self._tried: dict[Plan, float] = {}  # plans that were left -> their period
+        self._tried: dict[Plan, float] = {}  # plans that were left -> what they did, by the goal
+        self.why = ""  # of the latest move
         self._promising = False  # the latest judgement saw a gain
         self._forget_s, self._pause_s = inf, RETRY_S
 
@@ -96,15 +99,17 @@ class Drift:
         if self._judged is not None and not _differ(self._ratios.values(), self._judged.values(), STEADY):
             return None
         self._judged = dict(self._ratios)
-        plan, period_ms = self._best(max(ms))
-        gain = max(ms) / period_ms - 1
+        present = self._value(ms)
+        plan, value = self._best(present)
+        gain = inf if value < present == inf else present / value - 1 if 0 < value < inf else 0.0
         seen, self._promising = self._promising, gain >= GAIN
         if gain < GAIN:
             return None
         if gain < CLEAR and not seen:
             self._judged = None
             return None
-        self._tried[self.plan] = max(ms)
+        self._tried[self.plan] = present
+        self.why = self._reason(present, value)
         self._forget_s = now_s + self._pause_s
         self.plan, self._before, self._usual, self._promising = plan, None, None, False
         return plan
@@ -121,16 +126,41 @@ class Drift:
         self._tried.clear()
         self._judged, self._forget_s, self._pause_s = None, inf, min(2 * self._pause_s, MOST_RETRY_S)
 
-    def _best(self, period_ms: float) -> tuple[Plan, float]:
-        """The plan with the shortest period, as measured where it has run and as predicted elsewhere."""
+    def _drifted(self) -> Profile:
+        """The profile as it seems to be now; what it says of its own error is of the past."""
         units = {
             name: replace(times, ms=tuple(ms * self._ratios[name] for ms in times.ms))
             for name, times in self.profile.units.items()
         }
-        profile = replace(self.profile, units=units)
-        first = search(self.graph, profile, units=self._units, cores=self._cores, top=1).ranked[0]
-        periods = {first.plan: first.prediction.period_ms} | self._tried | {self.plan: period_ms}
-        return min(periods.items(), key=lambda item: item[1])
+        return replace(self.profile, units=units, error={})
+
+    def _value(self, stage_ms: Sequence[float]) -> float:
+        """What the present plan does by its goal, of its stages' times; energy as predicted for them."""
+        energy = predict(self._drifted(), self.plan).energy_mj
+        return self.goal.value(max(stage_ms), sum(stage_ms), energy)
+
+    def _best(self, present: float) -> tuple[Plan, float]:
+        """The best plan by the goal, as measured where it has run and as predicted elsewhere."""
+        goal = self.goal
+        values = self._tried | {self.plan: present}
+        try:
+            found = search(
+                self.graph, self._drifted(), goal.objective, **goal.limits, units=self._units, cores=self._cores, top=1
+            )
+        except ArgumentError:  # none keeps the limits any more
+            return min(values.items(), key=lambda item: item[1])
+        first = found.ranked[0]
+        prediction = first.prediction
+        value = goal.value(prediction.period_ms, prediction.latency_ms, prediction.energy_mj)
+        return min(({first.plan: value} | values).items(), key=lambda item: item[1])
+
+    def _reason(self, present: float, value: float) -> str:
+        """Which units have changed, and what the move is for."""
+        changed = {unit: ratio for unit, ratio in self._ratios.items() if abs(ratio - 1) > STEADY}
+        off = [f"{unit} takes {ratio:.2f} x its profile" for unit, ratio in changed.items()]
+        what, unit = FIGURES[self.goal.objective]
+        before = f"{present:.2f} {unit}" if present < inf else "not within its limits"
+        return f"{', '.join(off) or 'all as in the profile again'}; {what} {before}, expected {value:.2f} {unit}"
 
 
 def _differ(some: Iterable[float], others: Iterable[float], share: float) -> bool:
@@ -141,7 +171,7 @@ class Rebalancer:
     """A thread that watches a running pipeline and moves its plan.
 
     counters    gives the counters of the stages of the present plan
-    move        runs the plan from now on
+    move        runs the plan from now on, for the reason given
     time_scale  how many times as long as in the profile everything takes
 
     It lets go of whoever owns the two methods, and ends once they are gone.
@@ -151,7 +181,7 @@ class Rebalancer:
         self,
         drift: Drift,
         counters: Callable[[], Sequence[StageCounters]],
-        move: Callable[[Plan], None],
+        move: Callable[[Plan, str], None],
         time_scale: float = 1.0,
     ):
         self._drift, self._time_scale = drift, time_scale
@@ -189,7 +219,7 @@ class Rebalancer:
             if plan is None or move is None:
                 continue
             try:
-                move(plan)
+                move(plan, self._drift.why)
             except PipeallError as error:  # the stream goes on as it is; whoever runs it hears of it
                 self._drift.refuse(plan, present)
                 warnings.warn(f"rebalancing to {plan} failed, {present} runs on: {error}", RuntimeWarning, 1)

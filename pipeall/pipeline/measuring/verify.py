@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from ...errors import ArgumentError, PipeallError
@@ -11,6 +12,7 @@ from ...notebook import html_table
 from ..boards.board import Board
 from ..boards.kept import measured_on
 from ..planning.candidates import PredictedPlan
+from ..planning.goal import Goal
 from ..planning.plan import Plan
 from ..planning.search import Found
 from .trial import Trial, compare
@@ -53,26 +55,28 @@ class Verified:
         return self.trial.to_dict() | {"period_ms": self.trial.period_ms} | predicted
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """What a plan is to be good at, and its limits, as for ``search``."""
+def ranked(goal: Goal, rows: Sequence[Verified]) -> list[Verified]:
+    """By what was measured; what breaks a limit comes last. Energy is not measured: there the prediction counts.
 
-    objective: str
-    max_latency_ms: float | None = None
-    min_fps: float | None = None
+    The first is the plan of fewest stages, of those then the one of least latency, that is not behind the best by more
+    than both spread.
+    """
 
-    @property
-    def queue(self) -> bool:
-        """Whether frames may wait in a trial: no, where the time they wait would count as latency."""
-        return self.objective != "latency" and self.max_latency_ms is None
+    def value(row: Verified, goal: Goal) -> float:
+        return goal.value(row.trial.period_ms, row.latency_ms, row.choice.prediction.energy_mj)
 
-    def rank(self, row: Verified) -> tuple[bool, float]:
-        """By what was measured; what breaks a limit comes last. Energy is not measured: there the prediction counts."""
-        slow = self.max_latency_ms is not None and row.latency_ms > self.max_latency_ms
-        breaks = slow or (self.min_fps is not None and row.fps < self.min_fps)
-        if self.objective == "energy":
-            return breaks, row.choice.prediction.energy_mj or 0.0
-        return breaks, row.latency_ms if self.objective == "latency" else row.trial.period_ms
+    plain = Goal(goal.objective)
+    found = sorted(rows, key=lambda row: (value(row, goal) == inf, value(row, plain)))
+    best = found[0]
+    most = value(best, goal) * (1 + best.trial.spread)
+    ties = [row for row in found if value(row, goal) * (1 - row.trial.spread) <= most < inf]
+    first = min(ties, key=lambda row: (len(row.plan.units), row.latency_ms), default=best)
+    return [first, *(row for row in found if row is not first)]
+
+
+def keeps(goal: Goal, row: Verified) -> bool:
+    """Whether a plan kept the limits when it ran."""
+    return goal.value(row.trial.period_ms, row.latency_ms, row.choice.prediction.energy_mj) < inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +143,8 @@ def verify(
         return compare(found.graph, plans, board, turns=TURNS, seconds=share, queue=goal.queue, done=done)
 
     rows, refused = run_choices(found.ranked[:top], run)
-    rows.sort(key=goal.rank)
-    return Verification(found.graph.name, tuple(rows), refused, not goal.rank(rows[0])[0])
+    rows = ranked(goal, rows)
+    return Verification(found.graph.name, tuple(rows), refused, keeps(goal, rows[0]))
 
 
 def run_choices(

@@ -13,6 +13,7 @@ from ...errors import ArgumentError
 from ...files import JsonReader, naming, read_json, shown, write_json
 from ...graph.ir import Graph
 from ...graph.ops import macs
+from .goal import Goal
 from .names import overlap, parse_unit, without_precision
 
 _GRAMMAR = (
@@ -48,11 +49,13 @@ class StagePlan:
 class Plan:
     """Lanes of stages. A pipeline is one lane; Peak is one lane of one stage; Parallel is a lane per component.
 
-    ``network`` is the one it was made for, where that is known: its name and number of groups.
+    ``network`` is the one it was made for, where that is known: its name and number of groups. ``goal`` is what it was
+    found for, which plans that it moves to keep.
     """
 
     lanes: tuple[tuple[StagePlan, ...], ...]
     network: tuple[str, int] | None = field(default=None, compare=False)
+    goal: Goal = field(default=Goal(), compare=False)
 
     @classmethod
     def pipeline(cls, order: Sequence[str], cuts: Cuts) -> Plan:
@@ -136,7 +139,7 @@ class Plan:
             self.check_network(graph)
         name, groups = (graph.name, len(graph.groups)) if graph is not None else self.network or (None, None)
         network = {"network": name, "groups": groups} if name is not None else {}
-        write_json(path, "plan", {"plan": str(self), **network, **(about or {})})
+        write_json(path, "plan", {"plan": str(self), **network, **self.goal.to_dict(), **(about or {})})
 
     @classmethod
     def load(cls, path: str | Path, graph: Graph | None = None) -> Plan:
@@ -149,7 +152,7 @@ class Plan:
         if not isinstance(content.get("plan"), str):
             raise ArgumentError(f"{path}: expected the text of a plan under 'plan', got {shown(content.get('plan'))}")
         with naming(path):
-            plan = cls.parse(content["plan"])
+            plan = replace(cls.parse(content["plan"]), goal=Goal.from_file(content, read))
             if content.get("groups") is not None:
                 if (groups := read.number("groups", 1)) != int(groups):
                     raise read.fail("groups", "a whole number")

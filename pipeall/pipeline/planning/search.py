@@ -23,6 +23,7 @@ from ...notebook import html_table
 from .candidates import Candidates, PredictedPlan
 from .dynamic import Dynamic, Solution
 from .floating import floating as float_cuts
+from .goal import OBJECTIVES, Goal
 from .names import parse_unit
 from .plan import Plan
 from .profile import Profile
@@ -133,11 +134,12 @@ def search(
         small = [team for team in possible_teams if 1 < len(team) <= EXHAUSTIVE_STAGES]
         faster = float_cuts(profile, small, ranked[0].plan, max_latency_ms=limits.latency_ms, top=(top + 1) // 2)
         ranked = (*faster, *ranked)[:top]
+    goal = Goal(objective, max_latency_ms, min_fps)
     log.debug("search for %s of %s: best %s, of %s", objective, graph.name, ranked[0], dict(evaluated + covered))
     return Found(
         objective,
-        _made_for(graph, ranked),
-        _made_for(graph, candidates.pareto()),
+        _made_for(graph, ranked, goal),
+        _made_for(graph, candidates.pareto(), goal),
         dict(evaluated),
         dict(covered),
         graph,
@@ -147,8 +149,8 @@ def search(
     )
 
 
-def _made_for(graph: Graph, choices: Iterable[PredictedPlan]) -> tuple[PredictedPlan, ...]:
-    return tuple(replace(choice, plan=choice.plan.made_for(graph)) for choice in choices)
+def _made_for(graph: Graph, choices: Iterable[PredictedPlan], goal: Goal) -> tuple[PredictedPlan, ...]:
+    return tuple(replace(choice, plan=replace(choice.plan.made_for(graph), goal=goal)) for choice in choices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +237,7 @@ def _unit_name(word: str) -> str:
 
 def _limits(objective: str, max_latency_ms: float | None, min_fps: float | None) -> _Limits:
     """The limits. Raises ArgumentError for an unknown objective, and for a limit of another one or not above 0."""
-    if objective not in ("throughput", "latency", "energy"):
+    if objective not in OBJECTIVES:
         raise ArgumentError(f"objective: expected throughput, latency or energy, got {objective!r}")
     given = {"max_latency_ms": max_latency_ms, "min_fps": min_fps}
     for name, value in given.items():
