@@ -8,6 +8,7 @@ import pytest
 from expected_skips import ExpectedSkips
 
 os.environ["PIPEALL_TUNE"] = "off"  # the same algorithms on every machine and in every run; test_tune turns it on
+os.environ.pop("COLUMNS", None)  # pytest-xdist sets it in its workers, and text would fold by the terminal's width
 
 
 def pytest_configure(config: pytest.Config) -> None:
