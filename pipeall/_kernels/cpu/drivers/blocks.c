@@ -6,6 +6,30 @@
 #include <arm_neon.h>
 #endif
 
+/* By vectors, which gcc 12 does not make of __fp16. */
+static void load_halves(int64_t n, const uint16_t *x, float *out) {
+    int64_t i = 0;
+#if defined(__aarch64__)
+    for (; i + 8 <= n; i += 8) {
+        const float16x8_t halves = vreinterpretq_f16_u16(vld1q_u16(x + i));
+        vst1q_f32(out + i, vcvt_f32_f16(vget_low_f16(halves)));
+        vst1q_f32(out + i + 4, vcvt_high_f32_f16(halves));
+    }
+#endif
+    for (; i < n; i++) out[i] = half_to_float(x[i]);
+}
+
+static void store_halves(int64_t n, const float *x, uint16_t *out) {
+    int64_t i = 0;
+#if defined(__aarch64__)
+    for (; i + 8 <= n; i += 8) {
+        const float16x4_t low = vcvt_f16_f32(vld1q_f32(x + i));
+        vst1q_u16(out + i, vreinterpretq_u16_f16(vcvt_high_f16_f32(low, vld1q_f32(x + i + 4))));
+    }
+#endif
+    for (; i < n; i++) out[i] = float_to_half(x[i]);
+}
+
 /* Twice, so that compilers vectorise the run without gaps. */
 #define EACH(statement)                                \
     do {                                               \
@@ -24,7 +48,12 @@
 void pa_load_reals(int type, int64_t n, const void *x, int64_t stride, float *out) {
     switch (type) {
     case PA_F32: EACH(out[i] = ((const float *)x)[i * step]); break;
-    case PA_F16: EACH(out[i] = half_to_float(((const uint16_t *)x)[i * step])); break;
+    case PA_F16:
+        if (stride == 1)
+            load_halves(n, x, out);
+        else
+            for (int64_t i = 0; i < n; i++) out[i] = half_to_float(((const uint16_t *)x)[i * stride]);
+        break;
     case PA_S8: EACH(out[i] = ((const int8_t *)x)[i * step]); break;
     case PA_U8: EACH(out[i] = ((const uint8_t *)x)[i * step]); break;
     case PA_S32: EACH(out[i] = (float)((const int32_t *)x)[i * step]); break;
@@ -57,18 +86,6 @@ static inline int32_t whole_byte(float v, float least, float most) {
 
 static inline int64_t whole_int(float v, int64_t least, int64_t most) {
     return v >= -(float)least ? most : v <= (float)least ? least : v == v ? (int64_t)v : 0;
-}
-
-/* By vectors, which gcc 12 does not make of __fp16. */
-static void store_halves(int64_t n, const float *x, uint16_t *out) {
-    int64_t i = 0;
-#if defined(__aarch64__)
-    for (; i + 8 <= n; i += 8) {
-        const float16x4_t low = vcvt_f16_f32(vld1q_f32(x + i));
-        vst1q_u16(out + i, vreinterpretq_u16_f16(vcvt_high_f16_f32(low, vld1q_f32(x + i + 4))));
-    }
-#endif
-    for (; i < n; i++) out[i] = float_to_half(x[i]);
 }
 
 void pa_store_reals(int type, int64_t n, const float *x, void *out, int64_t stride) {

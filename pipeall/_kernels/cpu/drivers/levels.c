@@ -62,6 +62,36 @@ static void by_blocks(const pa_levels_op *p, int64_t n, const void *const *src, 
     }
 }
 
+/* Rows of few elements, such as pixels by a gate of few channels: the two last axes lie one behind the other in the result
+ * and in operand `many`, and operand `again` is the same for each row. It is written several times in a buffer, so that
+ * many rows are one run. */
+static int few_in_a_row(const pa_levels_op *p, int many, int again) {
+    const pa_axes *axes = &p->axes;
+    const int last = axes->rank - 1;
+    const int64_t row = axes->size[last];
+    if (p->form != PA_INTEGERS || last == 0 || 2 * row > BLOCK) return 0;
+    return axes->stride[0][last] == 1 && axes->stride[many][last] == 1 && axes->stride[again][last] == 1 &&
+           axes->stride[0][last - 1] == row && axes->stride[many][last - 1] == row && axes->stride[again][last - 1] == 0;
+}
+
+static void rows_range(const job *j, int64_t begin, int64_t end, int thread) {
+    const pa_levels_op *p = j->op;
+    const int64_t row = p->axes.size[p->axes.rank - 1], most = BLOCK / row;
+    int8_t repeated[BLOCK];
+    const void *repeats = NULL; /* what `repeated` has copies of */
+    pa_axes rows = p->axes;
+    rows.rank--;
+    runs r = runs_over(&rows, begin, end);
+    (void)thread;
+    for (int64_t n; (n = next_run(&r, most)) != 0;) {
+        const void *first = elements_at(pa_at(&p->src[0], j->bases), &p->src[0], r.at[1]);
+        const void *second = elements_at(pa_at(&p->src[1], j->bases), &p->src[1], r.at[2]);
+        for (int64_t k = 0; second != repeats && k < most; k++) memcpy(repeated + k * row, second, (size_t)row);
+        repeats = second;
+        p->integers(n * row, first, repeated, 1, (int8_t *)pa_at(&p->dst, j->bases) + r.at[0], &p->args);
+    }
+}
+
 static void levels_range(const job *j, int64_t begin, int64_t end, int thread) {
     const pa_levels_op *p = j->op;
     const int step = (int)inner(p, operands(p));
@@ -80,18 +110,9 @@ static void levels_range(const job *j, int64_t begin, int64_t end, int thread) {
     }
 }
 
-void pa_levels_plan(pa_levels_op *p) {
-    const pa_strided *all[] = {&p->dst, &p->src[0], &p->src[1]};
-    p->axes.rank = p->dst.rank, p->axes.operands = 1 + operands(p);
-    for (int k = 0; k < p->axes.operands; k++)
-        for (int d = 0; d < p->dst.rank; d++) {
-            p->axes.size[d] = p->dst.size[d];
-            p->axes.stride[k][d] = all[k]->stride[d];
-        }
-    axes_merge(&p->axes);
-    axes_choose_run(&p->axes);
-    if (p->form != PA_INTEGERS || inner(p, 1) != 0 || inner(p, 2) == 0) return;
-    const pa_strided first = p->src[0]; /* a broadcast one comes second */
+/* Makes the second operand the first: kernels take a broadcast one as the second. */
+static void exchange(pa_levels_op *p) {
+    const pa_strided first = p->src[0];
     const pa_binary_s8_args given = p->args;
     p->src[0] = p->src[1], p->src[1] = first;
     p->args.a_zero = given.b_zero, p->args.b_zero = given.a_zero;
@@ -103,7 +124,27 @@ void pa_levels_plan(pa_levels_op *p) {
     }
 }
 
+void pa_levels_plan(pa_levels_op *p) {
+    const pa_strided *all[] = {&p->dst, &p->src[0], &p->src[1]};
+    p->axes.rank = p->dst.rank, p->axes.operands = 1 + operands(p);
+    for (int k = 0; k < p->axes.operands; k++)
+        for (int d = 0; d < p->dst.rank; d++) {
+            p->axes.size[d] = p->dst.size[d];
+            p->axes.stride[k][d] = all[k]->stride[d];
+        }
+    axes_merge(&p->axes);
+    if (few_in_a_row(p, 2, 1)) exchange(p);
+    p->in_rows = few_in_a_row(p, 1, 2);
+    if (p->in_rows) return;
+    axes_choose_run(&p->axes);
+    if (p->form == PA_INTEGERS && inner(p, 1) == 0 && inner(p, 2) != 0) exchange(p);
+}
+
 void pa_levels_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_levels_op *p = op;
-    run(op, bases, scratch, team, levels_range, positions(&p->axes, p->axes.rank), 1);
+    const int rank = p->axes.rank;
+    if (p->in_rows)
+        run(op, bases, scratch, team, rows_range, positions(&p->axes, rank - 1), p->axes.size[rank - 1]);
+    else
+        run(op, bases, scratch, team, levels_range, positions(&p->axes, rank), 1);
 }

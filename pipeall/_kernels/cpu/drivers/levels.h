@@ -23,7 +23,8 @@ typedef struct pa_levels_op {
     pa_dequantise_s8_fn dequantise;
     pa_table_s8_fn by_table;
     pa_add_s8_fn integers;
-    pa_axes axes; /* set by plan */
+    pa_axes axes;    /* set by plan, as is the next */
+    int32_t in_rows; /* many rows of the last axis are one run, by copies of the second operand */
 } pa_levels_op;
 void pa_levels_plan(pa_levels_op *op);
 void pa_levels_step(const void *op, void *const *bases, void *scratch, pa_team *team);

@@ -4,6 +4,14 @@
 
 #include "../simd_clamp.h"
 
+/* Vectors that loops of long formulas compute side by side: each is a chain of operations that wait for one another, and
+ * Arm cores look ahead too little, or not at all, to begin the next vector meanwhile. */
+#if defined(__aarch64__)
+enum { TOGETHER = 4 };
+#else
+enum { TOGETHER = 1 };
+#endif
+
 /* Sums of many elements, which are floats for halves too. */
 typedef vf vsum;
 PA_INLINE vsum v_sums(float x) { return v_set1(x); }
