@@ -21,11 +21,15 @@ SHAPES = {  # pixel format -> the shape of a frame
     "NV12": "(3 H / 2, W), H and W even", "I420": "(3 H / 2, W), H and W even",
 }  # fmt: skip
 PLANES = ("NV12", "I420")
+YUV = {  # standard -> what red and blue are of the luma; green is the rest
+    "BT.601": (0.299, 0.114), "BT.709": (0.2126, 0.0722), "BT.2020": (0.2627, 0.0593),
+}  # fmt: skip
 MAX_SIDE = 2**14  # pixels
 EXAMPLE = (1080, 1920)  # height and width of what is timed where no frame is at hand
 # What a picture step reads of a frame: address, height, width, bytes from row to row, the window of ``Placed`` as
-# the bits of four float64, and inner. All 0: the example.
-WORDS = 12
+# the bits of four float64, inner, what red and blue are of the luma of YUV as the bits of two, and whether that has
+# the full range. All 0: the example.
+WORDS = 15
 EXAMPLE_WORDS = np.zeros(WORDS, np.int64)
 
 
@@ -72,9 +76,12 @@ class Picture:
     centered  the letterbox's picture is in the middle; else above and left
     keep      of the largest crop: 0.875 is that of most classifiers
     frames    pixel format of the frames: RGB, BGR, GRAY as (H, W, 3) or (H, W); NV12 and I420 (3 H / 2, W);
-              YUYV (H, W, 2). YUV is BT.601, limited range, as cameras give it
+              YUYV (H, W, 2)
     apart     the step is a group of its own, so that a plan may cut behind it
+    yuv       standard of the frames' colours: BT.601, BT.709 or BT.2020 (without constant luminance)
+    full_range  their levels are 0 to 255, as in JPEG; else luma is 16 to 235 and chroma 16 to 240, as in most videos
 
+    A frame that has attributes ``yuv`` and ``full_range`` itself is read by these.
     Raises ArgumentError for anything else.
     """
 
@@ -89,12 +96,15 @@ class Picture:
     keep: float = 1.0
     frames: str = "RGB"
     apart: bool = False
+    yuv: str = "BT.601"
+    full_range: bool = False
 
     def __post_init__(self) -> None:
         _one_of("fit", self.fit, FITS)
         _one_of("filter", self.filter, FILTERS)
         _one_of("channels", self.channels, tuple(CHANNELS))
         _one_of("frames", self.frames, tuple(SHAPES))
+        _one_of("yuv", self.yuv, tuple(YUV))
         for name in ("mean", "std"):
             object.__setattr__(self, name, self._per_channel(name, getattr(self, name)))
         _number("scale", self.scale, "above 0", lambda x: 0 < x < inf)
@@ -115,6 +125,12 @@ class Picture:
         """Factor and offset of each channel: grey level * factor + offset is what the network reads."""
         factors = tuple(1 / (self.scale * std) for std in self.std)
         return factors, tuple(-mean / std for mean, std in zip(self.mean, self.std, strict=True))
+
+    def colours(self, frame: Any) -> tuple[str, bool]:
+        """``yuv`` and ``full_range`` of a frame: what it says itself, else what this says. Raises ArgumentError."""
+        yuv = getattr(frame, "yuv", self.yuv)
+        _one_of("yuv", yuv, tuple(YUV), "frame")
+        return yuv, bool(getattr(frame, "full_range", self.full_range))
 
     def placed(self, picture: tuple[int, int], size: tuple[int, int]) -> Placed:
         """Where a picture of this height and width lies in an input of that height and width."""
@@ -153,10 +169,13 @@ def frame_of(x: Any, frames: str) -> tuple[np.ndarray, tuple[int, int]]:
     return rows, (array.shape[0] // 3 * 2 if frames in PLANES else array.shape[0], array.shape[1])
 
 
-def described(rows: np.ndarray, size: tuple[int, int], placed: Placed) -> np.ndarray:
+def described(
+    rows: np.ndarray, size: tuple[int, int], placed: Placed, yuv: str = "BT.601", full_range: bool = False
+) -> np.ndarray:
     """The WORDS int64 that a picture step reads of a frame; ``rows`` has to live as long as it may run."""
-    window = np.array(placed.window, np.float64).view(np.int64).tolist()
-    return np.array([rows.ctypes.data, *size, rows.strides[0], *window, *placed.inner], np.int64)
+    window, luma = (np.array(values, np.float64).view(np.int64).tolist() for values in (placed.window, YUV[yuv]))
+    words = [rows.ctypes.data, *size, rows.strides[0], *window, *placed.inner, *luma, full_range]
+    return np.array(words, np.int64)
 
 
 def is_example(x: Any) -> bool:
@@ -174,9 +193,9 @@ def example(frames: str, size: tuple[int, int] = EXAMPLE) -> np.ndarray:
     return pattern if count == 1 else np.stack([pattern + np.uint8(50 * c) for c in range(count)], 2)
 
 
-def _one_of(name: str, value: Any, known: tuple[str, ...]) -> None:
+def _one_of(name: str, value: Any, known: tuple[str, ...], of: str = "Picture") -> None:
     if value not in known:
-        raise ArgumentError(f"Picture: expected {name} of {', '.join(known)}, got {value!r:.100}")
+        raise ArgumentError(f"{of}: expected {name} of {', '.join(known)}, got {value!r:.100}")
 
 
 def _number(name: str, value: Any, what: str, good: Callable[[Any], bool]) -> None:

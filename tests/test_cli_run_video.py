@@ -78,8 +78,10 @@ def test_turned_planes(av, quarters):
     upright[:32, :48] = 200
     upright[32:, :48] = 100
     planes = video.planes(av.VideoFrame.from_ndarray(upright, format="rgb24"))
-    turned = video.turned(planes, quarters)
-    np.testing.assert_allclose(video.rgb(turned).astype(int), np.rot90(upright, quarters), atol=3)
+    turned = video.turned(planes.pixels, quarters)
+    np.testing.assert_allclose(
+        video.rgb(turned, planes.yuv, planes.full_range).astype(int), np.rot90(upright, quarters), atol=3
+    )
 
 
 def test_a_phone_held_upright(av, tmp_path):
@@ -98,10 +100,11 @@ def test_a_phone_held_upright(av, tmp_path):
 
 def test_full_range_and_odd_sizes(av):
     grey = np.full((64, 64, 3), 200, np.uint8)
-    full = av.VideoFrame.from_ndarray(grey, format="rgb24").reformat(format="yuvj420p")
-    np.testing.assert_allclose(video.rgb(video.planes(full)).astype(int), 200, atol=2)
+    full = video.planes(av.VideoFrame.from_ndarray(grey, format="rgb24").reformat(format="yuvj420p"))
+    assert full.full_range
+    np.testing.assert_allclose(video.rgb(full.pixels, full.yuv, full.full_range).astype(int), 200, atol=2)
     odd = np.full((33, 47, 3), 200, np.uint8)
-    assert video.planes(av.VideoFrame.from_ndarray(odd, format="rgb24")).shape == (48, 46)
+    assert video.planes(av.VideoFrame.from_ndarray(odd, format="rgb24")).pixels.shape == (48, 46)
 
 
 @pytest.mark.parametrize(

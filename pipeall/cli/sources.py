@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ class Shot:
     number   of the frame in its source, from 0
     time_s   since the source began; None where it does not say
     again    it was there before: ``Frames`` repeats
+    yuv, full_range  colours of I420, as ``pipeall.Picture`` names them
     """
 
     pixels: np.ndarray
@@ -42,6 +43,8 @@ class Shot:
     number: int = 0
     time_s: float | None = None
     again: bool = False
+    yuv: str = "BT.601"
+    full_range: bool = False
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
@@ -50,7 +53,7 @@ class Shot:
     @property
     def rgb(self) -> np.ndarray:
         """uint8 (H, W, 3)."""
-        return self.pixels if self.pixels.ndim == 3 else video.rgb(self.pixels)
+        return self.pixels if self.pixels.ndim == 3 else video.rgb(self.pixels, self.yuv, self.full_range)
 
 
 def find(words: Iterable[str], recursive: bool) -> list[Source]:
@@ -82,7 +85,9 @@ def layout(sources: Sequence[Source]) -> str:
     return "RGB" if any(source.kind == "photo" for source in sources) else "I420"
 
 
-def opened(source: Source, report: Callable[[Exception], None]) -> Iterator[tuple[np.ndarray, float | None]]:
+def opened(
+    source: Source, report: Callable[[Exception], None]
+) -> Iterator[tuple[np.ndarray | video.Planes, float | None]]:
     """Frames of one source with their times. Raises ArgumentError where it cannot be read."""
     if source.kind == "photo":
         return iter([(images.read(Path(source.name)), None)])
@@ -92,6 +97,12 @@ def opened(source: Source, report: Callable[[Exception], None]) -> Iterator[tupl
         return video.frames(source.name, f"/dev/video{camera[1]}", "v4l2", size, report)
     live = {"rtsp_transport": "tcp", "fflags": "nobuffer"} if source.kind == "live" else {}
     return video.frames(f"video {source.name}", source.name, None, live, report)
+
+
+def _shot(found: np.ndarray | video.Planes, *where: Any) -> Shot:
+    if isinstance(found, video.Planes):
+        return Shot(found.pixels, *where, found.yuv, found.full_range)
+    return Shot(found, *where)
 
 
 class Frames:
@@ -137,13 +148,14 @@ class Frames:
     def _of(self, source: Source, again: bool) -> Iterator[Shot]:
         number, begin_ns = 0, time.perf_counter_ns()
         try:
-            for pixels, time_s in opened(source, self._report):
-                if pixels.ndim == 2 and self.layout == "RGB":
-                    pixels = video.rgb(pixels)
+            for found, time_s in opened(source, self._report):
+                shot = _shot(found, source, number, time_s, again)
+                if shot.pixels.ndim == 2 and self.layout == "RGB":
+                    shot = replace(shot, pixels=shot.rgb)
                 self._count += 1
                 self._spent_ns += time.perf_counter_ns() - begin_ns
                 self._flush()
-                yield Shot(pixels, source, number, time_s, again)
+                yield shot
                 number, begin_ns = number + 1, time.perf_counter_ns()
         except ArgumentError as error:
             if source.kind == "live":

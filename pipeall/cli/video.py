@@ -8,6 +8,7 @@ gives each frame's time, and writes H.264, which browsers play.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,22 @@ SUFFIXES = (".avi", ".h264", ".hevc", ".m4v", ".mjpeg", ".mkv", ".mov", ".mp4", 
 WRITTEN = (".mkv", ".mov", ".mp4")
 TIMEOUT_S = 10  # of a stream that gives nothing
 TICKS = 90_000  # a second, of videos that are written
-FULL_RANGE, LIMITED_RANGE = 2, 1  # of FFmpeg
+HD = 720  # lines: players take a video of so many for BT.709 where it does not say
+# Of FFmpeg. SMPTE 170M is BT.601; FCC and SMPTE 240M are so near to one of these that they are taken for it.
+LIMITED_RANGE, FULL_RANGE, SMPTE_170M = 1, 2, 6
+STANDARDS = {
+    1: "BT.709", 4: "BT.601", 5: "BT.601", SMPTE_170M: "BT.601", 7: "BT.709", 9: "BT.2020", 10: "BT.2020",
+}  # fmt: skip
+SPACES = {"BT.601": SMPTE_170M, "BT.709": 1, "BT.2020": 9}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Planes:
+    """A frame as I420 with what its colours are, as ``pipeall.Picture`` names them. pixels: uint8 (3 H / 2, W)."""
+
+    pixels: np.ndarray
+    yuv: str
+    full_range: bool
 
 
 def package() -> Any:
@@ -34,11 +50,10 @@ def package() -> Any:
 
 def frames(
     name: str, address: str, kind: str | None, options: dict[str, str], report: Callable[[Exception], None]
-) -> Iterator[tuple[np.ndarray, float | None]]:
+) -> Iterator[tuple[Planes, float | None]]:
     """Frames of a file, a stream or a device (``kind``: its format), with their time in s.
 
-    Each is I420, uint8 (3 H / 2, W) of even sides, BT.601 in limited range. ``report`` gets errors of single frames.
-    Raises ArgumentError where there is no video.
+    Their sides are even. ``report`` gets errors of single frames. Raises ArgumentError where there is no video.
     """
     av = package()
     try:
@@ -56,7 +71,7 @@ def frames(
 
 def _decoded(
     av: Any, name: str, container: Any, stream: Any, report: Callable[[Exception], None]
-) -> Iterator[tuple[np.ndarray, float | None]]:
+) -> Iterator[tuple[Planes, float | None]]:
     packets = container.demux(stream)
     while True:
         try:
@@ -77,17 +92,30 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-def planes(frame: Any) -> np.ndarray:
-    """A frame of PyAV as I420, upright; an odd row or column at the end is left out."""
-    even = frame.width // 2 * 2, frame.height // 2 * 2
-    if frame.format.name == "yuv420p" and frame.color_range == FULL_RANGE:
-        frame = frame.reformat(src_color_range=FULL_RANGE, dst_color_range=LIMITED_RANGE)
-    if even != (frame.width, frame.height):
-        rgb = np.ascontiguousarray(frame.to_ndarray(format="rgb24")[: even[1], : even[0]])
-        frame = package().VideoFrame.from_ndarray(rgb, format="rgb24")
-    pixels = frame.to_ndarray(format="yuv420p")
+def planes(frame: Any) -> Planes:
+    """A frame of PyAV as I420, upright; an odd row or column at the end is left out.
+
+    Its colours are those that it says. Where it says nothing they are what players take them for.
+    """
     quarters = round(getattr(frame, "rotation", 0) / 90) % 4  # PyAV has it since 14.2
-    return turned(pixels, quarters) if quarters else pixels
+    yuv = STANDARDS.get(int(frame.colorspace), "BT.709" if frame.height >= HD else "BT.601")
+    full_range = frame.color_range == FULL_RANGE or frame.format.name.startswith("yuvj")
+    _say(frame, yuv, full_range)
+    even = frame.width // 2 * 2, frame.height // 2 * 2
+    if even != (frame.width, frame.height):
+        picture = np.ascontiguousarray(frame.to_ndarray(format="rgb24")[: even[1], : even[0]])
+        frame = package().VideoFrame.from_ndarray(picture, format="rgb24")
+    if frame.format.is_rgb:
+        yuv, full_range = "BT.601", False
+        frame = frame.reformat(format="yuv420p", dst_colorspace="ITU601", dst_color_range=LIMITED_RANGE)
+    elif frame.format.name not in ("yuv420p", "yuvj420p"):
+        frame = frame.reformat(format="yuv420p")  # of the same colours
+    pixels = frame.to_ndarray()
+    return Planes(turned(pixels, quarters) if quarters else pixels, yuv, full_range)
+
+
+def _say(frame: Any, yuv: str, full_range: bool) -> None:
+    frame.colorspace, frame.color_range = SPACES[yuv], FULL_RANGE if full_range else LIMITED_RANGE
 
 
 def turned(pixels: np.ndarray, quarters: int) -> np.ndarray:
@@ -101,14 +129,16 @@ def turned(pixels: np.ndarray, quarters: int) -> np.ndarray:
     return np.concatenate([part.reshape(-1) for part in turned]).reshape(-1, turned[0].shape[1])
 
 
-def i420(picture: np.ndarray) -> np.ndarray:
+def i420(picture: np.ndarray) -> Planes:
     """RGB, uint8 (H, W, 3), as I420."""
     return planes(package().VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24"))
 
 
-def rgb(pixels: np.ndarray) -> np.ndarray:
+def rgb(pixels: np.ndarray, yuv: str, full_range: bool) -> np.ndarray:
     """I420 as RGB, uint8 (H, W, 3)."""
-    return package().VideoFrame.from_ndarray(pixels, format="yuv420p").to_ndarray(format="rgb24")
+    frame = package().VideoFrame.from_ndarray(pixels, format="yuv420p")
+    _say(frame, yuv, full_range)
+    return frame.to_ndarray(format="rgb24")
 
 
 class Writer:
@@ -135,7 +165,9 @@ class Writer:
         if self._container is None:
             self._open(picture.shape[:2])
         frame = self._av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
-        frame = frame.reformat(self._stream.width, self._stream.height, "yuv420p")
+        frame = frame.reformat(
+            self._stream.width, self._stream.height, "yuv420p", dst_colorspace="ITU601", dst_color_range=LIMITED_RANGE
+        )
         if self._previous is None or time_s <= self._previous:
             begin = self._last + round(period_s * TICKS) if self._previous is not None else 0
             self._offset = begin - round(time_s * TICKS)
@@ -154,5 +186,7 @@ class Writer:
             raise ArgumentError(f"video {self._path}: cannot be written: {_reason(error)}") from error
         self._stream.height, self._stream.width = (max(2, side // 2 * 2) for side in size)
         self._stream.pix_fmt = "yuv420p"
-        self._stream.time_base = self._stream.codec_context.time_base = Fraction(1, TICKS)
+        context = self._stream.codec_context
+        context.colorspace, context.color_range = SMPTE_170M, LIMITED_RANGE
+        self._stream.time_base = context.time_base = Fraction(1, TICKS)
         self._stream.options = {"preset": "ultrafast", "crf": "20"} if codec == "libx264" else {"qscale": "4"}

@@ -319,9 +319,9 @@ def picture(to: Lowering, node: Node) -> None:
     attrs, dst = node.attrs, to.target(node, range(4) if node.attrs["layout"] == "NHWC" else None)
     rows = permuted(dst, (0, 1, 2, 3) if attrs["layout"] == "NHWC" else (0, 2, 3, 1))
     out = replace(rows, shape=rows.shape[1:], strides=rows.strides[1:])
-    size = attrs["example"]
-    frame = example(attrs["picture"].frames, size)
-    words = described(frame, size, attrs["picture"].placed(size, attrs["size"]))
+    size, seen = attrs["example"], attrs["picture"]
+    frame = example(seen.frames, size)
+    words = described(frame, size, seen.placed(size, attrs["size"]), seen.yuv, seen.full_range)
     to.step("picture", node, [to.places[to.activation(node)]], out, attrs_of(node, "picture", "factors", "offsets")
             | {"example": (frame, words)})  # fmt: skip
 

@@ -43,8 +43,10 @@ class Border:
         for (tensor, dtype, offset), array in zip(self._inputs, self._arrays(x), strict=True):
             if tensor.name in self._pictures and not is_example(array):
                 attrs = self._pictures[tensor.name]
-                rows, size = frame_of(array, attrs["picture"].frames)
-                pieces.append((offset, described(rows, size, attrs["picture"].placed(size, attrs["size"]))))
+                picture = attrs["picture"]
+                rows, size = frame_of(array, picture.frames)
+                placed = picture.placed(size, attrs["size"])
+                pieces.append((offset, described(rows, size, placed, *picture.colours(array))))
                 held.append(rows)
                 continue
             if not isinstance(array, np.ndarray):

@@ -7,7 +7,7 @@ from math import isfinite
 
 import numpy as np
 
-from ...picture import CHANNELS, MAX_SIDE, PLANES, WORDS, Picture, Placed, example
+from ...picture import CHANNELS, MAX_SIDE, PLANES, WORDS, YUV, Picture, Placed, example
 from .spec import GIVEN, Attrs, OpSpec, Shape, ints, require
 
 LUMA = (0.299, 0.587, 0.114)  # of R, G and B (BT.601)
@@ -37,25 +37,31 @@ def _compute(attrs: Attrs, words: np.ndarray) -> np.ndarray:
     """In float64; the frame is read where the words say."""
     picture, size = attrs["picture"], attrs["size"]
     if words[0]:
-        frame, placed = _frame_at(words, picture.frames)
+        frame, placed, luma, full_range = _frame_at(words, picture.frames)
     else:
         frame, placed = example(picture.frames, attrs["example"]), picture.placed(attrs["example"], size)
+        luma, full_range = YUV[picture.yuv], picture.full_range
+    if picture.frames in (*PLANES, "YUYV"):
+        frame = _rgb(frame, picture.frames, luma, full_range)
     found = levels(picture, frame, placed, size) * attrs["factors"] + attrs["offsets"]
     return (found.transpose(2, 0, 1) if attrs["layout"] == "NCHW" else found)[None].astype(np.float64)
 
 
-def _frame_at(words: np.ndarray, frames: str) -> tuple[np.ndarray, Placed]:
+def _frame_at(words: np.ndarray, frames: str) -> tuple[np.ndarray, Placed, tuple[float, float], bool]:
     address, h, w, stride = words[:4].tolist()
     count = {"RGB": 3, "BGR": 3, "YUYV": 2}.get(frames, 1)
     rows = h * 3 // 2 if frames in PLANES else h
     lines = [ctypes.string_at(address + y * stride, w * count) for y in range(rows)]
     frame = np.frombuffer(b"".join(lines), np.uint8).reshape((rows, w, count) if count > 1 else (rows, w))
-    window = words[4:8].astype(np.int64).view(np.float64).tolist()
-    return frame, Placed((h, w), tuple(window), tuple(words[8:].tolist()))
+    window, luma = (words[part].astype(np.int64).view(np.float64).tolist() for part in (slice(4, 8), slice(12, 14)))
+    return frame, Placed((h, w), tuple(window), tuple(words[8:12].tolist())), tuple(luma), bool(words[14])
 
 
 def levels(picture: Picture, frame: np.ndarray, placed: Placed, size: tuple[int, int]) -> np.ndarray:
-    """The grey levels of a network's input of that height and width, (H, W, channels), float64, before normalising."""
+    """The grey levels of a network's input of that height and width, (H, W, channels), float64, before normalising.
+
+    ``frame``: as RGB where its format is YUV.
+    """
     pixels = _channels(picture, frame)
     (top, left, h, w), (y0, x0, rows, columns) = placed.window, placed.inner
     down, across = (
@@ -85,13 +91,9 @@ def weights(kind: str, size: int, start: float, length: float, outputs: int) -> 
 
 
 def _channels(picture: Picture, frame: np.ndarray) -> np.ndarray:
-    """The frame's pixels in the network's channels, float64; what is YUV as whole levels, as it is converted."""
-    frames = picture.frames
-    if frames in (*PLANES, "YUYV"):
-        pixels, order = _rgb(frame, frames), "RGB"
-    else:
-        pixels, order = frame.astype(np.float64), frames
-    pixels = pixels.reshape(*pixels.shape[:2], -1)
+    """The frame's pixels in the network's channels, float64."""
+    order = picture.frames if picture.frames in CHANNELS else "RGB"
+    pixels = frame.astype(np.float64).reshape(*frame.shape[:2], -1)
     if picture.channels == "GRAY":
         luma = LUMA if order == "RGB" else LUMA[::-1]
         return pixels if order == "GRAY" else (pixels @ np.array(luma))[..., None]
@@ -100,8 +102,8 @@ def _channels(picture: Picture, frame: np.ndarray) -> np.ndarray:
     return pixels if order == picture.channels else pixels[..., ::-1]
 
 
-def _rgb(frame: np.ndarray, frames: str) -> np.ndarray:
-    """BT.601, limited range."""
+def _rgb(frame: np.ndarray, frames: str, luma: tuple[float, float], full_range: bool) -> np.ndarray:
+    """Whole levels, as they are converted. ``luma``: what red and blue are of it."""
     if frames == "YUYV":
         y, u, v = frame[..., 0], *(np.repeat(frame[:, i::2, 1], 2, 1) for i in (0, 1))
     else:
@@ -111,10 +113,14 @@ def _rgb(frame: np.ndarray, frames: str) -> np.ndarray:
             rest.reshape(h // 2, w // 2, 2) if frames == "NV12" else rest.reshape(2, h // 2, w // 2).transpose(1, 2, 0)
         )
         u, v = np.repeat(np.repeat(planes, 2, 0), 2, 1).transpose(2, 0, 1)
-    y, u, v = 255 / 219 * (y - 16.0), u - 128.0, v - 128.0
-    scale = 255 / 112
-    red, blue = y + 0.701 * scale * v, y + 0.886 * scale * u
-    green = y - 0.886 * 0.114 / 0.587 * scale * u - 0.701 * 0.299 / 0.587 * scale * v
+    u, v = u - 128.0, v - 128.0
+    if full_range:
+        y = y.astype(np.float64)
+    else:
+        y, u, v = 255 / 219 * (y - 16.0), 255 / 224 * u, 255 / 224 * v
+    of_red, of_blue = luma
+    red, blue = y + 2 * (1 - of_red) * v, y + 2 * (1 - of_blue) * u
+    green = (y - of_red * red - of_blue * blue) / (1 - of_red - of_blue)
     return np.clip(np.stack([red, green, blue], 2), 0, 255).round()
 
 

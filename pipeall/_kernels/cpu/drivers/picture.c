@@ -12,6 +12,11 @@
 
 enum { LANES = 16, ROW_FLOATS = 3 * PA_PICTURE_SIDE + LANES, ROW_BYTES = 3 * PA_PICTURE_SIDE + LANES };
 
+/* Of YUV, with 16 bits of fraction: red = grey * (y - black) + red_v * (v - 128), and likewise. */
+typedef struct colours {
+    int32_t black, grey, red_v, green_u, green_v, blue_u;
+} colours;
+
 typedef struct frame {
     const uint8_t *pixels;
     int64_t h, w, stride;         /* stride: bytes from row to row */
@@ -19,6 +24,7 @@ typedef struct frame {
     int64_t top, left, rows, columns;
     int64_t channels;             /* of a row in the buffer */
     int64_t first, count;         /* pixels of a row that are read */
+    colours from;
 } frame;
 
 typedef struct shared {
@@ -26,11 +32,22 @@ typedef struct shared {
     frame f;
 } shared;
 
+/* red, blue: what they are of the luma. */
+static colours colours_of(double red, double blue, int full_range) {
+    const double one = 65536, grey = full_range ? one : one * 255 / 219, chroma = full_range ? one : one * 255 / 224;
+    const double red_v = 2 * (1 - red) * chroma, blue_u = 2 * (1 - blue) * chroma, green = 1 - red - blue;
+    return (colours){full_range ? 0 : 16, (int32_t)lround(grey), (int32_t)lround(red_v), (int32_t)lround(-blue_u * blue / green),
+                     (int32_t)lround(-red_v * red / green), (int32_t)lround(blue_u)};
+}
+
 static frame frame_of(const pa_picture_op *op, const int64_t *words) {
     if (!words[0]) words = op->example;
     frame f = {(const uint8_t *)(intptr_t)words[0], words[1], words[2], words[3], {0}, words[8], words[9], words[10], words[11],
-               op->format == PA_GRAY ? 1 : 3, 0, 0};
+               op->format == PA_GRAY ? 1 : 3, 0, 0, {0}};
+    double luma[2];
     memcpy(f.window, words + 4, sizeof f.window);
+    memcpy(luma, words + 12, sizeof luma);
+    f.from = colours_of(luma[0], luma[1], words[14] != 0);
     return f;
 }
 
@@ -64,21 +81,21 @@ static void table(int filter, int64_t size, double start, double length, int64_t
     }
 }
 
-/* BT.601, limited range: 16 bits of fraction. */
 static inline uint8_t level(int32_t x) { return (uint8_t)(x < 0 ? 0 : x > (255 << 16) ? 255 : (x + (1 << 15)) >> 16); }
 
-static inline void rgb(int32_t y, int32_t u, int32_t v, uint8_t *to) {
-    const int32_t grey = 76309 * (y - 16); /* 255 / 219 */
+static inline void rgb(const colours *from, int32_t y, int32_t u, int32_t v, uint8_t *to) {
+    const int32_t grey = from->grey * (y - from->black);
     u -= 128, v -= 128;
-    to[0] = level(grey + 104597 * v);
-    to[1] = level(grey - 25674 * u - 53279 * v);
-    to[2] = level(grey + 132201 * u);
+    to[0] = level(grey + from->red_v * v);
+    to[1] = level(grey + from->green_u * u + from->green_v * v);
+    to[2] = level(grey + from->blue_u * u);
 }
 
 /* Pixels [first, first + count) of row y as RGB; first is even. */
 static void convert(const pa_picture_op *op, const frame *f, int64_t y, uint8_t *to) {
     const uint8_t *luma = f->pixels + y * f->stride, *u, *v;
     int64_t luma_step = 1, step = 1;
+    const colours from = f->from; /* not read again after each store */
     if (op->format == PA_YUYV) {
         u = luma + 1, v = luma + 3, luma_step = 2, step = 4;
     } else if (op->format == PA_NV12) {
@@ -87,7 +104,7 @@ static void convert(const pa_picture_op *op, const frame *f, int64_t y, uint8_t 
         u = f->pixels + f->h * f->stride + y / 2 * (f->w / 2), v = u + f->h / 2 * (f->w / 2);
     }
     for (int64_t i = 0, x = f->first; i < f->count; i++, x++)
-        rgb(luma[x * luma_step], u[x / 2 * step], v[x / 2 * step], to + 3 * i);
+        rgb(&from, luma[x * luma_step], u[x / 2 * step], v[x / 2 * step], to + 3 * i);
 }
 
 /* Output row y of those that show the picture: the sum of its rows, into floats. */
