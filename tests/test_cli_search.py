@@ -50,7 +50,10 @@ def test_search_runs_the_best_and_ranks_them_by_what_they_did(tmp_path):
     found = document("search", "tiny", "--units", "B,L", "--verify", "3", "-o", path, *QUICK)
     rows = found["verified"]
     assert {row["plan"] for row in rows} == {row["plan"] for row in found["ranked"][:3]}
-    assert [row["period_ms"] for row in rows] == sorted(row["period_ms"] for row in rows)
+    behind = [row["period_ms"] for row in rows[1:]]  # the first may be one of fewer stages within the spread
+    assert behind == sorted(behind)
+    fastest = min(rows, key=lambda row: row["period_ms"])
+    assert rows[0]["plan"].count("-") <= fastest["plan"].count("-")
     predicted = {row["plan"]: row["period_ms"] for row in found["ranked"]}
     for row in rows:
         assert row["period_ms"] == pytest.approx(1000 / row["fps"]) and row["frames"] > 0

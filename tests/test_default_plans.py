@@ -122,8 +122,10 @@ def test_verify_runs_the_best_plans(net, board):
     turns = []
     verified = pipeall.verify(found, board, top=3, seconds=0.05, done=lambda: turns.append(1))
     assert len(turns) == 15 and len(verified.rows) == 3 and not verified.refused and verified.within_limits
-    rates = [row.fps for row in verified.rows]
-    assert rates == sorted(rates, reverse=True) and verified.best == verified.rows[0].plan
+    first, *others = verified.rows  # the first may have fewer stages than one as fast within the spread
+    rates = [row.fps for row in others]
+    assert rates == sorted(rates, reverse=True) and verified.best == first.plan
+    assert len(first.plan.units) <= len(max(verified.rows, key=lambda row: row.fps).plan.units)
     assert {row.plan for row in verified.rows} == {choice.plan for choice in found.ranked[:3]}
     assert str(verified.best) in repr(verified) and "measured" in repr(verified.rows[0])
     assert verified._repr_html_().count("<tr>") == 4
