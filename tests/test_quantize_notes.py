@@ -40,12 +40,12 @@ def lines(path):
     return path.read_bytes().split(b"\n")[:-1]
 
 
-@pytest.mark.parametrize("step", [7, 40])
-def test_an_interrupted_run_goes_on(tmp_path, step):
+@pytest.mark.parametrize("step, rounding", [(7, "nearest"), (40, "nearest"), (40, "learned")])
+def test_an_interrupted_run_goes_on(tmp_path, step, rounding):
     """Stopped again and again, each time a little later, the file is that of a run without a stop, byte for byte."""
     graph = small()
     photos = frames(graph, 6)
-    given = {"max_drop": 0.01, "layers": True}
+    given = {"max_drop": 0.01, "layers": True, "rounding": rounding}
     whole, all_of_it = quantize(graph, photos, **given), Stop(10**9)
     quantize(graph, photos, **given, progress=all_of_it)
     path, output = tmp_path / "notes", tmp_path / "small.onnx"

@@ -18,6 +18,7 @@ from ..quantization.calibrate import Progress
 from ..quantization.levels import METHODS
 from ..quantization.notes import forget
 from ..quantization.quantize import ALL_METHODS, quantize
+from ..quantization.rounding import ROUNDINGS
 from ..tasks.decoder import signature
 from . import complete, sources
 from .answers import reader
@@ -44,6 +45,13 @@ ARRAYS = (".npy", ".npz")
     help=f"How levels are chosen: {', '.join(METHODS)}; default auto, the one with the least error of the answers.",
 )
 @click.option(
+    "--rounding",
+    type=click.Choice(ROUNDINGS),
+    default="nearest",
+    metavar="ROUNDING",
+    help="How weights are rounded: nearest (default), or learned: by what it does to layers' outputs on the photos.",
+)
+@click.option(
     "--max-drop",
     type=click.FloatRange(0, 100, max_open=True),
     metavar="PERCENT",
@@ -66,6 +74,7 @@ def quantize_command(
     words: tuple[str, ...],
     output: str | None,
     method: str,
+    rounding: str,
     max_drop: float | None,
     keep: tuple[str, ...],
     layers: bool,
@@ -98,8 +107,9 @@ def quantize_command(
         forget(notes)
     with progress(quiet=as_json) as bar:
         made = quantize(
-            graph, photos, input=picture, method=method, keep=keep, layers=layers or plot is not None, notes=notes,
-            progress=_shown(bar), max_drop=None if max_drop is None else max_drop / 100,
+            graph, photos, input=picture, method=method, rounding=rounding, keep=keep,
+            layers=layers or plot is not None, notes=notes, progress=_shown(bar),
+            max_drop=None if max_drop is None else max_drop / 100,
         )  # fmt: skip
     if report is not None:
         made.report.save(report)

@@ -11,9 +11,10 @@ HEADINGS = ("layer", "op", ">MACs", "computes with", ">error", ">ms in floats", 
 def show_report(report: Report, layers: bool) -> None:
     integer = sum(not row.floats for row in report.layers)
     channels = ", channels equalised" if report.equalised else ""
+    rounding = ", rounding learned" if report.rounding == "learned" else ""
     print_text(
         f"{report.network}: {integer} of {len(report.layers)} layers of integers, {100 * report.integer_macs:.1f} % of "
-        f"the MACs; levels by {report.method}{channels}; {report.photos} photos"
+        f"the MACs; levels by {report.method}{channels}{rounding}; {report.photos} photos"
     )
     if report.agreement is not None:
         print_text(f"same class on {100 * report.agreement:.1f} % of them")

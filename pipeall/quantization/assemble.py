@@ -13,14 +13,14 @@ from .sheet import Sheet
 
 
 def integer_weights(
-    graph: Graph, found: Places, levels: Mapping[str, Levels]
+    graph: Graph, found: Places, levels: Mapping[str, Levels], learned: Mapping[str, np.ndarray] | None = None
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Of every layer, by its name: weights on levels, and their scales."""
+    """Of every layer, by its name: weights on levels, and their scales; the nearest, or those that were learned."""
     made = {}
     for node in found.layers:
         x, weight, bias = (*node.inputs[:1], *(graph.constants[name] for name in node.inputs[1:]))
         scales = weight_scales(weight, bias, levels[found.share[x]].scale)
-        made[node.name] = on_scales(weight, scales, MOST), scales
+        made[node.name] = on_scales((learned or {}).get(node.name, weight), scales, MOST), scales
     return made
 
 

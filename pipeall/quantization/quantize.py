@@ -27,10 +27,11 @@ from .photos import Arrays, frames_of
 from .places import integer_nodes, units
 from .recipe import Recipe, recipe
 from .report import Report, report_of
+from .rounding import ROUNDINGS
 from .sheet import split_residuals
 
 TRIED = 32  # photos by which methods and layers are compared
-CORRECTED = 64  # photos by which biases are corrected
+CORRECTED = 64  # photos by which biases are corrected, and rounding is learned
 ALL_METHODS = ("auto", *METHODS)
 
 
@@ -64,6 +65,7 @@ def quantize(
     input: Picture | None = None,
     method: str = "auto",
     max_drop: float | None = None,
+    rounding: str = "nearest",
     keep: Collection[str] = (),
     layers: bool = False,
     notes: str | Path | None = None,
@@ -77,6 +79,7 @@ def quantize(
               error of the outputs, on channels as they are or equalised
     max_drop  most that may be lost: the share of photos whose class changes, for other networks than classifiers the
               relative error of the outputs. As few layers stay floats as that needs
+    rounding  of weights: nearest, or learned: by what it does to a layer's outputs on the photos (GPTQ's closed form)
     keep      names of layers that compute with floats, and their activations with them
     layers    whether the report says what each layer costs, and how long it takes on this machine in both networks
     notes     a file where what was measured is kept until the network is saved: if the call is interrupted, the next
@@ -85,17 +88,17 @@ def quantize(
 
     Weights have one scale for each output, activations one for the tensor; biases are corrected by what layers err in
     the mean. Raises ArgumentError where there are no photos, photos that do not fit, values that are not finite, an
-    unknown method or layer, a budget that cannot be kept, or notes that are damaged or on something else; ModelError
-    for a network that is quantised or has no layer to quantise.
+    unknown method, rounding or layer, a budget that cannot be kept, or notes that are damaged or on something else;
+    ModelError for a network that is quantised or has no layer to quantise.
     """
     graph = model if isinstance(model, Graph) else load(model)
-    _check(graph, method, max_drop, keep)
+    _check(graph, method, rounding, max_drop, keep)
     show = progress or _silent
     frames = frames_of(graph, photos, input)
     plain = split_residuals(graph)
     kept = frozenset().union(*(units(plain)[name] for name in keep))
-    noted = Notes(notes, digest(graph, frames, (method, sorted(keep))) if notes is not None else "")
-    chosen = _chosen(plain, frames, method, kept, show, noted)
+    noted = Notes(notes, digest(graph, frames, (method, rounding, sorted(keep))) if notes is not None else "")
+    chosen = _chosen(plain, frames, method, rounding, kept, show, noted)
     chosen = replace(chosen, graph=replace(chosen.graph, outputs=plain.outputs))
 
     def compared(tried: Recipe) -> Compared:
@@ -118,9 +121,11 @@ def quantize(
     return Quantized(whole, written, report_of(graph, chosen, found, costs, took, len(frames)), noted)
 
 
-def _check(graph: Graph, method: str, max_drop: float | None, keep: Collection[str]) -> None:
+def _check(graph: Graph, method: str, rounding: str, max_drop: float | None, keep: Collection[str]) -> None:
     if method not in ALL_METHODS:
         raise ArgumentError(f"method: expected one of {', '.join(ALL_METHODS)}, got {method!r:.60}")
+    if rounding not in ROUNDINGS:
+        raise ArgumentError(f"rounding: expected one of {', '.join(ROUNDINGS)}, got {rounding!r:.60}")
     if max_drop is not None and not 0 <= max_drop < 1:
         raise ArgumentError(f"max_drop: expected a share from 0 to 1, got {max_drop}")
     if any(node.op == "fakequant" for node in graph.nodes) or graph.levels:
@@ -133,7 +138,13 @@ def _check(graph: Graph, method: str, max_drop: float | None, keep: Collection[s
 
 
 def _chosen(
-    graph: Graph, frames: list[Arrays], method: str, kept: frozenset[str], progress: Progress, notes: Notes
+    graph: Graph,
+    frames: list[Arrays],
+    method: str,
+    rounding: str,
+    kept: frozenset[str],
+    progress: Progress,
+    notes: Notes,
 ) -> Recipe:
     """The recipe with the least error of the answers; biases are corrected."""
     graph = at_ends(graph)
@@ -161,6 +172,8 @@ def _chosen(
         for name, choice in choices.items()
     }
     best = choices[min(errors, key=errors.__getitem__)]
+    if rounding == "learned":
+        best = replace(best, learned=best.rounded(_some(frames, CORRECTED), progress, notes))
     sizes = {node.name: len(graph.constants[node.inputs[1]]) for node in best.places().layers}
     shifts = notes.vectors("shifts", sizes, lambda: best.errors(_some(frames, CORRECTED), progress))
     ends = {"error, corrected": replace(best, shifts=shifts), "error, not corrected": best}

@@ -20,6 +20,7 @@ from .notes import Notes
 from .observe import Observed
 from .photos import Arrays
 from .places import Places, decisive, only_reader, places
+from .rounding import rounded
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Recipe:
     seen     what every tensor holds that may be put on levels
     method   of choosing levels, a key of ``METHODS``
     kept     names of the nodes that compute with floats
+    learned  weights on levels, by the layer's name: of others the nearest are taken
     shifts   by how much layers are too large in the mean, by name: taken from their biases
     stretched  whether its channels were equalised
     known    levels that were chosen already: of recipes that differ in what is kept alone, they are the same
@@ -40,6 +42,7 @@ class Recipe:
     stretched: bool
     method: str = "minmax"
     kept: frozenset[str] = frozenset()
+    learned: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     shifts: dict[str, np.ndarray] = field(default_factory=dict)
     known: dict[tuple[str, tuple[str, ...]], Levels] = field(default_factory=dict, repr=False)
 
@@ -72,15 +75,22 @@ class Recipe:
         """By how much its layers are too large in the mean."""
         found = self.places()
         levels = self.levels(found)
-        weights = integer_weights(self.graph, found, levels)
+        weights = integer_weights(self.graph, found, levels, self.learned)
         by_constant = {node.inputs[1]: weights[node.name][0] for node in found.layers}
         return mean_errors(self.graph, found, levels, by_constant, frames, progress) if found.layers else {}
+
+    def rounded(self, frames: Sequence[Arrays], progress: Progress, notes: Notes) -> dict[str, np.ndarray]:
+        """Its weights on levels, by the layer's name, rounded by what that does to the layer's outputs."""
+        found = self.places()
+        levels = self.levels(found)
+        scales = {name: scales for name, (_, scales) in integer_weights(self.graph, found, levels).items()}
+        return rounded(self.graph, found, levels, scales, frames, progress, notes)
 
     def made(self) -> Graph:
         """The quantised network."""
         found = self.places()
         levels = self.levels(found)
-        weights = integer_weights(self.graph, found, levels)
+        weights = integer_weights(self.graph, found, levels, self.learned)
         return rewrite(quantised(self.graph, found, levels, weights, self.shifts))
 
 

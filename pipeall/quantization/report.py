@@ -56,6 +56,7 @@ class Report:
     """Of one network.
 
     method        by which levels were chosen
+    rounding      of weights: nearest or learned
     equalised     whether channels were
     photos        how many it was calibrated with, and compared on
     error         relative error of the outputs; errors has each
@@ -66,6 +67,7 @@ class Report:
 
     network: str
     method: str
+    rounding: str
     equalised: bool
     photos: int
     error: float
@@ -107,7 +109,8 @@ def report_of(
     total = sum(row.macs for row in layers)
     share = sum(row.macs for row in layers if not row.floats) / total if total else 0.0
     return Report(
-        graph.name, chosen.method, chosen.stretched, photos, found.error, found.errors, found.agreement, share,
+        graph.name, chosen.method, "learned" if chosen.learned else "nearest", chosen.stretched, photos,
+        found.error, found.errors, found.agreement, share,
         *(sum(ms.values()) if ms else None for ms in (floats, quantised)), tuple(layers),
         tuple(tensors),
     )  # fmt: skip
