@@ -7,7 +7,7 @@ that fit_boards.py reads: the GPUs' times and the boards' power come from there.
 core where it is left out of the fit, and the published speed-ups of several threads beside the modelled ones.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from pipeall.pipeline.boards import price_list
 from pipeall.pipeline.boards.model import FOLDER, BoardModel
 from pipeall.pipeline.boards.modelled import Modelled
 from pipeall.pipeline.boards.price_list import Sample, Work
+from pipeall.pipeline.planning.uncertain import four_of_five
 
 PRICES = REPOSITORY / "bench" / "prices.csv.gz"
 FOUR_OF_FIVE = 1.2816  # standard deviations each way
@@ -136,12 +137,13 @@ class Cluster:
 
     def __init__(self, core: Core, rows: Sequence[Row], like: "Cluster | None" = None):
         self.core, self.networks, self.like = core, {}, like
+        self._known: dict[str, tuple[float, float]] | None = None
         for row in rows:
             self.networks.setdefault(row.network, []).append(row)
         if like:
             self.efficiency, self.bandwidth = like.efficiency, min(like.bandwidth, core.threads)
         else:
-            self._fit()
+            self.efficiency, self.bandwidth = self._nearest(set(self._totals()))
 
     def samples(self) -> dict[str, Sample]:
         return {
@@ -155,15 +157,32 @@ class Cluster:
 
     def speedups(self) -> dict[str, float]:
         """network -> modelled speed-up of the whole cluster, of those that are published."""
-        known = {name: rows for name, rows in self.networks.items() if name in self.core.speedups}
-        return {name: sum(row.ms for row in rows) / float(self.ms(rows).sum()) for name, rows in known.items()}
+        return {name: self._speedup(name, self.efficiency, self.bandwidth) for name in self._totals()}
+
+    def left_out(self) -> dict[str, float]:
+        """network -> the same, by the two numbers that come nearest to the other networks' published speed-ups."""
+        names = set(self._totals())
+        return {name: self._speedup(name, *self._nearest(names - {name})) for name in names}
 
     def spread(self) -> float:
-        """Standard deviation of the logarithm of modelled by published speed-ups."""
+        """Standard deviation of the logarithm of modelled by published speed-ups, of networks left out of the fit."""
         if self.like:
             return self.like.spread()
-        found = self.speedups()
+        return deviation(found / self.core.speedups[name] - 1 for name, found in self.left_out().items())
+
+    def _off(self, found: Mapping[str, float]) -> float:
         return float(np.sqrt(np.mean([np.log(found[name] / self.core.speedups[name]) ** 2 for name in found])))
+
+    def _totals(self) -> dict[str, tuple[float, float]]:
+        """network -> milliseconds on one core, without those of memory, and these."""
+        if self._known is None:
+            named = {name: rows for name, rows in self.networks.items() if name in self.core.speedups}
+            self._known = {name: tuple(float(part.sum()) for part in self._parts(rows)) for name, rows in named.items()}
+        return self._known
+
+    def _speedup(self, name: str, efficiency: float, bandwidth: float) -> float:
+        rest, memory = self._totals()[name]
+        return (rest + memory) / (rest / (self.core.threads * efficiency) + memory / bandwidth)
 
     def _parts(self, rows: Sequence[Row]) -> tuple[np.ndarray, np.ndarray]:
         """Milliseconds of each step on one core: without those of memory, and these."""
@@ -172,13 +191,14 @@ class Cluster:
         memory = np.minimum(ms, bytes_ms)
         return ms - memory, memory
 
-    def _fit(self) -> None:
+    def _nearest(self, names: Set[str]) -> tuple[float, float]:
+        """The efficiency and bandwidth that come nearest to these networks' published speed-ups."""
         best = (np.inf, 1.0, 1.0)
-        for efficiency in np.arange(0.30, 1.001, 0.01):
-            for bandwidth in np.arange(1.0, self.core.threads + 0.001, 0.05):
-                self.efficiency, self.bandwidth = float(efficiency), float(bandwidth)
-                best = min(best, (round(self.spread(), 9), self.efficiency, self.bandwidth))
-        _, self.efficiency, self.bandwidth = best
+        for efficiency in np.arange(0.30, 1.001, 0.01).tolist():
+            for bandwidth in np.arange(1.0, self.core.threads + 0.001, 0.05).tolist():
+                off = self._off({name: self._speedup(name, efficiency, bandwidth) for name in names})
+                best = min(best, (round(off, 9), efficiency, bandwidth))
+        return best[1:]
 
 
 def networks_of(samples: Mapping[str, Sample]) -> list[str]:
@@ -193,15 +213,20 @@ def gpu_spread(model: BoardModel) -> float:
     return float(np.std(ratios, ddof=1))
 
 
-def contention_error(model: BoardModel, data: Path) -> float:
-    """How far the factors that three measured pipelines ask for are from the model's, at most."""
+def left_out_pipelines(model: BoardModel, data: Path) -> list[float]:
+    """The periods of the measured pipelines, ms, each by the factor that the others ask for."""
     factors = np.arange(0.9, 1.4, 0.01)
-    found = np.array(
-        [[p.period_ms for p in pipelines(replace(model, contention=contention(f)), data)] for f in factors]
-    )
-    wanted = factors[np.abs(found - [ms for _, _, ms in RK_PIPELINES]).argmin(axis=0)]
-    factor = model.contention["big"]["little"]
-    return float(np.max(np.maximum(wanted / factor, factor / wanted)) - 1)
+    found = [[p.period_ms for p in pipelines(replace(model, contention=contention(f)), data)] for f in factors]
+    table, measured = np.array(found), np.array([ms for _, _, ms in RK_PIPELINES])
+    off = np.log(table / measured) ** 2
+    return [float(table[np.argmin(np.delete(off, i, axis=1).sum(axis=1)), i]) for i in range(len(measured))]
+
+
+def contention_error(model: BoardModel, data: Path) -> float:
+    """How far the factor may be off: as far as the pipelines left out of its fit are, which have two neighbours."""
+    found = left_out_pipelines(model, data)
+    off = [ms / measured - 1 for ms, (_, _, measured) in zip(found, RK_PIPELINES, strict=True)]
+    return four_of_five(off)
 
 
 def board(name: str, clusters: Mapping[str, Cluster], published: Mapping[str, BoardModel], wide: float) -> BoardModel:
@@ -213,15 +238,15 @@ def board(name: str, clusters: Mapping[str, Cluster], published: Mapping[str, Bo
         cache_mb = clusters[soc].core.cache_mb
         step_prices[unit] = price_list.PriceList.fit(samples.values(), cache_mb)
         errors[unit] = price_list.leave_one_out(samples, cache_mb, networks_of(samples))
-        held_out = np.sqrt(np.mean(np.log1p(list(errors[unit].values())) ** 2))
+        held_out = deviation(errors[unit].values())
         error[unit] = _interval(ARMCOST, held_out, clusters[soc].spread(), inferred if clusters[soc].like else 0.0)
     if entry.gpu:
         source, factor = entry.gpu
         *per_work, start = published[source].prices["gpu"]
         prices["gpu"] = (*(factor * price for price in per_work), start)  # which a faster GPU does not shorten
-        misses = np.log1p(list(published[source].errors["gpu"].values()))
+        misses = deviation(published[source].errors["gpu"].values())
         scaling = 0.0 if factor == 1 else np.std(np.log(G610), ddof=1)
-        error["gpu"] = _interval(np.sqrt(np.mean(misses**2)), gpu_spread(published[source]), scaling)
+        error["gpu"] = _interval(misses, gpu_spread(published[source]), scaling)
     source = published.get(entry.gpu[0]) if entry.gpu and entry.gpu[1] == 1 else None
     several = len(entry.parts) > 1
     return BoardModel(
@@ -239,6 +264,11 @@ def board(name: str, clusters: Mapping[str, Cluster], published: Mapping[str, Bo
         contention_error=round(wide, 3) if several else 0.0,
         about=_about(entry, clusters),
     )
+
+
+def deviation(errors: Iterable[float]) -> float:
+    """Of a normal distribution of logarithms, that holds four of five cases where these errors do."""
+    return float(np.log1p(four_of_five(errors)) / FOUR_OF_FIVE)
 
 
 def _interval(*deviations: float) -> float:
@@ -262,7 +292,8 @@ def _about(entry: BoardParts, clusters: Mapping[str, Cluster]) -> dict[str, list
         "threads": [*shares, "fitted to ncnn's published times of one thread and of all"],
         "error": [
             "in four cases of five: the core's model on networks it has not seen (nine of ten within 16 %), the prices "
-            "on networks they have not seen, the threads' fit; GPU: its prices' errors, two libraries' distance on it",
+            "on networks they have not seen, and so the threads' speed-up; GPU: its prices' errors, "
+            "two libraries' distance on it",
         ],
         "spread_share": ["assumed, nobody published the spread"],
     }
@@ -276,7 +307,7 @@ def _about(entry: BoardParts, clusters: Mapping[str, Cluster]) -> dict[str, list
         about["prices"] = [what, *([scaled] if scaled else []), "ms_per_op is that of the GPU they are taken from"]
         about["links"] = ["as the a311d-armcl model has them, whose sizes are inferred"]
         about["contention"] = [
-            "one factor, calibrated on three measured pipelines of the RK3399Pro; its error is theirs"
+            "one factor, calibrated on three measured pipelines of the RK3399Pro; its error is that of each left out"
         ]
     return about
 

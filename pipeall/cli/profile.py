@@ -18,6 +18,8 @@ from ..pipeline.boards.model import BoardModel
 from ..pipeline.devices.timings import export_times
 from ..pipeline.planning.profile import Profile, UnitTimes
 from . import complete
+from .bench import NETS
+from .board_report import show_report
 from .layers import show_layers
 from .model import load_model
 from .options import board_option, file_option, json_option, model_options, seconds_option, units_option
@@ -29,13 +31,14 @@ from .tune_gpu import show_tuning
 
 
 @click.command()
-@click.argument("models", nargs=-1, required=True, shell_complete=complete.models)
+@click.argument("models", nargs=-1, shell_complete=complete.models)
 @file_option("-o", "--output", help="Written after each part, and resumed; for several networks it is a folder.")
 @units_option
 @seconds_option
 @click.option("--again", is_flag=True, help="Measure all of it, whatever --output has.")
 @board_option
 @file_option("--save-board", help="Also write a board model of this machine, for --board.")
+@file_option("--board-report", help="Instead: all of this board, of the zoo's five networks; writes a board model.")
 @click.option("--layers", is_flag=True, help="Instead: what bounds each layer on units, by default the first CPU.")
 @click.option("--tune-gpu", is_flag=True, help="Instead: time the kernels' tiles for each convolution, keep the best.")
 @file_option("--export-tuning", help="Also write all timings of kernels that are kept here, for PIPEALL_TUNING.")
@@ -49,6 +52,7 @@ def profile(
     again: bool,
     board: str | None,
     save_board: str | None,
+    board_report: str | None,
     layers: bool,
     tune_gpu: bool,
     export_tuning: str | None,
@@ -62,6 +66,7 @@ def profile(
     pipeall profile squeezenet -o squeezenet.json
     pipeall profile net.onnx -o net.json --units Bx3,Bx1,L,G
     pipeall profile alexnet mobilenet -o profiles/ --save-board mine.json
+    pipeall profile --board-report myboard.json
     pipeall profile mobilenet --layers --units big,gpu
     pipeall profile mobilenet --tune-gpu
     pipeall profile net.onnx --layers --export-tuning tuning.json
@@ -69,9 +74,18 @@ def profile(
     Every unit is measured alone and beside each other unit, then the hand-over between them. A unit is a component, or
     some cores of one, such as Bx3. A profile is for one network and one machine; search and simulate plan from it. What
     --output has already is not measured again.
+
+    --board-report also measures peaks, clocks, layers, heat, and pipelines at full load. It takes some ten minutes on a
+    board, and prints a text that names nobody.
     """
     names = unit_names(units)
-    if layers or tune_gpu:
+    if not models and not board_report:
+        raise click.MissingParameter(param_type="argument", param_hint="'MODELS...'")
+    if board_report:
+        others = {"--output": output, "--units": units, "--again": again, "--board": board, "--save-board": save_board}
+        _expect_alone("--board-report", others | {"--layers": layers, "--tune-gpu": tune_gpu})
+        show_report([load_model(net, input_shape, finer) for net in models or NETS], board_report, seconds, as_json)
+    elif layers or tune_gpu:
         others = {"--output": output, "--again": again, "--board": board, "--save-board": save_board}
         _expect_alone("--layers" if layers else "--tune-gpu", others | {"--tune-gpu": layers and tune_gpu})
         graphs = [load_model(model, input_shape, finer) for model in models]
@@ -116,7 +130,7 @@ def _show_all(profiles: Sequence[Profile], there: Board, as_json: bool) -> None:
 
 def _expect_alone(mode: str, others: dict[str, object]) -> None:
     if given := [option for option, value in others.items() if value]:
-        raise ArgumentError(f"{mode}: expected no {given[0]} beside it, it measures layers here and makes no profile")
+        raise ArgumentError(f"{mode}: expected no {given[0]} beside it, it measures this machine in its own way")
 
 
 def _profiles(

@@ -36,15 +36,19 @@ class Measured:
     def of(cls, graph: Graph, profile: Profile, spans: Sequence[int] | None = None, fitted: bool = True) -> Measured:
         """A profile of the graph; with ``spans``, one of coarser groups (see ``borders``).
 
-        Contention, links and idle power are the board's and left out. Raises ArgumentError where it does not fit.
+        Links and idle power are the board's and left out; so is contention, where groups are coarser. Raises
+        ArgumentError where it does not fit.
         """
+        coarser = spans is not None
         spans = tuple(spans or [1] * len(graph.groups))
         if sum(spans) != len(graph.groups) or len(spans) != len(profile.groups):
             raise ArgumentError(
                 f"profile of {profile.network} with {len(profile.groups)} groups: "
                 f"expected one of {graph.name}, spans {spans} of {len(graph.groups)} groups"
             )
-        found = cls(replace(profile, contention={}, in_line={}, links={}, idle_w=None), spans, _macs(graph), fitted)
+        own = replace(profile, links={}, idle_w=None)
+        own = replace(own, contention={}, in_line={}) if coarser else own
+        found = cls(own, spans, _macs(graph), fitted)
         if not found.fits(graph):
             raise ArgumentError(f"profile of {profile.network}: expected the tensor sizes of {graph.name} at its cuts")
         return found
@@ -95,6 +99,8 @@ def _macs(graph: Graph) -> int:
 def measured_from(read: JsonReader) -> Measured:
     profile = Profile.from_dict(read.inside("profile").content, f"{read.where}: profile")
     spans = read.sizes("spans", len(profile.groups), low=1)
+    if profile.contention and sum(spans) > len(spans):
+        raise read.fail("profile", "no contention of groups that are coarser than the network's")
     if not isinstance(read.content.get("fitted"), bool):
         raise read.fail("fitted", "true or false")
     return Measured(profile, spans, int(read.number("macs")), read.content["fitted"])

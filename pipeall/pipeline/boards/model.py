@@ -22,6 +22,7 @@ from ..devices.component import Component
 from ..devices.device import Device, unsupported, unsupported_groups
 from ..planning.names import parse_unit, traits_of
 from ..planning.profile import Link, Profile, UnitTimes, crossing_bytes, link_from, link_to_dict
+from ..planning.uncertain import four_of_five
 from . import price_list, regression
 from .measured import Measured, mean_power, measured_from, median_contention
 from .modelled import Modelled
@@ -44,8 +45,10 @@ class BoardModel:
     contention     unit -> other unit -> how many times as long it takes while the other one runs too
     links, idle_w  as in a profile
     spread_share   spread_ms by ms of a predicted group
-    error          unit -> how far off its times may be, and ``contention_error`` the factors: as in a profile
+    error          unit -> how far off its times may be, of a network that was not measured; as in a profile
+    contention_error  of the factors, likewise
     about          where the figures come from
+    report         what ``pipeall profile --board-report`` measured beside them; not part of profiles
     """
 
     name: str
@@ -62,6 +65,7 @@ class BoardModel:
     error: Mapping[str, float] = field(default_factory=dict)
     contention_error: float = 0.0
     about: Mapping[str, Any] = field(default_factory=dict)
+    report: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def fit(
@@ -107,7 +111,8 @@ class BoardModel:
 
         Units are those that all profiles have.
 
-        Contention is the median over groups and networks, a link that of the last network that has it.
+        Contention is the median over groups and networks, and a measured network keeps its own; a link is that of the
+        last network that has it. How far off it may be for others follows from networks left out of the fit.
         Its parts are the components that were profiled. Raises ArgumentError where there is no profile, one is not of
         its graph, or one has a unit that the board lacks or that a stand-in ran.
         """
@@ -118,7 +123,7 @@ class BoardModel:
             raise ArgumentError(f"component {stand_ins[0]!r}: expected no stand-in; its times are a CPU's")
         parts = {component.name: _modelled(component.device) for component in components}
         idle = [profile.idle_w for _, profile in profiles if profile.idle_w is not None]
-        return cls.fit(
+        model = cls.fit(
             name,
             parts,
             [(graph, Measured.of(graph, profile)) for graph, profile in profiles],
@@ -127,6 +132,7 @@ class BoardModel:
             idle_w=min(idle, default=None),
             about={"profiles": {profile.network: dict(profile.about) for _, profile in profiles}},
         )
+        return replace(model, error={unit: four_of_five(row.values()) for unit, row in model.errors.items() if row})
 
     def profile(self, graph: Graph) -> Profile:
         """Times of every group of a network on every unit: measured where it is one of ``networks``, else predicted.
@@ -148,11 +154,13 @@ class BoardModel:
             contention={
                 unit: {other: (factor,) * count for other, factor in row.items()}
                 for unit, row in self.contention.items()
-            },
+            }
+            | (dict(measured.profile.contention) if measured else {}),
+            in_line=measured.profile.in_line if measured else {},
             links=self.links,
             idle_w=self.idle_w,
-            error=self.error,
-            contention_error=self.contention_error,
+            error=measured.profile.error if measured else self.error,
+            contention_error=measured.profile.contention_error if measured else self.contention_error,
             about={
                 "board": self.name,
                 "times": self._source(measured),
@@ -231,6 +239,7 @@ class BoardModel:
                 for unit, row in self.prices.items()
             },
             **{key: value for key, value in modelled.items() if value},
+            **({"report": dict(self.report)} if self.report else {}),
             "leave_one_out_errors": {
                 unit: {network: round(error, 4) for network, error in row.items()} for unit, row in self.errors.items()
             },
@@ -281,6 +290,7 @@ class BoardModel:
             idle_w=read.number("idle_w") if content.get("idle_w") is not None else None,
             spread_share=read.number("spread_share"),
             about=read.inside("about").content if content.get("about") is not None else {},
+            report=read.inside("report").content if content.get("report") is not None else {},
         )
 
 
