@@ -79,11 +79,15 @@ def show_algorithms(rows: list[Mapping[str, Any]]) -> None:
 
 def show_formats(processor: str, rows: list[Mapping[str, Any]]) -> None:
     cells = [
-        (row["format"], bytes_text(row["weight_bytes"]), bytes_text(row["activation_bytes"]), _rate(row["rate"]))
+        (row["format"], bytes_text(row["weight_bytes"]), bytes_text(row["activation_bytes"]), _rate(row))
         for row in rows
     ]
     print_table(f"Number formats on {processor}", ["format", ">weights", ">activations", "arithmetic"], cells)
 
 
-def _rate(rate: float | None) -> str:
-    return "none: widened to fp32, memory alone is saved" if rate is None else f"x {rate:g} of fp32, nominal"
+def _rate(row: Mapping[str, Any]) -> str:
+    if row["rate"] is not None:
+        return f"x {row['rate']:g} of fp32, nominal"
+    if row["format"] == "fp64":
+        return "none: has to become fp32, with fewer digits"
+    return "none: widened to fp32, memory alone is saved"
