@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .output import shape_text
@@ -32,6 +32,11 @@ def cost_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
+def show_notes(notes: Iterable[str]) -> None:
+    for note in notes:
+        print_text(f"Note: {note}", hang=2)
+
+
 def show_totals(content: Mapping[str, Any]) -> None:
     """Inputs, outputs, parameters, operations and memory; ``content`` as of ``cost_report.network_report``."""
     totals, memory = content["totals"], content["memory"]
@@ -44,6 +49,7 @@ def show_totals(content: Mapping[str, Any]) -> None:
     print_value("weights", bytes_text(memory["model_bytes"]))
     activations = bytes_text(memory["activation_bytes_per_sample"])
     print_value("activations", f"{activations} written by all layers together")
+    show_notes(content["notes"])
 
 
 def show_layers(content: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ from ..cost.network import Network
 from ..cost.residence import residence
 from ..errors import ArgumentError
 from ..graph.onnx.shapes import Shapes
-from .cost_text import bytes_text
+from .cost_text import bytes_text, show_notes
 from .model import read_network
 from .options import Bytes, json_option, model_argument, model_options, positive_option
 from .output import print_json
@@ -56,9 +56,10 @@ def train(
     network, _, _ = read_network(model, input_shape, finer, folded)
     found = training_report(network, optimizer, batch, memories, share)
     if as_json:
-        print_json("training-cost", name=network.name, **found)
+        print_json("training-cost", name=network.name, **found, notes=list(network.notes))
     else:
         _show(found)
+        show_notes(network.notes)
 
 
 def training_report(
