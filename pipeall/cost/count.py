@@ -178,4 +178,5 @@ ELEMENT_OPS: dict[str, Callable[[Network, Layer], int]] = {
     "Softmax": _each(3),  # exponential, sum, quotient
     "LogSoftmax": _each(3),
     "LRN": _lrn,
+    "Torch": _each(1),  # of a traced module: whatever has no name in ONNX
 }  # fmt: skip

@@ -20,7 +20,7 @@ NORMALISERS = (
     "LRN", "Sqrt",  # of one that the exporter took apart
 )  # fmt: skip
 SMALL = 0.05  # share of what is kept that is not worth a note
-RIGHT_WAY = "training=TrainingMode.TRAINING, dynamo=False and do_constant_folding=False make torch export it"
+RIGHT_WAY = "the torch module itself is sized by pipeall.cost(module, input_shape)"
 
 
 def folded_bias(node: Any) -> bool | None:
@@ -114,7 +114,7 @@ def _attention_apart(network: Network) -> str:
         return ""
     return (
         f"attention is {len(read)} products with a softmax here, of which {size / 1e6:.1f} of {kept / 1e6:.1f} MB of "
-        f"each sample are kept; torch's scaled_dot_product_attention keeps none of it"
+        f"each sample are kept; torch's scaled_dot_product_attention keeps none of it; {RIGHT_WAY}"
     )
 
 
