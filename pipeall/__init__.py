@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import tasks
+    from .cost.size import cost
     from .errors import (
         ArgumentError,
         DeviceError,
@@ -62,6 +63,7 @@ __all__ = [
     "Stats",
     "Tensor",
     "Verification",
+    "cost",
     "demo",
     "keep_float32",
     "load",
@@ -96,7 +98,7 @@ _HOME = {
     "simulate": ".pipeline.planning.simulate",
     "verify": ".pipeline.measuring.verify",
 }
-_ROOMS = {"demo": ".graph.onnx.demo", "tasks": ".tasks", "zoo": ".graph.zoo"}
+_ROOMS = {"cost": ".cost", "demo": ".graph.onnx.demo", "tasks": ".tasks", "zoo": ".graph.zoo"}
 
 
 if not TYPE_CHECKING:  # or every name would be an Any, whether it exists or not

@@ -12,7 +12,7 @@ from pipeall.errors import ArgumentError
 from pipeall.files import read_json
 
 BENCH = Path(__file__).resolve().parents[1] / "bench"
-TORCHVISION = {"cost_references", "training_peak"}  # need it
+TORCHVISION = {"cost_exports", "cost_references", "training_peak"}  # need it
 sys.path.append(str(BENCH))
 import common  # noqa: E402
 

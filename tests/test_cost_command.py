@@ -49,6 +49,21 @@ def test_training_memory_and_the_largest_batch():
     assert "largest batch" in text and "weight gradients" in text
 
 
+def test_one_of_two_batches_is_recommended_and_where_its_bytes_lie():
+    arguments = ("cost", "train", path("resnet18"), "--optimizer", "adam", "--memory", "32GB", "--gpu-memory", "4GB")
+    found = document(*arguments)
+    batch, lie = found["exact"]["largest_batch"]["batch"], found["residence"]
+    assert found["recommended"]["batch"] == batch != found["lecture"]["largest_batch"]["batch"]
+    model = 4 * (11_689_512 + 9_600)  # with means and variances
+    assert (lie["disk_bytes"], lie["cpu_bytes"]) == (model, model + batch * 4 * 3 * 224 * 224)
+    assert lie["gpu_bytes"] == found["exact"]["bytes"] <= 0.8 * 4e9
+    text = " ".join(invoke(*arguments).stdout.split())
+    assert f"Recommended: batch {batch}: the exact count" in text and "Where it lies" in text
+    alone = document("cost", "train", path("resnet18"), "--optimizer", "adam", "--batch", "8")
+    assert "recommended" not in alone and alone["residence"]["gpu_bytes"] == 0
+    assert alone["residence"]["cpu_bytes"] == alone["exact"]["bytes"]
+
+
 def test_an_epoch():
     arguments = ("--samples", "1000", "--gmacs", "71.418848", "--bus", "pcie3x16", "--channels", "8,4,8")
     found = document("cost", "epoch", path("alexnet"), *arguments)
@@ -56,6 +71,9 @@ def test_an_epoch():
     assert found["bottleneck"] == "compute" and not found["training"]
     assert "bound by the compute" in invoke("cost", "epoch", path("alexnet"), *arguments).stdout
     trained = document("cost", "epoch", path("alexnet"), *arguments, "--training")
+    bytes_on_disk = document("cost", "epoch", path("alexnet"), *arguments, "--sample-type", "uint8")
+    assert bytes_on_disk["load_s"] == pytest.approx(found["load_s"] / 4)
+    assert bytes_on_disk["transfer_s"] == found["transfer_s"]
     assert trained["training"] and trained["compute_s"] > found["compute_s"]
 
 
@@ -75,6 +93,8 @@ def test_number_formats():
     assert half["Cortex-A73"]["rate"] is None and half["Mali-G52"]["rate"] == 2.0
     assert half["Mali-G52"]["weight_bytes"] == 2 * 1_248_424
     assert "widened to fp32" in invoke("cost", "squeezenet", "--processor", "Cortex-A73").stdout
+    text = invoke("cost", "squeezenet", "--processor", "Mali-G52").stdout
+    assert "with fewer digits" in text and "widened" not in text
 
 
 def test_stages_and_their_memory():

@@ -56,7 +56,8 @@ def test_channels_are_at_least_one():
 @pytest.mark.parametrize(
     "processor, half, eighth",
     [("Cortex-A73", None, 2.0), ("Cortex-A53", None, 2.0), ("Cortex-A55", 2.0, 4.0), ("Mali-G52 MP4", 2.0, 4.0),
-     ("Mali-T860 MP4", 2.0, None)],
+     ("Mali-T860 MP4", 2.0, None), ("Cortex-A35", None, 2.0), ("Cortex-A78AE", 2.0, 4.0), ("Cortex-A720", 2.0, 8.0),
+     ("Mali-G57 MC2", 2.0, 4.0), ("avx512", None, 2.0), ("avx512-vnni", None, 4.0), ("avx512-fp16", 2.0, 4.0)],
 )  # fmt: skip
 def test_which_processor_computes_in_what(processor, half, eighth):
     """Armv8.0 has neither half precision nor dot products; bytes go with the format everywhere."""
@@ -65,6 +66,19 @@ def test_which_processor_computes_in_what(processor, half, eighth):
     assert (found["fp16"].rate, found["int8"].rate) == (half, eighth) and found["fp16"].supported == (half is not None)
     assert [f.weight_bytes for f in found.values()] == [8000, 4000, 2000, 1000]
     assert [f.activation_bytes for f in found.values()] == [800, 400, 200, 100]
+
+
+@pytest.mark.parametrize("mali, rate", [("Mali-T860", 0.25), ("Mali-G52", None), ("Mali-G610", None)])
+def test_double_precision_ended_with_midgard(mali, rate):
+    assert formats(1, 1, mali)[0].rate == rate
+
+
+def test_samples_of_bytes_on_disk_are_floats_on_the_bus():
+    """1,000 pictures of 600,000 bytes: 1 s from SATA; four times as many bytes over the bus."""
+    found = epoch(
+        1000, 600e3, 10**9, moved_bytes=4 * 600e3, disk_rate=600 * MB, bus_rate=link_rate("pcie3x16"), mac_rate=1e12
+    )
+    assert found.load_s == 1.0 and found.transfer_s == pytest.approx(2400e6 / 15.76e9)
 
 
 def test_a_processor_that_is_not_listed():

@@ -64,6 +64,12 @@ def quantised(graph: pipeall.Graph, photos: list[Array]) -> pipeall.Graph:
     return made.graph
 
 
+def sized(graph: pipeall.Graph) -> int:
+    found = pipeall.cost(graph)
+    print(found.total.macs, found.notes, pipeall.cost("net.onnx", (1, 3, 32, 32)).memory(8, "adam").total)
+    return found.largest_batch(16e9, "momentum")
+
+
 async def watch(path: Path, camera: list[npt.NDArray[np.uint8]]) -> list[str]:
     graph = pipeall.keep_float32(pipeall.load(path), ["conv1"])
     task = pipeall.tasks.task(graph, "yolox", threshold=0.4)

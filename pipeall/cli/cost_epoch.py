@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from ..cost import residence, training
+from ..cost import residence
 from ..cost.count import network_cost
-from ..cost.network import Network
+from ..cost.network import FLOAT_BYTES, Network
 from ..errors import ArgumentError
 from ..graph.onnx.shapes import Shapes
 from .model import read_network
@@ -36,6 +36,13 @@ LINK = {"type": click.Choice(list(residence.LINKS)), "metavar": "LINK"}
     show_default=True,
     help="How many workers, disk channels and controller channels load at once.",
 )
+@click.option(
+    "--sample-type",
+    type=click.Choice(list(residence.SAMPLE_TYPES)),
+    default="float32",
+    show_default=True,
+    help="Of an element of a sample on disk. On the bus it is float32.",
+)
 @click.option("--prefetch", is_flag=True, help="Loading, moving and computing overlap.")
 @click.option("--folded", is_flag=True, help="The network as it runs: BatchNorm folded into convolutions.")
 @model_options
@@ -48,6 +55,7 @@ def epoch(
     disk: str,
     bus: str | None,
     channels: tuple[int, ...],
+    sample_type: str,
     prefetch: bool,
     folded: bool,
     input_shape: Shapes | None,
@@ -60,12 +68,12 @@ def epoch(
     pipeall cost epoch net.onnx --samples 1281167 --gmacs 50
     pipeall cost epoch net.onnx --samples 1281167 --gmacs 4000 --bus pcie3x16
 
-    Samples are float32 and of the network's own size.
+    Samples have the network's own size and are not compressed: pictures of 8 bits are --sample-type uint8.
     """
     if len(channels) != 3:
         raise ArgumentError(f"--channels: expected three numbers, got {len(channels)}")
     network, _, _ = read_network(model, input_shape, finer, folded)
-    found = epoch_report(network, samples, disk, bus, 1e9 * gmacs, channels, prefetch, trains)
+    found = epoch_report(network, samples, disk, bus, 1e9 * gmacs, channels, sample_type, prefetch, trains)
     if as_json:
         print_json("epoch-cost", name=network.name, **found)
     else:
@@ -79,14 +87,17 @@ def epoch_report(
     bus: str | None,
     mac_rate: float,
     channels: tuple[int, int, int],
+    sample_type: str,
     prefetch: bool,
     trains: bool,
 ) -> dict[str, Any]:
-    """Seconds of an epoch of float32 samples of the network's own size."""
+    """Seconds of an epoch of samples of the network's own size, of ``sample_type`` on disk and float32 on the bus."""
+    elements = network.elements(network.inputs)
     found = residence.epoch(
         samples,
-        training.space(network).data,
+        residence.SAMPLE_TYPES[sample_type] * elements,
         network_cost(network).macs,
+        moved_bytes=FLOAT_BYTES * elements,
         disk_rate=residence.link_rate(disk),
         bus_rate=None if bus is None else residence.link_rate(bus),
         mac_rate=mac_rate,
@@ -95,7 +106,13 @@ def epoch_report(
         training=trains,
     )
     parts = {"load_s": found.load_s, "transfer_s": found.transfer_s, "compute_s": found.compute_s}
-    return parts | {"total_s": found.total_s, "bottleneck": found.bottleneck, "training": trains, "prefetch": prefetch}
+    return parts | {
+        "total_s": found.total_s,
+        "bottleneck": found.bottleneck,
+        "training": trains,
+        "prefetch": prefetch,
+        "sample_type": sample_type,
+    }
 
 
 def _show(found: Mapping[str, Any]) -> None:

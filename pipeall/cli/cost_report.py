@@ -51,6 +51,7 @@ def network_report(network: Network) -> dict[str, Any]:
             "saved_for_backward_bytes_per_sample": each,
             "saved_for_backward_bytes_fixed": fixed,
         },
+        "notes": list(network.notes),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .output import shape_text
@@ -32,6 +32,11 @@ def cost_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
+def show_notes(notes: Iterable[str]) -> None:
+    for note in notes:
+        print_text(f"Note: {note}", hang=2)
+
+
 def show_totals(content: Mapping[str, Any]) -> None:
     """Inputs, outputs, parameters, operations and memory; ``content`` as of ``cost_report.network_report``."""
     totals, memory = content["totals"], content["memory"]
@@ -44,6 +49,7 @@ def show_totals(content: Mapping[str, Any]) -> None:
     print_value("weights", bytes_text(memory["model_bytes"]))
     activations = bytes_text(memory["activation_bytes_per_sample"])
     print_value("activations", f"{activations} written by all layers together")
+    show_notes(content["notes"])
 
 
 def show_layers(content: Mapping[str, Any]) -> None:
@@ -79,11 +85,15 @@ def show_algorithms(rows: list[Mapping[str, Any]]) -> None:
 
 def show_formats(processor: str, rows: list[Mapping[str, Any]]) -> None:
     cells = [
-        (row["format"], bytes_text(row["weight_bytes"]), bytes_text(row["activation_bytes"]), _rate(row["rate"]))
+        (row["format"], bytes_text(row["weight_bytes"]), bytes_text(row["activation_bytes"]), _rate(row))
         for row in rows
     ]
     print_table(f"Number formats on {processor}", ["format", ">weights", ">activations", "arithmetic"], cells)
 
 
-def _rate(rate: float | None) -> str:
-    return "none: widened to fp32, memory alone is saved" if rate is None else f"x {rate:g} of fp32, nominal"
+def _rate(row: Mapping[str, Any]) -> str:
+    if row["rate"] is not None:
+        return f"x {row['rate']:g} of fp32, nominal"
+    if row["format"] == "fp64":
+        return "none: has to become fp32, with fewer digits"
+    return "none: widened to fp32, memory alone is saved"

@@ -10,9 +10,10 @@ import click
 from ..cost import batch as batches
 from ..cost import training
 from ..cost.network import Network
+from ..cost.residence import residence
 from ..errors import ArgumentError
 from ..graph.onnx.shapes import Shapes
-from .cost_text import bytes_text
+from .cost_text import bytes_text, show_notes
 from .model import read_network
 from .options import Bytes, json_option, model_argument, model_options, positive_option
 from .output import print_json
@@ -55,15 +56,19 @@ def train(
     network, _, _ = read_network(model, input_shape, finer, folded)
     found = training_report(network, optimizer, batch, memories, share)
     if as_json:
-        print_json("training-cost", name=network.name, **found)
+        print_json("training-cost", name=network.name, **found, notes=list(network.notes))
     else:
         _show(found)
+        show_notes(network.notes)
 
 
 def training_report(
     network: Network, optimizer: str, batch: int | None, memories: Mapping[str, float], share: float
 ) -> dict[str, Any]:
-    """Memory of training by the lecture and exactly: at ``batch``, or at the largest that ``memories`` hold."""
+    """Memory of training by the lecture and exactly: at ``batch``, or at the largest that ``memories`` hold.
+
+    Of two largest batches one is recommended. ``residence`` says where the bytes lie at the exact one.
+    """
     exact, space = training.memory_function(network, optimizer), training.space(network)
     functions = {"lecture": space.bytes_at, "exact": lambda size: exact(size).total}
     report: dict[str, Any] = {"optimizer": optimizer}
@@ -84,7 +89,16 @@ def training_report(
         row["batch"] = chosen
         row["bytes"] = function(chosen)
         report[name] = row
-    found = exact(report["exact"]["batch"])
+    if memories:
+        report["recommended"] = {
+            "batch": report["exact"]["largest_batch"]["batch"],
+            "why": "the exact count has what autograd keeps, the weights' gradients and the optimizer's states; the "
+            "lecture's rule leaves the last two out and counts every activation twice",
+        }
+    chosen = report["exact"]["batch"]
+    found = exact(chosen)
+    lie = residence(space.model, space.data, found.total, chosen, "gpu" in memories)
+    report["residence"] = {f"{name}_bytes": getattr(lie, name) for name in lie.__slots__}
     report["exact"]["parts"] = {f"{name}_bytes": getattr(found, name) for name in found.__slots__}
     return report
 
@@ -99,6 +113,12 @@ def _show(found: Mapping[str, Any]) -> None:
         if fit := row.get("largest_batch"):
             limit = bytes_text(fit["limit_bytes"][fit["binding"]])
             print_text(f"  largest batch {fit['batch']}: one more would exceed {limit} of the {fit['binding']}", hang=4)
+    if recommended := found.get("recommended"):
+        print_text(f"Recommended: batch {recommended['batch']}: {recommended['why']}")
+    lie = found["residence"]
+    places = [("disk", "disk_bytes"), ("CPU's memory", "cpu_bytes"), ("GPU's memory", "gpu_bytes")]
+    held = ", ".join(f"{place} {bytes_text(lie[key])}" for place, key in places if lie[key])
+    print_text(f"Where it lies, without the data set: {held}", hang=2)
     parts = [
         (name.removesuffix("_bytes").replace("_", " "), bytes_text(size))
         for name, size in found["exact"]["parts"].items()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ..cost import onnx_shapes
+from ..cost.exports import with_doubts
 from ..cost.network import Network, of_graph
 from ..errors import ArgumentError, ModelError
 from ..graph import zoo
@@ -46,13 +47,15 @@ def read_network(
     """The network as it was exported, the graph that would run, and why there is none.
 
     With ``folded`` the network is the graph: BatchNorm is part of convolutions there. So it is where the file is
-    quantised, whose weights are integers that other nodes make floats of.
+    quantised, whose weights are integers that other nodes make floats of. Without, the network's ``notes`` tell of
+    BatchNorm that was folded before, or may have been.
     """
     model, input_shape = _file(model, input_shape)
     if model in ZOO or folded or not model.lower().endswith(".onnx"):
         graph = load_model(model, input_shape, finer)
-        return of_graph(graph), graph, ""
-    network = onnx_shapes.read(model, input_shape)
+        network = of_graph(graph)
+        return network if folded else with_doubts(network), graph, ""
+    network = with_doubts(onnx_shapes.read(model, input_shape))
     try:
         graph = load_model(model, input_shape, finer)
     except ModelError as error:

@@ -100,12 +100,25 @@ def _recurrent(network: Network, layer: Layer) -> int:
     return prod(network.shapes[layer.inputs[0]][:2]) * network.elements(layer.inputs[1:3])
 
 
+def _einsum(network: Network, layer: Layer) -> int:
+    """For every combination of the equation's letters, one for each operand beyond the first."""
+    terms, sizes = layer.attrs.get("equation", "").replace(" ", "").split("->")[0].split(","), {}
+    for term, name in zip(terms, layer.inputs, strict=False):
+        shape = network.shapes.get(name, ())
+        before, dots, after = term.partition("...")
+        middle = range(len(shape) - len(before) - len(after), 0, -1) if dots else ()  # counted from the right
+        for letter, size in zip((*before, *middle, *after), shape, strict=False):
+            sizes[letter] = max(size, sizes.get(letter, 1))
+    return prod(sizes.values()) * (len(terms) - 1)
+
+
 MACS: dict[str, Callable[[Network, Layer], int]] = {
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
     "Gemm": _gemm,
     "MatMul": _matmul,
     "Attention": _attention,
+    "Einsum": _einsum,
     **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
 }
 
@@ -165,4 +178,5 @@ ELEMENT_OPS: dict[str, Callable[[Network, Layer], int]] = {
     "Softmax": _each(3),  # exponential, sum, quotient
     "LogSoftmax": _each(3),
     "LRN": _lrn,
+    "Torch": _each(1),  # of a traced module: whatever has no name in ONNX
 }  # fmt: skip

@@ -26,10 +26,25 @@ STATISTICS = {"BatchNormalization": (3, 4)}  # inputs that are measured in train
 
 
 @dataclass(frozen=True, slots=True)
+class Saved:
+    """What autograd saves for the backward step of one layer.
+
+    tensors  names of activations; one that several layers save lies in memory once
+    extra    bytes of each sample that are the layer's own
+    fixed    bytes that are the layer's own, whatever the batch
+    """
+
+    tensors: tuple[str, ...] = ()
+    extra: int = 0
+    fixed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Layer:
     """One operator. ``inputs`` are in ONNX order, activations and weights alike; an absent optional one is empty.
 
     ``module`` is False where torch's exporter shows that a function was called, not a module (see ``onnx_shapes``).
+    ``saved`` is what torch said that it saves, where a torch module was traced; None: by the operator.
     """
 
     name: str
@@ -38,6 +53,7 @@ class Layer:
     outputs: tuple[str, ...]
     attrs: Mapping[str, Any] = field(default_factory=dict)
     module: bool = True
+    saved: Saved | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +67,7 @@ class Network:
     statistics  names of the running means and variances: stored with the weights, not learnt
     file_types  float types other than float32 that the file's weights, inputs or outputs have
     integers    names of the tensors that hold 8-bit integers
+    notes       what whoever reads the figures should know, a sentence each
     """
 
     name: str
@@ -62,6 +79,7 @@ class Network:
     statistics: tuple[str, ...] = ()
     file_types: tuple[str, ...] = ()
     integers: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shapes", MappingProxyType(dict(self.shapes)))

@@ -10,6 +10,7 @@ from typing import Any
 from ..errors import ModelError
 from ..graph.onnx.outline import outline
 from ..graph.onnx.shapes import Shapes
+from .exports import folded_bias, put_back
 from .network import STATISTICS, Layer, Network, Shape
 
 FLOAT_TYPES = {1: "float32", 10: "float16", 11: "float64", 16: "bfloat16"}  # of TensorProto.DataType
@@ -27,7 +28,8 @@ def read(path: str | Path, input_shape: Shapes | None = None) -> Network:
     onnx.
 
     torch's exporter names a node by the modules around it. Where a node lies directly in a module that has modules
-    inside, a function was called there (``Layer.module`` is False); some tools count modules only.
+    inside, a function was called there (``Layer.module`` is False); some tools count modules only. BatchNorm that it
+    folded is put back (``exports``), and ``notes`` says so.
     """
     graph = outline(path, input_shape).graph
     try:
@@ -78,7 +80,9 @@ def _network(name: str, graph: Any) -> Network:
         used.update(layer.inputs, layer.outputs)
     layers = [_without_settings(layer, computed, weights, statistics) for layer in layers]
     shapes = {tensor: shape for tensor, shape in shapes.items() if tensor in used}
-    return Network(name, tuple(layers), shapes, inputs, outputs, parameters, statistics, _float_types(graph))
+    network = Network(name, tuple(layers), shapes, inputs, outputs, parameters, statistics, _float_types(graph))
+    folded = {node.output[0]: own for node in needed if (own := folded_bias(node)) is not None}
+    return put_back(network, folded)
 
 
 def _float_types(graph: Any) -> tuple[str, ...]:
@@ -95,6 +99,7 @@ def _statistics(layer: Layer) -> list[str]:
 
 def _layer(node: Any, made: list[str], scopes: Counter[str]) -> Layer:
     attrs = {attr.name: tuple(attr.ints) or attr.i for attr in node.attribute if attr.ints or attr.HasField("i")}
+    attrs |= {attr.name: attr.s.decode(errors="replace") for attr in node.attribute if attr.HasField("s")}
     label = node.name or node.output[0]
     return Layer(label, node.op_type, tuple(node.input), tuple(made), attrs, _is_module(label, scopes))
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ..errors import ArgumentError
 
 TRAINING = 3  # times the MACs of inference: forward, gradients of the activations, gradients of the weights
+SAMPLE_TYPES = {"uint8": 1, "float16": 2, "float32": 4, "float64": 8}  # bytes of an element of a sample on disk
 PCIE3_LANE, PCIE4_LANE, PCIE5_LANE = 0.985e9, 1.969e9, 3.938e9  # 8, 16, 32 GT/s with 128b/130b
 # Bytes a second of named links, after their line code; a device gives less
 LINKS = {
@@ -85,6 +86,7 @@ def epoch(
     sample_bytes: float,
     macs: int,
     *,
+    moved_bytes: float | None = None,
     disk_rate: float,
     bus_rate: float | None,
     mac_rate: float,
@@ -94,12 +96,13 @@ def epoch(
     cached: bool = False,
     training: bool = True,
 ) -> EpochTime:
-    """An epoch of ``samples`` of ``sample_bytes`` each through a network of ``macs`` each.
+    """An epoch of ``samples`` of ``sample_bytes`` each on disk through a network of ``macs`` each.
 
-    disk_rate  bytes a second of one channel; ``parallel`` channels at once (``channels``); ``cached``: nothing is read
-    bus_rate   bytes a second to the GPU; None: computed where the data is loaded to
-    mac_rate   MACs a second that the device reaches, as measured
-    decode_s   seconds a worker takes for one sample, ``parallel`` at once
+    moved_bytes  of a sample as it crosses the bus; None: as it lies on disk
+    disk_rate    bytes a second of one channel; ``parallel`` of them at once (``channels``); ``cached``: nothing is read
+    bus_rate     bytes a second to the GPU; None: computed where the data is loaded to
+    mac_rate     MACs a second that the device reaches, as measured
+    decode_s     seconds a worker takes for one sample, ``parallel`` at once
 
     Raises ArgumentError where a rate or a number is not positive.
     """
@@ -109,6 +112,7 @@ def epoch(
     if bus_rate is not None and not bus_rate > 0:
         raise ArgumentError(f"epoch: expected bus_rate above 0, got {bus_rate}")
     read = 0.0 if cached else samples * sample_bytes / (parallel * disk_rate)
-    moved = samples * sample_bytes / bus_rate if bus_rate else 0.0
+    crossing = sample_bytes if moved_bytes is None else moved_bytes
+    moved = samples * crossing / bus_rate if bus_rate else 0.0
     computed = samples * macs * (TRAINING if training else 1) / mac_rate
     return EpochTime(read + samples * decode_s / parallel, moved, computed, prefetch)

@@ -11,12 +11,13 @@ activation twice, and neither weight gradients nor optimizer states.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from ..errors import ArgumentError
 from ..graph.pointwise import UNARY
-from .network import ALIASES, FLOAT_BYTES, Layer, Network
+from .network import ALIASES, FLOAT_BYTES, Layer, Network, Saved
 
 INDEX_BYTES = 8  # of an index: where a maximum is
 OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}  # states of each weight
@@ -52,7 +53,7 @@ def space(network: Network) -> LectureSpace:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes that training takes at one batch size, peak of a step."""
+    """Bytes that training takes at one batch size, peak of a step. ``total`` is the sum of all."""
 
     weights: int
     weight_gradients: int
@@ -64,20 +65,6 @@ class Memory:
     @property
     def total(self) -> int:
         return sum(getattr(self, name) for name in self.__slots__)
-
-
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """What autograd saves for the backward step of one layer.
-
-    tensors  names of activations; one that several layers save lies in memory once
-    extra    bytes of each sample that are the layer's own
-    fixed    bytes that are the layer's own, whatever the batch
-    """
-
-    tensors: tuple[str, ...] = ()
-    extra: int = 0
-    fixed: int = 0
 
 
 def _input(network: Network, layer: Layer) -> Saved:
@@ -124,7 +111,7 @@ SAVED: dict[str, Callable[[Network, Layer], Saved]] = {
     **{entry.onnx: _input if entry.saved == "input" else _output for entry in UNARY.values() if entry.onnx},
     **dict.fromkeys("Conv ConvTranspose Gemm AveragePool LRN Gelu Pow Log Abs".split(), _input),
     **dict.fromkeys("Relu Selu Exp Sqrt Softmax LogSoftmax Reciprocal".split(), _output),
-    **dict.fromkeys("Mul MatMul Div".split(), _inputs),
+    **dict.fromkeys("Mul MatMul Einsum Div".split(), _inputs),
     "Clip": _copy,
     "PRelu": _input,
     "MaxPool": _maxima,
@@ -139,18 +126,30 @@ SAVED: dict[str, Callable[[Network, Layer], Saved]] = {
 def saved_by(network: Network) -> list[Saved]:
     """What autograd saves for each layer; a tensor goes by the name of the memory it lies in.
 
-    Activation functions save their result: networks that are trained apply them in place.
+    Activation functions save their result: networks that are trained apply them in place. A value times its own sigmoid
+    is torch's SiLU, which saves the value alone.
     """
     root: dict[str, str] = {}  # name of an alias -> name of the memory
+    gates = _swish_gates(network)
     found = []
     for layer in network.layers:
         rule = SAVED.get(layer.op)
-        saved = rule(network, layer) if rule else Saved()
-        tensors = dict.fromkeys(root.get(name, name) for name in saved.tensors)
+        saved = layer.saved or (rule(network, layer) if rule else Saved())
+        if not gates.isdisjoint((*layer.inputs, *layer.outputs)):
+            saved = Saved(tuple(name for name in saved.tensors if name not in gates))
+        tensors = dict.fromkeys(root.get(name, name) for name in saved.tensors if name)
         found.append(replace(saved, tensors=tuple(tensors)))
         if layer.op in ALIASES:
             root[layer.outputs[0]] = root.get(layer.inputs[0], layer.inputs[0])
     return found
+
+
+def _swish_gates(network: Network) -> set[str]:
+    """Sigmoids that nothing but the product with what they are of reads."""
+    of = {layer.outputs[0]: layer.inputs[0] for layer in network.layers if layer.op == "Sigmoid"}
+    read = Counter(name for layer in network.layers for name in layer.inputs)
+    products = [set(layer.inputs) for layer in network.layers if layer.op == "Mul"]
+    return {gate for gate, value in of.items() if read[gate] == 1 and {gate, value} in products}
 
 
 def saved_bytes(network: Network) -> tuple[int, int]:

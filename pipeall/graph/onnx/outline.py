@@ -9,6 +9,7 @@ from typing import Any
 from ...errors import ModelError
 from .build import Builder
 from .convert import convert
+from .evaluate import can_evaluate, evaluate
 from .fold import FOLD, RESHAPE, fold, shape_of
 from .reader import OWN_DOMAINS, ModelReader, parse
 from .shapes import Shape, Shapes, by_name, checked, tensors
@@ -102,15 +103,18 @@ def _inferred(source: Source, model: Any) -> Any:
         }
         found = []
         for proto in model.graph.node:
-            known = not proto.output or proto.output[0] in builder.values
-            if known or proto.op_type not in (*FOLD, *RESHAPE):
+            if not proto.output or proto.output[0] in builder.values:
                 continue
             sizes = [dim.dim_value for dim in shapes.get(proto.input[0] if proto.input else "", ())]
             node = reader.node(proto)
             if proto.op_type == "Shape" and sizes and min(sizes) > 0:
                 builder.bind(node, shape_of(node, tuple(sizes)))
-            elif all(name in builder.values for name in filter(None, proto.input)):
+            elif any(name not in builder.values for name in filter(None, proto.input)):
+                continue
+            elif proto.op_type in (*FOLD, *RESHAPE):
                 fold(builder, node)
+            elif can_evaluate(node):
+                evaluate(builder, node)
             else:
                 continue
             made = [(name, builder.values[name]) for name in proto.output]

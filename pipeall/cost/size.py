@@ -1,0 +1,92 @@
+"""``pipeall.cost``: what a network costs, from a file, a graph or a torch module."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from ..errors import ArgumentError
+from ..graph.ir import Graph
+from . import batch as batches
+from . import onnx_shapes
+from .count import Cost, network_cost
+from .exports import with_doubts
+from .network import Network, of_graph
+from .training import Memory, memory_function, saved_bytes, space
+
+
+class TorchModule(Protocol):
+    """What is asked of a ``torch.nn.Module`` here, so that types need no torch."""
+
+    training: bool
+
+    def parameters(self, recurse: bool = ...) -> Iterator[Any]: ...
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a network costs. Bytes are of float32, of a sample where batches are not named.
+
+    network  its layers and shapes, as it was sized
+    """
+
+    network: Network
+
+    @cached_property
+    def total(self) -> Cost:
+        """Parameters, multiply-accumulates, other operations, bytes of weights and activations of all layers."""
+        return network_cost(self.network)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of these figures, such as BatchNorm that the file lacks."""
+        return self.network.notes
+
+    @property
+    def saved_bytes(self) -> int:
+        """Bytes of each sample that autograd keeps for the backward pass."""
+        return saved_bytes(self.network)[0]
+
+    def memory(self, batch: int, optimizer: str = "momentum") -> Memory:
+        """Bytes of a training step. ``optimizer``: sgd, momentum or adam. ArgumentError for another."""
+        if batch < 1:
+            raise ArgumentError(f"batch: expected at least 1, got {batch}")
+        return memory_function(self.network, optimizer)(batch)
+
+    def largest_batch(self, memory: float, optimizer: str = "momentum", share: float = batches.SHARE) -> int:
+        """The largest batch that trains within ``share`` of ``memory`` bytes; 0 where not even one sample fits."""
+        at, lecture = memory_function(self.network, optimizer), space(self.network)
+        needs = batches.needs_of(lambda size: at(size).total, lecture.model, lecture.data, on_gpu=False)
+        return batches.largest_batch(needs, {"cpu": memory}, share).batch
+
+
+def cost(
+    network: str | os.PathLike[str] | Graph | TorchModule,
+    input_shape: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
+) -> Size:
+    """What a network costs, before anything runs: an ONNX file of any operators, a ``Graph`` or a ``torch.nn.Module``.
+
+    ``input_shape`` is that of the only input, batch first, or a dict by name; a module needs it, a graph has its own.
+
+    A module is traced without numbers, in training mode, and is right to the byte in what autograd keeps. A file for
+    inference may lack BatchNorm: see ``Size.notes``. Raises ArgumentError for anything else and for shapes that do not
+    fit, ModelError for a file that cannot be read.
+    """
+    if isinstance(network, Graph):
+        if input_shape is not None:
+            raise ArgumentError("input_shape: a Graph has shapes of its own, expected None")
+        return Size(with_doubts(of_graph(network)))
+    if isinstance(network, str | os.PathLike):
+        return Size(with_doubts(onnx_shapes.read(os.fspath(network), input_shape)))
+    torch = sys.modules.get("torch")  # whoever has a module has imported it
+    if torch is None or not isinstance(network, torch.nn.Module):
+        raise ArgumentError(f"network: expected a path, a Graph or a torch.nn.Module, got {type(network).__name__}")
+    if input_shape is None:
+        raise ArgumentError("input_shape: a torch module needs it, such as (1, 3, 224, 224)")
+    from .module import of_module
+
+    return Size(of_module(network, input_shape))

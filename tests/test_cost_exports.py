@@ -1,0 +1,191 @@
+"""Sizing from files for inference: BatchNorm that was folded, attention that was taken apart, against torch itself."""
+
+import warnings
+
+import numpy as np
+import onnx
+import pytest
+from commands import document, invoke
+from onnx import TensorProto, helper
+from onnx_models import model
+
+from pipeall.cli.model import read_network
+from pipeall.cost import onnx_shapes
+from pipeall.cost.count import network_cost
+from pipeall.cost.training import saved_bytes
+
+torch = pytest.importorskip("torch", reason="the reference: pip install torch")
+nn = torch.nn
+
+
+def unit(width, channels, kernel=3, groups=1, bias=False, activation=nn.ReLU):
+    conv = nn.Conv2d(width, channels, kernel, padding=kernel // 2, groups=groups, bias=bias)
+    return nn.Sequential(conv, nn.BatchNorm2d(channels), activation(inplace=True))
+
+
+class Residual(nn.Module):
+    def __init__(self, *units):
+        super().__init__()
+        self.units = nn.Sequential(*units)
+
+    def forward(self, x):
+        return torch.relu_(self.units(x) + x)
+
+
+def network():
+    """A stem, a residual unit as of ResNet, one of SiLU with a depthwise convolution, a pool, a classifier."""
+    deep = Residual(unit(8, 8), nn.Conv2d(8, 8, 1, bias=False), nn.BatchNorm2d(8))
+    wide = unit(8, 24, 1, activation=nn.SiLU), unit(24, 24, 3, 24, activation=nn.SiLU), unit(24, 8, 1)
+    head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 10)
+    return nn.Sequential(unit(3, 8), nn.MaxPool2d(2), deep, Residual(*wide), *head)
+
+
+def exported(module, path, **options):
+    """By the exporter of TorchScript, in evaluation mode as it does unasked."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module.eval(), (torch.zeros(1, 3, 32, 32),), path, dynamo=False, **options)
+    return path
+
+
+def kept(module, *shape):
+    """Bytes of the storages that autograd keeps, parameters and buffers left out: of each sample, and fixed."""
+    totals, own = [], {t.untyped_storage().data_ptr() for t in (*module.parameters(), *module.buffers())}
+    for batch in (2, 3):
+        storages = {}
+
+        def keep(tensor, storages=storages):
+            storage = tensor.untyped_storage()
+            if storage.data_ptr() not in own:
+                storages[storage.data_ptr()] = storage
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            result = module.train()(torch.zeros(batch, *shape))
+        totals.append(sum(storage.nbytes() for storage in storages.values()))
+        del result
+    return totals[1] - totals[0], 3 * totals[0] - 2 * totals[1]
+
+
+def test_folded_batch_norm_is_put_back(tmp_path):
+    """Saved bytes, parameters and statistics are those of the module, and a note says what was done."""
+    module = network()
+    path = exported(module, tmp_path / "net.onnx")
+    assert "BatchNormalization" not in {node.op_type for node in onnx.load(path).graph.node}
+    net, graph, _ = read_network(str(path))
+    assert saved_bytes(net) == kept(module, 3, 32, 32)
+    assert net.elements(net.parameters) == sum(t.numel() for t in module.parameters())
+    assert net.elements(net.statistics) == sum(t.numel() for t in module.buffers() if t.is_floating_point())
+    (note,) = net.notes
+    each = saved_bytes(net)[0] / 1e6
+    assert "folded into 6 layers" in note and f"{each:.1f} MB of each sample" in note and "pipeall.cost(module" in note
+    assert document("cost", path)["notes"] == document("info", path)["notes"] == [note]
+    assert document("cost", path, "--folded")["notes"] == []
+    assert "Note: BatchNorm was folded" in invoke("cost", "train", path, "--optimizer", "sgd", "--batch", "1").stdout
+
+
+def test_batch_norm_that_was_kept_needs_no_note(tmp_path):
+    module = network()
+    path = exported(module, tmp_path / "net.onnx", training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)
+    net, _, _ = read_network(str(path))
+    assert saved_bytes(net) == kept(module, 3, 32, 32) and not net.notes
+
+
+def convolutions(names, rules, shape=(1, 4, 8, 8)):
+    """A residual unit as the exporter of torch.export leaves it: names of biases, rules at nodes."""
+    nodes = [
+        helper.make_node("Conv", ["x", "a.weight", names[0]], ["a"], pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["a", "b.weight", names[1]], ["b"], pads=[1, 1, 1, 1]),
+        helper.make_node("Add", ["x", "b"], ["y"]),
+    ]
+    for node, rule in zip(nodes, rules, strict=False):
+        if rule:
+            node.metadata_props.add(key="pkg.onnxscript.rewriter.rule_name", value=rule)
+    weights = dict.fromkeys(("a.weight", "b.weight"), np.ones((4, 4, 3, 3), np.float32))
+    return model(nodes, {"x": shape}, ["y"], weights | dict.fromkeys(names, np.ones(4, np.float32)))
+
+
+def test_what_the_exporter_of_torch_export_notes(tmp_path):
+    """The first convolution had no bias, the second its own: 2 x 4 and 4 + 2 x 4 parameters beside the weights."""
+    rules = "FuseBatchNormIntoConv, RemoveOptionalBiasFromConv", "FuseBatchNormIntoConv"
+    onnx.save(convolutions(("a.weight_bias", "b.bias"), rules), tmp_path / "net.onnx")
+    net = onnx_shapes.read(tmp_path / "net.onnx")
+    assert [layer.op for layer in net.layers] == [*2 * ["Conv", "BatchNormalization"], "Add"]
+    assert net.elements(net.parameters) == 2 * 144 + 8 + 12 and net.elements(net.statistics) == 16
+    plane = 4 * 4 * 64  # bytes: x, what the convolutions give, what the first normalisation gives
+    assert saved_bytes(net) == (4 * plane, 2 * 2 * 4 * 4)
+
+
+def test_a_file_without_signs_raises_a_doubt(tmp_path):
+    """Residual sums, a bias everywhere, nothing that normalises; the figures stay those of the file."""
+    onnx.save(convolutions(("p", "q"), ()), tmp_path / "net.onnx")
+    net, _, _ = read_network(str(tmp_path / "net.onnx"))
+    assert network_cost(net).parameters == 2 * 144 + 8 and "all 2 convolutions have a bias" in net.notes[0]
+    assert not read_network("squeezenet")[0].notes and read_network("resnet50")[0].notes
+
+
+def test_functions_of_a_file_are_sized(tmp_path):
+    """A local function of a convolution and batch normalisation in training mode, called twice."""
+    norm = helper.make_node("BatchNormalization", ["c", "s", "b", "m", "v"], ["y", "rm", "rv"], training_mode=1)
+    opsets = [helper.make_opsetid("", 17)]
+    body = [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]), norm]
+    function = helper.make_function("own", "unit", list("xwsbmv"), ["y"], body, opsets)
+    nodes = [helper.make_node("unit", [x, *"wsbmv"], [y], domain="own") for x, y in (("x", "h"), ("h", "y"))]
+    proto = model(nodes, {"x": (1, 4, 8, 8)}, ["y"], {"w": np.zeros((4, 4, 3, 3), np.float32)})
+    proto.graph.initializer.extend(onnx.numpy_helper.from_array(np.ones(4, np.float32), name) for name in "sbmv")
+    del proto.opset_import[:]
+    proto.opset_import.extend([*opsets, helper.make_opsetid("own", 1)])
+    proto.functions.append(function)
+    onnx.save(proto, tmp_path / "net.onnx")
+    net = onnx_shapes.read(tmp_path / "net.onnx")
+    assert [layer.op for layer in net.layers] == 2 * ["Conv", "BatchNormalization"]
+    assert network_cost(net).macs == 2 * 64 * 144 and net.elements(net.statistics) == 8
+    assert saved_bytes(net) == (4 * 4 * 4 * 64, 2 * 2 * 4 * 4)  # two inputs of each kind of layer
+
+
+class Attention(nn.Module):
+    """Self-attention whose products and softmax are layers of their own."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.norm = nn.Linear(16, 48), nn.LayerNorm(16)
+
+    def forward(self, x):
+        x = x.flatten(2).transpose(1, 2)
+        q, k, v = self.qkv(self.norm(x)).chunk(3, -1)
+        return torch.softmax(q @ k.transpose(1, 2) / 4, -1) @ v
+
+
+def test_attention_taken_apart_is_told(tmp_path):
+    module = nn.Sequential(nn.Conv2d(3, 16, 2, 2), Attention())
+    net, _, _ = read_network(str(exported(module, tmp_path / "net.onnx")))
+    products = 256 * 16 * (12 + 48) + 2 * 256 * 256 * 16
+    assert network_cost(net).macs == products
+    assert "attention is 1 products" in net.notes[0]
+
+
+def test_sizes_that_are_computed_with_any_operator(tmp_path):
+    """A remainder, which exporters of windowed attention write: 32 mod 12 = 8 rows are padded."""
+    shape = helper.make_node("Shape", ["x"], ["shape"], start=3)
+    nodes = [
+        shape,
+        helper.make_node("Mod", ["shape", "twelve"], ["rest"]),
+        helper.make_node("Concat", ["zeros", "rest"], ["pads"], axis=0),
+        helper.make_node("Pad", ["x", "pads"], ["y"]),
+    ]
+    ints = {"twelve": np.array([12]), "zeros": np.zeros(7, np.int64)}
+    onnx.save(model(nodes, {"x": (1, 3, 32, 32)}, ["y"], ints), tmp_path / "net.onnx")
+    assert onnx_shapes.read(tmp_path / "net.onnx").shapes["y"] == (1, 3, 32, 40)
+
+
+def test_einsum_and_half_precision(tmp_path):
+    nodes = [helper.make_node("Einsum", ["x", "w"], ["y"], equation="bhc,cd->bhd")]
+    proto = model(nodes, {"x": (1, 6, 8)}, ["y"], {"w": np.zeros((8, 5), np.float32)})
+    onnx.save(proto, tmp_path / "net.onnx")
+    assert network_cost(onnx_shapes.read(tmp_path / "net.onnx")).macs == 6 * 8 * 5
+    for value in (*proto.graph.input, *proto.graph.output):
+        value.type.tensor_type.elem_type = TensorProto.FLOAT16
+    proto.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.zeros((8, 5), np.float16), "w"))
+    onnx.save(proto, tmp_path / "half.onnx")
+    half = onnx_shapes.read(tmp_path / "half.onnx")
+    assert network_cost(half).macs == 6 * 8 * 5 and half.file_types == ("float16",)
