@@ -10,11 +10,13 @@ import click
 
 from ..errors import ArgumentError, PipeallError
 from ..mlp import checkpoint, data
+from ..mlp.checkpoint import Progress
 from ..mlp.comm import Comm
 from ..mlp.export import to_graph, write_onnx
 from ..mlp.functions import ACTIVATIONS, LOSSES, SOFTMAX
 from ..mlp.layout import MODES
 from ..mlp.network import GHOST_GRADIENTS, Perceptron
+from ..mlp.rules import RULES, SCHEDULES, Rule, Schedule
 from ..mlp.train import DivergedError, EpochResult, report
 from ..mlp.train import train as run
 from . import complete
@@ -41,6 +43,19 @@ ENGINE = KeyValues(
     dtype=(click.Choice(("float32", "float64")), "(float32) or float64"),
     threads=(click.IntRange(1), "of a rank (1)"),
 )
+RULE = KeyValues(
+    click.Choice(RULES),
+    rate=(float, "instead of --rate"),
+    decay=(float, "of the weights (0)"),
+    clip=(float, "longest norm of a gradient"),
+    schedule=(click.Choice(SCHEDULES), f"{', '.join(SCHEDULES)} (constant)"),
+    every=(click.IntRange(1), "epochs of a step (10)"),
+    factor=(float, "of a step (0.1)"),
+    beta1=(float, "of adam, adamw (0.9)"),
+    beta2=(float, "of adam, adamw (0.999)"),
+    epsilon=(float, "of adam, adamw (1e-8)"),
+)
+RATES = {"sgd": 0.1, "adam": 0.001, "adamw": 0.001}
 
 
 @click.command()
@@ -49,8 +64,11 @@ ENGINE = KeyValues(
 @OUTPUT.option("--output", default=SOFTMAX, help=f"Of the last layer: {', '.join(ACTIVATIONS)} or {SOFTMAX} (default).")
 @click.option("--epochs", type=click.IntRange(1), default=10, show_default=True)
 @click.option("--batch", type=click.IntRange(1), default=32, show_default=True, help="Samples of an iteration.")
-@positive_option("--rate", default=0.1, help="Step along the gradient.")
-@click.option("--momentum", type=click.FloatRange(0, 1, max_open=True), default=0.0, show_default=True)
+@RULE.option(
+    "--optimizer", default="sgd", help="sgd (default), adam or adamw, such as adam:schedule=cosine,decay=0.01."
+)
+@positive_option("--rate", help="Step along the gradient; default 0.1, with adam and adamw 0.001.")
+@click.option("--momentum", type=click.FloatRange(0, 1, max_open=True), default=0.0, show_default=True, help="Of sgd.")
 @SPLIT.option("--mode", default="full", help="How ranks split layers: full (default) or ghost, such as ghost:width=8.")
 @ENGINE.option("--engine", default="pipeall", help="What computes: pipeall (default) or numpy.")
 @file_option("--save", help="Checkpoint after every epoch.")
@@ -77,14 +95,16 @@ def train(data_name: str, as_json: bool, **options: Any) -> None:
     ranks that mpirun starts share the work.
     """
     comm = _comm()
-    net, first, failure = None, 0, None
+    net, made, failure = None, Progress(), None
     try:
+        schedule = _schedule(options["optimizer"])
+        options["rate"] = _rate(options)
         samples, test = data.load(data_name)
         net = _network([samples.x.shape[1], *_sizes(options["hidden"]["head"]), samples.classes], comm, options)
         if options["resume"]:
-            first = checkpoint.load(options["resume"], net)
-        if first >= options["epochs"]:
-            raise ArgumentError(f"--epochs: expected more than the checkpoint's {first}, got {options['epochs']}")
+            made = checkpoint.load(options["resume"], net)
+        if made.epoch >= options["epochs"]:
+            raise ArgumentError(f"--epochs: expected more than the checkpoint's {made.epoch}, got {options['epochs']}")
     except PipeallError as error:
         failure = error
     except BaseException as error:
@@ -92,7 +112,7 @@ def train(data_name: str, as_json: bool, **options: Any) -> None:
         raise
     comm.agree(failure)
     try:
-        history, cost = _trained(net, samples, test, first, options, as_json)
+        history, cost = _trained(net, samples, test, made, schedule, options, as_json)
     except DivergedError:
         raise
     except BaseException as error:
@@ -117,6 +137,35 @@ def _sizes(hidden: str) -> list[int]:
         raise ArgumentError(f"--hidden: expected numbers such as 512-256, got {hidden!r}") from None
 
 
+def _rule(given: dict[str, Any], momentum: float) -> Rule:
+    keys = ("beta1", "beta2", "epsilon", "decay", "clip")
+    _no_keys_of_others(given, {"beta1", "beta2", "epsilon"}, given["head"] != "sgd", given["head"])
+    return Rule(given["head"], momentum, **{key: given[key] for key in keys if key in given})
+
+
+def _schedule(given: dict[str, Any]) -> Schedule:
+    name = given.get("schedule", "constant")
+    _no_keys_of_others(given, {"every", "factor"}, name == "step", f"schedule {name}")
+    return Schedule(name, **{key: given[key] for key in ("every", "factor") if key in given})
+
+
+def _no_keys_of_others(given: dict[str, Any], keys: set[str], has_them: bool, name: str) -> None:
+    if not has_them and (wrong := sorted(keys & given.keys())):
+        raise ArgumentError(f"--optimizer: {name} has no {', '.join(wrong)}")
+
+
+def _rate(options: dict[str, Any]) -> float:
+    """What --optimizer says, else --rate, else the rule's."""
+    given, rate = options["optimizer"], options["rate"]
+    if "rate" in given:
+        if rate is not None:
+            raise ArgumentError("--rate: expected once, got it in --optimizer too")
+        rate = given["rate"]
+        if not rate > 0:
+            raise ArgumentError(f"--optimizer: rate: expected a number above 0, got {rate}")
+    return RATES[given["head"]] if rate is None else rate
+
+
 def _network(sizes: list[int], comm: Comm, options: dict[str, Any]) -> Perceptron:
     hidden, output, split, engine = (options[key] for key in ("hidden", "output", "mode", "engine"))
     net = Perceptron(
@@ -125,6 +174,7 @@ def _network(sizes: list[int], comm: Comm, options: dict[str, Any]) -> Perceptro
         engine.get("dtype", "float32"),
         engine["head"],
         engine.get("threads", 1),
+        _rule(options["optimizer"], options["momentum"]),
     )
     net.add_layer("input", sizes[0])
     for neurons in sizes[1:-1]:
@@ -145,13 +195,14 @@ def _trained(
     net: Perceptron,
     samples: data.LabelledSamples,
     test: data.LabelledSamples,
-    first: int,
+    made: Progress,
+    schedule: Schedule,
     options: dict[str, Any],
     as_json: bool,
 ) -> tuple[list[EpochResult], dict[str, Any]]:
     leads = net.comm.rank == 0
     with progress() as bar:
-        task = bar.add_task("training", total=options["epochs"] - first, visible=leads)
+        task = bar.add_task("training", total=options["epochs"] - made.epoch, visible=leads)
 
         def told(epoch: EpochResult) -> None:
             bar.advance(task)
@@ -161,7 +212,7 @@ def _trained(
                     f"{epoch.seconds:.2f} s"
                 )
 
-        fixed = (options["epochs"], options["batch"], options["rate"], options["momentum"], first, options["save"])
+        fixed = (options["epochs"], options["batch"], options["rate"], None, made, options["save"], schedule)
         history = run(net, samples, test, *fixed, told)
     cost = report(net, history, len(samples))
     if options["onnx_path"]:

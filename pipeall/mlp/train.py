@@ -13,10 +13,13 @@ import numpy as np
 
 from ..errors import PipeallError
 from . import checkpoint
+from .checkpoint import Progress
 from .data import LabelledSamples
 from .network import Perceptron
+from .rules import Schedule
 from .traffic import dense_weights, flops
 
+NOTHING, CONSTANT = Progress(), Schedule()
 EVALUATED = 256  # samples at a time
 
 
@@ -26,13 +29,15 @@ class DivergedError(PipeallError):
 
 @dataclass(frozen=True)
 class EpochResult:
-    """An epoch: its mean training loss, the accuracy on the test samples after it, the seconds of its iterations."""
+    """An epoch: its mean training loss, the accuracy on the test samples after it, the seconds of its iterations, the
+    rate."""
 
     epoch: int
     loss: float
     accuracy: float
     seconds: float
     iterations: int
+    rate: float
 
 
 def train(
@@ -42,24 +47,28 @@ def train(
     epochs: int,
     batch: int,
     rate: float,
-    momentum: float = 0.0,
-    first: int = 0,
+    momentum: float | None = None,
+    progress: Progress = NOTHING,
     save: str | Path | None = None,
+    schedule: Schedule = CONSTANT,
     told: Callable[[EpochResult], object] = lambda epoch: None,
 ) -> list[EpochResult]:
-    """Trains epochs ``first`` + 1 to ``epochs``; called by every rank with the same arguments.
+    """Trains from ``progress`` to ``epochs``; called by every rank with the same arguments.
+
+    ``momentum``: in place of the rule's. ``schedule``: how ``rate`` changes over the ``epochs``.
 
     The order of the samples is a function of the network's seed and the epoch. ``save``: a checkpoint after each epoch;
     ``told`` is called then. Raises DivergedError, after which the last checkpoint is as it was.
     """
     history = []
-    for epoch in range(first, epochs):
+    for epoch in range(progress.epoch, epochs):
+        rate_now = rate * schedule.share(epoch, epochs)
         order = np.random.default_rng((net.seed, epoch)).permutation(len(data))
         total, begin = 0.0, perf_counter()
         starts = range(0, len(data), batch)
         for start in starts:
             index = order[start : start + batch]
-            total += net.step(*data.batch(index, net.engine.dtype), rate, momentum) * len(index)
+            total += net.step(*data.batch(index, net.engine.dtype), rate_now, momentum) * len(index)
         seconds = perf_counter() - begin
         before = replace(net.comm.traffic)
         loss = float(net.comm.allreduce(np.array([total]))[0]) / len(data)
@@ -67,9 +76,9 @@ def train(
             raise DivergedError(
                 f"epoch {epoch + 1}: expected a finite loss, got {loss}; try a lower --rate than {rate:g}"
             )
-        history.append(EpochResult(epoch + 1, loss, accuracy(net, test), seconds, len(starts)))
+        history.append(EpochResult(epoch + 1, loss, accuracy(net, test), seconds, len(starts), rate_now))
         if save is not None:
-            checkpoint.save(save, net, epoch + 1)
+            checkpoint.save(save, net, Progress(epoch + 1))
         net.comm.traffic = before  # traffic counts iterations alone
         told(history[-1])
     return history
