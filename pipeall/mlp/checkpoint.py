@@ -14,7 +14,7 @@ import numpy as np
 from ..arrays import read_npz
 from ..errors import ArgumentError
 from ..files import shown, write_whole
-from .network import Perceptron
+from .network import BEST, Perceptron
 
 FORMAT = "pipeall.mlp/2"
 OLD = "pipeall.mlp/1"  # had weights alone
@@ -29,7 +29,6 @@ class Progress:
     best_epoch: int = 0
 
 
-BEST = "best"  # kept beside the weights: those of the least validation loss
 OF_PROGRESS = {"format", "steps", "kept", *(field.name for field in fields(Progress))}
 MAX_COUNT = 2**53
 

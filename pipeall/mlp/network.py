@@ -15,13 +15,14 @@ import numpy as np
 from ..errors import ArgumentError
 from .comm import Comm
 from .engines import engine_of
-from .functions import ACTIVATIONS, SOFTMAX, Head
+from .functions import ACTIVATIONS, OUTPUTS, SOFTMAX, Head
 from .layer import LAYERS, DenseLayer, put_share
 from .layout import Share, shares
 from .rules import Change, Rule, clipped
 
 quiet = np.errstate(over="ignore", invalid="ignore")  # sigmoids far below 0; a loss that is no number is told elsewhere
 MAX_NEURONS = 2**24  # of a layer
+BEST = "best"  # kept beside the weights: those of the least validation loss
 GHOST_GRADIENTS = ("drop", "exchange")
 
 
@@ -57,7 +58,8 @@ class Perceptron:
     # ---- building
 
     def add_layer(self, kind: str, neurons: int, activation: str = "sigmoid") -> None:
-        """``kind`` is "input", "hidden" or "output". ``activation``: sigmoid, tanh, relu; the output's also softmax."""
+        """``kind`` is "input", "hidden" or "output". ``activation``: sigmoid, tanh, relu; the output's also
+        linear or softmax."""
         expected = ("hidden", "output") if self.sizes else ("input",)
         if self._complete:
             raise ArgumentError(f"add_layer: expected no layer behind the output, got {kind!r}")
@@ -65,7 +67,7 @@ class Perceptron:
             raise ArgumentError(f"add_layer: expected {' or '.join(expected)}, got {kind!r}")
         if not 1 <= neurons <= MAX_NEURONS:
             raise ArgumentError(f"add_layer: expected 1 to {MAX_NEURONS} neurons, got {neurons}")
-        allowed = (*ACTIVATIONS, SOFTMAX) if kind == "output" else tuple(ACTIVATIONS)
+        allowed = (*OUTPUTS, SOFTMAX) if kind == "output" else tuple(ACTIVATIONS)
         if activation not in allowed:
             raise ArgumentError(f"activation of {kind}: expected one of {', '.join(allowed)}; got {activation!r}")
         self.sizes.append(neurons)
@@ -270,6 +272,18 @@ class Perceptron:
             layer.set_weights(weight, bias)
             layer.kept.clear()
         self.steps = 0
+
+    def keep_best(self) -> None:
+        """Keeps the weights as they are now, for ``take_best``."""
+        for layer in self.layers:
+            for kept, array in zip(layer.keep(BEST), layer.parameters(), strict=True):
+                kept[...] = array
+
+    def take_best(self) -> None:
+        """Sets the weights to those of the last ``keep_best``."""
+        for layer in self.layers:
+            for kept, array in zip(layer.keep(BEST), layer.parameters(), strict=True):
+                array[...] = kept
 
     def set_kept(self, name: str, layers: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
         """Sets this rank's part of what is kept of that name, as ``gather`` gives it."""
