@@ -65,14 +65,14 @@ def _values(file: IO[bytes], name: str, size: int) -> np.ndarray:
     return np.frombuffer(file.read(nbytes), dtype).reshape(shape, order="F" if by_columns else "C")
 
 
-def read_samples(path: Path) -> dict[str, np.ndarray]:
+def read_samples(path: Path, targets: int = 1) -> dict[str, np.ndarray]:
     """The arrays of a data set. Raises ArgumentError.
 
     .npz  x_train, y_train, x_test, y_test, or x and y
-    .csv  x and y, which is the last column
+    .csv  x and y, which is the last column, or the last ``targets`` columns
     """
     if path.suffix == ".csv":
-        return _csv(path)
+        return _csv(path, targets)
     for keys in SAMPLES:
         arrays = read_npz(path, keys)
         if len(arrays) == len(keys):
@@ -80,7 +80,7 @@ def read_samples(path: Path) -> dict[str, np.ndarray]:
     raise ArgumentError(f"{path}: expected arrays x_train, y_train, x_test, y_test, or x and y")
 
 
-def _csv(path: Path) -> dict[str, np.ndarray]:
+def _csv(path: Path, targets: int) -> dict[str, np.ndarray]:
     """x and y of a .csv: numbers separated by commas; a first line of names is allowed."""
     try:
         size = path.stat().st_size
@@ -93,9 +93,11 @@ def _csv(path: Path) -> dict[str, np.ndarray]:
         if isinstance(error, ArgumentError):
             raise
         raise ArgumentError(f"{path}: expected numbers separated by commas: {error}") from None
-    if table.shape[1] < 2:
-        raise ArgumentError(f"{path}: expected features and a label in each line, got {table.shape[1]} columns")
-    return {"x": table[:, :-1].astype(np.float32), "y": table[:, -1]}
+    if table.shape[1] <= targets:
+        wanted = "a label" if targets == 1 else f"{targets} targets"
+        raise ArgumentError(f"{path}: expected features and {wanted} in each line, got {table.shape[1]} columns")
+    y = table[:, -1] if targets == 1 else table[:, -targets:]
+    return {"x": table[:, :-targets].astype(np.float32), "y": y}
 
 
 def _is_number(text: str) -> bool:

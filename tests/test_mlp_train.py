@@ -9,6 +9,7 @@ from mlp_nets import HEADS, network
 
 from pipeall import ArgumentError, Pipeline
 from pipeall.mlp import checkpoint
+from pipeall.mlp.checkpoint import Progress
 from pipeall.mlp.comm import CommError
 from pipeall.mlp.data import load
 from pipeall.mlp.export import to_graph, write_onnx
@@ -57,12 +58,12 @@ def test_a_checkpoint_goes_on_on_other_ranks(tmp_path, digits, ranks):
     path = tmp_path / "net.ckpt"
 
     def first(comm):
-        checkpoint.save(path, fitted(comm, digits, 2, bit_equal=True), 2)
+        checkpoint.save(path, fitted(comm, digits, 2, bit_equal=True), Progress(2))
 
     def second(comm):
         net = network(SIZES, HEADS[2], comm, bit_equal=True)
         begin = checkpoint.load(path, net)
-        train(net, *digits, epochs=4, batch=16, rate=0.1, first=begin)
+        train(net, *digits, epochs=4, batch=16, rate=0.1, progress=begin)
         return net.gather()
 
     simulate(3, first)
@@ -99,7 +100,7 @@ def test_gather_and_take_are_inverse(digits, layout):
 )
 def test_a_checkpoint_of_another_network(tmp_path, digits, change, said):
     path = tmp_path / "net.ckpt"
-    checkpoint.save(path, fitted(None, digits, 1), 1)
+    checkpoint.save(path, fitted(None, digits, 1), Progress(1))
     sizes, head = change.pop("sizes", SIZES), change.pop("head", HEADS[2])
     with pytest.raises(ArgumentError, match="net.ckpt") as error:
         checkpoint.load(path, network(sizes, head, None, **change))
@@ -108,7 +109,7 @@ def test_a_checkpoint_of_another_network(tmp_path, digits, change, said):
 
 def test_a_ghost_checkpoint_on_other_ranks(tmp_path, digits):
     path = tmp_path / "net.ckpt"
-    simulate(3, lambda comm: checkpoint.save(path, fitted(comm, digits, 1, mode="ghost"), 1))
+    simulate(3, lambda comm: checkpoint.save(path, fitted(comm, digits, 1, mode="ghost"), Progress(1)))
     with pytest.raises(ArgumentError, match="workers: the network has 2, the checkpoint 3"):
         simulate(2, lambda comm: checkpoint.load(path, network(SIZES, HEADS[2], comm, mode="ghost")))
 
@@ -123,7 +124,7 @@ def test_a_broken_checkpoint(tmp_path, content):
 
 def test_divergence_leaves_the_checkpoint(tmp_path, digits):
     path = tmp_path / "net.ckpt"
-    checkpoint.save(path, fitted(None, digits, 1), 1)
+    checkpoint.save(path, fitted(None, digits, 1), Progress(1))
     before = path.read_bytes()
 
     def program(comm):

@@ -10,11 +10,13 @@ import click
 
 from ..errors import ArgumentError, PipeallError
 from ..mlp import checkpoint, data
+from ..mlp.checkpoint import Progress
 from ..mlp.comm import Comm
-from ..mlp.export import to_graph, write_onnx
-from ..mlp.functions import ACTIVATIONS, LOSSES, SOFTMAX
+from ..mlp.export import in_units, to_graph, write_onnx
+from ..mlp.functions import ACTIVATIONS, LOSSES, OUTPUTS, SOFTMAX
 from ..mlp.layout import MODES
 from ..mlp.network import GHOST_GRADIENTS, Perceptron
+from ..mlp.rules import RULES, SCHEDULES, Rule, Schedule
 from ..mlp.train import DivergedError, EpochResult, report
 from ..mlp.train import train as run
 from . import complete
@@ -27,7 +29,8 @@ LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS")  # what Open 
 
 HIDDEN = KeyValues(str, activation=(click.Choice(tuple(ACTIVATIONS)), f"{', '.join(ACTIVATIONS)} (relu)"))
 OUTPUT = KeyValues(
-    click.Choice((*ACTIVATIONS, SOFTMAX)), loss=(click.Choice(LOSSES), f"{', '.join(LOSSES)} (cross-entropy)")
+    click.Choice((*OUTPUTS, SOFTMAX)),
+    loss=(click.Choice(LOSSES), f"{', '.join(LOSSES)} (cross-entropy; squared with linear)"),
 )
 SPLIT = KeyValues(
     click.Choice(MODES),
@@ -41,16 +44,41 @@ ENGINE = KeyValues(
     dtype=(click.Choice(("float32", "float64")), "(float32) or float64"),
     threads=(click.IntRange(1), "of a rank (1)"),
 )
+RULE = KeyValues(
+    click.Choice(RULES),
+    rate=(float, "instead of --rate"),
+    decay=(float, "of the weights (0)"),
+    clip=(float, "longest norm of a gradient"),
+    schedule=(click.Choice(SCHEDULES), f"{', '.join(SCHEDULES)} (constant)"),
+    every=(click.IntRange(1), "epochs of a step (10)"),
+    factor=(float, "of a step (0.1)"),
+    beta1=(float, "of adam, adamw (0.9)"),
+    beta2=(float, "of adam, adamw (0.999)"),
+    epsilon=(float, "of adam, adamw (1e-8)"),
+)
+RATES = {"sgd": 0.1, "adam": 0.001, "adamw": 0.001}
 
 
 @click.command()
 @click.argument("data_name", metavar="DATA", shell_complete=complete.files(".npz", ".csv", names=("digits",)))
 @HIDDEN.option("--hidden", default="128", help="Neurons of the hidden layers, such as 512-256 (default 128).")
-@OUTPUT.option("--output", default=SOFTMAX, help=f"Of the last layer: {', '.join(ACTIVATIONS)} or {SOFTMAX} (default).")
+@OUTPUT.option("--output", default=SOFTMAX, help=f"Of the last layer: {', '.join(OUTPUTS)} or {SOFTMAX} (default).")
+@click.option(
+    "--targets", type=click.IntRange(1), default=1, show_default=True, help="Last columns of a .csv to learn."
+)
+@click.option(
+    "--validation",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Share of the training samples held out: the epoch of their least loss gives the weights.",
+)
+@click.option("--patience", type=click.IntRange(1), help="End after so many epochs without a new least of that loss.")
 @click.option("--epochs", type=click.IntRange(1), default=10, show_default=True)
 @click.option("--batch", type=click.IntRange(1), default=32, show_default=True, help="Samples of an iteration.")
-@positive_option("--rate", default=0.1, help="Step along the gradient.")
-@click.option("--momentum", type=click.FloatRange(0, 1, max_open=True), default=0.0, show_default=True)
+@RULE.option(
+    "--optimizer", default="sgd", help="sgd (default), adam or adamw, such as adam:schedule=cosine,decay=0.01."
+)
+@positive_option("--rate", help="Step along the gradient; default 0.1, with adam and adamw 0.001.")
+@click.option("--momentum", type=click.FloatRange(0, 1, max_open=True), default=0.0, show_default=True, help="Of sgd.")
 @SPLIT.option("--mode", default="full", help="How ranks split layers: full (default) or ghost, such as ghost:width=8.")
 @ENGINE.option("--engine", default="pipeall", help="What computes: pipeall (default) or numpy.")
 @file_option("--save", help="Checkpoint after every epoch.")
@@ -65,26 +93,38 @@ ENGINE = KeyValues(
 @seed_option
 @json_option
 def train(data_name: str, as_json: bool, **options: Any) -> None:
-    """Train a multilayer perceptron to classify DATA.
+    """Train a multilayer perceptron to classify DATA, or to tell numbers.
 
     \b
     pipeall train digits
+    pipeall train houses.csv --output linear --optimizer adam --validation 0.1 --patience 20
     mpirun -n 8 pipeall train mnist.npz --hidden 512-256 --save mnist.ckpt
     mpirun -n 2 pipeall train mnist.npz --hidden 512-256 --resume mnist.ckpt
     mpirun -n 8 pipeall train mnist.npz --hidden 512-256 --mode ghost:width=8
 
-    DATA is digits, a .npz (x_train, y_train, x_test, y_test; or x, y), or a .csv whose last column is the label. The
-    ranks that mpirun starts share the work.
+    DATA is digits, a .npz (x_train, y_train, x_test, y_test; or x, y), or a .csv whose last column is the label.
+    With --output linear, or a y of several columns, numbers are learned. The ranks that mpirun starts share the work.
     """
     comm = _comm()
-    net, first, failure = None, 0, None
+    net, made, failure = None, Progress(), None
     try:
-        samples, test = data.load(data_name)
-        net = _network([samples.x.shape[1], *_sizes(options["hidden"]["head"]), samples.classes], comm, options)
+        schedule = _schedule(options["optimizer"])
+        options["rate"] = _rate(options)
+        _refuse_early(options)
+        samples = data.split(
+            data_name, options["output"]["head"], _loss(options), options["targets"], options["validation"] or 0.0
+        )
+        net = _network(
+            [samples.train.x.shape[1], *_sizes(options["hidden"]["head"]), samples.train.outputs], comm, options
+        )
         if options["resume"]:
-            first = checkpoint.load(options["resume"], net)
-        if first >= options["epochs"]:
-            raise ArgumentError(f"--epochs: expected more than the checkpoint's {first}, got {options['epochs']}")
+            made = checkpoint.load(options["resume"], net)
+        if made.epoch >= options["epochs"]:
+            raise ArgumentError(f"--epochs: expected more than the checkpoint's {made.epoch}, got {options['epochs']}")
+        if options["patience"] and made.best is not None and made.epoch - made.best_epoch >= options["patience"]:
+            raise ArgumentError(
+                f"--patience: training has ended, at epoch {made.epoch}: its best was {made.best_epoch}"
+            )
     except PipeallError as error:
         failure = error
     except BaseException as error:
@@ -92,7 +132,7 @@ def train(data_name: str, as_json: bool, **options: Any) -> None:
         raise
     comm.agree(failure)
     try:
-        history, cost = _trained(net, samples, test, first, options, as_json)
+        history, cost = _trained(net, samples, made, schedule, options, as_json)
     except DivergedError:
         raise
     except BaseException as error:
@@ -117,14 +157,60 @@ def _sizes(hidden: str) -> list[int]:
         raise ArgumentError(f"--hidden: expected numbers such as 512-256, got {hidden!r}") from None
 
 
+def _rule(given: dict[str, Any], momentum: float) -> Rule:
+    keys = ("beta1", "beta2", "epsilon", "decay", "clip")
+    _no_keys_of_others(given, {"beta1", "beta2", "epsilon"}, given["head"] != "sgd", given["head"])
+    return Rule(given["head"], momentum, **{key: given[key] for key in keys if key in given})
+
+
+def _schedule(given: dict[str, Any]) -> Schedule:
+    name = given.get("schedule", "constant")
+    _no_keys_of_others(given, {"every", "factor"}, name == "step", f"schedule {name}")
+    return Schedule(name, **{key: given[key] for key in ("every", "factor") if key in given})
+
+
+def _no_keys_of_others(given: dict[str, Any], keys: set[str], has_them: bool, name: str) -> None:
+    if not has_them and (wrong := sorted(keys & given.keys())):
+        raise ArgumentError(f"--optimizer: {name} has no {', '.join(wrong)}")
+
+
+def _loss(options: dict[str, Any]) -> str:
+    output = options["output"]
+    return output.get("loss", "squared" if output["head"] == "linear" else "cross-entropy")
+
+
+def _refuse_early(options: dict[str, Any]) -> None:
+    """Raises ArgumentError for what would only fail behind the training."""
+    if options["onnx_path"] and options["output"]["head"] == "tanh":
+        raise ArgumentError("--onnx: expected an output of sigmoid, relu, linear or softmax, got tanh")
+    if options["patience"] and not options["validation"]:
+        raise ArgumentError("--patience: expected --validation too, whose loss it watches")
+    loss, output = _loss(options), options["output"]["head"]
+    if loss == "cross-entropy" and output not in (SOFTMAX, "sigmoid"):
+        raise ArgumentError(f"--output: cross-entropy needs softmax or sigmoid, got {output}; {output}:loss=squared")
+
+
+def _rate(options: dict[str, Any]) -> float:
+    """What --optimizer says, else --rate, else the rule's."""
+    given, rate = options["optimizer"], options["rate"]
+    if "rate" in given:
+        if rate is not None:
+            raise ArgumentError("--rate: expected once, got it in --optimizer too")
+        rate = given["rate"]
+        if not rate > 0:
+            raise ArgumentError(f"--optimizer: rate: expected a number above 0, got {rate}")
+    return RATES[given["head"]] if rate is None else rate
+
+
 def _network(sizes: list[int], comm: Comm, options: dict[str, Any]) -> Perceptron:
     hidden, output, split, engine = (options[key] for key in ("hidden", "output", "mode", "engine"))
     net = Perceptron(
-        output.get("loss", "cross-entropy"),
+        _loss(options),
         options["seed"],
         engine.get("dtype", "float32"),
         engine["head"],
         engine.get("threads", 1),
+        _rule(options["optimizer"], options["momentum"]),
     )
     net.add_layer("input", sizes[0])
     for neurons in sizes[1:-1]:
@@ -143,32 +229,47 @@ def _network(sizes: list[int], comm: Comm, options: dict[str, Any]) -> Perceptro
 
 def _trained(
     net: Perceptron,
-    samples: data.LabelledSamples,
-    test: data.LabelledSamples,
-    first: int,
+    samples: data.Split,
+    made: Progress,
+    schedule: Schedule,
     options: dict[str, Any],
     as_json: bool,
 ) -> tuple[list[EpochResult], dict[str, Any]]:
     leads = net.comm.rank == 0
     with progress() as bar:
-        task = bar.add_task("training", total=options["epochs"] - first, visible=leads)
+        task = bar.add_task("training", total=options["epochs"] - made.epoch, visible=leads)
 
         def told(epoch: EpochResult) -> None:
-            bar.advance(task)
+            bar.update(task, advance=1, description=f"loss {epoch.loss:.4g}, {_quality(epoch)}")
             if leads and not as_json:
+                held = "" if epoch.validation is None else f", validation loss {epoch.validation:.5f}"
                 click.echo(
-                    f"epoch {epoch.epoch}: loss {epoch.loss:.5f}, accuracy {100 * epoch.accuracy:.2f} %, "
-                    f"{epoch.seconds:.2f} s"
+                    f"epoch {epoch.epoch}: loss {epoch.loss:.5f}{held}, {_quality(epoch)}, {epoch.seconds:.2f} s"
                 )
 
-        fixed = (options["epochs"], options["batch"], options["rate"], options["momentum"], first, options["save"])
-        history = run(net, samples, test, *fixed, told)
-    cost = report(net, history, len(samples))
+        fixed = (options["epochs"], options["batch"], options["rate"], None, made, options["save"], schedule)
+        validation = samples.validation
+        history = run(net, samples.train, samples.test, *fixed, validation, options["patience"], told)
+    cost = report(net, history, len(samples.train))
     if options["onnx_path"]:
         layers = net.gather()
         if layers is not None:
+            if isinstance(samples.train, data.ValuedSamples):
+                layers = in_units(layers, samples.train.x_units, samples.train.y_units)
             write_onnx(options["onnx_path"], to_graph(layers, net.activations))
     return history, cost
+
+
+def _quality(epoch: EpochResult) -> str:
+    if epoch.accuracy is None:
+        return f"error {epoch.error:.4g}"
+    return f"accuracy {100 * epoch.accuracy:.2f} %"
+
+
+def _best(history: list[EpochResult]) -> EpochResult | None:
+    """The epoch of this run whose weights are the network's, where a validation chose."""
+    held = [epoch for epoch in history if epoch.validation is not None]
+    return min(held, key=lambda epoch: epoch.validation or 0.0) if held else None
 
 
 def _show(net: Perceptron, history: list[EpochResult], cost: dict[str, Any] | None, as_json: bool) -> None:
@@ -176,6 +277,9 @@ def _show(net: Perceptron, history: list[EpochResult], cost: dict[str, Any] | No
         rows = [{key: getattr(epoch, key) for key in epoch.__dataclass_fields__} for epoch in history]
         print_json("training", sizes=net.sizes, mode=net.mode, epochs=rows, report=cost)
         return
+    best = _best(history)
+    if best is not None:
+        click.echo(f"least validation loss: epoch {best.epoch}, {best.validation:.5f}, {_quality(best)}")
     if cost is None:
         return
     way = cost["communication_seconds"]

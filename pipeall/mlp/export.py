@@ -24,7 +24,7 @@ def to_graph(layers: Sequence[tuple[np.ndarray, np.ndarray]], activations: Seque
     output of tanh, which has no weights behind it.
     """
     if activations[-1] == "tanh":
-        raise ArgumentError("export: expected an output of sigmoid, relu or softmax, got tanh")
+        raise ArgumentError("export: expected an output of sigmoid, relu, linear or softmax, got tanh")
     tensors = {INPUT: Tensor(INPUT, (1, layers[0][0].shape[1]))}
     nodes, constants, value, after_tanh = [], {}, INPUT, False
 
@@ -47,6 +47,22 @@ def to_graph(layers: Sequence[tuple[np.ndarray, np.ndarray]], activations: Seque
         elif activation == "softmax":
             value = node("softmax", f"layer{index}/softmax", (value,), len(weight))
     return Graph(name, tuple(nodes), tensors, constants, (tensors[INPUT],), (tensors[value],))
+
+
+def in_units(
+    layers: Sequence[tuple[np.ndarray, np.ndarray]], x: tuple[np.ndarray, np.ndarray], y: tuple[np.ndarray, np.ndarray]
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The layers of a network on standardised numbers, changed so that it takes and gives numbers as they are.
+
+    ``x``, ``y``: (mean, deviation) of each feature and of each output, of which y is linear or (0, 1); float64.
+    """
+    wide = [(weight.astype(np.float64), bias.astype(np.float64)) for weight, bias in layers]
+    weight, bias = wide[0]
+    weight = weight / x[1]
+    wide[0] = weight, bias - weight @ x[0]
+    weight, bias = wide[-1]
+    wide[-1] = y[1][:, None] * weight, y[1] * bias + y[0]
+    return wide
 
 
 def write_onnx(path: str | Path, graph: Graph) -> None:

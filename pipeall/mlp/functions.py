@@ -40,6 +40,7 @@ ACTIVATIONS = {
     "tanh": Activation(lambda z, out: np.tanh(z, out=out), _tanh_back),
     "relu": Activation(lambda z, out: np.maximum(z, 0, out=out), lambda y, dy, out: np.multiply(dy, y > 0, out=out)),
 }
+OUTPUTS = ACTIVATIONS | {"linear": Activation(lambda z, out: np.copyto(out, z), lambda y, dy, out: np.copyto(out, dy))}
 SOFTMAX = "softmax"  # for the output alone: it needs all neurons
 LOSSES = ("squared", "cross-entropy")
 
@@ -72,7 +73,7 @@ class Head:
             z = gathered
         y = np.empty_like(z)
         if self.activation != SOFTMAX:
-            ACTIVATIONS[self.activation].apply(z, y)
+            OUTPUTS[self.activation].apply(z, y)
             return y
         np.subtract(z, self._over(z.max(axis=0, initial=-np.inf), np.maximum), out=y)
         np.exp(y, out=y)
@@ -105,7 +106,7 @@ class Head:
             dz = y * (dz - self._over((y * dz).sum(axis=0), np.add))
         elif self.loss_name == "squared":
             dy, dz = dz, np.empty_like(dz)
-            ACTIVATIONS[self.activation].back(y, dy, dz)
+            OUTPUTS[self.activation].back(y, dy, dz)
         out[...] = dz[self.begin : self.end] if self.whole else dz
 
     def _over(self, values: np.ndarray, op: np.ufunc) -> np.ndarray:

@@ -12,6 +12,7 @@ rows that travel as they lie:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from .comm import Collective, Comm, Request
 from .engines import DenseEngine
 from .initial import bound_for, fill
 from .layout import Share
+from .rules import Change
 
 CHUNKS = 8  # parts of a weight update; in between, a collective is helped on
 
@@ -39,6 +41,32 @@ def put_share(held: np.ndarray, whole: np.ndarray, share: Share) -> None:
         at += end - begin
 
 
+class _BiasGradient:
+    """The gradient of biases, added to an array as ``Dense`` adds that of weights."""
+
+    def __init__(self, gradient: np.ndarray):
+        self.gradient = gradient
+
+    def accumulate(self, target: np.ndarray, alpha: float, begin: int, end: int) -> None:
+        target[begin:end] += alpha * self.gradient[begin:end]
+
+
+def _descend(change: Change, array: np.ndarray, product: Any, kept: Sequence[np.ndarray], begin: int, end: int) -> None:
+    """Rows of an array changed as sgd does: V = momentum V + gradient, then W -= rate V. No gradient is stored."""
+    rule, rows = change.rule, slice(begin, end)
+    if kept:
+        (velocity,) = kept
+        velocity[rows] *= rule.momentum
+        if rule.decay:
+            velocity[rows] += rule.decay * array[rows]
+        product.accumulate(velocity, change.scale, begin, end)
+        array[rows] -= change.rate * velocity[rows]
+    else:
+        if rule.decay:
+            array[rows] *= 1 - change.rate * rule.decay
+        product.accumulate(array, -change.rate * change.scale, begin, end)
+
+
 class DenseLayer:
     """Kind "whole": the inputs are everywhere, nothing is exchanged."""
 
@@ -47,7 +75,8 @@ class DenseLayer:
         self.share, self.activation, self.comm, self.engine, self.drop = share, activation, comm, engine, drop
         self.weight = engine.zeros(*share.shape)
         self.bias = engine.zeros(share.outputs[1] - share.outputs[0])
-        self.velocity: list[np.ndarray] | None = None  # for momentum: weight, bias
+        self.kept: dict[str, list[np.ndarray]] = {}  # beside the weights: name -> arrays like those of ``parameters``
+        self.gradient_of: dict[int, np.ndarray] = {}
         self.bound: dict[int, tuple] = {}
 
     def initialise(self, seed: int, index: int) -> None:
@@ -56,8 +85,22 @@ class DenseLayer:
 
     def set_weights(self, weight: np.ndarray, bias: np.ndarray) -> None:
         """Sets this rank's part of the whole layer's weights (n_out, n_in) and biases."""
-        take_share(weight, self.weight, self.share)
-        self.bias[...] = bias[slice(*self.share.outputs)]
+        self.take(weight, bias, self.parameters())
+
+    def take(self, weight: np.ndarray, bias: np.ndarray, held: Sequence[np.ndarray]) -> None:
+        """Copies this rank's part of what has the whole layer's shapes to arrays like those of ``parameters``."""
+        take_share(weight, held[0], self.share)
+        held[-1][...] = bias[slice(*self.share.outputs)]
+
+    def parameters(self) -> list[np.ndarray]:
+        """The weight matrices that this rank holds, the one that ``share`` describes first, and the biases."""
+        return [self.weight, self.bias]
+
+    def keep(self, name: str) -> list[np.ndarray]:
+        """The arrays of that name that are kept beside the weights, zeros at first."""
+        if name not in self.kept:
+            self.kept[name] = [self.engine.zeros(*array.shape) for array in self.parameters()]
+        return self.kept[name]
 
     def bind(self, samples: int) -> None:
         """Makes the arrays for so many samples the current ones."""
@@ -92,19 +135,19 @@ class DenseLayer:
 
     # ---- the way back
 
-    def backward(self, rate: float | None, momentum: float, first: bool) -> None:
-        """Computes own_dx from own_dz, unless the layer is the ``first``; with ``rate`` it changes the weights too."""
+    def backward(self, change: Change | None, first: bool) -> None:
+        """Computes own_dx from own_dz, unless the layer is the ``first``; changes the weights where told how."""
         self.gather_dz()
         exchange = None
-        if rate is not None and not momentum and self.dz.shape[1] == 1:
-            self.one_pass(rate, first)
+        if change is not None and change.rule.plain and self.dz.shape[1] == 1:
+            self.one_pass(change.rate, first)
             exchange = None if first else self.return_dx()
         else:
             if not first:
                 self.input_gradient()
                 exchange = self.return_dx()
-            if rate is not None:
-                self.update(rate, momentum, exchange)
+            if change is not None:
+                self.update(change, exchange)
         if exchange is not None:
             exchange.wait()
 
@@ -122,37 +165,44 @@ class DenseLayer:
             self.dense.backward(-rate)
         self.bias -= rate * self.own_dz[:, 0]
 
-    def matrices(self) -> list[tuple[np.ndarray, object]]:
+    def matrices(self) -> list[tuple[np.ndarray, Any]]:
         """The weight matrices, each with the object that multiplies by it."""
         return [(self.weight, self.dense)]
 
-    def update(self, rate: float, momentum: float, exchange: Collective | None) -> None:
-        """V = momentum * V + dz x^T, then W -= rate * V, in chunks; helps ``exchange`` on in between. The bias too."""
-        matrices = self.matrices()
-        if momentum and self.velocity is None:
-            trained = [*(weight for weight, _ in matrices), self.bias]
-            self.velocity = [self.engine.zeros(*array.shape) for array in trained]
-        for index, (weight, dense) in enumerate(matrices):
-            chunks = CHUNKS if exchange else 1
-            step = max(1, -(-len(weight) // chunks))
-            for begin in range(0, len(weight), step):
-                end = min(begin + step, len(weight))
-                if momentum:
-                    velocity = self.velocity[index]
-                    velocity[begin:end] *= momentum
-                    dense.accumulate(velocity, 1.0, begin, end)
-                    weight[begin:end] -= rate * velocity[begin:end]
+    def update(self, change: Change, exchange: Collective | None) -> None:
+        """Changes weights and biases by their gradients, in chunks of rows; helps ``exchange`` on in between."""
+        kept = [self.keep(name) for name in change.rule.kept]
+        trained = [*self.matrices(), (self.bias, _BiasGradient(self.own_dz.sum(axis=1)))]
+        for index, (array, product) in enumerate(trained):
+            beside = [arrays[index] for arrays in kept]
+            step = max(1, -(-len(array) // (CHUNKS if exchange else 1)))
+            for begin in range(0, len(array), step):
+                end = min(begin + step, len(array))
+                if change.rule.name == "sgd":
+                    _descend(change, array, product, beside, begin, end)
                 else:
-                    dense.accumulate(weight, -rate, begin, end)
+                    gradient = self.scratch(index, array)
+                    gradient[begin:end] = 0
+                    product.accumulate(gradient, change.scale, begin, end)
+                    change.adam(array[begin:end], gradient[begin:end], [each[begin:end] for each in beside])
                 if exchange:
                     exchange.test()
-        gradient = self.own_dz.sum(axis=1)
-        if momentum:
-            velocity = self.velocity[-1]
-            velocity *= momentum
-            velocity += gradient
-            gradient = velocity
-        self.bias -= rate * gradient
+
+    def scratch(self, index: int, like: np.ndarray) -> np.ndarray:
+        """A place for the gradient of the array ``index`` of ``parameters``."""
+        if index not in self.gradient_of:
+            self.gradient_of[index] = self.engine.zeros(*like.shape)
+        return self.gradient_of[index]
+
+    def squares(self) -> np.ndarray:
+        """Squares of the gradients of the weights that this rank holds, and of its biases, summed; float64.
+
+        One sum for each of its neurons where it holds their rows, else a sum for each row and each bias.
+        """
+        weight, bias = self.gradients()
+        rows = np.square(weight, dtype=np.float64).sum(axis=1)
+        biases = np.square(bias, dtype=np.float64)
+        return rows + biases if self.share.rows == self.share.outputs else np.concatenate([rows, biases])
 
     def gradients(self) -> tuple[np.ndarray, np.ndarray]:
         """Gradients of the weights that this rank holds, and of its biases, at the last ``backward``."""
@@ -243,9 +293,12 @@ class MirrorLayer(DenseLayer):
         bound = bound_for(self.activation, share.n_in, share.n_out)
         fill(self.mirror, seed, index, (0, share.n_out), (share.inputs,), bound)
 
-    def set_weights(self, weight: np.ndarray, bias: np.ndarray) -> None:
-        super().set_weights(weight, bias)
-        self.mirror[...] = weight[:, slice(*self.share.inputs)]
+    def take(self, weight: np.ndarray, bias: np.ndarray, held: Sequence[np.ndarray]) -> None:
+        super().take(weight, bias, held)
+        held[1][...] = weight[:, slice(*self.share.inputs)]
+
+    def parameters(self) -> list[np.ndarray]:
+        return [self.weight, self.mirror, self.bias]
 
     def _bind(self, samples: int) -> tuple:
         share, dtype = self.share, self.engine.dtype
@@ -278,7 +331,7 @@ class MirrorLayer(DenseLayer):
         self.dense.accumulate(self.weight, -rate, 0, len(self.weight))
         self.bias -= rate * self.own_dz[:, 0]
 
-    def matrices(self) -> list[tuple[np.ndarray, object]]:
+    def matrices(self) -> list[tuple[np.ndarray, Any]]:
         return [(self.weight, self.dense), (self.mirror, self.back)]
 
 

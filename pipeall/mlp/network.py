@@ -7,18 +7,22 @@ network; on one rank nothing is sent and the network is an ordinary one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import sqrt
 
 import numpy as np
 
 from ..errors import ArgumentError
 from .comm import Comm
 from .engines import engine_of
-from .functions import ACTIVATIONS, SOFTMAX, Head
+from .functions import ACTIVATIONS, OUTPUTS, SOFTMAX, Head
 from .layer import LAYERS, DenseLayer, put_share
 from .layout import Share, shares
+from .rules import Change, Rule, clipped
 
 quiet = np.errstate(over="ignore", invalid="ignore")  # sigmoids far below 0; a loss that is no number is told elsewhere
 MAX_NEURONS = 2**24  # of a layer
+BEST = "best"  # kept beside the weights: those of the least validation loss
 GHOST_GRADIENTS = ("drop", "exchange")
 
 
@@ -30,12 +34,21 @@ class Perceptron:
     dtype    "float32" or "float64"
     engine   "pipeall": its own kernels, float32; "numpy"; "none": shapes only, to count messages
     threads  of a rank
+    rule     how gradients change weights
     """
 
     def __init__(
-        self, loss: str = "squared", seed: int = 0, dtype: str = "float32", engine: str = "pipeall", threads: int = 1
+        self,
+        loss: str = "squared",
+        seed: int = 0,
+        dtype: str = "float32",
+        engine: str = "pipeall",
+        threads: int = 1,
+        rule: Rule | None = None,
     ):
         self.loss_name, self.seed, self.engine = loss, seed, engine_of(engine, dtype, threads)
+        self.rule = rule or Rule()
+        self.steps = 0  # done since the initial weights
         self.sizes: list[int] = []
         self.activations: list[str] = []  # behind each layer but the input
         self.layers: list[DenseLayer] = []
@@ -45,7 +58,8 @@ class Perceptron:
     # ---- building
 
     def add_layer(self, kind: str, neurons: int, activation: str = "sigmoid") -> None:
-        """``kind`` is "input", "hidden" or "output". ``activation``: sigmoid, tanh, relu; the output's also softmax."""
+        """``kind`` is "input", "hidden" or "output". ``activation``: sigmoid, tanh, relu; the output's also
+        linear or softmax."""
         expected = ("hidden", "output") if self.sizes else ("input",)
         if self._complete:
             raise ArgumentError(f"add_layer: expected no layer behind the output, got {kind!r}")
@@ -53,7 +67,7 @@ class Perceptron:
             raise ArgumentError(f"add_layer: expected {' or '.join(expected)}, got {kind!r}")
         if not 1 <= neurons <= MAX_NEURONS:
             raise ArgumentError(f"add_layer: expected 1 to {MAX_NEURONS} neurons, got {neurons}")
-        allowed = (*ACTIVATIONS, SOFTMAX) if kind == "output" else tuple(ACTIVATIONS)
+        allowed = (*OUTPUTS, SOFTMAX) if kind == "output" else tuple(ACTIVATIONS)
         if activation not in allowed:
             raise ArgumentError(f"activation of {kind}: expected one of {', '.join(allowed)}; got {activation!r}")
         self.sizes.append(neurons)
@@ -129,23 +143,58 @@ class Perceptron:
     @quiet
     def backward(self) -> None:
         """Gradients of the mean loss against the target that ``loss`` was given last."""
-        self._backward(None, 0.0)
-
-    def update(self, rate: float, momentum: float = 0.0) -> None:
-        """Stochastic gradient descent (equation 9) along the gradients of the last ``backward``."""
-        for layer in self.layers:
-            layer.update(rate, momentum, None)
+        self._backward(None)
 
     @quiet
-    def step(self, x: np.ndarray, target: np.ndarray, rate: float, momentum: float = 0.0) -> float:
-        """A whole iteration, with the exchange of a layer under the update of its weights.
+    def update(self, rate: float, momentum: float | None = None) -> None:
+        """Changes the weights by the gradients of the last ``backward`` (equation 9, or as the rule says).
+
+        ``momentum``: in place of the rule's.
+        """
+        change = self._change(rate, momentum)
+        if change.rule.clip is not None:
+            change = change._replace(scale=clipped(self.gradient_norm(), change.rule.clip))
+        for layer in self.layers:
+            layer.update(change, None)
+        self.steps = change.number
+
+    @quiet
+    def step(self, x: np.ndarray, target: np.ndarray, rate: float, momentum: float | None = None) -> float:
+        """A whole iteration, with the exchange of a layer under the update of its weights; not where gradients are
+        clipped, whose norm is known behind the last exchange. ``momentum``: in place of the rule's.
 
         Returns this rank's share of the mean loss before it: the shares of the ranks add up to the loss.
         """
         self.forward.__wrapped__(self, x)
         loss = self.head.loss(self.y, self._target(target))
-        self._backward(rate, momentum)
+        change = self._change(rate, momentum)
+        if change.rule.clip is None:
+            self._backward(change)
+            self.steps = change.number
+        else:
+            self._backward(None)
+            self.update.__wrapped__(self, rate, momentum)
         return loss
+
+    def gradient_norm(self) -> float:
+        """Of the gradients of the last ``backward``, weights and biases together, on every rank the same.
+
+        In the bit-equal mode each neuron's part is gathered, so that they add up in one order on any ranks.
+        """
+        parts = [layer.squares() for layer in self.layers]
+        if not self.bit_equal:
+            return sqrt(self.comm.allreduce(np.array([sum(part.sum() for part in parts)]))[0])
+        total = 0.0
+        for layer, part in zip(self.layers, parts, strict=True):
+            whole = np.empty(layer.share.n_out)
+            whole[slice(*layer.share.outputs)] = part
+            self.comm.allgather(whole, layer.share.bounds_out).wait()
+            total += float(whole.sum())
+        return sqrt(total)
+
+    def _change(self, rate: float, momentum: float | None) -> Change:
+        rule = self.rule if momentum is None else replace(self.rule, momentum=momentum)
+        return Change(rule, rate, 1.0, self.steps + 1)
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """Outputs (samples, outputs) for ``x`` (samples, inputs), whole on every rank."""
@@ -163,11 +212,11 @@ class Perceptron:
         self._t = self.head.target(target.T)
         return self._t
 
-    def _backward(self, rate: float | None, momentum: float) -> None:
+    def _backward(self, change: Change | None) -> None:
         layers = self.layers
         self.head.gradient(self.y, self._t, layers[-1].own_dz)
         for index in range(len(layers) - 1, -1, -1):
-            layers[index].backward(rate, momentum, index == 0)
+            layers[index].backward(change, index == 0)
             if index:
                 before = layers[index - 1]
                 back = ACTIVATIONS[before.activation].back
@@ -179,29 +228,29 @@ class Perceptron:
         """What a rank holds of each layer."""
         return shares(self.sizes, rank, self.comm.size, self.mode, self.ghost_width, self.master, self.bit_equal)
 
-    def gather(self) -> list[tuple[np.ndarray, np.ndarray]] | None:
-        """(weights (n_out, n_in), biases) of each layer on rank 0, None elsewhere; 0 where ghost mode has none."""
+    def gather(self, kept: str | None = None) -> list[tuple[np.ndarray, np.ndarray]] | None:
+        """(weights (n_out, n_in), biases) of each layer on rank 0, None elsewhere; 0 where ghost mode has none.
+
+        ``kept``: what is kept of that name beside the weights, in their place.
+        """
+        held = [layer.parameters() if kept is None else layer.keep(kept) for layer in self.layers]
+        held = [(arrays[0], arrays[-1]) for arrays in held]
         if self.comm.rank:
-            for layer in self.layers:
-                self._send_share(layer)
+            for array in (array for pair in held for array in pair if array.size):
+                self.comm.send(0, array).wait()
             return None
         ranks = [self.shares_of(rank) for rank in range(self.comm.size)]
         whole = []
-        for index, layer in enumerate(self.layers):
+        for index, pair in enumerate(held):
             weight = np.zeros((self.sizes[index + 1], self.sizes[index]), self.engine.dtype)
             bias = np.zeros(self.sizes[index + 1], self.engine.dtype)
             for rank, shares_of_rank in enumerate(ranks):
                 share = shares_of_rank[index]
-                own, own_bias = self._receive_share(rank, share) if rank else (layer.weight, layer.bias)
+                own, own_bias = self._receive_share(rank, share) if rank else pair
                 put_share(own, weight, share)
                 bias[slice(*share.outputs)] = own_bias
             whole.append((weight, bias))
         return whole
-
-    def _send_share(self, layer: DenseLayer) -> None:
-        for array in (layer.weight, layer.bias):
-            if array.size:
-                self.comm.send(0, array).wait()
 
     def _receive_share(self, rank: int, share: Share) -> tuple[np.ndarray, np.ndarray]:
         """The weights and biases that another rank holds of a layer, as it sends them."""
@@ -212,8 +261,31 @@ class Perceptron:
                 self.comm.receive(rank, array).wait()
         return weight, bias
 
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Names of what is kept beside the weights, the same on every rank."""
+        return tuple(self.layers[0].kept)
+
     def set_weights(self, layers: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
-        """Sets this rank's part of the weights and biases of the whole network; momentum starts anew."""
+        """Sets this rank's part of the weights and biases of the whole network; the rule starts anew."""
         for layer, (weight, bias) in zip(self.layers, layers, strict=True):
             layer.set_weights(weight, bias)
-            layer.velocity = None
+            layer.kept.clear()
+        self.steps = 0
+
+    def keep_best(self) -> None:
+        """Keeps the weights as they are now, for ``take_best``."""
+        for layer in self.layers:
+            for kept, array in zip(layer.keep(BEST), layer.parameters(), strict=True):
+                kept[...] = array
+
+    def take_best(self) -> None:
+        """Sets the weights to those of the last ``keep_best``."""
+        for layer in self.layers:
+            for kept, array in zip(layer.keep(BEST), layer.parameters(), strict=True):
+                array[...] = kept
+
+    def set_kept(self, name: str, layers: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
+        """Sets this rank's part of what is kept of that name, as ``gather`` gives it."""
+        for layer, (weight, bias) in zip(self.layers, layers, strict=True):
+            layer.take(weight, bias, layer.keep(name))

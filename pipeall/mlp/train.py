@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from math import isfinite
+from math import isfinite, sqrt
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -13,10 +13,13 @@ import numpy as np
 
 from ..errors import PipeallError
 from . import checkpoint
-from .data import LabelledSamples
+from .checkpoint import Progress
+from .data import LabelledSamples, Samples, ValuedSamples
 from .network import Perceptron
+from .rules import Schedule
 from .traffic import dense_weights, flops
 
+NOTHING, CONSTANT = Progress(), Schedule()
 EVALUATED = 256  # samples at a time
 
 
@@ -26,40 +29,55 @@ class DivergedError(PipeallError):
 
 @dataclass(frozen=True)
 class EpochResult:
-    """An epoch: its mean training loss, the accuracy on the test samples after it, the seconds of its iterations."""
+    """An epoch: its mean training loss, how good the network is after it, the seconds of its iterations.
+
+    accuracy    on the test samples, with classes; else None
+    validation  mean loss of what is held out; None without
+    error       root of the mean square on the test samples, in the file's units, with numbers; else None
+    """
 
     epoch: int
     loss: float
-    accuracy: float
+    accuracy: float | None
     seconds: float
     iterations: int
+    rate: float
+    validation: float | None = None
+    error: float | None = None
 
 
 def train(
     net: Perceptron,
-    data: LabelledSamples,
-    test: LabelledSamples,
+    data: Samples,
+    test: Samples,
     epochs: int,
     batch: int,
     rate: float,
-    momentum: float = 0.0,
-    first: int = 0,
+    momentum: float | None = None,
+    progress: Progress = NOTHING,
     save: str | Path | None = None,
+    schedule: Schedule = CONSTANT,
+    validation: Samples | None = None,
+    patience: int | None = None,
     told: Callable[[EpochResult], object] = lambda epoch: None,
 ) -> list[EpochResult]:
-    """Trains epochs ``first`` + 1 to ``epochs``; called by every rank with the same arguments.
+    """Trains from ``progress`` to ``epochs``; called by every rank with the same arguments.
 
-    The order of the samples is a function of the network's seed and the epoch. ``save``: a checkpoint after each epoch;
-    ``told`` is called then. Raises DivergedError, after which the last checkpoint is as it was.
+    momentum    in place of the rule's
+    schedule    how ``rate`` changes over the ``epochs``
+    validation  samples whose least loss chooses the epoch of which the network has the weights in the end
+    patience    epochs without a new least loss of them after which training ends
+    save        a checkpoint after each epoch, of its weights; ``told`` is called then
+    The order of the samples is a function of the network's seed and the epoch. Raises DivergedError, after which the
+    last checkpoint is as it was.
     """
-    history = []
-    for epoch in range(first, epochs):
-        order = np.random.default_rng((net.seed, epoch)).permutation(len(data))
-        total, begin = 0.0, perf_counter()
-        starts = range(0, len(data), batch)
-        for start in starts:
-            index = order[start : start + batch]
-            total += net.step(*data.batch(index, net.engine.dtype), rate, momentum) * len(index)
+    history: list[EpochResult] = []
+    for epoch in range(progress.epoch, epochs):
+        if patience is not None and progress.best is not None and epoch - progress.best_epoch >= patience:
+            break
+        rate_now = rate * schedule.share(epoch, epochs)
+        begin = perf_counter()
+        total, iterations = _epoch(net, data, epoch, batch, rate_now, momentum)
         seconds = perf_counter() - begin
         before = replace(net.comm.traffic)
         loss = float(net.comm.allreduce(np.array([total]))[0]) / len(data)
@@ -67,22 +85,62 @@ def train(
             raise DivergedError(
                 f"epoch {epoch + 1}: expected a finite loss, got {loss}; try a lower --rate than {rate:g}"
             )
-        history.append(EpochResult(epoch + 1, loss, accuracy(net, test), seconds, len(starts)))
+        held = None if validation is None else mean_loss(net, validation)
+        progress = _after(net, progress, epoch + 1, held)
+        right = accuracy(net, test) if isinstance(test, LabelledSamples) else None
+        error = root_mean_square(net, test) if isinstance(test, ValuedSamples) else None
+        history.append(EpochResult(epoch + 1, loss, right, seconds, iterations, rate_now, held, error))
         if save is not None:
-            checkpoint.save(save, net, epoch + 1)
+            checkpoint.save(save, net, progress)
         net.comm.traffic = before  # traffic counts iterations alone
         told(history[-1])
+    if validation is not None and progress.best is not None:
+        net.take_best()
     return history
+
+
+def _epoch(
+    net: Perceptron, data: Samples, epoch: int, batch: int, rate: float, momentum: float | None
+) -> tuple[float, int]:
+    """This rank's share of the sum of the samples' losses, and the number of iterations."""
+    order = np.random.default_rng((net.seed, epoch)).permutation(len(data))
+    total, starts = 0.0, range(0, len(data), batch)
+    for start in starts:
+        index = order[start : start + batch]
+        total += net.step(*data.batch(index, net.engine.dtype), rate, momentum) * len(index)
+    return total, len(starts)
+
+
+def _after(net: Perceptron, progress: Progress, epoch: int, held: float | None) -> Progress:
+    """The progress after an epoch with this validation loss, of which the network keeps the best weights."""
+    if held is None or not isfinite(held) or (progress.best is not None and held >= progress.best):
+        return replace(progress, epoch=epoch)
+    net.keep_best()
+    return Progress(epoch, held, epoch)
+
+
+def _predicted(net: Perceptron, data: Samples) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """(numbers of samples, outputs, targets), some samples at a time."""
+    for begin in range(0, len(data), EVALUATED):
+        index = np.arange(begin, min(begin + EVALUATED, len(data)))
+        x, target = data.batch(index, net.engine.dtype)
+        yield index, net.predict(x), target
 
 
 def accuracy(net: Perceptron, data: LabelledSamples) -> float:
     """The share of the samples whose label has the largest output."""
-    right = 0
-    for begin in range(0, len(data), EVALUATED):
-        index = np.arange(begin, min(begin + EVALUATED, len(data)))
-        x, _ = data.batch(index, net.engine.dtype)
-        right += int((net.predict(x).argmax(axis=1) == data.labels[index]).sum())
-    return right / len(data)
+    return sum(int((y.argmax(axis=1) == data.labels[at]).sum()) for at, y, _ in _predicted(net, data)) / len(data)
+
+
+def root_mean_square(net: Perceptron, data: ValuedSamples) -> float:
+    """Root of the mean square of outputs minus targets, in the units of the file."""
+    squares = sum(float(np.square(data.in_units(y) - data.y[at]).sum()) for at, y, _ in _predicted(net, data))
+    return sqrt(squares / data.y.size)
+
+
+def mean_loss(net: Perceptron, data: Samples) -> float:
+    """The network's loss over all samples."""
+    return sum(net.loss(target) * len(at) for at, _, target in _predicted(net, data)) / len(data)
 
 
 def report(net: Perceptron, history: list[EpochResult], samples: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from math import prod
 from pathlib import Path
@@ -97,12 +98,16 @@ def _samples() -> list[bytes]:
     x, y = np.arange(16, dtype=np.float32).reshape(4, 4), np.array([0, 1, 0, 1])
     entry = io.BytesIO()
     np.save(entry, x)
+    meta = {"format": "pipeall.mlp/2", "sizes": [4, 3, 2], "activations": ["sigmoid", "sigmoid"], "loss": "squared"}
+    meta |= {"dtype": "float32", "seed": 0, "rule": "sgd"}
+    meta |= {"epoch": 1, "best": None, "best_epoch": 0, "steps": 5, "kept": []}
+    layers = {"w0": np.zeros((3, 4)), "b0": np.zeros(3), "w1": np.zeros((2, 3)), "b1": np.zeros(2)}
     return [
         b"\0a,b,label\n1,2,0\n3,4,1\n5,6,1\n",
         b"\1" + npz(x=x, y=y),
         b"\1" + npz(x_train=x, y_train=y, x_test=x, y_test=y),
         b"\2" + entry.getvalue(),
-        b"\3" + npz(meta=np.array('{"format": "pipeall.mlp/1"}'), w0=np.zeros((3, 4)), b0=np.zeros(3)),
+        b"\3" + npz(meta=np.array(json.dumps(meta)), **layers),
     ]
 
 
