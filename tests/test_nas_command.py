@@ -38,6 +38,8 @@ def test_what_a_search_tells(searched):
     assert found["winner"]["fitness"] == min(score for score in scores if score is not None)
     best = [generation["fitness"] for generation in found["generations"] if generation["phase"] == "evolution"]
     assert best == sorted(best, reverse=True)  # the elite stays
+    constant, regression = found["baselines"].values()
+    assert constant["tested"] < 0.2 < 0.9 < regression["tested"]  # of ten classes; digits are nearly linear
     assert found["winner"]["fps"] > 0 and Plan.load(folder / "plan.json", load(folder / "winner.onnx"))
 
 

@@ -12,7 +12,7 @@ from pipeall.errors import MissingExtraError
 from pipeall.graph.ops import run_graph
 from pipeall.nas import network as networks
 from pipeall.nas.evaluate import Pruning, Training
-from pipeall.nas.fitness import Fitness, accuracy, constant_error, error, slow
+from pipeall.nas.fitness import Fitness, accuracy, constant, error, slow
 from pipeall.nas.genome import LEVELS, Candidate, Hyper
 from pipeall.nas.network import HEAD, create, to_graph
 from pipeall.nas.placement import Target, place
@@ -264,7 +264,7 @@ def test_errors_by_their_definition():
     assert error(data, output, data.test.y) == pytest.approx(np.abs(output - one_hot).sum() / (20 * 3))
     assert error(data, np.full((20, 3), np.nan), data.test.y) == np.inf
     shares = np.bincount(data.fit.y, minlength=3) / 20
-    assert constant_error(data, data.test) == pytest.approx(np.abs(shares - one_hot).mean())
+    assert error(data, constant(data, data.test), data.test.y) == pytest.approx(np.abs(shares - one_hot).mean())
     numbers = blobs("numbers")
     assert error(numbers, np.zeros((20, 1)), numbers.test.y) == pytest.approx(np.abs(numbers.test.y).mean())
     assert accuracy(numbers, numbers.test.y[:, None], numbers.test.y) == 1

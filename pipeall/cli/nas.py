@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import click
 from ..errors import ArgumentError
 from ..files import write_whole
 from ..graph.onnx.write import onnx_bytes
+from ..nas.baselines import baselines
 from ..nas.data import DataSet
 from ..nas.evolve import Generation
 from ..nas.search import Winner, executor, winner
@@ -89,15 +91,16 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
                 if not as_json:
                     print_text(nas_text.line(generation))
     found = winner(search.training, archive.best, options["training"].get("finish", 0))
+    beside = baselines(data)
     plan = _write(folder, found, options["board"])
     if plot:
         from .plot_nas import draw_search
 
-        draw_search(folder / PLOT, search.training, archive, said)
+        draw_search(folder / PLOT, search.training, archive, said, beside)
     front = archive.front if options["pareto"] else []
     command = _command(folder, data)
     if not as_json:
-        nas_text.show(said, found, str(plan), data, front, command)
+        nas_text.show(said, found, beside, str(plan), data, front, command)
         return
     print_json(
         "nas",
@@ -105,6 +108,7 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
         generations=[{"generation": generation.number, **generation.record()} for generation in said],
         winner={"candidate": found.member.candidate.code, **found.member.score.record()},
         accuracy={"judged": found.judged, "tested": found.tested},
+        baselines={name: asdict(figures) for name, figures in beside.items()},
         model=str(folder / MODEL),
         plan=str(plan),
         front=[{"candidate": member.candidate.code, **member.score.record()} for member in front],
