@@ -25,10 +25,11 @@ DEVIATIONS = 1.2816  # of a normal distribution hold that share, each way
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """What holds four of five draws of a plan's figures: (least, most)."""
+    """What holds four of five draws of a plan's figures: (least, most). Energy where the profile knows power."""
 
     fps: tuple[float, float]
     latency_ms: tuple[float, float]
+    energy_mj: tuple[float, float] | None = None
 
 
 def interval(profile: Profile, plan: Plan) -> Interval | None:
@@ -37,8 +38,9 @@ def interval(profile: Profile, plan: Plan) -> Interval | None:
         return None
     found = list(_predictions(profile, plan))
     ends = 50 * (1 - SHARE), 50 * (1 + SHARE)
-    fps, latency = (np.percentile(values, ends) for values in zip(*((p.fps, p.latency_ms) for p in found), strict=True))
-    return Interval(tuple(fps.tolist()), tuple(latency.tolist()))
+    figures = [(p.fps, p.latency_ms, p.energy_mj) for p in found]
+    known = [values for values in zip(*figures, strict=True) if None not in values]
+    return Interval(*(tuple(np.percentile(values, ends).tolist()) for values in known))
 
 
 def surely_behind(profile: Profile, plan: Plan, other: Plan, objective: str) -> bool:
