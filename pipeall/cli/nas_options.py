@@ -49,6 +49,8 @@ EVOLUTION = KeyValues(
     budget=(click.IntRange(1), "networks to train, restarts included"),
     guided=(click.IntRange(0), "a model's failures in a row (20)"),
     instances=(click.IntRange(1), "of layer-wise competition (10)"),
+    crossover=(click.FloatRange(0, 1), "rate for all (each network's gene)"),
+    mutation=(click.FloatRange(0, 1), "rate of a bit for all (each network's gene)"),
     threshold=(float, "fitness that ends the search (0)"),
     stop=(click.Choice(["generations", "predicted"]), "(generations) or predicted"),
     start=(click.Choice(["edge", "random"]), "hyperparameters: (edge) or random"),
@@ -84,6 +86,8 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
     settings = Settings(
         levels=levels,
         selection="pareto" if options["pareto"] else "fitness",
+        crossover_rate=evolution.get("crossover"),
+        mutation_rate=evolution.get("mutation"),
         **_some(evolution, "population", "generations", "stop", "guided"),
     )
     about = _some(evolution, "start", "instances", "threshold", "budget")
