@@ -1,5 +1,7 @@
 """What paper 003 claims and can be checked here, reported as found; a search for a board against one without.
 
+    python bench/nas_claims.py baselines DATA...    scores of a constant guess and logistic regression beside table II
+    python bench/nas_claims.py lambda DATA...       lambda of the greatest complexity, by a fit, beside the paper's two
     python bench/nas_claims.py starts DATA...       chaos-on-edge against random hyperparameters (figs. 2, 5, 6)
     python bench/nas_claims.py pruning DATA...      generations at pruning 0.5 and 0.7, order of difficulty (table II)
     python bench/nas_claims.py board cifar10.npz    accuracy alone against accuracy and speed on an A311D
@@ -21,7 +23,9 @@ from common import Record, in_turns, milliseconds, parser
 from pipeall import Board, Engine
 from pipeall.cli.plot_nas import draw_starts
 from pipeall.graph.ops import macs
-from pipeall.nas.data import DataSet, Samples
+from pipeall.nas import chaos
+from pipeall.nas.baselines import baselines
+from pipeall.nas.data import DataSet, Samples, load
 from pipeall.nas.evaluate import Pruning, Training
 from pipeall.nas.evolve import Settings
 from pipeall.nas.fitness import Fitness, deviations, printed_score
@@ -29,7 +33,7 @@ from pipeall.nas.genome import LEVELS, STATES, Candidate, hyper_of
 from pipeall.nas.network import create, to_graph
 from pipeall.nas.placement import Target, place
 from pipeall.nas.prune import prune_vectors
-from pipeall.nas.search import Search, winner
+from pipeall.nas.search import Search, activities, winner
 from pipeall.nas.stages import StageSpace
 from pipeall.nas.train import predict, train
 from pipeall.nas.tree import TreeSpace
@@ -76,6 +80,35 @@ def paired(first, second):
 
     difference = np.subtract(first, second)
     return 1.0 if not difference.any() else float(wilcoxon(difference, alternative="less").pvalue)
+
+
+BASELINES = (
+    "data", "model", "100 (1 - error) .2f", "tested [%] .1f", "table II .2f",
+)  # fmt: skip
+TABLE_2 = {"mnist": 96.48, "cifar10_10k": 87.56, "boston_housing": 77.61, "imdb_3k": 81.49, "reuters_r8_train": 92.87}
+
+
+def both_baselines(record: Record, options: argparse.Namespace) -> None:
+    """What is reached without a search. F of what has no blocks is its error."""
+    for name in options.data:
+        for model, found in baselines(load(name)).items():
+            record.add(stem(name), model, printed_score(found.error), 100 * found.tested, TABLE_2.get(stem(name)))
+    record.say("table II: best fitness of paper 003 after 200 generations. Tested: accuracy; for numbers R2.")
+
+
+LAMBDA = ("data", "fitted .3f", "standard error .3f", "greatest point .3f", "paper .3f")
+
+
+def critical_lambda(record: Record, options: argparse.Namespace) -> None:
+    """The fit of ``chaos.peak``, and the point of the plateau that happens to be the greatest."""
+    for name in options.data:
+        with tempfile.TemporaryDirectory() as folder:
+            training = Training(TreeSpace(), name, folder, 2 * SAMPLES)
+            found = chaos.sweep(activities(training, 0), np.random.default_rng([0, 1]))
+        paper = chaos.LAMBDA_IMAGE if training.load().pictures else chaos.LAMBDA_TEXT
+        greatest = found.lam[int(np.argmax(found.complexity))]
+        record.add(stem(name), found.critical, found.error, greatest, paper)
+    record.say("27 values of lambda, each of 20 populations of 10 over 10 generations")
 
 
 STARTS = (
@@ -226,6 +259,8 @@ def faster(record: Record, options: argparse.Namespace) -> None:
 
 
 CLAIMS = {
+    "baselines": (both_baselines, BASELINES),
+    "lambda": (critical_lambda, LAMBDA),
     "starts": (starts, STARTS),
     "pruning": (pruning, PRUNING),
     "board": (board, BOARD),

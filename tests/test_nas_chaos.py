@@ -123,11 +123,24 @@ def test_mutual_information():
 
 
 def test_sweep():
-    """Frozen, a population tells nothing; the greatest complexity is found, and the same seed gives the same sweep."""
+    """Frozen, a population tells nothing; the same seed gives the same sweep."""
     activity = np.arange(243.0)
     size = {"population": 6, "generations": 3, "repeats": 2}
     found = chaos.sweep(activity, np.random.default_rng(0), points=9, **size)
     assert found == chaos.sweep(activity, np.random.default_rng(0), points=9, **size)
     assert found.lam[0] == 1 and found.lam[-1] == pytest.approx(1 / 243) and len(found.lam) == 9
-    assert found.critical == found.lam[int(np.argmax(found.complexity))]
+    assert (found.critical, found.error) == chaos.peak(found.lam, found.complexity)
     assert min(found.complexity) >= 0 and found.complexity[-1] < max(found.complexity)
+
+
+def test_the_greatest_complexity_is_fitted():
+    """Exact where there is no noise. With noise, the stated error is the spread of what 300 fits find."""
+    lam = np.linspace(1 / 243, 1, 27)
+    curve = 1.5 + 0.25 * np.log(lam) - 0.5 * lam
+    critical, error = chaos.peak(lam, curve)
+    assert critical == pytest.approx(0.5) and error < 1e-9
+    random = np.random.default_rng(0)
+    fits = np.array([chaos.peak(lam, curve + 0.03 * random.standard_normal(27)) for _ in range(300)])
+    # a standard deviation of 300 draws is known to 1 / sqrt(600) = 4 %; 20 % also allows for the curvature
+    assert fits[:, 1].mean() == pytest.approx(fits[:, 0].std(), rel=0.2)
+    assert chaos.peak(lam, -curve) == chaos.peak(lam, 1 + np.log(lam)) == (1, inf)

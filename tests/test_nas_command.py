@@ -38,6 +38,8 @@ def test_what_a_search_tells(searched):
     assert found["winner"]["fitness"] == min(score for score in scores if score is not None)
     best = [generation["fitness"] for generation in found["generations"] if generation["phase"] == "evolution"]
     assert best == sorted(best, reverse=True)  # the elite stays
+    constant, regression = found["baselines"].values()
+    assert constant["tested"] < 0.2 < 0.9 < regression["tested"]  # of ten classes; digits are nearly linear
     assert found["winner"]["fps"] > 0 and Plan.load(folder / "plan.json", load(folder / "winner.onnx"))
 
 
@@ -92,6 +94,19 @@ def test_a_winner_that_is_finished_on_all_samples(searched, tmp_path):
     assert more["winner"] == found["winner"] and more["accuracy"]["tested"] > found["accuracy"]["tested"]
 
 
+def test_rates_for_all_networks(tmp_path):
+    """Without crossover and mutation no network but those of the first generation comes."""
+    few = FEW.replace("instances=2,budget=7", "generations=2,guided=0,crossover=0,mutation=0").replace(
+        "generations=1,", ""
+    )
+    arguments = ("nas", "--data", "digits", "--space", "tree:depth=1,units=4", "--samples", 50, "--training", TRAINING)
+    found = document(*arguments, *few.split(), "-o", tmp_path)
+    lines = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
+    first, *later = [set(line["members"]) for line in lines if line.get("phase") == "evolution"]
+    assert len(later) == 2 and later[1] <= later[0] <= first
+    assert (found["search"]["settings"]["crossover_rate"], found["search"]["settings"]["mutation_rate"]) == (0, 0)
+
+
 def test_another_search_in_the_same_folder_is_refused(searched):
     folder, _ = searched
     result = invoke(*ARGUMENTS, "-o", folder)
@@ -126,10 +141,16 @@ def test_numbers_and_no_board(tmp_path):
     [
         (["--data", "nowhere.npz"], "expected digits or a file ending in"),
         (["--data", "digits", "--target", "fps=5"], "expected --board beside"),
+        (["--data", "digits", "--min-fps", "5"], "expected --board beside"),
+        (
+            ["--data", "digits", "--board", "rpi5", "--min-fps", "1e9", *FEW.split()],
+            "none of 7 networks can be trained",
+        ),
         (["--data", "digits", "--prune", "below=0.1"], "'below=0.1' is not a valid float range"),
         (["--data", "digits", "--evolution", "lam=chaos"], "lam: expected a number or sweep"),
         (["--data", "digits", "--evolution", "lam=2"], "lambda: expected"),
         (["--data", "digits", "--evolution", "budget=9"], "expected at least a population, 10, got 9"),
+        (["--data", "digits", "--evolution", "mutation=1.5"], "mutation: 1.5 is not in the range 0<=x<=1"),
         (["--data", "digits", "--space", "conv:nodes=1/1/1/1/1"], "expected fewer stages for pictures of 8 x 8"),
         (["--data", "digits", "--training", "rates=1/2"], "expected three numbers above 0"),
         (["--data", "digits", "--board", "nothing"], "board 'nothing': expected one of a311d, a311d-armcl"),

@@ -12,10 +12,10 @@ from pipeall.errors import MissingExtraError
 from pipeall.graph.ops import run_graph
 from pipeall.nas import network as networks
 from pipeall.nas.evaluate import Pruning, Training
-from pipeall.nas.fitness import Fitness, accuracy, constant_error, error, slow
+from pipeall.nas.fitness import Fitness, accuracy, constant, error, slow
 from pipeall.nas.genome import LEVELS, Candidate, Hyper
 from pipeall.nas.network import HEAD, create, to_graph
-from pipeall.nas.placement import Target, place
+from pipeall.nas.placement import Limits, Target, place
 from pipeall.nas.prune import prune_vectors
 
 torch = pytest.importorskip("torch", reason="needs pipeall[nas]")
@@ -264,7 +264,7 @@ def test_errors_by_their_definition():
     assert error(data, output, data.test.y) == pytest.approx(np.abs(output - one_hot).sum() / (20 * 3))
     assert error(data, np.full((20, 3), np.nan), data.test.y) == np.inf
     shares = np.bincount(data.fit.y, minlength=3) / 20
-    assert constant_error(data, data.test) == pytest.approx(np.abs(shares - one_hot).mean())
+    assert error(data, constant(data, data.test), data.test.y) == pytest.approx(np.abs(shares - one_hot).mean())
     numbers = blobs("numbers")
     assert error(numbers, np.zeros((20, 1)), numbers.test.y) == pytest.approx(np.abs(numbers.test.y).mean())
     assert accuracy(numbers, numbers.test.y[:, None], numbers.test.y) == 1
@@ -301,6 +301,48 @@ def test_scores_of_a_board(tmp_path):
         training, target=Target("a311d-armcl", memory_bytes=1.2 * score.memory_bytes)
     )  # 80 % of it are less
     assert small(candidate, 1).fitness == np.inf
+
+
+def test_limits_are_judged_at_the_bad_end():
+    """Just within the interval's bad end and just beyond it; the figure in the middle is not what counts."""
+    data = data_for(STAGES)
+    graph = to_graph(random_network(STAGES, data), data)
+    plain = place(graph, Target("rpi5"))
+    fps, latency = plain.likely.fps, plain.likely.latency_ms
+    assert plain.worst == (fps[0], latency[1], None) and fps[0] < plain.choice.prediction.fps < fps[1]
+    for name, bad, better in (("min_fps", fps[0], 0.999), ("max_latency_ms", latency[1], 1.001)):
+        for factor, fits in ((better, True), (1 / better, False)):
+            target = Target("rpi5", limits=Limits(**{name: bad * factor}))
+            assert place(graph, target).fits(target) == fits, name
+    with pytest.raises(ArgumentError, match="max energy: expected a board of known power, 'rpi5' is none"):
+        place(graph, Target("rpi5", limits=Limits(max_energy_mj=1.0)))
+    with pytest.raises(ArgumentError, match="limits: expected positive numbers"):
+        Limits(min_fps=0)
+
+
+def test_a_slower_plan_that_keeps_the_limits():
+    """AlexNet on a board of known power: energy and latency that the fastest plan does not keep."""
+    from pipeall import Board, zoo
+    from pipeall.pipeline.planning.search import search
+
+    graph, board = zoo.alexnet(), "a311d-armcl"
+    fastest = place(graph, Target(board))
+    front = search(graph, Board.load(board).model.profile(graph)).pareto
+    for name, place_of in (("max_latency_ms", "latency_ms"), ("max_energy_mj", "energy_mj")):
+        least = min(getattr(choice.prediction, place_of) for choice in front)
+        assert least < getattr(fastest.choice.prediction, place_of)
+        worst = fastest.worst[1 + (place_of == "energy_mj")]
+        target = Target(board, limits=Limits(**{name: 0.98 * worst}))
+        found = place(graph, target)
+        assert found.fits(target) and found.choice.prediction.fps <= fastest.choice.prediction.fps
+        assert not fastest.fits(target)
+
+
+def test_what_does_not_keep_the_limits_is_not_trained(tmp_path, monkeypatch):
+    monkeypatch.setattr("pipeall.nas.evaluate.train", None)  # a call would fail
+    training = Training(STAGES, "digits", str(tmp_path), target=Target("rpi5", limits=Limits(min_fps=1e9)))
+    score = training(Candidate(ALL), 1)
+    assert score.fitness == score.error == np.inf and 0 < score.fps < 1e9
 
 
 def test_evaluation_is_a_function_of_its_arguments(tmp_path):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, PipeallError
 from ..files import write_whole
 from ..graph.onnx.write import onnx_bytes
+from ..nas.baselines import baselines
 from ..nas.data import DataSet
 from ..nas.evolve import Generation
 from ..nas.search import Winner, executor, winner
@@ -18,7 +21,7 @@ from ..pipeline.boards.default_plan import default_plan
 from ..pipeline.planning.plan import Plan
 from . import complete, nas_text
 from .nas_options import EVOLUTION, PRUNE, SPACE, TARGET, TRAINING, search_of
-from .options import board_option, json_option, seed_option
+from .options import board_option, json_option, positive_option, seed_option
 from .output import print_json, progress
 from .tables import print_text
 
@@ -42,6 +45,9 @@ HISTORY, NETWORKS, MODEL, PLAN, PLOT = "history.jsonl", "networks", "winner.onnx
 )
 @board_option
 @TARGET.option("--target", help="What a network is to do on --board.")
+@positive_option("--min-fps", help="A limit on --board: slower networks are not trained.")
+@positive_option("--max-latency-ms", help="The same, of one frame.")
+@positive_option("--max-energy-mj", help="The same, of one frame; of boards whose power is known.")
 @SPACE.option("--space", help="Networks to search: conv (default for pictures), or a tree of blocks.")
 @TRAINING.option("--training", default="", help="How a candidate is trained.")
 @click.option("--samples", type=click.IntRange(10), help="Train candidates on so many only.")
@@ -64,6 +70,7 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
     \b
     pipeall nas --data digits --training cycles=1/3/5,rates=0.01/0.03/0.1
     pipeall nas --data cifar10.npz --board a311d --target fps=200 --prune 0.5
+    pipeall nas --data cifar10.npz --board rpi5 --min-fps 200
     pipeall nas --data reviews.json.gz --evolution lam=sweep --workers 4
 
     Genetic search, pruning and layer-wise competition. The folder gets winner.onnx, a plan for it, history.jsonl and
@@ -88,16 +95,19 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
                 bar.advance(task)
                 if not as_json:
                     print_text(nas_text.line(generation))
+    if not isfinite(archive.best.score.fitness):
+        raise PipeallError(f"nas: none of {len(archive.members)} networks can be trained within the limits")
     found = winner(search.training, archive.best, options["training"].get("finish", 0))
+    beside = baselines(data)
     plan = _write(folder, found, options["board"])
     if plot:
         from .plot_nas import draw_search
 
-        draw_search(folder / PLOT, search.training, archive, said)
+        draw_search(folder / PLOT, search.training, archive, said, beside)
     front = archive.front if options["pareto"] else []
     command = _command(folder, data)
     if not as_json:
-        nas_text.show(said, found, str(plan), data, front, command)
+        nas_text.show(said, found, beside, str(plan), data, front, command)
         return
     print_json(
         "nas",
@@ -105,6 +115,7 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
         generations=[{"generation": generation.number, **generation.record()} for generation in said],
         winner={"candidate": found.member.candidate.code, **found.member.score.record()},
         accuracy={"judged": found.judged, "tested": found.tested},
+        baselines={name: asdict(figures) for name, figures in beside.items()},
         model=str(folder / MODEL),
         plan=str(plan),
         front=[{"candidate": member.candidate.code, **member.score.record()} for member in front],

@@ -16,7 +16,7 @@ from ..nas.evaluate import Pruning, Training
 from ..nas.evolve import Settings
 from ..nas.fitness import Fitness
 from ..nas.genome import LEVELS, Hyper, Space
-from ..nas.placement import MEMORY_BYTES, Target
+from ..nas.placement import MEMORY_BYTES, Limits, Target
 from ..nas.search import Search
 from ..nas.stages import StageSpace
 from ..nas.tree import TreeSpace
@@ -49,6 +49,8 @@ EVOLUTION = KeyValues(
     budget=(click.IntRange(1), "networks to train, restarts included"),
     guided=(click.IntRange(0), "a model's failures in a row (20)"),
     instances=(click.IntRange(1), "of layer-wise competition (10)"),
+    crossover=(click.FloatRange(0, 1), "rate for all (each network's gene)"),
+    mutation=(click.FloatRange(0, 1), "rate of a bit for all (each network's gene)"),
     threshold=(float, "fitness that ends the search (0)"),
     stop=(click.Choice(["generations", "predicted"]), "(generations) or predicted"),
     start=(click.Choice(["edge", "random"]), "hyperparameters: (edge) or random"),
@@ -76,7 +78,7 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
         levels=levels,
         fitness=_fitness(evolution.get("fitness", "corrected"), prune),
         pruning=_pruning(prune),
-        target=_target(options["board"], options["target"], options["pareto"]),
+        target=_target(options),
         samples=options["samples"],
         task=options["task"],
         batch=trained.get("batch", 32),
@@ -84,6 +86,8 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
     settings = Settings(
         levels=levels,
         selection="pareto" if options["pareto"] else "fitness",
+        crossover_rate=evolution.get("crossover"),
+        mutation_rate=evolution.get("mutation"),
         **_some(evolution, "population", "generations", "stop", "guided"),
     )
     about = _some(evolution, "start", "instances", "threshold", "budget")
@@ -96,14 +100,15 @@ def _some(values: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     return {key: values[key] for key in keys if key in values}
 
 
-def _target(board: str | None, given: Mapping[str, Any] | None, pareto: bool) -> Target | None:
+def _target(options: Mapping[str, Any]) -> Target | None:
+    board, given = options["board"], options["target"] or {}
+    limits = Limits(options["min_fps"], options["max_latency_ms"], options["max_energy_mj"])
     if board is None:
-        if given or pareto:
-            raise ArgumentError("--target, --pareto: expected --board beside them")
+        if given or options["pareto"] or limits:
+            raise ArgumentError("--target, --pareto, --min-fps, --max-...: expected --board beside them")
         return None
     Board.load(board)  # said at once if there is none, not after the first training
-    given = given or {}
-    return Target(board, given.get("fps"), given.get("weight", 0.1), given.get("memory", MEMORY_BYTES))
+    return Target(board, given.get("fps"), given.get("weight", 0.1), given.get("memory", MEMORY_BYTES), limits)
 
 
 def _pruning(prune: Mapping[str, Any] | None) -> Pruning | None:

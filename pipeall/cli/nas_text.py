@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..nas.archive import Member
+from ..nas.baselines import Baseline
 from ..nas.data import DataSet
 from ..nas.evolve import Generation
 from ..nas.fitness import printed_score
@@ -14,11 +15,19 @@ from .tables import print_table, print_text
 
 
 def show(
-    said: list[Generation], found: Winner, plan: str, data: DataSet, front: Sequence[Member], command: str | None
+    said: list[Generation],
+    found: Winner,
+    beside: Mapping[str, Baseline],
+    plan: str,
+    data: DataSet,
+    front: Sequence[Member],
+    command: str | None,
 ) -> None:
-    """How the search went beside what was predicted of it, the winner, the Pareto front, and how to run the winner."""
+    """How the search went beside what was predicted of it, the winner beside what is no network, the Pareto front, and
+    how to run the winner."""
     print_text(_observed(said, found.member.score.fitness))
     _show_winner(found, plan, data)
+    _show_beside(found, beside, data)
     if front:
         rows = [
             (m.candidate.code, f"{m.score.error:.4f}", f"{m.score.fps:.1f}", f"{m.score.memory_bytes:,}") for m in front
@@ -58,12 +67,10 @@ def _observed(said: list[Generation], least: float) -> str:
 
 
 def _show_winner(found: Winner, plan: str, data: DataSet) -> None:
-    score, what = found.member.score, "accuracy" if data.task == "classes" else "R2"
+    score = found.member.score
     rows = [
         ("candidate", found.member.candidate.code),
         ("fitness, error", f"{score.fitness:.4f}, {score.error:.4f}"),
-        ("score 100 (1 - F), as table II", f"{printed_score(score.fitness):.2f}"),
-        (f"{what} judged, tested", f"{100 * found.judged:.2f} %, {100 * found.tested:.2f} %"),
         ("weights, pruned", f"{found.network.parameters:,}, {100 * score.pruned:.0f} %"),
         ("plan", plan),
     ]
@@ -75,3 +82,12 @@ def _show_winner(found: Winner, plan: str, data: DataSet) -> None:
         if found.placed.likely:
             rows.append(("FPS in 4 of 5 cases", fps_text(found.placed.likely)))
     print_table("Winner", ["", ">"], rows)
+
+
+def _show_beside(found: Winner, beside: Mapping[str, Baseline], data: DataSet) -> None:
+    """Of a constant guess F is the error alone: it has no weights and is not pruned."""
+    what = "accuracy" if data.task == "classes" else "R2"
+    rows = [("winner", found.member.score.fitness, found.judged, found.tested)]
+    rows += [(name, figures.error, figures.judged, figures.tested) for name, figures in beside.items()]
+    shown = [(name, f"{printed_score(f):.2f}", f"{100 * a:.2f} %", f"{100 * b:.2f} %") for name, f, a, b in rows]
+    print_table("Beside", ["", ">100 (1 - F), as table II", f">{what} judged", ">tested"], shown)

@@ -11,26 +11,35 @@ from typing import Any
 import numpy as np
 
 from ..nas.archive import Archive
+from ..nas.baselines import Baseline
 from ..nas.evaluate import Training
 from ..nas.evolve import Generation
 from ..nas.fitness import deviations
 from ..nas.train import predict
 from .plot import blank, save
 
-INCHES = (12.0, 3.8)
+INCHES = (13.0, 4.6)
+SMALL = 8  # of ticks, labels and legends, in points
 COLOURS = {"best": "#2f6f9f", "mean": "#9aa5b1", "edge": "#2f6f9f", "random": "#e0a458"}
 
 
-def draw_search(path: str | Path, training: Training, archive: Archive, said: Sequence[Generation]) -> None:
+def draw_search(
+    path: str | Path,
+    training: Training,
+    archive: Archive,
+    said: Sequence[Generation],
+    beside: Mapping[str, Baseline],
+) -> None:
     """Writes PNG. Raises ArgumentError naming the file where it cannot be written."""
     drawn = blank(f"search for {training.load().name}: {len(archive.members)} networks trained", INCHES)
+    drawn.get_layout_engine().set(wspace=0.06)
     left, middle, right = drawn.subplots(1, 3)
     _generations(left, said)
     data = training.load()
     shown = {"winner": archive.best.candidate, "best of generation 0": said[0].best.candidate}
     outputs = {title: predict(training.result(candidate), data.test.x) for title, candidate in shown.items()}
     draw_deviations(middle, {title: deviations(data, output, data.test.y) for title, output in outputs.items()})
-    _trade(right, archive)
+    _trade(right, archive, beside)
     save(drawn, path)
 
 
@@ -46,12 +55,11 @@ def draw_starts(
         low, middle, high = np.nanpercentile(rows, (25, 50, 75), axis=0)
         axes.plot(epochs, middle, color=COLOURS[start], label=start)
         axes.fill_between(epochs, low, high, color=COLOURS[start], alpha=0.2, linewidth=0)
-    axes.set_title("Loss by start (fig. 2): median, middle half", fontsize=9)
-    axes.set_xlabel("epoch", fontsize=8)
-    axes.legend(frameon=False, fontsize=8)
+    _label(axes, "Loss by start (fig. 2): median, middle half", "epoch", "loss")
+    _legend(axes)
     for panel, (start, curves) in zip(others, off.items(), strict=True):
         draw_deviations(panel, curves)
-        panel.set_title(f"Deviation, start {start}", fontsize=9)
+        panel.set_title(f"Deviation, start {start}", fontsize=SMALL + 1)
     save(drawn, path)
 
 
@@ -59,9 +67,8 @@ def draw_deviations(axes: Any, curves: Mapping[str, np.ndarray]) -> None:
     """Sorted deviations of samples from the truth, one curve for each network."""
     for title, values in curves.items():
         axes.plot(np.linspace(0, 1, len(values)), np.sort(values), label=title)
-    axes.set_title("Deviation from the truth (figs. 5, 6)", fontsize=9)
-    axes.set_xlabel("share of the test samples", fontsize=8)
-    axes.legend(frameon=False, fontsize=7)
+    _label(axes, "Deviation from the truth (figs. 5, 6)", "share of the test samples", "mean absolute error per output")
+    _legend(axes)
 
 
 def _generations(axes: Any, said: Sequence[Generation]) -> None:
@@ -77,25 +84,42 @@ def _generations(axes: Any, said: Sequence[Generation]) -> None:
     other.set_ylim(0, 1)
     end = evolved[0].predicted
     axes.axvspan(end.expected, end.by, color=COLOURS["mean"], alpha=0.2, linewidth=0, label="predicted end")
-    handles, labels = axes.get_legend_handles_labels()
-    more = other.get_legend_handles_labels()
-    axes.legend([*handles, *more[0]], [*labels, *more[1]], frameon=False, fontsize=7)
-    axes.set_title("Generations", fontsize=9)
-    axes.set_xlabel("generation", fontsize=8)
+    _label(other, "", "", "diversity")
+    _label(axes, "Generations", "generation", "F")
+    _legend(axes, other)
 
 
-def _trade(axes: Any, archive: Archive) -> None:
-    """Error against speed on the board, or against weights without one; the Pareto front as a line."""
+def _trade(axes: Any, archive: Archive, beside: Mapping[str, Baseline]) -> None:
+    """Error against speed on the board, or against weights without one; the Pareto front as a line, and the errors of
+    what is no network."""
     scores = [member.score for member in archive.members if isfinite(member.score.fitness)]
     on_board = any(score.fps for score in scores)
     costs = [1000 / score.fps if on_board else score.weights for score in scores]
-    axes.scatter(costs, [score.error for score in scores], 8, color=COLOURS["mean"])
+    axes.scatter(costs, [score.error for score in scores], 8, color=COLOURS["mean"], label="trained networks")
     front, least = [], np.inf
     for cost, error in sorted(zip(costs, (score.error for score in scores), strict=True)):
         if error < least:
             front.append((cost, error))
             least = error
-    axes.plot(*zip(*front, strict=True), "o-", markersize=4, color=COLOURS["best"])
-    axes.set_title("Pareto front", fontsize=9)
-    axes.set_xlabel("ms a frame, predicted" if on_board else "weights", fontsize=8)
-    axes.set_ylabel("error", fontsize=8)
+    axes.plot(*zip(*front, strict=True), "o-", markersize=4, color=COLOURS["best"], label="Pareto front")
+    for (name, figures), dash in zip(beside.items(), ("--", ":"), strict=True):
+        axes.axhline(figures.error, linestyle=dash, color=COLOURS["random"], label=name)
+    _label(axes, "Error and cost", "ms a frame, predicted" if on_board else "weights", "error")
+    _legend(axes)
+
+
+def _label(axes: Any, title: str, across: str, up: str) -> None:
+    """Few and small ticks, so that the figures of neighbouring panels keep apart."""
+    axes.set_title(title, fontsize=SMALL + 1)
+    axes.set_xlabel(across, fontsize=SMALL)
+    axes.set_ylabel(up, fontsize=SMALL)
+    axes.tick_params(labelsize=SMALL)
+    axes.locator_params(nbins=5)
+
+
+def _legend(axes: Any, *others: Any) -> None:
+    """Below the panel, where it hides no curve."""
+    found = [panel.get_legend_handles_labels() for panel in (axes, *others)]
+    handles, labels = (sum(lists, []) for lists in zip(*found, strict=True))
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": 2}
+    axes.legend(handles, labels, frameon=False, fontsize=SMALL, **place)

@@ -2,8 +2,9 @@
 
 Of T hyperparameter states q are quiescent, those in which training moves least or diverges; lambda = (T - q) / T goes
 from frozen (0) to chaotic (1). A search draws its first hyperparameters from the T - q active states of the lambda at
-which a population without selection is most complex. The paper's own values are constants here: 243 is the smallest T
-below 1,000 that gives both, with q = 52 and 29, and table I has five hyperparameters, of three levels each.
+which a population without selection is most complex, as a fit says (``peak``). The paper's own values are constants
+here: 243 is the smallest T below 1,000 that gives both, with q = 52 and 29, and table I has five hyperparameters, of
+three levels each.
 """
 
 from __future__ import annotations
@@ -104,11 +105,12 @@ def mutual_information(counts: np.ndarray) -> float:
 
 
 class Sweep(NamedTuple):
-    """Values of lambda, the complexity at each, and the lambda of the greatest complexity."""
+    """Values of lambda, the complexity at each, the fitted lambda of the greatest complexity and its standard error."""
 
     lam: tuple[float, ...]
     complexity: tuple[float, ...]
     critical: float
+    error: float
 
 
 def sweep(activity: Sequence[float], random: np.random.Generator, points: int = 27, **population: int) -> Sweep:
@@ -117,7 +119,25 @@ def sweep(activity: Sequence[float], random: np.random.Generator, points: int = 
     counts = np.unique(np.linspace(0, total - 1, points).round().astype(int))
     values = [complexity(activity, int(q), random, **population) for q in counts]
     lams = [langton(total, int(q)) for q in counts]
-    return Sweep(tuple(lams), tuple(values), lams[int(np.argmax(values))])
+    return Sweep(tuple(lams), tuple(values), *peak(lams, values))
+
+
+def peak(lam: Sequence[float], complexity: Sequence[float]) -> tuple[float, float]:
+    """Where complexity is greatest, by a least-squares fit of a + b log(lambda) + c lambda; and the standard error.
+
+    The curve is a plateau: its greatest point is one of the noise. It rises as the logarithm of the number of active
+    states and falls as these differ more. The error is that of the residuals, so it has what the form does not fit.
+    (1, inf) where the fit has no greatest value within (0, 1]. Expects more than three points.
+    """
+    x, y = np.asarray(lam, float), np.asarray(complexity, float)
+    form = np.stack([np.ones_like(x), np.log(x), x], 1)
+    (_, rise, fall), *_ = np.linalg.lstsq(form, y, rcond=None)
+    if not (rise > 0 > fall and -rise / fall <= 1):
+        return 1.0, np.inf
+    left = y - form @ np.linalg.lstsq(form, y, rcond=None)[0]
+    covariance = np.linalg.inv(form.T @ form) * (left @ left) / (len(x) - form.shape[1])
+    slope = np.array([0, -1 / fall, rise / fall**2])  # of -rise / fall, by the three numbers
+    return float(-rise / fall), float(np.sqrt(slope @ covariance @ slope))
 
 
 class Critical(NamedTuple):

@@ -11,7 +11,7 @@ from pathlib import Path
 from . import data as datasets
 from . import network as networks
 from .data import DataSet, Task
-from .fitness import Fitness, constant_error, error, slow
+from .fitness import Fitness, constant, error, slow
 from .genome import LEVELS, TRAINING_GENES, Candidate, Hyper, Space
 from .network import WeightedNetwork, create, to_graph
 from .placement import Placed, Target, place
@@ -94,7 +94,8 @@ class Training:
 
     def _threshold(self) -> float:
         data, own = self.load(), self.pruning.threshold
-        return ERROR_SHARE * constant_error(data, data.judge) if own is None else own
+        guess = error(data, constant(data, data.judge), data.judge.y)
+        return ERROR_SHARE * guess if own is None else own
 
     def _fits(self, network: WeightedNetwork) -> bool:
         return self.target is None or self._placed(network).fits(self.target)

@@ -68,14 +68,12 @@ def error(data: DataSet, output: np.ndarray, y: np.ndarray) -> float:
     return float(deviations(data, output, y).mean()) if np.isfinite(output).all() else np.inf
 
 
-def constant_error(data: DataSet, samples: Samples) -> float:
-    """The error of the best constant guess: the shares of the classes, or the mean, of the training samples."""
+def constant(data: DataSet, samples: Samples) -> np.ndarray:
+    """The outputs of the best constant guess: the shares of the classes, or the mean, of the training samples."""
     if data.task == "numbers":
-        guess = np.full((len(samples), 1), data.fit.y.mean())
-    else:
-        shares = np.bincount(data.fit.y, minlength=data.outputs) / len(data.fit)
-        guess = np.tile(shares, (len(samples), 1))
-    return error(data, guess, samples.y)
+        return np.full((len(samples), 1), data.fit.y.mean())
+    shares = np.bincount(data.fit.y, minlength=data.outputs) / len(data.fit)
+    return np.tile(shares, (len(samples), 1))
 
 
 def accuracy(data: DataSet, output: np.ndarray, y: np.ndarray) -> float:

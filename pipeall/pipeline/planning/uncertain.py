@@ -26,10 +26,11 @@ STUDENT = (3.078, 1.886, 1.638, 1.533, 1.476, 1.440, 1.415, 1.397, 1.383, 1.372)
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """What holds four of five draws of a plan's figures: (least, most)."""
+    """What holds four of five draws of a plan's figures: (least, most). Energy where the profile knows power."""
 
     fps: tuple[float, float]
     latency_ms: tuple[float, float]
+    energy_mj: tuple[float, float] | None = None
 
 
 def interval(profile: Profile, plan: Plan) -> Interval | None:
@@ -38,8 +39,9 @@ def interval(profile: Profile, plan: Plan) -> Interval | None:
         return None
     found = list(_predictions(profile, plan))
     ends = 50 * (1 - SHARE), 50 * (1 + SHARE)
-    fps, latency = (np.percentile(values, ends) for values in zip(*((p.fps, p.latency_ms) for p in found), strict=True))
-    return Interval(tuple(fps.tolist()), tuple(latency.tolist()))
+    figures = [(p.fps, p.latency_ms, p.energy_mj) for p in found]
+    known = [values for values in zip(*figures, strict=True) if None not in values]
+    return Interval(*(tuple(np.percentile(values, ends).tolist()) for values in known))
 
 
 def four_of_five(errors: Iterable[float]) -> float:
