@@ -9,7 +9,7 @@ from kernel_runs import supported_isas
 from pipeall._kernels.cpu.kernels import CpuProgram
 from winograd_reference import convolve
 
-from pipeall._kernels.cpu.algorithms import GEMM, Algorithm, candidates
+from pipeall._kernels.cpu.algorithms import GEMM, HALF_SUM, Algorithm, candidates
 from pipeall._kernels.cpu.table import ROWS, choose
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 
@@ -17,7 +17,8 @@ ISAS = sorted({row.isa for row in ROWS if (row.op, row.type) == ("gemm", "f16")}
 CORES = sorted({row.core for row in ROWS if (row.op, row.type) == ("gemm", "f16")})
 HALF_U = 2.0**-11
 GUARD, GAP = 37, 3
-POINTS = (0, 2 / 3, -2 / 3, 1.5, -1.5)
+POINTS = (0, 0.625, -0.625, 1.5, -1.5)
+ROUNDINGS = {2: 1 + 2, 4: 3 + 4}  # m: of the longest way through the transforms of input and output, a dimension
 WINOGRAD2, WINOGRAD4 = Algorithm("winograd", 2), Algorithm("winograd", 4)
 SIZES = [  # channels in and out, groups, height and width, kernel, stride, dilation, pads
     (3, 24, 1, (11, 13), (3, 3), 2, 1, (1, 1, 1, 1)),
@@ -123,19 +124,22 @@ def test_real_numbers(size, way, isa, core):
     expected = exact(step, x, weight, bias, 0)
     found = run(step, (x,), way, isa, core, 1).astype(np.float64)
     if way == GEMM:
-        sizes, sums = exact(step, np.abs(x), np.abs(weight), np.abs(bias), 0), min(products, 256)
+        sizes, sums = exact(step, np.abs(x), np.abs(weight), np.abs(bias), 0), products
+        transforms = 0
     else:
         points = POINTS if way.m == 4 else (0, 1, -1)
         sides = [np.abs(matrix) for matrix in (*(vandermonde_of(points, k) for k in (way.m, 3)), inverse_of(points))]
         sizes = convolve(np.abs(x.astype(np.float64)).transpose(2, 0, 1), np.abs(weight.astype(np.float64)),
                          step.params["pads"], size[2], *sides).transpose(1, 2, 0) + np.abs(bias)  # fmt: skip
-        sums = min(each, 256)
-    # a weight and a product or point of either side are rounded, and sums of so many products; then the result
-    error = np.abs(found - expected)
-    assert (error <= (sums + 3) * HALF_U * sizes + HALF_U * np.abs(expected)).all()
+        sums, transforms = each, 2 * ROUNDINGS[way.m]
+    # a weight and the bias are rounded, each step of both dimensions' transforms, a block's sums of products, the sums
+    # of blocks, and what adds the bias
+    error, block = np.abs(found - expected), min(sums, HALF_SUM)
+    rounded = block + -(-sums // HALF_SUM) * (kernel[0] if way == GEMM else 1) + transforms + 3
+    assert (error <= ((1 + HALF_U) ** rounded - 1) * sizes).all()
     # roundings of random signs: of a sum of products of size s, one after the other, some sqrt(sums / 3) s_rms
     deviation = np.sqrt(np.mean(error**2) / np.mean(expected**2)) / HALF_U
-    assert deviation < (5 if way != WINOGRAD4 else 8) * np.sqrt(1 + sums / 20)
+    assert deviation < (5 if way != WINOGRAD4 else 8) * np.sqrt(1 + block / 20)
 
 
 def vandermonde_of(points, columns):

@@ -103,12 +103,14 @@ class _Halves:
         return all(tensor.dtype == REAL for tensor in tensors)
 
     def _is_layer(self, node: Node) -> bool:
-        """Whether a layer computes more than one pixel, with weights that half precision holds, and may."""
+        """Whether a layer computes more than one pixel, with weights and a bias that half precision holds, and may."""
         if node.name in self.kept:
             return False
-        out, weight = self.source.tensors[node.output].shape, self.source.constants.get(node.inputs[1])
+        out, constants = self.source.tensors[node.output].shape, self.source.constants
         pixels = out[0] * prod(out[2:]) if node.op != "fc" else prod(out[:-1])
-        return self._reals(node) and weight is not None and pixels > 1 and bool(np.abs(weight).max() <= MOST)
+        numbers = [constants[name] for name in node.inputs[1:] if name in constants]
+        held = node.inputs[1] in constants and all(np.abs(array).max() <= MOST for array in numbers)
+        return self._reals(node) and pixels > 1 and held
 
     def _does_for(self, node: Node) -> bool:
         """Whether what a node does, it may do to halves."""

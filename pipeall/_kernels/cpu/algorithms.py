@@ -58,7 +58,7 @@ class Algorithm:
 GEMM, DIRECT, STRASSEN = Algorithm("gemm"), Algorithm("direct"), Algorithm("strassen")
 HALF_GEMM = Algorithm("half-gemm")
 HALF_MAX = 65504  # of a weight in half precision
-HALF_SUM = 256  # products of a sum in half precision (kernels_f16.h: PA_F16_BLOCK)
+HALF_SUM = 128  # products of a sum in half precision (kernels_f16.h: PA_F16_BLOCK)
 HALF_TILE = 6  # points along a side of Winograd's tiles of halves: more lose too much
 TILES = {3: (2, 4, 6), 5: (2, 4)}  # kernel size -> m
 DIRECT_ROWS = 256  # of a kernel at most (kernels.h: PA_KERNEL_ROWS_MAX)

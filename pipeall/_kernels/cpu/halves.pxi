@@ -21,10 +21,10 @@ def add_conv_f16(CpuProgram self, step, algorithm):
     weights = self.packed.get(key)
     if weights is None:
         weights = self.packed[key] = PackedWeights(step)
-        weights.bias = self.weights(conv.groups * panels_of(conv) * conv.nr)
+        weights.bias = self.halves(conv.groups * panels_of(conv) * conv.nr)
         weights.zero = self.halves(max(conv.src.c, conv.kw * (conv.src.c // conv.groups), conv.nr))
         weights.panels = pack_f16(self, step, conv, algorithm == GEMM, weights.bias)
-    conv.bias, op.f16.zero = f32_pointer(weights.bias), <const uint16_t *>pointer(weights.zero)
+    op.f16.bias, op.f16.zero = <const uint16_t *>pointer(weights.bias), <const uint16_t *>pointer(weights.zero)
     if algorithm == GEMM:
         add_gemm_f16(self, op, weights)
     else:
@@ -36,24 +36,24 @@ cdef int64_t panels_of(const pa_conv_op *conv):
 
 
 cdef pack_f16(CpuProgram self, step, const pa_conv_op *conv, bint halves, bias_to):
-    """Panels, of halves that last or of floats that Winograd transforms; the bias beside them, of the GEMM rounded to
-    halves: it is added to sums in half precision then, without a way through floats."""
+    """Panels, of halves that last or of floats that Winograd transforms; the bias, of halves, goes to ``bias_to``."""
     cdef int64_t channels = conv.src.c // conv.groups, taps = conv.kh * conv.kw, cout = conv.dst.c
     cdef int64_t count = conv.groups * panels_of(conv) * taps * channels * conv.nr
     weight = packable(step.weight, (step.dst.c, channels, *step.params["kernel"]), f"step {step.node}: weight")
     bias = packable(step.bias, (step.dst.c,), f"step {step.node}: bias")
-    if halves and np.abs(bias).max() <= HALF_MAX:
-        bias = bias.astype(np.float16).astype(np.float32)
-    panels = self.halves(count) if halves else aligned(count)
+    panels, floats = self.halves(count) if halves else aligned(count), aligned(len(bias_to))
     cdef const void *from_weight = f32_pointer(weight)
     cdef const void *from_bias = f32_pointer(bias)
     cdef float *to_weight = f32_pointer(panels)
-    cdef float *to_bias = f32_pointer(bias_to)
+    cdef float *to_bias = f32_pointer(floats)
     cdef int32_t groups = conv.groups, nr = conv.nr
     cdef bint pack = self.pack
     with nogil:
         if pack:
             pa_conv_pack(from_weight, from_bias, cout, channels, taps, groups, nr, halves, to_weight, to_bias)
+    if pack:
+        with np.errstate(over="ignore"):
+            bias_to[:] = floats.astype(np.float16).view(np.uint16)
     return panels
 
 
@@ -65,7 +65,7 @@ cdef int add_gemm_f16(CpuProgram self, const pa_winograd_op *like, weights) exce
     op.pad_top, op.pad_left, op.dilation_y, op.dilation_x = (
         conv.pad_top, conv.pad_left, conv.dilation_y, conv.dilation_x)
     op.groups, op.lo, op.hi, op.mr, op.nr = conv.groups, conv.lo, conv.hi, conv.mr, conv.nr
-    op.gemm, op.bias, op.zero = like.f16.gemm, conv.bias, like.f16.zero
+    op.gemm, op.bias, op.zero = like.f16.gemm, like.f16.bias, like.f16.zero
     op.weight = <const uint16_t *>pointer(weights.panels)
     pa_conv_f16_plan(op, self.program.core_count)
     self.append(pa_conv_f16_step, op, op.scratch_bytes)
@@ -80,7 +80,7 @@ cdef int add_winograd_f16(CpuProgram self, step, algorithm, pa_winograd_op *op, 
     op.f16.input = <pa_winograd_input_f16_fn>self.function(step, "winograd_input")
     op.f16.output = <pa_winograd_output_f16_fn>self.function(step, "winograd_output")
     op.transform = <pa_winograd_weight_f32_fn>self.function(step, "winograd_weight")
-    op.points = op.conv.bias  # for the plan: they are kept
+    op.points = <const float *>op.f16.zero  # for the plan: they are kept
     pa_winograd_plan(op, self.program.core_count)
     if weights.transformed is None:
         weights.transformed = self.halves(pa_winograd_points_floats(op))

@@ -121,7 +121,7 @@ cdef extern from "drivers/conv_f16.h" nogil:
         float lo, hi
         const uint16_t *weight
         const uint16_t *zero
-        const float *bias
+        const uint16_t *bias
         pa_gemm_f16_fn gemm
         int32_t mr, nr
         int64_t scratch_bytes
@@ -135,6 +135,7 @@ cdef extern from "drivers/winograd.h" nogil:
         pa_winograd_output_f16_fn output
         const uint16_t *points
         const uint16_t *zero
+        const uint16_t *bias
     ctypedef struct pa_winograd_s8:
         pa_dequantise_s8_fn dequantise
         pa_quantise_s8_fn quantise

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...errors import ArgumentError, DeviceError
 from ...steps import CONSTANT, PIXEL_KINDS, TYPES, is_depthwise, item_bytes
-from .algorithms import DIRECT, GEMM, HALF_GEMM, HALF_MAX, STRASSEN, candidates, tile
+from .algorithms import DIRECT, GEMM, HALF_GEMM, STRASSEN, candidates, tile
 from .fold import fold, folded, folded_weights
 from ..memory import aligned, mapped, packable
 

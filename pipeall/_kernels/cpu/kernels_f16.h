@@ -1,15 +1,16 @@
 /* The contract of the kernels of half precision (f16/): the micro-kernel types of kernels.inc whose element type is f16.
  *
- * Activations and weights are halves, as IEEE 754 has them (half.h); bias, bounds and what a long sum keeps are floats. Sums
- * of at most PA_F16_BLOCK products may be made in half precision, each product fused: such a sum is within
- * PA_F16_BLOCK * 2^-11 of the sum of its products' sizes. Longer ones are sums in float of these. What leaves is rounded once.
+ * Activations and weights are halves, as IEEE 754 has them (half.h); bounds are floats. Sums of at most PA_F16_BLOCK products
+ * may be made in half precision, each product fused: such a sum is within PA_F16_BLOCK * 2^-11 of the sum of its products'
+ * sizes. A longer one, of n products, is a sum of blocks, whose each addition rounds once more: within
+ * (PA_F16_BLOCK + n / PA_F16_BLOCK) * 2^-11 of the sum of all sizes.
  */
 #ifndef PIPEALL_KERNELS_F16_H
 #define PIPEALL_KERNELS_F16_H
 
 #include "kernels.h"
 
-enum { PA_F16_BLOCK = 256 };
+enum { PA_F16_BLOCK = 128 };
 
 static inline uint16_t *pa_f16_at(const pa_view *v, void *const *bases) {
     return (uint16_t *)bases[v->base] + v->offset;
@@ -18,12 +19,13 @@ static inline uint16_t *pa_f16_at(const pa_view *v, void *const *bases) {
 /* Indirect GEMM of halves on one panel, by tiles of at most MR rows x NR columns, MR and NR being the row's of kernels.inc:
  *   S[i][j] = (first ? 0 : sums[i][j]) + sum_t sum_k A[t * MR + i][a_offset + k] * B[(t * K + k) * NR + j]
  * for every row i of a tile and j < NR, where taps * k <= PA_F16_BLOCK. Unless `last`, S goes to sums; else
- *   C[i][j] = half(clamp(S[i][j] + bias[j] + R[i][j], lo, hi))            for j < n (1 <= n <= NR)
+ *   C[i][j] = clamp(S[i][j] + bias[j] + R[i][j], lo, hi)                  for j < n (1 <= n <= NR)
+ * Each of these additions may round to a half.
  *   a      per tile, a_step pointers apart: taps * MR row pointers; entries beyond the tile's rows are never read
  *   b      packed panel: taps * k rows of NR halves, 64-byte aligned; columns from n on are 0
  *   next   the block that is read after b, of the same size, to prefetch as pa_gemm_args says
- *   sums   rows of NR floats, sums_stride apart, 16-byte aligned; never touched where first and last
- *   bias   NR floats
+ *   sums   rows of NR halves, sums_stride apart, 16-byte aligned; never touched where first and last
+ *   bias   NR halves
  *   r      residual rows of halves of stride r_stride, or NULL */
 typedef struct pa_gemm_f16_args {
     int32_t n, taps, first, last;
@@ -31,9 +33,9 @@ typedef struct pa_gemm_f16_args {
     int64_t k, a_offset, a_step;
     const uint16_t *const *a;
     const uint16_t *b, *next;
-    float *sums;
+    uint16_t *sums;
     int64_t sums_stride;
-    const float *bias;
+    const uint16_t *bias;
     uint16_t *c;
     int64_t c_stride;
     const uint16_t *r;
@@ -42,9 +44,10 @@ typedef struct pa_gemm_f16_args {
 } pa_gemm_f16_args;
 typedef void (*pa_gemm_f16_fn)(const pa_gemm_f16_args *);
 
-/* As pa_winograd_input_args, of halves, computed in float; d' is PA_F16_WINOGRAD(n) times as large, so that it is at most
- * twice as large as d: the points of the taps are by as much larger. Tiles are of n = 4 or 6 points. */
-#define PA_F16_WINOGRAD(n) ((n) == 4 ? 0.5f : 0.0625f)
+/* As pa_winograd_input_args, of halves; d' is PA_F16_WINOGRAD(n) times as large, half of it or a quarter from each dimension,
+ * so that nothing on the way is more than twice as large as d: the points of the taps are by as much larger. Tiles are of
+ * n = 4 or 6 points. */
+#define PA_F16_WINOGRAD(n) ((n) == 4 ? 0.25f : 0.0625f)
 typedef struct pa_winograd_input_f16_args {
     int32_t n, channel0, channels;
     const uint16_t *const *pixels;
@@ -54,12 +57,12 @@ typedef struct pa_winograd_input_f16_args {
 typedef void (*pa_winograd_input_f16_fn)(const pa_winograd_input_f16_args *);
 typedef pa_winograd_weight_f32_fn pa_winograd_weight_f16_fn; /* of floats, at the points that halves have (winograd_f16.inc) */
 
-/* As pa_winograd_output_args: sums and bias are floats, the residual and the results halves. */
+/* As pa_winograd_output_args, all of halves. */
 typedef struct pa_winograd_output_f16_args {
     int32_t n, m, height, width, channels;
-    const float *in;
+    const uint16_t *in;
     int64_t in_stride;
-    const float *bias;
+    const uint16_t *bias;
     uint16_t *out;
     int64_t out_row, out_pixel;
     const uint16_t *r;

@@ -29,7 +29,7 @@ typedef struct frame {
 /* A chunk's scratch: the sums of long layers, then what indirect.inc has. */
 static int64_t sums_bytes(const pa_conv_f16_op *p) {
     if (taps_of(p) * k_of(p) <= PA_F16_BLOCK) return 0;
-    return round_up(p->row_block, p->mr) * PA_F16_PANELS * p->nr * (int64_t)sizeof(float);
+    return round_up(p->row_block, p->mr) * PA_F16_PANELS * p->nr * (int64_t)sizeof(uint16_t);
 }
 
 static void chunk_of(const void *context, int64_t chunk, int thread) {
@@ -49,7 +49,7 @@ static void chunk_of(const void *context, int64_t chunk, int thread) {
         .mr = p->mr,
         .nr = p->nr,
         .columns = min64(p->panel_block * p->nr, columns - column),
-        .sums = (float *)scratch,
+        .sums = (uint16_t *)scratch,
     };
     pa_gemm_f16_panels(&panels, &(pa_gemm_f16_args){
         .taps = (int32_t)taps,

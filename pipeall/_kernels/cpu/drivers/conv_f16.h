@@ -10,8 +10,7 @@ typedef struct pa_conv_f16_op {
     int32_t has_residual;
     int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x, groups;
     float lo, hi;
-    const uint16_t *weight, *zero;
-    const float *bias;
+    const uint16_t *weight, *zero, *bias;
     pa_gemm_f16_fn gemm;
     int32_t mr, nr;
     int32_t rows;
@@ -29,7 +28,7 @@ typedef struct pa_panels_f16 {
     pa_gemm_f16_fn kernel;
     int32_t mr, nr;
     int64_t columns;
-    float *sums;
+    uint16_t *sums;
 } pa_panels_f16;
 
 /* What the micro-kernel does for all panels. `all` is about the first of them, with taps and k of the whole sum; its n, sums,

@@ -8,7 +8,7 @@
  * takes longer than the arithmetic on them; then a chunk transforms its panels' taps itself, from the weights as they
  * are packed for the GEMM, and nothing is kept twice.
  *
- * Of halves the transformed input and weights are halves too, and sums are floats.
+ * Of halves all that is transformed, and the sums, are halves too.
  *
  * Integers become floats, and floats integers, a tile at a time, in the thread's scratch: beside them it stays in L1.
  */
@@ -216,7 +216,7 @@ static void multiply(const frame *f, int64_t group, int64_t part, int64_t panel0
 
 /* Likewise of halves. */
 static void multiply_halves(const frame *f, int64_t group, int64_t part, int64_t panel0, int64_t panels, int64_t tile0,
-                            const pa_tiling *tiling, float *m, const uint16_t **pointers) {
+                            const pa_tiling *tiling, uint16_t *m, const uint16_t **pointers) {
     const pa_winograd_op *op = f->op;
     const pa_conv_op *p = &op->conv;
     const int64_t k = min64(op->part, channels_of(op) - part * op->part), b_step = channels_of(op) * points_of(op) * p->nr;
@@ -241,11 +241,13 @@ static void multiply_halves(const frame *f, int64_t group, int64_t part, int64_t
     }
 }
 
-static void output_halves(const frame *f, const pa_winograd_output_args *tile, int64_t pixel, int64_t channel) {
+/* The tile whose sums `in` has: m of halves. */
+static void output_halves(const frame *f, const pa_winograd_output_args *tile, const uint16_t *in, const uint16_t *bias,
+                          int64_t pixel, int64_t channel) {
     const pa_conv_op *p = &f->op->conv;
     const uint16_t *r = p->has_residual ? pa_f16_at(&p->residual, f->bases) + pixel * p->residual.stride + channel : NULL;
     f->op->f16.output(&(pa_winograd_output_f16_args){
-        tile->n, tile->m, tile->height, tile->width, tile->channels, tile->in, tile->in_stride, tile->bias,
+        tile->n, tile->m, tile->height, tile->width, tile->channels, in, tile->in_stride, bias,
         pa_f16_at(&p->dst, f->bases) + pixel * p->dst.stride + channel, p->dst.w * p->dst.stride, p->dst.stride,
         r, tile->r_row, tile->r_pixel, tile->lo, tile->hi,
     });
@@ -289,11 +291,11 @@ static void output_chunk(const void *context, int64_t chunk, int thread) {
             pointers[i * p->mr + r] = (const float *)from;
     for (int64_t part = 0; part < op->parts; part++)
         if (op->f16.gemm)
-            multiply_halves(f, group, part, panel0, panels, tile0, &tiling, m, (const uint16_t **)pointers);
+            multiply_halves(f, group, part, panel0, panels, tile0, &tiling, (uint16_t *)m, (const uint16_t **)pointers);
         else
             multiply(f, group, part, panel0, panels, tile0, &tiling, m, pointers, taps);
 
-    const int64_t channel = group * columns + panel0 * p->nr;
+    const int64_t channel = group * columns + panel0 * p->nr, first_bias = (group * f->panels + panel0) * p->nr;
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t tile = f->tile0 + tile0 + t;
         const int64_t y = tile / op->tiles_x * op->m, x = tile % op->tiles_x * op->m, pixel = y * p->dst.w + x;
@@ -305,7 +307,7 @@ static void output_chunk(const void *context, int64_t chunk, int thread) {
             .channels = (int32_t)min64(panels * p->nr, columns - panel0 * p->nr),
             .in = m + t * wide,
             .in_stride = m_stride(op),
-            .bias = p->bias + (group * f->panels + panel0) * p->nr,
+            .bias = p->bias ? p->bias + first_bias : NULL,
             .out = reals ? reals : pa_f32_at(&p->dst, f->bases) + pixel * p->dst.stride + channel,
             .out_row = reals ? op->m * wide : p->dst.w * p->dst.stride,
             .out_pixel = reals ? wide : p->dst.stride,
@@ -316,7 +318,7 @@ static void output_chunk(const void *context, int64_t chunk, int thread) {
             .hi = p->hi,
         };
         if (op->f16.gemm)
-            output_halves(f, &args, pixel, channel);
+            output_halves(f, &args, (const uint16_t *)m + t * wide, op->f16.bias + first_bias, pixel, channel);
         else
             op->output(&args);
         if (reals) store_integers(f, &args, pixel, channel);
@@ -327,7 +329,8 @@ void pa_winograd_plan(pa_winograd_op *op, int threads) {
     const pa_conv_op *p = &op->conv;
     op->tiles_y = (int32_t)ceil_div(p->dst.h, op->m);
     op->tiles_x = (int32_t)ceil_div(p->dst.w, op->m);
-    op->parts = (int32_t)ceil_div(channels_of(op), op->points ? PART : LAZY_PART);
+    const int64_t most = op->f16.gemm ? PA_F16_BLOCK : op->points ? PART : LAZY_PART;
+    op->parts = (int32_t)ceil_div(channels_of(op), most);
     op->part = round_up(ceil_div(channels_of(op), op->parts), PA_LANES_MAX);
     op->parts = (int32_t)ceil_div(channels_of(op), op->part);
 

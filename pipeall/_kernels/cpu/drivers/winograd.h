@@ -15,12 +15,12 @@ typedef struct pa_winograd_s8 {
     pa_after_s8 after;
 } pa_winograd_s8;
 
-/* Where src and dst are halves: conv.gemm, input, output and s8 are not read. gemm is NULL elsewhere. */
+/* Where src and dst are halves: conv.gemm, conv.bias, input, output and s8 are not read. gemm is NULL elsewhere. */
 typedef struct pa_winograd_f16 {
     pa_gemm_f16_fn gemm;
     pa_winograd_input_f16_fn input;
     pa_winograd_output_f16_fn output;
-    const uint16_t *points, *zero; /* transformed weights (pa_winograd_points_f16) and zeros: all channels */
+    const uint16_t *points, *zero, *bias; /* transformed weights (pa_winograd_points_f16), zeros: all channels */
 } pa_winograd_f16;
 
 typedef struct pa_winograd_op {

@@ -31,7 +31,10 @@ PA_INLINE void v_store(uint16_t *p, vf a) { *p = float_to_half(a); }
 PA_INLINE vf v_load_n(const uint16_t *p, int n) { return (void)n, v_load(p); }
 PA_INLINE void v_store_n(uint16_t *p, vf a, int n) { (void)n, v_store(p, a); }
 PA_INLINE vf v_add(vf a, vf b) { return a + b; }
+PA_INLINE vf v_sub(vf a, vf b) { return a - b; }
+PA_INLINE vf v_mul(vf a, vf b) { return a * b; }
 PA_INLINE vf v_fma(vf a, vf b, vf c) { return fmaf(a, b, c); }
+PA_INLINE vf v_fnma(vf a, vf b, vf c) { return fmaf(-a, b, c); }
 PA_INLINE vf v_max(vf a, vf b) { return a > b ? a : b; }
 PA_INLINE vf v_min(vf a, vf b) { return a < b ? a : b; }
 typedef int32_t vi;
@@ -89,7 +92,10 @@ PA_INLINE void v_store_n(uint16_t *p, vf halves, int n) {
     if (n & 1) vst1q_lane_u16(p, a, 0);
 }
 PA_INLINE vf v_add(vf a, vf b) { return vaddq_f16(a, b); }
+PA_INLINE vf v_sub(vf a, vf b) { return vsubq_f16(a, b); }
+PA_INLINE vf v_mul(vf a, vf b) { return vmulq_f16(a, b); }
 PA_INLINE vf v_fma(vf a, vf b, vf c) { return vfmaq_f16(c, a, b); }
+PA_INLINE vf v_fnma(vf a, vf b, vf c) { return vfmsq_f16(c, a, b); }
 PA_INLINE vf v_max(vf a, vf b) { return vmaxq_f16(a, b); }
 PA_INLINE vf v_min(vf a, vf b) { return vminq_f16(a, b); }
 typedef uint8x16_t vi; /* of bytes */
