@@ -21,7 +21,7 @@ from ..pipeline.boards.default_plan import default_plan
 from ..pipeline.planning.plan import Plan
 from . import complete, nas_text
 from .nas_options import EVOLUTION, PRUNE, SPACE, TARGET, TRAINING, search_of
-from .options import board_option, json_option, positive_option, seed_option
+from .options import board_option, json_option, seed_option
 from .output import print_json, progress
 from .tables import print_text
 
@@ -45,9 +45,6 @@ HISTORY, NETWORKS, MODEL, PLAN, PLOT = "history.jsonl", "networks", "winner.onnx
 )
 @board_option
 @TARGET.option("--target", help="What a network is to do on --board.")
-@positive_option("--min-fps", help="A limit on --board: slower networks are not trained.")
-@positive_option("--max-latency-ms", help="The same, of one frame.")
-@positive_option("--max-energy-mj", help="The same, of one frame; of boards whose power is known.")
 @SPACE.option("--space", help="Networks to search: conv (default for pictures), or a tree of blocks.")
 @TRAINING.option("--training", default="", help="How a candidate is trained.")
 @click.option("--samples", type=click.IntRange(10), help="Train candidates on so many only.")
@@ -70,7 +67,7 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
     \b
     pipeall nas --data digits --training cycles=1/3/5,rates=0.01/0.03/0.1
     pipeall nas --data cifar10.npz --board a311d --target fps=200 --prune 0.5
-    pipeall nas --data cifar10.npz --board rpi5 --min-fps 200
+    pipeall nas --data cifar10.npz --board rpi5 --target min-fps=200
     pipeall nas --data reviews.json.gz --evolution lam=sweep --workers 4
 
     Genetic search, pruning and layer-wise competition. The folder gets winner.onnx, a plan for it, history.jsonl and

@@ -36,6 +36,9 @@ TARGET = KeyValues(
     fps=(ABOVE_0, "slower networks are penalised"),
     weight=(ABOVE_0, "w of F + w (fps / speed - 1) (0.1)"),
     memory=(Bytes(), "of the board (4GB)"),
+    min_fps=(ABOVE_0, "slower ones are not trained"),
+    max_latency_ms=(ABOVE_0, "a limit too, of a frame"),
+    max_energy_mj=(ABOVE_0, "a limit too, of a frame"),
 )
 TRAINING = KeyValues(
     rates=(Numbers(float, "0.01/0.03/0.1"), "three to learn at (0.0001/0.01/1)"),
@@ -49,8 +52,8 @@ EVOLUTION = KeyValues(
     budget=(click.IntRange(1), "networks to train, restarts included"),
     guided=(click.IntRange(0), "a model's failures in a row (20)"),
     instances=(click.IntRange(1), "of layer-wise competition (10)"),
-    crossover=(click.FloatRange(0, 1), "rate for all (each network's gene)"),
-    mutation=(click.FloatRange(0, 1), "rate of a bit for all (each network's gene)"),
+    crossover=(click.FloatRange(0, 1), "rate for all (its gene)"),
+    mutation=(click.FloatRange(0, 1), "rate of a bit (its gene)"),
     threshold=(float, "fitness that ends the search (0)"),
     stop=(click.Choice(["generations", "predicted"]), "(generations) or predicted"),
     start=(click.Choice(["edge", "random"]), "hyperparameters: (edge) or random"),
@@ -102,10 +105,10 @@ def _some(values: Mapping[str, Any], *keys: str) -> dict[str, Any]:
 
 def _target(options: Mapping[str, Any]) -> Target | None:
     board, given = options["board"], options["target"] or {}
-    limits = Limits(options["min_fps"], options["max_latency_ms"], options["max_energy_mj"])
+    limits = Limits(given.get("min_fps"), given.get("max_latency_ms"), given.get("max_energy_mj"))
     if board is None:
-        if given or options["pareto"] or limits:
-            raise ArgumentError("--target, --pareto, --min-fps, --max-...: expected --board beside them")
+        if given or options["pareto"]:
+            raise ArgumentError("--target, --pareto: expected --board beside them")
         return None
     Board.load(board)  # said at once if there is none, not after the first training
     return Target(board, given.get("fps"), given.get("weight", 0.1), given.get("memory", MEMORY_BYTES), limits)

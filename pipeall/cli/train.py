@@ -30,7 +30,14 @@ LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS")  # what Open 
 HIDDEN = KeyValues(str, activation=(click.Choice(tuple(ACTIVATIONS)), f"{', '.join(ACTIVATIONS)} (relu)"))
 OUTPUT = KeyValues(
     click.Choice((*OUTPUTS, SOFTMAX)),
-    loss=(click.Choice(LOSSES), f"{', '.join(LOSSES)} (cross-entropy; squared with linear)"),
+    loss=(click.Choice(LOSSES), f"{' or '.join(LOSSES)}, as fits"),
+    targets=(click.IntRange(1), "last columns of a .csv (1)"),
+)
+SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+EPOCHS = KeyValues(
+    click.IntRange(1),
+    validation=(SHARE, "share held out, which chooses the epoch"),
+    patience=(click.IntRange(1), "end so many epochs after the best one"),
 )
 SPLIT = KeyValues(
     click.Choice(MODES),
@@ -44,8 +51,10 @@ ENGINE = KeyValues(
     dtype=(click.Choice(("float32", "float64")), "(float32) or float64"),
     threads=(click.IntRange(1), "of a rank (1)"),
 )
+MOMENTUM = click.FloatRange(0, 1, max_open=True)
 RULE = KeyValues(
     click.Choice(RULES),
+    momentum=(MOMENTUM, "of sgd (0)"),
     rate=(float, "instead of --rate"),
     decay=(float, "of the weights (0)"),
     clip=(float, "longest norm of a gradient"),
@@ -63,22 +72,13 @@ RATES = {"sgd": 0.1, "adam": 0.001, "adamw": 0.001}
 @click.argument("data_name", metavar="DATA", shell_complete=complete.files(".npz", ".csv", names=("digits",)))
 @HIDDEN.option("--hidden", default="128", help="Neurons of the hidden layers, such as 512-256 (default 128).")
 @OUTPUT.option("--output", default=SOFTMAX, help=f"Of the last layer: {', '.join(OUTPUTS)} or {SOFTMAX} (default).")
-@click.option(
-    "--targets", type=click.IntRange(1), default=1, show_default=True, help="Last columns of a .csv to learn."
-)
-@click.option(
-    "--validation",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Share of the training samples held out: the epoch of their least loss gives the weights.",
-)
-@click.option("--patience", type=click.IntRange(1), help="End after so many epochs without a new least of that loss.")
-@click.option("--epochs", type=click.IntRange(1), default=10, show_default=True)
+@EPOCHS.option("--epochs", default="10", help="How many (default 10), such as 200:validation=0.1,patience=20.")
 @click.option("--batch", type=click.IntRange(1), default=32, show_default=True, help="Samples of an iteration.")
 @RULE.option(
     "--optimizer", default="sgd", help="sgd (default), adam or adamw, such as adam:schedule=cosine,decay=0.01."
 )
 @positive_option("--rate", help="Step along the gradient; default 0.1, with adam and adamw 0.001.")
-@click.option("--momentum", type=click.FloatRange(0, 1, max_open=True), default=0.0, show_default=True, help="Of sgd.")
+@click.option("--momentum", type=MOMENTUM, hidden=True, help="Short for --optimizer sgd:momentum=...")
 @SPLIT.option("--mode", default="full", help="How ranks split layers: full (default) or ghost, such as ghost:width=8.")
 @ENGINE.option("--engine", default="pipeall", help="What computes: pipeall (default) or numpy.")
 @file_option("--save", help="Checkpoint after every epoch.")
@@ -97,7 +97,7 @@ def train(data_name: str, as_json: bool, **options: Any) -> None:
 
     \b
     pipeall train digits
-    pipeall train houses.csv --output linear --optimizer adam --validation 0.1 --patience 20
+    pipeall train houses.csv --output linear --epochs 200:validation=0.1
     mpirun -n 8 pipeall train mnist.npz --hidden 512-256 --save mnist.ckpt
     mpirun -n 2 pipeall train mnist.npz --hidden 512-256 --resume mnist.ckpt
     mpirun -n 8 pipeall train mnist.npz --hidden 512-256 --mode ghost:width=8
@@ -106,13 +106,19 @@ def train(data_name: str, as_json: bool, **options: Any) -> None:
     With --output linear, or a y of several columns, numbers are learned. The ranks that mpirun starts share the work.
     """
     comm = _comm()
+    length = options["epochs"]
+    options |= {"epochs": length["head"], "validation": length.get("validation"), "patience": length.get("patience")}
     net, made, failure = None, Progress(), None
     try:
         schedule = _schedule(options["optimizer"])
         options["rate"] = _rate(options)
         _refuse_early(options)
         samples = data.split(
-            data_name, options["output"]["head"], _loss(options), options["targets"], options["validation"] or 0.0
+            data_name,
+            options["output"]["head"],
+            _loss(options),
+            options["output"].get("targets", 1),
+            options["validation"] or 0.0,
         )
         net = _network(
             [samples.train.x.shape[1], *_sizes(options["hidden"]["head"]), samples.train.outputs], comm, options
@@ -123,7 +129,7 @@ def train(data_name: str, as_json: bool, **options: Any) -> None:
             raise ArgumentError(f"--epochs: expected more than the checkpoint's {made.epoch}, got {options['epochs']}")
         if options["patience"] and made.best is not None and made.epoch - made.best_epoch >= options["patience"]:
             raise ArgumentError(
-                f"--patience: training has ended, at epoch {made.epoch}: its best was {made.best_epoch}"
+                f"--epochs: patience: training has ended, at epoch {made.epoch}: its best was {made.best_epoch}"
             )
     except PipeallError as error:
         failure = error
@@ -157,9 +163,13 @@ def _sizes(hidden: str) -> list[int]:
         raise ArgumentError(f"--hidden: expected numbers such as 512-256, got {hidden!r}") from None
 
 
-def _rule(given: dict[str, Any], momentum: float) -> Rule:
+def _rule(given: dict[str, Any], momentum: float | None) -> Rule:
+    if momentum is not None and "momentum" in given:
+        raise ArgumentError("--momentum: expected once, got it in --optimizer too")
+    momentum = given.get("momentum", momentum or 0.0)
     keys = ("beta1", "beta2", "epsilon", "decay", "clip")
     _no_keys_of_others(given, {"beta1", "beta2", "epsilon"}, given["head"] != "sgd", given["head"])
+    _no_keys_of_others(given, {"momentum"}, given["head"] == "sgd", given["head"])
     return Rule(given["head"], momentum, **{key: given[key] for key in keys if key in given})
 
 
@@ -184,7 +194,7 @@ def _refuse_early(options: dict[str, Any]) -> None:
     if options["onnx_path"] and options["output"]["head"] == "tanh":
         raise ArgumentError("--onnx: expected an output of sigmoid, relu, linear or softmax, got tanh")
     if options["patience"] and not options["validation"]:
-        raise ArgumentError("--patience: expected --validation too, whose loss it watches")
+        raise ArgumentError("--epochs: patience: expected validation too, whose loss it watches")
     loss, output = _loss(options), options["output"]["head"]
     if loss == "cross-entropy" and output not in (SOFTMAX, "sigmoid"):
         raise ArgumentError(f"--output: cross-entropy needs softmax or sigmoid, got {output}; {output}:loss=squared")
