@@ -62,6 +62,7 @@ OPTIONAL = {  # package outside of the standard library -> the file or folder th
     "google": "graph/onnx/reader.py",
     "pyopencl": "_kernels/opencl/devices.py",
     "mpi4py": "mlp/comm_mpi.py",
+    "tensorboardX": "cli/train_log.py",
     "click": "cli",
     "rich": "cli",
     "PIL": "cli",

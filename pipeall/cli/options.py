@@ -49,11 +49,13 @@ def file_option(*names: str, help: str) -> Callable:
     return click.option(*names, metavar="FILE", callback=_in_folder, shell_complete=complete.any_file, help=help)
 
 
-def positive_option(*names: str, help: str, default: float | None = None, required: bool = False) -> Callable:
+def positive_option(
+    *names: str, help: str, default: float | None = None, required: bool = False, hidden: bool = False
+) -> Callable:
     """A finite number above 0."""
     above = click.FloatRange(min=0, min_open=True)
     given = {"default": default, "show_default": True} if default is not None else {"required": required}
-    return click.option(*names, type=above, callback=_finite, help=help, **given)
+    return click.option(*names, type=above, callback=_finite, help=help, hidden=hidden, **given)
 
 
 seconds_option = positive_option("--seconds", default=1.0, help="How long each unit, pair and plan is measured.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,6 +24,9 @@ from .options import KeyValues, file_option, json_option, positive_option, seed_
 from .output import print_json, progress
 from .tables import print_table
 
+if TYPE_CHECKING:
+    from .train_log import EventFiles
+
 LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS")  # what Open MPI, MPICH and Intel MPI set
 
 
@@ -38,6 +41,7 @@ EPOCHS = KeyValues(
     click.IntRange(1),
     validation=(SHARE, "share held out, which chooses the epoch"),
     patience=(click.IntRange(1), "end so many epochs after the best one"),
+    tensorboard=(str, "folder for event files of every epoch"),
 )
 SPLIT = KeyValues(
     click.Choice(MODES),
@@ -55,7 +59,7 @@ MOMENTUM = click.FloatRange(0, 1, max_open=True)
 RULE = KeyValues(
     click.Choice(RULES),
     momentum=(MOMENTUM, "of sgd (0)"),
-    rate=(float, "instead of --rate"),
+    rate=(float, "of learning (0.1; adam: 0.001)"),
     decay=(float, "of the weights (0)"),
     clip=(float, "longest norm of a gradient"),
     schedule=(click.Choice(SCHEDULES), f"{', '.join(SCHEDULES)} (constant)"),
@@ -77,7 +81,7 @@ RATES = {"sgd": 0.1, "adam": 0.001, "adamw": 0.001}
 @RULE.option(
     "--optimizer", default="sgd", help="sgd (default), adam or adamw, such as adam:schedule=cosine,decay=0.01."
 )
-@positive_option("--rate", help="Step along the gradient; default 0.1, with adam and adamw 0.001.")
+@positive_option("--rate", hidden=True, help="Short for --optimizer sgd:rate=...")
 @click.option("--momentum", type=MOMENTUM, hidden=True, help="Short for --optimizer sgd:momentum=...")
 @SPLIT.option("--mode", default="full", help="How ranks split layers: full (default) or ghost, such as ghost:width=8.")
 @ENGINE.option("--engine", default="pipeall", help="What computes: pipeall (default) or numpy.")
@@ -89,6 +93,7 @@ RATES = {"sgd": 0.1, "adam": 0.001, "adamw": 0.001}
     help="Go on from a checkpoint, on any number of ranks.",
 )
 @file_option("--onnx", "onnx_path", help="Write the trained network as ONNX.")
+@file_option("--plot", help="Draw loss and accuracy by epoch to this .png file.")
 @click.option("--report", "with_report", is_flag=True, help="What an iteration cost: work, messages, waiting.")
 @seed_option
 @json_option
@@ -97,6 +102,7 @@ def train(data_name: str, as_json: bool, **options: Any) -> None:
 
     \b
     pipeall train digits
+    pipeall train digits --epochs 50:validation=0.1 --plot digits.png
     pipeall train houses.csv --output linear --epochs 200:validation=0.1
     mpirun -n 8 pipeall train mnist.npz --hidden 512-256 --save mnist.ckpt
     mpirun -n 2 pipeall train mnist.npz --hidden 512-256 --resume mnist.ckpt
@@ -108,29 +114,17 @@ def train(data_name: str, as_json: bool, **options: Any) -> None:
     comm = _comm()
     length = options["epochs"]
     options |= {"epochs": length["head"], "validation": length.get("validation"), "patience": length.get("patience")}
-    net, made, failure = None, Progress(), None
+    options["looks"] = bool(options["plot"] or "tensorboard" in length)
+    log = failure = None
     try:
         schedule = _schedule(options["optimizer"])
         options["rate"] = _rate(options)
         _refuse_early(options)
-        samples = data.split(
-            data_name,
-            options["output"]["head"],
-            _loss(options),
-            options["output"].get("targets", 1),
-            options["validation"] or 0.0,
-        )
-        net = _network(
-            [samples.train.x.shape[1], *_sizes(options["hidden"]["head"]), samples.train.outputs], comm, options
-        )
-        if options["resume"]:
-            made = checkpoint.load(options["resume"], net)
-        if made.epoch >= options["epochs"]:
-            raise ArgumentError(f"--epochs: expected more than the checkpoint's {made.epoch}, got {options['epochs']}")
-        if options["patience"] and made.best is not None and made.epoch - made.best_epoch >= options["patience"]:
-            raise ArgumentError(
-                f"--epochs: patience: training has ended, at epoch {made.epoch}: its best was {made.best_epoch}"
-            )
+        samples, net, made = _begun(data_name, comm, options)
+        if comm.rank == 0:
+            log = _log(length.get("tensorboard"), made.epoch)
+            if options["plot"]:
+                from . import plot_train  # noqa: F401 - before anything is trained in vain
     except PipeallError as error:
         failure = error
     except BaseException as error:
@@ -138,14 +132,44 @@ def train(data_name: str, as_json: bool, **options: Any) -> None:
         raise
     comm.agree(failure)
     try:
-        history, cost = _trained(net, samples, made, schedule, options, as_json)
+        history, cost = _trained(net, samples, made, schedule, options, as_json, log)
     except DivergedError:
         raise
     except BaseException as error:
         comm.abort(error)
         raise
     if comm.rank == 0:
+        if options["plot"]:
+            from .plot_train import draw_training
+
+            draw_training(options["plot"], history, f"{data_name}: {'-'.join(map(str, net.sizes))}")
         _show(net, history, cost if options["with_report"] else None, as_json)
+
+
+def _begun(data_name: str, comm: Comm, options: dict[str, Any]) -> tuple[data.Split, Perceptron, Progress]:
+    """The samples, and the network as it is before the first epoch of this run."""
+    output, made = options["output"], Progress()
+    samples = data.split(
+        data_name, output["head"], _loss(options), output.get("targets", 1), options["validation"] or 0.0
+    )
+    net = _network([samples.train.x.shape[1], *_sizes(options["hidden"]["head"]), samples.train.outputs], comm, options)
+    if options["resume"]:
+        made = checkpoint.load(options["resume"], net)
+    if made.epoch >= options["epochs"]:
+        raise ArgumentError(f"--epochs: expected more than the checkpoint's {made.epoch}, got {options['epochs']}")
+    if options["patience"] and made.best is not None and made.epoch - made.best_epoch >= options["patience"]:
+        raise ArgumentError(
+            f"--epochs: patience: training has ended, at epoch {made.epoch}: its best was {made.best_epoch}"
+        )
+    return samples, net, made
+
+
+def _log(folder: str | None, done: int) -> EventFiles | None:
+    if folder is None:
+        return None
+    from .train_log import EventFiles
+
+    return EventFiles(folder, done)
 
 
 def _comm() -> Comm:
@@ -244,6 +268,7 @@ def _trained(
     schedule: Schedule,
     options: dict[str, Any],
     as_json: bool,
+    log: EventFiles | None,
 ) -> tuple[list[EpochResult], dict[str, Any]]:
     leads = net.comm.rank == 0
     with progress() as bar:
@@ -256,10 +281,15 @@ def _trained(
                 click.echo(
                     f"epoch {epoch.epoch}: loss {epoch.loss:.5f}{held}, {_quality(epoch)}, {epoch.seconds:.2f} s"
                 )
+            if log is not None:
+                log.add(epoch)
 
         fixed = (options["epochs"], options["batch"], options["rate"], None, made, options["save"], schedule)
-        validation = samples.validation
-        history = run(net, samples.train, samples.test, *fixed, validation, options["patience"], told)
+        history = run(
+            net, samples.train, samples.test, *fixed, samples.validation, options["patience"], options["looks"], told
+        )
+    if log is not None:
+        log.close()
     cost = report(net, history, len(samples.train))
     if options["onnx_path"]:
         layers = net.gather()

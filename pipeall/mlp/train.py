@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import isfinite, sqrt
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import PipeallError
 from . import checkpoint
 from .checkpoint import Progress
-from .data import LabelledSamples, Samples, ValuedSamples
+from .data import LabelledSamples, Samples
 from .network import Perceptron
 from .rules import Schedule
 from .traffic import dense_weights, flops
@@ -34,6 +34,7 @@ class EpochResult:
     accuracy    on the test samples, with classes; else None
     validation  mean loss of what is held out; None without
     error       root of the mean square on the test samples, in the file's units, with numbers; else None
+    on_training, on_validation  accuracy or error, whichever there is, on these samples; None where not looked at
     """
 
     epoch: int
@@ -44,6 +45,8 @@ class EpochResult:
     rate: float
     validation: float | None = None
     error: float | None = None
+    on_training: float | None = None
+    on_validation: float | None = None
 
 
 def train(
@@ -59,6 +62,7 @@ def train(
     schedule: Schedule = CONSTANT,
     validation: Samples | None = None,
     patience: int | None = None,
+    look_at_training: bool = False,
     told: Callable[[EpochResult], object] = lambda epoch: None,
 ) -> list[EpochResult]:
     """Trains from ``progress`` to ``epochs``; called by every rank with the same arguments.
@@ -67,6 +71,7 @@ def train(
     schedule    how ``rate`` changes over the ``epochs``
     validation  samples whose least loss chooses the epoch of which the network has the weights in the end
     patience    epochs without a new least loss of them after which training ends
+    look_at_training  how good the network is on the training samples too, for a forward pass over all of them
     save        a checkpoint after each epoch, of its weights; ``told`` is called then
     The order of the samples is a function of the network's seed and the epoch. Raises DivergedError, after which the
     last checkpoint is as it was.
@@ -85,11 +90,13 @@ def train(
             raise DivergedError(
                 f"epoch {epoch + 1}: expected a finite loss, got {loss}; try a lower --rate than {rate:g}"
             )
-        held = None if validation is None else mean_loss(net, validation)
+        held, on_validation = (None, None) if validation is None else judged(net, validation)
         progress = _after(net, progress, epoch + 1, held)
-        right = accuracy(net, test) if isinstance(test, LabelledSamples) else None
-        error = root_mean_square(net, test) if isinstance(test, ValuedSamples) else None
-        history.append(EpochResult(epoch + 1, loss, right, seconds, iterations, rate_now, held, error))
+        on_test = judged(net, test)[1]
+        right, error = (on_test, None) if isinstance(test, LabelledSamples) else (None, on_test)
+        on_training = judged(net, data)[1] if look_at_training else None
+        beside = (held, error, on_training, on_validation)
+        history.append(EpochResult(epoch + 1, loss, right, seconds, iterations, rate_now, *beside))
         if save is not None:
             checkpoint.save(save, net, progress)
         net.comm.traffic = before  # traffic counts iterations alone
@@ -119,28 +126,45 @@ def _after(net: Perceptron, progress: Progress, epoch: int, held: float | None) 
     return Progress(epoch, held, epoch)
 
 
-def _predicted(net: Perceptron, data: Samples) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """(numbers of samples, outputs, targets), some samples at a time."""
+def judged(net: Perceptron, data: Samples) -> tuple[float, float]:
+    """The network's mean loss over all samples, and how good it is on them, on every rank the same.
+
+    With classes that is the share of the samples whose label has the largest output; with numbers the root of the mean
+    square of outputs minus targets, in the units of the file.
+    """
+    loss = good = 0.0
     for begin in range(0, len(data), EVALUATED):
         index = np.arange(begin, min(begin + EVALUATED, len(data)))
         x, target = data.batch(index, net.engine.dtype)
-        yield index, net.predict(x), target
+        y = net.predict(x)
+        loss += net.loss(target) * len(index)
+        if isinstance(data, LabelledSamples):
+            good += int((y.argmax(axis=1) == data.labels[index]).sum())
+        else:
+            good += float(np.square(data.in_units(y) - data.y[index]).sum())
+    return loss / len(data), good / len(data) if isinstance(data, LabelledSamples) else sqrt(good / data.y.size)
 
 
 def accuracy(net: Perceptron, data: LabelledSamples) -> float:
     """The share of the samples whose label has the largest output."""
-    return sum(int((y.argmax(axis=1) == data.labels[at]).sum()) for at, y, _ in _predicted(net, data)) / len(data)
+    return judged(net, data)[1]
 
 
-def root_mean_square(net: Perceptron, data: ValuedSamples) -> float:
-    """Root of the mean square of outputs minus targets, in the units of the file."""
-    squares = sum(float(np.square(data.in_units(y) - data.y[at]).sum()) for at, y, _ in _predicted(net, data))
-    return sqrt(squares / data.y.size)
-
-
-def mean_loss(net: Perceptron, data: Samples) -> float:
-    """The network's loss over all samples."""
-    return sum(net.loss(target) * len(at) for at, _, target in _predicted(net, data)) / len(data)
+def curves(history: Sequence[EpochResult]) -> dict[str, dict[str, list[float]]]:
+    """{"loss": {"training": a number for each epoch, ...}, "accuracy" (or "error"): {...}}, of what was looked at."""
+    quality = "error" if history[0].accuracy is None else "accuracy"
+    fields = {
+        "loss": {"training": "loss", "validation": "validation"},
+        quality: {"training": "on_training", "validation": "on_validation", "test": quality},
+    }
+    return {
+        panel: {
+            name: [getattr(epoch, field) for epoch in history]
+            for name, field in of.items()
+            if getattr(history[0], field) is not None
+        }
+        for panel, of in fields.items()
+    }
 
 
 def report(net: Perceptron, history: list[EpochResult], samples: int) -> dict[str, Any]:
