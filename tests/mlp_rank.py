@@ -3,12 +3,16 @@
 import os
 import signal
 import sys
+from dataclasses import replace
 
 import numpy as np
 from mlp_nets import HEADS, SIZES, network, samples
 
+from pipeall.mlp import checkpoint
+from pipeall.mlp.checkpoint import Progress
 from pipeall.mlp.comm_mpi import Mpi
 from pipeall.mlp.data import load
+from pipeall.mlp.rules import Rule
 from pipeall.mlp.train import train
 
 LAYOUTS = (
@@ -35,6 +39,23 @@ def every(comm):
     return [array for layout in LAYOUTS for head in HEADS for array in trained(comm, layout, head)]
 
 
+RULES = (Rule("sgd", momentum=0.9), Rule("adam"))
+SPLITS = {"any": {"bit_equal": True}, "full": {}}
+
+
+def fitted(comm, folder, run, epochs, before=None):
+    """For each rule and split a network of so many epochs, begun anew or from a file: RUN-SPLIT-RULE-RANKS."""
+    data, test = (replace(part, x=part.x[:150], labels=part.labels[:150]) for part in load("digits"))
+    for rule in RULES:
+        for split, layout in SPLITS.items():
+            net, made = network((64, 16, 12, 10), HEADS[2], comm, rule=rule, **layout), Progress()
+            if before:
+                ranks = 3 if split == "any" else comm.size
+                made = checkpoint.load(f"{folder}/{before}-{split}-{rule.name}-{ranks}", net)
+            path = f"{folder}/{run}-{split}-{rule.name}-{comm.size}"
+            train(net, data, test, epochs, 64, 0.01, progress=made, save=path)
+
+
 def dying(comm, path):
     """Rank 1 is killed in the second epoch, or fails in it."""
     data, test = load("digits")
@@ -54,5 +75,10 @@ if __name__ == "__main__":
     comm = Mpi()
     if what == "train":
         np.savez(f"{file}.{comm.rank}.npz", *every(comm))
+    elif what == "break":
+        fitted(comm, file, "whole", 4)
+        fitted(comm, file, "half", 2)
+    elif what == "resume":
+        fitted(comm, file, "rest", 4, "half")
     else:
         dying(comm, file)

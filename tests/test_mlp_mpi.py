@@ -45,6 +45,27 @@ def test_mpi_equals_the_simulator_bit_for_bit(tmp_path, ranks):
                 assert (got[name] == array).all()
 
 
+def test_a_break_changes_no_bit(tmp_path):
+    """Four epochs at once, and two, a file, and two more in other processes, on 1, 2 and 3 ranks: equal files, with all
+    that the rules keep. The bit-equal mode goes on with the file of three ranks, and its files are equal on any."""
+    from mlp_rank import RULES, SPLITS
+
+    for what in ("break", "resume"):
+        for ranks in (1, 2, 3):
+            done = mpirun(ranks, HERE / "mlp_rank.py", what, tmp_path)
+            assert done.returncode == 0, done.stderr
+    for rule in RULES:
+        for split in SPLITS:
+            for ranks in (1, 2, 3):
+                whole = tmp_path / f"whole-{split}-{rule.name}-{1 if split == 'any' else ranks}"
+                with np.load(whole) as want, np.load(tmp_path / f"rest-{split}-{rule.name}-{ranks}") as got:
+                    assert set(got.files) == set(want.files) and len(got.files) > 2 * 3 + 1, (
+                        "weights, what is kept, meta"
+                    )
+                    for name in want.files:
+                        assert (got[name] == want[name]).all(), (split, rule.name, ranks, name)
+
+
 @pytest.mark.parametrize("end", ["killed", "failed"])
 def test_a_rank_that_dies_ends_all_and_leaves_the_checkpoint(tmp_path, end):
     path = tmp_path / f"net.{end}"
