@@ -20,7 +20,7 @@ import pytest
 
 import pipeall
 from pipeall.cli.app import app
-from pipeall.cli.cost import PLAIN
+from pipeall.cli.short_group import PLAIN
 from pipeall.env import VARIABLES
 from pipeall.files import read_json
 from pipeall.graph.onnx.convert import OPERATORS

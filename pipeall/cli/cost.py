@@ -5,49 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from ..cost.conventions import CONVENTIONS
 from ..cost.network import Network
 from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..graph.onnx.shapes import Shapes
-from . import complete, cost_text
 from . import cost_report as report
+from . import cost_text
 from .cost_epoch import epoch
 from .cost_threads import threads
 from .cost_train import train
-from .help import write_commands
 from .model import read_network
 from .options import file_option, json_option, model_argument, model_options
 from .output import print_json
+from .short_group import PLAIN, ShortGroup
 from .tables import print_text
 
-PLAIN = "model"  # the sub-command that is meant where a MODEL stands in place of one
 
-
-class CostGroup(click.Group):
-    """A group in which ``pipeall cost MODEL`` is short for ``pipeall cost model MODEL``."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        names = (*self.commands, *ctx.help_option_names)
-        missing = not args and not ctx.resilient_parsing  # while a word is completed, nothing is missing yet
-        if missing or (args and args[0] not in names):
-            args = [PLAIN, *args]
-        return super().parse_args(ctx, args)
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Those of the short form, then the sub-commands."""
-        click.Command.format_options(self.commands[PLAIN], ctx, formatter)
-        formatter.write_paragraph()
-        write_commands(formatter, "Commands", (command for name, command in self.commands.items() if name != PLAIN))
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        argument, *_ = self.commands[PLAIN].params
-        return [*super().shell_complete(ctx, incomplete), *complete.models(ctx, argument, incomplete)]
-
-
-@click.group(cls=CostGroup, subcommand_metavar="MODEL | COMMAND ...")
+@click.group(cls=ShortGroup, subcommand_metavar="MODEL | COMMAND ...")
 def cost() -> None:
     """Show what a network costs: parameters, operations, memory.
 

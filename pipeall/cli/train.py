@@ -22,7 +22,9 @@ from ..mlp.train import train as run
 from . import complete
 from .options import KeyValues, file_option, json_option, positive_option, seed_option
 from .output import print_json, progress
+from .short_group import PLAIN, ShortGroup
 from .tables import print_table
+from .train_scaling import scaling
 
 if TYPE_CHECKING:
     from .train_log import EventFiles
@@ -72,7 +74,25 @@ RULE = KeyValues(
 RATES = {"sgd": 0.1, "adam": 0.001, "adamw": 0.001}
 
 
-@click.command()
+@click.group(cls=ShortGroup, subcommand_metavar="DATA | COMMAND ...")
+def train() -> None:
+    """Train a multilayer perceptron to classify DATA, or to tell numbers.
+
+    \b
+    pipeall train digits
+    pipeall train digits --epochs 50:validation=0.1 --plot digits.png
+    pipeall train houses.csv --output linear --epochs 200:validation=0.1
+    mpirun -n 8 pipeall train mnist.npz --hidden 512-256 --save mnist.ckpt
+    mpirun -n 2 pipeall train mnist.npz --hidden 512-256 --resume mnist.ckpt
+    mpirun -n 8 pipeall train mnist.npz --hidden 512-256 --mode ghost:width=8
+    pipeall train scaling --ranks 1,2
+
+    DATA is digits, a .npz (x_train, y_train, x_test, y_test; or x, y), or a .csv whose last column is the label.
+    With --output linear, or a y of several columns, numbers are learned. The ranks that mpirun starts share the work.
+    """
+
+
+@train.command(PLAIN)
 @click.argument("data_name", metavar="DATA", shell_complete=complete.files(".npz", ".csv", names=("digits",)))
 @HIDDEN.option("--hidden", default="128", help="Neurons of the hidden layers, such as 512-256 (default 128).")
 @OUTPUT.option("--output", default=SOFTMAX, help=f"Of the last layer: {', '.join(OUTPUTS)} or {SOFTMAX} (default).")
@@ -97,19 +117,12 @@ RATES = {"sgd": 0.1, "adam": 0.001, "adamw": 0.001}
 @click.option("--report", "with_report", is_flag=True, help="What an iteration cost: work, messages, waiting.")
 @seed_option
 @json_option
-def train(data_name: str, as_json: bool, **options: Any) -> None:
-    """Train a multilayer perceptron to classify DATA, or to tell numbers.
+def train_model(data_name: str, as_json: bool, **options: Any) -> None:
+    """Train a multilayer perceptron.
 
     \b
     pipeall train digits
-    pipeall train digits --epochs 50:validation=0.1 --plot digits.png
-    pipeall train houses.csv --output linear --epochs 200:validation=0.1
-    mpirun -n 8 pipeall train mnist.npz --hidden 512-256 --save mnist.ckpt
-    mpirun -n 2 pipeall train mnist.npz --hidden 512-256 --resume mnist.ckpt
-    mpirun -n 8 pipeall train mnist.npz --hidden 512-256 --mode ghost:width=8
-
-    DATA is digits, a .npz (x_train, y_train, x_test, y_test; or x, y), or a .csv whose last column is the label.
-    With --output linear, or a y of several columns, numbers are learned. The ranks that mpirun starts share the work.
+    pipeall train model digits --hidden 64-32
     """
     comm = _comm()
     length = options["epochs"]
@@ -338,3 +351,6 @@ def _show(net: Perceptron, history: list[EpochResult], cost: dict[str, Any] | No
         ("overlap", None if overlap is None or not isfinite(overlap) else f"{100 * overlap:.0f} %"),
     ]
     print_table(f"{net.mode} mode on {cost['ranks']} ranks: an iteration", ["", ">"], rows)
+
+
+train.add_command(scaling)

@@ -83,13 +83,22 @@ def full_seconds(sizes: Sequence[int], ranks: int, machine: Machine, item_bytes:
     Three memory passes over a rank's weights (read forward, read and written on the way back), then the messages.
     """
     passes = 3 * dense_weights(sizes) / ranks
-    rounds = (ranks - 1).bit_length()
+    return item_bytes * passes / machine.memory + full_message_seconds(sizes, ranks, machine, item_bytes)
+
+
+def full_message_seconds(sizes: Sequence[int], ranks: int, machine: Machine, item_bytes: int = 4) -> float:
+    """Of ``full_seconds``, the messages."""
     sent = least_values(sizes) * (ranks - 1) / ranks
-    messages = 2 * rounds * (len(sizes) - 2)
-    return item_bytes * (passes / machine.memory + sent / machine.bandwidth) + machine.alpha * messages
+    messages = 2 * (ranks - 1).bit_length() * (len(sizes) - 2)
+    return item_bytes * sent / machine.bandwidth + machine.alpha * messages
 
 
 def ghost_seconds(sizes: Sequence[int], workers: int, machine: Machine, item_bytes: int = 4) -> float:
     """Seconds of an iteration of one sample in ghost mode of width 1, on the rank with most weights."""
     passes = 3 * ghost_weights_of(sizes, 0, workers)
-    return item_bytes * passes / machine.memory + 2 * machine.alpha * (len(sizes) - 2) * (workers > 1)
+    return item_bytes * passes / machine.memory + ghost_message_seconds(sizes, workers, machine)
+
+
+def ghost_message_seconds(sizes: Sequence[int], workers: int, machine: Machine) -> float:
+    """Of ``ghost_seconds``, the messages: two for each layer of neurons between, of a few bytes."""
+    return 2 * machine.alpha * (len(sizes) - 2) * (workers > 1)

@@ -1,12 +1,14 @@
 """What other programs take of the cores while something is measured here.
 
-The kernel counts the time in which each core is busy, and that of this process; the rest is the others', and on a
-virtual machine what its host took. A figure that was measured beside a busy program is the two programs' figure.
+The kernel counts the time in which each core is busy, and that of this process and of those it started and waited for.
+The rest is the others', and on a virtual machine what its host took. A figure that was measured beside a busy program
+is the two programs' figure.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import time
 from collections.abc import Set
 from pathlib import Path
@@ -42,7 +44,9 @@ class Neighbours:
 
 def clocks() -> tuple[float | None, float, float]:
     """Seconds: what all programs have used of the cores this process may use, what it has, and of the wall."""
-    return busy_s(STAT.read_text(), os.sched_getaffinity(0)), time.process_time(), time.monotonic()
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    own = time.process_time() + children.ru_utime + children.ru_stime
+    return busy_s(STAT.read_text(), os.sched_getaffinity(0)), own, time.monotonic()
 
 
 def busy_s(text: str, cores: Set[int]) -> float | None:
