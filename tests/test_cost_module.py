@@ -1,7 +1,11 @@
 """``pipeall.cost``: torch modules against what torch itself counts and keeps; files and graphs by the same name."""
 
+import warnings
+
 import pytest
+from sam_nets import Encoder
 from test_cost_exports import Attention, exported, kept, network, nn, torch, unit
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 import pipeall
@@ -14,6 +18,7 @@ MODULES = {
     "transformer": (lambda: nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), (9, 16)),
     "transposed": (lambda: nn.Sequential(nn.ConvTranspose2d(3, 8, 2, 2), nn.GELU(), nn.GroupNorm(2, 8)), (3, 8, 8)),
     "dropout": (lambda: nn.Sequential(unit(3, 8, 5), nn.Flatten(), nn.Dropout(), nn.Linear(512, 4)), (3, 8, 8)),
+    "sam": (lambda: Encoder(64, 16, 2, 2, 3, whole=(1,), out=8), (3, 64, 64)),
     "meta": (lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.Hardswish(), nn.AvgPool2d(2)), (3, 8, 8)),
 }
 
@@ -43,6 +48,28 @@ def test_a_module_and_its_exports_agree(tmp_path):
     assert size.memory(largest).total <= 0.8e9 < size.memory(largest + 1).total
 
 
+def test_attention_in_windows_is_counted_by_file_too(tmp_path):
+    """SAM's encoder: padded windows, relative positions by einsum; 4 x 4 tokens in windows of 3 x 3."""
+    module = Encoder(64, 16, 2, 2, 3, whole=(1,), out=8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module.eval(), (torch.zeros(1, 3, 64, 64),), tmp_path / "sam.onnx", dynamo=False)
+    file, size = pipeall.cost(tmp_path / "sam.onnx"), pipeall.cost(module, (1, 3, 64, 64))
+    assert file.total.macs == size.total.macs
+    assert abs(file.saved_bytes / size.saved_bytes - 1) < 0.1 or file.notes
+
+
+def test_fused_attention_is_counted():
+    """As torch's counter does where it is taken apart; what CPUs run else that does not count."""
+    module = nn.MultiheadAttention(16, 2, batch_first=True)
+    attention = Acting(lambda x: module(x, x, x, need_weights=False)[0])
+    attention.module = module
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        attention(torch.zeros(2, 9, 16))
+    products = 9 * 16 * (48 + 16) + 2 * 2 * 9 * 9 * 8
+    assert pipeall.cost(attention, (1, 9, 16)).total.macs == counter.get_total_flops() // 2 // 2 == products
+
+
 def test_memory_of_training_is_that_of_the_file(tmp_path):
     """By what torch keeps, and by the tables over a file: the same, peak of the backward pass included."""
     module = nn.Sequential(unit(3, 8), nn.MaxPool2d(2), unit(8, 16), nn.Flatten(), nn.Linear(4096, 4))
@@ -61,6 +88,43 @@ def test_graphs_have_shapes_of_their_own():
 class Fickle(nn.Module):
     def forward(self, x):
         return torch.relu(x) if len(x) == 2 else x
+
+
+class Acting(nn.Module):
+    def __init__(self, act):
+        super().__init__()
+        self.act = act
+
+    def forward(self, x):
+        return self.act(x)
+
+
+def refuses(x):
+    raise AssertionError("the module's own")
+
+
+@pytest.mark.parametrize(
+    ("act", "kind", "words"),
+    [
+        (refuses, AssertionError, "^the module's own$"),
+        (lambda x: x + len(3), TypeError, "^object of type 'int' has no len"),
+        (lambda x: [][1], IndexError, "out of range"),
+        (lambda x: x if x.sum() > 0 else -x, ArgumentError, "Acting with input_shape .* cannot be traced"),
+        (lambda x: x.numpy(), ArgumentError, "cannot be traced: .*numpy"),
+        (lambda x: torch.zeros(2).view(3), ArgumentError, "cannot be traced: shape"),
+        (lambda x: torch._assert(len(x) == 1, "one sample"), ArgumentError, "cannot be traced: one sample"),
+    ],
+)
+def test_errors_of_a_module_are_its_own_and_those_of_torch_are_named(act, kind, words):
+    with pytest.raises(kind, match=words) as caught:
+        pipeall.cost(Acting(act), (1, 4))
+    assert kind is not ArgumentError or caught.value.__cause__ is not None
+
+
+def test_inputs_that_forward_does_not_take():
+    for shapes in ({"x": (1, 4), "z": (1, 4)}, {"y": (1, 4)}):
+        with pytest.raises(ArgumentError, match="input_shape: Acting.forward takes x: "):
+            pipeall.cost(Acting(torch.relu), shapes)
 
 
 @pytest.mark.parametrize(

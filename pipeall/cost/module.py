@@ -8,8 +8,10 @@ module is left as it was.
 from __future__ import annotations
 
 import inspect
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, ModelError
@@ -43,12 +45,16 @@ def of_module(module: torch.nn.Module, input_shape: Sequence[int] | Mapping[str,
     """The network of a module for inputs of ``input_shape``, batch first: one shape, or one for each input by name.
 
     Raises ArgumentError for a shape that the module does not take, ModelError for a module that does other things at
-    another batch.
+    another batch. Errors of the module's own code come as they are.
     """
     names = list(inspect.signature(module.forward).parameters)
     shapes = dict(input_shape) if isinstance(input_shape, Mapping) else {names[0] if names else "x": tuple(input_shape)}
     if not shapes or not all(shape and min(shape) >= 1 for shape in shapes.values()):
         raise ArgumentError(f"input_shape: expected positive sizes, the batch first, got {input_shape!r}")
+    try:
+        inspect.signature(module.forward).bind(**shapes)
+    except TypeError as error:
+        raise ArgumentError(f"input_shape: {type(module).__name__}.forward takes {', '.join(names)}: {error}") from None
     with _training(module):
         (few, few_saved, outputs), (more, more_saved, _) = (_traced(module, shapes, times) for times in (2, 3))
     if [layer for layer, _ in few] != [layer for layer, _ in more] or len(few_saved) != len(more_saved):
@@ -113,12 +119,25 @@ def _traced(module: torch.nn.Module, shapes: Mapping[str, Sequence[int]], times:
         try:
             with Mode(), torch.autograd.graph.saved_tensors_hooks(recorder.keep, lambda tensor: tensor):
                 result = torch.func.functional_call(module, state, kwargs=inputs)
-        except (RuntimeError, ValueError, TypeError, NotImplementedError, AssertionError) as error:
+        except (RuntimeError, ValueError, TypeError, AssertionError) as error:
+            if not _is_torchs(error):
+                raise
             message = " ".join(str(error).split())
             raise ArgumentError(
                 f"{type(module).__name__} with input_shape {dict(shapes)} cannot be traced: {message:.200}"
-            ) from None
+            ) from error
         return recorder.layers, list(recorder.saved.values()), [recorder.name_of(t) for t in _tensors(result)]
+
+
+def _is_torchs(error: Exception) -> bool:
+    """Whether torch raised it, such as for a shape. What the module's own code raises tells more as it is.
+
+    Functions of torch that are no Python leave no frame; they raise RuntimeError.
+    """
+    import torch
+
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return isinstance(error, RuntimeError) or Path(frame.f_code.co_filename).is_relative_to(Path(torch.__file__).parent)
 
 
 def _tensors(value: Any) -> list[Any]:
