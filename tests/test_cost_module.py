@@ -112,7 +112,7 @@ def refuses(x):
         (lambda x: x if x.sum() > 0 else -x, ArgumentError, "Acting with input_shape .* cannot be traced"),
         (lambda x: x.numpy(), ArgumentError, "cannot be traced: .*numpy"),
         (lambda x: torch.zeros(2).view(3), ArgumentError, "cannot be traced: shape"),
-        (lambda x: torch._assert(len(x) == 1, "one sample"), ArgumentError, "cannot be traced: one sample"),
+        (lambda x: nn.BatchNorm2d(4)(x), ArgumentError, "cannot be traced: expected 4D input"),
     ],
 )
 def test_errors_of_a_module_are_its_own_and_those_of_torch_are_named(act, kind, words):

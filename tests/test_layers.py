@@ -68,7 +68,7 @@ OPTIONAL = {  # package outside of the standard library -> the file or folder th
     "PIL": "cli",
     "av": "cli/video.py",
     "matplotlib": "cli/plot.py",
-    "torch": ("nas/train.py", "cost/module.py"),
+    "torch": ("nas/train.py", "cost/module.py", "cost/torch_network.py"),
     "sklearn": "nas/text.py",
 }
 PYTHONS_OWN = {"_exit", "_replace", "_repr_html_"}  # public in spite of the name: os._exit, named tuples, notebooks

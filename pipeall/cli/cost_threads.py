@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -17,7 +19,7 @@ from ..pipeline.boards.board import Board
 from ..pipeline.engine import Engine
 from ..pipeline.measuring.trial import random_frame
 from . import complete
-from .model import load_model
+from .model import load_model, read_network
 from .options import file_option, finer_option, json_option, positive_option
 from .output import print_json, progress
 from .tables import print_table, print_text
@@ -29,31 +31,55 @@ TURNS = 3  # of every number of threads, one after the other: clocks and neighbo
 @click.command()
 @click.argument("models", nargs=-1, required=True, shell_complete=complete.models)
 @positive_option("--seconds", default=2.0, help="How long all numbers of threads together are measured.")
+@click.option("--training", type=click.IntRange(1), metavar="BATCH", help="PyTorch's steps on so many samples.")
 @file_option("--plot", help="Draw throughput by number of threads as PNG.")
 @finer_option
 @json_option
-def threads(models: tuple[str, ...], seconds: float, plot: str | None, finer: int | None, as_json: bool) -> None:
+def threads(
+    models: tuple[str, ...], seconds: float, training: int | None, plot: str | None, finer: int | None, as_json: bool
+) -> None:
     """Measure a network on 1 to all cores, and say which number pays.
 
     \b
     pipeall cost threads alexnet --plot threads.png
+    pipeall cost threads alexnet --training 32
 
-    From three numbers of threads on, the universal scalability law is fitted to the throughput.
+    With --training it is a forward and a backward pass of PyTorch; without, a frame of pipeall's engine. From three
+    numbers of threads on, the universal scalability law is fitted to the throughput.
     """
     if plot:
         from .plot_threads import draw_threads  # before anything is measured in vain
     board = one_cluster()
-    graphs = [load_model(model, finer=finer) for model in models]
     about = machine.describe(board) | {"before": machine.state(board)}
-    with progress() as bar:
-        found = [report(graph.name, measure(graph, board, seconds, bar)) for graph in graphs]
+    if training:
+        found = _of_training(models, training, seconds)
+    else:
+        graphs = [load_model(model, finer=finer) for model in models]
+        with progress() as bar:
+            found = [report(graph.name, of_engines(graph, board, seconds, bar)) for graph in graphs]
     if plot:
-        draw_threads(plot, found, f"Throughput by number of threads, {about['model'] or 'unknown CPU'}")
+        what, unit = ("Training", "samples") if training else ("Throughput", "frames")
+        draw_threads(
+            plot, found, f"{what} by number of threads, {about['model'] or 'unknown CPU'}", f"{unit} per second"
+        )
     if as_json:
-        print_json("threads", **about, networks=found)
+        print_json("threads", **about, training_batch=training, networks=found)
         return
     for network in found:
-        show(network)
+        show(network, training)
+
+
+def _of_training(models: Sequence[str], batch: int, seconds: float) -> list[dict[str, Any]]:
+    from ..cost.torch_network import training_step
+
+    networks = [read_network(model)[0] for model in models]
+    steps = [training_step(network, batch) for network in networks]
+    counts = range(1, len(os.sched_getaffinity(0)) + 1)
+    with progress() as bar:
+        return [
+            report(network.name, measure(network.name, {n: partial(step, n) for n in counts}, seconds, bar), batch)
+            for network, step in zip(networks, steps, strict=True)
+        ]
 
 
 def one_cluster() -> Board:
@@ -61,39 +87,49 @@ def one_cluster() -> Board:
     return Board.detect(clusters=[sorted(os.sched_getaffinity(0))], gpu=False)
 
 
-def measure(graph: Graph, board: Board, seconds: float, bar: Progress) -> dict[int, list[float]]:
-    """Number of threads -> ms of each frame, one at a time, all numbers in turns of ``seconds`` together."""
-    cores = len(board.component("big").device.cores)
+def of_engines(graph: Graph, board: Board, seconds: float, bar: Progress) -> dict[int, list[float]]:
+    """``measure`` of frames through an engine of each number of threads."""
     frame = random_frame(graph)
-    engines = {count: Engine(graph, "big", board, count) for count in range(1, cores + 1)}
-    times: dict[int, list[float]] = {count: [] for count in engines}
-    task = bar.add_task(f"{graph.name} by threads", total=TURNS * cores)
-    try:
-        for _ in range(TURNS):
-            for count, engine in engines.items():
-                times[count] += _turn(engine, frame, seconds / TURNS)
-                bar.advance(task)
-    finally:
-        for engine in engines.values():
-            engine.close()
+    with ExitStack() as stack:
+        calls: dict[int, Callable[[], object]] = {}
+        for count in range(1, len(board.component("big").device.cores) + 1):
+            engine = Engine(graph, "big", board, count)
+            stack.callback(engine.close)
+            calls[count] = partial(engine, frame)
+        return measure(graph.name, calls, seconds, bar)
+
+
+def measure(
+    name: str, calls: Mapping[int, Callable[[], object]], seconds: float, bar: Progress
+) -> dict[int, list[float]]:
+    """Number of threads -> ms of each call, one at a time, all numbers in turns of ``seconds`` together."""
+    times: dict[int, list[float]] = {count: [] for count in calls}
+    task = bar.add_task(f"{name} by threads", total=TURNS * len(calls))
+    for _ in range(TURNS):
+        for count, call in calls.items():
+            times[count] += _turn(call, seconds / TURNS)
+            bar.advance(task)
     return times
 
 
-def _turn(engine: Engine, frame: Any, seconds: float) -> list[float]:
-    engine(frame)  # warm
+def _turn(call: Callable[[], object], seconds: float) -> list[float]:
+    call()  # warm
     taken: list[float] = []
     end = perf_counter() + seconds
     while len(taken) < LEAST or perf_counter() < end:
         begin = perf_counter()
-        engine(frame)
+        call()
         taken.append(1e3 * (perf_counter() - begin))
     return taken
 
 
-def report(network: str, times: Mapping[int, list[float]]) -> dict[str, Any]:
-    """Median and fastest latency, throughput by the median, and the law where there are three numbers of threads."""
+def report(network: str, times: Mapping[int, list[float]], samples: int = 1) -> dict[str, Any]:
+    """Median and fastest latency, throughput by the median, and the law where there are three numbers of threads.
+
+    ``samples`` of a call: "fps" is how many of them a second.
+    """
     rows = [
-        {"threads": count, "median_ms": _median(taken), "least_ms": min(taken), "fps": 1e3 / _median(taken)}
+        {"threads": count, "median_ms": _median(taken), "least_ms": min(taken), "fps": 1e3 * samples / _median(taken)}
         for count, taken in times.items()
     ]
     law = fit({row["threads"]: row["fps"] for row in rows}) if len(rows) >= 3 else None
@@ -112,7 +148,8 @@ def _law(law: Law | None) -> dict[str, float | None] | None:
     return {"serial": law.serial, "crosstalk": law.crosstalk, "peak_threads": peak}
 
 
-def show(found: Mapping[str, Any]) -> None:
+def show(found: Mapping[str, Any], training: int | None) -> None:
+    """``training``: samples of a step, None where frames were measured."""
     rows = found["rows"]
     cells = [
         (
@@ -124,8 +161,9 @@ def show(found: Mapping[str, Any]) -> None:
         )
         for r in rows
     ]
-    headings = [">threads", ">median ms", ">fastest ms", ">FPS", ">speedup"]
-    print_table(f"{found['network']} by number of threads", headings, cells)
+    headings = [">threads", ">median ms", ">fastest ms", ">samples/s" if training else ">FPS", ">speedup"]
+    what = f", training steps of {training}" if training else ""
+    print_table(f"{found['network']}{what} by number of threads", headings, cells)
     law = found["law"]
     if law is None:
         print_text(f"Best here: {found['best_threads']}; a law is fitted from three numbers of threads on.")
