@@ -189,3 +189,17 @@ def test_einsum_and_half_precision(tmp_path):
     onnx.save(proto, tmp_path / "half.onnx")
     half = onnx_shapes.read(tmp_path / "half.onnx")
     assert network_cost(half).macs == 6 * 8 * 5 and half.file_types == ("float16",)
+
+
+def test_files_of_several_pictures_say_so(tmp_path):
+    """A file of two pictures at a time counts two as a sample, until its shape is given."""
+    one = network_cost(read_network(str(exported(network(), tmp_path / "one.onnx")))[0])
+    two = tmp_path / "two.onnx"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(network().eval(), (torch.zeros(2, 3, 32, 32),), two, dynamo=False)
+    net, _, _ = read_network(str(two))
+    assert network_cost(net).macs == 2 * one.macs and "has 2 pictures" in net.notes[-1]
+    assert "--input-shape 1x3x32x32" in net.notes[-1]
+    net, _, _ = read_network(str(two), (1, 3, 32, 32))
+    assert network_cost(net).macs == one.macs and not any("pictures" in note for note in net.notes)

@@ -82,7 +82,21 @@ def put_back(network: Network, folded: Mapping[str, bool]) -> Network:
 def with_doubts(network: Network) -> Network:
     """The network with notes of what the file may hide: folded BatchNorm, attention that was one function."""
     doubts = (_hidden_norms(network), _attention_apart(network))
-    return replace(network, notes=(*network.notes, *filter(None, doubts)))
+    return with_batch(replace(network, notes=(*network.notes, *filter(None, doubts))))
+
+
+def with_batch(network: Network) -> Network:
+    """The network with a note where its pictures come several at a time, which is then what counts as a sample."""
+    for name in network.inputs:
+        count, *rest = network.shapes[name] or (1,)
+        if count > 1 and len(rest) == 3:
+            one = "x".join(map(str, (1, *rest)))
+            note = (
+                f"input {name} has {count} pictures: sizes of a sample are those of {count}, and so are batches; "
+                f"--input-shape {one} (input_shape) sizes one"
+            )
+            return replace(network, notes=(*network.notes, note))
+    return network
 
 
 def _hidden_norms(network: Network) -> str:

@@ -14,7 +14,7 @@ from ..graph.ir import Graph
 from . import batch as batches
 from . import onnx_shapes
 from .count import Cost, network_cost
-from .exports import with_doubts
+from .exports import with_batch, with_doubts
 from .network import Network, of_graph
 from .training import Memory, memory_function, saved_bytes, space
 
@@ -89,4 +89,4 @@ def cost(
         raise ArgumentError("input_shape: a torch module needs it, such as (1, 3, 224, 224)")
     from .module import of_module
 
-    return Size(of_module(network, input_shape))
+    return Size(with_batch(of_module(network, input_shape)))
