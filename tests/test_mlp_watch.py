@@ -6,10 +6,12 @@ import sys
 import numpy as np
 import pytest
 from commands import document, invoke
+from mlp_nets import HEADS, network
 from PIL import Image
 
-from pipeall.mlp.data import split
-from pipeall.mlp.train import EpochResult, curves
+from pipeall.mlp.checkpoint import Progress
+from pipeall.mlp.data import load, split
+from pipeall.mlp.train import EpochResult, curves, train
 
 COMMAND = ("train", "digits", "--hidden", "16", "--epochs")
 
@@ -39,6 +41,16 @@ def test_numbers_of_an_epoch_are_those_of_the_exported_network(tmp_path):
             assert loss == pytest.approx(-np.log(y[target == 1]).mean(), abs=2e-5)
     with Image.open(plot) as drawn:
         assert drawn.format == "PNG" and drawn.getextrema() != ((255, 255),) * len(drawn.getbands())
+
+
+@pytest.mark.parametrize("batch", [1437, 64, 1])
+def test_an_epoch_tells_how_far_it_is(batch):
+    data, test = load("digits")
+    net, moved = network((64, 8, 10), HEADS[2]), []
+    train(net, data, test, 3, batch, 0.01, progress=Progress(1), moved=moved.append)
+    iterations = -(-len(data) // batch)
+    assert moved == sorted(moved) and moved[0] == 1.0 and 2.0 in moved and max(moved) < 3
+    assert min(iterations, 11) <= len(moved) // 2 <= 20, "no more, as an iteration may take microseconds"
 
 
 def test_training_samples_are_looked_at_only_where_asked():

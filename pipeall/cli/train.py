@@ -285,10 +285,10 @@ def _trained(
 ) -> tuple[list[EpochResult], dict[str, Any]]:
     leads = net.comm.rank == 0
     with progress() as bar:
-        task = bar.add_task("training", total=options["epochs"] - made.epoch, visible=leads)
+        task = bar.add_task("training", total=options["epochs"], completed=made.epoch, visible=leads)
 
         def told(epoch: EpochResult) -> None:
-            bar.update(task, advance=1, description=f"loss {epoch.loss:.4g}, {_quality(epoch)}")
+            bar.update(task, completed=epoch.epoch, description=f"loss {epoch.loss:.4g}, {_quality(epoch)}")
             if leads and not as_json:
                 held = "" if epoch.validation is None else f", validation loss {epoch.validation:.5f}"
                 click.echo(
@@ -298,8 +298,9 @@ def _trained(
                 log.add(epoch)
 
         fixed = (options["epochs"], options["batch"], options["rate"], None, made, options["save"], schedule)
+        watched = (samples.validation, options["patience"], options["looks"], told)
         history = run(
-            net, samples.train, samples.test, *fixed, samples.validation, options["patience"], options["looks"], told
+            net, samples.train, samples.test, *fixed, *watched, lambda epochs: bar.update(task, completed=epochs)
         )
     if log is not None:
         log.close()

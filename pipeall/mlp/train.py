@@ -21,6 +21,7 @@ from .traffic import dense_weights, flops
 
 NOTHING, CONSTANT = Progress(), Schedule()
 EVALUATED = 256  # samples at a time
+MOVES = 20  # in an epoch, at most: an iteration may take microseconds
 
 
 class DivergedError(PipeallError):
@@ -64,6 +65,7 @@ def train(
     patience: int | None = None,
     look_at_training: bool = False,
     told: Callable[[EpochResult], object] = lambda epoch: None,
+    moved: Callable[[float], object] = lambda epochs: None,
 ) -> list[EpochResult]:
     """Trains from ``progress`` to ``epochs``; called by every rank with the same arguments.
 
@@ -73,6 +75,7 @@ def train(
     patience    epochs without a new least loss of them after which training ends
     look_at_training  how good the network is on the training samples too, for a forward pass over all of them
     save        a checkpoint after each epoch, of its weights; ``told`` is called then
+    moved       called some times within an epoch with the epochs done so far, a fraction
     The order of the samples is a function of the network's seed and the epoch. Raises DivergedError, after which the
     last checkpoint is as it was.
     """
@@ -82,7 +85,7 @@ def train(
             break
         rate_now = rate * schedule.share(epoch, epochs)
         begin = perf_counter()
-        total, iterations = _epoch(net, data, epoch, batch, rate_now, momentum)
+        total, iterations = _epoch(net, data, epoch, batch, rate_now, momentum, moved)
         seconds = perf_counter() - begin
         before = replace(net.comm.traffic)
         loss = float(net.comm.allreduce(np.array([total]))[0]) / len(data)
@@ -107,12 +110,21 @@ def train(
 
 
 def _epoch(
-    net: Perceptron, data: Samples, epoch: int, batch: int, rate: float, momentum: float | None
+    net: Perceptron,
+    data: Samples,
+    epoch: int,
+    batch: int,
+    rate: float,
+    momentum: float | None,
+    moved: Callable[[float], object],
 ) -> tuple[float, int]:
     """This rank's share of the sum of the samples' losses, and the number of iterations."""
     order = np.random.default_rng((net.seed, epoch)).permutation(len(data))
     total, starts = 0.0, range(0, len(data), batch)
-    for start in starts:
+    often = -(-len(starts) // MOVES)
+    for number, start in enumerate(starts):
+        if number % often == 0:
+            moved(epoch + number / len(starts))
         index = order[start : start + batch]
         total += net.step(*data.batch(index, net.engine.dtype), rate, momentum) * len(index)
     return total, len(starts)
