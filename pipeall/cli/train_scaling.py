@@ -183,8 +183,8 @@ def show_measured(content: Mapping[str, Any]) -> None:
         print_table(f"{model} here: an iteration, and its messages", headings, map(_cells, rows))
     print_text(
         "of 1 rank: by the fastest iterations. max, mean: how long messages are under way, of the ranks; %: max by the "
-        "mean iteration. overlap: the share of the mean in which a rank computed; one sample has none, as its "
-        "gradients and update are one pass over the weights."
+        "mean iteration. overlap: the share of the mean in which a rank computed; one sample has next to none, as "
+        "its gradients and update are one pass over the weights."
     )
     for line in verdict(content):
         print_text(line)
