@@ -28,6 +28,7 @@ def test_a_short_run(monkeypatch, tmp_path):
     monkeypatch.setattr(threads, "load_model", lambda net, finer=None: quick_net())
     found = document("cost", "threads", "quick", "--seconds", "0.01")
     (network,) = found["networks"]
+    assert found["others_cores"] >= 0 and found["training_batch"] is None
     assert found["format"] == "pipeall.threads/1" and network["network"] == "quick"
     cores = len(threads.one_cluster().component("big").device.cluster.cores)
     assert [row["threads"] for row in network["rows"]] == list(range(1, cores + 1))
@@ -37,6 +38,16 @@ def test_a_short_run(monkeypatch, tmp_path):
     assert "by number of threads" in result.stdout
     with Image.open(plot) as drawn:
         assert drawn.format == "PNG" and drawn.getextrema() != ((255, 255),) * len(drawn.getbands())
+
+
+def test_busy_cores_are_told(monkeypatch):
+    monkeypatch.setattr(threads, "load_model", lambda net, finer=None: quick_net())
+    for cores, said in ((0.0, False), (0.7, True)):
+        monkeypatch.setattr(
+            threads.Neighbours, "__exit__", lambda self, *error, cores=cores: setattr(self, "cores", cores)
+        )
+        result = invoke("cost", "threads", "quick", "--seconds", "0.01")
+        assert ("BUSY: while threads were measured, other programs took the time of up to 0.7" in result.stdout) == said
 
 
 def test_the_law_is_drawn_where_there_is_one(tmp_path):

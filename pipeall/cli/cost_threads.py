@@ -17,11 +17,13 @@ from ..graph.ir import Graph
 from ..pipeline.boards import machine
 from ..pipeline.boards.board import Board
 from ..pipeline.engine import Engine
+from ..pipeline.measuring.neighbours import Neighbours, disturbed
 from ..pipeline.measuring.trial import random_frame
 from . import complete
 from .model import load_model, read_network
 from .options import file_option, finer_option, json_option, positive_option
 from .output import print_json, progress
+from .profiles import BUSY
 from .tables import print_table, print_text
 
 LEAST = 3  # frames of a turn
@@ -51,11 +53,11 @@ def threads(
         from .plot_threads import draw_threads  # before anything is measured in vain
     board = one_cluster()
     about = machine.describe(board) | {"before": machine.state(board)}
-    if training:
-        found = _of_training(models, training, seconds)
-    else:
-        graphs = [load_model(model, finer=finer) for model in models]
-        with progress() as bar:
+    graphs = [] if training else [load_model(model, finer=finer) for model in models]
+    with Neighbours() as beside, progress() as bar:
+        if training:
+            found = _of_training(models, training, seconds, bar)
+        else:
             found = [report(graph.name, of_engines(graph, board, seconds, bar)) for graph in graphs]
     if plot:
         what, unit = ("Training", "samples") if training else ("Throughput", "frames")
@@ -63,23 +65,24 @@ def threads(
             plot, found, f"{what} by number of threads, {about['model'] or 'unknown CPU'}", f"{unit} per second"
         )
     if as_json:
-        print_json("threads", **about, training_batch=training, networks=found)
+        print_json("threads", **about, others_cores=beside.cores, training_batch=training, networks=found)
         return
     for network in found:
         show(network, training)
+    if disturbed(beside.cores):
+        print_text(BUSY.format(what="threads were measured", cores=beside.cores))
 
 
-def _of_training(models: Sequence[str], batch: int, seconds: float) -> list[dict[str, Any]]:
+def _of_training(models: Sequence[str], batch: int, seconds: float, bar: Progress) -> list[dict[str, Any]]:
     from ..cost.torch_network import training_step
 
     networks = [read_network(model)[0] for model in models]
     steps = [training_step(network, batch) for network in networks]
     counts = range(1, len(os.sched_getaffinity(0)) + 1)
-    with progress() as bar:
-        return [
-            report(network.name, measure(network.name, {n: partial(step, n) for n in counts}, seconds, bar), batch)
-            for network, step in zip(networks, steps, strict=True)
-        ]
+    return [
+        report(network.name, measure(network.name, {n: partial(step, n) for n in counts}, seconds, bar), batch)
+        for network, step in zip(networks, steps, strict=True)
+    ]
 
 
 def one_cluster() -> Board:
