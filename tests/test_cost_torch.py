@@ -1,5 +1,7 @@
 """Networks of layers computed by torch: outputs of pipeall's engine, and what torch's counter and hooks say."""
 
+import warnings
+
 import numpy as np
 import pytest
 from commands import document, invoke
@@ -46,9 +48,11 @@ def test_a_file_trains_as_the_module_does(tmp_path):
         assert gradient.shape == net.shapes[name] and torch.isfinite(gradient).all()
 
 
-def test_padding_that_only_the_shapes_tell(tmp_path):
-    """Of a pool that rounds up, and of an average of a part: the module's outputs."""
-    module = nn.Sequential(nn.Conv2d(3, 4, 3, 2), nn.MaxPool2d(3, 2, ceil_mode=True), nn.Tanh(), nn.AvgPool2d(2))
+@pytest.mark.parametrize("counted", [True, False])
+def test_padding(tmp_path, counted):
+    """Of a pool that rounds up, which only the shapes tell, and of averages: the module's outputs."""
+    average = nn.AvgPool2d(3, 2, padding=1, count_include_pad=counted)
+    module = nn.Sequential(nn.Conv2d(3, 4, 3, 2), nn.MaxPool2d(2, 2, ceil_mode=True), nn.Tanh(), average)
     path = exported(module, tmp_path / "net.onnx")
     net, _, _ = read_network(str(path))
     weights = {name: module.state_dict()[name].numpy() for name in net.parameters}
@@ -61,6 +65,11 @@ def test_what_is_not_trained_here(tmp_path):
     path = exported(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Upsample(scale_factor=2)), tmp_path / "net.onnx")
     with pytest.raises(ModelError, match="Resize is not among what is trained here"):
         TorchNetwork(read_network(str(path))[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(nn.Conv1d(3, 4, 3), (torch.zeros(1, 3, 9),), tmp_path / "line.onnx", dynamo=False)
+    with pytest.raises(ModelError, match=r"expected a picture of rank 4, got \(1, 4, 7\)"):
+        TorchNetwork(read_network(str(tmp_path / "line.onnx"))[0])
     with pytest.raises(ArgumentError, match="batch: expected at least 1"):
         training_step(read_network("squeezenet")[0], 0)
     done = invoke("cost", "threads", path, "--training", "2")

@@ -20,6 +20,7 @@ try:
 except ImportError:
     raise missing_extra("torch", "nas", "a step of training") from None
 
+OF_PICTURES = ("Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "LRN")
 SEED, SPREAD = 0, 0.05  # of random weights
 
 
@@ -31,6 +32,9 @@ class TorchNetwork:
         for layer in network.layers:
             if layer.op not in RUN:
                 raise ModelError(f"{network.name}: layer {layer.name!r}: {layer.op} is not among what is trained here")
+            shape = network.shapes[layer.outputs[0]]
+            if layer.op in OF_PICTURES and len(shape) != 4:
+                raise ModelError(f"{network.name}: layer {layer.name!r}: expected a picture of rank 4, got {shape}")
         if len(network.inputs) != 1 or network.shapes[network.inputs[0]][:1] != (1,):
             raise ModelError(f"{network.name}: expected one input of batch 1, got {', '.join(network.inputs)}")
         self.network = network
@@ -87,44 +91,42 @@ def training_step(network: Network, batch: int) -> Callable[[int], None]:
 Tensors = Sequence[Any]
 
 
-def _window(network: Network, layer: Layer, kernel: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Padding (top, left) and (bottom, right) that give the output its size, whatever the file says of the latter."""
+def _padded(network: Network, layer: Layer, x: Any, kernel: Sequence[int], value: float) -> tuple[Any, list[int]]:
+    """The input, and by how much an operator is to pad both of its sides, for an output of its size.
+
+    The file says where padding begins, sizes say where it ends. What differs from side to side is padded here.
+    """
     strides, dilations = (layer.attrs.get(key, (1, 1)) for key in ("strides", "dilations"))
     before, after = network.shapes[layer.inputs[0]][2:], network.shapes[layer.outputs[0]][2:]
-    sides = zip(before, after, strides, kernel, dilations, strict=True)
-    needed = [(m - 1) * s + (k - 1) * d + 1 - n for n, m, s, k, d in sides]
+    spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    needed = [(m - 1) * s + span - n for n, m, s, span in zip(before, after, strides, spans, strict=True)]
     begin = list(layer.attrs.get("pads") or (max(0, need) // 2 for need in needed))[:2]
-    return begin, [max(0, need - first) for need, first in zip(needed, begin, strict=True)]
-
-
-def _padded(x: Any, begin: Sequence[int], end: Sequence[int], value: float) -> Any:
-    sides = (begin[1], end[1], begin[0], end[0])
-    return functional.pad(x, sides, value=value) if any(sides) else x
+    sides = zip(before, after, strides, spans, begin, strict=True)
+    if all((n + 2 * first - span) // s + 1 == m for n, m, s, span, first in sides):
+        return x, begin
+    (top, left), (bottom, right) = begin, (max(0, need - first) for need, first in zip(needed, begin, strict=True))
+    return functional.pad(x, (left, right, top, bottom), value=value), [0, 0]
 
 
 def _conv(network: Network, layer: Layer, read: Tensors) -> Any:
     x, weight, *rest = read
-    bias = rest[0] if rest else None
-    strides, dilations, groups = (
-        layer.attrs.get(key, default) for key, default in (("strides", 1), ("dilations", 1), ("group", 1))
-    )
-    begin, end = _window(network, layer, weight.shape[2:])
-    if any(last > first for first, last in zip(begin, end, strict=True)):
-        x, begin = _padded(x, begin, end, 0.0), [0, 0]
-    return functional.conv2d(x, weight, bias, strides, begin, dilations, groups)
+    x, padding = _padded(network, layer, x, weight.shape[2:], 0.0)
+    strides, dilations, groups = (layer.attrs.get(key, 1) for key in ("strides", "dilations", "group"))
+    return functional.conv2d(x, weight, rest[0] if rest else None, strides, padding, dilations, groups)
 
 
 def _max_pool(network: Network, layer: Layer, read: Tensors) -> Any:
     kernel = layer.attrs["kernel_shape"]
-    begin, end = _window(network, layer, kernel)
-    x = _padded(read[0], begin, end, float("-inf"))
-    return functional.max_pool2d(x, kernel, layer.attrs.get("strides", 1), dilation=layer.attrs.get("dilations", 1))
+    x, padding = _padded(network, layer, read[0], kernel, float("-inf"))
+    strides, dilations = (layer.attrs.get(key, 1) for key in ("strides", "dilations"))
+    return functional.max_pool2d(x, kernel, strides, padding, dilations)
 
 
 def _average_pool(network: Network, layer: Layer, read: Tensors) -> Any:
     kernel = layer.attrs["kernel_shape"]
-    x = _padded(read[0], *_window(network, layer, kernel), 0.0)
-    return functional.avg_pool2d(x, kernel, layer.attrs.get("strides", 1))
+    x, padding = _padded(network, layer, read[0], kernel, 0.0)
+    counted = bool(layer.attrs.get("count_include_pad"))
+    return functional.avg_pool2d(x, kernel, layer.attrs.get("strides", 1), padding, count_include_pad=counted)
 
 
 def _gemm(network: Network, layer: Layer, read: Tensors) -> Any:
