@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ from ..nas.evaluate import Pruning, Training
 from ..nas.evolve import Settings
 from ..nas.fitness import Fitness
 from ..nas.genome import LEVELS, Hyper, Space
+from ..nas.mobile import MobileSpace
 from ..nas.placement import MEMORY_BYTES, Limits, Target
+from ..nas.recipe import Recipe
 from ..nas.search import Search
 from ..nas.stages import StageSpace
 from ..nas.tree import TreeSpace
@@ -25,10 +27,12 @@ from .options import Bytes, KeyValues, Numbers
 
 ABOVE_0 = click.FloatRange(min=0, min_open=True, max=float("inf"), max_open=True)
 SPACE = KeyValues(
-    click.Choice(["conv", "tree"]),
+    click.Choice(["conv", "mobile", "tree"]),
     nodes=(Numbers(int, "3/4/4"), "conv: of each stage (3/4/4)"),
-    widths=(Numbers(int, "8/16/24/32"), "conv: of stage 1 (8/16/24/32)"),
-    kernels=(Numbers(int, "3/5"), "conv: two sides of filters (3/5)"),
+    widths=(Numbers(int, "8/16/24/32"), "of stage 1 (8/16/24/32, 16/24/32/48)"),
+    kernels=(Numbers(int, "3/5"), "sides of filters (3/5, 3/5/7)"),
+    stages=(click.IntRange(1, 6), "mobile: how many (3)"),
+    blocks=(click.Choice(["both", "inverted", "residual"]), "mobile: as MobileNet, ResNet or (both)"),
     depth=(click.IntRange(1, 12), "tree: its depth (5)"),
     units=(click.IntRange(1), "tree: of a block (33)"),
 )
@@ -44,8 +48,19 @@ TRAINING = KeyValues(
     rates=(Numbers(float, "0.01/0.03/0.1"), "three to learn at (0.0001/0.01/1)"),
     cycles=(Numbers(int, "1/3/5"), "three numbers of passes (5/15/49)"),
     batch=(click.IntRange(1), "samples of a step (32)"),
+    crop=(click.IntRange(0), "move by up to so many pixels (0)"),
+    flip=(bool, "half of them are mirrored"),
+    cutout=(click.IntRange(0), "side of a square of zeros in each (0)"),
+    mixup=(click.FloatRange(0), "alpha of mixing two samples (0)"),
+    smoothing=(click.FloatRange(0, 1, max_open=True), "of labels (0)"),
+    decay=(click.FloatRange(0), "of weights (0)"),
     finish=(click.IntRange(0), "more passes for the winner (0)"),
 )
+SIZES = {
+    "conv": ("nodes", "widths", "kernels"),
+    "mobile": ("stages", "widths", "kernels", "blocks"),
+    "tree": ("depth", "units"),
+}
 EVOLUTION = KeyValues(
     population=(click.IntRange(2), "networks at a time (10)"),
     generations=(click.IntRange(0), "at most (10)"),
@@ -84,7 +99,7 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
         target=_target(options),
         samples=options["samples"],
         task=options["task"],
-        batch=trained.get("batch", 32),
+        recipe=_recipe(trained),
     )
     settings = Settings(
         levels=levels,
@@ -95,7 +110,12 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
     )
     about = _some(evolution, "start", "instances", "threshold", "budget")
     lam = _lam(evolution.get("lam"))
-    space = _space(training.load(), options["space"])
+    data = training.load()
+    if training.recipe.of_pictures and not data.pictures:
+        raise ArgumentError(f"--training crop, flip, cutout: expected pictures, {data.name} has {data.shape}")
+    space = _space(data, options["space"])
+    if training.pruning and isinstance(space, MobileSpace):
+        raise ArgumentError("--prune: expected --space conv or tree; channels of residual blocks depend on each other")
     return Search(replace(training, space=space), settings, options["seed"], lam=lam, **about)
 
 
@@ -129,23 +149,29 @@ def _lam(text: str | None) -> float | str | None:
         raise ArgumentError(f"--evolution lam: expected a number or sweep, got {text!r}") from None
 
 
+def _recipe(trained: Mapping[str, Any]) -> Recipe:
+    return Recipe(**_some(trained, *(field.name for field in fields(Recipe))))
+
+
 def _space(data: DataSet, given: Mapping[str, Any] | None) -> Space:
     given = given or {"head": "conv" if data.pictures else "tree"}
-    keys = ("depth", "units") if given["head"] == "tree" else ("nodes", "widths", "kernels")
-    if other := [key for key in given if key not in ("head", *keys)]:
-        raise ArgumentError(f"--space {given['head']}: expected {', '.join(keys)}, got {other[0]}")
-    if given["head"] == "tree":
-        return TreeSpace(given.get("depth", 5), given.get("units", 33))
+    head, sizes = given["head"], {key: value for key, value in given.items() if key != "head"}
+    if other := [key for key in sizes if key not in SIZES[head]]:
+        raise ArgumentError(f"--space {head}: expected {', '.join(SIZES[head])}, got {other[0]}")
+    if head == "tree":
+        return TreeSpace(**sizes)
     if not data.pictures:
-        raise ArgumentError(f"--space conv: expected pictures, {data.name} has samples of shape {data.shape}")
-    nodes, widths, kernels = (
-        given.get(key, default) for key, default in zip(keys, ((3, 4, 4), (8, 16, 24, 32), (3, 5)), strict=True)
-    )
-    if len(widths) != 4 or len(kernels) != 2:
-        raise ArgumentError("--space: expected four widths and two kernels")
-    if min(data.shape[1:]) >> (len(nodes) - 1) < 1:
+        raise ArgumentError(f"--space {head}: expected pictures, {data.name} has samples of shape {data.shape}")
+    if len(sizes.get("widths", (1,) * 4)) != 4 or (head == "conv" and len(sizes.get("kernels", (1, 1))) != 2):
+        raise ArgumentError("--space: expected four widths, and two kernels of conv")
+    if head == "mobile":
+        if data.shape[1] != data.shape[2]:
+            raise ArgumentError(f"--space mobile: expected square pictures, {data.name} has {data.shape[1:]}")
+        return MobileSpace(**sizes, side=data.shape[1])
+    space = StageSpace(**sizes)
+    if min(data.shape[1:]) >> (len(space.nodes) - 1) < 1:
         raise ArgumentError(f"--space nodes: expected fewer stages for pictures of {data.shape[1]} x {data.shape[2]}")
-    return StageSpace(nodes, widths, kernels)
+    return space
 
 
 def _levels(rates: tuple[float, ...], cycles: tuple[int, ...]) -> Hyper:

@@ -16,8 +16,9 @@ from .genome import LEVELS, TRAINING_GENES, Candidate, Hyper, Space
 from .network import WeightedNetwork, create, to_graph
 from .placement import Placed, Target, place
 from .prune import prune_vectors
+from .recipe import Recipe
 from .score import Score
-from .train import BATCH, predict, train
+from .train import predict, train
 
 ERROR_SHARE = 0.75  # of the error of a constant guess: a network below it has learned something, and is pruned
 TOGETHER = {"dense": 1, "conv": 4}  # units that are pruned at once
@@ -40,7 +41,7 @@ class Training:
 
     data, samples, task  see ``data.load`` and ``DataSet.first``; a process loads them once
     folder   where trained networks lie, for children to inherit from and for the winner; workers share it
-    levels   what the hyperparameter genes stand for; ``batch``: samples of a training step
+    levels   what the hyperparameter genes stand for; ``recipe``: what all candidates are trained with
     target   a network that does not fit the board's memory is refused before it is trained
     """
 
@@ -50,7 +51,7 @@ class Training:
     samples: int | None = None
     task: Task | None = None
     levels: Hyper = LEVELS
-    batch: int = BATCH
+    recipe: Recipe = Recipe()
     fitness: Fitness = field(default_factory=Fitness)
     pruning: Pruning | None = None
     target: Target | None = None
@@ -62,7 +63,7 @@ class Training:
         if not self._fits(network):
             networks.save(self._path(candidate, TRAINED), network)
             return self._score(network, inf, inf, 0.0)
-        final, _ = train(network, data.fit, hyper, seed, self.batch)
+        final, _ = train(network, data.fit, hyper, seed, self.recipe)
         networks.save(self._path(candidate, TRAINED), final)
         found, share = self._error(final), 0.0
         if self.pruning and found <= self._threshold():
@@ -86,7 +87,7 @@ class Training:
         small = prune_vectors(network, self.pruning.fraction, TOGETHER[network.architecture.kind])
         share = 1 - small.parameters / network.parameters
         again = hyper._replace(cycles=min(hyper.cycles, self.pruning.cycles))
-        return train(small, self.load().fit, again, seed, self.batch)[0], share
+        return train(small, self.load().fit, again, seed, self.recipe)[0], share
 
     def _error(self, network: WeightedNetwork) -> float:
         data = self.load()

@@ -24,6 +24,7 @@ from .fitness import accuracy
 from .genome import STATES, TRAINING_GENES, Candidate, hyper_of
 from .network import WeightedNetwork, create, to_graph
 from .placement import Placed, place
+from .recipe import Recipe
 from .train import predict, train
 
 FINISH_SEED = 0
@@ -104,7 +105,7 @@ def activities(training: Training, seed: int) -> list[float]:
         levels = hyper_of(state)[:TRAINING_GENES]
         if levels not in changes:
             hyper = Candidate((0,), hyper_of(state)).hyperparameters(training.levels)
-            losses = train(network, batch, hyper._replace(cycles=hyper.cycles + 1), seed, PROBED)[1]
+            losses = train(network, batch, hyper._replace(cycles=hyper.cycles + 1), seed, Recipe(PROBED))[1]
             changes[levels] = abs(losses[-1] - losses[0])
         found.append(changes[levels])
     return found
@@ -135,7 +136,7 @@ def winner(training: Training, member: Member, finish: int = 0) -> Winner:
     data = replace(training, samples=None).load()
     if finish:
         hyper = member.candidate.hyperparameters(training.levels)._replace(cycles=finish)
-        network = train(network, data.fit, hyper, FINISH_SEED, training.batch)[0]
+        network = train(network, data.fit, hyper, FINISH_SEED, training.recipe)[0]
     judge = training.load().judge
     judged, tested = (accuracy(data, predict(network, samples.x), samples.y) for samples in (judge, data.test))
     graph = to_graph(network, data)
