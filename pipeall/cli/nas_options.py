@@ -16,6 +16,7 @@ from ..nas.evaluate import Pruning, Training
 from ..nas.evolve import Settings
 from ..nas.fitness import Fitness
 from ..nas.genome import LEVELS, Hyper, Space
+from ..nas.halving import Halving
 from ..nas.mobile import MobileSpace
 from ..nas.placement import MEMORY_BYTES, Limits, Target
 from ..nas.recipe import Recipe
@@ -70,6 +71,7 @@ EVOLUTION = KeyValues(
     crossover=(click.FloatRange(0, 1), "rate for all (its gene)"),
     mutation=(click.FloatRange(0, 1), "rate of a bit (its gene)"),
     threshold=(float, "fitness that ends the search (0)"),
+    halving=(click.IntRange(2), "the best 1 / N train on (all)"),
     stop=(click.Choice(["generations", "predicted"]), "(generations) or predicted"),
     start=(click.Choice(["edge", "random"]), "hyperparameters: (edge) or random"),
     lam=(str, "lambda of edge, or sweep"),
@@ -100,6 +102,7 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
         samples=options["samples"],
         task=options["task"],
         recipe=_recipe(trained),
+        halving=Halving(evolution["halving"]) if "halving" in evolution else None,
     )
     settings = Settings(
         levels=levels,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
@@ -13,6 +14,7 @@ from . import network as networks
 from .data import DataSet, Task
 from .fitness import Fitness, constant, error, slow
 from .genome import LEVELS, TRAINING_GENES, Candidate, Hyper, Space
+from .halving import Halving
 from .network import WeightedNetwork, create, to_graph
 from .placement import Placed, Target, place
 from .prune import prune_vectors
@@ -42,6 +44,7 @@ class Training:
     data, samples, task  see ``data.load`` and ``DataSet.first``; a process loads them once
     folder   where trained networks lie, for children to inherit from and for the winner; workers share it
     levels   what the hyperparameter genes stand for; ``recipe``: what all candidates are trained with
+    halving  trainings that are behind early on are ended
     target   a network that does not fit the board's memory is refused before it is trained
     """
 
@@ -55,24 +58,29 @@ class Training:
     fitness: Fitness = field(default_factory=Fitness)
     pruning: Pruning | None = None
     target: Target | None = None
+    halving: Halving | None = None
 
-    def __call__(self, candidate: Candidate, seed: int, parent: Candidate | None = None) -> Score:
+    def __call__(
+        self, candidate: Candidate, seed: int, parent: Candidate | None = None, earlier: Sequence[Score] = ()
+    ) -> Score:
         data, hyper = self.load(), candidate.hyperparameters(self.levels)
         inherited = None if parent is None else networks.load(self._path(parent, TRAINED), data)
         network = create(self.space.decode(candidate.bits), data, seed, inherited)
         if not self._fits(network):
             networks.save(self._path(candidate, TRAINED), network)
             return self._score(network, inf, inf, 0.0)
-        final, _ = train(network, data.fit, hyper, seed, self.recipe)
+        ladder = _Ladder(self, hyper.cycles, earlier)
+        final, losses = train(network, data.fit, hyper, seed, self.recipe, ladder)
         networks.save(self._path(candidate, TRAINED), final)
         found, share = self._error(final), 0.0
-        if self.pruning and found <= self._threshold():
+        if self.pruning and len(losses) == hyper.cycles and found <= self._threshold():
             final, share = self._pruned(final, hyper, seed)
             networks.save(self._path(candidate, PRUNED), final)
             found = self._error(final)
         most = _parameters(self)
         fitness = self.fitness(found, final.parameters, most, share, hyper)
-        return self._score(final, fitness if final.architecture.blocks else inf, found, share)
+        score = self._score(final, fitness if final.architecture.blocks else inf, found, share)
+        return replace(score, cycles=hyper.cycles, passes=len(losses), rungs=tuple(ladder.errors))
 
     def load(self) -> DataSet:
         return _load(self.data, self.samples, self.task)
@@ -118,6 +126,23 @@ class Training:
         """The file of a candidate; candidates that are trained alike (``archive.Archive``) share it."""
         alike = repr((self.space.decode(candidate.bits), candidate.hyper[:TRAINING_GENES]))
         return Path(self.folder) / f"{sha256(alike.encode()).hexdigest()[:16]}-{kind}.npz"
+
+
+class _Ladder:
+    """Judges a training at the rungs of successive halving; calling it says whether the training ends there."""
+
+    def __init__(self, training: Training, cycles: int, earlier: Sequence[Score]):
+        self.training, halving = training, training.halving
+        self.errors: list[float] = []
+        self.bounds = halving and dict(
+            zip(halving.passes(cycles), halving.bounds(cycles, earlier), strict=True)
+        )  # by passes
+
+    def __call__(self, passes: int, network: WeightedNetwork) -> bool:
+        if not self.bounds or passes not in self.bounds:
+            return False
+        self.errors.append(self.training._error(network))
+        return self.errors[-1] > self.bounds[passes]
 
 
 @cache

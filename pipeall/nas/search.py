@@ -71,8 +71,9 @@ class Search:
     def open(self, history: str | Path | None = None, executor: Executor | None = None) -> Archive:
         """The archive of this search. Candidates that the file ``history`` has are not trained again."""
         Path(self.training.folder).mkdir(parents=True, exist_ok=True)
+        wave = self.training.halving and self.training.halving.factor
         file = None if history is None else History(history, self.about())
-        return Archive(self.training.space, self.training, self.seed, executor, file, self.budget)
+        return Archive(self.training.space, self.training, self.seed, executor, file, self.budget, wave)
 
     def generations(self, archive: Archive) -> Iterator[Generation]:
         """The generations of the search as it runs: algorithm 1 of the paper. The winner is ``archive.best``."""

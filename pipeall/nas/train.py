@@ -6,7 +6,7 @@ deterministic mode, weights and the order of the samples come from NumPy's gener
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import cos, pi
@@ -33,13 +33,20 @@ NEWTON_STEPS = 100  # of the quasi-Newton method that fits a linear model
 
 
 def train(
-    network: WeightedNetwork, fit: Samples, hyper: Hyper, seed: int, recipe: Recipe = PLAIN
+    network: WeightedNetwork,
+    fit: Samples,
+    hyper: Hyper,
+    seed: int,
+    recipe: Recipe = PLAIN,
+    ends: Callable[[int, WeightedNetwork], bool] | None = None,
 ) -> tuple[WeightedNetwork, list[float]]:
     """The network after ``hyper.cycles`` passes over the samples, and the mean loss of each pass.
 
     The loss is cross-entropy, or half the squared error of a number. The rate falls from ``hyper.learning_rate`` to 0
     along a half cosine. A loss that is not finite ends the training; the network is then returned unchanged. Batch
     normalisation needs two samples: one that would be alone in the last step of a pass is left out of the pass.
+    ends  called after each pass but the last with the number of passes and the network; training ends where it says so
+
     Runs on torch's GPU where it has one. Raises MissingExtraError without torch.
     """
     with _torch() as (torch, device):
@@ -66,6 +73,8 @@ def train(
             losses.append(float(total) / len(fit))
             if not np.isfinite(losses[-1]):
                 return network, losses
+            if ends and cycle + 1 < hyper.cycles and ends(cycle + 1, _arrays(network, weights)):
+                break
         return _arrays(network, weights), losses
 
 
