@@ -328,6 +328,7 @@ def test_a_search_of_mobile_networks(tmp_path):
         ("--space conv:blocks=both", "--space conv: expected nodes, widths, kernels, got blocks"),
         ("--space mobile:kernels=4", "kernels: expected 1 to 4 ascending odd numbers"),
         ("--space mobile --prune 0.5", "--prune: expected --space conv or tree"),
+        ("--board rpi5 --pareto --evolution halving=3", "--evolution halving: expected no --pareto"),
         ("--space mobile --training smoothing=1", "smoothing: 1.0 is not in the range 0<=x<1"),
     ],
 )

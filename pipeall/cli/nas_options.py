@@ -19,6 +19,7 @@ from ..nas.genome import LEVELS, Hyper, Space
 from ..nas.halving import Halving
 from ..nas.mobile import MobileSpace
 from ..nas.placement import MEMORY_BYTES, Limits, Target
+from ..nas.proxies import PROXIES
 from ..nas.recipe import Recipe
 from ..nas.search import Search
 from ..nas.stages import StageSpace
@@ -70,7 +71,9 @@ EVOLUTION = KeyValues(
     instances=(click.IntRange(1), "of layer-wise competition (10)"),
     crossover=(click.FloatRange(0, 1), "rate for all (its gene)"),
     mutation=(click.FloatRange(0, 1), "rate of a bit (its gene)"),
+    sever=(click.FloatRange(0.5, 1), "chance to vanish that drops a bit"),
     threshold=(float, "fitness that ends the search (0)"),
+    proxy=(click.Choice(list(PROXIES)), "chooses the first networks"),
     halving=(click.IntRange(2), "the best 1 / N train on (all)"),
     stop=(click.Choice(["generations", "predicted"]), "(generations) or predicted"),
     start=(click.Choice(["edge", "random"]), "hyperparameters: (edge) or random"),
@@ -104,14 +107,16 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
         recipe=_recipe(trained),
         halving=Halving(evolution["halving"]) if "halving" in evolution else None,
     )
+    if options["pareto"] and training.halving:
+        raise ArgumentError("--evolution halving: expected no --pareto; it compares trainings by their error alone")
     settings = Settings(
         levels=levels,
         selection="pareto" if options["pareto"] else "fitness",
         crossover_rate=evolution.get("crossover"),
         mutation_rate=evolution.get("mutation"),
-        **_some(evolution, "population", "generations", "stop", "guided"),
+        **_some(evolution, "population", "generations", "stop", "guided", "sever"),
     )
-    about = _some(evolution, "start", "instances", "threshold", "budget")
+    about = _some(evolution, "start", "instances", "threshold", "budget", "proxy")
     lam = _lam(evolution.get("lam"))
     data = training.load()
     if training.recipe.of_pictures and not data.pictures:

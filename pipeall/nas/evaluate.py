@@ -66,7 +66,7 @@ class Training:
         data, hyper = self.load(), candidate.hyperparameters(self.levels)
         inherited = None if parent is None else networks.load(self._path(parent, TRAINED), data)
         network = create(self.space.decode(candidate.bits), data, seed, inherited)
-        if not self._fits(network):
+        if not self.fits(network):
             networks.save(self._path(candidate, TRAINED), network)
             return self._score(network, inf, inf, 0.0)
         ladder = _Ladder(self, hyper.cycles, earlier)
@@ -106,7 +106,8 @@ class Training:
         guess = error(data, constant(data, data.judge), data.judge.y)
         return ERROR_SHARE * guess if own is None else own
 
-    def _fits(self, network: WeightedNetwork) -> bool:
+    def fits(self, network: WeightedNetwork) -> bool:
+        """Whether the network keeps the target's limits."""
         return self.target is None or self._placed(network).fits(self.target)
 
     def _placed(self, network: WeightedNetwork) -> Placed:

@@ -7,6 +7,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
+from math import inf
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +25,7 @@ from .fitness import accuracy
 from .genome import STATES, TRAINING_GENES, Candidate, hyper_of
 from .network import WeightedNetwork, create, to_graph
 from .placement import Placed, place
+from .proxies import PROXIES, proxy
 from .recipe import Recipe
 from .train import predict, train
 
@@ -38,6 +40,8 @@ class Search:
     start      "edge": first hyperparameters from the states active at ``lam`` (``chaos``); "random": from all states
     lam        Langton's lambda; None: the paper's, one for pictures and one for other data; "sweep": the one of the
                greatest complexity
+    proxy      the networks that a search begins with are those of the most by it (``proxies``) of ``SCREENED`` times as
+               many; None: any
     instances  variants of a level in layer-wise competition; ``threshold``: a fitness below it ends the search
     budget     candidates that are trained at most
     """
@@ -47,11 +51,14 @@ class Search:
     seed: int = 0
     start: Literal["edge", "random"] = "edge"
     lam: float | Literal["sweep"] | None = None
+    proxy: str | None = None
     instances: int = 10
     threshold: float = 0.0
     budget: int | None = None
 
     def __post_init__(self) -> None:
+        if self.proxy is not None and self.proxy not in PROXIES:
+            raise ArgumentError(f"proxy: expected {', '.join(PROXIES)}, got {self.proxy!r}")
         if self.start not in ("edge", "random") or self.instances < 1:
             raise ArgumentError(f"search: expected start edge or random and instances, got {self.start!r}")
         if self.budget is not None and self.budget < self.settings.population:
@@ -77,7 +84,15 @@ class Search:
 
     def generations(self, archive: Archive) -> Iterator[Generation]:
         """The generations of the search as it runs: algorithm 1 of the paper. The winner is ``archive.best``."""
-        yield from evolve.search(archive, self.settings, self.hyper(), self.instances, self.threshold)
+        worth = None if self.proxy is None else self.worth
+        yield from evolve.search(archive, self.settings, self.hyper(), self.instances, self.threshold, worth)
+
+    def worth(self, candidate: Candidate) -> float:
+        """What the proxy says of a network before its training; more is better, -inf for one beyond the limits."""
+        network = create(self.training.space.decode(candidate.bits), self.training.load(), self.seed)
+        if not network.architecture.blocks or not self.training.fits(network):
+            return -inf
+        return proxy(self.proxy, network, self.training.load().fit)
 
     def hyper(self) -> list[tuple[int, ...]]:
         """Levels of the first candidates' hyperparameters; none: any states."""

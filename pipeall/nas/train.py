@@ -28,7 +28,7 @@ Tensors: TypeAlias = "dict[int, list[torch.Tensor]]"  # the arrays of a network'
 PLAIN = Recipe()
 TRAINED = 3  # arrays of a layer, the first ones; the others are the mean and variance of batch normalisation
 NORM_MOMENTUM = 0.1  # share of a batch in the running mean and variance
-EVALUATED = 512  # samples that ``predict`` computes at a time
+EVALUATED = 128  # samples that ``predict`` computes at a time; what all blocks give is kept meanwhile
 NEWTON_STEPS = 100  # of the quasi-Newton method that fits a linear model
 
 
@@ -89,6 +89,27 @@ def predict(network: WeightedNetwork, x: np.ndarray) -> np.ndarray:
                 output = output.softmax(dim=1)
             found.append(output.cpu().numpy())
         return np.concatenate(found)
+
+
+def gradients(network: WeightedNetwork, x: np.ndarray, y: np.ndarray | None = None) -> dict[int, np.ndarray]:
+    """Index of a block, or HEAD -> the gradient of its weights: of the loss of a training step, or without targets of
+    the sum of the outputs, batch normalisation being that of predictions."""
+    with _torch() as (torch, device):
+        weights = _tensors(torch, device, network)
+        matrices = [layer[0].requires_grad_() for layer in weights.values()]
+        output = _forward(torch, network, weights, _laid_out(torch, x, device), training=y is not None)
+        targets = None if y is None else torch.tensor(y, device=device)
+        value = output.sum() if targets is None else _loss(torch, network.classifies, output, targets)
+        found = torch.autograd.grad(value, matrices, allow_unused=True, materialize_grads=True)
+        return {index: gradient.cpu().numpy() for index, gradient in zip(weights, found, strict=True)}
+
+
+def outputs_of_blocks(network: WeightedNetwork, x: np.ndarray) -> list[np.ndarray]:
+    """What each block gives, in a training step, so that batches are normalised by themselves."""
+    with _torch() as (torch, device), torch.no_grad():
+        values: dict[int, torch.Tensor] = {}
+        _forward(torch, network, _tensors(torch, device, network), _laid_out(torch, x, device), True, values)
+        return [values[block.index].cpu().numpy() for block in network.architecture.blocks]
 
 
 def linear(fit: Samples, others: Sequence[np.ndarray], outputs: int, penalty: float) -> list[np.ndarray]:
@@ -170,11 +191,22 @@ def _laid_out(torch, array: np.ndarray, device: torch.device) -> torch.Tensor:
     return tensor.contiguous(memory_format=torch.channels_last) if array.ndim == 4 else tensor
 
 
-def _forward(torch, network: WeightedNetwork, weights: Tensors, x: torch.Tensor, training: bool = False):
-    """Logits of a classifier, numbers of another network; in training batches are normalised by themselves."""
+def _forward(
+    torch,
+    network: WeightedNetwork,
+    weights: Tensors,
+    x: torch.Tensor,
+    training: bool = False,
+    values: dict[int, torch.Tensor] | None = None,
+) -> torch.Tensor:
+    """Logits of a classifier, numbers of another network; in training batches are normalised by themselves.
+
+    values  gets what each block gives
+    """
     functional = torch.nn.functional
     dense = network.architecture.kind == "dense"
-    values = {SOURCE: x.flatten(1) if dense else x}
+    values = {} if values is None else values
+    values[SOURCE] = x.flatten(1) if dense else x
     for block in network.architecture.blocks:
         inputs = [values[index] for index in block.inputs]
         value = torch.cat(inputs, dim=1) if len(inputs) > 1 else inputs[0]
