@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from ..errors import ArgumentError
+from ..graph.onnx.read import load
 from ..nas.data import DataSet
 from ..nas.evaluate import Pruning, Training
 from ..nas.evolve import Settings
@@ -56,6 +57,7 @@ TRAINING = KeyValues(
     mixup=(click.FloatRange(0), "alpha of mixing two samples (0)"),
     smoothing=(click.FloatRange(0, 1, max_open=True), "of labels (0)"),
     decay=(click.FloatRange(0), "of weights (0)"),
+    warm=(str, "mobile: .onnx classifier to begin with"),
     finish=(click.IntRange(0), "more passes for the winner (0)"),
 )
 SIZES = {
@@ -124,7 +126,11 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
     space = _space(data, options["space"])
     if training.pruning and isinstance(space, MobileSpace):
         raise ArgumentError("--prune: expected --space conv or tree; channels of residual blocks depend on each other")
-    return Search(replace(training, space=space), settings, options["seed"], lam=lam, **about)
+    if (warm := trained.get("warm")) is not None:
+        if not isinstance(space, MobileSpace):
+            raise ArgumentError("--training warm: expected --space mobile")
+        load(warm)  # said at once if it cannot be read, not in the first training
+    return Search(replace(training, space=space, warm=warm), settings, options["seed"], lam=lam, **about)
 
 
 def _some(values: Mapping[str, Any], *keys: str) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from hashlib import sha256
 from math import inf, isfinite
 from pathlib import Path
 
+from ..graph.ir import Graph
+from ..graph.onnx.read import load as load_onnx
 from . import data as datasets
 from . import network as networks
 from .data import DataSet, Task
@@ -21,6 +23,7 @@ from .prune import prune_vectors
 from .recipe import Recipe
 from .score import Score
 from .train import predict, train
+from .warm import warmed
 
 ERROR_SHARE = 0.75  # of the error of a constant guess: a network below it has learned something, and is pruned
 TOGETHER = {"dense": 1, "conv": 4}  # units that are pruned at once
@@ -44,6 +47,7 @@ class Training:
     data, samples, task  see ``data.load`` and ``DataSet.first``; a process loads them once
     folder   where trained networks lie, for children to inherit from and for the winner; workers share it
     levels   what the hyperparameter genes stand for; ``recipe``: what all candidates are trained with
+    warm     an ONNX classifier whose first weights a network has that inherits none (``warm.warmed``)
     halving  trainings that are behind early on are ended
     target   a network that does not fit the board's memory is refused before it is trained
     """
@@ -59,6 +63,7 @@ class Training:
     pruning: Pruning | None = None
     target: Target | None = None
     halving: Halving | None = None
+    warm: str | None = None
 
     def __call__(
         self, candidate: Candidate, seed: int, parent: Candidate | None = None, earlier: Sequence[Score] = ()
@@ -66,6 +71,8 @@ class Training:
         data, hyper = self.load(), candidate.hyperparameters(self.levels)
         inherited = None if parent is None else networks.load(self._path(parent, TRAINED), data)
         network = create(self.space.decode(candidate.bits), data, seed, inherited)
+        if self.warm and parent is None:
+            network = warmed(network, _classifier(self.warm), data.fit.x)
         if not self.fits(network):
             networks.save(self._path(candidate, TRAINED), network)
             return self._score(network, inf, inf, 0.0)
@@ -135,12 +142,12 @@ class _Ladder:
     def __init__(self, training: Training, cycles: int, earlier: Sequence[Score]):
         self.training, halving = training, training.halving
         self.errors: list[float] = []
-        self.bounds = halving and dict(
-            zip(halving.passes(cycles), halving.bounds(cycles, earlier), strict=True)
-        )  # by passes
+        self.bounds: dict[int, float] = {}  # by passes
+        if halving:
+            self.bounds = dict(zip(halving.passes(cycles), halving.bounds(cycles, earlier), strict=True))
 
     def __call__(self, passes: int, network: WeightedNetwork) -> bool:
-        if not self.bounds or passes not in self.bounds:
+        if passes not in self.bounds:
             return False
         self.errors.append(self.training._error(network))
         return self.errors[-1] > self.bounds[passes]
@@ -150,6 +157,11 @@ class _Ladder:
 def _load(name: str, samples: int | None, task: Task | None) -> DataSet:
     data = datasets.load(name, task)
     return data if samples is None else data.first(samples)
+
+
+@cache
+def _classifier(path: str) -> Graph:
+    return load_onnx(path)
 
 
 @cache

@@ -45,6 +45,7 @@ def train(
     The loss is cross-entropy, or half the squared error of a number. The rate falls from ``hyper.learning_rate`` to 0
     along a half cosine. A loss that is not finite ends the training; the network is then returned unchanged. Batch
     normalisation needs two samples: one that would be alone in the last step of a pass is left out of the pass.
+
     ends  called after each pass but the last with the number of passes and the network; training ends where it says so
 
     Runs on torch's GPU where it has one. Raises MissingExtraError without torch.
@@ -104,11 +105,11 @@ def gradients(network: WeightedNetwork, x: np.ndarray, y: np.ndarray | None = No
         return {index: gradient.cpu().numpy() for index, gradient in zip(weights, found, strict=True)}
 
 
-def outputs_of_blocks(network: WeightedNetwork, x: np.ndarray) -> list[np.ndarray]:
-    """What each block gives, in a training step, so that batches are normalised by themselves."""
+def outputs_of_blocks(network: WeightedNetwork, x: np.ndarray, training: bool = True) -> list[np.ndarray]:
+    """What each block gives; in a step of training batches are normalised by themselves."""
     with _torch() as (torch, device), torch.no_grad():
         values: dict[int, torch.Tensor] = {}
-        _forward(torch, network, _tensors(torch, device, network), _laid_out(torch, x, device), True, values)
+        _forward(torch, network, _tensors(torch, device, network), _laid_out(torch, x, device), training, values)
         return [values[block.index].cpu().numpy() for block in network.architecture.blocks]
 
 
