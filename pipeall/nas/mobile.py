@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from ..errors import ArgumentError
 from .genome import SOURCE, Architecture, Block, Convolution, check_bits
 
 Blocks = Literal["both", "inverted", "residual"]
+Choice = TypeVar("Choice")
 
 DEPTHS, EXPANSIONS = (1, 2, 3, 4), (1, 2, 4, 6)
 SIDES = (0.5, 0.75, 1.0)  # of the picture's side
@@ -184,7 +185,7 @@ def resnet20(width: float = 1.0) -> Architecture:
     return Architecture("mobile", tuple(build.blocks))
 
 
-def _choice(choices: Sequence, code: int):
+def _choice(choices: Sequence[Choice], code: int) -> Choice:
     return choices[min(code, len(choices) - 1)]
 
 

@@ -147,7 +147,9 @@ class _Batch(NamedTuple):
     share: float = 1.0
 
 
-def _batch(torch, device: torch.device, fit: Samples, chosen: np.ndarray, recipe: Recipe, random) -> _Batch:
+def _batch(
+    torch, device: torch.device, fit: Samples, chosen: np.ndarray, recipe: Recipe, random: np.random.Generator
+) -> _Batch:
     x, y = fit.x[chosen], fit.y[chosen]
     if recipe.of_pictures:
         x = recipe.changed(x, random)
