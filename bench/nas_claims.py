@@ -33,6 +33,7 @@ from pipeall.nas.genome import LEVELS, STATES, Candidate, hyper_of
 from pipeall.nas.network import create, to_graph
 from pipeall.nas.placement import Target, place
 from pipeall.nas.prune import prune_vectors
+from pipeall.nas.recipe import Recipe
 from pipeall.nas.search import Search, activities, winner
 from pipeall.nas.stages import StageSpace
 from pipeall.nas.train import predict, train
@@ -217,7 +218,7 @@ def board(record: Record, options: argparse.Namespace) -> None:
         with tempfile.TemporaryDirectory() as folder:
             target = Target(options.board, fps and options.faster * fps, options.weight)
             training = Training(
-                space, name, folder, options.samples, levels=levels, batch=batch, fitness=Fitness(0.0, 0.0),
+                space, name, folder, options.samples, levels=levels, recipe=Recipe(batch), fitness=Fitness(0.0, 0.0),
                 target=target,
             )  # fmt: skip
             search = Search(training, Settings(levels=levels, guided=0), options.seed, budget=options.budget)

@@ -2,6 +2,7 @@
 
 python bench/nas_genetics.py optimum --cache stages.json    # runs that find the best of 2^10 trained networks
 python bench/nas_genetics.py landscapes --runs 120          # the same of NK landscapes, nothing is trained
+python bench/nas_genetics.py sever --runs 200               # what dropping bits by the Markov chain saves and costs
 python bench/nas_genetics.py drift                          # generations until every bit is fixed
 """
 
@@ -20,7 +21,7 @@ from nas_landscapes import BitSpace, Landscape, TableEvaluate
 
 from pipeall.nas.archive import Archive
 from pipeall.nas.evaluate import Training
-from pipeall.nas.evolve import Settings, first_candidates, search
+from pipeall.nas.evolve import Settings, evolve, first_candidates, search
 from pipeall.nas.genome import LEVELS, Candidate
 from pipeall.nas.markov import predict_generations
 from pipeall.nas.operators import crossover, proportional
@@ -33,6 +34,9 @@ QUICK = LEVELS._replace(learning_rate=(0.1, 0.3, 1.0), momentum=(0.45, 0.9, 0.9)
 
 OPTIMUM = "method", "best found [%] .0f", "runs", "evaluations", "by place"
 LANDSCAPES = ("genomes", "K", "model", "best found [%] .0f", "runs")
+SEVER = (
+    "genomes", "K", "dropped at .2f", "left [%] .1f", "standard error .1f", "genomes evaluated .1f", "runs",
+)  # fmt: skip
 DRIFT = ("fitness", "crossover rate .1f", "generations .1f", "standard error .1f", "95 % within .0f")
 
 
@@ -84,6 +88,25 @@ def landscapes(record: Record, runs: int) -> None:
             record.add(2**loci, neighbours, "yes" if guided else "no", 100 * found / runs, runs)
 
 
+def sever(record: Record, runs: int) -> None:
+    """Ten generations on NK landscapes, and whether bits are dropped that the chain gives up."""
+    for loci, neighbours in ((10, 0), (10, 2), (15, 2)):
+        for share in (None, 0.95, 0.8):
+            options = Settings(crossover_rate=0.9, mutation_rate=1 / loci, evolve_hyper=False, sever=share)
+            ends, counts = [], []
+            for seed in range(runs):
+                table = Landscape(loci, neighbours, seed).table()
+                archive, random = Archive(BitSpace(loci), TableEvaluate(table), seed), np.random.default_rng(seed)
+                first = first_candidates(archive.space, options.population, random, [MIDDLE] * options.population)
+                for _ in evolve(archive, options, random, first):
+                    pass
+                ends.append((archive.best.score.fitness - table.min()) / (np.median(table) - table.min()))
+                counts.append(len(archive.members))
+            error = 100 * np.std(ends) / runs**0.5
+            record.add(2**loci, neighbours, share, 100 * np.mean(ends), error, np.mean(counts), runs)
+    record.say("left: how far the best is from the optimum, in shares of the distance of the median genome")
+
+
 def drift(record: Record, runs: int) -> None:
     """Ten genomes of 31 bits under proportional selection and crossover, nothing mutates; flat and sloped fitness."""
     loci, size = 31, 10
@@ -110,15 +133,16 @@ def _fixed(random: np.random.Generator, loci: int, size: int, ratio: float, rate
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("what", choices=("optimum", "landscapes", "drift"))
+    options.add_argument("what", choices=("optimum", "landscapes", "sever", "drift"))
     options.add_argument("--cache", type=Path, help="optimum: JSON file of trained networks, made if absent")
-    options.add_argument("--runs", type=int, help="40 of optimum and landscapes, 200 of drift")
+    options.add_argument("--runs", type=int, help="40 of optimum, landscapes and sever, 200 of drift")
     given = options.parse_args()
     if given.what == "optimum" and given.cache is None:
         options.error("optimum needs --cache")
     what, columns, keys, runs = {
         "optimum": (partial(optimum, cache=given.cache), OPTIMUM, 1, 40),
         "landscapes": (landscapes, LANDSCAPES, 3, 40),
+        "sever": (sever, SEVER, 3, 40),
         "drift": (drift, DRIFT, 2, 200),
     }[given.what]
     with Record(given, *columns, part=given.what, keys=keys) as record:

@@ -17,6 +17,7 @@ from pipeall.nas.genome import LEVELS, Candidate, Hyper
 from pipeall.nas.network import HEAD, create, to_graph
 from pipeall.nas.placement import Limits, Target, place
 from pipeall.nas.prune import prune_vectors
+from pipeall.nas.recipe import Recipe
 
 torch = pytest.importorskip("torch", reason="needs pipeall[nas]")
 
@@ -59,7 +60,7 @@ def test_training_is_that_of_torchs_optimizer(task):
     bits = np.zeros(TREE.loci, int)
     bits[[0, 1, 3]] = 1  # a path: blocks 4, 2, 1
     network = create(TREE.decode(tuple(bits)), data, 0)
-    trained, losses = train(network, data.fit, HYPER, seed=3, batch=8)
+    trained, losses = train(network, data.fit, HYPER, seed=3, recipe=Recipe(8))
 
     names = [block.index for block in network.architecture.blocks] + [HEAD]
     layers = []
@@ -94,7 +95,9 @@ def test_training_learns_and_repeats(space):
     data = data_for(space)
     network = random_network(space, data)
     threads = torch.get_num_threads()
-    first, again = (train(network, data.fit, HYPER._replace(cycles=40, learning_rate=0.03), 1, 8)[0] for _ in range(2))
+    first, again = (
+        train(network, data.fit, HYPER._replace(cycles=40, learning_rate=0.03), 1, Recipe(8))[0] for _ in range(2)
+    )
     assert torch.get_num_threads() == threads
     for index, layer in first.weights.items():
         assert all((a == b).all() for a, b in zip(layer, again.weights[index], strict=True))

@@ -45,7 +45,7 @@ HISTORY, NETWORKS, MODEL, PLAN, PLOT = "history.jsonl", "networks", "winner.onnx
 )
 @board_option
 @TARGET.option("--target", help="What a network is to do on --board.")
-@SPACE.option("--space", help="Networks to search: conv (default for pictures), or a tree of blocks.")
+@SPACE.option("--space", help="Networks to search: conv (default for pictures), mobile, or a tree of blocks.")
 @TRAINING.option("--training", default="", help="How a candidate is trained.")
 @click.option("--samples", type=click.IntRange(10), help="Train candidates on so many only.")
 @EVOLUTION.option("--evolution", default="", help="How networks are searched.")
@@ -67,7 +67,7 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
     \b
     pipeall nas --data digits --training cycles=1/3/5,rates=0.01/0.03/0.1
     pipeall nas --data cifar10.npz --board a311d --target fps=200 --prune 0.5
-    pipeall nas --data cifar10.npz --board rpi5 --target min-fps=200
+    pipeall nas --data cifar.npz --space mobile --board rpi5 --target min-fps=200
     pipeall nas --data reviews.json.gz --evolution lam=sweep --workers 4
 
     Genetic search, pruning and layer-wise competition. The folder gets winner.onnx, a plan for it, history.jsonl and

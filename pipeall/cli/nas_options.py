@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,17 @@ from typing import Any
 import click
 
 from ..errors import ArgumentError
+from ..graph.onnx.read import load
 from ..nas.data import DataSet
 from ..nas.evaluate import Pruning, Training
 from ..nas.evolve import Settings
 from ..nas.fitness import Fitness
 from ..nas.genome import LEVELS, Hyper, Space
+from ..nas.halving import Halving
+from ..nas.mobile import MobileSpace
 from ..nas.placement import MEMORY_BYTES, Limits, Target
+from ..nas.proxies import PROXIES
+from ..nas.recipe import Recipe
 from ..nas.search import Search
 from ..nas.stages import StageSpace
 from ..nas.tree import TreeSpace
@@ -25,10 +30,12 @@ from .options import Bytes, KeyValues, Numbers
 
 ABOVE_0 = click.FloatRange(min=0, min_open=True, max=float("inf"), max_open=True)
 SPACE = KeyValues(
-    click.Choice(["conv", "tree"]),
+    click.Choice(["conv", "mobile", "tree"]),
     nodes=(Numbers(int, "3/4/4"), "conv: of each stage (3/4/4)"),
-    widths=(Numbers(int, "8/16/24/32"), "conv: of stage 1 (8/16/24/32)"),
-    kernels=(Numbers(int, "3/5"), "conv: two sides of filters (3/5)"),
+    widths=(Numbers(int, "8/16/24/32"), "of stage 1 (8/16/24/32, 16/24/32/48)"),
+    kernels=(Numbers(int, "3/5"), "sides of filters (3/5, 3/5/7)"),
+    stages=(click.IntRange(1, 6), "mobile: how many (3)"),
+    blocks=(click.Choice(["both", "inverted", "residual"]), "mobile: as MobileNet, ResNet or (both)"),
     depth=(click.IntRange(1, 12), "tree: its depth (5)"),
     units=(click.IntRange(1), "tree: of a block (33)"),
 )
@@ -44,8 +51,20 @@ TRAINING = KeyValues(
     rates=(Numbers(float, "0.01/0.03/0.1"), "three to learn at (0.0001/0.01/1)"),
     cycles=(Numbers(int, "1/3/5"), "three numbers of passes (5/15/49)"),
     batch=(click.IntRange(1), "samples of a step (32)"),
+    crop=(click.IntRange(0), "move by up to so many pixels (0)"),
+    flip=(bool, "half of them are mirrored"),
+    cutout=(click.IntRange(0), "side of a square of zeros in each (0)"),
+    mixup=(click.FloatRange(0), "alpha of mixing two samples (0)"),
+    smoothing=(click.FloatRange(0, 1, max_open=True), "of labels (0)"),
+    decay=(click.FloatRange(0), "of weights (0)"),
+    warm=(str, "mobile: .onnx classifier to begin with"),
     finish=(click.IntRange(0), "more passes for the winner (0)"),
 )
+SIZES = {
+    "conv": ("nodes", "widths", "kernels"),
+    "mobile": ("stages", "widths", "kernels", "blocks"),
+    "tree": ("depth", "units"),
+}
 EVOLUTION = KeyValues(
     population=(click.IntRange(2), "networks at a time (10)"),
     generations=(click.IntRange(0), "at most (10)"),
@@ -54,7 +73,10 @@ EVOLUTION = KeyValues(
     instances=(click.IntRange(1), "of layer-wise competition (10)"),
     crossover=(click.FloatRange(0, 1), "rate for all (its gene)"),
     mutation=(click.FloatRange(0, 1), "rate of a bit (its gene)"),
+    sever=(click.FloatRange(0.5, 1), "chance to vanish that drops a bit"),
     threshold=(float, "fitness that ends the search (0)"),
+    proxy=(click.Choice(list(PROXIES)), "chooses the first networks"),
+    halving=(click.IntRange(2), "the best 1 / N train on (all)"),
     stop=(click.Choice(["generations", "predicted"]), "(generations) or predicted"),
     start=(click.Choice(["edge", "random"]), "hyperparameters: (edge) or random"),
     lam=(str, "lambda of edge, or sweep"),
@@ -84,19 +106,31 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
         target=_target(options),
         samples=options["samples"],
         task=options["task"],
-        batch=trained.get("batch", 32),
+        recipe=_recipe(trained),
+        halving=Halving(evolution["halving"]) if "halving" in evolution else None,
     )
+    if options["pareto"] and training.halving:
+        raise ArgumentError("--evolution halving: expected no --pareto; it compares trainings by their error alone")
     settings = Settings(
         levels=levels,
         selection="pareto" if options["pareto"] else "fitness",
         crossover_rate=evolution.get("crossover"),
         mutation_rate=evolution.get("mutation"),
-        **_some(evolution, "population", "generations", "stop", "guided"),
+        **_some(evolution, "population", "generations", "stop", "guided", "sever"),
     )
-    about = _some(evolution, "start", "instances", "threshold", "budget")
+    about = _some(evolution, "start", "instances", "threshold", "budget", "proxy")
     lam = _lam(evolution.get("lam"))
-    space = _space(training.load(), options["space"])
-    return Search(replace(training, space=space), settings, options["seed"], lam=lam, **about)
+    data = training.load()
+    if training.recipe.of_pictures and not data.pictures:
+        raise ArgumentError(f"--training crop, flip, cutout: expected pictures, {data.name} has {data.shape}")
+    space = _space(data, options["space"])
+    if training.pruning and isinstance(space, MobileSpace):
+        raise ArgumentError("--prune: expected --space conv or tree; channels of residual blocks depend on each other")
+    if (warm := trained.get("warm")) is not None:
+        if not isinstance(space, MobileSpace):
+            raise ArgumentError("--training warm: expected --space mobile")
+        load(warm)  # said at once if it cannot be read, not in the first training
+    return Search(replace(training, space=space, warm=warm), settings, options["seed"], lam=lam, **about)
 
 
 def _some(values: Mapping[str, Any], *keys: str) -> dict[str, Any]:
@@ -129,23 +163,29 @@ def _lam(text: str | None) -> float | str | None:
         raise ArgumentError(f"--evolution lam: expected a number or sweep, got {text!r}") from None
 
 
+def _recipe(trained: Mapping[str, Any]) -> Recipe:
+    return Recipe(**_some(trained, *(field.name for field in fields(Recipe))))
+
+
 def _space(data: DataSet, given: Mapping[str, Any] | None) -> Space:
     given = given or {"head": "conv" if data.pictures else "tree"}
-    keys = ("depth", "units") if given["head"] == "tree" else ("nodes", "widths", "kernels")
-    if other := [key for key in given if key not in ("head", *keys)]:
-        raise ArgumentError(f"--space {given['head']}: expected {', '.join(keys)}, got {other[0]}")
-    if given["head"] == "tree":
-        return TreeSpace(given.get("depth", 5), given.get("units", 33))
+    head, sizes = given["head"], {key: value for key, value in given.items() if key != "head"}
+    if other := [key for key in sizes if key not in SIZES[head]]:
+        raise ArgumentError(f"--space {head}: expected {', '.join(SIZES[head])}, got {other[0]}")
+    if head == "tree":
+        return TreeSpace(**sizes)
     if not data.pictures:
-        raise ArgumentError(f"--space conv: expected pictures, {data.name} has samples of shape {data.shape}")
-    nodes, widths, kernels = (
-        given.get(key, default) for key, default in zip(keys, ((3, 4, 4), (8, 16, 24, 32), (3, 5)), strict=True)
-    )
-    if len(widths) != 4 or len(kernels) != 2:
-        raise ArgumentError("--space: expected four widths and two kernels")
-    if min(data.shape[1:]) >> (len(nodes) - 1) < 1:
+        raise ArgumentError(f"--space {head}: expected pictures, {data.name} has samples of shape {data.shape}")
+    if len(sizes.get("widths", (1,) * 4)) != 4 or (head == "conv" and len(sizes.get("kernels", (1, 1))) != 2):
+        raise ArgumentError("--space: expected four widths, and two kernels of conv")
+    if head == "mobile":
+        if data.shape[1] != data.shape[2]:
+            raise ArgumentError(f"--space mobile: expected square pictures, {data.name} has {data.shape[1:]}")
+        return MobileSpace(**sizes, side=data.shape[1])
+    space = StageSpace(**sizes)
+    if min(data.shape[1:]) >> (len(space.nodes) - 1) < 1:
         raise ArgumentError(f"--space nodes: expected fewer stages for pictures of {data.shape[1]} x {data.shape[2]}")
-    return StageSpace(nodes, widths, kernels)
+    return space
 
 
 def _levels(rates: tuple[float, ...], cycles: tuple[int, ...]) -> Hyper:

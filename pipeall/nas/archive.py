@@ -51,6 +51,8 @@ class Archive:
                number of its workers changes no result
     history    an open ``History`` or None
     budget     evaluations at most
+    wave       so many candidates are evaluated at a time, and told all scores before theirs; None: all that are asked
+               for at once, told nothing
     """
 
     def __init__(
@@ -61,9 +63,10 @@ class Archive:
         executor: Executor | None = None,
         history: History | None = None,
         budget: int | None = None,
+        wave: int | None = None,
     ):
         self.space, self.evaluate, self.seed, self.budget = space, evaluate, seed, budget
-        self.executor, self.history = executor, history
+        self.executor, self.history, self.wave = executor, history, wave
         self.members: list[Member] = []  # what was evaluated, in the order it was asked for
         self._scored: dict[Key, Member] = {}
         self._keys: dict[tuple[tuple[int, ...], ...], Key] = {}  # by bits and training genes
@@ -95,10 +98,12 @@ class Archive:
                 new[key] = candidate, self._trained(parent)
         allowed = len(new) if self.budget is None else max(0, self.budget - len(self.members))
         affordable = dict(list(new.items())[:allowed])
-        scores = self._evaluate(affordable)
-        for key, (candidate, _) in affordable.items():
-            self._scored[key] = Member(candidate, scores[key])
-            self.members.append(self._scored[key])
+        for start in range(0, allowed, self.wave or max(1, allowed)):
+            some = dict(list(affordable.items())[start:][: self.wave])
+            scores = self._evaluate(some)
+            for key, (candidate, _) in some.items():
+                self._scored[key] = Member(candidate, scores[key])
+                self.members.append(self._scored[key])
         if len(new) > allowed:
             raise BudgetSpent(f"search: {self.budget} candidates have been evaluated")
         return [Member(candidate, self._scored[key].score) for key, candidate in zip(keys, candidates, strict=True)]
@@ -126,12 +131,13 @@ class Archive:
 
     def _run(self, jobs: Mapping[Key, tuple[Candidate, Candidate | None]]) -> Iterator[tuple[Key, Score]]:
         """Keys and scores, each as soon as it is complete."""
+        earlier = () if self.wave is None else ([member.score for member in self.members],)
         if self.executor is None:
             for key, (candidate, parent) in jobs.items():
-                yield key, self.evaluate(candidate, self._seed(key), parent)
+                yield key, self.evaluate(candidate, self._seed(key), parent, *earlier)
             return
         futures = {
-            self.executor.submit(self.evaluate, candidate, self._seed(key), parent): key
+            self.executor.submit(self.evaluate, candidate, self._seed(key), parent, *earlier): key
             for key, (candidate, parent) in jobs.items()
         }
         try:

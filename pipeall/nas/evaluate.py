@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
 from math import inf, isfinite
 from pathlib import Path
 
+from ..graph.ir import Graph
+from ..graph.onnx.read import load as load_onnx
 from . import data as datasets
 from . import network as networks
 from .data import DataSet, Task
 from .fitness import Fitness, constant, error, slow
 from .genome import LEVELS, TRAINING_GENES, Candidate, Hyper, Space
+from .halving import Halving
 from .network import WeightedNetwork, create, to_graph
 from .placement import Placed, Target, place
 from .prune import prune_vectors
+from .recipe import Recipe
 from .score import Score
-from .train import BATCH, predict, train
+from .train import predict, train
+from .warm import warmed
 
 ERROR_SHARE = 0.75  # of the error of a constant guess: a network below it has learned something, and is pruned
 TOGETHER = {"dense": 1, "conv": 4}  # units that are pruned at once
@@ -40,7 +46,9 @@ class Training:
 
     data, samples, task  see ``data.load`` and ``DataSet.first``; a process loads them once
     folder   where trained networks lie, for children to inherit from and for the winner; workers share it
-    levels   what the hyperparameter genes stand for; ``batch``: samples of a training step
+    levels   what the hyperparameter genes stand for; ``recipe``: what all candidates are trained with
+    warm     an ONNX classifier whose first weights a network has that inherits none (``warm.warmed``)
+    halving  trainings that are behind early on are ended
     target   a network that does not fit the board's memory is refused before it is trained
     """
 
@@ -50,28 +58,36 @@ class Training:
     samples: int | None = None
     task: Task | None = None
     levels: Hyper = LEVELS
-    batch: int = BATCH
+    recipe: Recipe = Recipe()
     fitness: Fitness = field(default_factory=Fitness)
     pruning: Pruning | None = None
     target: Target | None = None
+    halving: Halving | None = None
+    warm: str | None = None
 
-    def __call__(self, candidate: Candidate, seed: int, parent: Candidate | None = None) -> Score:
+    def __call__(
+        self, candidate: Candidate, seed: int, parent: Candidate | None = None, earlier: Sequence[Score] = ()
+    ) -> Score:
         data, hyper = self.load(), candidate.hyperparameters(self.levels)
         inherited = None if parent is None else networks.load(self._path(parent, TRAINED), data)
         network = create(self.space.decode(candidate.bits), data, seed, inherited)
-        if not self._fits(network):
+        if self.warm and parent is None:
+            network = warmed(network, _classifier(self.warm), data.fit.x)
+        if not self.fits(network):
             networks.save(self._path(candidate, TRAINED), network)
             return self._score(network, inf, inf, 0.0)
-        final, _ = train(network, data.fit, hyper, seed, self.batch)
+        ladder = _Ladder(self, hyper.cycles, earlier)
+        final, losses = train(network, data.fit, hyper, seed, self.recipe, ladder)
         networks.save(self._path(candidate, TRAINED), final)
         found, share = self._error(final), 0.0
-        if self.pruning and found <= self._threshold():
+        if self.pruning and len(losses) == hyper.cycles and found <= self._threshold():
             final, share = self._pruned(final, hyper, seed)
             networks.save(self._path(candidate, PRUNED), final)
             found = self._error(final)
         most = _parameters(self)
         fitness = self.fitness(found, final.parameters, most, share, hyper)
-        return self._score(final, fitness if final.architecture.blocks else inf, found, share)
+        score = self._score(final, fitness if final.architecture.blocks else inf, found, share)
+        return replace(score, cycles=hyper.cycles, passes=len(losses), rungs=tuple(ladder.errors))
 
     def load(self) -> DataSet:
         return _load(self.data, self.samples, self.task)
@@ -86,7 +102,7 @@ class Training:
         small = prune_vectors(network, self.pruning.fraction, TOGETHER[network.architecture.kind])
         share = 1 - small.parameters / network.parameters
         again = hyper._replace(cycles=min(hyper.cycles, self.pruning.cycles))
-        return train(small, self.load().fit, again, seed, self.batch)[0], share
+        return train(small, self.load().fit, again, seed, self.recipe)[0], share
 
     def _error(self, network: WeightedNetwork) -> float:
         data = self.load()
@@ -97,7 +113,8 @@ class Training:
         guess = error(data, constant(data, data.judge), data.judge.y)
         return ERROR_SHARE * guess if own is None else own
 
-    def _fits(self, network: WeightedNetwork) -> bool:
+    def fits(self, network: WeightedNetwork) -> bool:
+        """Whether the network keeps the target's limits."""
         return self.target is None or self._placed(network).fits(self.target)
 
     def _placed(self, network: WeightedNetwork) -> Placed:
@@ -119,10 +136,32 @@ class Training:
         return Path(self.folder) / f"{sha256(alike.encode()).hexdigest()[:16]}-{kind}.npz"
 
 
+class _Ladder:
+    """Judges a training at the rungs of successive halving; calling it says whether the training ends there."""
+
+    def __init__(self, training: Training, cycles: int, earlier: Sequence[Score]):
+        self.training, halving = training, training.halving
+        self.errors: list[float] = []
+        self.bounds: dict[int, float] = {}  # by passes
+        if halving:
+            self.bounds = dict(zip(halving.passes(cycles), halving.bounds(cycles, earlier), strict=True))
+
+    def __call__(self, passes: int, network: WeightedNetwork) -> bool:
+        if passes not in self.bounds:
+            return False
+        self.errors.append(self.training._error(network))
+        return self.errors[-1] > self.bounds[passes]
+
+
 @cache
 def _load(name: str, samples: int | None, task: Task | None) -> DataSet:
     data = datasets.load(name, task)
     return data if samples is None else data.first(samples)
+
+
+@cache
+def _classifier(path: str) -> Graph:
+    return load_onnx(path)
 
 
 @cache

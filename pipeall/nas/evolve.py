@@ -6,8 +6,8 @@ is a function of its seed and of the scores: neither the number of workers nor a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, isfinite
 from typing import Any, Literal
@@ -21,6 +21,8 @@ from .competition import flip_loop, level_sweep
 from .genome import LEVELS, STATES, Candidate, Hyper, Space, hyper_of
 from .guide import guided_loop
 from .operators import breed, proportional, selection_weights
+
+SCREENED = 4  # times the networks of a first generation: so many are drawn for a proxy to choose from
 
 Phase = Literal["evolution", "guided", "competition", "flips"]
 
@@ -37,6 +39,8 @@ class Settings:
                     whatever their fitness; "pareto": NSGA-II on error, seconds a frame and bytes
     stop            "generations"; "predicted": also where the Markov chain, started from the first generation, says
                     that in 95 % of all searches selection and drift have fixed every bit
+    sever           bits that end as zeros in this share of all searches, or more, by the Markov chain, are zeros in all
+                    children of a generation (section I of the paper); None: none
     levels          what the hyperparameter genes stand for
     evolve_hyper    False: hyperparameters stay those of the first parent
     guided          after evolution a model of the fitness proposes networks (``guide.py``), until so many in a row are
@@ -51,6 +55,7 @@ class Settings:
     selection: Literal["fitness", "pareto"] = "fitness"
     epsilon: float = 1e-3
     stop: Literal["generations", "predicted"] = "generations"
+    sever: float | None = None
     levels: Hyper = LEVELS
     evolve_hyper: bool = True
     guided: int = 20
@@ -61,7 +66,7 @@ class Settings:
                 f"search: expected 2 to {markov.MAX_SIZE} candidates, fewer of them elite, and generations; "
                 f"got {self.population}, {self.elite} and {self.generations}"
             )
-        for name in ("crossover_rate", "mutation_rate"):
+        for name in ("crossover_rate", "mutation_rate", "sever"):
             rate = getattr(self, name)
             if rate is not None and not 0 <= rate <= 1:
                 raise ArgumentError(f"{name}: expected 0 to 1, got {rate}")
@@ -106,20 +111,9 @@ class Generation:
 
     @cached_property
     def predicted(self) -> markov.FixationTime:
-        """Generations, counted from the first, by which every bit is fixed if nothing mutates.
-
-        The chain of a bit has the ratio of two mean selection weights: of members with the bit and of those without.
-        """
-        bits, size = self._bits, len(self._bits)
-        weights = selection_weights([member.score.fitness for member in self.members], self.epsilon)
-        ones = bits.sum(0)
-        total = weights @ bits
-        open_loci = (ones > 0) & (ones < size)
-        with_bit = total / np.maximum(ones, 1)
-        without = (weights.sum() - total) / np.maximum(size - ones, 1)
-        floor = weights.max() * 1e-6  # all members of one side may have weight 0
-        ratio = np.where(open_loci, np.maximum(with_bit, floor) / np.maximum(without, floor), 1.0)
-        ahead = markov.predict_generations(bits.shape[1], ones, size=size, ratio=ratio)
+        """Generations, counted from the first, by which every bit is fixed if nothing mutates."""
+        ones, ratio = _states(self.members, self.epsilon)
+        ahead = markov.predict_generations(len(ones), ones, size=len(self.members), ratio=ratio)
         return markov.FixationTime(self.number + ahead.expected, self.number + ahead.by)
 
     @cached_property
@@ -141,12 +135,43 @@ class Generation:
         }
 
 
+def _states(members: Sequence[Member], epsilon: float) -> tuple[np.ndarray, np.ndarray]:
+    """Of the Markov chain of each bit: how many members have it, and f1 / f0, the ratio of two mean selection weights,
+    of members with the bit and of those without."""
+    bits, size = np.array([member.candidate.bits for member in members]), len(members)
+    weights = selection_weights([member.score.fitness for member in members], epsilon)
+    ones, total = bits.sum(0), weights @ bits
+    open_loci = (ones > 0) & (ones < size)
+    with_bit = total / np.maximum(ones, 1)
+    without = (weights.sum() - total) / np.maximum(size - ones, 1)
+    floor = weights.max() * 1e-6  # all members of one side may have weight 0
+    return ones, np.where(open_loci, np.maximum(with_bit, floor) / np.maximum(without, floor), 1.0)
+
+
+def severed(members: Sequence[Member], epsilon: float, share: float) -> np.ndarray:
+    """(loci,): whether a bit ends as zeros in at least this share of all searches that begin with these members, by
+    the Markov chain without mutation."""
+    size = len(members)
+    ends = [markov.fixation(markov.matrix(size, ratio))[n] for n, ratio in zip(*_states(members, epsilon), strict=True)]
+    return 1 - np.array(ends) >= share
+
+
 def first_candidates(
-    space: Space, count: int, random: np.random.Generator, hyper: Sequence[tuple[int, ...]] = ()
+    space: Space,
+    count: int,
+    random: np.random.Generator,
+    hyper: Sequence[tuple[int, ...]] = (),
+    worth: Callable[[Candidate], float] | None = None,
 ) -> list[Candidate]:
-    """Random networks: one for each of the given hyperparameters (``chaos.initial_hyper``), or ``count`` of any."""
+    """Random networks: one for each of the given hyperparameters (``chaos.initial_hyper``), or ``count`` of any.
+
+    worth  where given, those of the most worth of ``SCREENED`` times as many networks
+    """
     hyper = hyper or [hyper_of(int(state)) for state in random.integers(0, STATES, count)]
-    return [Candidate(space.random(random), levels) for levels in hyper]
+    if worth is None:
+        return [Candidate(space.random(random), levels) for levels in hyper]
+    drawn = [Candidate(space.random(random), levels) for _ in range(SCREENED) for levels in hyper]
+    return sorted(drawn, key=worth, reverse=True)[: len(hyper)]
 
 
 def search(
@@ -155,6 +180,7 @@ def search(
     hyper: Sequence[tuple[int, ...]] = (),
     instances: int = 10,
     threshold: float = 0.0,
+    worth: Callable[[Candidate], float] | None = None,
 ) -> Iterator[Generation]:
     """Evolution, then what a model of the fitness proposes (``settings.guided``), layer-wise competition and single
     flips of the best; the winner is ``archive.best``.
@@ -167,6 +193,7 @@ def search(
     hyper      levels of the first candidates; none: any
     instances  variants of a level in the competition
     threshold  the search ends as soon as a fitness is below it
+    worth      see ``first_candidates``
     """
     random = np.random.default_rng(archive.seed)
     number, evaluations, first, ends = 0, -1, [], []
@@ -176,7 +203,7 @@ def search(
             if ends and settings.guided:
                 ends = [archive.best]
             else:
-                first = first or first_candidates(archive.space, settings.population, random, hyper)
+                first = first or first_candidates(archive.space, settings.population, random, hyper, worth)
                 for generation in evolve(archive, settings, random, first, number):
                     yield generation
                     number = generation.number + 1
@@ -272,7 +299,7 @@ def next_pareto(
 def _children(
     archive: Archive, members: Sequence[Member], pairs: np.ndarray, settings: Settings, random: np.random.Generator
 ) -> list[Member]:
-    children = [
+    children = (
         breed(
             members[i].candidate,
             members[j].candidate,
@@ -283,5 +310,8 @@ def _children(
             settings.evolve_hyper,
         )
         for i, j in pairs
-    ]
-    return archive.score(children, [members[i].candidate for i, _ in pairs])
+    )
+    if settings.sever is not None:
+        gone = severed(members, settings.epsilon, settings.sever)
+        children = (replace(child, bits=tuple(np.where(gone, 0, child.bits).tolist())) for child in children)
+    return archive.score(list(children), [members[i].candidate for i, _ in pairs])

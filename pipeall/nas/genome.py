@@ -91,14 +91,38 @@ class Block:
 
 
 @dataclass(frozen=True)
+class Convolution(Block):
+    """A block of a "mobile" architecture: f(norm(convolution) + added) * factor, of pictures padded by kernel // 2.
+
+    stride
+    depthwise   each filter reads one channel; there is one input, of as many channels as there are units
+    normed      batch normalisation takes the place of the bias
+    activation  f: ReLU, none, or hard sigmoid, clip(x / 6 + 1 / 2, 0, 1)
+    averaged    it reads the mean over all pixels
+    added, factor  index of a block whose output is added or multiplied; None: nothing
+    side        the input is resized to so many pixels a side, bilinearly; 0: as it is
+    """
+
+    stride: int = 1
+    depthwise: bool = False
+    normed: bool = True
+    activation: Literal["relu", "none", "hardsigmoid"] = "relu"
+    averaged: bool = False
+    added: int | None = None
+    factor: int | None = None
+    side: int = 0
+
+
+@dataclass(frozen=True)
 class Architecture:
     """Blocks in an order in which every block follows what it reads; the last one feeds the output head.
 
-    kind    "dense": blocks of a multilayer perceptron; "conv": convolutions, and the head averages over all pixels
+    kind    "dense": blocks of a multilayer perceptron; "conv": convolutions, "mobile": those of ``Convolution``; the
+            head of both averages over all pixels
     blocks  may be empty: the head is then a bias alone
     """
 
-    kind: Literal["dense", "conv"]
+    kind: Literal["dense", "conv", "mobile"]
     blocks: tuple[Block, ...]
 
 

@@ -19,15 +19,18 @@ from ..files import write_whole
 from ..graph.ir import Graph, Node, Tensor
 from ..graph.ops import attributes, infer_shape
 from .data import DataSet
-from .genome import SOURCE, Architecture, Block
+from .genome import SOURCE, Architecture, Block, Convolution
 
 FORMAT = "pipeall.nas-network/1"
 HEAD = -1  # index of the output layer among the weights
 INPUT, OUTPUT = "input", "output"
+ARRAYS = "wbgmv"  # names in a file: weights, biases, factors, means, variances
 
-LayerWeights = tuple[
-    np.ndarray, np.ndarray
-]  # weights (units, inputs) or (units, channels, kernel, kernel), biases (units,)
+NORM_EPSILON = 1e-5  # of batch normalisation, as PyTorch's
+
+# weights (units, inputs) or (units, channels, kernel, kernel), biases (units,); of a normed block the biases are added
+# behind the normalisation, whose factors, mean and variance follow, (units,) each
+LayerWeights = tuple[np.ndarray, ...]
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,8 @@ class WeightedNetwork:
 
     @property
     def parameters(self) -> int:
-        """Trained numbers, biases included."""
-        return sum(weight.size + bias.size for weight, bias in self.weights.values())
+        """Trained numbers, biases included, once batch normalisation is folded."""
+        return sum(weight.size + bias.size for weight, bias, *_ in self.weights.values())
 
     def widths(self) -> dict[int, int]:
         """Index -> units or channels that it gives: of each block, and of the input under SOURCE."""
@@ -79,10 +82,10 @@ def create(
     blocks, widths = architecture.blocks, network.widths()
     weights = {}
     for block in blocks:
-        fan_in = sum(widths[index] for index in block.inputs)
+        channels = sum(widths[index] for index in block.inputs)
         kernel = () if architecture.kind == "dense" else (block.kernel, block.kernel)
-        weights[block.index] = _new((block.units, fan_in, *kernel), 2.0, seed, block.index)
-    weights[HEAD] = _new((data.outputs, blocks[-1].units if blocks else 0), 1.0, seed, 0)
+        weights[block.index] = _new(block, channels, kernel, seed)
+    weights[HEAD] = _drawn((data.outputs, blocks[-1].units if blocks else 0), 1.0, seed, 0)
     if parent is not None:
         for block in blocks:
             _inherit(network, block, weights[block.index], parent)
@@ -95,8 +98,8 @@ def save(path: str | Path, network: WeightedNetwork) -> None:
     """Writes architecture and weights as .npz. Raises ArgumentError naming the file where it cannot be written."""
     meta = {"format": FORMAT, **asdict(network.architecture)}
     arrays = {}
-    for index, (weight, bias) in network.weights.items():
-        arrays |= {f"w{index}": weight, f"b{index}": bias}
+    for index, layer in network.weights.items():
+        arrays |= {f"{name}{index}": array for name, array in zip(ARRAYS, layer, strict=False)}
     write_whole(path, lambda file: np.savez(file, meta=np.array(json.dumps(meta)), **arrays))
 
 
@@ -107,9 +110,13 @@ def load(path: str | Path, data: DataSet) -> WeightedNetwork:
         meta = json.loads(str(arrays.pop("meta")))
         if meta.pop("format") != FORMAT:
             raise ValueError
-        blocks = tuple(Block(**{**block, "inputs": tuple(block["inputs"])}) for block in meta["blocks"])
+        kind = Convolution if meta["kind"] == "mobile" else Block
+        blocks = tuple(kind(**{**block, "inputs": tuple(block["inputs"])}) for block in meta["blocks"])
         network = create(Architecture(meta["kind"], blocks), data, 0)
-        weights = {index: (arrays[f"w{index}"], arrays[f"b{index}"]) for index in network.weights}
+        weights = {
+            index: tuple(arrays[f"{name}{index}"] for name, _ in zip(ARRAYS, layer, strict=False))
+            for index, layer in network.weights.items()
+        }
     except (KeyError, TypeError, ValueError):
         raise ArgumentError(f"{path}: expected a network of format {FORMAT!r}") from None
     for index, layer in weights.items():
@@ -130,11 +137,20 @@ def to_graph(network: WeightedNetwork, data: DataSet) -> Graph:
     build = _GraphBuilder(network, data)
     values = {SOURCE: INPUT}
     for block in network.architecture.blocks:
-        values[block.index] = build.block(block, [values[index] for index in block.inputs])
+        values[block.index] = build.block(block, values)
     return build.finish(values[network.architecture.blocks[-1].index] if network.architecture.blocks else None)
 
 
-def _new(shape: tuple[int, ...], gain: float, seed: int, index: int) -> LayerWeights:
+def _new(block: Block, channels: int, kernel: tuple[int, ...], seed: int) -> LayerWeights:
+    conv = block if isinstance(block, Convolution) else None
+    gain = 1.0 if conv and conv.activation != "relu" else 2.0
+    layer = _drawn((block.units, 1 if conv and conv.depthwise else channels, *kernel), gain, seed, block.index)
+    if conv is None or not conv.normed:
+        return layer
+    return *layer, *(np.full(block.units, value, np.float32) for value in (1, 0, 1))
+
+
+def _drawn(shape: tuple[int, ...], gain: float, seed: int, index: int) -> LayerWeights:
     fan_in = prod(shape[1:])
     random = np.random.default_rng([seed, index])
     weight = random.standard_normal(shape, np.float32) * np.float32((gain / max(fan_in, 1)) ** 0.5)
@@ -142,17 +158,28 @@ def _new(shape: tuple[int, ...], gain: float, seed: int, index: int) -> LayerWei
 
 
 def _inherit(network: WeightedNetwork, block: Block, layer: LayerWeights, parent: WeightedNetwork) -> None:
-    """Copies from the parent the columns of inputs that both have, and the bias, where the blocks agree."""
+    """Copies from the parent the columns of inputs that both have, and the rest of the layer, where blocks agree."""
     own = {other.index: other for other in parent.architecture.blocks}.get(block.index)
-    if own is None or (own.units, own.kernel) != (block.units, block.kernel):
+    if own is None or network.architecture.kind != parent.architecture.kind:
         return
-    if network.architecture.kind != parent.architecture.kind:
+    weight, *others = parent.weights[block.index]
+    if (len(weight), *weight.shape[2:]) != (block.units, *layer[0].shape[2:]) or len(others) != len(layer) - 1:
         return
-    theirs, weight = parent.columns_of(own), parent.weights[block.index][0]
+    theirs = parent.columns_of(own)
     for index, columns in network.columns_of(block).items():
         if index in theirs and theirs[index].stop - theirs[index].start == columns.stop - columns.start:
             layer[0][:, columns] = weight[:, theirs[index]]
-    layer[1][:] = parent.weights[block.index][1]
+    for array, inherited in zip(layer[1:], others, strict=True):
+        array[:] = inherited
+
+
+def folded(layer: LayerWeights) -> LayerWeights:
+    """Weights and biases of a layer without its batch normalisation, float64 where it had one."""
+    if len(layer) == 2:
+        return layer
+    weight, bias, factor, mean, variance = (array.astype(np.float64) for array in layer)
+    scale = factor / np.sqrt(variance + NORM_EPSILON)
+    return weight * scale.reshape(-1, *(1,) * (weight.ndim - 1)), bias - mean * scale
 
 
 class _GraphBuilder:
@@ -177,23 +204,50 @@ class _GraphBuilder:
             self.constants[constant] = np.asarray(array, np.float32)
         return names
 
-    def block(self, block: Block, inputs: list[str]) -> str:
-        name = f"block{block.index}"
+    def block(self, block: Block, values: Mapping[int, str]) -> str:
+        name, inputs = f"block{block.index}", [values[index] for index in block.inputs]
         x = self.node("concat", f"{name}/inputs", *inputs, axis=1) if len(inputs) > 1 else inputs[0]
         weights = self.layer(name, self._on_raw_features(block))
         if self.network.architecture.kind == "dense":
             return self.node("fc", name, x, *weights, lo=0.0)
+        if isinstance(block, Convolution):
+            return self.convolution(block, name, x, weights, values)
         x = self.node("conv", name, x, *weights, pads=(block.kernel // 2,) * 4, lo=0.0)
         if block.pool:
             x = self.node("maxpool", f"{name}/pool", x, kernel=(2, 2), strides=(2, 2))
+        return x
+
+    def mean(self, name: str, x: str) -> str:
+        return self.node("avgpool", name, x, kernel=self.tensors[x].shape[2:])
+
+    def convolution(
+        self, block: Convolution, name: str, x: str, weights: tuple[str, str], values: Mapping[int, str]
+    ) -> str:
+        if block.side:
+            shape = self.tensors[x].shape
+            sizes = (*shape[:2], block.side, block.side)
+            scales = tuple(size / old for size, old in zip(sizes, shape, strict=True))
+            x = self.node("resize", f"{name}/resized", x, sizes=sizes, scales=scales, mode="linear")
+        if block.averaged:
+            x = self.mean(f"{name}/mean", x)
+        clamp = {"lo": 0.0} if block.activation == "relu" else {}
+        own = {} if block.added is not None else clamp
+        geometry = {"pads": (block.kernel // 2,) * 4, "strides": (block.stride,) * 2}
+        x = self.node("conv", name, x, *weights, groups=block.units if block.depthwise else 1, **geometry, **own)
+        if block.added is not None:
+            x = self.node("add", f"{name}/sum", x, values[block.added], **clamp)
+        if block.activation == "hardsigmoid":
+            x = self.node("hardsigmoid", f"{name}/gate", x, alpha=1 / 6, beta=0.5)
+        if block.factor is not None:
+            x = self.node("mul", f"{name}/product", values[block.factor], x)
         return x
 
     def finish(self, x: str | None) -> Graph:
         weight, bias = self.network.weights[HEAD]
         if x is None:  # a bias alone
             x, weight = INPUT, np.zeros((self.network.outputs, prod(self.network.shape)), np.float32)
-        elif self.network.architecture.kind == "conv":
-            x = self.node("avgpool", "mean", x, kernel=self.tensors[x].shape[2:])
+        elif self.network.architecture.kind != "dense":
+            x = self.mean("mean", x)
         if not self.network.classifies:
             weight = weight * self.data.target_width
             bias = bias * self.data.target_width + self.data.target_low
@@ -206,7 +260,7 @@ class _GraphBuilder:
 
     def _on_raw_features(self, block: Block) -> LayerWeights:
         """The weights of a block that reads features, for features as they are instead of centred and scaled ones."""
-        weight, bias = self.network.weights[block.index]
+        weight, bias = folded(self.network.weights[block.index])
         if SOURCE not in block.inputs or self.data.spread is None:
             return weight, bias
         columns = self.network.columns_of(block)[SOURCE]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import inf, isinf, isnan
 from typing import Any, Protocol
@@ -19,6 +20,8 @@ class Score:
     weights       those that are not pruned; ``max_weights``: of the network of all ones
     pruned        fraction of the weights that vector-wise pruning removed
     fps, latency_ms, memory_bytes  predicted for a pipeline on the board; None where no board was given
+    cycles        passes of its whole training; ``passes``: those that were made, fewer where it was ended early
+    rungs         errors at the rungs of successive halving that it came to
     """
 
     fitness: float
@@ -29,6 +32,9 @@ class Score:
     fps: float | None = None
     latency_ms: float | None = None
     memory_bytes: int | None = None
+    cycles: int = 0
+    passes: int = 0
+    rungs: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if isnan(self.fitness) or isnan(self.error):
@@ -36,8 +42,8 @@ class Score:
 
     def record(self) -> dict[str, Any]:
         """The score as a line of JSON, where null stands for infinity in fitness and error."""
-        return {
-            name: None if isinstance(value, float) and isinf(value) else value for name, value in asdict(self).items()
+        return {name: _finite(value) for name, value in asdict(self).items()} | {
+            "rungs": [_finite(value) for value in self.rungs]
         }
 
     @classmethod
@@ -45,7 +51,12 @@ class Score:
         entries = dict(record)
         for name in ("fitness", "error"):
             entries[name] = inf if entries[name] is None else entries[name]
-        return cls(**entries)
+        rungs = tuple(inf if value is None else float(value) for value in entries.pop("rungs", ()))
+        return cls(**entries, rungs=rungs)
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and isinf(value) else value
 
 
 class Evaluate(Protocol):
@@ -57,6 +68,9 @@ class Evaluate(Protocol):
             architecture, same training genes) have the same seed and are evaluated once in a search
     parent  a candidate that this one descends from and whose evaluation is complete; None for a first network. An
             evaluation that saves trained weights may start from the parent's where shapes agree
+    earlier  scores that were known when the candidate was asked for: only for an archive that works in waves
     """
 
-    def __call__(self, candidate: Candidate, seed: int, parent: Candidate | None = None) -> Score: ...
+    def __call__(
+        self, candidate: Candidate, seed: int, parent: Candidate | None = None, earlier: Sequence[Score] = ()
+    ) -> Score: ...

@@ -7,6 +7,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
+from math import inf
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +25,8 @@ from .fitness import accuracy
 from .genome import STATES, TRAINING_GENES, Candidate, hyper_of
 from .network import WeightedNetwork, create, to_graph
 from .placement import Placed, place
+from .proxies import PROXIES, proxy
+from .recipe import Recipe
 from .train import predict, train
 
 FINISH_SEED = 0
@@ -37,6 +40,8 @@ class Search:
     start      "edge": first hyperparameters from the states active at ``lam`` (``chaos``); "random": from all states
     lam        Langton's lambda; None: the paper's, one for pictures and one for other data; "sweep": the one of the
                greatest complexity
+    proxy      the networks that a search begins with are those of the most by it (``proxies``) of ``SCREENED`` times as
+               many; None: any
     instances  variants of a level in layer-wise competition; ``threshold``: a fitness below it ends the search
     budget     candidates that are trained at most
     """
@@ -46,11 +51,14 @@ class Search:
     seed: int = 0
     start: Literal["edge", "random"] = "edge"
     lam: float | Literal["sweep"] | None = None
+    proxy: str | None = None
     instances: int = 10
     threshold: float = 0.0
     budget: int | None = None
 
     def __post_init__(self) -> None:
+        if self.proxy is not None and self.proxy not in PROXIES:
+            raise ArgumentError(f"proxy: expected {', '.join(PROXIES)}, got {self.proxy!r}")
         if self.start not in ("edge", "random") or self.instances < 1:
             raise ArgumentError(f"search: expected start edge or random and instances, got {self.start!r}")
         if self.budget is not None and self.budget < self.settings.population:
@@ -70,12 +78,21 @@ class Search:
     def open(self, history: str | Path | None = None, executor: Executor | None = None) -> Archive:
         """The archive of this search. Candidates that the file ``history`` has are not trained again."""
         Path(self.training.folder).mkdir(parents=True, exist_ok=True)
+        wave = self.training.halving and self.training.halving.factor
         file = None if history is None else History(history, self.about())
-        return Archive(self.training.space, self.training, self.seed, executor, file, self.budget)
+        return Archive(self.training.space, self.training, self.seed, executor, file, self.budget, wave)
 
     def generations(self, archive: Archive) -> Iterator[Generation]:
         """The generations of the search as it runs: algorithm 1 of the paper. The winner is ``archive.best``."""
-        yield from evolve.search(archive, self.settings, self.hyper(), self.instances, self.threshold)
+        worth = None if self.proxy is None else self.worth
+        yield from evolve.search(archive, self.settings, self.hyper(), self.instances, self.threshold, worth)
+
+    def worth(self, candidate: Candidate) -> float:
+        """What the proxy says of a network before its training; more is better, -inf for one beyond the limits."""
+        network = create(self.training.space.decode(candidate.bits), self.training.load(), self.seed)
+        if not network.architecture.blocks or not self.training.fits(network):
+            return -inf
+        return proxy(self.proxy, network, self.training.load().fit)
 
     def hyper(self) -> list[tuple[int, ...]]:
         """Levels of the first candidates' hyperparameters; none: any states."""
@@ -104,7 +121,7 @@ def activities(training: Training, seed: int) -> list[float]:
         levels = hyper_of(state)[:TRAINING_GENES]
         if levels not in changes:
             hyper = Candidate((0,), hyper_of(state)).hyperparameters(training.levels)
-            losses = train(network, batch, hyper._replace(cycles=hyper.cycles + 1), seed, PROBED)[1]
+            losses = train(network, batch, hyper._replace(cycles=hyper.cycles + 1), seed, Recipe(PROBED))[1]
             changes[levels] = abs(losses[-1] - losses[0])
         found.append(changes[levels])
     return found
@@ -135,7 +152,7 @@ def winner(training: Training, member: Member, finish: int = 0) -> Winner:
     data = replace(training, samples=None).load()
     if finish:
         hyper = member.candidate.hyperparameters(training.levels)._replace(cycles=finish)
-        network = train(network, data.fit, hyper, FINISH_SEED, training.batch)[0]
+        network = train(network, data.fit, hyper, FINISH_SEED, training.recipe)[0]
     judge = training.load().judge
     judged, tested = (accuracy(data, predict(network, samples.x), samples.y) for samples in (judge, data.test))
     graph = to_graph(network, data)

@@ -6,79 +6,83 @@ deterministic mode, weights and the order of the samples come from NumPy's gener
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import cos, pi
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..errors import missing_extra
 from .data import Samples
-from .genome import SOURCE, Hyper
-from .network import HEAD, WeightedNetwork
+from .genome import SOURCE, Convolution, Hyper
+from .network import HEAD, NORM_EPSILON, WeightedNetwork
+from .recipe import Recipe
 
 if TYPE_CHECKING:
     import torch
 
-BATCH = 32
-EVALUATED = 512  # samples that ``predict`` computes at a time
+Tensors: TypeAlias = "dict[int, list[torch.Tensor]]"  # the arrays of a network's layers
+
+PLAIN = Recipe()
+TRAINED = 3  # arrays of a layer, the first ones; the others are the mean and variance of batch normalisation
+NORM_MOMENTUM = 0.1  # share of a batch in the running mean and variance
+EVALUATED = 128  # samples that ``predict`` computes at a time; what all blocks give is kept meanwhile
 NEWTON_STEPS = 100  # of the quasi-Newton method that fits a linear model
 
 
 def train(
-    network: WeightedNetwork, fit: Samples, hyper: Hyper, seed: int, batch: int = BATCH
+    network: WeightedNetwork,
+    fit: Samples,
+    hyper: Hyper,
+    seed: int,
+    recipe: Recipe = PLAIN,
+    ends: Callable[[int, WeightedNetwork], bool] | None = None,
 ) -> tuple[WeightedNetwork, list[float]]:
     """The network after ``hyper.cycles`` passes over the samples, and the mean loss of each pass.
 
     The loss is cross-entropy, or half the squared error of a number. The rate falls from ``hyper.learning_rate`` to 0
-    along a half cosine. A loss that is not finite ends the training; the network is then returned unchanged.
+    along a half cosine. A loss that is not finite ends the training; the network is then returned unchanged. Batch
+    normalisation needs two samples: one that would be alone in the last step of a pass is left out of the pass.
+
+    ends  called after each pass but the last with the number of passes and the network; training ends where it says so
+
     Runs on torch's GPU where it has one. Raises MissingExtraError without torch.
     """
     with _torch() as (torch, device):
-        x, y = (_laid_out(torch, array, device) for array in fit)
-        weights = {
-            index: tuple(_laid_out(torch, array, device).clone().requires_grad_() for array in layer)
-            for index, layer in network.weights.items()
-        }
-        trained = [tensor for layer in weights.values() for tensor in layer]
+        weights = _tensors(torch, device, network)
+        trained = [tensor.requires_grad_() for layer in weights.values() for tensor in layer[:TRAINED]]
         speed = [torch.zeros_like(tensor) for tensor in trained]
         random, losses = np.random.default_rng(seed), []
-        steps = -(-len(fit) // batch)
+        steps = -(-(len(fit) - any(len(layer) > TRAINED for layer in weights.values())) // recipe.batch)
         for cycle in range(hyper.cycles):
-            order = torch.from_numpy(random.permutation(len(fit))).to(device)
-            total = torch.zeros((), device=device)
+            order, total = random.permutation(len(fit)), torch.zeros((), device=device)
             for step in range(steps):
                 rate = hyper.learning_rate * (1 + cos(pi * (cycle * steps + step) / (hyper.cycles * steps))) / 2
-                chosen = order[step * batch : (step + 1) * batch]
-                loss = _loss(torch, network.classifies, _forward(torch, network, weights, x[chosen]), y[chosen])
+                batch = _batch(torch, device, fit, order[step * recipe.batch :][: recipe.batch], recipe, random)
+                loss = _batch_loss(torch, network, weights, batch, recipe.smoothing)
                 gradients = torch.autograd.grad(loss, trained, allow_unused=True)
                 with torch.no_grad():
-                    total += loss * len(chosen)
+                    total += loss * len(batch.x)
                     torch._foreach_mul_(speed, hyper.momentum)
                     torch._foreach_add_(
                         speed,
-                        [g if g is not None else torch.zeros_like(t) for g, t in zip(gradients, trained, strict=True)],
+                        [_direction(g, t, recipe.decay) for g, t in zip(gradients, trained, strict=True)],
                     )
                     torch._foreach_add_(trained, speed, alpha=-rate)
             losses.append(float(total) / len(fit))
             if not np.isfinite(losses[-1]):
                 return network, losses
-        done = {
-            index: tuple(t.detach().cpu().contiguous().numpy().copy() for t in layer)
-            for index, layer in weights.items()
-        }
-        return replace(network, weights=done), losses
+            if ends and cycle + 1 < hyper.cycles and ends(cycle + 1, _arrays(network, weights)):
+                break
+        return _arrays(network, weights), losses
 
 
 def predict(network: WeightedNetwork, x: np.ndarray) -> np.ndarray:
     """Probabilities (samples, classes) of a classifier, predicted numbers (samples, 1) of another network."""
     with _torch() as (torch, device), torch.no_grad():
-        weights = {
-            index: tuple(_laid_out(torch, array, device) for array in layer) for index, layer in network.weights.items()
-        }
-        found = []
+        weights, found = _tensors(torch, device, network), []
         for start in range(0, len(x), EVALUATED):
             some = _laid_out(torch, x[start : start + EVALUATED], device)
             output = _forward(torch, network, weights, some)
@@ -86,6 +90,27 @@ def predict(network: WeightedNetwork, x: np.ndarray) -> np.ndarray:
                 output = output.softmax(dim=1)
             found.append(output.cpu().numpy())
         return np.concatenate(found)
+
+
+def gradients(network: WeightedNetwork, x: np.ndarray, y: np.ndarray | None = None) -> dict[int, np.ndarray]:
+    """Index of a block, or HEAD -> the gradient of its weights: of the loss of a training step, or without targets of
+    the sum of the outputs, batch normalisation being that of predictions."""
+    with _torch() as (torch, device):
+        weights = _tensors(torch, device, network)
+        matrices = [layer[0].requires_grad_() for layer in weights.values()]
+        output = _forward(torch, network, weights, _laid_out(torch, x, device), training=y is not None)
+        targets = None if y is None else torch.tensor(y, device=device)
+        value = output.sum() if targets is None else _loss(torch, network.classifies, output, targets)
+        found = torch.autograd.grad(value, matrices, allow_unused=True, materialize_grads=True)
+        return {index: gradient.cpu().numpy() for index, gradient in zip(weights, found, strict=True)}
+
+
+def outputs_of_blocks(network: WeightedNetwork, x: np.ndarray, training: bool = True) -> list[np.ndarray]:
+    """What each block gives; in a step of training batches are normalised by themselves."""
+    with _torch() as (torch, device), torch.no_grad():
+        values: dict[int, torch.Tensor] = {}
+        _forward(torch, network, _tensors(torch, device, network), _laid_out(torch, x, device), training, values)
+        return [values[block.index].cpu().numpy() for block in network.architecture.blocks]
 
 
 def linear(fit: Samples, others: Sequence[np.ndarray], outputs: int, penalty: float) -> list[np.ndarray]:
@@ -113,25 +138,88 @@ def linear(fit: Samples, others: Sequence[np.ndarray], outputs: int, penalty: fl
             return [(value.softmax(dim=1) if classifies else value).numpy() for value in found]
 
 
+class _Batch(NamedTuple):
+    """Samples of a step. mixed: the targets of those that they are mixed with; share: of themselves in the mixture."""
+
+    x: torch.Tensor
+    y: torch.Tensor
+    mixed: torch.Tensor | None = None
+    share: float = 1.0
+
+
+def _batch(
+    torch, device: torch.device, fit: Samples, chosen: np.ndarray, recipe: Recipe, random: np.random.Generator
+) -> _Batch:
+    x, y = fit.x[chosen], fit.y[chosen]
+    if recipe.of_pictures:
+        x = recipe.changed(x, random)
+    mixing = recipe.mixing(len(x), random)
+    x, y = _laid_out(torch, x, device), torch.tensor(y, device=device)
+    if mixing is None:
+        return _Batch(x, y)
+    share, other = mixing
+    return _Batch(share * x + (1 - share) * x[other], y, y[other], share)
+
+
+def _batch_loss(torch, network: WeightedNetwork, weights: Tensors, batch: _Batch, smoothing: float) -> torch.Tensor:
+    output = _forward(torch, network, weights, batch.x, training=True)
+    loss = _loss(torch, network.classifies, output, batch.y, smoothing)
+    if batch.mixed is None:
+        return loss
+    return batch.share * loss + (1 - batch.share) * _loss(torch, network.classifies, output, batch.mixed, smoothing)
+
+
+def _direction(gradient: torch.Tensor | None, tensor: torch.Tensor, decay: float) -> torch.Tensor:
+    """The gradient, 0 where there is none, with the decay of a matrix or of filters."""
+    if gradient is None:
+        return tensor.new_zeros(tensor.shape)
+    return gradient + decay * tensor if decay and tensor.ndim > 1 else gradient
+
+
+def _tensors(torch, device: torch.device, network: WeightedNetwork) -> Tensors:
+    return {index: [_laid_out(torch, array, device) for array in layer] for index, layer in network.weights.items()}
+
+
+def _arrays(network: WeightedNetwork, weights: Tensors) -> WeightedNetwork:
+    arrays = {
+        index: tuple(tensor.detach().cpu().contiguous().numpy().copy() for tensor in layer)
+        for index, layer in weights.items()
+    }
+    return replace(network, weights=arrays)
+
+
 def _laid_out(torch, array: np.ndarray, device: torch.device) -> torch.Tensor:
-    """The array on the device. Pictures and filters have channels last: torch's CPU trains nearly twice as fast so."""
+    """A copy on the device. Pictures and filters have channels last: torch's CPU trains nearly twice as fast so."""
     tensor = torch.tensor(array, device=device)
     return tensor.contiguous(memory_format=torch.channels_last) if array.ndim == 4 else tensor
 
 
-def _forward(torch, network: WeightedNetwork, weights: dict[int, tuple], x: torch.Tensor) -> torch.Tensor:
-    """Logits of a classifier, numbers of another network."""
+def _forward(
+    torch,
+    network: WeightedNetwork,
+    weights: Tensors,
+    x: torch.Tensor,
+    training: bool = False,
+    values: dict[int, torch.Tensor] | None = None,
+) -> torch.Tensor:
+    """Logits of a classifier, numbers of another network; in training batches are normalised by themselves.
+
+    values  gets what each block gives
+    """
     functional = torch.nn.functional
     dense = network.architecture.kind == "dense"
-    values = {SOURCE: x.flatten(1) if dense else x}
+    values = {} if values is None else values
+    values[SOURCE] = x.flatten(1) if dense else x
     for block in network.architecture.blocks:
         inputs = [values[index] for index in block.inputs]
         value = torch.cat(inputs, dim=1) if len(inputs) > 1 else inputs[0]
-        weight, bias = weights[block.index]
-        if dense:
-            value = functional.linear(value, weight, bias).relu()
+        layer = weights[block.index]
+        if isinstance(block, Convolution):
+            value = _convolved(functional, block, layer, value, values, training)
+        elif dense:
+            value = functional.linear(value, *layer).relu()
         else:
-            value = functional.conv2d(value, weight, bias, padding=block.kernel // 2).relu()
+            value = functional.conv2d(value, *layer, padding=block.kernel // 2).relu()
             value = functional.max_pool2d(value, 2) if block.pool else value
         values[block.index] = value
     weight, bias = weights[HEAD]
@@ -141,9 +229,34 @@ def _forward(torch, network: WeightedNetwork, weights: dict[int, tuple], x: torc
     return functional.linear(last if dense else last.mean(dim=(2, 3)), weight, bias)
 
 
-def _loss(torch, classifies: bool, output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+def _convolved(
+    functional,
+    block: Convolution,
+    layer: list[torch.Tensor],
+    x: torch.Tensor,
+    values: Mapping[int, torch.Tensor],
+    training: bool,
+) -> torch.Tensor:
+    weight, bias, *norm = layer
+    if block.side:
+        x = functional.interpolate(x, size=(block.side, block.side), mode="bilinear", align_corners=False)
+    if block.averaged:
+        x = x.mean(dim=(2, 3), keepdim=True)
+    groups = block.units if block.depthwise else 1
+    x = functional.conv2d(x, weight, None if norm else bias, block.stride, block.kernel // 2, groups=groups)
+    if norm:
+        factor, mean, variance = norm
+        x = functional.batch_norm(x, mean, variance, factor, bias, training, NORM_MOMENTUM, NORM_EPSILON)
+    if block.added is not None:
+        x = x + values[block.added]
+    if block.activation != "none":
+        x = x.relu() if block.activation == "relu" else functional.hardsigmoid(x)
+    return x if block.factor is None else x * values[block.factor]
+
+
+def _loss(torch, classifies: bool, output: torch.Tensor, y: torch.Tensor, smoothing: float = 0.0) -> torch.Tensor:
     if classifies:
-        return torch.nn.functional.cross_entropy(output, y)
+        return torch.nn.functional.cross_entropy(output, y, label_smoothing=smoothing)
     return ((output[:, 0] - y) ** 2).mean() / 2
 
 

@@ -1,0 +1,264 @@
+"""Networks for CIFAR-10 on a Raspberry Pi 5, by its model: four searches of the mobile space for equally long, and the
+best network that each found beside networks like MobileNet v2 and ResNet-20 of the same predicted FPS.
+
+    python bench/nas_cifar.py cifar10.npz --folder runs --minutes 20 --seeds 3 --finish 30
+
+Every search has ``--minutes`` of processor time. The networks beside the found ones are narrowed or widened until the
+model predicts the FPS of the best found network, and trained as that one is, from new weights, for ``--finish`` passes
+over all training pictures. An interrupted bench goes on with the same command: what the folder has is not trained
+again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from pathlib import Path
+
+import numpy as np
+from common import Record, parser
+
+from pipeall.nas.archive import Archive, BudgetSpent
+from pipeall.nas.data import DataSet
+from pipeall.nas.evaluate import Training
+from pipeall.nas.evolve import Settings, first_candidates, search
+from pipeall.nas.fitness import Fitness, accuracy, error
+from pipeall.nas.genome import LEVELS as DEFAULTS
+from pipeall.nas.genome import Architecture, Candidate
+from pipeall.nas.halving import Halving
+from pipeall.nas.mobile import MobileSpace, mobilenet_v2, resnet20
+from pipeall.nas.network import create, to_graph
+from pipeall.nas.placement import Limits, Placed, Target, place
+from pipeall.nas.recipe import Recipe
+from pipeall.nas.score import Score
+from pipeall.nas.train import predict, train
+
+HYPER = (1, 2, 1, 1, 1)  # all candidates are trained alike: 0.05, momentum 0.9
+LEVELS = DEFAULTS._replace(learning_rate=(0.02, 0.05, 0.1))
+FACTOR = 3  # of successive halving
+MIN_FPS = 200
+BISECTIONS = 12
+WIDTHS = (0.05, 4.0)  # of the networks beside
+
+
+@dataclass(frozen=True)
+class Known:
+    """A candidate that a search evaluated, and the seconds of processor time that it took."""
+
+    candidate: Candidate
+    score: Score
+    seconds: float
+
+
+class Clock:
+    """An evaluation (``score.Evaluate``) of one search that ends it when its time is over; keeps what it did in a file.
+
+    Where it goes on after an interruption the recorded times count.
+    """
+
+    def __init__(self, training: Training, path: Path, seconds: float):
+        self.training, self.path, self.left = training, path, seconds
+        lines = path.read_text().splitlines() if path.exists() else []
+        entries = [json.loads(line) for line in lines if line.endswith("}")]
+        self.known = {entry["candidate"]: (Score.from_record(entry["score"]), entry["seconds"]) for entry in entries}
+        self.done: list[Known] = []
+
+    def __call__(
+        self, candidate: Candidate, seed: int, parent: Candidate | None = None, earlier: Sequence[Score] = ()
+    ) -> Score:
+        return self.timed(candidate, lambda: self.training(candidate, seed, parent, earlier))
+
+    def timed(self, candidate: Candidate, evaluate: Callable[[], Score]) -> Score:
+        if self.left <= 0:
+            raise BudgetSpent("the time is over")
+        if candidate.code not in self.known:
+            begin = time.process_time()
+            score = evaluate()
+            self.known[candidate.code] = score, time.process_time() - begin
+            entry = {"candidate": candidate.code, "score": score.record(), "seconds": self.known[candidate.code][1]}
+            with self.path.open("a") as file:
+                file.write(json.dumps(entry) + "\n")
+        score, seconds = self.known[candidate.code]
+        self.left -= seconds
+        self.done.append(Known(candidate, score, seconds))
+        return score
+
+    @property
+    def best(self) -> Known:
+        """Of those whose training was not ended early."""
+        whole = [known for known in self.done if known.score.passes == known.score.cycles]
+        return min(whole, key=lambda known: known.score.fitness)
+
+
+# ---- searches ----
+
+
+def genetic(clock: Clock, seed: int) -> None:
+    """pipeall's, with halving where the training has it."""
+    settings = Settings(
+        crossover_rate=0.9, mutation_rate=1 / clock.training.space.loci, evolve_hyper=False, generations=2
+    )
+    halving = clock.training.halving
+    archive = Archive(clock.training.space, clock, seed, budget=10**6, wave=halving and halving.factor)
+    for _ in search(archive, settings, [HYPER] * settings.population):
+        pass
+
+
+def random_search(clock: Clock, seed: int) -> None:
+    archive, random = Archive(clock.training.space, clock, seed), np.random.default_rng(seed)
+    while True:
+        archive.score(first_candidates(archive.space, 1, random, [HYPER]))
+
+
+def optuna_asha(clock: Clock, seed: int) -> None:
+    """TPE proposes, successive halving ends; pass by pass, as users of Optuna have it."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.CRITICAL)
+    pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=FACTOR)
+    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed), pruner=pruner)
+
+    def objective(trial: optuna.Trial) -> float:
+        bits = tuple(trial.suggest_categorical(f"bit{i}", (0, 1)) for i in range(clock.training.space.loci))
+        candidate = Candidate(bits, HYPER)
+        known = candidate.code in clock.known
+        score = clock.timed(candidate, lambda: pass_by_pass(clock.training, candidate, seed, trial))
+        if known:  # what it said of the passes when it was trained
+            for passes, value in enumerate(score.rungs, 1):
+                trial.report(value, passes)
+                trial.should_prune()
+        if score.passes < score.cycles:
+            raise optuna.TrialPruned
+        return min(10.0, score.fitness)
+
+    study.optimize(objective, n_trials=10**6)
+
+
+def pass_by_pass(training: Training, candidate: Candidate, seed: int, trial: object) -> Score:
+    """As ``Training`` does it, but the trial says after each pass whether to go on."""
+    data, hyper, errors = training.load(), candidate.hyperparameters(training.levels), []
+    network = create(training.space.decode(candidate.bits), data, seed)
+    placed = place(to_graph(network, data), training.target)
+    if not placed.fits(training.target):
+        return Score(np.inf, np.inf, network.parameters, cycles=0)
+
+    def ends(passes: int, now: object) -> bool:
+        errors.append(error(data, predict(now, data.judge.x), data.judge.y))
+        trial.report(errors[-1], passes)
+        return trial.should_prune()
+
+    final, losses = train(network, data.fit, hyper, seed, training.recipe, ends)
+    found = error(data, predict(final, data.judge.x), data.judge.y)
+    about = {"cycles": hyper.cycles, "passes": len(losses), "rungs": tuple(errors)}
+    return Score(found, found, network.parameters, fps=placed.choice.prediction.fps, **about)
+
+
+METHODS: dict[str, tuple[Callable[[Clock, int], None], bool]] = {  # and whether the training halves by itself
+    "pipeall": (genetic, False),
+    "pipeall, halving": (genetic, True),
+    "random search": (random_search, False),
+    "Optuna TPE + ASHA": (optuna_asha, False),
+}
+
+
+def run(name: str, training: Training, options: Namespace, seed: int) -> Clock:
+    method, halves = METHODS[name]
+    folder = options.folder / f"{name.replace(' ', '-').replace(',', '')}-{seed}"
+    folder.mkdir(parents=True, exist_ok=True)
+    own = replace(training, folder=str(folder), halving=Halving(FACTOR) if halves else None)
+    clock = Clock(own, folder / "evaluations.jsonl", 60 * options.minutes)
+    try:
+        method(clock, seed)
+    except BudgetSpent:
+        pass
+    return clock
+
+
+# ---- what was found, and what stands beside it ----
+
+
+@dataclass(frozen=True)
+class Finished:
+    placed: Placed
+    parameters: int
+    tested: float
+
+
+def finish(name: str, architecture: Architecture, data: DataSet, options: Namespace, target: Target) -> Finished:
+    """Trained from new weights on all training pictures; its accuracy is kept in the folder."""
+    network = create(architecture, data, 0)
+    path = options.folder / f"finished-{name.replace(' ', '-').replace(',', '')}.json"
+    about = repr((architecture, options.finish))
+    found = json.loads(path.read_text()) if path.exists() else {}
+    if found.get("about") != about:
+        hyper = Candidate((0,), HYPER).hyperparameters(LEVELS)._replace(cycles=options.finish)
+        trained, _ = train(network, data.fit, hyper, 0, RECIPE)
+        found = {"about": about, "tested": accuracy(data, predict(trained, data.test.x), data.test.y)}
+        path.write_text(json.dumps(found))
+    return Finished(place(to_graph(network, data), target), network.parameters, found["tested"])
+
+
+RECIPE = Recipe(batch=64, decay=5e-4, crop=4, flip=True)
+
+
+def as_fast_as(fps: float, make: Callable[[float], Architecture], data: DataSet, target: Target) -> float:
+    """The greatest width, by bisection, at which the model predicts at least so many FPS; else the least one."""
+    low, high = WIDTHS
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        placed = place(to_graph(create(make(middle), data, 0), data), target)
+        low, high = (middle, high) if placed.choice.prediction.fps >= fps else (low, middle)
+    return low
+
+
+COLUMNS = ("network", "networks tried", "of them ended early", "passes made [%] .0f", "judged error .4f",
+           "rpi5, predicted [FPS] .0f", "weights", "tested [%] .1f")  # fmt: skip
+
+
+def main() -> None:
+    options = parser(__doc__, "data")
+    options.add_argument("--folder", type=Path, required=True, help="for what is trained; the bench goes on from it")
+    options.add_argument("--minutes", type=float, default=20.0, help="of processor time for each search; %(default)s")
+    options.add_argument("--seeds", type=int, default=3, help="of each search; %(default)s")
+    options.add_argument("--samples", type=int, default=2000, help="to train candidates on; %(default)s")
+    options.add_argument("--cycles", type=int, default=9, help="passes over these; %(default)s")
+    options.add_argument("--finish", type=int, default=30, help="passes of what is found; %(default)s")
+    options.add_argument("--widths", type=lambda text: tuple(map(int, text.split("/"))), default=(16, 24, 32, 48))
+    options = options.parse_args()
+    target = Target("rpi5", limits=Limits(min_fps=MIN_FPS))
+    levels = LEVELS._replace(cycles=(options.cycles,) * 3)
+    training = Training(MobileSpace(widths=options.widths), str(options.data), "", options.samples, levels=levels,
+                        recipe=RECIPE, fitness=Fitness(0.0, 0.0), target=target)  # fmt: skip
+    data = replace(training, samples=None).load()
+    with Record(options, *COLUMNS) as record:
+        found = {}
+        for name in METHODS:
+            clocks = [run(name, training, options, seed) for seed in range(options.seeds)]
+            best = min((clock.best for clock in clocks), key=lambda known: known.score.fitness)
+            done = [known.score for clock in clocks for known in clock.done if isfinite(known.score.error)]
+            found[name] = best.score.error
+            end = finish(name, training.space.decode(best.candidate.bits), data, options, target)
+            ended = sum(score.passes < score.cycles for score in done)
+            made = 100 * sum(score.passes for score in done) / max(1, sum(score.cycles for score in done))
+            fps = end.placed.choice.prediction.fps
+            record.add(name, len(done), ended, made, best.score.error, fps, end.parameters, 100 * end.tested)
+            if found[name] == min(found.values()):
+                wanted = fps
+        for name, make in {"like MobileNet v2": mobilenet_v2, "like ResNet-20": resnet20}.items():
+            width = as_fast_as(wanted, make, data, target)
+            end = finish(name, make(width), data, options, target)
+            fps = end.placed.choice.prediction.fps
+            record.add(f"{name}, width {width:.2f}", None, None, None, None, fps, end.parameters, 100 * end.tested)
+        searched = f"{options.seeds} seeds, {options.minutes:g} minutes of processor time for each search"
+        record.say(f"{searched}; candidates: {options.samples} pictures, {options.cycles} passes")
+        record.say(f"finished: {len(data.fit)} pictures, {options.finish} passes")
+        record.say(f"limit: {MIN_FPS} FPS at the bad end of the model's interval")
+        record.say("Tested on 1,000 pictures: a standard error of 1.6 points. A constant guess has 10 %.")
+
+
+if __name__ == "__main__":
+    main()
