@@ -98,7 +98,7 @@ class Board:
         """
         asked = component_name(key)
         name, _, precision = asked.partition("@")
-        if precision and self.model is None:
+        if precision and (self.model is None or precision in self.model.precisions(name)):
             return self.component(name).with_precision(precision)
         if name in self._present and not precision:
             return self._present[name]
