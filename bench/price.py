@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
+from typing import ClassVar
 
 import price_table
 from arm_cost import built
@@ -127,12 +128,14 @@ def counted(armcost: ModuleType, options: argparse.Namespace, socs: list[str], g
 
 
 class Pricer:
-    """Milliseconds of counted blocks on a core; what llvm-mca says of a block is asked once."""
+    """Milliseconds of counted blocks on a core; what llvm-mca says of a block is asked once of each type of core."""
+
+    _known: ClassVar[dict[str, dict[tuple[str, ...], tuple[list[str], float]]]] = {}
 
     def __init__(self, armcost: ModuleType, soc: str):
         self.armcost, self.soc = armcost, soc
-        self.mca = armcost.CORES[armcost.SOCS[soc].core].mca
-        self.known: dict[tuple[str, ...], tuple[list[str], float]] = {}
+        core = armcost.SOCS[soc].core
+        self.mca, self.known = armcost.CORES[core].mca, self._known.setdefault(core, {})
 
     def price(self, path: Path) -> dict[str, float]:
         """What ARMCOST's ``milliseconds`` gives for the counts of a file."""

@@ -11,6 +11,7 @@ from pipeall import ArgumentError, Board, Pipeline, Plan, simulate
 from pipeall.graph.integers import integers
 from pipeall.graph.lower import lower
 from pipeall.graph.partition import subgraph
+from pipeall.graph.reals import reals
 from pipeall.pipeline.boards import price_list
 from pipeall.pipeline.boards.model import BoardModel
 from pipeall.pipeline.boards.price_list import PriceList
@@ -92,6 +93,13 @@ def test_precisions_have_their_own_prices(typed, quantised):
     assert not any(work.kernel.startswith("s8:") for work in floats)
     little = typed.model.step_prices["little"].group_ms(floats, len(quantised.groups))
     assert typed.model.profile(quantised).units["little"].ms == pytest.approx(tuple(little))
+
+
+def test_a_gpu_computes_a_quantised_network_in_floats(typed, quantised):
+    by_bytes_written = (0.0, 0.0, 0.0, 0.0, 1.0, 0.0)
+    model = replace(typed.model, prices={"gpu": by_bytes_written})
+    floats = sum(tensor.nbytes for tensor in reals(quantised).tensors.values()) / 1e6
+    assert 0.8 * floats < sum(model.profile(quantised).units["gpu"].ms) <= floats  # the input is not written
 
 
 def test_errors_are_those_of_what_computes(typed, quantised):

@@ -69,7 +69,7 @@ FILES = {
         (["profile", "tiny", "-o", "ALEXNET"], "expected a profile measured on this machine"),
         (["profile", "tiny", "--board", "a311d-armcl", "--save-board", "TEXT"], "is a model already"),
         (["profile", "tiny", "--board", "a311d-armcl", "--units", "B@int8"], "expected one of the model a311d-armcl"),
-        (["profile", "tiny", "--board", "raspberry"], "expected one of a311d, a311d-armcl, rk3399"),
+        (["profile", "tiny", "--board", "raspberry"], "expected one of a311d, a311d-armcl, a311d-ncnn"),
         (["profile", "tiny", "--board", "EMPTY_BOARD"], "EMPTY_BOARD.json: components"),
         (["search", "tiny", "--profile", "absent.json"], "absent.json: cannot be read"),
         (["search", "tiny", "--profile", "LIST"], "LIST.json: expected format"),

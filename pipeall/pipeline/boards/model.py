@@ -19,6 +19,7 @@ from ..._kernels.cpu import algorithms
 from ...errors import ArgumentError
 from ...files import JsonReader, naming, read_json, write_json
 from ...graph.ir import Graph
+from ...graph.reals import reals
 from ..devices.component import Component
 from ..devices.device import Device, unsupported, unsupported_groups
 from ..planning.names import parse_unit, traits_of
@@ -202,7 +203,8 @@ class BoardModel:
 
     def _predicted(self, graph: Graph, units: Iterable[str]) -> dict[str, np.ndarray]:
         """unit -> the time of each group by the prices."""
-        rows, count, found = regression.features(graph), len(graph.groups), {}
+        rows = regression.features(reals(graph) if _quantised(graph) else graph)
+        count, found = len(graph.groups), {}
         works: dict[tuple[str | None, str], list[price_list.Work]] = {}  # that several components have in common
         for unit in units:
             component, _, precision = unit.partition("@")
