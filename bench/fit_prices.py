@@ -7,6 +7,7 @@ that fit_boards.py reads: the GPUs' times and the boards' power come from there.
 core where it is left out of the fit, and the published speed-ups of several threads beside the modelled ones.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,7 +30,24 @@ FOUR_OF_FIVE = 1.2816  # standard deviations each way
 # How far armcost's own times are from published ones, standard deviation of the logarithm: of a network that it was not
 # fitted to nine of ten are within 16 % (its ANCHORS.md), which are 1.645 of them
 ARMCOST = np.log(1.16) / 1.645
+# ncnn's published times in 8 bits, one core, ms, behind what armcost says of ncnn's own counted instructions (its
+# ANCHORS.md): GoogLeNet, MobileNet, ResNet-18, ResNet-50, SqueezeNet 1.1. It was fitted to floats alone
+INT8 = {
+    "rk3399-big": ((183.1, 202.2), (65.6, 81.0), (145.0, 151.8), (355.4, 398.6), (47.2, 60.7)),
+    "a311d-big": ((170.2, 173.2), (70.7, 66.7), (130.7, 133.2), (349.8, 333.7), (47.2, 52.0)),
+    "rk3399-little": ((441.4, 408.0), (160.4, 175.8), (378.0, 299.3), (909.5, 853.8), (125.1, 124.8)),
+    "rpi5": ((41.7, 49.1), (13.1, 14.4), (49.0, 36.4), (93.7, 80.2), (10.7, 11.8)),
+}
 MEMORY = 0.41  # of the time that bytes take at a core's bandwidth: what armcost counts
+
+
+def deviation(errors: Iterable[float]) -> float:
+    """Of a normal distribution of logarithms, that holds four of five cases where these errors do."""
+    return float(np.log1p(four_of_five(errors)) / FOUR_OF_FIVE)
+
+
+ARMCOST_INT8 = deviation(ours / theirs - 1 for pairs in INT8.values() for ours, theirs in pairs)
+PRECISIONS = ("", "fp16", "int8")  # of the table; "" is single
 
 
 @dataclass(frozen=True)
@@ -38,7 +56,9 @@ class Core:
 
     cache_mb  size of the last cache
     speedups  network -> how many times as fast all cores of the cluster are as one, by ncnn's published times
+    unit      the precision that ncnn had there, as rows name it
     like      the cluster that has them, where nobody published this one's
+    integers  instruction set of its GEMM of integers
     """
 
     read: float
@@ -46,7 +66,9 @@ class Core:
     cache_mb: float
     threads: int
     speedups: Mapping[str, float] = field(default_factory=dict)
+    unit: str = "big"
     like: str | None = None
+    integers: str = "neon"
 
 
 def _ratios(one: Sequence[float], many: Sequence[float]) -> dict[str, float]:
@@ -67,10 +89,10 @@ CORES = {
     "a311d-little": Core(3.67, 7.97, 0.25, 2, like="rk3588-little"),
     "rk3399-big": Core(6.6, 4.89, 1.0, 2, RK3399),
     "rk3399-little": Core(2.0, 4.78, 0.5, 4, like="rk3588-little"),
-    "rk3588-big": Core(21.4, 29.9, 3.0, 4, RK3588_BIG),
-    "rk3588-little": Core(7.17, 22.0, 3.0, 4, RK3588_LITTLE),
+    "rk3588-big": Core(21.4, 29.9, 3.0, 4, RK3588_BIG, "big@fp16", integers="dotprod"),
+    "rk3588-little": Core(7.17, 22.0, 3.0, 4, RK3588_LITTLE, "big@fp16", integers="dotprod"),
     "rpi4": Core(9.1, 3.12, 1.0, 4, PI4),
-    "rpi5": Core(14.9, 10.0, 2.0, 4, PI5),
+    "rpi5": Core(14.9, 10.0, 2.0, 4, PI5, "big@fp16", integers="dotprod"),
 }
 
 
@@ -136,10 +158,11 @@ class Cluster:
     """
 
     def __init__(self, core: Core, rows: Sequence[Row], like: "Cluster | None" = None):
-        self.core, self.networks, self.like = core, {}, like
+        self.core, self.like = core, like
+        self.networks: dict[str, list[Row]] = {}
         self._known: dict[str, tuple[float, float]] | None = None
         for row in rows:
-            self.networks.setdefault(row.network, []).append(row)
+            self.networks.setdefault(sample_name(row.network, row.unit), []).append(row)
         if like:
             self.efficiency, self.bandwidth = like.efficiency, min(like.bandwidth, core.threads)
         else:
@@ -150,6 +173,18 @@ class Cluster:
             name: Sample([Work(row.node, row.kernel, 0, row.features) for row in rows], self.ms(rows).tolist())
             for name, rows in self.networks.items()
         }
+
+    def prices(self, samples: Mapping[str, Sample]) -> price_list.PriceList:
+        whole = any(name.endswith("@int8") for name in samples)
+        return price_list.PriceList.fit(samples.values(), self.core.cache_mb, self.core.integers if whole else None)
+
+    def left_out_networks(self, samples: Mapping[str, Sample], precision: str) -> dict[str, float]:
+        """Sample's name -> error of its price by all other networks, of those in a precision, "" for floats.
+
+        Without those that were made to have every kernel.
+        """
+        names = [name for name in samples if name not in GRIDS and name.partition("@")[2] == precision]
+        return price_list.leave_one_out(samples, self.core.cache_mb, names, base)
 
     def ms(self, rows: Sequence[Row]) -> np.ndarray:
         rest, memory = self._parts(rows)
@@ -176,9 +211,17 @@ class Cluster:
     def _totals(self) -> dict[str, tuple[float, float]]:
         """network -> milliseconds on one core, without those of memory, and these."""
         if self._known is None:
-            named = {name: rows for name, rows in self.networks.items() if name in self.core.speedups}
-            self._known = {name: tuple(float(part.sum()) for part in self._parts(rows)) for name, rows in named.items()}
+            self._known = self.totals(self.core.unit)
         return self._known
+
+    def totals(self, unit: str) -> dict[str, tuple[float, float]]:
+        """network -> the same of those with published speed-ups, in a precision.
+
+        In float32 where that was not priced: half of the arithmetic and half of the bytes make the same speed-up.
+        """
+        known = self.networks
+        rows = {name: known.get(sample_name(name, unit)) or known.get(name) for name in self.core.speedups}
+        return {name: tuple(float(part.sum()) for part in self._parts(own)) for name, own in rows.items() if own}
 
     def _speedup(self, name: str, efficiency: float, bandwidth: float) -> float:
         rest, memory = self._totals()[name]
@@ -201,9 +244,14 @@ class Cluster:
         return best[1:]
 
 
-def networks_of(samples: Mapping[str, Sample]) -> list[str]:
-    """Without those that were made to have every kernel."""
-    return [name for name in samples if name not in GRIDS]
+def sample_name(network: str, unit: str) -> str:
+    """ "mobilenet", "mobilenet@int8": a network in a precision."""
+    return network + unit.removeprefix("big")
+
+
+def base(name: str) -> str:
+    """What a network is called in all precisions."""
+    return re.sub("(_float|_int8.*)?(@.*)?$", "", name)
 
 
 def gpu_spread(model: BoardModel) -> float:
@@ -233,20 +281,24 @@ def board(name: str, clusters: Mapping[str, Cluster], published: Mapping[str, Bo
     entry = BOARDS[name]
     prices, step_prices, errors, error = {}, {}, {}, {}
     inferred = np.std(np.log([cluster.efficiency for cluster in clusters.values() if not cluster.like]), ddof=1)
-    for unit, soc in entry.socs.items():
-        samples = clusters[soc].samples()
-        cache_mb = clusters[soc].core.cache_mb
-        step_prices[unit] = price_list.PriceList.fit(samples.values(), cache_mb)
-        errors[unit] = price_list.leave_one_out(samples, cache_mb, networks_of(samples))
-        held_out = deviation(errors[unit].values())
-        error[unit] = _interval(ARMCOST, held_out, clusters[soc].spread(), inferred if clusters[soc].like else 0.0)
+    for component, soc in entry.socs.items():
+        cluster, samples = clusters[soc], clusters[soc].samples()
+        step_prices[component] = cluster.prices(samples)
+        for precision in PRECISIONS:
+            left_out = cluster.left_out_networks(samples, precision)
+            if left_out:
+                unit = f"{component}@{precision}" if precision else component
+                errors[unit] = {base(name): off for name, off in left_out.items()}
+                model = ARMCOST_INT8 if precision == "int8" else ARMCOST
+                threads = cluster.spread(), inferred if cluster.like else 0.0
+                error[unit] = interval_of(model, deviation(left_out.values()), *threads)
     if entry.gpu:
         source, factor = entry.gpu
         *per_work, start = published[source].prices["gpu"]
         prices["gpu"] = (*(factor * price for price in per_work), start)  # which a faster GPU does not shorten
         misses = deviation(published[source].errors["gpu"].values())
         scaling = 0.0 if factor == 1 else np.std(np.log(G610), ddof=1)
-        error["gpu"] = _interval(misses, gpu_spread(published[source]), scaling)
+        error["gpu"] = interval_of(misses, gpu_spread(published[source]), scaling)
     source = published.get(entry.gpu[0]) if entry.gpu and entry.gpu[1] == 1 else None
     several = len(entry.parts) > 1
     return BoardModel(
@@ -266,12 +318,8 @@ def board(name: str, clusters: Mapping[str, Cluster], published: Mapping[str, Bo
     )
 
 
-def deviation(errors: Iterable[float]) -> float:
-    """Of a normal distribution of logarithms, that holds four of five cases where these errors do."""
-    return float(np.log1p(four_of_five(errors)) / FOUR_OF_FIVE)
-
-
-def _interval(*deviations: float) -> float:
+def interval_of(*deviations: float) -> float:
+    """The error that holds four of five cases, of several that do not depend on each other, as standard deviations."""
     return float(np.expm1(FOUR_OF_FIVE * np.sqrt(sum(value**2 for value in deviations))))
 
 
@@ -313,10 +361,10 @@ def _about(entry: BoardParts, clusters: Mapping[str, Cluster]) -> dict[str, list
 
 
 def clusters_of(rows: Sequence[Row]) -> dict[str, Cluster]:
-    """The clusters by core, of the rows of single precision."""
+    """The clusters by core."""
     found: dict[str, Cluster] = {}
     for soc, core in sorted(CORES.items(), key=lambda item: item[1].like is not None):
-        own = [row for row in rows if (row.soc, row.unit) == (soc, "big")]
+        own = [row for row in rows if row.soc == soc]
         found[soc] = Cluster(core, own, found.get(core.like or ""))
     return found
 

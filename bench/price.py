@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
+from typing import ClassVar
 
 import price_table
 from arm_cost import built
@@ -68,8 +69,9 @@ def run(first, last):
 
 
 graph = pickle.loads(Path(pickled).read_bytes())
-lowered = lower(subgraph(graph, 0, len(graph.groups)))
-program = Board.detect(clusters=[[0]], gpu=False).component(unit).device.compile(lowered, "price")
+device = Board.detect(clusters=[[0]], gpu=False).component(unit).device
+lowered = lower(subgraph(graph, 0, len(graph.groups)), integers=device.integers, halves=device.halves)
+program = device.compile(lowered, "price")
 native, running = Program.from_address(program.handle), ctypes.c_int(0)
 (read, source), (written, target) = slot(lowered.slot_in_bytes), slot(lowered.slot_out_bytes)
 count = len(program.labels)
@@ -77,7 +79,6 @@ if native.open(program.handle):
     sys.exit("the program does not open")
 algorithms = [str(algorithm or "") for algorithm in program.algorithms]
 print(json.dumps([[node for _, node in program.labels], algorithms]), flush=True)
-run(0, count)
 os.getppid()
 run(0, count)
 for step in range(-1, count):  # of the first, which is none, what a mark itself costs
@@ -127,12 +128,14 @@ def counted(armcost: ModuleType, options: argparse.Namespace, socs: list[str], g
 
 
 class Pricer:
-    """Milliseconds of counted blocks on a core; what llvm-mca says of a block is asked once."""
+    """Milliseconds of counted blocks on a core; what llvm-mca says of a block is asked once of each type of core."""
+
+    _known: ClassVar[dict[str, dict[tuple[str, ...], tuple[list[str], float]]]] = {}
 
     def __init__(self, armcost: ModuleType, soc: str):
         self.armcost, self.soc = armcost, soc
-        self.mca = armcost.CORES[armcost.SOCS[soc].core].mca
-        self.known: dict[tuple[str, ...], tuple[list[str], float]] = {}
+        core = armcost.SOCS[soc].core
+        self.mca, self.known = armcost.CORES[core].mca, self._known.setdefault(core, {})
 
     def price(self, path: Path) -> dict[str, float]:
         """What ARMCOST's ``milliseconds`` gives for the counts of a file."""
@@ -156,7 +159,7 @@ class Pricer:
 def rows(pricers: dict[str, Pricer], graph: Graph, unit: str, found: tuple[list, list], out: Path) -> Iterator[Row]:
     """What the table has of a network: a row for each core and step, less what a mark costs."""
     nodes, algorithms = found
-    works = price_list.works(graph, algorithms)
+    works = price_list.works(graph, algorithms, integers=price_list.ISA, precision=unit.partition("@")[2])
     if nodes != [work.node for work in works]:
         sys.exit(f"{graph.name}: expected the steps that it has here, got {nodes}")
     for soc, pricer in pricers.items():

@@ -26,6 +26,7 @@ from pipeall.pipeline.planning.profile import HOST, Link, Profile, UnitTimes, cr
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "bench"))
 import fit_boards  # noqa: E402
+import fit_ncnn  # noqa: E402
 import fit_prices  # noqa: E402
 import price_table  # noqa: E402
 
@@ -53,7 +54,7 @@ def rk3399pro():
 @pytest.fixture(scope="module")
 def fitted(data_dir):
     own = fit_prices.boards(fit_prices.clusters_of(price_table.load(fit_prices.PRICES)), data_dir)
-    return fit_boards.build(data_dir) | own
+    return fit_boards.build(data_dir) | own | fit_ncnn.build(data_dir)
 
 
 # ---- measured networks ----
@@ -279,7 +280,7 @@ def test_a_profile_of_another_network_is_refused():
 
 def test_unknown_boards_are_refused_by_name(tmp_path):
     with pytest.raises(
-        ArgumentError, match="board 'vim4': expected one of a311d, a311d-armcl, .*, rpi5, or a file ending in .json"
+        ArgumentError, match="board 'vim4': expected one of a311d, a311d-armcl, .*, rpi5-ncnn, or a file"
     ):
         Board.load("vim4")
     with pytest.raises(ArgumentError, match="none.json: cannot be read"):

@@ -306,7 +306,7 @@ def test_a_plot_without_matplotlib_names_the_extra(tmp_path):
         (["--components", "M"], "no component 'mid'"),
         (["--board", "a311d-armcl", "--components", "N"], "expected big, mid, little, gpu or cpu"),
         (["--board", "a311d-armcl", "--components", "M"], "no component 'mid'"),
-        (["--board", "raspberry"], "expected one of a311d, a311d-armcl, rk3399"),
+        (["--board", "raspberry"], "expected one of a311d, a311d-armcl, a311d-ncnn"),
         (["--time-scale", "2"], "expected --board beside it"),
         (["--board", "a311d-armcl", "--time-scale", "0"], "x>0"),
         (["--board", "a311d-armcl", "--time-scale", "inf"], "expected a finite number"),

@@ -85,11 +85,16 @@ def test_boards_presets_and_files():
         assert completed(f"{command} --board ") == [
             "a311d",
             "a311d-armcl",
+            "a311d-ncnn",
             "rk3399",
+            "rk3399-ncnn",
             "rk3399pro",
             "rk3588",
+            "rk3588-ncnn",
             "rpi4",
+            "rpi4-ncnn",
             "rpi5",
+            "rpi5-ncnn",
             "plan.json",
             "photos/",
         ]

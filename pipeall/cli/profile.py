@@ -94,7 +94,7 @@ def profile(
         else:
             show_tuning(graphs, names, as_json)
     else:
-        there = _board(board, units, save_board)
+        there = _board(board, save_board)
         graphs = [load_model(model, input_shape, finer) for model in models]
         profiles = _profiles(graphs, there, names, seconds, _files(output, graphs), again)
         if save_board:
@@ -107,12 +107,10 @@ def profile(
             print_text(f"{export_tuning}: timings of {shapes} shapes")
 
 
-def _board(name: str | None, units: str | None, save_board: str | None) -> Board:
+def _board(name: str | None, save_board: str | None) -> Board:
     there = load_board(name)
     if save_board and name:
         raise ArgumentError(f"--save-board: expected a board to measure, --board {name} is a model already")
-    if units and name:
-        raise ArgumentError(f"--units: expected none beside --board {name}, a model has its own")
     return there
 
 

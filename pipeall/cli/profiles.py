@@ -62,7 +62,11 @@ def times_lines(found: Profile, board: Board | None = None) -> list[str]:
         return [BUSY.format(what="the profile was measured", cores=others)] if disturbed(others) else []
     line = f"times of {found.about.get('board')}: {found.about.get('times')}"
     if board and board.model and found.about.get("times") in (REGRESSION, PRICE_LIST):
-        errors = {unit: fmean(map(abs, row.values())) for unit, row in board.model.errors.items() if row}
+        errors = {
+            unit: fmean(map(abs, row.values()))
+            for unit, row in board.model.errors.items()
+            if row and unit in found.units
+        }
         if errors:
             shares = ", ".join(f"{unit} {error:.0%}" for unit, error in errors.items())
             line += f"; off by {shares} on average for networks left out of its fit"

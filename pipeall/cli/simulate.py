@@ -74,17 +74,18 @@ def simulate(
     if (board is None) == (profile_path is None):
         raise ArgumentError("simulate: expected either --board NAME or --profile FILE, for the times")
     graph = load_model(model, input_shape, finer)
+    chosen = read_plan(plan, graph) if plan is not None else None
     if profile_path is not None:
         profile = Profile.load(profile_path)
         profile.check_network(graph)
     else:
-        profile = load_board(board).model.profile(graph)
-    plans = {"plan": read_plan(plan, graph)} if plan is not None else _contest(graph, profile)
+        profile = load_board(board).model.profile(graph, chosen and list(dict.fromkeys(chosen.units)))
+    plans = {"plan": chosen} if chosen else _contest(graph, profile)
     options = {"slots": slots, "depth": depth, "period_ms": period_ms, "seed": seed}
     queue = depth is not None or period_ms is not None
     rows = [
-        {"mode": mode, "plan": str(chosen)} | _simulated(profile, chosen, frames, options, queue)
-        for mode, chosen in plans.items()
+        {"mode": mode, "plan": str(each)} | _simulated(profile, each, frames, options, queue)
+        for mode, each in plans.items()
     ]
     if as_json:
         print_json("simulation", network=graph.name, **options, queue=queue, about=dict(profile.about), runs=rows)

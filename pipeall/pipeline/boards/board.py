@@ -63,7 +63,8 @@ class Board:
 
         name     "a311d" (Khadas VIM3), "rk3399" (NanoPC-T4), "rk3588" (Orange Pi 5), "rpi4", "rpi5", with pipeall's own
                  kernels; "rk3399pro" (Rock Pi N10) with ARM Compute Library's published times
-        library  "armcl" for those on the A311D, which is the model "a311d-armcl"
+        library  "armcl" for those on the A311D, which is the model "a311d-armcl"; "ncnn" for its published times on any
+                 but the Rock Pi N10: "rk3588-ncnn"
 
         Its components cannot run here. Raises ArgumentError for a name that is neither, with the known ones, and for a
         file that is wrong, with the entry.
@@ -98,7 +99,7 @@ class Board:
         """
         asked = component_name(key)
         name, _, precision = asked.partition("@")
-        if precision and self.model is None:
+        if precision and (self.model is None or precision in self.model.precisions(name)):
             return self.component(name).with_precision(precision)
         if name in self._present and not precision:
             return self._present[name]

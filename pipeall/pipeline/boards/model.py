@@ -7,7 +7,7 @@ they are known (``price_list.py``), else of operations, fitted to the times of a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
@@ -15,12 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from ..._kernels.cpu import algorithms
 from ...errors import ArgumentError
 from ...files import JsonReader, naming, read_json, write_json
 from ...graph.ir import Graph
+from ...graph.reals import reals
 from ..devices.component import Component
 from ..devices.device import Device, unsupported, unsupported_groups
 from ..planning.names import parse_unit, traits_of
+from ..planning.plan import Plan
 from ..planning.profile import Link, Profile, UnitTimes, crossing_bytes, link_from, link_to_dict
 from ..planning.uncertain import four_of_five
 from . import price_list, regression
@@ -39,13 +42,14 @@ class BoardModel:
     parts          component -> what it is
     networks       those that were measured
     prices         unit -> price of each of ``regression.FEATURES``
-    step_prices    unit -> prices of pipeall's own steps; these units need no ``prices``
+    step_prices    component -> prices of pipeall's own steps, in all precisions; it needs no ``prices``
     errors         unit -> network -> (predicted - measured) / measured of its whole time, fitted without it
     mean_power_w   unit -> what the board draws while it runs, mean over the measured networks; empty: not known
     contention     unit -> other unit -> how many times as long it takes while the other one runs too
     links, idle_w  as in a profile
     spread_share   spread_ms by ms of a predicted group
-    error          unit -> how far off its times may be, of a network that was not measured; as in a profile
+    error          unit -> how far off its times may be, of a network that was not measured; as in a profile. "big@int8"
+                   is also what "big" computes a quantised network in
     contention_error  of the factors, likewise
     about          where the figures come from
     report         what ``pipeall profile --board-report`` measured beside them; not part of profiles
@@ -134,23 +138,40 @@ class BoardModel:
         )
         return replace(model, error={unit: four_of_five(row.values()) for unit, row in model.errors.items() if row})
 
-    def profile(self, graph: Graph) -> Profile:
-        """Times of every group of a network on every unit: measured where it is one of ``networks``, else predicted.
+    def units(self, graph: Graph) -> list[str]:
+        """All units that ``profile`` can tell of a network: its default, and the components in other precisions."""
+        precise = (f"{name}@{precision}" for name in self.parts for precision in self.precisions(name))
+        whole = _quantised(graph)
+        return [*self._default_units(), *(unit for unit in precise if whole or not unit.endswith("@int8"))]
+
+    def precisions(self, component: str) -> list[str]:
+        """Those beside the default that a component has prices in; int8 is for quantised networks."""
+        return self.step_prices[component].precisions() if component in self.step_prices else []
+
+    def profile(self, graph: Graph, units: Sequence[str] | None = None) -> Profile:
+        """Times of every group of a network on units: measured where it is one of ``networks``, else predicted.
+
+        units: such as ["big@fp16", "little"]; default all in their default precision. Raises ArgumentError for one that
+        has no prices.
 
         A measured group that spans several of ours is divided so that they add up to it. Network inputs and outputs
         are free but for the links. Groups that a unit's kind of device has no kernels for are marked,
         unless they were measured.
         """
+        names, known = [Plan.single(unit).units[0] for unit in units or self._default_units()], self.units(graph)
+        for name in names:
+            if name not in known:
+                raise ArgumentError(f"unit {name!r}: expected one of the model {self.name}: {', '.join(known)}")
         measured = next((network for network in self.networks if network.fits(graph)), None)
-        units = {unit: self._times(unit, ms, measured) for unit, ms in self._predicted(graph).items()}
+        times = {unit: self._times(unit, ms, measured) for unit, ms in self._predicted(graph, names).items()}
         timed = measured.profile.units if measured else ()
-        units = {unit: times if unit in timed else _able(graph, unit, times) for unit, times in units.items()}
+        times = {unit: row if unit in timed else _able(graph, unit, row) for unit, row in times.items()}
         count = len(graph.groups)
         return Profile(
             network=graph.name,
             groups=tuple(group.name for group in graph.groups),
             crossing_bytes=crossing_bytes(graph),
-            units=units,
+            units=times,
             contention={
                 unit: {other: (factor,) * count for other, factor in row.items()}
                 for unit, row in self.contention.items()
@@ -159,7 +180,7 @@ class BoardModel:
             in_line=measured.profile.in_line if measured else {},
             links=self.links,
             idle_w=self.idle_w,
-            error=measured.profile.error if measured else self.error,
+            error=measured.profile.error if measured else self._errors(graph, names),
             contention_error=measured.profile.contention_error if measured else self.contention_error,
             about={
                 "board": self.name,
@@ -175,14 +196,38 @@ class BoardModel:
             return measured.profile.about.get("source", "measured on this board")
         return PRICE_LIST if self.step_prices else REGRESSION
 
-    def _predicted(self, graph: Graph) -> dict[str, np.ndarray]:
-        """unit -> the time of each group by the prices, in the order of the components."""
-        rows, works = regression.features(graph), price_list.works(graph) if self.step_prices else []
-        count = len(graph.groups)
-        found = {unit: rows @ np.array(prices) for unit, prices in self.prices.items()}
-        found |= {unit: prices.group_ms(works, count) for unit, prices in self.step_prices.items()}
+    def _default_units(self) -> list[str]:
+        """In the order of the components."""
         order = list(self.parts)
-        return {unit: found[unit] for unit in sorted(found, key=lambda unit: order.index(parse_unit(unit)[0]))}
+        return sorted((*self.prices, *self.step_prices), key=lambda unit: order.index(parse_unit(unit)[0]))
+
+    def _predicted(self, graph: Graph, units: Iterable[str]) -> dict[str, np.ndarray]:
+        """unit -> the time of each group by the prices."""
+        rows = regression.features(reals(graph) if _quantised(graph) else graph)
+        count, found = len(graph.groups), {}
+        works: dict[tuple[str | None, str], list[price_list.Work]] = {}  # that several components have in common
+        for unit in units:
+            component, _, precision = unit.partition("@")
+            prices = self.step_prices.get(component)
+            if prices is None:
+                found[unit] = rows @ np.array(self.prices[unit])
+                continue
+            key = prices.integers, precision
+            if key not in works:
+                works[key] = prices.works(graph, precision)
+            found[unit] = prices.group_ms(works[key], count)
+        return found
+
+    def _errors(self, graph: Graph, units: Iterable[str]) -> dict[str, float]:
+        """unit -> its error, where it is known; of one without its own that of its component."""
+        found = {}
+        for unit in units:
+            whole = unit in self.step_prices and _quantised(graph)
+            names = (f"{unit}@int8" if whole else unit, unit.partition("@")[0])
+            known = [self.error[name] for name in names if name in self.error]
+            if known:
+                found[unit] = known[0]
+        return found
 
     def _times(self, unit: str, predicted: np.ndarray, measured: Measured | None) -> UnitTimes:
         mean_power = (self.mean_power_w[unit],) * len(predicted) if unit in self.mean_power_w else None
@@ -214,6 +259,7 @@ class BoardModel:
         own = {
             unit: {
                 "cache_mb": prices.cache_mb,
+                **({"integers": prices.integers} if prices.integers else {}),
                 "kernels": {
                     kernel: dict(zip(price_list.FEATURES, (float(f"{price:.6g}") for price in row), strict=True))
                     for kernel, row in prices.kernels.items()
@@ -306,6 +352,10 @@ def _able(graph: Graph, unit: str, times: UnitTimes) -> UnitTimes:
     return replace(times, ms=tuple(ms), spread_ms=tuple(spread), refused={**refused, **times.refused})
 
 
+def _quantised(graph: Graph) -> bool:
+    return any(tensor.quantization for tensor in graph.tensors.values())
+
+
 def _component(unit: str) -> str | None:
     """The component of a unit that a file names, None where it is no unit."""
     try:
@@ -335,7 +385,10 @@ def _step_prices(read: JsonReader) -> price_list.PriceList:
         kernel: tuple(kernels.inside(kernel).number(feature) for feature in price_list.FEATURES)
         for kernel in kernels.content
     }
-    return price_list.PriceList(read.number("cache_mb"), prices)
+    integers = read.word("integers") if read.content.get("integers") is not None else None
+    if integers not in (None, *algorithms.INTEGERS):
+        raise read.fail("integers", f"one of {', '.join(algorithms.INTEGERS)}, or none")
+    return price_list.PriceList(read.number("cache_mb"), prices, integers)
 
 
 def _table(read: JsonReader, key: str, low: float) -> dict[str, dict[str, float]]:

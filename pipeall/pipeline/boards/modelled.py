@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NoReturn
 
 from ..._kernels.peak import Peak
@@ -19,6 +19,7 @@ class Modelled(Device):
     core_type: str
     count: int
     max_mhz: float | None = None
+    precision: str = "fp32"
 
     @property
     def cores(self) -> tuple[int, ...]:
@@ -33,7 +34,10 @@ class Modelled(Device):
         return f"{self.count} x {self.core_type}" + (f" at {self.max_mhz:.0f} MHz" if self.max_mhz else "")
 
     def details(self) -> dict[str, Any]:
-        return asdict(self)
+        return {"core_type": self.core_type, "count": self.count, "max_mhz": self.max_mhz}
+
+    def with_precision(self, precision: str) -> Modelled:
+        return replace(self, precision=precision)
 
     def compile(self, lowered: Lowered, name: str, *, record: bool = False) -> NoReturn:
         raise self._absent()

@@ -8,7 +8,7 @@ NEON, as on a board that has not timed them yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -23,7 +23,7 @@ from ...graph.ir import Graph
 from ...graph.lower import lower
 from ...graph.ops.table import OPS, work
 from ...graph.partition import subgraph
-from ...steps import Step, Strided, item_bytes
+from ...steps import TYPES, Step, Strided, item_bytes
 from .regression import GIGA, MEGA, nonnegative_least_squares
 
 FEATURES = (
@@ -36,6 +36,8 @@ FEATURES = (
     "ms_per_mb_far",
 )
 NR, ISA = 8, "neon"  # of the GEMM of every Arm core
+NR_OF = {"float16": 16}  # of its GEMM of other types, where it differs
+FLOAT = "float32"  # kernels of other types have the type's short name ahead: "f16:gemm 1x1"
 CONV, OTHER = "gemm", "other"  # who prices what no priced network has: convolutions, all else
 CONVOLUTIONS = {CONV, "gemv", "half-gemv", "direct", "strassen", "winograd", "depthwise"}
 SMALL = 0.01  # of its network's time: an error of a step that takes less counts as little
@@ -63,10 +65,20 @@ class Sample:
     ms: Sequence[float]
 
 
-def works(graph: Graph, given: Sequence[str] | None = None) -> list[Work]:
-    """What each step of a network does on a CPU of Arm's. ``given``: the algorithms of the steps, "" where none."""
-    steps = lower(subgraph(graph, 0, len(graph.groups))).steps
-    ways = [_modelled(step) for step in steps]
+def works(
+    graph: Graph, given: Sequence[str] | None = None, *, integers: str | None = None, precision: str = ""
+) -> list[Work]:
+    """What each step of a network does on a CPU of Arm's.
+
+    given      the algorithms of the steps, "" where none; else those that the model of their work gives them
+    integers   instruction set of the core's GEMM of integers; None: it computes quantised tensors in floats
+    precision  of the component, "" for its default: "fp16" has layers of halves, "fp32" no integers
+    """
+    whole, halves = integers if precision != "fp32" else None, precision == "fp16"
+    steps = lower(subgraph(graph, 0, len(graph.groups)), integers=whole is not None, halves=halves).steps
+    ways = [_modelled(step, whole or ISA) for step in steps]
+    if precision in ("fp16", "mixed"):
+        ways = [algorithms.halved(step, way) for step, way in zip(steps, ways, strict=True)]
     if given is not None:
         if len(given) != len(steps):
             raise ArgumentError(f"{graph.name}: expected algorithms of {len(steps)} steps, got {len(given)}")
@@ -85,18 +97,34 @@ class PriceList:
 
     cache_mb  size of its last cache
     kernels   kernel -> price of each of ``FEATURES``; those of ``CONV`` and ``OTHER`` are there
+    integers  instruction set of its GEMM of integers; None: no prices, it computes quantised tensors as floats
     """
 
     cache_mb: float
     kernels: Mapping[str, Sequence[float]]
+    integers: str | None = None
 
     def __post_init__(self) -> None:
         for kernel in (CONV, OTHER):
             if kernel not in self.kernels:
                 raise ArgumentError(f"price list: expected prices of {kernel}, which stands for others, got none")
 
+    def precisions(self) -> list[str]:
+        """Those beside the default that it can price."""
+        known = {
+            "fp32": True,
+            "fp16": any(kernel.startswith("f16:") for kernel in self.kernels),
+            "int8": self.integers is not None,
+            "mixed": "half-gemv" in self.kernels,
+        }
+        return [precision for precision, there in known.items() if there]
+
+    def works(self, graph: Graph, precision: str = "") -> list[Work]:
+        """What each step of a network does on this core in a precision."""
+        return works(graph, integers=self.integers, precision=precision)
+
     @classmethod
-    def fit(cls, samples: Iterable[Sample], cache_mb: float) -> PriceList:
+    def fit(cls, samples: Iterable[Sample], cache_mb: float, integers: str | None = None) -> PriceList:
         """Prices that make the errors of the steps' times least, each by its own time and some of its network's.
 
         Small errors count squared, large ones nearly as they are: a step that takes long for another reason bends
@@ -110,7 +138,8 @@ class PriceList:
                 for kernel in _nearest(step.kernel):
                     rows.setdefault(kernel, []).append(entry)
         columns = {kernel: map(np.array, zip(*entries, strict=True)) for kernel, entries in rows.items()}
-        return cls(cache_mb, {kernel: tuple(_robust(*pair).tolist()) for kernel, pair in columns.items()})
+        kernels = {kernel: tuple(_robust(*pair).tolist()) for kernel, pair in columns.items()}
+        return cls(cache_mb, kernels, integers)
 
     def group_ms(self, works: Sequence[Work], count: int) -> np.ndarray:
         """The time of each of ``count`` groups."""
@@ -124,12 +153,17 @@ class PriceList:
         return next(self.kernels[name] for name in _nearest(kernel) if name in self.kernels)
 
 
-def leave_one_out(samples: Mapping[str, Sample], cache_mb: float, names: Iterable[str]) -> dict[str, float]:
-    """network -> (predicted - priced) / priced of its whole time, by prices fitted on all others."""
+def leave_one_out(
+    samples: Mapping[str, Sample], cache_mb: float, names: Iterable[str], same: Callable[[str], str] = str
+) -> dict[str, float]:
+    """Sample's name -> (predicted - priced) / priced of its whole time, by prices fitted on all others.
+
+    same: of a name, what the samples of one network have in common: all of them are left out.
+    """
     errors = {}
     for name in names:
         works, ms = samples[name].works, sum(samples[name].ms)
-        prices = PriceList.fit((other for key, other in samples.items() if key != name), cache_mb)
+        prices = PriceList.fit((other for key, other in samples.items() if same(key) != same(name)), cache_mb)
         errors[name] = float(prices.group_ms(works, 1 + max(step.group for step in works)).sum()) / ms - 1
     return errors
 
@@ -148,8 +182,8 @@ def _robust(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return x
 
 
-def _modelled(step: Step) -> Algorithm | None:
-    return algorithms.modelled(step, NR, ISA) if algorithms.candidates(step) else None
+def _modelled(step: Step, integers: str) -> Algorithm | None:
+    return algorithms.modelled(step, NR, ISA, integers) if algorithms.candidates(step) else None
 
 
 def _named(step: Step, word: str) -> Algorithm | None:
@@ -157,9 +191,14 @@ def _named(step: Step, word: str) -> Algorithm | None:
 
 
 def _nearest(kernel: str) -> list[str]:
-    """A kernel, its family (all before the blank), and who stands for all families like that."""
-    family = kernel.partition(" ")[0]
-    return list(dict.fromkeys((kernel, family, CONV if family in CONVOLUTIONS else OTHER)))
+    """A kernel, its family (all before the blank), and who stands for all families like that; each of its type.
+
+    At last who stands for these in float32.
+    """
+    type_, colon, rest = kernel.rpartition(":")
+    family = rest.partition(" ")[0]
+    stand_in = CONV if family in CONVOLUTIONS else OTHER
+    return list(dict.fromkeys((*(type_ + colon + name for name in (rest, family, stand_in)), stand_in)))
 
 
 def _of(step: Step, way: Algorithm | None, group: int) -> tuple[str, int, tuple[float, ...]]:
@@ -172,7 +211,7 @@ def _of(step: Step, way: Algorithm | None, group: int) -> tuple[str, int, tuple[
     else:
         kernel, products, others = f"{step.kind} {_variety(step.params)}".strip(), _products(step), 0
     sizes = products / GIGA, others / GIGA, weights / MEGA, read / MEGA, written / MEGA, 1.0
-    return kernel, group, sizes
+    return kernel if step.dst.dtype == FLOAT else f"{TYPES[step.dst.dtype]}:{kernel}", group, sizes
 
 
 def _convolution(step: Step, way: Algorithm | None) -> tuple[str, float, float]:
@@ -184,9 +223,9 @@ def _convolution(step: Step, way: Algorithm | None) -> tuple[str, float, float]:
     if way == HALF_GEMM or (way == GEMM and pixels == 1):
         return str(way).replace("gemm", "gemv"), step.weight.size, 0
     if way == GEMM:
-        step = folded(step, fold(step, NR)) if y.dtype == "float32" else step
+        step = folded(step, fold(step, NR)) if y.dtype == FLOAT else step
         taps, pixels = prod(step.params["kernel"]), algorithms.padded(step.dst.h * step.dst.w, NR)
-        products = algorithms.filters(step, NR) * taps * pixels
+        products = algorithms.filters(step, NR_OF.get(y.dtype, NR)) * taps * pixels
         each = step.src[0].c // step.params["groups"]  # products of a sum for each of its pointers
         return "gemm 1x1" if taps == 1 else "gemm kxk", products, products / each
     if way == DIRECT:

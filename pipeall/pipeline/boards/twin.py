@@ -16,6 +16,7 @@ from ..planning.plan import Plan, StagePlan
 from ..planning.predict import StageCosts, check_runs, works
 from .board import Board
 
+HERE = ("fp32", "int8", "mixed")  # precisions that every CPU computes in
 UNPINNED = (-1,)  # one thread per stage, on whichever core is free: the board has more of them than this machine
 
 
@@ -28,7 +29,7 @@ class Twin:
     def __init__(self, graph: Graph, board: Board, time_scale: float):
         if not 0 < time_scale < float("inf"):
             raise ArgumentError(f"time_scale: expected a number above 0, got {time_scale!r}")
-        self.profile = board.model.profile(graph)
+        self.profile = board.model.profile(graph, board.model.units(graph))
         self.time_scale = time_scale
         self._heat: dict[str, float] = {}
 
@@ -60,6 +61,10 @@ class Twin:
 
 
 def host_component(stage: StagePlan) -> Component:
-    """What computes a stage of the twin: one unpinned thread of this machine's fastest cluster."""
-    fastest = next(iter(cpu.detect().values()))
-    return Component(stage.unit, fastest.with_cores(UNPINNED))
+    """What computes a stage of the twin: one unpinned thread of this machine's fastest cluster.
+
+    In half precision it computes floats, since this machine may have no kernels of halves.
+    """
+    fastest = next(iter(cpu.detect().values())).with_cores(UNPINNED)
+    precision = stage.component.partition("@")[2]
+    return Component(stage.unit, fastest.with_precision(precision) if precision in HERE else fastest)

@@ -54,7 +54,8 @@ def profile(
 ) -> Profile:
     """The profile of a network on a board: measured here, or what the board's model says where it has one.
 
-    units       such as ["big", "little"] or ["bigx3", "bigx1", "gpu"]; default all components but a stand-in for a GPU
+    units       such as ["big", "little"] or ["bigx3", "bigx1", "gpu"]; default all components but a stand-in for a GPU,
+                in their default precision
     seconds     how long each unit and each pair runs; a few frames at least, a thousand a turn at most
     kept        a profile to resume: what it has is not measured again, and where it is from is ``about["earlier"]``
     checkpoint  is called with the profile so far after each part
@@ -65,7 +66,7 @@ def profile(
     an absent component and for a unit that runs every group, but not all at once: no profile can say that.
     """
     if board.model is not None:
-        return board.model.profile(graph)
+        return board.model.profile(graph, units)
     if units is None:
         units = [part.name for part in board.components.values() if not part.device.stand_in]
     plans = [Plan.single(unit) for unit in units]

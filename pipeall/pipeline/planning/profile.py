@@ -19,7 +19,7 @@ from ...errors import ArgumentError
 from ...files import JsonReader, naming, read_json, write_json
 from ...graph.ir import Graph
 from ...notebook import html_table
-from .names import may_be_neighbours, parse_unit
+from .names import may_be_neighbours, parse_unit, without_precision
 from .plan import Plan
 
 HOST = "host"  # in links: whoever submits frames and takes results
@@ -105,7 +105,8 @@ class Profile:
         """Per group, how many times as long ``unit`` takes while ``other`` runs; ones where nobody measured it.
 
         in_line: the other is a stage of the same pipeline, not of another lane.
-        Some cores of a component stand for each other and for the whole: what is known of "big" holds for "bigx3".
+        Some cores of a component stand for each other and for the whole: what is known of "big" holds for "bigx3". So
+        does the default precision for others: for "big@fp16".
         """
         factors = (in_line and _factors(self.in_line, unit, other)) or _factors(self.contention, unit, other)
         return np.array(factors) if factors else np.ones(len(self.groups))
@@ -119,7 +120,7 @@ class Profile:
         sizes = np.array(self.crossing_bytes, float)
         if names[0] != names[1] and HOST not in names and not may_be_neighbours(*names):
             return np.full(len(sizes), np.inf), np.full(len(sizes), np.inf)
-        link = self.links.get((names[0], names[1]))
+        link = self.links.get((names[0], names[1])) or self.links.get(tuple(map(without_precision, names)))
         return link.at(sizes) if link else (np.zeros(len(sizes)), np.zeros(len(sizes)))
 
     def check_network(self, graph: Graph) -> None:
@@ -249,8 +250,13 @@ def _unit_from(read: JsonReader, count: int) -> UnitTimes:
 
 
 def _factors(table: Factors, unit: str, other: str) -> tuple[float, ...] | None:
-    row = table.get(unit) or table.get(parse_unit(unit)[0], {})
-    return row.get(other) or row.get(parse_unit(other)[0])
+    return _known(_known(table, unit) or {}, other)
+
+
+def _known(rows: Mapping[str, Any], unit: str) -> Any:
+    """What rows have of a unit, else of its component, else of that in its default precision."""
+    component = parse_unit(unit)[0]
+    return next((rows[name] for name in (unit, component, without_precision(component)) if name in rows), None)
 
 
 def _factors_to_dict(table: Factors) -> dict[str, dict[str, list[float]]]:

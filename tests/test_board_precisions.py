@@ -1,0 +1,142 @@
+"""Boards in half precision and on integers: typed prices, units that have them, plans and twins of these."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from graphs import frames, small_net, zoo_net
+from integer_nets import chain
+
+from pipeall import ArgumentError, Board, Pipeline, Plan, simulate
+from pipeall.graph.integers import integers
+from pipeall.graph.lower import lower
+from pipeall.graph.partition import subgraph
+from pipeall.graph.reals import reals
+from pipeall.pipeline.boards import price_list
+from pipeall.pipeline.boards.model import BoardModel
+from pipeall.pipeline.boards.price_list import PriceList
+from pipeall.pipeline.planning.predict import predict
+
+HALVES, INTEGERS = 0.5, 0.25  # of the time of a float's kernel that does the same
+FLOAT_TIME = (1.0,) * len(price_list.FEATURES)
+
+
+def priced(factor):
+    return tuple(factor * price for price in FLOAT_TIME)
+
+
+@pytest.fixture(scope="module")
+def typed():
+    """The RK3588 with prices that are plain to compare: a step of halves and of integers costs a share of a float's."""
+    model = Board.load("rk3588").model
+    kernels = {f"{type_}{kernel}": priced(factor) for type_, factor in (("", 1.0), ("f16:", HALVES), ("s8:", INTEGERS))
+               for kernel in (price_list.CONV, price_list.OTHER)}  # fmt: skip
+    big = PriceList(3.0, kernels | {"half-gemv": priced(HALVES)}, "dotprod")
+    little = PriceList(3.0, {kernel: row for kernel, row in kernels.items() if ":" not in kernel})
+    error = {"big": 0.2, "big@int8": 0.4, "little": 0.1, "gpu": 0.3}
+    return Board((), gpu=False, model=replace(model, step_prices={"big": big, "little": little}, error=error))
+
+
+@pytest.fixture(scope="module")
+def quantised():
+    return integers(chain())
+
+
+def total(model, graph, unit):
+    return sum(model.profile(graph, [unit]).units[unit].ms)
+
+
+@pytest.mark.parametrize("precision, type_, dtype", [("fp16", "f16:", "float16"), ("int8", "s8:", "int8")])
+def test_kernels_have_the_type_that_they_make(precision, type_, dtype, quantised):
+    graph = quantised if precision == "int8" else small_net()
+    steps = lower(subgraph(graph, 0, len(graph.groups)), halves=precision == "fp16").steps
+    found = price_list.works(graph, integers="neon", precision=precision)
+    assert [work.kernel.startswith(type_) for work in found] == [step.dst.dtype == dtype for step in steps]
+    assert any(work.kernel.startswith(type_) for work in found)
+
+
+def test_halves_have_half_of_the_bytes_between_layers():
+    floats, halves = (price_list.works(zoo_net("mobilenet"), precision=precision) for precision in ("", "fp16"))
+    written = {work.node: work.features[4] for work in floats if work.kernel.startswith("depthwise")}
+    of_halves = {work.node: work.features[4] for work in halves if work.kernel.startswith("f16:depthwise")}
+    assert len(written) == 13 and of_halves == {node: size / 2 for node, size in written.items()}
+
+
+def test_a_type_without_a_kernels_price_takes_its_nearest():
+    prices = PriceList(
+        1.0, {name: (float(i),) * 7 for i, name in enumerate(("gemm", "other", "f16:gemm", "f16:other"))}
+    )
+    for kernel, nearest in (
+        ("winograd 4", "gemm"), ("f16:winograd 4", "f16:gemm"), ("f16:maxpool 3x3", "f16:other"),
+        ("s8:depthwise 3x3", "gemm"), ("s8:quantize", "other"),
+    ):  # fmt: skip
+        assert prices.price_of(kernel) == prices.kernels[nearest]
+
+
+def test_units_are_those_that_have_prices(typed, quantised):
+    default = ["big", "little", "gpu"]
+    others = ["big@fp32", "big@fp16", "big@mixed", "little@fp32"]
+    assert typed.model.units(small_net()) == [*default, *others]
+    assert set(typed.model.units(quantised)) == {*default, *others, "big@int8"}
+    assert list(typed.model.profile(small_net()).units) == default
+    with pytest.raises(ArgumentError, match="unit 'little@fp16': expected one of the model rk3588: big, little, gpu, "):
+        typed.model.profile(small_net(), ["little@fp16"])
+
+
+def test_precisions_have_their_own_prices(typed, quantised):
+    graph = zoo_net("mobilenet")
+    assert total(typed.model, graph, "big@fp32") == total(typed.model, graph, "big")
+    assert total(typed.model, graph, "big@fp16") < (HALVES + 0.1) * total(typed.model, graph, "big")
+    assert total(typed.model, quantised, "big") == total(typed.model, quantised, "big@int8")
+    assert total(typed.model, quantised, "big") < total(typed.model, quantised, "big@fp32")
+    floats = price_list.works(quantised, precision="fp32")  # a list without prices of integers
+    assert not any(work.kernel.startswith("s8:") for work in floats)
+    little = typed.model.step_prices["little"].group_ms(floats, len(quantised.groups))
+    assert typed.model.profile(quantised).units["little"].ms == pytest.approx(tuple(little))
+
+
+def test_a_gpu_computes_a_quantised_network_in_floats(typed, quantised):
+    by_bytes_written = (0.0, 0.0, 0.0, 0.0, 1.0, 0.0)
+    model = replace(typed.model, prices={"gpu": by_bytes_written})
+    floats = sum(tensor.nbytes for tensor in reals(quantised).tensors.values()) / 1e6
+    assert 0.8 * floats < sum(model.profile(quantised).units["gpu"].ms) <= floats  # the input is not written
+
+
+def test_errors_are_those_of_what_computes(typed, quantised):
+    units = ["big", "big@fp16", "little"]
+    assert typed.model.profile(small_net(), units).error == {"big": 0.2, "big@fp16": 0.2, "little": 0.1}
+    assert typed.model.profile(quantised).error == {"big": 0.4, "little": 0.1, "gpu": 0.3}
+
+
+def test_contention_and_links_hold_in_every_precision(typed):
+    graph = small_net()
+    profile = typed.model.profile(graph, ["big", "big@fp16", "little"])
+    np.testing.assert_array_equal(profile.slowdown("big@fp16", "little"), profile.slowdown("big", "little"))
+    np.testing.assert_array_equal(profile.slowdown("little", "big@fp16x2"), profile.slowdown("little", "big"))
+    assert profile.slowdown("big@fp16", "little").min() > 1
+    np.testing.assert_array_equal(profile.handover("big@fp16", "little"), profile.handover("big", "little"))
+    assert profile.handover("big@fp16", "little")[1].min() > 0
+    plan, floats = Plan.parse("B@fp16-L:2"), Plan.parse("B-L:2")
+    assert predict(profile, plan).stage_ms[0][1] == predict(profile, floats).stage_ms[0][1]
+    assert simulate(profile, plan, 50).fps >= simulate(profile, floats, 50).fps
+
+
+@pytest.mark.parametrize("plan", ["big@fp16-little:2", "big@mixed", "gpu-big@fp32:1"])
+def test_a_twin_runs_plans_in_other_precisions(plan, typed):
+    graph = small_net()
+    inputs = frames(graph, 3)
+    with Pipeline(graph, "big") as pipe:
+        expected = list(pipe.map(inputs))
+    with Pipeline(graph, plan, board=typed, pace=True, time_scale=0.01) as pipe:
+        for found, known in zip(pipe.map(inputs), expected, strict=True):
+            np.testing.assert_allclose(found, known, rtol=0.01, atol=1e-3)  # weights of halves: 2^-11 of each
+
+
+def test_a_file_keeps_the_instruction_set_of_integers(typed, tmp_path):
+    typed.model.save(tmp_path / "board.json")
+    found = BoardModel.load(tmp_path / "board.json")
+    assert found.step_prices["big"].integers == "dotprod" and found.step_prices["little"].integers is None
+    content = typed.model.to_dict()
+    content["step_prices"]["big"]["integers"] = "abacus"
+    with pytest.raises(ArgumentError, match="integers: expected one of neon, dotprod, "):
+        BoardModel.from_dict(content, "board.json")
