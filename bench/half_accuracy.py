@@ -4,8 +4,10 @@
 
 classifiers  on photos/: how many photos have another most probable class, and how many a class among the first five
              that float32 has more than TIE below its fifth; the largest change of a probability
-detectors    on every scene of scenes/: the largest change of a box's edge, in pixels of the network's input, and of its
-             score; boxes that only one of the two has, though their score is more than TIE above the threshold
+detectors    on every scene of scenes/: of each box the largest change of an edge, in pixels of the network's input, and
+             of its score; boxes that only one of the two has, though their score is more than TIE above the threshold.
+             A box is compared with the nearest of its class that the other side has before boxes suppress each other:
+             of two whose scores are a tie, which one is left is chance
 
 ROOT is an arm64 root (tests/arm64/setup). The package is built for aarch64 from a copy of this tree unless TREE holds a
 build, and runs under qemu-aarch64, one thread, its algorithms chosen by the model. Needs onnxruntime and Pillow.
@@ -21,11 +23,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import edge_networks
 import numpy as np
 import onnxruntime
 from arm_cost import built
 from common import DATA, REPOSITORY, Record, parser
+from edge_networks import Reference, networks, photos
+from edge_networks import frames as frames_of
 from task_images import by_the_letter
 
 from pipeall import load, tasks
@@ -39,6 +42,7 @@ DETECTORS = (
     "fastestdet_352", "retinaface_mbnet025", "centerface", "yolox_nano_416",
 )  # fmt: skip
 TIE = 0.01
+EVERY = 10_000  # more boxes than a decoder finds
 PARTS = {"cortex-a55": "0xd05", "cortex-a76": "0xd0b"}
 CPUINFO = "processor : {core}\nFeatures : fp asimd asimdhp asimddp\nCPU implementer : 0x41\nCPU part : {part}\n\n"
 RUNNER = """
@@ -94,30 +98,42 @@ def classifier(name: str, options: argparse.Namespace, tree: Path) -> tuple:
 
 
 def detector(name: str, options: argparse.Namespace, tree: Path) -> tuple:
-    network = next(n for n in edge_networks.networks(DATA / "edge") if n.name == name)
-    graph, reference = network.load(), edge_networks.Reference(network)
-    task, (h, w) = tasks.task(graph), network.about["size"]
-    frames = edge_networks.frames(network, edge_networks.photos(DATA / "scenes"))
+    network = next(n for n in networks(DATA / "edge") if n.name == name)
+    graph, reference = network.load(), Reference(network)
+    (h, w), count, alone = network.about["size"], 0, 0
+    left, every = tasks.task(graph), tasks.task(graph, iou=1.0, most=EVERY)
     whole = Placed((h, w), (0, 0, h, w), (0, 0, h, w))  # boxes in pixels of the input
-    least = task.decoder.threshold + TIE
-    count = alone = 0
-    edges = scores = 0.0
+    least = left.decoder.threshold + TIE
+    frames = frames_of(network, photos(DATA / "scenes"))
+    changes = [(0.0, 0.0)]
     for x, made in zip(frames, emulated(graph, [next(iter(x.values())) for x in frames], options, tree), strict=True):
-        sides = [task(outputs, whole).boxes for outputs in (reference(x), made)]
-        (a, a_scores, a_labels), (b, b_scores, b_labels) = map(arrays, sides)
-        alike = np.where(a_labels[:, None] == b_labels, overlaps(a, b), 0)
-        count += len(a)
-        alone += int(((alike.max(1, initial=0) < 0.5) & (a_scores > least)).sum())
-        alone += int(((alike.max(0, initial=0) < 0.5) & (b_scores > least)).sum())
-        for i in np.flatnonzero(alike.max(1, initial=0) >= 0.5):
-            j = alike[i].argmax()
-            edges, scores = max(edges, np.abs(a[i] - b[j]).max()), max(scores, abs(a_scores[i] - b_scores[j]))
+        sides = reference(x), made
+        kept, all_of = ([task(outputs, whole).boxes for outputs in sides] for task in (left, every))
+        count += len(kept[0])
+        for boxes, others in zip(kept, reversed(all_of), strict=True):
+            for box in boxes:
+                near = nearest(box, others)
+                alone += int(near is None and box.score > least)
+                changes += [] if near is None else [(edge_change(box, near), abs(box.score - near.score))]
+    edges, scores = (max(column) for column in zip(*changes, strict=True))
     return name, len(frames), None, None, None, count, alone, edges, scores
 
 
-def arrays(boxes: Sequence[tasks.Box]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    corners = np.array([(box.left, box.top, box.right, box.bottom) for box in boxes]).reshape(-1, 4)
-    return corners, np.array([box.score for box in boxes]), np.array([box.label for box in boxes])
+def corners(box: tasks.Box) -> np.ndarray:
+    return np.array([box.left, box.top, box.right, box.bottom])
+
+
+def edge_change(one: tasks.Box, other: tasks.Box) -> float:
+    return float(np.abs(corners(one) - corners(other)).max())
+
+
+def nearest(box: tasks.Box, others: Sequence[tasks.Box]) -> tasks.Box | None:
+    """The one of the same class that overlaps most, by at least a half."""
+    alike = [other for other in others if other.label == box.label]
+    if not alike:
+        return None
+    shares = overlaps(corners(box)[None], np.stack([corners(other) for other in alike]))[0]
+    return alike[shares.argmax()] if shares.max() >= 0.5 else None
 
 
 def main() -> None:
