@@ -239,3 +239,28 @@ def test_a_wrong_file_of_measurements_is_one_line(change, words, tmp_path):
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     result = invoke("search", "tiny", "--units", "B", "--verify", "0", "--measure-all", path, *QUICK)
     assert result.exit_code == 2 and result.stdout == "" and words in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_each_stage_has_a_precision_that_is_allowed(monkeypatch):
+    monkeypatch.setenv("PIPEALL_ISA", "ref")  # computes with halves, slowly
+    found = document("search", "tiny", "--units", "B", "--precisions", "fp32,fp16,int8,max-error=0.05", *QUICK)
+    assert found["precisions"]["units"] == ["big", "big@fp16"]
+    assert 0 < found["precisions"]["errors"]["big@fp16"] <= 0.05
+    assert list(found["precisions"]["refused"]) == ["big@int8"]
+    assert {row["plan"] for row in found["ranked"]} == {"big", "big@fp16"}
+    shown = invoke("search", "tiny", "--units", "B", "--precisions", "fp32,fp16,max-error=0", *QUICK, "--verify", "0")
+    assert "big@fp16 left out: error" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    "words, part",
+    [
+        (("--precisions", "fp16,max-error=x"), "max-error=x"),
+        (("--precisions", "fp16,least=1"), "least=1"),
+        (("--precisions", "fp8"), "fp8"),
+        (("--precisions", "fp16", "--board", "a311d"), "--board"),
+    ],
+)
+def test_wrong_precisions_are_told(words, part):
+    result = invoke("search", "tiny", *words)
+    assert result.exit_code != 0 and part in result.stderr and len(result.stderr.splitlines()) <= 4

@@ -5,13 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from graphs import Net, frames, small_net
+from integer_nets import chain
 
 import pipeall
-from pipeall import ArgumentError, Board, Engine, ModelError, Pipeline
+from pipeall import ArgumentError, Board, DeviceError, Engine, ModelError, Pipeline
 from pipeall.graph.halves import KEPT, halves_between, keep_float32, kept_float32
+from pipeall.graph.integers import integers
 from pipeall.graph.onnx.write import onnx_bytes
 from pipeall.graph.ops import run_graph
-from pipeall.pipeline.measuring.precision import mixture
+from pipeall.pipeline.measuring.precision import allowed, mixture
 
 
 @pytest.fixture
@@ -107,3 +109,58 @@ def test_only_layers_have_names_to_keep():
     for name in ("absent", graph.nodes[-1].name):
         with pytest.raises(ArgumentError, match=f"layer {name!r}: expected a convolution or fully connected layer"):
             keep_float32(graph, [name])
+
+
+# ---- units in precisions ----
+
+
+def test_units_in_the_precisions_that_are_allowed(half_board):
+    """Errors are those of an engine; a bound just below one leaves that precision out."""
+    graph = small_net()
+    some = frames(graph, 2)
+    found = allowed(graph, ["big", "bigx1"], ["fp32", "fp16", "int8", "mixed"], half_board)
+    assert found.units == ("big", "big@fp16", "big@mixed", "bigx1", "big@fp16x1", "big@mixedx1")
+    assert found.errors == {} and list(found.refused) == ["big@int8"] and "quantise" in found.refused["big@int8"]
+    measured = allowed(graph, ["big"], ["fp32", "fp16"], half_board, frames=some, max_error=1.0)
+    with Engine(graph, "big", board=half_board) as floats, Engine(graph, "big@fp16", board=half_board) as halves:
+        pairs = [(halves(x).copy(), floats(x).copy()) for x in some]
+    worst = max(np.abs(y.astype(np.float64) - z).max() for y, z in pairs) / max(np.abs(z).max() for _, z in pairs)
+    assert measured.errors == {"big@fp16": pytest.approx(worst)} and measured.units == ("big", "big@fp16")
+    least = allowed(graph, ["big"], ["fp32", "fp16"], half_board, frames=some, max_error=0.9 * worst)
+    assert least.units == ("big",) and "more than" in least.refused["big@fp16"]
+
+
+def test_halves_that_overflow_are_never_allowed(half_board):
+    graph = overflowing()
+    found = allowed(graph, ["big"], ["fp16", "fp32"], half_board, frames=frames(graph, 1), max_error=1e6)
+    assert found.units == ("big",) and found.errors["big@fp16"] > 1e6
+
+
+def test_a_quantised_network_has_8_bits_and_floats(board):
+    graph = integers(chain())
+    found = allowed(graph, ["big", "big"], ["int8", "fp32"], board, frames=_noise(graph), max_error=0.1)
+    assert found.units == ("big@int8", "big@fp32") and found.errors["big@int8"] <= 0.1
+
+
+def _noise(graph):
+    return [np.random.default_rng(0).uniform(-3, 3, graph.inputs[0].shape).astype(np.float32)]
+
+
+def test_precisions_that_cannot_be(half_board, monkeypatch):
+    graph = small_net()
+    for units, precisions, more, words in (
+        (["big"], ["fp8"], {}, "precisions: .*fp8"),
+        (["big"], [], {}, "precisions: "),
+        (["big@fp16"], ["fp32"], {}, "units: .*big@fp16"),
+        (["big"], ["fp16"], dict(max_error=0.1), "frame"),
+        (["big"], ["fp16"], dict(max_error=-1.0, frames=frames(graph, 1)), "max_error -1"),
+        (["big"], ["int8"], {}, "precisions: .*not quantised"),
+    ):
+        with pytest.raises(ArgumentError, match=words):
+            allowed(graph, units, precisions, half_board, **more)
+    monkeypatch.delenv("PIPEALL_ISA", raising=False)
+    board = Board.detect(gpu=False)
+    if "asimdhp" not in board.component("big").device.cluster.isas:
+        assert "asimdhp" in allowed(graph, ["big"], ["fp32", "fp16"], board).refused["big@fp16"]
+    with pytest.raises(DeviceError, match="no component 'gpu'"):
+        allowed(graph, ["gpu"], ["fp32"], board)

@@ -78,6 +78,29 @@ class Numbers(click.ParamType):
             self.fail(f"expected numbers such as {self.example}, got {value!r}", param, ctx)
 
 
+class Precisions(click.ParamType):
+    """Precisions, and how much they may err: "fp32,fp16,max-error=0.01". Converted: (("fp32", "fp16"), 0.01)."""
+
+    name = "precisions"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple:
+        if isinstance(value, tuple):
+            return value
+        words, bound = [], None
+        for word in value.split(","):
+            key, given, number = word.strip().lower().partition("=")
+            if not given:
+                words.append(key)
+                continue
+            try:
+                bound = float(number)
+            except ValueError:
+                bound = -1.0
+            if key != "max-error" or not 0 <= bound < float("inf"):
+                self.fail(f"expected precisions and max-error=0.01, got {word.strip()!r}", param, ctx)
+        return tuple(words), bound
+
+
 class Shapes(click.ParamType):
     """One shape, "1,3,224,224" or "1x3x224x224", or one for each input by name: "x=1x3x48x320,mask=1x48"."""
 

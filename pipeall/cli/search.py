@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -12,12 +13,16 @@ from ..graph.ir import Graph
 from ..graph.onnx.shapes import Shapes
 from ..pipeline.boards import machine
 from ..pipeline.boards.board import Board
+from ..pipeline.measuring.measure import real_units
+from ..pipeline.measuring.precision import Allowed, allowed
+from ..pipeline.measuring.trial import random_frame
 from ..pipeline.measuring.verify import VERIFIED
 from ..pipeline.planning.candidates import PredictedPlan
 from ..pipeline.planning.profile import Profile
 from . import complete
 from .model import load_model
 from .options import (
+    Precisions,
     board_option,
     file_option,
     floating_option,
@@ -32,7 +37,8 @@ from .output import print_json, progress
 from .plans import unit_names
 from .profiles import likely, load_board, measured
 from .search_run import Outcome, Request, run_search
-from .search_text import show
+from .search_text import precision_lines, show
+from .tables import print_text
 
 
 @click.command()
@@ -49,6 +55,11 @@ from .search_text import show
 @units_option
 @click.option(
     "--objective", type=click.Choice(["throughput", "latency", "energy"]), default="throughput", show_default=True
+)
+@click.option(
+    "--precisions",
+    type=Precisions(),
+    help="Each stage in the fastest of these: fp32,fp16,int8,mixed,max-error=0.01.",
 )
 @positive_option("--max-latency-ms", help="With throughput: of one frame.")
 @positive_option("--min-fps", help="With latency or energy.")
@@ -68,6 +79,7 @@ def search(
     profile_path: str | None,
     units: str | None,
     objective: str,
+    precisions: tuple[tuple[str, ...], float | None] | None,
     max_latency_ms: float | None,
     min_fps: float | None,
     floating: bool,
@@ -96,18 +108,31 @@ def search(
         raise ArgumentError(f"--floating: expected objective throughput, got {objective}")
     if all_path and (objective, max_latency_ms) != ("throughput", None):
         raise ArgumentError("--measure-all: expected objective throughput without a limit, it looks for the fastest")
-    names = unit_names(units)
-    asked = Request(objective, max_latency_ms, min_fps, names, floating, top, verified, all_path, seconds)
+    if precisions is not None and board is not None:
+        raise ArgumentError("--precisions: expected no --board beside it, its times are of one precision")
     graph, there = load_model(model, input_shape, finer), load_board(board)
+    choice = _allowed(graph, there, unit_names(units), *precisions) if precisions else None
+    names = list(choice.units) if choice else unit_names(units)
+    asked = Request(objective, max_latency_ms, min_fps, names, floating, top, verified, all_path, seconds)
     with progress() as bar:
         profile = Profile.load(profile_path) if profile_path else measured(graph, there, names, seconds, bar)
         outcome = run_search(graph, there, profile, asked, bar)
     if output:
         outcome.best.plan.save(output, graph, _about(asked, outcome, machine.describe(there)))
     if as_json:
-        print_json("search", **_content(graph, there, asked, outcome))
+        print_json("search", **_content(graph, there, asked, outcome), precisions=choice and asdict(choice))
     else:
         show(outcome, asked, there)
+        for line in precision_lines(choice) if choice else ():
+            print_text(line, hang=4)
+
+
+def _allowed(
+    graph: Graph, board: Board, units: list[str] | None, precisions: Sequence[str], max_error: float | None
+) -> Allowed:
+    """The units in these precisions, as they do on one frame of noise."""
+    return allowed(graph, units or real_units(board), precisions, board, frames=[random_frame(graph)],
+                   max_error=max_error)  # fmt: skip
 
 
 def _content(graph: Graph, board: Board, asked: Request, outcome: Outcome) -> dict[str, Any]:

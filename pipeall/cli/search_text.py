@@ -8,6 +8,7 @@ from typing import Any
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.kept import measured_on
 from ..pipeline.measuring.neighbours import disturbed
+from ..pipeline.measuring.precision import Allowed
 from ..pipeline.measuring.verify import Verified
 from ..pipeline.planning.candidates import PredictedPlan
 from ..pipeline.planning.plan import Plan
@@ -91,3 +92,9 @@ def _cells(choice: PredictedPlan, profile: Profile) -> tuple[object, ...]:
     likely = interval(profile, choice.plan)
     figures = (f"{value:.2f}" for value in (prediction.period_ms, prediction.fps, prediction.latency_ms))
     return choice.plan, *figures, energy, *([fps_text(likely)] if likely else [])
+
+
+def precision_lines(choice: Allowed) -> list[str]:
+    """What each precision does to the network, of those that may be taken, and which may not."""
+    kept = [f"{unit}: error {error:.2g}" for unit, error in choice.errors.items() if unit not in choice.refused]
+    return [*kept, *(f"{unit} left out: {reason}" for unit, reason in choice.refused.items())]

@@ -68,7 +68,7 @@ def profile(
     if board.model is not None:
         return board.model.profile(graph, units)
     if units is None:
-        units = [part.name for part in board.components.values() if not part.device.stand_in]
+        units = real_units(board)
     plans = [Plan.single(unit) for unit in units]
     for plan in plans:
         components_of(plan, board)  # raises for what the board does not have
@@ -89,6 +89,11 @@ def profile(
         checkpoint(found)
     keep(found, graph, board)
     return found
+
+
+def real_units(board: Board) -> list[str]:
+    """All components of a board but a stand-in for a GPU."""
+    return [part.name for part in board.components.values() if not part.device.stand_in]
 
 
 def missing_parts(

@@ -1,4 +1,5 @@
-"""Which layers half precision is too little for, found by running the network: sums that overflow, or cancel."""
+"""What a precision does to a network, found by running it: units in those that err little enough, and which layers half
+precision is too little for, whose sums overflow, or cancel."""
 
 from __future__ import annotations
 
@@ -8,12 +9,12 @@ from math import inf
 
 import numpy as np
 
-from ...errors import ArgumentError
+from ...errors import ArgumentError, DeviceError
 from ...graph.halves import LAYERS, keep_float32
 from ...graph.ir import Graph
 from ..boards.board import Board
 from ..engine import Engine
-from ..planning.names import without_precision
+from ..planning.names import components, parse_unit, traits_of, without_precision
 from ..planning.plan import Plan
 
 MAX_ERROR = 0.01
@@ -99,6 +100,95 @@ def mixture(
             middle = len(part) // 2
             parts += [part[:middle], part[middle:]]
     return Mixture(keep_float32(graph, kept), tuple(kept), before, after)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """Units in the precisions that a search may choose from.
+
+    units    such as "big", "big@fp16" and "big@fp16x3"; fp32 has no suffix, unless the network is quantised
+    errors   component in a precision -> error of the whole network, as ``Mixture`` has it; empty where nothing ran
+    refused  component in a precision -> why it is left out
+    """
+
+    units: tuple[str, ...]
+    errors: Mapping[str, float]
+    refused: Mapping[str, str]
+
+
+def allowed(
+    graph: Graph,
+    units: Sequence[str],
+    precisions: Sequence[str],
+    board: Board | None = None,
+    *,
+    frames: Sequence[np.ndarray | Mapping[str, np.ndarray]] = (),
+    max_error: float | None = None,
+) -> Allowed:
+    """Units in each of these precisions, but for those that the board or the network has not, or that err too much.
+
+    units       without a precision, such as ["big", "littlex2", "gpu"]
+    precisions  of "fp32", "fp16", "int8" and "mixed"
+    board       default ``Board.detect()``
+    frames      as an Engine takes them, for ``max_error``
+    max_error   of the whole network on a component, from the same component in fp32; None: nothing runs
+
+    Raises ArgumentError for a bad argument and where nothing is left, DeviceError for a component that is not there.
+    """
+    board = board or Board.detect()
+    known = dict.fromkeys(("fp32", *(name for traits in components().values() for name in traits.precisions)))
+    if unknown := [name for name in precisions if name not in known] or not precisions:
+        raise ArgumentError(f"precisions: expected some of {', '.join(known)}, got {unknown if precisions else 'none'}")
+    if max_error is not None and not (max_error >= 0 and frames):
+        raise ArgumentError(f"max_error {max_error:g}: expected 0 or more, and at least one frame")
+    if precise := [unit for unit in units if "@" in unit]:
+        raise ArgumentError(f"units: expected none with a precision beside precisions, got {precise[0]!r}")
+    parsed = [parse_unit(unit) for unit in units]
+    found: dict[str, list[str]] = {}
+    errors: dict[str, float] = {}
+    refused: dict[str, str] = {}
+    for component in dict.fromkeys(component for component, _ in parsed):
+        board.component(component)  # raises for one that is not there
+        for precision in dict.fromkeys(precisions):
+            name = _named(graph, component, precision)
+            try:
+                _check_able(graph, component, precision, board)
+                if max_error is not None and precision != "fp32":
+                    reference = _run(graph, frames, _named(graph, component, "fp32"), board)
+                    errors[name] = _error(_run(graph, frames, name, board), reference)
+            except DeviceError as error:
+                refused[name] = str(error)
+                continue
+            if errors.get(name, 0.0) > (inf if max_error is None else max_error):
+                refused[name] = f"error {errors[name]:.2g}, more than {max_error:g}"
+            else:
+                found.setdefault(component, []).append(name)
+    if not found:
+        raise ArgumentError(f"precisions: expected one that is left; {'; '.join(map(': '.join, refused.items()))}")
+    names = (f"{name}x{cores}" if cores else name for unit, cores in parsed for name in found.get(unit, ()))
+    return Allowed(tuple(dict.fromkeys(names)), errors, refused)
+
+
+def _named(graph: Graph, component: str, precision: str) -> str:
+    """A component in a precision. Alone it is fp32, but that CPUs compute quantised networks in 8 bits then."""
+    if precision == "fp32" and not (_quantised(graph) and "fp32" in traits_of(component).precisions):
+        return component
+    return f"{component}@{precision}"
+
+
+def _quantised(graph: Graph) -> bool:
+    return any(tensor.quantization for tensor in graph.tensors.values())
+
+
+def _check_able(graph: Graph, component: str, precision: str, board: Board) -> None:
+    """Raises DeviceError where a component has no such precision, here or for this network."""
+    if precision == "fp32":
+        return
+    if precision not in (has := traits_of(component).precisions):
+        raise DeviceError(f"a {component} has {', '.join(dict.fromkeys(('fp32', *has)))}")
+    if precision == "int8" and not _quantised(graph):
+        raise DeviceError(f"{graph.name} is not quantised; pipeall quantize makes such a network of it")
+    board.component(f"{component}@{precision}")
 
 
 def _run(graph: Graph, frames: Sequence, unit: str, board: Board) -> list[Outputs]:
