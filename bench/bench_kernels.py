@@ -60,6 +60,7 @@ BOUND_BY_MEMORY = {  # name -> kind, params, shapes of the operands and of the r
         [(21, 66049)],
         (66049,),
     ),
+    "softmax over channels": ("softmax_nd", dict(axis=1), [(257 * 257, 21)], (257 * 257, 21)),
     "softmax over columns": ("softmax_nd", dict(axis=0), [(80, 8400)], (80, 8400)),
     "instance normalisation of NHWC": (
         "layernorm_nd",

@@ -122,6 +122,7 @@ typedef struct pa_gemm_args {
 } pa_gemm_args;
 typedef void (*pa_gemm_f32_fn)(const pa_gemm_args *);
 typedef pa_gemm_f32_fn pa_gemv_f32_fn; /* the same with MR = 1 and a wide NR: layers of a single row (fully connected) */
+enum { PA_GEMV_BLOCK = 192 }; /* k of a tap whose sums these add up */
 typedef pa_gemm_f32_fn pa_gemv_f16_fn; /* likewise, and b points to weights in half precision; all else is float */
 
 /* y[i] = bias[i] + sum_k a[i * a_stride + k] * x[k] for i < rows, k < columns; bias may be NULL, or y. */

@@ -31,7 +31,7 @@ maxpool(__global const X *x, int x_offset, int x_stride, int x_h, int x_w, int c
     store(best, out + out_offset + (y * out_w + column) * out_stride + c, n);
 }
 
-/* The divisor counts the positions of the window inside [-before, size + after) in each direction: the
+/* A sum of the sums of rows: a large element swallows less of the small ones than in a single chain. The divisor counts the positions of the window inside [-before, size + after) in each direction: the
  * explicit padding for count_include_pad, 0 otherwise. A window may overhang that (ceil mode). */
 __kernel GROUP void
 avgpool(__global const X *x, int x_offset, int x_stride, int x_h, int x_w, int channels,
@@ -46,8 +46,11 @@ avgpool(__global const X *x, int x_offset, int x_stride, int x_h, int x_w, int c
     const int columns = min(x0 + kw, x_w + right) - max(x0, -left);
     x += x_offset + c;
     vec sum = 0;
-    for (int iy = max(y0, 0); iy < min(y0 + kh, x_h); iy++)
+    for (int iy = max(y0, 0); iy < min(y0 + kh, x_h); iy++) {
+        vec row = 0;
         for (int ix = max(x0, 0); ix < min(x0 + kw, x_w); ix++)
-            sum += load(x + (iy * x_w + ix) * x_stride, n);
+            row += load(x + (iy * x_w + ix) * x_stride, n);
+        sum += row;
+    }
     store(sum / (real)(rows * columns), out + out_offset + (y * out_w + column) * out_stride + c, n);
 }

@@ -61,7 +61,7 @@ static void conv_chunk(const void *context, int64_t chunk, int thread) {
         .columns = min64(p->panel_block * p->nr, columns - column),
         .b_step = b_step,
         .bias_step = p->nr,
-        .kc = p->one_block || pixels <= p->mr ? taps * k : GEMM_KC, /* a single tile reuses no B */
+        .kc = p->one_block || pixels == 1 ? taps * k : GEMM_KC, /* a single row reuses no B: blocks are the kernel's */
     };
     pa_gemm_panels(&panels, &(pa_gemm_args){
         .taps = (int32_t)taps,

@@ -5,7 +5,7 @@
  * memory holds as a half, and PA_ISA_ASIMDHP. PA_SIMD_END comes last.
  *
  *   vsum                sums of many elements, which are floats: v_sums(x) has x in each, v_sums_add adds a vector,
- *                       v_sums_mul rounds them, times a factor, to halves
+ *                       v_sums_join other sums, v_sums_mul rounds them, times a factor, to halves
  */
 #ifndef PIPEALL_SIMD_F16_H
 #define PIPEALL_SIMD_F16_H
@@ -44,6 +44,7 @@ PA_INLINE vf v_pick(vf a, vi at) { return (void)at, a; }
 typedef float vsum;
 PA_INLINE vsum v_sums(float x) { return x; }
 PA_INLINE vsum v_sums_add(vsum sums, vf a) { return sums + a; }
+PA_INLINE vsum v_sums_join(vsum a, vsum b) { return a + b; }
 PA_INLINE vf v_sums_mul(vsum sums, float factor) { return sums * factor; }
 
 #elif defined(PA_ISA_ASIMDHP)
@@ -114,6 +115,7 @@ PA_INLINE vsum v_sums(float x) { return (vsum){vdupq_n_f32(x), vdupq_n_f32(x)}; 
 PA_INLINE vsum v_sums_add(vsum sums, vf a) {
     return (vsum){vaddq_f32(sums.low, vcvt_f32_f16(vget_low_f16(a))), vaddq_f32(sums.high, vcvt_high_f32_f16(a))};
 }
+PA_INLINE vsum v_sums_join(vsum a, vsum b) { return (vsum){vaddq_f32(a.low, b.low), vaddq_f32(a.high, b.high)}; }
 PA_INLINE vf v_sums_mul(vsum sums, float factor) {
     const float16x4_t low = vcvt_f16_f32(vmulq_n_f32(sums.low, factor));
     return vcvt_high_f16_f32(low, vmulq_n_f32(sums.high, factor));

@@ -16,6 +16,7 @@ enum { TOGETHER = 1 };
 typedef vf vsum;
 PA_INLINE vsum v_sums(float x) { return v_set1(x); }
 PA_INLINE vsum v_sums_add(vsum sums, vf a) { return v_add(sums, a); }
+PA_INLINE vsum v_sums_join(vsum a, vsum b) { return v_add(a, b); }
 PA_INLINE vf v_sums_mul(vsum sums, float factor) { return v_mul(sums, v_set1(factor)); }
 
 /* p in e^x = p 2^n, n integral, p in [sqrt(1/2), sqrt(2)] about. The polynomial is that of Cephes' expf (S. Moshier,
