@@ -120,6 +120,26 @@ def test_exponentials_of_every_size(row, op):
     assert (error <= allowed).all(), f"{x[finite][worst]}: {got[finite][worst]}, expected {expected[finite][worst]}"
 
 
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("channels", [2, 24, 100, 256, 257])
+@pytest.mark.parametrize("row", [row for row in FLOAT_ROWS if row.op == "binary"], ids=lambda row: row.name)
+def test_a_number_for_each_channel_of_pixels_without_gaps(row, channels, constant):
+    """Rows of few channels are repeated for many pixels at once: differences, rounded once, are NumPy's."""
+    if row.isa not in supported_isas():
+        pytest.skip(f"this CPU lacks {row.isa}: run the tests on one that has it")
+    rng = np.random.default_rng(channels)
+    a, b = rng.standard_normal((61, 7, channels), np.float32), rng.standard_normal((1, 1, channels), np.float32)
+    x, y = View(SLOT_IN, 0, 61, 7, channels, channels), View(SLOT_IN, a.size, 1, 1, channels, channels)
+    params = {"op": "sub", "lo": -1.0, "hi": np.inf}
+    step = Step("binary", "b", (x,) if constant else (x, y), replace(x, base=SLOT_OUT), params, b if constant else None)
+    expected = np.maximum(a - b, np.float32(-1)).reshape(-1)
+    for cores in ((-1,), (-1, -1, -1)):
+        table = {**reference_table(), ("binary", "f32"): row.name}
+        program = CpuProgram(table, cores, "test", (0, a.nbytes + b.nbytes, a.nbytes))
+        program.add(step, None)
+        assert np.array_equal(program.run(np.concatenate([a.reshape(-1), b.reshape(-1)])), expected)
+
+
 @pytest.mark.parametrize("row", [row for row in FLOAT_ROWS if row.op in MEASURES], ids=lambda row: row.name)
 def test_measure_of_a_core(row):
     """It does what it is counted for: the sum of small integers is exact."""

@@ -181,10 +181,13 @@ def unary(to: Lowering, node: Node) -> None:
 
 
 def _in_long_runs(*views: View) -> bool:
-    """Whether a step on these pixels, the last of which are written, computes enough at a time: all elements, or the
-    channels of a pixel where they are many."""
+    """Whether a step on these pixels, the last of which are written, computes enough at a time: all elements, a pixel's
+    worth of an operand as often as it takes, or the channels of a pixel where they are many."""
     out = views[-1]
-    flat = all(view.c == view.stride and view.elements in (1, out.elements) for view in views)
+    flat = all(
+        view.c == view.stride and (view.elements in (1, out.elements) or (view.h, view.w, view.c) == (1, 1, out.c))
+        for view in views
+    )
     return flat or out.c >= LINE
 
 
