@@ -84,6 +84,62 @@ def test_kernel_matches_reference(row):
     assert ran >= 5, f"expected cases for {row.op}, ran {ran}"
 
 
+EXPONENTIALS = {  # op -> ulps (elementwise_f32.inc) and the float64 result
+    "exp": (2, np.exp),
+    "sigmoid": (3, lambda x: 1 / (1 + np.exp(-x))),
+    "swish": (4, lambda x: x / (1 + np.exp(-x))),
+    "mish": (4, lambda x: x * np.tanh(np.log1p(np.exp(x)))),
+}
+
+
+@pytest.mark.parametrize("op", EXPONENTIALS)
+@pytest.mark.parametrize("row", [row for row in FLOAT_ROWS if row.op == "unary"], ids=lambda row: row.name)
+def test_exponentials_of_every_size(row, op):
+    """Floats of all magnitudes, within ulps; a power below the least normal float may be 0, and what x is gated by."""
+    if row.isa not in supported_isas():
+        pytest.skip(f"this CPU lacks {row.isa}: run the tests on one that has it")
+    ulps, compute = EXPONENTIALS[op]
+    x = np.arange(0, 2**32, 65521, np.uint32).view(np.float32)  # a prime: mantissas of all kinds
+    x = np.concatenate([x[np.isfinite(x)], np.linspace(-104, 104, 20011, dtype=np.float32)])
+    params = {"op": op, "p0": 1.0, "p1": 0.0}
+    step = Step(
+        "unary", "u", (View(SLOT_IN, 0, 1, 1, x.size, x.size),), View(SLOT_OUT, 0, 1, 1, x.size, x.size), params
+    )
+    program = CpuProgram({**reference_table(), ("unary", "f32"): row.name}, (-1,), "test", (0, x.nbytes, x.nbytes))
+    program.add(step, None)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        expected = compute(x.astype(np.float64))
+        limit = expected.astype(np.float32)
+    got = program.run(x)
+    assert not np.isnan(got).any() and (got[np.isinf(limit)] == np.inf).all()
+    finite = np.isfinite(limit)
+    error = np.abs(got[finite] - expected[finite])
+    least = np.finfo(np.float32).tiny * np.maximum(1, np.abs(x[finite].astype(np.float64)))
+    allowed = ulps * 2.0**-23 * np.abs(expected[finite]) + least
+    worst = (error / allowed).argmax()
+    assert (error <= allowed).all(), f"{x[finite][worst]}: {got[finite][worst]}, expected {expected[finite][worst]}"
+
+
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("channels", [2, 24, 100, 256, 257])
+@pytest.mark.parametrize("row", [row for row in FLOAT_ROWS if row.op == "binary"], ids=lambda row: row.name)
+def test_a_number_for_each_channel_of_pixels_without_gaps(row, channels, constant):
+    """Rows of few channels are repeated for many pixels at once: differences, rounded once, are NumPy's."""
+    if row.isa not in supported_isas():
+        pytest.skip(f"this CPU lacks {row.isa}: run the tests on one that has it")
+    rng = np.random.default_rng(channels)
+    a, b = rng.standard_normal((61, 7, channels), np.float32), rng.standard_normal((1, 1, channels), np.float32)
+    x, y = View(SLOT_IN, 0, 61, 7, channels, channels), View(SLOT_IN, a.size, 1, 1, channels, channels)
+    params = {"op": "sub", "lo": -1.0, "hi": np.inf}
+    step = Step("binary", "b", (x,) if constant else (x, y), replace(x, base=SLOT_OUT), params, b if constant else None)
+    expected = np.maximum(a - b, np.float32(-1)).reshape(-1)
+    for cores in ((-1,), (-1, -1, -1)):
+        table = {**reference_table(), ("binary", "f32"): row.name}
+        program = CpuProgram(table, cores, "test", (0, a.nbytes + b.nbytes, a.nbytes))
+        program.add(step, None)
+        assert np.array_equal(program.run(np.concatenate([a.reshape(-1), b.reshape(-1)])), expected)
+
+
 @pytest.mark.parametrize("row", [row for row in FLOAT_ROWS if row.op in MEASURES], ids=lambda row: row.name)
 def test_measure_of_a_core(row):
     """It does what it is counted for: the sum of small integers is exact."""

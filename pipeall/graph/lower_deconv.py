@@ -155,22 +155,34 @@ def _places(phase: Phase, least: int, spacing: int, size: int) -> slice:
 
 
 def _interleave(to: Lowering, node: Node, made: View, begin: tuple[int, int], together: bool) -> None:
-    """Copies every phase's rows to those of the output that it computes."""
+    """Copies every phase's rows to those of the output that it computes: all of them at once where they are alike."""
     (sy, sx), (top, left) = node.attrs["strides"], node.attrs["pads"][:2]
     out, groups = to.target(node), node.attrs["groups"] if together else 1
     n, cout, out_h, out_w = out.shape
     each = cout // groups
     source = of_view(made, (n, made.c, made.h // n, made.w))
     (by_n, _, by_h, by_w), (image, channel, line, pixel) = source.strides, out.strides
-    for number, (ry, rx) in enumerate(product(range(sy), range(sx))):
-        first = -(-(top - ry) // sy), -(-(left - rx) // sx)
-        count = (out_h - 1 + top - ry) // sy - first[0] + 1, (out_w - 1 + left - rx) // sx - first[1] + 1
-        if min(count) < 1:
+    down, across = _rows(sy, top, out_h), _rows(sx, left, out_w)
+    alike = groups == 1 and len(set(down)) == len(set(across)) == 1
+    for ry, rx in product(range(1 if alike else sy), range(1 if alike else sx)):
+        (first_y, count_y), (first_x, count_x) = down[ry], across[rx]
+        if min(count_y, count_x) < 1:
             continue
-        dims = (n, *count, groups, each)
-        offset = (first[0] - begin[0]) * by_h + (first[1] - begin[1]) * by_w + number * each
-        at = (first[0] * sy + ry - top) * line + (first[1] * sx + rx - left) * pixel
-        moved = place(made.base, made.offset + offset, dims, (by_n, by_h, by_w, sy * sx * each, 1), made.dtype)
-        strides = (image, sy * line, sx * pixel, each * channel, channel)
-        target = place(out.base, out.offset + at, dims, strides, out.dtype)
-        to.copy(node.name, moved, target)
+        offset = (first_y - begin[0]) * by_h + (first_x - begin[1]) * by_w + (ry * sx + rx) * each
+        at = (first_y * sy + ry - top) * line + (first_x * sx + rx - left) * pixel
+        if alike:
+            dims = (n, count_y, sy, count_x, sx, each)
+            given = (by_n, by_h, sx * each, by_w, each, 1)
+            strides = (image, sy * line, line, sx * pixel, pixel, channel)
+        else:
+            dims = (n, count_y, count_x, groups, each)
+            given = (by_n, by_h, by_w, sy * sx * each, 1)
+            strides = (image, sy * line, sx * pixel, each * channel, channel)
+        moved = place(made.base, made.offset + offset, dims, given, made.dtype)
+        to.copy(node.name, moved, place(out.base, out.offset + at, dims, strides, out.dtype))
+
+
+def _rows(stride: int, pad: int, out: int) -> list[tuple[int, int]]:
+    """Of every remainder of an axis: the first row j that is wanted, and how many."""
+    first = [-(-(pad - r) // stride) for r in range(stride)]
+    return [(j, (out - 1 + pad - r) // stride - j + 1) for r, j in enumerate(first)]

@@ -120,7 +120,7 @@ def conv(to: Lowering, node: Node) -> None:
         src, more = [*src, *(to.pixels(last, last.inputs.index(name)) for name in added)], more | fused
     out, weight, count = pixels(to.target(last)), to.constant(node, 1), to.shape(node.output)[0]
     attrs = attrs_of(node, "strides", "pads", "dilations", "groups", "lo", "hi")
-    if 1 < attrs["groups"] == src[0].c < len(weight):  # several filters for each channel
+    if 1 < attrs["groups"] == src[0].c < len(weight) and src[0].dtype == "int8":  # several filters for each channel
         src[0], attrs["groups"] = _repeated_channels(to, node, src[0], len(weight)), len(weight)
     params = {"kernel": weight.shape[2:], **attrs, **more}
     together = params["kernel"] == params["strides"] == (1, 1) and not any(params["pads"])
@@ -129,7 +129,7 @@ def conv(to: Lowering, node: Node) -> None:
 
 
 def _repeated_channels(to: Lowering, node: Node, x: View, channels: int) -> View:
-    """The image with every channel as often as it has filters, for depthwise kernels."""
+    """The image with every channel as often as it has filters, for depthwise kernels of integers."""
     times = channels // x.c
     made = to.storage((1, channels, x.h, x.w), x.dtype)
     dims = (x.h * x.w, x.c, times)
@@ -181,10 +181,13 @@ def unary(to: Lowering, node: Node) -> None:
 
 
 def _in_long_runs(*views: View) -> bool:
-    """Whether a step on these pixels, the last of which are written, computes enough at a time: all elements, or the
-    channels of a pixel where they are many."""
+    """Whether a step on these pixels, the last of which are written, computes enough at a time: all elements, a pixel's
+    worth of an operand as often as it takes, or the channels of a pixel where they are many."""
     out = views[-1]
-    flat = all(view.c == view.stride and view.elements in (1, out.elements) for view in views)
+    flat = all(
+        view.c == view.stride and (view.elements in (1, out.elements) or (view.h, view.w, view.c) == (1, 1, out.c))
+        for view in views
+    )
     return flat or out.c >= LINE
 
 

@@ -19,7 +19,7 @@ from .pointwise import CLAMPED as ARITHMETIC
 from .rewrite_attention import fuse_attention
 from .rewrite_concat import join_slices, nest_concat
 from .rewrite_linear import fold_normalisation, merge_branches
-from .rewrite_pointwise import make_activation
+from .rewrite_pointwise import add_to_gate, make_activation
 from .rewrite_quantised import drop_fakequant, read_what_was_stored, store_later
 from .rewrite_rows import normalise_as_it_is
 
@@ -28,8 +28,8 @@ FLOAT_MAX = np.finfo(np.float32).max
 
 
 def rewrite(graph: Graph) -> Graph:
-    """The simplified graph. Folding rounds weights and biases once more to float32; all else is exact. A graph that
-    computes with integers (``integers``) is as simple as it can be."""
+    """The simplified graph. Folding rounds weights, biases and 1 + gate once more to float32; all else is exact.
+    A graph that computes with integers (``integers``) is as simple as it can be."""
     if any(tensor.quantization for tensor in graph.tensors.values()):
         return graph
     draft = Draft(graph)
@@ -241,6 +241,7 @@ RULES: tuple[Callable[[Draft, Node], bool], ...] = (
     merge_branches,
     fold_normalisation,
     make_activation,
+    add_to_gate,
     join_slices,
     nest_concat,
     fuse_clamp,

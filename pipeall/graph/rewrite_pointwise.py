@@ -1,8 +1,10 @@
-"""Rules of ``rewrite`` that make one op of the several that exporters write for an activation."""
+"""Rules of ``rewrite`` for pointwise ops: one op of the several that exporters write for an activation, gates."""
 
 from __future__ import annotations
 
 from math import inf, isclose, pi, prod
+
+import numpy as np
 
 from .draft import Draft
 from .ir import Node
@@ -23,6 +25,23 @@ def make_activation(draft: Draft, node: Node) -> bool:
             for op, scale, matches in GATES:
                 if isclose(number, scale, rel_tol=CLOSE) and matches(draft, x, gate):
                     return draft.put(node, op=op, inputs=(x,), attrs=attributes(op))
+    return False
+
+
+def add_to_gate(draft: Draft, node: Node) -> bool:
+    """Makes x (g + 1) of x + x g where the gate g, such as squeeze-excite's, is smaller than x: a pass over x less."""
+    if node.op != "add" or draft.source.tensors[node.output].dtype != "float32":
+        return False
+    for x, product in (node.inputs, node.inputs[::-1]):
+        gated = draft.maker(product, "mul")
+        if gated is None or not _free(gated) or not draft.private(gated) or x not in gated.inputs:
+            continue
+        gate = gated.inputs[gated.inputs[0] == x]
+        shape, whole = draft.shapes[gate], draft.shapes[node.output]
+        if gate not in draft.constants and draft.shapes[x] == whole and prod(shape) < prod(whole):
+            one = draft.constant(f"{gate}.one", np.ones((1,) * len(shape)))
+            more = draft.insert("add", f"{gate}.and_one", (gate, one), attributes("add"), node)
+            return draft.put(node, op="mul", inputs=(x, more))
     return False
 
 

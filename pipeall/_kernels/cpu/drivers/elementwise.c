@@ -34,6 +34,24 @@ static int binary_is_flat(const pa_binary_op *p) {
     return dense(&p->a) && dense(&p->dst) && (same || pixels(&p->b) * p->b.c == 1);
 }
 
+enum { REPEATED = 512 };
+
+/* Whether b is a row of few channels, the same for all pixels, which lie one behind the other. */
+static int binary_repeats(const pa_binary_op *p) {
+    return dense(&p->a) && dense(&p->dst) && pixels(&p->b) == 1 && p->b.c == p->dst.c && p->b.c <= REPEATED / 2;
+}
+
+/* Pixels [begin, end) by calls for several at once, with b as often as it has pixels: a call for each would take longer
+ * than its channels. */
+static void binary_repeated(const pa_binary_op *p, const float *a, const float *b, float *dst, int64_t begin,
+                            int64_t end) {
+    float rows[REPEATED];
+    const int64_t c = p->dst.c, times = min64(REPEATED / c, end - begin);
+    for (int64_t t = 0; t < times; t++) memcpy(rows + t * c, b, (size_t)c * sizeof *b);
+    for (int64_t i = begin; i < end; i += times)
+        p->kernel(p->op, min64(times, end - i) * c, a + i * c, rows, 1, dst + i * c, p->lo, p->hi);
+}
+
 static void binary_range(const job *j, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const pa_binary_op *p = j->op;
@@ -42,6 +60,10 @@ static void binary_range(const job *j, int64_t begin, int64_t end, int thread) {
     if (binary_is_flat(p)) {
         const int step = pixels(&p->b) * p->b.c > 1;
         p->kernel(p->op, end - begin, a + begin, b + begin * step, step, dst + begin, p->lo, p->hi);
+        return;
+    }
+    if (binary_repeats(p)) {
+        binary_repeated(p, a, b, dst, begin, end);
         return;
     }
     for (int64_t i = begin; i < end; i++) {

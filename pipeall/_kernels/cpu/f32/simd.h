@@ -26,7 +26,7 @@
  *   v_trade(&a, &b, w)  the second block of w lanes of every two of a exchanged with the first of b
  *   v_zip(&a, &b)       lanes of a and b in turns, the first half into a, the second into b
  *   v_split(a, &e)      m of a = m * 2^e, m in [sqrt(1/2), sqrt(2)), for normal a > 0
- *   v_pow2(n)           2^n for integral n in [-126, 127]
+ *   v_pow2(m)           2^n of m = V_POW2_ZERO + n, n integral in [-127, 128]: 0 and infinity at the ends
  *   V_OPAQUE(a)         after it compilers do not know what a holds, and these stay in order: else they load it again for
  *                       every use, or all vectors of a long loop at once, more than there are registers
  *   v_fold_add, v_fold_max   of all lanes, in an order of the instruction set's
@@ -42,6 +42,7 @@
 #include "../kernels.h"
 
 enum { ROOT4_BITS = 0x4f580800 }; /* least error of v_root4_estimate */
+#define V_POW2_ZERO 12583039.0f /* 1.5 * 2^23, to which a float adds as an integer, and 127, the bias of an exponent */
 enum { HALF_ROOT2_BITS = 0x3f3504f3, MANTISSA_BITS = 0x7fffff }; /* of sqrt(1/2) */
 
 #define PA_NAME(op) PA_TYPED_NAME(op, f32)
@@ -104,7 +105,13 @@ PA_INLINE vf v_split(vf a, vf *e) {
     memcpy(&a, &bits, sizeof bits);
     return a;
 }
-PA_INLINE vf v_pow2(vf n) { return exp2f(n); }
+PA_INLINE vf v_pow2(vf m) {
+    uint32_t bits;
+    memcpy(&bits, &m, sizeof bits);
+    bits <<= 23;
+    memcpy(&m, &bits, sizeof bits);
+    return m;
+}
 PA_INLINE float v_fold_add(vf a) { return a; }
 PA_INLINE float v_fold_max(vf a) { return a; }
 
@@ -192,9 +199,7 @@ PA_INLINE vf v_split(vf a, vf *e) {
     const int32x4_t mantissa = vandq_s32(bits, vdupq_n_s32(MANTISSA_BITS));
     return vreinterpretq_f32_s32(vaddq_s32(mantissa, vdupq_n_s32(HALF_ROOT2_BITS)));
 }
-PA_INLINE vf v_pow2(vf n) {
-    return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(127)), 23));
-}
+PA_INLINE vf v_pow2(vf m) { return vreinterpretq_f32_s32(vshlq_n_s32(vreinterpretq_s32_f32(m), 23)); }
 PA_INLINE float v_fold_add(vf a) { return vaddvq_f32(a); }
 PA_INLINE float v_fold_max(vf a) { return vmaxvq_f32(a); }
 
@@ -277,9 +282,7 @@ PA_INLINE vf v_split(vf a, vf *e) {
     *e = _mm256_cvtepi32_ps(_mm256_srai_epi32(bits, 23));
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_and_si256(bits, _mm256_set1_epi32(MANTISSA_BITS)), least));
 }
-PA_INLINE vf v_pow2(vf n) {
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));
-}
+PA_INLINE vf v_pow2(vf m) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(m), 23)); }
 PA_INLINE float v_fold_add(vf a) {
     __m128 half = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     half = _mm_add_ps(half, _mm_movehl_ps(half, half));
@@ -376,9 +379,7 @@ PA_INLINE vf v_split(vf a, vf *e) {
     *e = _mm512_cvtepi32_ps(_mm512_srai_epi32(bits, 23));
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_and_si512(bits, _mm512_set1_epi32(MANTISSA_BITS)), least));
 }
-PA_INLINE vf v_pow2(vf n) {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23));
-}
+PA_INLINE vf v_pow2(vf m) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(m), 23)); }
 PA_INLINE float v_fold_add(vf a) { return _mm512_reduce_add_ps(a); }
 PA_INLINE float v_fold_max(vf a) { return _mm512_reduce_max_ps(a); }
 
