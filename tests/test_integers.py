@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from graphs import Net
-from integer_nets import chain, fake, levels_between
+from integer_nets import chain, fake, levels_between, quantised_weights
 from onnx import TensorProto, helper, numpy_helper
 from test_quantised import MICROSOFT, integers, one_node, parameters, reference, small_network
 
@@ -115,6 +115,57 @@ def test_floating_cuts_beside_floats(plan, slow, board_with_gpu):
         pipe.lanes.all[0].set_paces([4.0 if stage == slow else 1.0 for stage in range(len(pipe.plan.lanes[0]))])
         found = list(pipe.map(frames))
     assert levels_between(graph, found, expected) <= 1
+
+
+# ---- layers whose results lie on no levels ----
+
+
+def real_layers(rank, **attrs):
+    """A layer on integers with a result in real numbers, and what reads it."""
+    net = Net((2, 20, 9, 11) if rank == 4 else (5, 37))
+    x = fake(net, "x0", 0.0213, 5)
+    made = net.fc(x, 21) if rank == 2 else net.conv(x, 40, **attrs)
+    return quantised_weights(net.graph(net.op("sigmoid", made), made))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    "rank, attrs",
+    [
+        (4, {"k": 1}), (4, {"k": 3, "lo": 0.0, "hi": 90.0}), (4, {"k": 3, "groups": 4}), (2, {}),
+        (4, {"k": 5, "strides": (2, 1)}),
+    ],
+)  # fmt: skip
+def test_real_numbers_of_integers(rank, attrs, threads, board):
+    """Against float64: sums are exact but for the bias, which is the nearest quantum; two roundings follow. Floats add
+    one rounding for each term. A sigmoid makes less of either."""
+    graph = real_layers(rank, **attrs)
+    found, x = on_integers(graph), frame_of(graph)
+    layer = next(node for node in found.nodes if node.op in ("conv", "fc"))
+    assert [found.tensors[name].dtype for name in (layer.inputs[0], layer.output)] == ["int8", "float32"]
+    assert found.constants[layer.inputs[1]].dtype == I8
+    expected = run_graph(graph, {"x0": x}, np.float64)
+    back = run_graph(reals(found), {"x0": x}, np.float64)
+    quantum = 0.0213 * max(found.levels[layer.inputs[1]].scale)
+    weight = graph.constants[next(node for node in graph.nodes if node.output == layer.output).inputs[1]]
+    sizes = np.abs(weight).reshape(len(weight), -1).sum(1).max() * 2**7 * 0.0213 + 1
+    most, many = 0.51 * quantum + 2**-22 * sizes, weight[0].size * 2.0**-23 * sizes
+    with Engine(found, "cpu", board=board, threads=threads) as engine, Engine(found, "cpu@fp32", board=board) as floats:
+        made, real = engine(x), floats(x)
+    for name, of in expected.items():
+        assert np.abs(made[name] - of).max() <= most and np.abs(back[name] - of).max() <= most
+        assert np.abs(real[name] - of).max() <= many
+    assert np.ptp(expected[layer.output]) > 200 * max(most, many)
+
+
+def test_filters_of_one_channel_stay_floats(board):
+    net = Net((1, 8, 9, 7))
+    graph = quantised_weights(net.graph(net.conv(fake(net, "x0", 0.0213, 5), 16, 3, groups=8)))
+    found, x = on_integers(graph), frame_of(graph)
+    assert found.constants[found.nodes[-1].inputs[1]].dtype == F
+    (expected,) = run_graph(graph, {"x0": x}, np.float64).values()
+    with Engine(found, "big", board=board) as engine:
+        np.testing.assert_allclose(engine(x), expected, atol=1e-5 * np.abs(expected).max())
 
 
 # ---- what stays in floats ----

@@ -42,6 +42,7 @@ class GemmArgs(ctypes.Structure):
         ("to", Requantise),
         ("c", POINTER),
         ("c_stride", INT64),
+        ("reals", INT32),
     ]
 
 
@@ -107,11 +108,11 @@ def tile_pointers(row, addresses):
     return tiles, m // tiles, m % tiles, pointers
 
 
-def run_into(m, n, call):
-    """What ``call(c, stride)`` writes into m x n bytes; nothing around them may change."""
-    stride = n + 5
-    memory = np.full(2 * GUARD + m * stride, UNTOUCHED, np.int8)
-    c = np.lib.stride_tricks.as_strided(memory[GUARD:], (m, n), (stride, 1))
+def run_into(m, n, call, dtype=np.int8):
+    """What ``call(c, stride)`` writes into m x n elements; nothing around them may change."""
+    stride, item = n + 5, np.dtype(dtype).itemsize
+    memory = np.full(2 * GUARD + m * stride, UNTOUCHED, dtype)
+    c = np.lib.stride_tricks.as_strided(memory[GUARD:], (m, n), (stride * item, item))
     call(c.ctypes.data, stride)
     out = c.copy()
     c[:] = UNTOUCHED
@@ -127,8 +128,8 @@ def packed(w, depth):
     return aligned(np.concatenate([part.transpose(0, 1, 3, 2).reshape(taps, -1) for part in parts], axis=1))
 
 
-def run_gemm(row, ledge, a, w, bias, scale, to, n):
-    """(m, n) integers of (taps, m, k) inputs and (taps, k, NR) weights."""
+def run_gemm(row, ledge, a, w, bias, scale, to, n, reals=False):
+    """(m, n) integers, or floats, of (taps, m, k) inputs and (taps, k, NR) weights."""
     taps, m, k = a.shape
     tiles, least, larger, pointers = tile_pointers(row, ledge.put(a))
     b = packed(w, DEPTH.get(row.isa, 4))
@@ -136,7 +137,8 @@ def run_gemm(row, ledge, a, w, bias, scale, to, n):
     data = (x.ctypes.data for x in (pointers, b, *rest))
     kernel = kernel_of(row)
     args = (n, taps, tiles, least, larger, k, taps * row.mr, *data, to)
-    return run_into(m, n, lambda c, stride: kernel(ctypes.byref(GemmArgs(*args, c, stride))))
+    made = np.float32 if reals else np.int8
+    return run_into(m, n, lambda c, stride: kernel(ctypes.byref(GemmArgs(*args, c, stride, reals))), made)
 
 
 def run_depthwise(row, ledge, a, w, bias, scale, to):
@@ -251,6 +253,25 @@ def test_gemm_at_its_bounds(row, zero, relu):
         for bias in (np.full(n, size, np.int32), np.full(n, -size, np.int32)):
             scale = corner_scales(n)
             check(run_gemm(row, ledge, nothing, w, bias, scale, to, n), np.zeros(n), bias, scale, to, exact=True)
+
+
+@rows_of("gemm")
+def test_every_gemm_tile_of_real_numbers(row):
+    """Equal to the last bit: a sum becomes a float, and is multiplied, each with one rounding; any bounds."""
+    random = np.random.default_rng(1)
+    step = STEP.get(row.isa, 4)
+    ledge = Ledge(3 * (2 * row.mr + 1), 5 * step)
+    for m in range(1, 2 * row.mr + 2):
+        for n in range(1, row.nr + 1):
+            taps, k = (1, 3)[(m + n) % 2], step * (1, 2, 5)[(m + 2 * n) % 3]
+            a = random.integers(-128, 128, (taps, m, k), np.int8)
+            w = random.integers(LEAST_WEIGHT.get(row.isa, -128), 128, (taps, k, row.nr), np.int8)
+            bias = random.integers(-(2**26), 2**26, row.nr).astype(np.int32)  # of more digits than a float
+            scale = random.uniform(1e-9, 3, row.nr).astype(np.float32)
+            lo, hi = ((-np.inf, np.inf), (0, np.inf), (-1e3, 6))[n % 3]
+            out = run_gemm(row, ledge, a, w, bias, scale, Requantise(lo, hi, 77), n, reals=True)
+            sums = (gemm_sums(a, w) + bias).astype(np.float32) * scale
+            assert np.array_equal(out, sums.clip(np.float32(lo), np.float32(hi))[:, :n])
 
 
 @rows_of("depthwise")

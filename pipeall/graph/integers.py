@@ -2,8 +2,9 @@
 
 As it is read, a quantised network computes real numbers that ``fakequant`` puts on levels, 256 of them. Where all
 that an op reads and writes lies on levels, its tensors become int8 with a ``Quantization``, its weights too: the op
-still means what it does to the real numbers, and it makes the nearest level. ``quantize`` and ``dequantize`` stand
-between such ops and the others, so that a network may be quantised in part. ``reals`` is the way back.
+still means what it does to the real numbers, and it makes the nearest level. A layer whose result lies on none makes
+real numbers of integers. ``quantize`` and ``dequantize`` stand between such ops and the others, so that a network may
+be quantised in part. ``reals`` is the way back.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class _Integers:
 
     levels   name of a float tensor whose values lie on levels -> these
     integer  what computes with integers alone: name of its output -> the node
+    real     layers that make real numbers of integers, likewise
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -55,6 +57,8 @@ class _Integers:
         self.merged: set[str] = set()  # what an integer node puts on levels itself: outputs that are never stored
         for node in graph.nodes:
             self._look(node)
+        layers = [node for node in graph.nodes if node.op in LAYERS and node.output not in self.merged]
+        self.real = {node.output: node for node in layers if self._computes(node) and not self._by_channel(node)}
         self._stored, self._read = self._needs()
 
     def _look(self, node: Node) -> None:
@@ -94,6 +98,10 @@ class _Integers:
             return len(computed) == len(node.inputs)
         return node.op in WHOLE or (node.op in UNARY and UNARY[node.op].floats and node.op != "fakequant")
 
+    def _by_channel(self, node: Node) -> bool:
+        """Whether a convolution has filters of one channel each, whose kernels make integers alone."""
+        return 1 < node.attrs.get("groups", 1) == self.source.tensors[node.inputs[0]].shape[1]
+
     def _interpolated(self, node: Node) -> int:
         """Along how many axes a resize reads between elements."""
         sizes = zip(self.source.tensors[node.inputs[0]].shape, node.attrs["sizes"], node.attrs["scales"], strict=True)
@@ -122,10 +130,11 @@ class _Integers:
     def _needs(self) -> tuple[set[str], set[str]]:
         """The tensors on levels that must be there as integers, and those that must as real numbers."""
         stored, read = set(self.integer), set(self.left)
-        for node in self.integer.values():
+        for node in (*self.integer.values(), *self.real.values()):
             stored |= {name for name in node.inputs if name in self.levels}
         for node in self.source.nodes:
-            if node.output not in self.integer and node.output not in self.merged and node.op != "fakequant":
+            on_integers = node.output in self.integer or node.output in self.real or node.output in self.merged
+            if not on_integers and node.op != "fakequant":
                 read |= set(node.inputs)
         for node in self.source.nodes:
             if node.op == "fakequant" and node.output not in self.integer:
@@ -157,6 +166,10 @@ class _Integers:
 
     def _made(self, node: Node) -> Iterator[Node]:
         name, source = node.output, self.source.tensors[node.output]
+        if name in self.real:
+            yield from self._on_integers(node, source)
+            self.tensors[name] = source
+            return
         if name not in self._stored:
             self.tensors[name] = source
             yield node

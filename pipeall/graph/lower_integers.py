@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .integers import SUMS
+from .integers import LAYERS, SUMS
 from .ir import Node, Quantization
 from .lowering import Lowering
 from .pointwise import UNARY
@@ -19,20 +19,26 @@ Table = np.ndarray  # of the 256 integers that those of a tensor become, the low
 
 
 def levels(to: Lowering, node: Node) -> dict[str, Any]:
-    """Of a step: scale and zero point of each operand and of the result, and of a layer the scale of each output's
-    weights; nothing where the node does not compute with integers."""
-    if to.tensor(node.output).quantization is None:
+    """Of a step: scale and zero point of each operand and of the result, if that is of integers, and of a layer the
+    scale of each output's weights; nothing where the node does not compute with integers."""
+    if not on_integers(to, node):
         return {}
     found: dict[str, Any] = {"levels": tuple(_single(of) for of in _quantizations(to, node))}
-    if node.op in ("conv", "fc"):
+    if node.op in LAYERS:
         found["scales"] = to.graph.levels[node.inputs[1]].scale
     return found
 
 
+def on_integers(to: Lowering, node: Node) -> bool:
+    """Whether a node makes integers, or is a layer that makes real numbers of them."""
+    made_of = to.graph.tensors.get(node.inputs[0]) if node.op in LAYERS else None
+    return to.tensor(node.output).quantization is not None or (made_of is not None and made_of.quantization is not None)
+
+
 def _quantizations(to: Lowering, node: Node) -> list[Quantization]:
-    layer = node.op in ("conv", "fc")
-    names = (*node.inputs[: 1 if layer else None], node.output)
-    return [to.tensor(x).quantization if x in to.graph.tensors else to.graph.levels[x] for x in names]
+    names = (*node.inputs[: 1 if node.op in LAYERS else None], node.output)
+    found = (to.tensor(x).quantization if x in to.graph.tensors else to.graph.levels[x] for x in names)
+    return [of for of in found if of is not None]
 
 
 def _single(levels: Quantization) -> tuple[float, int]:

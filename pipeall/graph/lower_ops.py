@@ -44,7 +44,7 @@ def emit(to: Lowering, node: Node) -> None:
     """Appends a node's steps. Raises ModelError where no step computes it."""
     if node.op not in OPS:
         raise ModelError(f"node {node.name!r}: no device computes op {node.op!r}; known: {', '.join(OPS)}")
-    quantised = to.tensor(node.output).quantization is not None and node.op != "quantize"
+    quantised = lower_integers.on_integers(to, node) and node.op != "quantize"
     types = [FLOAT if quantised else to.type_of(name) for name in node.inputs]  # what an op means is of real numbers
     said = FLOAT if quantised else to.type_of(node.output)
     if node.op != "cast":
@@ -115,7 +115,7 @@ def plain(to: Lowering, node: Node) -> None:
 def conv(to: Lowering, node: Node) -> None:
     src = [to.pixels(node, index) for index in (0, *range(3, len(node.inputs)))]
     last, more = node, lower_integers.levels(to, node)
-    if more:
+    if to.tensor(node.output).quantization is not None:
         last, added, fused = lower_integers.absorbed(to, node)
         src, more = [*src, *(to.pixels(last, last.inputs.index(name)) for name in added)], more | fused
     out, weight, count = pixels(to.target(last)), to.constant(node, 1), to.shape(node.output)[0]

@@ -33,6 +33,7 @@ typedef struct problem {
     int64_t k;
     int extreme; /* numbers as large as they may be */
     pa_requantise to;
+    int reals;
 } problem;
 
 static int is(const char *a, const char *b) { return !strcmp(a, b); }
@@ -69,6 +70,11 @@ static void unmap(int8_t *x, int64_t bytes) {
 static int expected(int64_t sum, float scale, const pa_requantise *to) {
     const float x = (float)(int32_t)sum * scale;
     return (int)nearbyintf(x < to->lo ? to->lo : x > to->hi ? to->hi : x) + to->zero;
+}
+
+static float real(int64_t sum, float scale, const pa_requantise *to) {
+    const float x = (float)(int32_t)sum * scale;
+    return x < to->lo ? to->lo : x > to->hi ? to->hi : x;
 }
 
 static int number(const problem *p, int least) {
@@ -110,8 +116,9 @@ static int run(const row *r, const problem *p, int8_t *const a[][MOST_ROWS], con
 
     int32_t *bias = aligned((size_t)padded * 4), *of_weights = aligned((size_t)padded * 4);
     float *scale = aligned((size_t)padded * 4);
-    int8_t *c = malloc((size_t)(p->count * stride));
-    memset(c, CANARY, (size_t)(p->count * stride));
+    const size_t bytes = (size_t)(p->count * stride) * (p->reals ? sizeof(float) : 1);
+    int8_t *c = malloc(bytes), *untouched = malloc(bytes);
+    memset(c, CANARY, bytes), memset(untouched, CANARY, bytes);
     for (int j = 0; j < padded; j++) scale[j] = j % 3 ? 0.5f : 1 / 3.0f;
     for (int j = 0; j < p->n; j++) {
         bias[j] = (int32_t)(random_to(-300, 300) - sum[exact * p->n + j]);
@@ -123,14 +130,22 @@ static int run(const row *r, const problem *p, int8_t *const a[][MOST_ROWS], con
             p->n, p->taps, tiling, step, rows_of, b, bias, scale, p->to, c, stride});
     else
         ((pa_gemm_s8_fn)r->function)(&(pa_gemm_s8_args){
-            p->n, p->taps, tiling, p->k, step, rows_of, b, bias, of_weights, scale, p->to, c, stride});
+            p->n, p->taps, tiling, p->k, step, rows_of, b, bias, of_weights, scale, p->to, c, stride, p->reals});
     int wrong = 0;
     for (int i = 0; i < p->count && !wrong; i++)
         for (int j = 0; j < stride && !wrong; j++) {
+            const int64_t at = i * stride + j;
+            if (p->reals) {
+                float want;
+                memcpy(&want, untouched, sizeof want);
+                if (j < p->n) want = real(sum[i * p->n + j] + bias[j], scale[j], &p->to);
+                if (memcmp((float *)c + at, &want, sizeof want)) wrong = complain(r, p, i, j, (int)((float *)c)[at], (int)want);
+                continue;
+            }
             const int want = j < p->n ? expected(sum[i * p->n + j] + bias[j], scale[j], &p->to) : CANARY;
-            if (c[i * stride + j] != want) wrong = complain(r, p, i, j, c[i * stride + j], want);
+            if (c[at] != want) wrong = complain(r, p, i, j, c[at], want);
         }
-    free(rows_of), free(sum), free(bias), free(of_weights), free(scale), free(c);
+    free(rows_of), free(sum), free(bias), free(of_weights), free(scale), free(c), free(untouched);
     return wrong;
 }
 
@@ -170,11 +185,12 @@ static int check_gemm(const row *r) {
     for (int n = 1; n <= r->nr; n++)
         for (int count = 1; count <= 2 * r->mr + 1; count++) {
             const int64_t k = step * random_to(1, 24);
-            wrong += solve(r, &(problem){random_to(1, 3), count, n, k, count % 4 == 0, {-100, 90, random_to(-28, 37)}});
+            wrong += solve(r, &(problem){random_to(1, 3), count, n, k, count % 4 == 0, {-100, 90, random_to(-28, 37)}, 0});
+            wrong += solve(r, &(problem){random_to(1, 3), count, n, k, 0, {-100, n % 2 ? INFINITY : 50, 0}, 1});
         }
     for (int64_t k = step; k <= 24 * step; k += step)
-        wrong += solve(r, &(problem){2, r->mr, r->nr, k, 1, {-255, 0, 127}});
-    return wrong + solve(r, &(problem){1, r->mr, r->nr, 65536, 1, {-128, 127, 0}});
+        wrong += solve(r, &(problem){2, r->mr, r->nr, k, 1, {-255, 0, 127}, 0});
+    return wrong + solve(r, &(problem){1, r->mr, r->nr, 65536, 1, {-128, 127, 0}, 0});
 }
 
 static int check_depthwise(const row *r) {
@@ -182,7 +198,7 @@ static int check_depthwise(const row *r) {
     for (int n = 1; n <= 3 * r->nr + 1; n++)
         for (int count = 1; count <= 2 * r->mr + 1; count++) {
             const int taps = random_to(1, MOST_TAPS);
-            wrong += solve(r, &(problem){taps, count, n, 1, count % 4 == 0, {-100, 90, random_to(-28, 37)}});
+            wrong += solve(r, &(problem){taps, count, n, 1, count % 4 == 0, {-100, 90, random_to(-28, 37)}, 0});
         }
     return wrong;
 }

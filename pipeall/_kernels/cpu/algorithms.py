@@ -86,6 +86,8 @@ def candidates(step) -> tuple[Algorithm, ...]:
     """The algorithms that can compute a step; the first is the plainest. Nothing to choose: empty."""
     if step.kind != "conv" or is_depthwise(step):
         return ()
+    if makes_reals(step):
+        return (GEMM,)
     kh, kw = step.params["kernel"]
     steps = (*step.params["strides"], *step.params["dilations"])
     if fits_strassen(step):
@@ -103,10 +105,15 @@ def candidates(step) -> tuple[Algorithm, ...]:
     return (*plain, *(Algorithm("winograd", m, lazy) for lazy in (False, True) for m in TILES[kh]))
 
 
+def makes_reals(step) -> bool:
+    """Whether a convolution on integers gives real numbers: its GEMM alone does."""
+    return step.src[0].dtype == "int8" and step.dst.dtype == "float32"
+
+
 def fits_strassen(step) -> bool:
     """Whether every output pixel of a convolution depends on one input pixel alone, and the matrices have halves."""
     x, y, p = step.src[0], step.dst, step.params
-    if y.dtype != "float32":
+    if y.dtype != "float32" or makes_reals(step):
         return False
     pointwise = (*p["kernel"], *p["strides"], p["groups"]) == (1,) * 5 and not any(p["pads"])
     same = (x.h, x.w) == (y.h, y.w) != (1, 1) and len(step.src) == 1
@@ -149,8 +156,8 @@ def modelled(step, nr: int, isa: str, integers: str = "ref") -> Algorithm:
 def work(step, algorithm: Algorithm, nr: int, isa: str, integers: str = "ref") -> float:
     """What a step costs, in multiply-adds of floats."""
     per_weight = weight_bytes(step, algorithm) * PER_WEIGHT_BYTE_OF.get(isa, PER_WEIGHT_BYTE)
-    whole, products = step.dst.dtype == "int8", 2 if step.dst.dtype == "float16" else 1
-    if algorithm == GEMM and step.dst.dtype == "float32":
+    whole, products = step.src[0].dtype == "int8", 2 if step.dst.dtype == "float16" else 1
+    if algorithm == GEMM and step.src[0].dtype == "float32":
         step = folded(step, fold(step, nr))
     taps = step.params["kernel"][0] * step.params["kernel"][1]
     if algorithm == GEMM and whole:
@@ -185,7 +192,7 @@ def points_bytes(step, algorithm: Algorithm, nr: int) -> int:
 
 def weight_bytes(step, algorithm: Algorithm) -> int:
     """Of one as it is kept."""
-    stored = {GEMM: step.dst.dtype, HALF_GEMM: "float16"}
+    stored = {GEMM: step.src[0].dtype, HALF_GEMM: "float16"}
     rest = "float16" if step.dst.dtype == "float16" else "float32"
     return item_bytes(stored.get(algorithm, rest))
 

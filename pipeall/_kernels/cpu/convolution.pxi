@@ -5,7 +5,7 @@ def add_convolution(CpuProgram self, step, algorithm):
     src, dst, groups = step.src[0], step.dst, step.params["groups"]
     self.check(groups >= 1 and src.c % groups == 0 and dst.c % groups == 0, step,
                "groups that divide the channels", groups)
-    if dst.dtype == "int8" and algorithm in (None, GEMM):
+    if src.dtype == "int8" and algorithm in (None, GEMM):
         return add_conv_s8(self, step)
     if algorithm is None or algorithm == DIRECT:
         return add_depthwise(self, step)

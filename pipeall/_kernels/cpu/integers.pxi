@@ -15,8 +15,11 @@ cdef int levels_fit(CpuProgram self, step, levels, int64_t least=-128, int64_t m
 def add_conv_s8(CpuProgram self, step):
     cdef pa_conv_s8_op *op = <pa_conv_s8_op *>self.new(sizeof(pa_conv_s8_op))
     levels_fit(self, step, step.params["levels"])
-    depthwise = is_depthwise(step)
-    cdef const pa_kernel_row *row = self.row(step, "depthwise" if depthwise else "gemm")
+    depthwise, op.reals = is_depthwise(step), step.dst.dtype == "float32"
+    types_are(self, step, {"src": ("int8",), "dst": ("int8",) if depthwise else ("int8", "float32")})
+    plain = not op.reals or (len(step.src) == 1 and "table" not in step.params)
+    self.check(plain, step, "nothing to follow a convolution of float32", step.params)
+    cdef const pa_kernel_row *row = self.row_of(step, "depthwise" if depthwise else "gemm", "s8")
     cdef pa_window window = self.window(step)
     op.src, op.dst = self.view(step, step.src[0]), self.view(step, step.dst)
     op.kh, op.kw, op.stride_y, op.stride_x = window.kh, window.kw, window.stride_y, window.stride_x
@@ -29,9 +32,12 @@ def add_conv_s8(CpuProgram self, step):
     else:
         op.groups, op.gemm = step.params["groups"], <pa_gemm_s8_fn>row.function
         op.depth = DEPTHS.get(row.isa.decode(), 4)
-    op.to = requantised(step.params["levels"], step.params["lo"], step.params["hi"])
+    if op.reals:
+        op.to = pa_requantise(lo=step.params["lo"], hi=step.params["hi"], zero=0)
+    else:
+        op.to = requantised(step.params["levels"], step.params["lo"], step.params["hi"])
     pa_conv_s8_plan(op, self.program.core_count)
-    key = (id(step.weight), id(step.bias), "s8", <uintptr_t>row, op.groups, op.rows)
+    key = (id(step.weight), id(step.bias), "s8", <uintptr_t>row, op.groups, op.rows, op.reals)
     weights = self.packed.get(key)
     if weights is None:
         weights = self.packed[key] = WeightsS8(self, step, op.groups, op.nr, pa_conv_s8_packed_bytes(op))
@@ -91,7 +97,8 @@ class WeightsS8:
 
     def __init__(self, program, step, groups, nr, nbytes):
         self.source = step.weight, step.bias
-        (x_scale, x_zero), (y_scale, _) = step.params["levels"]
+        (x_scale, x_zero), *made = step.params["levels"]
+        y_scale = made[0][0] if made else 1.0  # of integers; real numbers are what they are
         count = step.dst.c
         self.integers = weights_s8(step)
         factor = np.float64(x_scale) * np.asarray(step.params["scales"], np.float64)

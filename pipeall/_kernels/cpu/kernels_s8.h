@@ -18,7 +18,8 @@ typedef struct pa_requantise {
 
 /* Indirect GEMM of integers on one panel, by tiles of at most MR rows x NR columns, MR and NR being the row's of kernels.inc:
  *   C[i][j] = requantise(sum_t sum_k A[t * MR + i][k] * B[t][k][j], bias[j], scale[j])
- * for every row i of a tile, and j < n (1 <= n <= NR).
+ * for every row i of a tile, and j < n (1 <= n <= NR). With `reals` C is of floats, which are neither rounded nor moved by
+ * the zero point: clamp((sum + bias) * scale, lo, hi), of any bounds, infinite ones too.
  *   a      per tile, a_step pointers apart: taps * MR row pointers, of any alignment; entries beyond the tile's rows are never
  *          read. Of each row k bytes are read: what is beyond the elements meets weights of 0
  *   b      packed panel, 64-byte aligned: [tap][k / DEPTH][NR][DEPTH]. Kernels that multiply pairs in 16 bits (avx512, avx2,
@@ -36,8 +37,9 @@ typedef struct pa_gemm_s8_args {
     const int32_t *bias, *sums;
     const float *scale;
     pa_requantise to;
-    int8_t *c;
-    int64_t c_stride;
+    void *c;          /* int8_t; float with `reals` */
+    int64_t c_stride; /* in elements */
+    int32_t reals;
 } pa_gemm_s8_args;
 typedef void (*pa_gemm_s8_fn)(const pa_gemm_s8_args *);
 

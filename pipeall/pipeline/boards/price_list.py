@@ -211,7 +211,8 @@ def _of(step: Step, way: Algorithm | None, group: int) -> tuple[str, int, tuple[
     else:
         kernel, products, others = f"{step.kind} {_variety(step.params)}".strip(), _products(step), 0
     sizes = products / GIGA, others / GIGA, weights / MEGA, read / MEGA, written / MEGA, 1.0
-    return kernel if step.dst.dtype == FLOAT else f"{TYPES[step.dst.dtype]}:{kernel}", group, sizes
+    dtype = (step.src[0] if step.kind == "conv" else step.dst).dtype  # a layer on integers may make real numbers
+    return kernel if dtype == FLOAT else f"{TYPES[dtype]}:{kernel}", group, sizes
 
 
 def _convolution(step: Step, way: Algorithm | None) -> tuple[str, float, float]:
@@ -223,9 +224,9 @@ def _convolution(step: Step, way: Algorithm | None) -> tuple[str, float, float]:
     if way == HALF_GEMM or (way == GEMM and pixels == 1):
         return str(way).replace("gemm", "gemv"), step.weight.size, 0
     if way == GEMM:
-        step = folded(step, fold(step, NR)) if y.dtype == FLOAT else step
+        step = folded(step, fold(step, NR)) if step.src[0].dtype == FLOAT else step
         taps, pixels = prod(step.params["kernel"]), algorithms.padded(step.dst.h * step.dst.w, NR)
-        products = algorithms.filters(step, NR_OF.get(y.dtype, NR)) * taps * pixels
+        products = algorithms.filters(step, NR_OF.get(step.src[0].dtype, NR)) * taps * pixels
         each = step.src[0].c // step.params["groups"]  # products of a sum for each of its pointers
         return "gemm 1x1" if taps == 1 else "gemm kxk", products, products / each
     if way == DIRECT:

@@ -34,7 +34,7 @@ enum {
 typedef struct frame {
     const pa_conv_s8_op *args;
     const int8_t *src, *residual;
-    int8_t *dst;
+    char *dst;
     char *scratch;
     int64_t panel_blocks, panels;
 } frame;
@@ -45,6 +45,8 @@ typedef struct frame {
 
 /* The k of a row with what its last load reads beyond them. */
 static int64_t depth_of(const pa_conv_s8_op *p) { return round_up(k_of(p), min64(p->depth, 8)); }
+/* Of an element of the result. */
+static int64_t item_bytes(const pa_conv_s8_op *p) { return p->reals ? (int64_t)sizeof(float) : 1; }
 static int64_t panel_bytes(const pa_conv_s8_op *p) {
     return taps_of(p) * (p->gemm ? depth_of(p) : (int64_t)sizeof(int16_t)) * p->nr;
 }
@@ -59,7 +61,7 @@ static void multiply(const pa_conv_s8_op *p, const pa_gemm_s8_args *all, int64_t
             pa_gemm_s8_args g = *all;
             g.tiling = pa_tiling_part(&all->tiling, tile, tiles);
             g.a += tile * g.a_step;
-            int8_t *c = all->c + pa_rows_before(&all->tiling, tile) * all->c_stride;
+            char *c = (char *)all->c + pa_rows_before(&all->tiling, tile) * all->c_stride * item_bytes(p);
             for (int64_t panel = panel0; panel < min64(panel0 + panels, count); panel++) {
                 const int64_t column = panel * p->nr;
                 g.n = (int32_t)min64(p->nr, columns - column);
@@ -67,7 +69,7 @@ static void multiply(const pa_conv_s8_op *p, const pa_gemm_s8_args *all, int64_t
                 g.bias = all->bias + column;
                 g.sums = all->sums + column;
                 g.scale = all->scale + column;
-                g.c = c + column;
+                g.c = c + column * item_bytes(p);
                 p->gemm(&g);
             }
         }
@@ -97,7 +99,7 @@ static void chunk_of(const void *context, int64_t chunk, int thread) {
     char *scratch = f->scratch + thread * p->scratch_bytes;
     const int8_t **pointers = (const int8_t **)scratch;
     const int8_t *weight = (const int8_t *)p->weight + panel * panel_bytes(p);
-    int8_t *c = f->dst + row0 * p->dst.stride + channel;
+    char *c = f->dst + (row0 * p->dst.stride + channel) * item_bytes(p);
     point(p, f->src + (p->gemm ? group * channels_of(p) : channel), row0, &tiling, pointers);
     const int32_t *bias = p->bias + panel * p->nr;
     const float *scale = p->scale + panel * p->nr;
@@ -105,13 +107,13 @@ static void chunk_of(const void *context, int64_t chunk, int thread) {
     const int64_t a_step = (int64_t)taps * p->mr;
     if (p->depthwise)
         p->depthwise(&(pa_depthwise_s8_args){(int32_t)width, taps, tiling, a_step, pointers, (const int16_t *)weight, bias,
-                                             scale, p->to, c, p->dst.stride});
+                                             scale, p->to, (int8_t *)c, p->dst.stride});
     else
         multiply(p, &(pa_gemm_s8_args){0, taps, tiling, depth_of(p), a_step, pointers, weight, bias,
-                                       p->sums + panel * p->nr, scale, p->to, c, p->dst.stride}, width);
+                                       p->sums + panel * p->nr, scale, p->to, c, p->dst.stride, p->reals}, width);
     const int64_t done = min64(p->row_block, (int64_t)p->dst.h * p->dst.w - row0);
     const int8_t *residual = p->after.add ? f->residual + row0 * p->after.residual.stride + channel : NULL;
-    pa_after_s8_run(&p->after, done, width, c, p->dst.stride, residual);
+    pa_after_s8_run(&p->after, done, width, (int8_t *)c, p->dst.stride, residual);
 }
 
 void pa_conv_s8_plan(pa_conv_s8_op *p, int threads) {
@@ -141,7 +143,7 @@ void pa_conv_s8_step(const void *op, void *const *bases, void *scratch, pa_team 
         .args = p,
         .src = pa_s8_at(&p->src, bases),
         .residual = p->after.add ? pa_s8_at(&p->after.residual, bases) : NULL,
-        .dst = pa_s8_at(&p->dst, bases),
+        .dst = (char *)bases[p->dst.base] + p->dst.offset * item_bytes(p),
         .scratch = scratch,
         .panel_blocks = ceil_div(panels, p->panel_block),
         .panels = panels,

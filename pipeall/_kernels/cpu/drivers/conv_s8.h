@@ -19,13 +19,14 @@ typedef struct pa_after_s8 {
 /* n channels of so many results that follow each other, c_stride apart; r: where the residual of the first lies. */
 void pa_after_s8_run(const pa_after_s8 *after, int64_t pixels, int64_t n, int8_t *c, int64_t c_stride, const int8_t *r);
 
-/* One of the two kernels is set, the other is NULL. */
+/* One of the two kernels is set, the other is NULL. With `reals` the result is of floats, as a GEMM makes them, and nothing
+ * follows. */
 typedef struct pa_conv_s8_op {
     pa_view src, dst;
     int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x, groups; /* groups: 1 but for a GEMM */
     pa_gemm_s8_fn gemm;
     pa_depthwise_s8_fn depthwise;
-    int32_t mr, nr, depth;  /* depth: of a GEMM, else 1 */
+    int32_t mr, nr, depth, reals; /* depth: of a GEMM, else 1 */
     pa_requantise to;
     const void *weight;     /* packed: [groups][panels] of what the kernels read */
     const int32_t *bias, *sums;

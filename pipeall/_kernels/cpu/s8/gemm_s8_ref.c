@@ -15,7 +15,11 @@ void pa_gemm_s8_ref_4x8(const pa_gemm_s8_args *g) {
                     for (int64_t k = 0; k < g->k; k += DEPTH, b += NR * DEPTH)
                         for (int d = 0; d < DEPTH; d++) sum += a[k + d] * b[d];
                 }
-                g->c[row * g->c_stride + j] = pa_requantised(sum, g->scale[j], &g->to);
+                const int64_t at = row * g->c_stride + j;
+                if (g->reals)
+                    ((float *)g->c)[at] = pa_real(sum, g->scale[j], &g->to);
+                else
+                    ((int8_t *)g->c)[at] = pa_requantised(sum, g->scale[j], &g->to);
             }
         }
     }

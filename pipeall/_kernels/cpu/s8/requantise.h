@@ -6,9 +6,13 @@
 
 #include "../kernels_s8.h"
 
-static inline int8_t pa_requantised(int32_t sum, float scale, const pa_requantise *to) {
+static inline float pa_real(int32_t sum, float scale, const pa_requantise *to) {
     const float x = (float)sum * scale, least = x < to->lo ? to->lo : x;
-    return (int8_t)((int32_t)rintf(least > to->hi ? to->hi : least) + to->zero);
+    return least > to->hi ? to->hi : least;
+}
+
+static inline int8_t pa_requantised(int32_t sum, float scale, const pa_requantise *to) {
+    return (int8_t)((int32_t)rintf(pa_real(sum, scale, to)) + to->zero);
 }
 
 #endif

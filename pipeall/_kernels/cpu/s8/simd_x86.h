@@ -17,6 +17,7 @@
  *   v_words(a, b)     the lanes of 32 bits of a, then of b, in 16 bits, saturated; v_zipped_words: of vectors in that order
  *   v_bounded         max(words, lo) + zero: with v_rounded and v_words it requantises (kernels_s8.h)
  *   v_store_bytes     the first n lanes of 16 bits, 1 <= n <= 2 * VL, in 8 bits
+ *   v_store_reals     the first n lanes of clamp(sum * scale, lo, hi), 1 <= n <= VL: floats
  */
 #ifndef PIPEALL_S8_SIMD_X86_H
 #define PIPEALL_S8_SIMD_X86_H
@@ -98,6 +99,11 @@ PA_INLINE vi v_words(vi a, vi b) {
 PA_INLINE void v_store_bytes(int8_t *p, vi words, int n) {
     _mm512_mask_cvtepi16_storeu_epi8(p, (__mmask32)(0xffffffffu >> (2 * VL - n)), words);
 }
+PA_INLINE void v_store_reals(float *p, vi sum, vi scale, const pa_requantise *to, int n) {
+    const vf x = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_castsi512_ps(scale));
+    const vf bounded = _mm512_max_ps(_mm512_set1_ps(to->lo), _mm512_min_ps(_mm512_set1_ps(to->hi), x));
+    _mm512_mask_storeu_ps(p, (__mmask16)(0xffffu >> (VL - n)), bounded);
+}
 #else
 enum { VL = 8 };
 typedef __m256i vi;
@@ -167,6 +173,12 @@ PA_INLINE void v_store_bytes(int8_t *p, vi words, int n) {
     if (n & 4) memcpy(p, &rest, 4), rest >>= 32, p += 4;
     if (n & 2) memcpy(p, &rest, 2), rest >>= 16, p += 2;
     if (n & 1) *p = (int8_t)rest;
+}
+PA_INLINE void v_store_reals(float *p, vi sum, vi scale, const pa_requantise *to, int n) {
+    const vf x = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_castsi256_ps(scale));
+    const vf bounded = _mm256_max_ps(_mm256_set1_ps(to->lo), _mm256_min_ps(_mm256_set1_ps(to->hi), x));
+    const vi lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    _mm256_maskstore_ps(p, _mm256_cmpgt_epi32(v_set1(n), lanes), bounded);
 }
 #endif
 
