@@ -1,10 +1,18 @@
 """Levels of tensors: histograms, and each method of calibration against NumPy on the values themselves."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from graphs import frames
+from test_quantize import quiet, small
 
 from pipeall.quantization.levels import METHODS, SHARES, Levels, divergence, minmax, mse, percentile
+from pipeall.quantization.notes import Notes
 from pipeall.quantization.observe import BINS, Observed
+from pipeall.quantization.recipe import recipe
+from pipeall.quantization.sheet import split_residuals
+from pipeall.quantization.tensors import ALIKE, tensor_by_tensor
 
 RANDOM = np.random.default_rng(0)
 
@@ -112,3 +120,24 @@ def test_entropy_has_the_least_divergence(kind):
 def test_nothing_but_zeros(name):
     levels = METHODS[name](seen_of(np.zeros(10, np.float32)))
     assert levels == Levels(1.0, -128)
+
+
+def test_each_tensor_has_the_method_that_errs_least():
+    """Where the error says how far each tensor's scale is from that of a method drawn for it, that method is found, or
+    one of nearly the same levels; nothing is tried twice, nor what would hardly differ."""
+    graph = split_residuals(small())
+    start = recipe(graph, [{"x0": frame} for frame in frames(graph, 10)], False, quiet)
+    found = start.places()
+    drawn = dict(zip(found.sources.values(), np.resize(list(METHODS), len(found.sources)).tolist(), strict=True))
+    wanted = replace(start, own=drawn).levels(found)
+    tried = []
+
+    def error(choice):
+        tried.append(tuple(sorted(choice.own.items())))
+        return sum(abs(levels.scale / wanted[name].scale - 1) for name, levels in choice.levels(found).items())
+
+    made = tensor_by_tensor(start, error, quiet, Notes())
+    assert len(tried) == len(set(tried)) <= 1 + 4 * len(found.sources)
+    assert error(start) > 2 * ALIKE * len(found.sources)
+    for name, levels in made.levels(found).items():
+        assert levels.scale == pytest.approx(wanted[name].scale, rel=2 * ALIKE)

@@ -42,7 +42,7 @@ ARRAYS = (".npy", ".npz")
     type=click.Choice(ALL_METHODS),
     default="auto",
     metavar="METHOD",
-    help=f"How levels are chosen: {', '.join(METHODS)}; default auto, the one with the least error of the answers.",
+    help=f"How levels are chosen: {', '.join(METHODS)}; default auto, for each tensor by the error of the answers.",
 )
 @click.option(
     "--rounding",

@@ -1,4 +1,8 @@
-"""Which tensors of a network lie on the levels of 8-bit integers, and which of them share their levels."""
+"""Which tensors of a network lie on the levels of 8-bit integers, and which of them share their levels.
+
+Tensors lie on levels for the sake of layers that read integers. Where no such layer comes behind, numbers stay real:
+the results of the last layers, and what is made of them.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +35,15 @@ class Places:
 
 def places(graph: Graph, kept: Collection[str] = ()) -> Places:
     """For a graph without residuals in its convolutions; nodes called as in ``kept`` compute with floats."""
-    makers = {node.output: node for node in graph.nodes}
-    able = integer_nodes(graph)
-    integer = {node.output for node in graph.nodes if node.name in able and node.name not in kept}
+    able = integer_nodes(graph).difference(kept)
+    read: set[str] = set()  # by layers of integers, and by what leads from integers to them
+    integer = set()
+    for node in reversed(graph.nodes):
+        if node.name in able and (node.op in LAYERS or node.output in read):
+            integer.add(node.output)
+            read.update(node.inputs)
+        elif _is_move(graph, node) and node.output in read:
+            read.update(node.inputs)
     joined = {name: name for name in graph.tensors}
 
     def root(name: str) -> str:
@@ -41,15 +51,12 @@ def places(graph: Graph, kept: Collection[str] = ()) -> Places:
             name = joined[name]
         return name
 
-    read = {name for output in integer for name in makers[output].inputs}  # by what computes with integers
-    for node in reversed(graph.nodes):
-        if _is_move(graph, node) and node.output in read:
-            read.update(node.inputs)
+    moved = {node.output for node in graph.nodes if _is_move(graph, node) and node.output in read}
+    for node in graph.nodes:
+        if node.output in moved:
             for name in node.inputs:
                 joined[root(name)] = root(node.output)
-    used = {root(name) for name in graph.tensors if name in read or name in integer}
-    share = {name: root(name) for name in graph.tensors if root(name) in used}
-    moved = {output for output, node in makers.items() if _is_move(graph, node) and output in read}
+    share = {name: root(name) for name in graph.tensors if name in read}
     sources: dict[str, tuple[str, ...]] = {}
     for name in share:
         if name not in moved:
@@ -89,7 +96,7 @@ def integer_nodes(graph: Graph) -> set[str]:
 
 
 def _is_integer(graph: Graph, node: Node) -> bool:
-    """Whether it may compute with integers: what it reads and makes is put on levels."""
+    """Whether it may compute with integers: what it reads is put on levels, and what it makes, if a layer wants it."""
     floats = all(
         graph.tensors[name].dtype == "float32" for name in (*node.inputs, node.output) if name in graph.tensors
     )
@@ -114,7 +121,8 @@ def ends(graph: Graph) -> tuple[str, ...]:
 
 
 def decisive(graph: Graph, found: Places) -> set[str]:
-    """Stand-ins of tensors whose greatest values decide: they leave the network, or go into a softmax.
+    """Stand-ins of tensors whose greatest values decide: layers read them, and they leave the network or go into a
+    softmax too.
 
     Methods that clip rare values for a smaller mean error would clip just these.
     """

@@ -29,6 +29,7 @@ from .recipe import Recipe, recipe
 from .report import Report, report_of
 from .rounding import ROUNDINGS
 from .sheet import split_residuals
+from .tensors import tensor_by_tensor
 
 TRIED = 32  # photos by which methods and layers are compared
 CORRECTED = 64  # photos by which biases are corrected, and rounding is learned
@@ -76,7 +77,7 @@ def quantize(
     photos    what the network shall see, a hundred or more: arrays as it reads them, dicts of arrays by input, or with
               ``input`` uint8 pictures, as for ``Pipeline``. What it reads of them is held in memory
     method    how levels are chosen: minmax, percentile (99.99), entropy, mse, or auto: the one of these with the least
-              error of the outputs, on channels as they are or equalised
+              error of the outputs, on channels as they are or equalised, then for each tensor the one that lowers it
     max_drop  most that may be lost: the share of photos whose class changes, for other networks than classifiers the
               relative error of the outputs. As few layers stay floats as that needs
     rounding  of weights: nearest, or learned: by what it does to a layer's outputs on the photos (GPTQ's closed form)
@@ -156,7 +157,10 @@ def _chosen(
         return list(outputs_of(graph, tried, "reference", progress))
 
     def error(choice: Recipe) -> float:
-        return compare(graph, expected(), outputs_of(choice.made(), tried, "integers", progress)).error
+        return compare(graph, expected(), outputs_of(integers(choice.made()), tried, "integers", progress)).error
+
+    def error_of_some(choice: Recipe) -> float:
+        return compare(graph, expected()[::2], outputs_of(integers(choice.made()), tried[::2], "", _silent)).error
 
     def corrected(choice: Recipe) -> Recipe:
         return replace(choice, shifts=choice.errors(tried, progress))
@@ -172,9 +176,15 @@ def _chosen(
         for name, choice in choices.items()
     }
     best = choices[min(errors, key=errors.__getitem__)]
+    sizes = {node.name: len(graph.constants[node.inputs[1]]) for node in best.places().layers}
+    if method == "auto":
+        shifts = notes.vectors("shifts of one method", sizes, lambda: best.errors(tried, progress))
+        mixed = tensor_by_tensor(replace(best, shifts=shifts), error_of_some, progress, notes)
+        mixed = replace(best, own=mixed.own)
+        off = notes.number("error tensor by tensor", lambda: error(corrected(mixed)))
+        best = mixed if off < min(errors.values()) else best
     if rounding == "learned":
         best = replace(best, learned=best.rounded(_some(frames, CORRECTED), progress, notes))
-    sizes = {node.name: len(graph.constants[node.inputs[1]]) for node in best.places().layers}
     shifts = notes.vectors("shifts", sizes, lambda: best.errors(_some(frames, CORRECTED), progress))
     ends = {"error, corrected": replace(best, shifts=shifts), "error, not corrected": best}
     return ends[min(ends, key=lambda part: notes.number(part, lambda: error(ends[part])))]

@@ -22,6 +22,8 @@ from .photos import Arrays
 from .places import Places, decisive, only_reader, places
 from .rounding import rounded
 
+BEHIND = "mse behind"  # the activation that alone reads a tensor
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -30,6 +32,7 @@ class Recipe:
     graph    of floats, without residuals in its convolutions
     seen     what every tensor holds that may be put on levels
     method   of choosing levels, a key of ``METHODS``
+    own      methods of tensors that have others, by the names of those that share levels
     kept     names of the nodes that compute with floats
     learned  weights on levels, by the layer's name: of others the nearest are taken
     shifts   by how much layers are too large in the mean, by name: taken from their biases
@@ -41,6 +44,7 @@ class Recipe:
     seen: dict[str, Observed]
     stretched: bool
     method: str = "minmax"
+    own: dict[tuple[str, ...], str] = field(default_factory=dict)
     kept: frozenset[str] = frozenset()
     learned: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     shifts: dict[str, np.ndarray] = field(default_factory=dict)
@@ -52,20 +56,31 @@ class Recipe:
     def levels(self, found: Places) -> dict[str, Levels]:
         """By stand-in. What leaves the network or goes into a softmax is not clipped; what an activation alone reads is
         put where that makes the least error of it."""
-        whole, chosen = decisive(self.graph, found), {}
-        for stand_in, names in found.sources.items():
-            activation = only_reader(self.graph, names[0]) if len(names) == 1 and stand_in not in whole else None
-            how = "minmax" if stand_in in whole else activation.name if activation else self.method
+        chosen = {}
+        for stand_in, how in self.methods(found).items():
+            names = found.sources[stand_in]
             if (how, names) not in self.known:
-                self.known[how, names] = self._levels(names, how, activation)
+                self.known[how, names] = self._levels(names, how)
             chosen[stand_in] = self.known[how, names]
         return chosen
 
-    def _levels(self, names: tuple[str, ...], how: str, activation: Node | None) -> Levels:
+    def methods(self, found: Places) -> dict[str, str]:
+        """By stand-in, a key of ``METHODS`` or ``BEHIND``."""
+        whole, chosen = decisive(self.graph, found), {}
+        for stand_in, names in found.sources.items():
+            usual = BEHIND if self._activation(names) else self.method
+            chosen[stand_in] = "minmax" if stand_in in whole else self.own.get(names, usual)
+        return chosen
+
+    def _activation(self, names: tuple[str, ...]) -> Node | None:
+        return only_reader(self.graph, names[0]) if len(names) == 1 else None
+
+    def _levels(self, names: tuple[str, ...], how: str) -> Levels:
         seen = deepcopy(self.seen[names[0]])
         for name in names[1:]:
             seen.merge(self.seen[name])
-        if activation is None:
+        activation = self._activation(names)
+        if how != BEHIND or activation is None:
             return METHODS[how](seen)
         entry, attrs = UNARY[activation.op], activation.attrs
         values = [np.float64(attrs[name]) for name in entry.parameters]

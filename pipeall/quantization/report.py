@@ -42,11 +42,13 @@ class LayerRow:
 
 @dataclass(frozen=True)
 class TensorRow:
-    """Tensors that share levels: what they held, and the levels' scale and least integer."""
+    """Tensors that share levels: what they held, by which method the levels were chosen ("mse behind": by the error
+    behind the activation that reads the tensor), and their scale and least integer."""
 
     names: tuple[str, ...]
     least: float
     greatest: float
+    method: str
     scale: float
     low: int
 
@@ -55,7 +57,7 @@ class TensorRow:
 class Report:
     """Of one network.
 
-    method        by which levels were chosen
+    method        by which levels were chosen, but for tensors that have one of their own
     rounding      of weights: nearest or learned
     equalised     whether channels were
     photos        how many it was calibrated with, and compared on
@@ -99,13 +101,15 @@ def report_of(
         if count := macs(node, graph):
             figures = (measured.get(node.name) for measured in (costs, floats, quantised))
             layers.append(LayerRow(node.name, node.op, count, node.name not in integer, *figures))
-    levels = chosen.levels(places)
+    levels, methods = chosen.levels(places), chosen.methods(places)
     tensors = []
     for stand_in, names in places.sources.items():
         least, greatest = (
             f(getattr(chosen.seen[name], end) for name in names) for f, end in ((min, "low"), (max, "high"))
         )
-        tensors.append(TensorRow(names, least, greatest, levels[stand_in].scale, levels[stand_in].low))
+        tensors.append(
+            TensorRow(names, least, greatest, methods[stand_in], levels[stand_in].scale, levels[stand_in].low)
+        )
     total = sum(row.macs for row in layers)
     share = sum(row.macs for row in layers if not row.floats) / total if total else 0.0
     return Report(
