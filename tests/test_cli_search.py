@@ -252,13 +252,21 @@ def test_each_stage_has_a_precision_that_is_allowed(monkeypatch):
     assert "big@fp16 left out: error" in shown.stdout
 
 
+def test_precisions_of_a_model_are_those_that_it_prices():
+    found = document("search", "squeezenet", "--board", "rk3588", "--precisions", "fp32,fp16")
+    assert found["precisions"]["units"] == ["big", "big@fp16", "little", "little@fp16", "gpu"]
+    assert found["precisions"]["errors"] == {} and list(found["precisions"]["refused"]) == ["gpu@fp16"]
+    assert "@fp16" in found["ranked"][0]["plan"], "half of the arithmetic, half of the bytes"
+
+
 @pytest.mark.parametrize(
     "words, part",
     [
         (("--precisions", "fp16,max-error=x"), "max-error=x"),
         (("--precisions", "fp16,least=1"), "least=1"),
         (("--precisions", "fp8"), "fp8"),
-        (("--precisions", "fp16", "--board", "a311d"), "--board"),
+        (("--precisions", "fp16,max-error=0.01", "--board", "rk3588"), "expected no max-error beside --board"),
+        (("--precisions", "fp16", "--board", "rpi4"), "no component 'big@fp16'"),
     ],
 )
 def test_wrong_precisions_are_told(words, part):

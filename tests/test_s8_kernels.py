@@ -183,6 +183,13 @@ def parameters(random, count, terms):
     return bias, (random.uniform(20, 200, count) / size).astype(np.float32)
 
 
+def drawn_tile(random, row, m, n, depths):
+    """Inputs (taps, m, k), weights (taps, k, NR), taps and k, which differ from tile to tile by ``depths``."""
+    taps, k = (1, 3)[(m + n) % 2], STEP.get(row.isa, 4) * depths[(m + 2 * n) % len(depths)]
+    a = random.integers(-128, 128, (taps, m, k), np.int8)
+    return a, random.integers(LEAST_WEIGHT.get(row.isa, -128), 128, (taps, k, row.nr), np.int8), taps, k
+
+
 @rows_of("gemm")
 def test_every_gemm_tile(row):
     random = np.random.default_rng(0)
@@ -190,9 +197,7 @@ def test_every_gemm_tile(row):
     ledge = Ledge(3 * (2 * row.mr + 1), 13 * step)
     for m in range(1, 2 * row.mr + 2):
         for n in range(1, row.nr + 1):
-            taps, k = (1, 3)[(m + n) % 2], step * (1, 2, 5, 13)[(m + 2 * n) % 4]
-            a = random.integers(-128, 128, (taps, m, k), np.int8)
-            w = random.integers(LEAST_WEIGHT.get(row.isa, -128), 128, (taps, k, row.nr), np.int8)
+            a, w, taps, k = drawn_tile(random, row, m, n, (1, 2, 5, 13))
             w[:, k - n % step :] = 0  # as packed where k is no multiple of it
             bias, scale = parameters(random, row.nr, taps * k)
             to = requantised(int(random.integers(-128, 128)), relu=n % 3 == 0)
@@ -263,9 +268,7 @@ def test_every_gemm_tile_of_real_numbers(row):
     ledge = Ledge(3 * (2 * row.mr + 1), 5 * step)
     for m in range(1, 2 * row.mr + 2):
         for n in range(1, row.nr + 1):
-            taps, k = (1, 3)[(m + n) % 2], step * (1, 2, 5)[(m + 2 * n) % 3]
-            a = random.integers(-128, 128, (taps, m, k), np.int8)
-            w = random.integers(LEAST_WEIGHT.get(row.isa, -128), 128, (taps, k, row.nr), np.int8)
+            a, w, *_ = drawn_tile(random, row, m, n, (1, 2, 5))
             bias = random.integers(-(2**26), 2**26, row.nr).astype(np.int32)  # of more digits than a float
             scale = random.uniform(1e-9, 3, row.nr).astype(np.float32)
             lo, hi = ((-np.inf, np.inf), (0, np.inf), (-1e3, 6))[n % 3]

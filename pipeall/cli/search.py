@@ -108,8 +108,8 @@ def search(
         raise ArgumentError(f"--floating: expected objective throughput, got {objective}")
     if all_path and (objective, max_latency_ms) != ("throughput", None):
         raise ArgumentError("--measure-all: expected objective throughput without a limit, it looks for the fastest")
-    if precisions is not None and board is not None:
-        raise ArgumentError("--precisions: expected no --board beside it, its times are of one precision")
+    if precisions is not None and precisions[1] is not None and board is not None:
+        raise ArgumentError("--precisions: expected no max-error beside --board, a model computes nothing")
     graph, there = load_model(model, input_shape, finer), load_board(board)
     choice = _allowed(graph, there, unit_names(units), *precisions) if precisions else None
     names = list(choice.units) if choice else unit_names(units)

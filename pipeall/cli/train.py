@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -128,7 +129,7 @@ def train_model(data_name: str, as_json: bool, **options: Any) -> None:
     length = options["epochs"]
     options |= {"epochs": length["head"], "validation": length.get("validation"), "patience": length.get("patience")}
     options["looks"] = bool(options["plot"] or "tensorboard" in length)
-    log = failure = None
+    log = draw = failure = None
     try:
         schedule = _schedule(options["optimizer"])
         options["rate"] = _rate(options)
@@ -136,8 +137,7 @@ def train_model(data_name: str, as_json: bool, **options: Any) -> None:
         samples, net, made = _begun(data_name, comm, options)
         if comm.rank == 0:
             log = _log(length.get("tensorboard"), made.epoch)
-            if options["plot"]:
-                from . import plot_train  # noqa: F401 - before anything is trained in vain
+            draw = _drawing(options["plot"])
     except PipeallError as error:
         failure = error
     except BaseException as error:
@@ -152,10 +152,8 @@ def train_model(data_name: str, as_json: bool, **options: Any) -> None:
         comm.abort(error)
         raise
     if comm.rank == 0:
-        if options["plot"]:
-            from .plot_train import draw_training
-
-            draw_training(options["plot"], history, f"{data_name}: {'-'.join(map(str, net.sizes))}")
+        if draw is not None:
+            draw(options["plot"], history, f"{data_name}: {'-'.join(map(str, net.sizes))}")
         _show(net, history, cost if options["with_report"] else None, as_json)
 
 
@@ -183,6 +181,15 @@ def _log(folder: str | None, done: int) -> EventFiles | None:
     from .train_log import EventFiles
 
     return EventFiles(folder, done)
+
+
+def _drawing(path: str | None) -> Callable[[str, list[EpochResult], str], None] | None:
+    """What draws the plot, looked for before anything is trained in vain."""
+    if path is None:
+        return None
+    from .plot_train import draw_training
+
+    return draw_training
 
 
 def _comm() -> Comm:

@@ -36,7 +36,8 @@ class TorchNetwork:
             if layer.op in OF_PICTURES and len(shape) != 4:
                 raise ModelError(f"{network.name}: layer {layer.name!r}: expected a picture of rank 4, got {shape}")
         if len(network.inputs) != 1 or network.shapes[network.inputs[0]][:1] != (1,):
-            raise ModelError(f"{network.name}: expected one input of batch 1, got {', '.join(network.inputs)}")
+            got = ", ".join(f"{name} {network.shapes[name]}" for name in network.inputs)
+            raise ModelError(f"{network.name}: expected one input of batch 1, got {got}")
         self.network = network
         random = torch.Generator().manual_seed(SEED)
         self.tensors: dict[str, torch.Tensor] = {}

@@ -165,6 +165,11 @@ class Graph:
         return html_table(repr(self)[1:-1], ("group", "name", "nodes", "hands on"), rows)
 
     @property
+    def quantised(self) -> bool:
+        """Whether tensors of it are integers that stand for real numbers (``integers``)."""
+        return any(tensor.quantization for tensor in self.tensors.values())
+
+    @property
     def parameters(self) -> int:
         """Elements of all its constants."""
         return sum(array.size for array in self.constants.values())

@@ -26,7 +26,7 @@ def reals(graph: Graph) -> Graph:
 
 def reals_between(graph: Graph, borders: Sequence[Border]) -> tuple[Graph, tuple[Border, ...]]:
     """The same with cuts inside, in the order of their nodes, and where these lie then."""
-    quantised = any(tensor.quantization for tensor in graph.tensors.values())
+    quantised = graph.quantised
     stored = any(node.op in ("quantize", "dequantize") for node in graph.nodes)
     if not (quantised or stored):
         return graph, tuple(borders)

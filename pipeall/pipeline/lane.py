@@ -43,7 +43,7 @@ def lowered_stages(
     Raises ArgumentError for groups that the network does not have, and for a unit of integers where it has none.
     """
     for unit in units or ():
-        if unit.device.precision == "int8" and not any(tensor.quantization for tensor in graph.tensors.values()):
+        if unit.device.precision == "int8" and not graph.quantised:
             raise ArgumentError(
                 f"{unit.name}: expected a network that pipeall quantize makes, {graph.name} is of floats"
             )

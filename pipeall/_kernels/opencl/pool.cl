@@ -31,8 +31,9 @@ maxpool(__global const X *x, int x_offset, int x_stride, int x_h, int x_w, int c
     store(best, out + out_offset + (y * out_w + column) * out_stride + c, n);
 }
 
-/* A sum of the sums of rows: a large element swallows less of the small ones than in a single chain. The divisor counts the positions of the window inside [-before, size + after) in each direction: the
- * explicit padding for count_include_pad, 0 otherwise. A window may overhang that (ceil mode). */
+/* A sum of the sums of rows: a large element swallows less of the small ones than in a single chain. The divisor
+ * counts the positions of the window inside [-before, size + after) in each direction: the explicit padding for
+ * count_include_pad, 0 otherwise. A window may overhang that (ceil mode). */
 __kernel GROUP void
 avgpool(__global const X *x, int x_offset, int x_stride, int x_h, int x_w, int channels,
         __global Y *out, int out_offset, int out_stride, int out_w,

@@ -141,7 +141,7 @@ class BoardModel:
     def units(self, graph: Graph) -> list[str]:
         """All units that ``profile`` can tell of a network: its default, and the components in other precisions."""
         precise = (f"{name}@{precision}" for name in self.parts for precision in self.precisions(name))
-        whole = _quantised(graph)
+        whole = graph.quantised
         return [*self._default_units(), *(unit for unit in precise if whole or not unit.endswith("@int8"))]
 
     def precisions(self, component: str) -> list[str]:
@@ -203,7 +203,7 @@ class BoardModel:
 
     def _predicted(self, graph: Graph, units: Iterable[str]) -> dict[str, np.ndarray]:
         """unit -> the time of each group by the prices."""
-        rows = regression.features(reals(graph) if _quantised(graph) else graph)
+        rows = regression.features(reals(graph) if graph.quantised else graph)
         count, found = len(graph.groups), {}
         works: dict[tuple[str | None, str], list[price_list.Work]] = {}  # that several components have in common
         for unit in units:
@@ -222,7 +222,7 @@ class BoardModel:
         """unit -> its error, where it is known; of one without its own that of its component."""
         found = {}
         for unit in units:
-            whole = unit in self.step_prices and _quantised(graph)
+            whole = unit in self.step_prices and graph.quantised
             names = (f"{unit}@int8" if whole else unit, unit.partition("@")[0])
             known = [self.error[name] for name in names if name in self.error]
             if known:
@@ -350,10 +350,6 @@ def _able(graph: Graph, unit: str, times: UnitTimes) -> UnitTimes:
     ms = (inf if index in refused else value for index, value in enumerate(times.ms, 1))
     spread = (0.0 if index in refused else value for index, value in enumerate(times.spread_ms, 1))
     return replace(times, ms=tuple(ms), spread_ms=tuple(spread), refused={**refused, **times.refused})
-
-
-def _quantised(graph: Graph) -> bool:
-    return any(tensor.quantization for tensor in graph.tensors.values())
 
 
 def _component(unit: str) -> str | None:

@@ -171,13 +171,9 @@ def allowed(
 
 def _named(graph: Graph, component: str, precision: str) -> str:
     """A component in a precision. Alone it is fp32, but that CPUs compute quantised networks in 8 bits then."""
-    if precision == "fp32" and not (_quantised(graph) and "fp32" in traits_of(component).precisions):
+    if precision == "fp32" and not (graph.quantised and "fp32" in traits_of(component).precisions):
         return component
     return f"{component}@{precision}"
-
-
-def _quantised(graph: Graph) -> bool:
-    return any(tensor.quantization for tensor in graph.tensors.values())
 
 
 def _check_able(graph: Graph, component: str, precision: str, board: Board) -> None:
@@ -186,7 +182,7 @@ def _check_able(graph: Graph, component: str, precision: str, board: Board) -> N
         return
     if precision not in (has := traits_of(component).precisions):
         raise DeviceError(f"a {component} has {', '.join(dict.fromkeys(('fp32', *has)))}")
-    if precision == "int8" and not _quantised(graph):
+    if precision == "int8" and not graph.quantised:
         raise DeviceError(f"{graph.name} is not quantised; pipeall quantize makes such a network of it")
     board.component(f"{component}@{precision}")
 
