@@ -325,16 +325,17 @@ def test_dropping_a_pipeline_ends_its_rebalancer(chain, toy, inputs):
 
 
 def test_a_stage_that_fails_after_a_move_is_named_in_its_place(chain, toy, inputs, expected, monkeypatch):
-    monkeypatch.setenv("PIPEALL_FAULT", "0:2500")
-    with twin(chain, toy, rebalance=True) as pipe:
-        pipe.throttle("big", 2)
+    monkeypatch.setenv("PIPEALL_FAULT", "0:50")
+    with twin(chain, toy) as pipe:
         count = 0
-        with pytest.raises(PipelineError, match="stage 0 on .* failed at frame 2500") as caught:
-            for result in pipe.map(islice(cycle(inputs), 5000)):
+        with pytest.raises(PipelineError, match="stage 0 on gpu failed at frame 50") as caught:
+            for result in pipe.map(islice(cycle(inputs), 100)):
                 assert np.array_equal(result, expected[count % 7])
                 count += 1
-        assert count == 2500 == caught.value.frame and moved(pipe)
-        assert caught.value.component == pipe.plan.units[0]
+                if count == 20:
+                    pipe.lanes.move(Plan.parse("gpu"))
+        assert count == 50 == caught.value.frame and moved(pipe)
+        assert caught.value.component == "gpu"
     no_thread_left()
 
 
