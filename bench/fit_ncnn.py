@@ -72,12 +72,13 @@ def factors(priced: np.ndarray, published: np.ndarray) -> tuple[float, list[floa
 
 def as_ncnn_computes(prices: PriceList) -> PriceList:
     """The prices of what a network of floats is made of, in half precision where the core has it."""
-    kernels = {kernel: row for kernel, row in prices.kernels.items() if ":" not in kernel and kernel != "half-gemv"}
+    of_pixels = ("half-gemv", "gemv-halves")
+    kernels = {kernel: row for kernel, row in prices.kernels.items() if ":" not in kernel and kernel not in of_pixels}
     if "fp16" in prices.precisions():
         halves = {
             kernel.removeprefix("f16:"): row for kernel, row in prices.kernels.items() if kernel.startswith("f16:")
         }
-        halves["gemv"] = prices.price_of("half-gemv")
+        halves["gemv"] = prices.price_of("gemv-halves")
         kernels.pop("strassen", None)  # which only floats have
         kernels |= {kernel: tuple(np.multiply(row, OF_HALVES).tolist()) for kernel, row in halves.items()}
     return PriceList(prices.cache_mb, kernels)

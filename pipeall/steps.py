@@ -157,6 +157,8 @@ class Lowered:
     Steps [first_late, last_early) are always run. Those before are left out for a frame on which the stage before has
     done them, those after where the next stage does them; the tensors that cross there lie in the slot, behind those of
     the cut before. Without floating cuts that is all steps (last_early is None).
+
+    ``single`` are nodes that stay in single precision, though all else is computed in half (``keep_float32``).
     """
 
     steps: tuple[Step, ...]
@@ -168,3 +170,4 @@ class Lowered:
     first_late: int = 0
     last_early: int | None = None
     leaves: tuple[SlotTensor, ...] = ()
+    single: frozenset[str] = frozenset()

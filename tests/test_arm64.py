@@ -90,7 +90,7 @@ def features(tree: Path, cpu: str) -> str:
 ARITHMETIC = "kernels fold gemm_tiles winograd strassen"
 OTHER = "matmul_kernels resize_kernels recurrent_kernels index_kernels picture_kernels strided_rows copy_kernels"
 INTEGERS = "s8_vectors"
-HALVES = "halves f16_steps half_convolutions"
+HALVES = "halves f16_steps half_convolutions gemv_halves"
 
 
 # Several processes: the emulator keeps some 0.5 MB of each thread that has ended, 11 GB in all of them.

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from graphs import frames, small_net, zoo_net
+from graphs import Net, frames, small_net, zoo_net
 from integer_nets import chain
 
-from pipeall import ArgumentError, Board, Pipeline, Plan, simulate
+from pipeall import ArgumentError, Board, Pipeline, Plan, keep_float32, simulate
 from pipeall.graph.integers import integers
 from pipeall.graph.lower import lower
 from pipeall.graph.partition import subgraph
@@ -71,6 +71,19 @@ def test_a_type_without_a_kernels_price_takes_its_nearest():
         ("s8:depthwise 3x3", "gemm"), ("s8:quantize", "other"),
     ):  # fmt: skip
         assert prices.price_of(kernel) == prices.kernels[nearest]
+    for known, nearest in ((["half-gemv"], "half-gemv"), (["half-gemv", "gemv-halves"], "gemv-halves"), ([], "gemm")):
+        more = PriceList(1.0, prices.kernels | {name: (9.0 + len(name),) * 7 for name in known})
+        assert more.price_of("gemv-halves") == more.kernels[nearest]
+
+
+@pytest.mark.parametrize(("precision", "kernel"), [("", "gemv"), ("mixed", "half-gemv"), ("fp16", "gemv-halves")])
+def test_layers_of_one_pixel_have_a_kernel_for_each_precision(precision, kernel):
+    net = Net((1, 3, 5, 5))
+    graph = net.graph(net.fc(net.conv("x0", 4, k=3), 30))
+    (last,) = [work for work in price_list.works(graph, precision=precision) if work.node == graph.nodes[-1].name]
+    assert last.kernel == kernel and last.features[2] == (4 if precision == "" else 2) * 30 * 100 / 1e6
+    kept = price_list.works(keep_float32(graph, [last.node]), precision=precision)[-1].kernel
+    assert kept == ("gemv" if precision == "fp16" else kernel)
 
 
 def test_units_are_those_that_have_prices(typed, quantised):

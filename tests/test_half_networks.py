@@ -69,6 +69,50 @@ def test_layers_of_one_pixel_and_weights_beyond_halves_stay_floats():
                      "avgpool4": "float32", "fc5": "float32"}  # fmt: skip
 
 
+def with_vectors():
+    """A layer of pixels, then two of one pixel each."""
+    net = Net((1, 3, 9, 9))
+    x = net.conv("x0", 12, k=3, lo=0.0)
+    return net.graph(net.fc(net.fc(x, 50), 7))
+
+
+@pytest.mark.parametrize(
+    ("unit", "kept", "expected"),
+    [
+        ("big@fp16", (), ["gemv-halves", "gemv-halves"]),
+        ("big@fp16", (1,), ["gemm", "gemv-halves"]),
+        ("big@fp16", (1, 2), ["gemm", "gemm"]),
+        ("big@mixed", (), ["half-gemm", "half-gemm"]),
+        ("big@mixed", (1, 2), ["half-gemm", "half-gemm"]),
+        ("big", (1,), ["gemm", "gemm"]),
+    ],
+)
+def test_who_multiplies_halves_in_layers_of_one_pixel(half_board, unit, kept, expected):
+    graph = with_vectors()
+    graph = pipeall.keep_float32(graph, [graph.nodes[i].name for i in kept])
+    device = half_board.component(unit).device
+    lowered = lower(graph, halves=device.halves)
+    program = device.compile(lowered, "test")
+    found = [str(way) for way, step in zip(program.algorithms, lowered.steps, strict=True)
+             if step.kind == "conv" and step.dst.h == 1]  # fmt: skip
+    assert found == expected
+
+
+def test_layers_of_one_pixel_round_and_kept_ones_do_not(half_board):
+    net = Net((1, 700, 1, 1))
+    graph = net.graph(net.fc("x0", 60))
+    (x,) = frames(graph, 1)
+    kept = pipeall.keep_float32(graph, [graph.nodes[0].name])
+    found = []
+    for network, unit in ((graph, "big"), (kept, "big@fp16"), (graph, "big@mixed"), (graph, "big@fp16")):
+        with Engine(network, unit, board=half_board) as engine:
+            found.append(engine(x))
+    assert np.array_equal(found[0], found[1])
+    (expected,) = run_graph(graph, {"x0": x}, np.float64).values()
+    errors = [np.abs(y - expected).max() / np.abs(expected).max() for y in found]
+    assert errors[1] < 1e-5 < errors[2] < errors[3] < 0.004
+
+
 def test_a_network_without_layers_is_left_alone():
     net = Net((1, 8, 6, 6))
     graph = net.graph(net.op("sigmoid", "x0"))

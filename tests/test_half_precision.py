@@ -72,6 +72,20 @@ def test_what_overflows_is_found_and_kept(half_board):
         assert all(np.isfinite(result).all() for result in pipe.map(some))
 
 
+def test_a_layer_of_one_pixel_whose_input_overflows_is_kept(half_board):
+    """700 products of about 500 are more than a half holds, 32 of them are not: the first layer's sums are floats."""
+    net = Net((1, 700, 1, 1))
+    graph = net.graph(net.fc(net.fc("x0", 40), 5))
+    random, (first, second) = np.random.default_rng(0), (node.inputs[1] for node in graph.nodes)
+    weights = dict(graph.constants)
+    weights[first] = random.uniform(250, 750, weights[first].shape).astype(np.float32)
+    weights[second] = weights[second] * np.float32(1e-3)
+    graph = replace(graph, constants=weights)
+    some = [random.uniform(0.5, 1.5, (1, 700, 1, 1)).astype(np.float32) for _ in range(2)]
+    found = mixture(graph, some, board=half_board)
+    assert found.before == np.inf and found.layers == (names(graph)[1],) and found.after <= 0.01
+
+
 def test_nothing_is_kept_where_halves_do(half_board):
     graph = small_net()
     found = mixture(graph, frames(graph, 2), board=half_board)

@@ -23,6 +23,8 @@ BOARDS = tuple(fit_prices.BOARDS)
 # precision -> networks at least, and the errors of these left out: median and worst
 LEFT_OUT = {"": (10, 0.05, 0.15), "fp16": (8, 0.07, 0.45), "int8": (7, 0.12, 0.36)}
 ABOVE = {("rk3399", "little"): 0.0515}  # whose median is larger, as the documentation's limits say
+# what the table has in the place of a kernel that is younger than it, as ``price_of`` has, too
+PRICED_AS = {"gemv-halves": "half-gemv"}
 # (core, precision) -> ms of ResNet-50 on one core, and how far off its price may be
 WHOLE_FRAMES = {("rpi5", "fp16"): (91.2, 0.05), ("rk3588-little", "fp16"): (264.9, 0.10)}
 # ncnn's benchmark/README.md, ms with all cores of the cluster: true float32 on these (an A76 computes there in halves)
@@ -49,7 +51,7 @@ def test_steps_are_told_as_the_priced_machine_ran_them(rows, soc, unit):
     for name in ("alexnet", "mobilenet", "squeezenet"):
         priced = [row for row in rows if (row.network, row.soc, row.unit) == (name, soc, unit)]
         works = price_list.works(zoo_net(name), precision=unit.partition("@")[2])
-        assert [work.kernel for work in works] == [row.kernel for row in priced]
+        assert [PRICED_AS.get(work.kernel, work.kernel) for work in works] == [row.kernel for row in priced]
         np.testing.assert_allclose([work.features for work in works], [row.features for row in priced])
         assert works[0].group == 0 and works[-1].group == len(zoo_net(name).groups) - 1
 

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..steps import Lowered
-from .halves import halves_between
+from .halves import halves_between, kept_float32
 from .ir import Graph
 from .lower_ops import emit, writes
 from .lowering import Lowering
@@ -41,7 +43,8 @@ def lower(
     if halves:
         graph, moved = halves_between(graph, moved)
     first_late, last_early = (moved[inner.index(border)] if border else None for border in (first_late, last_early))
-    return Lowering(graph, emit, writes).lowered(first_late, last_early)
+    lowered = Lowering(graph, emit, writes).lowered(first_late, last_early)
+    return replace(lowered, single=kept_float32(graph)) if halves else lowered
 
 
 def storages(graph: Graph) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:

@@ -2,6 +2,7 @@
 
 gemm             indirect GEMM: any convolution
 half-gemm        the same of one pixel, with weights kept in half precision: half of the bytes to read; only where asked
+gemv-halves      the same with products of halves, in sums of HALF_ROW of them; only where all is computed in halves
 direct           a vector of outputs of several groups: for groups too narrow for a panel of the GEMM (depthwise.c)
 strassen         seven products of quarters of the matrices, not eight: for 1x1 kernels of stride 1
 winograd2|4|6    F(2x2), F(4x4), F(6x6) for 3x3, F(2x2), F(4x4) for 5x5 kernels of stride and dilation 1
@@ -29,7 +30,7 @@ class Algorithm:
     lazy  Winograd's taps are transformed in every frame
     """
 
-    kind: Literal["gemm", "half-gemm", "direct", "strassen", "winograd"]
+    kind: Literal["gemm", "half-gemm", "gemv-halves", "direct", "strassen", "winograd"]
     m: int = 0
     lazy: bool = False
 
@@ -43,7 +44,7 @@ class Algorithm:
 
     def products(self, step) -> int:
         """Multiply-adds of a convolution without what its transforms, pads and panels add."""
-        if self.kind in ("gemm", "half-gemm", "direct"):
+        if self.kind in ("gemm", "half-gemm", "gemv-halves", "direct"):
             return filters(step, 1) * prod(step.params["kernel"]) * step.dst.h * step.dst.w
         if self.kind == "strassen":
             return 7 * pairs(step) * filters(step, 1) // 4
@@ -56,9 +57,11 @@ class Algorithm:
 
 
 GEMM, DIRECT, STRASSEN = Algorithm("gemm"), Algorithm("direct"), Algorithm("strassen")
-HALF_GEMM = Algorithm("half-gemm")
+HALF_GEMM, GEMV_HALVES = Algorithm("half-gemm"), Algorithm("gemv-halves")
+HALVED = (HALF_GEMM, GEMV_HALVES)  # what keeps weights of float32 tensors as halves
 HALF_MAX = 65504  # of a weight in half precision
 HALF_SUM = 128  # products of a sum in half precision (kernels_f16.h: PA_F16_BLOCK)
+HALF_ROW = 32  # the same of one pixel (PA_F16_GEMV_BLOCK)
 HALF_TILE = 6  # points along a side of Winograd's tiles of halves: more lose too much
 TILES = {3: (2, 4, 6), 5: (2, 4)}  # kernel size -> m
 DIRECT_ROWS = 256  # of a kernel at most (kernels.h: PA_KERNEL_ROWS_MAX)
@@ -97,7 +100,7 @@ def candidates(step) -> tuple[Algorithm, ...]:
     narrow = step.params["groups"] > 1 and kh <= DIRECT_ROWS and short
     plain = (GEMM, DIRECT) if narrow else (GEMM,)
     if (step.dst.h, step.dst.w, step.dst.dtype) == (1, 1, "float32"):
-        plain = (*plain, HALF_GEMM)
+        plain = (*plain, *HALVED)
     if kh != kw or kh not in TILES or steps != (1, 1, 1, 1):
         return plain
     if halves:
@@ -133,7 +136,7 @@ def sensible(step, nr: int, isa: str, integers: str = "ref") -> tuple[Algorithm,
     ways = tuple(
         replace(way, lazy=way.keeps_transform and points_bytes(step, way, nr) >= keep)
         for way in candidates(step)
-        if not way.lazy and way != HALF_GEMM and (way != DIRECT or step.dst.c // step.params["groups"] < nr)
+        if not way.lazy and way not in HALVED and (way != DIRECT or step.dst.c // step.params["groups"] < nr)
     )
     if step.dst.dtype in ("float32", "float16"):
         return ways
@@ -141,11 +144,11 @@ def sensible(step, nr: int, isa: str, integers: str = "ref") -> tuple[Algorithm,
     return tuple(way for way in ways if way == GEMM or work(step, way, nr, isa, integers) < most)
 
 
-def halved(step, algorithm: Algorithm | None) -> Algorithm | None:
-    """HALF_GEMM in the place of the GEMM of one pixel; ``algorithm`` where weights are beyond half precision."""
-    if algorithm != GEMM or HALF_GEMM not in candidates(step):
+def halved(step, algorithm: Algorithm | None, way: Algorithm) -> Algorithm | None:
+    """One of HALVED in the place of the GEMM of one pixel; ``algorithm`` where weights are beyond half precision."""
+    if algorithm != GEMM or way not in candidates(step):
         return algorithm
-    return HALF_GEMM if -HALF_MAX <= step.weight.min() and step.weight.max() <= HALF_MAX else algorithm
+    return way if -HALF_MAX <= step.weight.min() and step.weight.max() <= HALF_MAX else algorithm
 
 
 def modelled(step, nr: int, isa: str, integers: str = "ref") -> Algorithm:
@@ -192,7 +195,7 @@ def points_bytes(step, algorithm: Algorithm, nr: int) -> int:
 
 def weight_bytes(step, algorithm: Algorithm) -> int:
     """Of one as it is kept."""
-    stored = {GEMM: step.src[0].dtype, HALF_GEMM: "float16"}
+    stored = {GEMM: step.src[0].dtype} | dict.fromkeys(HALVED, "float16")
     rest = "float16" if step.dst.dtype == "float16" else "float32"
     return item_bytes(stored.get(algorithm, rest))
 

@@ -15,7 +15,9 @@ def add_convolution(CpuProgram self, step, algorithm):
     cdef pa_conv_op *op = <pa_conv_op *>args  # the first member of both
     cdef pa_window window = self.window(step)
     real = step if dst.dtype == "float32" else in_quanta(step)
-    cdef const pa_kernel_row *row = self.row_of(real, "gemv", "f16") if algorithm == HALF_GEMM else \
+    cdef bint halves = algorithm in HALVED
+    cdef const pa_kernel_row *row = \
+        self.row_of(real, "gemv_halves" if algorithm == GEMV_HALVES else "gemv", "f16") if halves else \
         self.row(real, "gemv" if dst.h * dst.w == 1 else "gemm")
     op.has_residual = len(real.src) > 1
     if op.has_residual:
@@ -32,7 +34,7 @@ def add_convolution(CpuProgram self, step, algorithm):
         window.pad_top, window.pad_left, window.dilation_y, window.dilation_x)
     op.groups, op.lo, op.hi = groups, real.params["lo"], real.params["hi"]
     op.gemm, op.mr, op.nr, op.one_block = <pa_gemm_f32_fn>row.function, row.mr, row.nr, pixels > 1
-    op.halves = algorithm == HALF_GEMM
+    op.halves = halves
     cdef object key = (id(step.weight), id(step.bias), algorithm, <uintptr_t>row, groups, pixels, window.kw)
     cdef object weights = self.packed.get(key)
     if weights is None:
@@ -41,7 +43,7 @@ def add_convolution(CpuProgram self, step, algorithm):
     op.bias, op.zero, op.weight = f32_pointer(weights.bias), f32_pointer(weights.zero), NULL
     if weights.panels is not None:
         op.weight = f32_pointer(weights.panels)
-    if algorithm in (GEMM, HALF_GEMM):
+    if algorithm == GEMM or halves:
         pa_conv_plan(op, self.program.core_count)
         self.append(pa_conv_step, op, 4 * op.scratch_floats)
     elif algorithm == STRASSEN:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...errors import ArgumentError, DeviceError
 from ...steps import CONSTANT, PIXEL_KINDS, TYPES, is_depthwise, item_bytes
-from .algorithms import DIRECT, GEMM, HALF_GEMM, STRASSEN, candidates, makes_reals, tile
+from .algorithms import DIRECT, GEMM, GEMV_HALVES, HALVED, STRASSEN, candidates, makes_reals, tile
 from .fold import fold, folded, folded_weights
 from ..memory import aligned, mapped, packable
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..._kernels.cpu import algorithms
-from ..._kernels.cpu.algorithms import DIRECT, GEMM, HALF_GEMM, STRASSEN, Algorithm
+from ..._kernels.cpu.algorithms import DIRECT, GEMM, GEMV_HALVES, HALF_GEMM, HALVED, STRASSEN, Algorithm
 from ..._kernels.cpu.fold import fold, folded
 from ...errors import ArgumentError
 from ...graph.ir import Graph
@@ -39,7 +39,8 @@ NR, ISA = 8, "neon"  # of the GEMM of every Arm core
 NR_OF = {"float16": 16}  # of its GEMM of other types, where it differs
 FLOAT = "float32"  # kernels of other types have the type's short name ahead: "f16:gemm 1x1"
 CONV, OTHER = "gemm", "other"  # who prices what no priced network has: convolutions, all else
-CONVOLUTIONS = {CONV, "gemv", "half-gemv", "direct", "strassen", "winograd", "depthwise"}
+STORED = "half-gemv"  # one pixel, of weights that are stored in half precision
+CONVOLUTIONS = {CONV, "gemv", STORED, str(GEMV_HALVES), "direct", "strassen", "winograd", "depthwise"}
 SMALL = 0.01  # of its network's time: an error of a step that takes less counts as little
 FAR, ROUNDS = 0.05, 6  # a step that is further off than that counts less in the next round of a fit
 
@@ -75,10 +76,14 @@ def works(
     precision  of the component, "" for its default: "fp16" has layers of halves, "fp32" no integers
     """
     whole, halves = integers if precision != "fp32" else None, precision == "fp16"
-    steps = lower(subgraph(graph, 0, len(graph.groups)), integers=whole is not None, halves=halves).steps
+    lowered = lower(subgraph(graph, 0, len(graph.groups)), integers=whole is not None, halves=halves)
+    steps, half = lowered.steps, GEMV_HALVES if halves else HALF_GEMM
     ways = [_modelled(step, whole or ISA) for step in steps]
     if precision in ("fp16", "mixed"):
-        ways = [algorithms.halved(step, way) for step, way in zip(steps, ways, strict=True)]
+        ways = [
+            way if step.node in lowered.single else algorithms.halved(step, way, half)
+            for step, way in zip(steps, ways, strict=True)
+        ]
     if given is not None:
         if len(given) != len(steps):
             raise ArgumentError(f"{graph.name}: expected algorithms of {len(steps)} steps, got {len(given)}")
@@ -115,7 +120,7 @@ class PriceList:
             "fp32": True,
             "fp16": any(kernel.startswith("f16:") for kernel in self.kernels),
             "int8": self.integers is not None,
-            "mixed": "half-gemv" in self.kernels,
+            "mixed": STORED in self.kernels,
         }
         return [precision for precision, there in known.items() if there]
 
@@ -150,6 +155,8 @@ class PriceList:
 
     def price_of(self, kernel: str) -> Sequence[float]:
         """A kernel's prices: its own, or those of its nearest that has some."""
+        if kernel == str(GEMV_HALVES) not in self.kernels and STORED in self.kernels:
+            return self.kernels[STORED]  # which reads as many bytes
         return next(self.kernels[name] for name in _nearest(kernel) if name in self.kernels)
 
 
@@ -221,7 +228,7 @@ def _convolution(step: Step, way: Algorithm | None) -> tuple[str, float, float]:
     pixels = y.h * y.w
     if way is None:
         return f"depthwise {_variety(step.params)}", step.weight.size * pixels, 0
-    if way == HALF_GEMM or (way == GEMM and pixels == 1):
+    if way in HALVED or (way == GEMM and pixels == 1):
         return str(way).replace("gemm", "gemv"), step.weight.size, 0
     if way == GEMM:
         step = folded(step, fold(step, NR)) if step.src[0].dtype == FLOAT else step

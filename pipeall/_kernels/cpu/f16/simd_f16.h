@@ -5,7 +5,9 @@
  * memory holds as a half, and PA_ISA_ASIMDHP. PA_SIMD_END comes last.
  *
  *   vsum                sums of many elements, which are floats: v_sums(x) has x in each, v_sums_add adds a vector,
- *                       v_sums_join other sums, v_sums_mul rounds them, times a factor, to halves
+ *                       v_sums_join other sums, v_sums_mul rounds them, times a factor, to halves, v_sums_store
+ *                       stores them as they are
+ *   v_all, v_narrow     the element at p in each lane; VL floats, rounded
  */
 #ifndef PIPEALL_SIMD_F16_H
 #define PIPEALL_SIMD_F16_H
@@ -46,6 +48,9 @@ PA_INLINE vsum v_sums(float x) { return x; }
 PA_INLINE vsum v_sums_add(vsum sums, vf a) { return sums + a; }
 PA_INLINE vsum v_sums_join(vsum a, vsum b) { return a + b; }
 PA_INLINE vf v_sums_mul(vsum sums, float factor) { return sums * factor; }
+PA_INLINE void v_sums_store(float *p, vsum sums) { *p = sums; }
+PA_INLINE vf v_all(const uint16_t *p) { return half_to_float(*p); }
+PA_INLINE vf v_narrow(const float *p) { return *p; } /* a store rounds it */
 
 #elif defined(PA_ISA_ASIMDHP)
 #define PA_TYPED_NAME(op, type) pa_##op##_##type##_asimdhp
@@ -120,6 +125,9 @@ PA_INLINE vf v_sums_mul(vsum sums, float factor) {
     const float16x4_t low = vcvt_f16_f32(vmulq_n_f32(sums.low, factor));
     return vcvt_high_f16_f32(low, vmulq_n_f32(sums.high, factor));
 }
+PA_INLINE void v_sums_store(float *p, vsum sums) { vst1q_f32(p, sums.low), vst1q_f32(p + 4, sums.high); }
+PA_INLINE vf v_all(const uint16_t *p) { return vreinterpretq_f16_u16(vld1q_dup_u16(p)); }
+PA_INLINE vf v_narrow(const float *p) { return vcvt_high_f16_f32(vcvt_f16_f32(vld1q_f32(p)), vld1q_f32(p + 4)); }
 
 #else
 #error "define one of PA_ISA_REF, PA_ISA_ASIMDHP"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ...._kernels.cpu import cluster as clusters
-from ...._kernels.cpu.algorithms import GEMM, HALF_GEMM, HALF_MAX, Algorithm, candidates, halved
+from ...._kernels.cpu.algorithms import GEMM, GEMV_HALVES, HALF_GEMM, HALF_MAX, Algorithm, candidates, halved
 from ...._kernels.cpu.cluster import Cluster
 from ...._kernels.cpu.table import Kernels, choose, explain
 from ...._kernels.memory import mapped_page_bytes
@@ -108,9 +108,13 @@ class Cpu(Device):
         """The algorithms, with weights in half precision where that is asked for and they fit."""
         if self.precision not in ("mixed", "fp16"):
             return algorithms
-        found = [halved(step, algorithm) for step, algorithm in zip(lowered.steps, algorithms, strict=True)]
-        for step, algorithm in zip(lowered.steps, found, strict=True):
-            if algorithm == GEMM and HALF_GEMM in candidates(step):
+        way, steps = GEMV_HALVES if self.halves else HALF_GEMM, lowered.steps
+        found = [
+            algorithm if step.node in lowered.single else halved(step, algorithm, way)
+            for step, algorithm in zip(steps, algorithms, strict=True)
+        ]
+        for step, algorithm in zip(steps, found, strict=True):
+            if algorithm == GEMM and way in candidates(step) and step.node not in lowered.single:
                 log.warning("%s stays in single precision: it has weights beyond %d", step.node, HALF_MAX)
         return found
 
@@ -124,8 +128,8 @@ class Cpu(Device):
 
     def with_precision(self, precision: str) -> Cpu:
         """In "fp32" a quantised network is computed in floats; "int8" wants a quantised network. "mixed" keeps the
-        weights of layers of one pixel, fully connected ones, in half precision, and computes in single; "fp16" does
-        that too, and computes all other layers in half precision.
+        weights of layers of one pixel, fully connected ones, in half precision, and computes in single; "fp16"
+        computes these and all other layers in half precision.
 
         Raises ArgumentError for another, DeviceError for "fp16" on cores without half precision.
         """
