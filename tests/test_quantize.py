@@ -105,7 +105,7 @@ def test_mean_errors_are_those_of_numpy():
     graph = net.graph(net.conv("x0", 4, k=3, lo=0.0))
     photos = [{"x0": frame} for frame in frames(graph, 3)]
     found = places(graph)
-    levels = {name: minmax(seen) for name, seen in observed(graph, found, photos, quiet).items()}
+    levels = {name: minmax(seen) for name, seen in observed(graph, found.put, photos, quiet).items()}
     (node,) = graph.nodes
     weights, scales = integer_weights(graph, found, levels)[node.name]
     errors = mean_errors(graph, found, levels, {node.inputs[1]: weights}, photos, quiet)[node.name]

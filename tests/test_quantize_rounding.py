@@ -22,7 +22,7 @@ pytest.importorskip("onnx", reason="needs pipeall[onnx]")
 
 def layers_of(graph, photos):
     found = places(graph)
-    levels = {name: minmax(seen) for name, seen in observed(graph, found, photos, quiet).items()}
+    levels = {name: minmax(seen) for name, seen in observed(graph, found.put, photos, quiet).items()}
     return found, lambda node: levels[found.share[node.inputs[0]]]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -33,9 +33,9 @@ def at_ends(graph: Graph) -> Graph:
     return replace(graph, outputs=tuple(graph.tensors[name] for name in ends(graph)))
 
 
-def observed(graph: Graph, found: Places, frames: Sequence[Arrays], progress: Progress) -> dict[str, Observed]:
-    """What each tensor holds that is put on levels."""
-    seen = {name: Observed(name) for names in found.sources.values() for name in names}
+def observed(graph: Graph, names: Iterable[str], frames: Sequence[Arrays], progress: Progress) -> dict[str, Observed]:
+    """What each of these tensors holds."""
+    seen = {name: Observed(name) for name in names}
     entered = {tensor.name for tensor in graph.inputs}
     watched = replace(graph, outputs=tuple(graph.tensors[name] for name in seen if name not in entered))
     for frame, outputs in zip(frames, outputs_of(watched, frames, "values", progress), strict=True):

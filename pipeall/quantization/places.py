@@ -32,6 +32,11 @@ class Places:
     share: dict[str, str]
     sources: dict[str, tuple[str, ...]]
 
+    @property
+    def put(self) -> list[str]:
+        """All tensors that are put on levels."""
+        return [name for names in self.sources.values() for name in names]
+
 
 def places(graph: Graph, kept: Collection[str] = ()) -> Places:
     """For a graph without residuals in its convolutions; nodes called as in ``kept`` compute with floats."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from ..graph.onnx.read import load
 from ..graph.onnx.source import ModelSource
 from ..graph.onnx.write import onnx_bytes
 from ..picture import Picture
+from .activations import behind_activations
 from .budget import sensitivities, within
 from .calibrate import Progress, at_ends, outputs_of
 from .compare import Compared, compare
@@ -150,21 +151,7 @@ def _chosen(
     """The recipe with the least error of the answers; biases are corrected."""
     graph = at_ends(graph)
     found = recipe(graph, frames, False, progress, notes)
-    tried = _telling(frames, found, TRIED)
-
-    @cache
-    def expected() -> list[Arrays]:
-        return list(outputs_of(graph, tried, "reference", progress))
-
-    def error(choice: Recipe) -> float:
-        return compare(graph, expected(), outputs_of(integers(choice.made()), tried, "integers", progress)).error
-
-    def error_of_some(choice: Recipe) -> float:
-        return compare(graph, expected()[::2], outputs_of(integers(choice.made()), tried[::2], "", _silent)).error
-
-    def corrected(choice: Recipe) -> Recipe:
-        return replace(choice, shifts=choice.errors(tried, progress))
-
+    trial = _Trial(graph, _telling(frames, found, TRIED), progress)
     choices = {
         f"{name}, equalised" if stretched.stretched else name: replace(stretched, method=name, kept=kept)
         for stretched in (found, recipe(graph, frames, True, progress, notes))
@@ -172,22 +159,64 @@ def _chosen(
         for name in (METHODS if method == "auto" else (method,))
     }
     errors = {
-        name: notes.number(f"error by {name}", lambda choice=choice: error(corrected(choice)))
+        name: notes.number(f"error by {name}", lambda choice=choice: trial.error(trial.corrected(choice)))
         for name, choice in choices.items()
     }
-    best = choices[min(errors, key=errors.__getitem__)]
-    sizes = {node.name: len(graph.constants[node.inputs[1]]) for node in best.places().layers}
+    chosen = min(errors, key=errors.__getitem__)
+    steps: dict[str, Callable[..., Recipe]] = {}
+    steps["with stretched channels"] = partial(behind_activations, frames=frames)
     if method == "auto":
-        shifts = notes.vectors("shifts of one method", sizes, lambda: best.errors(tried, progress))
-        mixed = tensor_by_tensor(replace(best, shifts=shifts), error_of_some, progress, notes)
-        mixed = replace(best, own=mixed.own)
-        off = notes.number("error tensor by tensor", lambda: error(corrected(mixed)))
-        best = mixed if off < min(errors.values()) else best
+        steps["tensor by tensor"] = tensor_by_tensor
+    best = _improved(choices[chosen], errors[chosen], steps, trial, notes)
     if rounding == "learned":
         best = replace(best, learned=best.rounded(_some(frames, CORRECTED), progress, notes))
-    shifts = notes.vectors("shifts", sizes, lambda: best.errors(_some(frames, CORRECTED), progress))
+    shifts = notes.vectors("shifts", _outputs(best), lambda: best.errors(_some(frames, CORRECTED), progress))
     ends = {"error, corrected": replace(best, shifts=shifts), "error, not corrected": best}
-    return ends[min(ends, key=lambda part: notes.number(part, lambda: error(ends[part])))]
+    return ends[min(ends, key=lambda part: notes.number(part, lambda: trial.error(ends[part])))]
+
+
+class _Trial:
+    """How far a recipe's answers are from those of the floats, on photos that tell much."""
+
+    def __init__(self, graph: Graph, frames: list[Arrays], progress: Progress):
+        self.graph, self.frames, self.progress = graph, frames, progress
+
+    @cached_property
+    def _expected(self) -> list[Arrays]:
+        return list(outputs_of(self.graph, self.frames, "reference", self.progress))
+
+    def error(self, choice: Recipe) -> float:
+        found = outputs_of(integers(choice.made()), self.frames, "integers", self.progress)
+        return compare(self.graph, self._expected, found).error
+
+    def error_of_some(self, choice: Recipe) -> float:
+        """On every second photo."""
+        found = outputs_of(integers(choice.made()), self.frames[::2], "", _silent)
+        return compare(self.graph, self._expected[::2], found).error
+
+    def corrected(self, choice: Recipe) -> Recipe:
+        return replace(choice, shifts=choice.errors(self.frames, self.progress))
+
+
+def _improved(
+    best: Recipe, least: float, steps: Mapping[str, Callable[..., Recipe]], trial: _Trial, notes: Notes
+) -> Recipe:
+    """The recipe after these steps, but for those that do not lower its error when biases are corrected anew."""
+    shifts = notes.vectors("shifts of one method", _outputs(best), lambda: best.errors(trial.frames, trial.progress))
+    for what, step in steps.items():
+        start = replace(best, shifts=shifts)
+        better = step(start, error=trial.error_of_some, progress=trial.progress, notes=notes)
+        if better is start:
+            continue
+        better = replace(better, shifts=best.shifts)
+        off = notes.number(f"error {what}", lambda better=better: trial.error(trial.corrected(better)))
+        best, least = (better, off) if off < least else (best, least)
+    return best
+
+
+def _outputs(choice: Recipe) -> dict[str, int]:
+    """How many outputs each of its layers has, by name."""
+    return {node.name: len(choice.graph.constants[node.inputs[1]]) for node in choice.places().layers}
 
 
 def _some(frames: list[Arrays], most: int) -> list[Arrays]:

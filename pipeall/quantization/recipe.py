@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 
@@ -121,15 +121,18 @@ def recipe(
         sizes = {node.output: graph.tensors[node.output].shape[1] for node, _ in pairs}
         reach = notes.vectors("channels", sizes, lambda: reaches(graph, list(sizes), frames, progress))
         graph = equalised(graph, pairs, reach)
-    return Recipe(graph, _seen(graph, frames, "values, equalised" if stretch else "values", progress, notes), stretch)
+    part = "values, equalised" if stretch else "values"
+    return Recipe(graph, values(graph, places(graph).put, frames, part, progress, notes), stretch)
 
 
-def _seen(graph: Graph, frames: Sequence[Arrays], part: str, progress: Progress, notes: Notes) -> dict[str, Observed]:
-    found = places(graph)
-    sizes = {name: Observed.size(len(frames)) for names in found.sources.values() for name in names}
+def values(
+    graph: Graph, names: Collection[str], frames: Sequence[Arrays], part: str, progress: Progress, notes: Notes
+) -> dict[str, Observed]:
+    """What these tensors hold, as a part of the notes."""
+    sizes = {name: Observed.size(len(frames)) for name in names}
 
     def vectors() -> dict[str, np.ndarray]:
-        return {name: seen.vector for name, seen in observed(graph, found, frames, progress).items()}
+        return {name: seen.vector for name, seen in observed(graph, names, frames, progress).items()}
 
     with naming(str(notes.path)):
         return {name: Observed.of(name, vector) for name, vector in notes.vectors(part, sizes, vectors).items()}
