@@ -35,7 +35,7 @@ HALF = (
 )  # fmt: skip
 ORDERS = ("big-gpu-little", "gpu-little-big", "little-big-gpu")
 LIMIT, HALF_LIMIT = 1e-4, 1e-3  # of the largest absolute value of an output
-# A mask of the first is the difference of large numbers: with exact arithmetic, and tensors alone rounded to float32,
+# One mask is the difference of large numbers: with exact arithmetic, and tensors alone rounded to float32,
 # it is up to 2e-4 off, onnxruntime 4e-4, its sigmoid worse. The second has sums in one chain where OpenCL computes it
 LIMITS = {"pose_landmark_full": 1e-3, "ch_PP-OCRv4_rec_infer": 2e-4}
 TRACKED = "nanotrackv2_backbone"  # what the tracker's head reads

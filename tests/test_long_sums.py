@@ -58,21 +58,52 @@ def test_average_pool_of_opencl(board_with_gpu):
     assert pooled("gpu", board_with_gpu) <= (COLUMNS + ROWS) * U
 
 
-def test_softmax(isa, cpu):
+def softmax(component: str, board: Board) -> float:
+    """The relative error of a softmax over many classes."""
     net = Net((1, CLASSES))
     graph = net.graph(net.op("softmax", "x0", axis=1))
-    powers, lanes = large_and_small(CLASSES), LANES[isa]
-    x = np.log(powers).astype(np.float32).reshape(1, -1)
+    x = np.log(large_and_small(CLASSES)).astype(np.float32).reshape(1, -1)
     powers = np.exp(x.astype(np.float64))
-    limit = (16 + CLASSES / lanes / 16 + lanes + 3) * U  # in a chain: CLASSES / lanes / 2
-    assert error(graph, x, powers / powers.sum(), "big", cpu) <= limit
+    return error(graph, x, powers / powers.sum(), component, board)
 
 
-def test_fully_connected(cpu):
+def test_softmax(isa, cpu):
+    lanes = LANES[isa]
+    assert softmax("big", cpu) <= (16 + CLASSES / lanes / 16 + lanes + 3) * U  # in a chain: CLASSES / lanes / 2
+
+
+def test_softmax_of_opencl(board_with_gpu):
+    assert softmax("gpu", board_with_gpu) <= (64 + CLASSES / 64 + 8) * U  # in a chain: CLASSES / 2
+
+
+def fully_connected(component: str, board: Board) -> float:
+    """The relative error of one pixel's sums of many features."""
     net = Net((1, FEATURES))
     graph = net.graph(net.fc("x0", 70))
     weight, bias = graph.nodes[-1].inputs[1:]
     graph.constants[weight][...], graph.constants[bias][...] = 1, 0
     x = large_and_small(FEATURES).reshape(1, -1)
-    limit = (192 + FEATURES / 192) * U  # in a chain: 3000 u
-    assert error(graph, x, np.full((1, 70), x.sum()), "big", cpu) <= limit
+    return error(graph, x, np.full((1, 70), x.sum()), component, board)
+
+
+def test_fully_connected(cpu):
+    assert fully_connected("big", cpu) <= (192 + FEATURES / 192) * U  # in a chain: 3000 u
+
+
+def test_fully_connected_of_opencl(board_with_gpu):
+    assert fully_connected("gpu", board_with_gpu) <= (192 + FEATURES / 192) * U
+
+
+def test_convolution_of_opencl(board_with_gpu):
+    """Blocks of up to twice as many products: taps by channels, which are no multiple of a block."""
+    net, channels = Net((1, 700, 5, 5)), 700
+    graph = net.graph(net.conv("x0", 20, k=3, strides=(2, 2)))
+    weight, bias = graph.nodes[-1].inputs[1:]
+    graph.constants[weight][...], graph.constants[bias][...] = 1, 0
+    x = np.full((1, channels, 5, 5), U / 2)
+    x[0, 0] = 1
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))), (3, 3), (2, 3))
+    sums = windows[:, :, ::2, ::2].sum(axis=(1, 4, 5))
+    expected = np.tile(sums[:, None], (1, 20, 1, 1))
+    limit = (2 * 192 + 9 * channels / 192) * U  # in a chain: 3000 u
+    assert error(graph, x, expected, "gpu", board_with_gpu) <= limit

@@ -49,6 +49,19 @@ def test_matmul(a, b, dense, parameters, request):
         close(got, expected, (a.shape[-1] + 3) * U * 0.25 * (np.abs(a).astype(np.float64) @ np.abs(b)))
 
 
+@pytest.mark.parametrize("parameters", ["device", "tiled_as_gpu"])
+@pytest.mark.parametrize("rows", [1, 5])
+def test_long_matmul_is_a_sum_of_blocks(rows, parameters, request):
+    """One, then 2^-25: in one chain of n products, half of n is lost (test_long_sums.py)."""
+    n = 6000
+    a = np.full((rows, n), U / 2, np.float32)
+    a[:, 0] = 1
+    expected = np.full((rows, 3), a[0].sum(dtype=np.float64))
+    device = request.getfixturevalue(parameters)
+    got = computed(device, "matmul", [a, np.ones((n, 3), np.float32)], ((rows, 3), "float32"), 0, alpha=1.0)
+    close(got, expected, (192 + n / 192) * U)
+
+
 def attended(q, k, v, mask, scale, causal):
     """The result in float64, and its error in float32: of the scores and of the sums, by the size of the values."""
     q, k, v = (x.astype(np.float64) for x in (q, k, v))

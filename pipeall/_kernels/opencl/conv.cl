@@ -11,12 +11,16 @@
  *
  * Mali-G52, VECTOR = 8, PIXELS = 4: per four input channels a thread has 128 multiply-adds, 5.3 cycles of a core's 3
  * engines of 8, and loads 64 bytes of inputs and 16 of weights that 8 threads share, 5 cycles at 16 bytes: balanced.
- * VECTOR = 4 does half the multiply-adds with as many inputs (bench/mali_bound.py). */
+ * VECTOR = 4 does half the multiply-adds with as many inputs (bench/mali_bound.py). Sums of blocks before find no room
+ * in 64 registers; a compiler may keep them in memory, 256 bytes for each block of 192: 5.3 cycles too. */
 #ifndef PIXELS
 #define PIXELS 4 /* output pixels of a work item */
 #endif
 #ifndef INPUTS
 #define INPUTS 4 /* input channels of a pixel loaded at a time: 4, or 1 where a load can spread a float over a vector */
+#endif
+#ifndef BLOCK
+#define BLOCK 0 /* products, at least, that a long sum adds by themselves: a multiple of 4. 0: the sum is short */
 #endif
 #ifndef LOCAL_PIXELS
 #define LOCAL_PIXELS 8 /* work items of a group along the pixels */
@@ -47,12 +51,13 @@ conv(__global const X *x, int x_offset, int x_stride, int x_h, int x_w, /* strid
     x += x_offset + group * cin;
     weight += block * kh * kw * cin * VECTOR;
 
-    vec sum[PIXELS];
+    vec sum[PIXELS], total[PIXELS]; /* of the blocks before */
+    int chain = 0;                  /* products in sum */
     int y0[PIXELS], x0[PIXELS];
 #pragma unroll
     for (int p = 0; p < PIXELS; p++) {
         const int q = min(first + p, out_pixels - 1);
-        sum[p] = 0; /* the bias comes last: kernels.h */
+        sum[p] = total[p] = 0; /* the bias comes last: kernels.h */
         y0[p] = q / out_w * stride_y - pad_top;
         x0[p] = q % out_w * stride_x - pad_left;
     }
@@ -65,24 +70,35 @@ conv(__global const X *x, int x_offset, int x_stride, int x_h, int x_w, /* strid
                 const int inside = (uint)iy < (uint)x_h && (uint)ix < (uint)x_w;
                 a[p] = inside ? x + (iy * x_w + ix) * x_stride : zeros;
             }
-            int c = 0;
+            for (int c = 0; c < cin;) {
+                const int stop = BLOCK ? min(cin, c + BLOCK) : cin;
+                chain += stop - c;
 #if INPUTS == 4
-            for (; c + 4 <= cin; c += 4, weight += 4 * VECTOR) {
-                real4 v[PIXELS];
+                for (; c + 4 <= stop; c += 4, weight += 4 * VECTOR) {
+                    real4 v[PIXELS];
 #pragma unroll
-                for (int p = 0; p < PIXELS; p++)
-                    v[p] = four(a[p] + c);
-                MULTIPLY(0, s0)
-                MULTIPLY(1, s1)
-                MULTIPLY(2, s2)
-                MULTIPLY(3, s3)
-            }
+                    for (int p = 0; p < PIXELS; p++)
+                        v[p] = four(a[p] + c);
+                    MULTIPLY(0, s0)
+                    MULTIPLY(1, s1)
+                    MULTIPLY(2, s2)
+                    MULTIPLY(3, s3)
+                }
 #endif
-            for (; c < cin; c++, weight += VECTOR) {
-                const vec w = aligned(weight);
+                for (; c < stop; c++, weight += VECTOR) {
+                    const vec w = aligned(weight);
 #pragma unroll
-                for (int p = 0; p < PIXELS; p++)
-                    sum[p] += at(a[p], c) * w;
+                    for (int p = 0; p < PIXELS; p++)
+                        sum[p] += at(a[p], c) * w;
+                }
+                if (!BLOCK || chain < BLOCK)
+                    continue;
+                chain = 0;
+#pragma unroll
+                for (int p = 0; p < PIXELS; p++) {
+                    total[p] += sum[p];
+                    sum[p] = 0;
+                }
             }
         }
 
@@ -95,7 +111,7 @@ conv(__global const X *x, int x_offset, int x_stride, int x_h, int x_w, /* strid
         const int q = first + p;
         if (q >= out_pixels)
             break;
-        vec v = sum[p] + aligned(bias + block * VECTOR);
+        vec v = (BLOCK ? total[p] + sum[p] : sum[p]) + aligned(bias + block * VECTOR);
         if (r)
             v += load(r + q * r_stride, n);
         store(limited(v, lo, hi), out + q * out_stride, n);

@@ -11,8 +11,8 @@ import numpy as np
 from ...errors import DeviceError
 from ...steps import ARENA, CONSTANT, SLOT_IN, Lowered, Step, Strided, View, is_depthwise, item_bytes
 from . import devices as opencl
-from .methods import DEPTHWISE_PIXELS, WINOGRAD_WEIGHT, Choose, Method, family, methods, modelled, transformed
-from .strided_launches import SCRATCH, STRIDED_KINDS, formula, refusal, scores
+from .methods import DEPTHWISE_PIXELS, WINOGRAD_WEIGHT, Choose, Method, block, family, methods, modelled, transformed
+from .strided_launches import SCRATCH, STRIDED_KINDS, formula, layernorm_along, refusal, scores, softmax_along
 
 # Elements that are moved as bits, by their bytes.
 INTEGERS = {1: (np.uint8, "uchar"), 2: (np.uint16, "ushort"), 4: (np.uint32, "uint"), 8: (np.uint64, "ulong")}
@@ -225,7 +225,7 @@ class Recorder:
             self._weights(step, weight, tile["VECTOR"], transform),
             _blocks(bias.reshape(groups, cout, 1), tile["VECTOR"]),
         )
-        tile |= self._types(X=places[0], Y=places[5], R=places[10])
+        tile |= self._types(X=places[0], Y=places[5], R=places[10]) | dict(BLOCK=block(cin * prod(window[:2])))
         items = (ceil(pixels / tile["PIXELS"]), groups * blocks)
         counts = (groups, cin, cout, blocks)
         self.launch(step, "conv.cl", "conv", items, *places, *packed, self._zeros, *counts, *window, *clamp, **tile)
@@ -274,14 +274,11 @@ class Recorder:
         self.launch(step, "channels.cl", "lrn", (ceil(x.c / known["VECTOR"]), x.h * x.w), *args, **known)
 
     def softmax(self, step: Step) -> None:
-        x = step.src[0]
-        types = self._types(X=Base(x.base), Y=Base(step.dst.base))
-        self.launch(step, "channels.cl", "softmax", (x.h * x.w,), *_at(x), x.c, x.h * x.w, *_at(step.dst), **types)
+        softmax_along(self, step, _pixels(step.src[0]), _pixels(step.dst), axis=1)
 
     def layernorm(self, step: Step) -> None:
-        x, types = step.src[0], self._types(X=Base(step.src[0].base), Y=Base(step.dst.base))
-        args = (*_at(x), x.c, x.h * x.w, *_at(step.dst), float(step.params["epsilon"]))
-        self.launch(step, "channels.cl", "layernorm", (x.h * x.w,), *args, **types)
+        x, out, epsilon = _pixels(step.src[0]), _pixels(step.dst), float(step.params["epsilon"])
+        layernorm_along(self, step, x, out, axes=(1,), epsilon=epsilon, center=True)
 
     def binary(self, step: Step) -> None:
         a, p = step.src[0], step.params
@@ -355,6 +352,11 @@ def unsupported(lowered: Lowered, precision: str) -> str | None:
 
 def _at(view: View) -> tuple[Base, int, int]:
     return Base(view.base), view.offset, view.stride
+
+
+def _pixels(view: View) -> Strided:
+    """Pixels by channels."""
+    return Strided(view.base, view.offset, (view.h * view.w, view.c), (view.stride, 1), view.dtype)
 
 
 def _blocks(rows: np.ndarray, width: int) -> np.ndarray:

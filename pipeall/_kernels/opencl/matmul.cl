@@ -16,6 +16,9 @@
 #ifndef LOCAL_BLOCKS
 #define LOCAL_BLOCKS 4 /* work items of a group along the blocks of rows */
 #endif
+#ifndef BLOCK
+#define BLOCK 0 /* products that a long sum adds by themselves; 0: the sum is short */
+#endif
 #ifndef B_DENSE
 #define B_DENSE 1 /* the elements of a row of b lie side by side */
 #endif
@@ -38,11 +41,11 @@ matmul(__global const X *a, int a_offset, int8 a_batch, int a_row, int a_k,
     b += b_offset + dot8(matrix, b_batch) + column * b_column;
     out += out_offset + dot8(matrix, out_batch) + column * out_column;
     __global const X *a_at[ROWS];
-    vec sum[ROWS];
+    vec sum[ROWS], total[ROWS]; /* of the blocks before */
 #pragma unroll
     for (int p = 0; p < ROWS; p++) {
         a_at[p] = a + a_offset + dot8(matrix, a_batch) + min(row + p, rows - 1) * a_row;
-        sum[p] = 0;
+        sum[p] = total[p] = 0;
     }
     for (int k = 0; k < depth; k++) {
 #if B_DENSE
@@ -58,12 +61,19 @@ matmul(__global const X *a, int a_offset, int8 a_batch, int a_row, int a_k,
 #pragma unroll
         for (int p = 0; p < ROWS; p++)
             sum[p] += at(a_at[p], k * a_k) * v;
+        if (!BLOCK || (k + 1) % BLOCK)
+            continue;
+#pragma unroll
+        for (int p = 0; p < ROWS; p++) {
+            total[p] += sum[p];
+            sum[p] = 0;
+        }
     }
 #pragma unroll
     for (int p = 0; p < ROWS; p++) {
         if (row + p >= rows)
             break;
-        elements result = {sum[p] * (real)alpha};
+        elements result = {(BLOCK ? total[p] + sum[p] : sum[p]) * (real)alpha};
         if (r)
             for (int i = 0; i < min(n, VECTOR); i++)
                 result.each[i] +=

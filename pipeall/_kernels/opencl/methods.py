@@ -22,6 +22,7 @@ WINOGRAD_WEIGHT = {
         (0, 0, 1),
     ),
 }
+BLOCK = 192  # products, at least, that a longer sum adds by themselves (decision 003)
 TRANSFORM = 24  # multiply-adds that a transformed input or output is worth: its way to memory and back
 
 
@@ -122,6 +123,11 @@ def winograd(step: Step, largest: int) -> int:
         return products(step, m) + (TRANSFORM * sum(transformed(step, m)) if m else 0)
 
     return min((m for m in winograd_tiles(step) if m <= largest), key=cost)
+
+
+def block(length: int) -> int:
+    """BLOCK of the kernels that sum so many products: 0 where they are one block."""
+    return BLOCK if length > BLOCK else 0
 
 
 def products(step: Step, m: int) -> int:

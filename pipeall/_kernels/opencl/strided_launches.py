@@ -16,7 +16,7 @@ import numpy as np
 from ...steps import CONSTANT, Step, Strided
 from . import devices as opencl
 from .axes import RANK_MAX, filled, grid, joined, spread
-from .methods import INDICES
+from .methods import INDICES, block
 
 FLOATS = ("float32", "float16")
 REDUCTIONS = {  # how -> what merges its terms and what that leaves as it is (reduce.cl)
@@ -201,21 +201,28 @@ def cumsum(recorder: Recorder, step: Step) -> None:
 
 
 def softmax(recorder: Recorder, step: Step) -> None:
-    _softmax(recorder, step, step.src[0], step.dst, step.params["axis"], LOGARITHM=int(step.kind == "logsoftmax"))
+    softmax_along(recorder, step, step.src[0], step.dst, step.params["axis"], int(step.kind == "logsoftmax"))
 
 
-def _softmax(recorder: Recorder, step: Step, x: Strided, out: Strided, axis: int, **known: Any) -> None:
+def softmax_along(recorder: Recorder, step: Step, x: Strided, out: Strided, axis: int, logarithm: int = 0) -> None:
     rows = _Rows((axis,), x, out)
     args = (*rows.args(recorder, x), recorder.memory(out), out.offset, filled(rows.strides[1]), rows.along(1)[1])
-    rows.launch(recorder, step, "softmax", *args, X=recorder.stored(x), Y=recorder.stored(out), **known)
+    types = dict(X=recorder.stored(x), Y=recorder.stored(out))
+    rows.launch(recorder, step, "softmax", *args, LOGARITHM=logarithm, **types)
 
 
 def layernorm(recorder: Recorder, step: Step) -> None:
-    (x,), out, p = step.src, step.dst, step.params
-    rows = _Rows(p["axes"], x, out)
+    (x,), p = step.src, step.params
+    layernorm_along(recorder, step, x, step.dst, p["axes"], float(p["epsilon"]), p["center"])
+
+
+def layernorm_along(
+    recorder: Recorder, step: Step, x: Strided, out: Strided, axes: Sequence[int], epsilon: float, center: bool
+) -> None:
+    rows = _Rows(axes, x, out)
     args = (*rows.args(recorder, x), recorder.memory(out), out.offset, filled(rows.strides[1]), *rows.along(1))
     types = dict(X=recorder.stored(x), Y=recorder.stored(out))
-    rows.launch(recorder, step, "layernorm", *args, float(p["epsilon"]), int(p["center"]), **types)
+    rows.launch(recorder, step, "layernorm", *args, epsilon, int(center), **types)
 
 
 # ---- products ----
@@ -251,7 +258,7 @@ def _multiply(
     local = (1, 2) if recorder.stand_in else (8, 4)
     known = tile | dict(LOCAL_COLUMNS=local[0], LOCAL_BLOCKS=local[1])
     known |= dict(B_DENSE=int(b_column == 1), OUT_DENSE=int(out_column == 1), HALF_ARITHMETIC=recorder.half)
-    known |= dict(X=recorder.stored(a), W=recorder.stored(b), Y=recorder.stored(out))
+    known |= dict(X=recorder.stored(a), W=recorder.stored(b), Y=recorder.stored(out), BLOCK=block(depth))
     known["R"] = recorder.stored(added) if added else "float"
     items = (ceil(columns / tile["VECTOR"]), ceil(rows / tile["ROWS"]), prod(batch))
     recorder.launch(step, "matmul.cl", "matmul", items, *args, sizes, rows, columns, depth, alpha, int(causal), **known)
@@ -279,7 +286,7 @@ def attention(recorder: Recorder, step: Step) -> None:
     (q, k, v, *masks), p, between = step.src, step.params, scores(step)
     mask = masks[0] if masks else None
     _multiply(recorder, step, q, _turned(k), between, float(p["scale"]), mask, p["causal"])
-    _softmax(recorder, step, between, between, len(between.shape) - 1, LOGARITHM=0)
+    softmax_along(recorder, step, between, between, len(between.shape) - 1)
     _multiply(recorder, step, between, v, step.dst, 1.0)
 
 
