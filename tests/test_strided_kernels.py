@@ -287,6 +287,7 @@ def test_nan_and_infinity_show_in_a_reduction():
 
 
 PLACED = [((9, 700), 1), ((700, 9), 0), ((5, 6, 7), 1), ((300, 40), 0), ((1, 4), 0), ((2, 70, 21), 2), ((100, 5), 1)]
+PLACED += [((150, n), 1) for n in (1, 2, 4, 16, 19, 32, 33, 64, 65)]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "int64", "uint8", "bool"])

@@ -23,6 +23,21 @@ def test_softmax_along_any_axis(kind, shape, axis):
             assert (np.abs(y - expected) <= limit).all(), isa
 
 
+@pytest.mark.parametrize("rows", [1, 19, 150])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_softmax_of_rows_of_every_length(rows, axis):
+    """As many as fill vectors, and fewer; a NaN spoils its own row alone."""
+    for n in (1, 2, 3, 4, 5, 8, 15, 16, 17, 21, 32, 33, 64, 65, 100):
+        x = random_floats(np.random.default_rng(n), (rows, n))
+        powers = np.exp(x - x.max(1, keepdims=True).astype(np.float64))
+        expected = powers / powers.sum(1, keepdims=True)
+        x[rows // 2, n // 2], expected[rows // 2] = np.nan, np.nan
+        limit = (n + 2 * np.nanmax(np.abs(x), initial=0) + 16) * U
+        x, expected = (np.ascontiguousarray(a if axis else a.T) for a in (x, expected))
+        for isa, y in everywhere("softmax_nd", dict(axis=axis), [x], x.shape, "float32", plain=True):
+            np.testing.assert_allclose(y, expected, limit, 0, err_msg=f"{isa} {n}")
+
+
 @pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize(
     ("shape", "axes"),

@@ -166,6 +166,16 @@ static inline emulated_ps emulated_shuffle_f32x4(emulated_ps a, emulated_ps b, i
     return out;
 }
 
+static inline emulated_ps emulated_insertf32x4(emulated_ps a, __m128 block, int at) {
+    memcpy(a.lane + 4 * at, &block, sizeof block);
+    return a;
+}
+
+static inline emulated_ps emulated_castps128_ps512(__m128 block) {
+    emulated_ps out = {{0}};
+    return emulated_insertf32x4(out, block, 0);
+}
+
 static inline __mmask16 emulated_cmp_ps_mask(emulated_ps a, emulated_ps b, int how) {
     int mask = 0;
     for (int i = 0; i < 16; i++) {
@@ -229,6 +239,8 @@ static inline void emulated_storeu_ps(float *p, emulated_ps a) { emulated_mask_s
 #undef _mm512_srai_epi32
 #undef _mm512_permute_ps
 #undef _mm512_shuffle_f32x4
+#undef _mm512_insertf32x4
+#undef _mm512_castps128_ps512
 #undef _mm512_cmp_ps_mask
 #undef _mm512_setr_epi32
 #undef _mm512_extracti64x4_epi64
@@ -278,6 +290,8 @@ static inline void emulated_storeu_ps(float *p, emulated_ps a) { emulated_mask_s
 #define _mm512_mask_blend_ps emulated_mask_blend_ps
 #define _mm512_permute_ps emulated_permute_ps
 #define _mm512_shuffle_f32x4 emulated_shuffle_f32x4
+#define _mm512_insertf32x4 emulated_insertf32x4
+#define _mm512_castps128_ps512 emulated_castps128_ps512
 #define _mm512_sqrt_ps emulated_sqrt_ps
 #define _mm512_xor_si512 emulated_xor_si512
 #define _mm512_set1_epi8 emulated_set1_epi8

@@ -279,8 +279,8 @@ typedef struct pa_strassen_join_args {
 } pa_strassen_join_args;
 typedef void (*pa_strassen_join_f32_fn)(const pa_strassen_join_args *);
 
-/* softmax over n contiguous floats; out may be x. */
-typedef void (*pa_softmax_f32_fn)(int64_t n, const float *x, float *out);
+/* Softmax over the n contiguous floats of each row; out may be x. */
+typedef void (*pa_softmax_f32_fn)(int64_t rows, int64_t n, const float *x, int64_t x_stride, float *out, int64_t out_stride);
 
 /* Each of so many rows of n floats, `stride` apart: x becomes e^(x - its row's maximum), sums[row] the sum of these.
  * n is a multiple of PA_LANES_MAX: fill up with -INFINITY. */

@@ -174,7 +174,7 @@ cdef extern from "kernels.h" nogil:
     ctypedef void (*pa_depthwise_f32_fn)(const void *) noexcept nogil
     ctypedef void (*pa_pool_f32_fn)(const void *) noexcept nogil
     ctypedef void (*pa_lrn_f32_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_softmax_f32_fn)(int64_t, const float *, float *) noexcept nogil
+    ctypedef void (*pa_softmax_f32_fn)(int64_t, int64_t, const float *, int64_t, float *, int64_t) noexcept nogil
     ctypedef void (*pa_layernorm_f32_fn)(int64_t, const float *, float *, float) noexcept nogil
     ctypedef void (*pa_binary_f32_fn)(const void *) noexcept nogil
     ctypedef void (*pa_unary_f32_fn)(const void *) noexcept nogil

@@ -34,7 +34,8 @@ static void softmax_pixels(const job *j, int64_t begin, int64_t end, int thread)
     const pa_softmax_op *p = j->op;
     const float *src = pa_f32_at(&p->src, j->bases);
     float *dst = pa_f32_at(&p->dst, j->bases);
-    for (int64_t i = begin; i < end; i++) p->kernel(p->src.c, src + i * p->src.stride, dst + i * p->dst.stride);
+    p->kernel(end - begin, p->src.c, src + begin * p->src.stride, p->src.stride, dst + begin * p->dst.stride,
+              p->dst.stride);
 }
 
 void pa_softmax_step(const void *op, void *const *bases, void *scratch, pa_team *team) {

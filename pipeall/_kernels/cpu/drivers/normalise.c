@@ -10,37 +10,49 @@
 enum {
     ROW = 8192, /* floats that a kernel sums in one go */
     SIDE = 128, /* columns that are normalised side by side */
+    GATHERED = 1024, /* floats of several rows that are gathered */
     SOFTMAX_BLOCK = 16384 /* floats whose softmax is a unit of work: they stay in the second-level cache */
 };
 
 /* ---- softmax ---- */
 
-static void softmax_row(const pa_softmax_nd_op *p, int64_t n, const float *x, float *y) {
+/* Of contiguous rows */
+static void softmax_of(const pa_softmax_nd_op *p, int64_t rows, int64_t n, const float *x, int64_t x_stride, float *y,
+                       int64_t y_stride) {
     if (!p->log) {
-        p->softmax(n, x, y);
+        p->softmax(rows, n, x, x_stride, y, y_stride);
         return;
     }
-    const float most = pa_reduce_one(p->reduce, PA_FOLD_MAX, n, x, 0);
-    const float logarithm = logf(pa_reduce_one(p->reduce, PA_FOLD_EXP, n, x, most));
-    p->binary(PA_BINARY_sub, n, x, &most, 0, y, -INFINITY, INFINITY);
-    p->binary(PA_BINARY_sub, n, y, &logarithm, 0, y, -INFINITY, INFINITY);
+    for (int64_t r = 0; r < rows; r++, x += x_stride, y += y_stride) {
+        const float most = pa_reduce_one(p->reduce, PA_FOLD_MAX, n, x, 0);
+        const float logarithm = logf(pa_reduce_one(p->reduce, PA_FOLD_EXP, n, x, most));
+        p->binary(PA_BINARY_sub, n, x, &most, 0, y, -INFINITY, INFINITY);
+        p->binary(PA_BINARY_sub, n, y, &logarithm, 0, y, -INFINITY, INFINITY);
+    }
 }
+
+/* Rows that are gathered at a time. */
+static int64_t gathered(const pa_softmax_nd_op *p) { return max64(1, min64(PA_LANES_MAX, GATHERED / p->src.size[p->axis])); }
 
 static void softmax_rows(const job *j, int64_t begin, int64_t end, int thread) {
     const pa_softmax_nd_op *p = j->op;
     const int64_t n = p->src.size[p->axis], x_step = p->src.stride[p->axis], y_step = p->dst.stride[p->axis];
     float *row = (float *)j->scratch + thread * p->scratch_floats;
-    walk w = walk_from(&p->kept, p->kept.rank, begin);
-    for (int64_t i = begin; i < end; i++, walk_on(&w)) {
+    const int last = p->kept.rank - 1;
+    const int64_t size = p->kept.size[last], x_row = p->kept.stride[0][last], y_row = p->kept.stride[1][last];
+    for (int64_t i = begin, rows; i < end; i += rows) {
+        const walk w = walk_from(&p->kept, last + 1, i);
         const float *x = (const float *)pa_at(&p->src, j->bases) + w.offset[0];
         float *y = (float *)pa_at(&p->dst, j->bases) + w.offset[1];
-        if (p->scratch_floats) {
-            pa_load_reals(PA_F32, n, x, x_step, row);
-            softmax_row(p, n, row, row);
-            pa_store_reals(PA_F32, n, row, y, y_step);
-        } else {
-            softmax_row(p, n, x, y);
+        rows = min64(size - i % size, end - i);
+        if (p->scratch_floats == 0) {
+            softmax_of(p, rows, n, x, x_row, y, y_row);
+            continue;
         }
+        rows = min64(rows, gathered(p));
+        for (int64_t r = 0; r < rows; r++) pa_load_reals(PA_F32, n, x + r * x_row, x_step, row + r * n);
+        softmax_of(p, rows, n, row, n, row, n);
+        for (int64_t r = 0; r < rows; r++) pa_store_reals(PA_F32, n, row + r * n, y + r * y_row, y_step);
     }
 }
 
@@ -72,7 +84,7 @@ void pa_softmax_nd_plan(pa_softmax_nd_op *p) {
     const int last = p->kept.rank - 1, row = p->src.stride[p->axis] == 1 && p->dst.stride[p->axis] == 1;
     const int beside = p->kept.stride[0][last] == 1 && p->kept.stride[1][last] == 1;
     p->side_by_side = !row && beside && p->kept.size[last] >= PA_FOLD_LEAST;
-    p->scratch_floats = row || p->side_by_side ? 0 : round_up(p->src.size[p->axis], 16);
+    p->scratch_floats = row || p->side_by_side ? 0 : round_up(gathered(p) * p->src.size[p->axis], 16);
 }
 
 void pa_softmax_nd_step(const void *op, void *const *bases, void *scratch, pa_team *team) {

@@ -85,7 +85,7 @@ static void softmax_blocks(const job *j, int64_t begin, int64_t end, int thread)
             of[k] = p->side_by_side ? (part){n, count, along[k], 1} : (part){count, n, beside[k], along[k]};
         load(p, &of[0], x, bytes, reals);
         if (p->side_by_side) p->columns(n, count, reals, count, reals, count, 0);
-        for (int64_t r = 0; r < count && rows_apart(p); r++) p->softmax(n, reals + r * n, made + r * n);
+        if (rows_apart(p)) p->softmax(count, n, reals, n, made, n);
         store(p, &of[1], made, bytes, y);
     }
 }

@@ -270,8 +270,10 @@ PA_INLINE vf v_mix(vf a, vf b, const int w) {
     return w == 1 ? _mm256_blend_ps(a, b, 0xaa) : w == 2 ? _mm256_blend_ps(a, b, 0xcc) : _mm256_blend_ps(a, b, 0xf0);
 }
 PA_INLINE void v_trade(vf *a, vf *b, const int w) {
-    const vf first = v_mix(*a, v_swap(*b, w), w);
-    *b = v_mix(v_swap(*a, w), *b, w), *a = first;
+    vf first = w == 4 ? _mm256_permute2f128_ps(*a, *b, 0x20) : _mm256_shuffle_ps(*a, *b, 0x44);
+    vf second = w == 4 ? _mm256_permute2f128_ps(*a, *b, 0x31) : _mm256_shuffle_ps(*a, *b, 0xee);
+    if (w == 1) first = v_mix(*a, v_swap(*b, 1), 1), second = v_mix(v_swap(*a, 1), *b, 1);
+    *a = first, *b = second;
 }
 PA_INLINE void v_zip(vf *a, vf *b) {
     const vf low = _mm256_unpacklo_ps(*a, *b), high = _mm256_unpackhi_ps(*a, *b);

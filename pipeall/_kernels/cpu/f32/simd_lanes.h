@@ -2,6 +2,9 @@
  *
  *   v_load_blocks(p, step, n, w)  n lanes each of blocks of w, at p, p + step..., the others 0; w is VL or, where that is at
  *                       least 4, VL / 2 or VL / 4
+ *   v_transpose(v, count, item)  of `count` vectors, items of `item` lanes in each `count` of them: item c of vector r to
+ *                       item r of vector c
+ *   v_width(n)          the least w for n floats
  *   v_blocks(n, w)      true in the first n lanes of each block of w
  *   v_bits(m)           of 4 truth values, LANE_BITS bits for each lane, from the lowest on
  *   v_load_bits         VL int32 in the bits of a vector, to be moved
@@ -86,6 +89,12 @@ PA_INLINE vf v_pick2(vf a, vf b, vi at) {
 enum { LANE_BITS = 1 };
 PA_INLINE vf v_load_blocks(const float *p, int64_t step, int n, const int w) {
     if (w == VL) return v_load_n(p, n);
+    if (n == w && w == 4) { /* without lines of the cache beyond the blocks */
+        vf all = _mm512_castps128_ps512(_mm_loadu_ps(p));
+        all = _mm512_insertf32x4(all, _mm_loadu_ps(p + step), 1);
+        all = _mm512_insertf32x4(all, _mm_loadu_ps(p + 2 * step), 2);
+        return _mm512_insertf32x4(all, _mm_loadu_ps(p + 3 * step), 3);
+    }
     const unsigned first = (1u << n) - 1;
     vf a = _mm512_maskz_loadu_ps((vm)first, p);
     PA_UNROLL
@@ -115,3 +124,19 @@ PA_INLINE vf v_load_bits(const int32_t *p) {
 }
 
 PA_INLINE vi v_lanes_at(const int32_t *p, int32_t first) { return v_lanes(v_load_bits(p), first); }
+
+PA_INLINE void v_transpose(vf *v, const int count, const int item) {
+    PA_UNROLL
+    for (int stage = 0; stage < 4; stage++) {
+        const int apart = 1 << stage;
+        PA_UNROLL
+        for (int k = 0; k < count / 2; k++) {
+            const int first = k / apart * apart + k;
+            if (apart < count) v_trade(&v[first], &v[first + apart], apart * item);
+        }
+    }
+}
+
+PA_INLINE int v_width(int64_t n) {
+    return n <= VL / 4 && VL / 4 >= 4 ? VL / 4 : n <= VL / 2 && VL / 2 >= 4 ? VL / 2 : VL;
+}

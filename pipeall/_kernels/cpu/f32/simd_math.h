@@ -41,6 +41,13 @@ PA_INLINE vf v_exp(vf x) {
     return v_mul(p, v_pow2(m));
 }
 
+/* The same for x up to 88.37: a clamp less. */
+PA_INLINE vf v_exp_below(vf x) {
+    vf m;
+    const vf p = v_exp_parts(v_max(v_set1(-88), x), &m);
+    return v_mul(p, v_pow2(m));
+}
+
 /* 1 + e^x, of which the product and the sum round once. */
 PA_INLINE vf v_exp_1(vf x) {
     vf m;
