@@ -13,8 +13,12 @@ UNARY = (
     "gelu_tanh swish"
 ).split()
 BINARY = ("add", "sub", "mul", "div", "max")
-# Those that 8 bits have levels for, whatever they get
-BOUNDED = "leakyrelu sigmoid hardsigmoid hardswish tanh mish gelu swish".split(), ("add", "sub", "mul", "max"), "bounded"
+# Those whose results are finite, whatever they get
+BOUNDED = (
+    "leakyrelu sigmoid hardsigmoid hardswish tanh mish gelu swish".split(),
+    ("add", "sub", "mul", "max"),
+    "bounded",
+)
 
 
 def pointwise(

@@ -158,8 +158,6 @@ class PriceList:
 
     def price_of(self, kernel: str) -> Sequence[float]:
         """A kernel's prices: its own, or those of its nearest that has some."""
-        if kernel == str(GEMV_HALVES) not in self.kernels and STORED in self.kernels:
-            return self.kernels[STORED]  # which reads as many bytes
         return next(self.kernels[name] for name in _nearest(kernel) if name in self.kernels)
 
 
