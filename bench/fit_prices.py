@@ -183,7 +183,7 @@ class Cluster:
 
         Without those that were made to have every kernel.
         """
-        names = [name for name in samples if name not in GRIDS and name.partition("@")[2] == precision]
+        names = [name for name in samples if base(name) not in GRIDS and name.partition("@")[2] == precision]
         return price_list.leave_one_out(samples, self.core.cache_mb, names, base)
 
     def ms(self, rows: Sequence[Row]) -> np.ndarray:

@@ -23,6 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import ClassVar
 
+import numpy as np
 import price_table
 from arm_cost import built
 from common import names, parser
@@ -170,6 +171,16 @@ def rows(pricers: dict[str, Pricer], graph: Graph, unit: str, found: tuple[list,
             yield Row(soc, unit, graph.name, index, work.node, work.kernel, *figures, *work.features[:-1])
 
 
+def grid(name: str, unit: str) -> Graph:
+    """A network of the grid, in 8 bits where a unit computes on integers."""
+    graph = GRIDS[name]()
+    if not unit.endswith("@int8"):
+        return graph
+    shape, random = graph.inputs[0].shape, np.random.default_rng(0)
+    inputs = [random.standard_normal(shape, np.float32) for _ in range(4)]
+    return pipeall.quantize(graph, inputs, method="minmax").graph
+
+
 def main() -> None:
     options = parser(__doc__, "armcost", "root", "prices")
     options.add_argument("models", nargs="+", metavar="FILE", help=f".onnx files, or of {', '.join(GRIDS)}")
@@ -181,7 +192,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         tree = options.build or built(Path(scratch, "tree"), options.root)
         for model in options.models:
-            graph = GRIDS[model]() if model in GRIDS else pipeall.load(model)
+            graph = grid(model, options.unit) if model in GRIDS else pipeall.load(model)
             for joined in options.socs:
                 pricers = {soc: Pricer(armcost, soc) for soc in joined.split("+")}
                 with tempfile.TemporaryDirectory(dir=scratch) as folder:

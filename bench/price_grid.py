@@ -1,6 +1,6 @@
 """Networks of every kernel at some sizes, for price.py: of what networks of today have some of, these have all."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from common import REPOSITORY  # noqa: F401  which puts the tests' helpers on the path
@@ -13,19 +13,27 @@ UNARY = (
     "gelu_tanh swish"
 ).split()
 BINARY = ("add", "sub", "mul", "div", "max")
+# Those whose results are finite, whatever they get
+BOUNDED = (
+    "leakyrelu sigmoid hardsigmoid hardswish tanh mish gelu swish".split(),
+    ("add", "sub", "mul", "max"),
+    "bounded",
+)
 
 
-def pointwise(channels: int, size: int) -> Graph:
+def pointwise(
+    channels: int, size: int, unary: Sequence[str] = UNARY, binary: Sequence[str] = BINARY, name: str = "pointwise"
+) -> Graph:
     """Each op behind a convolution that it cannot be part of; gates of one pixel for all, as in squeeze-excite."""
     net = Net((1, channels, size, size))
     x = "x0"
-    for op in UNARY:
+    for op in unary:
         x = net.op(op, net.conv(x, channels))
-    for op in BINARY:
+    for op in binary:
         x = net.op(op, net.op("maxpool", x, kernel=(3, 3), strides=(1, 1), pads=(1,) * 4), x)
         gate = net.op("sigmoid", net.conv(net.global_pool(x), channels))
         x = net.op(op, x, gate)
-    return net.graph(net.conv(x, channels), name=f"grid-pointwise-{channels}x{size}")
+    return net.graph(net.conv(x, channels), name=f"grid-{name}-{channels}x{size}")
 
 
 def windows(channels: int, size: int) -> Graph:
@@ -59,6 +67,15 @@ def windows(channels: int, size: int) -> Graph:
     return net.graph(net.fc(net.op("avgpool", x, kernel=(4, 4), strides=(4, 4)), 500), name=f"grid-windows-{size}")
 
 
+def mixed(channels: int, size: int) -> Graph:
+    """Ops that have no integers between convolutions: what changes the type of large tensors."""
+    net = Net((1, 3, size, size))
+    x = net.conv("x0", channels, 3)
+    for _ in range(3):
+        x = net.conv(net.op("lrn", x, size=5), channels)
+    return net.graph(x, name=f"grid-mixed-{size}")
+
+
 def tokens(count: int, width: int, heads: int) -> Graph:
     """Blocks of a transformer, their attention as products and softmax, and as one op."""
     net = Net((1, count, width))
@@ -90,8 +107,14 @@ def _scales(net: Net, x: str, size: int) -> tuple[float, ...]:
 GRIDS: dict[str, Callable[[], Graph]] = {
     "grid-pointwise-32x40": partial(pointwise, 32, 40),
     "grid-pointwise-96x14": partial(pointwise, 96, 14),
+    "grid-bounded-16x24": partial(pointwise, 16, 24, *BOUNDED),
+    "grid-bounded-64x10": partial(pointwise, 64, 10, *BOUNDED),
     "grid-windows-40": partial(windows, 32, 40),
     "grid-windows-20": partial(windows, 64, 20),
+    "grid-windows-32": partial(windows, 16, 32),
+    "grid-windows-8": partial(windows, 64, 8),
+    "grid-mixed-112": partial(mixed, 64, 112),
+    "grid-mixed-56": partial(mixed, 64, 56),
     "grid-tokens-197": partial(tokens, 197, 192, 3),
     "grid-tokens-64": partial(tokens, 64, 320, 5),
 }

@@ -257,12 +257,13 @@ def test_refusals(made):
             quantize(graph, **given)
     with pytest.raises(ModelError, match="small: expected a network of floats, got one that is quantised"):
         quantize(result.graph, [photo])
-    net = Net((1, 3, 4, 4))
-    with pytest.raises(ModelError, match="expected layers to quantise"):
-        quantize(net.graph(net.op("softmax", "x0")), [photo[:, :, :4, :4]])
+    for op in ("softmax", "sigmoid"):  # no kernel, and one that only layers around it would call for
+        net = Net((1, 3, 4, 4))
+        with pytest.raises(ModelError, match="expected layers to quantise"):
+            quantize(net.graph(net.op(op, "x0")), [photo[:, :, :4, :4]])
     net = Net((1, 3, 4, 4))
     boundless = net.graph(net.conv(net.op("log", net.conv("x0", 2)), 2))
-    with pytest.raises(ArgumentError, match="tensor 'log1': expected finite values"):
+    with pytest.raises(ArgumentError, match="^tensor 'log1': expected finite values"):
         quantize(boundless, [photo[:, :, :4, :4]])
 
 

@@ -25,7 +25,7 @@ from .gain import times
 from .levels import METHODS
 from .notes import Notes, digest
 from .photos import Arrays, frames_of
-from .places import integer_nodes, units
+from .places import places, units
 from .recipe import Recipe, recipe
 from .report import Report, report_of
 from .rounding import ROUNDINGS
@@ -132,10 +132,9 @@ def _check(graph: Graph, method: str, rounding: str, max_drop: float | None, kee
         raise ArgumentError(f"max_drop: expected a share from 0 to 1, got {max_drop}")
     if any(node.op == "fakequant" for node in graph.nodes) or graph.levels:
         raise ModelError(f"{graph.name}: expected a network of floats, got one that is quantised")
-    names = integer_nodes(graph)
     if unknown := [name for name in keep if name not in units(graph)]:
         raise ArgumentError(f"keep: expected layers that could be quantised, got {', '.join(map(repr, unknown)):.200}")
-    if not names:
+    if not places(graph).put:
         raise ModelError(f"{graph.name}: expected layers to quantise, such as convolutions, found none")
 
 

@@ -134,5 +134,6 @@ def values(
     def vectors() -> dict[str, np.ndarray]:
         return {name: seen.vector for name, seen in observed(graph, names, frames, progress).items()}
 
+    found = notes.vectors(part, sizes, vectors)
     with naming(str(notes.path)):
-        return {name: Observed.of(name, vector) for name, vector in notes.vectors(part, sizes, vectors).items()}
+        return {name: Observed.of(name, vector) for name, vector in found.items()}

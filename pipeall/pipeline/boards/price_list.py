@@ -37,6 +37,9 @@ FEATURES = (
 )
 NR, ISA = 8, "neon"  # of the GEMM of every Arm core
 NR_OF = {"float16": 16}  # of its GEMM of other types, where it differs
+LANES = {"float16": 8, "int8": 16, "uint8": 16}  # of its vectors, likewise
+DEPTH, FEW = 4, 12  # of integers: the k of a column that lie together; fewer channels are gathered (conv_s8.c)
+INTEGERS = {"int8", "uint8"}
 FLOAT = "float32"  # kernels of other types have the type's short name ahead: "f16:gemm 1x1"
 CONV, OTHER = "gemm", "other"  # who prices what no priced network has: convolutions, all else
 STORED = "half-gemv"  # one pixel, of weights that are stored in half precision
@@ -155,8 +158,6 @@ class PriceList:
 
     def price_of(self, kernel: str) -> Sequence[float]:
         """A kernel's prices: its own, or those of its nearest that has some."""
-        if kernel == str(GEMV_HALVES) not in self.kernels and STORED in self.kernels:
-            return self.kernels[STORED]  # which reads as many bytes
         return next(self.kernels[name] for name in _nearest(kernel) if name in self.kernels)
 
 
@@ -227,9 +228,12 @@ def _convolution(step: Step, way: Algorithm | None) -> tuple[str, float, float]:
     y, taps = step.dst, prod(step.params["kernel"])
     pixels = y.h * y.w
     if way is None:
-        return f"depthwise {_variety(step.params)}", step.weight.size * pixels, 0
+        lanes = LANES.get(step.src[0].dtype, algorithms.VECTOR)
+        return f"depthwise {_variety(step.params)}", algorithms.padded(y.c, lanes) * taps * pixels, 0
     if way in HALVED or (way == GEMM and pixels == 1):
         return str(way).replace("gemm", "gemv"), step.weight.size, 0
+    if way == GEMM and step.src[0].dtype in INTEGERS:
+        return _gemm_of_integers(step)
     if way == GEMM:
         step = folded(step, fold(step, NR)) if step.src[0].dtype == FLOAT else step
         taps, pixels = prod(step.params["kernel"]), algorithms.padded(step.dst.h * step.dst.w, NR)
@@ -243,6 +247,17 @@ def _convolution(step: Step, way: Algorithm | None) -> tuple[str, float, float]:
     m, n = algorithms.tile(step, way)
     tiles = -(-y.h // m) * -(-y.w // m)
     return f"winograd {m}", way.products(step), tiles * n * n * (step.src[0].c + y.c)
+
+
+def _gemm_of_integers(step: Step) -> tuple[str, float, float]:
+    """The same of a GEMM of integers (conv_s8.c): rows of windows with few channels are gathered, bytes of them."""
+    (kh, kw), groups = step.params["kernel"], step.params["groups"]
+    k, columns, pixels = step.src[0].c // groups, step.dst.c // groups, step.dst.h * step.dst.w
+    few = kw > 1 and k < FEW
+    each, taps = (k * kw, kh) if few else (k, kh * kw)
+    products = groups * algorithms.padded(columns, NR) * taps * algorithms.padded(each, DEPTH) * pixels
+    kernel = "gemm few" if few else "gemm 1x1" if taps == 1 else "gemm kxk"
+    return kernel, products, groups * taps * each * pixels if few else products / each
 
 
 def _variety(params: Mapping[str, Any]) -> str:
