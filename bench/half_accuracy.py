@@ -39,7 +39,7 @@ from pipeall.tasks.boxes import overlaps
 CLASSIFIERS = ("squeezenet1.1", "mobilenet_v1_0.75_192", "squeezenet1.0", "googlenet", "resnet50")
 DETECTORS = (
     "face_detection_short_range", "ultraface_version-RFB-320_simplified", "yunet_n_dynamic", "nanodet_m_320",
-    "fastestdet_352", "retinaface_mbnet025", "centerface", "yolox_nano_416",
+    "fastestdet_352", "retinaface_mbnet025", "centerface", "ssd_mobilenetv2_oidv4_fp16", "yolox_nano_416",
 )  # fmt: skip
 TIE = 0.01
 EVERY = 10_000  # more boxes than a decoder finds
