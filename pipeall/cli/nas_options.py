@@ -24,6 +24,7 @@ from ..nas.proxies import PROXIES
 from ..nas.recipe import Recipe
 from ..nas.search import Search
 from ..nas.stages import StageSpace
+from ..nas.supernet import Supernet
 from ..nas.tree import TreeSpace
 from ..pipeline.boards.board import Board
 from .options import Bytes, KeyValues, Numbers
@@ -58,6 +59,7 @@ TRAINING = KeyValues(
     smoothing=(click.FloatRange(0, 1, max_open=True), "of labels (0)"),
     decay=(click.FloatRange(0), "of weights (0)"),
     warm=(str, "mobile: .onnx classifier to begin with"),
+    supernet=(click.IntRange(1), "mobile: passes of weights all share"),
     finish=(click.IntRange(0), "more passes for the winner (0)"),
 )
 SIZES = {
@@ -126,11 +128,16 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
     space = _space(data, options["space"])
     if training.pruning and isinstance(space, MobileSpace):
         raise ArgumentError("--prune: expected --space conv or tree; channels of residual blocks depend on each other")
+    for key in ("warm", "supernet"):
+        if key in trained and not isinstance(space, MobileSpace):
+            raise ArgumentError(f"--training {key}: expected --space mobile")
     if (warm := trained.get("warm")) is not None:
-        if not isinstance(space, MobileSpace):
-            raise ArgumentError("--training warm: expected --space mobile")
         load(warm)  # said at once if it cannot be read, not in the first training
-    return Search(replace(training, space=space, warm=warm), settings, options["seed"], lam=lam, **about)
+    supernet = Supernet(trained["supernet"], seed=options["seed"]) if "supernet" in trained else None
+    if supernet:  # its networks do not differ by the genes of training
+        settings = replace(settings, evolve_hyper=False)
+    training = replace(training, space=space, warm=warm, supernet=supernet)
+    return Search(training, settings, options["seed"], lam=lam, **about)
 
 
 def _some(values: Mapping[str, Any], *keys: str) -> dict[str, Any]:

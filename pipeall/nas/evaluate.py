@@ -9,6 +9,7 @@ from hashlib import sha256
 from math import inf, isfinite
 from pathlib import Path
 
+from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..graph.onnx.read import load as load_onnx
 from . import data as datasets
@@ -17,17 +18,20 @@ from .data import DataSet, Task
 from .fitness import Fitness, constant, error, slow
 from .genome import LEVELS, TRAINING_GENES, Candidate, Hyper, Space
 from .halving import Halving
+from .mobile import MobileSpace
 from .network import WeightedNetwork, create, to_graph
 from .placement import Placed, Target, place
 from .prune import prune_vectors
 from .recipe import Recipe
 from .score import Score
+from .supernet import Supernet, taken
 from .train import predict, train
 from .warm import warmed
 
 ERROR_SHARE = 0.75  # of the error of a constant guess: a network below it has learned something, and is pruned
 TOGETHER = {"dense": 1, "conv": 4}  # units that are pruned at once
-TRAINED, PRUNED = "trained", "pruned"  # kinds of files in the folder
+TRAINED, PRUNED, SHARED = "trained", "pruned", "shared"  # kinds of files in the folder
+ALONE = ("halving", "pruning", "warm")  # what changes the training of one network
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,10 @@ class Training:
     levels   what the hyperparameter genes stand for; ``recipe``: what all candidates are trained with
     warm     an ONNX classifier whose first weights a network has that inherits none (``warm.warmed``)
     halving  trainings that are behind early on are ended
+    supernet  networks of a mobile space are not trained: each is judged with its part of shared weights
     target   a network that does not fit the board's memory is refused before it is trained
+
+    Raises ArgumentError for a supernet of another space, or beside what belongs to training (``ALONE``).
     """
 
     space: Space
@@ -64,11 +71,22 @@ class Training:
     target: Target | None = None
     halving: Halving | None = None
     warm: str | None = None
+    supernet: Supernet | None = None
+
+    def __post_init__(self) -> None:
+        if self.supernet is None:
+            return
+        if not isinstance(self.space, MobileSpace):
+            raise ArgumentError(f"supernet: expected a mobile space, got {type(self.space).__name__}")
+        if beside := [name for name in ALONE if getattr(self, name)]:
+            raise ArgumentError(f"supernet: expected no {beside[0]}; its networks are not trained one by one")
 
     def __call__(
         self, candidate: Candidate, seed: int, parent: Candidate | None = None, earlier: Sequence[Score] = ()
     ) -> Score:
         data, hyper = self.load(), candidate.hyperparameters(self.levels)
+        if self.supernet:
+            return self._judged(candidate, hyper)
         inherited = None if parent is None else networks.load(self._path(parent, TRAINED), data)
         network = create(self.space.decode(candidate.bits), data, seed, inherited)
         if self.warm and parent is None:
@@ -88,6 +106,19 @@ class Training:
         fitness = self.fitness(found, final.parameters, most, share, hyper)
         score = self._score(final, fitness if final.architecture.blocks else inf, found, share)
         return replace(score, cycles=hyper.cycles, passes=len(losses), rungs=tuple(ladder.errors))
+
+    def _judged(self, candidate: Candidate, hyper: Hyper) -> Score:
+        """With shared weights."""
+        final = taken(self.space.decode(candidate.bits), self.shared(), self.load().fit)
+        networks.save(self._path(candidate, TRAINED), final)
+        if not self.fits(final):
+            return self._score(final, inf, inf, 0.0)
+        found = self._error(final)
+        return self._score(final, self.fitness(found, final.parameters, _parameters(self), 0.0, hyper), found, 0.0)
+
+    def shared(self) -> WeightedNetwork:
+        """The weights of the supernet: trained when they are first asked for, and kept in the folder."""
+        return _shared(self)
 
     def load(self) -> DataSet:
         return _load(self.data, self.samples, self.task)
@@ -162,6 +193,15 @@ def _load(name: str, samples: int | None, task: Task | None) -> DataSet:
 @cache
 def _classifier(path: str) -> Graph:
     return load_onnx(path)
+
+
+@cache
+def _shared(training: Training) -> WeightedNetwork:
+    about = repr((training.space, training.data, training.samples, training.task, training.recipe, training.supernet))
+    path = Path(training.folder) / f"{sha256(about.encode()).hexdigest()[:16]}-{SHARED}.npz"
+    if not path.exists():
+        networks.save(path, training.supernet.trained(training.space, training.load(), training.recipe))
+    return networks.load(path, training.load())
 
 
 @cache

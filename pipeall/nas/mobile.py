@@ -20,7 +20,7 @@ Choice = TypeVar("Choice")
 DEPTHS, EXPANSIONS = (1, 2, 3, 4), (1, 2, 4, 6)
 SIDES = (0.5, 0.75, 1.0)  # of the picture's side
 SQUEEZE = 4  # so many times fewer channels has a gate than its block reads
-PARTS = 6  # convolutions of a block at most
+PARTS = 8  # convolutions of both kinds of block: five of inverted residuals, three of residual blocks
 FIELDS: Mapping[Blocks, Mapping[str, int]] = {  # of a stage: what its bits say, and how many they are
     "both": {"width": 2, "depth": 2, "kernel": 2, "expansion": 2, "gate": 1, "residual": 1},
     "inverted": {"width": 2, "depth": 2, "kernel": 2, "expansion": 2, "gate": 1},
@@ -99,6 +99,20 @@ class MobileSpace:
         """Bits of a random network: each is 1 with probability 1/2."""
         return tuple(int(bit) for bit in random.integers(0, 2, self.loci))
 
+    def loci_of(self, *names: str) -> list[int]:
+        """The loci of these fields (``FIELDS``) in all stages; a kind of block that lacks a field has none of it."""
+        fields = [name for name, count in FIELDS[self.blocks].items() for _ in range(count)]
+        stages = self.levels[1:]
+        return [locus for loci in stages for name, locus in zip(fields, loci, strict=True) if name in names]
+
+    def union(self) -> Architecture:
+        """Every convolution of every network of the space, as large as any has it: what networks can take their weights
+        from (``supernet.taken``). With both kinds of block it is no network itself."""
+        gone = self.loci_of("residual")
+        largest = self.decode([1] * self.loci), self.decode([int(locus not in gone) for locus in range(self.loci)])
+        blocks = {block.index: block for architecture in largest for block in architecture.blocks}
+        return Architecture("mobile", tuple(blocks.values()))
+
     def _width(self, stage: int, code: int) -> int:
         return max(1, round(self.widths[code] * self.growth**stage))
 
@@ -150,10 +164,10 @@ class Builder:
 
     def residual(self, place: tuple[int, int], x: int, channels: int, units: int, kernel: int, stride: int) -> int:
         """Two convolutions, and the input added ahead of the last ReLU; projected where it has another shape."""
-        inner = self.conv(place, x, units, kernel, 0, stride=stride)
+        inner = self.conv(place, x, units, kernel, 5, stride=stride)
         if stride > 1 or channels != units:
-            x = self.conv(place, x, units, 1, 1, stride=stride, activation="none")
-        return self.conv(place, inner, units, kernel, 2, added=x)
+            x = self.conv(place, x, units, 1, 6, stride=stride, activation="none")
+        return self.conv(place, inner, units, kernel, 7, added=x)
 
 
 def mobilenet_v2(width: float = 1.0) -> Architecture:

@@ -22,7 +22,7 @@ from .data import Samples
 from .evaluate import Training
 from .evolve import Generation, Settings
 from .fitness import accuracy
-from .genome import STATES, TRAINING_GENES, Candidate, hyper_of
+from .genome import HYPER_GENES, STATES, TRAINING_GENES, Candidate, hyper_of
 from .network import WeightedNetwork, create, to_graph
 from .placement import Placed, place
 from .proxies import PROXIES, proxy
@@ -78,6 +78,8 @@ class Search:
     def open(self, history: str | Path | None = None, executor: Executor | None = None) -> Archive:
         """The archive of this search. Candidates that the file ``history`` has are not trained again."""
         Path(self.training.folder).mkdir(parents=True, exist_ok=True)
+        if self.training.supernet:
+            self.training.shared()  # here, so that not every worker trains it
         wave = self.training.halving and self.training.halving.factor
         file = None if history is None else History(history, self.about())
         return Archive(self.training.space, self.training, self.seed, executor, file, self.budget, wave)
@@ -95,7 +97,9 @@ class Search:
         return proxy(self.proxy, network, self.training.load().fit)
 
     def hyper(self) -> list[tuple[int, ...]]:
-        """Levels of the first candidates' hyperparameters; none: any states."""
+        """Levels of the first candidates' hyperparameters; none: any states. With a supernet: the middle ones."""
+        if self.training.supernet:
+            return [(1,) * HYPER_GENES] * self.settings.population
         if self.start == "random":
             return []
         activity, random = activities(self.training, self.seed), np.random.default_rng([self.seed, 1])

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 Tensors: TypeAlias = "dict[int, list[torch.Tensor]]"  # the arrays of a network's layers
 
+# of the share of a training that is done, the network and its weights: networks that take parts of these
+Shares: TypeAlias = "Callable[[float, WeightedNetwork, Tensors], list[tuple[WeightedNetwork, Tensors]]]"
+
 PLAIN = Recipe()
 TRAINED = 3  # arrays of a layer, the first ones; the others are the mean and variance of batch normalisation
 NORM_MOMENTUM = 0.1  # share of a batch in the running mean and variance
@@ -39,6 +42,7 @@ def train(
     seed: int,
     recipe: Recipe = PLAIN,
     ends: Callable[[int, WeightedNetwork], bool] | None = None,
+    shares: Shares | None = None,
 ) -> tuple[WeightedNetwork, list[float]]:
     """The network after ``hyper.cycles`` passes over the samples, and the mean loss of each pass.
 
@@ -47,6 +51,7 @@ def train(
     normalisation needs two samples: one that would be alone in the last step of a pass is left out of the pass.
 
     ends  called after each pass but the last with the number of passes and the network; training ends where it says so
+    shares  the networks of a step, which have their weights in ``network``'s; the loss is the mean of theirs
 
     Runs on torch's GPU where it has one. Raises MissingExtraError without torch.
     """
@@ -59,9 +64,11 @@ def train(
         for cycle in range(hyper.cycles):
             order, total = random.permutation(len(fit)), torch.zeros((), device=device)
             for step in range(steps):
-                rate = hyper.learning_rate * (1 + cos(pi * (cycle * steps + step) / (hyper.cycles * steps))) / 2
+                done = (cycle * steps + step) / (hyper.cycles * steps)
+                rate = hyper.learning_rate * (1 + cos(pi * done)) / 2
                 batch = _batch(torch, device, fit, order[step * recipe.batch :][: recipe.batch], recipe, random)
-                loss = _batch_loss(torch, network, weights, batch, recipe.smoothing)
+                parts = shares(done, network, weights) if shares else [(network, weights)]
+                loss = sum(_batch_loss(torch, *part, batch, recipe.smoothing) for part in parts) / len(parts)
                 gradients = torch.autograd.grad(loss, trained, allow_unused=True)
                 with torch.no_grad():
                     total += loss * len(batch.x)
@@ -92,13 +99,23 @@ def predict(network: WeightedNetwork, x: np.ndarray) -> np.ndarray:
         return np.concatenate(found)
 
 
+def calibrated(network: WeightedNetwork, x: np.ndarray) -> WeightedNetwork:
+    """The network with the mean and variance that batch normalisation has on ``x``: the mean over its batches of about
+    ``EVALUATED``."""
+    with _torch() as (torch, device), torch.no_grad():
+        weights = _tensors(torch, device, network)
+        for number, batch in enumerate(np.array_split(x, max(1, len(x) // EVALUATED)), 1):
+            _forward(torch, network, weights, _laid_out(torch, batch, device), 1 / number)
+        return _arrays(network, weights)
+
+
 def gradients(network: WeightedNetwork, x: np.ndarray, y: np.ndarray | None = None) -> dict[int, np.ndarray]:
     """Index of a block, or HEAD -> the gradient of its weights: of the loss of a training step, or without targets of
     the sum of the outputs, batch normalisation being that of predictions."""
     with _torch() as (torch, device):
         weights = _tensors(torch, device, network)
         matrices = [layer[0].requires_grad_() for layer in weights.values()]
-        output = _forward(torch, network, weights, _laid_out(torch, x, device), training=y is not None)
+        output = _forward(torch, network, weights, _laid_out(torch, x, device), None if y is None else NORM_MOMENTUM)
         targets = None if y is None else torch.tensor(y, device=device)
         value = output.sum() if targets is None else _loss(torch, network.classifies, output, targets)
         found = torch.autograd.grad(value, matrices, allow_unused=True, materialize_grads=True)
@@ -109,7 +126,8 @@ def outputs_of_blocks(network: WeightedNetwork, x: np.ndarray, training: bool = 
     """What each block gives; in a step of training batches are normalised by themselves."""
     with _torch() as (torch, device), torch.no_grad():
         values: dict[int, torch.Tensor] = {}
-        _forward(torch, network, _tensors(torch, device, network), _laid_out(torch, x, device), training, values)
+        momentum = NORM_MOMENTUM if training else None
+        _forward(torch, network, _tensors(torch, device, network), _laid_out(torch, x, device), momentum, values)
         return [values[block.index].cpu().numpy() for block in network.architecture.blocks]
 
 
@@ -162,7 +180,7 @@ def _batch(
 
 
 def _batch_loss(torch, network: WeightedNetwork, weights: Tensors, batch: _Batch, smoothing: float) -> torch.Tensor:
-    output = _forward(torch, network, weights, batch.x, training=True)
+    output = _forward(torch, network, weights, batch.x, NORM_MOMENTUM)
     loss = _loss(torch, network.classifies, output, batch.y, smoothing)
     if batch.mixed is None:
         return loss
@@ -199,11 +217,12 @@ def _forward(
     network: WeightedNetwork,
     weights: Tensors,
     x: torch.Tensor,
-    training: bool = False,
+    momentum: float | None = None,
     values: dict[int, torch.Tensor] | None = None,
 ) -> torch.Tensor:
-    """Logits of a classifier, numbers of another network; in training batches are normalised by themselves.
+    """Logits of a classifier, numbers of another network.
 
+    momentum  batches are normalised by themselves, as in training, and have this share in the running mean and variance
     values  gets what each block gives
     """
     functional = torch.nn.functional
@@ -215,7 +234,7 @@ def _forward(
         value = torch.cat(inputs, dim=1) if len(inputs) > 1 else inputs[0]
         layer = weights[block.index]
         if isinstance(block, Convolution):
-            value = _convolved(functional, block, layer, value, values, training)
+            value = _convolved(functional, block, layer, value, values, momentum)
         elif dense:
             value = functional.linear(value, *layer).relu()
         else:
@@ -235,7 +254,7 @@ def _convolved(
     layer: list[torch.Tensor],
     x: torch.Tensor,
     values: Mapping[int, torch.Tensor],
-    training: bool,
+    momentum: float | None,
 ) -> torch.Tensor:
     weight, bias, *norm = layer
     if block.side:
@@ -246,7 +265,8 @@ def _convolved(
     x = functional.conv2d(x, weight, None if norm else bias, block.stride, block.kernel // 2, groups=groups)
     if norm:
         factor, mean, variance = norm
-        x = functional.batch_norm(x, mean, variance, factor, bias, training, NORM_MOMENTUM, NORM_EPSILON)
+        training = momentum is not None
+        x = functional.batch_norm(x, mean, variance, factor, bias, training, momentum or 0.0, NORM_EPSILON)
     if block.added is not None:
         x = x + values[block.added]
     if block.activation != "none":
