@@ -1,17 +1,20 @@
-/* The ring alone: one producer and one consumer that spin and yield. Argument: number of frames. */
+/* The ring alone: one producer and one consumer that spin and yield. Argument: number of frames at most. Where busy programs
+ * share both cores a hand-over takes a turn of the scheduler, so that a part ends after LONGEST seconds. */
 #include "pipeline/ring.h"
 
 #include <sched.h>
 #include <string.h>
+#include <time.h>
 
 #include "_kernels/gate.h"
 #include "check.h"
 
-enum { MAX_SLOTS = 7 };
+enum { MAX_SLOTS = 7, LONGEST = 4 };
 
 static pa_slot slots[MAX_SLOTS];
 static pa_ring ring;
 static int64_t frames;
+static _Atomic int64_t made; /* INT64_MAX until the last frame is on its way */
 
 /* Both counters start at `start`, so that a run can cross the end of uint32_t. */
 static void reset(uint32_t count, uint32_t start) {
@@ -35,7 +38,10 @@ static pa_slot *wait_for(pa_slot *(*next)(pa_ring *)) {
 }
 
 static void *produce(void *argument) {
-    for (int64_t frame = 0; frame < frames; frame++) {
+    const time_t end = time(NULL) + LONGEST;
+    for (int64_t frame = 0, last = 0; !last; frame++) {
+        last = frame + 1 == frames || (frame % 64 == 63 && time(NULL) > end);
+        if (last) made = frame + 1;
         pa_slot *slot = wait_for(pa_ring_free);
         CHECK(slot->frame == -1); /* the consumer is done with it */
         slot->frame = frame;
@@ -46,7 +52,7 @@ static void *produce(void *argument) {
 }
 
 static void consume(void) {
-    for (int64_t frame = 0; frame < frames; frame++) {
+    for (int64_t frame = 0; frame < made; frame++) {
         pa_slot *slot = wait_for(pa_ring_front);
         CHECK(slot->frame == frame); /* neither lost, repeated nor out of order */
         for (int i = 0; i < PA_MAX_STAGES; i++) CHECK(slot->begin_ns[i] == (frame ^ i));
@@ -74,6 +80,7 @@ static void test_capacity(uint32_t count, uint32_t start) {
 
 static void test_two_threads(uint32_t count, uint32_t start) {
     reset(count, start);
+    made = INT64_MAX;
     pthread_t producer = start_thread(produce, NULL);
     consume();
     pthread_join(producer, NULL);
