@@ -54,9 +54,24 @@ def nhwc(array):
 
 
 def pixels(memory, view):
-    """A (h, w, c) window into flat memory."""
-    strides = (view.w * view.stride * 4, view.stride * 4, 4)
+    """A (h, w, c) window into flat memory of the view's type."""
+    strides = tuple(memory.itemsize * step for step in (view.w * view.stride, view.stride, 1))
     return np.lib.stride_tricks.as_strided(memory[view.offset :], (view.h, view.w, view.c), strides)
+
+
+def run_step(step, arrays, table, cores, algorithm=None, arena_bytes=0):
+    """The result of a step, (h, w, c), after checking every element around it; what must not be read is NaN."""
+    read, written = (end(view) + GUARD for view in (step.src[-1], step.dst))
+    slot = np.full(read, np.nan, step.dst.dtype)
+    program = CpuProgram(table, cores, "test", (arena_bytes, slot.nbytes, slot.itemsize * written))
+    program.add(step, algorithm)
+    for view, array in zip(step.src, arrays, strict=True):
+        pixels(slot, view)[:] = array
+    out = program.run(slot)[:written]
+    result = pixels(out, step.dst).copy()
+    pixels(out, step.dst)[:] = np.nan
+    assert np.isnan(out).all(), "wrote outside its view"
+    return result
 
 
 def run_case(case, table, cores, algorithm=None):
@@ -70,16 +85,9 @@ def run_case(case, table, cores, algorithm=None):
         views.append(view)
         offset = end(view) + GUARD
     step = replace(step, src=tuple(views), dst=spread(replace(step.dst, offset=0)))
-    program = CpuProgram(table, cores, "test", (lowered.arena_bytes, 4 * offset, 4 * (end(step.dst) + GUARD)))
-    program.add(step, algorithm)
-    slot = np.full(offset, np.nan, np.float32)
     order = [slot_tensor.name for slot_tensor in lowered.slot_in]
-    for view, name in zip(views, order, strict=True):
-        pixels(slot, view)[:] = nhwc(inputs[name]).reshape(view.h, view.w, view.c)
-    out = program.run(slot)
-    result = pixels(out, step.dst).copy()
-    pixels(out, step.dst)[:] = np.nan
-    assert np.isnan(out).all(), "wrote outside its view"
+    arrays = [nhwc(inputs[name]).reshape(view.h, view.w, view.c) for view, name in zip(views, order, strict=True)]
+    result = run_step(step, arrays, table, cores, algorithm, lowered.arena_bytes)
     return result, graph, inputs
 
 

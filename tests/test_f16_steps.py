@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from kernel_runs import GAP, GUARD, supported_isas
-from pipeall._kernels.cpu.kernels import CpuProgram
+from kernel_runs import GAP, GUARD, run_step, supported_isas
 from step_reference import compute
 
 from pipeall._kernels.cpu.algorithms import DIRECT
@@ -39,26 +38,11 @@ def out_size(size, params, axis):
     return (size + before + after - reach) // params["strides"][axis] + 1
 
 
-def pixels(memory, view):
-    strides = tuple(memory.itemsize * step for step in (view.w * view.stride, view.stride, 1))
-    return np.lib.stride_tricks.as_strided(memory[view.offset :], (view.h, view.w, view.c), strides)
-
-
-def run_step(step, inputs, isa, threads):
-    """The result of a step, after checking every half around it; what it must not read is NaN."""
+def run_on(isa, step, inputs, threads):
     if isa not in supported_isas():
         pytest.skip(f"this CPU lacks {isa}: run the tests on one that has it")
-    slot = np.full(end(step.src[-1]), np.nan, np.float16)
-    for view, x in zip(step.src, inputs, strict=True):
-        pixels(slot, view)[:] = x
-    sizes = 64, slot.nbytes, 2 * end(step.dst)
-    program = CpuProgram(choose((isa, "ref"), "any core"), (-1,) * threads, "test", sizes)
-    program.add(step, DIRECT if step.kind == "conv" and not is_depthwise(step) else None)
-    out = program.run(slot)
-    result = pixels(out, step.dst).copy()
-    pixels(out, step.dst)[:] = np.nan
-    assert np.isnan(out).all(), "wrote outside its view"
-    return result
+    algorithm = DIRECT if step.kind == "conv" and not is_depthwise(step) else None
+    return run_step(step, inputs, choose((isa, "ref"), "any core"), (-1,) * threads, algorithm, arena_bytes=64)
 
 
 def conv(random, size, groups, each_in, each_out, params, lo=-np.inf, hi=np.inf, residual=False):
@@ -96,7 +80,7 @@ def check_conv(step, inputs, isa):
     exact = compute(free, wide)
     expected = np.clip(exact, step.params["lo"], step.params["hi"])
     for threads in (1, 3):
-        found = run_step(step, inputs, isa, threads)
+        found = run_on(isa, step, inputs, threads)
         error, allowed = np.abs(found - expected), bound(step, inputs, exact)
         assert (error <= allowed).all(), f"{step.params}: error {error.max():.3g}, allowed {allowed.max():.3g}"
     return error.max()
@@ -132,7 +116,7 @@ def test_bounds_and_residual(isa, lo, hi, residual):
     step, inputs = conv(random, (12, 14), 21, 1, 1, window(3), lo, hi, residual)
     check_conv(step, inputs, isa)
     if np.float16(lo) == lo:
-        assert (run_step(step, inputs, isa, 1) >= lo).all()
+        assert (run_on(isa, step, inputs, 1) >= lo).all()
 
 
 @kernels_of("depthwise")
@@ -141,7 +125,7 @@ def test_long_sums_are_of_floats(isa):
     random = np.random.default_rng(5)
     step, inputs = conv(random, (20, 18), 3, 1, 1, window(17))
     exact = compute(step, [inputs[0].astype(np.float64)])
-    np.testing.assert_allclose(run_step(step, inputs, isa, 1), exact, rtol=1.1 * HALF, atol=1e-4)
+    np.testing.assert_allclose(run_on(isa, step, inputs, 1), exact, rtol=1.1 * HALF, atol=1e-4)
 
 
 @kernels_of("depthwise")
@@ -149,7 +133,7 @@ def test_biases_beyond_halves(isa):
     random = np.random.default_rng(5)
     step, inputs = conv(random, (5, 6), 9, 1, 1, window(3))
     step.bias[:3] = 1e6, -1e6, 70000
-    found = run_step(step, inputs, isa, 1)
+    found = run_on(isa, step, inputs, 1)
     assert (found[..., 0] == np.inf).all() and (found[..., 1] == -np.inf).all() and np.isfinite(found[..., 3:]).all()
 
 
@@ -182,7 +166,7 @@ def test_pool(isa, kind):
         x = random.normal(0, 1, (*size, step.src[0].c)).astype(np.float16)
         expected = compute(step, [x.astype(np.float64)])
         for threads in (1, 3):
-            found = run_step(step, [x], isa, threads)
+            found = run_on(isa, step, [x], threads)
             if kind == "maxpool":
                 np.testing.assert_array_equal(found, expected)
             else:
@@ -196,7 +180,7 @@ def test_mean_of_a_large_picture(isa):
     step = pool("avgpool", (56, 60), 24, dict(kernel=(56, 60), strides=(1, 1), pads=(0,) * 4, count_include_pad=0,
                                               dilations=(1, 1)))  # fmt: skip
     x = np.full((56, 60, 24), 30.25, np.float16)
-    np.testing.assert_array_equal(run_step(step, [x], isa, 1), x[:1, :1])
+    np.testing.assert_array_equal(run_on(isa, step, [x], 1), x[:1, :1])
 
 
 @kernels_of("pool")
@@ -204,4 +188,4 @@ def test_maxima_of_infinities(isa):
     x = np.full((6, 7, 9), -np.inf, np.float16)
     x[3, 3, 4] = np.inf
     step = pool("maxpool", x.shape[:2], 9, window(3))
-    np.testing.assert_array_equal(run_step(step, [x], isa, 1), compute(step, [x.astype(np.float64)]))
+    np.testing.assert_array_equal(run_on(isa, step, [x], 1), compute(step, [x.astype(np.float64)]))

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from kernel_runs import GAP, GUARD, end, pixels, supported_isas
-from pipeall._kernels.cpu.kernels import CpuProgram
+from kernel_runs import GAP, GUARD, end, run_step, supported_isas
 
 from pipeall._kernels.cpu.algorithms import GEMV_HALVES, HALF_ROW
 from pipeall._kernels.cpu.table import ROWS, choose
@@ -33,18 +32,8 @@ def step_of(size, residual=False, lo=-np.inf, hi=np.inf):
 
 
 def run(step, arrays, isa, threads):
-    """The outputs, after checking every float around them; what must not be read is NaN."""
-    sizes = [4 * (end(view) + GUARD) for view in (step.src[-1], step.dst)]
-    program = CpuProgram(choose((isa, "ref"), "any core"), (-1,) * threads, "test", (0, *sizes))
-    program.add(step, GEMV_HALVES)
-    slot = np.full(sizes[0] // 4, np.nan, np.float32)
-    for view, array in zip(step.src, arrays, strict=True):
-        pixels(slot, view)[:] = array
-    out = program.run(slot)
-    found = pixels(out, step.dst).copy()
-    pixels(out, step.dst)[:] = np.nan
-    assert np.isnan(out).all(), "wrote outside its view"
-    return found.reshape(-1)
+    table = choose((isa, "ref"), "any core")
+    return run_step(step, arrays, table, (-1,) * threads, GEMV_HALVES).reshape(-1)
 
 
 def product(x, weight, groups):

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from kernel_runs import supported_isas
-from pipeall._kernels.cpu.kernels import CpuProgram
+from kernel_runs import GAP, GUARD, run_step, supported_isas
 from winograd_reference import convolve
 
 from pipeall._kernels.cpu.algorithms import GEMM, HALF_SUM, Algorithm, candidates
@@ -16,7 +15,6 @@ from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 ISAS = sorted({row.isa for row in ROWS if (row.op, row.type) == ("gemm", "f16")} & set(supported_isas()))
 CORES = sorted({row.core for row in ROWS if (row.op, row.type) == ("gemm", "f16")})
 HALF_U = 2.0**-11
-GUARD, GAP = 37, 3
 POINTS = (0, 0.625, -0.625, 1.5, -1.5)
 ROUNDINGS = {2: 1 + 2, 4: 3 + 4}  # m: of the longest way through the transforms of input and output, a dimension
 WINOGRAD2, WINOGRAD4 = Algorithm("winograd", 2), Algorithm("winograd", 4)
@@ -46,25 +44,8 @@ def step_of(size, residual=False, lo=-np.inf, hi=np.inf):
     return Step("conv", "c", (source, added)[: 1 + residual], target, params, None, None)
 
 
-def pixels(memory, view):
-    return np.lib.stride_tricks.as_strided(
-        memory[view.offset :], (view.h, view.w, view.c), (2 * view.w * view.stride, 2 * view.stride, 2)
-    )
-
-
 def run(step, arrays, algorithm, isa, core, threads):
-    """The result (h, w, c), after checking every half around it; what must not be read is NaN."""
-    sizes = [2 * (view.offset + view.h * view.w * view.stride + GUARD) for view in (step.src[-1], step.dst)]
-    program = CpuProgram(choose((isa, "ref"), core), (-1,) * threads, "test", (0, *sizes))
-    program.add(step, algorithm)
-    slot = np.full(sizes[0] // 2, np.nan, np.float16)
-    for view, array in zip(step.src, arrays, strict=True):
-        pixels(slot, view)[:] = array
-    out = program.run(slot)
-    found = pixels(out, step.dst).copy()
-    pixels(out, step.dst)[:] = np.nan
-    assert np.isnan(out[: sizes[1] // 2]).all(), "wrote outside its view"
-    return found
+    return run_step(step, arrays, choose((isa, "ref"), core), (-1,) * threads, algorithm)
 
 
 def exact(step, x, weight, bias, residual):

@@ -330,6 +330,9 @@ def test_a_search_of_mobile_networks(tmp_path):
         ("--space mobile --prune 0.5", "--prune: expected --space conv or tree"),
         ("--board rpi5 --pareto --evolution halving=3", "--evolution halving: expected no --pareto"),
         ("--space mobile --training smoothing=1", "smoothing: 1.0 is not in the range 0<=x<1"),
+        ("--space conv --training supernet=3", "--training supernet: expected --space mobile"),
+        ("--space mobile --training supernet=3 --evolution halving=3", "supernet: expected no halving"),
+        ("--space mobile --training supernet=0", "supernet: 0 is not in the range x>=1"),
     ],
 )
 def test_bad_arguments(tmp_path, monkeypatch, arguments, message):

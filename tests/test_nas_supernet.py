@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from commands import document, invoke
+from commands import document
 from nas_nets import TREE, blobs
 
 from pipeall import ArgumentError
@@ -192,17 +192,3 @@ def test_a_search(tmp_path):
     (tmp_path / "a" / "history.jsonl").write_bytes(b"".join(lines[:3]))
     assert document(*arguments, "-o", tmp_path / "a")["winner"] == found["winner"]
     assert shared.stat().st_mtime_ns == before
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("--space conv --training supernet=3", "--training supernet: expected --space mobile"),
-        ("--space mobile --training supernet=3 --evolution halving=3", "supernet: expected no halving"),
-        ("--space mobile --training supernet=0", "supernet: 0 is not in the range x>=1"),
-    ],
-)
-def test_bad_arguments(tmp_path, monkeypatch, arguments, message):
-    monkeypatch.chdir(tmp_path)
-    result = invoke("nas", "--data", "digits", *arguments.split())
-    assert result.exit_code == 2 and message in result.stderr and result.stderr.count("\n") == 1, result.stderr

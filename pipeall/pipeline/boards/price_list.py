@@ -37,9 +37,9 @@ FEATURES = (
 )
 NR, ISA = 8, "neon"  # of the GEMM of every Arm core
 NR_OF = {"float16": 16}  # of its GEMM of other types, where it differs
-LANES = {"float16": 8, "int8": 16, "uint8": 16}  # of its vectors, likewise
-DEPTH, FEW = 4, 12  # of integers: the k of a column that lie together; fewer channels are gathered (conv_s8.c)
-INTEGERS = {"int8", "uint8"}
+LANES = {"float16": 8, "int8": 16}  # of its vectors, likewise
+# GEMM of integers (conv_s8.c): the k of a column that lie together; channels of which fewer are gathered in any case
+DEPTH, GATHERED = 4, 12
 FLOAT = "float32"  # kernels of other types have the type's short name ahead: "f16:gemm 1x1"
 CONV, OTHER = "gemm", "other"  # who prices what no priced network has: convolutions, all else
 STORED = "half-gemv"  # one pixel, of weights that are stored in half precision
@@ -232,7 +232,7 @@ def _convolution(step: Step, way: Algorithm | None) -> tuple[str, float, float]:
         return f"depthwise {_variety(step.params)}", algorithms.padded(y.c, lanes) * taps * pixels, 0
     if way in HALVED or (way == GEMM and pixels == 1):
         return str(way).replace("gemm", "gemv"), step.weight.size, 0
-    if way == GEMM and step.src[0].dtype in INTEGERS:
+    if way == GEMM and step.src[0].dtype == "int8":
         return _gemm_of_integers(step)
     if way == GEMM:
         step = folded(step, fold(step, NR)) if step.src[0].dtype == FLOAT else step
@@ -253,7 +253,7 @@ def _gemm_of_integers(step: Step) -> tuple[str, float, float]:
     """The same of a GEMM of integers (conv_s8.c): rows of windows with few channels are gathered, bytes of them."""
     (kh, kw), groups = step.params["kernel"], step.params["groups"]
     k, columns, pixels = step.src[0].c // groups, step.dst.c // groups, step.dst.h * step.dst.w
-    few = kw > 1 and k < FEW
+    few = kw > 1 and k < GATHERED
     each, taps = (k * kw, kh) if few else (k, kh * kw)
     products = groups * algorithms.padded(columns, NR) * taps * algorithms.padded(each, DEPTH) * pixels
     kernel = "gemm few" if few else "gemm 1x1" if taps == 1 else "gemm kxk"
