@@ -21,10 +21,8 @@ import time
 from itertools import chain
 from pathlib import Path
 
-import nncf
 import numpy as np
 import onnxruntime
-import openvino
 from common import DATA, Record, names, parser
 from onnxruntime import quantization as tool
 
@@ -137,6 +135,8 @@ def by_onnxruntime(floats_file, calibration, method, made):
 
 
 def with_openvino(model):
+    import openvino
+
     settings = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
     request = openvino.Core().compile_model(model, "CPU", settings).create_infer_request()
     return lambda frame: [array.copy() for array in request.infer(frame).to_tuple()]
@@ -177,6 +177,9 @@ class Compared:
         yield best(found)
 
     def nncf(self):
+        import nncf
+        import openvino
+
         found = []
         for preset in PRESETS:
             begin = time.perf_counter()
