@@ -1,5 +1,11 @@
 """What StatsRecorder makes of hand-made times and counters, worked out by hand."""
 
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+
 import pytest
 
 from pipeall.pipeline import stats
@@ -100,3 +106,30 @@ def test_a_window_counts_what_came_after_its_snapshot(submitted, begin, kept, mo
     assert (big.frames, big.overran, big.busy_ms, big.copy_ms) == (4, 1, pytest.approx(10), pytest.approx(2))
     assert big.use == pytest.approx(0.040 / seconds)
     assert (gpu.frames, gpu.busy_ms) == (1, pytest.approx(8))
+
+
+def test_a_window_is_whole_while_another_thread_takes_results():
+    """Frame i is submitted at 0 and ready at i ms: a window of n frames from f on has a median of f + (n - 1) / 2."""
+    recorder, taken, ended = StatsRecorder(), count(), threading.Event()
+
+    def take():
+        while not ended.wait(1e-5):
+            number = next(taken)
+            recorder.add(frame(number, 0, number))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    with ThreadPoolExecutor() as pool:
+        taking = pool.submit(take)
+        try:
+            for _ in range(300):
+                since = recorder.snapshot([])
+                while recorder.frames < since.frames + 5:
+                    time.sleep(1e-5)
+                found = recorder.stats([], since)
+                assert found.latency_p50_ms == since.frames + (found.frames - 1) / 2
+                assert found.seconds == pytest.approx((found.frames if since.frames else found.frames - 1) / 1000)
+        finally:
+            ended.set()
+            sys.setswitchinterval(interval)
+        taking.result()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -110,9 +111,10 @@ class Snapshot:
 
 
 class StatsRecorder:
-    """Collects the times of delivered frames, in bounded memory."""
+    """Collects the times of delivered frames, in bounded memory. One thread may add while another asks."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self.frames = 0
         self._kept: deque[tuple] = deque(maxlen=KEPT)
         self._first_ns = self._last_ns = 0
@@ -121,20 +123,22 @@ class StatsRecorder:
 
     def add_live(self, latency_ns: int, dropped: int) -> None:
         """Of a frame of a live source; ``dropped``: frames of this source until then."""
-        self._live_ms.append(latency_ns / 1e6)
-        self._dropped_before = 0 if dropped < self._dropped_before else self._dropped_before
-        self._dropped += dropped - self._dropped_before
-        self._dropped_before = dropped
+        with self._lock:
+            self._live_ms.append(latency_ns / 1e6)
+            self._dropped_before = 0 if dropped < self._dropped_before else self._dropped_before
+            self._dropped += dropped - self._dropped_before
+            self._dropped_before = dropped
 
     def add(self, times: tuple) -> None:
         """times: the fields of FrameTimes; a bare tuple will do, as this happens while the user waits for a result."""
         _, submitted_ns, _, end_ns = times
-        if not self.frames:
-            self._first_ns = submitted_ns
-        if end_ns[-1] > self._last_ns:
-            self._last_ns = end_ns[-1]
-        self.frames += 1
-        self._kept.append(times)
+        with self._lock:
+            if not self.frames:
+                self._first_ns = submitted_ns
+            if end_ns[-1] > self._last_ns:
+                self._last_ns = end_ns[-1]
+            self.frames += 1
+            self._kept.append(times)
 
     @property
     def times(self) -> tuple[FrameTimes, ...]:
@@ -142,17 +146,20 @@ class StatsRecorder:
         return tuple(map(FrameTimes._make, tuple(self._kept)))  # copied in one step: another thread may be adding
 
     def snapshot(self, counters: Sequence[StageCounters]) -> Snapshot:
-        return Snapshot(self.frames, self._last_ns, tuple(counters), self._dropped)
+        with self._lock:
+            return Snapshot(self.frames, self._last_ns, tuple(counters), self._dropped)
 
     def stats(self, counters: Sequence[StageCounters], since: Snapshot | None = None) -> Stats:
         """Statistics of all that happened, or of what happened after the snapshot."""
         since = since or Snapshot()
-        frames = self.frames - since.frames
-        times = self.times[-frames:] if frames else ()
+        with self._lock:  # what is taken meanwhile is of the next window, in all of these
+            frames, last_ns, kept = self.frames - since.frames, self._last_ns, tuple(self._kept)
+            live_ms, dropped = tuple(self._live_ms), self._dropped - since.dropped
+        times = tuple(map(FrameTimes._make, kept[-frames:])) if frames else ()
         begin_ns = max(since.ready_ns, self._first_ns)
         if times and len(times) == frames:  # the pipeline may have stood still between the snapshot and this frame
             begin_ns = max(begin_ns, times[0].submitted_ns)
-        seconds = (self._last_ns - begin_ns) / 1e9
+        seconds = (last_ns - begin_ns) / 1e9
         latency = [(frame.end_ns[-1] - frame.submitted_ns) / 1e6 for frame in times] or [0.0]
         p50, p95, p99 = np.percentile(latency, (50, 95, 99))
         before = {(row.lane, row.stage): row for row in since.counters}
@@ -160,7 +167,7 @@ class StatsRecorder:
         for row in counters:
             old = before.get((row.lane, row.stage), StageCounters(row.lane, row.stage, row.unit, row.groups))
             done = row.frames - old.frames
-            ran_s = (self._last_ns - max(begin_ns, row.started_ns)) / 1e9  # a plan may have moved since
+            ran_s = (last_ns - max(begin_ns, row.started_ns)) / 1e9  # a plan may have moved since
 
             def mean(key: str, row: StageCounters = row, old: StageCounters = old, done: int = done) -> float:
                 return (getattr(row, key) - getattr(old, key)) / max(1, done) / 1e6
@@ -177,6 +184,5 @@ class StatsRecorder:
                 )
             )
         fps = frames / seconds if seconds else 0.0
-        live = np.percentile(tuple(self._live_ms)[-frames:] if frames and self._live_ms else (0.0,), (50, 95)).tolist()
-        dropped = self._dropped - since.dropped
+        live = np.percentile(live_ms[-frames:] if frames and live_ms else (0.0,), (50, 95)).tolist()
         return Stats(frames, seconds, fps, float(p50), float(p95), float(p99), tuple(stages), *live, dropped)
