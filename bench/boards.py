@@ -2,8 +2,8 @@
 
     python bench/boards.py [NETWORK ...] [--boards rk3588,rpi5]
 
-Then in half precision and on integers, where a board has prices of these. GPUs compute floats: they take part in half
-precision beside CPUs, not in 8 bits. Networks of integers are quantised on noise, which makes no difference to times.
+Then in half precision, of those components that have prices of it, and on integers. GPUs take no part in 8 bits: they
+compute floats. Networks of integers are quantised on noise, which makes no difference to times.
 
 Simulated, with the interval that holds four of five cases, beside the best time that anybody published of the board,
 with any engine, processor and precision of floats.
@@ -69,11 +69,12 @@ def short(part: Modelled) -> str:
 
 
 def precise(model: BoardModel, graph: Graph, quantised: Graph) -> dict[str, tuple[Graph, list[str]]]:
-    """precision -> the network and the units, where all CPUs have prices in it."""
+    """precision -> the network and the units, where a component has prices of halves, or all CPUs of integers."""
     cpus = list(model.step_prices)
-    others = [unit for unit in model.parts if unit not in cpus]
-    units = {"fp16": (graph, [f"{unit}@fp16" for unit in cpus] + others), "int8": (quantised, cpus)}
-    return {key: pair for key, pair in units.items() if all(key in model.precisions(unit) for unit in cpus)}
+    halves = {unit: f"{unit}@fp16" for unit in model.parts if "fp16" in model.precisions(unit)}
+    found = {"fp16": (graph, [halves.get(unit, unit) for unit in model.parts])} if halves else {}
+    whole = all("int8" in model.precisions(unit) for unit in cpus)
+    return found | ({"int8": (quantised, cpus)} if whole else {})
 
 
 def on_noise(graph: Graph) -> Graph:

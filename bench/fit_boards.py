@@ -16,14 +16,17 @@ from pathlib import Path
 import common
 import numpy as np
 from common import DATA, Record, parser
+from gpu_halves import ARMCL, halves
 
 from pipeall import Board, Plan
 from pipeall.graph.ir import Graph, Tensor
 from pipeall.pipeline.boards.measured import Measured, borders
 from pipeall.pipeline.boards.model import FOLDER, SPREAD_SHARE, BoardModel
 from pipeall.pipeline.boards.modelled import Modelled
+from pipeall.pipeline.boards.regression import Sample
 from pipeall.pipeline.planning.predict import Prediction, predict
 from pipeall.pipeline.planning.profile import Link, Profile, UnitTimes
+from pipeall.pipeline.planning.uncertain import four_of_five
 
 UNITS = ("big", "little", "gpu")
 VIM3_CSV, RK_CSV = "boards/vim3_armcl_groups.csv", "boards/rk3399pro_layers.csv.gz"
@@ -233,6 +236,23 @@ def calibrated(model: BoardModel, data: Path) -> BoardModel:
     return replace(model, idle_w=round((RK_PIPELINE_W - at_0) / (at_1 - at_0), 2))
 
 
+def samples_of(model: BoardModel) -> dict[str, Sample]:
+    """network -> what the model's regression was fitted on."""
+    known = [measured for measured in model.networks if measured.fitted]
+    return {measured.profile.network: measured.sample(network(measured.profile.network)) for measured in known}
+
+
+def in_halves(model: BoardModel) -> BoardModel:
+    """The RK3399Pro's model with its GPU in half precision, too."""
+    found = halves(samples_of(model), FLOORS, {name: network(name) for name in ARMCL}, ARMCL)
+    return replace(
+        model,
+        factors={"gpu@fp16": round(found.factor, 4)},
+        errors={**model.errors, "gpu@fp16": found.errors},
+        error={"gpu@fp16": round(four_of_five(found.errors.values()), 3)},
+    )
+
+
 def power_w(prediction: Prediction) -> float:
     return prediction.energy_mj / prediction.period_ms
 
@@ -265,6 +285,9 @@ RK_SOURCES = SOURCES | {
     ],
     "contention": ["one factor for all pairs, calibrated on three measured pipelines of GoogLeNet (PipeAll-GA)"],
     "idle_w": ["calibrated on the 7.25 W of the first of these pipelines"],
+    "precision_factors": [
+        "gpu@fp16: the geometric mean of five networks' published times in half precision (ARMCL-RockPi) by the prices",
+    ],
 }
 VIM3_SOURCES = SOURCES | {
     "components": ["Khadas VIM3; clocks as set by the scripts of CO-UP-Profiling"],
@@ -281,6 +304,7 @@ def build(data: Path) -> dict[str, BoardModel]:
     rk3399pro = calibrated(
         BoardModel.fit("rk3399pro", RK_PARTS, networks, FLOORS, links=links(), about=RK_SOURCES), data
     )
+    rk3399pro = in_halves(rk3399pro)
     networks = [measured(vim3[name]) for name in VIM3_NAMES.values()]
     networks.append(measured(vim3_squeezenet(vim3, rk["squeezenet"]), fitted=False))
     a311d = BoardModel.fit(

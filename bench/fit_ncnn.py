@@ -114,6 +114,7 @@ def board(own: BoardModel, nets: Mapping[str, Graph]) -> BoardModel:
         ),
         prices,
         step_prices,
+        {f"{unit}@fp16": 1.0 for unit in prices},  # what it has are times in half precision
         errors,
         contention={
             unit: {other: factor for other, factor in own.contention[unit].items() if other in published}

@@ -8,14 +8,17 @@ core where it is left out of the fit, and the published speed-ups of several thr
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import price_table
 from common import DATA, REPOSITORY, Record, mean_line, parser
+from core_errors import ARMCOST, ARMCOST_INT8, deviation, interval_of
 from fit_boards import RK_PIPELINES, build, contention, links, pipelines
+from gpu_halves import faster
+from malis import G610, gpu_halves, gpu_spread, halves_error
 from price_grid import GRIDS
 from price_table import Row
 
@@ -26,27 +29,7 @@ from pipeall.pipeline.boards.price_list import Sample, Work
 from pipeall.pipeline.planning.uncertain import four_of_five
 
 PRICES = REPOSITORY / "bench" / "prices.csv.gz"
-FOUR_OF_FIVE = 1.2816  # standard deviations each way
-# How far armcost's own times are from published ones, standard deviation of the logarithm: of a network that it was not
-# fitted to nine of ten are within 16 % (its ANCHORS.md), which are 1.645 of them
-ARMCOST = np.log(1.16) / 1.645
-# ncnn's published times in 8 bits, one core, ms, behind what armcost says of ncnn's own counted instructions (its
-# ANCHORS.md): GoogLeNet, MobileNet, ResNet-18, ResNet-50, SqueezeNet 1.1. It was fitted to floats alone
-INT8 = {
-    "rk3399-big": ((183.1, 202.2), (65.6, 81.0), (145.0, 151.8), (355.4, 398.6), (47.2, 60.7)),
-    "a311d-big": ((170.2, 173.2), (70.7, 66.7), (130.7, 133.2), (349.8, 333.7), (47.2, 52.0)),
-    "rk3399-little": ((441.4, 408.0), (160.4, 175.8), (378.0, 299.3), (909.5, 853.8), (125.1, 124.8)),
-    "rpi5": ((41.7, 49.1), (13.1, 14.4), (49.0, 36.4), (93.7, 80.2), (10.7, 11.8)),
-}
 MEMORY = 0.41  # of the time that bytes take at a core's bandwidth: what armcost counts
-
-
-def deviation(errors: Iterable[float]) -> float:
-    """Of a normal distribution of logarithms, that holds four of five cases where these errors do."""
-    return float(np.log1p(four_of_five(errors)) / FOUR_OF_FIVE)
-
-
-ARMCOST_INT8 = deviation(ours / theirs - 1 for pairs in INT8.values() for ours, theirs in pairs)
 PRECISIONS = ("", "fp16", "int8")  # of the table; "" is single
 
 
@@ -98,7 +81,10 @@ CORES = {
 
 @dataclass(frozen=True)
 class BoardParts:
-    """socs: component -> the core it is priced as; gpu: the board model whose GPU's prices it has, times a factor."""
+    """socs: component -> the core it is priced as; gpu: the board model whose GPU's prices it has, times a factor.
+
+    But for the starts, which a faster GPU does not shorten.
+    """
 
     parts: Mapping[str, Modelled]
     socs: Mapping[str, str]
@@ -106,9 +92,6 @@ class BoardParts:
     about: str = ""
 
 
-# ncnn's Vulkan times on the RK3588's Mali-G610 by those on the A311D's Mali-G52: AlexNet, GoogLeNet, MobileNet,
-# ResNet-18, ResNet-50, SqueezeNet 1.1, YOLOv4-tiny
-G610 = np.array((15.6, 17.7, 9.2, 16.3, 38.1, 7.1, 50.1)) / (69.7, 67.3, 32.4, 61.4, 159.8, 21.6, 153.9)
 BOARDS = {
     "a311d": BoardParts(
         {
@@ -142,11 +125,6 @@ BOARDS = {
     ),
     "rpi4": BoardParts({"big": Modelled("Cortex-A72", 4, 1800.0)}, {"big": "rpi4"}, about="Raspberry Pi 4"),
     "rpi5": BoardParts({"big": Modelled("Cortex-A76", 4, 2400.0)}, {"big": "rpi5"}, about="Raspberry Pi 5"),
-}
-# The same networks by another library on the same GPU, ms: ncnn's Vulkan, in half precision
-VULKAN = {
-    "a311d-armcl": {"alexnet": 69.7, "googlenet": 67.3, "mobilenet": 32.4, "resnet50-slim": 159.8},
-    "rk3399pro": {"alexnet": 77.1, "googlenet": 80.8, "mobilenet": 36.0, "resnet50-v1": 176.2},
 }
 
 
@@ -254,13 +232,6 @@ def base(name: str) -> str:
     return re.sub("(_float|_int8.*)?(@.*)?$", "", name)
 
 
-def gpu_spread(model: BoardModel) -> float:
-    """Standard deviation of the logarithm between two libraries' times on a GPU, both of published networks."""
-    times = {known.profile.network: sum(known.profile.units["gpu"].ms) for known in model.networks}
-    ratios = [np.log(times[name] / ms) for name, ms in VULKAN[model.name].items()]
-    return float(np.std(ratios, ddof=1))
-
-
 def left_out_pipelines(model: BoardModel, data: Path) -> list[float]:
     """The periods of the measured pipelines, ms, each by the factor that the others ask for."""
     factors = np.arange(0.9, 1.4, 0.01)
@@ -277,9 +248,11 @@ def contention_error(model: BoardModel, data: Path) -> float:
     return four_of_five(off)
 
 
-def board(name: str, clusters: Mapping[str, Cluster], published: Mapping[str, BoardModel], wide: float) -> BoardModel:
+def board(
+    name: str, clusters: Mapping[str, Cluster], published: Mapping[str, BoardModel], wide: float, data: Path
+) -> BoardModel:
     entry = BOARDS[name]
-    prices, step_prices, errors, error = {}, {}, {}, {}
+    prices, step_prices, factors, errors, error = {}, {}, {}, {}, {}
     inferred = np.std(np.log([cluster.efficiency for cluster in clusters.values() if not cluster.like]), ddof=1)
     for component, soc in entry.socs.items():
         cluster, samples = clusters[soc], clusters[soc].samples()
@@ -294,11 +267,12 @@ def board(name: str, clusters: Mapping[str, Cluster], published: Mapping[str, Bo
                 error[unit] = interval_of(model, deviation(left_out.values()), *threads)
     if entry.gpu:
         source, factor = entry.gpu
-        *per_work, start = published[source].prices["gpu"]
-        prices["gpu"] = (*(factor * price for price in per_work), start)  # which a faster GPU does not shorten
+        prices["gpu"] = faster(published[source].prices["gpu"], factor)
         misses = deviation(published[source].errors["gpu"].values())
         scaling = 0.0 if factor == 1 else np.std(np.log(G610), ddof=1)
         error["gpu"] = interval_of(misses, gpu_spread(published[source]), scaling)
+        factors["gpu@fp16"], errors["gpu@fp16"] = gpu_halves(name, published[source], factor, data)
+        error["gpu@fp16"] = halves_error(errors["gpu@fp16"].values(), published[source])
     source = published.get(entry.gpu[0]) if entry.gpu and entry.gpu[1] == 1 else None
     several = len(entry.parts) > 1
     return BoardModel(
@@ -307,6 +281,7 @@ def board(name: str, clusters: Mapping[str, Cluster], published: Mapping[str, Bo
         (),
         prices,
         step_prices,
+        {unit: round(factor, 4) for unit, factor in factors.items()},
         errors,
         mean_power_w=source.mean_power_w if source else {},
         contention=published["rk3399pro"].contention if several else {},
@@ -316,11 +291,6 @@ def board(name: str, clusters: Mapping[str, Cluster], published: Mapping[str, Bo
         contention_error=round(wide, 3) if several else 0.0,
         about=_about(entry, clusters),
     )
-
-
-def interval_of(*deviations: float) -> float:
-    """The error that holds four of five cases, of several that do not depend on each other, as standard deviations."""
-    return float(np.expm1(FOUR_OF_FIVE * np.sqrt(sum(value**2 for value in deviations))))
 
 
 def _about(entry: BoardParts, clusters: Mapping[str, Cluster]) -> dict[str, list[str]]:
@@ -352,6 +322,10 @@ def _about(entry: BoardParts, clusters: Mapping[str, Cluster]) -> dict[str, list
             if entry.gpu[1] != 1
             else ""
         )
+        by = "ARM Compute Library's" if entry.gpu[0] == "rk3399pro" else "ncnn's (Vulkan)"
+        about["precision_factors"] = [
+            f"gpu@fp16: the geometric mean of {by} published times in half precision, of five networks, by the prices",
+        ]
         about["prices"] = [what, *([scaled] if scaled else []), "ms_per_op is that of the GPU they are taken from"]
         about["links"] = ["as the a311d-armcl model has them, whose sizes are inferred"]
         about["contention"] = [
@@ -373,7 +347,7 @@ def boards(clusters: Mapping[str, Cluster], data: Path) -> dict[str, BoardModel]
     """The models by name."""
     published = build(data)
     wide = contention_error(published["rk3399pro"], data)
-    return {name: board(name, clusters, published, wide) for name in BOARDS}
+    return {name: board(name, clusters, published, wide, data) for name in BOARDS}
 
 
 def main() -> None:

@@ -296,6 +296,10 @@ HOSTILE = {
     "prices.npu": ({}, "prices: expected units"),
     "prices.big.ms_per_op": (-1, "ms_per_op: expected a number from 0 "),
     "prices.gpu": ([], "prices.gpu: expected an object"),
+    "precision_factors": ([], "precision_factors: expected an object"),
+    "precision_factors.gpu": (0.5, "precision_factors: expected components that have prices, in another precision"),
+    "precision_factors.big@fp32x2": (0.5, "precision_factors: expected components that have prices"),
+    "precision_factors.gpu@fp16": ("half", "gpu@fp16: expected a number"),
     "contention.big.little": (0, "little: expected a number from 0.1 "),
     "contention.big.npu": (1, "contention: expected units"),
     "contention.big": (1.1, "contention.big: expected an object"),
@@ -326,6 +330,7 @@ HOSTILE = {
 @pytest.mark.parametrize("entry", HOSTILE)
 def test_hostile_files_are_refused_with_the_entry(entry, tmp_path):
     content = json.loads((FOLDER / "a311d-armcl.json").read_text())
+    content["precision_factors"] = {}
     value, message = HOSTILE[entry]
     *path, last = (int(word) if word.isdecimal() else word for word in entry.split("."))
     inside = content

@@ -85,12 +85,43 @@ def test_layers_of_one_pixel_have_a_kernel_for_each_precision(precision, kernel)
 
 def test_units_are_those_that_have_prices(typed, quantised):
     default = ["big", "little", "gpu"]
-    others = ["big@fp32", "big@fp16", "big@mixed", "little@fp32"]
+    others = ["big@fp32", "big@fp16", "big@mixed", "little@fp32", "gpu@fp16"]
     assert typed.model.units(small_net()) == [*default, *others]
     assert set(typed.model.units(quantised)) == {*default, *others, "big@int8"}
     assert list(typed.model.profile(small_net()).units) == default
-    with pytest.raises(ArgumentError, match="unit 'little@fp16': expected one of the model rk3588: big, little, gpu, "):
+    lacks = r"unit 'little@fp16': expected one of the model rk3588 \(nothing known of its Cortex-A55 in fp16\): big, "
+    with pytest.raises(ArgumentError, match=lacks):
         typed.model.profile(small_net(), ["little@fp16"])
+
+
+@pytest.mark.parametrize("name", ["a311d", "rk3399", "rk3588", "rk3399pro"])
+def test_a_gpu_takes_a_share_of_its_time_in_half_precision(name):
+    """A network that the RK3399Pro timed, and one that it did not."""
+    model = Board.load(name).model
+    for graph in (zoo_net("mobilenet"), small_net()):
+        profile = model.profile(graph, ["big", "gpu", "gpu@fp16"])
+        floats, halves = (np.array(profile.units[unit].ms) for unit in ("gpu", "gpu@fp16"))
+        np.testing.assert_allclose(halves, model.factors["gpu@fp16"] * floats)
+        assert 1 / 4 < model.factors["gpu@fp16"] < 1 and profile.units["gpu@fp16"].power_w is None
+        assert profile.error["gpu@fp16"] == model.error["gpu@fp16"]
+        plan = predict(profile, Plan.parse("B-G@fp16:1"))
+        assert plan.stage_ms[0][1] < predict(profile, Plan.parse("B-G:1")).stage_ms[0][1]
+    assert "gpu@fp16" not in model.profile(small_net()).error
+
+
+@pytest.mark.parametrize(("name", "unit"), [("a311d-armcl", "gpu@fp16"), ("rk3588", "gpu@mixed"), ("rpi5", "gpu@fp16")])
+def test_a_precision_that_nobody_published_is_refused(name, unit):
+    model = Board.load(name).model
+    what = f" (nothing known of its {model.parts['gpu'].core_type} in {unit[4:]})" if "gpu" in model.parts else ""
+    with pytest.raises(ArgumentError) as caught:
+        model.profile(small_net(), [unit])
+    assert str(caught.value).startswith(f"unit '{unit}': expected one of the model {name}{what}: big, ")
+
+
+def test_ncnns_times_of_gpus_are_of_half_precision():
+    model = Board.load("rk3588", library="ncnn").model
+    profile = model.profile(zoo_net("mobilenet"), ["gpu", "gpu@fp16"])
+    assert sum(profile.units["gpu@fp16"].ms) == sum(profile.units["gpu"].ms) == pytest.approx(9.2)
 
 
 def test_precisions_have_their_own_prices(typed, quantised):

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from ..._kernels.cpu import algorithms
 from ...errors import ArgumentError
 from ...files import JsonReader, naming, read_json, write_json
 from ...graph.ir import Graph
@@ -29,6 +28,7 @@ from ..planning.uncertain import four_of_five
 from . import price_list, regression
 from .measured import Measured, mean_power, measured_from, median_contention
 from .modelled import Modelled
+from .reading import component_of, part_from, step_prices_from, table
 
 FOLDER = Path(__file__).parent
 REGRESSION, PRICE_LIST = "regression", "prices of pipeall's steps"  # where times are from that nobody measured
@@ -43,6 +43,7 @@ class BoardModel:
     networks       those that were measured
     prices         unit -> price of each of ``regression.FEATURES``
     step_prices    component -> prices of pipeall's own steps, in all precisions; it needs no ``prices``
+    factors        "gpu@fp16" -> how many times as long as "gpu" it takes, for a component of ``prices``
     errors         unit -> network -> (predicted - measured) / measured of its whole time, fitted without it
     mean_power_w   unit -> what the board draws while it runs, mean over the measured networks; empty: not known
     contention     unit -> other unit -> how many times as long it takes while the other one runs too
@@ -60,6 +61,7 @@ class BoardModel:
     networks: tuple[Measured, ...]
     prices: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     step_prices: Mapping[str, price_list.PriceList] = field(default_factory=dict)
+    factors: Mapping[str, float] = field(default_factory=dict)
     errors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     mean_power_w: Mapping[str, float] = field(default_factory=dict)
     contention: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -146,7 +148,9 @@ class BoardModel:
 
     def precisions(self, component: str) -> list[str]:
         """Those beside the default that a component has prices in; int8 is for quantised networks."""
-        return self.step_prices[component].precisions() if component in self.step_prices else []
+        if component in self.step_prices:
+            return self.step_prices[component].precisions()
+        return [unit.partition("@")[2] for unit in self.factors if unit.partition("@")[0] == component]
 
     def profile(self, graph: Graph, units: Sequence[str] | None = None) -> Profile:
         """Times of every group of a network on units: measured where it is one of ``networks``, else predicted.
@@ -161,7 +165,10 @@ class BoardModel:
         names, known = [Plan.single(unit).units[0] for unit in units or self._default_units()], self.units(graph)
         for name in names:
             if name not in known:
-                raise ArgumentError(f"unit {name!r}: expected one of the model {self.name}: {', '.join(known)}")
+                component, _, precision = name.partition("@")
+                part = self.parts.get(component)
+                lacks = f" (nothing known of its {part.core_type} in {precision})" if part and precision else ""
+                raise ArgumentError(f"unit {name!r}: expected one of the model {self.name}{lacks}: {', '.join(known)}")
         measured = next((network for network in self.networks if network.fits(graph)), None)
         times = {unit: self._times(unit, ms, measured) for unit, ms in self._predicted(graph, names).items()}
         timed = measured.profile.units if measured else ()
@@ -180,7 +187,7 @@ class BoardModel:
             in_line=measured.profile.in_line if measured else {},
             links=self.links,
             idle_w=self.idle_w,
-            error=measured.profile.error if measured else self._errors(graph, names),
+            error=self._errors(graph, names, measured),
             contention_error=measured.profile.contention_error if measured else self.contention_error,
             about={
                 "board": self.name,
@@ -210,7 +217,8 @@ class BoardModel:
             component, _, precision = unit.partition("@")
             prices = self.step_prices.get(component)
             if prices is None:
-                found[unit] = rows @ np.array(self.prices[unit])
+                row = self.prices[unit] if unit in self.prices else self.prices[component]
+                found[unit] = self.factors.get(unit, 1.0) * (rows @ np.array(row))
                 continue
             key = prices.integers, precision
             if key not in works:
@@ -218,10 +226,12 @@ class BoardModel:
             found[unit] = prices.group_ms(works[key], count)
         return found
 
-    def _errors(self, graph: Graph, units: Iterable[str]) -> dict[str, float]:
+    def _errors(self, graph: Graph, units: Iterable[str], measured: Measured | None) -> dict[str, float]:
         """unit -> its error, where it is known; of one without its own that of its component."""
-        found = {}
+        found = dict(measured.profile.error) if measured else {}
         for unit in units:
+            if measured and unit not in self.factors:
+                continue
             whole = unit in self.step_prices and graph.quantised
             names = (f"{unit}@int8" if whole else unit, unit.partition("@")[0])
             known = [self.error[name] for name in names if name in self.error]
@@ -231,9 +241,14 @@ class BoardModel:
 
     def _times(self, unit: str, predicted: np.ndarray, measured: Measured | None) -> UnitTimes:
         mean_power = (self.mean_power_w[unit],) * len(predicted) if unit in self.mean_power_w else None
-        if measured is None or unit not in measured.profile.units:
+        timed = measured.profile.units if measured else ()
+        source = unit.partition("@")[0] if unit in self.factors and unit not in timed else unit
+        if source not in timed:
             return UnitTimes(tuple(predicted.tolist()), tuple((self.spread_share * predicted).tolist()), mean_power)
-        times = measured.times(unit, predicted)
+        times = measured.times(source, predicted)
+        if source != unit:  # whose power nobody measured
+            ms, spread = (tuple(self.factors[unit] * value for value in row) for row in (times.ms, times.spread_ms))
+            times = replace(times, ms=ms, spread_ms=spread, power_w=None)
         return times if times.power_w else replace(times, power_w=mean_power)
 
     def save(self, path: str | Path) -> None:
@@ -267,7 +282,12 @@ class BoardModel:
             }
             for unit, prices in self.step_prices.items()
         }
-        modelled = {"step_prices": own, "error": dict(self.error), "contention_error": self.contention_error}
+        modelled = {
+            "step_prices": own,
+            "precision_factors": dict(self.factors),
+            "error": dict(self.error),
+            "contention_error": self.contention_error,
+        }
         return {
             "name": self.name,
             "about": dict(self.about),
@@ -304,17 +324,21 @@ class BoardModel:
     def from_dict(cls, content: Mapping[str, Any], source: str) -> BoardModel:
         """The inverse of ``to_dict``; ``source`` is named in errors. Raises ArgumentError for what is wrong."""
         read = JsonReader(content, source)
-        parts = {name: _part_from(read.inside("components", name)) for name in read.keys("components")}
-        if not parts or any(_component(name) != name or traits_of(name).all for name in parts):
+        parts = {name: part_from(read.inside("components", name)) for name in read.keys("components")}
+        if not parts or any(component_of(name) != name or traits_of(name).all for name in parts):
             raise read.fail("components", "names of components, such as big, little and gpu")
         units, own = read.keys("prices"), read.keys("step_prices")
-        if not (units or own) or any(_component(unit) not in parts for unit in (*units, *own)):
+        if not (units or own) or any(component_of(unit) not in parts for unit in (*units, *own)):
             raise read.fail("prices", "units of the components")
-        step_prices = {unit: _step_prices(read.inside("step_prices", unit)) for unit in own}
+        step_prices = {unit: step_prices_from(read.inside("step_prices", unit)) for unit in own}
+        factors = read.inside("precision_factors") if content.get("precision_factors") is not None else None
+        for unit in factors.content if factors else ():
+            if component_of(unit) != unit or "@" not in unit or unit.partition("@")[0] not in units:
+                raise read.fail("precision_factors", "components that have prices, in another precision: gpu@fp16")
         error = read.inside("error") if content.get("error") is not None else JsonReader({}, source)
-        contention = _table(read, "contention", low=0.1)
+        contention = table(read, "contention", low=0.1)
         if any(
-            _component(unit) not in parts for unit in (*contention, *(o for row in contention.values() for o in row))
+            component_of(unit) not in parts for unit in (*contention, *(o for row in contention.values() for o in row))
         ):
             raise read.fail("contention", "units of the components")
         power = read.inside("mean_power_w") if content.get("mean_power_w") is not None else JsonReader({}, source)
@@ -327,9 +351,10 @@ class BoardModel:
                 for unit in units
             },
             step_prices=step_prices,
+            factors={unit: factors.number(unit) for unit in factors.content} if factors else {},
             error={unit: error.number(unit) for unit in error.content},
             contention_error=read.number("contention_error") if content.get("contention_error") is not None else 0.0,
-            errors=_table(read, "leave_one_out_errors", low=-1.0),
+            errors=table(read, "leave_one_out_errors", low=-1.0),
             mean_power_w={unit: power.number(unit) for unit in power.content},
             contention=contention,
             links=dict(link_from(row) for row in read.rows("links")),
@@ -352,41 +377,5 @@ def _able(graph: Graph, unit: str, times: UnitTimes) -> UnitTimes:
     return replace(times, ms=tuple(ms), spread_ms=tuple(spread), refused={**refused, **times.refused})
 
 
-def _component(unit: str) -> str | None:
-    """The component of a unit that a file names, None where it is no unit."""
-    try:
-        return parse_unit(unit)[0]
-    except ArgumentError:
-        return None
-
-
 def _modelled(device: Device) -> Modelled:
     return Modelled(device.core_type, device.width, device.max_mhz)
-
-
-def _part_from(read: JsonReader) -> Modelled:
-    count = read.number("count", low=1)
-    if count != int(count):
-        raise read.fail("count", "a whole number")
-    mhz = read.number("max_mhz") if read.content.get("max_mhz") is not None else None
-    return Modelled(read.word("core_type"), int(count), mhz)
-
-
-def _step_prices(read: JsonReader) -> price_list.PriceList:
-    kernels = read.inside("kernels")
-    for name in (price_list.CONV, price_list.OTHER):
-        if name not in kernels.content:
-            raise read.fail("kernels", f"prices of {name}, which stands for others")
-    prices = {
-        kernel: tuple(kernels.inside(kernel).number(feature) for feature in price_list.FEATURES)
-        for kernel in kernels.content
-    }
-    integers = read.word("integers") if read.content.get("integers") is not None else None
-    if integers not in (None, *algorithms.INTEGERS):
-        raise read.fail("integers", f"one of {', '.join(algorithms.INTEGERS)}, or none")
-    return price_list.PriceList(read.number("cache_mb"), prices, integers)
-
-
-def _table(read: JsonReader, key: str, low: float) -> dict[str, dict[str, float]]:
-    rows = ((name, read.inside(key, name)) for name in read.keys(key))
-    return {name: {entry: row.number(entry, low) for entry in row.content} for name, row in rows}

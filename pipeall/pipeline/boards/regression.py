@@ -130,7 +130,7 @@ def nonnegative_least_squares(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     free = np.zeros(len(x), bool)
     while True:
         gain = np.where(free, -np.inf, a.T @ (b - a @ x))
-        enters = int(np.argmax(gain))
+        enters = int(np.argmax(gain >= (1 - 1e-9) * gain.max()))  # the first of equal ones, however sums were rounded
         if gain[enters] <= 1e-10 * np.linalg.norm(b):
             return x / scale
         free[enters] = True

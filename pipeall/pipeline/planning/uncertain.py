@@ -44,14 +44,17 @@ def interval(profile: Profile, plan: Plan) -> Interval | None:
     return Interval(*(tuple(np.percentile(values, ends).tolist()) for values in known))
 
 
-def four_of_five(errors: Iterable[float]) -> float:
+def four_of_five(errors: Iterable[float], effective: float | None = None) -> float:
     """The error that holds four of five cases, of errors (predicted - measured) / measured that no fit has seen.
 
     Few of them say little of their own spread: it is widened by Student's distribution.
+
+    effective  as how many they count, where they depend on each other; default all
     """
     logarithms = np.log1p(list(errors))
-    count = len(logarithms)
-    deviations = STUDENT[count - 1] if count <= len(STUDENT) else DEVIATIONS + 0.9 / count
+    count = len(logarithms) if effective is None else effective
+    known = range(1, 1 + len(STUDENT))
+    deviations = np.interp(count, known, STUDENT) if count <= len(STUDENT) else DEVIATIONS + 0.9 / count
     return float(np.expm1(deviations * np.sqrt(np.mean(logarithms**2))))
 
 
