@@ -35,7 +35,7 @@ from pipeall.nas.network import create, to_graph
 from pipeall.nas.placement import Limits, Placed, Target, place
 from pipeall.nas.recipe import Recipe
 from pipeall.nas.score import Score
-from pipeall.nas.train import predict, train
+from pipeall.nas.train import calibrated, predict, train
 
 HYPER = (1, 2, 1, 1, 1)  # all candidates are trained alike: 0.05, momentum 0.9
 LEVELS = DEFAULTS._replace(learning_rate=(0.02, 0.05, 0.1))
@@ -147,12 +147,12 @@ def pass_by_pass(training: Training, candidate: Candidate, seed: int, trial: obj
         return Score(np.inf, np.inf, network.parameters, cycles=0)
 
     def ends(passes: int, now: object) -> bool:
-        errors.append(error(data, predict(now, data.judge.x), data.judge.y))
+        errors.append(error(data, predict(calibrated(now, data.fit.x), data.judge.x), data.judge.y))
         trial.report(errors[-1], passes)
         return trial.should_prune()
 
     final, losses = train(network, data.fit, hyper, seed, training.recipe, ends)
-    found = error(data, predict(final, data.judge.x), data.judge.y)
+    found = error(data, predict(calibrated(final, data.fit.x), data.judge.x), data.judge.y)
     about = {"cycles": hyper.cycles, "passes": len(losses), "rungs": tuple(errors)}
     return Score(found, found, network.parameters, fps=placed.choice.prediction.fps, **about)
 
@@ -196,7 +196,7 @@ def finish(name: str, architecture: Architecture, data: DataSet, options: Namesp
     found = json.loads(path.read_text()) if path.exists() else {}
     if found.get("about") != about:
         hyper = Candidate((0,), HYPER).hyperparameters(LEVELS)._replace(cycles=options.finish)
-        trained, _ = train(network, data.fit, hyper, 0, RECIPE)
+        trained = calibrated(train(network, data.fit, hyper, 0, RECIPE)[0], data.fit.x)
         found = {"about": about, "tested": accuracy(data, predict(trained, data.test.x), data.test.y)}
         path.write_text(json.dumps(found))
     return Finished(place(to_graph(network, data), target), network.parameters, found["tested"])

@@ -27,7 +27,7 @@ from pipeall.nas.network import create
 from pipeall.nas.proxies import PROXIES, proxy
 from pipeall.nas.recipe import Recipe
 from pipeall.nas.score import Score
-from pipeall.nas.train import predict, train
+from pipeall.nas.train import calibrated, predict, train
 
 KEPT = 4  # a proxy spares all but one of so many trainings
 ORDERS = 100
@@ -54,13 +54,13 @@ def trained(space: MobileSpace, data: DataSet, hyper: Hyper, seed: int) -> Train
         seconds[name] = time.process_time() - begin
 
     def judge(passes: int, now: object) -> bool:
-        errors.append(error(data, predict(now, data.judge.x), data.judge.y))
+        errors.append(error(data, predict(calibrated(now, data.fit.x), data.judge.x), data.judge.y))
         return False
 
     begin = time.process_time()
     final, _ = train(network, data.fit, hyper, seed, Recipe(32, decay=5e-4), judge)
     spent = time.process_time() - begin
-    output = predict(final, data.judge.x)
+    output = predict(calibrated(final, data.fit.x), data.judge.x)
     errors.append(error(data, output, data.judge.y))
     return Trained(tuple(errors), accuracy(data, output, data.judge.y), worth, seconds, spent)
 

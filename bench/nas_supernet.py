@@ -32,7 +32,7 @@ from pipeall.nas.mobile import MobileSpace
 from pipeall.nas.network import WeightedNetwork, create
 from pipeall.nas.recipe import Recipe
 from pipeall.nas.supernet import Supernet, taken
-from pipeall.nas.train import predict, train
+from pipeall.nas.train import calibrated, predict, train
 
 RECIPE = Recipe(32, decay=5e-4)
 RATE, MOMENTUM = 0.05, 0.9
@@ -65,7 +65,8 @@ def judged(network: WeightedNetwork, data: DataSet) -> dict[str, float]:
 
 def alone(architecture: Architecture, data: DataSet, cycles: int, seed: int) -> dict[str, float]:
     network = create(architecture, data, seed)
-    return judged(train(network, data.fit, Hyper(RATE, MOMENTUM, cycles, 0.0, 0.0), seed, RECIPE)[0], data)
+    trained, _ = train(network, data.fit, Hyper(RATE, MOMENTUM, cycles, 0.0, 0.0), seed, RECIPE)
+    return judged(calibrated(trained, data.fit.x), data)
 
 
 def shared_weights(space: MobileSpace, data: DataSet, options: Namespace) -> tuple[WeightedNetwork, float]:

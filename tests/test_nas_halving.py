@@ -15,13 +15,16 @@ from nas_nets import STAGES, TREE, blobs, random_network
 from pipeall import ArgumentError
 from pipeall.nas.archive import Archive
 from pipeall.nas.evaluate import Training
+from pipeall.nas.fitness import error
 from pipeall.nas.genome import LEVELS, Candidate, Hyper
 from pipeall.nas.halving import Halving
+from pipeall.nas.mobile import MobileSpace
+from pipeall.nas.network import create
 from pipeall.nas.score import Score
 
-pytest.importorskip("torch", reason="needs pipeall[nas]")
+torch = pytest.importorskip("torch", reason="needs pipeall[nas]")
 
-from pipeall.nas.train import train  # noqa: E402
+from pipeall.nas.train import calibrated, predict, train  # noqa: E402
 
 
 def rung(*errors, cycles=9):
@@ -93,6 +96,29 @@ def test_trainings_of_a_search_end_as_the_rule_says(tmp_path):
         assert score.passes == ((1, 3)[len(over) - 1] if over[-1] else 9)
         ended += over[-1]
     assert ended and all(score.passes == 9 for score in scores[:3])
+
+
+def test_batch_normalisation_is_set_anew_before_a_network_is_judged(tmp_path):
+    """The first convolution's mean and variance are those of its sums on the samples, at the end and in the file; rungs
+    are judged so too, and running means would judge otherwise."""
+    space = MobileSpace(1, (4, 4, 4, 4), side=8)
+    levels = LEVELS._replace(learning_rate=(0.1,) * 3, cycles=(4, 4, 4))
+    training = Training(space, "digits", str(tmp_path), samples=100, levels=levels, halving=Halving(2))
+    candidate, data = Candidate((1,) * space.loci), training.load()
+    score, found = training(candidate, 1), training.result(candidate)
+    weight, _, _, mean, variance = found.weights[found.architecture.blocks[0].index]
+    sums = torch.nn.functional.conv2d(torch.tensor(data.fit.x).double(), torch.tensor(weight).double(), padding=1)
+    np.testing.assert_allclose(mean, sums.mean((0, 2, 3)), atol=1e-5)
+    np.testing.assert_allclose(variance, sums.var((0, 2, 3)), rtol=1e-4)
+    assert score.error == error(data, predict(found, data.judge.x), data.judge.y)
+    seen = []
+    network = create(space.decode(candidate.bits), data, 1)
+    train(network, data.fit, candidate.hyperparameters(levels), 1, ends=lambda passes, now: seen.append(now))
+    plain, anew = (
+        [error(data, predict(how(now), data.judge.x), data.judge.y) for now in seen[:2]]
+        for how in (lambda now: now, lambda now: calibrated(now, data.fit.x))
+    )
+    assert score.rungs == tuple(anew) and not set(anew) & set(plain)
 
 
 def test_waves_know_what_was_before_them_whoever_works(candidates=10):

@@ -25,7 +25,7 @@ from .prune import prune_vectors
 from .recipe import Recipe
 from .score import Score
 from .supernet import Supernet, taken
-from .train import predict, train
+from .train import calibrated, predict, train
 from .warm import warmed
 
 ERROR_SHARE = 0.75  # of the error of a constant guess: a network below it has learned something, and is pruned
@@ -96,6 +96,7 @@ class Training:
             return self._score(network, inf, inf, 0.0)
         ladder = _Ladder(self, hyper.cycles, earlier)
         final, losses = train(network, data.fit, hyper, seed, self.recipe, ladder)
+        final = calibrated(final, data.fit.x)
         networks.save(self._path(candidate, TRAINED), final)
         found, share = self._error(final), 0.0
         if self.pruning and len(losses) == hyper.cycles and found <= self._threshold():
@@ -180,7 +181,7 @@ class _Ladder:
     def __call__(self, passes: int, network: WeightedNetwork) -> bool:
         if passes not in self.bounds:
             return False
-        self.errors.append(self.training._error(network))
+        self.errors.append(self.training._error(calibrated(network, self.training.load().fit.x)))
         return self.errors[-1] > self.bounds[passes]
 
 

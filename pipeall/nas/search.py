@@ -27,7 +27,7 @@ from .network import WeightedNetwork, create, to_graph
 from .placement import Placed, place
 from .proxies import PROXIES, proxy
 from .recipe import Recipe
-from .train import predict, train
+from .train import calibrated, predict, train
 
 FINISH_SEED = 0
 PROBED = 64  # samples of the fixed batch that hyperparameters are probed on
@@ -156,7 +156,7 @@ def winner(training: Training, member: Member, finish: int = 0) -> Winner:
     data = replace(training, samples=None).load()
     if finish:
         hyper = member.candidate.hyperparameters(training.levels)._replace(cycles=finish)
-        network = train(network, data.fit, hyper, FINISH_SEED, training.recipe)[0]
+        network = calibrated(train(network, data.fit, hyper, FINISH_SEED, training.recipe)[0], data.fit.x)
     judge = training.load().judge
     judged, tested = (accuracy(data, predict(network, samples.x), samples.y) for samples in (judge, data.test))
     graph = to_graph(network, data)

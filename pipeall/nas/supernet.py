@@ -23,7 +23,6 @@ from .network import HEAD, WeightedNetwork, create
 from .recipe import Recipe
 from .train import calibrated, train
 
-CALIBRATED = 512  # samples that a network's batch normalisation is set on
 JOIN = ((0.1, ("kernel",)), (0.2, ("depth",)), (0.3, ("width", "expansion")))  # after this share of the training
 SHRINK = tuple(name for _, names in JOIN for name in names)
 
@@ -86,7 +85,7 @@ def drawn(space: MobileSpace, done: float, count: int, random: np.random.Generat
 def taken(architecture: Architecture, shared: WeightedNetwork, fit: Samples) -> WeightedNetwork:
     """A network with its part of the shared weights, and its own statistics of batch normalisation."""
     own = replace(shared, architecture=architecture)
-    return calibrated(replace(own, weights=parts(own, shared.weights)), fit.x[:CALIBRATED])
+    return calibrated(replace(own, weights=parts(own, shared.weights)), fit.x)
 
 
 def parts(network: WeightedNetwork, weights: Mapping[int, Sequence[Any]]) -> dict[int, tuple[Any, ...]]:

@@ -31,6 +31,7 @@ Shares: TypeAlias = "Callable[[float, WeightedNetwork, Tensors], list[tuple[Weig
 PLAIN = Recipe()
 TRAINED = 3  # arrays of a layer, the first ones; the others are the mean and variance of batch normalisation
 NORM_MOMENTUM = 0.1  # share of a batch in the running mean and variance
+CALIBRATED = 512  # samples that batch normalisation is set anew on
 EVALUATED = 128  # samples that ``predict`` computes at a time; what all blocks give is kept meanwhile
 NEWTON_STEPS = 100  # of the quasi-Newton method that fits a linear model
 
@@ -100,8 +101,14 @@ def predict(network: WeightedNetwork, x: np.ndarray) -> np.ndarray:
 
 
 def calibrated(network: WeightedNetwork, x: np.ndarray) -> WeightedNetwork:
-    """The network with the mean and variance that batch normalisation has on ``x``: the mean over its batches of about
-    ``EVALUATED``."""
+    """The network with the mean and variance that batch normalisation has on the first ``CALIBRATED`` of ``x``: means
+    over batches of about ``EVALUATED``. Itself where nothing is normalised.
+
+    Weights move on while a training takes its running mean and variance, most of all early on.
+    """
+    if all(len(layer) <= TRAINED for layer in network.weights.values()):
+        return network
+    x = x[:CALIBRATED]
     with _torch() as (torch, device), torch.no_grad():
         weights = _tensors(torch, device, network)
         for number, batch in enumerate(np.array_split(x, max(1, len(x) // EVALUATED)), 1):
