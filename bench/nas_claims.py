@@ -4,6 +4,7 @@
     python bench/nas_claims.py lambda DATA...       lambda of the greatest complexity, by a fit, beside the paper's two
     python bench/nas_claims.py starts DATA...       chaos-on-edge against random hyperparameters (figs. 2, 5, 6)
     python bench/nas_claims.py pruning DATA...      generations at pruning 0.5 and 0.7, order of difficulty (table II)
+    python bench/nas_claims.py weights DATA...      children that try several trained sets of weights (fig. 4)
     python bench/nas_claims.py board cifar10.npz    accuracy alone against accuracy and speed on an A311D
     python bench/nas_claims.py faster               operations and time that vector-wise pruning saves
 
@@ -190,6 +191,32 @@ def pruning(record: Record, options: argparse.Namespace) -> None:
     record.say("easiest first: " + ", ".join(row[0] for row in order))
 
 
+WEIGHTS = ("data", "a child tries", "tested [%] .1f", "standard error .1f", "wins", "losses", "p more .3f")
+LEARNING = LEVELS._replace(learning_rate=(1e-2, 3e-2, 1e-1), cycles=(1, 3, 9))  # none that diverges
+SETS = {0: "new weights", 1: "its parent's", 2: "2 sets", 4: "4 sets", 8: "8 sets"}
+
+
+def weights(record: Record, options: argparse.Namespace) -> None:
+    """Test accuracy of what evolution found, by how many trained sets a child tries; wins, losses and p beside one."""
+    settings = Settings(generations=options.generations, levels=LEARNING, guided=0)
+    for name in options.data:
+        found = {}
+        for sets in SETS:
+            found[sets] = np.zeros(options.seeds)
+            for seed in range(options.seeds):
+                with tempfile.TemporaryDirectory() as folder:
+                    training = Training(TREE, name, folder, 2 * SAMPLES, levels=LEARNING, inherit=sets)
+                    last = run(training, settings, seed)[-1]
+                    found[sets][seed] = 100 * winner(training, last.best).tested
+        for sets, title in SETS.items():
+            tested, one = found[sets], found[1]
+            beside = int((tested > one).sum()), int((tested < one).sum()), paired(one, tested)
+            error = tested.std(ddof=1) / options.seeds**0.5
+            record.add(stem(name), title, tested.mean(), error, *((None,) * 3 if sets == 1 else beside))
+    record.say(f"{options.seeds} seeds, {options.generations} generations of 10; {2 * SAMPLES} samples to train on")
+    record.say("p more: of a one-sided Wilcoxon signed-rank test that accuracy is more than with the parent's set")
+
+
 SPACES = {  # of the searches for a board: networks, their hyperparameters, samples of a training step
     "tree": (
         TreeSpace(),
@@ -264,6 +291,7 @@ CLAIMS = {
     "lambda": (critical_lambda, LAMBDA),
     "starts": (starts, STARTS),
     "pruning": (pruning, PRUNING),
+    "weights": (weights, WEIGHTS),
     "board": (board, BOARD),
     "faster": (faster, FASTER),
 }
@@ -273,7 +301,7 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("claim", choices=CLAIMS)
     options.add_argument("data", nargs="*", metavar="DATA")
-    group = options.add_argument_group("starts and pruning")
+    group = options.add_argument_group("starts, pruning and weights")
     group.add_argument("--seeds", type=int, default=10)
     group.add_argument("--generations", type=int, default=8)
     group.add_argument("--plot", help="starts: draw figs. 2, 5 and 6 of the last data set")

@@ -37,13 +37,41 @@ def test_rungs(cycles, passes):
 
 
 @UNTIMED
-@given(st.lists(st.integers(0, 20), max_size=12), st.integers(0, 20), st.integers(2, 4))
-def test_the_best_share_goes_on(errors, own, factor):
-    """A training goes on if fewer than 1 / factor of all, itself included, are before it, or if they are too few."""
-    halving = Halving(factor, rungs=1)
+@given(st.lists(st.integers(0, 20), max_size=30), st.integers(0, 20), st.integers(2, 4), st.integers(1, 6))
+def test_the_best_share_goes_on(errors, own, factor, window):
+    """Where none went on lately: a training does if fewer than 1 / factor of the last ones, itself included, are before
+    it, or if they are too few."""
+    halving = Halving(factor, 1, window)
     (bound,) = halving.bounds(9, [rung(error) for error in errors])
-    share = (len(errors) + 1) // factor
-    assert (own <= bound) == (not share or sum(error < own for error in errors) < share)
+    last = errors[max(0, len(errors) - window * factor) :]
+    share = (len(last) + 1) // factor
+    assert (own <= bound) == (not share or sum(error < own for error in last) < share)
+
+
+def streamed(halving, errors):
+    """Which of these trainings of 9 passes go on behind the only rung, one after the other."""
+    scores, passed = [], []
+    for found in errors:
+        (bound,) = halving.bounds(9, scores)
+        passed.append(found <= bound)
+        scores.append(Score(found, found, cycles=9, passes=9 if passed[-1] else 1, rungs=(found,)))
+    return passed
+
+
+@UNTIMED
+@given(st.lists(st.integers(0, 20), min_size=13, max_size=40), st.integers(2, 4), st.integers(1, 6))
+def test_no_more_go_on_than_one_in_factor(errors, factor, window):
+    """Whatever their errors: of as many in a row as are compared, after the first ones, which none was before."""
+    passed, last = streamed(Halving(factor, 1, window), errors), factor * window
+    assert all(passed[: factor - 1])
+    for end in range(factor + last, len(errors) + 1):
+        assert sum(passed[end - last : end]) <= window
+
+
+def test_a_search_that_becomes_better_and_better():
+    """Each is the best so far, and only one in three goes on; each is the worst so far, and none does."""
+    better, worse = (streamed(Halving(3, 1), [1 + sign * number / 100 for number in range(63)]) for sign in (-1, 1))
+    assert sum(better[11:]) == 16 and sum(worse[2:]) == 0
 
 
 def test_only_trainings_as_long_are_compared():
@@ -52,7 +80,7 @@ def test_only_trainings_as_long_are_compared():
     assert Halving(3).bounds(9, others) == (0.4, 0.2)
 
 
-@pytest.mark.parametrize("wrong", [(1, 2), (3, 0)])
+@pytest.mark.parametrize("wrong", [(1, 2, 4), (3, 0, 4), (3, 2, 0)])
 def test_rules_that_are_none(wrong):
     with pytest.raises(ArgumentError, match="halving: expected a factor from 2"):
         Halving(*wrong)
@@ -144,6 +172,6 @@ def test_the_command_ends_trainings_and_goes_on_to_the_same_end(tmp_path):
     lines = (tmp_path / "history.jsonl").read_bytes().splitlines(keepends=True)
     scores = [json.loads(line)["score"] for line in lines if b"score" in line]
     assert {score["cycles"] for score in scores} == {4} and {score["passes"] for score in scores} > {4}
-    assert found["search"]["training"]["halving"] == {"factor": 2, "rungs": 2}
+    assert found["search"]["training"]["halving"] == {"factor": 2, "rungs": 2, "window": 4}
     (tmp_path / "history.jsonl").write_bytes(b"".join(lines[:5]))
     assert document(*arguments)["winner"] == found["winner"]

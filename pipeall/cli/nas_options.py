@@ -60,6 +60,7 @@ TRAINING = KeyValues(
     decay=(click.FloatRange(0), "of weights (0)"),
     warm=(str, "mobile: .onnx classifier to begin with"),
     supernet=(click.IntRange(1), "mobile: passes of weights all share"),
+    inherit=(click.IntRange(0), "networks whose weights a child tries (1)"),
     finish=(click.IntRange(0), "more passes for the winner (0)"),
 )
 SIZES = {
@@ -110,6 +111,7 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
         task=options["task"],
         recipe=_recipe(trained),
         halving=Halving(evolution["halving"]) if "halving" in evolution else None,
+        **_some(trained, "inherit"),
     )
     if options["pareto"] and training.halving:
         raise ArgumentError("--evolution halving: expected no --pareto; it compares trainings by their error alone")

@@ -12,7 +12,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass
-from math import inf
+from heapq import nsmallest
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ class Archive:
     budget     evaluations at most
     wave       so many candidates are evaluated at a time, and told all scores before theirs; None: all that are asked
                for at once, told nothing
+    others     a candidate with a parent is told so many of the best candidates beside it
     """
 
     def __init__(
@@ -64,9 +66,10 @@ class Archive:
         history: History | None = None,
         budget: int | None = None,
         wave: int | None = None,
+        others: int = 0,
     ):
         self.space, self.evaluate, self.seed, self.budget = space, evaluate, seed, budget
-        self.executor, self.history, self.wave = executor, history, wave
+        self.executor, self.history, self.wave, self.others = executor, history, wave, others
         self.members: list[Member] = []  # what was evaluated, in the order it was asked for
         self._scored: dict[Key, Member] = {}
         self._keys: dict[tuple[tuple[int, ...], ...], Key] = {}  # by bits and training genes
@@ -131,13 +134,13 @@ class Archive:
 
     def _run(self, jobs: Mapping[Key, tuple[Candidate, Candidate | None]]) -> Iterator[tuple[Key, Score]]:
         """Keys and scores, each as soon as it is complete."""
-        earlier = () if self.wave is None else ([member.score for member in self.members],)
+        told = {key: self._told(parent) for key, (_, parent) in jobs.items()}
         if self.executor is None:
             for key, (candidate, parent) in jobs.items():
-                yield key, self.evaluate(candidate, self._seed(key), parent, *earlier)
+                yield key, self.evaluate(candidate, self._seed(key), parent, **told[key])
             return
         futures = {
-            self.executor.submit(self.evaluate, candidate, self._seed(key), parent, *earlier): key
+            self.executor.submit(self.evaluate, candidate, self._seed(key), parent, **told[key]): key
             for key, (candidate, parent) in jobs.items()
         }
         try:
@@ -146,6 +149,18 @@ class Archive:
         finally:
             for future in futures:
                 future.cancel()
+
+    def _told(self, parent: Candidate | None) -> dict[str, Any]:
+        """What an evaluation is told beside candidate, seed and parent."""
+        told: dict[str, Any] = {}
+        if self.wave is not None:
+            told["earlier"] = [member.score for member in self.members]
+        if self.others and parent:
+            usable = (member for member in self.members if isfinite(member.score.fitness))
+            others = (member for member in usable if member.candidate != parent)
+            best = nsmallest(self.others, others, key=lambda member: member.order)
+            told["others"] = [member.candidate for member in best]
+        return told
 
     def _seed(self, key: Key) -> int:
         return int.from_bytes(hashlib.sha256(key + str(self.seed).encode()).digest()[:4], "little")

@@ -31,7 +31,7 @@ from .warm import warmed
 ERROR_SHARE = 0.75  # of the error of a constant guess: a network below it has learned something, and is pruned
 TOGETHER = {"dense": 1, "conv": 4}  # units that are pruned at once
 TRAINED, PRUNED, SHARED = "trained", "pruned", "shared"  # kinds of files in the folder
-ALONE = ("halving", "pruning", "warm")  # what changes the training of one network
+ALONE = {"halving": None, "pruning": None, "warm": None, "inherit": 1}  # of the training of one network: its defaults
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,13 @@ class Training:
     levels   what the hyperparameter genes stand for; ``recipe``: what all candidates are trained with
     warm     an ONNX classifier whose first weights a network has that inherits none (``warm.warmed``)
     halving  trainings that are behind early on are ended
+    inherit  trained networks whose weights a child tries, its parent's first; it is trained on from those that judge
+             best (paper 003, figure 4). 0: its weights are new
     supernet  networks of a mobile space are not trained: each is judged with its part of shared weights
     target   a network that does not fit the board's memory is refused before it is trained
 
-    Raises ArgumentError for a supernet of another space, or beside what belongs to training (``ALONE``).
+    Raises ArgumentError for a supernet of another space, or beside what belongs to training (``ALONE``), and for fewer
+    than no networks to inherit from.
     """
 
     space: Space
@@ -71,24 +74,31 @@ class Training:
     target: Target | None = None
     halving: Halving | None = None
     warm: str | None = None
+    inherit: int = 1
     supernet: Supernet | None = None
 
     def __post_init__(self) -> None:
+        if self.inherit < 0:
+            raise ArgumentError(f"inherit: expected 0 or more, got {self.inherit}")
         if self.supernet is None:
             return
         if not isinstance(self.space, MobileSpace):
             raise ArgumentError(f"supernet: expected a mobile space, got {type(self.space).__name__}")
-        if beside := [name for name in ALONE if getattr(self, name)]:
+        if beside := [name for name, default in ALONE.items() if getattr(self, name) != default]:
             raise ArgumentError(f"supernet: expected no {beside[0]}; its networks are not trained one by one")
 
     def __call__(
-        self, candidate: Candidate, seed: int, parent: Candidate | None = None, earlier: Sequence[Score] = ()
+        self,
+        candidate: Candidate,
+        seed: int,
+        parent: Candidate | None = None,
+        earlier: Sequence[Score] = (),
+        others: Sequence[Candidate] = (),
     ) -> Score:
         data, hyper = self.load(), candidate.hyperparameters(self.levels)
         if self.supernet:
             return self._judged(candidate, hyper)
-        inherited = None if parent is None else networks.load(self._path(parent, TRAINED), data)
-        network = create(self.space.decode(candidate.bits), data, seed, inherited)
+        network = self._begun(candidate, seed, [] if parent is None else [parent, *others][: self.inherit])
         if self.warm and parent is None:
             network = warmed(network, _classifier(self.warm), data.fit.x)
         if not self.fits(network):
@@ -107,6 +117,15 @@ class Training:
         fitness = self.fitness(found, final.parameters, most, share, hyper)
         score = self._score(final, fitness if final.architecture.blocks else inf, found, share)
         return replace(score, cycles=hyper.cycles, passes=len(losses), rungs=tuple(ladder.errors))
+
+    def _begun(self, candidate: Candidate, seed: int, parents: Sequence[Candidate]) -> WeightedNetwork:
+        """The network before its training: with the weights of that parent with which it judges best."""
+        data, architecture = self.load(), self.space.decode(candidate.bits)
+        sets = [networks.load(self._path(parent, TRAINED), data) for parent in parents] or [None]
+        tried = [create(architecture, data, seed, trained) for trained in sets]
+        if len(tried) == 1:
+            return tried[0]
+        return min(tried, key=lambda network: self._error(calibrated(network, data.fit.x)))
 
     def _judged(self, candidate: Candidate, hyper: Hyper) -> Score:
         """With shared weights."""

@@ -69,8 +69,14 @@ class Evaluate(Protocol):
     parent  a candidate that this one descends from and whose evaluation is complete; None for a first network. An
             evaluation that saves trained weights may start from the parent's where shapes agree
     earlier  scores that were known when the candidate was asked for: only for an archive that works in waves
+    others  beside the parent, the best candidates whose evaluation is complete: only where the archive has ``others``
     """
 
     def __call__(
-        self, candidate: Candidate, seed: int, parent: Candidate | None = None, earlier: Sequence[Score] = ()
+        self,
+        candidate: Candidate,
+        seed: int,
+        parent: Candidate | None = None,
+        earlier: Sequence[Score] = (),
+        others: Sequence[Candidate] = (),
     ) -> Score: ...

@@ -82,7 +82,8 @@ class Search:
             self.training.shared()  # here, so that not every worker trains it
         wave = self.training.halving and self.training.halving.factor
         file = None if history is None else History(history, self.about())
-        return Archive(self.training.space, self.training, self.seed, executor, file, self.budget, wave)
+        others = max(0, self.training.inherit - 1)
+        return Archive(self.training.space, self.training, self.seed, executor, file, self.budget, wave, others)
 
     def generations(self, archive: Archive) -> Iterator[Generation]:
         """The generations of the search as it runs: algorithm 1 of the paper. The winner is ``archive.best``."""
