@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from bounds import U
-from strided_steps import everywhere, random_floats
+from pipeall._kernels.cpu.kernels import CpuProgram
+from strided_steps import everywhere, random_floats, run_strided, tables
 
 from pipeall.graph.ops import OPS
+from pipeall.steps import SLOT_IN, SLOT_OUT, Step, Strided
 
 
 @pytest.mark.parametrize("kind", ["softmax_nd", "logsoftmax"])
@@ -36,6 +38,43 @@ def test_softmax_of_rows_of_every_length(rows, axis):
         x, expected = (np.ascontiguousarray(a if axis else a.T) for a in (x, expected))
         for isa, y in everywhere("softmax_nd", dict(axis=axis), [x], x.shape, "float32", plain=True):
             np.testing.assert_allclose(y, expected, limit, 0, err_msg=f"{isa} {n}")
+
+
+@pytest.mark.parametrize("n", [1, 3, 4, 7, 16, 21, 40])
+def test_softmax_of_rows_with_infinities(n):
+    """A row of -inf alone, or with inf, is NaN; -inf beside numbers is 0. No row shows in another."""
+    x = random_floats(np.random.default_rng(n), (70, n))
+    x[5], x[40, n - 1], x[64:66, : n // 2] = -np.inf, np.inf, -np.inf
+    with np.errstate(invalid="ignore"):
+        powers = np.exp(x - x.max(1, keepdims=True).astype(np.float64))
+        expected = powers / powers.sum(1, keepdims=True)
+    assert np.isnan(expected[5]).all() and np.isnan(expected[40]).all() and np.isnan(expected).sum() == 2 * n
+    limit = (n + 2 * np.abs(x, where=np.isfinite(x), out=np.zeros_like(x)).max() + 16) * U
+    for isa, y in everywhere("softmax_nd", dict(axis=1), [x], x.shape, "float32", plain=True):
+        np.testing.assert_allclose(y, expected, limit, 0, err_msg=isa)
+
+
+@pytest.mark.parametrize("n", [2, 5, 21, 40, 100])
+def test_softmax_of_a_row_has_the_same_bits_wherever_it_lies(n):
+    """Alone, among others at any place, densely or apart: stages lay rows out in other ways than engines."""
+    x = random_floats(np.random.default_rng(n), (83, n))
+    wide = np.pad(x, [(0, 0), (0, 3)])
+    for isa, table in tables().items():
+        whole = run_strided("softmax_nd", [x], dict(axis=1), x.shape, "float32", table, seed=None)
+        for r in (0, 15, 16, 63, 64, 82):
+            alone = run_strided("softmax_nd", [x[r : r + 1]], dict(axis=1), (1, n), "float32", table, seed=None)
+            assert alone.tobytes() == whole[r].tobytes(), f"{isa}: row {r}"
+        assert softmax_of_a_part(wide, n, table).tobytes() == whole.tobytes(), f"{isa}: rows apart"
+
+
+def softmax_of_a_part(wide, n, table):
+    """Softmax over the first n columns of a matrix."""
+    rows, stride = wide.shape
+    src, dst = (Strided(base, 0, (rows, n), (stride, 1), "float32") for base in (SLOT_IN, SLOT_OUT))
+    program = CpuProgram(table, (-1,), "test", (0, wide.nbytes, wide.nbytes))
+    program.add(Step("softmax_nd", "node", (src,), dst, dict(axis=1)))
+    made = program.run(wide.view(np.uint8).ravel()).view(np.float32).reshape(wide.shape)
+    return np.ascontiguousarray(made[:, :n])
 
 
 @pytest.mark.parametrize("center", [True, False])

@@ -166,6 +166,13 @@ static inline emulated_ps emulated_shuffle_f32x4(emulated_ps a, emulated_ps b, i
     return out;
 }
 
+/* In blocks of four lanes: two of a, then two of b. */
+static inline emulated_ps emulated_shuffle_ps(emulated_ps a, emulated_ps b, int how) {
+    emulated_ps out;
+    for (int i = 0; i < 16; i++) out.lane[i] = (i % 4 < 2 ? a : b).lane[i / 4 * 4 + (how >> 2 * (i % 4) & 3)];
+    return out;
+}
+
 static inline emulated_ps emulated_insertf32x4(emulated_ps a, __m128 block, int at) {
     memcpy(a.lane + 4 * at, &block, sizeof block);
     return a;
@@ -239,6 +246,7 @@ static inline void emulated_storeu_ps(float *p, emulated_ps a) { emulated_mask_s
 #undef _mm512_srai_epi32
 #undef _mm512_permute_ps
 #undef _mm512_shuffle_f32x4
+#undef _mm512_shuffle_ps
 #undef _mm512_insertf32x4
 #undef _mm512_castps128_ps512
 #undef _mm512_cmp_ps_mask
@@ -290,6 +298,7 @@ static inline void emulated_storeu_ps(float *p, emulated_ps a) { emulated_mask_s
 #define _mm512_mask_blend_ps emulated_mask_blend_ps
 #define _mm512_permute_ps emulated_permute_ps
 #define _mm512_shuffle_f32x4 emulated_shuffle_f32x4
+#define _mm512_shuffle_ps emulated_shuffle_ps
 #define _mm512_insertf32x4 emulated_insertf32x4
 #define _mm512_castps128_ps512 emulated_castps128_ps512
 #define _mm512_sqrt_ps emulated_sqrt_ps

@@ -24,10 +24,12 @@ static inline void job_chunk(const void *context, int64_t chunk, int thread) {
     j->range(j, begin, min64(begin + j->chunk_units, j->units), thread);
 }
 
-/* unit_work: elements one unit visits */
+/* unit_work: elements one unit visits. Many units are a multiple of what vectors do side by side, and begin as they lie in
+ * vectors where the first does. */
 static inline void run(const void *op, void *const *bases, void *scratch, pa_team *team, range_fn range, int64_t units,
                 int64_t unit_work) {
-    const int64_t chunk_units = unit_work < CHUNK ? ceil_div(CHUNK, unit_work) : 1;
+    int64_t chunk_units = unit_work < CHUNK ? ceil_div(CHUNK, unit_work) : 1;
+    if (chunk_units > PA_LANES_MAX) chunk_units = round_up(chunk_units, PA_LANES_MAX);
     const job j = {op, bases, scratch, range, units, chunk_units};
     pa_team_run(team, job_chunk, &j, ceil_div(units, chunk_units));
 }

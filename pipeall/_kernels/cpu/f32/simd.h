@@ -367,8 +367,10 @@ PA_INLINE vf v_mix(vf a, vf b, const int w) {
     return _mm512_mask_blend_ps((vm)(w == 1 ? 0xaaaa : w == 2 ? 0xcccc : w == 4 ? 0xf0f0 : 0xff00), a, b);
 }
 PA_INLINE void v_trade(vf *a, vf *b, const int w) {
-    const vf first = v_mix(*a, v_swap(*b, w), w);
-    *b = v_mix(v_swap(*a, w), *b, w), *a = first;
+    vf first = w == 8 ? _mm512_shuffle_f32x4(*a, *b, 0x44) : _mm512_shuffle_ps(*a, *b, 0x44);
+    vf second = w == 8 ? _mm512_shuffle_f32x4(*a, *b, 0xee) : _mm512_shuffle_ps(*a, *b, 0xee);
+    if (w == 1 || w == 4) first = v_mix(*a, v_swap(*b, w), w), second = v_mix(v_swap(*a, w), *b, w);
+    *a = first, *b = second;
 }
 PA_INLINE void v_zip(vf *a, vf *b) {
     const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);

@@ -4,6 +4,7 @@
  *                       least 4, VL / 2 or VL / 4
  *   v_transpose(v, count, item)  of `count` vectors, items of `item` lanes in each `count` of them: item c of vector r to
  *                       item r of vector c
+ *   v_pairs(&a, &b, w)  as v_trade, but an element of the first and its partner in the second may be exchanged
  *   v_width(n)          the least w for n floats
  *   v_blocks(n, w)      true in the first n lanes of each block of w
  *   v_bits(m)           of 4 truth values, LANE_BITS bits for each lane, from the lowest on
@@ -20,6 +21,7 @@ PA_INLINE vf v_load_blocks(const float *p, int64_t step, int n, const int w) {
     return v_load_n(p, n);
 }
 PA_INLINE vm v_blocks(int n, const int w) { return (void)w, v_first(n); }
+PA_INLINE void v_pairs(vf *a, vf *b, const int w) { v_trade(a, b, w); }
 #endif
 
 #if defined(PA_ISA_REF)
@@ -69,6 +71,11 @@ PA_INLINE vm v_blocks(int n, const int w) {
     const vm first = v_first(n);
     return w == VL ? first : _mm256_permute2f128_ps(first, first, 0);
 }
+PA_INLINE void v_pairs(vf *a, vf *b, const int w) {
+    vf second = w == 4 ? _mm256_permute2f128_ps(*a, *b, 0x21) : _mm256_shuffle_ps(*a, *b, 0x4e);
+    if (w == 1) second = v_swap(v_mix(*b, *a, 1), 1);
+    *a = v_mix(*a, *b, w), *b = second;
+}
 PA_INLINE uint64_t v_bits(const vm *m) {
     const int low = _mm256_movemask_ps(m[0]) | _mm256_movemask_ps(m[1]) << 8;
     const int high = _mm256_movemask_ps(m[2]) | _mm256_movemask_ps(m[3]) << 8;
@@ -104,6 +111,14 @@ PA_INLINE vf v_load_blocks(const float *p, int64_t step, int n, const int w) {
 PA_INLINE vm v_blocks(int n, const int w) {
     const unsigned first = (1u << n) - 1;
     return (vm)(w == VL ? first : w == VL / 2 ? first * 0x101 : first * 0x1111);
+}
+PA_INLINE void v_pairs(vf *a, vf *b, const int w) {
+    if (w == 1 || w == 4) {
+        v_trade(a, b, w);
+        return;
+    }
+    const vf second = w == 8 ? _mm512_shuffle_f32x4(*a, *b, 0x4e) : _mm512_shuffle_ps(*a, *b, 0x4e);
+    *a = v_mix(*a, *b, w), *b = second;
 }
 PA_INLINE uint64_t v_bits(const vm *m) {
     return m[0] | (uint32_t)m[1] << 16 | (uint64_t)(m[2] | (uint32_t)m[3] << 16) << 32;
