@@ -12,6 +12,7 @@ from graphs import Net, frames, small_net, zoo_net
 import pipeall
 from pipeall import Board, Engine, Pipeline
 from pipeall.graph.halves import halves_between
+from pipeall.graph.partition import split
 from pipeall.graph.lower import lower
 from pipeall.graph.ops import run_graph
 
@@ -49,10 +50,37 @@ def test_layers_and_what_lies_between_them_are_halves():
     graph, _ = halves_between(with_a_head(), ())
     assert [(node.op, graph.tensors[node.output].dtype) for node in graph.nodes] == [
         ("mul", "float32"), ("cast", "float16"), ("conv", "float16"), ("conv", "float16"), ("sigmoid", "float16"),
-        ("mul", "float16"), ("conv", "float16"), ("maxpool", "float16"), ("conv", "float16"), ("cast", "float32"),
+        ("mul", "float16"), ("conv", "float16"), ("maxpool", "float16"), ("cast", "float32"), ("conv", "float32"),
         ("sigmoid", "float32"), ("mul", "float32"),
     ]  # fmt: skip
     assert [t.dtype for t in (*graph.inputs, *graph.outputs)] == ["float32", "float32"]
+
+
+@pytest.mark.parametrize("behind", ["avgpool", "reduce", "flat", "both"])
+def test_a_layer_that_an_average_follows_is_no_head(behind):
+    """``both``: an average reads it, and so does an output: it is followed."""
+    net = Net((1, 8, 6, 6))
+    x = net.conv(net.conv("x0", 8, k=3, lo=0.0), 8, k=1, lo=0.0)
+    y = net.op("sigmoid", x)
+    if behind in ("avgpool", "both"):
+        y = net.op("avgpool", y, kernel=(6, 6), strides=(1, 1))
+    if behind == "reduce":
+        y = net.op("reduce", y, how="mean", axes=(2, 3))
+    graph = net.graph(*((y, x) if behind == "both" else (y,)))
+    halved, _ = halves_between(graph, ())
+    found = [halved.tensors[node.output].dtype for node in halved.nodes if node.op == "conv"]
+    assert found == ["float16", "float32" if behind == "flat" else "float16"]
+
+
+def test_what_crosses_to_another_part_is_no_head():
+    net = Net((1, 8, 6, 6))
+    x = net.conv("x0", 8, k=3, lo=0.0)
+    graph = net.graph(net.conv(net.conv(x, 8, k=3, lo=0.0), 8, k=1))
+    found = [
+        [part.tensors[node.output].dtype for node in part.nodes if node.op == "conv"]
+        for part in (halves_between(half, ())[0] for half in split(graph, [2]))
+    ]
+    assert found == [["float16", "float16"], ["float32"]]
 
 
 def test_layers_of_one_pixel_and_weights_beyond_halves_stay_floats():

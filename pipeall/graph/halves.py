@@ -2,9 +2,10 @@
 
 Layers with weights, pooling behind them and what lies between layers have float16 tensors; ``cast`` stands between
 these and the others. Layers of one pixel stay as they are: they wait for their weights, which may be halves alone
-(``_kernels.cpu.algorithms``: half-gemm). So do sums over long axes, softmax and normalisation, and what follows the
-last layer, the decoding of boxes above all: half precision is too little there. The graph's inputs and outputs are
-float32, and what crosses a cut inside. So do the layers that the network's metadata names (``keep_float32``).
+(``_kernels.cpu.algorithms``: half-gemm). So do sums over long axes, softmax and normalisation, heads, and what follows
+the last layer, the decoding of boxes above all: half precision is too little there. A head is a layer that neither a
+layer nor an average follows: its rounding is the answer's. The graph's inputs and outputs are float32, and what crosses
+a cut inside. So are the layers that the network's metadata names (``keep_float32``).
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ class _Halves:
 
     def _choose(self) -> set[str]:
         """By their outputs: layers, pooling of their outputs, and what lies between them."""
-        layers = {node.output for node in self.source.nodes if node.op in LAYERS and self._is_layer(node)}
+        followed = self._followed()
+        layers = {n.output for n in self.source.nodes if n.op in LAYERS and n.output in followed and self._is_layer(n)}
         wanted = set(layers)  # what leads to a layer by ops that halves do for
         read: dict[str, list[Node]] = {}
         for node in self.source.nodes:
@@ -96,6 +98,17 @@ class _Halves:
                 if node.output in wanted or node.op in POOLS:
                     chosen.add(node.output)
         return chosen
+
+    def _followed(self) -> set[str]:
+        """Tensors that a layer or an average reads, or that it reads something made of; and all that cross to a part
+        behind this one, of which that is not known."""
+        outputs, leaves = ({tensor.name for tensor in each} for each in (self.source.outputs, self.source.leaves))
+        found = outputs - leaves if self.source.transmits else set()
+        for node in reversed(self.source.nodes):
+            average = node.op == "avgpool" or (node.op == "reduce" and node.attrs["how"] == "mean")
+            if node.op in LAYERS or average or node.output in found:
+                found.update(node.inputs)
+        return found
 
     def _reals(self, node: Node) -> bool:
         """Whether all that a node computes with is float32."""
