@@ -12,9 +12,9 @@ from graphs import Net, frames, small_net, zoo_net
 import pipeall
 from pipeall import Board, Engine, Pipeline
 from pipeall.graph.halves import halves_between
-from pipeall.graph.partition import split
 from pipeall.graph.lower import lower
 from pipeall.graph.ops import run_graph
+from pipeall.graph.partition import split
 
 HALF_U = 2.0**-11
 NETWORKS = ("squeezenet1.0", "squeezenet1.1", "mobilenet_v1_0.75_192", "googlenet", "resnet50")

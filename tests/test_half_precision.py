@@ -45,7 +45,9 @@ def test_kept_layers_have_floats_on_both_sides():
     graph = overflowing()
     third = names(graph)[2]
     types = [t.dtype for t in _outputs(halves_between(keep_float32(graph, [third]), ())[0])]
-    assert types == ["float16"] * 3 + ["float32"] * 2 + ["float16"] * 2 + ["float32"] * 2  # casts around the third, and the head
+    assert (
+        types == ["float16"] * 3 + ["float32"] * 2 + ["float16"] * 2 + ["float32"] * 2
+    )  # casts around the third, and the head
     everything = keep_float32(graph, names(graph))
     assert halves_between(everything, ())[0] is everything
     assert KEPT not in keep_float32(everything, []).metadata
