@@ -17,7 +17,7 @@ class Halving:
     A training of n passes is judged after n / factor^rungs, ..., n / factor passes, rounded up: its rungs. It is
     compared with those that were judged at this rung of as long a training, the last ``window`` times ``factor``. It
     goes on where its error is among the best 1 / ``factor``, and where fewer than 1 / ``factor`` of them went on: what
-    a search proposes becomes better and better, so most would go on otherwise. The first ``factor`` trainings have none
+    a search proposes becomes better and better, so more would go on otherwise. The first ``factor`` trainings have none
     to be compared with. They go on, and do not count for this.
 
     Raises ArgumentError for a factor below 2, no rungs or no window.
