@@ -220,7 +220,9 @@ def test_a_profile_moves_a_plan_on_this_machine(chain, board, inputs, expected):
     with Pipeline(chain, "big-little:5", board=board, rebalance=profile) as pipe:
         pipe.lanes.all[0].set_paces([2.5, 5])  # little at half its speed
         stream(pipe, inputs, expected, lambda: moved(pipe))
-        assert str(pipe.plans[1][1]) in ("big-little:7", "little-big:3")
+        first, second = pipe.plans[1][1].lanes[0]
+        groups = second.first if first.component == "big" else 10 - second.first
+        assert 6 <= groups <= 8  # of big: seven by these paces, one more or less by what else runs
     no_thread_left()
 
 
