@@ -42,7 +42,7 @@ np.save("y.npy", y)
 """
 
 
-def run_arm(folder: Path, *arguments: str, cpu: str = "max", timeout: int = 900, **env: str) -> str:
+def run_arm(folder: Path, *arguments: str, cpu: str = "max", timeout: int = 3600, **env: str) -> str:
     """Runs the emulated Python in a folder and returns its output, which is the message where it fails."""
     done = subprocess.run(
         [PYTHON, *arguments], cwd=folder, env=os.environ | {"QEMU_CPU": cpu} | env, text=True, timeout=timeout,
