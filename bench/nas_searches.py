@@ -37,7 +37,7 @@ RECIPE = Recipe(32, decay=5e-4)
 WIDTHS = (4, 6, 8, 12)
 FINISHED = 3  # trainings of what is found, each from its own new weights
 WHOLE = "all are trained"
-FACTORS = (3,)  # of halving
+FACTOR = 3  # of halving
 
 
 def searched(training: Training, seed: int, options: Namespace) -> dict[str, float]:
@@ -123,10 +123,9 @@ def main() -> None:
     with Record(options, *COLUMNS) as record:
         whole = [kept("whole", training, seed, options) for seed in range(options.seeds)]
         show(record, WHOLE, [row(one, one) for one in whole])
-        for factor in FACTORS:
-            title, halved = f"halving={factor}", replace(training, halving=Halving(factor))
-            found = [kept(title, halved, seed, options) for seed in range(options.seeds)]
-            show(record, title, [row(*pair) for pair in zip(found, whole, strict=True)])
+        title, halved = f"halving={FACTOR}", replace(training, halving=Halving(FACTOR))
+        found = [kept(title, halved, seed, options) for seed in range(options.seeds)]
+        show(record, title, [row(*pair) for pair in zip(found, whole, strict=True)])
         every = replace(training, samples=None).load()
         record.say(f"candidates: {options.samples} samples, {options.cycles} passes")
         record.say(f"found ones: {len(every.fit)} samples, {options.finish} passes, mean of {FINISHED} trainings")

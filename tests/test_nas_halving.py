@@ -21,10 +21,9 @@ from pipeall.nas.halving import Halving
 from pipeall.nas.mobile import MobileSpace
 from pipeall.nas.network import create
 from pipeall.nas.score import Score
+from pipeall.nas.train import calibrated, predict, train
 
 torch = pytest.importorskip("torch", reason="needs pipeall[nas]")
-
-from pipeall.nas.train import calibrated, predict, train  # noqa: E402
 
 
 def rung(*errors, cycles=9):

@@ -16,10 +16,9 @@ from pipeall.nas.fitness import error
 from pipeall.nas.genome import LEVELS, Candidate
 from pipeall.nas.network import create
 from pipeall.nas.score import Score
+from pipeall.nas.train import predict
 
 pytest.importorskip("torch", reason="needs pipeall[nas]")
-
-from pipeall.nas.train import predict  # noqa: E402
 
 CHILD = Candidate((1, 1, 1, 1, 0, 1, 1))
 PARENTS = [Candidate((1,) * 7, (rate, 2, 1, 1, 1)) for rate in range(3)]  # of other rates, so trained to other errors

@@ -21,8 +21,6 @@ import price_table  # noqa: E402
 
 SHARE = 0.8
 INT8_INSIDE = 14  # of 20 by the error of floats: a limit, so integers have an error of their own
-# Mali-T860, ncnn's Vulkan in half precision, ms: another library than the one that its factor is from
-T860 = {"alexnet": 77.1, "googlenet": 80.8, "mobilenet": 36.0, "resnet50-v1": 176.2, "squeezenet1.1": 24.6}
 # What the core's model says of ncnn's own counted instructions, one core, ms, and what ncnn published of all cores of
 # the cluster: AlexNet, GoogLeNet, MobileNet, ResNet-50, SqueezeNet 1.1
 CLUSTERS = {
@@ -97,8 +95,8 @@ def test_errors_that_depend_on_each_other_count_as_fewer():
     assert four_of_five([0.1] * 12, 3) == pytest.approx(np.expm1(1.638 * np.log1p(0.1)))
 
 
-def test_malis_in_half_precision(data_dir):
-    """Networks left out of prices and factor by the others' errors, and the T860's by another library's."""
+def test_malis_in_half_precision():
+    """Networks left out of prices and factor, by the others' errors."""
     found = []
     for name, board in fit_prices.BOARDS.items():
         if board.gpu:
@@ -106,12 +104,7 @@ def test_malis_in_half_precision(data_dir):
             for network, off in errors.items():
                 others = [error for other, error in errors.items() if other != network]
                 found.append(inside(1 + off, 1.0, malis.halves_error(others, source)))
-    model, nets = BoardModel.load("rk3399"), malis.graphs(data_dir)
-    for network, ms in T860.items():
-        (times,) = model.profile(nets[network], ["gpu@fp16"]).units.values()
-        found.append(inside(sum(times.ms), ms, model.error["gpu@fp16"]))
-    print(sum(found))
-    assert len(found) == 20 and sum(found) >= SHARE * len(found)
+    assert len(found) == 15 and sum(found) >= SHARE * len(found)
 
 
 def test_ncnns_tables_of_boards(clusters):
