@@ -1,30 +1,36 @@
-"""Quantised networks beside their floats: pipeall.quantize, onnxruntime's quantize_static and OpenVINO's NNCF.
+"""Quantised networks beside their floats: pipeall.quantize, onnxruntime's quantize_static, OpenVINO's NNCF, MNN's tool.
 
-    pip install openvino nncf
-    python bench/quantize.py [NETWORK ...] [--json FILE] [--by pipeall,onnxruntime,NNCF]
+    pip install onnxruntime openvino nncf MNN pillow
+    python bench/quantize.py [NETWORK ...] [--json FILE] [--by pipeall,onnxruntime,NNCF,MNN]
 
-It may be stopped: rows that FILE has are taken from there. Remove it to measure anew.
+It may be stopped: rows that FILE has are taken from there. Remove it to measure anew. Tools that are not installed are
+left out, and named; not so those that --by names.
 
 Calibrated with the photos of the test data and 200 pictures of CIFAR-10. Classifiers are compared on the photos: how
 many change their class, and by how much the probability of the floats' class changes in the mean. For detectors every
 second picture of scenes/ is there too, and the others compare: the share of the floats' boxes that have one of the same
 class with an overlap of 0.5 at least.
-Of onnxruntime's methods (MinMax, Entropy, Percentile; weights per channel, int8 throughout) and of NNCF's presets
-(performance, mixed; all pictures, biases corrected) the best is shown, chosen by these very figures; pipeall chooses by
-the calibration pictures. "file": pipeall's file, run by onnxruntime. NNCF's networks are run by OpenVINO.
+Of each peer the best is shown, chosen by these very figures; pipeall chooses by the calibration pictures.
+onnxruntime: MinMax, Entropy or Percentile, weights int8 per channel, activations int8 (S8S8) or uint8 (U8S8).
+NNCF: performance or mixed, all pictures, biases corrected; run by OpenVINO. MNN: KL or EMA (ADMM runs all pictures as
+one batch, more than memory holds); it reads the pictures cut to the network's size, as 8-bit files.
+"file": pipeall's file, run by onnxruntime. onnxruntime and OpenVINO run what the files say, without int8 kernels: on
+x86 without VNNI the sums of theirs may saturate, which is no fault of the quantisation.
 """
 
+import importlib.util
 import json
 import logging
+import sys
 import tempfile
 import time
-from itertools import chain
+from importlib.metadata import version
+from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 from common import DATA, Record, names, parser
-from onnxruntime import quantization as tool
+from peers import converted, reason
 
 from pipeall import Engine, Picture, load, quantize, tasks
 from pipeall.cli import images
@@ -35,7 +41,9 @@ from pipeall.tasks.boxes import overlaps
 CLASSIFIERS = ("squeezenet1.1", "squeezenet1.0", "mobilenet_v1_0.75_192", "googlenet", "resnet50")
 DETECTORS = ("nanodet_m_320", "yolox_nano_416")
 METHODS = ("MinMax", "Entropy", "Percentile")
+TYPES = {"S8S8": "QInt8", "U8S8": "QUInt8"}  # of activations
 PRESETS = ("PERFORMANCE", "MIXED")
+FEATURES = ("KL", "EMA")
 OTHERS, HELD = 200, 8  # pictures of CIFAR-10; frames whose tensors onnxruntime's tool holds at once
 COLUMNS = (
     "network", "by", "method", "classes changed", "mean change of probability .4f", "boxes found .3f", "boxes",
@@ -120,26 +128,91 @@ def with_pipeall(graph):
 
 
 def with_onnxruntime(path):
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 3
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # no int8 kernels
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     return lambda frame: session.run(None, frame)
 
 
-def by_onnxruntime(floats_file, calibration, method, made):
+def by_onnxruntime(floats_file, calibration, method, types, made):
+    """The values of tensors are seen once for all types."""
+    from onnxruntime import quantization as tool
+
     tool.quantize_static(
-        floats_file, made, Frames(calibration), per_channel=True, activation_type=tool.QuantType.QInt8,
+        floats_file, made, Frames(calibration), per_channel=True, activation_type=tool.QuantType[TYPES[types]],
         weight_type=tool.QuantType.QInt8, calibrate_method=tool.CalibrationMethod[method],
         extra_options={"CalibMaxIntermediateOutputs": HELD},
+        calibration_cache_path=floats_file.with_suffix(f".{method}.json"),
     )  # fmt: skip
 
 
 def with_openvino(model):
     import openvino
 
-    settings = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+    settings = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32", "LP_TRANSFORMS_MODE": False}
     request = openvino.Core().compile_model(model, "CPU", settings).create_infer_request()
     return lambda frame: [array.copy() for array in request.infer(frame).to_tuple()]
+
+
+def with_mnn(file, outputs):
+    """``outputs``: names of the network's, in order."""
+    import MNN
+
+    interpreter = MNN.Interpreter(str(file))
+    session = interpreter.createSession({"backend": "CPU", "numThread": 1, "precision": "high"})
+    source = interpreter.getSessionInput(session)
+
+    def run(frame):
+        (x,) = frame.values()
+        source.copyFrom(MNN.Tensor(x.shape, MNN.Halide_Type_Float, x, MNN.Tensor_DimensionType_Caffe))
+        interpreter.runSession(session)
+        found = []
+        for name in outputs:
+            made = interpreter.getSessionOutput(session, name)
+            shape = made.getShape()
+            y = MNN.Tensor(shape, MNN.Halide_Type_Float, np.zeros(shape, np.float32), MNN.Tensor_DimensionType_Caffe)
+            made.copyToHostTensor(y)
+            found.append(np.array(y.getNumpyData()).reshape(shape))
+        return found
+
+    return run
+
+
+def by_mnn(floats_file, calibration, picture, method):
+    """MNN's tool reads pictures: what the network reads goes back to 8 bits."""
+    folder = floats_file.parent / f"{floats_file.stem}.pictures"
+    size = written(folder, calibration, picture)
+    mean, std = (np.broadcast_to(np.float64(of), 3) for of in (picture.mean, picture.std))
+    config = {
+        "format": picture.channels, "mean": (mean * picture.scale).tolist(),
+        "normal": (1 / (std * picture.scale)).tolist(), "width": size[1], "height": size[0],
+        "path": str(folder), "used_image_num": len(calibration),
+        "feature_quantize_method": method, "weight_quantize_method": "MAX_ABS", "batch_size": HELD,
+    }  # fmt: skip
+    described = floats_file.with_suffix(f".{method}.json")
+    described.write_text(json.dumps(config))
+    name = floats_file.stem
+    floats = converted(
+        floats_file, ".mnn", "mnnconvert", "-f", "ONNX", "--modelFile", floats_file.name, "--MNNModel", f"{name}.mnn",
+        "--bizCode", "none",
+    )  # fmt: skip
+    made = f"{name}.{method}.mnn"
+    return converted(floats_file, f".{method}.mnn", "mnnquant", floats.name, made, str(described))
+
+
+def written(folder, calibration, picture):
+    """Pictures as PPM files; returns their height and width."""
+    folder.mkdir(exist_ok=True)
+    for number, frame in enumerate(calibration):
+        (x,) = frame.values()
+        pixels = np.rint((x[0].transpose(1, 2, 0) * np.float64(picture.std) + picture.mean) * picture.scale)
+        pixels = pixels.clip(0, 255).astype(np.uint8)[:, :, :: -1 if picture.channels == "BGR" else 1]
+        head = f"P6 {pixels.shape[1]} {pixels.shape[0]} 255\n".encode()
+        (folder / f"{number:04}.ppm").write_bytes(head + pixels.tobytes())
+    return pixels.shape[:2]
 
 
 class Compared:
@@ -168,19 +241,16 @@ class Compared:
         yield self.row("pipeall's file", method, with_onnxruntime(self.file), None)
 
     def onnxruntime(self):
-        found = []
-        for method in METHODS:
+        for method, types in product(METHODS, TYPES):
             begin = time.perf_counter()
-            by_onnxruntime(self.floats_file, self.calibration, method, self.file)
+            by_onnxruntime(self.floats_file, self.calibration, method, types, self.file)
             took = time.perf_counter() - begin
-            found.append(self.row("onnxruntime", method, with_onnxruntime(self.file), took))
-        yield best(found)
+            yield self.row("onnxruntime", f"{method}, {types}", with_onnxruntime(self.file), took)
 
     def nncf(self):
         import nncf
         import openvino
 
-        found = []
         for preset in PRESETS:
             begin = time.perf_counter()
             made = nncf.quantize(
@@ -188,41 +258,76 @@ class Compared:
                 preset=nncf.QuantizationPreset[preset], subset_size=len(self.calibration), fast_bias_correction=False,
             )  # fmt: skip
             took = time.perf_counter() - begin
-            found.append(self.row("NNCF", preset.lower(), with_openvino(made), took))
-        yield best(found)
+            yield self.row("NNCF", preset.lower(), with_openvino(made), took)
+
+    def mnn(self):
+        outputs = [tensor.name for tensor in self.graph.outputs]
+        for method in FEATURES:
+            begin = time.perf_counter()
+            file = by_mnn(self.floats_file, self.calibration, self.task.picture, method)
+            took = time.perf_counter() - begin
+            yield self.row("MNN", method, with_mnn(file, outputs), took)
+
+
+TOOLS = {  # name -> its distribution, the packages it needs, and what makes its rows, a method each
+    "pipeall": ("pipeall", ("onnxruntime",), Compared.pipeall),
+    "onnxruntime": ("onnxruntime", ("onnxruntime", "onnx"), Compared.onnxruntime),
+    "NNCF": ("nncf", ("nncf", "openvino"), Compared.nncf),
+    "MNN": ("MNN", ("MNN",), Compared.mnn),
+}
 
 
 def best(found):
     return min(found, key=lambda row: (row[3] or 0, row[4] or 0, -(row[5] or 0)))
 
 
-TOOLS = {"pipeall": Compared.pipeall, "onnxruntime": Compared.onnxruntime, "NNCF": Compared.nncf}
+def rows_of(network, tool):
+    """The best of its methods; pipeall's file is another row."""
+    distribution, _, run = TOOLS[tool]
+    found = {}
+    for row in run(network):
+        print("  ".join(map(str, row)), file=sys.stderr)
+        found.setdefault(row[1], []).append(row)
+    for by, rows in found.items():
+        name, _, *rest = best(rows)
+        yield name, by if tool == "pipeall" else f"{by} {version(distribution)}", *rest
 
 
 def measured(file):
     """Rows of a record, by network and tool."""
     found = {}
     for row in json.loads(file.read_text())["rows"] if file and file.exists() else ():
-        found.setdefault((row[0], row[1].removesuffix("'s file")), []).append(row)
+        found.setdefault((row[0], row[1].split()[0].removesuffix("'s")), []).append(row)
     return found
 
 
 def main():
     options = parser(__doc__, networks=(*DETECTORS, *CLASSIFIERS))
-    options.add_argument("--by", type=names, default=list(TOOLS), help=f"default {','.join(TOOLS)}")
+    options.add_argument("--by", type=names, help=f"default {','.join(TOOLS)}")
     options = options.parse_args()
+    absent = {t for t in options.by or TOOLS for package in TOOLS[t][1] if importlib.util.find_spec(package) is None}
+    if options.by and absent:
+        sys.exit(f"--by: not installed: {', '.join(sorted(absent))}")
     logging.disable(logging.WARNING)  # onnxruntime's tool advises to prepare what is prepared
     known = measured(options.json)
     with tempfile.TemporaryDirectory() as scratch, Record(options, *COLUMNS, keys=2) as record:
+        if absent:
+            record.say(f"not installed: {', '.join(sorted(absent))}")
         for row in chain(*known.values()):
             record.add(*row)
         for name in options.networks:
             network = None
-            for tool in options.by:
-                if (name, tool) not in known:
-                    network = network or Compared(name, Path(scratch))
-                    for row in TOOLS[tool](network):
+            for tool in options.by or [name for name in TOOLS if name not in absent]:
+                if (name, tool) in known:
+                    continue
+                network = network or Compared(name, Path(scratch))
+                try:
+                    for row in rows_of(network, tool):
                         record.add(*row)
+                except Exception as error:  # a peer's tool; the others go on without it
+                    if tool == "pipeall":
+                        raise
+                    record.say(f"{name}: not by {tool}: {reason(error):.100}")
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ def test_mean_errors_are_those_of_numpy():
     found = places(graph)
     levels = {name: minmax(seen) for name, seen in observed(graph, found.put, photos, quiet).items()}
     (node,) = graph.nodes
-    weights, scales = integer_weights(graph, found, levels)[node.name]
+    weights, scales = integer_weights(graph, found, levels, {})[node.name]
     errors = mean_errors(graph, found, levels, {node.inputs[1]: weights}, photos, quiet)[node.name]
     total = np.zeros(4)
     for photo in photos:

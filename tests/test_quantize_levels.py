@@ -7,7 +7,18 @@ import pytest
 from graphs import frames
 from test_quantize import quiet, small
 
-from pipeall.quantization.levels import METHODS, SHARES, Levels, divergence, minmax, mse, percentile
+from pipeall.quantization.levels import (
+    METHODS,
+    MOST,
+    SHARES,
+    Levels,
+    divergence,
+    minmax,
+    mse,
+    nearest_scales,
+    on_scales,
+    percentile,
+)
 from pipeall.quantization.notes import Notes
 from pipeall.quantization.observe import BINS, Observed
 from pipeall.quantization.recipe import recipe
@@ -120,6 +131,33 @@ def test_entropy_has_the_least_divergence(kind):
 def test_nothing_but_zeros(name):
     levels = METHODS[name](seen_of(np.zeros(10, np.float32)))
     assert levels == Levels(1.0, -128)
+
+
+def test_weights_on_a_grid_stay_what_they_are():
+    """Multiples of a step for each output, 1 to 127 of them at most, are kept by the scale that is found."""
+    most = np.arange(1, MOST + 1)
+    quanta = np.rint(RANDOM.uniform(-1, 1, (MOST, 4, 3, 3)) * most[:, None, None, None])
+    quanta[:, 0, 0, 0] = most
+    steps = RANDOM.uniform(0.001, 1, (MOST, 1, 1, 1))
+    weight = (quanta * steps).astype(np.float32)
+    found = on_scales(weight, nearest_scales(weight), MOST)
+    # 127 quanta of a scale that is a product and a quotient of float32: a few half units in the last place
+    np.testing.assert_allclose(found, weight, rtol=4 * np.finfo(np.float32).eps, atol=0)
+
+
+def test_other_weights_err_least():
+    """Of the scales that are tried, by trying them in float64. An output of zeros has a scale too."""
+    weight = RANDOM.standard_normal((16, 5, 3, 3)).astype(np.float32)
+    weight[3] = 0
+
+    def error(scales):
+        return np.square(on_scales(weight, scales, MOST).astype(np.float64) - weight).reshape(16, -1).sum(1)
+
+    largest = np.abs(weight).reshape(16, -1).max(1)
+    largest[3] = 1
+    tried = [error((largest / quanta).astype(np.float32)) for quanta in range(64, 128)]
+    np.testing.assert_allclose(error(nearest_scales(weight)), np.min(tried, 0), rtol=1e-4)
+    assert (error(nearest_scales(weight)) < tried[-1]).sum() > 8  # 127 quanta are not always best
 
 
 def test_each_tensor_has_the_method_that_errs_least():
