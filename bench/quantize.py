@@ -1,7 +1,7 @@
 """Quantised networks beside their floats: pipeall.quantize, onnxruntime's quantize_static, OpenVINO's NNCF, MNN's tool.
 
     pip install onnxruntime openvino nncf MNN pillow
-    python bench/quantize.py [NETWORK ...] [--json FILE] [--by pipeall,onnxruntime,NNCF,MNN]
+    python bench/quantize.py [NETWORK ...] [--json FILE] [--by pipeall,onnxruntime,NNCF,MNN] [--methods MinMax,KL,...]
 
 It may be stopped: rows that FILE has are taken from there. Remove it to measure anew. Tools that are not installed are
 left out, and named; not so those that --by names.
@@ -10,10 +10,10 @@ Calibrated with the photos of the test data and 200 pictures of CIFAR-10. Classi
 many change their class, and by how much the probability of the floats' class changes in the mean. For detectors every
 second picture of scenes/ is there too, and the others compare: the share of the floats' boxes that have one of the same
 class with an overlap of 0.5 at least.
-Of each peer the best is shown, chosen by these very figures; pipeall chooses by the calibration pictures.
-onnxruntime: MinMax, Entropy or Percentile, weights int8 per channel, activations int8 (S8S8) or uint8 (U8S8).
-NNCF: performance or mixed, all pictures, biases corrected; run by OpenVINO. MNN: KL or EMA (ADMM runs all pictures as
-one batch, more than memory holds); it reads the pictures cut to the network's size, as 8-bit files.
+pipeall chooses its methods by the calibration pictures. Of the others each method has a row. onnxruntime: MinMax,
+Entropy, Percentile; weights int8 per channel, activations int8 (uint8 gives the same to the last digit). NNCF: presets
+performance and mixed, all pictures, biases corrected; run by OpenVINO. MNN: KL and EMA (ADMM takes all pictures as one
+batch, more than memory holds); it reads the pictures cut to the network's size, as 8-bit files.
 "file": pipeall's file, run by onnxruntime. onnxruntime and OpenVINO run what the files say, without int8 kernels: on
 x86 without VNNI the sums of theirs may saturate, which is no fault of the quantisation.
 """
@@ -21,16 +21,16 @@ x86 without VNNI the sums of theirs may saturate, which is no fault of the quant
 import importlib.util
 import json
 import logging
+import subprocess
 import sys
 import tempfile
 import time
 from importlib.metadata import version
-from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
 from common import DATA, Record, names, parser
-from peers import converted, reason
+from peers import reason
 
 from pipeall import Engine, Picture, load, quantize, tasks
 from pipeall.cli import images
@@ -40,10 +40,6 @@ from pipeall.tasks.boxes import overlaps
 
 CLASSIFIERS = ("squeezenet1.1", "squeezenet1.0", "mobilenet_v1_0.75_192", "googlenet", "resnet50")
 DETECTORS = ("nanodet_m_320", "yolox_nano_416")
-METHODS = ("MinMax", "Entropy", "Percentile")
-TYPES = {"S8S8": "QInt8", "U8S8": "QUInt8"}  # of activations
-PRESETS = ("PERFORMANCE", "MIXED")
-FEATURES = ("KL", "EMA")
 OTHERS, HELD = 200, 8  # pictures of CIFAR-10; frames whose tensors onnxruntime's tool holds at once
 COLUMNS = (
     "network", "by", "method", "classes changed", "mean change of probability .4f", "boxes found .3f", "boxes",
@@ -137,15 +133,13 @@ def with_onnxruntime(path):
     return lambda frame: session.run(None, frame)
 
 
-def by_onnxruntime(floats_file, calibration, method, types, made):
-    """The values of tensors are seen once for all types."""
+def by_onnxruntime(floats_file, calibration, method, made):
     from onnxruntime import quantization as tool
 
     tool.quantize_static(
-        floats_file, made, Frames(calibration), per_channel=True, activation_type=tool.QuantType[TYPES[types]],
+        floats_file, made, Frames(calibration), per_channel=True, activation_type=tool.QuantType.QInt8,
         weight_type=tool.QuantType.QInt8, calibrate_method=tool.CalibrationMethod[method],
         extra_options={"CalibMaxIntermediateOutputs": HELD},
-        calibration_cache_path=floats_file.with_suffix(f".{method}.json"),
     )  # fmt: skip
 
 
@@ -183,24 +177,29 @@ def with_mnn(file, outputs):
 
 def by_mnn(floats_file, calibration, picture, method):
     """MNN's tool reads pictures: what the network reads goes back to 8 bits."""
-    folder = floats_file.parent / f"{floats_file.stem}.pictures"
-    size = written(folder, calibration, picture)
+    floats, made, described = (floats_file.with_suffix(f".{end}") for end in ("mnn", f"{method}.mnn", f"{method}.json"))
+    pictures = floats_file.with_suffix(".pictures")
+    height, width = written(pictures, calibration, picture)
     mean, std = (np.broadcast_to(np.float64(of), 3) for of in (picture.mean, picture.std))
     config = {
         "format": picture.channels, "mean": (mean * picture.scale).tolist(),
-        "normal": (1 / (std * picture.scale)).tolist(), "width": size[1], "height": size[0],
-        "path": str(folder), "used_image_num": len(calibration),
+        "normal": (1 / (std * picture.scale)).tolist(), "width": width, "height": height,
+        "path": str(pictures), "used_image_num": len(calibration),
         "feature_quantize_method": method, "weight_quantize_method": "MAX_ABS", "batch_size": HELD,
     }  # fmt: skip
-    described = floats_file.with_suffix(f".{method}.json")
     described.write_text(json.dumps(config))
-    name = floats_file.stem
-    floats = converted(
-        floats_file, ".mnn", "mnnconvert", "-f", "ONNX", "--modelFile", floats_file.name, "--MNNModel", f"{name}.mnn",
-        "--bizCode", "none",
-    )  # fmt: skip
-    made = f"{name}.{method}.mnn"
-    return converted(floats_file, f".{method}.mnn", "mnnquant", floats.name, made, str(described))
+    with_tool("mnnconvert", "-f", "ONNX", "--modelFile", floats_file, "--MNNModel", floats, "--bizCode", "none")
+    with_tool("mnnquant", floats, made, described)
+    return made
+
+
+def with_tool(tool, *arguments):
+    """One of MNN's, in a process of its own. Its scripts would install packages first, and mnnquant's passes its
+    arguments in a form that the tool no longer takes."""
+    command = [sys.executable, "-c", f"import sys, _tools; _tools.{tool}(sys.argv)", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{tool} ended with {done.returncode}: {done.stderr.strip()[-200:]}")
 
 
 def written(folder, calibration, picture):
@@ -231,7 +230,7 @@ class Compared:
     def row(self, by, method, run, took):
         return self.name, by, method, *self.task.compared(self.floats, run), took
 
-    def pipeall(self):
+    def pipeall(self, _):
         begin = time.perf_counter()
         made = quantize(self.graph, self.calibration)
         took = time.perf_counter() - begin
@@ -240,94 +239,80 @@ class Compared:
         yield self.row("pipeall", method, with_pipeall(made.graph), took)
         yield self.row("pipeall's file", method, with_onnxruntime(self.file), None)
 
-    def onnxruntime(self):
-        for method, types in product(METHODS, TYPES):
-            begin = time.perf_counter()
-            by_onnxruntime(self.floats_file, self.calibration, method, types, self.file)
-            took = time.perf_counter() - begin
-            yield self.row("onnxruntime", f"{method}, {types}", with_onnxruntime(self.file), took)
+    def onnxruntime(self, method):
+        begin = time.perf_counter()
+        by_onnxruntime(self.floats_file, self.calibration, method, self.file)
+        took = time.perf_counter() - begin
+        yield self.row(f"onnxruntime {version('onnxruntime')}", method, with_onnxruntime(self.file), took)
 
-    def nncf(self):
+    def nncf(self, method):
         import nncf
         import openvino
 
-        for preset in PRESETS:
-            begin = time.perf_counter()
-            made = nncf.quantize(
-                openvino.Core().read_model(self.floats_file), nncf.Dataset(self.calibration),
-                preset=nncf.QuantizationPreset[preset], subset_size=len(self.calibration), fast_bias_correction=False,
-            )  # fmt: skip
-            took = time.perf_counter() - begin
-            yield self.row("NNCF", preset.lower(), with_openvino(made), took)
+        begin = time.perf_counter()
+        made = nncf.quantize(
+            openvino.Core().read_model(self.floats_file), nncf.Dataset(self.calibration),
+            preset=nncf.QuantizationPreset[method.upper()], subset_size=len(self.calibration),
+            fast_bias_correction=False,
+        )  # fmt: skip
+        took = time.perf_counter() - begin
+        yield self.row(f"NNCF {version('nncf')}", method, with_openvino(made), took)
 
-    def mnn(self):
-        outputs = [tensor.name for tensor in self.graph.outputs]
-        for method in FEATURES:
-            begin = time.perf_counter()
-            file = by_mnn(self.floats_file, self.calibration, self.task.picture, method)
-            took = time.perf_counter() - begin
-            yield self.row("MNN", method, with_mnn(file, outputs), took)
+    def mnn(self, method):
+        begin = time.perf_counter()
+        file = by_mnn(self.floats_file, self.calibration, self.task.picture, method)
+        took = time.perf_counter() - begin
+        run = with_mnn(file, [tensor.name for tensor in self.graph.outputs])
+        yield self.row(f"MNN {version('MNN')}", method, run, took)
 
 
-TOOLS = {  # name -> its distribution, the packages it needs, and what makes its rows, a method each
-    "pipeall": ("pipeall", ("onnxruntime",), Compared.pipeall),
-    "onnxruntime": ("onnxruntime", ("onnxruntime", "onnx"), Compared.onnxruntime),
-    "NNCF": ("nncf", ("nncf", "openvino"), Compared.nncf),
-    "MNN": ("MNN", ("MNN",), Compared.mnn),
+TOOLS = {  # name -> the packages it needs, its methods, and what makes the rows of one
+    "pipeall": (("onnxruntime",), ("auto",), Compared.pipeall),
+    "onnxruntime": (("onnxruntime", "onnx"), ("MinMax", "Entropy", "Percentile"), Compared.onnxruntime),
+    "NNCF": (("nncf", "openvino"), ("performance", "mixed"), Compared.nncf),
+    "MNN": (("MNN",), ("KL", "EMA"), Compared.mnn),
 }
 
 
-def best(found):
-    return min(found, key=lambda row: (row[3] or 0, row[4] or 0, -(row[5] or 0)))
-
-
-def rows_of(network, tool):
-    """The best of its methods; pipeall's file is another row."""
-    distribution, _, run = TOOLS[tool]
-    found = {}
-    for row in run(network):
-        print("  ".join(map(str, row)), file=sys.stderr)
-        found.setdefault(row[1], []).append(row)
-    for by, rows in found.items():
-        name, _, *rest = best(rows)
-        yield name, by if tool == "pipeall" else f"{by} {version(distribution)}", *rest
-
-
-def measured(file):
-    """Rows of a record, by network and tool."""
-    found = {}
-    for row in json.loads(file.read_text())["rows"] if file and file.exists() else ():
-        found.setdefault((row[0], row[1].split()[0].removesuffix("'s")), []).append(row)
-    return found
+def key(network, by, method):
+    """Of rows that are measured together."""
+    return (network, "pipeall", "auto") if by.startswith("pipeall") else (network, by.split()[0], method)
 
 
 def main():
     options = parser(__doc__, networks=(*DETECTORS, *CLASSIFIERS))
     options.add_argument("--by", type=names, help=f"default {','.join(TOOLS)}")
+    options.add_argument("--methods", type=names, help="default all")
     options = options.parse_args()
-    absent = {t for t in options.by or TOOLS for package in TOOLS[t][1] if importlib.util.find_spec(package) is None}
+    absent = {t for t in options.by or TOOLS for package in TOOLS[t][0] if importlib.util.find_spec(package) is None}
     if options.by and absent:
         sys.exit(f"--by: not installed: {', '.join(sorted(absent))}")
     logging.disable(logging.WARNING)  # onnxruntime's tool advises to prepare what is prepared
-    known = measured(options.json)
+    rows = json.loads(options.json.read_text())["rows"] if options.json and options.json.exists() else []
+    known = {key(*row[:3]) for row in rows}
     with tempfile.TemporaryDirectory() as scratch, Record(options, *COLUMNS, keys=2) as record:
         if absent:
             record.say(f"not installed: {', '.join(sorted(absent))}")
-        for row in chain(*known.values()):
+        for row in rows:
             record.add(*row)
         for name in options.networks:
             network = None
-            for tool in options.by or [name for name in TOOLS if name not in absent]:
-                if (name, tool) in known:
+            for tool, method in wanted(options.by or [tool for tool in TOOLS if tool not in absent], options.methods):
+                if (name, tool, method) in known:
                     continue
                 network = network or Compared(name, Path(scratch))
                 try:
-                    for row in rows_of(network, tool):
+                    for row in TOOLS[tool][2](network, method):
                         record.add(*row)
                 except Exception as error:  # a peer's tool; the others go on without it
                     if tool == "pipeall":
                         raise
-                    record.say(f"{name}: not by {tool}: {reason(error):.100}")
+                    record.say(f"{name}: not by {tool}, {method}: {reason(error):.100}")
+
+
+def wanted(tools, methods):
+    """Tools and their methods, all where none is named."""
+    return [(tool, method) for tool in tools for method in TOOLS[tool][1] if methods is None or method in methods]
 
 
 if __name__ == "__main__":

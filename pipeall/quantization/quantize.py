@@ -32,8 +32,8 @@ from .rounding import ROUNDINGS
 from .sheet import split_residuals
 from .tensors import tensor_by_tensor
 
-TRIED = 32  # photos by which methods and layers are compared
-CORRECTED = 64  # photos by which biases are corrected, and rounding is learned
+TRIED = 32  # photos by which methods and layers are compared, and biases corrected
+ROUNDED = 64  # photos by which rounding is learned
 ALL_METHODS = ("auto", *METHODS)
 
 
@@ -168,8 +168,8 @@ def _chosen(
         steps["tensor by tensor"] = tensor_by_tensor
     best = _improved(choices[chosen], errors[chosen], steps, trial, notes)
     if rounding == "learned":
-        best = replace(best, learned=best.rounded(_some(frames, CORRECTED), progress, notes))
-    shifts = notes.vectors("shifts", _outputs(best), lambda: best.errors(_some(frames, CORRECTED), progress))
+        best = replace(best, learned=best.rounded(_some(frames, ROUNDED), progress, notes))
+    shifts = notes.vectors("shifts", _outputs(best), lambda: best.errors(trial.frames, progress))
     ends = {"error, corrected": replace(best, shifts=shifts), "error, not corrected": best}
     return ends[min(ends, key=lambda part: notes.number(part, lambda: trial.error(ends[part])))]
 
