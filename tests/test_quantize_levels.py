@@ -170,12 +170,30 @@ def test_each_tensor_has_the_method_that_errs_least():
     wanted = replace(start, own=drawn).levels(found)
     tried = []
 
-    def error(choice):
-        tried.append(tuple(sorted(choice.own.items())))
+    def distance(choice):
         return sum(abs(levels.scale / wanted[name].scale - 1) for name, levels in choice.levels(found).items())
 
-    made = tensor_by_tensor(start, error, quiet, Notes())
+    def error(choice):
+        tried.append(tuple(sorted(choice.own.items())))
+        return distance(choice)
+
+    made = tensor_by_tensor(start, error, distance, quiet, Notes())
     assert len(tried) == len(set(tried)) <= 1 + 4 * len(found.sources)
     assert error(start) > 2 * ALIKE * len(found.sources)
     for name, levels in made.levels(found).items():
         assert levels.scale == pytest.approx(wanted[name].scale, rel=2 * ALIKE)
+
+
+def test_a_method_that_other_photos_do_not_like_is_left():
+    """Whatever the first error says, where the second grows with every change."""
+    graph = split_residuals(small())
+    start = recipe(graph, [{"x0": frame} for frame in frames(graph, 10)], False, quiet)
+
+    def error(choice):
+        return -float(len(choice.own))
+
+    def check(choice):
+        return float(len(choice.own))
+
+    assert tensor_by_tensor(start, error, error, quiet, Notes()).own
+    assert tensor_by_tensor(start, error, check, quiet, Notes()) is start
