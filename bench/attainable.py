@@ -5,7 +5,8 @@ filled where more is written. A copy, a sum and a fill work on memory of their o
 the same caches. Arithmetic: multiplications, or multiply-adds, at the rate at which the core does those of registers.
 What is no product counts nothing: some cores have other units for it, so the bound holds on all.
 
-Step and bounds are timed in turns, the fastest of a few runs each; the share is the median of those of the turns.
+Step and memory are timed in turns, the fastest of a few runs each; the share is the median of those of the turns. The
+rate of arithmetic is the highest that any turn found, as other work only makes it lower.
 """
 
 from collections.abc import Callable
@@ -35,14 +36,14 @@ def judge(
     the second-level cache does not hold them; products of floats.
     """
     runs = {"step": _fastest(made), "memory": _memory(read, written, again, cluster)}
-    rate = kernels(cluster)["peak", "f32"]
-    runs["arithmetic"] = lambda: products / (peak.flops(rate, 1) / 2e9) if products else 0.0
+    runs["flops"] = lambda: peak.flops(kernels(cluster)["peak", "f32"], RUNS)
     found = {name: np.array(times) for name, times in in_turns(runs, TURNS).items()}
-    bound = np.maximum(found["memory"], found["arithmetic"])
+    arithmetic = 2e9 * products / found["flops"].max()
+    bound = np.maximum(found["memory"], arithmetic)
     return {
         "median_us": round(float(np.median(found["step"])) / 1e3, 1),
         "bound_us": round(float(np.median(bound)) / 1e3, 1),
-        "of": "memory" if np.median(found["memory"] - found["arithmetic"]) > 0 else "arithmetic",
+        "of": "memory" if np.median(found["memory"]) > arithmetic else "arithmetic",
         "share": round(float(np.median(bound / found["step"])), 2),
     }
 
