@@ -23,7 +23,7 @@ WEIGHTS = {  # operator -> its operand of weights; the zero points of the other 
 
 
 def unsigned(content):
-    """The file with int8 weights as uint8 where they meet uint8: there onnxruntime adds two products in 16 bits on AVX2."""
+    """The file with int8 weights as uint8 where they meet uint8: onnxruntime's sums of such saturate on AVX2."""
     model = onnx.load_from_string(content)
     kept = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     for number, node in enumerate(model.graph.node):
