@@ -15,11 +15,12 @@ from pathlib import Path
 
 import common
 import numpy as np
-from common import DATA, Record, parser
+from common import DATA, NETWORKS, Record, parser
 from gpu_halves import ARMCL, halves
 
 from pipeall import Board, Plan
 from pipeall.graph.ir import Graph, Tensor
+from pipeall.pipeline.boards import regression
 from pipeall.pipeline.boards.measured import Measured, borders
 from pipeall.pipeline.boards.model import FOLDER, SPREAD_SHARE, BoardModel
 from pipeall.pipeline.boards.modelled import Modelled
@@ -325,19 +326,25 @@ def main() -> None:
     options.add_argument("data", nargs="?", type=Path, default=DATA)
     options = options.parse_args()
     models = build(options.data)
-    columns = "board", "component", "network", "error [%] +.1f"
-    with Record(options, *columns, keys=2) as record:
+    with Record(options, "board", "component", *(f"{name} [%] +.1f" for name in NETWORKS), keys=2) as record:
         for name, model in models.items():
             model.save(FOLDER / f"{name}.json")
             for unit, errors in model.errors.items():
-                for network, error in errors.items():
-                    record.add(name, unit, network, 100 * error)
+                percent = {known.partition("-")[0]: 100 * error for known, error in errors.items()}
+                record.add(name, unit, *(percent.get(known) for known in NETWORKS))
+        record.say("Errors of whole networks, each left out of the fit. They chose the form of the regression.")
+        row = regression.features(network("squeezenet")).sum(axis=0)
+        for unit, ms in VIM3_SQUEEZENET.items():
+            found = row @ np.array(models["a311d-armcl"].prices[unit])
+            record.say(f"SqueezeNet on the A311D's {unit}, by an older library: {ms} ms, predicted {found:.1f}.")
     columns = (
         "plan", "big [MHz]", "little [MHz]", "gpu [MHz]", "predicted [ms] .1f", "measured [ms] .1f", "power [W] .2f",
     )  # fmt: skip
     with Record(options, *columns, board=Board.load("rk3399pro"), part="pipelines", keys=4) as record:
         for (plan, clocks, ms), found in zip(RK_PIPELINES, pipelines(models["rk3399pro"], options.data), strict=True):
             record.add(plan, *(clocks[unit] for unit in UNITS), found.period_ms, ms, power_w(found))
+        factor = models["rk3399pro"].contention["big"]["little"]
+        record.say(f"One factor of contention, {factor:.2f}, and the idle power were calibrated on these.")
 
 
 if __name__ == "__main__":

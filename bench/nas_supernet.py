@@ -2,10 +2,11 @@
 
     python bench/nas_supernet.py cifar10.npz --halved --folder runs --pool 24
 
-Random networks of the mobile space are judged with their part of the shared weights, and each is trained by itself from
-new weights. Tau: Kendall's, between both errors on the samples that judge; p of no relation; the interval holds 95 % of
-the taus of 10,000 pools that are drawn from this one with replacement. Beside it: tau of what costs nothing, the number
-of parameters, and of the same training from other weights, which no ranking can be expected to exceed by much. An
+Random networks of the mobile space are judged with their part of the shared weights, after a pass or two of each by
+itself from there on, and after as many from new weights. Each is trained by itself from new weights at length. Tau:
+Kendall's, between both errors on the samples that judge; p of no relation; the interval holds 95 % of the taus of
+10,000 pools that are drawn from this one with replacement. Beside it: tau of what costs nothing, the number of
+parameters, and of the same training from other weights, which no ranking can be expected to exceed by much. An
 interrupted bench goes on with the same command: what the folder has is not trained again.
 """
 
@@ -69,6 +70,10 @@ def alone(architecture: Architecture, data: DataSet, cycles: int, seed: int) -> 
     return judged(calibrated(trained, data.fit.x), data)
 
 
+def tuned(architecture: Architecture, data: DataSet, shared: WeightedNetwork, passes: int) -> dict[str, float]:
+    return judged(Supernet(1, RATE, MOMENTUM, tune=passes).tuned(taken(architecture, shared), data.fit, RECIPE), data)
+
+
 def shared_weights(space: MobileSpace, data: DataSet, options: Namespace) -> tuple[WeightedNetwork, float]:
     """The supernet, and the seconds that its training took."""
     path = options.folder / "supernet.npz"
@@ -101,6 +106,7 @@ def main() -> None:
     options.add_argument("--samples", type=int, default=2000, help="to train on; %(default)s")
     options.add_argument("--cycles", type=int, default=12, help="passes of a network alone; %(default)s")
     options.add_argument("--passes", type=int, default=20, help="of the shared weights; %(default)s")
+    options.add_argument("--tune", type=int, default=2, help="passes from the shared weights on; up to %(default)s")
     options.add_argument("--again", type=int, default=24, help="networks trained from other weights too; %(default)s")
     options = options.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -111,32 +117,38 @@ def main() -> None:
     pool = [space.decode(space.random(np.random.default_rng(seed))) for seed in range(options.pool)]
     with Record(options, *COLUMNS) as record:
         shared, seconds = shared_weights(space, data, options)
-        ranked = [judged(taken(one, shared, data.fit), data) for one in pool]
-        trained = [
-            [
-                kept(options.folder / f"alone-{place}-{seed}.json", partial(alone, one, data, options.cycles, seed))
-                for place, one in enumerate(pool[:count])
-            ]
-            for seed, count in enumerate((options.pool, options.again))
-        ]
-        first, again = trained
-        size = [-create(one, data, 0).parameters for one in pool]
-        spent = sum(one["seconds"] for one in first)
 
-        def add(name: str, by: list[dict[str, float]], seconds: float | None) -> None:
+        def each(kind: str, find: Callable[[Architecture], dict[str, float]], count: int) -> list[dict[str, float]]:
+            some = enumerate(pool[:count])
+            return [kept(options.folder / f"{kind}-{place}.json", partial(find, one)) for place, one in some]
+
+        def by_itself(passes: int, seed: int = 0, count: int = options.pool) -> list[dict[str, float]]:
+            return each(f"alone-{passes}-{seed}", lambda one: alone(one, data, passes, seed), count)
+
+        first, again = by_itself(options.cycles), by_itself(options.cycles, 1, options.again)
+        passes = range(options.tune + 1)
+        ranked = [each(f"tuned-{n}", lambda one, n=n: tuned(one, data, shared, n), options.pool) for n in passes]
+        short = [by_itself(n) for n in passes[1:]]
+        size = [-create(one, data, 0).parameters for one in pool]
+
+        def add(name: str, by: list[dict[str, float]], more: float = 0.0) -> None:
+            seconds = more + sum(one["seconds"] for one in by) if "seconds" in by[0] else None
             both = [[[one[what] for one in some] for some in (by, first[: len(by)])] for what in ("error", "accuracy")]
             record.add(name, *tau(*both[0]), tau(*both[1])[0], seconds)
 
-        add("shared weights", ranked, seconds)
-        add("parameters, most first", [{"error": n, "accuracy": -n} for n in size], None)
-        add("training again, from other weights", again, sum(one["seconds"] for one in again))
+        for n, found in enumerate(ranked):
+            add("shared weights" if n == 0 else f"shared weights, then {n} of their own", found, seconds)
+        for n, found in enumerate(short, 1):
+            add(f"new weights, {n} passes", found)
+        add("parameters, most first", [{"error": n, "accuracy": -n} for n in size])
+        add("training again, from other weights", again)
         record.say(
             f"{len(pool)} networks, {len(data.fit)} samples of {data.shape} to train on, {len(data.judge)} judge."
         )
         accuracies = [one["accuracy"] for one in first]
         record.say(f"Alone: {options.cycles} passes, {min(accuracies):.3f} to {max(accuracies):.3f} right.")
-        record.say(f"Seconds: of processor time. Training each alone took {spent:.0f}; the shared weights had")
-        record.say(f"{options.passes} passes of four networks each.")
+        record.say(f"Seconds: of processor time. Training each alone took {sum(one['seconds'] for one in first):.0f}.")
+        record.say(f"The shared weights had {options.passes} passes of four networks each, in {seconds:.0f} seconds.")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Shared fixtures: where the test data lies, and the boards that pipelines run on."""
 
+import importlib.util
 import os
 import signal
 from pathlib import Path
@@ -9,6 +10,12 @@ from expected_skips import ExpectedSkips
 
 os.environ["PIPEALL_TUNE"] = "off"  # the same algorithms on every machine and in every run; test_tune turns it on
 os.environ.pop("COLUMNS", None)  # pytest-xdist sets it in its workers, and text would fold by the terminal's width
+
+if importlib.util.find_spec("hypothesis"):  # not in the emulated Python
+    from hypothesis import settings
+
+    settings.register_profile("fixed", derandomize=True)  # the same examples in every run
+    settings.load_profile("fixed")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -91,6 +91,7 @@ ARITHMETIC = "kernels fold gemm_tiles winograd strassen"
 OTHER = "matmul_kernels resize_kernels recurrent_kernels index_kernels picture_kernels strided_rows copy_kernels"
 INTEGERS = "s8_vectors"
 HALVES = "halves f16_steps half_convolutions gemv_halves"
+REFERENCE = ("_ref_", "ref-", "ref]")  # in the ids of tests of kernels in plain C: those run on the host
 
 
 # Several processes: the emulator keeps some 0.5 MB of each thread that has ended, 11 GB in all of them.
@@ -102,9 +103,12 @@ HALVES = "halves f16_steps half_convolutions gemv_halves"
     ],
 )
 def test_every_kernel(tree, cpu, names):
+    """Those of plain NEON on the first core. Of the same files the second one runs what that one has not."""
     tests = [f"tests/test_{name}.py" for name in names.split()]
-    lacks = [isa for isa, feature in EXTENSIONS.items() if feature not in CORES[cpu][0].split()]
-    chosen = " and ".join(f"not {name}" for name in ("onnxruntime", *lacks))
+    has = [isa for isa, feature in EXTENSIONS.items() if feature in CORES[cpu][0].split()]
+    chosen = " and ".join(f"not {name}" for name in ("onnxruntime", *REFERENCE, *(set(EXTENSIONS) - set(has))))
+    if cpu == "max" and names in (ARITHMETIC, INTEGERS):
+        chosen += f" and ({' or '.join(has)})"
     pytest_of = ("-m", "pytest", "-rs", "-p", "no:cacheprovider", "-k", chosen)
     printed = run_arm(tree, *pytest_of, *tests, cpu=cpu, PIPEALL_SYSFS=features(tree, cpu))
     assert "skipped" not in printed and "passed" in printed, printed

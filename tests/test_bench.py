@@ -1,10 +1,10 @@
 """The benches: each can be imported with what the tests need, takes turns fairly, and keeps what it prints."""
 
 import argparse
-import sys
 from importlib import import_module
 from pathlib import Path
 
+import common
 import pytest
 
 from pipeall import Board
@@ -13,9 +13,6 @@ from pipeall.files import read_json
 
 BENCH = Path(__file__).resolve().parents[1] / "bench"
 TORCHVISION = {"cost_exports", "cost_references", "training_peak"}  # need it
-sys.path.append(str(BENCH))
-import common  # noqa: E402
-
 COLUMNS = ("network", "time of a frame [ms] .2f", "frames", "why", "never measured [s] .1f")
 
 

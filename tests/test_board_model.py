@@ -3,12 +3,14 @@
 import csv
 import gzip
 import json
-import sys
 from dataclasses import replace
 from itertools import accumulate
 from math import inf
-from pathlib import Path
 
+import fit_boards
+import fit_ncnn
+import fit_prices
+import price_table
 import pytest
 from graphs import Net, zoo_net
 from profiles import profile_of
@@ -23,12 +25,6 @@ from pipeall.pipeline.boards.modelled import Modelled
 from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import HOST, Link, Profile, UnitTimes, crossing_bytes
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "bench"))
-import fit_boards  # noqa: E402
-import fit_ncnn  # noqa: E402
-import fit_prices  # noqa: E402
-import price_table  # noqa: E402
 
 UNITS = ("big", "little", "gpu")
 VIM3 = {"Alex": "alexnet", "Google": "googlenet", "MobileV1": "mobilenet", "ResV1_50": "resnet50-slim"}

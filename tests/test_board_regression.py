@@ -1,9 +1,8 @@
 """Times of networks that nobody measured on a board: the regression over the groups of those that somebody did."""
 
-import sys
 from math import inf
-from pathlib import Path
 
+import fit_boards
 import numpy as np
 import pytest
 from graphs import Net, zoo_net
@@ -14,9 +13,6 @@ from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import Profile
 from pipeall.pipeline.planning.search import search
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "bench"))
-import fit_boards  # noqa: E402
 
 UNITS = ("big", "little", "gpu")
 WITH_GPU = ("a311d", "rk3399", "rk3588", "a311d-armcl", "rk3399pro")

@@ -17,7 +17,7 @@ from pipeall.nas.recipe import Recipe
 
 torch = pytest.importorskip("torch", reason="needs pipeall[nas]")
 
-from pipeall.nas.supernet import SHRINK, Supernet, drawn, parts, taken  # noqa: E402
+from pipeall.nas.supernet import SHRINK, Supernet, drawn, parts  # noqa: E402
 from pipeall.nas.train import NORM_MOMENTUM, TRAINED, calibrated, train  # noqa: E402
 
 SPACE = MobileSpace(2, (4, 6, 8, 10), side=8)
@@ -142,7 +142,7 @@ def test_training_that_diverges_is_told():
         Supernet(2, rate=1e30).trained(SPACE, blobs(pictures=True), Recipe(8))
 
 
-@pytest.mark.parametrize("wrong", [{"passes": 0}, {"rate": 0.0}, {"momentum": 1.0}, {"networks": 1}])
+@pytest.mark.parametrize("wrong", [{"passes": 0}, {"rate": 0.0}, {"momentum": 1.0}, {"networks": 1}, {"tune": -1}])
 def test_supernets_that_are_none(wrong):
     with pytest.raises(ArgumentError, match="supernet: expected passes"):
         Supernet(**wrong)
@@ -155,21 +155,32 @@ def test_what_a_supernet_does_not_go_with():
         Training(SPACE, "digits", "folder", supernet=Supernet(), halving=Halving())
 
 
-def test_scores_are_those_of_the_taken_networks(tmp_path):
-    """Whatever seed and parent; the shared weights lie in the folder once."""
-    training = Training(SPACE, "digits", str(tmp_path), samples=60, supernet=Supernet(3))
+@pytest.mark.parametrize("tune", [0, 2])
+def test_scores_are_those_of_the_tuned_networks(tmp_path, tune):
+    """Trained by hand from the part it takes; whatever seed and parent. The shared weights lie in the folder once."""
+    training = Training(SPACE, "digits", str(tmp_path), samples=60, supernet=Supernet(3, tune=tune, seed=5))
     random = np.random.default_rng(0)
     one, other = (Candidate(SPACE.random(random)) for _ in range(2))
     score = training(one, 1)
     assert training(one, 2, other) == score != training(other, 1)
-    network = taken(SPACE.decode(one.bits), training.shared(), training.load().fit)
+    shared, fit = training.shared(), training.load().fit
+    network = replace(shared, architecture=SPACE.decode(one.bits))
+    network = replace(network, weights=parts(network, shared.weights))
+    network, losses = train(network, fit, Hyper(0.02, 0.9, tune, 0.0, 0.0), 5)
+    network = calibrated(network, fit.x)
     found = training.result(one)
-    assert all(
+    assert len(losses) == tune and all(
         (a == b).all()
         for index, layer in network.weights.items()
         for a, b in zip(layer, found.weights[index], strict=True)
     )
     assert score.weights == network.parameters
+    assert len(list(tmp_path.glob("*-shared.npz"))) == 1
+
+
+def test_shared_weights_do_not_depend_on_what_is_tuned(tmp_path):
+    for tune in (0, 1):
+        Training(SPACE, "digits", str(tmp_path), samples=60, supernet=Supernet(1, tune=tune)).shared()
     assert len(list(tmp_path.glob("*-shared.npz"))) == 1
 
 

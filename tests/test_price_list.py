@@ -1,9 +1,8 @@
 """The price list of pipeall's own steps: what it is fitted to, how far off it is, and what plans make of its error."""
 
-import sys
-from pathlib import Path
-
+import fit_prices
 import numpy as np
+import price_table
 import pytest
 from graphs import small_net, zoo_net
 
@@ -14,10 +13,6 @@ from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import Profile
 from pipeall.pipeline.planning.search import search
 from pipeall.pipeline.planning.uncertain import interval, surely_behind
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "bench"))
-import fit_prices  # noqa: E402
-import price_table  # noqa: E402
 
 BOARDS = tuple(fit_prices.BOARDS)
 # precision -> networks at least that are left out in turn

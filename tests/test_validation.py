@@ -1,23 +1,19 @@
 """Published numbers that no fit has seen, predicted with intervals: four of five are to be inside."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
+import core_errors
+import fit_boards
+import fit_prices
+import malis
 import numpy as np
+import price_table
 import pytest
 
 from pipeall.pipeline.boards.model import BoardModel
 from pipeall.pipeline.planning.lineup import lineup
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.uncertain import DEVIATIONS, four_of_five
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "bench"))
-import core_errors  # noqa: E402
-import fit_boards  # noqa: E402
-import fit_prices  # noqa: E402
-import malis  # noqa: E402
-import price_table  # noqa: E402
 
 SHARE = 0.8
 INT8_INSIDE = 14  # of 20 by the error of floats: a limit, so integers have an error of their own

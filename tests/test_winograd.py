@@ -69,7 +69,7 @@ def test_the_matrices_compute_the_convolution(r, m):
         np.testing.assert_allclose(convolve(x, weight, pads, groups, *matrices(r, m)), expected, rtol=0, atol=1e-11)
 
 
-@pytest.mark.parametrize(("isa", "core"), KERNELS, ids=" ".join)
+@pytest.mark.parametrize(("isa", "core"), KERNELS, ids=str)
 @pytest.mark.parametrize(("r", "m"), VARIANTS)
 def test_variant(isa, core, r, m):
     """Within the bound, and the same bits from three threads as from one; weights kept, or transformed in the frame."""

@@ -60,6 +60,7 @@ TRAINING = KeyValues(
     decay=(click.FloatRange(0), "of weights (0)"),
     warm=(str, "mobile: .onnx classifier to begin with"),
     supernet=(click.IntRange(1), "mobile: passes of weights all share"),
+    tune=(click.IntRange(0), "passes of each from there on (1)"),
     inherit=(click.IntRange(0), "networks whose weights a child tries (1)"),
     finish=(click.IntRange(0), "more passes for the winner (0)"),
 )
@@ -135,7 +136,11 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
             raise ArgumentError(f"--training {key}: expected --space mobile")
     if (warm := trained.get("warm")) is not None:
         load(warm)  # said at once if it cannot be read, not in the first training
-    supernet = Supernet(trained["supernet"], seed=options["seed"]) if "supernet" in trained else None
+    if "tune" in trained and "supernet" not in trained:
+        raise ArgumentError("--training tune: expected supernet beside it")
+    supernet = None
+    if "supernet" in trained:
+        supernet = Supernet(trained["supernet"], seed=options["seed"], **_some(trained, "tune"))
     if supernet:  # its networks do not differ by the genes of training
         settings = replace(settings, evolve_hyper=False)
     training = replace(training, space=space, warm=warm, supernet=supernet)

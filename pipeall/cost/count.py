@@ -153,10 +153,8 @@ def _lrn(network: Network, layer: Layer) -> int:
 ELEMENT_OPS: dict[str, Callable[[Network, Layer], int]] = {
     **dict.fromkeys(BY_OPERATOR, _each(1)),
     **dict.fromkeys(
-        "Relu Clip PRelu Selu Softplus Softsign Gelu Exp Log Sqrt Pow Abs Neg Reciprocal Div Sum Mean Max Min Floor "
-        "Ceil Round Mod Sign Where Resize Upsample HardSigmoid HardSwish Swish Mish Celu ThresholdedRelu Shrink "
-        "QuantizeLinear DequantizeLinear "
-        "CumSum BitShift IsInf IsNaN GridSample RoiAlign Col2Im RMSNormalization".split(),
+        "Relu Clip Sum Mean Where Resize Upsample Swish QuantizeLinear DequantizeLinear CumSum BitShift IsInf "
+        "GridSample RoiAlign Col2Im RMSNormalization".split(),
         _each(1),
     ),
     **dict.fromkeys(

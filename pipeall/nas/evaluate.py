@@ -55,7 +55,7 @@ class Training:
     halving  trainings that are behind early on are ended
     inherit  trained networks whose weights a child tries, its parent's first; it is trained on from those that judge
              best (paper 003, figure 4). 0: its weights are new
-    supernet  networks of a mobile space are not trained: each is judged with its part of shared weights
+    supernet  networks of a mobile space are not trained from new weights: each begins with its part of shared ones
     target   a network that does not fit the board's memory is refused before it is trained
 
     Raises ArgumentError for a supernet of another space, or beside what belongs to training (``ALONE``), and for fewer
@@ -129,9 +129,12 @@ class Training:
 
     def _judged(self, candidate: Candidate, hyper: Hyper) -> Score:
         """With shared weights."""
-        final = taken(self.space.decode(candidate.bits), self.shared(), self.load().fit)
+        final = taken(self.space.decode(candidate.bits), self.shared())
+        fits = self.fits(final)
+        if fits:
+            final = self.supernet.tuned(final, self.load().fit, self.recipe)
         networks.save(self._path(candidate, TRAINED), final)
-        if not self.fits(final):
+        if not fits:
             return self._score(final, inf, inf, 0.0)
         found = self._error(final)
         return self._score(final, self.fitness(found, final.parameters, _parameters(self), 0.0, hyper), found, 0.0)
@@ -217,10 +220,11 @@ def _classifier(path: str) -> Graph:
 
 @cache
 def _shared(training: Training) -> WeightedNetwork:
-    about = repr((training.space, training.data, training.samples, training.task, training.recipe, training.supernet))
+    trained = replace(training.supernet, tune=0)
+    about = repr((training.space, training.data, training.samples, training.task, training.recipe, trained))
     path = Path(training.folder) / f"{sha256(about.encode()).hexdigest()[:16]}-{SHARED}.npz"
     if not path.exists():
-        networks.save(path, training.supernet.trained(training.space, training.load(), training.recipe))
+        networks.save(path, trained.trained(training.space, training.load(), training.recipe))
     return networks.load(path, training.load())
 
 

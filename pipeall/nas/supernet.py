@@ -3,8 +3,8 @@
 As in once-for-all networks (Cai et al. 2020) a narrower layer has the first channels of the widest, a smaller kernel
 the centre of the largest, a shallower stage the first blocks of the deepest. Training shrinks progressively: first all
 networks of a step are of full size, then kernels, depths and widths join the choice. Each step takes the largest, the
-smallest and some random ones (the sandwich rule of Yu and Huang 2019). Batch normalisation has other statistics in each
-network, so they are taken anew before a network is judged.
+smallest and some random ones (the sandwich rule of Yu and Huang 2019). A part of weights that serve all networks tells
+little of what the network would be by itself: it is trained on, a pass or two, before it is judged.
 """
 
 from __future__ import annotations
@@ -25,15 +25,18 @@ from .train import calibrated, train
 
 JOIN = ((0.1, ("kernel",)), (0.2, ("depth",)), (0.3, ("width", "expansion")))  # after this share of the training
 SHRINK = tuple(name for _, names in JOIN for name in names)
+TUNED_RATE = 0.4  # of a network by itself, as a share of that of the shared weights
 
 
 @dataclass(frozen=True)
 class Supernet:
-    """How the shared weights are trained; they are a function of this, of the space, the data and the recipe.
+    """How the shared weights are trained, and a network that takes its part of them: functions of this, of the space,
+    the data and the recipe.
 
     passes          over the samples
     rate, momentum  as ``Hyper``'s; the rate falls along a half cosine
     networks        of a step: the largest, the smallest, the others random; two or more
+    tune            passes of each network by itself, from its part on
 
     Raises ArgumentError for other values.
     """
@@ -42,10 +45,12 @@ class Supernet:
     rate: float = 0.05
     momentum: float = 0.9
     networks: int = 4
+    tune: int = 1
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.passes < 1 or not 0 < self.rate < np.inf or not 0 <= self.momentum < 1 or self.networks < 2:
+        learns = 0 < self.rate < np.inf and 0 <= self.momentum < 1
+        if self.passes < 1 or not learns or self.networks < 2 or self.tune < 0:
             raise ArgumentError(
                 f"supernet: expected passes, a rate above 0, momentum from 0 to below 1 and 2 networks; got {self}"
             )
@@ -67,6 +72,11 @@ class Supernet:
             raise ArgumentError(f"supernet: expected a rate at which training does not diverge, got {self.rate}")
         return found
 
+    def tuned(self, network: WeightedNetwork, fit: Samples, recipe: Recipe) -> WeightedNetwork:
+        """A network that has its part (``taken``), trained on by itself, with its own batch normalisation."""
+        hyper = Hyper(TUNED_RATE * self.rate, self.momentum, self.tune, 0.0, 0.0)
+        return calibrated(train(network, fit, hyper, self.seed, recipe)[0], fit.x)
+
 
 def drawn(space: MobileSpace, done: float, count: int, random: np.random.Generator) -> list[tuple[int, ...]]:
     """Bits of the networks of a step when this share of the training is done: the largest, the smallest, random ones.
@@ -82,10 +92,10 @@ def drawn(space: MobileSpace, done: float, count: int, random: np.random.Generat
     return [tuple(row) for row in bits.tolist()]
 
 
-def taken(architecture: Architecture, shared: WeightedNetwork, fit: Samples) -> WeightedNetwork:
-    """A network with its part of the shared weights, and its own statistics of batch normalisation."""
+def taken(architecture: Architecture, shared: WeightedNetwork) -> WeightedNetwork:
+    """A network with its part of the shared weights, before its own batch normalisation (``Supernet.tuned``)."""
     own = replace(shared, architecture=architecture)
-    return calibrated(replace(own, weights=parts(own, shared.weights)), fit.x)
+    return replace(own, weights=parts(own, shared.weights))
 
 
 def parts(network: WeightedNetwork, weights: Mapping[int, Sequence[Any]]) -> dict[int, tuple[Any, ...]]:

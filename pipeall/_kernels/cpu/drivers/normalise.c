@@ -146,14 +146,15 @@ static void normalise_columns(const pa_layernorm_nd_op *p, int64_t columns, cons
     const pa_axes *inner = &p->sums.inner;
     const int last = inner->rank - 1;
     const int64_t n = positions(inner, inner->rank);
-    double totals[SIDE];
+    double means[SIDE], squares[SIDE];
     float mean[SIDE] = {0}, factor[SIDE];
     if (p->center) {
-        pa_fold_columns(&p->sums, PA_FOLD_SUM, x, columns, 0, n, mean, totals);
-        for (int64_t c = 0; c < columns; c++) mean[c] = (float)(totals[c] / (double)n);
+        pa_moments_columns(&p->sums, x, columns, means, squares);
+        for (int64_t c = 0; c < columns; c++) mean[c] = (float)means[c];
+    } else {
+        pa_fold_columns(&p->sums, PA_FOLD_SQUARES, x, columns, 0, n, mean, squares);
     }
-    pa_fold_columns(&p->sums, PA_FOLD_SQUARES, x, columns, 0, n, mean, totals);
-    for (int64_t c = 0; c < columns; c++) factor[c] = factor_of(p, totals[c], n);
+    for (int64_t c = 0; c < columns; c++) factor[c] = factor_of(p, squares[c], n);
     runs r = runs_over(inner, 0, n);
     for (int64_t rows = next_run(&r, n); rows; rows = next_run(&r, n))
         p->shifted(rows, columns, x + r.at[0], inner->stride[0][last], mean, factor, y + r.at[1],

@@ -161,6 +161,28 @@ void pa_fold_columns(const pa_reduce_op *p, int fold, const float *x, int64_t co
     }
 }
 
+void pa_moments_columns(const pa_reduce_op *p, const float *x, int64_t columns, double *mean, double *squares) {
+    float sum[PA_FOLD_COLUMNS], shift[PA_FOLD_COLUMNS], square[PA_FOLD_COLUMNS];
+    double seen = 0;
+    for (int64_t j = 0; j < columns; j++) mean[j] = squares[j] = 0;
+    runs r = runs_over(&p->inner, 0, positions(&p->inner, p->inner.rank));
+    for (int64_t n = next_run(&r, ROWS); n; n = next_run(&r, ROWS)) {
+        const float *rows = x + r.at[0];
+        const int64_t stride = p->inner.stride[0][r.last];
+        for (int64_t j = 0; j < columns; j++) sum[j] = square[j] = 0;
+        p->fold(PA_FOLD_SUM, n, columns, rows, stride, ZEROS, sum);
+        for (int64_t j = 0; j < columns; j++) shift[j] = sum[j] / (float)n;
+        p->fold(PA_FOLD_SQUARES, n, columns, rows, stride, shift, square);
+        const double count = (double)n, part = count / (seen + count);
+        for (int64_t j = 0; j < columns; j++) {
+            const double here = sum[j] / count, off = here - shift[j], apart = here - mean[j];
+            squares[j] += square[j] - count * off * off + apart * apart * seen * part;
+            mean[j] += apart * part;
+        }
+        seen += count;
+    }
+}
+
 static void fold_side_by_side(const pa_reduce_op *p, const float *x, int64_t columns, int64_t begin, int64_t end,
                               partials *to) {
     if (p->how != PA_LOGSUMEXP) {

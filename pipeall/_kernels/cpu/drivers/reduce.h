@@ -70,5 +70,8 @@ enum { PA_FOLD_COLUMNS = 1024, PA_FOLD_LEAST = 4 };
 double pa_fold_elements(const pa_reduce_op *p, int fold, const float *x, int64_t begin, int64_t end, float shift);
 void pa_fold_columns(const pa_reduce_op *p, int fold, const float *x, int64_t columns, int64_t begin, int64_t end,
                      const float *shift, double *totals);
+/* The means of all elements of the inner axes and the sums of the squares of what they differ from them, of up to
+ * PA_FOLD_COLUMNS outputs side by side: memory is read once. */
+void pa_moments_columns(const pa_reduce_op *p, const float *x, int64_t columns, double *mean, double *squares);
 
 #endif

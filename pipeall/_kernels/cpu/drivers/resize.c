@@ -1,7 +1,5 @@
 #include "resize.h"
 
-#include <string.h>
-
 #include "chunks.h"
 #include "held_rows.h"
 #include "planes.h"
@@ -169,7 +167,8 @@ static void sum_across(const stretch *s, const float *row, float *out, int64_t o
         .lines = 1,
         .channels = s->op->run,
         .taps = x->taps,
-        .taps_pixel = x->taps,
+        .index_pixel = x->taps,
+        .weight_pixel = x->taps,
         .index = x->index + s->x0 * x->taps,
         .weight = x->weight + s->x0 * x->taps,
         .x = row,
@@ -179,34 +178,40 @@ static void sum_across(const stretch *s, const float *row, float *out, int64_t o
     });
 }
 
-/* Row y from rows `step` floats apart, of pixels that lie one behind the other. */
-static void sum_down(const stretch *s, int64_t y, const int32_t *rows, const float *x, int64_t step, float *out) {
+/* n rows from row y on from the same rows, `step` floats apart, of pixels that lie one behind the other. */
+static void sum_down(const stretch *s, int64_t y, int64_t n, const int32_t *rows, const float *x, int64_t step,
+                     float *out) {
     const pa_resize_op *p = s->op;
     const int flat = s->pixels == 1 || p->x.dst == p->run;
-    p->kernel(&(pa_resample_args){
-        .lines = 1,
-        .pixels = flat ? 1 : s->pixels,
-        .channels = flat ? p->run * s->pixels : p->run,
-        .taps = p->y.taps,
-        .index = rows,
-        .weight = p->y.weight + y * p->y.taps,
-        .x = x,
-        .x_step = step,
-        .x_pixel = p->run,
-        .out = out,
-        .out_pixel = p->x.dst,
-    });
+    for (int64_t done = 0; done < n; done += flat ? n : 1)
+        p->kernel(&(pa_resample_args){
+            .lines = 1,
+            .pixels = flat ? n : s->pixels,
+            .channels = flat ? p->run * s->pixels : p->run,
+            .taps = p->y.taps,
+            .weight_pixel = flat ? p->y.taps : 0,
+                .index = rows,
+            .weight = p->y.weight + (y + done) * p->y.taps,
+            .x = x,
+            .x_step = step,
+            .x_pixel = flat ? 0 : p->run,
+            .out = out + done * p->y.dst,
+            .out_pixel = flat ? p->y.dst : p->x.dst,
+        });
 }
 
 static void sum_rows(const pa_resize_op *p, const float *src, float *dst, char *scratch, int64_t begin, int64_t end) {
     const int64_t taps = p->y.taps;
     stretch s = {p, 0, p->x.size};
-    if (p->x.taps == 0) {
-        for (int64_t y = begin; y < end; y++) sum_down(&s, y, p->y.index + y * taps, src, p->y.src, dst + y * p->y.dst);
-        return;
-    }
     if (taps == 0) {
         for (int64_t y = begin; y < end; y++) sum_across(&s, src + y * p->y.src, dst + y * p->y.dst, p->x.dst);
+        return;
+    }
+    if (p->x.taps == 0) {
+        for (int64_t y = begin, n; y < end; y += n) {
+            n = pa_resize_alike(&p->y, y, end);
+            sum_down(&s, y, n, p->y.index + y * taps, src, p->y.src, dst + y * p->y.dst);
+        }
         return;
     }
     for (; s.x0 < p->x.size; s.x0 += p->part) {
@@ -215,11 +220,12 @@ static void sum_rows(const pa_resize_op *p, const float *src, float *dst, char *
         int32_t *held = (int32_t *)(ring + taps * p->part * p->run), *slot = held + taps, *missing = slot + taps;
         const int64_t row = s.pixels * p->run;
         for (int64_t i = 0; i < taps; i++) held[i] = -1;
-        for (int64_t y = begin; y < end; y++) {
+        for (int64_t y = begin, n; y < end; y += n) {
+            n = pa_resize_alike(&p->y, y, end);
             const int64_t count = hold_rows(taps, p->y.index + y * taps, held, slot, missing);
             for (int64_t i = 0; i < count; i++)
                 sum_across(&s, src + held[missing[i]] * p->y.src, ring + missing[i] * row, p->run);
-            sum_down(&s, y, slot, ring, row, dst + y * p->y.dst + s.x0 * p->x.dst);
+            sum_down(&s, y, n, slot, ring, row, dst + y * p->y.dst + s.x0 * p->x.dst);
         }
     }
 }

@@ -38,13 +38,22 @@ typedef struct pa_resize_op {
     int64_t run;
     int64_t band, part; /* rows of a chunk; pixels of the parts of rows that are computed one after the other */
     /* planes: floats of a row that taps of x need, single and rising ones, or 0; rows of scratch; whether they are summed
-     * across first, then down */
+     * across first, then down; after how many pixels the taps of those in [first, last) of x repeat, 2 or 4, or 0 */
     int64_t width, lines;
     int32_t across;
+    int64_t period, first, last;
     int64_t repeat; /* moves of single elements that lie side by side: each so many times; 0: as the indices say */
     int64_t spread; /* product of the taps of all axes, if outer axes have some: then pixels are computed one by one */
     int64_t scratch_bytes; /* per thread, a multiple of 64 */
 } pa_resize_op;
+/* How many positions from i on, of those before `end`, are sums of the same ones. */
+static inline int64_t pa_resize_alike(const pa_resize_axis *axis, int64_t i, int64_t end) {
+    const int64_t taps = axis->taps, first = i * taps;
+    int64_t at = first + taps;
+    while (at < end * taps && axis->index[at] == axis->index[at - taps]) at++;
+    return at / taps - i;
+}
+
 /* Once, after the fields before are set, for a team of `threads`. */
 void pa_resize_plan(pa_resize_op *op, int threads);
 void pa_resize_step(const void *op, void *const *bases, void *scratch, pa_team *team);
