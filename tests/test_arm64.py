@@ -109,7 +109,8 @@ def test_every_kernel(tree, cpu, names):
     chosen = " and ".join(f"not {name}" for name in ("onnxruntime", *REFERENCE, *(set(EXTENSIONS) - set(has))))
     if cpu == "max" and names in (ARITHMETIC, INTEGERS):
         chosen += f" and ({' or '.join(has)})"
-    pytest_of = ("-m", "pytest", "-rs", "-p", "no:cacheprovider", "-k", chosen)
+    every = "3" if names in ("strided_kernels", OTHER) else "1"  # plain C, and vectors that others test
+    pytest_of = ("-m", "pytest", "-rs", "-p", "no:cacheprovider", "--every", every, "-k", chosen)
     printed = run_arm(tree, *pytest_of, *tests, cpu=cpu, PIPEALL_SYSFS=features(tree, cpu))
     assert "skipped" not in printed and "passed" in printed, printed
 

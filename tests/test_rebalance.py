@@ -71,7 +71,7 @@ def stream(pipe, inputs, expected, until, most=20_000, same=np.array_equal):
     return count
 
 
-@pytest.mark.parametrize("component, count", [("big", 10_000), ("little", 6_000), ("gpu", 6_000)])
+@pytest.mark.parametrize("component, count", [("big", 10_000), ("little", 3_000), ("gpu", 3_000)])
 def test_ten_thousand_frames_through_a_drift_and_back(component, count, chain, toy, inputs, expected):
     """However many frames a move takes on a busy machine."""
     profile = profile_of(chain, MS)
@@ -79,7 +79,7 @@ def test_ten_thousand_frames_through_a_drift_and_back(component, count, chain, t
     def as_good_as_any():
         return period_ms(profile, pipe.plans[-1][1]) <= (1 + GAIN) * best_period_ms(chain, profile)
 
-    with twin(chain, toy, rebalance=True) as pipe:
+    with twin(chain, toy, rebalance=True, time_scale=2.0) as pipe:  # what the machine adds to a stage weighs less
         done = 0
         for slower, arrived in ((1, as_good_as_any), (2, lambda: moved(pipe)), (1, as_good_as_any)):
             pipe.throttle(component, slower)
