@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import signal
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,20 @@ if importlib.util.find_spec("hypothesis"):  # not in the emulated Python
 
     settings.register_profile("fixed", derandomize=True)  # the same examples in every run
     settings.load_profile("fixed")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--every", type=int, default=1, help="of each test function only one case in so many")
+
+
+@pytest.hookimpl(trylast=True)  # of what other options have left
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        cases[item.nodeid.partition("[")[0]].append(item)
+    kept = {item for some in cases.values() for item in some[:: config.getoption("--every")]}
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
 
 
 def pytest_configure(config: pytest.Config) -> None:

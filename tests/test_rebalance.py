@@ -14,13 +14,13 @@ import pytest
 from graphs import frames, zoo_net
 from process import promptly, statuses
 from profiles import profile_of
-from toy_board import MS, START, best_period_ms, period_ms, toy_board
+from toy_board import MS, START, toy_board
 from trees import ending
 
 from pipeall import ArgumentError, Board, DeviceError, Pipeline, PipelineError, Plan
 from pipeall.pipeline import lanes as lanes_module
 from pipeall.pipeline.lane import Lane
-from pipeall.pipeline.rebalance import GAIN, Drift
+from pipeall.pipeline.rebalance import Drift
 from pipeall.pipeline.stats import KEPT
 
 
@@ -73,16 +73,13 @@ def stream(pipe, inputs, expected, until, most=20_000, same=np.array_equal):
 
 @pytest.mark.parametrize("component, count", [("big", 10_000), ("little", 6_000), ("gpu", 6_000)])
 def test_ten_thousand_frames_through_a_drift_and_back(component, count, chain, toy, inputs, expected):
-    """However many frames a move takes on a busy machine."""
-    profile = profile_of(chain, MS)
-
-    def as_good_as_any():
-        return period_ms(profile, pipe.plans[-1][1]) <= (1 + GAIN) * best_period_ms(chain, profile)
-
+    """However many frames a move takes on a busy machine. Where to is told on set times (test_drift)."""
     with twin(chain, toy, rebalance=True) as pipe:
         done = 0
-        for slower, arrived in ((1, as_good_as_any), (2, lambda: moved(pipe)), (1, as_good_as_any)):
+        for slower, moves in ((1, 0), (2, 1), (1, 1)):
             pipe.throttle(component, slower)
+            before = len(pipe.plans)
+            arrived = partial(moved, pipe, before + moves - 1)
             enough = partial(lambda asked, arrived: next(asked) >= count // 3 and arrived(), numbers(), arrived)
             done += stream(pipe, inputs, expected, enough)
         plans = pipe.plans

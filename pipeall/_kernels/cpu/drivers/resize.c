@@ -190,7 +190,7 @@ static void sum_down(const stretch *s, int64_t y, int64_t n, const int32_t *rows
             .channels = flat ? p->run * s->pixels : p->run,
             .taps = p->y.taps,
             .weight_pixel = flat ? p->y.taps : 0,
-                .index = rows,
+            .index = rows,
             .weight = p->y.weight + (y + done) * p->y.taps,
             .x = x,
             .x_step = step,
