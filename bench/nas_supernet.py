@@ -97,7 +97,7 @@ def tau(first: Sequence[float], second: Sequence[float]) -> tuple[float, float, 
 COLUMNS = ("ranking by .2f", "tau .2f", "p .4f", "95 % from .2f", "to .2f", "tau of accuracy .2f", "seconds .0f")
 
 
-def main() -> None:
+def told() -> Namespace:
     options = parser(__doc__)
     options.add_argument("data", help="digits, or pictures of pipeall nas --data")
     options.add_argument("--folder", type=Path, required=True, help="for what is trained")
@@ -108,7 +108,11 @@ def main() -> None:
     options.add_argument("--passes", type=int, default=20, help="of the shared weights; %(default)s")
     options.add_argument("--tune", type=int, default=2, help="passes from the shared weights on; up to %(default)s")
     options.add_argument("--again", type=int, default=24, help="networks trained from other weights too; %(default)s")
-    options = options.parse_args()
+    return options.parse_args()
+
+
+def main() -> None:
+    options = told()
     options.folder.mkdir(parents=True, exist_ok=True)
     whole = load(options.data)
     whole = halved(whole) if options.halved else whole

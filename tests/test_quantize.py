@@ -16,7 +16,7 @@ from pipeall.quantization.calibrate import mean_errors, observed, outputs_of, re
 from pipeall.quantization.equalise import Channels, equalised
 from pipeall.quantization.levels import minmax
 from pipeall.quantization.places import decisive, places
-from pipeall.quantization.quantize import _telling
+from pipeall.quantization.quantize import telling
 from pipeall.quantization.recipe import recipe
 from pipeall.quantization.sheet import split_residuals
 
@@ -61,9 +61,9 @@ def test_photos_that_tell_reach_the_greatest_values():
     peaks[:, 7] = 0.6
     photos = [{"x0": np.float32(i)} for i in range(12)]
     found = SimpleNamespace(seen={str(i): SimpleNamespace(peaks=row.tolist()) for i, row in enumerate(peaks)})
-    chosen = [int(photo["x0"]) for photo in _telling(photos, found, 6)]
+    chosen = [int(photo["x0"]) for photo in telling(photos, found, 6)]
     assert chosen == [0, 6, 11, 4, 9, 7]  # half from all over the list
-    every = [int(photo["x0"]) for photo in _telling(photos, found, 24)]
+    every = [int(photo["x0"]) for photo in telling(photos, found, 24)]
     assert sorted(every[12:]) == sorted(every[:12]) == list(range(12))
 
 

@@ -150,7 +150,7 @@ def _chosen(
     """The recipe with the least error of the answers; biases are corrected."""
     graph = at_ends(graph)
     found = recipe(graph, frames, False, progress, notes)
-    trial = _Trial(graph, _telling(frames, found, TRIED), progress)
+    trial = _Trial(graph, telling(frames, found, TRIED), progress)
     choices = {
         f"{name}, equalised" if stretched.stretched else name: replace(stretched, method=name, kept=kept)
         for stretched in (found, recipe(graph, frames, True, progress, notes))
@@ -223,7 +223,7 @@ def _some(frames: list[Arrays], most: int) -> list[Arrays]:
     return [frames[i] for i in np.unique(np.linspace(0, len(frames) - 1, most).round().astype(int))]
 
 
-def _telling(frames: list[Arrays], found: Recipe, most: int) -> list[Arrays]:
+def telling(frames: list[Arrays], found: Recipe, most: int) -> list[Arrays]:
     """Half of them from all over the list, half those that together reach the greatest values of most tensors, which
     clipping would hurt."""
     peaks = np.array([seen.peaks for seen in found.seen.values()])
