@@ -145,7 +145,8 @@ def main() -> None:
         for n, found in enumerate(short, 1):
             add(f"new weights, {n} passes", found)
         add("parameters, most first", [{"error": n, "accuracy": -n} for n in size])
-        add("training again, from other weights", again)
+        if again:
+            add("training again, from other weights", again)
         record.say(
             f"{len(pool)} networks, {len(data.fit)} samples of {data.shape} to train on, {len(data.judge)} judge."
         )
