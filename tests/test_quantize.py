@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from pipeall.quantization.calibrate import mean_errors, observed, outputs_of, re
 from pipeall.quantization.equalise import Channels, equalised
 from pipeall.quantization.levels import minmax
 from pipeall.quantization.places import decisive, places
-from pipeall.quantization.quantize import telling
 from pipeall.quantization.recipe import recipe
 from pipeall.quantization.sheet import split_residuals
 
@@ -48,23 +46,6 @@ def small():
 def made():
     graph = small()
     return graph, quantize(graph, frames(graph, 40))
-
-
-# ---- what it is judged by ----
-
-
-def test_photos_that_tell_reach_the_greatest_values():
-    """Of every tensor, though the photo that has it is small elsewhere; then others, and none twice."""
-    peaks = np.full((3, 12), 0.5)  # by tensor and photo
-    peaks[0, 4] = peaks[1, 4] = 8.0
-    peaks[2, 9], peaks[:2, 9] = 4.0, 0.0
-    peaks[:, 7] = 0.6
-    photos = [{"x0": np.float32(i)} for i in range(12)]
-    found = SimpleNamespace(seen={str(i): SimpleNamespace(peaks=row.tolist()) for i, row in enumerate(peaks)})
-    chosen = [int(photo["x0"]) for photo in telling(photos, found, 6)]
-    assert chosen == [0, 6, 11, 4, 9, 7]  # half from all over the list
-    every = [int(photo["x0"]) for photo in telling(photos, found, 24)]
-    assert sorted(every[12:]) == sorted(every[:12]) == list(range(12))
 
 
 # ---- what is done to the network ----
@@ -126,7 +107,7 @@ def test_mean_errors_are_those_of_numpy():
     found = places(graph)
     levels = {name: minmax(seen) for name, seen in observed(graph, found.put, photos, quiet).items()}
     (node,) = graph.nodes
-    weights, scales = integer_weights(graph, found, levels, {})[node.name]
+    weights, scales = integer_weights(graph, found, levels)[node.name]
     errors = mean_errors(graph, found, levels, {node.inputs[1]: weights}, photos, quiet)[node.name]
     total = np.zeros(4)
     for photo in photos:

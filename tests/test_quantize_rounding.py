@@ -13,7 +13,7 @@ from pipeall.graph.onnx.write import onnx_bytes
 from pipeall.graph.ops import run_graph
 from pipeall.quantization import rounding
 from pipeall.quantization.calibrate import observed
-from pipeall.quantization.levels import minmax, nearest_scales, weight_scales
+from pipeall.quantization.levels import minmax, weight_scales
 from pipeall.quantization.places import places
 from pipeall.quantization.rounding import learned, rows, second_moments
 
@@ -50,7 +50,7 @@ def test_layers_err_less_than_by_the_nearest(groups, run, parts, monkeypatch):
     _, of = layers_of(graph, photos)
     node = graph.nodes[-1]
     weight = graph.constants[node.inputs[1]].astype(np.float64)
-    scales = weight_scales(nearest_scales(weight), np.zeros(8), 1.0) * 16  # 15 levels
+    scales = weight_scales(weight, np.zeros(8), 1.0) * 16  # 15 levels
     moments = second_moments(graph, graph.nodes, of, photos, quiet)[node.name]
     whole = learned(weight, scales, moments)
     assert len(moments) == parts and np.array_equal(whole, np.rint(whole))

@@ -7,28 +7,19 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..graph.ir import Graph, Quantization
-from .levels import MAX_BIAS, MOST, Levels, nearest_scales, on_scales, weight_scales
+from .levels import MAX_BIAS, MOST, Levels, on_scales, weight_scales
 from .places import Places
 from .sheet import Sheet
 
 
 def integer_weights(
-    graph: Graph,
-    found: Places,
-    levels: Mapping[str, Levels],
-    known: dict[str, tuple[np.ndarray, np.ndarray]],
-    learned: Mapping[str, np.ndarray] | None = None,
+    graph: Graph, found: Places, levels: Mapping[str, Levels], learned: Mapping[str, np.ndarray] | None = None
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Of every layer, by its name: weights on levels, and their scales; the nearest, or those that were learned.
-
-    ``known``: by name, weights and their nearest scales; those that are sought are added.
-    """
+    """Of every layer, by its name: weights on levels, and their scales; the nearest, or those that were learned."""
     made = {}
     for node in found.layers:
         x, weight, bias = (*node.inputs[:1], *(graph.constants[name] for name in node.inputs[1:]))
-        if node.inputs[1] not in known or known[node.inputs[1]][0] is not weight:
-            known[node.inputs[1]] = weight, nearest_scales(weight)
-        scales = weight_scales(known[node.inputs[1]][1], bias, levels[found.share[x]].scale)
+        scales = weight_scales(weight, bias, levels[found.share[x]].scale)
         made[node.name] = on_scales((learned or {}).get(node.name, weight), scales, MOST), scales
     return made
 

@@ -122,24 +122,10 @@ METHODS: dict[str, Callable[[Observed], Levels]] = {
 # ---- weights ----
 
 
-def nearest_scales(weight: np.ndarray) -> np.ndarray:
-    """One scale for each output, float32: the one that loses least of those by which the largest weight is 64 to 127
-    quanta. Weights that lie on 127 multiples of some step already stay what they are: 64 to 127 has a multiple of every
-    smaller number."""
-    rows = weight.reshape(len(weight), -1)
-    largest = np.abs(rows).max(1, keepdims=True)
-    largest[largest == 0] = 1
-    scales, least = largest / MOST, np.full_like(largest, np.inf)
-    for quanta in range(MOST, MOST // 2, -1):
-        scaled = rows * (quanta / largest)
-        off = np.square(np.rint(scaled) - scaled).sum(1, keepdims=True) * np.square(largest / quanta)
-        scales, least = np.where(off < least, largest / quanta, scales), np.minimum(off, least)
-    return scales[:, 0]
-
-
-def weight_scales(nearest: np.ndarray, bias: np.ndarray, x_scale: float) -> np.ndarray:
-    """Those, float32, or larger ones by which the bias fits into 32 bits."""
-    scales = np.maximum(nearest, np.abs(bias.astype(np.float64)) / x_scale / MAX_BIAS)
+def weight_scales(weight: np.ndarray, bias: np.ndarray, x_scale: float) -> np.ndarray:
+    """One scale for each output, float32: the largest weight is 127 quanta, and the bias fits into 32 bits."""
+    largest = np.abs(weight.reshape(len(weight), -1)).max(1).astype(np.float64)
+    scales = np.maximum(largest / MOST, np.abs(bias.astype(np.float64)) / x_scale / MAX_BIAS)
     return np.where(scales > np.finfo(np.float32).tiny, scales, 1).astype(np.float32)
 
 

@@ -32,8 +32,8 @@ from .rounding import ROUNDINGS
 from .sheet import split_residuals
 from .tensors import tensor_by_tensor
 
-TRIED = 32  # photos by which methods and layers are compared, and biases corrected
-ROUNDED = 64  # photos by which rounding is learned
+TRIED = 32  # photos by which methods and layers are compared
+CORRECTED = 64  # photos by which biases are corrected, and rounding is learned
 ALL_METHODS = ("auto", *METHODS)
 
 
@@ -150,7 +150,7 @@ def _chosen(
     """The recipe with the least error of the answers; biases are corrected."""
     graph = at_ends(graph)
     found = recipe(graph, frames, False, progress, notes)
-    trial = _Trial(graph, telling(frames, found, TRIED), progress)
+    trial = _Trial(graph, _telling(frames, found, TRIED), progress)
     choices = {
         f"{name}, equalised" if stretched.stretched else name: replace(stretched, method=name, kept=kept)
         for stretched in (found, recipe(graph, frames, True, progress, notes))
@@ -165,11 +165,11 @@ def _chosen(
     steps: dict[str, Callable[..., Recipe]] = {}
     steps["with stretched channels"] = partial(behind_activations, frames=frames)
     if method == "auto":
-        steps["tensor by tensor"] = partial(tensor_by_tensor, check=partial(trial.error_of_half, first=1))
+        steps["tensor by tensor"] = tensor_by_tensor
     best = _improved(choices[chosen], errors[chosen], steps, trial, notes)
     if rounding == "learned":
-        best = replace(best, learned=best.rounded(_some(frames, ROUNDED), progress, notes))
-    shifts = notes.vectors("shifts", _outputs(best), lambda: best.errors(trial.frames, progress))
+        best = replace(best, learned=best.rounded(_some(frames, CORRECTED), progress, notes))
+    shifts = notes.vectors("shifts", _outputs(best), lambda: best.errors(_some(frames, CORRECTED), progress))
     ends = {"error, corrected": replace(best, shifts=shifts), "error, not corrected": best}
     return ends[min(ends, key=lambda part: notes.number(part, lambda: trial.error(ends[part])))]
 
@@ -188,10 +188,10 @@ class _Trial:
         found = outputs_of(integers(choice.made()), self.frames, "integers", self.progress)
         return compare(self.graph, self._expected, found).error
 
-    def error_of_half(self, choice: Recipe, first: int = 0) -> float:
-        """On every second photo from ``first`` on."""
-        found = outputs_of(integers(choice.made()), self.frames[first::2], "", _silent)
-        return compare(self.graph, self._expected[first::2], found).error
+    def error_of_some(self, choice: Recipe) -> float:
+        """On every second photo."""
+        found = outputs_of(integers(choice.made()), self.frames[::2], "", _silent)
+        return compare(self.graph, self._expected[::2], found).error
 
     def corrected(self, choice: Recipe) -> Recipe:
         return replace(choice, shifts=choice.errors(self.frames, self.progress))
@@ -204,7 +204,7 @@ def _improved(
     shifts = notes.vectors("shifts of one method", _outputs(best), lambda: best.errors(trial.frames, trial.progress))
     for what, step in steps.items():
         start = replace(best, shifts=shifts)
-        better = step(start, error=trial.error_of_half, progress=trial.progress, notes=notes)
+        better = step(start, error=trial.error_of_some, progress=trial.progress, notes=notes)
         if better is start:
             continue
         better = replace(better, shifts=best.shifts)
@@ -223,23 +223,11 @@ def _some(frames: list[Arrays], most: int) -> list[Arrays]:
     return [frames[i] for i in np.unique(np.linspace(0, len(frames) - 1, most).round().astype(int))]
 
 
-def telling(frames: list[Arrays], found: Recipe, most: int) -> list[Arrays]:
-    """Half of them from all over the list, half those that together reach the greatest values of most tensors, which
-    clipping would hurt."""
+def _telling(frames: list[Arrays], found: Recipe, most: int) -> list[Arrays]:
+    """Half of them from all over the list, half those with the greatest values, which clipping would hurt."""
     peaks = np.array([seen.peaks for seen in found.seen.values()])
-    reach = peaks / np.maximum(peaks.max(1, keepdims=True), np.finfo(float).tiny)  # by tensor and photo
-    chosen: list[int] = []
-    covered = np.zeros((len(reach), 1))
-    while len(chosen) < min(most // 2, len(frames)):
-        gain = (np.maximum(reach, covered) - covered).sum(0)
-        gain[chosen] = -1
-        best = int(gain.argmax())
-        if gain[best] > 0 or not covered.any():
-            chosen.append(best)
-            covered = np.maximum(covered, reach[:, [best]])
-        else:  # those chosen reach all of it: another round
-            covered = np.zeros_like(covered)
-    return _some(frames, most // 2) + [frames[i] for i in chosen]
+    order = np.argsort(-(peaks / np.maximum(peaks.max(1, keepdims=True), np.finfo(float).tiny)).mean(0))
+    return _some(frames, most // 2) + [frames[i] for i in order[: most // 2]]
 
 
 def _silent(what: str, done: int, total: int) -> None:

@@ -38,7 +38,6 @@ class Recipe:
     shifts   by how much layers are too large in the mean, by name: taken from their biases
     stretched  whether its channels were equalised
     known    levels that were chosen already: of recipes that differ in what is kept alone, they are the same
-    nearest  weights and their nearest scales, of those that were sought already, by the weight's name
     """
 
     graph: Graph
@@ -50,7 +49,6 @@ class Recipe:
     learned: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     shifts: dict[str, np.ndarray] = field(default_factory=dict)
     known: dict[tuple[str, tuple[str, ...]], Levels] = field(default_factory=dict, repr=False)
-    nearest: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict, repr=False)
 
     def places(self) -> Places:
         return places(self.graph, self.kept)
@@ -92,7 +90,7 @@ class Recipe:
         """By how much its layers are too large in the mean."""
         found = self.places()
         levels = self.levels(found)
-        weights = integer_weights(self.graph, found, levels, self.nearest, self.learned)
+        weights = integer_weights(self.graph, found, levels, self.learned)
         by_constant = {node.inputs[1]: weights[node.name][0] for node in found.layers}
         return mean_errors(self.graph, found, levels, by_constant, frames, progress) if found.layers else {}
 
@@ -100,15 +98,14 @@ class Recipe:
         """Its weights on levels, by the layer's name, rounded by what that does to the layer's outputs."""
         found = self.places()
         levels = self.levels(found)
-        weights = integer_weights(self.graph, found, levels, self.nearest)
-        scales = {name: scales for name, (_, scales) in weights.items()}
+        scales = {name: scales for name, (_, scales) in integer_weights(self.graph, found, levels).items()}
         return rounded(self.graph, found, levels, scales, frames, progress, notes)
 
     def made(self) -> Graph:
         """The quantised network."""
         found = self.places()
         levels = self.levels(found)
-        weights = integer_weights(self.graph, found, levels, self.nearest, self.learned)
+        weights = integer_weights(self.graph, found, levels, self.learned)
         return rewrite(quantised(self.graph, found, levels, weights, self.shifts))
 
 
