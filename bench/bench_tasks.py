@@ -19,7 +19,7 @@ PHOTO, TURNS = "jetson_humans_4.jpg", 20
 
 
 @pytest.mark.parametrize("name", ["yolox_nano_416", "nanodet_m_320"])
-def test_decoding(benchmark, name, where):
+def bench_decoding(benchmark, name, where):
     board, _ = where
     graph = load(DATA / "edge" / f"{name}.onnx")
     task = tasks.task(graph)

@@ -97,7 +97,7 @@ def tau(first: Sequence[float], second: Sequence[float]) -> tuple[float, float, 
 COLUMNS = ("ranking by .2f", "tau .2f", "p .4f", "95 % from .2f", "to .2f", "tau of accuracy .2f", "seconds .0f")
 
 
-def told() -> Namespace:
+def parsed() -> Namespace:
     options = parser(__doc__)
     options.add_argument("data", help="digits, or pictures of pipeall nas --data")
     options.add_argument("--folder", type=Path, required=True, help="for what is trained")
@@ -112,7 +112,7 @@ def told() -> Namespace:
 
 
 def main() -> None:
-    options = told()
+    options = parsed()
     options.folder.mkdir(parents=True, exist_ok=True)
     whole = load(options.data)
     whole = halved(whole) if options.halved else whole
@@ -141,9 +141,9 @@ def main() -> None:
             record.add(name, *tau(*both[0]), tau(*both[1])[0], seconds)
 
         for n, found in enumerate(ranked):
-            add("shared weights" if n == 0 else f"shared weights, then {n} of their own", found, seconds)
+            add("shared weights" if n == 0 else f"shared weights, then passes of their own: {n}", found, seconds)
         for n, found in enumerate(short, 1):
-            add(f"new weights, {n} passes", found)
+            add(f"new weights, passes: {n}", found)
         add("parameters, most first", [{"error": n, "accuracy": -n} for n in size])
         if again:
             add("training again, from other weights", again)

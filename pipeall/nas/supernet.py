@@ -52,7 +52,8 @@ class Supernet:
         learns = 0 < self.rate < np.inf and 0 <= self.momentum < 1
         if self.passes < 1 or not learns or self.networks < 2 or self.tune < 0:
             raise ArgumentError(
-                f"supernet: expected passes, a rate above 0, momentum from 0 to below 1 and 2 networks; got {self}"
+                f"supernet: expected passes, a rate above 0, momentum from 0 to below 1, 2 networks and tune from 0; "
+                f"got {self}"
             )
 
     def trained(self, space: MobileSpace, data: DataSet, recipe: Recipe) -> WeightedNetwork:

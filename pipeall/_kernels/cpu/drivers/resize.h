@@ -46,6 +46,7 @@ typedef struct pa_resize_op {
     int64_t spread; /* product of the taps of all axes, if outer axes have some: then pixels are computed one by one */
     int64_t scratch_bytes; /* per thread, a multiple of 64 */
 } pa_resize_op;
+
 /* How many positions from i on, of those before `end`, are sums of the same ones. */
 static inline int64_t pa_resize_alike(const pa_resize_axis *axis, int64_t i, int64_t end) {
     const int64_t taps = axis->taps, first = i * taps;
