@@ -22,7 +22,7 @@ def copy_tree(folder: Path) -> None:
 def run(folder: Path, *arguments: str, **variables: str) -> str:
     """What this Python prints in ``folder``, where it must succeed."""
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=os.environ | variables, text=True, timeout=600,
+        [sys.executable, *arguments], cwd=folder, env=os.environ | variables, text=True, timeout=1800,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-5000:]
