@@ -181,7 +181,8 @@ def test_run_on_a_camera(av, monkeypatch):
     monkeypatch.setattr(video, "frames", camera)
     answers, figures = ran("squeezenet", "camera:3:128x96", "--plan", "B")
     assert camera.opened == [("/dev/video3", "v4l2", {"video_size": "128x96"})]
-    assert len(answers) + figures["stats"]["dropped"] == 12 and figures["each_ms"]["read"] is None
+    assert answers[-1]["number"] == 11 and figures["each_ms"]["read"] is None
+    assert len(answers) + figures["stats"]["dropped"] <= 12  # the figures are without the first frames
     assert answers[0]["source"] == "camera:3:128x96"
     shown = invoke("run", "squeezenet", "camera:3", "--plan", "B").stdout
     assert "From capture to answer p50" in shown and "frames dropped" in shown
