@@ -78,7 +78,7 @@ def test_the_seven_products_are_the_matrix_product():
     np.testing.assert_allclose(strassen(a, b, np.subtract), a @ b, rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize(("isa", "core"), KERNELS, ids=" ".join)
+@pytest.mark.parametrize(("isa", "core"), KERNELS, ids=str)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(isa, core, case):
     """Within the bound, and the same bits from any number of threads, whose chunks differ."""

@@ -132,8 +132,16 @@ class PriceList:
         return works(graph, integers=self.integers, precision=precision)
 
     @classmethod
-    def fit(cls, samples: Iterable[Sample], cache_mb: float, integers: str | None = None) -> PriceList:
+    def fit(
+        cls,
+        samples: Iterable[Sample],
+        cache_mb: float,
+        integers: str | None = None,
+        wanted: Iterable[str] | None = None,
+    ) -> PriceList:
         """Prices that make the errors of the steps' times least, each by its own time and some of its network's.
+
+        wanted  kernels that will be priced, if not all that samples have
 
         Small errors count squared, large ones nearly as they are: a step that takes long for another reason bends
         little.
@@ -145,6 +153,9 @@ class PriceList:
                 entry = np.array(_with_far(step, cache_mb)) / (ms + small), ms / (ms + small)
                 for kernel in _nearest(step.kernel):
                     rows.setdefault(kernel, []).append(entry)
+        if wanted is not None:
+            found = (next((name for name in _nearest(kernel) if name in rows), CONV) for kernel in wanted)
+            rows = {kernel: rows[kernel] for kernel in rows.keys() & {CONV, OTHER, *found}}
         columns = {kernel: map(np.array, zip(*entries, strict=True)) for kernel, entries in rows.items()}
         kernels = {kernel: tuple(_robust(*pair).tolist()) for kernel, pair in columns.items()}
         return cls(cache_mb, kernels, integers)
@@ -171,7 +182,8 @@ def leave_one_out(
     errors = {}
     for name in names:
         works, ms = samples[name].works, sum(samples[name].ms)
-        prices = PriceList.fit((other for key, other in samples.items() if same(key) != same(name)), cache_mb)
+        others = (other for key, other in samples.items() if same(key) != same(name))
+        prices = PriceList.fit(others, cache_mb, wanted={step.kernel for step in works})
         errors[name] = float(prices.group_ms(works, 1 + max(step.group for step in works)).sum()) / ms - 1
     return errors
 
