@@ -13,9 +13,11 @@ os.environ["PIPEALL_TUNE"] = "off"  # the same algorithms on every machine and i
 os.environ.pop("COLUMNS", None)  # pytest-xdist sets it in its workers, and text would fold by the terminal's width
 
 if importlib.util.find_spec("hypothesis"):  # not in the emulated Python
-    from hypothesis import settings
+    from hypothesis import HealthCheck, settings
 
-    settings.register_profile("fixed", derandomize=True, deadline=None)  # the same examples in every run, however slow
+    # The same examples in every run, however slow the machine is
+    slow = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+    settings.register_profile("fixed", derandomize=True, **slow)
     settings.load_profile("fixed")
 
 
