@@ -198,6 +198,23 @@ MOVES = (
     Model("Squeeze", ((1, 3, 1), ints(0))), Model("Unsqueeze", ((3, 2), ints(0, -1))),
 )  # fmt: skip
 
+
+def box(*ranges: tuple[int, int]) -> np.ndarray:
+    """The indices that exporters make of ``x[a:b, c:d] = y``."""
+    return np.stack(np.meshgrid(*(np.arange(*ends, dtype=np.int64) for ends in ranges), indexing="ij"), -1)
+
+
+BOXES = (  # shape, constant indices, and how often a concat then puts something around the updates
+    ((2, 5, 6), box((0, 2), (2, 4)), 1), ((2, 5, 6), box((-2, 0), (-3, -1)), 1), ((7,), box((2, 5)), 1),
+    ((1, 4, 6, 6), box((0, 1), (0, 4), (1, 6), (1, 6)), 2), ((3, 4, 5), box((1, 2), (0, 3), (4, 5)), 3),
+    ((2, 5, 6), box((0, 2), (0, 5)), 0),
+)  # fmt: skip
+
+
+def updates(shape: tuple[int, ...], indices: np.ndarray) -> tuple[int, ...]:
+    return (*indices.shape[:-1], *shape[indices.shape[-1] :])
+
+
 INDEX = (
     *(Model("Gather", ((5, 6, 4), np.array(i)), dict(axis=axis)) for axis in (0, -1)
       for i in (2, -1, [1], [0, 2], [3, 1], [[0, 1], [3, -2]], [1, 2, 3], [0, 1, 2, 3])),
@@ -208,6 +225,9 @@ INDEX = (
       for how in ("none", "max")),
     Model("Scatter", ((3, 4), ints(0, 2, 1, 1).reshape(1, 4), (1, 4)), dict(axis=0), 9),
     Model("ScatterND", ((5, 4), ints(1, 3).reshape(2, 1), (2, 4))),
+    *(Model("ScatterND", (shape, indices, updates(shape, indices))) for shape, indices, _ in BOXES),
+    *(Model("ScatterND", (shape, indices, weight(*updates(shape, indices)))) for shape, indices, _ in BOXES),
+    *(Model("ScatterND", (weight(*shape), indices, updates(shape, indices))) for shape, indices, _ in BOXES),
     Model("ScatterND", ((5, 4), ints(1, 3).reshape(2, 1), weight(2, 4)), dict(reduction="min"), 18),
     Model("Compress", ((3, 4), np.array([True, False, True])), dict(axis=1)),
     Model("Compress", ((3, 4), np.array([False, True, True, False, True]))),
@@ -267,6 +287,18 @@ def test_operator_agrees_with_onnxruntime(m, tmp_path):
         size = np.abs(value.astype(np.float64)).max(initial=1)
         # every term errs by a few roundings of the largest value, and so do the weights that are computed
         assert np.abs(value.astype(np.float64) - mine).max(initial=0) <= 4 * m.terms * U * 4 * size
+
+
+@pytest.mark.parametrize(("shape", "indices", "concats"), BOXES, ids=lambda value: str(np.shape(value)))
+def test_updates_of_a_box_are_put_between_slices(shape, indices, concats, tmp_path):
+    def ops(indices: np.ndarray) -> list[str]:
+        model, _ = proto(Model("ScatterND", (shape, indices, updates(shape, indices))))
+        return [node.op for node in load(onnx_models.saved(model, tmp_path)).nodes]
+
+    found = ops(indices)
+    assert "scatter_nd" not in found and found.count("concat") == concats
+    backwards = np.flip(indices, tuple(range(indices.ndim - 1))).copy()
+    assert ("scatter_nd" in ops(backwards)) == (indices[..., 0].size > 1)
 
 
 def test_batch_first_recurrent_layers_equal_steps_first(tmp_path):

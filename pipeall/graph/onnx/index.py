@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, prod
 
 import numpy as np
 
@@ -77,10 +77,66 @@ def _scatter_elements(g: Builder, n: OnnxNode) -> None:
 
 @operator("ScatterND", "reduction")
 def _scatter_nd(g: Builder, n: OnnxNode) -> None:
-    x = g.operand(n, 0)
-    sizes = g.shape(x)[: (g.shape_of(g.value(n, 1)) or (0,))[-1]]
-    operands = [x, _indices(g, n, 1, sizes), g.operand(n, 2)]
-    g.emit(n, "scatter_nd", operands, reduction=n.get("reduction", str, "none"))
+    """Constant indices of a box, which exporters make of ``x[..., 1:, 1:] = y``, are slices around the updates."""
+    x, indices, updates = (g.value(n, i) for i in range(3))
+    sizes = g.shape_of(x)[: (g.shape_of(indices) or (0,))[-1]]
+    operands = [g.operand(n, 0), _indices(g, n, 1, sizes), g.operand(n, 2)]
+    reduction = n.get("reduction", str, "none")
+    box = _box(indices, sizes) if isinstance(indices, np.ndarray) else None
+    if box is None or reduction != "none" or not {operands[0], operands[2]} & g.tensors.keys():
+        g.emit(n, "scatter_nd", operands, reduction=reduction)
+        return
+    if g.shape_of(updates) != (expected := (*indices.shape[:-1], *g.shape_of(x)[len(sizes) :])):
+        n.fail(f"updates must be {expected}, got {g.shape_of(updates)}")
+    _put_in_box(g, n, x, box, updates)
+
+
+def _box(indices: np.ndarray, sizes: tuple[int, ...]) -> list[range] | None:
+    """For each axis the places that rows of indices name, if they are all of a box, in order."""
+    if not indices.size:
+        return None
+    rows = indices.reshape(-1, len(sizes)) % np.array(sizes)
+    box = [range(int(low), int(high) + 1) for low, high in zip(rows.min(0), rows.max(0), strict=True)]
+    if prod(map(len, box)) != len(rows):
+        return None
+    places = np.indices([*map(len, box)]).reshape(len(box), -1).T + rows[0]
+    return box if np.array_equal(rows, places) else None
+
+
+def _put_in_box(g: Builder, n: OnnxNode, x: np.ndarray | str, box: list[range], updates: np.ndarray | str) -> None:
+    """``x`` with ``updates`` in its place: axis by axis from the last, what lies before and behind is put around."""
+    shape = g.shape_of(x)
+    whole = [range(size) for size in shape]
+    left = [*box, *whole[len(box) :]]
+
+    def piece(axis: int, begin: int, end: int) -> list[str]:
+        """Of the elements whose later axes are whole."""
+        if begin == end:
+            return []
+        ranges = [*left[:axis], range(begin, end), *whole[axis + 1 :]]
+        if isinstance(x, np.ndarray):
+            cut = x[tuple(slice(chosen.start, chosen.stop) for chosen in ranges)]
+            return [g.keep(cut, f"{n.outputs[0]}/around", infinite=True)]
+        found = x
+        for i, chosen in enumerate(ranges):
+            if chosen != whole[i]:
+                found = taken(g, n, found, i, chosen, part="around")
+        return [found]
+
+    inner = tuple(map(len, left))
+    partial = [axis for axis in range(len(box)) if left[axis] != whole[axis]]
+    if isinstance(updates, np.ndarray):
+        updates = updates.reshape(inner)
+        if not partial:
+            g.bind(n, updates)
+            return
+        found = g.keep(updates, f"{n.outputs[0]}/updates", infinite=True)
+    else:
+        found = g.reshape(n, updates, inner, part="updates" if partial else "")
+    for axis in reversed(partial):
+        around = piece(axis, 0, left[axis].start), piece(axis, left[axis].stop, shape[axis])
+        part = "" if axis == partial[0] else "box"
+        found = g.emit(n, "concat", [*around[0], found, *around[1]], part=part, axis=axis)
 
 
 @operator("Compress", "axis", "constant condition")
