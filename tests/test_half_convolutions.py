@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from kernel_runs import GAP, GUARD, run_step, supported_isas
-from winograd_reference import convolve
+from winograd_reference import convolve, matrices
 
 from pipeall._kernels.cpu.algorithms import GEMM, HALF_SUM, Algorithm, candidates
 from pipeall._kernels.cpu.table import ROWS, choose
@@ -15,7 +15,6 @@ from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 ISAS = sorted({row.isa for row in ROWS if (row.op, row.type) == ("gemm", "f16")} & set(supported_isas()))
 CORES = sorted({row.core for row in ROWS if (row.op, row.type) == ("gemm", "f16")})
 HALF_U = 2.0**-11
-POINTS = (0, 0.625, -0.625, 1.5, -1.5)
 ROUNDINGS = {2: 1 + 2, 4: 3 + 4}  # m: of the longest way through the transforms of input and output, a dimension
 WINOGRAD2, WINOGRAD4 = Algorithm("winograd", 2), Algorithm("winograd", 4)
 SIZES = [  # channels in and out, groups, height and width, kernel, stride, dilation, pads
@@ -108,8 +107,7 @@ def test_real_numbers(size, way, isa, core):
         sizes, sums = exact(step, np.abs(x), np.abs(weight), np.abs(bias), 0), products
         transforms = 0
     else:
-        points = POINTS if way.m == 4 else (0, 1, -1)
-        sides = [np.abs(matrix) for matrix in (*(vandermonde_of(points, k) for k in (way.m, 3)), inverse_of(points))]
+        sides = [np.abs(matrix) for matrix in matrices(3, way.m)]
         sizes = convolve(np.abs(x.astype(np.float64)).transpose(2, 0, 1), np.abs(weight.astype(np.float64)),
                          step.params["pads"], size[2], *sides).transpose(1, 2, 0) + np.abs(bias)  # fmt: skip
         sums, transforms = each, 2 * ROUNDINGS[way.m]
@@ -121,11 +119,3 @@ def test_real_numbers(size, way, isa, core):
     # roundings of random signs: of a sum of products of size s, one after the other, some sqrt(sums / 3) s_rms
     deviation = np.sqrt(np.mean(error**2) / np.mean(expected**2)) / HALF_U
     assert deviation < (5 if way != WINOGRAD4 else 8) * np.sqrt(1 + block / 20)
-
-
-def vandermonde_of(points, columns):
-    return np.vstack([np.vander(points, columns, increasing=True), np.eye(columns)[-1]])
-
-
-def inverse_of(points):
-    return np.linalg.inv(vandermonde_of(points, len(points) + 1))

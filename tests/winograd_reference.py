@@ -11,10 +11,10 @@ from functools import cache
 import numpy as np
 from bounds import U
 
-POINTS = (0, 1, -1, 2, -2, 0.5, -0.5)  # and infinity
+POINTS = {4: (0, 1, -1), 6: (0, 0.625, -0.625, 1.5, -1.5), 8: (0, 1, -1, 2, -2, 0.5, -0.5)}  # n; and infinity
 
 # Roundings on the longest path through a one-dimensional transform; a constant that is no float32 counts as one.
-# (OpenCL: one more into n = 6, whose products may be rounded, and one in all for the weights.)
+# (OpenCL, whose products may be rounded: two more into n = 6, one out of it, and one in all for the weights.)
 INPUT = {4: 1, 6: 2, 8: 3}  # n; 8: two multiply-adds into each half of a pair, and their sum
 WEIGHT = {3: 4, 5: 5}  # r; the even part of the polynomial, even + odd, the scale and the product with it
 OUTPUT = {4: 2, 6: 3, 8: 4}  # n; a pair, the point 0 or infinity, and a multiply-add for each further pair
@@ -26,8 +26,8 @@ def roundings(n, r, channels):
 
 
 def vandermonde(n, columns):
-    """Powers of the first n - 1 points, and the row of infinity, which takes the highest coefficient."""
-    finite = np.vander(POINTS[: n - 1], columns, increasing=True)
+    """Powers of the n - 1 finite points, and the row of infinity, which takes the highest coefficient."""
+    finite = np.vander(POINTS[n], columns, increasing=True)
     return np.vstack([finite, np.eye(columns)[-1]])
 
 

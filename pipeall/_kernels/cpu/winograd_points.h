@@ -1,5 +1,5 @@
-/* The points of Winograd's transforms (winograd.inc, winograd_taps.inc), of floats unless f16/winograd_points_f16.h comes
- * before. */
+/* The points of Winograd's transforms (winograd.inc, winograd_taps.inc), and what differs between floats and halves: of
+ * floats unless f16/winograd_points_f16.h comes before. */
 #ifndef PIPEALL_WINOGRAD_POINTS_H
 #define PIPEALL_WINOGRAD_POINTS_H
 
@@ -8,11 +8,18 @@
 #define WINO_INPUT_ARGS pa_winograd_input_args
 #define WINO_OUTPUT_ARGS pa_winograd_output_args
 #define WINO_HALF(x) (x)
+#define WINO_QUARTER(x) (x)
+#define WINO_PART 1 /* of B that the transform of tiles of 6 points has */
 #define WINO_LARGEST 8
-#define WINO_FIRST 1 /* of tiles of 6 points, the points of the two pairs */
-#define WINO_SECOND 2
-#define WINO_SCALES {0.25f, -1 / 6.f, 1 / 24.f} /* of 0 and of each pair: what the Lagrange basis leaves out of B */
 #endif
+
+/* The pairs of tiles of 6 points. Of small fractions, whose powers are exact, these lose least: half of what +-1 and +-2
+ * lose. */
+#define WINO_FIRST 0.625f
+#define WINO_SECOND 1.5f
+/* Of 0 and of each pair, by the points of a tile: what the Lagrange basis leaves out of B */
+#define WINO_SCALES {{1, 0.5f}, {256 / 225.f, -2048 / 2975.f, 128 / 1071.f}, {1, -2 / 9.f, 1 / 90.f, 32 / 45.f}}
+
 #define WINO_NAME_OF(op, type) PA_TYPED_NAME(op, type)
 #define WINO_NAME(op) WINO_NAME_OF(op, WINO_TYPE)
 

@@ -10,15 +10,15 @@ from ...steps import Step, is_depthwise, item_bytes
 from . import devices as opencl
 
 INDICES = 2**31  # kernels count elements in 32 bits
-# Lines of G of F(m x m, 3 x 3), by m (Lavin and Gray 2016).
+# Lines of G of F(m x m, 3 x 3), by m (Lavin and Gray 2016): at the points of winograd.cl.
 WINOGRAD_WEIGHT = {
     2: ((1, 0, 0), (1 / 2, 1 / 2, 1 / 2), (1 / 2, -1 / 2, 1 / 2), (0, 0, 1)),
     4: (
-        (1 / 4, 0, 0),
-        (-1 / 6, -1 / 6, -1 / 6),
-        (-1 / 6, 1 / 6, -1 / 6),
-        (1 / 24, 1 / 12, 1 / 6),
-        (1 / 24, -1 / 12, 1 / 6),
+        (256 / 225, 0, 0),
+        (-2048 / 2975, -256 / 595, -32 / 119),
+        (-2048 / 2975, 256 / 595, -32 / 119),
+        (128 / 1071, 64 / 357, 32 / 119),
+        (128 / 1071, -64 / 357, 32 / 119),
         (0, 0, 1),
     ),
 }

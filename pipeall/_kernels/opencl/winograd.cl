@@ -2,8 +2,9 @@
  * M x M outputs. Between the two transforms here, conv.cl multiplies: a 1x1 convolution with a group for each of the
  * N x N points, whose pixels are the tiles.
  *
- * The lines of B^T and A^T are those of the points 0, 1, -1 (M = 2), and 2, -2 (M = 4); the weights are transformed
- * when the program is compiled (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016).
+ * The lines of B^T and A^T are those of the points 0, 1, -1 (M = 2), and 0, 5/8, -5/8, 3/2, -3/2 (M = 4); the weights
+ * are transformed when the program is compiled (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks",
+ * 2016).
  *
  * Multiply-adds against a direct convolution: 2.25 (M = 2) and 4 times fewer. Bound of both kernels: memory, (N / M)^2
  * times the input written and of the output read. Registers: N x N vectors: with 64 of 32 bits a thread that is
@@ -26,13 +27,14 @@ static void input_1d(const vec *x, vec *y) {
     y[2] = x[2] - x[1];
     y[3] = x[1] - x[3];
 #else
-    const vec even = x[4] - 4 * x[2], odd = x[3] - 4 * x[1], even2 = x[4] - x[2], odd2 = 2 * (x[3] - x[1]);
-    y[0] = 4 * x[0] - 5 * x[2] + x[4];
+    const vec even = x[4] - (real)2.25f * x[2], odd = (real)0.625f * (x[3] - (real)2.25f * x[1]);
+    const vec even2 = x[4] - (real)0.390625f * x[2], odd2 = (real)1.5f * (x[3] - (real)0.390625f * x[1]);
+    y[0] = (real)0.87890625f * x[0] - (real)2.640625f * x[2] + x[4];
     y[1] = even + odd;
     y[2] = even - odd;
     y[3] = even2 + odd2;
     y[4] = even2 - odd2;
-    y[5] = 4 * x[1] - 5 * x[3] + x[5];
+    y[5] = (real)0.87890625f * x[1] - (real)2.640625f * x[3] + x[5];
 #endif
 }
 
@@ -45,9 +47,9 @@ static void output_1d(const vec *x, vec *y) {
 #else
     const vec sum2 = x[3] + x[4], difference2 = x[3] - x[4];
     y[0] = x[0] + sum + sum2;
-    y[1] = difference + 2 * difference2;
-    y[2] = sum + 4 * sum2;
-    y[3] = difference + 8 * difference2 + x[5];
+    y[1] = (real)0.625f * difference + (real)1.5f * difference2;
+    y[2] = (real)0.390625f * sum + (real)2.25f * sum2;
+    y[3] = (real)0.244140625f * difference + (real)3.375f * difference2 + x[5];
 #endif
 }
 
