@@ -61,7 +61,7 @@ folder, unit = Path(sys.argv[1]), sys.argv[2]
 graph, tried, frames = pickle.loads((folder / "given").read_bytes())
 board, kept = pipeall.Board.detect(gpu=False), ()
 if tried:
-    mixed = mixture(graph, tried, unit, board, max_error=float(sys.argv[3]), done=lambda: print(end=".", flush=True))
+    mixed = mixture(graph, tried, unit, board, max_error=float(sys.argv[3]))
     graph, kept = mixed.graph, mixed.layers
 with pipeall.Engine(graph, unit, board=board, threads=1) as engine:
     found = [engine(frame) for frame in frames]
@@ -88,13 +88,12 @@ def emulated(
         Path(folder, "proc", "cpuinfo").write_text("".join(cores))
         settings = {"QEMU_CPU": options.cpu, "PIPEALL_TUNE": "off", "PIPEALL_SYSFS": folder}
         settings |= {"PIPEALL_ARM64_ROOT": str(options.root)}
-        error = options.max_error
-        command = [str(REPOSITORY / "tests/arm64/python"), "-c", RUNNER, folder, options.unit, str(error)]
+        command = [str(REPOSITORY / "tests/arm64/python"), "-c", RUNNER, folder, options.unit, str(options.max_error)]
         done = subprocess.run(command, cwd=tree, env=os.environ | settings, capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"{graph.name}: {(done.stdout + done.stderr)[-1000:]}")
         kept, made = pickle.loads(Path(folder, "found").read_bytes())
-        return None if error is None else len(kept), made
+        return len(kept) if tried else None, made
 
 
 def trials(options: argparse.Namespace) -> int:

@@ -181,8 +181,11 @@ def test_run_on_a_camera(av, monkeypatch):
     monkeypatch.setattr(video, "frames", camera)
     answers, figures = ran("squeezenet", "camera:3:128x96", "--plan", "B")
     assert camera.opened == [("/dev/video3", "v4l2", {"video_size": "128x96"})]
-    assert answers[-1]["number"] == 11 and figures["each_ms"]["read"] is None
-    assert len(answers) + figures["stats"]["dropped"] <= 12  # the figures are without the first frames
+    numbers = [answer["number"] for answer in answers]
+    assert numbers[-1] == 11 and figures["each_ms"]["read"] is None
+    # The figures begin with the second result, when at most two more frames are under way
+    later = numbers[4:] or numbers[-1:]
+    assert 12 - later[0] - len(later) <= figures["stats"]["dropped"] <= 12 - len(answers)
     assert answers[0]["source"] == "camera:3:128x96"
     shown = invoke("run", "squeezenet", "camera:3", "--plan", "B").stdout
     assert "From capture to answer p50" in shown and "frames dropped" in shown

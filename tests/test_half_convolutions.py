@@ -15,7 +15,7 @@ from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 ISAS = sorted({row.isa for row in ROWS if (row.op, row.type) == ("gemm", "f16")} & set(supported_isas()))
 CORES = sorted({row.core for row in ROWS if (row.op, row.type) == ("gemm", "f16")})
 HALF_U = 2.0**-11
-ROUNDINGS = {2: 1 + 2, 4: 3 + 4}  # m: of the longest way through the transforms of input and output, a dimension
+ROUNDINGS = {2: 1 + 2, 4: 3 + 3}  # m: of the longest way through the transforms of input and output, a dimension
 WINOGRAD2, WINOGRAD4 = Algorithm("winograd", 2), Algorithm("winograd", 4)
 SIZES = [  # channels in and out, groups, height and width, kernel, stride, dilation, pads
     (3, 24, 1, (11, 13), (3, 3), 2, 1, (1, 1, 1, 1)),

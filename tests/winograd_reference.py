@@ -14,7 +14,7 @@ from bounds import U
 POINTS = {4: (0, 1, -1), 6: (0, 0.625, -0.625, 1.5, -1.5), 8: (0, 1, -1, 2, -2, 0.5, -0.5)}  # n; and infinity
 
 # Roundings on the longest path through a one-dimensional transform; a constant that is no float32 counts as one.
-# (OpenCL, whose products may be rounded: two more into n = 6, one out of it, and one in all for the weights.)
+# OpenCL has fewer: its products may be rounded, two more into n = 6 and one out of it, but a weight is rounded once.
 INPUT = {4: 1, 6: 2, 8: 3}  # n; 8: two multiply-adds into each half of a pair, and their sum
 WEIGHT = {3: 4, 5: 5}  # r; the even part of the polynomial, even + odd, the scale and the product with it
 OUTPUT = {4: 2, 6: 3, 8: 4}  # n; a pair, the point 0 or infinity, and a multiply-add for each further pair
@@ -25,17 +25,17 @@ def roundings(n, r, channels):
     return 2 * (INPUT[n] + WEIGHT[r] + OUTPUT[n]) + channels + 2
 
 
-def vandermonde(n, columns):
-    """Powers of the n - 1 finite points, and the row of infinity, which takes the highest coefficient."""
-    finite = np.vander(POINTS[n], columns, increasing=True)
+def vandermonde(points, columns):
+    """Powers of the finite points, and the row of infinity, which takes the highest coefficient."""
+    finite = np.vander(points, columns, increasing=True)
     return np.vstack([finite, np.eye(columns)[-1]])
 
 
 @cache
-def matrices(r, m):
-    """A (n x m), G (n x r), B (n x n)."""
-    n = m + r - 1
-    return vandermonde(n, m), vandermonde(n, r), np.linalg.inv(vandermonde(n, n))
+def matrices(r, m, points=None):
+    """A (n x m), G (n x r), B (n x n); points other than those of the kernels."""
+    n, points = m + r - 1, points or POINTS[m + r - 1]
+    return vandermonde(points, m), vandermonde(points, r), np.linalg.inv(vandermonde(points, n))
 
 
 def convolve(x, weight, pads, groups, a, g, b):

@@ -82,13 +82,14 @@ def _scatter_nd(g: Builder, n: OnnxNode) -> None:
     sizes = g.shape_of(x)[: (g.shape_of(indices) or (0,))[-1]]
     operands = [g.operand(n, 0), _indices(g, n, 1, sizes), g.operand(n, 2)]
     reduction = n.get("reduction", str, "none")
-    box = _box(indices, sizes) if isinstance(indices, np.ndarray) else None
-    if box is None or reduction != "none" or not {operands[0], operands[2]} & g.tensors.keys():
+    box = None
+    if isinstance(indices, np.ndarray) and reduction == "none" and {operands[0], operands[2]} & g.tensors.keys():
+        if g.shape_of(updates) == (*indices.shape[:-1], *g.shape_of(x)[len(sizes) :]):
+            box = _box(indices, sizes)
+    if box is None:
         g.emit(n, "scatter_nd", operands, reduction=reduction)
-        return
-    if g.shape_of(updates) != (expected := (*indices.shape[:-1], *g.shape_of(x)[len(sizes) :])):
-        n.fail(f"updates must be {expected}, got {g.shape_of(updates)}")
-    _put_in_box(g, n, x, box, updates)
+    else:
+        _put_in_box(g, n, x, box, updates)
 
 
 def _box(indices: np.ndarray, sizes: tuple[int, ...]) -> list[range] | None:
