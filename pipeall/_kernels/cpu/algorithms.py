@@ -4,7 +4,7 @@ gemm             indirect GEMM: any convolution
 half-gemm        the same of one pixel, with weights kept in half precision: half of the bytes to read; only where asked
 gemv-halves      the same with products of halves, in sums of HALF_ROW of them; only where all is computed in halves
 direct           a vector of outputs of several groups: for groups too narrow for a panel of the GEMM (depthwise.c)
-strassen         seven products of quarters of the matrices, not eight: for 1x1 kernels of stride 1
+strassen         seven products of quarters of the matrices, not eight: for 1x1 kernels
 winograd2|4|6    F(2x2), F(4x4), F(6x6) for 3x3, F(2x2), F(4x4) for 5x5 kernels of stride and dilation 1
 winograd*-lazy   the same with the taps transformed in every frame, not kept: (n / r)^2 times fewer weights to read
 
@@ -74,6 +74,7 @@ TAPS = {4: 200, 6: 230, 8: 600}  # transforming the taps of one filter
 # (AVX-512); on NEON they take 15 (Cortex-A73) to 27 (Cortex-A53) by modelled cycles.
 SPLIT, SPLIT_OF = 40, {"neon": 20}
 JOIN, JOIN_OF = 40, {"neon": 20}
+WITH_RESIDUAL = 1.5  # times as long as without
 HALVES = 64  # output channels are a multiple of it: two panels of the widest GEMM kernel
 # Reading a byte of weights from memory. NEON: a Cortex-A73 reads 3 bytes a cycle, in which it does 4 multiply-adds.
 PER_WEIGHT_BYTE, PER_WEIGHT_BYTE_OF = 2.7, {"neon": 1.3}
@@ -118,9 +119,10 @@ def fits_strassen(step) -> bool:
     x, y, p = step.src[0], step.dst, step.params
     if y.dtype != "float32" or makes_reals(step):
         return False
-    pointwise = (*p["kernel"], *p["strides"], p["groups"]) == (1,) * 5 and not any(p["pads"])
-    same = (x.h, x.w) == (y.h, y.w) != (1, 1) and len(step.src) == 1
-    return pointwise and same and x.c % 2 == 0 and y.c % HALVES == 0
+    pointwise = (*p["kernel"], p["groups"]) == (1, 1, 1) and not any(p["pads"])
+    down, right = p["strides"]
+    all_read = (ceil(x.h / down), ceil(x.w / right)) == (y.h, y.w) != (1, 1)
+    return pointwise and all_read and x.c % 2 == 0 and y.c % HALVES == 0
 
 
 def sensible(step, nr: int, isa: str, integers: str = "ref") -> tuple[Algorithm, ...]:
@@ -171,7 +173,8 @@ def work(step, algorithm: Algorithm, nr: int, isa: str, integers: str = "ref") -
         vectors = vector_filters(step, VECTOR_OF.get(isa, VECTOR))
         return vectors * taps * (step.dst.h * step.dst.w / products + per_weight)
     if algorithm == STRASSEN:
-        sums = step.src[0].c / 2 * SPLIT_OF.get(isa, SPLIT) + step.dst.c / 2 * JOIN_OF.get(isa, JOIN)
+        join = JOIN_OF.get(isa, JOIN) * (WITH_RESIDUAL if len(step.src) > 1 else 1)
+        sums = step.src[0].c / 2 * SPLIT_OF.get(isa, SPLIT) + step.dst.c / 2 * join
         return algorithm.products(step) + pairs(step) * sums + per_weight * 7 / 4 * filters(step, nr)
     m, n = tile(step, algorithm)
     tiles = ceil(step.dst.h / m) * ceil(step.dst.w / m)

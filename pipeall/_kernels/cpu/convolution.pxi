@@ -91,6 +91,7 @@ cdef int add_strassen(CpuProgram self, step, pa_strassen_op *op, weights) except
     self.check(op.conv.dst.c % (2 * op.conv.nr) == 0, step, f"a multiple of {2 * op.conv.nr} channels", op.conv.dst.c)
     op.split = <pa_strassen_split_f32_fn>self.function(step, "strassen_split")
     op.join = <pa_strassen_join_f32_fn>self.function(step, "strassen_join")
+    op.add = <pa_binary_f32_fn>self.function(step, "binary")
     pa_strassen_plan(op, self.program.core_count)
     if weights.transformed is None:
         weights.transformed = self.weights(pa_strassen_quarters_floats(op))

@@ -28,6 +28,7 @@ cdef extern from "kernels.h" nogil:
     ctypedef void (*pa_winograd_output_f32_fn)(const void *) noexcept nogil
     ctypedef void (*pa_strassen_split_f32_fn)(const void *) noexcept nogil
     ctypedef void (*pa_strassen_join_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_binary_f32_fn)(const void *) noexcept nogil
 
 cdef extern from "../gate.h" nogil:
     int64_t pa_now_ns()
@@ -162,6 +163,7 @@ cdef extern from "drivers/strassen.h" nogil:
         pa_conv_op conv
         pa_strassen_split_f32_fn split
         pa_strassen_join_f32_fn join
+        pa_binary_f32_fn add
         const float *quarters
         int64_t scratch_floats
     void pa_strassen_plan(pa_strassen_op *, int threads)
@@ -176,7 +178,6 @@ cdef extern from "kernels.h" nogil:
     ctypedef void (*pa_lrn_f32_fn)(const void *) noexcept nogil
     ctypedef void (*pa_softmax_f32_fn)(int64_t, int64_t, const float *, int64_t, float *, int64_t) noexcept nogil
     ctypedef void (*pa_layernorm_f32_fn)(int64_t, const float *, float *, float) noexcept nogil
-    ctypedef void (*pa_binary_f32_fn)(const void *) noexcept nogil
     ctypedef void (*pa_unary_f32_fn)(const void *) noexcept nogil
     enum: PA_UNARY_COUNT, PA_BINARY_COUNT
 

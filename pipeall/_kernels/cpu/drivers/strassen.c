@@ -10,7 +10,8 @@
  * The T are made once, with the weights. Most sums of products cost nothing: a micro-kernel adds its product to what it
  * finds in C or in a residual. Row i of the upper half always goes with row i of the lower half, so that a result does
  * not depend on the chunk it is in: a chunk is some such pairs and all columns, and keeps its sums in scratch, in L2.
- * An odd row out goes with zeros.
+ * An odd row out goes with zeros. A residual R is added to P1 for C11 alone, and by the pass that joins the sums for the
+ * other quarters.
  */
 #include "strassen.h"
 
@@ -30,7 +31,7 @@ enum { P1, P2, P6, P7, P5, P3, P4, PRODUCTS };
 
 typedef struct frame {
     const pa_strassen_op *op;
-    const float *src;
+    const float *src, *residual;
     float *dst, *scratch;
 } frame;
 
@@ -87,6 +88,22 @@ static void multiply(const pa_strassen_op *op, int product, const pa_tiling *til
     });
 }
 
+static int strided(const pa_strassen_op *op) { return op->conv.stride_y != 1 || op->conv.stride_x != 1; }
+
+/* The input pixel of an output pixel, a row of the matrices. */
+static const float *pixel(const frame *f, int64_t row) {
+    const pa_conv_op *p = &f->op->conv;
+    if (!strided(f->op)) return f->src + row * p->src.stride;
+    const int64_t y = row / p->dst.w, x = row % p->dst.w;
+    return f->src + (y * p->stride_y * p->src.w + x * p->stride_x) * p->src.stride;
+}
+
+static void point_at_pixels(const frame *f, const float **pointers, const pa_tiling *tiling, int64_t row) {
+    const int32_t mr = f->op->conv.mr;
+    for (int64_t tile = 0; tile < tiling->tiles; tile++, pointers += mr)
+        for (int64_t i = 0; i < pa_tile_rows(tiling, tile); i++) pointers[i] = pixel(f, row++);
+}
+
 static void point(const float **pointers, const pa_tiling *tiling, int mr, const float *row, int64_t stride) {
     for (int64_t tile = 0; tile < tiling->tiles; tile++, pointers += mr)
         for (int64_t i = 0; i < pa_tile_rows(tiling, tile); i++, row += stride) pointers[i] = row;
@@ -105,16 +122,28 @@ static void split_rows(const pa_strassen_op *op, int64_t rows, const float *a1, 
     });
 }
 
-static void join_rows(const pa_strassen_op *op, int64_t rows, float *x, const float *y, const float *z, float *c) {
+/* Sums of so many rows of pixels from `first` on. */
+static void split_pixels(const frame *f, int64_t first, int64_t rows, float *s, int64_t step) {
+    const pa_strassen_op *op = f->op;
+    const int64_t run = strided(op) ? 1 : rows;
+    for (int64_t i = 0; i < rows; i += run)
+        split_rows(op, run, pixel(f, first + i), pixel(f, upper_of(op) + first + i), s + i * a_stride(op), step);
+}
+
+static void join_rows(const pa_strassen_op *op, int64_t rows, float *x, float *y, const float *z, const float *r1,
+                      const float *r2, float *c) {
     op->join(&(pa_strassen_join_args){
         .rows = rows,
         .columns = columns_of(op),
         .stride = c_stride(op),
         .c_stride = op->conv.dst.stride,
+        .r_stride = op->conv.residual.stride,
         .x = x,
         .y = y,
         .z = z,
         .bias = op->conv.bias + columns_of(op),
+        .r1 = r1,
+        .r2 = r2,
         .c = c,
         .lo = op->conv.lo,
         .hi = op->conv.hi,
@@ -128,8 +157,9 @@ static void pairs_chunk(const void *context, int64_t chunk, int thread) {
     const int64_t k = k_of(op), columns = columns_of(op), wide = c_stride(op);
     const int64_t first = chunk * op->pairs, pairs = min64(op->pairs, upper_of(op) - first);
     const int64_t below = min64(pairs, rows_of(op) - upper_of(op) - first); /* rows of the lower half */
-    const float *a1 = f->src + first * p->src.stride, *a2 = a1 + upper_of(op) * p->src.stride;
     float *c1 = f->dst + first * p->dst.stride, *c2 = c1 + upper_of(op) * p->dst.stride;
+    const float *r1 = f->residual ? f->residual + first * p->residual.stride : NULL;
+    const float *r2 = f->residual ? r1 + upper_of(op) * p->residual.stride : NULL;
 
     const int64_t s1 = 0, s2 = pairs * a_stride(op), s3 = 2 * s2, s4 = 3 * s2;
     float *s = f->scratch + thread * op->scratch_floats;
@@ -138,20 +168,25 @@ static void pairs_chunk(const void *context, int64_t chunk, int thread) {
     const int64_t list = round_up(op->pairs, p->mr);
     const float **lower = upper + list, **sums = lower + list;
     const pa_tiling all = pa_tiling_of(pairs, p->mr), some = pa_tiling_of(max64(below, 1), p->mr);
-    point(upper, &all, p->mr, a1, p->src.stride);
-    point(lower, &some, p->mr, below ? a2 : p->zero, p->src.stride);
+    point_at_pixels(f, upper, &all, first);
+    if (below) point_at_pixels(f, lower, &some, upper_of(op) + first);
     point(sums, &all, p->mr, s, a_stride(op));
 
-    split_rows(op, below, a1, a2, s, s2);
-    if (below < pairs) split_rows(op, 1, a1 + below * p->src.stride, p->zero, s + below * a_stride(op), s2);
+    split_pixels(f, first, below, s, s2);
+    if (below < pairs) split_rows(op, 1, pixel(f, first + below), p->zero, s + below * a_stride(op), s2);
     const float none = __builtin_inff();
     multiply(op, P1, &all, &(operands){upper, 0, p->zero, 0, x, wide, NULL, -none, none});
-    multiply(op, P2, &all, &(operands){upper, k, p->bias, p->nr, c1, p->dst.stride, x, p->lo, p->hi});
+    for (int64_t i = 0; r1 && i < pairs; i++)
+        op->add(PA_BINARY_add, columns, x + i * wide, r1 + i * p->residual.stride, 1, y + i * wide, -none, none);
+    multiply(op, P2, &all, &(operands){upper, k, p->bias, p->nr, c1, p->dst.stride, r1 ? y : x, p->lo, p->hi});
     multiply(op, P6, &all, &(operands){sums, s2, NULL, 0, x, wide, NULL, -none, none});
     multiply(op, P7, &all, &(operands){sums, s3, p->zero, 0, y, wide, x, -none, none});
     multiply(op, P5, &all, &(operands){sums, s1, p->zero, 0, z, wide, NULL, -none, none});
-    join_rows(op, below, x, y, z, c2 + columns);
-    if (below < pairs) join_rows(op, 1, x + below * wide, y + below * wide, z + below * wide, NULL);
+    join_rows(op, below, x, y, z, r1, r2, c2 + columns);
+    if (below < pairs) {
+        const int64_t at = below * wide;
+        join_rows(op, 1, x + at, y + at, z + at, r1 ? r1 + below * p->residual.stride : NULL, NULL, NULL);
+    }
     multiply(op, P3, &all, &(operands){sums, s4, p->bias + columns, p->nr, c1 + columns, p->dst.stride, x, p->lo, p->hi});
     if (below) multiply(op, P4, &some, &(operands){lower, k, p->bias, p->nr, c2, p->dst.stride, y, p->lo, p->hi});
 }
@@ -190,6 +225,8 @@ void pa_strassen_quarters(const pa_strassen_op *op, float *quarters) {
 
 void pa_strassen_step(const void *args, void *const *bases, void *scratch, pa_team *team) {
     const pa_strassen_op *op = args;
-    const frame f = {op, pa_f32_at(&op->conv.src, bases), pa_f32_at(&op->conv.dst, bases), scratch};
+    const pa_conv_op *p = &op->conv;
+    const float *residual = p->has_residual ? pa_f32_at(&p->residual, bases) : NULL;
+    const frame f = {op, pa_f32_at(&p->src, bases), residual, pa_f32_at(&p->dst, bases), scratch};
     pa_team_run(team, pairs_chunk, &f, ceil_div(upper_of(op), op->pairs));
 }

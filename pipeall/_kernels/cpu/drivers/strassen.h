@@ -5,10 +5,11 @@
 #include "conv.h"
 
 typedef struct pa_strassen_op {
-    pa_conv_op conv; /* 1x1, of stride 1, one group, no padding, no residual; Cin even, Cout a multiple of 2 NR; weight
-                        as packed for the GEMM, which pa_strassen_quarters reads and no frame does */
+    pa_conv_op conv; /* 1x1, one group, no padding; Cin even, Cout a multiple of 2 NR; weight as packed for the GEMM,
+                        which pa_strassen_quarters reads and no frame does */
     pa_strassen_split_f32_fn split;
     pa_strassen_join_f32_fn join;
+    pa_binary_f32_fn add;
     const float *quarters; /* what the products take of the weights (pa_strassen_quarters) */
 
     int64_t pairs;          /* of rows of a chunk */
