@@ -4,6 +4,7 @@ No instruction-set flags: each kernel names its own target, so one build runs on
 """
 
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
@@ -18,6 +19,7 @@ MODULES = {  # name -> its C files, as patterns in its folder
     "pipeall._kernels.opencl.queue": ["program_cl.c"],
     "pipeall.pipeline.runtime": ["stage.c"],
 }
+GLUE = ["-O1"]  # of what Cython generates, a third of a build: it starts C code and computes nothing itself
 
 
 def extension(name: str, patterns: list[str]) -> Extension:
@@ -43,9 +45,13 @@ class BuildOnAllCores(build_ext):
     def build_extensions(self) -> None:
         one_by_one = self.compiler.compile
 
-        def compile(sources: list[str], **options) -> list[str]:
+        def compile(sources: list[str], extra_postargs: Sequence[str] = (), **options) -> list[str]:
+            def one(source: str) -> list[str]:
+                generated = Path(source).with_suffix(".pyx").exists()
+                return one_by_one([source], extra_postargs=[*extra_postargs, *(GLUE if generated else ())], **options)
+
             with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-                return list(chain(*pool.map(lambda source: one_by_one([source], **options), sources)))
+                return list(chain(*pool.map(one, sources)))
 
         self.compiler.compile = compile
         super().build_extensions()
