@@ -270,14 +270,12 @@ typedef struct pa_strassen_split_args {
 } pa_strassen_split_args;
 typedef void (*pa_strassen_split_f32_fn)(const pa_strassen_split_args *);
 
-/* x += z, and c = clamp(bias + y + z, lo, hi) unless c is NULL; columns is a multiple of NR, x, y and z have one stride.
- * With a residual, two quarters beside each other at r1 and at r2, columns apart:  x += r1[columns], y += r2[0], and
- * c has r2[columns] added; each of r1 and r2 may be NULL. */
+/* x += z + r1[columns], c = clamp(bias + y + z + r2[columns], lo, hi), y += r2[0]. c may be NULL, and so may r1 and r2, two
+ * quarters of a residual each, side by side. columns is a multiple of NR; x, y and z have one stride. */
 typedef struct pa_strassen_join_args {
     int64_t rows, columns, stride, c_stride, r_stride;
-    float *x, *y;
+    float *x, *y, *c, lo, hi;
     const float *z, *bias, *r1, *r2;
-    float *c, lo, hi;
 } pa_strassen_join_args;
 typedef void (*pa_strassen_join_f32_fn)(const pa_strassen_join_args *);
 
