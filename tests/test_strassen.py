@@ -84,7 +84,8 @@ def bound(graph, inputs):
     five with a residual.
     """
     a, b, added = magnitudes(graph, inputs)
-    return ((1 + U) ** (a.shape[1] + 13) - 1) * (strassen(a, b, np.add) + added)
+    roundings = a.shape[1] + 12 + (len(inputs) - 1)
+    return ((1 + U) ** roundings - 1) * (strassen(a, b, np.add) + added)
 
 
 def with_residual(step):
@@ -126,14 +127,27 @@ def test_nan_shows_in_every_result_it_is_part_of():
     assert missing[3].all() and not np.delete(missing, (3, 11), axis=0).any()
 
 
+def test_nan_of_a_residual_stays_where_it_is():
+    """In each quarter of the result."""
+    step = with_residual(conv_step(64, 64, 4, 1))
+    step = replace(step, src=(step.src[0], replace(step.src[1], offset=64 * 16)))
+    program = CpuProgram(choose(("ref",), "any"), (-1,), "test", (0, 4 * 2 * 16 * 64, 4 * 16 * 64))
+    program.add(step, STRASSEN)
+    residual = np.zeros((16, 64), np.float32)
+    residual[[3, 4, 9, 10], [5, 40, 6, 41]] = np.nan
+    found = program.run(np.concatenate([np.ones((16, 64), np.float32), residual])).reshape(16, 64)
+    assert np.array_equal(np.isnan(found), np.isnan(residual))
+
+
 @pytest.mark.parametrize(
     ("step", "expected"),
     [
         (conv_step(512, 512, 14, 1), STRASSEN),  # MobileNet's
         (conv_step(1024, 256, 14, 1), STRASSEN),  # ResNet-50's
         (conv_step(256, 512, 56, 1, stride=2), STRASSEN),
-        (with_residual(conv_step(256, 1024, 14, 1)), STRASSEN),
+        (with_residual(conv_step(512, 512, 14, 1)), STRASSEN),
         (with_residual(conv_step(64, 256, 56, 1)), GEMM),
+        (with_residual(conv_step(128, 512, 28, 1)), GEMM),
         (conv_step(64, 64, 56, 1), GEMM),  # the sums would take longer
         (conv_step(512, 512, 2, 1), GEMM),  # so would reading more weights
     ],

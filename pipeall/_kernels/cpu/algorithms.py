@@ -74,9 +74,9 @@ TAPS = {4: 200, 6: 230, 8: 600}  # transforming the taps of one filter
 # (AVX-512); on NEON they take 15 (Cortex-A73) to 27 (Cortex-A53) by modelled cycles.
 SPLIT, SPLIT_OF = 40, {"neon": 20}
 JOIN, JOIN_OF = 40, {"neon": 20}
-# Joining them with a residual takes so many times as long. NEON: layers of ResNet-50, by modelled cycles; of 128 to 512
-# channels they are slower on Cortex-A53 and A73 than by GEMM, of 256 to 1024 as fast or faster.
-WITH_RESIDUAL, WITH_RESIDUAL_OF = 1.5, {"neon": 3}
+# Joining them with a residual counts so many times. Layers of 128 to 512 channels at 28 x 28 are slower than by GEMM on
+# Cortex-A53 and A73 (modelled cycles), of 256 to 1024 at 14 x 14 on Zen 3, of 512 to 512 faster.
+WITH_RESIDUAL = 3
 HALVES = 64  # output channels are a multiple of it: two panels of the widest GEMM kernel
 # Reading a byte of weights from memory. NEON: a Cortex-A73 reads 3 bytes a cycle, in which it does 4 multiply-adds.
 PER_WEIGHT_BYTE, PER_WEIGHT_BYTE_OF = 2.7, {"neon": 1.3}
@@ -175,7 +175,7 @@ def work(step, algorithm: Algorithm, nr: int, isa: str, integers: str = "ref") -
         vectors = vector_filters(step, VECTOR_OF.get(isa, VECTOR))
         return vectors * taps * (step.dst.h * step.dst.w / products + per_weight)
     if algorithm == STRASSEN:
-        join = JOIN_OF.get(isa, JOIN) * (WITH_RESIDUAL_OF.get(isa, WITH_RESIDUAL) if len(step.src) > 1 else 1)
+        join = JOIN_OF.get(isa, JOIN) * (WITH_RESIDUAL if len(step.src) > 1 else 1)
         sums = step.src[0].c / 2 * SPLIT_OF.get(isa, SPLIT) + step.dst.c / 2 * join
         return algorithm.products(step) + pairs(step) * sums + per_weight * 7 / 4 * filters(step, nr)
     m, n = tile(step, algorithm)
