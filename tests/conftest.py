@@ -4,6 +4,7 @@ import importlib.util
 import os
 import signal
 from collections import defaultdict
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -21,18 +22,40 @@ if importlib.util.find_spec("hypothesis"):  # not in the emulated Python
     settings.load_profile("fixed")
 
 
+KERNEL = ("row", "isa", "core")  # parameters that say which kernel a test runs
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--every", type=int, default=1, help="of each test function only one case in so many")
+    parser.addoption("--every", type=int, default=1, help="of each test and kernel only one case in so many")
+    help = "all cases, also where kernels are emulated, simulated or built by another compiler: an hour more"
+    parser.addoption("--sweep", action="store_true", help=help)
+
+
+def function_and_kernel(item: pytest.Item) -> tuple[str, ...]:
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    return item.nodeid.partition("[")[0], *(str(parameters.get(name)) for name in KERNEL)
 
 
 @pytest.hookimpl(trylast=True)  # of what other options have left
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    cases: dict[tuple[str, ...], list[pytest.Item]] = defaultdict(list)
     for item in items:
-        cases[item.nodeid.partition("[")[0]].append(item)
+        cases[function_and_kernel(item)].append(item)
     kept = {item for some in cases.values() for item in some[:: config.getoption("--every")]}
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
+
+
+@pytest.fixture
+def some(pytestconfig: pytest.Config) -> Callable[[Iterable], list]:
+    """Of cases that one test goes through, as many as ``--every`` says."""
+    return lambda cases: list(cases)[:: pytestconfig.getoption("--every")]
+
+
+@pytest.fixture
+def thinned(pytestconfig: pytest.Config) -> Callable[[int], tuple[str, str]]:
+    """Options of a pytest that a test runs on slow kernels: one case in so many, and all with ``--sweep``."""
+    return lambda every: ("--every", "1" if pytestconfig.getoption("--sweep") else str(every))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -10,7 +10,7 @@ CPUINFO = "processor: 0\nflags: avx512f avx512bw avx512dq avx512vl avx512_vnni\n
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="AVX-512 kernels are built on x86-64 only")
-def test_every_avx512_kernel(tmp_path):
+def test_every_avx512_kernel(tmp_path, thinned):
     copy_tree(tmp_path)
     changed = []
     for path in (tmp_path / "pipeall" / "_kernels").rglob("*.[ch]"):
@@ -40,8 +40,7 @@ def test_every_avx512_kernel(tmp_path):
         "tests/test_copy_kernels.py",
         "tests/test_s8_vectors.py",
         "tests/test_pool_s8.py",
-        "-k",
-        "avx512 or s8_vnni",
     )
-    printed = run(tmp_path, "-m", "pytest", "-p", "no:cacheprovider", *tests, PIPEALL_SYSFS=str(tmp_path / "root"))
+    pytest_of = ("-m", "pytest", "-p", "no:cacheprovider", *thinned(3), "-k", "avx512 or s8_vnni")
+    printed = run(tmp_path, *pytest_of, *tests, PIPEALL_SYSFS=str(tmp_path / "root"))
     assert "skipped" not in printed and "passed" in printed, printed
