@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from kernel_runs import GAP, GUARD, run_step, supported_isas
-from winograd_reference import convolve, matrices
+from winograd_reference import convolve, in_phases, matrices
 
 from pipeall._kernels.cpu.algorithms import GEMM, HALF_SUM, Algorithm, candidates
 from pipeall._kernels.cpu.table import ROWS, choose
@@ -15,11 +15,15 @@ from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 ISAS = sorted({row.isa for row in ROWS if (row.op, row.type) == ("gemm", "f16")} & set(supported_isas()))
 CORES = sorted({row.core for row in ROWS if (row.op, row.type) == ("gemm", "f16")})
 HALF_U = 2.0**-11
-ROUNDINGS = {2: 1 + 2, 4: 3 + 3}  # m: of the longest way through the transforms of input and output, a dimension
-WINOGRAD2, WINOGRAD4 = Algorithm("winograd", 2), Algorithm("winograd", 4)
+ROUNDINGS = {4: 1 + 2, 6: 3 + 3}  # points: of the longest way through the transforms of input and output, a dimension
+WINOGRAD2, WINOGRAD3, WINOGRAD4 = (Algorithm("winograd", m) for m in (2, 3, 4))
 SIZES = [  # channels in and out, groups, height and width, kernel, stride, dilation, pads
     (3, 24, 1, (11, 13), (3, 3), 2, 1, (1, 1, 1, 1)),
     (5, 17, 1, (9, 7), (7, 7), 2, 1, (3, 3, 3, 3)),
+    (3, 40, 1, (29, 26), (7, 7), 2, 1, (3, 2, 4, 0)),
+    (31, 24, 1, (13, 12), (5, 5), 2, 1, (2, 2, 2, 2)),
+    (3, 33, 1, (31, 36), (11, 11), 4, 1, (2, 1, 0, 3)),
+    (9, 12, 1, (8, 9), (4, 4), 1, 1, (1, 2, 2, 1)),
     (40, 33, 1, (6, 9), (1, 1), 1, 1, (0, 0, 0, 0)),
     (600, 50, 1, (5, 4), (1, 1), 1, 1, (0, 0, 0, 0)),
     (36, 70, 1, (7, 8), (3, 3), 1, 1, (1, 0, 2, 1)),
@@ -91,7 +95,7 @@ def test_integers_that_halves_hold_are_exact(size, way, isa, core, threads):
     assert np.array_equal(found, expected.clip(-8, 9))
 
 
-@pytest.mark.parametrize(("size", "way", "isa", "core"), cases(SIZES, (GEMM, WINOGRAD2, WINOGRAD4)))
+@pytest.mark.parametrize(("size", "way", "isa", "core"), cases(SIZES, (GEMM, WINOGRAD2, WINOGRAD3, WINOGRAD4)))
 def test_real_numbers(size, way, isa, core):
     random = np.random.default_rng(4)
     step = step_of(size)
@@ -107,10 +111,11 @@ def test_real_numbers(size, way, isa, core):
         sizes, sums = exact(step, np.abs(x), np.abs(weight), np.abs(bias), 0), products
         transforms = 0
     else:
-        sides = [np.abs(matrix) for matrix in matrices(3, way.m)]
-        sizes = convolve(np.abs(x.astype(np.float64)).transpose(2, 0, 1), np.abs(weight.astype(np.float64)),
-                         step.params["pads"], size[2], *sides).transpose(1, 2, 0) + np.abs(bias)  # fmt: skip
-        sums, transforms = each, 2 * ROUNDINGS[way.m]
+        planes, filters = np.abs(x.astype(np.float64)).transpose(2, 0, 1), np.abs(weight.astype(np.float64))
+        planes, filters, pads = in_phases(planes, filters, step.params["strides"][0], step.params["pads"])
+        sides = [np.abs(matrix) for matrix in matrices(filters.shape[2], way.m)]
+        sizes = convolve(planes, filters, pads, size[2], *sides).transpose(1, 2, 0) + np.abs(bias)
+        sums, transforms = filters.shape[1], 2 * ROUNDINGS[way.m + filters.shape[2] - 1]
     # a weight and the bias are rounded, each step of both dimensions' transforms, a block's sums of products, the sums
     # of blocks, and what adds the bias
     error, block = np.abs(found - expected), min(sums, HALF_SUM)
@@ -118,4 +123,4 @@ def test_real_numbers(size, way, isa, core):
     assert (error <= ((1 + HALF_U) ** rounded - 1) * sizes).all()
     # roundings of random signs: of a sum of products of size s, one after the other, some sqrt(sums / 3) s_rms
     deviation = np.sqrt(np.mean(error**2) / np.mean(expected**2)) / HALF_U
-    assert deviation < (5 if way != WINOGRAD4 else 8) * np.sqrt(1 + block / 20)
+    assert deviation < (8 if way in (WINOGRAD3, WINOGRAD4) else 5) * np.sqrt(1 + block / 20)

@@ -28,7 +28,7 @@ from pipeall.graph.lower import lower
 from pipeall.graph.ops import run_graph
 from pipeall.steps import Step, is_depthwise
 
-VARIANTS = [(3, 2), (3, 4), (3, 6), (5, 2), (5, 4)]  # r, m
+VARIANTS = [(3, 2), (3, 4), (3, 6), (4, 3), (4, 5), (5, 2), (5, 4)]  # r, m
 ROW_OPS = ("gemm", "winograd_input", "winograd_weight", "winograd_output")
 KERNELS = sorted({(row.isa, row.core) for row in FLOAT_ROWS if row.op in ROW_OPS})
 PANELS = sorted({row.nr for row in FLOAT_ROWS if row.op in ("gemm", "gemv")})
@@ -36,9 +36,14 @@ PANELS = sorted({row.nr for row in FLOAT_ROWS if row.op in ("gemm", "gemv")})
 
 @cache
 def fitting_cases():
-    """(case, its one step) of the conv cases that Winograd computes; each step's kernel is r x r."""
+    """(case, its one step) of the conv cases that Winograd computes."""
     steps = ((case, single_step(case)) for case in CASES["conv"])
-    return [(case, step) for case, step in steps if step and Algorithm("winograd", 2) in candidates(step)]
+    return [(case, step) for case, step in steps if step and any(way.kind == "winograd" for way in candidates(step))]
+
+
+def taps_of(step):
+    """r of a kernel of r x r taps, or of as many of each phase of a stride."""
+    return -(-step.params["kernel"][0] // step.params["strides"][0])
 
 
 @cache
@@ -76,11 +81,10 @@ def test_variant(isa, core, r, m, some):
     if isa not in supported_isas():
         pytest.skip(f"this CPU lacks {isa}: run the tests on one that has it")
     table = choose((isa, "ref"), core)
-    cases = [(index, case) for index, (case, step) in enumerate(fitting_cases()) if step.params["kernel"] == (r, r)]
+    cases = [(index, *found) for index, found in enumerate(fitting_cases()) if taps_of(found[1]) == r]
     assert len(cases) >= 8, f"expected cases of {r} x {r} taps, got {len(cases)}"
-    for index, case in some(cases):
-        for lazy in (False, True):
-            way = Algorithm("winograd", m, lazy)
+    for index, case, step in some(cases):
+        for way in {Algorithm("winograd", m, lazy) for lazy in (False, True)} & set(candidates(step)):
             result, _, _ = run_case(case, table, (-1,), way)
             error, allowed = np.abs(result - reference(index)[-1]), bound(index, m)
             worst = (error / allowed).argmax()
@@ -90,9 +94,15 @@ def test_variant(isa, core, r, m, some):
 
 
 def test_the_cases_cover_every_variant():
-    found = {(step.params["kernel"][0], way) for _, step in fitting_cases() for way in candidates(step)}
-    winograd = {(r, Algorithm("winograd", m, lazy)) for r, m in VARIANTS for lazy in (False, True)}
-    assert found == winograd | {(r, way) for r in (3, 5) for way in (GEMM, DIRECT)}
+    plain, strided = (
+        {(taps_of(step), way) for _, step in fitting_cases() if (step.params["strides"] > (1, 1)) == with_stride
+         for way in candidates(step)}
+        for with_stride in (False, True)
+    )  # fmt: skip
+    winograd = {(r, Algorithm("winograd", m)) for r, m in VARIANTS}
+    lazy = {(r, replace(way, lazy=True)) for r, way in winograd}
+    assert plain == winograd | lazy | {(r, way) for r in (3, 4, 5) for way in (GEMM, DIRECT)}
+    assert strided == winograd | {(r, GEMM) for r in (3, 4, 5)}
 
 
 def test_model_of_narrow_groups():
@@ -128,7 +138,6 @@ def test_nan_shows_in_every_result_it_is_part_of(algorithm):
 @pytest.mark.parametrize(
     ("step", "expected"),
     [
-        (conv_step(3, 64, 224, 7, stride=2), GEMM),
         (conv_step(128, 128, 56, 3, stride=2), GEMM),
         (conv_step(64, 64, 28, 3, dilation=2), GEMM),
         (conv_step(64, 64, 28, (3, 1)), GEMM),
@@ -142,6 +151,9 @@ def test_gemm_where_winograd_does_not_fit(step, expected):
 @pytest.mark.parametrize(
     ("step", "expected"),
     [
+        (conv_step(3, 64, 224, 7, stride=2), Algorithm("winograd", 5)),  # the first of ResNet-50 and GoogLeNet
+        (conv_step(3, 96, 227, 11, stride=4), Algorithm("winograd", 6)),  # of AlexNet
+        (conv_step(3, 32, 320, 6, stride=2), Algorithm("winograd", 4)),  # of YOLOv5
         (conv_step(64, 192, 56, 3), Algorithm("winograd", 4)),  # GoogLeNet's conv2
         (conv_step(16, 32, 28, 5), Algorithm("winograd", 4)),  # GoogLeNet's first 5x5
         (conv_step(64, 64, 56, 3), Algorithm("winograd", 4)),  # the four sizes of ResNet-50
@@ -186,6 +198,11 @@ POOL = replace(
         (conv_step(8, 8, 6, 1), Algorithm("winograd", 2)),
         (conv_step(8, 8, 6, (3, 5)), Algorithm("winograd", 2)),
         (conv_step(8, 8, 9, 7), Algorithm("winograd", 2)),
+        (conv_step(8, 8, 9, 7, stride=2), Algorithm("winograd", 2)),
+        (conv_step(8, 8, 9, 7, stride=2), Algorithm("winograd", 5, True)),
+        (conv_step(8, 8, 9, 7, stride=2, groups=2), Algorithm("winograd", 5)),
+        (conv_step(40, 8, 9, 7, stride=2), Algorithm("winograd", 5)),  # 160 channels in its phases
+        (conv_step(8, 8, 25, 15, stride=5), Algorithm("winograd", 4)),
         (conv_step(8, 8, 6, 5), Algorithm("winograd", 6)),
         (conv_step(8, 8, 6, 3), Algorithm("winograd", 5)),
         (conv_step(8, 8, 6, 3), Algorithm("winograd")),

@@ -16,7 +16,7 @@ POINTS = {4: (0, 1, -1), 6: (0, 0.625, -0.625, 1.5, -1.5), 8: (0, 1, -1, 2, -2, 
 # Roundings on the longest path through a one-dimensional transform; a constant that is no float32 counts as one.
 # OpenCL has fewer: its products may be rounded, two more into n = 6 and one out of it, but a weight is rounded once.
 INPUT = {4: 1, 6: 2, 8: 3}  # n; 8: two multiply-adds into each half of a pair, and their sum
-WEIGHT = {3: 4, 5: 5}  # r; the even part of the polynomial, even + odd, the scale and the product with it
+WEIGHT = {3: 4, 4: 5, 5: 5}  # r; the longer part of the polynomial, even + odd, the scale and the product with it
 OUTPUT = {4: 2, 6: 3, 8: 4}  # n; a pair, the point 0 or infinity, and a multiply-add for each further pair
 
 
@@ -53,6 +53,26 @@ def convolve(x, weight, pads, groups, a, g, b):
     return result.reshape(-1, tiles[0] * m, tiles[1] * m)[:, : sizes[0], : sizes[1]]
 
 
+def in_phases(x, weight, stride, pads):
+    """(x, weight, pads) of stride 1 that give the convolution of this stride: rows and columns of each remainder are
+    channels of their own."""
+    if stride == 1:
+        return x, weight, pads
+    sizes = [size + pads[axis] + pads[axis + 2] for axis, size in enumerate(x.shape[1:])]
+    taps = -(-weight.shape[2] // stride)
+    wanted = [stride * ((size - weight.shape[2]) // stride + taps) for size in sizes]
+    ends = [max(0, size - pads[axis] - x.shape[1 + axis]) for axis, size in enumerate(wanted)]
+    whole = np.pad(x, ((0, 0), (pads[0], ends[0]), (pads[1], ends[1])))[:, : wanted[0], : wanted[1]]
+    more = taps * stride - weight.shape[2]
+    kernel = np.pad(weight, ((0, 0), (0, 0), (0, more), (0, more)))
+    remainders = [(down, across) for down in range(stride) for across in range(stride)]
+    return (
+        np.concatenate([whole[:, down::stride, across::stride] for down, across in remainders]),
+        np.concatenate([kernel[:, :, down::stride, across::stride] for down, across in remainders], axis=1),
+        (0, 0, 0, 0),
+    )
+
+
 def winograd_bound(graph, inputs, m):
     """Largest allowed |result - expected| of a graph of one convolution, (1, c, h, w).
 
@@ -61,7 +81,8 @@ def winograd_bound(graph, inputs, m):
     (node,) = graph.nodes
     values = [np.abs((inputs | graph.constants)[name].astype(np.float64)) for name in node.inputs]
     x, weight, bias, *residual = values
-    pads, groups, r = node.attrs["pads"], node.attrs["groups"], weight.shape[2]
+    x, weight, pads = in_phases(x[0], weight, node.attrs["strides"][0], node.attrs["pads"])
+    groups, r = node.attrs["groups"], weight.shape[2]
     rest = bias[:, None, None] + sum(value[0] for value in residual)
-    total = convolve(x[0], weight, pads, groups, *(np.abs(matrix) for matrix in matrices(r, m))) + rest
+    total = convolve(x, weight, pads, groups, *(np.abs(matrix) for matrix in matrices(r, m))) + rest
     return ((1 + U) ** roundings(m + r - 1, r, weight.shape[1]) - 1) * total[None]

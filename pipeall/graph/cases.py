@@ -19,6 +19,7 @@ from .cases_moves import MOVES
 from .cases_pictures import PICTURE
 from .cases_recurrent import RECURRENT
 from .cases_sampling import SAMPLING
+from .cases_strides import PHASES
 from .ir import Graph, Node, Tensor
 from .ops import infer_shape, infer_type
 from .pointwise import BINARY, UNARY, Binary, Unary
@@ -74,6 +75,10 @@ CONV = (
     _conv(3, 33, (22, 23), 3, stride=2, pads=(0, 0, 1, 1), note="stem SAME_UPPER"),
     _conv(3, 16, (35, 39), 11, stride=4, note="AlexNet stem"),
     _conv(3, 16, (35, 39), 11, stride=4, pads=2),
+    # phases of a stride, for Winograd: their taps are 3 x 3 to 5 x 5; and 4 x 4 taps
+    *(_conv(c_in, c_out, hw, k, stride=s, pads=pads) for c_in, c_out, hw, k, s, pads in PHASES),
+    _conv(4, 9, (13, 14), 7, stride=2, pads=3, out_hw=(7, 7), clamp=(0.0, inf), note="residual"),
+    *(_conv(6, 18, (n, n + 1), 4, pads=(1, 2, 2, 1), groups=g) for n, g in ((2, 1), (6, 2), (11, 1))),
     _conv(9, 15, (8, 9), (1, 7), pads=(0, 3, 0, 3)),
     _conv(9, 15, (8, 9), (7, 1), pads=(3, 0, 3, 0)),
     _conv(8, 8, (9, 9), 2, stride=2),

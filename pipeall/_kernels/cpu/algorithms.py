@@ -5,7 +5,8 @@ half-gemm        the same of one pixel, with weights kept in half precision: hal
 gemv-halves      the same with products of halves, in sums of HALF_ROW of them; only where all is computed in halves
 direct           a vector of outputs of several groups: for groups too narrow for a panel of the GEMM (depthwise.c)
 strassen         seven products of quarters of the matrices, not eight: for 1x1 kernels
-winograd2|4|6    F(2x2), F(4x4), F(6x6) for 3x3, F(2x2), F(4x4) for 5x5 kernels of stride and dilation 1
+winograd2|4|6    F(2x2), F(4x4), F(6x6) for 3x3, F(2x2), F(4x4) for 5x5 taps of stride and dilation 1
+winograd3|5      F(3x3), F(5x5) for 4x4 taps; with a stride above 1 taps are those of its phases: 4x4 of 7x7 (phases.py)
 winograd*-lazy   the same with the taps transformed in every frame, not kept: (n / r)^2 times fewer weights to read
 
 Convolutions of halves have Winograd of tiles of at most 6 x 6 points, whose taps are always kept. Convolutions of
@@ -20,6 +21,7 @@ from typing import Literal
 
 from ...steps import is_depthwise, item_bytes
 from .fold import LANES, fold, folded
+from .phases import phased, phases_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Algorithm:
         if self.kind == "strassen":
             return 7 * pairs(step) * filters(step, 1) // 4
         m, n = tile(step, self)
-        return filters(step, 1) * n * n * ceil(step.dst.h / m) * ceil(step.dst.w / m)
+        return filters(phased(step), 1) * n * n * ceil(step.dst.h / m) * ceil(step.dst.w / m)
 
     def inner_bytes(self, step) -> int:
         """Bytes of a convolution's weights as they are kept."""
@@ -63,7 +65,7 @@ HALF_MAX = 65504  # of a weight in half precision
 HALF_SUM = 128  # products of a sum in half precision (kernels_f16.h: PA_F16_BLOCK)
 HALF_ROW = 32  # the same of one pixel (PA_F16_GEMV_BLOCK)
 HALF_TILE = 6  # points along a side of Winograd's tiles of halves: more lose too much
-TILES = {3: (2, 4, 6), 5: (2, 4)}  # kernel size -> m
+TILES = {3: (2, 4, 6), 4: (3, 5), 5: (2, 4)}  # kernel size, of a phase -> m
 DIRECT_ROWS = 256  # of a kernel at most (kernels.h: PA_KERNEL_ROWS_MAX)
 VECTOR, VECTOR_OF = 4, {"avx512": 16, "avx2": 8, "ref": 1}  # of a vector: NR of the depthwise kernels
 # Multiply-adds that take as long as the rest of the work, from timings of whole layers on Zen 3 (AVX2):
@@ -83,6 +85,9 @@ PER_WEIGHT_BYTE, PER_WEIGHT_BYTE_OF = 2.7, {"neon": 1.3}
 # Multiply-adds of integers, by the instruction set of their GEMM, that take as long as one of floats; kernels' heads.
 INTEGERS = {"neon": 1.7, "dotprod": 4, "i8mm": 8, "avx2": 1.4, "avx512": 1.4, "avxvnni": 4, "vnni": 4, "ref": 1}
 CONVERT = 5  # of an integer to a float, or back
+# A convolution by phases counts so many times: its sums are short, and a tile of few channels has as many pointers. By
+# timings of first layers on Zen 3 (AVX2).
+BY_PHASES, BY_PHASES_OF = 1.35, {"neon": 1.0, "ref": 1.0}
 # Transformed weights of a layer that are kept at most. On NEON transforming a filter's taps takes 55 (Cortex-A73) to
 # 150 (Cortex-A53) modelled cycles, reading what F(4x4) has more of them 36: there they are always kept.
 KEEP_BYTES, KEEP_BYTES_OF = 4 << 20, {"neon": inf}
@@ -95,7 +100,6 @@ def candidates(step) -> tuple[Algorithm, ...]:
     if makes_reals(step):
         return (GEMM,)
     kh, kw = step.params["kernel"]
-    steps = (*step.params["strides"], *step.params["dilations"])
     if fits_strassen(step):
         return (GEMM, STRASSEN)
     halves, depth = step.dst.dtype == "float16", step.src[0].c // step.params["groups"]
@@ -104,11 +108,14 @@ def candidates(step) -> tuple[Algorithm, ...]:
     plain = (GEMM, DIRECT) if narrow else (GEMM,)
     if (step.dst.h, step.dst.w, step.dst.dtype) == (1, 1, "float32"):
         plain = (*plain, *HALVED)
-    if kh != kw or kh not in TILES or steps != (1, 1, 1, 1):
+    params = phased(step).params
+    taps = params["kernel"][0]
+    if kh != kw or taps not in TILES or (*params["strides"], *params["dilations"]) != (1, 1, 1, 1):
         return plain
     if halves:
-        return (*plain, *(Algorithm("winograd", m) for m in TILES[kh] if m + kh - 1 <= HALF_TILE))
-    return (*plain, *(Algorithm("winograd", m, lazy) for lazy in (False, True) for m in TILES[kh]))
+        return (*plain, *(Algorithm("winograd", m) for m in TILES[taps] if m + taps - 1 <= HALF_TILE))
+    anew = (False, True) if phases_of(step) == 1 else (False,)
+    return (*plain, *(Algorithm("winograd", m, lazy) for lazy in anew for m in TILES[taps]))
 
 
 def makes_reals(step) -> bool:
@@ -180,11 +187,12 @@ def work(step, algorithm: Algorithm, nr: int, isa: str, integers: str = "ref") -
         return algorithm.products(step) + pairs(step) * sums + per_weight * 7 / 4 * filters(step, nr)
     m, n = tile(step, algorithm)
     tiles = ceil(step.dst.h / m) * ceil(step.dst.w / m)
-    lazy = algorithm.lazy
+    lazy, times = algorithm.lazy, BY_PHASES_OF.get(isa, BY_PHASES) if phases_of(step) > 1 else 1
+    step = phased(step)
     per_filter = n * n * tiles / products + per_weight * (taps if lazy else n * n) + (TAPS[n] if lazy else 0)
     convert = CONVERT if whole else 0
     ends = step.src[0].c * (INPUT[n] + convert * n * n) + step.dst.c * (OUTPUT[n] + convert * m * m)
-    return filters(step, nr) * per_filter + tiles * ends
+    return times * (filters(step, nr) * per_filter + tiles * ends)
 
 
 def pairs(step) -> int:
@@ -194,8 +202,10 @@ def pairs(step) -> int:
 
 def points_bytes(step, algorithm: Algorithm, nr: int) -> int:
     """Size of the transformed weights."""
-    each = weight_bytes(step, algorithm) * filters(step, nr)
-    return 7 * each // 4 if algorithm == STRASSEN else each * tile(step, algorithm)[1] ** 2
+    each = weight_bytes(step, algorithm)
+    if algorithm == STRASSEN:
+        return 7 * each * filters(step, nr) // 4
+    return each * filters(phased(step), nr) * tile(step, algorithm)[1] ** 2
 
 
 def weight_bytes(step, algorithm: Algorithm) -> int:
@@ -207,7 +217,7 @@ def weight_bytes(step, algorithm: Algorithm) -> int:
 
 def tile(step, algorithm: Algorithm) -> tuple[int, int]:
     """m and n of a Winograd algorithm: tiles of n x n points give m x m pixels."""
-    return algorithm.m, algorithm.m + step.params["kernel"][0] - 1
+    return algorithm.m, algorithm.m + phased(step).params["kernel"][0] - 1
 
 
 def filters(step, nr: int) -> int:

@@ -25,6 +25,8 @@ def add_convolution(CpuProgram self, step, algorithm):
         self.check((r.h, r.w, r.c) == (dst.h, dst.w, dst.c), step, "a residual of the output's shape", r)
     cdef int pixels = fold(step, row.nr) if algorithm == GEMM else 1
     done = folded(step, pixels) if pixels > 1 else step
+    if algorithm.kind == "winograd":
+        real = in_phases(real, window, &(<pa_winograd_op *>args).phases)
     window = self.window(done)
     op.src, op.dst = self.view(step, done.src[0]), self.view(step, done.dst)
     if op.has_residual:
@@ -33,9 +35,11 @@ def add_convolution(CpuProgram self, step, algorithm):
     op.pad_top, op.pad_left, op.dilation_y, op.dilation_x = (
         window.pad_top, window.pad_left, window.dilation_y, window.dilation_x)
     op.groups, op.lo, op.hi = groups, real.params["lo"], real.params["hi"]
+    if algorithm.kind == "winograd":
+        op.kh, op.kw = real.params["kernel"]
     op.gemm, op.mr, op.nr, op.one_block = <pa_gemm_f32_fn>row.function, row.mr, row.nr, pixels > 1
     op.halves = halves
-    cdef object key = (id(step.weight), id(step.bias), algorithm, <uintptr_t>row, groups, pixels, window.kw)
+    cdef object key = (id(step.weight), id(step.bias), algorithm, <uintptr_t>row, groups, pixels, window.kw, window.stride_x)
     cdef object weights = self.packed.get(key)
     if weights is None:
         weights = self.packed[key] = PackedWeights(step)
@@ -49,9 +53,16 @@ def add_convolution(CpuProgram self, step, algorithm):
     elif algorithm == STRASSEN:
         add_strassen(self, step, <pa_strassen_op *>args, weights)
     else:
-        if real is not step:
+        if dst.dtype != "float32":
             fill_winograd_s8(self, step, <pa_winograd_op *>args)
         add_winograd(self, real, algorithm, <pa_winograd_op *>args, weights)
+
+
+cdef object in_phases(step, pa_window window, pa_phases *phases):
+    """The convolution that Winograd computes: of stride 1, with the weights of one with strides by their phases."""
+    phases.stride, phases.item_bytes = phases_of(step), item_bytes(step.src[0].dtype)
+    phases.pad_top, phases.pad_left = window.pad_top, window.pad_left
+    return step if phases.stride == 1 else replace(phased(step), weight=phased_weight(step))
 
 
 class PackedWeights:
@@ -64,7 +75,7 @@ class PackedWeights:
 
 
 cdef int pack_weights(CpuProgram self, step, pa_conv_op *op, algorithm, int pixels, weights) except -1:
-    cdef int64_t cout = op.dst.c, channels = op.src.c // op.groups, taps = op.kh * op.kw
+    cdef int64_t cout = op.dst.c, channels = step.src[0].c // op.groups, taps = op.kh * op.kw
     cdef int64_t panels = (op.dst.c // op.groups + op.nr - 1) // op.nr
     weight = packable(step.weight, (step.dst.c, channels, *step.params["kernel"]), f"step {step.node}: weight")
     bias = packable(step.bias, (step.dst.c,), f"step {step.node}: bias")

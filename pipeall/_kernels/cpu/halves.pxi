@@ -16,19 +16,23 @@ def add_conv_f16(CpuProgram self, step, algorithm):
         window.pad_top, window.pad_left, window.dilation_y, window.dilation_x)
     conv.groups, conv.lo, conv.hi = step.params["groups"], step.params["lo"], step.params["hi"]
     conv.mr, conv.nr = row.mr, row.nr
+    shaped = step
+    if algorithm != GEMM:
+        shaped = in_phases(step, window, &op.phases)
+        conv.kh, conv.kw = shaped.params["kernel"]
     op.f16.gemm = <pa_gemm_f16_fn>row.function
-    key = (id(step.weight), id(step.bias), "f16", algorithm, <uintptr_t>row, conv.groups)
+    key = (id(step.weight), id(step.bias), "f16", algorithm, <uintptr_t>row, conv.groups, window.stride_x)
     weights = self.packed.get(key)
     if weights is None:
         weights = self.packed[key] = PackedWeights(step)
         weights.bias = self.halves(conv.groups * panels_of(conv) * conv.nr)
         weights.zero = self.halves(max(conv.src.c, conv.kw * (conv.src.c // conv.groups), conv.nr))
-        weights.panels = pack_f16(self, step, conv, algorithm == GEMM, weights.bias)
+        weights.panels = pack_f16(self, shaped, conv, algorithm == GEMM, weights.bias)
     op.f16.bias, op.f16.zero = <const uint16_t *>pointer(weights.bias), <const uint16_t *>pointer(weights.zero)
     if algorithm == GEMM:
         add_gemm_f16(self, op, weights)
     else:
-        add_winograd_f16(self, step, algorithm, op, weights)
+        add_winograd_f16(self, shaped, algorithm, op, weights)
 
 
 cdef int64_t panels_of(const pa_conv_op *conv):
@@ -37,7 +41,7 @@ cdef int64_t panels_of(const pa_conv_op *conv):
 
 cdef pack_f16(CpuProgram self, step, const pa_conv_op *conv, bint halves, bias_to):
     """Panels, of halves that last or of floats that Winograd transforms; the bias, of halves, goes to ``bias_to``."""
-    cdef int64_t channels = conv.src.c // conv.groups, taps = conv.kh * conv.kw, cout = conv.dst.c
+    cdef int64_t channels = step.src[0].c // conv.groups, taps = conv.kh * conv.kw, cout = conv.dst.c
     cdef int64_t count = conv.groups * panels_of(conv) * taps * channels * conv.nr
     weight = packable(step.weight, (step.dst.c, channels, *step.params["kernel"]), f"step {step.node}: weight")
     bias = packable(step.bias, (step.dst.c,), f"step {step.node}: bias")

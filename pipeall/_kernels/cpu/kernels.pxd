@@ -142,9 +142,12 @@ cdef extern from "drivers/winograd.h" nogil:
         pa_quantise_s8_fn quantise
         int32_t src_zero, dst_zero
         pa_after_s8 after
+    ctypedef struct pa_phases:
+        int32_t stride, pad_top, pad_left, item_bytes
     ctypedef struct pa_winograd_op:
         pa_conv_op conv
         int32_t n, m
+        pa_phases phases
         pa_winograd_input_f32_fn input
         pa_winograd_weight_f32_fn transform
         pa_winograd_output_f32_fn output

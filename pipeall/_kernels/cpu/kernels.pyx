@@ -21,6 +21,7 @@ from ...errors import ArgumentError, DeviceError
 from ...steps import CONSTANT, PIXEL_KINDS, TYPES, is_depthwise, item_bytes
 from .algorithms import DIRECT, GEMM, GEMV_HALVES, HALVED, STRASSEN, candidates, makes_reals, tile
 from .fold import fold, folded, folded_weights
+from .phases import phased, phased_weight, phases_of
 from ..memory import aligned, mapped, packable
 
 BASES = ("arena", "input slot", "output slot")

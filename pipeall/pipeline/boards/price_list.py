@@ -18,6 +18,7 @@ import numpy as np
 from ..._kernels.cpu import algorithms
 from ..._kernels.cpu.algorithms import DIRECT, GEMM, GEMV_HALVES, HALF_GEMM, HALVED, STRASSEN, Algorithm
 from ..._kernels.cpu.fold import fold, folded
+from ..._kernels.cpu.phases import phased
 from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...graph.lower import lower
@@ -258,7 +259,7 @@ def _convolution(step: Step, way: Algorithm | None) -> tuple[str, float, float]:
         return "strassen", way.products(step), algorithms.pairs(step) * (step.src[0].c + y.c)
     m, n = algorithms.tile(step, way)
     tiles = -(-y.h // m) * -(-y.w // m)
-    return f"winograd {m}", way.products(step), tiles * n * n * (step.src[0].c + y.c)
+    return f"winograd {m}", way.products(step), tiles * n * n * (phased(step).src[0].c + y.c)
 
 
 def _gemm_of_integers(step: Step) -> tuple[str, float, float]:

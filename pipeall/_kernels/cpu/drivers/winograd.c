@@ -14,59 +14,31 @@
  */
 #include "winograd.h"
 
-#include "../../sizes.h"
 #include "../half.h"
 #include "gemm.h"
+#include "winograd_sizes.h"
 
 enum {
     PART = 256,             /* channels of a part at most: 256 x 16 floats = 16 KB of B beside the rows of A in L1 */
     LAZY_PART = 64,         /* the same where weights are transformed in the frame: n * n such blocks in L2 */
     BLOCK_BYTES = 512 << 10, /* of a group's transformed input, per thread */
+    SUMS_BYTES = 512 << 10,  /* of the GEMMs' results of a chunk, per thread */
     BLOCK_TILES = 24,       /* tiles of a block at least: what each read of the weights is used for */
     PANELS = 4,             /* of a chunk at most */
     COLUMNS = 64,           /* of M: as wide as four cache lines; beside wider ones the block does not stay in L2 */
     CHUNKS = 3,             /* per thread, aimed at */
     INPUT_FLOATS = 1024,    /* channels of the tiles that a chunk of the input transform has, at least */
-    SLICE = 64,             /* channels of a tile of integers that are floats at a time: 16 KB of 8 x 8 points */
-    PAD = 16,               /* floats between points, whose distance would else often be a multiple of 4 KB */
 };
 
 typedef struct frame {
     const pa_winograd_op *op;
     void *const *bases;
+    void *image; /* of a convolution with phases */
     float *transformed, *scratch;
     int64_t tile0, tiles; /* of the block */
     int64_t input_tiles;  /* of a chunk of the input transform */
     int64_t panels, panel_blocks, splits;
 } frame;
-
-static int points_of(const pa_winograd_op *op) { return op->n * op->n; }
-static int64_t channels_of(const pa_winograd_op *op) { return op->conv.src.c / op->conv.groups; }
-static int64_t panels_of(const pa_winograd_op *op) { return ceil_div(op->conv.dst.c / op->conv.groups, op->conv.nr); }
-static int64_t tiles_of(const pa_winograd_op *op) { return (int64_t)op->tiles_y * op->tiles_x; }
-
-/* Floats between points of the transformed input, of transformed taps in scratch, and of the GEMMs' results. */
-static int64_t input_stride(const pa_winograd_op *op) { return op->block * op->part + PAD; }
-static int64_t lazy_stride(const pa_winograd_op *op) { return op->part * op->conv.nr + PAD; }
-static int64_t m_stride(const pa_winograd_op *op) { return op->split * op->panel_block * op->conv.nr + PAD; }
-
-static int64_t input_floats(const pa_winograd_op *op) {
-    return round_up(op->conv.groups * op->parts * points_of(op) * input_stride(op), 16);
-}
-
-/* A thread's own scratch: M, taps, a tile of integers as floats, and a pointer for each row of a GEMM. */
-static int64_t m_floats(const pa_winograd_op *op) { return points_of(op) * m_stride(op); }
-static int64_t taps_floats(const pa_winograd_op *op) {
-    return op->points ? 0 : op->panel_block * points_of(op) * lazy_stride(op);
-}
-static int64_t reals_at(const pa_winograd_op *op) { return m_floats(op) + taps_floats(op); }
-static int64_t reals_floats(const pa_winograd_op *op) {
-    return op->s8.dequantise ? points_of(op) * max64(SLICE, op->panel_block * op->conv.nr) : 0;
-}
-static int64_t own_floats(const pa_winograd_op *op) {
-    const int64_t pointers = round_up(op->split, op->conv.mr) * (int64_t)sizeof(float *) / (int64_t)sizeof(float);
-    return round_up(reals_at(op) + reals_floats(op) + pointers, 16);
-}
 
 /* Transforms `count` channels of a group from `first` on, of a tile whose pixels have them from channel0 on. */
 static void transform_input(const frame *f, int64_t t, int64_t group, int64_t first, int64_t count,
@@ -83,35 +55,41 @@ static void transform_input(const frame *f, int64_t t, int64_t group, int64_t fi
     });
 }
 
-/* at: of each point of the tile the pixel of the input, -1 in the padding */
+/* at: of each point of the tile where its pixel is from the first on, in elements, -1 in the padding */
 static void transform_floats(const frame *f, int64_t t, const int64_t *at) {
     const pa_winograd_op *op = f->op;
     const pa_conv_op *p = &op->conv;
-    const float *src = pa_f32_at(&p->src, f->bases), *pixels[8 * 8];
-    const int64_t channels = channels_of(op);
-    for (int i = 0; i < points_of(op); i++) pixels[i] = at[i] >= 0 ? src + at[i] * p->src.stride : p->zero;
-    for (int64_t group = 0; group < p->groups; group++)
-        for (int64_t first = 0; first < channels; first += op->part)
-            transform_input(f, t, group, first, min64(op->part, channels - first), pixels, group * channels + first);
+    const float *src = op->phases.stride > 1 ? f->image : pa_f32_at(&p->src, f->bases), *pixels[8 * 8];
+    const int64_t channels = phase_channels(op), width = phase_width(op);
+    for (int phase = 0; phase < op->phases.stride; phase++, src += phase_at(op, 1)) {
+        for (int i = 0; i < points_of(op); i++) pixels[i] = at[i] >= 0 ? src + at[i] : p->zero;
+        for (int64_t group = 0; group < p->groups; group++)
+            for (int64_t first = 0; first < channels; first += op->part)
+                transform_input(f, t, group, phase * channels + first, min64(op->part, width - first), pixels,
+                                group * channels + first);
+    }
 }
 
 static void transform_halves(const frame *f, int64_t t, const int64_t *at) {
     const pa_winograd_op *op = f->op;
     const pa_conv_op *p = &op->conv;
-    const uint16_t *src = pa_f16_at(&p->src, f->bases), *pixels[6 * 6];
-    const int64_t channels = channels_of(op);
-    for (int i = 0; i < points_of(op); i++) pixels[i] = at[i] >= 0 ? src + at[i] * p->src.stride : op->f16.zero;
-    for (int64_t group = 0; group < p->groups; group++) {
-        for (int64_t part = 0; part < op->parts; part++) {
-            const int64_t first = part * op->part, point = (group * op->parts + part) * points_of(op);
-            op->f16.input(&(pa_winograd_input_f16_args){
-                .n = op->n,
-                .channel0 = (int32_t)(group * channels + first),
-                .channels = (int32_t)min64(op->part, channels - first),
-                .pixels = pixels,
-                .out = (uint16_t *)f->transformed + point * input_stride(op) + t * op->part,
-                .out_stride = input_stride(op),
-            });
+    const uint16_t *src = op->phases.stride > 1 ? f->image : pa_f16_at(&p->src, f->bases), *pixels[6 * 6];
+    const int64_t channels = phase_channels(op), width = phase_width(op);
+    for (int phase = 0; phase < op->phases.stride; phase++, src += phase_at(op, 1)) {
+        for (int i = 0; i < points_of(op); i++) pixels[i] = at[i] >= 0 ? src + at[i] : op->f16.zero;
+        for (int64_t group = 0; group < p->groups; group++) {
+            for (int64_t first = 0; first < channels; first += op->part) {
+                const int64_t part = group * op->parts + first / op->part;
+                op->f16.input(&(pa_winograd_input_f16_args){
+                    .n = op->n,
+                    .channel0 = (int32_t)(group * channels + first),
+                    .channels = (int32_t)min64(op->part, width - first),
+                    .pixels = pixels,
+                    .out = (uint16_t *)f->transformed + part * points_of(op) * input_stride(op) + t * op->part +
+                           phase * channels,
+                    .out_stride = input_stride(op),
+                });
+            }
         }
     }
 }
@@ -127,7 +105,7 @@ static void transform_integers(const frame *f, int64_t t, const int64_t *at, flo
         for (int64_t first = 0, count; first < channels; first += count) {
             count = min64(min64(slice, op->part - first % op->part), channels - first);
             for (int i = 0; i < points_of(op); i++) {
-                const int8_t *x = src + at[i] * p->src.stride + group * channels + first;
+                const int8_t *x = src + at[i] + group * channels + first;
                 if (at[i] >= 0) op->s8.dequantise(count, x, reals + i * SLICE, 1, op->s8.src_zero);
             }
             transform_input(f, t, group, first, count, pixels, 0);
@@ -141,14 +119,16 @@ static void input_chunk(const void *context, int64_t chunk, int thread) {
     const pa_conv_op *p = &op->conv;
     const int64_t end = min64(f->tiles, (chunk + 1) * f->input_tiles);
     for (int64_t t = chunk * f->input_tiles; t < end; t++) {
-        const int64_t y0 = (f->tile0 + t) / op->tiles_x * op->m - p->pad_top;
-        const int64_t x0 = (f->tile0 + t) % op->tiles_x * op->m - p->pad_left;
+        const int64_t y0 = (f->tile0 + t) / op->tiles_x * op->m, x0 = (f->tile0 + t) % op->tiles_x * op->m;
+        const int64_t stride = op->phases.stride;
         int64_t at[8 * 8];
         for (int i = 0; i < op->n; i++) {
             for (int j = 0; j < op->n; j++) {
-                const int64_t y = y0 + i, x = x0 + j;
+                const int64_t y = y0 + i - p->pad_top, x = x0 + j - p->pad_left;
                 const int inside = y >= 0 && y < p->src.h && x >= 0 && x < p->src.w;
-                at[i * op->n + j] = inside ? y * p->src.w + x : -1;
+                at[i * op->n + j] = stride > 1 ? phase_at(op, (y0 + i) * stride) + (x0 + j) * stride * p->src.c
+                                    : inside   ? (y * p->src.w + x) * p->src.stride
+                                               : -1;
             }
         }
         if (op->f16.gemm)
@@ -329,10 +309,14 @@ void pa_winograd_plan(pa_winograd_op *op, int threads) {
     const pa_conv_op *p = &op->conv;
     op->tiles_y = (int32_t)ceil_div(p->dst.h, op->m);
     op->tiles_x = (int32_t)ceil_div(p->dst.w, op->m);
+    op->phases.rows = (int64_t)op->phases.stride * (op->tiles_y * op->m + p->kh - 1);
+    op->phases.columns = (int64_t)op->phases.stride * (op->tiles_x * op->m + p->kw - 1);
     const int64_t most = op->f16.gemm ? PA_F16_BLOCK : op->points ? PART : LAZY_PART;
     op->parts = (int32_t)ceil_div(channels_of(op), most);
     op->part = round_up(ceil_div(channels_of(op), op->parts), PA_LANES_MAX);
     op->parts = (int32_t)ceil_div(channels_of(op), op->part);
+    if (op->phases.stride > 1)
+        op->part = round_up(channels_of(op) - phase_channels(op) + phase_width(op), PA_LANES_MAX);
 
     const int64_t tiles = tiles_of(op), tile_bytes = points_of(op) * channels_of(op) * (int64_t)sizeof(float);
     int64_t fitting = max64((int64_t)threads * BLOCK_BYTES / tile_bytes, BLOCK_TILES);
@@ -341,14 +325,16 @@ void pa_winograd_plan(pa_winograd_op *op, int threads) {
     op->block = min64(round_up(op->block, p->mr), tiles);
 
     op->panel_block = op->points ? min64(min64(PANELS, max64(1, COLUMNS / p->nr)), panels_of(op)) : 1;
-    op->split = op->block;
+    const int64_t sums_bytes = points_of(op) * op->panel_block * p->nr * (int64_t)sizeof(float); /* of a tile */
+    op->split = min64(op->block, round_up(max64(1, SUMS_BYTES / sums_bytes), p->mr));
+    if (!op->points) op->split = op->block; /* likewise each split */
     if (threads > 1) {
         const int64_t wanted = (int64_t)threads * CHUNKS, blocks = panels_of(op) * p->groups;
         while (op->panel_block > 1 && ceil_div(panels_of(op), op->panel_block) * p->groups < wanted) op->panel_block--;
-        if (op->points && blocks < wanted) op->split = ceil_div(op->block, ceil_div(wanted, blocks));
+        if (op->points && blocks < wanted) op->split = min64(op->split, ceil_div(op->block, ceil_div(wanted, blocks)));
         op->split = min64(round_up(op->split, p->mr), op->block);
     }
-    op->scratch_floats = round_up(ceil_div(input_floats(op), threads), 16) + own_floats(op);
+    op->scratch_floats = round_up(ceil_div(image_floats(op) + input_floats(op), threads), 16) + own_floats(op);
 }
 
 int64_t pa_winograd_points_floats(const pa_winograd_op *op) {
@@ -378,12 +364,17 @@ void pa_winograd_step(const void *args, void *const *bases, void *scratch, pa_te
     frame f = {
         .op = op,
         .bases = bases,
-        .transformed = scratch,
-        .scratch = (float *)scratch + input_floats(op),
-        .input_tiles = ceil_div(INPUT_FLOATS, p->src.c),
+        .image = scratch,
+        .transformed = (float *)scratch + image_floats(op),
+        .scratch = (float *)scratch + image_floats(op) + input_floats(op),
+        .input_tiles = ceil_div(INPUT_FLOATS, channels_of(op) * p->groups),
         .panels = panels_of(op),
         .panel_blocks = ceil_div(panels_of(op), op->panel_block),
     };
+    if (op->phases.stride > 1) {
+        const char *x = (const char *)bases[p->src.base] + p->src.offset * op->phases.item_bytes;
+        pa_phases_copy(&op->phases, &p->src, x, f.image, team);
+    }
     for (f.tile0 = 0; f.tile0 < tiles; f.tile0 += op->block) {
         f.tiles = min64(op->block, tiles - f.tile0);
         f.splits = ceil_div(f.tiles, op->split);

@@ -1,10 +1,11 @@
-/* Convolution of stride 1 by Winograd's minimal filtering: the driver above its transforms and the GEMM micro-kernels. */
+/* Convolution by Winograd's minimal filtering, with strides by their phases: the driver above its transforms and the GEMM micro-kernels. */
 #ifndef PIPEALL_WINOGRAD_H
 #define PIPEALL_WINOGRAD_H
 
 #include "conv.h"
 #include "conv_s8.h"
 #include "../kernels_f16.h"
+#include "phases.h"
 
 /* Where src and dst are integers: what is computed are the real numbers over the scale of the output, so that weights, bias
  * and bounds are those of the model by the scale of the input and over that of the output. dequantise is NULL elsewhere. */
@@ -25,7 +26,8 @@ typedef struct pa_winograd_f16 {
 
 typedef struct pa_winograd_op {
     pa_conv_op conv; /* geometry, operands, bias, zero (all channels), GEMM kernel; weight as packed for the GEMM */
-    int32_t n, m;    /* tiles of n x n points give m x m pixels; n = m + kh - 1 is 4, 6 or 8, kh = kw 3 or 5, strides 1 */
+    int32_t n, m;    /* tiles of n x n points give m x m pixels; n = m + kh - 1 is 4, 6 or 8, kh = kw 3 to 5 */
+    pa_phases phases; /* of strides above 1: of them kh and kw are taps, and conv.src is what they are phases of */
     pa_winograd_input_f32_fn input;
     pa_winograd_weight_f32_fn transform;
     pa_winograd_output_f32_fn output;
