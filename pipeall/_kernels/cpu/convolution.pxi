@@ -39,7 +39,8 @@ def add_convolution(CpuProgram self, step, algorithm):
         op.kh, op.kw = real.params["kernel"]
     op.gemm, op.mr, op.nr, op.one_block = <pa_gemm_f32_fn>row.function, row.mr, row.nr, pixels > 1
     op.halves = halves
-    cdef object key = (id(step.weight), id(step.bias), algorithm, <uintptr_t>row, groups, pixels, window.kw, window.stride_x)
+    cdef object key = (id(step.weight), id(step.bias), algorithm, <uintptr_t>row, groups, pixels, window.kw,
+                       window.stride_x)
     cdef object weights = self.packed.get(key)
     if weights is None:
         weights = self.packed[key] = PackedWeights(step)

@@ -16,7 +16,7 @@ static void copy_row(const void *context, int64_t row, int thread) {
     const int64_t y = row - p->pad_top, left = min64(p->pad_left, p->columns);
     const int64_t inside = y >= 0 && y < c->src->h ? min64(c->src->w, p->columns - left) : 0;
     char *to = c->image + row * p->columns * pixel;
-    const char *from = c->x + y * c->src->w * stride;
+    const char *from = inside > 0 ? c->x + y * c->src->w * stride : c->x;
     (void)thread;
     memset(to, 0, (size_t)(left * pixel));
     to += left * pixel;

@@ -8,6 +8,9 @@
  * takes longer than the arithmetic on them; then a chunk transforms its panels' taps itself, from the weights as they
  * are packed for the GEMM, and nothing is kept twice.
  *
+ * A convolution with a stride is one of stride 1 on an image of phases (phases.h), which the team copies first. Rows of a
+ * phase have their channels side by side, and those of the phases below follow.
+ *
  * Of halves all that is transformed, and the sums, are halves too.
  *
  * Integers become floats, and floats integers, a tile at a time, in the thread's scratch: beside them it stays in L1.

@@ -8,7 +8,7 @@
 enum {
     SLICE = 64, /* channels of a tile of integers that are floats at a time: 16 KB of 8 x 8 points */
     PAD = 16,   /* floats between points, whose distance would else often be a multiple of 4 KB */
-    PHASE_LANES = 8,
+    PHASE_LANES = 8, /* what the channels of a phase are rounded up to */
 };
 
 static inline int points_of(const pa_winograd_op *op) { return op->n * op->n; }
@@ -27,8 +27,10 @@ static inline int64_t input_floats(const pa_winograd_op *op) {
     return round_up(op->conv.groups * op->parts * points_of(op) * input_stride(op), 16);
 }
 
+/* With what the last vector of pixels reads behind it. */
 static inline int64_t image_floats(const pa_winograd_op *op) {
-    return round_up(ceil_div(pa_phases_bytes(&op->phases, op->conv.src.c), sizeof(float)), 16);
+    const int64_t bytes = pa_phases_bytes(&op->phases, op->conv.src.c);
+    return bytes ? round_up(ceil_div(bytes, (int64_t)sizeof(float)) + PHASE_LANES, 16) : 0;
 }
 
 /* A thread's own scratch: M, taps, a tile of integers as floats, and a pointer for each row of a GEMM. */
