@@ -86,7 +86,7 @@ PER_WEIGHT_BYTE, PER_WEIGHT_BYTE_OF = 2.7, {"neon": 1.3}
 INTEGERS = {"neon": 1.7, "dotprod": 4, "i8mm": 8, "avx2": 1.4, "avx512": 1.4, "avxvnni": 4, "vnni": 4, "ref": 1}
 CONVERT = 5  # of an integer to a float, or back
 # A convolution by phases counts so many times: its sums are short, and a tile of few channels has as many pointers. By
-# timings of first layers on Zen 3 (AVX2).
+# timings of first layers on Zen 3 (AVX2). Not on NEON by modelled cycles, nor where reference kernels stand for it.
 BY_PHASES, BY_PHASES_OF = 1.35, {"neon": 1.0, "ref": 1.0}
 # Transformed weights of a layer that are kept at most. On NEON transforming a filter's taps takes 55 (Cortex-A73) to
 # 150 (Cortex-A53) modelled cycles, reading what F(4x4) has more of them 36: there they are always kept.
