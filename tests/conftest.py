@@ -27,8 +27,7 @@ KERNEL = ("row", "isa", "core")  # parameters that say which kernel a test runs
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--every", type=int, default=1, help="of each test and kernel only one case in so many")
-    help = "all cases, also where kernels are emulated, simulated or built by another compiler: an hour more"
-    parser.addoption("--sweep", action="store_true", help=help)
+    parser.addoption("--sweep", action="store_true", help="all cases, also where kernels are emulated or simulated")
 
 
 def function_and_kernel(item: pytest.Item) -> tuple[str, ...]:

@@ -40,10 +40,12 @@ def test_it_reports(simulated):
 PIXELS = "conv fc maxpool avgpool lrn softmax layernorm shuffle concat transpose pad leakyrelu hardswish sigmoid erf"
 
 
-def test_every_kernel_over_the_case_table(simulated, thinned):
+def test_every_kernel_over_the_case_table(simulated, thinned, pytestconfig):
     variables, log = simulated
     chosen = f"({' or '.join(PIXELS.split())}) and not int and not bool and not logsoftmax"
-    chosen = f"(test_case and not stored_in_half and {chosen} or test_winograd) and not many"  # tiles: a minute of them
+    chosen = f"(test_case and not stored_in_half and {chosen} or test_winograd)"
+    if not pytestconfig.getoption("--sweep"):
+        chosen += " and not many"  # tiles: a minute of them
     cases = ("tests/test_opencl.py", *thinned(3), "-k", chosen)
     printed = run(REPOSITORY, "-m", "pytest", "-q", "-p", "no:cacheprovider", *cases, **variables)
     assert "passed" in printed and "skipped" not in printed, printed

@@ -135,6 +135,19 @@ def test_nan_shows_in_every_result_it_is_part_of(algorithm):
     assert missing[6:9, 3:6].all() and not missing[:4].any() and not missing[:, 8:].any()
 
 
+@pytest.mark.parametrize("algorithm", candidates(conv_step(3, 8, 24, 7, stride=2)), ids=str)
+def test_nan_stays_where_it_is_among_phases(algorithm):
+    """In the results it is part of, and in no tile that does not read it."""
+    step = conv_step(3, 8, 24, 7, stride=2)
+    step = replace(step, weight=np.ones_like(step.weight))
+    program = CpuProgram(choose(("ref",), "any"), (-1,), "test", (0, step.src[0].nbytes, step.dst.nbytes))
+    program.add(step, algorithm)
+    x = np.full((24, 24, 3), 0.125, np.float32)
+    x[23, 23, 2] = np.nan
+    missing = np.isnan(program.run(x).reshape(12, 12, 8))
+    assert missing[11, 11].all() and not missing[:5].any() and not missing[:, :5].any()
+
+
 @pytest.mark.parametrize(
     ("step", "expected"),
     [

@@ -116,24 +116,24 @@ static void transform_integers(const frame *f, int64_t t, const int64_t *at, flo
     }
 }
 
+/* Where the pixel of a row and column of the tiles is, in elements of the image of phases or of the input; -1 in the
+ * padding, which the image has. */
+static int64_t pixel_at(const pa_winograd_op *op, int64_t row, int64_t column) {
+    const pa_conv_op *p = &op->conv;
+    const int64_t stride = op->phases.stride, y = row - p->pad_top, x = column - p->pad_left;
+    if (stride > 1) return phase_at(op, row * stride) + column * stride * p->src.c;
+    return y >= 0 && y < p->src.h && x >= 0 && x < p->src.w ? (y * p->src.w + x) * p->src.stride : -1;
+}
+
 static void input_chunk(const void *context, int64_t chunk, int thread) {
     const frame *f = context;
     const pa_winograd_op *op = f->op;
-    const pa_conv_op *p = &op->conv;
     const int64_t end = min64(f->tiles, (chunk + 1) * f->input_tiles);
     for (int64_t t = chunk * f->input_tiles; t < end; t++) {
         const int64_t y0 = (f->tile0 + t) / op->tiles_x * op->m, x0 = (f->tile0 + t) % op->tiles_x * op->m;
-        const int64_t stride = op->phases.stride;
         int64_t at[8 * 8];
-        for (int i = 0; i < op->n; i++) {
-            for (int j = 0; j < op->n; j++) {
-                const int64_t y = y0 + i - p->pad_top, x = x0 + j - p->pad_left;
-                const int inside = y >= 0 && y < p->src.h && x >= 0 && x < p->src.w;
-                at[i * op->n + j] = stride > 1 ? phase_at(op, (y0 + i) * stride) + (x0 + j) * stride * p->src.c
-                                    : inside   ? (y * p->src.w + x) * p->src.stride
-                                               : -1;
-            }
-        }
+        for (int i = 0; i < op->n; i++)
+            for (int j = 0; j < op->n; j++) at[i * op->n + j] = pixel_at(op, y0 + i, x0 + j);
         if (op->f16.gemm)
             transform_halves(f, t, at);
         else if (op->s8.dequantise)

@@ -1,4 +1,5 @@
-/* Convolution by Winograd's minimal filtering, with strides by their phases: the driver above its transforms and the GEMM micro-kernels. */
+/* Convolution by Winograd's minimal filtering, with strides by their phases: the driver above its transforms and the GEMM
+ * micro-kernels. */
 #ifndef PIPEALL_WINOGRAD_H
 #define PIPEALL_WINOGRAD_H
 
@@ -43,7 +44,8 @@ typedef struct pa_winograd_op {
     int64_t scratch_floats; /* per thread */
 } pa_winograd_op;
 
-/* Fills what follows points, for a team of `threads`; conv, n, m and whether points is NULL are set. */
+/* Fills what follows points, and rows and columns of phases, for a team of `threads`; the rest of phases, conv, n, m and
+ * whether points is NULL are set. */
 void pa_winograd_plan(pa_winograd_op *op, int threads);
 int64_t pa_winograd_points_floats(const pa_winograd_op *op);
 /* Transforms conv.weight into `points`, after the plan. */
