@@ -3,6 +3,9 @@
 import warnings
 
 import pytest
+
+pytest.importorskip("torch", reason="the reference: pip install torch")
+
 from sam_nets import Encoder
 from test_cost_exports import Attention, exported, kept, network, nn, torch, unit
 from torch.nn.attention import SDPBackend, sdpa_kernel

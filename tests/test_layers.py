@@ -325,6 +325,7 @@ def test_ruff(command):
 
 WITHOUT_NATIVE_CODE = """
 import pkgutil, sys
+from contextlib import suppress
 from importlib import import_module
 
 class NoKernels:
@@ -333,9 +334,12 @@ class NoKernels:
             raise ModuleNotFoundError(f"{name} is native", name=name)
 
 sys.meta_path.insert(0, NoKernels())
+from pipeall.errors import MissingExtraError
+
 for room in ("pipeall.graph", "pipeall.cost", "pipeall.pipeline.planning", "pipeall.tasks"):
     for module in pkgutil.walk_packages(import_module(room).__path__, f"{room}."):
-        import_module(module.name)
+        with suppress(MissingExtraError):  # of torch, which no extra for tests has
+            import_module(module.name)
 print(len([name for name in sys.modules if name.startswith("pipeall.")]))
 """
 
@@ -343,6 +347,28 @@ print(len([name for name in sys.modules if name.startswith("pipeall.")]))
 def test_graphs_costs_planning_and_tasks_work_without_native_code():
     done = subprocess.run([sys.executable, "-c", WITHOUT_NATIVE_CODE], cwd=REPOSITORY, capture_output=True, text=True)
     assert done.returncode == 0 and int(done.stdout) > 40, done.stderr
+
+
+WITHOUT_TORCH = """
+import sys
+import pytest
+
+class NoTorch:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "torch":
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+sys.meta_path.insert(0, NoTorch())
+sys.exit(pytest.main(sys.argv[1:]))
+"""
+
+
+def test_tests_are_collected_without_torch():
+    """The second command of the README installs none; what needs it skips."""
+    files = [path for path in (REPOSITORY / "tests").glob("test_*.py") if "torch" in path.read_text()]
+    command = [sys.executable, "-c", WITHOUT_TORCH, "--collect-only", "-q", *map(str, files)]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 0 and len(files) > 10, done.stdout[-5000:]
 
 
 NUMPY_ALONE = """
