@@ -4,6 +4,8 @@ import os
 import pickle
 import shutil
 import subprocess
+from collections.abc import Callable, Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +24,7 @@ PYTHON = REPOSITORY / "tests" / "arm64" / "python"
 ROOT = Path(os.environ.get("PIPEALL_ARM64_ROOT", "~/.cache/pipeall-arm64")).expanduser()
 
 TWO_STAGES = """
-import os, pickle
+import os, pickle, sys
 import numpy as np
 import pipeall
 from pipeall._kernels.cpu.table import choose
@@ -32,13 +34,15 @@ for component in board.components.values():
     kernels = choose(component.device.cluster.isas, component.device.cluster.core_type)
     halves = "asimdhp" in component.device.cluster.isas
     assert not any("_ref" in name for (_, type_), name in kernels.items() if halves or type_ != "f16"), kernels
-    assert os.environ.get("GEMM", "_neon") in kernels["gemm", "s8"], kernels
-with open("graph.pickle", "rb") as file:
-    graph = pickle.load(file)
-at = os.environ.get("PRECISION", "")
-with pipeall.Pipeline(graph, f"big{at}-little{at}:{len(graph.groups) // 2}", board=board) as pipe:
-    (y,) = pipe.map([np.load("x.npy")])
-np.save("y.npy", y)
+    assert sys.argv[1] in kernels["gemm", "s8"], kernels
+for precision in map(str.strip, sys.stdin):
+    with open("graph.pickle", "rb") as file:
+        graph = pickle.load(file)
+    plan = f"big{precision}-little{precision}:{len(graph.groups) // 2}"
+    with pipeall.Pipeline(graph, plan, board=board) as pipe:
+        (y,) = pipe.map([np.load("x.npy")])
+    np.save("y.npy", y)
+    print("done", flush=True)
 """
 
 
@@ -115,46 +119,77 @@ def test_every_kernel(tree, cpu, names, every, thinned):
     assert "skipped" not in printed and "passed" in printed, printed
 
 
-@pytest.mark.parametrize(
-    ("cpu", "isas"), [("cortex-a53", ["neon"]), ("cortex-a76", ["neon", "dotprod"]), ("max", ["i8mm"])]
-)
-def test_sums_of_integers(cpu, isas, tmp_path):
-    """The 8-bit kernels of a core's instruction sets against exact sums (native/kernels_s8.c)."""
+@pytest.fixture(scope="module")
+def sums(tmp_path_factory) -> Path:
+    """native/kernels_s8.c for aarch64."""
     missing = [tool for tool in ("aarch64-linux-gnu-gcc", "qemu-aarch64") if shutil.which(tool) is None]
     if missing:
         pytest.skip(f"no emulated aarch64 (missing: {', '.join(missing)}): run tests/arm64/setup as root")
-    binary = tmp_path / "kernels_s8"
+    binary = tmp_path_factory.mktemp("native") / "kernels_s8"
     sources = [REPOSITORY / "tests/native/kernels_s8.c", *(REPOSITORY / "pipeall/_kernels/cpu/s8").glob("*.c")]
     flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O3", "-static", f"-I{REPOSITORY}/pipeall"]
     subprocess.run(["aarch64-linux-gnu-gcc", *flags, *sources, "-o", binary, "-lm"], check=True)
-    ran = subprocess.run(["qemu-aarch64", "-cpu", cpu, binary, *isas], capture_output=True, text=True, timeout=300)
+    return binary
+
+
+@pytest.mark.parametrize(
+    ("cpu", "isas"), [("cortex-a53", ["neon"]), ("cortex-a76", ["neon", "dotprod"]), ("max", ["i8mm"])]
+)
+def test_sums_of_integers(cpu, isas, sums):
+    """The 8-bit kernels of a core's instruction sets against exact sums."""
+    ran = subprocess.run(["qemu-aarch64", "-cpu", cpu, sums, *isas], capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0 and ran.stderr == "", ran.stderr[-5000:]
     assert all(any(isa in name for name in ran.stdout.split()) for isa in isas), ran.stdout
 
 
-def through_two_stages(
-    tree: Path, graph: Graph, x: np.ndarray, cpu: str = "cortex-a53", precision: str = ""
-) -> np.ndarray | dict[str, np.ndarray]:
-    """A frame through the NEON kernels, cut in the middle, in a precision such as "@fp16"."""
+@pytest.fixture(scope="module")
+def two_stages(tree) -> Iterator[Callable[..., np.ndarray | dict[str, np.ndarray]]]:
+    """A frame through the NEON kernels of a core, cut in the middle, in a precision such as "@fp16".
+
+    Its Python starts once for each core: that takes longer than most of the networks.
+    """
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one core only: a two-stage CPU pipeline needs two")
-    np.save(tree / "x.npy", x)
-    (tree / "graph.pickle").write_bytes(pickle.dumps(graph))  # this Python has no onnx
-    run_arm(tree, "-c", TWO_STAGES, cpu=cpu, PIPEALL_SYSFS=features(tree, cpu), GEMM=CORES[cpu][1],
-            PRECISION=precision)  # fmt: skip
-    return np.load(tree / "y.npy", allow_pickle=True)[()]
+    started: dict[str, subprocess.Popen] = {}
+
+    def start(cpu: str) -> subprocess.Popen:
+        variables = os.environ | {"QEMU_CPU": cpu, "PIPEALL_SYSFS": features(tree, cpu)}
+        return subprocess.Popen(
+            ["timeout", "3600", PYTHON, "-c", TWO_STAGES, CORES[cpu][1]], cwd=tree, env=variables, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
+    def through(
+        graph: Graph, x: np.ndarray, cpu: str = "cortex-a53", precision: str = ""
+    ) -> np.ndarray | dict[str, np.ndarray]:
+        np.save(tree / "x.npy", x)
+        (tree / "graph.pickle").write_bytes(pickle.dumps(graph))  # this Python has no onnx
+        answer = tree / "y.npy"
+        answer.unlink(missing_ok=True)
+        if cpu not in started:
+            started[cpu] = start(cpu)
+        print(precision, file=started[cpu].stdin, flush=True)
+        said = list(takewhile(lambda line: line != "done\n", started[cpu].stdout))
+        if not answer.exists():
+            started.pop(cpu).communicate()
+            pytest.fail("".join(said)[-5000:])
+        return np.load(answer, allow_pickle=True)[()]
+
+    yield through
+    for process in started.values():
+        process.communicate()
 
 
-def test_two_stage_pipeline(tree):
+def test_two_stage_pipeline(two_stages):
     """SqueezeNet against float64."""
     graph = zoo_net("squeezenet")
     inputs = inputs_of(graph)
-    y = through_two_stages(tree, graph, inputs["data"])
+    y = two_stages(graph, inputs["data"])
     values = run_graph(graph, inputs, all_tensors=True)
     np.testing.assert_allclose(y, values["prob"], rtol=classifier_bound(graph, values))
 
 
-def test_detector_in_two_stages(tree, data_dir):
+def test_detector_in_two_stages(two_stages, data_dir):
     """YOLOX on a photo, against float64."""
     pytest.importorskip("onnxruntime", reason="edge_networks.py compares with it: pip install onnxruntime")
     import edge_networks
@@ -162,21 +197,21 @@ def test_detector_in_two_stages(tree, data_dir):
     network = next(n for n in edge_networks.networks(data_dir / "edge") if n.name == "yolox_nano_416")
     graph = network.load()
     (inputs,) = edge_networks.frames(network, [data_dir / "scenes" / "jetson_humans_4.jpg"])
-    y = through_two_stages(tree, graph, next(iter(inputs.values())))
+    y = two_stages(graph, next(iter(inputs.values())))
     assert edge_networks.error({graph.outputs[0].name: y}, run_graph(graph, inputs)) <= edge_networks.LIMIT
 
 
 @pytest.mark.parametrize("cpu", ["cortex-a76", "max"])
-def test_halves_in_two_stages(tree, cpu):
+def test_halves_in_two_stages(two_stages, cpu):
     """SqueezeNet's probabilities, by sums in half precision."""
     graph = zoo_net("squeezenet")
     inputs = inputs_of(graph)
-    y = through_two_stages(tree, graph, inputs["data"], cpu, "@fp16")
+    y = two_stages(graph, inputs["data"], cpu, "@fp16")
     (expected,) = run_graph(graph, inputs).values()
     assert 0 < np.abs(y - expected).max() <= 0.01 * expected.max()
 
 
-def test_a_detector_on_halves(tree, data_dir):
+def test_a_detector_on_halves(two_stages, data_dir):
     """NanoDet on a photo, every output against float64: scores within 0.01, distances within 1 % of the largest."""
     pytest.importorskip("onnxruntime", reason="edge_networks.py compares with it: pip install onnxruntime")
     import edge_networks
@@ -184,27 +219,27 @@ def test_a_detector_on_halves(tree, data_dir):
     network = next(n for n in edge_networks.networks(data_dir / "edge") if n.name == "nanodet_m_320")
     graph = network.load()
     (inputs,) = edge_networks.frames(network, [data_dir / "scenes" / "jetson_humans_4.jpg"])
-    found = through_two_stages(tree, graph, next(iter(inputs.values())), "cortex-a76", "@fp16")
+    found = two_stages(graph, next(iter(inputs.values())), "cortex-a76", "@fp16")
     for name, expected in run_graph(graph, inputs).items():
         assert 0 < np.abs(found[name] - expected).max() <= 0.01 * max(1, np.abs(expected).max()), name
 
 
 @pytest.mark.parametrize("cpu", CORES)
-def test_integers_in_two_stages(tree, cpu):
+def test_integers_in_two_stages(two_stages, cpu):
     """Every op on integers, against float64: the same levels, or next to one where a tie went astray."""
     graph = integers(chain())
     x = np.random.default_rng(0).uniform(-3, 3, graph.inputs[0].shape).astype(np.float32)
     (expected,) = run_graph(reals(graph), {"x0": x}).values()
-    y = through_two_stages(tree, graph, x, cpu)
+    y = two_stages(graph, x, cpu)
     assert levels_between(graph, y, expected) <= 1
 
 
 @pytest.mark.parametrize("cpu", CORES)
-def test_trained_integers_in_two_stages(tree, cpu, data_dir):
+def test_trained_integers_in_two_stages(two_stages, cpu, data_dir):
     """ResNet-8 on pictures that it was not trained on, against float64."""
     graph = load(data_dir / "edge" / "mlperf_tiny_ic_resnet8_int8.onnx")
     with np.load(data_dir / "datasets" / "cifar10_10k.npz") as data:
         (picture,) = (data["x_test"][:1].astype(int) - 128).astype(np.int8)
     (expected,) = run_graph(reals(graph), {graph.inputs[0].name: picture[None]}).values()
-    y = through_two_stages(tree, graph, picture[None], cpu)
+    y = two_stages(graph, picture[None], cpu)
     assert np.abs(y.astype(int) - expected).max() <= 1

@@ -68,7 +68,7 @@ def test_counts_of_configurations_are_those_of_table_1(name):
     assert found.covered == {}
 
 
-@settings(max_examples=300, **MANY)
+@settings(max_examples=150, **MANY)
 @given(profile=profiles(), objective=st.sampled_from(list(VALUE)), share=st.floats(0, 1), top=st.integers(1, 12))
 def test_three_units_against_brute_force(profile: Profile, objective: str, share: float, top: int):
     """Ranking, limits, ties and Pareto front over one, two and three stages; the dynamic programme of every team."""
