@@ -44,8 +44,8 @@ BEST = {  # milliseconds of NETWORKS
 FITTED = (
     "One core. Instructions under emulation, priced by a model of core, caches and memory that was fitted to 42"
     " measured times of ncnn on seven cores: no times of a board. Its errors there: median 6 %, worst 21 %; of a"
-    " network left out median 9 %, worst 26 %. Programs in 8 bits it was not fitted to: ncnn's it gives within 9 % in the"
-    " median, 35 % at worst."
+    " network left out median 9 %, worst 26 %. Programs in 8 bits it was not fitted to: ncnn's it gives within 9 %"
+    " in the median, 35 % at worst."
 )
 
 
