@@ -92,7 +92,10 @@ def features(tree: Path, cpu: str) -> str:
 
 
 ARITHMETIC = "kernels fold gemm_tiles winograd strassen"
-OTHER = "matmul_kernels resize_kernels recurrent_kernels index_kernels picture_kernels strided_rows copy_kernels"
+OTHER = (  # plain C, and vectors that others test
+    "matmul_kernels resize_kernels recurrent_kernels index_kernels picture_kernels copy_kernels strided_kernels"
+    " strided_rows"
+)
 INTEGERS = "s8_vectors"
 HALVES = "halves f16_steps half_convolutions gemv_halves"
 REFERENCE = ("_ref_", "ref-", "ref]")  # in the ids of tests of kernels in plain C: those run on the host
@@ -102,9 +105,8 @@ REFERENCE = ("_ref_", "ref-", "ref]")  # in the ids of tests of kernels in plain
 @pytest.mark.parametrize(
     ("cpu", "names", "every"),
     [
-        *(("cortex-a53", *some) for some in ((ARITHMETIC, 3), (INTEGERS, 1), (HALVES, 1))),
-        # of the last two: plain C, and vectors that others test
-        *(("max", *some) for some in ((ARITHMETIC, 1), (HALVES, 3), ("strided_kernels", 9), (OTHER, 9))),
+        *(("cortex-a53", *some) for some in ((ARITHMETIC, 3), (f"{INTEGERS} {HALVES}", 1))),
+        *(("max", *some) for some in ((ARITHMETIC, 1), (HALVES, 3), (OTHER, 9))),
     ],
 )
 def test_every_kernel(tree, cpu, names, every, thinned):
