@@ -6,12 +6,13 @@ The milliseconds of pipeall are those of bench/prices.csv.gz, which price.py wri
 1.0.20261020 and MNN 3.6.1, were priced by the same tool (arm_cost.py): ``BEST`` is the better of the two.
 """
 
-from collections import defaultdict
-from pathlib import Path
+import sys
+from collections import Counter
 from statistics import geometric_mean
 
 import price_table
 from common import NETWORKS, Record, parser
+from fit_prices import PRICES
 
 CORES = {
     "a311d-little": "A311D, Cortex-A53",
@@ -53,11 +54,13 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--unit", choices=TYPES, default="big")
     options = options.parse_args()
-    sums: dict[tuple[str, str, str], float] = defaultdict(float)
-    for row in price_table.load(Path(__file__).with_name("prices.csv.gz")):
+    sums: Counter[tuple[str, str, str]] = Counter()
+    for row in price_table.load(PRICES):
         sums[row.unit, row.soc, row.network] += row.ms
 
     def own(unit: str, soc: str) -> list[float]:
+        if missing := [name for name in NETWORKS if (unit, soc, name) not in sums]:
+            sys.exit(f"{PRICES.name}: expected {', '.join(missing)} as {unit} on {soc}, got no row: run price.py")
         return [sums[unit, soc, name] for name in NETWORKS]
 
     columns = [f"{name} [ms] .1f" for name in NETWORKS]

@@ -16,7 +16,9 @@ from pipeall.pipeline.planning.uncertain import interval, surely_behind
 
 BOARDS = tuple(fit_prices.BOARDS)
 # precision -> networks at least that are left out in turn
-LEFT_OUT = {"": 10, "fp16": 8, "int8": 9}
+LEFT_OUT = {"": 14, "fp16": 9, "int8": 9}
+# (core, precision) -> ms of ResNet-50 on one core, and how far off its price may be
+WHOLE_FRAMES = {("rpi5", "fp16"): (91.2, 0.05), ("rk3588-little", "fp16"): (264.9, 0.10)}
 # ncnn's benchmark/README.md, ms with all cores of the cluster: true float32 on these (an A76 computes there in halves)
 NCNN = {
     ("a311d", "big"): {"alexnet": 60.7, "googlenet": 82.2, "mobilenet": 43.0},
@@ -65,6 +67,21 @@ def test_networks_left_out_are_priced_within_15_percent(name):
     for unit, errors in found.items():
         off = np.abs(list(errors.values()))
         assert len(off) >= LEFT_OUT[unit.partition("@")[2]] and np.median(off) <= 0.05 and off.max() <= 0.15
+
+
+@pytest.mark.parametrize("soc, precision", WHOLE_FRAMES)
+def test_a_network_left_out_takes_what_its_whole_frame_was_priced_at(clusters, soc, precision):
+    """ResNet-50, by another run and another program than those of the steps (bench/arm_cost.py)."""
+    cluster, (ms, limit) = clusters[soc], WHOLE_FRAMES[soc, precision]
+    known = {name: rows for name, rows in cluster.networks.items() if name.partition("@")[0] != "resnet50"}
+    assert f"resnet50@{precision}" in cluster.networks.keys() - known.keys()
+    steps = {name: [price_list.Work(row.node, row.kernel, 0, row.features) for row in rows]
+             for name, rows in known.items()}  # fmt: skip
+    one = [price_list.Sample(works, [row.ms for row in known[name]]) for name, works in steps.items()]
+    prices = price_list.PriceList.fit(one, cluster.core.cache_mb)
+    graph = zoo_net("resnet50")
+    found = prices.group_ms(prices.works(graph, precision), len(graph.groups)).sum()
+    assert found == pytest.approx(ms, rel=limit)
 
 
 def test_prices_that_made_the_times_are_found_again():
