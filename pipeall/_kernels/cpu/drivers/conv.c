@@ -95,7 +95,7 @@ void pa_conv_plan(pa_conv_op *p, int threads) {
             p->panel_block = ceil_div(panels, ceil_div(wanted, row_blocks));
         }
     }
-    p->scratch_floats = round_up(pointer_elements(p) + (p->rows ? p->row_block * taps_of(p) * k_of(p) : 0), 16);
+    p->scratch_floats = round_up(pointer_elements(p) + gathered_elements(p), 16);
 }
 
 void pa_conv_step(const void *args, void *const *bases, void *scratch, pa_team *team) {

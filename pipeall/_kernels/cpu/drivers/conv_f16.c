@@ -79,8 +79,7 @@ void pa_conv_f16_plan(pa_conv_f16_op *p, int threads) {
         p->row_block = ceil_div(rows, ceil_div(rows, ROWS));
         p->panel_block = ceil_div(panels, ceil_div(wanted, row_blocks));
     }
-    const int64_t gathered = p->rows ? p->row_block * taps_of(p) * k_of(p) : 0;
-    const int64_t halves = (pointer_elements(p) + gathered) * (int64_t)sizeof(uint16_t);
+    const int64_t halves = (pointer_elements(p) + gathered_elements(p)) * (int64_t)sizeof(uint16_t);
     p->scratch_bytes = round_up(sums_bytes(p) + halves, ALIGNED);
 }
 

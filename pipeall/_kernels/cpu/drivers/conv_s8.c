@@ -132,7 +132,7 @@ void pa_conv_s8_plan(pa_conv_s8_op *p, int threads) {
         const int64_t row_blocks = ceil_div(rows, p->row_block) * p->groups;
         if (row_blocks < threads) p->panel_block = ceil_div(panels, ceil_div(wanted, row_blocks));
     }
-    const int64_t gathered = p->rows ? p->row_block * taps_of(p) * k_of(p) + PA_S8_SPARE : 0;
+    const int64_t gathered = p->rows ? gathered_elements(p) + PA_S8_SPARE : 0;
     p->scratch_bytes = round_up(pointer_elements(p) + gathered, 64);
 }
 
