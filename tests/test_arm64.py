@@ -91,7 +91,7 @@ def features(tree: Path, cpu: str) -> str:
     return str(folder.parent)
 
 
-ARITHMETIC = "kernels fold gemm_tiles winograd strassen"
+ARITHMETIC = "kernels fold staged gemm_tiles winograd strassen"
 OTHER = (  # plain C, and vectors that others test
     "matmul_kernels resize_kernels recurrent_kernels index_kernels picture_kernels copy_kernels strided_kernels"
     " strided_rows"

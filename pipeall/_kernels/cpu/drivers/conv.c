@@ -86,7 +86,7 @@ void pa_conv_plan(pa_conv_op *p, int threads) {
     const int64_t rows = (int64_t)p->dst.h * p->dst.w;
     const int64_t panels = ceil_div(p->dst.c / p->groups, p->nr), wanted = (int64_t)threads * CHUNKS;
     p->rows = p->kw > 1 && channels_of(p) < (dense(p, channels_of(p)) ? FEW : GATHERED);
-    p->row_block = round_up(ceil_div(rows, ceil_div(rows, ROWS)), p->mr);
+    p->row_block = chunk_pixels(p, ROWS);
     p->panel_block = panels;
     if (threads > 1) {
         const int64_t row_blocks = ceil_div(rows, p->row_block) * p->groups;

@@ -122,7 +122,7 @@ void pa_conv_s8_plan(pa_conv_s8_op *p, int threads) {
     const int few = p->gemm && p->kw > 1 && channels_of(p) < (dense(p, channels_of(p)) ? FEW : GATHERED);
     p->rows = !few ? 0 : channels_of(p) < WHOLE ? p->kh : 1;
     const int64_t most = max64(min64(ROWS, POINTERS / taps_of(p)), 1);
-    p->row_block = round_up(ceil_div(rows, ceil_div(rows, most)), p->mr);
+    p->row_block = chunk_pixels(p, most);
     p->panel_block = panels;
     if (threads > 1) {
         const int64_t work = p->dst.c / p->groups * taps_of(p) * (p->gemm ? k_of(p) : 1);
