@@ -1,8 +1,9 @@
 """One core, a cluster of two, and two CPU stages, side by side: FPS, and the ratios to one core.
 
-    python bench/two_stages.py [NETWORK ...] [--rounds 7] [--frames 60]
+    python bench/two_stages.py [NETWORK ...] [--plan big@mixed-little@mixed:4~5] [--rounds 7] [--frames 60]
 
-Needs two cores. The pipeline is cut where the multiply-adds halve. A round runs ``frames`` frames through each in turn,
+Needs two cores. The pipeline is cut where the multiply-adds halve, or as the plan says, whose first stage one core and
+the cluster then are. A round runs ``frames`` frames through each in turn,
 filling and draining included. Shown are medians over the rounds.
 """
 
@@ -23,15 +24,17 @@ COLUMNS = (
 def main() -> None:
     options = parser(__doc__, networks=NETWORKS, rounds=7)
     options.add_argument("--frames", type=int, default=60)
+    options.add_argument("--plan", help="of two stages, for all networks")
     options = options.parse_args()
     board, cluster = two_cores(), one_cluster(sorted(os.sched_getaffinity(0))[:2])
     with Record(options, *COLUMNS, board=board) as record:
         for name in options.networks:
             graph = network(name)
-            plan = Plan.balanced(["big", "little"], graph)
+            plan = Plan.parse(options.plan) if options.plan else Plan.balanced(["big", "little"], graph)
+            unit = plan.lanes[0][0].unit
             with (
-                Pipeline(graph, "big", board=board) as one,
-                Pipeline(graph, "big", board=cluster) as both,
+                Pipeline(graph, unit, board=board) as one,
+                Pipeline(graph, unit, board=cluster) as both,
                 Pipeline(graph, plan, board=board) as stages,
             ):
                 runs = {pipe: partial(wall_fps, pipe, frame(graph), options.frames) for pipe in (one, both, stages)}

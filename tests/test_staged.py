@@ -40,7 +40,7 @@ LAYERS = {
     "uneven pads and strides": Layer(2, (5, 3), (40, 29), (3, 5), (2, 3), (2, 0, 1, 3)),
     "padding wider than the row": Layer(2, (3, 9), (70, 2), (3, 7), pads=(1, 5, 1, 4)),
     "rows beyond the image": Layer(2, (7, 2), (9, 33), (5, 3), (3, 1), (4, 1, 6, 1)),
-    "rows dilated": Layer(3, (8, 4), (30, 41), dilations=(3, 1), pads=(3, 1, 3, 1)),
+    "rows dilated": Layer(3, (8, 4), (30, 41), dilations=(3, 1), pads=(3, 1, 3, 1)),  # gathered
     "columns unread": Layer(2, (6, 6), (18, 50), (2, 2), (2, 3), (0, 0, 0, 0)),
     "a slice": Layer(1, (9, 20), (25, 38), more=7),
 }

@@ -5,9 +5,10 @@
  * exists. A 1x1 convolution and a fully connected layer are the case of one tap.
  *
  * Where the channels are few, a tap is more than a pixel. The pixels under a row of the kernel lie together, so that a
- * pointer does for them too; those that do not (at the left and right border, dilated, of a group) are gathered in
- * scratch. A window gathered whole would have one rest of k, not one in every row, but copying took longer than that: a
- * quarter of a 7x7 stem of 3 channels on a Cortex-A73, by modelled cycles.
+ * pointer does for them too. Those of a group, or of a slice of wider pixels, are staged for a chunk: copied together, each
+ * once. What is left (at the left and right border, dilated) is gathered in scratch, row by row of the kernel. A window
+ * gathered whole would have one rest of k, not one in every row, but copying took longer than that: a quarter of a 7x7
+ * stem of 3 channels on a Cortex-A73, by modelled cycles.
  *
  * A chunk is row_block pixels x panel_block panels of NR channels of one group. gemm.c blocks it for the caches.
  */
