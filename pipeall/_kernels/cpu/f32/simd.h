@@ -15,8 +15,6 @@
  *   v_fma(a, b, c)      a * b + c, rounded once. Kernels write every product that feeds a sum this way, so that
  *                       no compiler may choose (-ffp-contract) and all instruction sets give the same bits
  *   v_fnma(a, b, c)     c - a * b, rounded once
- *   v_ratio(a, b, exact)  a / b for b >= 1, also infinite where exact, a constant, is 0. NEON: within 2 ulp, else 1, by
- *                       products: a Cortex-A73 takes 34 cycles for a division
  *   v_root4_estimate    a^-1/4 for normal a > 0, at most 3.3 % off: its bits are about a logarithm
  *   v_round             to the nearest integer, ties to even
  *   vm                  a truth value per lane; v_less and v_equal are false where a or b is NaN
@@ -68,10 +66,6 @@ PA_INLINE vf v_add(vf a, vf b) { return a + b; }
 PA_INLINE vf v_sub(vf a, vf b) { return a - b; }
 PA_INLINE vf v_mul(vf a, vf b) { return a * b; }
 PA_INLINE vf v_div(vf a, vf b) { return a / b; }
-PA_INLINE vf v_ratio(vf a, vf b, const int exact) {
-    (void)exact;
-    return v_div(a, b);
-}
 PA_INLINE vf v_fma(vf a, vf b, vf c) { return fmaf(a, b, c); }
 PA_INLINE vf v_fnma(vf a, vf b, vf c) { return fmaf(-a, b, c); }
 PA_INLINE vf v_max(vf a, vf b) { return a > b ? a : b; }
@@ -159,12 +153,6 @@ PA_INLINE vf v_add(vf a, vf b) { return vaddq_f32(a, b); }
 PA_INLINE vf v_sub(vf a, vf b) { return vsubq_f32(a, b); }
 PA_INLINE vf v_mul(vf a, vf b) { return vmulq_f32(a, b); }
 PA_INLINE vf v_div(vf a, vf b) { return vdivq_f32(a, b); }
-PA_INLINE vf v_ratio(vf a, vf b, const int exact) {
-    vf r = vrecpeq_f32(b);
-    for (int i = 0; i < 2; i++) r = vmulq_f32(r, vrecpsq_f32(b, r));
-    const vf q = vmulq_f32(a, r);
-    return exact ? vfmaq_f32(q, r, vfmsq_f32(a, b, q)) : q;
-}
 PA_INLINE vf v_fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
 PA_INLINE vf v_fnma(vf a, vf b, vf c) { return vfmsq_f32(c, a, b); }
 PA_INLINE vf v_max(vf a, vf b) { return vmaxq_f32(a, b); }
@@ -252,10 +240,6 @@ PA_INLINE vf v_add(vf a, vf b) { return _mm256_add_ps(a, b); }
 PA_INLINE vf v_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
 PA_INLINE vf v_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
 PA_INLINE vf v_div(vf a, vf b) { return _mm256_div_ps(a, b); }
-PA_INLINE vf v_ratio(vf a, vf b, const int exact) {
-    (void)exact;
-    return v_div(a, b);
-}
 PA_INLINE vf v_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
 PA_INLINE vf v_fnma(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); }
 PA_INLINE vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
@@ -350,10 +334,6 @@ PA_INLINE vf v_add(vf a, vf b) { return _mm512_add_ps(a, b); }
 PA_INLINE vf v_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
 PA_INLINE vf v_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
 PA_INLINE vf v_div(vf a, vf b) { return _mm512_div_ps(a, b); }
-PA_INLINE vf v_ratio(vf a, vf b, const int exact) {
-    (void)exact;
-    return v_div(a, b);
-}
 PA_INLINE vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
 PA_INLINE vf v_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); }
 PA_INLINE vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
