@@ -26,7 +26,7 @@ from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 MEASURES = ("peak", "stream")
 TRAINING = ("matvec", "outer")  # test_mlp_kernels
 ATTENTION = ("powers",)  # test_matmul_kernels
-RESIZING = ("resample",)  # test_resize_kernels
+RESIZING = ("resample", "grow")  # test_resize_kernels
 KIND_OF_ROW = {"gemm": ("conv",), "gemv": ("conv",), "depthwise": ("conv",), "pool": ("maxpool", "avgpool")}
 IR_OPS = {
     "conv": ("conv", "fc"),

@@ -65,6 +65,9 @@ SIZES = (
     ((2, 3), (5, 4)),
     ((1, 2, 9, 40), (1, 2, 18, 80)),  # twice and four times as wide: taps that repeat
     ((1, 1, 7, 33), (1, 1, 28, 132)),
+    ((1, 5, 7, 19), (1, 10, 14, 19)),  # both passes in one: a vector over another, one block of pixels and several
+    ((1, 3, 40, 80), (1, 12, 160, 80)),
+    ((1, 4, 90, 16), (1, 11, 180, 16)),
     ((3, 1500), (6, 3000)),  # in several parts
     ((1, 1, 40, 70), (1, 1, 20, 35)),  # planes, of which pixels are picked from one vector, from two or one by one
     ((2, 50, 33), (2, 20, 70)),
@@ -150,6 +153,27 @@ def test_rows_of_planes_that_grow(rows):
         want = np.moveaxis((np.moveaxis(want, axis, 0)[indices] * weights[..., None]).sum(1), 0, axis)
     for table in TABLES.values():
         got = run_strided("resize", (x,), {"taps": given}, want.shape, "float32", table)
+        np.testing.assert_allclose(got, want, atol=bound(x, {"taps": given}), rtol=0)
+
+
+@pytest.mark.parametrize("shape", [(8, 20), (8, 9, 16)], ids=["planes", "channels last"])
+@pytest.mark.parametrize("other", ["weight", "index"])
+def test_one_pixel_unlike_the_others(shape, other):
+    """Of rows that grow twice, whose taps repeat but for it."""
+    sizes = (2 * shape[0], 2 * shape[1], *shape[2:])
+    given = step_params(resize_attrs(shape, sizes, mode="linear"), shape)["taps"]
+    indices, weights = given[1]
+    if other == "weight":
+        weights[11] *= 2
+    else:
+        indices[11] -= 1
+    x = np.random.default_rng(4).standard_normal(shape).astype(np.float32)
+    want = x.astype(np.float64)
+    for axis, (indices, weights) in given.items():
+        along = np.moveaxis(want, axis, 0)[indices]
+        want = np.moveaxis((along * weights.reshape(*weights.shape, *(1,) * (x.ndim - 1))).sum(1), 0, axis)
+    for table in TABLES.values():
+        got = run_strided("resize", (x,), {"taps": given}, sizes, "float32", table, seed=None)
         np.testing.assert_allclose(got, want, atol=bound(x, {"taps": given}), rtol=0)
 
 

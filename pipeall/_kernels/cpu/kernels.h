@@ -289,21 +289,6 @@ typedef void (*pa_powers_f32_fn)(int64_t rows, int64_t n, float *x, int64_t stri
 /* (x - mean) / sqrt(variance + epsilon) of n contiguous floats; out may be x. */
 typedef void (*pa_layernorm_f32_fn)(int64_t n, const float *x, float *out, float epsilon);
 
-/* Weighted sums of runs of floats, for p < pixels and c < channels, over taps >= 1 positions k, in order:
- *   out[p * out_pixel + c] = sum_k weight[p * weight_pixel + k] * x[index[p * index_pixel + k] * x_step + p * x_pixel + c]
- * Of one channel there are so many lines, x_line and out_line apart, with the same taps. With a room, x_step and out_pixel are
- * 1, no index falls from a tap or a pixel to the next, and `room` floats may be read from the first of each line on. With a
- * period, of one channel, 2 or 4 pixels on the weights are the same and the indices, 2 or 4 neighbours, one higher; pixels are
- * a multiple of it, at least PA_LANES_MAX times. */
-typedef struct pa_resample_args {
-    int64_t pixels, channels, taps, index_pixel, weight_pixel, lines, room, period;
-    const int32_t *index;
-    const float *weight, *x;
-    float *out;
-    int64_t x_step, x_pixel, x_line, out_pixel, out_line;
-} pa_resample_args;
-typedef void (*pa_resample_f32_fn)(const pa_resample_args *);
-
 /* out[i] = wa * a[i] + wb * b[i] of n bytes; more: added to what out holds */
 typedef struct pa_picture_rows_args {
     int64_t n;

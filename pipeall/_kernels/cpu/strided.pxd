@@ -140,6 +140,7 @@ cdef extern from "drivers/picture.h" nogil:
 
 cdef extern from "drivers/resize.h" nogil:
     ctypedef void (*pa_resample_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_grow_f32_fn)(const void *) noexcept nogil
     ctypedef struct pa_resize_axis:
         int64_t size, src, dst, taps
         const int32_t *index
@@ -153,6 +154,7 @@ cdef extern from "drivers/resize.h" nogil:
         int32_t moves, rank
         pa_resize_axis *axis
         pa_resample_f32_fn kernel
+        pa_grow_f32_fn grow
         pa_resize_s8 s8
         int64_t spread, scratch_bytes
     void pa_resize_plan(pa_resize_op *, int threads)

@@ -1,6 +1,7 @@
 #include "resize.h"
 
 #include "chunks.h"
+#include "grow.h"
 #include "held_rows.h"
 #include "planes.h"
 #include "resize_s8.h"
@@ -83,6 +84,7 @@ void pa_resize_plan(pa_resize_op *p, int threads) {
     p->scratch_bytes = p->y.taps * (p->part * p->run * (int64_t)sizeof(float) + 3 * (int64_t)sizeof(int32_t));
     if (p->moves || p->x.taps == 0) p->scratch_bytes = 0;
     if (p->spread) p->scratch_bytes = 2 * p->spread * tap;
+    pa_grow_plan(p);
     if (p->s8.quantise)
         pa_resize_s8_plan(p);
     else
@@ -308,6 +310,8 @@ static void resize_range(const job *j, int64_t begin, int64_t end, int thread) {
             pa_resize_s8_rows(p, (const int8_t *)src, (int8_t *)dst, scratch, y0, y1);
         else if (p->spread)
             spread_rows(p, (const float *)src, (float *)dst, scratch, outer, y0, y1);
+        else if (pa_grow_whole(p))
+            pa_grow_rows(p, (const float *)src, (float *)dst, y0, y1);
         else if (p->width)
             pa_planes_rows(p, (const float *)src, (float *)dst, (float *)scratch, y0, y1);
         else

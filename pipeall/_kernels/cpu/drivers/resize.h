@@ -3,6 +3,7 @@
 #ifndef PIPEALL_RESIZE_H
 #define PIPEALL_RESIZE_H
 
+#include "../kernels_resize.h"
 #include "../kernels_s8.h"
 
 /* One dimension of the output. Position i is the sum over k < taps of weight[i * taps + k] times position
@@ -30,6 +31,7 @@ typedef struct pa_resize_op {
     int32_t rank;
     pa_resize_axis axis[PA_DIMS]; /* those of dst in order; plan keeps those of the outer loops */
     pa_resample_f32_fn kernel;    /* unless it moves */
+    pa_grow_f32_fn grow;
     pa_resize_s8 s8;
 
     /* set by plan: rows y of x.size pixels of `run` elements that lie one behind the other on both sides; an axis that is
@@ -37,11 +39,11 @@ typedef struct pa_resize_op {
     pa_resize_axis y, x;
     int64_t run;
     int64_t band, part; /* rows of a chunk; pixels of the parts of rows that are computed one after the other */
+    int64_t period, late; /* grow.h */
     /* planes: floats of a row that taps of x need, single and rising ones, or 0; rows of scratch; whether they are summed
-     * across first, then down; after how many pixels the taps of those in [first, last) of x repeat, 2 or 4, or 0 */
+     * across first, then down */
     int64_t width, lines;
     int32_t across;
-    int64_t period, first, last;
     int64_t repeat; /* moves of single elements that lie side by side: each so many times; 0: as the indices say */
     int64_t spread; /* product of the taps of all axes, if outer axes have some: then pixels are computed one by one */
     int64_t scratch_bytes; /* per thread, a multiple of 64 */
