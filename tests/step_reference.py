@@ -11,13 +11,14 @@ from pipeall.steps import ARENA, CONSTANT, SLOT_IN, SLOT_OUT, Lowered, Step, Str
 BINARY_OPS = {op: entry.compute for op, entry in BINARY.items()} | {
     entry.swapped: lambda a, b, f=entry.compute: f(b, a) for entry in BINARY.values() if entry.swapped
 }
+POINTWISE = ("unary", "binary", "pointwise")
 
 
 def run_steps(lowered: Lowered, slot_in: np.ndarray) -> np.ndarray:
     """The elements of SLOT_OUT; computes in the float type of ``slot_in``.
 
     Memory that no step has written is NaN, and so is what is computed from it. Asserts that no step leaves its bases
-    or writes what it reads.
+    or writes what it reads, but for pointwise ones, which may write each element where they read it.
     """
     memory = Memory(lowered)
     values, numbers = np.full(memory.size, np.nan, slot_in.dtype), np.arange(memory.size)
@@ -26,6 +27,8 @@ def run_steps(lowered: Lowered, slot_in: np.ndarray) -> np.ndarray:
     for step in lowered.steps:
         sources, target = memory.touched(numbers, step, constants=False)
         written[target] = True
+        if step.kind in POINTWISE:
+            sources = [source for source in sources if not np.array_equal(source, target)]
         assert not any(written[source].any() for source in sources), f"{step.kind} of {step.node} writes what it reads"
         written[target] = False
         sources, target = memory.touched(values, step)

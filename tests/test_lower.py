@@ -9,7 +9,7 @@ import pytest
 from graphs import ZOO, Net, inputs_of, random_graph, zoo_net
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from step_reference import Memory, run_steps
+from step_reference import POINTWISE, Memory, run_steps
 
 from pipeall.errors import ModelError
 from pipeall.graph import ops
@@ -296,8 +296,39 @@ def test_the_yardstick_notices_lost_values():
     output = slice(0, prod(PIXEL))
     assert not np.isnan(run_steps(program, slot)[output]).any()
     assert np.isnan(run_steps(replace(program, steps=(sigmoid, add)), slot)[output]).all()
+    some = replace(clip.dst, c=clip.dst.c - 1)
+    run_steps(
+        replace(program, steps=(clip, replace(sigmoid, src=(some,), dst=some))), slot
+    )  # each element where it was
     with pytest.raises(AssertionError, match="sigmoid1 writes what it reads"):
-        run_steps(replace(program, steps=(clip, replace(sigmoid, src=(clip.dst,), dst=clip.dst))), slot)
+        shifted = replace(some, offset=some.offset + 1)
+        run_steps(replace(program, steps=(clip, replace(sigmoid, src=(some,), dst=shifted))), slot)
+
+
+def in_place(graph):
+    """The ops of pointwise steps that write where they read."""
+    return [step.params["op"] for step in lower(graph).steps if step.kind in POINTWISE and step.dst in step.src]
+
+
+def test_pointwise_results_lie_where_their_only_operand_was_computed():
+    net = Net((1, 3, 8, 8))
+    made = net.conv("x0", 5)
+    scaled = net.op("mul", net.op("elu", made), net.constant((1, 5, 1, 1)))
+    read_twice = net.conv(scaled, 4)
+    total = net.op("add", net.op("tanh", read_twice), read_twice)
+    graph = net.graph(net.op("concat", net.op("exp", net.conv(total, 4)), net.op("neg", total)), net.conv(total, 2))
+    assert in_place(graph) == ["elu", "mul", "exp"]  # exp inside of the concat; total is read by others, too
+    inputs = inputs_of(graph)
+    check_stages([graph], inputs, ops.run_graph(graph, inputs))
+
+
+def test_what_leaves_is_not_overwritten():
+    net = Net((1, 3, 8, 8))
+    made = net.conv("x0", 5)
+    graph = net.graph(net.conv(net.op("elu", made), 4), made)
+    assert in_place(graph) == []
+    inputs = inputs_of(graph)
+    check_stages([graph], inputs, ops.run_graph(graph, inputs))
 
 
 def test_slices_that_a_concat_puts_together_are_one_copy():

@@ -21,10 +21,12 @@ import numpy as np
 
 from ..errors import ModelError
 from ..steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, SlotTensor, Step, Strided, View, item_bytes
+from .halves import LAYERS
 from .ir import Graph, Node, Tensor
 from .layouts import image_names
 from .memory import dense, extent, plan_arena, slot_elements, slot_layout
 from .partition import Border
+from .pointwise import BINARY, UNARY
 from .strides import (
     IMAGE_ORDER,
     broadcast,
@@ -40,6 +42,7 @@ from .strides import (
 )
 
 MAX_COPY_DIMS = 6
+FLOATS = ("float32", "float16")
 Emit = Callable[["Lowering", Node], None]  # appends a node's steps
 Writes = Callable[[Node, Strided, bool], bool]  # whether a node can write its output, an image or not, at a place
 
@@ -146,6 +149,19 @@ class Lowering:
                 yield name, reshaped(at, self.shape(name))
             elif node.op == "transpose":
                 yield name, permuted(at, np.argsort(node.attrs["perm"]).tolist())
+            elif name == self.overwrites(node):
+                yield name, at
+
+    def overwrites(self, node: Node) -> str | None:
+        """The operand of a pointwise node that is computed for it alone, so that its result may lie there."""
+        operands = [name for name in node.inputs if name in self.graph.tensors]
+        if node.op not in UNARY and node.op not in BINARY or len(operands) != 1:
+            return None
+        (name,) = operands
+        alone = name not in self.kept and self.readers[name] == [node]
+        made = name in self.makers and self.makers[name].op in (*LAYERS, *UNARY, *BINARY)
+        alike = self.tensor(name) == replace(self.tensor(node.output), name=name)
+        return name if alone and made and alike and self.type_of(name) in FLOATS else None
 
     def natural(self, name: str) -> Sequence[int]:
         """The order of axes in which a tensor lies best: that of pixels for an image, else row-major."""
@@ -246,7 +262,7 @@ class Lowering:
     def target(self, node: Node, order: Sequence[int] | None = None) -> Strided:
         """Where a node's output lies, which is about to be written: where it was placed, in the slot if it has this
         order of axes there, or else in a new storage. By default the order is that of an image, or row-major."""
-        name = node.output
+        name, source = node.output, self.overwrites(node)
         if name not in self.places:
             tensor = self.tensor(name)
             if order is None:
@@ -254,6 +270,8 @@ class Lowering:
             slot = self.slots.get(name)
             if slot is not None and slot == ordered(slot.base, slot.offset, slot.shape, order, slot.dtype):
                 self.places[name] = slot
+            elif source is not None:
+                self.places[name] = self.places[source]
             else:
                 self.places[name] = self.dense(tensor.shape, order, tensor.dtype)
         return self.places[name]
