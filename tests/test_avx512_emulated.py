@@ -6,7 +6,7 @@ import re
 import pytest
 from trees import copy_tree, run
 
-CPUINFO = "processor: 0\nflags: avx512f avx512bw avx512dq avx512vl avx512_vnni\n"
+CPUINFO = "processor: 0\nflags: avx512f avx512bw avx512dq avx512vl avx512_vnni avx512vbmi\n"
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="AVX-512 kernels are built on x86-64 only")
@@ -41,6 +41,6 @@ def test_every_avx512_kernel(tmp_path, thinned):
         "tests/test_s8_vectors.py",
         "tests/test_pool_s8.py",
     )
-    pytest_of = ("-m", "pytest", "-p", "no:cacheprovider", *thinned(3), "-k", "avx512 or s8_vnni")
+    pytest_of = ("-m", "pytest", "-p", "no:cacheprovider", *thinned(3), "-k", "avx512 or s8_vnni or s8_vbmi")
     printed = run(tmp_path, *pytest_of, *tests, PIPEALL_SYSFS=str(tmp_path / "root"))
     assert "skipped" not in printed and "passed" in printed, printed

@@ -228,8 +228,8 @@ def test_forced_instruction_set(recorded, monkeypatch):
 def test_forced_instruction_set_that_extends_another(changed, monkeypatch):
     root = changed("x86_vm_2_cores")
     path = root / "proc/cpuinfo"
-    path.write_text(path.read_text().replace("avx512vl", "avx512vl avx512_vnni avx_vnni"))
-    isas = ("vnni", "avx512", "avxvnni", "avx2", "ref")
+    path.write_text(path.read_text().replace("avx512vl", "avx512vl avx512_vnni avx512vbmi avx_vnni"))
+    isas = ("vnni", "vbmi", "avx512", "avxvnni", "avx2", "ref")
     assert cluster.detect(root=root)[0].isas == isas
     for place, isa in enumerate(isas):
         monkeypatch.setenv("PIPEALL_ISA", isa)
@@ -309,6 +309,7 @@ def test_this_machine():
         assert ("avx2" in found.isas) == (features["AVX2"] and features["FMA3"])
         assert ("avx512" in found.isas) == features["AVX512_SKX"]  # f, cd, bw, dq, vl
         assert ("vnni" in found.isas) == (features["AVX512_SKX"] and features["AVX512VNNI"])
+        assert ("vbmi" in found.isas) == (features["AVX512_SKX"] and features["AVX512VBMI"])
         assert ("neon" in found.isas) == features["ASIMD"]
 
 

@@ -22,7 +22,7 @@ SCALES = (1e-42, 2.0**-126, 1e-3, 0.1, 0.125, 1.0, 7.7, 3e38)  # the first is su
 ARGUMENTS = {
     "quantise": (INT64, POINTER, POINTER, FLOAT, INT32),
     "dequantise": (INT64, POINTER, POINTER, FLOAT, INT32),
-    "table": (INT64, POINTER, POINTER, POINTER),
+    "table": (INT64, INT64, INT64, POINTER, POINTER, POINTER),
     "add": (INT64, POINTER, POINTER, INT, POINTER, POINTER),
     "mul": (INT64, POINTER, POINTER, INT, POINTER, POINTER),
     "pool": (POINTER,),
@@ -158,11 +158,23 @@ def test_table(row):
         table = at_the_end(random.integers(-128, 128, 256).astype(np.int8))
         x, out, in_place = at_the_end(values), Guarded(values.size), Guarded(values.size)
         expected = table[x.astype(int) + 128]
-        kernel(x.size, x.ctypes.data, out.data, table.ctypes.data)
+        kernel(1, x.size, 0, x.ctypes.data, out.data, table.ctypes.data)
         out.check(expected, n=x.size)
         in_place.result[:] = x
-        kernel(x.size, in_place.data, in_place.data, table.ctypes.data)
+        kernel(1, x.size, 0, in_place.data, in_place.data, table.ctypes.data)
         in_place.check(expected, n=x.size)
+
+
+@rows_of("table")
+def test_table_of_rows(row):
+    kernel, random = kernel_of(row), np.random.default_rng(3)
+    table = random.integers(-128, 128, 256).astype(np.int8)
+    for n, stride in product((1, 15, 16, 33, 64, 70), (0, 5)):
+        rows = Guarded((7, n), stride=n + stride)
+        given = random.integers(-128, 128, (7, n)).astype(np.int8)
+        rows.result[:] = given
+        kernel(7, n, n + stride, rows.data, rows.data, table.ctypes.data)
+        rows.check(table[given.astype(int) + 128], n=n, stride=stride)
 
 
 def binary_expected(op, a, b, args):

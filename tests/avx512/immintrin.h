@@ -116,6 +116,10 @@ EMULATE_PARTS(byte, 64, mask_sub_epi8, (emulated_epi32 from, __mmask64 mask, emu
               mask >> i & 1 ? (int8_t)(a.byte[i] - b.byte[i]) : from.byte[i])
 
 EMULATE_PARTS(byte, 64, set1_epi8, (int8_t a), a)
+EMULATE_PARTS(byte, 64, permutex2var_epi8, (emulated_epi32 a, emulated_epi32 from, emulated_epi32 b),
+              (from.byte[i] & 64 ? b : a).byte[from.byte[i] & 63])
+EMULATE_PARTS(byte, 64, mask_blend_epi8, (__mmask64 mask, emulated_epi32 a, emulated_epi32 b),
+              (mask >> i & 1 ? b : a).byte[i])
 EMULATE_PARTS(byte, 64, broadcast_i32x4, (__m128i a), ((const int8_t *)&a)[i % 16])
 EMULATE_PARTS(byte, 64, maskz_loadu_epi8, (__mmask64 mask, const void *p), mask >> i & 1 ? ((const int8_t *)p)[i] : 0)
 EMULATE_PARTS(byte, 64, max_epi8, (emulated_epi32 a, emulated_epi32 b), (a.byte[i] > b.byte[i] ? a : b).byte[i])
@@ -335,6 +339,8 @@ static inline void emulated_storeu_ps(float *p, emulated_ps a) { emulated_mask_s
 #define _mm512_mask_sub_epi8 emulated_mask_sub_epi8
 #define _mm512_max_epi16 emulated_max_epi16
 #define _mm512_movepi8_mask emulated_movepi8_mask
+#define _mm512_mask_blend_epi8 emulated_mask_blend_epi8
+#define _mm512_permutex2var_epi8 emulated_permutex2var_epi8
 #define _mm512_permutexvar_epi64 emulated_permutexvar_epi64
 #define _mm512_setr_epi64(...) ((emulated_epi32){.quad = {__VA_ARGS__}})
 #define _mm512_setzero_si512 emulated_setzero_si512

@@ -98,7 +98,13 @@ UNKNOWN = "unknown"
 # Instruction sets and the features that they need, as /proc/cpuinfo names them, fastest first.
 ARM_ISAS = {"i8mm": {"i8mm"}, "dotprod": {"asimddp"}, "asimdhp": {"asimdhp"}, "neon": set()}  # every aarch64 has NEON
 AVX512, AVX2 = {"avx512f", "avx512bw", "avx512dq", "avx512vl"}, {"avx2", "fma", "f16c"}
-X86_ISAS = {"vnni": AVX512 | {"avx512_vnni"}, "avx512": AVX512, "avxvnni": AVX2 | {"avx_vnni"}, "avx2": AVX2}
+X86_ISAS = {
+    "vnni": AVX512 | {"avx512_vnni"},
+    "vbmi": AVX512 | {"avx512vbmi"},
+    "avx512": AVX512,
+    "avxvnni": AVX2 | {"avx_vnni"},
+    "avx2": AVX2,
+}
 
 
 @dataclass(frozen=True, slots=True)

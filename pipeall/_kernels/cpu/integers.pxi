@@ -31,7 +31,7 @@ def add_conv_s8(CpuProgram self, step):
         op.groups, op.depthwise = 1, <pa_depthwise_s8_fn>row.function
     else:
         op.groups, op.gemm = step.params["groups"], <pa_gemm_s8_fn>row.function
-        op.depth = DEPTHS.get(row.isa.decode(), 4)
+        op.depth, op.whole = DEPTHS.get(row.isa.decode(), 4), row.isa != b"vnni"
     if op.reals:
         op.to = pa_requantise(lo=step.params["lo"], hi=step.params["hi"], zero=0)
     else:

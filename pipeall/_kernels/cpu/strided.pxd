@@ -280,7 +280,7 @@ cdef extern from "drivers/conv_s8.h" nogil:
         int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x, groups
         pa_gemm_s8_fn gemm
         pa_depthwise_s8_fn depthwise
-        int32_t mr, nr, depth, reals
+        int32_t mr, nr, depth, reals, whole
         pa_requantise to
         const void *weight
         const int32_t *bias

@@ -14,17 +14,16 @@ enum {
     POINTERS = 8192,   /* of a chunk at most, unless a pixel has more */
     CHUNKS = 4,        /* per thread aimed at */
     CHUNK_WORK = 1 << 15, /* products of a chunk at least */
+    WHOLE = 8,         /* channels, fewer than this: all rows of the kernel may be gathered to one tap */
 #ifdef __aarch64__ /* whose kernels have small tiles: the set-up of a tap is soon as long as its products */
     FEW = 96,        /* channels, as in conv.c; of bytes, four times as many */
     GATHERED = 24,
-    WHOLE = 8,       /* fewer channels than this: all rows of the kernel are gathered to one tap (7 % slower by AVX-512) */
     L1_A = 20 << 10, /* bytes of tiles that stay in L1 while panels pass by, beside a panel and lines of C (gemm.c) */
     TILES = 6,       /* of them at most: lines of C, often a power of two apart, share few sets of the cache */
     L2_B = 64 << 10, /* of panels that stay in L2 meanwhile */
 #else
     FEW = 24,
     GATHERED = 12,
-    WHOLE = 0,
     L1_A = 1 << 30,
     TILES = 1 << 30,
     L2_B = 1 << 30,
@@ -77,14 +76,10 @@ static void multiply(const pa_conv_s8_op *p, const pa_gemm_s8_args *all, int64_t
 }
 
 void pa_after_s8_run(const pa_after_s8 *after, int64_t pixels, int64_t n, int8_t *c, int64_t c_stride, const int8_t *r) {
-    if (!after->by_table && !after->add) return;
     if (n == c_stride && (!after->add || n == after->residual.stride)) n *= pixels, pixels = 1;
-    for (; pixels > 0; pixels--, c += c_stride) {
-        if (after->by_table) after->by_table(n, c, c, after->table);
-        if (!after->add) continue;
-        after->add(n, c, r, 1, c, &after->sum);
-        r += after->residual.stride;
-    }
+    if (after->by_table) after->by_table(pixels, n, c_stride, c, c, after->table);
+    if (!after->add) return;
+    for (; pixels > 0; pixels--, c += c_stride, r += after->residual.stride) after->add(n, c, r, 1, c, &after->sum);
 }
 
 static void chunk_of(const void *context, int64_t chunk, int thread) {
@@ -120,7 +115,7 @@ void pa_conv_s8_plan(pa_conv_s8_op *p, int threads) {
     const int64_t rows = (int64_t)p->dst.h * p->dst.w, wanted = (int64_t)threads * CHUNKS;
     const int64_t panels = ceil_div(p->dst.c / p->groups, p->nr);
     const int few = p->gemm && p->kw > 1 && channels_of(p) < (dense(p, channels_of(p)) ? FEW : GATHERED);
-    p->rows = !few ? 0 : channels_of(p) < WHOLE ? p->kh : 1;
+    p->rows = !few ? 0 : p->whole && channels_of(p) < WHOLE ? p->kh : 1;
     const int64_t most = max64(min64(ROWS, POINTERS / taps_of(p)), 1);
     p->row_block = chunk_pixels(p, most);
     p->panel_block = panels;

@@ -38,7 +38,7 @@ static void compute(const pa_levels_op *p, int64_t n, const void *const *src, in
     switch (p->form) {
     case PA_QUANTISE: quantise(p, n, src[0], dst); break;
     case PA_DEQUANTISE: dequantise(p, n, src[0], dst); break;
-    case PA_TABLE: p->by_table(n, src[0], dst, p->table); break;
+    case PA_TABLE: p->by_table(1, n, n, src[0], dst, p->table); break;
     case PA_INTEGERS: p->integers(n, src[0], src[1], step, dst, &p->args); break;
     }
 }
