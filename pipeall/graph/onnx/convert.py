@@ -28,17 +28,20 @@ from .build import OPERATORS, Builder, OnnxNode
 from .evaluate import can_evaluate, evaluate
 from .expand import expanded
 from .fold import FOLD, RESHAPE, fold
+from .masks import FILL, fill
 
 SUPPORTED = frozenset({*FOLD, *OPERATORS})
 
 
 def convert(g: Builder, n: OnnxNode) -> None:
     """Evaluate a node whose inputs are all constant, else add its canonical nodes; ModelError where neither can be."""
-    constant = all(isinstance(g.values[name], np.ndarray) for name in n.inputs if name)
+    constant = n.op != FILL and all(isinstance(g.values[name], np.ndarray) for name in n.inputs if name)
     if constant and (n.op in FOLD or n.op in RESHAPE):
         fold(g, n)
     elif constant and can_evaluate(n):
         evaluate(g, n)
+    elif n.op == FILL:
+        fill(g, n)
     elif n.op in OPERATORS:
         if unknown := sorted(n.attrs.keys() - OPERATORS[n.op].attributes):
             n.fail(f"attribute {unknown[0]} is not supported")

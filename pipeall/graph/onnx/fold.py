@@ -130,6 +130,22 @@ def _gather(g: Builder, n: OnnxNode, x: np.ndarray, indices: np.ndarray) -> np.n
     return np.take(x, indices, axis=axis)
 
 
+def _gather_elements(g: Builder, n: OnnxNode, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    axis = n.axis(n.get("axis", int, 0), x.ndim)
+    g.afford(n, indices.size)
+    met = tuple(slice(None) if i == axis else slice(size) for i, size in enumerate(indices.shape))
+    return np.take_along_axis(x[met], indices, axis)
+
+
+def _log_softmax(g: Builder, n: OnnxNode, x: np.ndarray) -> np.ndarray:
+    """Of the elements from the axis on, before opset 13."""
+    axis = n.axis(n.get("axis", int, -1 if n.opset >= 13 else 1), x.ndim)
+    axes = axis if n.opset >= 13 else tuple(range(axis, x.ndim))
+    g.afford(n, x.size)
+    less = x - x.max(axes, keepdims=True)
+    return less - np.log(np.exp(less).sum(axes, keepdims=True))
+
+
 def _along(axis: int, cut: slice) -> tuple[slice, ...]:
     return (slice(None),) * axis + (cut,)
 
@@ -174,6 +190,8 @@ def _range(g: Builder, n: OnnxNode, *limits: np.ndarray) -> np.ndarray:
 def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.dtype.kind == "f":
         return np.divide(a, b)
+    if (b == 0).any():
+        raise ZeroDivisionError("division by 0")
     return np.sign(a) * np.sign(b) * np.floor_divide(np.abs(a), np.abs(b))  # ONNX truncates, NumPy floors
 
 
@@ -283,6 +301,8 @@ FOLD: dict[str, Callable[..., Any]] = {
     "Size": lambda g, n, x: np.array(x.size),
     "Concat": _concat,
     "Gather": _gather,
+    "GatherElements": _gather_elements,
+    "LogSoftmax": _log_softmax,
     "Slice": _slice,
     "Split": _split,
     "Cast": _cast,
@@ -293,7 +313,7 @@ FOLD: dict[str, Callable[..., Any]] = {
     "Sub": _pointwise(np.subtract),
     "Mul": _pointwise(np.multiply),
     "Div": _pointwise(_divide),
-    "Pow": _pointwise(np.power),
+    "Pow": _pointwise(lambda a, b: np.power(a, b).astype(a.dtype)),
     "Min": _pointwise(lambda *arrays: reduce(np.minimum, arrays)),
     "Max": _pointwise(lambda *arrays: reduce(np.maximum, arrays)),
     "Neg": _pointwise(np.negative),
@@ -319,7 +339,7 @@ def fold(g: Builder, n: OnnxNode) -> None:
     """Evaluate a node whose inputs are all constant and whose operator is in one of the two tables."""
     arrays = [g.constant(n, i) for i, name in enumerate(n.inputs) if name]
     try:
-        with np.errstate(divide="raise", invalid="raise", over="raise"):
+        with np.errstate(all="ignore"):  # what is not finite is refused where it is kept
             if n.op in RESHAPE:
                 results = arrays[0].reshape(RESHAPE[n.op](g, n, arrays[0].shape))
             else:

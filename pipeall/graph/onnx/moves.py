@@ -99,18 +99,20 @@ def _concat(g: Builder, n: OnnxNode) -> None:
 
 @operator("Slice", "axes ends starts", "constant starts, ends, axes and steps")
 def _slice(g: Builder, n: OnnxNode) -> None:
-    """One slice per axis that is cut; backwards a gather, whose indices are constant."""
+    """One slice per axis that is cut; backwards a gather, whose indices are constant. Nothing is a constant, too."""
     x = g.x(n)
-    cuts = []
-    for axis, cut in slices(g, n, len(g.shape(x))):
-        size = g.shape(x)[axis]
+    cuts, shape = [], list(g.shape(x))
+    for axis, cut in slices(g, n, len(shape)):
+        size = shape[axis]
         if cut.step == 0:
             n.fail("a step is 0")
         chosen = range(size)[cut]
-        if not chosen:
-            n.fail(f"nothing is left of axis {axis} of {g.shape(x)}")
+        shape[axis] = len(chosen)
         if chosen != range(size):
             cuts.append((axis, chosen))
+    if 0 in shape:
+        g.bind(n, np.zeros(shape, g.dtype(x)))
+        return
     for i, (axis, chosen) in enumerate(cuts, 1):
         x = taken(g, n, x, axis, chosen, part="" if i == len(cuts) else f"axis{axis}")
     if not cuts:

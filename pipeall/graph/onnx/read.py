@@ -13,6 +13,7 @@ from ..rewrite import rewrite as rewritten
 from . import wire as onnx_wire
 from .build import Builder, OnnxNode
 from .convert import convert
+from .masks import with_fills
 from .outline import inputs_of, with_shapes
 from .reader import NOT_UTF8, OPSETS, ModelReader, Subgraph, metadata_of, parse
 from .shapes import FLOAT16, Shape, Shapes, by_name, checked, elem_type, floats, named, tensors
@@ -104,6 +105,7 @@ def _read(
     results = outputs or [output.name for output in model.graph.output]
     nodes, read = reader.needed(results, frozenset(inputs or ()))
     constants = reader.constants(read)
+    nodes = with_fills(nodes, constants, results)
     values = [value for value in model.graph.input if value.name in read and value.name not in constants]
     if inputs is not None:
         if missing := [value.name for value in values if value.name not in inputs]:

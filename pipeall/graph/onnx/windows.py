@@ -255,7 +255,20 @@ def _pooled(g: Builder, n: OnnxNode, x: str, w: Window, pool: Pool, part: str = 
 
 def _pool_window(g: Builder, n: OnnxNode, x: str) -> Window:
     spatial = g.shape(x)[2:]
-    return window(n, spatial, n.ints("kernel_shape", len(spatial)))
+    found = window(n, spatial, n.ints("kernel_shape", len(spatial)))
+    return _within(found, spatial) if n.get("ceil_mode", int, 0) else found
+
+
+def _within(w: Window, spatial: Shape) -> Window:
+    """With ceil_mode a window may be longer than an axis with its padding, of which it then is the only one: what hangs
+    over meets nothing."""
+    kernel, strides = list(w.kernel), list(w.strides)
+    for axis, size in enumerate(spatial):
+        one = w.at(axis)
+        whole = size + one.before[0] + one.after[0]
+        if one.reach[0] > whole and _count(size, one, True) == 1:
+            kernel[axis], strides[axis] = (whole - 1) // one.dilations[0] + 1, whole
+    return replace(w, kernel=tuple(kernel), strides=tuple(strides))
 
 
 @operator("MaxPool", f"{WINDOW} ceil_mode storage_order", "1 to 3 axes; Indices of 1 or 2")

@@ -1,0 +1,101 @@
+"""What exporters of transformers write: constants that pass through infinity, empty parts, masks, long windows."""
+
+import numpy as np
+import pytest
+from load_models import agrees
+from onnx_models import ints, parsed, rand, refusal, saved
+
+FAR = np.finfo(np.float32).min
+
+CONSTANTS = {  # body -> constants, of which t is one
+    "gathered from many": ("t = GatherElements<axis=1>(m, i)", dict(m=rand(1, 100), i=np.arange(99, 91, -1)[None])),
+    "gathered backwards": ("t = GatherElements(m, i)", dict(m=rand(70, 8), i=np.full((1, 8), -1))),
+    "gathered from few": ("t = GatherElements<axis=1>(m, i)", dict(m=rand(3, 4, 5), i=ints(3, 0).reshape(1, 2, 1))),
+    "buckets by a logarithm": (
+        "l = Log(m) c = Cast<to=7>(l) s = Where(small, i, c) t = Cast<to=1>(s)",
+        dict(m=np.float32(range(8)), i=np.arange(8), small=np.arange(8) < 3),
+    ),
+    "masks added up": ("a = Add(m, m) t = Exp(a)", dict(m=np.float32([0, FAR] * 4))),
+    "a quotient that is not chosen": (
+        "q = Div(m, zeros) t = Where(chosen, m, q)",
+        dict(m=rand(8), zeros=np.zeros(8, np.float32), chosen=np.ones(8, bool)),
+    ),
+    "whole numbers to a real power": ("p = Pow(i, half) t = Cast<to=1>(p)", dict(i=np.arange(8), half=np.float32(0.5))),
+    "a far logarithm": ("t = LogSoftmax(m)", dict(m=np.float32([0, -200, 300, 1, 2, 3, 4, 5]))),
+}
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_constants(name, tmp_path):
+    body, constants = CONSTANTS[name]
+    agrees(parsed(f"{body} y = Mul(x, t)", "float[1,8] x", "y", constants, 17), tmp_path)
+
+
+@pytest.mark.parametrize("opset", [11, 13])
+def test_axis_of_a_constant_log_softmax(opset, tmp_path):
+    agrees(
+        parsed("t = LogSoftmax<axis=1>(m) y = Mul(x, t)", "float[3,4,5] x", "y", dict(m=rand(3, 4, 5)), opset), tmp_path
+    )
+
+
+def test_whole_numbers_divided_by_0(tmp_path):
+    proto = parsed("q = Div(i, o) t = Cast<to=1>(q) y = Mul(x, t)", "float[1,3] x", "y", dict(i=ints(1), o=ints(0)), 17)
+    assert "(Div): cannot evaluate on constants: division by 0" in refusal(saved(proto, tmp_path))
+
+
+def test_part_without_elements(tmp_path):
+    """Rotary embeddings of all channels leave none behind."""
+    body = "a = Slice(x, zero, all, axis) b = Slice(x, all, end, axis) n = Neg(a) y = Concat<axis=2>(n, b)"
+    constants = dict(zero=ints(0), all=ints(6), end=ints(2**62), axis=ints(-1))
+    graph = agrees(parsed(body, "float[1,4,6] x", "y", constants, 17), tmp_path)
+    assert [node.op for node in graph.nodes] == ["neg"]
+
+
+WINDOWS = {  # of more than the input has
+    "mean": ("AveragePool<ceil_mode=1, kernel_shape=[32,32], strides=[32,32]>", (1, 3, 2, 2)),
+    "mean of one axis": ("AveragePool<ceil_mode=1, kernel_shape=[9,2], strides=[9,1]>", (1, 3, 4, 5)),
+    "mean with padding": (
+        "AveragePool<ceil_mode=1, count_include_pad=1, kernel_shape=[9,9], strides=[9,9], pads=[1,0,1,2]>", (1, 3, 4, 5)
+    ),
+    "mean of a sequence": ("AveragePool<ceil_mode=1, kernel_shape=[9], strides=[9]>", (1, 3, 5)),
+    "maximum": ("MaxPool<ceil_mode=1, kernel_shape=[7,7], strides=[7,7]>", (1, 3, 4, 6)),
+    "dilated maximum": ("MaxPool<ceil_mode=1, kernel_shape=[4,4], dilations=[2,2], strides=[5,5]>", (1, 3, 5, 6)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_window_longer_than_its_input(name, tmp_path):
+    operator, shape = WINDOWS[name]
+    agrees(parsed(f"y = {operator}(x)", f"float[{','.join(map(str, shape))}] x", "y", {}, 19), tmp_path)
+
+
+MASKED = """n = NonZero(m) p = Transpose<perm=[1,0]>(n) b = Cast<to=9>(m) c = Cast<to=7>(b) f = Reshape(c, flat)
+    s = ReduceSum<keepdims=1>(f) k = Concat<axis=0>(s, rest) e = Expand(number, k) u = Identity(e)
+    r = ScatterND(x, p, u) y = Mul(r, number)"""
+
+
+@pytest.mark.parametrize("mask", ["bool[2,3,4] m", "bool[2,3] m", "int64[2] m"])
+def test_number_in_the_places_of_a_mask(mask, tmp_path):
+    """x[mask] = number; of a mask of the first axes, all that lies behind its places."""
+    constants = dict(flat=ints(-1), number=np.float32(-7), rest=ints(*(2, 3, 4)[mask.count(",") + 1 :]))
+    graph = agrees(parsed(MASKED, f"float[2,3,4] x, {mask}", "y", constants, 18), tmp_path)
+    assert [node.op for node in graph.nodes if node.op not in ("cast", "reshape")] == ["where", "mul"]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            MASKED.replace("u = Identity(e)", "u = Mul(e, number)"),
+            "(NonZero): the size of its result depends on the data",
+        ),
+        (MASKED.replace("r = ScatterND", 'r = ScatterND<reduction="add">'), "(NonZero): the size"),
+        (
+            MASKED.replace("NonZero(m)", "NonZero(x)").replace("ScatterND(x", "ScatterND(x4"),
+            "expected a mask of the first",
+        ),
+    ],
+)
+def test_places_that_are_no_mask_of_a_number(body, message, tmp_path):
+    constants = dict(flat=ints(-1), number=np.float32(-7), rest=ints(), x4=rand(4, 2, 3))
+    assert message in refusal(saved(parsed(body, "float[2,3,4] x, bool[2,3,4] m", "y", constants, 18), tmp_path))
