@@ -1,9 +1,12 @@
-"""What exporters of transformers write: constants that pass through infinity, empty parts, masks, long windows."""
+"""What exporters write beside plain layers: infinite constants, empty parts, masks, long windows, signals."""
 
 import numpy as np
 import pytest
-from load_models import agrees
+from load_models import agrees, frames
 from onnx_models import ints, parsed, rand, refusal, saved
+
+from pipeall import load
+from pipeall.graph.ops import run_graph
 
 FAR = np.finfo(np.float32).min
 
@@ -99,3 +102,53 @@ def test_number_in_the_places_of_a_mask(mask, tmp_path):
 def test_places_that_are_no_mask_of_a_number(body, message, tmp_path):
     constants = dict(flat=ints(-1), number=np.float32(-7), rest=ints(), x4=rand(4, 2, 3))
     assert message in refusal(saved(parsed(body, "float[2,3,4] x, bool[2,3,4] m", "y", constants, 18), tmp_path))
+
+
+# ---- signals ----
+
+TRANSFORMS = {  # operator, shape of x, constants, opset
+    "real": ("DFT<axis=1>(x)", (2, 12, 1), {}, 17),
+    "one side of several axes": ("DFT<onesided=1>(x, none, axis)", (2, 9, 5, 1), dict(axis=ints(1)), 20),
+    "complex, longer than the signal": ("DFT(x, length)", (3, 7, 2), dict(length=ints(10)), 20),
+    "shorter than the signal": ("DFT<onesided=1>(x, length)", (3, 7, 1), dict(length=ints(5)), 20),
+    "inverse": ("DFT<inverse=1>(x)", (2, 3, 8, 2), {}, 20),
+    "frames": ("STFT(x, step, none, size)", (2, 40, 1), dict(step=ints(6), size=ints(16)), 17),
+    "complex frames with a window": (
+        "STFT<onesided=0>(x, step, window)", (2, 33, 2), dict(step=ints(5), window=np.float32(np.hanning(11))), 17
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms_of_signals(name, tmp_path):
+    operator, shape, constants, opset = TRANSFORMS[name]
+    constants = {name: array.reshape(()) if array.size == 1 else array for name, array in constants.items()}
+    body = f"y = {operator.replace(', none', ', ')}"
+    agrees(parsed(body, f"float[{','.join(map(str, shape))}] x", "y", constants, opset), tmp_path)
+
+
+@pytest.mark.parametrize("length", [8, 9])
+def test_back_to_a_signal_of_real_numbers(length, tmp_path):
+    """Against NumPy: onnxruntime's inverse of one side is of complex numbers."""
+    proto = parsed(
+        "y = DFT<inverse=1, onesided=1>(x, length)", "float[3,5,2] x", "y", dict(length=np.int64(length)), 20
+    )
+    graph = load(saved(proto, tmp_path))
+    (x,) = frames(graph).values()
+    (found,) = run_graph(graph, {"x": x}).values()
+    expected = np.fft.irfft(x[..., 0] + 1j * x[..., 1], length)[..., None]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(x).max())
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("y = DFT(x, long)", "expected a length of 1 to 8192, got 9000"),
+        ("y = DFT<onesided=1>(x)", "expected 1 on the last axis"),
+        ("y = STFT(x, zero, window)", "got 3 of them every 0"),
+        ("y = STFT(x, one, , long)", "expected frames of the 6 samples, got 9000"),
+    ],
+)
+def test_transforms_that_cannot_be(body, message, tmp_path):
+    constants = dict(long=np.int64(9000), zero=np.int64(0), one=np.int64(1), window=np.ones(3, np.float32))
+    assert message in refusal(saved(parsed(body, "float[2,6,2] x", "y", constants, 20), tmp_path))

@@ -12,6 +12,7 @@ from . import (  # noqa: F401  register their operators
     attention,
     control,
     einsum,
+    fourier,
     index,
     microsoft,
     moves,
