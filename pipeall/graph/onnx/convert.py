@@ -18,6 +18,7 @@ from . import (  # noqa: F401  register their operators
     moves,
     normalise,
     pointwise,
+    pools,
     products,
     quantised,
     recurrent,

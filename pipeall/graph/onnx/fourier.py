@@ -48,10 +48,10 @@ def _number(g: Builder, n: OnnxNode, i: int, default: int) -> int:
 @operator("DFT", "axis inverse onesided", "constant length, up to 8192")
 def _dft(g: Builder, n: OnnxNode) -> None:
     x = g.x(n)
-    *sizes, parts = shape = g.shape(x)
-    rank = len(shape)
+    shape, rank = g.shape(x), len(g.shape(x))
     if rank < 2:
         n.fail(f"expected a signal and its parts, got {shape}")
+    *sizes, parts = shape
     axis = n.axis(_number(g, n, 2, -2) if n.opset >= 20 else n.get("axis", int, 1), rank)
     if axis == rank - 1:
         n.fail("expected another axis than that of real and imaginary parts")
