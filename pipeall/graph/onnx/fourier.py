@@ -7,45 +7,56 @@ import numpy as np
 from .build import Builder, OnnxNode, operator
 from .products import zeros
 
-LONGEST = 2**13  # of a transform: its matrix has twice the square of it
+LONGEST = 2**12  # of a transform: its matrix has up to four times the square of it
 
 
-def _checked(n: OnnxNode, length: int, parts: int, expected: tuple[int, ...] = (1, 2)) -> None:
+def _checked(g: Builder, n: OnnxNode, length: int, parts: int, expected: tuple[int, ...]) -> None:
     if not 1 <= length <= LONGEST:
         n.fail(f"expected a length of 1 to {LONGEST}, got {length}")
     if parts not in expected:
         n.fail(f"expected {' or '.join(map(str, expected))} on the last axis, real and imaginary parts, got {parts}")
+    g.afford(n, 4 * length * length)
 
 
-def _matrix(n: OnnxNode, length: int, parts: int, onesided: bool, inverse: bool = False) -> np.ndarray:
+def _turned(length: int, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Cosine and sine of so many of ``length`` parts of a turn, in float32."""
+    angles, at = 2 * np.pi / length * np.arange(length), places % length
+    return np.cos(angles).astype(np.float32)[at], np.sin(angles).astype(np.float32)[at]
+
+
+def _matrix(g: Builder, n: OnnxNode, length: int, parts: int, onesided: bool, inverse: bool = False) -> np.ndarray:
     """(frequencies, 2, length, parts): real and imaginary parts of what a signal of real or complex numbers becomes."""
-    _checked(n, length, parts, (1,) if onesided else (1, 2))
-    frequencies = np.arange(length // 2 + 1 if onesided else length)
-    turns = np.outer(frequencies, np.arange(length)) % length * (2 * np.pi / length) * (1 if inverse else -1)
-    scale = 1 / length if inverse else 1
-    cos, sin = scale * np.cos(turns), scale * np.sin(turns)
-    made = np.stack([np.stack([cos, -sin], -1), np.stack([sin, cos], -1)], 1)
-    return made[..., :parts]
+    _checked(g, n, length, parts, (1,) if onesided else (1, 2))
+    places = np.outer(np.arange(length // 2 + 1 if onesided else length), np.arange(length))
+    cos, sin = _turned(length, places if inverse else -places)
+    made = np.empty((len(cos), 2, length, parts), np.float32)
+    made[:, 0, :, 0], made[:, 1, :, 0] = cos, sin
+    if parts == 2:
+        made[:, 0, :, 1], made[:, 1, :, 1] = -sin, cos
+    return made / length if inverse else made
 
 
-def _back_to_reals(n: OnnxNode, length: int, parts: int) -> np.ndarray:
+def _back_to_reals(g: Builder, n: OnnxNode, length: int, parts: int) -> np.ndarray:
     """(length, 1, frequencies, 2): the signal of real numbers whose frequencies up to the half these are. Those beyond
     are their conjugates, and count with them."""
-    _checked(n, length, parts, (2,))
+    _checked(g, n, length, parts, (2,))
     frequencies = np.arange(length // 2 + 1)
-    turns = np.outer(np.arange(length), frequencies) % length * (2 * np.pi / length)
+    cos, sin = _turned(length, np.outer(np.arange(length), frequencies))
     alone = (frequencies == 0) | (2 * frequencies == length)
-    return (np.stack([np.cos(turns), -np.sin(turns)], -1) * np.where(alone, 1, 2)[:, None] / length)[:, None]
+    share = np.where(alone, 1, 2).astype(np.float32)[:, None] / length
+    return (np.stack([cos, -sin], -1) * share)[:, None]
 
 
 def _number(g: Builder, n: OnnxNode, i: int, default: int) -> int:
     if not g.has(n, i):
         return default
     value = g.constant(n, i)
-    return int(value.item()) if value.size == 1 else n.fail(f"input {i} must be one number, got {value.shape}")
+    if value.size != 1 or value.dtype.kind not in "iu":
+        n.fail(f"input {i} must be one integer, got {value.dtype} {value.shape}")
+    return int(value.item())
 
 
-@operator("DFT", "axis inverse onesided", "constant length, up to 8192")
+@operator("DFT", "axis inverse onesided", "constant length, up to 4096")
 def _dft(g: Builder, n: OnnxNode) -> None:
     x = g.x(n)
     shape, rank = g.shape(x), len(g.shape(x))
@@ -57,9 +68,9 @@ def _dft(g: Builder, n: OnnxNode) -> None:
         n.fail("expected another axis than that of real and imaginary parts")
     inverse, onesided = (bool(n.get(name, int, 0)) for name in ("inverse", "onesided"))
     if inverse and onesided:
-        matrix = _back_to_reals(n, _number(g, n, 1, 2 * (shape[axis] - 1)), parts)
+        matrix = _back_to_reals(g, n, _number(g, n, 1, 2 * (shape[axis] - 1)), parts)
     else:
-        matrix = _matrix(n, _number(g, n, 1, shape[axis]), parts, onesided, inverse)
+        matrix = _matrix(g, n, _number(g, n, 1, shape[axis]), parts, onesided, inverse)
     matrix = matrix[:, :, : shape[axis]]
     count, made, met = matrix.shape[:3]  # what is beyond the signal is 0, what is beyond the length left out
     if met < shape[axis]:
@@ -78,7 +89,7 @@ def _dft(g: Builder, n: OnnxNode) -> None:
     g.emit(n, "transpose", [y], perm=tuple(np.argsort([*others, axis, rank - 1]).tolist()))
 
 
-@operator("STFT", "onesided", "constant step, window and length, up to 8192")
+@operator("STFT", "onesided", "constant step, window and length, up to 4096")
 def _stft(g: Builder, n: OnnxNode) -> None:
     x = g.x(n)
     if len(g.shape(x)) not in (2, 3):
@@ -91,7 +102,7 @@ def _stft(g: Builder, n: OnnxNode) -> None:
         n.fail(f"expected a window of {size}, got {len(window)}")
     if step < 1 or not 1 <= size <= length:
         n.fail(f"expected frames of the {length} samples, got {size} of them every {step}")
-    matrix = _matrix(n, size, parts, bool(n.get("onesided", int, 1)))
+    matrix = _matrix(g, n, size, parts, bool(n.get("onesided", int, 1)))
     if window is not None:
         matrix = matrix * window[:, None]
     count = len(matrix)
