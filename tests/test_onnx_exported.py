@@ -85,6 +85,21 @@ def test_number_in_the_places_of_a_mask(mask, tmp_path):
     assert [node.op for node in graph.nodes if node.op not in ("cast", "reshape")] == ["where", "mul"]
 
 
+def test_number_in_the_places_of_a_constant_mask(tmp_path):
+    constants = dict(flat=ints(-1), number=np.float32(-7), rest=ints(4), m=np.float32([[0, 1, 0], [2, 0, 0]]))
+    graph = agrees(parsed(MASKED, "float[2,3,4] x", "y", constants, 18), tmp_path)
+    assert [node.op for node in graph.nodes] == ["where", "mul"]
+    body = MASKED.replace("ScatterND(x,", "ScatterND(k0,").replace("Mul(r, number)", "Mul(r, x)")
+    graph = agrees(parsed(body, "float[2,3,4] x", "y", constants | dict(k0=rand(2, 3, 4)), 18), tmp_path)
+    assert [node.op for node in graph.nodes] == ["mul"]
+
+
+def test_more_places_than_there_are_to_gather_from(tmp_path):
+    constants = dict(m=rand(1, 4), i=np.zeros((3, 4), np.int64))
+    proto = parsed("t = GatherElements<axis=1>(m, i) y = Mul(x, t)", "float[1,4] x", "y", constants, 17)
+    assert "expected indices of at most (1, 4), but for axis 1, got (3, 4)" in refusal(saved(proto, tmp_path))
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [

@@ -133,6 +133,8 @@ def _gather(g: Builder, n: OnnxNode, x: np.ndarray, indices: np.ndarray) -> np.n
 def _gather_elements(g: Builder, n: OnnxNode, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
     axis = n.axis(n.get("axis", int, 0), x.ndim)
     g.afford(n, indices.size)
+    if any(size > most for i, (size, most) in enumerate(zip(indices.shape, x.shape, strict=True)) if i != axis):
+        n.fail(f"expected indices of at most {x.shape}, but for axis {axis}, got {indices.shape}")
     met = tuple(slice(None) if i == axis else slice(size) for i, size in enumerate(indices.shape))
     return np.take_along_axis(x[met], indices, axis)
 

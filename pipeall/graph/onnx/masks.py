@@ -56,11 +56,19 @@ def _needed(nodes: Sequence[OnnxNode], results: Collection[str]) -> list[OnnxNod
 
 
 def fill(g: Builder, n: OnnxNode) -> None:
-    x, number = g.operand(n, 0), g.constant(n, 2)
-    shape, mask = g.shape(x), g.operand(n, 1)
-    if g.shape(mask) != shape[: len(g.shape(mask))]:
-        n.fail(f"expected a mask of the first axes of {shape}, got {g.shape(mask)}")
-    mask = g.cast(n, mask, "bool", part="mask")
-    mask = g.reshape(n, mask, g.shape(mask) + (1,) * (len(shape) - len(g.shape(mask))), part="places")
-    number = number.astype(g.dtype(x)).reshape((1,) * len(shape))
-    g.emit(n, "where", [mask, g.keep(number, f"{n.outputs[0]}/number", infinite=True), x])
+    x, mask, number = g.value(n, 0), g.value(n, 1), g.constant(n, 2).reshape(-1)[0]
+    shape, of = g.shape_of(x), g.shape_of(mask)
+    if of != shape[: len(of)]:
+        n.fail(f"expected a mask of the first axes of {shape}, got {of}")
+    places = of + (1,) * (len(shape) - len(of))
+    if isinstance(mask, np.ndarray):
+        chosen = (mask != 0).reshape(places)
+        if isinstance(x, np.ndarray):
+            g.bind(n, np.where(chosen, number.astype(x.dtype), x))
+            return
+        mask = g.keep(chosen, f"{n.outputs[0]}/places")
+    else:
+        mask = g.reshape(n, g.cast(n, mask, "bool", part="mask"), places, part="places")
+    x = g.operand(n, 0)
+    value = g.keep(np.full((1,) * len(shape), number, g.dtype(x)), f"{n.outputs[0]}/number", infinite=True)
+    g.emit(n, "where", [mask, value, x])

@@ -27,7 +27,7 @@ typedef struct pa_conv_s8_op {
     pa_gemm_s8_fn gemm;
     pa_depthwise_s8_fn depthwise;
     int32_t mr, nr, depth, reals; /* depth: of a GEMM, else 1 */
-    int32_t whole;          /* whether the set-up of a tap takes longer than gathering windows of few channels */
+    int32_t whole;          /* whether windows of few channels are gathered to one tap; VNNI sets up taps sooner than that */
     pa_requantise to;
     const void *weight;     /* packed: [groups][panels] of what the kernels read */
     const int32_t *bias, *sums;
