@@ -96,7 +96,7 @@ OTHER = (  # plain C, and vectors that others test
     "matmul_kernels resize_kernels recurrent_kernels index_kernels picture_kernels copy_kernels strided_kernels"
     " strided_rows"
 )
-INTEGERS = "s8_vectors"
+INTEGERS = "s8_vectors first_layers_s8"
 HALVES = "halves f16_steps half_convolutions gemv_halves"
 REFERENCE = ("_ref_", "ref-", "ref]")  # in the ids of tests of kernels in plain C: those run on the host
 

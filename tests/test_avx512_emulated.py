@@ -31,6 +31,7 @@ def test_every_avx512_kernel(tmp_path, thinned):
         "tests/test_kernels.py",
         "tests/test_gemm_tiles.py",
         "tests/test_s8_kernels.py",
+        "tests/test_first_layers_s8.py",
         "tests/test_winograd.py",
         "tests/test_strassen.py",
         "tests/test_matmul_kernels.py",
