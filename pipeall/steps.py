@@ -1,9 +1,9 @@
 """What a device executes: views of memory and primitive steps on them.
 
 ``lower.lower(graph)`` turns a graph into a ``Lowered`` once; every device (CPU, OpenCL) implements the
-step kinds below and nothing else. Memory comes in three bases: the arena (ARENA), the slot the stage
-reads (SLOT_IN) and the slot it writes (SLOT_OUT). Every view has an element type: its offset and strides are in
-elements of that type. Sizes of bases are in bytes.
+step kinds below and nothing else. Memory comes in four bases: the arena (ARENA), the slot the stage
+reads (SLOT_IN), the slot it writes (SLOT_OUT) and what each thread has for strips (LOCAL). Every view
+has an element type: its offset and strides are in elements of that type. Sizes of bases are in bytes.
 
 Copies move elements of any type. The kinds on pixels, in the table, have kernels for float32.
 
@@ -39,7 +39,7 @@ from typing import Any
 
 import numpy as np
 
-ARENA, SLOT_IN, SLOT_OUT = 0, 1, 2
+ARENA, SLOT_IN, SLOT_OUT, LOCAL = 0, 1, 2, 3
 CONSTANT = -1  # of an operand that brings its elements
 
 TYPES = {  # element type, as tensors and files name it: as kernels.inc does
@@ -148,6 +148,17 @@ class SlotTensor:
 
 
 @dataclass(frozen=True, slots=True)
+class Strips:
+    """Steps first to last, which take turns: of each band of rows, that one thread computes, parts of these steps in
+    the order they run, with the number of the step. ``local_bytes`` is what a thread has behind LOCAL."""
+
+    first: int
+    last: int
+    bands: tuple[tuple[tuple[int, Step], ...], ...]
+    local_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Lowered:
     """A sub-graph as steps; sizes in bytes. The two sides of a ring agree on the slot layout by construction.
 
@@ -159,6 +170,8 @@ class Lowered:
     the cut before. Without floating cuts that is all steps (last_early is None).
 
     ``single`` are nodes that stay in single precision, though all else is computed in half (``keep_float32``).
+
+    ``strips`` say how some of the steps are computed in parts; what lies behind LOCAL in these steps has no memory.
     """
 
     steps: tuple[Step, ...]
@@ -171,3 +184,4 @@ class Lowered:
     last_early: int | None = None
     leaves: tuple[SlotTensor, ...] = ()
     single: frozenset[str] = frozenset()
+    strips: tuple[Strips, ...] = ()

@@ -6,7 +6,7 @@ import numpy as np
 
 from pipeall.graph.ops import OPS
 from pipeall.graph.pointwise import BINARY, UNARY
-from pipeall.steps import ARENA, CONSTANT, SLOT_IN, SLOT_OUT, Lowered, Step, Strided, View
+from pipeall.steps import ARENA, CONSTANT, LOCAL, SLOT_IN, SLOT_OUT, Lowered, Step, Strided, View
 
 BINARY_OPS = {op: entry.compute for op, entry in BINARY.items()} | {
     entry.swapped: lambda a, b, f=entry.compute: f(b, a) for entry in BINARY.values() if entry.swapped
@@ -21,23 +21,44 @@ def run_steps(lowered: Lowered, slot_in: np.ndarray) -> np.ndarray:
     or writes what it reads, but for pointwise ones, which may write each element where they read it.
     """
     memory = Memory(lowered)
-    values, numbers = np.full(memory.size, np.nan, slot_in.dtype), np.arange(memory.size)
-    written = np.zeros(memory.size, bool)
+    values = np.full(memory.size, np.nan, slot_in.dtype)
     memory.base(values, SLOT_IN)[:] = slot_in
-    for step in lowered.steps:
-        sources, target = memory.touched(numbers, step, constants=False)
-        written[target] = True
-        if step.kind in POINTWISE:
-            sources = [source for source in sources if not np.array_equal(source, target)]
-        assert not any(written[source].any() for source in sources), f"{step.kind} of {step.node} writes what it reads"
-        written[target] = False
-        sources, target = memory.touched(values, step)
-        target[...] = compute(step, sources)
+    strips, end = {some.first: some for some in lowered.strips}, 0
+    for number, step in enumerate(lowered.steps):
+        if number in strips:
+            end = strips[number].last + 1
+            run_bands(memory, values, strips[number].bands)
+        elif number >= end:
+            run_step(memory, values, step)
     return memory.base(values, SLOT_OUT).copy()
 
 
+def run_step(memory: "Memory", values: np.ndarray, step: Step) -> tuple[set[int], set[int]]:
+    """Runs a step on all memory; the elements that it read and wrote outside of LOCAL."""
+    sources, target = memory.touched(np.arange(memory.size), step, constants=False)
+    others = [s for s in sources if step.kind not in POINTWISE or not np.array_equal(s, target)]
+    assert not any(np.isin(s, target).any() for s in others), f"{step.kind} of {step.node} writes what it reads"
+    first = memory.size - memory.sizes[LOCAL]
+    found = {int(n) for s in sources for n in s.flat if n < first}, {int(n) for n in target.flat if n < first}
+    sources, target = memory.touched(values, step)
+    target[...] = compute(step, sources)
+    return found
+
+
+def run_bands(memory: "Memory", values: np.ndarray, bands: tuple) -> None:
+    """Each band with memory of its own, as a thread has it. Asserts that none touches what another one writes."""
+    touched = []
+    for parts in bands:
+        memory.base(values, LOCAL)[:] = np.nan
+        found = [run_step(memory, values, step) for _, step in parts]
+        touched.append([set().union(*elements) for elements in zip(*found, strict=True)])
+    for band, (read, written) in enumerate(touched):
+        others = set().union(*(other for index, (_, other) in enumerate(touched) if index != band))
+        assert not (read | written) & others, f"band {band} touches what another one writes"
+
+
 class Memory:
-    """The three bases of a program, one after the other in one array."""
+    """The bases of a program, one after the other in one array."""
 
     def __init__(self, lowered: Lowered):
         self.steps = lowered.steps
@@ -45,6 +66,7 @@ class Memory:
             ARENA: lowered.arena_bytes // 4,
             SLOT_IN: lowered.slot_in_bytes // 4,
             SLOT_OUT: lowered.slot_out_bytes // 4,
+            LOCAL: max((strips.local_bytes for strips in lowered.strips), default=0) // 4,
         }
         self.size = sum(self.sizes.values())
 

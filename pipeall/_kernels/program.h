@@ -18,8 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The memories a step reads and writes. */
-enum { PA_ARENA = 0, PA_SLOT_IN = 1, PA_SLOT_OUT = 2, PA_BASES = 3 };
+/* The memories a step reads and writes; PA_LOCAL: of the thread that runs it (cpu/strips.h). */
+enum { PA_ARENA = 0, PA_SLOT_IN = 1, PA_SLOT_OUT = 2, PA_LOCAL = 3, PA_BASES = 4 };
 
 /* Memory of one ring slot. data is valid for the CPU while the CPU owns the slot; mem is the OpenCL
  * buffer behind it (NULL for plain host memory). A device that maps the slot again may move data. */

@@ -12,8 +12,10 @@ from .halves import halves_between, kept_float32
 from .ir import Graph
 from .lower_ops import emit, writes
 from .lowering import Lowering
+from .memory import lifetimes
 from .partition import Border
 from .reals import reals_between
+from .strips import Cache
 
 
 def lower(
@@ -23,6 +25,7 @@ def lower(
     *,
     integers: bool = True,
     halves: bool = False,
+    cache: Cache | None = None,
 ) -> Lowered:
     """The graph as steps on views; the same graph always gives the same steps.
 
@@ -31,6 +34,7 @@ def lower(
                 model in this graph (``Graph.leaves``) is in the slot by then, behind both
     integers    whether who runs it has kernels for 8-bit integers; else quantised tensors are float32 on the way
     halves      whether it computes in half precision; then tensors between layers are float16
+    cache       of who computes in strips what would not stay in it (``strips``)
 
     Where a sub-graph receives or transmits, its slots hold NHWC tensors that are read and written in place; at the
     model's own borders they hold the model's layout, and a copy step converts where a kernel needs another.
@@ -43,7 +47,7 @@ def lower(
     if halves:
         graph, moved = halves_between(graph, moved)
     first_late, last_early = (moved[inner.index(border)] if border else None for border in (first_late, last_early))
-    lowered = Lowering(graph, emit, writes).lowered(first_late, last_early)
+    lowered = Lowering(graph, emit, writes).lowered(first_late, last_early, cache)
     return replace(lowered, single=kept_float32(graph)) if halves else lowered
 
 
@@ -51,4 +55,4 @@ def storages(graph: Graph) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
     """What ``lower`` puts into the arena: bytes of each storage, and the first and last step that touch it."""
     lowering = Lowering(graph, emit, writes)
     lowering.lowered()
-    return lowering.sizes, lowering.lifetimes()
+    return lowering.sizes, lifetimes(lowering.steps, lowering.sizes)

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import ModelError
-from ..steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, SlotTensor, Step, Strided, View, item_bytes
+from ..steps import SLOT_IN, SLOT_OUT, Lowered, SlotTensor, Step, Strided, View, item_bytes
 from .halves import LAYERS
 from .ir import Graph, Node, Tensor
 from .layouts import image_names
-from .memory import dense, extent, plan_arena, slot_elements, slot_layout
+from .memory import dense, extent, slot_elements, slot_layout
 from .partition import Border
 from .pointwise import BINARY, UNARY
 from .strides import (
@@ -40,6 +40,7 @@ from .strides import (
     reaching,
     reshaped,
 )
+from .strips import Cache, bound, segments
 
 MAX_COPY_DIMS = 6
 FLOATS = ("float32", "float16")
@@ -72,7 +73,9 @@ class Lowering:
             for name in node.inputs:
                 self.readers.setdefault(name, []).append(node)
 
-    def lowered(self, first_late: Border | None = None, last_early: Border | None = None) -> Lowered:
+    def lowered(
+        self, first_late: Border | None = None, last_early: Border | None = None, cache: Cache | None = None
+    ) -> Lowered:
         slot_in, in_bytes = slot_layout(self.graph.inputs, self.graph.receives)
         entered, in_bytes = slot_layout(first_late.tensors if first_late else (), True, in_bytes)
         left, out_bytes = slot_layout(last_early.tensors if last_early else (), True)
@@ -97,9 +100,12 @@ class Lowering:
         last = len(self.steps)
         self._emit(self.graph.nodes[end:] if last_early else ())
         self._pass_on(copied, SLOT_OUT)
-        steps, arena_bytes = self._bound()
+        cut = segments(self.steps, self.sizes, (first, last), cache) if cache else []
+        steps, arena_bytes, strips = bound(self.steps, self.sizes, cut)
         left_at = last if last_early else None
-        return Lowered(steps, arena_bytes, slot_in, in_bytes, slot_out, out_bytes, first, left_at, leaves)
+        return Lowered(
+            steps, arena_bytes, slot_in, in_bytes, slot_out, out_bytes, first, left_at, leaves, strips=strips
+        )
 
     def _emit(self, nodes: Sequence[Node]) -> None:
         for node in nodes:
@@ -172,26 +178,6 @@ class Lowering:
         ends = accumulate((self.shape(name)[node.attrs["axis"]] for name in node.inputs), initial=0)
         for name, (start, stop) in zip(node.inputs, pairwise(ends), strict=True):
             yield name, start, stop
-
-    def lifetimes(self) -> dict[int, tuple[int, int]]:
-        """The first and the last step that touch each storage."""
-        found: dict[int, tuple[int, int]] = {}
-        for index, step in enumerate(self.steps):
-            for number in {view.base for view in (*step.src, step.dst)} & self.sizes.keys():
-                found[number] = (found.get(number, (index, index))[0], index)
-        return found
-
-    def _bound(self) -> tuple[tuple[Step, ...], int]:
-        """The steps with their storages placed in the arena, and the arena's size."""
-        offsets, arena_bytes = plan_arena(self.sizes, self.lifetimes())
-
-        def bound(view: View | Strided) -> View | Strided:
-            if view.base not in self.sizes:
-                return view
-            begin = offsets[view.base] // item_bytes(view.dtype)
-            return replace(view, base=ARENA, offset=begin + view.offset)
-
-        return tuple(replace(s, src=tuple(map(bound, s.src)), dst=bound(s.dst)) for s in self.steps), arena_bytes
 
     # ---- what the rules of ops ask ----
 

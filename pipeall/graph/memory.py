@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from math import prod
 
-from ..steps import SlotTensor, Strided, View, item_bytes
+from ..steps import SlotTensor, Step, Strided, View, item_bytes
 from .ir import Tensor
 from .strides import of_view, place, row_major
 
@@ -75,6 +75,15 @@ def slot_elements(slot: SlotTensor, base: int) -> Strided:
     if slot.nhwc:
         return of_view(dense(slot.shape, base, slot.offset, slot.dtype), slot.shape)
     return place(base, slot.offset, slot.shape, row_major(slot.shape), slot.dtype)
+
+
+def lifetimes(steps: Sequence[Step], sizes: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+    """The first and the last step that touch each storage; ``sizes`` has their numbers, the bases of their views."""
+    found: dict[int, tuple[int, int]] = {}
+    for index, step in enumerate(steps):
+        for number in {view.base for view in (*step.src, step.dst)} & sizes.keys():
+            found[number] = (found.get(number, (index, index))[0], index)
+    return found
 
 
 def plan_arena(sizes: Mapping[int, int], lifetimes: Mapping[int, tuple[int, int]]) -> tuple[dict[int, int], int]:

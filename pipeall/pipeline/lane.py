@@ -36,9 +36,10 @@ class Stage:
 
 
 def lowered_stages(
-    graph: Graph, stages: Sequence[StagePlan], units: Sequence[Component] | None = None
+    graph: Graph, stages: Sequence[StagePlan], units: Sequence[Component] | None = None, *, timed: bool = False
 ) -> list[Lowered]:
-    """What each stage of a lane computes; without ``units`` as those do that have kernels for integers.
+    """What each stage of a lane computes; without ``units`` as those do that have kernels for integers. ``timed``: what
+    a unit computes in strips may be timed on it.
 
     Raises ArgumentError for groups that the network does not have, and for a unit of integers where it has none.
     """
@@ -48,9 +49,9 @@ def lowered_stages(
                 f"{unit.name}: expected a network that pipeall quantize makes, {graph.name} is of floats"
             )
     ranges = list(borders(stages, len(graph.groups), graph.name))
-    traits = [(True, False)] * len(ranges)
+    traits = [(True, False, None)] * len(ranges)
     if units is not None:
-        traits = [(unit.device.integers, unit.device.halves) for unit in units]
+        traits = [(unit.device.integers, unit.device.halves, unit.device.cache(timed)) for unit in units]
     return [
         lower(
             subgraph(graph, first, last_late, last),
@@ -58,8 +59,9 @@ def lowered_stages(
             border(graph, first, last) if last_late > last else None,
             integers=integers,
             halves=halves,
+            cache=cache,
         )
-        for (first, first_late, last, last_late), (integers, halves) in zip(ranges, traits, strict=True)
+        for (first, first_late, last, last_late), (integers, halves, cache) in zip(ranges, traits, strict=True)
     ]
 
 
@@ -133,7 +135,7 @@ class Lane:
     ):
         self.number = number
         self.stages: list[Stage] = []
-        lowered = _supported(lowered_stages(graph, stages, units), units)
+        lowered = _supported(lowered_stages(graph, stages, units, timed=True), units)
         for stage, part, unit in zip(stages, lowered, units, strict=True):
             groups = stage.first, len(graph.groups) if stage.last is None else stage.last
             program = unit.device.compile(part, unit.name, record=record)

@@ -39,7 +39,7 @@ def add_matmul(CpuProgram self, step):
     row = self.row(step, "gemm")
     op.gemm, op.mr, op.nr = <pa_gemm_f32_fn>row.function, row.mr, row.nr
     op.outer, op.matvec = <pa_outer_f32_fn>self.function(step, "outer"), <pa_matvec_f32_fn>self.function(step, "matvec")
-    pa_matmul_plan(op, self.program.core_count)
+    pa_matmul_plan(op, self.threads)
     self.append(pa_matmul_step, op, 4 * op.scratch_floats)
 
 

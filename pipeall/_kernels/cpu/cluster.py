@@ -26,7 +26,8 @@ class Cluster:
     """A set of equal cores. ``isas`` is fastest first and ends in "ref"; sizes in bytes; None is "not published".
 
     ``capacity`` is the kernel's (1024: the fastest core at its highest clock); ``l2_bytes`` and ``l3_bytes``
-    are of one cache, whoever shares it. ``why`` says in one line how the cluster was recognised.
+    are of one cache, whoever shares it; ``l2_cores`` of these cores share one. ``why`` says in one line how the
+    cluster was recognised.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Cluster:
     max_mhz: float | None
     l1d_bytes: int | None
     l2_bytes: int | None
+    l2_cores: int | None
     l3_bytes: int | None
     why: str
 
@@ -206,6 +208,7 @@ def _cluster(tree: Tree, name: str, cores: list[Core], reason: str, spare: set[i
         why.append("core type forced by PIPEALL_CORE")
     if forced_isa is not None:
         why.append("instruction set forced by PIPEALL_ISA")
+    (l1d_bytes, _), (l2_bytes, l2_users), (l3_bytes, _) = (tree.cache(cores[0].id, level) for level in (1, 2, 3))
     return Cluster(
         name=name,
         cores=tuple(core.id for core in cores),
@@ -213,8 +216,9 @@ def _cluster(tree: Tree, name: str, cores: list[Core], reason: str, spare: set[i
         isas=isas,
         capacity=capacity,
         max_mhz=max_mhz,
-        l1d_bytes=tree.cache_bytes(cores[0].id, 1),
-        l2_bytes=tree.cache_bytes(cores[0].id, 2),
-        l3_bytes=tree.cache_bytes(cores[0].id, 3),
+        l1d_bytes=l1d_bytes,
+        l2_bytes=l2_bytes,
+        l2_cores=sum(core.id in l2_users for core in cores) or None,
+        l3_bytes=l3_bytes,
         why="; ".join(why),
     )

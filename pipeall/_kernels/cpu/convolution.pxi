@@ -49,7 +49,7 @@ def add_convolution(CpuProgram self, step, algorithm):
     if weights.panels is not None:
         op.weight = f32_pointer(weights.panels)
     if algorithm == GEMM or halves:
-        pa_conv_plan(op, self.program.core_count)
+        pa_conv_plan(op, self.threads)
         self.append(pa_conv_step, op, 4 * op.scratch_floats)
     elif algorithm == STRASSEN:
         add_strassen(self, step, <pa_strassen_op *>args, weights)
@@ -67,7 +67,7 @@ cdef object in_phases(step, pa_window window, pa_phases *phases):
 
 
 class PackedWeights:
-    """What steps of the same weights share, the images of a batch for one: packed ``panels``, or what an algorithm made
+    """What steps of the same weights share, the images of a batch or the strips of an image: packed ``panels``, or what an algorithm made
     of them, then without the panels, ``transformed``. Keeps the step's arrays, whose identity is the key."""
 
     def __init__(self, step):
@@ -104,7 +104,7 @@ cdef int add_strassen(CpuProgram self, step, pa_strassen_op *op, weights) except
     op.split = <pa_strassen_split_f32_fn>self.function(step, "strassen_split")
     op.join = <pa_strassen_join_f32_fn>self.function(step, "strassen_join")
     op.add = <pa_binary_f32_fn>self.function(step, "binary")
-    pa_strassen_plan(op, self.program.core_count)
+    pa_strassen_plan(op, self.threads)
     if weights.transformed is None:
         weights.transformed = self.weights(pa_strassen_quarters_floats(op))
         quarters = f32_pointer(weights.transformed)
@@ -126,7 +126,7 @@ cdef int add_winograd(CpuProgram self, step, algorithm, pa_winograd_op *winograd
     winograd.output = <pa_winograd_output_f32_fn>self.function(step, "winograd_output")
     if not algorithm.lazy:
         winograd.points = winograd.conv.bias  # for the plan: they are kept
-    pa_winograd_plan(winograd, self.program.core_count)
+    pa_winograd_plan(winograd, self.threads)
     if not algorithm.lazy:
         if weights.transformed is None:
             weights.transformed = self.weights(pa_winograd_points_floats(winograd))
@@ -154,14 +154,18 @@ cdef add_depthwise(CpuProgram self, step):
     if step.dst.dtype == "float16" and op.window.kh * op.window.kw * (op.src.c // op.groups) > PA_F16_BLOCK:
         row = reference_row(b"depthwise", b"f16")  # whose sums are floats
     op.kernel, op.nr, op.item_bytes = <pa_depthwise_f32_fn>row.function, row.nr, item_bytes(step.dst.dtype)
-    pa_depthwise_plan(op, self.program.core_count)
+    pa_depthwise_plan(op, self.threads)
     shape = (op.dst.c, op.src.c // op.groups, op.window.kh, op.window.kw)
-    weight = packable(step.weight, shape, f"step {step.node}: weight")
-    bias = packable(step.bias, (op.dst.c,), f"step {step.node}: bias")
-    packed = self.bytes_of(pa_depthwise_packed_bytes(op))
-    if self.pack:
-        pa_depthwise_pack(op, pointer(weight), pointer(bias), pointer(packed))
-    op.packed = pointer(packed)
+    key = (id(step.weight), id(step.bias), "direct", <uintptr_t>row, op.groups)
+    weights = self.packed.get(key)
+    if weights is None:
+        weights = self.packed[key] = PackedWeights(step)
+        weight = packable(step.weight, shape, f"step {step.node}: weight")
+        bias = packable(step.bias, (op.dst.c,), f"step {step.node}: bias")
+        weights.panels = self.bytes_of(pa_depthwise_packed_bytes(op))
+        if self.pack:
+            pa_depthwise_pack(op, pointer(weight), pointer(bias), pointer(weights.panels))
+    op.packed = pointer(weights.panels)
     self.append(pa_depthwise_step, op, op.scratch_bytes)
 
 

@@ -208,15 +208,17 @@ class Tree:
                 clocks.update(dict.fromkeys(self.cores(f"{folder}/related_cpus"), khz))
         return clocks
 
-    def cache_bytes(self, core: int, level: int) -> int | None:
-        """Size of the data or unified cache of this level."""
+    def cache(self, core: int, level: int) -> tuple[int | None, set[int]]:
+        """Size of the data or unified cache of this level, and the cores that share it."""
         for index in range(8):
             folder = f"{CPU}/cpu{core}/cache/index{index}"
             size = re.fullmatch(r"(\d+)([KMG]?)", self.text(f"{folder}/size") or "")
             kind = self.text(f"{folder}/type")
             if size and kind in ("Data", "Unified") and self.number(f"{folder}/level") == level:
-                return int(size[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[size[2]]
-        return None
+                users = _number((self.text(f"{folder}/shared_cpu_map") or "").replace(",", ""), 16) or 0
+                cores = {core for core in range(users.bit_length()) if users >> core & 1}
+                return int(size[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[size[2]], cores
+        return None, set()
 
     def cpuinfo(self) -> dict[int, dict[str, str]]:
         """The fields of every processor of /proc/cpuinfo."""

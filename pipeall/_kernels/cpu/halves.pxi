@@ -71,7 +71,7 @@ cdef int add_gemm_f16(CpuProgram self, const pa_winograd_op *like, weights) exce
     op.groups, op.lo, op.hi, op.mr, op.nr = conv.groups, conv.lo, conv.hi, conv.mr, conv.nr
     op.gemm, op.bias, op.zero = like.f16.gemm, like.f16.bias, like.f16.zero
     op.weight = <const uint16_t *>pointer(weights.panels)
-    pa_conv_f16_plan(op, self.program.core_count)
+    pa_conv_f16_plan(op, self.threads)
     self.append(pa_conv_f16_step, op, op.scratch_bytes)
     return 0
 
@@ -85,7 +85,7 @@ cdef int add_winograd_f16(CpuProgram self, step, algorithm, pa_winograd_op *op, 
     op.f16.output = <pa_winograd_output_f16_fn>self.function(step, "winograd_output")
     op.transform = <pa_winograd_weight_f32_fn>self.function(step, "winograd_weight")
     op.points = <const float *>op.f16.zero  # for the plan: they are kept
-    pa_winograd_plan(op, self.program.core_count)
+    pa_winograd_plan(op, self.threads)
     if weights.transformed is None:
         weights.transformed = self.halves(pa_winograd_points_floats(op))
         room = aligned(pa_winograd_points_floats(op) if pack else 1)

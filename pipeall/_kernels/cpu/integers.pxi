@@ -36,7 +36,7 @@ def add_conv_s8(CpuProgram self, step):
         op.to = pa_requantise(lo=step.params["lo"], hi=step.params["hi"], zero=0)
     else:
         op.to = requantised(step.params["levels"], step.params["lo"], step.params["hi"])
-    pa_conv_s8_plan(op, self.program.core_count)
+    pa_conv_s8_plan(op, self.threads)
     key = (id(step.weight), id(step.bias), "s8", <uintptr_t>row, op.groups, op.rows, op.reals)
     weights = self.packed.get(key)
     if weights is None:

@@ -54,13 +54,27 @@ cdef extern from "dispatch.h":
     const int pa_unary_forms[]
     const int pa_binary_forms[]
 
+cdef extern from "strips.h" nogil:
+    ctypedef struct pa_strips:
+        int32_t first, last, bands
+        const int64_t *ends
+        const pa_step *parts
+        const int32_t *numbers
+    ctypedef struct pa_strip_room:
+        char *local
+        char *scratch
+        int64_t local_bytes, scratch_bytes
+
 cdef extern from "program_cpu.h" nogil:
     ctypedef struct pa_cpu_program:
         pa_program program
         pa_step *steps
         int64_t step_count
+        const pa_strips **strips
+        int64_t strips_count
+        int64_t *spent
         void *arena
-        void *scratch
+        pa_strip_room room
         const int *cores
         int core_count
         char *name

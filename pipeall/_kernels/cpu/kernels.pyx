@@ -24,7 +24,7 @@ from .fold import fold, folded, folded_weights
 from .phases import phased, phased_weight, phases_of
 from ..memory import aligned, mapped, packable
 
-BASES = ("arena", "input slot", "output slot")
+BASES = ("arena", "input slot", "output slot", "memory of a strip")
 POOL = 2**26  # bytes: the mappings that weights share
 LINE_BYTES = 64  # bytes of a cache line
 ELEMENTS_MAX = 2**31 - 1  # of an operand
@@ -84,16 +84,17 @@ cdef class CpuProgram:
     kernels  (op, element type) -> name of a line of kernels.inc (``table.choose``)
     cores    ids to pin the team to, the stage thread first; -1 leaves a thread unpinned
     name     of the threads
-    sizes    bytes of the arena, the input slot and the output slot
+    sizes    bytes of the arena, the input slot and the output slot, and of what each thread has for strips
     pack     False: weights get their memory and are not written there, so that it costs nothing; only ``nbytes`` counts
     """
 
     cdef pa_cpu_program program
     cdef int32_t[::1] cores
-    cdef object kernels, sizes, keep, arena, scratch, pool
+    cdef object kernels, sizes, keep, arena, scratch, pool, strips, spent
     cdef dict packed  # weights by who shares them
-    cdef list args, steps
-    cdef int64_t capacity, scratch_bytes, weight_bytes
+    cdef list args, steps, parts  # parts: of the strips that are added now, else None
+    cdef int64_t capacity, weight_bytes
+    cdef int threads  # that a step is planned for
     cdef bint pack
 
     def __cinit__(self):
@@ -109,12 +110,17 @@ cdef class CpuProgram:
                 raise DeviceError(f"kernel {kernel}: expected a line of kernels.inc for {key}, got none of that name")
             self.kernels[key] = by_name[kernel]
         self.cores = np.array(cores, np.int32)
-        self.sizes, self.pack = tuple(sizes), pack
+        self.sizes, self.pack = (*sizes, 0)[:len(BASES)], pack
         self.keep, self.pool, self.packed = [], (), {}
         self.arena = aligned(self.sizes[0], np.uint8)
         self.program.arena = pointer(self.arena)
         self.program.cores = <int *>&self.cores[0]
-        self.program.core_count = len(cores)
+        self.program.core_count = self.threads = len(cores)
+        self.strips = np.empty(0, np.uintp)
+        self.program.room.local_bytes = padded = -(-self.sizes[3] // LINE_BYTES) * LINE_BYTES
+        local = aligned(max(LINE_BYTES, padded * self.threads), np.uint8)
+        self.program.room.local = <char *>pointer(local)
+        self.keep.append(local)
         strncpy(self.program.name, name.encode(), 11)
         pa_cpu_program_init(&self.program)
 
@@ -150,9 +156,11 @@ cdef class CpuProgram:
 
     @property
     def nbytes(self) -> dict:
-        """Bytes of the packed weights, the arena and the scratch of all threads."""
-        scratch = max(LINE_BYTES, self.scratch_bytes * self.program.core_count)
-        return {"weights": self.weight_bytes, "arena": self.sizes[0], "scratch": scratch}
+        """Bytes of the packed weights, of the arena with what threads have for strips, and of the scratch of all threads."""
+        cdef pa_strip_room *room = &self.program.room
+        scratch = max(LINE_BYTES, room.scratch_bytes * self.program.core_count)
+        arena = self.sizes[0] + room.local_bytes * self.program.core_count
+        return {"weights": self.weight_bytes, "arena": arena, "scratch": scratch}
 
     def run(self, slot_in):
         """One frame on the calling thread. Pins the thread unless cores say -1.
@@ -170,7 +178,7 @@ cdef class CpuProgram:
     def time(self, int rounds):
         """Nanoseconds of each of ``rounds`` frames of zeros, run on the calling thread as ``run`` does, copies left out."""
         times = np.zeros(rounds, np.int64)
-        source, target = (aligned(max(1, size), np.uint8) for size in self.sizes[1:])
+        source, target = (aligned(max(1, size), np.uint8) for size in self.sizes[1:3])
         source[:], target[:] = 0, 0  # or the first frame would get their memory from the system
         self.frames(source, target, times)
         return times
@@ -228,6 +236,14 @@ cdef class CpuProgram:
     cdef int append(self, pa_step_fn run, void *args, int64_t scratch_bytes) except -1:
         cdef int64_t i, count = self.program.step_count
         cdef pa_step *steps
+        if scratch_bytes > self.program.room.scratch_bytes or self.scratch is None:
+            self.program.room.scratch_bytes = max(scratch_bytes, self.program.room.scratch_bytes)
+            nbytes = self.program.room.scratch_bytes * self.program.core_count
+            self.scratch = aligned(max(LINE_BYTES, nbytes), np.uint8)
+            self.program.room.scratch = <char *>pointer(self.scratch)
+        if self.parts is not None:
+            self.parts.append((<uintptr_t>run, <uintptr_t>args))
+            return 0
         if count == self.capacity:
             self.capacity = 2 * count + 16
             steps = <pa_step *>calloc(self.capacity, sizeof(pa_step))
@@ -241,10 +257,6 @@ cdef class CpuProgram:
         self.program.step_count = count + 1
         self.program.program.mark_count = count + 2
         self.program.program.last_early = count + 1
-        if scratch_bytes > self.scratch_bytes or self.scratch is None:
-            self.scratch_bytes = max(scratch_bytes, self.scratch_bytes)
-            self.scratch = aligned(max(LINE_BYTES, self.scratch_bytes * self.program.core_count), np.uint8)
-            self.program.scratch = pointer(self.scratch)
         return 0
 
     def floats_between(self, int first_late, int last_early):
@@ -356,7 +368,8 @@ cdef class CpuProgram:
             types = {view.dtype for view in (*step.src, step.dst)}
             self.check(len(types) == 1, step, "one element type", ", ".join(sorted(types)))
         build(self, step, algorithm) if step.kind == "conv" else build(self, step)
-        self.steps += [(step.kind, step.node, algorithm)] * (self.program.step_count - len(self.steps))
+        if self.parts is None:
+            self.steps += [(step.kind, step.node, algorithm)] * (self.program.step_count - len(self.steps))
 
 include "convolution.pxi"
 include "halves.pxi"
@@ -371,3 +384,4 @@ include "sample.pxi"
 include "recurrent.pxi"
 include "picture.pxi"
 include "integers.pxi"
+include "strips.pxi"

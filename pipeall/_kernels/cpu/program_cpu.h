@@ -3,18 +3,21 @@
 #define PIPEALL_PROGRAM_CPU_H
 
 #include "kernels.h"
+#include "strips.h"
 #include "../program.h"
 
 typedef struct pa_cpu_program {
     pa_program program; /* first: the runtime sees only this */
     pa_step *steps;
     int64_t step_count;
-    void *arena;   /* 64-byte aligned */
-    void *scratch; /* team-size blocks, as large as the most demanding step's */
+    const pa_strips **strips; /* in the order of their steps, which have no run() */
+    int64_t strips_count;
+    int64_t *spent;     /* of pa_strips_run(), for the one with the most steps */
+    void *arena;        /* 64-byte aligned */
+    pa_strip_room room; /* scratch is that of all steps: team-size blocks, as large as the most demanding one's */
     const int *cores;
     int core_count;
     char name[12]; /* names the team's threads */
-    pa_team *team;
     const char *why; /* text of the last error of open() */
 } pa_cpu_program;
 

@@ -60,7 +60,7 @@ def add_recurrent(CpuProgram self, step):
     op.gemm, op.mr, op.nr = <pa_gemm_f32_fn>gemm.function, gemm.mr, gemm.nr
     op.matvec = <pa_matvec_f32_fn>self.function(step, "matvec")
     op.unary = <pa_unary_f32_fn>self.function(step, "unary")
-    pa_recurrent_plan(op, self.program.core_count)
+    pa_recurrent_plan(op, self.threads)
     self.append(pa_recurrent_step, op, op.scratch_bytes)
 
 

@@ -23,6 +23,7 @@ from ...errors import ArgumentError, DeviceError
 from ...graph.ir import Graph
 from ...graph.lower import lower
 from ...graph.partition import subgraph
+from ...graph.strips import Cache
 from ...steps import Lowered, Step
 
 Progress = Callable[[str, int, int], None]
@@ -129,6 +130,10 @@ class Device(ABC):
 
         Nothing is compiled for that. A device that finds out only when it compiles says None.
         """
+        return None
+
+    def cache(self, timed: bool) -> Cache | None:
+        """What steps are cut into strips for, where that is faster: ``timed`` here, or by a model. None: none are."""
         return None
 
     @abstractmethod

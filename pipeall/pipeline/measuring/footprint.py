@@ -1,8 +1,7 @@
 """Memory that a plan takes when it runs, before it does: packed weights, arenas, scratch and ring slots.
 
 A stage is priced by the device it would run on (``footprint`` of its device), so that lowering, arena, algorithms and
-packing are those of the runtime.
-lowering, arena, algorithms and packing are those of the runtime. An OpenCL stage is counted by its weights and arena.
+packing are those of the runtime, as far as nothing is timed. An OpenCL stage is counted by its weights and arena.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from .... import env
 from ...._kernels.cpu import cluster as clusters
 from ...._kernels.cpu.algorithms import GEMM, GEMV_HALVES, HALF_GEMM, HALF_MAX, Algorithm, candidates, halved
 from ...._kernels.cpu.cluster import Cluster
@@ -15,10 +16,11 @@ from ...._kernels.memory import mapped_page_bytes
 from ...._kernels.peak import Peak
 from ....errors import ArgumentError, DeviceError
 from ....graph.onnx.wire import release
+from ....graph.strips import Cache
 from ....logs import logger
 from ....steps import Lowered
 from ..device import Device, always, sysfs_text
-from .tune import choose_algorithms, modelled_algorithms
+from .tune import Tuner, choose_algorithms, modelled_algorithms
 
 PRECISIONS = ("fp32", "fp16", "int8", "mixed")
 
@@ -89,19 +91,31 @@ class Cpu(Device):
         program = self._program(lowered, name, kernels)
         log.debug("%s on %s takes the kernels %s", name, self.description, ", ".join(kernels.values()))
         algorithms = self._stored(lowered, choose_algorithms(lowered.steps, self.cluster, kernels))
-        for step, algorithm in zip(lowered.steps, algorithms, strict=True):
-            program.add(step, algorithm)
-            release(step.weight)  # packed by now
+        _fill(program, lowered, algorithms)
         program.floats_between(*always(lowered, program.step_of))
         return program
+
+    def cache(self, timed: bool) -> Cache | None:
+        """Three quarters of the second-level cache. Where nothing is timed strips are faster, but not on NEON: by the
+        model of its cores a line from memory costs less than one from that cache (decision 035)."""
+        found = self.cluster
+        if found.l2_bytes is None:
+            return None
+        faster = self._faster_in_strips if timed and env.tune() else self._modelled_in_strips
+        return Cache(found.l2_bytes // min(self.width, found.l2_cores or self.width) * 3 // 4, self.width, faster)
+
+    def _modelled_in_strips(self, whole: Lowered, strips: Lowered) -> bool:
+        return "neon" not in self.cluster.isas
+
+    def _faster_in_strips(self, whole: Lowered, strips: Lowered) -> bool:
+        tuner = Tuner(self.cluster, self._kernels())
+        return tuner.faster_in_strips(whole, strips, lambda lowered: self.compile(lowered, "tune"))
 
     def footprint(self, lowered: Lowered) -> dict[str, int]:
         """Bytes of the weights, arena and scratch; algorithms are chosen by the model."""
         kernels = self._kernels()
         program = self._program(lowered, "footprint", kernels, pack=False)
-        algorithms = self._stored(lowered, modelled_algorithms(lowered.steps, kernels))
-        for step, algorithm in zip(lowered.steps, algorithms, strict=True):
-            program.add(step, algorithm)
+        _fill(program, lowered, self._stored(lowered, modelled_algorithms(lowered.steps, kernels)))
         return program.nbytes
 
     def _stored(self, lowered: Lowered, algorithms: list[Algorithm | None]) -> list[Algorithm | None]:
@@ -156,5 +170,21 @@ class Cpu(Device):
     def _program(self, lowered: Lowered, name: str, kernels: Kernels, pack: bool = True):
         from ...._kernels.cpu.kernels import CpuProgram
 
-        sizes = lowered.arena_bytes, lowered.slot_in_bytes, lowered.slot_out_bytes
+        local_bytes = max((strips.local_bytes for strips in lowered.strips), default=0)
+        sizes = lowered.arena_bytes, lowered.slot_in_bytes, lowered.slot_out_bytes, local_bytes
         return CpuProgram(kernels, self.cluster.cores, f"pa-{name}", sizes, pack=pack)
+
+
+def _fill(program: Any, lowered: Lowered, algorithms: Sequence[Algorithm | None]) -> None:
+    """Adds the steps, in strips what has some; then their weights are packed."""
+    from ...._kernels.cpu.kernels import add_strips
+
+    strips = {some.first: some for some in lowered.strips}
+    end = 0
+    for number, (step, algorithm) in enumerate(zip(lowered.steps, algorithms, strict=True)):
+        if number in strips:
+            end = strips[number].last + 1
+            add_strips(program, strips[number], lowered.steps[number:end], algorithms[number:end])
+        elif number >= end:
+            program.add(step, algorithm)
+        release(step.weight)

@@ -1,4 +1,5 @@
-"""Which algorithm computes each convolution on a cluster: timed when a shape is first met, then known from a file.
+"""Which algorithm computes each convolution on a cluster, and which steps are computed in strips: timed when a shape is
+first met, then known from a file.
 
 A layer's candidates take turns on the cluster's own cores, with cold caches: in a network its weights come from memory.
 One that is behind by more than the leader's spread is out; on a busy machine that takes more turns.
@@ -7,12 +8,13 @@ One that is behind by more than the leader's spread is out; on a busy machine th
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from logging import DEBUG
 from statistics import median
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,12 +25,16 @@ from ...._kernels.cpu.table import ROWS, Kernels
 from ....graph.memory import side_by_side
 from ....graph.onnx.wire import release
 from ....logs import logger
-from ....steps import SLOT_IN, SLOT_OUT, Step
+from ....steps import SLOT_IN, SLOT_OUT, Lowered, Step
 from ..timings import ALGORITHMS, Shapes, keep_times, known_times, shape_key
+
+if TYPE_CHECKING:
+    from ...._kernels.cpu.kernels import CpuProgram
 
 TURNS = 3, 12  # of each candidate, at least and at most; the fastest of its times counts
 SECONDS = 0.2  # for a shape; what has had its least turns by then is decided
 MARGIN = 0.97  # of the modelled algorithm's time: another must be faster than that
+SAME = 1.01  # of the time of steps that are whole: strips take it, for they need less memory
 CACHE_BYTES = 32 << 20  # read between turns where the size of the last cache is not known, and at most
 
 log = logger(__name__)
@@ -94,47 +100,44 @@ class Tuner:
         return taken
 
     def key(self, step: Step) -> str:
-        whole = f" {self.kernels['gemm', 's8']}" if step.dst.dtype == "int8" else ""
-        return f"{shape_key(step)}{whole} threads{len(self.cluster.cores)}"
+        return f"{self.shape(step)} threads{len(self.cluster.cores)}"
+
+    def shape(self, step: Step) -> str:
+        x, y = step.src[0], step.dst
+        text = shape_key(step) if step.kind == "conv" else f"{x.h}x{x.w}x{y.c} {step.params.get('op', step.kind)}"
+        kernel = {"int8": f" {self.kernels['gemm', 's8']}", "float16": " float16"}
+        return text + kernel.get(y.dtype, "")
+
+    def faster_in_strips(self, whole: Lowered, strips: Lowered, compile: Callable[[Lowered], CpuProgram]) -> bool:
+        """Whether steps that would fill the cache are faster in strips, or as fast in less memory."""
+        (cut,) = strips.strips
+        steps = " > ".join(map(self.shape, whole.steps))
+        key = f"{steps} by {cut.local_bytes} bytes threads{len(self.cluster.cores)}"
+        times = self.shapes.setdefault(key, {})
+        if times.keys() != {"whole", "strips"}:
+            programs = {"whole": compile(whole), "strips": compile(strips)}
+            times.clear()
+            times.update(_on_own_thread(lambda: in_turns(programs)))
+            keep_times(self.path, ALGORITHMS, {key: times})
+        log.debug("%s takes %.0f us whole, %.0f us in strips", steps, times["whole"], times["strips"])
+        return times["strips"] <= SAME * times["whole"]
 
     def measured(self, step: Step, ways: Sequence[Algorithm]) -> dict[str, float]:
-        """Runs on a thread of its own: a program pins the one it runs on."""
-        times: dict[str, float] = {}
-        errors: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                times.update(self.in_turns(step, ways))
-            except BaseException as error:
-                errors.append(error)
-
-        thread = threading.Thread(target=run, name="pa-tune")
-        thread.start()
-        thread.join()
-        release(step.weight)
-        if errors:
-            raise errors[0]
-        return times
-
-    def in_turns(self, step: Step, ways: Sequence[Algorithm]) -> dict[str, float]:
         from ...._kernels.cpu.kernels import CpuProgram
 
         alone, sizes = _alone(step)
-        programs = {}
-        for way in ways:
-            programs[str(way)] = CpuProgram(self.kernels, self.cluster.cores, "pa-tune", (0, *sizes))
-            programs[str(way)].add(alone, way)
-        times: dict[str, list[float]] = {name: [] for name in programs}
-        left, end = list(programs), perf_counter() + SECONDS
-        for turn in range(1, TURNS[1] + 1):
-            for name in left:
-                self.evict()
-                times[name].append(float(programs[name].time(1)[0]) / 1e3)
-            if turn >= TURNS[0]:
-                left = in_the_race(times, left)
-                if len(left) == 1 or perf_counter() > end:
-                    break
-        return {name: min(taken) for name, taken in times.items()}
+
+        def run() -> dict[str, float]:
+            programs = {}
+            for way in ways:
+                programs[str(way)] = CpuProgram(self.kernels, self.cluster.cores, "pa-tune", (0, *sizes))
+                programs[str(way)].add(alone, way)
+            return in_turns(programs, self.evict)
+
+        try:
+            return _on_own_thread(run)
+        finally:
+            release(step.weight)
 
     def evict(self) -> None:
         if self.evicting is None:
@@ -143,12 +146,33 @@ class Tuner:
         self.evicting.sum()
 
 
+def in_turns(programs: Mapping[str, CpuProgram], evict: Callable[[], object] = lambda: None) -> dict[str, float]:
+    """The least time of each program, in us; ``evict`` is called before each."""
+    times: dict[str, list[float]] = {name: [] for name in programs}
+    left, end = list(programs), perf_counter() + SECONDS
+    for turn in range(1, TURNS[1] + 1):
+        for name in left:
+            evict()
+            times[name].append(float(programs[name].time(1)[0]) / 1e3)
+        if turn >= TURNS[0]:
+            left = in_the_race(times, left)
+            if len(left) == 1 or perf_counter() > end:
+                break
+    return {name: min(taken) for name, taken in times.items()}
+
+
 def in_the_race(times: Mapping[str, Sequence[float]], left: Sequence[str]) -> list[str]:
     """Those whose best time is within the leader's spread of its best: noise only ever adds to a time."""
     best = {name: min(times[name]) for name in left}
     leader = min(left, key=best.__getitem__)
     limit = best[leader] + 2 * (median(times[leader]) - best[leader])
     return [name for name in left if name == leader or best[name] <= limit]
+
+
+def _on_own_thread(run: Callable[[], dict[str, float]]) -> dict[str, float]:
+    """What ``run`` gives: a program pins the thread that it runs on."""
+    with ThreadPoolExecutor(1, "pa-tune") as threads:
+        return threads.submit(run).result()
 
 
 def _alone(step: Step) -> tuple[Step, tuple[int, int]]:
