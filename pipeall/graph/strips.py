@@ -349,13 +349,15 @@ def _band(
 
 
 def _begins(steps: Sequence[Step], done: Sequence[Mapping[int, int]], base: int) -> list[int]:
-    """The row that a local storage begins with, before the first strip and after each: the first that is read later,
-    once what is moved there would not overlap what it is moved from."""
+    """The row that a local storage begins with, before the first strip and after each: the first that is read or
+    written later, once what is moved there would not overlap what it is moved from."""
     begins = [min(rows for number, rows in done[0].items() if steps[number].dst.base == base)]
     readers = [(n, operand) for n in done[0] for operand, view in enumerate(steps[n].src) if view.base == base]
+    writers = [number for number in done[0] if steps[number].dst.base == base]
     for after in done[1:]:
-        later = [(n, operand) for n, operand in readers if after[n] < done[-1][n]]
-        first = min((_reads(steps[n], operand, after[n], after[n] + 1)[0] for n, operand in later), default=begins[-1])
+        read = [_reads(steps[n], i, after[n], after[n] + 1)[0] for n, i in readers if after[n] < done[-1][n]]
+        written = [after[number] for number in writers if after[number] < done[-1][number]]
+        first = min([*read, *written], default=begins[-1])
         fits = _written(steps, after, base) - first <= first - begins[-1]
         begins.append(first if fits else begins[-1])
     return begins
