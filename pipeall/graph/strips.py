@@ -29,14 +29,18 @@ from ..steps import (
 from .memory import lifetimes, padded, plan_arena
 
 FEW_CHANNELS = 4  # of a first convolution: its windows are short, so that it hands on more than it computes
+PHASE = (
+    2  # taps of a stride's phase at most: Winograd computes longer ones in tiles, whose last bits depend on the rows
+)
+FILLED = 3, 4  # the part of a cache that strips fill
 PIECES = 16  # a step writes at least so small a part of the cache of each strip, in the mean of all steps
 BY_ROWS = ("conv", "maxpool", "avgpool", "unary", "binary", "lrn", "softmax", "layernorm")
 
 
 class Cache(NamedTuple):
-    """What strips may fill.
+    """Where strips lie.
 
-    nbytes  of each thread
+    nbytes  of the second-level cache, for each thread
     faster  whether some steps, which it gets whole and in strips, are faster in strips
     """
 
@@ -184,7 +188,7 @@ def _segment(steps: Sequence[Step], numbers: range, inside: set[int], cache: Cac
             return None
         nbytes = {base: max(_strip_bytes(steps, band, base) for band in bands) for base in local}
         shares = sum(passing.values()) // (count * cache.threads)
-        if sum(weights.values()) + sum(nbytes.values()) + shares <= cache.nbytes:
+        if sum(weights.values()) + sum(nbytes.values()) + shares <= cache.nbytes * FILLED[0] // FILLED[1]:
             return Segment(steps, numbers[0], numbers[-1], bands, nbytes)
         count += 1 + count // 8
     return None
@@ -199,11 +203,10 @@ def _is_by_rows(step: Step) -> bool:
     if step.kind not in BY_ROWS or not all(isinstance(view, View) for view in views) or min(step.dst.h, step.dst.w) < 2:
         return False
     x, y = step.src[0], step.dst
-    if step.kind == "conv":
-        pointwise = tuple(step.params["kernel"]) == (1, 1)
-        if not pointwise and not is_depthwise(step) and x.c > FEW_CHANNELS:
-            return False
     (kernel, stride, dilation), (top, bottom) = _window(step), _pads(step)
+    if step.kind == "conv" and not is_depthwise(step) and tuple(step.params["kernel"]) != (1, 1):
+        if x.c > FEW_CHANNELS or kernel > PHASE * stride:
+            return False
     whole = (x.h + top + bottom - dilation * (kernel - 1) - 1) // stride + 1 == y.h
     inside = max(top, bottom) <= dilation * (kernel - 1)  # every window reads a row
     others = all(view.h in (1, y.h) for view in step.src[1:])

@@ -96,13 +96,13 @@ class Cpu(Device):
         return program
 
     def cache(self, timed: bool) -> Cache | None:
-        """Three quarters of the second-level cache. Where nothing is timed strips are faster, but not on NEON: by the
-        model of its cores a line from memory costs less than one from that cache (decision 035)."""
+        """The second-level cache. Where nothing is timed, strips are taken as faster, but not on NEON: by the model of
+        its cores a line from memory costs less than one from that cache (decision 035)."""
         found = self.cluster
         if found.l2_bytes is None:
             return None
         faster = self._faster_in_strips if timed and env.tune() else self._modelled_in_strips
-        return Cache(found.l2_bytes // min(self.width, found.l2_cores or self.width) * 3 // 4, self.width, faster)
+        return Cache(found.l2_bytes // min(self.width, found.l2_cores or self.width), self.width, faster)
 
     def _modelled_in_strips(self, whole: Lowered, strips: Lowered) -> bool:
         return "neon" not in self.cluster.isas
