@@ -21,7 +21,9 @@ VARIABLES = (
     Variable("PIPEALL_CORE", "core type to choose kernels for, e.g. cortex-a53, cortex-a73, zen3", "as detected"),
     Variable("PIPEALL_OPENCL", "OpenCL device: part of its name or vendor, an index, or off", "a GPU, Mali first"),
     Variable(
-        "PIPEALL_TUNE", "off: nothing is chosen by timing: algorithms by a model, default plans by equal MACs", "on"
+        "PIPEALL_TUNE",
+        "off: nothing is chosen by timing: algorithms and strips by a model, default plans by equal MACs",
+        "on",
     ),
     Variable(
         "PIPEALL_CACHE", "folder for compiled OpenCL programs, timings of algorithms and profiles", "~/.cache/pipeall"

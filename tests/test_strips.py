@@ -19,9 +19,13 @@ from pipeall.pipeline.devices.cpu import tune
 from pipeall.pipeline.devices.cpu.device import Cpu
 from pipeall.steps import LOCAL, Lowered
 
+DEVICE = Board.detect(gpu=False).component("big").device
+DEVICE = replace(DEVICE, cluster=replace(DEVICE.cluster, l2_bytes=300_000, l2_cores=None))  # whatever is published
 
-def always(whole: Lowered, strips: Lowered) -> bool:
-    return True
+
+def cache_of(nbytes: int, threads: int = 1) -> Cache:
+    """Strips wherever they fit so much."""
+    return Cache(nbytes, threads, DEVICE.cache(timed=False).apart, lambda whole, strips: True)
 
 
 def image_graph(seed: int, nodes: int = 9) -> Graph:
@@ -90,20 +94,19 @@ def float64_results(graph: Graph, lowered: Lowered) -> list[tuple[np.ndarray, np
 @settings(max_examples=150)
 def test_steps_in_strips_give_what_the_graph_gives(seed, nbytes, threads):
     graph = image_graph(seed)
-    lowered = lower(graph, cache=Cache(nbytes, threads, always))
+    lowered = lower(graph, cache=cache_of(nbytes, threads))
     for found, want in float64_results(graph, lowered):
         np.testing.assert_allclose(found, want, rtol=0, atol=1e-10 * max(1, np.abs(want).max()))
 
 
 def test_a_third_of_these_graphs_are_cut():
-    cut = [len(lower(image_graph(seed), cache=Cache(6000, 1 + seed % 3, always)).strips) for seed in range(60)]
+    cut = [len(lower(image_graph(seed), cache=cache_of(6000, 1 + seed % 3)).strips) for seed in range(60)]
     assert sum(map(bool, cut)) >= 20 and max(cut) > 1
 
 
 def programs(graph: Graph, cache: Cache, **traits) -> list[np.ndarray]:
     """The outputs of a program, whole and in strips, as bytes."""
-    device = Board.detect(gpu=False).component("big").device
-    device = device.with_cores((-1,) * cache.threads)
+    device = DEVICE.with_cores((-1,) * cache.threads)
     found = []
     for lowered in (lower(graph, **traits), lower(graph, cache=cache, **traits)):
         program = device.compile(lowered, "test")
@@ -117,14 +120,14 @@ def programs(graph: Graph, cache: Cache, **traits) -> list[np.ndarray]:
 @pytest.mark.parametrize("seed", range(30))
 def test_kernels_give_the_same_bits_in_strips(seed, threads, monkeypatch):
     monkeypatch.setenv("PIPEALL_TUNE", "off")
-    whole, strips = programs(image_graph(seed), Cache(6000, threads, always))
+    whole, strips = programs(image_graph(seed), cache_of(6000, threads))
     assert np.array_equal(whole, strips)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_network_in_strips_gives_the_same_bits_in_less_memory(threads, monkeypatch):
     monkeypatch.setenv("PIPEALL_TUNE", "off")
-    graph, cache = zoo_net("mobilenet"), Cache(600_000, threads, always)
+    graph, cache = zoo_net("mobilenet"), cache_of(600_000, threads)
     whole, strips = programs(graph, cache)
     assert np.array_equal(whole, strips)
     lowered = lower(graph, cache=cache)
@@ -142,7 +145,7 @@ def blocks(shape: tuple[int, ...] = (1, 8, 64, 64)) -> Graph:
     return net.graph(x, name="blocks")
 
 
-CACHE = Cache(200_000, 1, always)  # an inner tensor of blocks() takes 800 KB
+CACHE = cache_of(200_000, 1)  # an inner tensor of blocks() takes 800 KB
 
 
 def test_what_fits_the_cache_and_what_computes_much_stays_whole():
@@ -153,8 +156,8 @@ def test_what_fits_the_cache_and_what_computes_much_stays_whole():
 
 
 def test_weights_count_as_what_strips_fill():
-    net = Net((1, 256, 64, 16))
-    graph = net.graph(net.conv(net.conv("x0", 256), 256))
+    net = Net((1, 250, 64, 16))
+    graph = net.graph(net.conv(net.conv("x0", 250), 250))
     assert not lower(graph, cache=CACHE).strips and lower(graph, cache=CACHE._replace(nbytes=1_000_000)).strips
 
 
@@ -201,31 +204,25 @@ def timed(tmp_path, monkeypatch):
     return take
 
 
-def small_cache(device):
-    return replace(device, cluster=replace(device.cluster, l2_bytes=300_000, l2_cores=None))
-
-
 @pytest.mark.parametrize(("whole", "strips", "cut"), [(100, 90, True), (100, 100.5, True), (100, 103, False)])
 def test_strips_are_taken_where_they_are_no_slower(timed, whole, strips, cut):
     asked = timed(whole, strips)
-    device = small_cache(Board.detect(gpu=False).component("big").device)
     for _ in range(2):
-        assert bool(lower(blocks(), cache=device.cache(timed=True)).strips) == cut
+        assert bool(lower(blocks(), cache=DEVICE.cache(timed=True)).strips) == cut
     assert asked.count(["strips", "whole"]) == 1  # two blocks alike, known the second time
 
 
 def test_without_timing_the_model_decides(monkeypatch):
     monkeypatch.setenv("PIPEALL_TUNE", "off")
-    device = small_cache(Board.detect(gpu=False).component("big").device)
     for isas, cut in ((("avx2", "ref"), True), (("neon", "ref"), False)):
-        told = replace(device, cluster=replace(device.cluster, isas=isas))
+        told = replace(DEVICE, cluster=replace(DEVICE.cluster, isas=isas))
         assert bool(lower(blocks(), cache=told.cache(timed=True)).strips) == cut
-    unknown = replace(device, cluster=replace(device.cluster, l2_bytes=None))
+    unknown = replace(DEVICE, cluster=replace(DEVICE.cluster, l2_bytes=None))
     assert unknown.cache(timed=False) is None
 
 
 def test_threads_that_share_a_cache_share_what_they_fill():
-    device = small_cache(Board.detect(gpu=False).component("big").device).with_cores((-1,) * 4)
+    device = DEVICE.with_cores((-1,) * 4)
     own = replace(device, cluster=replace(device.cluster, l2_cores=1))
     pairs = replace(device, cluster=replace(device.cluster, l2_cores=2))
     sizes = [found.cache(timed=False).nbytes for found in (own, pairs, device)]

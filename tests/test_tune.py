@@ -1,6 +1,7 @@
 """Algorithms chosen by timing: what is chosen, what is kept on disk, and what becomes of a file that cannot be used."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -71,6 +72,12 @@ def test_the_fastest_is_chosen_and_timed_once(folder, times):
     assert [chosen(), chosen()] == [best, best] and times.asked == 1
     (file,) = folder.iterdir()
     assert json.loads(file.read_text())["us"] == {KEY: times}
+
+
+def test_element_types_have_times_of_their_own():
+    tuner, step = tune.Tuner(CLUSTER, KERNELS), conv()
+    keys = {tuner.key(replace(step, dst=replace(step.dst, dtype=dtype))) for dtype in ("float32", "float16", "int8")}
+    assert len(keys) == 3
 
 
 def test_the_modelled_one_stays_unless_another_is_clearly_faster(folder, times):

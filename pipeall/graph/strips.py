@@ -41,11 +41,13 @@ class Cache(NamedTuple):
     """Where strips lie.
 
     nbytes  of the second-level cache, for each thread
+    apart   whether rows of a convolution are computed apart, so that no bit depends on which ones are together
     faster  whether some steps, which it gets whole and in strips, are faster in strips
     """
 
     nbytes: int
     threads: int
+    apart: Callable[[Step], bool]
     faster: Callable[[Lowered, Lowered], bool]
 
 
@@ -124,7 +126,7 @@ def segments(steps: Sequence[Step], sizes: Mapping[int, int], ends: Sequence[int
     for number, step in enumerate(steps):
         for base in {operand.base for operand in (*step.src, step.dst)} & sizes.keys():
             touched.setdefault(base, []).append(number)
-    rowwise = [_is_by_rows(step) for step in steps]
+    rowwise = [_is_by_rows(step, cache) for step in steps]
     found: list[Segment] = []
     for base in sorted(touched, key=lambda base: (-sizes[base], base)):
         first, last = touched[base][0], touched[base][-1]
@@ -197,15 +199,16 @@ def _segment(steps: Sequence[Step], numbers: range, inside: set[int], cache: Cac
 # ---- steps by rows ----
 
 
-def _is_by_rows(step: Step) -> bool:
+def _is_by_rows(step: Step, cache: Cache) -> bool:
     """Whether rows of the result can be computed alone, from a few rows of what is read."""
     views = (*step.src, step.dst)
     if step.kind not in BY_ROWS or not all(isinstance(view, View) for view in views) or min(step.dst.h, step.dst.w) < 2:
         return False
     x, y = step.src[0], step.dst
     (kernel, stride, dilation), (top, bottom) = _window(step), _pads(step)
-    if step.kind == "conv" and not is_depthwise(step) and tuple(step.params["kernel"]) != (1, 1):
-        if x.c > FEW_CHANNELS or kernel > PHASE * stride:
+    if step.kind == "conv" and not is_depthwise(step):
+        short = tuple(step.params["kernel"]) == (1, 1) or x.c <= FEW_CHANNELS
+        if not short or not cache.apart(step):
             return False
     whole = (x.h + top + bottom - dilation * (kernel - 1) - 1) // stride + 1 == y.h
     inside = max(top, bottom) <= dilation * (kernel - 1)  # every window reads a row

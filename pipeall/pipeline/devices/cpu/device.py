@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from .... import env
 from ...._kernels.cpu import cluster as clusters
-from ...._kernels.cpu.algorithms import GEMM, GEMV_HALVES, HALF_GEMM, HALF_MAX, Algorithm, candidates, halved
+from ...._kernels.cpu.algorithms import GEMM, GEMV_HALVES, HALF_GEMM, HALF_MAX, Algorithm, candidates, halved, sensible
 from ...._kernels.cpu.cluster import Cluster
 from ...._kernels.cpu.table import Kernels, choose, explain
 from ...._kernels.memory import mapped_page_bytes
@@ -18,9 +18,9 @@ from ....errors import ArgumentError, DeviceError
 from ....graph.onnx.wire import release
 from ....graph.strips import Cache
 from ....logs import logger
-from ....steps import Lowered
+from ....steps import Lowered, Step
 from ..device import Device, always, sysfs_text
-from .tune import Tuner, choose_algorithms, modelled_algorithms
+from .tune import Tuner, choose_algorithms, gemm_kernels, modelled_algorithms
 
 PRECISIONS = ("fp32", "fp16", "int8", "mixed")
 
@@ -101,8 +101,13 @@ class Cpu(Device):
         found = self.cluster
         if found.l2_bytes is None:
             return None
+        gemms = gemm_kernels(self._kernels())
+
+        def apart(step: Step) -> bool:
+            return all(way.kind not in ("strassen", "winograd") for way in sensible(step, *gemms))
+
         faster = self._faster_in_strips if timed and env.tune() else self._modelled_in_strips
-        return Cache(found.l2_bytes // min(self.width, found.l2_cores or self.width), self.width, faster)
+        return Cache(found.l2_bytes // min(self.width, found.l2_cores or self.width), self.width, apart, faster)
 
     def _modelled_in_strips(self, whole: Lowered, strips: Lowered) -> bool:
         return "neon" not in self.cluster.isas
