@@ -19,6 +19,7 @@ PROGRAMS = {  # name -> the sources under test, and the rounds: plain, with a sa
     "ring": ([], 1_000_000, 50_000),
     "gate": ([], 20_000, 5_000),
     "team": (["_kernels/cpu/team.c"], 20_000, 4_000),
+    "strips": (["_kernels/cpu/strips.c", "_kernels/cpu/team.c"], 20_000, 2_000),
     "lane": (["pipeline/stage.c"], 2_500, 500),
     "lent": (["pipeline/stage.c"], 5_000, 1_000),
 }

@@ -4,77 +4,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from graphs import Net, frames, inputs_of, zoo_net
+from graphs import Net, frames, inputs_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from step_reference import run_steps
+from strip_graphs import DEVICE, cache_of, image_graph
 
-from pipeall import Board, Pipeline
+from pipeall import Pipeline
 from pipeall.graph.ir import Graph
 from pipeall.graph.lower import lower
 from pipeall.graph.ops import run_graph
 from pipeall.graph.partition import border, subgraph
-from pipeall.graph.strips import Cache
 from pipeall.pipeline.devices.cpu import tune
 from pipeall.pipeline.devices.cpu.device import Cpu
 from pipeall.steps import LOCAL, Lowered
-
-DEVICE = Board.detect(gpu=False).component("big").device
-DEVICE = replace(DEVICE, cluster=replace(DEVICE.cluster, l2_bytes=300_000, l2_cores=None))  # whatever is published
-
-
-def cache_of(nbytes: int, threads: int = 1) -> Cache:
-    """Strips wherever they fit so much."""
-    return Cache(nbytes, threads, DEVICE.cache(timed=False).apart, lambda whole, strips: True)
-
-
-def image_graph(seed: int, nodes: int = 9) -> Graph:
-    """Images of a few channels by ops whose rows need few rows: a chain with sums, concats and a second output."""
-    net = Net((1, 3, 61, 13), seed=seed)
-    random = net.random
-    made = [net.conv("x0", 8, k=3, strides=(int(random.integers(1, 3)),) * 2)]
-
-    def depthwise(x: str) -> str:
-        k, dilation = int(random.choice([1, 3, 5])), int(random.integers(1, 3))
-        pads = tuple(int(n) for n in random.integers(0, dilation * (k - 1) + 1, 4))
-        channels = net.shape(x)[1]
-        weight = net.constant((channels, 1, k, k), 1 / k)
-        attrs = dict(strides=(int(random.integers(1, 3)), 1), dilations=(dilation, dilation), groups=channels)
-        return net.op("conv", x, weight, net.constant((channels,)), pads=pads, **attrs)
-
-    def window(x: str) -> str:
-        attrs = dict(kernel=(3, 3), strides=(int(random.integers(1, 3)), 1), pads=(1, 1, int(random.integers(2)), 1))
-        if random.integers(2):
-            return net.op("avgpool", x, count_include_pad=bool(random.integers(2)), **attrs)
-        return net.op("maxpool", x, **attrs)
-
-    def alike(x: str) -> str:
-        return str(random.choice([name for name in made if net.shape(name) == net.shape(x)]))
-
-    def wide(x: str) -> str:
-        return str(random.choice([name for name in made if net.shape(name)[2:] == net.shape(x)[2:]]))
-
-    makers = [
-        depthwise,
-        depthwise,
-        window,
-        lambda x: net.conv(x, int(random.integers(4, 13)), lo=0.0),
-        lambda x: net.conv(x, net.shape(x)[1], residual=alike(x)),
-        lambda x: net.op("leakyrelu", x),
-        lambda x: net.op("add", x, alike(x)),
-        lambda x: net.op("mul", x, net.constant((1, net.shape(x)[1], 1, 1))),
-        lambda x: net.op("mul", x, net.global_pool(x)),
-        lambda x: net.op("concat", x, wide(x)),
-        lambda x: net.op("softmax", x),
-        lambda x: net.op("lrn", x),
-    ]
-    while len(made) < nodes:
-        x = made[-1] if random.integers(6) else str(random.choice(made))
-        if min(net.shape(x)[2:]) < 9:
-            break
-        made.append(random.choice(makers)(x))
-    second = [made[len(made) // 2]] if random.integers(2) else []
-    return net.graph(*dict.fromkeys((made[-1], *second)), name=f"images{seed}")
 
 
 def float64_results(graph: Graph, lowered: Lowered) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -102,37 +45,6 @@ def test_steps_in_strips_give_what_the_graph_gives(seed, nbytes, threads):
 def test_a_third_of_these_graphs_are_cut():
     cut = [len(lower(image_graph(seed), cache=cache_of(6000, 1 + seed % 3)).strips) for seed in range(60)]
     assert sum(map(bool, cut)) >= 20 and max(cut) > 1
-
-
-def programs(graph: Graph, cache: Cache, **traits) -> list[np.ndarray]:
-    """The outputs of a program, whole and in strips, as bytes."""
-    device = DEVICE.with_cores((-1,) * cache.threads)
-    found = []
-    for lowered in (lower(graph, **traits), lower(graph, cache=cache, **traits)):
-        program = device.compile(lowered, "test")
-        slot = np.random.default_rng(0).standard_normal(lowered.slot_in_bytes // 4).astype(np.float32)
-        out = program.run(slot).view(np.uint8)
-        found.append(np.concatenate([out[t.offset_bytes :][: t.nbytes] for t in lowered.slot_out]))
-    return found
-
-
-@pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize("seed", range(30))
-def test_kernels_give_the_same_bits_in_strips(seed, threads, monkeypatch):
-    monkeypatch.setenv("PIPEALL_TUNE", "off")
-    whole, strips = programs(image_graph(seed), cache_of(6000, threads))
-    assert np.array_equal(whole, strips)
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_a_network_in_strips_gives_the_same_bits_in_less_memory(threads, monkeypatch):
-    monkeypatch.setenv("PIPEALL_TUNE", "off")
-    graph, cache = zoo_net("mobilenet"), cache_of(600_000, threads)
-    whole, strips = programs(graph, cache)
-    assert np.array_equal(whole, strips)
-    lowered = lower(graph, cache=cache)
-    local = max(some.local_bytes for some in lowered.strips)
-    assert local <= cache.nbytes and lowered.arena_bytes + threads * local < 0.7 * lower(graph).arena_bytes
 
 
 def blocks(shape: tuple[int, ...] = (1, 8, 64, 64)) -> Graph:

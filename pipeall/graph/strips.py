@@ -29,9 +29,6 @@ from ..steps import (
 from .memory import lifetimes, padded, plan_arena
 
 FEW_CHANNELS = 4  # of a first convolution: its windows are short, so that it hands on more than it computes
-PHASE = (
-    2  # taps of a stride's phase at most: Winograd computes longer ones in tiles, whose last bits depend on the rows
-)
 FILLED = 3, 4  # the part of a cache that strips fill
 PIECES = 16  # a step writes at least so small a part of the cache of each strip, in the mean of all steps
 BY_ROWS = ("conv", "maxpool", "avgpool", "unary", "binary", "lrn", "softmax", "layernorm")
@@ -287,7 +284,8 @@ def _overlap(a: View, b: View) -> bool:
     """Whether elements of two views may be the same."""
     if a.base != b.base or not (_begin(a) < _end(b) and _begin(b) < _end(a)):
         return False
-    if (a.stride, a.w, a.h) == (b.stride, b.w, b.h) and abs(a.offset - b.offset) < a.stride:  # channels side by side
+    alike = (a.dtype, a.stride, a.w, a.h) == (b.dtype, b.stride, b.w, b.h)
+    if alike and abs(a.offset - b.offset) < a.stride:  # channels side by side
         return a.offset < b.offset + b.c and b.offset < a.offset + a.c
     return True
 
