@@ -30,8 +30,11 @@ static void add_one(const void *args, void *const *bases, void *scratch, pa_team
         ((float *)bases[PA_SLOT_OUT])[p->row + i] = ((const float *)bases[PA_LOCAL])[i] + 1;
 }
 
-static void check_marks(const int64_t *marks) {
+/* No thread was in its steps for longer than all took. */
+static void check_times(const int64_t *marks, const int64_t *spent) {
     CHECK(marks[0] <= marks[1] && marks[1] <= marks[2] && marks[2] <= pa_now_ns());
+    for (int i = 0; i < THREADS; i++)
+        CHECK(spent[2 * i] >= 0 && spent[2 * i + 1] >= 0 && spent[2 * i] + spent[2 * i + 1] <= marks[2] - marks[0]);
 }
 
 int main(int argc, char **argv) {
@@ -59,7 +62,7 @@ int main(int argc, char **argv) {
         marks[0] = pa_now_ns();
         pa_strips_run(&strips, bases, &room, spent, run % 2 ? marks : NULL);
         for (int i = 0; i < FLOATS; i++) CHECK(out[i] == 2 * in[i] + 1);
-        if (run % 2) check_marks(marks);
+        if (run % 2) check_times(marks, spent);
     }
     pa_team_close(team);
     pa_team_close(alone);
