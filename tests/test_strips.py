@@ -15,9 +15,10 @@ from pipeall.graph.ir import Graph
 from pipeall.graph.lower import lower
 from pipeall.graph.ops import run_graph
 from pipeall.graph.partition import border, subgraph
+from pipeall.graph.strips import segments
 from pipeall.pipeline.devices.cpu import tune
 from pipeall.pipeline.devices.cpu.device import Cpu
-from pipeall.steps import LOCAL, Lowered
+from pipeall.steps import LOCAL, SLOT_IN, SLOT_OUT, Lowered, Step, View
 
 
 def float64_results(graph: Graph, lowered: Lowered) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -45,6 +46,132 @@ def test_steps_in_strips_give_what_the_graph_gives(seed, nbytes, threads):
 def test_a_third_of_these_graphs_are_cut():
     cut = [len(lower(image_graph(seed), cache=cache_of(6000, 1 + seed % 3)).strips) for seed in range(60)]
     assert sum(map(bool, cut)) >= 20 and max(cut) > 1
+
+
+def chain(make) -> Graph:
+    """What ``make`` adds between two 1x1 convolutions on 40 x 24 pixels of 16 channels, 61 KB."""
+    net = Net((1, 8, 40, 24))
+    x = make(net, net.conv("x0", 16))
+    return net.graph(net.conv(x, 8), name="chain")
+
+
+def full_size(net: Net, x: str) -> str:
+    return net.op("mul", x, net.constant((1, 16, 40, 24)))
+
+
+def pad_alone(net: Net, x: str) -> str:
+    weight = net.constant((16, 16, 1, 1))
+    return net.op("conv", x, weight, net.constant((16,)), pads=(1, 0, 2, 0))
+
+
+WINDOW = dict(kernel=(3, 3), strides=(1, 2), pads=(1, 1, 1, 1))
+CHAINS = {  # name -> what stands between, and whether it is cut
+    "nothing": (lambda net, x: x, True),
+    "average with padding": (lambda net, x: net.op("avgpool", x, **WINDOW, count_include_pad=True), True),
+    "average without padding": (lambda net, x: net.op("avgpool", x, **WINDOW, count_include_pad=False), True),
+    "rounded up": (
+        lambda net, x: net.op("maxpool", x, **WINDOW | {"pads": (0, 0, 0, 0), "strides": (2, 2)}, ceil=True),
+        False,
+    ),
+    "constant of a row": (lambda net, x: net.op("mul", x, net.constant((1, 16, 1, 24))), True),
+    "constant of all rows": (full_size, False),
+    "windows of padding alone": (pad_alone, False),
+    "gate of all rows": (lambda net, x: net.op("mul", x, net.op("sigmoid", net.global_pool(x))), True),
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", CHAINS)
+def test_what_stands_between_two_convolutions(name, threads):
+    make, cut = CHAINS[name]
+    graph = chain(make)
+    lowered = lower(graph, cache=cache_of(20_000, threads))
+    assert bool(lowered.strips) == cut
+    for found, want in float64_results(graph, lowered):
+        np.testing.assert_allclose(found, want, rtol=0, atol=1e-10 * max(1, np.abs(want).max()))
+
+
+def test_bands_do_not_write_rows_of_one_another():
+    """Each would compute the rows ahead of its own for the window, of a tensor that leaves too."""
+    net = Net((1, 8, 40, 24))
+    wide = net.conv("x0", 16)
+    inner = net.conv(wide, 16)
+    last = net.conv(net.conv(inner, 16, k=3, groups=16), 16, residual=wide)
+    graph = net.graph(last, net.op("reshape", inner, shape=(1, 16, 960)))
+    spans = {}
+    for threads in (1, 2):
+        lowered = lower(graph, cache=cache_of(40_000, threads))
+        spans[threads] = [some.last - some.first for some in lowered.strips]
+        for found, want in float64_results(graph, lowered):
+            np.testing.assert_allclose(found, want, rtol=0, atol=1e-10 * max(1, np.abs(want).max()))
+    assert spans == {1: [3], 2: [1]}
+
+
+# ---- steps by hand: storages 3, 4 and 5 of 64 rows of 8 pixels of 16 channels, 32 KB ----
+
+ROW = dict(h=64, w=8, c=16, stride=16)
+SIZES = dict.fromkeys((3, 4, 5), 4 * 64 * 8 * 16)
+SMALL = cache_of(16_000)
+
+
+def unary(src: View, dst: View) -> Step:
+    return Step("unary", "u", (src,), dst, {"op": "abs", "p0": 0.0, "p1": 0.0})
+
+
+def numbered(base: int, **changes: int) -> View:
+    return View(base, **{"offset": 0, **ROW, **changes})
+
+
+SLOTS = numbered(SLOT_IN), numbered(SLOT_OUT)
+
+
+def test_steps_that_hand_on_a_storage_are_cut():
+    steps = [unary(SLOTS[0], numbered(3)), unary(numbered(3), numbered(4)), unary(numbered(4), SLOTS[1])]
+    (segment,) = segments(steps, SIZES, (0, 3), SMALL)
+    assert (segment.first, segment.last, set(segment.local)) == (0, 2, {3, 4})
+
+
+def test_nothing_is_cut_across_an_end():
+    steps = [unary(SLOTS[0], numbered(3)), unary(numbered(3), numbered(4)), unary(numbered(4), SLOTS[1])]
+    (segment,) = segments(steps, SIZES, (0, 2, 3), SMALL)
+    assert (segment.first, segment.last) == (0, 1)
+
+
+def test_what_is_overwritten_while_it_may_be_read_stays_whole():
+    back = [unary(numbered(3), numbered(4)), unary(numbered(4), numbered(3)), unary(numbered(3), SLOTS[1])]
+    assert not segments([unary(SLOTS[0], numbered(3)), *back], SIZES, (), SMALL)
+    twice = [unary(SLOTS[0], numbered(3)), unary(SLOTS[0], numbered(3)), unary(numbered(3), SLOTS[1])]
+    assert not segments(twice, SIZES, (), SMALL)
+    in_place = [unary(SLOTS[0], numbered(3)), unary(numbered(3), numbered(3)), unary(numbered(3), SLOTS[1])]
+    assert segments(in_place, SIZES, (), SMALL)
+
+
+def test_a_constant_of_all_rows_is_not_cut():
+    plus = Step("binary", "b", (numbered(3),), SLOTS[1], {"op": "add"}, np.ones((1, 8, 16), np.float32))
+    first = unary(SLOTS[0], numbered(3))
+    assert segments([first, plus], SIZES, (), SMALL)
+    assert not segments([first, replace(plus, weight=np.ones((64, 8, 16), np.float32))], SIZES, (), SMALL)
+
+
+def test_a_storage_of_several_shapes_is_not_local():
+    halves = [numbered(3, h=32), numbered(3, h=32, offset=32 * 8 * 16)]
+    steps = [unary(numbered(SLOT_IN, h=32), halves[0]), unary(numbered(SLOT_IN, h=32), halves[1])]
+    found = segments([*steps, unary(numbered(3), numbered(4)), unary(numbered(4), SLOTS[1])], SIZES, (), SMALL)
+    assert all(set(segment.local) == {4} for segment in found)
+
+
+def test_what_the_device_computes_together_stays_whole():
+    assert not lower(blocks(), cache=CACHE._replace(apart=lambda step: False)).strips
+    tiles, strassen, own = (
+        lower(replace(net, receives=True, transmits=True)).steps[0]
+        for net in (net_of(3, 16, 3), net_of(512, 512, 1), net_of(8, 48, 1))
+    )
+    assert [CACHE.apart(step) for step in (tiles, strassen, own)] == [False, False, True]
+
+
+def net_of(channels: int, outputs: int, k: int) -> Graph:
+    net = Net((1, channels, 56, 56))
+    return net.graph(net.conv("x0", outputs, k=k))
 
 
 def blocks(shape: tuple[int, ...] = (1, 8, 64, 64)) -> Graph:
