@@ -67,8 +67,8 @@ cdef object in_phases(step, pa_window window, pa_phases *phases):
 
 
 class PackedWeights:
-    """What steps of the same weights share, the images of a batch or the strips of an image: packed ``panels``, or what an algorithm made
-    of them, then without the panels, ``transformed``. Keeps the step's arrays, whose identity is the key."""
+    """What steps of the same weights share, the images of a batch or the strips of an image: packed ``panels``, or what an
+    algorithm made of them, then without the panels, ``transformed``. Keeps the step's arrays, whose identity is the key."""
 
     def __init__(self, step):
         self.source = step.weight, step.bias
