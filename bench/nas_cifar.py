@@ -6,7 +6,7 @@ best network that each found beside networks like MobileNet v2 and ResNet-20 of 
 Every search has ``--minutes`` of processor time. The networks beside the found ones are narrowed or widened until the
 model predicts the FPS of the best found network, and trained as that one is, from new weights, for ``--finish`` passes
 over all training pictures. An interrupted bench goes on with the same command: what the folder has is not trained
-again.
+again. ``--finish 0`` trains none: the searches alone.
 """
 
 from __future__ import annotations
@@ -183,14 +183,24 @@ def run(name: str, training: Training, options: Namespace, seed: int) -> Clock:
 
 @dataclass(frozen=True)
 class Finished:
+    """tested: the accuracy; None where it was not trained."""
+
     placed: Placed
     parameters: int
-    tested: float
+    tested: float | None
+
+    @property
+    def cells(self) -> tuple[float, int, float | None]:
+        """FPS as predicted, weights, accuracy in percent."""
+        tested = None if self.tested is None else 100 * self.tested
+        return self.placed.choice.prediction.fps, self.parameters, tested
 
 
 def finish(name: str, architecture: Architecture, data: DataSet, options: Namespace, target: Target) -> Finished:
     """Trained from new weights on all training pictures; its accuracy is kept in the folder."""
     network = create(architecture, data, 0)
+    if not options.finish:
+        return Finished(place(to_graph(network, data), target), network.parameters, None)
     path = options.folder / f"finished-{name.replace(' ', '-').replace(',', '')}.json"
     about = repr((architecture, options.finish))
     found = json.loads(path.read_text()) if path.exists() else {}
@@ -226,7 +236,9 @@ def main() -> None:
     options.add_argument("--seeds", type=int, default=3, help="of each search; %(default)s")
     options.add_argument("--samples", type=int, default=2000, help="to train candidates on; %(default)s")
     options.add_argument("--cycles", type=int, default=9, help="passes over these; %(default)s")
-    options.add_argument("--finish", type=int, default=30, help="passes of what is found; %(default)s")
+    options.add_argument(
+        "--finish", type=int, default=30, help="passes of what is found, 0: none is trained; %(default)s"
+    )
     options.add_argument("--widths", type=lambda text: tuple(map(int, text.split("/"))), default=(16, 24, 32, 48))
     options = options.parse_args()
     target = Target("rpi5", limits=Limits(min_fps=MIN_FPS))
@@ -244,18 +256,17 @@ def main() -> None:
             end = finish(name, training.space.decode(best.candidate.bits), data, options, target)
             ended = sum(score.passes < score.cycles for score in done)
             made = 100 * sum(score.passes for score in done) / max(1, sum(score.cycles for score in done))
-            fps = end.placed.choice.prediction.fps
-            record.add(name, len(done), ended, made, best.score.error, fps, end.parameters, 100 * end.tested)
+            record.add(name, len(done), ended, made, best.score.error, *end.cells)
+            record.say(f"{name}: {best.candidate.code}")
             if found[name] == min(found.values()):
-                wanted = fps
+                wanted = end.placed.choice.prediction.fps
         for name, make in {"like MobileNet v2": mobilenet_v2, "like ResNet-20": resnet20}.items():
             width = as_fast_as(wanted, make, data, target)
             end = finish(name, make(width), data, options, target)
-            fps = end.placed.choice.prediction.fps
-            record.add(f"{name}, width {width:.2f}", None, None, None, None, fps, end.parameters, 100 * end.tested)
+            record.add(f"{name}, width {width:.2f}", None, None, None, None, *end.cells)
         searched = f"{options.seeds} seeds, {options.minutes:g} minutes of processor time for each search"
         record.say(f"{searched}; candidates: {options.samples} pictures, {options.cycles} passes")
-        record.say(f"finished: {len(data.fit)} pictures, {options.finish} passes")
+        record.say(f"finished: {len(data.fit)} pictures, {options.finish} passes" if options.finish else "not finished")
         record.say(f"limit: {MIN_FPS} FPS at the bad end of the model's interval")
         record.say("Tested on 1,000 pictures: a standard error of 1.6 points. A constant guess has 10 %.")
 
