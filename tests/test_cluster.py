@@ -94,6 +94,12 @@ def test_vim3_in_full(recorded):
     assert "0xd09" in big.why and "kind 1 of 2" in big.why and "\n" not in big.why
 
 
+def test_who_shares_a_second_level_cache(changed):
+    shared = {f"cpu{core}/cache/index2/shared_cpu_map": "00000000,0000003c\n" for core in range(2, 6)}
+    big, little = cluster.detect(root=changed("vim3", **shared))
+    assert (big.l2_cores, little.l2_cores) == (4, None)
+
+
 def test_the_data_cache_is_reported_not_the_instruction_cache(recorded):
     """Cortex-A72: 32 KiB of data, 48 KiB of instructions."""
     assert cluster.detect(root=recorded("rk3399"))[0].l1d_bytes == 32 * KIB
