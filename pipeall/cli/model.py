@@ -46,9 +46,8 @@ def read_network(
 ) -> tuple[Network, Graph | None, str]:
     """The network as it was exported, the graph that would run, and why there is none.
 
-    With ``folded`` the network is the graph: BatchNorm is part of convolutions there. So it is where the file is
-    quantised, whose weights are integers that other nodes make floats of. Without, the network's ``notes`` tell of
-    BatchNorm that was folded before, or may have been.
+    With ``folded`` the network is the graph: BatchNorm is part of convolutions there. Without, the network's ``notes``
+    tell of BatchNorm that was folded before, or may have been.
     """
     model, input_shape = _file(model, input_shape)
     if model in ZOO or folded or not model.lower().endswith(".onnx"):
@@ -60,7 +59,7 @@ def read_network(
         graph = load_model(model, input_shape, finer)
     except ModelError as error:
         return network, None, str(error)
-    return of_graph(graph) if graph.levels else network, graph, ""
+    return network, graph, ""
 
 
 def _file(model: str, input_shape: Shapes | None) -> tuple[str, Shapes | None]:

@@ -119,6 +119,7 @@ MACS: dict[str, Callable[[Network, Layer], int]] = {
     "MatMul": _matmul,
     "Attention": _attention,
     "Einsum": _einsum,
+    "DeformConv": _conv,
     **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
 }
 
@@ -154,25 +155,31 @@ ELEMENT_OPS: dict[str, Callable[[Network, Layer], int]] = {
     **dict.fromkeys(BY_OPERATOR, _each(1)),
     **dict.fromkeys(
         "Relu Clip Sum Mean Where Resize Upsample Swish QuantizeLinear DequantizeLinear CumSum BitShift IsInf "
-        "GridSample RoiAlign Col2Im RMSNormalization".split(),
+        "GridSample RoiAlign Col2Im RMSNormalization Hardmax CumProd Bernoulli RandomNormal RandomNormalLike "
+        "RandomUniform RandomUniformLike".split(),
         _each(1),
     ),
     **dict.fromkeys(
         "Concat Reshape Flatten Squeeze Unsqueeze Transpose Slice Split Gather Expand Tile Pad Identity Dropout Cast "
         "DepthToSpace SpaceToDepth ConstantOfShape Constant Shape Range GatherElements GatherND ScatterElements "
-        "ScatterND OneHot MaxUnpool ReverseSequence Trilu EyeLike".split(),
+        "ScatterND OneHot MaxUnpool ReverseSequence Trilu EyeLike CastLike CenterCropPad Compress Scatter Size "
+        "TensorScatter".split(),
         _each(0),
     ),
     **dict.fromkeys("MaxPool AveragePool".split(), _window),
     **dict.fromkeys(
         "GlobalAveragePool GlobalMaxPool ReduceMean ReduceSum ReduceMax ReduceMin ReduceL2 ReduceL1 ReduceProd "
-        "ReduceSumSquare ReduceLogSum ReduceLogSumExp ArgMax ArgMin TopK NonMaxSuppression LpPool".split(),
+        "ReduceSumSquare ReduceLogSum ReduceLogSumExp ArgMax ArgMin TopK NonMaxSuppression LpPool GlobalLpPool NonZero "
+        "Unique".split(),
         _reduction,
     ),
     "BatchNormalization": _each(2),  # scale and shift
     "LayerNormalization": _each(5),  # mean, variance, difference, scale and shift
     "InstanceNormalization": _each(5),
     "GroupNormalization": _each(5),
+    "MeanVarianceNormalization": _each(4),  # mean, variance, difference and scale
+    "LpNormalization": _each(2),  # norm and quotient
+    "RotaryEmbedding": _each(3),  # two products and their sum
     "Softmax": _each(3),  # exponential, sum, quotient
     "LogSoftmax": _each(3),
     "LRN": _lrn,

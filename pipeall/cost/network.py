@@ -85,9 +85,9 @@ class Network:
         object.__setattr__(self, "shapes", MappingProxyType(dict(self.shapes)))
 
     def elements(self, names: str | Iterable[str]) -> int:
-        """How many elements one tensor has, or several together."""
+        """How many elements one tensor has, or several together; an operand that is absent has none."""
         names = (names,) if isinstance(names, str) else names
-        return sum(prod(self.shapes[name]) for name in names)
+        return sum(prod(self.shapes[name]) for name in names if name)
 
     def nbytes(self, names: str | Iterable[str]) -> int:
         """The bytes of one tensor, or of several together: float32 but for integers."""

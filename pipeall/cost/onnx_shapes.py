@@ -9,29 +9,39 @@ from typing import Any
 
 from ..errors import ModelError
 from ..graph.onnx.outline import outline
+from ..graph.onnx.read import load
+from ..graph.onnx.reader import OWN_DOMAINS
 from ..graph.onnx.shapes import Shapes
 from .exports import folded_bias, put_back
-from .network import STATISTICS, Layer, Network, Shape
+from .network import STATISTICS, Layer, Network, Shape, of_graph
 
 FLOAT_TYPES = {1: "float32", 10: "float16", 11: "float64", 16: "bfloat16"}  # of TensorProto.DataType
-# Operators whose constant operands are settings
+# Operators whose constant operands are settings, but for what they work on: a class token is repeated for each image
 SETTINGS = ("Clip", "Pad", "Resize", "Upsample", "Dropout", "Reshape", "Slice", "Expand", "Tile")
-LEARNT_BY_EXPAND = ("Expand", "Tile")  # a class token is a weight repeated for each image
+MAY_BE_EMPTY = ("Slice", "Split", "Concat")  # what they cut out may be nothing, and be joined again
+QUANTISED = (
+    "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger", "QLinearConv",
+    "QLinearMatMul",
+)  # fmt: skip
 
 
 def read(path: str | Path, input_shape: Shapes | None = None) -> Network:
-    """The network in an ONNX file of any operators.
+    """The network in an ONNX file of any standard operators.
 
-    ``input_shape`` as ``load`` takes it. Weights are every float that layers
-    read and that is not computed, except settings such as the bounds of Clip. Raises ModelError naming file and node
-    where shapes are missing, zero or do not fit, ArgumentError for a bad ``input_shape``, MissingExtraError without
-    onnx.
+    ``input_shape`` as ``load`` takes it. Weights are every float that layers read and that is not computed, except
+    settings such as the bounds of Clip. Raises ModelError naming file and node where shapes are missing, zero or do not
+    fit, ArgumentError for a bad ``input_shape``, MissingExtraError without onnx.
+
+    A quantised file, and one with operators of other domains, is the graph that ``load`` makes of it: its weights are
+    integers that other nodes make floats of.
 
     torch's exporter names a node by the modules around it. Where a node lies directly in a module that has modules
     inside, a function was called there (``Layer.module`` is False); some tools count modules only. BatchNorm that it
     folded is put back (``exports``), and ``notes`` says so.
     """
     graph = outline(path, input_shape).graph
+    if any(node.op_type in QUANTISED or node.domain not in OWN_DOMAINS for node in graph.node):
+        return of_graph(load(path, input_shape))
     try:
         return _network(Path(path).stem, graph)
     except ModelError as error:
@@ -68,10 +78,13 @@ def _network(name: str, graph: Any) -> Network:
         read = [name for i, name in enumerate(layer.inputs) if name in computed or not _is_setting(layer, i)]
         for tensor in (*read, *made):
             if tensor in computed or tensor in float_constants:
-                _check(layer, tensor, shapes.get(tensor))
+                _check(layer, tensor, shapes, computed)
         if layer.op == "Conv":
             _check_channels(layer, shapes)
         layers.append(layer)
+    for name in outputs:
+        if wrong := _wrong(shapes.get(name)):
+            raise ModelError(f"output {name!r} is of {wrong}")
     weights = dict.fromkeys(tensor for layer in layers for tensor in _weights(layer, float_constants, shapes))
     statistics = tuple(dict.fromkeys(name for layer in layers for name in _statistics(layer)))
     parameters = tuple(tensor for tensor in weights if tensor not in statistics)
@@ -104,13 +117,21 @@ def _layer(node: Any, made: list[str], scopes: Counter[str]) -> Layer:
     return Layer(label, node.op_type, tuple(node.input), tuple(made), attrs, _is_module(label, scopes))
 
 
-def _check(layer: Layer, tensor: str, shape: Shape | None) -> None:
+def _check(layer: Layer, tensor: str, shapes: dict[str, Shape], computed: set[str]) -> None:
     if layer.op in ("Resize", "Upsample") and tensor in layer.inputs[1:]:
         return  # empty where it is left out
-    if shape is None or min(shape, default=1) < 1:
-        shown = "of unknown shape" if shape is None else f"of shape {tuple(n if n >= 0 else '?' for n in shape)}"
-        hint = ": give --input-shape" if shape is None or min(shape) < 0 else ""
-        raise ModelError(f"node {layer.name!r} ({layer.op}): tensor {tensor!r} is {shown}{hint}")
+    reads_empty = any(name in computed and 0 in shapes.get(name, ()) for name in layer.inputs)
+    may_be_empty = layer.op in MAY_BE_EMPTY or tensor in computed and reads_empty
+    if wrong := _wrong(shapes.get(tensor), may_be_empty):
+        raise ModelError(f"node {layer.name!r} ({layer.op}): tensor {tensor!r} is of {wrong}")
+
+
+def _wrong(shape: Shape | None, may_be_empty: bool = False) -> str:
+    """A shape that no network can have, in words."""
+    if shape is None or min(shape, default=1) < 0:
+        shown = "unknown shape" if shape is None else f"shape {tuple(n if n >= 0 else '?' for n in shape)}"
+        return f"{shown}, which does not follow from the shapes of the inputs"
+    return f"shape {shape}" if 0 in shape and not may_be_empty else ""
 
 
 def _check_channels(layer: Layer, shapes: dict[str, Shape]) -> None:
@@ -127,9 +148,8 @@ def _needed(graph: Any, outputs: Iterable[str]) -> list[Any]:
     for node in graph.node:
         for name in node.input:
             if name and name not in made:
-                raise ModelError(
-                    f"node {node.name or node.output[0]!r} ({node.op_type}): nothing before it makes {name!r}"
-                )
+                label = node.name or next(iter(node.output), "")
+                raise ModelError(f"node {label!r} ({node.op_type}): nothing before it makes {name!r}")
         for name in filter(None, node.output):
             if name in made:
                 raise ModelError(f"node {node.name or name!r} ({node.op_type}): {name!r} is made twice")
@@ -152,7 +172,7 @@ def _weights(layer: Layer, float_constants: set[str], shapes: dict[str, Shape]) 
 
 def _is_setting(layer: Layer, position: int) -> bool:
     """Whether a constant there is no weight."""
-    return layer.op in SETTINGS and not (layer.op in LEARNT_BY_EXPAND and position == 0)
+    return layer.op in SETTINGS and position > 0
 
 
 def _without_settings(layer: Layer, computed: set[str], weights: Iterable[str], statistics: Iterable[str]) -> Layer:

@@ -97,7 +97,7 @@ def _batch_norm(network: Network, layer: Layer) -> Saved:
 
 def _layer_norm(network: Network, layer: Layer) -> Saved:
     """The input, and the mean and the inverse deviation of each row."""
-    channels = network.elements(layer.inputs[1]) if len(layer.inputs) > 1 else network.shapes[layer.inputs[0]][1]
+    channels = network.elements(layer.inputs[1:2]) or network.shapes[layer.inputs[0]][-1]
     rows = network.elements(layer.inputs[0]) // channels
     return Saved((layer.inputs[0],), 2 * FLOAT_BYTES * rows)
 

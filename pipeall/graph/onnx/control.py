@@ -34,7 +34,7 @@ def run(g: Builder, n: OnnxNode, body: Subgraph, feeds: Mapping[str, Value], tur
         return [g.values[name] for name in body.outputs]
 
 
-def _known(g: Builder, n: OnnxNode, value: Value, what: str) -> int:
+def _known(n: OnnxNode, value: Value, what: str) -> int:
     """A condition or a number of turns."""
     if isinstance(value, str):
         n.fail(f"only a {what} that is known before the network runs is supported, {value!r} is computed")
@@ -49,13 +49,17 @@ def _bind(g: Builder, n: OnnxNode, values: Sequence[Value], first: int = 0) -> N
             g.bind(n, value, i)
 
 
-@operator("If", "else_branch then_branch", "condition known before the network runs")
-def _if(g: Builder, n: OnnxNode) -> None:
-    taken = _known(g, n, g.value(n, 0), "condition")
-    body = n.get("then_branch" if taken else "else_branch", Subgraph)
+def branch(n: OnnxNode, condition: Value) -> Subgraph:
+    """The one that an If takes."""
+    body = n.get("then_branch" if _known(n, condition, "condition") else "else_branch", Subgraph)
     if body.inputs or len(body.outputs) != len(n.outputs):
         n.fail(f"expected a branch without inputs and with {len(n.outputs)} outputs")
-    _bind(g, n, run(g, n, body, {}))
+    return body
+
+
+@operator("If", "else_branch then_branch", "condition known before the network runs")
+def _if(g: Builder, n: OnnxNode) -> None:
+    _bind(g, n, run(g, n, branch(n, g.value(n, 0)), {}))
 
 
 @operator("Loop", "body", f"number of turns known before the network runs, at most {MAX_TURNS}")
@@ -64,11 +68,11 @@ def _loop(g: Builder, n: OnnxNode) -> None:
     state = [g.value(n, i) for i in range(2, len(n.inputs))]
     if len(body.inputs) != len(state) + 2 or len(body.outputs) <= len(state):
         n.fail(f"expected a body with {len(state) + 2} inputs and more than {len(state)} outputs")
-    most = _known(g, n, g.value(n, 0), "number of turns") if g.has(n, 0) else np.inf
+    most = _known(n, g.value(n, 0), "number of turns") if g.has(n, 0) else np.inf
     going: Value = g.value(n, 1) if g.has(n, 1) else np.array(True)
     collected: list[list[Value]] = [[] for _ in body.outputs[len(state) + 1 :]]
     turn = 0
-    while turn < most and _known(g, n, going, "condition"):
+    while turn < most and _known(n, going, "condition"):
         if turn == MAX_TURNS:
             n.fail(f"more than {MAX_TURNS} turns")
         values = (np.array(turn), going, *state)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
+import numpy as np
+
 from ...errors import ModelError
+from .branches import inlined
 from .build import Builder
 from .convert import convert
 from .evaluate import can_evaluate, evaluate
@@ -16,7 +20,7 @@ from .shapes import Shape, Shapes, by_name, checked, tensors
 from .source import Source
 from .tensors import EXTERNAL, package
 
-MAX_NUMBERS = 4096  # of one array of sizes or indices
+MAX_NUMBERS = 4096  # of one array of sizes, indices, or floats that these are computed with
 FLOATS = (1, 10, 11, 16)
 INTEGERS = (6, 7, 9)  # what shapes are computed with: int32, int64, bool
 
@@ -89,41 +93,88 @@ def _hoist_constants(graph: Any) -> None:
 
 
 def _inferred(source: Source, model: Any) -> Any:
-    """Infers shapes, evaluates the numbers that exporters compute of them (sizes, indices) and infers again, until
-    nothing new is known."""
-    reader = ModelReader(source, model, {})
-    builder = Builder([], {}, set(), convert)
-    for tensor in model.graph.initializer:
-        if tensor.HasField("raw_data") and tensor.data_type in INTEGERS and tensor.data_location != EXTERNAL:
-            builder.values[tensor.name] = reader.array(f"initializer {tensor.name!r}", tensor)
+    """Infers shapes, evaluates what is known before the network runs and infers again, until nothing new is known.
+
+    Sizes and indices become initialisers, and an If whose condition is known becomes the branch that it takes. Of
+    floats only the shape is told, since weights may be made of them.
+    """
+    reader, builder = ModelReader(source, model, {}), Builder([], {}, set(), convert)
+    values, floats = builder.values, []
     while True:
+        values.update(_sizes(reader, [tensor for tensor in model.graph.initializer if tensor.name not in values]))
         model = package().shape_inference.infer_shapes(model, data_prop=True)
-        shapes = {
-            value.name: value.type.tensor_type.shape.dim for value in (*model.graph.input, *model.graph.value_info)
-        }
-        found = []
-        for proto in model.graph.node:
-            if not proto.output or proto.output[0] in builder.values:
-                continue
-            sizes = [dim.dim_value for dim in shapes.get(proto.input[0] if proto.input else "", ())]
-            node = reader.node(proto)
-            if proto.op_type == "Shape" and sizes and min(sizes) > 0:
-                builder.bind(node, shape_of(node, tuple(sizes)))
-            elif any(name not in builder.values for name in filter(None, proto.input)):
-                continue
-            elif proto.op_type in (*FOLD, *RESHAPE):
-                fold(builder, node)
-            elif can_evaluate(node):
-                evaluate(builder, node)
-            else:
-                continue
-            made = [(name, builder.values[name]) for name in proto.output]
-            found += [name for name, array in made if array.dtype.kind in "iub" and array.size <= MAX_NUMBERS]
-        if not found:
+        graph = model.graph
+        found = [list(filter(None, proto.output)) for proto in _evaluated(reader, builder, graph)]
+        numbers = dict.fromkeys(n for names in found if all(_is_number(values[name]) for name in names) for n in names)
+        floats += [name for names in found for name in names if name not in numbers]
+        nodes, branches = [], []
+        for proto in graph.node:
+            if proto.op_type == "If" and proto.domain in OWN_DOMAINS and values.keys() & proto.input[:1]:
+                branches.append(inlined(reader.node(proto), values[proto.input[0]]))
+                nodes += branches[-1].node
+            elif numbers.keys().isdisjoint(proto.output):
+                nodes.append(proto)
+        if not found and not branches:
             return model
-        known = set(found)
-        kept = [node for node in model.graph.node if known.isdisjoint(node.output)]
-        model.graph.initializer.extend(package().numpy_helper.from_array(builder.values[name], name) for name in found)
-        del model.graph.node[:]
-        model.graph.node.extend(kept)
-        del model.graph.value_info[:]
+        for body in branches:
+            graph.initializer.extend(body.initializer)
+        graph.initializer.extend(package().numpy_helper.from_array(values[name], name) for name in numbers)
+        del graph.node[:], graph.value_info[:]
+        graph.node.extend(nodes)
+        graph.value_info.extend(_told(name, values[name].shape) for name in floats)
+        _hoist_constants(graph)
+
+
+def _evaluated(reader: ModelReader, builder: Builder, graph: Any) -> list[Any]:
+    """The nodes whose outputs are known from now on: the builder has their values."""
+    shapes = {
+        value.name: value.type.tensor_type.shape.dim for value in (*graph.input, *graph.value_info, *graph.output)
+    }
+    evaluated = []
+    for proto in graph.node:
+        if not proto.output or proto.output[0] in builder.values:
+            continue
+        sizes = [dim.dim_value for dim in shapes.get(proto.input[0] if proto.input else "", ())]
+        node = reader.node(proto)
+        if node.op == "Shape" and sizes and min(sizes) > 0:
+            builder.bind(node, shape_of(node, tuple(sizes)))
+        elif any(name not in builder.values for name in filter(None, proto.input)):
+            continue
+        elif node.op in (*FOLD, *RESHAPE):
+            fold(builder, node)
+        elif can_evaluate(node):
+            evaluate(builder, node)
+        else:
+            continue
+        evaluated.append(proto)
+    return evaluated
+
+
+def _sizes(reader: ModelReader, initializers: list[Any]) -> dict[str, np.ndarray]:
+    """The initialisers whose numbers are in the file and that shapes may be computed with, by name."""
+    found = {}
+    for tensor in initializers:
+        floats, elements = tensor.data_type in FLOATS, prod(tensor.dims)
+        if tensor.data_location == EXTERNAL or not (tensor.data_type in INTEGERS or floats and elements <= MAX_NUMBERS):
+            continue
+        field = getattr(tensor, package().helper.tensor_dtype_to_field(tensor.data_type))
+        if not tensor.HasField("raw_data") and len(field) != elements:
+            continue
+        try:
+            found[tensor.name] = reader.array(f"initializer {tensor.name!r}", tensor)
+        except ModelError:
+            if not floats:  # of a weight the data need not be right
+                raise
+    return found
+
+
+def _is_number(array: np.ndarray) -> bool:
+    return array.dtype.kind in "iub" and array.size <= MAX_NUMBERS
+
+
+def _told(name: str, shape: Shape) -> Any:
+    value = package().ValueInfoProto(name=name)
+    value.type.tensor_type.shape.SetInParent()
+    for size in shape:
+        value.type.tensor_type.shape.dim.add(dim_value=size)
+    return value
