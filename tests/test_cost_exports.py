@@ -48,7 +48,7 @@ def exported(module, path, **options):
     return path
 
 
-def kept(module, *shape):
+def kept(module, *shape, dtype=torch.float32):
     """Bytes of the storages that autograd keeps, parameters and buffers left out: of each sample, and fixed."""
     totals, own = [], {t.untyped_storage().data_ptr() for t in (*module.parameters(), *module.buffers())}
     for batch in (2, 3):
@@ -61,7 +61,7 @@ def kept(module, *shape):
             return tensor
 
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-            result = module.train()(torch.zeros(batch, *shape))
+            result = module.train()(torch.zeros(batch, *shape, dtype=dtype))
         totals.append(sum(storage.nbytes() for storage in storages.values()))
         del result
     return totals[1] - totals[0], 3 * totals[0] - 2 * totals[1]

@@ -41,6 +41,30 @@ def test_a_module_is_what_torch_says_of_it(name):
     assert size.total.parameters == sum(tensor.numel() for tensor in module.parameters())
 
 
+class Words(nn.Module):
+    """Integers in, and a constant that is made on the way and belongs to no part."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.scale = nn.Embedding(50, 16), torch.full((16,), 2.0)
+        self.rest = nn.Sequential(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), nn.Linear(16, 50))
+
+    def forward(self, ids):
+        return self.rest(self.embedding(ids) * self.scale)
+
+
+@pytest.mark.parametrize("given", [torch.zeros(1, 9, dtype=torch.long), {"ids": torch.zeros(1, 9, dtype=torch.long)}])
+def test_a_text_is_given_by_a_tensor(given):
+    module = Words()
+    size = pipeall.cost(module, given)
+    with FlopCounterMode(display=False) as counter:
+        module.train()(torch.zeros(2, 9, dtype=torch.long))
+    assert size.total.macs * 2 * 2 == counter.get_total_flops()
+    assert saved_bytes(size.network) == kept(module, 9, dtype=torch.long)
+    with pytest.raises(ArgumentError, match="cannot be traced"):
+        pipeall.cost(module, (1, 9))  # floats are no words
+
+
 def test_a_module_and_its_exports_agree(tmp_path):
     module = network()
     size = pipeall.cost(module, (1, 3, 32, 32))
@@ -112,7 +136,8 @@ def refuses(x):
         (refuses, AssertionError, "^the module's own$"),
         (lambda x: x + len(3), TypeError, "^object of type 'int' has no len"),
         (lambda x: [][1], IndexError, "out of range"),
-        (lambda x: x if x.sum() > 0 else -x, ArgumentError, "Acting with input_shape .* cannot be traced"),
+        (lambda x: x if x.sum() > 0 else -x, ArgumentError, "Acting with input_shape .* course depends on numbers"),
+        (lambda x: x[x.nonzero()], ArgumentError, r"its course depends on numbers \(aten.nonzero"),
         (lambda x: x.numpy(), ArgumentError, "cannot be traced: .*numpy"),
         (lambda x: torch.zeros(2).view(3), ArgumentError, "cannot be traced: shape"),
         (lambda x: nn.BatchNorm2d(4)(x), ArgumentError, "cannot be traced: expected 4D input"),

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import ArgumentError, ModelError
 from .network import ALIASES, Layer, Network, Saved, Shape
@@ -20,6 +20,7 @@ from .network import ALIASES, Layer, Network, Saved, Shape
 if TYPE_CHECKING:
     import torch
 
+Input: TypeAlias = "Sequence[int] | torch.Tensor"  # a shape, or a tensor for its shape and type
 Trace = tuple[list[tuple[Layer, dict[str, Shape]]], list[tuple[int, int, str]], list[str]]
 
 OPERATORS = {  # of aten, without the underscore of what works in place -> operator of ONNX
@@ -41,14 +42,19 @@ WITH_SUM = ("addmm", "baddbmm")  # what is added comes first
 OUTPUT_KEPT = ("Relu", "Sigmoid", "Tanh", "Softmax", "LogSoftmax")  # by autograd
 
 
-def of_module(module: torch.nn.Module, input_shape: Sequence[int] | Mapping[str, Sequence[int]]) -> Network:
+def of_module(module: torch.nn.Module, input_shape: Input | Mapping[str, Input]) -> Network:
     """The network of a module for inputs of ``input_shape``, batch first: one shape, or one for each input by name.
 
-    Raises ArgumentError for a shape that the module does not take, ModelError for a module that does other things at
-    another batch. Errors of the module's own code come as they are.
+    An input that is not float32 is given by a tensor: its shape and type count, its numbers do not. Raises
+    ArgumentError for a shape that the module does not take and for a course that depends on numbers, ModelError for a
+    module that does other things at another batch. Errors of the module's own code come as they are.
     """
+    import torch
+
     names = list(inspect.signature(module.forward).parameters)
-    shapes = dict(input_shape) if isinstance(input_shape, Mapping) else {names[0] if names else "x": tuple(input_shape)}
+    given = dict(input_shape) if isinstance(input_shape, Mapping) else {names[0] if names else "x": input_shape}
+    types = {name: value.dtype for name, value in given.items() if isinstance(value, torch.Tensor)}
+    shapes = {name: tuple(value.shape if name in types else value) for name, value in given.items()}
     if not shapes or not all(shape and min(shape) >= 1 for shape in shapes.values()):
         raise ArgumentError(f"input_shape: expected positive sizes, the batch first, got {input_shape!r}")
     try:
@@ -56,7 +62,7 @@ def of_module(module: torch.nn.Module, input_shape: Sequence[int] | Mapping[str,
     except TypeError as error:
         raise ArgumentError(f"input_shape: {type(module).__name__}.forward takes {', '.join(names)}: {error}") from None
     with _training(module):
-        (few, few_saved, outputs), (more, more_saved, _) = (_traced(module, shapes, times) for times in (2, 3))
+        (few, few_saved, outputs), (more, more_saved, _) = (_traced(module, shapes, types, times) for times in (2, 3))
     if [layer for layer, _ in few] != [layer for layer, _ in more] or len(few_saved) != len(more_saved):
         raise ModelError(f"{type(module).__name__} does other things at another batch: it cannot be sized")
     sizes: dict[str, Shape] = {name: tuple(shape) for name, shape in shapes.items()}
@@ -100,22 +106,32 @@ def _training(module: torch.nn.Module) -> Iterator[None]:
             part.training = mode
 
 
-def _traced(module: torch.nn.Module, shapes: Mapping[str, Sequence[int]], times: int) -> Trace:
+def _traced(
+    module: torch.nn.Module, shapes: Mapping[str, Sequence[int]], types: Mapping[str, torch.dtype], times: int
+) -> Trace:
     """Layers with the shapes of what they read and write, what is saved (layer, bytes, input), names of outputs."""
     import torch
-    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch._subclasses.fake_tensor import (
+        DataDependentOutputException,
+        DynamicOutputShapeException,
+        FakeTensorMode,
+    )
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Mode(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return recorder.call(func, args, kwargs or {})
 
-    with FakeTensorMode():
+    with FakeTensorMode(allow_non_fake_inputs=True):  # modules make constants on their way
         state = {name: torch.empty(t.shape, requires_grad=True) for name, t in module.named_parameters()}
         for name, buffer in module.named_buffers():
             state[name] = torch.empty(buffer.shape, dtype=torch.float32 if buffer.is_floating_point() else buffer.dtype)
-        inputs = {name: torch.empty(times * shape[0], *shape[1:]) for name, shape in shapes.items()}
-        recorder = _Recorder({**state, **inputs}, set(state), set(inputs))
+        inputs = {
+            name: torch.empty(times * shape[0], *shape[1:], dtype=types.get(name, torch.float32))
+            for name, shape in shapes.items()
+        }
+        floats = {name for name, tensor in inputs.items() if tensor.is_floating_point()}
+        recorder = _Recorder({**state, **inputs}, set(state), floats)
         try:
             with Mode(), torch.autograd.graph.saved_tensors_hooks(recorder.keep, lambda tensor: tensor):
                 result = torch.func.functional_call(module, state, kwargs=inputs)
@@ -123,6 +139,8 @@ def _traced(module: torch.nn.Module, shapes: Mapping[str, Sequence[int]], times:
             if not _is_torchs(error):
                 raise
             message = " ".join(str(error).split())
+            if isinstance(error, DataDependentOutputException | DynamicOutputShapeException):
+                message = f"its course depends on numbers ({message}), which an ONNX file of it does not"
             raise ArgumentError(
                 f"{type(module).__name__} with input_shape {dict(shapes)} cannot be traced: {message:.200}"
             ) from error
@@ -150,7 +168,7 @@ class _Recorder:
     """Writes down what is called, and what autograd saves."""
 
     def __init__(self, named: Mapping[str, Any], weights: set[str], inputs: set[str]):
-        """``named``: tensors that are there before; ``weights`` and ``inputs`` say which are what."""
+        """``named``: tensors that are there before; ``weights`` and ``inputs``, of floats, say which are what."""
         self.weights, self.inputs = weights, inputs
         self.layers: list[tuple[Layer, dict[str, Shape]]] = []
         self.saved: dict[int, tuple[int, int, str]] = {}

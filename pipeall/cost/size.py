@@ -27,6 +27,13 @@ class TorchModule(Protocol):
     def parameters(self, recurse: bool = ...) -> Iterator[Any]: ...
 
 
+class TorchTensor(Protocol):
+    """What is asked of a ``torch.Tensor``."""
+
+    shape: Sequence[int]
+    dtype: Any
+
+
 @dataclass(frozen=True)
 class Size:
     """What a network costs. Bytes are of float32, of a sample where batches are not named.
@@ -66,11 +73,12 @@ class Size:
 
 def cost(
     network: str | os.PathLike[str] | Graph | TorchModule,
-    input_shape: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
+    input_shape: Sequence[int] | TorchTensor | Mapping[str, Sequence[int] | TorchTensor] | None = None,
 ) -> Size:
     """What a network costs, before anything runs: an ONNX file of any operators, a ``Graph`` or a ``torch.nn.Module``.
 
     ``input_shape`` is that of the only input, batch first, or a dict by name; a module needs it, a graph has its own.
+    For an input of a module that is not float32, such as a text's, a tensor of zeros stands for shape and type.
 
     A module is traced without numbers, in training mode, and is right to the byte in what autograd keeps. A file for
     inference may lack BatchNorm: see ``Size.notes``. Raises ArgumentError for anything else and for shapes that do not
