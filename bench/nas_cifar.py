@@ -1,10 +1,10 @@
 """Networks for CIFAR-10 on a Raspberry Pi 5, by its model: four searches of the mobile space for equally long, and the
-best network that each found beside networks like MobileNet v2 and ResNet-20 of the same predicted FPS.
+best networks of pipeall's two beside networks like MobileNet v2 and ResNet-20 of the same predicted FPS.
 
     python bench/nas_cifar.py cifar10.npz --folder runs --minutes 20 --seeds 3 --finish 30
 
 Every search has ``--minutes`` of processor time. The networks beside the found ones are narrowed or widened until the
-model predicts the FPS of the best found network, and trained as that one is, from new weights, for ``--finish`` passes
+model predicts the FPS of the found one, and trained as that one is, from new weights, for ``--finish`` passes
 over all training pictures. An interrupted bench goes on with the same command: what the folder has is not trained
 again. ``--finish 0`` trains none: the searches alone.
 """
@@ -16,6 +16,7 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import isfinite
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from pipeall.nas.genome import LEVELS as DEFAULTS
 from pipeall.nas.genome import Architecture, Candidate
 from pipeall.nas.halving import Halving
 from pipeall.nas.mobile import MobileSpace, mobilenet_v2, resnet20
-from pipeall.nas.network import create, to_graph
+from pipeall.nas.network import WeightedNetwork, create, to_graph
 from pipeall.nas.placement import Limits, Placed, Target, place
 from pipeall.nas.recipe import Recipe
 from pipeall.nas.score import Score
@@ -157,6 +158,7 @@ def pass_by_pass(training: Training, candidate: Candidate, seed: int, trial: obj
     return Score(found, found, network.parameters, fps=placed.choice.prediction.fps, **about)
 
 
+OURS = ("pipeall", "pipeall, halving")
 METHODS: dict[str, tuple[Callable[[Clock, int], None], bool]] = {  # and whether the training halves by itself
     "pipeall": (genetic, False),
     "pipeall, halving": (genetic, True),
@@ -183,36 +185,49 @@ def run(name: str, training: Training, options: Namespace, seed: int) -> Clock:
 
 @dataclass(frozen=True)
 class Finished:
-    """tested: the accuracy; None where it was not trained."""
+    """Accuracies on the test samples of a network trained from new weights, None where it was not.
+
+    short   as candidates are trained
+    tested  on all training pictures, for as many passes as was asked for
+    """
 
     placed: Placed
     parameters: int
+    short: float | None
     tested: float | None
 
     @property
-    def cells(self) -> tuple[float, int, float | None]:
-        """FPS as predicted, weights, accuracy in percent."""
-        tested = None if self.tested is None else 100 * self.tested
-        return self.placed.choice.prediction.fps, self.parameters, tested
+    def cells(self) -> tuple[float, int, float | None, float | None]:
+        """FPS as predicted, weights, accuracies in percent."""
+        percent = (None if share is None else 100 * share for share in (self.short, self.tested))
+        return self.placed.choice.prediction.fps, self.parameters, *percent
 
 
-def finish(name: str, architecture: Architecture, data: DataSet, options: Namespace, target: Target) -> Finished:
-    """Trained from new weights on all training pictures; its accuracy is kept in the folder."""
+def finish(name: str, architecture: Architecture, training: Training, options: Namespace) -> Finished:
+    few, data = training.load(), replace(training, samples=None).load()
     network = create(architecture, data, 0)
+    short = after(f"{name}, short", network, few, options.cycles, options)
+    tested = after(name, network, data, options.finish, options)
+    return Finished(place(to_graph(network, data), training.target), network.parameters, short, tested)
+
+
+def after(name: str, network: WeightedNetwork, data: DataSet, passes: int, options: Namespace) -> float | None:
+    """The accuracy after so many passes over the data; it is kept in the folder."""
     if not options.finish:
-        return Finished(place(to_graph(network, data), target), network.parameters, None)
+        return None
     path = options.folder / f"finished-{name.replace(' ', '-').replace(',', '')}.json"
-    about = repr((architecture, options.finish))
+    about = repr((network.architecture, passes))
     found = json.loads(path.read_text()) if path.exists() else {}
     if found.get("about") != about:
-        hyper = Candidate((0,), HYPER).hyperparameters(LEVELS)._replace(cycles=options.finish)
+        hyper = Candidate((0,), HYPER).hyperparameters(LEVELS)._replace(cycles=passes)
         trained = calibrated(train(network, data.fit, hyper, 0, RECIPE)[0], data.fit.x)
         found = {"about": about, "tested": accuracy(data, predict(trained, data.test.x), data.test.y)}
         path.write_text(json.dumps(found))
-    return Finished(place(to_graph(network, data), target), network.parameters, found["tested"])
+    return found["tested"]
 
 
 RECIPE = Recipe(batch=64, decay=5e-4, crop=4, flip=True)
+LIKE = {"like MobileNet v2": mobilenet_v2, "like ResNet-20": resnet20}
 
 
 def as_fast_as(fps: float, make: Callable[[float], Architecture], data: DataSet, target: Target) -> float:
@@ -226,7 +241,7 @@ def as_fast_as(fps: float, make: Callable[[float], Architecture], data: DataSet,
 
 
 COLUMNS = ("network", "networks tried", "of them ended early", "passes made [%] .0f", "judged error .4f",
-           "rpi5, predicted [FPS] .0f", "weights", "tested [%] .1f")  # fmt: skip
+           "rpi5, predicted [FPS] .0f", "weights", "after a short training [%] .1f", "tested [%] .1f")  # fmt: skip
 
 
 def main() -> None:
@@ -247,28 +262,27 @@ def main() -> None:
                         recipe=RECIPE, fitness=Fitness(0.0, 0.0), target=target)  # fmt: skip
     data = replace(training, samples=None).load()
     with Record(options, *COLUMNS) as record:
-        found = {}
+        fps = {}
         for name in METHODS:
             clocks = [run(name, training, options, seed) for seed in range(options.seeds)]
             best = min((clock.best for clock in clocks), key=lambda known: known.score.fitness)
             done = [known.score for clock in clocks for known in clock.done if isfinite(known.score.error)]
-            found[name] = best.score.error
-            end = finish(name, training.space.decode(best.candidate.bits), data, options, target)
+            end = finish(name, training.space.decode(best.candidate.bits), training, options)
             ended = sum(score.passes < score.cycles for score in done)
             made = 100 * sum(score.passes for score in done) / max(1, sum(score.cycles for score in done))
             record.add(name, len(done), ended, made, best.score.error, *end.cells)
-            record.say(f"{name}: {best.candidate.code}")
-            if found[name] == min(found.values()):
-                wanted = end.placed.choice.prediction.fps
-        for name, make in {"like MobileNet v2": mobilenet_v2, "like ResNet-20": resnet20}.items():
-            width = as_fast_as(wanted, make, data, target)
-            end = finish(name, make(width), data, options, target)
-            record.add(f"{name}, width {width:.2f}", None, None, None, None, *end.cells)
+            of_seeds = ", ".join(f"{clock.best.score.error:.4f} ({clock.best.score.fps:.0f})" for clock in clocks)
+            record.say(f"{name}, judged error (FPS) of each seed's best: {of_seeds}; the best is {best.candidate.code}")
+            fps[name] = end.placed.choice.prediction.fps
+        for name, (like, make) in product(OURS, LIKE.items()):
+            width = as_fast_as(fps[name], make, data, target)
+            end = finish(f"{like}, {name}", make(width), training, options)
+            record.add(f"{like}, width {width:.2f}, as fast as {name}", None, None, None, None, *end.cells)
         searched = f"{options.seeds} seeds, {options.minutes:g} minutes of processor time for each search"
         record.say(f"{searched}; candidates: {options.samples} pictures, {options.cycles} passes")
         record.say(f"finished: {len(data.fit)} pictures, {options.finish} passes" if options.finish else "not finished")
         record.say(f"limit: {MIN_FPS} FPS at the bad end of the model's interval")
-        record.say("Tested on 1,000 pictures: a standard error of 1.6 points. A constant guess has 10 %.")
+        record.say("Tested on 1,000 pictures: a standard error of 1.3 to 1.6 points. A constant guess has 10 %.")
 
 
 if __name__ == "__main__":
