@@ -1,5 +1,6 @@
 """The mobile space: published sizes, training against torch's own modules, exports against torch and onnxruntime."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -120,6 +121,20 @@ def test_what_bits_say():
     ]  # fmt: skip
     with pytest.raises(ArgumentError, match="bits: expected 21, got 3"):
         space.decode((0, 1, 1))
+
+
+def test_presets_are_known_networks():
+    """ResNet-20 itself, inverted residuals as MobileNet v2's; a space of one kind has its own."""
+    space = MobileSpace()
+    resnet, mobile, *wider = [space.decode(bits).blocks for bits in space.presets]
+    assert resnet == resnet20().blocks
+    expansions = [block.units for block in mobile if block.kernel == 1 and block.activation == "relu"]
+    assert expansions == [6 * units for units in (16, 16, 16, 16, 32, 32, 32, 64, 64)]
+    assert all(block.kernel == 3 for block in mobile if block.depthwise)
+    assert len(wider) == 6 and [blocks[0].units for blocks in wider] == [24, 24, 32, 32, 48, 48]
+    for kind, first in (("residual", resnet), ("inverted", mobile)):
+        alone = MobileSpace(blocks=kind)
+        assert len(alone.presets) == 4 and alone.decode(alone.presets[0]).blocks == first
 
 
 @pytest.mark.parametrize(
@@ -311,7 +326,8 @@ def test_a_search_of_mobile_networks(tmp_path):
     recipe = "crop=1,flip,cutout=2,mixup=0.2,smoothing=0.1,decay=0.0005"
     arguments = (
         f"--space mobile:widths=4/4/8/8,stages=2,kernels=3/5 --samples 60 --training cycles=1/1/2,batch=16,{recipe} "
-        "--evolution population=2,generations=1,guided=0,budget=3,start=random --board rpi5 --target min-fps=200"
+        "--evolution population=2,generations=1,guided=0,budget=3,start=random,presets --board rpi5 "
+        "--target min-fps=200"
     )
     found = document("nas", "--data", "digits", *arguments.split(), "-o", tmp_path)
     assert found["search"]["training"]["recipe"] == {
@@ -319,6 +335,10 @@ def test_a_search_of_mobile_networks(tmp_path):
     }  # fmt: skip
     assert found["winner"]["fps"] > 200 and len(Candidate.from_code(found["winner"]["candidate"]).hyper) == HYPER_GENES
     assert load(tmp_path / "winner.onnx").inputs[0].shape == (1, 1, 8, 8)
+    entries = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
+    tried = [entry["candidate"].partition(":")[0] for entry in entries if "candidate" in entry]
+    space = MobileSpace(2, (4, 4, 8, 8), (3, 5), side=8)
+    assert tried[:2] == ["".join(map(str, bits)) for bits in space.presets[:2]]
 
 
 @pytest.mark.parametrize(
@@ -331,6 +351,7 @@ def test_a_search_of_mobile_networks(tmp_path):
         ("--board rpi5 --pareto --evolution halving=3", "--evolution halving: expected no --pareto"),
         ("--space mobile --training smoothing=1", "smoothing: 1.0 is not in the range 0<=x<1"),
         ("--space conv --training supernet=3", "--training supernet: expected --space mobile"),
+        ("--space conv --evolution presets", "--evolution presets: expected --space mobile"),
         ("--space mobile --training supernet=3 --evolution halving=3", "supernet: expected no halving"),
         ("--space mobile --training supernet=0", "supernet: 0 is not in the range x>=1"),
     ],

@@ -80,6 +80,7 @@ EVOLUTION = KeyValues(
     sever=(click.FloatRange(0.5, 1), "chance to vanish that drops a bit"),
     threshold=(float, "fitness that ends the search (0)"),
     proxy=(click.Choice(list(PROXIES)), "chooses the first networks"),
+    presets=(bool, "mobile: known networks come first"),
     halving=(click.IntRange(2), "the best 1 / N train on (all)"),
     stop=(click.Choice(["generations", "predicted"]), "(generations) or predicted"),
     start=(click.Choice(["edge", "random"]), "hyperparameters: (edge) or random"),
@@ -123,7 +124,7 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
         mutation_rate=evolution.get("mutation"),
         **_some(evolution, "population", "generations", "stop", "guided", "sever"),
     )
-    about = _some(evolution, "start", "instances", "threshold", "budget", "proxy")
+    about = _some(evolution, "start", "instances", "threshold", "budget", "proxy", "presets")
     lam = _lam(evolution.get("lam"))
     data = training.load()
     if training.recipe.of_pictures and not data.pictures:
@@ -131,9 +132,10 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
     space = _space(data, options["space"])
     if training.pruning and isinstance(space, MobileSpace):
         raise ArgumentError("--prune: expected --space conv or tree; channels of residual blocks depend on each other")
-    for key in ("warm", "supernet"):
-        if key in trained and not isinstance(space, MobileSpace):
-            raise ArgumentError(f"--training {key}: expected --space mobile")
+    for option, given, keys in (("training", trained, ("warm", "supernet")), ("evolution", evolution, ("presets",))):
+        for key in keys:
+            if key in given and not isinstance(space, MobileSpace):
+                raise ArgumentError(f"--{option} {key}: expected --space mobile")
     if (warm := trained.get("warm")) is not None:
         load(warm)  # said at once if it cannot be read, not in the first training
     if "tune" in trained and "supernet" not in trained:

@@ -162,16 +162,20 @@ def first_candidates(
     random: np.random.Generator,
     hyper: Sequence[tuple[int, ...]] = (),
     worth: Callable[[Candidate], float] | None = None,
+    known: Sequence[tuple[int, ...]] = (),
 ) -> list[Candidate]:
     """Random networks: one for each of the given hyperparameters (``chaos.initial_hyper``), or ``count`` of any.
 
     worth  where given, those of the most worth of ``SCREENED`` times as many networks
+    known  bits of networks that come first, as many as there is room for
     """
     hyper = hyper or [hyper_of(int(state)) for state in random.integers(0, STATES, count)]
+    first = [Candidate(bits, levels) for bits, levels in zip(known, hyper, strict=False)]
+    hyper = hyper[len(first) :]
     if worth is None:
-        return [Candidate(space.random(random), levels) for levels in hyper]
+        return first + [Candidate(space.random(random), levels) for levels in hyper]
     drawn = [Candidate(space.random(random), levels) for _ in range(SCREENED) for levels in hyper]
-    return sorted(drawn, key=worth, reverse=True)[: len(hyper)]
+    return first + sorted(drawn, key=worth, reverse=True)[: len(hyper)]
 
 
 def search(
@@ -181,6 +185,7 @@ def search(
     instances: int = 10,
     threshold: float = 0.0,
     worth: Callable[[Candidate], float] | None = None,
+    known: Sequence[tuple[int, ...]] = (),
 ) -> Iterator[Generation]:
     """Evolution, then what a model of the fitness proposes (``settings.guided``), layer-wise competition and single
     flips of the best; the winner is ``archive.best``.
@@ -193,7 +198,7 @@ def search(
     hyper      levels of the first candidates; none: any
     instances  variants of a level in the competition
     threshold  the search ends as soon as a fitness is below it
-    worth      see ``first_candidates``
+    worth, known  see ``first_candidates``
     """
     random = np.random.default_rng(archive.seed)
     number, evaluations, first, ends = 0, -1, [], []
@@ -203,7 +208,7 @@ def search(
             if ends and settings.guided:
                 ends = [archive.best]
             else:
-                first = first or first_candidates(archive.space, settings.population, random, hyper, worth)
+                first = first or first_candidates(archive.space, settings.population, random, hyper, worth, known)
                 for generation in evolve(archive, settings, random, first, number):
                     yield generation
                     number = generation.number + 1

@@ -27,6 +27,11 @@ FIELDS: Mapping[Blocks, Mapping[str, int]] = {  # of a stage: what its bits say,
     "residual": {"width": 2, "depth": 2, "kernel": 2},
 }
 SIDE_BITS, STEM_BITS = 2, 1
+WHOLE_SIDE = (1, 0, 1)  # pictures as large as they are, a first convolution of stride 1
+PRESETS: Mapping[str, Mapping[str, int]] = {  # codes of every stage, of each width: blocks as known networks have them
+    "residual": {"depth": 2, "residual": 1},  # ResNet-20: three of 3 x 3
+    "inverted": {"depth": 2, "expansion": 3},  # MobileNet v2: three of expansion 6
+}
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,16 @@ class MobileSpace:
                 channels, stride = width, 1
         return Architecture("mobile", tuple(build.blocks))
 
+    @property
+    def presets(self) -> tuple[tuple[int, ...], ...]:
+        """Bits of the networks of the space that are most like ResNet-20 and MobileNet v2, the narrowest first."""
+        return tuple(
+            WHOLE_SIDE + self.stages * self._code({"width": width, **codes})
+            for width in range(len(self.widths))
+            for blocks, codes in PRESETS.items()
+            if self.blocks in (blocks, "both")
+        )
+
     def random(self, random: np.random.Generator) -> tuple[int, ...]:
         """Bits of a random network: each is 1 with probability 1/2."""
         return tuple(int(bit) for bit in random.integers(0, 2, self.loci))
@@ -115,6 +130,11 @@ class MobileSpace:
 
     def _width(self, stage: int, code: int) -> int:
         return max(1, round(self.widths[code] * self.growth**stage))
+
+    def _code(self, says: Mapping[str, int]) -> tuple[int, ...]:
+        """The bits of a stage; a field that is not said is 0."""
+        fields = FIELDS[self.blocks].items()
+        return tuple(says.get(name, 0) >> place & 1 for name, count in fields for place in reversed(range(count)))
 
     def _fields(self, code: list[int]) -> dict[str, int]:
         left, says = iter(code), {}

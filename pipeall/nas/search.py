@@ -23,6 +23,7 @@ from .evaluate import Training
 from .evolve import Generation, Settings
 from .fitness import accuracy
 from .genome import HYPER_GENES, STATES, TRAINING_GENES, Candidate, hyper_of
+from .mobile import MobileSpace
 from .network import WeightedNetwork, create, to_graph
 from .placement import Placed, place
 from .proxies import PROXIES, proxy
@@ -42,6 +43,7 @@ class Search:
                greatest complexity
     proxy      the networks that a search begins with are those of the most by it (``proxies``) of ``SCREENED`` times as
                many; None: any
+    presets    a search of mobile networks begins with the known ones of its space (``MobileSpace.presets``)
     instances  variants of a level in layer-wise competition; ``threshold``: a fitness below it ends the search
     budget     candidates that are trained at most
     """
@@ -52,6 +54,7 @@ class Search:
     start: Literal["edge", "random"] = "edge"
     lam: float | Literal["sweep"] | None = None
     proxy: str | None = None
+    presets: bool = False
     instances: int = 10
     threshold: float = 0.0
     budget: int | None = None
@@ -59,6 +62,8 @@ class Search:
     def __post_init__(self) -> None:
         if self.proxy is not None and self.proxy not in PROXIES:
             raise ArgumentError(f"proxy: expected {', '.join(PROXIES)}, got {self.proxy!r}")
+        if self.presets and not isinstance(self.training.space, MobileSpace):
+            raise ArgumentError(f"presets: expected a space of mobile networks, got {self.training.space}")
         if self.start not in ("edge", "random") or self.instances < 1:
             raise ArgumentError(f"search: expected start edge or random and instances, got {self.start!r}")
         if self.budget is not None and self.budget < self.settings.population:
@@ -88,7 +93,8 @@ class Search:
     def generations(self, archive: Archive) -> Iterator[Generation]:
         """The generations of the search as it runs: algorithm 1 of the paper. The winner is ``archive.best``."""
         worth = None if self.proxy is None else self.worth
-        yield from evolve.search(archive, self.settings, self.hyper(), self.instances, self.threshold, worth)
+        known = self.training.space.presets if self.presets else ()
+        yield from evolve.search(archive, self.settings, self.hyper(), self.instances, self.threshold, worth, known)
 
     def worth(self, candidate: Candidate) -> float:
         """What the proxy says of a network before its training; more is better, -inf for one beyond the limits."""
