@@ -99,14 +99,14 @@ def _inferred(source: Source, model: Any) -> Any:
     floats only the shape is told, since weights may be made of them.
     """
     reader, builder = ModelReader(source, model, {}), Builder([], {}, set(), convert)
-    values, floats = builder.values, []
+    values, others = builder.values, []
     while True:
         values.update(_sizes(reader, [tensor for tensor in model.graph.initializer if tensor.name not in values]))
         model = package().shape_inference.infer_shapes(model, data_prop=True)
         graph = model.graph
         found = [list(filter(None, proto.output)) for proto in _evaluated(reader, builder, graph)]
         numbers = dict.fromkeys(n for names in found if all(_is_number(values[name]) for name in names) for n in names)
-        floats += [name for names in found for name in names if name not in numbers]
+        others += [name for names in found for name in names if name not in numbers]
         nodes, branches = [], []
         for proto in graph.node:
             if proto.op_type == "If" and proto.domain in OWN_DOMAINS and values.keys() & proto.input[:1]:
@@ -121,7 +121,7 @@ def _inferred(source: Source, model: Any) -> Any:
         graph.initializer.extend(package().numpy_helper.from_array(values[name], name) for name in numbers)
         del graph.node[:], graph.value_info[:]
         graph.node.extend(nodes)
-        graph.value_info.extend(_told(name, values[name].shape) for name in floats)
+        graph.value_info.extend(_told(name, values[name].shape) for name in others)
         _hoist_constants(graph)
 
 
