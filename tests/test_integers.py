@@ -344,7 +344,8 @@ def test_of_two(op, shapes, board):
     assert off.max() <= 1 and (off > 0).mean() <= 0.01
 
 
-def test_small_network_is_all_integers(tmp_path):
+@pytest.mark.parametrize("form", ["QDQ", "QOperator"])
+def test_small_network_is_all_integers(form, tmp_path):
     from onnxruntime import quantization as tool
     from test_quantised import Photos, real
 
@@ -352,7 +353,8 @@ def test_small_network_is_all_integers(tmp_path):
 
     path, made = tmp_path / "net.onnx", tmp_path / "int8.onnx"
     path.write_bytes(onnx_bytes(small_network()))
-    tool.quantize_static(path, made, Photos("x0", [real(1, 3, 24, 24) for _ in range(4)]), per_channel=True)
+    frames = Photos("x0", [real(1, 3, 24, 24) for _ in range(4)])
+    tool.quantize_static(path, made, frames, per_channel=True, quant_format=tool.QuantFormat[form])
     graph = load(made)
     floats = [node.op for node in graph.nodes if graph.tensors[node.output].dtype != "int8"]
     assert floats == ["dequantize"]

@@ -20,7 +20,7 @@ from .rewrite_attention import fuse_attention
 from .rewrite_concat import join_slices, nest_concat
 from .rewrite_linear import fold_normalisation, merge_branches
 from .rewrite_pointwise import add_to_gate, make_activation
-from .rewrite_quantised import drop_fakequant, read_what_was_stored, store_later
+from .rewrite_quantised import drop_fakequant, read_what_was_stored, store_later, take_maxima_of_reals
 from .rewrite_rows import normalise_as_it_is
 
 CLAMPED = ("conv", "deconv", "fc", *ARITHMETIC, "clip")  # end in clamp(lo, hi)
@@ -249,6 +249,7 @@ RULES: tuple[Callable[[Draft, Node], bool], ...] = (
     fuse_attention,
     read_what_was_stored,
     store_later,
+    take_maxima_of_reals,
     drop_fakequant,
     normalise_as_it_is,
 )

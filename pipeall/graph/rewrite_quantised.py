@@ -37,6 +37,17 @@ def store_later(draft: Draft, node: Node) -> bool:
     return draft.put(node, op="quantize", inputs=(moved,), attrs=stored[0].attrs)
 
 
+def take_maxima_of_reals(draft: Draft, node: Node) -> bool:
+    """Makes of integers, whose maxima were taken as floats, the integers of maxima: a level is the greater for both."""
+    maxima = draft.maker(node.inputs[0], "maxpool") if node.op == "cast" else None
+    floats = draft.maker(maxima.inputs[0], "cast") if maxima is not None and draft.private(maxima) else None
+    stored = draft.maker(floats.inputs[0], "quantize") if floats is not None else None
+    if stored is None or stored.attrs["to"] != node.attrs["to"]:
+        return False
+    reals = draft.insert("maxpool", f"{node.output}/reals", stored.inputs, maxima.attrs, node)
+    return draft.put(node, op="quantize", inputs=(reals,), attrs=stored.attrs)
+
+
 def drop_fakequant(draft: Draft, node: Node) -> bool:
     """Removes a fakequant of values that moves, maxima and ReLU have taken from fakequants of the same levels."""
     return node.op == "fakequant" and _on_levels(draft, node) and draft.bypass(node)
