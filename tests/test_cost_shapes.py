@@ -153,6 +153,26 @@ def test_weights_beyond_float32_are_not_read(tmp_path):
     assert pipeall.cost(str(tmp_path / "net.onnx")).total.parameters == 1
 
 
+# ---- what operators compute, by hand ----
+
+
+@pytest.mark.parametrize(
+    "node, macs, others",
+    [
+        ("z = MeanVarianceNormalization<axes=[2, 3]>(x)", 0, 4 * 432), ("z = LpNormalization(x)", 0, 2 * 432),
+        ("z = Hardmax(x)", 0, 432), ("z = Bernoulli(x)", 0, 432), ("z = GlobalLpPool(x)", 0, 432),
+        ("z = CastLike(x, w)", 0, 0), ("s = Constant<value_ints=[4, 4]>() z = CenterCropPad<axes=[2, 3]>(x, s)", 0, 0),
+        ("o = Concat<axis=1>(x, x, x) z = DeformConv(x, w, o)", 2 * 8 * 9 * 6, 0),
+    ],
+)  # fmt: skip
+def test_operations_by_hand(node, macs, others, tmp_path):
+    """Of 1 x 6 x 8 x 9 elements; the convolution has two filters of 1 x 1."""
+    proto = parsed(node, "float[1,6,8,9] x", "z", {"w": np.ones((2, 6, 1, 1), np.float32)}, OPSET)
+    onnx.save(proto, tmp_path / "net.onnx")
+    total = pipeall.cost(str(tmp_path / "net.onnx")).total
+    assert (total.macs, total.element_ops) == (macs, others)
+
+
 # ---- integers ----
 
 

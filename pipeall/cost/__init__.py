@@ -1,6 +1,7 @@
 """What a network costs before anything runs: operations, memory, batch, time, precision, algorithms, threads.
 
-Paper 004 defines the terms. Everything is computed from shapes (``network.Network``), whose weights are never read.
+Paper 004 defines the terms. Everything is computed from shapes (``network.Network``), whose weights are never read but
+where a file is quantised.
 ``pipeall.cost(network)`` is this room, called: ``size.cost``.
 """
 

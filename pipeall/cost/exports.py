@@ -105,7 +105,9 @@ def _hidden_norms(network: Network) -> str:
     Every convolution has a bias and nothing normalises, in a network with depthwise convolutions or residual sums:
     these came with BatchNorm.
     """
-    convolutions = [layer for layer in network.layers if layer.op == "Conv" and not network.integers]
+    if network.integers:
+        return ""  # nobody trains a quantised network
+    convolutions = [layer for layer in network.layers if layer.op == "Conv"]
     biased = [layer for layer in convolutions if len(layer.inputs) > 2 and layer.inputs[2]]
     normalised = any(layer.op in NORMALISERS for layer in network.layers)
     if not convolutions or len(biased) < len(convolutions) or normalised:

@@ -75,14 +75,15 @@ def cost(
     network: str | os.PathLike[str] | Graph | TorchModule,
     input_shape: Sequence[int] | TorchTensor | Mapping[str, Sequence[int] | TorchTensor] | None = None,
 ) -> Size:
-    """What a network costs, before anything runs: an ONNX file of any operators, a ``Graph`` or a ``torch.nn.Module``.
+    """What a network costs, before anything runs: an ONNX file, a ``Graph`` or a ``torch.nn.Module``.
 
     ``input_shape`` is that of the only input, batch first, or a dict by name; a module needs it, a graph has its own.
     For an input of a module that is not float32, such as a text's, a tensor of zeros stands for shape and type.
 
     A module is traced without numbers, in training mode, and is right to the byte in what autograd keeps. A file for
-    inference may lack BatchNorm: see ``Size.notes``. Raises ArgumentError for anything else and for shapes that do not
-    fit, ModelError for a file that cannot be read.
+    inference may lack BatchNorm: see ``Size.notes``. One of standard operators need not run here; a quantised one is
+    loaded, and sized as its graph. Raises ArgumentError for anything else and for shapes that do not fit, ModelError
+    for a file that cannot be read.
     """
     if isinstance(network, Graph):
         if input_shape is not None:

@@ -42,7 +42,7 @@ def take_maxima_of_reals(draft: Draft, node: Node) -> bool:
     maxima = draft.maker(node.inputs[0], "maxpool") if node.op == "cast" else None
     floats = draft.maker(maxima.inputs[0], "cast") if maxima is not None and draft.private(maxima) else None
     stored = draft.maker(floats.inputs[0], "quantize") if floats is not None else None
-    if stored is None or stored.attrs["to"] != node.attrs["to"]:
+    if stored is None or floats.attrs["to"] != "float32" or stored.attrs["to"] != node.attrs["to"]:
         return False
     reals = draft.insert("maxpool", f"{node.output}/reals", stored.inputs, maxima.attrs, node)
     return draft.put(node, op="quantize", inputs=(reals,), attrs=stored.attrs)
