@@ -1,12 +1,12 @@
-"""Networks for CIFAR-10 on a Raspberry Pi 5, by its model: four searches of the mobile space for equally long, and the
-best networks of pipeall's two beside networks like MobileNet v2 and ResNet-20 of the same predicted FPS.
+"""Networks for CIFAR-10 on a Raspberry Pi 5, by its model: searches of the mobile space for equally long, and the best
+networks of pipeall's beside networks like MobileNet v2 and ResNet-20 of the same predicted FPS.
 
     python bench/nas_cifar.py cifar10.npz --folder runs --minutes 20 --seeds 3 --finish 30
 
-Every search has ``--minutes`` of processor time. The networks beside the found ones are narrowed or widened until the
-model predicts the FPS of the found one, and trained as that one is, from new weights, for ``--finish`` passes
-over all training pictures. An interrupted bench goes on with the same command: what the folder has is not trained
-again. ``--finish 0`` trains none: the searches alone.
+Every search has ``--minutes`` of processor time; every candidate begins with new weights. The networks beside the found
+ones are narrowed or widened until the model predicts the FPS of the found one, and trained as that one is, from new
+weights, for ``--finish`` passes over all training pictures. An interrupted bench goes on with the same command: what
+the folder has is not trained again. ``--finish 0`` trains none: the searches alone.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ from pipeall.nas.train import calibrated, predict, train
 HYPER = (1, 2, 1, 1, 1)  # all candidates are trained alike: 0.05, momentum 0.9
 LEVELS = DEFAULTS._replace(learning_rate=(0.02, 0.05, 0.1))
 FACTOR = 3  # of successive halving
-MIN_FPS = 200
 BISECTIONS = 12
 WIDTHS = (0.05, 4.0)  # of the networks beside
 
@@ -58,11 +57,12 @@ class Known:
 class Clock:
     """An evaluation (``score.Evaluate``) of one search that ends it when its time is over; keeps what it did in a file.
 
-    Where it goes on after an interruption the recorded times count.
+    Where it goes on after an interruption the recorded times count. ``presets``: whether pipeall's searches begin with
+    known networks.
     """
 
-    def __init__(self, training: Training, path: Path, seconds: float):
-        self.training, self.path, self.left = training, path, seconds
+    def __init__(self, training: Training, path: Path, seconds: float, presets: bool):
+        self.training, self.path, self.left, self.presets = training, path, seconds, presets
         lines = path.read_text().splitlines() if path.exists() else []
         entries = [json.loads(line) for line in lines if line.endswith("}")]
         self.known = {entry["candidate"]: (Score.from_record(entry["score"]), entry["seconds"]) for entry in entries}
@@ -104,8 +104,10 @@ def genetic(clock: Clock, seed: int) -> None:
         crossover_rate=0.9, mutation_rate=1 / clock.training.space.loci, evolve_hyper=False, generations=2
     )
     halving = clock.training.halving
-    archive = Archive(clock.training.space, clock, seed, budget=10**6, wave=halving and halving.factor)
-    for _ in search(archive, settings, [HYPER] * settings.population):
+    wave, limits = halving and halving.factor, clock.training.allows
+    archive = Archive(clock.training.space, clock, seed, budget=10**6, wave=wave, limits=limits)
+    known = archive.space.presets if clock.presets else ()
+    for _ in search(archive, settings, [HYPER] * settings.population, known=known):
         pass
 
 
@@ -172,7 +174,7 @@ def run(name: str, training: Training, options: Namespace, seed: int) -> Clock:
     folder = options.folder / f"{name.replace(' ', '-').replace(',', '')}-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
     own = replace(training, folder=str(folder), halving=Halving(FACTOR) if halves else None)
-    clock = Clock(own, folder / "evaluations.jsonl", 60 * options.minutes)
+    clock = Clock(own, folder / "evaluations.jsonl", 60 * options.minutes, options.presets)
     try:
         method(clock, seed)
     except BudgetSpent:
@@ -254,16 +256,19 @@ def main() -> None:
     options.add_argument(
         "--finish", type=int, default=30, help="passes of what is found, 0: none is trained; %(default)s"
     )
+    options.add_argument("--min-fps", type=float, default=200.0, help="of every candidate; %(default)s")
+    options.add_argument("--presets", action="store_true", help="pipeall's searches begin with known networks")
+    options.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="all")
     options.add_argument("--widths", type=lambda text: tuple(map(int, text.split("/"))), default=(16, 24, 32, 48))
     options = options.parse_args()
-    target = Target("rpi5", limits=Limits(min_fps=MIN_FPS))
+    target = Target("rpi5", limits=Limits(min_fps=options.min_fps))
     levels = LEVELS._replace(cycles=(options.cycles,) * 3)
     training = Training(MobileSpace(widths=options.widths), str(options.data), "", options.samples, levels=levels,
-                        recipe=RECIPE, fitness=Fitness(0.0, 0.0), target=target)  # fmt: skip
+                        recipe=RECIPE, fitness=Fitness(0.0, 0.0), target=target, inherit=0)  # fmt: skip
     data = replace(training, samples=None).load()
     with Record(options, *COLUMNS) as record:
         fps = {}
-        for name in METHODS:
+        for name in options.methods:
             clocks = [run(name, training, options, seed) for seed in range(options.seeds)]
             best = min((clock.best for clock in clocks), key=lambda known: known.score.fitness)
             done = [known.score for clock in clocks for known in clock.done if isfinite(known.score.error)]
@@ -274,14 +279,14 @@ def main() -> None:
             of_seeds = ", ".join(f"{clock.best.score.error:.4f} ({clock.best.score.fps:.0f})" for clock in clocks)
             record.say(f"{name}, judged error (FPS) of each seed's best: {of_seeds}; the best is {best.candidate.code}")
             fps[name] = end.placed.choice.prediction.fps
-        for name, (like, make) in product(OURS, LIKE.items()):
+        for name, (like, make) in product(filter(OURS.__contains__, options.methods), LIKE.items()):
             width = as_fast_as(fps[name], make, data, target)
             end = finish(f"{like}, {name}", make(width), training, options)
             record.add(f"{like}, width {width:.2f}, as fast as {name}", None, None, None, None, *end.cells)
         searched = f"{options.seeds} seeds, {options.minutes:g} minutes of processor time for each search"
         record.say(f"{searched}; candidates: {options.samples} pictures, {options.cycles} passes")
         record.say(f"finished: {len(data.fit)} pictures, {options.finish} passes" if options.finish else "not finished")
-        record.say(f"limit: {MIN_FPS} FPS at the bad end of the model's interval")
+        record.say(f"limit: {options.min_fps:g} FPS at the bad end of the model's interval")
         record.say("Tested on 1,000 pictures: a standard error of 1.3 to 1.6 points. A constant guess has 10 %.")
 
 

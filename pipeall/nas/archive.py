@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass
 from heapq import nsmallest
@@ -55,6 +55,8 @@ class Archive:
     wave       so many candidates are evaluated at a time, and told all scores before theirs; None: all that are asked
                for at once, told nothing
     others     a candidate with a parent is told so many of the best candidates beside it
+    limits     whether a candidate is worth evaluating, known beforehand: searches draw others in place of those that
+               are not. None: all are
     """
 
     def __init__(
@@ -67,9 +69,11 @@ class Archive:
         budget: int | None = None,
         wave: int | None = None,
         others: int = 0,
+        limits: Callable[[Candidate], bool] | None = None,
     ):
         self.space, self.evaluate, self.seed, self.budget = space, evaluate, seed, budget
         self.executor, self.history, self.wave, self.others = executor, history, wave, others
+        self._limits, self._within = limits, {}  # what it said of a key
         self.members: list[Member] = []  # what was evaluated, in the order it was asked for
         self._scored: dict[Key, Member] = {}
         self._keys: dict[tuple[tuple[int, ...], ...], Key] = {}  # by bits and training genes
@@ -91,6 +95,15 @@ class Archive:
     def knows(self, candidate: Candidate) -> bool:
         """Whether the candidate, or one that is trained alike, was evaluated."""
         return self._key(candidate) in self._scored
+
+    def allows(self, candidate: Candidate) -> bool:
+        """Whether the candidate is within the limits."""
+        if self._limits is None:
+            return True
+        key = self._key(candidate)
+        if key not in self._within:
+            self._within[key] = self._limits(candidate)
+        return self._within[key]
 
     def score(self, candidates: Sequence[Candidate], parents: Sequence[Candidate | None] = ()) -> list[Member]:
         """The candidates with their scores. Raises BudgetSpent after evaluating what the budget allowed."""

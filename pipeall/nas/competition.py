@@ -54,6 +54,7 @@ def flip_loop(archive: Archive, best: Member, threshold: float = 0.0, hyper: boo
 
 
 def _least(archive: Archive, best: Member, variants: Sequence[Candidate]) -> Member:
+    variants = [variant for variant in variants if archive.allows(variant)]
     members = archive.score(variants, [best.candidate] * len(variants))
     return min([best, *members], key=lambda member: member.order)
 

@@ -167,6 +167,12 @@ class Training:
         guess = error(data, constant(data, data.judge), data.judge.y)
         return ERROR_SHARE * guess if own is None else own
 
+    def allows(self, candidate: Candidate) -> bool:
+        """Whether the candidate's network keeps the target's limits, if there are any."""
+        if self.target is None or not self.target.limits:
+            return True
+        return self.fits(create(self.space.decode(candidate.bits), self.load(), 0))
+
     def fits(self, network: WeightedNetwork) -> bool:
         """Whether the network keeps the target's limits."""
         return self.target is None or self._placed(network).fits(self.target)

@@ -20,7 +20,7 @@ from .archive import Archive, BudgetSpent, Member
 from .competition import flip_loop, level_sweep
 from .genome import LEVELS, STATES, Candidate, Hyper, Space, hyper_of
 from .guide import guided_loop
-from .operators import breed, proportional, selection_weights
+from .operators import allowed, breed, proportional, selection_weights
 
 SCREENED = 4  # times the networks of a first generation: so many are drawn for a proxy to choose from
 
@@ -163,19 +163,26 @@ def first_candidates(
     hyper: Sequence[tuple[int, ...]] = (),
     worth: Callable[[Candidate], float] | None = None,
     known: Sequence[tuple[int, ...]] = (),
+    allows: Callable[[Candidate], bool] = lambda candidate: True,
 ) -> list[Candidate]:
     """Random networks: one for each of the given hyperparameters (``chaos.initial_hyper``), or ``count`` of any.
 
     worth  where given, those of the most worth of ``SCREENED`` times as many networks
     known  bits of networks that come first, as many as there is room for
+    allows  networks that it refuses are drawn again, or left out of the known ones (``operators.allowed``)
     """
     hyper = hyper or [hyper_of(int(state)) for state in random.integers(0, STATES, count)]
+    known = [bits for bits in known if allows(Candidate(bits, hyper[0]))]
     first = [Candidate(bits, levels) for bits, levels in zip(known, hyper, strict=False)]
     hyper = hyper[len(first) :]
+
+    def drawn(levels: tuple[int, ...]) -> Candidate:
+        return allowed(lambda: Candidate(space.random(random), levels), allows)
+
     if worth is None:
-        return first + [Candidate(space.random(random), levels) for levels in hyper]
-    drawn = [Candidate(space.random(random), levels) for _ in range(SCREENED) for levels in hyper]
-    return first + sorted(drawn, key=worth, reverse=True)[: len(hyper)]
+        return first + [drawn(levels) for levels in hyper]
+    screened = [drawn(levels) for _ in range(SCREENED) for levels in hyper]
+    return first + sorted(screened, key=worth, reverse=True)[: len(hyper)]
 
 
 def search(
@@ -193,7 +200,8 @@ def search(
     With a budget in the archive the search goes on in rounds until that is spent. With the model of the fitness, later
     rounds start from the best of all. Without it every member of the last generation goes through the flips, as in
     algorithm 1, and the next round starts with new networks. A search for a Pareto front (``archive.front``) is
-    evolution alone. The search also ends after a round that evaluated nothing new.
+    evolution alone. The search also ends after a round that evaluated nothing new, and where none of the first networks
+    is within the archive's limits.
 
     hyper      levels of the first candidates; none: any
     instances  variants of a level in the competition
@@ -208,7 +216,12 @@ def search(
             if ends and settings.guided:
                 ends = [archive.best]
             else:
-                first = first or first_candidates(archive.space, settings.population, random, hyper, worth, known)
+                first = first or first_candidates(
+                    archive.space, settings.population, random, hyper, worth, known, archive.allows
+                )
+                if not any(map(archive.allows, first)):
+                    yield _note(archive, number, archive.score(first), settings)
+                    return
                 for generation in evolve(archive, settings, random, first, number):
                     yield generation
                     number = generation.number + 1
@@ -304,19 +317,13 @@ def next_pareto(
 def _children(
     archive: Archive, members: Sequence[Member], pairs: np.ndarray, settings: Settings, random: np.random.Generator
 ) -> list[Member]:
-    children = (
-        breed(
-            members[i].candidate,
-            members[j].candidate,
-            random,
-            settings.crossover_rate,
-            settings.mutation_rate,
-            settings.levels,
-            settings.evolve_hyper,
-        )
-        for i, j in pairs
-    )
-    if settings.sever is not None:
-        gone = severed(members, settings.epsilon, settings.sever)
-        children = (replace(child, bits=tuple(np.where(gone, 0, child.bits).tolist())) for child in children)
-    return archive.score(list(children), [members[i].candidate for i, _ in pairs])
+    gone = None if settings.sever is None else severed(members, settings.epsilon, settings.sever)
+
+    def child(first: Candidate, second: Candidate) -> Candidate:
+        rates = settings.crossover_rate, settings.mutation_rate
+        bred = breed(first, second, random, *rates, settings.levels, settings.evolve_hyper)
+        return bred if gone is None else replace(bred, bits=tuple(np.where(gone, 0, bred.bits).tolist()))
+
+    parents = [(members[i].candidate, members[j].candidate) for i, j in pairs]
+    children = [allowed(lambda pair=pair: child(*pair), archive.allows) for pair in parents]
+    return archive.score(children, [first for first, _ in parents])

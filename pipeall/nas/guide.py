@@ -74,7 +74,8 @@ def guided_loop(
 def _proposal(
     archive: Archive, model: GaussianProcess, starts: list[np.ndarray], breeding: tuple[int, ...], hyper: bool
 ) -> Candidate | None:
-    """The most promising network that was not scored yet, among those that ascents pass; None: they pass none."""
+    """The most promising network that is allowed and was not scored yet, among those that ascents pass; None: they pass
+    none."""
     found: tuple[float, Candidate] | None = None
     for at in starts:
         while True:
@@ -85,7 +86,7 @@ def _proposal(
                     break
                 bits, genes = np.split(near[i], [archive.space.loci])
                 candidate = Candidate(tuple(map(int, bits)), (*map(int, genes), *breeding[TRAINING_GENES:]))
-                if not archive.knows(candidate):
+                if not archive.knows(candidate) and archive.allows(candidate):
                     found = promise[i], candidate
                     break
             if promise.max() <= promise[0] + FLAT:

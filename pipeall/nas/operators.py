@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from .genome import LEVELS, Candidate, Hyper, hyper_bits, hyper_levels
+
+DRAWS = 50  # of a network that is allowed, at most
 
 
 def selection_weights(fitness: Sequence[float], epsilon: float) -> np.ndarray:
@@ -60,3 +62,12 @@ def breed(
     if evolve_hyper:
         hyper = invert(hyper, rate, random)
     return Candidate(bits, hyper_levels(hyper))
+
+
+def allowed(draw: Callable[[], Candidate], allows: Callable[[Candidate], bool]) -> Candidate:
+    """The first candidate drawn that is allowed; the last of ``DRAWS`` where none is."""
+    for _ in range(DRAWS):
+        candidate = draw()
+        if allows(candidate):
+            break
+    return candidate
