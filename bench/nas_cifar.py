@@ -3,10 +3,15 @@ networks of pipeall's beside networks like MobileNet v2 and ResNet-20 of the sam
 
     python bench/nas_cifar.py cifar10.npz --folder runs --minutes 20 --seeds 3 --finish 30
 
-Every search has ``--minutes`` of processor time; every candidate begins with new weights. The networks beside the found
-ones are narrowed or widened until the model predicts the FPS of the found one, and trained as that one is, from new
-weights, for ``--finish`` passes over all training pictures. An interrupted bench goes on with the same command: what
-the folder has is not trained again. ``--finish 0`` trains none: the searches alone.
+Every search has ``--minutes`` of processor time. The networks beside the found ones are narrowed or widened until the
+model predicts the FPS of the found one, and trained as that one is, from new weights, for ``--finish`` passes over all
+training pictures. An interrupted bench goes on with the same command: what the folder has is not trained again.
+``--finish 0`` trains none: the searches alone.
+
+Whole trainings, halved, of networks that begin with known ones:
+
+    python bench/nas_cifar.py cifar10.npz --folder long --methods "pipeall, halving" --samples 8000 --cycles 30 \\
+        --minutes 65 --seeds 2 --min-fps 800 --presets --inherit 0 --finish 50 --trainings 3
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import isfinite
 from pathlib import Path
+from statistics import mean
 
 import numpy as np
 from common import Record, parser
@@ -32,7 +38,7 @@ from pipeall.nas.genome import LEVELS as DEFAULTS
 from pipeall.nas.genome import Architecture, Candidate
 from pipeall.nas.halving import Halving
 from pipeall.nas.mobile import MobileSpace, mobilenet_v2, resnet20
-from pipeall.nas.network import WeightedNetwork, create, to_graph
+from pipeall.nas.network import create, to_graph
 from pipeall.nas.placement import Limits, Placed, Target, place
 from pipeall.nas.recipe import Recipe
 from pipeall.nas.score import Score
@@ -187,7 +193,7 @@ def run(name: str, training: Training, options: Namespace, seed: int) -> Clock:
 
 @dataclass(frozen=True)
 class Finished:
-    """Accuracies on the test samples of a network trained from new weights, None where it was not.
+    """Accuracies on the test samples of a network trained from new weights, once or more often.
 
     short   as candidates are trained
     tested  on all training pictures, for as many passes as was asked for
@@ -195,37 +201,42 @@ class Finished:
 
     placed: Placed
     parameters: int
-    short: float | None
-    tested: float | None
+    short: list[float]
+    tested: list[float]
 
     @property
     def cells(self) -> tuple[float, int, float | None, float | None]:
-        """FPS as predicted, weights, accuracies in percent."""
-        percent = (None if share is None else 100 * share for share in (self.short, self.tested))
+        """FPS as predicted, weights, means of the accuracies in percent, None where nothing was trained."""
+        percent = (100 * mean(shares) if shares else None for shares in (self.short, self.tested))
         return self.placed.choice.prediction.fps, self.parameters, *percent
 
 
 def finish(name: str, architecture: Architecture, training: Training, options: Namespace) -> Finished:
     few, data = training.load(), replace(training, samples=None).load()
     network = create(architecture, data, 0)
-    short = after(f"{name}, short", network, few, options.cycles, options)
-    tested = after(name, network, data, options.finish, options)
+    seeds = range(options.trainings if options.finish else 0)
+    short = [after(f"{name}, short", architecture, few, options.cycles, options, seed) for seed in seeds[:1]]
+    tested = [after(name, architecture, data, options.finish, options, seed) for seed in seeds]
     return Finished(place(to_graph(network, data), training.target), network.parameters, short, tested)
 
 
-def after(name: str, network: WeightedNetwork, data: DataSet, passes: int, options: Namespace) -> float | None:
+def after(name: str, architecture: Architecture, data: DataSet, passes: int, options: Namespace, seed: int) -> float:
     """The accuracy after so many passes over the data; it is kept in the folder."""
-    if not options.finish:
-        return None
+    name = f"{name}, training {seed}" if seed else name
     path = options.folder / f"finished-{name.replace(' ', '-').replace(',', '')}.json"
-    about = repr((network.architecture, passes))
+    about = repr((architecture, passes))
     found = json.loads(path.read_text()) if path.exists() else {}
     if found.get("about") != about:
         hyper = Candidate((0,), HYPER).hyperparameters(LEVELS)._replace(cycles=passes)
-        trained = calibrated(train(network, data.fit, hyper, 0, RECIPE)[0], data.fit.x)
+        trained = train(create(architecture, data, seed), data.fit, hyper, seed, RECIPE)[0]
+        trained = calibrated(trained, data.fit.x)
         found = {"about": about, "tested": accuracy(data, predict(trained, data.test.x), data.test.y)}
         path.write_text(json.dumps(found))
     return found["tested"]
+
+
+def each(name: str, tested: Sequence[float]) -> str:
+    return f"{name}, tested [%] after each training: {', '.join(f'{100 * share:.1f}' for share in tested) or 'none'}"
 
 
 RECIPE = Recipe(batch=64, decay=5e-4, crop=4, flip=True)
@@ -256,6 +267,12 @@ def main() -> None:
     options.add_argument(
         "--finish", type=int, default=30, help="passes of what is found, 0: none is trained; %(default)s"
     )
+    options.add_argument(
+        "--trainings", type=int, default=1, help="of what is found, each from other weights; %(default)s"
+    )
+    options.add_argument(
+        "--inherit", type=int, default=1, help="networks whose weights a child of pipeall's tries; %(default)s"
+    )
     options.add_argument("--min-fps", type=float, default=200.0, help="of every candidate; %(default)s")
     options.add_argument("--presets", action="store_true", help="pipeall's searches begin with known networks")
     options.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="all")
@@ -264,7 +281,7 @@ def main() -> None:
     target = Target("rpi5", limits=Limits(min_fps=options.min_fps))
     levels = LEVELS._replace(cycles=(options.cycles,) * 3)
     training = Training(MobileSpace(widths=options.widths), str(options.data), "", options.samples, levels=levels,
-                        recipe=RECIPE, fitness=Fitness(0.0, 0.0), target=target, inherit=0)  # fmt: skip
+                        recipe=RECIPE, fitness=Fitness(0.0, 0.0), target=target, inherit=options.inherit)  # fmt: skip
     data = replace(training, samples=None).load()
     with Record(options, *COLUMNS) as record:
         fps = {}
@@ -277,11 +294,13 @@ def main() -> None:
             made = 100 * sum(score.passes for score in done) / max(1, sum(score.cycles for score in done))
             record.add(name, len(done), ended, made, best.score.error, *end.cells)
             of_seeds = ", ".join(f"{clock.best.score.error:.4f} ({clock.best.score.fps:.0f})" for clock in clocks)
+            record.say(each(name, end.tested))
             record.say(f"{name}, judged error (FPS) of each seed's best: {of_seeds}; the best is {best.candidate.code}")
             fps[name] = end.placed.choice.prediction.fps
         for name, (like, make) in product(filter(OURS.__contains__, options.methods), LIKE.items()):
             width = as_fast_as(fps[name], make, data, target)
             end = finish(f"{like}, {name}", make(width), training, options)
+            record.say(each(f"{like}, {name}", end.tested))
             record.add(f"{like}, width {width:.2f}, as fast as {name}", None, None, None, None, *end.cells)
         searched = f"{options.seeds} seeds, {options.minutes:g} minutes of processor time for each search"
         record.say(f"{searched}; candidates: {options.samples} pictures, {options.cycles} passes")
