@@ -215,7 +215,7 @@ def finish(name: str, architecture: Architecture, training: Training, options: N
     few, data = training.load(), replace(training, samples=None).load()
     network = create(architecture, data, 0)
     seeds = range(options.trainings if options.finish else 0)
-    short = [after(f"{name}, short", architecture, few, options.cycles, options, seed) for seed in seeds[:1]]
+    short = [after(f"{name}, short", architecture, few, options.cycles, options, seed) for seed in seeds]
     tested = [after(name, architecture, data, options.finish, options, seed) for seed in seeds]
     return Finished(place(to_graph(network, data), training.target), network.parameters, short, tested)
 
