@@ -11,7 +11,7 @@ training pictures. An interrupted bench goes on with the same command: what the 
 Whole trainings, halved, of networks that begin with known ones:
 
     python bench/nas_cifar.py cifar10.npz --folder long --methods "pipeall, halving" --samples 8000 --cycles 30 \\
-        --minutes 65 --seeds 2 --min-fps 800 --presets --inherit 0 --finish 50 --trainings 3
+        --minutes 65 --seeds 2 --min-fps 800 --presets --inherit 0 --finish 50
 """
 
 from __future__ import annotations
