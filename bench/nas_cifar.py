@@ -294,13 +294,15 @@ def main() -> None:
             made = 100 * sum(score.passes for score in done) / max(1, sum(score.cycles for score in done))
             record.add(name, len(done), ended, made, best.score.error, *end.cells)
             of_seeds = ", ".join(f"{clock.best.score.error:.4f} ({clock.best.score.fps:.0f})" for clock in clocks)
-            record.say(each(name, end.tested))
+            if options.trainings > 1:
+                record.say(each(name, end.tested))
             record.say(f"{name}, judged error (FPS) of each seed's best: {of_seeds}; the best is {best.candidate.code}")
             fps[name] = end.placed.choice.prediction.fps
         for name, (like, make) in product(filter(OURS.__contains__, options.methods), LIKE.items()):
             width = as_fast_as(fps[name], make, data, target)
             end = finish(f"{like}, {name}", make(width), training, options)
-            record.say(each(f"{like}, {name}", end.tested))
+            if options.trainings > 1:
+                record.say(each(f"{like}, {name}", end.tested))
             record.add(f"{like}, width {width:.2f}, as fast as {name}", None, None, None, None, *end.cells)
         searched = f"{options.seeds} seeds, {options.minutes:g} minutes of processor time for each search"
         record.say(f"{searched}; candidates: {options.samples} pictures, {options.cycles} passes")

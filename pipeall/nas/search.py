@@ -88,8 +88,10 @@ class Search:
         wave = self.training.halving and self.training.halving.factor
         file = None if history is None else History(history, self.about())
         others = max(0, self.training.inherit - 1)
-        about = self.training.space, self.training, self.seed, executor, file, self.budget, wave, others
-        return Archive(*about, self.training.allows)
+        training = self.training
+        return Archive(
+            training.space, training, self.seed, executor, file, self.budget, wave, others, limits=training.allows
+        )
 
     def generations(self, archive: Archive) -> Iterator[Generation]:
         """The generations of the search as it runs: algorithm 1 of the paper. The winner is ``archive.best``."""
