@@ -257,7 +257,7 @@ COLUMNS = ("network", "networks tried", "of them ended early", "passes made [%] 
            "rpi5, predicted [FPS] .0f", "weights", "after a short training [%] .1f", "tested [%] .1f")  # fmt: skip
 
 
-def main() -> None:
+def arguments() -> Namespace:
     options = parser(__doc__, "data")
     options.add_argument("--folder", type=Path, required=True, help="for what is trained; the bench goes on from it")
     options.add_argument("--minutes", type=float, default=20.0, help="of processor time for each search; %(default)s")
@@ -277,7 +277,11 @@ def main() -> None:
     options.add_argument("--presets", action="store_true", help="pipeall's searches begin with known networks")
     options.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="all")
     options.add_argument("--widths", type=lambda text: tuple(map(int, text.split("/"))), default=(16, 24, 32, 48))
-    options = options.parse_args()
+    return options.parse_args()
+
+
+def main() -> None:
+    options = arguments()
     target = Target("rpi5", limits=Limits(min_fps=options.min_fps))
     levels = LEVELS._replace(cycles=(options.cycles,) * 3)
     training = Training(MobileSpace(widths=options.widths), str(options.data), "", options.samples, levels=levels,
