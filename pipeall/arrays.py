@@ -12,6 +12,7 @@ import numpy as np
 from numpy.lib import format
 
 from .errors import ArgumentError
+from .files import open_whole
 
 MAX_BYTES = 2**32  # of an array, or of a .csv file
 # UCI Optical Recognition of Handwritten Digits, 1,797 of 8 x 8; CC BY 4.0
@@ -26,9 +27,11 @@ def read_npz(path: Path, keys: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
     The size of an array is checked before it is read.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_whole(path) as file, zipfile.ZipFile(file) as archive:
             entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
             return {key: _array(archive, entries[key]) for key in keys or entries if key in entries}
+    except ArgumentError:
+        raise
     except (OSError, EOFError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise ArgumentError(f"{path}: cannot be read as .npz: {error}") from None
 
@@ -36,8 +39,10 @@ def read_npz(path: Path, keys: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
 def read_npy(path: Path) -> np.ndarray:
     """The array of a .npy. Raises ArgumentError."""
     try:
-        with path.open("rb") as file:
+        with open_whole(path) as file:
             return _values(file, path.name, path.stat().st_size)
+    except ArgumentError:
+        raise
     except (OSError, EOFError, ValueError) as error:
         raise ArgumentError(f"{path}: cannot be read as .npy: {error}") from None
 
@@ -86,12 +91,12 @@ def _csv(path: Path, targets: int) -> dict[str, np.ndarray]:
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise ArgumentError(f"{path}: expected at most {MAX_BYTES} bytes, got {size}")
-        with path.open() as file:
-            first = file.readline().split(",")[0].strip()
+        with open_whole(path) as file:
+            first = file.readline().decode().split(",")[0].strip()
         table = np.loadtxt(path, delimiter=",", skiprows=0 if _is_number(first) else 1, ndmin=2)
+    except ArgumentError:
+        raise
     except (OSError, ValueError) as error:
-        if isinstance(error, ArgumentError):
-            raise
         raise ArgumentError(f"{path}: expected numbers separated by commas: {error}") from None
     if table.shape[1] <= targets:
         wanted = "a label" if targets == 1 else f"{targets} targets"

@@ -1,12 +1,16 @@
-"""JSON files: plans, profiles, boards and measurements, readable in a diff, written atomically, read with suspicion."""
+"""Files: written whole or not at all, read with suspicion; JSON ones are readable in a diff."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from io import BytesIO
 from math import inf
 from pathlib import Path
 from typing import IO, Any
@@ -14,27 +18,140 @@ from typing import IO, Any
 from .errors import ArgumentError
 
 MAX_BYTES = 64 << 20  # a profile of a hundred groups on ten units has some 100 KB
+MAX_LINKS = 40  # from one to the next, as the kernel has it
+READER_S = 5  # that a pipe which is written gets to find a reader
+# What a folder or mount says where a file may be written all the same.
+IN_PLACE = (errno.EACCES, errno.EBUSY, errno.EPERM, errno.EROFS)
+NOT_FILES = {
+    "a folder": stat.S_ISDIR, "a pipe": stat.S_ISFIFO, "a device": stat.S_ISCHR, "a disk": stat.S_ISBLK,
+    "a socket": stat.S_ISSOCK,
+}  # fmt: skip
 MAX_NUMBER = 1e15  # no time, size or factor comes near it; sums and products of a few stay finite
 
 
 def write_whole(path: str | Path, write: Callable[[IO[bytes]], object]) -> None:
     """Puts what ``write`` writes in the place of a file: a reader sees the old content or the whole new one.
 
+    The file keeps its mode, and a link leads where it led. What cannot be replaced is written into: a device, a pipe, a
+    file of several names, one that is mounted, or whose folder takes no new file; ``write`` may be called again then.
     Raises ArgumentError naming the file where it cannot be written.
     """
-    path = Path(path)
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                write(file)
-            os.chmod(name, 0o666 & ~_umask())
-            os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise
+        target = _followed(Path(path))
+        if not (_is_replaceable(target) and _replaced(target, write)):
+            _write_into(target, write)
     except OSError as error:
-        raise ArgumentError(f"{path}: cannot be written: {error.strerror}") from None
+        raise ArgumentError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def _followed(path: Path) -> Path:
+    """Where a path's links lead, but for the open files of this process, whose links are no paths."""
+    for _ in range(MAX_LINKS):
+        path = Path(os.path.realpath(path.parent)) / path.name
+        if path.parent == _own_files() or not path.is_symlink():
+            return path
+        path = path.parent / path.readlink()
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+
+def _own_files() -> Path:
+    return Path(os.path.realpath("/proc/self/fd"))
+
+
+def _is_replaceable(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return True
+    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+
+
+def _replaced(path: Path, write: Callable[[IO[bytes]], object]) -> bool:
+    """Puts a new file in the place of another; False where the system does not let it, though the file may do."""
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".pipeall-")
+    except OSError as error:
+        if error.errno in IN_PLACE:
+            return False
+        raise
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+        _keep_mode(path, name)
+        os.replace(name, path)
+    except BaseException as error:
+        os.unlink(name)
+        if isinstance(error, OSError) and error.errno in IN_PLACE and path.exists():
+            return False
+        raise
+    return True
+
+
+def _keep_mode(path: Path, name: str) -> None:
+    """Owner and mode of a file for the one that takes its place; some file systems have none."""
+    with suppress(OSError):
+        if path.exists():
+            before = path.stat()
+            with suppress(OSError):
+                os.chown(name, before.st_uid, before.st_gid)
+            os.chmod(name, stat.S_IMODE(before.st_mode))
+        else:
+            os.chmod(name, 0o666 & ~_umask())
+
+
+def _write_into(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    content = BytesIO()  # which a writer may seek in
+    write(content)
+    with _opened_to_write(path) as file:
+        file.write(content.getbuffer())
+        file.flush()
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and path.parent != _own_files():
+            file.truncate()
+
+
+def _opened_to_write(path: Path) -> IO[bytes]:
+    """A file as it is, not emptied yet. A pipe gets READER_S to find a reader: waiting for one might never end."""
+    if path.parent == _own_files():  # with its place in the file, which opening it again would lose
+        return os.fdopen(os.dup(int(path.name)), "wb")
+    deadline = time.monotonic() + READER_S
+    while True:
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY, 0o666)
+            break
+        except OSError as error:
+            if error.errno != errno.ENXIO or not path.is_fifo():
+                raise
+            if time.monotonic() > deadline:
+                raise OSError(errno.ENXIO, "nobody reads this pipe") from None
+            time.sleep(0.05)
+    os.set_blocking(handle, True)
+    return os.fdopen(handle, "wb")
+
+
+def same_file(path: str | Path, others: Iterable[str | Path]) -> str | Path | None:
+    """That of the others which is the same file, by whatever name; None where none is, or there is no such file."""
+    for other in others:
+        with suppress(OSError, ValueError):
+            if os.path.samefile(path, other):
+                return other
+    return None
+
+
+def open_whole(path: str | Path) -> IO[bytes]:
+    """A file to read, which ``check_file`` lets through."""
+    check_file(path)
+    return open(path, "rb")
+
+
+def check_file(path: str | Path) -> None:
+    """Refuses what is no file: a pipe would be waited for, a device may not end, or does something when it is opened.
+
+    Raises OSError where there is nothing, ArgumentError naming it where it is something else.
+    """
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode):
+        kind = next(name for name, is_kind in NOT_FILES.items() if is_kind(mode))
+        raise ArgumentError(f"{path}: expected a file, got {kind}")
 
 
 def _umask() -> int:
@@ -61,7 +178,7 @@ def read_json(path: str | Path, kind: str) -> dict[str, Any]:
     """The content of a file of this format. Raises ArgumentError naming the file for anything else."""
     path = Path(path)
     try:
-        with path.open("rb") as file:
+        with open_whole(path) as file:
             text = file.read(MAX_BYTES + 1)
         if len(text) > MAX_BYTES:
             raise ArgumentError(f"{path}: expected at most {MAX_BYTES} bytes, got {len(text)} or more")

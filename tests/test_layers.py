@@ -30,7 +30,7 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     "notebook": set(),
     "steps": {"errors"},
     "picture": {"errors"},
-    "arrays": {"errors"},
+    "arrays": {"errors", "files"},
     "_kernels": LEAVES,
     "_kernels/cpu": LEAVES | {"_kernels", "_kernels/cpu/drivers"},
     "_kernels/cpu/drivers": {"_kernels", "_kernels/cpu"},

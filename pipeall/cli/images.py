@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from ..errors import ArgumentError
+from ..files import write_whole
 from ..picture import MAX_SIDE
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")  # looked for in folders
@@ -42,11 +43,9 @@ def inside(folder: Path, recursive: bool) -> Iterator[Path]:
 
 
 def save(picture: np.ndarray, path: Path) -> None:
-    """Writes uint8 (height, width, 3) as the suffix says. Raises ArgumentError where that cannot be."""
-    try:
-        Image.fromarray(picture).save(path, **({"quality": QUALITY} if path.suffix in (".jpg", ".jpeg") else {}))
-    except (OSError, ValueError) as error:
-        raise ArgumentError(f"picture {path}: cannot be written: {error}") from error
+    """Writes uint8 (height, width, 3) as the suffix says, .png or .jpg. Raises ArgumentError where that cannot be."""
+    kind, options = ("PNG", {}) if path.suffix == ".png" else ("JPEG", {"quality": QUALITY})
+    write_whole(path, lambda file: Image.fromarray(picture).save(file, kind, **options))
 
 
 def jpeg(picture: np.ndarray, quality: int = QUALITY) -> bytes:

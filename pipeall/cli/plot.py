@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import ArgumentError, missing_extra
+from ..errors import missing_extra
+from ..files import write_whole
 from .output import MODES
 
 try:
@@ -36,10 +37,7 @@ def blank(title: str, inches: tuple[float, float] = INCHES) -> Figure:
 
 def save(drawn: Figure, path: str | Path) -> None:
     """Writes a figure as PNG. Raises ArgumentError naming the file where it cannot be written."""
-    try:
-        drawn.savefig(path, format="png")
-    except OSError as error:
-        raise ArgumentError(f"{path}: cannot be written: {error.strerror}") from None
+    write_whole(path, lambda file: drawn.savefig(file, format="png"))
 
 
 def figure(rows: Sequence[Mapping[str, Any]], title: str) -> Figure:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ArgumentError, PipeallError
+from ..files import check_file
 from . import pareto
 from .genome import TRAINING_GENES, Candidate, Space
 from .score import Evaluate, Score
@@ -192,6 +193,8 @@ class History:
         self.generations: dict[int, dict[str, Any]] = {}
         header = json.loads(json.dumps({"format": FORMAT, "search": dict(search)}))
         try:
+            if self.path.exists():
+                check_file(self.path)
             self._file = open(self.path, "a+b")
         except OSError as error:
             raise ArgumentError(f"{self.path}: cannot be opened: {error.strerror}") from None

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import ArgumentError, missing_extra
+from ..files import open_whole
 
 MAX_TEXT_BYTES = 2**28  # of a file, unpacked
 SUFFIXES = (".json", ".json.gz", ".txt", ".txt.gz")
@@ -63,7 +64,7 @@ def vectorise(train: Sequence[str], others: Sequence[Sequence[str]], features: i
 
 def _read(path: Path) -> str:
     try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+        with open_whole(path) as packed, gzip.open(packed) if path.suffix == ".gz" else packed as file:
             content = file.read(MAX_TEXT_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise ArgumentError(f"{path}: cannot be read: {error}") from None

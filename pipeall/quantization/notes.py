@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import __version__
 from ..errors import ArgumentError
-from ..files import write_text
+from ..files import open_whole, write_text
 from ..graph.ir import Graph
 from .photos import Arrays
 
@@ -45,7 +45,7 @@ class Notes:
             write_text(self.path, head)
             return
         try:
-            with self.path.open("rb") as file:
+            with open_whole(self.path) as file:
                 content = file.read(MAX_BYTES + 1)
             self._parts = self._read(content, head.encode())
             os.truncate(self.path, content.rfind(b"\n") + 1)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..errors import ArgumentError
+from ..files import open_whole
 
 COCO = (
     "person", "bicycle", "car", "motorcycle", "airplane", "bus", "train", "truck", "boat", "traffic light",
@@ -61,7 +62,7 @@ def read(path: str | Path) -> tuple[str, ...]:
     """
     path = Path(path)
     try:
-        with path.open("rb") as file:
+        with open_whole(path) as file:
             content = file.read(MAX_BYTES + 1)
         lines = content.decode().removesuffix("\n").split("\n")
     except OSError as error:

@@ -119,7 +119,7 @@ class ModelReader:
     """One model: its needed nodes and initialisers, in plain Python and NumPy."""
 
     def __init__(self, source: Source, model: Any, raw: Mapping[str, memoryview]):
-        self.folder, self.proto, self.raw = source.folder, model.graph, raw
+        self.path, self.proto, self.raw = source.path, model.graph, raw
         self.opset = opset_of(model)
         self.context = package().checker.C.CheckerContext()
         self.context.ir_version = model.ir_version
@@ -198,4 +198,4 @@ class ModelReader:
         }
 
     def array(self, what: str, proto: Any, raw: memoryview | None = None) -> np.ndarray:
-        return tensors.array(what, proto, self.folder, raw)
+        return tensors.array(what, proto, self.path, raw)

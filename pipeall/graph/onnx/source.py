@@ -49,9 +49,9 @@ class Source:
             raise ModelError(f"{type(model).__name__}: cannot be written as bytes: {error!s:.200}") from None
 
     @property
-    def folder(self) -> Path | None:
-        """Where external data lies: beside the file. Bytes have none."""
-        return self.content.parent if isinstance(self.content, Path) else None
+    def path(self) -> Path | None:
+        """Of the file, beside which external data lies. Bytes have none."""
+        return self.content if isinstance(self.content, Path) else None
 
     def name(self, graph: Any) -> str:
         """What the network is called: as the file, or as the GraphProto in the bytes."""

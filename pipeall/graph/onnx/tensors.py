@@ -38,8 +38,8 @@ def type_name(elem_type: int) -> str:
     return types.Name(elem_type) if elem_type in types.values() else str(elem_type)
 
 
-def array(what: str, proto: Any, folder: Path | None, raw: memoryview | None = None) -> np.ndarray:
-    """Values of a TensorProto: raw bytes (``raw`` where they stayed in the file), typed fields or a file in ``folder``.
+def array(what: str, proto: Any, model: Path | None, raw: memoryview | None = None) -> np.ndarray:
+    """Values of a TensorProto: raw bytes (``raw`` where they stayed in the file), typed fields, or a file by ``model``.
 
     ``what`` names it in errors, all of which are ModelErrors.
     """
@@ -51,7 +51,7 @@ def array(what: str, proto: Any, folder: Path | None, raw: memoryview | None = N
     if min(dims, default=1) < 0 or len(dims) > MAX_RANK or largest > MAX_ELEMENTS:
         raise ModelError(f"{what} has an absurd shape: {dims!s:.80}")
     if proto.data_location == EXTERNAL:
-        raw = _external(what, proto, folder, elements * stored.itemsize)
+        raw = _external(what, proto, model, elements * stored.itemsize)
     elif raw is None and proto.HasField("raw_data"):
         raw = proto.raw_data
     if raw is not None:
@@ -72,17 +72,17 @@ def array(what: str, proto: Any, folder: Path | None, raw: memoryview | None = N
             raise ModelError(f"{what} has values beyond float32") from None
 
 
-def _external(what: str, proto: Any, folder: Path | None, nbytes: int) -> bytes:
+def _external(what: str, proto: Any, model: Path | None, nbytes: int) -> bytes:
     """The bytes of a tensor stored in another file of the model's folder, no more than it needs and one."""
     entries = {entry.key: entry.value for entry in proto.external_data}
-    if folder is None:
-        location = entries.get("location")
+    location = entries.get("location", "")
+    if model is None:
         raise ModelError(f"{what}: external data {location!r:.200}: expected the model's path, bytes have no folder")
-    folder = folder.resolve()
     try:
-        file = (folder / entries.get("location", "")).resolve()
-        if not file.is_relative_to(folder):
-            raise ModelError(f"{what}: external data {str(file)!r} lies outside of the model's folder")
+        file = _beside(model, location)
+        if file is None:
+            outside = str((model.parent / location).resolve())
+            raise ModelError(f"{what}: external data {outside!r} lies outside of the model's folder")
         if not file.is_file():  # a pipe would be waited for
             raise ModelError(f"{what}: external data {str(file)!r}: expected a file beside the model")
         offset, length = int(entries.get("offset", 0)), int(entries.get("length", -1))
@@ -92,5 +92,17 @@ def _external(what: str, proto: Any, folder: Path | None, nbytes: int) -> bytes:
     except (OSError, ValueError, OverflowError) as error:
         if isinstance(error, ModelError):
             raise
-        location = entries.get("location")
         raise ModelError(f"{what}: external data {location!r:.200} cannot be read: {error!s:.200}") from None
+
+
+def _beside(model: Path, location: str) -> Path | None:
+    """The real file of a location in the model's folder; None where it lies elsewhere.
+
+    A link in the folder may lead out of it where the model itself is a link, to beside what the model leads to: so are
+    models kept in Hugging Face's cache. Whoever can put the model there has that folder.
+    """
+    folder, file = model.parent.resolve(), (model.parent / location).resolve()
+    if file.is_relative_to(folder):
+        return file
+    linked = model.is_symlink() and not Path(location).is_absolute() and ".." not in Path(location).parts
+    return file if linked and file.parent == model.resolve().parent else None
