@@ -227,7 +227,7 @@ def test_what_is_no_file_of_ours_is_refused(tmp_path, content, message):
 
 def test_files_that_cannot_be_read_or_written(tmp_path):
     for path in (tmp_path / "absent.json", tmp_path):
-        with pytest.raises(ArgumentError, match="cannot be read: "):
+        with pytest.raises(ArgumentError, match="cannot be read: |expected a file, got a folder"):
             read_json(path, "plan")
     for path in (tmp_path / "absent" / "plan.json", tmp_path):
         with pytest.raises(ArgumentError, match="cannot be written: "):

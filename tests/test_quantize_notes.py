@@ -164,7 +164,7 @@ def test_a_file_that_is_too_long_or_cannot_be_opened(tmp_path):
         file.truncate(MAX_BYTES + 1)
     with pytest.raises(ArgumentError, match="notes: expected notes"):
         Notes(path, "x")
-    with pytest.raises(ArgumentError, match="cannot be opened"):
+    with pytest.raises(ArgumentError, match="expected a file, got a folder"):
         Notes(tmp_path, "x")
     with pytest.raises(ArgumentError, match="cannot be written"):
         Notes(tmp_path / "absent" / "notes", "x")
