@@ -32,6 +32,8 @@ SOURCES = Path(__file__).parent
 COMMON = "vector.cl"  # stands before every kernel
 PRECISIONS = ("fp32", "mixed", "fp16")  # mixed: stored in half precision, computed in single
 OLD_POCL = " (this PoCL is older than the CPU; Debian's package pocl-opencl-icd knows it)"
+# PoCL's package on PyPI has wheels for x86-64 alone.
+STAND_IN = "pip install 'pyopencl[pocl]'" if os.uname().machine == "x86_64" else "apt-get install pocl-opencl-icd"
 HASH_BYTES = hashlib.sha256().digest_size
 
 
@@ -109,7 +111,7 @@ def choose(available: tuple[DeviceInfo, ...]) -> DeviceInfo:
         found = [d for d in available if wanted in f"{d.vendor}\n{d.name}\n{d.platform}".lower()]
     if not found:
         looked_for = "an OpenCL device" if wanted is None else f"PIPEALL_OPENCL={wanted} (index, vendor or name)"
-        hint = "" if available else "; pip install 'pyopencl[pocl]' adds a CPU that stands in"
+        hint = "" if available else f"; {STAND_IN} adds a CPU that stands in"
         raise DeviceError(f"expected {looked_for}; available: {listed}{hint}")
     return found[0]
 
