@@ -186,7 +186,6 @@ MALFORMED = {
     "output padding": ("deconv", DECONV | dict(output_padding=(1, 0)), [IMAGE, (3, 8, 3, 3), BIAS], "smaller than"),
     "expand": ("expand", dict(shape=(1, 4, 5, 5)), [IMAGE], "does not broadcast"),
     "pad mode": ("pad", PAD | dict(mode="mirror"), [IMAGE], "mode must be one of"),
-    "reflection": ("pad", PAD | dict(mode="reflect", pads_end=(0, 0, 5, 0)), [IMAGE], "exceeds"),
     "product": ("matmul", dict(alpha=1.0), [(2, 3), (4, 2)], "cannot multiply"),
     "concat": ("concat", dict(axis=1), [IMAGE, (1, 3, 5, 4)], "shapes differ"),
     "reshape size": ("reshape", dict(shape=(1, 74)), [IMAGE], "cannot reshape"),

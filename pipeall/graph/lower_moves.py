@@ -12,6 +12,7 @@ from ..steps import Strided
 from . import lower_integers
 from .ir import Node
 from .lowering import MAX_COPY_DIMS, Lowering
+from .ops.moves import pad_indices
 from .ops.sampling import taps
 from .strides import broadcast, constant, cut, from_index, order_of, permuted, pixels, place, reaching, reshaped
 
@@ -126,7 +127,7 @@ def _mirrored(to: Lowering, node: Node, x: Strided) -> None:
         if begin or end
     ]
     for i, (axis, begin, end) in enumerate(sides, 1):
-        index = np.pad(np.arange(x.shape[axis]), (begin, end), node.attrs["mode"]).astype(np.int32)
+        index = pad_indices(node.attrs["mode"], x.shape[axis], begin, end).astype(np.int32)
         shape = (*x.shape[:axis], len(index), *x.shape[axis + 1 :])
         made = to.target(node, order_of(x)) if i == len(sides) else to.dense(shape, order_of(x), x.dtype)
         to.step("gather", node, (x, constant(index)), made, {"axis": axis})

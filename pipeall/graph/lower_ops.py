@@ -174,7 +174,8 @@ def unary(to: Lowering, node: Node) -> None:
     views = (pixels(x), pixels(dst)) if len(x.shape) == 4 else (None, None)
     if None in views and (two := _two(x, dst)):
         views = two
-    if None not in views and {x.dtype, dst.dtype} == {FLOAT} and _in_long_runs(*views):
+    fits = None not in views and views[0].elements == views[1].elements  # not where an element of x is repeated
+    if fits and {x.dtype, dst.dtype} == {FLOAT} and _in_long_runs(*views):
         to.step("unary", node, views[:1], views[1], params)
     else:
         _pointwise(to, node, [x], dst, **params)

@@ -18,6 +18,7 @@ from .ir import Graph, Node
 from .pointwise import CLAMPED as ARITHMETIC
 from .rewrite_attention import fuse_attention
 from .rewrite_concat import join_slices, nest_concat
+from .rewrite_division import multiplied
 from .rewrite_linear import fold_normalisation, merge_branches
 from .rewrite_pointwise import add_to_gate, make_activation
 from .rewrite_quantised import drop_fakequant, read_what_was_stored, store_later, take_maxima_of_reals
@@ -32,7 +33,7 @@ def rewrite(graph: Graph) -> Graph:
     A graph that computes with integers (``integers``) is as simple as it can be."""
     if graph.quantised:
         return graph
-    draft = Draft(graph)
+    draft = Draft(multiplied(graph))
     changed = True
     while changed:
         changed = False
@@ -127,7 +128,7 @@ def flatten_in_fc(draft: Draft, node: Node) -> bool:
 def fold_pad(draft: Draft, node: Node) -> bool:
     """Makes zeros around an image the padding of the convolution, or of the average pooling that counts them."""
     pad = draft.maker(node.inputs[0], "pad") if node.op in ("conv", "avgpool") else None
-    if pad is None or pad.attrs["value"] != 0:
+    if pad is None or pad.attrs["mode"] != "constant" or pad.attrs["value"] != 0:
         return False
     begin, end, own = pad.attrs["pads_begin"], pad.attrs["pads_end"], node.attrs["pads"]
     pads = tuple(a + b for a, b in zip(own, begin[2:] + end[2:], strict=True))

@@ -151,8 +151,10 @@ def _is_tanh(draft: Draft, x: str, gate: str) -> bool:
     tensors, number = _factors(draft, argument)
     if len(tensors) == 1 and isclose(number, (2 / pi) ** 0.5, rel_tol=CLOSE):
         total = draft.maker(tensors[0], "add")
-        return total is not None and any(
-            a == x and _cubic(draft, b, x) == [x] * 3 for a, b in (total.inputs, total.inputs[::-1])
+        return (
+            total is not None
+            and _free(total)
+            and any(a == x and _cubic(draft, b, x) == [x] * 3 for a, b in (total.inputs, total.inputs[::-1]))
         )
     return False
 
@@ -160,19 +162,20 @@ def _is_tanh(draft: Draft, x: str, gate: str) -> bool:
 def _cubic(draft: Draft, name: str, x: str) -> list[str] | None:
     """The factors of 0.044715 times powers of x."""
     node = draft.maker(name, "mul")
-    tensors, number = _factors(draft, node) if node is not None else ([], 0.0)
+    tensors, number = _factors(draft, node) if node is not None and _free(node) else ([], 0.0)
     flat = [part for t in tensors for part in _power(draft, t, x)]
     return flat if isclose(number, 0.044715, rel_tol=CLOSE) else None
 
 
 def _power(draft: Draft, name: str, x: str) -> list[str]:
     node = draft.maker(name, "mul", "pow")
-    if node is None:
+    if node is None or not _free(node):
         return [name]
     if node.op == "pow":
-        exponent = _number(draft, node.inputs[1])
+        exponent = None if node.attrs["swapped"] else _number(draft, node.inputs[1])
         return [node.inputs[0]] * int(exponent) if exponent in (2.0, 3.0) else [name]
-    return _factors(draft, node)[0]
+    tensors, number = _factors(draft, node)
+    return tensors if number == 1 else [name]
 
 
 GATES = (  # op, the number that the product has beside the gate, whether a tensor is the gate

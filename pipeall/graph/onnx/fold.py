@@ -43,7 +43,7 @@ def _flattened(g: Builder, n: OnnxNode, shape: Shape) -> Shape:
 
 def _squeezed(g: Builder, n: OnnxNode, shape: Shape) -> Shape:
     axes = g.attr_or_ints(n, "axes", 1)
-    if axes is None:
+    if not axes:  # as onnxruntime takes an empty list
         return tuple(size for size in shape if size != 1)
     axes = {n.axis(axis, len(shape)) for axis in axes}
     if any(shape[axis] != 1 for axis in axes):
@@ -52,7 +52,9 @@ def _squeezed(g: Builder, n: OnnxNode, shape: Shape) -> Shape:
 
 
 def _unsqueezed(g: Builder, n: OnnxNode, shape: Shape) -> Shape:
-    axes = g.attr_or_ints(n, "axes", 1) or n.fail("axes are missing")
+    axes = g.attr_or_ints(n, "axes", 1)
+    if axes is None:
+        n.fail("axes are missing")
     rank = len(shape) + len(axes)
     axes = {n.axis(axis, rank) for axis in axes}
     if len(axes) + len(shape) != rank:

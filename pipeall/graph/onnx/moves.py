@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
+from ..ops import MAX_RANK
 from .build import Builder, OnnxNode, operator
 from .fold import RESHAPE, TYPES, parts, permutation, shape_of, slices
 
@@ -216,7 +218,8 @@ def _expand(g: Builder, n: OnnxNode) -> None:
 
 @operator("Tile", limits="constant repeats")
 def _tile(g: Builder, n: OnnxNode) -> None:
-    """Every repeated axis gets one before it, which is expanded and merged with it."""
+    """Every repeated axis gets one before it, which is expanded and merged with it; where that makes too many axes, one
+    after the other does, and all others are two."""
     x, repeats = g.x(n), g.ints(n, 1)
     shape = g.shape(x)
     if len(repeats) != len(shape) or min(repeats, default=1) < 1:
@@ -229,12 +232,23 @@ def _tile(g: Builder, n: OnnxNode) -> None:
         before, after = [*before, size], [*after, count if size == 1 else size]
     if before == after:
         g.bind(n, x)
-        return
-    out = tuple(size * count for size, count in zip(shape, repeats, strict=True))
-    x = g.reshape(n, x, tuple(before), part="apart")
-    x = g.emit(n, "expand", [x], part="" if len(after) == len(out) else "copies", shape=tuple(after))
-    if len(after) != len(out):
-        g.reshape(n, x, out)
+    elif len(after) <= MAX_RANK:
+        _repeated(g, n, x, before, after, [size * count for size, count in zip(shape, repeats, strict=True)])
+    else:
+        axes = [axis for axis, count in enumerate(repeats) if count > 1]
+        for axis in axes:
+            before = [prod(shape[:axis]), 1, prod(shape[axis:])]
+            after = [before[0], repeats[axis], before[2]]
+            shape = (*shape[:axis], shape[axis] * repeats[axis], *shape[axis + 1 :])
+            x = _repeated(g, n, x, before, after, shape, "" if axis == axes[-1] else f"axis{axis}")
+
+
+def _repeated(
+    g: Builder, n: OnnxNode, x: str, before: Sequence[int], after: Sequence[int], out: Sequence[int], part: str = ""
+) -> str:
+    x = g.reshape(n, x, tuple(before), part=f"{part}apart")
+    x = g.emit(n, "expand", [x], part=part if len(after) == len(out) else f"{part}copies", shape=tuple(after))
+    return x if len(after) == len(out) else g.reshape(n, x, tuple(out), part)
 
 
 # ---- orders and masks ----

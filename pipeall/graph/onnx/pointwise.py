@@ -19,11 +19,10 @@ TYPE_NAMES = {1: "float32", 10: "float32", 11: "float32", 16: "float32"}
 TYPE_NAMES |= {2: "uint8", 3: "int8", 6: "int32", 7: "int64", 9: "bool"}
 REDUCED = {"Sum": "add", "Mean": "add", "Max": "max", "Min": "min"}  # of any number of operands
 NAMED = {
-    "Add": "add", "Sub": "sub", "Mul": "mul", "Equal": "equal", "Greater": "greater", "Less": "less",
+    "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Equal": "equal", "Greater": "greater", "Less": "less",
     "GreaterOrEqual": "greaterequal", "LessOrEqual": "lessequal", "And": "and", "Or": "or", "Xor": "xor",
     "BitwiseAnd": "bitand", "BitwiseOr": "bitor", "BitwiseXor": "bitxor",
 }  # fmt: skip
-SMALLEST = float(np.finfo(np.float32).tiny)
 
 # ---- what converters share ----
 
@@ -118,18 +117,6 @@ def _retyped(g: Builder, n: OnnxNode, value: np.ndarray | str, to: str, part: st
 def _named(g: Builder, n: OnnxNode) -> None:
     a, b = _operands(g, n)
     binary(g, n, NAMED[n.op], a, b)
-
-
-@operator("Div", "axis broadcast")
-def _div(g: Builder, n: OnnxNode) -> None:
-    """By constants of normal size, a product with their reciprocals. Integers are rounded towards 0."""
-    a, b = _operands(g, n)
-    if isinstance(b, np.ndarray) and b.dtype.kind == "f":
-        sizes = np.abs(b)
-        if sizes.min(initial=1) >= SMALLEST and sizes.max(initial=1) <= 1 / SMALLEST:
-            binary(g, n, "mul", a, np.asarray(1 / b))
-            return
-    binary(g, n, "div", a, b)
 
 
 @operator(" ".join(REDUCED))
