@@ -100,7 +100,7 @@ def test_info_as_text():
         (["info", "alexnet", "--input-shape", "x=1x3,x=2x3"], "expected a shape such as"),
         (["info", "alexnet", "--input-shape", "1,3,224,224"], "(1, 3, 227, 227)"),
         (["info", "alexnet", "--plan", "G-B:99"], "[0:8]"),
-        (["info", "alexnet", "--plan", ""], "expected big"),
+        (["info", "alexnet", "--plan", ""], "got an empty one"),
         (["info", "ABSENT.ONNX"], "ABSENT.ONNX: "),
         (["info", "alexnet", "--plan", "Q"], "expected big, mid, little, gpu or cpu"),
         (["run", "squeezenet", "nowhere.jpg"], "nowhere.jpg"),
@@ -116,10 +116,10 @@ def test_info_as_text():
         (["run", "squeezenet", "PLAIN", "--plan", "B", "--threads", "L=1"], "components of the plan"),
         (["run", "squeezenet", "PLAIN", "--plan", "B", "--threads", "B=999"], "cores of big"),
         (["run", "squeezenet", "PLAIN", "--plan", "B", "--threads", "big=1,B=1"], "got big twice"),
-        (["run", "squeezenet", "PLAIN", "--plan", "B", "--threads", ""], "big=2,little=1"),
+        (["run", "squeezenet", "PLAIN", "--plan", "B", "--threads", ""], "got an empty one"),
         (["run", "squeezenet", "PLAIN", "--plan", "B", "--slots", "65"], "1<=x<=64"),
-        (["run", "squeezenet", "PLAIN", "--plan", ""], "expected big"),
-        (["run", "squeezenet", "PLAIN", "--order", ""], "expected big"),
+        (["run", "squeezenet", "PLAIN", "--plan", ""], "got an empty one"),
+        (["run", "squeezenet", "PLAIN", "--order", ""], "got an empty one"),
         (["run", "squeezenet", "DEEP", "--plan", "B"], "deep.png: expected 8 bits per channel, got mode I"),
         (["run", "squeezenet", "FLOAT", "--plan", "B"], "float.tif: expected 8 bits per channel, got mode F"),
         (["run", "squeezenet", "PLAIN", "--plan", "M"], "no component 'mid'"),
@@ -219,11 +219,11 @@ def test_a_full_disk_is_one_line(arguments):
     assert done.returncode == 2 and done.stderr == "error: stdout: No space left on device\n"
 
 
-def test_a_closed_stdout_is_one_line():
+def test_a_closed_stdout_is_no_error():
     done = subprocess.run(
         ["sh", "-c", 'exec "$0" -m pipeall devices >&-', sys.executable], capture_output=True, text=True, timeout=60
     )
-    assert done.returncode == 2 and done.stderr == "error: stdout: expected an open file, it is closed\n"
+    assert done.returncode == 0 and done.stdout == done.stderr == ""
 
 
 def test_a_name_that_the_encoding_lacks(tmp_path):

@@ -110,9 +110,11 @@ def test_full_range_and_odd_sizes(av):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["nowhere.mp4"], "expected photos, folders, videos"),
+        (["nowhere.mp4"], "image nowhere.mp4: no such file or directory; expected photos, folders, videos"),
         (["camera:0", "camera:1"], "expected a camera or a stream alone"),
-        (["camera:"], "found none"),
+        (["camera:"], "image camera:: no such file"),
+        (["/dev/video77"], "no such file"),
+        (["/dev/null"], "got a device; expected photos"),
     ],
 )
 def test_sources_that_are_none(av, words, expected):
@@ -120,11 +122,22 @@ def test_sources_that_are_none(av, words, expected):
         sources.find(words, False)
 
 
-@pytest.mark.parametrize("word", ["camera:99", "camera:99:640x480", "rtsp://127.0.0.1:9/none"])
-def test_a_camera_that_is_absent_is_one_line(av, word):
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("camera:99", "there is no camera /dev/video99; there are camera:2 (USB \\x1b[31m), camera:10 (Integrated)"),
+        ("camera:99:640x480", "there is no camera /dev/video99; there are camera:2"),
+        ("rtsp://127.0.0.1:9/none", "expected a video, got Connection refused"),
+    ],
+)
+def test_a_camera_that_is_absent_is_one_line(av, word, expected, monkeypatch, tmp_path):
+    monkeypatch.setattr(video, "DEVICES", tmp_path)
+    for folder, name in (("video10", "Integrated"), ("video2", "USB \x1b[31m\n")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "name").write_text(name)
     result = invoke("run", "squeezenet", word, "--plan", "B")
     assert result.exit_code == 2 and result.stdout == "" and result.stderr.count("\n") == 1
-    assert result.stderr.startswith("error: ") and word in result.stderr and "expected a video" in result.stderr
+    assert result.stderr.startswith("error: ") and word in result.stderr and expected in result.stderr
 
 
 def test_a_video_that_is_cut_off(clip, tmp_path):
@@ -270,7 +283,7 @@ def test_drawn_photos_keep_their_names(tmp_path):
     assert all(Image.open(file).size == (320, 240) for file in files)
     assert all((np.asarray(opened(file)) != np.asarray(opened(sources_of[0]))).any() for file in files)
     result = invoke("run", "squeezenet", sources_of[0], "--plan", "B", "--draw", first)
-    assert result.exit_code == 2 and "expected another folder than that of" in result.stderr
+    assert result.exit_code == 2 and "expected another place than that of" in result.stderr
 
 
 def test_a_drawn_video(clip, tmp_path):

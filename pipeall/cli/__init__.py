@@ -3,23 +3,27 @@
 import sys
 
 from ..errors import missing_extra
-from .status import INTERRUPTED
+from . import ends
 
 PACKAGES = ("click", "rich", "PIL")  # of the extra "cli"
 
 
 def main() -> None:
-    """Runs the command in ``sys.argv`` and exits with its status: 0, 2 after an error, 130 after Ctrl-C."""
-    if sys.stdout is None:
-        print("error: stdout: expected an open file, it is closed", file=sys.stderr)
-        sys.exit(2)
+    """Runs the command in ``sys.argv`` and exits with its status: 0, 2 after an error, 128 and the number of the signal
+    that ended it: 130 after Ctrl-C."""
+    ends.open_streams()
+    ends.end_as_by_ctrl_c()
     sys.stdout.reconfigure(errors="backslashreplace")  # for a name that the terminal's encoding lacks
     try:
         from .app import app
 
         app()
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        sys.exit(ends.interrupted())
+    except SystemExit:
+        if ends.signalled():  # what it could not write then, to a terminal that is gone, does not count
+            sys.exit(ends.interrupted())
+        raise
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in PACKAGES:

@@ -15,6 +15,7 @@ import click
 
 from .. import __version__, env
 from ..errors import PipeallError
+from . import ends
 from .bench import bench
 from .completion import completion
 from .cost import cost
@@ -22,12 +23,13 @@ from .devices import devices
 from .help import write_commands
 from .info import info
 from .nas import nas
+from .options import check_values
 from .profile import profile
 from .quantize import quantize_command
 from .run import run
 from .search import search
 from .simulate import simulate
-from .status import INTERRUPTED
+from .tables import plain
 from .train import train
 
 GROUPS = {  # as the help shows them
@@ -69,10 +71,10 @@ class App(click.Group):
             with _choices_shown(verbose):
                 sys.exit(super().main(args, prog_name, **extra | {"standalone_mode": False}))
         except click.Abort:
-            sys.exit(INTERRUPTED)
+            sys.exit(ends.interrupted())
         except (PipeallError, click.ClickException, OSError, MemoryError) as error:
             if verbose:
-                traceback.print_exc()
+                click.echo("\n".join(map(plain, traceback.format_exc().splitlines())), err=True)
             click.echo(f"error: {_one_line(error)}", err=True)
             if isinstance(error, OSError):
                 _drop_stdout()
@@ -96,11 +98,11 @@ def _choices_shown(verbose: bool) -> Iterator[None]:
 
 
 def _one_line(error: Exception) -> str:
-    if isinstance(error, OSError) and error.errno in UNWRITABLE:
-        return f"stdout: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror and (error.filename or error.errno in UNWRITABLE):
+        return plain(f"{error.filename or 'stdout'}: {error.strerror}")
     if not isinstance(error, click.ClickException):
-        return " ".join(str(error).split()) or "out of memory"
-    text = " ".join(error.format_message().split()).rstrip(".")
+        return plain(" ".join(str(error).split())) or "out of memory"
+    text = plain(" ".join(error.format_message().split())).rstrip(".")
     context = getattr(error, "ctx", None)
     return f"{text}; see {context.command_path} --help" if context else text
 
@@ -121,4 +123,5 @@ def app(context: click.Context) -> None:
 
 
 for command in (*(command for commands in GROUPS.values() for command in commands), completion):
+    check_values(command)
     app.add_command(command)

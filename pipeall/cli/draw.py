@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -11,10 +12,11 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from ..errors import ArgumentError
+from ..files import same_file
 from ..pipeline.live import Seen
 from ..tasks import Answer, Box, Mask
 from . import images, video
-from .sources import Shot
+from .sources import Shot, Source
 
 COLOURS = (  # told apart by most eyes: Okabe and Ito
     (230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (0, 114, 178), (213, 94, 0), (204, 121, 167),
@@ -103,10 +105,14 @@ class Drawing:
     Photos keep their name; frames of a video have its name and their number.
     """
 
-    def __init__(self, path: str):
+    def __init__(self, path: str, sources: Sequence[Source]):
+        """Raises ArgumentError where nothing can be written there, or where it would be written over a source."""
         self._path = Path(path)
+        self._files = [source.name for source in sources if source.kind != "live"]
         self._video = video.Writer(self._path) if self._path.suffix.lower() in video.WRITTEN else None
-        self._written: set[Path] = set()
+        self._photos = self._places([source for source in sources if source.kind == "photo"])
+        for target in (self._path, *(place for places in self._photos.values() for place in places)):
+            self._check(target)
         if self._video is None:
             try:
                 self._path.mkdir(parents=True, exist_ok=True)
@@ -138,20 +144,36 @@ class Drawing:
             photo = shot.source.kind == "photo"
             self._video.add(picture, 0.0 if photo else at, 1.0 if photo else 0.04)
             return
-        images.save(picture, self._place(shot))
+        if shot.source.kind == "photo":
+            path = self._photos[shot.source].pop(0)
+        else:
+            path = self._path / f"{_stem(shot.source)}-{shot.number:06}.jpg"
+            self._check(path)
+        images.save(picture, path)
 
-    def _place(self, shot: Shot) -> Path:
-        """Where a picture goes: never over another one of this run, and never over its source."""
-        source = Path(shot.source.name.replace("://", "-").replace(":", "-").replace("/dev/", ""))
-        photo = shot.source.kind == "photo"
-        suffix = source.suffix.lower() if photo and source.suffix.lower() in (".png", ".jpeg") else ".jpg"
-        stem = source.stem if photo else f"{source.stem}-{shot.number:06}"
-        path, copy = self._path / f"{stem}{suffix}", 1
-        while path in self._written:
-            copy += 1
-            path = self._path / f"{stem}-{copy}{suffix}"
-        if photo:
-            self._written.add(path)
-            if path.resolve() == source.resolve():
-                raise ArgumentError(f"--draw {self._path}: expected another folder than that of {shot.source.name}")
-        return path
+    def _check(self, target: Path) -> None:
+        """Links and other names of a file are that file."""
+        if source := same_file(target, self._files):
+            raise ArgumentError(f"--draw {self._path}: expected another place than that of the source {source}")
+
+    def _places(self, photos: Sequence[Source]) -> dict[Source, list[Path]]:
+        """Where the pictures of photos go, none over another; as many for each as it is given times."""
+        found: dict[Source, list[Path]] = {}
+        taken: set[Path] = set()
+        for photo in photos:
+            suffix = Path(photo.name).suffix.lower()
+            suffix = suffix if suffix in (".png", ".jpeg") else ".jpg"
+            path, copy = self._path / f"{_stem(photo)}{suffix}", 1
+            while path in taken:
+                copy += 1
+                path = self._path / f"{_stem(photo)}-{copy}{suffix}"
+            taken.add(path)
+            found.setdefault(photo, []).append(path)
+        return found
+
+
+def _stem(source: Source) -> str:
+    """A name without folder and ending; of a camera or stream all of it, but for what names of files lack."""
+    if source.kind != "live":
+        return Path(source.name).stem
+    return Path(source.name.replace("://", "-").replace(":", "-")).stem

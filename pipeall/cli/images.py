@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from io import BytesIO
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from ..picture import MAX_SIDE
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")  # looked for in folders
 BROKEN = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)  # what Pillow raises
+DECODING_BYTES = 14  # of a pixel: as it is decoded, as RGB, and twice as an array
 QUALITY = 90  # of JPEG
 
 
@@ -23,16 +26,38 @@ def read(path: Path) -> np.ndarray:
     """The photo as uint8 (height, width, 3), RGB, turned as its EXIF says; ArgumentError if it cannot be read."""
     try:
         with Image.open(path) as file:
-            image = ImageOps.exif_transpose(file)
-            deep = image.mode.startswith(("F", "I"))  # Pillow would clip these to 255
-            pixels = None if deep else np.asarray(image.convert("RGB"))
+            if max(file.size) > MAX_SIDE:
+                raise ArgumentError(f"image {path}: expected sides up to {MAX_SIDE}, got {_size(file)}")
+            if file.mode.startswith(("F", "I")):  # Pillow would clip these to 255
+                raise ArgumentError(f"image {path}: expected 8 bits per channel, got mode {file.mode}")
+            return _pixels(file)
+    except MemoryError:
+        raise ArgumentError(f"image {path}: no memory for {_size(file)} pixels") from None
+    except ArgumentError:
+        raise
     except BROKEN as error:
         raise ArgumentError(f"image {path}: expected a picture, got {error}") from error
-    if pixels is None:
-        raise ArgumentError(f"image {path}: expected 8 bits per channel, got mode {image.mode}")
-    if max(pixels.shape) > MAX_SIDE:
-        raise ArgumentError(f"image {path}: expected sides up to {MAX_SIDE}, got {image.width} x {image.height}")
-    return pixels
+
+
+def _pixels(image: Image.Image) -> np.ndarray:
+    """RGB, turned. Raises MemoryError, before anything is decoded where the system has no room."""
+    if DECODING_BYTES * image.width * image.height > free_bytes():
+        raise MemoryError
+    ImageOps.exif_transpose(image, in_place=True)
+    return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
+
+
+def free_bytes() -> float:
+    """What the system can give; infinite where it does not say."""
+    try:
+        found = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())
+    except OSError:
+        found = None
+    return int(found[1]) * 1024 if found else inf
+
+
+def _size(image: Image.Image) -> str:
+    return f"{image.width} x {image.height}"
 
 
 def inside(folder: Path, recursive: bool) -> Iterator[Path]:
@@ -43,9 +68,19 @@ def inside(folder: Path, recursive: bool) -> Iterator[Path]:
 
 
 def save(picture: np.ndarray, path: Path) -> None:
-    """Writes uint8 (height, width, 3) as the suffix says, .png or .jpg. Raises ArgumentError where that cannot be."""
-    kind, options = ("PNG", {}) if path.suffix == ".png" else ("JPEG", {"quality": QUALITY})
-    write_whole(path, lambda file: Image.fromarray(picture).save(file, kind, **options))
+    """Writes uint8 (height, width, 3) as the suffix says, .png or .jpg. Raises ArgumentError where that cannot be.
+
+    Pillow itself does not notice when a disk takes a part only.
+    """
+    content = png(picture) if path.suffix == ".png" else jpeg(picture)
+    write_whole(path, lambda file: file.write(content))
+
+
+def png(picture: np.ndarray) -> bytes:
+    """uint8 (height, width, 3) as the bytes of a PNG file."""
+    file = BytesIO()
+    Image.fromarray(picture).save(file, "PNG")
+    return file.getvalue()
 
 
 def jpeg(picture: np.ndarray, quality: int = QUALITY) -> bytes:

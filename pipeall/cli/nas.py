@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import asdict
 from math import isfinite
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +84,11 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
     """
     folder = Path(output or f"nas-{Path(data_name).name.split('.')[0]}")
     search = search_of(data_name, folder / NETWORKS, options)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ArgumentError(f"{folder}: expected a folder to write into, got {error.strerror}") from None
     data = search.training.load()
-    folder.mkdir(parents=True, exist_ok=True)
     said: list[Generation] = []
     with _executor(workers) as pool, progress() as bar:
         task = bar.add_task("generations", total=search.settings.generations + 1)
@@ -120,12 +127,17 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
     )
 
 
-def _executor(workers: str) -> Any:
-    if not workers.isdecimal():
-        return executor(factory=workers)
-    if not int(workers):
+@contextmanager
+def _executor(workers: str) -> Iterator[Executor | None]:
+    if workers.isdecimal() and not int(workers):
         raise ArgumentError("--workers: expected at least 1, got 0")
-    return executor(int(workers))
+    with executor(int(workers)) if workers.isdecimal() else executor(factory=workers) as pool:
+        try:
+            yield pool
+        except KeyboardInterrupt:  # of this process alone, where it is a signal: the others would be waited for
+            for child in active_children():
+                child.terminate()
+            raise
 
 
 def _write(folder: Path, found: Winner, board: str | None) -> Plan:

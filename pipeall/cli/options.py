@@ -34,6 +34,8 @@ floating_option = click.option(
 def _in_folder(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
     if value is not None and not (value and Path(value).parent.is_dir()):
         raise click.BadParameter(f"expected a file in a folder that exists, got {value!r}", context, option)
+    if value is not None and Path(value).is_dir():
+        raise click.BadParameter(f"expected a file, got the folder {value!r}", context, option)
     return value
 
 
@@ -42,6 +44,24 @@ def _finite(context: click.Context, option: click.Parameter, value: float | None
     if value is not None and not isfinite(value):
         raise click.BadParameter(f"expected a finite number, got {value}", context, option)
     return value
+
+
+def _filled(context: click.Context, option: click.Parameter, value: Any) -> Any:
+    """An empty word is a variable that a script has not set, and would be taken for none, or for this folder."""
+    if "" in (value if isinstance(value, tuple) else (value,)):
+        raise click.BadParameter("expected a word, got an empty one", context, option)
+    return value
+
+
+def check_values(command: click.Command) -> None:
+    """Lets a command, and those in it, refuse empty words and numbers that are not finite."""
+    checks = {click.types.StringParamType: _filled, click.types.FloatParamType: _finite}
+    for option in command.params:
+        for kind, check in checks.items():
+            if isinstance(option.type, kind) and option.callback is None:
+                option.callback = check
+    for inner in getattr(command, "commands", {}).values():
+        check_values(inner)
 
 
 def file_option(*names: str, help: str) -> Callable:

@@ -9,9 +9,20 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from ..pipeline.devices.component import Component
+from .tables import plain
 
 MODES = {"alone": "alone", "peak": "Peak", "parallel": "Parallel", "pipe-all": "Pipe-All"}  # in JSON: in text
 
@@ -35,10 +46,17 @@ def component_text(component: Component) -> str:
     return f"{component.name} (CPU stand-in)" if component.stand_in else component.name
 
 
+class _Described(ProgressColumn):
+    """What a task is called: names come out of files."""
+
+    def render(self, task: Task) -> Text:
+        return Text(plain(task.description))
+
+
 def progress(quiet: bool = False) -> Progress:
     """A bar with a time estimate on stderr; silent unless that is a terminal, or where it shall be ``quiet``."""
     return Progress(
-        TextColumn("{task.description}"),
+        _Described(),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,9 @@ def blank(title: str, inches: tuple[float, float] = INCHES) -> Figure:
 
 def save(drawn: Figure, path: str | Path) -> None:
     """Writes a figure as PNG. Raises ArgumentError naming the file where it cannot be written."""
-    write_whole(path, lambda file: drawn.savefig(file, format="png"))
+    content = BytesIO()  # Pillow, which writes it, does not notice when a disk takes a part only
+    drawn.savefig(content, format="png")
+    write_whole(path, lambda file: file.write(content.getbuffer()))
 
 
 def figure(rows: Sequence[Mapping[str, Any]], title: str) -> Figure:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ..errors import ArgumentError
+from ..files import same_file
 from ..graph.ir import Graph
 from ..graph.onnx.shapes import Shapes
 from ..pipeline.boards.board import Board
@@ -32,6 +33,7 @@ from .plans import chosen_plan, plan_options
 from .preprocess import PREPROCESS, PRESETS
 from .run_loop import HandOn, Ran, run_frames
 from .run_text import Shown, print_figures, print_line
+from .tables import plain
 
 
 def short_options(command: Any) -> Any:
@@ -70,7 +72,8 @@ def short_options(command: Any) -> Any:
 @click.option(
     "--drop",
     type=click.Choice(DROPS),
-    help="Where the pipeline is slower than its source: drop the oldest frame that waits (cameras), or none (files).",
+    help="Where the pipeline is slower than its source: drop the oldest frame that waits (cameras), or none (files). "
+    "With oldest a video plays at its own speed.",
 )
 @click.option(
     "--draw",
@@ -129,13 +132,15 @@ def run(
     about equal shares of the MACs, whatever their speed.
     """
     found = sources.find(words, recursive)
+    _check_apart(trace, [model, *(source.name for source in found)])
     graph = load_model(model, _input_shape(input_shape, (preprocess or {}).get("size")), finer)
     read = reader(graph, _task_keys(task, {key: parts.pop(key) for key in SHORT}), labels, preprocess)
     board = Board.detect()
     plan = chosen_plan(graph, board, **parts)
-    frames = sources.Frames(found, repeat, None if strict else _tell)
+    drop = drop or ("oldest" if any(source.kind == "live" for source in found) else "none")
+    frames = sources.Frames(found, repeat, None if strict else _tell, paced=drop == "oldest")
     with ExitStack() as open_files:
-        outputs: list[HandOn] = [open_files.enter_context(Drawing(draw))] if draw else []
+        outputs: list[HandOn] = [open_files.enter_context(Drawing(draw, found))] if draw else []
         page = open_files.enter_context(LivePage(view)) if view else None
         pipe = _pipeline(
             graph, plan, board, threads, rebalance, slots=slots, trace=trace or False, input=read.fed(frames.layout)
@@ -144,20 +149,17 @@ def run(
             page.pipe = pipe
             outputs.append(page)
         show = print_line if as_json else Shown()
-        drop = drop or ("oldest" if frames.live else "none")
         ran = run_frames(pipe, frames, drop, read, show, outputs, quiet=sys.stdout.isatty())
-    if as_json:
-        _print(model, plan, board, ran)
-    else:
-        print_figures(ran, board)
-    if ran.broken:
-        raise ran.broken
-    if ran.interrupted:
-        raise click.Abort
+        _end(ran, board, _about(model, plan, board, ran) if as_json else None)  # before a full disk may refuse files
+
+
+def _check_apart(trace: str | None, read: list[str]) -> None:
+    if trace and (source := same_file(trace, read)):
+        raise ArgumentError(f"--trace {trace}: expected another file than {source}, which is read")
 
 
 def _tell(error: str) -> None:
-    click.echo(f"error: {error}", err=True)
+    click.echo(f"error: {plain(error)}", err=True)
 
 
 def _task_keys(task: dict[str, Any] | None, short: dict[str, Any]) -> dict[str, Any]:
@@ -205,8 +207,8 @@ def _threads(text: str | None, plan: Plan) -> dict[str, int]:
     return counts
 
 
-def _print(model: str, plan: Plan, board: Board, ran: Ran) -> None:
-    about = {
+def _about(model: str, plan: Plan, board: Board, ran: Ran) -> dict[str, Any]:
+    return {
         "machine": describe(board),
         "model": model,
         "plan": str(plan),
@@ -214,4 +216,17 @@ def _print(model: str, plan: Plan, board: Board, ran: Ran) -> None:
         "moves": [{"frame": move.frame, "plan": str(move.plan), "why": move.why} for move in ran.moves],
         "stand_ins": [name for name in plan.components if board.component(name).stand_in],
     }
-    print_json_line("run", **about, **ran.to_dict())
+
+
+def _end(ran: Ran, board: Board, about: dict[str, Any] | None) -> None:
+    """Prints the figures, as JSON with ``about``, then raises what ended the run."""
+    if about is not None:
+        print_json_line("run", **about, **ran.to_dict())
+    else:
+        print_figures(ran, board)
+    if ran.broken and not ran.interrupted:
+        raise ran.broken
+    if ran.broken:
+        _tell(str(ran.broken))
+    if ran.interrupted:
+        raise click.Abort

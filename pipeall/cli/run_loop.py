@@ -41,15 +41,17 @@ class Ran:
     frames       all that were answered
     warm_up      the first ones, which figures leave out: as many as the pipeline holds, if at least so many follow
     unread       sources that could not be read
+    dropped      frames that were dropped, in the warm-up too
     with_decoding    seconds and FPS of the whole program: reading, the pipeline, answers, drawing
     stages_fps   FPS that the slowest stage would do, fed without a wait
-    each_ms      mean of what is done for each frame beside the pipeline: read (None: a live source), answer, draw
+    each_ms      mean of what is done for each frame beside the pipeline: read (None: waited for), answer, draw
     broken       what ended it early; interrupted: whether Ctrl-C did
     """
 
     frames: int
     warm_up: int
     unread: int
+    dropped: int
     with_decoding: dict[str, float]
     stages_fps: float
     each_ms: dict[str, float | None]
@@ -66,6 +68,7 @@ class Ran:
             "frames": self.frames,
             "warm_up": self.warm_up,
             "unread": self.unread,
+            "dropped": self.dropped,
             "with_decoding": self.with_decoding,
             "stages_fps": self.stages_fps,
             "each_ms": self.each_ms,
@@ -83,6 +86,7 @@ class Meter:
         self._held = sum(map(full_load, pipe.plan.lanes))
         self._first = self._since = (time.perf_counter(), pipe.snapshot())
         self.frames = 0
+        self.interrupted = False
         self._spent_ns = {"answer": 0, "draw": 0}
 
     def spent(self, on: str, begin_ns: int) -> None:
@@ -94,7 +98,7 @@ class Meter:
         if self.frames == self._held:
             self._since = (time.perf_counter(), self._pipe.snapshot())
 
-    def ran(self, frames: Frames, broken: PipeallError | None, interrupted: bool) -> Ran:
+    def ran(self, frames: Frames, broken: PipeallError | None) -> Ran:
         warm_up = self._held if self.frames >= 2 * self._held else 0
         begin, since = self._since if warm_up else self._first
         seconds = time.perf_counter() - begin
@@ -104,6 +108,7 @@ class Meter:
             self.frames,
             warm_up,
             frames.unread,
+            self._pipe.stats().dropped,
             {"seconds": seconds, "fps": (self.frames - warm_up) / seconds},
             self._stages_fps(since),
             each,
@@ -112,7 +117,7 @@ class Meter:
             list(self._pipe.plans),
             list(self._pipe.moves),
             broken,
-            interrupted,
+            self.interrupted,
         )
 
     def _stages_fps(self, since: Snapshot) -> float:
@@ -131,11 +136,30 @@ def run_frames(
     """Runs all frames and closes the pipeline.
 
     ``show`` gets each answer, once where sources are repeated; ``pictures`` get the frame with its answer drawn in.
-    An error after the first answer, and Ctrl-C, end the run and are told.
+    An error after the first answer, also of what closing it writes, and Ctrl-C end the run and are told.
     """
-    broken, interrupted = None, False
+    broken, meter = None, Meter(pipe)
+    try:
+        _run(pipe, meter, frames, drop, reader, show, pictures, quiet)
+    except PipeallError as error:
+        if not meter.frames:
+            raise
+        broken = error
+    return meter.ran(frames, broken)
+
+
+def _run(
+    pipe: Pipeline,
+    meter: Meter,
+    frames: Frames,
+    drop: str,
+    reader: Reader,
+    show: Show,
+    pictures: list[HandOn],
+    quiet: bool,
+) -> None:
+    """Raises what ended it, or what came of closing the pipeline."""
     with pipe, progress(quiet) as bar:
-        meter = Meter(pipe)
 
         def answer(outputs: dict[str, np.ndarray], placed: Any) -> Any:
             begin_ns = time.perf_counter_ns()
@@ -158,12 +182,7 @@ def run_frames(
                 meter.seen()
                 bar.advance(shown)
         except KeyboardInterrupt:
-            interrupted = True
-        except PipeallError as error:
-            if not meter.frames:
-                raise
-            broken = error
+            meter.interrupted = True
         finally:
             with suppress(PipeallError):  # what ended it is known already
                 stream.close()
-        return meter.ran(frames, broken, interrupted)

@@ -110,7 +110,7 @@ def print_figures(ran: Ran, board: Board) -> None:
     if ran.each_ms["read"] is None:
         print_text(
             f"From capture to answer p50 {stats.live_p50_ms:.1f} ms, p95 {stats.live_p95_ms:.1f} ms; "
-            f"{stats.dropped} frames dropped"
+            f"{ran.dropped} frames dropped"
         )
     if ran.unread:
         print_text(f"{ran.unread} could not be read")

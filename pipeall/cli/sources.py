@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError
+from ..files import check_file
 from . import images, video
 
 CAMERA = re.compile(r"camera:(\d+)(?::(\d+x\d+))?")
+CAMERA_DEVICE = re.compile(r"/dev/video(\d+)")
 STREAMS = ("rtsp://", "rtsps://", "http://", "https://")
 KINDS = "photos, folders, videos, camera:0 or rtsp://..."
 
@@ -72,12 +74,23 @@ def find(words: Iterable[str], recursive: bool) -> list[Source]:
         elif path.is_file():
             found.append(Source(word, "video" if path.suffix.lower() in video.SUFFIXES else "photo"))
         else:
-            raise ArgumentError(f"image {path}: expected {KINDS}, found none")
+            raise ArgumentError(f"image {path}: {_what_is_there(path)}; expected {KINDS}")
     if len(found) > 1 and any(source.kind == "live" for source in found):
         raise ArgumentError(f"sources: expected a camera or a stream alone, got {len(found)}; they do not end")
     if any(source.kind != "photo" for source in found):
         video.package()
     return found
+
+
+def _what_is_there(path: Path) -> str:
+    try:
+        check_file(path)
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    except ArgumentError as error:
+        number = CAMERA_DEVICE.fullmatch(str(path))
+        return f"a camera is camera:{number[1]}" if number else str(error).rpartition(", ")[2]
+    return "no file"
 
 
 def layout(sources: Sequence[Source]) -> str:
@@ -105,17 +118,38 @@ def _shot(found: np.ndarray | video.Planes, *where: Any) -> Shot:
     return Shot(found, *where)
 
 
+class Clock:
+    """Lets the frames of a video come at its own speed, from the first one on."""
+
+    def __init__(self) -> None:
+        self._begin_s: float | None = None
+
+    def wait(self, time_s: float) -> None:
+        """Until a frame of this time is due."""
+        now_s = time.monotonic()
+        if self._begin_s is None:
+            self._begin_s = now_s - time_s
+        time.sleep(max(0.0, self._begin_s + time_s - now_s))
+
+
 class Frames:
     """The frames of all sources, ``repeat`` times; read on whichever thread iterates.
 
     tell    gets the errors of sources that cannot be read, the first ones when there is a frame; without it they are
             raised, and so is the last one where there is no frame at all
     unread  how many they were
+    paced   a video's frames come when its times say, as a camera's do
     read_ms mean time that a frame took to be read, but for live sources, which are waited for
     """
 
-    def __init__(self, sources: Sequence[Source], repeat: int = 1, tell: Callable[[str], None] | None = None):
-        self.sources, self.unread = sources, 0
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        repeat: int = 1,
+        tell: Callable[[str], None] | None = None,
+        paced: bool = False,
+    ):
+        self.sources, self.unread, self.paced = sources, 0, paced
         self.layout = layout(sources)
         self._repeat, self._tell = repeat, tell
         self._held: list[Exception] = []
@@ -134,7 +168,7 @@ class Frames:
 
     @property
     def read_ms(self) -> float | None:
-        return None if self.live or not self._count else self._spent_ns / self._count / 1e6
+        return None if self.live or self.paced or not self._count else self._spent_ns / self._count / 1e6
 
     def __iter__(self) -> Iterator[Shot]:
         for turn in range(self._repeat):
@@ -147,8 +181,11 @@ class Frames:
 
     def _of(self, source: Source, again: bool) -> Iterator[Shot]:
         number, begin_ns = 0, time.perf_counter_ns()
+        clock = Clock() if self.paced and source.kind == "video" else None
         try:
             for found, time_s in opened(source, self._report):
+                if clock is not None and time_s is not None:
+                    clock.wait(time_s)
                 shot = _shot(found, source, number, time_s, again)
                 if shot.pixels.ndim == 2 and self.layout == "RGB":
                     shot = replace(shot, pixels=shot.rgb)

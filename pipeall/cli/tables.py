@@ -12,9 +12,19 @@ from itertools import zip_longest
 from rich.cells import cell_len, chop_cells
 
 RULE = "\N{BOX DRAWINGS LIGHT HORIZONTAL}"
+# C0 and C1 controls, and those that turn the direction of text; as Python writes them.
+CONTROLS = {
+    code: chr(code).encode("unicode_escape").decode()
+    for code in (*range(0x20), *range(0x7F, 0xA0), 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+}
 GAP = 2  # columns of the terminal between those of a table
 TEXT_LEAST = 16  # columns that a folded text keeps while there is another way to fit
 LEAST = 4  # columns of anything, at worst
+
+
+def plain(text: str) -> str:
+    """Text with what a terminal would obey written out: names come out of files."""
+    return text.translate(CONTROLS)
 
 
 def screen_width() -> int | None:
@@ -26,12 +36,12 @@ def screen_width() -> int | None:
 
 def print_text(text: str = "", hang: int = 2) -> None:
     """A line; where it is too wide for the screen, the rest below it is moved in by ``hang``."""
-    _print(fold(text, screen_width(), hang))
+    _print(fold(plain(text), screen_width(), hang))
 
 
 def print_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table under a title. None is shown as "-"; columns whose heading starts with ">" are set to the right."""
-    cells = [["-" if cell is None else str(cell).replace("\n", " ") for cell in row] for row in rows]
+    cells = [["-" if cell is None else plain(str(cell).replace("\n", " ")) for cell in row] for row in rows]
     print_text(title)
     _print(table_lines(headings, cells, screen_width()))
 

@@ -8,6 +8,7 @@ gives each frame's time, and writes H.264, which browsers play.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -19,6 +20,7 @@ from ..errors import ArgumentError, missing_extra
 
 SUFFIXES = (".avi", ".h264", ".hevc", ".m4v", ".mjpeg", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ts", ".webm")
 WRITTEN = (".mkv", ".mov", ".mp4")
+DEVICES = Path("/sys/class/video4linux")
 TIMEOUT_S = 10  # of a stream that gives nothing
 TICKS = 90_000  # a second, of videos that are written
 HD = 720  # lines: players take a video of so many for BT.709 where it does not say
@@ -57,8 +59,10 @@ def frames(
     """
     av = package()
     try:
-        container = av.open(address, format=kind, options=options, timeout=None if kind else TIMEOUT_S)
+        container = av.open(_url(address), format=kind, options=options, timeout=None if kind else TIMEOUT_S)
     except (av.error.FFmpegError, OSError, ValueError) as error:
+        if kind and not Path(address).exists():
+            raise ArgumentError(f"{name}: there is no camera {address}; {_cameras()}") from error
         raise ArgumentError(f"{name}: expected a video, got {_reason(error)}") from error
     with container:
         if not container.streams.video:
@@ -89,11 +93,28 @@ def _decoded(
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, package().error.ExitError):  # FFmpeg's word for what the timeout has ended
+        return f"nothing for {TIMEOUT_S} s"
     return getattr(error, "strerror", None) or str(error)
 
 
+def _url(address: str) -> str:
+    """What FFmpeg takes for a file where it is one: "12:30.mp4" would be of the protocol "12"."""
+    return address if "://" in address else str(Path(address).absolute())
+
+
+def _cameras() -> str:
+    """The cameras of this machine, as words of the command line, with their names."""
+    found = {}
+    for folder in DEVICES.glob("video*"):
+        with suppress(OSError, ValueError):
+            found[int(folder.name.removeprefix("video"))] = (folder / "name").read_text(errors="replace").strip()
+    words = ", ".join(f"camera:{number} ({name})" for number, name in sorted(found.items()))
+    return f"there are {words}" if words else "this machine has none"
+
+
 def planes(frame: Any) -> Planes:
-    """A frame of PyAV as I420, upright; an odd row or column at the end is left out.
+    """A frame of PyAV as I420, upright; an odd row or column at the end is left out, the only one doubled.
 
     Its colours are those that it says. Where it says nothing they are what players take them for.
     """
@@ -101,10 +122,9 @@ def planes(frame: Any) -> Planes:
     yuv = STANDARDS.get(int(frame.colorspace), "BT.709" if frame.height >= HD else "BT.601")
     full_range = frame.color_range == FULL_RANGE or frame.format.name.startswith("yuvj")
     _say(frame, yuv, full_range)
-    even = frame.width // 2 * 2, frame.height // 2 * 2
-    if even != (frame.width, frame.height):
-        picture = np.ascontiguousarray(frame.to_ndarray(format="rgb24")[: even[1], : even[0]])
-        frame = package().VideoFrame.from_ndarray(picture, format="rgb24")
+    if frame.width % 2 or frame.height % 2:
+        picture = _even(_even(frame.to_ndarray(format="rgb24"), 0), 1)
+        frame = package().VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
     if frame.format.is_rgb:
         yuv, full_range = "BT.601", False
         frame = frame.reformat(format="yuv420p", dst_colorspace="ITU601", dst_color_range=LIMITED_RANGE)
@@ -112,6 +132,12 @@ def planes(frame: Any) -> Planes:
         frame = frame.reformat(format="yuv420p")  # of the same colours
     pixels = frame.to_ndarray()
     return Planes(turned(pixels, quarters) if quarters else pixels, yuv, full_range)
+
+
+def _even(picture: np.ndarray, axis: int) -> np.ndarray:
+    """Without an odd row or column at the end; the only one is there twice."""
+    size = picture.shape[axis]
+    return picture.repeat(2, axis) if size == 1 else picture.take(range(size // 2 * 2), axis)
 
 
 def _say(frame: Any, yuv: str, full_range: bool) -> None:
@@ -156,7 +182,7 @@ class Writer:
 
     def __exit__(self, *exception: object) -> None:
         if self._container is not None:
-            with self._container as container:
+            with self._named(), self._container as container:
                 for packet in self._stream.encode():
                     container.mux(packet)
 
@@ -174,16 +200,23 @@ class Writer:
         self._previous = time_s
         self._last = max(self._last + 1, round(time_s * TICKS) + self._offset)
         frame.pts, frame.time_base = self._last, Fraction(1, TICKS)
-        for packet in self._stream.encode(frame):
-            self._container.mux(packet)
+        with self._named():
+            for packet in self._stream.encode(frame):
+                self._container.mux(packet)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Puts the file's name to what cannot be written."""
+        try:
+            yield
+        except (self._av.error.FFmpegError, OSError, ValueError) as error:
+            raise ArgumentError(f"video {self._path}: cannot be written: {_reason(error)}") from error
 
     def _open(self, size: tuple[int, int]) -> None:
         codec = "libx264" if "libx264" in self._av.codecs_available else "mpeg4"
-        try:
-            self._container = self._av.open(str(self._path), "w")
+        with self._named():
+            self._container = self._av.open(_url(str(self._path)), "w")
             self._stream = self._container.add_stream(codec, rate=30)
-        except (self._av.error.FFmpegError, OSError, ValueError) as error:
-            raise ArgumentError(f"video {self._path}: cannot be written: {_reason(error)}") from error
         self._stream.height, self._stream.width = (max(2, side // 2 * 2) for side in size)
         self._stream.pix_fmt = "yuv420p"
         context = self._stream.codec_context
