@@ -12,7 +12,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGE = REPOSITORY / "pipeall"
 
-LEAVES = {"env", "errors", "files", "logs", "notebook", "picture", "steps"}
+LEAVES = {"arguments", "env", "errors", "files", "logs", "notebook", "picture", "steps"}
 GRAPH = LEAVES | {"graph", "graph/onnx"}
 CPU = {"_kernels/cpu", *(f"_kernels/cpu/{folder}" for folder in ("drivers", "f16", "f32", "s8"))}
 KERNELS = LEAVES | CPU | {"_kernels", "_kernels/opencl"}
@@ -23,14 +23,10 @@ RUNTIME = BOARDS | {"pipeline"}
 PIPELINE = RUNTIME | {"pipeline/measuring"}
 
 ROOMS = {  # room -> the other rooms it may import; a room is a folder or a module of the package
-    "errors": set(),
-    "env": {"errors"},
-    "files": {"errors"},
-    "logs": set(),
-    "notebook": set(),
-    "steps": {"errors"},
-    "picture": {"errors"},
-    "arrays": {"errors", "files"},
+    **dict.fromkeys(("errors", "logs", "notebook"), set()),
+    **dict.fromkeys(("arguments", "env", "steps"), {"errors"}),
+    **dict.fromkeys(("files", "picture"), {"arguments", "errors"}),
+    "arrays": {"arguments", "errors", "files"},
     "_kernels": LEAVES,
     "_kernels/cpu": LEAVES | {"_kernels", "_kernels/cpu/drivers"},
     "_kernels/cpu/drivers": {"_kernels", "_kernels/cpu"},

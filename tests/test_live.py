@@ -224,3 +224,109 @@ def test_a_board_that_gets_slower_keeps_its_frames_fresh():
         for seen in pipe.stream(camera()):
             at[seen.number] = next(i for i, x in enumerate(captured) if x is seen.frame)
         assert sorted(at.values()) == list(at.values()) and len(at) + pipe.stats().dropped == 300
+
+
+def stalling(*given):
+    """A source that gives these frames and then nothing, for as long as the test runs; its end."""
+    end = threading.Event()
+
+    def source():
+        yield from given
+        end.wait()
+
+    return source(), end
+
+
+@pytest.mark.parametrize("drop", ["oldest", "none"])
+def test_close_from_another_thread_ends_a_stream_that_waits_for_its_source(pipe, drop):
+    source, end = stalling(*frames(pipe.graph, 1))
+    stream, left = pipe.stream(source, drop=drop), []
+    assert next(stream).number == 0
+    taker = threading.Thread(target=lambda: left.extend(stream))
+    taker.start()
+    stream.close()
+    taker.join(10)
+    assert not taker.is_alive() and left == [] and next(stream, None) is None and pipe.pending == 0
+    end.set()
+    assert len(list(pipe.map(frames(pipe.graph, 3)))) == 3
+
+
+def test_close_in_an_event_loop_ends_a_stream_that_waits_for_its_source(pipe):
+    source, end = stalling(*frames(pipe.graph, 1))
+
+    async def run():
+        stream = pipe.stream(source)
+        await anext(stream)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(anext(stream), 0.05)
+        stream.close()
+        return [seen async for seen in stream]
+
+    assert asyncio.run(run()) == []  # and no thread of the loop is left, or this would wait for it
+    end.set()
+
+
+@pytest.mark.parametrize("drop", ["oldest", "none"])
+def test_close_within_the_task_ends_the_stream(board, drop):
+    with Pipeline(picture_net((8, 8)), "big-little:1", board, input=Picture()) as pipe:
+
+        def task(outputs, placed):
+            done.append(placed)
+            if len(done) == 3:
+                stream.close()
+            return len(done)
+
+        done = []
+        stream = pipe.stream(repeat(np.zeros((9, 9, 3), np.uint8)), drop, task)
+        assert [seen.result for seen in stream] == [1, 2] and len(done) == 3 and pipe.pending == 0
+
+
+@pytest.mark.parametrize("way", ["map", "oldest", "none", "async"])
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, asyncio.CancelledError, GeneratorExit])
+def test_a_source_that_is_ended_by_whatever_error_does_not_end_as_if_complete(pipe, way, error):
+    """Raised in a thread of its own, SystemExit would end that thread without a word."""
+
+    class Source:
+        def __init__(self):
+            self.given = iter(frames(pipe.graph, 1))
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            if (x := next(self.given, None)) is None:
+                raise error("the end")
+            return x
+
+    async def all_seen():
+        async for _ in pipe.stream(Source(), drop="none"):
+            results.append(0)
+
+    results = []
+    with pytest.raises(error):
+        if way == "async":
+            asyncio.run(all_seen())
+        else:
+            for _ in pipe.map(Source()) if way == "map" else pipe.stream(Source(), drop=way):
+                results.append(0)
+    assert len(results) == 1 and pipe.pending == 0
+
+
+@pytest.mark.parametrize("timeout", [float("nan"), np.float32("nan"), "1", True, [1], 1j])
+def test_a_timeout_that_is_no_time_is_refused(pipe, timeout):
+    x = frames(pipe.graph, 1)[0]
+    for call in (lambda: pipe.result(timeout), lambda: pipe.submit(x, timeout)):
+        with pytest.raises(ArgumentError, match="timeout: expected a number of seconds, or None, got"):
+            call()
+
+
+def test_odd_timeouts(pipe):
+    x = frames(pipe.graph, 1)[0]
+    for timeout in (float("inf"), 10**400, np.float32(30), np.int64(30), -1, 0):
+        pipe.submit(x, timeout)
+        while True:
+            try:
+                pipe.result(timeout)
+                break
+            except TimeoutError:  # at once
+                assert timeout <= 0

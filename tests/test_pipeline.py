@@ -323,3 +323,31 @@ def test_two_thousand_frames_allocate_nothing(board, tmp_path):
     assert allocations == 0
     # The host side keeps the times of up to 20,000 frames: 2,000 of them are under 1 MB.
     assert growth < 2 << 20, f"RSS grew by {growth} bytes"
+
+
+@pytest.mark.parametrize("way", ["engine", "submit", "map"])
+def test_views_of_any_strides_are_read_as_they_are(board, way):
+    """Some of these reshape without a copy, into a view that is not contiguous either."""
+    graph = small_net()
+    shape, rng = graph.inputs[0].shape, np.random.default_rng(0)
+    x = rng.standard_normal(shape).astype(np.float32)
+    wide = rng.standard_normal((*shape[:-1], 2 * shape[-1])).astype(np.float32)
+    views = [
+        wide[..., ::2],
+        wide[..., ::-2],
+        x[:, ::-1, ::-1, ::-1],
+        (x + 1j * x).astype(np.complex64).imag,
+        np.broadcast_to(np.float32(0.5), shape),
+        np.broadcast_to(x[:, :, :1, :1], shape),
+        np.moveaxis(rng.standard_normal((*shape, 3)).astype(np.float32), -1, 0)[1],
+        np.asfortranarray(x),
+        np.ma.masked_array(x),
+    ]
+    x.flags.writeable = False
+    with Pipeline(graph, "big-little:2", board) as pipe, Engine(graph, "big", board) as engine:
+        for view in views:
+            y = engine(view) if way == "engine" else next(pipe.map([view])) if way == "map" else None
+            if way == "submit":
+                pipe.submit(view)
+                y = pipe.result()
+            assert np.array_equal(y, engine(np.array(view)))

@@ -55,7 +55,7 @@ class Border:
                 raise ArgumentError(
                     f"input {tensor.name!r}: expected {dtype} {tensor.shape}, got {array.dtype} {array.shape}"
                 )
-            pieces.append((offset, array.reshape(-1)))  # a copy, where the array is not contiguous
+            pieces.append((offset, array.ravel()))  # a copy, where the array is not contiguous: a reshape may be a view
         return Entry(pieces, tuple(held))
 
     def _arrays(self, x: Frame) -> list[np.ndarray]:

@@ -26,6 +26,7 @@ Task = Callable[[dict[str, np.ndarray], Placed], Any]
 DROPS = ("oldest", "none")
 WINDOW = 8  # frames over which the time of a stage is averaged
 CHECK_S = 0.1  # how often a thread that waits looks whether it shall end
+CLOSE_S = 1.0  # for whoever takes results to leave a stream that is closed by another: a task may take long
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Seen:
 
 
 class Feed:
-    """Submits the frames of a source until it ends, breaks or ``stop`` is called.
+    """Submits the frames of a source from ``start`` until it ends, breaks or ``stop`` is called.
 
     try_submit  takes a frame in, or says False
     gate        changes when there may be room
@@ -63,8 +64,10 @@ class Feed:
 
     inside   (frame, when it was captured) of the frames submitted, oldest first; whoever takes results takes them out
     dropped  frames that were replaced while they waited
-    broken   what the source, or submitting, raised
+    broken   what the source, or submitting, raised: SystemExit and its like too, since the end of a thread is not that
+             of the stream
     done     no frame will come any more
+    stopped  no more results are wanted
     """
 
     def __init__(
@@ -77,25 +80,33 @@ class Feed:
         counters: Callable[[], list[StageCounters]] = list,
     ):
         self.inside: deque[tuple[Frame, int]] = deque()
-        self.dropped, self.done = 0, False
-        self.broken: Exception | None = None
+        self.dropped, self.done, self.stopped = 0, False, False
+        self.broken: BaseException | None = None
         self._try_submit, self._gate, self._pending = try_submit, gate, pending
         self._pace = Pace(counters)
         self._waiting: tuple[Frame, int] | None = None
         self._changed = threading.Condition()
-        self._stopped = self._exhausted = False
+        self._exhausted = False
         self._threads = [threading.Thread(target=self._capture, args=(source, newest), name="pa-capture", daemon=True)]
         if newest:
             self._threads.append(threading.Thread(target=self._hand_in, name="pa-submit", daemon=True))
+
+    def start(self) -> None:
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """Submits no frame any more. A source that is waiting for its next frame ends when that comes."""
+        """Submits no frame any more, and wakes whoever waits for a result. Any thread may call it.
+
+        A source that is waiting for its next frame ends when that comes.
+        """
         with self._changed:
-            self._stopped = True
+            self.stopped = True
             self._changed.notify_all()
         self._gate.signal()
+
+    def join(self) -> None:
+        """Waits a little for its threads to end."""
         for thread in self._threads:
             thread.join(CHECK_S)
 
@@ -103,13 +114,13 @@ class Feed:
         try:
             for frame in source:
                 captured = frame, runtime.now_ns()
-                if self._stopped:
+                if self.stopped:
                     return
                 if newest:
                     self._replace(captured)
                 else:
                     self._submit(captured, newest)
-        except Exception as error:  # whatever the source raises: it is raised where the results are taken
+        except BaseException as error:  # whatever the source raises: it is raised where the results are taken
             self.broken = error
         finally:
             with self._changed:
@@ -125,7 +136,7 @@ class Feed:
             self._changed.notify_all()
 
     def _submit(self, captured: tuple[Frame, int], newest: bool) -> None:
-        while not self._stopped:
+        while not self.stopped:
             ticket = self._gate.ticket()
             if not newest or self._pending() <= self._pace.most:
                 self.inside.append(captured)  # before whoever takes results can ask for it
@@ -148,18 +159,18 @@ class Feed:
         try:
             while True:
                 with self._changed:
-                    while not self._stopped and not (self._exhausted and self._waiting is None):
+                    while not self.stopped and not (self._exhausted and self._waiting is None):
                         left = (due_ns - runtime.now_ns()) / 1e9
                         if self._waiting is not None and left <= 0:
                             break
                         self._changed.wait(left if self._waiting is not None else None)
                     captured, self._waiting = self._waiting, None
-                if self._stopped or captured is None:
+                if self.stopped or captured is None:
                     return
                 self._submit(captured, newest=True)
                 self._pace.look()
                 due_ns = runtime.now_ns() + self._pace.period_ns
-        except Exception as error:
+        except BaseException as error:
             self.broken = self.broken or error
         finally:
             self._finish()
@@ -202,16 +213,19 @@ class Stream:
     """What comes of a live source, each as soon as it is there: ``for seen in stream`` or ``async for``. Ends with the
     source; ``close``, or leaving the loop, ends it before. Frames under way are then taken out and dropped."""
 
-    def __init__(self, results: Generator[Seen, None, None]):
-        self._results = results
+    def __init__(self, results: Generator[Seen, None, None], stop: Callable[[], None]):
+        self._results, self._stop = results, stop
         self._lock = threading.Lock()  # one thread at a time, also where an asyncio task was cancelled
+        self._taker: int | None = None  # the thread that holds it
 
     def __iter__(self) -> Iterator[Seen]:
         return self
 
     def __next__(self) -> Seen:
-        with self._lock:
-            return next(self._results)
+        seen = self._next_or_none()
+        if seen is None:
+            raise StopIteration
+        return seen
 
     def __aiter__(self) -> AsyncIterator[Seen]:
         return self
@@ -224,12 +238,21 @@ class Stream:
 
     def _next_or_none(self) -> Seen | None:
         with self._lock:
-            return next(self._results, None)
+            self._taker = threading.get_ident()
+            try:
+                return next(self._results, None)
+            finally:
+                self._taker = None
 
     def close(self) -> None:
-        """Safe to call twice."""
-        with self._lock:
-            self._results.close()
+        """Ends the stream: also from within its task, from another thread, and in an event loop, while a thread waits
+        for the next result, which then is none. Waits CLOSE_S for that thread at most. Safe to call twice."""
+        self._stop()
+        if self._taker != threading.get_ident() and self._lock.acquire(timeout=CLOSE_S):
+            try:
+                self._results.close()
+            finally:
+                self._lock.release()
 
 
 def check_drop(drop: str) -> None:

@@ -10,12 +10,14 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .. import env
+from ..arguments import seconds
 from ..errors import ArgumentError, PipelineError, PipelineTimeoutError
 from ..graph.ir import Graph
 from ..graph.onnx.source import ModelSource
@@ -151,7 +153,7 @@ class Pipeline:
         ``timeout`` s.
         Where a signal handler raises (Ctrl-C), ``pending`` tells whether the frame went in.
         """
-        number = self._wait(timeout, self._submit_lock, self._try_numbered, self._border.entry(x))
+        number = self._wait(seconds("timeout", timeout), self._submit_lock, self._try_numbered, self._border.entry(x))
         if number is None:
             raise PipelineTimeoutError(f"submit: the pipeline was full for {timeout} s")
         return number
@@ -168,7 +170,7 @@ class Pipeline:
         with self._submit_lock:
             computed = self.lanes.try_compute(entry)
         if not computed:
-            self._wait(None, self._submit_lock, self._try_numbered, entry)
+            self._wait(inf, self._submit_lock, self._try_numbered, entry)
             return self.result()
         with self._result_lock:
             arrived = self._try_result()
@@ -215,7 +217,7 @@ class Pipeline:
         when that frame failed or the pipeline is closed, PipelineTimeoutError after ``timeout`` s.
         """
         self._taker = threading.current_thread()
-        arrived = self._wait(timeout, self._result_lock, self._try_result)
+        arrived = self._wait(seconds("timeout", timeout), self._result_lock, self._try_result)
         if arrived is None:
             raise PipelineTimeoutError(f"result: frame {self.lanes.frames.delivered} did not arrive within {timeout} s")
         return self._border.result(arrived.arrays)
@@ -229,12 +231,14 @@ class Pipeline:
         """
         self._check_empty("map")
         feed = Feed(frames, self._try_submit, self.lanes.gate)
+        feed.start()
         try:
             while (arrived := self._next_of(feed)) is not None:
                 feed.inside.popleft()
                 yield self._border.result(arrived.arrays)
         finally:
             feed.stop()
+            feed.join()
 
     def stream(
         self,
@@ -255,12 +259,12 @@ class Pipeline:
         if task is not None and not self._border.pictured:
             raise ArgumentError("stream: expected a pipeline with input=Picture(...) for a task, got one without")
         self._check_empty("stream")
-        return Stream(self._live(source, drop == "oldest", task))
-
-    def _live(
-        self, source: Iterable[Frame], newest: bool, task: Callable[..., Any] | None
-    ) -> Generator[Seen, None, None]:
+        newest = drop == "oldest"
         feed = Feed(source, self._try_submit, self.lanes.gate, newest, lambda: self.pending, self.counters)
+        return Stream(self._live(feed, task), feed.stop)
+
+    def _live(self, feed: Feed, task: Callable[..., Any] | None) -> Generator[Seen, None, None]:
+        feed.start()
         try:
             while (arrived := self._next_of(feed)) is not None:
                 frame, captured_ns = feed.inside.popleft()
@@ -269,10 +273,13 @@ class Pipeline:
                 if task is not None:
                     result = task(self._border.named(arrived.arrays), placed)
                     ready_ns = runtime.now_ns()
+                    if feed.stopped:  # by the task
+                        return
                 self._recorder.add_live(ready_ns - captured_ns, feed.dropped)
                 yield Seen(arrived.times[0], frame, result, placed, captured_ns, ready_ns)
         finally:
             feed.stop()
+            feed.join()
             while self.pending and not self._closed and not self._error:
                 self.result()
 
@@ -287,10 +294,12 @@ class Pipeline:
             return self.lanes.try_submit(entry)
 
     def _next_of(self, feed: Feed) -> runtime.Arrived | None:
-        """The next result of what is fed; None after the last. Raises what ended the feed early."""
+        """The next result of what is fed; None after the last, and once it is stopped. Raises what ended it early."""
         while True:
             self.check_open()
             ticket = self.lanes.gate.ticket()
+            if feed.stopped:
+                return None
             done = feed.done  # before the results are looked at: what is submitted then comes before its end
             with self._result_lock:
                 arrived = self._try_result()
@@ -302,10 +311,10 @@ class Pipeline:
                 return None
             self.lanes.gate.wait(ticket)
 
-    def _wait(self, timeout: float | None, lock: threading.Lock, attempt: Callable[..., Any], *arguments: Any) -> Any:
+    def _wait(self, timeout: float, lock: threading.Lock, attempt: Callable[..., Any], *arguments: Any) -> Any:
         """Calls ``attempt``, holding ``lock``, until it gives something; None after ``timeout`` seconds."""
         begin, delivered = time.monotonic(), self.lanes.frames.delivered
-        deadline = None if timeout is None else begin + timeout
+        deadline = begin + timeout
         while True:
             self.check_open()  # before the lock: a fork may have been made while another thread held it
             ticket = self.lanes.gate.ticket()
@@ -315,9 +324,9 @@ class Pipeline:
                 return done
             if self.lanes.frames.delivered != delivered:
                 begin, delivered = time.monotonic(), self.lanes.frames.delivered
-            if deadline is None and lock is self._submit_lock:
+            if timeout == inf and lock is self._submit_lock:
                 self._check_taken(time.monotonic() - begin)
-            left = 0.1 if deadline is None else min(0.1, deadline - time.monotonic())
+            left = min(0.1, deadline - time.monotonic())
             if left <= 0:
                 return None
             self.lanes.gate.wait(ticket, left)
