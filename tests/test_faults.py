@@ -160,6 +160,9 @@ board, when = Board.detect(), sys.argv[1]
 if when == "opened":
     with Engine(graph, "gpu", board=board) as engine:
         engine(x)
+elif when == "listed":
+    with Pipeline(graph, board=board) as pipe:  # its plan is one of CPUs where a CPU plays the GPU
+        list(pipe.map([x]))
 elif when == "running":
     pipe = Pipeline(graph, "gpu-big:2", board=board)
     pipe.submit(x)
@@ -184,7 +187,7 @@ sys.exit(code)
 """
 
 
-@pytest.mark.parametrize("when, code", [("imported", 3), ("opened", 4), ("running", 3)])
+@pytest.mark.parametrize("when, code", [("imported", 3), ("listed", 4), ("opened", 4), ("running", 3)])
 def test_fork(when, code, board_with_gpu):
     """A child computes, is told that OpenCL stays with its parent, and ends; it never hangs in a driver's lock."""
     assert ending(FORKS, when) == (code, "")

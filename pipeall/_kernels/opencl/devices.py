@@ -27,6 +27,7 @@ import numpy as np
 
 from ... import env
 from ...errors import DeviceError, missing_extra
+from . import drivers
 
 SOURCES = Path(__file__).parent
 COMMON = "vector.cl"  # stands before every kernel
@@ -65,6 +66,8 @@ def _pyopencl() -> Any:
 
 def _handles() -> list[Any]:
     cl = _pyopencl()
+    _check_process()
+    drivers.check()
     try:
         platforms = cl.get_platforms()
     except cl.LogicError as error:
@@ -75,7 +78,11 @@ def _handles() -> list[Any]:
 
 
 def devices() -> tuple[DeviceInfo, ...]:
-    """All OpenCL devices of this machine. Raises MissingExtraError without pyopencl."""
+    """All OpenCL devices of this machine.
+
+    Raises MissingExtraError without pyopencl, DeviceError where a driver crashes or hangs (``drivers.py``), and in a
+    fork of a process that has used OpenCL.
+    """
     cl = _pyopencl()
     return tuple(
         DeviceInfo(
@@ -130,13 +137,9 @@ def why(device: DeviceInfo, chosen: DeviceInfo) -> str:
 def opened(info: DeviceInfo) -> Device:
     """The device, opened once per process, so that all programs share its compiled kernels.
 
-    Raises DeviceError in a fork of a process that has opened one: a driver's threads and locks stay behind.
+    Raises DeviceError in a fork of a process that has used OpenCL.
     """
-    if _first_process() != os.getpid():
-        raise DeviceError(
-            f"{info}: OpenCL was opened in process {_first_process()}, and a fork cannot use it: fork first, or start "
-            "processes by multiprocessing's 'spawn'"
-        )
+    _check_process()
     return _opened(info)
 
 
@@ -157,6 +160,16 @@ def _keep_owners() -> None:
 
 
 os.register_at_fork(after_in_child=_keep_owners)
+
+
+def _check_process() -> None:
+    """Raises DeviceError in a fork of a process that has used OpenCL, if only to list devices: a driver's threads and
+    locks stay behind."""
+    if _first_process() != os.getpid():
+        raise DeviceError(
+            f"OpenCL was used in process {_first_process()}, and a fork cannot use it: fork first, or start processes "
+            "by multiprocessing's 'spawn'"
+        )
 
 
 @cache
