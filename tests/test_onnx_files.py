@@ -253,7 +253,7 @@ def test_initializer_error(name, tmp_path):
 
 def test_double_beyond_float32(tmp_path):
     path = saved(conv_model(np.full((2, 6, 1, 1), 1e300)), tmp_path)
-    assert "initializer 'w' has values beyond float32" in refusal(path)
+    assert "constant 'w' has values beyond float32" in refusal(path)
 
 
 def test_sparse_initializer(tmp_path):

@@ -23,7 +23,7 @@ RESIZE = (
     *(_resize((1, c, 5, 6), 2, 2, mode="linear") for c in (1, 3, 8, 16, 33)),
     *(_resize((1, c, 5, 6), 2, 2, mode="cubic") for c in (1, 8, 33)),
     *(_resize(IMAGE, 1.5, 0.6, coordinates=how, mode=mode) for how in COORDINATES for mode in ("linear", "cubic")),
-    *(_resize(IMAGE, 1.5, 0.6, coordinates=how) for how in COORDINATES),
+    *(_resize(IMAGE, 1.5, 0.65, coordinates=how) for how in COORDINATES),
     *(
         _resize(IMAGE, 1.3, 0.5, coordinates="asymmetric", rounding=rounding)
         for rounding in ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")

@@ -193,7 +193,12 @@ class Builder:
             raise ModelError(f"constant {name!r} has elements of {array.dtype}, expected one of {', '.join(TYPES)}")
         if not _same(self.values.get(name), array) or name in self.constants or name in self.local:
             name = self.fresh(self.scope + name if name in self.local else name)
-        self.constants[name] = np.asarray(array, np.float32 if array.dtype.kind == "f" else None, order="C")
+        try:
+            with np.errstate(over="raise"):
+                kept = np.asarray(array, np.float32 if array.dtype.kind == "f" else None, order="C")
+        except FloatingPointError:
+            raise ModelError(f"constant {name!r} has values beyond float32") from None
+        self.constants[name] = kept
         if levels := self._levels_of(array):
             self.levels[name] = levels
         return name
@@ -206,7 +211,7 @@ class Builder:
         if isinstance(value, np.ndarray):
             self.afford(n, value.size)
             self.budget -= value.size
-            value = value.astype(np.float32, copy=False) if value.dtype.kind == "f" else value
+            value = value.astype(np.float32, copy=False) if value.dtype == np.float16 else value
         self.values[n.outputs[output]] = value
 
     def emit(self, n: OnnxNode, op: str, inputs: Sequence[str], *, part: str = "", output: int = 0, **attrs) -> str:

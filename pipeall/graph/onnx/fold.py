@@ -207,7 +207,8 @@ def _pointwise(function: Callable[..., np.ndarray]) -> Callable[..., Any]:
     return evaluate
 
 
-# ONNX element types (TensorProto.DataType); whatever is a float becomes float32
+# ONNX element types (TensorProto.DataType). Of floats that become float32 where a tensor is kept, doubles stay doubles
+# until then: sizes are computed with them
 TYPES = {
     1: np.float32,
     2: np.uint8,
@@ -218,7 +219,7 @@ TYPES = {
     7: np.int64,
     9: np.bool_,
     10: np.float32,
-    11: np.float32,
+    11: np.float64,
     12: np.uint32,
     13: np.uint64,
     16: np.float32,

@@ -99,7 +99,8 @@ def _operands(g: Builder, n: OnnxNode) -> list[np.ndarray | str]:
 
 
 def _type_of(g: Builder, value: np.ndarray | str) -> str:
-    return g.dtype(value) if isinstance(value, str) else value.dtype.name
+    """The type that an operand has as a tensor."""
+    return g.dtype(value) if isinstance(value, str) else "float32" if value.dtype.kind == "f" else value.dtype.name
 
 
 def _is_float(g: Builder, value: np.ndarray | str) -> bool:

@@ -29,7 +29,7 @@ def _scaled(n: OnnxNode, shape: tuple[int, ...], scales: Scales) -> list[int]:
 
 
 def _emit(g: Builder, n: OnnxNode, x: str, sizes: list[int], scales: Scales, part: str = "", **attrs) -> str:
-    if tuple(sizes) == g.shape(x) and all(scale == 1 for scale in scales):
+    if tuple(sizes) == g.shape(x):  # whatever part of a pixel the scales leave: as in onnxruntime
         if not part:
             g.bind(n, x)
         return x

@@ -14,6 +14,7 @@ COORDINATES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "alig
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 PADDINGS = ("zeros", "border", "reflection")
 MAX_TAPS = 2**22  # of one axis: what resizing reads for all its outputs; their tables take 40 bytes each
+TIE = 1e-6  # of the middle between two elements is a place still there; onnxruntime's
 FARTHEST = 1e9  # elements from the tensor; what a grid asks for beyond is as far
 
 # ---- output shapes ----
@@ -90,14 +91,14 @@ def places(attrs: Attrs, axis: int, size: int) -> np.ndarray:
     coordinates = attrs["coordinates"]
     if coordinates == "asymmetric":
         return i / scale
-    exact = scale * np.float32(size)  # the size that ONNX means, where a scale leaves part of a pixel
-    exact = np.float32(out) if abs(exact - out) < 1e-4 * out else exact
-    if coordinates == "align_corners":
-        return i if out == 1 else i * np.float32(size - 1) / (exact - one)
+    if coordinates == "align_corners":  # of the pixels that there are, as onnxruntime and PyTorch have it
+        return i if out == 1 else i * np.float32(size - 1) / np.float32(out - 1)
     if coordinates == "pytorch_half_pixel" and out == 1:
         return np.zeros(1, np.float32)
     place = (i + half) / scale - half
     if coordinates == "half_pixel_symmetric":
+        exact = scale * np.float32(size)  # a scale may leave part of a pixel
+        exact = np.float32(out) if abs(exact - out) < 1e-4 * out else exact
         place += np.float32(size) * half * (one - np.float32(out) / exact)
     return place
 
@@ -119,12 +120,12 @@ def taps(attrs: Attrs, axis: int, size: int) -> tuple[np.ndarray, np.ndarray]:
     place = places(attrs, axis, size).astype(np.float64)
     if attrs["mode"] == "nearest":
         down, up = np.floor(place), np.ceil(place)
-        below = place - down
+        beyond = place - down - 0.5
         rounded = {
             "floor": down,
             "ceil": up,
-            "round_prefer_floor": np.where(below <= 0.5, down, up),
-            "round_prefer_ceil": np.where(below < 0.5, down, up),
+            "round_prefer_floor": np.where(beyond < TIE, down, up),
+            "round_prefer_ceil": np.where(beyond > -TIE, up, down),
         }[attrs["rounding"]]
         return np.clip(rounded, 0, size - 1).astype(np.int64)[:, None], np.ones((len(place), 1))
     scale = attrs["scales"][axis]
