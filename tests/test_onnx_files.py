@@ -256,13 +256,6 @@ def test_double_beyond_float32(tmp_path):
     assert "constant 'w' has values beyond float32" in refusal(path)
 
 
-def test_sparse_initializer(tmp_path):
-    proto = conv_model(rand(2, 6, 1, 1))
-    values = proto.graph.initializer.pop()
-    proto.graph.sparse_initializer.add(values=values, dims=values.dims)
-    assert "sparse initializers are not supported" in refusal(saved(proto, tmp_path))
-
-
 @pytest.mark.parametrize(
     "change, expected",
     [

@@ -24,6 +24,7 @@ from .model import load_model
 from .options import board_option, file_option, finer_option, floating_option, json_option, positive_option
 from .output import print_json, progress
 from .profiles import load_board, measured, times_lines
+from .values import value_option
 from .verify import side_by_side, verify
 
 NETS = ("alexnet", "googlenet", "mobilenet", "resnet50-slim", "squeezenet")  # of paper 001
@@ -43,6 +44,7 @@ VERIFIED = 3  # best plans that are run to find Pipe-All's
 @file_option("--plot", help="Draw throughput and latency as PNG.")
 @file_option("--trace", help="Of one network's Pipe-All: what each stage did; open it at ui.perfetto.dev.")
 @finer_option
+@value_option
 @json_option
 def bench(
     nets: tuple[str, ...],

@@ -25,6 +25,7 @@ from .options import file_option, finer_option, json_option, positive_option
 from .output import print_json, progress
 from .profiles import BUSY
 from .tables import print_table, print_text
+from .values import value_option
 
 LEAST = 3  # frames of a turn
 TURNS = 3  # of every number of threads, one after the other: clocks and neighbours change
@@ -36,6 +37,7 @@ TURNS = 3  # of every number of threads, one after the other: clocks and neighbo
 @click.option("--training", type=click.IntRange(1), metavar="BATCH", help="PyTorch's steps on so many samples.")
 @file_option("--plot", help="Draw throughput by number of threads as PNG.")
 @finer_option
+@value_option
 @json_option
 def threads(
     models: tuple[str, ...], seconds: float, training: int | None, plot: str | None, finer: int | None, as_json: bool

@@ -14,6 +14,7 @@ from ..graph.ir import Graph
 from ..graph.onnx.demo import TRAINED
 from ..graph.onnx.read import load
 from ..graph.onnx.shapes import Shapes
+from .values import given_values
 
 ZOO: dict[str, Callable[[], Graph]] = {
     "alexnet": zoo.alexnet,
@@ -30,12 +31,14 @@ def load_model(model: str, input_shape: Shapes | None = None, finer: int | None 
     """The network of a path or name; ArgumentError or ModelError where there is none or the shape does not fit."""
     model, input_shape = _file(model, input_shape)
     if model in ZOO:
+        if values := given_values():
+            raise ArgumentError(f"--value: {model} of the zoo has no input that takes one, got {', '.join(values)}")
         graph = ZOO[model]()
         (x,) = graph.inputs
         if input_shape not in (None, x.shape, {x.name: x.shape}):
             raise ArgumentError(f"--input-shape: {model} of the zoo has {x.shape}, got {input_shape}")
     elif model.lower().endswith(".onnx"):
-        graph = load(model, input_shape)
+        graph = load(model, input_shape, values=given_values())
     else:
         raise ArgumentError(f"model {model!r}: expected an .onnx file or one of {', '.join(NAMES)}")
     return graph if finer is None else graph.finer(finer)
@@ -54,7 +57,7 @@ def read_network(
         graph = load_model(model, input_shape, finer)
         network = of_graph(graph)
         return network if folded else with_doubts(network), graph, ""
-    network = with_doubts(onnx_shapes.read(model, input_shape))
+    network = with_doubts(onnx_shapes.read(model, input_shape, given_values()))
     try:
         graph = load_model(model, input_shape, finer)
     except ModelError as error:

@@ -12,6 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from . import complete
+from .values import value_option
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 seed_option = click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of what is random.")
@@ -179,7 +180,7 @@ shape_option = click.option(
 
 def model_options(command: Callable) -> Callable:
     """How to read the model: ``load_model`` takes them."""
-    return shape_option(finer_option(command))
+    return shape_option(value_option(finer_option(command)))
 
 
 class KeyValues(click.ParamType):

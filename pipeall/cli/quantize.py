@@ -29,6 +29,7 @@ from .output import print_json, progress
 from .preprocess import PREPROCESS, PRESETS, preprocessing
 from .quantize_text import show_report
 from .tables import print_text
+from .values import value_option
 
 ARRAYS = (".npy", ".npz")
 
@@ -68,6 +69,7 @@ ARRAYS = (".npy", ".npz")
 @file_option("--report", help="Write all that was chosen to this .json file.")
 @click.option("--again", is_flag=True, help="Measure all of it, whatever an interrupted run has measured.")
 @shape_option
+@value_option
 @json_option
 def quantize_command(
     model: str,

@@ -10,8 +10,9 @@ from typing import Any
 from ..errors import ModelError
 from ..graph.onnx.outline import outline
 from ..graph.onnx.read import load
-from ..graph.onnx.reader import OWN_DOMAINS
 from ..graph.onnx.shapes import Shapes
+from ..graph.onnx.tidy import OWN_DOMAINS
+from ..graph.onnx.values import Values
 from .exports import folded_bias, put_back
 from .network import STATISTICS, Layer, Network, Shape, of_graph
 
@@ -23,25 +24,26 @@ QUANTISED = (
     "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger", "QLinearConv",
     "QLinearMatMul",
 )  # fmt: skip
+COURSES = ("If", "Loop", "Scan", "SequenceMap", "ConcatFromSequence", "SequenceAt", "SequenceLength")
 
 
-def read(path: str | Path, input_shape: Shapes | None = None) -> Network:
+def read(path: str | Path, input_shape: Shapes | None = None, values: Values | None = None) -> Network:
     """The network in an ONNX file of any standard operators.
 
-    ``input_shape`` as ``load`` takes it. Weights are every float that layers read and that is not computed, except
-    settings such as the bounds of Clip. Raises ModelError naming file and node where shapes are missing, zero or do not
-    fit, ArgumentError for a bad ``input_shape``, MissingExtraError without onnx.
+    ``input_shape`` and ``values`` as ``load`` takes them. Weights are every float that layers read and that is not
+    computed, except settings such as the bounds of Clip. Raises ModelError naming file and node where shapes are
+    missing, zero or do not fit, ArgumentError for a bad shape or value, MissingExtraError without onnx.
 
-    A quantised file, and one with operators of other domains, is the graph that ``load`` makes of it: its weights are
-    integers that other nodes make floats of.
+    A quantised file, and one with operators of other domains, subgraphs or sequences, is the graph that ``load`` makes
+    of it: its weights are integers that other nodes make floats of, or lie within nodes.
 
     torch's exporter names a node by the modules around it. Where a node lies directly in a module that has modules
     inside, a function was called there (``Layer.module`` is False); some tools count modules only. BatchNorm that it
     folded is put back (``exports``), and ``notes`` says so.
     """
-    graph = outline(path, input_shape).graph
-    if any(node.op_type in QUANTISED or node.domain not in OWN_DOMAINS for node in graph.node):
-        return of_graph(load(path, input_shape))
+    graph = outline(path, input_shape, values).graph
+    if any(node.op_type in (*QUANTISED, *COURSES) or node.domain not in OWN_DOMAINS for node in graph.node):
+        return of_graph(load(path, input_shape, values=values))
     try:
         return _network(Path(path).stem, graph)
     except ModelError as error:

@@ -227,6 +227,7 @@ TYPES = {
 
 _CONSTANT_FORMS = (
     ("value", np.ndarray, None),
+    ("sparse_value", np.ndarray, None),
     ("value_float", float, np.float32),
     ("value_floats", list, np.float32),
     ("value_int", int, np.int64),

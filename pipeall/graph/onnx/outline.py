@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from math import prod
 from typing import Any
 
@@ -15,23 +15,27 @@ from .build import Builder
 from .convert import convert
 from .evaluate import can_evaluate, evaluate
 from .fold import FOLD, RESHAPE, fold, shape_of
-from .reader import OWN_DOMAINS, ModelReader, parse
+from .reader import ModelReader, parse
 from .shapes import Shape, Shapes, by_name, checked, tensors
 from .source import Source
 from .tensors import EXTERNAL, package
+from .tidy import OWN_DOMAINS
+from .values import Values, checked_values
 
 MAX_NUMBERS = 4096  # of one array of sizes, indices, or floats that these are computed with
+RESIZES = ("Resize", "Upsample")  # whose scales are sizes too
 FLOATS = (1, 10, 11, 16)
 INTEGERS = (6, 7, 9)  # what shapes are computed with: int32, int64, bool
 
 
-def outline(path: str | os.PathLike[str], input_shape: Shapes | None = None) -> Any:
+def outline(path: str | os.PathLike[str], input_shape: Shapes | None = None, values: Values | None = None) -> Any:
     """A model's ModelProto without the data of its large weights, the shape of every tensor inferred.
 
-    ``input_shape`` as for ``load``; weights may be missing in the file as long as their shapes are there. Raises
-    ModelError naming the file, ArgumentError for a bad ``input_shape``, MissingExtraError without the onnx package.
+    ``input_shape`` and ``values`` as for ``load``; weights may be missing in the file as long as their shapes are
+    there. Raises ModelError naming the file, ArgumentError where shapes or values do not fit, MissingExtraError without
+    the onnx package.
     """
-    source = Source.of(path)
+    source = Source.of(path, checked_values(values))
     given = checked(input_shape)
     try:
         model, _ = parse(source)
@@ -105,7 +109,9 @@ def _inferred(source: Source, model: Any) -> Any:
         model = package().shape_inference.infer_shapes(model, data_prop=True)
         graph = model.graph
         found = [list(filter(None, proto.output)) for proto in _evaluated(reader, builder, graph)]
-        numbers = dict.fromkeys(n for names in found if all(_is_number(values[name]) for name in names) for n in names)
+        scales = {name for node in graph.node if node.op_type in RESIZES for name in node.input[1:]}
+        known = [names for names in found if all(_is_number(name, values[name], scales) for name in names)]
+        numbers = dict.fromkeys(name for names in known for name in names)
         others += [name for names in found for name in names if name not in numbers]
         nodes, branches = [], []
         for proto in graph.node:
@@ -168,8 +174,8 @@ def _sizes(reader: ModelReader, initializers: list[Any]) -> dict[str, np.ndarray
     return found
 
 
-def _is_number(array: np.ndarray) -> bool:
-    return array.dtype.kind in "iub" and array.size <= MAX_NUMBERS
+def _is_number(name: str, array: np.ndarray, scales: Set[str]) -> bool:
+    return (array.dtype.kind in "iub" or name in scales) and array.size <= MAX_NUMBERS
 
 
 def _told(name: str, shape: Shape) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...errors import ModelError
 from .tensors import package
+from .tidy import OWN_DOMAINS, VERSIONED, subgraphs
 
 FIRST_OPSET = 6  # older ones are converted to it
 MAX_NODES = 2**17  # of a model whose functions are inlined
@@ -22,6 +23,7 @@ def prepared(model: Any, opset: int) -> Any:
         from onnx.inliner import inline_local_functions
 
         _check_calls(model)
+        _mark(model, opset)
         model = _tried("its functions cannot be inlined", inline_local_functions, model)
     if opset < FIRST_OPSET:
         from onnx.version_converter import convert_version
@@ -32,6 +34,21 @@ def prepared(model: Any, opset: int) -> Any:
     if not model.metadata_props:
         model.metadata_props.extend(own)
     return model
+
+
+def _mark(model: Any, opset: int) -> None:
+    """Gives the nodes of functions that import another opset than the model a domain that says so: the inliner takes
+    functions of the model's own opset alone."""
+    for function in model.functions:
+        for entry in function.opset_import:
+            if entry.domain in OWN_DOMAINS and entry.version != opset:
+                domain = f"{VERSIONED}{entry.version}"
+                for node in _nodes(function.node):
+                    node.domain = domain if node.domain in OWN_DOMAINS else node.domain
+                entry.version = opset
+                for imports in (function.opset_import, model.opset_import):
+                    if all(known.domain != domain for known in imports):
+                        imports.add(domain=domain, version=1)
 
 
 def _tried(what: str, function: Any, *args: Any) -> Any:
@@ -47,9 +64,8 @@ def _nodes(nodes: Any) -> Iterator[Any]:
     """Nodes, and those within their subgraphs."""
     for node in nodes:
         yield node
-        for attr in node.attribute:
-            for graph in (attr.g, *attr.graphs):
-                yield from _nodes(graph.node)
+        for graph in subgraphs(node):
+            yield from _nodes(graph.node)
 
 
 def _check_calls(model: Any) -> None:

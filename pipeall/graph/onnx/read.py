@@ -18,6 +18,7 @@ from .outline import inputs_of, with_shapes
 from .reader import NOT_UTF8, OPSETS, ModelReader, Subgraph, metadata_of, parse
 from .shapes import FLOAT16, Shape, Shapes, by_name, checked, elem_type, floats, named, tensors
 from .source import ModelSource, Source
+from .values import Values, checked_values
 
 __all__ = ["OPSETS", "load"]
 
@@ -31,6 +32,7 @@ def load(
     *,
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
+    values: Values | None = None,
 ) -> Graph:
     """The network of an ONNX model, opsets 1 to 28, computed in float32.
 
@@ -45,6 +47,9 @@ def load(
     lies behind ``outputs`` or before ``inputs`` is left out. The shape of an input within the network follows from
     those of the file's inputs unless ``input_shape`` has it.
 
+    ``values`` gives inputs their values, e.g. {"sr": 16000}: numbers, which take the input's shape, or arrays. Such an
+    input is a constant, and no longer one of the network's; sizes and conditions may depend on it.
+
     Inputs and outputs keep the element types of the file where a tensor can have them: those of float16 are cast next
     to the border, float64 and bfloat16 are float32 from there on. ``rewrite=False`` keeps one node per operator, for
     tests and inspection.
@@ -53,7 +58,7 @@ def load(
     ``input_shape`` and for names that the file does not have, MissingExtraError without the onnx package. Source: ONNX
     operators, onnx.ai/onnx/operators.
     """
-    source = Source.of(model)
+    source = Source.of(model, checked_values(values))
     given = checked(input_shape)
     try:
         graph = _read(source, given, _names("inputs", inputs), _names("outputs", outputs))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
 
 from ...errors import ArgumentError, ModelError
 
@@ -29,22 +32,24 @@ class Source:
 
     content  the file's path, or the bytes of one
     label    what errors call it
+    values   inputs that have their value, by name
     """
 
     content: Path | bytes = field(repr=False)
     label: str
+    values: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, model: ModelSource) -> Source:
+    def of(cls, model: ModelSource, values: Mapping[str, np.ndarray] | None = None) -> Source:
         """Raises ArgumentError for what is no model, ModelError for a message that cannot be written as bytes."""
         if isinstance(model, (str, os.PathLike)):
-            return cls(Path(model), str(Path(model)))
+            return cls(Path(model), str(Path(model)), values or {})
         if isinstance(model, (bytes, bytearray, memoryview)):
-            return cls(bytes(model), f"model of {len(model)} bytes")
+            return cls(bytes(model), f"model of {len(model)} bytes", values or {})
         if not isinstance(model, Message):
             raise ArgumentError(f"model: expected a path, bytes or an onnx.ModelProto, got {type(model).__name__}")
         try:
-            return cls(model.SerializeToString(), type(model).__name__)
+            return cls(model.SerializeToString(), type(model).__name__, values or {})
         except Exception as error:  # protobuf's own, of more than 2 GB or an incomplete message
             raise ModelError(f"{type(model).__name__}: cannot be written as bytes: {error!s:.200}") from None
 

@@ -68,6 +68,23 @@ def array(what: str, proto: Any, model: Path | None, raw: memoryview | None = No
     return values.reshape(dims).astype(TYPES[proto.data_type], copy=False)
 
 
+def sparse_array(what: str, proto: Any, model: Path | None) -> np.ndarray:
+    """The whole array of a SparseTensorProto, zeros included; its indices count elements, or give a row for each."""
+    dims = tuple(proto.dims)
+    values = array(what, proto.values, model)
+    indices = array(f"{what}, its indices,", proto.indices, model)
+    if min(dims, default=1) < 0 or len(dims) > MAX_RANK or prod(max(size, 1) for size in dims) > MAX_ELEMENTS:
+        raise ModelError(f"{what} has an absurd shape: {dims!s:.80}")
+    if values.ndim != 1 or indices.dtype != np.int64 or indices.shape not in ((values.size,), (values.size, len(dims))):
+        raise ModelError(f"{what}: expected an index for each of {values.shape} values, got {indices.shape}")
+    most = np.array(dims if indices.ndim == 2 else prod(dims))
+    if ((indices < 0) | (indices >= most)).any():
+        raise ModelError(f"{what}: an index lies outside of {dims}")
+    whole = np.zeros(dims, values.dtype)
+    whole[tuple(indices.T) if indices.ndim == 2 else np.unravel_index(indices, dims)] = values
+    return whole
+
+
 def _external(what: str, proto: Any, model: Path | None, nbytes: int) -> bytes:
     """The bytes of a tensor stored in another file of the model's folder, no more than it needs and one."""
     entries = {entry.key: entry.value for entry in proto.external_data}
