@@ -10,6 +10,9 @@ from .errors import ArgumentError
 ISAS = ("vnni", "vbmi", "avx512", "avxvnni", "avx2", "i8mm", "dotprod", "asimdhp", "neon", "ref")
 
 
+NO_HOME = Path(os.devnull, "no-home-folder")
+
+
 class Variable(NamedTuple):
     name: str
     meaning: str
@@ -62,12 +65,15 @@ def tune() -> bool:
 
 
 def cache_dir() -> Path:
-    """Folder for files that can be rebuilt; not created here. Raises ArgumentError where it cannot be a folder."""
-    text = _value("PIPEALL_CACHE") or "~/.cache/pipeall"
-    folder = Path(os.path.expanduser(text))
-    if folder.parts[0] == "~":
+    """Folder for files that can be rebuilt; not created here. Without a home folder, where none is named, it is one in
+    which nothing can be. Raises ArgumentError where PIPEALL_CACHE cannot be a folder."""
+    text = _value("PIPEALL_CACHE")
+    folder = Path(os.path.expanduser(text or "~/.cache/pipeall"))
+    if str(folder).startswith("~"):
+        if text is None:
+            return NO_HOME
         raise ArgumentError(f"PIPEALL_CACHE: expected a folder; {text!r} needs a home folder and there is none")
-    if folder.exists() and not folder.is_dir():
+    if text is not None and os.path.exists(folder) and not os.path.isdir(folder):
         raise ArgumentError(f"PIPEALL_CACHE: expected a folder; {folder} is a file")
     return folder
 

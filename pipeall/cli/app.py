@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -68,7 +69,7 @@ class App(click.Group):
         verbose = False
         try:
             verbose = env.verbose()
-            with _choices_shown(verbose):
+            with _choices_shown(verbose), _warnings_in_a_line():
                 sys.exit(super().main(args, prog_name, **extra | {"standalone_mode": False}))
         except click.Abort:
             sys.exit(ends.interrupted())
@@ -95,6 +96,17 @@ def _choices_shown(verbose: bool) -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
+
+
+@contextmanager
+def _warnings_in_a_line() -> Iterator[None]:
+    """Without the place in the source, which is for programmers."""
+    before = warnings.formatwarning
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {plain(str(message))}\n"
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
 
 
 def _one_line(error: Exception) -> str:

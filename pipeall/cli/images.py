@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+import warnings
 from collections.abc import Iterator
 from io import BytesIO
 from math import inf
@@ -19,6 +20,7 @@ from ..picture import MAX_SIDE
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")  # looked for in folders
 BROKEN = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)  # what Pillow raises
 DECODING_BYTES = 14  # of a pixel: as it is decoded, as RGB, and twice as an array
+warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # ``read`` looks at sizes and memory
 QUALITY = 90  # of JPEG
 
 

@@ -56,7 +56,7 @@ SPLIT = KeyValues(
 ENGINE = KeyValues(
     click.Choice(("pipeall", "numpy")),
     dtype=(click.Choice(("float32", "float64")), "(float32) or float64"),
-    threads=(click.IntRange(1), "of a rank (1)"),
+    threads=(click.IntRange(1, len(os.sched_getaffinity(0))), "of a rank (1), a core for each at least"),
 )
 MOMENTUM = click.FloatRange(0, 1, max_open=True)
 RULE = KeyValues(

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from .._kernels.cpu import cluster
+from .._kernels.cpu.cores import pinnable
 from .._kernels.cpu.peak import peak
 from .._kernels.cpu.table import choose
 from ..errors import PipeallError
@@ -122,7 +123,9 @@ def turn(setup: Setup, seconds: float) -> Turn:
 def measure(setup: Setup, seconds: float, comm: Comm) -> Turn:
     """What a rank does; every rank returns the same."""
     cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[comm.rank % len(cores)]})
+    (core,) = pinnable([cores[comm.rank % len(cores)]])
+    if core >= 0:
+        os.sched_setaffinity(0, {core})
     big = cluster.detect()[0]
     comm.allreduce(np.zeros(1))  # all begin at once
     rate = comm.allreduce(np.array([peak(choose(big.isas, big.core_type), (-1,)).bytes]))[0]

@@ -145,9 +145,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
     isas[count++] = "neon";
 #endif
     static const int cores[] = {-1, -1, -1, -1};
-    const char *error;
+    char error[PA_TEAM_ERROR];
     for (int size = 1; size <= 3; size++)
-        if (!(teams[size] = pa_team_open(cores, size, "fuzz", &error))) abort();
+        if (!(teams[size] = pa_team_open(cores, size, "fuzz", error))) abort();
     return 0;
 }
 

@@ -51,8 +51,8 @@ int main(int argc, char **argv) {
     for (int i = 0; i < BANDS; i++) ends[i] = 2 * STRIPS * (i + 1);
     const pa_strips strips = {4, 5, BANDS, ends, parts, numbers};
     const int cores[THREADS] = {-1, -1, -1};
-    const char *error = NULL;
-    pa_team *team = pa_team_open(cores, THREADS, "test", &error), *alone = pa_team_open(cores, 1, "test", &error);
+    char error[PA_TEAM_ERROR];
+    pa_team *team = pa_team_open(cores, THREADS, "test", error), *alone = pa_team_open(cores, 1, "test", error);
     CHECK(team && alone);
     const pa_strip_room room = {(char *)local_of, (char *)scratch_of, sizeof *local_of, sizeof *scratch_of, team, alone};
     float in[FLOATS], out[FLOATS];

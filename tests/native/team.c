@@ -30,8 +30,8 @@ static void run_job(pa_team *team, int chunks, int number) {
 }
 
 static pa_team *open_team(const int *cores, int threads) {
-    const char *error = NULL;
-    pa_team *team = pa_team_open(cores, threads, "test", &error);
+    char error[PA_TEAM_ERROR];
+    pa_team *team = pa_team_open(cores, threads, "test", error);
     CHECK(team && pa_team_size(team) == threads);
     current.threads = threads;
     return team;
@@ -61,10 +61,9 @@ static void test_open_and_close(const int *cores, int times) {
 /* A core that does not exist: for a worker, and for the caller. */
 static void test_missing_core(void) {
     const int worker[] = {-1, -1, 100000}, caller[] = {100000, -1};
-    const char *error = NULL;
-    CHECK(!pa_team_open(worker, 3, "test", &error) && strstr(error, "core"));
-    error = NULL;
-    CHECK(!pa_team_open(caller, 2, "test", &error) && strstr(error, "core"));
+    char error[PA_TEAM_ERROR];
+    CHECK(!pa_team_open(worker, 3, "test", error) && strstr(error, "core 100000: there is no such core"));
+    CHECK(!pa_team_open(caller, 2, "test", error) && strstr(error, "core 100000: there is no such core"));
 }
 
 int main(int argc, char **argv) {

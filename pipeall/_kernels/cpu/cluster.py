@@ -66,6 +66,9 @@ def detect(
     online = tree.online()
     if allowed is None:
         allowed = os.sched_getaffinity(0) if live else online
+        online |= (
+            set(allowed) if live else set()
+        )  # the kernel allows none that is offline; a container numbers them anew
     allowed = set(allowed)
     usable = sorted(allowed & online if online else allowed)
     if not usable:

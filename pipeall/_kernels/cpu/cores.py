@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 CPU = "sys/devices/system/cpu"
@@ -119,17 +122,48 @@ class Core:
     max_mhz: float | None
 
 
+@cache
+def can_pin() -> bool:
+    """Whether threads can be pinned to cores here. Some sandboxes forbid it, which is a warning, once."""
+    try:
+        os.sched_setaffinity(0, os.sched_getaffinity(0))
+    except OSError as error:
+        message = f"threads are not pinned to cores, so that times differ more: {error.strerror or error}"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        return False
+    return True
+
+
+def pinnable(cores: Sequence[int]) -> Sequence[int]:
+    """Cores to pin a thread to each; -1, which pins none, where the system forbids it."""
+    return cores if can_pin() else (-1,) * len(cores)
+
+
 def read_cores(tree: Tree, ids: Sequence[int], machine: str) -> list[Core]:
     """The cores of these ids, in this order; ``machine`` is the architecture as in ``uname -m``."""
     cpuinfo, clocks = tree.cpuinfo(), tree.max_khz()
+    # Containers (lxcfs) number those that they show anew: then it is not known which is which.
+    common = {} if cpuinfo.keys() >= set(ids) else _common(list(cpuinfo.values()))
     identify = {"aarch64": _identify_arm, "x86_64": _identify_x86}.get(machine, _identify_other)
     cores = []
     for i in ids:
-        core_type, evidence, isas = identify(tree, i, cpuinfo.get(i, {}))
+        core_type, evidence, isas = identify(tree, i, common or cpuinfo.get(i, {}))
         khz = clocks.get(i)
         capacity = tree.number(f"{CPU}/cpu{i}/cpu_capacity")
         cores.append(Core(i, core_type, evidence, isas, capacity, khz / 1000 if khz else None))
     return cores
+
+
+def _common(processors: Sequence[dict[str, str]]) -> dict[str, str]:
+    """Of each field the words that all processors have: what is true of any of them."""
+    if not processors:
+        return {}
+    first, *others = processors
+    words = {key: value.split() for key, value in first.items()}
+    return {
+        key: " ".join(word for word in found if all(word in other.get(key, "").split() for other in others))
+        for key, found in words.items()
+    }
 
 
 def _identify_arm(tree: Tree, core: int, info: dict[str, str]) -> tuple[str, str, tuple[str, ...]]:

@@ -286,7 +286,9 @@ cdef extern from "kernels.h" nogil:
         float alpha
     ctypedef void (*pa_matvec_f32_fn)(const pa_matvec_args *) noexcept nogil
     ctypedef void (*pa_outer_f32_fn)(const pa_outer_args *) noexcept nogil
-    pa_team *pa_team_open(const int *, int, const char *, const char **)
+    enum:
+        PA_TEAM_ERROR
+    pa_team *pa_team_open(const int *, int, const char *, char *)
     void pa_team_close(pa_team *)
 
 cdef extern from "drivers/matrix.h" nogil:

@@ -20,6 +20,7 @@ import numpy as np
 from ...errors import ArgumentError, DeviceError
 from ...steps import CONSTANT, PIXEL_KINDS, TYPES, is_depthwise, item_bytes
 from .algorithms import DIRECT, GEMM, GEMV_HALVES, HALVED, STRASSEN, candidates, makes_reals, tile
+from .cores import pinnable
 from .fold import fold, folded, folded_weights
 from .phases import phased, phased_weight, phases_of
 from ..memory import aligned, mapped, packable
@@ -109,7 +110,7 @@ cdef class CpuProgram:
             if kernel not in by_name:
                 raise DeviceError(f"kernel {kernel}: expected a line of kernels.inc for {key}, got none of that name")
             self.kernels[key] = by_name[kernel]
-        self.cores = np.array(cores, np.int32)
+        self.cores = np.array(pinnable(cores), np.int32)
         self.sizes, self.pack = (*sizes, 0)[:len(BASES)], pack
         self.keep, self.pool, self.packed = [], (), {}
         self.arena = aligned(self.sizes[0], np.uint8)

@@ -12,7 +12,7 @@ cdef class Crew:
     cdef object scratch
 
     def __init__(self, kernels, int threads=1):
-        cdef const char *error = NULL
+        cdef char error[PA_TEAM_ERROR]
         cdef int32_t[::1] cores
         if threads < 1:
             raise ArgumentError(f"threads: expected at least 1, got {threads}")
@@ -23,7 +23,7 @@ cdef class Crew:
         self.outer = <pa_outer_f32_fn>pa_kernel_rows[<int>by_name[kernels["outer", "f32"]]].function
         self.scratch = aligned(PA_PRODUCT_SCRATCH * threads)
         cores = np.full(threads, -1, np.int32)
-        self.team = pa_team_open(<const int *>&cores[0], threads, b"mlp", &error)
+        self.team = pa_team_open(<const int *>&cores[0], threads, b"mlp", error)
         if self.team == NULL:
             raise DeviceError((<bytes>error).decode())
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..memory import aligned
 from ..peak import Peak
+from .cores import pinnable
 from .kernels import probe
 from .table import ROWS, Kernels
 
@@ -43,7 +44,7 @@ def peak(kernels: Kernels, cores: Sequence[int]) -> Peak:
         return found[0], _bytes(kernels["stream", "f32"], part), found[1]
 
     with ThreadPoolExecutor(len(cores)) as pool:
-        return Peak(*map(sum, zip(*pool.map(measure, cores, parts), strict=True)))
+        return Peak(*map(sum, zip(*pool.map(measure, pinnable(cores), parts), strict=True)))
 
 
 def flops(kernel: str, runs: int = RUNS) -> float:

@@ -7,9 +7,9 @@ enum { OPEN_FAILED = 1 };
 static int cpu_open(pa_program *program) {
     pa_cpu_program *self = (pa_cpu_program *)program;
     const int here = -1;
-    self->room.alone = pa_team_open(&here, 1, self->name, &self->why);
+    self->room.alone = pa_team_open(&here, 1, self->name, self->why);
     if (!self->room.alone) return OPEN_FAILED;
-    self->room.team = pa_team_open(self->cores, self->core_count, self->name, &self->why);
+    self->room.team = pa_team_open(self->cores, self->core_count, self->name, self->why);
     if (self->room.team) return 0;
     pa_team_close(self->room.alone);
     return OPEN_FAILED;

@@ -18,7 +18,7 @@ typedef struct pa_cpu_program {
     const int *cores;
     int core_count;
     char name[12]; /* names the team's threads */
-    const char *why; /* text of the last error of open() */
+    char why[PA_TEAM_ERROR]; /* text of the last error of open() */
 } pa_cpu_program;
 
 void pa_cpu_program_init(pa_cpu_program *self);

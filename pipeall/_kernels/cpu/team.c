@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../gate.h"
 
@@ -100,10 +101,30 @@ static void *work(void *argument) {
     }
 }
 
-pa_team *pa_team_open(const int *cores, int count, const char *name, const char **error) {
+/* Why a thread cannot be pinned to a core. */
+static const char *refusal(int core) {
+    char path[64];
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d", core);
+    if (access(path, F_OK)) return "there is no such core";
+    strcat(path, "/online"); /* not there for a core that always is */
+    FILE *file = fopen(path, "r");
+    const int state = file ? fgetc(file) : '1';
+    if (file) fclose(file);
+    return state == '0' ? "it is offline" : "it is not allowed for this process";
+}
+
+static void explain(int failed, int core, char *error) {
+    if (failed == EINVAL)
+        snprintf(error, PA_TEAM_ERROR, "cannot pin a thread to core %d: %s; Board.detect() finds the usable ones", core,
+                 refusal(core));
+    else
+        snprintf(error, PA_TEAM_ERROR, "cannot start a thread on core %d: %s", core, strerror(failed));
+}
+
+pa_team *pa_team_open(const int *cores, int count, const char *name, char *error) {
     pa_team *team = aligned_alloc(64, (sizeof(pa_team) + (size_t)count * sizeof(worker) + 63) / 64 * 64);
     if (!team) {
-        *error = "out of memory";
+        snprintf(error, PA_TEAM_ERROR, "out of memory");
         return NULL;
     }
     memset(team, 0, sizeof *team);
@@ -120,15 +141,15 @@ pa_team *pa_team_open(const int *cores, int count, const char *name, const char 
         if (!failed) failed = pthread_create(&team->workers[i].thread, &attributes, work, &team->workers[i]);
         pthread_attr_destroy(&attributes);
         if (failed) {
-            *error = failed == EINVAL ? "cannot start a thread pinned to its core: is the core allowed for this process?"
-                                      : "cannot start a thread: the limit of threads or memory is reached";
+            explain(failed, cores[i], error);
             pa_team_close(team);
             return NULL;
         }
         team->started = i + 1;
     }
-    if (pin(cores[0], NULL)) {
-        *error = "cannot pin the calling thread to its core: is the core allowed for this process?";
+    const int failed = pin(cores[0], NULL);
+    if (failed) {
+        explain(failed, cores[0], error);
         pa_team_close(team);
         return NULL;
     }

@@ -17,9 +17,11 @@
 typedef struct pa_team pa_team;
 typedef void (*pa_chunk_fn)(const void *context, int64_t chunk, int thread);
 
+enum { PA_TEAM_ERROR = 128 }; /* bytes of a text of pa_team_open */
+
 /* cores: ids to pin to, one per thread, cores[0] being the caller's; core -1 leaves that thread unpinned.
- * Starts count - 1 threads and pins the calling thread. NULL with *error set on failure. */
-pa_team *pa_team_open(const int *cores, int count, const char *name, const char **error);
+ * Starts count - 1 threads and pins the calling thread. NULL with a text of PA_TEAM_ERROR bytes on failure. */
+pa_team *pa_team_open(const int *cores, int count, const char *name, char *error);
 void pa_team_run(pa_team *team, pa_chunk_fn fn, const void *context, int64_t chunks);
 /* Another thread takes the place of the caller, to run jobs until it leaves: on its core, and rounding as it does. 0, or
  * an errno of a core that is not allowed. */

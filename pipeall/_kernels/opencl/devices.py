@@ -282,7 +282,10 @@ class Device:
 
     def _load(self, path: Path, options: str) -> Any | None:
         """The program in a cache file; None if there is no such file, it is damaged, or the driver refuses it."""
-        content = path.read_bytes() if path.is_file() else b""
+        try:
+            content = path.read_bytes()
+        except OSError:
+            return None
         binary = content[HASH_BYTES:]
         if not binary or hashlib.sha256(binary).digest() != content[:HASH_BYTES]:
             return None

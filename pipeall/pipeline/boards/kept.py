@@ -6,6 +6,7 @@ says nothing. ``PIPEALL_TUNE=off`` neither keeps nor uses them: then nothing tha
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from hashlib import sha256
@@ -53,7 +54,7 @@ def kept(graph: Graph, board: Board) -> Profile | None:
     if board.model is not None or not env.tune():
         return None
     path = profile_path(graph, board)
-    if not path.exists():
+    if not os.path.exists(path):  # also where it may not be looked for
         return None
     try:
         found = Profile.load(path)
