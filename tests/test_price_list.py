@@ -1,5 +1,7 @@
 """The price list of pipeall's own steps: what it is fitted to, how far off it is, and what plans make of its error."""
 
+from dataclasses import replace
+
 import fit_prices
 import numpy as np
 import price_table
@@ -12,7 +14,7 @@ from pipeall.pipeline.boards.model import PRICE_LIST, BoardModel
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import Profile
 from pipeall.pipeline.planning.search import search
-from pipeall.pipeline.planning.uncertain import interval, surely_behind
+from pipeall.pipeline.planning.uncertain import interval, share_ahead
 
 BOARDS = tuple(fit_prices.BOARDS)
 # precision -> networks at least that are left out in turn
@@ -140,14 +142,36 @@ def test_an_interval_holds_the_prediction_and_grows_with_the_error():
     assert single.fps[1] / single.fps[0] == pytest.approx((1 + error) ** 2, rel=0.15)
 
 
-def test_a_plan_with_more_stages_comes_first_only_where_it_is_surely_faster():
+@pytest.mark.parametrize("objective", ["throughput", "latency", "energy"])
+@pytest.mark.parametrize("min_fps", [None, 3.0])
+def test_the_best_prediction_comes_first_and_how_sure_that_is_follows_from_the_error(objective, min_fps):
     graph = zoo_net("mobilenet")
-    profile = Board.load("rk3399").model.profile(graph)
-    found = search(graph, profile)
-    fastest = min(found.pareto, key=lambda choice: choice.prediction.period_ms)
-    assert surely_behind(profile, Plan.parse("G"), fastest.plan, "throughput")
-    if found.best != fastest.plan:
-        assert len(found.best.units) < len(fastest.plan.units)
-        assert not surely_behind(profile, found.best, fastest.plan, "throughput")
-    exact = search(graph, BoardModel.load("a311d-armcl").profile(graph))
-    assert exact.best == min(exact.pareto, key=lambda choice: choice.prediction.period_ms).plan
+    profile = Board.load("a311d").model.profile(graph)
+    found = search(graph, profile, objective, min_fps=None if objective == "throughput" else min_fps, top=1000)
+    goal = found.best.goal
+
+    def value(choice):
+        prediction = choice.prediction
+        return goal.value(prediction.period_ms, prediction.latency_ms, prediction.energy_at(goal.min_fps))
+
+    values = [value(choice) for choice in found.ranked]
+    assert values == pytest.approx(sorted(values), rel=1e-9)  # sums in another order
+    if not found.simpler:
+        assert len(found.best.units) == 1 and found.sure is None
+        return
+    fewer = [choice for choice in found.ranked if len(choice.plan.units) < len(found.best.units)]
+    assert value(found.simpler) == pytest.approx(min(map(value, fewer), default=value(found.simpler)), rel=1e-9)
+    assert 0.5 < found.sure <= 1
+    exact = replace(profile, error={unit: 1e-9 for unit in profile.error}, contention_error=1e-9)
+    assert share_ahead(exact, found.best, found.simpler.plan, goal) == 1
+    assert share_ahead(profile, found.simpler.plan, found.best, goal) == pytest.approx(1 - found.sure)
+    assert share_ahead(profile, found.best, found.best, goal) == 0.5
+
+
+def test_energy_at_a_slower_rate_adds_what_the_idle_board_draws():
+    graph = zoo_net("mobilenet")
+    prediction = predict(Board.load("a311d").model.profile(graph), Plan.parse("B"))
+    assert prediction.energy_at(None) == prediction.energy_at(10 * prediction.fps) == prediction.energy_mj
+    waited_ms = 1000 / (prediction.fps / 2) - prediction.period_ms
+    idle_mj = prediction.energy_at(prediction.fps / 2) - prediction.energy_mj
+    assert idle_mj == pytest.approx(prediction.idle_w * waited_ms)

@@ -16,7 +16,7 @@ from ..pipeline.boards.board import Board
 from ..pipeline.measuring.measure import real_units
 from ..pipeline.measuring.precision import Allowed, allowed
 from ..pipeline.measuring.trial import random_frame
-from ..pipeline.measuring.verify import VERIFIED
+from ..pipeline.measuring.verify import VERIFIED, Verified
 from ..pipeline.planning.candidates import PredictedPlan
 from ..pipeline.planning.profile import Profile
 from . import complete
@@ -37,7 +37,7 @@ from .output import print_json, progress
 from .plans import unit_names
 from .profiles import likely, load_board, measured
 from .search_run import Outcome, Request, run_search
-from .search_text import precision_lines, show
+from .search_text import halves_lines, precision_lines, result_line, show
 from .tables import print_text
 
 
@@ -123,8 +123,9 @@ def search(
         print_json("search", **_content(graph, there, asked, outcome), precisions=choice and asdict(choice))
     else:
         show(outcome, asked, there)
-        for line in precision_lines(choice) if choice else ():
+        for line in precision_lines(choice) if choice else halves_lines(graph, outcome, asked, there):
             print_text(line, hang=4)
+        print_text(result_line(outcome, asked, output))
 
 
 def _allowed(
@@ -147,8 +148,12 @@ def _content(graph: Graph, board: Board, asked: Request, outcome: Outcome) -> di
         "evaluated": found.evaluated,
         "covered": found.covered,
         "best": str(outcome.best.plan),
-        "ranked": [_choice(choice) | likely(profile, choice.plan) for choice in found.ranked[: asked.top]],
-        "pareto": [_choice(choice) | likely(profile, choice.plan) for choice in found.pareto],
+        "ranked": [_choice(choice, asked) | likely(profile, choice.plan) for choice in found.ranked[: asked.top]],
+        "pareto": [_choice(choice, asked) | likely(profile, choice.plan) for choice in found.pareto],
+        "simpler": found.simpler and _choice(found.simpler, asked),
+        "sure": found.sure,
+        "parallel": found.parallel and _choice(found.parallel, asked),
+        "parallel_verified": outcome.parallel.to_dict() if isinstance(outcome.parallel, Verified) else outcome.parallel,
         "verified": [row.to_dict() for row in outcome.checked],
         "refused": outcome.refused,
         "queue": asked.queue,
@@ -159,14 +164,17 @@ def _content(graph: Graph, board: Board, asked: Request, outcome: Outcome) -> di
     }
 
 
-def _choice(choice: PredictedPlan) -> dict[str, Any]:
+def _choice(choice: PredictedPlan, asked: Request) -> dict[str, Any]:
+    """A prediction. ``energy_mj`` is at the plan's own rate; at ``min_fps`` it is ``energy_at_min_fps_mj``."""
     prediction = choice.prediction
+    at_rate = {"energy_at_min_fps_mj": prediction.energy_at(asked.min_fps)} if asked.rate else {}
     return {
         "plan": str(choice.plan),
         "period_ms": prediction.period_ms,
         "fps": prediction.fps,
         "latency_ms": prediction.latency_ms,
         "energy_mj": prediction.energy_mj,
+        **at_rate,
         "stage_ms": list(prediction.stage_ms[0]),
     }
 
@@ -174,7 +182,9 @@ def _choice(choice: PredictedPlan) -> dict[str, Any]:
 def _about(asked: Request, outcome: Outcome, about: Mapping[str, Any]) -> dict[str, Any]:
     """What a plan file says beside the plan: rounded, for a diff; latency only where it has no waiting in it."""
     keys = ["period_ms", "fps", "fps_spread", *([] if asked.queue else ["latency_p50_ms", "latency_p95_ms"])]
-    predicted = {key: round(value, 4) for key, value in _choice(outcome.best).items() if isinstance(value, float)}
+    predicted = {
+        key: round(value, 4) for key, value in _choice(outcome.best, asked).items() if isinstance(value, float)
+    }
     given = {key: value for key, value in asked.limits.items() if value is not None}
     content = {"objective": asked.objective, **given, "predicted": predicted}
     if outcome.checked:

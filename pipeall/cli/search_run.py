@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from rich.progress import Progress
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, PipeallError
 from ..graph.ir import Graph
 from ..pipeline.boards import machine
 from ..pipeline.boards.board import Board
@@ -56,23 +56,20 @@ class Request:
         return Goal(self.objective, self.max_latency_ms, self.min_fps)
 
     @property
+    def rate(self) -> bool:
+        """Whether energy counts at the rate of a slower source, not at each plan's own."""
+        return self.objective == "energy" and self.min_fps is not None
+
+    @property
     def queue(self) -> bool:
         """Whether frames may wait in a trial."""
         return self.goal.queue
 
-    def at_rate(self, choice: PredictedPlan, profile: Profile) -> PredictedPlan:
-        """For energy at a rate: that of a frame where they come so often, the board idle in between."""
-        if self.objective != "energy" or not self.min_fps:
-            return choice
-        prediction = choice.prediction
-        idle_ms = max(0.0, 1000 / self.min_fps - prediction.period_ms)
-        energy_mj = prediction.energy_mj + profile.idle_w * idle_ms
-        return PredictedPlan(choice.plan, replace(prediction, energy_mj=energy_mj))
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a search found: the best plan, with the explanation, and the plans that ran or were refused.
+    """What a search found: the best plan, with the explanation, and the plans that ran or were refused; ``parallel``
+    how all components did independently beside them, why they did not run, or None.
 
     ``before`` and ``after`` are the states of the machine, None where nothing could run on it; ``every`` is what
     ``measure_all`` gave.
@@ -81,6 +78,7 @@ class Outcome:
     profile: Profile
     found: Found
     checked: Sequence[Verified]
+    parallel: Verified | str | None
     refused: Mapping[str, str]
     best: PredictedPlan
     explanation: Explanation
@@ -102,10 +100,10 @@ def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, bar
     found = _predicted(graph, profile, asked, cores)
     before = machine.state(board) if here else None
     checked: list[Verified] = []
+    parallel: Verified | str | None = None
     refused: dict[str, str] = {}
     if count := (VERIFIED if asked.verified is None else asked.verified) if here else 0:
-        checked, refused = verify(graph, board, found.ranked[:count], asked.seconds, bar, asked.queue)
-        checked = ranked(asked.goal, checked) if checked else []
+        checked, parallel, refused = _verified(graph, board, found, count, asked, bar)
     best = checked[0].choice if checked else found.ranked[0]
     every = None
     if asked.all_path:
@@ -115,9 +113,10 @@ def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, bar
         profile,
         found,
         checked,
+        parallel,
         refused,
         best,
-        _explanation(profile, asked, best, found),
+        explain(profile, best.plan, found.ranked[: OTHERS + 1]),
         within_limits=not checked or keeps(asked.goal, checked[0]),
         every=every,
         before=before,
@@ -126,7 +125,7 @@ def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, bar
 
 
 def _predicted(graph: Graph, profile: Profile, asked: Request, cores: Mapping[str, int]) -> Found:
-    found = find(
+    return find(
         graph,
         profile,
         asked.objective,
@@ -136,12 +135,18 @@ def _predicted(graph: Graph, profile: Profile, asked: Request, cores: Mapping[st
         top=max(asked.top, asked.verified or VERIFIED),
         floating=asked.floating,
     )
-    return replace(found, ranked=tuple(asked.at_rate(choice, profile) for choice in found.ranked))
 
 
-def _explanation(profile: Profile, asked: Request, best: PredictedPlan, found: Found) -> Explanation:
-    explanation = explain(profile, best.plan, found.ranked[: OTHERS + 1])
-    if asked.objective != "energy" or not asked.min_fps:
-        return explanation
-    moves = tuple(asked.at_rate(choice, profile) for choice in explanation.moves)
-    return replace(explanation, prediction=best.prediction, moves=moves)
+def _verified(
+    graph: Graph, board: Board, found: Found, count: int, asked: Request, bar: Progress
+) -> tuple[list[Verified], Verified | str | None, dict[str, str]]:
+    """The best plans that ran, ranked; all components independently beside them; and why others did not run."""
+    choices = [*found.ranked[:count], *([found.parallel] if found.parallel else [])]
+    rows, refused = verify(graph, board, choices, asked.seconds, bar, asked.queue)
+    checked = [row for row in rows if row.choice is not found.parallel]
+    if not checked:
+        raise PipeallError(refused[str(found.best)])
+    parallel = next((row for row in rows if row.choice is found.parallel), None)
+    if found.parallel and not parallel:
+        parallel = refused.pop(str(found.parallel.plan))
+    return ranked(asked.goal, checked), parallel, refused

@@ -136,7 +136,7 @@ class Drift:
 
     def _value(self, stage_ms: Sequence[float]) -> float:
         """What the present plan does by its goal, of its stages' times; energy as predicted for them."""
-        energy = predict(self._drifted(), self.plan).energy_mj
+        energy = predict(self._drifted(), self.plan).energy_at(self.goal.min_fps)
         return self.goal.value(max(stage_ms), sum(stage_ms), energy)
 
     def _best(self, present: float) -> tuple[Plan, float]:
@@ -151,7 +151,7 @@ class Drift:
             return min(values.items(), key=lambda item: item[1])
         first = found.ranked[0]
         prediction = first.prediction
-        value = goal.value(prediction.period_ms, prediction.latency_ms, prediction.energy_mj)
+        value = goal.value(prediction.period_ms, prediction.latency_ms, prediction.energy_at(goal.min_fps))
         return min(({first.plan: value} | values).items(), key=lambda item: item[1])
 
     def _reason(self, present: float, value: float) -> str:

@@ -16,7 +16,7 @@ from ... import __version__, env
 from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...logs import logger
-from ..planning.names import parse_unit
+from ..planning.names import parse_unit, without_precision
 from ..planning.profile import Profile, crossing_bytes
 from .board import Board
 from .machine import describe
@@ -32,7 +32,7 @@ def real_components(board: Board) -> list[str]:
 def measured_on(found: Profile, board: Board) -> bool:
     """Whether these are times of this very kind of machine: the components that it knows have the same description."""
     there, here = found.about.get("components"), describe(board)["components"]
-    names = {parse_unit(unit)[0] for unit in found.units}
+    names = {without_precision(parse_unit(unit)[0]) for unit in found.units}
     return not found.modelled and isinstance(there, Mapping) and all(there.get(n) == here.get(n, "") for n in names)
 
 

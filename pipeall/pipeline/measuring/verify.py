@@ -58,25 +58,39 @@ class Verified:
 def ranked(goal: Goal, rows: Sequence[Verified]) -> list[Verified]:
     """By what was measured; what breaks a limit comes last. Energy is not measured: there the prediction counts.
 
-    The first is the plan of fewest stages, of those then the one of least latency, that is not behind the best by more
-    than both spread.
+    For throughput and latency the first is the plan of fewest stages, of those then the one of least latency, that is
+    not behind the best by more than both spread. See ``tied``.
     """
-
-    def value(row: Verified, goal: Goal) -> float:
-        return goal.value(row.trial.period_ms, row.latency_ms, row.choice.prediction.energy_mj)
-
-    plain = Goal(goal.objective)
-    found = sorted(rows, key=lambda row: (value(row, goal) == inf, value(row, plain)))
+    found = sorted(rows, key=lambda row: _order(goal, row))
     best = found[0]
-    most = value(best, goal) * (1 + best.trial.spread)
-    ties = [row for row in found if value(row, goal) * (1 - row.trial.spread) <= most < inf]
+    if goal.objective == "energy" or not keeps(goal, best):
+        return found
+    most = _value(goal, best) * (1 + best.trial.spread)
+    ties = [row for row in found if keeps(goal, row) and _value(goal, row) * (1 - row.trial.spread) <= most]
     first = min(ties, key=lambda row: (len(row.plan.units), row.latency_ms), default=best)
     return [first, *(row for row in found if row is not first)]
 
 
+def tied(goal: Goal, rows: Sequence[Verified]) -> Verified | None:
+    """Of ``ranked`` rows the one that measured best where a simpler plan, within the spread of both, is before it."""
+    best = min(rows, key=lambda row: _order(goal, row))
+    return None if _order(goal, best) == _order(goal, rows[0]) else best
+
+
 def keeps(goal: Goal, row: Verified) -> bool:
     """Whether a plan kept the limits when it ran."""
-    return goal.value(row.trial.period_ms, row.latency_ms, row.choice.prediction.energy_mj) < inf
+    return _value(goal, row) < inf
+
+
+def _value(goal: Goal, row: Verified) -> float:
+    energy_mj = row.choice.prediction.energy_at(goal.min_fps)
+    return goal.value(row.trial.period_ms, row.latency_ms, energy_mj)
+
+
+def _order(goal: Goal, row: Verified) -> tuple[bool, float]:
+    """What breaks a limit last, then by the objective."""
+    energy_mj = row.choice.prediction.energy_at(goal.min_fps)
+    return not keeps(goal, row), Goal(goal.objective).value(row.trial.period_ms, row.latency_ms, energy_mj)
 
 
 @dataclass(frozen=True, slots=True)

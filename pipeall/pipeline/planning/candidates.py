@@ -13,7 +13,6 @@ from .plan import Plan
 from .predict import Prediction, predict
 from .profile import Profile
 from .stage_tables import Costs
-from .uncertain import surely_behind
 
 DECIMALS = 9  # of ms and mJ: sums in another order differ by less, and what differs by less is equal
 
@@ -56,18 +55,12 @@ class Candidates:
     def ranked(self, objective: str, period_ms: float, latency_ms: float, top: int) -> tuple[PredictedPlan, ...]:
         """The best ``top`` plans within both limits. Equals go by the number of stages, then latency, then text.
 
-        Where the profile states its error, the first is the plan of fewest stages that is not surely behind the best.
-
         Energy is that of a frame at the plan's own rate; where ``period_ms`` is finite, at that period. The idle board
         then draws the same beside every plan.
         """
-        rows = self._columns()
-        energy_mj = rows.energy_mj if period_ms == inf else rows.busy_mj
-        value = {"throughput": rows.period_ms, "latency": rows.latency_ms, "energy": energy_mj}[objective]
-        within = np.flatnonzero((rows.period_ms <= period_ms) & (rows.latency_ms <= latency_ms) & (value < inf))
+        rows, value, within = self._within(objective, period_ms, latency_ms)
         keys = np.array([column[within] for column in (rows.latency_ms, rows.stages, value)]).round(DECIMALS)
         order = np.lexsort(keys)
-        first = self._simplest(rows, value, within, objective) if len(within) and self.profile.error else None
         if len(order) > top:  # the text of a plan decides only among equals of the last one
             equal = np.flatnonzero((keys[:, order] == keys[:, order[top - 1], None]).all(axis=0))
             order = order[: equal[-1] + 1]
@@ -76,22 +69,21 @@ class Candidates:
             plan = self._plan(within[i])
             best.append((*keys[::-1, i], str(plan), plan))
         best.sort(key=lambda row: row[:-1])
-        plans = [plan for *_, plan in best]
-        if first is not None:
-            simplest = self._plan(first)
-            plans = [simplest, *(plan for plan in plans if plan != simplest)]
-        return tuple(map(self._predicted, plans[:top]))
+        return tuple(self._predicted(plan) for *_, plan in best[:top])
 
-    def _simplest(self, rows: Columns, value: np.ndarray, within: np.ndarray, objective: str) -> int | None:
-        """The row of fewest stages whose plan is not surely behind that of the least value; None: that one."""
-        best = within[np.argmin(value[within])]
-        for stages in range(1, int(rows.stages[best])):
-            fewer = within[rows.stages[within] == stages]
-            if len(fewer):
-                row = fewer[np.argmin(value[fewer])]
-                if not surely_behind(self.profile, self._plan(row), self._plan(best), objective):
-                    return int(row)
-        return None
+    def simpler(self, objective: str, period_ms: float, latency_ms: float, stages: int) -> PredictedPlan | None:
+        """The best plan of fewer stages within both limits, as ``ranked`` has it; None: there is none."""
+        rows, value, within = self._within(objective, period_ms, latency_ms)
+        fewer = within[rows.stages[within] < stages]
+        return self._predicted(self._plan(fewer[np.argmin(value[fewer])])) if len(fewer) else None
+
+    def _within(self, objective: str, period_ms: float, latency_ms: float) -> tuple[Columns, np.ndarray, np.ndarray]:
+        """The columns, the objective's value of every row, and the rows that are possible within both limits."""
+        rows = self._columns()
+        energy_mj = rows.energy_mj if period_ms == inf else rows.busy_mj
+        value = {"throughput": rows.period_ms, "latency": rows.latency_ms, "energy": energy_mj}[objective]
+        within = (rows.period_ms <= period_ms) & (rows.latency_ms <= latency_ms) & (value < inf)
+        return rows, value, np.flatnonzero(within)
 
     def pareto(self) -> tuple[PredictedPlan, ...]:
         """The plans that no other beats in period, latency and energy (where known); of equals one of fewest stages."""

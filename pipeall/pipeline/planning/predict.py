@@ -34,13 +34,15 @@ class Prediction:
     period_ms   time between two results, of all lanes together
     latency_ms  time of a frame through the slowest lane
     energy_mj   of the board per frame at this period, None where the profile knows no power. With a slower source, what
-                the idle board draws in the rest of the time comes on top
+                the idle board draws in the rest of the time comes on top: ``energy_at``
+    idle_w      what the idle board draws, None where the profile does not know
     """
 
     stage_ms: tuple[tuple[float, ...], ...]
     period_ms: float
     latency_ms: float
     energy_mj: float | None
+    idle_w: float | None = None
 
     def __repr__(self) -> str:
         return f"<Prediction {self}>"
@@ -52,6 +54,12 @@ class Prediction:
     @property
     def fps(self) -> float:
         return 1000.0 / self.period_ms
+
+    def energy_at(self, fps: float | None) -> float | None:
+        """mJ of the board per frame where frames come at this rate, idle in between; None: at the plan's own rate."""
+        if self.energy_mj is None or fps is None:
+            return self.energy_mj
+        return self.energy_mj + self.idle_w * max(0.0, 1000.0 / fps - self.period_ms)
 
 
 class StageCosts:
@@ -256,4 +264,4 @@ def predict(profile: Profile, plan: Plan) -> Prediction:
     energy = None
     if costs.energy_known:
         energy = period * (profile.idle_w + sum(rate * mj for rate, mj in zip(rates, busy_mj, strict=True)))
-    return Prediction(tuple(lanes), period, latency, energy)
+    return Prediction(tuple(lanes), period, latency, energy, profile.idle_w)

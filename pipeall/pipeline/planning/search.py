@@ -24,11 +24,13 @@ from .candidates import Candidates, PredictedPlan
 from .dynamic import Dynamic, Solution
 from .floating import floating as float_cuts
 from .goal import OBJECTIVES, Goal
-from .names import parse_unit
+from .names import parse_unit, traits_of, without_precision
 from .plan import Plan
+from .predict import predict
 from .profile import Profile
 from .stage_tables import ROUNDING, Costs, StageTables, handovers
 from .teams import teams
+from .uncertain import share_ahead
 
 EXHAUSTIVE_STAGES = 3
 
@@ -46,6 +48,10 @@ class Found:
                 exact fronts of period with latency and of period with energy
     evaluated   number of stages -> configurations that were evaluated one by one
     covered     number of stages -> configurations among which dynamic programming found the best
+    simpler     the best plan of fewer stages than the first of ``ranked``, by the objective and within its limit; None
+                where there is none
+    parallel    for throughput: the whole network on every component at once, independently, each on its fastest unit;
+                None where less than two can run it, or a frame takes longer than the limit
     graph, profile, max_latency_ms, min_fps  what was asked
     """
 
@@ -54,6 +60,8 @@ class Found:
     pareto: tuple[PredictedPlan, ...]
     evaluated: Mapping[int, int]
     covered: Mapping[int, int]
+    simpler: PredictedPlan | None
+    parallel: PredictedPlan | None
     graph: Graph
     profile: Profile
     max_latency_ms: float | None = None
@@ -62,6 +70,14 @@ class Found:
     @property
     def best(self) -> Plan:
         return self.ranked[0].plan
+
+    @property
+    def sure(self) -> float | None:
+        """In what share of the cases that the profile's error allows the best is better than ``simpler``; None where
+        the profile states no error."""
+        if self.simpler is None or not self.profile.error:
+            return None
+        return share_ahead(self.profile, self.best, self.simpler.plan, self.best.goal)
 
     def __repr__(self) -> str:
         best = self.ranked[0]
@@ -94,12 +110,13 @@ def search(
     """The best plans for a network, by predicted speed or energy. Deterministic.
 
     Of equals the plan with fewer stages comes first, then the one with less latency, then by its text. Where the
-    profile states its error, plans within the interval of the fastest are its equals, for throughput and latency.
+    profile states its error, ``Found.sure`` says how likely the first is better than the best plan of fewer stages.
 
     objective  "throughput": shortest period, with at most ``max_latency_ms``
                "latency": least latency, with at least ``min_fps``
                "energy": least energy of a frame, at the plan's own full rate; with ``min_fps`` at just that rate, which
-               a faster plan keeps by waiting. A prediction's ``energy_mj`` is always that at the plan's own full rate
+               a faster plan keeps by waiting: ``Prediction.energy_at(min_fps)``. A prediction's ``energy_mj`` is always
+               that at the plan's own full rate
     power      watts that the board draws while a unit or component runs, and under "idle" with nothing running, in
                place of the profile's
     units      those that may be used; all of the profile unless given
@@ -117,10 +134,8 @@ def search(
         profile = _with_power(profile, power)
     limits = _limits(objective, max_latency_ms, min_fps)
     energy = _power_known(profile, names, objective)
-    _check_whole("top", top)
-    for name, count in (cores or {}).items():
-        _check_whole(f"cores of {name}", count)
-
+    for name, count in {"top": top, **{f"cores of {name}": count for name, count in (cores or {}).items()}}.items():
+        _check_whole(name, count)
     if floating and objective != "throughput":
         raise ArgumentError(f"floating: expected objective 'throughput', got {objective!r}")
 
@@ -142,6 +157,8 @@ def search(
         _made_for(graph, candidates.pareto(), goal),
         dict(evaluated),
         dict(covered),
+        candidates.simpler(objective, limits.period_ms, limits.latency_ms, len(ranked[0].plan.units)),
+        _parallel(profile, names, limits.latency_ms) if objective == "throughput" else None,
         graph,
         profile,
         max_latency_ms,
@@ -151,6 +168,20 @@ def search(
 
 def _made_for(graph: Graph, choices: Iterable[PredictedPlan], goal: Goal) -> tuple[PredictedPlan, ...]:
     return tuple(replace(choice, plan=replace(choice.plan.made_for(graph), goal=goal)) for choice in choices)
+
+
+def _parallel(profile: Profile, names: Sequence[str], max_latency_ms: float) -> PredictedPlan | None:
+    """The whole network on every component independently, each on its fastest unit."""
+    fastest: dict[str, tuple[float, str]] = {}
+    for name in names:
+        component, ms = without_precision(parse_unit(name)[0]), sum(profile.units[name].ms)
+        if isfinite(ms) and not traits_of(component).all:
+            fastest[component] = min(fastest.get(component, (inf, "")), (ms, name))
+    if len(fastest) < 2:
+        return None
+    plan = Plan.parallel([unit for _, unit in fastest.values()])
+    found = PredictedPlan(plan, predict(profile, plan))
+    return found if found.prediction.latency_ms <= max_latency_ms else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a profile's error makes of a plan: between which figures it will be, and whether another is surely better.
+"""What a profile's error makes of a plan: between which figures it will be, and how surely it is better than another.
 
 A unit is off by one factor in all of its groups, each unit by its own; so is contention, all of it by one. Their
 logarithms are normal, with four of five within the error that the profile states. Plans are compared by the same draws:
@@ -14,12 +14,13 @@ from statistics import NormalDist
 
 import numpy as np
 
+from .goal import Goal
 from .plan import Plan
 from .predict import Prediction, predict
 from .profile import Factors, Profile
 
 DRAWS = 41
-SHARE = 0.8  # of the draws: what an interval holds, and how often a plan that is surely behind is behind
+SHARE = 0.8  # of the draws: what an interval holds
 DEVIATIONS = 1.2816  # of a normal distribution hold that share, each way
 STUDENT = (3.078, 1.886, 1.638, 1.533, 1.476, 1.440, 1.415, 1.397, 1.383, 1.372)  # of 1 to 10 samples do
 
@@ -58,16 +59,16 @@ def four_of_five(errors: Iterable[float], effective: float | None = None) -> flo
     return float(np.expm1(deviations * np.sqrt(np.mean(logarithms**2))))
 
 
-def surely_behind(profile: Profile, plan: Plan, other: Plan, objective: str) -> bool:
-    """Whether a plan is worse than another, by the objective of a search, in four of five draws."""
+def share_ahead(profile: Profile, plan: Plan, other: Plan, goal: Goal) -> float:
+    """In what share of the draws a plan is better than another, by the objective of a goal; 0.5 for equals."""
     pairs = zip(_predictions(profile, plan), _predictions(profile, other), strict=True)
-    worse = [_value(a, objective) > _value(b, objective) for a, b in pairs]
-    return sum(worse) >= SHARE * len(worse)
+    signs = [np.sign(_value(b, goal) - _value(a, goal)) for a, b in pairs]
+    return float(np.mean(signs) / 2 + 0.5)
 
 
-def _value(prediction: Prediction, objective: str) -> float:
-    energy = prediction.energy_mj
-    return {"throughput": prediction.period_ms, "latency": prediction.latency_ms}.get(objective, energy)
+def _value(prediction: Prediction, goal: Goal) -> float:
+    energy_mj = prediction.energy_at(goal.min_fps)
+    return Goal(goal.objective).value(prediction.period_ms, prediction.latency_ms, energy_mj)
 
 
 def _predictions(profile: Profile, plan: Plan) -> Iterator[Prediction]:
