@@ -1,5 +1,6 @@
 """A device that the package does not know: one line names it, its folder (third_device/) has all the rest."""
 
+import json
 import subprocess
 from dataclasses import replace
 from math import inf
@@ -8,10 +9,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from graphs import frames, small_net
+from graphs import frames, picture_net, small_net
 from third_device.device import LIBRARY, Npu
 
-from pipeall import Board, DeviceError, Engine, Pipeline, Plan, profile, search
+from pipeall import Board, DeviceError, Engine, Picture, Pipeline, Plan, profile, search
 from pipeall.graph.ops import run_graph
 from pipeall.pipeline.measuring.footprint import footprint
 from pipeall.pipeline.planning import names
@@ -58,6 +59,40 @@ def test_it_runs_as_a_stage(plan, board):
         for got, wanted in zip(pipe.map(given), expected, strict=True):
             np.testing.assert_allclose(got, wanted, **TOLERANCE)
     assert [len(stage.frame) for stage in pipe.trace] == [20] * len(pipe.plan.units)
+
+
+@pytest.mark.parametrize(
+    "plan, in_front",
+    [("N-B:2", "little"), ("N-B-L:1,2", "littlex1"), ("npu", "little"), ("B-N:1", None), ("B+N", "little"),
+     ("L-N:1", None)],
+)  # fmt: skip
+def test_a_cpu_makes_its_input_of_pictures(plan, in_front, board, tmp_path):
+    """In a stage in front, which the plan does not name, and only where the device would have to."""
+    graph, picture = picture_net((12, 16)), Picture(fit="letterbox", scale=255.0)
+    rng = np.random.default_rng(1)
+    pictures = [rng.integers(0, 256, (9 + i, 40, 3), dtype=np.uint8) for i in range(12)]
+    with Engine(graph, "big", board, input=picture) as engine:
+        expected = [engine(x) for x in pictures]
+    with Pipeline(graph, plan, board, input=picture, trace=tmp_path / "trace.json") as pipe:
+        for got, wanted in zip(pipe.map(pictures), expected, strict=True):
+            np.testing.assert_allclose(got, wanted, **TOLERANCE)
+        rows = pipe.stats().stages
+    assert str(pipe.plan) == str(Plan.parse(plan)) and pipe.plan.units == tuple(r.unit for r in rows if any(r.groups))
+    front = [row for row in rows if not any(row.groups)]
+    assert [row.unit for row in front] == ([in_front] if in_front else []) and all(row.busy_ms > 0 for row in front)
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    names = {event.get("args", {}).get("name") for event in events}
+    assert (f"{in_front}: picture" in names) == bool(in_front)
+
+
+def test_a_picture_of_a_group_of_its_own_is_made_where_it_can_be(board):
+    graph, picture = picture_net((8, 8)), Picture(apart=True)
+    frame = np.full((8, 8, 3), 90, np.uint8)
+    with Engine(graph, "big", board, input=picture) as engine, Pipeline(graph, "N-B:3", board, input=picture) as pipe:
+        np.testing.assert_allclose(next(pipe.map([frame])), engine(frame), **TOLERANCE)
+        assert [row.groups for row in pipe.stats().stages] == [(0, 0), (0, 3), (3, 4)]
+    with pytest.raises(DeviceError, match="the npu has no kernel for picture"):
+        Pipeline(graph, "N-B:1", board, input=picture)
 
 
 def test_it_is_profiled_and_searched_with(board):

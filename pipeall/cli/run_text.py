@@ -9,6 +9,7 @@ from typing import Any
 from ..pipeline.boards.board import Board
 from ..pipeline.live import Seen
 from ..pipeline.planning.names import parse_unit
+from ..pipeline.stats import groups_text
 from ..tasks import Answer
 from .output import component_text, print_json_line
 from .run_loop import Ran
@@ -120,7 +121,7 @@ def print_figures(ran: Ran, board: Board) -> None:
     rows = [
         (
             component_text(replace(board.component(parse_unit(stage.unit)[0]), name=stage.unit)),
-            f"{stage.groups[0] + 1} to {stage.groups[1]}",
+            groups_text(stage.groups),
             *(f"{ms:.2f}" for ms in (stage.busy_ms, stage.wait_in_ms, stage.wait_out_ms, stage.map_ms, stage.copy_ms)),
             f"{100 * stage.use:.0f}",
         )

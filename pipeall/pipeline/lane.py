@@ -17,6 +17,7 @@ from . import runtime
 from .border import Entry
 from .devices.component import Component
 from .devices.device import ring_slots
+from .front import row_of
 from .planning.plan import StagePlan, borders
 from .planning.rings import full_load, slots_behind
 from .stats import StageCounters
@@ -115,6 +116,7 @@ class Lane:
             one for each floating cut
     record  keep a log of the latest LOG_FRAMES frames of each stage, for ``traces``
     fault   (stage, frame) at which a stage reports an error
+    spare   what a picture's step runs on where the first unit has no kernel for it: a stage in front (``front.py``)
 
     One thread at a time may submit, one take results. Raises ArgumentError for groups the network does not have,
     DeviceError for those that a unit has no kernels for.
@@ -132,12 +134,16 @@ class Lane:
         depth: int | None,
         record: bool = False,
         fault: tuple[int, int] | None = None,
+        spare: Component | None = None,
     ):
         self.number = number
         self.stages: list[Stage] = []
+        borders(stages, len(graph.groups), graph.name)  # refuses a plan by its own groups
+        self._front = len(stages)
+        graph, stages, units, ranges = row_of(graph, stages, units, spare)
+        self._front = len(stages) - self._front
         lowered = _supported(lowered_stages(graph, stages, units, timed=True), units)
-        for stage, part, unit in zip(stages, lowered, units, strict=True):
-            groups = stage.first, len(graph.groups) if stage.last is None else stage.last
+        for stage, part, unit, groups in zip(stages, lowered, units, ranges, strict=True):
             program = unit.device.compile(part, unit.name, record=record)
             self.stages.append(Stage(unit, groups, stage.floating, program))
         owners = [[], *([stage.program] if stage.unit.device.owns_slots else [] for stage in self.stages), []]
@@ -160,6 +166,7 @@ class Lane:
         outputs, leaves = results(graph, lowered)
         self.started_ns = runtime.now_ns()
         names, programs = zip(*((stage.unit.name, stage.program) for stage in self.stages), strict=True)
+        fault = fault and (fault[0] + self._front, fault[1])
         in_place, logged = read_in_place(lowered[0]) if len(lowered) == 1 else 0, LOG_FRAMES if record else 0
         self.native = runtime.NativeLane(
             names, programs, rings, outputs, gate, depth, leaves, in_place=in_place, fault=fault, log_frames=logged
@@ -214,7 +221,7 @@ class Lane:
 
         One number, or one for each way to run a frame (``runtime.NativeLane.set_pace``).
         """
-        for stage, least in enumerate(ms):
+        for stage, least in enumerate(ms, self._front):
             ways = least if isinstance(least, Sequence) else [least]
             self.native.set_pace(stage, [round(way * 1e6) for way in ways] * (4 // len(ways)))
 

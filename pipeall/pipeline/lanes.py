@@ -20,6 +20,7 @@ from .boards.twin import Twin
 from .boards.units import units
 from .border import Entry
 from .devices.component import Component
+from .front import spare_unit
 from .lane import Lane
 from .planning.plan import Plan, StagePlan
 from .planning.rings import REORDER
@@ -75,15 +76,16 @@ class Lanes:
         self._lock = threading.Lock()  # of a move, and of what must not see half of one
         try:
             for number, (stages, parts) in enumerate(zip(plan.lanes, units(plan, board), strict=True)):
-                self.all += (self._start(number, stages, parts),)
+                self.all += (self._start(plan, number, stages, parts),)
             self.open = self.all
             self._keep_pace()
         except BaseException:
             self.close()
             raise
 
-    def _start(self, number: int, stages: Sequence[StagePlan], parts: Sequence[Component]) -> Lane:
-        lane = Lane(self.graph, stages, parts, self.gate, number=number, **self._options)
+    def _start(self, plan: Plan, number: int, stages: Sequence[StagePlan], parts: Sequence[Component]) -> Lane:
+        spare = spare_unit(self.graph, plan, self.board)
+        lane = Lane(self.graph, stages, parts, self.gate, number=number, spare=spare, **self._options)
         # Also at the interpreter's exit: finalizers run newest first, so the threads end before OpenCL slots are freed.
         lane.end = weakref.finalize(self, lane.close)
         return lane
@@ -139,7 +141,7 @@ class Lanes:
 
     def move(self, plan: Plan, why: str = "") -> None:
         """Runs ``plan``, a single lane, from the next frame on; frames under way end in the lane before it."""
-        lane = self._start(self.all[-1].number + 1, plan.lanes[0], units(plan, self.board)[0])
+        lane = self._start(plan, self.all[-1].number + 1, plan.lanes[0], units(plan, self.board)[0])
         with self._lock:
             self.all, self.open, self.plan = (*self.all, lane), (lane,), plan
             self.plans.append((self.frames.submitted, plan))

@@ -24,7 +24,7 @@ from .planning.plan import Plan
 from .planning.predict import predict
 from .planning.profile import Profile
 from .planning.search import search
-from .stats import StageCounters
+from .stats import NO_GROUPS, StageCounters
 
 GAIN = 0.04  # of throughput, latency or energy, that is worth a move
 CLEAR = 0.15  # that is worth one at once; a smaller one has to be seen twice
@@ -203,7 +203,8 @@ class Rebalancer:
             counters = self._counters()
             if counters is None:  # the pipeline is gone
                 return
-            now, now_s = counters(), time.monotonic()
+            now = [row for row in counters() if row.groups != NO_GROUPS]
+            now_s = time.monotonic()
             del counters
             if [row.lane for row in begin] != [row.lane for row in now]:
                 begin, begin_s = now, now_s

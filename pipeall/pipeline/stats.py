@@ -13,7 +13,13 @@ import numpy as np
 from ..notebook import html_table
 from .planning.rings import FrameTimes
 
+NO_GROUPS = (0, 0)  # of a stage in front of the plan's (``front.py``)
 KEPT = 20_000  # latest frames whose times are kept: some 400 bytes each with two stages
+
+
+def groups_text(groups: tuple[int, int]) -> str:
+    """A stage's groups [first, last), counted from 1: "3 to 5"; "picture" of a stage that has none of the plan's."""
+    return "picture" if groups == NO_GROUPS else f"{groups[0] + 1} to {groups[1]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +28,8 @@ class StageCounters:
 
     ``floated``: frames on which it also computed the floating groups behind its own. ``overran``: frames whose
     computing took longer than the stage's pace. ``busy_ns`` includes hand-over and pacing.
-    ``groups``: [first, last). ``started_ns``: when its lane started (CLOCK_MONOTONIC).
+    ``groups``: [first, last); NO_GROUPS where it makes the network's input of a picture.
+    ``started_ns``: when its lane started (CLOCK_MONOTONIC).
     """
 
     lane: int
@@ -90,7 +97,7 @@ class Stats:
     def _repr_html_(self) -> str:
         head = ("unit", "groups", "frames", "use", "busy ms", "wait in ms", "wait out ms", "hand-over ms")
         rows = [
-            (s.unit, f"{s.groups[0] + 1} to {s.groups[1]}", s.frames, f"{s.use:.0%}")
+            (s.unit, groups_text(s.groups), s.frames, f"{s.use:.0%}")
             + (s.busy_ms, s.wait_in_ms, s.wait_out_ms, s.map_ms + s.copy_ms)
             for s in self.stages
         ]

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..files import write_text
 from .devices.device import Algorithm
+from .stats import NO_GROUPS, groups_text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,8 +75,8 @@ def chrome(traces: Sequence[StageTrace], about: Mapping[str, Any]) -> dict[str, 
         events.append(_named("process_name", pid, 0, f"lane {lane}: {'-'.join(trace.unit for trace in stages)}"))
         tids = [next(threads) for _ in stages]
         for trace, tid in zip(stages, tids, strict=True):
-            groups = f"groups {trace.groups[0] + 1} to {trace.groups[1]}"
-            events.append(_named("thread_name", pid, tid, f"{trace.unit}: {groups}"))
+            what = "picture" if trace.groups == NO_GROUPS else f"groups {groups_text(trace.groups)}"
+            events.append(_named("thread_name", pid, tid, f"{trace.unit}: {what}"))
             queue = tid
             if trace.queued:
                 queue = next(threads)

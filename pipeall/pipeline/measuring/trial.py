@@ -20,7 +20,7 @@ from ..boards.board import Board
 from ..pipeline import Frame, Pipeline
 from ..planning.plan import Plan
 from ..planning.rings import full_load
-from ..stats import StageStats, Stats
+from ..stats import NO_GROUPS, StageStats, Stats
 from .neighbours import Neighbours
 
 WARM_UP = 2  # frames per stage after start, and at the begin of each turn while the pipeline fills
@@ -161,10 +161,13 @@ def _turn(pipe: Pipeline, frame: Frame, seconds: float, keep: Callable[[Stats], 
 
 
 def _steady(stats: Stats, plan: Plan) -> Stats:
-    """Results of several lanes come out in bursts, whenever the slowest has one: their rate is the sum of the lanes'.
+    """Of the plan's stages alone.
+
+    Results of several lanes come out in bursts, whenever the slowest has one: their rate is the sum of the lanes'.
 
     A lane's is one frame in what its last stage computes and waits for it.
     """
+    stats = replace(stats, stages=tuple(row for row in stats.stages if row.groups != NO_GROUPS))
     if len(plan.lanes) == 1:
         return stats
     last = [stats.stages[end - 1] for end in accumulate(map(len, plan.lanes))]
