@@ -44,7 +44,7 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     "pipeline/boards": DEVICES | {"pipeline/devices/cpu"},  # the clusters, which every board has
     "pipeline": BOARDS,
     "pipeline/measuring": RUNTIME,
-    "quantization": PIPELINE,
+    "quantization": PIPELINE | {"tasks"},
     "tasks": GRAPH | {"picture"},
     "mlp": GRAPH | KERNELS | {"arrays"},
     "nas": BOARDS | {"arrays", "cost"},

@@ -18,9 +18,10 @@ FLOATS, INTEGERS = "#9aa5b1", "#2f6f9f"
 def draw_layers(path: str | Path, report: Report) -> None:
     """Writes PNG, a line for each layer, the first on top. Raises ArgumentError where it cannot be written."""
     rows = report.layers
-    title = f"{report.network}: error of the outputs {report.error:.4f}"
-    if report.floats_ms is not None:
-        title += f"; {report.floats_ms:.2f} ms in floats, {report.quantised_ms:.2f} ms quantised"
+    title = (
+        f"{report.network}: error of the outputs {report.error:.4f}; {report.floats_ms:.2f} ms in floats, "
+        f"{report.quantised_ms:.2f} ms quantised"
+    )
     drawn = blank(title, (WIDTH, min(REST + LAYER * max(len(rows), 8), HIGHEST)))
     left, right = drawn.subplots(1, 2, sharey=True)
     _errors(left, rows)

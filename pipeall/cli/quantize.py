@@ -27,7 +27,7 @@ from .model import load_model
 from .options import file_option, json_option, model_argument, shape_option
 from .output import print_json, progress
 from .preprocess import PREPROCESS, PRESETS, preprocessing
-from .quantize_text import show_report
+from .quantize_text import show_report, show_slower
 from .tables import print_text
 from .values import value_option
 
@@ -56,8 +56,8 @@ ARRAYS = (".npy", ".npz")
     "--max-drop",
     type=click.FloatRange(0, 100, max_open=True),
     metavar="PERCENT",
-    help="Most that may be lost: photos that change their class; for other networks the relative error of the outputs. "
-    "The layers that cost most stay floats.",
+    help="Most that may be lost: photos or pixels that change their class, boxes that come or go; for other networks "
+    "the relative error of the outputs. The layers that cost most stay floats.",
 )
 @click.option("--keep", multiple=True, metavar="LAYER", help="Stays floats, with its activation; may be given again.")
 @click.option("--layers", is_flag=True, help="Measure and show what each layer costs, and what it gains.")
@@ -123,6 +123,7 @@ def quantize_command(
     else:
         show_report(made.report, layers)
         print_text(f"{output}: {Path(output).stat().st_size / 1e6:.1f} MB")
+        show_slower(made.report, model)
 
 
 def _photos(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 
 from ..graph.ir import Graph
+from .judge import Judge
 from .photos import Arrays
 
 
@@ -17,7 +17,7 @@ class Compared:
     """Over some photos.
 
     errors     by output: root mean square of the difference, over that of the output
-    agreement  share of the photos whose greatest output is the same; None but where the only output is a row of numbers
+    agreement  share of the classes, boxes or pixels that are the same; None where a network has none, or the photos
     """
 
     errors: dict[str, float]
@@ -46,31 +46,26 @@ class Compared:
 
     @property
     def drop(self) -> float:
-        """What a budget limits: the share of photos that change their class, else the error."""
+        """What a budget limits: the share of classes, boxes or pixels that change, else the error."""
         return self.error if self.agreement is None else 1 - self.agreement
 
 
-def compare(graph: Graph, expected: Iterable[Arrays], found: Iterable[Arrays]) -> Compared:
+def compare(graph: Graph, expected: Iterable[Arrays], found: Iterable[Arrays], judge: Judge | None = None) -> Compared:
     """Outputs of a network, photo by photo."""
     names = _outputs(graph)
     off, size = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
-    same = count = 0
+    same = total = 0
     for one, other in zip(expected, found, strict=True):
-        count += 1
         for name in names:
             y, z = one[name].astype(np.float64), other[name]
             off[name] += float(np.square(z - y).sum())
             size[name] += float(np.square(y).sum())
-            same += bool(y.argmax() == z.argmax())
+        if judge is not None:
+            alike, of = judge.count(one, other)
+            same, total = same + alike, total + of
     errors = {name: (off[name] / size[name]) ** 0.5 if size[name] else off[name] ** 0.5 for name in names}
-    return Compared(errors, same / count if _is_row(graph) else None)
+    return Compared(errors, same / total if total else None)
 
 
 def _outputs(graph: Graph) -> list[str]:
     return [tensor.name for tensor in graph.outputs if tensor.dtype == "float32"]
-
-
-def _is_row(graph: Graph) -> bool:
-    """Whether the only output is a row of numbers, as that of a classifier."""
-    shape = graph.outputs[0].shape
-    return len(graph.outputs) == 1 and prod(shape) == max(shape, default=0) > 1

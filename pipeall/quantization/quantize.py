@@ -17,11 +17,13 @@ from ..graph.onnx.read import load
 from ..graph.onnx.source import ModelSource
 from ..graph.onnx.write import onnx_bytes
 from ..picture import Picture
+from ..tasks import Task
 from .activations import behind_activations
 from .budget import sensitivities, within
 from .calibrate import Progress, at_ends, outputs_of
 from .compare import Compared, compare
-from .gain import times
+from .gain import frame_times, layer_times
+from .judge import judge_of
 from .levels import METHODS
 from .notes import Notes, digest
 from .photos import Arrays, frames_of
@@ -32,7 +34,9 @@ from .rounding import ROUNDINGS
 from .sheet import split_residuals
 from .tensors import tensor_by_tensor
 
-TRIED = 32  # photos by which methods and layers are compared
+TRIED = 32  # photos by which methods are compared
+SENSED = 8  # photos by which the costs of layers are compared
+SOME, FEW = 2, 8  # every second of them, every eighth
 CORRECTED = 64  # photos by which biases are corrected, and rounding is learned
 ALL_METHODS = ("auto", *METHODS)
 
@@ -65,6 +69,7 @@ def quantize(
     photos: Iterable[np.ndarray | Mapping[str, np.ndarray]],
     *,
     input: Picture | None = None,
+    task: Task | None = None,
     method: str = "auto",
     max_drop: float | None = None,
     rounding: str = "nearest",
@@ -79,18 +84,22 @@ def quantize(
               ``input`` uint8 pictures, as for ``Pipeline``. What it reads of them is held in memory
     method    how levels are chosen: minmax, percentile (99.99), entropy, mse, or auto: the one of these with the least
               error of the outputs, on channels as they are or equalised, then for each tensor the one that lowers it
-    max_drop  most that may be lost: the share of photos whose class changes, for other networks than classifiers the
-              relative error of the outputs. As few layers stay floats as that needs
+    task      what the outputs mean, as ``pipeall.tasks.task`` gives it; None: as recognised
+    max_drop  most that may be lost: of a classifier the share of photos whose class changes, of a detector the share of
+              clear boxes that one network has and the other has not, of a segmenter the share of pixels whose class
+              changes; of other networks the relative error of the outputs. As few layers stay floats as that needs
     rounding  of weights: nearest, or learned: by what it does to a layer's outputs on the photos (GPTQ's closed form)
     keep      names of layers that compute with floats, and their activations with them
-    layers    whether the report says what each layer costs, and how long it takes on this machine in both networks
+    layers    whether the report says what each layer costs, and how long it takes on this machine in both networks;
+              how long a frame takes in both it says always
     notes     a file where what was measured is kept until the network is saved: if the call is interrupted, the next
               goes on where it stopped, with the same result
     progress  called with what is done, how much of it and of how much
 
     Weights have one scale for each output, activations one for the tensor; biases are corrected by what layers err in
     the mean. Raises ArgumentError where there are no photos, photos that do not fit, values that are not finite, an
-    unknown method, rounding or layer, a budget that cannot be kept, or notes that are damaged or on something else;
+    unknown method, rounding or layer, a budget that cannot be kept or judged by these photos, or notes that are damaged
+    or on something else;
     ModelError for a network that is quantised or has no layer to quantise.
     """
     graph = model if isinstance(model, Graph) else load(model)
@@ -102,25 +111,30 @@ def quantize(
     noted = Notes(notes, digest(graph, frames, (method, rounding, sorted(keep))) if notes is not None else "")
     chosen = _chosen(plain, frames, method, rounding, kept, show, noted)
     chosen = replace(chosen, graph=replace(chosen.graph, outputs=plain.outputs))
+    judge = judge_of(graph, task)
 
     def compared(tried: Recipe) -> Compared:
         def vector() -> Arrays:
             pair = outputs_of(plain, frames, "floats", show), outputs_of(tried.made(), frames, "integers", show)
-            return {"": compare(plain, *pair).vector}
+            return {"": compare(plain, *pair, judge).vector}
 
         part = f"answers with {len(tried.kept)} nodes of floats"
         return Compared.of(plain, noted.vectors(part, {"": Compared.size(plain)}, vector)[""])
 
     found = compared(chosen)
+    if max_drop is not None and judge is not None and found.agreement is None:
+        raise ArgumentError(f"photos: expected some with clear {judge.what} to keep max_drop by, found none")
     over = max_drop is not None and found.drop > max_drop
-    costs = sensitivities(chosen, plain, _some(frames, TRIED), show, noted) if layers or over else {}
+    costs = sensitivities(chosen, plain, _some(frames, SENSED), show, noted) if layers or over else {}
     if over:
         chosen = within(chosen, costs, max_drop, compared)
         found = compared(chosen)
     written = replace(chosen.made(), name=graph.name)
     whole = integers(written)
-    took = times(graph, whole, show) if layers else None
-    return Quantized(whole, written, report_of(graph, chosen, found, costs, took, len(frames)), noted)
+    by_layer = layer_times(graph, whole, show) if layers else None
+    took = frame_times(graph, whole, frames[0])
+    judged = None if found.agreement is None else judge.what
+    return Quantized(whole, written, report_of(graph, chosen, found, judged, costs, took, by_layer, len(frames)), noted)
 
 
 def _check(graph: Graph, method: str, rounding: str, max_drop: float | None, keep: Collection[str]) -> None:
@@ -165,7 +179,7 @@ def _chosen(
     steps: dict[str, Callable[..., Recipe]] = {}
     steps["with stretched channels"] = partial(behind_activations, frames=frames)
     if method == "auto":
-        steps["tensor by tensor"] = tensor_by_tensor
+        steps["tensor by tensor"] = partial(tensor_by_tensor, glance=partial(trial.error_of_every, FEW))
     best = _improved(choices[chosen], errors[chosen], steps, trial, notes)
     if rounding == "learned":
         best = replace(best, learned=best.rounded(_some(frames, CORRECTED), progress, notes))
@@ -188,10 +202,10 @@ class _Trial:
         found = outputs_of(integers(choice.made()), self.frames, "integers", self.progress)
         return compare(self.graph, self._expected, found).error
 
-    def error_of_some(self, choice: Recipe) -> float:
-        """On every second photo."""
-        found = outputs_of(integers(choice.made()), self.frames[::2], "", _silent)
-        return compare(self.graph, self._expected[::2], found).error
+    def error_of_every(self, nth: int, choice: Recipe) -> float:
+        """On every ``nth`` photo."""
+        found = outputs_of(integers(choice.made()), self.frames[::nth], "", _silent)
+        return compare(self.graph, self._expected[::nth], found).error
 
     def corrected(self, choice: Recipe) -> Recipe:
         return replace(choice, shifts=choice.errors(self.frames, self.progress))
@@ -204,7 +218,7 @@ def _improved(
     shifts = notes.vectors("shifts of one method", _outputs(best), lambda: best.errors(trial.frames, trial.progress))
     for what, step in steps.items():
         start = replace(best, shifts=shifts)
-        better = step(start, error=trial.error_of_some, progress=trial.progress, notes=notes)
+        better = step(start, error=partial(trial.error_of_every, SOME), progress=trial.progress, notes=notes)
         if better is start:
             continue
         better = replace(better, shifts=best.shifts)

@@ -62,9 +62,10 @@ class Report:
     equalised     whether channels were
     photos        how many it was calibrated with, and compared on
     error         relative error of the outputs; errors has each
-    agreement     share of photos with the same class; None for networks that have none
+    agreement     share of what is the same in both networks; None for networks that have none of it, or the photos
+    judged        what that is a share of: classes (of photos), boxes or pixels; None likewise
     integer_macs  share of the multiply-accumulates that are of integers
-    floats_ms, quantised_ms  of the whole networks, a frame on this machine's first CPU; None where not measured
+    floats_ms, quantised_ms  of the whole networks, a frame on this machine's first CPU
     """
 
     network: str
@@ -75,9 +76,10 @@ class Report:
     error: float
     errors: dict[str, float]
     agreement: float | None
+    judged: str | None
     integer_macs: float
-    floats_ms: float | None
-    quantised_ms: float | None
+    floats_ms: float
+    quantised_ms: float
     layers: tuple[LayerRow, ...]
     tensors: tuple[TensorRow, ...]
 
@@ -90,10 +92,17 @@ class Report:
 
 
 def report_of(
-    graph: Graph, chosen: Recipe, found: Compared, costs: Mapping[str, float], took: Times | None, photos: int
+    graph: Graph,
+    chosen: Recipe,
+    found: Compared,
+    judged: str | None,
+    costs: Mapping[str, float],
+    took: tuple[float, float],
+    by_layer: Times | None,
+    photos: int,
 ) -> Report:
     """``graph``: as it was given, by whose names layers are called."""
-    floats, quantised = (took.floats, took.quantised) if took else ({}, {})
+    floats, quantised = (by_layer.floats, by_layer.quantised) if by_layer else ({}, {})
     places = chosen.places()
     integer = {node.name for node in places.layers}
     layers = []
@@ -114,7 +123,5 @@ def report_of(
     share = sum(row.macs for row in layers if not row.floats) / total if total else 0.0
     return Report(
         graph.name, chosen.method, "learned" if chosen.learned else "nearest", chosen.stretched, photos,
-        found.error, found.errors, found.agreement, share,
-        *(sum(ms.values()) if ms else None for ms in (floats, quantised)), tuple(layers),
-        tuple(tensors),
+        found.error, found.errors, found.agreement, judged, share, *took, tuple(layers), tuple(tensors),
     )  # fmt: skip

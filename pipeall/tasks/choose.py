@@ -33,10 +33,11 @@ Labels = str | Path | Sequence[str] | Mapping[int, str]
 class Task:
     """What the outputs of one network mean. Called with outputs and where the picture lay, it gives an ``Answer``.
 
-    decoder  the entry of the registry
-    picture  how the network wants pictures
-    labels   names of its classes; empty where none are known
-    size     height and width of its input
+    decoder    the entry of the registry
+    picture    how the network wants pictures
+    labels     names of its classes; empty where none are known
+    size       height and width of its input
+    threshold  least score that counts
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Task:
     ) -> None:
         self.decoder, self.size, self.picture = decoder, seen.size, picture
         self.labels: tuple[str, ...] = scene["labels"]
+        self.threshold: float = scene["threshold"]
         self._scene = scene
         expected = {tensor.name: tensor for tensor in graph.outputs}
         self._name, self._expected = graph.name, {name: expected[name] for name in decoder.order or expected}
