@@ -10,7 +10,7 @@ from pipeall import Engine, load
 from pipeall.graph.onnx.convert import OPERATORS
 from pipeall.graph.onnx.read import OPSETS
 
-NO_CASE = {"GlobalLpPool", "NonZero", "Unique"}  # the first has none; sizes of the others depend on the data
+NO_CASE = {"GlobalLpPool", "Unique"}  # the first has none; the sizes of the other depend on the data
 LIGHT = ("light_squeezenet", "light_shufflenet", "light_densenet121")
 NETWORKS = (
     torch_nets.Export("squeezenet1_1", 64, "torchscript", 9),

@@ -280,9 +280,6 @@ def test_operator_agrees_with_onnxruntime(m, tmp_path):
     got = run_graph(load(onnx_models.saved(model, tmp_path)), feeds)
     for name, value in expected.items():
         mine = got[name]
-        if m.op == "NonMaxSuppression":
-            assert (mine[len(value) :] == -1).all()
-            mine = mine[: len(value)]
         assert mine.shape == value.shape and mine.dtype.kind == value.dtype.kind
         size = np.abs(value.astype(np.float64)).max(initial=1)
         # every term errs by a few roundings of the largest value, and so do the weights that are computed
@@ -328,9 +325,7 @@ REFUSED = {
     "step": (Model("Slice", ((4,), ints(0), ints(3), ints(0), ints(0))), "a step is 0"),
     "pads": (Model("Pad", ((3,), ints(-2, -1))), "leave nothing of 3 elements"),
     "index": (Model("Gather", ((4, 3), ints(4, 1))), "index 4 is outside"),
-    "nonzero": (Model("NonZero", ((4, 3),)), "depends on the data"),
     "unique": (Model("Unique", ((4, 3),)), "depends on the data"),
-    "compress": (Model("Compress", ((4, 3), (4,)), dict(axis=0), dtype="bool"), "depends on the data"),
     "grid": (Model("GridSample", ((1, 2, 3, 3, 3), weight(1, 3, 3, 3, 3))), "only images"),
     "lengths": (
         Model("LSTM", ((5, 2, 3), weight(1, 16, 3), weight(1, 16, 4), None, np.array([5, 3], np.int32)),

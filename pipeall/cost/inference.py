@@ -34,5 +34,5 @@ def arena(graph: Graph) -> Arena:
 def slot_bytes(graph: Graph) -> tuple[int, int]:
     """Bytes of a slot of the ring before a sub-graph, and of one of the ring after it."""
     before = slot_layout(graph.inputs, graph.receives)[1]
-    after = slot_layout(graph.leaves, False, slot_layout(graph.outputs, graph.transmits)[1])[1]
+    after = slot_layout(graph.leaves, False, slot_layout(graph.leaving, graph.transmits)[1])[1]
     return before, after

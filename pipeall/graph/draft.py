@@ -27,7 +27,7 @@ class Draft:
         self.constants = dict(graph.constants)
         self.levels = dict(graph.levels)
         self.shapes = {name: operand.shape for name, operand in (graph.tensors | self.constants).items()}
-        self.outputs = tuple(tensor.name for tensor in graph.outputs)
+        self.outputs = tuple(tensor.name for tensor in graph.leaving)
         self._settle()
 
     def _settle(self) -> None:

@@ -74,7 +74,7 @@ class _Halves:
         self.source, self.inner = graph, borders
         crossing = [tensor for border in borders for tensor in border.tensors]
         self.kept = kept_float32(graph)
-        self.left = {tensor.name for tensor in (*graph.outputs, *graph.leaves, *crossing)}
+        self.left = {tensor.name for tensor in (*graph.leaving, *graph.leaves, *crossing)}
         self.nodes_of_halves = self._choose()
 
     # ---- which nodes ----
@@ -102,7 +102,7 @@ class _Halves:
     def _followed(self) -> set[str]:
         """Tensors that a layer or an average reads, or that it reads something made of; and all that cross to a part
         behind this one, of which that is not known."""
-        outputs, leaves = ({tensor.name for tensor in each} for each in (self.source.outputs, self.source.leaves))
+        outputs, leaves = ({tensor.name for tensor in each} for each in (self.source.leaving, self.source.leaves))
         found = outputs - leaves if self.source.transmits else set()
         for node in reversed(self.source.nodes):
             average = node.op == "avgpool" or (node.op == "reduce" and node.attrs["how"] == "mean")

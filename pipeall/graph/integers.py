@@ -46,7 +46,7 @@ class _Integers:
     def __init__(self, graph: Graph) -> None:
         self.source = graph
         self.makers = {node.output: node for node in graph.nodes}
-        self.left = {tensor.name for tensor in (*graph.outputs, *graph.leaves)}
+        self.left = {tensor.name for tensor in (*graph.leaving, *graph.leaves)}
         self.count: dict[str, int] = {}
         for node in graph.nodes:
             for name in node.inputs:

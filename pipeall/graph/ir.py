@@ -120,6 +120,8 @@ class Graph:
     constants  name -> array of every weight, bias and constant operand
     inputs     what enters: the model's inputs, or what the previous stage sends
     outputs    what leaves: the model's outputs, or what the next stage receives
+    lengths    output -> (axis, name) of each axis whose size depends on data: the tensor, (1,) of int64, that holds it;
+               the output is as long there as it can be, and is cut to it where it leaves the runtime
     leaves     of a sub-graph that transmits: outputs of the model that it is the last to compute or read
     receives   True where the inputs come from another sub-graph (Receiver instead of Input)
     transmits  True where the outputs go to another sub-graph (Transmitter instead of Output)
@@ -140,12 +142,14 @@ class Graph:
     leaves: tuple[Tensor, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
     levels: Mapping[str, Quantization] = field(default_factory=dict)
+    lengths: Mapping[str, tuple[tuple[int, str], ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
         object.__setattr__(self, "constants", MappingProxyType(dict(self.constants)))
         object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
         object.__setattr__(self, "levels", MappingProxyType(dict(self.levels)))
+        object.__setattr__(self, "lengths", MappingProxyType(dict(self.lengths)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         given = {entry.name: getattr(self, entry.name) for entry in fields(self)}
@@ -163,6 +167,12 @@ class Graph:
             for group, tensors in zip(self.groups, crossing, strict=True)
         ]
         return html_table(repr(self)[1:-1], ("group", "name", "nodes", "hands on"), rows)
+
+    @property
+    def leaving(self) -> tuple[Tensor, ...]:
+        """``outputs``, and behind them the tensors that ``lengths`` names."""
+        counts = dict.fromkeys(name for axes in self.lengths.values() for _, name in axes)
+        return (*self.outputs, *(self.tensors[name] for name in counts))
 
     @property
     def quantised(self) -> bool:

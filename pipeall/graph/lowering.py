@@ -66,7 +66,7 @@ class Lowering:
         self.makers = {node.output: node for node in graph.nodes}
         self.done: set[str] = {tensor.name for tensor in graph.inputs}  # tensors that are there by now
         self.kept = {
-            tensor.name for tensor in (*graph.outputs, *graph.leaves)
+            tensor.name for tensor in (*graph.leaving, *graph.leaves)
         }  # what must be there to leave or to cross
         self.readers: dict[str, list[Node]] = {}
         for node in graph.nodes:
@@ -79,7 +79,7 @@ class Lowering:
         slot_in, in_bytes = slot_layout(self.graph.inputs, self.graph.receives)
         entered, in_bytes = slot_layout(first_late.tensors if first_late else (), True, in_bytes)
         left, out_bytes = slot_layout(last_early.tensors if last_early else (), True)
-        slot_out, out_bytes = slot_layout(self.graph.outputs, self.graph.transmits, out_bytes)
+        slot_out, out_bytes = slot_layout(self.graph.leaving, self.graph.transmits, out_bytes)
         leaves, out_bytes = slot_layout(self.graph.leaves, False, out_bytes)
         self.kept |= {slot.name for slot in (*entered, *left)}
         for slot in slot_in:

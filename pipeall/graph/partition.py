@@ -107,7 +107,7 @@ def subgraph(graph: Graph, first: int, last: int, early: int | None = None) -> G
     if last < groups:
         outputs = positions.crossing(end, stop)
     else:
-        outputs = graph.outputs if transmits else leaves
+        outputs = graph.leaving if transmits else leaves
     names = {tensor.name for tensor in inputs} | {node.output for node in nodes}
     read = {name for node in nodes for name in node.inputs}
     return Graph(
@@ -163,9 +163,9 @@ class _Positions:
         for index, node in enumerate(graph.nodes):
             self.born[node.output] = index + 1
             self.last |= dict.fromkeys(node.inputs, index)
-        self._leaves = graph.leaves if graph.transmits else graph.outputs
+        self._leaves = graph.leaves if graph.transmits else graph.leaving
         if graph.transmits:
-            self.last |= {tensor.name: count for tensor in graph.outputs}
+            self.last |= {tensor.name: count for tensor in graph.leaving}
         self._done = {}  # the first position from which no node reads it; a tensor crosses [born, done)
         tensors, nbytes = [0] * (count + 2), [0] * (count + 2)  # how many come, how many go
         for name, born in self.born.items():

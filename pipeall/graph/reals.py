@@ -48,7 +48,7 @@ class _Reals:
     def __init__(self, graph: Graph, borders: Sequence[Border]) -> None:
         self.source, self.inner = graph, borders
         crossing = [tensor for border in borders for tensor in border.tensors]
-        self.left = {tensor.name for tensor in (*graph.outputs, *graph.leaves, *crossing)}
+        self.left = {tensor.name for tensor in (*graph.leaving, *graph.leaves, *crossing)}
         self.named: dict[str, str] = {}
         self._known = set(graph.tensors.keys() | graph.constants.keys())
         self.tensors = {tensor.name: tensor for tensor in _plain(graph.inputs)}

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import ArgumentError
 from ..graph.ir import Node
+from ..graph.lengths import cut
 from ..picture import Placed, described, frame_of, is_example
 from ..steps import SlotTensor
 
@@ -26,12 +27,19 @@ class Border:
     """The tensors that enter and leave a network: ``inputs`` as they lie in a slot, names of ``outputs``.
 
     pictures  the nodes that read pictures, by the name of their input
+    lengths   as in Graph
     """
 
-    def __init__(self, inputs: Sequence[SlotTensor], outputs: Sequence[str], pictures: Mapping[str, Node]):
+    def __init__(
+        self,
+        inputs: Sequence[SlotTensor],
+        outputs: Sequence[str],
+        pictures: Mapping[str, Node],
+        lengths: Mapping[str, tuple[tuple[int, str], ...]],
+    ):
         self._inputs = [(tensor, np.dtype(tensor.dtype), tensor.offset_bytes) for tensor in inputs]
         self._names = [tensor.name for tensor in inputs]
-        self._outputs = tuple(outputs)
+        self._outputs, self._lengths = tuple(outputs), lengths
         self._pictures = {name: node.attrs for name, node in pictures.items()}
 
     def entry(self, x: Frame) -> Entry:
@@ -85,8 +93,11 @@ class Border:
 
     def named(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
         """By output name."""
-        return dict(zip(self._outputs, arrays, strict=True))
+        return cut(self._lengths, dict(zip(self._outputs, arrays, strict=True)))
 
     def result(self, arrays: Sequence[np.ndarray]) -> Frame:
         """An array, or a dict by output name where the model has several outputs."""
-        return arrays[0] if len(arrays) == 1 else self.named(arrays)
+        if len(arrays) == 1:
+            return arrays[0]
+        named = self.named(arrays)
+        return named if len(named) > 1 else next(iter(named.values()))

@@ -78,7 +78,7 @@ def results(graph: Graph, lowered: Sequence[Lowered]) -> tuple[list, list]:
             copies.append((slot.offset_bytes, end, slot.nbytes))
             found[slot.name] = (True, end, slot.shape, slot.dtype)
             end += _lines(slot)
-    return [found[tensor.name] for tensor in graph.outputs], leaves
+    return [found[tensor.name] for tensor in graph.leaving], leaves
 
 
 def read_in_place(part: Lowered) -> int:
@@ -161,7 +161,7 @@ class Lane:
             for (before, after), size, count in zip(pairwise(owners), sizes, counts, strict=True)
         ]
         self.slot_in = lowered[0].slot_in
-        self.outputs = tuple(tensor.name for tensor in graph.outputs)
+        self.outputs = tuple(tensor.name for tensor in graph.leaving)
         self._gate = gate
         outputs, leaves = results(graph, lowered)
         self.started_ns = runtime.now_ns()

@@ -56,14 +56,14 @@ def _no_limit(dtype: str, limit: float, unbounded: float) -> bool:
 
 
 def _named(g: Builder, n: OnnxNode) -> None:
-    op = _CANONICAL[n.op]
+    op = CANONICAL[n.op]
     parameters = UNARY[op].parameters
     g.emit(n, op, [g.x(n)], **{name: n.get(name, float, default) for name, default in parameters.items()})
 
 
 # The table knows most; those whose attributes are other than parameters follow
-_CANONICAL = {entry.onnx: op for op, entry in UNARY.items() if entry.onnx}
-for _name, _op in _CANONICAL.items():
+CANONICAL = {entry.onnx: op for op, entry in UNARY.items() if entry.onnx}
+for _name, _op in CANONICAL.items():
     operator(_name, " ".join(UNARY[_op].parameters))(_named)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -85,6 +86,9 @@ class Builder:
         self.tensors = {tensor.name: tensor for tensor in inputs}
         self.constants: dict[str, np.ndarray] = {}
         self.nodes: list[Node] = []
+        self.extents: dict[str, tuple[Any, ...]] = {}  # true shapes where sizes depend on data (``lengths``)
+        self.counts: set[str] = set()  # canonical names of what they are computed of
+        self.places: dict[Any, tuple[str, Any]] = {}  # of a mask: where it is set, and how often
         self.levels: dict[str, Quantization] = {}  # as in Graph
         self._dequantised: dict[int, tuple[np.ndarray, Quantization]] = {}  # by id: floats that lie on levels
         self.labels: set[str] = set()  # names of nodes: ONNX lets them repeat, outputs are unique
@@ -270,6 +274,8 @@ class Builder:
     def rename(self, old: str, new: str) -> str:
         """Another canonical name for an activation that a node makes."""
         self.tensors[new] = replace(self.tensors.pop(old), name=new)
+        if old in self.extents:
+            self.extents[new] = self.extents.pop(old)
         for i, node in enumerate(self.nodes):
             if node.output == old or old in node.inputs:
                 inputs = tuple(new if name == old else name for name in node.inputs)
@@ -295,20 +301,26 @@ class Builder:
             if value == output:
                 value = self.rename(output, self.fresh(f"{output}/float32"))
             self.emit(node, "cast", [value], to="float16")
-        elif value in entered or (value != output and value in outputs):
+        elif value in entered or value in self.counts or (value != output and value in outputs):
             self.emit(node, "reshape", [value], shape=self.shape(value))
         elif value != output:
             self.rename(value, output)
 
-    def graph(self, name: str, outputs: Sequence[str], halves: Set[str] = frozenset()) -> Graph:
-        """The finished graph; ``halves`` are outputs that leave as float16."""
+    def graph(
+        self,
+        name: str,
+        outputs: Sequence[str],
+        halves: Set[str] = frozenset(),
+        lengths: Mapping[str, tuple[tuple[int, str], ...]] = MappingProxyType({}),
+    ) -> Graph:
+        """The finished graph; ``halves`` are outputs that leave as float16, ``lengths`` as in Graph."""
         for output in outputs:
             self._leaves(output, outputs, output in halves)
         read = {name for node in self.nodes for name in node.inputs}
         constants = {name: array for name, array in self.constants.items() if name in read}
         return Graph(
             name, tuple(self.nodes), self.tensors, constants, self.inputs, tuple(self.tensors[o] for o in outputs),
-            levels={name: levels for name, levels in self.levels.items() if name in constants},
+            levels={name: levels for name, levels in self.levels.items() if name in constants}, lengths=lengths,
         )  # fmt: skip
 
 
@@ -335,6 +347,12 @@ class Operator:
 
 
 OPERATORS: dict[str, Operator] = {}
+
+
+def check_attributes(n: OnnxNode) -> None:
+    """Refuses a node with an attribute that its operator does not know here."""
+    if unknown := sorted(n.attrs.keys() - OPERATORS[n.op].attributes):
+        n.fail(f"attribute {unknown[0]} is not supported")
 
 
 def operator(names: str, attributes: str = "", limits: str = "") -> Callable:

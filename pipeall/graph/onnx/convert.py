@@ -14,6 +14,8 @@ from . import (  # noqa: F401  register their operators
     einsum,
     fourier,
     index,
+    lengths_carry,
+    lengths_index,
     microsoft,
     moves,
     normalise,
@@ -26,10 +28,11 @@ from . import (  # noqa: F401  register their operators
     resize,
     windows,
 )
-from .build import OPERATORS, Builder, OnnxNode
+from .build import OPERATORS, Builder, OnnxNode, check_attributes
 from .evaluate import can_evaluate, evaluate
 from .expand import expanded
 from .fold import FOLD, RESHAPE, fold
+from .lengths import converted
 from .masks import FILL, fill
 
 SUPPORTED = frozenset({*FOLD, *OPERATORS})
@@ -37,6 +40,8 @@ SUPPORTED = frozenset({*FOLD, *OPERATORS})
 
 def convert(g: Builder, n: OnnxNode) -> None:
     """Evaluate a node whose inputs are all constant, else add its canonical nodes; ModelError where neither can be."""
+    if converted(g, n):
+        return
     constant = n.op != FILL and all(isinstance(g.values[name], np.ndarray) for name in n.inputs if name)
     if constant and (n.op in FOLD or n.op in RESHAPE):
         fold(g, n)
@@ -45,8 +50,7 @@ def convert(g: Builder, n: OnnxNode) -> None:
     elif n.op == FILL:
         fill(g, n)
     elif n.op in OPERATORS:
-        if unknown := sorted(n.attrs.keys() - OPERATORS[n.op].attributes):
-            n.fail(f"attribute {unknown[0]} is not supported")
+        check_attributes(n)
         with np.errstate(over="ignore", invalid="ignore"):  # the builder refuses constants that are not finite
             OPERATORS[n.op].convert(g, n)
     elif not expanded(g, n):

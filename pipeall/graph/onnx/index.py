@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf, prod
+from typing import Any
 
 import numpy as np
 
@@ -140,11 +141,9 @@ def _put_in_box(g: Builder, n: OnnxNode, x: np.ndarray | str, box: list[range], 
         found = g.emit(n, "concat", [*around[0], found, *around[1]], part=part, axis=axis)
 
 
-@operator("Compress", "axis", "constant condition")
-def _compress(g: Builder, n: OnnxNode) -> None:
-    x, condition = g.x(n), g.value(n, 1)
-    if isinstance(condition, str):
-        n.fail("the size of its result depends on the data: the condition must be constant")
+def compressed(g: Builder, n: OnnxNode) -> None:
+    """Compress by a constant condition."""
+    x, condition = g.x(n), g.constant(n, 1)
     axis = n.get("axis", int, None) if "axis" in n.attrs else None
     if axis is None:
         x, axis = g.reshape(n, x, (int(np.prod(g.shape(x))),), part="flat"), 0
@@ -195,21 +194,21 @@ def _topk(g: Builder, n: OnnxNode) -> None:
 # ---- boxes and grids ----
 
 
-@operator("NonMaxSuppression", "center_point_box", "constant limits; rows that are not used are -1, at the end")
-def _nms(g: Builder, n: OnnxNode) -> None:
+def suppression(g: Builder, n: OnnxNode) -> dict[str, Any]:
+    """The limits of NonMaxSuppression, as attributes."""
+
     def number(i: int, default: float) -> float:
         if not g.has(n, i):
             return default
         value = g.constant(n, i)
         return value.item() if value.size == 1 else n.fail(f"input {i} must be one number, got {value.shape}")
 
-    boxes, scores = g.operand(n, 0), g.operand(n, 1)
     most = int(number(2, 0))
     if most < 1:
         n.fail("max_output_boxes_per_class is 0: nothing is selected")
     center = bool(n.get("center_point_box", int, 0))
     iou, score = float(number(3, 0.0)), float(number(4, -inf))
-    g.emit(n, "nms", [boxes, scores], max_output=most, iou=iou, score=score, center_box=center)
+    return dict(max_output=most, iou=iou, score=score, center_box=center)
 
 
 @operator(

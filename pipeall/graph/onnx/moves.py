@@ -307,5 +307,4 @@ def _depends(g: Builder, n: OnnxNode) -> None:
     n.fail("the size of its result depends on the data, every size must be known beforehand")
 
 
-operator("NonZero", limits="of constants")(_depends)
 operator("Unique", "axis sorted", "of constants")(_depends)

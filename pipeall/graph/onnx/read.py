@@ -13,6 +13,7 @@ from ..rewrite import rewrite as rewritten
 from . import wire as onnx_wire
 from .build import Builder, OnnxNode
 from .convert import convert
+from .lengths import lengths_of
 from .masks import with_fills
 from .outline import inputs_of, with_shapes
 from .reader import NOT_UTF8, OPSETS, ModelReader, Subgraph, metadata_of, parse
@@ -130,7 +131,8 @@ def _read(
         if name not in builder.values:
             raise ModelError(f"output {name!r} is made by no node")
     halves = {name for name in results if name in types and elem_type(types[name]) == FLOAT16}
-    return replace(builder.graph(source.name(model.graph), results, halves), metadata=metadata_of(model))
+    made = builder.graph(source.name(model.graph), results, halves, lengths_of(builder, results))
+    return replace(made, metadata=metadata_of(model))
 
 
 def _convert(reader: ModelReader, g: Builder, nodes: Sequence[OnnxNode], read: set[str]) -> None:

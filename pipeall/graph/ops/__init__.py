@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ArgumentError
+from .. import lengths
 from ..ir import Graph, Node
 from .table import MAX_ELEMENTS, MAX_RANK, OPS, attributes, infer_shape, infer_type, work
 
@@ -45,5 +46,7 @@ def run_graph(
     for node in graph.nodes:
         arrays = [values[name] if name in values else operand(graph.constants[name]) for name in node.inputs]
         values[node.output] = OPS[node.op].compute(node.attrs, *arrays)
-    left = (*graph.outputs, *graph.leaves)
-    return values if all_tensors else {tensor.name: values[tensor.name] for tensor in left}
+    if all_tensors:
+        return values
+    counted = lengths.cut(graph.lengths, {tensor.name: values[tensor.name] for tensor in graph.leaving})
+    return counted | {tensor.name: values[tensor.name] for tensor in graph.leaves}

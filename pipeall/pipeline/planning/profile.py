@@ -191,7 +191,7 @@ class Profile:
 
 def crossing_bytes(graph: Graph) -> tuple[int, ...]:
     """Bytes that enter the network, cross each cut, and leave it."""
-    borders = (graph.inputs, *(cut.tensors for cut in graph.cuts), graph.outputs)
+    borders = (graph.inputs, *(cut.tensors for cut in graph.cuts), graph.leaving)
     return tuple(sum(tensor.nbytes for tensor in tensors) for tensors in borders)
 
 
