@@ -1,6 +1,7 @@
 """What commands print fits a screen: 24 lines of help and of components, 80 columns of everything."""
 
 import json
+import time
 
 import click
 import pytest
@@ -11,6 +12,7 @@ from recorded_boards import BOARDS, write_tree
 from rich.cells import cell_len
 
 from pipeall._kernels.opencl import devices as opencl
+from pipeall.cli import output
 from pipeall.cli.app import app
 from pipeall.cli.tables import fold, table_lines
 
@@ -181,3 +183,23 @@ def test_a_folded_line_keeps_its_words(text, width, hang):
 def test_a_pipe_is_not_folded(monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     assert any(cell_len(line) > COLUMNS for line in invoke("devices", "--kernels").stdout.splitlines())
+
+
+def test_progress_is_told_in_lines_where_there_is_no_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(output, "EVERY_S", 0.01)
+    with output.progress() as bar:
+        task = bar.add_task("squeezenet: verifying", total=4)
+        bar.advance(task)
+        deadline = time.monotonic() + 10
+        text = ""
+        while "verifying 1/4" not in text and time.monotonic() < deadline:
+            time.sleep(0.01)
+            text += capsys.readouterr().err
+    assert "0 s: squeezenet: verifying 1/4" in text
+    capsys.readouterr()
+    time.sleep(0.05)
+    assert capsys.readouterr() == ("", "")  # nothing after its end
+    with output.progress(quiet=True) as bar:
+        bar.add_task("x", total=2)
+        time.sleep(0.05)
+    assert capsys.readouterr() == ("", "")

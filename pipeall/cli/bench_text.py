@@ -114,6 +114,6 @@ def _show_averages(found: Sequence[dict[str, Any]]) -> None:
         )
         for row in means
     ]
-    if rows:
+    if rows and means[0]["networks"] > 1:  # of one network it says nothing that its rows do not
         title = f"Averages of {means[0]['networks']} networks beside the paper's"
         print_table(title, ["", "", ">here", ">paper"], rows)

@@ -27,13 +27,16 @@ from .profiles import BUSY
 from .tables import print_table, print_text
 from .values import value_option
 
-LEAST = 3  # frames of a turn
 TURNS = 3  # of every number of threads, one after the other: clocks and neighbours change
 
 
 @click.command()
 @click.argument("models", nargs=-1, required=True, shell_complete=complete.models)
-@positive_option("--seconds", default=2.0, help="How long all numbers of threads together are measured.")
+@positive_option(
+    "--seconds",
+    default=2.0,
+    help="How long a network is measured, all numbers of threads together; once each at least.",
+)
 @click.option("--training", type=click.IntRange(1), metavar="BATCH", help="PyTorch's steps on so many samples.")
 @file_option("--plot", help="Draw throughput by number of threads as PNG.")
 @finer_option
@@ -107,25 +110,30 @@ def of_engines(graph: Graph, board: Board, seconds: float, bar: Progress) -> dic
 def measure(
     name: str, calls: Mapping[int, Callable[[], object]], seconds: float, bar: Progress
 ) -> dict[int, list[float]]:
-    """Number of threads -> ms of each call, one at a time, all numbers in turns of ``seconds`` together."""
-    times: dict[int, list[float]] = {count: [] for count in calls}
+    """Number of threads -> ms of each call, one at a time, all numbers in turns of ``seconds`` together.
+
+    Each number has one call at least, and one to warm up, however long they take.
+    """
+    times: dict[int, list[float]] = {}
     task = bar.add_task(f"{name} by threads", total=TURNS * len(calls))
+    begin = perf_counter()
+    for count, call in calls.items():
+        call()  # warm
+        times[count] = [_timed(call)]
+    share = max(0.0, begin + seconds - perf_counter()) / (TURNS * len(calls))
     for _ in range(TURNS):
         for count, call in calls.items():
-            times[count] += _turn(call, seconds / TURNS)
+            end = perf_counter() + share
+            while perf_counter() + times[count][-1] / 1e3 < end:
+                times[count].append(_timed(call))
             bar.advance(task)
     return times
 
 
-def _turn(call: Callable[[], object], seconds: float) -> list[float]:
-    call()  # warm
-    taken: list[float] = []
-    end = perf_counter() + seconds
-    while len(taken) < LEAST or perf_counter() < end:
-        begin = perf_counter()
-        call()
-        taken.append(1e3 * (perf_counter() - begin))
-    return taken
+def _timed(call: Callable[[], object]) -> float:
+    begin = perf_counter()
+    call()
+    return 1e3 * (perf_counter() - begin)
 
 
 def report(network: str, times: Mapping[int, list[float]], samples: int = 1) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import count
 from math import isfinite
 from multiprocessing import active_children
 from pathlib import Path
@@ -16,10 +17,13 @@ import click
 from ..errors import ArgumentError, PipeallError
 from ..files import write_whole
 from ..graph.onnx.write import onnx_bytes
+from ..nas.archive import Archive
 from ..nas.baselines import baselines
 from ..nas.data import DataSet
 from ..nas.evolve import Generation
-from ..nas.search import Winner, executor, winner
+from ..nas.genome import Candidate
+from ..nas.score import Score
+from ..nas.search import Search, Winner, executor, winner
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.default_plan import default_plan
 from ..pipeline.planning.plan import Plan
@@ -89,16 +93,7 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
     except OSError as error:
         raise ArgumentError(f"{folder}: expected a folder to write into, got {error.strerror}") from None
     data = search.training.load()
-    said: list[Generation] = []
-    with _executor(workers) as pool, progress() as bar:
-        task = bar.add_task("generations", total=search.settings.generations + 1)
-        archive = search.open(folder / HISTORY, pool)
-        with archive.history:
-            for generation in search.generations(archive):
-                said.append(generation)
-                bar.advance(task)
-                if not as_json:
-                    print_text(nas_text.line(generation))
+    archive, said = _searched(search, folder, workers, quiet=as_json)
     if not isfinite(archive.best.score.fitness):
         raise PipeallError(f"nas: none of {len(archive.members)} networks can be trained within the limits")
     found = winner(search.training, archive.best, options["training"].get("finish", 0))
@@ -125,6 +120,28 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
         front=[{"candidate": member.candidate.code, **member.score.record()} for member in front],
         run=command,
     )
+
+
+def _searched(search: Search, folder: Path, workers: str, quiet: bool) -> tuple[Archive, list[Generation]]:
+    """The search, with an estimate ahead of it and a line for every network and generation unless ``quiet``."""
+    say = (lambda text: None) if quiet else print_text
+    said: list[Generation] = []
+    with _executor(workers) as pool, progress() as bar:
+        task = bar.add_task("networks trained", total=search.candidates)
+        numbers = count(1)
+
+        def trained(candidate: Candidate, score: Score) -> None:
+            bar.advance(task)
+            say(nas_text.trained(next(numbers), candidate, score))
+
+        archive = search.open(folder / HISTORY, pool, trained)
+        with archive.history:
+            if not (quiet or search.training.supernet or archive.history.scores):
+                say(nas_text.estimate(search, int(workers) if workers.isdecimal() else 1))
+            for generation in search.generations(archive):
+                said.append(generation)
+                say(nas_text.line(generation))
+    return archive, said
 
 
 @contextmanager

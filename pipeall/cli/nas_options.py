@@ -29,6 +29,7 @@ from ..nas.tree import TreeSpace
 from ..pipeline.boards.board import Board
 from .options import Bytes, KeyValues, Numbers
 
+CYCLES, BUDGET = (1, 2, 4), 30  # so that a search whose size is not given ends in minutes; the paper's are larger
 ABOVE_0 = click.FloatRange(min=0, min_open=True, max=float("inf"), max_open=True)
 SPACE = KeyValues(
     click.Choice(["conv", "mobile", "tree"]),
@@ -50,7 +51,7 @@ TARGET = KeyValues(
 )
 TRAINING = KeyValues(
     rates=(Numbers(float, "0.01/0.03/0.1"), "three to learn at (0.0001/0.01/1)"),
-    cycles=(Numbers(int, "1/3/5"), "three numbers of passes (5/15/49)"),
+    cycles=(Numbers(int, "1/3/5"), "three numbers of passes (1/2/4)"),
     batch=(click.IntRange(1), "samples of a step (32)"),
     crop=(click.IntRange(0), "move by up to so many pixels (0)"),
     flip=(bool, "half of them are mirrored"),
@@ -72,7 +73,7 @@ SIZES = {
 EVOLUTION = KeyValues(
     population=(click.IntRange(2), "networks at a time (10)"),
     generations=(click.IntRange(0), "at most (10)"),
-    budget=(click.IntRange(1), "networks to train, restarts included"),
+    budget=(click.IntRange(1), "networks to train (30)"),
     guided=(click.IntRange(0), "a model's failures in a row (20)"),
     instances=(click.IntRange(1), "of layer-wise competition (10)"),
     crossover=(click.FloatRange(0, 1), "rate for all (its gene)"),
@@ -100,7 +101,7 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
     Raises ArgumentError where options contradict each other or the data.
     """
     evolution, trained, prune = options["evolution"], options["training"], options["prune"]
-    levels = _levels(trained.get("rates", LEVELS.learning_rate), trained.get("cycles", LEVELS.cycles))
+    levels = _levels(trained.get("rates", LEVELS.learning_rate), trained.get("cycles", CYCLES))
     training = Training(
         TreeSpace(),
         data_name,
@@ -124,7 +125,7 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
         mutation_rate=evolution.get("mutation"),
         **_some(evolution, "population", "generations", "stop", "guided", "sever"),
     )
-    about = _some(evolution, "start", "instances", "threshold", "budget", "proxy", "presets")
+    about = _some(evolution, "start", "instances", "threshold", "proxy", "presets") | _budget(evolution)
     lam = _lam(evolution.get("lam"))
     data = training.load()
     if training.recipe.of_pictures and not data.pictures:
@@ -147,6 +148,12 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
         settings = replace(settings, evolve_hyper=False)
     training = replace(training, space=space, warm=warm, supernet=supernet)
     return Search(training, settings, options["seed"], lam=lam, **about)
+
+
+def _budget(evolution: Mapping[str, Any]) -> dict[str, Any]:
+    """Of who gives no size of the search ``BUDGET``."""
+    sized = evolution.keys() & {"population", "generations", "guided", "budget"}
+    return _some(evolution, "budget") if sized else {"budget": BUDGET}
 
 
 def _some(values: Mapping[str, Any], *keys: str) -> dict[str, Any]:
@@ -192,8 +199,10 @@ def _space(data: DataSet, given: Mapping[str, Any] | None) -> Space:
         return TreeSpace(**sizes)
     if not data.pictures:
         raise ArgumentError(f"--space {head}: expected pictures, {data.name} has samples of shape {data.shape}")
-    if len(sizes.get("widths", (1,) * 4)) != 4 or (head == "conv" and len(sizes.get("kernels", (1, 1))) != 2):
-        raise ArgumentError("--space: expected four widths, and two kernels of conv")
+    for key, count in {"widths": 4, **({"kernels": 2} if head == "conv" else {})}.items():
+        if key in sizes and len(sizes[key]) != count:
+            given = "/".join(map(str, sizes[key]))
+            raise ArgumentError(f"--space {head}: {key}: expected {count} numbers with slashes, got {given}")
     if head == "mobile":
         if data.shape[1] != data.shape[2]:
             raise ArgumentError(f"--space mobile: expected square pictures, {data.name} has {data.shape[1:]}")

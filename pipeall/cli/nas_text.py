@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 
 from ..nas.archive import Member
 from ..nas.baselines import Baseline
 from ..nas.data import DataSet
 from ..nas.evolve import Generation
 from ..nas.fitness import printed_score
-from ..nas.search import Winner
+from ..nas.genome import Candidate
+from ..nas.score import Score
+from ..nas.search import Search, Winner
 from .profiles import fps_text
 from .tables import print_table, print_text
 
@@ -35,6 +38,25 @@ def show(
         print_table("Pareto front", ["candidate", ">error", ">FPS", ">bytes"], rows)
     if command:
         print_text(command)
+
+
+def estimate(search: Search, workers: int) -> str:
+    """What a search will take, said before it begins."""
+    data = search.training.load()
+    seconds = search.seconds_a_candidate() * search.candidates / workers
+    long = f"{seconds / 3600:.1f} hours" if seconds > 5400 else f"{max(1, seconds / 60):.0f} minutes"
+    passes = "/".join(map(str, search.training.levels.cycles))
+    return (
+        f"About {search.candidates} networks, {passes} passes over {len(data.fit.x):,} samples each: some {long} here. "
+        "Fewer: --samples, --training cycles=..., --evolution budget=...; interrupted, the same command goes on."
+    )
+
+
+def trained(number: int, candidate: Candidate, score: Score) -> str:
+    """A line for a network that was trained."""
+    speed = "" if score.fps is None else f", {score.fps:.0f} FPS"
+    what = f"error {score.error:.4f}, {score.weights:,} weights{speed}" if isfinite(score.fitness) else "not usable"
+    return f"network {number} {candidate.code}: {what}"
 
 
 def line(generation: Generation) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +26,7 @@ from rich.text import Text
 from ..pipeline.devices.component import Component
 from .tables import plain
 
+EVERY_S = 10.0  # between two lines of progress where there is no terminal
 MODES = {"alone": "alone", "peak": "Peak", "parallel": "Parallel", "pipe-all": "Pipe-All"}  # in JSON: in text
 
 
@@ -54,9 +57,11 @@ class _Described(ProgressColumn):
 
 
 def progress(quiet: bool = False) -> Progress:
-    """A bar with a time estimate on stderr; silent unless that is a terminal, or where it shall be ``quiet``."""
+    """A bar with a time estimate on stderr, or a line every ``EVERY_S`` where that is no terminal; or ``quiet``."""
+    if not quiet and not sys.stderr.isatty():  # a console may be told to take any file for a terminal
+        return ProgressLines()
     return Progress(
-        _Described(),
+        TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -66,5 +71,33 @@ def progress(quiet: bool = False) -> Progress:
         transient=True,
         refresh_per_second=4,
         redirect_stdout=False,  # to stderr
-        disable=quiet or not sys.stderr.isatty(),  # a console may be told to take any file for a terminal
+        disable=quiet,
     )
+
+
+class ProgressLines(Progress):
+    """For logs: each ``EVERY_S`` a line on stderr with what is under way, how much of it is done, and what is left."""
+
+    def __init__(self) -> None:
+        super().__init__(disable=True)  # no bar, but tasks are counted
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._report, name="pipeall-progress", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ended.set()
+
+    def _report(self) -> None:
+        begin = time.monotonic()
+        while not self._ended.wait(EVERY_S):
+            if text := "; ".join(_task_text(task) for task in self.tasks if task.visible and not task.finished):
+                click.echo(f"{time.monotonic() - begin:.0f} s: {text}", err=True)
+
+
+def _task_text(task: Task) -> str:
+    if not task.total:
+        return task.description
+    left = "" if task.time_remaining is None else f", {task.time_remaining:.0f} s left"
+    return f"{task.description} {task.completed:g}/{task.total:g}{left}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -159,7 +160,7 @@ def _run(
     quiet: bool,
 ) -> None:
     """Raises what ended it, or what came of closing the pipeline."""
-    with pipe, progress(quiet) as bar:
+    with pipe, progress(quiet or not sys.stderr.isatty()) as bar:
 
         def answer(outputs: dict[str, np.ndarray], placed: Any) -> Any:
             begin_ns = time.perf_counter_ns()

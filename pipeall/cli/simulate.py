@@ -19,7 +19,7 @@ from ..pipeline.planning.simulate import simulate as run
 from . import complete
 from .model import load_model
 from .options import board_option, json_option, model_argument, model_options, positive_option, seed_option
-from .output import MODES, print_json
+from .output import MODES, print_json, progress
 from .plans import read_plan
 from .profiles import likely, load_board, times_lines
 from .tables import print_table, print_text
@@ -83,10 +83,11 @@ def simulate(
     plans = {"plan": chosen} if chosen else _contest(graph, profile)
     options = {"slots": slots, "depth": depth, "period_ms": period_ms, "seed": seed}
     queue = depth is not None or period_ms is not None
-    rows = [
-        {"mode": mode, "plan": str(each)} | _simulated(profile, each, frames, options, queue)
-        for mode, each in plans.items()
-    ]
+    with progress() as bar:
+        rows = [
+            {"mode": mode, "plan": str(each)} | _simulated(profile, each, frames, options, queue)
+            for mode, each in bar.track(plans.items(), description=f"{graph.name}: simulated plans")
+        ]
     if as_json:
         print_json("simulation", network=graph.name, **options, queue=queue, about=dict(profile.about), runs=rows)
         return

@@ -58,6 +58,7 @@ class Archive:
     others     a candidate with a parent is told so many of the best candidates beside it
     limits     whether a candidate is worth evaluating, known beforehand: searches draw others in place of those that
                are not. None: all are
+    evaluated  is told each candidate with its score as soon as it is there
     """
 
     def __init__(
@@ -71,9 +72,11 @@ class Archive:
         wave: int | None = None,
         others: int = 0,
         limits: Callable[[Candidate], bool] | None = None,
+        evaluated: Callable[[Candidate, Score], None] = lambda candidate, score: None,
     ):
         self.space, self.evaluate, self.seed, self.budget = space, evaluate, seed, budget
         self.executor, self.history, self.wave, self.others = executor, history, wave, others
+        self._evaluated = evaluated
         self._limits, self._within = limits, {}  # what it said of a key
         self.members: list[Member] = []  # what was evaluated, in the order it was asked for
         self._scored: dict[Key, Member] = {}
@@ -144,6 +147,7 @@ class Archive:
             scores[key] = score
             if self.history:
                 self.history.add_evaluation(*new[key], score)
+            self._evaluated(new[key][0], score)
         return scores
 
     def _run(self, jobs: Mapping[Key, tuple[Candidate, Candidate | None]]) -> Iterator[tuple[Key, Score]]:

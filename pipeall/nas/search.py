@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
@@ -10,6 +11,7 @@ from importlib import import_module
 from math import inf
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal
 
 import numpy as np
@@ -28,6 +30,7 @@ from .network import WeightedNetwork, create, to_graph
 from .placement import Placed, place
 from .proxies import PROXIES, proxy
 from .recipe import Recipe
+from .score import Score
 from .train import calibrated, predict, train
 
 FINISH_SEED = 0
@@ -80,8 +83,16 @@ class Search:
         about["training"]["space"] = repr(self.training.space)
         return about
 
-    def open(self, history: str | Path | None = None, executor: Executor | None = None) -> Archive:
-        """The archive of this search. Candidates that the file ``history`` has are not trained again."""
+    def open(
+        self,
+        history: str | Path | None = None,
+        executor: Executor | None = None,
+        evaluated: Callable[[Candidate, Score], None] = lambda candidate, score: None,
+    ) -> Archive:
+        """The archive of this search. Candidates that the file ``history`` has are not trained again.
+
+        evaluated: is told each candidate that was trained, with its score
+        """
         Path(self.training.folder).mkdir(parents=True, exist_ok=True)
         if self.training.supernet:
             self.training.shared()  # here, so that not every worker trains it
@@ -90,8 +101,39 @@ class Search:
         others = max(0, self.training.inherit - 1)
         training = self.training
         return Archive(
-            training.space, training, self.seed, executor, file, self.budget, wave, others, limits=training.allows
+            training.space,
+            training,
+            self.seed,
+            executor,
+            file,
+            self.budget,
+            wave,
+            others,
+            training.allows,
+            evaluated,
         )
+
+    @property
+    def candidates(self) -> int:
+        """How many are trained at most, or about so many where there is no budget."""
+        settings = self.settings
+        evolved = settings.population + settings.generations * (settings.population - settings.elite)
+        return self.budget or evolved + settings.guided
+
+    def seconds_a_candidate(self) -> float:
+        """About how long a network is trained here, of passes in the middle: by a random one on few samples."""
+        data = self.training.load()
+        network = create(
+            self.training.space.decode(self.training.space.random(np.random.default_rng(self.seed))), data, self.seed
+        )
+        batch = Samples(data.fit.x[:PROBED], data.fit.y[:PROBED])
+        hyper = Candidate((0,), hyper_of(STATES // 2)).hyperparameters(self.training.levels)
+        taken = []
+        for _ in range(2):  # the first one warms up
+            begin = time.perf_counter()
+            train(network, batch, hyper._replace(cycles=1), self.seed, self.training.recipe)
+            taken.append(time.perf_counter() - begin)
+        return taken[-1] * fmean(self.training.levels.cycles) * len(data.fit.x) / len(batch.x)
 
     def generations(self, archive: Archive) -> Iterator[Generation]:
         """The generations of the search as it runs: algorithm 1 of the paper. The winner is ``archive.best``."""
