@@ -328,3 +328,24 @@ def test_words_of_sources(tmp_path):
     ):
         with pytest.raises(ArgumentError, match=expected):
             find([str(word)], False)
+
+
+# ---- what to do instead ----
+
+
+def test_a_plan_without_cuts_says_what_makes_them(tmp_path):
+    result = invoke("run", "squeezenet", picture(tmp_path), "--plan", "B-L")
+    assert result.exit_code == 2 and "expected 1 for 2 stages, got 0; --order, or Plan.balanced" in result.stderr
+
+
+def test_a_network_that_no_decoder_reads(tmp_path):
+    onnx = pytest.importorskip("onnx", reason="needs pipeall[onnx]")
+    value, path = onnx.helper.make_tensor_value_info, tmp_path / "larger.onnx"
+    nodes = [
+        onnx.helper.make_node("Concat", ["x"] * 9, ["many"], axis=1),
+        onnx.helper.make_node("DepthToSpace", ["many"], ["y"], blocksize=3),
+    ]
+    graph = onnx.helper.make_graph(nodes, "g", [value("x", 1, (1, 1, 90, 90))], [value("y", 1, (1, 1, 270, 270))])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+    result = invoke("run", path, picture(tmp_path))
+    assert result.exit_code == 2 and "larger: no decoder reads its outputs: y (1, 1, 270, 270)" in result.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -32,10 +33,10 @@ floating_option = click.option(
 )
 
 
-def _in_folder(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+def _in_folder(context: click.Context, option: click.Parameter, value: str | None, folder: bool = False) -> str | None:
     if value is not None and not (value and Path(value).parent.is_dir()):
         raise click.BadParameter(f"expected a file in a folder that exists, got {value!r}", context, option)
-    if value is not None and Path(value).is_dir():
+    if value is not None and Path(value).is_dir() and not folder:
         raise click.BadParameter(f"expected a file, got the folder {value!r}", context, option)
     return value
 
@@ -65,9 +66,10 @@ def check_values(command: click.Command) -> None:
         check_values(inner)
 
 
-def file_option(*names: str, help: str) -> Callable:
-    """The name of a file to write."""
-    return click.option(*names, metavar="FILE", callback=_in_folder, shell_complete=complete.any_file, help=help)
+def file_option(*names: str, help: str, folder: bool = False) -> Callable:
+    """The name of a file to write; ``folder``: it may be one too."""
+    check = partial(_in_folder, folder=folder)
+    return click.option(*names, metavar="FILE", callback=check, shell_complete=complete.any_file, help=help)
 
 
 def positive_option(

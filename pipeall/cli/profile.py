@@ -32,7 +32,9 @@ from .tune_gpu import show_tuning
 
 @click.command()
 @click.argument("models", nargs=-1, shell_complete=complete.models)
-@file_option("-o", "--output", help="Written after each part, and resumed; for several networks it is a folder.")
+@file_option(
+    "-o", "--output", help="Written after each part, and resumed; for several networks it is a folder.", folder=True
+)
 @units_option
 @seconds_option
 @click.option("--again", is_flag=True, help="Measure all of it, whatever --output has.")

@@ -160,7 +160,7 @@ def signature(graph: Graph) -> Signature:
 def recognised(graph: Graph, task: str | None = None) -> Decoder:
     """The one decoder that a network's outputs, its file's name and metadata are of; ``task``: one of that task.
 
-    Raises ModelError, which lists the decoders to choose from, where there is none or more than one.
+    Raises ModelError, which lists the decoders to choose from, where none is sure or more than one.
     """
     seen = signature(graph)
     entries = [entry for entry in DECODERS.values() if task in (None, entry.task)]
@@ -171,6 +171,9 @@ def recognised(graph: Graph, task: str | None = None) -> Decoder:
     if len(fitting) == 1:
         return fitting[0]
     got = ", ".join(f"{tensor.name} {tensor.shape}" for tensor in graph.outputs)
-    fitting = fitting or [entry for entry in entries if entry.reads(seen)] or entries
+    fitting = fitting or [entry for entry in entries if entry.reads(seen)]
+    if not fitting:
+        which = "no decoder" if task is None else f"no decoder of the task {task}"
+        raise ModelError(f"{graph.name}: {which} reads its outputs: {got:.300}; an Engine gives them as they are")
     known = ", ".join(entry.name for entry in fitting)
     raise ModelError(f"{graph.name}: what its outputs mean is not clear: {got:.300}; give decoder= one of {known}")

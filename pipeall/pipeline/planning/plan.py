@@ -68,8 +68,9 @@ class Plan:
         """
         units = _units(order)
         if len(cuts) != len(units) - 1:
+            hint = "" if cuts else "; --order, or Plan.balanced, makes stages of about equal MACs"
             raise ArgumentError(
-                f"cuts {list(cuts)}: expected {len(units) - 1} for {len(units)} stages, got {len(cuts)}"
+                f"cuts {list(cuts)}: expected {len(units) - 1} for {len(units)} stages, got {len(cuts)}{hint}"
             )
         pairs = [cut if isinstance(cut, tuple) else (cut, cut) for cut in cuts]
         ends = [0, *(end for early, late in pairs for end in ([early, late] if early != late else [early]))]
