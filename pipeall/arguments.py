@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from .errors import ArgumentError
 
+MAX_PATH = 4096  # characters
 Rule = Callable[[str, Any], Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -39,6 +40,7 @@ def checked(**rules: Rule) -> Callable[[Function], Function]:
 
 
 def refused(name: str, expected: str, value: Any) -> ArgumentError:
+    """The error of a rule."""
     return ArgumentError(f"{name}: expected {expected}, got {shown(value)}")
 
 
@@ -65,11 +67,15 @@ def whole(low: int, high: float = inf) -> Rule:
 
 
 def number(low: float = -inf, high: float = inf, above: bool = False) -> Rule:
-    """A finite number, Python's or NumPy's: a float. ``above``: the lowest does not count."""
-    least = "" if low == -inf else f" above {low:g}" if above else f" of at least {low:g}"
-    expected = f"a finite number{least}{'' if high == inf else f' and at most {high:g}'}"
+    """A finite number, Python's or NumPy's: an int or a float. ``above``: the lowest does not count."""
+    if above:
+        expected = f"a number above {low:g}{'' if high == inf else f', at most {high:g}'}"
+    elif high < inf:
+        expected = f"a number from {low:g} to {high:g}"
+    else:
+        expected = "a finite number" if low == -inf else f"a finite number of at least {low:g}"
 
-    def rule(name: str, value: Any) -> float:
+    def rule(name: str, value: Any) -> int | float:
         if isinstance(value, bool) or not isinstance(value, Real):
             raise refused(name, expected, value)
         try:
@@ -78,7 +84,7 @@ def number(low: float = -inf, high: float = inf, above: bool = False) -> Rule:
             raise refused(name, expected, value) from None
         if not low <= found <= high or abs(found) == inf or (above and found == low):
             raise refused(name, expected, value)
-        return found
+        return int(value) if isinstance(value, Integral) else found
 
     return rule
 
@@ -108,9 +114,13 @@ def a(kind: type | tuple[type, ...], expected: str) -> Rule:
     return rule
 
 
+def is_switch(value: Any) -> bool:
+    return type(value).__name__ in ("bool", "bool_")  # NumPy's, before and after version 2, without importing it
+
+
 def switch(name: str, value: Any) -> bool:
     """True or False, Python's or NumPy's."""
-    if type(value).__name__ not in ("bool", "bool_"):
+    if not is_switch(value):
         raise refused(name, "True or False", value)
     return bool(value)
 
@@ -120,7 +130,7 @@ def one_of(*words: str) -> Rule:
 
     def rule(name: str, value: Any) -> str:
         if not isinstance(value, str) or value not in words:
-            raise refused(name, f"{', '.join(words[:-1])} or {words[-1]}" if words[1:] else words[0], value)
+            raise refused(name, f"one of {', '.join(words)}", value)
         return value
 
     return rule
@@ -131,7 +141,7 @@ def path(name: str, value: Any) -> Path:
     if not isinstance(value, (str, os.PathLike)):
         raise refused(name, "a path", value)
     text = os.fspath(value)
-    if not isinstance(text, str) or "\0" in text:
+    if not isinstance(text, str) or "\0" in text or len(text) > MAX_PATH:
         raise refused(name, "a path", value)
     return Path(text)
 
@@ -145,16 +155,15 @@ def text(name: str, value: Any) -> str:
 def several(rule: Rule, expected: str) -> Rule:
     """A list, or whatever else is gone through once, but no text: a tuple of what the rule says of each."""
 
-    def gone_through(name: str, value: Any) -> tuple[Any, ...]:
-        if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+    def each(name: str, value: Any) -> tuple[Any, ...]:
+        if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
             raise refused(name, expected, value)
         try:
-            entries = tuple(value)
-        except TypeError:  # of an array without axes
+            return tuple(rule(name, entry) for entry in value)
+        except (ArgumentError, TypeError):  # an entry, or an array without axes
             raise refused(name, expected, value) from None
-        return tuple(rule(name, entry) for entry in entries)
 
-    return gone_through
+    return each
 
 
 def by_name(rule: Rule, expected: str) -> Rule:
@@ -163,9 +172,20 @@ def by_name(rule: Rule, expected: str) -> Rule:
     def through(name: str, value: Any) -> dict[str, Any]:
         if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
             raise refused(name, expected, value)
-        return {key: rule(f"{name}: {key}", entry) for key, entry in value.items()}
+        return {key: rule(f"{name} of {key}", entry) for key, entry in value.items()}
 
     return through
+
+
+def gone_through(name: str, value: Any) -> Any:
+    """What frames come from, one after the other; nothing is taken from it yet."""
+    if (
+        isinstance(value, (str, bytes, Mapping, type))
+        or not (hasattr(value, "__iter__") or hasattr(value, "__getitem__"))
+        or getattr(value, "ndim", 1) == 0
+    ):
+        raise refused(name, "frames, one after the other", value)
+    return value
 
 
 def function(name: str, value: Any) -> Callable[..., Any]:

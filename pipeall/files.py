@@ -15,6 +15,7 @@ from math import inf
 from pathlib import Path
 from typing import IO, Any
 
+from .arguments import path as as_path
 from .errors import ArgumentError
 
 MAX_BYTES = 64 << 20  # a profile of a hundred groups on ten units has some 100 KB
@@ -37,7 +38,7 @@ def write_whole(path: str | Path, write: Callable[[IO[bytes]], object]) -> None:
     Raises ArgumentError naming the file where it cannot be written.
     """
     try:
-        target = _followed(Path(path))
+        target = _followed(as_path("path", path))
         if not (_is_replaceable(target) and _replaced(target, write)):
             _write_into(target, write)
     except OSError as error:
@@ -164,9 +165,14 @@ def _umask() -> int:
 def write_json(path: str | Path, kind: str, content: Mapping[str, Any]) -> None:
     """Writes ``content`` after its format, such as "pipeall.plan/1"; a reader sees the old file or the whole new one.
 
-    Raises ArgumentError naming the file where it cannot be written.
+    Raises ArgumentError naming the file where it cannot be written, or where JSON has no words for the content.
     """
-    write_text(path, dumps({"format": f"pipeall.{kind}/1", **content}) + "\n")
+    try:
+        text = dumps({"format": f"pipeall.{kind}/1", **content})
+        text.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ArgumentError(f"{path}: cannot be written as JSON: {error!s:.200}") from None
+    write_text(path, text + "\n")
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -176,7 +182,7 @@ def write_text(path: str | Path, text: str) -> None:
 
 def read_json(path: str | Path, kind: str) -> dict[str, Any]:
     """The content of a file of this format. Raises ArgumentError naming the file for anything else."""
-    path = Path(path)
+    path = as_path("path", path)
     try:
         with open_whole(path) as file:
             text = file.read(MAX_BYTES + 1)

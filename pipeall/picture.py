@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from .arguments import Rule, number, one_of, refused, several, switch
 from .errors import ArgumentError
 
 FITS = ("stretch", "crop", "letterbox")
@@ -31,6 +30,19 @@ EXAMPLE = (1080, 1920)  # height and width of what is timed where no frame is at
 # the full range. All 0: the example.
 WORDS = 15
 EXAMPLE_WORDS = np.zeros(WORDS, np.int64)
+RULES: dict[str, Rule] = {  # of the arguments of a Picture, but those of each channel
+    "fit": one_of(*FITS),
+    "filter": one_of(*FILTERS),
+    "channels": one_of(*CHANNELS),
+    "scale": number(0, above=True),
+    "value": number(0, 255),
+    "centered": switch,
+    "keep": number(0, 1, above=True),
+    "frames": one_of(*SHAPES),
+    "apart": switch,
+    "yuv": one_of(*YUV),
+    "full_range": switch,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +84,8 @@ class Picture:
     channels  what the network expects: RGB, BGR or GRAY
     scale     0 to 255 are divided by this,
     mean, std then mean is subtracted and the rest divided by std: a number, or one for each of ``channels``
+              An input of integers gets the grey levels themselves (int8: less 128) where none of these is given, else
+              the level that stands for the number
     value     of the letterbox's border, 0 to 255
     centered  the letterbox's picture is in the middle; else above and left
     keep      of the largest crop: 0.875 is that of most classifiers
@@ -100,25 +114,25 @@ class Picture:
     full_range: bool = False
 
     def __post_init__(self) -> None:
-        _one_of("fit", self.fit, FITS)
-        _one_of("filter", self.filter, FILTERS)
-        _one_of("channels", self.channels, tuple(CHANNELS))
-        _one_of("frames", self.frames, tuple(SHAPES))
-        _one_of("yuv", self.yuv, tuple(YUV))
-        for name in ("mean", "std"):
-            object.__setattr__(self, name, self._per_channel(name, getattr(self, name)))
-        _number("scale", self.scale, "above 0", lambda x: 0 < x < inf)
-        _number("keep", self.keep, "above 0, at most 1", lambda x: 0 < x <= 1)
-        _number("value", self.value, "from 0 to 255", lambda x: 0 <= x <= 255)
+        rules = RULES | {"mean": self._per_channel, "std": self._per_channel}  # in the order of what needs what
+        for name, rule in rules.items():
+            object.__setattr__(self, name, rule(name, getattr(self, name)))
         if min(map(abs, self.std)) == 0:
-            raise ArgumentError(f"Picture: expected std other than 0, got {self.std}")
+            raise ArgumentError(f"std: expected numbers other than 0, got {self.std}")
 
     def _per_channel(self, name: str, given: Any) -> tuple[float, ...]:
         count = CHANNELS[self.channels]
-        values = (given,) * count if isinstance(given, Real) else tuple(given)
-        if len(values) != count or not all(isinstance(v, Real) and -inf < v < inf for v in values):
-            raise ArgumentError(f"Picture: expected {name} of one number or {count}, got {given!r:.100}")
-        return tuple(map(float, values))
+        expected = f"one finite number or {count}"
+        given = given.tolist() if isinstance(given, np.ndarray) else given
+        values = (given,) * count if isinstance(given, Real) else several(number(), expected)(name, given)
+        if len(values) != count:
+            raise refused(name, expected, given)
+        return tuple(float(number()(name, value)) for value in values)
+
+    @property
+    def normalises(self) -> bool:
+        """Whether ``scale``, ``mean`` or ``std`` change grey levels."""
+        return self.scale != 1 or any(self.mean) or set(self.std) != {1.0}
 
     @property
     def affine(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -129,7 +143,7 @@ class Picture:
     def colours(self, frame: Any) -> tuple[str, bool]:
         """``yuv`` and ``full_range`` of a frame: what it says itself, else what this says. Raises ArgumentError."""
         yuv = getattr(frame, "yuv", self.yuv)
-        _one_of("yuv", yuv, tuple(YUV), "frame")
+        RULES["yuv"]("yuv of a frame", yuv)
         return yuv, bool(getattr(frame, "full_range", self.full_range))
 
     def placed(self, picture: tuple[int, int], size: tuple[int, int]) -> Placed:
@@ -153,7 +167,12 @@ def frame_of(x: Any, frames: str) -> tuple[np.ndarray, tuple[int, int]]:
     x: uint8 of the shape that ``Picture`` says for the pixel format ``frames``; an array, or whatever NumPy sees as one
     (the buffer protocol, ``__array_interface__``). Raises ArgumentError for anything else.
     """
-    array = np.asarray(x)
+    try:
+        array = np.asarray(x)
+    except Exception as error:  # of rows of different lengths, and of whatever a class does to become an array
+        raise ArgumentError(
+            f"frame: expected {frames} as uint8 {SHAPES[frames]}, got no array: {error!s:.100}"
+        ) from None
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[..., 0]
     pixel = {"RGB": (3,), "BGR": (3,), "YUYV": (2,)}.get(frames, ())
@@ -191,13 +210,3 @@ def example(frames: str, size: tuple[int, int] = EXAMPLE) -> np.ndarray:
     pattern = (y * 5 + x * 3 + (x * y >> 4)).astype(np.uint8)
     count = {"RGB": 3, "BGR": 3, "YUYV": 2}.get(frames, 1)
     return pattern if count == 1 else np.stack([pattern + np.uint8(50 * c) for c in range(count)], 2)
-
-
-def _one_of(name: str, value: Any, known: tuple[str, ...], of: str = "Picture") -> None:
-    if value not in known:
-        raise ArgumentError(f"{of}: expected {name} of {', '.join(known)}, got {value!r:.100}")
-
-
-def _number(name: str, value: Any, what: str, good: Callable[[Any], bool]) -> None:
-    if not isinstance(value, Real) or not good(value):
-        raise ArgumentError(f"Picture: expected {name} {what}, got {value!r:.100}")

@@ -133,11 +133,13 @@ def test_frames_say_their_colours_themselves(board_with_gpu):
 
 
 def test_other_colours_are_refused(board):
-    with pytest.raises(ArgumentError, match=r"^Picture: expected yuv of BT.601, BT.709, BT.2020, got 'BT.500'"):
+    with pytest.raises(ArgumentError, match=r"^yuv: expected one of BT.601, BT.709, BT.2020, got 'BT.500'"):
         Picture(yuv="BT.500")
     frame = Said(np.zeros((48, 32), np.uint8), "sRGB", False)
     with Engine(network((8, 8)), "big", board, input=Picture(frames="I420")) as engine:
-        with pytest.raises(ArgumentError, match=r"^frame: expected yuv of BT.601, BT.709, BT.2020, got 'sRGB'"):
+        with pytest.raises(
+            ArgumentError, match=r"^yuv of a frame: expected one of BT.601, BT.709, BT.2020, got 'sRGB'"
+        ):
             engine(frame)
 
 

@@ -209,7 +209,7 @@ def test_open_sizes(shape, tmp_path):
 
 @pytest.mark.parametrize("shape", [(1, 0), (1, 3.0), ("1", 3), "13", 5, (1,) * 9, {"x": (0,)}, {"x": 3}])
 def test_bad_input_shape(shape, tmp_path):
-    with pytest.raises(ArgumentError, match="input_shape must be at most 8 positive integers"):
+    with pytest.raises(ArgumentError, match="input_shape: expected at most 8 positive integers"):
         load(saved(relu_model(), tmp_path), input_shape=shape)
 
 

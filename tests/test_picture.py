@@ -210,7 +210,7 @@ def test_other_frames_are_refused(frame, frames, board):
      ("mean", (1, 2)), ("keep", 1.5), ("value", 256), ("scale", "255"), ("mean", float("nan"))],
 )  # fmt: skip
 def test_other_pictures_are_refused(name, value):
-    with pytest.raises(ArgumentError, match=f"^Picture: expected {name}"):
+    with pytest.raises(ArgumentError, match=f"^{name}: expected"):
         Picture(**{name: value})
 
 
@@ -221,7 +221,7 @@ def test_networks_without_an_image_are_refused():
         with_picture(network((8, 8)), Picture(channels="GRAY"))
     x = Tensor("x", (1, 3, 8, 8), "uint8")
     graph = Graph("bytes", (Node("n", "abs", ("x",), "y", {}),), {"x": x, "y": named_y(x)}, {}, (x,), (named_y(x),))
-    with pytest.raises(ModelError, match="expected an input 'x' of float32, or a Cast of it first, got uint8"):
+    with pytest.raises(ModelError, match="expected an input 'x' of float32, or a Cast or .* of it first, got uint8"):
         with_picture(graph, Picture())
 
 

@@ -281,7 +281,7 @@ def test_given_power_takes_the_place_of_the_profiles():
         search(chain(2), profile, "energy", power={"idle": 2.0, "big": 6.0})
     with pytest.raises(ArgumentError, match="expected a profile with power, this one has none of the idle board"):
         search(chain(2), profile, "energy", power={"big": 2.0, "gpu": 6.0})
-    with pytest.raises(ArgumentError, match="power of gpu: expected watts of at least 0, got -1"):
+    with pytest.raises(ArgumentError, match="power of gpu: expected a finite number of at least 0, got -1"):
         search(chain(2), profile, "energy", power={"gpu": -1})
 
 
@@ -347,7 +347,7 @@ def test_limits_out_of_reach_say_what_is_within(units):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (dict(objective="speed"), "objective: expected throughput, latency or energy, got 'speed'"),
+        (dict(objective="speed"), "objective: expected one of throughput, latency, energy, got 'speed'"),
         (dict(min_fps=3), "min_fps: expected none with objective 'throughput', got 3"),
         (dict(objective="latency", max_latency_ms=3), "max_latency_ms: expected none with objective 'latency', got 3"),
         (dict(max_latency_ms=-1.0), "max_latency_ms: expected a number above 0, got -1.0"),
@@ -356,7 +356,7 @@ def test_limits_out_of_reach_say_what_is_within(units):
         (dict(top=0), "top: expected a whole number of at least 1, got 0"),
         (dict(top=1.5), "top: expected a whole number of at least 1, got 1.5"),
         (dict(top="3"), "top: expected a whole number of at least 1, got '3'"),
-        (dict(power={"idle": "x"}), "power of idle: expected watts of at least 0, got 'x'"),
+        (dict(power={"idle": "x"}), "power of idle: expected a finite number of at least 0, got 'x'"),
         (dict(cores={"big": -1}), "cores of big: expected a whole number of at least 1, got -1"),
         (dict(units=["tpu"]), "expected big, mid, little, gpu or cpu"),
         (dict(cores={"tpu": 1}), "expected big, mid, little, gpu or cpu"),

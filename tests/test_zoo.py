@@ -83,7 +83,7 @@ def test_slim_resnet_strides_in_the_last_unit_of_a_block():
 
 
 def test_resnet_variant_is_checked():
-    with pytest.raises(ArgumentError, match="'v1.5' or 'slim', got 'v2'"):
+    with pytest.raises(ArgumentError, match="variant: expected one of v1.5, slim, got 'v2'"):
         zoo.resnet50(variant="v2")
 
 

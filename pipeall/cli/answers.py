@@ -79,7 +79,8 @@ def reader(graph: Graph, chosen: dict[str, Any], labels: str | None, preprocess:
     elif first:
         raise ArgumentError(f"--first-class: expected it with a classifier, got the decoder {decoder}")
     task = task_of(graph, decoder, kind, labels=names, most=most, **chosen)
-    return Reader(task, _picture(task, seen.channels == 1, preprocess), first, bool(task.labels))
+    levels = graph.inputs[0].dtype != "float32"
+    return Reader(task, _picture(task, seen.channels == 1, levels, preprocess), first, bool(task.labels))
 
 
 def _decoder(graph: Graph, kind: str | None) -> str:
@@ -103,10 +104,10 @@ def _class_names(names: tuple[str, ...] | None, labels: str | None, count: int, 
     return ("",) * first + names
 
 
-def _picture(task: Task, grey: bool, preprocess: dict[str, Any] | None) -> Picture:
-    """The task's own, for a classifier the preset imagenet, unless one is given."""
+def _picture(task: Task, grey: bool, levels: bool, preprocess: dict[str, Any] | None) -> Picture:
+    """The task's own, for a classifier that does not read grey ``levels`` the preset imagenet, unless one is given."""
     classifier = task.decoder.name == "classify"
-    if preprocess is None and not classifier:
+    if preprocess is None and (levels or not classifier):
         return task.picture
     given = dict(preprocess or {})
     given.pop("size", None)

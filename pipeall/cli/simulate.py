@@ -14,7 +14,8 @@ from ..pipeline.planning.lineup import lineup
 from ..pipeline.planning.names import parse_unit
 from ..pipeline.planning.plan import Plan
 from ..pipeline.planning.profile import Profile
-from ..pipeline.planning.rings import MAX_SLOTS
+from ..pipeline.planning.rings import MAX_DEPTH, MAX_SLOTS
+from ..pipeline.planning.simulate import MAX_FRAMES
 from ..pipeline.planning.simulate import simulate as run
 from . import complete
 from .model import load_model
@@ -40,10 +41,12 @@ from .tables import print_table, print_text
     shell_complete=complete.plans,
     help="Such as G-B-L:3,5 or a .json; default Peak, Parallel and the best plan.",
 )
-@click.option("--frames", type=click.IntRange(1, 1_000_000), default=1000, show_default=True)
+@click.option("--frames", type=click.IntRange(1, MAX_FRAMES), default=1000, show_default=True)
 @positive_option("--period-ms", help="Between two frames of a camera; default: one is always ready.")
 @click.option("--slots", type=click.IntRange(1, MAX_SLOTS), default=2, show_default=True, help="Per hand-over.")
-@click.option("--depth", type=click.IntRange(1), help="Frames under way in a lane; default one more than stages.")
+@click.option(
+    "--depth", type=click.IntRange(1, MAX_DEPTH), help="Frames under way in a lane; default one more than stages."
+)
 @seed_option
 @model_options
 @json_option

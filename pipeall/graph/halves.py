@@ -17,6 +17,7 @@ from math import prod
 
 import numpy as np
 
+from ..arguments import a, checked, several, text
 from ..errors import ArgumentError, ModelError
 from .ir import Graph, Node, Tensor
 from .partition import Border
@@ -30,6 +31,7 @@ MOST = float(np.finfo(np.float16).max)
 KEPT = "pipeall.float32"  # key of the metadata: names of layers, a list in JSON
 
 
+@checked(graph=a(Graph, "one of pipeall.load or pipeall.zoo"), names=several(text, "a list of names of layers"))
 def keep_float32(graph: Graph, names: Iterable[str]) -> Graph:
     """The network with these layers, and no others, kept in float32 where a CPU computes it in half precision.
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import ArgumentError
+from ..arguments import refused, whole
 from ..notebook import html_table
 from ..steps import TYPES, item_bytes
 
@@ -43,6 +43,14 @@ class Quantization:
     axis: int | None = None
 
 
+FIELDS = {  # of a Tensor: classes, and in words
+    "name": (str, "text"),
+    "shape": ((tuple, list), "a tuple of sizes"),
+    "dtype": (str, "the name of a type"),
+    "quantization": ((Quantization, type(None)), "a Quantization"),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Tensor:
     """A named activation: ``shape`` in the model's own layout, and its element type, a key of ``steps.TYPES``.
@@ -56,10 +64,11 @@ class Tensor:
     quantization: Quantization | None = None
 
     def __post_init__(self) -> None:
+        for name, (kinds, expected) in FIELDS.items():
+            if not isinstance(getattr(self, name), kinds):
+                raise refused(name, expected, getattr(self, name))
         if self.dtype not in TYPES:
-            raise ArgumentError(
-                f"tensor {self.name!r}: expected one of the types {', '.join(TYPES)}, got {self.dtype!r}"
-            )
+            raise refused(f"tensor {self.name!r:.80}", f"one of the types {', '.join(TYPES)}", self.dtype)
 
     def __repr__(self) -> str:
         return f"<Tensor {self}>"
@@ -189,9 +198,7 @@ class Graph:
 
         So inception modules and residual units can be cut inside. Raises ArgumentError below 1.
         """
-        if max_crossing < 1:
-            raise ArgumentError(f"max_crossing: expected at least 1, got {max_crossing}")
-        return replace(self, max_crossing=max_crossing)
+        return replace(self, max_crossing=whole(1)("max_crossing", max_crossing))
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:

@@ -16,6 +16,8 @@ from ..picture import CHANNELS, EXAMPLE, WORDS, Picture
 from .ir import Graph, Node, Tensor
 from .ops import attributes
 
+IMAGES = ("float32", "uint8", "int8")  # what elements of an image may be
+LOWEST = {"int8": -128}  # what grey level 0 is
 NHWC_TO_NCHW, NCHW_TO_NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
 
 
@@ -24,14 +26,18 @@ def with_picture(graph: Graph, picture: Picture, example: tuple[int, int] = EXAM
 
     example  height and width of the picture that profiles are timed with
 
+    An input of integers gets the grey levels, those of int8 less 128, where ``picture`` does not normalise; where it
+    does, that is the real number that the integers stand for.
+
     Raises ModelError unless just one input is an image of batch 1 and ``picture``'s channels.
     """
     count = CHANNELS[picture.channels]
     images = [tensor for tensor in graph.inputs if _layout(tensor, count)]
     if len(images) != 1:
-        given = ", ".join(f"{tensor.name} {tensor.shape}" for tensor in graph.inputs)
+        given = ", ".join(f"{tensor.name} {tensor.dtype} {tensor.shape}" for tensor in graph.inputs)
         raise ModelError(
-            f"{graph.name}: expected one input for a picture, (1, {count}, H, W) or (1, H, W, {count}), got {given}"
+            f"{graph.name}: expected one input for a picture, (1, {count}, H, W) or (1, H, W, {count}) of "
+            f"{', '.join(IMAGES)}, got {given}"
         )
     (image,) = images
     pixels = Tensor(_fresh(graph, f"{image.name}/pixels"), image.shape, image.dtype)
@@ -39,8 +45,10 @@ def with_picture(graph: Graph, picture: Picture, example: tuple[int, int] = EXAM
     tensors = dict(graph.tensors) | {pixels.name: pixels}
     layout = _layout(image, count)
     factors, offsets = (np.array(values) for values in picture.affine)
+    if not picture.normalises:
+        offsets = offsets + LOWEST.get(image.dtype, 0)
     while (step := _next(graph, nodes, pixels.name)) is not None:
-        found = _folded(graph, step, pixels.name, layout, count)
+        found = _folded(graph, step, pixels.name, layout, picture)
         if found is None:
             break
         layout, factor, offset = found
@@ -49,7 +57,8 @@ def with_picture(graph: Graph, picture: Picture, example: tuple[int, int] = EXAM
         pixels = tensors[step.output]
     if pixels.dtype != "float32":
         raise ModelError(
-            f"{graph.name}: expected an input {image.name!r} of float32, or a Cast of it first, got {pixels.dtype}"
+            f"{graph.name}: expected an input {image.name!r} of float32, or a Cast or DequantizeLinear of it first, "
+            f"got {pixels.dtype}"
         )
     size = pixels.shape[2:] if layout == "NCHW" else pixels.shape[1:3]
     attrs = attributes("picture", picture=picture, factors=tuple(factors.tolist()), offsets=tuple(offsets.tolist()),
@@ -72,7 +81,7 @@ def pictures_of(graph: Graph) -> dict[str, Node]:
 
 def _layout(tensor: Tensor, channels: int) -> str:
     """Of an image of batch 1; empty for anything else."""
-    if len(tensor.shape) != 4 or tensor.shape[0] != 1 or tensor.dtype not in ("float32", "uint8"):
+    if len(tensor.shape) != 4 or tensor.shape[0] != 1 or tensor.dtype not in IMAGES:
         return ""
     return "NCHW" if tensor.shape[1] == channels else "NHWC" if tensor.shape[3] == channels else ""
 
@@ -99,12 +108,16 @@ def _next(graph: Graph, nodes: Sequence[Node], name: str) -> Node | None:
 
 
 def _folded(
-    graph: Graph, node: Node, name: str, layout: str, channels: int
+    graph: Graph, node: Node, name: str, layout: str, picture: Picture
 ) -> tuple[str, np.ndarray, np.ndarray] | None:
     """The layout behind a node, and the factor and offset of each channel that it is; None for any other node."""
+    channels = CHANNELS[picture.channels]
     one, none = np.ones(channels), np.zeros(channels)
     if node.op == "cast" and node.attrs["to"] == "float32":
         return layout, one, none
+    if node.op == "dequantize":
+        scale, zero = node.attrs["scale"], node.attrs["zero"]
+        return (layout, one, none) if picture.normalises else (layout, scale * one, -scale * zero * one)
     if node.op == "transpose":
         turned = {("NHWC", NHWC_TO_NCHW): "NCHW", ("NCHW", NCHW_TO_NHWC): "NHWC"}.get(
             (layout, tuple(node.attrs["perm"]))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ArgumentError
+from ..arguments import checked, one_of, whole
 from .ir import Graph, Node, Tensor
 from .ops import attributes, infer_shape
 
@@ -22,6 +22,7 @@ RELU, RELU6, LINEAR = (0.0, inf), (0.0, 6.0), (-inf, inf)
 SAME = (0, 0, 1, 1)  # TensorFlow's padding of a 3 x 3 window with stride 2 on an even size: below and right
 
 
+@checked(seed=whole(0))
 def alexnet(seed: int = 0) -> Graph:
     """AlexNet as in Caffe: conv2, conv4 and conv5 in two groups, LRN before pooling; input 227 x 227."""
     net = _NetBuilder("alexnet", 227, seed)
@@ -34,6 +35,7 @@ def alexnet(seed: int = 0) -> Graph:
     return net.classified(net.fc("fc8", x, CLASSES, LINEAR))
 
 
+@checked(seed=whole(0))
 def googlenet(seed: int = 0) -> Graph:
     """GoogLeNet (Inception v1) as in Caffe, without the two auxiliary classifiers; input 224 x 224."""
     net = _NetBuilder("googlenet", 224, seed)
@@ -64,6 +66,7 @@ def googlenet(seed: int = 0) -> Graph:
     return net.classified(net.fc("loss3/classifier", net.global_avgpool("pool5/7x7_s1", x), CLASSES, LINEAR))
 
 
+@checked(seed=whole(0))
 def mobilenet(seed: int = 0) -> Graph:
     """MobileNet v1 of width 1.0 as in TensorFlow: ReLU6, logits by a 1 x 1 convolution; input 224 x 224."""
     net = _NetBuilder("mobilenet", 224, seed)
@@ -76,6 +79,7 @@ def mobilenet(seed: int = 0) -> Graph:
     return net.classified(net.logits("Conv2d_1c_1x1", net.global_avgpool("AvgPool_1a", x)))
 
 
+@checked(seed=whole(0), variant=one_of("v1.5", "slim"))
 def resnet50(seed: int = 0, variant: str = "v1.5") -> Graph:
     """ResNet-50, input 224 x 224.
 
@@ -83,8 +87,6 @@ def resnet50(seed: int = 0, variant: str = "v1.5") -> Graph:
     v1, which paper 001 ran): stride 2 in the last unit of blocks 1 to 3, whose shortcut is a 1 x 1 max-pooling of
     stride 2; logits by a 1 x 1 convolution. Raises ArgumentError for any other.
     """
-    if variant not in ("v1.5", "slim"):
-        raise ArgumentError(f"variant of resnet50: expected 'v1.5' or 'slim', got {variant!r}")
     slim = variant == "slim"
     net = _NetBuilder("resnet50", 224, seed)
     x = net.maxpool("pool1", net.conv("conv1", "data", 64, 7, stride=2, pad=3), pad=SAME if slim else 1)
@@ -103,6 +105,7 @@ def resnet50(seed: int = 0, variant: str = "v1.5") -> Graph:
     return net.classified(net.logits("logits", x) if slim else net.fc("fc", x, CLASSES, LINEAR))
 
 
+@checked(seed=whole(0))
 def squeezenet(seed: int = 0) -> Graph:
     """SqueezeNet 1.0; input 224 x 224, poolings round up."""
     net = _NetBuilder("squeezenet", 224, seed)

@@ -72,7 +72,9 @@ class Border:
             return [x]
         if isinstance(x, Mapping):
             if x.keys() != set(names):
-                raise ArgumentError(f"frame: expected the inputs {', '.join(names)}, got {', '.join(map(str, x))}")
+                raise ArgumentError(
+                    f"frame: expected the inputs {', '.join(names)}, got {', '.join(map(str, x))!s:.200}"
+                )
             return [x[name] for name in names]
         if len(names) == 1:
             return [x]

@@ -5,28 +5,57 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from ..arguments import Rule, a, by_name, is_switch, number, optional, path, refused, switch, whole
 from ..errors import ArgumentError, DeviceError
 from ..graph.ir import Graph
-from .boards.board import Board
+from ..graph.onnx.given import network
+from ..picture import Picture
+from .boards.board import Board, board_of
 from .boards.twin import Twin
 from .planning.names import component_name, parse_unit
-from .planning.plan import Plan
-from .planning.profile import Profile
+from .planning.plan import Plan, plan_of
+from .planning.profile import Profile, profile_of
 from .planning.rings import MAX_SLOTS
 from .rebalance import Drift
 
+FACTOR = number(0, 1e6, above=True)  # how many times as long something takes
 
-def check_options(slots: int, trace: bool | str | Path) -> None:
-    if not isinstance(slots, int) or not 1 <= slots <= MAX_SLOTS:
-        raise ArgumentError(f"slots: expected 1 to {MAX_SLOTS}, got {slots!r}")
-    if not isinstance(trace, bool) and not (isinstance(trace, (str, Path)) and Path(trace).parent.is_dir()):
-        raise ArgumentError(f"trace: expected True, False or a path in a folder that exists, got {trace!r}")
+
+def trace_of(name: str, value: Any) -> bool | Path:
+    """A rule: True, False, or the path of a file that can be written."""
+    if is_switch(value):
+        return bool(value)
+    found = path(name, value)
+    if not found.parent.is_dir():
+        raise refused(name, "True, False or a path in a folder that exists", value)
+    return found
+
+
+def switch_or_profile(name: str, value: Any) -> bool | Profile:
+    """A rule: True, False, or a profile."""
+    return bool(value) if is_switch(value) else profile_of(name, value)
+
+
+RULES: dict[str, Rule] = {  # of the arguments, by name
+    "graph": network,
+    "plan": optional(plan_of),
+    "board": board_of,
+    "slots": whole(1, MAX_SLOTS),
+    "threads": optional(by_name(whole(1), "a dict of numbers of cores by component")),
+    "depth": optional(whole(1)),
+    "trace": trace_of,
+    "pace": switch,
+    "time_scale": FACTOR,
+    "rebalance": switch_or_profile,
+    "input": optional(a(Picture, "a pipeall.Picture")),
+}
 
 
 def check_depth(depth: int | None, slots: int, plan: Plan) -> None:
     room = slots * (max(map(len, plan.lanes)) + 1)
-    if depth is not None and (not isinstance(depth, int) or not 1 <= depth <= room):
+    if depth is not None and depth > room:
         raise ArgumentError(f"depth: expected 1 to {room}, as many as {slots} slots a ring hold, got {depth!r}")
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
+from ..arguments import checked, optional, text, whole
 from ..graph.ir import Graph
 from ..graph.onnx.source import ModelSource
 from ..picture import Picture
-from .boards.board import Board
+from .boards.board import Board, board_of
 from .border import Frame
 from .pipeline import Pipeline
 from .planning.plan import Plan
@@ -26,15 +28,15 @@ class Engine:
     Errors as for ``load`` and Pipeline.
     """
 
+    @checked(component=optional(text), board=board_of, threads=optional(whole(1)))
     def __init__(
         self,
         graph: Graph | ModelSource,
         component: str | None = None,
-        board: Board | None = None,
+        board: Board | str | Path | None = None,
         threads: int | None = None,
         input: Picture | None = None,
     ):
-        board = board or Board.detect()
         plan = Plan.single(board.default_component if component is None else component)
         limits = None if threads is None else {plan.components[0]: threads}
         self._pipeline = Pipeline(graph, plan, board=board, slots=1, threads=limits, input=input)

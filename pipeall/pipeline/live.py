@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ArgumentError
 from ..picture import Placed
 from . import runtime
 from .border import Frame
@@ -253,8 +252,3 @@ class Stream:
                 self._results.close()
             finally:
                 self._lock.release()
-
-
-def check_drop(drop: str) -> None:
-    if drop not in DROPS:
-        raise ArgumentError(f"drop: expected {' or '.join(DROPS)}, got {drop!r:.60}")

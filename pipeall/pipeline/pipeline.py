@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .. import env
-from ..arguments import seconds
+from ..arguments import checked, function, gone_through, one_of, optional, seconds
 from ..errors import ArgumentError, PipelineError, PipelineTimeoutError
 from ..graph.ir import Graph
 from ..graph.onnx.source import ModelSource
@@ -28,10 +28,10 @@ from .boards.board import Board
 from .boards.machine import describe
 from .boards.twin import Twin
 from .border import Border, Entry, Frame
-from .checks import check_depth, check_options, check_pace, drift_of, limited
-from .defaults import as_graph, chosen
+from .checks import FACTOR, RULES, check_depth, check_pace, drift_of, limited
+from .defaults import chosen
 from .lanes import Lanes, Move
-from .live import Feed, Seen, Stream, check_drop
+from .live import DROPS, Feed, Seen, Stream
 from .planning.plan import Plan
 from .planning.profile import Profile
 from .planning.rings import FrameTimes
@@ -46,10 +46,10 @@ class Pipeline:
     """Runs a network by a plan: each stage on its unit, all at once.
 
     graph    the network, or the model that it is read from, as for ``load``
-    plan     a Plan or its text, such as ``"G-B-L:3,5"`` or ``"Bx3-Bx1:4"``; default: the best of a search in the
-             profile of ``rebalance``, of the board's model, or the one that ``pipeall.profile`` kept of this network on
-             this machine; without any, all real components with about equal MACs (``choice`` says which it was)
-    board    where to run; default ``Board.detect()``
+    plan     a Plan, its text, such as ``"G-B-L:3,5"`` or ``"Bx3-Bx1:4"``, or its file; default: the best of a search
+             in the profile of ``rebalance``, of the board's model, or the one that ``pipeall.profile`` kept of this
+             network on this machine; without any, all real components with about equal MACs (``choice`` says which)
+    board    where to run: a Board, or what ``Board.load`` takes; default ``Board.detect()``
     slots    slots per ring: 2 is double buffering; each more adds throughput under jitter, memory and latency
     threads  component name -> number of its cores to use, for stages of the plan that do not say; default all
     depth    most frames under way in a lane, results not taken included; default one more than its stages work on:
@@ -68,11 +68,12 @@ class Pipeline:
     a component that is absent or does not start.
     """
 
+    @checked(**RULES)
     def __init__(
         self,
         graph: Graph | ModelSource,
-        plan: Plan | str | None = None,
-        board: Board | None = None,
+        plan: Plan | str | Path | None = None,
+        board: Board | str | Path | None = None,
         slots: int = 2,
         threads: Mapping[str, int] | None = None,
         depth: int | None = None,
@@ -85,9 +86,6 @@ class Pipeline:
         self.rebalancer: Rebalancer | None = None
         self._closed = False
         self._trace: list[StageTrace] = []
-        check_options(slots, trace)
-        graph = as_graph(graph)
-        board = board or Board.detect()
         pictured = graph if input is None else with_picture(graph, input)
         divided = pictured if input and input.apart else graph  # what profiles that are kept know
         plan, self.choice = chosen(divided, board, plan, rebalance)
@@ -229,6 +227,7 @@ class Pipeline:
         An error of the source, or a frame that does not fit, is raised after the results of the frames before it.
         Whoever breaks off early takes what is under way with ``result``, ``pending`` times, or drops it with ``close``.
         """
+        gone_through("frames", frames)
         self._check_empty("map")
         feed = Feed(frames, self._try_submit, self.lanes.gate)
         feed.start()
@@ -255,7 +254,9 @@ class Pipeline:
 
         Errors as for ``map``. For ``async for`` as well.
         """
-        check_drop(drop)
+        gone_through("source", source)
+        one_of(*DROPS)("drop", drop)
+        optional(function)("task", task)
         if task is not None and not self._border.pictured:
             raise ArgumentError("stream: expected a pipeline with input=Picture(...) for a task, got one without")
         self._check_empty("stream")
@@ -353,7 +354,7 @@ class Pipeline:
         """
         if self._twin is None:
             raise ArgumentError(f"throttle {component}: expected a pipeline with pace=True")
-        self.lanes.throttle(self.board.component(component).name, factor)
+        self.lanes.throttle(self.board.component(component).name, FACTOR("factor", factor))
 
     @property
     def plans(self) -> tuple[tuple[int, Plan], ...]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import a, optional
 from ..notebook import html_table
 from .planning.rings import FrameTimes
 
@@ -158,7 +159,7 @@ class StatsRecorder:
 
     def stats(self, counters: Sequence[StageCounters], since: Snapshot | None = None) -> Stats:
         """Statistics of all that happened, or of what happened after the snapshot."""
-        since = since or Snapshot()
+        since = optional(a(Snapshot, "what snapshot() gave"))("since", since) or Snapshot()
         with self._lock:  # what is taken meanwhile is of the next window, in all of these
             frames, last_ns, kept = self.frames - since.frames, self._last_ns, tuple(self._kept)
             live_ms, dropped = tuple(self._live_ms), self._dropped - since.dropped

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
+from ..arguments import a, checked, function, gone_through, number, one_of, optional, path, several, switch, text
 from ..errors import ArgumentError, ModelError
 from ..files import write_whole
 from ..graph.integers import integers
 from ..graph.ir import Graph
-from ..graph.onnx.read import load
+from ..graph.onnx.given import network
 from ..graph.onnx.source import ModelSource
 from ..graph.onnx.write import onnx_bytes
 from ..picture import Picture
@@ -64,6 +65,18 @@ class Quantized:
         self.notes.remove()
 
 
+@checked(
+    model=network,
+    photos=gone_through,
+    input=optional(a(Picture, "a pipeall.Picture")),
+    method=one_of(*ALL_METHODS),
+    max_drop=optional(number(0, 1)),
+    rounding=one_of(*ROUNDINGS),
+    keep=several(text, "a list of names of layers"),
+    layers=switch,
+    notes=optional(path),
+    progress=optional(function),
+)
 def quantize(
     model: Graph | ModelSource,
     photos: Iterable[np.ndarray | Mapping[str, np.ndarray]],
@@ -102,8 +115,8 @@ def quantize(
     or on something else;
     ModelError for a network that is quantised or has no layer to quantise.
     """
-    graph = model if isinstance(model, Graph) else load(model)
-    _check(graph, method, rounding, max_drop, keep)
+    graph = model
+    _check(graph, keep)
     show = progress or _silent
     frames = frames_of(graph, photos, input)
     plain = split_residuals(graph)
@@ -137,13 +150,7 @@ def quantize(
     return Quantized(whole, written, report_of(graph, chosen, found, judged, costs, took, by_layer, len(frames)), noted)
 
 
-def _check(graph: Graph, method: str, rounding: str, max_drop: float | None, keep: Collection[str]) -> None:
-    if method not in ALL_METHODS:
-        raise ArgumentError(f"method: expected one of {', '.join(ALL_METHODS)}, got {method!r:.60}")
-    if rounding not in ROUNDINGS:
-        raise ArgumentError(f"rounding: expected one of {', '.join(ROUNDINGS)}, got {rounding!r:.60}")
-    if max_drop is not None and not 0 <= max_drop < 1:
-        raise ArgumentError(f"max_drop: expected a share from 0 to 1, got {max_drop}")
+def _check(graph: Graph, keep: Collection[str]) -> None:
     if any(node.op == "fakequant" for node in graph.nodes) or graph.levels:
         raise ModelError(f"{graph.name}: expected a network of floats, got one that is quantised")
     if unknown := [name for name in keep if name not in units(graph)]:

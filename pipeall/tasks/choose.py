@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from numbers import Real
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..arguments import a, checked, number, one_of, optional, whole
 from ..errors import ArgumentError
 from ..graph.ir import Graph, Tensor
+from ..graph.onnx.given import network
+from ..graph.onnx.source import ModelSource
 from ..picture import CHANNELS, Picture, Placed
 from . import (  # noqa: F401  register their decoders
     bodypix,
@@ -48,6 +51,7 @@ class Task:
         self.threshold: float = scene["threshold"]
         self._scene = scene
         expected = {tensor.name: tensor for tensor in graph.outputs}
+        self._stored = {n.output: (n.attrs["scale"], n.attrs["zero"]) for n in graph.nodes if n.op == "quantize"}
         self._name, self._expected = graph.name, {name: expected[name] for name in decoder.order or expected}
 
     def __repr__(self) -> str:
@@ -67,7 +71,12 @@ class Task:
         if not isinstance(value, np.ndarray) or value.shape != tensor.shape:
             got = getattr(value, "shape", f"only {', '.join(map(str, given))!s:.200}" if value is None else type(value))
             raise ArgumentError(f"{self._name}: expected output {tensor.name!r} of shape {tensor.shape}, got {got}")
-        if tensor.quantization is None or value.dtype.kind == "f":
+        if value.dtype.kind == "f":
+            return value
+        if tensor.name in self._stored:
+            scale, zero = self._stored[tensor.name]
+            return (value.astype(np.float32) - np.float32(zero)) * np.float32(scale)
+        if tensor.quantization is None:
             return value
         quantized, axis = tensor.quantization, tensor.quantization.axis
         shape = [1] * value.ndim
@@ -77,8 +86,17 @@ class Task:
         return (value - zero) * scale
 
 
+@checked(
+    graph=network,
+    decoder=optional(one_of(*DECODERS)),
+    task=optional(one_of(*TASKS)),
+    picture=optional(a(Picture, "a pipeall.Picture")),
+    threshold=optional(number(0, 1)),
+    iou=optional(number(0, 1)),
+    most=optional(whole(1)),
+)
 def task(
-    graph: Graph,
+    graph: Graph | ModelSource,
     decoder: str | None = None,
     task: str | None = None,
     picture: Picture | None = None,
@@ -100,8 +118,6 @@ def task(
 
     Raises ArgumentError for a bad argument, ModelError for a network that is not recognised or has no picture as input.
     """
-    _one_of("task", task, TASKS)
-    _one_of("decoder", decoder, tuple(DECODERS))
     seen = signature(graph)
     entry = DECODERS[decoder] if decoder else recognised(graph, task)
     if task not in (None, entry.task):
@@ -110,21 +126,22 @@ def task(
         _check(graph, seen, entry)
     scene = {
         "labels": _labels(graph, entry, seen, labels),
-        "threshold": _share("threshold", threshold, entry.threshold),
-        "iou": _share("iou", iou, entry.iou),
+        "threshold": entry.threshold if threshold is None else threshold,
+        "iou": entry.iou if iou is None else iou,
         "most": entry.most if most is None else most,
     }
-    if not isinstance(scene["most"], int) or scene["most"] < 1:
-        raise ArgumentError(f"most: expected a whole number from 1 on, got {most!r:.100}")
-    return Task(graph, seen, entry, _picture(seen, entry, picture), scene)
+    return Task(graph, seen, entry, _picture(graph, seen, entry, picture), scene)
 
 
-def _picture(seen: Signature, entry: Decoder, given: Picture | None) -> Picture:
-    """The one given, if it has as many channels as the network; else the decoder's, for grey pictures its fit alone."""
+def _picture(graph: Graph, seen: Signature, entry: Decoder, given: Picture | None) -> Picture:
+    """The one given, if it has as many channels as the network; else the decoder's, for grey pictures its fit alone.
+
+    Networks whose input is integers read grey levels: what normalises them is within.
+    """
     if given is not None and CHANNELS[given.channels] != seen.channels:
         raise ArgumentError(f"picture: expected {seen.channels} channels, as {seen.name} has, got {given.channels}")
     own = entry.picture if seen.channels == 3 else Picture(entry.picture.fit, channels="GRAY", scale=255)
-    return given or own
+    return given or (own if graph.inputs[0].dtype == "float32" else replace(own, scale=1, mean=0, std=1))
 
 
 def _check(graph: Graph, seen: Signature, entry: Decoder) -> None:
@@ -132,19 +149,6 @@ def _check(graph: Graph, seen: Signature, entry: Decoder) -> None:
     if not entry.reads(seen):
         got = ", ".join(f"{tensor.name} {tensor.shape}" for tensor in graph.outputs)
         raise ArgumentError(f"{graph.name}: expected outputs for {entry.name!r} ({entry.about}), got {got:.300}")
-
-
-def _one_of(what: str, name: str | None, known: Sequence[str]) -> None:
-    if name is not None and name not in known:
-        raise ArgumentError(f"{what}: expected one of {', '.join(known)}, got {name!r:.100}")
-
-
-def _share(what: str, given: float | None, default: float) -> float:
-    if given is None:
-        return default
-    if not isinstance(given, Real) or not 0 <= given <= 1:
-        raise ArgumentError(f"{what}: expected 0 to 1, got {given!r:.100}")
-    return float(given)
 
 
 def _labels(graph: Graph, entry: Decoder, seen: Signature, given: Labels | None) -> tuple[str, ...]:

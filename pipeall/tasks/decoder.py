@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import checked, one_of, optional
 from ..errors import ModelError
 from ..graph.ir import Graph, Node, Tensor
+from ..graph.onnx.given import network
 from ..picture import Picture, Placed
 from .answer import Answer
 from .labels import from_metadata
@@ -157,6 +159,7 @@ def signature(graph: Graph) -> Signature:
     raise ModelError(f"{graph.name}: expected one input (1, 1 or 3, H, W) or (1, H, W, 1 or 3), got {got:.300}")
 
 
+@checked(graph=network, task=optional(one_of(*TASKS)))
 def recognised(graph: Graph, task: str | None = None) -> Decoder:
     """The one decoder that a network's outputs, its file's name and metadata are of; ``task``: one of that task.
 

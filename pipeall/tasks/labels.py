@@ -5,8 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 
+from ..arguments import path as as_path
+from ..arguments import refused, several, text
 from ..errors import ArgumentError
 from ..files import open_whole
 
@@ -52,6 +55,7 @@ HAND_POINTS = (
 FACE_POINTS = ("right eye", "left eye", "nose", "right mouth corner", "left mouth corner")
 BLAZE_POINTS = ("right eye", "left eye", "nose", "mouth", "right ear", "left ear")
 
+NAMES = "a file, a list or a dict of names"
 MAX_BYTES = 2**22  # of a file of names
 
 
@@ -60,7 +64,7 @@ def read(path: str | Path) -> tuple[str, ...]:
 
     Raises ArgumentError.
     """
-    path = Path(path)
+    path = as_path("labels", path)
     try:
         with open_whole(path) as file:
             content = file.read(MAX_BYTES + 1)
@@ -76,15 +80,16 @@ def read(path: str | Path) -> tuple[str, ...]:
 
 def given(labels: str | Path | Sequence[str] | Mapping[int, str]) -> tuple[str, ...]:
     """Names from a file, a list or a mapping by number. Raises ArgumentError."""
-    if isinstance(labels, (str, Path)):
+    if isinstance(labels, (str, PathLike)):
         return read(labels)
     if isinstance(labels, Mapping):
         if set(labels) != set(range(len(labels))):
             raise ArgumentError(f"labels: expected names for 0 to {len(labels) - 1}, got {list(labels)!r:.100}")
         labels = [labels[number] for number in range(len(labels))]
-    if not isinstance(labels, Sequence) or not labels or not all(isinstance(name, str) for name in labels):
-        raise ArgumentError(f"labels: expected a file, a list or a dict of names, got {labels!r:.100}")
-    return tuple(labels)
+    names = several(text, NAMES)("labels", labels)
+    if not names:
+        raise refused("labels", NAMES, labels)
+    return names
 
 
 def from_metadata(metadata: Mapping[str, str]) -> tuple[str, ...]:

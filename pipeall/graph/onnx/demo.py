@@ -62,4 +62,4 @@ def text_reader(input_shape: Shapes | None = None) -> Graph:
 
 def _trained(name: str, input_shape: Shapes | None) -> Graph:
     trained = TRAINED[name]
-    return load(trained.path(), input_shape or trained.shape)
+    return load(trained.path(), trained.shape if input_shape is None else input_shape)

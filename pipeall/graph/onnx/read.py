@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ...arguments import refused, several, switch, text
 from ...errors import ArgumentError, ModelError
 from ..integers import integers
 from ..ir import Graph
@@ -23,6 +24,7 @@ from .values import Values, checked_values
 
 __all__ = ["OPSETS", "load"]
 
+NAMES = "a list of names of tensors"
 MAX_MESSAGE = 1000  # characters of an error
 
 
@@ -59,7 +61,7 @@ def load(
     ``input_shape`` and for names that the file does not have, MissingExtraError without the onnx package. Source: ONNX
     operators, onnx.ai/onnx/operators.
     """
-    source = Source.of(model, checked_values(values))
+    source, rewrite = Source.of(model, checked_values(values)), switch("rewrite", rewrite)
     given = checked(input_shape)
     try:
         graph = _read(source, given, _names("inputs", inputs), _names("outputs", outputs))
@@ -89,11 +91,12 @@ def _one_line(text: str) -> str:
 def _names(what: str, names: Sequence[str] | None) -> tuple[str, ...] | None:
     if names is None:
         return None
-    if isinstance(names, str) or not names or not all(isinstance(name, str) and name for name in names):
-        raise ArgumentError(f"{what}: expected a list of names of tensors, got {names!r:.100}")
-    if len(set(names)) < len(names):
-        raise ArgumentError(f"{what}: a name is there twice: {', '.join(names)}")
-    return tuple(names)
+    found = several(text, NAMES)(what, names)
+    if not all(found) or not found:
+        raise refused(what, NAMES, names)
+    if len(set(found)) < len(found):
+        raise ArgumentError(f"{what}: a name is there twice: {', '.join(found)}")
+    return found
 
 
 def _read(

@@ -11,8 +11,7 @@ from difflib import get_close_matches
 from math import prod
 from typing import Any
 
-import numpy as np
-
+from ...arguments import refused, several, whole
 from ...errors import ArgumentError, ModelError
 from ..ir import Tensor
 from ..ops import MAX_ELEMENTS, MAX_RANK
@@ -40,13 +39,11 @@ def checked(input_shape: Shapes | None) -> Shape | dict[str, Shape] | None:
 
 
 def _checked(shape: Sequence[int]) -> Shape:
-    sizes = tuple(shape) if isinstance(shape, Iterable) and not isinstance(shape, str) else (None,)
-    if not all(isinstance(size, int | np.integer) and size >= 1 for size in sizes) or len(sizes) > MAX_RANK:
-        raise ArgumentError(
-            f"input_shape must be at most {MAX_RANK} positive integers, e.g. {EXAMPLE}, or a dict of such by input "
-            f"name, got {shape!r:.100}"
-        )
-    return tuple(map(int, sizes))
+    expected = f"at most {MAX_RANK} positive integers, e.g. {EXAMPLE}, or a dict of such by input name"
+    sizes = several(whole(1, MAX_ELEMENTS), expected)("input_shape", shape)
+    if len(sizes) > MAX_RANK:
+        raise refused("input_shape", expected, shape)
+    return sizes
 
 
 def named(names: Iterable[str], known: Iterable[str], what: str) -> None:

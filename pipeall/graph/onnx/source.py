@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from ...arguments import path
 from ...errors import ArgumentError, ModelError
 
 MAX_NAME = 80  # characters of a graph's name
@@ -43,10 +44,11 @@ class Source:
     def of(cls, model: ModelSource, values: Mapping[str, np.ndarray] | None = None) -> Source:
         """Raises ArgumentError for what is no model, ModelError for a message that cannot be written as bytes."""
         if isinstance(model, (str, os.PathLike)):
-            return cls(Path(model), str(Path(model)), values or {})
+            file = path("model", model)
+            return cls(file, str(file), values or {})
         if isinstance(model, (bytes, bytearray, memoryview)):
             return cls(bytes(model), f"model of {len(model)} bytes", values or {})
-        if not isinstance(model, Message):
+        if not isinstance(model, Message) or isinstance(model, type):
             raise ArgumentError(f"model: expected a path, bytes or an onnx.ModelProto, got {type(model).__name__}")
         try:
             return cls(model.SerializeToString(), type(model).__name__, values or {})

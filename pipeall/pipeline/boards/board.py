@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from ..._kernels.cpu.cluster import Cluster, equal, joined
+from ...arguments import checked, optional, path, refused, several, switch, text, whole
 from ...errors import DeviceError, MissingExtraError
 from ...logs import logger
 from ..devices.component import Component
@@ -19,6 +21,7 @@ from .model import BoardModel
 
 CPU = "cpu"  # the device whose components are the clusters
 WHOLE = "cpu"  # the component that is all of them
+CORES = "a list of ids of cores"
 
 log = logger(__name__)
 
@@ -38,6 +41,13 @@ class Board:
         self.model = model
 
     @classmethod
+    @checked(
+        clusters=optional(several(several(whole(0), CORES), "lists of ids of cores")),
+        gpu=switch,
+        root=optional(path),
+        allowed=optional(several(whole(0), CORES)),
+        machine=optional(text),
+    )
     def detect(
         cls,
         clusters: Sequence[Sequence[int]] | None = None,
@@ -58,6 +68,7 @@ class Board:
         return cls((device.cluster for device in found.values()), gpu)
 
     @classmethod
+    @checked(library=text)
     def load(cls, name: str | Path, library: str = "pipeall") -> Board:
         """The model of a board, or a file that ``BoardModel`` saved.
 
@@ -69,7 +80,9 @@ class Board:
         Its components cannot run here. Raises ArgumentError for a name that is neither, with the known ones, and for a
         file that is wrong, with the entry.
         """
-        return cls((), gpu=False, model=BoardModel.load(name if library == "pipeall" else f"{name}-{library}"))
+        return cls(
+            (), gpu=False, model=BoardModel.load(name if library == "pipeall" else f"{path('name', name)}-{library}")
+        )
 
     @property
     def components(self) -> Mapping[str, Component]:
@@ -148,3 +161,14 @@ class Board:
         for device, why in missing.items():
             log.debug("no %s device: %s", device, why)
         return found, missing
+
+
+def board_of(name: str, value: Any) -> Board:
+    """A rule for arguments: a board, or what ``Board.load`` takes; None is this machine."""
+    if value is None:
+        return Board.detect()
+    if isinstance(value, (str, PathLike)):
+        return Board.load(value)
+    if not isinstance(value, Board):
+        raise refused(name, "a pipeall.Board, or the name of one that is modelled", value)
+    return value

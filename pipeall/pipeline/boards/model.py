@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arguments import path as path_of
 from ...errors import ArgumentError
 from ...files import JsonReader, naming, read_json, write_json
 from ...graph.ir import Graph
@@ -262,6 +263,7 @@ class BoardModel:
         Raises ArgumentError for an unknown name, with the known ones, or naming the file and the entry that is wrong.
         """
         known = sorted(path.stem for path in FOLDER.glob("*.json"))
+        name = path_of("name", name)
         if str(name) in known:
             return cls.from_dict(read_json(FOLDER / f"{name}.json", "board"), str(name))
         if Path(name).suffix != ".json":

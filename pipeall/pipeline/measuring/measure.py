@@ -12,14 +12,18 @@ from contextlib import ExitStack
 from dataclasses import replace
 from itertools import combinations_with_replacement, islice
 from math import inf
+from pathlib import Path
 
 import numpy as np
 
+from ...arguments import checked, function, number, optional, several, text
 from ...errors import DeviceError, PipeallError
 from ...graph.ir import Graph
+from ...graph.onnx.given import network
+from ...graph.onnx.source import ModelSource
 from ...graph.partition import subgraph
 from ..boards import machine
-from ..boards.board import Board
+from ..boards.board import Board, board_of
 from ..boards.kept import keep
 from ..boards.units import units as components_of
 from ..devices.device import unsupported_groups
@@ -27,7 +31,7 @@ from ..lane import LOG_FRAMES
 from ..pipeline import Pipeline
 from ..planning.names import may_be_neighbours, overlap, parse_unit, without_precision
 from ..planning.plan import Plan
-from ..planning.profile import Factors, Profile, UnitTimes, crossing_bytes
+from ..planning.profile import Factors, Profile, UnitTimes, crossing_bytes, profile_of
 from ..trace import StageTrace
 from . import links
 from .group_times import group_ms
@@ -37,14 +41,24 @@ from .trial import for_seconds, random_frame
 ROUNDS = 3  # units that are compared take turns so often
 WARM_UP = 3  # frames: the first touches every page of weights, caches and clocks settle after it
 LEAST = 4  # rounds a turn: every unit runs a frame in each, in the inner ones while no other can have ended its turn
+MAX_SECONDS = 86400.0
 MOST = LOG_FRAMES // (ROUNDS + 1)  # frames a turn: the trace keeps those of all turns
 
 Progress = Callable[[str, int, int], None]  # what is measured next, parts done, parts in all
 
 
+@checked(
+    graph=network,
+    board=board_of,
+    units=optional(several(text, "a list of units")),
+    seconds=number(0, MAX_SECONDS),
+    kept=optional(profile_of),
+    checkpoint=function,
+    progress=function,
+)
 def profile(
-    graph: Graph,
-    board: Board,
+    graph: Graph | ModelSource,
+    board: Board | str | Path | None = None,
     units: Sequence[str] | None = None,
     *,
     seconds: float = 1.0,
@@ -54,6 +68,7 @@ def profile(
 ) -> Profile:
     """The profile of a network on a board: measured here, or what the board's model says where it has one.
 
+    board       default ``Board.detect()``
     units       such as ["big", "little"] or ["bigx3", "bigx1", "gpu"]; default all components but a stand-in for a GPU,
                 in their default precision
     seconds     how long each unit and each pair runs; a few frames at least, a thousand a turn at most
@@ -80,8 +95,8 @@ def profile(
         kept.check_network(graph)
         found, about = kept, about | {"earlier": dict(kept.about)}
     parts, others = list(missing_parts(graph, board, names, found, seconds)), []
-    for done, (text, measure) in enumerate(parts):
-        progress(text, done, len(parts))
+    for done, (what, measure) in enumerate(parts):
+        progress(what, done, len(parts))
         with Neighbours() as beside:
             found = measure(found)
         others += [] if beside.cores is None else [beside.cores]

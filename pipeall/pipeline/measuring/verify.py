@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
+from pathlib import Path
 from typing import Any
 
+from ...arguments import a, checked, function, number, whole
 from ...errors import ArgumentError, PipeallError
 from ...notebook import html_table
-from ..boards.board import Board
+from ..boards.board import Board, board_of
 from ..boards.kept import measured_on
 from ..planning.candidates import PredictedPlan
 from ..planning.goal import Goal
 from ..planning.plan import Plan
 from ..planning.search import Found
+from .measure import MAX_SECONDS
 from .trial import Trial, compare
 
 VERIFIED = 5  # plans that run unless it is said
@@ -127,9 +130,16 @@ class Verification:
         return html_table(repr(self)[1:-1], head, rows)
 
 
+@checked(
+    found=a(Found, "what pipeall.search found"),
+    board=board_of,
+    top=whole(1),
+    seconds=number(0, MAX_SECONDS),
+    done=function,
+)
 def verify(
     found: Found,
-    board: Board | None = None,
+    board: Board | str | Path | None = None,
     *,
     top: int = VERIFIED,
     seconds: float = 2.0,
@@ -145,11 +155,8 @@ def verify(
     Raises ArgumentError where the profile of the search is not of this machine, the PipeallError of the last plan where
     none of them ran.
     """
-    board = board or Board.detect()
     if board.model is not None or not measured_on(found.profile, board):
         raise ArgumentError("verify: expected a search in a profile that was measured on this machine")
-    if isinstance(top, bool) or not isinstance(top, int) or top < 1:
-        raise ArgumentError(f"top: expected a whole number of at least 1, got {top!r}")
     goal = Goal(found.objective, found.max_latency_ms, found.min_fps)
 
     def run(plans: Sequence[Plan]) -> list[Trial]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
 
+from ...arguments import shown, text
 from ...errors import ArgumentError
 
 
@@ -62,7 +63,7 @@ def component_name(key: str) -> str:
 
     Raises ArgumentError on any other word.
     """
-    known = components()
+    known, key = components(), text("component", key)
     match = re.fullmatch(r"([a-z]+)([1-9][0-9]*)?(?:@([a-z0-9]+))?", key.strip().lower())
     for name, traits in known.items() if match else ():
         word, number, precision = match.groups()
@@ -72,7 +73,7 @@ def component_name(key: str) -> str:
     letters = ", ".join(name[0].upper() for name in known)
     precise = ", ".join(f"{name}@{precision}" for name, traits in known.items() for precision in traits.precisions)
     raise ArgumentError(
-        f"component: expected {', '.join(names)} or {last}, or a letter of {letters} ({precise}); got {key!r}"
+        f"component: expected {', '.join(names)} or {last}, or a letter of {letters} ({precise}); got {shown(key)}"
     )
 
 
@@ -103,7 +104,7 @@ def parse_unit(word: str) -> tuple[str, int | None]:
 
     Raises ArgumentError on any other word, and for cores of a component that has none to choose from.
     """
-    match = re.fullmatch(r"(.+?)x([1-9][0-9]{0,3})", word.strip().lower())
+    match = re.fullmatch(r"(.+?)x([1-9][0-9]{0,3})", text("unit", word).strip().lower())
     component, cores = component_name(match[1] if match else word), int(match[2]) if match else None
     if cores is not None and not traits_of(component).cores:
         kind = re.match("[a-z]+", component)[0]

@@ -6,12 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, combinations, pairwise
 from math import inf
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from ...arguments import a, by_name, optional, refused, several, whole
+from ...arguments import text as as_text
 from ...errors import ArgumentError
 from ...files import JsonReader, naming, read_json, shown, write_json
 from ...graph.ir import Graph
+from ...graph.onnx.given import network as graph_of
 from ...graph.ops import macs
 from .goal import Goal
 from .names import overlap, parse_unit, without_precision
@@ -22,6 +26,7 @@ _GRAMMAR = (
 )
 
 Cuts = Sequence[int | tuple[int, int]]  # a pair floats between the two
+WORDS = "a list of units, such as ['big', 'Lx3']"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,13 @@ class Plan:
     network: tuple[str, int] | None = field(default=None, compare=False)
     goal: Goal = field(default=Goal(), compare=False)
 
+    def __post_init__(self) -> None:
+        if not (isinstance(self.lanes, tuple) and self.lanes and all(map(_is_lane, self.lanes))):
+            raise refused("lanes", "a tuple of tuples of stages", self.lanes)
+        if self.network is not None and not (isinstance(self.network, tuple) and len(self.network) == 2):
+            raise refused("network", "a name and a number of groups", self.network)
+        a(Goal, "a Goal")("goal", self.goal)
+
     @classmethod
     def pipeline(cls, order: Sequence[str], cuts: Cuts) -> Plan:
         """Stages in ``order``, units such as "big", "L" or "Bx3"; ``cuts`` are cumulative group counts, one fewer.
@@ -66,7 +78,10 @@ class Plan:
         Raises ArgumentError where the numbers do not fit together or a component is given twice (some cores of one
         may be given several times).
         """
-        units = _units(order)
+        units, cuts = (
+            _units(several(as_text, WORDS)("order", order)),
+            several(_cut_of, "a list of group counts")("cuts", cuts),
+        )
         if len(cuts) != len(units) - 1:
             hint = "" if cuts else "; --order, or Plan.balanced, makes stages of about equal MACs"
             raise ArgumentError(
@@ -91,7 +106,8 @@ class Plan:
     @classmethod
     def parallel(cls, components: Iterable[str]) -> Plan:
         """The whole network on each component, independently, fed from one source (the paper's Parallel)."""
-        return cls(tuple((StagePlan(component, cores=cores),) for component, cores in _units(list(components))))
+        units = _units(several(as_text, WORDS)("components", components))
+        return cls(tuple((StagePlan(component, cores=cores),) for component, cores in units))
 
     @classmethod
     def balanced(cls, order: Sequence[str], graph: Graph) -> Plan:
@@ -99,6 +115,8 @@ class Plan:
 
         Raises ArgumentError where the network has fewer groups than there are stages.
         """
+        order, graph = several(as_text, WORDS)("order", order), graph_of("graph", graph)
+        _units(order)
         return cls.pipeline(order, balanced_cuts(graph, [1.0] * len(order))).made_for(graph)
 
     @classmethod
@@ -108,7 +126,7 @@ class Plan:
         ``B-L:3~4`` has a cut that floats: group 4 belongs to either stage, frame by frame.
         ``G@fp16`` and ``G@mixed`` are the gpu in half precision (board.Component).
         """
-        order, _, cuts = text.partition(":")
+        order, _, cuts = as_text("plan", text).partition(":")
         if "+" in order and not cuts:
             return cls.parallel(order.split("+"))
         try:
@@ -119,10 +137,12 @@ class Plan:
 
     def made_for(self, graph: Graph) -> Plan:
         """The same plan, which now knows its network."""
+        graph = graph_of("graph", graph)
         return replace(self, network=(graph.name, len(graph.groups)))
 
     def check_network(self, graph: Graph) -> None:
         """Raises ArgumentError where it was made for a network with other groups."""
+        graph = graph_of("graph", graph)
         if self.network and self.network[1] != len(graph.groups):
             name, groups = self.network
             raise ArgumentError(
@@ -137,10 +157,12 @@ class Plan:
         Raises ArgumentError where the plan was made for another network, or the file cannot be written.
         """
         if graph is not None:
+            graph = graph_of("graph", graph)
             self.check_network(graph)
+        about = optional(by_name(lambda key, value: value, "a dict of what JSON can say"))("about", about) or {}
         name, groups = (graph.name, len(graph.groups)) if graph is not None else self.network or (None, None)
         network = {"network": name, "groups": groups} if name is not None else {}
-        write_json(path, "plan", {"plan": str(self), **network, **self.goal.to_dict(), **(about or {})})
+        write_json(path, "plan", {"plan": str(self), **network, **self.goal.to_dict(), **about})
 
     @classmethod
     def load(cls, path: str | Path, graph: Graph | None = None) -> Plan:
@@ -148,6 +170,7 @@ class Plan:
 
         Raises ArgumentError where the file is malformed or for a network with other groups.
         """
+        graph = None if graph is None else graph_of("graph", graph)
         content = read_json(path, "plan")
         read = JsonReader(content, str(path))
         if not isinstance(content.get("plan"), str):
@@ -208,6 +231,29 @@ def borders(stages: Sequence[StagePlan], groups: int, network: str) -> list[tupl
         found.append(ends)
         floating = stage.floating
     return found
+
+
+def _is_lane(lane: Any) -> bool:
+    return isinstance(lane, tuple) and bool(lane) and all(isinstance(stage, StagePlan) for stage in lane)
+
+
+def plan_of(name: str, value: Any) -> Plan:
+    """A rule for arguments: a plan, its text, or the path of its file."""
+    if isinstance(value, PathLike) or (isinstance(value, str) and value.endswith(".json")):
+        return Plan.load(value)
+    if isinstance(value, str):
+        return Plan.parse(value)
+    if not isinstance(value, Plan):
+        raise refused(name, "a pipeall.Plan, its text or the path of its file", value)
+    return value
+
+
+def _cut_of(name: str, value: Any) -> int | tuple[int, int]:
+    """A rule: a group count, or two that a cut floats between."""
+    count = whole(0)
+    if isinstance(value, (tuple, list)) and len(value) == 2:
+        return count(name, value[0]), count(name, value[1])
+    return count(name, value)
 
 
 def _cut(word: str) -> int | tuple[int, int]:

@@ -10,14 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from math import isfinite
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ...arguments import path as as_path
+from ...arguments import refused
 from ...errors import ArgumentError
 from ...files import JsonReader, naming, read_json, write_json
 from ...graph.ir import Graph
+from ...graph.onnx.given import network
 from ...notebook import html_table
 from .names import may_be_neighbours, parse_unit, without_precision
 from .plan import Plan
@@ -125,6 +129,7 @@ class Profile:
 
     def check_network(self, graph: Graph) -> None:
         """Raises ArgumentError unless this is a profile of the graph."""
+        graph = network("graph", graph)
         if crossing_bytes(graph) != self.crossing_bytes:
             raise ArgumentError(
                 f"profile of {self.network} with {len(self.groups)} groups: "
@@ -138,6 +143,7 @@ class Profile:
     @classmethod
     def load(cls, path: str | Path) -> Profile:
         """The profile of a file. Raises ArgumentError naming the file and the entry that is wrong."""
+        path = as_path("path", path)
         with naming(path):
             return cls.from_dict(read_json(path, "profile"), str(path))
 
@@ -282,3 +288,12 @@ def _line(x: np.ndarray, xs: tuple[int, ...], ys: tuple[float, ...]) -> np.ndarr
         slope = (ys[-1] - ys[-2]) / (xs[-1] - xs[-2])
         values = np.where(x > xs[-1], ys[-1] + slope * (x - xs[-1]), values)
     return np.maximum(values, 0.0)
+
+
+def profile_of(name: str, value: Any) -> Profile:
+    """A rule for arguments: a profile, or the file of one."""
+    if isinstance(value, (str, PathLike)):
+        return Profile.load(value)
+    if not isinstance(value, Profile):
+        raise refused(name, "a pipeall.Profile, or the path of its file", value)
+    return value

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from .plan import StagePlan
 
+MAX_DEPTH = 4096  # frames under way in a lane that is simulated: they wait, and latency says so
 MAX_SLOTS = 64  # per ring: more would add nothing but memory and latency
 REORDER = 64  # frames a lane may be ahead of the oldest one that is still under way, when there are several lanes
 ENOUGH = 2  # frames of the next stage at which a frame goes out at the later border of a floating cut; PA_ENOUGH of C

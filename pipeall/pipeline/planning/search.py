@@ -11,13 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from math import comb, factorial, inf, isfinite, prod
-from numbers import Integral, Real
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
+from ...arguments import by_name, checked, number, one_of, optional, several, switch, text, whole
 from ...errors import ArgumentError
 from ...graph.ir import Graph
+from ...graph.onnx.given import network
+from ...graph.onnx.source import ModelSource
 from ...logs import logger
 from ...notebook import html_table
 from .candidates import Candidates, PredictedPlan
@@ -27,7 +29,7 @@ from .goal import OBJECTIVES, Goal
 from .names import parse_unit, traits_of, without_precision
 from .plan import Plan
 from .predict import predict
-from .profile import Profile
+from .profile import Profile, profile_of
 from .stage_tables import ROUNDING, Costs, StageTables, handovers
 from .teams import teams
 from .uncertain import share_ahead
@@ -94,9 +96,21 @@ class Found:
         return html_table(repr(self)[1:-1], ("plan", "FPS", "latency ms", "mJ a frame"), rows)
 
 
+@checked(
+    graph=network,
+    profile=profile_of,
+    objective=one_of(*OBJECTIVES),
+    max_latency_ms=optional(number(0, above=True)),
+    min_fps=optional(number(0, above=True)),
+    power=optional(by_name(number(0), "a dict of watts by unit")),
+    units=optional(several(text, "a list of units")),
+    cores=optional(by_name(whole(1), "a dict of numbers of cores by component")),
+    top=whole(1),
+    floating=switch,
+)
 def search(
-    graph: Graph,
-    profile: Profile,
+    graph: Graph | ModelSource,
+    profile: Profile | str | Path,
     objective: str = "throughput",
     *,
     max_latency_ms: float | None = None,
@@ -134,8 +148,6 @@ def search(
         profile = _with_power(profile, power)
     limits = _limits(objective, max_latency_ms, min_fps)
     energy = _power_known(profile, names, objective)
-    for name, count in {"top": top, **{f"cores of {name}": count for name, count in (cores or {}).items()}}.items():
-        _check_whole(name, count)
     if floating and objective != "throughput":
         raise ArgumentError(f"floating: expected objective 'throughput', got {objective!r}")
 
@@ -267,15 +279,11 @@ def _unit_name(word: str) -> str:
 
 
 def _limits(objective: str, max_latency_ms: float | None, min_fps: float | None) -> _Limits:
-    """The limits. Raises ArgumentError for an unknown objective, and for a limit of another one or not above 0."""
-    if objective not in OBJECTIVES:
-        raise ArgumentError(f"objective: expected throughput, latency or energy, got {objective!r}")
+    """The limits. Raises ArgumentError for a limit of another objective."""
     given = {"max_latency_ms": max_latency_ms, "min_fps": min_fps}
     for name, value in given.items():
         if value is not None and (name == "min_fps") == (objective == "throughput"):
             raise ArgumentError(f"{name}: expected none with objective {objective!r}, got {value}")
-        if value is not None and not (_is_number(value) and 0 < value < inf):
-            raise ArgumentError(f"{name}: expected a number above 0, got {value!r}")
     exactly = 1 + ROUNDING  # a plan exactly at a limit is within it
     return _Limits(
         period_ms=exactly * 1000.0 / min_fps if min_fps else inf,
@@ -293,21 +301,9 @@ def _power_known(profile: Profile, names: Sequence[str], objective: str) -> bool
     return known
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _check_whole(name: str, value: Any) -> None:
-    if not (isinstance(value, Integral) and _is_number(value) and value >= 1):
-        raise ArgumentError(f"{name}: expected a whole number of at least 1, got {value!r}")
-
-
 def _with_power(profile: Profile, power: Mapping[str, float]) -> Profile:
     """The profile with these watts in every group: a unit's own, or else its component's."""
     given = {"idle" if name == "idle" else _unit_name(name): watts for name, watts in power.items()}
-    for name, watts in given.items():
-        if not (_is_number(watts) and 0 <= watts < inf):
-            raise ArgumentError(f"power of {name}: expected watts of at least 0, got {watts!r}")
     units = {}
     for name, times in profile.units.items():
         watts = given.get(name, given.get(parse_unit(name)[0]))

@@ -12,18 +12,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from math import inf, isfinite, log1p, sqrt
-from numbers import Real
 from random import Random
 from typing import Any
 
 import numpy as np
 
+from ...arguments import checked, number, optional, switch, whole
 from ...errors import ArgumentError
-from .plan import Plan
+from .plan import Plan, plan_of
 from .predict import StageCosts, check_runs, predict, works
-from .profile import Profile
-from .rings import MAX_SLOTS, REORDER, FrameTimes, full_load, goes_out_late, slots_behind
+from .profile import Profile, profile_of
+from .rings import MAX_DEPTH, MAX_SLOTS, REORDER, FrameTimes, full_load, goes_out_late, slots_behind
 
+MAX_FRAMES = 1_000_000  # some minutes
+MAX_PERIOD_MS = 1e9  # eleven days
 WARM_UP = 200  # frames before those that count: the rings fill and find their rhythm
 QUARTILE = 0.6745  # of the normal distribution, in standard deviations
 
@@ -81,6 +83,17 @@ class Simulation:
         return content
 
 
+@checked(
+    profile=profile_of,
+    plan=plan_of,
+    frames=whole(1, MAX_FRAMES),
+    slots=whole(1, MAX_SLOTS),
+    depth=optional(whole(1, MAX_DEPTH)),
+    period_ms=number(0, MAX_PERIOD_MS),
+    jitter=switch,
+    paced=switch,
+    seed=whole(0),
+)
 def simulate(
     profile: Profile,
     plan: Plan,
@@ -105,12 +118,6 @@ def simulate(
 
     Raises ArgumentError where the plan does not fit the profile or cannot run, or for a number out of its range.
     """
-    _check("frames", frames, 1, inf)
-    _check("slots", slots, 1, MAX_SLOTS)
-    if depth is not None:
-        _check("depth", depth, 1, inf)
-    if isinstance(period_ms, bool) or not isinstance(period_ms, Real) or not 0 <= period_ms < inf:
-        raise ArgumentError(f"period_ms: expected a finite time of at least 0, got {period_ms!r}")
     costs, lanes = _build(profile, plan, slots, depth, paced)
     if jitter:
         for stage in _stages(lanes):
@@ -376,12 +383,6 @@ def _build(
             stages.append(_StageState(work.position, unit, (first, last), ways))
         lanes.append(_LaneState(stages, slots, depth or full_load(planned)))
     return costs, lanes
-
-
-def _check(name: str, value: int, low: int, high: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        text = f"at least {low}" if high == inf else f"{low} to {high}"
-        raise ArgumentError(f"{name}: expected a whole number, {text}, got {value!r}")
 
 
 def _stages(lanes: list[_LaneState]) -> list[_StageState]:
