@@ -185,7 +185,7 @@ def test_a_task_makes_the_result(board):
 
     with Pipeline(graph, "big-little:1", board, input=picture) as pipe:
         assert [seen.result for seen in pipe.stream(shots, "none", task)] == [(30 + i, 50) for i in range(4)]
-        with pytest.raises(ArgumentError, match=r"^drop: expected oldest or none, got 'newest'"):
+        with pytest.raises(ArgumentError, match=r"^drop: expected one of oldest, none, got 'newest'"):
             pipe.stream(shots, drop="newest")
     with Pipeline(graph, "big-little:1", board) as pipe:
         with pytest.raises(ArgumentError, match=r"^stream: expected a pipeline with input=Picture"):

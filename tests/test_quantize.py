@@ -252,7 +252,7 @@ def test_refusals(made):
         ({"photos": [wrong]}, "photo 1: expected finite values"),
         ({"photos": [photo], "method": "best"}, "method: expected one of auto, minmax"),
         ({"photos": [photo], "keep": ["conv99"]}, "keep: expected layers .* got 'conv99'"),
-        ({"photos": [photo], "max_drop": 2}, "max_drop: expected a share"),
+        ({"photos": [photo], "max_drop": 2}, "max_drop: expected a number from 0 to 1"),
     ):
         with pytest.raises(ArgumentError, match=words):
             quantize(graph, **given)
