@@ -76,6 +76,7 @@ class Quantized:
     layers=switch,
     notes=optional(path),
     progress=optional(function),
+    task=optional(a(Task, "what pipeall.tasks.task gives")),
 )
 def quantize(
     model: Graph | ModelSource,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arguments import refused
 from ...errors import ArgumentError
 from .shapes import named
 from .tensors import STORED, package, type_name
@@ -20,17 +21,17 @@ def checked_values(values: Values | None) -> dict[str, np.ndarray]:
     if values is None:
         return {}
     if not isinstance(values, Mapping):
-        raise ArgumentError(f"values: expected a dict of numbers by input name, got {values!r:.100}")
+        raise refused("values", "a dict of numbers by input name", values)
     return {str(name): _numbers(str(name), value) for name, value in values.items()}
 
 
 def _numbers(name: str, value: Any) -> np.ndarray:
     try:
         array = np.asarray(value)
-    except ValueError:  # lists of different lengths
+    except Exception:  # of lists of different lengths, and of whatever a class does to become an array
         array = np.asarray(None)
     if array.dtype.kind not in "fiub":
-        raise ArgumentError(f"values: input {name!r}: expected numbers, got {value!r:.100}")
+        raise refused(f"values: input {name!r}", "numbers", value)
     return array
 
 
