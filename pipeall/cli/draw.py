@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
 from ..errors import ArgumentError
 from ..files import same_file
 from ..pipeline.live import Seen
 from ..tasks import Answer, Box, Mask
+from ..tasks.limbs import limbs
 from . import images, video
+from .fonts import font
 from .sources import Shot, Source
 
 COLOURS = (  # told apart by most eyes: Okabe and Ito
@@ -36,12 +37,16 @@ def drawn(picture: np.ndarray, answer: Answer) -> np.ndarray:
     image = Image.fromarray(pixels)
     pen = _Pen(image)
     for box in answer.boxes[::-1]:  # the surest on top
-        pen.box(box)
+        pen.box(box, limbs(answer.point_names))
+    for box in answer.boxes:  # and the first to choose where its name is
+        pen.name(box)
     for line in answer.texts:
         if line.corners:
             pen.draw.polygon([tuple(corner) for corner in line.corners], outline=COLOURS[0], width=pen.width)
         if line.text:
-            pen.label(line.corners[0] if line.corners else (0, 0), f"{line.text} {line.score:.2f}", COLOURS[0])
+            left, top = line.corners[0] if line.corners else (0, 0)
+            bottom = max((y for _, y in line.corners), default=top)
+            pen.label(left, top, bottom, f"{line.text} {line.score:.2f}", COLOURS[0])
     for place, found in enumerate(answer.classes):
         pen.text((0, place * pen.line), f"{found.name} {found.score:.2f}", COLOURS[place % len(COLOURS)])
     return np.asarray(image)
@@ -58,45 +63,75 @@ def _tinted(pixels: np.ndarray, mask: Mask, colour: int = 1) -> np.ndarray:
     return np.round(pixels * (1 - share) + tint * share).astype(np.uint8)
 
 
-@lru_cache(maxsize=8)
-def _font(height: int) -> Any:
-    return ImageFont.load_default(height)
-
-
 class _Pen:
     """What draws into an image.
 
     width   of lines, in pixels; height: of letters; line: of a line of them
+    taken   where labels are: left, top, right, bottom
     """
 
     def __init__(self, image: Image.Image):
-        self.draw = ImageDraw.Draw(image)
+        self.draw, self.size = ImageDraw.Draw(image), image.size
+        self.taken: list[tuple[float, float, float, float]] = []
         self.width = max(2, round(max(image.size) / 500))
         self.height = max(12, round(max(image.size) / 50))
         self.line = self.height + 4
 
-    def box(self, box: Box) -> None:
+    def box(self, box: Box, joined: Sequence[tuple[int, int]]) -> None:
+        """Its edges, its key points and, of these, the lines between those that are ``joined``."""
         colour = COLOURS[box.label % len(COLOURS)]
-        left, top = min(box.left, box.right), min(box.top, box.bottom)
-        edges = (left, top, max(box.left, box.right), max(box.top, box.bottom))
-        self.draw.rectangle(edges, outline=colour, width=self.width)
+        self.draw.rectangle(_edges(box), outline=colour, width=self.width)
+        for pair in joined if box.points else ():
+            if all(box.points[index][2] >= SURE for index in pair):
+                self.draw.line([box.points[index][:2] for index in pair], fill=colour, width=self.width)
         for x, y, score in box.points:
             if score >= SURE:
                 reach = 1.5 * self.width
                 self.draw.ellipse((x - reach, y - reach, x + reach, y + reach), fill=colour)
-        self.label((left, top), f"{box.name} {box.score:.2f}", colour)
 
-    def label(self, at: tuple[float, float], text: str, colour: tuple[int, int, int]) -> None:
-        """Text above a place where there is room, else below it."""
-        x, y = max(0.0, at[0]), at[1] - self.line
-        self.text((x, y if y >= 0 else max(0.0, at[1])), text, colour)
+    def name(self, box: Box) -> None:
+        left, top, _, bottom = _edges(box)
+        self.label(left, top, bottom, f"{box.name} {box.score:.2f}", COLOURS[box.label % len(COLOURS)])
+
+    def label(self, left: float, top: float, bottom: float, text: str, colour: tuple[int, int, int]) -> None:
+        """Text where it is within the picture and hides no other: above a thing, within it, below it, or near by."""
+        text = self._short(text)
+        width = self._width(text)
+        x = max(0.0, min(left, self.size[0] - width))
+        near = (top + step * self.line for step in (1, -2, 2, -3, 3, -4))
+        places = [max(0.0, min(y, self.size[1] - self.line)) for y in (top - self.line, top, bottom, *near)]
+        areas = [(x, y, x + width, y + self.line) for y in places]
+        free = (area for area in areas if not any(_meet(area, other) for other in self.taken))
+        area = next(free, areas[0])
+        self.taken.append(area)
+        self.text(area[:2], text, colour)
+
+    def _width(self, text: str) -> float:
+        return self.draw.textlength(text, font(self.height, text)) + 5
+
+    def _short(self, text: str) -> str:
+        """As much of a text as fits the picture."""
+        while len(text) > 1 and self._width(text) > self.size[0]:
+            text = f"{text[: len(text) * 7 // 8 - 1]}…"
+        return text
 
     def text(self, at: tuple[float, float], text: str, colour: tuple[int, int, int]) -> None:
         """Text on its colour, its corner above and left at a place."""
-        (x, y), font = at, _font(self.height)
-        self.draw.rectangle((x, y, x + self.draw.textlength(text, font) + 4, y + self.line - 1), fill=colour)
+        (x, y), letters = at, font(self.height, text)
+        self.draw.rectangle((x, y, x + self._width(text) - 1, y + self.line - 1), fill=colour)
         dark = sum(colour) > 380
-        self.draw.text((x + 2, y), text, fill=(0, 0, 0) if dark else (255, 255, 255), font=font)
+        self.draw.text((x + 2, y), text, fill=(0, 0, 0) if dark else (255, 255, 255), font=letters)
+
+
+def _edges(box: Box) -> tuple[float, float, float, float]:
+    """Left, top, right, bottom."""
+    return (
+        min(box.left, box.right), min(box.top, box.bottom), max(box.left, box.right), max(box.top, box.bottom),
+    )  # fmt: skip
+
+
+def _meet(one: Sequence[float], other: Sequence[float]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 class Drawing:
