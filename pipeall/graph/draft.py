@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,42 +19,47 @@ class Draft:
 
     nodes    output name -> Node, without dead nodes
     places   output name -> position in topological order
-    readers  name -> how often nodes read it, and one more if it is an output of the graph; only names that are read
+    tensors  name -> Tensor, also of what is gone
+    readers  name -> output of each node that reads it -> how often; only names that are read, and outputs of the graph
     """
 
     def __init__(self, graph: Graph):
         self.source = graph
         self.nodes = {node.output: node for node in graph.nodes}
-        self.places = {node.output: place for place, node in enumerate(graph.nodes)}
+        self.places: dict[str, int | Fraction] = {node.output: place for place, node in enumerate(graph.nodes)}
+        self._taken = list(self.places.values())  # places, in order
+        self.tensors = dict(graph.tensors)
         self.constants = dict(graph.constants)
         self.levels = dict(graph.levels)
         self.shapes = {name: operand.shape for name, operand in (graph.tensors | self.constants).items()}
-        self.outputs = tuple(tensor.name for tensor in graph.leaving)
-        self._settle()
-
-    def _settle(self) -> None:
-        self.readers = dict.fromkeys(self.outputs, 1)
+        self.outputs = frozenset(tensor.name for tensor in graph.leaving)
+        self.readers: dict[str, dict[str, int]] = {name: {} for name in self.outputs}
         alive = []
-        for output in reversed(self.ordered()):
-            if output in self.readers:
-                alive.append(self.nodes[output])
-                self._read(self.nodes[output].inputs)
+        for node in reversed(graph.nodes):
+            if node.output in self.readers:
+                alive.append(node)
+                self._read(node)
         self.nodes = {node.output: node for node in reversed(alive)}
 
-    def _read(self, names: tuple[str, ...]) -> None:
-        for name in names:
-            self.readers[name] = self.readers.get(name, 0) + 1
+    def _read(self, node: Node) -> None:
+        for name in node.inputs:
+            readers = self.readers.setdefault(name, {})
+            readers[node.output] = readers.get(node.output, 0) + 1
 
-    def _release(self, names: tuple[str, ...]) -> None:
+    def _release(self, node: Node) -> None:
         """Takes back ``_read``. A node whose output then has no reader dies, and what it read is released too."""
-        released = list(names)
+        released = [node]
         while released:
-            name = released.pop()
-            self.readers[name] -= 1
-            if not self.readers[name]:
-                del self.readers[name]
-                if name in self.nodes:
-                    released += self.nodes.pop(name).inputs
+            reader = released.pop()
+            for name in reader.inputs:
+                readers = self.readers[name]
+                readers[reader.output] -= 1
+                if not readers[reader.output]:
+                    del readers[reader.output]
+                if not readers and name not in self.outputs:
+                    del self.readers[name]
+                    if name in self.nodes:
+                        released.append(self.nodes.pop(name))
 
     def ordered(self) -> list[str]:
         """The outputs of the nodes in topological order."""
@@ -61,7 +68,7 @@ class Draft:
     def graph(self) -> Graph:
         nodes = tuple(self.nodes[output] for output in self.ordered())
         names = {tensor.name for tensor in self.source.inputs} | self.nodes.keys()
-        tensors = {name: tensor for name, tensor in self.source.tensors.items() if name in names}
+        tensors = {name: tensor for name, tensor in self.tensors.items() if name in names}
         constants = {name: array for name, array in self.constants.items() if name in self.readers}
         shapes = self.shapes | {name: array.shape for name, array in constants.items()}
         for node in nodes:  # every rule keeps the node table's terms
@@ -78,12 +85,12 @@ class Draft:
         return node if node is not None and node.op in ops else None
 
     def reading(self, name: str) -> list[Node]:
-        """The nodes that read a tensor."""
-        return [node for node in self.nodes.values() if name in node.inputs]
+        """The nodes that read a tensor, in order."""
+        return [self.nodes[output] for output in sorted(self.readers.get(name, ()), key=self.places.__getitem__)]
 
     def private(self, node: Node) -> bool:
         """Whether a node's output has one reader, and that is a node."""
-        return self.readers[node.output] == 1 and node.output not in self.outputs
+        return node.output not in self.outputs and sum(self.readers[node.output].values()) == 1
 
     # -- what a rule does --
 
@@ -92,15 +99,15 @@ class Draft:
         new = replace(old, **changes)
         del self.nodes[old.output]
         self.nodes[new.output], self.places[new.output] = new, self.places[old.output]
-        self._read(new.inputs)
-        self._release(old.inputs)
+        self._read(new)
+        self._release(old)
         return True
 
     def absorb(self, node: Node, reader: Node, **changes: Any) -> bool:
         """Merges ``reader`` into ``node``, which then makes, where it stands, what the reader made."""
         del self.nodes[reader.output]
         changed = self.put(node, output=reader.output, **changes)
-        self._release(reader.inputs)
+        self._release(reader)
         return changed
 
     def bypass(self, node: Node) -> bool:
@@ -110,16 +117,13 @@ class Draft:
             if stays in self.outputs or stays not in self.nodes:
                 return False
             stays, goes = goes, stays
+        others = [other for other in self.reading(goes) if other is not node]
         del self.nodes[node.output]
-        renamed = []
-        for other in self.nodes.values():
-            inputs = tuple(stays if name == goes else name for name in other.inputs)
-            output = stays if other.output == goes else other.output
-            renamed.append(replace(other, inputs=inputs, output=output))
-        if goes == node.inputs[0]:
-            self.places[stays] = self.places[goes]
-        self.nodes = {other.output: other for other in renamed}
-        self._settle()
+        for other in others:
+            self.put(other, inputs=tuple(stays if name == goes else name for name in other.inputs))
+        if goes != node.output:
+            self.put(self.nodes[goes], output=stays)
+        self._release(node)
         return True
 
     def insert(self, op: str, name: str, inputs: tuple[str, ...], attrs: Mapping[str, Any], reader: Node) -> str:
@@ -127,12 +131,13 @@ class Draft:
         while name in self.constants or name in self.shapes:
             name += "'"
         self.shapes[name] = infer_shape(op, attrs, [self.shapes[x] for x in inputs], name)
-        made = {name: Tensor(name, self.shapes[name])}
-        self.source = replace(self.source, tensors={**self.source.tensors, **made})
+        self.tensors[name] = Tensor(name, self.shapes[name])
         self.nodes[name] = Node(name, op, inputs, name, attrs)
-        before = max((place for place in self.places.values() if place < self.places[reader.output]), default=-1)
-        self.places[name] = (before + self.places[reader.output]) / 2
-        self._read(inputs)
+        behind = self.places[reader.output]
+        at = bisect_left(self._taken, behind)
+        self.places[name] = Fraction((self._taken[at - 1] if at else -1) + behind) / 2
+        self._taken.insert(at, self.places[name])
+        self._read(self.nodes[name])
         return name
 
     def constant(self, name: str, array: np.ndarray) -> str:

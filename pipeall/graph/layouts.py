@@ -15,6 +15,7 @@ REORDERING = ("reshape", "transpose", "matmul", "attention", "fc", "gather")  # 
 def image_names(graph: Graph) -> frozenset[str]:
     """The tensors that should lie as pixels do."""
     found: set[str] = set()
+    passed: set[str] = set()  # outputs of nodes that have been looked at
     nodes_of: dict[str, list[Node]] = {}
     for node in graph.nodes:
         for name in (*node.inputs, node.output):
@@ -26,6 +27,7 @@ def image_names(graph: Graph) -> frozenset[str]:
             continue
         found.add(name)
         for node in nodes_of[name]:
-            if node.op not in REORDERING:
+            if node.op not in REORDERING and node.output not in passed:
+                passed.add(node.output)
                 met += (*node.inputs, node.output)
     return frozenset(found)

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from math import prod
 
+import numpy as np
+
 from ..steps import SlotTensor, Step, Strided, View, item_bytes
 from .ir import Tensor
 from .strides import of_view, place, row_major
@@ -121,16 +123,17 @@ def _placed(order: Sequence[int], sizes: Mapping[int, int], lifetimes: Mapping[i
     """Offsets of storages placed in this order, each into the smallest gap it fits between those it lives with, or else
     after them: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020), section 5.2."""
     offsets: dict[int, int] = {}
-    at_step: dict[int, list[int]] = {}  # what is placed and lives at a step
-    for number in order:
-        steps = range(lifetimes[number][0], lifetimes[number][1] + 1)
-        neighbours = {n for step in steps for n in at_step.get(step, ())}
-        size, best_gap, end = padded(sizes[number]), None, 0
-        for start, stop in sorted((offsets[n], offsets[n] + padded(sizes[n])) for n in neighbours):
-            if start - end >= size and (best_gap is None or start - end < best_gap):
-                best_gap, offsets[number] = start - end, end
-            end = max(end, stop)
-        offsets.setdefault(number, end)
-        for step in steps:
-            at_step.setdefault(step, []).append(number)
+    placed = np.empty((4, len(order)), np.int64)  # begin, end, first and last step; in order of begin
+    for count, number in enumerate(order):
+        (first, last), size = lifetimes[number], padded(sizes[number])
+        begins, ends, firsts, lasts = placed[:, :count]
+        lives = (firsts <= last) & (first <= lasts)
+        tops = np.maximum.accumulate(np.append(0, ends[lives]))  # of what lies below each gap
+        gaps = begins[lives] - tops[:-1]
+        fitting = np.flatnonzero(gaps >= size)
+        offset = int(tops[fitting[gaps[fitting].argmin()] if len(fitting) else -1])
+        offsets[number] = offset
+        at = int(begins.searchsorted(offset))
+        placed[:, at + 1 : count + 1] = placed[:, at:count].copy()
+        placed[:, at] = offset, offset + size, first, last
     return offsets

@@ -208,10 +208,11 @@ class _Positions:
         """The positions of the cuts."""
         if self.graph.max_crossing is not None:
             return list(self._legal(self.graph.max_crossing))
-        for crossing in sorted(set(self.counts[1:-2])):
-            if found := list(self._legal(crossing)):
-                return self._divided(found, crossing)
-        return []
+        crossings = sorted(set(self.counts[1:-2]))
+        fewest = bisect_left(crossings, True, key=lambda crossing: any(self._legal(crossing)))
+        if fewest == len(crossings):
+            return []
+        return self._divided(list(self._legal(crossings[fewest])), crossings[fewest])
 
     def _legal(self, max_crossing: int) -> Iterator[int]:
         """One position between each Main and the next: the last of those that the fewest tensors cross."""

@@ -80,7 +80,7 @@ def _shape(draft: Draft, name: str) -> tuple[int, ...]:
 
 def _is_float(draft: Draft, name: str) -> bool:
     made = draft.constants.get(name)
-    return (draft.source.tensors[name].dtype if made is None else str(made.dtype)) == "float32"
+    return (draft.tensors[name].dtype if made is None else str(made.dtype)) == "float32"
 
 
 def _factor(draft: Draft, node: Node) -> float | None:

@@ -30,7 +30,7 @@ def make_activation(draft: Draft, node: Node) -> bool:
 
 def add_to_gate(draft: Draft, node: Node) -> bool:
     """Makes x (g + 1) of x + x g where the gate g, such as squeeze-excite's, is smaller than x: a pass over x less."""
-    if node.op != "add" or draft.source.tensors[node.output].dtype != "float32":
+    if node.op != "add" or draft.tensors[node.output].dtype != "float32":
         return False
     for x, product in (node.inputs, node.inputs[::-1]):
         gated = draft.maker(product, "mul")

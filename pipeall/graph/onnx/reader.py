@@ -132,7 +132,7 @@ class ModelReader:
                 raise ModelError(f"tensor {name!r} is made {count} times")
         read, nodes = set(outputs), []
         for proto in reversed(self.proto.node):
-            if not (read - inputs).isdisjoint(proto.output):
+            if any(name in read and name not in inputs for name in proto.output):
                 nodes.append(self.node(proto, inputs))
                 read.update(read_by(proto))
         return nodes[::-1], read - {""}

@@ -48,10 +48,10 @@ def _checked(shape: Sequence[int]) -> Shape:
 
 def named(names: Iterable[str], known: Iterable[str], what: str) -> None:
     """ArgumentError where a name is not known, with those that are alike."""
-    known = list(dict.fromkeys(known))
+    known = dict.fromkeys(known)
     for name in names:
         if name not in known:
-            near = get_close_matches(str(name), known, 5) or known[:5]
+            near = get_close_matches(str(name), known, 5) or list(known)[:5]
             raise ArgumentError(f"{what}: there is no tensor {name!r:.100}, near it: {', '.join(near)}")
 
 
