@@ -266,8 +266,8 @@ class _Positions:
 
 def _name(nodes: Sequence[Node]) -> str:
     """The Main's name; of several Mains the folder they share ("fire2/"), or the first and the last."""
-    names = [node.name for node in nodes if node.is_main] or [nodes[0].name]
+    names = [node.name for node in nodes if node.is_main] or [node.name for node in nodes[:1]]
     folders = {name.rpartition("/")[0] for name in names}
-    if len(names) == 1:
-        return names[0]
+    if len(names) < 2:
+        return "".join(names)  # none where a graph computes nothing
     return folders.pop() if len(folders) == 1 and "" not in folders else f"{names[0]}..{names[-1]}"
