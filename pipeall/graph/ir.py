@@ -158,7 +158,8 @@ class Graph:
         object.__setattr__(self, "constants", MappingProxyType(dict(self.constants)))
         object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
         object.__setattr__(self, "levels", MappingProxyType(dict(self.levels)))
-        object.__setattr__(self, "lengths", MappingProxyType(dict(self.lengths)))
+        known = {tensor.name: self.lengths[tensor.name] for tensor in self.outputs if tensor.name in self.lengths}
+        object.__setattr__(self, "lengths", MappingProxyType(known))
 
     def __reduce__(self) -> tuple[Any, ...]:
         given = {entry.name: getattr(self, entry.name) for entry in fields(self)}
@@ -180,8 +181,10 @@ class Graph:
     @property
     def leaving(self) -> tuple[Tensor, ...]:
         """``outputs``, and behind them the tensors that ``lengths`` names."""
-        counts = dict.fromkeys(name for axes in self.lengths.values() for _, name in axes)
-        return (*self.outputs, *(self.tensors[name] for name in counts))
+        if not self.lengths:
+            return self.outputs
+        counts = {name: self.tensors[name] for axes in self.lengths.values() for _, name in axes}
+        return tuple(({tensor.name: tensor for tensor in self.outputs} | counts).values())
 
     @property
     def quantised(self) -> bool:

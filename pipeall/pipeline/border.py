@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import ArgumentError
-from ..graph.ir import Node
+from ..graph.ir import Graph, Node
 from ..graph.lengths import cut
 from ..picture import Placed, described, frame_of, is_example
 from ..steps import SlotTensor
@@ -24,22 +24,16 @@ class Entry(NamedTuple):
 
 
 class Border:
-    """The tensors that enter and leave a network: ``inputs`` as they lie in a slot, names of ``outputs``.
+    """The tensors that enter and leave a network: ``inputs`` as they lie in a slot.
 
     pictures  the nodes that read pictures, by the name of their input
-    lengths   as in Graph
     """
 
-    def __init__(
-        self,
-        inputs: Sequence[SlotTensor],
-        outputs: Sequence[str],
-        pictures: Mapping[str, Node],
-        lengths: Mapping[str, tuple[tuple[int, str], ...]],
-    ):
+    def __init__(self, inputs: Sequence[SlotTensor], graph: Graph, pictures: Mapping[str, Node]):
         self._inputs = [(tensor, np.dtype(tensor.dtype), tensor.offset_bytes) for tensor in inputs]
         self._names = [tensor.name for tensor in inputs]
-        self._outputs, self._lengths = tuple(outputs), lengths
+        self._outputs = tuple(tensor.name for tensor in graph.outputs)
+        self._leaving, self._lengths = tuple(tensor.name for tensor in graph.leaving), graph.lengths
         self._pictures = {name: node.attrs for name, node in pictures.items()}
 
     def entry(self, x: Frame) -> Entry:
@@ -95,11 +89,12 @@ class Border:
 
     def named(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
         """By output name."""
-        return cut(self._lengths, dict(zip(self._outputs, arrays, strict=True)))
+        named = dict(zip(self._leaving, arrays, strict=True))
+        return cut(self._outputs, self._lengths, named) if self._lengths else named
 
     def result(self, arrays: Sequence[np.ndarray]) -> Frame:
         """An array, or a dict by output name where the model has several outputs."""
         if len(arrays) == 1:
             return arrays[0]
         named = self.named(arrays)
-        return named if len(named) > 1 else next(iter(named.values()))
+        return named[self._outputs[0]] if len(self._outputs) == 1 else named

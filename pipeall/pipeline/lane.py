@@ -161,7 +161,6 @@ class Lane:
             for (before, after), size, count in zip(pairwise(owners), sizes, counts, strict=True)
         ]
         self.slot_in = lowered[0].slot_in
-        self.outputs = tuple(tensor.name for tensor in graph.leaving)
         self._gate = gate
         outputs, leaves = results(graph, lowered)
         self.started_ns = runtime.now_ns()

@@ -107,7 +107,7 @@ class Pipeline:
         self._recorder = StatsRecorder()
         self.lanes = Lanes(graph, plan, board, twin, slots=slots, depth=depth, record=trace is not False, fault=fault)
         lane = self.lanes.all[0]
-        self._border = Border(lane.slot_in, lane.outputs, pictures_of(graph), graph.lengths)
+        self._border = Border(lane.slot_in, graph, pictures_of(graph))
         if drift:
             self.rebalancer = Rebalancer(drift, self.lanes.end_left, self.lanes.move, time_scale)
             weakref.finalize(self, self.rebalancer.close)  # at the interpreter's exit: before the lanes it has left

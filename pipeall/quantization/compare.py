@@ -57,7 +57,7 @@ def compare(graph: Graph, expected: Iterable[Arrays], found: Iterable[Arrays], j
     same = total = 0
     for one, other in zip(expected, found, strict=True):
         for name in names:
-            y, z = one[name].astype(np.float64), other[name]
+            y, z = _aligned(one[name].astype(np.float64), other[name])
             off[name] += float(np.square(z - y).sum())
             size[name] += float(np.square(y).sum())
         if judge is not None:
@@ -65,6 +65,15 @@ def compare(graph: Graph, expected: Iterable[Arrays], found: Iterable[Arrays], j
             same, total = same + alike, total + of
     errors = {name: (off[name] / size[name]) ** 0.5 if size[name] else off[name] ** 0.5 for name in names}
     return Compared(errors, same / total if total else None)
+
+
+def _aligned(y: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Arrays of one shape: where sizes depend on data, zeros are behind the shorter."""
+    if y.shape == z.shape:
+        return y, z
+    shape = tuple(map(max, y.shape, z.shape))
+    y, z = (np.pad(a, [(0, most - size) for most, size in zip(shape, a.shape, strict=True)]) for a in (y, z))
+    return y, z
 
 
 def _outputs(graph: Graph) -> list[str]:

@@ -124,7 +124,7 @@ def quantize(
     kept = frozenset().union(*(units(plain)[name] for name in keep))
     noted = Notes(notes, digest(graph, frames, (method, rounding, sorted(keep))) if notes is not None else "")
     chosen = _chosen(plain, frames, method, rounding, kept, show, noted)
-    chosen = replace(chosen, graph=replace(chosen.graph, outputs=plain.outputs))
+    chosen = replace(chosen, graph=replace(chosen.graph, outputs=plain.outputs, lengths=plain.lengths))
     judge = judge_of(graph, task)
 
     def compared(tried: Recipe) -> Compared:

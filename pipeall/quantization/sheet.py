@@ -57,7 +57,8 @@ class Sheet:
 
     def graph(self, outputs: Sequence[str]) -> Graph:
         """The network with these outputs; nodes that none of them needs are left out."""
-        needed, kept = set(outputs), []
+        lengths = {name: axes for name, axes in self.source.lengths.items() if name in outputs}
+        needed, kept = {*outputs, *(count for axes in lengths.values() for _, count in axes)}, []
         for node in reversed(self.nodes):
             if node.output in needed:
                 kept.append(node)
@@ -71,6 +72,7 @@ class Sheet:
             constants={name: array for name, array in self.constants.items() if name in needed},
             levels={name: levels for name, levels in self.levels.items() if name in needed},
             outputs=tuple(self.tensors[name] for name in outputs),
+            lengths=lengths,
         )
 
 

@@ -143,6 +143,8 @@ def _at(g: Builder, n: OnnxNode, value: Value, axis: int, index: int) -> Value:
 
 def _stack(g: Builder, n: OnnxNode, values: Sequence[Value], axis: int, output: int) -> None:
     """The values along a new axis, as an output of the node."""
+    if any(isinstance(value, str) and value in g.extents for value in values):
+        n.fail(f"output {output} collects tensors whose sizes depend on the data")
     shapes = {g.shape_of(value) for value in values}
     if len(shapes) != 1:
         n.fail(f"output {output} collects tensors of different shapes: {', '.join(map(str, sorted(shapes)))}")

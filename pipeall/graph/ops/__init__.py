@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import ArgumentError
-from .. import lengths
 from ..ir import Graph, Node
+from ..lengths import cut
 from .table import MAX_ELEMENTS, MAX_RANK, OPS, attributes, infer_shape, infer_type, work
 
 __all__ = ["MAX_ELEMENTS", "MAX_RANK", "OPS", "attributes", "infer_shape", "infer_type", "macs", "run_graph"]
@@ -48,5 +48,5 @@ def run_graph(
         values[node.output] = OPS[node.op].compute(node.attrs, *arrays)
     if all_tensors:
         return values
-    counted = lengths.cut(graph.lengths, {tensor.name: values[tensor.name] for tensor in graph.leaving})
-    return counted | {tensor.name: values[tensor.name] for tensor in graph.leaves}
+    left = (*graph.outputs, *graph.leaves)
+    return cut((tensor.name for tensor in left), graph.lengths, values)
