@@ -40,6 +40,7 @@ def rule(names: str, sizes: tuple[int, ...] = ()) -> Callable:
 
 def converted(g: Builder, n: OnnxNode) -> bool:
     """Converts a node that reads sizes that depend on data, or tensors of them; False for any other."""
+    n = _counted(g, n)
     values = {name: g.values[name] for name in n.inputs if name}
     symbolic = [name for name, value in values.items() if is_symbolic(value)]
     bounded = [name for name, value in values.items() if isinstance(value, str) and value in g.extents]
@@ -65,6 +66,20 @@ def converted(g: Builder, n: OnnxNode) -> bool:
 
 
 # ---- sizes as values ----
+
+AS_SIZES: list[Callable[[Builder, OnnxNode, str], np.ndarray | None]] = []  # how a tensor of integers is one of sizes
+
+
+def _counted(g: Builder, n: OnnxNode) -> OnnxNode:
+    """The node, for whose sizes that are sums of masks their counts are."""
+    changed: dict[int, Value] = {}
+    for i in SIZED.get(n.op, ()):
+        value = g.value(n, i) if g.has(n, i) else None
+        if isinstance(value, str):
+            for read in AS_SIZES:
+                found = read(g, n, value)
+                changed |= {} if found is None else {i: found}
+    return with_inputs(g, n, changed) if changed else n
 
 
 def _cast(x: np.ndarray, to: int) -> np.ndarray:

@@ -29,7 +29,7 @@ from .lengths import (
 )  # fmt: skip
 from .masks import FILL, fill
 from .moves import padded
-from .pointwise import NAMED, REDUCED, binary
+from .pointwise import NAMED, REDUCED, aligned, binary
 from .reduce import HOW
 from .sizes import Size, UndecidedError, array_of, high, same
 
@@ -271,8 +271,7 @@ def _tile(g: Builder, n: OnnxNode) -> None:
 def _expand(g: Builder, n: OnnxNode) -> None:
     x, old, target = g.operand(n, 0), dims(g, n, 0), sizes(g, n, 1)
     true = broadcast(n, [old, tuple(target)])
-    shape = (1,) * (len(true) - len(old)) + g.shape(x)
-    x = g.reshape(n, x, shape, part="aligned") if shape != g.shape(x) else x
+    (x,) = aligned(g, n, [x], len(true))
     g.emit(n, "expand", [x], shape=tuple(map(high, true)))
     mark(g, n, true)
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..ir import Node
 from .build import Builder, OnnxNode, operator
 from .index import compressed, suppression
-from .lengths import counted, dims, dims_of, empty, integers, mark, plain, rule, with_inputs, within
+from .lengths import AS_SIZES, counted, dims, dims_of, empty, integers, mark, plain, rule, with_inputs, within
 from .moves import padded
 from .pointwise import binary
 from .sizes import Size, array_of, high, is_symbolic, same
@@ -83,6 +83,34 @@ def _formula(g: Builder, makers: Mapping[str, Node], name: str, depth: int) -> H
         return name
     inputs = tuple(_formula(g, makers, part, depth - 1) for part in node.inputs)
     return node.op, repr(sorted(node.attrs.items())), g.shape(name), inputs
+
+
+def _sums(g: Builder, n: OnnxNode, name: str) -> np.ndarray | None:
+    """A tensor of sizes of which some are how often masks are set: the sums of bools; None for any other."""
+    if name in g.constants:
+        return g.constants[name].astype(object)
+    node = next((node for node in reversed(g.nodes) if node.output == name), None)
+    if node is None or g.dtype(name) not in ("int32", "int64"):
+        return None
+    if node.op in ("reshape", "cast"):
+        inner = _sums(g, n, node.inputs[0])
+        return None if inner is None else inner.reshape(g.shape(name))
+    if node.op == "concat":
+        parts = [_sums(g, n, part) for part in node.inputs]
+        return None if any(part is None for part in parts) else np.concatenate(parts)
+    if node.op != "reduce" or node.attrs["how"] != "sum" or len(node.attrs["axes"]) != len(g.shape(node.inputs[0])):
+        return None
+    makers, mask = {node.output: node for node in g.nodes}, node.inputs[0]
+    while g.dtype(mask) != "bool" and mask in makers and makers[mask].op in ("reshape", "cast"):
+        mask = makers[mask].inputs[0]
+    if g.dtype(mask) != "bool":
+        return None
+    while mask in makers and makers[mask].op == "reshape":
+        mask = makers[mask].inputs[0]
+    return np.full(g.shape(name), found(g, n, mask)[1], object)
+
+
+AS_SIZES.append(_sums)
 
 
 @operator("Compress", "axis")
