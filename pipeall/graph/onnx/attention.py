@@ -138,11 +138,12 @@ def _mask(g: Builder, n: OnnxNode, columns: int) -> np.ndarray | str:
     shape = g.shape_of(mask)
     missing = max(0, columns - shape[-1]) if shape and shape[-1] > 1 else 0
     if isinstance(mask, np.ndarray):
-        bias = np.where(mask, 0, -inf).astype(np.float32) if mask.dtype.kind == "b" else mask
+        bias = (np.where(mask, 0, -inf) if mask.dtype.kind == "b" else mask).astype(np.float32)
         return np.pad(bias, [*[(0, 0)] * (bias.ndim - 1), (0, missing)], constant_values=-inf) if missing else bias
     if g.dtype(mask) == "bool":
         zero = g.keep(np.zeros((1,) * len(shape), np.float32), f"{n.outputs[0]}/zero")
         mask = g.emit(n, "where", [mask, zero, number(g, n, -inf, zero)], part="bias")
+    mask = g.cast(n, mask, "float32", part="bias")
     if missing:
         end = (*(0,) * (len(shape) - 1), missing)
         mask = g.emit(n, "pad", [mask], part="reached", pads_begin=(0,) * len(shape), pads_end=end, value=-inf)

@@ -236,8 +236,11 @@ class Builder:
         return name
 
     def reshape(self, n: OnnxNode, x: str, shape: Shape, part: str = "") -> str:
-        """Reshape; between two images through (1, N), since their pixels hold different channels."""
+        """Reshape a tensor or a kept constant; between two images through (1, N), since their pixels hold different
+        channels."""
         old = self.shape(x)
+        if x in self.constants and old != shape:
+            return self.reshape(n, self.keep(self.constants[x].reshape(shape), x, infinite=True), shape, part)
         if old == shape:
             if not part:
                 self.bind(n, x)

@@ -1,4 +1,4 @@
-"""ONNX's Einsum of one or two operands, as transposes, reductions and one product.
+"""ONNX's Einsum as transposes, reductions and products of two operands, the first with each of the others in turn.
 
 Axes have labels: a letter of the equation, or the place of an axis that an ellipsis stands for, from the right.
 """
@@ -27,23 +27,22 @@ class Term:
         return dict(zip(self.labels, g.shape(self.name), strict=True))
 
 
-@operator("Einsum", "equation", "one or two operands, of floats where axes are summed over together")
+@operator("Einsum", "equation", "of floats where axes are summed over together")
 def _einsum(g: Builder, n: OnnxNode) -> None:
     values = [g.value(n, i) for i in range(len(n.inputs))]
-    if len(values) > 2:
-        n.fail(f"expected one or two operands, got {len(values)}")
     ranks = [len(g.shape_of(value)) for value in values]
     inputs, output = _parsed(n, n.get("equation", str), ranks)
     terms = []
     for place, (value, labels) in enumerate(zip(values, inputs, strict=True)):
         kept = value if isinstance(value, str) else g.keep(value, named(g, n, value))
         terms.append(_without_repeats(g, n, Term(kept, labels), f"operand{place}"))
-    if len(terms) == 1:
-        result = _summed(g, n, terms[0], output, "sum")
-    else:
-        _check_sizes(g, n, *terms)
-        terms = [_summed(g, n, a, (*b.labels, *output), f"sum{i}") for i, (a, b) in enumerate((terms, terms[::-1]))]
-        result = _product(g, n, *terms, output)
+    _check_sizes(g, n, terms)
+    result, *others = sorted(terms, key=lambda term: term.name in g.constants)  # so that no product is of constants
+    for i, other in enumerate(others, 1):
+        kept = (*output, *(label for term in others[i:] for label in term.labels))
+        result, other = _summed(g, n, result, (*other.labels, *kept)), _summed(g, n, other, (*result.labels, *kept))
+        result = _product(g, n, result, other, tuple(dict.fromkeys(kept)))
+    result = _summed(g, n, result, output)
     perm = tuple(result.labels.index(label) for label in output)
     if perm == tuple(range(len(perm))):
         g.reshape(n, result.name, g.shape(result.name))
@@ -95,6 +94,11 @@ def _without_repeats(g: Builder, n: OnnxNode, term: Term, part: str) -> Term:
             size = shape[first]
             if shape[second] != size:
                 n.fail(f"axes {label!r} have sizes {size} and {shape[second]}")
+            labels = (*(term.labels[axis] for axis in rest), label)
+            if term.name in g.constants:
+                diagonal = g.constants[term.name].diagonal(axis1=first, axis2=second)
+                term = Term(g.keep(diagonal, f"{n.outputs[0]}/{part}/diagonal", infinite=True), labels)
+                continue
             kept = tuple(shape[axis] for axis in rest)
             x = g.emit(n, "transpose", [term.name], part=f"{part}/last", perm=(*rest, first, second))
             x = g.reshape(n, x, (*kept, size * size), part=f"{part}/flat")
@@ -102,25 +106,26 @@ def _without_repeats(g: Builder, n: OnnxNode, term: Term, part: str) -> Term:
                 x = g.emit(
                     n, "slice", [x], part=f"{part}/diagonal", axis=len(rest), start=0, stop=size * size, step=size + 1
                 )
-            term = Term(x, (*(term.labels[axis] for axis in rest), label))
+            term = Term(x, labels)
     return term
 
 
-def _check_sizes(g: Builder, n: OnnxNode, a: Term, b: Term) -> None:
+def _check_sizes(g: Builder, n: OnnxNode, terms: list[Term]) -> None:
     """Axes of one letter have one size; those of an ellipsis are broadcast."""
-    other = b.sizes(g)
-    for label, size in a.sizes(g).items():
-        fits = other.get(label, size) == size or (isinstance(label, int) and 1 in (size, other[label]))
-        if not fits:
-            n.fail(f"axes {label!r} have sizes {size} and {other[label]}")
+    known: dict[Label, int] = {}
+    for label, size in (pair for term in terms for pair in term.sizes(g).items()):
+        other = known.get(label, size)
+        if other != size and not (isinstance(label, int) and 1 in (size, other)):
+            n.fail(f"axes {label!r} have sizes {other} and {size}")
+        known[label] = max(size, other)
 
 
-def _summed(g: Builder, n: OnnxNode, term: Term, kept: Labels, part: str) -> Term:
+def _summed(g: Builder, n: OnnxNode, term: Term, kept: Labels) -> Term:
     """The term without the axes that nothing else has."""
     axes = tuple(axis for axis, label in enumerate(term.labels) if label not in kept)
     if not axes:
         return term
-    x = g.emit(n, "reduce", [term.name], part=part, how="sum", axes=axes, keepdims=False)
+    x = g.emit(n, "reduce", [term.name], part="sum", how="sum", axes=axes, keepdims=False)
     return Term(x, tuple(label for label in term.labels if label in kept))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from .build import Builder, OnnxNode, operator
 from .moves import taken
+from .pointwise import binary
 
 
 def _indices(g: Builder, n: OnnxNode, i: int, limits: tuple[int, ...] | int) -> str:
@@ -29,6 +30,10 @@ def _indices(g: Builder, n: OnnxNode, i: int, limits: tuple[int, ...] | int) -> 
     if g.dtype(name) not in ("int32", "int64"):
         n.fail(f"input {i} ({n.inputs[i]!r}) must hold integers, got {g.dtype(name)}")
     return name
+
+
+def _in_shape(g: Builder, n: OnnxNode, value: np.ndarray | str, shape: tuple[int, ...]) -> np.ndarray | str:
+    return value.reshape(shape) if isinstance(value, np.ndarray) else g.reshape(n, value, shape, part="indices")
 
 
 @operator("Gather", "axis")
@@ -139,6 +144,29 @@ def _put_in_box(g: Builder, n: OnnxNode, x: np.ndarray | str, box: list[range], 
         around = piece(axis, 0, left[axis].start), piece(axis, left[axis].stop, shape[axis])
         part = "" if axis == partial[0] else "box"
         found = g.emit(n, "concat", [*around[0], found, *around[1]], part=part, axis=axis)
+
+
+@operator("TensorScatter", "axis mode")
+def _tensor_scatter(g: Builder, n: OnnxNode) -> None:
+    """A cache of keys or values with the new ones of each sample from an index of its own on."""
+    cache, update = g.operand(n, 0), g.operand(n, 1)
+    shape, few = g.shape(cache), g.shape(update)
+    axis, mode = n.axis(n.get("axis", int, -2), len(shape)), n.get("mode", str, "linear")
+    fits = len(few) == len(shape) and all(a == b or i == axis for i, (a, b) in enumerate(zip(few, shape, strict=True)))
+    if mode not in ("linear", "circular") or axis == 0 or not fits or few[axis] > shape[axis]:
+        n.fail(f"cannot put {few} into {shape} along axis {axis}, mode {mode!r}")
+    starts = g.value(n, 2) if g.has(n, 2) else np.zeros(shape[0], np.int64)
+    if g.shape_of(starts) != shape[:1]:
+        n.fail(f"expected {shape[0]} write indices, got {g.shape_of(starts)}")
+    one = (1,) * len(few)
+    starts = starts.astype(np.int64) if isinstance(starts, np.ndarray) else g.cast(n, starts, "int64", "starts")
+    starts = _in_shape(g, n, starts, (shape[0], *one[1:]))
+    steps = np.arange(few[axis]).reshape(-1, *one[axis + 1 :])
+    places = binary(g, n, "add", starts, steps, "places")
+    if mode == "circular":
+        places = binary(g, n, "mod", places, np.full(one, shape[axis]), "around")
+    places = g.emit(n, "expand", [places], part="indices", shape=few)
+    g.emit(n, "scatter_elements", [cache, places, update], axis=axis)
 
 
 def compressed(g: Builder, n: OnnxNode) -> None:

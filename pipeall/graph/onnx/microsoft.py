@@ -33,11 +33,15 @@ def apply(g: Builder, n: OnnxNode, op: str, inputs: Sequence[str], part: str = "
     return name
 
 
-def number(g: Builder, n: OnnxNode, value: float) -> str:
-    """A constant number, by its ONNX name."""
-    name = g.fresh(f"{n.outputs[0]}/{value}")
-    g.values[name] = np.array(value, np.float32)
+def constant(g: Builder, n: OnnxNode, value: np.ndarray, part: str) -> str:
+    """A constant by its ONNX name."""
+    name = g.fresh(f"{n.outputs[0]}/{part}")
+    g.values[name] = value
     return name
+
+
+def number(g: Builder, n: OnnxNode, value: float) -> str:
+    return constant(g, n, np.array(value, np.float32), f"{value}")
 
 
 def _activated(g: Builder, n: OnnxNode, x: str, parameters: Sequence[float]) -> None:

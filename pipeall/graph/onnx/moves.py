@@ -122,7 +122,9 @@ def _slice(g: Builder, n: OnnxNode) -> None:
 
 
 def taken(g: Builder, n: OnnxNode, x: str, axis: int, chosen: range, part: str = "", output: int = 0) -> str:
-    """The elements of a range of indices along an axis."""
+    """The elements of a range of indices along an axis of a tensor, or with ``part`` of a kept constant."""
+    if x in g.constants:
+        return g.keep(g.constants[x].take(chosen, axis), f"{n.outputs[output]}/{part}", infinite=True)
     if chosen.step < 0 and len(chosen) > 1:
         indices = g.keep(np.array(chosen, np.int64), f"{n.outputs[output]}/indices")
         return g.emit(n, "gather", [x, indices], part=part, output=output, axis=axis)

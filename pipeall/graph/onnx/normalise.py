@@ -166,21 +166,28 @@ def _mean_variance_norm(g: Builder, n: OnnxNode) -> None:
 
 @operator("BatchNormalization", "epsilon is_test momentum spatial training_mode", "inference")
 def _batch_norm(g: Builder, n: OnnxNode) -> None:
-    """x * scale + shift per channel; ``rewrite`` folds both into the convolution before it, where there is one."""
+    """x * scale + shift per channel, or per element where ``spatial`` is 0; ``rewrite`` folds both into the convolution
+    before it, where there is one."""
     x = g.x(n)
     shape = g.shape(x)
     training = n.get("training_mode", int, 0) or (n.opset < 7 and not n.get("is_test", int, 0))
-    if training or not n.get("spatial", int, 1):
-        n.fail("only inference with one mean and variance per channel is supported")
+    if training:
+        n.fail("only inference is supported")
     operands = [g.value(n, i) for i in range(1, 5)]
-    channels = shape[1] if len(shape) > 1 else 1
-    if {g.shape_of(operand) for operand in operands} != {(channels,)}:
-        n.fail(f"scale, bias, mean and variance must have the {channels} channels of {shape}")
-    per_channel = (1, channels, *(1,) * (len(shape) - 2)) if len(shape) > 1 else (1,)
-    if all(isinstance(operand, np.ndarray) for operand in operands):
-        factor, shift = _folded(g, n, per_channel)
+    shapes = {g.shape_of(operand) for operand in operands}
+    if n.get("spatial", int, 1):
+        channels = shape[1] if len(shape) > 1 else 1
+        if shapes != {(channels,)}:
+            n.fail(f"scale, bias, mean and variance must have the {channels} channels of {shape}")
+        places = (1, channels, *(1,) * (len(shape) - 2)) if len(shape) > 1 else (1,)
     else:
-        factor, shift = _computed(g, n, operands, per_channel)
+        places = (1, *shape[1:])
+        if len(shapes) > 1 or prod(max(shapes)) != prod(places):
+            n.fail(f"scale, bias, mean and variance must have the elements of {shape[1:]}")
+    if all(isinstance(operand, np.ndarray) for operand in operands):
+        factor, shift = _folded(g, n, places)
+    else:
+        factor, shift = _computed(g, n, operands, places)
     g.emit(n, "add", [g.emit(n, "mul", [x, factor], part="scaled"), shift])
 
 

@@ -56,8 +56,6 @@ def aligned(g: Builder, n: OnnxNode, values: Sequence[np.ndarray | str], rank: i
         if isinstance(value, np.ndarray):
             kept = value if shape == full else value.reshape(full)
             operands.append(g.keep(kept, named(g, n, value), infinite=True))
-        elif value in g.constants:
-            operands.append(value if shape == full else g.keep(g.constants[value].reshape(full), value, infinite=True))
         else:
             operands.append(g.reshape(n, value, full, part="aligned"))
     return operands

@@ -1,13 +1,14 @@
-"""ONNX operators that pool windows over 1, 2 or 3 axes, and the ways back (``windows`` says how)."""
+"""ONNX operators that pool windows over any number of axes, and the ways back (``windows`` says how)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
-from ..ops import images
+from ..ops import MAX_RANK, images
 from .build import Builder, OnnxNode, operator
 from .moves import padded
 from .products import zeros
@@ -17,24 +18,45 @@ Pool = Callable[[str, Window, str], str]  # (image, window of two axes, part) ->
 
 
 def _pooled(g: Builder, n: OnnxNode, x: str, w: Window, pool: Pool, part: str = "") -> str:
-    """What ``pool`` does to images, over 1 to 3 axes; it must not matter which axes come first."""
+    """What ``pool`` does to images, over any number of axes; it must not matter which come first."""
     count, channels, *size = g.shape(x)
     if len(size) == 2:
         return pool(x, w, part)
     if len(size) == 1:
         y = pool(as_image(g, n, x), w.at(None, 0), f"{part}image")
         return g.emit(n, "reshape", [y], part=part, shape=(count, channels, g.shape(y)[3]))
-    x = g.reshape(n, x, (count, channels, size[0], size[1] * size[2]), part=f"{part}columns")
+    x = g.reshape(n, x, (count, channels, size[0], prod(size[1:])), part=f"{part}columns")
     x = pool(x, w.at(0, None), f"{part}deep")
     depth = g.shape(x)[2]
-    x = g.reshape(n, x, (count, channels * depth, size[1], size[2]), part=f"{part}slices")
-    y = pool(x, w.at(1, 2), f"{part}flat")
-    return g.emit(n, "reshape", [y], part=part, shape=(count, channels, depth, *g.shape(y)[2:]))
+    x = g.reshape(n, x, (count, channels * depth, *size[1:]), part=f"{part}slices")
+    y = _pooled(g, n, x, w.at(*range(1, len(size))), pool, f"{part}flat")
+    return g.reshape(n, y, (count, channels, depth, *g.shape(y)[2:]), part)
+
+
+def _of_samples(convert: Callable[[Builder, OnnxNode], None]) -> Callable[[Builder, OnnxNode], None]:
+    """A pool that also takes a tensor without samples, which PyTorch exports as it is: its windows have as many axes as
+    are left without the channels."""
+
+    def converted(g: Builder, n: OnnxNode) -> None:
+        x = g.x(n)
+        shape = g.shape(x)
+        if len(n.get("kernel_shape", list)) != len(shape) - 1:
+            convert(g, n)
+            return
+        sample = g.reshape(n, x, (1, *shape), part="sample")
+        g.values[sample] = sample
+        made = tuple(name and g.fresh(f"{name}/pooled") for name in n.outputs)
+        convert(g, replace(n, inputs=(sample,), outputs=made))
+        for output, name in enumerate(made):
+            if name:
+                g.emit(n, "reshape", [g.values[name]], output=output, shape=g.shape(g.values[name])[1:])
+
+    return converted
 
 
 def _pool_window(g: Builder, n: OnnxNode, x: str) -> Window:
     spatial = g.shape(x)[2:]
-    found = window(n, spatial, n.ints("kernel_shape", len(spatial)))
+    found = window(n, spatial, n.ints("kernel_shape", len(spatial)), MAX_RANK)
     return _within(found, spatial) if n.get("ceil_mode", int, 0) else found
 
 
@@ -50,7 +72,8 @@ def _within(w: Window, spatial: Shape) -> Window:
     return replace(w, kernel=tuple(kernel), strides=tuple(strides))
 
 
-@operator("MaxPool", f"{WINDOW} ceil_mode storage_order", "1 to 3 axes; Indices of 1 or 2")
+@operator("MaxPool", f"{WINDOW} ceil_mode storage_order", "Indices of 1 or 2 axes")
+@_of_samples
 def _max_pool(g: Builder, n: OnnxNode) -> None:
     x = g.x(n)
     w, ceil, dtype = _pool_window(g, n, x), bool(n.get("ceil_mode", int, 0)), g.dtype(x)
@@ -66,8 +89,8 @@ def _max_pool(g: Builder, n: OnnxNode) -> None:
             g.cast(n, y, dtype)
     if len(n.outputs) < 2 or not n.outputs[1]:
         return
-    if len(w.kernel) == 3:
-        n.fail("the Indices of volumes are not supported")
+    if len(w.kernel) > 2:
+        n.fail(f"Indices of windows over 1 or 2 axes are supported, got {len(w.kernel)}")
     attrs = dict(ceil=ceil, column_major=bool(n.get("storage_order", int, 0)))
     if len(w.kernel) == 2:
         g.emit(n, "maxpool_indices", [x], output=1, kernel=w.kernel, **w.attrs(), **attrs)
@@ -77,7 +100,8 @@ def _max_pool(g: Builder, n: OnnxNode) -> None:
         as_sequence(g, n, g.emit(n, "maxpool_indices", [row], part="where", kernel=w.kernel, **w.attrs(), **attrs), 1)
 
 
-@operator("AveragePool", f"{WINDOW} ceil_mode count_include_pad", "1 to 3 axes")
+@operator("AveragePool", f"{WINDOW} ceil_mode count_include_pad")
+@_of_samples
 def _average_pool(g: Builder, n: OnnxNode) -> None:
     x = g.x(n)
     ceil, padding = bool(n.get("ceil_mode", int, 0)), bool(n.get("count_include_pad", int, 0))
@@ -120,7 +144,8 @@ def _sums(g: Builder, n: OnnxNode, x: str, w: Window, ceil: bool, part: str) -> 
     return g.emit(n, "conv", [x, ones, zeros(g, n, channels)], part=part, **attrs, groups=channels)
 
 
-@operator("LpPool", f"{WINDOW} ceil_mode p", "1 to 3 axes")
+@operator("LpPool", f"{WINDOW} ceil_mode p")
+@_of_samples
 def _lp_pool(g: Builder, n: OnnxNode) -> None:
     """The p-th root of the sum of |x|^p."""
     x, p, ceil = g.x(n), n.get("p", int, 2), bool(n.get("ceil_mode", int, 0))

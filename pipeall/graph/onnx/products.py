@@ -6,10 +6,15 @@ from math import prod
 
 import numpy as np
 
+from ..ops import MAX_RANK
 from .build import Builder, OnnxNode, operator
+from .moves import taken
 from .pointwise import aligned, binary, named, with_number
 
 Shape = tuple[int, ...]
+
+INTEGERS = ("int32", "int64")
+MAX_PRODUCTS = 2**22  # of integers, before they are added up
 
 
 def zeros(g: Builder, n: OnnxNode, count: int) -> str:
@@ -17,18 +22,18 @@ def zeros(g: Builder, n: OnnxNode, count: int) -> str:
     return g.keep(np.zeros(count, np.float32), g.fresh(f"{n.outputs[0]}/bias"))
 
 
-@operator("MatMul", limits="of floats")
+@operator("MatMul", limits="of floats, int32 and int64")
 def _matmul(g: Builder, n: OnnxNode) -> None:
     a, b = g.value(n, 0), g.value(n, 1)
     shapes = [g.shape_of(value) for value in (a, b)]
-    for value in (a, b):
-        kind = g.dtype(value) if isinstance(value, str) else value.dtype.name
-        if not kind.startswith("float"):
-            n.fail(f"only products of floats are supported, got {kind}")
+    kinds = {g.dtype(value) if isinstance(value, str) else value.dtype.name for value in (a, b)}
+    integers = len(kinds) == 1 and kinds <= set(INTEGERS)
+    if not integers and not all(kind.startswith("float") for kind in kinds):
+        n.fail(f"only products of floats, int32 or int64 are supported, got {' and '.join(sorted(kinds))}")
     if not all(shapes):
         n.fail(f"cannot multiply {shapes[0]} by {shapes[1]}")
     matrix = isinstance(b, np.ndarray) and b.ndim >= 2 and prod(b.shape[:-2]) == 1 and b.ndim <= max(2, len(shapes[0]))
-    if isinstance(a, str) and matrix:
+    if isinstance(a, str) and matrix and not integers:
         if shapes[0][-1] != b.shape[-2]:
             n.fail(f"cannot multiply {shapes[0]} by {b.shape}")
         weight = b.reshape(b.shape[-2:]).T
@@ -43,12 +48,38 @@ def matmul(g: Builder, n: OnnxNode, a: np.ndarray | str, b: np.ndarray | str, pa
     rows, columns = (_matrix(g, n, v, axis) if len(g.shape_of(v)) == 1 else v for v, axis in ((a, 0), (b, 1)))
     rows, columns = aligned(g, n, (rows, columns))
     vectors = [len(shape) == 1 for shape in shapes]
-    product = g.emit(n, "matmul", [rows, columns], part=f"{part}product" if any(vectors) else part)
+    multiply = _of_integers if g.dtype(rows) in INTEGERS else _of_floats
+    product = multiply(g, n, rows, columns, f"{part}product" if any(vectors) else part)
     if any(vectors):
         out = g.shape(product)
         kept = out[:-2] + (() if vectors[0] else out[-2:-1]) + (() if vectors[1] else out[-1:])
         return g.reshape(n, product, kept, part)
     return product
+
+
+def _of_floats(g: Builder, n: OnnxNode, a: str, b: str, part: str) -> str:
+    return g.emit(n, "matmul", [a, b], part=part)
+
+
+def _of_integers(g: Builder, n: OnnxNode, a: str, b: str, part: str) -> str:
+    """Sums of the products, modulo 2^bits; of some columns of a and rows of b at a time."""
+    (*outer, rows, depth), (*inner, _, columns) = g.shape(a), g.shape(b)
+    if g.shape(b)[-2] != depth or len(outer) + 3 > MAX_RANK:
+        n.fail(f"cannot multiply {g.shape(a)} by {g.shape(b)}")
+    a = g.reshape(n, a, (*outer, rows, depth, 1), part="columns")
+    b = g.reshape(n, b, (*inner, 1, depth, columns), part="rows")
+    axis = len(outer) + 1
+    each = max(1, MAX_PRODUCTS // max(prod(g.shape(a)) // depth * columns, prod(g.shape(b)) // depth * rows))
+    total = ""
+    for start in range(0, depth, each):
+        stop = min(start + each, depth)
+        x, y = (taken(g, n, v, axis, range(start, stop), "few") if each < depth else v for v in (a, b))
+        last, first = stop == depth, start == 0
+        products = g.emit(n, "mul", [x, y], part="products")
+        sums = g.emit(n, "reduce", [products], part=part if last and first else "sums", how="sum", axes=(axis,),
+                      keepdims=False)  # fmt: skip
+        total = sums if first else g.emit(n, "add", [total, sums], part=part if last else "total")
+    return total
 
 
 def _matrix(g: Builder, n: OnnxNode, vector: np.ndarray | str, axis: int) -> np.ndarray | str:

@@ -49,11 +49,11 @@ class Window:
         return dict(strides=self.strides, dilations=self.dilations, pads=(*self.before, *self.after))
 
 
-def window(n: OnnxNode, spatial: Shape, kernel: Sequence[int]) -> Window:
+def window(n: OnnxNode, spatial: Shape, kernel: Sequence[int], most: int = 3) -> Window:
     """The window of a convolution or pooling; auto_pad (deprecated, still written) becomes pads."""
     count = len(spatial)
-    if not 1 <= count <= 3:
-        n.fail(f"windows over 1 to 3 axes are supported, got {count}")
+    if not 1 <= count <= most:
+        n.fail(f"windows over 1 to {most} axes are supported, got {count}")
     strides, dilations = n.ints("strides", count, (1,) * count), n.ints("dilations", count, (1,) * count)
     pads = n.ints("pads", 2 * count, (0,) * 2 * count)
     found = Window(tuple(kernel), strides, dilations, pads[:count], pads[count:])
