@@ -17,6 +17,7 @@ import numpy as np
 from ...errors import ModelError
 from ..ir import Quantization
 from .build import Builder, OnnxNode
+from .few_bits import FEW_BITS, few_bits, limits
 
 Shape = tuple[int, ...]
 
@@ -236,12 +237,22 @@ _CONSTANT_FORMS = (
 
 # ---- quantised constants ----
 
-QUANTISED = ("int8", "uint8")  # what QuantizeLinear makes here
+QUANTISED = ("int8", "uint8")  # what levels may be stored as, and what is computed with
+LEVELS = {4: "uint16", 5: "int16", 2: "uint8", 3: "int8"}  # as TYPES: what QuantizeLinear makes
+
+
+def levels_of(n: OnnxNode, elem_type: int, zero: np.dtype | None) -> np.dtype:
+    """The type that QuantizeLinear makes: its zero point's, else that of its attribute, else uint8."""
+    if zero is None and elem_type in FEW_BITS:
+        return few_bits(elem_type)
+    dtype = zero if zero is not None else np.dtype(LEVELS.get(elem_type or 2, object))
+    return dtype if dtype.name in LEVELS.values() else n.fail(f"integers of at most 16 bits are supported, got {dtype}")
 
 
 def check_scale(n: OnnxNode, scale: np.ndarray) -> None:
-    if scale.dtype.kind != "f" or not (np.isfinite(scale) & (scale > 0)).all():
-        n.fail(f"scales must be finite floats above 0, got {scale.dtype} {scale.min():g} to {scale.max():g}")
+    """A scale of 0 is that of a channel of nothing but zeros."""
+    if scale.dtype.kind != "f" or not (np.isfinite(scale) & (scale >= 0)).all():
+        n.fail(f"scales must be finite floats from 0 on, got {scale.dtype} {scale.min():g} to {scale.max():g}")
 
 
 def parameter_shape(n: OnnxNode, i: int, shape: Shape, of: Shape) -> Shape:
@@ -276,7 +287,7 @@ def _dequantised(
     g.afford(n, x.size)
     centred = x.astype(np.float32) if zero is None else (x - _in_place(n, 2, zero, x.shape).astype(np.int64))
     made = centred.astype(np.float32) * _in_place(n, 1, scale, x.shape).astype(np.float32)
-    if x.dtype.name in QUANTISED and not n.get("block_size", int, 0):
+    if x.dtype.name in QUANTISED and not n.get("block_size", int, 0) and scale.any():
         g.on_levels(made, _levels(n, x, scale, zero))
     return made
 
@@ -286,18 +297,17 @@ def _levels(n: OnnxNode, x: np.ndarray, scale: np.ndarray, zero: np.ndarray | No
     shift = 128 if x.dtype.name == "uint8" else 0
     zeros = (np.zeros(scale.shape) if zero is None else zero).reshape(-1).astype(int) - shift
     axis = n.axis(n.get("axis", int, 1), x.ndim) if scale.size > 1 else None
+    scale = np.where(scale > 0, scale, scale[scale > 0].min())  # where that is 0, any is right
     return Quantization(tuple(scale.reshape(-1).astype(np.float32).tolist()), tuple(zeros.tolist()), axis)
 
 
 def _quantised(g: Builder, n: OnnxNode, x: np.ndarray, scale: np.ndarray, zero: np.ndarray | None = None) -> np.ndarray:
     """x / scale + zero point, rounded half to even, saturated"""
     check_scale(n, scale)
-    dtype = zero.dtype if zero is not None else np.dtype(TYPES.get(n.get("output_dtype", int, 0) or 2, object))
-    if dtype.name not in QUANTISED:
-        n.fail(f"only int8 and uint8 are supported, got {dtype}")
-    limits = np.iinfo(dtype)
-    levels = np.rint(x / _in_place(n, 1, scale, x.shape)) + (0 if zero is None else _in_place(n, 2, zero, x.shape))
-    return np.clip(levels, limits.min, limits.max).astype(dtype)
+    dtype = levels_of(n, n.get("output_dtype", int, 0), zero.dtype if zero is not None else None)
+    steps = np.nan_to_num(np.rint(x / _in_place(n, 1, scale, x.shape)))
+    levels = steps if zero is None else steps + _in_place(n, 2, zero, x.shape)
+    return np.clip(levels, *limits(dtype)).astype(dtype)
 
 
 FOLD: dict[str, Callable[..., Any]] = {
@@ -338,6 +348,8 @@ FOLD: dict[str, Callable[..., Any]] = {
     "Where": _pointwise(np.where),
     "QuantizeLinear": _quantised,
     "DequantizeLinear": _dequantised,
+    "com.microsoft.QuantizeLinear": _quantised,
+    "com.microsoft.DequantizeLinear": _dequantised,
 }
 
 

@@ -10,19 +10,16 @@ from __future__ import annotations
 import numpy as np
 
 from .build import Builder, OnnxNode, operator
-from .fold import QUANTISED, check_scale, parameter_shape
+from .few_bits import limits
+from .fold import check_scale, levels_of, parameter_shape
 from .microsoft import apply, ms
-from .pointwise import TYPE_NAMES, binary
+from .pointwise import binary
 
 Parameter = np.ndarray | str | None
 INTEGERS = ("int8", "uint8", "int32")
+HELD = {"int16": "int32", "uint16": "int32"}  # levels of other types, by what holds them
 CONV = "auto_pad dilations group kernel_shape pads strides"
 POOL = "auto_pad ceil_mode count_include_pad kernel_shape pads strides"
-
-
-def _limits(dtype: str) -> tuple[int, int]:
-    info = np.iinfo(dtype)
-    return int(info.min), int(info.max)
 
 
 def _parameters(g: Builder, n: OnnxNode, shape: tuple[int, ...]) -> tuple[Parameter, Parameter]:
@@ -44,10 +41,11 @@ def _parameters(g: Builder, n: OnnxNode, shape: tuple[int, ...]) -> tuple[Parame
 
 
 def _single(scale: Parameter, zero: Parameter) -> tuple[float, int] | None:
-    """Scale and zero point of a whole tensor, known before the network runs; else None."""
+    """Scale, above 0, and zero point of a whole tensor, known before the network runs; else None."""
     if (
         not isinstance(scale, np.ndarray)
         or scale.size != 1
+        or not scale.all()
         or isinstance(zero, str)
         or (zero is not None and zero.size != 1)
     ):
@@ -55,57 +53,53 @@ def _single(scale: Parameter, zero: Parameter) -> tuple[float, int] | None:
     return scale.item(), 0 if zero is None else int(zero.item())
 
 
-def _type(g: Builder, value: np.ndarray | str) -> str:
-    return g.dtype(value) if isinstance(value, str) else value.dtype.name
+def _type(g: Builder, value: np.ndarray | str) -> np.dtype:
+    return np.dtype(g.dtype(value)) if isinstance(value, str) else value.dtype
+
+
+def _held(dtype: np.dtype) -> str:
+    """The type of a tensor of these integers."""
+    return HELD.get(dtype.name, dtype.name)
 
 
 def _real(g: Builder, n: OnnxNode, value: np.ndarray | str, part: str) -> np.ndarray | str:
     return value.astype(np.float32) if isinstance(value, np.ndarray) else g.cast(n, value, "float32", part)
 
 
-def _stored_type(g: Builder, n: OnnxNode, zero: Parameter) -> str:
-    """The type that QuantizeLinear makes: its zero point's, else that of its attribute, else uint8."""
-    given = n.get("output_dtype", int, 0)
-    dtype = _type(g, zero) if zero is not None else TYPE_NAMES.get(given, str(given)) if given else "uint8"
-    if dtype not in QUANTISED:
-        n.fail(f"only int8 and uint8 are supported, got {dtype}")
-    return dtype
-
-
 @operator(
     f"QuantizeLinear {ms('QuantizeLinear')}",
     "axis block_size output_dtype precision saturate",
-    "int8 and uint8; computed in float32",
+    "integers of 2, 4, 8 and 16 bits; computed in float32",
 )
 def _quantize(g: Builder, n: OnnxNode) -> None:
     x = g.x(n)
     scale, zero = _parameters(g, n, g.shape(x))
-    dtype = _stored_type(g, n, zero)
-    lo, hi = _limits(dtype)
-    if (single := _single(scale, zero)) is not None:
+    dtype = levels_of(n, n.get("output_dtype", int, 0), None if zero is None else _type(g, zero))
+    lo, hi = limits(dtype)
+    if (single := _single(scale, zero)) is not None and hi - lo == 255:
         put = g.emit(n, "fakequant", [x], part="levels", scale=single[0], low=float(lo - single[1]))
-        g.emit(n, "quantize", [put], scale=single[0], zero=single[1], to=dtype)
+        g.emit(n, "quantize", [put], scale=single[0], zero=single[1], to=dtype.name)
         return
     steps = g.emit(n, "round", [binary(g, n, "div", x, scale, "steps")], part="rounded")
     if zero is not None:
         steps = binary(g, n, "add", steps, _real(g, n, zero, "zero"), "shifted")
     levels = g.emit(n, "clip", [steps], part="levels", lo=float(lo), hi=float(hi))
-    g.cast(n, levels, dtype)
+    g.cast(n, levels, _held(dtype))
 
 
 @operator(
     f"DequantizeLinear {ms('DequantizeLinear')}",
     "axis block_size output_dtype",
-    "int8, uint8 and int32; computed in float32",
+    "integers of 2, 4, 8 and 16 bits, and int32; computed in float32",
 )
 def _dequantize(g: Builder, n: OnnxNode) -> None:
     value = g.value(n, 0)
     if isinstance(value, np.ndarray):  # of a scale that is computed
-        value = g.keep(value, n.inputs[0])
+        value = g.keep(value.astype(_held(value.dtype)), n.inputs[0])
     scale, zero = _parameters(g, n, g.shape(value))
     if g.dtype(value) not in INTEGERS:
-        n.fail(f"only int8, uint8 and int32 are supported, got {g.dtype(value)}")
-    if zero is not None and _type(g, zero) != g.dtype(value):
+        n.fail(f"integers of at most 16 bits and int32 are supported, got {g.dtype(value)}")
+    if zero is not None and _held(_type(g, zero)) != g.dtype(value):
         n.fail(f"the zero point is of {_type(g, zero)}, its tensor of {g.dtype(value)}")
     if (single := _single(scale, zero)) is not None:
         g.emit(n, "dequantize", [value], scale=single[0], zero=single[1])

@@ -13,12 +13,13 @@ import numpy as np
 
 from ...errors import ModelError, missing_extra
 from ..ops import MAX_ELEMENTS, MAX_RANK
+from .few_bits import FEW_BITS, from_bytes
 from .fold import TYPES
 
 # ONNX element types (TensorProto.DataType) as stored
 STORED = {
     1: "<f4", 2: "u1", 3: "i1", 4: "<u2", 5: "<i2", 6: "<i4", 7: "<i8", 9: "?", 10: "<f2", 11: "<f8", 12: "<u4",
-    13: "<u8", 16: "<u2",
+    13: "<u8", 16: "<u2", **dict.fromkeys(FEW_BITS, "u1"),
 }  # fmt: skip
 BFLOAT16 = 16
 EXTERNAL = 1  # TensorProto.DataLocation
@@ -50,21 +51,25 @@ def array(what: str, proto: Any, model: Path | None, raw: memoryview | None = No
     largest = prod(max(size, 1) for size in dims)  # NumPy bounds this one, also where there are no elements
     if min(dims, default=1) < 0 or len(dims) > MAX_RANK or largest > MAX_ELEMENTS:
         raise ModelError(f"{what} has an absurd shape: {dims!s:.80}")
+    packed = 8 // FEW_BITS[proto.data_type][1] if proto.data_type in FEW_BITS else 1  # elements in one that is stored
+    count = -(-elements // packed)
     if proto.data_location == EXTERNAL:
-        raw = _external(what, proto, model, elements * stored.itemsize)
+        raw = _external(what, proto, model, count * stored.itemsize)
     elif raw is None and proto.HasField("raw_data"):
         raw = proto.raw_data
     if raw is not None:
-        if len(raw) != elements * stored.itemsize:
-            raise ModelError(f"{what} of shape {dims} needs {elements * stored.itemsize} bytes, has {len(raw)}")
+        if len(raw) != count * stored.itemsize:
+            raise ModelError(f"{what} of shape {dims} needs {count * stored.itemsize} bytes, has {len(raw)}")
         values = np.frombuffer(raw, stored)
         if proto.data_type == BFLOAT16:  # the upper half of a float32
             values = (values.astype(np.uint32) << 16).view(np.float32)
     else:
         field = getattr(proto, package().helper.tensor_dtype_to_field(proto.data_type))
-        if len(field) != elements:
-            raise ModelError(f"{what} of shape {dims} needs {elements} values, has {len(field)}")
-        values = package().numpy_helper.to_array(proto)
+        if len(field) != count:
+            raise ModelError(f"{what} of shape {dims} needs {count} values, has {len(field)}")
+        values = np.array(field).astype("u1") if packed > 1 else package().numpy_helper.to_array(proto)
+    if packed > 1:
+        return from_bytes(values, proto.data_type, elements).reshape(dims)
     return values.reshape(dims).astype(TYPES[proto.data_type], copy=False)
 
 
