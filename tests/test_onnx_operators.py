@@ -187,8 +187,12 @@ PRODUCTS = [
         ("ij,ij->ij", ((2, 3), (2, 3))),
         ("bijk,bkl->bijl", ((2, 3, 4, 5), (2, 5, 6))), ("ijk,lk->ijl", ((2, 3, 4), (5, 4))),
         ("nchw,ncv->nvhw", ((1, 3, 4, 5), (1, 3, 6))),
-        ("ijk,j->ik", ((2, 3, 4), (3,))),
+        ("ijk,j->ik", ((2, 3, 4), (3,))), ("ij,jk,kl->il", ((2, 3), (3, 4), (4, 5))),
+        ("abc,bd,cd->ad", ((2, 3, 4), (3, 5), (4, 5))), ("ab,b,c->ca", ((2, 3), (3,), (4,))), ("a,a,a->", ((3,),) * 3),
+        ("aab,bc,cd,de->e", ((2, 2, 3), (3, 2), (2, 4), (4, 3))), ("...a,ab,b...->...", ((3, 2), (2, 4), (4, 3))),
     )),
+    *(form("MatMul", *(values(*s, dtype=t, lo=-2e9, hi=2e9) for s in shapes)) for shapes in MATRICES
+      for t in (INT32, INT64)),
 ]  # fmt: skip
 
 ATTENTION = [
@@ -265,12 +269,12 @@ def test_constant_first_operands_agree_with_onnxruntime(case, tmp_path):
 
 
 REFUSED = {
-    "product of integers": (form("MatMul", values(2, 3, dtype=INT32), values(3, 2, dtype=INT32)), "floats"),
+    "product of two types": (form("MatMul", (2, 3), values(3, 2, dtype=INT32)), "of floats, int32 or int64"),
     "shapes": (form("Add", (2, 3), (4,)), "do not broadcast"),
     "matrices": (form("MatMul", (2, 3), (4, 2)), "cannot multiply"),
     "groups": (form("GroupNormalization", (1, 6, 2), (6,), (6,), num_groups=4), "4 groups"),
     "16-bit integers": (form("Cast", (2, 3), to=TensorProto.INT16), "element type 5"),
-    "three operands": (form("Einsum", (2, 2), (2, 2), (2, 2), equation="ij,jk,kl->il"), "one or two operands"),
+    "three operands": (form("Einsum", (2, 2), (2, 3), (4, 2), equation="ij,jk,kl->il"), "sizes 3 and 4"),
     "equation": (form("Einsum", (2, 2), (2, 2), equation="ij,jk->iq"), "equation"),
     "sizes": (form("Einsum", (2, 3), (4, 2), equation="ij,jk->ik"), "sizes 3 and 4"),
     "axis": (form("Softmax", (2, 3), axis=2), "axis 2"),

@@ -140,6 +140,16 @@ QOPERATORS = {
     "mul": ("QLinearMul", [integers(I8, 2, 3, 4), *S, integers(I8, 2, 3, 4), *T, *Z], {"domain": MICROSOFT}),
     "concat": (
         "QLinearConcat", [*Y, integers(U8, 2, 3), *A, integers(U8, 2, 5), *B], {"axis": 1, "domain": MICROSOFT}),
+    "conv of pixels": (
+        "QLinearConv",
+        [integers(U8, 1, 9, 8, 4), *A, integers(U8, *KERNEL), *B, *Y],
+        {"channels_last": 1, "domain": MICROSOFT},
+    ),
+    "average of pixels": (
+        "QLinearAveragePool",
+        [integers(U8, 1, 9, 8, 4), *A, *Y],
+        {"kernel_shape": [3, 3], "channels_last": 1, "domain": MICROSOFT},
+    ),
     "sigmoid": ("QLinearSigmoid", [integers(U8, 30), *A, *parameters(1 / 256, 0, U8)], {"domain": MICROSOFT}),
     "leakyrelu": ("QLinearLeakyRelu", [integers(I8, 30), *S, *Z], {"alpha": 0.1, "domain": MICROSOFT}),
     "softmax": (
@@ -266,14 +276,17 @@ def test_resnet8_knows_cifar10(data_dir, board):
 
 REFUSED = {
     "scale 0": (("QuantizeLinear", [real(3), *parameters(0.0, 0, U8)], {}), "above 0"),
-    "negative scale": (("QuantizeLinear", [real(3), *parameters(-1.0, 0, U8)], {}), "above 0"),
+    "negative scale": (("QuantizeLinear", [real(3), *parameters(-1.0, 0, U8)], {}), "from 0 on"),
     "scale NaN": (("DequantizeLinear", [integers(U8, 3), *parameters(np.nan, 0, U8)], {}), "finite"),
     "three scales for five": (
         ("QuantizeLinear", [real(2, 5), *parameters(PER_CHANNEL, [0] * 3, U8)], {}),
         "axis 1",
     ),
     "an axis too many": (("QuantizeLinear", [real(5), *parameters(PER_CHANNEL, [0] * 3, U8)], {"axis": 1}), "axis 1"),
-    "16 bits": (("QuantizeLinear", [real(5), *parameters(1.0, 0, np.int16)], {}), "int16"),
+    "32 bits": (
+        ("QuantizeLinear", [real(5), *parameters(1.0, 0, np.int32)], {}),
+        "at most 16 bits are supported, got int32",
+    ),
     "zero point of another type": (("DequantizeLinear", [integers(I8, 5), *parameters(1.0, 0, U8)], {}), "zero point"),
     "blocks": (
         ("QuantizeLinear", [real(4, 4), np.ones((2, 4), F)], {"axis": 0, "block_size": 2}),

@@ -42,7 +42,7 @@ class Operators(Generated):
             if name in SUPPORTED
         ]
         return (
-            f"## ONNX operators\n\nOpsets {OPSETS[0]} to {OPSETS[1]} of ONNX's own domain; com.microsoft's below.\n\n"
+            f"## ONNX operators\n\nOpsets {OPSETS[0]} to {OPSETS[1]} of ONNX's own domain; those of other domains below.\n\n"
             + table(("ONNX operator", "opsets", "attributes", "limits"), rows)
             + "## Evaluated while a model is read\n\n"
             + "These run on constants, whatever their attributes: "
@@ -59,7 +59,7 @@ def first_opset(name: str) -> int:
     """The first opset that has the operator, not counting those that are too old to be read."""
     domain = ("", "ai.onnx")
     versions = [s.since_version for s in defs.get_all_schemas_with_history() if s.name == name and s.domain in domain]
-    return max(OPSETS[0], min(versions))
+    return max(OPSETS[0], min(versions, default=1))
 
 
 class Decoders(Generated):

@@ -18,6 +18,7 @@ from . import (  # noqa: F401  register their operators
     lengths_carry,
     lengths_index,
     microsoft,
+    microsoft_products,
     ml,
     moves,
     normalise,

@@ -1,10 +1,11 @@
-"""Integers of 2 and 4 bits, several in a byte: here one in every byte, of a type that remembers how many bits it had."""
+"""Integers of 2 and 4 bits, several in a byte: here one in every byte, of a type that remembers how many bits."""
 
 from __future__ import annotations
 
 import numpy as np
 
-FEW_BITS = {21: ("uint8", 4), 22: ("int8", 4), 25: ("uint8", 2), 26: ("int8", 2)}  # TensorProto.DataType -> held by, bits
+# TensorProto.DataType -> what holds one, and its bits
+FEW_BITS = {21: ("uint8", 4), 22: ("int8", 4), 25: ("uint8", 2), 26: ("int8", 2)}
 
 
 def few_bits(elem_type: int) -> np.dtype:

@@ -33,6 +33,12 @@ def apply(g: Builder, n: OnnxNode, op: str, inputs: Sequence[str], part: str = "
     return name
 
 
+def given(g: Builder, n: OnnxNode, i: int) -> str:
+    """The ONNX name of an input that must be there."""
+    g.value(n, i)
+    return n.inputs[i]
+
+
 def constant(g: Builder, n: OnnxNode, value: np.ndarray, part: str) -> str:
     """A constant by its ONNX name."""
     name = g.fresh(f"{n.outputs[0]}/{part}")
@@ -71,13 +77,29 @@ def _fused_conv(g: Builder, n: OnnxNode) -> None:
         _activated(g, n, x, n.get("activation_params", list, []))
 
 
+def with_channels_first(g: Builder, n: OnnxNode, op: str, inputs: Sequence[str], part: str = "", **attrs: Any) -> str:
+    """As ``apply``, where ``channels_last`` says so of input 0 with its channels last."""
+    if not n.get("channels_last", int, n.op.startswith("com.microsoft.Nhwc")):
+        return apply(g, n, op, inputs, part, **attrs)
+    axes = list(range(len(g.shape_of(g.values[inputs[0]]))))
+    if len(axes) < 3:
+        n.fail(f"expected samples, pixels and channels, got rank {len(axes)}")
+    x = apply(g, n, "Transpose", inputs[:1], f"{part}/channels", perm=[0, axes[-1], *axes[1:-1]])
+    y = apply(g, n, op, [x, *inputs[1:]], f"{part}/first", **attrs)
+    return apply(g, n, "Transpose", [y], part, perm=[0, *axes[2:], 1])
+
+
+@operator(ms("NhwcMaxPool"), "auto_pad ceil_mode dilations kernel_shape pads strides", "the pixels are NHWC")
+def _nhwc_max_pool(g: Builder, n: OnnxNode) -> None:
+    with_channels_first(g, n, "MaxPool", n.inputs[:1], **n.attrs)
+
+
 @operator(ms("NhwcConv NhwcFusedConv"), f"{CONV} activation activation_params", "as Conv; only the pixels are NHWC")
 def _nhwc_conv(g: Builder, n: OnnxNode) -> None:
     fused = bool(n.attrs.get("activation"))
-    x = apply(g, n, "Transpose", [n.inputs[0]], "channels", perm=[0, 3, 1, 2])
-    x = _conv(g, n, x, "conv")
-    last = not g.has(n, 3) and not fused
-    x = apply(g, n, "Transpose", [x], "" if last else "pixels", perm=[0, 2, 3, 1])
+    attrs = {name: value for name, value in n.attrs.items() if name in CONV.split()}
+    part = "conv" if g.has(n, 3) or fused else ""
+    x = with_channels_first(g, n, "Conv", n.inputs[:3], part, **attrs)
     if g.has(n, 3):
         x = apply(g, n, "Add", [x, n.inputs[3]], "sum" if fused else "")
     if fused:
@@ -124,6 +146,12 @@ def _quick_gelu(g: Builder, n: OnnxNode) -> None:
     """x sigmoid(alpha x)"""
     scaled = apply(g, n, "Mul", [n.inputs[0], number(g, n, n.get("alpha", float, 1.702))], "scaled")
     apply(g, n, "Mul", [n.inputs[0], apply(g, n, "Sigmoid", [scaled], "gate")])
+
+
+@operator("SimplifiedLayerNormalization", "axis epsilon stash_type", "one result")
+def _simple_layer_norm(g: Builder, n: OnnxNode) -> None:
+    """RMSNormalization as onnxruntime writes it, in ONNX's own domain."""
+    apply(g, n, "RMSNormalization", n.inputs, **n.attrs)
 
 
 @operator(ms("LayerNormalization"), "axis epsilon stash_type", "as LayerNormalization; one result")

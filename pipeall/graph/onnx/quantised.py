@@ -12,7 +12,7 @@ import numpy as np
 from .build import Builder, OnnxNode, operator
 from .few_bits import limits
 from .fold import check_scale, levels_of, parameter_shape
-from .microsoft import apply, ms
+from .microsoft import apply, ms, with_channels_first
 from .pointwise import binary
 
 Parameter = np.ndarray | str | None
@@ -74,6 +74,8 @@ def _real(g: Builder, n: OnnxNode, value: np.ndarray | str, part: str) -> np.nda
 def _quantize(g: Builder, n: OnnxNode) -> None:
     x = g.x(n)
     scale, zero = _parameters(g, n, g.shape(x))
+    if isinstance(scale, np.ndarray) and not scale.all():
+        n.fail("scales must be above 0, got 0")
     dtype = levels_of(n, n.get("output_dtype", int, 0), None if zero is None else _type(g, zero))
     lo, hi = limits(dtype)
     if (single := _single(scale, zero)) is not None and hi - lo == 255:
@@ -137,10 +139,10 @@ def _bias(g: Builder, n: OnnxNode, i: int) -> list[str]:
     return [apply(g, n, "DequantizeLinear", [n.inputs[i], scale], "bias", axis=0)]
 
 
-@operator("QLinearConv", CONV, "as Conv; int8 and uint8, computed in float32")
+@operator(f"QLinearConv {ms('QLinearConv')}", f"{CONV} channels_last", "as Conv; int8 and uint8, computed in float32")
 def _qlinear_conv(g: Builder, n: OnnxNode) -> None:
     read = [_read(g, n, 0, "x"), _read(g, n, 3, "w"), *_bias(g, n, 8)]
-    _made(g, n, apply(g, n, "Conv", read, "y", **n.attrs), 6)
+    _made(g, n, with_channels_first(g, n, "Conv", read, "y", **_given(n, CONV)), 6)
 
 
 @operator("QLinearMatMul", limits="as MatMul; int8 and uint8, computed in float32")
@@ -158,6 +160,11 @@ def _qgemm(g: Builder, n: OnnxNode) -> None:
         _made(g, n, apply(g, n, "Gemm", read, "y", **attrs), 7)
     else:
         apply(g, n, "Gemm", read, **attrs)
+
+
+@operator(ms("QLinearWhere"), limits="int8 and uint8, computed in float32")
+def _qlinear_where(g: Builder, n: OnnxNode) -> None:
+    _made(g, n, apply(g, n, "Where", [n.inputs[0], _read(g, n, 1, "a"), _read(g, n, 4, "b")], "y"), 7)
 
 
 @operator(ms("QLinearAdd QLinearMul"), limits="int8 and uint8, computed in float32")
@@ -188,13 +195,11 @@ def _qlinear_concat(g: Builder, n: OnnxNode) -> None:
 @operator(
     ms("QLinearAveragePool QLinearGlobalAveragePool"),
     f"{POOL} channels_last",
-    "NCHW; int8 and uint8, computed in float32",
+    "int8 and uint8, computed in float32",
 )
 def _qlinear_pool(g: Builder, n: OnnxNode) -> None:
-    if n.get("channels_last", int, 0):
-        n.fail("only pixels in NCHW are supported, got channels_last")
     op = n.op.rpartition("QLinear")[2]
-    _made(g, n, apply(g, n, op, [_read(g, n, 0, "x")], "y", **_given(n, POOL)), 3)
+    _made(g, n, with_channels_first(g, n, op, [_read(g, n, 0, "x")], "y", **_given(n, POOL)), 3)
 
 
 def _less_zero(g: Builder, n: OnnxNode, i: int, zero: int, axis: int) -> str:
