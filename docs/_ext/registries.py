@@ -42,7 +42,7 @@ class Operators(Generated):
             if name in SUPPORTED
         ]
         return (
-            f"## ONNX operators\n\nOpsets {OPSETS[0]} to {OPSETS[1]} of ONNX's own domain; those of other domains below.\n\n"
+            f"## ONNX operators\n\nOpsets {OPSETS[0]} to {OPSETS[1]} of ONNX's own domain; other domains below.\n\n"
             + table(("ONNX operator", "opsets", "attributes", "limits"), rows)
             + "## Evaluated while a model is read\n\n"
             + "These run on constants, whatever their attributes: "
