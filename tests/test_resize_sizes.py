@@ -87,3 +87,18 @@ def test_a_double_that_float32_cannot_hold_is_refused_where_it_is_kept(tmp_path)
     proto = model([helper.make_node("Mul", ["x", "k"], ["y"])], {"x": (2,)}, ["y"], {"k": np.array([1e300])})
     with pytest.raises(Exception, match="constant 'k' has values beyond float32"):
         load(saved(proto, tmp_path))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32])
+@pytest.mark.parametrize("scales", [(1, 1, 2, 2), (1, 1, 1.5, 0.7), (1, 1, 0.5, 0.5)])
+def test_integers_between_elements_are_rounded_towards_0(scales, dtype, tmp_path):
+    """What quantize_static writes. A weight of float32 may put a sum that is whole on the other side of it: one off."""
+    x = np.random.default_rng(0).integers(-100 if dtype != np.uint8 else 0, 120, (1, 3, 8, 10)).astype(dtype)
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], mode="linear")
+    proto = model([node], {"x": x.shape}, ["y"], {"s": np.array(scales, np.float32)}, types={"x": dtype, "y": dtype})
+    expected = run(proto, {"x": x})["y"].astype(int)
+    with Engine(load(saved(proto, tmp_path)), "big") as engine:
+        got = engine(x)
+    assert got.dtype == dtype
+    off = np.abs(got.astype(int) - expected)
+    assert off.max() <= 1 and (off > 0).mean() < 0.02

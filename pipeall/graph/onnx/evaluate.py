@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ops.indexing import COMBINE
 from .build import Builder, OnnxNode
 from .reader import Subgraph
 from .tensors import package
@@ -40,10 +41,8 @@ def evaluate(g: Builder, n: OnnxNode) -> None:
         if size > MAX_ELEMENTS:
             n.fail(f"cannot evaluate on constants: {size} elements, expected at most {MAX_ELEMENTS}")
         g.afford(n, size)
-        from onnx.reference import ReferenceEvaluator
-
         with np.errstate(all="ignore"):  # what is not finite is refused where it is kept
-            arrays = ReferenceEvaluator(_model(n, feeds)).run(None, feeds)
+            arrays = _evaluated(n, feeds)
     except Exception as error:  # the reference raises whatever NumPy does
         if type(error).__module__.startswith("pipeall"):
             raise
@@ -53,6 +52,49 @@ def evaluate(g: Builder, n: OnnxNode) -> None:
         if not isinstance(array, np.ndarray | np.generic) or array.dtype.kind not in "fiub":
             n.fail("cannot evaluate on constants: its result is no tensor of numbers")
         g.bind(n, np.asarray(array), i)
+
+
+def _evaluated(n: OnnxNode, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    if n.op in INDEXED:
+        return [INDEXED[n.op](n, *feeds.values())]
+    from onnx.reference import ReferenceEvaluator
+
+    return ReferenceEvaluator(_model(n, feeds)).run(None, feeds)
+
+
+# ---- what the reference does element by element ----
+
+
+def _gather_nd(n: OnnxNode, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    batch = np.indices(indices.shape[:-1], sparse=True)[: n.get("batch_dims", int, 0)]
+    return x[(*batch, *np.moveaxis(indices, -1, 0))]
+
+
+def _scatter_nd(n: OnnxNode, x: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> np.ndarray:
+    return _scattered(n, x, tuple(np.moveaxis(indices, -1, 0)), updates)
+
+
+def _scatter_elements(n: OnnxNode, x: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> np.ndarray:
+    at = list(np.indices(indices.shape, sparse=True))
+    at[n.axis(n.get("axis", int, 0), x.ndim)] = indices
+    return _scattered(n, x, tuple(at), updates)
+
+
+def _scattered(n: OnnxNode, x: np.ndarray, at: tuple[np.ndarray, ...], updates: np.ndarray) -> np.ndarray:
+    made, reduction = x.copy(), n.get("reduction", str, "none")
+    if reduction != "none":
+        COMBINE[reduction].at(made, at, updates)
+    else:
+        made[at] = updates
+    return made
+
+
+INDEXED = {
+    "GatherND": _gather_nd,
+    "ScatterND": _scatter_nd,
+    "ScatterElements": _scatter_elements,
+    "Scatter": _scatter_elements,
+}
 
 
 def _model(n: OnnxNode, inputs: dict[str, np.ndarray], constants: dict[str, np.ndarray] | None = None) -> Any:

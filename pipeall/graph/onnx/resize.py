@@ -33,7 +33,12 @@ def _emit(g: Builder, n: OnnxNode, x: str, sizes: list[int], scales: Scales, par
         if not part:
             g.bind(n, x)
         return x
-    return g.emit(n, "resize", [x], part=part, sizes=tuple(sizes), scales=tuple(map(float, scales)), **attrs)
+    sized = {"sizes": tuple(sizes), "scales": tuple(map(float, scales)), **attrs}
+    kind = g.dtype(x)
+    if attrs["mode"] != "linear" or kind == "float32":
+        return g.emit(n, "resize", [x], part=part, **sized)
+    floats = g.cast(n, x, "float32", f"{part}floats")
+    return g.cast(n, g.emit(n, "resize", [floats], part=f"{part}resized", **sized), kind, part)  # rounded towards 0
 
 
 def _plain(g: Builder, n: OnnxNode, i: int) -> None:

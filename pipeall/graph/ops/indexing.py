@@ -114,8 +114,8 @@ def _scattered(attrs: Attrs, x: np.ndarray, where: list[np.ndarray], updates: np
     rows = out.reshape(prod(x.shape[: len(where)]), -1)
     values = updates.reshape(flat.size, -1)
     if attrs["reduction"] == "none":
-        for row, value in zip(flat, values, strict=True):
-            rows[row] = value
+        met, backwards = np.unique(flat[::-1], return_index=True)
+        rows[met] = values[::-1][backwards]
     else:
         COMBINE[attrs["reduction"]].at(rows, flat, values)
     return rows.reshape(x.shape)
