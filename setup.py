@@ -16,7 +16,7 @@ from setuptools.command.build_ext import build_ext
 HEADERS = [str(path) for pattern in ("*.h", "*.inc") for path in sorted(Path("pipeall").rglob(pattern))]
 MODULES = {  # name -> its C files, as patterns in its folder
     "pipeall._kernels.cpu.kernels": ["**/*.c"],
-    "pipeall._kernels.opencl.queue": ["program_cl.c"],
+    "pipeall._kernels.opencl.queue": ["*.c"],
     "pipeall.pipeline.runtime": ["stage.c"],
 }
 GLUE = ["-O1"]  # of what Cython generates, a third of a build: it starts C code and computes nothing itself

@@ -183,7 +183,8 @@ def frame_of(x: Any, frames: str) -> tuple[np.ndarray, tuple[int, int]]:
             f"frame: expected {frames} as uint8 {SHAPES[frames]}, sides up to {MAX_SIDE}, "
             f"got {array.dtype} {array.shape}"
         )
-    in_rows = array.strides[1:] == (*pixel, 1) and frames not in PLANES
+    row_bytes = array.nbytes // array.shape[0]
+    in_rows = array.strides[1:] == (*pixel, 1) and abs(array.strides[0]) >= row_bytes and frames not in PLANES
     rows = array if in_rows else np.ascontiguousarray(array)
     return rows, (array.shape[0] // 3 * 2 if frames in PLANES else array.shape[0], array.shape[1])
 

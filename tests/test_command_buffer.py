@@ -4,10 +4,10 @@ import ctypes
 
 import numpy as np
 import pytest
-from graphs import frames, small_net
+from graphs import frames, picture_net, small_net
 from shims import built
 
-from pipeall import DeviceError, Pipeline, PipelineError
+from pipeall import DeviceError, Engine, Picture, Pipeline, PipelineError
 from pipeall._kernels.opencl import devices as opencl
 
 COUNT = 9
@@ -47,6 +47,17 @@ def test_recorded_frames_are_the_same(plan, slots, recording, board_with_gpu, mo
     assert len(results) == 6 * COUNT and all(map(np.array_equal, results, expected))
     assert recording["alive"].value == 0 and 1 < recording["created"].value <= 2 * 24  # each pair of slots once
     assert recording["enqueued"].value == 6 * COUNT if slots <= 2 else recording["enqueued"].value > 0
+
+
+def test_recordings_end_where_pictures_outgrow_their_memory(recording, board_with_gpu):
+    """A recording keeps the buffer that it was made with."""
+    graph, rng = picture_net((12, 16)), np.random.default_rng(2)
+    pictures = [rng.integers(0, 256, (10 * (1 + i // 8), 30, 3), dtype=np.uint8) for i in range(32)]
+    with Engine(graph, "big", board_with_gpu, input=Picture()) as engine:
+        expected = [engine(x) for x in pictures]
+    with Pipeline(graph, "gpu-big:2", board_with_gpu, input=Picture()) as pipe:
+        np.testing.assert_allclose(list(pipe.map(pictures)), expected, rtol=1e-5, atol=0.02)
+    assert recording["alive"].value == 0 and recording["enqueued"].value == 32
 
 
 def test_a_trace_has_its_marks(recording, board_with_gpu):

@@ -237,7 +237,8 @@ def in_arena(lowered):
     return replace(lowered, steps=steps, arena_bytes=4 * (n + m) + lowered.arena_bytes)
 
 
-STORED = [*(("device", case) for cases in CASES.values() for case in cases[::3]), *(("device", pair) for pair in PAIRS)]
+IN_ARENA = [cases for op, cases in CASES.items() if op != "picture"]  # whose words are read by the CPU, in a slot
+STORED = [*(("device", case) for cases in IN_ARENA for case in cases[::3]), *(("device", pair) for pair in PAIRS)]
 STORED += [("tiled_as_gpu", case) for op in ("conv", "fc") for case in CASES[op][::3]]  # the parameters are theirs
 
 

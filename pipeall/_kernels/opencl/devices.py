@@ -204,6 +204,11 @@ class Device:
         has = "cl_khr_command_buffer" in self._handle.extensions.split()
         return self._handle.platform.int_ptr if has and not self.info.stand_in else None
 
+    @property
+    def context(self) -> int:
+        """The handle of its context."""
+        return self._context.int_ptr
+
     def queue(self, profile: bool = False) -> Any:
         """A new in-order command queue; ``profile``: its events tell when their commands ran."""
         properties = self._cl.command_queue_properties.PROFILING_ENABLE if profile else 0

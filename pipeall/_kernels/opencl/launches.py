@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...errors import DeviceError
-from ...steps import ARENA, CONSTANT, SLOT_IN, Lowered, Step, Strided, View, is_depthwise, item_bytes
+from ...steps import ARENA, CONSTANT, SLOT_IN, SLOT_OUT, Lowered, Step, Strided, View, is_depthwise, item_bytes
 from . import devices as opencl
 from .methods import DEPTHWISE_PIXELS, WINOGRAD_WEIGHT, Choose, Method, block, family, methods, modelled, transformed
+from .queue import PICTURE_FORMATS, picture_table_bytes
 from .strided_launches import SCRATCH, STRIDED_KINDS, formula, layernorm_along, refusal, scores, softmax_along
 
 # Elements that are moved as bits, by their bytes.
@@ -55,6 +56,7 @@ class Recorder:
         self.algorithms: list[Method | None] = []  # likewise
         self.step_of: list[int] = []  # likewise: the number of its step
         self.patches: list[tuple] = []
+        self.reads: tuple | None = None  # how frames are read (``queue.LaunchProgram``, picture)
         self._kept: list[Any] = []  # kernels and arguments: OpenCL does not keep a kernel's buffers alive
         self._device = device
         self._family = family(device.info)
@@ -307,6 +309,24 @@ class Recorder:
         types = self._moved(step, X=Base(x.base), Y=Base(out.base))
         self.launch(step, "copy.cl", "copy", dims[:3], *args, RANK=max(len(dims), 3), **types)
 
+    def picture(self, step: Step) -> None:
+        """The kernel's first argument, a frame's bytes, is set when the frame comes (picture_cl.h)."""
+        (words,), out, p = step.src, step.dst, step.params
+        seen, (rows, columns, channels) = p["picture"], out.shape
+        if words.base not in (SLOT_IN, SLOT_OUT):
+            raise DeviceError(f"step {step.node} (picture): expected what describes a frame in a slot")
+        table = self._device.allocate(picture_table_bytes(rows, columns))
+        affine = np.array([*p["factors"], *p["offsets"]], np.float32)
+        args = (None, table, Base(out.base), out.offset, *out.strides, rows, columns, float(seen.value), affine)
+        backwards = (seen.frames == "BGR") != (seen.channels == "BGR")
+        known = dict(FORMAT=PICTURE_FORMATS[seen.frames], CHANNELS=channels, BACKWARDS=int(backwards))
+        self.launch(step, "picture.cl", "picture", (columns, rows), *args, **known, Y=self.stored(out))
+        frame, example = p["example"]
+        self._kept.append(frame)
+        where = words.base, words.offset * item_bytes(words.dtype)
+        how = (rows, columns), seen.filter, seen.frames, example, table.int_ptr
+        self.reads = (self.commands[-1][0], step.node, self._device.context, *where, *how)
+
     def fill(self, step: Step) -> None:
         out = step.dst
         element = np.array(step.params["value"], out.dtype)
@@ -326,6 +346,7 @@ KINDS: dict[str, Callable[[Recorder, Step], None]] = {
     "unary": Recorder.unary,
     "copy": Recorder.copy,
     "fill": Recorder.fill,
+    "picture": Recorder.picture,
     **STRIDED_KINDS,
 }
 
@@ -336,7 +357,7 @@ ANY_TYPE = ("copy", "fill")  # kinds that move elements as they are
 def unsupported(lowered: Lowered, precision: str) -> str | None:
     """The first thing that OpenCL has no kernels for in a precision, in one line; None where it has all."""
     for step in lowered.steps:
-        operands = (*step.src, step.dst)
+        operands = (step.dst,) if step.kind == "picture" else (*step.src, step.dst)
         if step.kind not in KINDS:
             return f"step {step.node}: OpenCL has no {step.kind} kernel"
         if reason := refusal(step):

@@ -1,59 +1,30 @@
-#include "program_cl.h"
+#include "entry_points.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 
 #include "../gate.h"
+#include "picture_cl.h"
 
-/* From the OpenCL 1.2 specification. Handles are opaque pointers. */
-typedef uint64_t cl_map_flags;
 enum { CL_INCOMPATIBLE_COMMAND_QUEUE_KHR = -1140 };
-enum { CL_FALSE = 0, CL_TRUE = 1, CL_MAP_READ = 1, CL_MAP_WRITE = 2, CL_PROFILING_COMMAND_END = 0x1283 };
+enum { CL_MAP_READ = 1, CL_MAP_WRITE = 2, CL_PROFILING_COMMAND_END = 0x1283 };
 
-#define FUNCTIONS(X)                                                                                                 \
-    X(int, clSetKernelArg, (void *kernel, uint32_t index, size_t bytes, const void *value))                         \
-    X(int, clEnqueueNDRangeKernel,                                                                                   \
-      (void *queue, void *kernel, uint32_t dimensions, const size_t *offset, const size_t *global,                  \
-       const size_t *local, uint32_t wait_count, void *const *wait, void **event))                                  \
-    X(int, clEnqueueReadBuffer,                                                                                      \
-      (void *queue, void *mem, uint32_t blocking, size_t offset, size_t bytes, void *host, uint32_t wait_count,     \
-       void *const *wait, void **event))                                                                             \
-    X(int, clEnqueueWriteBuffer,                                                                                     \
-      (void *queue, void *mem, uint32_t blocking, size_t offset, size_t bytes, const void *host,                    \
-       uint32_t wait_count, void *const *wait, void **event))                                                        \
-    X(void *, clEnqueueMapBuffer,                                                                                    \
-      (void *queue, void *mem, uint32_t blocking, cl_map_flags flags, size_t offset, size_t bytes,                  \
-       uint32_t wait_count, void *const *wait, void **event, int *code))                                            \
-    X(int, clEnqueueUnmapMemObject,                                                                                  \
-      (void *queue, void *mem, void *mapped, uint32_t wait_count, void *const *wait, void **event))                 \
-    X(int, clWaitForEvents, (uint32_t count, void *const *events))                                                  \
-    X(int, clGetEventProfilingInfo,                                                                                  \
-      (void *event, uint32_t name, size_t bytes, void *value, size_t *bytes_of_value))                              \
-    X(int, clReleaseEvent, (void *event))                                                                            \
-    X(void *, clGetExtensionFunctionAddressForPlatform, (void *platform, const char *name))                         \
-    X(int, clFlush, (void *queue))                                                                                   \
-    X(int, clFinish, (void *queue))
-
-static struct {
-#define MEMBER(type, name, parameters) type(*name) parameters;
-    FUNCTIONS(MEMBER)
-#undef MEMBER
-} cl;
+pa_cl_functions pa_cl;
 
 const char *pa_cl_load(const char *path) {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library) return dlerror();
 #define LOOK_UP(type, name, parameters)                                                                              \
-    *(void **)&cl.name = dlsym(library, #name);                                                                      \
-    if (!cl.name) return #name;
-    FUNCTIONS(LOOK_UP)
+    *(void **)&pa_cl.name = dlsym(library, #name);                                                                      \
+    if (!pa_cl.name) return #name;
+    PA_CL_FUNCTIONS(LOOK_UP)
 #undef LOOK_UP
     return NULL;
 }
 
 const char *pa_cl_load_command_buffer(void *platform, pa_cl_command_buffer *buffers) {
 #define LOOK_UP(type, name, parameters)                                                                              \
-    *(void **)&buffers->name = cl.clGetExtensionFunctionAddressForPlatform(platform, #name);                         \
+    *(void **)&buffers->name = pa_cl.clGetExtensionFunctionAddressForPlatform(platform, #name);                         \
     if (!buffers->name) return #name;
     PA_CL_COMMAND_BUFFER(LOOK_UP)
 #undef LOOK_UP
@@ -83,6 +54,7 @@ const char *pa_cl_error_name(int code) {
         NAME(-52, CL_INVALID_KERNEL_ARGS)
         NAME(-54, CL_INVALID_WORK_GROUP_SIZE)
         NAME(-55, CL_INVALID_WORK_ITEM_SIZE)
+        NAME(-61, CL_INVALID_BUFFER_SIZE)
         NAME(-59, CL_INVALID_OPERATION)
         NAME(-63, CL_INVALID_GLOBAL_WORK_SIZE)
         NAME(-1138, CL_INVALID_COMMAND_BUFFER_KHR)
@@ -91,17 +63,14 @@ const char *pa_cl_error_name(int code) {
     return "an unknown error";
 }
 
-/* Keeps the first failure of a frame: its code, and which call and step it was. */
-static int keep(pa_cl_program *self, int failed, int code, const char *call, const char *step) {
+int pa_cl_keep(pa_cl_program *self, int failed, int code, const char *call, const char *step) {
     if (failed || !code) return failed;
     snprintf(self->message, sizeof self->message, "%s failed with %s (%d)%s%s", call, pa_cl_error_name(code), code,
              step ? " in step " : "", step ? step : "");
     return code;
 }
 
-#define TRY(call, step, ...) failed = keep(self, failed, cl.call(__VA_ARGS__), #call, step)
-
-#define TRY_BUFFER(call, step, ...) failed = keep(self, failed, self->buffers.call(__VA_ARGS__), #call, step)
+#define TRY_BUFFER(call, step, ...) failed = pa_cl_keep(self, failed, self->buffers.call(__VA_ARGS__), #call, step)
 
 static int set_slots(pa_cl_program *self, void *const *memory) {
     int failed = 0;
@@ -127,7 +96,7 @@ static void *recording(pa_cl_program *self, pa_cl_frame *f, void *const *memory,
         self->buffers.clCreateCommandBufferKHR = NULL;
         return NULL;
     }
-    int failed = keep(self, 0, code, "clCreateCommandBufferKHR", NULL);
+    int failed = pa_cl_keep(self, 0, code, "clCreateCommandBufferKHR", NULL);
     if (!failed) failed = set_slots(self, memory);
     for (int32_t i = f->from; i < f->to && !failed; i++) {
         const pa_cl_command *command = &self->commands[i];
@@ -196,10 +165,10 @@ static int record(pa_cl_program *self, const pa_cl_frame *f, int64_t computed) {
 
 static void release_events(pa_cl_program *self, pa_cl_frame *f) {
     for (int32_t i = 0; i < self->command_count; i++) {
-        if (f->events[i]) cl.clReleaseEvent(f->events[i]);
+        if (f->events[i]) pa_cl.clReleaseEvent(f->events[i]);
         f->events[i] = NULL;
     }
-    if (f->last) cl.clReleaseEvent(f->last);
+    if (f->last) pa_cl.clReleaseEvent(f->last);
     f->last = NULL;
 }
 
@@ -221,6 +190,8 @@ static int cl_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *out
     f->marks = program->marks;
     f->from = first, f->to = last;
 
+    const int64_t arrived = pa_now_ns();
+    if (self->picture.argument_of) failed = pa_cl_picture_give(self, f);
     const int64_t begin = pa_now_ns();
     for (int s = PA_SLOT_IN; s <= PA_SLOT_OUT; s++) {
         pa_slot_memory *slot = f->slots[s];
@@ -243,19 +214,19 @@ static int cl_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *out
         if (!f->unmapped[s]) continue;
         void *event = NULL;
         int code;
-        void *data = cl.clEnqueueMapBuffer(queue, f->slots[s]->mem, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE, 0,
+        void *data = pa_cl.clEnqueueMapBuffer(queue, f->slots[s]->mem, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE, 0,
                                             f->slots[s]->bytes, 0, NULL, &event, &code);
-        failed = keep(self, failed, code, "clEnqueueMapBuffer", NULL);
+        failed = pa_cl_keep(self, failed, code, "clEnqueueMapBuffer", NULL);
         if (code) continue;
         f->data[s] = data;
-        if (f->last) cl.clReleaseEvent(f->last);
+        if (f->last) pa_cl.clReleaseEvent(f->last);
         f->last = event;
     }
     program->map_ns += unmapping - begin;
-    program->copy_ns += f->given - unmapping;
+    program->copy_ns += f->given - unmapping + (begin - arrived);
     if (!failed) TRY(clFlush, NULL, queue);
     if (failed) { /* whatever was enqueued ends first, earlier frames too */
-        cl.clFinish(queue);
+        pa_cl.clFinish(queue);
         give_back(f);
         release_events(self, f);
         return failed;
@@ -290,12 +261,16 @@ static int cl_open(pa_program *program) {
     return 0;
 }
 
-static void cl_close(pa_program *program) {
-    pa_cl_program *self = (pa_cl_program *)program;
-    cl.clFinish(self->queue);
-    self->opened = 0;
+void pa_cl_forget_recordings(pa_cl_program *self) {
     for (pa_cl_frame *f = self->frames; f < self->frames + PA_DEPTH_MAX; f++)
         while (f->recording_count) self->buffers.clReleaseCommandBufferKHR(f->recordings[--f->recording_count].buffer);
+}
+
+static void cl_close(pa_program *program) {
+    pa_cl_program *self = (pa_cl_program *)program;
+    pa_cl.clFinish(self->queue);
+    self->opened = 0;
+    pa_cl_forget_recordings(self);
 }
 
 static const char *cl_error(const pa_program *program, int code) { return ((const pa_cl_program *)program)->message; }
@@ -306,10 +281,10 @@ void pa_cl_program_init(pa_cl_program *self) {
 }
 
 void *pa_cl_map(void *queue, void *mem, size_t bytes, int *code) {
-    return cl.clEnqueueMapBuffer(queue, mem, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0, NULL, NULL, code);
+    return pa_cl.clEnqueueMapBuffer(queue, mem, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0, NULL, NULL, code);
 }
 
 int pa_cl_unmap(void *queue, void *mem, void *data) {
-    const int code = cl.clEnqueueUnmapMemObject(queue, mem, data, 0, NULL, NULL);
-    return code ? code : cl.clFinish(queue);
+    const int code = pa_cl.clEnqueueUnmapMemObject(queue, mem, data, 0, NULL, NULL);
+    return code ? code : pa_cl.clFinish(queue);
 }

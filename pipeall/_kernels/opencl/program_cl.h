@@ -19,6 +19,7 @@
 #ifndef PIPEALL_PROGRAM_CL_H
 #define PIPEALL_PROGRAM_CL_H
 
+#include "../picture_frame.h"
 #include "../program.h"
 
 /* One launch. Kernel objects are not shared between commands: their arguments persist. local divides global. */
@@ -63,6 +64,22 @@ typedef struct pa_cl_recording {
 } pa_cl_recording;
 enum { PA_CL_RECORDINGS = 24 };
 
+/* The step that makes the network's input of a picture (picture_cl.h). */
+typedef struct pa_cl_picture {
+    void *argument_of;  /* the kernel whose argument 0 is the frame's bytes; NULL: there is no such step */
+    const char *step;
+    void *context;
+    int64_t offset;     /* bytes: where a frame's words lie in slot `base` */
+    int32_t base;
+    int64_t rows, columns; /* of the network's input */
+    int32_t filter, format;
+    int64_t example[PA_PICTURE_WORDS]; /* what is read where the words are 0 */
+    void *table;        /* buffer of what the kernel reads of a frame but its bytes */
+    void *pixels;       /* buffer of its bytes, which grows */
+    size_t pixels_bytes;
+    int32_t *host[PA_DEPTH_MAX]; /* the table of each frame on the queue */
+} pa_cl_picture;
+
 /* A frame on the queue. */
 typedef struct pa_cl_frame {
     pa_slot_memory *slots[PA_BASES];
@@ -85,6 +102,7 @@ typedef struct pa_cl_program {
     pa_cl_command *commands;
     pa_cl_patch *patches;
     pa_cl_frame frames[PA_DEPTH_MAX];
+    pa_cl_picture picture;
     int32_t oldest, under_way; /* frames on the queue, from frames[oldest] on */
     void *staging[PA_BASES]; /* buffers for slots of plain memory; [PA_ARENA] is unused */
     size_t bytes[PA_BASES];  /* what the program reads of its slot and writes to it */
@@ -96,6 +114,9 @@ typedef struct pa_cl_program {
 
 /* Fills in `program`; the other fields are the caller's. */
 void pa_cl_program_init(pa_cl_program *self);
+
+/* Releases all recordings; none may be running. */
+void pa_cl_forget_recordings(pa_cl_program *self);
 
 /* Looks the entry points up in the shared library at path. Returns NULL, or what is missing. */
 const char *pa_cl_load(const char *path);

@@ -10,6 +10,14 @@ from ...errors import ArgumentError, DeviceError
 
 cdef extern from "program_cl.h" nogil:
     enum: PA_SLOT_IN, PA_SLOT_OUT
+    ctypedef struct pa_cl_picture:
+        void *argument_of
+        const char *step
+        void *context
+        int64_t offset, rows, columns
+        int32_t base, filter, format
+        int64_t *example
+        void *table
     ctypedef struct pa_cl_command:
         void *kernel
         const char *step
@@ -32,6 +40,7 @@ cdef extern from "program_cl.h" nogil:
         pa_cl_command *commands
         pa_cl_patch *patches
         pa_cl_frame *frames
+        pa_cl_picture picture
         void **staging
         size_t *bytes
     void pa_cl_program_init(pa_cl_program *)
@@ -41,8 +50,27 @@ cdef extern from "program_cl.h" nogil:
     int pa_cl_unmap(void *, void *, void *)
     const char *pa_cl_error_name(int)
 
+cdef extern from "picture_cl.h" nogil:
+    enum: PA_PICTURE_WORDS, PA_RGB, PA_GRAY, PA_NV12, PA_I420, PA_YUYV
+    enum: PA_PICTURE_BILINEAR, PA_PICTURE_ANTIALIAS, PA_PICTURE_AREA, PA_PICTURE_NEAREST
+    int64_t pa_cl_picture_ints(int64_t, int64_t)
+    int pa_cl_picture_init(pa_cl_picture *)
+    void pa_cl_picture_free(pa_cl_picture *)
+
 cdef extern from "<stdatomic.h>" nogil:
     void atomic_init(atomic_int *, int)
+
+
+PICTURE_FORMATS = {"RGB": PA_RGB, "BGR": PA_RGB, "GRAY": PA_GRAY, "NV12": PA_NV12, "I420": PA_I420, "YUYV": PA_YUYV}
+PICTURE_FILTERS = {
+    "bilinear": PA_PICTURE_BILINEAR, "antialias": PA_PICTURE_ANTIALIAS, "area": PA_PICTURE_AREA,
+    "nearest": PA_PICTURE_NEAREST,
+}
+
+
+def picture_table_bytes(int64_t rows, int64_t columns):
+    """Of the table of a frame (picture_cl.h) for a network's input of that size."""
+    return 4 * pa_cl_picture_ints(rows, columns)
 
 
 cdef void *pointer(handle) except? NULL:
@@ -91,6 +119,8 @@ cdef class LaunchProgram:
     commands  (kernel handle, step name, global size, local size) of every launch; a size is three numbers
     patches   (kernel handle, step name, argument index, base) of every argument that is a slot
     staging   {SLOT_IN: (buffer handle, bytes), SLOT_OUT: ...}
+    picture   of a step that reads frames: (kernel handle, step name, context handle, slot of the words and their offset
+              there in bytes, size, filter, frames, the example's words, handle of a buffer for the table); None: none
     always    (first, last): commands that every frame runs, the others only some (program.h); None: all
     platform  handle of the device's, where it has cl_khr_command_buffer; else None
 
@@ -100,7 +130,7 @@ cdef class LaunchProgram:
     cdef pa_cl_program program
     cdef list names
 
-    def __cinit__(self, queue, commands, patches, staging, platform=None, always=None):
+    def __cinit__(self, queue, commands, patches, staging, platform=None, always=None, picture=None):
         cdef const char *missing = NULL
         cdef pa_cl_command *command
         cdef pa_cl_patch *patch
@@ -137,12 +167,28 @@ cdef class LaunchProgram:
             mem, nbytes = staging[i]
             self.program.staging[i] = pointer(mem)
             self.program.bytes[i] = nbytes
+        if picture is not None:
+            self.set_picture(picture)
         if platform is not None:
             missing = pa_cl_load_command_buffer(pointer(platform), &self.program.buffers)
             if missing != NULL:
                 raise DeviceError(f"expected the functions of cl_khr_command_buffer; missing: {missing.decode()}")
 
+    cdef set_picture(self, given):
+        cdef pa_cl_picture *picture = &self.program.picture
+        cdef int i
+        kernel, step, context, base, offset, size, kind, frames, example, table = given
+        picture.step, picture.context, picture.table = self.text(step), pointer(context), pointer(table)
+        picture.base, picture.offset, (picture.rows, picture.columns) = base, offset, size
+        picture.filter, picture.format = PICTURE_FILTERS[kind], PICTURE_FORMATS[frames]
+        for i in range(PA_PICTURE_WORDS):
+            picture.example[i] = example[i]
+        if not pa_cl_picture_init(picture):
+            raise MemoryError(f"step {step}: expected room for the weights of a picture, got none")
+        picture.argument_of = pointer(kernel)
+
     def __dealloc__(self):
+        pa_cl_picture_free(&self.program.picture)
         PyMem_Free(self.program.commands)
         PyMem_Free(self.program.patches)
         for i in range(PA_DEPTH_MAX):

@@ -6,80 +6,14 @@
  */
 #include "picture.h"
 
-#include <math.h>
-
 #include "chunks.h"
 
 enum { LANES = 16, ROW_FLOATS = 3 * PA_PICTURE_SIDE + LANES, ROW_BYTES = 3 * PA_PICTURE_SIDE + LANES };
-
-/* Of YUV, with 16 bits of fraction: red = grey * (y - black) + red_v * (v - 128), and likewise. */
-typedef struct colours {
-    int32_t black, grey, red_v, green_u, green_v, blue_u;
-} colours;
-
-typedef struct frame {
-    const uint8_t *pixels;
-    int64_t h, w, stride;         /* stride: bytes from row to row */
-    double window[4];             /* top, left, height, width */
-    int64_t top, left, rows, columns;
-    int64_t channels;             /* of a row in the buffer */
-    int64_t first, count;         /* pixels of a row that are read */
-    colours from;
-} frame;
 
 typedef struct shared {
     const pa_picture_op *op;
     frame f;
 } shared;
-
-/* red, blue: what they are of the luma. */
-static colours colours_of(double red, double blue, int full_range) {
-    const double one = 65536, grey = full_range ? one : one * 255 / 219, chroma = full_range ? one : one * 255 / 224;
-    const double red_v = 2 * (1 - red) * chroma, blue_u = 2 * (1 - blue) * chroma, green = 1 - red - blue;
-    return (colours){full_range ? 0 : 16, (int32_t)lround(grey), (int32_t)lround(red_v), (int32_t)lround(-blue_u * blue / green),
-                     (int32_t)lround(-red_v * red / green), (int32_t)lround(blue_u)};
-}
-
-static frame frame_of(const pa_picture_op *op, const int64_t *words) {
-    if (!words[0]) words = op->example;
-    frame f = {(const uint8_t *)(intptr_t)words[0], words[1], words[2], words[3], {0}, words[8], words[9], words[10], words[11],
-               op->format == PA_GRAY ? 1 : 3, 0, 0, {0}};
-    double luma[2];
-    memcpy(f.window, words + 4, sizeof f.window);
-    memcpy(luma, words + 12, sizeof luma);
-    f.from = colours_of(luma[0], luma[1], words[14] != 0);
-    return f;
-}
-
-/* The weight of the pixel whose middle is at a distance from an output's middle; step: pixels to the next output. */
-static double weight_of(int filter, double distance, double step) {
-    const double d = fabs(distance);
-    if (filter == PA_PICTURE_AREA) return fmax(0, fmin(1, fmin(step, (step + 1) / 2 - d)));
-    return fmax(0, 1 - d / (filter == PA_PICTURE_ANTIALIAS && step > 1 ? step : 1));
-}
-
-/* Of `outputs` positions that show `length` pixels from `start` on, of `size`. */
-static void table(int filter, int64_t size, double start, double length, int64_t outputs, pa_picture_axis *axis) {
-    const double step = length / (double)outputs;
-    const double wide = filter == PA_PICTURE_AREA ? step / 2 + 0.5 : filter == PA_PICTURE_ANTIALIAS && step > 1 ? step : 1;
-    const int64_t reach = filter == PA_PICTURE_NEAREST ? 1 : (int64_t)ceil(2 * wide);
-    axis->taps = min64(reach, size);
-    for (int64_t i = 0; i < outputs; i++) {
-        double middle = start + ((double)i + 0.5) * step, sum = 0;
-        float *weight = axis->weight + i * axis->taps;
-        if (filter == PA_PICTURE_NEAREST) {
-            axis->start[i] = (int32_t)min64(max64((int64_t)floor(middle), 0), size - 1);
-            weight[0] = 1;
-            continue;
-        }
-        if (filter == PA_PICTURE_BILINEAR) middle = fmin(fmax(middle, 0.5), (double)size - 0.5);
-        const int64_t first = min64(max64((int64_t)floor(middle - wide + 0.5), 0), size - axis->taps);
-        axis->start[i] = (int32_t)first;
-        for (int64_t k = 0; k < axis->taps; k++) sum += weight_of(filter, (double)(first + k) + 0.5 - middle, step);
-        for (int64_t k = 0; k < axis->taps; k++)
-            weight[k] = (float)(weight_of(filter, (double)(first + k) + 0.5 - middle, step) / sum);
-    }
-}
 
 static inline uint8_t level(int32_t x) { return (uint8_t)(x < 0 ? 0 : x > (255 << 16) ? 255 : (x + (1 << 15)) >> 16); }
 
@@ -160,7 +94,7 @@ void pa_picture_plan(pa_picture_op *op) { op->scratch_bytes = round_up(ROW_FLOAT
 
 void pa_picture_step(const void *args, void *const *bases, void *scratch, pa_team *team) {
     const pa_picture_op *op = args;
-    shared s = {op, frame_of(op, (const int64_t *)pa_at(&op->src, bases))};
+    shared s = {op, frame_of((const int64_t *)pa_at(&op->src, bases), op->example, op->format)};
     pa_picture_op planned = *op; /* the numbers of taps are this frame's */
     frame *f = &s.f;
     table(op->filter, f->h, f->window[0], f->window[2], f->rows, &planned.rows);

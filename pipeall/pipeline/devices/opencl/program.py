@@ -81,6 +81,7 @@ class ClProgram:
             {base: (buffer.int_ptr, sizes[base]) for base, buffer in self._staging.items()},
             device.recording_platform,
             always(lowered, self.step_of),
+            self._recorder.reads,
         )
 
     @property
