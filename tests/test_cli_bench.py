@@ -301,7 +301,7 @@ def test_a_plot_without_matplotlib_names_the_extra(tmp_path):
     ("arguments", "words"),
     [
         (["vgg16"], "'vgg16'"),
-        (["--components", ""], "expected big"),
+        (["--components", ""], "got an empty one"),
         (["--components", "B,big"], "expected distinct components"),
         (["--components", "M"], "no component 'mid'"),
         (["--board", "a311d-armcl", "--components", "N"], "expected big, mid, little, gpu or cpu"),

@@ -58,7 +58,7 @@ FILES = {
     [
         (["profile", "tiny", "--units", "B,Q"], "expected big, mid, little, gpu or cpu"),
         (["profile", "tiny", "--units", "B,big"], "expected each once"),
-        (["profile", "tiny", "--units", ""], "expected big"),
+        (["profile", "tiny", "--units", ""], "got an empty one"),
         (["profile", "tiny", "--units", "M"], "no component 'mid'"),
         (["profile", "tiny", "--seconds", "nan"], "expected a finite number"),
         (["profile", "tiny", "--seconds", "0"], "x>0"),

@@ -91,15 +91,15 @@ def bench(
     found, notes = _compared(graphs, there, names, floating, seconds, turns, time_scale, trace)
     about |= {"after": machine.state(host), "seconds": seconds, "turns": turns}
     about |= {"board": there.model.name if board else None, "time_scale": time_scale}
-    if plot:
-        where = f"{about['board']}, twin" if board else about["model"] or "unknown CPU"
-        draw(plot, found, f"{where}: {', '.join(names)}")
     if as_json:
         valid, busy = all(row["valid"] for row in found), any(row["disturbed"] for row in found)
         about["components"] = [row for row in there.describe() if row["component"] in names]
         print_json("bench", **about, valid=valid, disturbed=busy, runs=found, notes=notes, averages=averages(found))
     else:
         show(about, there, names, found, notes)
+    if plot:
+        where = f"{about['board']}, twin" if board else about["model"] or "unknown CPU"
+        draw(plot, found, f"{where}: {', '.join(names)}")
 
 
 def _compared(

@@ -87,6 +87,10 @@ def model_cost(
     rows = report.layer_rows(network)
     content = report.network_report(network) | {"refused": refusal or None, "layers": rows}
     content |= _asked_for(network, graph, convention, algorithms, processors)
+    if as_json:
+        print_json("cost", **content)
+    else:
+        _show(content, layers, explain)
     if csv is not None:
         report.write_csv(csv, rows)
     if plot is not None:
@@ -95,10 +99,6 @@ def model_cost(
         totals = content["totals"]
         title = f"{network.name}: {totals['macs']:,} MACs, {totals['parameters']:,} parameters"
         draw_cost(plot, rows, title, report.peaks() if roofline else {})
-    if as_json:
-        print_json("cost", **content)
-    else:
-        _show(content, layers, explain)
 
 
 def _asked_for(
