@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .arguments import Rule, number, one_of, refused, several, switch
+from .arguments import Rule, number, one_of, refused, several, shown, switch
 from .errors import ArgumentError
 
 FITS = ("stretch", "crop", "letterbox")
@@ -62,14 +62,14 @@ class Placed:
         """(..., 2) x and y in pixels of the input -> in pixels of the picture, float64; corners of pixels are whole."""
         top, left, h, w = self.window
         y0, x0, rows, columns = self.inner
-        points = np.asarray(points, np.float64)
+        points = _pairs(points)
         return (points - (x0, y0)) * (w / columns, h / rows) + (left, top)
 
     def to_input(self, points: np.ndarray) -> np.ndarray:
         """The way back of ``to_picture``."""
         top, left, h, w = self.window
         y0, x0, rows, columns = self.inner
-        points = np.asarray(points, np.float64)
+        points = _pairs(points)
         return (points - (left, top)) * (columns / w, rows / h) + (x0, y0)
 
 
@@ -147,7 +147,14 @@ class Picture:
         return yuv, bool(getattr(frame, "full_range", self.full_range))
 
     def placed(self, picture: tuple[int, int], size: tuple[int, int]) -> Placed:
-        """Where a picture of this height and width lies in an input of that height and width."""
+        """Where a picture of this height and width lies in an input of that height and width. Raises ArgumentError."""
+        try:
+            return self._placed(picture, size)
+        except (TypeError, ValueError, ArithmeticError):
+            given = f"{shown(picture)} and {shown(size)}"
+            raise ArgumentError(f"picture, size: expected two heights and widths in pixels, got {given}") from None
+
+    def _placed(self, picture: tuple[int, int], size: tuple[int, int]) -> Placed:
         (h, w), (rows, columns) = picture, size
         if self.fit == "crop":
             shrink = max(rows / h, columns / w) / self.keep
@@ -159,6 +166,17 @@ class Picture:
         inner_h, inner_w = (min(max(round(side * shrink), 1), most) for side, most in ((h, rows), (w, columns)))
         top, left = ((rows - inner_h) // 2, (columns - inner_w) // 2) if self.centered else (0, 0)
         return Placed((h, w), (0.0, 0.0, h, w), (top, left, inner_h, inner_w))
+
+
+def _pairs(points: Any) -> np.ndarray:
+    """(..., 2) float64."""
+    try:
+        found = np.asarray(points, np.float64)
+    except Exception:  # of whatever is no array of numbers
+        found = np.empty(0)
+    if found.shape[-1:] != (2,):
+        raise refused("points", "pairs of x and y, (..., 2)", points)
+    return found
 
 
 def frame_of(x: Any, frames: str) -> tuple[np.ndarray, tuple[int, int]]:

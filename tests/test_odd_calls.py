@@ -15,7 +15,7 @@ import pytest
 from graphs import frames, picture_net, small_net
 
 import pipeall
-from pipeall import Board, Engine, Picture, PipeallError, Pipeline, Plan, Profile, Tensor, tasks, zoo
+from pipeall import Board, Engine, Graph, Picture, PipeallError, Pipeline, Plan, Profile, Tensor, tasks, zoo
 from pipeall.graph.onnx.write import onnx_bytes
 
 LIMIT_S = 20  # that a call may take
@@ -101,6 +101,22 @@ class Calls:
             graph.finer: {"max_crossing": 2},
             Picture: {},
             Tensor: {"name": "x", "shape": (1,)},
+        } | self.of_answers(seen)
+
+    def of_answers(self, seen: Graph) -> dict[Callable, dict[str, object]]:
+        find, size = tasks.task(seen, "segment"), pipeall.cost(self.graph)
+        placed, picture = Picture().placed((9, 9), (8, 8)), np.zeros((90, 90, 3), np.uint8)
+        outputs = np.zeros(seen.outputs[0].shape, np.float32)
+        corners = ((10.0, 10.0), (50.0, 10.0), (50.0, 20.0), (10.0, 20.0))
+        return {
+            find.__call__: {"outputs": outputs, "placed": placed},
+            find(outputs, placed).to_coco: {"image_id": 1},
+            Picture().placed: {"picture": (9, 9), "size": (8, 8)},
+            placed.to_picture: {"points": [[1.0, 2.0]]},
+            placed.to_input: {"points": [[1.0, 2.0]]},
+            tasks.cut_out: {"picture": picture, "corners": corners},
+            size.memory: {"batch": 2},
+            size.largest_batch: {"memory": 1e9},
         }
 
     def of_plans(self, folder: Path) -> dict[Callable, dict[str, object]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
+from ..arguments import checked, number, one_of, whole
 from ..errors import ArgumentError
 from ..graph.ir import Graph
 from . import batch as batches
@@ -16,7 +17,9 @@ from . import onnx_shapes
 from .count import Cost, network_cost
 from .exports import with_batch, with_doubts
 from .network import Network, of_graph
-from .training import Memory, memory_function, saved_bytes, space
+from .training import OPTIMIZERS, Memory, memory_function, saved_bytes, space
+
+MAX_BATCH = 2**40
 
 
 class TorchModule(Protocol):
@@ -58,12 +61,12 @@ class Size:
         """Bytes of each sample that autograd keeps for the backward pass."""
         return saved_bytes(self.network)[0]
 
+    @checked(batch=whole(1, MAX_BATCH), optimizer=one_of(*OPTIMIZERS))
     def memory(self, batch: int, optimizer: str = "momentum") -> Memory:
         """Bytes of a training step. ``optimizer``: sgd, momentum or adam. ArgumentError for another."""
-        if batch < 1:
-            raise ArgumentError(f"batch: expected at least 1, got {batch}")
         return memory_function(self.network, optimizer)(batch)
 
+    @checked(memory=number(0), optimizer=one_of(*OPTIMIZERS), share=number(0, 1, above=True))
     def largest_batch(self, memory: float, optimizer: str = "momentum", share: float = batches.SHARE) -> int:
         """The largest batch that trains within ``share`` of ``memory`` bytes; 0 where not even one sample fits."""
         at, lecture = memory_function(self.network, optimizer), space(self.network)

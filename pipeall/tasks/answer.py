@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import a, optional, whole
+
 Point = tuple[float, float, float]  # x, y, score
 PIXEL_DIGITS, SCORE_DIGITS = 3, 5  # after the point, in JSON
 
@@ -211,6 +213,8 @@ class Answer:
 
     def to_coco(self, image_id: int, categories: Mapping[int, int] | None = None) -> list[dict[str, Any]]:
         """Boxes as entries of COCO's file of results; ``categories``: its number of each class, as ``COCO_IDS`` has."""
+        optional(a(Mapping, "a dict of numbers by class"))("categories", categories)
+        image_id = whole(0)("image_id", image_id)
         entries = [{"image_id": image_id, **box.to_dict()} for box in self.boxes]
         for entry in entries if categories else ():
             entry["category_id"] = categories[entry["category_id"]]

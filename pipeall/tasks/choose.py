@@ -63,6 +63,7 @@ class Task:
         Raises ArgumentError where outputs are missing or have other shapes than the graph's.
         """
         given = outputs if isinstance(outputs, Mapping) else {next(iter(self._expected)): outputs}
+        a(Placed, "where the picture lies, as Picture.placed gives it")("placed", placed)
         values = [self._value(given, tensor) for tensor in self._expected.values()]
         return self.decoder.decode(values, Scene(self.size, placed, **self._scene))
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from ..picture import Picture
+from ..arguments import refused
+from ..picture import MAX_SIDE, Picture, frame_of
 from .answer import Answer, Text
 from .decoder import Outputs, Scene, Signature, decoder
 from .regions import Runs, clockwise, connected, grown, outline, rectangle
@@ -111,12 +114,25 @@ def ctc(outputs: Outputs, scene: Scene) -> Answer:
     return scene.answer("text", texts=(Text(text, score),) if score >= scene.threshold else ())
 
 
+def _corners(corners: Any) -> np.ndarray:
+    """(4, 2) float64. Raises ArgumentError."""
+    try:
+        found = np.array(corners, np.float64)
+    except Exception:  # of whatever is no array of numbers
+        found = np.empty(0)
+    if found.shape != (4, 2) or not np.abs(found).max() <= MAX_SIDE:
+        raise refused("corners", f"four pairs of x and y of at most {MAX_SIDE} pixels", corners)
+    return found
+
+
 def cut_out(picture: np.ndarray, corners: tuple[tuple[float, float], ...]) -> np.ndarray:
     """A line of text, upright: (H, W, 3) uint8 of a picture (H, W, 3) between four corners, bilinear.
 
-    A line more than one and a half times as high as it is wide is turned by a quarter, to the left.
+    A line more than one and a half times as high as it is wide is turned by a quarter, to the left. Raises
+    ArgumentError for another picture, and for what is no four corners on it or near it.
     """
-    a, b, c, d = clockwise(np.array(corners, np.float64))
+    picture, ends = frame_of(picture, "RGB")[0], _corners(corners)
+    a, b, c, d = clockwise(ends)
     width, height = (max(np.hypot(*side) for side in pair) for pair in ((b - a, c - d), (d - a, c - b)))
     w, h = max(round(width), 1), max(round(height), 1)
     u, v = ((np.arange(n) + 0.5) / n for n in (w, h))
