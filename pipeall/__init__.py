@@ -108,7 +108,12 @@ if not TYPE_CHECKING:  # or every name would be an Any, whether it exists or not
             raise AttributeError(f"module 'pipeall' has no attribute {name!r}")
         if name in _ROOMS:
             return import_module(_ROOMS[name], __name__)
-        value = getattr(import_module(_HOME.get(name, ".errors"), __name__), name)
+        try:
+            value = getattr(import_module(_HOME.get(name, ".errors"), __name__), name)
+        except ImportError as error:
+            if error.name is not None:
+                raise
+            raise ImportError(str(error)) from None  # the package is not built: said without the way there
         globals()[name] = value
         return value
 

@@ -1,5 +1,7 @@
 """What ``pipeall.load`` takes beside a path: shapes, batches, names to cut at; and what it keeps of a file's types."""
 
+import re
+
 import numpy as np
 import pytest
 from commands import document, invoke
@@ -7,7 +9,7 @@ from load_models import agrees, frames, model, value
 from onnx import TensorProto, helper
 from onnx_models import ints, parsed, rand, refusal, saved
 
-from pipeall import ArgumentError, load
+from pipeall import ArgumentError, ModelError, load
 from pipeall.graph.ops import run_graph
 
 HALF = 2.0**-10  # the spacing of float16 below 2, which an output is rounded to
@@ -206,3 +208,18 @@ def test_two_loads_share_the_weights_of_the_file(tmp_path):
 def private_bytes() -> int:
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith("RssAnon"))
+
+
+@pytest.mark.parametrize(
+    ("dims", "example"),
+    [
+        (["n", 3, "h", "w"], "(1, 3, 224, 224); of a command --input-shape 1x3x224x224"),
+        ([1, "h", "w", 3], "(1, 224, 224, 3); of a command --input-shape 1x224x224x3"),
+        ([1, 1, 64, "time"], "(1, 1, 64, 224); of a command --input-shape 1x1x64x224"),
+    ],
+)
+def test_open_sizes_have_an_example_in_the_layout_of_the_file(dims, example):
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "open", [x], [y])
+    with pytest.raises(ModelError, match=re.escape(f"give input_shape, e.g. {example}")):
+        load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]))

@@ -30,3 +30,8 @@ def main() -> None:
             raise
         print(f"error: {missing_extra(package, 'cli', 'the command line')}", file=sys.stderr)
         sys.exit(2)
+    except ImportError as error:
+        if error.name is not None:  # none: the package says itself that it is not built
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)

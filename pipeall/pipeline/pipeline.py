@@ -16,7 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import env
+from .. import (
+    _kernels,  # noqa: F401 says so, ahead of runtime, where the package is not built
+    env,
+)
 from ..arguments import checked, function, gone_through, one_of, optional, seconds
 from ..errors import ArgumentError, PipelineError, PipelineTimeoutError
 from ..graph.ir import Graph

@@ -26,7 +26,8 @@ INPUT_TYPES = {
     FLOAT: "float32", 2: "uint8", 3: "int8", 6: "int32", 7: "int64", 9: "bool", FLOAT16: "float16", 11: "float32",
     16: "float32",
 }  # fmt: skip
-EXAMPLE = "(1, 3, 224, 224)"
+OPEN = 224  # the side of most pictures, as an example
+EXAMPLE = f"(1, 3, {OPEN}, {OPEN})"
 
 
 def checked(input_shape: Shapes | None) -> Shape | dict[str, Shape] | None:
@@ -94,6 +95,12 @@ def tensors(values: Sequence[Any], given: Mapping[str, Shape]) -> list[Tensor]:
     return [_tensor(value, given.get(value.name), sizes) for value in values]
 
 
+def _example(sizes: Sequence[int | None]) -> str:
+    """A shape for open sizes in the layout of the file, as Python and as a command have it."""
+    shape = [size or OPEN for size in sizes] or [1, 3, OPEN, OPEN]
+    return f"e.g. ({', '.join(map(str, shape))}); of a command --input-shape {'x'.join(map(str, shape))}"
+
+
 def _tensor(value: Any, given: Shape | None, named_sizes: Mapping[str, int]) -> Tensor:
     kind, what = value.type.tensor_type, f"input {value.name!r}"
     if value.type.WhichOneof("value") not in ("tensor_type", None):
@@ -111,7 +118,7 @@ def _tensor(value: Any, given: Shape | None, named_sizes: Mapping[str, int]) -> 
         sizes[:1] = [size or 1 for size in sizes[:1]]
         if not kind.HasField("shape") or None in sizes:
             shown = ", ".join(str(dim.dim_value or dim.dim_param or "?") for dim in dims)
-            raise ModelError(f"{what} has open sizes ({shown}): give input_shape, e.g. {EXAMPLE}")
+            raise ModelError(f"{what} has open sizes ({shown}): give input_shape, {_example(sizes)}")
         shape = tuple(sizes)
     if len(shape) > MAX_RANK:
         raise ModelError(f"{what} has {len(shape)} dimensions, expected at most {MAX_RANK}")
