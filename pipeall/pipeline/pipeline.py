@@ -16,10 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import (
-    _kernels,  # noqa: F401 says so, ahead of runtime, where the package is not built
-    env,
-)
+from .. import _kernels, env  # noqa: F401 _kernels says where nothing was built, ahead of runtime
 from ..arguments import checked, function, gone_through, one_of, optional, seconds
 from ..errors import ArgumentError, PipelineError, PipelineTimeoutError
 from ..graph.ir import Graph
