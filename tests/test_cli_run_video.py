@@ -307,7 +307,9 @@ def test_a_drawn_video(clip, tmp_path):
 def test_keys_of_the_task_and_options():
     plain = ["run", "squeezenet", "examples", "--plan", "B", "--json"]
     assert "--top: expected 3, as in --task" in invoke(*plain, "--task", "classify:top=3", "--top", "2").stderr
-    assert "give --decoder one of" in invoke(*plain, "--task", "segment").stderr
+    assert (
+        "no decoder of the task segment reads its outputs: prob (1, 1000)" in invoke(*plain, "--task", "segment").stderr
+    )
     assert "expected it with a classifier" in invoke(*plain, "--decoder", "embed", "--first-class", "1").stderr
     answers, _ = ran("squeezenet", "examples", "--plan", "B", "--task", "classify:top=2")
     assert [len(answer["classes"]) for answer in answers] == [2, 2, 2]
