@@ -138,10 +138,13 @@ def test_branches_that_cannot_be_taken(body, words, tmp_path):
 
 
 def test_as_many_indices_as_the_data_says(tmp_path):
-    proto = parsed("z = NonZero(x)", "float[1,6] x", "z", {}, OPSET)
-    proto.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    """They cost as much as there can be of them; what has no rule for that is refused."""
+    proto = parsed("n = NonZero(x) p = Transpose(n) v = GatherND(x, p) z = Mul(v, v)", "float[1,6] x", "z", {}, OPSET)
     onnx.save(proto, tmp_path / "net.onnx")
-    with pytest.raises(ModelError, match=r"output 'z' is of shape \(2, '\?'\), which does not follow"):
+    sizes = pipeall.cost(str(tmp_path / "net.onnx"))
+    assert sizes.network.shapes["z"] == (6,)
+    onnx.save(parsed("z = Unique<sorted=1>(x)", "float[1,6] x", "z", {}, OPSET), tmp_path / "net.onnx")
+    with pytest.raises(ModelError, match=r"'z' is of shape \('\?',\), which does not follow"):
         pipeall.cost(str(tmp_path / "net.onnx"))
 
 

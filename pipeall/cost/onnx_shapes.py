@@ -25,6 +25,7 @@ QUANTISED = (
     "QLinearMatMul",
 )  # fmt: skip
 COURSES = ("If", "Loop", "Scan", "SequenceMap", "ConcatFromSequence", "SequenceAt", "SequenceLength")
+COUNTED = ("NonZero", "Compress", "NonMaxSuppression")  # how large their results are, the data says
 
 
 def read(path: str | Path, input_shape: Shapes | None = None, values: Values | None = None) -> Network:
@@ -35,7 +36,8 @@ def read(path: str | Path, input_shape: Shapes | None = None, values: Values | N
     missing, zero or do not fit, ArgumentError for a bad shape or value, MissingExtraError without onnx.
 
     A quantised file, and one with operators of other domains, subgraphs or sequences, is the graph that ``load`` makes
-    of it: its weights are integers that other nodes make floats of, or lie within nodes.
+    of it: its weights are integers that other nodes make floats of, or lie within nodes. One whose sizes depend on data
+    is that graph too, with the largest sizes.
 
     torch's exporter names a node by the modules around it. Where a node lies directly in a module that has modules
     inside, a function was called there (``Layer.module`` is False); some tools count modules only. BatchNorm that it
@@ -47,6 +49,8 @@ def read(path: str | Path, input_shape: Shapes | None = None, values: Values | N
     try:
         return _network(Path(path).stem, graph)
     except ModelError as error:
+        if any(node.op_type in COUNTED for node in graph.node):
+            return of_graph(load(path, input_shape, values=values))
         raise ModelError(f"{path}: {error}") from None
 
 
