@@ -187,10 +187,10 @@ def test_unknown_operator(domain, shown, tmp_path):
     proto = relu_model()
     proto.graph.node[0].op_type, proto.graph.node[0].domain = "Cauchy", domain
     message = refusal(saved(proto, tmp_path))
-    assert f"node 'only' ({shown}): operator not supported; supported are Abs, Acos" in message
+    assert f"node 'only' ({shown}): operator not supported; the part behind it may load with inputs=['y']" in message
 
 
-@pytest.mark.parametrize("element", ["INT16", "STRING", "COMPLEX64", "UINT64"])
+@pytest.mark.parametrize("element", ["STRING", "COMPLEX64"])
 def test_input_type(element, tmp_path):
     message = refusal(saved(relu_model(elem_type=getattr(TensorProto, element)), tmp_path))
     assert f"input 'x' has element type {element}, expected one of FLOAT, UINT8" in message

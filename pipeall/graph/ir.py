@@ -135,6 +135,7 @@ class Graph:
     receives   True where the inputs come from another sub-graph (Receiver instead of Input)
     transmits  True where the outputs go to another sub-graph (Transmitter instead of Output)
     levels     constant's name -> what its integers stand for: a float32 constant has no other values
+    declared   an input or output -> its element type at the border, by NumPy's name, where no tensor has that type
     metadata   what the model's file says of itself, such as the names of its classes
     max_crossing  most tensors that may cross a cut; None: as few as any cut has, and more inside of large groups
     """
@@ -152,6 +153,7 @@ class Graph:
     metadata: Mapping[str, str] = field(default_factory=dict)
     levels: Mapping[str, Quantization] = field(default_factory=dict)
     lengths: Mapping[str, tuple[tuple[int, str], ...]] = field(default_factory=dict)
+    declared: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
@@ -160,6 +162,7 @@ class Graph:
         object.__setattr__(self, "levels", MappingProxyType(dict(self.levels)))
         known = {tensor.name: self.lengths[tensor.name] for tensor in self.outputs if tensor.name in self.lengths}
         object.__setattr__(self, "lengths", MappingProxyType(known))
+        object.__setattr__(self, "declared", MappingProxyType(dict(self.declared)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         given = {entry.name: getattr(self, entry.name) for entry in fields(self)}

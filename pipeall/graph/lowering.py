@@ -110,7 +110,11 @@ class Lowering:
     def _emit(self, nodes: Sequence[Node]) -> None:
         for node in nodes:
             if node.output not in self.done:
-                self._emit_node(self, node)
+                if self.tensor(node.output).elements:
+                    self._emit_node(self, node)
+                else:  # nothing is written, but a stage has a step
+                    self.target(node)
+                    self.step("fill", node, (), self.storage((1, 1, 1, 1)), {"value": 0.0})
                 self.done.add(node.output)
 
     def _pass_on(self, slots: Sequence[SlotTensor], base: int) -> None:
@@ -275,6 +279,8 @@ class Lowering:
 
     def copy(self, name: str, src: Strided, dst: Strided) -> None:
         """Every element of ``dst`` from the same index of ``src``, broadcast."""
+        if not prod(dst.shape):
+            return
         a, b = merged(dst.shape, broadcast(src, dst.shape), dst)
         if src.array is not None or len(b.shape) > MAX_COPY_DIMS:
             params = {"op": "cast", "p0": 0.0, "p1": 0.0, "lo": float("-inf"), "hi": float("inf")}

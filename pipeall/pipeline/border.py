@@ -35,11 +35,14 @@ class Border:
         self._outputs = tuple(tensor.name for tensor in graph.outputs)
         self._leaving, self._lengths = tuple(tensor.name for tensor in graph.leaving), graph.lengths
         self._pictures = {name: node.attrs for name, node in pictures.items()}
+        self._declared = {name: np.dtype(dtype) for name, dtype in graph.declared.items()}
+        self._converted = [(i, self._declared[name]) for i, name in enumerate(self._leaving) if name in self._declared]
 
     def entry(self, x: Frame) -> Entry:
         """One frame. Pictures are not copied: they are read when their frame is computed.
 
-        Raises ArgumentError unless the arrays have the model's names, shapes and types.
+        Raises ArgumentError unless the arrays have the model's names, shapes and types: those of the file, or those
+        that it is computed in.
         """
         pieces, held = [], []
         for (tensor, dtype, offset), array in zip(self._inputs, self._arrays(x), strict=True):
@@ -53,10 +56,14 @@ class Border:
                 continue
             if not isinstance(array, np.ndarray):
                 raise ArgumentError(f"input {tensor.name!r}: expected a NumPy array, got {type(array).__name__}")
-            if array.shape != tensor.shape or array.dtype != dtype:
+            own = self._declared.get(tensor.name, dtype)
+            if array.shape != tensor.shape or array.dtype not in (own, dtype):
                 raise ArgumentError(
-                    f"input {tensor.name!r}: expected {dtype} {tensor.shape}, got {array.dtype} {array.shape}"
+                    f"input {tensor.name!r}: expected {own} {tensor.shape}, got {array.dtype} {array.shape}"
                 )
+            if array.dtype != dtype:
+                with np.errstate(over="ignore"):  # beyond float32 is infinite
+                    array = array.astype(dtype)
             pieces.append((offset, array.ravel()))  # a copy, where the array is not contiguous: a reshape may be a view
         return Entry(pieces, tuple(held))
 
@@ -89,12 +96,21 @@ class Border:
 
     def named(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
         """By output name."""
-        named = dict(zip(self._leaving, arrays, strict=True))
+        named = dict(zip(self._leaving, self._typed(arrays), strict=True))
         return cut(self._outputs, self._lengths, named) if self._lengths else named
 
     def result(self, arrays: Sequence[np.ndarray]) -> Frame:
         """An array, or a dict by output name where the model has several outputs."""
         if len(arrays) == 1:
-            return arrays[0]
+            return self._typed(arrays)[0]
         named = self.named(arrays)
         return named[self._outputs[0]] if len(self._outputs) == 1 else named
+
+    def _typed(self, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        """In the file's types."""
+        if not self._converted:
+            return arrays
+        arrays = list(arrays)
+        for i, dtype in self._converted:
+            arrays[i] = arrays[i].astype(dtype)
+        return arrays

@@ -20,10 +20,12 @@ from ...errors import ModelError
 from ...steps import TYPES
 from ..ir import Graph, Node, Quantization, Tensor
 from ..ops import attributes, infer_shape, infer_type
+from .settings import way_on
 
 Shape = tuple[int, ...]
 
 MAX_CONSTANT_ELEMENTS = 2**30  # of all constants of a model together: 4 GiB of float32
+WIDER = {"uint16": "int32", "int16": "int32", "uint32": "int64", "uint64": "int64"}  # what they are computed in
 MAX_UNROLLED = 20_000  # nodes of subgraphs, each counted as often as it runs
 
 
@@ -91,6 +93,7 @@ class Builder:
         self.places: dict[Any, tuple[str, Any]] = {}  # of a mask: where it is set, and how often
         self.levels: dict[str, Quantization] = {}  # as in Graph
         self._dequantised: dict[int, tuple[np.ndarray, Quantization]] = {}  # by id: floats that lie on levels
+        self.narrow: dict[str, str] = {}  # canonical name -> the type, of ``WIDER``, that the file gives it
         self.labels: set[str] = set()  # names of nodes: ONNX lets them repeat, outputs are unique
         self.budget = MAX_CONSTANT_ELEMENTS - sum(array.size for array in constants.values())
         self.scope = ""  # of a subgraph: how the names of what is made in it begin
@@ -122,8 +125,13 @@ class Builder:
         """An input that must be known before the network runs."""
         value = self.value(n, i)
         if isinstance(value, str):
-            n.fail(f"input {i} ({n.inputs[i]!r}) must be a constant, got a tensor computed at run time")
+            what = f"input {i} ({n.inputs[i]!r}) must be a constant, got a tensor computed at run time"
+            n.fail(what + self.way_on(value))
         return value
+
+    def way_on(self, value: np.ndarray | str) -> str:
+        """What an error says of the inputs that decide a value which must be known (``settings``)."""
+        return way_on(self.inputs, self.nodes, value)
 
     def floats(self, n: OnnxNode, i: int) -> np.ndarray:
         array = self.constant(n, i)
@@ -191,8 +199,10 @@ class Builder:
         if self.constants.get(name) is array:
             return name
         if array.dtype.kind == "f":
-            if not (infinite and not np.isnan(array).any() or np.isfinite(array).all()):
+            if not (infinite or np.isfinite(array).all()):
                 raise ModelError(f"constant {name!r} holds values that are not finite")
+        elif array.dtype.name in WIDER:
+            array = array.astype(WIDER[array.dtype.name])
         elif array.dtype.name not in TYPES:
             raise ModelError(f"constant {name!r} has elements of {array.dtype}, expected one of {', '.join(TYPES)}")
         if not _same(self.values.get(name), array) or name in self.constants or name in self.local:
@@ -217,6 +227,16 @@ class Builder:
             self.budget -= value.size
             value = value.astype(np.float32, copy=False) if value.dtype == np.float16 else value
         self.values[n.outputs[output]] = value
+
+    def hold(self, n: OnnxNode, value: Any, output: int = 0) -> None:
+        """The node's output is a sequence or an optional value (``sequences``)."""
+        self.values[n.outputs[output]] = value
+
+    def named_value(self, n: OnnxNode, part: str, value: np.ndarray | str) -> str:
+        """A value by an ONNX name of its own, for a node that takes names."""
+        name = self.fresh(f"{self.scope}{n.outputs[0]}/{part}")
+        self.values[name] = value
+        return name
 
     def emit(self, n: OnnxNode, op: str, inputs: Sequence[str], *, part: str = "", output: int = 0, **attrs) -> str:
         """Add a canonical node. It makes ``n``'s output number ``output``, or with ``part`` something on the way.
@@ -295,10 +315,11 @@ class Builder:
         if output in entered:  # it leaves as it came
             return
         node = OnnxNode(output, "Identity", (), (output,), {}, 0)
+        if not isinstance(value, np.ndarray | str):
+            raise ModelError(f"output {output!r} is a sequence or an optional, expected a tensor")
         if isinstance(value, np.ndarray):
-            if not value.size:
-                raise ModelError(f"output {output!r} is a constant without elements, of shape {value.shape}")
-            kept = self.keep(value, self.fresh(f"{output}/constant"), infinite=True)
+            one = value if value.size else np.zeros((1,) * value.ndim, value.dtype)
+            kept = self.keep(one, self.fresh(f"{output}/constant"), infinite=True)
             value = self.emit(node, "expand", [kept], shape=value.shape)
         if half and self.dtype(value) == "float32":
             if value == output:

@@ -6,6 +6,7 @@ input is a constant. Sizes are known, from shape inference, before anything is c
 
 from __future__ import annotations
 
+from collections.abc import Set
 from math import prod
 from typing import Any
 
@@ -34,7 +35,7 @@ def evaluate(g: Builder, n: OnnxNode) -> None:
     feeds = {f"x{i}": np.asarray(g.constant(n, i)) for i, name in enumerate(n.inputs) if name}
     size = sum(array.size for array in feeds.values())
     try:
-        results = _sizes(n, feeds)
+        results = [None if shape is None else prod(shape) for shape, _ in shapes_of(n, feeds)]
         if None in results and n.op not in BOUNDED:
             n.fail("cannot evaluate on constants: the size of its result is not known")
         size += sum(filter(None, results))
@@ -120,14 +121,19 @@ def _model(n: OnnxNode, inputs: dict[str, np.ndarray], constants: dict[str, np.n
     return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
 
 
-def _sizes(n: OnnxNode, feeds: dict[str, np.ndarray]) -> list[int | None]:
-    """The number of elements of each output, None where inference does not tell; it reads small operands."""
-    small = {name: array for name, array in feeds.items() if array.size <= MAX_NUMBERS}
+def shapes_of(
+    n: OnnxNode, feeds: dict[str, np.ndarray], computed: Set[str] = frozenset()
+) -> list[tuple[tuple[int, ...] | None, int]]:
+    """Shape, None where inference does not tell, and ONNX element type of each output that has a name.
+
+    Inference reads small operands, but for those that are ``computed``.
+    """
+    small = {name: array for name, array in feeds.items() if array.size <= MAX_NUMBERS and name not in computed}
     model = _model(n, {name: array for name, array in feeds.items() if name not in small}, small)
     inferred = package().shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
-    return [_elements(output.type.tensor_type) for output in inferred.graph.output]
+    return [_described(output.type.tensor_type) for output in inferred.graph.output]
 
 
-def _elements(kind: Any) -> int | None:
+def _described(kind: Any) -> tuple[tuple[int, ...] | None, int]:
     known = kind.HasField("shape") and all(dim.HasField("dim_value") for dim in kind.shape.dim)
-    return prod(dim.dim_value for dim in kind.shape.dim) if known else None
+    return tuple(dim.dim_value for dim in kind.shape.dim) if known else None, kind.elem_type

@@ -13,10 +13,12 @@ import numpy as np
 from ..ops import OPS
 from ..pointwise import BINARY
 from .build import Builder, OnnxNode, operator
+from .narrow import cast, type_in_file
 
 # ONNX element types as tensors have them; the other floats are float32 here
 TYPE_NAMES = {1: "float32", 10: "float32", 11: "float32", 16: "float32"}
 TYPE_NAMES |= {2: "uint8", 3: "int8", 6: "int32", 7: "int64", 9: "bool"}
+TYPE_NAMES |= {4: "uint16", 5: "int16", 12: "uint32", 13: "uint64"}
 REDUCED = {"Sum": "add", "Mean": "add", "Max": "max", "Min": "min"}  # of any number of operands
 NAMED = {
     "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Equal": "equal", "Greater": "greater", "Less": "less",
@@ -126,6 +128,7 @@ def _reduced(g: Builder, n: OnnxNode) -> None:
     if n.op in ("Max", "Min"):
         rank = max(len(g.shape_of(value)) for value in values if isinstance(value, str))
         numbers = [v for v in values if isinstance(v, np.ndarray) and v.size == 1 and v.ndim <= rank]
+        numbers = [v for v in numbers if v.item() == v.item()]
         values = [v for v in values if not any(v is single for single in numbers)]
     total = values[0]
     for i, value in enumerate(values[1:], 2):
@@ -208,15 +211,15 @@ def _where(g: Builder, n: OnnxNode) -> None:
     g.emit(n, "where", aligned(g, n, values))
 
 
-@operator("Cast", "round_mode saturate to", "float16, bfloat16 and double stay float32; no strings, no 16-bit integers")
+@operator("Cast", "round_mode saturate to", "float16, bfloat16 and double stay float32; no strings")
 def _cast(g: Builder, n: OnnxNode) -> None:
     to = n.get("to", int)
-    g.cast(n, g.x(n), TYPE_NAMES[to] if to in TYPE_NAMES else n.fail(f"cannot cast to element type {to}"))
+    cast(g, n, g.x(n), TYPE_NAMES[to] if to in TYPE_NAMES else n.fail(f"cannot cast to element type {to}"))
 
 
 @operator("CastLike", "round_mode saturate", "as Cast")
 def _cast_like(g: Builder, n: OnnxNode) -> None:
-    to = _type_of(g, g.value(n, 1))
+    to = type_in_file(g, g.value(n, 1))
     to = "float32" if to.startswith("float") else to
     if to not in TYPE_NAMES.values():
         n.fail(f"cannot cast to {to}")
@@ -224,4 +227,4 @@ def _cast_like(g: Builder, n: OnnxNode) -> None:
     if isinstance(value, np.ndarray):
         g.bind(n, value.astype(to))
     else:
-        g.cast(n, value, to)
+        cast(g, n, value, to)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from ...arguments import refused, several, switch, text
 from ...errors import ArgumentError, ModelError
@@ -12,19 +15,20 @@ from ..integers import integers
 from ..ir import Graph
 from ..rewrite import rewrite as rewritten
 from . import wire as onnx_wire
-from .build import Builder, OnnxNode
-from .convert import convert
+from .build import WIDER, Builder, OnnxNode
+from .convert import Unsupported, convert, is_known
 from .lengths import lengths_of
 from .masks import with_fills
 from .outline import inputs_of, with_shapes
 from .reader import NOT_UTF8, OPSETS, ModelReader, Subgraph, metadata_of, parse
-from .shapes import FLOAT16, Shape, Shapes, by_name, checked, elem_type, floats, named, tensors
+from .shapes import FLOAT16, WIDENED, Shape, Shapes, by_name, checked, elem_type, floats, named, tensors
 from .source import ModelSource, Source
 from .values import Values, checked_values
 
 __all__ = ["OPSETS", "load"]
 
 NAMES = "a list of names of tensors"
+MAX_OPERATORS = 8  # that an error names
 MAX_MESSAGE = 1000  # characters of an error
 
 
@@ -53,9 +57,9 @@ def load(
     ``values`` gives inputs their values, e.g. {"sr": 16000}: numbers, which take the input's shape, or arrays. Such an
     input is a constant, and no longer one of the network's; sizes and conditions may depend on it.
 
-    Inputs and outputs keep the element types of the file where a tensor can have them: those of float16 are cast next
-    to the border, float64 and bfloat16 are float32 from there on. ``rewrite=False`` keeps one node per operator, for
-    tests and inspection.
+    Inputs and outputs have the element types of the file, whatever is computed within: float16 and float64 are float32
+    there, integers of 16 bits int32, unsigned ones of 32 and 64 int64. What is bfloat16 is float32.
+    ``rewrite=False`` keeps one node per operator, for tests and inspection.
 
     Raises ModelError naming model and node for whatever is broken or not supported, ArgumentError for a bad
     ``input_shape`` and for names that the file does not have, MissingExtraError without the onnx package. Source: ONNX
@@ -128,30 +132,62 @@ def _read(
         if name not in types and name not in shapes:
             raise ModelError(f"the shape of {name!r} cannot be inferred: give it in input_shape")
     entered = tensors([types[name] if name in types else floats(name) for name in border], shapes)
+    if entered and not any(tensor.elements for tensor in entered):
+        raise ModelError(f"input {entered[0].name!r} has no elements, {entered[0].shape}: give input_shape")
     builder = Builder(entered, constants, read | {name for node in nodes for name in node.outputs}, convert)
+    declared = {name: WIDENED.get(elem_type(types[name])) for name in border if name in types}
+    builder.narrow.update({name: kind for name, kind in declared.items() if kind in WIDER})
     _convert(reader, builder, nodes, read)
     for name in results:
         if name not in builder.values:
             raise ModelError(f"output {name!r} is made by no node")
     halves = {name for name in results if name in types and elem_type(types[name]) == FLOAT16}
-    made = builder.graph(source.name(model.graph), results, halves, lengths_of(builder, results))
-    return replace(made, metadata=metadata_of(model))
+    graph = builder.graph(source.name(model.graph), results, halves, lengths_of(builder, results))
+    return replace(graph, metadata=metadata_of(model), declared=_declared(graph, types))
+
+
+def _declared(graph: Graph, types: Mapping[str, Any]) -> dict[str, str]:
+    """The types that the file gives inputs and outputs, where no tensor has them."""
+    found = {}
+    for tensor in (*graph.inputs, *graph.outputs):
+        kind = WIDENED.get(elem_type(types[tensor.name])) if tensor.name in types else None
+        if kind is not None and tensor.dtype == WIDER.get(kind, "float32"):
+            found[tensor.name] = kind
+    return found
 
 
 def _convert(reader: ModelReader, g: Builder, nodes: Sequence[OnnxNode], read: set[str]) -> None:
     g.subgraph = lambda proto: Subgraph(reader, proto)
     for tensor in g.inputs:
-        if tensor.dtype == "float16":  # from here on float32
+        if not tensor.elements:
+            g.values[tensor.name] = np.zeros(tensor.shape, tensor.dtype)
+        elif tensor.dtype == "float16":  # from here on float32
             node = OnnxNode(f"{tensor.name}/cast", "Cast", (tensor.name,), (tensor.name,), {}, reader.opset)
             g.values[tensor.name] = g.cast(node, tensor.name, "float32", part="float32")
     for node in nodes:
         for name in node.inputs:
             if name and name not in g.values:
                 node.fail(f"reads {name!r} {reader.absence(name)}")
-        convert(g, node)
+        try:
+            convert(g, node)
+        except Unsupported as error:
+            raise ModelError(f"{error}{_others(g, error.node, nodes)}") from None
         for name in node.outputs:
             if name in read and name not in g.values:
                 node.fail(f"its output {name!r} is not supported")
+
+
+def _others(g: Builder, failed: OnnxNode, nodes: Sequence[OnnxNode]) -> str:
+    """How many nodes have operators that are not supported, which, and which part of the network has none."""
+    counts = Counter(node.op for node in nodes if not is_known(node))
+    names = ", ".join(f"{op} ({count})" if count > 1 else op for op, count in counts.most_common(MAX_OPERATORS))
+    more = f" and {len(counts) - MAX_OPERATORS} other operators" if len(counts) > MAX_OPERATORS else ""
+    found = f"; {sum(counts.values())} of {len(nodes)} nodes are not: {names}{more}" if counts.total() > 1 else ""
+    entered = {tensor.name for tensor in g.inputs}
+    before = [name for name in failed.inputs if name not in entered and isinstance(g.values.get(name), str)]
+    if before:
+        return f"{found}; the part before it loads with outputs={before}"
+    return f"{found}; the part behind it may load with inputs={[name for name in failed.outputs if name]}"
 
 
 def _types(source: Source, model: Any, names: Sequence[str], given: Mapping[str, Shape]) -> dict[str, Any]:

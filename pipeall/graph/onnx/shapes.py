@@ -21,11 +21,12 @@ Shape = tuple[int, ...]
 Shapes = Sequence[int] | Mapping[str, Sequence[int]]
 
 FLOAT, FLOAT16 = 1, 10
-# TensorProto.DataType of an input -> its type here; float64 and bfloat16, which no device has, enter as float32
+# TensorProto.DataType of an input -> its type here: where no device has it, the next one that holds its values
 INPUT_TYPES = {
     FLOAT: "float32", 2: "uint8", 3: "int8", 6: "int32", 7: "int64", 9: "bool", FLOAT16: "float16", 11: "float32",
-    16: "float32",
+    16: "float32", 4: "int32", 5: "int32", 12: "int64", 13: "int64",
 }  # fmt: skip
+WIDENED = {4: "uint16", 5: "int16", 11: "float64", 12: "uint32", 13: "uint64"}  # of those, what NumPy has
 OPEN = 224  # the side of most pictures, as an example
 EXAMPLE = f"(1, 3, {OPEN}, {OPEN})"
 
@@ -114,7 +115,8 @@ def _tensor(value: Any, given: Shape | None, named_sizes: Mapping[str, int]) -> 
             raise ModelError(f"{what} has {len(dims)} dimensions, input_shape {given} does not fit")
         shape = given
     else:
-        sizes = [dim.dim_value if dim.dim_value > 0 else named_sizes.get(dim.dim_param) for dim in dims]
+        sizes = [dim.dim_value if dim.HasField("dim_value") else named_sizes.get(dim.dim_param) for dim in dims]
+        sizes = [size if size is None or size >= 0 else None for size in sizes]
         sizes[:1] = [size or 1 for size in sizes[:1]]
         if not kind.HasField("shape") or None in sizes:
             shown = ", ".join(str(dim.dim_value or dim.dim_param or "?") for dim in dims)

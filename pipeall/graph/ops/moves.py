@@ -47,7 +47,7 @@ def _pad_shape(attrs: Attrs, x: Shape) -> Shape:
 
 
 def _expand_shape(attrs: Attrs, x: Shape) -> Shape:
-    shape = ints(attrs, "shape", len(x), 1)
+    shape = ints(attrs, "shape", len(x), 0)  # 0 of what leaves without elements
     require(all(n in (1, m) for n, m in zip(x, shape, strict=True)), f"{x} does not broadcast to {shape}")
     return shape
 
