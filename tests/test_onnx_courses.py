@@ -81,8 +81,9 @@ def test_branches_of_two_shapes_name_the_input_to_give(tmp_path):
 
 # ---- turns ----
 
-WHILE = """m = ReduceMax<keepdims=0>(x) c = Greater(m, limit)
- y = Loop(six, c, x) <body = b (int64 i, bool on, float[2,4] s) => (bool go, float[2,4] t) { t = Mul(s, half) n = ReduceMax<keepdims=0>(t) go = Greater(n, limit) }>"""
+WHILE = """m = ReduceMax<keepdims=0>(x) c = Greater(m, limit) y = Loop(six, c, x) <body = b
+ (int64 i, bool on, float[2,4] s) => (bool go, float[2,4] t) { t = Mul(s, half) n = ReduceMax<keepdims=0>(t)
+ go = Greater(n, limit) }>"""
 
 
 @pytest.mark.parametrize("scale", [0.1, 1, 4, 1000])

@@ -114,6 +114,8 @@ def _attributes(g: Builder, n: OnnxNode) -> dict:
             found[which].append(float(value))
     shape = g.shape_of(g.value(n, 2))
     hidden = n.get("hidden_size", int, shape[-1] if shape else 0)
+    if not 1 <= hidden <= max(shape, default=0):
+        n.fail(f"expected a hidden_size that R of {shape} has, got {hidden}")
     attrs = dict(hidden=hidden, direction=direction, activations=names)
     attrs |= dict(alphas=tuple(found[0]), betas=tuple(found[1]), clip=n.get("clip", float, inf))
     if n.op == "GRU":
