@@ -27,6 +27,28 @@ void pa_gather_plan(pa_gather_op *p) {
     p->loops = loops_before_run(&p->by.walk, 2);
 }
 
+/* Single elements along the last dimension: n of them from the walk's place on, each at an index of one number. */
+static void pick(const pa_gather_op *p, const walk *at, int64_t n, const void *index, const char *src, char *dst) {
+    const pa_axes *w = &p->by.walk;
+    const int last = w->rank - 1;
+    const int64_t to_step = w->stride[0][last], from_step = w->stride[1][last], index_step = w->stride[2][last];
+#define PICK(type)                                                                                                 \
+    case sizeof(type): {                                                                                           \
+        const type *from = (const type *)src + at->offset[1];                                                      \
+        type *to = (type *)dst + at->offset[0];                                                                    \
+        for (int64_t i = 0; i < n; i++)                                                                            \
+            to[i * to_step] = from[i * from_step + nearest(&p->by, index, at->offset[2] + i * index_step)];        \
+        break;                                                                                                     \
+    }
+    switch (p->dst.item_bytes) {
+        PICK(uint8_t)
+        PICK(uint16_t)
+        PICK(uint32_t)
+        PICK(uint64_t)
+    }
+#undef PICK
+}
+
 static void gather_range(const job *j, int64_t begin, int64_t end, int thread) {
     (void)thread;
     const pa_gather_op *p = j->op;
@@ -35,6 +57,14 @@ static void gather_range(const job *j, int64_t begin, int64_t end, int thread) {
     const char *src = pa_at(&p->src, j->bases);
     char *dst = pa_at(&p->dst, j->bases);
     const void *index = pa_at(&p->by.index, j->bases);
+    if (!runs && w->rank > 0) {
+        for (int64_t unit = begin, n; unit < end; unit += n) {
+            const walk at = walk_from(w, p->loops, unit);
+            n = min64(end - unit, w->size[last] - unit % w->size[last]);
+            pick(p, &at, n, index, src, dst);
+        }
+        return;
+    }
     const int64_t n = runs ? w->size[last] : 1, to_step = runs ? w->stride[0][last] : 1, from_step = runs ? w->stride[1][last] : 1;
     walk at = walk_from(w, p->loops, begin);
     for (int64_t unit = begin; unit < end; unit++, walk_on(&at)) {
