@@ -205,6 +205,11 @@ def test_class_wise_suppression_of_what_is_sure_enough(tail, most):
 # ---- what is refused ----
 
 REFUSED = {
+    "branches of two lengths": (
+        "s = Size(v) q = Greater(s, long) y = If(q) <then_branch = t () => (float t1) { t1 = Identity(v) }, "
+        "else_branch = e () => (float e1) { e1 = Reshape(x, less) }>",
+        "and the sizes of what its branches make depend on the data",
+    ),
     "two lengths on one axis": (
         "a = Less(x, zero) b = NonZero(a) c = Transpose<perm=[1,0]>(b) d = GatherND(x, c) y = Add(d, v)",
         "(Add): operands have sizes",

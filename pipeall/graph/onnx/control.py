@@ -92,6 +92,9 @@ def chosen(g: Builder, n: OnnxNode, condition: str, a: Value, b: Value, part: st
             f"{condition!r} is computed, so tensors of one shape are expected whether it holds or not, got {shown}"
             f"{g.way_on(condition)}"
         )
+    lengths = [g.extents.get(value) if isinstance(value, str) else None for value in (a, b)]
+    if lengths[0] != lengths[1]:
+        n.fail(f"{condition!r} is computed, and the sizes of what its branches make depend on the data")
     if prod(g.shape(condition)) != 1:
         n.fail(f"the condition must be one bool, got {g.shape(condition)}")
     if 0 in shapes[0]:
@@ -105,6 +108,8 @@ def chosen(g: Builder, n: OnnxNode, condition: str, a: Value, b: Value, part: st
     made = g.emit(n, "where", [condition, *operands], part=f"{part}/chosen", output=_named(n))
     if types[0] in WIDER:
         g.narrow[made] = types[0]
+    if lengths[0]:
+        g.extents[made] = lengths[0]
     return made
 
 
