@@ -1,8 +1,7 @@
 """The documentation: its site builds without a warning, its snippets run, its commands exist, its tables are current.
 
-A block of Python on a page runs after those before it, in one namespace, in an empty folder. One that cannot run here
-has a comment before it that says why: ``<!-- not run: needs an Arm board -->``. A line ``$ pipeall ...`` of a console
-has to have a command and options that exist.
+Blocks of Python and of shell run in the order of their page, in a folder with the files that the page says one has:
+``docs_pages.py``. A line ``$ pipeall ...``, also one that does not run, has a command and options that exist.
 """
 
 import importlib.util
@@ -13,10 +12,10 @@ import subprocess
 import sys
 from html import unescape
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 import pytest
+from docs_pages import blocks, run
 
 import pipeall
 from pipeall.cli.app import app
@@ -41,58 +40,26 @@ needs_sphinx = pytest.mark.skipif(
 )
 
 
-class Block(NamedTuple):
-    """A fenced block: ``line`` is that of its first line, from 1; ``unrun`` why it does not run, or None."""
-
-    language: str
-    line: int
-    text: str
-    unrun: str | None
-
-
-def blocks(page: Path) -> list[Block]:
-    found: list[Block] = []
-    fence = unrun = None
-    for number, line in enumerate(page.read_text().splitlines(), 1):
-        if fence is None and (start := re.match(r"\s*(`{3,}|:{3,})(.*)", line)):
-            fence, language, inside = start[1], start[2].strip(), []
-        elif fence is not None and line.strip() == fence:
-            found.append(Block(language, number - len(inside), "\n".join(inside), unrun))
-            fence = unrun = None
-        elif fence is not None:
-            inside.append(line)
-        elif line:
-            comment = re.fullmatch(r"<!-- not run: (.+) -->", line)
-            unrun = comment[1] if comment else None
-    assert fence is None, f"{page}: a block has no end"
-    return found
-
-
-def pages_with(language: str) -> list:
-    """The pages that have blocks of a language, as parameters of a test."""
+def pages_with(*languages: str) -> list:
+    """The pages that have blocks of these languages, as parameters of a test."""
     pages = [README, *sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)]
-    found = [page for page in pages if any(block.language == language for block in blocks(page))]
+    found = [page for page in pages if any(block.language in languages for block in blocks(page))]
     return [pytest.param(page, id=str(page.relative_to(ROOT))) for page in found]
 
 
-@pytest.mark.parametrize("page", pages_with("python"))
-def test_snippets_run(page, tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", pages_with("python", "console"))
+def test_a_page_runs_as_it_stands(page, tmp_path, monkeypatch, pytestconfig):
     monkeypatch.chdir(tmp_path)
-    namespace = {"__name__": "snippets"}
-    for block in blocks(page):
-        if block.language == "python" and not block.unrun:
-            lines = "\n" * (block.line - 1) + block.text  # a traceback has the page's own line
-            exec(compile(lines, str(page), "exec"), namespace)
+    run(page, tmp_path, slow=pytestconfig.getoption("--sweep"))
 
 
 @pytest.mark.parametrize("page", pages_with("console"))
 def test_commands_exist(page):
     for block in blocks(page):
         if block.language == "console":
-            for line in block.text.replace("\\\n", " ").splitlines():
-                if line.startswith("$ "):
-                    for words in pipeall_calls(line[2:]):
-                        parse(words, f"{page}: {line}")
+            for line in block.commands:
+                for words in pipeall_calls(line):
+                    parse(words, f"{page}: {line}")
 
 
 def pipeall_calls(line: str) -> list[list[str]]:

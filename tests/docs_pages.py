@@ -1,0 +1,177 @@
+"""Pages of the documentation as a reader types them: blocks of Python and of shell in order, in a folder of their own.
+
+A comment that readers do not see says what a page has and what does not run:
+
+    <!-- files: net.onnx photos/ -->    the page says that one has these; ``FILES`` makes them
+    <!-- not run: needs a camera -->    the next block does not run
+    <!-- slow: trains a network -->     the next block runs with ``--sweep`` alone
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from commands import invoke
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# What makes a command short, behind its other options; measured figures are not what is looked at.
+SHORT = {
+    "profile": "--seconds 0.005",
+    "search": "--seconds 0.02 --verify 0",
+    "bench": "--seconds 0.05 --turns 1",
+    "simulate": "--frames 50",
+    "cost threads": "--seconds 0.05",
+}
+MPI = shutil.which("mpirun")
+
+
+class Block(NamedTuple):
+    """A fenced block: ``line`` is that of its first line, from 1; ``unrun`` and ``slow`` say why it does not run."""
+
+    language: str
+    line: int
+    text: str
+    unrun: str | None
+    slow: str | None
+
+    @property
+    def commands(self) -> Iterator[str]:
+        """Of a console: what is typed."""
+        for line in self.text.replace("\\\n", " ").splitlines():
+            if line.startswith("$ "):
+                yield line[2:]
+
+
+def blocks(page: Path) -> list[Block]:
+    found: list[Block] = []
+    fence, marks = None, {}
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        if fence is None and (start := re.match(r"\s*(`{3,}|:{3,})(.*)", line)):
+            fence, language, inside = start[1], start[2].strip(), []
+        elif fence is not None and line.strip() == fence:
+            text = "\n".join(inside)
+            found.append(Block(language, number - len(inside), text, marks.get("not run"), marks.get("slow")))
+            fence, marks = None, {}
+        elif fence is not None:
+            inside.append(line)
+        elif line:
+            comment = re.fullmatch(r"<!-- (not run|slow): (.+) -->", line)
+            marks = {comment[1]: comment[2]} if comment else {}
+    assert fence is None, f"{page}: a block has no end"
+    return found
+
+
+def run(page: Path, folder: Path, slow: bool) -> None:
+    """Runs the page in the folder, which is the working directory; ``slow``: with blocks that take long."""
+    listed = re.search(r"<!-- files: (.+) -->", page.read_text())
+    for name in listed[1].split() if listed else ():
+        FILES[name](folder / name)
+    namespace = {"__name__": "snippets"}
+    for block in blocks(page):
+        if block.unrun or (block.slow and not slow):
+            continue
+        where = f"{page.relative_to(ROOT)}:{block.line}"
+        if block.language == "python":
+            lines = "\n" * (block.line - 1) + block.text  # a traceback has the page's own line
+            exec(compile(lines, str(page), "exec"), namespace)
+        elif block.language == "console":
+            for command in block.commands:
+                _type(command, where)
+
+
+def _type(command: str, where: str) -> None:
+    """Types a line of shell that calls pipeall; others are not this package's, and nobody's camera is here."""
+    words = shlex.split(command)
+    variables = dict(word.split("=", 1) for word in words if re.match("[A-Z_]+=", word))
+    words = words[len(variables) :]
+    if "camera:0" in words:
+        return
+    if words[0] == "pipeall" and not variables:
+        short = next((options for name, options in SHORT.items() if words[1:][: len(name.split())] == name.split()), "")
+        done = invoke(*words[1:], *short.split())
+        code, text = done.exit_code, done.stdout[-500:] + done.stderr[-1500:]
+    elif words[0] == "pipeall" or (words[0] == "mpirun" and MPI):
+        place = words.index("pipeall")
+        ranks = ["mpirun", "--allow-run-as-root", "--oversubscribe", *words[1:place]] if place else []
+        line = [*ranks, sys.executable, "-m", *words[place:]]
+        done = subprocess.run(line, env=os.environ | variables, capture_output=True, text=True, timeout=600)
+        code, text = done.returncode, done.stdout[-500:] + done.stderr[-1500:]
+    else:
+        return
+    assert code == 0, f"{where}: {command}\n{text}"
+
+
+def _network(path: Path) -> None:
+    """SqueezeNet, for any file of a classifier."""
+    import pipeall
+    from pipeall.graph.onnx.write import onnx_bytes
+
+    path.write_bytes(onnx_bytes(pipeall.zoo.squeezenet()))
+
+
+def _photo(path: Path) -> None:
+    from PIL import Image
+
+    random = np.random.default_rng(len(path.name))
+    Image.fromarray(random.integers(0, 256, (240, 320, 3), np.uint8)).save(path)
+
+
+def _photos(path: Path) -> None:
+    path.mkdir()
+    for name in ("a.jpg", "b.jpg"):
+        _photo(path / name)
+
+
+def _examples(path: Path) -> None:
+    path.symlink_to(ROOT / "examples")
+
+
+def _names(path: Path) -> None:
+    path.write_text("".join(f"n{number:08} thing {number}\n" for number in range(1000)))
+
+
+def _table(path: Path) -> None:
+    """Numbers: six features, then what follows from them."""
+    random = np.random.default_rng(0)
+    rows = random.standard_normal((60, 9))
+    rows[:, 6:] = rows[:, :3] + rows[:, 3:6]
+    np.savetxt(path, rows, delimiter=",", fmt="%.4f")
+
+
+def _pictures(path: Path) -> None:
+    """Small pictures of ten classes, as CIFAR-10."""
+    random = np.random.default_rng(0)
+    x, y = random.integers(0, 256, (60, 3, 32, 32), np.uint8), np.arange(60) % 10
+    np.savez(path, x_train=x[:40], y_train=y[:40], x_test=x[40:], y_test=y[40:])
+
+
+def _quantised(path: Path) -> None:
+    import pipeall
+
+    photos = [np.random.default_rng(0).standard_normal((1, 3, 224, 224), np.float32)]
+    pipeall.quantize(pipeall.zoo.squeezenet(), photos, method="minmax").save(path)
+
+
+FILES: dict[str, Callable[[Path], None]] = {
+    "net.onnx": _network,
+    "model.onnx": _network,
+    "resnet50.onnx": _network,
+    "net.int8.onnx": _quantised,
+    "photos/": _photos,
+    "examples": _examples,
+    "cat.jpg": _photo,
+    "synset_words.txt": _names,
+    "houses.csv": _table,
+    "weather.csv": _table,
+    "cifar10.npz": _pictures,
+}
