@@ -11,7 +11,6 @@ GRAPH_ERRORS = {
     "missing output": ("z = Relu(x)", "output 'y' is made by no node"),
     "twice": ("y = Relu(x) y = Sigmoid(x)", "tensor 'y' is made 2 times"),
     "input made": ("x = Relu(x) y = Relu(x)", "tensor 'x' is made 2 times"),
-    "weight computed": ("y = Conv(x, x)", "must be a constant, got a tensor computed at run time"),
     "shape computed": ("r = Relu(x) k = Cast<to=7>(r) y = Reshape(x, k)", "must be a constant"),
     "integer weight": ("y = Conv(x, i)", "must hold floats, got int64"),
     "schema": ("y = Conv<colour=3>(x, w)", "Unrecognized attribute: colour"),

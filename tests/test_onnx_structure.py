@@ -317,7 +317,6 @@ REFUSED = {
     "roi": (resized(2, 2, coordinate_transformation_mode="tf_crop_and_resize"), "tf_crop_and_resize is not supported"),
     "scales": (resized(2, 0.0), "positive scales"),
     "sizes": (resized(2, 3e38), "expected finite sizes"),
-    "weight": (Model("Conv", (IMAGE, (4, 6, 3, 3))), "must be a constant"),
     "rank": (Model("Conv", ((1, 2, 3, 3, 3, 3), weight(4, 2, 1, 1, 1, 1))), "windows over 1 to 3 axes"),
     "indices of volumes": (pool("MaxPool", (4, 4, 4), [2, 2, 2], outputs=2), "Indices of windows over 1 or 2"),
     "starts": (Model("Slice", ((4,), (1,), ints(3)), dtype="int64"), "must be a constant"),

@@ -12,6 +12,7 @@ from . import (  # noqa: F401  register their operators
     activations,
     affine_grid,
     attention,
+    computed,
     control,
     einsum,
     experimental,

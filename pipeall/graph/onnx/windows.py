@@ -82,8 +82,16 @@ def _padded(w: Window, totals: Sequence[int], upper: bool) -> Window:
 # ---- convolution ----
 
 
-@operator("Conv", f"{WINDOW} group", "1 to 3 axes; constant weight and bias")
+@operator("Conv", f"{WINDOW} group", "1 to 3 axes")
 def _conv(g: Builder, n: OnnxNode) -> None:
+    """By a weight or with a bias that is computed, products and sums (``computed``)."""
+    from .computed import convolve
+
+    if isinstance(g.value(n, 1), str):
+        convolve(g, n)
+        return
+    if _with_bias(g, n):
+        return
     x, weight, bias, w = _layer(g, n, 0)
     group = n.get("group", int, 1)
     if len(w.kernel) == 2:
@@ -94,6 +102,21 @@ def _conv(g: Builder, n: OnnxNode) -> None:
         as_sequence(g, n, y)
     else:
         _conv_3d(g, n, x, weight, bias, w, group)
+
+
+def _with_bias(g: Builder, n: OnnxNode) -> bool:
+    """Adds a computed bias to what the layer makes without it; False where there is none."""
+    bias = g.value(n, 2) if g.has(n, 2) else None
+    if not isinstance(bias, str):
+        return False
+    name = g.fresh(f"{n.outputs[0]}/sums")
+    g.convert(replace(n, name=name, inputs=n.inputs[:2], outputs=(name,)))
+    shape = g.shape(g.values[name])
+    if g.shape(bias) != shape[1:2]:
+        n.fail(f"bias must be {shape[1:2]}, got {g.shape(bias)}")
+    channels = g.reshape(n, bias, (1, shape[1], *(1,) * (len(shape) - 2)), part="bias")
+    g.emit(n, "add", [g.values[name], channels])
+    return True
 
 
 def _layer(g: Builder, n: OnnxNode, outer: int) -> tuple[str, np.ndarray, str, Window]:
@@ -161,8 +184,16 @@ def _volume(g: Builder, n: OnnxNode, y: str, count: int, part: str = "", output:
 # ---- transposed convolution ----
 
 
-@operator("ConvTranspose", f"{WINDOW} group output_padding output_shape", "1 to 3 axes; constant weight and bias")
+@operator("ConvTranspose", f"{WINDOW} group output_padding output_shape", "1 to 3 axes")
 def _deconv(g: Builder, n: OnnxNode) -> None:
+    from .computed import deconvolve
+
+    if isinstance(weight := g.value(n, 1), str):
+        spatial = g.shape(g.x(n))[2:]
+        deconvolve(g, n, *_deconv_window(n, spatial, window(n, spatial, g.shape(weight)[2:])))
+        return
+    if _with_bias(g, n):
+        return
     x, weight, bias, w = _layer(g, n, 1)
     group, count = n.get("group", int, 1), len(w.kernel)
     w, extra = _deconv_window(n, g.shape(x)[2:], w)
