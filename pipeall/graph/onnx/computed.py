@@ -13,7 +13,7 @@ from .build import Builder, OnnxNode, operator
 from .moves import padded
 from .pointwise import aligned, binary
 from .products import zeros
-from .windows import WINDOW, Window, window
+from .windows import WINDOW, Window, conv, deconv, deconv_window, window
 
 Shape = tuple[int, ...]
 
@@ -38,7 +38,17 @@ def _groups(n: OnnxNode, channels: int, outputs: int) -> int:
     return group
 
 
-def convolve(g: Builder, n: OnnxNode) -> None:
+@operator("Conv", f"{WINDOW} group", "1 to 3 axes")
+def _conv(g: Builder, n: OnnxNode) -> None:
+    (_convolve if isinstance(g.value(n, 1), str) else conv)(g, n)
+
+
+@operator("ConvTranspose", f"{WINDOW} group output_padding output_shape", "1 to 3 axes")
+def _deconv(g: Builder, n: OnnxNode) -> None:
+    (_deconvolve if isinstance(g.value(n, 1), str) else deconv)(g, n)
+
+
+def _convolve(g: Builder, n: OnnxNode) -> None:
     """Conv over any number of axes by a weight that is computed."""
     x, weight = g.x(n), g.operand(n, 1)
     (count, channels, *_), (outputs, each, *kernel) = _shapes(g, n, x, weight)
@@ -64,11 +74,12 @@ def convolve(g: Builder, n: OnnxNode) -> None:
     _biased(g, n, y, (count, outputs, *counts), 2)
 
 
-def deconvolve(g: Builder, n: OnnxNode, w: Window, extra: Shape) -> None:
+def _deconvolve(g: Builder, n: OnnxNode) -> None:
     """ConvTranspose over any number of axes by a weight that is computed."""
     x, weight = g.x(n), g.operand(n, 1)
     (count, channels, *spatial), (inputs, each, *kernel) = _shapes(g, n, x, weight)
     group = _groups(n, channels, channels)
+    w, extra = deconv_window(n, tuple(spatial), window(n, tuple(spatial), kernel))
     if inputs != channels:
         n.fail(f"weight {g.shape(weight)} needs {inputs} channels, got {channels}")
     filters = g.reshape(n, weight, (1, group, channels // group, each * prod(kernel)), part="filters")

@@ -21,6 +21,7 @@ from . import (  # noqa: F401  register their operators
     lengths_carry,
     lengths_index,
     microsoft,
+    microsoft_attention,
     microsoft_products,
     ml,
     moves,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .build import Builder, OnnxNode, operator
+from .build import Builder, OnnxNode
 from .products import zeros
 
 Shape = tuple[int, ...]
@@ -82,14 +82,8 @@ def _padded(w: Window, totals: Sequence[int], upper: bool) -> Window:
 # ---- convolution ----
 
 
-@operator("Conv", f"{WINDOW} group", "1 to 3 axes")
-def _conv(g: Builder, n: OnnxNode) -> None:
-    """By a weight or with a bias that is computed, products and sums (``computed``)."""
-    from .computed import convolve
-
-    if isinstance(g.value(n, 1), str):
-        convolve(g, n)
-        return
+def conv(g: Builder, n: OnnxNode) -> None:
+    """Conv by a constant weight."""
     if _with_bias(g, n):
         return
     x, weight, bias, w = _layer(g, n, 0)
@@ -184,19 +178,13 @@ def _volume(g: Builder, n: OnnxNode, y: str, count: int, part: str = "", output:
 # ---- transposed convolution ----
 
 
-@operator("ConvTranspose", f"{WINDOW} group output_padding output_shape", "1 to 3 axes")
-def _deconv(g: Builder, n: OnnxNode) -> None:
-    from .computed import deconvolve
-
-    if isinstance(weight := g.value(n, 1), str):
-        spatial = g.shape(g.x(n))[2:]
-        deconvolve(g, n, *_deconv_window(n, spatial, window(n, spatial, g.shape(weight)[2:])))
-        return
+def deconv(g: Builder, n: OnnxNode) -> None:
+    """ConvTranspose by a constant weight."""
     if _with_bias(g, n):
         return
     x, weight, bias, w = _layer(g, n, 1)
     group, count = n.get("group", int, 1), len(w.kernel)
-    w, extra = _deconv_window(n, g.shape(x)[2:], w)
+    w, extra = deconv_window(n, g.shape(x)[2:], w)
     if count == 2:
         g.emit(n, "deconv", [x, g.weight(n, 1), bias], **w.attrs(), groups=group, output_padding=extra)
     elif count == 1:
@@ -207,7 +195,7 @@ def _deconv(g: Builder, n: OnnxNode) -> None:
         _deconv_3d(g, n, x, weight, bias, w, extra, group)
 
 
-def _deconv_window(n: OnnxNode, spatial: Shape, w: Window) -> tuple[Window, Shape]:
+def deconv_window(n: OnnxNode, spatial: Shape, w: Window) -> tuple[Window, Shape]:
     """Pads and output padding of a transposed convolution, from a wanted output size where there is one."""
     extra = n.ints("output_padding", len(spatial), (0,) * len(spatial))
     mode = n.get("auto_pad", str, "NOTSET")
