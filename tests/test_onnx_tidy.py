@@ -124,7 +124,7 @@ def test_a_sparse_index_outside(index, tmp_path):
         (15, [("HardSwish", {})], lambda x: x * np.clip(x / 6 + 0.5, 0, 1)),
         (11, [("Softmax", dict(axis=0))], lambda x: np.exp(x) / np.exp(x).sum()),  # of all axes from the first on
     ],
-    ids=str,
+    ids=["axes in an attribute", "two nodes", "newer", "coerced"],
 )
 def test_functions_of_another_opset(own, nodes, wanted, tmp_path):
     names = ["a", *(f"t{i}" for i in range(len(nodes) - 1)), "c"]
