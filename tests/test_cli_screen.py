@@ -18,7 +18,7 @@ from pipeall.cli.tables import fold, table_lines
 
 LINES, COLUMNS = 24, 80
 # options that mean the same in all commands that have them
-SHARED = {"as_json", "input_shape", "finer", "help", "board", "seed", "plan", "order", "cuts", "slots"}
+SHARED = {"as_json", "input_shape", "finer", "value", "help", "board", "seed", "plan", "order", "cuts", "slots"}
 MOST = 12  # options of one command
 
 MALI = opencl.DeviceInfo(0, "ARM Platform", "Mali-G52 r1p0", "ARM", "OpenCL 2.1 v1.r26p0", 2, True, True, False)

@@ -91,6 +91,46 @@ def test_frames_are_dropped_and_counted_and_the_newest_is_seen(pipe):
     assert list(pipe.stream(iter(()))) == [] and pipe.stats(pipe.snapshot()).dropped == 0
 
 
+def test_a_wait_that_is_given_up_loses_no_frame(pipe):
+    """A frame that was asked for then is the next one: of the same event loop, of another, and of a plain loop."""
+    given, ready = frames(pipe.graph, 6), threading.Semaphore(0)
+
+    def source():
+        for x in given:
+            assert ready.acquire(timeout=30)
+            yield x
+
+    stream = pipe.stream(source(), drop="none")
+
+    async def gives_up():
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(stream.__anext__(), 0.01)
+
+    async def seen_after_giving_up():
+        await gives_up()
+        await gives_up()
+        for _ in range(2):
+            ready.release()
+        return [(await stream.__anext__()).number for _ in range(2)]
+
+    async def leaves_with_one_asked_for():
+        await gives_up()
+        ready.release()
+
+    assert asyncio.run(seen_after_giving_up()) == [0, 1]
+    asyncio.run(leaves_with_one_asked_for())
+    ready.release(len(given))
+    assert [seen.number for seen in stream] == [2, 3, 4, 5]
+
+
+def test_who_asks_first_gets_the_first_frame(pipe):
+    async def seen():
+        stream = pipe.stream(frames(pipe.graph, 20), drop="none")
+        return [one.number for one in await asyncio.gather(*(stream.__anext__() for _ in range(20)))]
+
+    assert asyncio.run(seen()) == list(range(20))
+
+
 def test_async(pipe):
     async def run():
         ticks = 0

@@ -11,6 +11,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from . import runtime
 from .border import Frame
 from .stats import StageCounters
 
+Outcome = tuple["Seen | None", BaseException | None]  # of asking for the next: what came, or what was raised
 Task = Callable[[dict[str, np.ndarray], Placed], Any]
 DROPS = ("oldest", "none")
 WINDOW = 8  # frames over which the time of a stage is averaged
@@ -216,12 +218,17 @@ class Stream:
         self._results, self._stop = results, stop
         self._lock = threading.Lock()  # one thread at a time, also where an asyncio task was cancelled
         self._taker: int | None = None  # the thread that holds it
+        self._asked: deque[Future[Outcome]] = deque()  # by event loops, oldest first; answered one at a time
+        self._answering = threading.Lock()
+        self._left: deque[Future[Outcome]] = deque()  # asked for by what was cancelled: who asks next gets them
 
     def __iter__(self) -> Iterator[Seen]:
         return self
 
     def __next__(self) -> Seen:
-        seen = self._next_or_none()
+        seen, error = self._left.popleft().result() if self._left else self._outcome()
+        if error is not None:
+            raise error
         if seen is None:
             raise StopIteration
         return seen
@@ -230,16 +237,37 @@ class Stream:
         return self
 
     async def __anext__(self) -> Seen:
-        seen = await asyncio.get_running_loop().run_in_executor(None, self._next_or_none)
+        asked = self._left.popleft() if self._left else self._ask(asyncio.get_running_loop())
+        try:
+            seen, error = await asyncio.shield(asyncio.wrap_future(asked))
+        except asyncio.CancelledError:  # wait_for was tired of it, say
+            self._left.append(asked)
+            raise
+        if error is not None:
+            raise error
         if seen is None:
             raise StopAsyncIteration
         return seen
 
-    def _next_or_none(self) -> Seen | None:
+    def _ask(self, loop: asyncio.AbstractEventLoop) -> Future[Outcome]:
+        """For the next outcome, of a thread. Unlike the loop's own futures, a later loop can wait for it too."""
+        asked: Future[Outcome] = Future()
+        self._asked.append(asked)
+        loop.run_in_executor(None, self._answer)
+        return asked
+
+    def _answer(self) -> None:
+        with self._answering:
+            outcome = self._outcome()
+            self._asked.popleft().set_result(outcome)
+
+    def _outcome(self) -> Outcome:
         with self._lock:
             self._taker = threading.get_ident()
             try:
-                return next(self._results, None)
+                return next(self._results, None), None
+            except BaseException as error:  # raised by whoever takes it
+                return None, error
             finally:
                 self._taker = None
 
@@ -247,6 +275,7 @@ class Stream:
         """Ends the stream: also from within its task, from another thread, and in an event loop, while a thread waits
         for the next result, which then is none. Waits CLOSE_S for that thread at most. Safe to call twice."""
         self._stop()
+        self._left.clear()
         if self._taker != threading.get_ident() and self._lock.acquire(timeout=CLOSE_S):
             try:
                 self._results.close()
