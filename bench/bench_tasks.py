@@ -12,7 +12,7 @@ import pytest
 from common import DATA
 
 from pipeall import Engine, load, tasks
-from pipeall.cli import images
+from pipeall.media import images
 from pipeall.quantization.photos import frames_of
 
 PHOTO, TURNS = "jetson_humans_4.jpg", 20

@@ -36,7 +36,7 @@ from edge_networks import frames as frames_of
 from task_images import by_the_letter
 
 from pipeall import Graph, load, tasks
-from pipeall.cli import images
+from pipeall.media import images
 from pipeall.picture import Placed
 from pipeall.tasks.boxes import overlaps
 

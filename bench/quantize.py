@@ -33,8 +33,8 @@ from common import DATA, Record, names, parser
 from peers import reason
 
 from pipeall import Engine, Picture, load, quantize, tasks
-from pipeall.cli import images
 from pipeall.graph.onnx.write import onnx_bytes
+from pipeall.media import images
 from pipeall.quantization.photos import frames_of
 from pipeall.tasks.boxes import overlaps
 

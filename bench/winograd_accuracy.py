@@ -27,10 +27,10 @@ from pipeall._kernels.cpu.kernels import CpuProgram
 
 import pipeall
 from pipeall._kernels.cpu.algorithms import GEMM, Algorithm, candidates, modelled
-from pipeall.cli.images import inside, read
 from pipeall.graph.ir import Graph
 from pipeall.graph.lower import lower
 from pipeall.graph.ops import run_graph
+from pipeall.media.images import inside, read
 from pipeall.steps import Step
 
 ALGORITHMS = ("gemm", "strassen", "winograd2", "winograd4", "winograd6", "modelled")

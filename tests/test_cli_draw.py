@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from trees import REPOSITORY, WITH_TESTS, run
 
-from pipeall.cli.draw import COLOURS, drawn
+from pipeall.media.draw import COLOURS, drawn
 from pipeall.tasks import Answer, Box, Text
 from pipeall.tasks.labels import BLAZE_POINTS, COCO_POINTS, FACE_POINTS, HAND_POINTS, POSE_POINTS
 from pipeall.tasks.limbs import limbs
@@ -97,7 +97,7 @@ def test_a_label_that_is_wider_than_the_picture_is_shortened():
 LETTERS = """
 import sys
 import numpy as np
-from pipeall.cli.draw import drawn
+from pipeall.media.draw import drawn
 from pipeall.tasks import Answer, Text
 def seen(text):
     line = Text(text, 0.9, ((20.0, 60.0), (80.0, 60.0), (80.0, 80.0), (20.0, 80.0)))
@@ -116,5 +116,5 @@ def test_letters_that_pillows_font_lacks_come_from_one_that_has_them(tmp_path):
     (tmp_path / "fonts/some/DejaVuSans.ttf").write_bytes((fonts / "DejaVuSans.ttf").read_bytes())
     own = WITH_TESTS | {"XDG_DATA_HOME": str(tmp_path), "XDG_DATA_DIRS": str(tmp_path), "HOME": str(tmp_path)}
     assert run(REPOSITORY, "-c", LETTERS, "there", **own).splitlines() == ["False False"]
-    note, found = run(REPOSITORY, "-c", LETTERS, "nowhere", **own).splitlines()  # runes are in no font here
-    assert found == "True False" and note.startswith("note: no font here has 'ᚠ': it is drawn as boxes")
+    *told, found = run(REPOSITORY, "-c", LETTERS, "nowhere", **own).splitlines()  # runes are in no font here
+    assert found == "True False" and "UserWarning: no font here has 'ᚠ': it is drawn as boxes" in told[0]

@@ -12,11 +12,11 @@ from PIL import Image
 from task_images import by_the_letter
 
 from pipeall import ArgumentError, Plan, zoo
-from pipeall.cli import images, sources
 from pipeall.cli.answers import reader
 from pipeall.cli.plans import chosen_plan
 from pipeall.cli.preprocess import preprocessing
 from pipeall.graph.ops import macs, run_graph
+from pipeall.media import images, sources
 from pipeall.pipeline.boards.default_plan import default_plan
 from pipeall.pipeline.planning.plan import balanced_cuts
 

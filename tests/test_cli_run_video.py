@@ -15,12 +15,12 @@ from PIL import Image
 from task_images import opened
 
 from pipeall import ArgumentError
-from pipeall.cli import sources, video
 from pipeall.cli.answers import reader
-from pipeall.cli.draw import drawn
 from pipeall.cli.model import ZOO
 from pipeall.cli.preprocess import preprocessing
 from pipeall.cli.run_text import summary
+from pipeall.media import sources, video
+from pipeall.media.draw import drawn
 from pipeall.tasks import Answer, Box, Class, Mask, Text
 
 SIZE = (96, 128)

@@ -7,7 +7,7 @@ from PIL import Image
 from test_picture import network, seen
 
 from pipeall import ArgumentError, Engine, Picture, Pipeline
-from pipeall.cli import sources
+from pipeall.media import sources
 
 # White, yellow, cyan, green, magenta, red, blue, black
 RGB = np.array([(1, 1, 1), (1, 1, 0), (0, 1, 1), (0, 1, 0), (1, 0, 1), (1, 0, 0), (0, 0, 1), (0, 0, 0)], float)
@@ -211,7 +211,7 @@ def test_a_camera_of_jpegs_is_in_full_range(av, board, tmp_path):
 
 def test_other_pixel_formats_keep_their_colours(av, board, tmp_path):
     """More chroma is halved, more bits are rounded; RGB becomes BT.601. One level for each rounding of FFmpeg's."""
-    from pipeall.cli import video
+    from pipeall.media import video
 
     code = codes(0.75 * RGB, "BT.709", True)
     shot, _ = read(written(av, tmp_path / "bars.mkv", code, 64, "BT.709", True))
@@ -235,7 +235,7 @@ def test_other_pixel_formats_keep_their_colours(av, board, tmp_path):
 
 def test_written_videos_say_what_they_are(av, tmp_path):
     """Else 720 lines and more were taken for BT.709."""
-    from pipeall.cli import video
+    from pipeall.media import video
 
     picture = np.repeat(np.tile((255 * 0.75 * RGB).round().astype(np.uint8)[None], (736, 1, 1)), 16, 1)
     with video.Writer(tmp_path / "seen.mp4") as writer:

@@ -47,9 +47,10 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     "quantization": PIPELINE | {"tasks"},
     "tasks": GRAPH | {"picture"},
     "mlp": GRAPH | KERNELS | {"arrays"},
+    "media": PIPELINE | {"tasks"},
     "nas": BOARDS | {"arrays", "cost"},
-    "cli": PIPELINE | {"quantization", "tasks", "cost", "mlp", "nas", "arrays", "__init__"},
-    "__init__": PIPELINE | {"quantization", "tasks", "cost"},
+    "cli": PIPELINE | {"quantization", "tasks", "media", "cost", "mlp", "nas", "arrays", "__init__"},
+    "__init__": PIPELINE | {"quantization", "tasks", "media", "cost"},
     "__main__": {"cli"},
 }
 CIRCLES = [{"graph.ir", "graph.partition"}]  # Graph.groups and Graph.cuts are part of a graph's face
@@ -61,8 +62,8 @@ OPTIONAL = {  # package outside of the standard library -> the file or folder th
     "tensorboardX": "cli/train_log.py",
     "click": "cli",
     "rich": "cli",
-    "PIL": "cli",
-    "av": "cli/video.py",
+    "PIL": "media/images.py",
+    "av": "media/video.py",
     "matplotlib": "cli/plot.py",
     "torch": ("nas/train.py", "cost/module.py", "cost/torch_network.py"),
     "sklearn": "nas/text.py",

@@ -19,7 +19,7 @@ def photos(data_dir, model):
     pytest.importorskip("PIL", reason="decoding photos needs Pillow: pip install 'pipeall[cli]'")
     from task_images import by_the_letter
 
-    from pipeall.cli.images import inside
+    from pipeall.media.images import inside
 
     how = json.loads((data_dir / "models" / "models.json").read_text())[f"{model}.onnx"]
     return [by_the_letter(path, how) for path in inside(data_dir / "photos", recursive=False)]

@@ -15,10 +15,10 @@ from commands import COLOUR, invoke, lines_of, picture, ran
 from PIL import Image
 
 from pipeall import ArgumentError
-from pipeall.cli import images, video
-from pipeall.cli.draw import Drawing
-from pipeall.cli.sources import Frames, Source, find
 from pipeall.cli.tables import plain
+from pipeall.media import images, video
+from pipeall.media.draw import Drawing
+from pipeall.media.sources import Frames, Source, find
 
 SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 

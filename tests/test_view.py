@@ -15,7 +15,7 @@ from process import promptly, resident_bytes
 from view_clients import FIGURES, Viewer, asked, becomes, jpeg, threads
 
 from pipeall import ArgumentError
-from pipeall.cli.view import View, parse_view, requests, server
+from pipeall.media.view import View, parse_view, requests, server
 
 GREEN = b"\xff\xd8 a JPEG by its first bytes"
 

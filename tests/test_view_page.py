@@ -8,7 +8,7 @@ import pytest
 from chromium import Chromium, program
 from view_clients import FIGURES, becomes, jpeg
 
-from pipeall.cli.view import View
+from pipeall.media.view import View
 
 COLOURS = {"green": (0, 128, 0), "red": (255, 0, 0), "blue": (0, 0, 255)}
 

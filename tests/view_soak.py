@@ -18,7 +18,7 @@ from chromium import Chromium, program
 from process import resident_bytes
 from view_clients import FIGURES, Viewer, asked, jpeg, threads
 
-from pipeall.cli.view import View
+from pipeall.media.view import View
 
 
 def steady(address: str, stop: threading.Event, seen: list[int]) -> None:

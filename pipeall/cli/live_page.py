@@ -9,11 +9,11 @@ from typing import Any
 import click
 import numpy as np
 
+from ..media import images
+from ..media.view import View, parse_view
 from ..pipeline.live import Seen
 from ..pipeline.pipeline import Pipeline
-from . import images
 from .run_text import summary
-from .view import View, parse_view
 
 WINDOW_S = 2.0  # of the figures
 

@@ -13,6 +13,8 @@ from ..arrays import read_npy, read_npz
 from ..errors import ArgumentError, ModelError
 from ..graph.ir import Graph
 from ..graph.onnx.shapes import Shapes
+from ..media import sources
+from ..media.images import read
 from ..picture import Picture
 from ..quantization.calibrate import Progress
 from ..quantization.levels import METHODS
@@ -20,9 +22,8 @@ from ..quantization.notes import forget
 from ..quantization.quantize import ALL_METHODS, quantize
 from ..quantization.rounding import ROUNDINGS
 from ..tasks.decoder import signature
-from . import complete, sources
+from . import complete
 from .answers import reader
-from .images import read
 from .model import load_model
 from .options import file_option, json_option, model_argument, shape_option
 from .output import print_json, progress

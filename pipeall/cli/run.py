@@ -12,6 +12,8 @@ from ..errors import ArgumentError
 from ..files import same_file
 from ..graph.ir import Graph
 from ..graph.onnx.shapes import Shapes
+from ..media import sources
+from ..media.draw import Drawing
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.kept import measured_on
 from ..pipeline.boards.machine import describe
@@ -22,9 +24,8 @@ from ..pipeline.planning.plan import Plan
 from ..pipeline.planning.profile import Profile
 from ..pipeline.planning.rings import MAX_SLOTS
 from ..tasks import DECODERS
-from . import complete, sources
+from . import complete
 from .answers import SHORT, TASK, reader
-from .draw import Drawing
 from .live_page import LivePage
 from .model import load_model
 from .options import file_option, json_option, model_argument, model_options

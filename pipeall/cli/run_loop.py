@@ -12,6 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..errors import PipeallError
+from ..media.draw import drawn
+from ..media.sources import Frames
 from ..pipeline.lanes import Move
 from ..pipeline.live import Seen
 from ..pipeline.pipeline import Pipeline
@@ -19,9 +21,7 @@ from ..pipeline.planning.plan import Plan
 from ..pipeline.planning.rings import full_load
 from ..pipeline.stats import Snapshot, Stats
 from .answers import Reader
-from .draw import drawn
 from .output import progress
-from .sources import Frames
 
 Show = Callable[[Seen], None]
 

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+from ..media.sources import Shot
 from ..pipeline.boards.board import Board
 from ..pipeline.live import Seen
 from ..pipeline.planning.names import parse_unit
@@ -13,7 +14,6 @@ from ..pipeline.stats import groups_text
 from ..tasks import Answer
 from .output import component_text, print_json_line
 from .run_loop import Ran
-from .sources import Shot
 from .tables import print_table, print_text
 
 PARTS = {"classify": "classes", "detect": "boxes", "points": "boxes", "text": "texts"}  # there even where empty

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-import click
-from PIL import ImageFont
+from .images import ImageFont
 
 ENDINGS = (".ttf", ".ttc", ".otf", ".otc")
 MOST = 2000  # files that are looked at
@@ -88,8 +88,8 @@ def _tell(letters: str) -> None:
     """Once in a process."""
     if not _told:
         _told.add(letters)
-        click.echo(
-            f"note: no font here has {letters[:20]!r}: it is drawn as boxes; a font that has it, like Noto Sans CJK, "
+        warnings.warn(
+            f"no font here has {letters[:20]!r}: it is drawn as boxes; a font that has it, like Noto Sans CJK, "
             "is found in ~/.local/share/fonts",
-            err=True,
+            stacklevel=2,
         )

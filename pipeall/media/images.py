@@ -1,4 +1,4 @@
-"""Photos: found in folders, read as they are to be seen, written. With draw.py the only file that imports Pillow."""
+"""Photos: found in folders, read as they are to be seen, written. The only file that imports Pillow."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ from math import inf
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, missing_extra
 from ..files import write_whole
 from ..picture import MAX_SIDE
+
+try:
+    from PIL import Image, ImageDraw, ImageFont, ImageOps
+except ImportError as error:
+    raise missing_extra("pillow", "cli", "reading, drawing and writing pictures") from error
+
+__all__ = ["Image", "ImageDraw", "ImageFont"]
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")  # looked for in folders
 BROKEN = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)  # what Pillow raises

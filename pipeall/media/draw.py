@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageDraw
 
 from ..errors import ArgumentError
 from ..files import same_file
@@ -17,6 +16,7 @@ from ..tasks import Answer, Box, Mask
 from ..tasks.limbs import limbs
 from . import images, video
 from .fonts import font
+from .images import Image, ImageDraw
 from .sources import Shot, Source
 
 COLOURS = (  # told apart by most eyes: Okabe and Ito
