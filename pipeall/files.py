@@ -8,6 +8,7 @@ import os
 import stat
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BytesIO
@@ -149,10 +150,14 @@ def check_file(path: str | Path) -> None:
 
     Raises OSError where there is nothing, ArgumentError naming it where it is something else.
     """
-    mode = os.stat(path).st_mode
-    if not stat.S_ISREG(mode):
-        kind = next(name for name, is_kind in NOT_FILES.items() if is_kind(mode))
+    if kind := other_kind(path):
         raise ArgumentError(f"{path}: expected a file, got {kind}")
+
+
+def other_kind(path: str | Path) -> str | None:
+    """What it is where it is no file: one of ``NOT_FILES``. Raises OSError where there is nothing."""
+    mode = os.stat(path).st_mode
+    return next((name for name, is_kind in NOT_FILES.items() if is_kind(mode)), None)
 
 
 def _umask() -> int:
@@ -173,6 +178,19 @@ def write_json(path: str | Path, kind: str, content: Mapping[str, Any]) -> None:
     except (TypeError, ValueError, RecursionError) as error:
         raise ArgumentError(f"{path}: cannot be written as JSON: {error!s:.200}") from None
     write_text(path, text + "\n")
+
+
+def checkpoint(save: Callable[[], object]) -> None:
+    """Keeps what long work has so far. Where that cannot be, a warning says so, and the work goes on."""
+    try:
+        save()
+    except ArgumentError as error:
+        warnings.warn(f"{error}; what is found so far is not kept", RuntimeWarning, stacklevel=2)
+
+
+def is_writable(path: str | Path) -> bool:
+    """Whether a file may be written or put there, as far as permissions tell."""
+    return os.access(path, os.W_OK) or os.access(Path(path).parent, os.W_OK | os.X_OK)
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -349,12 +349,3 @@ def test_a_network_that_no_decoder_reads(tmp_path):
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
     result = invoke("run", path, picture(tmp_path))
     assert result.exit_code == 2 and "larger: no decoder reads its outputs: y (1, 1, 270, 270)" in result.stderr
-
-
-@pytest.mark.parametrize("words", ["cost squeezenet --csv /dev/full", "cost squeezenet --plot /dev/full"])
-def test_what_was_computed_is_shown_where_a_file_cannot_be_written(words):
-    if "--plot" in words:
-        pytest.importorskip("matplotlib", reason="needs pipeall[plot]")
-    result = invoke(*words.split())
-    assert result.exit_code == 2 and "/dev/full: cannot be written: No space left on device" in result.stderr
-    assert "parameters" in result.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from .tables import print_table, print_text
 
 
 def show_report(graphs: Sequence[Graph], file: str, seconds: float, as_json: bool) -> None:
-    """Measures, writes the board file and prints the report."""
+    """Measures, prints the report and writes the board file."""
     board = Board.detect()
     with progress() as bar:
         task = bar.add_task("board report", total=None)
@@ -25,13 +26,14 @@ def show_report(graphs: Sequence[Graph], file: str, seconds: float, as_json: boo
             seconds=seconds,
             progress=lambda text, done, total: bar.update(task, description=text, completed=done, total=total),
         )
-    model_of(Path(file).stem, board, report, ran).save(file)
-    if as_json:
-        print_json("board-report", **report)
-        return
-    show(report)
-    for line in dict.fromkeys(line for one in ran for line in times_lines(one.profile)):
-        print_text(line)
+    with ExitStack() as files:
+        files.callback(model_of(Path(file).stem, board, report, ran).save, file)
+        if as_json:
+            print_json("board-report", **report)
+            return
+        show(report)
+        for line in dict.fromkeys(line for one in ran for line in times_lines(one.profile)):
+            print_text(line)
 
 
 def show(report: Mapping[str, Any]) -> None:

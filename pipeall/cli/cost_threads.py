@@ -64,18 +64,18 @@ def threads(
             found = _of_training(models, training, seconds, bar)
         else:
             found = [report(graph.name, of_engines(graph, board, seconds, bar)) for graph in graphs]
-    if plot:
-        what, unit = ("Training", "samples") if training else ("Throughput", "frames")
-        draw_threads(
-            plot, found, f"{what} by number of threads, {about['model'] or 'unknown CPU'}", f"{unit} per second"
-        )
-    if as_json:
-        print_json("threads", **about, others_cores=beside.cores, training_batch=training, networks=found)
-        return
-    for network in found:
-        show(network, training)
-    if disturbed(beside.cores):
-        print_text(BUSY.format(what="threads were measured", cores=beside.cores))
+    with ExitStack() as files:
+        if plot:
+            what, unit = ("Training", "samples") if training else ("Throughput", "frames")
+            title = f"{what} by number of threads, {about['model'] or 'unknown CPU'}"
+            files.callback(draw_threads, plot, found, title, f"{unit} per second")
+        if as_json:
+            print_json("threads", **about, others_cores=beside.cores, training_batch=training, networks=found)
+            return
+        for network in found:
+            show(network, training)
+        if disturbed(beside.cores):
+            print_text(BUSY.format(what="threads were measured", cores=beside.cores))
 
 
 def _of_training(models: Sequence[str], batch: int, seconds: float, bar: Progress) -> list[dict[str, Any]]:

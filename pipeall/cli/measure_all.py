@@ -11,7 +11,7 @@ from typing import Any
 from rich.progress import Progress
 
 from ..errors import ArgumentError, PipeallError
-from ..files import JsonReader, read_json, write_json
+from ..files import JsonReader, checkpoint, read_json, write_json
 from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.machine import describe
@@ -37,24 +37,22 @@ def configurations(groups: int, units: Sequence[str], cores: Mapping[str, int]) 
 
 
 def measure_all(
-    graph: Graph,
-    board: Board,
+    found: Measurements,
     units: Sequence[str],
     cores: Mapping[str, int],
-    path: str,
     seconds: float,
     best: Plan,
     bar: Progress,
 ) -> dict[str, Any]:
-    """Measures what the file at ``path`` lacks, writing it after each; then the fastest beside ``best``.
+    """Measures what is not found yet, keeping it after each; then the fastest beside ``best``.
 
     Each takes turns with a reference, the first ``best`` there was, and is ranked by its share of the reference's
     period: the machine may be slower an hour later. Returns how many were measured or refused, the final comparison
-    with the fastest first, and by how many percent ``best`` is behind it. Raises ArgumentError for a file of another
-    network or machine.
+    with the fastest first, and by how many percent ``best`` is behind it.
     """
+    graph, board = found.graph, found.board
     plans = {str(plan): plan for plan in configurations(len(graph.groups), units, cores)}
-    found = Measurements.load(path, graph, board) if Path(path).exists() else Measurements(best)
+    found.reference = found.reference or best
     todo = [plan for text, plan in plans.items() if text not in found.rows]
     for plan in bar.track(todo, description=f"{graph.name}: every configuration"):
         try:
@@ -63,7 +61,7 @@ def measure_all(
         except PipeallError as error:
             row = {"refused": str(error)}
         found.rows[str(plan)] = row
-        found.save(path, graph, board)
+        checkpoint(found.save)
     refused = {text: found.rows[text]["refused"] for text in plans if "refused" in found.rows[text]}
     ran = [text for text in plans if text not in refused]
     fastest = sorted(ran, key=lambda text: found.rows[text]["period_ms"] / found.rows[text]["reference_ms"])
@@ -81,18 +79,25 @@ def measure_all(
 
 @dataclass
 class Measurements:
-    """plan -> its period and the reference's beside it, or why it was refused."""
+    """Those of a network on a board that a file keeps; ``rows``: plan -> its period and the reference's beside it, or
+    why it was refused."""
 
-    reference: Plan
+    path: str
+    graph: Graph
+    board: Board
+    reference: Plan | None = None
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def save(self, path: str, graph: Graph, board: Board) -> None:
+    def save(self) -> None:
         plans = [{"plan": text, **row} for text, row in self.rows.items()]
         found = {"reference": str(self.reference), "plans": plans}
-        write_json(path, "measurements", {**describe(board), **_about(graph, board), **found})
+        write_json(self.path, "measurements", {**describe(self.board), **_about(self.graph, self.board), **found})
 
     @classmethod
-    def load(cls, path: str, graph: Graph, board: Board) -> Measurements:
+    def open(cls, path: str, graph: Graph, board: Board) -> Measurements:
+        """What the file has, if there is one. Raises ArgumentError for one of another network or machine."""
+        if not Path(path).exists():
+            return cls(path, graph, board)
         content = read_json(path, "measurements")
         for key, expected in _about(graph, board).items():
             if content.get(key) != expected:
@@ -105,7 +110,7 @@ class Measurements:
             else:
                 figures = {key: row.number(key, low=LEAST_MS) for key in ("period_ms", "reference_ms")}
             rows[row.word("plan")] = figures
-        return cls(Plan.parse(read.word("reference")), rows)
+        return cls(path, graph, board, Plan.parse(read.word("reference")), rows)
 
 
 def _about(graph: Graph, board: Board) -> dict[str, Any]:

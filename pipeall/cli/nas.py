@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from itertools import count
 from math import isfinite
@@ -15,18 +15,16 @@ from typing import Any
 import click
 
 from ..errors import ArgumentError, PipeallError
-from ..files import write_whole
-from ..graph.onnx.write import onnx_bytes
+from ..mlp.export import write_onnx
 from ..nas.archive import Archive
 from ..nas.baselines import baselines
 from ..nas.data import DataSet
 from ..nas.evolve import Generation
 from ..nas.genome import Candidate
 from ..nas.score import Score
-from ..nas.search import Search, Winner, executor, winner
+from ..nas.search import Search, executor, winner
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.default_plan import default_plan
-from ..pipeline.planning.plan import Plan
 from . import complete, nas_text
 from .nas_options import EVOLUTION, PRUNE, SPACE, TARGET, TRAINING, search_of
 from .options import board_option, json_option, seed_option
@@ -86,6 +84,8 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
     no better. stop=predicted: where a Markov chain says that all is decided. lam: Langton's lambda, 0.881 for pictures
     and 0.786 for other data. fitness=printed: F as printed in the paper, where pruning raises it.
     """
+    if plot:
+        from .plot_nas import draw_search  # before anything is trained in vain
     folder = Path(output or f"nas-{Path(data_name).name.split('.')[0]}")
     search = search_of(data_name, folder / NETWORKS, options)
     try:
@@ -98,28 +98,29 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
         raise PipeallError(f"nas: none of {len(archive.members)} networks can be trained within the limits")
     found = winner(search.training, archive.best, options["training"].get("finish", 0))
     beside = baselines(data)
-    plan = _write(folder, found, options["board"])
-    if plot:
-        from .plot_nas import draw_search
-
-        draw_search(folder / PLOT, search.training, archive, said, beside)
+    plan = found.placed.choice.plan if found.placed else default_plan(found.graph, Board.detect(gpu=False))[0]
     front = archive.front if options["pareto"] else []
     command = _command(folder, data)
-    if not as_json:
-        nas_text.show(said, found, beside, str(plan), data, front, command)
-        return
-    print_json(
-        "nas",
-        search=search.about(),
-        generations=[{"generation": generation.number, **generation.record()} for generation in said],
-        winner={"candidate": found.member.candidate.code, **found.member.score.record()},
-        accuracy={"judged": found.judged, "tested": found.tested},
-        baselines={name: asdict(figures) for name, figures in beside.items()},
-        model=str(folder / MODEL),
-        plan=str(plan),
-        front=[{"candidate": member.candidate.code, **member.score.record()} for member in front],
-        run=command,
-    )
+    with ExitStack() as files:
+        if plot:
+            files.callback(draw_search, folder / PLOT, search.training, archive, said, beside)
+        files.callback(plan.save, folder / PLAN, found.graph, {"board": options["board"] or "this machine"})
+        files.callback(write_onnx, folder / MODEL, found.graph)
+        if not as_json:
+            nas_text.show(said, found, beside, str(plan), data, front, command)
+            return
+        print_json(
+            "nas",
+            search=search.about(),
+            generations=[{"generation": generation.number, **generation.record()} for generation in said],
+            winner={"candidate": found.member.candidate.code, **found.member.score.record()},
+            accuracy={"judged": found.judged, "tested": found.tested},
+            baselines={name: asdict(figures) for name, figures in beside.items()},
+            model=str(folder / MODEL),
+            plan=str(plan),
+            front=[{"candidate": member.candidate.code, **member.score.record()} for member in front],
+            run=command,
+        )
 
 
 def _searched(search: Search, folder: Path, workers: str, quiet: bool) -> tuple[Archive, list[Generation]]:
@@ -155,15 +156,6 @@ def _executor(workers: str) -> Iterator[Executor | None]:
             for child in active_children():
                 child.terminate()
             raise
-
-
-def _write(folder: Path, found: Winner, board: str | None) -> Plan:
-    """The winner as ONNX, and its plan."""
-    content = onnx_bytes(found.graph)
-    write_whole(folder / MODEL, lambda file: file.write(content))
-    plan = found.placed.choice.plan if found.placed else default_plan(found.graph, Board.detect(gpu=False))[0]
-    plan.save(folder / PLAN, found.graph, {"board": board or "this machine"})
-    return plan
 
 
 def _command(folder: Path, data: DataSet) -> str | None:

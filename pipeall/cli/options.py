@@ -12,6 +12,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from ..files import is_writable
 from . import complete
 from .values import value_option
 
@@ -38,6 +39,8 @@ def _in_folder(context: click.Context, option: click.Parameter, value: str | Non
         raise click.BadParameter(f"expected a file in a folder that exists, got {value!r}", context, option)
     if value is not None and Path(value).is_dir() and not folder:
         raise click.BadParameter(f"expected a file, got the folder {value!r}", context, option)
+    if value is not None and not is_writable(value):
+        raise click.BadParameter(f"expected a file that may be written, got {value!r}", context, option)
     return value
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from math import nan, sqrt
 from pathlib import Path
 
@@ -98,11 +99,18 @@ def profile(
     else:
         there = _board(board, save_board)
         graphs = [load_model(model, input_shape, finer) for model in models]
-        profiles = _profiles(graphs, there, names, seconds, _files(output, graphs), again)
-        if save_board:
-            timed = list(zip(graphs, profiles, strict=True))
-            BoardModel.from_profiles(Path(save_board).stem, there.components, timed).save(save_board)
-        _show_all(profiles, there, as_json)
+        paths = _files(output, graphs)
+        profiles = _profiles(graphs, there, names, seconds, paths, again)
+        with ExitStack() as files:  # after what is printed, which is not lost where they cannot be written
+            for found, path in zip(profiles, paths, strict=True):
+                if path:
+                    files.callback(found.save, path)
+            if save_board:
+                timed = list(zip(graphs, profiles, strict=True))
+                files.callback(
+                    BoardModel.from_profiles(Path(save_board).stem, there.components, timed).save, save_board
+                )
+            _show_all(profiles, there, as_json)
     if export_tuning:
         shapes = export_times(export_tuning)
         if not as_json:
@@ -141,14 +149,12 @@ def _profiles(
     files: Sequence[Path | None],
     again: bool,
 ) -> list[Profile]:
-    """Measured, or modelled, and saved; of this machine only what the files lack."""
+    """Measured, or modelled; of this machine only what the files lack."""
     profiles = []
     with progress() as bar:
         for graph, file in zip(graphs, files, strict=True):
             kept = _kept(file, board) if file and not again and file.exists() else None
             profiles.append(measured(graph, board, units, seconds, bar, kept if board.model is None else None, file))
-            if file:
-                profiles[-1].save(file)
     return profiles
 
 

@@ -8,6 +8,7 @@ from statistics import fmean
 
 from rich.progress import Progress
 
+from ..files import checkpoint
 from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.model import PRICE_LIST, REGRESSION
@@ -45,7 +46,7 @@ def measured(
         units,
         seconds=seconds,
         kept=kept,
-        checkpoint=lambda so_far: so_far.save(path) if path else None,
+        checkpoint=lambda so_far: checkpoint(lambda: so_far.save(path)) if path else None,
         progress=lambda text, done, total: bar.update(
             task, description=f"{graph.name}: {text}", completed=done, total=total
         ),

@@ -114,15 +114,18 @@ def quantize_command(
             layers=layers or plot is not None, notes=notes, progress=_shown(bar),
             max_drop=None if max_drop is None else max_drop / 100,
         )  # fmt: skip
-    if report is not None:
-        made.report.save(report)
-    if plot is not None:
-        draw_layers(plot, made.report)
-    made.save(output)
-    if as_json:
-        print_json("quantize", model=model, output=output, **made.report.to_dict())
-    else:
-        show_report(made.report, layers)
+    try:
+        if as_json:
+            print_json("quantize", model=model, output=output, **made.report.to_dict())
+        else:
+            show_report(made.report, layers)
+    finally:  # what cannot be printed is written all the same
+        if report is not None:
+            made.report.save(report)
+        if plot is not None:
+            draw_layers(plot, made.report)
+        made.save(output)  # last: it removes the notes, by which the command goes on where a file cannot be written
+    if not as_json:
         print_text(f"{output}: {Path(output).stat().st_size / 1e6:.1f} MB")
         show_slower(made.report, model)
 

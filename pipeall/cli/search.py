@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
@@ -20,6 +21,7 @@ from ..pipeline.measuring.verify import VERIFIED, Verified
 from ..pipeline.planning.candidates import PredictedPlan
 from ..pipeline.planning.profile import Profile
 from . import complete
+from .measure_all import Measurements
 from .model import load_model
 from .options import (
     Precisions,
@@ -111,21 +113,26 @@ def search(
     if precisions is not None and precisions[1] is not None and board is not None:
         raise ArgumentError("--precisions: expected no max-error beside --board, a model computes nothing")
     graph, there = load_model(model, input_shape, finer), load_board(board)
+    given = Profile.load(profile_path) if profile_path else None
+    every = Measurements.open(all_path, graph, there) if all_path else None
     choice = _allowed(graph, there, unit_names(units), *precisions) if precisions else None
     names = list(choice.units) if choice else unit_names(units)
-    asked = Request(objective, max_latency_ms, min_fps, names, floating, top, verified, all_path, seconds)
+    asked = Request(objective, max_latency_ms, min_fps, names, floating, top, verified, every, seconds)
     with progress() as bar:
-        profile = Profile.load(profile_path) if profile_path else measured(graph, there, names, seconds, bar)
+        profile = given or measured(graph, there, names, seconds, bar)
         outcome = run_search(graph, there, profile, asked, bar)
-    if output:
-        outcome.best.plan.save(output, graph, _about(asked, outcome, machine.describe(there)))
-    if as_json:
-        print_json("search", **_content(graph, there, asked, outcome), precisions=choice and asdict(choice))
-    else:
+    with ExitStack() as files:  # what is printed is not lost where they cannot be written, nor they where it cannot
+        if output:
+            files.callback(outcome.best.plan.save, output, graph, _about(asked, outcome, machine.describe(there)))
+        if every:
+            files.callback(every.save)
+        if as_json:
+            print_json("search", **_content(graph, there, asked, outcome), precisions=choice and asdict(choice))
+            return
         show(outcome, asked, there)
         for line in precision_lines(choice) if choice else halves_lines(graph, outcome, asked, there):
             print_text(line, hang=4)
-        print_text(result_line(outcome, asked, output))
+        print_text(result_line(outcome, asked))
 
 
 def _allowed(

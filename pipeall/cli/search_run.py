@@ -21,7 +21,7 @@ from ..pipeline.planning.goal import Goal
 from ..pipeline.planning.profile import Profile
 from ..pipeline.planning.search import Found
 from ..pipeline.planning.search import search as find
-from .measure_all import measure_all
+from .measure_all import Measurements, measure_all
 from .verify import verify
 
 OTHERS = 3  # of the next best plans in an explanation
@@ -33,7 +33,7 @@ class Request:
 
     units, floating  may be used: components or some of their cores, None for all; cuts that float
     top              how many plans to show; ``verified``: to run, None for ``VERIFIED`` where they can run here
-    all_path         file to keep every configuration in that was measured, None for none
+    measurements     where every configuration is kept that is measured, None to measure none
     seconds          that each plan runs
     """
 
@@ -44,7 +44,7 @@ class Request:
     floating: bool
     top: int
     verified: int | None
-    all_path: str | None
+    measurements: Measurements | None
     seconds: float
 
     @property
@@ -94,7 +94,7 @@ def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, bar
     Raises ArgumentError where something is to run that cannot, or no plan keeps the limits.
     """
     here = measured_on(profile, board)
-    if not here and (asked.verified or asked.all_path):
+    if not here and (asked.verified or asked.measurements):
         raise ArgumentError("--verify, --measure-all: expected a profile measured on this machine, or a new one")
     cores = cores_of(board) if here or board.model else {}
     found = _predicted(graph, profile, asked, cores)
@@ -106,9 +106,9 @@ def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, bar
         checked, parallel, refused = _verified(graph, board, found, count, asked, bar)
     best = checked[0].choice if checked else found.ranked[0]
     every = None
-    if asked.all_path:
+    if asked.measurements:
         units = asked.units or list(profile.units)
-        every = measure_all(graph, board, units, cores, asked.all_path, asked.seconds, best.plan, bar)
+        every = measure_all(asked.measurements, units, cores, asked.seconds, best.plan, bar)
     return Outcome(
         profile,
         found,

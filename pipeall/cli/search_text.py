@@ -72,8 +72,8 @@ def show(outcome: Outcome, asked: Request, board: Board) -> None:
         _show_every(outcome.every, outcome.best.plan)
 
 
-def result_line(outcome: Outcome, asked: Request, output: str | None) -> str:
-    """The answer, as the last line: the plan, what it measured or is predicted to do, and where it is kept."""
+def result_line(outcome: Outcome, asked: Request) -> str:
+    """The answer: the plan, and what it measured or is predicted to do."""
     prediction = outcome.best.prediction
     energy = prediction.energy_at(asked.min_fps if asked.rate else None)
     figures = {
@@ -86,7 +86,7 @@ def result_line(outcome: Outcome, asked: Request, output: str | None) -> str:
         text = f"{outcome.checked[0].fps:.1f} FPS measured ({prediction.fps:.1f} predicted)"
     if outcome.checked and asked.objective == "latency":
         text = f"latency {outcome.checked[0].latency_ms:.2f} ms measured ({prediction.latency_ms:.2f} predicted)"
-    return f"{outcome.best.plan}: {text}{f', written to {output}' if output else ''}"
+    return f"{outcome.best.plan}: {text}"
 
 
 def halves_lines(graph: Graph, outcome: Outcome, asked: Request, board: Board) -> list[str]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import ArgumentError, PipeallError
+from ..graph.ir import Graph
 from ..mlp import checkpoint, data
 from ..mlp.checkpoint import Progress
 from ..mlp.comm import Comm
@@ -144,17 +146,23 @@ def train_model(data_name: str, as_json: bool, **options: Any) -> None:
         comm.abort(error)
         raise
     comm.agree(failure)
+    history: list[EpochResult] = []
     try:
-        history, cost = _trained(net, samples, made, schedule, options, as_json, log)
+        cost, graph = _trained(net, samples, made, schedule, options, as_json, log, history)
     except DivergedError:
         raise
     except BaseException as error:
+        if history and isinstance(error, ArgumentError):  # a checkpoint that cannot be written, of rank 0
+            _show(net, history, None, as_json)
         comm.abort(error)
         raise
     if comm.rank == 0:
-        if draw is not None:
-            draw(options["plot"], history, f"{data_name}: {'-'.join(map(str, net.sizes))}")
-        _show(net, history, cost if options["with_report"] else None, as_json)
+        with ExitStack() as files:
+            if draw is not None:
+                files.callback(draw, options["plot"], history, f"{data_name}: {'-'.join(map(str, net.sizes))}")
+            if graph is not None:
+                files.callback(write_onnx, options["onnx_path"], graph)
+            _show(net, history, cost if options["with_report"] else None, as_json)
 
 
 def _begun(data_name: str, comm: Comm, options: dict[str, Any]) -> tuple[data.Split, Perceptron, Progress]:
@@ -289,12 +297,15 @@ def _trained(
     options: dict[str, Any],
     as_json: bool,
     log: EventFiles | None,
-) -> tuple[list[EpochResult], dict[str, Any]]:
+    history: list[EpochResult],
+) -> tuple[dict[str, Any], Graph | None]:
+    """Fills ``history``. What an iteration cost and, on rank 0 where it is to be written, the network."""
     leads = net.comm.rank == 0
     with progress() as bar:
         task = bar.add_task("training", total=options["epochs"], completed=made.epoch, visible=leads)
 
         def told(epoch: EpochResult) -> None:
+            history.append(epoch)
             bar.update(task, completed=epoch.epoch, description=f"loss {epoch.loss:.4g}, {_quality(epoch)}")
             if leads and not as_json:
                 held = "" if epoch.validation is None else f", validation loss {epoch.validation:.5f}"
@@ -306,19 +317,16 @@ def _trained(
 
         fixed = (options["epochs"], options["batch"], options["rate"], None, made, options["save"], schedule)
         watched = (samples.validation, options["patience"], options["looks"], told)
-        history = run(
-            net, samples.train, samples.test, *fixed, *watched, lambda epochs: bar.update(task, completed=epochs)
-        )
+        run(net, samples.train, samples.test, *fixed, *watched, lambda epochs: bar.update(task, completed=epochs))
     if log is not None:
         log.close()
     cost = report(net, history, len(samples.train))
-    if options["onnx_path"]:
-        layers = net.gather()
-        if layers is not None:
-            if isinstance(samples.train, data.ValuedSamples):
-                layers = in_units(layers, samples.train.x_units, samples.train.y_units)
-            write_onnx(options["onnx_path"], to_graph(layers, net.activations))
-    return history, cost
+    layers = net.gather() if options["onnx_path"] else None
+    if layers is None:
+        return cost, None
+    if isinstance(samples.train, data.ValuedSamples):
+        layers = in_units(layers, samples.train.x_units, samples.train.y_units)
+    return cost, to_graph(layers, net.activations)
 
 
 def _quality(epoch: EpochResult) -> str:

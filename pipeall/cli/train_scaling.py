@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
@@ -63,15 +64,16 @@ def scaling(
         turns = in_turns(setups, rounds, seconds, lambda setup: bar.advance(task))
     content = report(turns, before.cores, during.cores) | {"usable_cores": len(os.sched_getaffinity(0))}
     modelled = {model: paper.scaled(model) for model in PAPER}
-    if plot:
-        draw_scaling(plot, modelled, content["measured"])
-    if as_json:
-        rows = [asdict(row) for of in modelled.values() for row in of]
-        about = machine.describe(one_cluster())
-        print_json("scaling", **about, **content, paper=rows, communication=communication_rows(modelled["L"]))
-        return
-    show_paper(modelled)
-    show_measured(content)
+    with ExitStack() as files:
+        if plot:
+            files.callback(draw_scaling, plot, modelled, content["measured"])
+        if as_json:
+            rows = [asdict(row) for of in modelled.values() for row in of]
+            about = machine.describe(one_cluster())
+            print_json("scaling", **about, **content, paper=rows, communication=communication_rows(modelled["L"]))
+            return
+        show_paper(modelled)
+        show_measured(content)
 
 
 def _names(models: str) -> list[str]:

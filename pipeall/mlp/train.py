@@ -74,7 +74,8 @@ def train(
     validation  samples whose least loss chooses the epoch of which the network has the weights in the end
     patience    epochs without a new least loss of them after which training ends
     look_at_training  how good the network is on the training samples too, for a forward pass over all of them
-    save        a checkpoint after each epoch, of its weights; ``told`` is called then
+    save        a checkpoint after each epoch, of its weights
+    told        called with each epoch, ahead of its checkpoint
     moved       called some times within an epoch with the epochs done so far, a fraction
     The order of the samples is a function of the network's seed and the epoch. Raises DivergedError, after which the
     last checkpoint is as it was.
@@ -100,10 +101,10 @@ def train(
         on_training = judged(net, data)[1] if look_at_training else None
         beside = (held, error, on_training, on_validation)
         history.append(EpochResult(epoch + 1, loss, right, seconds, iterations, rate_now, *beside))
+        told(history[-1])
         if save is not None:
             checkpoint.save(save, net, progress)
         net.comm.traffic = before  # traffic counts iterations alone
-        told(history[-1])
     if validation is not None and progress.best is not None:
         net.take_best()
     return history

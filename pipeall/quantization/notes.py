@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
@@ -32,12 +33,13 @@ class Notes:
     """
     path  of the file, which is begun where it is absent; None: nothing is noted
     of    a digest of all that the parts follow from
-    Raises ArgumentError for a file that is of something else, damaged, or cannot be read or written.
+    Raises ArgumentError for a file that is of something else, damaged, or cannot be read or begun.
     """
 
     def __init__(self, path: str | Path | None = None, of: str = ""):
         self.path = None if path is None else Path(path)
         self._parts: dict[str, Mapping[str, str]] = {}
+        self._full = False  # a line was cut off, behind which none can be read
         if self.path is None:
             return
         head = _line({"format": FORMAT, "of": of})
@@ -82,14 +84,17 @@ class Notes:
             forget(self.path)
 
     def _add(self, part: str, found: Mapping[str, np.ndarray]) -> None:
+        """Where no more can be written, a warning says so once: what is computed counts more than its notes."""
         packed = self._parts[part] = {name: _packed(vector) for name, vector in found.items()}
         line = _line({"part": part, "found": packed}).encode()
         try:
-            if self.path.stat().st_size + len(line) <= MAX_BYTES:
+            if not self._full and self.path.stat().st_size + len(line) <= MAX_BYTES:
                 with self.path.open("ab") as file:
                     file.write(line)
         except OSError as error:
-            raise ArgumentError(f"{self.path}: cannot be written: {error.strerror}") from None
+            self._full = True
+            message = f"{self.path}: cannot be written: {error.strerror}; what is found from here on is not noted"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
 
     def _read(self, content: bytes, head: bytes) -> dict[str, Mapping[str, str]]:
         if len(content) > MAX_BYTES or not content.startswith(head):

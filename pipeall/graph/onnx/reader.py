@@ -10,11 +10,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...errors import ModelError
+from ...files import other_kind
 from . import tensors
 from . import wire as onnx_wire
 from .build import MAX_CONSTANT_ELEMENTS, OnnxNode
@@ -42,6 +44,8 @@ def parse(source: Source) -> tuple[Any, dict[str, memoryview]]:
 
     try:
         content = source.content
+        if isinstance(content, Path) and (kind := other_kind(content)):
+            raise ModelError(f"expected a file, got {kind}")
         size = len(content) if isinstance(content, bytes) else content.stat().st_size
         if size > MAX_FILE_BYTES:
             raise ModelError(f"file has {size} bytes, ONNX files have at most {MAX_FILE_BYTES}")
