@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from shims import built
@@ -62,6 +63,7 @@ def test_drivers_are_tried_again_where_they_have_changed(tmp_path):
 
 CPU_ONLY = """
 import sys
+from pathlib import Path
 from graphs import frames, small_net
 from pipeall import Board, Engine, Pipeline
 board, graph = Board.detect(clusters=[[core] for core in Board.detect().component("cpu").device.cores]), small_net()
@@ -76,3 +78,37 @@ def test_who_names_cpus_never_loads_opencl():
     command = [sys.executable, "-X", "importtime", "-m", "pipeall", "info", "squeezenet", "--plan", "big"]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
     assert done.returncode == 0 and "pyopencl" not in done.stderr
+
+
+ENGINE = """
+import os
+from graphs import frames, small_net
+from pipeall import Board, Engine
+from pipeall._kernels.opencl import devices
+print(len(devices.devices()), os.environ.get("XDG_CACHE_HOME", ""))
+graph = small_net()
+print(Engine(graph, "gpu", Board.detect())(*frames(graph, 1)).shape)
+"""
+
+
+@pytest.mark.parametrize("home", ["gone", "somebody's", "cache of somebody"])
+def test_a_home_that_takes_no_files_costs_no_device(tmp_path, home):
+    """A driver that keeps compiled programs there would have none; this process alone has another folder."""
+    cache = tmp_path / "cache"
+    own = {
+        "gone": {"HOME": "/proc/none", "XDG_CACHE_HOME": "", "PIPEALL_CACHE": str(cache)},
+        "somebody's": {"HOME": str(tmp_path), "XDG_CACHE_HOME": "/proc/none", "PIPEALL_CACHE": str(cache)},
+        "cache of somebody": {"HOME": "/proc/none", "XDG_CACHE_HOME": "", "PIPEALL_CACHE": "/proc/none"},
+    }[home]
+    listed, shape = run(REPOSITORY, "-W", "ignore", "-c", ENGINE, **WITH_TESTS, **own).splitlines()
+    count, folder = listed.split(" ", 1)
+    assert int(count) >= 1 and shape == "(1, 5, 8, 8)"
+    if home == "cache of somebody":
+        assert "pipeall-opencl-" in folder and not Path(folder).exists()  # gone with the process
+    else:
+        assert folder == str(cache / "opencl")
+
+
+def test_a_home_that_takes_files_is_left_alone(tmp_path):
+    found = run(REPOSITORY, "-W", "ignore", "-c", ENGINE, **WITH_TESTS, HOME=str(tmp_path), XDG_CACHE_HOME="")
+    assert found.splitlines()[0].endswith(" ") and (tmp_path / ".cache").exists()

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from graphs import frames, small_net
+from pipeall._kernels.cpu.kernels import features
 
 from pipeall import ArgumentError, Board, DeviceError, Engine, env
 from pipeall._kernels.cpu import cluster, cores
@@ -55,6 +56,38 @@ def test_processors_with_their_own_numbers_are_told_apart(tmp_path):
     text = ARM.format(0, "", "0xd03") + ARM.format(1, "", "0xd09") + ARM.format(2, "asimdhp", "0xd05")
     found = cluster.detect(root=tree(tmp_path, text, "0-2\n"), allowed={0, 1}, machine="aarch64")
     assert [part.core_type for part in found] == ["cortex-a73", "cortex-a53"]
+
+
+NEEDED = set().union(*cores.X86_ISAS.values(), *cores.ARM_ISAS.values())
+
+
+def shown_features() -> set[str]:
+    shown = re.findall(r"^(?:flags|Features)\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return set.intersection(*(set(words.split()) for words in shown)) & NEEDED
+
+
+def test_the_cpu_says_of_itself_what_the_system_says():
+    """As every core of it can do; the system may hide some, of cores that are not all equal."""
+    assert set(features().split()) == shown_features()
+
+
+@pytest.mark.parametrize("fields", [[], ["model name"], ["processor", "model name"]], ids=str)
+def test_a_cpuinfo_without_features_is_made_up_for_by_the_cpu(monkeypatch, fields):
+    """Some sandboxes show none, or processors without flags."""
+    expected = [part.isas for part in cluster.detect()]
+    whole = cores.Tree.text
+
+    def text(tree, path):
+        lines = (whole(tree, path) or "").splitlines()
+        return "\n".join(line for line in lines if path != "proc/cpuinfo" or line.partition("\t")[0] in fields)
+
+    monkeypatch.setattr(cores.Tree, "text", text)
+    assert [part.isas for part in cluster.detect()] == expected
+
+
+def test_a_recorded_machine_has_no_features_of_this_one(tmp_path):
+    for found in cluster.detect(root=tree(tmp_path, "", "0-1\n"), machine=os.uname().machine):
+        assert found.isas in (("ref",), ("neon", "ref"))
 
 
 def test_cores_that_a_container_numbers_anew_are_the_allowed_ones(monkeypatch):

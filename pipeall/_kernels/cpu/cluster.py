@@ -15,6 +15,7 @@ from pathlib import Path
 from ... import env
 from ...errors import ArgumentError, DeviceError
 from .cores import CORE_TYPES, UNKNOWN, Core, Tree, read_cores
+from .kernels import features
 
 # Speeds this close make one kind. Arm: the big pairs of an RK3588 differ by a few per cent (binning), the prime
 # and gold cores of a phone by 13 % and more. x86: some drivers report boost clocks of equal cores 17 % apart.
@@ -62,6 +63,7 @@ def detect(
     """
     tree = Tree(env.sysfs() if root is None else Path(root))
     live = tree.root == Path("/")
+    own = features() if live and machine in (None, os.uname().machine) else ""
     machine = machine or (None if live else tree.text("proc/sys/kernel/arch")) or os.uname().machine
     online = tree.online()
     if allowed is None:
@@ -76,13 +78,13 @@ def detect(
 
     if clusters is not None:
         _check_given(clusters, online or allowed, allowed)
-        groups = [read_cores(tree, ids, machine) for ids in clusters]
+        groups = [read_cores(tree, ids, machine, own) for ids in clusters]
         reasons = ["given explicitly"] * len(groups)
         spare: set[int] = set()
     else:
         physical = [i for i in usable if i == min({i, *tree.siblings(i)} & set(usable))]
         spare = set(usable) - set(physical)
-        groups = _kinds(read_cores(tree, physical, machine), TOLERANCE.get(machine, 0.10))
+        groups = _kinds(read_cores(tree, physical, machine, own), TOLERANCE.get(machine, 0.10))
         reasons = [f"kind {place} of {len(groups)}, fastest first" for place in range(1, len(groups) + 1)]
         if len(groups) == 1:
             groups, reasons = _halves(groups[0])

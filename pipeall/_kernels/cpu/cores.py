@@ -139,15 +139,19 @@ def pinnable(cores: Sequence[int]) -> Sequence[int]:
     return cores if can_pin() else (-1,) * len(cores)
 
 
-def read_cores(tree: Tree, ids: Sequence[int], machine: str) -> list[Core]:
-    """The cores of these ids, in this order; ``machine`` is the architecture as in ``uname -m``."""
+def read_cores(tree: Tree, ids: Sequence[int], machine: str, own: str = "") -> list[Core]:
+    """The cores of these ids, in this order.
+
+    machine  the architecture as in ``uname -m``
+    own      features of the CPU by its own word, for what /proc/cpuinfo does not show, as in some sandboxes
+    """
     cpuinfo, clocks = tree.cpuinfo(), tree.max_khz()
     # Containers (lxcfs) number those that they show anew: then it is not known which is which.
     common = {} if cpuinfo.keys() >= set(ids) else _common(list(cpuinfo.values()))
     identify = {"aarch64": _identify_arm, "x86_64": _identify_x86}.get(machine, _identify_other)
     cores = []
     for i in ids:
-        core_type, evidence, isas = identify(tree, i, common or cpuinfo.get(i, {}))
+        core_type, evidence, isas = identify(tree, i, {"flags": own, "Features": own} | (common or cpuinfo.get(i, {})))
         khz = clocks.get(i)
         capacity = tree.number(f"{CPU}/cpu{i}/cpu_capacity")
         cores.append(Core(i, core_type, evidence, isas, capacity, khz / 1000 if khz else None))

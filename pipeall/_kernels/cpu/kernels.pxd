@@ -36,6 +36,12 @@ cdef extern from "../gate.h" nogil:
 cdef extern from "<stdatomic.h>" nogil:
     void atomic_init(atomic_int *, int)
 
+cdef extern from "cpu_features.h":
+    ctypedef struct pa_feature:
+        const char *name
+        int found
+    const pa_feature *pa_features()
+
 cdef extern from "dispatch.h":
     ctypedef void (*pa_any_fn)() noexcept nogil
     ctypedef struct pa_kernel_row:

@@ -54,6 +54,17 @@ def rows() -> list:
     ]
 
 
+def features() -> str:
+    """What the CPU says of itself, in the words of /proc/cpuinfo; those that instruction sets here need."""
+    cdef const pa_feature *feature = pa_features()
+    found = []
+    while feature.name != NULL:
+        if feature.found:
+            found.append(feature.name.decode())
+        feature += 1
+    return " ".join(found)
+
+
 cdef void *pointer(array) except? NULL:
     return <void *><uintptr_t>array.ctypes.data
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from ... import env
 from ...errors import DeviceError, missing_extra
-from . import drivers
+from . import caches, drivers
 
 SOURCES = Path(__file__).parent
 COMMON = "vector.cl"  # stands before every kernel
@@ -67,6 +67,7 @@ def _pyopencl() -> Any:
 def _handles() -> list[Any]:
     cl = _pyopencl()
     _check_process()
+    caches.give_folder()
     drivers.check()
     try:
         platforms = cl.get_platforms()

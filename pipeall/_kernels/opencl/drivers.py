@@ -106,13 +106,16 @@ def _tried(libraries: list[str]) -> str:
         return ""
     known = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with tempfile.TemporaryFile() as said:
-        child = subprocess.Popen(
-            [sys.executable, "-c", PROBE, *libraries],
-            stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=subprocess.DEVNULL,
-            env=known,
-        )
+        try:
+            child = subprocess.Popen(
+                [sys.executable, "-c", PROBE, *libraries],
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=subprocess.DEVNULL,
+                env=known,
+            )
+        except OSError:  # what may not be started tells nothing
+            return ""
         try:
             code = child.wait(LIMIT_S)
         except subprocess.TimeoutExpired:

@@ -56,5 +56,6 @@ def _model() -> str | None:
     board = Path("/proc/device-tree/model")
     if board.is_file():
         return board.read_text(errors="replace").strip("\0\n")
-    names = re.findall(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(errors="replace"), re.MULTILINE)
+    text = sysfs_text(Path("/proc/cpuinfo")) or ""
+    names = re.findall(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
     return names[0] if names else None
