@@ -1,6 +1,9 @@
 """Runs a command in this process, for the tests of the command line."""
 
 import json
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -57,6 +60,18 @@ def picture(folder: Path) -> Path:
     path = folder / "plain.png"
     Image.new("RGB", (320, 240), COLOUR).save(path)
     return path
+
+
+@contextmanager
+def small_disk() -> Iterator[None]:
+    """No file may grow beyond 300 bytes: what a full disk refuses, this does; also of what pytest prints, ahead of the
+    end of a fixture."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def quick_net() -> Graph:

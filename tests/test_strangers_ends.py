@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import COLOUR, invoke, lines_of, picture, ran
+from commands import COLOUR, invoke, lines_of, picture, ran, small_disk
 from PIL import Image
 
 from pipeall import ArgumentError
@@ -112,18 +111,10 @@ def test_closed_streams_are_no_error(tmp_path, closed):
 # ---- disks ----
 
 
-@pytest.fixture
-def small_disk():
-    """No file may grow beyond 300 bytes: what a full disk refuses, this does."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (300, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
 @pytest.mark.parametrize("option, name", [("--trace", "t.json"), ("--draw", "o.mp4"), ("--draw", "out")])
-def test_a_full_disk_names_the_file_and_keeps_the_figures(clip, tmp_path, small_disk, option, name):
-    small_disk()
-    result = invoke("run", "squeezenet", clip, "--plan", "B", option, tmp_path / name, "--json")
+def test_a_full_disk_names_the_file_and_keeps_the_figures(clip, tmp_path, option, name):
+    with small_disk():
+        result = invoke("run", "squeezenet", clip, "--plan", "B", option, tmp_path / name, "--json")
     assert result.exit_code == 2 and result.stderr.count("\n") == 1
     assert str(tmp_path / name) in result.stderr and "cannot be written: File too large" in result.stderr
     if name != "out":  # where the first picture does not fit there are none

@@ -2,13 +2,12 @@
 
 import json
 import os
-import resource
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from commands import invoke, quick_net
+from commands import invoke, quick_net, small_disk
 
 pytestmark = pytest.mark.usefixtures("tiny")
 
@@ -31,14 +30,6 @@ COMMANDS = {  # with FILE, and a key of the JSON that has figures
 
 
 @pytest.fixture
-def small_disk():
-    """No file may grow beyond 300 bytes: what a full disk refuses, this does."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (300, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-@pytest.fixture
 def words(tmp_path, monkeypatch):
     """A command's words in a folder with frames."""
     monkeypatch.chdir(tmp_path)
@@ -50,14 +41,14 @@ def words(tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("ignore:.*cannot be written")
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_figures_are_printed_where_a_file_cannot_be_written(words, small_disk, name, form):
+def test_figures_are_printed_where_a_file_cannot_be_written(words, name, form):
     command, key = COMMANDS[name]
     if "--onnx" in command:
         pytest.importorskip("onnx", reason="needs pipeall[onnx]")
     if "--plot" in command:
         pytest.importorskip("matplotlib", reason="needs pipeall[plot]")
-    small_disk()
-    result = invoke(*words(command), *(["--json"] if form == "json" else []))
+    with small_disk():
+        result = invoke(*words(command), *(["--json"] if form == "json" else []))
     assert result.exit_code == 2, result.output
     *warned, error = result.stderr.splitlines()
     assert error == "error: made.out: cannot be written: File too large"
