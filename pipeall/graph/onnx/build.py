@@ -99,6 +99,7 @@ class Builder:
         self.scope = ""  # of a subgraph: how the names of what is made in it begin
         self.local: Set[str] = frozenset()  # ONNX names of the subgraphs that are being converted
         self.unrolled = 0
+        self.block = 0  # channels of a block (``nchwc``)
         self.subgraph: Callable[[Any], Any] = NotImplemented  # reads a GraphProto, set by ``read``
 
     def convert(self, n: OnnxNode) -> None:

@@ -25,6 +25,7 @@ from . import (  # noqa: F401  register their operators
     microsoft_products,
     ml,
     moves,
+    nchwc,
     normalise,
     pointwise,
     pools,

@@ -18,6 +18,7 @@ ACTIVATIONS = {  # of fused operators, with the names of their parameters
     "LeakyRelu": ("alpha",),
     "HardSigmoid": ("alpha", "beta"),
     "Clip": ("min", "max"),
+    "HardSwish": (),
 }
 
 
@@ -68,7 +69,8 @@ def _conv(g: Builder, n: OnnxNode, x: str, part: str) -> str:
 
 
 @operator(ms("FusedConv"), f"{CONV} activation activation_params", "as Conv")
-def _fused_conv(g: Builder, n: OnnxNode) -> None:
+def convolved(g: Builder, n: OnnxNode) -> None:
+    """A convolution by inputs 1 and 2, with input 3 added, and an activation."""
     summed, fused = g.has(n, 3), bool(n.attrs.get("activation"))
     x = _conv(g, n, n.inputs[0], "conv" if summed or fused else "")
     if summed:

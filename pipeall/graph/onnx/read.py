@@ -19,6 +19,7 @@ from .build import WIDER, Builder, OnnxNode
 from .convert import Unsupported, convert, is_known
 from .lengths import lengths_of
 from .masks import with_fills
+from .nchwc import block_of
 from .outline import inputs_of, with_shapes
 from .reader import NOT_UTF8, OPSETS, ModelReader, Subgraph, metadata_of, parse
 from .shapes import FLOAT16, WIDENED, Shape, Shapes, by_name, checked, elem_type, floats, named, tensors
@@ -135,6 +136,7 @@ def _read(
     if entered and not any(tensor.elements for tensor in entered):
         raise ModelError(f"input {entered[0].name!r} has no elements, {entered[0].shape}: give input_shape")
     builder = Builder(entered, constants, read | {name for node in nodes for name in node.outputs}, convert)
+    builder.block = block_of(nodes, constants)
     declared = {name: WIDENED.get(elem_type(types[name])) for name in border if name in types}
     builder.narrow.update({name: kind for name, kind in declared.items() if kind in WIDER})
     _convert(reader, builder, nodes, read)
