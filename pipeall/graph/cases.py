@@ -160,6 +160,7 @@ DECONV = (
     _deconv(7, 8, (1, 1), 3, stride=2),
     _deconv(7, 8, (5, 6), 3, stride=3, pads=(0, 1, 1, 0)),
     _deconv(7, 8, (5, 6), 2, stride=3, extra=1, note="gaps"),
+    _deconv(7, 8, (5, 6), (3, 1), stride=(1, 2), pads=(1, 0, 0, 0), extra=(0, 1), note="gaps along an axis"),
     _deconv(7, 8, (5, 6), (3, 2), stride=(1, 2), pads=(1, 0, 0, 1), clamp=(0.0, inf)),
     _deconv(7, 8, (5, 6), 3, stride=2, dilation=2, pads=1),
     _deconv(7, 8, (5, 6), 3, stride=2, dilation=3, extra=1),

@@ -120,7 +120,8 @@ def _apart(weight: np.ndarray, all_phases: list[tuple[Phase, Phase]]) -> list[tu
     for phase in all_phases:
         taps = _taps_of(weight, phase)
         if 0 in taps.shape:
-            taps, phase = np.zeros((*weight.shape[:3], 1, 1), weight.dtype), (NONE, NONE)
+            taps = np.zeros((*weight.shape[:3], *(max(p.taps, 1) for p in phase)), weight.dtype)
+            phase = tuple(p if p.taps else NONE for p in phase)
         flat = np.ascontiguousarray(taps.reshape(-1, *taps.shape[2:]))
         found.append((flat, (tuple(p.least for p in phase), tuple(p.spacing for p in phase))))
     return found

@@ -314,7 +314,7 @@ def resize(c: Composer) -> str:
         attributes["nearest_mode"] = c.one_of(("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"))
     if mode == "cubic":
         attributes |= {"cubic_coeff_a": c.one_of((-0.75, -0.5)), "exclude_outside": c.whole(0, 1)}
-    if mode != "nearest" and c.opset >= 18 and c.chance(0.4):
+    if mode != "nearest" and c.opset >= 18 and c.of(x).dtype != np.int8 and c.chance(0.4):
         attributes["antialias"] = 1
     if c.chance(0.5):
         sizes = [max(1, int(size * scale)) for size, scale in zip(c.of(x).shape, scales, strict=True)]

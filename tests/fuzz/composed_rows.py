@@ -82,7 +82,7 @@ def global_pool(c: Composer) -> str:
 
 def reduce(c: Composer) -> str:
     x = c.pick("f" if c.chance(0.8) else "fi", 1)
-    op, rank = c.one_of(REDUCED), c.of(x).ndim
+    op, rank = c.one_of(REDUCED if c.of(x).dtype.kind == "f" else REDUCED[2:7]), c.of(x).ndim
     if not c.of(x).size:
         raise Unfit  # undefined
     axes = None if c.chance(0.15) else [axis - c.one_of((0, rank)) * (c.opset >= 11) for axis in c.some_of(range(rank))]

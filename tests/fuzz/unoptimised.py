@@ -23,7 +23,8 @@ class Alone:
     """One node as onnxruntime computes it."""
 
     def __init__(self, node: NodeProto, inputs: Mapping[str, np.ndarray], opset: int) -> None:
-        self.node, self.names = node, list(dict.fromkeys(name for name in node.input if name))
+        self.node, self.opset = node, opset
+        self.names = list(dict.fromkeys(name for name in node.input if name))
         declared = [
             helper.make_tensor_value_info(
                 name, helper.np_dtype_to_tensor_dtype(inputs[name].dtype), [None] * inputs[name].ndim

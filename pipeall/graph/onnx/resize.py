@@ -35,10 +35,28 @@ def _emit(g: Builder, n: OnnxNode, x: str, sizes: list[int], scales: Scales, par
         return x
     sized = {"sizes": tuple(sizes), "scales": tuple(map(float, scales)), **attrs}
     kind = g.dtype(x)
-    if attrs["mode"] != "linear" or kind == "float32":
+    if kind == "float32" or attrs["mode"] == "nearest":
         return g.emit(n, "resize", [x], part=part, **sized)
     floats = g.cast(n, x, "float32", f"{part}floats")
+    if attrs.get("antialias"):
+        return g.cast(n, _by_axis(g, n, floats, sized, kind), kind, part)
     return g.cast(n, g.emit(n, "resize", [floats], part=f"{part}resized", **sized), kind, part)  # rounded towards 0
+
+
+def _by_axis(g: Builder, n: OnnxNode, x: str, sized: dict, kind: str) -> str:
+    """As Pillow and onnxruntime smooth levels: rows, then columns, each rounded to levels."""
+    half = g.keep(np.full((1,) * len(sized["sizes"]), 0.5, np.float32), f"{n.outputs[0]}/half")
+    lowest, highest = np.iinfo(kind).min, np.iinfo(kind).max
+    for axis in reversed(range(len(sized["sizes"]))):
+        shape = g.shape(x)
+        if sized["sizes"][axis] == shape[axis]:
+            continue
+        alone = tuple(size if i != axis else sized["sizes"][axis] for i, size in enumerate(shape))
+        scales = tuple(1.0 if i != axis else scale for i, scale in enumerate(sized["scales"]))
+        x = g.emit(n, "resize", [x], part=f"resized{axis}", **{**sized, "sizes": alone, "scales": scales})
+        x = g.emit(n, "floor", [g.emit(n, "add", [x, half], part=f"raised{axis}")], part=f"rounded{axis}")
+        x = g.emit(n, "clip", [x], part=f"levels{axis}", lo=float(lowest), hi=float(highest))
+    return x
 
 
 def _plain(g: Builder, n: OnnxNode, i: int) -> None:
