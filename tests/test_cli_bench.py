@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+from math import ceil
 from statistics import mean
 
 import pytest
-from commands import document, invoke, quick_net, toy_board, two_clusters
+from commands import BOARD, document, invoke, quick_net, toy_board, two_clusters
 from PIL import Image
 
 from pipeall import Board, Plan, search
@@ -15,10 +17,10 @@ from pipeall._kernels.opencl import devices as opencl
 from pipeall.cli import bench as bench_module
 from pipeall.cli import contest
 from pipeall.cli.model import ZOO
-from pipeall.pipeline.measuring.neighbours import DISTURBED
 from pipeall.pipeline.measuring.trial import Trial
-from pipeall.pipeline.planning.predict import predict
-from pipeall.pipeline.stats import Stats
+from pipeall.pipeline.planning.predict import Prediction, predict
+from pipeall.pipeline.planning.profile import DISTURBED
+from pipeall.pipeline.stats import StageStats, Stats
 
 QUICK = ("--seconds", "0.05", "--turns", "2")
 MODES = ["peak", "parallel", "pipe-all"]
@@ -67,6 +69,17 @@ def test_bench_compares_three_modes_with_peak():
 
 
 @two_clusters
+def test_peak_may_be_all_cores_at_once():
+    """Of equal cores, unless components are named: "cpu" is alone, never a lane of Parallel or a stage."""
+    if BOARD.default_component != "cpu":
+        pytest.skip("cores differ here")
+    rows = document("bench", "quick", *QUICK)["runs"]
+    assert {row["plan"] for row in rows if row["mode"] in ("alone", "peak")} == {"big", "little", "cpu"}
+    assert modes(rows)["parallel"]["plan"] == "big+little"
+    consistent(rows)
+
+
+@two_clusters
 def test_bench_averages_over_networks():
     found = document("bench", "quick", "other", "--components", "B,L", *QUICK)
     nets = {net: modes(row for row in found["runs"] if row["net"] == net) for net in ("quick", "other")}
@@ -98,7 +111,7 @@ def test_bench_as_text_marks_a_single_component():
 
 @two_clusters
 def test_bench_as_text():
-    text = invoke("bench", "quick", "--components", "B,L", *QUICK).stdout
+    text = invoke("bench", "quick", "other", "--components", "B,L", *QUICK).stdout
     assert "Stages of Pipe-All" in text and "+75.88 %" in text and "+419.87 %" in text and "INVALID" not in text
 
 
@@ -133,6 +146,8 @@ def test_notes_name_the_missing():
     entries = [("alone", Plan.single("little")), *entries[:1], ("pipe-all", Plan.single("big"))]
     assert bench_module.plan_notes("net", ["big", "little"], entries) == ["net: the best plan, big, leaves out little"]
     assert bench_module.plan_notes("net", ["big"], entries[1:2]) == []
+    entries = [("alone", Plan.single(name)) for name in ("cpu", "big", "little")] + [("pipe-all", Plan.single("cpu"))]
+    assert bench_module.plan_notes("net", ["big", "little", "cpu"], entries) == []
 
 
 # ---- a busy machine ----
@@ -241,7 +256,21 @@ def test_a_twin_that_cannot_keep_up_is_marked(tmp_path):
     assert all(row["overran_share"] > 0.5 for row in found["runs"])
     result = invoke("bench", "quick", "--board", board, *QUICK)
     assert not any(row["disturbed"] for row in found["runs"])  # a twin keeps the board's pace, or is not valid
-    assert result.exit_code == 0 and "Peak INVALID" in result.stdout and "try --time-scale" in result.stdout
+    assert result.exit_code == 0 and "Peak INVALID" in result.stdout and "pipeall simulate" in result.stdout
+    assert all(row["fitting_time_scale"] > 1 for row in found["runs"])
+    assert re.search(r"--time-scale \d+ fits this machine", result.stdout)
+
+
+def test_the_time_scale_that_fits_is_that_of_the_slowest_stage():
+    """Of the model's 2 and 4 ms; the stages took up to 3 times as long in one of the trials."""
+
+    def trial(*busy_ms):
+        stages = tuple(StageStats("big", (0, 1), 9, 9, ms, 0.0, 0.0, 0.0, 0.0, 1.0) for ms in busy_ms)
+        return Trial(Plan.parse("big-little:3"), (Stats(9, 1.0, 9.0, 1.0, 1.0, 1.0, stages),))
+
+    prediction = Prediction(((2.0, 4.0),), 4.0, 8.0, None)
+    assert contest.fitting(prediction, (trial(2.0, 4.1), trial(6.0, 5.0)), 1.0) == ceil(3 * contest.MARGIN)
+    assert contest.fitting(prediction, (trial(4.1, 8.1), trial(4.0, 8.0)), 2.0) == ceil(2.05 * contest.MARGIN)
 
 
 # ---- the plot ----

@@ -10,7 +10,7 @@ from profiles import measured_here, quick_part
 
 import pipeall
 from pipeall import ArgumentError, Board, Pipeline, Plan
-from pipeall.pipeline.boards.default_plan import default_plan
+from pipeall.pipeline.boards.default_plan import BUSY, default_plan
 from pipeall.pipeline.boards.kept import profile_path
 
 
@@ -43,6 +43,19 @@ def test_default_plan_of_a_measured_network(net, board, keeping, monkeypatch):
     assert default_plan(net, one)[1].endswith("no profile is kept")  # another board
     monkeypatch.setenv("PIPEALL_TUNE", "off")
     assert default_plan(net, board)[1].endswith("no profile is kept")
+
+
+def test_a_disturbed_profile_is_told(net, board, keeping, recwarn):
+    """The kept one says so; of one that is given its user knows."""
+    pipeall.profile(net, board, seconds=0.02)
+    path = profile_path(net, board)
+    for others, count in ((None, 0), (0.2, 0), (1.5, 1)):
+        profile = pipeall.Profile.load(path)
+        replace(profile, about={**profile.about, "others_cores": others}).save(path)
+        recwarn.clear()
+        default_plan(net, board)
+        default_plan(net, board, pipeall.Profile.load(path))
+        assert [str(row.message) for row in recwarn] == [BUSY.format(network="quick", cores=1.5)] * count
 
 
 def test_a_profile_that_cannot_be_used(net, board, keeping):

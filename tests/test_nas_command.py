@@ -78,10 +78,16 @@ def test_an_interrupted_search_ends_the_same(searched, tmp_path, kept=4):
     assert (tmp_path / "winner.onnx").read_bytes() == (folder / "winner.onnx").read_bytes()
 
 
-def test_processes_change_nothing(searched, tmp_path):
+def test_processes_change_nothing_and_the_text_begins_with_accuracy(searched, tmp_path):
     folder, found = searched
     result = invoke(*ARGUMENTS, "--board", "a311d-armcl", "--target", "fps=3000", "-o", tmp_path, "--workers", 2)
-    assert result.exit_code == 0 and "predicted" in result.stdout and "diversity" in result.stdout
+    assert result.exit_code == 0, result.stderr
+    tested, regression = found["accuracy"]["tested"], found["baselines"]["logistic regression"]["tested"]
+    text = " ".join(result.stdout.split())
+    assert f"accuracy {100 * tested:.1f} % (logistic regression {100 * regression:.1f} %)" in text
+    assert re.search(r"network 1: accuracy [0-9.]+ %, [0-9,]+ weights, [0-9]+ FPS", text)
+    for word in ("diversity", " F ", "as table II", found["winner"]["candidate"]):
+        assert word not in text
     assert (tmp_path / "winner.onnx").read_bytes() == (folder / "winner.onnx").read_bytes()
 
 
@@ -113,9 +119,12 @@ def test_another_search_in_the_same_folder_is_refused(searched):
     assert result.exit_code == 2 and "is of another search" in result.stderr
 
 
-def test_a_front_and_a_drawing(tmp_path):
+def test_a_front_and_a_drawing(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib", reason="needs pipeall[plot]")
     found = document(*ARGUMENTS, "--board", "a311d-armcl", "--pareto", "--plot", "-o", tmp_path)
+    monkeypatch.setenv("PIPEALL_VERBOSE", "1")  # for readers of the paper
+    text = invoke(*ARGUMENTS, "--board", "a311d-armcl", "--pareto", "-o", tmp_path).stdout
+    assert "diversity" in text and "as table II" in text and found["winner"]["candidate"] in text
     rows = [(row["error"], 1 / row["fps"], row["memory_bytes"]) for row in found["front"]]
     assert rows
     for row in rows:  # nothing on the front beats another

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from pipeall.pipeline.measuring import neighbours
-from pipeall.pipeline.measuring.neighbours import TICKS, Neighbours, busy_s, disturbed
+from pipeall.pipeline.measuring.neighbours import TICKS, Neighbours, busy_s
+from pipeall.pipeline.planning.profile import DISTURBED, disturbed
 
 STAT = """cpu  999 999 999 999 999 999 999 999 999 999
 cpu0 100 20 30 4000 500 6 7 8 90 10
@@ -50,4 +51,4 @@ def test_a_busy_program_is_seen():
 
 
 def test_a_machine_with_nothing_else_to_do_is_not_marked():
-    assert not disturbed(None) and not disturbed(neighbours.DISTURBED) and disturbed(neighbours.DISTURBED + 0.01)
+    assert not disturbed(None) and not disturbed(DISTURBED) and disturbed(DISTURBED + 0.01)

@@ -14,7 +14,7 @@ from ..pipeline.boards import machine
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.kept import real_components
 from ..pipeline.planning.lineup import lineup
-from ..pipeline.planning.names import component_name
+from ..pipeline.planning.names import component_name, overlap
 from ..pipeline.planning.plan import Plan
 from ..pipeline.planning.profile import Profile
 from . import complete
@@ -66,11 +66,11 @@ def bench(
     pipeall bench squeezenet net.onnx --components B,L --seconds 1
     pipeall bench --board a311d --plot fig7.png
 
-    Networks are the zoo's five unless some are named. Peak is the fastest single component. Parallel runs the network
-    on every component independently. Pipe-All is the best plan of a search, the best three run to make sure; it may
-    leave components out. The plans of a network take turns. FPS and stage times are wall clock at full load. Latency is
-    from submit to result with as many frames under way as there are stages; its worst lane is Parallel's slowest
-    component, which is the paper's figure.
+    Networks are the zoo's five unless some are named. Peak is the fastest single component; where all cores are equal,
+    cpu is one too: all of them at once. Parallel runs the network on every component independently. Pipe-All is the
+    best plan of a search, the best three run to make sure; it may leave components out. The plans of a network take
+    turns. FPS and stage times are wall clock at full load. Latency is from submit to result with as many frames under
+    way as there are stages; its worst lane is Parallel's slowest component, which is the paper's figure.
 
     With --board the runtime runs here at the pace of a model, as the board's twin; times are the board's.
     """
@@ -140,7 +140,11 @@ def _compared(
 
 
 def _components(board: Board, text: str | None) -> list[str]:
-    names = [component_name(word) for word in text.split(",")] if text is not None else real_components(board)
+    """Those that are named, else all real ones; and where their cores are equal "cpu", which is all cores at once."""
+    if text is None:
+        real, whole = real_components(board), board.default_component
+        return [*real, whole] if sum(overlap(name, whole) for name in real) > 1 else real
+    names = [component_name(word) for word in text.split(",")]
     if len(set(names)) != len(names):
         raise ArgumentError(f"--components {text}: expected distinct components")
     for name in names:
@@ -172,5 +176,6 @@ def plan_notes(net: str, names: Sequence[str], entries: Sequence[tuple[str, Plan
         f"{net}: {name} cannot run all of it, so it is in no more than Pipe-All" for name in names if name not in able
     ]
     mode, plan = entries[-1]
-    idle = [name for name in names if mode == "pipe-all" and name not in plan.components]
+    busy = {name for name in names for part in plan.components if name == part or overlap(name, part)}
+    idle = [name for name in names if mode == "pipe-all" and name not in busy]
     return unable + ([f"{net}: the best plan, {plan}, leaves out {', '.join(idle)}"] if idle else [])

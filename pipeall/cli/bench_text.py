@@ -13,7 +13,8 @@ from .tables import print_table, print_text
 
 NOTE = "gpu is a CPU stand-in: it shares the cores of the other components, and its figures say nothing about a GPU."
 LATE = (
-    f"INVALID: over {MAX_OVERRAN:.0%} of the frames took longer to compute here than the board takes; try --time-scale."
+    f"INVALID: over {MAX_OVERRAN:.0%} of the frames took longer to compute here than the board takes. By these runs "
+    "--time-scale {scale:g} fits this machine; pipeall simulate shows the model's figures without a run."
 )
 FIGURES = {
     "fps": "throughput",
@@ -30,7 +31,8 @@ def show(
     _show_runs(found)
     _show_stages(found)
     _show_averages(found)
-    for line in [*notes, *([LATE] if not all(row["valid"] for row in found) else [])]:
+    late = [row["fitting_time_scale"] for row in found if not row["valid"]]
+    for line in [*notes, *([LATE.format(scale=max(late))] if late else [])]:
         print_text(line)
     if others := [row["others_cores"] for row in found if row["disturbed"]]:
         print_text(BUSY.format(what="these rows ran", cores=max(others)))

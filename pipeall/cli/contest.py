@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from statistics import mean
 from typing import Any
 
-from ..pipeline.measuring.neighbours import disturbed
 from ..pipeline.measuring.trial import Trial
 from ..pipeline.planning.plan import Plan
-from ..pipeline.planning.predict import predict
-from ..pipeline.planning.profile import Profile
+from ..pipeline.planning.predict import Prediction, predict
+from ..pipeline.planning.profile import Profile, disturbed
 from ..pipeline.planning.simulate import simulate
 from .profiles import likely
 
 MAX_OVERRAN = 0.01  # of a twin's frames may take longer to compute here than the board takes
+MARGIN = 1.5  # of a --time-scale that fits, over the mean frame: single ones take longer
 SIMULATED = 500  # frames: without jitter, the rhythm of a few is that of all
 
 # Figure, mode, what it is compared with, and percent of the paper (its section 6, five networks on a Khadas VIM3)
@@ -65,6 +66,7 @@ def _row(profile: Profile, full: Trial, single: Trial, time_scale: float | None)
     if time_scale:
         simulated = simulate(profile, full.plan, SIMULATED, jitter=False, paced=True).fps
         twin = {"simulated_fps": simulated, "simulated_error_percent": 100 * (simulated / (loaded["fps"] * scale) - 1)}
+        twin |= {"fitting_time_scale": fitting(prediction, (full, single), scale) if overran > MAX_OVERRAN else scale}
     return {
         "plan": loaded["plan"],
         "fps": loaded["fps"] * scale,
@@ -84,6 +86,14 @@ def _row(profile: Profile, full: Trial, single: Trial, time_scale: float | None)
             for stage in loaded["stages"]
         ],
     }
+
+
+def fitting(prediction: Prediction, trials: Sequence[Trial], scale: float) -> int:
+    """At which time scale a twin that overran would keep the pace, by how long its stages took beside the model."""
+    modelled_ms = [ms for lane in prediction.stage_ms for ms in lane]
+    took_ms = [[stage.busy_ms for stage in trial.stages] for trial in trials]
+    over = [took / ms for row in took_ms for took, ms in zip(row, modelled_ms, strict=True) if ms > 0]
+    return ceil(MARGIN * max([scale, *over]))
 
 
 def settled(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -97,7 +98,7 @@ def model_cost(
         from .plot_cost import draw_cost
 
         totals = content["totals"]
-        title = f"{network.name}: {totals['macs']:,} MACs, {totals['parameters']:,} parameters"
+        title = f"{Path(model).name}: {totals['macs']:,} MACs, {totals['parameters']:,} parameters"
         draw_cost(plot, rows, title, report.peaks() if roofline else {})
 
 

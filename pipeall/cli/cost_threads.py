@@ -17,8 +17,9 @@ from ..graph.ir import Graph
 from ..pipeline.boards import machine
 from ..pipeline.boards.board import Board
 from ..pipeline.engine import Engine
-from ..pipeline.measuring.neighbours import Neighbours, disturbed
+from ..pipeline.measuring.neighbours import Neighbours
 from ..pipeline.measuring.trial import random_frame
+from ..pipeline.planning.profile import disturbed
 from . import complete
 from .model import load_model, read_network
 from .options import file_option, finer_option, json_option, positive_option

@@ -107,7 +107,7 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
         files.callback(plan.save, folder / PLAN, found.graph, {"board": options["board"] or "this machine"})
         files.callback(write_onnx, folder / MODEL, found.graph)
         if not as_json:
-            nas_text.show(said, found, beside, str(plan), data, front, command)
+            nas_text.show(search, said, found, beside, str(plan), front, command)
             return
         print_json(
             "nas",
@@ -133,7 +133,7 @@ def _searched(search: Search, folder: Path, workers: str, quiet: bool) -> tuple[
 
         def trained(candidate: Candidate, score: Score) -> None:
             bar.advance(task)
-            say(nas_text.trained(next(numbers), candidate, score))
+            say(nas_text.trained(search, next(numbers), candidate, score))
 
         archive = search.open(folder / HISTORY, pool, trained)
         with archive.history:
@@ -141,7 +141,7 @@ def _searched(search: Search, folder: Path, workers: str, quiet: bool) -> tuple[
                 say(nas_text.estimate(search, int(workers) if workers.isdecimal() else 1))
             for generation in search.generations(archive):
                 said.append(generation)
-                say(nas_text.line(generation))
+                say(nas_text.line(search, generation))
     return archive, said
 
 

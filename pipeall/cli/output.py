@@ -57,7 +57,8 @@ class _Described(ProgressColumn):
 
 
 def progress(quiet: bool = False) -> Progress:
-    """A bar with a time estimate on stderr, or a line every ``EVERY_S`` where that is no terminal; or ``quiet``."""
+    """A bar with a time estimate, or a line every ``EVERY_S`` where there is no terminal; or ``quiet``. It goes to
+    stderr, so that it is no part of what --json prints."""
     if not quiet and not sys.stderr.isatty():  # a console may be told to take any file for a terminal
         return ProgressLines()
     return Progress(

@@ -13,9 +13,8 @@ from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.model import PRICE_LIST, REGRESSION
 from ..pipeline.measuring import measure
-from ..pipeline.measuring.neighbours import disturbed
 from ..pipeline.planning.plan import Plan
-from ..pipeline.planning.profile import Profile
+from ..pipeline.planning.profile import Profile, disturbed
 from ..pipeline.planning.uncertain import Interval, interval
 
 BUSY = (

@@ -108,7 +108,7 @@ def quantize_command(
     notes = Path(f"{output}.notes")
     if again:
         forget(notes)
-    with progress(quiet=as_json) as bar:
+    with progress() as bar:
         made = quantize(
             graph, photos, input=picture, method=method, rounding=rounding, keep=keep,
             layers=layers or plot is not None, notes=notes, progress=_shown(bar),

@@ -27,14 +27,14 @@ from ..tasks import DECODERS
 from . import complete
 from .answers import SHORT, TASK, reader
 from .live_page import LivePage
-from .model import load_model
+from .model import ZOO, load_model
 from .options import file_option, json_option, model_argument, model_options
 from .output import print_json_line
 from .plans import chosen_plan, plan_options
 from .preprocess import PREPROCESS, PRESETS
 from .run_loop import HandOn, Ran, run_frames
 from .run_text import Shown, print_figures, print_line
-from .tables import plain
+from .tables import plain, print_text
 
 
 def short_options(command: Any) -> Any:
@@ -149,6 +149,8 @@ def run(
         if page is not None:
             page.pipe = pipe
             outputs.append(page)
+        if model in ZOO and not as_json:
+            print_text(f"{model} of the zoo has random weights: what it sees means nothing, its speed does.")
         show = print_line if as_json else Shown()
         ran = run_frames(pipe, frames, drop, read, show, outputs, quiet=sys.stdout.isatty())
         _end(ran, board, _about(model, plan, board, ran) if as_json else None)  # before a full disk may refuse files

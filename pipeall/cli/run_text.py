@@ -72,10 +72,9 @@ def _print_answer(title: str, answer: Answer) -> None:
 
 def _rows(answer: Answer) -> tuple[list[str], list[tuple[Any, ...]]]:
     if answer.classes:
-        rows = [
-            (f"{found.score:.4f}", found.label, "" if found.name == str(found.label) else found.name)
-            for found in answer.classes
-        ]
+        if all(found.name == str(found.label) for found in answer.classes):  # it has no names
+            return [">probability", ">class"], [(f"{found.score:.4f}", found.label) for found in answer.classes]
+        rows = [(f"{found.score:.4f}", found.label, found.name) for found in answer.classes]
         return [">probability", ">class", "label"], rows
     if answer.boxes:
         edges = ("left", "top", "right", "bottom")

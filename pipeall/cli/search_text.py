@@ -9,12 +9,11 @@ from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.default_plan import cores_of
 from ..pipeline.boards.kept import measured_on
-from ..pipeline.measuring.neighbours import disturbed
 from ..pipeline.measuring.precision import Allowed
 from ..pipeline.measuring.verify import Verified, tied
 from ..pipeline.planning.candidates import PredictedPlan
 from ..pipeline.planning.plan import Plan
-from ..pipeline.planning.profile import Profile
+from ..pipeline.planning.profile import Profile, disturbed
 from ..pipeline.planning.search import search
 from ..pipeline.planning.uncertain import interval
 from .profiles import BUSY, fps_text, times_lines

@@ -331,8 +331,8 @@ def _trained(
 
 def _quality(epoch: EpochResult) -> str:
     if epoch.accuracy is None:
-        return f"error {epoch.error:.4g}"
-    return f"accuracy {100 * epoch.accuracy:.2f} %"
+        return f"RMSE {epoch.error:.4g} on the test set"
+    return f"accuracy {100 * epoch.accuracy:.2f} % on the test set"
 
 
 def _best(history: list[EpochResult]) -> EpochResult | None:
@@ -348,7 +348,7 @@ def _show(net: Perceptron, history: list[EpochResult], cost: dict[str, Any] | No
         return
     best = _best(history)
     if best is not None:
-        click.echo(f"least validation loss: epoch {best.epoch}, {best.validation:.5f}, {_quality(best)}")
+        click.echo(f"lowest validation loss: epoch {best.epoch}, {best.validation:.5f}, {_quality(best)}")
     if cost is None:
         return
     way = cost["communication_seconds"]

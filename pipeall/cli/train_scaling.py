@@ -16,7 +16,8 @@ from ..mlp import paper
 from ..mlp.scaling import Setup, Turn, in_turns, overlap, summary
 from ..mlp.traffic import PAPER
 from ..pipeline.boards import machine
-from ..pipeline.measuring.neighbours import Neighbours, disturbed
+from ..pipeline.measuring.neighbours import Neighbours
+from ..pipeline.planning.profile import disturbed
 from .cost_threads import one_cluster
 from .options import Numbers, file_option, json_option, positive_option
 from .output import print_json, progress

@@ -15,7 +15,7 @@ from ..graph.onnx.read import load as load_onnx
 from . import data as datasets
 from . import network as networks
 from .data import DataSet, Task
-from .fitness import Fitness, constant, error, slow
+from .fitness import Fitness, accuracy, constant, error, slow
 from .genome import LEVELS, TRAINING_GENES, Candidate, Hyper, Space
 from .halving import Halving
 from .mobile import MobileSpace
@@ -108,15 +108,15 @@ class Training:
         final, losses = train(network, data.fit, hyper, seed, self.recipe, ladder)
         final = calibrated(final, data.fit.x)
         networks.save(self._path(candidate, TRAINED), final)
-        found, share = self._error(final), 0.0
+        (found, right), share = self._figures(final), 0.0
         if self.pruning and len(losses) == hyper.cycles and found <= self._threshold():
             final, share = self._pruned(final, hyper, seed)
             networks.save(self._path(candidate, PRUNED), final)
-            found = self._error(final)
+            found, right = self._figures(final)
         most = _parameters(self)
         fitness = self.fitness(found, final.parameters, most, share, hyper)
         score = self._score(final, fitness if final.architecture.blocks else inf, found, share)
-        return replace(score, cycles=hyper.cycles, passes=len(losses), rungs=tuple(ladder.errors))
+        return replace(score, cycles=hyper.cycles, passes=len(losses), rungs=tuple(ladder.errors), accuracy=right)
 
     def _begun(self, candidate: Candidate, seed: int, parents: Sequence[Candidate]) -> WeightedNetwork:
         """The network before its training: with the weights of that parent with which it judges best."""
@@ -136,8 +136,9 @@ class Training:
         networks.save(self._path(candidate, TRAINED), final)
         if not fits:
             return self._score(final, inf, inf, 0.0)
-        found = self._error(final)
-        return self._score(final, self.fitness(found, final.parameters, _parameters(self), 0.0, hyper), found, 0.0)
+        found, right = self._figures(final)
+        fitness = self.fitness(found, final.parameters, _parameters(self), 0.0, hyper)
+        return replace(self._score(final, fitness, found, 0.0), accuracy=right)
 
     def shared(self) -> WeightedNetwork:
         """The weights of the supernet: trained when they are first asked for, and kept in the folder."""
@@ -159,8 +160,14 @@ class Training:
         return train(small, self.load().fit, again, seed, self.recipe)[0], share
 
     def _error(self, network: WeightedNetwork) -> float:
+        return self._figures(network)[0]
+
+    def _figures(self, network: WeightedNetwork) -> tuple[float, float | None]:
+        """Error and accuracy on the samples that judge; no accuracy where an output is not finite."""
         data = self.load()
-        return error(data, predict(network, data.judge.x), data.judge.y)
+        output = predict(network, data.judge.x)
+        found = error(data, output, data.judge.y)
+        return found, accuracy(data, output, data.judge.y) if isfinite(found) else None
 
     def _threshold(self) -> float:
         data, own = self.load(), self.pruning.threshold

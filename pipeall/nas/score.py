@@ -22,6 +22,7 @@ class Score:
     fps, latency_ms, memory_bytes  predicted for a pipeline on the board; None where no board was given
     cycles        passes of its whole training; ``passes``: those that were made, fewer where it was ended early
     rungs         errors at the rungs of successive halving that it came to
+    accuracy      (for numbers R^2) on the samples that judge, None where not measured; the search does not use it
     """
 
     fitness: float
@@ -35,6 +36,7 @@ class Score:
     cycles: int = 0
     passes: int = 0
     rungs: tuple[float, ...] = ()
+    accuracy: float | None = None
 
     def __post_init__(self) -> None:
         if isnan(self.fitness) or isnan(self.error):

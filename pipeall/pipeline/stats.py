@@ -187,7 +187,7 @@ class StatsRecorder:
                     done,
                     row.overran - old.overran,
                     *map(mean, ("busy_ns", "wait_in_ns", "wait_out_ns", "map_ns", "copy_ns")),
-                    use=(row.busy_ns - old.busy_ns) / 1e9 / ran_s if ran_s > 0 else 0.0,
+                    use=min(1.0, (row.busy_ns - old.busy_ns) / 1e9 / ran_s) if ran_s > 0 else 0.0,  # it was in a frame
                     floated=row.floated - old.floated,
                 )
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...logs import logger
@@ -12,6 +14,11 @@ from ..planning.search import search
 from .board import Board
 from .kept import kept, real_components
 
+BUSY = (
+    "{network}: its plan is by a profile that was measured while other programs took {cores:.1f} cores; "
+    "pipeall profile measures it anew, best while nothing else runs"
+)
+
 log = logger(__name__)
 
 
@@ -19,10 +26,13 @@ def default_plan(graph: Graph, board: Board, profile: Profile | None = None) -> 
     """A plan for a network, and why it is this one, in words.
 
     The best for throughput of a search in ``profile``, in what the board's model says, or in the profile of this
-    network that was kept (``kept.py``). Without any: all real components in the board's order with about equal MACs
-    each, no more stages than the network has groups; how fast each component is does not count then.
+    network that was kept (``kept.py``); a warning says where other programs disturbed that one. Without any: all real
+    components in the board's order with about equal MACs each, no more stages than the network has groups; how fast
+    each component is does not count then.
     """
     found = profile or (board.model.profile(graph) if board.model else kept(graph, board))
+    if found and not profile and found.disturbed:
+        warnings.warn(BUSY.format(network=graph.name, cores=found.about["others_cores"]), RuntimeWarning, stacklevel=2)
     plan, why = (found and _best(graph, board, found)) or (
         balanced(graph, board),
         "with equal MACs: no profile is kept",

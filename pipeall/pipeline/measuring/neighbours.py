@@ -14,7 +14,6 @@ from collections.abc import Set
 from pathlib import Path
 from types import TracebackType
 
-DISTURBED = 0.25  # of a core that others took: from there on a measurement is marked
 STAT, TICKS = Path("/proc/stat"), os.sysconf("SC_CLK_TCK")  # ticks in a second
 IDLE = (3, 4)  # columns after the name: idle, and waiting for a disk
 COUNTED = 8  # the columns behind these, of guests, are in the first two already
@@ -56,8 +55,3 @@ def busy_s(text: str, cores: Set[int]) -> float | None:
         return None
     counted = (rows[f"cpu{core}"][:COUNTED] for core in cores)
     return sum(int(value) for row in counted for column, value in enumerate(row) if column not in IDLE) / TICKS
-
-
-def disturbed(cores: float | None) -> bool:
-    """Whether others took so much that a measurement is to be marked."""
-    return cores is not None and cores > DISTURBED

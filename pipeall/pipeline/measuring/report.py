@@ -21,12 +21,11 @@ from ..boards.model import BoardModel
 from ..planning.lineup import lineup
 from ..planning.plan import Plan
 from ..planning.predict import predict
-from ..planning.profile import Link, Profile, crossing_bytes
+from ..planning.profile import Link, Profile, crossing_bytes, disturbed
 from ..planning.uncertain import four_of_five
 from . import measure
 from .calibrate import calibrated
 from .layers import layer_times
-from .neighbours import disturbed
 from .trial import Trial, compare
 
 PIPELINES, TURNS = 3, 5  # the best by the profile, and how often every plan of a network runs

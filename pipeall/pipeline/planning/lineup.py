@@ -9,6 +9,7 @@ from math import isfinite
 from ...errors import ArgumentError
 from ...graph.ir import Graph
 from .candidates import PredictedPlan
+from .names import traits_of
 from .plan import Plan
 from .predict import predict
 from .profile import Profile
@@ -19,8 +20,9 @@ from .search import search
 class Lineup:
     """The plans that run against each other, by what a profile says.
 
-    alone       the whole network on each component that can run it (Peak is the fastest), the fastest first
-    parallel    the whole network on all of those at once, independently; None where there are not two of them
+    alone       the whole network on each component that can run it (Peak is the fastest), the fastest first; also on
+                "cpu", all cores at once, where it is one of the components
+    parallel    the whole network on all of those but "cpu" at once, independently; None where there are not two of them
     pipelines   the best plans for throughput, best first; they may leave components out, or all but one
     """
 
@@ -34,9 +36,11 @@ def lineup(graph: Graph, profile: Profile, components: Sequence[str], top: int =
 
     Raises ArgumentError where the profile lacks a component, none can run the whole network, or no plan is possible.
     """
-    found = search(graph, profile, units=components, top=top, floating=floating)
+    parts = [name for name in components if not traits_of(name).all]
+    found = search(graph, profile, units=parts or components, top=top, floating=floating)
     able = [name for name in components if all(map(isfinite, profile.units[name].ms))]
     if not able:
         raise ArgumentError(f"{graph.name}: expected a component that can run all of it, got {', '.join(components)}")
     alone = sorted(map(Plan.single, able), key=lambda plan: predict(profile, plan).period_ms)
+    able = [name for name in able if name in parts]
     return Lineup(tuple(alone), Plan.parallel(able) if len(able) > 1 else None, found.ranked)

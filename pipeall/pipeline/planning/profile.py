@@ -27,8 +27,14 @@ from .names import may_be_neighbours, parse_unit, without_precision
 from .plan import Plan
 
 HOST = "host"  # in links: whoever submits frames and takes results
+DISTURBED = 0.25  # of a core that others took: from there on a measurement is marked
 
 Factors = Mapping[str, Mapping[str, tuple[float, ...]]]
+
+
+def disturbed(cores: Any) -> bool:
+    """Whether others took so much, in cores, that a measurement is to be marked; None: nobody knows."""
+    return isinstance(cores, int | float) and cores > DISTURBED
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,11 @@ class Profile:
         origin = "modelled" if self.modelled else "measured"
         where = self.about.get("board") if self.modelled else self.about.get("date")
         return f"<Profile of {self.network}, {origin}{f' {where}' if where else ''}: {times or 'no units'}>"
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether other programs took so much of the machine meanwhile that the times are not its own."""
+        return disturbed(self.about.get("others_cores"))
 
     def _repr_html_(self) -> str:
         columns = (self.units[unit].ms for unit in self.units)
