@@ -73,7 +73,8 @@ def blocks(page: Path) -> list[Block]:
 
 def run(page: Path, folder: Path, slow: bool) -> None:
     """Runs the page in the folder, which is the working directory; ``slow``: with blocks that take long."""
-    listed = re.search(r"<!-- files: (.+) -->", page.read_text())
+    text = page.read_text()
+    listed = re.search(r"<!-- files: (.+) -->", text)
     for name in listed[1].split() if listed else ():
         FILES[name](folder / name)
     namespace = {"__name__": "snippets"}
@@ -86,11 +87,14 @@ def run(page: Path, folder: Path, slow: bool) -> None:
             exec(compile(lines, str(page), "exec"), namespace)
         elif block.language == "console":
             for command in block.commands:
-                _type(command, where)
+                _type(command, where, text)
 
 
-def _type(command: str, where: str) -> None:
-    """Types a line of shell that calls pipeall; others are not this package's, and nobody's camera is here."""
+def _type(command: str, where: str, page: str) -> None:
+    """Types a line of shell that calls pipeall; others are not this package's, and nobody's camera is here.
+
+    What mpirun asks for beside it here, the page tells its readers.
+    """
     words = shlex.split(command)
     variables = dict(word.split("=", 1) for word in words if re.match("[A-Z_]+=", word))
     words = words[len(variables) :]
@@ -102,7 +106,9 @@ def _type(command: str, where: str) -> None:
         code, text = done.exit_code, done.stdout[-500:] + done.stderr[-1500:]
     elif words[0] == "pipeall" or (words[0] == "mpirun" and MPI):
         place = words.index("pipeall")
-        ranks = ["mpirun", "--allow-run-as-root", "--oversubscribe", *words[1:place]] if place else []
+        more = [*(["--allow-run-as-root"] if os.geteuid() == 0 else []), "--oversubscribe"] if place else []
+        assert all(f"`{option}`" in page for option in more), f"{where}: the page does not say that it may need {more}"
+        ranks = ["mpirun", *more, *words[1:place]] if place else []
         line = [*ranks, sys.executable, "-m", *words[place:]]
         done = subprocess.run(line, env=os.environ | variables, capture_output=True, text=True, timeout=600)
         code, text = done.returncode, done.stdout[-500:] + done.stderr[-1500:]
@@ -155,6 +161,46 @@ def _pictures(path: Path) -> None:
     np.savez(path, x_train=x[:40], y_train=y[:40], x_test=x[40:], y_test=y[40:])
 
 
+def _detector(path: Path) -> None:
+    """A YOLOX of three convolutions: it sees something of COCO everywhere."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    random, rows, side = np.random.default_rng(0), 85, 96
+    nodes, weights, parts = [], [numpy_helper.from_array(np.array([1, rows, -1]), "shape")], []
+    for stride in (8, 16, 32):
+        kernel = random.standard_normal((rows, 3, stride, stride), np.float32) / stride / 100
+        weights.append(numpy_helper.from_array(kernel, f"w{stride}"))
+        nodes += [
+            helper.make_node("Conv", ["images", f"w{stride}"], [f"c{stride}"], strides=[stride, stride]),
+            helper.make_node("Sigmoid", [f"c{stride}"], [f"s{stride}"]),
+            helper.make_node("Reshape", [f"s{stride}", "shape"], [f"r{stride}"]),
+        ]
+        parts.append(f"r{stride}")
+    nodes += [
+        helper.make_node("Concat", parts, ["all"], axis=2),
+        helper.make_node("Transpose", ["all"], ["output"], perm=[0, 2, 1]),
+    ]
+    ends = [("images", [1, 3, side, side]), ("output", [1, 189, rows])]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in ends)
+    graph = helper.make_graph(nodes, "yolox", [x], [y], weights)
+    opset = helper.make_opsetid("", 17)
+    path.write_bytes(helper.make_model(graph, opset_imports=[opset], ir_version=8).SerializeToString())
+
+
+def _video(path: Path) -> None:
+    """Eight frames of noise."""
+    import av
+
+    random = np.random.default_rng(0)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mpeg4", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        for _ in range(8):
+            frame = av.VideoFrame.from_ndarray(random.integers(0, 256, (48, 64, 3), np.uint8))
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+
+
 def _quantised(path: Path) -> None:
     import pipeall
 
@@ -170,7 +216,12 @@ FILES: dict[str, Callable[[Path], None]] = {
     "photos/": _photos,
     "examples": _examples,
     "cat.jpg": _photo,
+    "dog.jpg": _photo,
+    "yolox_nano.onnx": _detector,
+    "detector.onnx": _detector,
+    "street.mp4": _video,
     "synset_words.txt": _names,
+    "names.txt": _names,
     "houses.csv": _table,
     "weather.csv": _table,
     "cifar10.npz": _pictures,

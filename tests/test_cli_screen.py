@@ -1,11 +1,14 @@
 """What commands print fits a screen: 24 lines of help and of components, 80 columns of everything."""
 
 import json
+import re
 import time
 
 import click
+import numpy as np
 import pytest
-from commands import document, invoke, picture, toy_board, two_clusters
+from commands import document, invoke, picture, quick_net, toy_board, two_clusters
+from graphs import frames
 from hypothesis import given
 from hypothesis import strategies as st
 from recorded_boards import BOARDS, write_tree
@@ -203,3 +206,27 @@ def test_progress_is_told_in_lines_where_there_is_no_terminal(monkeypatch, capsy
         bar.add_task("x", total=2)
         time.sleep(0.05)
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "profile tiny --units B --seconds 0.2",
+        "search tiny --units B --verify 1 --seconds 0.2",
+        "bench tiny --components B --seconds 0.2",
+        "quantize tiny FRAMES -o OUT",
+        "train digits --epochs 3",
+    ],
+    ids=lambda arguments: arguments.split()[0],
+)
+def test_long_work_tells_its_progress_on_stderr(arguments, as_json, monkeypatch, tmp_path):
+    """Also with --json, which has stdout for itself."""
+    monkeypatch.setattr(output, "EVERY_S", 0.005)
+    np.save(tmp_path / "frames.npy", frames(quick_net(), 4)[0])
+    paths = {"FRAMES": tmp_path / "frames.npy", "OUT": tmp_path / "net.int8.onnx"}
+    result = invoke(*(paths.get(word, word) for word in arguments.split()), *(["--json"] if as_json else []))
+    assert result.exit_code == 0, result.stderr
+    assert re.search(r"^\d+ s: \w", result.stderr, re.MULTILINE) and not re.search(r"^\d+ s: ", result.stdout)
+    assert not as_json or json.loads(result.stdout)["format"].startswith("pipeall.")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import click
 import pytest
+from commands import document
 from docs_pages import blocks, run
 
 import pipeall
@@ -165,6 +166,24 @@ def test_page_of_files_names_every_key(tmp_path):
     )  # fmt: skip
     keys = {*profile, *board, *plan, *trace, *unit, *link, *network, *part, *RECORD_KEYS}
     assert not [key for key in sorted(keys) if f"`{key}`" not in page]
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "bench tiny --board rk3588 --seconds 0.02",
+        "simulate tiny --board rk3588 --frames 20",
+        "search tiny --board rk3588",
+        "devices",
+        "cost tiny --algorithms",
+    ],
+)
+def test_page_of_files_names_what_commands_print(arguments):
+    page = (DOCS / "reference" / "files.md").read_text()
+    printed = document(*arguments.split())
+    assert f"`{printed['format']}`" in page
+    assert not [key for key in printed if f"`{key}`" not in page]
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
