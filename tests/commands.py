@@ -16,11 +16,14 @@ from graphs import Net
 from PIL import Image
 
 from pipeall import Board, Graph, Profile
+from pipeall.cli import output
 from pipeall.cli.app import app
 from pipeall.pipeline.boards.measured import Measured
 from pipeall.pipeline.boards.model import BoardModel
 from pipeall.pipeline.boards.modelled import Modelled
 from pipeall.pipeline.planning.profile import UnitTimes, crossing_bytes
+
+output.EVERY_S = 3600.0  # on a slow machine, lines of progress would stand among those that are looked at
 
 BOARD = Board.detect(gpu=False)
 COLOUR = (10, 20, 30)
