@@ -144,7 +144,7 @@ def test_as_many_indices_as_the_data_says(tmp_path):
     sizes = pipeall.cost(str(tmp_path / "net.onnx"))
     assert sizes.network.shapes["z"] == (6,)
     onnx.save(parsed("z = Unique<sorted=1>(x)", "float[1,6] x", "z", {}, OPSET), tmp_path / "net.onnx")
-    with pytest.raises(ModelError, match=r"'z' is of shape \('\?',\), which does not follow"):
+    with pytest.raises(ModelError, match="the size of its result depends on the data"):
         pipeall.cost(str(tmp_path / "net.onnx"))
 
 

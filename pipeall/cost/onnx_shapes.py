@@ -28,6 +28,10 @@ COURSES = ("If", "Loop", "Scan", "SequenceMap", "ConcatFromSequence", "SequenceA
 COUNTED = ("NonZero", "Compress", "NonMaxSuppression")  # how large their results are, the data says
 
 
+class UnknownShapeError(ModelError):
+    """A tensor whose shape does not follow from those of the inputs, as inference has it."""
+
+
 def read(path: str | Path, input_shape: Shapes | None = None, values: Values | None = None) -> Network:
     """The network in an ONNX file of any standard operators.
 
@@ -37,7 +41,7 @@ def read(path: str | Path, input_shape: Shapes | None = None, values: Values | N
 
     A quantised file, and one with operators of other domains, subgraphs or sequences, is the graph that ``load`` makes
     of it: its weights are integers that other nodes make floats of, or lie within nodes. One whose sizes depend on data
-    is that graph too, with the largest sizes.
+    is that graph too, with the largest sizes, and so is one with shapes that inference does not tell.
 
     torch's exporter names a node by the modules around it. Where a node lies directly in a module that has modules
     inside, a function was called there (``Layer.module`` is False); some tools count modules only. BatchNorm that it
@@ -49,7 +53,7 @@ def read(path: str | Path, input_shape: Shapes | None = None, values: Values | N
     try:
         return _network(Path(path).stem, graph)
     except ModelError as error:
-        if any(node.op_type in COUNTED for node in graph.node):
+        if isinstance(error, UnknownShapeError) or any(node.op_type in COUNTED for node in graph.node):
             return of_graph(load(path, input_shape, values=values))
         raise ModelError(f"{path}: {error}") from None
 
@@ -90,7 +94,7 @@ def _network(name: str, graph: Any) -> Network:
         layers.append(layer)
     for name in outputs:
         if wrong := _wrong(shapes.get(name)):
-            raise ModelError(f"output {name!r} is of {wrong}")
+            raise _error(shapes.get(name), f"output {name!r} is of {wrong}")
     weights = dict.fromkeys(tensor for layer in layers for tensor in _weights(layer, float_constants, shapes))
     statistics = tuple(dict.fromkeys(name for layer in layers for name in _statistics(layer)))
     parameters = tuple(tensor for tensor in weights if tensor not in statistics)
@@ -129,7 +133,11 @@ def _check(layer: Layer, tensor: str, shapes: dict[str, Shape], computed: set[st
     reads_empty = any(name in computed and 0 in shapes.get(name, ()) for name in layer.inputs)
     may_be_empty = layer.op in MAY_BE_EMPTY or tensor in computed and reads_empty
     if wrong := _wrong(shapes.get(tensor), may_be_empty):
-        raise ModelError(f"node {layer.name!r} ({layer.op}): tensor {tensor!r} is of {wrong}")
+        raise _error(shapes.get(tensor), f"node {layer.name!r} ({layer.op}): tensor {tensor!r} is of {wrong}")
+
+
+def _error(shape: Shape | None, message: str) -> ModelError:
+    return (ModelError if shape and min(shape) >= 0 else UnknownShapeError)(message)
 
 
 def _wrong(shape: Shape | None, may_be_empty: bool = False) -> str:

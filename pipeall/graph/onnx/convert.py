@@ -35,6 +35,7 @@ from . import (  # noqa: F401  register their operators
     recurrent,
     reduce,
     resize,
+    slices,
     windows,
 )
 from .build import OPERATORS, Builder, OnnxNode, check_attributes

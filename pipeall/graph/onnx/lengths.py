@@ -18,7 +18,7 @@ from ...errors import ModelError
 from .build import OPERATORS, Builder, OnnxNode, check_attributes
 from .fold import FOLD, RESHAPE, TYPES
 from .pointwise import binary
-from .sizes import Count, Size, UndecidedError, array_of, high, is_symbolic, same
+from .sizes import Count, Size, UndecidedError, array_of, high, is_symbolic, same, whole
 
 Dims = tuple[Size | int, ...]
 Value = np.ndarray | str
@@ -53,6 +53,13 @@ def converted(g: Builder, n: OnnxNode) -> bool:
         if made:
             g.convert(n)
         return bool(made)
+    if not as_sizes and all(whole(dim) for name in bounded for dim in g.extents[values[name]]):
+        _carried_or_whole(g, n, bounded)
+        return True
+    return _carried(g, n, bounded)
+
+
+def _carried(g: Builder, n: OnnxNode, bounded: Sequence[str]) -> bool:
     if n.op in RULES:
         if n.op in OPERATORS:
             check_attributes(n)
@@ -63,6 +70,29 @@ def converted(g: Builder, n: OnnxNode) -> bool:
     elif n.op in OPERATORS:
         n.fail(f"the size of its input {bounded[0]!r} depends on the data, which {n.op} does not support")
     return n.op in RULES
+
+
+def _carried_or_whole(g: Builder, n: OnnxNode, bounded: Sequence[str]) -> None:
+    """Where an operator cannot do with fewer elements than there are meant to be, it gets all of them."""
+    made = len(g.nodes)
+    try:
+        if _carried(g, n, bounded):
+            return
+    except ModelError:
+        pass
+    undone, g.nodes = g.nodes[made:], g.nodes[:made]
+    for node in undone:
+        g.tensors.pop(node.output)
+        g.extents.pop(node.output, None)
+        g.counts.discard(node.output)
+        g.labels.discard(node.name)
+    g.places = {key: place for key, place in g.places.items() if place[0] in g.tensors}
+    changed = {}
+    for i, name in enumerate(n.inputs):
+        if name in bounded:
+            value = g.operand(n, i)
+            changed[i] = g.emit(n, "reshape", [value], part=f"whole{i}", shape=g.shape(value))
+    g.convert(with_inputs(g, n, changed))
 
 
 # ---- sizes as values ----
@@ -144,10 +174,10 @@ def integers(g: Builder, n: OnnxNode, array: np.ndarray) -> str:
     return g.reshape(n, whole, array.shape, part="values") if array.shape != (len(parts),) else whole
 
 
-def counted(g: Builder, name: str, bound: int) -> Size:
-    """The size that a tensor (1,) of int64 has, at most ``bound``."""
+def counted(g: Builder, name: str, bound: int, whole: bool = False) -> Size:
+    """The size that a tensor (1,) of int64 has, at most ``bound``; ``whole`` as in Count."""
     g.counts.add(name)
-    return Size({Count(name, bound): 1})
+    return Size({Count(name, bound, whole): 1})
 
 
 def least(g: Builder, n: OnnxNode, a: Size | int, b: Size | int) -> Size | int:
@@ -222,6 +252,8 @@ def broadcast(n: OnnxNode, shapes: Sequence[Dims]) -> Dims:
             dim = shape[axis - rank + len(shape)] if axis >= rank - len(shape) else 1
             if (isinstance(dim, Size) or dim != 1) and not any(same(dim, other) for other in met):
                 met.append(dim)
+        if len(met) > 1 and all(map(whole, met)):
+            met = list(dict.fromkeys(map(high, met)))
         if len(met) > 1:
             n.fail(f"operands have sizes {' and '.join(map(str, met))} on one axis, which depend on the data")
         out.append(met[0] if met else 1)

@@ -99,8 +99,7 @@ def _concat(g: Builder, n: OnnxNode) -> None:
         g.emit(n, "concat", inputs, axis=axis)
 
 
-@operator("Slice", "axes ends starts", "constant starts, ends, axes and steps")
-def _slice(g: Builder, n: OnnxNode) -> None:
+def cut_out(g: Builder, n: OnnxNode) -> None:
     """One slice per axis that is cut; backwards a gather, whose indices are constant. Nothing is a constant, too."""
     x = g.x(n)
     cuts, shape = [], list(g.shape(x))

@@ -19,10 +19,12 @@ class UndecidedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """``name``: the canonical tensor, (1,) of int64, with a number from 0 to ``most``."""
+    """``name``: the canonical tensor, (1,) of int64, with a number from 0 to ``most``; ``whole`` where it is meant to be
+    that, as of a slice that ends with its axis at the latest."""
 
     name: str
     most: int
+    whole: bool = False
 
 
 class Size:
@@ -123,6 +125,11 @@ def same(a: Size | int, b: Size | int) -> bool:
 
 def high(dim: Size | int) -> int:
     return dim.high if isinstance(dim, Size) else dim
+
+
+def whole(dim: Size | int) -> bool:
+    """Whether a size is meant to be the largest that it can be."""
+    return not isinstance(dim, Size) or all(count.whole for count in dim.terms)
 
 
 def is_symbolic(value: Any) -> bool:
