@@ -19,8 +19,8 @@ class UndecidedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """``name``: the canonical tensor, (1,) of int64, with a number from 0 to ``most``; ``whole`` where it is meant to be
-    that, as of a slice that ends with its axis at the latest."""
+    """``name``: the canonical tensor, (1,) of int64, with a number from 0 to ``most``; ``whole`` where it is meant
+    to be that, as of a slice that ends with its axis at the latest."""
 
     name: str
     most: int
