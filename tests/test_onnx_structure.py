@@ -91,7 +91,8 @@ RESIZE = (
     *(resized(2, 2, opset=opset, mode="linear") for opset in (11, 13, 18, 19)),
     *(resized(2, 1.5, nearest_mode=how, coordinate_transformation_mode="asymmetric")
       for how in ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")),
-    resized(2, 2, nearest_mode="floor", coordinate_transformation_mode="tf_half_pixel_for_nn", opset=11),
+    *(resized(*by, nearest_mode=how, coordinate_transformation_mode="tf_half_pixel_for_nn", opset=11)
+      for how in ("floor", "round_prefer_floor") for by in ((2, 2), (0.6, 0.45))),
     resized(2.4, 2.4, mode="cubic", cubic_coeff_a=-0.5, exclude_outside=1),
     sized(3, 4, mode="linear", antialias=1), sized(3, 4, mode="cubic", antialias=1),
     resized(1, 1, mode="linear"),

@@ -124,9 +124,10 @@ def _places(n: OnnxNode) -> tuple[str, str]:
     if coordinates == "tf_crop_and_resize":
         n.fail("tf_crop_and_resize is not supported: only whole tensors are resized, not a region (roi)")
     if coordinates == "tf_half_pixel_for_nn":  # half a pixel beyond half_pixel
-        if rounding != "floor" or n.get("mode", str, "nearest") != "nearest":
-            n.fail(f"tf_half_pixel_for_nn is supported for nearest with floor, got {rounding!r}")
-        return "half_pixel", "round_prefer_ceil"
+        alike = {"floor": "round_prefer_ceil", "round_prefer_floor": "ceil"}
+        if rounding not in alike or n.get("mode", str, "nearest") != "nearest":
+            n.fail(f"tf_half_pixel_for_nn is supported for nearest with {' and '.join(alike)}, got {rounding!r}")
+        return "half_pixel", alike[rounding]
     return coordinates, rounding
 
 
