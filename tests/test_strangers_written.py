@@ -23,6 +23,7 @@ COMMANDS = {  # with FILE, and a key of the JSON that has figures
     "train --plot": ((*EPOCHS, "--plot", "FILE"), "epochs"),
     "quantize -o": (("quantize", "tiny", "FRAMES", "-o", "FILE"), "error"),
     "quantize --report": (("quantize", "tiny", "FRAMES", "-o", "net.onnx", "--report", "FILE"), "error"),
+    "bench --trace": (("bench", "tiny", "--components", "B", "--seconds", "0.05", "--trace", "FILE"), "runs"),
     "cost --csv": (("cost", "tiny", "--csv", "FILE"), "totals"),
     "cost --plot": (("cost", "tiny", "--plot", "FILE"), "totals"),
     "cost threads --plot": (("cost", "threads", "tiny", "--seconds", "0.01", "--plot", "FILE"), "networks"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import click
@@ -88,18 +89,21 @@ def bench(
     seconds, turns = seconds or (4.0 if board else 2.0), turns or (1 if board else 5)
     host = Board.detect() if board else there
     about = machine.describe(host) | {"before": machine.state(host)}
-    found, notes = _compared(graphs, there, names, floating, seconds, turns, time_scale, trace)
+    found, notes = _compared(graphs, there, names, floating, seconds, turns, time_scale)
     about |= {"after": machine.state(host), "seconds": seconds, "turns": turns}
     about |= {"board": there.model.name if board else None, "time_scale": time_scale}
-    if as_json:
-        valid, busy = all(row["valid"] for row in found), any(row["disturbed"] for row in found)
-        about["components"] = [row for row in there.describe() if row["component"] in names]
-        print_json("bench", **about, valid=valid, disturbed=busy, runs=found, notes=notes, averages=averages(found))
-    else:
-        show(about, there, names, found, notes)
-    if plot:
-        where = f"{about['board']}, twin" if board else about["model"] or "unknown CPU"
-        draw(plot, found, f"{where}: {', '.join(names)}")
+    with ExitStack() as files:  # after what is printed, which is not lost where they cannot be written
+        if plot:
+            where = f"{about['board']}, twin" if board else about["model"] or "unknown CPU"
+            files.callback(draw, plot, found, f"{where}: {', '.join(names)}")
+        if trace:
+            files.callback(_trace, trace, list(graphs.values())[-1], there, found[-1]["plan"], seconds, time_scale)
+        if as_json:
+            valid, busy = all(row["valid"] for row in found), any(row["disturbed"] for row in found)
+            about["components"] = [row for row in there.describe() if row["component"] in names]
+            print_json("bench", **about, valid=valid, disturbed=busy, runs=found, notes=notes, averages=averages(found))
+        else:
+            show(about, there, names, found, notes)
 
 
 def _compared(
@@ -110,10 +114,9 @@ def _compared(
     seconds: float,
     turns: int,
     time_scale: float | None,
-    trace: str | None,
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The rows of all networks, and notes; with ``time_scale`` at the pace of the board's model."""
-    pace = {"pace": True, "time_scale": time_scale} if time_scale else {}
+    pace = _pace(time_scale)
     found: list[dict[str, Any]] = []
     notes: list[str] = []
     with progress() as bar:
@@ -134,9 +137,17 @@ def _compared(
             notes += [f"{net}: {plan} refused: {reason}" for plan, reason in refused.items()]
             notes += [f"{net}: {line}" for line in times_lines(profile, board)]
             bar.advance(overall)
-        if trace:
-            side_by_side(graph, board, [entries[-1][1]], seconds, bar, "trace", turns=1, trace=trace, **pace)
     return found, notes
+
+
+def _pace(time_scale: float | None) -> dict[str, Any]:
+    return {"pace": True, "time_scale": time_scale} if time_scale else {}
+
+
+def _trace(path: str, graph: Graph, board: Board, plan: str, seconds: float, time_scale: float | None) -> None:
+    with progress() as bar:
+        plans = [Plan.parse(plan)]
+        side_by_side(graph, board, plans, seconds, bar, "trace", turns=1, trace=path, **_pace(time_scale))
 
 
 def _components(board: Board, text: str | None) -> list[str]:

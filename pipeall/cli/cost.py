@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -88,18 +89,19 @@ def model_cost(
     rows = report.layer_rows(network)
     content = report.network_report(network) | {"refused": refusal or None, "layers": rows}
     content |= _asked_for(network, graph, convention, algorithms, processors)
-    if as_json:
-        print_json("cost", **content)
-    else:
-        _show(content, layers, explain)
-    if csv is not None:
-        report.write_csv(csv, rows)
-    if plot is not None:
-        from .plot_cost import draw_cost
+    with ExitStack() as files:  # after what is printed, which is not lost where they cannot be written
+        if plot is not None:
+            from .plot_cost import draw_cost
 
-        totals = content["totals"]
-        title = f"{Path(model).name}: {totals['macs']:,} MACs, {totals['parameters']:,} parameters"
-        draw_cost(plot, rows, title, report.peaks() if roofline else {})
+            totals = content["totals"]
+            title = f"{Path(model).name}: {totals['macs']:,} MACs, {totals['parameters']:,} parameters"
+            files.callback(draw_cost, plot, rows, title, report.peaks() if roofline else {})
+        if csv is not None:
+            files.callback(report.write_csv, csv, rows)
+        if as_json:
+            print_json("cost", **content)
+        else:
+            _show(content, layers, explain)
 
 
 def _asked_for(
