@@ -131,10 +131,10 @@ def _opened_to_write(path: Path) -> IO[bytes]:
 
 
 def same_file(path: str | Path, others: Iterable[str | Path]) -> str | Path | None:
-    """That of the others which is the same file, by whatever name; None where none is, or there is no such file."""
+    """That of the others which is the same file, by whatever name, also where there is none yet; None where none is."""
     for other in others:
         with suppress(OSError, ValueError):
-            if os.path.samefile(path, other):
+            if os.path.realpath(path) == os.path.realpath(other) or os.path.samefile(path, other):
                 return other
     return None
 

@@ -91,7 +91,8 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ArgumentError(f"{folder}: expected a folder to write into, got {error.strerror}") from None
+        got = "a file" if isinstance(error, FileExistsError) else error.strerror
+        raise ArgumentError(f"{folder}: expected a folder to write into, got {got}") from None
     data = search.training.load()
     archive, said = _searched(search, folder, workers, quiet=as_json)
     if not isfinite(archive.best.score.fitness):

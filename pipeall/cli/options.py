@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from ..files import is_writable
+from ..errors import ArgumentError
+from ..files import is_writable, same_file
 from . import complete
 from .values import value_option
 
@@ -58,21 +60,63 @@ def _filled(context: click.Context, option: click.Parameter, value: Any) -> Any:
     return value
 
 
+class Written(click.Option):
+    """The name of a file to write; ``resumed``: the option whose file it may be."""
+
+    def __init__(self, *names: Any, resumed: str = "", **given: Any):
+        super().__init__(*names, **given)
+        self.resumed = resumed
+
+
+def _writing_apart(callback: Callable, params: Sequence[click.Parameter]) -> Callable:
+    """Refuses a file to write that is read, or is another to write; a device may be all of them."""
+
+    @wraps(callback)
+    def checked(*arguments: Any, **given: Any) -> Any:
+        for option in (param for param in params if isinstance(param, Written)):
+            path = given[option.name]
+            if path is None or (os.path.exists(path) and not os.path.isfile(path)):
+                continue
+            for other in params:
+                words = given.get(other.name) if other.name not in (option.name, option.resumed) else None
+                words = words if isinstance(words, tuple) else (words,)
+                files = [word for word in words if isinstance(word, str)]
+                if (isinstance(other, Written) or os.path.exists(path)) and same_file(path, files):
+                    raise ArgumentError(f"{_named(option)} {path}: expected another place than that of {_named(other)}")
+        return callback(*arguments, **given)
+
+    return checked
+
+
+def _named(param: click.Parameter) -> str:
+    return param.opts[-1] if isinstance(param, click.Option) else param.human_readable_name.rstrip(".")
+
+
 def check_values(command: click.Command) -> None:
-    """Lets a command, and those in it, refuse empty words and numbers that are not finite."""
+    """Lets a command, and those in it, refuse empty words, numbers that are not finite, and one file for two uses."""
     checks = {click.types.StringParamType: _filled, click.types.FloatParamType: _finite}
     for option in command.params:
         for kind, check in checks.items():
             if isinstance(option.type, kind) and option.callback is None:
                 option.callback = check
+    if command.callback is not None:
+        command.callback = _writing_apart(command.callback, command.params)
     for inner in getattr(command, "commands", {}).values():
         check_values(inner)
 
 
-def file_option(*names: str, help: str, folder: bool = False) -> Callable:
-    """The name of a file to write; ``folder``: it may be one too."""
+def file_option(*names: str, help: str, folder: bool = False, resumed: str = "") -> Callable:
+    """The name of a file to write; ``folder``: it may be one too; ``resumed``: the option whose file it may be."""
     check = partial(_in_folder, folder=folder)
-    return click.option(*names, metavar="FILE", callback=check, shell_complete=complete.any_file, help=help)
+    return click.option(
+        *names,
+        cls=Written,
+        resumed=resumed,
+        metavar="FILE",
+        callback=check,
+        shell_complete=complete.any_file,
+        help=help,
+    )
 
 
 def positive_option(

@@ -28,7 +28,7 @@ from . import complete
 from .answers import SHORT, TASK, reader
 from .live_page import LivePage
 from .model import ZOO, load_model
-from .options import file_option, json_option, model_argument, model_options
+from .options import Written, file_option, json_option, model_argument, model_options
 from .output import print_json_line
 from .plans import chosen_plan, plan_options
 from .preprocess import PREPROCESS, PRESETS
@@ -78,6 +78,7 @@ def short_options(command: Any) -> Any:
 )
 @click.option(
     "--draw",
+    cls=Written,
     metavar="DIR|FILE.mp4",
     shell_complete=complete.any_file,
     help="Write the pictures with what is seen drawn in.",
@@ -158,7 +159,7 @@ def run(
 
 def _check_apart(trace: str | None, read: list[str]) -> None:
     if trace and (source := same_file(trace, read)):
-        raise ArgumentError(f"--trace {trace}: expected another file than {source}, which is read")
+        raise ArgumentError(f"--trace {trace}: expected another place than that of the source {source}")
 
 
 def _tell(error: str) -> None:

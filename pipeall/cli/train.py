@@ -108,7 +108,7 @@ def train() -> None:
 @click.option("--momentum", type=MOMENTUM, hidden=True, help="Short for --optimizer sgd:momentum=...")
 @SPLIT.option("--mode", default="full", help="How ranks split layers: full (default) or ghost, such as ghost:width=8.")
 @ENGINE.option("--engine", default="pipeall", help="What computes: pipeall (default) or numpy.")
-@file_option("--save", help="Checkpoint after every epoch.")
+@file_option("--save", resumed="resume", help="Checkpoint after every epoch.")
 @click.option(
     "--resume",
     metavar="FILE",

@@ -152,7 +152,8 @@ class Drawing:
             try:
                 self._path.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise ArgumentError(f"--draw {path}: expected a folder or a video, got {error.strerror}") from error
+                got = "a file" if isinstance(error, FileExistsError) else error.strerror
+                raise ArgumentError(f"--draw {path}: expected a folder or a video, got {got}") from error
         elif not self._path.parent.is_dir():
             raise ArgumentError(f"--draw {path}: expected a file in a folder that exists")
 
