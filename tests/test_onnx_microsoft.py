@@ -57,3 +57,19 @@ def test_embeddings(tmp_path):
     inputs = ["ids", "kind", *tables, "g", "b", "mask", "at"]
     node = helper.make_node("EmbedLayerNormalization", inputs, ["y", "count", "sum"], domain="com.microsoft")
     check(node, fed, tables | {"g": rand(8, seed=3), "b": rand(8, seed=4)}, tmp_path)
+
+
+@pytest.mark.parametrize("exchanged", ["", "A", "B", "AB"])
+@pytest.mark.parametrize("batch", ["", "A", "B", "AB"])
+def test_products_of_exchanged_axes(exchanged, batch, tmp_path):
+    fed = {"a": rand(2, 3, 4, 5), "b": rand(2, 3, 5, 6, seed=1)}
+    attrs = {f"trans{name}": 1 for name in exchanged} | {f"transBatch{name}": 1 for name in batch}
+    for name, factor in zip("AB", fed, strict=True):
+        if name in exchanged:
+            fed[factor] = fed[factor].swapaxes(2, 3)
+        if name in batch:
+            fed[factor] = fed[factor].transpose(2, 0, 1, 3)
+        fed[factor] = np.ascontiguousarray(fed[factor])
+    check(
+        helper.make_node("FusedMatMul", list(fed), ["y"], domain="com.microsoft", alpha=0.5, **attrs), fed, {}, tmp_path
+    )

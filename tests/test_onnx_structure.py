@@ -325,7 +325,7 @@ REFUSED = {
     "pads": (Model("Pad", ((3,), ints(-2, -1))), "leave nothing of 3 elements"),
     "index": (Model("Gather", ((4, 3), ints(4, 1))), "index 4 is outside"),
     "unique": (Model("Unique", ((4, 3),)), "depends on the data"),
-    "grid": (Model("GridSample", ((1, 2, 3, 3, 3), weight(1, 3, 3, 3, 3))), "only images"),
+    "grid": (Model("GridSample", ((1, 2, 3, 3, 3, 3), weight(1, 3, 3, 3, 3, 4))), "only images and volumes"),
     "lengths": (
         Model("LSTM", ((5, 2, 3), weight(1, 16, 3), weight(1, 16, 4), None, np.array([5, 3], np.int32)),
               dict(hidden_size=4)),

@@ -10,6 +10,7 @@ import numpy as np
 from .build import Builder, OnnxNode, operator
 from .moves import taken
 from .pointwise import binary
+from .volumes import sampled
 
 
 def _indices(g: Builder, n: OnnxNode, i: int, limits: tuple[int, ...] | int) -> str:
@@ -261,12 +262,16 @@ def _roi_align(g: Builder, n: OnnxNode) -> None:
     )
 
 
-@operator("GridSample", "align_corners mode padding_mode", "images")
+@operator("GridSample", "align_corners mode padding_mode", "images and volumes")
 def _grid_sample(g: Builder, n: OnnxNode) -> None:
-    x, grid = g.operand(n, 0), g.operand(n, 1)
-    if len(g.shape(x)) != 4:
-        n.fail(f"only images are supported, got {g.shape(x)}")
     mode = n.get("mode", str, "linear")
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
     padding, corners = n.get("padding_mode", str, "zeros"), bool(n.get("align_corners", int, 0))
+    shape = g.shape_of(g.value(n, 0))
+    if len(shape) == 5:
+        sampled(g, n, mode, padding, corners)
+        return
+    x, grid = g.operand(n, 0), g.operand(n, 1)
+    if len(shape) != 4:
+        n.fail(f"only images and volumes are supported, got {shape}")
     g.emit(n, "grid_sample", [x, grid], mode=mode, padding=padding, align_corners=corners)

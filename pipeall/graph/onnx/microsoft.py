@@ -124,14 +124,16 @@ def _fused_gemm(g: Builder, n: OnnxNode) -> None:
 
 @operator(ms("FusedMatMul TransposeMatMul"), "alpha transA transB transBatchA transBatchB", "as MatMul")
 def _fused_matmul(g: Builder, n: OnnxNode) -> None:
-    """alpha A B, the last two axes of each exchanged where asked for."""
-    if n.get("transBatchA", int, 0) or n.get("transBatchB", int, 0):
-        n.fail("only the last two axes can be exchanged, got transBatchA or transBatchB")
+    """alpha A B; of each the first axis may come behind those of the batch, and then the last two be exchanged."""
     factors, alpha = list(n.inputs[:2]), n.get("alpha", float, 1.0)
-    for i, name in enumerate(("transA", "transB")):
-        rank = len(g.shape_of(g.value(n, i)))
-        if n.get(name, int, 0) and rank > 1:
-            factors[i] = apply(g, n, "Transpose", [factors[i]], name, perm=[*range(rank - 2), rank - 1, rank - 2])
+    for i, name in enumerate("AB"):
+        axes = list(range(len(g.shape_of(g.value(n, i)))))
+        if n.get(f"transBatch{name}", int, 0) and len(axes) > 2:
+            axes = [*axes[1:-1], 0, axes[-1]]
+        if n.get(f"trans{name}", int, 0) and len(axes) > 1:
+            axes[-2:] = axes[:-3:-1]
+        if axes != sorted(axes):
+            factors[i] = apply(g, n, "Transpose", [factors[i]], name, perm=axes)
     x = apply(g, n, "MatMul", factors, "product" if alpha != 1 else "")
     if alpha != 1:
         apply(g, n, "Mul", [x, number(g, n, alpha)])
