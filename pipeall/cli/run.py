@@ -150,10 +150,10 @@ def run(
         if page is not None:
             page.pipe = pipe
             outputs.append(page)
-        if model in ZOO and not as_json:
-            print_text(f"{model} of the zoo has random weights: what it sees means nothing, its speed does.")
         show = print_line if as_json else Shown()
         ran = run_frames(pipe, frames, drop, read, show, outputs, quiet=sys.stdout.isatty())
+        if model in ZOO and not as_json:
+            print_text(f"{model} of the zoo has random weights: what it sees means nothing, its speed does.")
         _end(ran, board, _about(model, plan, board, ran) if as_json else None)  # before a full disk may refuse files
 
 
