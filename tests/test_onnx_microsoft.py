@@ -73,3 +73,50 @@ def test_products_of_exchanged_axes(exchanged, batch, tmp_path):
     check(
         helper.make_node("FusedMatMul", list(fed), ["y"], domain="com.microsoft", alpha=0.5, **attrs), fed, {}, tmp_path
     )
+
+
+MASK = np.array([[0, 0, 1, 1, 1, 1, 1]], np.int32)
+PAST = {
+    "past": ["x", "w", "b", "", "past"],
+    "past and mask": ["x", "w", "b", "m", "past"],
+    "present alone": ["x", "w", "b"],
+}
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("kind", PAST)
+def test_past_of_attention(kind, causal, tmp_path):
+    inputs = PAST[kind]
+    made = {"x": rand(1, 3, 8), "past": rand(2, 1, 2, 4, 4, seed=1), "m": MASK}
+    node = helper.make_node(
+        "Attention", inputs, ["y", "present"], domain="com.microsoft", num_heads=2, unidirectional=causal
+    )
+    check(
+        node,
+        {name: made[name] for name in made if name in inputs},
+        {"w": rand(8, 24, seed=2), "b": rand(24, seed=3)},
+        tmp_path,
+    )
+
+
+MULTI_HEAD = {  # shapes, names of the inputs
+    "past": ({"q": (3, 8), "k": (3, 8), "v": (3, 8), "pk": (2, 4, 4), "pv": (2, 4, 4)}, "q k v b - - pk pv"),
+    "past and mask": ({"q": (3, 8), "k": (3, 8), "v": (3, 8), "m": (7,), "pk": (2, 4, 4), "pv": (2, 4, 4)},
+                      "q k v b m - pk pv"),
+    "present alone": ({"q": (3, 8), "k": (3, 8), "v": (3, 8)}, "q k v"),
+    "in heads": ({"q": (3, 8), "k": (2, 5, 4), "v": (2, 5, 4)}, "q k v b"),
+    "more keys": ({"q": (3, 8), "k": (5, 8), "v": (5, 12)}, "q k v"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("kind", MULTI_HEAD)
+def test_past_of_many_heads(kind, causal, tmp_path):
+    shapes, names = MULTI_HEAD[kind]
+    inputs = ["" if name == "-" else name for name in names.split()]
+    fed = {name: MASK if name == "m" else rand(1, *shape, seed=i) for i, (name, shape) in enumerate(shapes.items())}
+    outputs = ["y"] if kind in ("in heads", "more keys") else ["y", "keys", "values"]
+    node = helper.make_node(
+        "MultiHeadAttention", inputs, outputs, domain="com.microsoft", num_heads=2, unidirectional=causal
+    )
+    check(node, fed, {"b": rand(24, seed=9)} if "b" in inputs else {}, tmp_path)

@@ -31,16 +31,18 @@ def _part(g: Builder, n: OnnxNode, x: str, start: int, stop: int, axis: int, par
     return apply(g, n, "Slice", [x, *cut], part)
 
 
-def _attended(g: Builder, n: OnnxNode, q: str, k: str, v: str, biases: list[str], causal: bool) -> None:
-    """softmax(scale Q K^T + biases) V of (samples, heads, length, size), as (samples, length, heads * size)."""
+def _attended(g: Builder, n: OnnxNode, q: str, k: str, v: str, biases: list[str], past: int = 0) -> None:
+    """softmax(scale Q K^T + biases) V of (samples, heads, length, size), as (samples, length, heads * size); each query
+    sees, where it is not to see what comes later, the keys of the past and those up to its own."""
     (count, heads, length, size), keys, values = _shape(g, q), _shape(g, k), _shape(g, v)
     if keys[:2] != (count, heads) or keys[3] != size or values[:3] != keys[:3]:
         n.fail(f"q {(count, heads, length, size)}, k {keys} and v {values} do not fit")
     turned = apply(g, n, "Transpose", [k], "columns", perm=[0, 1, 3, 2])
     scale = n.get("scale", float, 0.0) or 1 / sqrt(size)
     scores = apply(g, n, "Mul", [apply(g, n, "MatMul", [q, turned], "products"), number(g, n, scale)], "scores")
-    if causal:
-        seen = np.tri(length, keys[2], keys[2] - length, dtype=bool)
+    if n.get("unidirectional", int, 0):
+        seen = np.tri(length, keys[2], past, dtype=bool)
+        seen[-1] = True  # also where there are more keys than queries: as in onnxruntime
         biases = [*biases, constant(g, n, np.where(seen, 0, np.finfo(np.float32).min).astype(np.float32), "causal")]
     for i, bias in enumerate(biases):
         scores = apply(g, n, "Add", [scores, bias], f"masked{i}")
@@ -84,20 +86,30 @@ def _bias(g: Builder, n: OnnxNode, i: int) -> list[str]:
     return [n.inputs[i]] if g.has(n, i) else []
 
 
-def _without(g: Builder, n: OnnxNode, *inputs: int) -> None:
-    if any(g.has(n, i) for i in inputs) or any(n.outputs[1:]):
-        n.fail("keys and values of the past are not supported")
+def _length(g: Builder, n: OnnxNode, i: int) -> int:
+    """How many keys of the past input i holds, (..., keys, size)."""
+    shape = g.shape_of(g.value(n, i)) if g.has(n, i) else (0, 0)
+    return shape[-2] if len(shape) > 1 else n.fail(f"a past {shape} is not supported")
+
+
+def _appended(g: Builder, n: OnnxNode, past: str, x: str, part: str) -> str:
+    """Keys or values of the past, and those of now."""
+    return apply(g, n, "Concat", [past, x], f"{part}/all", axis=2) if past else x
+
+
+def _leaves(g: Builder, n: OnnxNode, output: int, x: str) -> None:
+    if output < len(n.outputs) and n.outputs[output]:
+        g.bind(n, g.values[x], output)
 
 
 @operator(
     ms("Attention"),
     "do_rotary mask_filter_value num_heads past_present_share_buffer qkv_hidden_sizes scale unidirectional",
-    "without a past",
+    "without a buffer that is shared",
 )
 def _attention(g: Builder, n: OnnxNode) -> None:
-    _without(g, n, 4, 6)
-    if n.get("do_rotary", int, 0):
-        n.fail("do_rotary is not supported")
+    if g.has(n, 6) or n.get("do_rotary", int, 0) or n.get("past_present_share_buffer", int, 0):
+        n.fail("do_rotary and a shared buffer of the past are not supported")
     x, heads = given(g, n, 0), n.get("num_heads", int)
     y = apply(g, n, "MatMul", [x, given(g, n, 1)], "projected")
     if g.has(n, 2):
@@ -113,28 +125,37 @@ def _attention(g: Builder, n: OnnxNode) -> None:
         _heads(g, n, _part(g, n, y, int(ends[i]), int(ends[i + 1]), 2, f"{name}/part"), heads, name)
         for i, name in enumerate("qkv")
     )
-    biases = [*_mask(g, n, 3, shape[0], shape[1]), *_bias(g, n, 5)]
-    _attended(g, n, q, k, v, biases, bool(n.get("unidirectional", int, 0)))
+    past, axis = _length(g, n, 4), constant(g, n, np.array([0]), "past/axis")
+    if g.has(n, 4):
+        kept = [apply(g, n, "Squeeze", [_part(g, n, n.inputs[4], i, i + 1, 0, f"{name}/cut"), axis], f"{name}/past")
+                for i, name in enumerate("kv")]  # fmt: skip
+        k, v = (_appended(g, n, kept[i], x, name) for i, (x, name) in enumerate(((k, "k"), (v, "v"))))
+    if any(n.outputs[1:2]):
+        present = [apply(g, n, "Unsqueeze", [x, axis], f"{name}/present") for x, name in ((k, "k"), (v, "v"))]
+        _leaves(g, n, 1, apply(g, n, "Concat", present, "present", axis=0))
+    _attended(g, n, q, k, v, [*_mask(g, n, 3, shape[0], past + shape[1]), *_bias(g, n, 5)], past)
 
 
-@operator(ms("MultiHeadAttention"), "mask_filter_value num_heads scale unidirectional", "without a past")
+@operator(ms("MultiHeadAttention"), "mask_filter_value num_heads scale unidirectional", "as Attention; not packed")
 def _multi_head(g: Builder, n: OnnxNode) -> None:
-    _without(g, n, 6, 7)
+    if g.has(n, 6) != g.has(n, 7) or g.has(n, 8) or g.has(n, 9):
+        n.fail("a past is supported of keys and values, without a buffer that they share")
     heads, names = n.get("num_heads", int), [given(g, n, i) for i in range(3)]
-    sizes = [_shape(g, name)[-1] for name in names if len(_shape(g, name)) == 3]
     if g.has(n, 3):
-        if len(sizes) != 3:
-            n.fail("a bias is supported of queries, keys and values (samples, length, size) only")
+        sizes = [_shape(g, name)[-1] * (heads if len(_shape(g, name)) == 4 else 1) for name in names]
         ends = np.cumsum([0, *sizes])
-        for i, part in enumerate("qkv"):
+        for i, part in ((i, part) for i, part in enumerate("qkv") if len(_shape(g, names[i])) == 3):
             bias = _part(g, n, n.inputs[3], int(ends[i]), int(ends[i + 1]), 0, f"{part}/bias")
             names[i] = apply(g, n, "Add", [names[i], bias], f"{part}/biased")
     q, k, v = (
         name if i and len(_shape(g, name)) == 4 else _heads(g, n, name, heads, part)
         for i, (name, part) in enumerate(zip(names, "qkv", strict=True))
     )
-    biases = [*_mask(g, n, 4, _shape(g, q)[0], _shape(g, k)[2]), *_bias(g, n, 5)]
-    _attended(g, n, q, k, v, biases, bool(n.get("unidirectional", int, 0)))
+    past = _length(g, n, 6)
+    k, v = (_appended(g, n, n.inputs[i] if g.has(n, i) else "", x, part) for i, x, part in ((6, k, "k"), (7, v, "v")))
+    for i, x in ((1, k), (2, v)):
+        _leaves(g, n, i, x)
+    _attended(g, n, q, k, v, [*_mask(g, n, 4, _shape(g, q)[0], _shape(g, k)[2]), *_bias(g, n, 5)], past)
 
 
 @operator(ms("EmbedLayerNormalization"), "epsilon mask_index_type", "the third result is the sum")
