@@ -120,3 +120,15 @@ def test_past_of_many_heads(kind, causal, tmp_path):
         "MultiHeadAttention", inputs, outputs, domain="com.microsoft", num_heads=2, unidirectional=causal
     )
     check(node, fed, {"b": rand(24, seed=9)} if "b" in inputs else {}, tmp_path)
+
+
+@pytest.mark.parametrize("scales", [1, 24])
+def test_attention_of_integers(scales, tmp_path):
+    """By a weight of int8, with one scale or one for each column."""
+    fed = {"x": (40 * rand(1, 3, 8) + 128).astype(np.uint8), "past": rand(2, 1, 2, 4, 4, seed=1), "m": MASK}
+    weight = (30 * rand(8, 24, seed=2)).clip(-127, 127).astype(np.int8)
+    constants = {"w": weight, "b": rand(24, seed=3), "xs": np.float32(0.02), "xz": np.uint8(128)}
+    constants |= {"ws": np.linspace(0.01, 0.02, scales, dtype=np.float32), "wz": np.zeros(scales, np.int8)}
+    inputs = ["x", "w", "b", "xs", "ws", "m", "xz", "wz", "past"]
+    node = helper.make_node("QAttention", inputs, ["y", "present"], domain="com.microsoft", num_heads=2)
+    check(node, fed, constants, tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
@@ -134,6 +135,18 @@ def _attention(g: Builder, n: OnnxNode) -> None:
         present = [apply(g, n, "Unsqueeze", [x, axis], f"{name}/present") for x, name in ((k, "k"), (v, "v"))]
         _leaves(g, n, 1, apply(g, n, "Concat", present, "present", axis=0))
     _attended(g, n, q, k, v, [*_mask(g, n, 3, shape[0], past + shape[1]), *_bias(g, n, 5)], past)
+
+
+@operator(
+    ms("QAttention"),
+    "do_rotary mask_filter_value num_heads past_present_share_buffer scale unidirectional",
+    "as Attention; computed in float32",
+)
+def _quantised_attention(g: Builder, n: OnnxNode) -> None:
+    inputs = [n.inputs[i] if g.has(n, i) else "" for i in range(9)]
+    x = apply(g, n, "DequantizeLinear", [inputs[i] for i in (0, 3, 6)], "x")
+    weight = apply(g, n, "DequantizeLinear", [inputs[i] for i in (1, 4, 7)], "weight", axis=1)
+    _attention(g, replace(n, inputs=(x, weight, inputs[2], inputs[5], inputs[8])))
 
 
 @operator(ms("MultiHeadAttention"), "mask_filter_value num_heads scale unidirectional", "as Attention; not packed")
