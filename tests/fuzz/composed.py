@@ -14,6 +14,7 @@ from unoptimised import Alone
 LARGEST, HALF_LARGEST = 1e5, 2e3  # what a node may give, so that nothing overflows
 MOST_ELEMENTS = 20_000
 SIZES = (1, 1, 2, 2, 3, 4, 5, 6, 7, 9)
+KINDS = {"f": "float32", "i": "int64", "u": "uint8", "b": "bool"}
 OPEN_ENDED = ("NonZero", "NonMaxSuppression")  # their lengths depend on values
 TYPES = ("float32",) * 10 + ("float16", "float64", "int8", "uint8", "int16", "int32", "int64", "int64", "bool")
 
@@ -187,6 +188,9 @@ class Composer:
             and low <= value.ndim <= high
             and (open_ended or name not in self.open_ended)
         ]
+        if not names and len(self.feeds) < 3:
+            kinds = types.split() if len(types) > 4 else [np.dtype(KINDS[kind]) for kind in types]
+            return self.feed(self.array(self.shape(low, high), self.one_of(kinds)))
         if not names:
             raise Unfit
         return names[max(self.whole(0, len(names) - 1) for _ in range(2))]

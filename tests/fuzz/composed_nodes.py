@@ -318,17 +318,19 @@ def resize(c: Composer) -> str:
         attributes["antialias"] = 1
     if c.chance(0.5):
         sizes = [max(1, int(size * scale)) for size, scale in zip(c.of(x).shape, scales, strict=True)]
-        empty = c.constant([], np.float32)
+        empty = "" if c.opset >= 13 else c.constant([], np.float32)
         return c.node("Resize", [x, empty, empty, c.constant(sizes, np.int64)], **attributes)
     return c.node("Resize", [x, c.constant([], np.float32), c.constant(scales, np.float32)], **attributes)
 
 
 def depth(c: Composer) -> str:
     x = c.pick("f", 4, 4)
-    if c.chance(0.5):
+    channels, *sizes = c.of(x).shape[1:]
+    if channels % 4 == 0:
         mode = c.one_of(("DCR", "CRD")) if c.opset >= 11 else None
         return c.node("DepthToSpace", [x], blocksize=2, mode=mode)
-    return c.node("SpaceToDepth", [x], blocksize=c.whole(2, 3))
+    fitting = [n for n in (2, 3, 4) if all(size % n == 0 for size in sizes)]
+    return c.node("SpaceToDepth", [x], blocksize=c.one_of(fitting or (1,)))
 
 
 def trilu(c: Composer) -> str:

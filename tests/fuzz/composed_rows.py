@@ -264,27 +264,27 @@ def stored(c: Composer) -> str:
 
 
 def nonzero(c: Composer) -> str:
-    x = c.pick("fb", 1, 3)
-    return c.node("NonZero", [x])
+    """Where something holds, and mostly what is there."""
+    x = c.pick("f", 1, 3)
+    places = c.node("NonZero", [c.node("Greater", [x, c.constant(c.array((), c.of(x).dtype))])])
+    if c.chance(0.3) or c.opset < 11:
+        return places
+    return c.node("GatherND", [x, c.node("Transpose", [places], perm=[1, 0])])
 
 
 def suppression(c: Composer) -> str:
+    """Boxes that do not overlap: their places, and mostly themselves."""
     if c.opset < 10:
         raise Unfit
     count = c.whole(2, 12)
     corner = c.random.uniform(0, 10, (1, count, 2))
-    boxes = np.concatenate([corner, corner + c.random.uniform(1, 8, corner.shape)], 2).astype(np.float32)
-    scores = c.random.random((1, c.whole(1, 3), count)).astype(np.float32)
+    boxes = c.feed(np.concatenate([corner, corner + c.random.uniform(1, 8, corner.shape)], 2).astype(np.float32))
+    scores = c.feed(c.random.random((1, c.whole(1, 3), count)).astype(np.float32))
     limits = [c.constant([c.whole(1, 6)], np.int64), c.constant([0.4], np.float32), c.constant([0.3], np.float32)]
-    return c.node("NonMaxSuppression", [c.feed(boxes), c.feed(scores), *limits])
-
-
-def open_move(c: Composer) -> str:
-    """What people do with a length that is not known: turn it, gather by it."""
-    x = next((name for name in reversed(c.values) if name in c.open_ended and c.of(name).ndim == 2), None)
-    if x is None:
-        raise Unfit
-    return c.node("Transpose", [x], perm=[1, 0])
+    chosen = c.node("NonMaxSuppression", [boxes, scores, *limits])
+    if c.chance(0.3):
+        return chosen
+    return c.node("Gather", [boxes, c.node("Gather", [chosen, c.constant(2, np.int64)], axis=1)], axis=1)
 
 
 OPERATORS = (
@@ -308,7 +308,6 @@ OPERATORS = (
     (2, quantised_conv),
     (2, integer_product),
     (1, stored),
-    (0.3, nonzero),
-    (0.3, suppression),
-    (0.3, open_move),
+    (0.5, nonzero),
+    (0.5, suppression),
 )

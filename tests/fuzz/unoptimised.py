@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 import onnxruntime
-from onnx import NodeProto, helper
+from onnx import NodeProto, ValueInfoProto, helper
 
 
 @cache
@@ -19,18 +19,19 @@ def _options() -> onnxruntime.SessionOptions:
     return options
 
 
+def _declared(name: str, value: np.ndarray) -> ValueInfoProto:
+    """Sizes are open, as they may depend on values; those of a list of sizes are not."""
+    shape = value.shape if value.ndim < 2 else [None] * value.ndim
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), shape)
+
+
 class Alone:
     """One node as onnxruntime computes it."""
 
     def __init__(self, node: NodeProto, inputs: Mapping[str, np.ndarray], opset: int) -> None:
         self.node, self.opset = node, opset
         self.names = list(dict.fromkeys(name for name in node.input if name))
-        declared = [
-            helper.make_tensor_value_info(
-                name, helper.np_dtype_to_tensor_dtype(inputs[name].dtype), [None] * inputs[name].ndim
-            )
-            for name in self.names
-        ]
+        declared = [_declared(name, inputs[name]) for name in self.names]
         outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
         model = helper.make_model(
             helper.make_graph([node], "alone", declared, outputs), opset_imports=[helper.make_opsetid("", opset)]
