@@ -106,6 +106,10 @@ class Builder:
         """Adds what a node means to the graph."""
         self._convert(self, n)
 
+    def apart(self, entering: Tensor, constants: Mapping[str, np.ndarray]) -> Builder:
+        """One for a node by itself, of which ``entering`` is an activation."""
+        return Builder([entering], constants, self.reserved, self._convert)
+
     # -- what a node reads --
 
     def has(self, n: OnnxNode, i: int) -> bool:

@@ -1,4 +1,4 @@
-"""Any standard operator on constants, by the onnx package's reference implementation.
+"""Any standard operator on constants, by its canonical nodes or by the onnx package's reference implementation.
 
 ``fold`` evaluates what exporters write most; this is for the rest, so that whatever does not depend on the model's
 input is a constant. Sizes are known, from shape inference, before anything is computed.
@@ -12,8 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import PipeallError
+from ..ir import Tensor
+from ..ops import OPS
 from ..ops.indexing import COMBINE
-from .build import Builder, OnnxNode
+from .build import OPERATORS, Builder, OnnxNode
 from .reader import Subgraph
 from .tensors import package
 
@@ -43,7 +46,7 @@ def evaluate(g: Builder, n: OnnxNode) -> None:
             n.fail(f"cannot evaluate on constants: {size} elements, expected at most {MAX_ELEMENTS}")
         g.afford(n, size)
         with np.errstate(all="ignore"):  # what is not finite is refused where it is kept
-            arrays = _evaluated(n, feeds)
+            arrays = _converted(g, n, feeds) or _evaluated(n, feeds)
     except Exception as error:  # the reference raises whatever NumPy does
         if type(error).__module__.startswith("pipeall"):
             raise
@@ -53,6 +56,30 @@ def evaluate(g: Builder, n: OnnxNode) -> None:
         if not isinstance(array, np.ndarray | np.generic) or array.dtype.kind not in "fiub":
             n.fail("cannot evaluate on constants: its result is no tensor of numbers")
         g.bind(n, np.asarray(array), i)
+
+
+def _converted(g: Builder, n: OnnxNode, feeds: dict[str, np.ndarray]) -> list[np.ndarray] | None:
+    """What the canonical nodes of an operator compute, as they would of an activation: the reference implementation
+    differs from onnxruntime, and has not all attributes. None where there are no such nodes."""
+    x = feeds.get("x0")
+    if n.op not in OPERATORS or x is None or x.dtype != np.float32 or not x.size:
+        return None
+    constants = {name: g.constant(n, i) for i, name in enumerate(n.inputs) if name and name != n.inputs[0]}
+    alone = g.apart(Tensor(n.inputs[0], x.shape), constants)
+    try:
+        alone.convert(n)
+    except PipeallError:
+        return None
+    values = {n.inputs[0]: x, **alone.constants}
+    for node in alone.nodes:
+        operands = [values[name] for name in node.inputs]
+        wide = [array.astype(np.float64) if array.dtype.kind == "f" else array for array in operands]
+        values[node.output] = OPS[node.op].compute(node.attrs, *wide)
+    made = [alone.values[name] for name in n.outputs if name]
+    return [
+        value if isinstance(value, np.ndarray) else values[value].astype(alone.dtype(value), copy=False)
+        for value in made
+    ]
 
 
 def _evaluated(n: OnnxNode, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
