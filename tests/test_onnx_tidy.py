@@ -195,3 +195,18 @@ def test_values_that_do_not_fit(values, said, tmp_path):
     assert said in str(error.value)
     graph = load(path, values={"n": 3})
     np.testing.assert_allclose(run_graph(graph, {"x": (x := rand(2, 3))})["y"], 3 * x, rtol=1e-6)
+
+
+def test_no_opset_but_that_of_microsoft(tmp_path):
+    node = helper.make_node("QuickGelu", ["x"], ["y"], domain="com.microsoft")
+    proto = model([node], [value("x", FLOAT, (1, 4, 6, 6))], [value("y", FLOAT, None)], {})
+    del proto.opset_import[:]
+    proto.opset_import.add(domain="com.microsoft", version=1)
+    close(computed(proto, tmp_path), run(proto, {"x": frame()})["y"])
+
+
+def test_early_file_whose_weights_are_no_inputs(tmp_path):
+    shape = np.array([4, 36], np.int64)
+    proto = parsed("y = Reshape(x, s)", X, "y", {"s": shape}, 5)
+    proto.ir_version = 3
+    np.testing.assert_array_equal(computed(proto, tmp_path)["y"], frame().reshape(shape).astype(np.float64))

@@ -30,6 +30,7 @@ def prepared(model: Any, opset: int) -> Any:
 
         _check_nodes(model, opset)
         what = f"opset {opset} cannot be converted to {FIRST_OPSET}"
+        model.ir_version = max(model.ir_version, 4)  # initialisers need be no inputs
         model = _tried(what, convert_version, model, FIRST_OPSET)
     if not model.metadata_props:
         model.metadata_props.extend(own)
@@ -96,7 +97,7 @@ def _check_nodes(model: Any, opset: int) -> None:
     onnx = package()
     context = onnx.checker.C.CheckerContext()
     context.ir_version = model.ir_version
-    context.opset_imports = {"": opset}
+    context.opset_imports = {entry.domain: entry.version for entry in model.opset_import} | {"": opset}
     for node in model.graph.node:
         try:
             onnx.checker.check_node(node, context)

@@ -71,7 +71,7 @@ def parse(source: Source) -> tuple[Any, dict[str, memoryview]]:
 
 def opset_of(model: Any) -> int:
     versions = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
-    return versions.get("ai.onnx", 1)
+    return versions.get("ai.onnx", OPSETS[1] if versions else 1)  # without a word of it the latest, as in onnxruntime
 
 
 def metadata_of(model: Any) -> dict[str, str]:
