@@ -10,8 +10,8 @@ detectors    on every scene of scenes/: of each box the largest change of an edg
              A box is compared with the nearest of its class that the other side has before boxes suppress each other:
              of two whose scores are a tie, which one is left is chance
 
-With --max-error some layers stay in float32, so that the network errs by that much at most (``mixture``) on TRIED
-pictures of the folder that it is not judged on.
+With --max-error some layers stay in float32, so that the network errs by that much at most (``mixed_precision``) on
+TRIED pictures of the folder that it is not judged on.
 
 ROOT is an arm64 root (tests/arm64/setup). The package is built for aarch64 from a copy of this tree unless TREE holds a
 build, and runs under qemu-aarch64, one thread, its algorithms chosen by the model. Needs onnxruntime and Pillow.
@@ -55,13 +55,13 @@ import pickle, sys
 from pathlib import Path
 import numpy as np
 import pipeall
-from pipeall.pipeline.measuring.precision import mixture
+from pipeall.pipeline.measuring.precision import mixed_precision
 
 folder, unit = Path(sys.argv[1]), sys.argv[2]
 graph, tried, frames = pickle.loads((folder / "given").read_bytes())
 board, kept = pipeall.Board.detect(gpu=False), ()
 if tried:
-    mixed = mixture(graph, tried, unit, board, max_error=float(sys.argv[3]))
+    mixed = mixed_precision(graph, tried, unit, board, max_error=float(sys.argv[3]))
     graph, kept = mixed.graph, mixed.layers
 with pipeall.Engine(graph, unit, board=board, threads=1) as engine:
     found = [engine(frame) for frame in frames]

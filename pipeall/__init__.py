@@ -10,106 +10,93 @@ A public name is imported when it is first used, so that ``import pipeall`` cost
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from . import tasks
-    from .cost.size import cost
-    from .errors import (
-        ArgumentError,
-        DeviceError,
-        MissingExtraError,
-        ModelError,
-        PipeallError,
-        PipelineError,
-        PipelineTimeoutError,
-    )
-    from .graph import zoo
-    from .graph.halves import keep_float32
-    from .graph.ir import Graph, Tensor
-    from .graph.onnx import demo
-    from .graph.onnx.read import load
-    from .picture import Picture
-    from .pipeline.boards.board import Board
-    from .pipeline.engine import Engine
-    from .pipeline.measuring.measure import profile
-    from .pipeline.measuring.verify import Verification, verify
-    from .pipeline.pipeline import Pipeline
-    from .pipeline.planning.plan import Plan
-    from .pipeline.planning.profile import Profile
-    from .pipeline.planning.search import Found, search
-    from .pipeline.planning.simulate import Simulation, simulate
-    from .pipeline.stats import Stats
-    from .quantization.quantize import Quantized, quantize
-
 __version__ = "0.1.0"
 
-__all__ = [
-    "ArgumentError",
-    "Board",
-    "DeviceError",
-    "Engine",
-    "Found",
-    "Graph",
-    "MissingExtraError",
-    "ModelError",
-    "Picture",
-    "PipeallError",
-    "Pipeline",
-    "PipelineError",
-    "PipelineTimeoutError",
-    "Plan",
-    "Profile",
-    "Quantized",
-    "Simulation",
-    "Stats",
-    "Tensor",
-    "Verification",
-    "cost",
-    "demo",
-    "keep_float32",
-    "load",
-    "profile",
-    "quantize",
-    "search",
-    "simulate",
-    "tasks",
-    "verify",
-    "zoo",
-]
-
-_HOME = {
-    "Board": ".pipeline.boards.board",
-    "Engine": ".pipeline.engine",
-    "Found": ".pipeline.planning.search",
-    "Graph": ".graph.ir",
-    "Picture": ".picture",
-    "Pipeline": ".pipeline.pipeline",
-    "Plan": ".pipeline.planning.plan",
-    "Profile": ".pipeline.planning.profile",
-    "Quantized": ".quantization.quantize",
-    "Simulation": ".pipeline.planning.simulate",
-    "Stats": ".pipeline.stats",
-    "Tensor": ".graph.ir",
-    "Verification": ".pipeline.measuring.verify",
-    "keep_float32": ".graph.halves",
-    "load": ".graph.onnx.read",
-    "profile": ".pipeline.measuring.measure",
-    "quantize": ".quantization.quantize",
-    "search": ".pipeline.planning.search",
-    "simulate": ".pipeline.planning.simulate",
-    "verify": ".pipeline.measuring.verify",
+_NAMES = {  # module -> its public names
+    ".errors": "ArgumentError DeviceError MissingExtraError ModelError PipeallError PipelineError PipelineTimeoutError",
+    ".graph.halves": "keep_float32",
+    ".graph.ir": "Graph Tensor",
+    ".graph.onnx.read": "load",
+    ".graph.onnx.write": "save_onnx",
+    ".graph.pictures": "with_picture",
+    ".media.model": "Model",
+    ".media.picture_answer": "PictureAnswer",
+    ".media.view": "View",
+    ".picture": "Picture",
+    ".pipeline.boards.board": "Board",
+    ".pipeline.boards.model": "BoardModel",
+    ".pipeline.engine": "Engine",
+    ".pipeline.measuring.footprint": "footprint",
+    ".pipeline.measuring.measure": "profile",
+    ".pipeline.measuring.precision": "allowed_precisions mixed_precision",
+    ".pipeline.measuring.trial": "compare",
+    ".pipeline.measuring.verify": "Verification verify",
+    ".pipeline.pipeline": "Pipeline",
+    ".pipeline.planning.explain": "explain",
+    ".pipeline.planning.plan": "Plan",
+    ".pipeline.planning.profile": "Profile",
+    ".pipeline.planning.search": "Found search",
+    ".pipeline.planning.simulate": "Simulation simulate",
+    ".pipeline.stats": "Stats",
+    ".quantization.quantize": "Quantized quantize",
 }
 _ROOMS = {"cost": ".cost", "demo": ".graph.onnx.demo", "tasks": ".tasks", "zoo": ".graph.zoo"}
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
+__all__ = sorted({*_HOME, *_ROOMS})
 
-if not TYPE_CHECKING:  # or every name would be an Any, whether it exists or not
+if TYPE_CHECKING:  # the same names for type checkers: tests compare them
+    from . import tasks as tasks
+    from .cost.size import cost as cost
+    from .errors import ArgumentError as ArgumentError
+    from .errors import DeviceError as DeviceError
+    from .errors import MissingExtraError as MissingExtraError
+    from .errors import ModelError as ModelError
+    from .errors import PipeallError as PipeallError
+    from .errors import PipelineError as PipelineError
+    from .errors import PipelineTimeoutError as PipelineTimeoutError
+    from .graph import zoo as zoo
+    from .graph.halves import keep_float32 as keep_float32
+    from .graph.ir import Graph as Graph
+    from .graph.ir import Tensor as Tensor
+    from .graph.onnx import demo as demo
+    from .graph.onnx.read import load as load
+    from .graph.onnx.write import save_onnx as save_onnx
+    from .graph.pictures import with_picture as with_picture
+    from .media.model import Model as Model
+    from .media.picture_answer import PictureAnswer as PictureAnswer
+    from .media.view import View as View
+    from .picture import Picture as Picture
+    from .pipeline.boards.board import Board as Board
+    from .pipeline.boards.model import BoardModel as BoardModel
+    from .pipeline.engine import Engine as Engine
+    from .pipeline.measuring.footprint import footprint as footprint
+    from .pipeline.measuring.measure import profile as profile
+    from .pipeline.measuring.precision import allowed_precisions as allowed_precisions
+    from .pipeline.measuring.precision import mixed_precision as mixed_precision
+    from .pipeline.measuring.trial import compare as compare
+    from .pipeline.measuring.verify import Verification as Verification
+    from .pipeline.measuring.verify import verify as verify
+    from .pipeline.pipeline import Pipeline as Pipeline
+    from .pipeline.planning.explain import explain as explain
+    from .pipeline.planning.plan import Plan as Plan
+    from .pipeline.planning.profile import Profile as Profile
+    from .pipeline.planning.search import Found as Found
+    from .pipeline.planning.search import search as search
+    from .pipeline.planning.simulate import Simulation as Simulation
+    from .pipeline.planning.simulate import simulate as simulate
+    from .pipeline.stats import Stats as Stats
+    from .quantization.quantize import Quantized as Quantized
+    from .quantization.quantize import quantize as quantize
+else:  # or every name would be an Any, whether it exists or not
 
     def __getattr__(name: str) -> Any:
-        if name not in __all__:
-            raise AttributeError(f"module 'pipeall' has no attribute {name!r}")
         if name in _ROOMS:
             return import_module(_ROOMS[name], __name__)
+        if name not in _HOME:
+            raise AttributeError(f"module 'pipeall' has no attribute {name!r}")
         try:
-            value = getattr(import_module(_HOME.get(name, ".errors"), __name__), name)
+            value = getattr(import_module(_HOME[name], __name__), name)
         except ImportError as error:
             if error.name is not None:
                 raise

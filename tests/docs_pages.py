@@ -120,9 +120,8 @@ def _type(command: str, where: str, page: str) -> None:
 def _network(path: Path) -> None:
     """SqueezeNet, for any file of a classifier."""
     import pipeall
-    from pipeall.graph.onnx.write import onnx_bytes
 
-    path.write_bytes(onnx_bytes(pipeall.zoo.squeezenet()))
+    pipeall.save_onnx(pipeall.zoo.squeezenet(), path)
 
 
 def _photo(path: Path) -> None:

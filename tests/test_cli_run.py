@@ -14,11 +14,11 @@ from task_images import by_the_letter
 from pipeall import ArgumentError, Plan, zoo
 from pipeall.cli.answers import reader
 from pipeall.cli.plans import chosen_plan
-from pipeall.cli.preprocess import preprocessing
 from pipeall.graph.ops import macs, run_graph
 from pipeall.media import images, sources
 from pipeall.pipeline.boards.default_plan import default_plan
 from pipeall.pipeline.planning.plan import balanced_cuts
+from pipeall.tasks.preset import preset_picture
 
 # ---- plans ----
 
@@ -67,14 +67,14 @@ def levels_to_inputs(picture, colour):
 def test_presets_for_one_channel():
     """The preset's three means and deviations become one."""
     mean, std = np.mean([0.485, 0.456, 0.406]), np.mean([0.229, 0.224, 0.225])
-    plain, imagenet = (preprocessing((8, 8), preset, grey=True) for preset in ("plain", "imagenet"))
+    plain, imagenet = (preset_picture((8, 8), preset, grey=True) for preset in ("plain", "imagenet"))
     assert plain.channels == imagenet.channels == "GRAY"
     assert levels_to_inputs(plain, [51]) == pytest.approx([51 / 255])
     assert levels_to_inputs(imagenet, [51]) == pytest.approx([(51 / 255 - mean) / std])
     with pytest.raises(ArgumentError, match="expected one number each"):
-        preprocessing((8, 8), "plain", grey=True, mean=(1.0, 2.0, 3.0))
-    with pytest.raises(ArgumentError, match="--preprocess channels: expected none for a model of one channel"):
-        preprocessing((8, 8), "plain", grey=True, channels="RGB")
+        preset_picture((8, 8), "plain", grey=True, mean=(1.0, 2.0, 3.0))
+    with pytest.raises(ArgumentError, match="^channels: expected none for a model of one channel"):
+        preset_picture((8, 8), "plain", grey=True, channels="RGB")
 
 
 @pytest.mark.parametrize(
@@ -86,14 +86,14 @@ def test_presets_for_one_channel():
     ],
 )
 def test_presets(preset, expected):
-    found = preprocessing((64, 96), preset)
+    found = preset_picture((64, 96), preset)
     assert levels_to_inputs(found, COLOUR[:: -1 if found.channels == "BGR" else 1]) == pytest.approx(expected)
 
 
 def test_the_middle_is_cut_out():
     """Short side already at ``resize``: the crop has the input's size."""
-    assert preprocessing((20, 30), "tf", resize=40).placed((40, 60), (20, 30)).window == (10, 15, 20, 30)
-    assert preprocessing((224, 224), "tf").placed((256, 300), (224, 224)).window == (16, 38, 224, 224)
+    assert preset_picture((20, 30), "tf", resize=40).placed((40, 60), (20, 30)).window == (10, 15, 20, 30)
+    assert preset_picture((224, 224), "tf").placed((256, 300), (224, 224)).window == (16, 38, 224, 224)
 
 
 def test_a_turned_photo_is_turned_back(tmp_path):
@@ -275,7 +275,7 @@ def test_run_agrees_with_onnxruntime(data_dir, model):
     peer = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     size = (settings["size"],) * 2
     for photo, answer in zip(photos, answers, strict=True):
-        wanted = preprocessing(size, preset, resize=settings["resize"])
+        wanted = preset_picture(size, preset, resize=settings["resize"])
         best = answer["classes"][0]
         for x, bound in ((exact(photo, wanted, size), 1e-4), (by_the_letter(photo, settings), 0.15)):
             expected = peer.run(None, {"input": x})[0].reshape(-1)[settings["first_class"] :]

@@ -17,11 +17,11 @@ from task_images import opened
 from pipeall import ArgumentError
 from pipeall.cli.answers import reader
 from pipeall.cli.model import ZOO
-from pipeall.cli.preprocess import preprocessing
 from pipeall.cli.run_text import summary
 from pipeall.media import sources, video
 from pipeall.media.draw import drawn
 from pipeall.tasks import Answer, Box, Class, Mask, Text
+from pipeall.tasks.preset import preset_picture
 
 SIZE = (96, 128)
 NEAR = 6  # grey levels: YUV, and the loss of a video
@@ -320,8 +320,8 @@ def test_keys_of_the_task_and_options():
 def test_preprocessing_of_other_tasks_replaces_parts():
     read = reader(ZOO["squeezenet"](), {"decoder": "embed"}, None, {"head": "tf", "channels": "BGR"})
     assert read.picture.fit == "stretch" and read.picture.channels == "BGR" and read.picture.mean == (127.5,) * 3
-    assert preprocessing((8, 8), "plain", read.picture, resize=16).fit == "crop"
-    assert preprocessing((8, 8), "plain", read.picture, fit="letterbox").fit == "letterbox"
+    assert preset_picture((8, 8), "plain", read.picture, resize=16).fit == "crop"
+    assert preset_picture((8, 8), "plain", read.picture, fit="letterbox").fit == "letterbox"
 
 
 FOUND = {"jetson_dog_0.jpg": {"dog": 1, "person": 1}, "jetson_humans_1.jpg": {"person": 5}}

@@ -101,6 +101,18 @@ def parse(words: list[str], where: str) -> None:
         pytest.fail(f"{where}: {error.format_message()}")
 
 
+@pytest.mark.parametrize(
+    "page", [page for page in pages_with("python") if re.match("README|docs.(start|how-to)", page.id)]
+)
+def test_a_page_for_users_needs_public_names_alone(page):
+    """What is documented is ``pipeall.X``; pages that extend the package may go deeper."""
+    for block in blocks(page):
+        if block.language == "python":
+            assert not re.findall(r"(?:from|import) pipeall\.[\w.]+", block.text)
+            used = set(re.findall(r"(?<![\"'])\bpipeall\.(\w+)", block.text))
+            assert used <= {*pipeall.__all__, "__version__"}, f"{page}:{block.line}"
+
+
 def test_blocks_of_python_say_so():
     """Else they would not run."""
     others = [(page.id, block.line) for page in pages_with("{code-block} python") for block in blocks(page.values[0])]

@@ -13,7 +13,7 @@ from pipeall.graph.halves import KEPT, halves_between, keep_float32, kept_float3
 from pipeall.graph.integers import integers
 from pipeall.graph.onnx.write import onnx_bytes
 from pipeall.graph.ops import run_graph
-from pipeall.pipeline.measuring.precision import allowed, mixture
+from pipeall.pipeline.measuring.precision import allowed_precisions, mixed_precision
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_what_overflows_is_found_and_kept(half_board):
     graph = overflowing()
     some = frames(graph, 3)
     calls = []
-    found = mixture(graph, some, board=half_board, done=lambda: calls.append(1))
+    found = mixed_precision(graph, some, board=half_board, done=lambda: calls.append(1))
     third, fourth = names(graph)[2:4]
     # the third makes more than a half holds, and the fourth reads it
     assert found.before == np.inf and found.layers == (third, fourth)
@@ -84,24 +84,24 @@ def test_a_layer_of_one_pixel_whose_input_overflows_is_kept(half_board):
     weights[second] = weights[second] * np.float32(1e-3)
     graph = replace(graph, constants=weights)
     some = [random.uniform(0.5, 1.5, (1, 700, 1, 1)).astype(np.float32) for _ in range(2)]
-    found = mixture(graph, some, board=half_board)
+    found = mixed_precision(graph, some, board=half_board)
     assert found.before == np.inf and found.layers == (names(graph)[1],) and found.after <= 0.01
 
 
 def test_nothing_is_kept_where_halves_do(half_board):
     graph = small_net()
-    found = mixture(graph, frames(graph, 2), board=half_board)
+    found = mixed_precision(graph, frames(graph, 2), board=half_board)
     assert found.layers == () and found.before == found.after < 0.01 and KEPT not in found.graph.metadata
 
 
 def test_a_bound_that_cannot_be_kept_says_what_can(half_board):
     graph = small_net()
     with pytest.raises(ArgumentError, match="max_error -1: expected at least"):
-        mixture(graph, frames(graph, 1), board=half_board, max_error=-1.0)
+        mixed_precision(graph, frames(graph, 1), board=half_board, max_error=-1.0)
     with pytest.raises(ArgumentError, match="unit 'big': expected a CPU component in fp16"):
-        mixture(graph, frames(graph, 1), "big", half_board)
+        mixed_precision(graph, frames(graph, 1), "big", half_board)
     with pytest.raises(ArgumentError, match="frames: expected at least one"):
-        mixture(graph, [], board=half_board)
+        mixed_precision(graph, [], board=half_board)
 
 
 def test_a_file_keeps_them():
@@ -134,27 +134,27 @@ def test_units_in_the_precisions_that_are_allowed(half_board):
     """Errors are those of an engine; a bound just below one leaves that precision out."""
     graph = small_net()
     some = frames(graph, 2)
-    found = allowed(graph, ["big", "bigx1"], ["fp32", "fp16", "int8", "mixed"], half_board)
+    found = allowed_precisions(graph, ["big", "bigx1"], ["fp32", "fp16", "int8", "mixed"], half_board)
     assert found.units == ("big", "big@fp16", "big@mixed", "bigx1", "big@fp16x1", "big@mixedx1")
     assert found.errors == {} and list(found.refused) == ["big@int8"] and "quantise" in found.refused["big@int8"]
-    measured = allowed(graph, ["big"], ["fp32", "fp16"], half_board, frames=some, max_error=1.0)
+    measured = allowed_precisions(graph, ["big"], ["fp32", "fp16"], half_board, frames=some, max_error=1.0)
     with Engine(graph, "big", board=half_board) as floats, Engine(graph, "big@fp16", board=half_board) as halves:
         pairs = [(halves(x).copy(), floats(x).copy()) for x in some]
     worst = max(np.abs(y.astype(np.float64) - z).max() for y, z in pairs) / max(np.abs(z).max() for _, z in pairs)
     assert measured.errors == {"big@fp16": pytest.approx(worst)} and measured.units == ("big", "big@fp16")
-    least = allowed(graph, ["big"], ["fp32", "fp16"], half_board, frames=some, max_error=0.9 * worst)
+    least = allowed_precisions(graph, ["big"], ["fp32", "fp16"], half_board, frames=some, max_error=0.9 * worst)
     assert least.units == ("big",) and "more than" in least.refused["big@fp16"]
 
 
 def test_halves_that_overflow_are_never_allowed(half_board):
     graph = overflowing()
-    found = allowed(graph, ["big"], ["fp16", "fp32"], half_board, frames=frames(graph, 1), max_error=1e6)
+    found = allowed_precisions(graph, ["big"], ["fp16", "fp32"], half_board, frames=frames(graph, 1), max_error=1e6)
     assert found.units == ("big",) and found.errors["big@fp16"] > 1e6
 
 
 def test_a_quantised_network_has_8_bits_and_floats(board):
     graph = integers(chain())
-    found = allowed(graph, ["big", "big"], ["int8", "fp32"], board, frames=_noise(graph), max_error=0.1)
+    found = allowed_precisions(graph, ["big", "big"], ["int8", "fp32"], board, frames=_noise(graph), max_error=0.1)
     assert found.units == ("big@int8", "big@fp32") and found.errors["big@int8"] <= 0.1
 
 
@@ -173,10 +173,10 @@ def test_precisions_that_cannot_be(half_board, monkeypatch):
         (["big"], ["int8"], {}, "precisions: .*not quantised"),
     ):
         with pytest.raises(ArgumentError, match=words):
-            allowed(graph, units, precisions, half_board, **more)
+            allowed_precisions(graph, units, precisions, half_board, **more)
     monkeypatch.delenv("PIPEALL_ISA", raising=False)
     board = Board.detect(gpu=False)
     if "asimdhp" not in board.component("big").device.cluster.isas:
-        assert "asimdhp" in allowed(graph, ["big"], ["fp32", "fp16"], board).refused["big@fp16"]
+        assert "asimdhp" in allowed_precisions(graph, ["big"], ["fp32", "fp16"], board).refused["big@fp16"]
     with pytest.raises(DeviceError, match="no component 'gpu'"):
-        allowed(graph, ["gpu"], ["fp32"], board)
+        allowed_precisions(graph, ["gpu"], ["fp32"], board)

@@ -8,11 +8,12 @@ import pytest
 from mlp_nets import HEADS, network
 
 from pipeall import ArgumentError, Pipeline
+from pipeall.graph.onnx.write import save_onnx
 from pipeall.mlp import checkpoint
 from pipeall.mlp.checkpoint import Progress
 from pipeall.mlp.comm import CommError
 from pipeall.mlp.data import load
-from pipeall.mlp.export import to_graph, write_onnx
+from pipeall.mlp.export import to_graph
 from pipeall.mlp.simulator import simulate
 from pipeall.mlp.train import DivergedError, accuracy, report, train
 
@@ -167,7 +168,7 @@ def test_the_exported_network_gives_the_same_outputs(tmp_path, digits, board, he
     np.testing.assert_allclose(got, expected, atol=64 * 2**-24)
     assert (got.argmax(axis=1) == expected.argmax(axis=1)).all()
     path = tmp_path / "net.onnx"
-    write_onnx(path, graph)
+    save_onnx(graph, path)
     onnx = pytest.importorskip("onnx", reason="pip install onnx")
     onnx.checker.check_model(onnx.load(path), full_check=True)
     runtime = pytest.importorskip("onnxruntime", reason="the reference: pip install onnxruntime")

@@ -70,6 +70,22 @@ def sized(graph: pipeall.Graph) -> int:
     return found.largest_batch(16e9, "momentum")
 
 
+def more(graph: pipeall.Graph, plan: pipeall.Plan, profile: pipeall.Profile, board: pipeall.Board) -> None:
+    pipeall.save_onnx(pipeall.with_picture(graph, pipeall.Picture()), "net.onnx")
+    photo = np.zeros((480, 640, 3), np.uint8)
+    with pipeall.Model("yolox.onnx", threshold=0.4) as model, pipeall.View(port=8080) as view:
+        answer: pipeall.PictureAnswer = model(photo)
+        answer.save("seen.jpg")
+        print([box.name for box in answer.boxes], answer.draw().shape, view.address)
+        pipeall.quantize(model.graph, model.pictures("photos"), input=model.picture)
+    lines: list[str] = pipeall.explain(profile, plan).lines()
+    memory: int = sum(stage.total for stage in pipeall.footprint(graph, plan, board))
+    fps: float = pipeall.compare(graph, [plan], board)[0].median("fps")
+    layers: tuple[str, ...] = pipeall.mixed_precision(graph, [photo]).layers
+    units: tuple[str, ...] = pipeall.allowed_precisions(graph, ["big"], ["fp32"]).units
+    print(lines, memory, fps, layers, units, isinstance(board.model, pipeall.BoardModel))
+
+
 async def watch(path: Path, camera: list[npt.NDArray[np.uint8]]) -> list[str]:
     graph = pipeall.keep_float32(pipeall.load(path), ["conv1"])
     task = pipeall.tasks.task(graph, "yolox", threshold=0.4)

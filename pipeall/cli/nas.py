@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from ..errors import ArgumentError, PipeallError
-from ..mlp.export import write_onnx
+from ..graph.onnx.write import save_onnx
 from ..nas.archive import Archive
 from ..nas.baselines import baselines
 from ..nas.data import DataSet
@@ -106,7 +106,7 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
         if plot:
             files.callback(draw_search, folder / PLOT, search.training, archive, said, beside)
         files.callback(plan.save, folder / PLAN, found.graph, {"board": options["board"] or "this machine"})
-        files.callback(write_onnx, folder / MODEL, found.graph)
+        files.callback(save_onnx, found.graph, folder / MODEL)
         if not as_json:
             nas_text.show(search, said, found, beside, str(plan), front, command)
             return

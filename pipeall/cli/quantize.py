@@ -22,12 +22,13 @@ from ..quantization.notes import forget
 from ..quantization.quantize import ALL_METHODS, quantize
 from ..quantization.rounding import ROUNDINGS
 from ..tasks.decoder import signature
+from ..tasks.preset import PRESETS
 from . import complete
 from .answers import reader
 from .model import load_model
 from .options import file_option, json_option, model_argument, shape_option
 from .output import print_json, progress
-from .preprocess import PREPROCESS, PRESETS, preprocessing
+from .preprocess import PREPROCESS, preprocessing
 from .quantize_text import show_report, show_slower
 from .tables import print_text
 from .values import value_option
@@ -171,9 +172,8 @@ def _picture(graph: Graph, preprocess: dict[str, Any] | None) -> Picture:
     except ModelError:
         if preprocess is None:
             raise ModelError(f"{graph.name}: how it wants pictures is not known: give --preprocess") from None
-        given, seen = dict(preprocess), signature(graph)
-        given.pop("size", None)
-        return preprocessing(seen.size, given.pop("head"), Picture(), seen.channels == 1, **given)
+        seen = signature(graph)
+        return preprocessing(seen.size, Picture(), seen.channels == 1, preprocess)
 
 
 def _shown(bar: Any) -> Progress:

@@ -24,6 +24,7 @@ from ..pipeline.planning.plan import Plan
 from ..pipeline.planning.profile import Profile
 from ..pipeline.planning.rings import MAX_SLOTS
 from ..tasks import DECODERS
+from ..tasks.preset import PRESETS
 from . import complete
 from .answers import SHORT, TASK, reader
 from .live_page import LivePage
@@ -31,7 +32,7 @@ from .model import ZOO, load_model
 from .options import Written, file_option, json_option, model_argument, model_options
 from .output import print_json_line
 from .plans import chosen_plan, plan_options
-from .preprocess import PREPROCESS, PRESETS
+from .preprocess import PREPROCESS
 from .run_loop import HandOn, Ran, run_frames
 from .run_text import Shown, print_figures, print_line
 from .tables import plain, print_text

@@ -20,7 +20,7 @@ from ..pipeline.pipeline import Pipeline
 from ..pipeline.planning.plan import Plan
 from ..pipeline.planning.rings import full_load
 from ..pipeline.stats import Snapshot, Stats
-from .answers import Reader
+from ..tasks.reader import Reader
 from .output import progress
 
 Show = Callable[[Seen], None]

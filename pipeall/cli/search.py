@@ -15,7 +15,7 @@ from ..graph.onnx.shapes import Shapes
 from ..pipeline.boards import machine
 from ..pipeline.boards.board import Board
 from ..pipeline.measuring.measure import real_units
-from ..pipeline.measuring.precision import Allowed, allowed
+from ..pipeline.measuring.precision import Allowed, allowed_precisions
 from ..pipeline.measuring.trial import random_frame
 from ..pipeline.measuring.verify import VERIFIED, Verified
 from ..pipeline.planning.candidates import PredictedPlan
@@ -139,7 +139,7 @@ def _allowed(
     graph: Graph, board: Board, units: list[str] | None, precisions: Sequence[str], max_error: float | None
 ) -> Allowed:
     """The units in these precisions, as they do on one frame of noise."""
-    return allowed(graph, units or real_units(board), precisions, board, frames=[random_frame(graph)],
+    return allowed_precisions(graph, units or real_units(board), precisions, board, frames=[random_frame(graph)],
                    max_error=max_error)  # fmt: skip
 
 

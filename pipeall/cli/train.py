@@ -12,10 +12,11 @@ import click
 
 from ..errors import ArgumentError, PipeallError
 from ..graph.ir import Graph
+from ..graph.onnx.write import save_onnx
 from ..mlp import checkpoint, data
 from ..mlp.checkpoint import Progress
 from ..mlp.comm import Comm
-from ..mlp.export import in_units, to_graph, write_onnx
+from ..mlp.export import in_units, to_graph
 from ..mlp.functions import ACTIVATIONS, LOSSES, OUTPUTS, SOFTMAX
 from ..mlp.layout import MODES
 from ..mlp.network import GHOST_GRADIENTS, Perceptron
@@ -161,7 +162,7 @@ def train_model(data_name: str, as_json: bool, **options: Any) -> None:
             if draw is not None:
                 files.callback(draw, options["plot"], history, f"{data_name}: {'-'.join(map(str, net.sizes))}")
             if graph is not None:
-                files.callback(write_onnx, options["onnx_path"], graph)
+                files.callback(save_onnx, graph, options["onnx_path"])
             _show(net, history, cost if options["with_report"] else None, as_json)
 
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from pathlib import Path
 
 import numpy as np
 
 from ..errors import ArgumentError
-from ..files import write_whole
 from ..graph.ir import Graph, Node, Tensor
-from ..graph.onnx.write import onnx_bytes
 from ..graph.ops import attributes
 
 INPUT = "input"
@@ -63,9 +60,3 @@ def in_units(
     weight, bias = wide[-1]
     wide[-1] = y[1][:, None] * weight, y[1] * bias + y[0]
     return wide
-
-
-def write_onnx(path: str | Path, graph: Graph) -> None:
-    """Writes a graph of ``to_graph`` as ONNX, opset 13, batch 1."""
-    content = onnx_bytes(graph)
-    write_whole(path, lambda file: file.write(content))

@@ -11,12 +11,11 @@ import numpy as np
 
 from ..arguments import a, checked, function, gone_through, number, one_of, optional, path, several, switch, text
 from ..errors import ArgumentError, ModelError
-from ..files import write_whole
 from ..graph.integers import integers
 from ..graph.ir import Graph
 from ..graph.onnx.given import network
 from ..graph.onnx.source import ModelSource
-from ..graph.onnx.write import onnx_bytes
+from ..graph.onnx.write import save_onnx
 from ..picture import Picture
 from ..tasks import Task
 from .activations import behind_activations
@@ -60,8 +59,7 @@ class Quantized:
     def save(self, path: str | Path) -> None:
         """Writes a QDQ ONNX file, then removes the notes. Raises ArgumentError for an op that cannot be written, or
         where it cannot be put."""
-        content = onnx_bytes(self.written)
-        write_whole(path, lambda file: file.write(content))
+        save_onnx(self.written, path)
         self.notes.remove()
 
 

@@ -7,8 +7,10 @@ lie on levels are stored as integers.
 from __future__ import annotations
 
 from math import inf
+from pathlib import Path
 
 from ...errors import ArgumentError
+from ...files import write_whole
 from ..ir import Graph, Node
 from ..pointwise import UNARY
 from . import encode
@@ -38,6 +40,13 @@ def onnx_bytes(graph: Graph) -> bytes:
     )
     head = encode.number(1, IR_VERSION) + encode.message(2, b"pipeall") + encode.message(7, body)
     return head + encode.message(8, encode.number(2, writer.opset)) + said
+
+
+def save_onnx(graph: Graph, path: str | Path) -> None:
+    """Writes a network as an ONNX file: what ``load`` reads again. Errors as of ``onnx_bytes``, and ArgumentError where
+    the file cannot be written."""
+    content = onnx_bytes(graph)
+    write_whole(path, lambda file: file.write(content))
 
 
 def _write(w: Writer, node: Node) -> None:

@@ -46,7 +46,7 @@ class Mixture:
         )
 
 
-def mixture(
+def mixed_precision(
     graph: Graph,
     frames: Sequence[np.ndarray | Mapping[str, np.ndarray]],
     unit: str = "big@fp16",
@@ -116,7 +116,7 @@ class Allowed:
     refused: Mapping[str, str]
 
 
-def allowed(
+def allowed_precisions(
     graph: Graph,
     units: Sequence[str],
     precisions: Sequence[str],
