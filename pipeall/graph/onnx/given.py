@@ -5,7 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any
 
-from ...arguments import refused
+from ...errors import ArgumentError
 from ..ir import Graph
 from .source import Message
 
@@ -20,6 +20,5 @@ def network(name: str, value: Any) -> Graph:
         from .read import load  # takes a while
 
         return load(value)
-    raise refused(
-        name, "one of pipeall.load or pipeall.zoo, or a model's path, bytes or ModelProto", type(value).__name__
-    )
+    expected = "one of pipeall.load or pipeall.zoo, or a model's path, bytes or ModelProto"
+    raise ArgumentError(f"{name}: expected {expected}, got {type(value).__name__}")
