@@ -254,6 +254,6 @@ def case(seed: int) -> Case:
         operator = OPERATORS[random.choice(len(OPERATORS), p=weights / weights.sum())][1]
         try:
             operator(composer)
-        except Unfit:
+        except (Unfit, ValueError):  # an empty range to choose from is no operand either
             continue
     return composer.case()

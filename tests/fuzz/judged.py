@@ -252,7 +252,10 @@ def _named(case: Case, results: Any) -> dict[str, np.ndarray]:
 def judge(case: Case) -> Verdict:
     if not case.nodes:
         return Verdict("skipped")
-    truth = Truth(case)
+    try:
+        truth = Truth(case)
+    except Exception:  # a smaller case that onnxruntime refuses
+        return Verdict("skipped")
     if not truth.stable:
         return Verdict("skipped")
     way = "reading"
