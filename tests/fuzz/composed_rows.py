@@ -85,6 +85,8 @@ def reduce(c: Composer) -> str:
     op, rank = c.one_of(REDUCED if c.of(x).dtype.kind == "f" else REDUCED[2:7]), c.of(x).ndim
     if not c.of(x).size:
         raise Unfit  # undefined
+    if op == "ReduceProd" and np.log10(np.maximum(abs(c.of(x).astype(np.float64)), 1)).sum() > 30:
+        raise Unfit  # overflows or not, as the order is
     axes = None if c.chance(0.15) else [axis - c.one_of((0, rank)) * (c.opset >= 11) for axis in c.some_of(range(rank))]
     return c.set_of(op, 13 if op == "ReduceSum" else 18, [x], axes=axes or None, keepdims=c.whole(0, 1))
 
@@ -188,6 +190,8 @@ def einsum(c: Composer) -> str:
 
 def recurrent(c: Composer) -> str:
     x = c.pick("float32", 3, 3)
+    if not c.of(x).size:
+        raise Unfit  # onnxruntime aborts
     op, gates = c.one_of((("LSTM", 4), ("GRU", 3), ("RNN", 1)))
     hidden, direction = c.whole(1, 5), c.one_of(("forward", "reverse", "bidirectional"))
     ways = 1 + (direction == "bidirectional")
@@ -238,6 +242,8 @@ def integer_product(c: Composer) -> str:
     if c.opset < 10:
         raise Unfit
     x = c.pick("uint8 int8", 2, 4)
+    if not c.of(x).size:
+        raise Unfit  # onnxruntime leaves the result as the memory was
     dtype = c.of(x).dtype.name
     inputs = c.of(x).shape
     if c.chance(0.5) and len(inputs) == 4:
