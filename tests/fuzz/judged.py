@@ -111,7 +111,8 @@ def errors(alone: Alone, inputs: Mapping[str, np.ndarray], results: Mapping[str,
         elif op in (*ELEMENTWISE, "Softmax"):
             found[name] = unit * abs(result.astype(np.float64))
         else:
-            found[name] = unit * np.abs(result).astype(np.float64).max(initial=0)
+            gates = EPSILON if op in ("GRU", "LSTM", "RNN") else 0  # sigmoid and tanh, around 0
+            found[name] = unit * np.abs(result).astype(np.float64).max(initial=0) + gates
     return found
 
 
