@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from common import NETWORKS, Record, names, network, parser
 
 from pipeall import Board, Graph, Plan
-from pipeall.pipeline.measuring.neighbours import disturbed
 from pipeall.pipeline.measuring.trial import compare
 from pipeall.pipeline.planning.lineup import lineup
 from pipeall.pipeline.planning.predict import predict
-from pipeall.pipeline.planning.profile import Profile
+from pipeall.pipeline.planning.profile import Profile, disturbed
 from pipeall.pipeline.planning.simulate import simulate
 
 BOARDS = ("a311d", "rk3399", "rk3588", "rpi4", "rpi5")

@@ -36,7 +36,7 @@ def units(plan: Plan, board: Board) -> list[list[Component]]:
             count = len(cores) if stage.cores is None else stage.cores
             if not isinstance(count, int) or not 1 <= count <= len(cores) - first:
                 raise ArgumentError(
-                    f"stage {stage.unit}: expected 1 to {len(cores) - first} cores of {whole.name} "
+                    f"stage {stage.unit}: expected at most {len(cores) - first} cores of {whole.name} "
                     f"({len(cores)}, {first} of them taken by stages before it), got {count!r}"
                 )
             taken[cluster] = first + count
