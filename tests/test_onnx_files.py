@@ -135,7 +135,7 @@ def test_model_that_computes_nothing(tmp_path):
 
 
 def test_folder(tmp_path):
-    assert "directory" in refusal(tmp_path)
+    assert "expected a file, got a folder" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"", b"hello world, this is text", b"\x89PNG\r\n\x1a\n" + bytes(100)])

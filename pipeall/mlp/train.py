@@ -75,7 +75,7 @@ def train(
     patience    epochs without a new least loss of them after which training ends
     look_at_training  how good the network is on the training samples too, for a forward pass over all of them
     save        a checkpoint after each epoch, of its weights
-    told        called with each epoch, ahead of its checkpoint
+    told        called with each epoch, behind its checkpoint, also where that could not be written
     moved       called some times within an epoch with the epochs done so far, a fraction
     The order of the samples is a function of the network's seed and the epoch. Raises DivergedError, after which the
     last checkpoint is as it was.
@@ -101,9 +101,11 @@ def train(
         on_training = judged(net, data)[1] if look_at_training else None
         beside = (held, error, on_training, on_validation)
         history.append(EpochResult(epoch + 1, loss, right, seconds, iterations, rate_now, *beside))
-        told(history[-1])
-        if save is not None:
-            checkpoint.save(save, net, progress)
+        try:
+            if save is not None:
+                checkpoint.save(save, net, progress)
+        finally:  # a full disk costs a checkpoint, not the epoch's figures
+            told(history[-1])
         net.comm.traffic = before  # traffic counts iterations alone
     if validation is not None and progress.best is not None:
         net.take_best()

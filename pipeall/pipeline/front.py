@@ -52,8 +52,10 @@ def row_of(graph: Graph, stages: Sequence[StagePlan], units: Sequence[Component]
 def spare_unit(graph: Graph, plan: Plan, board: Board) -> Component | None:
     """What a stage in front of a plan's lanes would run on: the slowest cluster that the plan leaves free, else a core
     of the slowest. None where no picture enters, or the board has no cluster."""
+    if not pictures_of(graph):
+        return None
     clusters = [part for part in board.components.values() if traits_of(part.name).cores]
-    if not pictures_of(graph) or not clusters:
+    if not clusters:
         return None
     taken = {without_precision(component) for component in plan.components}
     free = [part for part in clusters if not any(part.name == name or overlap(part.name, name) for name in taken)]

@@ -84,7 +84,7 @@ class Lanes:
             raise
 
     def _start(self, plan: Plan, number: int, stages: Sequence[StagePlan], parts: Sequence[Component]) -> Lane:
-        spare = spare_unit(self.graph, plan, self.board)
+        spare = spare_unit(self.graph, plan, self.board) if parts[0].device.cores is None else None
         lane = Lane(self.graph, stages, parts, self.gate, number=number, spare=spare, **self._options)
         # Also at the interpreter's exit: finalizers run newest first, so the threads end before OpenCL slots are freed.
         lane.end = weakref.finalize(self, lane.close)

@@ -71,6 +71,26 @@ int clEnqueueWriteBuffer(void *queue, void *mem, uint32_t blocking, size_t offse
                 event);
 }
 
+int clEnqueueWriteBufferRect(void *queue, void *mem, uint32_t blocking, const size_t *origin, const size_t *host_origin,
+                             const size_t *region, size_t row_pitch, size_t slice_pitch, size_t host_row_pitch,
+                             size_t host_slice_pitch, const void *host, uint32_t count, void *const *wait,
+                             void **event) {
+    const int code = fails(__func__);
+    if (code) return code;
+    return made(REAL(int, clEnqueueWriteBufferRect,
+                     (void *, void *, uint32_t, const size_t *, const size_t *, const size_t *, size_t, size_t, size_t,
+                      size_t, const void *, uint32_t, void *const *, void **))(
+                    queue, mem, blocking, origin, host_origin, region, row_pitch, slice_pitch, host_row_pitch,
+                    host_slice_pitch, host, count, wait, event),
+                event);
+}
+
+void *clCreateBuffer(void *context, uint64_t flags, size_t bytes, void *host, int *code) {
+    return REAL(void *, clCreateBuffer, (void *, uint64_t, size_t, void *, int *))(context, flags, bytes, host, code);
+}
+
+int clReleaseMemObject(void *mem) { return REAL(int, clReleaseMemObject, (void *))(mem); }
+
 void *clEnqueueMapBuffer(void *queue, void *mem, uint32_t blocking, uint64_t flags, size_t offset, size_t bytes,
                          uint32_t count, void *const *wait, void **event, int *code) {
     *code = fails(__func__);
@@ -122,7 +142,7 @@ int clFinish(void *queue) { return REAL(int, clFinish, (void *))(queue); }
 /* Only while no stage runs. NULL disarms. */
 void cl_faults_arm(const char *function, int nth, int code) {
     static const char *const names[] = {
-        "clSetKernelArg",     "clEnqueueNDRangeKernel",  "clEnqueueReadBuffer", "clEnqueueWriteBuffer",
+        "clSetKernelArg",     "clEnqueueNDRangeKernel",  "clEnqueueReadBuffer", "clEnqueueWriteBuffer", "clEnqueueWriteBufferRect",
         "clEnqueueMapBuffer", "clEnqueueUnmapMemObject", "clWaitForEvents",     "clGetEventProfilingInfo", "clFlush"};
     armed = NULL;
     for (size_t i = 0; function && i < sizeof names / sizeof *names; i++)

@@ -19,7 +19,7 @@ import numpy as np
 from ...errors import ModelError
 from ...steps import TYPES
 from ..ir import Graph, Node, Quantization, Tensor
-from ..ops import attributes, infer_shape, infer_type
+from ..ops import OPS, attributes, infer_shape, infer_type
 from .settings import way_on
 
 Shape = tuple[int, ...]
@@ -244,10 +244,8 @@ class Builder:
         return name
 
     def emit(self, n: OnnxNode, op: str, inputs: Sequence[str], *, part: str = "", output: int = 0, **attrs) -> str:
-        """Add a canonical node. It makes ``n``'s output number ``output``, or with ``part`` something on the way.
-
-        Attributes that are not given take their defaults.
-        """
+        """Add a canonical node. It makes ``n``'s output number ``output``, or with ``part`` something on the way, which
+        is computed here where it reads constants alone. Attributes that are not given take their defaults."""
         last = n.outputs[output]
         name = self.fresh(f"{self.scope}{last}{part and '/' + part}") if part or self.scope else last
         label = name if part or output or self.scope or n.name in self.labels else n.name
@@ -255,6 +253,10 @@ class Builder:
         attrs = attributes(op, **attrs)
         shape = infer_shape(op, attrs, [self.shape(i) for i in inputs], label)
         dtype = infer_type(op, attrs, [self.dtype(i) for i in inputs], label)
+        if part and inputs and all(i in self.constants for i in inputs):
+            arrays = [self.constants[i] for i in inputs]
+            wide = [array.astype(np.float64) if array.dtype.kind == "f" else array for array in arrays]
+            return self.keep(np.asarray(OPS[op].compute(attrs, *wide)).astype(dtype), name, infinite=True)
         self.nodes.append(Node(label, op, tuple(inputs), name, attrs))
         self.tensors[name] = Tensor(name, shape, dtype)
         self.values[name if part else last] = name
