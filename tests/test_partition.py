@@ -157,7 +157,7 @@ def test_more_crossing_tensors_allow_more_cuts():
     more = graph.finer(2).cuts
     assert len(more) == len(graph.cuts) + 8  # one between the two expanding convolutions of each fire module
     assert {cut.tensors for cut in graph.cuts} < {cut.tensors for cut in more}
-    with pytest.raises(ArgumentError, match="max_crossing: expected at least 1, got 0"):
+    with pytest.raises(ArgumentError, match="max_crossing: expected a whole number of at least 1, got 0"):
         graph.finer(0)
 
 
