@@ -208,7 +208,7 @@ def test_empty_words_and_numbers_that_are_none(tmp_path, words, expected):
 
 def test_a_folder_of_results_that_is_a_file(tmp_path):
     result = invoke("nas", "--data", "digits", "-o", picture(tmp_path))
-    assert result.exit_code == 2 and "plain.png: expected a folder to write into, got File exists" in result.stderr
+    assert result.exit_code == 2 and "plain.png: expected a folder to write into, got a file" in result.stderr
 
 
 HOSTILE = "a\x1b]0;title\x07\x9b31m\u202eb\n"
