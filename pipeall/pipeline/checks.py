@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,7 @@ def trace_of(name: str, value: Any) -> bool | Path:
     """A rule: True, False, or the path of a file that can be written."""
     if is_switch(value):
         return bool(value)
-    found = path(name, value)
-    if not found.parent.is_dir():
+    if not isinstance(value, str | PathLike) or not (found := path(name, value)).parent.is_dir():
         raise refused(name, "True, False or a path in a folder that exists", value)
     return found
 
