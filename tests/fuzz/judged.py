@@ -104,6 +104,9 @@ def errors(alone: Alone, inputs: Mapping[str, np.ndarray], results: Mapping[str,
             terms = magnitude[name].astype(np.float64)
             exact = whole and op not in AVERAGES and terms.max(initial=0) < (2048 if result.dtype == "f2" else 2**24)
             found[name] = 0 if exact else max(unit, TRANSFORMED if op.startswith("Conv") else 0) * terms
+        elif op == "Mod":  # moves as its first operand does, by no more than the second
+            a, b = (abs(inputs[each].astype(np.float64)) for each in node.input)
+            found[name] = np.minimum(unit * a, b)
         elif op in CANCELLING:
             found[name] = unit * (abs(result.astype(np.float64)) + abs(reals[0].astype(np.float64))) + EPSILON
         elif op in ("GroupNormalization", "InstanceNormalization"):
