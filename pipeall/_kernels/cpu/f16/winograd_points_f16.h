@@ -1,5 +1,5 @@
 /* Halves: a half of the input of tiles of 4 points, a quarter of that of 6, so that sums stay in their range.
- * (docs/decisions/033-halves.md has figures of what the points lose.) */
+ * (docs/decisions/fp16.md has figures of what the points lose.) */
 #define WINO_TYPE f16
 #define WINO_INPUT_ARGS pa_winograd_input_f16_args
 #define WINO_OUTPUT_ARGS pa_winograd_output_f16_args
