@@ -6,8 +6,9 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from generated import Generated, table
+from generated import Generated
 from onnx import defs
+from results import table
 from sphinx.application import Sphinx
 
 import pipeall
