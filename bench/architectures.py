@@ -3,9 +3,9 @@
     pip install torch torchvision timm
     python bench/architectures.py [timm] [torchvision] [yolo] [NETWORK ...] [--files FOLDER] [--json FILE]
 
-Weights are random and BatchNorm is calibrated (tests/exported_nets.py). An engine and a pipeline of three stages are
-compared with onnxruntime: the largest error of any output, relative to that output's largest absolute value. Without
-names everything: an hour on two cores. --files keeps the .onnx files, and takes those that are there.
+Weights are random and BatchNorm is calibrated (tests/support/exported_nets.py). An engine and a pipeline of three
+stages are compared with onnxruntime: the largest error of any output, relative to that output's largest absolute value.
+Without names everything: an hour on two cores. --files keeps the .onnx files, and takes those that are there.
 """
 
 import os

@@ -21,8 +21,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from build_trees import copy_tree
 from common import REPOSITORY, Record, mean_line, models, names, parser
-from trees import copy_tree
 
 import pipeall
 

@@ -40,7 +40,7 @@ ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "
 WIDTH = 80  # of a table, in characters
 WIDEST = 34  # a cell; longer text takes several lines
 
-sys.path.append(str(REPOSITORY / "tests"))  # benches and tests build with the same helpers
+sys.path.append(str(REPOSITORY / "tests/support"))  # benches and tests build with the same helpers
 
 Key = TypeVar("Key")
 Found = TypeVar("Found")

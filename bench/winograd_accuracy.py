@@ -8,7 +8,7 @@ probabilities  trained networks on photos, every layer that fits computed by tha
                from float64 and from onnxruntime; a line below says where the most probable class is another
 
 FOLDER holds models/ and photos/. "modelled" is the choice made without timing. The lazy variants give the same bits as
-those that keep their transformed weights (tests/test_winograd.py): no column. Needs onnxruntime and Pillow.
+those that keep their transformed weights (tests/kernels/test_winograd.py): no column. Needs onnxruntime and Pillow.
 """
 
 import json

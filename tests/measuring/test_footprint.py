@@ -1,0 +1,81 @@
+"""The memory that a plan is said to take, against the growth of a process that runs it."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from build_trees import REPOSITORY
+
+from pipeall import ArgumentError, Board, DeviceError, zoo
+from pipeall.pipeline.measuring.footprint import footprint
+
+RUN = """
+import ctypes, gc, json, re, sys
+sys.path.insert(0, sys.argv[3])
+from dataclasses import replace
+import numpy as np
+from graphs import Net
+from pipeall import Board, Pipeline, zoo
+from pipeall.pipeline.measuring.footprint import footprint
+
+def status(key):
+    return 1024 * int(re.search(key + r":\\s+(\\d+)", open("/proc/self/status").read())[1])
+
+detected = Board.detect(gpu=False)
+cluster = detected.component("big").device.cluster  # thrice the same cores: memory is what counts
+board = Board([replace(cluster, name=name) for name in ("big", "mid", "little")], gpu=False)
+net = Net((1, 16, 32, 32))
+first = net.graph(net.conv(net.conv("x0", 32, k=3), 8))
+with Pipeline(first, "big", board) as pipe:  # modules, libraries and the first of everything
+    list(pipe.map([np.zeros((1, 16, 32, 32), np.float32)] * 3))
+del pipe
+graph = getattr(zoo, sys.argv[1])()
+third = len(graph.groups) // 3
+plan = "big" if sys.argv[2] == "1" else f"B-M-L:{third},{2 * third}"
+frames = [np.ones(graph.inputs[0].shape, np.float32)] * 5
+predicted = sum(stage.total for stage in footprint(graph, plan, board))
+gc.collect()
+ctypes.CDLL(None).malloc_trim(0)
+before = status("VmRSS")
+open("/proc/self/clear_refs", "w").write("5")  # the peak starts anew
+with Pipeline(graph, plan, board) as pipe:
+    list(pipe.map(frames))
+print(json.dumps({"predicted": predicted, "grown": status("VmHWM") - before}))
+"""
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/clear_refs").exists(),
+    reason="/proc/self/clear_refs, which starts the peak anew, is of Linux only",
+)
+@pytest.mark.parametrize("stages", ["1", "3"])
+@pytest.mark.parametrize("name", ["alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet"])
+def test_a_process_grows_by_what_is_predicted(name, stages):
+    """Within a tenth: what else grows are heap fragments and thread stacks."""
+    command = [sys.executable, "-c", RUN, name, stages, REPOSITORY / "tests/support"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["predicted"] == pytest.approx(found["grown"], rel=0.10), found
+
+
+def test_what_each_stage_holds():
+    """Weights at least as many as the model's, arenas as lowered, two slots a ring and four before the first stage."""
+    board = Board.detect(gpu=False)
+    graph = zoo.squeezenet()
+    (engine,) = footprint(graph, "big", board)
+    weights = 4 * sum(array.size for array in graph.constants.values())
+    assert weights < engine.weights < 4 * weights and engine.groups == (0, len(graph.groups))
+    assert engine.rings == 2 * 4 * (150528 + 16 + 1000 + 24)  # each tensor in whole lines and one more
+    deeper = footprint(graph, "big", board, slots=3, depth=5)[0]
+    assert deeper.rings == 5 * engine.rings // 2 - 2 * 4 * 1024
+    assert engine.total == engine.weights + engine.arena + engine.scratch + engine.rings + engine.overhead
+
+
+@pytest.mark.parametrize("plan, error, words", [("B-L:99", ArgumentError, "99"), ("M", DeviceError, "mid")])
+def test_a_plan_that_does_not_fit(plan, error, words):
+    with pytest.raises(error, match=re.escape(words)):
+        footprint(zoo.squeezenet(), plan, Board.detect(gpu=False))

@@ -1,0 +1,33 @@
+"""The networks and reference numbers that ``bench/cost_references.py`` wrote, for the tests of costs."""
+
+import json
+import lzma
+import tarfile
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pipeall.cost import onnx_shapes
+from pipeall.cost.network import Network
+
+DATA = Path(__file__).parents[1] / "data"
+REFERENCES = json.loads((DATA / "cost_references.json").read_text())
+
+
+@cache
+def _folder() -> TemporaryDirectory:
+    folder = TemporaryDirectory(prefix="pipeall-cost-")
+    with tarfile.open(fileobj=lzma.open(DATA / "cost_graphs.tar.xz")) as archive:
+        archive.extractall(folder.name, filter="data")
+    return folder
+
+
+def path(name: str) -> Path:
+    """The ONNX file of a network; it has no weights."""
+    return Path(_folder().name) / f"{name}.onnx"
+
+
+@cache
+def network(name: str, size: int | None = None) -> Network:
+    """A network exported in training mode; ``size`` of the image: by default the one of the export."""
+    return onnx_shapes.read(path(name), None if size is None else (1, 3, size, size))
