@@ -7,10 +7,25 @@ from onnx_models import model, run, saved
 
 from pipeall import Engine, load
 
-PLACES = ("half_pixel", "asymmetric", "pytorch_half_pixel", "align_corners")
+PLACES = ("half_pixel", "half_pixel_symmetric", "asymmetric", "pytorch_half_pixel", "align_corners")
 ROUNDINGS = ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
 # 20 -> 6, 50 -> 15, 28 -> 2: float32 has a place a little off the middle, on either side of it
-SIZES = ((20, 6), (50, 15), (28, 2), (30, 35), (44, 26), (13, 8), (56, 32), (7, 14), (9, 4), (5, 1), (1, 4), (67, 67))
+SIZES = (
+    (20, 6),
+    (50, 15),
+    (28, 2),
+    (30, 35),
+    (44, 26),
+    (13, 8),
+    (56, 32),
+    (7, 14),
+    (9, 4),
+    (5, 1),
+    (1, 4),
+    (5, 7),
+    (13, 7),
+    (67, 67),
+)
 
 
 def line(size):

@@ -95,12 +95,10 @@ def places(attrs: Attrs, axis: int, size: int) -> np.ndarray:
         return i if out == 1 else i * np.float32(size - 1) / np.float32(out - 1)
     if coordinates == "pytorch_half_pixel" and out == 1:
         return np.zeros(1, np.float32)
-    place = (i + half) / scale - half
-    if coordinates == "half_pixel_symmetric":
-        exact = scale * np.float32(size)  # a scale may leave part of a pixel
-        exact = np.float32(out) if abs(exact - out) < 1e-4 * out else exact
-        place += np.float32(size) * half * (one - np.float32(out) / exact)
-    return place
+    if coordinates == "half_pixel_symmetric":  # in double precision, which decides ties: as onnxruntime
+        margin = np.float32(size) * half * (one - np.float32(out) / (scale * np.float32(size)))
+        return ((np.arange(out) + 0.5) / float(scale) - 0.5 + float(margin)).astype(np.float32)
+    return (i + half) / scale - half
 
 
 def kernel_of(distance: np.ndarray, mode: str, a: float) -> np.ndarray:

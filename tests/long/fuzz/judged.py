@@ -177,7 +177,7 @@ class Truth:
             inputs = {name: values[name] for name in alone.names}
             op = alone.node.op_type
             results = alone(_snapped(op, _jittered(op, inputs, self.fixed, self.random), self.random))
-            if op == "Resize" and not is_real(values[alone.node.input[0]]):
+            if op in ("Resize", "Upsample") and not is_real(values[alone.node.input[0]]):
                 results = {alone.node.output[0]: _other_levels(alone, inputs, self.random)}
             for name, error in errors(alone, inputs, results, self.fixed).items():
                 wide = results[name] + error * self.random.uniform(-1, 1, results[name].shape)
