@@ -40,8 +40,6 @@ ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "
 WIDTH = 80  # of a table, in characters
 WIDEST = 34  # a cell; longer text takes several lines
 
-sys.path.append(str(REPOSITORY / "tests/support"))  # benches and tests build with the same helpers
-
 Key = TypeVar("Key")
 Found = TypeVar("Found")
 
@@ -81,7 +79,7 @@ def _new_file(text: str) -> Path:
 def one_blas_thread() -> None:
     """Runs this script again where BLAS may use several threads: it reads their number when it is loaded."""
     if not os.environ.items() >= ONE_THREAD.items():
-        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | ONE_THREAD)
+        os.execve(sys.executable, sys.orig_argv, os.environ | ONE_THREAD)
 
 
 # ---- networks and boards ----
@@ -252,7 +250,7 @@ class Record:
         states = {"before": self.before, "after": machine.state(self.board)}
         content = {
             "bench": self.bench,
-            "command": shlex.join(["python", *sys.argv]),
+            "command": shlex.join(["python", *sys.orig_argv[1:]]),
             "version": self.version,
             "commit": self.commit,
             "date": self.date,

@@ -186,7 +186,9 @@ def test_trained_networks_keep_their_classes(model, data_dir, half_board):
     from test_networks import photos
 
     graph = pipeall.load(data_dir / "models" / f"{model}.onnx")
-    some = photos(data_dir, model)[:: {"resnet50": 13, "googlenet": 6}.get(model, 4)]  # all: bench/half_accuracy.py
+    some = photos(data_dir, model)[
+        :: {"resnet50": 13, "googlenet": 6}.get(model, 4)
+    ]  # all: bench/engines/half_accuracy.py
     with Engine(graph, "big", board=Board.detect(gpu=False)) as floats:
         expected = [floats(x).reshape(-1) for x in some]
     with Engine(graph, "big@fp16", board=half_board) as engine:

@@ -4,23 +4,27 @@ import argparse
 from importlib import import_module
 from pathlib import Path
 
-import common
 import pytest
 
+from bench import common
 from pipeall import Board
 from pipeall.errors import ArgumentError
 from pipeall.files import read_json
 
-BENCH = Path(__file__).resolve().parents[2] / "bench"
-TORCHVISION = {"cost_exports", "cost_references", "training_peak"}  # need it
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = [
+    path.relative_to(ROOT).with_suffix("") for folder in ("bench", "tools") for path in (ROOT / folder).rglob("*.py")
+]
+TORCHVISION = {"cost_exports", "cost_references"}  # need it
 COLUMNS = ("network", "time of a frame [ms] .2f", "frames", "why", "never measured [s] .1f")
 
 
-@pytest.mark.parametrize("name", sorted({path.stem for path in BENCH.glob("*.py")} - TORCHVISION))
-def test_every_bench_can_be_imported(name):
-    if name == "architectures":
+@pytest.mark.parametrize("name", sorted(".".join(path.parts) for path in SCRIPTS if path.name not in TORCHVISION))
+def test_every_script_can_be_imported(name):
+    stem = name.rpartition(".")[2]
+    if stem == "architectures":
         pytest.importorskip("torch", reason="networks to export: pip install torch timm torchvision")
-    if not name.startswith(("bench_", "conftest")):
+    if not stem.startswith(("bench_", "conftest")):
         assert import_module(name).__doc__
 
 

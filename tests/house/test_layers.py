@@ -78,7 +78,7 @@ LONG = {"random_graph", "_onnx_nodes"}  # generators of test cases: a small func
 GENERATED = {path.with_suffix(".c") for path in PACKAGE.rglob("*.pyx")}
 SOURCES = sorted(
     path
-    for root in ("pipeall", "tests", "bench", "setup.py")
+    for root in ("pipeall", "tests", "bench", "tools", "setup.py")
     for path in [REPOSITORY / root, *(REPOSITORY / root).rglob("*")]
     if path.suffix in {".py", *CYTHON_FILES, ".c", ".h", ".inc", ".cl"} and path not in GENERATED
 )

@@ -38,7 +38,7 @@ def test_sdist_has_every_source_and_nothing_built(sdist):
     generated = {path.with_suffix(".c") for path in REPOSITORY.glob("pipeall/**/*.pyx")}
     expected = {
         path.relative_to(REPOSITORY)
-        for root in ("pipeall", "tests", "bench", "docs")
+        for root in ("pipeall", "tests", "bench", "tools", "docs")
         for path in (REPOSITORY / root).rglob("*")
         if path.suffix in SOURCES and path not in generated
     }

@@ -7,10 +7,6 @@ from dataclasses import replace
 from itertools import accumulate
 from math import inf
 
-import fit_boards
-import fit_ncnn
-import fit_prices
-import price_table
 import pytest
 from graphs import Net, zoo_net
 from profiles import profile_of
@@ -25,6 +21,7 @@ from pipeall.pipeline.boards.modelled import Modelled
 from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import HOST, Link, Profile, UnitTimes, crossing_bytes
+from tools.board_models import fit_boards, fit_ncnn, fit_prices, price_table
 
 UNITS = ("big", "little", "gpu")
 VIM3 = {"Alex": "alexnet", "Google": "googlenet", "MobileV1": "mobilenet", "ResV1_50": "resnet50-slim"}

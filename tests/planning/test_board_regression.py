@@ -2,7 +2,6 @@
 
 from math import inf
 
-import fit_boards
 import numpy as np
 import pytest
 from graphs import Net, zoo_net
@@ -13,6 +12,7 @@ from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import Profile
 from pipeall.pipeline.planning.search import search
+from tools.board_models import fit_boards
 
 UNITS = ("big", "little", "gpu")
 WITH_GPU = ("a311d", "rk3399", "rk3588", "a311d-armcl", "rk3399pro")

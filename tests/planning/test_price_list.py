@@ -2,9 +2,7 @@
 
 from dataclasses import replace
 
-import fit_prices
 import numpy as np
-import price_table
 import pytest
 from graphs import small_net, zoo_net
 
@@ -15,6 +13,7 @@ from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import Profile
 from pipeall.pipeline.planning.search import search
 from pipeall.pipeline.planning.uncertain import interval, share_ahead
+from tools.board_models import fit_prices, price_table
 
 BOARDS = tuple(fit_prices.BOARDS)
 # precision -> networks at least that are left out in turn
@@ -73,7 +72,7 @@ def test_networks_left_out_are_priced_within_15_percent(name):
 
 @pytest.mark.parametrize("soc, precision", WHOLE_FRAMES)
 def test_a_network_left_out_takes_what_its_whole_frame_was_priced_at(clusters, soc, precision):
-    """ResNet-50, by another run and another program than those of the steps (bench/arm_cost.py)."""
+    """ResNet-50, by another run and another program than those of the steps (bench/engines/arm_cost.py)."""
     cluster, (ms, limit) = clusters[soc], WHOLE_FRAMES[soc, precision]
     known = {name: rows for name, rows in cluster.networks.items() if name.partition("@")[0] != "resnet50"}
     assert f"resnet50@{precision}" in cluster.networks.keys() - known.keys()

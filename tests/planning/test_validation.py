@@ -2,18 +2,16 @@
 
 from dataclasses import replace
 
-import core_errors
-import fit_boards
-import fit_prices
-import malis
 import numpy as np
-import price_table
 import pytest
 
+from bench.kernels import core_errors
+from bench.kernels import gpu_times as malis
 from pipeall.pipeline.boards.model import BoardModel
 from pipeall.pipeline.planning.lineup import lineup
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.uncertain import DEVIATIONS, four_of_five
+from tools.board_models import fit_boards, fit_prices, price_table
 
 SHARE = 0.8
 INT8_INSIDE = 14  # of 20 by the error of floats: a limit, so integers have an error of their own

@@ -15,7 +15,7 @@ IGNORED = shutil.ignore_patterns("*.so", "__pycache__")
 
 def copy_tree(folder: Path) -> None:
     """Puts all sources into ``folder``, without what a build has made."""
-    for name in ("pipeall", "tests", "bench", "docs", "examples"):
+    for name in ("pipeall", "tests", "bench", "tools", "docs", "examples"):
         shutil.copytree(REPOSITORY / name, folder / name, ignore=IGNORED, dirs_exist_ok=True)
     for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy2(REPOSITORY / name, folder)

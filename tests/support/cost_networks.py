@@ -1,4 +1,4 @@
-"""The networks and reference numbers that ``bench/cost_references.py`` wrote, for the tests of costs."""
+"""The networks and reference numbers that ``bench/sizing/cost_references.py`` wrote, for the tests of costs."""
 
 import json
 import lzma

@@ -53,7 +53,11 @@ DETECTORS = (
     "fcos_resnet50_fpn",
     "keypointrcnn_resnet50_fpn",
 )
-TRANSFORMERS = ("vit_b_16", "swin_t", "maxvit_t")  # of torchvision's classifiers; bench/breadth.py has the others
+TRANSFORMERS = (
+    "vit_b_16",
+    "swin_t",
+    "maxvit_t",
+)  # of torchvision's classifiers; bench/engines/breadth.py has the others
 SOURCES = {"timm": TIMM, "torchvision": SEGMENTERS + DETECTORS + TRANSFORMERS, "yolo": tuple(yolo_nets.NETWORKS)}
 
 

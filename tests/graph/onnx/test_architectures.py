@@ -1,4 +1,4 @@
-"""Networks of the YOLO family and of timm, exported by torch; the sweep over all is bench/architectures.py."""
+"""Networks of the YOLO family and of timm, exported by torch; the sweep over all is bench/engines/architectures.py."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""ONNX's own backend tests and torchvision's networks through the engine; the sweep over all is bench/breadth.py."""
+"""ONNX's own backend tests and torchvision's networks through the engine; bench/engines/breadth.py sweeps over all."""
 
 import numpy as np
 import onnx
@@ -45,7 +45,7 @@ def test_every_operator_has_a_case_that_is_right(outcomes):
 
 
 def test_light_models_give_their_outputs(board):
-    """One number a thousand times each. bench/breadth.py runs the others as well."""
+    """One number a thousand times each. bench/engines/breadth.py runs the others as well."""
     for path, frame, expected in onnx_backend.light_models(LIGHT):
         with Engine(load(path), "big", board=board) as engine:
             np.testing.assert_allclose(engine(frame), expected, rtol=1e-4, err_msg=path.stem)

@@ -1,0 +1,76 @@
+"""The twin of each board beside its simulation: the runtime here at the board's pace, and the model of its threads.
+
+    python -m bench.pipelines.emulated_boards [NETWORK ...] [--boards rk3588,rpi5] [--stage-ms 600] [--frames 10]
+
+Peak, Parallel and Pipe-All of each network, at full load. A twin computes for real, and its threads wake up late where
+other programs run. So it is slowed down until the slowest stage of every lane takes --stage-ms: then this machine need
+not matter. Rates and latencies are the board's, as if it ran at its own pace. "overran" is the share of stages' turns
+that took longer here than there: what they change is this machine's. The latency is the median from submit to result.
+"""
+
+from collections.abc import Iterator
+
+from bench.common import NETWORKS, Record, names, network, parser
+from pipeall import Board, Graph, Plan
+from pipeall.pipeline.measuring.trial import compare
+from pipeall.pipeline.planning.lineup import lineup
+from pipeall.pipeline.planning.predict import predict
+from pipeall.pipeline.planning.profile import Profile, disturbed
+from pipeall.pipeline.planning.simulate import simulate
+
+BOARDS = ("a311d", "rk3399", "rk3588", "rpi4", "rpi5")
+SIMULATED, AGREED = 500, 5.0  # frames; percent
+COLUMNS = (
+    "board", "network", "mode", "plan", "as slow [x] .1f", "simulated [FPS] .2f", "twin [FPS] .2f", "off [%] +.1f",
+    "simulated latency [ms] .1f", "twin latency [ms] .1f", "latency off [%] +.1f", "overran [%] .0f",
+    "others [cores] .1f", "mark",
+)  # fmt: skip
+
+
+def modes(graph: Graph, profile: Profile) -> Iterator[tuple[str, Plan]]:
+    """Peak, Parallel and Pipe-All, as far as they differ."""
+    found = lineup(graph, profile, list(profile.units))
+    pairs = (("Peak", found.alone[0]), ("Parallel", found.parallel), ("Pipe-All", found.pipelines[0].plan))
+    seen: set[Plan | None] = {None}
+    for mode, plan in pairs:
+        if plan not in seen:
+            seen.add(plan)
+            yield mode, plan
+
+
+def off(found: float, expected: float) -> float:
+    return 100 * (found / expected - 1)
+
+
+def main() -> None:
+    options = parser(__doc__, networks=NETWORKS)
+    options.add_argument("--boards", type=names, default=list(BOARDS))
+    options.add_argument("--stage-ms", type=float, default=600.0, help="of the slowest stages; default %(default)s")
+    options.add_argument("--frames", type=int, default=10, help="of each twin, at least; default %(default)s")
+    options = options.parse_args()
+    with Record(options, *COLUMNS, keys=3) as record:
+        worst = []
+        for net in options.networks:
+            graph = network(net)
+            for name in options.boards:
+                board = Board.load(name)
+                profile = board.model.profile(graph)
+                for mode, plan in modes(graph, profile):
+                    expected = simulate(profile, plan, SIMULATED, jitter=False, paced=True)
+                    scale = max(1.0, options.stage_ms / min(map(max, predict(profile, plan).stage_ms)))
+                    seconds = scale * options.frames / expected.fps
+                    (trial,) = compare(graph, [plan], board, turns=1, seconds=seconds, pace=True, time_scale=scale)
+                    fps, latency = scale * trial.median("fps"), trial.median("latency_p50_ms") / scale
+                    mark = "disturbed" if trial.overran_share or disturbed(trial.others_cores) else None
+                    found = off(fps, expected.fps), off(latency, expected.latency_p50_ms)
+                    worst.append(abs(found[0]))
+                    record.add(
+                        name, net, mode, str(plan), scale, expected.fps, fps, found[0], expected.latency_p50_ms,
+                        latency, found[1], 100 * trial.overran_share, trial.others_cores, mark,
+                    )  # fmt: skip
+        agreed = sum(error <= AGREED for error in worst)
+        record.say(f"Rates within {AGREED:.0f} %: {agreed} of {len(worst)}; furthest off {max(worst):.1f} %.")
+
+
+if __name__ == "__main__":
+    main()

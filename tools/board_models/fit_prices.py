@@ -1,0 +1,374 @@
+"""Generates the models of boards that run pipeall's own kernels, pipeall/pipeline/boards/*.json, from priced steps.
+
+    python -m tools.board_models.fit_prices [PRICES] [--data DATA]
+
+PRICES is the table that price.py writes; default prices.csv.gz here. DATA is the folder with the published timings that
+fit_boards.py reads: the GPUs' times and the boards' power come from there. Shows the error of each network on each
+core where it is left out of the fit, and the published speed-ups of several threads beside the modelled ones.
+"""
+
+import re
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from bench.common import DATA, Record, mean_line, parser
+from bench.kernels.core_errors import ARMCOST, ARMCOST_INT8, deviation, interval_of
+from bench.kernels.gpu_halves import faster
+from bench.kernels.gpu_times import G610, gpu_halves, gpu_spread, halves_error
+from pipeall.pipeline.boards import price_list
+from pipeall.pipeline.boards.model import FOLDER, BoardModel
+from pipeall.pipeline.boards.modelled import Modelled
+from pipeall.pipeline.boards.price_list import Sample, Work
+from pipeall.pipeline.planning.uncertain import four_of_five
+from tools.board_models import price_table
+from tools.board_models.fit_boards import RK_PIPELINES, build, contention, links, pipelines
+from tools.board_models.price_grid import GRIDS
+from tools.board_models.price_table import Row
+
+PRICES = Path(__file__).with_name("prices.csv.gz")
+MEMORY = 0.41  # of the time that bytes take at a core's bandwidth: what armcost counts
+PRECISIONS = ("", "fp16", "int8")  # of the table; "" is single
+
+
+@dataclass(frozen=True)
+class Core:
+    """read and write: GB/s of one core from and to memory (ThomasKaiser/sbc-bench, as armcost has them).
+
+    cache_mb  size of the last cache
+    speedups  network -> how many times as fast all cores of the cluster are as one, by ncnn's published times
+    unit      the precision that ncnn had there, as rows name it
+    like      the cluster that has them, where nobody published this one's
+    integers  instruction set of its GEMM of integers
+    """
+
+    read: float
+    write: float
+    cache_mb: float
+    threads: int
+    speedups: Mapping[str, float] = field(default_factory=dict)
+    unit: str = "big"
+    like: str | None = None
+    integers: str = "neon"
+
+
+def _ratios(one: Sequence[float], many: Sequence[float]) -> dict[str, float]:
+    names = ("alexnet", "googlenet", "mobilenet", "resnet50", "squeezenet")
+    return {name: a / b for name, a, b in zip(names, one, many, strict=True)}
+
+
+# ncnn's benchmark/README.md: one thread, all threads of the cluster. SqueezeNet is 1.1 there. The A55 has its one
+# thread on an RK3566 at the same clock, the RK3588's A76 on a Raspberry Pi 5. Nobody published a cluster of A53.
+VIM3 = _ratios((141.2, 229.9, 113.3, 531.9, 68.7), (60.7, 82.2, 43.0, 186.2, 31.1))
+RK3399 = _ratios((165.3, 228.6, 112.0, 504.2, 71.8), (107.2, 133.2, 65.1, 293.1, 44.0))
+PI4 = _ratios((139.4, 235.9, 124.3, 534.1, 74.0), (76.4, 114.4, 61.2, 262.8, 46.7))
+PI5 = _ratios((35.6, 48.7, 20.3, 89.4, 11.9), (21.4, 25.4, 9.0, 46.2, 7.4))
+RK3588_BIG = _ratios((35.6, 48.7, 20.3, 89.4, 11.9), (12.5, 15.1, 5.5, 27.5, 3.7))
+RK3588_LITTLE = _ratios((116.3, 185.4, 68.8, 332.1, 47.7), (32.3, 47.6, 16.1, 78.8, 11.0))
+CORES = {
+    "a311d-big": Core(9.92, 9.24, 1.0, 4, VIM3),
+    "a311d-little": Core(3.67, 7.97, 0.25, 2, like="rk3588-little"),
+    "rk3399-big": Core(6.6, 4.89, 1.0, 2, RK3399),
+    "rk3399-little": Core(2.0, 4.78, 0.5, 4, like="rk3588-little"),
+    "rk3588-big": Core(21.4, 29.9, 3.0, 4, RK3588_BIG, "big@fp16", integers="dotprod"),
+    "rk3588-little": Core(7.17, 22.0, 3.0, 4, RK3588_LITTLE, "big@fp16", integers="dotprod"),
+    "rpi4": Core(9.1, 3.12, 1.0, 4, PI4),
+    "rpi5": Core(14.9, 10.0, 2.0, 4, PI5, "big@fp16", integers="dotprod"),
+}
+
+
+@dataclass(frozen=True)
+class BoardParts:
+    """socs: component -> the core it is priced as; gpu: the board model whose GPU's prices it has, times a factor.
+
+    But for the starts, which a faster GPU does not shorten.
+    """
+
+    parts: Mapping[str, Modelled]
+    socs: Mapping[str, str]
+    gpu: tuple[str, float] | None = None
+    about: str = ""
+
+
+BOARDS = {
+    "a311d": BoardParts(
+        {
+            "big": Modelled("Cortex-A73", 4, 2208.0),
+            "little": Modelled("Cortex-A53", 2, 1800.0),
+            "gpu": Modelled("Mali-G52", 4, 800.0),
+        },
+        {"big": "a311d-big", "little": "a311d-little"},
+        ("a311d-armcl", 1.0),
+        "Khadas VIM3",
+    ),
+    "rk3399": BoardParts(
+        {
+            "big": Modelled("Cortex-A72", 2, 1800.0),
+            "little": Modelled("Cortex-A53", 4, 1500.0),
+            "gpu": Modelled("Mali-T860", 4, 800.0),
+        },
+        {"big": "rk3399-big", "little": "rk3399-little"},
+        ("rk3399pro", 1.0),
+        "NanoPC-T4",
+    ),
+    "rk3588": BoardParts(
+        {
+            "big": Modelled("Cortex-A76", 4, 2400.0),
+            "little": Modelled("Cortex-A55", 4, 1800.0),
+            "gpu": Modelled("Mali-G610", 4, 1000.0),
+        },
+        {"big": "rk3588-big", "little": "rk3588-little"},
+        ("a311d-armcl", float(np.exp(np.log(G610).mean()))),
+        "Orange Pi 5, Rock 5B",
+    ),
+    "rpi4": BoardParts({"big": Modelled("Cortex-A72", 4, 1800.0)}, {"big": "rpi4"}, about="Raspberry Pi 4"),
+    "rpi5": BoardParts({"big": Modelled("Cortex-A76", 4, 2400.0)}, {"big": "rpi5"}, about="Raspberry Pi 5"),
+}
+
+
+class Cluster:
+    """The steps priced on one core, as times of its whole cluster.
+
+    A step takes its arithmetic's time divided by the threads at some efficiency, and the time of its bytes divided by
+    what several cores read more than one: the two numbers that come nearest to the published speed-ups.
+    """
+
+    def __init__(self, core: Core, rows: Sequence[Row], like: "Cluster | None" = None):
+        self.core, self.like = core, like
+        self.networks: dict[str, list[Row]] = {}
+        self._known: dict[str, tuple[float, float]] | None = None
+        for row in rows:
+            self.networks.setdefault(sample_name(row.network, row.unit), []).append(row)
+        if like:
+            self.efficiency, self.bandwidth = like.efficiency, min(like.bandwidth, core.threads)
+        else:
+            self.efficiency, self.bandwidth = self._nearest(set(self._totals()))
+
+    def samples(self) -> dict[str, Sample]:
+        return {
+            name: Sample([Work(row.node, row.kernel, 0, row.features) for row in rows], self.ms(rows).tolist())
+            for name, rows in self.networks.items()
+        }
+
+    def prices(self, samples: Mapping[str, Sample]) -> price_list.PriceList:
+        whole = any(name.endswith("@int8") for name in samples)
+        return price_list.PriceList.fit(samples.values(), self.core.cache_mb, self.core.integers if whole else None)
+
+    def left_out_networks(self, samples: Mapping[str, Sample], precision: str) -> dict[str, float]:
+        """Sample's name -> error of its price by all other networks, of those in a precision, "" for floats.
+
+        Without those that were made to have every kernel.
+        """
+        names = [name for name in samples if base(name) not in GRIDS and name.partition("@")[2] == precision]
+        return price_list.leave_one_out(samples, self.core.cache_mb, names, base)
+
+    def ms(self, rows: Sequence[Row]) -> np.ndarray:
+        rest, memory = self._parts(rows)
+        return rest / (self.core.threads * self.efficiency) + memory / self.bandwidth
+
+    def speedups(self) -> dict[str, float]:
+        """network -> modelled speed-up of the whole cluster, of those that are published."""
+        return {name: self._speedup(name, self.efficiency, self.bandwidth) for name in self._totals()}
+
+    def left_out(self) -> dict[str, float]:
+        """network -> the same, by the two numbers that come nearest to the other networks' published speed-ups."""
+        names = set(self._totals())
+        return {name: self._speedup(name, *self._nearest(names - {name})) for name in names}
+
+    def spread(self) -> float:
+        """Standard deviation of the logarithm of modelled by published speed-ups, of networks left out of the fit."""
+        if self.like:
+            return self.like.spread()
+        return deviation(found / self.core.speedups[name] - 1 for name, found in self.left_out().items())
+
+    def _off(self, found: Mapping[str, float]) -> float:
+        return float(np.sqrt(np.mean([np.log(found[name] / self.core.speedups[name]) ** 2 for name in found])))
+
+    def _totals(self) -> dict[str, tuple[float, float]]:
+        """network -> milliseconds on one core, without those of memory, and these."""
+        if self._known is None:
+            self._known = self.totals(self.core.unit)
+        return self._known
+
+    def totals(self, unit: str) -> dict[str, tuple[float, float]]:
+        """network -> the same of those with published speed-ups, in a precision.
+
+        In float32 where that was not priced: half of the arithmetic and half of the bytes make the same speed-up.
+        """
+        known = self.networks
+        rows = {name: known.get(sample_name(name, unit)) or known.get(name) for name in self.core.speedups}
+        return {name: tuple(float(part.sum()) for part in self._parts(own)) for name, own in rows.items() if own}
+
+    def _speedup(self, name: str, efficiency: float, bandwidth: float) -> float:
+        rest, memory = self._totals()[name]
+        return (rest + memory) / (rest / (self.core.threads * efficiency) + memory / bandwidth)
+
+    def _parts(self, rows: Sequence[Row]) -> tuple[np.ndarray, np.ndarray]:
+        """Milliseconds of each step on one core: without those of memory, and these."""
+        ms = np.array([row.ms for row in rows])
+        bytes_ms = [MEMORY * (row.read_mb / self.core.read + row.written_mb / self.core.write) for row in rows]
+        memory = np.minimum(ms, bytes_ms)
+        return ms - memory, memory
+
+    def _nearest(self, names: Set[str]) -> tuple[float, float]:
+        """The efficiency and bandwidth that come nearest to these networks' published speed-ups."""
+        best = (np.inf, 1.0, 1.0)
+        for efficiency in np.arange(0.30, 1.001, 0.01).tolist():
+            for bandwidth in np.arange(1.0, self.core.threads + 0.001, 0.05).tolist():
+                off = self._off({name: self._speedup(name, efficiency, bandwidth) for name in names})
+                best = min(best, (round(off, 9), efficiency, bandwidth))
+        return best[1:]
+
+
+def sample_name(network: str, unit: str) -> str:
+    """ "mobilenet", "mobilenet@int8": a network in a precision."""
+    return network + unit.removeprefix("big")
+
+
+def base(name: str) -> str:
+    """What a network is called in all precisions."""
+    return re.sub("(_float|_int8.*)?(@.*)?$", "", name)
+
+
+def left_out_pipelines(model: BoardModel, data: Path) -> list[float]:
+    """The periods of the measured pipelines, ms, each by the factor that the others ask for."""
+    factors = np.arange(0.9, 1.4, 0.01)
+    found = [[p.period_ms for p in pipelines(replace(model, contention=contention(f)), data)] for f in factors]
+    table, measured = np.array(found), np.array([ms for _, _, ms in RK_PIPELINES])
+    off = np.log(table / measured) ** 2
+    return [float(table[np.argmin(np.delete(off, i, axis=1).sum(axis=1)), i]) for i in range(len(measured))]
+
+
+def contention_error(model: BoardModel, data: Path) -> float:
+    """How far the factor may be off: as far as the pipelines left out of its fit are, which have two neighbours."""
+    found = left_out_pipelines(model, data)
+    off = [ms / measured - 1 for ms, (_, _, measured) in zip(found, RK_PIPELINES, strict=True)]
+    return four_of_five(off)
+
+
+def board(
+    name: str, clusters: Mapping[str, Cluster], published: Mapping[str, BoardModel], wide: float, data: Path
+) -> BoardModel:
+    entry = BOARDS[name]
+    prices, step_prices, factors, errors, error = {}, {}, {}, {}, {}
+    inferred = np.std(np.log([cluster.efficiency for cluster in clusters.values() if not cluster.like]), ddof=1)
+    for component, soc in entry.socs.items():
+        cluster, samples = clusters[soc], clusters[soc].samples()
+        step_prices[component] = cluster.prices(samples)
+        for precision in PRECISIONS:
+            left_out = cluster.left_out_networks(samples, precision)
+            if left_out:
+                unit = f"{component}@{precision}" if precision else component
+                errors[unit] = {base(name): off for name, off in left_out.items()}
+                model = ARMCOST_INT8 if precision == "int8" else ARMCOST
+                threads = cluster.spread(), inferred if cluster.like else 0.0
+                error[unit] = interval_of(model, deviation(left_out.values()), *threads)
+    if entry.gpu:
+        source, factor = entry.gpu
+        prices["gpu"] = faster(published[source].prices["gpu"], factor)
+        misses = deviation(published[source].errors["gpu"].values())
+        scaling = 0.0 if factor == 1 else np.std(np.log(G610), ddof=1)
+        error["gpu"] = interval_of(misses, gpu_spread(published[source]), scaling)
+        factors["gpu@fp16"], errors["gpu@fp16"] = gpu_halves(name, published[source], factor, data)
+        error["gpu@fp16"] = halves_error(errors["gpu@fp16"].values(), published[source])
+    source = published.get(entry.gpu[0]) if entry.gpu and entry.gpu[1] == 1 else None
+    several = len(entry.parts) > 1
+    return BoardModel(
+        name,
+        entry.parts,
+        (),
+        prices,
+        step_prices,
+        {unit: round(factor, 4) for unit, factor in factors.items()},
+        errors,
+        mean_power_w=source.mean_power_w if source else {},
+        contention=published["rk3399pro"].contention if several else {},
+        links=links() if several else {},
+        idle_w=source.idle_w if source else None,
+        error={unit: round(value, 3) for unit, value in error.items()},
+        contention_error=round(wide, 3) if several else 0.0,
+        about=_about(entry, clusters),
+    )
+
+
+def _about(entry: BoardParts, clusters: Mapping[str, Cluster]) -> dict[str, list[str]]:
+    shares = [
+        f"{unit}: {clusters[soc].core.threads} threads at {clusters[soc].efficiency:.2f} of their arithmetic, reading "
+        f"{clusters[soc].bandwidth:.2f} times as fast as one"
+        for unit, soc in entry.socs.items()
+    ]
+    if any(clusters[soc].like for soc in entry.socs.values()):
+        shares.append("inferred: nobody published several threads of a Cortex-A53; as those of the RK3588's Cortex-A55")
+    about = {
+        "components": [entry.about, "clocks and memory as ThomasKaiser/sbc-bench measured them"],
+        "step_prices": [
+            "pipeall's own steps: their instructions, executed under emulation, priced on a model of the core that was "
+            "fitted to 42 published times of ncnn"
+        ],
+        "threads": [*shares, "fitted to ncnn's published times of one thread and of all"],
+        "error": [
+            "in four cases of five: the core's model on networks it has not seen (nine of ten within 16 %), the prices "
+            "on networks they have not seen, and so the threads' speed-up; GPU: its prices' errors, "
+            "two libraries' distance on it",
+        ],
+        "spread_share": ["assumed, nobody published the spread"],
+    }
+    if entry.gpu:
+        what = "of ARM Compute Library's published times, another library's than pipeall's kernels"
+        scaled = (
+            f"inferred: {entry.gpu[1]:.3f} of the Mali-G52's prices, as ncnn's Vulkan times"
+            if entry.gpu[1] != 1
+            else ""
+        )
+        by = "ARM Compute Library's" if entry.gpu[0] == "rk3399pro" else "ncnn's (Vulkan)"
+        about["precision_factors"] = [
+            f"gpu@fp16: the geometric mean of {by} published times in half precision, of five networks, by the prices",
+        ]
+        about["prices"] = [what, *([scaled] if scaled else []), "ms_per_op is that of the GPU they are taken from"]
+        about["links"] = ["as the a311d-armcl model has them, whose sizes are inferred"]
+        about["contention"] = [
+            "one factor, calibrated on three measured pipelines of the RK3399Pro; its error is that of each left out"
+        ]
+    return about
+
+
+def clusters_of(rows: Sequence[Row]) -> dict[str, Cluster]:
+    """The clusters by core."""
+    found: dict[str, Cluster] = {}
+    for soc, core in sorted(CORES.items(), key=lambda item: item[1].like is not None):
+        own = [row for row in rows if row.soc == soc]
+        found[soc] = Cluster(core, own, found.get(core.like or ""))
+    return found
+
+
+def boards(clusters: Mapping[str, Cluster], data: Path) -> dict[str, BoardModel]:
+    """The models by name."""
+    published = build(data)
+    wide = contention_error(published["rk3399pro"], data)
+    return {name: board(name, clusters, published, wide, data) for name in BOARDS}
+
+
+def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("prices", nargs="?", type=Path, default=PRICES, metavar="PRICES")
+    options.add_argument("--data", type=Path, default=DATA)
+    options = options.parse_args()
+    clusters = clusters_of(price_table.load(options.prices))
+    models = boards(clusters, options.data)
+    with Record(options, "board", "component", "network", "left out [%] +.1f", keys=3) as record:
+        for name, model in models.items():
+            model.save(FOLDER / f"{name}.json")
+            for unit, errors in model.errors.items():
+                for network, error in errors.items():
+                    record.add(name, unit, network, 100 * error)
+                record.say(mean_line(f"{name} {unit}", [1 + abs(error) for error in errors.values()]))
+    with Record(options, "core", "network", "modelled [x] .2f", "published [x] .2f", part="threads", keys=2) as record:
+        for soc, cluster in clusters.items():
+            for network, found in cluster.speedups().items():
+                record.add(soc, network, found, cluster.core.speedups[network])
+
+
+if __name__ == "__main__":
+    main()
