@@ -5,6 +5,9 @@ import warnings
 import numpy as np
 import pytest
 from commands import document, invoke
+
+pytest.importorskip("torch", reason="the reference: pip install torch")
+
 from torch.utils.flop_counter import FlopCounterMode
 from torch_modules import exported, network, nn, torch
 
