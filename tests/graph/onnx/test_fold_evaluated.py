@@ -5,7 +5,7 @@ import pytest
 from onnx import helper
 from onnx_models import ints, model, rand, run, saved
 
-from pipeall import load
+from pipeall import ModelError, load
 from pipeall.graph.ops import run_graph
 
 NONE, SIZES = np.zeros(0, np.float32), ints(1, 2, 3, 1)
@@ -32,3 +32,14 @@ def test_what_onnxruntime_gives(name, tmp_path):
     graph, one = load(saved(proto, tmp_path)), {"x": np.ones(1, np.float32)}
     assert {node.op for node in graph.nodes} <= {"mul", "reshape", "expand"}
     np.testing.assert_allclose(run_graph(graph, one)["y"], run(proto, one)["y"], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+def test_a_window_larger_than_a_constant_is_refused_as_one_larger_than_an_input(op, tmp_path):
+    nodes = [
+        helper.make_node(op, ["c"], ["made"], "pool", kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Mul", ["made", "x"], ["y"]),
+    ]
+    proto = model(nodes, {"x": (1,)}, ["y"], {"c": rand(1, 2, 2, 1)})
+    with pytest.raises(ModelError, match=f"'pool' \\({op}\\).* exceeds the padded input"):
+        load(saved(proto, tmp_path))
