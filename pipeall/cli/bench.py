@@ -13,7 +13,7 @@ from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..pipeline.boards import machine
 from ..pipeline.boards.board import Board
-from ..pipeline.boards.kept import real_components
+from ..pipeline.boards.profile_cache import real_components
 from ..pipeline.planning.lineup import lineup
 from ..pipeline.planning.names import component_name, overlap
 from ..pipeline.planning.plan import Plan

@@ -6,7 +6,8 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -74,6 +75,16 @@ def progress(quiet: bool = False) -> Progress:
         redirect_stdout=False,  # to stderr
         disable=quiet,
     )
+
+
+@contextmanager
+def tracked(bar: Progress, name: str) -> Iterator[Callable[[str, int, int], None]]:
+    """A task of the bar while long work goes on: called with what is done, how much of it is, and how much there is."""
+    task = bar.add_task(name, total=None)
+    try:
+        yield lambda text, done, total: bar.update(task, description=f"{name}: {text}", completed=done, total=total)
+    finally:
+        bar.remove_task(task)
 
 
 class ProgressLines(Progress):

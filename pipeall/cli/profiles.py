@@ -16,6 +16,7 @@ from ..pipeline.measuring import measure
 from ..pipeline.planning.plan import Plan
 from ..pipeline.planning.profile import Profile, disturbed
 from ..pipeline.planning.uncertain import Interval, interval
+from .output import tracked
 
 BUSY = (
     "BUSY: while {what}, other programs took the time of up to {cores:.1f} cores; "
@@ -38,20 +39,16 @@ def measured(
     path: Path | None = None,
 ) -> Profile:
     """The profile of a network; with a bar while it is measured, and saved at ``path`` after each part."""
-    task = bar.add_task(graph.name, total=None)
-    found = measure.profile(
-        graph,
-        board,
-        units,
-        seconds=seconds,
-        kept=kept,
-        checkpoint=lambda so_far: checkpoint(lambda: so_far.save(path)) if path else None,
-        progress=lambda text, done, total: bar.update(
-            task, description=f"{graph.name}: {text}", completed=done, total=total
-        ),
-    )
-    bar.remove_task(task)
-    return found
+    with tracked(bar, graph.name) as show:
+        return measure.profile(
+            graph,
+            board,
+            units,
+            seconds=seconds,
+            kept=kept,
+            checkpoint=lambda so_far: checkpoint(lambda: so_far.save(path)) if path else None,
+            progress=show,
+        )
 
 
 def times_lines(found: Profile, board: Board | None = None) -> list[str]:

@@ -15,8 +15,8 @@ from ..graph.onnx.shapes import Shapes
 from ..media import sources
 from ..media.draw import Drawing
 from ..pipeline.boards.board import Board
-from ..pipeline.boards.kept import measured_on
 from ..pipeline.boards.machine import describe
+from ..pipeline.boards.profile_cache import measured_on
 from ..pipeline.live import DROPS
 from ..pipeline.pipeline import Pipeline
 from ..pipeline.planning.names import component_name

@@ -14,6 +14,7 @@ from ..graph.ir import Graph
 from ..graph.onnx.shapes import Shapes
 from ..pipeline.boards import machine
 from ..pipeline.boards.board import Board
+from ..pipeline.measuring.exhaustive import open_measurements
 from ..pipeline.measuring.measure import real_units
 from ..pipeline.measuring.precision import Allowed, allowed_precisions
 from ..pipeline.measuring.trial import random_frame
@@ -21,7 +22,6 @@ from ..pipeline.measuring.verify import VERIFIED, Verified
 from ..pipeline.planning.candidates import PredictedPlan
 from ..pipeline.planning.profile import Profile
 from . import complete
-from .measure_all import Measurements
 from .model import load_model
 from .options import (
     Precisions,
@@ -114,7 +114,7 @@ def search(
         raise ArgumentError("--precisions: expected no max-error beside --board, a model computes nothing")
     graph, there = load_model(model, input_shape, finer), load_board(board)
     given = Profile.load(profile_path) if profile_path else None
-    every = Measurements.open(all_path, graph, there) if all_path else None
+    every = open_measurements(all_path, graph, there) if all_path else None
     choice = _allowed(graph, there, unit_names(units), *precisions) if precisions else None
     names = list(choice.units) if choice else unit_names(units)
     asked = Request(objective, max_latency_ms, min_fps, names, floating, top, verified, every, seconds)
@@ -125,7 +125,7 @@ def search(
         if output:
             files.callback(outcome.best.plan.save, output, graph, _about(asked, outcome, machine.describe(there)))
         if every:
-            files.callback(every.save)
+            files.callback(every.check)
         if as_json:
             print_json("search", **_content(graph, there, asked, outcome), precisions=choice and asdict(choice))
             return

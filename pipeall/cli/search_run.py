@@ -10,10 +10,12 @@ from rich.progress import Progress
 
 from ..errors import ArgumentError, PipeallError
 from ..graph.ir import Graph
+from ..journal import Journal
 from ..pipeline.boards import machine
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.default_plan import cores_of
-from ..pipeline.boards.kept import measured_on
+from ..pipeline.boards.profile_cache import measured_on
+from ..pipeline.measuring.exhaustive import measure_all
 from ..pipeline.measuring.verify import VERIFIED, Verified, keeps, ranked
 from ..pipeline.planning.candidates import PredictedPlan
 from ..pipeline.planning.explain import Explanation, explain
@@ -21,7 +23,7 @@ from ..pipeline.planning.goal import Goal
 from ..pipeline.planning.profile import Profile
 from ..pipeline.planning.search import Found
 from ..pipeline.planning.search import search as find
-from .measure_all import Measurements, measure_all
+from .output import tracked
 from .verify import verify
 
 OTHERS = 3  # of the next best plans in an explanation
@@ -44,7 +46,7 @@ class Request:
     floating: bool
     top: int
     verified: int | None
-    measurements: Measurements | None
+    measurements: Journal | None
     seconds: float
 
     @property
@@ -108,7 +110,10 @@ def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, bar
     every = None
     if asked.measurements:
         units = asked.units or list(profile.units)
-        every = measure_all(asked.measurements, units, cores, asked.seconds, best.plan, bar)
+        with tracked(bar, graph.name) as show:
+            every = measure_all(
+                graph, board, units, best.plan, seconds=asked.seconds, journal=asked.measurements, progress=show
+            )
     return Outcome(
         profile,
         found,

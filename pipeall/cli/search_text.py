@@ -8,7 +8,7 @@ from typing import Any
 from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.default_plan import cores_of
-from ..pipeline.boards.kept import measured_on
+from ..pipeline.boards.profile_cache import measured_on
 from ..pipeline.measuring.precision import Allowed
 from ..pipeline.measuring.verify import Verified, tied
 from ..pipeline.planning.candidates import PredictedPlan

@@ -49,7 +49,7 @@ FILES = {
     "EMPTY_PROFILE": '{"format": "pipeall.profile/1"}',
     "EMPTY_PLAN": '{"format": "pipeall.plan/1", "plan": 3}',
     "EMPTY_BOARD": '{"format": "pipeall.board/1", "name": "x"}',
-    "EMPTY_ALL": '{"format": "pipeall.measurements/1", "plans": []}',
+    "EMPTY_ALL": '{"format": "pipeall.measurements/1"}\n',
 }
 
 

@@ -9,9 +9,9 @@ from commands import document, invoke, two_clusters
 
 from pipeall import Board, DeviceError, Plan
 from pipeall import search as find
-from pipeall.cli import measure_all, search_run, verify
+from pipeall.cli import search_run, verify
 from pipeall.cli.model import ZOO
-from pipeall.files import read_json
+from pipeall.pipeline.measuring import exhaustive
 from pipeall.pipeline.planning.candidates import PredictedPlan
 from pipeall.pipeline.planning.predict import predict
 
@@ -204,6 +204,12 @@ def test_search_within_a_latency():
 # ---- every configuration ----
 
 
+def measurements(path):
+    """What the journal says of its reference, and its rows."""
+    _, first, *rows = map(json.loads, path.read_text().splitlines())
+    return first, rows
+
+
 @two_clusters
 def test_measure_all_measures_each_once(tmp_path, monkeypatch):
     path = tmp_path / "every.json"
@@ -211,8 +217,8 @@ def test_measure_all_measures_each_once(tmp_path, monkeypatch):
     found = document(*arguments)
     every = found["measure_all"]
     assert every["configurations"] == every["measured"] == every["measured_now"] == CONFIGURATIONS
-    first = read_json(path, "measurements")
-    rows = {row["plan"]: row for row in first["plans"]}
+    first, plans = measurements(path)
+    rows = {row["plan"]: row for row in plans}
     cuts = [f"{order}:{cut}" for order in ("big-little", "little-big") for cut in (1, 2, 3)]
     assert sorted(rows) == sorted(["big", "little", *cuts])
     assert first["reference"] == found["best"] and first["date"] and first["machine"]
@@ -221,39 +227,39 @@ def test_measure_all_measures_each_once(tmp_path, monkeypatch):
     fps = {row["plan"]: row["fps"] for row in every["finalists"]}
     assert list(fps.values()) == sorted(fps.values(), reverse=True) and found["best"] in fps
     fastest = sorted(rows.values(), key=lambda row: row["period_ms"] / row["reference_ms"])
-    assert set(fps) == {found["best"], *(row["plan"] for row in fastest[: measure_all.FINALISTS])}
+    assert set(fps) == {found["best"], *(row["plan"] for row in fastest[: exhaustive.FINALISTS])}
     assert every["behind_percent"] == pytest.approx(100 * (1 - fps[found["best"]] / max(fps.values())))
 
-    kept = first["plans"][:-3]
-    path.write_text(json.dumps(first | {"plans": kept}))
+    kept = path.read_text().splitlines(keepends=True)[:-3]
+    path.write_text("".join(kept))
     every = document(*arguments)["measure_all"]
     assert every["measured_now"] == 3 and every["measured"] == CONFIGURATIONS
-    assert read_json(path, "measurements")["plans"][:-3] == kept
+    assert path.read_text().splitlines(keepends=True)[:-3] == kept
 
 
 @two_clusters
 def test_measure_all_is_kept_when_it_is_interrupted(tmp_path, monkeypatch):
     path, calls = tmp_path / "every.json", []
 
-    def third(*arguments, own=measure_all.compare, **options):
+    def third(*arguments, own=exhaustive.compare, **options):
         calls.append(arguments)
         if len(calls) == 3:
             raise KeyboardInterrupt
         return own(*arguments, **options)
 
-    monkeypatch.setattr(measure_all, "compare", third)
+    monkeypatch.setattr(exhaustive, "compare", third)
     result = invoke("search", "tiny", "--units", "B,L", "--verify", "0", "--measure-all", path, *QUICK)
-    assert result.exit_code == 130 and len(read_json(path, "measurements")["plans"]) == 2
+    assert result.exit_code == 130 and len(measurements(path)[1]) == 2
 
 
 @two_clusters
 def test_measure_all_tells_what_could_not_run(tmp_path, monkeypatch):
-    def refuses(graph, plans, *arguments, own=measure_all.compare, **options):
+    def refuses(graph, plans, *arguments, own=exhaustive.compare, **options):
         if str(plans[0]) == "little":
             raise DeviceError("little is on strike")
         return own(graph, plans, *arguments, **options)
 
-    monkeypatch.setattr(measure_all, "compare", refuses)
+    monkeypatch.setattr(exhaustive, "compare", refuses)
     path = tmp_path / "every.json"
     every = document("search", "tiny", "--units", "B,L", "--verify", "0", "--measure-all", path, *QUICK)["measure_all"]
     assert every["refused"] == {"little": "little is on strike"} and every["measured"] == CONFIGURATIONS - 1

@@ -12,7 +12,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = REPOSITORY / "pipeall"
 
-LEAVES = {"arguments", "env", "errors", "files", "logs", "notebook", "picture", "steps"}
+LEAVES = {"arguments", "cache", "env", "errors", "files", "journal", "logs", "notebook", "picture", "steps"}
 GRAPH = LEAVES | {"graph", "graph/onnx"}
 CPU = {"_kernels/cpu", *(f"_kernels/cpu/{folder}" for folder in ("drivers", "f16", "f32", "s8"))}
 KERNELS = LEAVES | CPU | {"_kernels", "_kernels/opencl"}
@@ -26,7 +26,8 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     **dict.fromkeys(("errors", "logs", "notebook"), set()),
     **dict.fromkeys(("arguments", "env", "steps"), {"errors"}),
     **dict.fromkeys(("files", "picture"), {"arguments", "errors"}),
-    "arrays": {"arguments", "errors", "files"},
+    **dict.fromkeys(("arrays", "journal"), {"arguments", "errors", "files"}),
+    "cache": {"__init__", "env", "errors", "files"},
     "_kernels": LEAVES,
     "_kernels/cpu": LEAVES | {"_kernels", "_kernels/cpu/drivers"},
     "_kernels/cpu/drivers": {"_kernels", "_kernels/cpu"},

@@ -90,7 +90,7 @@ def test_the_default_stays_unless_another_is_clearly_faster(gpu, monkeypatch):
     assert row.best == row.default == str(candidates[0])
 
 
-@pytest.mark.parametrize("damage", ["", "{", '{"format": "pipeall.opencl-methods/1", "version": "0", "us": {}}'])
+@pytest.mark.parametrize("damage", ["", "{", '{"format": "pipeall.opencl-methods/1", "us": {}}'])
 def test_a_damaged_file_means_the_defaults(damage, gpu, monkeypatch, tmp_path):
     graph, _ = case_graph(CASES["1x1"])
     candidates = methods(conv_of(graph), gpu.device.info, "fp32")
@@ -98,7 +98,7 @@ def test_a_damaged_file_means_the_defaults(damage, gpu, monkeypatch, tmp_path):
         tune_cl, "timed", lambda step, component, found: {str(m): float(i) for i, m in enumerate(found)}
     )
     gpu.device.tune(graph)
-    (path,) = tmp_path.glob("*.json")
+    (path,) = tmp_path.glob("opencl-methods/*.json")
     assert json.loads(path.read_text())["us"]
     path.write_text(damage)
     assert known(gpu.device.info, "fp32")(conv_of(graph), candidates) == candidates[0]

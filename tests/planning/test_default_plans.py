@@ -11,7 +11,7 @@ from profiles import measured_here, quick_part
 import pipeall
 from pipeall import ArgumentError, Board, Pipeline, Plan
 from pipeall.pipeline.boards.default_plan import BUSY, default_plan
-from pipeall.pipeline.boards.kept import profile_path
+from pipeall.pipeline.boards.profile_cache import profile_path
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from ..planning.plan import Plan
 from ..planning.profile import Profile
 from ..planning.search import search
 from .board import Board
-from .kept import kept, real_components
+from .profile_cache import cached, real_components
 
 BUSY = (
     "{network}: its plan is by a profile that was measured while other programs took {cores:.1f} cores; "
@@ -25,12 +25,12 @@ log = logger(__name__)
 def default_plan(graph: Graph, board: Board, profile: Profile | None = None) -> tuple[Plan, str]:
     """A plan for a network, and why it is this one, in words.
 
-    The best for throughput of a search in ``profile``, in what the board's model says, or in the profile of this
-    network that was kept (``kept.py``); a warning says where other programs disturbed that one. Without any: all real
+    The best for throughput of a search in ``profile``, in what the board's model says, or in the cached profile of
+    this network (``profile_cache.py``); a warning says where other programs disturbed that one. Without any: all real
     components in the board's order with about equal MACs each, no more stages than the network has groups; how fast
     each component is does not count then.
     """
-    found = profile or (board.model.profile(graph) if board.model else kept(graph, board))
+    found = profile or (board.model.profile(graph) if board.model else cached(graph, board))
     if found and not profile and found.disturbed:
         warnings.warn(BUSY.format(network=graph.name, cores=found.about["others_cores"]), RuntimeWarning, stacklevel=2)
     plan, why = (found and _best(graph, board, found)) or (

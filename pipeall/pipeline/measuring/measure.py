@@ -24,7 +24,7 @@ from ...graph.onnx.source import ModelSource
 from ...graph.partition import subgraph
 from ..boards import machine
 from ..boards.board import Board, board_of
-from ..boards.kept import keep
+from ..boards.profile_cache import store
 from ..boards.units import units as components_of
 from ..devices.device import unsupported_groups
 from ..lane import LOG_FRAMES
@@ -102,7 +102,7 @@ def profile(
         others += [] if beside.cores is None else [beside.cores]
         found = replace(found, about=about | {"after": machine.state(board), "others_cores": max(others, default=None)})
         checkpoint(found)
-    keep(found, graph, board)
+    store(found, graph, board)
     return found
 
 

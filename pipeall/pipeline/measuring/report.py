@@ -16,8 +16,8 @@ from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ..boards import machine
 from ..boards.board import Board
-from ..boards.kept import real_components
 from ..boards.model import BoardModel
+from ..boards.profile_cache import real_components
 from ..planning.lineup import lineup
 from ..planning.plan import Plan
 from ..planning.predict import predict

@@ -12,7 +12,7 @@ from ...arguments import a, checked, function, number, whole
 from ...errors import ArgumentError, PipeallError
 from ...notebook import html_table
 from ..boards.board import Board, board_of
-from ..boards.kept import measured_on
+from ..boards.profile_cache import measured_on
 from ..planning.candidates import PredictedPlan
 from ..planning.goal import Goal
 from ..planning.plan import Plan

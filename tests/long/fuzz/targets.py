@@ -38,7 +38,7 @@ from pipeall.graph.partition import subgraph  # noqa: E402
 from pipeall.graph.reals import reals  # noqa: E402
 from pipeall.mlp import checkpoint, data  # noqa: E402
 from pipeall.pipeline.boards.model import BoardModel  # noqa: E402
-from pipeall.pipeline.devices.timings import keep_shipped, keep_times, read_times, shipped_times  # noqa: E402
+from pipeall.pipeline.devices.timings import add_times, read_times, shipped_times, write_shipped  # noqa: E402
 from pipeall.pipeline.planning.search import search  # noqa: E402
 
 LIMITS = (
@@ -203,8 +203,8 @@ def json_seeds() -> tuple[bytes, ...]:
             lambda: Plan.parse("G-B:2").save(path, graph),
             lambda: profile_of(graph, times).save(path),
             lambda: toy_board(graph, times).model.save(path),
-            lambda: keep_times(path, "algorithms", {"8x8x4-8": {"gemm": 1.5}}),
-            lambda: keep_shipped(path, {"algorithms-any": {"8x8x4-8": {"gemm": 1.5}}}),
+            lambda: add_times(path, "algorithms", {"8x8x4-8": {"gemm": 1.5}}),
+            lambda: write_shipped(path, {"algorithms-any": {"8x8x4-8": {"gemm": 1.5}}}),
         ):
             save()
             made.append(path.read_bytes())

@@ -22,11 +22,12 @@ from .... import env
 from ...._kernels.cpu.algorithms import Algorithm, candidates, modelled, sensible
 from ...._kernels.cpu.cluster import Cluster
 from ...._kernels.cpu.table import ROWS, Kernels
+from ....cache import cached_path
 from ....graph.memory import side_by_side
 from ....graph.onnx.wire import release
 from ....logs import logger
 from ....steps import SLOT_IN, SLOT_OUT, Lowered, Step
-from ..timings import ALGORITHMS, Shapes, keep_times, known_times, shape_key
+from ..timings import ALGORITHMS, Shapes, add_times, known_times, shape_key
 
 if TYPE_CHECKING:
     from ...._kernels.cpu.kernels import CpuProgram
@@ -57,7 +58,7 @@ def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Kernels)
         if len(candidates(step)) > 1:
             choices[index] = tuner.fastest(step, choices[index])
     if tuner.learned:
-        keep_times(tuner.path, ALGORITHMS, tuner.learned)
+        add_times(tuner.path, ALGORITHMS, tuner.learned)
     return choices
 
 
@@ -78,7 +79,7 @@ class Tuner:
 
     def __init__(self, cluster: Cluster, kernels: Kernels):
         self.cluster, self.kernels, self.gemms = cluster, kernels, gemm_kernels(kernels)
-        self.path = env.cache_dir() / f"{ALGORITHMS}-{cluster.core_type}-{kernels['gemm', 'f32']}.json"
+        self.path = cached_path(ALGORITHMS, f"{cluster.core_type}-{kernels['gemm', 'f32']}")
         self.shapes = known_times(self.path, ALGORITHMS)
         self.learned: Shapes = {}  # what the file does not have
         self.evicting: np.ndarray | None = None
@@ -118,7 +119,7 @@ class Tuner:
             programs = {"whole": compile(whole), "strips": compile(strips)}
             times.clear()
             times.update(_on_own_thread(lambda: in_turns(programs)))
-            keep_times(self.path, ALGORITHMS, {key: times})
+            add_times(self.path, ALGORITHMS, {key: times})
         log.debug("%s takes %.0f us whole, %.0f us in strips", steps, times["whole"], times["strips"])
         return times["strips"] <= SAME * times["whole"]
 

@@ -6,7 +6,6 @@ ended. Without a file the family's defaults are used (``methods.modelled``).
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
@@ -15,16 +14,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .... import env
 from ...._kernels.opencl import devices as opencl
 from ...._kernels.opencl.methods import Choose, Method, methods, modelled
+from ....cache import cached_path
 from ....graph.ir import Graph
 from ....graph.lower import lower
 from ....graph.memory import side_by_side
 from ....logs import logger
 from ....steps import ARENA, Lowered, Step, item_bytes
 from ..device import Tuned
-from ..timings import OPENCL_METHODS, keep_times, known_times, shape_key
+from ..timings import OPENCL_METHODS, add_times, known_times, shape_key
 from .program import ClProgram
 
 REPEATS = 4  # of a convolution in a frame; the first is not counted
@@ -72,7 +71,7 @@ def tune(graph: Graph, target: Target, progress: Callable[[str, int, int], None]
         times = shapes.get(shape, {})
         if not times.keys() >= set(map(str, candidates)):
             times = timed(step, target, candidates)
-            keep_times(path, OPENCL_METHODS, {shape: times})
+            add_times(path, OPENCL_METHODS, {shape: times})
         default, best = candidates[0], _fastest(candidates, times)
         found.append(Tuned(shape, str(default), times[str(default)], str(best), times[str(best)]))
     return found
@@ -108,5 +107,4 @@ def alone(step: Step, target: Target, choose: Choose = modelled):
 
 
 def _path(info: opencl.DeviceInfo, precision: str) -> Path:
-    key = "\0".join((info.platform, info.name, info.driver, precision))
-    return env.cache_dir() / f"{OPENCL_METHODS}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    return cached_path(OPENCL_METHODS, info.name, info.platform, info.driver, precision)

@@ -1,0 +1,74 @@
+"""Profiles of this machine in the cache: the plans of those who give none come from them.
+
+Each belongs to a network's shapes and a kind of machine. With ``PIPEALL_TUNE=off`` none is stored or used: nothing that
+was timed decides then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ... import env
+from ...cache import cached_path, read_cached, write_cached
+from ...errors import ArgumentError
+from ...graph.ir import Graph
+from ...logs import logger
+from ..planning.names import parse_unit, without_precision
+from ..planning.profile import Profile, crossing_bytes
+from .board import Board
+from .machine import describe
+
+KIND = "profile"
+
+log = logger(__name__)
+
+
+def real_components(board: Board) -> list[str]:
+    """Names of the components that are no stand-in."""
+    return [component.name for component in board.components.values() if not component.stand_in]
+
+
+def measured_on(profile: Profile, board: Board) -> bool:
+    """Whether these are times of this very kind of machine: the components that it knows have the same description."""
+    there, here = profile.about.get("components"), describe(board)["components"]
+    names = {without_precision(parse_unit(unit)[0]) for unit in profile.units}
+    return not profile.modelled and isinstance(there, Mapping) and all(there.get(n) == here.get(n, "") for n in names)
+
+
+def store(profile: Profile, graph: Graph, board: Board) -> None:
+    """Caches a profile that knows every real component of this machine; one that cannot be written is not cached."""
+    if profile.modelled or not env.tune() or not set(real_components(board)) <= set(profile.units):
+        return
+    path = profile_path(graph, board)
+    try:
+        write_cached(path, KIND, profile.to_dict())
+        log.debug("profile of %s cached as %s", graph.name, path)
+    except ArgumentError as error:
+        log.debug("profile of %s is not cached: %s", graph.name, error)
+
+
+def cached(graph: Graph, board: Board) -> Profile | None:
+    """The profile of this network that was measured here; None where there is none, or it cannot be read."""
+    if board.model is not None or not env.tune():
+        return None
+    path = profile_path(graph, board)
+    content = read_cached(path, KIND)
+    if content is None:
+        return None
+    try:
+        profile = Profile.from_dict(content, str(path))
+        profile.check_network(graph)
+    except ArgumentError as error:
+        log.debug("profile %s is not used: %s", path, error)
+        return None
+    return profile if measured_on(profile, board) else None
+
+
+def profile_path(graph: Graph, board: Board) -> Path:
+    """Where the profile of these shapes on these components is cached. Raises ArgumentError as ``cached_path``."""
+    shapes = {name: (tensor.shape, tensor.dtype) for name, tensor in graph.tensors.items()}
+    shapes |= {name: (array.shape, str(array.dtype)) for name, array in graph.constants.items()}
+    nodes = [(node.op, *(shapes.get(name) for name in (*node.inputs, node.output))) for node in graph.nodes]
+    components = sorted(describe(board)["components"].items())
+    return cached_path(KIND, graph.name, components, crossing_bytes(graph), nodes)

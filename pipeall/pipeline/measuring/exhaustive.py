@@ -1,0 +1,131 @@
+"""Every configuration run for real, as the papers' authors did to find the best, but in one process; resumable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations, permutations
+from pathlib import Path
+from typing import Any
+
+from ...errors import PipeallError
+from ...files import JsonReader
+from ...graph.ir import Graph
+from ...journal import Journal
+from ..boards.board import Board
+from ..boards.default_plan import cores_of
+from ..boards.machine import describe
+from ..planning.plan import Plan
+from ..planning.profile import crossing_bytes
+from ..planning.teams import teams
+from .measure import Progress
+from .trial import Trial, compare
+from .verify import TURNS
+
+FINALISTS = 5  # of the fastest, measured once more
+LEAST_MS = 1e-6  # a nanosecond
+PAIR_TURNS = 3  # of each configuration, and of the reference beside it
+
+
+def configurations(groups: int, units: Sequence[str], cores: Mapping[str, int]) -> list[Plan]:
+    """Every order and cut of all sets of the units that can run at once, fewer stages first."""
+    return [
+        Plan.pipeline(order, cuts)
+        for team in teams(units, groups, cores)
+        for order in sorted(set(permutations(team)))
+        for cuts in combinations(range(1, groups), len(team) - 1)
+    ]
+
+
+def open_measurements(path: str | Path, graph: Graph, board: Board) -> Journal:
+    """The journal of ``measure_all``. Raises ArgumentError for one of another network or machine."""
+    about = {"network": graph.name, "crossing_bytes": list(crossing_bytes(graph))}
+    return Journal(path, "measurements", {**about, "components": describe(board)["components"]})
+
+
+def measure_all(
+    graph: Graph,
+    board: Board,
+    units: Sequence[str],
+    best: Plan,
+    *,
+    seconds: float = 2.0,
+    journal: Journal | None = None,
+    progress: Progress = lambda text, done, total: None,
+) -> dict[str, Any]:
+    """Measures every configuration of the units, then the fastest beside ``best``.
+
+    Each takes turns with a reference, the first ``best`` that the journal had, and is ranked by its share of the
+    reference's period: the machine may be slower an hour later.
+
+    Parameters
+    ----------
+    best
+        The plan that the fastest of all is compared with, such as the best of a search.
+    seconds
+        That each configuration runs.
+    journal
+        From ``open_measurements``: what it has is not measured again.
+    progress
+        Called with what is measured, how much of it is done, and how much there is.
+
+    Returns
+    -------
+    dict
+        How many were measured or refused, the final comparison with the fastest first, and by how many percent
+        ``best`` is behind it. Ready for JSON.
+    """
+    plans = {str(plan): plan for plan in configurations(len(graph.groups), units, cores_of(board))}
+    reference, rows = _known(journal) if journal and journal.entries else (best, {})
+    if journal and not journal.entries:
+        journal.add({"reference": str(reference), **describe(board)})
+    missing = [plan for text, plan in plans.items() if text not in rows]
+    for done, plan in enumerate(missing):
+        progress("every configuration", done, len(missing))
+        rows[str(plan)] = row = _row(graph, board, plan, reference, seconds)
+        if journal:
+            journal.add({"plan": str(plan), **row})
+    refused = {text: rows[text]["refused"] for text in plans if "refused" in rows[text]}
+    ran = [text for text in plans if text not in refused]
+    fastest = sorted(ran, key=lambda text: rows[text]["period_ms"] / rows[text]["reference_ms"])
+    trials = _finals(graph, board, list(dict.fromkeys([str(best), *fastest[:FINALISTS]])), seconds, progress)
+    return {
+        "configurations": len(plans),
+        "measured": len(ran),
+        "measured_now": len(missing),
+        "refused": refused,
+        "finalists": [trial.to_dict() for trial in sorted(trials, key=lambda trial: trial.period_ms)],
+        "behind_percent": 100 * (1 - min(trial.period_ms for trial in trials) / trials[0].period_ms),
+    }
+
+
+def _row(graph: Graph, board: Board, plan: Plan, reference: Plan, seconds: float) -> dict[str, Any]:
+    """The periods of a plan and of the reference beside it, or why the plan was refused."""
+    try:
+        trial, beside = compare(graph, [plan, reference], board, turns=PAIR_TURNS, seconds=seconds / PAIR_TURNS)
+    except PipeallError as error:
+        return {"refused": str(error)}
+    return {"period_ms": trial.period_ms, "reference_ms": beside.period_ms}
+
+
+def _finals(graph: Graph, board: Board, plans: Sequence[str], seconds: float, progress: Progress) -> list[Trial]:
+    turns, done = TURNS * len(plans), 0
+
+    def advance() -> None:
+        nonlocal done
+        done += 1
+        progress("the best of all", done, turns)
+
+    parsed = [Plan.parse(text) for text in plans]
+    return compare(graph, parsed, board, turns=TURNS, seconds=seconds / TURNS, done=advance)
+
+
+def _known(journal: Journal) -> tuple[Plan, dict[str, dict[str, Any]]]:
+    """The reference and the rows of a journal. Raises ArgumentError naming the file for anything else."""
+    first, *others = (JsonReader(entry, f"{journal.path}: line {i}") for i, entry in enumerate(journal.entries, 2))
+    rows = {}
+    for read in others:
+        if "refused" in read.content:
+            rows[read.word("plan")] = {"refused": read.word("refused")}
+        else:
+            rows[read.word("plan")] = {key: read.number(key, low=LEAST_MS) for key in ("period_ms", "reference_ms")}
+    return Plan.parse(first.word("reference")), rows
