@@ -271,18 +271,19 @@ def test_measure_all_tells_what_could_not_run(tmp_path, monkeypatch):
     [
         ({"network": "other"}, "another network"),
         ({"components": {}}, "another components"),
-        ({"reference": 3}, "reference: expected text"),
-        ({"plans": 3}, "plans: expected a list of objects"),
-        ({"plans": [3]}, "plans[0]: expected an object"),
-        ({"plans": [{"plan": "big", "period_ms": 0, "reference_ms": 1}]}, "plans[0]: period_ms: expected a number"),
-        ({"plans": [{"plan": "big", "refused": None}]}, "plans[0]: refused: expected text"),
+        ([{"reference": 3}], "line 2: reference: expected text"),
+        ([{"reference": "big"}, {"refused": "x"}], "line 3: plan: expected text"),
+        ([{"reference": "big"}, {"plan": "big", "period_ms": 0, "reference_ms": 1}], "line 3: period_ms: expected"),
+        ([{"reference": "big"}, {"plan": "big", "refused": None}], "line 3: refused: expected text"),
     ],
     ids=str,
 )
 def test_a_wrong_file_of_measurements_is_one_line(change, words, tmp_path):
     path = tmp_path / "every.json"
     document("search", "tiny", "--units", "B", "--verify", "0", "--measure-all", path, *QUICK)
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    header = json.loads(path.read_text().splitlines()[0])
+    lines = [header | change] if isinstance(change, dict) else [header, *change]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     result = invoke("search", "tiny", "--units", "B", "--verify", "0", "--measure-all", path, *QUICK)
     assert result.exit_code == 2 and result.stdout == "" and words in result.stderr and result.stderr.count("\n") == 1
 

@@ -37,9 +37,11 @@ def configurations(groups: int, units: Sequence[str], cores: Mapping[str, int]) 
 
 
 def open_measurements(path: str | Path, graph: Graph, board: Board) -> Journal:
-    """The journal of ``measure_all``. Raises ArgumentError for one of another network or machine."""
+    """The journal of ``measure_all``. Raises ArgumentError for one of another network or machine, or a damaged one."""
     about = {"network": graph.name, "crossing_bytes": list(crossing_bytes(graph))}
-    return Journal(path, "measurements", {**about, "components": describe(board)["components"]})
+    journal = Journal(path, "measurements", {**about, "components": describe(board)["components"]})
+    _known(journal)
+    return journal
 
 
 def measure_all(
@@ -75,8 +77,9 @@ def measure_all(
         ``best`` is behind it. Ready for JSON.
     """
     plans = {str(plan): plan for plan in configurations(len(graph.groups), units, cores_of(board))}
-    reference, rows = _known(journal) if journal and journal.entries else (best, {})
-    if journal and not journal.entries:
+    known, rows = _known(journal)
+    reference = known or best
+    if journal and not known:
         journal.add({"reference": str(reference), **describe(board)})
     missing = [plan for text, plan in plans.items() if text not in rows]
     for done, plan in enumerate(missing):
@@ -119,8 +122,10 @@ def _finals(graph: Graph, board: Board, plans: Sequence[str], seconds: float, pr
     return compare(graph, parsed, board, turns=TURNS, seconds=seconds / TURNS, done=advance)
 
 
-def _known(journal: Journal) -> tuple[Plan, dict[str, dict[str, Any]]]:
-    """The reference and the rows of a journal. Raises ArgumentError naming the file for anything else."""
+def _known(journal: Journal | None) -> tuple[Plan | None, dict[str, dict[str, Any]]]:
+    """The reference and the rows of a journal; None and none where it has no entry. Raises ArgumentError."""
+    if journal is None or not journal.entries:
+        return None, {}
     first, *others = (JsonReader(entry, f"{journal.path}: line {i}") for i, entry in enumerate(journal.entries, 2))
     rows = {}
     for read in others:
