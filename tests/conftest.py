@@ -23,10 +23,14 @@ if importlib.util.find_spec("hypothesis"):  # not in the emulated Python
 
 
 KERNEL = ("row", "isa", "core")  # parameters that say which kernel a test runs
+SHORT = 3  # one case in so many of each test, without --full; a kernel has at least one
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--every", type=int, default=1, help="of each test and kernel only one case in so many")
+    parser.addoption("--full", action="store_true", help="all tests, all cases; else the set of the README's command")
+    parser.addoption(
+        "--every", type=int, help=f"one case in so many of each test and kernel: 1 with --full, else {SHORT}"
+    )
     parser.addoption("--sweep", action="store_true", help="all cases, also where kernels are emulated or simulated")
 
 
@@ -35,12 +39,17 @@ def function_and_kernel(item: pytest.Item) -> tuple[str, ...]:
     return item.nodeid.partition("[")[0], *(str(parameters.get(name)) for name in KERNEL)
 
 
+def every(config: pytest.Config) -> int:
+    return config.getoption("--every") or (1 if config.getoption("--full") else SHORT)
+
+
 @pytest.hookimpl(trylast=True)  # of what other options have left
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     cases: dict[tuple[str, ...], list[pytest.Item]] = defaultdict(list)
     for item in items:
-        cases[function_and_kernel(item)].append(item)
-    kept = {item for some in cases.values() for item in some[:: config.getoption("--every")]}
+        if config.getoption("--full") or not item.get_closest_marker("full"):
+            cases[function_and_kernel(item)].append(item)
+    kept = {item for some in cases.values() for item in some[:: every(config)]}
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
 
@@ -48,7 +57,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture
 def some(pytestconfig: pytest.Config) -> Callable[[Iterable], list]:
     """Of cases that one test goes through, as many as ``--every`` says."""
-    return lambda cases: list(cases)[:: pytestconfig.getoption("--every")]
+    return lambda cases: list(cases)[:: every(pytestconfig)]
 
 
 @pytest.fixture
@@ -58,7 +67,8 @@ def thinned(pytestconfig: pytest.Config) -> Callable[[int], tuple[str, str]]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """``PIPEALL_EXPECTED_SKIPS``, a file such as expected_skips.txt: any other skip fails the run."""
+    """``PIPEALL_EXPECTED_SKIPS``: a file such as expected_skips.txt. Any other skip fails the run."""
+    config.addinivalue_line("markers", "full: runs with --full alone: minutes, and what it finds others rarely miss")
     if listed := os.environ.get("PIPEALL_EXPECTED_SKIPS"):
         config.pluginmanager.register(ExpectedSkips(Path(listed)))
 

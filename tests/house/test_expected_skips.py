@@ -47,7 +47,7 @@ def test_the_exit_status_and_what_is_named(listed, code, named, tmp_path):
         "PYTHONPATH": f"{TESTS.parent}:{TESTS}:{TESTS / 'support'}",
     }
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "conftest", "."],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "conftest", "--full", "."],
         cwd=tmp_path, env=os.environ | variables, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == code, done.stdout + done.stderr

@@ -78,7 +78,9 @@ def test_the_page_is_read():
 
 @needs_networks
 def test_the_command_of_the_readme_shows_what_is_printed(board_with_gpu):
-    (words,) = re.findall(r"^    apt-get .* \.venv/bin/pipeall (run .*)$", (REPOSITORY / "README.md").read_text(), re.M)
+    (words,) = re.findall(
+        r"^    tools/setup .* \.venv/bin/pipeall (run .*)$", (REPOSITORY / "README.md").read_text(), re.M
+    )
     source = "examples/lines"
     done = invoke(*words.replace(source, str(REPOSITORY / source)).split())
     assert done.exit_code == 0, done.output
