@@ -1,6 +1,7 @@
-"""``public``: some of pipeall's public names, a table of them and then each with its docstring.
+"""``public``: pipeall's public names of one topic, a table of them and then each with its docstring.
 
-All names of ``pipeall.__all__`` have to be on some page. ``returned`` documents the types that they give.
+``returned`` documents the types without a public name that the names of a topic give, each on the first page that has
+some use of it. All names of ``pipeall.__all__`` have to be of some topic.
 """
 
 from __future__ import annotations
@@ -22,28 +23,36 @@ import pipeall
 LOG = logging.getLogger(__name__)
 
 
-class Public(Generated):
-    """The names that are its content."""
+TOPICS = {
+    "networks": "load save_onnx with_picture Graph Tensor zoo demo",
+    "boards": "Board BoardModel Plan footprint",
+    "running": "Model PictureAnswer Picture Pipeline Engine Stats View",
+    "tasks": "tasks",
+    "planning": "profile Profile search Found explain verify Verification compare simulate Simulation",
+    "quantization": "quantize Quantized keep_float32 mixed_precision allowed_precisions",
+    "sizes": "cost",
+    "errors": "PipeallError ArgumentError ModelError DeviceError MissingExtraError PipelineError PipelineTimeoutError",
+}
+GIVEN = {"networks": ("pipeall.graph.partition.Group", "pipeall.graph.partition.Cut")}  # no annotation leads to them
 
-    has_content = True
+
+class Public(Generated):
+    """The names of a topic."""
+
+    required_arguments = 1
 
     def markdown(self) -> str:
-        names = " ".join(self.content).split()
-        shown_names(self.env).setdefault(self.env.docname, set()).update(names)
-        return _documented([f"pipeall.{name}" for name in names])
+        return _documented([f"pipeall.{name}" for name in TOPICS[self.arguments[0]].split()])
 
 
 class Returned(Generated):
-    """Classes of this package that public functions, methods and attributes give, and that have no public name.
+    """Classes that public functions, methods and attributes of a topic give, and that have no public name."""
 
-    Its content names some that no annotation leads to.
-    """
-
-    has_content = True
+    required_arguments = 1
 
     def markdown(self) -> str:
-        named = [_thing(name) for name in " ".join(self.content).split()]
-        return _documented([f"{kind.__module__}.{kind.__qualname__}" for kind in returned(named)])
+        kinds = returned()[self.arguments[0]]
+        return _documented([f"{kind.__module__}.{kind.__qualname__}" for kind in kinds])
 
 
 def _documented(names: list[str]) -> str:
@@ -74,19 +83,24 @@ def _entry(name: str) -> str:
     return f".. auto{kind}:: {name}\n   :members:\n\n"
 
 
-def returned(named: list[type]) -> list[type]:
-    """Sorted by name; reached from the public names, and those that are named, over results, attributes and fields."""
-    public = {id(getattr(pipeall, name)) for name in pipeall.__all__}
+def returned() -> dict[str, list[type]]:
+    """Topic -> its types by name: reached from its public names over results, attributes and fields."""
+    known = {id(getattr(pipeall, name)) for name in pipeall.__all__}
     for room in [getattr(pipeall, name) for name in pipeall.__all__]:
-        public |= {id(getattr(room, name)) for name in getattr(room, "__all__", ()) if isinstance(room, ModuleType)}
-    found = {kind.__name__: kind for kind in named}
-    waiting = [*(getattr(pipeall, name) for name in pipeall.__all__), *named]
-    while waiting:
-        for kind in _given(waiting.pop()):
-            if kind.__module__.startswith("pipeall") and id(kind) not in public and kind.__name__ not in found:
-                found[kind.__name__] = kind
-                waiting.append(kind)
-    return [found[name] for name in sorted(found)]
+        known |= {id(getattr(room, name)) for name in getattr(room, "__all__", ()) if isinstance(room, ModuleType)}
+    kinds: dict[str, list[type]] = {}
+    for topic, names in TOPICS.items():
+        kinds[topic] = [_thing(name) for name in GIVEN.get(topic, ())]
+        known |= {id(kind) for kind in kinds[topic]}
+        waiting = [*(getattr(pipeall, name) for name in names.split()), *kinds[topic]]
+        while waiting:
+            for kind in _given(waiting.pop()):
+                if kind.__module__.startswith("pipeall") and id(kind) not in known:
+                    known.add(id(kind))
+                    kinds[topic].append(kind)
+                    waiting.append(kind)
+        kinds[topic].sort(key=lambda kind: kind.__name__)
+    return kinds
 
 
 def _given(thing: Any) -> Iterator[type]:
@@ -121,26 +135,14 @@ def _classes(hint: Any) -> Iterator[type]:
         yield from _classes(inner)
 
 
-def shown_names(env: BuildEnvironment) -> dict[str, set[str]]:
-    """Page -> public names on it."""
-    if not hasattr(env, "public_names"):
-        env.public_names = {}
-    return env.public_names
-
-
-def forget(app: Sphinx, env: BuildEnvironment, page: str) -> None:
-    shown_names(env).pop(page, None)
-
-
 def check(app: Sphinx, env: BuildEnvironment) -> None:
-    """Warns of a public name that is on no page."""
-    for name in sorted(set(pipeall.__all__).difference(*shown_names(env).values())):
-        LOG.warning("pipeall.%s is public and on no page: add it to a `public` block of docs/reference/api.md", name)
+    """Warns of a public name that is of no topic."""
+    for name in sorted(set(pipeall.__all__).difference(" ".join(TOPICS.values()).split())):
+        LOG.warning("pipeall.%s is public and of no topic: add it to docs/_ext/public.py", name)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("public", Public)
     app.add_directive("returned", Returned)
-    app.connect("env-purge-doc", forget)
     app.connect("env-check-consistency", check)
-    return {"parallel_read_safe": False}
+    return {"parallel_read_safe": True}
