@@ -186,7 +186,9 @@ def scatter_elements(c: Composer) -> str:
         raise Unfit
     x = c.pick("fiu", 1)
     axis, shape = axis_of(c, x), list(c.of(x).shape)
-    count = c.whole(1, max(1, shape[axis]))
+    if not c.of(x).size:
+        raise Unfit
+    count = c.whole(1, shape[axis])
     indices = np.argsort(c.random.random(shape), axis).take(range(count), axis)
     return c.node("ScatterElements", [x, indices_of(c, indices), c.operand(indices.shape, c.of(x).dtype)], axis=axis)
 
