@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 from generated import Generated
@@ -24,6 +25,7 @@ from pipeall.tasks.decoder import TASKS
 
 PACKAGE = Path(pipeall.__file__).parent
 KERNELS = PACKAGE / "_kernels" / "cpu" / "kernels.inc"
+_KERNEL = re.compile(r"PA_KERNEL\(([^)]*)\)")
 BOARDS = PACKAGE / "pipeline" / "boards"
 PROCESSORS = {"__x86_64__": "x86-64", "__aarch64__": "aarch64"}
 
@@ -111,21 +113,35 @@ class Kernels(Generated):
 
 def kernels() -> tuple[list[str], dict[str, list[list[str]]]]:
     """The columns of the list of kernels, and its lines by processor."""
-    columns: list[str] = []
+    columns, *text = re.split(r"(?=#define)", KERNELS.read_text(), maxsplit=1)
     tables: dict[str, list[list[str]]] = {}
     processor = portable = "every processor"
-    for line in KERNELS.read_text().splitlines():
+    for line in _without_macros("".join(text)).splitlines():
         if guard := re.match(r"#\s*(?:if|elif).*defined\((\w+)\)", line):
             processor = PROCESSORS[guard[1]]
         elif re.match(r"#\s*endif", line):
             processor = portable
-        elif entry := re.search(r"PA_KERNEL\(([^)]*)\)", line):
-            cells = [cell.strip() for cell in entry[1].split(",")]
-            if columns:
-                tables.setdefault(processor, []).append(cells)
-            else:
-                columns = cells
-    return columns, tables
+        for cells in _KERNEL.findall(line):
+            tables.setdefault(processor, []).append(_cells(cells))
+    return _cells(_KERNEL.findall(columns)[0]), tables
+
+
+def _without_macros(text: str) -> str:
+    """The list with its macros replaced by what they stand for."""
+    macros = re.findall(r"#define (\w+)\(([^)]*)\) (.*)", text := text.replace("\\\n", ""))
+    text = re.sub(r"#define.*", "", text)
+    for name, parameters, body in reversed(macros):  # a macro uses those above it
+        text = re.sub(rf"\b{name}\(([^)]*)\)", partial(_expanded, parameters, body), text)
+    return text
+
+
+def _expanded(parameters: str, body: str, use: re.Match[str]) -> str:
+    given = dict(zip(_cells(parameters), _cells(use[1]), strict=True))
+    return re.sub(r"\s*##\s*", "", re.sub(r"\b[a-z]+\b", lambda word: given.get(word[0], word[0]), body))
+
+
+def _cells(text: str) -> list[str]:
+    return [cell.strip() for cell in text.split(",")]
 
 
 class Boards(Generated):

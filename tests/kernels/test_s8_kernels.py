@@ -13,10 +13,6 @@ from pipeall._kernels.cpu.table import ROWS
 
 U = 2.0**-24
 PAGE = mmap.PAGESIZE
-DEPTH = {"neon": 16, "i8mm": 8}  # kernels_s8.h; 4 elsewhere
-STEP = {"neon": 8, "i8mm": 8}  # what k is a multiple of
-LEAST_WEIGHT = {"avx512": -127, "avx2": -127, "neon": -127}  # of a GEMM; -128 elsewhere
-LEAST_DEPTHWISE = {"neon": -127}
 GUARD, UNTOUCHED = 80, 77  # bytes around what a kernel may write, and what they hold
 POINTER, INT32, INT64, FLOAT = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_float
 
@@ -132,7 +128,7 @@ def run_gemm(row, ledge, a, w, bias, scale, to, n, reals=False):
     """(m, n) integers, or floats, of (taps, m, k) inputs and (taps, k, NR) weights."""
     taps, m, k = a.shape
     tiles, least, larger, pointers = tile_pointers(row, ledge.put(a))
-    b = packed(w, DEPTH.get(row.isa, 4))
+    b = packed(w, row.kr)
     rest = [aligned(x) for x in (bias, w.sum((0, 1), dtype=np.int32), scale)]
     data = (x.ctypes.data for x in (pointers, b, *rest))
     kernel = kernel_of(row)
@@ -185,15 +181,15 @@ def parameters(random, count, terms):
 
 def drawn_tile(random, row, m, n, depths):
     """Inputs (taps, m, k), weights (taps, k, NR), taps and k, which differ from tile to tile by ``depths``."""
-    taps, k = (1, 3)[(m + n) % 2], STEP.get(row.isa, 4) * depths[(m + 2 * n) % len(depths)]
+    taps, k = (1, 3)[(m + n) % 2], min(row.kr, 8) * depths[(m + 2 * n) % len(depths)]
     a = random.integers(-128, 128, (taps, m, k), np.int8)
-    return a, random.integers(LEAST_WEIGHT.get(row.isa, -128), 128, (taps, k, row.nr), np.int8), taps, k
+    return a, random.integers(-128 + row.narrow_weights, 128, (taps, k, row.nr), np.int8), taps, k
 
 
 @rows_of("gemm")
 def test_every_gemm_tile(row):
     random = np.random.default_rng(0)
-    step = STEP.get(row.isa, 4)
+    step = min(row.kr, 8)
     ledge = Ledge(3 * (2 * row.mr + 1), 13 * step)
     for m in range(1, 2 * row.mr + 2):
         for n in range(1, row.nr + 1):
@@ -210,12 +206,12 @@ def test_every_gemm_tile(row):
 def test_gemm_of_long_rows(row, words):
     """Rows of some blocks of k, and of a part of one: k is in words of 4 bytes, rounded up to its step."""
     random = np.random.default_rng(words)
-    step, n = STEP.get(row.isa, 4), row.nr
+    step, n = min(row.kr, 8), row.nr
     k = -(-4 * words // step) * step
     ledge, to = Ledge(2 * (row.mr + 1), k), requantised(3, relu=False)
     for m in (1, row.mr, row.mr + 1):
         a = random.integers(-128, 128, (2, m, k), np.int8)
-        w = random.integers(LEAST_WEIGHT.get(row.isa, -128), 128, (2, k, n), np.int8)
+        w = random.integers(-128 + row.narrow_weights, 128, (2, k, n), np.int8)
         bias, scale = parameters(random, n, 2 * k)
         check(run_gemm(row, ledge, a, w, bias, scale, to, n), gemm_sums(a, w), bias, scale, to)
 
@@ -227,7 +223,7 @@ def test_gemm_of_the_largest_products(row, taps):
     m, n, k = row.mr, row.nr, 65536 // taps
     ledge = Ledge(taps * m, k)
     scale, to = np.full(n, 0.25, np.float32), requantised(0, relu=False)
-    for weight in (127, -127, LEAST_WEIGHT.get(row.isa, -128)):
+    for weight in (127, -127, -128 + row.narrow_weights):
         for a_value in (-128, 127):
             for turns in (1, 2, 3):
                 a = np.full((taps, m, k), a_value, np.int8)
@@ -247,7 +243,7 @@ def corner_scales(n):
 @pytest.mark.parametrize("zero", [-128, 0, 5, 127])
 def test_gemm_at_its_bounds(row, zero, relu):
     """Ties, and sums of every size against scales of every size, infinite products among them."""
-    n, step, to = row.nr, STEP.get(row.isa, 4), requantised(zero, relu)
+    n, step, to = row.nr, min(row.kr, 8), requantised(zero, relu)
     ledge = Ledge(1, step)
     nothing, w = np.zeros((1, 1, step), np.int8), np.ones((1, step, n), np.int8)
     for first in range(-300, 300, n):
@@ -264,7 +260,7 @@ def test_gemm_at_its_bounds(row, zero, relu):
 def test_every_gemm_tile_of_real_numbers(row):
     """Equal to the last bit: a sum becomes a float, and is multiplied, each with one rounding; any bounds."""
     random = np.random.default_rng(1)
-    step = STEP.get(row.isa, 4)
+    step = min(row.kr, 8)
     ledge = Ledge(3 * (2 * row.mr + 1), 5 * step)
     for m in range(1, 2 * row.mr + 2):
         for n in range(1, row.nr + 1):
@@ -286,7 +282,7 @@ def test_every_depthwise_tile(row):
         for n in range(1, most + 1):
             taps = (1, 2, 3, 9)[(m + 2 * n) % 4]
             a = random.integers(-128, 128, (taps, m, n), np.int8)
-            w = random.integers(LEAST_DEPTHWISE.get(row.isa, -128), 128, (taps, n), np.int8)
+            w = random.integers(-128 + row.narrow_weights, 128, (taps, n), np.int8)
             bias, scale = parameters(random, n, taps)
             to = requantised(int(random.integers(-128, 128)), relu=n % 3 == 0)
             check(run_depthwise(row, ledge, a, w, bias, scale, to), depthwise_sums(a, w), bias, scale, to)
@@ -299,7 +295,7 @@ def test_depthwise_at_its_bounds(row, zero, relu):
     m, n, taps, to = row.mr, row.nr + 1, 255, requantised(zero, relu)
     ledge = Ledge(taps * m, n)
     for a_value in (-128, 127):
-        for weight in (LEAST_DEPTHWISE.get(row.isa, -128), 127):
+        for weight in (-128 + row.narrow_weights, 127):
             a, w = np.full((taps, m, n), a_value, np.int8), np.full((taps, n), weight, np.int8)
             sums = depthwise_sums(a, w)
             small = (np.arange(n) * 2 - n - sums[0]).astype(np.int32)

@@ -11,10 +11,9 @@ from pipeall._kernels.cpu.kernels import CpuProgram
 from winograd_reference import convolve, matrices, winograd_bound
 
 from pipeall._kernels.cpu.algorithms import (
+    COSTS,
     DIRECT,
     GEMM,
-    VECTOR,
-    VECTOR_OF,
     Algorithm,
     candidates,
     modelled,
@@ -108,7 +107,7 @@ def test_the_cases_cover_every_variant():
 def test_model_of_narrow_groups():
     """Direct where a panel of GEMM would be all but empty, and never where groups fill it."""
     assert {row.isa: row.nr for row in FLOAT_ROWS if row.op == "depthwise"} == {
-        row.isa: VECTOR_OF.get(row.isa, VECTOR) for row in FLOAT_ROWS if row.op == "depthwise"
+        row.isa: COSTS[row.isa].lanes for row in FLOAT_ROWS if row.op == "depthwise"
     }
     narrow, wide = conv_step(48, 48, 56, 3, stride=2, groups=6), conv_step(96, 96, 27, 3, stride=2, groups=2)
     assert [modelled(narrow, *panel) for panel in ((32, "avx512"), (16, "avx2"))] == [DIRECT] * 2

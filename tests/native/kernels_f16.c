@@ -19,7 +19,7 @@ typedef struct row {
 } row;
 
 /* Weak: those of other ops are not linked. */
-#define PA_KERNEL(op, type, name, isa, core, mr, nr) PA_ROW_##type(op, name, isa, mr, nr)
+#define PA_KERNEL(op, type, name, isa, core, mr, nr, kr, flags) PA_ROW_##type(op, name, isa, mr, nr)
 #define PA_ROW_f32(...)
 #define PA_ROW_s8(...)
 #define PA_ROW_f16(op, name, isa, mr, nr) extern __attribute__((weak)) __typeof__(*(pa_##op##_f16_fn)0) pa_##name;

@@ -7,22 +7,23 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "_kernels/cpu/dispatch.h"
 #include "_kernels/cpu/kernels_s8.h"
 #include "check.h"
 
 typedef struct row {
     const char *op, *name, *isa;
-    int mr, nr;
+    int mr, nr, kr, flags;
     void (*function)(void);
 } row;
 
-#define PA_KERNEL(op, type, name, isa, core, mr, nr) PA_ROW_##type(op, type, name, isa, mr, nr)
+#define PA_KERNEL(op, type, name, isa, core, mr, nr, kr, flags) PA_ROW_##type(op, type, name, isa, mr, nr, kr, flags)
 #define PA_ROW_f32(...)
 #define PA_ROW_f16(...)
-#define PA_ROW_s8(op, type, name, isa, mr, nr) extern __typeof__(*(pa_##op##_##type##_fn)0) pa_##name;
+#define PA_ROW_s8(op, type, name, ...) extern __typeof__(*(pa_##op##_##type##_fn)0) pa_##name;
 #include "_kernels/cpu/kernels.inc"
 #undef PA_ROW_s8
-#define PA_ROW_s8(op, type, name, isa, mr, nr) {#op, #name, #isa, mr, nr, (void (*)(void))pa_##name},
+#define PA_ROW_s8(op, type, name, isa, mr, nr, kr, flags) {#op, #name, #isa, mr, nr, kr, flags, (void (*)(void))pa_##name},
 static const row rows[] = {
 #include "_kernels/cpu/kernels.inc"
 };
@@ -37,11 +38,8 @@ typedef struct problem {
 } problem;
 
 static int is(const char *a, const char *b) { return !strcmp(a, b); }
-static int depth_of(const row *r) { return is(r->isa, "neon") ? 16 : is(r->isa, "i8mm") ? 8 : 4; }
-static int step_of(const row *r) { return depth_of(r) > 8 ? 8 : depth_of(r); } /* of k */
-static int least_weight(const row *r) { /* kernels_s8.h */
-    return is(r->isa, "neon") || is(r->isa, "avx2") || is(r->isa, "avx512") ? -127 : -128;
-}
+static int step_of(const row *r) { return r->kr > 8 ? 8 : r->kr; } /* of k */
+static int least_weight(const row *r) { return r->flags & PA_NARROW_WEIGHTS ? -127 : -128; }
 
 static uint32_t state = 1;
 static int random_to(int least, int most) { return least + (int)(next_random(&state) % (uint32_t)(most - least + 1)); }
@@ -151,7 +149,7 @@ static int run(const row *r, const problem *p, int8_t *const a[][MOST_ROWS], con
 
 /* Random rows and weights of a problem, and a run that checks each of its rows to the last digit of the sum. */
 static int solve(const row *r, const problem *p) {
-    const int depthwise = is(r->op, "depthwise"), depth = depth_of(r);
+    const int depthwise = is(r->op, "depthwise"), depth = r->kr;
     const int64_t k = depthwise ? 1 : p->k, bytes = depthwise ? p->n : p->k;
     int8_t *a[MOST_TAPS][MOST_ROWS];
     int *weights = malloc((size_t)(p->taps * p->n * k) * sizeof *weights);

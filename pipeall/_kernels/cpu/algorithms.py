@@ -67,30 +67,48 @@ HALF_ROW = 32  # the same of one pixel (PA_F16_GEMV_BLOCK)
 HALF_TILE = 6  # points along a side of Winograd's tiles of halves: more lose too much
 TILES = {3: (2, 4, 6), 4: (3, 5), 5: (2, 4)}  # kernel size, of a phase -> m
 DIRECT_ROWS = 256  # of a kernel at most (kernels.h: PA_KERNEL_ROWS_MAX)
-VECTOR, VECTOR_OF = 4, {"avx512": 16, "avx2": 8, "ref": 1}  # of a vector: NR of the depthwise kernels
 # Multiply-adds that take as long as the rest of the work, from timings of whole layers on Zen 3 (AVX2):
 INPUT = {4: 120, 6: 300, 8: 900}  # transforming one channel of a tile of n x n points
 OUTPUT = {4: 90, 6: 240, 8: 700}
 TAPS = {4: 200, 6: 230, 8: 600}  # transforming the taps of one filter
-# Strassen's sums, of a pair of rows for a pair of channels of the input, and of the output, by timings on Zen 4
-# (AVX-512); on NEON they take 15 (Cortex-A73) to 27 (Cortex-A53) by modelled cycles.
-SPLIT, SPLIT_OF = 40, {"neon": 20}
-JOIN, JOIN_OF = 40, {"neon": 20}
 # Joining them with a residual counts so many times. Layers of 128 to 512 channels at 28 x 28 are slower than by GEMM on
 # Cortex-A53 and A73 (modelled cycles), of 256 to 1024 at 14 x 14 on Zen 3, of 512 to 512 faster.
 WITH_RESIDUAL = 3
 HALVES = 64  # output channels are a multiple of it: two panels of the widest GEMM kernel
-# Reading a byte of weights from memory. NEON: a Cortex-A73 reads 3 bytes a cycle, in which it does 4 multiply-adds.
-PER_WEIGHT_BYTE, PER_WEIGHT_BYTE_OF = 2.7, {"neon": 1.3}
 # Multiply-adds of integers, by the instruction set of their GEMM, that take as long as one of floats; kernels' heads.
 INTEGERS = {"neon": 1.7, "dotprod": 4, "i8mm": 8, "avx2": 1.4, "avx512": 1.4, "avxvnni": 4, "vnni": 4, "ref": 1}
 CONVERT = 5  # of an integer to a float, or back
-# A convolution by phases counts so many times: its sums are short, and a tile of few channels has as many pointers. By
-# timings of first layers on Zen 3 (AVX2). Not on NEON by modelled cycles, nor where reference kernels stand for it.
-BY_PHASES, BY_PHASES_OF = 1.35, {"neon": 1.0, "ref": 1.0}
-# Transformed weights of a layer that are kept at most. On NEON transforming a filter's taps takes 55 (Cortex-A73) to
-# 150 (Cortex-A53) modelled cycles, reading what F(4x4) has more of them 36: there they are always kept.
-KEEP_BYTES, KEEP_BYTES_OF = 4 << 20, {"neon": inf}
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What the model knows of an instruction set, in multiply-adds of floats that take as long.
+
+    lanes            of a vector: NR of the depthwise kernel
+    split, join      Strassen's sums, of a pair of rows for a pair of channels of the input, and of the output. Timed
+                     on Zen 4 (AVX-512); on NEON they take 15 (Cortex-A73) to 27 (Cortex-A53) by modelled cycles
+    per_weight_byte  reading a byte of weights. A Cortex-A73 reads 3 a cycle, in which it does 4 multiply-adds
+    by_phases        a convolution by phases counts so many times: its sums are short, and tiles of few channels have as
+                     many pointers. By timings of first layers on Zen 3 (AVX2); not on NEON, by modelled cycles
+    keep_bytes       transformed weights of a layer that are kept at most. On NEON they are always kept: transforming a
+                     filter's taps takes 55 (Cortex-A73) to 150 (Cortex-A53) modelled cycles, reading what F(4x4) has
+                     more of them 36
+    """
+
+    lanes: int
+    split: float = 40
+    join: float = 40
+    per_weight_byte: float = 2.7
+    by_phases: float = 1.35
+    keep_bytes: float = 4 << 20
+
+
+COSTS = {
+    "avx512": Costs(16),
+    "avx2": Costs(8),
+    "neon": Costs(4, split=20, join=20, per_weight_byte=1.3, by_phases=1.0, keep_bytes=inf),
+    "ref": Costs(1, by_phases=1.0),
+}
 
 
 def candidates(step) -> tuple[Algorithm, ...]:
@@ -137,13 +155,13 @@ def fits_strassen(step) -> bool:
 def sensible(step, nr: int, isa: str, integers: str = "ref") -> tuple[Algorithm, ...]:
     """The candidates worth comparing, for GEMM panels of ``nr``: of each Winograd one, direct for groups below a panel.
 
-    Transformed weights of KEEP_BYTES or more would not stay in a cache until the next frame: they are made anew.
+    Transformed weights of ``keep_bytes`` or more would not stay in a cache until the next frame: they are made anew.
     Of integers Winograd is compared where the model, by the instruction set ``integers`` of their GEMM, sees it ahead.
     """
     if fits_strassen(step):
         fewer = work(step, STRASSEN, nr, isa) < work(step, GEMM, nr, isa)
         return (GEMM, STRASSEN) if fewer else (GEMM,)
-    keep = inf if step.dst.dtype == "float16" else KEEP_BYTES_OF.get(isa, KEEP_BYTES)
+    keep = inf if step.dst.dtype == "float16" else COSTS[isa].keep_bytes
     ways = tuple(
         replace(way, lazy=way.keeps_transform and points_bytes(step, way, nr) >= keep)
         for way in candidates(step)
@@ -169,7 +187,8 @@ def modelled(step, nr: int, isa: str, integers: str = "ref") -> Algorithm:
 
 def work(step, algorithm: Algorithm, nr: int, isa: str, integers: str = "ref") -> float:
     """What a step costs, in multiply-adds of floats."""
-    per_weight = weight_bytes(step, algorithm) * PER_WEIGHT_BYTE_OF.get(isa, PER_WEIGHT_BYTE)
+    costs = COSTS[isa]
+    per_weight = weight_bytes(step, algorithm) * costs.per_weight_byte
     whole, products = step.src[0].dtype == "int8", 2 if step.dst.dtype == "float16" else 1
     if algorithm == GEMM and step.src[0].dtype == "float32":
         step = folded(step, fold(step, nr))
@@ -179,15 +198,15 @@ def work(step, algorithm: Algorithm, nr: int, isa: str, integers: str = "ref") -
     if algorithm == GEMM:
         return filters(step, min(nr, LANES)) * taps * (step.dst.h * step.dst.w / products + per_weight)
     if algorithm == DIRECT:
-        vectors = vector_filters(step, VECTOR_OF.get(isa, VECTOR))
+        vectors = vector_filters(step, costs.lanes)
         return vectors * taps * (step.dst.h * step.dst.w / products + per_weight)
     if algorithm == STRASSEN:
-        join = JOIN_OF.get(isa, JOIN) * (WITH_RESIDUAL if len(step.src) > 1 else 1)
-        sums = step.src[0].c / 2 * SPLIT_OF.get(isa, SPLIT) + step.dst.c / 2 * join
+        join = costs.join * (WITH_RESIDUAL if len(step.src) > 1 else 1)
+        sums = step.src[0].c / 2 * costs.split + step.dst.c / 2 * join
         return algorithm.products(step) + pairs(step) * sums + per_weight * 7 / 4 * filters(step, nr)
     m, n = tile(step, algorithm)
     tiles = ceil(step.dst.h / m) * ceil(step.dst.w / m)
-    lazy, times = algorithm.lazy, BY_PHASES_OF.get(isa, BY_PHASES) if phases_of(step) > 1 else 1
+    lazy, times = algorithm.lazy, costs.by_phases if phases_of(step) > 1 else 1
     step = phased(step)
     per_filter = n * n * tiles / products + per_weight * (taps if lazy else n * n) + (TAPS[n] if lazy else 0)
     convert = CONVERT if whole else 0

@@ -5,11 +5,12 @@
 #include "kernels_s8.h"
 
 /* Declares every kernel with the function type of its op and element type, so that a wrong signature does not link silently. */
-#define PA_KERNEL(op, type, name, isa, core, mr, nr) extern __typeof__(*(pa_##op##_##type##_fn)0) pa_##name;
+#define PA_KERNEL(op, type, name, ...) extern __typeof__(*(pa_##op##_##type##_fn)0) pa_##name;
 #include "kernels.inc"
 #undef PA_KERNEL
 
-#define PA_KERNEL(op, type, name, isa, core, mr, nr) {#op, #type, #name, #isa, #core, mr, nr, (pa_any_fn)pa_##name},
+#define PA_KERNEL(op, type, name, isa, core, mr, nr, kr, flags) \
+    {#op, #type, #name, #isa, #core, mr, nr, kr, flags, (pa_any_fn)pa_##name},
 const pa_kernel_row pa_kernel_rows[] = {
 #include "kernels.inc"
 };

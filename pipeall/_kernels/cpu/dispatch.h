@@ -4,9 +4,14 @@
 
 typedef void (*pa_any_fn)(void); /* cast to pa_<op>_<element type>_fn before the call */
 
+typedef enum pa_kernel_flags {
+    PA_NARROW_WEIGHTS = 1, /* -128 is no weight: it multiplies pairs in 16 bits */
+    PA_CHEAP_TAPS = 2,     /* a tap of few channels is set up fast: a window of them is not gathered to one tap */
+} pa_kernel_flags;
+
 typedef struct pa_kernel_row {
     const char *op, *type, *name, *isa, *core;
-    int mr, nr;
+    int mr, nr, kr, flags;
     pa_any_fn function;
 } pa_kernel_row;
 

@@ -1,7 +1,6 @@
 # Part of kernels.pyx: steps on 8-bit integers that stand for real numbers. A step's "levels" are the scale and zero point of
 # each operand and then of the result.
 
-DEPTHS = {"neon": 16, "i8mm": 8}  # instruction set of a GEMM kernel -> k of a column that lie together; 4 for the others
 PRODUCT, SUM = 2**15, 2**31  # a product is below the one; a sum, with its bias, stays below the other
 
 
@@ -26,12 +25,12 @@ def add_conv_s8(CpuProgram self, step):
     op.pad_top, op.pad_left, op.dilation_y, op.dilation_x = (
         window.pad_top, window.pad_left, window.dilation_y, window.dilation_x)
     fill_after(self, step, &op.after)
-    op.mr, op.nr, op.depth = max(1, row.mr), row.nr, 1
+    op.mr, op.nr, op.depth = row.mr, row.nr, row.kr
     if depthwise:
         op.groups, op.depthwise = 1, <pa_depthwise_s8_fn>row.function
     else:
         op.groups, op.gemm = step.params["groups"], <pa_gemm_s8_fn>row.function
-        op.depth, op.whole = DEPTHS.get(row.isa.decode(), 4), row.isa != b"vnni"
+        op.whole = not row.flags & PA_CHEAP_TAPS
     if op.reals:
         op.to = pa_requantise(lo=step.params["lo"], hi=step.params["hi"], zero=0)
     else:

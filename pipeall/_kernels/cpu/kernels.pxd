@@ -50,8 +50,9 @@ cdef extern from "dispatch.h":
         const char *name
         const char *isa
         const char *core
-        int mr, nr
+        int mr, nr, kr, flags
         pa_any_fn function
+    enum: PA_NARROW_WEIGHTS, PA_CHEAP_TAPS
     const pa_kernel_row *pa_kernel_rows
     int pa_kernel_row_count
     const char *pa_unary_names[]

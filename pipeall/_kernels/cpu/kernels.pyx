@@ -46,10 +46,11 @@ ELEMENT = {dtype: code for code, dtype in enumerate(TYPES)}  # pa_type of kernel
 
 
 def rows() -> list:
-    """Every line of kernels.inc for this architecture: (op, element type, name, instruction set, core type, MR, NR)."""
+    """Every line of kernels.inc for this architecture: the members of a ``table.KernelRow``."""
     return [
         (pa_kernel_rows[i].op.decode(), pa_kernel_rows[i].type.decode(), pa_kernel_rows[i].name.decode(),
-         pa_kernel_rows[i].isa.decode(), pa_kernel_rows[i].core.decode(), pa_kernel_rows[i].mr, pa_kernel_rows[i].nr)
+         pa_kernel_rows[i].isa.decode(), pa_kernel_rows[i].core.decode(), pa_kernel_rows[i].mr, pa_kernel_rows[i].nr,
+         pa_kernel_rows[i].kr, bool(pa_kernel_rows[i].flags & PA_NARROW_WEIGHTS))
         for i in range(pa_kernel_row_count)
     ]
 

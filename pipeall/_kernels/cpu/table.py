@@ -12,9 +12,11 @@ from .kernels import rows
 
 @dataclass(frozen=True, slots=True)
 class KernelRow:
-    """A line of kernels.inc. ``mr`` x ``nr`` is the register tile of a GEMM kernel, 0 elsewhere.
+    """A line of kernels.inc.
 
     ``type`` is the element type, one of ``steps.TYPES``' short names; ``core`` a core type, a class of them, or "any".
+    ``mr`` x ``nr`` is the register tile, and ``kr`` elements of a column lie together in a packed panel; all are 0
+    where nothing is packed. Integer weights are -128 .. 127, for a kernel with ``narrow_weights`` -127 .. 127.
     """
 
     op: str
@@ -24,6 +26,8 @@ class KernelRow:
     core: str
     mr: int
     nr: int
+    kr: int = 0
+    narrow_weights: bool = False
 
     def suits(self, core: str) -> bool:
         """Whether it is for cores of this type."""
