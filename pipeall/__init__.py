@@ -27,7 +27,7 @@ _NAMES = {  # module -> its public names
     ".pipeline.boards.model": "BoardModel",
     ".pipeline.engine": "Engine",
     ".pipeline.measuring.footprint": "footprint",
-    ".pipeline.measuring.measure": "profile",
+    ".pipeline.measuring.profiler": "profile",
     ".pipeline.measuring.precision": "allowed_precisions mixed_precision",
     ".pipeline.measuring.trial": "compare",
     ".pipeline.measuring.verify": "Verification verify",
@@ -71,9 +71,9 @@ if TYPE_CHECKING:  # the same names for type checkers: tests compare them
     from .pipeline.boards.model import BoardModel as BoardModel
     from .pipeline.engine import Engine as Engine
     from .pipeline.measuring.footprint import footprint as footprint
-    from .pipeline.measuring.measure import profile as profile
     from .pipeline.measuring.precision import allowed_precisions as allowed_precisions
     from .pipeline.measuring.precision import mixed_precision as mixed_precision
+    from .pipeline.measuring.profiler import profile as profile
     from .pipeline.measuring.trial import compare as compare
     from .pipeline.measuring.verify import Verification as Verification
     from .pipeline.measuring.verify import verify as verify

@@ -15,7 +15,7 @@ from pipeall.cli.train_scaling import planned, report
 from pipeall.mlp import paper
 from pipeall.mlp.scaling import in_turns
 from pipeall.mlp.traffic import PAPER
-from pipeall.pipeline.measuring.neighbours import Neighbours
+from pipeall.pipeline.measuring.background_load import BackgroundLoad
 
 MEASURED = (
     "model", "engine", "mode", "ranks", "batch", "median [ms] .3f", "best [ms] .3f", "of 1 rank [x] .2f",
@@ -41,7 +41,7 @@ def main() -> None:
         for row in (row for of in modelled.values() for row in of):
             record.add(*astuple(row))
     with Record(options, *MEASURED, part="measured", keys=5) as record:
-        with Neighbours() as others:
+        with BackgroundLoad() as others:
             turns = in_turns(planned(options.models, options.ranks, options.batch), options.rounds, options.seconds)
         measured = report(turns, None, others.cores)["measured"]
         for row in measured:

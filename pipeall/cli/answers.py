@@ -10,8 +10,8 @@ from ..errors import ArgumentError, ModelError
 from ..graph.ir import Graph
 from ..tasks import DECODERS
 from ..tasks.decoder import TASKS
-from ..tasks.reader import Reader
-from ..tasks.reader import reader as reader_of
+from ..tasks.text_reader import Reader
+from ..tasks.text_reader import reader as reader_of
 from .options import KeyValues
 from .preprocess import preprocessing
 

@@ -17,7 +17,7 @@ from ..graph.ir import Graph
 from ..pipeline.boards import machine
 from ..pipeline.boards.board import Board
 from ..pipeline.engine import Engine
-from ..pipeline.measuring.neighbours import Neighbours
+from ..pipeline.measuring.background_load import BackgroundLoad
 from ..pipeline.measuring.trial import random_frame
 from ..pipeline.planning.profile import disturbed
 from . import complete
@@ -60,7 +60,7 @@ def threads(
     board = one_cluster()
     about = machine.describe(board) | {"before": machine.state(board)}
     graphs = [] if training else [load_model(model, finer=finer) for model in models]
-    with Neighbours() as beside, progress() as bar:
+    with BackgroundLoad() as beside, progress() as bar:
         if training:
             found = _of_training(models, training, seconds, bar)
         else:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..media import images
 from ..media.view import View, parse_view
-from ..pipeline.live import Seen
+from ..pipeline.live import LiveResult
 from ..pipeline.pipeline import Pipeline
 from .run_text import summary
 
@@ -45,7 +45,7 @@ class LivePage:
         """Whether a picture would be seen."""
         return self._view.watched
 
-    def add(self, picture: np.ndarray, seen: Seen) -> None:
+    def add(self, picture: np.ndarray, seen: LiveResult) -> None:
         """A drawn picture and what it was made of."""
         if time.monotonic() >= self._due:
             self._due = time.monotonic() + WINDOW_S

@@ -12,7 +12,7 @@ from ..files import checkpoint
 from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.model import PRICE_LIST, REGRESSION
-from ..pipeline.measuring import measure
+from ..pipeline.measuring import profiler
 from ..pipeline.planning.plan import Plan
 from ..pipeline.planning.profile import Profile, disturbed
 from ..pipeline.planning.uncertain import Interval, interval
@@ -40,7 +40,7 @@ def measured(
 ) -> Profile:
     """The profile of a network; with a bar while it is measured, and saved at ``path`` after each part."""
     with tracked(bar, graph.name) as show:
-        return measure.profile(
+        return profiler.profile(
             graph,
             board,
             units,

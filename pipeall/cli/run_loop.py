@@ -15,15 +15,15 @@ from ..errors import PipeallError
 from ..media.draw import drawn
 from ..media.sources import Frames
 from ..pipeline.lanes import Move
-from ..pipeline.live import Seen
+from ..pipeline.live import LiveResult
 from ..pipeline.pipeline import Pipeline
 from ..pipeline.planning.plan import Plan
 from ..pipeline.planning.rings import full_load
 from ..pipeline.stats import Snapshot, Stats
-from ..tasks.reader import Reader
+from ..tasks.text_reader import Reader
 from .output import progress
 
-Show = Callable[[Seen], None]
+Show = Callable[[LiveResult], None]
 
 
 class HandOn(Protocol):
@@ -32,7 +32,7 @@ class HandOn(Protocol):
     @property
     def wanted(self) -> bool: ...
 
-    def add(self, picture: np.ndarray, seen: Seen) -> None: ...
+    def add(self, picture: np.ndarray, seen: LiveResult) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

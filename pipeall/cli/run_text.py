@@ -8,7 +8,7 @@ from typing import Any
 
 from ..media.sources import Shot
 from ..pipeline.boards.board import Board
-from ..pipeline.live import Seen
+from ..pipeline.live import LiveResult
 from ..pipeline.planning.names import parse_unit
 from ..pipeline.stats import groups_text
 from ..tasks import Answer
@@ -19,7 +19,7 @@ from .tables import print_table, print_text
 PARTS = {"classify": "classes", "detect": "boxes", "points": "boxes", "text": "texts"}  # there even where empty
 
 
-def print_line(seen: Seen) -> None:
+def print_line(seen: LiveResult) -> None:
     """An answer as a line of JSON, its format first."""
     shot: Shot = seen.frame
     about = {
@@ -40,7 +40,7 @@ class Shown:
     def __init__(self) -> None:
         self._last = ""
 
-    def __call__(self, seen: Seen) -> None:
+    def __call__(self, seen: LiveResult) -> None:
         shot: Shot = seen.frame
         if shot.source.kind == "photo":
             _print_answer(shot.source.name, seen.result)

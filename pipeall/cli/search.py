@@ -15,8 +15,8 @@ from ..graph.onnx.shapes import Shapes
 from ..pipeline.boards import machine
 from ..pipeline.boards.board import Board
 from ..pipeline.measuring.exhaustive import open_measurements
-from ..pipeline.measuring.measure import real_units
 from ..pipeline.measuring.precision import Allowed, allowed_precisions
+from ..pipeline.measuring.profiler import real_units
 from ..pipeline.measuring.trial import random_frame
 from ..pipeline.measuring.verify import VERIFIED, Verified
 from ..pipeline.planning.candidates import PredictedPlan

@@ -16,7 +16,7 @@ from ..mlp import paper
 from ..mlp.scaling import Setup, Turn, in_turns, overlap, summary
 from ..mlp.traffic import PAPER
 from ..pipeline.boards import machine
-from ..pipeline.measuring.neighbours import Neighbours
+from ..pipeline.measuring.background_load import BackgroundLoad
 from ..pipeline.planning.profile import disturbed
 from .cost_threads import one_cluster
 from .options import Numbers, file_option, json_option, positive_option
@@ -58,9 +58,9 @@ def scaling(
     if min(*ranks, *batch) < 1:
         raise ArgumentError("--ranks, --batch: expected numbers of at least 1")
     setups = planned(names, sorted(set(ranks)), sorted(set(batch)))
-    with Neighbours() as before:
+    with BackgroundLoad() as before:
         time.sleep(LOOK_S)
-    with progress() as bar, Neighbours() as during:
+    with progress() as bar, BackgroundLoad() as during:
         task = bar.add_task("turns", total=rounds * len(setups))
         turns = in_turns(setups, rounds, seconds, lambda setup: bar.advance(task))
     content = report(turns, before.cores, during.cores) | {"usable_cores": len(os.sched_getaffinity(0))}

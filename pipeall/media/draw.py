@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import ArgumentError
 from ..files import same_file
-from ..pipeline.live import Seen
+from ..pipeline.live import LiveResult
 from ..tasks import Answer, Box, Mask
 from ..tasks.limbs import limbs
 from . import images, video
@@ -171,7 +171,7 @@ class Drawing:
         """Every picture is."""
         return True
 
-    def add(self, picture: np.ndarray, seen: Seen) -> None:
+    def add(self, picture: np.ndarray, seen: LiveResult) -> None:
         """A drawn picture and what it was made of. Raises ArgumentError where it cannot be written."""
         shot: Shot = seen.frame
         if self._video is not None:

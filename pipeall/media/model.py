@@ -24,7 +24,7 @@ from ..pipeline.planning.plan import Plan, plan_of
 from ..tasks import DECODERS
 from ..tasks.choose import Labels
 from ..tasks.decoder import TASKS
-from ..tasks.reader import reader
+from ..tasks.text_reader import reader
 from .picture_answer import PictureAnswer
 
 

@@ -180,9 +180,9 @@ class Lane:
         """False where ``depth`` frames are under way, or the first ring is full."""
         return self.native.try_submit(frames, entry.pieces, entry.held)
 
-    def try_compute(self, frames: runtime.Frames, entry: Entry) -> bool:
+    def run_inline(self, frames: runtime.Frames, entry: Entry) -> bool:
         """The same, and computes the frame on this thread; False where only the stage can, or others are under way."""
-        return self.native.try_compute(frames, entry.pieces)
+        return self.native.run_inline(frames, entry.pieces)
 
     def try_result(self, frames: runtime.Frames) -> bool:
         """Hands the lane's oldest result to ``frames``, if one is ready."""

@@ -123,9 +123,9 @@ class Lanes:
                     return True
         return False
 
-    def try_compute(self, entry: Entry) -> bool:
-        """Computes a frame on this thread (``runtime.NativeLane.try_compute``); False where that cannot be."""
-        return len(self.all) == 1 and self.all[0].try_compute(self.frames, entry)
+    def run_inline(self, entry: Entry) -> bool:
+        """Computes a frame on this thread (``runtime.NativeLane.run_inline``); False where that cannot be."""
+        return len(self.all) == 1 and self.all[0].run_inline(self.frames, entry)
 
     def try_result(self) -> runtime.Arrived | None:
         """The next result in order, if it has arrived; one with an error stays."""

@@ -22,7 +22,7 @@ from . import runtime
 from .border import Frame
 from .stats import StageCounters
 
-Outcome = tuple["Seen | None", BaseException | None]  # of asking for the next: what came, or what was raised
+Outcome = tuple["LiveResult | None", BaseException | None]  # of asking for the next: what came, or what was raised
 Task = Callable[[dict[str, np.ndarray], Placed], Any]
 DROPS = ("oldest", "none")
 WINDOW = 8  # frames over which the time of a stage is averaged
@@ -31,7 +31,7 @@ CLOSE_S = 1.0  # for whoever takes results to leave a stream that is closed by a
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LiveResult:
     """A frame of a live source, and what came of it.
 
     number       of the frame in the pipeline
@@ -214,7 +214,7 @@ class Stream:
     """What comes of a live source, each as soon as it is there: ``for seen in stream`` or ``async for``. Ends with the
     source; ``close``, or leaving the loop, ends it before. Frames under way are then taken out and dropped."""
 
-    def __init__(self, results: Generator[Seen, None, None], stop: Callable[[], None]):
+    def __init__(self, results: Generator[LiveResult, None, None], stop: Callable[[], None]):
         self._results, self._stop = results, stop
         self._lock = threading.Lock()  # one thread at a time, also where an asyncio task was cancelled
         self._taker: int | None = None  # the thread that holds it
@@ -222,10 +222,10 @@ class Stream:
         self._answering = threading.Lock()
         self._left: deque[Future[Outcome]] = deque()  # asked for by what was cancelled: who asks next gets them
 
-    def __iter__(self) -> Iterator[Seen]:
+    def __iter__(self) -> Iterator[LiveResult]:
         return self
 
-    def __next__(self) -> Seen:
+    def __next__(self) -> LiveResult:
         seen, error = self._left.popleft().result() if self._left else self._outcome()
         if error is not None:
             raise error
@@ -233,10 +233,10 @@ class Stream:
             raise StopIteration
         return seen
 
-    def __aiter__(self) -> AsyncIterator[Seen]:
+    def __aiter__(self) -> AsyncIterator[LiveResult]:
         return self
 
-    async def __anext__(self) -> Seen:
+    async def __anext__(self) -> LiveResult:
         asked = self._left.popleft() if self._left else self._ask(asyncio.get_running_loop())
         try:
             seen, error = await asyncio.shield(asyncio.wrap_future(asked))

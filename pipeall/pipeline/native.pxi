@@ -12,7 +12,7 @@ cdef extern from "../_kernels/gate.h" nogil:
     int64_t pa_now_ns()
 
 cdef extern from "stage.h" nogil:
-    enum: PA_MAX_STAGES, PA_FAULT, PA_LOG_FIXED, PA_ENOUGH
+    enum: PA_MAX_STAGES, PA_FAULT, PA_LOG_FIXED, PA_LATE_EXIT_FRAMES
     ctypedef struct atomic_llong:
         pass
     ctypedef struct pa_slot:
@@ -54,9 +54,9 @@ cdef extern from "stage.h" nogil:
     int pa_lane_start(pa_lane *)
     pa_slot *pa_lane_free(pa_lane *)
     void pa_lane_submit(pa_lane *, int64_t)
-    int pa_lane_borrow(pa_lane *, pa_guest *)
-    void pa_lane_compute(pa_lane *, int64_t)
-    void pa_lane_return(pa_lane *, const pa_guest *)
+    int pa_lane_begin_inline(pa_lane *, pa_guest *)
+    void pa_lane_run_inline(pa_lane *, int64_t)
+    void pa_lane_end_inline(pa_lane *, const pa_guest *)
     char *pa_lane_block(const pa_lane *, const pa_slot *)
     pa_slot *pa_lane_front(pa_lane *)
     void pa_lane_release(pa_lane *)
@@ -68,4 +68,4 @@ cdef extern from "<stdatomic.h>" nogil:
     int load_int "atomic_load" (atomic_int *)
 
 MAX_STAGES = PA_MAX_STAGES
-ENOUGH = PA_ENOUGH  # of the rule that ``planning.rings.goes_out_late`` states
+LATE_EXIT_FRAMES = PA_LATE_EXIT_FRAMES  # of the rule that ``planning.rings.goes_out_late`` states

@@ -31,7 +31,7 @@ from .border import Border, Entry, Frame
 from .checks import FACTOR, RULES, check_depth, check_pace, drift_of, limited
 from .defaults import chosen
 from .lanes import Lanes, Move
-from .live import DROPS, Feed, Seen, Stream
+from .live import DROPS, Feed, LiveResult, Stream
 from .planning.plan import Plan
 from .planning.profile import Profile
 from .planning.rings import FrameTimes
@@ -166,7 +166,7 @@ class Pipeline:
         entry = self._border.entry(x)
         self.check_open()
         with self._submit_lock:
-            computed = self.lanes.try_compute(entry)
+            computed = self.lanes.run_inline(entry)
         if not computed:
             self._wait(inf, self._submit_lock, self._try_numbered, entry)
             return self.result()
@@ -245,7 +245,7 @@ class Pipeline:
         drop: str = "oldest",
         task: Callable[[dict[str, np.ndarray], Placed], Any] | None = None,
     ) -> Stream:
-        """What comes of a live source (``Seen``), in order, each as soon as it is ready.
+        """What comes of a live source (``LiveResult``), in order, each as soon as it is ready.
 
         drop  ``oldest``: where the pipeline is slower than the source, a frame that waits is dropped when the next one
               is there, and counted (``stats``); ``none``: the source waits
@@ -264,7 +264,7 @@ class Pipeline:
         feed = Feed(source, self._try_submit, self.lanes.gate, newest, lambda: self.pending, self.counters)
         return Stream(self._live(feed, task), feed.stop)
 
-    def _live(self, feed: Feed, task: Callable[..., Any] | None) -> Generator[Seen, None, None]:
+    def _live(self, feed: Feed, task: Callable[..., Any] | None) -> Generator[LiveResult, None, None]:
         feed.start()
         try:
             while (arrived := self._next_of(feed)) is not None:
@@ -277,7 +277,7 @@ class Pipeline:
                     if feed.stopped:  # by the task
                         return
                 self._recorder.add_live(ready_ns - captured_ns, feed.dropped)
-                yield Seen(arrived.times[0], frame, result, placed, captured_ns, ready_ns)
+                yield LiveResult(arrived.times[0], frame, result, placed, captured_ns, ready_ns)
         finally:
             feed.stop()
             feed.join()

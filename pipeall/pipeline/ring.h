@@ -19,11 +19,12 @@
  * block is of whoever holds the frame. What a stage writes there before publish is seen by everyone after it, through each
  * ring's publish and front in turn.
  *
- * May run at the same time: one of {free, free_at, held, publish} with one of {front, front_at, release}. Nothing else.
+ * May run at the same time: one of {free, free_at, occupied, publish} with one of {front, front_at, release}. Nothing else.
  */
 #ifndef PIPEALL_RING_H
 #define PIPEALL_RING_H
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -69,13 +70,14 @@ static inline pa_slot *pa_ring_free_at(pa_ring *r, uint32_t ahead) {
 static inline pa_slot *pa_ring_free(pa_ring *r) { return pa_ring_free_at(r, 0); }
 
 static inline void pa_ring_publish(pa_ring *r) {
+    const uint32_t published = atomic_load_explicit(&r->published, memory_order_relaxed);
+    assert(published - r->seen_released < r->slots && "publish without a slot from free");
     r->free_at = r->free_at + 1 == r->slots ? 0 : r->free_at + 1;
-    uint32_t published = atomic_load_explicit(&r->published, memory_order_relaxed);
     atomic_store_explicit(&r->published, published + 1, memory_order_release);
 }
 
 /* For the producer: frames the consumer has not released yet, the one it works on included. */
-static inline uint32_t pa_ring_held(pa_ring *r) {
+static inline uint32_t pa_ring_occupied(pa_ring *r) {
     r->seen_released = atomic_load_explicit(&r->released, memory_order_acquire);
     return atomic_load_explicit(&r->published, memory_order_relaxed) - r->seen_released;
 }
@@ -92,8 +94,9 @@ static inline pa_slot *pa_ring_front_at(pa_ring *r, uint32_t ahead) {
 static inline pa_slot *pa_ring_front(pa_ring *r) { return pa_ring_front_at(r, 0); }
 
 static inline void pa_ring_release(pa_ring *r) {
+    const uint32_t released = atomic_load_explicit(&r->released, memory_order_relaxed);
+    assert(r->seen_published != released && "release without a slot from front");
     r->front_at = r->front_at + 1 == r->slots ? 0 : r->front_at + 1;
-    uint32_t released = atomic_load_explicit(&r->released, memory_order_relaxed);
     atomic_store_explicit(&r->released, released + 1, memory_order_release);
 }
 

@@ -227,14 +227,14 @@ cdef class NativeLane:
         self.submitted += 1
         return True
 
-    def try_compute(self, Frames frames, pieces) -> bool:
+    def run_inline(self, Frames frames, pieces) -> bool:
         """The same of an empty lane, and computes the frame on this thread, if that may be (stage.h); else False."""
         cdef pa_guest guest
         cdef int64_t frame = frames.submitted
         cdef pa_slot *slot = self.room()
         cdef void *own
         cdef Py_buffer source
-        if slot == NULL or self.submitted > self.taken or not pa_lane_borrow(&self.lane, &guest):
+        if slot == NULL or self.submitted > self.taken or not pa_lane_begin_inline(&self.lane, &guest):
             return False
         own, source.buf = slot.memory.data, NULL
         try:
@@ -247,10 +247,10 @@ cdef class NativeLane:
             frames.submitted += 1
             self.submitted += 1
             with nogil:
-                pa_lane_compute(&self.lane, frame)
+                pa_lane_run_inline(&self.lane, frame)
         finally:
             slot.memory.data = own
-            pa_lane_return(&self.lane, &guest)
+            pa_lane_end_inline(&self.lane, &guest)
             if source.buf != NULL:
                 PyBuffer_Release(&source)
         return True

@@ -17,7 +17,7 @@ static void changed(pa_lane *lane, int ring) {
 }
 
 /* Waits until next(ring) gives a slot; NULL when the stage is told to stop. While it waits for a frame another thread
- * may hold the stage. */
+ * may compute. */
 static pa_slot *wait_for(pa_stage *self, int ring, pa_slot *(*next)(pa_ring *)) {
     pa_gate *gate = &self->lane->gate[ring];
     for (;;) {
@@ -25,9 +25,9 @@ static pa_slot *wait_for(pa_stage *self, int ring, pa_slot *(*next)(pa_ring *)) 
         if (atomic_load(&self->stop)) return NULL;
         pa_slot *slot = next(&self->lane->ring[ring]);
         if (slot) return slot;
-        if (ring == self->index) pthread_mutex_unlock(&self->held);
+        if (ring == self->index) pthread_mutex_unlock(&self->computing);
         pa_gate_wait(gate, ticket, 0);
-        if (ring == self->index) pthread_mutex_lock(&self->held);
+        if (ring == self->index) pthread_mutex_lock(&self->computing);
     }
 }
 
@@ -83,7 +83,7 @@ static int64_t *begin_row(pa_stage *self, int ahead) {
  * not need this one at once; or if none waits here behind it and the `ahead` frames before it. */
 static int goes_out_late(pa_stage *self, int ahead) {
     pa_ring *rings = &self->lane->ring[self->index];
-    return pa_ring_held(&rings[1]) >= PA_ENOUGH || !pa_ring_front_at(&rings[0], ahead + 1);
+    return pa_ring_occupied(&rings[1]) >= PA_LATE_EXIT_FRAMES || !pa_ring_front_at(&rings[0], ahead + 1);
 }
 
 static int64_t least_ns(const pa_stage *self, const frame *f) {
@@ -168,8 +168,8 @@ static int end_frame(pa_stage *self, frame *f) {
             rest[0] = ran, rest[1] = end;
             self->log.count++;
         }
-        self->took_ns = end - f->begin;
-        add(&self->busy_ns, self->took_ns);
+        self->latest_ns = end - f->begin;
+        add(&self->busy_ns, self->latest_ns);
         atomic_store_explicit(&self->map_ns, program->map_ns, memory_order_relaxed);
         atomic_store_explicit(&self->copy_ns, program->copy_ns, memory_order_relaxed);
         add(&self->frames, 1);
@@ -222,19 +222,19 @@ static void *stage_thread(void *argument) {
     atomic_fetch_add(&lane->ready, 1);
     pa_gate_signal(lane->host);
     if (self->open_error) return NULL;
-    pthread_mutex_lock(&self->held);
+    pthread_mutex_lock(&self->computing);
     self->free_since = pa_now_ns();
     run_frames(self);
     self->program->marks = NULL; /* the log may end before the program */
     self->program->close(self->program);
-    pthread_mutex_unlock(&self->held);
+    pthread_mutex_unlock(&self->computing);
     return NULL;
 }
 
 int pa_lane_start(pa_lane *lane) {
     lane->started = 0;
     for (int i = 0; i < lane->stages; i++) {
-        pthread_mutex_init(&lane->stage[i].held, NULL);
+        pthread_mutex_init(&lane->stage[i].computing, NULL);
         const int error = pthread_create(&lane->stage[i].thread, NULL, stage_thread, &lane->stage[i]);
         if (error) {
             pa_lane_close(lane);
@@ -277,28 +277,28 @@ void pa_lane_submit(pa_lane *lane, int64_t frame) {
     pa_gate_signal(&lane->gate[0]);
 }
 
-int pa_lane_borrow(pa_lane *lane, pa_guest *guest) {
+int pa_lane_begin_inline(pa_lane *lane, pa_guest *guest) {
     pa_stage *self = lane->stage;
     pa_program *program = self->program;
     if (lane->stages > 1 || !program->enter) return 0;
-    pthread_mutex_lock(&self->held);
-    const int lent = self->took_ns > 0 && self->took_ns < PA_LENT_NS && !atomic_load(&self->stop) &&
+    pthread_mutex_lock(&self->computing);
+    const int allowed = self->latest_ns > 0 && self->latest_ns < PA_INLINE_NS && !atomic_load(&self->stop) &&
                      !atomic_load(&lane->failed);
-    if (lent && program->enter(program, guest) == 0) return 1;
-    pthread_mutex_unlock(&self->held);
+    if (allowed && program->enter(program, guest) == 0) return 1;
+    pthread_mutex_unlock(&self->computing);
     return 0;
 }
 
-void pa_lane_compute(pa_lane *lane, int64_t number) {
+void pa_lane_run_inline(pa_lane *lane, int64_t number) {
     frame f;
     publish(lane, number);
     if (begin_frame(lane->stage, 0, &f) == 1) end_frame(lane->stage, &f);
 }
 
-void pa_lane_return(pa_lane *lane, const pa_guest *guest) {
+void pa_lane_end_inline(pa_lane *lane, const pa_guest *guest) {
     pa_stage *self = lane->stage;
     self->program->leave(self->program, guest);
-    pthread_mutex_unlock(&self->held);
+    pthread_mutex_unlock(&self->computing);
 }
 
 char *pa_lane_block(const pa_lane *lane, const pa_slot *slot) {

@@ -4,23 +4,35 @@
  *
  * A stage is a thread that takes a slot from the ring before it, runs its program, and hands a slot of the
  * ring after it on. A full ring blocks its producer, an empty one its consumer. Nothing here touches Python.
- * A device that computes by itself is told of the next frame, where one has arrived, before the stage waits for the
+ *
+ * Computing ahead
+ * A device that computes by itself is given the next frame, where one has arrived, before the stage waits for the
  * oldest. So it has work while that one is handed on.
  *
- * A cut may float between two places (program.h): the stage before it also computes the groups between them for a frame
- * that would only wait, because there are frames enough in the ring for the stage after it, and while it has time, because
- * no other frame waits for it.
+ * Floating cuts
+ * A cut may float between two places (program.h). The stage before it also computes the groups between them for a frame
+ * that would only wait, because there are frames enough in the ring for the stage after it. It does so too while no
+ * other frame waits for it.
  *
- * Outputs of the network that no later stage needs leave early: they lie in the out slot behind what crosses, and the
+ * Early outputs
+ * Outputs of the network that no later stage needs leave early. They lie in the out slot behind what crosses, and the
  * stage copies them into the frame's block before it hands the slot on. The lane has a block for every frame that may
- * be under way. Frames leave it in the order they came, so blocks are taken in turn: the next one is free, its frame
+ * be under way. Frames leave the lane in the order they came, so blocks are taken in turn: the frame of the next block
  * has been taken out. A frame that fails leaves its block as it is; nobody reads it.
  *
- * The only stage of a lane may be lent: a host thread that submits a frame may compute it there and then, as no thread
- * needs to wake up for that. Who computes holds the stage, which its thread does but while it waits for a frame and none
- * is under way. So the host, whose earlier frames have come out, waits for it no longer than the thread takes to come to
- * its wait. The rings see no difference: who holds the stage is their one consumer, or producer.
+ * Inline execution
+ * Where a lane has one stage, the host thread that submits a frame may compute it there and then: no thread needs to
+ * wake up. The mutex `computing` is held by the thread that computes. The stage's own thread holds it except while it
+ * waits for a frame and none is under way. The host's earlier frames have come out by then, so the host waits for the
+ * mutex no longer than the stage's thread takes to begin its wait. The rings see no difference: the thread that holds
+ * the mutex is their one consumer, or producer.
  *
+ * Errors
+ * A stage that fails hands on the slot marked with itself and the code, tells the stages before it to stop, and ends.
+ * The stages after it deliver what came earlier, pass the marked slot on, and end. So the host sees every earlier frame
+ * first and the failure in its place.
+ *
+ * Shared fields
  * field                 owner                        ordering
  * next_block            the host thread that submits plain
  * block[i]              whoever holds its frame      publish (release) of each ring pairs with front (acquire) of
@@ -29,10 +41,6 @@
  *                                                    two threads of the host order that (Python's lock)
  * blocks, block_bytes,  -                            written before the threads start
  * stage[i].leaves
- *
- * Error: a stage that fails hands on the slot marked with itself and the code, tells the stages before it to
- * stop, and ends. The stages after it deliver what came earlier, pass the marked slot on, and end. So the host
- * sees every earlier frame first and the failure in its place.
  */
 #ifndef PIPEALL_STAGE_H
 #define PIPEALL_STAGE_H
@@ -73,9 +81,9 @@ typedef struct pa_stage {
     int32_t leaf_count;
     int64_t fault_frame; /* fault injection: report an error at this frame; -1 for never */
     pthread_t thread;
-    pthread_mutex_t held; /* by whoever computes a frame */
-    int64_t free_since;   /* the time since which nobody does: of who holds it, as is the next */
-    int64_t took_ns;      /* the latest frame; 0 before the first */
+    pthread_mutex_t computing; /* held by the thread that computes a frame; it owns the next two */
+    int64_t free_since;        /* the time since which no thread computes */
+    int64_t latest_ns;         /* what the latest frame took; 0 before the first */
     atomic_int stop;
     int open_error; /* what program->open returned; read it once the lane is ready */
     pa_log log;
@@ -100,9 +108,9 @@ struct pa_lane {
     atomic_int ready, failed;
 };
 
-enum { PA_LENT_NS = 20 * 1000 * 1000 }; /* a signal (Ctrl-C) waits so long for a frame that the host computes */
+enum { PA_INLINE_NS = 20 * 1000 * 1000 }; /* of a frame at most: a signal (Ctrl-C) waits until it is computed */
 enum { PA_FAULT = -1000001 }; /* the error code of fault injection */
-enum { PA_ENOUGH = 2 };       /* frames of the next stage at which a frame goes out late; planning/rings.py has it too */
+enum { PA_LATE_EXIT_FRAMES = 2 };       /* frames of the next stage at which a frame goes out late; planning/rings.py has it too */
 
 /* Starts the threads and waits until every program is open. 0; or the errno of a thread that could not start;
  * or -1 where stage[i].open_error says why. The lane is closed again when it is not 0. */
@@ -111,12 +119,12 @@ int pa_lane_start(pa_lane *lane);
 /* Host side; one thread submits and one takes results, possibly two different threads. */
 pa_slot *pa_lane_free(pa_lane *lane);    /* a slot to fill, or NULL: full */
 void pa_lane_submit(pa_lane *lane, int64_t frame); /* with blocks: while fewer frames than those are not released */
-/* In the place of pa_lane_submit, where no other frame is under way: if pa_lane_borrow gives 1, this thread may fill the
- * slot, or let it be memory of its own, and compute the frame, whose result pa_lane_front has next unless the lane is being
- * closed. pa_lane_return, with or without a frame, ends that. */
-int pa_lane_borrow(pa_lane *lane, pa_guest *guest);
-void pa_lane_compute(pa_lane *lane, int64_t frame);
-void pa_lane_return(pa_lane *lane, const pa_guest *guest);
+/* Inline execution, in place of pa_lane_submit, where no other frame is under way. Where pa_lane_begin_inline gives 1,
+ * this thread may fill the slot, or point it at memory of its own, and compute the frame. pa_lane_front has its result
+ * next unless the lane is being closed. pa_lane_end_inline ends it, with or without a frame. */
+int pa_lane_begin_inline(pa_lane *lane, pa_guest *guest);
+void pa_lane_run_inline(pa_lane *lane, int64_t frame);
+void pa_lane_end_inline(pa_lane *lane, const pa_guest *guest);
 char *pa_lane_block(const pa_lane *lane, const pa_slot *slot); /* of the frame in a slot; only where there are blocks */
 pa_slot *pa_lane_front(pa_lane *lane);   /* the oldest result, or NULL: none yet */
 void pa_lane_release(pa_lane *lane);

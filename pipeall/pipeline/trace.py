@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..files import write_text
+from ..graph.ir import Graph
 from .devices.device import Algorithm
 from .stats import NO_GROUPS, groups_text
 
@@ -62,6 +63,22 @@ class StageTrace:
     def marks(self) -> np.ndarray:
         """(frames, 1 + commands): when the device began, and when each command ended; they lie between."""
         return self.rows[:, self.GIVEN : self.RAN]
+
+    def group_ms(self, graph: Graph, rows: np.ndarray) -> np.ndarray:
+        """(frames, groups of the graph): time in the steps of each group; zeros for groups of other stages.
+
+        A step that bears no node's or tensor's name counts with the one before it.
+        """
+        nodes = [(node, index) for index, group in enumerate(graph.groups) for node in group.nodes]
+        group = dict.fromkeys((tensor.name for tensor in graph.inputs), 0)
+        group |= {node.output: index for node, index in nodes}
+        group |= {node.name: index for node, index in nodes}  # a tensor's name may be that of another node
+        ms = np.zeros((len(rows), len(graph.groups)))
+        index = self.groups[0]
+        for step, (_, name) in enumerate(self.labels):
+            index = max(group.get(name, index), self.groups[0])
+            ms[:, index] += (rows[:, self.GIVEN + step + 1] - rows[:, self.GIVEN + step]) / 1e6
+        return ms
 
 
 def chrome(traces: Sequence[StageTrace], about: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,8 +9,8 @@ import numpy as np
 from ..arguments import refused
 from ..picture import MAX_SIDE, Picture, frame_of
 from .answer import Answer, Text
+from .contours import Runs, clockwise, connected, grown, outline, rectangle
 from .decoder import Outputs, Scene, Signature, decoder
-from .regions import Runs, clockwise, connected, grown, outline, rectangle
 from .segment import TEXT, channels_first
 
 PIXEL = 0.3  # probability from which on a pixel is text's

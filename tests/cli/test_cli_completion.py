@@ -12,7 +12,7 @@ from commands import BOARD, invoke
 from pipeall._kernels.opencl import devices as opencl
 from pipeall.cli.app import app
 from pipeall.cli.model import NAMES as MODELS
-from pipeall.pipeline.measuring import measure
+from pipeall.pipeline.measuring import profiler
 
 NAMES = list(BOARD.components)
 
@@ -23,7 +23,7 @@ def no_device_is_touched(monkeypatch):
         raise AssertionError("completion asked for a device")
 
     monkeypatch.setattr(opencl, "devices", refuse)
-    monkeypatch.setattr(measure, "profile", refuse)
+    monkeypatch.setattr(profiler, "profile", refuse)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from commands import document, invoke, quick_net, two_clusters
 from pipeall import Board, Profile
 from pipeall.cli.model import ZOO
 from pipeall.files import read_json
-from pipeall.pipeline.measuring import measure
+from pipeall.pipeline.measuring import profiler
 
 pytestmark = pytest.mark.usefixtures("tiny")
 
@@ -20,7 +20,7 @@ QUICK = ("--seconds", "0.01")
 def counted(monkeypatch):
     """What was measured: units alone, pairs, links."""
     calls = []
-    for module, name in ((measure, "times_alone"), (measure, "with_contention"), (measure.links, "measure")):
+    for module, name in ((profiler, "times_alone"), (profiler, "with_contention"), (profiler.links, "measure")):
         monkeypatch.setattr(module, name, _counting(getattr(module, name), name, calls))
     return calls
 
@@ -69,7 +69,7 @@ def test_profile_goes_on_after_an_interrupt(tmp_path, counted, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as broken:
-        broken.setattr(measure, "with_contention", interrupt)
+        broken.setattr(profiler, "with_contention", interrupt)
         assert invoke("profile", "tiny", "-o", path, *QUICK).exit_code == 130
     kept = read_json(path, "profile")
     assert list(kept["units"]) == ["big", "little"] and kept["contention"] == {} and kept["links"] == []

@@ -16,8 +16,8 @@ from pipeall.graph.lower import lower
 from pipeall.graph.ops import run_graph
 from pipeall.graph.partition import border, subgraph
 from pipeall.graph.strips import segments
-from pipeall.pipeline.devices.cpu import tune
-from pipeall.pipeline.devices.cpu.device import Cpu
+from pipeall.pipeline.devices.cpu import tune_cpu
+from pipeall.pipeline.devices.cpu.cpu_device import Cpu
 from pipeall.steps import LOCAL, SLOT_IN, SLOT_OUT, Lowered, Step, View
 
 
@@ -237,7 +237,7 @@ def timed(tmp_path, monkeypatch):
                 name: 1.0 for name in programs
             }  # fmt: skip
 
-        monkeypatch.setattr(tune, "in_turns", in_turns)
+        monkeypatch.setattr(tune_cpu, "in_turns", in_turns)
         return asked
 
     return take

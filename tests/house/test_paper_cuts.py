@@ -234,8 +234,8 @@ def test_logs_say_why(net, board, keeping, caplog):
     assert "no opencl device: this board was made with gpu=False" in caplog.text
     assert "big: 1 x" in caplog.text or "big: " in caplog.text
     assert "default plan of quick: big-little" in messages["pipeall.pipeline.boards.default_plan"]
-    assert "takes the kernels" in messages["pipeall.pipeline.devices.cpu.device"]
-    assert "us; the model's choice is" in messages["pipeall.pipeline.devices.cpu.tune"]
+    assert "takes the kernels" in messages["pipeall.pipeline.devices.cpu.cpu_device"]
+    assert "us; the model's choice is" in messages["pipeall.pipeline.devices.cpu.tune_cpu"]
     assert "best big" in messages["pipeall.pipeline.planning.search"]
 
 

@@ -9,13 +9,13 @@ from pipeall._kernels.cpu.algorithms import GEMM
 from pipeall.graph.cases import CASES, case_graph
 from pipeall.graph.lower import lower
 from pipeall.graph.ops import run_graph
-from pipeall.pipeline.devices.cpu import tune
+from pipeall.pipeline.devices.cpu import tune_cpu
 
 
 @pytest.fixture
 def cpu(monkeypatch):
     """Convolutions are sums of products: Winograd's and Strassen's have bounds and tests of their own."""
-    monkeypatch.setattr(tune, "modelled", lambda *_: GEMM)
+    monkeypatch.setattr(tune_cpu, "modelled", lambda *_: GEMM)
     return Board.detect(gpu=False)
 
 

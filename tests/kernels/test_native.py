@@ -21,7 +21,7 @@ PROGRAMS = {  # name -> the sources under test, and the rounds: plain, with a sa
     "team": (["_kernels/cpu/team.c"], 20_000, 4_000),
     "strips": (["_kernels/cpu/strips.c", "_kernels/cpu/team.c"], 20_000, 2_000),
     "lane": (["pipeline/stage.c"], 2_500, 500),
-    "lent": (["pipeline/stage.c"], 5_000, 1_000),
+    "run_inline": (["pipeline/stage.c"], 5_000, 1_000),
 }
 
 

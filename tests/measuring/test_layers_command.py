@@ -20,8 +20,8 @@ from pipeall.cli.model import ZOO
 from pipeall.graph.integers import integers
 from pipeall.graph.lower import lower
 from pipeall.graph.ops import attributes
-from pipeall.pipeline.devices.cpu.device import Cpu
-from pipeall.pipeline.devices.opencl.device import OpenCl
+from pipeall.pipeline.devices.cpu.cpu_device import Cpu
+from pipeall.pipeline.devices.opencl.opencl_device import OpenCl
 from pipeall.pipeline.measuring.layers import LayerTimes, LayerWork, layer_times
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 

@@ -9,9 +9,9 @@ import pytest
 from pipeall import DeviceError
 from pipeall.graph.lower import lower
 from pipeall.graph.partition import subgraph
-from pipeall.pipeline.devices.cpu.device import Cpu
+from pipeall.pipeline.devices.cpu.cpu_device import Cpu
 from pipeall.pipeline.devices.device import ring_slots
-from pipeall.pipeline.devices.opencl.device import OpenCl
+from pipeall.pipeline.devices.opencl.opencl_device import OpenCl
 from pipeall.pipeline.measuring import links
 from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.profile import crossing_bytes

@@ -26,7 +26,7 @@ from pipeall.graph.lower import lower
 from pipeall.graph.memory import dense, slot_elements
 from pipeall.graph.ops import attributes, run_graph
 from pipeall.graph.pointwise import UNARY
-from pipeall.pipeline.devices.opencl.device import ClProgram
+from pipeall.pipeline.devices.opencl.opencl_device import ClProgram
 from pipeall.steps import ARENA, CONSTANT, SLOT_IN, SLOT_OUT, Lowered, Step, Strided, View, item_bytes
 
 GUARD = 64

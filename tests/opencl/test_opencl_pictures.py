@@ -18,8 +18,8 @@ from pipeall.graph.lower import lower
 from pipeall.graph.ops import run_graph
 from pipeall.graph.pictures import with_picture
 from pipeall.picture import MAX_SIDE
-from pipeall.pipeline.devices.opencl.device import unsupported
-from pipeall.pipeline.devices.opencl.program import ClProgram
+from pipeall.pipeline.devices.opencl.opencl_device import unsupported
+from pipeall.pipeline.devices.opencl.opencl_program import ClProgram
 from pipeall.pipeline.lane import lowered_stages
 from pipeall.steps import ARENA
 

@@ -9,7 +9,7 @@ from strided_memory import HALF, U, close, computed, computed_in_half, drawn
 
 from pipeall._kernels.opencl import devices as opencl
 from pipeall.errors import DeviceError
-from pipeall.pipeline.devices.opencl.device import ClProgram
+from pipeall.pipeline.devices.opencl.opencl_device import ClProgram
 from pipeall.steps import CONSTANT, SLOT_OUT, Lowered, Step, Strided
 
 

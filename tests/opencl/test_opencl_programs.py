@@ -13,7 +13,7 @@ from process import resident_bytes
 from pipeall._kernels.opencl import devices as opencl
 from pipeall._kernels.opencl import queue as clqueue
 from pipeall.errors import ArgumentError, DeviceError
-from pipeall.pipeline.devices.opencl.program import ClProgram
+from pipeall.pipeline.devices.opencl.opencl_program import ClProgram
 from pipeall.steps import SLOT_IN, SLOT_OUT, Lowered, Step, View
 
 

@@ -198,7 +198,7 @@ import gc, os, weakref
 from graphs import frames, small_net
 from pipeall import Board, Pipeline
 from pipeall._kernels.opencl.devices import Device
-from pipeall.pipeline.devices.opencl.program import ClProgram, Slot
+from pipeall.pipeline.devices.opencl.opencl_program import ClProgram, Slot
 graph = small_net()
 (x,) = frames(graph, 1)
 pipe = Pipeline(graph, "gpu-big:2", board=Board.detect())

@@ -28,7 +28,7 @@ from pipeall.pipeline.planning.floating import floating
 from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import Profile
-from pipeall.pipeline.planning.rings import ENOUGH, goes_out_late
+from pipeall.pipeline.planning.rings import LATE_EXIT_FRAMES, goes_out_late
 from pipeall.pipeline.planning.simulate import simulate
 
 # ---- plans
@@ -44,8 +44,8 @@ def test_the_text_of_a_plan_is_read_back(text, tmp_path):
 
 
 def test_the_rule_is_told_once_in_each_language():
-    assert runtime.ENOUGH == ENOUGH
-    assert [goes_out_late(held, waiting) for held in (1, 2) for waiting in (0, 1)] == [True, False, True, True]
+    assert runtime.LATE_EXIT_FRAMES == LATE_EXIT_FRAMES
+    assert [goes_out_late(occupied, waiting) for occupied in (1, 2) for waiting in (0, 1)] == [True, False, True, True]
 
 
 def test_a_cut_that_floats_nowhere_is_a_cut():

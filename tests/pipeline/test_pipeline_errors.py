@@ -18,7 +18,7 @@ from pipeall import ArgumentError, Board, DeviceError, Engine, Pipeline, Pipelin
 from pipeall._kernels.opencl import devices as opencl
 from pipeall.pipeline.boards.units import units
 from pipeall.pipeline.devices.component import Component
-from pipeall.pipeline.devices.opencl.device import OpenCl
+from pipeall.pipeline.devices.opencl.opencl_device import OpenCl
 from pipeall.pipeline.lanes import Lanes
 from pipeall.pipeline.planning.plan import StagePlan
 

@@ -13,7 +13,7 @@ from pipeall import ArgumentError, Pipeline, PipelineError
 from pipeall.graph.lower import lower
 from pipeall.graph.partition import subgraph
 from pipeall.pipeline import lane, trace
-from pipeall.pipeline.devices.opencl.device import OpenCl
+from pipeall.pipeline.devices.opencl.opencl_device import OpenCl
 from pipeall.pipeline.trace import StageTrace
 
 PLANS = ["big", "big-little:2", "B+L", "big-gpu-little:1,2", "gpu"]

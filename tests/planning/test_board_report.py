@@ -16,7 +16,7 @@ from recorded_boards import recorded_files, write_tree
 from pipeall import ArgumentError, Board, Plan
 from pipeall._kernels.opencl import devices as opencl
 from pipeall.pipeline.boards.twin import Twin
-from pipeall.pipeline.measuring.calibrate import calibrated
+from pipeall.pipeline.measuring.fit_to_trials import fit_to_trials
 from pipeall.pipeline.measuring.report import ALONE, OTHER, PARALLEL, PIPE_ALL, Ran, board_report, model_of, named
 from pipeall.pipeline.measuring.trial import Trial
 from pipeall.pipeline.planning.predict import predict
@@ -98,7 +98,7 @@ def test_a_measured_plan_is_predicted_as_it_ran_and_another_is_not_told(graph):
     for text in told:
         assert predict(settled, Plan.parse(text)).fps == pytest.approx(DID[text][0])
     alone = [trial for trial in ran.trials if str(trial.plan) in told]
-    assert calibrated(ran.profile, alone).units == settled.units
+    assert fit_to_trials(ran.profile, alone).units == settled.units
     (other,) = (row for row in ran.rows(settled) if row["mode"] == OTHER)
     measured = DID[other["plan"]][0]
     assert other["predicted_fps"] == pytest.approx(predict(settled, Plan.parse(other["plan"])).fps)
@@ -120,7 +120,7 @@ def test_heat_is_how_far_off_times_may_be(graph, file):
 def test_a_run_that_cannot_be_is_not_followed(graph):
     ran = synthetic(graph)
     stalled = trial("big", 0.1, [10_000.0])
-    assert calibrated(ran.profile, [stalled]) == ran.profile
+    assert fit_to_trials(ran.profile, [stalled]) == ran.profile
 
 
 def test_the_fastest_pipeline_is_pipe_all(graph):

@@ -44,7 +44,7 @@ def test_busy_cores_are_told(monkeypatch):
     monkeypatch.setattr(threads, "load_model", lambda net, finer=None: quick_net())
     for cores, said in ((0.0, False), (0.7, True)):
         monkeypatch.setattr(
-            threads.Neighbours, "__exit__", lambda self, *error, cores=cores: setattr(self, "cores", cores)
+            threads.BackgroundLoad, "__exit__", lambda self, *error, cores=cores: setattr(self, "cores", cores)
         )
         result = invoke("cost", "threads", "quick", "--seconds", "0.01")
         assert ("BUSY: while threads were measured, other programs took the time of up to 0.7" in result.stdout) == said

@@ -16,8 +16,8 @@
  *   stage:   releases slot, then takes space_wanted |  host:  sets space_wanted, then reads released
  * In the second pair both sides use an exchange on one variable: the later one reads what the earlier wrote and so sees
  * all before it, which is what a release store and an acquire load of `released` need on either side of it.
- * The spinning before a sleep only ends earlier and is left out. So is a stage that is lent: who borrows it has no frame
- * under way and waits at no gate. A ring is a number of frames here; ring.pml has the
+ * The spinning before a sleep only ends earlier and is left out. So is inline execution: that thread has no frame under way
+ * and waits at no gate. A ring is a number of frames here; ring.pml has the
  * slots. Of `changes` all that counts is whether it differs from a thread's ticket: `moved` (so 2^32 signals between
  * a ticket and its sleep are taken to be impossible).
  */

@@ -14,7 +14,7 @@ import pytest
 from cl_faults import in_between
 from process import statuses
 
-from pipeall.pipeline.devices.opencl import program
+from pipeall.pipeline.devices.opencl import opencl_program
 
 
 class Watched:
@@ -34,7 +34,7 @@ class Watched:
     def __enter__(self) -> Watched:
         self.shim = self._stack.enter_context(in_between())
         patch = self._stack.enter_context(pytest.MonkeyPatch.context())
-        for owner in (program.Slot, program.ClProgram):
+        for owner in (opencl_program.Slot, opencl_program.ClProgram):
             patch.setattr(owner, "__init__", self._noting(owner.__init__))
         return self
 

@@ -10,7 +10,7 @@ from math import inf
 
 import numpy as np
 
-from pipeall.pipeline.devices.opencl.device import ClProgram
+from pipeall.pipeline.devices.opencl.opencl_device import ClProgram
 from pipeall.steps import ARENA, CONSTANT, SLOT_OUT, Lowered, Step, Strided, View
 
 U = 2.0**-24  # the rounding of one operation in float32

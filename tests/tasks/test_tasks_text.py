@@ -15,7 +15,7 @@ from task_images import opened
 from task_photos import Seen, only
 
 from pipeall import tasks
-from pipeall.tasks.regions import clockwise, connected, outline, rectangle
+from pipeall.tasks.contours import clockwise, connected, outline, rectangle
 
 LINES = ("Networks on Arm boards", "17 frames, 42.5 ms")
 LINE_SIZE = [48, 960]  # the recogniser takes any width

@@ -14,7 +14,7 @@ from ...arguments import checked, optional, path, refused, several, switch, text
 from ...errors import DeviceError, MissingExtraError
 from ...logs import logger
 from ..devices.component import Component
-from ..devices.cpu import device as cpu
+from ..devices.cpu import cpu_device
 from ..devices.device import detect
 from ..planning.names import component_name, components, traits_of
 from .model import BoardModel
@@ -34,7 +34,7 @@ class Board:
     """
 
     def __init__(self, clusters: Iterable[Cluster], gpu: bool = True, model: BoardModel | None = None):
-        devices = model.parts if model else {cluster.name: cpu.Cpu(cluster) for cluster in clusters}
+        devices = model.parts if model else {cluster.name: cpu_device.Cpu(cluster) for cluster in clusters}
         self._present = {name: Component(name, device) for name, device in devices.items()}
         self._clusters = () if model else tuple(device.cluster for device in devices.values())
         self._gpu = gpu
@@ -62,7 +62,7 @@ class Board:
         gpu: list the OpenCL devices and those of plug-ins, if there are any (always this machine's, also with
         ``root``); False: never ask for them.
         """
-        found = cpu.detect(clusters, root=root, allowed=allowed, machine=machine)
+        found = cpu_device.detect(clusters, root=root, allowed=allowed, machine=machine)
         for name, device in found.items():
             log.debug("%s: %s; %s", name, device.description, device.cluster.why)
         return cls((device.cluster for device in found.values()), gpu)
@@ -117,7 +117,7 @@ class Board:
         if name in self._present and not precision:
             return self._present[name]
         if name == WHOLE and self._clusters:
-            return Component(WHOLE, cpu.Cpu(joined(self._clusters)))
+            return Component(WHOLE, cpu_device.Cpu(joined(self._clusters)))
         if precision or name not in self.components:
             why = self._others[1].get(traits_of(name).device)
             there = ", ".join(self.components)

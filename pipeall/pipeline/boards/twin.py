@@ -11,9 +11,9 @@ from math import isfinite
 from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ..devices.component import Component
-from ..devices.cpu import device as cpu
+from ..devices.cpu import cpu_device
 from ..planning.plan import Plan, StagePlan
-from ..planning.predict import StageCosts, check_runs, works
+from ..planning.predict import StageCosts, check_runs, spans
 from .board import Board
 
 HERE = ("fp32", "int8", "mixed")  # precisions that every CPU computes in
@@ -47,12 +47,12 @@ class Twin:
         costs = StageCosts.of(self.profile, plan)
         check_runs(self.profile, plan)
         paces = []
-        for lane, stages in zip(plan.lanes, works(self.profile, plan), strict=True):
+        for lane, stages in zip(plan.lanes, spans(self.profile, plan), strict=True):
             factors = [self.time_scale * self._heat.get(stage.component, 1.0) for stage in lane]
             paces.append(
                 [
-                    [factor * work.ms(costs, kept, taken) for kept in (1.0, 0.0) for taken in (0.0, 1.0)]
-                    for work, factor in zip(stages, factors, strict=True)
+                    [factor * span.ms(costs, kept, taken) for kept in (1.0, 0.0) for taken in (0.0, 1.0)]
+                    for span, factor in zip(stages, factors, strict=True)
                 ]
             )
         if not all(isfinite(ms) for row in paces for ways in row for ms in ways):
@@ -65,6 +65,6 @@ def host_component(stage: StagePlan) -> Component:
 
     In half precision it computes floats, since this machine may have no kernels of halves.
     """
-    fastest = next(iter(cpu.detect().values())).with_cores(UNPINNED)
+    fastest = next(iter(cpu_device.detect().values())).with_cores(UNPINNED)
     precision = stage.component.partition("@")[2]
     return Component(stage.unit, fastest.with_precision(precision) if precision in HERE else fastest)

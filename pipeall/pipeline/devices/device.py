@@ -193,7 +193,7 @@ def unsupported_groups(graph: Graph, ask: Callable[[Lowered], str | None]) -> di
 
 
 def _module(device: str) -> Any:
-    return import_module(device if "." in device else f".{device}.device", __package__)
+    return import_module(device if "." in device else f".{device}.{device}_device", __package__)
 
 
 def sysfs_text(path: Path) -> str | None:

@@ -17,7 +17,7 @@ from ..boards.machine import describe
 from ..planning.plan import Plan
 from ..planning.profile import crossing_bytes
 from ..planning.teams import teams
-from .measure import Progress
+from .profiler import Progress
 from .trial import Trial, compare
 from .verify import TURNS
 

@@ -20,7 +20,6 @@ from ..pipeline import Pipeline
 from ..planning.names import may_be_neighbours, without_precision
 from ..planning.plan import Plan
 from ..planning.profile import HOST, Link
-from .group_times import group_ms
 from .trial import random_frame
 
 SIZES = tuple(kib << 10 for kib in (16, 128, 512, 1600, 3200))  # of the tensors that cross cuts: 4 KB to 3.2 MB
@@ -73,7 +72,7 @@ def stage_costs(graph: Graph, plan: Plan, board: Board) -> list[list[float]]:
         rows = trace.rows[WARM_UP:]
         given = (rows[:, trace.GIVEN] - rows[:, trace.BEGIN]) / 1e6
         taken = (rows[:, trace.RAN] - trace.marks[WARM_UP:, -1]) / 1e6
-        computing = group_ms(graph, trace, rows).T[trace.groups[0] : trace.groups[1]]
+        computing = trace.group_ms(graph, rows).T[trace.groups[0] : trace.groups[1]]
         found.append([float(np.percentile(part, 25)) for part in (given, *computing, taken)])
     return found
 

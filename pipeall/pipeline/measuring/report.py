@@ -23,8 +23,8 @@ from ..planning.plan import Plan
 from ..planning.predict import predict
 from ..planning.profile import Link, Profile, crossing_bytes, disturbed
 from ..planning.uncertain import four_of_five
-from . import measure
-from .calibrate import calibrated
+from . import profiler
+from .fit_to_trials import fit_to_trials
 from .layers import layer_times
 from .trial import Trial, compare
 
@@ -55,7 +55,7 @@ class Ran:
         A unit is off by what it took longer, or less, when it ran again. Pipelines that are not Pipe-All are predicted.
         """
         told = [trial for mode, trial in zip(self.modes, self.trials, strict=True) if mode != OTHER]
-        found = replace(_anonymous(calibrated(self.profile, told)), error={}, contention_error=0.0)
+        found = replace(_anonymous(fit_to_trials(self.profile, told)), error={}, contention_error=0.0)
         unseen = [row["error_percent"] / 100 for row in self.rows(found) if row["mode"] == OTHER]
         error = {trial.plan.units[0]: drift for trial, drift in self._drifts() if len(trial.plan.units) == 1}
         return replace(found, error=error, contention_error=four_of_five(unseen) if unseen else 0.0)
@@ -91,9 +91,9 @@ def board_report(
     """The report of this machine, ready for JSON, and what ran of each network: ``model_of`` makes a board of them.
 
     graphs   at least one; several kinds of network make the better model
-    seconds  of each unit, pair and plan, as for ``measure.profile``; twice that for a plan at full load
+    seconds  of each unit, pair and plan, as for ``profiler.profile``; twice that for a plan at full load
 
-    Raises ArgumentError for a model of a board and where no component is real; else errors as for ``measure.profile``.
+    Raises ArgumentError for a model of a board and where no component is real; else errors as for ``profiler.profile``.
     """
     units = real_components(board)
     if board.model is not None or not units or not graphs:
@@ -149,7 +149,7 @@ def _profiled(
     names = tuple(group.name for group in graph.groups)
     about = machine.describe(board)
     kept = Profile(graph.name, names, crossing_bytes(graph), {}, links=links, about=about)
-    return measure.profile(graph, board, units, seconds=seconds, kept=kept)
+    return profiler.profile(graph, board, units, seconds=seconds, kept=kept)
 
 
 def _contest(graph: Graph, board: Board, profile: Profile, seconds: float) -> Ran:

@@ -21,7 +21,7 @@ from ..pipeline import Frame, Pipeline
 from ..planning.plan import Plan
 from ..planning.rings import full_load
 from ..stats import NO_GROUPS, StageStats, Stats
-from .neighbours import Neighbours
+from .background_load import BackgroundLoad
 
 WARM_UP = 2  # frames per stage after start, and at the begin of each turn while the pipeline fills
 LEAST = 4  # times the stages of a lane: frames that every stage runs in a turn at least
@@ -111,7 +111,7 @@ def compare(
             deque(pipes[-1].map(repeat(frame, WARM_UP * len(plan.components))), maxlen=0)
         for _ in range(turns):
             for pipe, stats, taken in zip(pipes, found, others, strict=True):
-                with Neighbours() as beside:
+                with BackgroundLoad() as beside:
                     deque(pipe.map(_turn(pipe, frame, seconds, stats.append)), maxlen=0)
                 taken += [] if beside.cores is None else [beside.cores]
                 done()

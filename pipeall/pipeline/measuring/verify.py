@@ -17,7 +17,7 @@ from ..planning.candidates import PredictedPlan
 from ..planning.goal import Goal
 from ..planning.plan import Plan
 from ..planning.search import Found
-from .measure import MAX_SECONDS
+from .profiler import MAX_SECONDS
 from .trial import Trial, compare
 
 VERIFIED = 5  # plans that run unless it is said

@@ -12,7 +12,7 @@ import numpy as np
 from ...errors import ArgumentError
 from .candidates import PredictedPlan
 from .plan import Plan
-from .predict import Prediction, StageCosts, balanced, predict, stage_shares, works
+from .predict import Prediction, StageCosts, balanced, predict, spans, stage_shares
 from .profile import Profile
 
 
@@ -159,14 +159,14 @@ def explain(profile: Profile, plan: Plan, others: Iterable[PredictedPlan] = ()) 
 
 def _breakdowns(profile: Profile, plan: Plan) -> tuple[StageBreakdown, ...]:
     costs = StageCosts.of(profile, plan)
-    (lane,) = works(profile, plan)
+    (lane,) = spans(profile, plan)
     found = []
-    for work, before, behind in stage_shares(lane, balanced(costs, lane)):
-        unit = plan.units[work.position]
-        alone = work.total(np.array(profile.units[unit].ms), before, behind)
-        contention = work.total(costs.loaded_ms[work.position], before, behind) - alone
-        received, sent = work.handover_ms(costs, before, behind)
-        found.append(StageBreakdown(unit, work.groups[0], work.groups[2], alone, contention, received, sent, behind))
+    for span, before, behind in stage_shares(lane, balanced(costs, lane)):
+        unit = plan.units[span.position]
+        alone = span.total(np.array(profile.units[unit].ms), before, behind)
+        contention = span.total(costs.loaded_ms[span.position], before, behind) - alone
+        received, sent = span.handover_ms(costs, before, behind)
+        found.append(StageBreakdown(unit, span.groups[0], span.groups[2], alone, contention, received, sent, behind))
     return tuple(found)
 
 

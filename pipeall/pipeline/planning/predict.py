@@ -123,7 +123,7 @@ class StageCosts:
 
 
 @dataclass(frozen=True, slots=True)
-class StageWork:
+class StageSpan:
     """The groups of one stage, and who its neighbours are.
 
     Groups float before and behind it. The stage computes those before for a share ``before`` of the frames, and those
@@ -164,7 +164,7 @@ class StageWork:
         return self.total(costs.loaded_ms[self.position], before, behind) + sum(self.handover_ms(costs, before, behind))
 
 
-def works(profile: Profile, plan: Plan) -> list[list[StageWork]]:
+def spans(profile: Profile, plan: Plan) -> list[list[StageSpan]]:
     """The stages of every lane. Raises ArgumentError where they do not fit the profile's network."""
     position, lanes = 0, []
     for lane in plan.lanes:
@@ -172,17 +172,17 @@ def works(profile: Profile, plan: Plan) -> list[list[StageWork]]:
         for index, ends in enumerate(borders(lane, len(profile.groups), profile.network)):
             sender = position - 1 if index else None
             receiver = position + 1 if index + 1 < len(lane) else None
-            lanes[-1].append(StageWork(position, sender, receiver, ends))
+            lanes[-1].append(StageSpan(position, sender, receiver, ends))
             position += 1
     return lanes
 
 
 def check_runs(profile: Profile, plan: Plan) -> None:
     """Raises ArgumentError for a plan with a group on a unit that cannot run it, with the profile's reason."""
-    for work in chain.from_iterable(works(profile, plan)):
-        unit = plan.units[work.position]
+    for span in chain.from_iterable(spans(profile, plan)):
+        unit = plan.units[span.position]
         times = profile.units[unit]
-        for index in range(work.groups[0], work.groups[3]):
+        for index in range(span.groups[0], span.groups[3]):
             if not isfinite(times.ms[index]):
                 reason = times.refused.get(index + 1, "no time was measured")
                 raise ArgumentError(
@@ -191,14 +191,14 @@ def check_runs(profile: Profile, plan: Plan) -> None:
                 )
 
 
-def balanced(costs: StageCosts, lane: Sequence[StageWork]) -> list[float]:
+def balanced(costs: StageCosts, lane: Sequence[StageSpan]) -> list[float]:
     """The share of the frames for which each stage computes the groups that float behind it.
 
     These are the shares with which the slowest stage of the lane is fastest.
     """
     found = [0.0] * len(lane)
     shortest, longest = 0.0, _slowest(costs, lane, found)
-    if longest == inf or all(work.groups[2] == work.groups[3] for work in lane):
+    if longest == inf or all(span.groups[2] == span.groups[3] for span in lane):
         return found
     for _ in range(BISECTIONS):
         middle = (shortest + longest) / 2
@@ -210,13 +210,13 @@ def balanced(costs: StageCosts, lane: Sequence[StageWork]) -> list[float]:
     return found
 
 
-def _largest_shares(costs: StageCosts, lane: Sequence[StageWork], period_ms: float) -> list[float]:
+def _largest_shares(costs: StageCosts, lane: Sequence[StageSpan], period_ms: float) -> list[float]:
     """The largest shares with which each stage ends within the period, if there are any."""
     found: list[float] = []
     before = 1.0
-    for work in lane:
-        least, most = work.ms(costs, before, 0.0), work.ms(costs, before, 1.0)
-        if work.groups[2] == work.groups[3]:
+    for span in lane:
+        least, most = span.ms(costs, before, 0.0), span.ms(costs, before, 1.0)
+        if span.groups[2] == span.groups[3]:
             share = 0.0
         elif most <= max(period_ms, least):  # it fits, or costs nothing
             share = 1.0
@@ -227,11 +227,11 @@ def _largest_shares(costs: StageCosts, lane: Sequence[StageWork], period_ms: flo
     return found
 
 
-def _slowest(costs: StageCosts, lane: Sequence[StageWork], shares: Sequence[float]) -> float:
-    return max(work.ms(costs, before, behind) for work, before, behind in stage_shares(lane, shares))
+def _slowest(costs: StageCosts, lane: Sequence[StageSpan], shares: Sequence[float]) -> float:
+    return max(span.ms(costs, before, behind) for span, before, behind in stage_shares(lane, shares))
 
 
-def stage_shares(lane: Sequence[StageWork], shares: Sequence[float]) -> list[tuple[StageWork, float, float]]:
+def stage_shares(lane: Sequence[StageSpan], shares: Sequence[float]) -> list[tuple[StageSpan, float, float]]:
     """(stage, before, behind): the shares of the frames for which it computes the groups that float around it."""
     before = [1.0, *(1.0 - share for share in shares)]
     return list(zip(lane, before, shares, strict=False))
@@ -248,11 +248,11 @@ def predict(profile: Profile, plan: Plan) -> Prediction:
     """What the plan will do. Raises ArgumentError where it does not fit the profile's network or units."""
     costs = StageCosts.of(profile, plan)
     lanes, busy_mj = [], []
-    for lane in works(profile, plan):
+    for lane in spans(profile, plan):
         stages = stage_shares(lane, balanced(costs, lane))
-        lanes.append(tuple(work.ms(costs, before, behind) for work, before, behind in stages))
+        lanes.append(tuple(span.ms(costs, before, behind) for span, before, behind in stages))
         if costs.energy_known:
-            mj = (work.total(costs.loaded_mj[work.position], before, behind) for work, before, behind in stages)
+            mj = (span.total(costs.loaded_mj[span.position], before, behind) for span, before, behind in stages)
             busy_mj.append(sum(mj))
     latency = max(sum(stages) for stages in lanes)
     if latency == inf:

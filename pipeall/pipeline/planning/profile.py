@@ -1,6 +1,6 @@
 """A profile: how long every unit takes for every group of one network, and what running side by side costs.
 
-Measured on this machine (``measure.py``) or modelled for a board that is not at hand (``boards/model.py``); what plans
+Measured on this machine (``profiler.py``) or modelled for a board that is not at hand (``boards/model.py``); what plans
 from it (``predict.py``, ``search.py``, ``simulate.py``) cannot tell the difference.
 """
 

@@ -10,7 +10,7 @@ from .plan import StagePlan
 MAX_DEPTH = 4096  # frames under way in a lane that is simulated: they wait, and latency says so
 MAX_SLOTS = 64  # per ring: more would add nothing but memory and latency
 REORDER = 64  # frames a lane may be ahead of the oldest one that is still under way, when there are several lanes
-ENOUGH = 2  # frames of the next stage at which a frame goes out at the later border of a floating cut; PA_ENOUGH of C
+LATE_EXIT_FRAMES = 2  # of the next stage: a frame then goes out at the later border of a floating cut; as in stage.h
 
 
 class FrameTimes(NamedTuple):
@@ -23,16 +23,16 @@ class FrameTimes(NamedTuple):
 
 
 def slots_behind(floats: bool, slots: int) -> int:
-    """Slots of the ring behind a stage: where its cut floats there is room for ENOUGH frames more, and for the next."""
-    return slots + ENOUGH * floats
+    """Slots of the ring behind a stage: where its cut floats it holds LATE_EXIT_FRAMES more, and the next."""
+    return slots + LATE_EXIT_FRAMES * floats
 
 
-def goes_out_late(held: int, waiting: int) -> bool:
+def goes_out_late(occupied: int, waiting: int) -> bool:
     """Whether a frame goes on to the later border of the floating cut behind its stage, as stage.c decides it.
 
-    held: frames that the next stage works on or has waiting. waiting: frames in the ring before, behind this one.
+    occupied: frames that the next stage works on or has waiting. waiting: frames in the ring before, behind this one.
     """
-    return held >= ENOUGH or not waiting
+    return occupied >= LATE_EXIT_FRAMES or not waiting
 
 
 def full_load(stages: Sequence[StagePlan]) -> int:

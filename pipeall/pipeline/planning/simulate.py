@@ -20,7 +20,7 @@ import numpy as np
 from ...arguments import checked, number, optional, switch, whole
 from ...errors import ArgumentError
 from .plan import Plan, plan_of
-from .predict import StageCosts, check_runs, predict, works
+from .predict import StageCosts, check_runs, predict, spans
 from .profile import Profile, profile_of
 from .rings import MAX_DEPTH, MAX_SLOTS, REORDER, FrameTimes, full_load, goes_out_late, slots_behind
 
@@ -368,19 +368,19 @@ def _build(
     costs = StageCosts.of(profile, plan)
     always = (1 << len(plan.units)) - 1 if paced else None
     lanes = []
-    for planned, lane in zip(plan.lanes, works(profile, plan), strict=True):
+    for planned, lane in zip(plan.lanes, spans(profile, plan), strict=True):
         stages = []
-        for work in lane:
-            unit, (first, first_late, last, last_late) = plan.units[work.position], work.groups
+        for span in lane:
+            unit, (first, first_late, last, last_late) = plan.units[span.position], span.groups
             ways = {}
             for came_late in {False, first_late > first}:
                 for goes_late in {False, last_late > last}:
-                    handover_ms = sum(work.handover_ms(costs, 1.0 - came_late, float(goes_late)))
+                    handover_ms = sum(span.handover_ms(costs, 1.0 - came_late, float(goes_late)))
                     if not isfinite(handover_ms):
                         raise ArgumentError(f"plan {plan}: expected {unit} next to no other OpenCL device")
                     groups = first_late if came_late else first, last_late if goes_late else last
-                    ways[came_late, goes_late] = _Way(costs, work.position, groups, handover_ms, always)
-            stages.append(_StageState(work.position, unit, (first, last), ways))
+                    ways[came_late, goes_late] = _Way(costs, span.position, groups, handover_ms, always)
+            stages.append(_StageState(span.position, unit, (first, last), ways))
         lanes.append(_LaneState(stages, slots, depth or full_load(planned)))
     return costs, lanes
 

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from pipeall.pipeline.measuring import neighbours
-from pipeall.pipeline.measuring.neighbours import TICKS, Neighbours, busy_s
+from pipeall.pipeline.measuring import background_load
+from pipeall.pipeline.measuring.background_load import TICKS, BackgroundLoad, busy_s
 from pipeall.pipeline.planning.profile import DISTURBED, disturbed
 
 STAT = """cpu  999 999 999 999 999 999 999 999 999 999
@@ -29,10 +29,10 @@ def test_busy_is_all_but_idle_and_waiting_for_disks():
 )
 def test_what_this_process_took_is_left_out(busy, own, cores, monkeypatch):
     times = iter([(10.0, 1.0, 100.0), (None if busy is None else 10.0 + busy, 1.0 + own, 102.0)])
-    monkeypatch.setattr(neighbours, "clocks", lambda: next(times))
-    monkeypatch.setattr(neighbours, "TICKS", 5)  # a step of 0.2 s
+    monkeypatch.setattr(background_load, "clocks", lambda: next(times))
+    monkeypatch.setattr(background_load, "TICKS", 5)  # a step of 0.2 s
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0})
-    with Neighbours() as beside:
+    with BackgroundLoad() as beside:
         pass
     assert beside.cores == (None if cores is None else pytest.approx(cores))
 
@@ -43,7 +43,7 @@ def test_a_busy_program_is_seen():
     ) as other:
         try:
             other.stdout.readline()
-            with Neighbours() as beside:
+            with BackgroundLoad() as beside:
                 time.sleep(0.5)
         finally:
             other.kill()

@@ -14,10 +14,9 @@ from traces import stage_trace
 
 from pipeall import ArgumentError, Board, DeviceError, Pipeline
 from pipeall.pipeline import lane
-from pipeall.pipeline.devices.cpu.device import Cpu
-from pipeall.pipeline.measuring import links, measure
-from pipeall.pipeline.measuring.group_times import group_ms
-from pipeall.pipeline.measuring.measure import profile
+from pipeall.pipeline.devices.cpu.cpu_device import Cpu
+from pipeall.pipeline.measuring import links, profiler
+from pipeall.pipeline.measuring.profiler import profile
 from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.profile import Profile, UnitTimes, crossing_bytes
 from pipeall.pipeline.planning.teams import teams
@@ -68,7 +67,7 @@ def test_every_unit_pair_and_link_is_measured(net, board):
 
 def test_times_are_medians_and_half_the_quartiles_distance():
     rows = np.array([[5.0, 0.0], [1.0, 0.0], [3.0, 0.0], [2.0, 0.0], [400.0, 7.0]])
-    assert measure.unit_times(rows) == UnitTimes((3.0, 0.0), (1.5, 0.0))  # quartiles of 1 2 3 5 400 are 2 and 5
+    assert profiler.unit_times(rows) == UnitTimes((3.0, 0.0), (1.5, 0.0))  # quartiles of 1 2 3 5 400 are 2 and 5
 
 
 def test_a_gpu_stand_in_is_measured_only_when_asked_for(board_with_gpu):
@@ -127,7 +126,7 @@ def test_the_pairs_are_the_teams_of_two_that_search_allows(board):
     units = ["bigx1", "bigx2", "bigx3", "big", "little"]
     graph = small_net()
     nothing = Profile(graph.name, (), (), {})
-    texts = [text for text, _ in measure.missing_parts(graph, four, units, nothing, SECONDS)]
+    texts = [text for text, _ in profiler.missing_parts(graph, four, units, nothing, SECONDS)]
     pairs = {tuple(sorted(text.split(" beside "))) for text in texts if " beside " in text}
     expected = {tuple(sorted(team)) for team in teams(units, 2, {"big": 4, "little": 1}) if len(team) == 2}
     assert pairs == expected and ("bigx2", "bigx2") in pairs and ("bigx3", "bigx3") not in pairs
@@ -157,13 +156,13 @@ def test_contention_is_side_by_side_over_alone(board, monkeypatch):
         asked.append([str(plan) for plan in plans])
         return [rows[text] for text in asked[-1]]
 
-    monkeypatch.setattr(measure, "traced_rows", traced)
-    found = measure.with_contention(graph, board, known, "big", "little", SECONDS)
+    monkeypatch.setattr(profiler, "traced_rows", traced)
+    found = profiler.with_contention(graph, board, known, "big", "little", SECONDS)
     assert asked == [["big", "little", "big+little"], ["big", "little", "big-little:1~2", "little-big:1"]]
     assert found.contention == {"big": {"little": (1.5, 1.0, 1.0)}, "little": {"big": (1.0, 3.0, 1.0)}}
     # big's middle group: 6, 5, 7, 20 and 7 ms; little's took no time in its stages, so 3.0 as lanes
     assert found.in_line == {"big": {"little": (2.0, 1.4, 1.0)}, "little": {"big": (3.0, 3.0, 2.0)}}
-    both = measure.with_contention(graph, board, found, "bigx1", "bigx1", SECONDS)
+    both = profiler.with_contention(graph, board, found, "bigx1", "bigx1", SECONDS)
     assert asked[2:] == [["bigx1", "bigx1+bigx1"], ["bigx1", "bigx1-bigx1:1~2"]]
     # as lanes 3, 3, 90, 10, 10 ms and 4, 4, 90, 30, 30; in line the middle group 10, 8 and 9
     assert both.contention == {**found.contention, "bigx1": {"bigx1": (5.0, 6.0, 1.0)}}
@@ -178,7 +177,7 @@ def test_contention_is_side_by_side_over_alone(board, monkeypatch):
 def test_halves_are_as_even_as_one_floating_group_makes_them(count, order, seed):
     random = np.random.default_rng(seed)
     units = {unit: UnitTimes(tuple(random.uniform(0.1, 9, count)), (0.0,) * count) for unit in set(order)}
-    (lane,) = measure.even_halves(Profile("net", (), (), units), order).lanes
+    (lane,) = profiler.even_halves(Profile("net", (), (), units), order).lanes
     cut = (lane[0].last, lane[0].last + lane[0].floating)
     first, second = (units[unit].ms for unit in order)
     ahead = [sum(first[:at]) - sum(second[at:]) for at in range(count + 1)]  # of the first stage, by the cut
@@ -210,8 +209,8 @@ def test_rows_are_of_the_time_in_which_every_lane_ran():
             begin, end = max(rows[0][3] for rows in both), min(rows[-1][-1] for rows in both)
             kept += [row for row in t.rows.tolist() if row[0] in turn and begin <= row[3] and row[-1] <= end]
         assert 0 < len(kept) < len(t.rows)
-        expected.append(group_ms(graph, t, np.array(kept)))
-    found = measure.steady_rows(graph, traces, turns)
+        expected.append(t.group_ms(graph, np.array(kept)))
+    found = profiler.steady_rows(graph, traces, turns)
     assert all(map(np.array_equal, found, expected))
 
 
@@ -224,16 +223,16 @@ def test_a_slow_lane_has_its_share_of_the_rows(board, monkeypatch):
             for slow in self.lanes.all[1:]:
                 slow.set_paces([3.0])
 
-    monkeypatch.setattr(measure, "Pipeline", Paced)
-    (rows,) = measure.traced_rows(small_net(), [Plan.parallel(["big", "little"])], board, 0.0)
-    assert min(len(lane_rows) for lane_rows in rows) >= measure.ROUNDS
+    monkeypatch.setattr(profiler, "Pipeline", Paced)
+    (rows,) = profiler.traced_rows(small_net(), [Plan.parallel(["big", "little"])], board, 0.0)
+    assert min(len(lane_rows) for lane_rows in rows) >= profiler.ROUNDS
 
 
 def test_small_networks_keep_the_rows_of_every_turn(board, monkeypatch):
     monkeypatch.setattr(lane, "LOG_FRAMES", 40)
-    monkeypatch.setattr(measure, "MOST", 10)
-    ((rows,),) = measure.traced_rows(small_net(), [Plan.single("big")], board, 60.0)
-    assert len(rows) == measure.ROUNDS * 10
+    monkeypatch.setattr(profiler, "MOST", 10)
+    ((rows,),) = profiler.traced_rows(small_net(), [Plan.single("big")], board, 60.0)
+    assert len(rows) == profiler.ROUNDS * 10
 
 
 # ---- what a unit cannot run

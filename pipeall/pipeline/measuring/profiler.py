@@ -34,8 +34,7 @@ from ..planning.plan import Plan
 from ..planning.profile import Factors, Profile, UnitTimes, crossing_bytes, profile_of
 from ..trace import StageTrace
 from . import links
-from .group_times import group_ms
-from .neighbours import Neighbours
+from .background_load import BackgroundLoad
 from .trial import for_seconds, random_frame
 
 ROUNDS = 3  # units that are compared take turns so often
@@ -97,7 +96,7 @@ def profile(
     parts, others = list(missing_parts(graph, board, names, found, seconds)), []
     for done, (what, measure) in enumerate(parts):
         progress(what, done, len(parts))
-        with Neighbours() as beside:
+        with BackgroundLoad() as beside:
             found = measure(found)
         others += [] if beside.cores is None else [beside.cores]
         found = replace(found, about=about | {"after": machine.state(board), "others_cores": max(others, default=None)})
@@ -279,4 +278,4 @@ def steady_rows(graph: Graph, traces: Sequence[StageTrace], turns: Sequence[rang
         end = min(r[-1, t.END] for t, r in zip(traces, rows, strict=True))
         for lane, (t, r) in enumerate(zip(traces, rows, strict=True)):
             picked[lane].append(r[(r[:, t.BEGIN] >= begin) & (r[:, t.END] <= end)])
-    return [group_ms(graph, t, np.concatenate(rows)) for t, rows in zip(traces, picked, strict=True)]
+    return [t.group_ms(graph, np.concatenate(rows)) for t, rows in zip(traces, picked, strict=True)]

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..planning.plan import Plan
-from ..planning.predict import StageCosts, works
+from ..planning.predict import StageCosts, spans
 from ..planning.profile import Factors, Profile
 from .trial import Trial
 
 LEAST, MOST = 0.2, 20.0  # a factor beyond these is no contention: the run was disturbed, and is not followed
 
 
-def calibrated(profile: Profile, trials: Sequence[Trial]) -> Profile:
+def fit_to_trials(profile: Profile, trials: Sequence[Trial]) -> Profile:
     """The profile that predicts the trials' plans as they ran, those of one unit first.
 
     A unit's stage is to take what it took from one frame to its next, where no other stage of its lane took longer, and
@@ -52,10 +52,10 @@ def _factors(profile: Profile, trial: Trial) -> dict[tuple[str, int], float]:
     costs = StageCosts.of(profile, trial.plan)
     measured = iter(stage_ms(trial))
     found = {}
-    for index, (lane, stages) in enumerate(zip(trial.plan.lanes, works(profile, trial.plan), strict=True)):
-        for stage, work in zip(lane, stages, strict=True):
-            handover = sum(work.handover_ms(costs, 0.0, 0.0))
-            computing = work.ms(costs, 0.0, 0.0) - handover
+    for index, (lane, stages) in enumerate(zip(trial.plan.lanes, spans(profile, trial.plan), strict=True)):
+        for stage, span in zip(lane, stages, strict=True):
+            handover = sum(span.handover_ms(costs, 0.0, 0.0))
+            computing = span.ms(costs, 0.0, 0.0) - handover
             found[stage.unit, index] = (next(measured) - handover) / computing if computing > 0 else 1.0
     return found
 

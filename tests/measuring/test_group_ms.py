@@ -8,7 +8,6 @@ from graphs import NETS, branching_net, frames, small_net, two_crossing_net
 from traces import stage_trace
 
 from pipeall import Pipeline
-from pipeall.pipeline.measuring.group_times import group_ms
 
 
 def stages(graph):
@@ -25,7 +24,7 @@ def test_every_step_counts_with_the_group_of_its_node(net):
         for step, (_, name) in enumerate(trace.labels):
             owners = [group.index - 1 for group in graph.groups if name in {node.name for node in group.nodes}]
             expected[max(owners[0] if owners else 0, first)] += 2**step  # none: x0; before: handed on to who comes next
-        assert (np.rint(group_ms(graph, trace, trace.rows)[0] * 1e6) == expected).all()
+        assert (np.rint(trace.group_ms(graph, trace.rows)[0] * 1e6) == expected).all()
         assert sum(expected) == 2 ** len(trace.labels) - 1
 
 
@@ -37,7 +36,7 @@ def test_groups_and_hand_over_are_the_whole_frame(net, plan, board_with_gpu):
     with Pipeline(graph, plan, board=board_with_gpu, trace=True) as pipe:
         assert len(list(pipe.map(frames(graph, 8)))) == 8
     for trace in pipe.trace:
-        rows, ms = trace.rows, group_ms(graph, trace, trace.rows)
+        rows, ms = trace.rows, trace.group_ms(graph, trace.rows)
         handed = rows[:, trace.GIVEN] - rows[:, trace.BEGIN] + rows[:, trace.RAN] - rows[:, trace.RAN - 1]
         assert (np.rint(ms.sum(axis=1) * 1e6) + handed == rows[:, trace.END] - rows[:, trace.BEGIN]).all()
         inside = np.zeros(len(graph.groups), bool)
@@ -50,7 +49,7 @@ def test_a_step_of_no_node_counts_with_the_one_before_it():
     named = graph.groups[2].nodes[0].name
     trace = stage_trace(graph, (1, 3), [1, 10])
     for labels, expected in [(("nobody", named), [0, 1, 10, 0]), ((named, "nobody"), [0, 0, 11, 0])]:
-        found = group_ms(graph, replace(trace, labels=tuple(("copy", name) for name in labels)), trace.rows)
+        found = replace(trace, labels=tuple(("copy", name) for name in labels)).group_ms(graph, trace.rows)
         assert np.rint(found[0] * 1e6).tolist() == expected
 
 
@@ -64,6 +63,6 @@ def test_nodes_may_bear_the_names_of_other_nodes_tensors():
     for step, (kind, name) in enumerate(trace.labels):
         if kind == "conv":
             expected[by_node[name]] += 2**step
-    found = np.rint(group_ms(graph, trace, trace.rows)[0] * 1e6).astype(int)
+    found = np.rint(trace.group_ms(graph, trace.rows)[0] * 1e6).astype(int)
     convs = sum(2**step for step, (kind, _) in enumerate(trace.labels) if kind == "conv")
     assert ((found & convs) == expected).all()

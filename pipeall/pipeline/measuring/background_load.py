@@ -19,7 +19,7 @@ IDLE = (3, 4)  # columns after the name: idle, and waiting for a disk
 COUNTED = 8  # the columns behind these, of guests, are in the first two already
 
 
-class Neighbours:
+class BackgroundLoad:
     """A context; ``cores`` is how many cores' time others took in it, None where the kernel does not tell.
 
     It counts the cores this process may use. Each core's clock ticks in steps; one step of each is left out, so that a
@@ -28,7 +28,7 @@ class Neighbours:
 
     cores: float | None = None
 
-    def __enter__(self) -> Neighbours:
+    def __enter__(self) -> BackgroundLoad:
         self._before = clocks()
         return self
 

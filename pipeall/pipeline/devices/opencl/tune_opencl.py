@@ -24,7 +24,7 @@ from ....logs import logger
 from ....steps import ARENA, Lowered, Step, item_bytes
 from ..device import Tuned
 from ..timings import OPENCL_METHODS, add_times, known_times, shape_key
-from .program import ClProgram
+from .opencl_program import ClProgram
 
 REPEATS = 4  # of a convolution in a frame; the first is not counted
 TURNS = 3  # of each method; the least of its times counts

@@ -15,8 +15,8 @@ from ....errors import DeviceError
 from ....graph.ir import Graph
 from ....steps import Lowered
 from ..device import Device, Progress, Tuned, sysfs_text
-from .program import ClProgram
-from .tune import Target, known, tune
+from .opencl_program import ClProgram
+from .tune_opencl import Target, known, tune
 
 
 def detect() -> dict[str, OpenCl]:

@@ -20,7 +20,7 @@ from ....graph.strips import Cache
 from ....logs import logger
 from ....steps import Lowered, Step
 from ..device import Device, always, sysfs_text
-from .tune import Tuner, choose_algorithms, gemm_kernels, modelled_algorithms
+from .tune_cpu import Tuner, choose_algorithms, gemm_kernels, modelled_algorithms
 
 PRECISIONS = ("fp32", "fp16", "int8", "mixed")
 

@@ -1,4 +1,4 @@
-"""A stage that is lent: an engine's calling thread computes the frame, and reads the input where it lies."""
+"""Inline execution: an engine's calling thread computes the frame, and reads the input where it lies."""
 
 import os
 import threading
@@ -24,18 +24,18 @@ def test_the_calling_thread_computes(board):
     (x,) = frames(graph, 1)
     with Pipeline(graph, "big", board=board) as pipe:
         entry = Entry([(0, x.reshape(-1))], ())
-        assert not pipe.lanes.try_compute(entry)  # nobody knows yet how long a frame takes
+        assert not pipe.lanes.run_inline(entry)  # nobody knows yet how long a frame takes
         pipe.submit(x)
         first = pipe.result()
         computed = 0
         for _ in range(20):  # on a loaded machine a frame may take long
-            done = pipe.lanes.try_compute(entry)
+            done = pipe.lanes.run_inline(entry)
             assert done or pipe.submit(x)
-            assert not (done and pipe.lanes.try_compute(entry))  # another frame is under way
+            assert not (done and pipe.lanes.run_inline(entry))  # another frame is under way
             assert np.array_equal(pipe.result(), first)
             computed += done
         assert computed
-    assert not pipe.lanes.try_compute(entry)
+    assert not pipe.lanes.run_inline(entry)
 
 
 def test_only_what_is_copied_is_read_in_place():

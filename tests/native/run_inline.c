@@ -1,26 +1,26 @@
-/* The stage of a lane that is lent: the host computes in its thread's place, until a frame fails or the lane is closed.
+/* Inline execution: the host computes in place of the stage's thread, until a frame fails or the lane is closed.
  * Argument: number of frames. */
 #include "fakes.h"
 
-/* Computes a frame here, if the stage is lent. */
-static int try_compute(int64_t frame) {
+/* Computes a frame here, if that is allowed. */
+static int run_inline(int64_t frame) {
     pa_guest guest;
-    if (!pa_lane_borrow(&r.lane, &guest)) return 0;
+    if (!pa_lane_begin_inline(&r.lane, &guest)) return 0;
     CHECK(fill(frame));
-    pa_lane_compute(&r.lane, frame);
-    pa_lane_return(&r.lane, &guest);
+    pa_lane_run_inline(&r.lane, frame);
+    pa_lane_end_inline(&r.lane, &guest);
     return 1;
 }
 
 /* Two of three frames are computed by the host, until one fails. */
-static void test_lent(int64_t failing) {
+static void test_run_inline(int64_t failing) {
     set_up(1, 1);
     CHECK(pa_lane_start(&r.lane) == 0);
     r.programs[0].fail_at = failing; /* read by who computes, after this frame was handed over */
     int64_t computed = 0;
-    CHECK(!try_compute(0)); /* nobody knows how long it takes */
+    CHECK(!run_inline(0)); /* nobody knows how long it takes */
     for (int64_t frame = 0; frame < failing; frame++) {
-        if (frame % 3 && try_compute(frame)) {
+        if (frame % 3 && run_inline(frame)) {
             CHECK(pa_lane_front(&r.lane));
             computed++;
         } else {
@@ -29,10 +29,10 @@ static void test_lent(int64_t failing) {
         take_frame(frame);
     }
     CHECK(computed > 0);
-    if (!try_compute(failing)) CHECK(try_submit(failing));
+    if (!run_inline(failing)) CHECK(try_submit(failing));
     CHECK(take()->failed_stage == 0 && take()->error == ANSWER_FAILURE);
     pa_lane_release(&r.lane);
-    CHECK(!try_compute(failing + 1));
+    CHECK(!run_inline(failing + 1));
     close_in_time();
     CHECK(atomic_load(&r.stages[0].frames) == failing + 1);
 }
@@ -45,17 +45,17 @@ static void *close_soon(void *argument) {
 }
 
 /* Whoever closes a lane waits for the host to be out of it. */
-static void test_close_lent(void) {
+static void test_close_inline(void) {
     set_up(1, 1);
     r.programs[0].block_at = 1;
     CHECK(pa_lane_start(&r.lane) == 0);
     CHECK(try_submit(0));
     take_frame(0);
     pthread_t closer = start_thread(close_soon, NULL);
-    const int computed = try_compute(1);
+    const int computed = run_inline(1);
     pthread_join(closer, NULL);
     CHECK(!computed || !pa_lane_front(&r.lane));
-    CHECK(!try_compute(2));
+    CHECK(!run_inline(2));
     close_in_time();
 }
 
@@ -64,8 +64,8 @@ int main(int argc, char **argv) {
     frames = atoll(argv[1]);
     for (depth = 1; depth <= PA_DEPTH_MAX; depth++) {
         for (late = 0; late < 2; late++) {
-            test_lent(frames);
-            test_close_lent();
+            test_run_inline(frames);
+            test_close_inline();
         }
     }
 }

@@ -16,9 +16,9 @@ from pipeall.errors import DeviceError, MissingExtraError
 from pipeall.graph.cases import Case, case_graph
 from pipeall.graph.lower import lower
 from pipeall.graph.ops import attributes, run_graph
-from pipeall.pipeline.devices.opencl import tune as tune_cl
-from pipeall.pipeline.devices.opencl.device import ClProgram
-from pipeall.pipeline.devices.opencl.tune import known
+from pipeall.pipeline.devices.opencl import tune_opencl
+from pipeall.pipeline.devices.opencl.opencl_device import ClProgram
+from pipeall.pipeline.devices.opencl.tune_opencl import known
 
 CASES = {
     "3x3": Case("conv", attributes("conv", pads=(1,) * 4), ((1, 9, 11, 13),), ((19, 9, 3, 3), (19,))),
@@ -67,7 +67,7 @@ def test_a_shape_is_timed_once_and_its_fastest_method_used(gpu, monkeypatch):
         asked.append(step.node)
         return {str(method): 100.0 if method != candidates[-1] else 50.0 for method in found}
 
-    monkeypatch.setattr(tune_cl, "timed", timed)
+    monkeypatch.setattr(tune_opencl, "timed", timed)
     first, again = gpu.device.tune(graph), gpu.device.tune(graph)
     assert first == again and len(asked) == 1
     (row,) = first
@@ -85,7 +85,7 @@ def test_the_default_stays_unless_another_is_clearly_faster(gpu, monkeypatch):
     graph, _ = case_graph(CASES["1x1"])
     candidates = methods(conv_of(graph), gpu.device.info, "fp32")
     times = {str(method): 98.0 for method in candidates} | {str(candidates[0]): 100.0}
-    monkeypatch.setattr(tune_cl, "timed", lambda step, component, found: times)
+    monkeypatch.setattr(tune_opencl, "timed", lambda step, component, found: times)
     (row,) = gpu.device.tune(graph)
     assert row.best == row.default == str(candidates[0])
 
@@ -95,7 +95,7 @@ def test_a_damaged_file_means_the_defaults(damage, gpu, monkeypatch, tmp_path):
     graph, _ = case_graph(CASES["1x1"])
     candidates = methods(conv_of(graph), gpu.device.info, "fp32")
     monkeypatch.setattr(
-        tune_cl, "timed", lambda step, component, found: {str(m): float(i) for i, m in enumerate(found)}
+        tune_opencl, "timed", lambda step, component, found: {str(m): float(i) for i, m in enumerate(found)}
     )
     gpu.device.tune(graph)
     (path,) = tmp_path.glob("opencl-methods/*.json")

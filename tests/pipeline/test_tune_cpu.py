@@ -14,8 +14,8 @@ from pipeall._kernels.cpu.table import ROWS, choose
 from pipeall.graph.cases import Case, case_graph
 from pipeall.graph.lower import lower
 from pipeall.graph.ops import attributes
-from pipeall.pipeline.devices.cpu import tune
-from pipeall.pipeline.devices.cpu.tune import choose_algorithms
+from pipeall.pipeline.devices.cpu import tune_cpu
+from pipeall.pipeline.devices.cpu.tune_cpu import choose_algorithms
 from pipeall.pipeline.devices.timings import export_times
 
 NET = Case("conv", attributes("conv", pads=(1,) * 4), ((1, 8, 12, 12),), ((16, 8, 3, 3), (16,)))
@@ -45,7 +45,7 @@ def times(monkeypatch):
         found.asked += 1
         return {str(way): found[str(way)] for way in ways}
 
-    monkeypatch.setattr(tune.Tuner, "measured", measured)
+    monkeypatch.setattr(tune_cpu.Tuner, "measured", measured)
     return found
 
 
@@ -75,7 +75,7 @@ def test_the_fastest_is_chosen_and_timed_once(folder, times):
 
 
 def test_element_types_have_times_of_their_own():
-    tuner, step = tune.Tuner(CLUSTER, KERNELS), conv()
+    tuner, step = tune_cpu.Tuner(CLUSTER, KERNELS), conv()
     keys = {tuner.key(replace(step, dst=replace(step.dst, dtype=dtype))) for dtype in ("float32", "float16", "int8")}
     assert len(keys) == 3
 
@@ -122,7 +122,7 @@ def test_a_folder_that_cannot_be_written_is_a_warning(folder, times):
     with pytest.raises(Exception, match="PIPEALL_CACHE"):
         chosen()
     folder.parent.unlink()
-    tune.Tuner(CLUSTER, KERNELS).path.mkdir(parents=True)
+    tune_cpu.Tuner(CLUSTER, KERNELS).path.mkdir(parents=True)
     with pytest.warns(UserWarning, match="not kept"):
         assert chosen() == min(times, key=times.get)
 
@@ -165,9 +165,9 @@ def test_there_must_be_something_to_ship(folder, tmp_path):
 
 def test_candidates_leave_the_race_once_they_are_behind_the_spread():
     quiet = {"gemm": [100.0, 101.0, 102.0], "winograd4": [103.0, 140.0, 104.0]}
-    assert tune.in_the_race(quiet, list(quiet)) == ["gemm"]
+    assert tune_cpu.in_the_race(quiet, list(quiet)) == ["gemm"]
     noisy = {"gemm": [100.0, 120.0, 180.0], "winograd4": [103.0, 140.0, 104.0], "winograd6": [150.0, 190.0, 160.0]}
-    assert tune.in_the_race(noisy, list(noisy)) == ["gemm", "winograd4"]
+    assert tune_cpu.in_the_race(noisy, list(noisy)) == ["gemm", "winograd4"]
 
 
 def test_off_times_nothing(folder, times, monkeypatch):
