@@ -231,6 +231,6 @@ def test_a_record_s_command_exists(path):
 
 def test_readme_is_short_and_its_links_lead_somewhere():
     text = README.read_text()
-    assert text.count("\n") <= 120
+    assert text.count("\n") <= 80
     for link in re.findall(r"\]\(([^)#]+)", text):
         assert (ROOT / link).exists(), link
