@@ -39,15 +39,15 @@ _NAMES = {  # module -> its public names
     ".pipeline.planning.simulate": "Simulation simulate",
     ".pipeline.stats": "Stats",
     ".quantization.quantize": "Quantized quantize",
+    ".sizing.size": "Size cost",
 }
-_ROOMS = {"cost": ".cost", "demo": ".graph.onnx.demo", "tasks": ".tasks", "zoo": ".graph.zoo"}
+_ROOMS = {"demo": ".graph.onnx.demo", "tasks": ".tasks", "zoo": ".graph.zoo"}
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted({*_HOME, *_ROOMS})
 
 if TYPE_CHECKING:  # the same names for type checkers: tests compare them
     from . import tasks as tasks
-    from .cost.size import cost as cost
     from .errors import ArgumentError as ArgumentError
     from .errors import DeviceError as DeviceError
     from .errors import MissingExtraError as MissingExtraError
@@ -88,6 +88,8 @@ if TYPE_CHECKING:  # the same names for type checkers: tests compare them
     from .pipeline.stats import Stats as Stats
     from .quantization.quantize import Quantized as Quantized
     from .quantization.quantize import quantize as quantize
+    from .sizing.size import Size as Size
+    from .sizing.size import cost as cost
 else:  # or every name would be an Any, whether it exists or not
 
     def __getattr__(name: str) -> Any:

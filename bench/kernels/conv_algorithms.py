@@ -16,7 +16,7 @@ from bench.common import Record, in_turns, milliseconds, network, parser
 from bench.kernels.single_step import big, convolutions, program
 from pipeall._kernels.cpu.algorithms import candidates
 from pipeall._kernels.cpu.cluster import Cluster
-from pipeall.cost.algorithms import smooth
+from pipeall.sizing.conv_algorithms import smooth
 from pipeall.steps import Step, is_depthwise
 
 LARGEST = 2**28  # bytes of spectra: beyond it a layer's FFT is left out

@@ -30,7 +30,7 @@ TOPICS = {
     "tasks": "tasks",
     "planning": "profile Profile search Found explain verify Verification compare simulate Simulation",
     "quantization": "quantize Quantized keep_float32 mixed_precision allowed_precisions",
-    "sizes": "cost",
+    "sizes": "cost Size",
     "errors": "PipeallError ArgumentError ModelError DeviceError MissingExtraError PipelineError PipelineTimeoutError",
 }
 GIVEN = {"networks": ("pipeall.graph.partition.Group", "pipeall.graph.partition.Cut")}  # no annotation leads to them

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from ..cost.conventions import CONVENTIONS
-from ..cost.network import Network
 from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..graph.onnx.shapes import Shapes
+from ..sizing.conventions import CONVENTIONS
+from ..sizing.size_network import Network
 from . import cost_report as report
 from . import cost_text
 from .cost_epoch import epoch

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from ..cost import residence
-from ..cost.count import network_cost
-from ..cost.network import FLOAT_BYTES, Network
 from ..errors import ArgumentError
 from ..graph.onnx.shapes import Shapes
+from ..sizing import residence
+from ..sizing.count import network_cost
+from ..sizing.size_network import FLOAT_BYTES, Network
 from .model import read_network
 from .options import Numbers, json_option, model_argument, model_options, positive_option
 from .output import print_json

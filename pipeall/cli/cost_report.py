@@ -7,14 +7,14 @@ import io
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..cost import conventions, precision, training
-from ..cost.algorithms import algorithm_costs
-from ..cost.count import Cost, cost_of, network_cost, total
-from ..cost.inference import arena, slot_bytes
-from ..cost.network import FLOAT_BYTES, Network, layers_of, of_graph
 from ..files import write_text
 from ..graph.ir import Graph, Node, Tensor
 from ..pipeline.boards.board import Board
+from ..sizing import conventions, size_precision, training
+from ..sizing.conv_algorithms import algorithm_costs
+from ..sizing.count import Cost, cost_of, network_cost, total
+from ..sizing.inference import arena, slot_bytes
+from ..sizing.size_network import FLOAT_BYTES, Network, layers_of, of_graph
 
 COLUMNS = (
     "layer", "op", "output", "parameters", "macs", "flops", "element_ops", "weight_bytes", "read_bytes",
@@ -135,7 +135,7 @@ def format_rows(network: Network, graph: Graph | None, processor: str) -> list[d
     """Bytes in each number format and the nominal rate on a processor; activations are the arena where there is one."""
     weights = network.elements((*network.parameters, *network.statistics))
     activations = training.space(network).activations if graph is None else arena(graph).planned
-    rows = precision.formats(weights, activations // FLOAT_BYTES, processor)
+    rows = size_precision.formats(weights, activations // FLOAT_BYTES, processor)
     return [
         {"format": r.name, "weight_bytes": r.weight_bytes, "activation_bytes": r.activation_bytes, "rate": r.rate}
         for r in rows

@@ -12,7 +12,6 @@ from typing import Any
 import click
 from rich.progress import Progress
 
-from ..cost.scaling import Law, fit
 from ..graph.ir import Graph
 from ..pipeline.boards import machine
 from ..pipeline.boards.board import Board
@@ -20,6 +19,7 @@ from ..pipeline.engine import Engine
 from ..pipeline.measuring.background_load import BackgroundLoad
 from ..pipeline.measuring.trial import random_frame
 from ..pipeline.planning.profile import disturbed
+from ..sizing.scalability import Law, fit
 from . import complete
 from .model import load_model, read_network
 from .options import file_option, finer_option, json_option, positive_option
@@ -80,7 +80,7 @@ def threads(
 
 
 def _of_training(models: Sequence[str], batch: int, seconds: float, bar: Progress) -> list[dict[str, Any]]:
-    from ..cost.torch_network import training_step
+    from ..sizing.torch_network import training_step
 
     networks = [read_network(model)[0] for model in models]
     steps = [training_step(network, batch) for network in networks]

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from ..cost import batch as batches
-from ..cost import training
-from ..cost.network import Network
-from ..cost.residence import residence
 from ..errors import ArgumentError
 from ..graph.onnx.shapes import Shapes
+from ..sizing import batch as batches
+from ..sizing import training
+from ..sizing.residence import residence
+from ..sizing.size_network import Network
 from .cost_text import bytes_text, show_notes
 from .model import read_network
 from .options import Bytes, json_option, model_argument, model_options, positive_option

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from ..cost.network import Network
 from ..errors import ArgumentError, ModelError
 from ..graph.ir import Graph
 from ..graph.onnx.shapes import Shapes
 from ..graph.partition import Cut, Group, configurations, subgraph
 from ..pipeline.measuring.footprint import footprint
 from ..pipeline.planning.plan import Plan
+from ..sizing.size_network import Network
 from . import complete
 from . import cost_report as report
 from .info_text import show

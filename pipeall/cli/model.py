@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from ..cost import onnx_shapes
-from ..cost.exports import with_doubts
-from ..cost.network import Network, of_graph
 from ..errors import ArgumentError, ModelError
 from ..graph import zoo
 from ..graph.ir import Graph
 from ..graph.onnx.demo import TRAINED
 from ..graph.onnx.read import load
 from ..graph.onnx.shapes import Shapes
+from ..sizing import onnx_shapes
+from ..sizing.exports import with_doubts
+from ..sizing.size_network import Network, of_graph
 from .values import given_values
 
 ZOO: dict[str, Callable[[], Graph]] = {

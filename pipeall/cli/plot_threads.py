@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..cost.scaling import Law
+from ..sizing.scalability import Law
 from .plot import blank, save
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 from math import inf
 
-from ..cost.batch import SHARE
-from ..cost.inference import arena, slot_bytes
 from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..graph.partition import subgraph
@@ -17,6 +15,8 @@ from ..pipeline.planning.candidates import PredictedPlan
 from ..pipeline.planning.plan import StagePlan
 from ..pipeline.planning.search import search
 from ..pipeline.planning.uncertain import Interval, interval
+from ..sizing.batch import SHARE
+from ..sizing.inference import arena, slot_bytes
 
 SLOTS = 2  # of a ring: the default of Pipeline
 MEMORY_BYTES = 4 * 10**9  # of a Khadas VIM3 Pro and of a Rock Pi N10

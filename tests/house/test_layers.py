@@ -37,7 +37,7 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     "_kernels/opencl": LEAVES | {"_kernels"},
     "graph": LEAVES,
     "graph/onnx": LEAVES | {"graph"},
-    "cost": GRAPH,
+    "sizing": GRAPH,
     "pipeline/planning": GRAPH,
     "pipeline/devices": MODELS | KERNELS,
     "pipeline/devices/cpu": DEVICES,
@@ -49,9 +49,9 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     "tasks": GRAPH | {"picture"},
     "mlp": GRAPH | KERNELS | {"arrays"},
     "media": PIPELINE | {"tasks"},
-    "nas": BOARDS | {"arrays", "cost"},
-    "cli": PIPELINE | {"quantization", "tasks", "media", "cost", "mlp", "nas", "arrays", "__init__"},
-    "__init__": PIPELINE | {"quantization", "tasks", "media", "cost"},
+    "nas": BOARDS | {"arrays", "sizing"},
+    "cli": PIPELINE | {"quantization", "tasks", "media", "sizing", "mlp", "nas", "arrays", "__init__"},
+    "__init__": PIPELINE | {"quantization", "tasks", "media", "sizing"},
     "__main__": {"cli"},
 }
 CIRCLES = [{"graph.ir", "graph.partition"}]  # Graph.groups and Graph.cuts are part of a graph's face
@@ -66,7 +66,7 @@ OPTIONAL = {  # package outside of the standard library -> the file or folder th
     "PIL": "media/images.py",
     "av": "media/video.py",
     "matplotlib": "cli/plot.py",
-    "torch": ("nas/train.py", "cost/module.py", "cost/torch_network.py"),
+    "torch": ("nas/train.py", "sizing/module.py", "sizing/torch_network.py"),
     "sklearn": "nas/text.py",
 }
 PYTHONS_OWN = {"_exit", "_replace", "_repr_html_"}  # public in spite of the name: os._exit, named tuples, notebooks
@@ -279,10 +279,10 @@ def private_names(source):
     ("source", "expected"),
     [
         ("pipe._lanes[0].native", ["_lanes"]),
-        ("from pipeall.cost.cost import _row, cost", ["_row"]),
+        ("from pipeall.sizing.size import _row, cost", ["_row"]),
         ("from pipeall import _kernels", []),
         ("patch.setattr(module, '_peak', 1)", ["_peak"]),
-        ("patch.setattr('pipeall.cost._peak', 1)", ["_peak"]),
+        ("patch.setattr('pipeall.sizing._peak', 1)", ["_peak"]),
         ("self._own = os._exit(type(x).__name__ + '_text')", []),
     ],
 )
@@ -334,7 +334,7 @@ class NoKernels:
 sys.meta_path.insert(0, NoKernels())
 from pipeall.errors import MissingExtraError
 
-for room in ("pipeall.graph", "pipeall.cost", "pipeall.pipeline.planning", "pipeall.tasks"):
+for room in ("pipeall.graph", "pipeall.sizing", "pipeall.pipeline.planning", "pipeall.tasks"):
     for module in pkgutil.walk_packages(import_module(room).__path__, f"{room}."):
         with suppress(MissingExtraError):  # of torch, which no extra for tests has
             import_module(module.name)

@@ -91,7 +91,7 @@ class Calls:
         graph, seen = self.graph, picture_net((8, 8))
         return {
             pipeall.load: {"model": onnx_bytes(graph), "input_shape": graph.inputs[0].shape},
-            pipeall.cost.cost: {"network": graph},
+            pipeall.cost: {"network": graph},
             pipeall.keep_float32: {"graph": graph, "names": []},
             pipeall.quantize: {"model": graph, "photos": [self.x, self.x], "method": "minmax"},
             tasks.task: {"graph": seen, "decoder": "segment"},

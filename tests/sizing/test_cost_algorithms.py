@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from graphs import Net
 
-from pipeall.cost.algorithms import algorithm_costs, smooth
-from pipeall.cost.network import Layer, Network, of_graph
+from pipeall.sizing.conv_algorithms import algorithm_costs, smooth
+from pipeall.sizing.size_network import Layer, Network, of_graph
 
 
 def layer(size, channels, filters, kernel, stride=1, pad=0, groups=1):

@@ -12,8 +12,8 @@ from onnx_models import model
 
 from pipeall import ModelError, load
 from pipeall._kernels.peak import Peak
-from pipeall.cost import onnx_shapes
 from pipeall.pipeline.devices.cpu.cpu_device import Cpu
+from pipeall.sizing import onnx_shapes
 
 
 def test_a_model_without_weights_is_sized_and_not_run():

@@ -6,11 +6,11 @@ from onnx_models import model
 
 import pipeall
 from pipeall import ArgumentError
-from pipeall.cost import conventions
-from pipeall.cost.count import cost_of, network_cost, total
-from pipeall.cost.network import of_graph
 from pipeall.graph.cases import CASES, case_graph
 from pipeall.graph.ops import macs
+from pipeall.sizing import conventions
+from pipeall.sizing.count import cost_of, network_cost, total
+from pipeall.sizing.size_network import of_graph
 
 PUBLISHED = [(name, row) for name, rows in REFERENCES["published"].items() for row in rows]
 
@@ -136,7 +136,7 @@ def test_a_shared_weight_counts_once(tmp_path):
     import onnx
     from onnx import helper
 
-    from pipeall.cost import onnx_shapes
+    from pipeall.sizing import onnx_shapes
 
     nodes = [helper.make_node("Conv", [x, "w"], [y], pads=[1, 1, 1, 1]) for x, y in (("x", "a"), ("a", "y"))]
     proto = model(nodes, {"x": (1, 4, 8, 8)}, ["y"], {"w": np.zeros((4, 4, 3, 3), np.float32)})

@@ -10,9 +10,9 @@ from onnx_models import model
 from torch_modules import Attention, exported, kept, network, nn, torch
 
 from pipeall.cli.model import read_network
-from pipeall.cost import onnx_shapes
-from pipeall.cost.count import network_cost
-from pipeall.cost.training import saved_bytes
+from pipeall.sizing import onnx_shapes
+from pipeall.sizing.count import network_cost
+from pipeall.sizing.training import saved_bytes
 
 
 def test_folded_batch_norm_is_put_back(tmp_path):

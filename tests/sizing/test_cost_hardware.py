@@ -3,8 +3,8 @@
 import pytest
 
 from pipeall import ArgumentError
-from pipeall.cost.precision import BYTES, formats
-from pipeall.cost.residence import channels, epoch, link_rate, residence
+from pipeall.sizing.residence import channels, epoch, link_rate, residence
+from pipeall.sizing.size_precision import BYTES, formats
 
 MB, GB = 1e6, 1e9
 

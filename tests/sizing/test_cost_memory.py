@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 import pipeall
 from pipeall import ArgumentError
-from pipeall.cost.batch import largest_batch, needs_of
-from pipeall.cost.inference import arena
-from pipeall.cost.training import LectureSpace, lecture_bytes, memory_function, saved_bytes, space
 from pipeall.graph.lower import lower
 from pipeall.graph.memory import live_bytes, padded, plan_arena
+from pipeall.sizing.batch import largest_batch, needs_of
+from pipeall.sizing.inference import arena
+from pipeall.sizing.training import LectureSpace, lecture_bytes, memory_function, saved_bytes, space
 
 MB, GB, GIB = 1e6, 1e9, 2**30
 

@@ -13,7 +13,7 @@ from torch_modules import Attention, exported, kept, network, nn, torch, unit
 
 import pipeall
 from pipeall import ArgumentError, ModelError
-from pipeall.cost.training import saved_bytes
+from pipeall.sizing.training import saved_bytes
 
 MODULES = {
     "residual": (network, (3, 32, 32)),

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeall import ArgumentError
-from pipeall.cost.scaling import Law, fit
+from pipeall.sizing.scalability import Law, fit
 
 
 @settings(deadline=None)

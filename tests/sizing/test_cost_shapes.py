@@ -11,8 +11,8 @@ from onnx_models import OPSET, parsed, run
 from quantised_files import Photos, real
 
 import pipeall
-from pipeall.cost import onnx_shapes
 from pipeall.errors import ModelError
+from pipeall.sizing import onnx_shapes
 
 ANY = "float[n,c,h,w]"
 

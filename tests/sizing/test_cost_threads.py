@@ -7,7 +7,7 @@ from PIL import Image
 from pipeall import ArgumentError
 from pipeall.cli import cost_threads as threads
 from pipeall.cli.plot_threads import draw_threads
-from pipeall.cost.scaling import Law
+from pipeall.sizing.scalability import Law
 
 
 def test_a_report_names_the_best_number_of_threads():

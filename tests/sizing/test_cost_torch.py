@@ -14,9 +14,9 @@ from torch_modules import exported, network, nn, torch
 import pipeall
 from pipeall import ArgumentError, Board, ModelError
 from pipeall.cli.model import read_network
-from pipeall.cost.count import network_cost
-from pipeall.cost.torch_network import TorchNetwork, training_step
 from pipeall.pipeline.engine import Engine
+from pipeall.sizing.count import network_cost
+from pipeall.sizing.torch_network import TorchNetwork, training_step
 
 
 @pytest.mark.parametrize("name", ["googlenet", "mobilenet", "resnet50"])

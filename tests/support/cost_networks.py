@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pipeall.cost import onnx_shapes
-from pipeall.cost.network import Network
+from pipeall.sizing import onnx_shapes
+from pipeall.sizing.size_network import Network
 
 DATA = Path(__file__).parents[1] / "data"
 REFERENCES = json.loads((DATA / "cost_references.json").read_text())

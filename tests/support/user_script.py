@@ -65,9 +65,9 @@ def quantised(graph: pipeall.Graph, photos: list[Array]) -> pipeall.Graph:
 
 
 def sized(graph: pipeall.Graph) -> int:
-    found = pipeall.cost(graph)
-    print(found.total.macs, found.notes, pipeall.cost("net.onnx", (1, 3, 32, 32)).memory(8, "adam").total)
-    return found.largest_batch(16e9, "momentum")
+    size: pipeall.Size = pipeall.cost(graph)
+    print(size.total.macs, size.notes, pipeall.cost("net.onnx", (1, 3, 32, 32)).memory(8, "adam").total)
+    return size.largest_batch(16e9, "momentum")
 
 
 def more(graph: pipeall.Graph, plan: pipeall.Plan, profile: pipeall.Profile, board: pipeall.Board) -> None:

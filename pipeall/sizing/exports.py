@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from .network import Layer, Network
+from .size_network import Layer, Network
 from .training import saved_bytes
 
 FOLDABLE = ("Conv", "ConvTranspose", "Gemm")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import ArgumentError, ModelError
-from .network import ALIASES, Layer, Network, Saved, Shape
+from .size_network import ALIASES, Layer, Network, Saved, Shape
 
 if TYPE_CHECKING:
     import torch

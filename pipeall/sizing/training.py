@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from ..errors import ArgumentError
 from ..graph.pointwise import UNARY
-from .network import ALIASES, FLOAT_BYTES, Layer, Network, Saved
+from .size_network import ALIASES, FLOAT_BYTES, Layer, Network, Saved
 
 INDEX_BYTES = 8  # of an index: where a maximum is
 OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}  # states of each weight

@@ -14,7 +14,7 @@ from math import prod
 from ..errors import ArgumentError
 from ..graph.pointwise import UNARY
 from .count import MACS, macs
-from .network import Layer, Network
+from .size_network import Layer, Network
 
 Count = Callable[[Network, Layer], int]
 DENSE = ("Gemm", "MatMul")

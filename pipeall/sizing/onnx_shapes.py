@@ -14,7 +14,7 @@ from ..graph.onnx.shapes import Shapes
 from ..graph.onnx.tidy import OWN_DOMAINS
 from ..graph.onnx.values import Values
 from .exports import folded_bias, put_back
-from .network import STATISTICS, Layer, Network, Shape, of_graph
+from .size_network import STATISTICS, Layer, Network, Shape, of_graph
 
 FLOAT_TYPES = {1: "float32", 10: "float16", 11: "float64", 16: "bfloat16"}  # of TensorProto.DataType
 # Operators whose constant operands are settings, but for what they work on: a class token is repeated for each image

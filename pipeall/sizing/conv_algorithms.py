@@ -12,7 +12,7 @@ from itertools import count
 from math import ceil, log2, prod
 
 from .count import macs
-from .network import FLOAT_BYTES, Layer, Network
+from .size_network import FLOAT_BYTES, Layer, Network
 
 # F(m x m, 3 x 3): operations to transform a tile of input, a kernel, a tile of output (Lavin and Gray 2015, section 4)
 WINOGRAD = {2: (32, 28, 24), 4: (156, 72, 90)}

@@ -12,7 +12,7 @@ from math import prod
 
 from ..errors import ModelError
 from ..graph.pointwise import BY_OPERATOR
-from .network import Layer, Network
+from .size_network import Layer, Network
 
 
 @dataclass(frozen=True, slots=True)

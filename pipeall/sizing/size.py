@@ -16,7 +16,7 @@ from . import batch as batches
 from . import onnx_shapes
 from .count import Cost, network_cost
 from .exports import with_batch, with_doubts
-from .network import Network, of_graph
+from .size_network import Network, of_graph
 from .training import OPTIMIZERS, Memory, memory_function, saved_bytes, space
 
 MAX_BATCH = 2**40

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError, ModelError, missing_extra
-from .network import ALIASES, Layer, Network
+from .size_network import ALIASES, Layer, Network
 
 try:
     import torch
