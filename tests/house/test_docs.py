@@ -10,6 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import cache
 from html import unescape
 from pathlib import Path
 
@@ -227,6 +228,23 @@ def test_a_record_s_command_exists(path):
             parse(words, path.stem)
     script = re.search(r"bench/\S+\.py", record["command"])
     assert script is None or (ROOT / script[0]).exists() or re.match(r"[0-9a-f]{7,}", record["commit"])
+
+
+@cache
+def sources() -> list[str]:
+    folders = (ROOT / name for name in ("pipeall", "tests", "bench", "tools", "docs", "examples"))
+    return [str(path.relative_to(ROOT)) for folder in folders for path in folder.rglob("*.*")]
+
+
+@pytest.mark.parametrize("page", [README, *sorted(DOCS.rglob("*.md"))], ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_that_a_page_names_are_there(page):
+    """A path in the text or ahead of a diff; GitHub shows a link without words as nothing."""
+    text = re.sub(r"<!-- bench-table.*?<!-- end -->", "", page.read_text(), flags=re.DOTALL)
+    assert "[](" not in text
+    paths = re.findall(r"--- a/(\S+)", text) + re.findall(r"(?<![\w/.*])((?:\w+/)+\w+\.(?:py|c|h|inc|pyx|cl))\b", text)
+    new = re.findall(r"--- /dev/null\n\+\+\+ b/(\S+)", text)
+    for path in {path.removeprefix("a/").removeprefix("b/") for path in paths} - {*new}:
+        assert any(one == path or one.endswith(f"/{path}") for one in sources()), f"{page}: {path}"
 
 
 def test_readme_is_short_and_its_links_lead_somewhere():
