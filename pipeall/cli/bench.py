@@ -7,29 +7,25 @@ from contextlib import ExitStack
 from typing import Any
 
 import click
-from rich.progress import Progress
 
 from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..pipeline.boards import machine
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.profile_cache import real_components
-from ..pipeline.planning.lineup import lineup
+from ..pipeline.measuring.comparison import averages, compare_modes
+from ..pipeline.measuring.trial import compare
 from ..pipeline.planning.names import component_name, overlap
 from ..pipeline.planning.plan import Plan
-from ..pipeline.planning.profile import Profile
 from . import complete
 from .bench_text import show
-from .contest import averages, rows, settled
 from .model import load_model
 from .options import board_option, file_option, finer_option, floating_option, json_option, positive_option
-from .output import print_json, progress
+from .output import print_json, progress, tracked
 from .profiles import load_board, measured, times_lines
 from .values import value_option
-from .verify import side_by_side, verify
 
 NETS = ("alexnet", "googlenet", "mobilenet", "resnet50-slim", "squeezenet")  # of paper 001
-VERIFIED = 3  # best plans that are run to find Pipe-All's
 
 
 @click.command()
@@ -116,38 +112,30 @@ def _compared(
     time_scale: float | None,
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The rows of all networks, and notes; with ``time_scale`` at the pace of the board's model."""
-    pace = _pace(time_scale)
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     notes: list[str] = []
     with progress() as bar:
         overall = bar.add_task("networks", total=len(graphs))
         for net, graph in graphs.items():
             profile = measured(graph, board, names, seconds, bar)
-            entries, refused = _entries(graph, board, profile, names, floating, seconds, bar)
-            plans = list(dict.fromkeys(plan for _, plan in entries))
-            full, single = (
-                side_by_side(graph, board, plans, seconds, bar, load, queue, turns, **pace)
-                for load, queue in (("full load", True), ("latency", False))
-            )
-            loaded, unloaded = (dict(zip(plans, done, strict=True)) for done in (full, single))
-            entries, slower = settled(net, entries, loaded)
-            found += rows(net, profile, entries, loaded, unloaded, time_scale)
-            notes += slower
-            notes += plan_notes(net, names, entries)
-            notes += [f"{net}: {plan} refused: {reason}" for plan, reason in refused.items()]
-            notes += [f"{net}: {line}" for line in times_lines(profile, board)]
+            with tracked(bar, net) as show_progress:
+                modes = compare_modes(
+                    graph, board, profile, names,
+                    seconds=seconds, turns=turns, floating=floating, time_scale=time_scale, progress=show_progress,
+                )  # fmt: skip
+            rows += [row | {"net": net} for row in modes.rows]
+            said = [*([modes.slower] if modes.slower else []), *plan_notes(names, modes.rows)]
+            said += [f"{plan} refused: {reason}" for plan, reason in modes.refused.items()]
+            notes += [f"{net}: {line}" for line in (*said, *times_lines(profile, board))]
             bar.advance(overall)
-    return found, notes
-
-
-def _pace(time_scale: float | None) -> dict[str, Any]:
-    return {"pace": True, "time_scale": time_scale} if time_scale else {}
+    return rows, notes
 
 
 def _trace(path: str, graph: Graph, board: Board, plan: str, seconds: float, time_scale: float | None) -> None:
-    with progress() as bar:
-        plans = [Plan.parse(plan)]
-        side_by_side(graph, board, plans, seconds, bar, "trace", turns=1, trace=path, **_pace(time_scale))
+    pace = {"pace": True, "time_scale": time_scale} if time_scale else {}
+    with progress() as bar, tracked(bar, graph.name) as show_progress:
+        compare(graph, [Plan.parse(plan)], board, turns=1, seconds=seconds, what="trace", progress=show_progress,
+                trace=path, **pace)  # fmt: skip
 
 
 def _components(board: Board, text: str | None) -> list[str]:
@@ -163,30 +151,11 @@ def _components(board: Board, text: str | None) -> list[str]:
     return names
 
 
-def _entries(
-    graph: Graph, board: Board, profile: Profile, names: list[str], floating: bool, seconds: float, bar: Progress
-) -> tuple[list[tuple[str, Plan]], dict[str, str]]:
-    """Mode and plan of what runs against each other, Pipe-All last, where there are several components; and plans
-    that did not run, with the reason."""
-    found = lineup(graph, profile, names, VERIFIED, floating)
-    entries = [("alone", plan) for plan in found.alone]
-    if len(names) == 1:
-        return entries, {}
-    best, refused = found.pipelines[0], {}
-    if board.model is None:
-        ran, refused = verify(graph, board, found.pipelines, seconds, bar)
-        best = ran[0].choice
-    parallel = [("parallel", found.parallel)] if found.parallel else []
-    return [*entries, *parallel, ("pipe-all", best.plan)], refused
-
-
-def plan_notes(net: str, names: Sequence[str], entries: Sequence[tuple[str, Plan]]) -> list[str]:
+def plan_notes(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Which components are missing, and where."""
-    able = {plan.components[0] for mode, plan in entries if mode == "alone"}
-    unable = [
-        f"{net}: {name} cannot run all of it, so it is in no more than Pipe-All" for name in names if name not in able
-    ]
-    mode, plan = entries[-1]
+    able = {Plan.parse(row["plan"]).components[0] for row in rows if row["mode"] in ("alone", "peak")}
+    unable = [f"{name} cannot run all of it, so it is in no more than Pipe-All" for name in names if name not in able]
+    mode, plan = rows[-1]["mode"], Plan.parse(rows[-1]["plan"])
     busy = {name for name in names for part in plan.components if name == part or overlap(name, part)}
     idle = [name for name in names if mode == "pipe-all" and name not in busy]
-    return unable + ([f"{net}: the best plan, {plan}, leaves out {', '.join(idle)}"] if idle else [])
+    return unable + ([f"the best plan, {plan}, leaves out {', '.join(idle)}"] if idle else [])

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..pipeline.boards.board import Board
-from .contest import MAX_OVERRAN, averages
+from ..pipeline.measuring.comparison import MAX_OVERRAN, averages
 from .output import MODES, component_text
 from .profiles import BUSY
 from .tables import print_table, print_text

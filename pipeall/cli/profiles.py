@@ -13,9 +13,8 @@ from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.model import PRICE_LIST, REGRESSION
 from ..pipeline.measuring import profiler
-from ..pipeline.planning.plan import Plan
 from ..pipeline.planning.profile import Profile, disturbed
-from ..pipeline.planning.uncertain import Interval, interval
+from ..pipeline.planning.uncertain import Interval
 from .output import tracked
 
 BUSY = (
@@ -72,12 +71,6 @@ def times_lines(found: Profile, board: Board | None = None) -> list[str]:
         shares = ", ".join(f"{unit} {error:.0%}" for unit, error in found.error.items())
         lines.append(f"in four of five cases these times are not further off than {shares}")
     return lines
-
-
-def likely(found: Profile, plan: Plan) -> dict[str, list[float]]:
-    """For JSON: between which figures the plan will be in four of five cases, where the profile states its error."""
-    known = interval(found, plan)
-    return {"likely_fps": list(known.fps), "likely_latency_ms": list(known.latency_ms)} if known else {}
 
 
 def fps_text(known: Interval) -> str:

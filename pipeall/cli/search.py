@@ -14,6 +14,7 @@ from ..graph.ir import Graph
 from ..graph.onnx.shapes import Shapes
 from ..pipeline.boards import machine
 from ..pipeline.boards.board import Board
+from ..pipeline.measuring.comparison import likely
 from ..pipeline.measuring.exhaustive import open_measurements
 from ..pipeline.measuring.precision import Allowed, allowed_precisions
 from ..pipeline.measuring.profiler import real_units
@@ -37,7 +38,7 @@ from .options import (
 )
 from .output import print_json, progress
 from .plans import unit_names
-from .profiles import likely, load_board, measured
+from .profiles import load_board, measured
 from .search_run import Outcome, Request, run_search
 from .search_text import halves_lines, precision_lines, result_line, show
 from .tables import print_text
@@ -144,12 +145,13 @@ def _allowed(
 
 
 def _content(graph: Graph, board: Board, asked: Request, outcome: Outcome) -> dict[str, Any]:
-    profile, found = outcome.profile, outcome.found
+    profile, found, ran = outcome.profile, outcome.found, outcome.verification
+    parallel = ran and ran.parallel
     return {
         "network": graph.name,
         "objective": asked.objective,
         **asked.limits,
-        "within_limit": outcome.within_limits,
+        "within_limit": ran is None or ran.within_limits,
         "machine": machine.describe(board),
         "profile": {"modelled": profile.modelled, "about": dict(profile.about)},
         "evaluated": found.evaluated,
@@ -160,9 +162,9 @@ def _content(graph: Graph, board: Board, asked: Request, outcome: Outcome) -> di
         "simpler": found.simpler and _choice(found.simpler, asked),
         "sure": found.sure,
         "parallel": found.parallel and _choice(found.parallel, asked),
-        "parallel_verified": outcome.parallel.to_dict() if isinstance(outcome.parallel, Verified) else outcome.parallel,
+        "parallel_verified": parallel.to_dict() if isinstance(parallel, Verified) else parallel,
         "verified": [row.to_dict() for row in outcome.checked],
-        "refused": outcome.refused,
+        "refused": dict(ran.refused) if ran else {},
         "queue": asked.queue,
         "explanation": outcome.explanation.to_dict(),
         "measure_all": outcome.every,

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.progress import Progress
 
-from ..errors import ArgumentError, PipeallError
+from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..journal import Journal
 from ..pipeline.boards import machine
@@ -16,15 +16,13 @@ from ..pipeline.boards.board import Board
 from ..pipeline.boards.default_plan import cores_of
 from ..pipeline.boards.profile_cache import measured_on
 from ..pipeline.measuring.exhaustive import measure_all
-from ..pipeline.measuring.verify import VERIFIED, Verified, keeps, ranked
+from ..pipeline.measuring.verify import VERIFIED, Verification, Verified, verify
 from ..pipeline.planning.candidates import PredictedPlan
 from ..pipeline.planning.explain import Explanation, explain
 from ..pipeline.planning.goal import Goal
 from ..pipeline.planning.profile import Profile
-from ..pipeline.planning.search import Found
-from ..pipeline.planning.search import search as find
+from ..pipeline.planning.search import Found, search
 from .output import tracked
-from .verify import verify
 
 OTHERS = 3  # of the next best plans in an explanation
 
@@ -70,8 +68,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a search found: the best plan, with the explanation, and the plans that ran or were refused; ``parallel``
-    how all components did independently beside them, why they did not run, or None.
+    """What a search found: the best plan, with the explanation, and what its plans did when they ran, if they did.
 
     ``before`` and ``after`` are the states of the machine, None where nothing could run on it; ``every`` is what
     ``measure_all`` gave.
@@ -79,15 +76,17 @@ class Outcome:
 
     profile: Profile
     found: Found
-    checked: Sequence[Verified]
-    parallel: Verified | str | None
-    refused: Mapping[str, str]
+    verification: Verification | None
     best: PredictedPlan
     explanation: Explanation
-    within_limits: bool
     every: Mapping[str, Any] | None
     before: Mapping[str, Any] | None
     after: Mapping[str, Any] | None
+
+    @property
+    def checked(self) -> Sequence[Verified]:
+        """The plans that ran, best first."""
+        return self.verification.rows if self.verification else ()
 
 
 def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, bar: Progress) -> Outcome:
@@ -98,60 +97,35 @@ def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, bar
     here = measured_on(profile, board)
     if not here and (asked.verified or asked.measurements):
         raise ArgumentError("--verify, --measure-all: expected a profile measured on this machine, or a new one")
-    cores = cores_of(board) if here or board.model else {}
-    found = _predicted(graph, profile, asked, cores)
+    found = search(
+        graph,
+        profile,
+        asked.objective,
+        **asked.limits,
+        units=asked.units,
+        cores=cores_of(board) if here or board.model else {},
+        top=max(asked.top, asked.verified or VERIFIED),
+        floating=asked.floating,
+    )
     before = machine.state(board) if here else None
-    checked: list[Verified] = []
-    parallel: Verified | str | None = None
-    refused: dict[str, str] = {}
-    if count := (VERIFIED if asked.verified is None else asked.verified) if here else 0:
-        checked, parallel, refused = _verified(graph, board, found, count, asked, bar)
-    best = checked[0].choice if checked else found.ranked[0]
-    every = None
-    if asked.measurements:
-        units = asked.units or list(profile.units)
-        with tracked(bar, graph.name) as show:
+    verification = every = None
+    count = VERIFIED if asked.verified is None else asked.verified
+    with tracked(bar, graph.name) as show:
+        if here and count:
+            verification = verify(found, board, top=count, seconds=asked.seconds, progress=show)
+        best = verification.rows[0].choice if verification else found.ranked[0]
+        if asked.measurements:
+            units = asked.units or list(profile.units)
             every = measure_all(
                 graph, board, units, best.plan, seconds=asked.seconds, journal=asked.measurements, progress=show
             )
     return Outcome(
         profile,
         found,
-        checked,
-        parallel,
-        refused,
+        verification,
         best,
         explain(profile, best.plan, found.ranked[: OTHERS + 1]),
-        within_limits=not checked or keeps(asked.goal, checked[0]),
         every=every,
         before=before,
         after=machine.state(board) if here else None,
     )
-
-
-def _predicted(graph: Graph, profile: Profile, asked: Request, cores: Mapping[str, int]) -> Found:
-    return find(
-        graph,
-        profile,
-        asked.objective,
-        **asked.limits,
-        units=asked.units,
-        cores=cores,
-        top=max(asked.top, asked.verified or VERIFIED),
-        floating=asked.floating,
-    )
-
-
-def _verified(
-    graph: Graph, board: Board, found: Found, count: int, asked: Request, bar: Progress
-) -> tuple[list[Verified], Verified | str | None, dict[str, str]]:
-    """The best plans that ran, ranked; all components independently beside them; and why others did not run."""
-    choices = [*found.ranked[:count], *([found.parallel] if found.parallel else [])]
-    rows, refused = verify(graph, board, choices, asked.seconds, bar, asked.queue)
-    checked = [row for row in rows if row.choice is not found.parallel]
-    if not checked:
-        raise PipeallError(refused[str(found.best)])
-    parallel = next((row for row in rows if row.choice is found.parallel), None)
-    if found.parallel and not parallel:
-        parallel = refused.pop(str(found.parallel.plan))
-    return ranked(asked.goal, checked), parallel, refused

@@ -58,9 +58,10 @@ def show(outcome: Outcome, asked: Request, board: Board) -> None:
     print_text("Why, as predicted:")
     for line in outcome.explanation.lines():
         print_text(line, hang=4)
-    for plan, reason in outcome.refused.items():
-        print_text(f"{plan} refused: {reason}")
-    if not outcome.within_limits:
+    if ran := outcome.verification:
+        for plan, reason in ran.refused.items():
+            print_text(f"{plan} refused: {reason}")
+    if ran and not ran.within_limits:
         kept = next(f"--{key.replace('_', '-')} {value:g}" for key, value in asked.limits.items() if value)
         print_text(f"none of the {len(outcome.checked)} plans that ran keeps {kept}")
     for line in times_lines(profile, board):
@@ -122,7 +123,7 @@ def _show_predicted(title: str, choices: Sequence[PredictedPlan], profile: Profi
 
 
 def _parallel_line(outcome: Outcome) -> str:
-    prediction, ran = outcome.found.parallel.prediction, outcome.parallel
+    prediction, ran = outcome.found.parallel.prediction, outcome.verification and outcome.verification.parallel
     rate, best = prediction.fps, outcome.best.prediction.fps
     slowest = f"{prediction.latency_ms:.1f} ms predicted on its slowest component"
     figures = f"{rate:.1f} FPS predicted, {slowest}"

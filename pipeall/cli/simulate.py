@@ -10,6 +10,7 @@ import click
 from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..graph.onnx.shapes import Shapes
+from ..pipeline.measuring.comparison import likely
 from ..pipeline.planning.lineup import lineup
 from ..pipeline.planning.names import parse_unit
 from ..pipeline.planning.plan import Plan
@@ -22,7 +23,7 @@ from .model import load_model
 from .options import board_option, json_option, model_argument, model_options, positive_option, seed_option
 from .output import MODES, print_json, progress
 from .plans import read_plan
-from .profiles import likely, load_board, times_lines
+from .profiles import load_board, times_lines
 from .tables import print_table, print_text
 
 

@@ -15,8 +15,8 @@ from PIL import Image
 from pipeall import Board, Plan, search
 from pipeall._kernels.opencl import devices as opencl
 from pipeall.cli import bench as bench_module
-from pipeall.cli import contest
 from pipeall.cli.model import ZOO
+from pipeall.pipeline.measuring import comparison
 from pipeall.pipeline.measuring.trial import Trial
 from pipeall.pipeline.planning.predict import Prediction, predict
 from pipeall.pipeline.planning.profile import DISTURBED
@@ -96,10 +96,10 @@ def test_averages_leave_out_what_is_not_valid_or_not_complete():
         peak, others = {"net": net, "mode": "peak", "valid": True, **figures}, {key: factor for key in figures}
         return [peak, *({"net": net, "mode": mode, "valid": valid, **others} for mode in MODES[1:])]
 
-    found = contest.averages([*rows("a", 2), *rows("b", 4), *rows("c", 100, valid=False), *rows("d", 100)[:2]])
+    found = comparison.averages([*rows("a", 2), *rows("b", 4), *rows("c", 100, valid=False), *rows("d", 100)[:2]])
     assert [row["percent"] for row in found] == pytest.approx([200, 0, 200, 200, 200])
     assert {row["networks"] for row in found} == {2}
-    assert contest.averages(rows("c", 100, valid=False)) == []
+    assert comparison.averages(rows("c", 100, valid=False)) == []
 
 
 def test_bench_as_text_marks_a_single_component():
@@ -139,15 +139,16 @@ def test_a_trace_of_one_network(tmp_path):
 
 
 def test_notes_name_the_missing():
-    entries = [("alone", Plan.single("big")), ("pipe-all", Plan.parse("big-little:3"))]
-    assert bench_module.plan_notes("net", ["big", "little"], entries) == [
-        "net: little cannot run all of it, so it is in no more than Pipe-All"
-    ]
-    entries = [("alone", Plan.single("little")), *entries[:1], ("pipe-all", Plan.single("big"))]
-    assert bench_module.plan_notes("net", ["big", "little"], entries) == ["net: the best plan, big, leaves out little"]
-    assert bench_module.plan_notes("net", ["big"], entries[1:2]) == []
-    entries = [("alone", Plan.single(name)) for name in ("cpu", "big", "little")] + [("pipe-all", Plan.single("cpu"))]
-    assert bench_module.plan_notes("net", ["big", "little", "cpu"], entries) == []
+    def notes(names, *modes):
+        return bench_module.plan_notes(names, [dict(zip(("mode", "plan"), mode, strict=True)) for mode in modes])
+
+    big, little = ("alone", "big"), ("alone", "little")
+    missing = "little cannot run all of it, so it is in no more than Pipe-All"
+    assert notes(["big", "little"], big, ("pipe-all", "big-little:3")) == [missing]
+    left_out = "the best plan, big, leaves out little"
+    assert notes(["big", "little"], little, big, ("pipe-all", "big")) == [left_out]
+    assert notes(["big"], big) == []
+    assert notes(["big", "little", "cpu"], ("alone", "cpu"), big, little, ("pipe-all", "cpu")) == []
 
 
 # ---- a busy machine ----
@@ -195,12 +196,12 @@ def test_pipe_all_is_one_component_where_its_pipeline_ran_slower():
     entries = [("alone", big), ("alone", little), ("pipe-all", pair)]
     fast, slow, near = (trial(pair, *rates) for rates in ((60, 61, 62), (20, 21, 22), (30, 49, 52)))
     alone = {big: trial(big, 49, 50, 51), little: trial(little, 9, 10, 11)}
-    assert contest.settled("net", entries, alone | {pair: fast}) == (entries, [])
-    assert contest.settled("net", entries, alone | {pair: near}) == (entries, [])  # within what the turns differ by
-    found, (note,) = contest.settled("net", entries, alone | {pair: slow})
+    assert comparison.settled(entries, alone | {pair: fast}) == (entries, None)
+    assert comparison.settled(entries, alone | {pair: near}) == (entries, None)  # within what the turns differ by
+    found, note = comparison.settled(entries, alone | {pair: slow})
     assert found == [*entries[:2], ("pipe-all", big)]
-    assert note == "net: big-little:3 ran slower than big (21.00 and 50.00 FPS): Pipe-All is big"
-    assert contest.settled("net", entries[:1], alone) == (entries[:1], [])
+    assert note == "big-little:3 ran slower than big (21.00 and 50.00 FPS): Pipe-All is big"
+    assert comparison.settled(entries[:1], alone) == (entries[:1], None)
 
 
 # ---- a twin ----
@@ -222,7 +223,7 @@ def test_bench_on_a_twin(tmp_path, scale):
         prediction = predict(profile, Plan.parse(row["plan"]))
         assert row["predicted_fps"] == prediction.fps and row["energy_mj"] == prediction.energy_mj
         # deterministic, and every stage takes what the prediction says: the first and last frame may be cut
-        assert row["simulated_fps"] == pytest.approx(prediction.fps, rel=2 / contest.SIMULATED)
+        assert row["simulated_fps"] == pytest.approx(prediction.fps, rel=2 / comparison.SIMULATED)
         off = 100 * (row["simulated_fps"] - row["fps"]) / row["fps"]
         assert row["simulated_error_percent"] == pytest.approx(off, abs=1e-6)
         stages = [ms for lane in prediction.stage_ms for ms in lane]
@@ -269,8 +270,8 @@ def test_the_time_scale_that_fits_is_that_of_the_slowest_stage():
         return Trial(Plan.parse("big-little:3"), (Stats(9, 1.0, 9.0, 1.0, 1.0, 1.0, stages),))
 
     prediction = Prediction(((2.0, 4.0),), 4.0, 8.0, None)
-    assert contest.fitting(prediction, (trial(2.0, 4.1), trial(6.0, 5.0)), 1.0) == ceil(3 * contest.MARGIN)
-    assert contest.fitting(prediction, (trial(4.1, 8.1), trial(4.0, 8.0)), 2.0) == ceil(2.05 * contest.MARGIN)
+    assert comparison.fitting(prediction, (trial(2.0, 4.1), trial(6.0, 5.0)), 1.0) == ceil(3 * comparison.MARGIN)
+    assert comparison.fitting(prediction, (trial(4.1, 8.1), trial(4.0, 8.0)), 2.0) == ceil(2.05 * comparison.MARGIN)
 
 
 # ---- the plot ----

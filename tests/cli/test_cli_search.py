@@ -9,9 +9,9 @@ from commands import document, invoke, two_clusters
 
 from pipeall import Board, DeviceError, Plan
 from pipeall import search as find
-from pipeall.cli import search_run, verify
+from pipeall.cli import search_run
 from pipeall.cli.model import ZOO
-from pipeall.pipeline.measuring import exhaustive
+from pipeall.pipeline.measuring import exhaustive, verify
 from pipeall.pipeline.planning.candidates import PredictedPlan
 from pipeall.pipeline.planning.predict import predict
 
@@ -98,7 +98,7 @@ def test_a_plan_that_the_runtime_refuses_does_not_end_a_search(monkeypatch):
         return own(graph, plans, *rest, **options)
 
     monkeypatch.setattr(verify, "compare", refuses)
-    monkeypatch.setattr(search_run, "find", lambda *a, **o: _with_all_alone(find(*a, **o), a[1]))
+    monkeypatch.setattr(search_run, "search", lambda *a, **o: _with_all_alone(find(*a, **o), a[1]))
     found = document(*arguments)
     assert [row["plan"] for row in found["verified"]] == ["big"] == [found["best"]]
     assert found["refused"] == {"little": "little is on strike"}

@@ -154,7 +154,7 @@ def test_every_stage_runs_its_least_however_slow(paced, board):
 
 def test_plans_take_turns(paced, board):
     plans, done = [Plan.single("big"), PAIR, Plan.single("little")], []
-    found = compare(small_net(), plans, board, turns=2, seconds=0.0, done=lambda: done.append(len(paced.fed)))
+    found = compare(small_net(), plans, board, turns=2, seconds=0.0, progress=lambda *_: done.append(len(paced.fed)))
     assert [row.plan for row in found] == plans and [pipe.plan for pipe in paced.opened] == plans
     assert [index for index, *_ in paced.fed] == [0, 1, 2] * 3  # to warm up, and two turns
     assert done == [4, 5, 6, 7, 8, 9]

@@ -133,15 +133,16 @@ def test_a_plan_of_no_network(net, board, tmp_path):
 def test_verify_runs_the_best_plans(net, board):
     found = pipeall.search(net, measured_here(net, board, big=0.1, little=0.1))
     turns = []
-    verified = pipeall.verify(found, board, top=3, seconds=0.05, done=lambda: turns.append(1))
-    assert len(turns) == 15 and len(verified.rows) == 3 and not verified.refused and verified.within_limits
+    verified = pipeall.verify(found, board, top=3, seconds=0.05, progress=lambda *turn: turns.append(turn))
+    assert turns[-1] == ("verifying", 20, 20) and len(turns) == 20
+    assert len(verified.rows) == 3 and not verified.refused and verified.within_limits
     first, *others = verified.rows  # the first may have fewer stages than one as fast within the spread
     rates = [row.fps for row in others]
     assert rates == sorted(rates, reverse=True) and verified.best == first.plan
     assert len(first.plan.units) <= len(max(verified.rows, key=lambda row: row.fps).plan.units)
     assert {row.plan for row in verified.rows} == {choice.plan for choice in found.ranked[:3]}
     assert str(verified.best) in repr(verified) and "measured" in repr(verified.rows[0])
-    assert verified._repr_html_().count("<tr>") == 4
+    assert verified.parallel.plan == found.parallel.plan and verified._repr_html_().count("<tr>") == 4
 
 
 def test_verify_knows_the_limits_of_the_search(net, board):

@@ -24,9 +24,8 @@ from ...graph.ir import Graph
 from ...graph.lower import lower
 from ...graph.partition import subgraph
 from ...graph.strips import Cache
+from ...progress import Progress, silent
 from ...steps import Lowered, Step
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +151,7 @@ class Device(ABC):
         """This device in another precision."""
         raise ArgumentError(f"{self.description}: expected {self.precision}, got {precision!r}")
 
-    def tune(self, graph: Graph, progress: Progress = lambda shape, done, total: None) -> list[Tuned]:
+    def tune(self, graph: Graph, progress: Progress = silent) -> list[Tuned]:
         """Times every way to compute each convolution of a network and keeps the fastest for programs to come.
 
         progress: called with a shape, the number of shapes done, and how many there are. Raises ArgumentError on a

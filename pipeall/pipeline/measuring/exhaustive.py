@@ -11,14 +11,14 @@ from ...errors import PipeallError
 from ...files import JsonReader
 from ...graph.ir import Graph
 from ...journal import Journal
+from ...progress import Progress, silent
 from ..boards.board import Board
 from ..boards.default_plan import cores_of
 from ..boards.machine import describe
 from ..planning.plan import Plan
 from ..planning.profile import crossing_bytes
 from ..planning.teams import teams
-from .profiler import Progress
-from .trial import Trial, compare
+from .trial import compare
 from .verify import TURNS
 
 FINALISTS = 5  # of the fastest, measured once more
@@ -52,7 +52,7 @@ def measure_all(
     *,
     seconds: float = 2.0,
     journal: Journal | None = None,
-    progress: Progress = lambda text, done, total: None,
+    progress: Progress = silent,
 ) -> dict[str, Any]:
     """Measures every configuration of the units, then the fastest beside ``best``.
 
@@ -90,7 +90,10 @@ def measure_all(
     refused = {text: rows[text]["refused"] for text in plans if "refused" in rows[text]}
     ran = [text for text in plans if text not in refused]
     fastest = sorted(ran, key=lambda text: rows[text]["period_ms"] / rows[text]["reference_ms"])
-    trials = _finals(graph, board, list(dict.fromkeys([str(best), *fastest[:FINALISTS]])), seconds, progress)
+    finalists = [Plan.parse(text) for text in dict.fromkeys([str(best), *fastest[:FINALISTS]])]
+    trials = compare(
+        graph, finalists, board, turns=TURNS, seconds=seconds / TURNS, what="the best of all", progress=progress
+    )
     return {
         "configurations": len(plans),
         "measured": len(ran),
@@ -108,18 +111,6 @@ def _row(graph: Graph, board: Board, plan: Plan, reference: Plan, seconds: float
     except PipeallError as error:
         return {"refused": str(error)}
     return {"period_ms": trial.period_ms, "reference_ms": beside.period_ms}
-
-
-def _finals(graph: Graph, board: Board, plans: Sequence[str], seconds: float, progress: Progress) -> list[Trial]:
-    turns, done = TURNS * len(plans), 0
-
-    def advance() -> None:
-        nonlocal done
-        done += 1
-        progress("the best of all", done, turns)
-
-    parsed = [Plan.parse(text) for text in plans]
-    return compare(graph, parsed, board, turns=TURNS, seconds=seconds / TURNS, done=advance)
 
 
 def _known(journal: Journal | None) -> tuple[Plan | None, dict[str, dict[str, Any]]]:

@@ -22,6 +22,7 @@ from ...graph.ir import Graph
 from ...graph.onnx.given import network
 from ...graph.onnx.source import ModelSource
 from ...graph.partition import subgraph
+from ...progress import Progress, silent
 from ..boards import machine
 from ..boards.board import Board, board_of
 from ..boards.profile_cache import store
@@ -43,8 +44,6 @@ LEAST = 4  # rounds a turn: every unit runs a frame in each, in the inner ones w
 MAX_SECONDS = 86400.0
 MOST = LOG_FRAMES // (ROUNDS + 1)  # frames a turn: the trace keeps those of all turns
 
-Progress = Callable[[str, int, int], None]  # what is measured next, parts done, parts in all
-
 
 @checked(
     graph=network,
@@ -63,7 +62,7 @@ def profile(
     seconds: float = 1.0,
     kept: Profile | None = None,
     checkpoint: Callable[[Profile], None] = lambda profile: None,
-    progress: Progress = lambda text, done, total: None,
+    progress: Progress = silent,
 ) -> Profile:
     """The profile of a network on a board: measured here, or what the board's model says where it has one.
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import ArgumentError
 from ...graph.ir import Graph
+from ...progress import Progress, silent
 from ..boards import machine
 from ..boards.board import Board
 from ..boards.model import BoardModel
@@ -31,8 +32,6 @@ from .trial import Trial, compare
 PIPELINES, TURNS = 3, 5  # the best by the profile, and how often every plan of a network runs
 ALONE, PARALLEL, PIPE_ALL, OTHER = "alone", "parallel", "pipe-all", "pipeline"  # Peak is the fastest alone
 PATH = re.compile(r"(?<!\w)(~|\.{1,2})?(/[^\s/:,;'\"]+){2,}/?")
-
-Progress = Callable[[str, int, int], None]  # what is measured next, parts done, parts in all
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def board_report(
     board: Board,
     *,
     seconds: float = 1.0,
-    progress: Progress = lambda text, done, total: None,
+    progress: Progress = silent,
 ) -> tuple[dict[str, Any], list[Ran]]:
     """The report of this machine, ready for JSON, and what ran of each network: ``model_of`` makes a board of them.
 

@@ -16,6 +16,7 @@ import numpy as np
 from ...graph.ir import Graph, Tensor
 from ...graph.pictures import pictures_of
 from ...picture import EXAMPLE_WORDS
+from ...progress import Progress, silent
 from ..boards.board import Board
 from ..pipeline import Frame, Pipeline
 from ..planning.plan import Plan
@@ -87,7 +88,8 @@ def compare(
     turns: int = 5,
     seconds: float = 0.3,
     queue: bool = True,
-    done: Callable[[], None] = lambda: None,
+    what: str = "plans run",
+    progress: Progress = silent,
     **options: Any,
 ) -> list[Trial]:
     """Runs the plans in turn, ``turns`` times each, for ``seconds`` or at least a few frames of every stage.
@@ -97,12 +99,13 @@ def compare(
 
     queue    True: at full load, one frame more under way than there are stages and floating cuts, which hides jitter.
              False: as many as stages, so that latency has no waiting in it but for the slowest stage
-    done     is called after each turn
+    what     of the turns, for ``progress``, which is called after each
     options  of Pipeline, such as ``pace``. Errors as for Pipeline
     """
     frame = random_frame(graph)
     found: list[list[Stats]] = [[] for _ in plans]
     others: list[list[float]] = [[] for _ in plans]
+    done = 0
     with ExitStack() as stack:
         pipes = []
         for plan in plans:
@@ -114,7 +117,8 @@ def compare(
                 with BackgroundLoad() as beside:
                     deque(pipe.map(_turn(pipe, frame, seconds, stats.append)), maxlen=0)
                 taken += [] if beside.cores is None else [beside.cores]
-                done()
+                done += 1
+                progress(what, done, turns * len(plans))
     return [
         Trial(plan, tuple(stats), median(taken) if taken else None)
         for plan, stats, taken in zip(plans, found, others, strict=True)

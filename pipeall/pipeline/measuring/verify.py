@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -10,7 +10,9 @@ from typing import Any
 
 from ...arguments import a, checked, function, number, whole
 from ...errors import ArgumentError, PipeallError
+from ...graph.ir import Graph
 from ...notebook import html_table
+from ...progress import Progress, silent
 from ..boards.board import Board, board_of
 from ..boards.profile_cache import measured_on
 from ..planning.candidates import PredictedPlan
@@ -100,16 +102,25 @@ def _order(goal: Goal, row: Verified) -> tuple[bool, float]:
 class Verification:
     """What plans of a search did when they ran.
 
-    network        its name
-    rows           those that ran, best first by the search's objective; a plan that broke its limit comes last
-    refused        those that did not run, and why
-    within_limits  whether the best kept the search's limits when it ran
+    Attributes
+    ----------
+    network : str
+        Its name.
+    rows : tuple of Verified
+        The ranked plans that ran, best first by the search's objective. A plan that broke its limit comes last.
+    refused : mapping of str to str
+        Ranked plans that did not run, and why.
+    within_limits : bool
+        Whether the best kept the search's limits when it ran.
+    parallel : Verified, str or None
+        What the search's Parallel did beside them, or why it did not run; None where the search has none.
     """
 
     network: str
     rows: tuple[Verified, ...]
     refused: Mapping[str, str]
     within_limits: bool
+    parallel: Verified | str | None = None
 
     @property
     def best(self) -> Plan:
@@ -135,7 +146,7 @@ class Verification:
     board=board_of,
     top=whole(1),
     seconds=number(0, MAX_SECONDS),
-    done=function,
+    progress=function,
 )
 def verify(
     found: Found,
@@ -143,51 +154,79 @@ def verify(
     *,
     top: int = VERIFIED,
     seconds: float = 2.0,
-    done: Callable[[], None] = lambda: None,
+    progress: Progress = silent,
 ) -> Verification:
-    """Runs the best plans of a search side by side on this machine and says what they gave.
+    """Runs the best plans of a search side by side on this machine, and all components independently beside them.
 
-    board    default ``Board.detect()``
-    top      how many of ``found.ranked``
-    seconds  that each runs, in turns
-    done     is called after each turn; there are five for each plan
+    Parameters
+    ----------
+    found
+        From ``search``, in a profile of this machine.
+    board
+        Default ``Board.detect()``.
+    top
+        How many of ``found.ranked`` run.
+    seconds
+        That each runs, in five turns.
+    progress
+        Called after each turn with what runs, how many turns are done, and how many there are.
 
-    Raises ArgumentError where the profile of the search is not of this machine, the PipeallError of the last plan where
-    none of them ran.
+    Returns
+    -------
+    Verification
+        The plans, ranked by what they did.
+
+    Raises
+    ------
+    ArgumentError
+        Where the profile of the search is not of this machine.
+    PipeallError
+        Of the last plan, where none of them ran.
     """
     if board.model is not None or not measured_on(found.profile, board):
         raise ArgumentError("verify: expected a search in a profile that was measured on this machine")
     goal = Goal(found.objective, found.max_latency_ms, found.min_fps)
-
-    def run(plans: Sequence[Plan]) -> list[Trial]:
-        share = seconds / TURNS
-        return compare(found.graph, plans, board, turns=TURNS, seconds=share, queue=goal.queue, done=done)
-
-    rows, refused = run_choices(found.ranked[:top], run)
+    choices = [*found.ranked[:top], *([found.parallel] if found.parallel else [])]
+    ran, refused = run_choices(found.graph, choices, board, seconds=seconds, queue=goal.queue, progress=progress)
+    rows = [row for row in ran if row.choice is not found.parallel]
+    if not rows:
+        raise PipeallError(refused[str(found.best)])
     rows = ranked(goal, rows)
-    return Verification(found.graph.name, tuple(rows), refused, keeps(goal, rows[0]))
+    parallel = next((row for row in ran if row.choice is found.parallel), None)
+    if found.parallel and not parallel:
+        parallel = refused.pop(str(found.parallel.plan))
+    return Verification(found.graph.name, tuple(rows), refused, keeps(goal, rows[0]), parallel)
 
 
 def run_choices(
-    choices: Sequence[PredictedPlan], run: Callable[[Sequence[Plan]], Sequence[Trial]]
+    graph: Graph,
+    choices: Sequence[PredictedPlan],
+    board: Board,
+    *,
+    seconds: float,
+    queue: bool = True,
+    progress: Progress = silent,
 ) -> tuple[list[Verified], dict[str, str]]:
-    """Runs them side by side, or each by itself if that fails; fastest first.
+    """Runs them side by side, or each by itself if that fails; fastest first. ``queue`` as for ``compare``.
 
     Also returns the plans that did not run, with the reason; where none did, the last one's PipeallError is raised.
     """
 
-    def ran(some: Sequence[PredictedPlan]) -> list[Verified]:
-        trials = run([choice.plan for choice in some])
+    def run(some: Sequence[PredictedPlan]) -> list[Verified]:
+        plans, share = [choice.plan for choice in some], seconds / TURNS
+        trials = compare(
+            graph, plans, board, turns=TURNS, seconds=share, queue=queue, what="verifying", progress=progress
+        )
         return [Verified(choice, trial) for choice, trial in zip(some, trials, strict=True)]
 
     refused: dict[str, str] = {}
     try:
-        rows = ran(choices)
+        rows = run(choices)
     except PipeallError:
         rows = []
         for choice in choices:
             try:
-                rows += ran([choice])
+                rows += run([choice])
             except PipeallError as error:
                 refused[str(choice.plan)] = str(error)
                 if len(refused) == len(choices):

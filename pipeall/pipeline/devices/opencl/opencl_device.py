@@ -13,8 +13,9 @@ from ...._kernels.opencl import launches, peak
 from ...._kernels.peak import Peak
 from ....errors import DeviceError
 from ....graph.ir import Graph
+from ....progress import Progress, silent
 from ....steps import Lowered
-from ..device import Device, Progress, Tuned, sysfs_text
+from ..device import Device, Tuned, sysfs_text
 from .opencl_program import ClProgram
 from .tune_opencl import Target, known, tune
 
@@ -103,7 +104,7 @@ class OpenCl(Device):
     def peak(self) -> Peak:
         return peak.peak(opencl.opened(self.info), self.precision)
 
-    def tune(self, graph: Graph, progress: Progress = lambda shape, done, total: None) -> list[Tuned]:
+    def tune(self, graph: Graph, progress: Progress = silent) -> list[Tuned]:
         return tune(graph, Target(self.info, self.precision), progress)
 
     def with_precision(self, precision: str) -> OpenCl:

@@ -1,19 +1,26 @@
-"""Peak, Parallel and Pipe-All against each other: the rows of one network, and averages beside the paper's."""
+"""Peak, Parallel and Pipe-All against each other on one network, and averages beside the paper's."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil
 from statistics import mean
 from typing import Any
 
-from ..pipeline.measuring.trial import Trial
-from ..pipeline.planning.plan import Plan
-from ..pipeline.planning.predict import Prediction, predict
-from ..pipeline.planning.profile import Profile, disturbed
-from ..pipeline.planning.simulate import simulate
-from .profiles import likely
+from ...graph.ir import Graph
+from ...progress import Progress, silent
+from ..boards.board import Board
+from ..planning.lineup import lineup
+from ..planning.plan import Plan
+from ..planning.predict import Prediction, predict
+from ..planning.profile import Profile, disturbed
+from ..planning.simulate import simulate
+from ..planning.uncertain import interval
+from .trial import Trial, compare
+from .verify import run_choices
 
+PIPELINES = 3  # best plans that run to find Pipe-All
 MAX_OVERRAN = 0.01  # of a twin's frames may take longer to compute here than the board takes
 MARGIN = 1.5  # of a --time-scale that fits, over the mean frame: single ones take longer
 SIMULATED = 500  # frames: without jitter, the rhythm of a few is that of all
@@ -26,6 +33,98 @@ PAPER = (
     ("latency_worst_ms", "parallel", "peak", 419.87),
     ("latency_p50_ms", "parallel", "peak", None),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What the modes did.
+
+    Attributes
+    ----------
+    rows : list of dict
+        One for each mode and plan, ready for JSON: ``alone`` or ``peak``, ``parallel`` and ``pipe-all``.
+    refused : mapping of str to str
+        Pipelines that did not run, and why.
+    slower : str or None
+        Where the pipeline ran slower than one component alone, which is Pipe-All then: both, in words.
+    """
+
+    rows: list[dict[str, Any]]
+    refused: Mapping[str, str]
+    slower: str | None
+
+
+def compare_modes(
+    graph: Graph,
+    board: Board,
+    profile: Profile,
+    components: Sequence[str],
+    *,
+    seconds: float = 2.0,
+    turns: int = 5,
+    floating: bool = False,
+    time_scale: float | None = None,
+    progress: Progress = silent,
+) -> Comparison:
+    """Runs the network on each component alone, on all of them independently, and by the best plan of a search.
+
+    The best plans of the search run first, to make sure. Throughput and stage times are of a full load, latency is of
+    as many frames under way as there are stages.
+
+    Parameters
+    ----------
+    board
+        This machine, or the model of another.
+    profile
+        Of the network on the board.
+    components
+        Names of those that take part.
+    seconds, turns
+        That each plan runs at each load, and in how many turns.
+    floating
+        Whether cuts may float.
+    time_scale
+        Where the board is a model: how many times as long everything takes here. Figures are the board's.
+
+    Raises
+    ------
+    PipeallError
+        As ``search`` and ``compare``.
+    """
+    entries, refused = _entries(graph, board, profile, components, floating, seconds, progress)
+    plans = list(dict.fromkeys(plan for _, plan in entries))
+    pace = {"pace": True, "time_scale": time_scale} if time_scale else {}
+    full, single = (
+        compare(graph, plans, board, turns=turns, seconds=seconds / turns, queue=queue, what=what, progress=progress,
+                **pace)
+        for what, queue in (("full load", True), ("latency", False))
+    )  # fmt: skip
+    loaded, unloaded = (dict(zip(plans, trials, strict=True)) for trials in (full, single))
+    entries, slower = settled(entries, loaded)
+    return Comparison(rows(graph.name, profile, entries, loaded, unloaded, time_scale), refused, slower)
+
+
+def _entries(
+    graph: Graph,
+    board: Board,
+    profile: Profile,
+    components: Sequence[str],
+    floating: bool,
+    seconds: float,
+    progress: Progress,
+) -> tuple[list[tuple[str, Plan]], dict[str, str]]:
+    """Mode and plan of what runs against each other, Pipe-All last, where there are several components; and plans
+    that did not run, with the reason."""
+    found = lineup(graph, profile, components, PIPELINES, floating)
+    entries = [("alone", plan) for plan in found.alone]
+    if len(components) == 1:
+        return entries, {}
+    best, refused = found.pipelines[0], {}
+    if board.model is None:
+        ran, refused = run_choices(graph, found.pipelines, board, seconds=seconds, progress=progress)
+        best = ran[0].choice
+    parallel = [("parallel", found.parallel)] if found.parallel else []
+    return [*entries, *parallel, ("pipe-all", best.plan)], refused
 
 
 def rows(
@@ -97,8 +196,8 @@ def fitting(prediction: Prediction, trials: Sequence[Trial], scale: float) -> in
 
 
 def settled(
-    net: str, entries: Sequence[tuple[str, Plan]], full: Mapping[Plan, Trial]
-) -> tuple[list[tuple[str, Plan]], list[str]]:
+    entries: Sequence[tuple[str, Plan]], full: Mapping[Plan, Trial]
+) -> tuple[list[tuple[str, Plan]], str | None]:
     """The entries with Pipe-All the fastest component alone where its pipeline ran slower than that, and a note of it.
 
     Slower is beyond the spread of both. One component is among the plans that Pipe-All is chosen from.
@@ -107,9 +206,15 @@ def settled(
     alone = max((other for way, other in entries if way == "alone"), key=lambda other: full[other].median("fps"))
     slow, fast = full[plan], full[alone]
     if mode != "pipe-all" or slow.median("fps") * (1 + slow.spread) >= fast.median("fps") * (1 - fast.spread):
-        return list(entries), []
+        return list(entries), None
     rates = f"{slow.median('fps'):.2f} and {fast.median('fps'):.2f} FPS"
-    return [*entries[:-1], (mode, alone)], [f"{net}: {plan} ran slower than {alone} ({rates}): Pipe-All is {alone}"]
+    return [*entries[:-1], (mode, alone)], f"{plan} ran slower than {alone} ({rates}): Pipe-All is {alone}"
+
+
+def likely(profile: Profile, plan: Plan) -> dict[str, list[float]]:
+    """Between which figures the plan will be in four of five cases, where the profile states its error."""
+    known = interval(profile, plan)
+    return {"likely_fps": list(known.fps), "likely_latency_ms": list(known.latency_ms)} if known else {}
 
 
 def averages(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
