@@ -29,20 +29,20 @@ from statistics import mean
 import numpy as np
 
 from bench.common import Record, parser
-from pipeall.nas.archive import Archive, BudgetSpent
-from pipeall.nas.data import DataSet
-from pipeall.nas.evaluate import Training
-from pipeall.nas.evolve import Settings, first_candidates, search
-from pipeall.nas.fitness import Fitness, accuracy, error
-from pipeall.nas.genome import LEVELS as DEFAULTS
-from pipeall.nas.genome import Architecture, Candidate
-from pipeall.nas.halving import Halving
-from pipeall.nas.mobile import MobileSpace, mobilenet_v2, resnet20
-from pipeall.nas.network import create, to_graph
+from pipeall.nas.datasets import DataSet
 from pipeall.nas.placement import Limits, Placed, Target, place
-from pipeall.nas.recipe import Recipe
-from pipeall.nas.score import Score
-from pipeall.nas.train import calibrated, predict, train
+from pipeall.nas.search.archive import Archive, BudgetSpent
+from pipeall.nas.search.evolve import Settings, first_candidates, search
+from pipeall.nas.spaces.genome import LEVELS as DEFAULTS
+from pipeall.nas.spaces.genome import Architecture, Candidate
+from pipeall.nas.spaces.mobile_space import MobileSpace, mobilenet_v2, resnet20
+from pipeall.nas.training.augment import TrainingRecipe
+from pipeall.nas.training.evaluation import Training
+from pipeall.nas.training.fitness import Fitness, accuracy, error
+from pipeall.nas.training.halving import Halving
+from pipeall.nas.training.score import Score
+from pipeall.nas.training.training_loop import calibrated, predict, train
+from pipeall.nas.training.weighted_network import create, to_graph
 
 HYPER = (1, 2, 1, 1, 1)  # all candidates are trained alike: 0.05, momentum 0.9
 LEVELS = DEFAULTS._replace(learning_rate=(0.02, 0.05, 0.1))
@@ -156,12 +156,12 @@ def pass_by_pass(training: Training, candidate: Candidate, seed: int, trial: obj
         return Score(np.inf, np.inf, network.parameters, cycles=0)
 
     def ends(passes: int, now: object) -> bool:
-        errors.append(error(data, predict(calibrated(now, data.fit.x), data.judge.x), data.judge.y))
+        errors.append(error(data, predict(calibrated(now, data.train.x), data.validation.x), data.validation.y))
         trial.report(errors[-1], passes)
         return trial.should_prune()
 
-    final, losses = train(network, data.fit, hyper, seed, training.recipe, ends)
-    found = error(data, predict(calibrated(final, data.fit.x), data.judge.x), data.judge.y)
+    final, losses = train(network, data.train, hyper, seed, training.recipe, ends)
+    found = error(data, predict(calibrated(final, data.train.x), data.validation.x), data.validation.y)
     about = {"cycles": hyper.cycles, "passes": len(losses), "rungs": tuple(errors)}
     return Score(found, found, network.parameters, fps=placed.choice.prediction.fps, **about)
 
@@ -228,8 +228,8 @@ def after(name: str, architecture: Architecture, data: DataSet, passes: int, opt
     found = json.loads(path.read_text()) if path.exists() else {}
     if found.get("about") != about:
         hyper = Candidate((0,), HYPER).hyperparameters(LEVELS)._replace(cycles=passes)
-        trained = train(create(architecture, data, seed), data.fit, hyper, seed, RECIPE)[0]
-        trained = calibrated(trained, data.fit.x)
+        trained = train(create(architecture, data, seed), data.train, hyper, seed, RECIPE)[0]
+        trained = calibrated(trained, data.train.x)
         found = {"about": about, "tested": accuracy(data, predict(trained, data.test.x), data.test.y)}
         path.write_text(json.dumps(found))
     return found["tested"]
@@ -239,7 +239,7 @@ def each(name: str, tested: Sequence[float]) -> str:
     return f"{name}, tested [%] after each training: {', '.join(f'{100 * share:.1f}' for share in tested) or 'none'}"
 
 
-RECIPE = Recipe(batch=64, decay=5e-4, crop=4, flip=True)
+RECIPE = TrainingRecipe(batch=64, decay=5e-4, crop=4, flip=True)
 LIKE = {"like MobileNet v2": mobilenet_v2, "like ResNet-20": resnet20}
 
 
@@ -310,7 +310,9 @@ def main() -> None:
             record.add(f"{like}, width {width:.2f}, as fast as {name}", None, None, None, None, *end.cells)
         searched = f"{options.seeds} seeds, {options.minutes:g} minutes of processor time for each search"
         record.say(f"{searched}; candidates: {options.samples} pictures, {options.cycles} passes")
-        record.say(f"finished: {len(data.fit)} pictures, {options.finish} passes" if options.finish else "not finished")
+        record.say(
+            f"finished: {len(data.train)} pictures, {options.finish} passes" if options.finish else "not finished"
+        )
         record.say(f"limit: {options.min_fps:g} FPS at the bad end of the model's interval")
         record.say("Tested on 1,000 pictures: a standard error of 1.3 to 1.6 points. A constant guess has 10 %.")
 

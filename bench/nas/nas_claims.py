@@ -24,21 +24,21 @@ from bench.common import Record, in_turns, milliseconds, parser
 from pipeall import Board, Engine
 from pipeall.cli.plot_nas import draw_starts
 from pipeall.graph.ops import macs
-from pipeall.nas import chaos
-from pipeall.nas.baselines import baselines
-from pipeall.nas.data import DataSet, Samples, load
-from pipeall.nas.evaluate import Pruning, Training
-from pipeall.nas.evolve import Settings
-from pipeall.nas.fitness import Fitness, deviations, printed_score
-from pipeall.nas.genome import LEVELS, STATES, Candidate, hyper_of
-from pipeall.nas.network import create, to_graph
+from pipeall.nas.architecture_search import Search, activities, winner
+from pipeall.nas.datasets import DataSet, Samples, load
 from pipeall.nas.placement import Target, place
-from pipeall.nas.prune import prune_vectors
-from pipeall.nas.recipe import Recipe
-from pipeall.nas.search import Search, activities, winner
-from pipeall.nas.stages import StageSpace
-from pipeall.nas.train import predict, train
-from pipeall.nas.tree import TreeSpace
+from pipeall.nas.search import edge_of_chaos
+from pipeall.nas.search.evolve import Settings
+from pipeall.nas.spaces.conv_space import ConvSpace
+from pipeall.nas.spaces.genome import LEVELS, STATES, Candidate, hyper_of
+from pipeall.nas.spaces.tree_space import TreeSpace
+from pipeall.nas.training.augment import TrainingRecipe
+from pipeall.nas.training.baselines import baselines
+from pipeall.nas.training.evaluation import Pruning, Training
+from pipeall.nas.training.fitness import Fitness, deviations, printed_score
+from pipeall.nas.training.prune import prune_vectors
+from pipeall.nas.training.training_loop import predict, train
+from pipeall.nas.training.weighted_network import create, to_graph
 
 TREE = TreeSpace(3, 33)
 SMALL = LEVELS._replace(learning_rate=(1e-3, 3e-2, 1.0), cycles=(1, 3, 9))
@@ -102,12 +102,12 @@ LAMBDA = ("data", "fitted .3f", "standard error .3f", "greatest point .3f", "pap
 
 
 def critical_lambda(record: Record, options: argparse.Namespace) -> None:
-    """The fit of ``chaos.peak``, and the point of the plateau that happens to be the greatest."""
+    """The fit of ``edge_of_chaos.peak``, and the point of the plateau that happens to be the greatest."""
     for name in options.data:
         with tempfile.TemporaryDirectory() as folder:
             training = Training(TreeSpace(), name, folder, 2 * SAMPLES)
-            found = chaos.sweep(activities(training, 0), np.random.default_rng([0, 1]))
-        paper = chaos.LAMBDA_IMAGE if training.load().pictures else chaos.LAMBDA_TEXT
+            found = edge_of_chaos.sweep(activities(training, 0), np.random.default_rng([0, 1]))
+        paper = edge_of_chaos.LAMBDA_IMAGE if training.load().pictures else edge_of_chaos.LAMBDA_TEXT
         greatest = found.lam[int(np.argmax(found.complexity))]
         record.add(stem(name), found.critical, found.error, greatest, paper)
     record.say("27 values of lambda, each of 20 populations of 10 over 10 generations")
@@ -152,7 +152,7 @@ def _draw(path, name, generations, variants=10):
             for row, hyper in zip(curves, levels, strict=True):
                 network = create(TREE.decode(TREE.random(random)), training.load(), 0)
                 genes = Candidate((0,), hyper).hyperparameters(SMALL)._replace(cycles=EPOCHS)
-                values = train(network, training.load().fit, genes, 0)[1]
+                values = train(network, training.load().train, genes, 0)[1]
                 row[: len(values)] = values
             losses[start] = np.where(np.isfinite(curves), curves, np.nan)
             found = run(training, Settings(generations=generations, levels=SMALL, guided=0), 0, start)
@@ -224,7 +224,7 @@ SPACES = {  # of the searches for a board: networks, their hyperparameters, samp
         32,
     ),
     "conv": (
-        StageSpace((1, 1, 1), (4, 8, 12, 16), (1, 3)),
+        ConvSpace((1, 1, 1), (4, 8, 12, 16), (1, 3)),
         LEVELS._replace(learning_rate=(1e-2, 3e-2, 6e-2), cycles=(5, 8, 10)),
         16,
     ),
@@ -245,8 +245,8 @@ def board(record: Record, options: argparse.Namespace) -> None:
         with tempfile.TemporaryDirectory() as folder:
             target = Target(options.board, fps and options.faster * fps, options.weight)
             training = Training(
-                space, name, folder, options.samples, levels=levels, recipe=Recipe(batch), fitness=Fitness(0.0, 0.0),
-                target=target,
+                space, name, folder, options.samples, levels=levels, recipe=TrainingRecipe(batch),
+                fitness=Fitness(0.0, 0.0), target=target,
             )  # fmt: skip
             search = Search(training, Settings(levels=levels, guided=0), options.seed, budget=options.budget)
             archive = search.open()
@@ -269,7 +269,7 @@ def faster(record: Record, options: argparse.Namespace) -> None:
     data = DataSet(
         "random", "classes", 10, *(Samples(np.zeros((1, 3, 32, 32), np.float32), np.zeros(1, np.int64)),) * 3
     )
-    whole = create(StageSpace((2, 2, 2)).decode((1,) * 12), data, 0)
+    whole = create(ConvSpace((2, 2, 2)).decode((1,) * 12), data, 0)
     graphs = {0.0: to_graph(whole, data)}
     graphs |= {share: to_graph(prune_vectors(whole, share, together=4), data) for share in (0.5, 0.7)}
     frame = np.zeros((1, 3, 32, 32), np.float32)

@@ -22,13 +22,13 @@ from scipy.stats import mannwhitneyu
 
 from bench.common import Record, parser
 from pipeall.files import write_whole
-from pipeall.nas import genome
-from pipeall.nas.archive import Archive, BudgetSpent
-from pipeall.nas.evaluate import Training
-from pipeall.nas.evolve import Settings, first_candidates, search
-from pipeall.nas.genome import HYPER_GENES, HYPER_LEVELS, TRAINING_GENES, Candidate, Space, hyper_levels
-from pipeall.nas.score import Score
-from pipeall.nas.tree import TreeSpace
+from pipeall.nas.search.archive import Archive, BudgetSpent
+from pipeall.nas.search.evolve import Settings, first_candidates, search
+from pipeall.nas.spaces import genome
+from pipeall.nas.spaces.genome import HYPER_GENES, HYPER_LEVELS, TRAINING_GENES, Candidate, Space, hyper_levels
+from pipeall.nas.spaces.tree_space import TreeSpace
+from pipeall.nas.training.evaluation import Training
+from pipeall.nas.training.score import Score
 
 LEVELS = genome.LEVELS._replace(cycles=(2, 5, 15))  # quick to train
 ASKED = 20  # times the budget that a method may propose, known candidates included, before it has to end
@@ -148,7 +148,7 @@ METHODS: dict[str, Callable[[Archive], None]] = {
     "random search": random_search,
     "Optuna TPE": optuna_tpe,
     "pymoo NSGA-II": pymoo_nsga2,
-    "regularised evolution": regularised_evolution,
+    "regularized evolution": regularised_evolution,
 }
 
 

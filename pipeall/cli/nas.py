@@ -16,13 +16,13 @@ import click
 
 from ..errors import ArgumentError, PipeallError
 from ..graph.onnx.write import save_onnx
-from ..nas.archive import Archive
-from ..nas.baselines import baselines
-from ..nas.data import DataSet
-from ..nas.evolve import Generation
-from ..nas.genome import Candidate
-from ..nas.score import Score
-from ..nas.search import Search, executor, winner
+from ..nas.architecture_search import Search, executor, winner
+from ..nas.datasets import DataSet
+from ..nas.search.archive import Archive
+from ..nas.search.evolve import Generation
+from ..nas.spaces.genome import Candidate
+from ..nas.training.baselines import baselines
+from ..nas.training.score import Score
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.default_plan import default_plan
 from . import complete, nas_text

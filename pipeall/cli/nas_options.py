@@ -12,20 +12,20 @@ import click
 
 from ..errors import ArgumentError
 from ..graph.onnx.read import load
-from ..nas.data import DataSet
-from ..nas.evaluate import Pruning, Training
-from ..nas.evolve import Settings
-from ..nas.fitness import Fitness
-from ..nas.genome import LEVELS, Hyper, Space
-from ..nas.halving import Halving
-from ..nas.mobile import MobileSpace
+from ..nas.architecture_search import Search
+from ..nas.datasets import DataSet
 from ..nas.placement import MEMORY_BYTES, Limits, Target
-from ..nas.proxies import PROXIES
-from ..nas.recipe import Recipe
-from ..nas.search import Search
-from ..nas.stages import StageSpace
-from ..nas.supernet import Supernet
-from ..nas.tree import TreeSpace
+from ..nas.search.evolve import Settings
+from ..nas.spaces.conv_space import ConvSpace
+from ..nas.spaces.genome import LEVELS, Hyper, Space
+from ..nas.spaces.mobile_space import MobileSpace
+from ..nas.spaces.tree_space import TreeSpace
+from ..nas.training.augment import TrainingRecipe
+from ..nas.training.evaluation import Pruning, Training
+from ..nas.training.fitness import Fitness
+from ..nas.training.halving import Halving
+from ..nas.training.proxies import PROXIES
+from ..nas.training.supernet import Supernet
 from ..pipeline.boards.board import Board
 from .options import Bytes, KeyValues, Numbers
 
@@ -39,7 +39,7 @@ SPACE = KeyValues(
     stages=(click.IntRange(1, 6), "mobile: how many (3)"),
     blocks=(click.Choice(["both", "inverted", "residual"]), "mobile: as MobileNet, ResNet or (both)"),
     depth=(click.IntRange(1, 12), "tree: its depth (5)"),
-    units=(click.IntRange(1), "tree: of a block (33)"),
+    neurons=(click.IntRange(1), "tree: of a block (33)"),
 )
 TARGET = KeyValues(
     fps=(ABOVE_0, "slower networks are penalised"),
@@ -68,7 +68,7 @@ TRAINING = KeyValues(
 SIZES = {
     "conv": ("nodes", "widths", "kernels"),
     "mobile": ("stages", "widths", "kernels", "blocks"),
-    "tree": ("depth", "units"),
+    "tree": ("depth", "neurons"),
 }
 EVOLUTION = KeyValues(
     population=(click.IntRange(2), "networks at a time (10)"),
@@ -111,7 +111,7 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
         pruning=_pruning(prune),
         target=_target(options),
         samples=options["samples"],
-        task=options["task"],
+        targets=options["task"],
         recipe=_recipe(trained),
         halving=Halving(evolution["halving"]) if "halving" in evolution else None,
         **_some(trained, "inherit"),
@@ -146,7 +146,7 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
         supernet = Supernet(trained["supernet"], seed=options["seed"], **_some(trained, "tune"))
     if supernet:  # its networks do not differ by the genes of training
         settings = replace(settings, evolve_hyper=False)
-    training = replace(training, space=space, warm=warm, supernet=supernet)
+    training = replace(training, space=space, pretrained=warm, supernet=supernet)
     return Search(training, settings, options["seed"], lam=lam, **about)
 
 
@@ -186,8 +186,8 @@ def _lam(text: str | None) -> float | str | None:
         raise ArgumentError(f"--evolution lam: expected a number or sweep, got {text!r}") from None
 
 
-def _recipe(trained: Mapping[str, Any]) -> Recipe:
-    return Recipe(**_some(trained, *(field.name for field in fields(Recipe))))
+def _recipe(trained: Mapping[str, Any]) -> TrainingRecipe:
+    return TrainingRecipe(**_some(trained, *(field.name for field in fields(TrainingRecipe))))
 
 
 def _space(data: DataSet, given: Mapping[str, Any] | None) -> Space:
@@ -207,7 +207,7 @@ def _space(data: DataSet, given: Mapping[str, Any] | None) -> Space:
         if data.shape[1] != data.shape[2]:
             raise ArgumentError(f"--space mobile: expected square pictures, {data.name} has {data.shape[1:]}")
         return MobileSpace(**sizes, side=data.shape[1])
-    space = StageSpace(**sizes)
+    space = ConvSpace(**sizes)
     if min(data.shape[1:]) >> (len(space.nodes) - 1) < 1:
         raise ArgumentError(f"--space nodes: expected fewer stages for pictures of {data.shape[1]} x {data.shape[2]}")
     return space

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 
 from .. import env
-from ..nas.archive import Member
-from ..nas.baselines import Baseline
-from ..nas.evolve import Generation
-from ..nas.fitness import printed_score
-from ..nas.genome import Candidate
-from ..nas.score import Score
-from ..nas.search import Search, Winner
+from ..nas.architecture_search import Search, Winner
+from ..nas.search.archive import Member
+from ..nas.search.evolve import Generation
+from ..nas.spaces.genome import Candidate
+from ..nas.training.baselines import Baseline
+from ..nas.training.fitness import printed_score
+from ..nas.training.score import Score
 from .profiles import fps_text
 from .tables import print_table, print_text
 
@@ -48,7 +48,7 @@ def _of_the_paper(search: Search) -> bool:
 
 
 def _measure(search: Search) -> str:
-    return "accuracy" if search.training.load().task == "classes" else "R2"
+    return "accuracy" if search.training.load().targets == "classes" else "R2"
 
 
 def estimate(search: Search, workers: int) -> str:
@@ -58,8 +58,8 @@ def estimate(search: Search, workers: int) -> str:
     long = f"{seconds / 3600:.1f} hours" if seconds > 5400 else f"{max(1, seconds / 60):.0f} minutes"
     passes = "/".join(map(str, search.training.levels.cycles))
     return (
-        f"About {search.candidates} networks, {passes} passes over {len(data.fit.x):,} samples each: some {long} here. "
-        "Fewer: --samples, --training cycles=..., --evolution budget=...; interrupted, the same command goes on."
+        f"About {search.candidates} networks, {passes} passes over {len(data.train.x):,} samples each: some {long} "
+        "here. Fewer: --samples, --training cycles=..., --evolution budget=...; interrupted, the same command goes on."
     )
 
 
@@ -121,8 +121,8 @@ def _show_winner(search: Search, found: Winner, plan: str, paper: bool) -> None:
         rows.append(
             ("predicted", f"{prediction.fps:.1f} FPS, {prediction.latency_ms:.2f} ms, {score.memory_bytes:,} bytes")
         )
-        if found.placed.likely:
-            rows.append(("FPS in 4 of 5 cases", fps_text(found.placed.likely)))
+        if found.placed.interval:
+            rows.append(("FPS in 4 of 5 cases", fps_text(found.placed.interval)))
     print_table("Winner", ["", ">"], rows)
 
 

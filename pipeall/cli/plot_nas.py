@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ..nas.archive import Archive
-from ..nas.baselines import Baseline
-from ..nas.evaluate import Training
-from ..nas.evolve import Generation
-from ..nas.fitness import deviations
-from ..nas.train import predict
+from ..nas.search.archive import Archive
+from ..nas.search.evolve import Generation
+from ..nas.training.baselines import Baseline
+from ..nas.training.evaluation import Training
+from ..nas.training.fitness import deviations
+from ..nas.training.training_loop import predict
 from .plot import blank, save
 
 INCHES = (13.0, 4.6)

@@ -79,7 +79,7 @@ class DenseLayer:
         self.gradient_of: dict[int, np.ndarray] = {}
         self.bound: dict[int, tuple] = {}
 
-    def initialise(self, seed: int, index: int) -> None:
+    def initialize(self, seed: int, index: int) -> None:
         share = self.share
         fill(self.weight, seed, index, share.rows, share.columns, bound_for(self.activation, share.n_in, share.n_out))
 
@@ -287,8 +287,8 @@ class MirrorLayer(DenseLayer):
         super().__init__(share, activation, comm, engine, drop)
         self.mirror = engine.zeros(share.n_out, share.inputs[1] - share.inputs[0])
 
-    def initialise(self, seed: int, index: int) -> None:
-        super().initialise(seed, index)
+    def initialize(self, seed: int, index: int) -> None:
+        super().initialize(seed, index)
         share = self.share
         bound = bound_for(self.activation, share.n_in, share.n_out)
         fill(self.mirror, seed, index, (0, share.n_out), (share.inputs,), bound)

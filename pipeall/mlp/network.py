@@ -112,7 +112,7 @@ class Perceptron:
         for index, (share, activation) in enumerate(zip(held, self.activations, strict=True)):
             layer = LAYERS[share.kind](share, activation, self.comm, self.engine, drop)
             if self.engine.name != "none":
-                layer.initialise(self.seed, index)
+                layer.initialize(self.seed, index)
             self.layers.append(layer)
         self._samples = 0
 

@@ -77,21 +77,21 @@ class Target:
 class Placed:
     """A plan, and the bytes of weights, activations and rings under it.
 
-    likely  between which figures it will be, where the board's model states its error
+    interval  between which figures it will be, where the board's model states its error
     """
 
     choice: PredictedPlan
     memory_bytes: int
-    likely: Interval | None = None
+    interval: Interval | None = None
 
     @property
     def worst(self) -> tuple[float, float, float | None]:
         """Frames a second, ms and mJ of a frame at the bad end of the interval; as predicted where there is none."""
-        if self.likely is None:
+        if self.interval is None:
             predicted = self.choice.prediction
             return predicted.fps, predicted.latency_ms, predicted.energy_mj
-        energy = self.likely.energy_mj
-        return self.likely.fps[0], self.likely.latency_ms[1], energy and energy[1]
+        energy = self.interval.energy_mj
+        return self.interval.fps[0], self.interval.latency_ms[1], energy and energy[1]
 
     def fits(self, target: Target) -> bool:
         return self.memory_bytes <= SHARE * target.memory_bytes and target.limits.kept_by(self.worst)

@@ -103,7 +103,7 @@ TERMS = (
     Term("bias", "additions of a bias, one for each output element", _bias),
     Term("bn", "output elements of BatchNorm", _of(("BatchNormalization",), _out)),
     Term("bn-weights", "weights of BatchNorm, once", _of(("BatchNormalization", *NORMS), _learnt)),
-    Term("norm", "output elements of other normalisations", _of(NORMS, _out)),
+    Term("norm", "output elements of other normalizations", _of(NORMS, _out)),
     Term("relu-module", "elements of ReLU modules", _of(RECTIFIERS, _out, True)),
     Term("relu-function", "elements of ReLU functions", _of(RECTIFIERS, _out, False)),
     Term("relu6-module", "elements of ReLU6 modules", _of(("Clip",), _out, True)),

@@ -102,21 +102,21 @@ def with_batch(network: Network) -> Network:
 def _hidden_norms(network: Network) -> str:
     """Whether BatchNorm may have been folded, and nothing in the file proves it.
 
-    Every convolution has a bias and nothing normalises, in a network with depthwise convolutions or residual sums:
+    Every convolution has a bias and nothing normalizes, in a network with depthwise convolutions or residual sums:
     these came with BatchNorm.
     """
     if network.integers:
-        return ""  # nobody trains a quantised network
+        return ""  # nobody trains a quantized network
     convolutions = [layer for layer in network.layers if layer.op == "Conv"]
     biased = [layer for layer in convolutions if len(layer.inputs) > 2 and layer.inputs[2]]
-    normalised = any(layer.op in NORMALISERS for layer in network.layers)
-    if not convolutions or len(biased) < len(convolutions) or normalised:
+    normalized = any(layer.op in NORMALISERS for layer in network.layers)
+    if not convolutions or len(biased) < len(convolutions) or normalized:
         return ""
     if not any(_is_depthwise(network, layer) or _is_residual(network, layer) for layer in network.layers):
         return ""
     whole = with_batch_norm(network, {layer.outputs[0]: False for layer in convolutions})
     return (
-        f"all {len(convolutions)} convolutions have a bias and nothing normalises: if BatchNorm was folded into them, "
+        f"all {len(convolutions)} convolutions have a bias and nothing normalizes: if BatchNorm was folded into them, "
         f"training keeps {_kept(whole)} MB of each sample, not {_kept(network)} MB; {RIGHT_WAY}"
     )
 

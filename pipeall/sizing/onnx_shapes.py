@@ -39,7 +39,7 @@ def read(path: str | Path, input_shape: Shapes | None = None, values: Values | N
     computed, except settings such as the bounds of Clip. Raises ModelError naming file and node where shapes are
     missing, zero or do not fit, ArgumentError for a bad shape or value, MissingExtraError without onnx.
 
-    A quantised file, and one with operators of other domains, subgraphs or sequences, is the graph that ``load`` makes
+    A quantized file, and one with operators of other domains, subgraphs or sequences, is the graph that ``load`` makes
     of it: its weights are integers that other nodes make floats of, or lie within nodes. One whose sizes depend on data
     is that graph too, with the largest sizes, and so is one with shapes that inference does not tell.
 

@@ -84,7 +84,7 @@ def cost(
     For an input of a module that is not float32, such as a text's, a tensor of zeros stands for shape and type.
 
     A module is traced without numbers, in training mode, and is right to the byte in what autograd keeps. A file for
-    inference may lack BatchNorm: see ``Size.notes``. One of standard operators need not run here; a quantised one is
+    inference may lack BatchNorm: see ``Size.notes``. One of standard operators need not run here; a quantized one is
     loaded, and sized as its graph. Raises ArgumentError for anything else and for shapes that do not fit, ModelError
     for a file that cannot be read.
     """

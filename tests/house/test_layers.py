@@ -66,8 +66,8 @@ OPTIONAL = {  # package outside of the standard library -> the file or folder th
     "PIL": "media/images.py",
     "av": "media/video.py",
     "matplotlib": "cli/plot.py",
-    "torch": ("nas/train.py", "sizing/module.py", "sizing/torch_network.py"),
-    "sklearn": "nas/text.py",
+    "torch": ("nas/training/training_loop.py", "sizing/module.py", "sizing/torch_network.py"),
+    "sklearn": "nas/text_data.py",
 }
 PYTHONS_OWN = {"_exit", "_replace", "_repr_html_"}  # public in spite of the name: os._exit, named tuples, notebooks
 CYTHON = {"cython", "libc", "cpython", "posix"}

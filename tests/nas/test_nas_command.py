@@ -11,8 +11,8 @@ from commands import BOARD, document, invoke, ran, two_clusters
 from PIL import Image
 
 from pipeall import Plan, load
-from pipeall.nas.data import load as load_data
-from pipeall.nas.search import activities
+from pipeall.nas.architecture_search import activities
+from pipeall.nas.datasets import load as load_data
 
 pytest.importorskip("torch", reason="needs pipeall[nas]")
 pytest.importorskip("onnx", reason="needs pipeall[onnx]")
@@ -105,7 +105,17 @@ def test_rates_for_all_networks(tmp_path):
     few = FEW.replace("instances=2,budget=7", "generations=2,guided=0,crossover=0,mutation=0").replace(
         "generations=1,", ""
     )
-    arguments = ("nas", "--data", "digits", "--space", "tree:depth=1,units=4", "--samples", 50, "--training", TRAINING)
+    arguments = (
+        "nas",
+        "--data",
+        "digits",
+        "--space",
+        "tree:depth=1,neurons=4",
+        "--samples",
+        50,
+        "--training",
+        TRAINING,
+    )
     found = document(*arguments, *few.split(), "-o", tmp_path)
     lines = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
     first, *later = [set(line["members"]) for line in lines if line.get("phase") == "evolution"]
@@ -137,7 +147,7 @@ def test_numbers_and_no_board(tmp_path):
     x = random.standard_normal((400, 4))
     rows = np.column_stack([x, 3 * x[:, 0] - x[:, 1] + 20.5])
     np.savetxt(tmp_path / "line.csv", rows, delimiter=",")
-    arguments = ("--space tree:depth=2,units=8 --training cycles=4/8/12,rates=0.03/0.1/0.3,batch=8 " + FEW).split()
+    arguments = ("--space tree:depth=2,neurons=8 --training cycles=4/8/12,rates=0.03/0.1/0.3,batch=8 " + FEW).split()
     found = document("nas", "--data", tmp_path / "line.csv", "-o", tmp_path / "out", *arguments)
     assert found["accuracy"]["tested"] > 0.7 and found["run"] is None and found["winner"]["fps"] is None
     assert load(tmp_path / "out" / "winner.onnx").inputs[0].shape == (1, 4)
@@ -174,8 +184,8 @@ def test_states_that_train_alike_are_equally_active(tmp_path):
     """Nine rates and momenta with three cycles each: 27 kinds, nine states in each kind."""
     from nas_nets import STAGES
 
-    from pipeall.nas.evaluate import Training
-    from pipeall.nas.genome import LEVELS, STATES
+    from pipeall.nas.spaces.genome import LEVELS, STATES
+    from pipeall.nas.training.evaluation import Training
 
     levels = LEVELS._replace(learning_rate=(1e-4, 1e-2, 1e30), cycles=(1, 2, 3))
     training = Training(STAGES, "digits", str(tmp_path), samples=64, levels=levels)

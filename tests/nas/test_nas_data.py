@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pipeall import ArgumentError
-from pipeall.nas.data import load
+from pipeall.nas.datasets import load
 
 SHARED = {  # file -> shape of a sample, outputs, samples in all, task
     "mnist.npz": ((1, 28, 28), 10, 70_000, "classes"),
@@ -20,13 +20,13 @@ SHARED = {  # file -> shape of a sample, outputs, samples in all, task
 
 def test_digits():
     data = load("digits")
-    assert (data.shape, data.outputs, data.task, data.scale) == ((1, 8, 8), 10, "classes", 16.0)
-    assert sum(map(len, (data.fit, data.judge, data.test))) == 1797
-    assert data.fit.x.dtype == np.float32 and data.fit.x.max() == 1 and data.fit.x.min() == 0
+    assert (data.shape, data.outputs, data.targets, data.scale) == ((1, 8, 8), 10, "classes", 16.0)
+    assert sum(map(len, (data.train, data.validation, data.test))) == 1797
+    assert data.train.x.dtype == np.float32 and data.train.x.max() == 1 and data.train.x.min() == 0
     again = load("digits")
     assert all(
         (a == b).all()
-        for one, other in ((data.judge, again.judge), (data.test, again.test))
+        for one, other in ((data.validation, again.validation), (data.test, again.test))
         for a, b in zip(one, other, strict=True)
     )
 
@@ -36,10 +36,10 @@ def test_parts_share_no_sample(tmp_path):
     x = np.arange(60.0).reshape(20, 3)
     np.savez(tmp_path / "a.npz", x=x, y=x[:, 0] / 3 + 0.5)
     data = load(str(tmp_path / "a.npz"))
-    found = np.concatenate([part.x * data.spread + data.centre for part in (data.fit, data.judge, data.test)])
+    found = np.concatenate([part.x * data.spread + data.centre for part in (data.train, data.validation, data.test)])
     np.testing.assert_allclose(found[np.argsort(found[:, 0])], x, atol=1e-4)
-    assert (len(data.test), len(data.judge), len(data.fit)) == (4, 3, 13)
-    for part in (data.fit, data.judge, data.test):
+    assert (len(data.test), len(data.validation), len(data.train)) == (4, 3, 13)
+    for part in (data.train, data.validation, data.test):
         target = part.y * data.target_width + data.target_low
         np.testing.assert_allclose(target, (part.x * data.spread + data.centre)[:, 0] / 3 + 0.5, atol=1e-4)
 
@@ -112,7 +112,7 @@ def test_arrays_that_are_no_data(tmp_path, arrays, message):
 
 
 def test_a_text_that_unpacks_to_too_much(tmp_path, monkeypatch):
-    monkeypatch.setattr("pipeall.nas.text.MAX_TEXT_BYTES", 1000)
+    monkeypatch.setattr("pipeall.nas.text_data.MAX_TEXT_BYTES", 1000)
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress(b"a\t" + 2000 * b"x"))
     with pytest.raises(ArgumentError, match="expected at most 1000 bytes"):
@@ -127,5 +127,5 @@ def test_data_sets_of_the_paper(data_dir, name):
     if name.endswith(".gz"):
         pytest.importorskip("sklearn", reason="needs pipeall[nas]")
     data = load(str(path))
-    found = (data.shape, data.outputs, sum(map(len, (data.fit, data.judge, data.test))), data.task)
+    found = (data.shape, data.outputs, sum(map(len, (data.train, data.validation, data.test))), data.targets)
     assert found == SHARED[name]

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from nas_landscapes import UNTIMED, BitSpace, HashEvaluate, Landscape, TableEvaluate
 
 from pipeall import ArgumentError
-from pipeall.nas import guide, markov, pareto
-from pipeall.nas.archive import Archive, BudgetSpent, Member
-from pipeall.nas.competition import flip_loop, level_sweep
-from pipeall.nas.evolve import Generation, Settings, evolve, first_candidates, search
-from pipeall.nas.genome import Candidate
-from pipeall.nas.guide import guided_loop
-from pipeall.nas.operators import breed, crossover, invert, proportional, selection_weights
-from pipeall.nas.score import Score
-from pipeall.nas.stages import StageSpace
-from pipeall.nas.tree import TreeSpace
+from pipeall.nas.search import bayesian, markov, pareto
+from pipeall.nas.search.archive import Archive, BudgetSpent, Member
+from pipeall.nas.search.bayesian import guided_loop
+from pipeall.nas.search.evolve import Generation, Settings, evolve, first_candidates, search
+from pipeall.nas.search.local_search import flip_loop, level_sweep
+from pipeall.nas.search.operators import breed, crossover, invert, proportional, selection_weights
+from pipeall.nas.spaces.conv_space import ConvSpace
+from pipeall.nas.spaces.genome import Candidate
+from pipeall.nas.spaces.tree_space import TreeSpace
+from pipeall.nas.training.score import Score
 
 seeds = st.integers(0, 2**32 - 1)
 SMALL = Settings(population=6, generations=5)
@@ -173,7 +173,7 @@ def test_an_evaluation_that_fails_ends_the_search():
         list(search(Archive(BitSpace(4), evaluate, executor=executor), SMALL))
 
 
-@pytest.mark.parametrize("space", [TreeSpace(), StageSpace((2, 3)), BitSpace(9)], ids=repr)
+@pytest.mark.parametrize("space", [TreeSpace(), ConvSpace((2, 3)), BitSpace(9)], ids=repr)
 @settings(UNTIMED, max_examples=10)
 @given(seed=seeds)
 def test_local_searches_never_worsen(space, seed):
@@ -229,13 +229,13 @@ def test_the_model_against_scikit_learn():
     """Expected improvement by scikit-learn, whose RBF kernel is rho^d on bits; a level of a gene is a coordinate."""
     gaussian = pytest.importorskip("sklearn.gaussian_process", reason="the reference: pip install scikit-learn")
     norm = pytest.importorskip("scipy.stats", reason="the reference: pip install scipy").norm
-    random, shape = np.random.default_rng(0), guide.Kernel(0.82, 0.1)
+    random, shape = np.random.default_rng(0), bayesian.Kernel(0.82, 0.1)
     genomes = np.hstack([random.integers(0, 2, (50, 9)), random.integers(0, 3, (50, 3))])
     known, asked = genomes[:30], genomes[30:]
-    model = guide.GaussianProcess(known, scores := random.standard_normal(30), shape)
+    model = bayesian.GaussianProcess(known, scores := random.standard_normal(30), shape)
 
     def places(genomes):  # where a gene differs, two of its coordinates do
-        side = np.sqrt(np.log(guide.GENE) / np.log(shape.correlation) / 2)
+        side = np.sqrt(np.log(bayesian.GENE) / np.log(shape.correlation) / 2)
         return np.hstack([genomes[:, :9], *(side * (genomes[:, 9:] == level) for level in range(3))])
 
     length = np.sqrt(-1 / (2 * np.log(shape.correlation)))

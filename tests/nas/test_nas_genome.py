@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from nas_landscapes import UNTIMED
 
 from pipeall import ArgumentError
-from pipeall.nas.genome import (
+from pipeall.nas.spaces.conv_space import ConvSpace
+from pipeall.nas.spaces.genome import (
     LEVELS,
     SOURCE,
     STATES,
@@ -22,8 +23,7 @@ from pipeall.nas.genome import (
     prune,
     state_of,
 )
-from pipeall.nas.stages import StageSpace
-from pipeall.nas.tree import TreeSpace
+from pipeall.nas.spaces.tree_space import TreeSpace
 
 bits31 = st.lists(st.integers(0, 1), min_size=31, max_size=31).map(tuple)
 levels5 = st.lists(st.integers(0, 2), min_size=5, max_size=5).map(tuple)
@@ -31,7 +31,7 @@ levels5 = st.lists(st.integers(0, 2), min_size=5, max_size=5).map(tuple)
 
 @st.composite
 def block_lists(draw):
-    """Acyclic blocks in order, some of them dead ends, some without inputs or units."""
+    """Acyclic blocks in order, some of them dead ends, some without inputs or neurons."""
     count = draw(st.integers(1, 12))
     return tuple(
         Block(
@@ -44,13 +44,13 @@ def block_lists(draw):
 
 
 def on_a_path(blocks):
-    """The blocks on a path from the input to the last one: of all paths, those of which every block has units."""
+    """The blocks on a path from the input to the last one: of all paths, those of which every block has neurons."""
     by_index = {block.index: block for block in blocks}
 
     def paths(index):
         if index == SOURCE:
             return [()]
-        inputs = by_index[index].inputs if by_index[index].units else ()
+        inputs = by_index[index].inputs if by_index[index].neurons else ()
         return [(*path, index) for before in inputs for path in paths(before)]
 
     return set(itertools.chain(*paths(blocks[-1].index)))
@@ -78,7 +78,7 @@ def test_prune_is_order_free(blocks, random):
         dead = [
             index
             for index, block in alive.items()
-            if not block.units
+            if not block.neurons
             or not any(i == SOURCE or i in alive for i in block.inputs)
             or (index != last and not any(index in other.inputs for other in alive.values()))
         ]
@@ -118,7 +118,7 @@ def test_a_tree_reads_as_its_bits_say(bits):
     assert len(blocks) == count(1)
     seen = {SOURCE}
     for block in blocks:
-        assert set(block.inputs) <= seen and block.units == 33
+        assert set(block.inputs) <= seen and block.neurons == 33
         assert block.inputs == (SOURCE,) if block.index >= 16 else SOURCE not in block.inputs
         seen.add(block.index)
     assert not blocks or blocks[-1].index == 1
@@ -162,17 +162,17 @@ def test_children_may_trade_places(bits, block):
 
 def test_the_paper_tree():
     space = TreeSpace()
-    assert space.loci == 31 and sum(block.units for block in space.decode((1,) * 31).blocks) == 1023
+    assert space.loci == 31 and sum(block.neurons for block in space.decode((1,) * 31).blocks) == 1023
     assert [len(level) for level in space.levels] == [1, 2, 4, 8, 16]
     assert sorted(itertools.chain(*space.levels)) == list(range(31))
     assert space.decode((0,) + (1,) * 30).blocks == () == space.decode((1,) * 15 + (0,) * 16).blocks
-    with pytest.raises(ArgumentError, match="at most 1024 units, got 31 blocks of 34"):
-        TreeSpace(units=34)
+    with pytest.raises(ArgumentError, match="at most 1024 neurons, got 31 blocks of 34"):
+        TreeSpace(neurons=34)
     with pytest.raises(ArgumentError, match="expected 31, got 3"):
         space.decode((1, 0, 1))
 
 
-@pytest.mark.parametrize("space", [TreeSpace(), TreeSpace(3, 8), StageSpace(), StageSpace((1, 2))], ids=repr)
+@pytest.mark.parametrize("space", [TreeSpace(), TreeSpace(3, 8), ConvSpace(), ConvSpace((1, 2))], ids=repr)
 def test_random_networks_are_not_empty(space):
     random = np.random.default_rng(0)
     assert all(space.decode(space.random(random)).blocks for _ in range(200))
@@ -181,7 +181,7 @@ def test_random_networks_are_not_empty(space):
 
 def test_stages():
     """K = 3, connections 1 to 2 and 2 to 3 with 1 to 3 absent; behind it a stage without connections."""
-    space = StageSpace((3, 2), widths=(4, 6, 8, 10))
+    space = ConvSpace((3, 2), widths=(4, 6, 8, 10))
     assert space.loci == 10 and space.levels == ((0, 1, 2, 3, 4, 5), (6, 7, 8, 9))
     blocks = space.decode((0, 1, 1, 1, 0, 1, 1, 1, 0, 0)).blocks
     assert blocks == (
@@ -198,7 +198,7 @@ def test_stages():
 
 
 def test_which_nodes_of_a_stage_are_dropped_is_no_part_of_the_network():
-    space = StageSpace((3,))
+    space = ConvSpace((3,))
     one_edge = {space.decode((0, 0, 0, *bits)) for bits in ((1, 0, 0), (0, 1, 0), (0, 0, 1))}
     assert len(one_edge) == 1 and len(one_edge.pop().blocks) == 4
 
@@ -206,21 +206,21 @@ def test_which_nodes_of_a_stage_are_dropped_is_no_part_of_the_network():
 @UNTIMED
 @given(st.lists(st.integers(0, 1), min_size=24, max_size=24).map(tuple))
 def test_stages_are_pruned_and_in_order(bits):
-    blocks = StageSpace().decode(bits).blocks
+    blocks = ConvSpace().decode(bits).blocks
     assert prune(blocks) == blocks and [block.index for block in blocks] == list(range(1, len(blocks) + 1))
     assert all(max(block.inputs) < block.index for block in blocks)
     assert sum(block.pool for block in blocks) == 2
 
 
 def _weights(blocks, channels=3):
-    units = {SOURCE: channels} | {block.index: block.units for block in blocks}
-    return sum(block.units * (sum(units[i] for i in block.inputs) * block.kernel**2 + 1) for block in blocks)
+    neurons = {SOURCE: channels} | {block.index: block.neurons for block in blocks}
+    return sum(block.neurons * (sum(neurons[i] for i in block.inputs) * block.kernel**2 + 1) for block in blocks)
 
 
 @UNTIMED
 @given(st.lists(st.integers(0, 1), min_size=24, max_size=24).map(tuple))
 def test_all_ones_have_the_most_weights(bits):
-    space = StageSpace()
+    space = ConvSpace()
     assert _weights(space.decode(bits).blocks) <= _weights(space.decode((1,) * 24).blocks)
 
 
@@ -236,7 +236,7 @@ def test_all_ones_have_the_most_weights(bits):
 )
 def test_bad_stages(arguments, message):
     with pytest.raises(ArgumentError, match=message):
-        StageSpace(**arguments)
+        ConvSpace(**arguments)
 
 
 @UNTIMED

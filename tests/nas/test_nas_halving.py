@@ -13,15 +13,15 @@ from nas_landscapes import UNTIMED
 from nas_nets import STAGES, TREE, blobs, random_network
 
 from pipeall import ArgumentError
-from pipeall.nas.archive import Archive
-from pipeall.nas.evaluate import Training
-from pipeall.nas.fitness import error
-from pipeall.nas.genome import LEVELS, Candidate, Hyper
-from pipeall.nas.halving import Halving
-from pipeall.nas.mobile import MobileSpace
-from pipeall.nas.network import create
-from pipeall.nas.score import Score
-from pipeall.nas.train import calibrated, predict, train
+from pipeall.nas.search.archive import Archive
+from pipeall.nas.spaces.genome import LEVELS, Candidate, Hyper
+from pipeall.nas.spaces.mobile_space import MobileSpace
+from pipeall.nas.training.evaluation import Training
+from pipeall.nas.training.fitness import error
+from pipeall.nas.training.halving import Halving
+from pipeall.nas.training.score import Score
+from pipeall.nas.training.training_loop import calibrated, predict, train
+from pipeall.nas.training.weighted_network import create
 
 torch = pytest.importorskip("torch", reason="needs pipeall[nas]")
 
@@ -97,9 +97,9 @@ def test_records():
 def test_an_ended_training_is_the_beginning_of_the_whole_one():
     data = blobs()
     network, hyper, seen = random_network(TREE, data), Hyper(0.1, 0.9, 6, 0, 0), []
-    whole, losses = train(network, data.fit, hyper, 1, ends=lambda passes, now: seen.append((passes, now)))
+    whole, losses = train(network, data.train, hyper, 1, ends=lambda passes, now: seen.append((passes, now)))
     assert [passes for passes, _ in seen] == [1, 2, 3, 4, 5]
-    ended, first = train(network, data.fit, hyper, 1, ends=lambda passes, now: passes == 4)
+    ended, first = train(network, data.train, hyper, 1, ends=lambda passes, now: passes == 4)
     assert first == losses[:4]
     for index, layer in ended.weights.items():
         assert all((a == b).all() for a, b in zip(layer, seen[3][1].weights[index], strict=True))
@@ -134,16 +134,16 @@ def test_batch_normalisation_is_set_anew_before_a_network_is_judged(tmp_path):
     candidate, data = Candidate((1,) * space.loci), training.load()
     score, found = training(candidate, 1), training.result(candidate)
     weight, _, _, mean, variance = found.weights[found.architecture.blocks[0].index]
-    sums = torch.nn.functional.conv2d(torch.tensor(data.fit.x).double(), torch.tensor(weight).double(), padding=1)
+    sums = torch.nn.functional.conv2d(torch.tensor(data.train.x).double(), torch.tensor(weight).double(), padding=1)
     np.testing.assert_allclose(mean, sums.mean((0, 2, 3)), atol=1e-5)
     np.testing.assert_allclose(variance, sums.var((0, 2, 3)), rtol=1e-4)
-    assert score.error == error(data, predict(found, data.judge.x), data.judge.y)
+    assert score.error == error(data, predict(found, data.validation.x), data.validation.y)
     seen = []
     network = create(space.decode(candidate.bits), data, 1)
-    train(network, data.fit, candidate.hyperparameters(levels), 1, ends=lambda passes, now: seen.append(now))
+    train(network, data.train, candidate.hyperparameters(levels), 1, ends=lambda passes, now: seen.append(now))
     plain, anew = (
-        [error(data, predict(how(now), data.judge.x), data.judge.y) for now in seen[:2]]
-        for how in (lambda now: now, lambda now: calibrated(now, data.fit.x))
+        [error(data, predict(how(now), data.validation.x), data.validation.y) for now in seen[:2]]
+        for how in (lambda now: now, lambda now: calibrated(now, data.train.x))
     )
     assert score.rungs == tuple(anew) and not set(anew) & set(plain)
 
@@ -164,7 +164,7 @@ def test_waves_know_what_was_before_them_whoever_works(candidates=10):
 
 
 def test_the_command_ends_trainings_and_goes_on_to_the_same_end(tmp_path):
-    options = "--space tree:depth=2,units=8 --samples 100 --training cycles=4/4/4,rates=0.001/0.01/0.1"
+    options = "--space tree:depth=2,neurons=8 --samples 100 --training cycles=4/4/4,rates=0.001/0.01/0.1"
     evolution = "--evolution population=4,generations=1,guided=0,instances=2,budget=9,start=random,halving=2"
     arguments = ("nas", "--data", "digits", *options.split(), *evolution.split(), "-o", tmp_path)
     found = document(*arguments)

@@ -7,10 +7,10 @@ import pytest
 from nas_landscapes import HashEvaluate
 
 from pipeall import ArgumentError
-from pipeall.nas.archive import Archive, History
-from pipeall.nas.evolve import Settings, search
-from pipeall.nas.score import Score
-from pipeall.nas.tree import TreeSpace
+from pipeall.nas.search.archive import Archive, History
+from pipeall.nas.search.evolve import Settings, search
+from pipeall.nas.spaces.tree_space import TreeSpace
+from pipeall.nas.training.score import Score
 
 OPTIONS = Settings(population=5, generations=4)
 ABOUT = {"seed": 3, "space": "tree"}

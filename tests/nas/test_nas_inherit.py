@@ -10,13 +10,13 @@ from commands import document, invoke
 from nas_nets import TREE
 
 from pipeall import ArgumentError
-from pipeall.nas.archive import Archive
-from pipeall.nas.evaluate import Training
-from pipeall.nas.fitness import error
-from pipeall.nas.genome import LEVELS, Candidate
-from pipeall.nas.network import create
-from pipeall.nas.score import Score
-from pipeall.nas.train import predict
+from pipeall.nas.search.archive import Archive
+from pipeall.nas.spaces.genome import LEVELS, Candidate
+from pipeall.nas.training.evaluation import Training
+from pipeall.nas.training.fitness import error
+from pipeall.nas.training.score import Score
+from pipeall.nas.training.training_loop import predict
+from pipeall.nas.training.weighted_network import create
 
 pytest.importorskip("torch", reason="needs pipeall[nas]")
 
@@ -27,7 +27,7 @@ PARENTS = [Candidate((1,) * 7, (rate, 2, 1, 1, 1)) for rate in range(3)]  # of o
 @pytest.fixture
 def training(tmp_path):
     levels = LEVELS._replace(learning_rate=(1e-6, 1e-3, 3e-2), cycles=(3, 3, 3))
-    training = Training(replace(TREE, units=8), "digits", str(tmp_path), samples=100, levels=levels, inherit=3)
+    training = Training(replace(TREE, neurons=8), "digits", str(tmp_path), samples=100, levels=levels, inherit=3)
     for parent in PARENTS:
         training(parent, 5)
     return training
@@ -38,7 +38,7 @@ def test_a_child_is_trained_from_the_set_that_judges_best(training):
     data, found = training.load(), []
     for parent in PARENTS:
         network = create(training.space.decode(CHILD.bits), data, 6, training.result(parent))
-        found.append(error(data, predict(network, data.judge.x), data.judge.y))
+        found.append(error(data, predict(network, data.validation.x), data.validation.y))
     best = int(np.argmin(found))
     assert best == 2 and len(set(found)) == 3
     alone = replace(training, inherit=1)
@@ -94,7 +94,7 @@ def test_an_archive_offers_the_best_beside_the_parent(wave):
 
 
 def test_the_command(tmp_path):
-    space = "--space tree:depth=2,units=8 --samples 60 --training cycles=1/1/1,rates=0.01/0.03/0.1"
+    space = "--space tree:depth=2,neurons=8 --samples 60 --training cycles=1/1/1,rates=0.01/0.03/0.1"
     evolution = "--evolution population=4,generations=1,guided=0,instances=2,budget=8,start=random"
     arguments = ("nas", "--data", "digits", *evolution.split(), "-o")
     found = [document(*arguments, tmp_path / f"{sets}", *f"{space},inherit={sets}".split()) for sets in (0, 1, 3)]

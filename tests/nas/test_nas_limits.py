@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from nas_landscapes import BitSpace, HashEvaluate, Landscape, TableEvaluate
 
-from pipeall.nas.archive import Archive
-from pipeall.nas.evaluate import Training
-from pipeall.nas.evolve import SCREENED, Settings, first_candidates, search
-from pipeall.nas.genome import Candidate
-from pipeall.nas.mobile import MobileSpace
-from pipeall.nas.network import create, to_graph
-from pipeall.nas.operators import DRAWS, allowed
 from pipeall.nas.placement import Limits, Target, place
+from pipeall.nas.search.archive import Archive
+from pipeall.nas.search.evolve import SCREENED, Settings, first_candidates, search
+from pipeall.nas.search.operators import DRAWS, allowed
+from pipeall.nas.spaces.genome import Candidate
+from pipeall.nas.spaces.mobile_space import MobileSpace
+from pipeall.nas.training.evaluation import Training
+from pipeall.nas.training.weighted_network import create, to_graph
 
 LEVELS = (1, 1, 1, 1, 1)
 HYPER = [LEVELS] * 10

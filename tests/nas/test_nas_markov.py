@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pipeall import ArgumentError
-from pipeall.nas import markov
-from pipeall.nas.operators import invert, proportional
+from pipeall.nas.search import markov
+from pipeall.nas.search.operators import invert, proportional
 
 
 @pytest.mark.parametrize("size", [1, 2, 10, 31, 200])

@@ -10,21 +10,21 @@ from nas_nets import blobs
 
 from pipeall import ArgumentError, Engine, load
 from pipeall.graph.onnx.write import onnx_bytes
-from pipeall.nas import network as networks
-from pipeall.nas.data import Samples
-from pipeall.nas.genome import HYPER_GENES, SOURCE, Architecture, Candidate, Hyper
-from pipeall.nas.mobile import FIELDS, Builder, MobileSpace, mobilenet_v2, resnet20
-from pipeall.nas.network import HEAD, create, folded, to_graph
-from pipeall.nas.recipe import Recipe
+from pipeall.nas.datasets import Samples
+from pipeall.nas.spaces.genome import HYPER_GENES, SOURCE, Architecture, Candidate, Hyper
+from pipeall.nas.spaces.mobile_space import FIELDS, Builder, MobileSpace, mobilenet_v2, resnet20
+from pipeall.nas.training import weighted_network as networks
+from pipeall.nas.training.augment import TrainingRecipe
+from pipeall.nas.training.weighted_network import HEAD, create, folded, to_graph
 
 torch = pytest.importorskip("torch", reason="needs pipeall[nas]")
 pytest.importorskip("onnx", reason="needs pipeall[onnx]")
 
-from pipeall.nas.train import predict, train  # noqa: E402
+from pipeall.nas.training.training_loop import predict, train  # noqa: E402
 
 SPACE = MobileSpace(2, (4, 6, 8, 10), side=8)
 HYPER = Hyper(0.05, 0.9, 3, 0.0, 0.0)
-RECIPE = Recipe(batch=8, decay=0.01, smoothing=0.1)
+RECIPE = TrainingRecipe(batch=8, decay=0.01, smoothing=0.1)
 
 
 def small():
@@ -62,7 +62,7 @@ class Small(torch.nn.Module):
         return self.head((inner + self.shortcut_norm(self.shortcut(x))).relu().mean((2, 3)))
 
     def layers(self):
-        """In the order of the blocks: convolution and normalisation."""
+        """In the order of the blocks: convolution and normalization."""
         names = ("stem", "wide", "depthwise", "squeeze", "excite", "narrow", "first", "shortcut", "second", "head")
         return [(getattr(self, name), getattr(self, f"{name}_norm", None)) for name in names]
 
@@ -74,9 +74,9 @@ def arrays(layer, norm):
 
 
 def trained(samples=60):
-    """A network of the architecture above whose normalisation has seen samples."""
+    """A network of the architecture above whose normalization has seen samples."""
     data = blobs(pictures=True, samples=samples)
-    return train(create(small(), data, 3), data.fit, HYPER, 0, RECIPE)[0], data
+    return train(create(small(), data, 3), data.train, HYPER, 0, RECIPE)[0], data
 
 
 # ---- architectures ----
@@ -88,10 +88,10 @@ def trained(samples=60):
     ids=["mobilenet_v2", "resnet20"],
 )
 def test_parameters_as_published(architecture, outputs, published):
-    """With the factors of batch normalisation, which folding removes."""
+    """With the factors of batch normalization, which folding removes."""
     data = blobs(pictures=True)
-    colours = Samples(np.repeat(data.fit.x, 3, axis=1), data.fit.y)
-    network = create(architecture, replace(data, fit=colours, outputs=outputs), 0)
+    colours = Samples(np.repeat(data.train.x, 3, axis=1), data.train.y)
+    network = create(architecture, replace(data, train=colours, outputs=outputs), 0)
     assert network.parameters + sum(layer[2].size for layer in network.weights.values() if len(layer) > 2) == published
 
 
@@ -109,14 +109,14 @@ def test_what_bits_say():
     space = MobileSpace(2, blocks="inverted")
     code = "011" + "100101101" + "001011000"
     stem, *rest = space.decode(tuple(map(int, code))).blocks
-    assert (stem.units, stem.stride, stem.side) == (32, 1, 24)
+    assert (stem.neurons, stem.stride, stem.side) == (32, 1, 24)
     depthwise = [block for block in rest if block.depthwise]
-    shape = [(block.units, block.kernel, block.stride) for block in depthwise]
+    shape = [(block.neurons, block.kernel, block.stride) for block in depthwise]
     assert shape == [(128, 5, 1)] * 2 + [(32, 7, 2)] + [(32, 7, 1)] * 2
     gates = [block for block in rest if block.activation == "hardsigmoid"]
     assert [block.factor for block in gates] == [block.index for block in depthwise[:2]]
     ends = [block for block in rest if block.activation == "none"]
-    assert [(block.units, block.added is not None) for block in ends] == [
+    assert [(block.neurons, block.added is not None) for block in ends] == [
         (32, True), (32, True), (32, False), (32, True), (32, True)
     ]  # fmt: skip
     with pytest.raises(ArgumentError, match="bits: expected 21, got 3"):
@@ -128,10 +128,10 @@ def test_presets_are_known_networks():
     space = MobileSpace()
     resnet, mobile, *wider = [space.decode(bits).blocks for bits in space.presets]
     assert resnet == resnet20().blocks
-    expansions = [block.units for block in mobile if block.kernel == 1 and block.activation == "relu"]
-    assert expansions == [6 * units for units in (16, 16, 16, 16, 32, 32, 32, 64, 64)]
+    expansions = [block.neurons for block in mobile if block.kernel == 1 and block.activation == "relu"]
+    assert expansions == [6 * neurons for neurons in (16, 16, 16, 16, 32, 32, 32, 64, 64)]
     assert all(block.kernel == 3 for block in mobile if block.depthwise)
-    assert len(wider) == 6 and [blocks[0].units for blocks in wider] == [24, 24, 32, 32, 48, 48]
+    assert len(wider) == 6 and [blocks[0].neurons for blocks in wider] == [24, 24, 32, 32, 48, 48]
     for kind, first in (("residual", resnet), ("inverted", mobile)):
         alone = MobileSpace(blocks=kind)
         assert len(alone.presets) == 4 and alone.decode(alone.presets[0]).blocks == first
@@ -165,14 +165,14 @@ def test_training_is_that_of_torchs_modules():
         for name, pair in zip(names, model.layers(), strict=True):
             for own, array in zip(arrays(*pair), network.weights[name], strict=True):
                 own.copy_(torch.tensor(array))
-    found, losses = train(network, data.fit, HYPER, 5, replace(RECIPE, batch=10))
+    found, losses = train(network, data.train, HYPER, 5, replace(RECIPE, batch=10))
 
     matrices = [array for array in model.parameters() if array.ndim > 1]
     others = [array for array in model.parameters() if array.ndim == 1]
     groups = [{"params": matrices, "weight_decay": RECIPE.decay}, {"params": others}]
     optimizer = torch.optim.SGD(groups, lr=HYPER.learning_rate, momentum=HYPER.momentum)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 2 * HYPER.cycles)
-    random, x, y = np.random.default_rng(5), torch.tensor(data.fit.x), torch.tensor(data.fit.y)
+    random, x, y = np.random.default_rng(5), torch.tensor(data.train.x), torch.tensor(data.train.y)
     for cycle in range(HYPER.cycles):
         order, total = random.permutation(21), 0.0
         for start in (0, 10):
@@ -209,7 +209,7 @@ def test_folding():
 def test_what_networks_have_in_common_is_inherited():
     """Another first stage: the last stage's weights, means and variances are the parent's, new ones are not."""
     data, bits = blobs(pictures=True), [0] * SPACE.loci
-    parent = train(create(SPACE.decode(bits), data, 0), data.fit, HYPER, 0, Recipe(8))[0]
+    parent = train(create(SPACE.decode(bits), data, 0), data.train, HYPER, 0, TrainingRecipe(8))[0]
     bits[SPACE.levels[1][4]] = bits[SPACE.levels[1][5]] = 1  # the kernel of stage 1
     child = create(SPACE.decode(bits), data, 1, parent)
     kernels = {block.index for block in child.architecture.blocks if block.kernel == 7}
@@ -232,14 +232,14 @@ def test_saved_and_loaded(tmp_path):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_an_export_computes_what_was_trained(tmp_path, seed):
-    """Through the file, on pipeall's engine and on onnxruntime: a random network of the space, with no normalisation.
+    """Through the file, on pipeall's engine and on onnxruntime: a random network of the space, with no normalization.
 
     Probabilities of float32 sums: of thousands of terms each rounded by 2^-24, in some twenty layers.
     """
     onnxruntime = pytest.importorskip("onnxruntime", reason="compares with onnxruntime")
     data, random = blobs(pictures=True), np.random.default_rng(seed)
     architecture = SPACE.decode(SPACE.random(random)) if seed else small()
-    network = train(create(architecture, data, seed), data.fit, HYPER, seed, RECIPE)[0]
+    network = train(create(architecture, data, seed), data.train, HYPER, seed, RECIPE)[0]
     path = tmp_path / "network.onnx"
     path.write_bytes(onnx_bytes(to_graph(network, data)))
     graph = load(path)
@@ -261,7 +261,7 @@ def pictures(count=64):
 
 def test_flips_mirror_about_half():
     x = pictures(200)
-    found = Recipe(flip=True).changed(x, np.random.default_rng(1))
+    found = TrainingRecipe(flip=True).changed(x, np.random.default_rng(1))
     mirrored = [(a == b[:, :, ::-1]).all() for a, b in zip(found, x, strict=True)]
     same = [(a == b).all() for a, b in zip(found, x, strict=True)]
     assert all(np.logical_xor(mirrored, same)) and 70 <= sum(mirrored) <= 130  # 100 +- 4 deviations
@@ -270,7 +270,7 @@ def test_flips_mirror_about_half():
 def test_crops_move_by_all_distances():
     """Every place in the padded picture, as slices of torch's own padding."""
     x = pictures(300)
-    found = Recipe(crop=1).changed(x, np.random.default_rng(1))
+    found = TrainingRecipe(crop=1).changed(x, np.random.default_rng(1))
     padded = torch.nn.functional.pad(torch.tensor(x), (1, 1, 1, 1)).numpy()
     places = [(i, j) for i in range(3) for j in range(3)]
     seen = set()
@@ -282,7 +282,7 @@ def test_crops_move_by_all_distances():
 
 def test_cutouts_are_squares_that_may_hang_over():
     x = pictures(400)
-    found = Recipe(cutout=4).changed(x, np.random.default_rng(1))
+    found = TrainingRecipe(cutout=4).changed(x, np.random.default_rng(1))
     gone = found == 0
     assert (gone == gone[:, :1]).all() and (found == np.where(gone, 0, x)).all()
     shapes = {(int(rows.any(1).sum()), int(rows.any(0).sum())) for rows in gone[:, 0]}
@@ -294,13 +294,13 @@ def test_mixup_mixes_samples_and_losses():
     """A step on mixed samples is a step on soft targets: cross-entropy is linear in these."""
     data = blobs(pictures=True)
     network = create(small(), data, 0)
-    recipe, hyper = Recipe(batch=20, mixup=0.4), HYPER._replace(cycles=1)
-    _, (loss,) = train(network, data.fit, hyper, 7, recipe)
+    recipe, hyper = TrainingRecipe(batch=20, mixup=0.4), HYPER._replace(cycles=1)
+    _, (loss,) = train(network, data.train, hyper, 7, recipe)
     random = np.random.default_rng(7)
     order = random.permutation(20)
     share, other = recipe.mixing(20, random)
     assert 0 < share < 1 and sorted(other) == list(range(20))
-    x, y = data.fit.x[order], np.eye(3, dtype=np.float32)[data.fit.y[order]]
+    x, y = data.train.x[order], np.eye(3, dtype=np.float32)[data.train.y[order]]
     mixed, soft = (share * values + (1 - share) * values[other] for values in (x, y))
     model = Small()
     with torch.no_grad():
@@ -315,7 +315,7 @@ def test_mixup_mixes_samples_and_losses():
 @pytest.mark.parametrize("wrong", [{"batch": 0}, {"smoothing": 1.0}, {"crop": -1}, {"mixup": -0.1}])
 def test_recipes_that_are_none(wrong):
     with pytest.raises(ArgumentError, match="recipe: expected"):
-        Recipe(**wrong)
+        TrainingRecipe(**wrong)
 
 
 # ---- the command ----

@@ -10,18 +10,18 @@ from nas_nets import SPACES, STAGES, TREE, blobs, random_network
 from pipeall import ArgumentError
 from pipeall.errors import MissingExtraError
 from pipeall.graph.ops import run_graph
-from pipeall.nas import network as networks
-from pipeall.nas.evaluate import Pruning, Training
-from pipeall.nas.fitness import Fitness, accuracy, constant, error, slow
-from pipeall.nas.genome import LEVELS, Candidate, Hyper
-from pipeall.nas.network import HEAD, create, to_graph
 from pipeall.nas.placement import Limits, Target, place
-from pipeall.nas.prune import prune_vectors
-from pipeall.nas.recipe import Recipe
+from pipeall.nas.spaces.genome import LEVELS, Candidate, Hyper
+from pipeall.nas.training import weighted_network as networks
+from pipeall.nas.training.augment import TrainingRecipe
+from pipeall.nas.training.evaluation import Pruning, Training
+from pipeall.nas.training.fitness import Fitness, accuracy, constant, error, slow
+from pipeall.nas.training.prune import prune_vectors
+from pipeall.nas.training.weighted_network import HEAD, create, to_graph
 
 torch = pytest.importorskip("torch", reason="needs pipeall[nas]")
 
-from pipeall.nas.train import predict, train  # noqa: E402
+from pipeall.nas.training.training_loop import predict, train  # noqa: E402
 
 ALL = (1,) * STAGES.loci
 HYPER = Hyper(0.1, 0.9, 4, 0.0, 0.0)
@@ -60,7 +60,7 @@ def test_training_is_that_of_torchs_optimizer(task):
     bits = np.zeros(TREE.loci, int)
     bits[[0, 1, 3]] = 1  # a path: blocks 4, 2, 1
     network = create(TREE.decode(tuple(bits)), data, 0)
-    trained, losses = train(network, data.fit, HYPER, seed=3, recipe=Recipe(8))
+    trained, losses = train(network, data.train, HYPER, seed=3, recipe=TrainingRecipe(8))
 
     names = [block.index for block in network.architecture.blocks] + [HEAD]
     layers = []
@@ -73,7 +73,7 @@ def test_training_is_that_of_torchs_optimizer(task):
     optimizer = torch.optim.SGD(model.parameters(), lr=HYPER.learning_rate, momentum=HYPER.momentum)
     steps = HYPER.cycles * 3  # 20 samples, 8 at a time
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    random, x, y = np.random.default_rng(3), torch.tensor(data.fit.x), torch.tensor(data.fit.y)
+    random, x, y = np.random.default_rng(3), torch.tensor(data.train.x), torch.tensor(data.train.y)
     loss_of = torch.nn.functional.cross_entropy if task == "classes" else lambda a, b: ((a[:, 0] - b) ** 2).mean() / 2
     for cycle in range(HYPER.cycles):
         order, total = random.permutation(20), 0.0
@@ -96,7 +96,8 @@ def test_training_learns_and_repeats(space):
     network = random_network(space, data)
     threads = torch.get_num_threads()
     first, again = (
-        train(network, data.fit, HYPER._replace(cycles=40, learning_rate=0.03), 1, Recipe(8))[0] for _ in range(2)
+        train(network, data.train, HYPER._replace(cycles=40, learning_rate=0.03), 1, TrainingRecipe(8))[0]
+        for _ in range(2)
     )
     assert torch.get_num_threads() == threads
     for index, layer in first.weights.items():
@@ -113,7 +114,7 @@ def test_without_torch(monkeypatch):
 def test_a_training_that_diverges_gives_the_network_back():
     data = data_for(TREE, "numbers")
     network = random_network(TREE, data)
-    found, losses = train(network, data.fit, HYPER._replace(learning_rate=1e6), 0)
+    found, losses = train(network, data.train, HYPER._replace(learning_rate=1e6), 0)
     assert found is network and not np.isfinite(losses[-1])
 
 
@@ -143,7 +144,7 @@ def test_inherited_weights():
 def test_new_weights_keep_the_length_of_activations():
     """chi_1 = 1: the mean square of a wide ReLU layer's sums is that of its inputs times 2, of its outputs the same."""
     data = blobs()
-    wide = replace(TREE, units=500, max_nodes=4000)
+    wide = replace(TREE, neurons=500, max_nodes=4000)
     network = create(wide.decode((1, 1, 0, 1, 0, 0, 0)), data, 0)
     x = np.random.default_rng(0).standard_normal((200, 5)).astype(np.float32)
     value, lengths = x, []
@@ -173,11 +174,11 @@ def test_saved_and_loaded(tmp_path, space):
 
 def masked(network, small, norms):
     """The network with the rows that ``small`` lacks set to zero instead of removed."""
-    kept = {block.index: block.units for block in small.architecture.blocks}
+    kept = {block.index: block.neurons for block in small.architecture.blocks}
     weights = {HEAD: network.weights[HEAD]}
     for block in network.architecture.blocks:
-        keep = np.argsort(norms[block.index], kind="stable")[block.units - kept.get(block.index, 0) :]
-        mask = np.zeros(block.units, np.float32)
+        keep = np.argsort(norms[block.index], kind="stable")[block.neurons - kept.get(block.index, 0) :]
+        mask = np.zeros(block.neurons, np.float32)
         mask[keep] = 1
         weight, bias = network.weights[block.index]
         weights[block.index] = (weight * mask.reshape(-1, *(1,) * (weight.ndim - 1)), bias * mask)
@@ -192,7 +193,7 @@ def test_a_pruned_network_computes_what_the_masked_one_does(space, fraction, see
     network = random_network(space, data, seed)
     small = prune_vectors(network, fraction)
     norms = {
-        block.index: np.linalg.norm(network.weights[block.index][0].reshape(block.units, -1), axis=1)
+        block.index: np.linalg.norm(network.weights[block.index][0].reshape(block.neurons, -1), axis=1)
         for block in network.architecture.blocks
     }
     assert small.parameters <= (1 - fraction) * network.parameters
@@ -207,7 +208,7 @@ def test_a_pruned_network_computes_what_the_masked_one_does(space, fraction, see
 def test_units_that_go_together():
     data = blobs(pictures=True)
     small = prune_vectors(create(STAGES.decode(ALL), data, 0), 0.5, together=2)
-    assert small.architecture.blocks and all(block.units % 2 == 0 for block in small.architecture.blocks)
+    assert small.architecture.blocks and all(block.neurons % 2 == 0 for block in small.architecture.blocks)
 
 
 @pytest.mark.parametrize("fraction", [-0.1, 1.0])
@@ -221,7 +222,7 @@ def test_pruned_networks_need_fewer_operations():
     from pipeall.graph.ops import macs
 
     data = blobs()
-    network = random_network(replace(TREE, units=30, max_nodes=1024), data)
+    network = random_network(replace(TREE, neurons=30, max_nodes=1024), data)
     before, after = (to_graph(n, data) for n in (network, prune_vectors(network, 0.5)))
     counted = [sum(macs(node, graph) for node in graph.nodes) for graph in (before, after)]
     assert counted[1] <= 0.55 * counted[0]
@@ -266,7 +267,7 @@ def test_errors_by_their_definition():
     one_hot = np.eye(3)[data.test.y]
     assert error(data, output, data.test.y) == pytest.approx(np.abs(output - one_hot).sum() / (20 * 3))
     assert error(data, np.full((20, 3), np.nan), data.test.y) == np.inf
-    shares = np.bincount(data.fit.y, minlength=3) / 20
+    shares = np.bincount(data.train.y, minlength=3) / 20
     assert error(data, constant(data, data.test), data.test.y) == pytest.approx(np.abs(shares - one_hot).mean())
     numbers = blobs("numbers")
     assert error(numbers, np.zeros((20, 1)), numbers.test.y) == pytest.approx(np.abs(numbers.test.y).mean())
@@ -311,7 +312,7 @@ def test_limits_are_judged_at_the_bad_end():
     data = data_for(STAGES)
     graph = to_graph(random_network(STAGES, data), data)
     plain = place(graph, Target("rpi5"))
-    fps, latency = plain.likely.fps, plain.likely.latency_ms
+    fps, latency = plain.interval.fps, plain.interval.latency_ms
     assert plain.worst == (fps[0], latency[1], None) and fps[0] < plain.choice.prediction.fps < fps[1]
     for name, bad, better in (("min_fps", fps[0], 0.999), ("max_latency_ms", latency[1], 1.001)):
         for factor, fits in ((better, True), (1 / better, False)):
@@ -342,7 +343,7 @@ def test_a_slower_plan_that_keeps_the_limits():
 
 
 def test_what_does_not_keep_the_limits_is_not_trained(tmp_path, monkeypatch):
-    monkeypatch.setattr("pipeall.nas.evaluate.train", None)  # a call would fail
+    monkeypatch.setattr("pipeall.nas.training.evaluation.train", None)  # a call would fail
     training = Training(STAGES, "digits", str(tmp_path), target=Target("rpi5", limits=Limits(min_fps=1e9)))
     score = training(Candidate(ALL), 1)
     assert score.fitness == score.error == np.inf and 0 < score.fps < 1e9
@@ -353,7 +354,7 @@ def test_evaluation_is_a_function_of_its_arguments(tmp_path):
     common = dict(
         samples=60, levels=LEVELS._replace(learning_rate=(0.1,) * 3, cycles=(2, 2, 2)), pruning=Pruning(0.5, 1.0)
     )
-    space = replace(TREE, units=8)
+    space = replace(TREE, neurons=8)
     one, other = (Training(space, "digits", str(tmp_path / name), **common) for name in "ab")
     for training in (one, other):
         (tmp_path / training.folder).mkdir()

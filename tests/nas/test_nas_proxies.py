@@ -9,17 +9,17 @@ from commands import document, invoke
 from nas_nets import TREE, blobs
 
 from pipeall import ArgumentError
-from pipeall.nas.data import Samples
-from pipeall.nas.evaluate import Training
-from pipeall.nas.evolve import SCREENED, Settings, first_candidates
-from pipeall.nas.mobile import MobileSpace
-from pipeall.nas.network import HEAD, create
+from pipeall.nas.architecture_search import Search
+from pipeall.nas.datasets import Samples
 from pipeall.nas.placement import Limits, Target
-from pipeall.nas.search import Search
+from pipeall.nas.search.evolve import SCREENED, Settings, first_candidates
+from pipeall.nas.spaces.mobile_space import MobileSpace
+from pipeall.nas.training.evaluation import Training
+from pipeall.nas.training.weighted_network import HEAD, create
 
 torch = pytest.importorskip("torch", reason="needs pipeall[nas]")
 
-from pipeall.nas.proxies import PROXIES, gradient_norm, proxy, relu_patterns, synaptic_flow  # noqa: E402
+from pipeall.nas.training.proxies import PROXIES, gradient_norm, proxy, relu_patterns, synaptic_flow  # noqa: E402
 
 SPACE = MobileSpace(2, (4, 6, 8, 10), side=8)
 
@@ -39,9 +39,9 @@ def test_the_gradient_is_that_of_torchs_modules():
         layers += [torch.nn.Linear(matrix.shape[1], len(matrix), bias=False, dtype=torch.float64), torch.nn.ReLU()]
         layers[-2].weight = torch.nn.Parameter(torch.tensor(matrix))
     model = torch.nn.Sequential(*layers[:-1])
-    torch.nn.functional.cross_entropy(model(torch.tensor(data.fit.x).double()), torch.tensor(data.fit.y)).backward()
+    torch.nn.functional.cross_entropy(model(torch.tensor(data.train.x).double()), torch.tensor(data.train.y)).backward()
     squares = sum(float((weight.grad**2).sum()) for weight in model.parameters())
-    assert gradient_norm(network, data.fit) == pytest.approx(log(squares), rel=1e-5)
+    assert gradient_norm(network, data.train) == pytest.approx(log(squares), rel=1e-5)
 
 
 def test_flow_in_closed_form():
@@ -50,14 +50,14 @@ def test_flow_in_closed_form():
     product = np.ones(matrices[0].shape[1])
     for matrix in matrices:
         product = np.abs(matrix) @ product
-    assert synaptic_flow(network, data.fit) == pytest.approx(log(len(matrices) * product.sum()), rel=1e-6)
-    other = Samples(data.fit.x + 5, data.fit.y)
-    assert synaptic_flow(network, other) == synaptic_flow(network, data.fit)
+    assert synaptic_flow(network, data.train) == pytest.approx(log(len(matrices) * product.sum()), rel=1e-6)
+    other = Samples(data.train.x + 5, data.train.y)
+    assert synaptic_flow(network, other) == synaptic_flow(network, data.train)
 
 
 def test_patterns_by_counting():
     network, data, matrices = chain()
-    samples = Samples(data.fit.x[:6], data.fit.y[:6])
+    samples = Samples(data.train.x[:6], data.train.y[:6])
     value, on = samples.x.astype(np.float64), []
     for matrix in matrices[:-1]:
         value = np.maximum(value @ matrix.T, 0)
@@ -73,14 +73,14 @@ def test_patterns_by_counting():
 def test_proxies_of_normed_networks_are_numbers(name):
     data = blobs(pictures=True)
     random = np.random.default_rng(1)
-    found = [proxy(name, create(SPACE.decode(SPACE.random(random)), data, 0), data.fit) for _ in range(3)]
+    found = [proxy(name, create(SPACE.decode(SPACE.random(random)), data, 0), data.train) for _ in range(3)]
     assert np.isfinite(found).all() and len(set(found)) == 3
 
 
 def test_a_proxy_that_is_no_number():
     network, data, _ = chain()
     network.weights[HEAD][0][:] = np.nan
-    assert proxy("gradient", network, data.fit) == -inf
+    assert proxy("gradient", network, data.train) == -inf
 
 
 def test_the_first_networks_are_those_of_most_worth():
@@ -103,7 +103,7 @@ def test_what_is_beyond_a_limit_is_worth_nothing(tmp_path):
 
 def test_the_command(tmp_path):
     arguments = (
-        "nas --data digits --space tree:depth=2,units=8 --samples 50 --training cycles=1/1/2,rates=0.01/0.03/0.1 "
+        "nas --data digits --space tree:depth=2,neurons=8 --samples 50 --training cycles=1/1/2,rates=0.01/0.03/0.1 "
         "--evolution population=2,generations=1,guided=0,budget=2,start=random,proxy="
     )
     found = document(*f"{arguments}patterns".split(), "-o", tmp_path / "a")

@@ -7,10 +7,10 @@ import pytest
 from nas_landscapes import BitSpace, Landscape, TableEvaluate
 
 from pipeall import ArgumentError
-from pipeall.nas.archive import Archive, Member
-from pipeall.nas.evolve import Settings, evolve, first_candidates, severed
-from pipeall.nas.genome import Candidate
-from pipeall.nas.score import Score
+from pipeall.nas.search.archive import Archive, Member
+from pipeall.nas.search.evolve import Settings, evolve, first_candidates, severed
+from pipeall.nas.spaces.genome import Candidate
+from pipeall.nas.training.score import Score
 
 
 def members_of(columns, fitness):

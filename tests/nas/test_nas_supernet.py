@@ -8,17 +8,17 @@ from commands import document
 from nas_nets import TREE, blobs
 
 from pipeall import ArgumentError
-from pipeall.nas.evaluate import Training
-from pipeall.nas.genome import Candidate, Hyper
-from pipeall.nas.halving import Halving
-from pipeall.nas.mobile import FIELDS, MobileSpace
-from pipeall.nas.network import HEAD, create
-from pipeall.nas.recipe import Recipe
+from pipeall.nas.spaces.genome import Candidate, Hyper
+from pipeall.nas.spaces.mobile_space import FIELDS, MobileSpace
+from pipeall.nas.training.augment import TrainingRecipe
+from pipeall.nas.training.evaluation import Training
+from pipeall.nas.training.halving import Halving
+from pipeall.nas.training.weighted_network import HEAD, create
 
 torch = pytest.importorskip("torch", reason="needs pipeall[nas]")
 
-from pipeall.nas.supernet import SHRINK, Supernet, drawn, parts  # noqa: E402
-from pipeall.nas.train import NORM_MOMENTUM, TRAINED, calibrated, train  # noqa: E402
+from pipeall.nas.training.supernet import SHRINK, Supernet, drawn, parts  # noqa: E402
+from pipeall.nas.training.training_loop import NORM_MOMENTUM, TRAINED, calibrated, train  # noqa: E402
 
 SPACE = MobileSpace(2, (4, 6, 8, 10), side=8)
 ONE_STEP = Hyper(0.1, 0.0, 1, 0.0, 0.0)
@@ -59,14 +59,14 @@ def test_a_step_is_the_mean_of_the_networks_own_steps(shared):
     """What three networks change by themselves, each in its part, is a third of what they change together."""
     whole, data = shared
     three = [replace(whole, architecture=random_architecture(seed)) for seed in (0, 1, 2)]
-    recipe = Recipe(batch=len(data.fit) - 1)  # one is left out, for batch normalisation
+    recipe = TrainingRecipe(batch=len(data.train) - 1)  # one is left out, for batch normalization
     together, _ = train(
-        whole, data.fit, ONE_STEP, 3, recipe, shares=lambda done, _, weights: [(n, parts(n, weights)) for n in three]
+        whole, data.train, ONE_STEP, 3, recipe, shares=lambda done, _, weights: [(n, parts(n, weights)) for n in three]
     )
     expected = {index: [np.zeros(array.shape) for array in layer[:TRAINED]] for index, layer in whole.weights.items()}
     for network in three:
         alone = replace(network, weights=parts(network, whole.weights))
-        after, _ = train(alone, data.fit, ONE_STEP, 3, recipe)
+        after, _ = train(alone, data.train, ONE_STEP, 3, recipe)
         for index, layer in parts(network, expected).items():
             for sums, new, old in zip(layer, after.weights[index], alone.weights[index], strict=False):
                 sums += (new - old) / len(three)
@@ -79,11 +79,11 @@ def test_a_training_of_one_part_is_its_own_training(shared):
     """With momentum, over several steps; the rest of the shared weights stays as it was."""
     whole, data = shared
     network = replace(whole, architecture=random_architecture(4))
-    hyper, recipe = Hyper(0.05, 0.9, 2, 0.0, 0.0), Recipe(8)
+    hyper, recipe = Hyper(0.05, 0.9, 2, 0.0, 0.0), TrainingRecipe(8)
     found, losses = train(
-        whole, data.fit, hyper, 1, recipe, shares=lambda done, _, weights: [(network, parts(network, weights))]
+        whole, data.train, hyper, 1, recipe, shares=lambda done, _, weights: [(network, parts(network, weights))]
     )
-    alone, own_losses = train(replace(network, weights=parts(network, whole.weights)), data.fit, hyper, 1, recipe)
+    alone, own_losses = train(replace(network, weights=parts(network, whole.weights)), data.train, hyper, 1, recipe)
     assert losses == pytest.approx(own_losses, rel=1e-4)
     changed = 0
     for index, layer in parts(network, found.weights).items():
@@ -101,7 +101,7 @@ def test_statistics_are_those_of_torch(shared):
     network = replace(whole, architecture=SPACE.decode((1,) * SPACE.loci))
     network = replace(network, weights=parts(network, whole.weights))
     stem = network.architecture.blocks[0]
-    norm = torch.nn.BatchNorm2d(stem.units, momentum=None)
+    norm = torch.nn.BatchNorm2d(stem.neurons, momentum=None)
     for batch in (x[:150], x[150:]):
         norm(torch.nn.functional.conv2d(torch.tensor(batch), torch.tensor(network.weights[stem.index][0]), padding=1))
     _, _, _, mean, variance = calibrated(network, x).weights[stem.index]
@@ -127,7 +127,7 @@ def test_sizes_join_one_after_the_other(done, joined):
 
 def test_training_is_a_function_of_the_seed():
     data = blobs(pictures=True)
-    first, again, other = (Supernet(2, seed=seed).trained(SPACE, data, Recipe(8)) for seed in (1, 1, 2))
+    first, again, other = (Supernet(2, seed=seed).trained(SPACE, data, TrainingRecipe(8)) for seed in (1, 1, 2))
     same = [
         [(a == b).all() for a, b in zip(layer, another.weights[index], strict=True)]
         for another in (again, other)
@@ -139,7 +139,7 @@ def test_training_is_a_function_of_the_seed():
 
 def test_training_that_diverges_is_told():
     with pytest.raises(ArgumentError, match="supernet: expected a rate at which training does not diverge, got 1e"):
-        Supernet(2, rate=1e30).trained(SPACE, blobs(pictures=True), Recipe(8))
+        Supernet(2, rate=1e30).trained(SPACE, blobs(pictures=True), TrainingRecipe(8))
 
 
 @pytest.mark.parametrize("wrong", [{"passes": 0}, {"rate": 0.0}, {"momentum": 1.0}, {"networks": 1}, {"tune": -1}])
@@ -163,7 +163,7 @@ def test_scores_are_those_of_the_tuned_networks(tmp_path, tune):
     one, other = (Candidate(SPACE.random(random)) for _ in range(2))
     score = training(one, 1)
     assert training(one, 2, other) == score != training(other, 1)
-    shared, fit = training.shared(), training.load().fit
+    shared, fit = training.shared(), training.load().train
     network = replace(shared, architecture=SPACE.decode(one.bits))
     network = replace(network, weights=parts(network, shared.weights))
     network, losses = train(network, fit, Hyper(0.02, 0.9, tune, 0.0, 0.0), 5)

@@ -60,12 +60,12 @@ def test_what_the_exporter_of_torch_export_notes(tmp_path):
     net = onnx_shapes.read(tmp_path / "net.onnx")
     assert [layer.op for layer in net.layers] == [*2 * ["Conv", "BatchNormalization"], "Add"]
     assert net.elements(net.parameters) == 2 * 144 + 8 + 12 and net.elements(net.statistics) == 16
-    plane = 4 * 4 * 64  # bytes: x, what the convolutions give, what the first normalisation gives
+    plane = 4 * 4 * 64  # bytes: x, what the convolutions give, what the first normalization gives
     assert saved_bytes(net) == (4 * plane, 2 * 2 * 4 * 4)
 
 
 def test_a_file_without_signs_raises_a_doubt(tmp_path):
-    """Residual sums, a bias everywhere, nothing that normalises; the figures stay those of the file."""
+    """Residual sums, a bias everywhere, nothing that normalizes; the figures stay those of the file."""
     onnx.save(convolutions(("p", "q"), ()), tmp_path / "net.onnx")
     net, _, _ = read_network(str(tmp_path / "net.onnx"))
     assert network_cost(net).parameters == 2 * 144 + 8 and "all 2 convolutions have a bias" in net.notes[0]
@@ -73,7 +73,7 @@ def test_a_file_without_signs_raises_a_doubt(tmp_path):
 
 
 def test_functions_of_a_file_are_sized(tmp_path):
-    """A local function of a convolution and batch normalisation in training mode, called twice."""
+    """A local function of a convolution and batch normalization in training mode, called twice."""
     norm = helper.make_node("BatchNormalization", ["c", "s", "b", "m", "v"], ["y", "rm", "rv"], training_mode=1)
     opsets = [helper.make_opsetid("", 17)]
     body = [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]), norm]

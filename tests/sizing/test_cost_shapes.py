@@ -1,4 +1,4 @@
-"""Shapes of files whose exporter computes sizes, takes branches or cuts out nothing, and of quantised files.
+"""Shapes of files whose exporter computes sizes, takes branches or cuts out nothing, and of quantized files.
 
 Shapes are compared with those of what onnxruntime computes, weights with those that the file was written with.
 """

@@ -8,11 +8,11 @@ import numpy as np
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
-from pipeall.nas.archive import Archive
-from pipeall.nas.evolve import Settings, search
-from pipeall.nas.genome import Architecture, Block
-from pipeall.nas.score import Score
-from pipeall.nas.tree import TreeSpace
+from pipeall.nas.search.archive import Archive
+from pipeall.nas.search.evolve import Settings, search
+from pipeall.nas.spaces.genome import Architecture, Block
+from pipeall.nas.spaces.tree_space import TreeSpace
+from pipeall.nas.training.score import Score
 
 UNTIMED = hypothesis_settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from pipeall.nas.data import DataSet, Samples
-from pipeall.nas.genome import Candidate
-from pipeall.nas.network import create
-from pipeall.nas.stages import StageSpace
-from pipeall.nas.tree import TreeSpace
+from pipeall.nas.datasets import DataSet, Samples
+from pipeall.nas.spaces.conv_space import ConvSpace
+from pipeall.nas.spaces.genome import Candidate
+from pipeall.nas.spaces.tree_space import TreeSpace
+from pipeall.nas.training.weighted_network import create
 
-TREE, STAGES = TreeSpace(3, 6), StageSpace((3, 2), (4, 6, 8, 10))
+TREE, STAGES = TreeSpace(3, 6), ConvSpace((3, 2), (4, 6, 8, 10))
 SPACES = {"tree": TREE, "stages": STAGES}
 
 

@@ -241,7 +241,7 @@ def _convolution(step: Step, way: Algorithm | None) -> tuple[str, float, float]:
     y, taps = step.dst, prod(step.params["kernel"])
     pixels = y.h * y.w
     if way is None:
-        lanes = LANES.get(step.src[0].dtype, algorithms.VECTOR)
+        lanes = LANES.get(step.src[0].dtype, 4)
         return f"depthwise {_variety(step.params)}", algorithms.padded(y.c, lanes) * taps * pixels, 0
     if way in HALVED or (way == GEMM and pixels == 1):
         return str(way).replace("gemm", "gemv"), step.weight.size, 0

@@ -1,0 +1,231 @@
+"""A search for a network: from a data set, a space and a board to a trained network and its plan."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module
+from math import inf
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Literal
+
+import numpy as np
+
+from ..errors import ArgumentError, missing_extra
+from ..graph.ir import Graph
+from .datasets import Samples
+from .placement import Placed, place
+from .search import edge_of_chaos, evolve
+from .search.archive import Archive, History, Member
+from .search.evolve import Generation, Settings
+from .spaces.genome import HYPER_GENES, STATES, TRAINING_GENES, Candidate, hyper_of
+from .spaces.mobile_space import MobileSpace
+from .training.augment import TrainingRecipe
+from .training.evaluation import Training
+from .training.fitness import accuracy
+from .training.proxies import PROXIES, proxy
+from .training.score import Score
+from .training.training_loop import calibrated, predict, train
+from .training.weighted_network import WeightedNetwork, create, to_graph
+
+FINISH_SEED = 0
+PROBED = 64  # samples of the fixed batch that hyperparameters are probed on
+
+
+@dataclass(frozen=True)
+class Search:
+    """What to search for, and how. The result is a function of these settings.
+
+    start      "edge": first hyperparameters from the states active at ``lam``; "random": from all states
+    lam        Langton's lambda; None: the paper's, one for pictures and one for other data; "sweep": the one of the
+               greatest complexity
+    proxy      the networks that a search begins with are those of the most by it (``proxies``) of ``SCREENED`` times as
+               many; None: any
+    presets    a search of mobile networks begins with the known ones of its space (``MobileSpace.presets``)
+    instances  variants of a level in layer-wise competition; ``threshold``: a fitness below it ends the search
+    budget     candidates that are trained at most
+    """
+
+    training: Training
+    settings: Settings = field(default_factory=Settings)
+    seed: int = 0
+    start: Literal["edge", "random"] = "edge"
+    lam: float | Literal["sweep"] | None = None
+    proxy: str | None = None
+    presets: bool = False
+    instances: int = 10
+    threshold: float = 0.0
+    budget: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.proxy is not None and self.proxy not in PROXIES:
+            raise ArgumentError(f"proxy: expected {', '.join(PROXIES)}, got {self.proxy!r}")
+        if self.presets and not isinstance(self.training.space, MobileSpace):
+            raise ArgumentError(f"presets: expected a space of mobile networks, got {self.training.space}")
+        if self.start not in ("edge", "random") or self.instances < 1:
+            raise ArgumentError(f"search: expected start edge or random and instances, got {self.start!r}")
+        if self.budget is not None and self.budget < self.settings.population:
+            raise ArgumentError(
+                f"budget: expected at least a population, {self.settings.population}, got {self.budget}"
+            )
+        if self.lam not in (None, "sweep"):
+            edge_of_chaos.quiescent_count(self.lam)
+
+    def about(self) -> dict[str, Any]:
+        """What the result depends on, ready for JSON: the header of a history."""
+        about = asdict(self)
+        about["training"].pop("folder")
+        about["training"]["space"] = repr(self.training.space)
+        return about
+
+    def open(
+        self,
+        history: str | Path | None = None,
+        executor: Executor | None = None,
+        on_evaluated: Callable[[Candidate, Score], None] = lambda candidate, score: None,
+    ) -> Archive:
+        """The archive of this search. Candidates that the file ``history`` has are not trained again.
+
+        on_evaluated: called with each candidate that was trained and its score
+        """
+        Path(self.training.folder).mkdir(parents=True, exist_ok=True)
+        if self.training.supernet:
+            self.training.shared()  # here, so that not every worker trains it
+        wave = self.training.halving and self.training.halving.factor
+        file = None if history is None else History(history, self.about())
+        others = max(0, self.training.inherit - 1)
+        training = self.training
+        return Archive(
+            training.space,
+            training,
+            self.seed,
+            executor,
+            file,
+            self.budget,
+            wave,
+            others,
+            training.allows,
+            on_evaluated,
+        )
+
+    @property
+    def candidates(self) -> int:
+        """How many are trained at most, or about so many where there is no budget."""
+        settings = self.settings
+        evolved = settings.population + settings.generations * (settings.population - settings.elite)
+        return self.budget or evolved + settings.guided
+
+    def seconds_a_candidate(self) -> float:
+        """About how long a network is trained here, of passes in the middle: by a random one on few samples."""
+        data = self.training.load()
+        network = create(
+            self.training.space.decode(self.training.space.random(np.random.default_rng(self.seed))), data, self.seed
+        )
+        batch = Samples(data.train.x[:PROBED], data.train.y[:PROBED])
+        hyper = Candidate((0,), hyper_of(STATES // 2)).hyperparameters(self.training.levels)
+        taken = []
+        for _ in range(2):  # the first one warms up
+            begin = time.perf_counter()
+            train(network, batch, hyper._replace(cycles=1), self.seed, self.training.recipe)
+            taken.append(time.perf_counter() - begin)
+        return taken[-1] * fmean(self.training.levels.cycles) * len(data.train.x) / len(batch.x)
+
+    def generations(self, archive: Archive) -> Iterator[Generation]:
+        """The generations of the search as it runs: algorithm 1 of the paper. The winner is ``archive.best``."""
+        worth = None if self.proxy is None else self.worth
+        known = self.training.space.presets if self.presets else ()
+        yield from evolve.search(archive, self.settings, self.hyper(), self.instances, self.threshold, worth, known)
+
+    def worth(self, candidate: Candidate) -> float:
+        """What the proxy says of a network before its training; more is better, -inf for one beyond the limits."""
+        network = create(self.training.space.decode(candidate.bits), self.training.load(), self.seed)
+        if not network.architecture.blocks or not self.training.fits(network):
+            return -inf
+        return proxy(self.proxy, network, self.training.load().train)
+
+    def hyper(self) -> list[tuple[int, ...]]:
+        """Levels of the first candidates' hyperparameters; none: any states. With a supernet: the middle ones."""
+        if self.training.supernet:
+            return [(1,) * HYPER_GENES] * self.settings.population
+        if self.start == "random":
+            return []
+        activity, random = activities(self.training, self.seed), np.random.default_rng([self.seed, 1])
+        lam = self.lam
+        if lam is None:
+            lam = edge_of_chaos.LAMBDA_IMAGE if self.training.load().pictures else edge_of_chaos.LAMBDA_TEXT
+        elif lam == "sweep":
+            lam = edge_of_chaos.sweep(activity, random).critical
+        return edge_of_chaos.initial_hyper(activity, lam, self.settings.population, random)
+
+
+def activities(training: Training, seed: int) -> list[float]:
+    """By how much training on one fixed batch changes the loss, in each of the 243 states of the hyperparameters.
+
+    NaN where training diverges. States that train alike are probed once; the network is a random one of the space.
+    """
+    data, random = training.load(), np.random.default_rng([seed, 2])
+    network = create(training.space.decode(training.space.random(random)), data, seed)
+    batch = Samples(data.train.x[:PROBED], data.train.y[:PROBED])
+    changes: dict[tuple[int, ...], float] = {}  # by training genes
+    found = []
+    for state in range(STATES):
+        levels = hyper_of(state)[:TRAINING_GENES]
+        if levels not in changes:
+            hyper = Candidate((0,), hyper_of(state)).hyperparameters(training.levels)
+            losses = train(network, batch, hyper._replace(cycles=hyper.cycles + 1), seed, TrainingRecipe(PROBED))[1]
+            changes[levels] = abs(losses[-1] - losses[0])
+        found.append(changes[levels])
+    return found
+
+
+@dataclass(frozen=True)
+class Winner:
+    """A network that a search found.
+
+    judged  accuracy on the samples that judged it; ``tested``: on the test samples
+    placed  its best plan, where a board was given
+    """
+
+    member: Member
+    network: WeightedNetwork
+    graph: Graph
+    judged: float
+    tested: float
+    placed: Placed | None
+
+
+def winner(training: Training, member: Member, finish: int = 0) -> Winner:
+    """The network of an evaluated candidate with its accuracy (for numbers R^2).
+
+    finish  so many more passes of training, over all samples to train on, however many its search used
+    """
+    network = training.result(member.candidate)
+    data = replace(training, samples=None).load()
+    if finish:
+        hyper = member.candidate.hyperparameters(training.levels)._replace(cycles=finish)
+        network = calibrated(train(network, data.train, hyper, FINISH_SEED, training.recipe)[0], data.train.x)
+    judge = training.load().validation
+    judged, tested = (accuracy(data, predict(network, samples.x), samples.y) for samples in (judge, data.test))
+    graph = to_graph(network, data)
+    return Winner(member, network, graph, judged, tested, training.target and place(graph, training.target))
+
+
+def executor(workers: int = 1, factory: str | None = None) -> Executor | nullcontext:
+    """Worker processes on this machine, none for one worker; or an executor by name: "mpi4py.futures:MPIPoolExecutor".
+
+    Raises ArgumentError for a name of another form, MissingExtraError where its package is absent.
+    """
+    if factory is None:
+        return ProcessPoolExecutor(workers, get_context("spawn")) if workers > 1 else nullcontext()
+    module, _, name = factory.partition(":")
+    try:
+        return getattr(import_module(module), name)()
+    except ImportError:
+        raise missing_extra(module.split(".")[0], "mpi", f"executor {factory!r}") from None
+    except (AttributeError, TypeError, ValueError):
+        raise ArgumentError(f"executor: expected MODULE:CLASS of an Executor, got {factory!r}") from None

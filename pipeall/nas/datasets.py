@@ -1,0 +1,197 @@
+"""Data sets that networks are searched for: samples to train on, to judge candidates by, and to test the winner with.
+
+Candidates never see the test samples. The samples that judge them are split off the training samples. Files are read
+with suspicion.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from ..arrays import DIGITS, read_samples
+from ..errors import ArgumentError
+from . import text_data
+
+SPLIT_SEED = 0
+TEST_SHARE = 0.2  # of all samples, where a file has no test samples
+VALIDATION_SHARE = 0.2  # of the training samples
+MAX_CLASSES = 4096
+WORDS = 1000  # of a text data set
+IMAGE_SIDE = 2  # an array whose samples have at least two axes holds pictures
+
+Targets = Literal["classes", "numbers"]
+
+
+class Samples(NamedTuple):
+    """Samples of one purpose with their targets.
+
+    x  float32 (samples, features) or (samples, channels, height, width)
+    y  int64 classes, or float32 numbers scaled to 0 .. 1 over the training samples
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A data set: ``train`` to train on, ``validation`` for a candidate's error, ``test`` for the winner alone.
+
+    targets      "classes": ``outputs`` classes; "numbers": one number is predicted
+    scale     pictures: pixels are divided by it
+    centre, spread  features: ``centre`` is subtracted, then ``spread`` divides; None for pictures and texts
+    target_low, target_width  numbers: ``target_low`` is subtracted from a target, then ``target_width`` divides it
+    """
+
+    name: str
+    targets: Targets
+    outputs: int
+    train: Samples
+    validation: Samples
+    test: Samples
+    scale: float = 1.0
+    centre: np.ndarray | None = None
+    spread: np.ndarray | None = None
+    target_low: float = 0.0
+    target_width: float = 1.0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one sample."""
+        return self.train.x.shape[1:]
+
+    @property
+    def pictures(self) -> bool:
+        return len(self.shape) == 3
+
+    def first(self, samples: int) -> DataSet:
+        """The data set with at most so many samples to train on and half as many to judge by, for quick searches."""
+        half = -(-samples // 2)
+        return replace(
+            self,
+            train=Samples(self.train.x[:samples], self.train.y[:samples]),
+            validation=Samples(self.validation.x[:half], self.validation.y[:half]),
+        )
+
+
+def load(name: str, targets: Targets | None = None) -> DataSet:
+    """The data set of "digits" or of a file.
+
+    .npz          x_train, y_train, x_test, y_test, or x and y, samples along the first axis: pictures (height, width),
+                  (height, width, 1 or 3) or (1 or 3, height, width); or features
+    .csv          features, the target last
+    .json, .txt   texts, see ``text_data.read_texts``
+    Targets are classes from 0 where all are whole numbers, unless ``targets`` says otherwise. Where a file has no test
+    samples, a fifth of its samples becomes them, always the same ones. Raises ArgumentError naming the file.
+    """
+    path = DIGITS if name == "digits" else Path(name)
+    endings = (".npz", ".csv", *text_data.SUFFIXES)
+    if not path.name.endswith(endings) or not path.is_file():
+        raise ArgumentError(f"data: expected digits or a file ending in {', '.join(endings)}; got {name!r}")
+    if path.name.endswith(text_data.SUFFIXES):
+        return _texts(path)
+    arrays = read_samples(path)
+    if "x_train" in arrays:
+        x, x_test = arrays["x_train"], arrays["x_test"]
+        y, y_test = arrays["y_train"], arrays["y_test"]
+        _check(name, x_test, y_test)
+    else:
+        x, y = arrays["x"], arrays["y"]
+        _check(name, x, y)
+        rest, test = _split(len(x), TEST_SHARE)
+        x, x_test, y, y_test = x[rest], x[test], y[rest], y[test]
+    _check(name, x, y)
+    if x.shape[1:] != x_test.shape[1:]:
+        raise ArgumentError(f"{name}: expected test samples of shape {x.shape[1:]}, got {x_test.shape[1:]}")
+    stem = path.name.split(".")[0]
+    if x.ndim > IMAGE_SIDE:
+        return _pictures(stem, x, y, x_test, y_test, targets)
+    return _features(stem, x, y, x_test, y_test, targets)
+
+
+def _check(name: str, x: np.ndarray, y: np.ndarray) -> None:
+    if x.ndim not in (2, 3, 4) or x.dtype.kind not in "uif" or len(x) < 10 or not x.size or not np.isfinite(x).all():
+        raise ArgumentError(f"{name}: expected 10 or more samples of finite numbers, got {x.dtype} {x.shape}")
+    if y.shape != (len(x),) or y.dtype.kind not in "uif" or not np.isfinite(y).all():
+        raise ArgumentError(f"{name}: expected {len(x)} finite targets, got {y.dtype} {y.shape}")
+
+
+def _split(count: int, share: float) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of the rest and of the split-off share."""
+    order = np.random.default_rng(SPLIT_SEED).permutation(count)
+    split_off = max(1, round(share * count))
+    return order[split_off:], order[:split_off]
+
+
+def _pictures(
+    name: str, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray, targets: Targets | None
+) -> DataSet:
+    scale = 255.0 if x.dtype == np.uint8 and x.max() > 16 else float(np.abs(x).max()) or 1.0
+    return _data(name, _planes(name, x, scale), y, _planes(name, x_test, scale), y_test, targets, scale=scale)
+
+
+def _planes(name: str, x: np.ndarray, scale: float) -> np.ndarray:
+    """(samples, channels, height, width), float32, divided by the scale."""
+    if x.ndim == 3:
+        x = x[:, None]
+    elif x.shape[3] in (1, 3) and x.shape[1] not in (1, 3):
+        x = x.transpose(0, 3, 1, 2)
+    if x.shape[1] not in (1, 3):
+        raise ArgumentError(f"{name}: expected pictures of 1 or 3 channels, got {x.shape[1:]}")
+    return np.ascontiguousarray(x, np.float32) / np.float32(scale)
+
+
+def _features(
+    name: str, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray, targets: Targets | None
+) -> DataSet:
+    centre, spread = x.mean(axis=0, dtype=np.float64), x.std(axis=0, dtype=np.float64)
+    spread[spread == 0] = 1
+    x, x_test = (((values - centre) / spread).astype(np.float32) for values in (x, x_test))
+    return _data(name, x, y, x_test, y_test, targets, centre=centre, spread=spread)
+
+
+def _texts(path: Path) -> DataSet:
+    (texts, labels), test = text_data.read_texts(path)
+    if test is None:
+        rest, split = _split(len(texts), TEST_SHARE)
+        test = ([texts[i] for i in split], [labels[i] for i in split])
+        texts, labels = [texts[i] for i in rest], [labels[i] for i in rest]
+    classes = {label: i for i, label in enumerate(sorted(set(labels)))}
+    if unknown := sorted(set(test[1]) - set(classes)):
+        raise ArgumentError(f"{path}: expected test labels that the training part has, got {unknown[0]!r}")
+    x, x_test = text_data.vectorize(texts, [test[0]], WORDS)
+    y, y_test = (np.array([classes[label] for label in words]) for words in (labels, test[1]))
+    return _data(path.name.split(".")[0], x, y, x_test, y_test, "classes")
+
+
+def _data(
+    name: str,
+    x: np.ndarray,
+    y: np.ndarray,
+    x_test: np.ndarray,
+    y_test: np.ndarray,
+    targets: Targets | None,
+    **rest: object,
+) -> DataSet:
+    whole = all((values == np.floor(values)).all() for values in (y, y_test))
+    targets = targets or ("classes" if whole else "numbers")
+    if targets == "classes":
+        low, high = min(y.min(), y_test.min()), max(y.max(), y_test.max())
+        if not whole or low < 0 or high >= MAX_CLASSES:
+            raise ArgumentError(f"{name}: expected classes from 0 to {MAX_CLASSES - 1}, got {low:g} to {high:g}")
+        outputs, y, y_test = int(high) + 1, y.astype(np.int64), y_test.astype(np.int64)
+    else:
+        low, width = float(y.min()), float(np.ptp(y)) or 1.0
+        outputs = 1
+        y, y_test = (((values - low) / width).astype(np.float32) for values in (y, y_test))
+        rest |= {"target_low": low, "target_width": width}
+    train, validation = _split(len(x), VALIDATION_SHARE)
+    samples = (Samples(x[train], y[train]), Samples(x[validation], y[validation]), Samples(x_test, y_test))
+    return DataSet(name, targets, outputs, *samples, **rest)

@@ -1,0 +1,272 @@
+"""The candidates a search has evaluated: each is trained once, in any process, and recorded for a search to resume.
+
+A history is a file of JSON lines: a header that says which search it is, and one line for every evaluation as soon as
+it is complete, in the order of completion, and for every generation. A search is a function of its seed and of the
+scores, so that one that was interrupted is resumed by running it again: what the history knows is not trained again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, as_completed
+from dataclasses import dataclass
+from heapq import nsmallest
+from math import inf, isfinite
+from pathlib import Path
+from typing import Any
+
+from ...errors import ArgumentError, PipeallError
+from ...files import check_file
+from ..spaces.genome import TRAINING_GENES, Candidate, Space, identity
+from ..training.score import Evaluate, Score
+from . import pareto
+
+FORMAT = "pipeall.nas-history/1"
+MAX_LINE = 1 << 20  # a line of a generation of 10,000 candidates
+Key = bytes  # digest of an architecture and its training genes
+
+
+class BudgetSpent(PipeallError):
+    """The budget ended: as many candidates as it allows have been evaluated."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A candidate with its score."""
+
+    candidate: Candidate
+    score: Score
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """A sort key, the best first: least fitness, then fewest weights, then the lowest bits."""
+        return (self.score.fitness, self.score.weights, self.candidate.bits, self.candidate.hyper)
+
+
+class Archive:
+    """Scores candidates. Those with the same architecture and training genes are trained alike, so only once.
+
+    evaluate   see ``Evaluate``
+    executor   a concurrent.futures.Executor, for instance of processes or of mpi4py.futures; None: this process. The
+               number of its workers changes no result
+    history    an open ``History`` or None
+    budget     evaluations at most
+    wave       so many candidates are evaluated at a time, and told all scores before theirs; None: all that are asked
+               for at once, told nothing
+    others     a candidate with a parent is told so many of the best candidates beside it
+    limits     whether a candidate is worth evaluating, known beforehand: searches draw others in place of those that
+               are not. None: all are
+    on_evaluated  called with each candidate with its score as soon as it is there
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        evaluate: Evaluate,
+        seed: int = 0,
+        executor: Executor | None = None,
+        history: History | None = None,
+        budget: int | None = None,
+        wave: int | None = None,
+        others: int = 0,
+        limits: Callable[[Candidate], bool] | None = None,
+        on_evaluated: Callable[[Candidate, Score], None] = lambda candidate, score: None,
+    ):
+        self.space, self.evaluate, self.seed, self.budget = space, evaluate, seed, budget
+        self.executor, self.history, self.wave, self.others = executor, history, wave, others
+        self._on_evaluated = on_evaluated
+        self._limits, self._within = limits, {}  # what it said of a key
+        self.members: list[Member] = []  # what was evaluated, in the order it was asked for
+        self._scored: dict[Key, Member] = {}
+        self._keys: dict[tuple[tuple[int, ...], ...], Key] = {}  # by bits and training genes
+
+    @property
+    def best(self) -> Member:
+        """The best member of all. Raises ArgumentError where nothing was evaluated yet."""
+        if not self.members:
+            raise ArgumentError("search: expected at least one evaluation")
+        return min(self.members, key=lambda member: member.order)
+
+    @property
+    def front(self) -> list[Member]:
+        """Members that no other excels in error, seconds a frame and bytes at once; without refused ones."""
+        usable = [member for member in self.members if member.score.fitness < inf]
+        ranks = pareto.fronts(pareto.objectives([member.score for member in usable]))
+        return [member for member, rank in zip(usable, ranks, strict=True) if rank == 0]
+
+    def knows(self, candidate: Candidate) -> bool:
+        """Whether the candidate, or one that is trained alike, was evaluated."""
+        return self._key(candidate) in self._scored
+
+    def allows(self, candidate: Candidate) -> bool:
+        """Whether the candidate is within the limits."""
+        if self._limits is None:
+            return True
+        key = self._key(candidate)
+        if key not in self._within:
+            self._within[key] = self._limits(candidate)
+        return self._within[key]
+
+    def score(self, candidates: Sequence[Candidate], parents: Sequence[Candidate | None] = ()) -> list[Member]:
+        """The candidates with their scores. Raises BudgetSpent after evaluating what the budget allowed."""
+        keys = [self._key(candidate) for candidate in candidates]
+        new: dict[Key, tuple[Candidate, Candidate | None]] = {}
+        for key, candidate, parent in zip(keys, candidates, parents or [None] * len(candidates), strict=True):
+            if key not in self._scored and key not in new:
+                new[key] = candidate, self._trained(parent)
+        allowed = len(new) if self.budget is None else max(0, self.budget - len(self.members))
+        affordable = dict(list(new.items())[:allowed])
+        for start in range(0, allowed, self.wave or max(1, allowed)):
+            some = dict(list(affordable.items())[start:][: self.wave])
+            scores = self._evaluate(some)
+            for key, (candidate, _) in some.items():
+                self._scored[key] = Member(candidate, scores[key])
+                self.members.append(self._scored[key])
+        if len(new) > allowed:
+            raise BudgetSpent(f"search: {self.budget} candidates have been evaluated")
+        return [Member(candidate, self._scored[key].score) for key, candidate in zip(keys, candidates, strict=True)]
+
+    def _key(self, candidate: Candidate) -> Key:
+        genes = candidate.hyper[:TRAINING_GENES]
+        key = self._keys.get((candidate.bits, genes))
+        if key is None:
+            text = identity(self.space.decode(candidate.bits), genes)
+            key = self._keys[candidate.bits, genes] = hashlib.sha256(text.encode()).digest()
+        return key
+
+    def _trained(self, parent: Candidate | None) -> Candidate | None:
+        """The candidate that was trained for the parent: itself, or one that is trained alike."""
+        return parent and self._scored[self._key(parent)].candidate
+
+    def _evaluate(self, new: Mapping[Key, tuple[Candidate, Candidate | None]]) -> dict[Key, Score]:
+        recorded = self.history.scores if self.history else {}
+        scores = {key: recorded[candidate] for key, (candidate, _) in new.items() if candidate in recorded}
+        for key, score in self._run({key: job for key, job in new.items() if key not in scores}):
+            scores[key] = score
+            if self.history:
+                self.history.add_evaluation(*new[key], score)
+            self._on_evaluated(new[key][0], score)
+        return scores
+
+    def _run(self, jobs: Mapping[Key, tuple[Candidate, Candidate | None]]) -> Iterator[tuple[Key, Score]]:
+        """Keys and scores, each as soon as it is complete."""
+        told = {key: self._told(parent) for key, (_, parent) in jobs.items()}
+        if self.executor is None:
+            for key, (candidate, parent) in jobs.items():
+                yield key, self.evaluate(candidate, self._seed(key), parent, **told[key])
+            return
+        futures = {
+            self.executor.submit(self.evaluate, candidate, self._seed(key), parent, **told[key]): key
+            for key, (candidate, parent) in jobs.items()
+        }
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def _told(self, parent: Candidate | None) -> dict[str, Any]:
+        """What an evaluation is told beside candidate, seed and parent."""
+        told: dict[str, Any] = {}
+        if self.wave is not None:
+            told["earlier"] = [member.score for member in self.members]
+        if self.others and parent:
+            usable = (member for member in self.members if isfinite(member.score.fitness))
+            others = (member for member in usable if member.candidate != parent)
+            best = nsmallest(self.others, others, key=lambda member: member.order)
+            told["others"] = [member.candidate for member in best]
+        return told
+
+    def _seed(self, key: Key) -> int:
+        return int.from_bytes(hashlib.sha256(key + str(self.seed).encode()).digest()[:4], "little")
+
+
+class History:
+    """The file of a search. Where it exists it must be of the same search; an interrupted last line is dropped.
+
+    search  the settings that its result depends on, ready for JSON
+    Raises ArgumentError naming the file where it cannot be read or written, or is of another search.
+    """
+
+    def __init__(self, path: str | Path, search: Mapping[str, Any]):
+        self.path = Path(path)
+        self.scores: dict[Candidate, Score] = {}
+        self.generations: dict[int, dict[str, Any]] = {}
+        header = json.loads(json.dumps({"format": FORMAT, "search": dict(search)}))
+        try:
+            if self.path.exists():
+                check_file(self.path)
+            self._file = open(self.path, "a+b")
+        except OSError as error:
+            raise ArgumentError(f"{self.path}: cannot be opened: {error.strerror}") from None
+        try:
+            end = self._read(header)
+            self._file.truncate(end)
+            if not end:
+                self._write(header)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def add_evaluation(self, candidate: Candidate, parent: Candidate | None, score: Score) -> None:
+        self.scores[candidate] = score
+        self._write({"candidate": candidate.code, "parent": parent and parent.code, "score": score.record()})
+
+    def add_generation(self, number: int, record: Mapping[str, Any]) -> None:
+        """Records a generation, unless it is there from before an interruption."""
+        if number not in self.generations:
+            self.generations[number] = dict(record)
+            self._write({"generation": number, **record})
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> History:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _write(self, entry: Mapping[str, Any]) -> None:
+        try:
+            self._file.write(json.dumps(entry, allow_nan=False).encode() + b"\n")
+            self._file.flush()
+        except OSError as error:
+            raise ArgumentError(f"{self.path}: cannot be written: {error.strerror}") from None
+
+    def _read(self, header: Mapping[str, Any]) -> int:
+        """Reads the lines that are there; returns the size in bytes of the complete ones."""
+        self._file.seek(0)
+        end = 0
+        for number, line in enumerate(iter(lambda: self._file.readline(MAX_LINE), b""), 1):
+            if not line.endswith(b"\n"):
+                if len(line) == MAX_LINE:
+                    raise ArgumentError(f"{self.path}: line {number}: expected at most {MAX_LINE} bytes")
+                break
+            try:
+                entry = json.loads(line)
+                if number == 1:
+                    self._check(entry, header)
+                elif "generation" in entry:
+                    self.generations[int(entry.pop("generation"))] = entry
+                else:
+                    self.scores[Candidate.from_code(entry["candidate"])] = Score.from_record(entry["score"])
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                if isinstance(error, ArgumentError) and number == 1:
+                    raise
+                raise ArgumentError(
+                    f"{self.path}: line {number}: expected an evaluation or generation; {error}"
+                ) from None
+            end += len(line)
+        return end
+
+    def _check(self, entry: Any, header: Mapping[str, Any]) -> None:
+        if not isinstance(entry, dict) or entry.get("format") != FORMAT:
+            raise ArgumentError(f"{self.path}: expected format {FORMAT!r} in its first line")
+        for name in {**header["search"], **entry.get("search", {})}:
+            expected, got = header["search"].get(name), entry.get("search", {}).get(name)
+            if expected != got:
+                raise ArgumentError(f"{self.path}: is of another search: {name} is {got!r} there and {expected!r} here")
