@@ -45,7 +45,7 @@ def aligned(values):
     return copy
 
 
-GEMM_OF_FLOATS = (("gemm", "f32"), ("gemv", "f32"), ("gemv", "f16"), ("gemv_halves", "f16"))
+GEMM_OF_FLOATS = (("gemm", "f32"), ("gemv", "f32"), ("gemv", "f32_f16w"), ("gemv", "f32_f16w_f16acc"))
 # "gemm", "f16": native/kernels_f16.c
 TILED = [row for row in ROWS if (row.op, row.type) in GEMM_OF_FLOATS]
 
@@ -69,9 +69,9 @@ def test_every_tile(row):
         residual, blocks = bool((m + n) % 2), 1 + (m + n) // 2 % 2
         a = random.standard_normal((blocks, taps, m, offset + k)).astype(np.float32)
         b = random.standard_normal((blocks, taps, k, row.nr)).astype(np.float32)
-        if row.type == "f16":
+        if row.type != "f32":
             b = (b * 10.0 ** random.uniform(-7, 3, b.shape)).astype(np.float16)  # subnormal ones, too
-        if row.op == "gemv_halves":
+        if row.type == "f32_f16w_f16acc":
             a *= np.float32(0.1)  # no sum is infinite
         bias = random.standard_normal(row.nr).astype(np.float32)
         memory, c = guarded(m, n, n + 5, np.nan)
@@ -100,7 +100,7 @@ def test_every_tile(row):
         size = np.einsum("stik,stkj->ij", abs(x), abs(w)) + abs(bias[:n]) + (abs(r) if residual else 0)
         error = np.abs(c - np.clip(expected, lo, hi))
         allowed = (blocks * taps * k + 4) * U * size
-        if row.op == "gemv_halves":
+        if row.type == "f32_f16w_f16acc":
             allowed += ((1 + HALF_U) ** (k + 2) - 1) * size + LEAST * blocks * taps * k * (2 + abs(w).max())
         assert (error <= allowed).all(), f"m {m}, n {n}: error {error.max()}"
         c[:] = np.nan

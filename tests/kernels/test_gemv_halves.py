@@ -1,5 +1,5 @@
 """Layers of one pixel that multiply halves, as steps: exact where every sum is one that halves hold, else within the
-bound of their roundings (kernels_f16.h: pa_gemv_halves_f16_fn)."""
+bound of their roundings (kernels_f16.h: pa_gemv_f32_f16w_f16acc_fn)."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from pipeall._kernels.cpu.algorithms import GEMV_HALVES, HALF_ROW
 from pipeall._kernels.cpu.table import ROWS, choose
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 
-ISAS = sorted({row.isa for row in ROWS if row.op == "gemv_halves"} & set(supported_isas()))
+ISAS = sorted({row.isa for row in ROWS if row.type == "f32_f16w_f16acc"} & set(supported_isas()))
 HALF_U, LEAST, U = 2.0**-11, 2.0**-25, 2.0**-24  # what rounding loses: of halves, of the smallest of them, of floats
 SIZES = [  # height, width and channels of the input, outputs, groups
     *((1, 1, depth, outputs, 1) for depth, outputs in ((1, 1), (2, 32), (31, 33), (33, 31), (65, 130), (300, 5))),

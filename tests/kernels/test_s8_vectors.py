@@ -22,7 +22,7 @@ SCALES = (1e-42, 2.0**-126, 1e-3, 0.1, 0.125, 1.0, 7.7, 3e38)  # the first is su
 ARGUMENTS = {
     "quantise": (INT64, POINTER, POINTER, FLOAT, INT32),
     "dequantise": (INT64, POINTER, POINTER, FLOAT, INT32),
-    "table": (INT64, INT64, INT64, POINTER, POINTER, POINTER),
+    "lut": (INT64, INT64, INT64, POINTER, POINTER, POINTER),
     "add": (INT64, POINTER, POINTER, INT, POINTER, POINTER),
     "mul": (INT64, POINTER, POINTER, INT, POINTER, POINTER),
     "pool": (POINTER,),
@@ -150,7 +150,7 @@ def test_dequantise(row):
         out.check(expected, n=x.size, scale=scale, zero=zero)
 
 
-@rows_of("table")
+@rows_of("lut")
 def test_table(row):
     kernel, random = kernel_of(row), np.random.default_rng(3)
     runs = [BYTES, *(random.integers(-128, 128, n).astype(np.int8) for n in LENGTHS)]
@@ -165,7 +165,7 @@ def test_table(row):
         in_place.check(expected, n=x.size)
 
 
-@rows_of("table")
+@rows_of("lut")
 def test_table_of_rows(row):
     kernel, random = kernel_of(row), np.random.default_rng(3)
     table = random.integers(-128, 128, 256).astype(np.int8)

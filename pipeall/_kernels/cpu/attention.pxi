@@ -38,7 +38,7 @@ def add_matmul(CpuProgram self, step):
     op.alpha = step.params["alpha"]
     row = self.row(step, "gemm")
     op.gemm, op.mr, op.nr = <pa_gemm_f32_fn>row.function, row.mr, row.nr
-    op.outer, op.matvec = <pa_outer_f32_fn>self.function(step, "outer"), <pa_matvec_f32_fn>self.function(step, "matvec")
+    op.ger, op.gemv_t = <pa_ger_f32_fn>self.function(step, "ger"), <pa_gemv_t_f32_fn>self.function(step, "gemv_t")
     pa_matmul_plan(op, self.threads)
     self.append(pa_matmul_step, op, 4 * op.scratch_floats)
 
@@ -68,7 +68,7 @@ def add_attention(CpuProgram self, step):
     op.scale, op.causal = step.params["scale"], bool(step.params["causal"])
     row = self.row(step, "gemm")
     op.gemm, op.mr, op.nr = <pa_gemm_f32_fn>row.function, row.mr, row.nr
-    op.powers = <pa_powers_f32_fn>self.function(step, "powers")
+    op.softmax_exp = <pa_softmax_exp_f32_fn>self.function(step, "softmax_exp")
     pa_attention_plan(op)
     self.append(pa_attention_step, op, 4 * op.scratch_floats)
 

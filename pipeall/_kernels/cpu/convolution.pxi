@@ -17,7 +17,7 @@ def add_convolution(CpuProgram self, step, algorithm):
     real = step if dst.dtype == "float32" else in_quanta(step)
     cdef bint halves = algorithm in HALVED
     cdef const pa_kernel_row *row = \
-        self.row_of(real, "gemv_halves" if algorithm == GEMV_HALVES else "gemv", "f16") if halves else \
+        self.row_of(real, "gemv", "f32_f16w_f16acc" if algorithm == GEMV_HALVES else "f32_f16w") if halves else \
         self.row(real, "gemv" if dst.h * dst.w == 1 else "gemm")
     op.has_residual = len(real.src) > 1
     if op.has_residual:

@@ -51,7 +51,7 @@ def add_conv_s8(CpuProgram self, step):
 cdef int fill_after(CpuProgram self, step, pa_after_s8 *to) except -1:
     if "table" in step.params:
         fill_table(self, step, to.table)
-        to.by_table = <pa_table_s8_fn>kernel_s8(self, step, "table")
+        to.by_table = <pa_lut_s8_fn>kernel_s8(self, step, "lut")
     self.check((len(step.src) > 1) == ("add" in step.params), step, "a residual where there is a sum", len(step.src))
     if len(step.src) > 1:
         r, dst = step.src[1], step.dst
@@ -189,7 +189,7 @@ cdef int fill_table(CpuProgram self, step, int8_t *to) except -1:
 def add_table(CpuProgram self, step):
     cdef pa_levels_op *op = new_levels(self, step, PA_TABLE, ("int8",), ("int8",))
     fill_table(self, step, op.table)
-    op.by_table = <pa_table_s8_fn>kernel_s8(self, step, "table")
+    op.by_table = <pa_lut_s8_fn>kernel_s8(self, step, "lut")
     pa_levels_plan(op)
     self.append(pa_levels_step, op, 0)
 

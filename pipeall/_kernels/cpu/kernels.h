@@ -123,26 +123,26 @@ typedef struct pa_gemm_args {
 typedef void (*pa_gemm_f32_fn)(const pa_gemm_args *);
 typedef pa_gemm_f32_fn pa_gemv_f32_fn; /* the same with MR = 1 and a wide NR: layers of a single row (fully connected) */
 enum { PA_GEMV_BLOCK = 192 }; /* k of a tap whose sums these add up */
-typedef pa_gemm_f32_fn pa_gemv_f16_fn; /* likewise, and b points to weights in half precision; all else is float */
+typedef pa_gemm_f32_fn pa_gemv_f32_f16w_fn; /* likewise, and b points to weights in half precision; all else is float */
 
 /* y[i] = bias[i] + sum_k a[i * a_stride + k] * x[k] for i < rows, k < columns; bias may be NULL, or y. */
-typedef struct pa_matvec_args {
+typedef struct pa_gemv_t_args {
     int64_t rows, columns, a_stride;
     const float *a, *x, *bias;
     float *y;
-} pa_matvec_args;
-typedef void (*pa_matvec_f32_fn)(const pa_matvec_args *);
+} pa_gemv_t_args;
+typedef void (*pa_gemv_t_f32_fn)(const pa_gemv_t_args *);
 
 /* The way back of the same matrix, in one pass over it:
  *   dx[k] += sum_i dz[i] * a[i][k], i in order, of a as it was      unless dx is NULL
  *   a[i][k] += (alpha * dz[i]) * x[k]                               unless x is NULL */
-typedef struct pa_outer_args {
+typedef struct pa_ger_args {
     int64_t rows, columns, a_stride;
     float *a;
     const float *dz, *x;
     float *dx, alpha;
-} pa_outer_args;
-typedef void (*pa_outer_f32_fn)(const pa_outer_args *);
+} pa_ger_args;
+typedef void (*pa_ger_f32_fn)(const pa_ger_args *);
 
 /* The window of pooling as it slides over rows. Column kx of output pixel x is input pixel
  * x * stride_x - pad_left + kx * dilation_x; columns outside [0, in_w) and rows that are NULL are padding and
@@ -284,7 +284,7 @@ typedef void (*pa_softmax_f32_fn)(int64_t rows, int64_t n, const float *x, int64
 
 /* Each of so many rows of n floats, `stride` apart: x becomes e^(x - its row's maximum), sums[row] the sum of these.
  * n is a multiple of PA_LANES_MAX: fill up with -INFINITY. */
-typedef void (*pa_powers_f32_fn)(int64_t rows, int64_t n, float *x, int64_t stride, float *sums);
+typedef void (*pa_softmax_exp_f32_fn)(int64_t rows, int64_t n, float *x, int64_t stride, float *sums);
 
 /* (x - mean) / sqrt(variance + epsilon) of n contiguous floats; out may be x. */
 typedef void (*pa_layernorm_f32_fn)(int64_t n, const float *x, float *out, float epsilon);
@@ -351,20 +351,20 @@ static inline float pa_reduce_one(pa_reduce_f32_fn reduce, int how, int64_t n, c
 }
 
 /* acc[j] = fold of acc[j] and column j of rows, `stride` apart; shift[j] belongs to column j. */
-typedef void (*pa_fold_f32_fn)(int how, int64_t rows, int64_t columns, const float *x, int64_t stride, const float *shift,
+typedef void (*pa_reduce_columns_f32_fn)(int how, int64_t rows, int64_t columns, const float *x, int64_t stride, const float *shift,
                            float *acc);
 
 /* out[r * step] = where the largest or smallest of the n floats of row r is in it: the first or the last of equals. NaN
  * counts as largest and smallest. Rows are `stride` apart. */
-typedef void (*pa_place_rows_f32_fn)(int least, int last, int64_t rows, int64_t n, const float *x, int64_t stride,
+typedef void (*pa_argmax_rows_f32_fn)(int least, int last, int64_t rows, int64_t n, const float *x, int64_t stride,
                                      int64_t *out, int64_t step);
 
 /* Rows number first, first + 1... against the best[j] of those before in column j and at[j], the bits of its int32 number. */
-typedef void (*pa_place_columns_f32_fn)(int least, int last, int64_t rows, int64_t columns, const float *x, int64_t stride,
+typedef void (*pa_argmax_columns_f32_fn)(int least, int last, int64_t rows, int64_t columns, const float *x, int64_t stride,
                                         int32_t first, float *best, float *at);
 
 /* out[r][j] = (x[r][j] - shift[j]) * factor[j]; out may be x. */
-typedef void (*pa_shifted_f32_fn)(int64_t rows, int64_t columns, const float *x, int64_t x_stride, const float *shift,
+typedef void (*pa_normalize_f32_fn)(int64_t rows, int64_t columns, const float *x, int64_t x_stride, const float *shift,
                               const float *factor, float *out, int64_t out_stride);
 
 /* Softmax down each column, or its logarithm; out may be x. */

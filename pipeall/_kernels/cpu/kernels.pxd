@@ -111,7 +111,7 @@ cdef extern from "kernels_s8.h" nogil:
     ctypedef int32_t (*pa_peak_s8_fn)(int64_t, const int8_t *) noexcept nogil
     ctypedef void (*pa_quantise_s8_fn)(const void *) noexcept nogil
     ctypedef void (*pa_dequantise_s8_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_table_s8_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_lut_s8_fn)(const void *) noexcept nogil
     ctypedef void (*pa_add_s8_fn)(const void *) noexcept nogil
     ctypedef struct pa_requantise:
         float lo, hi
@@ -123,7 +123,7 @@ cdef extern from "kernels_s8.h" nogil:
 
 cdef extern from "drivers/conv_s8.h" nogil:
     ctypedef struct pa_after_s8:
-        pa_table_s8_fn by_table
+        pa_lut_s8_fn by_table
         int8_t *table
         pa_add_s8_fn add
         pa_view residual
@@ -278,21 +278,21 @@ cdef extern from "drivers/elementwise.h" nogil:
 
 
 cdef extern from "kernels.h" nogil:
-    ctypedef struct pa_matvec_args:
+    ctypedef struct pa_gemv_t_args:
         int64_t rows, columns, a_stride
         const float *a
         const float *x
         const float *bias
         float *y
-    ctypedef struct pa_outer_args:
+    ctypedef struct pa_ger_args:
         int64_t rows, columns, a_stride
         float *a
         const float *dz
         const float *x
         float *dx
         float alpha
-    ctypedef void (*pa_matvec_f32_fn)(const pa_matvec_args *) noexcept nogil
-    ctypedef void (*pa_outer_f32_fn)(const pa_outer_args *) noexcept nogil
+    ctypedef void (*pa_gemv_t_f32_fn)(const pa_gemv_t_args *) noexcept nogil
+    ctypedef void (*pa_ger_f32_fn)(const pa_ger_args *) noexcept nogil
     enum:
         PA_TEAM_ERROR
     pa_team *pa_team_open(const int *, int, const char *, char *)
@@ -312,5 +312,5 @@ cdef extern from "drivers/matrix.h" nogil:
         pa_gemm_f32_fn gemm
         int32_t mr, nr
     void pa_product(const pa_product_op *, float *, pa_team *)
-    void pa_matvec(pa_matvec_f32_fn, const pa_matvec_args *, pa_team *)
-    void pa_outer(pa_outer_f32_fn, const pa_outer_args *, pa_team *)
+    void pa_gemv_t(pa_gemv_t_f32_fn, const pa_gemv_t_args *, pa_team *)
+    void pa_ger(pa_ger_f32_fn, const pa_ger_args *, pa_team *)

@@ -44,9 +44,9 @@ typedef struct pa_gemm_f16_args {
 } pa_gemm_f16_args;
 typedef void (*pa_gemm_f16_fn)(const pa_gemm_f16_args *);
 
-/* As pa_gemv_f16_fn, but it multiplies halves, to which A is rounded. Sums of at most PA_F16_GEMV_BLOCK products of a tap may
+/* As pa_gemv_f32_f16w_fn, but it multiplies halves, to which A is rounded. Sums of at most PA_F16_GEMV_BLOCK products of a tap may
  * be made in half precision, each product fused. They are added as floats; so are bias and residual. */
-typedef pa_gemm_f32_fn pa_gemv_halves_f16_fn;
+typedef pa_gemm_f32_fn pa_gemv_f32_f16w_f16acc_fn;
 enum { PA_F16_GEMV_BLOCK = 32 };
 
 /* As pa_winograd_input_args, of halves; d' is PA_F16_WINOGRAD(n) times as large, half of it or a quarter from each dimension,

@@ -69,7 +69,7 @@ typedef void (*pa_quantise_s8_fn)(int64_t n, const float *x, int8_t *out, float 
 typedef void (*pa_dequantise_s8_fn)(int64_t n, const int8_t *x, float *out, float scale, int32_t zero);
 
 /* out[i] = table[x[i] + 128] of n integers in each of so many rows, which lie `stride` apart in both; out may be x. */
-typedef void (*pa_table_s8_fn)(int64_t rows, int64_t n, int64_t stride, const int8_t *x, int8_t *out,
+typedef void (*pa_lut_s8_fn)(int64_t rows, int64_t n, int64_t stride, const int8_t *x, int8_t *out,
                                const int8_t *table);
 
 /* Sums and products of integers of different scales, b_step 0 or 1; out may be a or b:

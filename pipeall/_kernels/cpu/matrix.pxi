@@ -6,8 +6,8 @@ cdef class Crew:
 
     cdef pa_team *team
     cdef pa_gemm_f32_fn gemm
-    cdef pa_matvec_f32_fn matvec
-    cdef pa_outer_f32_fn outer
+    cdef pa_gemv_t_f32_fn gemv_t
+    cdef pa_ger_f32_fn ger
     cdef int mr, nr
     cdef object scratch
 
@@ -19,8 +19,8 @@ cdef class Crew:
         by_name = {pa_kernel_rows[i].name.decode(): i for i in range(pa_kernel_row_count)}
         row = pa_kernel_rows[<int>by_name[kernels["gemm", "f32"]]]
         self.gemm, self.mr, self.nr = <pa_gemm_f32_fn>row.function, row.mr, row.nr
-        self.matvec = <pa_matvec_f32_fn>pa_kernel_rows[<int>by_name[kernels["matvec", "f32"]]].function
-        self.outer = <pa_outer_f32_fn>pa_kernel_rows[<int>by_name[kernels["outer", "f32"]]].function
+        self.gemv_t = <pa_gemv_t_f32_fn>pa_kernel_rows[<int>by_name[kernels["gemv_t", "f32"]]].function
+        self.ger = <pa_ger_f32_fn>pa_kernel_rows[<int>by_name[kernels["ger", "f32"]]].function
         self.scratch = aligned(PA_PRODUCT_SCRATCH * threads)
         cores = np.full(threads, -1, np.int32)
         self.team = pa_team_open(<const int *>&cores[0], threads, b"mlp", error)
@@ -69,12 +69,12 @@ cdef class Dense:
 
     def forward(self):
         """z = W x + bias"""
-        cdef pa_matvec_args vector
+        cdef pa_gemv_t_args vector
         cdef Crew crew = self.crew
         if self.b == 1:
-            vector = pa_matvec_args(rows=self.m, columns=self.k, a_stride=self.k, a=self.w, x=self.x, bias=self.bias, y=self.z)
+            vector = pa_gemv_t_args(rows=self.m, columns=self.k, a_stride=self.k, a=self.w, x=self.x, bias=self.bias, y=self.z)
             with nogil:
-                pa_matvec(crew.matvec, &vector, crew.team)
+                pa_gemv_t(crew.gemv_t, &vector, crew.team)
         else:
             self.product(self.m, self.k, self.b, self.w, self.k, self.x, self.b, 1, self.bias, self.z, self.b, False)
 
@@ -114,9 +114,9 @@ cdef class Dense:
 
     cdef int both(self, float *a, int64_t rows, float *dz, float *x, float *dx, float alpha) except -1:
         cdef Crew crew = self.crew
-        cdef pa_outer_args args = pa_outer_args(rows=rows, columns=self.k, a_stride=self.k, a=a, dz=dz, x=x, dx=dx, alpha=alpha)
+        cdef pa_ger_args args = pa_ger_args(rows=rows, columns=self.k, a_stride=self.k, a=a, dz=dz, x=x, dx=dx, alpha=alpha)
         with nogil:
-            pa_outer(crew.outer, &args, crew.team)
+            pa_ger(crew.ger, &args, crew.team)
         return 0
 
     cdef int product(self, int64_t rows, int64_t k, int64_t columns, float *a, int64_t a_stride, float *b, int64_t b_row,

@@ -58,7 +58,7 @@ def add_recurrent(CpuProgram self, step):
     op.option = option is not None and p[option]
     gemm = self.row(step, "gemm")
     op.gemm, op.mr, op.nr = <pa_gemm_f32_fn>gemm.function, gemm.mr, gemm.nr
-    op.matvec = <pa_matvec_f32_fn>self.function(step, "matvec")
+    op.gemv_t = <pa_gemv_t_f32_fn>self.function(step, "gemv_t")
     op.unary = <pa_unary_f32_fn>self.function(step, "unary")
     pa_recurrent_plan(op, self.threads)
     self.append(pa_recurrent_step, op, op.scratch_bytes)

@@ -63,7 +63,7 @@ def add_reduce(CpuProgram self, step):
     for axis in axes:
         op.folded[<int>axis] = 1
     op.reduce = <pa_reduce_f32_fn>kernel_f32(self, step, "reduce")
-    op.fold = <pa_fold_f32_fn>kernel_f32(self, step, "fold")
+    op.reduce_columns = <pa_reduce_columns_f32_fn>kernel_f32(self, step, "reduce_columns")
     op.unary = <pa_unary_f32_fn>kernel_f32(self, step, "unary")
     pa_reduce_plan(op)
     self.append(pa_reduce_step, op, op.scratch_bytes)
@@ -79,8 +79,8 @@ def add_arg(CpuProgram self, step):
     op.src, op.dst = self.strided(step, x), folded_dst(self, step, (op.axis,))
     op.least, op.last = p["how"] == "min", bool(p["last"])
     op.reduce = <pa_reduce_f32_fn>kernel_f32(self, step, "reduce")
-    op.place_rows = <pa_place_rows_f32_fn>kernel_f32(self, step, "place_rows")
-    op.place_columns = <pa_place_columns_f32_fn>kernel_f32(self, step, "place_columns")
+    op.argmax_rows = <pa_argmax_rows_f32_fn>kernel_f32(self, step, "argmax_rows")
+    op.argmax_columns = <pa_argmax_columns_f32_fn>kernel_f32(self, step, "argmax_columns")
     pa_arg_plan(op)
     self.append(pa_arg_step, op, 0)
 
@@ -122,9 +122,9 @@ def add_layernorm_nd(CpuProgram self, step):
         op.sums.folded[<int>axis] = 1
     op.center, op.epsilon = bool(step.params["center"]), step.params["epsilon"]
     op.sums.reduce = <pa_reduce_f32_fn>kernel_f32(self, step, "reduce")
-    op.sums.fold = <pa_fold_f32_fn>kernel_f32(self, step, "fold")
+    op.sums.reduce_columns = <pa_reduce_columns_f32_fn>kernel_f32(self, step, "reduce_columns")
     op.layernorm = <pa_layernorm_f32_fn>kernel_f32(self, step, "layernorm")
-    op.shifted = <pa_shifted_f32_fn>kernel_f32(self, step, "shifted")
+    op.normalize = <pa_normalize_f32_fn>kernel_f32(self, step, "normalize")
     op.binary = <pa_binary_f32_fn>kernel_f32(self, step, "binary")
     pa_layernorm_nd_plan(op)
     self.append(pa_layernorm_nd_step, op, 0)

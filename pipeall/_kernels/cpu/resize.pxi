@@ -62,7 +62,7 @@ def add_resize(CpuProgram self, step):
     if not op.moves:
         fill_resize_s8(self, step, op)
         op.kernel = <pa_resample_f32_fn>kernel_f32(self, step, "resample")
-        op.grow = <pa_grow_f32_fn>kernel_f32(self, step, "grow")
+        op.upsample = <pa_upsample_f32_fn>kernel_f32(self, step, "upsample")
     pa_resize_plan(op, self.threads)
     reach = sum((size - 1) * abs(stride) for size, stride in zip(source.shape, source.strides))
     self.check(not op.spread or reach < 2**31, step, "an input of at most 2^31 elements", reach)

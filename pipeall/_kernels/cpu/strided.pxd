@@ -3,8 +3,8 @@ from libc.stdint cimport int8_t, int32_t, int64_t
 
 from .kernels cimport (
     pa_add_s8_fn, pa_after_s8, pa_binary_f32_fn, pa_binary_s8_args, pa_depthwise_s8_fn, pa_dequantise_s8_fn,
-    pa_gemm_f32_fn, pa_gemm_s8_fn, pa_layernorm_f32_fn, pa_matvec_f32_fn, pa_outer_f32_fn, pa_pool_s8_fn,
-    pa_quantise_s8_fn, pa_requantise, pa_softmax_f32_fn, pa_strided, pa_table_s8_fn, pa_team, pa_unary_f32_fn, pa_view,
+    pa_gemm_f32_fn, pa_gemm_s8_fn, pa_layernorm_f32_fn, pa_gemv_t_f32_fn, pa_ger_f32_fn, pa_pool_s8_fn,
+    pa_quantise_s8_fn, pa_requantise, pa_softmax_f32_fn, pa_strided, pa_lut_s8_fn, pa_team, pa_unary_f32_fn, pa_view,
     pa_window,
 )
 
@@ -25,23 +25,23 @@ cdef extern from "drivers/pointwise.h" nogil:
 
 cdef extern from "drivers/reduce.h" nogil:
     ctypedef void (*pa_reduce_f32_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_fold_f32_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_place_rows_f32_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_place_columns_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_reduce_columns_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_argmax_rows_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_argmax_columns_f32_fn)(const void *) noexcept nogil
     ctypedef struct pa_reduce_op:
         pa_strided src, dst
         int32_t how
         int32_t *folded
         pa_reduce_f32_fn reduce
-        pa_fold_f32_fn fold
+        pa_reduce_columns_f32_fn reduce_columns
         pa_unary_f32_fn unary
         int64_t scratch_bytes
     ctypedef struct pa_arg_op:
         pa_strided src, dst
         int32_t axis, least, last
         pa_reduce_f32_fn reduce
-        pa_place_rows_f32_fn place_rows
-        pa_place_columns_f32_fn place_columns
+        pa_argmax_rows_f32_fn argmax_rows
+        pa_argmax_columns_f32_fn argmax_columns
     ctypedef struct pa_cumsum_op:
         pa_strided src, dst
         int32_t axis, exclusive, reverse
@@ -55,7 +55,7 @@ cdef extern from "drivers/reduce.h" nogil:
 
 cdef extern from "drivers/normalise.h" nogil:
     ctypedef void (*pa_softmax_columns_f32_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_shifted_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_normalize_f32_fn)(const void *) noexcept nogil
     ctypedef struct pa_softmax_nd_op:
         pa_strided src, dst
         int32_t axis, log
@@ -69,7 +69,7 @@ cdef extern from "drivers/normalise.h" nogil:
         int32_t center
         float epsilon
         pa_layernorm_f32_fn layernorm
-        pa_shifted_f32_fn shifted
+        pa_normalize_f32_fn normalize
         pa_binary_f32_fn binary
     void pa_softmax_nd_plan(pa_softmax_nd_op *)
     void pa_softmax_nd_step(const void *, void *const *, void *, pa_team *)
@@ -93,8 +93,8 @@ cdef extern from "drivers/product.h" nogil:
         pa_strided a, b, dst
         float alpha
         pa_gemm_f32_fn gemm
-        pa_outer_f32_fn outer
-        pa_matvec_f32_fn matvec
+        pa_ger_f32_fn ger
+        pa_gemv_t_f32_fn gemv_t
         int32_t mr, nr
         int64_t scratch_floats
     void pa_matmul_plan(pa_matmul_op *, int threads)
@@ -102,7 +102,7 @@ cdef extern from "drivers/product.h" nogil:
 
 
 cdef extern from "kernels.h" nogil:
-    ctypedef void (*pa_powers_f32_fn)(int64_t, int64_t, float *, int64_t, float *) noexcept nogil
+    ctypedef void (*pa_softmax_exp_f32_fn)(int64_t, int64_t, float *, int64_t, float *) noexcept nogil
 
 cdef extern from "drivers/attention.h" nogil:
     ctypedef struct pa_attention_op:
@@ -110,7 +110,7 @@ cdef extern from "drivers/attention.h" nogil:
         int32_t masked, causal
         float scale
         pa_gemm_f32_fn gemm
-        pa_powers_f32_fn powers
+        pa_softmax_exp_f32_fn softmax_exp
         int32_t mr, nr
         int64_t scratch_floats
     void pa_attention_plan(pa_attention_op *)
@@ -140,7 +140,7 @@ cdef extern from "drivers/picture.h" nogil:
 
 cdef extern from "drivers/resize.h" nogil:
     ctypedef void (*pa_resample_f32_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_grow_f32_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_upsample_f32_fn)(const void *) noexcept nogil
     ctypedef struct pa_resize_axis:
         int64_t size, src, dst, taps
         const int32_t *index
@@ -154,7 +154,7 @@ cdef extern from "drivers/resize.h" nogil:
         int32_t moves, rank
         pa_resize_axis *axis
         pa_resample_f32_fn kernel
-        pa_grow_f32_fn grow
+        pa_upsample_f32_fn upsample
         pa_resize_s8 s8
         int64_t spread, scratch_bytes
     void pa_resize_plan(pa_resize_op *, int threads)
@@ -266,7 +266,7 @@ cdef extern from "drivers/recurrent.h" nogil:
         float clip
         pa_gemm_f32_fn gemm
         int32_t mr, nr
-        pa_matvec_f32_fn matvec
+        pa_gemv_t_f32_fn gemv_t
         pa_unary_f32_fn unary
         int64_t scratch_bytes
     void pa_recurrent_plan(pa_recurrent_op *, int threads)
@@ -317,7 +317,7 @@ cdef extern from "drivers/levels.h" nogil:
         pa_binary_s8_args args
         pa_quantise_s8_fn quantise
         pa_dequantise_s8_fn dequantise
-        pa_table_s8_fn by_table
+        pa_lut_s8_fn by_table
         pa_add_s8_fn integers
     void pa_levels_plan(pa_levels_op *)
     void pa_levels_step(const void *, void *const *, void *, pa_team *)

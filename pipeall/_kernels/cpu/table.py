@@ -14,7 +14,8 @@ from .kernels import rows
 class KernelRow:
     """A line of kernels.inc.
 
-    ``type`` is the element type, one of ``steps.TYPES``' short names; ``core`` a core type, a class of them, or "any".
+    ``type`` is the element type, one of ``steps.TYPES``' short names, or those of activations, weights (w) and sums
+    (acc) where they differ; ``core`` is a core type, a class of them, or "any".
     ``mr`` x ``nr`` is the register tile, and ``kr`` elements of a column lie together in a packed panel; all are 0
     where nothing is packed. Integer weights are -128 .. 127, for a kernel with ``narrow_weights`` -127 .. 127.
     """

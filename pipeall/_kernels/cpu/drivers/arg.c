@@ -32,14 +32,14 @@ static int64_t place_in_long_line(const pa_arg_op *p, int64_t n, const float *x)
         const float next = pa_reduce_one(p->reduce, p->least ? PA_FOLD_MIN : PA_FOLD_MAX, min64(LONG, n - i), x + i, 0);
         if (i == 0 || takes(p, best, next)) best = next, part = i;
     }
-    p->place_rows(p->least, p->last, 1, min64(LONG, n - part), x + part, 0, &at, 1);
+    p->argmax_rows(p->least, p->last, 1, min64(LONG, n - part), x + part, 0, &at, 1);
     return part + at;
 }
 
 static void places_along(const pa_arg_op *p, int64_t lines, const float *x, int64_t stride, int64_t *y, int64_t step) {
     const int64_t n = p->src.size[p->axis];
     if (n <= LONG)
-        p->place_rows(p->least, p->last, lines, n, x, stride, y, step);
+        p->argmax_rows(p->least, p->last, lines, n, x, stride, y, step);
     else
         for (int64_t c = 0; c < lines; c++) y[c * step] = place_in_long_line(p, n, x + c * stride);
 }
@@ -49,11 +49,11 @@ static void places_of_reals(const pa_arg_op *p, int64_t columns, const float *x,
     float best[SIDE], next[SIDE], place[SIDE] = {0}; /* the bits of int32 0 */
     pa_load_reals(PA_F32, columns, x, step, best);
     if (step == 1 && n > 1) {
-        p->place_columns(p->least, p->last, n - 1, columns, x + by, by, 1, best, place);
+        p->argmax_columns(p->least, p->last, n - 1, columns, x + by, by, 1, best, place);
     } else {
         for (int64_t i = 1; i < n; i++) {
             pa_load_reals(PA_F32, columns, x + i * by, step, next);
-            p->place_columns(p->least, p->last, 1, columns, next, 0, (int32_t)i, best, place);
+            p->argmax_columns(p->least, p->last, 1, columns, next, 0, (int32_t)i, best, place);
         }
     }
     memcpy(at, place, (size_t)columns * sizeof *at);

@@ -100,7 +100,7 @@ static void to_powers(const frame *f, int64_t batch, int64_t row0, int64_t rows,
         if (p->masked) add_mask(&p->mask, f->bases, mask + (row0 + i) * row_of(&p->mask), seen, scores + i * step);
         for (int64_t j = seen; j < whole; j++) scores[i * step + j] = -__builtin_inff();
     }
-    p->powers(rows, whole, scores, step, sums);
+    p->softmax_exp(rows, whole, scores, step, sums);
     for (int64_t i = 0; i < rows && p->causal; i++)
         for (int64_t j = row0 + i + 1; j < keys; j++) scores[i * step + j] = 0;
 }

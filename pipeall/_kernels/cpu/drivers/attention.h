@@ -1,4 +1,4 @@
-/* softmax(scale q k^T + mask) v without a matrix of all scores: the driver above the GEMM and powers kernels. */
+/* softmax(scale q k^T + mask) v without a matrix of all scores: the driver above the GEMM and softmax_exp kernels. */
 #ifndef PIPEALL_ATTENTION_H
 #define PIPEALL_ATTENTION_H
 
@@ -13,7 +13,7 @@ typedef struct pa_attention_op {
     int32_t masked, causal;
     float scale;
     pa_gemm_f32_fn gemm;
-    pa_powers_f32_fn powers;
+    pa_softmax_exp_f32_fn softmax_exp;
     int32_t mr, nr;
     /* filled in by pa_attention_plan */
     int64_t block_rows, scratch_floats; /* per thread */

@@ -9,7 +9,7 @@ enum { PA_S8_SPARE = 16 }; /* bytes behind a pixel that a GEMM may read: the res
 /* What follows a convolution, on results that are in a cache still: they go through `table`, and are added to `residual`.
  * A kernel that is NULL does nothing. */
 typedef struct pa_after_s8 {
-    pa_table_s8_fn by_table;
+    pa_lut_s8_fn by_table;
     int8_t table[256];
     pa_add_s8_fn add;
     pa_view residual;

@@ -32,7 +32,7 @@ int pa_grow_whole(const pa_resize_op *p) { return p->period && p->run >= PA_LANE
 
 void pa_grow_rows(const pa_resize_op *p, const float *src, float *dst, int64_t begin, int64_t end) {
     const int64_t taps = p->y.taps;
-    pa_grow_args g = {
+    pa_upsample_args g = {
         .channels = p->run,
         .size = p->x.size / p->period,
         .taps = taps,
@@ -47,6 +47,6 @@ void pa_grow_rows(const pa_resize_op *p, const float *src, float *dst, int64_t b
         for (int64_t k = 0; k < taps; k++) g.row[k] = src + p->y.index[y * taps + k] * p->y.src;
         g.down[0] = p->y.weight + y * taps, g.down[1] = p->y.weight + last * taps;
         g.out[0] = dst + y * p->y.dst, g.out[1] = dst + last * p->y.dst;
-        p->grow(&g);
+        p->upsample(&g);
     }
 }

@@ -21,7 +21,7 @@ typedef struct pa_levels_op {
     pa_binary_s8_args args;
     pa_quantise_s8_fn quantise;
     pa_dequantise_s8_fn dequantise;
-    pa_table_s8_fn by_table;
+    pa_lut_s8_fn by_table;
     pa_add_s8_fn integers;
     pa_axes axes;    /* set by plan, as is the next */
     int32_t in_rows; /* many rows of the last axis are one run, by copies of the second operand */

@@ -99,41 +99,41 @@ void pa_product(const pa_product_op *op, float *scratch, pa_team *team) {
 
 typedef struct vector_job {
     const void *args;
-    pa_matvec_f32_fn matvec;
-    pa_outer_f32_fn outer;
+    pa_gemv_t_f32_fn gemv_t;
+    pa_ger_f32_fn ger;
     int64_t step;
 } vector_job;
 
-static void matvec_chunk(const void *context, int64_t chunk, int thread) {
+static void gemv_t_chunk(const void *context, int64_t chunk, int thread) {
     const vector_job *job = context;
-    pa_matvec_args part = *(const pa_matvec_args *)job->args;
+    pa_gemv_t_args part = *(const pa_gemv_t_args *)job->args;
     const int64_t first = chunk * VECTOR_CHUNK;
     part.rows = min64(VECTOR_CHUNK, part.rows - first);
     part.a += first * part.a_stride;
     part.y += first;
     if (part.bias) part.bias += first;
-    job->matvec(&part);
+    job->gemv_t(&part);
 }
 
-void pa_matvec(pa_matvec_f32_fn kernel, const pa_matvec_args *args, pa_team *team) {
-    const vector_job job = {.args = args, .matvec = kernel};
-    pa_team_run(team, matvec_chunk, &job, ceil_div(args->rows, VECTOR_CHUNK));
+void pa_gemv_t(pa_gemv_t_f32_fn kernel, const pa_gemv_t_args *args, pa_team *team) {
+    const vector_job job = {.args = args, .gemv_t = kernel};
+    pa_team_run(team, gemv_t_chunk, &job, ceil_div(args->rows, VECTOR_CHUNK));
 }
 
-static void outer_chunk(const void *context, int64_t chunk, int thread) {
+static void ger_chunk(const void *context, int64_t chunk, int thread) {
     const vector_job *job = context;
-    pa_outer_args part = *(const pa_outer_args *)job->args;
+    pa_ger_args part = *(const pa_ger_args *)job->args;
     const int64_t first = chunk * job->step;
     part.columns = min64(job->step, part.columns - first);
     part.a += first;
     if (part.x) part.x += first;
     if (part.dx) part.dx += first;
-    job->outer(&part);
+    job->ger(&part);
 }
 
 /* A thread takes all rows of its columns, so that no two threads add to one element of dx; alone it takes whole rows. */
-void pa_outer(pa_outer_f32_fn kernel, const pa_outer_args *args, pa_team *team) {
+void pa_ger(pa_ger_f32_fn kernel, const pa_ger_args *args, pa_team *team) {
     const int64_t share = ceil_div(args->columns, pa_team_size(team));
-    const vector_job job = {.args = args, .outer = kernel, .step = round_up(max64(share, 1), PA_LANES_MAX)};
-    pa_team_run(team, outer_chunk, &job, ceil_div(args->columns, job.step));
+    const vector_job job = {.args = args, .ger = kernel, .step = round_up(max64(share, 1), PA_LANES_MAX)};
+    pa_team_run(team, ger_chunk, &job, ceil_div(args->columns, job.step));
 }

@@ -1,4 +1,4 @@
-/* Products of matrices that lie in row-major order, for training: the driver above the GEMM and matvec kernels.
+/* Products of matrices that lie in row-major order, for training: the driver above the GEMM and gemv_t kernels.
  *
  * Work is cut into chunks that the team claims. Results depend neither on the cut nor on the team: each element of a
  * product is one sum in order of k, in float32.
@@ -24,7 +24,7 @@ enum { PA_PRODUCT_SCRATCH = 320 * 128 + 128 * 32 }; /* floats per thread, 64-byt
 void pa_product(const pa_product_op *op, float *scratch, pa_team *team);
 
 /* The vector kernels by chunks of rows, or of columns. */
-void pa_matvec(pa_matvec_f32_fn kernel, const pa_matvec_args *args, pa_team *team);
-void pa_outer(pa_outer_f32_fn kernel, const pa_outer_args *args, pa_team *team);
+void pa_gemv_t(pa_gemv_t_f32_fn kernel, const pa_gemv_t_args *args, pa_team *team);
+void pa_ger(pa_ger_f32_fn kernel, const pa_ger_args *args, pa_team *team);
 
 #endif

@@ -157,7 +157,7 @@ static void normalise_columns(const pa_layernorm_nd_op *p, int64_t columns, cons
     for (int64_t c = 0; c < columns; c++) factor[c] = factor_of(p, squares[c], n);
     runs r = runs_over(inner, 0, n);
     for (int64_t rows = next_run(&r, n); rows; rows = next_run(&r, n))
-        p->shifted(rows, columns, x + r.at[0], inner->stride[0][last], mean, factor, y + r.at[1],
+        p->normalize(rows, columns, x + r.at[0], inner->stride[0][last], mean, factor, y + r.at[1],
                    inner->stride[1][last]);
 }
 

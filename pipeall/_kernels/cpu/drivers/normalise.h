@@ -30,7 +30,7 @@ typedef struct pa_layernorm_nd_op {
     int32_t center;
     float epsilon;
     pa_layernorm_f32_fn layernorm;
-    pa_shifted_f32_fn shifted;
+    pa_normalize_f32_fn normalize;
     pa_binary_f32_fn binary;
 } pa_layernorm_nd_op;
 void pa_layernorm_nd_plan(pa_layernorm_nd_op *op);

@@ -38,7 +38,7 @@ static int across_first(const pa_resize_op *p) {
 }
 
 /* At the beginning of scratch: lines that grow. */
-static int64_t line_floats(const pa_resize_op *p) { return p->period ? 2 * PA_GROW_LINE(p->width) : 0; }
+static int64_t line_floats(const pa_resize_op *p) { return p->period ? 2 * PA_UPSAMPLE_LINE(p->width) : 0; }
 
 void pa_planes_plan(pa_resize_op *p) {
     p->width = find_width(p);

@@ -135,10 +135,10 @@ static void by_vectors(const job *j, int64_t begin, int64_t end, int thread) {
                 const float *a = t.a + i * row_of(&p->a) + k0 * column_of(&p->a), *b = t.b + k0 * row;
                 pack_block(a, 0, column_of(&p->a), 1, count, p->alpha, x, 0);
                 if (p->form == BY_ROWS)
-                    p->outer(&(pa_outer_args){
+                    p->ger(&(pa_ger_args){
                         .rows = count, .columns = t.columns, .a_stride = row, .a = (float *)b, .dz = x, .dx = y});
                 else
-                    p->matvec(&(pa_matvec_args){
+                    p->gemv_t(&(pa_gemv_t_args){
                         .rows = t.columns,
                         .columns = count,
                         .a_stride = column,

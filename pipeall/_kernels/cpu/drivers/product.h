@@ -1,4 +1,4 @@
-/* Products of two computed operands of any strides, batched: the driver above the GEMM, outer and matvec kernels. */
+/* Products of two computed operands of any strides, batched: the driver above the GEMM, ger and gemv_t kernels. */
 #ifndef PIPEALL_PRODUCT_H
 #define PIPEALL_PRODUCT_H
 
@@ -11,8 +11,8 @@ typedef struct pa_matmul_op {
     pa_strided a, b, dst;
     float alpha;
     pa_gemm_f32_fn gemm;
-    pa_outer_f32_fn outer;
-    pa_matvec_f32_fn matvec;
+    pa_ger_f32_fn ger;
+    pa_gemv_t_f32_fn gemv_t;
     int32_t mr, nr;
     /* filled in by pa_matmul_plan */
     int32_t form, packs_a, tiled; /* tiled: rows of dst do not lie together; a chunk keeps its own in scratch */

@@ -92,7 +92,7 @@ typedef struct sequence {
 
 /* y = bias + rows [first, first + rows) of R times x; y may be bias */
 static void remember(const sequence *s, int64_t first, int64_t rows, const float *x, const float *bias, float *y) {
-    const pa_matvec_args args = {
+    const pa_gemv_t_args args = {
         .rows = rows,
         .columns = hidden(s->op),
         .a_stride = s->r_stride,
@@ -102,9 +102,9 @@ static void remember(const sequence *s, int64_t first, int64_t rows, const float
         .y = y,
     };
     if (s->team)
-        pa_matvec(s->op->matvec, &args, s->team);
+        pa_gemv_t(s->op->gemv_t, &args, s->team);
     else
-        s->op->matvec(&args);
+        s->op->gemv_t(&args);
 }
 
 static void lstm_step(const sequence *s, float *gates) {

@@ -30,7 +30,7 @@ typedef struct pa_recurrent_op {
     float clip; /* of what the gates' activations get */
     pa_gemm_f32_fn gemm;
     int32_t mr, nr;
-    pa_matvec_f32_fn matvec;
+    pa_gemv_t_f32_fn gemv_t;
     pa_unary_f32_fn unary;
 
     /* set by plan, with what the scratch of all threads holds */

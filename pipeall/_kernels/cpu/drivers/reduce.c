@@ -152,7 +152,7 @@ void pa_fold_columns(const pa_reduce_op *p, int fold, const float *x, int64_t co
     for (int64_t j = 0; j < columns; j++) totals[j] = start, acc[j] = (float)start;
     runs r = runs_over(&p->inner, begin, end);
     for (int64_t n = next_run(&r, ROWS); n; n = next_run(&r, ROWS)) {
-        p->fold(fold, n, columns, x + r.at[0], p->inner.stride[0][r.last], shift, acc);
+        p->reduce_columns(fold, n, columns, x + r.at[0], p->inner.stride[0][r.last], shift, acc);
         folded += n;
         if (folded < ROWS && r.left) continue;
         add_floats(fold, columns, totals, acc);
@@ -170,9 +170,9 @@ void pa_moments_columns(const pa_reduce_op *p, const float *x, int64_t columns, 
         const float *rows = x + r.at[0];
         const int64_t stride = p->inner.stride[0][r.last];
         for (int64_t j = 0; j < columns; j++) sum[j] = square[j] = 0;
-        p->fold(PA_FOLD_SUM, n, columns, rows, stride, ZEROS, sum);
+        p->reduce_columns(PA_FOLD_SUM, n, columns, rows, stride, ZEROS, sum);
         for (int64_t j = 0; j < columns; j++) shift[j] = sum[j] / (float)n;
-        p->fold(PA_FOLD_SQUARES, n, columns, rows, stride, shift, square);
+        p->reduce_columns(PA_FOLD_SQUARES, n, columns, rows, stride, shift, square);
         const double count = (double)n, part = count / (seen + count);
         for (int64_t j = 0; j < columns; j++) {
             const double here = sum[j] / count, off = here - shift[j], apart = here - mean[j];
@@ -277,7 +277,7 @@ static void reduce_columns(const job *j, int64_t begin, int64_t end, int thread)
         for (int64_t i = 0; i < o.columns; i++) to[i] = (float)start_of(fold);
         runs r = runs_over(&p->inner, 0, positions(&p->inner, p->inner.rank));
         for (int64_t n = next_run(&r, ROWS); n; n = next_run(&r, ROWS))
-            p->fold(fold, n, o.columns, o.x + r.at[0], p->inner.stride[0][r.last], ZEROS, to);
+            p->reduce_columns(fold, n, o.columns, o.x + r.at[0], p->inner.stride[0][r.last], ZEROS, to);
         if (!direct) finish_floats(p, o.columns, folds, o.y, o.step);
     }
 }

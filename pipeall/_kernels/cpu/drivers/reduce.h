@@ -26,7 +26,7 @@ typedef struct pa_reduce_op {
     int32_t how; /* pa_reduction */
     int32_t folded[PA_DIMS]; /* whether along an axis */
     pa_reduce_f32_fn reduce;
-    pa_fold_f32_fn fold;
+    pa_reduce_columns_f32_fn reduce_columns;
     pa_unary_f32_fn unary;
     /* set by plan */
     pa_axes kept, inner; /* of src, dst; of src */
@@ -42,8 +42,8 @@ typedef struct pa_arg_op {
     pa_strided src, dst;
     int32_t axis, least, last;
     pa_reduce_f32_fn reduce;
-    pa_place_rows_f32_fn place_rows;
-    pa_place_columns_f32_fn place_columns;
+    pa_argmax_rows_f32_fn argmax_rows;
+    pa_argmax_columns_f32_fn argmax_columns;
     pa_axes kept; /* set by plan: of src, dst */
     int32_t columns;
 } pa_arg_op;

@@ -31,7 +31,7 @@ typedef struct pa_resize_op {
     int32_t rank;
     pa_resize_axis axis[PA_DIMS]; /* those of dst in order; plan keeps those of the outer loops */
     pa_resample_f32_fn kernel;    /* unless it moves */
-    pa_grow_f32_fn grow;          /* likewise */
+    pa_upsample_f32_fn upsample;          /* likewise */
     pa_resize_s8 s8;
 
     /* set by plan: rows y of x.size pixels of `run` elements that lie one behind the other on both sides; an axis that is

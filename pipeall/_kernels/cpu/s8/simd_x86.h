@@ -4,8 +4,8 @@
  * PA_ISA_VNNI. It switches the instruction set on for the rest of the file; PA_SIMD_END closes that and comes last.
  *
  *   vi, VL            a vector of integers, and its lanes of 32 bits; of 16 bits it has twice as many
- *   v_factor_of(a, p) four bytes of A as v_dot wants them, plus A_PLUS if that takes them as unsigned; if SIZES, their sizes
- *                     are at p; v_size(a): the size of each byte
+ *   v_factor_of(a, p) four bytes of A as v_dot wants them, plus A_PLUS if that takes them as unsigned; if KEEPS_ABS,
+ *                     |A| is at p; v_abs(a): |a| of each byte
  *   v_dot(s, a, b)    s + sums of four neighbouring products with a: lanes of 32 bits of lanes of 8. Without VNNI the
  *                     products of a pair must fit into 16 bits: -127 <= b
  *   v_pairs(s, a, b)  s + sums of two neighbouring products: lanes of 32 bits of lanes of 16
@@ -65,7 +65,7 @@ typedef __m512 vf;
 PA_INLINE vi v_set1(int32_t x) { return _mm512_set1_epi32(x); }
 PA_INLINE vi v_load(const void *p) { return _mm512_loadu_si512(p); }
 PA_INLINE void v_store(void *p, vi a) { _mm512_storeu_si512(p, a); }
-PA_INLINE vi v_size(vi a) { return _mm512_abs_epi8(a); }
+PA_INLINE vi v_abs(vi a) { return _mm512_abs_epi8(a); }
 PA_INLINE vi v_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
 PA_INLINE vi v_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
 PA_INLINE vi v_shift_left(vi a, const int n) { return _mm512_slli_epi32(a, n); }
@@ -111,7 +111,7 @@ typedef __m256 vf;
 PA_INLINE vi v_set1(int32_t x) { return _mm256_set1_epi32(x); }
 PA_INLINE vi v_load(const void *p) { return _mm256_loadu_si256(p); }
 PA_INLINE void v_store(void *p, vi a) { _mm256_storeu_si256(p, a); }
-PA_INLINE vi v_size(vi a) { return _mm256_abs_epi8(a); }
+PA_INLINE vi v_abs(vi a) { return _mm256_abs_epi8(a); }
 PA_INLINE vi v_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
 PA_INLINE vi v_sub(vi a, vi b) { return _mm256_sub_epi32(a, b); }
 PA_INLINE vi v_shift_left(vi a, const int n) { return _mm256_slli_epi32(a, n); }
@@ -183,10 +183,10 @@ PA_INLINE void v_store_reals(float *p, vi sum, vi scale, const pa_requantise *to
 #endif
 
 #if defined(PA_ISA_VNNI) || defined(PA_ISA_AVXVNNI)
-enum { A_PLUS = 128, SIZES = 0 };
+enum { A_PLUS = 128, KEEPS_ABS = 0 };
 typedef vi v_factor;
-PA_INLINE v_factor v_factor_of(int32_t four, const int8_t *size) {
-    (void)size;
+PA_INLINE v_factor v_factor_of(int32_t four, const int8_t *a_abs) {
+    (void)a_abs;
     return v_xor(v_set1(four), v_set1((int32_t)0x80808080));
 }
 /* In the register that the sum has: compilers let sums wander, and copy them back every few steps. */
@@ -201,30 +201,30 @@ PA_INLINE vi v_dot(vi s, v_factor a, vi b) {
     return s;
 }
 #elif defined(PA_ISA_AVX512)
-enum { A_PLUS = 0, SIZES = 0 };
+enum { A_PLUS = 0, KEEPS_ABS = 0 };
 typedef struct v_factor {
-    vi size;
+    vi abs;
     __mmask64 minus;
 } v_factor;
-PA_INLINE v_factor v_factor_of(int32_t four, const int8_t *size) {
-    (void)size;
+PA_INLINE v_factor v_factor_of(int32_t four, const int8_t *a_abs) {
+    (void)a_abs;
     const vi a = v_set1(four);
     return (v_factor){_mm512_abs_epi8(a), _mm512_movepi8_mask(a)};
 }
 PA_INLINE vi v_dot(vi s, v_factor a, vi b) {
     const vi signed_b = _mm512_mask_sub_epi8(b, a.minus, _mm512_setzero_si512(), b);
-    return v_pairs(s, _mm512_maddubs_epi16(a.size, signed_b), _mm512_set1_epi16(1));
+    return v_pairs(s, _mm512_maddubs_epi16(a.abs, signed_b), _mm512_set1_epi16(1));
 }
 #else
-enum { A_PLUS = 0, SIZES = 1 };
+enum { A_PLUS = 0, KEEPS_ABS = 1 };
 typedef struct v_factor {
-    vi size, sign;
+    vi abs, sign;
 } v_factor;
-PA_INLINE v_factor v_factor_of(int32_t four, const int8_t *size) {
-    return (v_factor){v_set1(four_at(size)), v_set1(four)};
+PA_INLINE v_factor v_factor_of(int32_t four, const int8_t *a_abs) {
+    return (v_factor){v_set1(four_at(a_abs)), v_set1(four)};
 }
 PA_INLINE vi v_dot(vi s, v_factor a, vi b) {
-    return v_pairs(s, _mm256_maddubs_epi16(a.size, _mm256_sign_epi8(b, a.sign)), _mm256_set1_epi16(1));
+    return v_pairs(s, _mm256_maddubs_epi16(a.abs, _mm256_sign_epi8(b, a.sign)), _mm256_set1_epi16(1));
 }
 #endif
 

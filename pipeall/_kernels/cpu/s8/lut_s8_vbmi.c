@@ -1,4 +1,4 @@
-/* Integers by a table of 256 entries (kernels_s8.h: pa_table_s8_fn), by AVX-512 VBMI, which picks out of 128 entries at a time:
+/* Integers by a table of 256 entries (kernels_s8.h: pa_lut_s8_fn), by AVX-512 VBMI, which picks out of 128 entries at a time:
  * those of the numbers below 0, and the others.
  *
  * Bound: memory.
@@ -12,7 +12,7 @@ enum { VB = 64 };
 
 #define VBMI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi")))
 
-VBMI void pa_table_s8_vbmi(int64_t rows, int64_t n, int64_t stride, const int8_t *x, int8_t *out, const int8_t *table) {
+VBMI void pa_lut_s8_vbmi(int64_t rows, int64_t n, int64_t stride, const int8_t *x, int8_t *out, const int8_t *table) {
     __m512i part[4];
     for (int i = 0; i < 4; i++) part[i] = _mm512_loadu_si512(table + i * VB);
     for (; rows > 0; rows--, x += stride, out += stride) {
