@@ -23,7 +23,6 @@ extensions = [
     "registries",
 ]
 exclude_patterns = ["_build"]
-myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 
 autosummary_generate = False  # a page of its own for each name is more than they need
