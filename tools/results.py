@@ -24,6 +24,7 @@ sys.path.insert(0, str(ROOT))  # the tree's own pipeall, built or not
 from pipeall.files import read_json  # noqa: E402
 
 RECORDS = ROOT / "docs" / "results" / "records"
+MOST_DIGITS = 5  # after the point; columns with smaller numbers have two digits and a power of ten
 TABLE = re.compile(r"(<!-- bench-table: (?P<name>[a-z\d-]+) -->\n)(?P<text>.*?)(<!-- end -->)", re.DOTALL)
 
 
@@ -50,7 +51,7 @@ def section(name: str) -> str:
 
 
 def table_of(record: dict[str, Any]) -> str:
-    """Numbers of a column have as many digits after the point."""
+    """Numbers of a column have as many digits after the point, unless they are small."""
     head = [", ".join(filter(None, (column["name"], column.get("unit")))) for column in record["columns"]]
     columns = list(zip(*record["rows"], strict=True))
     numbers = [index for index, cells in enumerate(columns) if not any(isinstance(cell, str) for cell in cells)]
@@ -61,6 +62,8 @@ def table_of(record: dict[str, Any]) -> str:
 def _with_equal_digits(cells: Sequence[float | None]) -> list[str]:
     known = [Decimal(repr(cell)).normalize() for cell in cells if cell is not None]
     digits = max((-int(cell.as_tuple().exponent) for cell in known), default=0)
+    if digits > MOST_DIGITS:
+        return ["" if cell is None else f"{cell:.2g}" for cell in cells]
     return ["" if cell is None else f"{cell:.{max(digits, 0)}f}" for cell in cells]
 
 
