@@ -36,7 +36,7 @@ DOCS = ROOT / "docs"
 README = ROOT / "README.md"
 RECORDS = sorted((DOCS / "results" / "records").glob("*.json"))
 CHANGED = set(
-    """arm-cost-fp16 arm-cost-int8 cost-exports nas-baselines nas-lambda nas-sever nas-weights networks
+    """arm-cost-fp16 arm-cost-int8 cost-exports nas-sever nas-weights networks
     quantize""".split()
 )  # records of trees with changes that were not committed; to be measured again
 RECORD_KEYS = {"format", "bench", "command", "version", "commit", "date", "machine", "columns", "rows"}
