@@ -14,11 +14,11 @@ __version__ = "0.1.0"
 
 _NAMES = {  # module -> its public names
     ".errors": "ArgumentError DeviceError MissingExtraError ModelError PipeallError PipelineError PipelineTimeoutError",
-    ".graph.halves": "keep_float32",
+    ".graph.passes.fp16": "keep_float32",
     ".graph.ir": "Graph Tensor",
-    ".graph.onnx.read": "load",
-    ".graph.onnx.write": "save_onnx",
-    ".graph.pictures": "with_picture",
+    ".graph.onnx.read.read": "load",
+    ".graph.onnx.write.write": "save_onnx",
+    ".graph.passes.picture_input": "with_picture",
     ".media.model": "Model",
     ".media.picture_answer": "PictureAnswer",
     ".media.view": "View",
@@ -56,13 +56,13 @@ if TYPE_CHECKING:  # the same names for type checkers: tests compare them
     from .errors import PipelineError as PipelineError
     from .errors import PipelineTimeoutError as PipelineTimeoutError
     from .graph import zoo as zoo
-    from .graph.halves import keep_float32 as keep_float32
     from .graph.ir import Graph as Graph
     from .graph.ir import Tensor as Tensor
     from .graph.onnx import demo as demo
-    from .graph.onnx.read import load as load
-    from .graph.onnx.write import save_onnx as save_onnx
-    from .graph.pictures import with_picture as with_picture
+    from .graph.onnx.read.read import load as load
+    from .graph.onnx.write.write import save_onnx as save_onnx
+    from .graph.passes.fp16 import keep_float32 as keep_float32
+    from .graph.passes.picture_input import with_picture as with_picture
     from .media.model import Model as Model
     from .media.picture_answer import PictureAnswer as PictureAnswer
     from .media.view import View as View

@@ -24,7 +24,7 @@ from torch_nets import Export, errors, expected, write
 from bench.common import Record, parser
 from pipeall import Board, Engine, load
 from pipeall.errors import PipeallError
-from pipeall.graph.onnx.convert import OPERATORS
+from pipeall.graph.onnx.read.convert import OPERATORS
 
 LIMIT = 1e-4
 FILE_BYTES = 2**31  # protobuf's limit; larger networks have no single file

@@ -33,7 +33,7 @@ import numpy as np
 from bench.common import DATA, Record, names, parser
 from bench.engines.peers import reason
 from pipeall import Engine, Picture, load, quantize, tasks
-from pipeall.graph.onnx.write import onnx_bytes
+from pipeall.graph.onnx.write.write import onnx_bytes
 from pipeall.media import images
 from pipeall.quantization.photos import frames_of
 from pipeall.tasks.boxes import overlaps

@@ -14,7 +14,7 @@ import pytest
 from bench.kernels.attainable import judge
 from bench.kernels.single_step import big, on_axes, strided_program
 from pipeall.graph.ops import attributes
-from pipeall.graph.ops.sampling import taps
+from pipeall.graph.ops.sampling_ops import taps
 
 RESIZED = {  # (channels, height, width) to (height, width), order of the axes in memory
     "yolo-neck-2x": ((64, 80, 80), (160, 160), (0, 2, 3, 1)),

@@ -16,7 +16,7 @@ from math import ceil, prod
 from bench.common import NETWORKS, Record, network, parser
 from pipeall import Board, Graph
 from pipeall._kernels.opencl.methods import DEPTHWISE_PIXELS, GPU, winograd
-from pipeall.graph.lower import lower
+from pipeall.graph.lower.lower import lower
 from pipeall.steps import Step, View
 
 # ncnn's benchmark on a Khadas VIM3 (A311D), Vulkan, ms; SqueezeNet there is 1.1.

@@ -20,9 +20,9 @@ from bench.common import Record, in_turns, one_cluster, parser
 from bench.kernels.single_step import big, strided_program
 from pipeall import Graph, Picture
 from pipeall.graph.ir import Node, Tensor
-from pipeall.graph.lower import lower
+from pipeall.graph.lower.lower import lower
 from pipeall.graph.ops import attributes
-from pipeall.graph.pictures import with_picture
+from pipeall.graph.passes.picture_input import with_picture
 from pipeall.steps import SLOT_OUT
 
 FRAMES = 5

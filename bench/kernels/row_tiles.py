@@ -1,6 +1,6 @@
-"""Networks with their steps whole and in strips (pipeall/graph/strips.py): time of a frame and memory of its tensors.
+"""Networks with their steps whole and in tiles of rows (graph/lower/tiling.py): time of a frame, memory of its tensors.
 
-    python -m bench.kernels.row_tiles mobilenetv2.onnx mobilenetv2.onnx@512x512 [--threads 1,2] [--rounds 20]
+    python -m bench.kernels.row_tiles mobilenetv2.onnx mobilenetv2.onnx@512x512 [--threads 1,2]
 
 @HxW gives the size of a network's one picture. Which steps are cut is timed here, as an engine does it. In each round
 either form runs a few frames, and the fastest counts; the time of a form is the median of its rounds.
@@ -12,7 +12,7 @@ from statistics import median
 import pipeall
 from bench.common import Record, in_turns, mean_line, names, one_cluster, parser, ratios
 from pipeall import Graph
-from pipeall.graph.lower import lower
+from pipeall.graph.lower.lower import lower
 from pipeall.graph.partition import subgraph
 
 FRAMES = 5  # of a round

@@ -11,9 +11,9 @@ from pipeall import Board, Graph
 from pipeall._kernels.cpu.algorithms import Algorithm
 from pipeall._kernels.cpu.cluster import Cluster
 from pipeall._kernels.cpu.table import ROWS, KernelRow, Kernels, choose
-from pipeall.graph.lower import lower
+from pipeall.graph.lower.lower import lower
+from pipeall.graph.lower.strides import reaching
 from pipeall.graph.memory import side_by_side
-from pipeall.graph.strides import reaching
 from pipeall.pipeline.devices.timings import shape_key
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step, Strided
 

@@ -28,7 +28,7 @@ from bench.common import frame as noise
 from bench.kernels.single_step import big, gemm_kernel, kernels
 from pipeall._kernels.cpu.algorithms import GEMM, Algorithm, candidates, modelled
 from pipeall.graph.ir import Graph
-from pipeall.graph.lower import lower
+from pipeall.graph.lower.lower import lower
 from pipeall.graph.ops import run_graph
 from pipeall.media.images import inside, read
 from pipeall.steps import Step

@@ -14,10 +14,10 @@ from sphinx.application import Sphinx
 
 import pipeall
 from pipeall.env import VARIABLES
-from pipeall.graph.onnx.build import OPERATORS
-from pipeall.graph.onnx.convert import SUPPORTED
-from pipeall.graph.onnx.fold import FOLD
-from pipeall.graph.onnx.read import OPSETS
+from pipeall.graph.onnx.read.build import OPERATORS
+from pipeall.graph.onnx.read.convert import SUPPORTED
+from pipeall.graph.onnx.read.fold import FOLD
+from pipeall.graph.onnx.read.read import OPSETS
 from pipeall.graph.ops import OPS
 from pipeall.picture import Picture
 from pipeall.tasks import DECODERS, Decoder

@@ -10,7 +10,7 @@ import click
 
 from ..errors import ArgumentError
 from ..graph.ir import Graph
-from ..graph.onnx.shapes import Shapes
+from ..graph.onnx.read.shapes import Shapes
 from ..sizing.conventions import CONVENTIONS
 from ..sizing.size_network import Network
 from . import cost_report as report

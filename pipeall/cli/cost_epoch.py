@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..errors import ArgumentError
-from ..graph.onnx.shapes import Shapes
+from ..graph.onnx.read.shapes import Shapes
 from ..sizing import residence
 from ..sizing.count import network_cost
 from ..sizing.size_network import FLOAT_BYTES, Network

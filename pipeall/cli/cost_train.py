@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..errors import ArgumentError
-from ..graph.onnx.shapes import Shapes
+from ..graph.onnx.read.shapes import Shapes
 from ..sizing import batch as batches
 from ..sizing import training
 from ..sizing.residence import residence

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from ..errors import ArgumentError, PipeallError
-from ..graph.onnx.write import save_onnx
+from ..graph.onnx.write.write import save_onnx
 from ..nas.architecture_search import Search, executor, winner
 from ..nas.datasets import DataSet
 from ..nas.search.archive import Archive

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ..errors import ArgumentError
-from ..graph.onnx.read import load
+from ..graph.onnx.read.read import load
 from ..nas.architecture_search import Search
 from ..nas.datasets import DataSet
 from ..nas.placement import MEMORY_BYTES, Limits, Target

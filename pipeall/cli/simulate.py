@@ -9,7 +9,7 @@ import click
 
 from ..errors import ArgumentError
 from ..graph.ir import Graph
-from ..graph.onnx.shapes import Shapes
+from ..graph.onnx.read.shapes import Shapes
 from ..pipeline.measuring.comparison import likely
 from ..pipeline.planning.lineup import lineup
 from ..pipeline.planning.names import parse_unit

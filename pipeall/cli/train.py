@@ -12,7 +12,7 @@ import click
 
 from ..errors import ArgumentError, PipeallError
 from ..graph.ir import Graph
-from ..graph.onnx.write import save_onnx
+from ..graph.onnx.write.write import save_onnx
 from ..mlp import checkpoint, data
 from ..mlp.checkpoint import Progress
 from ..mlp.comm import Comm

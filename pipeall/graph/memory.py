@@ -14,7 +14,7 @@ import numpy as np
 
 from ..steps import SlotTensor, Step, Strided, View, item_bytes
 from .ir import Tensor
-from .strides import of_view, place, row_major
+from .lower.strides import of_view, place, row_major
 
 ARENA_TRIES = 16
 LINE_BYTES = 64  # bytes of a cache line, the widest vector

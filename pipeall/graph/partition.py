@@ -22,7 +22,7 @@ from itertools import accumulate, pairwise
 
 from ..errors import ArgumentError
 from .ir import Graph, Node, Tensor
-from .ops.table import work
+from .ops.registry import work
 
 POOL_OPS = ("maxpool", "avgpool")
 LARGE, PIECE = 1 / 4, 1 / 16  # of the network's MACs; of paper 001's, no group with several Mains has over a fifth

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import ArgumentError
+from ..graph.counted_outputs import cut
 from ..graph.ir import Graph, Node
-from ..graph.lengths import cut
 from ..picture import Placed, described, frame_of, is_example
 from ..steps import SlotTensor
 

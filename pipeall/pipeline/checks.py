@@ -11,7 +11,7 @@ from typing import Any
 from ..arguments import Rule, a, by_name, is_switch, number, optional, path, refused, switch, whole
 from ..errors import ArgumentError, DeviceError
 from ..graph.ir import Graph
-from ..graph.onnx.given import network
+from ..graph.onnx.read.given import network
 from ..picture import Picture
 from .boards.board import Board, board_of
 from .boards.twin import Twin

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..arguments import checked, optional, text, whole
 from ..graph.ir import Graph
-from ..graph.onnx.source import ModelSource
+from ..graph.onnx.read.source import ModelSource
 from ..picture import Picture
 from .boards.board import Board, board_of
 from .border import Frame

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from ..errors import DeviceError
 from ..graph.ir import Graph
-from ..graph.lower import lower
+from ..graph.lower.lower import lower
 from ..graph.partition import subgraph
-from ..graph.pictures import pictures_of
+from ..graph.passes.picture_input import pictures_of
 from .boards.board import Board
 from .boards.twin import host_component
 from .devices.component import Component

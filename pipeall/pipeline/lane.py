@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import ArgumentError, DeviceError
 from ..graph.ir import Graph
-from ..graph.lower import lower
+from ..graph.lower.lower import lower
 from ..graph.memory import LINE_BYTES
 from ..graph.partition import border, subgraph
 from ..steps import SLOT_IN, Lowered, SlotTensor

@@ -20,8 +20,8 @@ from .. import _kernels, env  # noqa: F401 _kernels says where nothing was built
 from ..arguments import checked, function, gone_through, one_of, optional, seconds
 from ..errors import ArgumentError, PipelineError, PipelineTimeoutError
 from ..graph.ir import Graph
-from ..graph.onnx.source import ModelSource
-from ..graph.pictures import pictures_of, with_picture
+from ..graph.onnx.read.source import ModelSource
+from ..graph.passes.picture_input import pictures_of, with_picture
 from ..picture import Picture, Placed
 from . import runtime
 from .boards.board import Board

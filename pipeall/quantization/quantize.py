@@ -11,11 +11,11 @@ import numpy as np
 
 from ..arguments import a, checked, function, gone_through, number, one_of, optional, path, several, switch, text
 from ..errors import ArgumentError, ModelError
-from ..graph.integers import integers
 from ..graph.ir import Graph
-from ..graph.onnx.given import network
-from ..graph.onnx.source import ModelSource
-from ..graph.onnx.write import save_onnx
+from ..graph.onnx.read.given import network
+from ..graph.onnx.read.source import ModelSource
+from ..graph.onnx.write.write import save_onnx
+from ..graph.passes.int8 import integers
 from ..picture import Picture
 from ..tasks import Task
 from .activations import behind_activations

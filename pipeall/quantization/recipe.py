@@ -10,8 +10,8 @@ import numpy as np
 
 from ..files import naming
 from ..graph.ir import Graph, Node
+from ..graph.passes.rewrite import rewrite
 from ..graph.pointwise import UNARY
-from ..graph.rewrite import rewrite
 from .assemble import integer_weights, quantised
 from .calibrate import Progress, mean_errors, observed, reaches
 from .equalise import Channels, equalised

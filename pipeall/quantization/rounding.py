@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..graph.ir import Graph, Node
-from ..graph.ops.images import window_taps
+from ..graph.ops.image_ops import window_taps
 from .calibrate import Progress, outputs_of
 from .levels import MOST, Levels
 from .notes import Notes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..graph.ir import Graph
-from ..graph.lower import storages
+from ..graph.lower.lower import storages
 from ..graph.memory import live_bytes, padded, plan_arena, slot_layout
 
 

@@ -11,10 +11,10 @@ from graphs import Net, frames, small_net, zoo_net
 
 import pipeall
 from pipeall import Board, Engine, Pipeline
-from pipeall.graph.halves import halves_between
-from pipeall.graph.lower import lower
+from pipeall.graph.lower.lower import lower
 from pipeall.graph.ops import run_graph
 from pipeall.graph.partition import split
+from pipeall.graph.passes.fp16 import halves_between
 
 HALF_U = 2.0**-11
 NETWORKS = ("squeezenet1.0", "squeezenet1.1", "mobilenet_v1_0.75_192", "googlenet", "resnet50")
@@ -183,7 +183,7 @@ def test_slots_are_float32():
 @pytest.mark.parametrize("model", NETWORKS)
 def test_trained_networks_keep_their_classes(model, data_dir, half_board):
     """The first class of some photos, every probability within 0.01, the first five but for ties within 0.01."""
-    from test_networks import photos
+    from task_images import photos
 
     graph = pipeall.load(data_dir / "models" / f"{model}.onnx")
     some = photos(data_dir, model)[

@@ -9,10 +9,10 @@ from integer_nets import chain
 
 import pipeall
 from pipeall import ArgumentError, Board, DeviceError, Engine, ModelError, Pipeline
-from pipeall.graph.halves import KEPT, halves_between, keep_float32, kept_float32
-from pipeall.graph.integers import integers
-from pipeall.graph.onnx.write import onnx_bytes
+from pipeall.graph.onnx.write.write import onnx_bytes
 from pipeall.graph.ops import run_graph
+from pipeall.graph.passes.fp16 import KEPT, halves_between, keep_float32, kept_float32
+from pipeall.graph.passes.int8 import integers
 from pipeall.pipeline.measuring.precision import allowed_precisions, mixed_precision
 
 

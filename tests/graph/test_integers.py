@@ -10,11 +10,11 @@ from onnx import TensorProto, helper, numpy_helper
 from quantised_files import MICROSOFT, integers, one_node, parameters, reference, small_network
 
 from pipeall import ArgumentError, Engine, Pipeline, load, profile, search
-from pipeall.graph.integers import integers as on_integers
 from pipeall.graph.ir import Quantization
 from pipeall.graph.ops import run_graph
-from pipeall.graph.reals import reals
-from pipeall.graph.rewrite import rewrite
+from pipeall.graph.passes.dequantize import reals
+from pipeall.graph.passes.int8 import integers as on_integers
+from pipeall.graph.passes.rewrite import rewrite
 
 RNG = np.random.default_rng(0)
 F, I8, U8 = np.float32, np.int8, np.uint8
@@ -347,9 +347,9 @@ def test_of_two(op, shapes, board):
 @pytest.mark.parametrize("form", ["QDQ", "QOperator"])
 def test_small_network_is_all_integers(form, tmp_path):
     from onnxruntime import quantization as tool
-    from test_quantised import Photos, real
+    from quantised_files import Photos, real
 
-    from pipeall.graph.onnx.write import onnx_bytes
+    from pipeall.graph.onnx.write.write import onnx_bytes
 
     path, made = tmp_path / "net.onnx", tmp_path / "int8.onnx"
     path.write_bytes(onnx_bytes(small_network()))

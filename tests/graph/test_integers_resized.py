@@ -8,9 +8,9 @@ from onnx import TensorProto, helper, numpy_helper
 from quantised_files import reference
 
 from pipeall import Engine, load
-from pipeall.graph.integers import integers as on_integers
 from pipeall.graph.ops import run_graph
-from pipeall.graph.reals import reals
+from pipeall.graph.passes.dequantize import reals
+from pipeall.graph.passes.int8 import integers as on_integers
 
 F, I8, U8 = np.float32, np.int8, np.uint8
 NEAR = 2e-3  # quanta: how far from the middle of two levels float32 may decide another way

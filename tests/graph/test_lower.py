@@ -13,13 +13,13 @@ from step_reference import POINTWISE, Memory, run_steps
 
 from pipeall.errors import ModelError
 from pipeall.graph import ops
-from pipeall.graph.cases import CASES, case_graph
+from pipeall.graph.cases.op_cases import CASES, case_graph
 from pipeall.graph.ir import Graph, Node
-from pipeall.graph.lower import lower
+from pipeall.graph.lower.lower import lower
+from pipeall.graph.lower.strides import merged, place
 from pipeall.graph.memory import APART_BYTES, LINE_BYTES, padded, plan_arena
 from pipeall.graph.partition import split, subgraph
 from pipeall.graph.pointwise import BINARY, UNARY
-from pipeall.graph.strides import merged, place
 from pipeall.steps import ARENA, SLOT_IN, SLOT_OUT, Lowered, SlotTensor
 
 # From floats to floats; test_strided_kernels has the others

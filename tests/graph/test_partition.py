@@ -11,7 +11,7 @@ from graphs import ZOO, Net, inputs_of, random_graph, zoo_net
 from pipeall.errors import ArgumentError
 from pipeall.graph import ops
 from pipeall.graph.ir import Graph
-from pipeall.graph.onnx.read import load
+from pipeall.graph.onnx.read.read import load
 from pipeall.graph.partition import configurations, split, subgraph
 
 # What crosses each cut: (channels, height = width), from the strides and paddings in the paper's program.

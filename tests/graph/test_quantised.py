@@ -21,7 +21,7 @@ from quantised_files import (
 
 from pipeall import Board, Engine, Pipeline, load
 from pipeall.errors import ModelError
-from pipeall.graph.onnx.write import onnx_bytes
+from pipeall.graph.onnx.write.write import onnx_bytes
 
 TIES = np.concatenate([np.arange(-300, 300) + 0.5, [1e9, -1e9, 0.0, -0.0]]).astype(F)
 PER_CHANNEL = np.array([0.01, 0.02, 0.5], F)

@@ -8,8 +8,8 @@ from graphs import INF, Net, random_graph
 from rewriting import IMAGE, ops_of, rewritten
 
 from pipeall.graph.ir import Graph
-from pipeall.graph.onnx.read import load
-from pipeall.graph.rewrite import rewrite
+from pipeall.graph.onnx.read.read import load
+from pipeall.graph.passes.rewrite import rewrite
 
 
 @pytest.mark.parametrize("seed", range(80))

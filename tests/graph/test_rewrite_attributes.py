@@ -9,10 +9,10 @@ import pytest
 from graphs import INF, Net, inputs_of
 
 from pipeall.errors import ModelError
-from pipeall.graph import rewrite as rewriting
 from pipeall.graph.ir import Graph, Node, Tensor
 from pipeall.graph.ops import OPS, infer_shape, infer_type, run_graph
-from pipeall.graph.rewrite_division import multiplied
+from pipeall.graph.passes import rewrite as rewriting
+from pipeall.graph.passes.rewrite_division import multiplied
 
 IMAGE = (1, 6, 5, 5)
 H, K = "heeds", "keeps"  # asks about it, or leaves it as it is on a node that means the same

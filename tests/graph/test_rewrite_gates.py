@@ -6,7 +6,7 @@ from graphs import INF, Net
 from rewriting import ops_of, rewritten
 
 from pipeall.graph.ops import run_graph
-from pipeall.graph.rewrite import rewrite
+from pipeall.graph.passes.rewrite import rewrite
 
 IMAGE, GATE = (1, 6, 5, 4), (1, 6, 1, 1)
 

@@ -12,10 +12,10 @@ from strip_graphs import DEVICE, cache_of, image_graph
 
 from pipeall import Pipeline
 from pipeall.graph.ir import Graph
-from pipeall.graph.lower import lower
+from pipeall.graph.lower.lower import lower
+from pipeall.graph.lower.tiling import segments
 from pipeall.graph.ops import run_graph
 from pipeall.graph.partition import border, subgraph
-from pipeall.graph.strips import segments
 from pipeall.pipeline.devices.cpu import tune_cpu
 from pipeall.pipeline.devices.cpu.cpu_device import Cpu
 from pipeall.steps import LOCAL, SLOT_IN, SLOT_OUT, Lowered, Step, View

@@ -10,12 +10,12 @@ from onnx.reference import ReferenceEvaluator
 
 from pipeall.errors import ModelError
 from pipeall.graph import ops
-from pipeall.graph.case import Case
-from pipeall.graph.cases import case_graph
-from pipeall.graph.cases_indexing import INDEXING
-from pipeall.graph.cases_recurrent import RECURRENT
-from pipeall.graph.cases_sampling import SAMPLING
-from pipeall.graph.ops import sampling
+from pipeall.graph.cases.case import Case
+from pipeall.graph.cases.cases_indexing import INDEXING
+from pipeall.graph.cases.cases_recurrent import RECURRENT
+from pipeall.graph.cases.cases_sampling import SAMPLING
+from pipeall.graph.cases.op_cases import case_graph
+from pipeall.graph.ops import sampling_ops as sampling
 
 CASES = [case for group in (*INDEXING, *SAMPLING, *RECURRENT) for case in group]
 

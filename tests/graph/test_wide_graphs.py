@@ -10,7 +10,7 @@ import pytest
 from onnx import helper as h
 
 from pipeall import load
-from pipeall.graph.lower import lower
+from pipeall.graph.lower.lower import lower
 
 SMALL, TIMES = 60, 4
 

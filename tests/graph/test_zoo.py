@@ -11,7 +11,7 @@ from graphs import ZOO, inputs_of, zoo_net
 from pipeall.errors import ArgumentError
 from pipeall.graph import ops, zoo
 from pipeall.graph.ir import Graph, Node
-from pipeall.graph.onnx.read import load
+from pipeall.graph.onnx.read.read import load
 
 LAYERS = dict(alexnet=11, googlenet=58, mobilenet=28, resnet50=54, squeezenet=26)
 LAYERS["resnet50-slim"] = LAYERS["resnet50"]

@@ -16,9 +16,9 @@ from graphs import inputs_of, zoo_net
 from integer_nets import chain, levels_between
 
 from pipeall import Graph, load
-from pipeall.graph.integers import integers
 from pipeall.graph.ops import run_graph
-from pipeall.graph.reals import reals
+from pipeall.graph.passes.dequantize import reals
+from pipeall.graph.passes.int8 import integers
 
 PYTHON = REPOSITORY / "tests" / "arm64" / "python"
 ROOT = Path(os.environ.get("PIPEALL_ARM64_ROOT", "~/.cache/pipeall-arm64")).expanduser()

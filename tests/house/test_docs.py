@@ -24,8 +24,8 @@ from pipeall.cli.app import app
 from pipeall.cli.short_group import PLAIN
 from pipeall.env import VARIABLES
 from pipeall.files import read_json
-from pipeall.graph.onnx.convert import OPERATORS
-from pipeall.graph.onnx.fold import FOLD
+from pipeall.graph.onnx.read.convert import OPERATORS
+from pipeall.graph.onnx.read.fold import FOLD
 from pipeall.graph.ops import OPS
 from pipeall.pipeline.trace import chrome
 from pipeall.tasks import DECODERS

@@ -57,7 +57,7 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
 CIRCLES = [{"graph.ir", "graph.partition"}]  # Graph.groups and Graph.cuts are part of a graph's face
 OPTIONAL = {  # package outside of the standard library -> the file or folder that may import it, or several
     "onnx": "graph/onnx",
-    "google": "graph/onnx/reader.py",
+    "google": "graph/onnx/read/reader.py",
     "pyopencl": "_kernels/opencl/devices.py",
     "mpi4py": "mlp/comm_mpi.py",
     "tensorboardX": "cli/train_log.py",

@@ -16,7 +16,7 @@ from graphs import frames, picture_net, small_net
 
 import pipeall
 from pipeall import Board, Engine, Graph, Picture, PipeallError, Pipeline, Plan, Profile, Tensor, tasks, zoo
-from pipeall.graph.onnx.write import onnx_bytes
+from pipeall.graph.onnx.write.write import onnx_bytes
 
 LIMIT_S = 20  # that a call may take
 

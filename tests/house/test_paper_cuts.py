@@ -21,7 +21,7 @@ import pipeall
 from pipeall import ArgumentError, Board, DeviceError, Engine, ModelError, Pipeline, Plan, notebook
 from pipeall._kernels.cpu.cluster import equal, joined
 from pipeall.graph.ir import Quantization, Tensor
-from pipeall.graph.onnx.write import onnx_bytes
+from pipeall.graph.onnx.write.write import onnx_bytes
 from pipeall.pipeline.planning.teams import teams
 
 ROOT = Path(__file__).resolve().parents[2]

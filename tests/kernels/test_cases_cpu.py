@@ -6,8 +6,8 @@ from bounds import bound
 
 from pipeall import Board, Engine
 from pipeall._kernels.cpu.algorithms import GEMM
-from pipeall.graph.cases import CASES, case_graph
-from pipeall.graph.lower import lower
+from pipeall.graph.cases.op_cases import CASES, case_graph
+from pipeall.graph.lower.lower import lower
 from pipeall.graph.ops import run_graph
 from pipeall.pipeline.devices.cpu import tune_cpu
 

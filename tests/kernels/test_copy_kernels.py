@@ -7,7 +7,7 @@ import pytest
 from pipeall._kernels.cpu.kernels import CpuProgram
 from strided_steps import tables
 
-from pipeall.graph.strides import row_major
+from pipeall.graph.lower.strides import row_major
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 
 CASES = {  # name -> sizes, steps in src, steps in dst

@@ -18,7 +18,7 @@ from pipeall._kernels.cpu.algorithms import DIRECT
 from pipeall._kernels.cpu.cores import CLASSES, CORE_TYPES
 from pipeall._kernels.cpu.table import OPS, ROWS, KernelRow, choose, explain
 from pipeall.errors import ArgumentError, DeviceError
-from pipeall.graph.cases import CASES
+from pipeall.graph.cases.op_cases import CASES
 from pipeall.graph.ops import attributes, run_graph
 from pipeall.graph.pointwise import BINARY, UNARY
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View

@@ -17,9 +17,9 @@ from pipeall._kernels.cpu.kernels import CpuProgram
 
 from pipeall import ArgumentError, DeviceError
 from pipeall._kernels.cpu.table import choose
-from pipeall.graph.lower import lower
+from pipeall.graph.lower.lower import lower
 from pipeall.graph.ops import run_graph
-from pipeall.graph.rewrite import rewrite
+from pipeall.graph.passes.rewrite import rewrite
 from pipeall.steps import CONSTANT, SLOT_IN, SLOT_OUT, Step, Strided
 
 

@@ -8,8 +8,8 @@ from bounds import bound
 from strided_steps import run_strided, tables
 
 from pipeall import ArgumentError
-from pipeall.graph.cases import CASES, case_graph
-from pipeall.graph.lower import lower
+from pipeall.graph.cases.op_cases import CASES, case_graph
+from pipeall.graph.lower.lower import lower
 from pipeall.graph.ops import run_graph
 from pipeall.picture import EXAMPLE_WORDS, MAX_SIDE, Picture, Placed, described, frame_of
 

@@ -8,7 +8,7 @@ from strided_steps import expected, run_op, run_strided, tables
 
 from pipeall import ArgumentError
 from pipeall.graph.ops import OPS, attributes
-from pipeall.graph.ops.recurrent import ACTIVATIONS
+from pipeall.graph.ops.recurrent_ops import ACTIVATIONS
 
 TABLES = tables()
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}

@@ -8,7 +8,7 @@ from strided_steps import expected, run_strided, tables
 
 from pipeall import ArgumentError
 from pipeall.graph.ops import attributes
-from pipeall.graph.ops.sampling import taps
+from pipeall.graph.ops.sampling_ops import taps
 from pipeall.steps import TYPES
 
 ROUNDING = 2.0**-24  # of float32, relative

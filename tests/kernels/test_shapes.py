@@ -13,7 +13,7 @@ from kernel_runs import float_isas, nhwc, run_case, single_step
 from pipeall._kernels.cpu import algorithms
 from pipeall._kernels.cpu.table import choose
 from pipeall.errors import ModelError
-from pipeall.graph.cases import Case
+from pipeall.graph.cases.op_cases import Case
 from pipeall.graph.ops import infer_shape, run_graph
 
 SIZES, WINDOW = st.integers(1, 20), st.integers(1, 7)

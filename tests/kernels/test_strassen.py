@@ -12,7 +12,7 @@ from pipeall._kernels.cpu.kernels import CpuProgram
 from pipeall._kernels.cpu.algorithms import GEMM, STRASSEN, candidates, modelled
 from pipeall._kernels.cpu.table import choose
 from pipeall.errors import ArgumentError
-from pipeall.graph.cases import Case
+from pipeall.graph.cases.op_cases import Case
 from pipeall.graph.ops import attributes, run_graph
 from pipeall.steps import SLOT_IN
 

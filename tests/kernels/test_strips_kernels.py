@@ -5,7 +5,7 @@ import pytest
 from graphs import zoo_net
 from strip_graphs import cache_of, image_graph, programs
 
-from pipeall.graph.lower import lower
+from pipeall.graph.lower.lower import lower
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

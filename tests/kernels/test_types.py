@@ -7,7 +7,7 @@ import pytest
 
 from pipeall import ArgumentError, DeviceError, Engine, ModelError, Pipeline
 from pipeall.graph.ir import Graph, Node, Quantization, Tensor
-from pipeall.graph.lower import lower
+from pipeall.graph.lower.lower import lower
 from pipeall.graph.ops import attributes, infer_shape, run_graph
 from pipeall.graph.partition import split
 from pipeall.pipeline.measuring.footprint import footprint

@@ -22,8 +22,8 @@ from pipeall._kernels.cpu.algorithms import (
 )
 from pipeall._kernels.cpu.table import choose
 from pipeall.errors import ArgumentError
-from pipeall.graph.cases import CASES, case_graph
-from pipeall.graph.lower import lower
+from pipeall.graph.cases.op_cases import CASES, case_graph
+from pipeall.graph.lower.lower import lower
 from pipeall.graph.ops import run_graph
 from pipeall.steps import Step, is_depthwise
 

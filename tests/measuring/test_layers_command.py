@@ -17,9 +17,9 @@ from pipeall._kernels.opencl import methods as cl_methods
 from pipeall._kernels.opencl import peak as peak_cl
 from pipeall._kernels.peak import Peak
 from pipeall.cli.model import ZOO
-from pipeall.graph.integers import integers
-from pipeall.graph.lower import lower
+from pipeall.graph.lower.lower import lower
 from pipeall.graph.ops import attributes
+from pipeall.graph.passes.int8 import integers
 from pipeall.pipeline.devices.cpu.cpu_device import Cpu
 from pipeall.pipeline.devices.opencl.opencl_device import OpenCl
 from pipeall.pipeline.measuring.layers import LayerTimes, LayerWork, layer_times

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pipeall import DeviceError
-from pipeall.graph.lower import lower
+from pipeall.graph.lower.lower import lower
 from pipeall.graph.partition import subgraph
 from pipeall.pipeline.devices.cpu.cpu_device import Cpu
 from pipeall.pipeline.devices.device import ring_slots

@@ -13,7 +13,7 @@ from picture_nets import named_y, network, seen
 from pipeall import ArgumentError, Engine, Graph, ModelError, Picture, Pipeline
 from pipeall.graph.ir import Node, Tensor
 from pipeall.graph.ops import attributes, run_graph
-from pipeall.graph.pictures import with_picture
+from pipeall.graph.passes.picture_input import with_picture
 from pipeall.picture import described, frame_of
 
 RNG = np.random.default_rng(5)

@@ -8,7 +8,7 @@ import pytest
 from mlp_nets import HEADS, network
 
 from pipeall import ArgumentError, Pipeline
-from pipeall.graph.onnx.write import save_onnx
+from pipeall.graph.onnx.write.write import save_onnx
 from pipeall.mlp import checkpoint
 from pipeall.mlp.checkpoint import Progress
 from pipeall.mlp.comm import CommError

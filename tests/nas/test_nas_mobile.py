@@ -9,7 +9,7 @@ from commands import BOARD, document, invoke
 from nas_nets import blobs
 
 from pipeall import ArgumentError, Engine, load
-from pipeall.graph.onnx.write import onnx_bytes
+from pipeall.graph.onnx.write.write import onnx_bytes
 from pipeall.nas.datasets import Samples
 from pipeall.nas.spaces.genome import HYPER_GENES, SOURCE, Architecture, Candidate, Hyper
 from pipeall.nas.spaces.mobile_space import FIELDS, Builder, MobileSpace, mobilenet_v2, resnet20

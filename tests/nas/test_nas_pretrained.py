@@ -8,7 +8,7 @@ from commands import document, invoke
 from nas_nets import blobs
 
 from pipeall import load
-from pipeall.graph.onnx.write import onnx_bytes
+from pipeall.graph.onnx.write.write import onnx_bytes
 from pipeall.nas.spaces.genome import SOURCE, Architecture, Hyper
 from pipeall.nas.spaces.mobile_space import Builder
 from pipeall.nas.training.augment import TrainingRecipe

@@ -21,8 +21,8 @@ from pipeall._kernels.opencl import devices as opencl
 from pipeall._kernels.opencl import methods as cl_methods
 from pipeall._kernels.opencl.launches import unsupported
 from pipeall.errors import DeviceError
-from pipeall.graph.cases import CASES, Case, case_graph
-from pipeall.graph.lower import lower
+from pipeall.graph.cases.op_cases import CASES, Case, case_graph
+from pipeall.graph.lower.lower import lower
 from pipeall.graph.memory import dense, slot_elements
 from pipeall.graph.ops import attributes, run_graph
 from pipeall.graph.pointwise import UNARY

@@ -13,10 +13,10 @@ from strided_memory import HALF
 
 from pipeall import Board, DeviceError, Engine, Picture, Pipeline, Plan, search, zoo
 from pipeall._kernels.opencl import devices as opencl
-from pipeall.graph.cases import CASES, case_graph
-from pipeall.graph.lower import lower
+from pipeall.graph.cases.op_cases import CASES, case_graph
+from pipeall.graph.lower.lower import lower
 from pipeall.graph.ops import run_graph
-from pipeall.graph.pictures import with_picture
+from pipeall.graph.passes.picture_input import with_picture
 from pipeall.picture import MAX_SIDE
 from pipeall.pipeline.devices.opencl.opencl_device import unsupported
 from pipeall.pipeline.devices.opencl.opencl_program import ClProgram

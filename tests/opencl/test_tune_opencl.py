@@ -13,8 +13,8 @@ from pipeall._kernels.opencl import devices as opencl
 from pipeall._kernels.opencl.methods import methods
 from pipeall.cli import model
 from pipeall.errors import DeviceError, MissingExtraError
-from pipeall.graph.cases import Case, case_graph
-from pipeall.graph.lower import lower
+from pipeall.graph.cases.op_cases import Case, case_graph
+from pipeall.graph.lower.lower import lower
 from pipeall.graph.ops import attributes, run_graph
 from pipeall.pipeline.devices.opencl import tune_opencl
 from pipeall.pipeline.devices.opencl.opencl_device import ClProgram

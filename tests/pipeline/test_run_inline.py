@@ -8,7 +8,7 @@ import pytest
 from graphs import Net, frames, small_net
 
 from pipeall import Engine, Pipeline
-from pipeall.graph.lower import lower
+from pipeall.graph.lower.lower import lower
 from pipeall.pipeline.border import Entry
 from pipeall.pipeline.lane import read_in_place
 

@@ -10,7 +10,7 @@ from graphs import Net, frames, small_net
 from process import resident_bytes
 
 from pipeall import ArgumentError, Pipeline, PipelineError
-from pipeall.graph.lower import lower
+from pipeall.graph.lower.lower import lower
 from pipeall.graph.partition import subgraph
 from pipeall.pipeline import lane, trace
 from pipeall.pipeline.devices.opencl.opencl_device import OpenCl

@@ -11,8 +11,8 @@ from pipeall import ArgumentError, Engine
 from pipeall._kernels.cpu.algorithms import candidates, modelled
 from pipeall._kernels.cpu.cluster import detect
 from pipeall._kernels.cpu.table import ROWS, choose
-from pipeall.graph.cases import Case, case_graph
-from pipeall.graph.lower import lower
+from pipeall.graph.cases.op_cases import Case, case_graph
+from pipeall.graph.lower.lower import lower
 from pipeall.graph.ops import attributes
 from pipeall.pipeline.devices.cpu import tune_cpu
 from pipeall.pipeline.devices.cpu.tune_cpu import choose_algorithms

@@ -8,7 +8,7 @@ from toy_board import chain_net, toy_board
 
 from pipeall import ArgumentError, DeviceError, Engine, Pipeline, Plan, profile, search
 from pipeall._kernels.opencl import launches
-from pipeall.graph.lower import lower
+from pipeall.graph.lower.lower import lower
 from pipeall.pipeline.devices.cpu.cpu_device import Cpu
 from pipeall.pipeline.devices.device import unsupported_groups
 from pipeall.pipeline.devices.opencl.opencl_device import unsupported

@@ -8,10 +8,10 @@ from graphs import Net, frames, small_net, zoo_net
 from integer_nets import chain
 
 from pipeall import ArgumentError, Board, Pipeline, Plan, keep_float32, simulate
-from pipeall.graph.integers import integers
-from pipeall.graph.lower import lower
+from pipeall.graph.lower.lower import lower
 from pipeall.graph.partition import subgraph
-from pipeall.graph.reals import reals
+from pipeall.graph.passes.dequantize import reals
+from pipeall.graph.passes.int8 import integers
 from pipeall.pipeline.boards import price_list
 from pipeall.pipeline.boards.model import BoardModel
 from pipeall.pipeline.boards.price_list import PriceList

@@ -10,7 +10,7 @@ from quantize_nets import quiet, small
 
 from pipeall import ArgumentError, Engine, ModelError, Picture, load, quantize
 from pipeall.graph.ops import run_graph
-from pipeall.graph.rewrite import rewrite
+from pipeall.graph.passes.rewrite import rewrite
 from pipeall.quantization.assemble import integer_weights
 from pipeall.quantization.calibrate import mean_errors, observed, outputs_of, reaches
 from pipeall.quantization.equalise import Channels, equalised
@@ -256,7 +256,7 @@ def test_refusals(made):
 def test_command(tmp_path):
     from commands import document, invoke, picture
 
-    from pipeall.graph.onnx.write import onnx_bytes
+    from pipeall.graph.onnx.write.write import onnx_bytes
 
     (tmp_path / "small.onnx").write_bytes(onnx_bytes(small()))
     photo, output = picture(tmp_path), tmp_path / "out.onnx"

@@ -10,7 +10,7 @@ from PIL import Image
 from quantize_nets import small
 
 from pipeall import quantize
-from pipeall.graph.onnx.write import onnx_bytes
+from pipeall.graph.onnx.write.write import onnx_bytes
 from pipeall.graph.ops import macs
 from pipeall.pipeline.measuring import layers
 from pipeall.quantization import gain

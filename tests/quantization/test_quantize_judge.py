@@ -8,7 +8,7 @@ from quantize_nets import small
 from task_graphs import network
 
 from pipeall import ArgumentError, quantize, tasks
-from pipeall.graph.onnx.write import onnx_bytes
+from pipeall.graph.onnx.write.write import onnx_bytes
 from pipeall.quantization import quantize as room
 from pipeall.quantization.judge import CLEAR, judge_of
 

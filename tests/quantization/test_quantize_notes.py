@@ -9,7 +9,7 @@ from graphs import Net, frames
 from quantize_nets import small
 
 from pipeall import ArgumentError, quantize
-from pipeall.graph.onnx.write import onnx_bytes
+from pipeall.graph.onnx.write.write import onnx_bytes
 from pipeall.quantization import gain
 from pipeall.quantization.notes import MAX_BYTES, Notes, digest
 from pipeall.quantization.observe import BINS, Observed

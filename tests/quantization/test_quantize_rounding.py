@@ -9,7 +9,7 @@ from graphs import Net, frames
 from quantize_nets import quiet, small
 
 from pipeall import ArgumentError, Engine, quantize
-from pipeall.graph.onnx.write import onnx_bytes
+from pipeall.graph.onnx.write.write import onnx_bytes
 from pipeall.graph.ops import run_graph
 from pipeall.quantization import rounding
 from pipeall.quantization.calibrate import observed

@@ -6,7 +6,7 @@ from onnx_models import model
 
 import pipeall
 from pipeall import ArgumentError
-from pipeall.graph.cases import CASES, case_graph
+from pipeall.graph.cases.op_cases import CASES, case_graph
 from pipeall.graph.ops import macs
 from pipeall.sizing import conventions
 from pipeall.sizing.count import cost_of, network_cost, total

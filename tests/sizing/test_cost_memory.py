@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import pipeall
 from pipeall import ArgumentError
-from pipeall.graph.lower import lower
+from pipeall.graph.lower.lower import lower
 from pipeall.graph.memory import live_bytes, padded, plan_arena
 from pipeall.sizing.batch import largest_batch, needs_of
 from pipeall.sizing.inference import arena

@@ -10,7 +10,7 @@ from math import inf, prod
 import numpy as np
 
 from pipeall.graph.ops import run_graph
-from pipeall.graph.ops.sampling import taps
+from pipeall.graph.ops.sampling_ops import taps
 from pipeall.graph.pointwise import BINARY, UNARY
 
 U = 2.0**-24

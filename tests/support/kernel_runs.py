@@ -11,8 +11,8 @@ from pipeall._kernels.cpu.kernels import CpuProgram
 
 from pipeall._kernels.cpu import cluster
 from pipeall._kernels.cpu.table import OPS, ROWS
-from pipeall.graph.cases import case_graph
-from pipeall.graph.lower import lower
+from pipeall.graph.cases.op_cases import case_graph
+from pipeall.graph.lower.lower import lower
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step, View
 
 FLOAT_ROWS = tuple(row for row in ROWS if row.type == "f32")

@@ -12,7 +12,7 @@ from onnx_forms import emit_form
 
 from pipeall.errors import ModelError
 from pipeall.graph.ir import Graph, Node
-from pipeall.graph.onnx.read import load
+from pipeall.graph.onnx.read.read import load
 from pipeall.graph.pointwise import BINARY, UNARY
 
 OPSET = 21

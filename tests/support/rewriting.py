@@ -7,7 +7,7 @@ from graphs import inputs_of
 
 from pipeall.graph.ir import Graph
 from pipeall.graph.ops import run_graph
-from pipeall.graph.rewrite import rewrite
+from pipeall.graph.passes.rewrite import rewrite
 
 IMAGE = (1, 6, 5, 4)
 

@@ -7,8 +7,8 @@ from graphs import Net
 
 from pipeall import Board
 from pipeall.graph.ir import Graph
-from pipeall.graph.lower import lower
-from pipeall.graph.strips import Cache
+from pipeall.graph.lower.lower import lower
+from pipeall.graph.lower.tiling import Cache
 
 DEVICE = Board.detect(gpu=False).component("big").device
 DEVICE = replace(DEVICE, cluster=replace(DEVICE.cluster, l2_bytes=300_000, l2_cores=None))  # whatever is published

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -45,3 +46,11 @@ def by_the_letter(path: Path, settings: dict[str, Any]) -> np.ndarray:
     x = x[..., ::-1] if settings["order"] == "BGR" else x
     x = (x / settings["scale"] - settings["mean"]) / settings["std"]
     return x.transpose(2, 0, 1)[None].astype(np.float32)
+
+
+def photos(data_dir, model):
+    """Every photo preprocessed as models.json says, float32 (1, 3, size, size)."""
+    from pipeall.media.images import inside
+
+    how = json.loads((data_dir / "models" / "models.json").read_text())[f"{model}.onnx"]
+    return [by_the_letter(path, how) for path in inside(data_dir / "photos", recursive=False)]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipeall.graph.lower import lower
+from pipeall.graph.lower.lower import lower
 from pipeall.graph.partition import subgraph
 from pipeall.pipeline.trace import StageTrace
 

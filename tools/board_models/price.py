@@ -40,7 +40,7 @@ from pathlib import Path
 import numpy as np
 from pipeall import Board
 from pipeall._kernels.memory import aligned
-from pipeall.graph.lower import lower
+from pipeall.graph.lower.lower import lower
 from pipeall.graph.partition import subgraph
 
 pickled, unit, out = sys.argv[1:]

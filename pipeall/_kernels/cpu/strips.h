@@ -1,4 +1,4 @@
-/* Steps that take turns, strip by strip: each thread goes down a band of the image by itself (graph/strips.py). */
+/* Steps that take turns, strip by strip: each thread goes down a band of the image by itself (graph/lower/tiling.py). */
 #ifndef PIPEALL_STRIPS_H
 #define PIPEALL_STRIPS_H
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import ArgumentError
+from ..counted_outputs import cut
 from ..ir import Graph, Node
-from ..lengths import cut
-from .table import MAX_ELEMENTS, MAX_RANK, OPS, attributes, infer_shape, infer_type, work
+from .registry import MAX_ELEMENTS, MAX_RANK, OPS, attributes, infer_shape, infer_type, work
 
 __all__ = ["MAX_ELEMENTS", "MAX_RANK", "OPS", "attributes", "infer_shape", "infer_type", "macs", "run_graph"]
 

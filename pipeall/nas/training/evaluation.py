@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...errors import ArgumentError
 from ...graph.ir import Graph
-from ...graph.onnx.read import load as load_onnx
+from ...graph.onnx.read.read import load as load_onnx
 from .. import datasets as datasets
 from ..datasets import DataSet, Targets
 from ..placement import Placed, Target, place

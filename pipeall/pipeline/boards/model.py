@@ -19,7 +19,7 @@ from ...arguments import path as path_of
 from ...errors import ArgumentError
 from ...files import JsonReader, naming, read_json, write_json
 from ...graph.ir import Graph
-from ...graph.reals import reals
+from ...graph.passes.dequantize import reals
 from ..devices.component import Component
 from ..devices.device import Device, unsupported, unsupported_groups
 from ..planning.names import parse_unit, traits_of

@@ -21,8 +21,8 @@ from ..._kernels.cpu.fold import fold, folded
 from ..._kernels.cpu.phases import phased
 from ...errors import ArgumentError
 from ...graph.ir import Graph
-from ...graph.lower import lower
-from ...graph.ops.table import OPS, work
+from ...graph.lower.lower import lower
+from ...graph.ops.registry import OPS, work
 from ...graph.partition import subgraph
 from ...steps import TYPES, Step, Strided, item_bytes
 from .regression import GIGA, MEGA, nonnegative_least_squares

@@ -21,9 +21,9 @@ import numpy as np
 from ..._kernels.peak import Peak
 from ...errors import ArgumentError, DeviceError
 from ...graph.ir import Graph
-from ...graph.lower import lower
+from ...graph.lower.lower import lower
+from ...graph.lower.tiling import Cache
 from ...graph.partition import subgraph
-from ...graph.strips import Cache
 from ...progress import Progress, silent
 from ...steps import Lowered, Step
 

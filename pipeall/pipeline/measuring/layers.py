@@ -16,8 +16,8 @@ import numpy as np
 
 from ...errors import ArgumentError
 from ...graph.ir import Graph
-from ...graph.lower import lower
-from ...graph.ops.table import OPS, work
+from ...graph.lower.lower import lower
+from ...graph.ops.registry import OPS, work
 from ...graph.partition import subgraph
 from ...steps import Step, Strided, View, is_depthwise, item_bytes
 from ..boards.board import Board

@@ -10,8 +10,8 @@ from math import inf
 import numpy as np
 
 from ...errors import ArgumentError, DeviceError
-from ...graph.halves import LAYERS, keep_float32
 from ...graph.ir import Graph
+from ...graph.passes.fp16 import LAYERS, keep_float32
 from ..boards.board import Board
 from ..engine import Engine
 from ..planning.names import components, parse_unit, traits_of, without_precision

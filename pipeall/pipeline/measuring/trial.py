@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...graph.ir import Graph, Tensor
-from ...graph.pictures import pictures_of
+from ...graph.passes.picture_input import pictures_of
 from ...picture import EXAMPLE_WORDS
 from ...progress import Progress, silent
 from ..boards.board import Board

@@ -18,8 +18,8 @@ import numpy as np
 from ...arguments import by_name, checked, number, one_of, optional, several, switch, text, whole
 from ...errors import ArgumentError
 from ...graph.ir import Graph
-from ...graph.onnx.given import network
-from ...graph.onnx.source import ModelSource
+from ...graph.onnx.read.given import network
+from ...graph.onnx.read.source import ModelSource
 from ...logs import logger
 from ...notebook import html_table
 from .candidates import Candidates, PredictedPlan

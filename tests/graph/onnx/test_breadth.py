@@ -7,8 +7,8 @@ import pytest
 import torch_nets
 
 from pipeall import Engine, load
-from pipeall.graph.onnx.convert import OPERATORS
-from pipeall.graph.onnx.read import OPSETS
+from pipeall.graph.onnx.read.convert import OPERATORS
+from pipeall.graph.onnx.read.read import OPSETS
 
 NO_CASE = {  # in ONNX's own cases, or none with numbers to compare; tests/test_onnx_*.py have those that load
     *("GlobalLpPool", "Unique", "Optional", "SequenceMap", "SimplifiedLayerNormalization"),

@@ -1,28 +1,17 @@
 """Trained networks on photos through three-stage pipelines, against onnxruntime and against published outputs."""
 
-import json
 from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
 import pytest
+from task_images import photos
 
 import pipeall
 from pipeall import Engine, Pipeline
 
 MODELS = ("googlenet", "mobilenet_v1_0.75_192", "resnet50", "squeezenet1.0", "squeezenet1.1")
 ORDERS = ["-".join(order) for order in permutations(("big", "little", "gpu"))]
-
-
-def photos(data_dir, model):
-    """Every photo preprocessed as models.json says, float32 (1, 3, size, size)."""
-    pytest.importorskip("PIL", reason="decoding photos needs Pillow: pip install 'pipeall[cli]'")
-    from task_images import by_the_letter
-
-    from pipeall.media.images import inside
-
-    how = json.loads((data_dir / "models" / "models.json").read_text())[f"{model}.onnx"]
-    return [by_the_letter(path, how) for path in inside(data_dir / "photos", recursive=False)]
 
 
 def three_cut_pairs(groups):

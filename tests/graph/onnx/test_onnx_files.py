@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from onnx_models import X, ints, rand, refusal, saved
 
 from pipeall.errors import ArgumentError, MissingExtraError, ModelError
-from pipeall.graph.onnx.read import load
+from pipeall.graph.onnx.read.read import load
 
 
 def relu_model(shape=(1, 3), elem_type=TensorProto.FLOAT, opset=13, extra_inputs=()):

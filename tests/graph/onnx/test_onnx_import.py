@@ -9,7 +9,7 @@ import pytest
 from onnx_models import X, ints, norm, rand, saved
 
 from pipeall.graph import ops
-from pipeall.graph.onnx.read import load
+from pipeall.graph.onnx.read.read import load
 from pipeall.graph.pointwise import UNARY
 
 # float32 sums of up to 300 terms through up to 6 layers, relative to the largest result: 6 sqrt(300) eps = 1.2e-5

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import pipeall
 from pipeall.errors import ModelError
-from pipeall.graph.onnx.convert import OPERATORS
+from pipeall.graph.onnx.read.convert import OPERATORS
 
 TRIALS = 100
 SHAPES = [(), (3,), (2, 3), (1, 2, 4), (1, 3, 4, 4), (1, 2, 3, 4, 4), (1, 1, 2, 2, 2, 2), (0,), (0, 3)]

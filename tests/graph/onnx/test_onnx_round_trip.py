@@ -6,9 +6,9 @@ import pytest
 from onnx_models import saved
 
 from pipeall.graph import ops
-from pipeall.graph.cases import CASES, INDEXING, RECURRENT, SAMPLING, Case, case_graph
-from pipeall.graph.onnx.read import load
-from pipeall.graph.rewrite import rewrite
+from pipeall.graph.cases.op_cases import CASES, INDEXING, RECURRENT, SAMPLING, Case, case_graph
+from pipeall.graph.onnx.read.read import load
+from pipeall.graph.passes.rewrite import rewrite
 
 ELSEWHERE = {group[0].op for group in (*INDEXING, *SAMPLING, *RECURRENT)}  # in test_onnx_structure
 # Ops that ONNX has in parts, or in other parts

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from pipeall.graph.onnx import wire as onnx_wire
-from pipeall.graph.onnx.wire import LARGE, WireError
+from pipeall.graph.onnx.read import wire as onnx_wire
+from pipeall.graph.onnx.read.wire import LARGE, WireError
 
 RANDOM = np.random.default_rng(0)
 BIG = RANDOM.standard_normal(LARGE // 4).astype(np.float32)  # just large enough to stay in the file

@@ -7,7 +7,7 @@ import pytest
 from graphs import Net, inputs_of
 
 from pipeall import ArgumentError, load
-from pipeall.graph.onnx.write import RULES, onnx_bytes
+from pipeall.graph.onnx.write.write import RULES, onnx_bytes
 from pipeall.graph.ops import run_graph
 from pipeall.graph.pointwise import BINARY, UNARY
 

@@ -13,7 +13,7 @@ import onnx
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
 
-from pipeall.graph.case import Case  # noqa: E402
+from pipeall.graph.cases.case import Case  # noqa: E402
 
 
 def of(target: str) -> list[bytes]:
@@ -67,7 +67,7 @@ def _nodes() -> list[onnx.ModelProto]:
     """The smallest case of every op of the table, and of its variants one more."""
     import onnx_models
 
-    from pipeall.graph.cases import CASES, case_graph
+    from pipeall.graph.cases.op_cases import CASES, case_graph
 
     def elements(case: Case) -> int:
         return sum(map(prod, (*case.shapes, *case.constants)))

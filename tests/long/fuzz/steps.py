@@ -13,8 +13,8 @@ from strided_steps import elements, layout
 
 from pipeall import PipeallError
 from pipeall.errors import ModelError
-from pipeall.graph.cases import CASES, case_graph
-from pipeall.graph.lower import lower
+from pipeall.graph.cases.op_cases import CASES, case_graph
+from pipeall.graph.lower.lower import lower
 from pipeall.steps import CONSTANT, SLOT_IN, SLOT_OUT, TYPES, Step, Strided
 
 ELEMENTS = 1 << 12  # of an operand

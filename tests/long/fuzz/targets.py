@@ -28,14 +28,14 @@ import steps  # noqa: E402
 from pipeall import PipeallError, Plan, Profile, arrays  # noqa: E402
 from pipeall.errors import ArgumentError, ModelError  # noqa: E402
 from pipeall.graph.ir import Graph, Node, Tensor  # noqa: E402
-from pipeall.graph.lower import lower  # noqa: E402
-from pipeall.graph.onnx import build as onnx_build  # noqa: E402
-from pipeall.graph.onnx import evaluate as onnx_evaluate  # noqa: E402
-from pipeall.graph.onnx import read as onnx_import  # noqa: E402
-from pipeall.graph.onnx import reader as onnx_reader  # noqa: E402
+from pipeall.graph.lower.lower import lower  # noqa: E402
+from pipeall.graph.onnx.read import build as onnx_build  # noqa: E402
+from pipeall.graph.onnx.read import evaluate as onnx_evaluate  # noqa: E402
+from pipeall.graph.onnx.read import read as onnx_import  # noqa: E402
+from pipeall.graph.onnx.read import reader as onnx_reader  # noqa: E402
 from pipeall.graph.ops import run_graph  # noqa: E402
 from pipeall.graph.partition import subgraph  # noqa: E402
-from pipeall.graph.reals import reals  # noqa: E402
+from pipeall.graph.passes.dequantize import reals  # noqa: E402
 from pipeall.mlp import checkpoint, data  # noqa: E402
 from pipeall.pipeline.boards.model import BoardModel  # noqa: E402
 from pipeall.pipeline.devices.timings import add_times, read_times, shipped_times, write_shipped  # noqa: E402

@@ -15,8 +15,8 @@ from ...._kernels.cpu.table import Kernels, choose, explain
 from ...._kernels.memory import mapped_page_bytes
 from ...._kernels.peak import Peak
 from ....errors import ArgumentError, DeviceError
-from ....graph.onnx.wire import release
-from ....graph.strips import Cache
+from ....graph.lower.tiling import Cache
+from ....graph.onnx.read.wire import release
 from ....logs import logger
 from ....steps import Lowered, Step
 from ..device import Device, always, sysfs_text

@@ -24,7 +24,7 @@ from ...._kernels.cpu.cluster import Cluster
 from ...._kernels.cpu.table import ROWS, Kernels
 from ....cache import cached_path
 from ....graph.memory import side_by_side
-from ....graph.onnx.wire import release
+from ....graph.onnx.read.wire import release
 from ....logs import logger
 from ....steps import SLOT_IN, SLOT_OUT, Lowered, Step
 from ..timings import ALGORITHMS, Shapes, add_times, known_times, shape_key

@@ -18,7 +18,7 @@ from ...._kernels.opencl import devices as opencl
 from ...._kernels.opencl.methods import Choose, Method, methods, modelled
 from ....cache import cached_path
 from ....graph.ir import Graph
-from ....graph.lower import lower
+from ....graph.lower.lower import lower
 from ....graph.memory import side_by_side
 from ....logs import logger
 from ....steps import ARENA, Lowered, Step, item_bytes

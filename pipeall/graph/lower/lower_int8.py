@@ -1,0 +1,168 @@
+"""What ops on quantised tensors become (``lower_ops`` has the others): steps on 8-bit integers, with the levels of what
+they read and write. Ops that move elements, and maxima, are those of any type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..ir import Node, Quantization
+from ..passes.int8 import LAYERS, SUMS
+from ..pointwise import UNARY
+from .lowering import Lowering
+from .strides import broadcast, order_of
+
+ENTRIES = np.arange(-128, 128)
+Table = np.ndarray  # of the 256 integers that those of a tensor become, the lowest first
+
+
+def levels(to: Lowering, node: Node) -> dict[str, Any]:
+    """Of a step: scale and zero point of each operand and of the result, if that is of integers, and of a layer the
+    scale of each output's weights; nothing where the node does not compute with integers."""
+    if not on_integers(to, node):
+        return {}
+    found: dict[str, Any] = {"levels": tuple(_single(of) for of in _quantizations(to, node))}
+    if node.op in LAYERS:
+        found["scales"] = to.graph.levels[node.inputs[1]].scale
+    return found
+
+
+def on_integers(to: Lowering, node: Node) -> bool:
+    """Whether a node makes integers, or is a layer that makes real numbers of them."""
+    made_of = to.graph.tensors.get(node.inputs[0]) if node.op in LAYERS else None
+    return to.tensor(node.output).quantization is not None or (made_of is not None and made_of.quantization is not None)
+
+
+def _quantizations(to: Lowering, node: Node) -> list[Quantization]:
+    names = (*node.inputs[: 1 if node.op in LAYERS else None], node.output)
+    found = (to.tensor(x).quantization if x in to.graph.tensors else to.graph.levels[x] for x in names)
+    return [of for of in found if of is not None]
+
+
+def _single(levels: Quantization) -> tuple[float, int]:
+    return levels.scale[0], levels.zero_point[0]
+
+
+def _reals(entries: np.ndarray, of: tuple[float, int]) -> np.ndarray:
+    return ((entries.astype(np.int32) - of[1]) * np.float32(of[0])).astype(np.float32)
+
+
+def _stored(reals: np.ndarray, of: tuple[float, int]) -> Table:
+    levels = np.nan_to_num(reals / np.float32(of[0]), posinf=np.inf, neginf=-np.inf)
+    return np.clip(np.rint(levels) + of[1], -128, 127).astype(np.int8)
+
+
+def _table(to: Lowering, node: Node) -> Table:
+    """A function of one element."""
+    x, y = levels(to, node)["levels"]
+    parameters = [np.float32(node.attrs[name]) for name in UNARY[node.op].parameters]
+    with np.errstate(all="ignore"):
+        return _stored(UNARY[node.op].compute(_reals(ENTRIES, x), *parameters), y)
+
+
+def _table_of_two(to: Lowering, node: Node, tables: Mapping[str, Table]) -> Table:
+    """A sum or product of functions of one element."""
+    a, b = (_reals(tables[x], of) for x, of in zip(node.inputs, levels(to, node)["levels"][:-1], strict=True))
+    made = (a + b if node.op == "add" else a * b).clip(node.attrs["lo"], node.attrs["hi"])
+    return _stored(made, levels(to, node)["levels"][-1])
+
+
+def _only_readers(to: Lowering, name: str) -> tuple[Node, ...]:
+    """Who reads a tensor that need not be there for anybody else."""
+    return () if name in to.kept else tuple({id(node): node for node in to.readers.get(name, ())}.values())
+
+
+def _function(to: Lowering, node: Node) -> bool:
+    quantised = to.tensor(node.output).quantization is not None
+    return quantised and node.op in UNARY and RULES.get(node.op) is _unary
+
+
+def _gate(to: Lowering, node: Node) -> tuple[Node, Table] | None:
+    """The sum or product of a function of one element and that element, x * sigmoid(x), where nobody else reads the
+    function: its node and table."""
+    (x,), readers = node.inputs, _only_readers(to, node.output)
+    if len(readers) != 1 or readers[0].op not in SUMS or set(readers[0].inputs) != {x, node.output}:
+        return None
+    return readers[0], _table_of_two(to, readers[0], {x: ENTRIES, node.output: _table(to, node)})
+
+
+def _function_behind(to: Lowering, name: str) -> tuple[list[Node], Table]:
+    """The functions of one element, one behind the other, of a tensor that nobody else reads, and the table of all."""
+    found: list[Node] = []
+    table, made = ENTRIES.astype(np.int8), name
+    while True:
+        readers = _only_readers(to, made)
+        functions = [node for node in readers if _function(to, node)]
+        gate = _gate(to, functions[0]) if len(readers) == 2 and functions else None
+        if gate is not None and gate[0] in readers:
+            follows, entries = gate
+        elif len(readers) == len(functions) == 1:
+            follows, entries = functions[0], _table(to, functions[0])
+        else:
+            return found, table
+        found += [*functions, follows]
+        made, table = follows.output, entries[table.astype(int) + 128]
+
+
+def _unary(to: Lowering, node: Node) -> None:
+    last, table = _gate(to, node) or (node, _table(to, node))
+    behind, entries = _function_behind(to, last.output)
+    to.done |= {other.output for other in (last, *behind)}
+    last, at = (*[last], *behind)[-1], to.places[to.activation(node)]
+    to.step("table", last, (at,), to.target(last, order_of(at)), {"table": entries[table.astype(int) + 128]})
+
+
+def absorbed(to: Lowering, node: Node) -> tuple[Node, list[str], dict[str, Any]]:
+    """What a convolution on integers does with its results while they are in a cache: the last node it computes, the
+    tensor that is added, and the parameters of both."""
+    params: dict[str, Any] = {}
+    behind, table = _function_behind(to, node.output)
+    if behind and to.lies_as_pixels(behind[-1]):
+        params["table"], last = table, behind[-1]
+    else:
+        behind, last = [], node
+    added = []
+    readers = _only_readers(to, last.output)
+    if len(readers) == 1 and readers[0].op == "add" and to.tensor(readers[0].output).quantization is not None:
+        others = [name for name in readers[0].inputs if name != last.output]
+        here = [name for name in others if name in to.done and to.shape(name) == to.shape(last.output)]
+        if len(here) == 1 and to.lies_as_pixels(readers[0]):
+            own, *rest = levels(to, readers[0])["levels"]
+            if readers[0].inputs[0] != last.output:
+                own, rest[0] = rest[0], own
+            last, added = readers[0], here
+            params["add"] = {"levels": (own, *rest), "lo": last.attrs["lo"], "hi": last.attrs["hi"]}
+            behind = [*behind, last]
+    to.done |= {other.output for other in behind}
+    return last, added, params
+
+
+def _of_two(to: Lowering, node: Node) -> None:
+    shape = to.shape(node.output)
+    full = next((to.places[n] for n in node.inputs if n in to.places and to.shape(n) == shape), None)
+    order = order_of(full) if full is not None else to.natural(node.output)
+    src = [broadcast(to.operand(name, order), shape) for name in node.inputs]
+    params = {"op": node.op, "lo": node.attrs["lo"], "hi": node.attrs["hi"], **levels(to, node)}
+    to.step("integers", node, src, to.target(node, order), params)
+
+
+def stored(to: Lowering, node: Node) -> None:
+    """Integers of real numbers, or these of integers, as they lie."""
+    at = to.places[to.activation(node)]
+    params = {"scale": node.attrs["scale"], "zero": node.attrs["zero"]}
+    to.step(node.op, node, (at,), to.target(node, order_of(at)), params)
+
+
+def _softmax(to: Lowering, node: Node) -> None:
+    at = to.places[to.activation(node)]
+    params = {"axis": node.attrs["axis"], **levels(to, node)}
+    to.step("softmax_nd", node, (at,), to.target(node, order_of(at)), params)
+
+
+RULES: dict[str, Callable[[Lowering, Node], None]] = {
+    **{op: _unary for op, entry in UNARY.items() if entry.floats},
+    **dict.fromkeys(SUMS, _of_two),
+    "softmax": _softmax,
+}

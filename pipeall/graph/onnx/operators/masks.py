@@ -1,0 +1,74 @@
+"""x[mask] = number, which exporters write as the places where the mask is set and a scatter of the number to them.
+
+How many places there are depends on the data, so neither can be computed. Together they are a choice for each element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..read.build import Builder, OnnxNode
+from ..read.reader import Subgraph
+
+FILL = "x[mask] = number"  # no operator: x, mask and number
+REPEATS = frozenset("Expand Identity Reshape Squeeze Unsqueeze".split())  # of one element
+
+
+def with_fills(
+    nodes: Sequence[OnnxNode], constants: Mapping[str, np.ndarray], results: Collection[str]
+) -> list[OnnxNode]:
+    """The nodes with FILL for such a scatter, and without those that only it needed; as they are where there are
+    subgraphs, which read names without saying so."""
+    if any(isinstance(value, Subgraph) for node in nodes for value in node.attrs.values()):
+        return list(nodes)
+    makers = {name: node for node in nodes for name in node.outputs}
+    found = [_fill(node, makers, constants) or node for node in nodes]
+    return list(nodes) if found == list(nodes) else _needed(found, results)
+
+
+def _fill(node: OnnxNode, makers: Mapping[str, OnnxNode], constants: Mapping[str, np.ndarray]) -> OnnxNode | None:
+    if node.op != "ScatterND" or len(node.inputs) != 3 or node.attrs.get("reduction", "none") != "none":
+        return None
+    x, places, number = node.inputs
+    turned = makers.get(places)
+    if turned is None or turned.op != "Transpose" or turned.attrs.get("perm", [1, 0]) != [1, 0]:
+        return None
+    nonzero = makers.get(turned.inputs[0])
+    while number in makers and makers[number].op in REPEATS:
+        number = makers[number].inputs[0]
+    maker = makers.get(number)
+    value = maker.attrs.get("value") if maker is not None and maker.op == "Constant" else constants.get(number)
+    if nonzero is None or nonzero.op != "NonZero" or not isinstance(value, np.ndarray) or value.size != 1:
+        return None
+    return replace(node, op=FILL, inputs=(x, nonzero.inputs[0], number), attrs={})
+
+
+def _needed(nodes: Sequence[OnnxNode], results: Collection[str]) -> list[OnnxNode]:
+    needed, kept = set(results), []
+    for node in reversed(nodes):
+        if needed.intersection(node.outputs):
+            needed.update(node.inputs)
+            kept.append(node)
+    return kept[::-1]
+
+
+def fill(g: Builder, n: OnnxNode) -> None:
+    x, mask, number = g.value(n, 0), g.value(n, 1), g.constant(n, 2).reshape(-1)[0]
+    shape, of = g.shape_of(x), g.shape_of(mask)
+    if of != shape[: len(of)]:
+        n.fail(f"expected a mask of the first axes of {shape}, got {of}")
+    places = of + (1,) * (len(shape) - len(of))
+    if isinstance(mask, np.ndarray):
+        chosen = (mask != 0).reshape(places)
+        if isinstance(x, np.ndarray):
+            g.bind(n, np.where(chosen, number.astype(x.dtype), x))
+            return
+        mask = g.keep(chosen, f"{n.outputs[0]}/places")
+    else:
+        mask = g.reshape(n, g.cast(n, mask, "bool", part="mask"), places, part="places")
+    x = g.operand(n, 0)
+    value = g.keep(np.full((1,) * len(shape), number, g.dtype(x)), f"{n.outputs[0]}/number", infinite=True)
+    g.emit(n, "where", [mask, value, x])

@@ -1,0 +1,180 @@
+"""Operators of the domain com.microsoft, which onnxruntime's optimiser and exporters write, in operators of ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..read.build import Builder, OnnxNode, operator
+
+OPSET = 23  # of the operators that are written here
+CONV = "auto_pad dilations group kernel_shape pads strides"
+ACTIVATIONS = {  # of fused operators, with the names of their parameters
+    "Relu": (),
+    "Tanh": (),
+    "Sigmoid": (),
+    "LeakyRelu": ("alpha",),
+    "HardSigmoid": ("alpha", "beta"),
+    "Clip": ("min", "max"),
+    "HardSwish": (),
+}
+
+
+def ms(names: str) -> str:
+    return " ".join(f"com.microsoft.{name}" for name in names.split())
+
+
+def apply(g: Builder, n: OnnxNode, op: str, inputs: Sequence[str], part: str = "", **attrs: Any) -> str:
+    """What an operator of ONNX makes of tensors by their ONNX names: the first output of ``n``, or with ``part``
+    something on the way; its ONNX name."""
+    name = g.fresh(f"{n.outputs[0]}/{part}") if part else n.outputs[0]
+    g.convert(OnnxNode(name if part else n.name, op, tuple(inputs), (name,), attrs, OPSET))
+    return name
+
+
+def given(g: Builder, n: OnnxNode, i: int) -> str:
+    """The ONNX name of an input that must be there."""
+    g.value(n, i)
+    return n.inputs[i]
+
+
+def constant(g: Builder, n: OnnxNode, value: np.ndarray, part: str) -> str:
+    """A constant by its ONNX name."""
+    name = g.fresh(f"{n.outputs[0]}/{part}")
+    g.values[name] = value
+    return name
+
+
+def number(g: Builder, n: OnnxNode, value: float) -> str:
+    return constant(g, n, np.array(value, np.float32), f"{value}")
+
+
+def _activated(g: Builder, n: OnnxNode, x: str, parameters: Sequence[float]) -> None:
+    """The activation that the attribute names, of ``x``, as the output of the node."""
+    name = n.get("activation", str)
+    if name not in ACTIVATIONS or len(parameters) != len(ACTIVATIONS[name]):
+        n.fail(f"activation {name!r} with {len(parameters)} parameters is not supported")
+    if name == "Clip":
+        apply(g, n, "Clip", [x, *(number(g, n, bound) for bound in parameters)])
+    else:
+        apply(g, n, name, [x], **dict(zip(ACTIVATIONS[name], parameters, strict=True)))
+
+
+def _conv(g: Builder, n: OnnxNode, x: str, part: str) -> str:
+    """The convolution of ``x`` with the node's weight and bias."""
+    attrs = {name: value for name, value in n.attrs.items() if name in CONV.split()}
+    return apply(g, n, "Conv", [x, *n.inputs[1:3]], part, **attrs)
+
+
+@operator(ms("FusedConv"), f"{CONV} activation activation_params", "as Conv")
+def convolved(g: Builder, n: OnnxNode) -> None:
+    """A convolution by inputs 1 and 2, with input 3 added, and an activation."""
+    summed, fused = g.has(n, 3), bool(n.attrs.get("activation"))
+    x = _conv(g, n, n.inputs[0], "conv" if summed or fused else "")
+    if summed:
+        x = apply(g, n, "Add", [x, n.inputs[3]], "sum" if fused else "")
+    if fused:
+        _activated(g, n, x, n.get("activation_params", list, []))
+
+
+def with_channels_first(g: Builder, n: OnnxNode, op: str, inputs: Sequence[str], part: str = "", **attrs: Any) -> str:
+    """As ``apply``, where ``channels_last`` says so of input 0 with its channels last."""
+    if not n.get("channels_last", int, n.op.startswith("com.microsoft.Nhwc")):
+        return apply(g, n, op, inputs, part, **attrs)
+    axes = list(range(len(g.shape_of(g.values[inputs[0]]))))
+    if len(axes) < 3:
+        n.fail(f"expected samples, pixels and channels, got rank {len(axes)}")
+    x = apply(g, n, "Transpose", inputs[:1], f"{part}/channels", perm=[0, axes[-1], *axes[1:-1]])
+    y = apply(g, n, op, [x, *inputs[1:]], f"{part}/first", **attrs)
+    return apply(g, n, "Transpose", [y], part, perm=[0, *axes[2:], 1])
+
+
+@operator(ms("NhwcMaxPool"), "auto_pad ceil_mode dilations kernel_shape pads strides", "the pixels are NHWC")
+def _nhwc_max_pool(g: Builder, n: OnnxNode) -> None:
+    with_channels_first(g, n, "MaxPool", n.inputs[:1], **n.attrs)
+
+
+@operator(ms("NhwcConv NhwcFusedConv"), f"{CONV} activation activation_params", "as Conv; only the pixels are NHWC")
+def _nhwc_conv(g: Builder, n: OnnxNode) -> None:
+    fused = bool(n.attrs.get("activation"))
+    attrs = {name: value for name, value in n.attrs.items() if name in CONV.split()}
+    part = "conv" if g.has(n, 3) or fused else ""
+    x = with_channels_first(g, n, "Conv", n.inputs[:3], part, **attrs)
+    if g.has(n, 3):
+        x = apply(g, n, "Add", [x, n.inputs[3]], "sum" if fused else "")
+    if fused:
+        _activated(g, n, x, n.get("activation_params", list, []))
+
+
+@operator(
+    ms("FusedGemm"),
+    "activation activation_alpha activation_beta activation_gamma alpha beta transA transB",
+    "as Gemm",
+)
+def _fused_gemm(g: Builder, n: OnnxNode) -> None:
+    attrs = {name: value for name, value in n.attrs.items() if name in ("alpha", "beta", "transA", "transB")}
+    fused = bool(n.attrs.get("activation"))
+    x = apply(g, n, "Gemm", n.inputs, "product" if fused else "", **attrs)
+    if fused:
+        given = (n.get(f"activation_{name}", float, 0.0) for name in ("alpha", "beta"))
+        _activated(g, n, x, list(given)[: len(ACTIVATIONS.get(n.get("activation", str), ()))])
+
+
+@operator(ms("FusedMatMul TransposeMatMul"), "alpha transA transB transBatchA transBatchB", "as MatMul")
+def _fused_matmul(g: Builder, n: OnnxNode) -> None:
+    """alpha A B; of each the first axis may come behind those of the batch, and then the last two be exchanged."""
+    factors, alpha = list(n.inputs[:2]), n.get("alpha", float, 1.0)
+    for i, name in enumerate("AB"):
+        axes = list(range(len(g.shape_of(g.value(n, i)))))
+        if n.get(f"transBatch{name}", int, 0) and len(axes) > 2:
+            axes = [*axes[1:-1], 0, axes[-1]]
+        if n.get(f"trans{name}", int, 0) and len(axes) > 1:
+            axes[-2:] = axes[:-3:-1]
+        if axes != sorted(axes):
+            factors[i] = apply(g, n, "Transpose", [factors[i]], name, perm=axes)
+    x = apply(g, n, "MatMul", factors, "product" if alpha != 1 else "")
+    if alpha != 1:
+        apply(g, n, "Mul", [x, number(g, n, alpha)])
+
+
+@operator(ms("Gelu BiasGelu FastGelu"))
+def _gelu(g: Builder, n: OnnxNode) -> None:
+    x = apply(g, n, "Add", n.inputs[:2], "sum") if g.has(n, 1) else n.inputs[0]
+    apply(g, n, "Gelu", [x], approximate="tanh" if n.op.endswith("FastGelu") else "none")
+
+
+@operator(ms("QuickGelu"), "alpha")
+def _quick_gelu(g: Builder, n: OnnxNode) -> None:
+    """x sigmoid(alpha x)"""
+    scaled = apply(g, n, "Mul", [n.inputs[0], number(g, n, n.get("alpha", float, 1.702))], "scaled")
+    apply(g, n, "Mul", [n.inputs[0], apply(g, n, "Sigmoid", [scaled], "gate")])
+
+
+@operator("SimplifiedLayerNormalization", "axis epsilon stash_type", "one result")
+def _simple_layer_norm(g: Builder, n: OnnxNode) -> None:
+    """RMSNormalization as onnxruntime writes it, in ONNX's own domain."""
+    apply(g, n, "RMSNormalization", n.inputs, **n.attrs)
+
+
+@operator(ms("LayerNormalization"), "axis epsilon stash_type", "as LayerNormalization; one result")
+def _layer_norm(g: Builder, n: OnnxNode) -> None:
+    apply(g, n, "LayerNormalization", n.inputs, **n.attrs)
+
+
+@operator(ms("SkipLayerNormalization SkipSimplifiedLayerNormalization"), "epsilon", "without mean and deviation")
+def _skip_layer_norm(g: Builder, n: OnnxNode) -> None:
+    """The normalised sum of two or three operands; the fourth output is that sum."""
+    simple = n.op.endswith("SkipSimplifiedLayerNormalization")
+    bias = 3 if simple else 4
+    for i in range(3):
+        g.value(n, i)  # raises where it is absent
+    total = apply(g, n, "Add", n.inputs[:2], "sum")
+    if g.has(n, bias):
+        total = apply(g, n, "Add", [total, n.inputs[bias]], "biased")
+    scale = n.inputs[2:3] if simple else n.inputs[2:4]
+    op = "RMSNormalization" if simple else "LayerNormalization"
+    apply(g, n, op, [total, *scale], axis=-1, epsilon=n.get("epsilon", float, 1e-12 if not simple else 1e-5))
+    if len(n.outputs) > 3 and n.outputs[3]:
+        g.bind(n, g.values[total], 3)

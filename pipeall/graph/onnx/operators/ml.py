@@ -1,0 +1,78 @@
+"""Operators of the domain ai.onnx.ml that make rows of numbers of rows of numbers, in operators of ONNX."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..read.build import Builder, OnnxNode, operator
+from .microsoft import apply, constant, number
+
+
+def ml(names: str) -> str:
+    return " ".join(f"ai.onnx.ml.{name}" for name in names.split())
+
+
+def _real(g: Builder, n: OnnxNode) -> str:
+    """Input 0 as float32, by its ONNX name."""
+    return n.inputs[0] if g.dtype(g.x(n)) == "float32" else apply(g, n, "Cast", n.inputs[:1], "real", to=1)
+
+
+def _numbers(n: OnnxNode, name: str, default: list[float] | None = None) -> np.ndarray:
+    return np.array(n.get(name, list, default), np.float32)
+
+
+@operator(ml("Scaler"), "offset scale", "rows")
+def _scaler(g: Builder, n: OnnxNode) -> None:
+    """(x - offset) * scale"""
+    offset, scale = (_numbers(n, name) for name in ("offset", "scale"))
+    if len(g.shape(g.x(n))) > 2 and max(offset.size, scale.size) > 1:
+        n.fail(f"expected rows, got {g.shape(g.x(n))}")
+    shifted = apply(g, n, "Sub", [_real(g, n), constant(g, n, offset, "offset")], "shifted")
+    apply(g, n, "Mul", [shifted, constant(g, n, scale, "scale")])
+
+
+@operator(ml("Normalizer"), "norm", "rows")
+def _normalizer(g: Builder, n: OnnxNode) -> None:
+    """Every row by its largest element, the sum of its absolute values or the root of that of their squares; rows for
+    which that is 0 stay."""
+    norm, rank = n.get("norm", str, "MAX"), len(g.shape(g.x(n)))
+    if norm not in ("MAX", "L1", "L2") or rank > 2:
+        n.fail(f"expected rows and norm MAX, L1 or L2, got rank {rank} and {norm!r}")
+    x, axes = _real(g, n), constant(g, n, np.array([-1]), "axes")
+    size = apply(g, n, f"Reduce{norm.capitalize()}", [x, axes], "size")
+    nothing = apply(g, n, "Equal", [size, number(g, n, 0.0)], "nothing")
+    apply(g, n, "Div", [x, apply(g, n, "Where", [nothing, number(g, n, 1.0), size], "divisor")])
+
+
+@operator(ml("Binarizer"), "threshold")
+def _binarizer(g: Builder, n: OnnxNode) -> None:
+    above = apply(g, n, "Greater", [_real(g, n), number(g, n, n.get("threshold", float, 0.0))], "above")
+    apply(g, n, "Cast", [above], to=1)
+
+
+@operator(ml("Imputer"), "imputed_value_floats replaced_value_float", "floats")
+def _imputer(g: Builder, n: OnnxNode) -> None:
+    """Numbers, or what is no number, replaced by those of their columns."""
+    replaced = n.get("replaced_value_float", float, 0.0)
+    if np.isnan(replaced):
+        absent = apply(g, n, "IsNaN", n.inputs[:1], "absent")
+    else:
+        absent = apply(g, n, "Equal", [n.inputs[0], number(g, n, replaced)], "absent")
+    apply(g, n, "Where", [absent, constant(g, n, _numbers(n, "imputed_value_floats"), "values"), n.inputs[0]])
+
+
+@operator(ml("LinearRegressor"), "coefficients intercepts post_transform targets", "rows; no post_transform")
+def _linear(g: Builder, n: OnnxNode) -> None:
+    targets, transform = n.get("targets", int, 1), n.get("post_transform", str, "NONE")
+    weights = _numbers(n, "coefficients")
+    if transform != "NONE":
+        n.fail(f"post_transform {transform!r} is not supported")
+    if targets < 1 or weights.size % targets:
+        n.fail(f"{weights.size} coefficients do not divide into {targets} targets")
+    bias = constant(g, n, _numbers(n, "intercepts", [0.0] * targets), "intercepts")
+    apply(g, n, "Gemm", [_real(g, n), constant(g, n, weights.reshape(targets, -1), "coefficients"), bias], transB=1)
+
+
+@operator(ml("ArrayFeatureExtractor"))
+def _extractor(g: Builder, n: OnnxNode) -> None:
+    apply(g, n, "Gather", n.inputs, axis=-1)

@@ -1,0 +1,230 @@
+"""ONNX operators of several operands, element by element, in canonical ops: arithmetic, comparisons, logic, choices.
+
+``binary`` is what other converters build on: operands of any ranks, constant or computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf, prod
+
+import numpy as np
+
+from ...ops import OPS
+from ...pointwise import BINARY
+from ..read.build import Builder, OnnxNode, operator
+from ..read.narrow import cast, type_in_file
+
+# ONNX element types as tensors have them; the other floats are float32 here
+TYPE_NAMES = {1: "float32", 10: "float32", 11: "float32", 16: "float32"}
+TYPE_NAMES |= {2: "uint8", 3: "int8", 6: "int32", 7: "int64", 9: "bool"}
+TYPE_NAMES |= {4: "uint16", 5: "int16", 12: "uint32", 13: "uint64"}
+REDUCED = {"Sum": "add", "Mean": "add", "Max": "max", "Min": "min"}  # of any number of operands
+NAMED = {
+    "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Equal": "equal", "Greater": "greater", "Less": "less",
+    "GreaterOrEqual": "greaterequal", "LessOrEqual": "lessequal", "And": "and", "Or": "or", "Xor": "xor",
+    "BitwiseAnd": "bitand", "BitwiseOr": "bitor", "BitwiseXor": "bitxor",
+}  # fmt: skip
+
+# ---- what converters share ----
+
+
+def number(g: Builder, n: OnnxNode, value: float | bool, like: str) -> str:
+    """A constant of one element that has the rank and the type of an operand."""
+    dtype = np.dtype(g.dtype(like))
+    if dtype.kind in "iu" and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+        n.fail(f"{value} is no {dtype}, the type of its operand")
+    array = np.full((1,) * len(g.shape(like)), value, dtype)
+    return g.keep(array, f"{n.outputs[0]}/number", infinite=True)
+
+
+def with_number(g: Builder, n: OnnxNode, op: str, x: str, value: float, part: str = "") -> str:
+    """x op value"""
+    return g.emit(n, op, [x, number(g, n, value, x)], part=part)
+
+
+def named(g: Builder, n: OnnxNode, value: np.ndarray) -> str:
+    """The name to keep a constant by: that of the input that it is."""
+    return next((name for name in n.inputs if name and g.values[name] is value), f"{n.outputs[0]}/operand")
+
+
+def aligned(g: Builder, n: OnnxNode, values: Sequence[np.ndarray | str], rank: int = 0) -> list[str]:
+    """Operands of one rank, the largest of theirs and ``rank``: leading axes of 1 are put before the others."""
+    shapes = [g.shape_of(value) for value in values]
+    rank = max(rank, *map(len, shapes))
+    operands = []
+    for value, shape in zip(values, shapes, strict=True):
+        full = (1,) * (rank - len(shape)) + shape
+        if isinstance(value, np.ndarray):
+            kept = value if shape == full else value.reshape(full)
+            operands.append(g.keep(kept, named(g, n, value), infinite=True))
+        else:
+            operands.append(g.reshape(n, value, full, part="aligned"))
+    return operands
+
+
+def broadcast(g: Builder, n: OnnxNode, values: Sequence[np.ndarray | str]) -> tuple[int, ...]:
+    """The shape of operands, broadcast."""
+    shapes = [g.shape_of(value) for value in values]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        n.fail(f"operands {' and '.join(map(str, shapes))} do not broadcast")
+
+
+def binary(
+    g: Builder, n: OnnxNode, op: str, a: np.ndarray | str, b: np.ndarray | str, part: str = "", output: int = 0
+) -> str:
+    """a op b of any ranks; where the op can be swapped, the first operand of its node is an activation that has the
+    shape of the result, if there is one."""
+    out = broadcast(g, n, (a, b))
+    whole = [isinstance(v, str) and v in g.tensors and prod(g.shape(v)) == prod(out) for v in (a, b)]
+    names = aligned(g, n, (a, b))
+    if "swapped" not in OPS[op].attrs:
+        return g.emit(n, op, names, part=part, output=output)
+    swap = not whole[0] and (whole[1] or (isinstance(a, np.ndarray) and isinstance(b, str)))
+    swapped = swap and bool(BINARY[op].swapped)
+    return g.emit(n, op, names[::-1] if swap else names, part=part, output=output, swapped=swapped)
+
+
+def _operands(g: Builder, n: OnnxNode) -> list[np.ndarray | str]:
+    """The inputs; in opset 6 ``axis`` is where the second one's axes begin."""
+    values = [g.value(n, i) for i in range(len(n.inputs))]
+    if "axis" in n.attrs:
+        shape = g.shape_of(values[1])
+        shape += (1,) * (len(g.shape_of(values[0])) - n.get("axis", int) - len(shape))
+        computed = isinstance(values[1], str)
+        values[1] = g.reshape(n, values[1], shape, "axis") if computed else values[1].reshape(shape)
+    return values
+
+
+def _type_of(g: Builder, value: np.ndarray | str) -> str:
+    """The type that an operand has as a tensor."""
+    return g.dtype(value) if isinstance(value, str) else "float32" if value.dtype.kind == "f" else value.dtype.name
+
+
+def _is_float(g: Builder, value: np.ndarray | str) -> bool:
+    return _type_of(g, value).startswith("float")
+
+
+def _retyped(g: Builder, n: OnnxNode, value: np.ndarray | str, to: str, part: str) -> np.ndarray | str:
+    return value.astype(to) if isinstance(value, np.ndarray) else g.cast(n, value, to, part)
+
+
+# ---- arithmetic, comparisons, logic ----
+
+
+@operator(" ".join(NAMED), "axis broadcast")
+def _named(g: Builder, n: OnnxNode) -> None:
+    a, b = _operands(g, n)
+    binary(g, n, NAMED[n.op], a, b)
+
+
+@operator(" ".join(REDUCED))
+def _reduced(g: Builder, n: OnnxNode) -> None:
+    """The operands one after the other; for Max and Min all single numbers at once, as a clamp."""
+    values = [g.value(n, i) for i in range(len(n.inputs))]
+    numbers = []
+    if n.op in ("Max", "Min"):
+        rank = max(len(g.shape_of(value)) for value in values if isinstance(value, str))
+        numbers = [v for v in values if isinstance(v, np.ndarray) and v.size == 1 and v.ndim <= rank]
+        numbers = [v for v in numbers if v.item() == v.item()]
+        values = [v for v in values if not any(v is single for single in numbers)]
+    total = values[0]
+    for i, value in enumerate(values[1:], 2):
+        last = i == len(values) and not numbers and n.op != "Mean"
+        total = binary(g, n, REDUCED[n.op], total, value, "" if last else f"of{i}")
+    if numbers:
+        limits = [single.item() for single in numbers]
+        lo, hi = (max(limits), inf) if n.op == "Max" else (-inf, min(limits))
+        g.emit(n, "clip", [total], lo=lo, hi=hi)
+    elif n.op == "Mean" and len(values) > 1:
+        with_number(g, n, "mul", total, 1 / len(values))
+    elif len(values) == 1:
+        g.bind(n, total)
+
+
+@operator("Pow", "axis broadcast")
+def _pow(g: Builder, n: OnnxNode) -> None:
+    """In the base's type, unless the exponent alone is of floats; small powers are products."""
+    x, exponent = _operands(g, n)
+    kind, single = _type_of(g, x), isinstance(exponent, np.ndarray) and exponent.size == 1
+    if single and isinstance(x, str) and exponent.ndim <= len(g.shape(x)) and _small_power(g, n, x, exponent.item()):
+        return
+    if isinstance(exponent, np.ndarray) and not _is_float(g, x) and (exponent == np.rint(exponent)).all():
+        exponent = exponent.astype(kind)
+    if not _is_float(g, x) and _is_float(g, exponent):
+        power = binary(g, n, "pow", _retyped(g, n, x, "float32", "base"), exponent, "power")
+        g.cast(n, power, kind)
+    else:
+        binary(g, n, "pow", x, _retyped(g, n, exponent, kind, "exponent"))
+
+
+def _small_power(g: Builder, n: OnnxNode, x: str, exponent: float) -> bool:
+    """Emits x to the power of 1, 2, 3, 1/2 or -1; False where it is another."""
+    if exponent == 1:
+        g.bind(n, x)
+    elif exponent == 2:
+        g.emit(n, "mul", [x, x])
+    elif exponent == 3:
+        g.emit(n, "mul", [g.emit(n, "mul", [x, x], part="square"), x])
+    elif exponent in (0.5, -1) and _is_float(g, x):
+        g.emit(n, "sqrt" if exponent == 0.5 else "reciprocal", [x])
+    else:
+        return False
+    return True
+
+
+@operator("Mod", "fmod")
+def _mod(g: Builder, n: OnnxNode) -> None:
+    binary(g, n, "fmod" if n.get("fmod", int, 0) else "mod", g.value(n, 0), g.value(n, 1))
+
+
+@operator("BitShift", "direction", "int8, uint8, int32 and int64")
+def _bit_shift(g: Builder, n: OnnxNode) -> None:
+    direction = n.get("direction", str)
+    if direction not in ("LEFT", "RIGHT"):
+        n.fail(f"direction must be LEFT or RIGHT, got {direction!r}")
+    binary(g, n, f"shift{direction.lower()}", g.value(n, 0), g.value(n, 1))
+
+
+@operator("PRelu")
+def _prelu(g: Builder, n: OnnxNode) -> None:
+    x, slope = g.x(n), g.value(n, 1)
+    shape = g.shape_of(slope)
+    if n.opset < 7 and prod(shape) > 1:  # one slope per channel
+        per_channel = (prod(shape), *(1,) * (len(g.shape(x)) - 2))
+        constant = isinstance(slope, np.ndarray)
+        slope = slope.reshape(per_channel) if constant else g.reshape(n, slope, per_channel, "slope")
+    if broadcast(g, n, (x, slope)) != g.shape(x):
+        n.fail(f"slopes {shape} do not broadcast to {g.shape(x)}")
+    binary(g, n, "prelu", x, slope)
+
+
+# ---- choices and casts ----
+
+
+@operator("Where")
+def _where(g: Builder, n: OnnxNode) -> None:
+    values = [g.value(n, i) for i in range(3)]
+    broadcast(g, n, values)
+    g.emit(n, "where", aligned(g, n, values))
+
+
+@operator("Cast", "round_mode saturate to", "float16, bfloat16 and double stay float32; no strings")
+def _cast(g: Builder, n: OnnxNode) -> None:
+    to = n.get("to", int)
+    cast(g, n, g.x(n), TYPE_NAMES[to] if to in TYPE_NAMES else n.fail(f"cannot cast to element type {to}"))
+
+
+@operator("CastLike", "round_mode saturate", "as Cast")
+def _cast_like(g: Builder, n: OnnxNode) -> None:
+    to = type_in_file(g, g.value(n, 1))
+    to = "float32" if to.startswith("float") else to
+    if to not in TYPE_NAMES.values():
+        n.fail(f"cannot cast to {to}")
+    value = g.value(n, 0)
+    if isinstance(value, np.ndarray):
+        g.bind(n, value.astype(to))
+    else:
+        cast(g, n, value, to)

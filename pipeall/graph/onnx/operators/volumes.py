@@ -1,0 +1,107 @@
+"""GridSample of volumes, whose windows no kernel knows, by the elements around each place, times their share.
+
+The volume is a table with one row of channels for each of its elements, and a place a row number.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from ..read.build import Builder, OnnxNode
+from .microsoft import apply, constant, number
+
+Axis = list[tuple[str, str]]  # the elements around the places along one axis: their numbers, their share ("" for all)
+
+
+def sampled(g: Builder, n: OnnxNode, mode: str, padding: str, corners: bool) -> None:
+    """What lies at the places (samples, *sizes, 3), each (x, y, z) from -1 to 1, of (samples, channels, z, y, x)."""
+    shape, places = g.shape_of(g.value(n, 0)), g.shape_of(g.value(n, 1))
+    if len(places) != 5 or places[0] != shape[0] or places[4] != 3:
+        n.fail(f"grid must be ({shape[0]}, D, H, W, 3), got {places}")
+    if mode not in ("linear", "nearest") or padding not in ("zeros", "border", "reflection"):
+        n.fail(f"volumes are sampled linear or nearest, with zeros, border or reflection, got {mode}, {padding}")
+    (samples, channels, *sizes), count = shape, prod(places[:4])
+    x = apply(g, n, "Transpose", n.inputs[:1], "last", perm=[0, 2, 3, 4, 1])
+    table = apply(g, n, "Reshape", [x, constant(g, n, np.array([-1, channels]), "table/shape")], "table")
+    at = apply(g, n, "Reshape", [n.inputs[1], constant(g, n, np.array([count, 3]), "places/shape")], "places")
+    at = _placed(g, n, at, np.array([sizes[::-1]], np.float32), mode, padding, corners)
+    axes = [_axis(g, n, at, 2 - i, size, mode, padding) for i, size in enumerate(sizes)]
+    start = np.repeat(np.arange(samples), count // samples)[:, None] * prod(sizes)
+    total = ""
+    for corner, elements in enumerate(product(*axes)):
+        part = f"corner{corner}"
+        rows = constant(g, n, start, f"{part}/start")
+        step = prod(sizes)
+        for i, (place, _) in enumerate(elements):
+            step //= sizes[i]
+            far = apply(g, n, "Mul", [place, constant(g, n, np.array(step), f"{part}/step{i}")], f"{part}/far{i}")
+            rows = apply(g, n, "Add", [rows, far], f"{part}/rows{i}")
+        rows = apply(g, n, "Squeeze", [rows, constant(g, n, np.array([1]), f"{part}/axis")], f"{part}/rows")
+        found = apply(g, n, "Gather", [table, rows], f"{part}/found", axis=0)
+        for i, (_, share) in enumerate(elements):
+            found = apply(g, n, "Mul", [found, share], f"{part}/share{i}") if share else found
+        total = apply(g, n, "Add", [total, found], f"{part}/sum") if total else found
+    whole = constant(g, n, np.array([*places[:4], channels]), "whole/shape")
+    apply(g, n, "Transpose", [apply(g, n, "Reshape", [total, whole], "whole")], perm=[0, 4, 1, 2, 3])
+
+
+def _placed(g: Builder, n: OnnxNode, at: str, sizes: np.ndarray, mode: str, padding: str, corners: bool) -> str:
+    """Places in elements: x, y and z, in the tensor or, for zeros, one element beside it."""
+
+    def step(op: str, operand: np.ndarray, part: str) -> str:
+        return apply(g, n, op, [at, constant(g, n, operand.astype(np.float32), f"{part}/number")], part)
+
+    one, half = np.ones((1, 1)), np.full((1, 1), 0.5)
+    at = step("Add", one, "from0")
+    if corners:
+        at = step("Mul", half, "halved")
+        at = step("Mul", sizes - 1, "elements")
+    else:
+        at = step("Mul", sizes, "twice")
+        at = step("Sub", one, "inner")
+        at = step("Mul", half, "elements")
+    if mode == "nearest":
+        at = apply(g, n, "Round", [at], "nearest")
+    if padding == "reflection":  # a wave between the borders
+        low, reach = (0, np.maximum(sizes - 1, 1)) if corners else (-0.5, sizes)
+        at = step("Sub", np.full((1, 1), low), "wave/from")
+        at = apply(g, n, "Abs", [at], "wave/beyond")
+        turns = apply(g, n, "Floor", [step("Div", 2 * reach, "wave/share")], "wave/turns")
+        far = apply(g, n, "Mul", [turns, constant(g, n, (2 * reach).astype(np.float32), "wave/whole")], "wave/far")
+        at = apply(g, n, "Sub", [at, far], "wave/rest")
+        at = step("Sub", reach, "wave/turned")
+        at = apply(g, n, "Abs", [at], "wave/height")
+        at = apply(g, n, "Neg", [at], "wave/down")
+        at = step("Add", reach + low, "wave")
+    beside = float(padding == "zeros")
+    at = step("Max", np.full((1, 1), -beside), "above")
+    return step("Min", sizes - 1 + beside, "within")
+
+
+def _axis(g: Builder, n: OnnxNode, at: str, column: int, size: int, mode: str, padding: str) -> Axis:
+    part = "xyz"[column]
+    cut = [constant(g, n, np.array([v]), f"{part}/{k}") for k, v in (("from", column), ("to", column + 1), ("axis", 1))]
+    place = apply(g, n, "Slice", [at, *cut], part)
+    if mode == "nearest":
+        return [_element(g, n, place, "", size, padding, f"{part}/near")]
+    low = apply(g, n, "Floor", [place], f"{part}/floor")
+    one = number(g, n, 1.0)
+    after = apply(g, n, "Sub", [place, low], f"{part}/after")
+    before = apply(g, n, "Sub", [one, after], f"{part}/before")
+    high = apply(g, n, "Add", [low, one], f"{part}/next")
+    return [
+        _element(g, n, low, before, size, padding, f"{part}/low"),
+        _element(g, n, high, after, size, padding, f"{part}/high"),
+    ]
+
+
+def _element(g: Builder, n: OnnxNode, at: str, share: str, size: int, padding: str, part: str) -> tuple[str, str]:
+    """Numbers of elements, and their share: nothing beside the tensor where that is zeros."""
+    inside = apply(g, n, "Clip", [at, number(g, n, 0.0), number(g, n, size - 1.0)], part)
+    if padding == "zeros":
+        known = apply(g, n, "Cast", [apply(g, n, "Equal", [at, inside], f"{part}/same")], f"{part}/known", to=1)
+        share = apply(g, n, "Mul", [share, known], f"{part}/share") if share else known
+    return apply(g, n, "Cast", [inside], f"{part}/number", to=7), share

@@ -1,0 +1,249 @@
+"""ONNX operators with windows that slide over 1, 2 or 3 axes, in canonical ops on images (``convert`` says how).
+
+Sequences (N, C, L) are images one pixel high. The windows of volumes (N, C, D, H, W) are taken apart: maxima and sums
+go along the depth first and over height and width then; a convolution adds up one 2-D convolution per tap of depth,
+with the slices of the volume as a batch of images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..read.build import Builder, OnnxNode
+from .products import zeros
+
+Shape = tuple[int, ...]
+WINDOW = "auto_pad dilations kernel_shape pads strides"
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window and how it slides, one number per axis; pads are those before and those after."""
+
+    kernel: Shape
+    strides: Shape
+    dilations: Shape
+    before: Shape
+    after: Shape
+
+    @property
+    def reach(self) -> Shape:
+        return tuple(d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+
+    def at(self, *axes: int | None) -> Window:
+        """The window along some of its axes; None is an axis along which it has one element."""
+
+        def pick(values: Shape, none: int) -> Shape:
+            return tuple(none if axis is None else values[axis] for axis in axes)
+
+        return Window(
+            pick(self.kernel, 1), pick(self.strides, 1), pick(self.dilations, 1),
+            pick(self.before, 0), pick(self.after, 0),
+        )  # fmt: skip
+
+    def attrs(self) -> dict[str, Any]:
+        return dict(strides=self.strides, dilations=self.dilations, pads=(*self.before, *self.after))
+
+
+def window(n: OnnxNode, spatial: Shape, kernel: Sequence[int], most: int = 3) -> Window:
+    """The window of a convolution or pooling; auto_pad (deprecated, still written) becomes pads."""
+    count = len(spatial)
+    if not 1 <= count <= most:
+        n.fail(f"windows over 1 to {most} axes are supported, got {count}")
+    strides, dilations = n.ints("strides", count, (1,) * count), n.ints("dilations", count, (1,) * count)
+    pads = n.ints("pads", 2 * count, (0,) * 2 * count)
+    found = Window(tuple(kernel), strides, dilations, pads[:count], pads[count:])
+    if min(*strides, *dilations, *kernel) < 1:
+        n.fail(f"kernel, strides and dilations must be at least 1, got {kernel}, {strides}, {dilations}")
+    mode = n.get("auto_pad", str, "NOTSET")
+    if mode in ("SAME_UPPER", "SAME_LOWER") and n.op != "ConvTranspose":
+        totals = [
+            max(0, (-(-size // stride) - 1) * stride + reach - size)
+            for size, stride, reach in zip(spatial, strides, found.reach, strict=True)
+        ]
+        return _padded(found, totals, mode == "SAME_UPPER")
+    if mode == "VALID":
+        return replace(found, before=(0,) * count, after=(0,) * count)
+    if mode not in ("NOTSET", "SAME_UPPER", "SAME_LOWER"):
+        n.fail(f"unknown auto_pad {mode!r}")
+    return found
+
+
+def _padded(w: Window, totals: Sequence[int], upper: bool) -> Window:
+    """``upper``: the odd element of padding comes last."""
+    before = tuple(total // 2 if upper else total - total // 2 for total in totals)
+    return replace(w, before=before, after=tuple(t - b for t, b in zip(totals, before, strict=True)))
+
+
+# ---- convolution ----
+
+
+def conv(g: Builder, n: OnnxNode) -> None:
+    """Conv by a constant weight."""
+    if _with_bias(g, n):
+        return
+    x, weight, bias, w = _layer(g, n, 0)
+    group = n.get("group", int, 1)
+    if len(w.kernel) == 2:
+        g.emit(n, "conv", [x, g.weight(n, 1), bias], **w.attrs(), groups=group)
+    elif len(w.kernel) == 1:
+        operands = [as_image(g, n, x), g.keep(weight[:, :, None], n.inputs[1]), bias]
+        y = g.emit(n, "conv", operands, part="image", **w.at(None, 0).attrs(), groups=group)
+        as_sequence(g, n, y)
+    else:
+        _conv_3d(g, n, x, weight, bias, w, group)
+
+
+def _with_bias(g: Builder, n: OnnxNode) -> bool:
+    """Adds a computed bias to what the layer makes without it; False where there is none."""
+    bias = g.value(n, 2) if g.has(n, 2) else None
+    if not isinstance(bias, str):
+        return False
+    name = g.fresh(f"{n.outputs[0]}/sums")
+    g.convert(replace(n, name=name, inputs=n.inputs[:2], outputs=(name,)))
+    shape = g.shape(g.values[name])
+    if g.shape(bias) != shape[1:2]:
+        n.fail(f"bias must be {shape[1:2]}, got {g.shape(bias)}")
+    channels = g.reshape(n, bias, (1, shape[1], *(1,) * (len(shape) - 2)), part="bias")
+    g.emit(n, "add", [g.values[name], channels])
+    return True
+
+
+def _layer(g: Builder, n: OnnxNode, outer: int) -> tuple[str, np.ndarray, str, Window]:
+    """Input, weight, bias and window; ``outer`` is the axis of the weight that counts the outputs (of a group)."""
+    x, weight = g.x(n), g.floats(n, 1)
+    shape = g.shape(x)
+    if len(shape) < 3 or weight.ndim != len(shape):
+        n.fail(f"expected input (N, C, ...) and a weight of that rank, got {shape} and {weight.shape}")
+    kernel = weight.shape[2:]
+    if n.ints("kernel_shape", len(kernel), kernel) != kernel:
+        n.fail(f"kernel_shape {n.ints('kernel_shape', len(kernel))} differs from the weight {weight.shape}")
+    if g.has(n, 2):
+        bias = g.weight(n, 2)
+    else:
+        count = weight.shape[outer] * (n.get("group", int, 1) if outer else 1)
+        bias = zeros(g, n, count)
+    return x, weight, bias, window(n, shape[2:], kernel)
+
+
+def as_image(g: Builder, n: OnnxNode, x: str) -> str:
+    images, channels, length = g.shape(x)
+    return g.reshape(n, x, (images, channels, 1, length), part="row")
+
+
+def as_sequence(g: Builder, n: OnnxNode, y: str, output: int = 0) -> None:
+    images, channels, _, length = g.shape(y)
+    g.emit(n, "reshape", [y], output=output, shape=(images, channels, length))
+
+
+def _slices(g: Builder, n: OnnxNode, x: str, before: int, after: int) -> str:
+    """A volume as (N, D, C, H, W), with zeros at both ends of the depth."""
+    x = g.emit(n, "transpose", [x], part="slices", perm=(0, 2, 1, 3, 4))
+    if not before and not after:
+        return x
+    return g.emit(n, "pad", [x], part="deep", pads_begin=(0, before, 0, 0, 0), pads_end=(0, after, 0, 0, 0))
+
+
+def _conv_3d(g: Builder, n: OnnxNode, x: str, weight: np.ndarray, bias: str, w: Window, group: int) -> None:
+    (stride, dilation), plane = (w.strides[0], w.dilations[0]), w.at(1, 2).attrs()
+    x = _slices(g, n, x, w.before[0], w.after[0])
+    count, depth, channels, *size = g.shape(x)
+    out = (depth - w.reach[0]) // stride + 1
+    if out < 1:
+        n.fail(f"kernel depth {w.reach[0]} (dilated) exceeds the padded input {depth}")
+    total: list[str] = []
+    for tap in range(w.kernel[0]):
+        start = tap * dilation
+        part = f"tap{tap}"
+        stop = start + (out - 1) * stride + 1
+        cut = g.emit(n, "slice", [x], part=f"{part}/cut", axis=1, start=start, stop=stop, step=min(stride, depth))
+        cut = g.reshape(n, cut, (count * out, channels, *size), part=f"{part}/images")
+        kernel = g.keep(np.ascontiguousarray(weight[:, :, tap]), f"{n.outputs[0]}/{part}/weight")
+        one = bias if tap == 0 else zeros(g, n, len(weight))
+        total = [g.emit(n, "conv", [cut, kernel, one, *total], part=part, **plane, groups=group)]
+    _volume(g, n, total[0], count)
+
+
+def _volume(g: Builder, n: OnnxNode, y: str, count: int, part: str = "", output: int = 0) -> str:
+    """A batch of slices (N D, C, H, W) as a volume (N, C, D, H, W)."""
+    slices, *rest = g.shape(y)
+    y = g.emit(n, "reshape", [y], part=f"{part}stack", shape=(count, slices // count, *rest))
+    return g.emit(n, "transpose", [y], part=part, output=output, perm=(0, 2, 1, 3, 4))
+
+
+# ---- transposed convolution ----
+
+
+def deconv(g: Builder, n: OnnxNode) -> None:
+    """ConvTranspose by a constant weight."""
+    if _with_bias(g, n):
+        return
+    x, weight, bias, w = _layer(g, n, 1)
+    group, count = n.get("group", int, 1), len(w.kernel)
+    w, extra = deconv_window(n, g.shape(x)[2:], w)
+    if count == 2:
+        g.emit(n, "deconv", [x, g.weight(n, 1), bias], **w.attrs(), groups=group, output_padding=extra)
+    elif count == 1:
+        operands = [as_image(g, n, x), g.keep(weight[:, :, None], n.inputs[1]), bias]
+        attrs = dict(w.at(None, 0).attrs(), groups=group, output_padding=(0, *extra))
+        as_sequence(g, n, g.emit(n, "deconv", operands, part="image", **attrs))
+    else:
+        _deconv_3d(g, n, x, weight, bias, w, extra, group)
+
+
+def deconv_window(n: OnnxNode, spatial: Shape, w: Window) -> tuple[Window, Shape]:
+    """Pads and output padding of a transposed convolution, from a wanted output size where there is one."""
+    extra = n.ints("output_padding", len(spatial), (0,) * len(spatial))
+    mode = n.get("auto_pad", str, "NOTSET")
+    wanted = n.get("output_shape", list, None) if "output_shape" in n.attrs else None
+    if wanted is not None:
+        wanted = wanted[-len(spatial) :]  # some files give batch and channels too
+        if len(wanted) != len(spatial):
+            n.fail(f"output_shape must have {len(spatial)} sizes, got {wanted}")
+    elif mode.startswith("SAME"):
+        wanted = [size * stride for size, stride in zip(spatial, w.strides, strict=True)]
+    if wanted is None:
+        return w, extra
+    totals = [
+        stride * (size - 1) + more + reach - out
+        for size, stride, more, reach, out in zip(spatial, w.strides, extra, w.reach, wanted, strict=True)
+    ]
+    extra = tuple(more + max(0, -total) for more, total in zip(extra, totals, strict=True))
+    return _padded(w, [max(0, total) for total in totals], mode == "SAME_UPPER"), extra
+
+
+def _deconv_3d(
+    g: Builder, n: OnnxNode, x: str, weight: np.ndarray, bias: str, w: Window, extra: Shape, group: int
+) -> None:
+    """The slices that one tap of depth makes lie ``stride`` apart; those of all taps are added up, then cropped."""
+    stride, plane = w.strides[0], w.at(1, 2).attrs()
+    x = _slices(g, n, x, 0, 0)
+    count, depth, channels, *size = g.shape(x)
+    x = g.reshape(n, x, (count * depth, channels, *size), part="images")
+    none, total = zeros(g, n, weight.shape[1] * group), ""
+    spread = (depth - 1) * stride + 1
+    whole = max(spread + w.reach[0] - 1, w.before[0]) + extra[0]
+    for tap in range(w.kernel[0]):
+        part, start = f"tap{tap}", tap * w.dilations[0]
+        kernel = g.keep(np.ascontiguousarray(weight[:, :, tap]), f"{n.outputs[0]}/{part}/weight")
+        y = g.emit(n, "deconv", [x, kernel, none], part=part, **plane, groups=group, output_padding=extra[1:])
+        rest = g.shape(y)[1:]
+        y = g.emit(n, "reshape", [y], part=f"{part}/apart", shape=(count, depth, 1, *rest))
+        after = (0, 0, stride - 1, 0, 0, 0)
+        y = g.emit(n, "pad", [y], part=f"{part}/spread", pads_begin=(0,) * 6, pads_end=after)
+        y = g.emit(n, "reshape", [y], part=f"{part}/whole", shape=(count, depth * stride, *rest))
+        y = g.emit(n, "slice", [y], part=f"{part}/cut", axis=1, start=0, stop=spread)
+        begin, end = (0, start, 0, 0, 0), (0, whole - spread - start, 0, 0, 0)
+        y = g.emit(n, "pad", [y], part=f"{part}/placed", pads_begin=begin, pads_end=end)
+        total = g.emit(n, "add", [total, y], part=f"{part}/sum") if total else y
+    out = (depth - 1) * stride + w.reach[0] + extra[0] - w.before[0] - w.after[0]
+    if out < 1:
+        n.fail(f"pads {w.before[0]}, {w.after[0]} leave nothing of the output's depth")
+    total = g.emit(n, "slice", [total], part="crop", axis=1, start=w.before[0], stop=w.before[0] + out)
+    total = g.emit(n, "transpose", [total], part="volume", perm=(0, 2, 1, 3, 4))
+    shift = g.keep(g.constants[bias].reshape(1, -1, 1, 1, 1), f"{n.outputs[0]}/shift")
+    g.emit(n, "add", [total, shift])

@@ -1,0 +1,397 @@
+"""A canonical graph in the making, from ONNX nodes in plain Python (``read`` reads them from the file).
+
+Sizes, indices and types are checked wherever a node is read, since a model file is untrusted; ``ops.infer_shape``
+checks every canonical node that is made. Where a later opset turned an attribute into an input, whichever the node
+carries is read: ``read`` has checked that it suits the opset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from math import prod
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ....errors import ModelError
+from ....steps import TYPES
+from ...ir import Graph, Node, Quantization, Tensor
+from ...ops import OPS, attributes, infer_shape, infer_type
+from .settings import way_on
+
+Shape = tuple[int, ...]
+
+MAX_CONSTANT_ELEMENTS = 2**30  # of all constants of a model together: 4 GiB of float32
+WIDER = {"uint16": "int32", "int16": "int32", "uint32": "int64", "uint64": "int64"}  # what they are computed in
+MAX_UNROLLED = 20_000  # nodes of subgraphs, each counted as often as it runs
+
+
+@dataclass(frozen=True)
+class OnnxNode:
+    """One ONNX node in plain Python. An absent optional input is an empty name."""
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Any]
+    opset: int
+
+    def fail(self, message: str) -> NoReturn:
+        raise ModelError(f"node {self.name!r} ({self.op}): {message}")
+
+    def get(self, name: str, kind: type, default: Any = None) -> Any:
+        """An attribute, which must be of ``kind``; without a default it must be there."""
+        value = self.attrs.get(name, default)
+        if value is None:
+            self.fail(f"attribute {name} is missing")
+        if not isinstance(value, kind):
+            self.fail(f"attribute {name} must be {kind.__name__}, got {value!r:.60}")
+        return value
+
+    def ints(self, name: str, count: int, default: Sequence[int] | None = None) -> tuple[int, ...]:
+        """An attribute that is a list of ``count`` integers."""
+        values = self.get(name, list, None if default is None else list(default))
+        if len(values) != count or not all(isinstance(value, int) for value in values):
+            self.fail(f"attribute {name} must be {count} integers, got {values!r:.60}")
+        return tuple(values)
+
+    def axis(self, value: int, rank: int) -> int:
+        if not -rank <= value < rank:
+            self.fail(f"axis {value} is outside of rank {rank}")
+        return value % rank
+
+
+class Builder:
+    """A graph in the making.
+
+    values     what is known of every ONNX name: the array of a constant, or the canonical name of an activation
+    tensors, constants, nodes    as in Graph
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[Tensor],
+        constants: Mapping[str, np.ndarray],
+        reserved: Set[str],
+        convert: Callable[[Builder, OnnxNode], None],
+    ):
+        """``reserved``: every name of the ONNX graph, which no made-up name may equal; ``convert``: reads a node, for
+        operators that are made of others."""
+        self._convert = convert
+        self.inputs = tuple(inputs)
+        self.reserved = reserved
+        self.values: dict[str, np.ndarray | str] = dict(constants) | {tensor.name: tensor.name for tensor in inputs}
+        self.tensors = {tensor.name: tensor for tensor in inputs}
+        self.constants: dict[str, np.ndarray] = {}
+        self.nodes: list[Node] = []
+        self.extents: dict[str, tuple[Any, ...]] = {}  # true shapes where sizes depend on data (``lengths``)
+        self.counts: set[str] = set()  # canonical names of what they are computed of
+        self.places: dict[Any, tuple[str, Any]] = {}  # of a mask: where it is set, and how often
+        self.levels: dict[str, Quantization] = {}  # as in Graph
+        self._dequantised: dict[int, tuple[np.ndarray, Quantization]] = {}  # by id: floats that lie on levels
+        self.narrow: dict[str, str] = {}  # canonical name -> the type, of ``WIDER``, that the file gives it
+        self.labels: set[str] = set()  # names of nodes: ONNX lets them repeat, outputs are unique
+        self.budget = MAX_CONSTANT_ELEMENTS - sum(array.size for array in constants.values())
+        self.scope = ""  # of a subgraph: how the names of what is made in it begin
+        self.local: Set[str] = frozenset()  # ONNX names of the subgraphs that are being converted
+        self.unrolled = 0
+        self.block = 0  # channels of a block (``nchwc``)
+        self.subgraph: Callable[[Any], Any] = NotImplemented  # reads a GraphProto, set by ``read``
+
+    def convert(self, n: OnnxNode) -> None:
+        """Adds what a node means to the graph."""
+        self._convert(self, n)
+
+    def apart(self, entering: Tensor, constants: Mapping[str, np.ndarray]) -> Builder:
+        """One for a node by itself, of which ``entering`` is an activation."""
+        return Builder([entering], constants, self.reserved, self._convert)
+
+    # -- what a node reads --
+
+    def has(self, n: OnnxNode, i: int) -> bool:
+        return i < len(n.inputs) and n.inputs[i] != ""
+
+    def value(self, n: OnnxNode, i: int) -> np.ndarray | str:
+        """An input that must be there: the array of a constant, or the canonical name of an activation."""
+        return self.values[n.inputs[i]] if self.has(n, i) else n.fail(f"input {i} is missing")
+
+    def x(self, n: OnnxNode, i: int = 0) -> str:
+        """Canonical name of an input that must be an activation."""
+        value = self.value(n, i)
+        if isinstance(value, np.ndarray):
+            n.fail(f"input {i} ({n.inputs[i]!r}) must be computed from the model's input, got a constant")
+        return value
+
+    def constant(self, n: OnnxNode, i: int) -> np.ndarray:
+        """An input that must be known before the network runs."""
+        value = self.value(n, i)
+        if isinstance(value, str):
+            what = f"input {i} ({n.inputs[i]!r}) must be a constant, got a tensor computed at run time"
+            n.fail(what + self.way_on(value))
+        return value
+
+    def way_on(self, value: np.ndarray | str) -> str:
+        """What an error says of the inputs that decide a value which must be known (``settings``)."""
+        return way_on(self.inputs, self.nodes, value)
+
+    def floats(self, n: OnnxNode, i: int) -> np.ndarray:
+        array = self.constant(n, i)
+        if array.dtype.kind != "f":
+            n.fail(f"input {i} ({n.inputs[i]!r}) must hold floats, got {array.dtype}")
+        return array
+
+    def ints(self, n: OnnxNode, i: int) -> tuple[int, ...]:
+        array = self.constant(n, i)
+        if array.dtype.kind not in "iu" or array.ndim > 1:
+            n.fail(f"input {i} ({n.inputs[i]!r}) must be a list of integers, got {array.dtype} {array.shape}")
+        return tuple(array.reshape(-1).tolist())
+
+    def attr_or_ints(self, n: OnnxNode, name: str, i: int) -> tuple[int, ...] | None:
+        """A list of integers: an attribute in older opsets, input ``i`` in newer; None where there is neither."""
+        if name in n.attrs:
+            return n.ints(name, len(n.get(name, list)))
+        return self.ints(n, i) if self.has(n, i) else None
+
+    def operand(self, n: OnnxNode, i: int, name_hint: str = "") -> str:
+        """Canonical name of an input that may be either: a constant is kept, by its own name or a given one."""
+        value = self.value(n, i)
+        return value if isinstance(value, str) else self.keep(value, name_hint or n.inputs[i], infinite=True)
+
+    def shape(self, name: str) -> Shape:
+        return self.tensors[name].shape if name in self.tensors else self.constants[name].shape
+
+    def dtype(self, name: str) -> str:
+        """Element type of an activation or of a kept constant, by its canonical name."""
+        return self.tensors[name].dtype if name in self.tensors else self.constants[name].dtype.name
+
+    def shape_of(self, value: np.ndarray | str) -> Shape:
+        """The shape of a constant's array, or of an activation by its canonical name."""
+        return value.shape if isinstance(value, np.ndarray) else self.shape(value)
+
+    def afford(self, n: OnnxNode, elements: int) -> None:
+        """Refuse a node that would make more constants than a model may hold; before they are allocated."""
+        if elements > self.budget:
+            n.fail(f"the model's constants exceed {MAX_CONSTANT_ELEMENTS} elements")
+
+    # -- what a node makes --
+
+    def fresh(self, name: str) -> str:
+        while name in self.reserved or name in self.tensors or name in self.constants:
+            name += "'"
+        return name
+
+    def on_levels(self, array: np.ndarray, levels: Quantization) -> None:
+        """Floats made of constant integers; where they, or a view of all of them, are kept is in ``levels``."""
+        self._dequantised[id(array)] = array, levels
+
+    def _levels_of(self, array: np.ndarray) -> Quantization | None:
+        root = array
+        while root.base is not None and isinstance(root.base, np.ndarray):
+            root = root.base
+        _, levels = self._dequantised.get(id(root), (None, None))
+        if levels is None or array.size != root.size or levels.axis is None:
+            return levels if levels is None or array.size == root.size else None
+        place = root.shape[levels.axis], root.strides[levels.axis]
+        axes = [axis for axis, at in enumerate(zip(array.shape, array.strides, strict=True)) if at == place]
+        return replace(levels, axis=axes[0]) if len(axes) == 1 else None
+
+    def keep(self, array: np.ndarray, name: str, *, infinite: bool = False) -> str:
+        """Store a constant operand in its own type (any float is float32); named ``name`` unless that is taken."""
+        if self.constants.get(name) is array:
+            return name
+        if array.dtype.kind == "f":
+            if not (infinite or np.isfinite(array).all()):
+                raise ModelError(f"constant {name!r} holds values that are not finite")
+        elif array.dtype.name in WIDER:
+            array = array.astype(WIDER[array.dtype.name])
+        elif array.dtype.name not in TYPES:
+            raise ModelError(f"constant {name!r} has elements of {array.dtype}, expected one of {', '.join(TYPES)}")
+        if not _same(self.values.get(name), array) or name in self.constants or name in self.local:
+            name = self.fresh(self.scope + name if name in self.local else name)
+        try:
+            with np.errstate(over="raise"):
+                kept = np.asarray(array, np.float32 if array.dtype.kind == "f" else None, order="C")
+        except FloatingPointError:
+            raise ModelError(f"constant {name!r} has values beyond float32") from None
+        self.constants[name] = kept
+        if levels := self._levels_of(array):
+            self.levels[name] = levels
+        return name
+
+    def weight(self, n: OnnxNode, i: int) -> str:
+        return self.keep(self.floats(n, i), n.inputs[i])
+
+    def bind(self, n: OnnxNode, value: np.ndarray | str, output: int = 0) -> None:
+        """The node's output is a constant, or another name for an activation."""
+        if isinstance(value, np.ndarray):
+            self.afford(n, value.size)
+            self.budget -= value.size
+            value = value.astype(np.float32, copy=False) if value.dtype == np.float16 else value
+        self.values[n.outputs[output]] = value
+
+    def hold(self, n: OnnxNode, value: Any, output: int = 0) -> None:
+        """The node's output is a sequence or an optional value (``sequences``)."""
+        self.values[n.outputs[output]] = value
+
+    def named_value(self, n: OnnxNode, part: str, value: np.ndarray | str) -> str:
+        """A value by an ONNX name of its own, for a node that takes names."""
+        name = self.fresh(f"{self.scope}{n.outputs[0]}/{part}")
+        self.values[name] = value
+        return name
+
+    def emit(self, n: OnnxNode, op: str, inputs: Sequence[str], *, part: str = "", output: int = 0, **attrs) -> str:
+        """Add a canonical node. It makes ``n``'s output number ``output``, or with ``part`` something on the way, which
+        is computed here where it reads constants alone. Attributes that are not given take their defaults."""
+        last = n.outputs[output]
+        name = self.fresh(f"{self.scope}{last}{part and '/' + part}") if part or self.scope else last
+        label = name if part or output or self.scope or n.name in self.labels else n.name
+        self.labels.add(label)
+        attrs = attributes(op, **attrs)
+        shape = infer_shape(op, attrs, [self.shape(i) for i in inputs], label)
+        dtype = infer_type(op, attrs, [self.dtype(i) for i in inputs], label)
+        if part and inputs and all(i in self.constants for i in inputs):
+            arrays = [self.constants[i] for i in inputs]
+            wide = [array.astype(np.float64) if array.dtype.kind == "f" else array for array in arrays]
+            return self.keep(np.asarray(OPS[op].compute(attrs, *wide)).astype(dtype), name, infinite=True)
+        self.nodes.append(Node(label, op, tuple(inputs), name, attrs))
+        self.tensors[name] = Tensor(name, shape, dtype)
+        self.values[name if part else last] = name
+        return name
+
+    def reshape(self, n: OnnxNode, x: str, shape: Shape, part: str = "") -> str:
+        """Reshape a tensor or a kept constant; between two images through (1, N), since their pixels hold different
+        channels."""
+        old = self.shape(x)
+        if x in self.constants and old != shape:
+            return self.reshape(n, self.keep(self.constants[x].reshape(shape), x, infinite=True), shape, part)
+        if old == shape:
+            if not part:
+                self.bind(n, x)
+            return x
+        if len(old) == len(shape) == 4:
+            x = self.emit(n, "reshape", [x], part=f"{part}flat", shape=(1, prod(old)))
+        return self.emit(n, "reshape", [x], part=part, shape=shape)
+
+    def cast(self, n: OnnxNode, x: str, to: str, part: str = "") -> str:
+        """``x`` in another element type, a key of ``steps.TYPES``; itself if that is its own."""
+        if self.dtype(x) == to:
+            if not part:
+                self.bind(n, x if x in self.tensors else self.constants[x])
+            return x
+        return self.emit(n, "cast", [x], part=part, to=to)
+
+    @contextmanager
+    def inside(self, n: OnnxNode, names: Set[str], nodes: int, turn: str) -> Iterator[None]:
+        """While a subgraph of ``n`` is converted: its own names mean nothing yet, and mean what they did afterwards."""
+        self.unrolled += nodes
+        if self.unrolled > MAX_UNROLLED:
+            n.fail(f"the model's subgraphs unroll to more than {MAX_UNROLLED} nodes")
+        before = {name: self.values.pop(name) for name in names if name in self.values}
+        scope, local = self.scope, self.local
+        self.scope, self.local = f"{scope}{n.name}/{turn}", local | names
+        yield
+        self.scope, self.local = scope, local
+        for name in names:
+            self.values.pop(name, None)
+        self.values.update(before)
+
+    # -- the result --
+
+    def rename(self, old: str, new: str) -> str:
+        """Another canonical name for an activation that a node makes."""
+        self.tensors[new] = replace(self.tensors.pop(old), name=new)
+        if old in self.extents:
+            self.extents[new] = self.extents.pop(old)
+        for i, node in enumerate(self.nodes):
+            if node.output == old or old in node.inputs:
+                inputs = tuple(new if name == old else name for name in node.inputs)
+                self.nodes[i] = replace(node, inputs=inputs, output=new if node.output == old else node.output)
+        self.values.update(
+            {name: new for name, value in self.values.items() if isinstance(value, str) and value == old}
+        )
+        return new
+
+    def _leaves(self, output: str, outputs: Sequence[str], half: bool) -> None:
+        """Make an activation under the name of an output: the tensor itself, a copy or its float16 form."""
+        value = self.values[output]
+        entered = {tensor.name for tensor in self.inputs}
+        if output in entered:  # it leaves as it came
+            return
+        node = OnnxNode(output, "Identity", (), (output,), {}, 0)
+        if not isinstance(value, np.ndarray | str):
+            raise ModelError(f"output {output!r} is a sequence or an optional, expected a tensor")
+        if isinstance(value, np.ndarray):
+            one = value if value.size else np.zeros((1,) * value.ndim, value.dtype)
+            kept = self.keep(one, self.fresh(f"{output}/constant"), infinite=True)
+            value = self.emit(node, "expand", [kept], shape=value.shape)
+        if half and self.dtype(value) == "float32":
+            if value == output:
+                value = self.rename(output, self.fresh(f"{output}/float32"))
+            self.emit(node, "cast", [value], to="float16")
+        elif value in entered or value in self.counts or (value != output and value in outputs):
+            self.emit(node, "reshape", [value], shape=self.shape(value))
+        elif value != output:
+            self.rename(value, output)
+
+    def graph(
+        self,
+        name: str,
+        outputs: Sequence[str],
+        halves: Set[str] = frozenset(),
+        lengths: Mapping[str, tuple[tuple[int, str], ...]] = MappingProxyType({}),
+    ) -> Graph:
+        """The finished graph; ``halves`` are outputs that leave as float16, ``lengths`` as in Graph."""
+        for output in outputs:
+            self._leaves(output, outputs, output in halves)
+        read = {name for node in self.nodes for name in node.inputs}
+        constants = {name: array for name, array in self.constants.items() if name in read}
+        return Graph(
+            name, tuple(self.nodes), self.tensors, constants, self.inputs, tuple(self.tensors[o] for o in outputs),
+            levels={name: levels for name, levels in self.levels.items() if name in constants}, lengths=lengths,
+        )  # fmt: skip
+
+
+def _same(value: np.ndarray | str | None, array: np.ndarray) -> bool:
+    """Whether a constant is this array, or a view of it that is alike, such as the transpose of the transpose."""
+    if not isinstance(value, np.ndarray):
+        return False
+    places = (value.ctypes.data, value.shape, value.strides), (array.ctypes.data, array.shape, array.strides)
+    return value is array or (places[0] == places[1] and value.dtype == array.dtype)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An ONNX operator on activations.
+
+    convert     adds a node's canonical nodes to the graph in the making
+    attributes  those that it knows; a node with any other is refused
+    limits      what else is required of a node, for the reader of ``docs/reference/operators.md``
+    """
+
+    convert: Callable[[Builder, OnnxNode], None]
+    attributes: frozenset[str]
+    limits: str
+
+
+OPERATORS: dict[str, Operator] = {}
+
+
+def check_attributes(n: OnnxNode) -> None:
+    """Refuses a node with an attribute that its operator does not know here."""
+    if unknown := sorted(n.attrs.keys() - OPERATORS[n.op].attributes):
+        n.fail(f"attribute {unknown[0]} is not supported")
+
+
+def operator(names: str, attributes: str = "", limits: str = "") -> Callable:
+    """Registers a function for the operators of these names; names and attributes are separated by spaces."""
+
+    def register(function: Callable[[Builder, OnnxNode], None]) -> Callable[[Builder, OnnxNode], None]:
+        entry = Operator(function, frozenset(attributes.split()), limits)
+        OPERATORS.update(dict.fromkeys(names.split(), entry))
+        return function
+
+    return register

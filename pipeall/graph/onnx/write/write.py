@@ -1,0 +1,71 @@
+"""A graph as an ONNX file, written without the onnx package. The inverse of the import for the ops of ``write_ops``.
+
+Quantised networks become QDQ files: ``fakequant`` is a pair of QuantizeLinear and DequantizeLinear, and constants that
+lie on levels are stored as integers.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from pathlib import Path
+
+from ....errors import ArgumentError
+from ....files import write_whole
+from ...ir import Graph, Node
+from ...pointwise import UNARY
+from . import encode
+from .write_ops import RULES
+from .writer import Writer
+
+OPSET, IR_VERSION = 13, 8
+RESIZED = {"half_pixel_symmetric": 19}  # coordinates of resize -> the first opset that has them
+
+
+def onnx_bytes(graph: Graph) -> bytes:
+    """The file's content: opset 13, or the first that has all operators; shapes, types and names as in the graph.
+
+    Raises ArgumentError naming the node for an op without a rule, or with operands that ONNX cannot have.
+    """
+    writer = Writer(graph, max([OPSET, *map(_first_opset, graph.nodes)]))
+    for node in graph.nodes:
+        _write(writer, node)
+    body = b"".join(encode.message(1, content) for content in writer.nodes)
+    body += encode.message(2, graph.name.encode())
+    body += b"".join(encode.message(5, encode.tensor(name, array)) for name, array in writer.stored.items())
+    for field, tensors in ((11, graph.inputs), (12, graph.outputs)):
+        body += b"".join(encode.message(field, encode.value(t.name, t.dtype, t.shape)) for t in tensors)
+    said = b"".join(
+        encode.message(14, encode.message(1, key.encode()) + encode.message(2, text.encode()))
+        for key, text in graph.metadata.items()
+    )
+    head = encode.number(1, IR_VERSION) + encode.message(2, b"pipeall") + encode.message(7, body)
+    return head + encode.message(8, encode.number(2, writer.opset)) + said
+
+
+def save_onnx(graph: Graph, path: str | Path) -> None:
+    """Writes a network as an ONNX file: what ``load`` reads again. Errors as of ``onnx_bytes``, and ArgumentError where
+    the file cannot be written."""
+    content = onnx_bytes(graph)
+    write_whole(path, lambda file: file.write(content))
+
+
+def _write(w: Writer, node: Node) -> None:
+    """Adds what a node means; a clamp behind it is a node of its own."""
+    if node.op not in RULES:
+        raise ArgumentError(f"node {node.name!r}: expected one of {', '.join(RULES)} to write as ONNX, got {node.op!r}")
+    low, high = node.attrs.get("lo", -inf), node.attrs.get("hi", inf)
+    if node.op == "clip" or (low, high) == (-inf, inf):
+        RULES[node.op](w, node, node.output)
+    else:
+        inner = w.fresh(f"{node.output}/{node.op}")
+        RULES[node.op](w, node, inner)
+        w.clamp(inner, node.output, low, high)
+
+
+def _first_opset(node: Node) -> int:
+    """ONNX's first that has what a node needs."""
+    if node.op == "resize":
+        return max(RESIZED.get(node.attrs["coordinates"], OPSET), 18 if node.attrs["antialias"] else OPSET)
+    if node.op == "gelu_tanh":
+        return UNARY["gelu"].opset
+    return UNARY[node.op].opset if node.op in UNARY else OPSET

@@ -1,0 +1,190 @@
+"""A network in ops on halves: what a core computes that multiplies in half precision.
+
+Layers with weights, pooling behind them and what lies between layers have float16 tensors; ``cast`` stands between
+these and the others. Layers of one pixel stay as they are: they wait for their weights, which may be halves alone
+(``_kernels.cpu.algorithms``: half-gemm). So do sums over long axes, softmax and normalisation, heads, and what follows
+the last layer, the decoding of boxes above all: half precision is too little there. A head is a layer that neither a
+layer nor an average follows: its rounding is the answer's. The graph's inputs and outputs are float32, and what crosses
+a cut inside. So are the layers that the network's metadata names (``keep_float32``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from ...arguments import a, checked, several, text
+from ...errors import ArgumentError, ModelError
+from ..ir import Graph, Node, Tensor
+from ..partition import Border
+from ..pointwise import BINARY, UNARY
+from .rewrite_quantized import is_move
+
+LAYERS = ("conv", "deconv", "fc")
+POOLS = ("maxpool", "avgpool")
+REAL, HALF = "float32", "float16"
+MOST = float(np.finfo(np.float16).max)
+KEPT = "pipeall.float32"  # key of the metadata: names of layers, a list in JSON
+
+
+@checked(graph=a(Graph, "one of pipeall.load or pipeall.zoo"), names=several(text, "a list of names of layers"))
+def keep_float32(graph: Graph, names: Iterable[str]) -> Graph:
+    """The network with these layers, and no others, kept in float32 where a CPU computes it in half precision.
+
+    names  of nodes with weights: convolutions, transposed ones, fully connected layers
+
+    They are in the graph's metadata, which a file that is written of it has too. Raises ArgumentError for a name that
+    no such node has.
+    """
+    names, known = sorted(set(names)), {node.name for node in graph.nodes if node.op in LAYERS}
+    if unknown := [name for name in names if name not in known]:
+        raise ArgumentError(f"layer {unknown[0]!r}: expected a convolution or fully connected layer of {graph.name}")
+    others = {key: text for key, text in graph.metadata.items() if key != KEPT}
+    return replace(graph, metadata=others | ({KEPT: json.dumps(names)} if names else {}))
+
+
+def kept_float32(graph: Graph) -> frozenset[str]:
+    """The layers that the metadata names; of a part of a network, those of the whole. Raises ModelError for damage."""
+    text = graph.metadata.get(KEPT, "[]")
+    try:
+        names = json.loads(text)
+    except (ValueError, RecursionError):
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ModelError(f"{graph.name}: metadata {KEPT}: expected a list of layers' names in JSON, got {text!r:.80}")
+    return frozenset(names)
+
+
+def halves_between(graph: Graph, borders: Sequence[Border]) -> tuple[Graph, tuple[Border, ...]]:
+    """The graph with float16 tensors, and where cuts inside lie then, in the order of their nodes; itself where it has
+    no layer that computes with halves."""
+    made = _Halves(graph, borders)
+    return (made.graph(), tuple(made.borders)) if made.nodes_of_halves else (graph, tuple(borders))
+
+
+class _Halves:
+    """A graph becoming one on halves.
+
+    reals, halves  name of a tensor -> what has its float32 elements by now, its float16 ones
+    """
+
+    def __init__(self, graph: Graph, borders: Sequence[Border]) -> None:
+        self.source, self.inner = graph, borders
+        crossing = [tensor for border in borders for tensor in border.tensors]
+        self.kept = kept_float32(graph)
+        self.left = {tensor.name for tensor in (*graph.leaving, *graph.leaves, *crossing)}
+        self.nodes_of_halves = self._choose()
+
+    # ---- which nodes ----
+
+    def _choose(self) -> set[str]:
+        """By their outputs: layers, pooling of their outputs, and what lies between them."""
+        followed = self._followed()
+        layers = {n.output for n in self.source.nodes if n.op in LAYERS and n.output in followed and self._is_layer(n)}
+        wanted = set(layers)  # what leads to a layer by ops that halves do for
+        read: dict[str, list[Node]] = {}
+        for node in self.source.nodes:
+            for name in node.inputs:
+                read.setdefault(name, []).append(node)
+        for node in reversed(self.source.nodes):
+            readers = read.get(node.output, ())
+            if any(r.output in layers or (r.output in wanted and self._does_for(r)) for r in readers):
+                wanted.add(node.output)
+        chosen = set(layers)
+        for node in self.source.nodes:
+            if node.output not in chosen and self._does_for(node) and self._widest(node) in chosen:
+                if node.output in wanted or node.op in POOLS:
+                    chosen.add(node.output)
+        return chosen
+
+    def _followed(self) -> set[str]:
+        """Tensors that a layer or an average reads, or that it reads something made of; and all that cross to a part
+        behind this one, of which that is not known."""
+        outputs, leaves = ({tensor.name for tensor in each} for each in (self.source.leaving, self.source.leaves))
+        found = outputs - leaves if self.source.transmits else set()
+        for node in reversed(self.source.nodes):
+            average = node.op == "avgpool" or (node.op == "reduce" and node.attrs["how"] == "mean")
+            if node.op in LAYERS or average or node.output in found:
+                found.update(node.inputs)
+        return found
+
+    def _reals(self, node: Node) -> bool:
+        """Whether all that a node computes with is float32."""
+        tensors = [self.source.tensors[name] for name in (*node.inputs, node.output) if name in self.source.tensors]
+        return all(tensor.dtype == REAL for tensor in tensors)
+
+    def _is_layer(self, node: Node) -> bool:
+        """Whether a layer computes more than one pixel, with weights and a bias that half precision holds, and may."""
+        if node.name in self.kept:
+            return False
+        out, constants = self.source.tensors[node.output].shape, self.source.constants
+        pixels = out[0] * prod(out[2:]) if node.op != "fc" else prod(out[:-1])
+        numbers = [constants[name] for name in node.inputs[1:] if name in constants]
+        held = node.inputs[1] in constants and all(np.abs(array).max() <= MOST for array in numbers)
+        return self._reals(node) and pixels > 1 and held
+
+    def _does_for(self, node: Node) -> bool:
+        """Whether what a node does, it may do to halves."""
+        pointwise = node.op in BINARY or (node.op in UNARY and node.op != "fakequant")
+        return self._reals(node) and (node.op in (*POOLS, "pad") or pointwise or is_move(node))
+
+    def _widest(self, node: Node) -> str | None:
+        computed = [name for name in node.inputs if name in self.source.tensors]
+        return max(computed, key=lambda name: self.source.tensors[name].elements, default=None)
+
+    # ---- the graph ----
+
+    def graph(self) -> Graph:
+        self.tensors: dict[str, Tensor] = {tensor.name: tensor for tensor in self.source.inputs}
+        self.reals = {tensor.name: tensor.name for tensor in self.source.inputs}
+        self.halves: dict[str, str] = {}
+        self.nodes: list[Node] = []
+        self.borders: list[Border] = []
+        for place, node in enumerate(self.source.nodes):
+            for border in self.inner:
+                if border.nodes == place:
+                    self.borders.append(replace(border, nodes=len(self.nodes)))
+                    self.halves.clear()  # a frame that comes in here has none of them
+            self._add(node)
+        return replace(self.source, nodes=tuple(self.nodes), tensors=self.tensors)
+
+    def _add(self, node: Node) -> None:
+        name, halved = node.output, node.output in self.nodes_of_halves
+        find: Callable[[str], str] = self._half if halved else self._real
+        inputs = tuple(find(x) if x in self.source.tensors else x for x in node.inputs)
+        out, source = self._out(name, HALF if halved else REAL), self.source.tensors[name]
+        self.tensors[out] = replace(source, name=out, dtype=HALF) if halved else source
+        (self.halves if halved else self.reals)[name] = out
+        self.nodes.append(replace(node, inputs=inputs, output=out))
+        if halved and name in self.left:
+            self._real(name)
+
+    def _out(self, name: str, dtype: str) -> str:
+        """Of a tensor in a type: its own name in float32, one that nothing has in float16."""
+        if dtype == REAL:
+            return name
+        name = f"{name}/half"
+        while name in self.source.tensors or name in self.source.constants or name in self.tensors:
+            name += "'"
+        return name
+
+    def _real(self, name: str) -> str:
+        if name not in self.reals:
+            self._cast(name, self.halves[name], REAL)
+            self.reals[name] = name
+        return self.reals[name]
+
+    def _half(self, name: str) -> str:
+        if name not in self.halves:
+            self.halves[name] = self._cast(name, self.reals[name], HALF)
+        return self.halves[name]
+
+    def _cast(self, name: str, x: str, dtype: str) -> str:
+        out = self._out(name, dtype)
+        self.tensors[out] = replace(self.source.tensors[name], name=out, dtype=dtype)
+        self.nodes.append(Node(out, "cast", (x,), out, {"to": dtype}))
+        return out

@@ -1,0 +1,67 @@
+"""Divisions by constants as products, which processors compute several times as fast.
+
+A product with the reciprocal may differ from the quotient in the last bit: 41 * (1 / 41) is below 1. So a division
+stays where something tells the two apart: behind it values are rounded, compared, ordered or cast, and no sum over
+many of them comes before that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..ir import Graph, Node
+
+SMALLEST = float(np.finfo(np.float32).tiny)
+FLOATS = ("float16", "float32")
+# Ops whose result may jump where an operand hardly changes
+DECIDING = (
+    "floor", "ceil", "round", "sign", "mod", "fmod", "quantize", "fakequant", "thresholdedrelu", "shrink", "equal",
+    "greater", "less", "greaterequal", "lessequal", "arg", "topk", "maxpool_indices", "nms", "grid_sample", "roi_align",
+    "isinf", "isnan",
+)  # fmt: skip
+# Ops that add up products of many values, whose order no file says: the last bit is not known behind them
+BLURRING = (
+    "conv", "deconv", "fc", "matmul", "attention", "softmax", "logsoftmax", "layernorm", "lrn", "avgpool", "lstm",
+    "gru", "rnn",
+)  # fmt: skip
+
+
+def multiplied(graph: Graph) -> Graph:
+    """The graph with products in place of divisions by constants, where nothing tells them apart."""
+    if not any(node.op == "div" for node in graph.nodes):
+        return graph
+    decided: set[str] = set()  # tensors whose last bit may decide
+    nodes, constants = list(graph.nodes), dict(graph.constants)
+    for i, node in reversed(list(enumerate(graph.nodes))):
+        if _decides(node) or (node.output in decided and node.op not in BLURRING):
+            decided.update(node.inputs)
+        divisor = constants.get(node.inputs[1]) if node.op == "div" and not node.attrs["swapped"] else None
+        if divisor is None or divisor.dtype.kind != "f" or not _has_reciprocal(divisor):
+            continue
+        if node.output in decided and not _is_exact(divisor):
+            continue
+        name = f"{node.output}/factor"
+        while name in constants or name in graph.tensors:
+            name += "'"
+        constants[name] = 1 / divisor
+        nodes[i] = replace(node, op="mul", inputs=(node.inputs[0], name))
+    read = {name for node in nodes for name in node.inputs}
+    kept = {name: array for name, array in constants.items() if name in read}
+    return replace(graph, nodes=tuple(nodes), constants=kept)
+
+
+def _decides(node: Node) -> bool:
+    return node.op in DECIDING or (node.op == "cast" and node.attrs["to"] not in FLOATS)
+
+
+def _has_reciprocal(divisor: np.ndarray) -> bool:
+    """Whether the divisor and its reciprocal are of normal size."""
+    sizes = np.abs(divisor)
+    return sizes.min() >= SMALLEST and sizes.max() <= 1 / SMALLEST
+
+
+def _is_exact(divisor: np.ndarray) -> bool:
+    """Whether the divisor is a power of 2, so that the product is the quotient."""
+    return bool((np.abs(np.frexp(divisor)[0]) == 0.5).all())

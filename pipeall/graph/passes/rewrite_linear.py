@@ -1,0 +1,149 @@
+"""Rules of ``rewrite`` on what scales and shifts channels: before a convolution it goes into the weights, and parallel
+linear branches become one convolution (RepVGG, MobileOne, FastViT as trained)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from ..ir import Node
+from ..ops import attributes
+from .editor import Draft
+
+
+@dataclass(frozen=True)
+class Branch:
+    """scale * x + shift per channel of the image x, or a convolution of it."""
+
+    x: str
+    conv: Node | None = None
+    scale: np.ndarray | float = 1.0
+    shift: np.ndarray | float = 0.0
+
+
+def merge_branches(draft: Draft, node: Node) -> bool:
+    """Makes one convolution of the sum or difference of two branches of one image, at least one of them a convolution.
+
+    The smaller kernel's taps are added to those of the larger that meet the same pixels.
+    """
+    if node.op not in ("add", "sub") or len(draft.shapes[node.output]) != 4:
+        return False
+    if any(name in draft.constants or draft.shapes[name] != draft.shapes[node.output] for name in node.inputs):
+        return False
+    a, b = (_branch(draft, name) for name in node.inputs)
+    signs = (1, 1) if node.op == "add" else (-1, 1) if node.attrs["swapped"] else (1, -1)
+    if a.x != b.x or (a.conv is None and b.conv is None):
+        return False
+    large, small = (0, 1) if _size(draft, a) >= _size(draft, b) else (1, 0)
+    found = _merged(draft, (a, b)[large], (a, b)[small], signs[large], signs[small])
+    if found is None:
+        return False
+    weight, bias = found
+    conv = (a, b)[large].conv
+    if max(np.abs(weight).max(), np.abs(bias).max()) > np.finfo(np.float32).max:
+        return False
+    names = draft.constant(f"{conv.name}.weight", weight), draft.constant(f"{conv.name}.bias", bias)
+    attrs = {**conv.attrs, "lo": node.attrs["lo"], "hi": node.attrs["hi"]}
+    return draft.put(node, op="conv", inputs=(conv.inputs[0], *names), attrs=attrs)
+
+
+def fold_normalisation(draft: Draft, node: Node) -> bool:
+    """Folds a scale and a shift of each channel ahead of a convolution into weights and bias. Ahead of padding, which
+    they do not change, the shift stays a sum."""
+    if node.op != "conv" or any(name not in draft.constants for name in node.inputs[1:3]):
+        return False
+    branch = _branch(draft, node.inputs[0])
+    padded, scaled = any(node.attrs["pads"]), np.any(branch.scale != 1)
+    if branch.conv is not None or branch.x in draft.constants or not (scaled or (np.any(branch.shift) and not padded)):
+        return False
+    weight, bias = (draft.constants[name].astype(np.float64) for name in node.inputs[1:3])
+    groups, channels = node.attrs["groups"], draft.shapes[branch.x][1]
+    scale, shift = (
+        np.broadcast_to(values, channels).reshape(groups, 1, -1, 1, 1) for values in (branch.scale, branch.shift)
+    )
+    by_group = weight.reshape(groups, -1, *weight.shape[1:])
+    ahead = padded and shift.any()
+    if ahead and (scale == 0).any():
+        return False
+    if not ahead:
+        bias = bias + (by_group * shift).sum((2, 3, 4)).reshape(-1)
+    weight = (by_group * scale).reshape(weight.shape)
+    sums = (shift / scale if ahead else shift).reshape(1, -1, 1, 1)
+    if max(np.abs(values).max() for values in (weight, bias, sums)) > np.finfo(np.float32).max:
+        return False
+    x = branch.x
+    if ahead:
+        operand = draft.constant(f"{node.name}.shift", sums)
+        x = draft.insert("add", f"{node.name}.shifted", (x, operand), attributes("add"), node)
+    names = draft.constant(f"{node.inputs[1]}.scaled", weight), draft.constant(f"{node.inputs[2]}.shifted", bias)
+    return draft.put(node, inputs=(x, *names, *node.inputs[3:]))
+
+
+def _branch(draft: Draft, name: str) -> Branch:
+    conv = draft.maker(name, "conv")
+    if conv is not None and len(conv.inputs) == 3 and draft.private(conv) and _free(conv):
+        return Branch(conv.inputs[0], conv)
+    scale, shift = np.float64(1), np.float64(0)
+    while (node := draft.maker(name, "mul", "add", "sub")) is not None and draft.private(node) and _free(node):
+        values = _per_channel(draft, node)
+        if values is None:
+            break
+        if node.op == "mul":
+            scale, shift = scale * values, shift
+        elif node.op == "sub" and node.attrs["swapped"]:
+            scale, shift = -scale, shift + scale * values
+        else:
+            shift = shift + scale * (values if node.op == "add" else -values)
+        name = node.inputs[0]
+    return Branch(name, None, scale, shift)
+
+
+def _free(node: Node) -> bool:
+    return node.attrs["lo"] == -inf and node.attrs["hi"] == inf
+
+
+def _per_channel(draft: Draft, node: Node) -> np.ndarray | None:
+    """A constant second operand with one number per channel, or one in all."""
+    operand, shape = draft.constants.get(node.inputs[1]), draft.shapes[node.output]
+    if operand is None or draft.shapes.get(node.inputs[0]) != shape or len(shape) != 4:
+        return None
+    fits = operand.size == 1 or operand.shape[1] == operand.size == shape[1]
+    return operand.reshape(-1).astype(np.float64) if fits else None
+
+
+def _size(draft: Draft, branch: Branch) -> int:
+    return 0 if branch.conv is None else draft.constants[branch.conv.inputs[1]][0, 0].size
+
+
+def _merged(
+    draft: Draft, large: Branch, small: Branch, sign: int, small_sign: int
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Weight and bias of both; None where their pixels do not meet."""
+    attrs = large.conv.attrs
+    weight, bias = (sign * draft.constants[name].astype(np.float64) for name in large.conv.inputs[1:])
+    if small.conv is None:
+        channels = draft.shapes[large.x][1]
+        if attrs["strides"] != (1, 1) or len(weight) != channels:
+            return None
+        other = np.zeros((*weight.shape[:2], 1, 1))
+        index = np.arange(channels)
+        other[index, index % weight.shape[1], 0, 0] = small.scale
+        other_bias, pads, dilations = np.broadcast_to(small.shift, bias.shape), (0, 0), None
+    else:
+        inner = small.conv.attrs
+        other, other_bias = (draft.constants[name].astype(np.float64) for name in small.conv.inputs[1:])
+        if inner["strides"] != attrs["strides"] or inner["groups"] != attrs["groups"]:
+            return None
+        pads, dilations = inner["pads"][:2], inner["dilations"]
+    at = []
+    for axis in (0, 1):
+        apart, size = attrs["pads"][axis] - pads[axis], other.shape[2 + axis]
+        alike = size == 1 or dilations[axis] == attrs["dilations"][axis]
+        first = apart // attrs["dilations"][axis]
+        if apart % attrs["dilations"][axis] or not alike or not 0 <= first <= weight.shape[2 + axis] - size:
+            return None
+        at.append(slice(first, first + size))
+    weight[:, :, at[0], at[1]] += small_sign * other
+    return weight, bias + small_sign * other_bias

@@ -1,0 +1,74 @@
+"""Rules of ``rewrite`` on quantised tensors: integers that are only read as real numbers are never stored, and values
+that lie on levels already stay as they are."""
+
+from __future__ import annotations
+
+from math import inf
+
+from ..ir import Node
+from .editor import Draft
+
+MOVES = ("reshape", "transpose", "slice", "shuffle", "expand", "concat", "maxpool")
+
+
+def is_move(node: Node) -> bool:
+    """Whether every value that a node makes is one that it reads."""
+    return node.op in MOVES or (node.op == "resize" and node.attrs["mode"] == "nearest")
+
+
+def read_what_was_stored(draft: Draft, node: Node) -> bool:
+    """Makes dequantize(quantize(x)) x, which lies on the levels."""
+    stored = draft.maker(node.inputs[0], "quantize") if node.op == "dequantize" else None
+    if stored is None or any(stored.attrs[name] != node.attrs[name] for name in ("scale", "zero")):
+        return False
+    put_there = draft.maker(stored.inputs[0], "fakequant")
+    if put_there is not None and draft.private(put_there) and draft.private(stored):
+        return draft.absorb(put_there, node, name=node.name)
+    return draft.put(node, op="reshape", inputs=stored.inputs, attrs={"shape": draft.shapes[node.output]})
+
+
+def store_later(draft: Draft, node: Node) -> bool:
+    """Makes of a move of integers the integers of a move."""
+    stored = [draft.maker(name, "quantize") for name in node.inputs] if is_move(node) else [None]
+    if None in stored or any(other.attrs != stored[0].attrs for other in stored):
+        return False
+    reals = tuple(other.inputs[0] for other in stored)
+    moved = draft.insert(node.op, f"{node.output}/reals", reals, node.attrs, node)
+    return draft.put(node, op="quantize", inputs=(moved,), attrs=stored[0].attrs)
+
+
+def take_maxima_of_reals(draft: Draft, node: Node) -> bool:
+    """Makes of integers, whose maxima were taken as floats, the integers of maxima: a level is the greater for both."""
+    maxima = draft.maker(node.inputs[0], "maxpool") if node.op == "cast" else None
+    floats = draft.maker(maxima.inputs[0], "cast") if maxima is not None and draft.private(maxima) else None
+    stored = draft.maker(floats.inputs[0], "quantize") if floats is not None else None
+    if stored is None or floats.attrs["to"] != "float32" or stored.attrs["to"] != node.attrs["to"]:
+        return False
+    reals = draft.insert("maxpool", f"{node.output}/reals", stored.inputs, maxima.attrs, node)
+    return draft.put(node, op="quantize", inputs=(reals,), attrs=stored.attrs)
+
+
+def drop_fakequant(draft: Draft, node: Node) -> bool:
+    """Removes a fakequant of values that moves, maxima and ReLU have taken from fakequants of the same levels."""
+    return node.op == "fakequant" and _on_levels(draft, node) and draft.bypass(node)
+
+
+def _on_levels(draft: Draft, node: Node) -> bool:
+    waiting, seen = [node.inputs[0]], set()
+    while waiting:
+        made = draft.nodes.get(waiting.pop())
+        if made is None:
+            return False
+        if made.output in seen or _puts_there(made, node):
+            continue
+        seen.add(made.output)
+        relu = made.op == "clip" and made.attrs["lo"] in (0, -inf) and made.attrs["hi"] == inf  # 0 is a level
+        if not relu and not is_move(made):
+            return False
+        waiting += made.inputs
+    return True
+
+
+def _puts_there(made: Node, node: Node) -> bool:
+    """Whether a node's values lie on the levels of a fakequant."""
+    return made.op == "fakequant" and made.attrs == node.attrs

@@ -1,0 +1,32 @@
+"""Rewrites of what normalises rows: the shape in which a tensor is normalised matters less than which elements are."""
+
+from __future__ import annotations
+
+from ..ir import Node
+from ..lower.strides import runs
+from ..ops.spec import Shape
+from .editor import Draft
+
+
+def normalise_as_it_is(draft: Draft, node: Node) -> bool:
+    """Makes one node of a layernorm between two reshapes, the second of which undoes the first: GroupNorm of one group
+    is one over all axes but the first."""
+    norm = draft.maker(node.inputs[0], "layernorm") if node.op == "reshape" else None
+    flat = draft.maker(norm.inputs[0], "reshape") if norm is not None and draft.private(norm) else None
+    if flat is None or draft.shapes[flat.inputs[0]] != draft.shapes[node.output]:
+        return False
+    axes = _axes_of(draft.shapes[node.output], draft.shapes[flat.output], norm.attrs["axes"])
+    return axes is not None and draft.put(node, op="layernorm", inputs=flat.inputs, attrs={**norm.attrs, "axes": axes})
+
+
+def _axes_of(shape: Shape, flat: Shape, normalised: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The axes of ``shape`` that are one behind the other along those of ``flat``; None where one is cut into parts."""
+    old, new = ([axis for axis, size in enumerate(each) if size > 1] for each in (shape, flat))
+    found: list[int] = []
+    for count, sizes in runs([shape[axis] for axis in old], [flat[axis] for axis in new]):
+        along = {axis in normalised for axis in new[: len(sizes)]}
+        if along == {True, False}:
+            return None
+        found += old[:count] if True in along else ()
+        old, new = old[count:], new[len(sizes) :]
+    return tuple(found) or None
