@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../pipeall/_kernels/cpu/half.h"
+#include "../../pipeall/_kernels/cpu/simd/half.h"
 
 typedef struct emulated_ps {
     float lane[16];

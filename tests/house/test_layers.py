@@ -14,7 +14,7 @@ PACKAGE = REPOSITORY / "pipeall"
 
 LEAVES = {"arguments", "cache", "env", "errors", "files", "journal", "logs", "notebook", "picture", "progress", "steps"}
 GRAPH = LEAVES | {"graph", "graph/onnx"}
-CPU = {"_kernels/cpu", *(f"_kernels/cpu/{folder}" for folder in ("drivers", "f16", "f32", "s8"))}
+CPU = {"_kernels/cpu", *(f"_kernels/cpu/{folder}" for folder in ("drivers", "f16", "f32", "s8", "simd"))}
 KERNELS = LEAVES | CPU | {"_kernels", "_kernels/opencl"}
 MODELS = GRAPH | {"pipeline/planning"}
 DEVICES = MODELS | KERNELS | {"pipeline/devices"}
@@ -30,10 +30,11 @@ ROOMS = {  # room -> the other rooms it may import; a room is a folder or a modu
     "cache": {"__init__", "env", "errors", "files"},
     "_kernels": LEAVES,
     "_kernels/cpu": LEAVES | {"_kernels", "_kernels/cpu/drivers"},
-    "_kernels/cpu/drivers": {"_kernels", "_kernels/cpu"},
-    "_kernels/cpu/f16": {"_kernels", "_kernels/cpu", "_kernels/cpu/f32"},
-    "_kernels/cpu/f32": {"_kernels", "_kernels/cpu"},
-    "_kernels/cpu/s8": {"_kernels", "_kernels/cpu", "_kernels/cpu/f32"},  # floats are what requantising computes with
+    "_kernels/cpu/drivers": {"_kernels", "_kernels/cpu", "_kernels/cpu/simd"},
+    **dict.fromkeys(
+        ("_kernels/cpu/f16", "_kernels/cpu/f32", "_kernels/cpu/s8"), {"_kernels", "_kernels/cpu", "_kernels/cpu/simd"}
+    ),
+    "_kernels/cpu/simd": {"_kernels/cpu"},
     "_kernels/opencl": LEAVES | {"_kernels"},
     "graph": LEAVES,
     "graph/onnx": LEAVES | {"graph"},

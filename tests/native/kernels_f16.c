@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "_kernels/cpu/half.h"
+#include "_kernels/cpu/simd/half.h"
 #include "_kernels/cpu/kernels_f16.h"
 #include "check.h"
 

@@ -1,6 +1,6 @@
 #include "blocks.h"
 
-#include "../half.h"
+#include "../simd/half.h"
 
 #if defined(__aarch64__)
 #include <arm_neon.h>

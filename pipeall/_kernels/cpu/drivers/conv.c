@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "../../sizes.h"
-#include "../half.h"
+#include "../simd/half.h"
 #include "gemm.h"
 
 enum {

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "../half.h"
+#include "../simd/half.h"
 #include "chunks.h"
 
 enum {

@@ -17,7 +17,7 @@
  */
 #include "winograd.h"
 
-#include "../half.h"
+#include "../simd/half.h"
 #include "gemm.h"
 #include "winograd_sizes.h"
 

@@ -1,7 +1,7 @@
 /* Reference GEMM micro-kernel of halves: the contract of kernels_f16.h in plain C, the sum of a block in float. */
 #include <math.h>
 
-#include "../half.h"
+#include "../simd/half.h"
 #include "../kernels_f16.h"
 
 enum { MR = 4, NR = 8 };

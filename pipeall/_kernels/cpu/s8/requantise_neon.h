@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "../kernels_s8.h"
-#include "../neon.h"
+#include "../simd/extension.h"
 
 #ifndef ROUND_BY_ADDING
 /* The zero point, and the bounds as they are with it. */

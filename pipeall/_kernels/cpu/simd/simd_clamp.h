@@ -1,4 +1,4 @@
-/* Bounds of vectors, of floats or halves: of what f32/simd.h and f16/simd_f16.h name, which include it. */
+/* Bounds of vectors, of floats or halves: of what simd.h and simd_f16.h name, which include it. */
 #ifndef PIPEALL_SIMD_CLAMP_H
 #define PIPEALL_SIMD_CLAMP_H
 

@@ -2,7 +2,7 @@
 #ifndef PIPEALL_SIMD_MATH_H
 #define PIPEALL_SIMD_MATH_H
 
-#include "../simd_clamp.h"
+#include "simd_clamp.h"
 
 /* Vectors that loops of long formulas compute side by side: each is a chain of operations that wait for one another, and
  * Arm cores look ahead too little, or not at all, to begin the next vector meanwhile. */

@@ -1,6 +1,6 @@
-/* What kernels of NEON share. */
-#ifndef PIPEALL_NEON_H
-#define PIPEALL_NEON_H
+/* Extensions of NEON. */
+#ifndef PIPEALL_EXTENSION_H
+#define PIPEALL_EXTENSION_H
 
 #include <arm_neon.h>
 

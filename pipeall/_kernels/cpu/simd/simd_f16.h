@@ -1,4 +1,4 @@
-/* One vector type of halves: those words of f32/simd.h and f32/simd_lanes.h that kernels of both element types are in,
+/* One vector type of halves: those words of simd.h that kernels of both element types are in,
  * with the meaning that they have there.
  *
  * Include it after every other header, in a file that defines exactly one of PA_ISA_REF, whose vector is a float that
@@ -14,8 +14,8 @@
 
 #include <math.h>
 
-#include "../half.h"
 #include "../kernels_f16.h"
+#include "half.h"
 
 #define PA_NAME(op) PA_TYPED_NAME(op, f16)
 typedef uint16_t pa_real;
@@ -133,6 +133,6 @@ PA_INLINE vf v_narrow(const float *p) { return vcvt_high_f16_f32(vcvt_f16_f32(vl
 #error "define one of PA_ISA_REF, PA_ISA_ASIMDHP"
 #endif
 
-#include "../simd_clamp.h"
+#include "simd_clamp.h"
 
 #endif
