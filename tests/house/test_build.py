@@ -16,6 +16,7 @@ sys.exit(pytest.main(sys.argv[1:]))
 """
 
 
+@pytest.mark.full
 def test_kernels_built_with_clang(tmp_path):
     if shutil.which("clang") is None:
         pytest.skip("no clang: install it to build the package with it")

@@ -52,6 +52,7 @@ def test_changed_seeds(target, data):
     TARGETS[target](bytes(content))
 
 
+@pytest.mark.full
 def test_native_steps_over_random_sizes(tmp_path):
     """The libFuzzer program, on its seeds and findings and a few changes of them."""
     if shutil.which("clang") is None:

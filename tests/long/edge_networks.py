@@ -1,6 +1,6 @@
 """The networks of the test data's folder edge/ on photos of scenes/, compared with onnxruntime.
 
-    python tests/long/edge_networks.py [NETWORK ...] [--all] [--half]
+    python -m tests.long.edge_networks [NETWORK ...] [--all] [--half]
 
 One line for each network: errors of engines and of three-stage pipelines at random cuts, relative to the largest value
 of each output, and whether what is decoded (edge_decoders.py) is the same. --all: on every photo; --half: float16

@@ -1,7 +1,7 @@
 """Faults injected into running pipelines, one by one and in pairs, at random moments; and what must hold after each.
 
-    python tests/long/fault_runs.py --minutes 10        # random ones; the seed of one that fails is in its message
-    python tests/long/fault_runs.py --seed 1234 -n 1    # that one again
+    python -m tests.long.fault_runs --minutes 10        # random ones; the seed of one that fails is in its message
+    python -m tests.long.fault_runs --seed 1234 -n 1    # that one again
 
 After each run: a clean end or an error that names its place; each result is that of its frame, in order; no frame that
 was accepted is missing before the end; ``close`` is prompt; no thread, descriptor, OpenCL buffer, event

@@ -1,6 +1,6 @@
 """ONNX's own backend tests, run as they are written: every operand is fed.
 
-    python tests/long/onnx_backend.py [--device reference|cpu] [--only REGEX] [--all]
+    python -m tests.long.onnx_backend [--device reference|cpu] [--only REGEX] [--all]
 
 prints how many cases of numbers (types of ``TYPES`` at every border) are right, refused (and why), wrong and crashed;
 ``--all`` prints the right ones too. Exit status 1 if any is wrong or crashed. ``reference`` computes with the NumPy

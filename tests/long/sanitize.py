@@ -1,8 +1,8 @@
 """The package's native code under sanitizers: a copy of the tree, built with one of them, passes the native tests.
 
-    python tests/long/sanitize.py                    # gcc and clang, AddressSanitizer with UBSan, then ThreadSanitizer
-    python tests/long/sanitize.py clang-tsan         # one of gcc-asan, clang-asan, gcc-tsan, clang-tsan
-    python tests/long/sanitize.py valgrind           # two pipelines, one with OpenCL, under Valgrind
+    python -m tests.long.sanitize                    # gcc and clang, AddressSanitizer with UBSan, then ThreadSanitizer
+    python -m tests.long.sanitize clang-tsan         # one of gcc-asan, clang-asan, gcc-tsan, clang-tsan
+    python -m tests.long.sanitize valgrind           # two pipelines, one with OpenCL, under Valgrind
 
 The C programs of tests/native run under the same sanitizers in test_native.py. A finding ends the tests: its report is
 printed. What the sanitizers are told not to report, and why:

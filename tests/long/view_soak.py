@@ -1,6 +1,6 @@
 """The live page for minutes: memory of the server and of a browser must not grow.
 
-    python tests/long/view_soak.py --minutes 10 [--fps 30]
+    python -m tests.long.view_soak --minutes 10 [--fps 30]
 
 Two pages stay open in Chromium where it is installed, two steady viewers look, one comes, takes a picture and vanishes
 in each second, one reads 50 kB a second. Exits with 1 where memory grew by more than 8 MB after the first fifth, the

@@ -245,7 +245,7 @@ def test_exit_with_a_thread_waiting_for_a_result(board):
 def test_clock_steps_change_nothing(board, tmp_path):
     """The wall clock jumps by up to a day at every look at it, forth and back; faults are injected meanwhile."""
     shim = built("clock_steps", tmp_path)
-    printed = run(REPOSITORY, "tests/long/fault_runs.py", "--seed", "0", "-n", "33", LD_PRELOAD=str(shim),
+    printed = run(REPOSITORY, "-m", "tests.long.fault_runs", "--seed", "0", "-n", "33", LD_PRELOAD=str(shim),
                   PYTHONPATH=str(REPOSITORY))  # fmt: skip
     assert "33 runs from seed 0, none failed" in printed
     jumps = run(REPOSITORY, "-c", "import time; print(abs(time.time() - time.time()) > 1)", LD_PRELOAD=str(shim))

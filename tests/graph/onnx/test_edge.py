@@ -1,6 +1,6 @@
 """Networks that people put on boards, on photos: engines and pipelines against onnxruntime.
 
-Every photo: ``python tests/long/edge_networks.py --all``.
+Every photo: ``python -m tests.long.edge_networks --all``.
 """
 
 import numpy as np
