@@ -16,4 +16,4 @@ def where(request: pytest.FixtureRequest) -> tuple[Board, dict]:
     name, time_scale = request.config.getoption("--board"), request.config.getoption("--time-scale")
     if name is None:
         return Board.detect(), {}
-    return Board.load(name), {"pace": True, "time_scale": time_scale}
+    return Board.load(name), {"time_scale": time_scale}

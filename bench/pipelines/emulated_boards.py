@@ -59,7 +59,7 @@ def main() -> None:
                     expected = simulate(profile, plan, SIMULATED, jitter=False, paced=True)
                     scale = max(1.0, options.stage_ms / min(map(max, predict(profile, plan).stage_ms)))
                     seconds = scale * options.frames / expected.fps
-                    (trial,) = compare(graph, [plan], board, turns=1, seconds=seconds, pace=True, time_scale=scale)
+                    (trial,) = compare(graph, [plan], board, turns=1, seconds=seconds, time_scale=scale)
                     fps, latency = scale * trial.median("fps"), trial.median("latency_p50_ms") / scale
                     mark = "disturbed" if trial.overran_share or disturbed(trial.others_cores) else None
                     found = off(fps, expected.fps), off(latency, expected.latency_p50_ms)

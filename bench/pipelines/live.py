@@ -74,11 +74,11 @@ def by_async_for(pipe: pipeall.Pipeline, camera: Camera) -> list[float]:
 def paced(network: str, plan: str) -> pipeall.Pipeline:
     """The network at the pace of the board's model, stretched to FPS."""
     graph, board = getattr(pipeall.zoo, network)(), pipeall.Board.load("a311d-armcl")
-    with pipeall.Pipeline(graph, plan, board, pace=True) as pipe:
+    with pipeall.Pipeline(graph, plan, board) as pipe:
         for _ in pipe.map([np.zeros(graph.inputs[0].shape, np.float32)] * 30):
             pass
         scale = pipe.stats().fps / FPS  # frames a second there, and here
-    return pipeall.Pipeline(graph, plan, board, pace=True, time_scale=max(scale, 0.1))
+    return pipeall.Pipeline(graph, plan, board, time_scale=max(scale, 0.1))
 
 
 def resident_mb() -> float:

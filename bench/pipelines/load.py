@@ -80,7 +80,7 @@ def stream(
     """So many frames, or so many seconds, through a pipeline; on a modelled board no faster than that."""
     board = board or record.board
     inputs, rows, pace = frames(graph, KINDS), [], board.model is not None
-    with Pipeline(graph, plan, board=board, pace=pace) as pipe:
+    with Pipeline(graph, plan, board=board) as pipe:
         expected, done = list(pipe.map(inputs)), 0
         for tenth in range(1, TENTHS + 1):
             begin, snapshot, before = time.monotonic(), pipe.snapshot(), done

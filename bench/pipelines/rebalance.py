@@ -116,7 +116,7 @@ def main() -> None:
             graph = network(name)
             profile = board.model.profile(graph)
             plan = search(graph, profile, top=1).best
-            with Pipeline(graph, plan, board=board, slots=3, pace=True, rebalance=True) as pipe:
+            with Pipeline(graph, plan, board=board, slots=3, rebalance=True) as pipe:
                 phases, late = run(pipe, frame(graph), options.component, factors, options.seconds)
             report(record, pipe, profile, options.component, phases, late)
 

@@ -132,10 +132,9 @@ def _compared(
 
 
 def _trace(path: str, graph: Graph, board: Board, plan: str, seconds: float, time_scale: float | None) -> None:
-    pace = {"pace": True, "time_scale": time_scale} if time_scale else {}
     with progress() as bar, tracked(bar, graph.name) as show_progress:
         compare(graph, [Plan.parse(plan)], board, turns=1, seconds=seconds, what="trace", progress=show_progress,
-                trace=path, **pace)  # fmt: skip
+                trace=path, time_scale=time_scale or 1.0)  # fmt: skip
 
 
 def _components(board: Board, text: str | None) -> list[str]:

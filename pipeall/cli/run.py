@@ -181,10 +181,10 @@ def _pipeline(
     graph: Graph, plan: Plan, board: Board, threads: str | None, rebalance: str | None, **more: Any
 ) -> Pipeline:
     limits = _threads(threads, plan)
-    profile = Profile.load(rebalance) if rebalance else False
+    profile = Profile.load(rebalance) if rebalance else None
     if profile and not measured_on(profile, board):
         raise ArgumentError(f"--rebalance {rebalance}: expected a profile measured on this machine")
-    return Pipeline(graph, plan, board, threads=limits, rebalance=profile, **more)
+    return Pipeline(graph, plan.with_cores(limits), board, profile=profile, rebalance=profile is not None, **more)
 
 
 def _input_shape(input_shape: Shapes | None, size: int | None) -> Shapes | None:

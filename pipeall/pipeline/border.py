@@ -20,7 +20,7 @@ class Entry(NamedTuple):
     """A frame on its way in: arrays with their offsets in a slot, in bytes, and what has to live until its result."""
 
     pieces: list[tuple[int, np.ndarray]]
-    held: tuple[np.ndarray, ...]
+    alive: tuple[np.ndarray, ...]
 
 
 class Border:
@@ -44,7 +44,7 @@ class Border:
         Raises ArgumentError unless the arrays have the model's names, shapes and types: those of the file, or those
         that it is computed in.
         """
-        pieces, held = [], []
+        pieces, alive = [], []
         for (tensor, dtype, offset), array in zip(self._inputs, self._arrays(x), strict=True):
             if tensor.name in self._pictures and not is_example(array):
                 attrs = self._pictures[tensor.name]
@@ -52,7 +52,7 @@ class Border:
                 rows, size = frame_of(array, picture.frames)
                 placed = picture.placed(size, attrs["size"])
                 pieces.append((offset, described(rows, size, placed, *picture.colours(array))))
-                held.append(rows)
+                alive.append(rows)
                 continue
             if not isinstance(array, np.ndarray):
                 raise ArgumentError(f"input {tensor.name!r}: expected a NumPy array, got {type(array).__name__}")
@@ -65,7 +65,7 @@ class Border:
                 with np.errstate(over="ignore"):  # beyond float32 is infinite
                     array = array.astype(dtype)
             pieces.append((offset, array.ravel()))  # a copy, where the array is not contiguous: a reshape may be a view
-        return Entry(pieces, tuple(held))
+        return Entry(pieces, tuple(alive))
 
     def _arrays(self, x: Frame) -> list[np.ndarray]:
         names = self._names

@@ -38,8 +38,9 @@ class Engine:
         input: Picture | None = None,
     ):
         plan = Plan.single(board.default_component if component is None else component)
-        limits = None if threads is None else {plan.components[0]: threads}
-        self._pipeline = Pipeline(graph, plan, board=board, slots=1, threads=limits, input=input)
+        if threads is not None:
+            plan = plan.with_cores({plan.components[0]: threads})
+        self._pipeline = Pipeline(graph, plan, board=board, slots=1, input=input)
         self._lock = threading.Lock()  # a call is a submit and the result of that very frame
 
     def __repr__(self) -> str:

@@ -14,7 +14,6 @@ from ..graph.memory import LINE_BYTES
 from ..graph.partition import border, subgraph
 from ..steps import SLOT_IN, Lowered, SlotTensor
 from . import runtime
-from .border import Entry
 from .devices.component import Component
 from .devices.device import ring_slots
 from .front import row_of
@@ -175,14 +174,6 @@ class Lane:
     def under_way(self) -> int:
         """Frames submitted whose results have not been taken out of the lane."""
         return self.native.under_way
-
-    def try_submit(self, frames: runtime.Frames, entry: Entry) -> bool:
-        """False where ``depth`` frames are under way, or the first ring is full."""
-        return self.native.try_submit(frames, entry.pieces, entry.held)
-
-    def run_inline(self, frames: runtime.Frames, entry: Entry) -> bool:
-        """The same, and computes the frame on this thread; False where only the stage can, or others are under way."""
-        return self.native.run_inline(frames, entry.pieces)
 
     def try_result(self, frames: runtime.Frames) -> bool:
         """Hands the lane's oldest result to ``frames``, if one is ready."""

@@ -110,22 +110,24 @@ class Lanes:
         """A result waits to be taken out of a lane."""
         return any(lane.native.ready for lane in self.all)
 
-    def try_submit(self, entry: Entry) -> bool:
-        """False while all lanes are full, and once a stage has failed: the earlier frames come first then."""
+    def try_submit(self, entry: Entry) -> int:
+        """The number of the frame; -1 while all lanes are full, and once a stage has failed: the earlier frames come
+        first then."""
         if self.failed:
-            return False
+            return -1
         with self._lock:
             if len(self.all) > 1 and self.pending >= REORDER * len(self.all):
-                return False
+                return -1
             lanes = self.open
             for lane in lanes if len(lanes) == 1 else sorted(lanes, key=lambda lane: lane.under_way):
-                if lane.try_submit(self.frames, entry):
-                    return True
-        return False
+                number = lane.native.try_submit(self.frames, entry.pieces, entry.alive)
+                if number >= 0:
+                    return number
+        return -1
 
     def run_inline(self, entry: Entry) -> bool:
         """Computes a frame on this thread (``runtime.NativeLane.run_inline``); False where that cannot be."""
-        return len(self.all) == 1 and self.all[0].run_inline(self.frames, entry)
+        return len(self.all) == 1 and self.all[0].native.run_inline(self.frames, entry.pieces)
 
     def try_result(self) -> runtime.Arrived | None:
         """The next result in order, if it has arrived; one with an error stays."""

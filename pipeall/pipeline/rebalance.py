@@ -19,6 +19,7 @@ from math import inf
 
 from ..errors import ArgumentError, PipeallError
 from ..graph.ir import Graph
+from .boards.board import Board
 from .planning.names import parse_unit
 from .planning.plan import Plan
 from .planning.predict import predict
@@ -68,6 +69,17 @@ class Drift:
         self.why = ""  # of the latest move
         self._promising = False  # the latest judgement saw a gain
         self._forget_s, self._pause_s = inf, RETRY_S
+
+    @classmethod
+    def of(cls, graph: Graph, plan: Plan, board: Board, profile: Profile | None) -> Drift:
+        """By the profile's units that are real, or that the plan names. Raises ArgumentError without a profile."""
+        if profile is None:
+            raise ArgumentError(f"rebalance: expected a profile of {graph.name} on this board beside it, got none")
+        real = {component.name for component in board.components.values() if not component.stand_in}
+        here = {
+            unit: times for unit, times in profile.units.items() if parse_unit(unit)[0] in real | {*plan.components}
+        }
+        return cls(graph, replace(profile, units=here), plan)
 
     def refuse(self, plan: Plan, present: Plan) -> None:
         """``plan``, which ``observe`` gave, could not be moved to: ``present`` still runs."""

@@ -78,17 +78,17 @@ cdef class Frames:
     """
 
     cdef readonly int64_t submitted, delivered
-    cdef dict arrived, held
+    cdef dict arrived, alive
 
     def __cinit__(self):
-        self.arrived, self.held = {}, {}
+        self.arrived, self.alive = {}, {}
 
     def next(self):
         """Takes the result whose turn it is, as ``Arrived``; None before it has arrived. A failed frame stays."""
         cdef Arrived arrived = self.arrived.get(self.delivered)
         if arrived is not None and arrived.error is None:
             del self.arrived[self.delivered]
-            self.held.pop(self.delivered, None)
+            self.alive.pop(self.delivered, None)
             self.delivered += 1
         return arrived
 
@@ -211,21 +211,22 @@ cdef class NativeLane:
         """Frames submitted whose results have not been taken out of the lane."""
         return self.submitted - self.taken
 
-    def try_submit(self, Frames frames, pieces, held) -> bool:
-        """Copies ``pieces`` ((offset in bytes, contiguous array), ...) into a free slot; False when full.
+    def try_submit(self, Frames frames, pieces, alive) -> int:
+        """Copies ``pieces`` ((offset in bytes, contiguous array), ...) into a free slot.
 
-        held: objects that live until the result is taken.
+        The objects ``alive`` live until the result is taken. Returns the frame's number, or -1 when full.
         """
+        cdef int64_t frame = frames.submitted
         cdef pa_slot *slot = self.room()
         if slot == NULL:
-            return False
+            return -1
         self.fill(slot, pieces)
-        if held:
-            frames.held[frames.submitted] = held
-        pa_lane_submit(&self.lane, frames.submitted)
+        if alive:
+            frames.alive[frame] = alive
+        pa_lane_submit(&self.lane, frame)
         frames.submitted += 1
         self.submitted += 1
-        return True
+        return frame
 
     def run_inline(self, Frames frames, pieces) -> bool:
         """The same of an empty lane, and computes the frame on this thread, if that may be (stage.h); else False."""

@@ -83,7 +83,7 @@ class Calls:
         self.graph, self.x = small_net(), frames(small_net(), 1)[0]
         self.plan, self.board, self.modelled = Plan.parse("big-little:2"), board, Board.load("rk3588")
         self.pipe, self.engine = Pipeline(self.graph, self.plan, board), Engine(self.graph, "big", board)
-        self.paced = Pipeline(self.graph, "big", self.modelled, pace=True)
+        self.paced = Pipeline(self.graph, "big", self.modelled)
         self.seeing = Pipeline(picture_net((8, 8)), "big", board, input=Picture())
         self.calls = self.of_networks() | self.of_plans(folder) | self.of_pipelines()
 

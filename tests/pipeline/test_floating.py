@@ -260,7 +260,7 @@ def test_a_plan_that_floats_does_not_move(board):
     graph = small_net()
     known = profile_of(graph, {"big": [1.0] * 4, "little": [1.0] * 4})
     with pytest.raises(ArgumentError, match="do not float"):
-        Pipeline(graph, "big-little:1~3", board, rebalance=known)
+        Pipeline(graph, "big-little:1~3", board, profile=known, rebalance=True)
 
 
 def test_memory_counts_what_both_stages_hold(board):
@@ -377,7 +377,7 @@ def test_the_twin_runs_as_predicted():
     toy = toy_board(graph, {"big": [1.0] * 10, "little": [1.3] * 10, "gpu": [1.0] * 10})
     share = 1.5 / 2.3
     assert predict(profile(graph, toy), Plan.parse("big-little:5~6")).period_ms == pytest.approx(5 + share)
-    with Pipeline(graph, "big-little:5~6", toy, pace=True, time_scale=4.0) as pipe:
+    with Pipeline(graph, "big-little:5~6", toy, time_scale=4.0) as pipe:
         list(pipe.map(frames(graph, 20)))
         since = pipe.snapshot()
         list(pipe.map(repeat(frames(graph, 1)[0], 120)))

@@ -99,10 +99,10 @@ def test_a_depth_that_cannot_be_is_refused(depth, board):
         Pipeline(small_net(), "big-little:2", board=board, depth=depth)
 
 
-@pytest.mark.parametrize("threads", [{"nonsense": 1}, {"little": 1}, {"G": 1}])
-def test_threads_of_a_component_that_does_not_run_are_refused(threads, board):
-    with pytest.raises(ArgumentError, match="component: expected|threads: expected whole components of plan big"):
-        Pipeline(small_net(), "big", board=board, threads=threads)
+@pytest.mark.parametrize("cores", [{"nonsense": 1}, {"little": 1}, {"G": 1}])
+def test_cores_of_a_component_that_does_not_run_are_refused(cores):
+    with pytest.raises(ArgumentError, match="component: expected|cores: expected whole components of plan big"):
+        Plan.single("big").with_cores(cores)
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def toy(chain):
 
 
 def twin(chain, toy, plan=START, **arguments):
-    return Pipeline(chain, plan, board=toy, pace=True, **arguments)
+    return Pipeline(chain, plan, board=toy, **arguments)
 
 
 def moved(pipe, count=1):
@@ -214,7 +214,7 @@ def test_a_trace_has_the_frames_of_all_plans(chain, toy, inputs, expected):
 
 def test_a_profile_moves_a_plan_on_this_machine(chain, board, inputs, expected):
     profile = profile_of(chain, {"big": [0.5] * 10, "little": [0.5] * 10})
-    with Pipeline(chain, "big-little:5", board=board, rebalance=profile) as pipe:
+    with Pipeline(chain, "big-little:5", board=board, profile=profile, rebalance=True) as pipe:
         pipe.lanes.all[0].set_paces([2.5, 5])  # little at half its speed
         stream(pipe, inputs, expected, lambda: moved(pipe))
         first, second = pipe.plans[1][1].lanes[0]
@@ -229,12 +229,12 @@ def test_a_profile_moves_a_plan_on_this_machine(chain, board, inputs, expected):
 def test_what_to_rebalance_by_has_to_be_a_profile_of_the_network(chain, board):
     other = Board.load("a311d-armcl").model.profile(zoo_net("squeezenet"))
     with pytest.raises(ArgumentError, match="profile of squeezenet with .* groups: expected one of net"):
-        Pipeline(chain, "big", board=board, rebalance=other)
-    with pytest.raises(ArgumentError, match="rebalance: expected a Profile of net on this board, got True"):
+        Pipeline(chain, "big", board=board, profile=other, rebalance=True)
+    with pytest.raises(ArgumentError, match="rebalance: expected a profile of net on this board beside it"):
         Pipeline(chain, "big", board=board, rebalance=True)
     toy = toy_board(chain, MS)
     with pytest.raises(ArgumentError, match="rebalance: expected a pipeline, got big.little"):
-        Pipeline(chain, "big+little", board=toy, pace=True, rebalance=True)
+        Pipeline(chain, "big+little", board=toy, rebalance=True)
     no_thread_left()
 
 
@@ -361,7 +361,7 @@ from graphs import frames
 from pipeall import Pipeline
 from toy_board import MS, START, chain_net, toy_board
 graph = chain_net()
-pipe = Pipeline(graph, START, board=toy_board(graph, MS), pace=True, rebalance=True)
+pipe = Pipeline(graph, START, board=toy_board(graph, MS), rebalance=True)
 pipe.throttle("big", 2)
 for _ in pipe.map(cycle(frames(graph, 1))):
     if len(pipe.plans) > 1:

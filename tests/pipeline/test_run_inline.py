@@ -49,7 +49,7 @@ def test_only_what_is_copied_is_read_in_place():
 @pytest.mark.parametrize("threads", [1, None])
 def test_an_input_may_lie_anywhere(threads, board):
     graph = picture_net()
-    with Pipeline(graph, "big", board=board, threads=threads and {"big": threads}) as pipe:
+    with Pipeline(graph, "bigx1" if threads else "big", board=board) as pipe:
         for x in frames(graph, 5):
             (expected,) = pipe.map([x])
             crooked = np.frombuffer(b"\0" + x.tobytes(), np.float32, offset=1).reshape(x.shape)

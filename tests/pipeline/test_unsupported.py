@@ -135,7 +135,7 @@ def test_a_modelled_board_lacks_what_its_devices_lack(without_softmax):
     assert found.units["gpu"].refused == reason and found.units["gpu"].ms[8] == inf
     assert not found.units["big"].refused and max(found.units["gpu"].ms[:8]) < inf
     with pytest.raises(ArgumentError, match=f"plan big-gpu:5: expected groups that gpu can run, .*: {reason[9]}"):
-        Pipeline(graph, "B-G:5", board, pace=True)
+        Pipeline(graph, "B-G:5", board)
     graph = two_heads(10)
     measured = toy_board(graph, {"big": [0.3] * 10, "gpu": [0.2] * 10}).model.profile(graph)
     assert not measured.units["gpu"].refused and measured.units["gpu"].ms == pytest.approx((0.2,) * 10)

@@ -168,7 +168,7 @@ def test_a_twin_runs_plans_in_other_precisions(plan, typed):
     inputs = frames(graph, 3)
     with Pipeline(graph, "big") as pipe:
         expected = list(pipe.map(inputs))
-    with Pipeline(graph, plan, board=typed, pace=True, time_scale=0.01) as pipe:
+    with Pipeline(graph, plan, board=typed, time_scale=0.01) as pipe:
         for found, known in zip(pipe.map(inputs), expected, strict=True):
             np.testing.assert_allclose(found, known, rtol=0.01, atol=1e-3)  # weights of halves: 2^-11 of each
 

@@ -78,10 +78,10 @@ def test_a_profile_of_some_components_is_not_kept(net, board, keeping):
 
 def test_default_plans_by_profiles_that_are_given(net, board, tmp_path):
     slow = measured_here(net, board, big=1.0, little=50.0)
-    with Pipeline(net, board=board, rebalance=slow) as pipe:
+    with Pipeline(net, board=board, profile=slow) as pipe:
         assert "by its profile, measured" in pipe.choice
     model = Board.load(toy_board(tmp_path / "toy.json"))
-    with Pipeline(net, board=model, pace=True, time_scale=0.1) as pipe:
+    with Pipeline(net, board=model, time_scale=0.1) as pipe:
         assert "by its profile, modelled" in repr(pipe)
     nothing = measured_here(net, board, gpu=1.0)
     assert default_plan(net, board, nothing)[1].startswith("with equal MACs")
@@ -122,7 +122,7 @@ def test_a_plan_of_no_network(net, board, tmp_path):
     path = tmp_path / "plan.json"
     Plan.parse("B-L:2").save(path)
     assert "network" not in json.loads(path.read_text())
-    with Pipeline(net, Plan.load(path), board=board, threads={"big": 1}) as pipe:
+    with Pipeline(net, Plan.load(path).with_cores({"big": 1}), board=board) as pipe:
         assert pipe.plan.units == ("bigx1", "little")
     assert invoke("info", "squeezenet", "--plan", str(path)).exit_code == 0
 

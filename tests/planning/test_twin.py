@@ -56,7 +56,7 @@ def expected_results(graph, inputs):
 @pytest.mark.parametrize("plan", STAGE_MS)
 def test_no_stage_ends_before_its_modelled_time_and_results_are_the_same(plan, time_scale, graph, toy):
     inputs = frames(graph, 4) * 3
-    with Pipeline(graph, plan, board=toy, pace=True, time_scale=time_scale, trace=True) as pipe:
+    with Pipeline(graph, plan, board=toy, time_scale=time_scale, trace=True) as pipe:
         results = list(pipe.map(inputs))
         counters = pipe.counters()
     assert len(results) == 12 and all(map(np.array_equal, results, expected_results(graph, inputs)))
@@ -74,20 +74,20 @@ def test_published_paces_hold_for_a_network_of_the_zoo():
     plan = "gpu-big-little:5,15"
     modelled = predict(board.model.profile(graph), Plan.parse(plan)).stage_ms[0]
     inputs = frames(graph, 2) * 2
-    with Pipeline(graph, plan, board=board, pace=True, trace=True) as pipe:
+    with Pipeline(graph, plan, board=board, trace=True) as pipe:
         results = list(pipe.map(inputs))
     assert all(map(np.array_equal, results, expected_results(graph, inputs)))
     assert all(lasted_ms(trace).min() >= ms for trace, ms in zip(pipe.trace, modelled, strict=True))
 
 
 def test_frames_that_take_longer_than_modelled_are_counted(graph, toy):
-    with Pipeline(graph, "gpu-big:2", board=toy, pace=True, time_scale=1e-5) as pipe:  # 70 and 90 ns
+    with Pipeline(graph, "gpu-big:2", board=toy, time_scale=1e-5) as pipe:  # 70 and 90 ns
         list(pipe.map(frames(graph, 3)))
         assert [row.overran for row in pipe.counters()] == [3, 3] == [stage.overran for stage in pipe.stats().stages]
 
 
 def test_stages_are_named_by_what_they_stand_for(graph, toy):
-    with Pipeline(graph, "gpu-bigx3:2", board=toy, pace=True, trace=True) as pipe:
+    with Pipeline(graph, "gpu-bigx3:2", board=toy, trace=True) as pipe:
         list(pipe.map(frames(graph, 2)))
         assert [stage.unit for stage in pipe.stats().stages] == ["gpu", "bigx3"]
     assert [trace.unit for trace in pipe.trace] == ["gpu", "bigx3"]
@@ -110,7 +110,7 @@ def test_throttling_changes_the_paces_of_its_component_only(plan, component, fac
     told, set_paces = [], Lane.set_paces
     monkeypatch.setattr(Lane, "set_paces", lambda lane, ms: (told.extend(ms), set_paces(lane, ms)))
     cool = [0.5 * ms for lane in STAGE_MS[plan] for ms in lane]
-    with Pipeline(graph, plan, board=toy, pace=True, time_scale=0.5, trace=True) as pipe:
+    with Pipeline(graph, plan, board=toy, time_scale=0.5, trace=True) as pipe:
         pipe.throttle(component, 3)
         list(pipe.map(frames(graph, 12)))
     hot = [ms * factor for ms, factor in zip(cool, factors, strict=True)]
@@ -129,7 +129,7 @@ def test_factors_replace_each_other_and_one_is_as_modelled(graph, toy):
 
 
 def test_throttling_holds_from_the_next_frame_on(graph, toy):
-    with Pipeline(graph, "big", board=toy, pace=True, trace=True) as pipe:
+    with Pipeline(graph, "big", board=toy, trace=True) as pipe:
         for factor in (1, 3, 1):
             pipe.throttle("B", factor)
             list(pipe.map(frames(graph, 3)))
@@ -140,7 +140,7 @@ def test_throttling_holds_from_the_next_frame_on(graph, toy):
 @pytest.mark.parametrize("factor", [0, -1, inf, float("nan")])
 def test_a_factor_that_cannot_be_is_refused(factor, graph, toy):
     with (
-        Pipeline(graph, "big", board=toy, pace=True) as pipe,
+        Pipeline(graph, "big", board=toy) as pipe,
         pytest.raises(ArgumentError, match="factor: expected a number above 0, at most 1e[+]06, got"),
     ):
         pipe.throttle("big", factor)
@@ -149,10 +149,10 @@ def test_a_factor_that_cannot_be_is_refused(factor, graph, toy):
 def test_throttling_needs_a_twin_and_a_component_of_its_board(graph, toy, board):
     with (
         Pipeline(graph, "big", board=board) as pipe,
-        pytest.raises(ArgumentError, match="throttle big: expected a pipeline with pace=True"),
+        pytest.raises(ArgumentError, match="throttle big: expected a pipeline on an emulated board"),
     ):
         pipe.throttle("big", 2)
-    with Pipeline(graph, "big", board=toy, pace=True) as pipe:
+    with Pipeline(graph, "big", board=toy) as pipe:
         with pytest.raises(ArgumentError, match="component: expected big, mid, little, gpu or cpu"):
             pipe.throttle("huge", 2)
         with pytest.raises(DeviceError, match="no component 'mid' on this board .it has big, little, gpu."):
@@ -162,17 +162,15 @@ def test_throttling_needs_a_twin_and_a_component_of_its_board(graph, toy, board)
 # ---- what is refused ----
 
 
-def test_a_model_runs_with_a_pace_only_and_a_pace_with_a_model_only(graph, board):
-    with pytest.raises(DeviceError, match="board a311d-armcl is a model: expected pace=True"):
-        Pipeline(graph, "big", board=Board.load("a311d-armcl"))
-    with pytest.raises(DeviceError, match="pace: expected a model of a board, such as Board.load"):
-        Pipeline(graph, "big", board=board, pace=True)
+def test_a_real_board_has_no_time_scale(graph, board):
+    with pytest.raises(ArgumentError, match="time_scale: expected an emulated board, such as Board.load"):
+        Pipeline(graph, "big", board=board, time_scale=2)
 
 
 @pytest.mark.parametrize("time_scale", [0, -1, inf, float("nan")])
 def test_a_time_scale_that_cannot_be_is_refused(time_scale, graph, toy):
     with pytest.raises(ArgumentError, match="time_scale: expected a number above 0, at most 1e[+]06, got"):
-        Pipeline(graph, "big", board=toy, pace=True, time_scale=time_scale)
+        Pipeline(graph, "big", board=toy, time_scale=time_scale)
 
 
 @pytest.mark.parametrize(
@@ -187,12 +185,12 @@ def test_a_time_scale_that_cannot_be_is_refused(time_scale, graph, toy):
 )
 def test_units_that_the_model_lacks_are_refused(plan, error, message, graph, toy):
     with pytest.raises(error, match=message):
-        Pipeline(graph, plan, board=toy, pace=True)
+        Pipeline(graph, plan, board=toy)
 
 
 def test_a_stage_that_the_board_cannot_run_is_refused(graph):
     board = toy_board(graph, {"big": [2, 3, 4, 5], "gpu": [1, inf, 1, 1]})
     with pytest.raises(ArgumentError, match="plan gpu-big:2: expected groups that gpu can run, got group 2, "):
-        Pipeline(graph, "gpu-big:2", board=board, pace=True)
-    with Pipeline(graph, "gpu-big:1", board=board, pace=True) as pipe:
+        Pipeline(graph, "gpu-big:2", board=board)
+    with Pipeline(graph, "gpu-big:1", board=board) as pipe:
         assert len(list(pipe.map(frames(graph, 2)))) == 2

@@ -40,7 +40,7 @@ def run(graph: pipeall.Graph, plan: pipeall.Plan, frames: list[Array]) -> float:
     with pipeall.Engine("net.onnx") as engine, pipeall.Pipeline(graph, plan, slots=2) as pipe:
         first = engine(frames[0])
         assert isinstance(first, np.ndarray)
-        number: int = pipe.submit({"x": frames[0]}, timeout=1.0)
+        number: int = pipe.submit({"x": frames[0]}, timeout=1.0).number
         try:
             pipe.result(timeout=0.1)
         except pipeall.PipelineTimeoutError:

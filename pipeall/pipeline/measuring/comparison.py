@@ -93,10 +93,9 @@ def compare_modes(
     """
     entries, refused = _entries(graph, board, profile, components, floating, seconds, progress)
     plans = list(dict.fromkeys(plan for _, plan in entries))
-    pace = {"pace": True, "time_scale": time_scale} if time_scale else {}
     full, single = (
         compare(graph, plans, board, turns=turns, seconds=seconds / turns, queue=queue, what=what, progress=progress,
-                **pace)
+                time_scale=time_scale or 1.0)
         for what, queue in (("full load", True), ("latency", False))
     )  # fmt: skip
     loaded, unloaded = (dict(zip(plans, trials, strict=True)) for trials in (full, single))

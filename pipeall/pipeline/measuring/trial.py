@@ -100,7 +100,7 @@ def compare(
     queue    True: at full load, one frame more under way than there are stages and floating cuts, which hides jitter.
              False: as many as stages, so that latency has no waiting in it but for the slowest stage
     what     of the turns, for ``progress``, which is called after each
-    options  of Pipeline, such as ``pace``. Errors as for Pipeline
+    options  of Pipeline, such as ``time_scale``. Errors as for Pipeline
     """
     frame = random_frame(graph)
     found: list[list[Stats]] = [[] for _ in plans]

@@ -18,7 +18,7 @@ from ...graph.ir import Graph
 from ...graph.onnx.read.given import network as graph_of
 from ...graph.ops import macs
 from .goal import Goal
-from .names import overlap, parse_unit, without_precision
+from .names import component_name, overlap, parse_unit, without_precision
 
 _GRAMMAR = (
     "expected ORDER[:CUTS] such as G-B-L:3,5, Bx3-Bx1-G:3,5 or B-L:3~4, one component such as big, "
@@ -134,6 +134,18 @@ class Plan:
         except ValueError:
             raise ArgumentError(f"plan {shown(text)}: {_GRAMMAR}") from None
         return cls.pipeline(order.split("-"), numbers)
+
+    def with_cores(self, cores: Mapping[str, int]) -> Plan:
+        """The plan with these numbers of cores for components that it takes whole. Raises ArgumentError for others."""
+        limits = {component_name(component): count for component, count in cores.items()}
+        whole = {stage.component for lane in self.lanes for stage in lane if stage.cores is None}
+        if unknown := limits.keys() - whole:
+            raise ArgumentError(f"cores: expected whole components of plan {self}, got {', '.join(sorted(unknown))}")
+        lanes = (
+            tuple(replace(stage, cores=stage.cores or limits.get(stage.component)) for stage in lane)
+            for lane in self.lanes
+        )
+        return replace(self, lanes=tuple(lanes))
 
     def made_for(self, graph: Graph) -> Plan:
         """The same plan, which now knows its network."""
