@@ -35,10 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
 RECORDS = sorted((DOCS / "results" / "records").glob("*.json"))
-CHANGED = set(
-    """arm-cost-fp16 arm-cost-int8 cost-exports nas-sever nas-weights networks
-    quantize""".split()
-)  # records of trees with changes that were not committed; to be measured again
+CHANGED = set("cost-exports nas-sever networks quantize".split())  # of changed trees: to be measured again
 RECORD_KEYS = {"format", "bench", "command", "version", "commit", "date", "machine", "columns", "rows"}
 
 needs_sphinx = pytest.mark.skipif(
