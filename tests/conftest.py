@@ -149,7 +149,7 @@ def tiny(monkeypatch):
     """MODEL "tiny": ``quick_net``. No OpenCL device, so that each platform has the same links."""
     from commands import quick_net
 
-    from pipeall.cli.model import ZOO
+    from pipeall.cli.model_argument import ZOO
 
     monkeypatch.setitem(ZOO, "tiny", quick_net)
     monkeypatch.setenv("PIPEALL_OPENCL", "off")

@@ -10,8 +10,8 @@ NumPy's on one core, and with the ranks' work without their messages, which boun
 from dataclasses import astuple
 
 from bench.common import Record, parser
-from pipeall.cli.plot_scaling import draw_scaling
-from pipeall.cli.train_scaling import planned, report
+from pipeall.cli.train.scaling_command import planned, report
+from pipeall.cli.train.scaling_plot import draw_scaling
 from pipeall.mlp import paper
 from pipeall.mlp.scaling import in_turns
 from pipeall.mlp.traffic import PAPER

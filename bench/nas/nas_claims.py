@@ -22,7 +22,7 @@ import numpy as np
 
 from bench.common import Record, in_turns, milliseconds, parser
 from pipeall import Board, Engine
-from pipeall.cli.plot_nas import draw_starts
+from pipeall.cli.nas.nas_plot import draw_starts
 from pipeall.graph.ops import macs
 from pipeall.nas.architecture_search import Search, activities, winner
 from pipeall.nas.datasets import DataSet, Samples, load

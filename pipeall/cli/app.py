@@ -13,31 +13,34 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import get_completion_class
 
 from .. import __version__, env
 from ..errors import PipeallError
 from . import ends
-from .bench import bench
-from .completion import completion
-from .cost import cost
-from .devices import devices
-from .help import write_commands
-from .info import info
-from .nas import nas
-from .options import check_values
-from .profile import profile
-from .quantize import quantize_command
-from .run import run
-from .search import search
-from .simulate import simulate
+from .groups import Lazy, LazyGroup
 from .tables import plain
-from .train import train
 
-GROUPS = {  # as the help shows them
-    "See": (devices, info, cost),
-    "Plan": (profile, search, simulate),
-    "Run": (run, bench),
-    "Make networks": (nas, train, quantize_command),
+COMMANDS = {  # as the help shows them; the first line of each is that of its own help
+    "See": {
+        "devices": Lazy("info.devices_command", "Show the processors of this machine under the names that plans use."),
+        "info": Lazy("info.info_command", "Show a network's groups, its cuts and what crosses them."),
+        "cost": Lazy("cost.cost_command", "Show what a network costs: parameters, operations, memory."),
+    },
+    "Plan": {
+        "profile": Lazy("profile.profile_command", "Measure networks' groups on every processor."),
+        "search": Lazy("search.search_command", "Find the best plans for a network, and run them to make sure."),
+        "simulate": Lazy("simulate.simulate_command", "Simulate plans on a board that need not be at hand."),
+    },
+    "Run": {
+        "run": Lazy("run.run_command", "See what is in pictures, videos or a camera."),
+        "bench": Lazy("bench.bench_command", "Compare one processor, all independently and all as a pipeline."),
+    },
+    "Make networks": {
+        "nas": Lazy("nas.nas_command", "Search for a network that fits a data set and a board."),
+        "train": Lazy("train.train_command", "Train a multilayer perceptron to classify DATA, or to tell numbers."),
+        "quantize": Lazy("quantize.quantize_command", "Make a network of 8-bit integers."),
+    },
 }
 EPILOG = (
     "MODEL is an .onnx file or a network of the zoo, such as squeezenet. A plan such as G-B-L:3,5 says who runs what: "
@@ -48,17 +51,12 @@ EPILOG = (
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # of stdout: other files are named in PipeallErrors
 
 
-class App(click.Group):
+class App(LazyGroup):
     """A group whose errors are one line on stderr and exit status 2; PIPEALL_VERBOSE=1 adds the traceback, and
     why each choice was made.
 
     Its help is one screen, with the commands by what they are for.
     """
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        formatter.write_paragraph()
-        for title, commands in GROUPS.items():
-            write_commands(formatter, title, commands)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write_paragraph()
@@ -125,7 +123,13 @@ def _drop_stdout() -> None:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
-@click.group("pipeall", cls=App, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    "pipeall",
+    cls=App,
+    titles=COMMANDS,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, message="%(version)s")
 @click.pass_context
 def app(context: click.Context) -> None:
@@ -134,6 +138,19 @@ def app(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (*(command for commands in GROUPS.values() for command in commands), completion):
-    check_values(command)
-    app.add_command(command)
+@app.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the script that makes a shell complete words.
+
+    \b
+    eval "$(pipeall completion bash)"     in ~/.bashrc
+    eval "$(pipeall completion zsh)"      in ~/.zshrc
+    pipeall completion fish | source      in ~/.config/fish/config.fish
+
+    Commands and options, networks of the zoo and .onnx files, plans, units, boards and presets are completed. Nothing
+    is measured for it.
+    """
+    script = get_completion_class(shell)
+    click.echo(script(context.find_root().command, {}, "pipeall", "_PIPEALL_COMPLETE").source())  # as click names it

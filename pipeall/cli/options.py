@@ -92,7 +92,7 @@ def _named(param: click.Parameter) -> str:
     return param.opts[-1] if isinstance(param, click.Option) else param.human_readable_name.rstrip(".")
 
 
-def check_values(command: click.Command) -> None:
+def check_values(command: click.Command) -> click.Command:
     """Lets a command, and those in it, refuse empty words, numbers that are not finite, and one file for two uses."""
     checks = {click.types.StringParamType: _filled, click.types.FloatParamType: _finite}
     for option in command.params:
@@ -103,6 +103,7 @@ def check_values(command: click.Command) -> None:
         command.callback = _writing_apart(command.callback, command.params)
     for inner in getattr(command, "commands", {}).values():
         check_values(inner)
+    return command
 
 
 def file_option(*names: str, help: str, folder: bool = False, resumed: str = "") -> Callable:

@@ -13,7 +13,7 @@ from PIL import Image
 
 from pipeall import env
 from pipeall._kernels.cpu.table import OPS
-from pipeall.cli import bench as bench_module
+from pipeall.cli.bench import bench_command as bench_module
 
 # ---- devices ----
 
@@ -232,6 +232,14 @@ def test_a_name_that_the_encoding_lacks(tmp_path):
     assert done.returncode == 0 and "k\\xf6ln.png" in done.stdout and done.stderr == ""
 
 
+def test_help_loads_no_command():
+    code = "import sys; from pipeall.cli import main; sys.argv[1:] = ['--help']\n"
+    done = python(
+        "-c", code + "try: main()\nfinally: print([name for name in ('numpy', 'PIL') if name in sys.modules])"
+    )
+    assert done.returncode == 0 and done.stdout.splitlines()[-1] == "[]"
+
+
 def test_interrupted_while_importing():
     """The import of click raises what Ctrl-C raises."""
     code = (
@@ -254,6 +262,6 @@ def test_no_progress_in_a_file_even_when_colour_is_forced(tmp_path):
 def test_without_the_extra(package):
     """A package that is not installed: None in sys.modules makes its import fail as if it were absent."""
     code = f"import sys; sys.modules[{package!r}] = None; from pipeall.cli import main; main()"
-    done = python("-c", code)
+    done = python("-c", code, "run", "squeezenet", "x.png")
     assert done.returncode == 2 and done.stdout == ""
     assert "pip install 'pipeall[cli]'" in done.stderr and done.stderr.count("\n") == 1

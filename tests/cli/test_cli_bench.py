@@ -14,8 +14,8 @@ from PIL import Image
 
 from pipeall import Board, Plan, search
 from pipeall._kernels.opencl import devices as opencl
-from pipeall.cli import bench as bench_module
-from pipeall.cli.model import ZOO
+from pipeall.cli.bench import bench_command as bench_module
+from pipeall.cli.model_argument import ZOO
 from pipeall.pipeline.measuring import comparison
 from pipeall.pipeline.measuring.trial import Trial
 from pipeall.pipeline.planning.predict import Prediction, predict
@@ -172,7 +172,7 @@ def busy_machine():
 @two_clusters
 def test_what_is_measured_beside_busy_programs_is_marked(busy_machine, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib", reason="needs pipeall[plot]")
-    from pipeall.cli import plot
+    from pipeall.cli import figures as plot
 
     drawn = []
     monkeypatch.setattr(plot, "save", lambda figure, path: drawn.append(figure))
@@ -285,7 +285,7 @@ def bars(axes):
 @two_clusters
 def test_the_plot_shows_the_figures(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib", reason="needs pipeall[plot]")
-    from pipeall.cli import plot
+    from pipeall.cli import figures as plot
 
     drawn = []
 

@@ -11,7 +11,7 @@ from commands import BOARD, invoke
 
 from pipeall._kernels.opencl import devices as opencl
 from pipeall.cli.app import app
-from pipeall.cli.model import NAMES as MODELS
+from pipeall.cli.model_argument import NAMES as MODELS
 from pipeall.pipeline.measuring import profiler
 
 NAMES = list(BOARD.components)

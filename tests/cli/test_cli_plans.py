@@ -6,7 +6,7 @@ import pytest
 from commands import document, invoke, picture, quick_net, ran, two_clusters
 
 from pipeall import Board, Plan
-from pipeall.cli.model import ZOO
+from pipeall.cli.model_argument import ZOO
 
 pytestmark = pytest.mark.usefixtures("tiny")
 

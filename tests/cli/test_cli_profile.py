@@ -7,7 +7,7 @@ import pytest
 from commands import document, invoke, quick_net, two_clusters
 
 from pipeall import Board, Profile
-from pipeall.cli.model import ZOO
+from pipeall.cli.model_argument import ZOO
 from pipeall.files import read_json
 from pipeall.pipeline.measuring import profiler
 

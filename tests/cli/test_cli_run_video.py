@@ -16,8 +16,8 @@ from task_images import opened
 
 from pipeall import ArgumentError
 from pipeall.cli.answers import reader
-from pipeall.cli.model import ZOO
-from pipeall.cli.run_text import summary
+from pipeall.cli.model_argument import ZOO
+from pipeall.cli.run.run_text import summary
 from pipeall.media import sources, video
 from pipeall.media.draw import drawn
 from pipeall.tasks import Answer, Box, Class, Mask, Text

@@ -9,8 +9,8 @@ from commands import document, invoke, two_clusters
 
 from pipeall import Board, DeviceError, Plan
 from pipeall import search as find
-from pipeall.cli import search_run
-from pipeall.cli.model import ZOO
+from pipeall.cli.model_argument import ZOO
+from pipeall.cli.search import search_run
 from pipeall.pipeline.measuring import exhaustive, verify
 from pipeall.pipeline.planning.candidates import PredictedPlan
 from pipeall.pipeline.planning.predict import predict

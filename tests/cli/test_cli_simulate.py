@@ -8,7 +8,7 @@ from commands import document, invoke, quick_net, toy_board
 from pipeall import Board, Plan, Profile
 from pipeall import search as find
 from pipeall import simulate as run
-from pipeall.cli.model import ZOO
+from pipeall.cli.model_argument import ZOO
 from pipeall.pipeline.planning.lineup import lineup
 
 pytestmark = pytest.mark.usefixtures("tiny")

@@ -21,7 +21,7 @@ from docs_pages import blocks, run
 
 import pipeall
 from pipeall.cli.app import app
-from pipeall.cli.short_group import PLAIN
+from pipeall.cli.groups import DEFAULT
 from pipeall.env import VARIABLES
 from pipeall.files import read_json
 from pipeall.graph.onnx.read.convert import OPERATORS
@@ -88,8 +88,8 @@ def parse(words: list[str], where: str) -> None:
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         name, *rest = words
         found = command.get_command(context, name)
-        if found is None and PLAIN in command.commands:
-            name, rest, found = PLAIN, words, command.get_command(context, PLAIN)
+        if found is None and DEFAULT in command.list_commands(context):
+            name, rest, found = DEFAULT, words, command.get_command(context, DEFAULT)
         assert found, f"{where}: no command {name!r}"
         command, words = found, rest
         context = click.Context(command, parent=context, info_name=name)
@@ -151,8 +151,8 @@ def options_of(command: click.Command) -> list[str]:
     ("page", "names"),
     [
         ("api-*", pipeall.__all__),
-        ("cli", app.commands),
-        ("cli", [name for command in app.commands.values() for name in options_of(command) if "-" in name]),
+        ("cli", app.lazy),
+        ("cli", [name for lazy in app.lazy.values() for name in options_of(lazy.load()) if "-" in name]),
         ("tasks", [*DECODERS, *TASKS]),
         ("operators", [*OPERATORS, *FOLD, *OPS]),
         ("environment", [variable.name for variable in VARIABLES]),

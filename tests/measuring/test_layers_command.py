@@ -16,7 +16,7 @@ from pipeall._kernels.opencl import devices as opencl
 from pipeall._kernels.opencl import methods as cl_methods
 from pipeall._kernels.opencl import peak as peak_cl
 from pipeall._kernels.peak import Peak
-from pipeall.cli.model import ZOO
+from pipeall.cli.model_argument import ZOO
 from pipeall.graph.lower.lower import lower
 from pipeall.graph.ops import attributes
 from pipeall.graph.passes.int8 import integers

@@ -8,7 +8,7 @@ from commands import document, invoke
 from PIL import Image
 
 from pipeall import PipeallError
-from pipeall.cli.train_scaling import communication_rows, planned, report, verdict
+from pipeall.cli.train.scaling_command import communication_rows, planned, report, verdict
 from pipeall.mlp import paper, scaling
 from pipeall.mlp.scaling import Setup, Turn, in_turns, overlap, summary
 from pipeall.mlp.traffic import BLUE_GENE_Q, PAPER, least_values

@@ -107,7 +107,7 @@ def test_event_files(tmp_path):
 
 def test_event_files_without_the_package(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    monkeypatch.delitem(sys.modules, "pipeall.cli.train_log", raising=False)
+    monkeypatch.delitem(sys.modules, "pipeall.cli.train.train_log", raising=False)
     done = invoke(*COMMAND, f"1:tensorboard={tmp_path / 'events'}")
     assert done.exit_code == 2 and "needs the package 'tensorboardX': pip install 'pipeall[tensorboard]'" in done.stderr
     assert not (tmp_path / "events").exists()

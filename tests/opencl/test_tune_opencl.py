@@ -11,7 +11,7 @@ from winograd_reference import winograd_bound
 from pipeall import ArgumentError, Board, Engine
 from pipeall._kernels.opencl import devices as opencl
 from pipeall._kernels.opencl.methods import methods
-from pipeall.cli import model
+from pipeall.cli import model_argument as model
 from pipeall.errors import DeviceError, MissingExtraError
 from pipeall.graph.cases.op_cases import Case, case_graph
 from pipeall.graph.lower.lower import lower

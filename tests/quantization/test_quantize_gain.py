@@ -98,7 +98,7 @@ def test_the_table(words):
 def test_the_plot(words, tmp_path, monkeypatch):
     """It measures layers by itself, and is drawn a line for each."""
     pytest.importorskip("matplotlib", reason="needs pipeall[plot]")
-    from pipeall.cli import plot_quantize
+    from pipeall.cli.quantize import quantize_plot as plot_quantize
 
     drawn = []
     monkeypatch.setattr(
@@ -121,7 +121,8 @@ def test_the_plot(words, tmp_path, monkeypatch):
 def test_the_plot_of_many_layers(report, tmp_path, monkeypatch, count, highest):
     """Lines are as high for a hundred layers as for one; names and figures that are not there do no harm."""
     pytest.importorskip("matplotlib", reason="needs pipeall[plot]")
-    from pipeall.cli import plot, plot_quantize
+    from pipeall.cli import figures as plot
+    from pipeall.cli.quantize import quantize_plot as plot_quantize
 
     monkeypatch.setattr(plot_quantize, "HIGHEST", highest)
     row = replace(report.layers[0], name="a/long/path/to/a/layer/$of$/a/network/conv", error=None, quantised_ms=None)
@@ -135,7 +136,7 @@ def test_the_plot_of_many_layers(report, tmp_path, monkeypatch, count, highest):
 def test_a_plot_needs_matplotlib_before_anything_is_measured(words, tmp_path, monkeypatch):
     import sys
 
-    for name in ("pipeall.cli.plot", "pipeall.cli.plot_quantize"):
+    for name in ("pipeall.cli.figures", "pipeall.cli.quantize.quantize_plot"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 from onnx_models import model
 from torch_modules import Attention, exported, kept, network, nn, torch
 
-from pipeall.cli.model import read_network
+from pipeall.cli.model_argument import read_network
 from pipeall.sizing import onnx_shapes
 from pipeall.sizing.count import network_cost
 from pipeall.sizing.training import saved_bytes

@@ -5,8 +5,8 @@ from commands import document, invoke, quick_net
 from PIL import Image
 
 from pipeall import ArgumentError
-from pipeall.cli import cost_threads as threads
-from pipeall.cli.plot_threads import draw_threads
+from pipeall.cli.cost import threads_command as threads
+from pipeall.cli.cost.threads_plot import draw_threads
 from pipeall.sizing.scalability import Law
 
 

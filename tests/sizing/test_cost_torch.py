@@ -13,7 +13,7 @@ from torch_modules import exported, network, nn, torch
 
 import pipeall
 from pipeall import ArgumentError, Board, ModelError
-from pipeall.cli.model import read_network
+from pipeall.cli.model_argument import read_network
 from pipeall.pipeline.engine import Engine
 from pipeall.sizing.count import network_cost
 from pipeall.sizing.torch_network import TorchNetwork, training_step

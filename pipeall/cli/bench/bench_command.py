@@ -1,0 +1,160 @@
+"""``pipeall bench``: one component, all independently, and all as a pipeline, measured here or on a board's twin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import click
+
+from ...errors import ArgumentError
+from ...graph.ir import Graph
+from ...pipeline.boards import machine
+from ...pipeline.boards.board import Board
+from ...pipeline.boards.profile_cache import real_components
+from ...pipeline.measuring.comparison import averages, compare_modes
+from ...pipeline.measuring.trial import compare
+from ...pipeline.planning.names import component_name, overlap
+from ...pipeline.planning.plan import Plan
+from .. import complete
+from ..model_argument import load_model
+from ..options import board_option, file_option, finer_option, floating_option, json_option, positive_option
+from ..output import print_json, progress, tracked
+from ..profiles import load_board, measured, times_lines
+from ..values import value_option
+from .bench_text import show
+
+NETS = ("alexnet", "googlenet", "mobilenet", "resnet50-slim", "squeezenet")  # of paper 001
+
+
+@click.command()
+@click.argument("nets", nargs=-1, shell_complete=complete.models)
+@click.option("--components", shell_complete=complete.units, help="Such as B,L,G; default all real processors.")
+@positive_option(
+    "--seconds", help="How long each part of a profile, and each plan at each load, runs; default 2, with --board 4."
+)
+@click.option("--turns", type=click.IntRange(1), help="Of each plan, within --seconds; default 5, with --board 1.")
+@floating_option
+@board_option
+@positive_option("--time-scale", help="With --board: run so many times as slow; default 1.")
+@file_option("--plot", help="Draw throughput and latency as PNG.")
+@file_option("--trace", help="Of one network's Pipe-All: what each stage did; open it at ui.perfetto.dev.")
+@finer_option
+@value_option
+@json_option
+def bench(
+    nets: tuple[str, ...],
+    components: str | None,
+    seconds: float | None,
+    turns: int | None,
+    floating: bool,
+    board: str | None,
+    time_scale: float | None,
+    plot: str | None,
+    trace: str | None,
+    finer: int | None,
+    as_json: bool,
+) -> None:
+    """Compare one processor, all independently and all as a pipeline.
+
+    \b
+    pipeall bench
+    pipeall bench squeezenet net.onnx --components B,L --seconds 1
+    pipeall bench --board a311d --plot fig7.png
+
+    Networks are the zoo's five unless some are named. Peak is the fastest single component; where all cores are equal,
+    cpu is one too: all of them at once. Parallel runs the network on every component independently. Pipe-All is the
+    best plan of a search, the best three run to make sure; it may leave components out. The plans of a network take
+    turns. FPS and stage times are wall clock at full load. Latency is from submit to result with as many frames under
+    way as there are stages; its worst lane is Parallel's slowest component, which is the paper's figure.
+
+    With --board the runtime runs here at the pace of a model, as the board's twin; times are the board's.
+    """
+    if time_scale and not board:
+        raise ArgumentError("--time-scale: expected --board beside it, this machine has a pace of its own")
+    if plot:
+        from ..figures import draw  # before anything is measured in vain
+    graphs = {net: load_model(net, finer=finer) for net in nets or NETS}
+    if trace and len(graphs) != 1:
+        raise ArgumentError(f"--trace: expected one network, got {len(graphs)}")
+    there = load_board(board)
+    names = _components(there, components)
+    if board:
+        time_scale = time_scale or 1.0
+    seconds, turns = seconds or (4.0 if board else 2.0), turns or (1 if board else 5)
+    host = Board.detect() if board else there
+    about = machine.describe(host) | {"before": machine.state(host)}
+    found, notes = _compared(graphs, there, names, floating, seconds, turns, time_scale)
+    about |= {"after": machine.state(host), "seconds": seconds, "turns": turns}
+    about |= {"board": there.model.name if board else None, "time_scale": time_scale}
+    with ExitStack() as files:  # after what is printed, which is not lost where they cannot be written
+        if plot:
+            where = f"{about['board']}, twin" if board else about["model"] or "unknown CPU"
+            files.callback(draw, plot, found, f"{where}: {', '.join(names)}")
+        if trace:
+            files.callback(_trace, trace, list(graphs.values())[-1], there, found[-1]["plan"], seconds, time_scale)
+        if as_json:
+            valid, busy = all(row["valid"] for row in found), any(row["disturbed"] for row in found)
+            about["components"] = [row for row in there.describe() if row["component"] in names]
+            print_json("bench", **about, valid=valid, disturbed=busy, runs=found, notes=notes, averages=averages(found))
+        else:
+            show(about, there, names, found, notes)
+
+
+def _compared(
+    graphs: Mapping[str, Graph],
+    board: Board,
+    names: list[str],
+    floating: bool,
+    seconds: float,
+    turns: int,
+    time_scale: float | None,
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows of all networks, and notes; with ``time_scale`` at the pace of the board's model."""
+    rows: list[dict[str, Any]] = []
+    notes: list[str] = []
+    with progress() as bar:
+        overall = bar.add_task("networks", total=len(graphs))
+        for net, graph in graphs.items():
+            profile = measured(graph, board, names, seconds, bar)
+            with tracked(bar, net) as show_progress:
+                modes = compare_modes(
+                    graph, board, profile, names,
+                    seconds=seconds, turns=turns, floating=floating, time_scale=time_scale, progress=show_progress,
+                )  # fmt: skip
+            rows += [row | {"net": net} for row in modes.rows]
+            said = [*([modes.slower] if modes.slower else []), *plan_notes(names, modes.rows)]
+            said += [f"{plan} refused: {reason}" for plan, reason in modes.refused.items()]
+            notes += [f"{net}: {line}" for line in (*said, *times_lines(profile, board))]
+            bar.advance(overall)
+    return rows, notes
+
+
+def _trace(path: str, graph: Graph, board: Board, plan: str, seconds: float, time_scale: float | None) -> None:
+    with progress() as bar, tracked(bar, graph.name) as show_progress:
+        compare(graph, [Plan.parse(plan)], board, turns=1, seconds=seconds, what="trace", progress=show_progress,
+                trace=path, time_scale=time_scale or 1.0)  # fmt: skip
+
+
+def _components(board: Board, text: str | None) -> list[str]:
+    """Those that are named, else all real ones; and where their cores are equal "cpu", which is all cores at once."""
+    if text is None:
+        real, whole = real_components(board), board.default_component
+        return [*real, whole] if sum(overlap(name, whole) for name in real) > 1 else real
+    names = [component_name(word) for word in text.split(",")]
+    if len(set(names)) != len(names):
+        raise ArgumentError(f"--components {text}: expected distinct components")
+    for name in names:
+        board.component(name)
+    return names
+
+
+def plan_notes(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Which components are missing, and where."""
+    able = {Plan.parse(row["plan"]).components[0] for row in rows if row["mode"] in ("alone", "peak")}
+    unable = [f"{name} cannot run all of it, so it is in no more than Pipe-All" for name in names if name not in able]
+    mode, plan = rows[-1]["mode"], Plan.parse(rows[-1]["plan"])
+    busy = {name for name in names for part in plan.components if name == part or overlap(name, part)}
+    idle = [name for name in names if mode == "pipe-all" and name not in busy]
+    return unable + ([f"the best plan, {plan}, leaves out {', '.join(idle)}"] if idle else [])

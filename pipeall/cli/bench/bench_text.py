@@ -1,0 +1,121 @@
+"""What ``pipeall bench`` prints for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...pipeline.boards.board import Board
+from ...pipeline.measuring.comparison import MAX_OVERRAN, averages
+from ..output import MODES, component_text
+from ..profiles import BUSY
+from ..tables import print_table, print_text
+
+NOTE = "gpu is a CPU stand-in: it shares the cores of the other components, and its figures say nothing about a GPU."
+LATE = (
+    f"INVALID: over {MAX_OVERRAN:.0%} of the frames took longer to compute here than the board takes. By these runs "
+    "--time-scale {scale:g} fits this machine; pipeall simulate shows the model's figures without a run."
+)
+FIGURES = {
+    "fps": "throughput",
+    "latency_worst_ms": "latency, Parallel's of its worst lane",
+    "latency_p50_ms": "latency, Parallel's p50",
+}
+
+
+def show(
+    about: Mapping[str, Any], board: Board, names: Sequence[str], found: Sequence[dict[str, Any]], notes: Sequence[str]
+) -> None:
+    """``about`` the machine, the rows of all networks, and what is to be said of them."""
+    _show_machine(about, board, names)
+    _show_runs(found)
+    _show_stages(found)
+    _show_averages(found)
+    late = [row["fitting_time_scale"] for row in found if not row["valid"]]
+    for line in [*notes, *([LATE.format(scale=max(late))] if late else [])]:
+        print_text(line)
+    if others := [row["others_cores"] for row in found if row["disturbed"]]:
+        print_text(BUSY.format(what="these rows ran", cores=max(others)))
+
+
+def _show_machine(about: Mapping[str, Any], board: Board, names: Sequence[str]) -> None:
+    before, after = (about[key]["load"] for key in ("before", "after"))
+    print_text(
+        f"{about['model'] or 'unknown CPU'}, {about['machine']}, {about['cores']} cores, "
+        f"load {before:.1f} to {after:.1f}; pipeall {about['pipeall']}, {about['date']}"
+    )
+    if about["board"]:
+        print_text(f"Twin of {about['board']}, {about['time_scale']:g} times as slow, shown in the board's time:")
+    for component in map(board.component, names):
+        print_text(f"{component_text(component)}: {component.description}")
+    if any(board.component(name).stand_in for name in names):
+        print_text(NOTE)
+    if len(names) == 1:
+        print_text("One component: neither Parallel nor Pipe-All.")
+    print_text()
+
+
+def _show_runs(found: Sequence[dict[str, Any]]) -> None:
+    twin, energy = (any(row.get(key) is not None for row in found) for key in ("simulated_fps", "energy_mj"))
+    headings = ["network", "mode", "plan", ">FPS", ">x Peak", ">spread %"]
+    headings += [">simulated", ">differs %"] if twin else []
+    headings += [">p50 ms", ">p95 ms", ">p99 ms", ">worst lane", ">x Peak"]
+    headings += [">predicted mJ a frame"] if energy else []
+    cells = [_run_cells(row, twin, energy) for row in found]
+    print_table("Throughput at full load; latency without queueing", headings, cells)
+
+
+def _run_cells(row: Mapping[str, Any], twin: bool, energy: bool) -> tuple[object, ...]:
+    return (
+        row["net"],
+        MODES[row["mode"]] + mark(row),
+        row["plan"],
+        f"{row['fps']:.2f}",
+        f"{row['fps_to_peak']:.2f}",
+        f"{100 * row['fps_spread']:.1f}",
+        *((f"{row['simulated_fps']:.2f}", f"{row['simulated_error_percent']:+.1f}") if twin else ()),
+        *(f"{row[f'latency_{key}_ms']:.1f}" for key in ("p50", "p95", "p99", "worst")),
+        f"{row['latency_to_peak']:.2f}",
+        *((row["energy_mj"] and f"{row['energy_mj']:.0f}",) if energy else ()),
+    )
+
+
+def mark(row: Mapping[str, Any]) -> str:
+    """What stands behind the mode of a row whose figures are not the machine's, or not the board's."""
+    if not row["valid"]:
+        return " INVALID"
+    return " BUSY" if row["disturbed"] else ""
+
+
+def _show_stages(found: Sequence[dict[str, Any]]) -> None:
+    stages = [
+        (
+            row["net"],
+            stage["unit"],
+            f"{stage['groups'][0] + 1} to {stage['groups'][1]}",
+            *(f"{stage[f'{key}_ms']:.2f}" for key in ("busy", "wait_in", "wait_out", "map", "copy")),
+            f"{100 * stage['use']:.0f}",
+        )
+        for row in found
+        if row["mode"] == "pipe-all"
+        for stage in row["stages"]
+    ]
+    if stages:
+        headings = ["network", "unit", "groups", ">busy", ">wait in", ">wait out", ">map", ">copy", ">use %"]
+        print_table("Stages of Pipe-All at full load: mean ms a frame", headings, stages)
+
+
+def _show_averages(found: Sequence[dict[str, Any]]) -> None:
+    means = averages(found)
+    rows = [
+        (
+            FIGURES[row["figure"]],
+            f"{MODES[row['mode']]} over {MODES[row['over']]}",
+            f"{row['percent']:+.2f} %",
+            row["paper_percent"] and f"{row['paper_percent']:+.2f} %",
+        )
+        for row in means
+    ]
+    if rows and means[0]["networks"] > 1:  # of one network it says nothing that its rows do not
+        title = f"Averages of {means[0]['networks']} networks beside the paper's"
+        print_table(title, ["", "", ">here", ">paper"], rows)

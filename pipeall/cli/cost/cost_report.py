@@ -1,0 +1,161 @@
+"""What a network costs, as plain data: the same for JSON, CSV, text and figures."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ...files import write_text
+from ...graph.ir import Graph, Node, Tensor
+from ...pipeline.boards.board import Board
+from ...sizing import conventions, size_precision, training
+from ...sizing.conv_algorithms import algorithm_costs
+from ...sizing.count import Cost, cost_of, network_cost, total
+from ...sizing.inference import arena, slot_bytes
+from ...sizing.size_network import FLOAT_BYTES, Network, layers_of, of_graph
+
+COLUMNS = (
+    "layer", "op", "output", "parameters", "macs", "flops", "element_ops", "weight_bytes", "read_bytes",
+    "written_bytes", "intensity",
+)  # fmt: skip
+
+
+def figures(cost: Cost) -> dict[str, Any]:
+    return {
+        "parameters": cost.parameters,
+        "macs": cost.macs,
+        "flops": cost.flops,
+        "element_ops": cost.element_ops,
+        "weight_bytes": cost.weight_bytes,
+        "read_bytes": cost.read_bytes,
+        "written_bytes": cost.written_bytes,
+        "intensity": round(cost.intensity, 3),
+    }
+
+
+def network_report(network: Network) -> dict[str, Any]:
+    """Name, inputs, outputs, totals and memory of a network from its shapes alone."""
+    each, fixed = training.saved_bytes(network)
+    space = training.space(network)
+    return {
+        "name": network.name,
+        "inputs": [tensor_row(Tensor(name, network.shapes[name])) for name in network.inputs],
+        "outputs": [tensor_row(Tensor(name, network.shapes[name])) for name in network.outputs],
+        "totals": figures(network_cost(network)) | {"statistics": network.elements(network.statistics)},
+        "memory": {
+            "model_bytes": space.model,
+            "data_bytes_per_sample": space.data,
+            "activation_bytes_per_sample": space.activations,
+            "saved_for_backward_bytes_per_sample": each,
+            "saved_for_backward_bytes_fixed": fixed,
+        },
+        "notes": list(network.notes),
+    }
+
+
+def tensor_row(tensor: Tensor) -> dict[str, Any]:
+    return {key: getattr(tensor, key) for key in ("name", "shape", "dtype", "elements")}
+
+
+def layer_rows(network: Network) -> list[dict[str, Any]]:
+    return [
+        {"layer": layer.name, "op": layer.op, "output": network.shapes[layer.outputs[0]]}
+        | figures(cost_of(network, layer))
+        for layer in network.layers
+    ]
+
+
+def parts_of(graph: Graph) -> Callable[[Iterable[Node]], Cost]:
+    """Nodes of a graph -> their cost together."""
+    network = of_graph(graph)
+    return lambda nodes: total(cost_of(network, layer) for node in nodes for layer in layers_of(node, graph))
+
+
+def stage_memory(stage: Graph) -> dict[str, int]:
+    """Bytes of a sub-graph on any component: weights as the model has them, arena, a slot of each ring beside it."""
+    planned = arena(stage)
+    before, after = slot_bytes(stage)
+    return {
+        "weight_bytes": sum(array.nbytes for array in stage.constants.values()),
+        "arena_bytes": planned.planned,
+        "arena_bytes_naive": planned.naive,
+        "arena_bytes_least": planned.least,
+        "slot_in_bytes": before,
+        "slot_out_bytes": after,
+    }
+
+
+def convention_report(network: Network, convention: str) -> dict[str, Any]:
+    """What a tool counts, and every term of it beside that of plain MACs."""
+    terms = conventions.explained(network, convention)
+    return {
+        "convention": convention,
+        "value": conventions.counted(network, convention),
+        "macs": conventions.counted(network, "macs"),
+        "terms": [
+            {
+                "term": term.term,
+                "meaning": term.meaning,
+                "quantity": term.quantity,
+                "factor": term.factor,
+                "value": term.value,
+                "beyond_macs": term.beyond_macs,
+            }
+            for term in terms
+        ],
+    }
+
+
+def algorithm_rows(network: Network) -> list[dict[str, Any]]:
+    """A row for each convolution and algorithm: operations and bytes, and what they are beside the direct one's."""
+    rows = []
+    for layer in network.layers:
+        direct, *others = algorithm_costs(network, layer) or [None]
+        for choice in others:
+            rows.append(
+                {
+                    "layer": layer.name,
+                    "algorithm": choice.algorithm,
+                    "flops": round(choice.flops),
+                    "prepare_flops": round(choice.prepare),
+                    "activation_bytes": choice.activations,
+                    "weight_bytes": choice.weights,
+                    "fewer_operations": direct.flops / choice.flops,
+                    "fewer_with_prepare": direct.flops / (choice.flops + choice.prepare),
+                    "more_activations": choice.activations / direct.activations,
+                    "more_weights": choice.weights / direct.weights,
+                }
+            )
+    return rows
+
+
+def format_rows(network: Network, graph: Graph | None, processor: str) -> list[dict[str, Any]]:
+    """Bytes in each number format and the nominal rate on a processor; activations are the arena where there is one."""
+    weights = network.elements((*network.parameters, *network.statistics))
+    activations = training.space(network).activations if graph is None else arena(graph).planned
+    rows = size_precision.formats(weights, activations // FLOAT_BYTES, processor)
+    return [
+        {"format": r.name, "weight_bytes": r.weight_bytes, "activation_bytes": r.activation_bytes, "rate": r.rate}
+        for r in rows
+    ]
+
+
+def peaks() -> dict[str, tuple[float, float]]:
+    """CPU component of this machine -> FLOP/s and bytes/s that it reaches, measured in some seconds."""
+    found = {}
+    for name, component in Board.detect(gpu=False).components.items():
+        best = component.device.peak()
+        found[name] = best.flops, best.bytes
+    return found
+
+
+def write_csv(path: str, rows: list[dict[str, Any]]) -> None:
+    """One line a layer, sizes of the output joined by "x". Raises ArgumentError naming the file."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow(row | {"output": "x".join(map(str, row["output"]))})
+    write_text(path, text.getvalue())

@@ -1,0 +1,124 @@
+"""``pipeall cost epoch``: the time of one pass over a data set, and whether disk, bus or device bounds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from ...errors import ArgumentError
+from ...graph.onnx.read.shapes import Shapes
+from ...sizing import residence
+from ...sizing.count import network_cost
+from ...sizing.size_network import FLOAT_BYTES, Network
+from ..model_argument import read_network
+from ..options import Numbers, json_option, model_argument, model_options, positive_option
+from ..output import print_json
+from ..tables import print_text
+
+LINK = {"type": click.Choice(list(residence.LINKS)), "metavar": "LINK"}
+
+
+@click.command()
+@model_argument
+@click.option("--samples", type=click.IntRange(1), required=True, help="Of the data set; ImageNet has 1281167.")
+@positive_option("--gmacs", help="10^9 MACs a second that the device reaches.", required=True)
+@click.option("--training", "trains", is_flag=True, help="Backward passes too, not inference alone.")
+@click.option(
+    "--disk", **LINK, default="sata3", show_default=True, help=f"Where samples lie: {', '.join(residence.LINKS)}."
+)
+@click.option("--bus", **LINK, help="To the GPU, one of the same; without, the CPU computes.")
+@click.option(
+    "--channels",
+    type=Numbers(int, "4,1,4"),
+    default="1,1,1",
+    show_default=True,
+    help="How many workers, disk channels and controller channels load at once.",
+)
+@click.option(
+    "--sample-type",
+    type=click.Choice(list(residence.SAMPLE_TYPES)),
+    default="float32",
+    show_default=True,
+    help="Of an element of a sample on disk. On the bus it is float32.",
+)
+@click.option("--prefetch", is_flag=True, help="Loading, moving and computing overlap.")
+@click.option("--folded", is_flag=True, help="The network as it runs: BatchNorm folded into convolutions.")
+@model_options
+@json_option
+def epoch(
+    model: str,
+    samples: int,
+    gmacs: float,
+    trains: bool,
+    disk: str,
+    bus: str | None,
+    channels: tuple[int, ...],
+    sample_type: str,
+    prefetch: bool,
+    folded: bool,
+    input_shape: Shapes | None,
+    finer: int | None,
+    as_json: bool,
+) -> None:
+    """Show the time of one pass over a data set, and what bounds it.
+
+    \b
+    pipeall cost epoch net.onnx --samples 1281167 --gmacs 50
+    pipeall cost epoch net.onnx --samples 1281167 --gmacs 4000 --bus pcie3x16
+
+    Samples have the network's own size and are not compressed: pictures of 8 bits are --sample-type uint8.
+    """
+    if len(channels) != 3:
+        raise ArgumentError(f"--channels: expected three numbers, got {len(channels)}")
+    network, _, _ = read_network(model, input_shape, finer, folded)
+    found = epoch_report(network, samples, disk, bus, 1e9 * gmacs, channels, sample_type, prefetch, trains)
+    if as_json:
+        print_json("epoch-cost", name=network.name, **found)
+    else:
+        _show(found)
+
+
+def epoch_report(
+    network: Network,
+    samples: int,
+    disk: str,
+    bus: str | None,
+    mac_rate: float,
+    channels: tuple[int, int, int],
+    sample_type: str,
+    prefetch: bool,
+    trains: bool,
+) -> dict[str, Any]:
+    """Seconds of an epoch of samples of the network's own size, of ``sample_type`` on disk and float32 on the bus."""
+    elements = network.elements(network.inputs)
+    found = residence.epoch(
+        samples,
+        residence.SAMPLE_TYPES[sample_type] * elements,
+        network_cost(network).macs,
+        moved_bytes=FLOAT_BYTES * elements,
+        disk_rate=residence.link_rate(disk),
+        bus_rate=None if bus is None else residence.link_rate(bus),
+        mac_rate=mac_rate,
+        parallel=residence.channels(*channels),
+        prefetch=prefetch,
+        training=trains,
+    )
+    parts = {"load_s": found.load_s, "transfer_s": found.transfer_s, "compute_s": found.compute_s}
+    return parts | {
+        "total_s": found.total_s,
+        "bottleneck": found.bottleneck,
+        "training": trains,
+        "prefetch": prefetch,
+        "sample_type": sample_type,
+    }
+
+
+def _show(found: Mapping[str, Any]) -> None:
+    parts = ", ".join(
+        f"{name.removesuffix('_s')} {found[name]:,.3g} s" for name in ("load_s", "transfer_s", "compute_s")
+    )
+    how = "the slowest, with prefetch" if found["prefetch"] else "their sum"
+    kind = "training" if found["training"] else "inference"
+    print_text(f"Epoch of {kind}: {parts}; {how}: {found['total_s']:,.3g} s, bound by the {found['bottleneck']}")

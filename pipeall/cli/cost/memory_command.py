@@ -1,0 +1,127 @@
+"""``pipeall cost train``: the memory that training a network takes, and the largest batch that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from ...errors import ArgumentError
+from ...graph.onnx.read.shapes import Shapes
+from ...sizing import batch as batches
+from ...sizing import training
+from ...sizing.residence import residence
+from ...sizing.size_network import Network
+from ..model_argument import read_network
+from ..options import Bytes, json_option, model_argument, model_options, positive_option
+from ..output import print_json
+from ..tables import print_table, print_text
+from .cost_text import bytes_text, show_notes
+
+
+@click.command()
+@model_argument
+@click.option("--optimizer", type=click.Choice(list(training.OPTIMIZERS)), required=True, help="Its states count.")
+@click.option("--batch", type=click.IntRange(1), help="Samples of a batch; else the largest that fits.")
+@click.option("--memory", type=Bytes(), help="The memory that the CPU has, such as 8GB or 8GiB.")
+@click.option("--gpu-memory", type=Bytes(), help="With --memory: that of the GPU that trains.")
+@positive_option("--share", help="Part of each memory that may be used.", default=batches.SHARE)
+@click.option("--folded", is_flag=True, help="The network as it runs: BatchNorm folded into convolutions.")
+@model_options
+@json_option
+def train(
+    model: str,
+    optimizer: str,
+    batch: int | None,
+    memory: float | None,
+    gpu_memory: float | None,
+    share: float,
+    folded: bool,
+    input_shape: Shapes | None,
+    finer: int | None,
+    as_json: bool,
+) -> None:
+    """Show the memory that training takes, and the largest batch.
+
+    \b
+    pipeall cost train net.onnx --optimizer adam --memory 32GB --gpu-memory 11GB
+    pipeall cost train alexnet --optimizer sgd --batch 32
+    """
+    memories = {name: size for name, size in (("cpu", memory), ("gpu", gpu_memory)) if size is not None}
+    if "gpu" in memories and "cpu" not in memories:
+        raise ArgumentError("--gpu-memory: expected --memory with it: the CPU's holds the model and a batch of data")
+    if batch is None and not memories:
+        raise ArgumentError("cost train: expected --batch, or --memory (with --gpu-memory) to find the largest batch")
+    network, _, _ = read_network(model, input_shape, finer, folded)
+    found = training_report(network, optimizer, batch, memories, share)
+    if as_json:
+        print_json("training-cost", name=network.name, **found, notes=list(network.notes))
+    else:
+        _show(found)
+        show_notes(network.notes)
+
+
+def training_report(
+    network: Network, optimizer: str, batch: int | None, memories: Mapping[str, float], share: float
+) -> dict[str, Any]:
+    """Memory of training by the lecture and exactly: at ``batch``, or at the largest that ``memories`` hold.
+
+    Of two largest batches one is recommended. ``residence`` says where the bytes lie at the exact one.
+    """
+    exact, space = training.memory_function(network, optimizer), training.space(network)
+    functions = {"lecture": space.bytes_at, "exact": lambda size: exact(size).total}
+    report: dict[str, Any] = {"optimizer": optimizer}
+    for name, function in functions.items():
+        row: dict[str, Any] = {}
+        chosen = batch
+        if memories:
+            needs = batches.needs_of(function, space.model, space.data, "gpu" in memories)
+            fit = batches.largest_batch({m: needs[m] for m in memories}, memories, share)
+            row["largest_batch"] = {
+                "batch": fit.batch,
+                "binding": fit.binding,
+                "used_bytes": dict(fit.used),
+                "limit_bytes": dict(fit.limits),
+            }
+            chosen = fit.batch if batch is None else batch
+            row["shares"] = {m: needs[m](chosen) / size for m, size in memories.items()}
+        row["batch"] = chosen
+        row["bytes"] = function(chosen)
+        report[name] = row
+    if memories:
+        report["recommended"] = {
+            "batch": report["exact"]["largest_batch"]["batch"],
+            "why": "the exact count has what autograd keeps, the weights' gradients and the optimizer's states; the "
+            "lecture's rule leaves the last two out and counts every activation twice",
+        }
+    chosen = report["exact"]["batch"]
+    found = exact(chosen)
+    lie = residence(space.model, space.data, found.total, chosen, "gpu" in memories)
+    report["residence"] = {f"{name}_bytes": getattr(lie, name) for name in lie.__slots__}
+    report["exact"]["parts"] = {f"{name}_bytes": getattr(found, name) for name in found.__slots__}
+    return report
+
+
+def _show(found: Mapping[str, Any]) -> None:
+    for name, what in (("lecture", "model + batch x (data + 2 x activations)"), ("exact", "by liveness")):
+        row = found[name]
+        needs = f"batch {row['batch']} needs {bytes_text(row['bytes'])}"
+        print_text(f"Training, {name} ({what}), {found['optimizer']}: {needs}")
+        for memory, share in row.get("shares", {}).items():
+            print_text(f"  {100 * share:.0f} % of the {memory}'s memory")
+        if fit := row.get("largest_batch"):
+            limit = bytes_text(fit["limit_bytes"][fit["binding"]])
+            print_text(f"  largest batch {fit['batch']}: one more would exceed {limit} of the {fit['binding']}", hang=4)
+    if recommended := found.get("recommended"):
+        print_text(f"Recommended: batch {recommended['batch']}: {recommended['why']}")
+    lie = found["residence"]
+    places = [("disk", "disk_bytes"), ("CPU's memory", "cpu_bytes"), ("GPU's memory", "gpu_bytes")]
+    held = ", ".join(f"{place} {bytes_text(lie[key])}" for place, key in places if lie[key])
+    print_text(f"Where it lies, without the data set: {held}", hang=2)
+    parts = [
+        (name.removesuffix("_bytes").replace("_", " "), bytes_text(size))
+        for name, size in found["exact"]["parts"].items()
+    ]
+    print_text()
+    print_table(f"Exact, batch {found['exact']['batch']}", ["part", ">bytes"], parts)

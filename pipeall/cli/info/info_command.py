@@ -1,0 +1,121 @@
+"""``pipeall info``: what a network is, where it can be cut, and what each stage of a plan holds."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from ...errors import ArgumentError, ModelError
+from ...graph.ir import Graph
+from ...graph.onnx.read.shapes import Shapes
+from ...graph.partition import Cut, Group, configurations, subgraph
+from ...pipeline.measuring.footprint import footprint
+from ...pipeline.planning.plan import Plan
+from ...sizing.size_network import Network
+from .. import complete
+from ..cost import cost_report as report
+from ..model_argument import read_network
+from ..options import json_option, model_argument, model_options
+from ..output import print_json
+from ..plans import read_plan
+from .info_text import show
+
+
+@click.command()
+@model_argument
+@click.option(
+    "--plan",
+    shell_complete=complete.plans,
+    help="Show the sub-graph and the memory of each stage of this plan: G-B-L:3,5 or a .json.",
+)
+@click.option("--here", is_flag=True, help="With --plan: memory that the stages take on this machine's kernels.")
+@model_options
+@json_option
+def info(
+    model: str,
+    plan: str | None,
+    here: bool,
+    input_shape: Shapes | None,
+    finer: int | None,
+    as_json: bool,
+) -> None:
+    """Show a network's groups, its cuts and what crosses them.
+
+    \b
+    pipeall info squeezenet
+    pipeall info net.onnx --plan G-B-L:3,5
+
+    A group is the smallest part that a component can be given; cut k stands after group k. No weight is read to count.
+    What the network costs beyond that, to train for instance, is "pipeall cost".
+    """
+    if here and plan is None:
+        raise ArgumentError("--here: expected --plan with it")
+    network, graph, refusal = read_network(model, input_shape, finer)
+    content = _describe(network, graph, refusal)
+    if plan is not None:
+        if graph is None:
+            raise ModelError(refusal)
+        stages = read_plan(plan, graph)
+        content["plan"] = _stages(graph, stages)
+        if here:
+            content["here"] = [asdict(stage) | {"total": stage.total} for stage in footprint(graph, stages)]
+    if as_json:
+        print_json("info", **content)
+    else:
+        show(content)
+
+
+def _describe(network: Network, graph: Graph | None, refusal: str) -> dict[str, Any]:
+    content = report.network_report(network) | {"refused": refusal or None, "groups": [], "cuts": []}
+    content["file_types"] = list(network.file_types)
+    content |= {key: content["totals"][key] for key in ("parameters", "macs")}
+    if graph is None:
+        return content
+    cost_of_nodes = report.parts_of(graph)
+    groups = [_group(graph, group) | report.figures(cost_of_nodes(group.nodes)) for group in graph.groups]
+    return content | {
+        "groups": groups,
+        "cuts": [_cut(cut, sum(group["macs"] for group in groups[: cut.index])) for cut in graph.cuts],
+        "nodes": len(graph.nodes),
+        "three_stage_configurations": configurations(len(graph.cuts)),
+        "inference": report.stage_memory(graph),
+    }
+
+
+def _group(graph: Graph, group: Group) -> dict[str, Any]:
+    return {
+        "group": group.index,
+        "name": group.name,
+        "main": [node.name for node in group.nodes if node.is_main],
+        "ops": [node.op for node in group.nodes],
+        "output": report.tensor_row(graph.tensors[group.nodes[-1].output]),
+    }
+
+
+def _cut(cut: Cut, macs_before: int) -> dict[str, Any]:
+    return {
+        "cut": cut.index,
+        "elements": cut.elements,
+        "bytes": cut.nbytes,
+        "macs_before": macs_before,
+        "tensors": [report.tensor_row(tensor) for tensor in cut.tensors],
+    }
+
+
+def _stages(graph: Graph, plan: Plan) -> list[dict[str, Any]]:
+    stages = []
+    for stage in (stage for lane in plan.lanes for stage in lane):
+        last = len(graph.groups) if stage.last is None else stage.last
+        part = subgraph(graph, stage.first, last)
+        stages.append(
+            {
+                "component": stage.component,
+                "groups": [stage.first, last],
+                "nodes": [asdict(row) for row in part.listing()],
+                "cost": report.figures(report.parts_of(graph)(part.nodes)),
+                "memory": report.stage_memory(part),
+            }
+        )
+    return stages

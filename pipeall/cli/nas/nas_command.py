@@ -1,0 +1,168 @@
+"""``pipeall nas``: a network that suits a data set and a board, found by genetic search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from itertools import count
+from math import isfinite
+from multiprocessing import active_children
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ...errors import ArgumentError, PipeallError
+from ...graph.onnx.write.write import save_onnx
+from ...nas.architecture_search import Search, executor, winner
+from ...nas.datasets import DataSet
+from ...nas.search.archive import Archive
+from ...nas.search.evolve import Generation
+from ...nas.spaces.genome import Candidate
+from ...nas.training.baselines import baselines
+from ...nas.training.score import Score
+from ...pipeline.boards.board import Board
+from ...pipeline.boards.default_plan import default_plan
+from .. import complete
+from ..options import board_option, json_option, seed_option
+from ..output import print_json, progress
+from ..tables import print_text
+from . import nas_text
+from .nas_options import EVOLUTION, PRUNE, SPACE, TARGET, TRAINING, search_of
+
+HISTORY, NETWORKS, MODEL, PLAN, PLOT = "history.jsonl", "networks", "winner.onnx", "plan.json", "search.png"
+
+
+@click.command()
+@click.option(
+    "--data",
+    "data_name",
+    required=True,
+    shell_complete=complete.files(".npz", ".csv", ".json", ".txt", ".gz", names=("digits",)),
+    help="digits, or a .npz, .csv, .json or .txt file (.gz too).",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FOLDER",
+    shell_complete=complete.any_file,
+    help="For history and winner; default nas-DATA. Resumed if it is there.",
+)
+@board_option
+@TARGET.option("--target", help="What a network is to do on --board.")
+@SPACE.option("--space", help="Networks to search: conv (default for pictures), mobile, or a tree of blocks.")
+@TRAINING.option("--training", default="", help="How a candidate is trained.")
+@click.option("--samples", type=click.IntRange(10), help="Train candidates on so many only.")
+@EVOLUTION.option("--evolution", default="", help="How networks are searched.")
+@PRUNE.option("--prune", help="Share of the weights to remove, such as 0.5 or 0.7:below=0.1.")
+@click.option("--pareto", is_flag=True, help="With --board: the front of error, speed and memory (NSGA-II).")
+@click.option("--task", type=click.Choice(["classes", "numbers"]), help="Default: classes where all targets are whole.")
+@click.option(
+    "--workers",
+    default="1",
+    show_default=True,
+    help="Processes, or an executor such as mpi4py.futures:MPIPoolExecutor; changes no result.",
+)
+@click.option("--plot", is_flag=True, help=f"Draw {PLOT}: generations, deviations, speed against error.")
+@seed_option
+@json_option
+def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: bool, **options: Any) -> None:
+    """Search for a network that fits a data set and a board.
+
+    \b
+    pipeall nas --data digits --training cycles=1/3/5,rates=0.01/0.03/0.1
+    pipeall nas --data cifar10.npz --board a311d --target fps=200 --prune 0.5
+    pipeall nas --data cifar.npz --space mobile --board rpi5 --target min-fps=200
+    pipeall nas --data reviews.json.gz --evolution lam=sweep --workers 4
+
+    Genetic search, pruning and layer-wise competition. The folder gets winner.onnx, a plan for it, history.jsonl and
+    every trained network. The same command goes on with an interrupted search, to the same end. On ranks of MPI it is
+    "mpirun -n 8 python -m mpi4py.futures -m pipeall nas --workers mpi4py.futures:MPIPoolExecutor", with --data.
+
+    Defaults stand in brackets. guided: after the generations a model proposes networks, until so many were
+    no better. stop=predicted: where a Markov chain says that all is decided. lam: Langton's lambda, 0.881 for pictures
+    and 0.786 for other data. fitness=printed: F as printed in the paper, where pruning raises it.
+    """
+    if plot:
+        from .nas_plot import draw_search  # before anything is trained in vain
+    folder = Path(output or f"nas-{Path(data_name).name.split('.')[0]}")
+    search = search_of(data_name, folder / NETWORKS, options)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        got = "a file" if isinstance(error, FileExistsError) else error.strerror
+        raise ArgumentError(f"{folder}: expected a folder to write into, got {got}") from None
+    data = search.training.load()
+    archive, said = _searched(search, folder, workers, quiet=as_json)
+    if not isfinite(archive.best.score.fitness):
+        raise PipeallError(f"nas: none of {len(archive.members)} networks can be trained within the limits")
+    found = winner(search.training, archive.best, options["training"].get("finish", 0))
+    beside = baselines(data)
+    plan = found.placed.choice.plan if found.placed else default_plan(found.graph, Board.detect(gpu=False))[0]
+    front = archive.front if options["pareto"] else []
+    command = _command(folder, data)
+    with ExitStack() as files:
+        if plot:
+            files.callback(draw_search, folder / PLOT, search.training, archive, said, beside)
+        files.callback(plan.save, folder / PLAN, found.graph, {"board": options["board"] or "this machine"})
+        files.callback(save_onnx, found.graph, folder / MODEL)
+        if not as_json:
+            nas_text.show(search, said, found, beside, str(plan), front, command)
+            return
+        print_json(
+            "nas",
+            search=search.about(),
+            generations=[{"generation": generation.number, **generation.record()} for generation in said],
+            winner={"candidate": found.member.candidate.code, **found.member.score.record()},
+            accuracy={"judged": found.judged, "tested": found.tested},
+            baselines={name: asdict(figures) for name, figures in beside.items()},
+            model=str(folder / MODEL),
+            plan=str(plan),
+            front=[{"candidate": member.candidate.code, **member.score.record()} for member in front],
+            run=command,
+        )
+
+
+def _searched(search: Search, folder: Path, workers: str, quiet: bool) -> tuple[Archive, list[Generation]]:
+    """The search, with an estimate ahead of it and a line for every network and generation unless ``quiet``."""
+    say = (lambda text: None) if quiet else print_text
+    said: list[Generation] = []
+    with _executor(workers) as pool, progress() as bar:
+        task = bar.add_task("networks trained", total=search.candidates)
+        numbers = count(1)
+
+        def trained(candidate: Candidate, score: Score) -> None:
+            bar.advance(task)
+            say(nas_text.trained(search, next(numbers), candidate, score))
+
+        archive = search.open(folder / HISTORY, pool, trained)
+        with archive.history:
+            if not (quiet or search.training.supernet or archive.history.scores):
+                say(nas_text.estimate(search, int(workers) if workers.isdecimal() else 1))
+            for generation in search.generations(archive):
+                said.append(generation)
+                say(nas_text.line(search, generation))
+    return archive, said
+
+
+@contextmanager
+def _executor(workers: str) -> Iterator[Executor | None]:
+    if workers.isdecimal() and not int(workers):
+        raise ArgumentError("--workers: expected at least 1, got 0")
+    with executor(int(workers)) if workers.isdecimal() else executor(factory=workers) as pool:
+        try:
+            yield pool
+        except KeyboardInterrupt:  # of this process alone, where it is a signal: the others would be waited for
+            for child in active_children():
+                child.terminate()
+            raise
+
+
+def _command(folder: Path, data: DataSet) -> str | None:
+    """How to run the winner; None where it takes no pictures."""
+    if not data.pictures:
+        return None
+    preset = f"plain:resize={min(data.shape[1:])},scale={data.scale:g}"
+    return f"pipeall run {folder / MODEL} PICTURES --plan {folder / PLAN} --preprocess {preset}"

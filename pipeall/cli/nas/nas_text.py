@@ -1,0 +1,146 @@
+"""What ``pipeall nas`` prints for people: accuracy; of those who read paper 003, its figures too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+
+from ... import env
+from ...nas.architecture_search import Search, Winner
+from ...nas.search.archive import Member
+from ...nas.search.evolve import Generation
+from ...nas.spaces.genome import Candidate
+from ...nas.training.baselines import Baseline
+from ...nas.training.fitness import printed_score
+from ...nas.training.score import Score
+from ..profiles import fps_text
+from ..tables import print_table, print_text
+
+
+def show(
+    search: Search,
+    said: list[Generation],
+    found: Winner,
+    beside: Mapping[str, Baseline],
+    plan: str,
+    front: Sequence[Member],
+    command: str | None,
+) -> None:
+    """The winner beside what is no network, the Pareto front, and how to run the winner; of the paper's reader also how
+    the search went beside what was predicted of it."""
+    paper = _of_the_paper(search)
+    if paper:
+        print_text(_observed(said, found.member.score.fitness))
+    _show_winner(search, found, plan, paper)
+    _show_beside(search, found, beside, paper)
+    if front:
+        rows = [
+            (m.candidate.code, f"{m.score.error:.4f}", f"{m.score.fps:.1f}", f"{m.score.memory_bytes:,}") for m in front
+        ]
+        print_table("Pareto front", ["candidate", ">error", ">FPS", ">bytes"], rows)
+    if command:
+        print_text(command)
+
+
+def _of_the_paper(search: Search) -> bool:
+    """Whether to show what only readers of paper 003 know: F, the genome, diversity."""
+    return env.verbose() or search.training.fitness.variant == "printed"
+
+
+def _measure(search: Search) -> str:
+    return "accuracy" if search.training.load().targets == "classes" else "R2"
+
+
+def estimate(search: Search, workers: int) -> str:
+    """What a search will take, said before it begins."""
+    data = search.training.load()
+    seconds = search.seconds_a_candidate() * search.candidates / workers
+    long = f"{seconds / 3600:.1f} hours" if seconds > 5400 else f"{max(1, seconds / 60):.0f} minutes"
+    passes = "/".join(map(str, search.training.levels.cycles))
+    return (
+        f"About {search.candidates} networks, {passes} passes over {len(data.train.x):,} samples each: some {long} "
+        "here. Fewer: --samples, --training cycles=..., --evolution budget=...; interrupted, the same command goes on."
+    )
+
+
+def trained(search: Search, number: int, candidate: Candidate, score: Score) -> str:
+    """A line for a network that was trained."""
+    paper = _of_the_paper(search)
+    genome = f" {candidate.code}" if paper else ""
+    return f"network {number}{genome}: {_figures(search, score, paper) if isfinite(score.fitness) else 'not usable'}"
+
+
+def line(search: Search, generation: Generation) -> str:
+    paper = _of_the_paper(search)
+    spread = ""
+    if paper and generation.phase == "evolution":
+        ends = generation.predicted.by
+        spread = f"; mean F {generation.mean:.4f}, diversity {generation.diversity:.2f}, end by {ends}"
+    best = _figures(search, generation.best.score, paper)
+    return f"{generation.phase} {generation.number}, {generation.evaluations} trained: best {best}{spread}"
+
+
+def _figures(search: Search, score: Score, paper: bool) -> str:
+    """What a network does on the validation samples, how large and how fast it is."""
+    known = score.accuracy is not None and not paper  # not in a history of before
+    words = [f"{_measure(search)} {100 * score.accuracy:.1f} %"] if score.accuracy is not None else []
+    words += [] if known else [f"F {score.fitness:.4f}", f"error {score.error:.4f}"]
+    words += [f"{score.weights:,} weights"]
+    words += [] if score.fps is None else [f"{score.fps:.0f} FPS"]
+    return ", ".join(words)
+
+
+def _observed(said: list[Generation], least: float) -> str:
+    """The Markov chain's prediction from the first generation beside what happened; ``least``: the winner's fitness."""
+    evolved = [generation for generation in said if generation.phase == "evolution"]
+    first, last = evolved[0], evolved[-1]
+    found = next(
+        (generation.number for generation in said if generation.best.score.fitness == least), "the last, cut off"
+    )
+    fixed = next((g.number for g in evolved if g.diversity == 0), None)
+    ended = (
+        f"all bits fixed in {fixed}" if fixed is not None else f"diversity {last.diversity:.2f} left in {last.number}"
+    )
+    return (
+        f"generations until selection and drift fix every bit: predicted {first.predicted.expected:.1f}, 95 % by "
+        f"{first.predicted.by}; observed: {ended}, winner found in {found}"
+    )
+
+
+def _show_winner(search: Search, found: Winner, plan: str, paper: bool) -> None:
+    score = found.member.score
+    rows = [(f"{_measure(search)} on the test set", f"{100 * found.tested:.1f} %")]
+    if paper:
+        rows += [
+            ("candidate", found.member.candidate.code),
+            ("F, mean absolute error", f"{score.fitness:.4f}, {score.error:.4f}"),
+        ]
+    rows += [("weights, pruned", f"{found.network.parameters:,}, {100 * score.pruned:.0f} %"), ("plan", plan)]
+    if found.placed:
+        prediction = found.placed.choice.prediction
+        rows.append(
+            ("predicted", f"{prediction.fps:.1f} FPS, {prediction.latency_ms:.2f} ms, {score.memory_bytes:,} bytes")
+        )
+        if found.placed.interval:
+            rows.append(("FPS in 4 of 5 cases", fps_text(found.placed.interval)))
+    print_table("Winner", ["", ">"], rows)
+
+
+def _show_beside(search: Search, found: Winner, beside: Mapping[str, Baseline], paper: bool) -> None:
+    """Of a constant guess F is the error alone: it has no weights and is not pruned."""
+    what = _measure(search)
+    rows = [("winner", found.member.score.fitness, found.judged, found.tested)]
+    rows += [(name, figures.error, figures.judged, figures.tested) for name, figures in beside.items()]
+    shown = [
+        (name, f"{100 * b:.2f} %", f"{100 * a:.2f} %", *([f"{printed_score(f):.2f}"] if paper else []))
+        for name, f, a, b in rows
+    ]
+    headings = ["", f">{what}, test", ">validation", *([">100 (1 - F), as table II"] if paper else [])]
+    print_table("Beside what needs no search", headings, shown)
+    name, linear = list(beside.items())[-1]  # the stronger one
+    verdict = "beats" if found.tested > linear.tested else "does not beat"
+    print_text(
+        f"{what} {100 * found.tested:.1f} % ({name} {100 * linear.tested:.1f} %): the winner {verdict} it. {what} on "
+        "the test set tells what a network is worth; the search itself goes by the mean absolute error per output on "
+        "the validation samples, with the number of weights and a --target beside it."
+    )

@@ -1,0 +1,77 @@
+"""``pipeall profile --layers``: what each layer takes on a unit, beside what this can do at most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from ...graph.ir import Graph
+from ...pipeline.boards.board import Board
+from ...pipeline.measuring.layers import LayerTimes, layer_times
+from ..output import print_json, progress, shape_text
+from ..tables import print_table
+
+
+def show_layers(graphs: Sequence[Graph], units: Sequence[str] | None, seconds: float, as_json: bool) -> None:
+    """Measures and prints the layers of networks on units; the first CPU by default."""
+    board = Board.detect()
+    if units is None:
+        units = [next(part.name for part in board.components.values() if part.device.cores)]
+    runs = [(graph, unit) for graph in graphs for unit in units]
+    found = []
+    with progress() as bar:
+        task = bar.add_task("", total=len(runs))
+        for graph, unit in runs:
+            bar.update(task, description=f"{graph.name}: {unit}")
+            found.append(layer_times(graph, board, unit, seconds=seconds))
+            bar.advance(task)
+    if as_json:
+        print_json("layers", networks=[_content(times) for times in found])
+        return
+    for times in found:
+        _show(times)
+
+
+def _content(times: LayerTimes) -> dict:
+    whole = asdict(times) | {"layers": times.rows(), "totals": times.totals()}
+    del whole["ms"]
+    return whole
+
+
+def _show(times: LayerTimes) -> None:
+    threads = f"{times.threads} {times.worker}{'s' * (times.threads > 1)}"
+    most = f"{times.peak_flops / 1e9:.1f} GFLOP/s, {times.peak_bytes / 1e9:.1f} GB/s from memory"
+    if any(layer.dtype == "int8" for layer in times.layers):
+        most = f"{times.peak_integer_ops / 1e9:.1f} GOP/s of int8, {most}"
+    title = f"{times.network} on {times.unit}, {threads}; at most {most}"
+    figures = [">ms", ">GFLOP/s", ">% of peak"]  # of the peak of its element type
+    headings = ["kind", "node", "input", "output", "kernel", "algorithm", *figures, "bound", ">% of time"]
+    print_table(title, headings, map(_layer_row, times.rows()))
+    headings = ["algorithm", ">layers", ">% of all", *figures, ">% of time bound"]
+    print_table("Totals; all GFLOP/s are of the direct convolution", headings, map(_total_row, times.totals()))
+
+
+def _layer_row(row: Mapping) -> tuple[object, ...]:
+    window = None
+    if row["kernel"]:
+        window = "x".join(map(str, row["kernel"]))
+        window += f" / {max(row['strides'])}" if max(row["strides"]) > 1 else ""
+        window += f", {row['groups']} groups" if row["groups"] > 1 else ""
+    shapes = shape_text(row["input"]), shape_text(row["output"])
+    bound = row["bound"], f"{100 * row['explained']:.0f}"
+    return row["kind"], row["node"], *shapes, window, _algorithm(row), *_figures(row), *bound
+
+
+def _total_row(row: Mapping) -> tuple[object, ...]:
+    share, explained = (f"{100 * row[key]:.0f}" for key in ("time_share", "explained"))
+    return _algorithm(row), row["layers"], share, *_figures(row), explained
+
+
+def _algorithm(row: Mapping) -> str:
+    """With the element type, where that is not the usual one: it says which peak counts."""
+    return row["algorithm"] if row["dtype"] in (None, "float32") else f"{row['algorithm']} {row['dtype']}"
+
+
+def _figures(row: Mapping) -> tuple[str | None, ...]:
+    ms = f"{row['ms']:.3f}"
+    return (ms, f"{row['gflops']:.1f}", f"{100 * row['peak_share']:.0f}") if row["gflops"] else (ms, None, None)

@@ -1,0 +1,219 @@
+"""``pipeall profile``: how long every group takes on every unit, what running side by side and handing over cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from math import nan, sqrt
+from pathlib import Path
+
+import click
+import numpy as np
+
+from ...errors import ArgumentError
+from ...graph.ir import Graph
+from ...graph.onnx.read.shapes import Shapes
+from ...pipeline.boards.board import Board
+from ...pipeline.boards.model import BoardModel
+from ...pipeline.boards.profile_cache import measured_on
+from ...pipeline.devices.timings import export_times
+from ...pipeline.planning.profile import Profile, UnitTimes
+from .. import complete
+from ..bench.bench_command import NETS
+from ..model_argument import load_model
+from ..options import board_option, file_option, json_option, model_options, seconds_option, units_option
+from ..output import print_json, progress
+from ..plans import unit_names
+from ..profiles import load_board, measured, times_lines
+from ..tables import print_table, print_text
+from .board_command import show_report
+from .layers_command import show_layers
+from .tune_command import show_tuning
+
+
+@click.command()
+@click.argument("models", nargs=-1, shell_complete=complete.models)
+@file_option(
+    "-o", "--output", help="Written after each part, and resumed; for several networks it is a folder.", folder=True
+)
+@units_option
+@seconds_option
+@click.option("--again", is_flag=True, help="Measure all of it, whatever --output has.")
+@board_option
+@file_option("--save-board", help="Also write a board model of this machine, for --board.")
+@file_option("--board-report", help="Instead: all of this board, of the zoo's five networks; writes a board model.")
+@click.option("--layers", is_flag=True, help="Instead: what bounds each layer on units, by default the first CPU.")
+@click.option("--tune-gpu", is_flag=True, help="Instead: time the kernels' tiles for each convolution, keep the best.")
+@file_option("--export-tuning", help="Also write all timings of kernels that are kept here, for PIPEALL_TUNING.")
+@model_options
+@json_option
+def profile(
+    models: tuple[str, ...],
+    output: str | None,
+    units: str | None,
+    seconds: float,
+    again: bool,
+    board: str | None,
+    save_board: str | None,
+    board_report: str | None,
+    layers: bool,
+    tune_gpu: bool,
+    export_tuning: str | None,
+    input_shape: Shapes | None,
+    finer: int | None,
+    as_json: bool,
+) -> None:
+    """Measure networks' groups on every processor.
+
+    \b
+    pipeall profile squeezenet -o squeezenet.json
+    pipeall profile net.onnx -o net.json --units Bx3,Bx1,L,G
+    pipeall profile alexnet mobilenet -o profiles/ --save-board mine.json
+    pipeall profile --board-report myboard.json
+    pipeall profile mobilenet --layers --units big,gpu
+    pipeall profile mobilenet --tune-gpu
+    pipeall profile net.onnx --layers --export-tuning tuning.json
+
+    Every unit is measured alone and beside each other unit, then the hand-over between them. A unit is a component, or
+    some cores of one, such as Bx3. A profile is for one network and one machine; search and simulate plan from it. What
+    --output has already is not measured again.
+
+    --board-report also measures peaks, clocks, layers, heat, and pipelines at full load. It takes some ten minutes on a
+    board, and prints a text that names nobody.
+    """
+    names = unit_names(units)
+    if not models and not board_report:
+        raise click.MissingParameter(param_type="argument", param_hint="'MODELS...'")
+    if board_report:
+        others = {"--output": output, "--units": units, "--again": again, "--board": board, "--save-board": save_board}
+        _expect_alone("--board-report", others | {"--layers": layers, "--tune-gpu": tune_gpu})
+        show_report([load_model(net, input_shape, finer) for net in models or NETS], board_report, seconds, as_json)
+    elif layers or tune_gpu:
+        others = {"--output": output, "--again": again, "--board": board, "--save-board": save_board}
+        _expect_alone("--layers" if layers else "--tune-gpu", others | {"--tune-gpu": layers and tune_gpu})
+        graphs = [load_model(model, input_shape, finer) for model in models]
+        if layers:
+            show_layers(graphs, names, seconds, as_json)
+        else:
+            show_tuning(graphs, names, as_json)
+    else:
+        there = _board(board, save_board)
+        graphs = [load_model(model, input_shape, finer) for model in models]
+        paths = _files(output, graphs)
+        profiles = _profiles(graphs, there, names, seconds, paths, again)
+        with ExitStack() as files:  # after what is printed, which is not lost where they cannot be written
+            for found, path in zip(profiles, paths, strict=True):
+                if path:
+                    files.callback(found.save, path)
+            if save_board:
+                timed = list(zip(graphs, profiles, strict=True))
+                files.callback(
+                    BoardModel.from_profiles(Path(save_board).stem, there.components, timed).save, save_board
+                )
+            _show_all(profiles, there, as_json)
+    if export_tuning:
+        shapes = export_times(export_tuning)
+        if not as_json:
+            print_text(f"{export_tuning}: timings of {shapes} shapes")
+
+
+def _board(name: str | None, save_board: str | None) -> Board:
+    there = load_board(name)
+    if save_board and name:
+        raise ArgumentError(f"--save-board: expected a board to measure, --board {name} is a model already")
+    return there
+
+
+def _show_all(profiles: Sequence[Profile], there: Board, as_json: bool) -> None:
+    if not as_json:
+        for found in profiles:
+            _show(found)
+            for line in times_lines(found, there):
+                print_text(line)
+    elif len(profiles) == 1:
+        print_json("profile", **profiles[0].to_dict())
+    else:
+        print_json("profiles", profiles=[found.to_dict() for found in profiles])
+
+
+def _expect_alone(mode: str, others: dict[str, object]) -> None:
+    if given := [option for option, value in others.items() if value]:
+        raise ArgumentError(f"{mode}: expected no {given[0]} beside it, it measures this machine in its own way")
+
+
+def _profiles(
+    graphs: Sequence[Graph],
+    board: Board,
+    units: Sequence[str] | None,
+    seconds: float,
+    files: Sequence[Path | None],
+    again: bool,
+) -> list[Profile]:
+    """Measured, or modelled; of this machine only what the files lack."""
+    profiles = []
+    with progress() as bar:
+        for graph, file in zip(graphs, files, strict=True):
+            kept = _kept(file, board) if file and not again and file.exists() else None
+            profiles.append(measured(graph, board, units, seconds, bar, kept if board.model is None else None, file))
+    return profiles
+
+
+def _kept(file: Path, board: Board) -> Profile:
+    """What was measured before; ArgumentError where it is of another kind of board."""
+    kept = Profile.load(file)
+    if kept.modelled != (board.model is not None) or not (kept.modelled or measured_on(kept, board)):
+        expected = "modelled" if board.model else "measured on this machine"
+        raise ArgumentError(f"{file}: expected a profile {expected}; --again starts over")
+    return kept
+
+
+def _files(output: str | None, graphs: Sequence[Graph]) -> list[Path | None]:
+    """Where each profile goes: the file itself, or NAME.json in a folder, which is made where it is absent."""
+    if output is None:
+        return [None] * len(graphs)
+    path = Path(output)
+    if len(graphs) == 1 and not path.is_dir():
+        return [path]
+    files = [path / f"{graph.name}.json" for graph in graphs]
+    if twice := [file.name for file in files if files.count(file) > 1]:
+        raise ArgumentError(f"--output {output}: expected networks of different names, got {twice[0]} twice")
+    try:
+        path.mkdir(exist_ok=True)
+    except OSError as error:
+        raise ArgumentError(f"--output {output}: expected a folder: {error.strerror}") from None
+    return list(files)
+
+
+def _show(found: Profile) -> None:
+    origin = "modelled" if found.modelled else "measured"
+    headings = ["unit", ">ms", ">spread ms", *(f">x beside {other}" for other in found.units), ">W"]
+    title = f"{found.network}, {len(found.groups)} groups, {origin}: whole network, alone"
+    print_table(title, headings, [_unit_row(found, unit, times) for unit, times in found.units.items()])
+    size = max(found.crossing_bytes[1:-1] or found.crossing_bytes)
+    links = []
+    for (sender, receiver), link in found.links.items():
+        send, receive = link.at(np.array([size], float))
+        links.append((sender, receiver, f"{send[0]:.3f}", f"{receive[0]:.3f}"))
+    print_table(f"Hand-over of {size:,} bytes, the most that crosses", ["from", "to", ">send ms", ">receive ms"], links)
+    refused = [
+        (unit, index, found.groups[index - 1], reason)
+        for unit, times in found.units.items()
+        for index, reason in times.refused.items()
+    ]
+    if refused:
+        print_table("Groups that a unit cannot run", ["unit", ">group", "name", "why"], refused)
+
+
+def _unit_row(found: Profile, unit: str, times: UnitTimes) -> tuple[str | None, ...]:
+    """Cells for a unit: ms, spread, slowdown beside each unit and watts, over the groups that it can run."""
+    ms = np.array(times.ms)
+    known = np.isfinite(ms)
+    whole = f"{ms[known].sum():.2f}" + ("" if known.all() else f" ({known.sum()} of {len(ms)} groups)")
+    spread = sqrt(sum(value**2 for value in times.spread_ms))  # groups vary independently
+
+    def mean(values: Sequence[float]) -> float:
+        return np.average(np.array(values)[known], weights=ms[known]) if ms[known].any() else nan
+
+    beside = [None if unit == other else f"{mean(found.slowdown(unit, other)):.3f}" for other in found.units]
+    watts = None if times.power_w is None else f"{mean(times.power_w):.2f}"
+    return unit, whole, f"{spread:.2f}", *beside, watts

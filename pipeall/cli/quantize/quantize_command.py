@@ -1,0 +1,188 @@
+"""``pipeall quantize``: a network of 8-bit integers for one of floats, by what it makes of photos."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from ...arrays import read_npy, read_npz
+from ...errors import ArgumentError, ModelError
+from ...graph.ir import Graph
+from ...graph.onnx.read.shapes import Shapes
+from ...media import sources
+from ...media.images import read
+from ...picture import Picture
+from ...quantization.calibrate import Progress
+from ...quantization.levels import METHODS
+from ...quantization.notes import forget
+from ...quantization.quantize import ALL_METHODS
+from ...quantization.quantize import quantize as to_integers
+from ...quantization.rounding import ROUNDINGS
+from ...tasks.decoder import signature
+from ...tasks.preset import PRESETS
+from .. import complete
+from ..answers import reader
+from ..model_argument import load_model
+from ..options import file_option, json_option, model_argument, shape_option
+from ..output import print_json, progress
+from ..preprocess import PREPROCESS, preprocessing
+from ..tables import print_text
+from ..values import value_option
+from .quantize_text import show_report, show_slower
+
+ARRAYS = (".npy", ".npz")
+
+
+@click.command()
+@model_argument
+@click.argument("words", metavar="PHOTO...", nargs=-1, required=True, shell_complete=complete.any_file)
+@file_option("-o", "--output", help="The .onnx file to write; default MODEL.int8.onnx here.")
+@click.option(
+    "--method",
+    type=click.Choice(ALL_METHODS),
+    default="auto",
+    metavar="METHOD",
+    help=f"How levels are chosen: {', '.join(METHODS)}; default auto, for each tensor by the error of the answers.",
+)
+@click.option(
+    "--rounding",
+    type=click.Choice(ROUNDINGS),
+    default="nearest",
+    metavar="ROUNDING",
+    help="How weights are rounded: nearest (default), or learned: by what it does to layers' outputs on the photos.",
+)
+@click.option(
+    "--max-drop",
+    type=click.FloatRange(0, 100, max_open=True),
+    metavar="PERCENT",
+    help="Most that may be lost: photos or pixels that change their class, boxes that come or go; for other networks "
+    "the relative error of the outputs. The layers that cost most stay floats.",
+)
+@click.option("--keep", multiple=True, metavar="LAYER", help="Stays floats, with its activation; may be given again.")
+@click.option("--layers", is_flag=True, help="Measure and show what each layer costs, and what it gains.")
+@file_option("--plot", help="Draw error and gain of each layer as PNG.")
+@PREPROCESS.option(
+    "--preprocess", help=f"How the model wants its pixels: {', '.join(PRESETS)}; default as pipeall run takes it."
+)
+@click.option("--recursive", is_flag=True, help="Also the pictures of folders in folders.")
+@file_option("--report", help="Write all that was chosen to this .json file.")
+@click.option("--again", is_flag=True, help="Measure all of it, whatever an interrupted run has measured.")
+@shape_option
+@value_option
+@json_option
+def quantize(
+    model: str,
+    words: tuple[str, ...],
+    output: str | None,
+    method: str,
+    rounding: str,
+    max_drop: float | None,
+    keep: tuple[str, ...],
+    layers: bool,
+    plot: str | None,
+    preprocess: dict[str, Any] | None,
+    recursive: bool,
+    report: str | None,
+    again: bool,
+    input_shape: Shapes | None,
+    as_json: bool,
+) -> None:
+    """Make a network of 8-bit integers.
+
+    \b
+    pipeall quantize resnet50.onnx photos/ -o resnet50.int8.onnx
+    pipeall quantize net.onnx photos/ --max-drop 0.5 --layers
+    pipeall quantize net.onnx frames.npy --method percentile
+
+    A PHOTO is a picture, a folder of pictures, or an .npy or .npz file of what the network reads: one frame or many, in
+    an .npz by the names of the inputs. A hundred or more, of what the network will see. Writes standard ONNX (QDQ),
+    which pipeall, onnxruntime and OpenVINO run. A run that was interrupted goes on where it stopped.
+    """
+    if plot is not None:
+        from .quantize_plot import draw_layers  # before anything is measured in vain
+    graph = load_model(model, input_shape)
+    photos, picture = _photos(graph, words, recursive, preprocess)
+    output = output or f"{Path(model).stem}.int8.onnx"
+    notes = Path(f"{output}.notes")
+    if again:
+        forget(notes)
+    with progress() as bar:
+        made = to_integers(
+            graph, photos, input=picture, method=method, rounding=rounding, keep=keep,
+            layers=layers or plot is not None, notes=notes, progress=_shown(bar),
+            max_drop=None if max_drop is None else max_drop / 100,
+        )  # fmt: skip
+    try:
+        if as_json:
+            print_json("quantize", model=model, output=output, **made.report.to_dict())
+        else:
+            show_report(made.report, layers)
+    finally:  # what cannot be printed is written all the same
+        if report is not None:
+            made.report.save(report)
+        if plot is not None:
+            draw_layers(plot, made.report)
+        made.save(output)  # last: it removes the notes, by which the command goes on where a file cannot be written
+    if not as_json:
+        print_text(f"{output}: {Path(output).stat().st_size / 1e6:.1f} MB")
+        show_slower(made.report, model)
+
+
+def _photos(
+    graph: Graph, words: tuple[str, ...], recursive: bool, preprocess: dict[str, Any] | None
+) -> tuple[Iterator[Any], Picture | None]:
+    """Frames, and how the network reads them where they are pictures."""
+    files = [Path(word) for word in words if word.lower().endswith(ARRAYS)]
+    if files and (len(files) < len(words) or preprocess is not None):
+        raise ArgumentError("PHOTO: expected pictures, or arrays alone without --preprocess, got both")
+    if files:
+        return (frame for file in files for frame in _frames(graph, file)), None
+    found = sources.find(words, recursive)
+    if strange := [source.name for source in found if source.kind != "photo"]:
+        raise ArgumentError(f"PHOTO: expected pictures, folders or arrays, got {strange[0]}")
+    return (read(Path(source.name)) for source in found), _picture(graph, preprocess)
+
+
+def _frames(graph: Graph, file: Path) -> Iterator[dict[str, np.ndarray]]:
+    """Frames of a file: its arrays are frames as they are, or many in a row along the first axis."""
+    arrays = read_npz(file) if file.suffix.lower() == ".npz" else {graph.inputs[0].name: read_npy(file)}
+    if len(graph.inputs) == len(arrays) == 1:
+        arrays = {graph.inputs[0].name: next(iter(arrays.values()))}
+    shapes = {tensor.name: tensor.shape for tensor in graph.inputs}
+    if all(name in arrays and arrays[name].shape == shape for name, shape in shapes.items()):
+        yield {name: arrays[name] for name in shapes}
+        return
+    counts = {len(array) if array.ndim else 0 for array in arrays.values()}
+    fits = set(arrays) == set(shapes) and len(counts) == 1
+    if not fits or any(arrays[name].size != max(counts) * np.prod(shape) for name, shape in shapes.items()):
+        wanted = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        got = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise ArgumentError(f"{file}: expected frames of {wanted}, or many in a row, got {got:.300}")
+    for place in range(max(counts)):
+        yield {name: arrays[name][place].reshape(shape) for name, shape in shapes.items()}
+
+
+def _picture(graph: Graph, preprocess: dict[str, Any] | None) -> Picture:
+    """As ``pipeall run`` reads pictures; of a network that it does not know, as --preprocess says."""
+    try:
+        return reader(graph, {}, None, preprocess).picture
+    except ModelError:
+        if preprocess is None:
+            raise ModelError(f"{graph.name}: how it wants pictures is not known: give --preprocess") from None
+        seen = signature(graph)
+        return preprocessing(seen.size, Picture(), seen.channels == 1, preprocess)
+
+
+def _shown(bar: Any) -> Progress:
+    tasks: dict[str, Any] = {}
+
+    def show(what: str, done: int, total: int) -> None:
+        if what not in tasks:
+            tasks[what] = bar.add_task(what, total=total)
+        bar.update(tasks[what], completed=done, total=total)
+
+    return show

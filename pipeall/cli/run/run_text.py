@@ -1,0 +1,130 @@
+"""What ``pipeall run`` prints: answers as they come, as text or as lines of JSON, and figures at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from ...media.sources import Shot
+from ...pipeline.boards.board import Board
+from ...pipeline.live import LiveResult
+from ...pipeline.planning.names import parse_unit
+from ...pipeline.stats import groups_text
+from ...tasks import Answer
+from ..output import component_text, print_json_line
+from ..tables import print_table, print_text
+from .run_loop import Ran
+
+PARTS = {"classify": "classes", "detect": "boxes", "points": "boxes", "text": "texts"}  # there even where empty
+
+
+def print_line(seen: LiveResult) -> None:
+    """An answer as a line of JSON, its format first."""
+    shot: Shot = seen.frame
+    about = {
+        "source": shot.source.name,
+        "number": shot.number,
+        "time_s": shot.time_s,
+        "captured_ns": seen.captured_ns,
+        "ready_ns": seen.ready_ns,
+        "latency_ms": round(seen.latency_ms, 3),
+    }
+    part = PARTS.get(seen.result.task)
+    print_json_line("answer", **about | ({part: []} if part else {}) | seen.result.to_dict())
+
+
+class Shown:
+    """Prints answers: a table for each photo; for videos and cameras a line where other things are seen than before."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def __call__(self, seen: LiveResult) -> None:
+        shot: Shot = seen.frame
+        if shot.source.kind == "photo":
+            _print_answer(shot.source.name, seen.result)
+            return
+        line = summary(seen.result)
+        if line != self._last or not shot.number:
+            at = "" if shot.time_s is None else f" {shot.time_s:.2f} s"
+            print_text(f"{shot.source.name}{at} frame {shot.number}: {line or 'nothing'}")
+        self._last = line
+
+
+def summary(answer: Answer) -> str:
+    """What is seen in a few words: "2 person, dog"."""
+    words = [found.name for found in answer.classes[:1]]
+    words += [f"{count} {name}" if count > 1 else name for name, count in Counter(b.name for b in answer.boxes).items()]
+    words += [line.text or "a line of text" for line in answer.texts]
+    words += [] if answer.mask is None else [part["category"] or "foreground" for part in answer.mask.to_dict()]
+    words += [] if answer.vector is None else [f"a vector of {answer.vector.size} numbers"]
+    return ", ".join(words)
+
+
+def _print_answer(title: str, answer: Answer) -> None:
+    headings, rows = _rows(answer)
+    if rows:
+        print_table(title, headings, rows)
+    else:
+        print_text(f"{title}: {summary(answer) or 'nothing'}")
+
+
+def _rows(answer: Answer) -> tuple[list[str], list[tuple[Any, ...]]]:
+    if answer.classes:
+        if all(found.name == str(found.label) for found in answer.classes):  # it has no names
+            return [">probability", ">class"], [(f"{found.score:.4f}", found.label) for found in answer.classes]
+        rows = [(f"{found.score:.4f}", found.label, found.name) for found in answer.classes]
+        return [">probability", ">class", "label"], rows
+    if answer.boxes:
+        edges = ("left", "top", "right", "bottom")
+        rows = [
+            (f"{box.score:.4f}", box.name, *(f"{getattr(box, edge):.0f}" for edge in edges)) for box in answer.boxes
+        ]
+        return [">score", "name", *(f">{edge}" for edge in edges)], rows
+    if answer.texts:
+        scores = [(f"{line.score:.4f}", line.text) for line in answer.texts]
+        if not any(line.corners for line in answer.texts):
+            return [">score", "text"], scores
+        corners = (" ".join(f"{x:.0f},{y:.0f}" for x, y in line.corners) for line in answer.texts)
+        return [">score", "text", "corners"], [(*row, at) for row, at in zip(scores, corners, strict=True)]
+    if answer.mask is not None:
+        whole = answer.size[0] * answer.size[1]
+        parts = answer.mask.to_dict()
+        return [">% of the picture", "name"], [
+            (f"{100 * part['area'] / whole:.1f}", part["category"] or "foreground") for part in parts
+        ]
+    return [], []
+
+
+def print_figures(ran: Ran, board: Board) -> None:
+    stats, whole = ran.stats, ran.with_decoding
+    counted = f"; after {ran.warm_up} of warm-up {stats.frames}" if ran.warm_up else ""
+    print_text(
+        f"{ran.plan}: {ran.frames} frames{counted} in {whole['seconds']:.2f} s, {whole['fps']:.2f} FPS with decoding, "
+        f"latency p50 {stats.latency_p50_ms:.1f} ms, p95 {stats.latency_p95_ms:.1f} ms, "
+        f"p99 {stats.latency_p99_ms:.1f} ms"
+    )
+    each = ", ".join(f"{name} {ms:.2f}" for name, ms in ran.each_ms.items() if ms)
+    print_text(f"Without: the stages could do {ran.stages_fps:.2f} FPS. Beside them, mean ms a frame: {each}")
+    if ran.each_ms["read"] is None:
+        print_text(
+            f"From capture to answer p50 {stats.live_p50_ms:.1f} ms, p95 {stats.live_p95_ms:.1f} ms; "
+            f"{ran.dropped} frames dropped"
+        )
+    if ran.unread:
+        print_text(f"{ran.unread} could not be read")
+    for move in ran.moves:
+        print_text(f"Moved to {move.plan} at frame {move.frame}: {move.why}", hang=4)
+    print_text()
+    rows = [
+        (
+            component_text(replace(board.component(parse_unit(stage.unit)[0]), name=stage.unit)),
+            groups_text(stage.groups),
+            *(f"{ms:.2f}" for ms in (stage.busy_ms, stage.wait_in_ms, stage.wait_out_ms, stage.map_ms, stage.copy_ms)),
+            f"{100 * stage.use:.0f}",
+        )
+        for stage in stats.stages
+    ]
+    headings = ["component", "groups", ">busy", ">wait in", ">wait out", ">map", ">copy", ">use %"]
+    print_table("Stages: mean ms a frame", headings, rows)

@@ -1,0 +1,202 @@
+"""``pipeall search``: the best plans for a network, predicted from its profile, then run to make sure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from ...errors import ArgumentError
+from ...graph.ir import Graph
+from ...graph.onnx.read.shapes import Shapes
+from ...pipeline.boards import machine
+from ...pipeline.boards.board import Board
+from ...pipeline.measuring.comparison import likely
+from ...pipeline.measuring.exhaustive import open_measurements
+from ...pipeline.measuring.precision import Allowed, allowed_precisions
+from ...pipeline.measuring.profiler import real_units
+from ...pipeline.measuring.trial import random_frame
+from ...pipeline.measuring.verify import VERIFIED, Verified
+from ...pipeline.planning.candidates import PredictedPlan
+from ...pipeline.planning.profile import Profile
+from .. import complete
+from ..model_argument import load_model
+from ..options import (
+    Precisions,
+    board_option,
+    file_option,
+    floating_option,
+    json_option,
+    model_argument,
+    model_options,
+    positive_option,
+    seconds_option,
+    units_option,
+)
+from ..output import print_json, progress
+from ..plans import unit_names
+from ..profiles import load_board, measured
+from ..tables import print_text
+from .search_run import Outcome, Request, run_search
+from .search_text import halves_lines, precision_lines, result_line, show
+
+
+@click.command()
+@model_argument
+@file_option("-o", "--output", help="Write the best plan, for --plan.")
+@board_option
+@click.option(
+    "--profile",
+    "profile_path",
+    metavar="FILE",
+    shell_complete=complete.files(".json"),
+    help="Plan from this profile; default: measure one now.",
+)
+@units_option
+@click.option(
+    "--objective", type=click.Choice(["throughput", "latency", "energy"]), default="throughput", show_default=True
+)
+@click.option(
+    "--precisions",
+    type=Precisions(),
+    help="Each stage in the fastest of these: fp32,fp16,int8,mixed,max-error=0.01.",
+)
+@positive_option("--max-latency-ms", help="With throughput: of one frame.")
+@positive_option("--min-fps", help="With latency or energy.")
+@floating_option
+@click.option("--top", type=click.IntRange(1), default=10, show_default=True, help="How many plans to show.")
+@click.option(
+    "--verify", "verified", type=click.IntRange(0), help=f"How many of them to run; default {VERIFIED}, of a model 0."
+)
+@seconds_option
+@file_option("--measure-all", "all_path", help="Run every configuration of the units, keep what was measured here.")
+@model_options
+@json_option
+def search(
+    model: str,
+    output: str | None,
+    board: str | None,
+    profile_path: str | None,
+    units: str | None,
+    objective: str,
+    precisions: tuple[tuple[str, ...], float | None] | None,
+    max_latency_ms: float | None,
+    min_fps: float | None,
+    floating: bool,
+    top: int,
+    verified: int | None,
+    seconds: float,
+    all_path: str | None,
+    input_shape: Shapes | None,
+    finer: int | None,
+    as_json: bool,
+) -> None:
+    """Find the best plans for a network, and run them to make sure.
+
+    \b
+    pipeall search squeezenet -o plan.json
+    pipeall search googlenet --board a311d --floating
+    pipeall search net.onnx --profile net.json --max-latency-ms 50
+    pipeall search resnet50 --board a311d --objective energy --min-fps 5
+    pipeall search squeezenet --units big,little --measure-all every.json
+
+    Plans are predicted from a profile; the best few run for real and are ranked by that.
+    """
+    if profile_path is not None and board is not None:
+        raise ArgumentError("--profile: expected no --board beside it, the profile has the times")
+    if floating and objective != "throughput":
+        raise ArgumentError(f"--floating: expected objective throughput, got {objective}")
+    if all_path and (objective, max_latency_ms) != ("throughput", None):
+        raise ArgumentError("--measure-all: expected objective throughput without a limit, it looks for the fastest")
+    if precisions is not None and precisions[1] is not None and board is not None:
+        raise ArgumentError("--precisions: expected no max-error beside --board, a model computes nothing")
+    graph, there = load_model(model, input_shape, finer), load_board(board)
+    given = Profile.load(profile_path) if profile_path else None
+    every = open_measurements(all_path, graph, there) if all_path else None
+    choice = _allowed(graph, there, unit_names(units), *precisions) if precisions else None
+    names = list(choice.units) if choice else unit_names(units)
+    asked = Request(objective, max_latency_ms, min_fps, names, floating, top, verified, every, seconds)
+    with progress() as bar:
+        profile = given or measured(graph, there, names, seconds, bar)
+        outcome = run_search(graph, there, profile, asked, bar)
+    with ExitStack() as files:  # what is printed is not lost where they cannot be written, nor they where it cannot
+        if output:
+            files.callback(outcome.best.plan.save, output, graph, _about(asked, outcome, machine.describe(there)))
+        if every:
+            files.callback(every.check)
+        if as_json:
+            print_json("search", **_content(graph, there, asked, outcome), precisions=choice and asdict(choice))
+            return
+        show(outcome, asked, there)
+        for line in precision_lines(choice) if choice else halves_lines(graph, outcome, asked, there):
+            print_text(line, hang=4)
+        print_text(result_line(outcome, asked))
+
+
+def _allowed(
+    graph: Graph, board: Board, units: list[str] | None, precisions: Sequence[str], max_error: float | None
+) -> Allowed:
+    """The units in these precisions, as they do on one frame of noise."""
+    return allowed_precisions(graph, units or real_units(board), precisions, board, frames=[random_frame(graph)],
+                   max_error=max_error)  # fmt: skip
+
+
+def _content(graph: Graph, board: Board, asked: Request, outcome: Outcome) -> dict[str, Any]:
+    profile, found, ran = outcome.profile, outcome.found, outcome.verification
+    parallel = ran and ran.parallel
+    return {
+        "network": graph.name,
+        "objective": asked.objective,
+        **asked.limits,
+        "within_limit": ran is None or ran.within_limits,
+        "machine": machine.describe(board),
+        "profile": {"modelled": profile.modelled, "about": dict(profile.about)},
+        "evaluated": found.evaluated,
+        "covered": found.covered,
+        "best": str(outcome.best.plan),
+        "ranked": [_choice(choice, asked) | likely(profile, choice.plan) for choice in found.ranked[: asked.top]],
+        "pareto": [_choice(choice, asked) | likely(profile, choice.plan) for choice in found.pareto],
+        "simpler": found.simpler and _choice(found.simpler, asked),
+        "sure": found.sure,
+        "parallel": found.parallel and _choice(found.parallel, asked),
+        "parallel_verified": parallel.to_dict() if isinstance(parallel, Verified) else parallel,
+        "verified": [row.to_dict() for row in outcome.checked],
+        "refused": dict(ran.refused) if ran else {},
+        "queue": asked.queue,
+        "explanation": outcome.explanation.to_dict(),
+        "measure_all": outcome.every,
+        "before": outcome.before,
+        "after": outcome.after,
+    }
+
+
+def _choice(choice: PredictedPlan, asked: Request) -> dict[str, Any]:
+    """A prediction. ``energy_mj`` is at the plan's own rate; at ``min_fps`` it is ``energy_at_min_fps_mj``."""
+    prediction = choice.prediction
+    at_rate = {"energy_at_min_fps_mj": prediction.energy_at(asked.min_fps)} if asked.rate else {}
+    return {
+        "plan": str(choice.plan),
+        "period_ms": prediction.period_ms,
+        "fps": prediction.fps,
+        "latency_ms": prediction.latency_ms,
+        "energy_mj": prediction.energy_mj,
+        **at_rate,
+        "stage_ms": list(prediction.stage_ms[0]),
+    }
+
+
+def _about(asked: Request, outcome: Outcome, about: Mapping[str, Any]) -> dict[str, Any]:
+    """What a plan file says beside the plan: rounded, for a diff; latency only where it has no waiting in it."""
+    keys = ["period_ms", "fps", "fps_spread", *([] if asked.queue else ["latency_p50_ms", "latency_p95_ms"])]
+    predicted = {
+        key: round(value, 4) for key, value in _choice(outcome.best, asked).items() if isinstance(value, float)
+    }
+    given = {key: value for key, value in asked.limits.items() if value is not None}
+    content = {"objective": asked.objective, **given, "predicted": predicted}
+    if outcome.checked:
+        row = outcome.checked[0].to_dict()
+        content["measured"] = {key: round(row[key], 4) for key in keys} | {"date": about["date"], "machine": about}
+    return content

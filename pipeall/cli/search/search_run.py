@@ -1,0 +1,131 @@
+"""A search and what it found: plans predicted from a profile, the best of them run to make sure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.progress import Progress
+
+from ...errors import ArgumentError
+from ...graph.ir import Graph
+from ...journal import Journal
+from ...pipeline.boards import machine
+from ...pipeline.boards.board import Board
+from ...pipeline.boards.default_plan import cores_of
+from ...pipeline.boards.profile_cache import measured_on
+from ...pipeline.measuring.exhaustive import measure_all
+from ...pipeline.measuring.verify import VERIFIED, Verification, Verified, verify
+from ...pipeline.planning.candidates import PredictedPlan
+from ...pipeline.planning.explain import Explanation, explain
+from ...pipeline.planning.goal import Goal
+from ...pipeline.planning.profile import Profile
+from ...pipeline.planning.search import Found, search
+from ..output import tracked
+
+OTHERS = 3  # of the next best plans in an explanation
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of a search: what a plan is to be good at, its limits, what it may use, and what is run.
+
+    units, floating  may be used: components or some of their cores, None for all; cuts that float
+    top              how many plans to show; ``verified``: to run, None for ``VERIFIED`` where they can run here
+    measurements     where every configuration is kept that is measured, None to measure none
+    seconds          that each plan runs
+    """
+
+    objective: str
+    max_latency_ms: float | None
+    min_fps: float | None
+    units: Sequence[str] | None
+    floating: bool
+    top: int
+    verified: int | None
+    measurements: Journal | None
+    seconds: float
+
+    @property
+    def limits(self) -> dict[str, float | None]:
+        return {"max_latency_ms": self.max_latency_ms, "min_fps": self.min_fps}
+
+    @property
+    def goal(self) -> Goal:
+        return Goal(self.objective, self.max_latency_ms, self.min_fps)
+
+    @property
+    def rate(self) -> bool:
+        """Whether energy counts at the rate of a slower source, not at each plan's own."""
+        return self.objective == "energy" and self.min_fps is not None
+
+    @property
+    def queue(self) -> bool:
+        """Whether frames may wait in a trial."""
+        return self.goal.queue
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a search found: the best plan, with the explanation, and what its plans did when they ran, if they did.
+
+    ``before`` and ``after`` are the states of the machine, None where nothing could run on it; ``every`` is what
+    ``measure_all`` gave.
+    """
+
+    profile: Profile
+    found: Found
+    verification: Verification | None
+    best: PredictedPlan
+    explanation: Explanation
+    every: Mapping[str, Any] | None
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None
+
+    @property
+    def checked(self) -> Sequence[Verified]:
+        """The plans that ran, best first."""
+        return self.verification.rows if self.verification else ()
+
+
+def run_search(graph: Graph, board: Board, profile: Profile, asked: Request, bar: Progress) -> Outcome:
+    """Predicts plans and, where the profile is this machine's, runs the best of them or all configurations.
+
+    Raises ArgumentError where something is to run that cannot, or no plan keeps the limits.
+    """
+    here = measured_on(profile, board)
+    if not here and (asked.verified or asked.measurements):
+        raise ArgumentError("--verify, --measure-all: expected a profile measured on this machine, or a new one")
+    found = search(
+        graph,
+        profile,
+        asked.objective,
+        **asked.limits,
+        units=asked.units,
+        cores=cores_of(board) if here or board.model else {},
+        top=max(asked.top, asked.verified or VERIFIED),
+        floating=asked.floating,
+    )
+    before = machine.state(board) if here else None
+    verification = every = None
+    count = VERIFIED if asked.verified is None else asked.verified
+    with tracked(bar, graph.name) as show:
+        if here and count:
+            verification = verify(found, board, top=count, seconds=asked.seconds, progress=show)
+        best = verification.rows[0].choice if verification else found.ranked[0]
+        if asked.measurements:
+            units = asked.units or list(profile.units)
+            every = measure_all(
+                graph, board, units, best.plan, seconds=asked.seconds, journal=asked.measurements, progress=show
+            )
+    return Outcome(
+        profile,
+        found,
+        verification,
+        best,
+        explain(profile, best.plan, found.ranked[: OTHERS + 1]),
+        every=every,
+        before=before,
+        after=machine.state(board) if here else None,
+    )

@@ -1,0 +1,170 @@
+"""What ``pipeall search`` prints for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...graph.ir import Graph
+from ...pipeline.boards.board import Board
+from ...pipeline.boards.default_plan import cores_of
+from ...pipeline.boards.profile_cache import measured_on
+from ...pipeline.measuring.precision import Allowed
+from ...pipeline.measuring.verify import Verified, tied
+from ...pipeline.planning.candidates import PredictedPlan
+from ...pipeline.planning.plan import Plan
+from ...pipeline.planning.profile import Profile, disturbed
+from ...pipeline.planning.search import search
+from ...pipeline.planning.uncertain import interval
+from ..profiles import BUSY, fps_text, times_lines
+from ..tables import print_table, print_text
+from .search_run import Outcome, Request
+
+PREDICTED = ["plan", ">period ms", ">predicted FPS", ">latency ms"]
+ENERGY = ">predicted mJ a frame"
+LIKELY = ">FPS in 4 of 5 cases"
+BETTER = {"throughput": "faster", "latency": "sooner done", "energy": "thriftier"}
+SURE = (
+    "In {share:.0%} of the cases that the error of these times allows, {best} is {better} than {simpler}, "
+    "the best plan of fewer stages."
+)
+TIED = (
+    "{first} comes first: {best} measured better, but within the spread of both, and has more stages or takes longer."
+)
+PARALLEL = (
+    "All independently, {plan}: {figures}. Take {more} for throughput alone; "
+    "a pipeline gives frames at even times, and none waits for the slowest component."
+)
+
+
+def show(outcome: Outcome, asked: Request, board: Board) -> None:
+    """The plans, what ran, the Pareto front, and the reason for the best; then what is to be said of it."""
+    profile, found = outcome.profile, outcome.found
+    count = sum(found.evaluated.values()) + sum(found.covered.values())
+    rate = f" at {asked.min_fps:g} FPS" if asked.rate else ""
+    title = f"{profile.network}: best of {count:,} plans for {asked.objective}{rate}, predicted"
+    _show_predicted(title, found.ranked[: asked.top], profile, asked.min_fps if asked.rate else None)
+    if found.sure is not None:
+        better, simpler = BETTER[asked.objective], found.simpler.plan
+        print_text(SURE.format(share=found.sure, best=found.best, better=better, simpler=simpler))
+    if outcome.checked:
+        _show_checked(outcome.checked, asked)
+        if others := [row.trial.others_cores for row in outcome.checked if disturbed(row.trial.others_cores)]:
+            print_text(BUSY.format(what="these plans ran", cores=max(others)))
+    if found.parallel:
+        print_text(_parallel_line(outcome))
+    title = "Pareto front, each at its own rate: no other plan is better in all of these"
+    _show_predicted(title, found.pareto, profile)
+    print_text("Why, as predicted:")
+    for line in outcome.explanation.lines():
+        print_text(line, hang=4)
+    if ran := outcome.verification:
+        for plan, reason in ran.refused.items():
+            print_text(f"{plan} refused: {reason}")
+    if ran and not ran.within_limits:
+        kept = next(f"--{key.replace('_', '-')} {value:g}" for key, value in asked.limits.items() if value)
+        print_text(f"none of the {len(outcome.checked)} plans that ran keeps {kept}")
+    for line in times_lines(profile, board):
+        print_text(line)
+    if not measured_on(profile, board):
+        print_text("Not run here: the times are another machine's.")
+    if outcome.every:
+        _show_every(outcome.every, outcome.best.plan)
+
+
+def result_line(outcome: Outcome, asked: Request) -> str:
+    """The answer: the plan, and what it measured or is predicted to do."""
+    prediction = outcome.best.prediction
+    energy = prediction.energy_at(asked.min_fps if asked.rate else None)
+    figures = {
+        "throughput": f"{prediction.fps:.1f} FPS",
+        "latency": f"latency {prediction.latency_ms:.2f} ms",
+        "energy": energy and f"{energy:.0f} mJ a frame{f' at {asked.min_fps:g} FPS' if asked.rate else ''}",
+    }
+    text = f"{figures[asked.objective]} predicted"
+    if outcome.checked and asked.objective == "throughput":
+        text = f"{outcome.checked[0].fps:.1f} FPS measured ({prediction.fps:.1f} predicted)"
+    if outcome.checked and asked.objective == "latency":
+        text = f"latency {outcome.checked[0].latency_ms:.2f} ms measured ({prediction.latency_ms:.2f} predicted)"
+    return f"{outcome.best.plan}: {text}"
+
+
+def halves_lines(graph: Graph, outcome: Outcome, asked: Request, board: Board) -> list[str]:
+    """That the board's model has half precision, where it is faster and none was asked for."""
+    if not board.model or asked.units or asked.objective != "throughput" or asked.max_latency_ms:
+        return []
+    halves = [f"{name}@fp16" for name in board.components if "fp16" in board.model.precisions(name)]
+    if not halves or graph.quantised:
+        return []
+    single = list(outcome.profile.units)
+    best = search(graph, board.model.profile(graph, [*single, *halves]), top=1, cores=cores_of(board)).ranked[0]
+    if best.prediction.fps <= outcome.best.prediction.fps:
+        return []
+    return [f"In half precision: {best.plan}, {best.prediction.fps:.1f} FPS predicted; see --precisions fp32,fp16."]
+
+
+def _show_predicted(title: str, choices: Sequence[PredictedPlan], profile: Profile, rate: float | None = None) -> None:
+    """The table of predicted plans, with their energy at ``rate`` too; without columns of what is not known."""
+    energy = any(choice.prediction.energy_mj is not None for choice in choices)
+    rates = [None, rate] if rate else [None]
+    energies = [ENERGY, *([f">mJ at {rate:g} FPS"] if rate else [])] if energy else []
+    headings = [*PREDICTED, *energies, *([LIKELY] if profile.error else [])]
+    rows = []
+    for choice in choices:
+        prediction = choice.prediction
+        figures = [f"{value:.2f}" for value in (prediction.period_ms, prediction.fps, prediction.latency_ms)]
+        if energy:
+            mj = map(prediction.energy_at, rates)
+            figures += [None if value is None else f"{value:.1f}" for value in mj]
+        if likely := interval(profile, choice.plan):
+            figures.append(fps_text(likely))
+        rows.append((choice.plan, *figures))
+    print_table(title, headings, rows)
+
+
+def _parallel_line(outcome: Outcome) -> str:
+    prediction, ran = outcome.found.parallel.prediction, outcome.verification and outcome.verification.parallel
+    rate, best = prediction.fps, outcome.best.prediction.fps
+    slowest = f"{prediction.latency_ms:.1f} ms predicted on its slowest component"
+    figures = f"{rate:.1f} FPS predicted, {slowest}"
+    if isinstance(ran, str):
+        figures += f", refused here: {ran}"
+    elif ran:
+        rate, best = ran.fps, outcome.checked[0].fps
+        figures = f"{rate:.1f} FPS measured ({prediction.fps:.1f} predicted), {slowest}"
+    more = "it" if rate > best else str(outcome.best.plan)
+    return PARALLEL.format(plan=outcome.found.parallel.plan, figures=figures, more=more)
+
+
+def _show_checked(checked: Sequence[Verified], asked: Request) -> None:
+    rows = [
+        (
+            row.choice.plan,
+            f"{row.choice.prediction.period_ms:.2f}",
+            f"{row.trial.period_ms:.2f}",
+            f"{100 * row.error:+.1f}",
+            f"{row.trial.median('fps'):.2f}",
+            f"{100 * row.trial.spread:.1f}",
+            f"{row.trial.median('latency_p50_ms'):.2f}",
+        )
+        for row in checked
+    ]
+    headings = ["plan", ">predicted ms", ">measured ms", ">error %", ">measured FPS", ">spread %", ">latency p50 ms"]
+    load = "at full load" if asked.queue else "without queueing"
+    print_table(f"Run for real {load}, best first: period and latency", headings, rows)
+    if best := tied(asked.goal, checked):
+        print_text(TIED.format(first=checked[0].plan, best=best.plan))
+
+
+def _show_every(every: Mapping[str, Any], best: Plan) -> None:
+    rows = [(row["plan"], f"{1000 / row['fps']:.2f}", f"{row['fps']:.2f}") for row in every["finalists"]]
+    print_text()
+    title = f"Every configuration: {every['measured']} of {every['configurations']} ran; the fastest once more"
+    print_table(title, ["plan", ">period ms", ">measured FPS"], rows)
+    print_text(f"{best} is {every['behind_percent']:.1f} % behind the fastest of all.")
+
+
+def precision_lines(choice: Allowed) -> list[str]:
+    """What each precision does to the network, of those that may be taken, and which may not."""
+    kept = [f"{unit}: error {error:.2g}" for unit, error in choice.errors.items() if unit not in choice.refused]
+    return [*kept, *(f"{unit} left out: {reason}" for unit, reason in choice.refused.items())]
