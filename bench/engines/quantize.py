@@ -35,7 +35,7 @@ from bench.engines.peers import reason
 from pipeall import Engine, Picture, load, quantize, tasks
 from pipeall.graph.onnx.write.write import onnx_bytes
 from pipeall.media import images
-from pipeall.quantization.photos import frames_of
+from pipeall.quantization.samples import samples_of
 from pipeall.tasks.boxes import overlaps
 
 CLASSIFIERS = ("squeezenet1.1", "squeezenet1.0", "mobilenet_v1_0.75_192", "googlenet", "resnet50")
@@ -79,7 +79,7 @@ class Classes:
 
     def __init__(self, graph, name):
         self.picture = picture_of(name)
-        self.frames, self.seen = frames_of(graph, folder("photos"), self.picture), []
+        self.frames, self.seen = samples_of(graph, folder("photos"), self.picture), []
 
     def compared(self, floats, run):
         pairs = [(a.reshape(-1), run(frame)[0].reshape(-1)) for (a,), frame in zip(floats, self.frames, strict=True)]
@@ -95,7 +95,7 @@ class Boxes:
         self.names = [tensor.name for tensor in graph.outputs]
         self.picture = self.task.picture
         self.seen, pictures = folder("scenes")[::2], folder("scenes")[1::2]
-        self.frames = frames_of(graph, pictures, self.picture)
+        self.frames = samples_of(graph, pictures, self.picture)
         self.placed = [self.picture.placed(picture.shape[:2], self.task.size) for picture in pictures]
 
     def boxes(self, outputs, placed):
@@ -223,7 +223,7 @@ class Compared:
         self.graph = load(path)
         self.floats_file.write_bytes(onnx_bytes(self.graph))  # of an opset that has a scale for each output
         self.task = (Classes if name in CLASSIFIERS else Boxes)(self.graph, name)
-        self.calibration = frames_of(self.graph, folder("photos") + self.task.seen + others(), self.task.picture)
+        self.calibration = samples_of(self.graph, folder("photos") + self.task.seen + others(), self.task.picture)
         run = with_pipeall(self.graph)
         self.floats = [[array.copy() for array in run(frame)] for frame in self.task.frames]
 
@@ -235,7 +235,7 @@ class Compared:
         made = quantize(self.graph, self.calibration)
         took = time.perf_counter() - begin
         made.save(self.file)
-        method = f"tensor by tensor, from {made.report.method}{', equalised' * made.report.equalised}"
+        method = f"tensor by tensor, from {made.report.method}{', equalized' * made.report.equalized}"
         yield self.row("pipeall", method, with_pipeall(made.graph), took)
         yield self.row("pipeall's file", method, with_onnxruntime(self.file), None)
 

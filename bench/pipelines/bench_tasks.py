@@ -13,7 +13,7 @@ import pytest
 from bench.common import DATA
 from pipeall import Engine, load, tasks
 from pipeall.media import images
-from pipeall.quantization.photos import frames_of
+from pipeall.quantization.samples import samples_of
 
 PHOTO, TURNS = "jetson_humans_4.jpg", 20
 
@@ -24,7 +24,7 @@ def bench_decoding(benchmark, name, where):
     graph = load(DATA / "edge" / f"{name}.onnx")
     task = tasks.task(graph)
     photo = images.read(DATA / "scenes" / PHOTO)
-    (frame,), placed = frames_of(graph, [photo], task.picture), task.picture.placed(photo.shape[:2], task.size)
+    (frame,), placed = samples_of(graph, [photo], task.picture), task.picture.placed(photo.shape[:2], task.size)
     with Engine(graph, "big", board=board, threads=1) as engine:
         outputs, times = engine(frame), []
         for _ in range(TURNS):

@@ -1,73 +1,72 @@
-"""Runs over the calibration photos: what tensors hold, and by how much layers err in the mean."""
+"""Passes over calibration data: what tensors hold, and by how much layers err in the mean."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from ..graph.ir import Graph, Node
 from ..pipeline.engine import Engine
-from .levels import Levels
-from .observe import Observed
-from .photos import Arrays
-from .places import Places, ends
+from ..progress import Progress
+from .config import Resolved
+from .histogram import HistogramObserver
+from .quantizable import logits
+from .samples import Arrays
 from .sheet import FREE, Sheet
 
-Progress = Callable[[str, int, int], None]  # what is done, how much of it, of how much
 
-
-def outputs_of(graph: Graph, frames: Sequence[Arrays], what: str, progress: Progress) -> Iterator[Arrays]:
-    """A graph's outputs by name, frame by frame."""
+def outputs_of(graph: Graph, samples: Sequence[Arrays], what: str, progress: Progress) -> Iterator[Arrays]:
+    """A graph's outputs by name, for each sample."""
     with Engine(graph) as engine:
-        for done, frame in enumerate(frames):
-            progress(what, done, len(frames))
-            found = engine(frame)
-            yield found if isinstance(found, dict) else {graph.outputs[0].name: found}
-    progress(what, len(frames), len(frames))
+        for done, sample in enumerate(samples):
+            progress(what, done, len(samples))
+            outputs = engine(sample)
+            yield outputs if isinstance(outputs, dict) else {graph.outputs[0].name: outputs}
+    progress(what, len(samples), len(samples))
 
 
-def at_ends(graph: Graph) -> Graph:
-    """The network with its answers as outputs, ahead of a softmax."""
-    return replace(graph, outputs=tuple(graph.tensors[name] for name in ends(graph)))
+def with_logits(graph: Graph) -> Graph:
+    """The network with its answers ahead of a softmax as outputs."""
+    return replace(graph, outputs=tuple(graph.tensors[name] for name in logits(graph)))
 
 
-def observed(graph: Graph, names: Iterable[str], frames: Sequence[Arrays], progress: Progress) -> dict[str, Observed]:
-    """What each of these tensors holds."""
-    seen = {name: Observed(name) for name in names}
-    entered = {tensor.name for tensor in graph.inputs}
-    watched = replace(graph, outputs=tuple(graph.tensors[name] for name in seen if name not in entered))
-    for frame, outputs in zip(frames, outputs_of(watched, frames, "values", progress), strict=True):
-        for name in seen:
-            seen[name].add(frame[name] if name in entered else outputs[name])
-    return seen
+def histograms_of(
+    graph: Graph, names: Iterable[str], samples: Sequence[Arrays], progress: Progress
+) -> dict[str, HistogramObserver]:
+    """The values of each of these tensors."""
+    histograms = {name: HistogramObserver(name) for name in names}
+    inputs = {tensor.name for tensor in graph.inputs}
+    watched = replace(graph, outputs=tuple(graph.tensors[name] for name in histograms if name not in inputs))
+    for sample, outputs in zip(samples, outputs_of(watched, samples, "values", progress), strict=True):
+        for name, histogram in histograms.items():
+            histogram.add(sample[name] if name in inputs else outputs[name])
+    return histograms
 
 
-def reaches(graph: Graph, names: Sequence[str], frames: Sequence[Arrays], progress: Progress) -> dict[str, np.ndarray]:
-    """The largest size of each channel of these images."""
-    watched = replace(graph, outputs=tuple(graph.tensors[name] for name in names))
-    found = {name: np.zeros(graph.tensors[name].shape[1]) for name in names}
-    for outputs in outputs_of(watched, frames, "channels", progress):
-        for name in names:
-            found[name] = np.maximum(found[name], np.abs(outputs[name]).max((0, 2, 3)))
-    return found
-
-
-def mean_errors(
-    graph: Graph,
-    found: Places,
-    levels: dict[str, Levels],
-    weights: dict[str, np.ndarray],
-    frames: Sequence[Arrays],
-    progress: Progress,
+def channel_maxima(
+    graph: Graph, names: Sequence[str], samples: Sequence[Arrays], progress: Progress
 ) -> dict[str, np.ndarray]:
-    """By how much each output of each layer is too large in the mean over places and photos, by the layer's name.
+    """The largest absolute value of each channel of these images."""
+    watched = replace(graph, outputs=tuple(graph.tensors[name] for name in names))
+    maxima = {name: np.zeros(graph.tensors[name].shape[1]) for name in names}
+    for outputs in outputs_of(watched, samples, "channels", progress):
+        for name in names:
+            maxima[name] = np.maximum(maxima[name], np.abs(outputs[name]).max((0, 2, 3)))
+    return maxima
 
-    The layer reads what the network computes in floats, put on levels, and has its ``weights``; what it errs alone.
+
+def mean_errors(resolved: Resolved, samples: Sequence[Arrays], progress: Progress) -> dict[str, np.ndarray]:
+    """The mean error of each output of each layer over pixels and samples, by the layer's name.
+
+    A layer reads the quantized values of the network of floats and has integer weights: the error is its own.
     """
+    graph = resolved.graph
+    if not resolved.quantizable.layers:
+        return {}
     sheet = Sheet(graph)
-    layers = {node.output for node in found.layers}
+    layers = {node.output for node in resolved.quantizable.layers}
     errors = {}
     for node in graph.nodes:
         if node.output not in layers:
@@ -77,22 +76,22 @@ def mean_errors(
         free = {**node.attrs, **FREE}
         y = sheet.add(node.op, f"{node.output}/sum", node.inputs, **free)
         sheet.add("clip", f"{node.output}/clip", [y], node.output, lo=node.attrs["lo"], hi=node.attrs["hi"])
-        own = levels[found.share[x]]
-        on_levels = sheet.add("fakequant", f"{node.output}/x", [x], scale=own.scale, low=float(own.low))
-        integers = sheet.constant(f"{weight}/levels", weights[weight])
-        z = sheet.add(node.op, f"{node.output}/integers", [on_levels, integers, bias], **free)
+        params = resolved.input_params(node)
+        quantized = sheet.add("fakequant", f"{node.output}/x", [x], scale=params.scale, low=float(params.low))
+        integers = sheet.constant(f"{weight}/levels", resolved.weights[node.name][0])
+        z = sheet.add(node.op, f"{node.output}/integers", [quantized, integers, bias], **free)
         error = sheet.add("sub", f"{node.output}/error", [z, y])
         rank = len(sheet.tensors[error].shape)
-        axes = tuple(axis for axis in range(rank) if axis != channel_axis(node, rank))
+        axes = tuple(axis for axis in range(rank) if axis != _channel_axis(node, rank))
         errors[node.name] = sheet.add("reduce", f"{node.output}/mean", [error], how="mean", axes=axes, keepdims=False)
     probe = sheet.graph(list(errors.values()))
     totals = {name: np.zeros(probe.tensors[output].shape) for name, output in errors.items()}
-    for outputs in outputs_of(probe, frames, "errors", progress):
+    for outputs in outputs_of(probe, samples, "errors", progress):
         for name, output in errors.items():
             totals[name] += outputs[output]
-    return {name: total / len(frames) for name, total in totals.items()}
+    return {name: total / len(samples) for name, total in totals.items()}
 
 
-def channel_axis(node: Node, rank: int) -> int:
+def _channel_axis(node: Node, rank: int) -> int:
     """The axis of a layer's result that counts its outputs."""
     return 1 if node.op == "conv" else rank - 1

@@ -20,7 +20,6 @@ from pipeall.arrays import read_npy, read_npz, read_samples
 from pipeall.files import open_whole, same_file, write_text, write_whole
 from pipeall.nas.search.archive import History
 from pipeall.nas.text_data import read_texts
-from pipeall.quantization.notes import Notes
 from pipeall.tasks.labels import read as read_labels
 
 OLD, NEW = "old content, which is the longer one", "new content"
@@ -192,7 +191,6 @@ READERS = {
     "x.csv": read_samples,
     "texts.txt": read_texts,
     "labels": read_labels,
-    "notes": lambda path: Notes(path, "x"),
     "history": lambda path: History(path, {}),
 }
 

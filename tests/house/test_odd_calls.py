@@ -93,7 +93,7 @@ class Calls:
             pipeall.load: {"model": onnx_bytes(graph), "input_shape": graph.inputs[0].shape},
             pipeall.cost: {"network": graph},
             pipeall.keep_float32: {"graph": graph, "names": []},
-            pipeall.quantize: {"model": graph, "photos": [self.x, self.x], "method": "minmax"},
+            pipeall.quantize: {"model": graph, "samples": [self.x, self.x], "method": "minmax"},
             tasks.task: {"graph": seen, "decoder": "segment"},
             tasks.recognised: {"graph": seen},
             zoo.squeezenet: {},

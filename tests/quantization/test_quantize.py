@@ -1,4 +1,4 @@
-"""Quantisation after training: each step against NumPy, small networks through the file and onnxruntime."""
+"""Quantization after training: each step against NumPy, small networks through the file and onnxruntime."""
 
 import json
 from dataclasses import replace
@@ -11,12 +11,11 @@ from quantize_nets import quiet, small
 from pipeall import ArgumentError, Engine, ModelError, Picture, load, quantize
 from pipeall.graph.ops import run_graph
 from pipeall.graph.passes.rewrite import rewrite
-from pipeall.quantization.assemble import integer_weights
-from pipeall.quantization.calibrate import mean_errors, observed, outputs_of, reaches
-from pipeall.quantization.equalise import Channels, equalised
-from pipeall.quantization.levels import minmax
-from pipeall.quantization.places import decisive, places
-from pipeall.quantization.recipe import recipe
+from pipeall.quantization.calibrate import channel_maxima, mean_errors, outputs_of
+from pipeall.quantization.calibration_run import CalibrationRun
+from pipeall.quantization.equalize import Channels, equalized
+from pipeall.quantization.quantizable import never_clipped, quantizable
+from pipeall.quantization.quantize import observed
 from pipeall.quantization.sheet import split_residuals
 
 pytest.importorskip("onnx", reason="needs pipeall[onnx]")
@@ -33,8 +32,8 @@ def made():
 # ---- what is done to the network ----
 
 
-def test_places():
-    """A move shares the levels of what it reads where integers read it on; else what it reads has its own."""
+def test_which_tensors_are_quantized():
+    """Moved values keep their parameters where a layer of integers reads them."""
     net = Net((1, 4, 8, 8))
     a, b = net.conv("x0", 4), net.conv("x0", 4)
     joined = net.op("concat", a, b)
@@ -42,14 +41,14 @@ def test_places():
     d = net.op("sigmoid", c)
     leaving = net.op("concat", d, net.op("sigmoid", net.conv(d, 2)))
     graph = net.graph(leaving, c)
-    found = places(graph)
-    sources = {frozenset(names) for names in found.sources.values()}
+    of = quantizable(graph)
+    sources = {frozenset(names) for names in of.sources.values()}
     assert sources == {frozenset({"x0"}), frozenset({a, b}), frozenset({c}), frozenset({d})}
-    assert found.share[a] == found.share[joined] and len(found.layers) == 4
-    assert not {leaving, *graph.nodes[-1].inputs[1:]} & found.share.keys()  # behind the last layer
-    assert decisive(graph, found) == {c, d}  # which leave too
-    kept = places(graph, {node.name for node in graph.nodes if node.op == "sigmoid"})
-    assert {*kept.sources} == {"x0", found.share[a], d} and len(kept.layers) == 4
+    assert of.root[a] == of.root[joined] and len(of.layers) == 4
+    assert not {leaving, *graph.nodes[-1].inputs[1:]} & of.root.keys()  # behind the last layer
+    assert never_clipped(graph, of) == {c, d}  # which leave too
+    kept = quantizable(graph, {node.name for node in graph.nodes if node.op == "sigmoid"})
+    assert {*kept.sources} == {"x0", of.root[a], d} and len(kept.layers) == 4
 
 
 def test_residuals_are_split():
@@ -61,7 +60,7 @@ def test_residuals_are_split():
     assert all(len(node.inputs) == 3 for node in other.nodes if node.op == "conv")
 
 
-def test_equalised_networks_compute_the_same():
+def test_equalized_networks_compute_the_same():
     """Through pooling, a concat, leaky ReLU and groups; in float64 but for weights, rounded to float32 once more."""
     net = Net((1, 3, 16, 16))
     a, b = net.conv("x0", 6, k=3, lo=0.0), net.op("leakyrelu", net.conv("x0", 6), alpha=0.125)
@@ -71,32 +70,31 @@ def test_equalised_networks_compute_the_same():
     photos = [{"x0": frame} for frame in frames(graph, 5)]
     pairs = Channels(graph).pairs()
     assert len(pairs) == 3 and {len(readers) for _, readers in pairs} == {1, 2}
-    reach = reaches(graph, [node.output for node, _ in pairs], photos, quiet)
-    other = equalised(graph, pairs, reach)
+    maxima = channel_maxima(graph, [node.output for node, _ in pairs], photos, quiet)
+    other = equalized(graph, pairs, maxima)
     inputs = {"x0": photos[0]["x0"].astype(np.float64)}
     for expected, found in zip(*(run_graph(g, inputs).values() for g in (graph, other)), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
-    for name, sizes in reaches(other, list(reach), photos, quiet).items():
-        wanted = np.sqrt(reach[name].max() * reach[name])
+    for name, sizes in channel_maxima(other, list(maxima), photos, quiet).items():
+        wanted = np.sqrt(maxima[name].max() * maxima[name])
         np.testing.assert_allclose(sizes, np.minimum(wanted, BOUND), rtol=1e-4)
-        assert sizes.min() > 1.05 * reach[name].min()
+        assert sizes.min() > 1.05 * maxima[name].min()
 
 
 def test_mean_errors_are_those_of_numpy():
     net = Net((1, 3, 6, 6))
     graph = net.graph(net.conv("x0", 4, k=3, lo=0.0))
     photos = [{"x0": frame} for frame in frames(graph, 3)]
-    found = places(graph)
-    levels = {name: minmax(seen) for name, seen in observed(graph, found.put, photos, quiet).items()}
+    resolved = observed(graph, CalibrationRun(photos)).resolve()
     (node,) = graph.nodes
-    weights, scales = integer_weights(graph, found, levels)[node.name]
-    errors = mean_errors(graph, found, levels, {node.inputs[1]: weights}, photos, quiet)[node.name]
+    weights = resolved.weights[node.name][0]
+    errors = mean_errors(resolved, photos, quiet)[node.name]
     total = np.zeros(4)
     for photo in photos:
         x = photo["x0"].astype(np.float64)
         spec = {**graph.constants, node.inputs[1]: weights}
         exact = run_conv(x, graph.constants, node)
-        rounded = run_conv(levels["x0"](x), spec, node)
+        rounded = run_conv(resolved.qparams["x0"](x), spec, node)
         total += (rounded - exact).mean((0, 2, 3)) / len(photos)
     assert np.abs(total).max() > 1e-4
     np.testing.assert_allclose(errors, total, atol=1e-6)
@@ -115,16 +113,18 @@ def test_correction_makes_the_mean_right():
     net = Net((1, 3, 8, 8))
     graph = net.graph(net.conv("x0", 4, k=3))
     photos = [{"x0": frame + 0.5} for frame in frames(graph, 8)]
-    plain = recipe(graph, photos, False, quiet)
-    corrected = replace(plain, shifts=plain.errors(photos, quiet))
+    plain = observed(graph, CalibrationRun(photos))
+    corrected = replace(plain, corrections=mean_errors(plain.resolve(), photos, quiet))
 
     def error(tried):
-        pairs = zip(outputs_of(tried.made(), photos, "", quiet), outputs_of(graph, photos, "", quiet), strict=True)
+        pairs = zip(
+            outputs_of(tried.resolve().build(), photos, "", quiet), outputs_of(graph, photos, "", quiet), strict=True
+        )
         return np.abs(
             np.mean([(*one.values(),)[0] - (*other.values(),)[0] for one, other in pairs], (0, 1, 3, 4))
         ).max()
 
-    quantum = max(plain.levels(plain.places())["x0"].scale * np.abs(graph.constants["k0"]).max() / 127, 1e-9)
+    quantum = max(plain.resolve().qparams["x0"].scale * np.abs(graph.constants["k0"]).max() / 127, 1e-9)
     assert error(corrected) <= quantum and error(corrected) < 0.2 * error(plain)
 
 
@@ -217,7 +217,7 @@ def test_pictures():
     pictures = [RANDOM.integers(0, 256, (20, 30, 3), np.uint8) for _ in range(3)]
     report = quantize(graph, pictures, input=Picture(scale=255)).report
     (row,) = [row for row in report.tensors if row.names == ("x0",)]
-    assert report.photos == 3 and row.least >= 0 and 0.5 < row.greatest <= 1
+    assert report.samples == 3 and row.least >= 0 and 0.5 < row.greatest <= 1
 
 
 # ---- refusals ----
@@ -228,21 +228,21 @@ def test_refusals(made):
     (photo,) = frames(graph, 1)
     wrong = np.full_like(photo, np.nan)
     for given, words in (
-        ({"photos": []}, "photos: expected some"),
-        ({"photos": [photo[0]]}, r"photo 1: expected float32 \(1, 3, 16, 16\) for 'x0', got float32 \(3, 16, 16\)"),
-        ({"photos": [photo, photo.astype(np.float64)]}, "photo 2: .* got float64"),
-        ({"photos": [wrong]}, "photo 1: expected finite values"),
-        ({"photos": [photo], "method": "best"}, "method: expected one of auto, minmax"),
-        ({"photos": [photo], "keep": ["conv99"]}, "keep: expected layers .* got 'conv99'"),
-        ({"photos": [photo], "max_drop": 2}, "max_drop: expected a number from 0 to 1"),
+        ({"samples": []}, "samples: expected some"),
+        ({"samples": [photo[0]]}, r"sample 1: expected float32 \(1, 3, 16, 16\) for 'x0', got float32 \(3, 16, 16\)"),
+        ({"samples": [photo, photo.astype(np.float64)]}, "sample 2: .* got float64"),
+        ({"samples": [wrong]}, "sample 1: expected finite values"),
+        ({"samples": [photo], "method": "best"}, "method: expected one of auto, minmax"),
+        ({"samples": [photo], "keep": ["conv99"]}, "keep: expected layers .* got 'conv99'"),
+        ({"samples": [photo], "max_drop": 2}, "max_drop: expected a number from 0 to 1"),
     ):
         with pytest.raises(ArgumentError, match=words):
             quantize(graph, **given)
-    with pytest.raises(ModelError, match="small: expected a network of floats, got one that is quantised"):
+    with pytest.raises(ModelError, match="small: expected a network of floats, got one that is quantized"):
         quantize(result.graph, [photo])
     for op in ("softmax", "sigmoid"):  # no kernel, and one that only layers around it would call for
         net = Net((1, 3, 4, 4))
-        with pytest.raises(ModelError, match="expected layers to quantise"):
+        with pytest.raises(ModelError, match="expected layers to quantize"):
             quantize(net.graph(net.op(op, "x0")), [photo[:, :, :4, :4]])
     net = Net((1, 3, 4, 4))
     boundless = net.graph(net.conv(net.op("log", net.conv("x0", 2)), 2))
@@ -273,13 +273,13 @@ def test_command(tmp_path):
         report,
         "--layers",
     )
-    assert said["format"] == "pipeall.quantize/1" and said["photos"] == 1 and len(said["layers"]) == 7
+    assert said["format"] == "pipeall.quantize/1" and said["samples"] == 1 and len(said["layers"]) == 7
     assert json.loads(report.read_text())["layers"] == said["layers"]
     assert load(output).levels
     np.save(tmp_path / "frames.npy", np.concatenate(frames(small(), 6)))
     result = invoke("quantize", tmp_path / "small.onnx", tmp_path / "frames.npy", "-o", output, "--method", "mse")
     assert result.exit_code == 0 and "7 of 7 layers of integers, 100.0 % of the MACs; levels by mse" in result.stdout
-    assert "6 photos" in result.stdout
+    assert "6 samples" in result.stdout
     np.save(tmp_path / "odd.npy", np.zeros((2, 5), np.float32))
     result = invoke("quantize", tmp_path / "small.onnx", tmp_path / "odd.npy", "-o", output)
     assert result.exit_code == 2 and "expected frames of x0 (1, 3, 16, 16)" in result.stderr

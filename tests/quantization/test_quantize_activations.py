@@ -1,4 +1,4 @@
-"""Channels that differ by orders of magnitude ahead of swish: stretched behind it, where that pays."""
+"""Channels that differ by orders of magnitude ahead of swish: scaled behind it, where that pays."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,10 @@ from graphs import Net, frames
 
 from pipeall import Engine, Graph, load, quantize
 from pipeall.graph.ops import run_graph
-from pipeall.quantization import activations
-from pipeall.quantization.equalise import Channels, factors_of, stretched_behind
-from pipeall.quantization.notes import Notes
-from pipeall.quantization.recipe import recipe
+from pipeall.quantization import refine
+from pipeall.quantization.calibration_run import CalibrationRun
+from pipeall.quantization.equalize import Channels, factors_of, with_scaled_activations
+from pipeall.quantization.quantize import observed
 
 pytest.importorskip("onnx", reason="needs pipeall[onnx]")
 
@@ -34,7 +34,7 @@ def test_stretched_networks_compute_the_same():
     (first, readers), (second, _) = Channels(graph).activations()
     assert [first.op, second.op] == ["swish", "swish"] and {at for _, at in readers} == {0, 6}
     factors = {first.output: factors_of(np.geomspace(1, 200, 6)), second.output: np.arange(1.0, 9.0)}
-    other = stretched_behind(graph, factors)
+    other = with_scaled_activations(graph, factors)
     x = {"x0": frames(graph, 1)[0].astype(np.float64)}
     (expected,), (found,) = (run_graph(g, x).values() for g in (graph, other))
     np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
@@ -52,7 +52,7 @@ def test_channels_are_stretched_where_it_pays(monkeypatch, tmp_path):
     assert [row.names for row in made.report.tensors if row.names[0].endswith("/stretched")]
     assert all(not row.floats for row in made.report.layers)
     with monkeypatch.context() as patched:
-        patched.setattr(activations, "SPREAD", np.inf)
+        patched.setattr(refine, "SPREAD", np.inf)
         plain = quantize(graph, photos, method="minmax")
     assert made.report.error < 0.4 * plain.report.error
     made.save(tmp_path / "net.onnx")
@@ -73,12 +73,13 @@ def test_channels_stay_where_it_does_not_pay():
     """A hundredth of the error buys no real numbers."""
     graph = uneven(np.geomspace(1, 200, 6))
     photos = [{"x0": frame} for frame in frames(graph, 2)]
-    start = recipe(graph, photos, False, lambda *_: None)
+    run = CalibrationRun(photos)
+    start = observed(graph, run)
     tried = []
 
     def error(choice):
         tried.append(choice)
         return 1.0 if len(tried) == 1 else 0.99
 
-    assert activations.behind_activations(start, photos, error, lambda *_: None, Notes()) is start
+    assert refine.scale_activations(start, error, run) is start
     assert len(tried) > 1 and any("/stretched" in name for name in tried[1].graph.tensors)

@@ -53,9 +53,9 @@ def run(graph: pipeall.Graph, plan: pipeall.Plan, frames: list[Array]) -> float:
         return stats.fps + engine.stats().latency_p50_ms
 
 
-def quantised(graph: pipeall.Graph, photos: list[Array]) -> pipeall.Graph:
+def quantized(graph: pipeall.Graph, photos: list[Array]) -> pipeall.Graph:
     made: pipeall.Quantized = pipeall.quantize(
-        graph, photos, method="auto", max_drop=0.01, layers=True, notes="net.notes"
+        graph, photos, method="auto", max_drop=0.01, layers=True, journal="net.journal"
     )
     made.save("net.int8.onnx")
     error: float = made.report.error

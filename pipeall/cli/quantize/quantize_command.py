@@ -13,15 +13,15 @@ from ...arrays import read_npy, read_npz
 from ...errors import ArgumentError, ModelError
 from ...graph.ir import Graph
 from ...graph.onnx.read.shapes import Shapes
+from ...journal import remove
 from ...media import sources
 from ...media.images import read
 from ...picture import Picture
-from ...quantization.calibrate import Progress
-from ...quantization.levels import METHODS
-from ...quantization.notes import forget
+from ...progress import Progress
+from ...quantization.gptq import ROUNDINGS
+from ...quantization.qparams import METHODS
 from ...quantization.quantize import ALL_METHODS
 from ...quantization.quantize import quantize as to_integers
-from ...quantization.rounding import ROUNDINGS
 from ...tasks.decoder import signature
 from ...tasks.preset import PRESETS
 from .. import complete
@@ -53,7 +53,7 @@ ARRAYS = (".npy", ".npz")
     type=click.Choice(ROUNDINGS),
     default="nearest",
     metavar="ROUNDING",
-    help="How weights are rounded: nearest (default), or learned: by what it does to layers' outputs on the photos.",
+    help="How weights are rounded: nearest (default), or gptq: by the effect on the outputs of layers.",
 )
 @click.option(
     "--max-drop",
@@ -107,13 +107,13 @@ def quantize(
     graph = load_model(model, input_shape)
     photos, picture = _photos(graph, words, recursive, preprocess)
     output = output or f"{Path(model).stem}.int8.onnx"
-    notes = Path(f"{output}.notes")
+    journal = Path(f"{output}.journal")
     if again:
-        forget(notes)
+        remove(journal)
     with progress() as bar:
         made = to_integers(
             graph, photos, input=picture, method=method, rounding=rounding, keep=keep,
-            layers=layers or plot is not None, notes=notes, progress=_shown(bar),
+            layers=layers or plot is not None, journal=journal, progress=_shown(bar),
             max_drop=None if max_drop is None else max_drop / 100,
         )  # fmt: skip
     try:
@@ -126,7 +126,7 @@ def quantize(
             made.report.save(report)
         if plot is not None:
             draw_layers(plot, made.report)
-        made.save(output)  # last: it removes the notes, by which the command goes on where a file cannot be written
+        made.save(output)  # last: it removes the journal, by which the command goes on where a file cannot be written
     if not as_json:
         print_text(f"{output}: {Path(output).stat().st_size / 1e6:.1f} MB")
         show_slower(made.report, model)

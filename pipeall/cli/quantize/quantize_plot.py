@@ -1,4 +1,4 @@
-"""What each layer of a quantised network costs in accuracy, and what it gains in time, drawn."""
+"""What each layer of a quantized network costs in accuracy, and what it gains in time, drawn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...quantization.report import LayerRow, Report
+from ...quantization.quantize_report import LayerRow, Report
 from ..figures import blank, save
 
 WIDTH, LAYER, REST = 11.0, 0.17, 1.6  # inches: of the figure, of a layer's line, of what is around the lines
@@ -20,7 +20,7 @@ def draw_layers(path: str | Path, report: Report) -> None:
     rows = report.layers
     title = (
         f"{report.network}: error of the outputs {report.error:.4f}; {report.floats_ms:.2f} ms in floats, "
-        f"{report.quantised_ms:.2f} ms quantised"
+        f"{report.quantized_ms:.2f} ms quantized"
     )
     drawn = blank(title, (WIDTH, min(REST + LAYER * max(len(rows), 8), HIGHEST)))
     left, right = drawn.subplots(1, 2, sharey=True)
@@ -40,20 +40,20 @@ def _errors(axes: Any, rows: Sequence[LayerRow]) -> None:
     axes.barh(places, [row.error or 0 for row in rows], color=colours)
     names = [row.name if len(row.name) <= NAME else f"...{row.name[3 - NAME :]}" for row in rows]
     axes.set_yticks(places, names, fontsize=6, parse_math=False)
-    axes.set_title("Error of the outputs where a layer alone is quantised", fontsize=9)
+    axes.set_title("Error of the outputs where a layer alone is quantized", fontsize=9)
     axes.set_xlabel("relative error (grey: the layer stays floats)", fontsize=8)
 
 
 def _times(axes: Any, rows: Sequence[LayerRow]) -> None:
     for key, colour, label, shift in (
         ("floats_ms", FLOATS, "in floats", -0.2),
-        ("quantised_ms", INTEGERS, "quantised", 0.2),
+        ("quantized_ms", INTEGERS, "quantized", 0.2),
     ):
         places = [place + shift for place in range(len(rows))]
         axes.barh(places, [getattr(row, key) or 0 for row in rows], 0.4, color=colour, label=label)
     for place, row in enumerate(rows):
         if row.gain is not None:
-            axes.text(max(row.floats_ms, row.quantised_ms), place, f" {row.gain:.2f}x", fontsize=6, va="center")
+            axes.text(max(row.floats_ms, row.quantized_ms), place, f" {row.gain:.2f}x", fontsize=6, va="center")
     axes.margins(x=0.12)  # room for the gains behind the bars
     axes.set_title("Time with its activation, and gain", fontsize=9)
     axes.set_xlabel("ms", fontsize=8)

@@ -1,18 +1,18 @@
-"""Levels of tensors: histograms, and each method of calibration against NumPy on the values themselves."""
+"""Parameters of tensors: histograms, and each method of calibration against NumPy on the values themselves."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from graphs import frames
-from quantize_nets import quiet, small
+from quantize_nets import small
 
-from pipeall.quantization.levels import METHODS, SHARES, Levels, divergence, minmax, mse, percentile
-from pipeall.quantization.notes import Notes
-from pipeall.quantization.observe import BINS, Observed
-from pipeall.quantization.recipe import recipe
+from pipeall.quantization.calibration_run import CalibrationRun
+from pipeall.quantization.histogram import BINS, HistogramObserver
+from pipeall.quantization.qparams import METHODS, SHARES, QuantParams, divergence, minmax, mse, percentile
+from pipeall.quantization.quantize import observed
+from pipeall.quantization.refine import ALIKE, choose_methods
 from pipeall.quantization.sheet import split_residuals
-from pipeall.quantization.tensors import ALIKE, tensor_by_tensor
 
 RANDOM = np.random.default_rng(0)
 
@@ -27,8 +27,8 @@ def values(kind):
     return drawn.astype(np.float32)
 
 
-def seen_of(*arrays):
-    seen = Observed("x")
+def histogram_of(*arrays):
+    seen = HistogramObserver("x")
     for array in arrays:
         seen.add(array)
     return seen
@@ -41,8 +41,8 @@ KINDS = ("both signs", "rectified", "an outlier", "below zero")
 def test_histograms(kind):
     """Whatever comes first, the bins hold every value but zeros, each less than a bin's width from its bin's middle."""
     x = values(kind)
-    small_first, merged = seen_of(x[:100] / 100, x), seen_of(x[:100] / 100)
-    merged.merge(seen_of(x))
+    small_first, merged = histogram_of(x[:100] / 100, x), histogram_of(x[:100] / 100)
+    merged.merge(histogram_of(x))
     for seen in (small_first, merged):
         every = np.sort(np.concatenate([x[:100] / 100, x]))
         expected = every[every != 0]
@@ -53,93 +53,96 @@ def test_histograms(kind):
         assert np.abs(found - expected).max() <= width
 
 
-def error_of(levels, x):
+def error_of(qparams, x):
     x = x.astype(np.float64)
-    return np.square(np.clip(np.rint(x / levels.scale), levels.low, levels.low + 255) * levels.scale - x).mean()
+    return np.square(np.clip(np.rint(x / qparams.scale), qparams.low, qparams.low + 255) * qparams.scale - x).mean()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_minmax_clips_nothing(kind):
     x = values(kind)
-    levels = minmax(seen_of(x))
-    assert np.abs(levels(x.astype(np.float64)) - x).max() <= levels.scale * 1.01  # half, and what 0 as a level takes
-    assert levels.scale == pytest.approx((max(x.max(), 0) - min(x.min(), 0)) / 255)
+    qparams = minmax(histogram_of(x))
+    assert np.abs(qparams(x.astype(np.float64)) - x).max() <= qparams.scale * 1.01  # half, and what 0 as a level takes
+    assert qparams.scale == pytest.approx((max(x.max(), 0) - min(x.min(), 0)) / 255)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("share", [90.0, 99.0])
 def test_percentile_is_numpys(kind, share):
     x = values(kind)
-    levels = percentile(seen_of(x), share)
+    qparams = percentile(histogram_of(x), share)
     low, high = np.percentile(x, [(100 - share) / 2, (100 + share) / 2], method="nearest")
     bins = 4 * np.abs(x).max() / BINS
-    assert levels.scale * 255 == pytest.approx(max(high, 0) - min(low, 0), abs=float(3 * bins + 0.01 * np.abs(x).max()))
+    assert qparams.scale * 255 == pytest.approx(
+        max(high, 0) - min(low, 0), abs=float(3 * bins + 0.01 * np.abs(x).max())
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_mse_has_the_least_error(kind):
     """Of all the ranges on a grid, by the values themselves and not their histogram."""
     x = values(kind)
-    found = error_of(mse(seen_of(x)), x)
+    found = error_of(mse(histogram_of(x)), x)
     low, high = min(x.min(), 0.0), max(x.max(), 0.0)
     grid = np.linspace(0.02, 1, 50)
     best = min(
-        error_of(Levels.of_range(a * low, b * high), x)
+        error_of(QuantParams.of_range(a * low, b * high), x)
         for a in grid
         for b in (grid if low and high else [1])
         if a * low or b * high
     )
     assert found <= 1.03 * best
-    assert Levels.of_range(low, high).error(seen_of(x)) == pytest.approx(
-        error_of(Levels.of_range(low, high), x), rel=0.02
+    assert QuantParams.of_range(low, high).error(histogram_of(x)) == pytest.approx(
+        error_of(QuantParams.of_range(low, high), x), rel=0.02
     )
 
 
 @pytest.mark.parametrize("kind", ["both signs", "an outlier"])
 def test_entropy_has_the_least_divergence(kind):
     """Computed bin by bin."""
-    seen = seen_of(values(kind))
+    seen = histogram_of(values(kind))
 
-    def brute(levels):
-        low, high = (levels.low - 0.5) * levels.scale, (levels.low + 255.5) * levels.scale
+    def brute(qparams):
+        low, high = (qparams.low - 0.5) * qparams.scale, (qparams.low + 255.5) * qparams.scale
         inside = [(v, float(c)) for v, c in zip(seen.values, seen.counts, strict=True) if low <= v <= high]
         p = [c for _, c in inside]
         p[0] += sum(c for v, c in zip(seen.values, seen.counts, strict=True) if v < low)
         p[-1] += sum(c for v, c in zip(seen.values, seen.counts, strict=True) if v > high)
-        at = [min(max(round(v / levels.scale), levels.low), levels.low + 255) for v, _ in inside]
+        at = [min(max(round(v / qparams.scale), qparams.low), qparams.low + 255) for v, _ in inside]
         shares = {level: [c for (_, c), a in zip(inside, at, strict=True) if a == level] for level in set(at)}
         q = [sum(shares[a]) / len(shares[a]) for a in at]
         return sum(a / sum(p) * np.log((a / sum(p)) / (b / sum(q))) for a, b in zip(p, q, strict=True))
 
-    tried = [Levels.of_range(seen.low * s, seen.high * s) for s in SHARES[::12]]
-    assert [divergence(levels, seen) for levels in tried] == pytest.approx([brute(levels) for levels in tried])
+    tried = [QuantParams.of_range(seen.low * s, seen.high * s) for s in SHARES[::12]]
+    assert [divergence(qparams, seen) for qparams in tried] == pytest.approx([brute(qparams) for qparams in tried])
     assert divergence(METHODS["entropy"](seen), seen) <= min(map(brute, tried)) + 1e-12
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_nothing_but_zeros(name):
-    levels = METHODS[name](seen_of(np.zeros(10, np.float32)))
-    assert levels == Levels(1.0, -128)
+    qparams = METHODS[name](histogram_of(np.zeros(10, np.float32)))
+    assert qparams == QuantParams(1.0, -128)
 
 
 def test_each_tensor_has_the_method_that_errs_least():
     """Where the error says how far each tensor's scale is from that of a method drawn for it, that method is found, or
-    one of nearly the same levels; nothing is tried twice, nor what would hardly differ, nor what is worse at a
+    one of nearly the same qparams; nothing is tried twice, nor what would hardly differ, nor what is worse at a
     glance."""
     graph = split_residuals(small())
-    start = recipe(graph, [{"x0": frame} for frame in frames(graph, 10)], False, quiet)
-    found = start.places()
+    run = CalibrationRun([{"x0": frame} for frame in frames(graph, 10)])
+    start = observed(graph, run)
+    found = start.resolve().quantizable
     drawn = dict(zip(found.sources.values(), np.resize(list(METHODS), len(found.sources)).tolist(), strict=True))
-    wanted = replace(start, own=drawn).levels(found)
+    wanted = replace(start, own_methods=drawn).resolve().qparams
     glanced, tried = [], []
 
     def error(choice, seen=tried):
-        seen.append(tuple(sorted(choice.own.items())))
-        return sum(abs(levels.scale / wanted[name].scale - 1) for name, levels in choice.levels(found).items())
+        seen.append(tuple(sorted(choice.own_methods.items())))
+        return sum(abs(qparams.scale / wanted[name].scale - 1) for name, qparams in choice.resolve().qparams.items())
 
-    made = tensor_by_tensor(start, error, lambda choice: error(choice, glanced), quiet, Notes())
+    made = choose_methods(start, error, lambda choice: error(choice, glanced), run)
     assert len(glanced) == len(set(glanced)) <= 1 + 4 * len(found.sources)
     assert set(tried) < set(glanced)
     assert error(start) > 2 * ALIKE * len(found.sources)
-    for name, levels in made.levels(found).items():
-        assert levels.scale == pytest.approx(wanted[name].scale, rel=2 * ALIKE)
+    for name, qparams in made.resolve().qparams.items():
+        assert qparams.scale == pytest.approx(wanted[name].scale, rel=2 * ALIKE)

@@ -13,30 +13,30 @@ from pipeall import quantize
 from pipeall.graph.onnx.write.write import onnx_bytes
 from pipeall.graph.ops import macs
 from pipeall.pipeline.measuring import layers
-from pipeall.quantization import gain
-from pipeall.quantization.report import LayerRow
+from pipeall.quantization import sensitivity
+from pipeall.quantization.quantize_report import LayerRow
 
 pytest.importorskip("onnx", reason="needs pipeall[onnx]")
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(gain, "SECONDS", 0.01)
+    monkeypatch.setattr(sensitivity, "SECONDS", 0.01)
 
 
 @pytest.fixture(scope="module")
 def report():
     graph = small()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(gain, "SECONDS", 0.01)
+        patched.setattr(sensitivity, "SECONDS", 0.01)
         return quantize(graph, frames(graph, 3), method="minmax", layers=True).report
 
 
 def test_each_layer_has_its_times(report):
     assert len(report.layers) == 7
     for row in report.layers:
-        assert row.floats_ms > 0 and row.quantised_ms > 0 and row.gain == row.floats_ms / row.quantised_ms
-    assert report.floats_ms > 0 and report.quantised_ms > 0
+        assert row.floats_ms > 0 and row.quantized_ms > 0 and row.gain == row.floats_ms / row.quantized_ms
+    assert report.floats_ms > 0 and report.quantized_ms > 0
     graph = small()
     assert [row.macs for row in report.layers] == [macs(node, graph) for node in graph.nodes if macs(node, graph)]
 
@@ -44,27 +44,29 @@ def test_each_layer_has_its_times(report):
 def test_only_where_measured():
     graph = small()
     report = quantize(graph, frames(graph, 3), method="minmax").report
-    assert {(row.floats_ms, row.quantised_ms, row.gain) for row in report.layers} == {(None, None, None)}
+    assert {(row.floats_ms, row.quantized_ms, row.gain) for row in report.layers} == {(None, None, None)}
     row = LayerRow("a", "conv", 1, False, None, 0.5, 0.0)
-    assert row.gain is None and replace(row, quantised_ms=0.25).gain == 2
+    assert row.gain is None and replace(row, quantized_ms=0.25).gain == 2
 
 
 def test_activations_and_residuals_count_as_the_layer(monkeypatch):
     """A millisecond for each step: activations are steps of their own in floats, a sum behind a layer that stays floats
-    is one in the quantised network."""
+    is one in the quantized network."""
     graph = small()
     (fused,) = [node.name for node in graph.nodes if len(node.inputs) == 4]
     made = quantize(graph, frames(graph, 3), method="minmax", keep=[fused])
     steps = layers.step_times
-    monkeypatch.setattr(gain, "step_times", lambda *given, **more: [(s, a, 1.0) for s, a, _ in steps(*given, **more)])
-    found = gain.layer_times(graph, made.graph, lambda *_: None)
+    monkeypatch.setattr(
+        sensitivity, "step_times", lambda *given, **more: [(s, a, 1.0) for s, a, _ in steps(*given, **more)]
+    )
+    found = sensitivity.layer_times(graph, made.graph, lambda *_: None)
     activations = [node for node in graph.nodes if node.op in ("hardswish", "leakyrelu")]
     for layer in (node for node in graph.nodes if node.op in ("conv", "fc")):
         activated = any(layer.output in node.inputs for node in activations)
         assert found.floats[layer.name] == (2 if activated else 1)
-        assert found.quantised[layer.name] == (2 if layer.name == fused else 1)
+        assert found.quantized[layer.name] == (2 if layer.name == fused else 1)
     others = {*(node.name for node in activations), f"{fused}/add"}
-    assert not others & {*found.floats, *found.quantised}
+    assert not others & {*found.floats, *found.quantized}
 
 
 def test_a_layer_that_stays_floats_is_timed_too():
@@ -73,7 +75,7 @@ def test_a_layer_that_stays_floats_is_timed_too():
     name = graph.nodes[0].name
     report = quantize(graph, frames(graph, 2), method="minmax", keep=[name], layers=True).report
     (row,) = [row for row in report.layers if row.floats]
-    assert row.name == name and row.quantised_ms > 0
+    assert row.name == name and row.quantized_ms > 0
 
 
 # ---- the command ----
@@ -89,10 +91,10 @@ def words(tmp_path):
 
 def test_the_table(words):
     said = document(*words, "--layers")
-    assert said["floats_ms"] > 0 and all(row["quantised_ms"] > 0 for row in said["layers"])
+    assert said["floats_ms"] > 0 and all(row["quantized_ms"] > 0 for row in said["layers"])
     text = invoke(*words, "--layers").stdout
-    assert "ms in floats" in text and "ms quantised" in text and "alone is quantised" in text
-    assert "alone is quantised" not in invoke(*words).stdout
+    assert "ms in floats" in text and "ms quantized" in text and "alone is quantized" in text
+    assert "alone is quantized" not in invoke(*words).stdout
 
 
 def test_the_plot(words, tmp_path, monkeypatch):
@@ -112,7 +114,7 @@ def test_the_plot(words, tmp_path, monkeypatch):
     assert [label.get_text() for label in left.get_yticklabels()] == [row["name"] for row in said["layers"]]
     assert [bar.get_width() for bar in left.containers[0]] == [row["error"] for row in said["layers"]]
     bars = {bars.get_label(): [bar.get_width() for bar in bars] for bars in right.containers}
-    keys = {"in floats": "floats_ms", "quantised": "quantised_ms"}
+    keys = {"in floats": "floats_ms", "quantized": "quantized_ms"}
     assert bars == {label: [row[key] for row in said["layers"]] for label, key in keys.items()}
     assert len(right.texts) == len(said["layers"])
 
@@ -125,7 +127,7 @@ def test_the_plot_of_many_layers(report, tmp_path, monkeypatch, count, highest):
     from pipeall.cli.quantize import quantize_plot as plot_quantize
 
     monkeypatch.setattr(plot_quantize, "HIGHEST", highest)
-    row = replace(report.layers[0], name="a/long/path/to/a/layer/$of$/a/network/conv", error=None, quantised_ms=None)
+    row = replace(report.layers[0], name="a/long/path/to/a/layer/$of$/a/network/conv", error=None, quantized_ms=None)
     many = replace(report, layers=(row, *report.layers[1:2] * (count - 1)))
     plot_quantize.draw_layers(tmp_path / "many.png", many)
     with Image.open(tmp_path / "many.png") as image:
@@ -142,11 +144,11 @@ def test_a_plot_needs_matplotlib_before_anything_is_measured(words, tmp_path, mo
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     result = invoke(*words, "--plot", tmp_path / "x.png")
     assert result.exit_code == 2 and "pip install 'pipeall[plot]'" in result.stderr and result.stderr.count("\n") == 1
-    assert not (tmp_path / "out.onnx.notes").exists()
+    assert not (tmp_path / "out.onnx.journal").exists()
 
 
-def test_a_plot_that_cannot_be_written_leaves_the_notes(words, tmp_path):
+def test_a_plot_that_cannot_be_written_leaves_the_journal(words, tmp_path):
     pytest.importorskip("matplotlib", reason="needs pipeall[plot]")
     result = invoke(*words, "--plot", "/dev/full")
     assert result.exit_code == 2 and "/dev/full: cannot be written" in result.stderr
-    assert (tmp_path / "out.onnx.notes").exists()
+    assert (tmp_path / "out.onnx.journal").exists()

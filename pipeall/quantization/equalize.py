@@ -1,15 +1,13 @@
-"""Cross-layer equalisation: channels between two convolutions are scaled so that all use the levels they share.
+"""Cross-layer equalization: channels between two convolutions are scaled so that all use the range they share.
 
-A channel that a convolution makes is multiplied by a factor above 0, and the weights that read it are divided by it:
-between them are only ops that a factor passes through. Weights have scales of their own for each output, so that the
-factors need not spare them: every channel is stretched half the way, as ratios go, to the reach of the largest. What
-is left is room for photos that were not seen. A bound above, such as that of ReLU6, stays where it is, and what was
-seen stays below it. After Nagel et al., "Data-Free Quantization Through Weight
-Equalization and Bias Correction", 2019.
+A channel of a convolution's output is multiplied by a positive factor, and the weights that read it are divided by
+that factor. Only ops that a factor passes through lie between them. Weights have a scale for each output, so factors
+do not harm them. A channel's factor is the square root of the ratio of the largest channel's maximum to its own; the
+rest of the range is left for samples that were not seen. An upper bound, such as ReLU6's, stays, and the values seen
+stay below it. After Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", 2019.
 
-Through other activations, such as swish, a factor does not pass. There the channels are multiplied behind it, in real
-numbers: the layer ahead makes real numbers of integers, and neither its result nor the activation's is put on levels
-before the product.
+A factor does not pass through other activations, such as swish. There the channels are multiplied behind the
+activation, in floats: neither the layer's result nor the activation's is quantized before the product.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from math import inf
 import numpy as np
 
 from ..graph.ir import Graph, Node
-from .places import TABLES
+from .quantizable import ACTIVATIONS
 from .sheet import Sheet
 
 PASSING = ("maxpool", "avgpool", "leakyrelu", "resize")  # f(s x) = s f(x) for s above 0, channel by channel
@@ -49,11 +47,11 @@ class Channels:
 
     def activations(self) -> list[tuple[Node, list[Reader]]]:
         """Activations that no factor passes through, whose channels are read by convolutions alone."""
-        return self._read_by_convolutions(lambda node: node.op in TABLES and node.op not in PASSING)
+        return self._read_by_convolutions(lambda node: node.op in ACTIVATIONS and node.op not in PASSING)
 
     def _read_by_convolutions(self, wanted: Callable[[Node], bool]) -> list[tuple[Node, list[Reader]]]:
-        found = ((node, self._reading(node.output, 0)) for node in self.graph.nodes if wanted(node))
-        return [(node, readers) for node, readers in found if readers and not self._shared(node, readers)]
+        pairs = ((node, self._reading(node.output, 0)) for node in self.graph.nodes if wanted(node))
+        return [(node, readers) for node, readers in pairs if readers and not self._shared(node, readers)]
 
     def _shared(self, node: Node, readers: list[Reader]) -> bool:
         """Whether another node has one of the weights that factors would change."""
@@ -65,16 +63,16 @@ class Channels:
         """The convolutions behind a tensor, of which channels count from ``first``; None where others read it too."""
         if name in self.outputs:
             return None
-        found: list[Reader] = []
+        convolutions: list[Reader] = []
         for node in self.readers.get(name, ()):
             if node.op == "conv" and node.inputs.count(name) == 1 and node.inputs[0] == name:
-                found.append((node, first))
+                convolutions.append((node, first))
                 continue
             behind = self._through(node, name, first)
             if behind is None:
                 return None
-            found += behind
-        return found
+            convolutions += behind
+        return convolutions
 
     def _through(self, node: Node, name: str, first: int) -> list[Reader] | None:
         if node.op == "concat" and node.attrs["axis"] == 1 and node.inputs.count(name) == 1:
@@ -83,14 +81,14 @@ class Channels:
         return self._reading(node.output, first) if node.op in PASSING else None
 
 
-def equalised(graph: Graph, pairs: list[tuple[Node, list[Reader]]], reach: Mapping[str, np.ndarray]) -> Graph:
-    """The same function of floats, for all frames whose values are within ``reach``.
+def equalized(graph: Graph, pairs: list[tuple[Node, list[Reader]]], maxima: Mapping[str, np.ndarray]) -> Graph:
+    """The same function of floats, for all samples whose values are within ``maxima``.
 
-    reach  the largest size of each channel that the convolutions of pairs make
+    maxima  the largest absolute value of each output channel of the convolutions of pairs
     """
     constants = {name: array.astype(np.float64) for name, array in graph.constants.items() if array.dtype == np.float32}
     for node, readers in pairs:
-        factors = factors_of(reach[node.output], node.attrs["hi"])
+        factors = factors_of(maxima[node.output], node.attrs["hi"])
         weight, bias = node.inputs[1:]
         constants[weight] *= factors.reshape(-1, 1, 1, 1)
         constants[bias] *= factors
@@ -100,7 +98,7 @@ def equalised(graph: Graph, pairs: list[tuple[Node, list[Reader]]], reach: Mappi
     return replace(graph, constants={**graph.constants, **exact})
 
 
-def stretched_behind(graph: Graph, factors: Mapping[str, np.ndarray]) -> Graph:
+def with_scaled_activations(graph: Graph, factors: Mapping[str, np.ndarray]) -> Graph:
     """The same function of floats, with products by these factors behind activations, by the activation's output."""
     sheet = Sheet(graph)
     weights: dict[str, np.ndarray] = {}
@@ -116,8 +114,8 @@ def stretched_behind(graph: Graph, factors: Mapping[str, np.ndarray]) -> Graph:
         if node.output in factors:
             by = sheet.constant(f"{node.output}/factors", factors[node.output].reshape(1, -1, 1, 1))
             renamed[node.output] = sheet.add("mul", f"{node.output}/stretched", [node.output, by])
-    whole = sheet.graph([node.output for node in sheet.nodes])
-    return replace(whole, outputs=graph.outputs)
+    every = sheet.graph([node.output for node in sheet.nodes])
+    return replace(every, outputs=graph.outputs)
 
 
 def _divide(weight: np.ndarray, groups: int, first: int, factors: np.ndarray) -> None:
@@ -129,8 +127,8 @@ def _divide(weight: np.ndarray, groups: int, first: int, factors: np.ndarray) ->
     by_group /= whole.reshape(groups, 1, inside, 1, 1)
 
 
-def factors_of(reach: np.ndarray, high: float = inf) -> np.ndarray:
-    """What stretches every channel, below a bound; 1 for one that holds nothing."""
-    used = np.where(reach > 0, reach, 1)
-    wanted = np.minimum(np.sqrt(reach.max() / used), high / used)
-    return np.where(reach > 0, np.clip(wanted, 1, MOST), 1.0)
+def factors_of(maxima: np.ndarray, high: float = inf) -> np.ndarray:
+    """The factor of every channel, so that it stays below a bound; 1 for a channel of zeros."""
+    used = np.where(maxima > 0, maxima, 1)
+    wanted = np.minimum(np.sqrt(maxima.max() / used), high / used)
+    return np.where(maxima > 0, np.clip(wanted, 1, MOST), 1.0)

@@ -1,4 +1,4 @@
-"""What a budget of a quantised network is counted in: classes, boxes, pixels; worked out by hand."""
+"""What a budget of a quantized network is counted in: classes, boxes, pixels; worked out by hand."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from task_graphs import network
 from pipeall import ArgumentError, quantize, tasks
 from pipeall.graph.onnx.write.write import onnx_bytes
 from pipeall.quantization import quantize as room
-from pipeall.quantization.judge import CLEAR, judge_of
+from pipeall.quantization.agreement import CLEAR, agreement_of
 
 pytest.importorskip("onnx", reason="needs pipeall[onnx]")
 SIZE, ROWS = (96, 96), 189  # of YOLOv8's three grids on such an input
@@ -29,7 +29,7 @@ def detector():
     graph = network({"out": (1, 84, ROWS)}, SIZE)
     task = tasks.task(graph, decoder="yolov8")
     assert task.threshold == 0.25 and CLEAR == 0.25
-    return judge_of(graph, task)
+    return agreement_of(graph, task)
 
 
 DOG, CAT, FAINT = (20, 20, 20, 20, 16, 0.9), (60, 60, 20, 20, 15, 0.8), (20, 70, 20, 20, 1, 0.3)
@@ -55,20 +55,20 @@ def test_boxes(detector, one, other, expected):
 
 def test_pixels():
     graph = network({"out": (1, 3, 8, 8)}, (8, 8))
-    judge = judge_of(graph)
+    agreement = agreement_of(graph)
     one = {"out": np.random.default_rng(0).standard_normal((1, 3, 8, 8)).astype(np.float32)}
     other = {"out": one["out"].copy()}
     for pixel in range(5):
         other["out"][0, :, pixel, 0] = np.roll(np.sort(one["out"][0, :, pixel, 0]), one["out"][0, :, pixel, 0].argmax())
     same = (one["out"][0].argmax(0) == other["out"][0].argmax(0)).sum()
-    assert judge.what == "pixels" and judge.count(one, other) == (same, 64) and same < 64
+    assert agreement.what == "pixels" and agreement.count(one, other) == (same, 64) and same < 64
 
 
 def test_classes_and_others():
-    judge = judge_of(network({"out": (1, 10)}, SIZE))
+    agreement = agreement_of(network({"out": (1, 10)}, SIZE))
     one, other = ({"out": np.eye(10, dtype=np.float32)[None, place]} for place in (3, 4))
-    assert judge.what == "classes" and judge.count(one, one) == (1, 1) and judge.count(one, other) == (0, 1)
-    assert judge_of(network({"a": (1, 2, 3), "b": (1, 5)}, SIZE)) is None
+    assert agreement.what == "classes" and agreement.count(one, one) == (1, 1) and agreement.count(one, other) == (0, 1)
+    assert agreement_of(network({"a": (1, 2, 3), "b": (1, 5)}, SIZE)) is None
 
 
 def test_a_budget_needs_photos_that_show_something(detector):
@@ -81,7 +81,7 @@ def test_a_budget_needs_photos_that_show_something(detector):
     task = tasks.task(graph, decoder="yolov8")
     photos = frames(graph, 2)
     assert quantize(graph, photos, method="minmax", task=task).report.agreement is None
-    with pytest.raises(ArgumentError, match="^photos: expected some with clear boxes"):
+    with pytest.raises(ArgumentError, match="^samples: expected some with clear boxes"):
         quantize(graph, photos, method="minmax", task=task, max_drop=0.1)
 
 
@@ -94,4 +94,4 @@ def test_a_network_that_is_no_faster_is_told(tmp_path, monkeypatch, took, said):
         "quantize", tmp_path / "small.onnx", tmp_path / "frames.npy", "-o", tmp_path / "out.onnx", "--method", "minmax"
     ).stdout
     assert f"{took[0]:.3f} ms in floats" in text and ("not faster here. Run" in text) == said
-    assert "Photos whose class stays" in text
+    assert "Samples whose class stays" in text

@@ -1,4 +1,4 @@
-"""What values a tensor takes: a histogram whose bins widen as larger values come."""
+"""The values of a tensor as a histogram whose bins widen as larger values come."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..errors import ArgumentError
 BINS = 2**14  # half of them for values below 0
 
 
-class Observed:
-    """The values of a tensor over many frames, zeros apart, which every set of levels has.
+class HistogramObserver:
+    """The values of a tensor over many samples. Zeros are counted apart, because every scale has a 0.
 
     low, high  least and greatest; 0 is among them
-    peaks      the largest size in each frame
+    peaks      the largest absolute value of each sample
     """
 
     def __init__(self, name: str):
@@ -28,45 +28,43 @@ class Observed:
         self._counts = np.zeros(BINS, np.int64)
 
     @staticmethod
-    def size(frames: int) -> int:
-        """Of ``vector`` after so many frames."""
-        return 4 + BINS + frames
+    def size(samples: int) -> int:
+        """Of ``vector`` after so many samples."""
+        return 4 + BINS + samples
 
     @property
     def vector(self) -> np.ndarray:
-        """All of it in float64, without a loss."""
+        """The whole state in float64, without a loss."""
         return np.concatenate([[self.low, self.high, self.zeros, self._step], self._counts, self.peaks])
 
     @classmethod
-    def of(cls, name: str, vector: np.ndarray) -> Observed:
-        """The reverse. Raises ArgumentError for numbers that no values give."""
+    def of(cls, name: str, vector: np.ndarray) -> HistogramObserver:
+        """The reverse of ``vector``. Raises ArgumentError for numbers that no values give."""
         low, high, zeros, step = vector[:4].tolist()
         counts, peaks = vector[4 : 4 + BINS], vector[4 + BINS :]
         whole = np.append(counts, zeros)
         reach = max(-low, high)
-        fits = 0 <= -low <= reach <= float(np.finfo(np.float32).max) and step == (_bin(reach) if reach else 0)
+        fits = 0 <= -low <= reach <= float(np.finfo(np.float32).max) and step == (_bin_width(reach) if reach else 0)
         if not (fits and high >= 0 and (whole >= 0).all() and (whole == np.rint(whole)).all() and whole.sum() <= 2**53):
-            raise ArgumentError(f"tensor {name!r}: expected what values give, from {low} to {high}, got other numbers")
-        made = cls(name)
-        made.low, made.high, made.zeros, made._step = low, high, int(zeros), step
-        made._counts, made.peaks = counts.astype(np.int64), peaks.tolist()
-        return made
+            raise ArgumentError(f"tensor {name!r}: expected a histogram from {low} to {high}, got other numbers")
+        observer = cls(name)
+        observer.low, observer.high, observer.zeros, observer._step = low, high, int(zeros), step
+        observer._counts, observer.peaks = counts.astype(np.int64), peaks.tolist()
+        return observer
 
     def add(self, x: np.ndarray) -> None:
-        """Raises ArgumentError where a value is not finite."""
+        """Counts the values of a sample. Raises ArgumentError where one is not finite."""
         low, high = float(x.min()), float(x.max())
         if not np.isfinite(low + high):
-            raise ArgumentError(
-                f"tensor {self.name!r}: expected finite values to choose levels by, got {low} to {high}"
-            )
+            raise ArgumentError(f"tensor {self.name!r}: expected finite values to calibrate with, got {low} to {high}")
         self.low, self.high = min(self.low, low), max(self.high, high)
         reach = max(-low, high)
         self.peaks.append(reach)
         if reach > 0:
-            self._widen(_bin(reach))
-            places = (x.reshape(-1) * (1 / self._step) + BINS // 2).astype(np.int32)  # floors, for all are positive
+            self._widen(_bin_width(reach))
+            bins = (x.reshape(-1) * (1 / self._step) + BINS // 2).astype(np.int32)  # floors, for all are positive
             zeros = int(np.count_nonzero(x == 0))
-            self._counts += np.bincount(places, minlength=BINS)[:BINS]
+            self._counts += np.bincount(bins, minlength=BINS)[:BINS]
             self._counts[BINS // 2] -= zeros
             self.zeros += zeros
         else:
@@ -81,8 +79,8 @@ class Observed:
             self._counts[BINS // 4 : BINS // 4 + BINS // 2] = half
             self._step *= 2
 
-    def merge(self, other: Observed) -> None:
-        """Adds the values that another has seen."""
+    def merge(self, other: HistogramObserver) -> None:
+        """Adds the values of another observer."""
         self.low, self.high = min(self.low, other.low), max(self.high, other.high)
         self.zeros += other.zeros
         if other._step:
@@ -107,6 +105,6 @@ class Observed:
         return int(self._counts.sum()) + self.zeros
 
 
-def _bin(reach: float) -> float:
-    """The width of bins for values of at most this size: a power of 2."""
+def _bin_width(reach: float) -> float:
+    """The width of bins for absolute values up to this one: a power of 2."""
     return 2.0 ** frexp(reach)[1] / (BINS // 2)
