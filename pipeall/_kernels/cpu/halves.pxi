@@ -83,7 +83,7 @@ cdef int add_winograd_f16(CpuProgram self, step, algorithm, pa_winograd_op *op, 
     op.m, op.n = tile(step, algorithm)
     op.f16.input = <pa_winograd_input_f16_fn>self.function(step, "winograd_input")
     op.f16.output = <pa_winograd_output_f16_fn>self.function(step, "winograd_output")
-    op.transform = <pa_winograd_weight_f32_fn>self.function(step, "winograd_weight")
+    op.transform = <pa_winograd_weight_f32_fn>self.row_of(step, "winograd_weight", "f32").function
     op.points = <const float *>op.f16.zero  # for the plan: they are kept
     pa_winograd_plan(op, self.threads)
     if weights.transformed is None:

@@ -351,8 +351,8 @@ static inline float pa_reduce_one(pa_reduce_f32_fn reduce, int how, int64_t n, c
 }
 
 /* acc[j] = fold of acc[j] and column j of rows, `stride` apart; shift[j] belongs to column j. */
-typedef void (*pa_reduce_columns_f32_fn)(int how, int64_t rows, int64_t columns, const float *x, int64_t stride, const float *shift,
-                           float *acc);
+typedef void (*pa_reduce_columns_f32_fn)(int how, int64_t rows, int64_t columns, const float *x, int64_t stride,
+                                         const float *shift, float *acc);
 
 /* out[r * step] = where the largest or smallest of the n floats of row r is in it: the first or the last of equals. NaN
  * counts as largest and smallest. Rows are `stride` apart. */

@@ -44,14 +44,14 @@ typedef struct pa_gemm_f16_args {
 } pa_gemm_f16_args;
 typedef void (*pa_gemm_f16_fn)(const pa_gemm_f16_args *);
 
-/* As pa_gemv_f32_f16w_fn, but it multiplies halves, to which A is rounded. Sums of at most PA_F16_GEMV_BLOCK products of a tap may
- * be made in half precision, each product fused. They are added as floats; so are bias and residual. */
+/* As pa_gemv_f32_f16w_fn, but it multiplies halves, to which A is rounded. Sums of at most PA_F16_GEMV_BLOCK products of a
+ * tap may be made in half precision, each product fused. They are added as floats; so are bias and residual. */
 typedef pa_gemm_f32_fn pa_gemv_f32_f16w_f16acc_fn;
 enum { PA_F16_GEMV_BLOCK = 32 };
 
 /* As pa_winograd_input_args, of halves; d' is PA_F16_WINOGRAD(n) times as large, half of it or a quarter from each dimension,
- * so that nothing on the way is more than twice as large as d: the points of the taps are by as much larger. Tiles are of
- * n = 4 or 6 points. */
+ * so that nothing on the way is more than twice as large as d: the points of the taps are by as much larger. These are
+ * transformed as floats. Tiles are of n = 4 or 6 points. */
 #define PA_F16_WINOGRAD(n) ((n) == 4 ? 0.25f : 0.0625f)
 typedef struct pa_winograd_input_f16_args {
     int32_t n, channel0, channels;
@@ -60,7 +60,6 @@ typedef struct pa_winograd_input_f16_args {
     int64_t out_stride;
 } pa_winograd_input_f16_args;
 typedef void (*pa_winograd_input_f16_fn)(const pa_winograd_input_f16_args *);
-typedef pa_winograd_weight_f32_fn pa_winograd_weight_f16_fn; /* of floats, at the points that halves have (winograd_f16.inc) */
 
 /* As pa_winograd_output_args, all of halves. */
 typedef struct pa_winograd_output_f16_args {

@@ -1,5 +1,5 @@
-/* The points of Winograd's transforms (winograd.inc, winograd_taps.inc), and what differs between floats and halves: of
- * floats unless f16/winograd_points_f16.h comes before. */
+/* The points of Winograd's transforms (winograd.inc, f32/winograd_weight_f32.inc), and what differs between floats and
+ * halves: of floats unless f16/winograd_points_f16.h comes before. */
 #ifndef PIPEALL_WINOGRAD_POINTS_H
 #define PIPEALL_WINOGRAD_POINTS_H
 

@@ -1,2 +1,0 @@
-#define PA_ISA_REF
-#include "winograd_taps_f16.inc"
