@@ -41,7 +41,7 @@ WIDTH = 80  # of a table, in characters
 WIDEST = 34  # a cell; longer text takes several lines
 
 Key = TypeVar("Key")
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 # ---- the command line ----
@@ -131,13 +131,13 @@ def one_cluster(cores: Iterable[int] | None = None) -> Board:
 # ---- turns ----
 
 
-def in_turns(runs: Mapping[Key, Callable[[], Found]], rounds: int, rest_s: float = 0.0) -> dict[Key, list[Found]]:
+def in_turns(runs: Mapping[Key, Callable[[], Result]], rounds: int, rest_s: float = 0.0) -> dict[Key, list[Result]]:
     """What each run returned in each round.
 
     All take part in every round, one after the other: what else happens on the machine then befalls all of them. Every
     second round goes backwards, so that none always follows the same one. ``rest_s`` passes after each turn.
     """
-    found: dict[Key, list[Found]] = {key: [] for key in runs}
+    found: dict[Key, list[Result]] = {key: [] for key in runs}
     for number in range(rounds):
         for key in reversed(runs) if number % 2 else runs:
             found[key].append(runs[key]())

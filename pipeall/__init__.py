@@ -24,7 +24,7 @@ _NAMES = {  # module -> its public names
     ".media.view": "View",
     ".picture": "Picture",
     ".pipeline.boards.board": "Board",
-    ".pipeline.boards.model": "BoardModel",
+    ".pipeline.boards.board_model": "BoardModel",
     ".pipeline.engine": "Engine",
     ".pipeline.measuring.footprint": "footprint",
     ".pipeline.measuring.profiler": "profile",
@@ -35,7 +35,7 @@ _NAMES = {  # module -> its public names
     ".pipeline.planning.explain": "explain",
     ".pipeline.planning.plan": "Plan",
     ".pipeline.planning.profile": "Profile",
-    ".pipeline.planning.search": "Found search",
+    ".pipeline.planning.search": "SearchResult search",
     ".pipeline.planning.simulate": "Simulation simulate",
     ".pipeline.stats": "Stats",
     ".quantization.quantize": "Quantized quantize",
@@ -68,7 +68,7 @@ if TYPE_CHECKING:  # the same names for type checkers: tests compare them
     from .media.view import View as View
     from .picture import Picture as Picture
     from .pipeline.boards.board import Board as Board
-    from .pipeline.boards.model import BoardModel as BoardModel
+    from .pipeline.boards.board_model import BoardModel as BoardModel
     from .pipeline.engine import Engine as Engine
     from .pipeline.measuring.footprint import footprint as footprint
     from .pipeline.measuring.precision import allowed_precisions as allowed_precisions
@@ -81,7 +81,7 @@ if TYPE_CHECKING:  # the same names for type checkers: tests compare them
     from .pipeline.planning.explain import explain as explain
     from .pipeline.planning.plan import Plan as Plan
     from .pipeline.planning.profile import Profile as Profile
-    from .pipeline.planning.search import Found as Found
+    from .pipeline.planning.search import SearchResult as SearchResult
     from .pipeline.planning.search import search as search
     from .pipeline.planning.simulate import Simulation as Simulation
     from .pipeline.planning.simulate import simulate as simulate

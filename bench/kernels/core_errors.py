@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from pipeall.pipeline.planning.uncertain import DEVIATIONS, four_of_five
+from pipeall.pipeline.planning.uncertainty import DEVIATIONS, four_of_five
 
 # How far armcost's own times are from published ones, standard deviation of the logarithm: of a network that it was not
 # fitted to nine of ten are within 16 % (its ANCHORS.md), which are 1.645 of them

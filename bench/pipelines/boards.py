@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 
 from bench.common import NETWORKS, Record, frames, names, network, parser
 from pipeall import Board, Graph, Plan, quantize
-from pipeall.pipeline.boards.model import BoardModel
+from pipeall.pipeline.boards.board_model import BoardModel
 from pipeall.pipeline.boards.modelled import Modelled
-from pipeall.pipeline.planning.candidates import PredictedPlan
-from pipeall.pipeline.planning.lineup import lineup
+from pipeall.pipeline.planning.baselines import baselines
+from pipeall.pipeline.planning.plan_table import PredictedPlan
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import Profile
 from pipeall.pipeline.planning.simulate import simulate
-from pipeall.pipeline.planning.uncertain import interval
+from pipeall.pipeline.planning.uncertainty import interval
 
 FRAMES = 500
 # ncnn's benchmark/README.md: Vulkan in half precision, all big cores where the board has no Mali, in half precision on
@@ -83,7 +83,7 @@ def on_noise(graph: Graph) -> Graph:
 
 def rates_of(graph: Graph, profile: Profile, units: Sequence[str]) -> tuple[PredictedPlan, list[float | str | None]]:
     """Pipe-All's plan; FPS of Peak, Parallel and Pipe-All, and what holds the last in four cases of five."""
-    found = lineup(graph, profile, units)
+    found = baselines(graph, profile, units)
     best = found.pipelines[0]
     likely = interval(profile, best.plan)
     rates = [fps(profile, plan) for plan in (found.alone[0], found.parallel, best.plan)]
@@ -112,7 +112,7 @@ def main() -> None:
             model = Board.load(name).model
             for net, graph in graphs.items():
                 profile = model.profile(graph)
-                floating = lineup(graph, profile, list(profile.units), floating=True).pipelines[0]
+                floating = baselines(graph, profile, list(profile.units), floating=True).pipelines[0]
                 best, rates = rates_of(graph, profile, list(profile.units))
                 more = fps(profile, floating.plan), published(PUBLISHED_MS, name, net)
                 record.add(name, net, *rates, best.prediction.latency_ms, str(best.plan), *more)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from bench.common import NETWORKS, Record, names, network, parser
 from pipeall import Board, Graph, Plan
 from pipeall.pipeline.measuring.trial import compare
-from pipeall.pipeline.planning.lineup import lineup
+from pipeall.pipeline.planning.baselines import baselines
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import Profile, disturbed
 from pipeall.pipeline.planning.simulate import simulate
@@ -29,7 +29,7 @@ COLUMNS = (
 
 def modes(graph: Graph, profile: Profile) -> Iterator[tuple[str, Plan]]:
     """Peak, Parallel and Pipe-All, as far as they differ."""
-    found = lineup(graph, profile, list(profile.units))
+    found = baselines(graph, profile, list(profile.units))
     pairs = (("Peak", found.alone[0]), ("Parallel", found.parallel), ("Pipe-All", found.pipelines[0].plan))
     seen: set[Plan | None] = {None}
     for mode, plan in pairs:

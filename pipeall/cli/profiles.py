@@ -11,10 +11,10 @@ from rich.progress import Progress
 from ..files import checkpoint
 from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
-from ..pipeline.boards.model import PRICE_LIST, REGRESSION
+from ..pipeline.boards.board_model import PRICE_LIST, REGRESSION
 from ..pipeline.measuring import profiler
 from ..pipeline.planning.profile import Profile, disturbed
-from ..pipeline.planning.uncertain import Interval
+from ..pipeline.planning.uncertainty import Interval
 from .output import tracked
 
 BUSY = (

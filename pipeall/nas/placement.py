@@ -10,11 +10,11 @@ from math import inf
 from ..errors import ArgumentError
 from ..graph.ir import Graph
 from ..graph.partition import subgraph
-from ..pipeline.boards.model import BoardModel
-from ..pipeline.planning.candidates import PredictedPlan
+from ..pipeline.boards.board_model import BoardModel
 from ..pipeline.planning.plan import StagePlan
+from ..pipeline.planning.plan_table import PredictedPlan
 from ..pipeline.planning.search import search
-from ..pipeline.planning.uncertain import Interval, interval
+from ..pipeline.planning.uncertainty import Interval, interval
 from ..sizing.batch import SHARE
 from ..sizing.inference import arena, slot_bytes
 

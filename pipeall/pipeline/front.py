@@ -15,7 +15,7 @@ from ..graph.lower.lower import lower
 from ..graph.partition import subgraph
 from ..graph.passes.picture_input import pictures_of
 from .boards.board import Board
-from .boards.twin import host_component
+from .boards.emulator import host_component
 from .devices.component import Component
 from .planning.names import overlap, traits_of, without_precision
 from .planning.plan import Plan, StagePlan

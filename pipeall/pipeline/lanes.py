@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ..graph.ir import Graph
 from . import runtime
 from .boards.board import Board
-from .boards.twin import Twin
+from .boards.emulator import Emulator
 from .boards.units import units
 from .border import Entry
 from .devices.component import Component
@@ -57,7 +57,7 @@ class Lanes:
         graph: Graph,
         plan: Plan,
         board: Board,
-        twin: Twin | None,
+        twin: Emulator | None,
         *,
         slots: int,
         depth: int | None,

@@ -26,8 +26,8 @@ from ..picture import Picture, Placed
 from . import runtime
 from .boards.board import Board, board_of
 from .boards.default_plan import default_plan
+from .boards.emulator import Emulator
 from .boards.machine import describe
-from .boards.twin import Twin
 from .border import Border, Frame
 from .host import FrameFuture, Host
 from .lanes import Lanes, Move
@@ -129,7 +129,7 @@ class Pipeline:
             self.choice = "given"
         fault = env.fault()
         _check(plan, board, slots, depth, time_scale, fault)
-        twin = None if board.model is None else Twin(pictured, board, time_scale)
+        twin = None if board.model is None else Emulator(pictured, board, time_scale)
         drift = Drift.of(divided, plan, board, profile or (twin and twin.profile)) if rebalance else None
         self.graph, self.board = pictured, board
         self._twin, self._trace_to, self._close_lock = twin, trace, threading.Lock()

@@ -12,7 +12,7 @@ from pipeall import search as find
 from pipeall.cli.model_argument import ZOO
 from pipeall.cli.search import search_run
 from pipeall.pipeline.measuring import exhaustive, verify
-from pipeall.pipeline.planning.candidates import PredictedPlan
+from pipeall.pipeline.planning.plan_table import PredictedPlan
 from pipeall.pipeline.planning.predict import predict
 
 pytestmark = pytest.mark.usefixtures("tiny")

@@ -9,7 +9,7 @@ from pipeall import Board, Plan, Profile
 from pipeall import search as find
 from pipeall import simulate as run
 from pipeall.cli.model_argument import ZOO
-from pipeall.pipeline.planning.lineup import lineup
+from pipeall.pipeline.planning.baselines import baselines
 
 pytestmark = pytest.mark.usefixtures("tiny")
 
@@ -60,12 +60,12 @@ def test_simulate_of_a_profile(tmp_path):
 def test_lineup_of_components_that_cannot_do_all(tmp_path):
     graph = quick_net()
     profile = Board.load(toy_board(tmp_path / "toy.json")).model.profile(graph)
-    whole = lineup(graph, profile, ["little", "big"], top=2)
+    whole = baselines(graph, profile, ["little", "big"], top=2)
     assert [str(plan) for plan in whole.alone] == ["big", "little"] and str(whole.parallel) == "little+big"
     assert [choice.plan for choice in whole.pipelines] == [c.plan for c in find(graph, profile, top=2).ranked]
     content = profile.to_dict()
     content["units"]["little"]["ms"][0] = None
     content["units"]["little"]["refused"] = {"1": "too large"}
-    found = lineup(graph, Profile.from_dict(content, "test"), ["big", "little"])
+    found = baselines(graph, Profile.from_dict(content, "test"), ["big", "little"])
     assert [str(plan) for plan in found.alone] == ["big"] and found.parallel is None
     assert str(found.pipelines[0].plan).startswith("big-little:")

@@ -22,7 +22,7 @@ from pipeall import ArgumentError, Board, DeviceError, Engine, ModelError, Pipel
 from pipeall._kernels.cpu.cluster import equal, joined
 from pipeall.graph.ir import Quantization, Tensor
 from pipeall.graph.onnx.write.write import onnx_bytes
-from pipeall.pipeline.planning.teams import teams
+from pipeall.pipeline.planning.unit_sets import unit_sets
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "tests/support/user_script.py"
@@ -150,7 +150,7 @@ def test_objects_say_what_they_are(net, board):
                 replace(profile, modelled=True, about={})
             ): "<Profile of quick, modelled: big 4.00 ms, little 8.00 ms>",
             repr(Plan.parse("B-L:2")): "<Plan big-little:2>",
-            repr(found): "<Found for quick, best throughput: ",
+            repr(found): "<SearchResult for quick, best throughput: ",
             repr(found.ranked[0].prediction): " FPS, latency ",
             repr(pipeall.simulate(profile, found.best, 50)): "<Simulation of 50 frames: ",
             repr(pipe.stats()): "<Stats of 3 frames in ",
@@ -295,7 +295,7 @@ def test_all_cores_stand_beside_no_cluster(net, board):
         with pytest.raises(ArgumentError, match="expected no cores in common"):
             Plan.parse(text)
     assert Plan.parse("C-G:2").units == ("cpu", "gpu") and Plan.parse("Cx1-Cx1:2").units == ("cpux1", "cpux1")
-    assert teams(["big", "cpu", "gpu"], 3) == [("big",), ("cpu",), ("gpu",), ("big", "gpu"), ("cpu", "gpu")]
+    assert unit_sets(["big", "cpu", "gpu"], 3) == [("big",), ("cpu",), ("gpu",), ("big", "gpu"), ("cpu", "gpu")]
     profile = made_up({"cpu": [1.0] * 4, "big": [2.0] * 4, "little": [2.0] * 4})
     assert np.isinf(profile.handover("cpu", "big")[0]).all() and not profile.handover("big", "little")[0].any()
 

@@ -19,7 +19,7 @@ from pipeall.pipeline.measuring import links, profiler
 from pipeall.pipeline.measuring.profiler import profile
 from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.profile import Profile, UnitTimes, crossing_bytes
-from pipeall.pipeline.planning.teams import teams
+from pipeall.pipeline.planning.unit_sets import unit_sets
 
 SECONDS = 0.01  # each part: no test here looks at how long something took
 
@@ -41,10 +41,10 @@ def check(found, graph, units):
     assert list(found.units) == units
     for times in found.units.values():
         assert len(times.ms) == len(times.spread_ms) == count and min(times.spread_ms) >= 0
-    assert {unit: list(row) for unit, row in found.in_line.items()} == {
+    assert {unit: list(row) for unit, row in found.same_pipeline.items()} == {
         unit: list(row) for unit, row in found.contention.items()
     }
-    for row in (*found.contention.values(), *found.in_line.values()):
+    for row in (*found.contention.values(), *found.same_pipeline.values()):
         for factors in row.values():
             assert len(factors) == count and min(factors) >= 1 and max(factors) < np.inf
     content = json.loads(json.dumps(found.to_dict(), allow_nan=False))
@@ -128,7 +128,7 @@ def test_the_pairs_are_the_teams_of_two_that_search_allows(board):
     nothing = Profile(graph.name, (), (), {})
     texts = [text for text, _ in profiler.missing_parts(graph, four, units, nothing, SECONDS)]
     pairs = {tuple(sorted(text.split(" beside "))) for text in texts if " beside " in text}
-    expected = {tuple(sorted(team)) for team in teams(units, 2, {"big": 4, "little": 1}) if len(team) == 2}
+    expected = {tuple(sorted(team)) for team in unit_sets(units, 2, {"big": 4, "little": 1}) if len(team) == 2}
     assert pairs == expected and ("bigx2", "bigx2") in pairs and ("bigx3", "bigx3") not in pairs
     assert len(set(texts)) == len(texts)
 
@@ -161,12 +161,12 @@ def test_contention_is_side_by_side_over_alone(board, monkeypatch):
     assert asked == [["big", "little", "big+little"], ["big", "little", "big-little:1~2", "little-big:1"]]
     assert found.contention == {"big": {"little": (1.5, 1.0, 1.0)}, "little": {"big": (1.0, 3.0, 1.0)}}
     # big's middle group: 6, 5, 7, 20 and 7 ms; little's took no time in its stages, so 3.0 as lanes
-    assert found.in_line == {"big": {"little": (2.0, 1.4, 1.0)}, "little": {"big": (3.0, 3.0, 2.0)}}
+    assert found.same_pipeline == {"big": {"little": (2.0, 1.4, 1.0)}, "little": {"big": (3.0, 3.0, 2.0)}}
     both = profiler.with_contention(graph, board, found, "bigx1", "bigx1", SECONDS)
     assert asked[2:] == [["bigx1", "bigx1+bigx1"], ["bigx1", "bigx1-bigx1:1~2"]]
     # as lanes 3, 3, 90, 10, 10 ms and 4, 4, 90, 30, 30; in line the middle group 10, 8 and 9
     assert both.contention == {**found.contention, "bigx1": {"bigx1": (5.0, 6.0, 1.0)}}
-    assert both.in_line == {**found.in_line, "bigx1": {"bigx1": (2.0, 1.8, 1.0)}}
+    assert both.same_pipeline == {**found.same_pipeline, "bigx1": {"bigx1": (2.0, 1.8, 1.0)}}
 
 
 @given(

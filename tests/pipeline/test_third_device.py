@@ -103,7 +103,7 @@ def test_it_is_profiled_and_searched_with(board):
     middle = Plan.parse("B-N-L:1,3")
     assert 0 < predict(found, middle).period_ms < inf
     even = {unit: replace(times, ms=(1.0, 0.5, 0.5, 1.0)) for unit, times in found.units.items()}
-    best = search(graph, replace(found, units=even, contention={}, in_line={}, links={})).best
+    best = search(graph, replace(found, units=even, contention={}, same_pipeline={}, links={})).best
     assert sorted(best.units) == ["big", "little", "npu"]  # where all are as fast, each takes a part
     (frame,) = frames(graph, 1)
     with Pipeline(graph, middle, board) as pipe, Engine(graph, "big", board) as engine:

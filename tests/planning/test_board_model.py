@@ -15,8 +15,8 @@ from recorded_boards import recorded_files, write_tree
 from pipeall._kernels.opencl import devices as opencl
 from pipeall.errors import ArgumentError, DeviceError
 from pipeall.pipeline.boards.board import Board
+from pipeall.pipeline.boards.board_model import FOLDER, BoardModel
 from pipeall.pipeline.boards.measured import Measured
-from pipeall.pipeline.boards.model import FOLDER, BoardModel
 from pipeall.pipeline.boards.modelled import Modelled
 from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.predict import predict
@@ -230,8 +230,8 @@ def test_a_model_of_ones_own_board(tmp_path, monkeypatch):
             assert got.units[unit].ms == pytest.approx(profile.units[unit].ms)
             assert got.units[unit].spread_ms == pytest.approx(profile.units[unit].spread_ms)
             assert got.units[unit].refused == profile.units[unit].refused
-        for in_line in (False, True):
-            assert got.slowdown("gpu", "big", in_line=in_line).tolist() == [1.4] * len(graph.groups)
+        for same_pipeline in (False, True):
+            assert got.slowdown("gpu", "big", same_pipeline=same_pipeline).tolist() == [1.4] * len(graph.groups)
         assert got.links == profile.links and got.idle_w == 2.0
     assert set(loaded.errors["big"]) == {"small4", "small8"} and set(loaded.errors["gpu"]) == {"small8"}
     assert set(loaded.mean_power_w) == {"big"}

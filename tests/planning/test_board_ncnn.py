@@ -5,7 +5,7 @@ from graphs import zoo_net
 
 from pipeall import ArgumentError, Board, Plan
 from pipeall.pipeline.planning.predict import predict
-from pipeall.pipeline.planning.uncertain import four_of_five, interval
+from pipeall.pipeline.planning.uncertainty import four_of_five, interval
 
 # ncnn's benchmark/README.md, ms, all cores of a cluster
 PUBLISHED = {

@@ -13,7 +13,7 @@ from pipeall.graph.partition import subgraph
 from pipeall.graph.passes.dequantize import reals
 from pipeall.graph.passes.int8 import integers
 from pipeall.pipeline.boards import price_list
-from pipeall.pipeline.boards.model import BoardModel
+from pipeall.pipeline.boards.board_model import BoardModel
 from pipeall.pipeline.boards.price_list import PriceList
 from pipeall.pipeline.planning.predict import predict
 

@@ -7,7 +7,7 @@ import pytest
 from graphs import Net, zoo_net
 
 from pipeall.pipeline.boards import regression
-from pipeall.pipeline.boards.model import BoardModel
+from pipeall.pipeline.boards.board_model import BoardModel
 from pipeall.pipeline.planning.plan import Plan
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import Profile

@@ -15,14 +15,14 @@ from recorded_boards import recorded_files, write_tree
 
 from pipeall import ArgumentError, Board, Plan
 from pipeall._kernels.opencl import devices as opencl
-from pipeall.pipeline.boards.twin import Twin
+from pipeall.pipeline.boards.emulator import Emulator
 from pipeall.pipeline.measuring.fit_to_trials import fit_to_trials
 from pipeall.pipeline.measuring.report import ALONE, OTHER, PARALLEL, PIPE_ALL, Ran, board_report, model_of, named
 from pipeall.pipeline.measuring.trial import Trial
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import Link, UnitTimes
 from pipeall.pipeline.planning.simulate import simulate
-from pipeall.pipeline.planning.uncertain import interval
+from pipeall.pipeline.planning.uncertainty import interval
 from pipeall.pipeline.stats import StageStats, Stats
 
 MS = {"big": [2, 3, 4, 5], "little": [6, 7, 8, 9], "gpu": [4, 3, 2, 1]}  # alone, by the profile
@@ -85,7 +85,7 @@ def test_twin_and_simulation_of_the_file_keep_the_measured_pace(text, graph, fil
     board, plan, (fps, busy) = Board.load(file), Plan.parse(text), DID[text]
     profile = board.model.profile(graph)
     assert simulate(profile, plan, 300, jitter=False, paced=True).fps == pytest.approx(fps, rel=0.05)
-    paces = [max(ways) for lane in Twin(graph, board, 1.0).paces_ms(plan) for ways in lane]
+    paces = [max(ways) for lane in Emulator(graph, board, 1.0).paces_ms(plan) for ways in lane]
     slowest = paces.index(max(paces))
     assert paces == pytest.approx(busy, rel=0.05)
     assert slowest == busy.index(max(busy))

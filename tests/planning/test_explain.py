@@ -10,9 +10,9 @@ from plans_reference import INF, chain, profiles, random_profile
 from toy_board import period_ms
 
 from pipeall.errors import ArgumentError
-from pipeall.pipeline.planning.candidates import PredictedPlan
 from pipeall.pipeline.planning.explain import explain
 from pipeall.pipeline.planning.plan import Plan
+from pipeall.pipeline.planning.plan_table import PredictedPlan
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import UnitTimes
 from pipeall.pipeline.planning.search import search
@@ -43,7 +43,7 @@ def test_parts_and_bounds(profile, order, data):
 
     # each part is what is missing when the profile knows nothing of it
     free = predict(replace(profile, links={}), plan).stage_ms[0]
-    alone = predict(replace(profile, links={}, contention={}, in_line={}), plan).stage_ms[0]
+    alone = predict(replace(profile, links={}, contention={}, same_pipeline={}), plan).stage_ms[0]
     assert [stage.alone_ms for stage in found.stages] == pytest.approx(alone)
     assert [stage.alone_ms + stage.contention_ms for stage in found.stages] == pytest.approx(free)
     assert found.ideal_ms == pytest.approx(max(alone))

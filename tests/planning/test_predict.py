@@ -99,11 +99,11 @@ def test_parallel_adds_rates():
 
 def test_stages_slow_each_other_down_as_stages_and_lanes_as_lanes():
     """In line, big's groups take 1.5, 1, 2 and 1 times as long beside little; little's are known as lanes only."""
-    profile = replace(PROFILE, in_line={"big": {"little": (1.5, 1, 2, 1)}}, links={})
+    profile = replace(PROFILE, same_pipeline={"big": {"little": (1.5, 1, 2, 1)}}, links={})
     pipeline, lanes = predict(profile, Plan.parse("big-little:3")), predict(profile, Plan.parse("big+little"))
     assert pipeline.stage_ms == (pytest.approx((1.5 + 2 + 6, 2 * 40)),)
     assert lanes.stage_ms == (pytest.approx((1.1 + 2.4 + 3.9 + 5.6,)), pytest.approx((10 + 20 + 30 + 2 * 40,)))
-    assert profile.slowdown("bigx3", "little", in_line=True).tolist() == [1.5, 1, 2, 1]
+    assert profile.slowdown("bigx3", "little", same_pipeline=True).tolist() == [1.5, 1, 2, 1]
 
 
 def test_a_group_that_a_unit_cannot_run():

@@ -8,11 +8,11 @@ from graphs import small_net, zoo_net
 
 from pipeall import Board, Plan
 from pipeall.pipeline.boards import price_list
-from pipeall.pipeline.boards.model import PRICE_LIST, BoardModel
+from pipeall.pipeline.boards.board_model import PRICE_LIST, BoardModel
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import Profile
 from pipeall.pipeline.planning.search import search
-from pipeall.pipeline.planning.uncertain import interval, share_ahead
+from pipeall.pipeline.planning.uncertainty import interval, share_ahead
 from tools.board_models import fit_prices, price_table
 
 BOARDS = tuple(fit_prices.BOARDS)

@@ -22,13 +22,13 @@ from plans_reference import (
 )
 
 from pipeall.errors import ArgumentError
-from pipeall.pipeline.planning.candidates import PredictedPlan
 from pipeall.pipeline.planning.dynamic import Dynamic
 from pipeall.pipeline.planning.plan import Plan
+from pipeall.pipeline.planning.plan_table import PredictedPlan
 from pipeall.pipeline.planning.profile import Profile, UnitTimes
 from pipeall.pipeline.planning.search import search
 from pipeall.pipeline.planning.stage_tables import StageTables, handovers
-from pipeall.pipeline.planning.teams import teams
+from pipeall.pipeline.planning.unit_sets import unit_sets
 
 TABLE_1 = dict(alexnet=126, googlenet=396, mobilenet=2106, resnet50=816, squeezenet=918)
 PARTS = ("big", "bigx1", "bigx2", "little", "gpu")
@@ -104,7 +104,7 @@ def test_three_units_against_brute_force(profile: Profile, objective: str, share
     )[:top]
     assert limited.pareto == free.pareto
 
-    for team in teams(THREE, len(profile.groups)):
+    for team in unit_sets(THREE, len(profile.groups)):
         own = [choice for choice in choices if sorted(choice.plan.units) == sorted(team)]
         check_dynamic(profile, team, own, share)
 
@@ -238,8 +238,8 @@ def test_leaving_a_weak_unit_out_wins():
 
 def test_teams():
     """A component whole or in parts that fit into its cores, alone or with others; never both, never nothing."""
-    assert teams(["little", "big"], 9) == [("big",), ("little",), ("big", "little")]
-    assert teams(["big", "bigx1", "bigx2"], 9, {"B": 3}) == [
+    assert unit_sets(["little", "big"], 9) == [("big",), ("little",), ("big", "little")]
+    assert unit_sets(["big", "bigx1", "bigx2"], 9, {"B": 3}) == [
         ("big",),
         ("bigx1",),
         ("bigx2",),
@@ -248,12 +248,12 @@ def test_teams():
         ("bigx1", "bigx1", "bigx1"),
     ]
     precisions = [("big",), ("big@fp32",), ("little",), ("big", "little"), ("big@fp32", "little")]
-    assert teams(["big", "big@fp32", "little"], 9) == precisions
-    assert ("big@fp32x2", "bigx1") in teams(["bigx1", "big@fp32x2"], 2, {"big": 3})
-    assert teams(["bigx1", "bigx2"], 9) == [("bigx1",), ("bigx2",), ("bigx1", "bigx1")]
-    assert max(len(team) for team in teams(["bigx1", "little"], 3, {"big": 8})) == 3
+    assert unit_sets(["big", "big@fp32", "little"], 9) == precisions
+    assert ("big@fp32x2", "bigx1") in unit_sets(["bigx1", "big@fp32x2"], 2, {"big": 3})
+    assert unit_sets(["bigx1", "bigx2"], 9) == [("bigx1",), ("bigx2",), ("bigx1", "bigx1")]
+    assert max(len(team) for team in unit_sets(["bigx1", "little"], 3, {"big": 8})) == 3
     with pytest.raises(ArgumentError, match="expected at most 5000 sets to run at once"):
-        teams([f"{name}x{count}" for name in ("big", "little", "mid") for count in range(1, 17)], 9)
+        unit_sets([f"{name}x{count}" for name in ("big", "little", "mid") for count in range(1, 17)], 9)
 
 
 def test_units_choose_what_may_be_used():

@@ -146,7 +146,7 @@ def test_contention_of_units_that_are_always_busy():
 def test_stages_slow_each_other_down_as_stages_and_lanes_as_lanes():
     """Both ways of 8 ms: two stages that take 12 each, in a pipeline; two lanes of 20 each."""
     profile = made_up({"big": [8.0, 8.0], "little": [8.0, 8.0]}, contention=both(1.25))
-    profile = replace(profile, in_line=both(1.5))
+    profile = replace(profile, same_pipeline=both(1.5))
     for text, busy_ms in (("big-little:1", 12.0), ("big+little", 20.0)):
         found = simulate(profile, Plan.parse(text), jitter=False)
         assert [stage.busy_ms for stage in found.stages] == [near(busy_ms)] * 2

@@ -8,7 +8,7 @@ from graphs import frames, small_net, zoo_net
 from toy_board import toy_board
 
 from pipeall import ArgumentError, Board, DeviceError, Pipeline, Plan
-from pipeall.pipeline.boards.twin import Twin
+from pipeall.pipeline.boards.emulator import Emulator
 from pipeall.pipeline.lane import Lane
 from pipeall.pipeline.planning.predict import predict
 
@@ -119,7 +119,7 @@ def test_throttling_changes_the_paces_of_its_component_only(plan, component, fac
 
 
 def test_factors_replace_each_other_and_one_is_as_modelled(graph, toy):
-    twin, plan = Twin(graph, toy, 1.0), Plan.parse("gpu-big-little:1,2")
+    twin, plan = Emulator(graph, toy, 1.0), Plan.parse("gpu-big-little:1,2")
     for factor in (3, 2, 0.5, 1):
         twin.throttle("big", factor)
         assert twin.paces_ms(plan) == [[[4] * 4, [3 * factor] * 4, [17] * 4]]

@@ -7,10 +7,10 @@ import pytest
 
 from bench.kernels import core_errors
 from bench.kernels import gpu_times as malis
-from pipeall.pipeline.boards.model import BoardModel
-from pipeall.pipeline.planning.lineup import lineup
+from pipeall.pipeline.boards.board_model import BoardModel
+from pipeall.pipeline.planning.baselines import baselines
 from pipeall.pipeline.planning.predict import predict
-from pipeall.pipeline.planning.uncertain import DEVIATIONS, four_of_five
+from pipeall.pipeline.planning.uncertainty import DEVIATIONS, four_of_five
 from tools.board_models import fit_boards, fit_prices, price_table
 
 SHARE = 0.8
@@ -134,7 +134,7 @@ def test_averages_of_the_paper():
     for net in fit_boards.VIM3_NAMES.values():
         graph = fit_boards.network(net)
         profile = model.profile(graph)
-        plans = lineup(graph, profile, list(profile.units))
+        plans = baselines(graph, profile, list(profile.units))
         ends = []
         for factor in (1 + error, 1 / (1 + error)):
             rows = {unit: {key: tuple(np.maximum(1, np.multiply(values, factor)).tolist())

@@ -18,8 +18,8 @@ from PIL import Image
 from pipeall import Board, Graph, Profile
 from pipeall.cli import output
 from pipeall.cli.app import app
+from pipeall.pipeline.boards.board_model import BoardModel
 from pipeall.pipeline.boards.measured import Measured
-from pipeall.pipeline.boards.model import BoardModel
 from pipeall.pipeline.boards.modelled import Modelled
 from pipeall.pipeline.planning.profile import UnitTimes, crossing_bytes
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from pipeall.errors import ArgumentError
 from pipeall.graph.ir import Graph
-from pipeall.pipeline.planning.candidates import PredictedPlan
 from pipeall.pipeline.planning.names import parse_unit
 from pipeall.pipeline.planning.plan import Plan
+from pipeall.pipeline.planning.plan_table import PredictedPlan
 from pipeall.pipeline.planning.predict import predict
 from pipeall.pipeline.planning.profile import HOST, Link, Profile, UnitTimes, crossing_bytes
 
@@ -68,7 +68,7 @@ def random_profile(
         units=known,
         contention=contention,
         links={pair: link() for pair in ends if random.random() < 0.8},
-        in_line={a: {b: values(1, 1.6) for b in components} for a in components[1:] if loaded},
+        same_pipeline={a: {b: values(1, 1.6) for b in components} for a in components[1:] if loaded},
         idle_w=2.5 if power else None,
     )
 

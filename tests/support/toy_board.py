@@ -7,8 +7,8 @@ from profiles import profile_of
 
 from pipeall import Board, search
 from pipeall.graph.ir import Graph
+from pipeall.pipeline.boards.board_model import BoardModel
 from pipeall.pipeline.boards.measured import Measured
-from pipeall.pipeline.boards.model import BoardModel
 from pipeall.pipeline.boards.modelled import Modelled
 from pipeall.pipeline.boards.regression import FEATURES
 from pipeall.pipeline.planning.names import parse_unit

@@ -26,7 +26,9 @@ def load(path: Path) -> pipeall.Graph:
 def plan_it(graph: pipeall.Graph, board: pipeall.Board) -> pipeall.Plan:
     profile: pipeall.Profile = pipeall.profile(graph, board, ["big", "little"], seconds=0.5)
     profile.save("net.json")
-    found: pipeall.Found = pipeall.search(graph, pipeall.Profile.load("net.json"), "throughput", max_latency_ms=50.0)
+    found: pipeall.SearchResult = pipeall.search(
+        graph, pipeall.Profile.load("net.json"), "throughput", max_latency_ms=50.0
+    )
     simulated: pipeall.Simulation = pipeall.simulate(profile, found.best, frames=100)
     verified: pipeall.Verification = pipeall.verify(found, board, top=2)
     fps: float = simulated.fps + verified.rows[0].fps + found.ranked[0].prediction.fps

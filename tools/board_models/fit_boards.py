@@ -21,13 +21,13 @@ from bench.kernels.gpu_halves import ARMCL, halves
 from pipeall import Board, Plan
 from pipeall.graph.ir import Graph, Tensor
 from pipeall.pipeline.boards import regression
+from pipeall.pipeline.boards.board_model import FOLDER, SPREAD_SHARE, BoardModel
 from pipeall.pipeline.boards.measured import Measured, borders
-from pipeall.pipeline.boards.model import FOLDER, SPREAD_SHARE, BoardModel
 from pipeall.pipeline.boards.modelled import Modelled
 from pipeall.pipeline.boards.regression import Sample
 from pipeall.pipeline.planning.predict import Prediction, predict
 from pipeall.pipeline.planning.profile import Link, Profile, UnitTimes
-from pipeall.pipeline.planning.uncertain import four_of_five
+from pipeall.pipeline.planning.uncertainty import four_of_five
 
 UNITS = ("big", "little", "gpu")
 VIM3_CSV, RK_CSV = "boards/vim3_armcl_groups.csv", "boards/rk3399pro_layers.csv.gz"

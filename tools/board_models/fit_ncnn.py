@@ -16,11 +16,11 @@ import numpy as np
 from bench.common import DATA, Record, parser
 from pipeall import load
 from pipeall.graph.ir import Graph
+from pipeall.pipeline.boards.board_model import FOLDER, SPREAD_SHARE, BoardModel
 from pipeall.pipeline.boards.measured import Measured, borders
-from pipeall.pipeline.boards.model import FOLDER, SPREAD_SHARE, BoardModel
 from pipeall.pipeline.boards.price_list import PriceList
 from pipeall.pipeline.planning.profile import Profile, UnitTimes
-from pipeall.pipeline.planning.uncertain import four_of_five
+from pipeall.pipeline.planning.uncertainty import four_of_five
 from tools.board_models.fit_boards import network
 
 NETWORKS = ("alexnet", "googlenet", "mobilenet", "resnet50-v1", "squeezenet1.1")

@@ -19,10 +19,10 @@ from bench.kernels.core_errors import ARMCOST, ARMCOST_INT8, deviation, interval
 from bench.kernels.gpu_halves import faster
 from bench.kernels.gpu_times import G610, gpu_halves, gpu_spread, halves_error
 from pipeall.pipeline.boards import price_list
-from pipeall.pipeline.boards.model import FOLDER, BoardModel
+from pipeall.pipeline.boards.board_model import FOLDER, BoardModel
 from pipeall.pipeline.boards.modelled import Modelled
 from pipeall.pipeline.boards.price_list import Sample, Work
-from pipeall.pipeline.planning.uncertain import four_of_five
+from pipeall.pipeline.planning.uncertainty import four_of_five
 from tools.board_models import price_table
 from tools.board_models.fit_boards import RK_PIPELINES, build, contention, links, pipelines
 from tools.board_models.price_grid import GRIDS

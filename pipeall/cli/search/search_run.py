@@ -17,11 +17,11 @@ from ...pipeline.boards.default_plan import cores_of
 from ...pipeline.boards.profile_cache import measured_on
 from ...pipeline.measuring.exhaustive import measure_all
 from ...pipeline.measuring.verify import VERIFIED, Verification, Verified, verify
-from ...pipeline.planning.candidates import PredictedPlan
 from ...pipeline.planning.explain import Explanation, explain
 from ...pipeline.planning.goal import Goal
+from ...pipeline.planning.plan_table import PredictedPlan
 from ...pipeline.planning.profile import Profile
-from ...pipeline.planning.search import Found, search
+from ...pipeline.planning.search import SearchResult, search
 from ..output import tracked
 
 OTHERS = 3  # of the next best plans in an explanation
@@ -75,7 +75,7 @@ class Outcome:
     """
 
     profile: Profile
-    found: Found
+    found: SearchResult
     verification: Verification | None
     best: PredictedPlan
     explanation: Explanation

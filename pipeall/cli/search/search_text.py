@@ -11,11 +11,11 @@ from ...pipeline.boards.default_plan import cores_of
 from ...pipeline.boards.profile_cache import measured_on
 from ...pipeline.measuring.precision import Allowed
 from ...pipeline.measuring.verify import Verified, tied
-from ...pipeline.planning.candidates import PredictedPlan
 from ...pipeline.planning.plan import Plan
+from ...pipeline.planning.plan_table import PredictedPlan
 from ...pipeline.planning.profile import Profile, disturbed
 from ...pipeline.planning.search import search
-from ...pipeline.planning.uncertain import interval
+from ...pipeline.planning.uncertainty import interval
 from ..profiles import BUSY, fps_text, times_lines
 from ..tables import print_table, print_text
 from .search_run import Outcome, Request

@@ -11,7 +11,7 @@ from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...graph.onnx.read.shapes import Shapes
 from ...pipeline.measuring.comparison import likely
-from ...pipeline.planning.lineup import lineup
+from ...pipeline.planning.baselines import baselines
 from ...pipeline.planning.names import parse_unit
 from ...pipeline.planning.plan import Plan
 from ...pipeline.planning.profile import Profile
@@ -113,7 +113,7 @@ def _simulated(profile: Profile, plan: Plan, frames: int, options: Mapping[str, 
 
 
 def _contest(graph: Graph, profile: Profile) -> dict[str, Plan]:
-    found = lineup(graph, profile, [unit for unit in profile.units if parse_unit(unit)[1] is None])
+    found = baselines(graph, profile, [unit for unit in profile.units if parse_unit(unit)[1] is None])
     parallel = {"parallel": found.parallel} if found.parallel else {}
     return {"peak": found.alone[0], **parallel, "pipe-all": found.pipelines[0].plan}
 

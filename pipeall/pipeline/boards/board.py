@@ -17,7 +17,7 @@ from ..devices.component import Component
 from ..devices.cpu import cpu_device
 from ..devices.device import detect
 from ..planning.names import component_name, components, traits_of
-from .model import BoardModel
+from .board_model import BoardModel
 
 CPU = "cpu"  # the device whose components are the clusters
 WHOLE = "cpu"  # the component that is all of them

@@ -47,7 +47,7 @@ class Measured:
                 f"expected one of {graph.name}, spans {spans} of {len(graph.groups)} groups"
             )
         own = replace(profile, links={}, idle_w=None)
-        own = replace(own, contention={}, in_line={}) if coarser else own
+        own = replace(own, contention={}, same_pipeline={}) if coarser else own
         found = cls(own, spans, _macs(graph), fitted)
         if not found.fits(graph):
             raise ArgumentError(f"profile of {profile.network}: expected the tensor sizes of {graph.name} at its cuts")

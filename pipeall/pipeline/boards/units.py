@@ -7,7 +7,7 @@ from ..devices.component import Component
 from ..planning.names import traits_of, without_precision
 from ..planning.plan import Plan
 from .board import Board
-from .twin import host_component
+from .emulator import host_component
 
 
 def units(plan: Plan, board: Board) -> list[list[Component]]:

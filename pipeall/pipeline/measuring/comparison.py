@@ -11,12 +11,12 @@ from typing import Any
 from ...graph.ir import Graph
 from ...progress import Progress, silent
 from ..boards.board import Board
-from ..planning.lineup import lineup
+from ..planning.baselines import baselines
 from ..planning.plan import Plan
 from ..planning.predict import Prediction, predict
 from ..planning.profile import Profile, disturbed
 from ..planning.simulate import simulate
-from ..planning.uncertain import interval
+from ..planning.uncertainty import interval
 from .trial import Trial, compare
 from .verify import run_choices
 
@@ -114,7 +114,7 @@ def _entries(
 ) -> tuple[list[tuple[str, Plan]], dict[str, str]]:
     """Mode and plan of what runs against each other, Pipe-All last, where there are several components; and plans
     that did not run, with the reason."""
-    found = lineup(graph, profile, components, PIPELINES, floating)
+    found = baselines(graph, profile, components, PIPELINES, floating)
     entries = [("alone", plan) for plan in found.alone]
     if len(components) == 1:
         return entries, {}

@@ -17,7 +17,7 @@ from ..boards.default_plan import cores_of
 from ..boards.machine import describe
 from ..planning.plan import Plan
 from ..planning.profile import crossing_bytes
-from ..planning.teams import teams
+from ..planning.unit_sets import unit_sets
 from .trial import compare
 from .verify import TURNS
 
@@ -30,7 +30,7 @@ def configurations(groups: int, units: Sequence[str], cores: Mapping[str, int]) 
     """Every order and cut of all sets of the units that can run at once, fewer stages first."""
     return [
         Plan.pipeline(order, cuts)
-        for team in teams(units, groups, cores)
+        for team in unit_sets(units, groups, cores)
         for order in sorted(set(permutations(team)))
         for cuts in combinations(range(1, groups), len(team) - 1)
     ]

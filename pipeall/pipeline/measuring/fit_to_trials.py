@@ -72,9 +72,9 @@ def _contention_scaled(profile: Profile, plan: Plan, unit: str, lane: int, facto
     others = [place for place in places if place != (unit, lane)]
     share = factor ** (1 / len(others))
     for other, other_lane in others:
-        in_line = other_lane == lane
-        row = tuple((profile.slowdown(unit, other, in_line=in_line) * share).tolist())
-        key = "in_line" if in_line else "contention"
+        same_pipeline = other_lane == lane
+        row = tuple((profile.slowdown(unit, other, same_pipeline=same_pipeline) * share).tolist())
+        key = "same_pipeline" if same_pipeline else "contention"
         profile = replace(profile, **{key: _with(getattr(profile, key), unit, other, row)})
     return profile
 

@@ -193,7 +193,7 @@ def with_contention(graph: Graph, board: Board, found: Profile, first: str, seco
         return found
     halves = [even_halves(found, order) for order in dict.fromkeys((pair, pair[::-1]))]
     stages = _slowdowns(graph, board, pair, halves, seconds / 2, lanes)
-    return replace(found, in_line=_with(found.in_line, pair, stages))
+    return replace(found, same_pipeline=_with(found.same_pipeline, pair, stages))
 
 
 def _with(table: Factors, pair: Sequence[str], slowdowns: Mapping[str, np.ndarray]) -> Factors:

@@ -17,13 +17,13 @@ from ...graph.ir import Graph
 from ...progress import Progress, silent
 from ..boards import machine
 from ..boards.board import Board
-from ..boards.model import BoardModel
+from ..boards.board_model import BoardModel
 from ..boards.profile_cache import real_components
-from ..planning.lineup import lineup
+from ..planning.baselines import baselines
 from ..planning.plan import Plan
 from ..planning.predict import predict
 from ..planning.profile import Link, Profile, crossing_bytes, disturbed
-from ..planning.uncertain import four_of_five
+from ..planning.uncertainty import four_of_five
 from . import profiler
 from .fit_to_trials import fit_to_trials
 from .layers import layer_times
@@ -152,7 +152,7 @@ def _profiled(
 
 
 def _contest(graph: Graph, board: Board, profile: Profile, seconds: float) -> Ran:
-    found = lineup(graph, profile, list(profile.units), PIPELINES)
+    found = baselines(graph, profile, list(profile.units), PIPELINES)
     modes = dict.fromkeys(found.alone, ALONE) | ({found.parallel: PARALLEL} if found.parallel else {})
     modes |= {choice.plan: OTHER for choice in found.pipelines if choice.plan not in modes}
     trials = compare(graph, list(modes), board, turns=TURNS, seconds=2 * seconds / TURNS)

@@ -15,10 +15,10 @@ from ...notebook import html_table
 from ...progress import Progress, silent
 from ..boards.board import Board, board_of
 from ..boards.profile_cache import measured_on
-from ..planning.candidates import PredictedPlan
 from ..planning.goal import Goal
 from ..planning.plan import Plan
-from ..planning.search import Found
+from ..planning.plan_table import PredictedPlan
+from ..planning.search import SearchResult
 from .profiler import MAX_SECONDS
 from .trial import Trial, compare
 
@@ -142,14 +142,14 @@ class Verification:
 
 
 @checked(
-    found=a(Found, "what pipeall.search found"),
+    found=a(SearchResult, "what pipeall.search found"),
     board=board_of,
     top=whole(1),
     seconds=number(0, MAX_SECONDS),
     progress=function,
 )
 def verify(
-    found: Found,
+    found: SearchResult,
     board: Board | str | Path | None = None,
     *,
     top: int = VERIFIED,

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import ArgumentError
-from .candidates import PredictedPlan
 from .plan import Plan
+from .plan_table import PredictedPlan
 from .predict import Prediction, StageCosts, balanced, predict, spans, stage_shares
 from .profile import Profile
 
@@ -129,7 +129,7 @@ class Explanation:
 def explain(profile: Profile, plan: Plan, others: Iterable[PredictedPlan] = ()) -> Explanation:
     """An explanation of the plan's period.
 
-    others: plans to compare with, such as ``Found.ranked``; the plan itself is left out of them.
+    others: plans to compare with, such as ``SearchResult.ranked``; the plan itself is left out of them.
 
     Raises ArgumentError where the plan does not fit the profile or cannot run, and for lanes that run independently.
     """

@@ -14,8 +14,8 @@ from math import floor, inf
 import numpy as np
 
 from ...errors import ArgumentError
-from .candidates import PredictedPlan
 from .plan import Cuts, Plan
+from .plan_table import PredictedPlan
 from .predict import StageCosts, predict
 from .profile import Profile
 from .simulate import simulate
@@ -26,14 +26,14 @@ FRAMES = 300
 
 
 def floating(
-    profile: Profile, teams: Sequence[Sequence[str]], than: Plan, *, max_latency_ms: float = inf, top: int = 10
+    profile: Profile, sets: Sequence[Sequence[str]], than: Plan, *, max_latency_ms: float = inf, top: int = 10
 ) -> list[PredictedPlan]:
     """Plans whose cuts float and that are faster than ``than``, by simulated FPS, best first.
 
-    teams: sets of units that run at once.
+    sets: units that run at once.
     """
     found: dict[Sequence[str], PredictedPlan] = {}  # the best of each order
-    for order in dict.fromkeys(chain.from_iterable(map(permutations, teams))):
+    for order in dict.fromkeys(chain.from_iterable(map(permutations, sets))):
         if narrow := list(_around(profile, order, max_latency_ms, narrow=True)):
             found[order] = min(narrow, key=_by_period)
     best = sorted(found, key=lambda order: _by_period(found[order]))[:ORDERS]

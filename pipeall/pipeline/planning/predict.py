@@ -83,8 +83,8 @@ class StageCosts:
 
     def slowdown(self, position: int, other: int) -> np.ndarray:
         """How many times as long a unit takes while another runs, per group; both are given by position."""
-        in_line = self.lanes[position] == self.lanes[other]
-        return self.profile.slowdown(self.units[position], self.units[other], in_line=in_line)
+        same_pipeline = self.lanes[position] == self.lanes[other]
+        return self.profile.slowdown(self.units[position], self.units[other], same_pipeline=same_pipeline)
 
     @cached_property
     def loaded_ms(self) -> tuple[np.ndarray, ...]:

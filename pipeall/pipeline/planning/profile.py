@@ -78,7 +78,7 @@ class Profile:
     units           unit ("big", "bigx3", "gpu") -> its times
     contention      unit -> other unit -> per group, how many times as long it takes while the other one runs the whole
                     network too
-    in_line         factors while the two share the network, as stages of one pipeline; absent: as contention
+    same_pipeline         factors while the two share the network, as stages of one pipeline; absent: as contention
     links           (from, to) -> hand-over cost between components, or between one and "host"; absent: it is free
     idle_w          what the board draws with nothing running, or None
     error           unit -> e: its true times lie between these / (1 + e) and these * (1 + e), in four cases of five
@@ -92,7 +92,7 @@ class Profile:
     crossing_bytes: tuple[int, ...]
     units: Mapping[str, UnitTimes]
     contention: Factors = field(default_factory=dict)
-    in_line: Factors = field(default_factory=dict)
+    same_pipeline: Factors = field(default_factory=dict)
     links: Mapping[tuple[str, str], Link] = field(default_factory=dict)
     idle_w: float | None = None
     error: Mapping[str, float] = field(default_factory=dict)
@@ -116,14 +116,16 @@ class Profile:
         rows = [(index, name, *ms) for index, (name, *ms) in enumerate(zip(self.groups, *columns, strict=True), 1)]
         return html_table(repr(self)[1:-1], ("group", "name", *(f"{unit} ms" for unit in self.units)), rows)
 
-    def slowdown(self, unit: str, other: str, *, in_line: bool = False) -> np.ndarray:
+    def slowdown(self, unit: str, other: str, *, same_pipeline: bool = False) -> np.ndarray:
         """Per group, how many times as long ``unit`` takes while ``other`` runs; ones where nobody measured it.
 
-        in_line: the other is a stage of the same pipeline, not of another lane.
+        same_pipeline: the other is a stage of the same pipeline, not of another lane.
         Some cores of a component stand for each other and for the whole: what is known of "big" holds for "bigx3". So
         does the default precision for others: for "big@fp16".
         """
-        factors = (in_line and _factors(self.in_line, unit, other)) or _factors(self.contention, unit, other)
+        factors = (same_pipeline and _factors(self.same_pipeline, unit, other)) or _factors(
+            self.contention, unit, other
+        )
         return np.array(factors) if factors else np.ones(len(self.groups))
 
     def handover(self, sender: str, receiver: str) -> tuple[np.ndarray, np.ndarray]:
@@ -168,7 +170,7 @@ class Profile:
             "crossing_bytes": list(self.crossing_bytes),
             "units": {name: _unit_to_dict(times) for name, times in self.units.items()},
             "contention": _factors_to_dict(self.contention),
-            "in_line": _factors_to_dict(self.in_line),
+            "in_line": _factors_to_dict(self.same_pipeline),
             "links": [link_to_dict(ends, link) for ends, link in self.links.items()],
             "idle_w": self.idle_w,
             **({"error": dict(self.error), "contention_error": self.contention_error} if self.error else {}),
@@ -182,11 +184,11 @@ class Profile:
         crossing = read.sizes("crossing_bytes", len(groups) + 1)
         units = {name: _unit_from(read.inside("units", name), len(groups)) for name in read.keys("units")}
         contention = _factors_from(read, "contention", len(groups))
-        in_line = _factors_from(read, "in_line", len(groups)) if content.get("in_line") is not None else {}
+        same_pipeline = _factors_from(read, "in_line", len(groups)) if content.get("in_line") is not None else {}
         if not isinstance(content.get("modelled", False), bool):
             raise read.fail("modelled", "true or false")
         error = read.inside("error") if content.get("error") is not None else JsonReader({}, source)
-        tables = (contention, in_line)
+        tables = (contention, same_pipeline)
         for unit in (*units, *chain(*tables), *(other for table in tables for row in table.values() for other in row)):
             if Plan.single(unit).units[0] != unit:
                 raise ArgumentError(f"{source}: unit {unit!r}: expected its name, {Plan.single(unit).units[0]!r}")
@@ -196,7 +198,7 @@ class Profile:
             crossing_bytes=crossing,
             units=units,
             contention=contention,
-            in_line=in_line,
+            same_pipeline=same_pipeline,
             links=dict(link_from(row) for row in read.rows("links")),
             idle_w=read.number("idle_w") if content.get("idle_w") is not None else None,
             error={unit: error.number(unit) for unit in error.content},

@@ -22,17 +22,17 @@ from ...graph.onnx.read.given import network
 from ...graph.onnx.read.source import ModelSource
 from ...logs import logger
 from ...notebook import html_table
-from .candidates import Candidates, PredictedPlan
 from .dynamic import Dynamic, Solution
 from .floating import floating as float_cuts
 from .goal import OBJECTIVES, Goal
 from .names import parse_unit, traits_of, without_precision
 from .plan import Plan
+from .plan_table import PlanTable, PredictedPlan
 from .predict import predict
 from .profile import Profile, profile_of
 from .stage_tables import ROUNDING, Costs, StageTables, handovers
-from .teams import teams
-from .uncertain import share_ahead
+from .uncertainty import share_ahead
+from .unit_sets import unit_sets
 
 EXHAUSTIVE_STAGES = 3
 
@@ -40,7 +40,7 @@ log = logger(__name__)
 
 
 @dataclass(frozen=True, repr=False)
-class Found:
+class SearchResult:
     """What a search found.
 
     ranked      the best plans by the objective and within its limit, best first. A team of more than three units adds
@@ -84,7 +84,7 @@ class Found:
     def __repr__(self) -> str:
         best = self.ranked[0]
         return (
-            f"<Found for {self.graph.name}, best {self.objective}: {best}; {len(self.ranked)} ranked, "
+            f"<SearchResult for {self.graph.name}, best {self.objective}: {best}; {len(self.ranked)} ranked, "
             f"{len(self.pareto)} on the front, of {sum(self.evaluated.values()) + sum(self.covered.values()):,} plans>"
         )
 
@@ -120,11 +120,11 @@ def search(
     cores: Mapping[str, int] | None = None,
     top: int = 10,
     floating: bool = False,
-) -> Found:
+) -> SearchResult:
     """The best plans for a network, by predicted speed or energy. Deterministic.
 
     Of equals the plan with fewer stages comes first, then the one with less latency, then by its text. Where the
-    profile states its error, ``Found.sure`` says how likely the first is better than the best plan of fewer stages.
+    profile states its error, ``SearchResult.sure`` says how likely the first is better than the best of fewer stages.
 
     objective  "throughput": shortest period, with at most ``max_latency_ms``
                "latency": least latency, with at least ``min_fps``
@@ -151,19 +151,19 @@ def search(
     if floating and objective != "throughput":
         raise ArgumentError(f"floating: expected objective 'throughput', got {objective!r}")
 
-    possible_teams = teams(names, len(profile.groups), cores)
-    candidates = Candidates(profile, energy)
-    evaluated, covered = _evaluate(candidates, possible_teams, objective, limits)
+    possible = unit_sets(names, len(profile.groups), cores)
+    candidates = PlanTable(profile, energy)
+    evaluated, covered = _evaluate(candidates, possible, objective, limits)
     ranked = candidates.ranked(objective, limits.period_ms, limits.latency_ms, top)
     if not ranked:
         raise _no_plan(graph, profile, names, cores, max_latency_ms, min_fps)
     if floating:
-        small = [team for team in possible_teams if 1 < len(team) <= EXHAUSTIVE_STAGES]
+        small = [team for team in possible if 1 < len(team) <= EXHAUSTIVE_STAGES]
         faster = float_cuts(profile, small, ranked[0].plan, max_latency_ms=limits.latency_ms, top=(top + 1) // 2)
         ranked = (*faster, *ranked)[:top]
     goal = Goal(objective, max_latency_ms, min_fps)
     log.debug("search for %s of %s: best %s, of %s", objective, graph.name, ranked[0], dict(evaluated + covered))
-    return Found(
+    return SearchResult(
         objective,
         _made_for(graph, ranked, goal),
         _made_for(graph, candidates.pareto(), goal),
@@ -203,14 +203,14 @@ class _Limits:
 
 
 def _evaluate(
-    candidates: Candidates, possible_teams: Sequence[Sequence[str]], objective: str, limits: _Limits
+    candidates: PlanTable, possible: Sequence[Sequence[str]], objective: str, limits: _Limits
 ) -> tuple[Counter[int], Counter[int]]:
-    """Adds the configurations of all teams, those of fewer units first; returns ``evaluated`` and ``covered``."""
+    """Adds the configurations of all sets, those of fewer units first; returns ``evaluated`` and ``covered``."""
     profile = candidates.profile
     fronts: dict[str, list[tuple[float, float]]] = {}  # total -> (period, total) pairs
     evaluated, covered = Counter(), Counter()
-    links = handovers(profile, {unit for team in possible_teams for unit in team})
-    for team in possible_teams:
+    links = handovers(profile, {unit for team in possible for unit in team})
+    for team in possible:
         tables = StageTables(profile, team, links)
         if len(team) <= EXHAUSTIVE_STAGES:
             evaluated[len(team)] += _exhaustive(candidates, tables, team)
@@ -227,7 +227,7 @@ def _evaluate(
     return evaluated, covered
 
 
-def _exhaustive(candidates: Candidates, tables: StageTables, team: Sequence[str]) -> int:
+def _exhaustive(candidates: PlanTable, tables: StageTables, team: Sequence[str]) -> int:
     """Evaluates every order and every cut of a team; returns how many there are."""
     cuts = np.array(list(combinations(range(1, tables.groups), len(team) - 1)), int)
     orders = sorted(set(permutations(tables.units.index(unit) for unit in team)))
@@ -260,7 +260,7 @@ def _best(dynamic: Dynamic, objective: str, limits: _Limits, idle_w: float | Non
     return dynamic.thriftiest(idle_w) if limits.period_ms == inf else dynamic.least_busy(limits.period_ms)
 
 
-def _add(candidates: Candidates, tables: StageTables, solution: Solution) -> None:
+def _add(candidates: PlanTable, tables: StageTables, solution: Solution) -> None:
     costs = Costs(*(np.array([cost]) for cost in (solution.period_ms, solution.latency_ms, solution.busy_mj)))
     candidates.add([tables.units[unit] for unit in solution.order], np.array([solution.cuts]), costs)
 

@@ -25,7 +25,7 @@ from ..devices.device import Device, unsupported, unsupported_groups
 from ..planning.names import parse_unit, traits_of
 from ..planning.plan import Plan
 from ..planning.profile import Link, Profile, UnitTimes, crossing_bytes, link_from, link_to_dict
-from ..planning.uncertain import four_of_five
+from ..planning.uncertainty import four_of_five
 from . import price_list, regression
 from .measured import Measured, mean_power, measured_from, median_contention
 from .modelled import Modelled
@@ -185,7 +185,7 @@ class BoardModel:
                 for unit, row in self.contention.items()
             }
             | (dict(measured.profile.contention) if measured else {}),
-            in_line=measured.profile.in_line if measured else {},
+            same_pipeline=measured.profile.same_pipeline if measured else {},
             links=self.links,
             idle_w=self.idle_w,
             error=self._errors(graph, names, measured),

@@ -20,7 +20,7 @@ HERE = ("fp32", "int8", "mixed")  # precisions that every CPU computes in
 UNPINNED = (-1,)  # one thread per stage, on whichever core is free: the board has more of them than this machine
 
 
-class Twin:
+class Emulator:
     """How long each stage of a network's plans takes on a modelled board, times ``time_scale``.
 
     Raises ArgumentError unless time_scale is positive and finite.

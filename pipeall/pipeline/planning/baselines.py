@@ -8,16 +8,16 @@ from math import isfinite
 
 from ...errors import ArgumentError
 from ...graph.ir import Graph
-from .candidates import PredictedPlan
 from .names import traits_of
 from .plan import Plan
+from .plan_table import PredictedPlan
 from .predict import predict
 from .profile import Profile
 from .search import search
 
 
 @dataclass(frozen=True, slots=True)
-class Lineup:
+class Baselines:
     """The plans that run against each other, by what a profile says.
 
     alone       the whole network on each component that can run it (Peak is the fastest), the fastest first; also on
@@ -31,7 +31,9 @@ class Lineup:
     pipelines: tuple[PredictedPlan, ...]
 
 
-def lineup(graph: Graph, profile: Profile, components: Sequence[str], top: int = 1, floating: bool = False) -> Lineup:
+def baselines(
+    graph: Graph, profile: Profile, components: Sequence[str], top: int = 1, floating: bool = False
+) -> Baselines:
     """The line-up of these components; ``top`` is the number of pipelines, ``floating`` as for ``search``.
 
     Raises ArgumentError where the profile lacks a component, none can run the whole network, or no plan is possible.
@@ -43,4 +45,4 @@ def lineup(graph: Graph, profile: Profile, components: Sequence[str], top: int =
         raise ArgumentError(f"{graph.name}: expected a component that can run all of it, got {', '.join(components)}")
     alone = sorted(map(Plan.single, able), key=lambda plan: predict(profile, plan).period_ms)
     able = [name for name in able if name in parts]
-    return Lineup(tuple(alone), Plan.parallel(able) if len(able) > 1 else None, found.ranked)
+    return Baselines(tuple(alone), Plan.parallel(able) if len(able) > 1 else None, found.ranked)

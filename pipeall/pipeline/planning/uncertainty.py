@@ -79,8 +79,10 @@ def _predictions(profile: Profile, plan: Plan) -> Iterator[Prediction]:
             for unit, times in profile.units.items()
             if unit in plan.units
         }
-        contention, in_line = (_scaled(table, contention_factor) for table in (profile.contention, profile.in_line))
-        yield predict(replace(profile, units=units, contention=contention, in_line=in_line), plan)
+        contention, same_pipeline = (
+            _scaled(table, contention_factor) for table in (profile.contention, profile.same_pipeline)
+        )
+        yield predict(replace(profile, units=units, contention=contention, same_pipeline=same_pipeline), plan)
 
 
 @lru_cache(maxsize=16)

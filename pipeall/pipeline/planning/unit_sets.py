@@ -8,16 +8,16 @@ from itertools import chain, combinations, islice, product
 from ...errors import ArgumentError
 from .names import component_name, overlap, parse_unit, traits_of, without_precision
 
-MAX_TEAMS = 5_000  # four components of four cores each, split in all ways, make 28,560: nobody waits for those
+MAX_UNIT_SETS = 5_000  # four components of four cores each, split in all ways, make 28,560: nobody waits for those
 
 
-def teams(units: Iterable[str], most: int, cores: Mapping[str, int] | None = None) -> list[tuple[str, ...]]:
-    """All teams of at most ``most`` units, those of fewer units first.
+def unit_sets(units: Iterable[str], most: int, cores: Mapping[str, int] | None = None) -> list[tuple[str, ...]]:
+    """All sets of at most ``most`` units, those of fewer units first.
 
     A component runs whole ("big"), or several units of some of its cores run side by side ("bigx3" and "bigx1"), as
     many as its cores allow; each in any of the precisions that are given. ``cores`` says how many cores a component
     has; unless it does, its largest unit counts.
-    Raises ArgumentError where there are more than MAX_TEAMS teams.
+    Raises ArgumentError where there are more than MAX_UNIT_SETS sets.
     """
     given = {component_name(name): count for name, count in (cores or {}).items()}
     by_component: dict[str, tuple[list[str], list[tuple[str, int]]]] = {}
@@ -36,8 +36,10 @@ def teams(units: Iterable[str], most: int, cores: Mapping[str, int] | None = Non
     if any(traits_of(component).all for component in by_component):
         possible = (team for team in possible if not _overlaps(team))
     found = _at_most(possible)
-    if len(found) > MAX_TEAMS:
-        raise ArgumentError(f"units {', '.join(sorted(set(units)))}: expected at most {MAX_TEAMS} sets to run at once")
+    if len(found) > MAX_UNIT_SETS:
+        raise ArgumentError(
+            f"units {', '.join(sorted(set(units)))}: expected at most {MAX_UNIT_SETS} sets to run at once"
+        )
     return sorted((team for team in found if 0 < len(team) <= most), key=lambda team: (len(team), team))
 
 
@@ -56,9 +58,9 @@ def _overlaps(team: Sequence[str]) -> bool:
     return any(overlap(one, other) for one, other in combinations(components, 2))
 
 
-def _at_most(teams: Iterator[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """All teams, but no more than MAX_TEAMS and one."""
-    return list(islice(teams, MAX_TEAMS + 1))
+def _at_most(sets: Iterator[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """All sets, but no more than MAX_UNIT_SETS and one."""
+    return list(islice(sets, MAX_UNIT_SETS + 1))
 
 
 def _largest(partial: list[tuple[str, int]]) -> int:

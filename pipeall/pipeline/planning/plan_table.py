@@ -1,4 +1,4 @@
-"""Candidates: many configurations with their costs as columns; ranked by an objective, or reduced to a Pareto front."""
+"""PlanTable: many configurations with their costs as columns; ranked by an objective, or reduced to a Pareto front."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Columns(NamedTuple):
     busy_mj: np.ndarray
 
 
-class Candidates:
+class PlanTable:
     """Configurations, added in batches of one order each. ``energy`` says whether the profile knows their power."""
 
     def __init__(self, profile: Profile, energy: bool):
