@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
 RECORDS = sorted((DOCS / "results" / "records").glob("*.json"))
-CHANGED = set("cost-exports nas-sever networks quantize".split())  # of changed trees: to be measured again
+CHANGED = set("cost-exports networks quantize".split())  # of changed trees: to be measured again
 RECORD_KEYS = {"format", "bench", "command", "version", "commit", "date", "machine", "columns", "rows"}
 
 needs_sphinx = pytest.mark.skipif(
