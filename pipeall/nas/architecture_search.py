@@ -77,7 +77,7 @@ class Search:
             edge_of_chaos.quiescent_count(self.lam)
 
     def about(self) -> dict[str, Any]:
-        """What the result depends on, ready for JSON: the header of a history."""
+        """What the result depends on, ready for JSON: the header of its history."""
         about = asdict(self)
         about["training"].pop("folder")
         about["training"]["space"] = repr(self.training.space)

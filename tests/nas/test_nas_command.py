@@ -126,7 +126,7 @@ def test_rates_for_all_networks(tmp_path):
 def test_another_search_in_the_same_folder_is_refused(searched):
     folder, _ = searched
     result = invoke(*ARGUMENTS, "-o", folder)
-    assert result.exit_code == 2 and "is of another search" in result.stderr
+    assert result.exit_code == 2 and "history.jsonl: belongs to another" in result.stderr
 
 
 def test_a_front_and_a_drawing(tmp_path, monkeypatch):

@@ -34,9 +34,8 @@ class Interrupting:
 
 
 def run(path, evaluate, executor=None):
-    with History(path, ABOUT) as history:
-        archive = Archive(TreeSpace(), evaluate, 3, executor, history, budget=40)
-        generations = [generation.record() for generation in search(archive, OPTIONS, instances=3)]
+    archive = Archive(TreeSpace(), evaluate, 3, executor, History(path, ABOUT), budget=40)
+    generations = [generation.record() for generation in search(archive, OPTIONS, instances=3)]
     return generations, archive.members
 
 
@@ -55,7 +54,7 @@ def whole(tmp_path_factory):
 def test_history_of_a_search(whole):
     (generations, members), _, path = whole
     entries = [json.loads(line) for line in path.read_text().splitlines()]
-    assert entries[0] == {"format": "pipeall.nas-history/1", "search": ABOUT}
+    assert entries[0] == {"format": "pipeall.nas-history/1", **ABOUT}
     evaluated = [entry for entry in entries if "candidate" in entry]
     assert [entry["candidate"] for entry in evaluated] == [member.candidate.code for member in members]
     assert len(evaluated) == 40 and all(entry["parent"] is None for entry in evaluated[:5])
@@ -96,9 +95,9 @@ def test_a_finished_search_trains_nothing(tmp_path, whole):
 
 
 def test_another_search_is_refused(tmp_path, whole):
-    with pytest.raises(ArgumentError, match="is of another search: seed is 3 there and 4 here"):
+    with pytest.raises(ArgumentError, match="belongs to another seed: 3 there, 4 here"):
         History(whole[2], {**ABOUT, "seed": 4})
-    with pytest.raises(ArgumentError, match="is of another search: board is None there and 'a311d-armcl' here"):
+    with pytest.raises(ArgumentError, match="belongs to another board: None there, 'a311d-armcl' here"):
         History(whole[2], {**ABOUT, "board": "a311d-armcl"})
     assert lines(whole[2]) == whole[1]
 
@@ -108,18 +107,17 @@ def test_another_search_is_refused(tmp_path, whole):
     [
         (b'{"format": "pipeall.plan/1"}\n', "expected format 'pipeall.nas-history/1'"),
         (b"[]\n", "expected format 'pipeall.nas-history/1'"),
-        (b"\xff\xfe\n", "line 1"),
-        (b"{HEAD}\n[1]\n", "line 2: expected an evaluation"),
+        (b"\xff\xfe\n", "expected format"),
+        (b"{HEAD}\n[1]\n", "line 2: expected an entry"),
         (b'{HEAD}\n{"candidate": "01", "score": {"fitness": 1, "error": 1}}\n', "line 2: .*digits:digits"),
         (b'{HEAD}\n{"candidate": "01:11111", "score": {"fitness": 1}}\n', "line 2: expected an evaluation"),
         (b'{HEAD}\n{"candidate": "01:11111", "score": {"fitness": NaN, "error": 1}}\n', "line 2: .*expected numbers"),
-        (b"{HEAD}\n" + b"[" * 100_000 + b"\n", "line 2: expected an evaluation"),
-        (b"{HEAD}\n" + b" " * (1 << 20) + b"\n", "line 2: expected at most 1048576 bytes"),
+        (b"{HEAD}\n" + b"[" * 100_000 + b"\n", "line 2: expected an entry"),
     ],
 )
 def test_untrusted_histories(tmp_path, content, message):
     path = tmp_path / "bad.jsonl"
-    head = json.dumps({"format": "pipeall.nas-history/1", "search": ABOUT}).encode()
+    head = json.dumps({"format": "pipeall.nas-history/1", **ABOUT}).encode()
     path.write_bytes(content.replace(b"{HEAD}", head))
     before = path.read_bytes()
     with pytest.raises(ArgumentError, match=f"bad.jsonl: .*{message}"):
@@ -128,7 +126,7 @@ def test_untrusted_histories(tmp_path, content, message):
 
 
 def test_a_history_that_cannot_be_opened(tmp_path):
-    with pytest.raises(ArgumentError, match="cannot be opened: No such file"):
+    with pytest.raises(ArgumentError, match="cannot be written: No such file"):
         History(tmp_path / "absent" / "history.jsonl", ABOUT)
 
 
@@ -136,10 +134,9 @@ def test_infinite_scores_are_kept(tmp_path):
     score = Score(float("inf"), 0.5, 3, 4, fps=12.5, latency_ms=80.0, memory_bytes=10)
 
     def run_once(evaluate):
-        with History(tmp_path / "h.jsonl", ABOUT) as history:
-            archive = Archive(TreeSpace(2), evaluate, history=history, budget=1)
-            list(search(archive, OPTIONS))
-            return archive.members
+        archive = Archive(TreeSpace(2), evaluate, history=History(tmp_path / "h.jsonl", ABOUT), budget=1)
+        list(search(archive, OPTIONS))
+        return archive.members
 
     first = run_once(lambda candidate, seed, parent=None: score)
     assert run_once(Interrupting(0)) == first and first[0].score == score

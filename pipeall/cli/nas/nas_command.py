@@ -138,12 +138,11 @@ def _searched(search: Search, folder: Path, workers: str, quiet: bool) -> tuple[
             say(nas_text.trained(search, next(numbers), candidate, score))
 
         archive = search.open(folder / HISTORY, pool, trained)
-        with archive.history:
-            if not (quiet or search.training.supernet or archive.history.scores):
-                say(nas_text.estimate(search, int(workers) if workers.isdecimal() else 1))
-            for generation in search.generations(archive):
-                said.append(generation)
-                say(nas_text.line(search, generation))
+        if not (quiet or search.training.supernet or archive.history.scores):
+            say(nas_text.estimate(search, int(workers) if workers.isdecimal() else 1))
+        for generation in search.generations(archive):
+            said.append(generation)
+            say(nas_text.line(search, generation))
     return archive, said
 
 

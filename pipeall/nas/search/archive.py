@@ -1,14 +1,12 @@
-"""The candidates a search has evaluated: each is trained once, in any process, and recorded for a search to resume.
+"""The candidates that a search has evaluated. Each is trained once, in any process.
 
-A history is a file of JSON lines: a header that says which search it is, and one line for every evaluation as soon as
-it is complete, in the order of completion, and for every generation. A search is a function of its seed and of the
-scores, so that one that was interrupted is resumed by running it again: what the history knows is not trained again.
+A history has an entry for every evaluation, in the order of completion, and for every generation. A search is a
+function of its seed and of the scores: one that was interrupted runs again, and trains nothing that its history has.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass
@@ -18,13 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ArgumentError, PipeallError
-from ...files import check_file
+from ...journal import Journal
 from ..spaces.genome import TRAINING_GENES, Candidate, Space, identity
 from ..training.score import Evaluate, Score
 from . import pareto
 
-FORMAT = "pipeall.nas-history/1"
-MAX_LINE = 1 << 20  # a line of a generation of 10,000 candidates
 Key = bytes  # digest of an architecture and its training genes
 
 
@@ -53,11 +49,11 @@ class Archive:
                number of its workers changes no result
     history    an open ``History`` or None
     budget     evaluations at most
-    wave       so many candidates are evaluated at a time, and told all scores before theirs; None: all that are asked
-               for at once, told nothing
-    others     a candidate with a parent is told so many of the best candidates beside it
-    limits     whether a candidate is worth evaluating, known beforehand: searches draw others in place of those that
-               are not. None: all are
+    wave       so many candidates are evaluated at a time, with all earlier scores; None: all candidates of a call at
+               once, without scores
+    others     how many of the best candidates beside its parent an evaluation gets
+    limits     whether a candidate is worth evaluating, known beforehand: searches replace those that are not. None: all
+               are
     on_evaluated  called with each candidate with its score as soon as it is there
     """
 
@@ -152,13 +148,13 @@ class Archive:
 
     def _run(self, jobs: Mapping[Key, tuple[Candidate, Candidate | None]]) -> Iterator[tuple[Key, Score]]:
         """Keys and scores, each as soon as it is complete."""
-        told = {key: self._told(parent) for key, (_, parent) in jobs.items()}
+        context = {key: self._context(parent) for key, (_, parent) in jobs.items()}
         if self.executor is None:
             for key, (candidate, parent) in jobs.items():
-                yield key, self.evaluate(candidate, self._seed(key), parent, **told[key])
+                yield key, self.evaluate(candidate, self._seed(key), parent, **context[key])
             return
         futures = {
-            self.executor.submit(self.evaluate, candidate, self._seed(key), parent, **told[key]): key
+            self.executor.submit(self.evaluate, candidate, self._seed(key), parent, **context[key]): key
             for key, (candidate, parent) in jobs.items()
         }
         try:
@@ -168,105 +164,53 @@ class Archive:
             for future in futures:
                 future.cancel()
 
-    def _told(self, parent: Candidate | None) -> dict[str, Any]:
-        """What an evaluation is told beside candidate, seed and parent."""
-        told: dict[str, Any] = {}
+    def _context(self, parent: Candidate | None) -> dict[str, Any]:
+        """What an evaluation gets beside candidate, seed and parent."""
+        context: dict[str, Any] = {}
         if self.wave is not None:
-            told["earlier"] = [member.score for member in self.members]
+            context["earlier"] = [member.score for member in self.members]
         if self.others and parent:
             usable = (member for member in self.members if isfinite(member.score.fitness))
             others = (member for member in usable if member.candidate != parent)
             best = nsmallest(self.others, others, key=lambda member: member.order)
-            told["others"] = [member.candidate for member in best]
-        return told
+            context["others"] = [member.candidate for member in best]
+        return context
 
     def _seed(self, key: Key) -> int:
         return int.from_bytes(hashlib.sha256(key + str(self.seed).encode()).digest()[:4], "little")
 
 
 class History:
-    """The file of a search. Where it exists it must be of the same search; an interrupted last line is dropped.
+    """The journal of a search. A search that goes on reads its scores and generations.
 
     search  the settings that its result depends on, ready for JSON
-    Raises ArgumentError naming the file where it cannot be read or written, or is of another search.
+    Raises ArgumentError naming the file where it cannot be read or written, is damaged, or belongs to another search.
     """
 
     def __init__(self, path: str | Path, search: Mapping[str, Any]):
-        self.path = Path(path)
+        self._journal = Journal(path, "nas-history", search)
         self.scores: dict[Candidate, Score] = {}
         self.generations: dict[int, dict[str, Any]] = {}
-        header = json.loads(json.dumps({"format": FORMAT, "search": dict(search)}))
-        try:
-            if self.path.exists():
-                check_file(self.path)
-            self._file = open(self.path, "a+b")
-        except OSError as error:
-            raise ArgumentError(f"{self.path}: cannot be opened: {error.strerror}") from None
-        try:
-            end = self._read(header)
-            self._file.truncate(end)
-            if not end:
-                self._write(header)
-        except BaseException:
-            self._file.close()
-            raise
+        for index, entry in enumerate(self._journal.entries):
+            try:
+                if "generation" in entry:
+                    record = dict(entry)
+                    self.generations[int(record.pop("generation"))] = record
+                else:
+                    self.scores[Candidate.from_code(entry["candidate"])] = Score.from_record(entry["score"])
+            except (ValueError, KeyError, TypeError) as error:
+                raise self._journal.damaged(index, f"an evaluation or a generation; {error}") from None
 
     def add_evaluation(self, candidate: Candidate, parent: Candidate | None, score: Score) -> None:
         self.scores[candidate] = score
-        self._write({"candidate": candidate.code, "parent": parent and parent.code, "score": score.record()})
+        self._add({"candidate": candidate.code, "parent": parent and parent.code, "score": score.record()})
 
     def add_generation(self, number: int, record: Mapping[str, Any]) -> None:
         """Records a generation, unless it is there from before an interruption."""
         if number not in self.generations:
             self.generations[number] = dict(record)
-            self._write({"generation": number, **record})
+            self._add({"generation": number, **record})
 
-    def close(self) -> None:
-        self._file.close()
-
-    def __enter__(self) -> History:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _write(self, entry: Mapping[str, Any]) -> None:
-        try:
-            self._file.write(json.dumps(entry, allow_nan=False).encode() + b"\n")
-            self._file.flush()
-        except OSError as error:
-            raise ArgumentError(f"{self.path}: cannot be written: {error.strerror}") from None
-
-    def _read(self, header: Mapping[str, Any]) -> int:
-        """Reads the lines that are there; returns the size in bytes of the complete ones."""
-        self._file.seek(0)
-        end = 0
-        for number, line in enumerate(iter(lambda: self._file.readline(MAX_LINE), b""), 1):
-            if not line.endswith(b"\n"):
-                if len(line) == MAX_LINE:
-                    raise ArgumentError(f"{self.path}: line {number}: expected at most {MAX_LINE} bytes")
-                break
-            try:
-                entry = json.loads(line)
-                if number == 1:
-                    self._check(entry, header)
-                elif "generation" in entry:
-                    self.generations[int(entry.pop("generation"))] = entry
-                else:
-                    self.scores[Candidate.from_code(entry["candidate"])] = Score.from_record(entry["score"])
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
-                if isinstance(error, ArgumentError) and number == 1:
-                    raise
-                raise ArgumentError(
-                    f"{self.path}: line {number}: expected an evaluation or generation; {error}"
-                ) from None
-            end += len(line)
-        return end
-
-    def _check(self, entry: Any, header: Mapping[str, Any]) -> None:
-        if not isinstance(entry, dict) or entry.get("format") != FORMAT:
-            raise ArgumentError(f"{self.path}: expected format {FORMAT!r} in its first line")
-        for name in {**header["search"], **entry.get("search", {})}:
-            expected, got = header["search"].get(name), entry.get("search", {}).get(name)
-            if expected != got:
-                raise ArgumentError(f"{self.path}: is of another search: {name} is {got!r} there and {expected!r} here")
+    def _add(self, entry: Mapping[str, Any]) -> None:
+        self._journal.add(entry)
+        self._journal.check()

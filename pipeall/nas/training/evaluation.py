@@ -15,7 +15,7 @@ from ...graph.onnx.read.read import load as load_onnx
 from .. import datasets as datasets
 from ..datasets import DataSet, Targets
 from ..placement import Placed, Target, place
-from ..spaces.genome import LEVELS, TRAINING_GENES, Candidate, Hyper, Space, identity
+from ..spaces.genome import LEVELS, TRAINING_GENES, Architecture, Candidate, Hyper, Space, identity
 from ..spaces.mobile_space import MobileSpace
 from . import weighted_network as networks
 from .augment import TrainingRecipe
@@ -183,20 +183,20 @@ class Training:
         """Whether the candidate's network keeps the target's limits, if there are any."""
         if self.target is None or not self.target.limits:
             return True
-        return self.fits(create(self.space.decode(candidate.bits), self.load(), 0))
+        return self._fits(self.space.decode(candidate.bits))
 
     def fits(self, network: WeightedNetwork) -> bool:
         """Whether the network keeps the target's limits."""
-        return self.target is None or self._placed(network).fits(self.target)
+        return self._fits(network.architecture)
 
-    def _placed(self, network: WeightedNetwork) -> Placed:
-        return place(to_graph(network, self.load()), self.target)
+    def _fits(self, architecture: Architecture) -> bool:
+        return self.target is None or _placed(self, architecture).fits(self.target)
 
     def _score(self, network: WeightedNetwork, fitness: float, found: float, share: float) -> Score:
         plain = Score(fitness, found, network.parameters, _parameters(self), share)
         if self.target is None:
             return plain
-        placed = self._placed(network)
+        placed = _placed(self, network.architecture)
         fps, latency = placed.choice.prediction.fps, placed.choice.prediction.latency_ms
         if self.target.fps is not None and isfinite(fitness):
             fitness += slow(fps, self.target.fps, self.target.weight)
@@ -244,6 +244,13 @@ def _shared(training: Training) -> WeightedNetwork:
     if not path.exists():
         networks.save(path, trained.trained(training.space, training.load(), training.recipe))
     return networks.load(path, training.load())
+
+
+@cache
+def _placed(training: Training, architecture: Architecture) -> Placed:
+    """The plan on the target's board; it does not depend on the values of weights."""
+    data = training.load()
+    return place(to_graph(create(architecture, data, 0), data), training.target)
 
 
 @cache
