@@ -1,4 +1,4 @@
-"""Groups of commands: one that loads a command when it is used, and one with a default command."""
+"""A group whose commands are loaded when they are used."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
-
-DEFAULT = "model"  # the sub-command that is meant where another word stands in place of one
 
 
 class Lazy(NamedTuple):
@@ -52,28 +50,6 @@ class LazyGroup(click.Group):
         names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
         items = [CompletionItem(name, help=self.lazy[name].help if name in self.lazy else None) for name in names]
         return items + click.Command.shell_complete(self, ctx, incomplete)
-
-
-class DefaultGroup(click.Group):
-    """A group in which ``pipeall GROUP WORD`` is short for ``pipeall GROUP model WORD``."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        names = (*self.commands, *ctx.help_option_names)
-        missing = not args and not ctx.resilient_parsing  # while a word is completed, nothing is missing yet
-        if missing or (args and args[0] not in names):
-            args = [DEFAULT, *args]
-        return super().parse_args(ctx, args)
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Those of the short form, then the sub-commands."""
-        self.commands[DEFAULT].format_options(ctx, formatter)
-        formatter.write_paragraph()
-        others = ((name, command.help.splitlines()[0]) for name, command in self.commands.items() if name != DEFAULT)
-        write_commands(formatter, "Commands", others)
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        argument, *_ = self.commands[DEFAULT].params
-        return [*super().shell_complete(ctx, incomplete), *argument.shell_complete(ctx, incomplete)]
 
 
 def write_commands(formatter: click.HelpFormatter, title: str, commands: Iterable[tuple[str, str]]) -> None:

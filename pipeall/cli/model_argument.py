@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
+
+import click
 
 from ..errors import ArgumentError, ModelError
 from ..graph import zoo
@@ -14,7 +17,6 @@ from ..graph.onnx.read.shapes import Shapes
 from ..sizing import onnx_shapes
 from ..sizing.exports import with_doubts
 from ..sizing.size_network import Network, of_graph
-from .values import given_values
 
 ZOO: dict[str, Callable[[], Graph]] = {
     "alexnet": zoo.alexnet,
@@ -25,6 +27,7 @@ ZOO: dict[str, Callable[[], Graph]] = {
     "squeezenet": zoo.squeezenet,
 }
 NAMES = (*ZOO, *TRAINED)
+VALUES = f"{__name__}.values"  # of a context's ``meta``
 
 
 def load_model(model: str, input_shape: Shapes | None = None, finer: int | None = None) -> Graph:
@@ -69,3 +72,9 @@ def _file(model: str, input_shape: Shapes | None) -> tuple[str, Shapes | None]:
     """The file of a trained network's name, and its own shape where none is given; another name as it is."""
     trained = TRAINED.get(model)
     return (model, input_shape) if trained is None else (str(trained.path()), input_shape or trained.shape)
+
+
+def given_values() -> dict[str, Any]:
+    """What --value gives in the command that runs, by input name."""
+    context = click.get_current_context(silent=True)
+    return {} if context is None else context.meta.get(VALUES, {})

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
-from math import isfinite
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from ..errors import ArgumentError
 from ..files import is_writable, same_file
 from . import complete
-from .values import value_option
+from .model_argument import VALUES
+from .replaced import refuse_replaced
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 seed_option = click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of what is random.")
@@ -58,6 +58,40 @@ def _filled(context: click.Context, option: click.Parameter, value: Any) -> Any:
     if "" in (value if isinstance(value, tuple) else (value,)):
         raise click.BadParameter("expected a word, got an empty one", context, option)
     return value
+
+
+class Command(click.Command):
+    """A command whose help has its options under headings, and which says how options of before are written now."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = ctx.command_path.split()[1:]
+        options = [name for param in self.params for name in param.opts]
+        refuse_replaced(" ".join(words).removesuffix(" model"), options, args)
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record:
+                sections.setdefault(getattr(param, "heading", "Options"), []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records, col_max=24)
+
+
+def under(heading: str, *options: Callable) -> Callable:
+    """Options of a command that its help has under a heading."""
+
+    def decorate(command: Callable) -> Callable:
+        for option in reversed(options):
+            before = len(getattr(command, "__click_params__", ()))
+            command = option(command)
+            for param in command.__click_params__[before:]:
+                param.heading = heading
+        return command
+
+    return decorate
 
 
 class Written(click.Option):
@@ -120,20 +154,23 @@ def file_option(*names: str, help: str, folder: bool = False, resumed: str = "")
     )
 
 
-def positive_option(
-    *names: str, help: str, default: float | None = None, required: bool = False, hidden: bool = False
-) -> Callable:
+def positive_option(*names: str, help: str, default: float | None = None, required: bool = False) -> Callable:
     """A finite number above 0."""
     above = click.FloatRange(min=0, min_open=True)
     given = {"default": default, "show_default": True} if default is not None else {"required": required}
-    return click.option(*names, type=above, callback=_finite, help=help, hidden=hidden, **given)
+    return click.option(*names, type=above, callback=_finite, help=help, **given)
 
 
 seconds_option = positive_option("--seconds", default=1.0, help="How long each unit, pair and plan is measured.")
 
 
+def given(options: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Those of these options that were given."""
+    return {name: options[name] for name in names if options.get(name) is not None}
+
+
 class Numbers(click.ParamType):
-    """Numbers of one type: "1,3,227,227"; within ``KeyValues`` with a slash between them: "0.485/0.456/0.406"."""
+    """Numbers of one type with commas between them: "1,3,227,227"."""
 
     name = "numbers"
 
@@ -144,32 +181,21 @@ class Numbers(click.ParamType):
         if isinstance(value, tuple):
             return value
         try:
-            return tuple(self.kind(word) for word in value.split("/" if "/" in self.example else ","))
+            numbers = tuple(self.kind(word) for word in value.split(","))
         except ValueError:
-            self.fail(f"expected numbers such as {self.example}, got {value!r}", param, ctx)
+            numbers = (nan,)
+        if not all(map(isfinite, numbers)):
+            self.fail(f"expected finite numbers such as {self.example}, got {value!r}", param, ctx)
+        return numbers
 
 
 class Precisions(click.ParamType):
-    """Precisions, and how much they may err: "fp32,fp16,max-error=0.01". Converted: (("fp32", "fp16"), 0.01)."""
+    """Precisions with commas between them: "fp32,fp16"."""
 
     name = "precisions"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple:
-        if isinstance(value, tuple):
-            return value
-        words, bound = [], None
-        for word in value.split(","):
-            key, given, number = word.strip().lower().partition("=")
-            if not given:
-                words.append(key)
-                continue
-            try:
-                bound = float(number)
-            except ValueError:
-                bound = -1.0
-            if key != "max-error" or not 0 <= bound < float("inf"):
-                self.fail(f"expected precisions and max-error=0.01, got {word.strip()!r}", param, ctx)
-        return tuple(words), bound
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        return value if isinstance(value, tuple) else tuple(word.strip().lower() for word in value.split(","))
 
 
 class Shapes(click.ParamType):
@@ -215,6 +241,49 @@ class Bytes(click.ParamType):
         return float(found[1]) * self.UNITS[found[2]]
 
 
+class InputValue(click.ParamType):
+    """An input's value: "sr=16000", or several numbers, "size=720,1280". Converted: ("sr", 16000)."""
+
+    name = "value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
+        if isinstance(value, tuple):
+            return value
+        name, _, text = value.rpartition("=")
+        try:
+            numbers = [self._number(w) for w in text.split(",")]
+        except ValueError:
+            numbers = []
+        if not (name and numbers):
+            self.fail(f"expected an input and its value, such as sr=16000 or size=720,1280, got {value!r}", param, ctx)
+        return name, numbers if "," in text else numbers[0]
+
+    @staticmethod
+    def _number(word: str) -> bool | int | float:
+        if word.lower() in ("true", "false"):
+            return word.lower() == "true"
+        try:
+            return int(word)
+        except ValueError:
+            return float(word)
+
+
+def _kept_values(context: click.Context, option: click.Parameter, values: tuple[tuple[str, Any], ...]) -> None:
+    context.meta[VALUES] = dict(values)
+
+
+value_option = click.option(
+    "--value",
+    type=InputValue(),
+    multiple=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_kept_values,
+    metavar="INPUT=NUMBER",
+    help="Value of an input, sr=16000 or size=720,1280, which is then a constant of the network; may be repeated.",
+)
+
+
 model_argument = click.argument("model", shell_complete=complete.models)
 finer_option = click.option(
     "--finer",
@@ -228,57 +297,5 @@ shape_option = click.option(
 )
 
 
-def model_options(command: Callable) -> Callable:
-    """How to read the model: ``load_model`` takes them."""
-    return shape_option(value_option(finer_option(command)))
-
-
-class KeyValues(click.ParamType):
-    """Several values in one option: "caffe:resize=256,mean=104/117/123", or without a head "rates=1/2/3,batch=32".
-
-    Gives a dict: the head under "head" where there is one, and what was set. A key whose type is bool stands alone and
-    means True; an underscore in a key is a dash for people.
-    """
-
-    name = "values"
-
-    def __init__(self, head: click.ParamType | type | None = None, **keys: tuple[click.ParamType | type, str]):
-        """``keys``: of each the type and, for the help, its meaning."""
-        self.head = None if head is None else click.types.convert_type(head)
-        self.kinds = {key: click.types.convert_type(kind) for key, (kind, _) in keys.items()}
-        self.meanings = {key: meaning for key, (_, meaning) in keys.items()}
-
-    def option(self, *names: str, help: str, default: str | None = None) -> Callable:
-        """An option of this type, whose help has a line for each key."""
-        width = max(map(len, self.meanings)) + 1
-        lines = [f"{key.replace('_', '-'):<{width}} {meaning}" for key, meaning in self.meanings.items()]
-        form = "KEY=VALUE,..." if self.head is None else "VALUE[:KEYS]"
-        text = "\n".join((help, "", "\b", *lines, ""))
-        return click.option(*names, type=self, metavar=form, default=default, help=text)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
-        if isinstance(value, dict):
-            return value
-        head, _, text = ("", "", value) if self.head is None else value.partition(":")
-        found = {} if self.head is None else {"head": self.head.convert(head, param, ctx)}
-        for part in text.split(",") if text else ():
-            word, equals, content = part.partition("=")
-            key = word.replace("-", "_")
-            kind = self.kinds.get(key)
-            if kind is None or key in found or (kind is click.BOOL) == bool(equals):
-                self.fail(f"expected {self._form()}, each at most once, got {part!r}", param, ctx)
-            try:
-                found[key] = True if kind is click.BOOL else kind.convert(content, param, ctx)
-            except click.BadParameter as error:
-                self.fail(f"{word}: {error.message}", param, ctx)
-            if isinstance(found[key], float) and not isfinite(found[key]):
-                self.fail(f"{word}: expected a finite number, got {content}", param, ctx)
-        return found
-
-    def _form(self) -> str:
-        """What may be set: "rates=VALUE, prefetch"."""
-        words = (f"{key}{'' if kind is click.BOOL else '=VALUE'}" for key, kind in self.kinds.items())
-        return ", ".join(words).replace("_", "-")
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return [] if self.head is None else self.head.shell_complete(ctx, param, incomplete)
+# How to read the model: ``load_model`` takes them.
+model_options = under("How the model is read", shape_option, value_option, finer_option)

@@ -75,7 +75,7 @@ def test_orders_and_units_are_of_the_board_that_is_named():
     assert completed("simulate alexnet --board rk3399pro --plan b") == ["big"]
     assert completed("search alexnet --board a311d-armcl --units little,") == ["little,big", "little,gpu"]
     assert completed("profile alexnet --units g") == ["gpu"]
-    assert completed("run alexnet --order B-G") == ["B-G", *(["B-G-L"] if len(NAMES) == 2 else [])]
+    assert completed("run alexnet --plan B-G") == ["B-G", *(["B-G-L"] if len(NAMES) == 2 else [])]
     assert completed("search alexnet --board nothing --units b") == []
 
 

@@ -12,7 +12,7 @@ from PIL import Image
 from task_images import by_the_letter
 
 from pipeall import ArgumentError, Plan, zoo
-from pipeall.cli.answers import reader
+from pipeall.cli.picture_options import reader
 from pipeall.cli.plans import chosen_plan
 from pipeall.graph.ops import macs, run_graph
 from pipeall.media import images, sources
@@ -38,16 +38,16 @@ def test_balanced_cuts_are_the_best_of_all(speeds):
     assert slowest(balanced_cuts(graph, speeds)) == pytest.approx(best)
 
 
-def plan_text(**options: object) -> str:
-    names = ("plan", "order", "cuts", "partition_point", "partition_point2")
-    return str(chosen_plan(zoo.squeezenet(), BOARD, **dict.fromkeys(names) | options))
+def plan_text(plan: str | None = None) -> str:
+    return str(chosen_plan(zoo.squeezenet(), BOARD, plan))
 
 
-def test_ways_to_say_the_same_plan():
-    assert plan_text(plan="G-B-L:3,5") == "gpu-big-little:3,5"
-    assert plan_text(order="G-B-L", cuts=(3, 5)) == "gpu-big-little:3,5"
-    assert plan_text(order="G-B-L", partition_point=3, partition_point2=5) == "gpu-big-little:3,5"
-    assert plan_text(order="big") == "big"
+def test_a_plan_with_cuts_or_without():
+    assert plan_text("G-B-L:3,5") == "gpu-big-little:3,5"
+    assert plan_text("G-Bx1-L") == str(Plan.balanced(["gpu", "bigx1", "little"], zoo.squeezenet()))
+    assert plan_text("big") == plan_text("B") == "big"
+    with pytest.raises(ArgumentError):
+        plan_text("B-L+G")
 
 
 @two_clusters
@@ -118,16 +118,16 @@ def test_classes_behind_a_background_class(tmp_path):
     graph = zoo.squeezenet()
     outputs = {"prob": np.zeros((1, 1000), np.float32)}
     outputs["prob"][0, [2, 997, 999, 998]] = 0.4, 0.3, 0.2, 0.1
-    named = reader(graph, {"first_class": 997, "top": 2}, str(tmp_path / "labels.txt"), None)
+    named = reader(graph, {"first_class": 997, "top": 2, "labels": str(tmp_path / "labels.txt")}, {})
     found = named(outputs, named.picture.placed((8, 8), (224, 224))).classes
     assert [(best.label, best.name) for best in found] == [(0, "tench, Tinca tinca"), (2, "shark")]
-    plain = reader(graph, {"first_class": 1}, None, None)
+    plain = reader(graph, {"first_class": 1}, {})
     found = plain(outputs, plain.picture.placed((8, 8), (224, 224))).classes
     assert [(best.label, best.name) for best in found][:2] == [(1, "1"), (996, "996")] and len(found) == 5
 
 
 def test_an_output_that_is_no_number_is_an_error():
-    read = reader(zoo.squeezenet(), {}, None, None)
+    read = reader(zoo.squeezenet(), {}, {})
     with pytest.raises(ArgumentError, match="expected finite numbers, got NaN"):
         read({"prob": np.full((1, 1000), np.nan, np.float32)}, read.picture.placed((8, 8), (224, 224)))
 
@@ -149,7 +149,7 @@ def test_run_agrees_with_the_reference(tmp_path):
 
 def test_run_as_text(tmp_path):
     path = picture(tmp_path)
-    result = invoke("run", "squeezenet", tmp_path, "--plan", "B", "--repeat", "3", "--slots", "1", "--threads", "B=1")
+    result = invoke("run", "squeezenet", tmp_path, "--plan", "B", "--repeat", "3", "--slots", "1", "--plan", "Bx1")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.count(str(path)) == 1  # answers of the first pass alone
     assert "bigx1: 3 frames in" in result.stdout and "latency p50" in result.stdout
@@ -238,7 +238,7 @@ def names_right(answers: list[dict], labels: dict[str, list[int]]) -> int:
 def test_run_names_photos_through_a_two_stage_pipeline(data_dir):
     models, photos = data_dir / "models", data_dir / "photos"
     synsets = models / "synset_words.txt"
-    answers, figures = ran(models / "squeezenet1.1.onnx", photos, "--order", "big-little", "--labels", synsets)
+    answers, figures = ran(models / "squeezenet1.1.onnx", photos, "--plan", "big-little", "--labels", synsets)
     assert figures["plan"].startswith("big-little:") and len(figures["stats"]["stages"]) == 2
     assert figures["frames"] == len(answers) == 13
     assert names_right(answers, json.loads((photos / "labels.json").read_text())) >= 12
@@ -269,8 +269,8 @@ def test_run_agrees_with_onnxruntime(data_dir, model):
     labels = json.loads((data_dir / "photos" / "labels.json").read_text())
     photos = [data_dir / "photos" / name for name in ("glow_zebra_340.png", "skimage_coffee.png", "wonnx_pelican.jpeg")]
     preset = PRESET[settings["order"]][settings["scale"]]
-    options = ["--preprocess", f"{preset}:resize={settings['resize']}", "--first-class", settings["first_class"]]
-    answers, _ = ran(path, *photos, "--order", "L-B", *options)
+    options = ["--preprocess", preset, "--resize", settings["resize"], "--first-class", settings["first_class"]]
+    answers, _ = ran(path, *photos, "--plan", "L-B", *options)
     assert names_right(answers, labels) == len(photos)
     peer = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     size = (settings["size"],) * 2

@@ -15,8 +15,8 @@ from PIL import Image
 from task_images import opened
 
 from pipeall import ArgumentError
-from pipeall.cli.answers import reader
 from pipeall.cli.model_argument import ZOO
+from pipeall.cli.picture_options import reader
 from pipeall.cli.run.run_text import summary
 from pipeall.media import sources, video
 from pipeall.media.draw import drawn
@@ -304,21 +304,20 @@ def test_a_drawn_video(clip, tmp_path):
 # ---- tasks ----
 
 
-def test_keys_of_the_task_and_options():
+def test_options_of_the_task():
     plain = ["run", "squeezenet", "examples", "--plan", "B", "--json"]
-    assert "--top: expected 3, as in --task" in invoke(*plain, "--task", "classify:top=3", "--top", "2").stderr
     assert (
         "no decoder of the task segment reads its outputs: prob (1, 1000)" in invoke(*plain, "--task", "segment").stderr
     )
     assert "expected it with a classifier" in invoke(*plain, "--decoder", "embed", "--first-class", "1").stderr
-    answers, _ = ran("squeezenet", "examples", "--plan", "B", "--task", "classify:top=2")
+    answers, _ = ran("squeezenet", "examples", "--plan", "B", "--task", "classify", "--top", "2")
     assert [len(answer["classes"]) for answer in answers] == [2, 2, 2]
     answers, _ = ran("squeezenet", "examples", "--plan", "B", "--decoder", "embed")
     assert {len(answer["vector"]) for answer in answers} == {1000}
 
 
 def test_preprocessing_of_other_tasks_replaces_parts():
-    read = reader(ZOO["squeezenet"](), {"decoder": "embed"}, None, {"head": "tf", "channels": "BGR"})
+    read = reader(ZOO["squeezenet"](), {"decoder": "embed"}, {"preprocess": "tf", "channels": "BGR"})
     assert read.picture.fit == "stretch" and read.picture.channels == "BGR" and read.picture.mean == (127.5,) * 3
     assert preset_picture((8, 8), "plain", read.picture, resize=16).fit == "crop"
     assert preset_picture((8, 8), "plain", read.picture, fit="letterbox").fit == "letterbox"

@@ -290,12 +290,14 @@ def test_a_wrong_file_of_measurements_is_one_line(change, words, tmp_path):
 
 def test_each_stage_has_a_precision_that_is_allowed(monkeypatch):
     monkeypatch.setenv("PIPEALL_ISA", "ref")  # computes with halves, slowly
-    found = document("search", "tiny", "--units", "B", "--precisions", "fp32,fp16,int8,max-error=0.05", *QUICK)
+    found = document("search", "tiny", "--units", "B", "--precisions", "fp32,fp16,int8", "--max-error", "0.05", *QUICK)
     assert found["precisions"]["units"] == ["big", "big@fp16"]
     assert 0 < found["precisions"]["errors"]["big@fp16"] <= 0.05
     assert list(found["precisions"]["refused"]) == ["big@int8"]
     assert {row["plan"] for row in found["ranked"]} == {"big", "big@fp16"}
-    shown = invoke("search", "tiny", "--units", "B", "--precisions", "fp32,fp16,max-error=0", *QUICK, "--verify", "0")
+    shown = invoke(
+        "search", "tiny", "--units", "B", "--precisions", "fp32,fp16", "--max-error", "0", *QUICK, "--verify", "0"
+    )
     assert "big@fp16 left out: error" in shown.stdout
 
 
@@ -312,10 +314,13 @@ def test_precisions_of_a_model_are_those_that_it_prices():
 @pytest.mark.parametrize(
     "words, part",
     [
-        (("--precisions", "fp16,max-error=x"), "max-error=x"),
-        (("--precisions", "fp16,least=1"), "least=1"),
+        (("--precisions", "fp16", "--max-error", "x"), "not a valid float"),
+        (("--max-error", "0.1"), "expected --precisions beside it"),
         (("--precisions", "fp8"), "fp8"),
-        (("--precisions", "fp16,max-error=0.01", "--board", "rk3588"), "expected no max-error beside --board"),
+        (
+            ("--precisions", "fp16", "--max-error", "0.01", "--board", "rk3588"),
+            "expected --precisions beside it and no --board",
+        ),
         (("--precisions", "fp16", "--board", "rpi4"), "no component 'big@fp16'"),
     ],
 )

@@ -21,7 +21,7 @@ from docs_pages import blocks, run
 
 import pipeall
 from pipeall.cli.app import app
-from pipeall.cli.groups import DEFAULT
+from pipeall.cli.default_group import DEFAULT
 from pipeall.env import VARIABLES
 from pipeall.files import read_json
 from pipeall.graph.onnx.read.convert import OPERATORS

@@ -65,7 +65,7 @@ def test_every_rank_says_what_is_wrong(tmp_path):
 
 
 def test_a_diverging_loss_ends_every_rank(tmp_path):
-    arguments = ("--hidden", "16", "--output", "relu:loss=squared", "--rate", "1e30", "--epochs", "2")
+    arguments = ("--hidden", "16", "--output", "relu", "--loss", "squared", "--lr", "1e30", "--epochs", "2")
     done = mpirun(2, "-m", "pipeall", "train", "digits", *arguments)
     assert done.returncode == 2
     assert done.stderr.count("expected a finite loss") == 2

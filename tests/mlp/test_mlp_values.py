@@ -24,11 +24,17 @@ def test_a_linear_function_is_found(tmp_path):
     path, x, y = plane(tmp_path)
     arguments = (
         "--output",
-        "linear:targets=2",
+        "linear",
+        "--targets",
+        "2",
         "--hidden",
         "16",
         "--optimizer",
-        "adam:rate=0.02,schedule=cosine",
+        "adam",
+        "--lr",
+        "0.02",
+        "--schedule",
+        "cosine",
     )
     got = document("train", path, *arguments, "--epochs", 60, "--onnx", tmp_path / "net.onnx")
     last = got["epochs"][-1]
@@ -71,27 +77,41 @@ def test_the_best_epoch_is_kept_and_patience_ends(tmp_path):
         "--output",
         "linear",
         "--optimizer",
-        "adam:rate=0.01",
+        "adam",
+        "--lr",
+        "0.01",
     )
-    full = document(*command, "--epochs", "40:validation=0.3,patience=5", "--save", tmp_path / "net.ckpt")
+    full = document(
+        *command, "--epochs", "40", "--validation", "0.3", "--patience", "5", "--save", tmp_path / "net.ckpt"
+    )
     losses = [epoch["validation"] for epoch in full["epochs"]]
     best = int(np.argmin(losses))
     assert len(losses) == best + 1 + 5 < 40
-    first = document(*command, "--epochs", f"{best + 1}:validation=0.3", "--onnx", tmp_path / "best.onnx")
-    document(*command, "--epochs", "40:validation=0.3,patience=5", "--onnx", tmp_path / "last.onnx")
+    first = document(*command, "--epochs", best + 1, "--validation", "0.3", "--onnx", tmp_path / "best.onnx")
+    document(*command, "--epochs", "40", "--validation", "0.3", "--patience", "5", "--onnx", tmp_path / "last.onnx")
     assert [epoch["validation"] for epoch in first["epochs"]] == losses[: best + 1]
     assert (tmp_path / "best.onnx").read_bytes() == (tmp_path / "last.onnx").read_bytes()
-    done = invoke(*command, "--epochs", "40:validation=0.3,patience=5", "--resume", tmp_path / "net.ckpt")
+    done = invoke(
+        *command, "--epochs", "40", "--validation", "0.3", "--patience", "5", "--resume", tmp_path / "net.ckpt"
+    )
     assert done.exit_code == 2 and "--epochs: patience: training has ended" in done.stderr
 
 
 def test_the_best_epoch_survives_a_break(tmp_path):
     """With validation too a run that goes on ends with the network of one without a break."""
     command = ("train", "digits", "--hidden", "16", "--optimizer", "adam")
-    document(*command, "--epochs", "4:validation=0.2", "--onnx", tmp_path / "whole.onnx")
-    document(*command, "--epochs", "2:validation=0.2", "--save", tmp_path / "net.ckpt")
+    document(*command, "--epochs", "4", "--validation", "0.2", "--onnx", tmp_path / "whole.onnx")
+    document(*command, "--epochs", "2", "--validation", "0.2", "--save", tmp_path / "net.ckpt")
     document(
-        *command, "--epochs", "4:validation=0.2", "--resume", tmp_path / "net.ckpt", "--onnx", tmp_path / "broken.onnx"
+        *command,
+        "--epochs",
+        "4",
+        "--validation",
+        "0.2",
+        "--resume",
+        tmp_path / "net.ckpt",
+        "--onnx",
+        tmp_path / "broken.onnx",
     )
     assert (tmp_path / "whole.onnx").read_bytes() == (tmp_path / "broken.onnx").read_bytes()
 
@@ -99,10 +119,10 @@ def test_the_best_epoch_survives_a_break(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--onnx", "x.onnx", "--output", "tanh:loss=squared"], "--onnx: expected an output of"),
-        (["--epochs", "9:patience=3"], "--epochs: patience: expected validation"),
+        (["--onnx", "x.onnx", "--output", "tanh", "--loss", "squared"], "--onnx: expected an output of"),
+        (["--epochs", "9", "--patience", "3"], "--patience: expected --validation"),
         (["--output", "relu"], "--output: cross-entropy needs softmax or sigmoid"),
-        (["--output", "linear:loss=cross-entropy"], "--output: cross-entropy needs softmax or sigmoid"),
+        (["--output", "linear", "--loss", "cross-entropy"], "--output: cross-entropy needs softmax or sigmoid"),
     ],
 )
 def test_refused_before_training(arguments, said):

@@ -14,6 +14,7 @@ from pipeall.mlp.data import load, split
 from pipeall.mlp.train import EpochResult, curves, train
 
 COMMAND = ("train", "digits", "--hidden", "16", "--epochs")
+HELD_OUT = ("--validation", "0.2")
 
 
 def test_numbers_of_an_epoch_are_those_of_the_exported_network(tmp_path):
@@ -24,7 +25,7 @@ def test_numbers_of_an_epoch_are_those_of_the_exported_network(tmp_path):
     """
     runtime = pytest.importorskip("onnxruntime", reason="the reference: pip install onnxruntime")
     path, plot = tmp_path / "net.onnx", tmp_path / "net.png"
-    found = document(*COMMAND, "4:validation=0.2", "--onnx", path, "--plot", plot)
+    found = document(*COMMAND, "4", *HELD_OUT, "--onnx", path, "--plot", plot)
     last = found["epochs"][-1]
     assert last["validation"] == min(epoch["validation"] for epoch in found["epochs"]), "the weights are of this epoch"
     session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -83,8 +84,8 @@ def events(folder):
 def test_event_files(tmp_path):
     pytest.importorskip("tensorboardX", reason="needs pipeall[tensorboard]")
     folder = tmp_path / "events"
-    first = document(*COMMAND, f"2:validation=0.2,tensorboard={folder}", "--save", tmp_path / "net.ckpt")
-    more = document(*COMMAND, f"3:validation=0.2,tensorboard={folder}", "--resume", tmp_path / "net.ckpt")
+    first = document(*COMMAND, "2", *HELD_OUT, "--tensorboard", folder, "--save", tmp_path / "net.ckpt")
+    more = document(*COMMAND, "3", *HELD_OUT, "--tensorboard", folder, "--resume", tmp_path / "net.ckpt")
     fields = {
         "loss/training": "loss",
         "loss/validation": "validation",
@@ -101,13 +102,13 @@ def test_event_files(tmp_path):
     found = {(step, tag): value for step, tag, value in events(folder)}
     assert found == pytest.approx(expected, rel=2**-24), "event files have float32"
     (tmp_path / "file").touch()
-    done = invoke(*COMMAND, f"2:tensorboard={tmp_path / 'file'}")
-    assert done.exit_code == 2 and "--epochs: tensorboard:" in done.stderr and "cannot be written" in done.stderr
+    done = invoke(*COMMAND, "2", "--tensorboard", tmp_path / "file")
+    assert done.exit_code == 2 and "--tensorboard:" in done.stderr and "cannot be written" in done.stderr
 
 
 def test_event_files_without_the_package(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     monkeypatch.delitem(sys.modules, "pipeall.cli.train.train_log", raising=False)
-    done = invoke(*COMMAND, f"1:tensorboard={tmp_path / 'events'}")
+    done = invoke(*COMMAND, "1", "--tensorboard", tmp_path / "events")
     assert done.exit_code == 2 and "needs the package 'tensorboardX': pip install 'pipeall[tensorboard]'" in done.stderr
     assert not (tmp_path / "events").exists()

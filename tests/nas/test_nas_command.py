@@ -17,9 +17,9 @@ from pipeall.nas.datasets import load as load_data
 pytest.importorskip("torch", reason="needs pipeall[nas]")
 pytest.importorskip("onnx", reason="needs pipeall[onnx]")
 
-TRAINING = "cycles=3/4/6,rates=0.02/0.05/0.1,batch=16"
-SHORT = f"--space conv:nodes=1/1,widths=4/6/8/12 --samples 200 --training {TRAINING} --prune 0.5"
-FEW = "--evolution population=4,generations=1,instances=2,budget=7 --seed 3"
+TRAINING = "--cycles 3,4,6 --lr 0.02,0.05,0.1 --batch 16"
+SHORT = f"--space conv --nodes 1,1 --widths 4,6,8,12 --samples 200 {TRAINING} --prune 0.5"
+FEW = "--population 4 --generations 1 --instances 2 --budget 7 --seed 3"
 ARGUMENTS = ("nas", "--data", "digits", *SHORT.split(), *FEW.split())
 
 
@@ -27,7 +27,7 @@ ARGUMENTS = ("nas", "--data", "digits", *SHORT.split(), *FEW.split())
 def searched(tmp_path_factory):
     """A finished search: its folder and what it printed."""
     folder = tmp_path_factory.mktemp("nas") / "digits"
-    return folder, document(*ARGUMENTS, "--board", "a311d-armcl", "--target", "fps=3000", "-o", folder)
+    return folder, document(*ARGUMENTS, "--board", "a311d-armcl", "--target-fps", "3000", "-o", folder)
 
 
 def test_what_a_search_tells(searched):
@@ -73,14 +73,14 @@ def test_an_interrupted_search_ends_the_same(searched, tmp_path, kept=4):
     files = sorted((folder / "networks").iterdir(), key=lambda path: path.stat().st_mtime_ns)
     for path in files[: sum(2 if pruned else 1 for pruned in was_pruned[:kept])]:
         shutil.copy2(path, tmp_path / "networks")
-    again = document(*ARGUMENTS, "--board", "a311d-armcl", "--target", "fps=3000", "-o", tmp_path)
+    again = document(*ARGUMENTS, "--board", "a311d-armcl", "--target-fps", "3000", "-o", tmp_path)
     assert again["winner"] == found["winner"] and again["generations"] == found["generations"]
     assert (tmp_path / "winner.onnx").read_bytes() == (folder / "winner.onnx").read_bytes()
 
 
 def test_processes_change_nothing_and_the_text_begins_with_accuracy(searched, tmp_path):
     folder, found = searched
-    result = invoke(*ARGUMENTS, "--board", "a311d-armcl", "--target", "fps=3000", "-o", tmp_path, "--workers", 2)
+    result = invoke(*ARGUMENTS, "--board", "a311d-armcl", "--target-fps", "3000", "-o", tmp_path, "--workers", 2)
     assert result.exit_code == 0, result.stderr
     tested, regression = found["accuracy"]["tested"], found["baselines"]["logistic regression"]["tested"]
     text = " ".join(result.stdout.split())
@@ -95,26 +95,29 @@ def test_a_winner_that_is_finished_on_all_samples(searched, tmp_path):
     """The search is not run again, and more training on more samples helps."""
     folder, found = searched
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    options = ("--board", "a311d-armcl", "--target", "fps=3000", "--training", f"{TRAINING},finish=5")
+    options = ("--board", "a311d-armcl", "--target-fps", "3000", "--finish", "5")
     more = document(*ARGUMENTS, *options, "-o", tmp_path)
     assert more["winner"] == found["winner"] and more["accuracy"]["tested"] > found["accuracy"]["tested"]
 
 
 def test_rates_for_all_networks(tmp_path):
     """Without crossover and mutation no network but those of the first generation comes."""
-    few = FEW.replace("instances=2,budget=7", "generations=2,guided=0,crossover=0,mutation=0").replace(
-        "generations=1,", ""
+    few = FEW.replace(
+        "--generations 1 --instances 2 --budget 7", "--generations 2 --guided 0 --crossover 0 --mutation 0"
     )
     arguments = (
         "nas",
         "--data",
         "digits",
         "--space",
-        "tree:depth=1,neurons=4",
+        "tree",
+        "--depth",
+        1,
+        "--neurons",
+        4,
         "--samples",
         50,
-        "--training",
-        TRAINING,
+        *TRAINING.split(),
     )
     found = document(*arguments, *few.split(), "-o", tmp_path)
     lines = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
@@ -147,7 +150,7 @@ def test_numbers_and_no_board(tmp_path):
     x = random.standard_normal((400, 4))
     rows = np.column_stack([x, 3 * x[:, 0] - x[:, 1] + 20.5])
     np.savetxt(tmp_path / "line.csv", rows, delimiter=",")
-    arguments = ("--space tree:depth=2,neurons=8 --training cycles=4/8/12,rates=0.03/0.1/0.3,batch=8 " + FEW).split()
+    arguments = ("--space tree --depth 2 --neurons 8 --cycles 4,8,12 --lr 0.03,0.1,0.3 --batch 8 " + FEW).split()
     found = document("nas", "--data", tmp_path / "line.csv", "-o", tmp_path / "out", *arguments)
     assert found["accuracy"]["tested"] > 0.7 and found["run"] is None and found["winner"]["fps"] is None
     assert load(tmp_path / "out" / "winner.onnx").inputs[0].shape == (1, 4)
@@ -159,16 +162,19 @@ def test_numbers_and_no_board(tmp_path):
     ("arguments", "message"),
     [
         (["--data", "nowhere.npz"], "expected digits or a file ending in"),
-        (["--data", "digits", "--target", "fps=5"], "expected --board beside"),
-        (["--data", "digits", "--target", "min-fps=5"], "expected --board beside"),
-        ([*ARGUMENTS[1:], "--board", "rpi5", "--target", "min-fps=1e9"], "none of 4 networks can be trained"),
-        (["--data", "digits", "--prune", "below=0.1"], "'below=0.1' is not a valid float range"),
-        (["--data", "digits", "--evolution", "lam=chaos"], "lam: expected a number or sweep"),
-        (["--data", "digits", "--evolution", "lam=2"], "lambda: expected"),
-        (["--data", "digits", "--evolution", "budget=9"], "expected at least a population, 10, got 9"),
-        (["--data", "digits", "--evolution", "mutation=1.5"], "mutation: 1.5 is not in the range 0<=x<=1"),
-        (["--data", "digits", "--space", "conv:nodes=1/1/1/1/1"], "expected fewer stages for pictures of 8 x 8"),
-        (["--data", "digits", "--training", "rates=1/2"], "expected three numbers above 0"),
+        (["--data", "digits", "--target-fps", "5"], "expected --board beside"),
+        (["--data", "digits", "--min-fps", "5"], "expected --board beside"),
+        ([*ARGUMENTS[1:], "--board", "rpi5", "--min-fps", "1e9"], "none of 4 networks can be trained"),
+        (["--data", "digits", "--prune-below", "0.1"], "expected --prune beside it"),
+        (["--data", "digits", "--lambda", "chaos"], "--lambda: expected a number or sweep"),
+        (["--data", "digits", "--lambda", "2"], "lambda: expected"),
+        (["--data", "digits", "--budget", "9"], "expected at least a population, 10, got 9"),
+        (["--data", "digits", "--mutation", "1.5"], "1.5 is not in the range 0<=x<=1"),
+        (
+            ["--data", "digits", "--space", "conv", "--nodes", "1,1,1,1,1"],
+            "fewer stages for pictures of 8 x 8",
+        ),
+        (["--data", "digits", "--lr", "1,2"], "expected three numbers above 0"),
         (["--data", "digits", "--board", "nothing"], "board 'nothing': expected one of a311d, a311d-armcl"),
         (["--data", "digits", "--workers", "math"], "expected MODULE:CLASS"),
         (["--data", "digits", "--workers", "no_such_package:Pool"], "no_such_package"),

@@ -164,8 +164,8 @@ def test_waves_know_what_was_before_them_whoever_works(candidates=10):
 
 
 def test_the_command_ends_trainings_and_goes_on_to_the_same_end(tmp_path):
-    options = "--space tree:depth=2,neurons=8 --samples 100 --training cycles=4/4/4,rates=0.001/0.01/0.1"
-    evolution = "--evolution population=4,generations=1,guided=0,instances=2,budget=9,start=random,halving=2"
+    options = "--space tree --depth 2 --neurons 8 --samples 100 --cycles 4,4,4 --lr 0.001,0.01,0.1"
+    evolution = "--population 4 --generations 1 --guided 0 --instances 2 --budget 9 --start random --halving 2"
     arguments = ("nas", "--data", "digits", *options.split(), *evolution.split(), "-o", tmp_path)
     found = document(*arguments)
     lines = (tmp_path / "history.jsonl").read_bytes().splitlines(keepends=True)

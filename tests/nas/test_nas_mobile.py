@@ -323,11 +323,11 @@ def test_recipes_that_are_none(wrong):
 
 def test_a_search_of_mobile_networks(tmp_path):
     """With every change of pictures; the history says with which."""
-    recipe = "crop=1,flip,cutout=2,mixup=0.2,smoothing=0.1,decay=0.0005"
+    recipe = "--crop 1 --flip --cutout 2 --mixup 0.2 --label-smoothing 0.1 --weight-decay 0.0005"
     arguments = (
-        f"--space mobile:widths=4/4/8/8,stages=2,kernels=3/5 --samples 60 --training cycles=1/1/2,batch=16,{recipe} "
-        "--evolution population=2,generations=1,guided=0,budget=3,start=random,presets --board rpi5 "
-        "--target min-fps=200"
+        f"--space mobile --widths 4,4,8,8 --stages 2 --kernels 3,5 --samples 60 --cycles 1,1,2 --batch 16 {recipe} "
+        "--population 2 --generations 1 --guided 0 --budget 3 --start random --presets --board rpi5 "
+        "--min-fps 200"
     )
     found = document("nas", "--data", "digits", *arguments.split(), "-o", tmp_path)
     assert found["search"]["training"]["recipe"] == {
@@ -344,16 +344,16 @@ def test_a_search_of_mobile_networks(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--space mobile:nodes=3", "--space mobile: expected stages, widths, kernels, blocks, got nodes"),
-        ("--space conv:blocks=both", "--space conv: expected nodes, widths, kernels, got blocks"),
-        ("--space mobile:kernels=4", "kernels: expected 1 to 4 ascending odd numbers"),
+        ("--space mobile --nodes 3", "--space mobile: expected stages, widths, kernels, blocks, got nodes"),
+        ("--space conv --blocks both", "--space conv: expected nodes, widths, kernels, got blocks"),
+        ("--space mobile --kernels 4", "kernels: expected 1 to 4 ascending odd numbers"),
         ("--space mobile --prune 0.5", "--prune: expected --space conv or tree"),
-        ("--board rpi5 --pareto --evolution halving=3", "--evolution halving: expected no --pareto"),
-        ("--space mobile --training smoothing=1", "smoothing: 1.0 is not in the range 0<=x<1"),
-        ("--space conv --training supernet=3", "--training supernet: expected --space mobile"),
-        ("--space conv --evolution presets", "--evolution presets: expected --space mobile"),
-        ("--space mobile --training supernet=3 --evolution halving=3", "supernet: expected no halving"),
-        ("--space mobile --training supernet=0", "supernet: 0 is not in the range x>=1"),
+        ("--board rpi5 --pareto --halving 3", "--halving: expected no --pareto"),
+        ("--space mobile --label-smoothing 1", "1.0 is not in the range 0<=x<1"),
+        ("--space conv --supernet 3", "--supernet: expected --space mobile"),
+        ("--space conv --presets", "--presets: expected --space mobile"),
+        ("--space mobile --supernet 3 --halving 3", "supernet: expected no halving"),
+        ("--space mobile --supernet 0", "0 is not in the range x>=1"),
     ],
 )
 def test_bad_arguments(tmp_path, monkeypatch, arguments, message):
@@ -365,5 +365,5 @@ def test_bad_arguments(tmp_path, monkeypatch, arguments, message):
 def test_features_are_not_cropped(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.savetxt(tmp_path / "rows.csv", np.arange(60).reshape(20, 3), delimiter=",")
-    result = invoke("nas", "--data", "rows.csv", "--training", "flip")
+    result = invoke("nas", "--data", "rows.csv", "--flip")
     assert result.exit_code == 2 and "crop, flip, cutout: expected pictures" in result.stderr

@@ -74,14 +74,14 @@ def test_strides_and_groups_count(classifier):
 
 def test_the_command(classifier, tmp_path):
     """With a classifier of its own digits: the winner's first generation begins with it."""
-    space = "--space mobile:widths=4/4/8/8,stages=1,kernels=3 --samples 40 --training cycles=1/1/1"
-    few = "--evolution population=2,generations=0,guided=0,budget=2,start=random,instances=1"
+    space = "--space mobile --widths 4,4,8,8 --stages 1 --kernels 3 --samples 40 --cycles 1,1,1"
+    few = "--population 2 --generations 0 --guided 0 --budget 2 --start random --instances 1"
     arguments = ("nas", "--data", "digits", *few.split(), "-o", tmp_path)
     found = document(*arguments, *f"{space},warm={classifier[2]}".split())
     assert found["search"]["training"]["pretrained"] == str(classifier[2])
     for wrong, message in (
         (f"{space},warm=nowhere.onnx", "nowhere.onnx"),
-        ("--training warm=a", "expected --space mobile"),
+        ("--pretrained a", "expected --space mobile"),
     ):
         result = invoke(*arguments[:-1], tmp_path / "b", *wrong.split())
         assert result.exit_code == 2 and message in result.stderr and result.stderr.count("\n") == 1, result.stderr

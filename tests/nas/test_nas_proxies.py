@@ -103,8 +103,8 @@ def test_what_is_beyond_a_limit_is_worth_nothing(tmp_path):
 
 def test_the_command(tmp_path):
     arguments = (
-        "nas --data digits --space tree:depth=2,neurons=8 --samples 50 --training cycles=1/1/2,rates=0.01/0.03/0.1 "
-        "--evolution population=2,generations=1,guided=0,budget=2,start=random,proxy="
+        "nas --data digits --space tree --depth 2 --neurons 8 --samples 50 --cycles 1,1,2 --lr 0.01,0.03,0.1 "
+        "--population 2 --generations 1 --guided 0 --budget 2 --start random --proxy "
     )
     found = document(*f"{arguments}patterns".split(), "-o", tmp_path / "a")
     assert found["search"]["proxy"] == "patterns"

@@ -185,8 +185,8 @@ def test_shared_weights_do_not_depend_on_what_is_tuned(tmp_path):
 
 
 SEARCH = (
-    "--space mobile:widths=4/4/8/8,stages=1,kernels=3/5 --samples 200 --training supernet=6,batch=16 "
-    "--evolution population=3,generations=1,guided=2,instances=2,budget=6"
+    "--space mobile --widths 4,4,8,8 --stages 1 --kernels 3,5 --samples 200 --supernet 6 --batch 16 "
+    "--population 3 --generations 1 --guided 2 --instances 2 --budget 6"
 )
 
 

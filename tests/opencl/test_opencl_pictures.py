@@ -144,7 +144,7 @@ def test_plans_that_search_writes_run_on_pictures(name, board_with_gpu, tmp_path
     assert any(plan.units[0] == "gpu" for plan in plans)
 
 
-@pytest.mark.parametrize("words", [["--plan", "PLAN"], ["--plan", "B+L+G"], ["--order", "G-B-L", "--cuts", "3,5"]])
+@pytest.mark.parametrize("words", [["--plan", "PLAN"], ["--plan", "B+L+G"], ["--plan", "G-B-L:3,5"]])
 def test_the_command_runs_them(words, board_with_gpu, tmp_path):
     Image.fromarray(image(50, 70, 3)).save(tmp_path / "photo.png")
     assert invoke("search", "squeezenet", "--board", "a311d-armcl", "-o", tmp_path / "PLAN.json").exit_code == 0

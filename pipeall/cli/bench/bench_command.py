@@ -19,16 +19,24 @@ from ...pipeline.planning.names import component_name, overlap
 from ...pipeline.planning.plan import Plan
 from .. import complete
 from ..model_argument import load_model
-from ..options import board_option, file_option, finer_option, floating_option, json_option, positive_option
+from ..options import (
+    Command,
+    board_option,
+    file_option,
+    finer_option,
+    floating_option,
+    json_option,
+    positive_option,
+    value_option,
+)
 from ..output import print_json, progress, tracked
 from ..profiles import load_board, measured, times_lines
-from ..values import value_option
 from .bench_text import show
 
 NETS = ("alexnet", "googlenet", "mobilenet", "resnet50-slim", "squeezenet")  # of paper 001
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("nets", nargs=-1, shell_complete=complete.models)
 @click.option("--components", shell_complete=complete.units, help="Such as B,L,G; default all real processors.")
 @positive_option(

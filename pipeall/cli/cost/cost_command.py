@@ -13,7 +13,7 @@ from ...graph.ir import Graph
 from ...graph.onnx.read.shapes import Shapes
 from ...sizing.conventions import CONVENTIONS
 from ...sizing.size_network import Network
-from ..groups import DEFAULT, DefaultGroup
+from ..default_group import DEFAULT, DefaultGroup
 from ..model_argument import read_network
 from ..options import file_option, json_option, model_argument, model_options
 from ..output import print_json

@@ -13,14 +13,14 @@ from ...sizing import residence
 from ...sizing.count import network_cost
 from ...sizing.size_network import FLOAT_BYTES, Network
 from ..model_argument import read_network
-from ..options import Numbers, json_option, model_argument, model_options, positive_option
+from ..options import Command, Numbers, json_option, model_argument, model_options, positive_option
 from ..output import print_json
 from ..tables import print_text
 
 LINK = {"type": click.Choice(list(residence.LINKS)), "metavar": "LINK"}
 
 
-@click.command()
+@click.command(cls=Command)
 @model_argument
 @click.option("--samples", type=click.IntRange(1), required=True, help="Of the data set; ImageNet has 1281167.")
 @positive_option("--gmacs", help="10^9 MACs a second that the device reaches.", required=True)

@@ -14,13 +14,13 @@ from ...sizing import training
 from ...sizing.residence import residence
 from ...sizing.size_network import Network
 from ..model_argument import read_network
-from ..options import Bytes, json_option, model_argument, model_options, positive_option
+from ..options import Bytes, Command, json_option, model_argument, model_options, positive_option
 from ..output import print_json
 from ..tables import print_table, print_text
 from .cost_text import bytes_text, show_notes
 
 
-@click.command()
+@click.command(cls=Command)
 @model_argument
 @click.option("--optimizer", type=click.Choice(list(training.OPTIMIZERS)), required=True, help="Its states count.")
 @click.option("--batch", type=click.IntRange(1), help="Samples of a batch; else the largest that fits.")

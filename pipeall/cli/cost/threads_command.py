@@ -22,16 +22,15 @@ from ...pipeline.planning.profile import disturbed
 from ...sizing.scalability import Law, fit
 from .. import complete
 from ..model_argument import load_model, read_network
-from ..options import file_option, finer_option, json_option, positive_option
+from ..options import Command, file_option, finer_option, json_option, positive_option, value_option
 from ..output import print_json, progress
 from ..profiles import BUSY
 from ..tables import print_table, print_text
-from ..values import value_option
 
 TURNS = 3  # of every number of threads, one after the other: clocks and neighbours change
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("models", nargs=-1, required=True, shell_complete=complete.models)
 @positive_option(
     "--seconds",

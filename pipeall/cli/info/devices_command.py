@@ -14,7 +14,7 @@ from ... import env
 from ..._kernels.cpu.cluster import format_cores
 from ...pipeline.boards.board import Board
 from ...pipeline.devices.component import Component
-from ..options import json_option
+from ..options import Command, json_option
 from ..output import print_json
 from ..tables import print_table, print_text
 
@@ -22,7 +22,7 @@ SHOWN = ("component", "letter", "kind", "description", "kernels")  # elsewhere o
 MORE = "pipeall devices --kernels adds why, caches, every kernel with its reason, and all variables."
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--kernels", is_flag=True, help="Also caches, all kernels with the reason, and every PIPEALL_* variable.")
 @json_option
 def devices(kernels: bool, as_json: bool) -> None:

@@ -14,22 +14,17 @@ from ...graph.partition import Cut, Group, configurations, subgraph
 from ...pipeline.measuring.footprint import footprint
 from ...pipeline.planning.plan import Plan
 from ...sizing.size_network import Network
-from .. import complete
 from ..cost import cost_report as report
 from ..model_argument import read_network
-from ..options import json_option, model_argument, model_options
+from ..options import Command, json_option, model_argument, model_options
 from ..output import print_json
-from ..plans import read_plan
+from ..plans import plan_option, read_plan
 from .info_text import show
 
 
-@click.command()
+@click.command(cls=Command)
 @model_argument
-@click.option(
-    "--plan",
-    shell_complete=complete.plans,
-    help="Show the sub-graph and the memory of each stage of this plan: G-B-L:3,5 or a .json.",
-)
+@plan_option("Show the sub-graph and the memory of each stage of this plan: G-B-L:3,5 or a .json.")
 @click.option("--here", is_flag=True, help="With --plan: memory that the stages take on this machine's kernels.")
 @model_options
 @json_option

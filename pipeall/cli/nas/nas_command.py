@@ -26,16 +26,16 @@ from ...nas.training.score import Score
 from ...pipeline.boards.board import Board
 from ...pipeline.boards.default_plan import default_plan
 from .. import complete
-from ..options import board_option, json_option, seed_option
+from ..options import Command, board_option, json_option, seed_option
 from ..output import print_json, progress
 from ..tables import print_text
 from . import nas_text
-from .nas_options import EVOLUTION, PRUNE, SPACE, TARGET, TRAINING, search_of
+from .nas_options import evolution_options, search_of, space_options, target_options, training_options
 
 HISTORY, NETWORKS, MODEL, PLAN, PLOT = "history.jsonl", "networks", "winner.onnx", "plan.json", "search.png"
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
     "--data",
     "data_name",
@@ -51,13 +51,6 @@ HISTORY, NETWORKS, MODEL, PLAN, PLOT = "history.jsonl", "networks", "winner.onnx
     help="For history and winner; default nas-DATA. Resumed if it is there.",
 )
 @board_option
-@TARGET.option("--target", help="What a network is to do on --board.")
-@SPACE.option("--space", help="Networks to search: conv (default for pictures), mobile, or a tree of blocks.")
-@TRAINING.option("--training", default="", help="How a candidate is trained.")
-@click.option("--samples", type=click.IntRange(10), help="Train candidates on so many only.")
-@EVOLUTION.option("--evolution", default="", help="How networks are searched.")
-@PRUNE.option("--prune", help="Share of the weights to remove, such as 0.5 or 0.7:below=0.1.")
-@click.option("--pareto", is_flag=True, help="With --board: the front of error, speed and memory (NSGA-II).")
 @click.option("--task", type=click.Choice(["classes", "numbers"]), help="Default: classes where all targets are whole.")
 @click.option(
     "--workers",
@@ -68,22 +61,26 @@ HISTORY, NETWORKS, MODEL, PLAN, PLOT = "history.jsonl", "networks", "winner.onnx
 @click.option("--plot", is_flag=True, help=f"Draw {PLOT}: generations, deviations, speed against error.")
 @seed_option
 @json_option
+@target_options
+@space_options
+@training_options
+@evolution_options
 def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: bool, **options: Any) -> None:
     """Search for a network that fits a data set and a board.
 
     \b
-    pipeall nas --data digits --training cycles=1/3/5,rates=0.01/0.03/0.1
-    pipeall nas --data cifar10.npz --board a311d --target fps=200 --prune 0.5
-    pipeall nas --data cifar.npz --space mobile --board rpi5 --target min-fps=200
-    pipeall nas --data reviews.json.gz --evolution lam=sweep --workers 4
+    pipeall nas --data digits --cycles 1,3,5 --lr 0.01,0.03,0.1
+    pipeall nas --data cifar10.npz --board a311d --target-fps 200 --prune 0.5
+    pipeall nas --data cifar.npz --space mobile --board rpi5 --min-fps 200
+    pipeall nas --data reviews.json.gz --lambda sweep --workers 4
 
     Genetic search, pruning and layer-wise competition. The folder gets winner.onnx, a plan for it, history.jsonl and
     every trained network. The same command goes on with an interrupted search, to the same end. On ranks of MPI it is
     "mpirun -n 8 python -m mpi4py.futures -m pipeall nas --workers mpi4py.futures:MPIPoolExecutor", with --data.
 
-    Defaults stand in brackets. guided: after the generations a model proposes networks, until so many were
-    no better. stop=predicted: where a Markov chain says that all is decided. lam: Langton's lambda, 0.881 for pictures
-    and 0.786 for other data. fitness=printed: F as printed in the paper, where pruning raises it.
+    Defaults stand in brackets. --guided: after the generations a model proposes networks, until so many were
+    no better. --stop predicted: where a Markov chain says that all is decided. --lambda: Langton's, 0.881 for pictures
+    and 0.786 for other data. --fitness printed: F as printed in the paper, where pruning raises it.
     """
     if plot:
         from .nas_plot import draw_search  # before anything is trained in vain
@@ -98,7 +95,7 @@ def nas(data_name: str, output: str | None, workers: str, plot: bool, as_json: b
     archive, said = _searched(search, folder, workers, quiet=as_json)
     if not isfinite(archive.best.score.fitness):
         raise PipeallError(f"nas: none of {len(archive.members)} networks can be trained within the limits")
-    found = winner(search.training, archive.best, options["training"].get("finish", 0))
+    found = winner(search.training, archive.best, options["finish"])
     beside = baselines(data)
     plan = found.placed.choice.plan if found.placed else default_plan(found.graph, Board.detect(gpu=False))[0]
     front = archive.front if options["pareto"] else []
@@ -163,5 +160,5 @@ def _command(folder: Path, data: DataSet) -> str | None:
     """How to run the winner; None where it takes no pictures."""
     if not data.pictures:
         return None
-    preset = f"plain:resize={min(data.shape[1:])},scale={data.scale:g}"
-    return f"pipeall run {folder / MODEL} PICTURES --plan {folder / PLAN} --preprocess {preset}"
+    pixels = f"--preprocess plain --resize {min(data.shape[1:])} --scale {data.scale:g}"
+    return f"pipeall run {folder / MODEL} PICTURES --plan {folder / PLAN} {pixels}"

@@ -1,4 +1,4 @@
-"""The options of ``pipeall nas`` that take several values, and the search that they ask for."""
+"""The options of ``pipeall nas`` under headings, and the search that they ask for."""
 
 from __future__ import annotations
 
@@ -27,71 +27,79 @@ from ...nas.training.halving import Halving
 from ...nas.training.proxies import PROXIES
 from ...nas.training.supernet import Supernet
 from ...pipeline.boards.board import Board
-from ..options import Bytes, KeyValues, Numbers
+from ..options import Bytes, Numbers, under
 
 CYCLES, BUDGET = (1, 2, 4), 30  # so that a search whose size is not given ends in minutes; the paper's are larger
 ABOVE_0 = click.FloatRange(min=0, min_open=True, max=float("inf"), max_open=True)
-SPACE = KeyValues(
-    click.Choice(["conv", "mobile", "tree"]),
-    nodes=(Numbers(int, "3/4/4"), "conv: of each stage (3/4/4)"),
-    widths=(Numbers(int, "8/16/24/32"), "of stage 1 (8/16/24/32, 16/24/32/48)"),
-    kernels=(Numbers(int, "3/5"), "sides of filters (3/5, 3/5/7)"),
-    stages=(click.IntRange(1, 6), "mobile: how many (3)"),
-    blocks=(click.Choice(["both", "inverted", "residual"]), "mobile: as MobileNet, ResNet or (both)"),
-    depth=(click.IntRange(1, 12), "tree: its depth (5)"),
-    neurons=(click.IntRange(1), "tree: of a block (33)"),
-)
-TARGET = KeyValues(
-    fps=(ABOVE_0, "slower networks are penalised"),
-    weight=(ABOVE_0, "w of F + w (fps / speed - 1) (0.1)"),
-    memory=(Bytes(), "of the board (4GB)"),
-    min_fps=(ABOVE_0, "slower ones are not trained"),
-    max_latency_ms=(ABOVE_0, "a limit too, of a frame"),
-    max_energy_mj=(ABOVE_0, "a limit too, of a frame"),
-)
-TRAINING = KeyValues(
-    rates=(Numbers(float, "0.01/0.03/0.1"), "three to learn at (0.0001/0.01/1)"),
-    cycles=(Numbers(int, "1/3/5"), "three numbers of passes (1/2/4)"),
-    batch=(click.IntRange(1), "samples of a step (32)"),
-    crop=(click.IntRange(0), "move by up to so many pixels (0)"),
-    flip=(bool, "half of them are mirrored"),
-    cutout=(click.IntRange(0), "side of a square of zeros in each (0)"),
-    mixup=(click.FloatRange(0), "alpha of mixing two samples (0)"),
-    smoothing=(click.FloatRange(0, 1, max_open=True), "of labels (0)"),
-    decay=(click.FloatRange(0), "of weights (0)"),
-    warm=(str, "mobile: .onnx classifier to begin with"),
-    supernet=(click.IntRange(1), "mobile: passes of weights all share"),
-    tune=(click.IntRange(0), "passes of each from there on (1)"),
-    inherit=(click.IntRange(0), "networks whose weights a child tries (1)"),
-    finish=(click.IntRange(0), "more passes for the winner (0)"),
-)
-SIZES = {
+SHARE = click.FloatRange(0, 1, max_open=True)
+SIZES = {  # options of each space
     "conv": ("nodes", "widths", "kernels"),
     "mobile": ("stages", "widths", "kernels", "blocks"),
     "tree": ("depth", "neurons"),
 }
-EVOLUTION = KeyValues(
-    population=(click.IntRange(2), "networks at a time (10)"),
-    generations=(click.IntRange(0), "at most (10)"),
-    budget=(click.IntRange(1), "networks to train (30)"),
-    guided=(click.IntRange(0), "a model's failures in a row (20)"),
-    instances=(click.IntRange(1), "of layer-wise competition (10)"),
-    crossover=(click.FloatRange(0, 1), "rate for all (its gene)"),
-    mutation=(click.FloatRange(0, 1), "rate of a bit (its gene)"),
-    sever=(click.FloatRange(0.5, 1), "chance to vanish that drops a bit"),
-    threshold=(float, "fitness that ends the search (0)"),
-    proxy=(click.Choice(list(PROXIES)), "chooses the first networks"),
-    presets=(bool, "mobile: known networks come first"),
-    halving=(click.IntRange(2), "the best 1 / N train on (all)"),
-    stop=(click.Choice(["generations", "predicted"]), "(generations) or predicted"),
-    start=(click.Choice(["edge", "random"]), "hyperparameters: (edge) or random"),
-    lam=(str, "lambda of edge, or sweep"),
-    fitness=(click.Choice(["corrected", "printed"]), "(corrected) or printed"),
+MOBILE = ("pretrained", "supernet", "presets")  # options of that space alone
+space_options = under(
+    "The space of networks",
+    click.option(
+        "--space", type=click.Choice(list(SIZES)), help="Default: conv for pictures, else tree (of dense blocks)."
+    ),
+    click.option("--nodes", type=Numbers(int, "3,4,4"), help="conv: of each stage (3,4,4)."),
+    click.option("--widths", type=Numbers(int, "8,16,24,32"), help="conv, mobile: of stage 1, four to choose from."),
+    click.option("--kernels", type=Numbers(int, "3,5"), help="conv, mobile: sides of filters (3,5 and 3,5,7)."),
+    click.option("--stages", type=click.IntRange(1, 6), help="mobile: how many (3)."),
+    click.option("--blocks", type=click.Choice(["both", "inverted", "residual"]), help="mobile: as MobileNet, ResNet."),
+    click.option("--depth", type=click.IntRange(1, 12), help="tree: its depth (5)."),
+    click.option("--neurons", type=click.IntRange(1), help="tree: of a block (33)."),
 )
-PRUNE = KeyValues(
-    click.FloatRange(0, 1, max_open=True),
-    below=(ABOVE_0, "error at which it begins"),
-    reward=(bool, "the pruned share lowers F"),
+target_options = under(
+    "What a network has to do on --board",
+    click.option("--target-fps", type=ABOVE_0, help="Slower networks get a penalty."),
+    click.option("--target-weight", type=ABOVE_0, help="w of the fitness F + w (fps / speed - 1) (0.1)."),
+    click.option("--memory", type=Bytes(), help="Of the board (4GB)."),
+    click.option("--min-fps", type=ABOVE_0, help="Slower networks are not trained."),
+    click.option("--max-latency-ms", type=ABOVE_0, help="Of a frame; others are not trained."),
+    click.option("--max-energy-mj", type=ABOVE_0, help="Of a frame; others are not trained."),
+    click.option("--pareto", is_flag=True, help="The front of error, speed and memory (NSGA-II)."),
+)
+training_options = under(
+    "How a candidate is trained",
+    click.option("--samples", type=click.IntRange(10), help="On so many only."),
+    click.option("--lr", type=Numbers(float, "0.01,0.03,0.1"), help="Three learning rates (0.0001,0.01,1)."),
+    click.option("--cycles", type=Numbers(int, "1,3,5"), help="Three numbers of passes (1,2,4)."),
+    click.option("--batch", type=click.IntRange(1), help="Samples of a step (32)."),
+    click.option("--crop", type=click.IntRange(0), help="Move pictures by up to so many pixels."),
+    click.option("--flip", is_flag=True, help="Mirror half of them."),
+    click.option("--cutout", type=click.IntRange(0), help="Side of a square of zeros in each."),
+    click.option("--mixup", type=click.FloatRange(0), help="Alpha of mixing two samples."),
+    click.option("--label-smoothing", "smoothing", type=SHARE),
+    click.option("--weight-decay", "decay", type=click.FloatRange(0)),
+    click.option("--pretrained", metavar="FILE", help="mobile: an .onnx classifier to begin with."),
+    click.option("--supernet", type=click.IntRange(1), help="mobile: passes of weights that all share."),
+    click.option("--tune", type=click.IntRange(0), help="Passes of each network from the supernet on (1)."),
+    click.option("--inherit", type=click.IntRange(0), help="Networks whose weights a child tries (1)."),
+    click.option("--finish", type=click.IntRange(0), default=0, help="More passes for the winner."),
+    click.option("--prune", type=SHARE, help="Share of the weights to remove."),
+    click.option("--prune-below", type=ABOVE_0, help="Error at which pruning begins."),
+    click.option("--prune-reward", is_flag=True, help="The share that is removed improves the fitness."),
+)
+evolution_options = under(
+    "How networks are searched",
+    click.option("--population", type=click.IntRange(2), help="Networks at a time (10)."),
+    click.option("--generations", type=click.IntRange(0), help="At most (10)."),
+    click.option("--budget", type=click.IntRange(1), help="Networks to train (30)."),
+    click.option("--guided", type=click.IntRange(0), help="Proposals of a model in a row that may fail (20)."),
+    click.option("--instances", type=click.IntRange(1), help="Of the local search at the end (10)."),
+    click.option("--crossover", type=click.FloatRange(0, 1), help="Rate for all; default: a gene."),
+    click.option("--mutation", type=click.FloatRange(0, 1), help="Rate of a bit; default: a gene."),
+    click.option("--sever", type=click.FloatRange(0.5, 1), help="Chance to vanish at which a bit stays zero."),
+    click.option("--threshold", type=float, help="Fitness that ends the search (0)."),
+    click.option("--proxy", type=click.Choice(list(PROXIES)), help="Chooses the first networks without training."),
+    click.option("--presets", is_flag=True, help="mobile: known networks come first."),
+    click.option("--halving", type=click.IntRange(2), help="Only the best 1 / N of trainings go on."),
+    click.option("--stop", type=click.Choice(["generations", "predicted"])),
+    click.option("--start", type=click.Choice(["edge", "random"]), help="Where hyperparameters begin."),
+    click.option("--lambda", "lam", help="Of the start at the edge of chaos: a number, or sweep."),
+    click.option("--fitness", type=click.Choice(["corrected", "printed"]), default="corrected"),
 )
 
 
@@ -100,60 +108,61 @@ def search_of(data_name: str, networks: Path, options: Mapping[str, Any]) -> Sea
 
     Raises ArgumentError where options contradict each other or the data.
     """
-    evolution, trained, prune = options["evolution"], options["training"], options["prune"]
-    levels = _levels(trained.get("rates", LEVELS.learning_rate), trained.get("cycles", CYCLES))
+    options = {name: value for name, value in options.items() if value is not None and value is not False}
+    levels = _levels(options.get("lr", LEVELS.learning_rate), options.get("cycles", CYCLES))
     training = Training(
         TreeSpace(),
         data_name,
         str(networks),
         levels=levels,
-        fitness=_fitness(evolution.get("fitness", "corrected"), prune),
-        pruning=_pruning(prune),
+        fitness=Fitness(variant=options["fitness"], prune_sign=-1 if "prune_reward" in options else 1),
+        pruning=Pruning(options["prune"], options.get("prune_below")) if "prune" in options else None,
         target=_target(options),
-        samples=options["samples"],
-        targets=options["task"],
-        recipe=_recipe(trained),
-        halving=Halving(evolution["halving"]) if "halving" in evolution else None,
-        **_some(trained, "inherit"),
+        samples=options.get("samples"),
+        targets=options.get("task"),
+        recipe=TrainingRecipe(**_some(options, *(field.name for field in fields(TrainingRecipe)))),
+        halving=Halving(options["halving"]) if "halving" in options else None,
+        **_some(options, "inherit"),
     )
-    if options["pareto"] and training.halving:
-        raise ArgumentError("--evolution halving: expected no --pareto; it compares trainings by their error alone")
+    if "pareto" in options and training.halving:
+        raise ArgumentError("--halving: expected no --pareto; it compares trainings by their error alone")
     settings = Settings(
         levels=levels,
-        selection="pareto" if options["pareto"] else "fitness",
-        crossover_rate=evolution.get("crossover"),
-        mutation_rate=evolution.get("mutation"),
-        **_some(evolution, "population", "generations", "stop", "guided", "sever"),
+        selection="pareto" if "pareto" in options else "fitness",
+        crossover_rate=options.get("crossover"),
+        mutation_rate=options.get("mutation"),
+        **_some(options, "population", "generations", "stop", "guided", "sever"),
     )
-    about = _some(evolution, "start", "instances", "threshold", "proxy", "presets") | _budget(evolution)
-    lam = _lam(evolution.get("lam"))
+    about = _some(options, "start", "instances", "threshold", "proxy", "presets") | _budget(options)
+    lam = _lam(options.get("lam"))
+    if "prune" not in options and (wrong := _some(options, "prune_below", "prune_reward")):
+        raise ArgumentError(f"--{next(iter(wrong)).replace('_', '-')}: expected --prune beside it")
     data = training.load()
     if training.recipe.of_pictures and not data.pictures:
-        raise ArgumentError(f"--training crop, flip, cutout: expected pictures, {data.name} has {data.shape}")
-    space = _space(data, options["space"])
+        raise ArgumentError(f"--crop, --flip, --cutout: expected pictures, {data.name} has {data.shape}")
+    space = _space(data, options)
     if training.pruning and isinstance(space, MobileSpace):
         raise ArgumentError("--prune: expected --space conv or tree; channels of residual blocks depend on each other")
-    for option, given, keys in (("training", trained, ("warm", "supernet")), ("evolution", evolution, ("presets",))):
-        for key in keys:
-            if key in given and not isinstance(space, MobileSpace):
-                raise ArgumentError(f"--{option} {key}: expected --space mobile")
-    if (warm := trained.get("warm")) is not None:
-        load(warm)  # said at once if it cannot be read, not in the first training
-    if "tune" in trained and "supernet" not in trained:
-        raise ArgumentError("--training tune: expected supernet beside it")
+    for name in MOBILE:
+        if name in options and not isinstance(space, MobileSpace):
+            raise ArgumentError(f"--{name}: expected --space mobile")
+    if "pretrained" in options:
+        load(options["pretrained"])  # reported at once if it cannot be read, not in the first training
+    if "tune" in options and "supernet" not in options:
+        raise ArgumentError("--tune: expected --supernet beside it")
     supernet = None
-    if "supernet" in trained:
-        supernet = Supernet(trained["supernet"], seed=options["seed"], **_some(trained, "tune"))
+    if "supernet" in options:
+        supernet = Supernet(options["supernet"], seed=options["seed"], **_some(options, "tune"))
     if supernet:  # its networks do not differ by the genes of training
         settings = replace(settings, evolve_hyper=False)
-    training = replace(training, space=space, pretrained=warm, supernet=supernet)
+    training = replace(training, space=space, pretrained=options.get("pretrained"), supernet=supernet)
     return Search(training, settings, options["seed"], lam=lam, **about)
 
 
-def _budget(evolution: Mapping[str, Any]) -> dict[str, Any]:
-    """Of who gives no size of the search ``BUDGET``."""
-    sized = evolution.keys() & {"population", "generations", "guided", "budget"}
-    return _some(evolution, "budget") if sized else {"budget": BUDGET}
+def _budget(options: Mapping[str, Any]) -> dict[str, Any]:
+    """``BUDGET`` where nothing else limits the size of the search."""
+    sized = options.keys() & {"population", "generations", "guided", "budget"}
+    return _some(options, "budget") if sized else {"budget": BUDGET}
 
 
 def _some(values: Mapping[str, Any], *keys: str) -> dict[str, Any]:
@@ -161,38 +170,27 @@ def _some(values: Mapping[str, Any], *keys: str) -> dict[str, Any]:
 
 
 def _target(options: Mapping[str, Any]) -> Target | None:
-    board, given = options["board"], options["target"] or {}
-    limits = Limits(given.get("min_fps"), given.get("max_latency_ms"), given.get("max_energy_mj"))
-    if board is None:
-        if given or options["pareto"]:
-            raise ArgumentError("--target, --pareto: expected --board beside them")
+    asked = ("target_fps", "target_weight", "memory", "min_fps", "max_latency_ms", "max_energy_mj", "pareto")
+    if "board" not in options:
+        if wrong := _some(options, *asked):
+            raise ArgumentError(f"--{next(iter(wrong)).replace('_', '-')}: expected --board beside it")
         return None
-    Board.load(board)  # said at once if there is none, not after the first training
-    return Target(board, given.get("fps"), given.get("weight", 0.1), given.get("memory", MEMORY_BYTES), limits)
-
-
-def _pruning(prune: Mapping[str, Any] | None) -> Pruning | None:
-    return Pruning(prune["head"], prune.get("below")) if prune and prune["head"] else None
-
-
-def _fitness(variant: str, prune: Mapping[str, Any] | None) -> Fitness:
-    return Fitness(variant=variant, prune_sign=-1 if prune and prune.get("reward") else 1)
+    limits = Limits(*(options.get(name) for name in ("min_fps", "max_latency_ms", "max_energy_mj")))
+    Board.load(options["board"])  # reported at once if there is none, not after the first training
+    weight, memory = options.get("target_weight", 0.1), options.get("memory", MEMORY_BYTES)
+    return Target(options["board"], options.get("target_fps"), weight, memory, limits)
 
 
 def _lam(text: str | None) -> float | str | None:
     try:
         return text if text in (None, "sweep") else float(text)
     except ValueError:
-        raise ArgumentError(f"--evolution lam: expected a number or sweep, got {text!r}") from None
+        raise ArgumentError(f"--lambda: expected a number or sweep, got {text!r}") from None
 
 
-def _recipe(trained: Mapping[str, Any]) -> TrainingRecipe:
-    return TrainingRecipe(**_some(trained, *(field.name for field in fields(TrainingRecipe))))
-
-
-def _space(data: DataSet, given: Mapping[str, Any] | None) -> Space:
-    given = given or {"head": "conv" if data.pictures else "tree"}
-    head, sizes = given["head"], {key: value for key, value in given.items() if key != "head"}
+def _space(data: DataSet, options: Mapping[str, Any]) -> Space:
+    head = options.get("space", "conv" if data.pictures else "tree")
+    sizes = _some(options, *dict.fromkeys(sum(SIZES.values(), ())))
     if other := [key for key in sizes if key not in SIZES[head]]:
         raise ArgumentError(f"--space {head}: expected {', '.join(SIZES[head])}, got {other[0]}")
     if head == "tree":
@@ -201,19 +199,18 @@ def _space(data: DataSet, given: Mapping[str, Any] | None) -> Space:
         raise ArgumentError(f"--space {head}: expected pictures, {data.name} has samples of shape {data.shape}")
     for key, count in {"widths": 4, **({"kernels": 2} if head == "conv" else {})}.items():
         if key in sizes and len(sizes[key]) != count:
-            given = "/".join(map(str, sizes[key]))
-            raise ArgumentError(f"--space {head}: {key}: expected {count} numbers with slashes, got {given}")
+            raise ArgumentError(f"--{key}: expected {count} numbers, got {','.join(map(str, sizes[key]))}")
     if head == "mobile":
         if data.shape[1] != data.shape[2]:
             raise ArgumentError(f"--space mobile: expected square pictures, {data.name} has {data.shape[1:]}")
         return MobileSpace(**sizes, side=data.shape[1])
     space = ConvSpace(**sizes)
     if min(data.shape[1:]) >> (len(space.nodes) - 1) < 1:
-        raise ArgumentError(f"--space nodes: expected fewer stages for pictures of {data.shape[1]} x {data.shape[2]}")
+        raise ArgumentError(f"--nodes: expected fewer stages for pictures of {data.shape[1]} x {data.shape[2]}")
     return space
 
 
 def _levels(rates: tuple[float, ...], cycles: tuple[int, ...]) -> Hyper:
     if len(rates) != 3 or len(cycles) != 3 or min(rates) <= 0 or not isfinite(sum(rates)) or min(cycles) < 1:
-        raise ArgumentError("--training rates, cycles: expected three numbers above 0 each")
+        raise ArgumentError("--lr, --cycles: expected three numbers above 0 each")
     return LEVELS._replace(learning_rate=tuple(rates), cycles=tuple(cycles))

@@ -59,7 +59,7 @@ def estimate(search: Search, workers: int) -> str:
     passes = "/".join(map(str, search.training.levels.cycles))
     return (
         f"About {search.candidates} networks, {passes} passes over {len(data.train.x):,} samples each: some {long} "
-        "here. Fewer: --samples, --training cycles=..., --evolution budget=...; interrupted, the same command goes on."
+        "here. Fewer: --samples, --cycles ..., --budget ...; interrupted, the same command goes on."
     )
 
 
@@ -142,5 +142,5 @@ def _show_beside(search: Search, found: Winner, beside: Mapping[str, Baseline], 
     print_text(
         f"{what} {100 * found.tested:.1f} % ({name} {100 * linear.tested:.1f} %): the winner {verdict} it. {what} on "
         "the test set tells what a network is worth; the search itself goes by the mean absolute error per output on "
-        "the validation samples, with the number of weights and a --target beside it."
+        "the validation samples, with the number of weights and a target beside it."
     )

@@ -21,7 +21,7 @@ from ...pipeline.planning.profile import Profile, UnitTimes
 from .. import complete
 from ..bench.bench_command import NETS
 from ..model_argument import load_model
-from ..options import board_option, file_option, json_option, model_options, seconds_option, units_option
+from ..options import Command, board_option, file_option, json_option, model_options, seconds_option, units_option
 from ..output import print_json, progress
 from ..plans import unit_names
 from ..profiles import load_board, measured, times_lines
@@ -31,7 +31,7 @@ from .layers_command import show_layers
 from .tune_command import show_tuning
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("models", nargs=-1, shell_complete=complete.models)
 @file_option(
     "-o", "--output", help="Written after each part, and resumed; for several networks it is a folder.", folder=True

@@ -23,21 +23,18 @@ from ...quantization.qparams import METHODS
 from ...quantization.quantize import ALL_METHODS
 from ...quantization.quantize import quantize as to_integers
 from ...tasks.decoder import signature
-from ...tasks.preset import PRESETS
 from .. import complete
-from ..answers import reader
 from ..model_argument import load_model
-from ..options import file_option, json_option, model_argument, shape_option
+from ..options import Command, file_option, json_option, model_argument, shape_option, under, value_option
 from ..output import print_json, progress
-from ..preprocess import PREPROCESS, preprocessing
+from ..picture_options import picture_options, pixels_given, preprocessing, reader
 from ..tables import print_text
-from ..values import value_option
 from .quantize_text import show_report, show_slower
 
 ARRAYS = (".npy", ".npz")
 
 
-@click.command()
+@click.command(cls=Command)
 @model_argument
 @click.argument("words", metavar="PHOTO...", nargs=-1, required=True, shell_complete=complete.any_file)
 @file_option("-o", "--output", help="The .onnx file to write; default MODEL.int8.onnx here.")
@@ -65,14 +62,11 @@ ARRAYS = (".npy", ".npz")
 @click.option("--keep", multiple=True, metavar="LAYER", help="Stays floats, with its activation; may be given again.")
 @click.option("--layers", is_flag=True, help="Measure and show what each layer costs, and what it gains.")
 @file_option("--plot", help="Draw error and gain of each layer as PNG.")
-@PREPROCESS.option(
-    "--preprocess", help=f"How the model wants its pixels: {', '.join(PRESETS)}; default as pipeall run takes it."
-)
 @click.option("--recursive", is_flag=True, help="Also the pictures of folders in folders.")
 @file_option("--report", help="Write all that was chosen to this .json file.")
 @click.option("--again", is_flag=True, help="Measure all of it, whatever an interrupted run has measured.")
-@shape_option
-@value_option
+@picture_options
+@under("How the model is read", shape_option, value_option)
 @json_option
 def quantize(
     model: str,
@@ -84,12 +78,12 @@ def quantize(
     keep: tuple[str, ...],
     layers: bool,
     plot: str | None,
-    preprocess: dict[str, Any] | None,
     recursive: bool,
     report: str | None,
     again: bool,
     input_shape: Shapes | None,
     as_json: bool,
+    **reading: Any,
 ) -> None:
     """Make a network of 8-bit integers.
 
@@ -105,7 +99,7 @@ def quantize(
     if plot is not None:
         from .quantize_plot import draw_layers  # before anything is measured in vain
     graph = load_model(model, input_shape)
-    photos, picture = _photos(graph, words, recursive, preprocess)
+    photos, picture = _photos(graph, words, recursive, pixels_given(reading))
     output = output or f"{Path(model).stem}.int8.onnx"
     journal = Path(f"{output}.journal")
     if again:
@@ -133,18 +127,18 @@ def quantize(
 
 
 def _photos(
-    graph: Graph, words: tuple[str, ...], recursive: bool, preprocess: dict[str, Any] | None
+    graph: Graph, words: tuple[str, ...], recursive: bool, pixels: dict[str, Any]
 ) -> tuple[Iterator[Any], Picture | None]:
     """Frames, and how the network reads them where they are pictures."""
     files = [Path(word) for word in words if word.lower().endswith(ARRAYS)]
-    if files and (len(files) < len(words) or preprocess is not None):
+    if files and (len(files) < len(words) or pixels):
         raise ArgumentError("PHOTO: expected pictures, or arrays alone without --preprocess, got both")
     if files:
         return (frame for file in files for frame in _frames(graph, file)), None
     found = sources.find(words, recursive)
     if strange := [source.name for source in found if source.kind != "photo"]:
         raise ArgumentError(f"PHOTO: expected pictures, folders or arrays, got {strange[0]}")
-    return (read(Path(source.name)) for source in found), _picture(graph, preprocess)
+    return (read(Path(source.name)) for source in found), _picture(graph, pixels)
 
 
 def _frames(graph: Graph, file: Path) -> Iterator[dict[str, np.ndarray]]:
@@ -166,15 +160,15 @@ def _frames(graph: Graph, file: Path) -> Iterator[dict[str, np.ndarray]]:
         yield {name: arrays[name][place].reshape(shape) for name, shape in shapes.items()}
 
 
-def _picture(graph: Graph, preprocess: dict[str, Any] | None) -> Picture:
+def _picture(graph: Graph, pixels: dict[str, Any]) -> Picture:
     """As ``pipeall run`` reads pictures; of a network that it does not know, as --preprocess says."""
     try:
-        return reader(graph, {}, None, preprocess).picture
+        return reader(graph, {}, pixels).picture
     except ModelError:
-        if preprocess is None:
+        if not pixels:
             raise ModelError(f"{graph.name}: how it wants pictures is not known: give --preprocess") from None
         seen = signature(graph)
-        return preprocessing(seen.size, Picture(), seen.channels == 1, preprocess)
+        return preprocessing(seen.size, Picture(), seen.channels == 1, pixels)
 
 
 def _shown(bar: Any) -> Progress:

@@ -19,106 +19,81 @@ from ...pipeline.boards.machine import describe
 from ...pipeline.boards.profile_cache import measured_on
 from ...pipeline.live import DROPS
 from ...pipeline.pipeline import Pipeline
-from ...pipeline.planning.names import component_name
 from ...pipeline.planning.plan import Plan
 from ...pipeline.planning.profile import Profile
 from ...pipeline.planning.rings import MAX_SLOTS
-from ...tasks import DECODERS
-from ...tasks.preset import PRESETS
 from .. import complete
-from ..answers import SHORT, TASK, reader
 from ..model_argument import ZOO, load_model
-from ..options import Written, file_option, json_option, model_argument, model_options
+from ..options import Command, Written, file_option, given, json_option, model_argument, model_options, under
 from ..output import print_json_line
-from ..plans import chosen_plan, plan_options
-from ..preprocess import PREPROCESS
+from ..picture_options import TASK, picture_options, pixels_given, reader, task_options
+from ..plans import chosen_plan, plan_option
 from ..tables import plain, print_text
 from .live_page import LivePage
 from .run_loop import HandOn, Ran, run_frames
 from .run_text import Shown, print_figures, print_line
 
 
-def short_options(command: Any) -> Any:
-    """Keys of --task as options of their own, which its help names."""
-    for option in (
-        click.option("--decoder", type=click.Choice(sorted(DECODERS)), hidden=True),
-        click.option("--threshold", type=click.FloatRange(0, 1), hidden=True),
-        click.option("--top", type=click.IntRange(1), hidden=True),
-        click.option("--first-class", type=int, hidden=True),
-    ):
-        command = option(command)
-    return command
-
-
-@click.command()
+@click.command(cls=Command)
 @model_argument
 @click.argument("words", metavar="SOURCE...", nargs=-1, required=True, shell_complete=complete.any_file)
-@TASK.option(
-    "--task",
-    help="What the outputs mean: classify, detect, segment, points, text or embed; default as recognised. Keys after "
-    "it, such as detect:decoder=yolox,threshold=0.4; or --decoder, --threshold, --top, --first-class alone.",
+@under(
+    "Sources and what is written",
+    click.option("--recursive", is_flag=True, help="Also the pictures of folders in folders."),
+    click.option("--strict", is_flag=True, help="Stop at a picture that cannot be read; default: report it and go on."),
+    click.option(
+        "--drop",
+        type=click.Choice(DROPS),
+        help="Where the pipeline is slower than its source: drop the oldest frame that waits (cameras), or none "
+        "(files). With oldest a video plays at its own speed.",
+    ),
+    click.option("--repeat", type=click.IntRange(1), default=1, help="Run files so many times, decoding included."),
+    click.option(
+        "--draw",
+        cls=Written,
+        metavar="DIR|FILE.mp4",
+        shell_complete=complete.any_file,
+        help="Write the pictures with what is seen drawn in.",
+    ),
+    click.option(
+        "--view",
+        metavar="[HOST:]PORT",
+        help="Serve a live page on this machine; with HOST, on the network behind a token.",
+    ),
 )
-@click.option(
-    "--labels",
-    metavar="FILE",
-    shell_complete=complete.any_file,
-    help="Names of the classes, one a line; a WordNet id before a name is dropped.",
+@task_options
+@picture_options
+@under(
+    "The pipeline",
+    plan_option("G-B-L (equal MACs), G-B-L:3,5, big, Bx2-L:3, B+L+G or a plan's .json; default the board's."),
+    click.option("--slots", type=click.IntRange(1, MAX_SLOTS), default=2, show_default=True, help="Per hand-over."),
+    click.option(
+        "--rebalance",
+        metavar="PROFILE",
+        shell_complete=complete.files(".json"),
+        help="Move the plan when a component gets slower than this file says.",
+    ),
+    file_option("--trace", help="Write what every stage did with the latest frames; open it at ui.perfetto.dev."),
 )
-@PREPROCESS.option(
-    "--preprocess",
-    help=f"How the model wants its pixels: {', '.join(PRESETS)}; default as such networks are trained, for classifiers "
-    "imagenet. Keys replace parts, such as caffe:resize=256,mean=104/117/123.",
-)
-@click.option("--recursive", is_flag=True, help="Also the pictures of folders in folders.")
-@click.option("--strict", is_flag=True, help="Stop at a picture that cannot be read; else it is told and left out.")
-@click.option(
-    "--drop",
-    type=click.Choice(DROPS),
-    help="Where the pipeline is slower than its source: drop the oldest frame that waits (cameras), or none (files). "
-    "With oldest a video plays at its own speed.",
-)
-@click.option(
-    "--draw",
-    cls=Written,
-    metavar="DIR|FILE.mp4",
-    shell_complete=complete.any_file,
-    help="Write the pictures with what is seen drawn in.",
-)
-@click.option("--view", metavar="[HOST:]PORT", help="Show them live on a page: here alone, or by a token with HOST.")
-@click.option("--repeat", type=click.IntRange(1), default=1, help="Run files so many times, decoding included.")
-@plan_options
-@click.option("--threads", metavar="COUNTS", help="Cores of a CPU component, such as big=2,little=1; default all.")
-@click.option("--slots", type=click.IntRange(1, MAX_SLOTS), default=2, show_default=True, help="Per hand-over.")
-@click.option(
-    "--rebalance",
-    metavar="PROFILE",
-    shell_complete=complete.files(".json"),
-    help="Move the plan when a component gets slower than this file says.",
-)
-@file_option("--trace", help="Write what every stage did with the latest frames; open it at ui.perfetto.dev.")
-@short_options
 @model_options
 @json_option
 def run(
     model: str,
     words: tuple[str, ...],
-    task: dict[str, Any] | None,
-    labels: str | None,
-    preprocess: dict[str, Any] | None,
     recursive: bool,
     strict: bool,
     drop: str | None,
     draw: str | None,
     view: str | None,
     repeat: int,
-    threads: str | None,
+    plan: str | None,
     slots: int,
     rebalance: str | None,
     trace: str | None,
     input_shape: Shapes | None,
     finer: int | None,
     as_json: bool,
-    **parts: Any,
+    **reading: Any,
 ) -> None:
     """See what is in pictures, videos or a camera.
 
@@ -126,7 +101,7 @@ def run(
     pipeall run yolox_nano.onnx camera:0 --view 8080
     pipeall run yolox_nano.onnx street.mp4 --draw seen.mp4 --threshold 0.4
     pipeall run squeezenet1.1.onnx photos/ --labels synset_words.txt
-    pipeall run net.onnx cat.jpg --preprocess caffe --order G-B-L --cuts 3,5
+    pipeall run net.onnx cat.jpg --preprocess caffe --plan G-B-L:3,5
 
     A SOURCE is a photo, a folder of photos, a video file, camera:0 (or camera:0:1280x720), or rtsp://... Shows what is
     seen, then throughput and latency; the first frames, as many as the pipeline holds, are not in these figures.
@@ -136,17 +111,18 @@ def run(
     """
     found = sources.find(words, recursive)
     _check_apart(trace, [model, *(source.name for source in found)])
-    graph = load_model(model, _input_shape(input_shape, (preprocess or {}).get("size")), finer)
-    read = reader(graph, _task_keys(task, {key: parts.pop(key) for key in SHORT}), labels, preprocess)
+    pixels = pixels_given(reading)
+    graph = load_model(model, _input_shape(input_shape, pixels.get("size")), finer)
+    read = reader(graph, given(reading, TASK), pixels)
     board = Board.detect()
-    plan = chosen_plan(graph, board, **parts)
+    chosen = chosen_plan(graph, board, plan)
     drop = drop or ("oldest" if any(source.kind == "live" for source in found) else "none")
     frames = sources.Frames(found, repeat, None if strict else _tell, paced=drop == "oldest")
     with ExitStack() as open_files:
         outputs: list[HandOn] = [open_files.enter_context(Drawing(draw, found))] if draw else []
         page = open_files.enter_context(LivePage(view)) if view else None
         pipe = _pipeline(
-            graph, plan, board, threads, rebalance, slots=slots, trace=trace or False, input=read.fed(frames.layout)
+            graph, chosen, board, rebalance, slots=slots, trace=trace or False, input=read.fed(frames.layout)
         )
         if page is not None:
             page.pipe = pipe
@@ -155,7 +131,7 @@ def run(
         ran = run_frames(pipe, frames, drop, read, show, outputs, quiet=sys.stdout.isatty())
         if model in ZOO and not as_json:
             print_text(f"{model} of the zoo has random weights: what it sees means nothing, its speed does.")
-        _end(ran, board, _about(model, plan, board, ran) if as_json else None)  # before a full disk may refuse files
+        _end(ran, board, _about(model, chosen, board, ran) if as_json else None)  # before a full disk may refuse files
 
 
 def _check_apart(trace: str | None, read: list[str]) -> None:
@@ -167,24 +143,11 @@ def _tell(error: str) -> None:
     click.echo(f"error: {plain(error)}", err=True)
 
 
-def _task_keys(task: dict[str, Any] | None, short: dict[str, Any]) -> dict[str, Any]:
-    """--task with the options that are its keys."""
-    keys = dict(task or {})
-    for name, value in short.items():
-        if value is not None and keys.setdefault(name, value) != value:
-            option = name.replace("_", "-")
-            raise ArgumentError(f"--{option}: expected {keys[name]}, as in --task, or one of the two, got {value}")
-    return keys
-
-
-def _pipeline(
-    graph: Graph, plan: Plan, board: Board, threads: str | None, rebalance: str | None, **more: Any
-) -> Pipeline:
-    limits = _threads(threads, plan)
+def _pipeline(graph: Graph, plan: Plan, board: Board, rebalance: str | None, **more: Any) -> Pipeline:
     profile = Profile.load(rebalance) if rebalance else None
     if profile and not measured_on(profile, board):
         raise ArgumentError(f"--rebalance {rebalance}: expected a profile measured on this machine")
-    return Pipeline(graph, plan.with_cores(limits), board, profile=profile, rebalance=profile is not None, **more)
+    return Pipeline(graph, plan, board, profile=profile, rebalance=profile is not None, **more)
 
 
 def _input_shape(input_shape: Shapes | None, size: int | None) -> Shapes | None:
@@ -192,24 +155,8 @@ def _input_shape(input_shape: Shapes | None, size: int | None) -> Shapes | None:
         return input_shape
     square = (1, 3, size, size)
     if input_shape not in (None, square):
-        raise ArgumentError(f"--preprocess size={size} means --input-shape {square}, got {input_shape} beside it")
+        raise ArgumentError(f"--size {size} means --input-shape {square}, got {input_shape} beside it")
     return square
-
-
-def _threads(text: str | None, plan: Plan) -> dict[str, int]:
-    """ "big=2,L=1" as component name -> cores."""
-    counts = {}
-    for word in text.split(",") if text is not None else ():
-        name, _, count = word.partition("=")
-        if not count.isdecimal():
-            raise ArgumentError(f"--threads: expected counts such as big=2,little=1, got {text!r}")
-        name = component_name(name)
-        if name not in plan.components:
-            raise ArgumentError(f"--threads: expected components of the plan {plan}, got {name}")
-        if name in counts:
-            raise ArgumentError(f"--threads: expected each component once, got {name} twice")
-        counts[name] = int(count)
-    return counts
 
 
 def _about(model: str, plan: Plan, board: Board, ran: Ran) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from ...pipeline.planning.profile import Profile
 from .. import complete
 from ..model_argument import load_model
 from ..options import (
+    Command,
     Precisions,
     board_option,
     file_option,
@@ -44,7 +45,7 @@ from .search_run import Outcome, Request, run_search
 from .search_text import halves_lines, precision_lines, result_line, show
 
 
-@click.command()
+@click.command(cls=Command)
 @model_argument
 @file_option("-o", "--output", help="Write the best plan, for --plan.")
 @board_option
@@ -59,11 +60,8 @@ from .search_text import halves_lines, precision_lines, result_line, show
 @click.option(
     "--objective", type=click.Choice(["throughput", "latency", "energy"]), default="throughput", show_default=True
 )
-@click.option(
-    "--precisions",
-    type=Precisions(),
-    help="Each stage in the fastest of these: fp32,fp16,int8,mixed,max-error=0.01.",
-)
+@click.option("--precisions", type=Precisions(), help="Run each stage in the fastest of these: fp32,fp16,int8,mixed.")
+@click.option("--max-error", type=click.FloatRange(0), help="With --precisions: relative error of the outputs.")
 @positive_option("--max-latency-ms", help="With throughput: of one frame.")
 @positive_option("--min-fps", help="With latency or energy.")
 @floating_option
@@ -82,7 +80,8 @@ def search(
     profile_path: str | None,
     units: str | None,
     objective: str,
-    precisions: tuple[tuple[str, ...], float | None] | None,
+    precisions: tuple[str, ...] | None,
+    max_error: float | None,
     max_latency_ms: float | None,
     min_fps: float | None,
     floating: bool,
@@ -111,12 +110,12 @@ def search(
         raise ArgumentError(f"--floating: expected objective throughput, got {objective}")
     if all_path and (objective, max_latency_ms) != ("throughput", None):
         raise ArgumentError("--measure-all: expected objective throughput without a limit, it looks for the fastest")
-    if precisions is not None and precisions[1] is not None and board is not None:
-        raise ArgumentError("--precisions: expected no max-error beside --board, a model computes nothing")
+    if max_error is not None and (precisions is None or board is not None):
+        raise ArgumentError("--max-error: expected --precisions beside it and no --board: a model computes nothing")
     graph, there = load_model(model, input_shape, finer), load_board(board)
     given = Profile.load(profile_path) if profile_path else None
     every = open_measurements(all_path, graph, there) if all_path else None
-    choice = _allowed(graph, there, unit_names(units), *precisions) if precisions else None
+    choice = _allowed(graph, there, unit_names(units), precisions, max_error) if precisions else None
     names = list(choice.units) if choice else unit_names(units)
     asked = Request(objective, max_latency_ms, min_fps, names, floating, top, verified, every, seconds)
     with progress() as bar:

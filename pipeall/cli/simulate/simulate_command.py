@@ -20,14 +20,14 @@ from ...pipeline.planning.simulate import MAX_FRAMES
 from ...pipeline.planning.simulate import simulate as run
 from .. import complete
 from ..model_argument import load_model
-from ..options import board_option, json_option, model_argument, model_options, positive_option, seed_option
+from ..options import Command, board_option, json_option, model_argument, model_options, positive_option, seed_option
 from ..output import MODES, print_json, progress
-from ..plans import read_plan
+from ..plans import plan_option, read_plan
 from ..profiles import load_board, times_lines
 from ..tables import print_table, print_text
 
 
-@click.command()
+@click.command(cls=Command)
 @model_argument
 @board_option
 @click.option(
@@ -37,11 +37,7 @@ from ..tables import print_table, print_text
     shell_complete=complete.files(".json"),
     help="Of your own board, in place of --board.",
 )
-@click.option(
-    "--plan",
-    shell_complete=complete.plans,
-    help="Such as G-B-L:3,5 or a .json; default Peak, Parallel and the best plan.",
-)
+@plan_option("Such as G-B-L:3,5 or a .json; default Peak, Parallel and the best plan.")
 @click.option("--frames", type=click.IntRange(1, MAX_FRAMES), default=1000, show_default=True)
 @positive_option("--period-ms", help="Between two frames of a camera; default: one is always ready.")
 @click.option("--slots", type=click.IntRange(1, MAX_SLOTS), default=2, show_default=True, help="Per hand-over.")

@@ -19,14 +19,14 @@ from ...pipeline.boards import machine
 from ...pipeline.measuring.background_load import BackgroundLoad
 from ...pipeline.planning.profile import disturbed
 from ..cost.threads_command import one_cluster
-from ..options import Numbers, file_option, json_option, positive_option
+from ..options import Command, Numbers, file_option, json_option, positive_option
 from ..output import print_json, progress
 from ..tables import print_table, print_text
 
 LOOK_S = 2.0  # how long others are watched before anything is measured
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--models", default="S,M", show_default=True, help="Of the paper's networks S, M and L; L needs 2 GB.")
 @click.option("--ranks", type=Numbers(int, "1,2"), default="1,2", show_default=True, help="Numbers of processes.")
 @click.option("--batch", type=Numbers(int, "1,32"), default="1,32", show_default=True, help="Samples of an iteration.")

@@ -24,8 +24,8 @@ from ...mlp.rules import RULES, SCHEDULES, Rule, Schedule
 from ...mlp.train import DivergedError, EpochResult, report
 from ...mlp.train import train as run
 from .. import complete
-from ..groups import DEFAULT, DefaultGroup
-from ..options import KeyValues, file_option, json_option, positive_option, seed_option
+from ..default_group import DEFAULT, DefaultGroup
+from ..options import file_option, given, json_option, positive_option, seed_option, under
 from ..output import print_json, progress
 from ..tables import print_table
 from .scaling_command import scaling
@@ -36,45 +36,8 @@ if TYPE_CHECKING:
 LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS")  # what Open MPI, MPICH and Intel MPI set
 
 
-HIDDEN = KeyValues(str, activation=(click.Choice(tuple(ACTIVATIONS)), f"{', '.join(ACTIVATIONS)} (relu)"))
-OUTPUT = KeyValues(
-    click.Choice((*OUTPUTS, SOFTMAX)),
-    loss=(click.Choice(LOSSES), f"{' or '.join(LOSSES)}, as fits"),
-    targets=(click.IntRange(1), "last columns of a .csv (1)"),
-)
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
-EPOCHS = KeyValues(
-    click.IntRange(1),
-    validation=(SHARE, "share held out, which chooses the epoch"),
-    patience=(click.IntRange(1), "end so many epochs after the best one"),
-    tensorboard=(str, "folder for event files of every epoch"),
-)
-SPLIT = KeyValues(
-    click.Choice(MODES),
-    width=(click.IntRange(1), "ghost neurons a side (1)"),
-    gradient=(click.Choice(GHOST_GRADIENTS), f"{', '.join(GHOST_GRADIENTS)} (drop)"),
-    master=(bool, "rank 0 holds no neurons"),
-    bit_equal=(bool, "the same bits on any number of ranks"),
-)
-ENGINE = KeyValues(
-    click.Choice(("pipeall", "numpy")),
-    dtype=(click.Choice(("float32", "float64")), "(float32) or float64"),
-    threads=(click.IntRange(1, len(os.sched_getaffinity(0))), "of a rank (1), a core for each at least"),
-)
 MOMENTUM = click.FloatRange(0, 1, max_open=True)
-RULE = KeyValues(
-    click.Choice(RULES),
-    momentum=(MOMENTUM, "of sgd (0)"),
-    rate=(float, "of learning (0.1; adam: 0.001)"),
-    decay=(float, "of the weights (0)"),
-    clip=(float, "longest norm of a gradient"),
-    schedule=(click.Choice(SCHEDULES), f"{', '.join(SCHEDULES)} (constant)"),
-    every=(click.IntRange(1), "epochs of a step (10)"),
-    factor=(float, "of a step (0.1)"),
-    beta1=(float, "of adam, adamw (0.9)"),
-    beta2=(float, "of adam, adamw (0.999)"),
-    epsilon=(float, "of adam, adamw (1e-8)"),
-)
 RATES = {"sgd": 0.1, "adam": 0.001, "adamw": 0.001}
 
 
@@ -84,11 +47,11 @@ def train() -> None:
 
     \b
     pipeall train digits
-    pipeall train digits --epochs 50:validation=0.1 --plot digits.png
-    pipeall train houses.csv --output linear --epochs 200:validation=0.1
+    pipeall train digits --epochs 50 --validation 0.1 --plot digits.png
+    pipeall train houses.csv --output linear --epochs 200 --validation 0.1
     mpirun -n 8 pipeall train mnist.npz --hidden 512-256 --save mnist.ckpt
     mpirun -n 2 pipeall train mnist.npz --hidden 512-256 --resume mnist.ckpt
-    mpirun -n 8 pipeall train mnist.npz --hidden 512-256 --mode ghost:width=8
+    mpirun -n 8 pipeall train mnist.npz --hidden 512-256 --mode ghost --ghost-width 8
     pipeall train scaling --ranks 1,2
 
     DATA is digits, a .npz (x_train, y_train, x_test, y_test; or x, y), or a .csv whose last column is the label.
@@ -98,17 +61,52 @@ def train() -> None:
 
 @train.command(DEFAULT)
 @click.argument("data_name", metavar="DATA", shell_complete=complete.files(".npz", ".csv", names=("digits",)))
-@HIDDEN.option("--hidden", default="128", help="Neurons of the hidden layers, such as 512-256 (default 128).")
-@OUTPUT.option("--output", default=SOFTMAX, help=f"Of the last layer: {', '.join(OUTPUTS)} or {SOFTMAX} (default).")
-@EPOCHS.option("--epochs", default="10", help="How many (default 10), such as 200:validation=0.1,patience=20.")
-@click.option("--batch", type=click.IntRange(1), default=32, show_default=True, help="Samples of an iteration.")
-@RULE.option(
-    "--optimizer", default="sgd", help="sgd (default), adam or adamw, such as adam:schedule=cosine,decay=0.01."
+@under(
+    "The network",
+    click.option("--hidden", default="128", show_default=True, help="Neurons of the hidden layers, such as 512-256."),
+    click.option("--activation", type=click.Choice(tuple(ACTIVATIONS)), default="relu", show_default=True),
+    click.option("--output", type=click.Choice((*OUTPUTS, SOFTMAX)), default=SOFTMAX, show_default=True),
+    click.option("--loss", type=click.Choice(LOSSES), help="Default: squared for a linear output, else cross-entropy."),
+    click.option("--targets", type=click.IntRange(1), default=1, help="How many last columns of a .csv are targets."),
 )
-@positive_option("--rate", hidden=True, help="Short for --optimizer sgd:rate=...")
-@click.option("--momentum", type=MOMENTUM, hidden=True, help="Short for --optimizer sgd:momentum=...")
-@SPLIT.option("--mode", default="full", help="How ranks split layers: full (default) or ghost, such as ghost:width=8.")
-@ENGINE.option("--engine", default="pipeall", help="What computes: pipeall (default) or numpy.")
+@under(
+    "The training",
+    click.option("--epochs", type=click.IntRange(1), default=10, show_default=True),
+    click.option("--batch", type=click.IntRange(1), default=32, show_default=True, help="Samples of an iteration."),
+    click.option("--validation", type=SHARE, help="Share that is held out and chooses the best epoch."),
+    click.option("--patience", type=click.IntRange(1), help="End so many epochs after the best one."),
+    click.option("--tensorboard", metavar="FOLDER", help="Write an event file with the figures of every epoch."),
+)
+@under(
+    "The optimizer",
+    click.option("--optimizer", type=click.Choice(RULES), default="sgd", show_default=True),
+    positive_option("--lr", help="Learning rate; default 0.1 for sgd, else 0.001."),
+    click.option("--momentum", type=MOMENTUM, help="Of sgd."),
+    click.option("--weight-decay", "decay", type=float),
+    click.option("--clip", type=float, help="Longest norm of a gradient."),
+    click.option("--schedule", type=click.Choice(SCHEDULES), default="constant", show_default=True),
+    click.option("--step-epochs", "every", type=click.IntRange(1), help="Epochs of a step of the schedule (10)."),
+    click.option("--step-factor", "factor", type=float, help="Of the learning rate at each step (0.1)."),
+    click.option("--beta1", type=float, help="Of adam and adamw (0.9)."),
+    click.option("--beta2", type=float, help="Of adam and adamw (0.999)."),
+    click.option("--epsilon", type=float, help="Of adam and adamw (1e-8)."),
+)
+@under(
+    "Ranks and engine",
+    click.option("--mode", type=click.Choice(MODES), default="full", show_default=True, help="How ranks split layers."),
+    click.option("--ghost-width", type=click.IntRange(1), default=1, help="Ghost neurons on each side (1)."),
+    click.option("--ghost-gradient", type=click.Choice(GHOST_GRADIENTS), default="drop", show_default=True),
+    click.option("--master", is_flag=True, help="Rank 0 holds no neurons."),
+    click.option("--bit-equal", is_flag=True, help="The same bits on any number of ranks."),
+    click.option("--engine", type=click.Choice(("pipeall", "numpy")), default="pipeall", show_default=True),
+    click.option("--dtype", type=click.Choice(("float32", "float64")), default="float32", show_default=True),
+    click.option(
+        "--threads",
+        type=click.IntRange(1, len(os.sched_getaffinity(0))),
+        default=1,
+        help="Of a rank (1); each needs a core of its own.",
+    ),
+)
 @file_option("--save", resumed="resume", help="Checkpoint after every epoch.")
 @click.option(
     "--resume",
@@ -129,17 +127,15 @@ def train_model(data_name: str, as_json: bool, **options: Any) -> None:
     pipeall train model digits --hidden 64-32
     """
     comm = _comm()
-    length = options["epochs"]
-    options |= {"epochs": length["head"], "validation": length.get("validation"), "patience": length.get("patience")}
-    options["looks"] = bool(options["plot"] or "tensorboard" in length)
+    options["looks"] = bool(options["plot"] or options["tensorboard"])
     log = draw = failure = None
     try:
-        schedule = _schedule(options["optimizer"])
-        options["rate"] = _rate(options)
+        schedule = _schedule(options)
+        options["lr"] = options["lr"] or RATES[options["optimizer"]]
         _refuse_early(options)
         samples, net, made = _begun(data_name, comm, options)
         if comm.rank == 0:
-            log = _log(length.get("tensorboard"), made.epoch)
+            log = _log(options["tensorboard"], made.epoch)
             draw = _drawing(options["plot"])
     except PipeallError as error:
         failure = error
@@ -168,19 +164,15 @@ def train_model(data_name: str, as_json: bool, **options: Any) -> None:
 
 def _begun(data_name: str, comm: Comm, options: dict[str, Any]) -> tuple[data.Split, Perceptron, Progress]:
     """The samples, and the network as it is before the first epoch of this run."""
-    output, made = options["output"], Progress()
-    samples = data.split(
-        data_name, output["head"], _loss(options), output.get("targets", 1), options["validation"] or 0.0
-    )
-    net = _network([samples.train.x.shape[1], *_sizes(options["hidden"]["head"]), samples.train.outputs], comm, options)
+    made = Progress()
+    samples = data.split(data_name, options["output"], _loss(options), options["targets"], options["validation"] or 0.0)
+    net = _network([samples.train.x.shape[1], *_sizes(options["hidden"]), samples.train.outputs], comm, options)
     if options["resume"]:
         made = checkpoint.load(options["resume"], net)
     if made.epoch >= options["epochs"]:
         raise ArgumentError(f"--epochs: expected more than the checkpoint's {made.epoch}, got {options['epochs']}")
     if options["patience"] and made.best is not None and made.epoch - made.best_epoch >= options["patience"]:
-        raise ArgumentError(
-            f"--epochs: patience: training has ended, at epoch {made.epoch}: its best was {made.best_epoch}"
-        )
+        raise ArgumentError(f"--patience: training has ended, at epoch {made.epoch}: its best was {made.best_epoch}")
     return samples, net, made
 
 
@@ -216,77 +208,49 @@ def _sizes(hidden: str) -> list[int]:
         raise ArgumentError(f"--hidden: expected numbers such as 512-256, got {hidden!r}") from None
 
 
-def _rule(given: dict[str, Any], momentum: float | None) -> Rule:
-    if momentum is not None and "momentum" in given:
-        raise ArgumentError("--momentum: expected once, got it in --optimizer too")
-    momentum = given.get("momentum", momentum or 0.0)
-    keys = ("beta1", "beta2", "epsilon", "decay", "clip")
-    _no_keys_of_others(given, {"beta1", "beta2", "epsilon"}, given["head"] != "sgd", given["head"])
-    _no_keys_of_others(given, {"momentum"}, given["head"] == "sgd", given["head"])
-    return Rule(given["head"], momentum, **{key: given[key] for key in keys if key in given})
+def _rule(options: dict[str, Any]) -> Rule:
+    name, betas = options["optimizer"], ("beta1", "beta2", "epsilon")
+    _only_where(options, betas, name != "sgd", name)
+    _only_where(options, ("momentum",), name == "sgd", name)
+    return Rule(name, options["momentum"] or 0.0, **given(options, (*betas, "decay", "clip")))
 
 
-def _schedule(given: dict[str, Any]) -> Schedule:
-    name = given.get("schedule", "constant")
-    _no_keys_of_others(given, {"every", "factor"}, name == "step", f"schedule {name}")
-    return Schedule(name, **{key: given[key] for key in ("every", "factor") if key in given})
+def _schedule(options: dict[str, Any]) -> Schedule:
+    name = options["schedule"]
+    _only_where(options, ("every", "factor"), name == "step", f"schedule {name}")
+    return Schedule(name, **given(options, ("every", "factor")))
 
 
-def _no_keys_of_others(given: dict[str, Any], keys: set[str], has_them: bool, name: str) -> None:
-    if not has_them and (wrong := sorted(keys & given.keys())):
-        raise ArgumentError(f"--optimizer: {name} has no {', '.join(wrong)}")
+def _only_where(options: dict[str, Any], names: tuple[str, ...], fits: bool, what: str) -> None:
+    if not fits and (wrong := given(options, names)):
+        raise ArgumentError(f"--optimizer: {what} has no {', '.join(wrong)}")
 
 
 def _loss(options: dict[str, Any]) -> str:
-    output = options["output"]
-    return output.get("loss", "squared" if output["head"] == "linear" else "cross-entropy")
+    return options["loss"] or ("squared" if options["output"] == "linear" else "cross-entropy")
 
 
 def _refuse_early(options: dict[str, Any]) -> None:
     """Raises ArgumentError for what would only fail behind the training."""
-    if options["onnx_path"] and options["output"]["head"] == "tanh":
+    if options["onnx_path"] and options["output"] == "tanh":
         raise ArgumentError("--onnx: expected an output of sigmoid, relu, linear or softmax, got tanh")
     if options["patience"] and not options["validation"]:
-        raise ArgumentError("--epochs: patience: expected validation too, whose loss it watches")
-    loss, output = _loss(options), options["output"]["head"]
+        raise ArgumentError("--patience: expected --validation too, whose loss it watches")
+    loss, output = _loss(options), options["output"]
     if loss == "cross-entropy" and output not in (SOFTMAX, "sigmoid"):
-        raise ArgumentError(f"--output: cross-entropy needs softmax or sigmoid, got {output}; {output}:loss=squared")
-
-
-def _rate(options: dict[str, Any]) -> float:
-    """What --optimizer says, else --rate, else the rule's."""
-    given, rate = options["optimizer"], options["rate"]
-    if "rate" in given:
-        if rate is not None:
-            raise ArgumentError("--rate: expected once, got it in --optimizer too")
-        rate = given["rate"]
-        if not rate > 0:
-            raise ArgumentError(f"--optimizer: rate: expected a number above 0, got {rate}")
-    return RATES[given["head"]] if rate is None else rate
+        raise ArgumentError(f"--output: cross-entropy needs softmax or sigmoid, got {output}; --loss squared fits")
 
 
 def _network(sizes: list[int], comm: Comm, options: dict[str, Any]) -> Perceptron:
-    hidden, output, split, engine = (options[key] for key in ("hidden", "output", "mode", "engine"))
     net = Perceptron(
-        _loss(options),
-        options["seed"],
-        engine.get("dtype", "float32"),
-        engine["head"],
-        engine.get("threads", 1),
-        _rule(options["optimizer"], options["momentum"]),
+        _loss(options), options["seed"], options["dtype"], options["engine"], options["threads"], _rule(options)
     )
     net.add_layer("input", sizes[0])
     for neurons in sizes[1:-1]:
-        net.add_layer("hidden", neurons, hidden.get("activation", "relu"))
-    net.add_layer("output", sizes[-1], output["head"])
-    net.initialize(
-        comm,
-        mode=split["head"],
-        ghost_width=split.get("width", 1),
-        ghost_gradient=split.get("gradient", "drop"),
-        master=split.get("master", False),
-        bit_equal=split.get("bit_equal", False),
-    )
+        net.add_layer("hidden", neurons, options["activation"])
+    net.add_layer("output", sizes[-1], options["output"])
+    split = {name: options[name] for name in ("mode", "ghost_width", "ghost_gradient", "master", "bit_equal")}
+    net.initialize(comm, **split)
     return net
 
 
@@ -305,7 +269,7 @@ def _trained(
     with progress() as bar:
         task = bar.add_task("training", total=options["epochs"], completed=made.epoch, visible=leads)
 
-        def told(epoch: EpochResult) -> None:
+        def on_epoch(epoch: EpochResult) -> None:
             history.append(epoch)
             bar.update(task, completed=epoch.epoch, description=f"loss {epoch.loss:.4g}, {_quality(epoch)}")
             if leads and not as_json:
@@ -316,8 +280,8 @@ def _trained(
             if log is not None:
                 log.add(epoch)
 
-        fixed = (options["epochs"], options["batch"], options["rate"], None, made, options["save"], schedule)
-        watched = (samples.validation, options["patience"], options["looks"], told)
+        fixed = (options["epochs"], options["batch"], options["lr"], None, made, options["save"], schedule)
+        watched = (samples.validation, options["patience"], options["looks"], on_epoch)
         run(net, samples.train, samples.test, *fixed, *watched, lambda epochs: bar.update(task, completed=epochs))
     if log is not None:
         log.close()

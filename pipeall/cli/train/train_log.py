@@ -8,7 +8,7 @@ from ...mlp.train import EpochResult, curves
 try:
     from tensorboardX import SummaryWriter
 except ModuleNotFoundError:
-    raise missing_extra("tensorboardX", "tensorboard", "--epochs: tensorboard") from None
+    raise missing_extra("tensorboardX", "tensorboard", "--tensorboard") from None
 
 
 class EventFiles:
@@ -25,7 +25,7 @@ class EventFiles:
                 folder, purge_step=done + 1 if done else None, filename_suffix=f".from-{done + 1}"
             )
         except OSError as error:
-            raise ArgumentError(f"--epochs: tensorboard: {folder}: cannot be written: {error.strerror}") from None
+            raise ArgumentError(f"--tensorboard: {folder}: cannot be written: {error.strerror}") from None
 
     def add(self, epoch: EpochResult) -> None:
         for panel, of in curves([epoch]).items():

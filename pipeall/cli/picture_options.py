@@ -1,0 +1,93 @@
+"""What the outputs of a network mean, and how it wants pictures, by the options of ``run`` and ``quantize``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from ..errors import ArgumentError, ModelError
+from ..graph.ir import Graph
+from ..picture import FILTERS, FITS, Picture
+from ..tasks import DECODERS
+from ..tasks.decoder import TASKS
+from ..tasks.preset import PRESETS, preset_picture
+from ..tasks.text_reader import Reader
+from ..tasks.text_reader import reader as reader_of
+from . import complete
+from .options import Numbers, given, under
+
+THREE = Numbers(float, "0.485,0.456,0.406")
+TASK = ("task", "labels", "decoder", "threshold", "iou", "top", "first_class")
+PIXELS = ("preprocess", "size", "resize", "fit", "filter", "channels", "scale", "mean", "std")
+
+task_options = under(
+    "What the outputs mean (default: as recognised)",
+    click.option("--task", type=click.Choice(TASKS)),
+    click.option(
+        "--labels",
+        metavar="FILE",
+        shell_complete=complete.any_file,
+        help="Names of the classes, one a line; a WordNet id before a name is dropped.",
+    ),
+    click.option("--decoder", type=click.Choice(sorted(DECODERS)), metavar="NAME", help="Such as yolox."),
+    click.option("--threshold", type=click.FloatRange(0, 1), help="Least score that counts."),
+    click.option("--iou", type=click.FloatRange(0, 1), help="Boxes that overlap more are one thing."),
+    click.option("--top", type=click.IntRange(1), help="Classes (5) or boxes that are shown at most."),
+    click.option("--first-class", type=int, help="Outputs before class 0, such as 1."),
+)
+picture_options = under(
+    "How the network wants pictures",
+    click.option(
+        "--preprocess",
+        type=click.Choice(list(PRESETS)),
+        help="Default: as such networks are trained, for classifiers imagenet. The others replace parts of it.",
+    ),
+    click.option("--size", type=click.IntRange(1), help="Side of the input."),
+    click.option("--resize", type=click.IntRange(1), help="Short side before a crop (8/7 of the size)."),
+    click.option("--fit", type=click.Choice(FITS)),
+    click.option("--filter", type=click.Choice(FILTERS)),
+    click.option("--channels", type=click.Choice(["RGB", "BGR"]), help="Mean and std are in this order too."),
+    click.option("--scale", type=float, help="Values of 0 to 255 are divided by this,"),
+    click.option("--mean", type=THREE, help="then this is subtracted,"),
+    click.option("--std", type=THREE, help="then they are divided by this."),
+)
+
+
+def pixels_given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options on pictures that were given. Raises ArgumentError where they replace parts of nothing."""
+    keys = given(options, PIXELS)
+    if keys and "preprocess" not in keys:
+        raise ArgumentError(f"--{next(iter(keys))}: expected --preprocess beside it")
+    return keys
+
+
+def reader(graph: Graph, task: Mapping[str, Any], pixels: Mapping[str, Any]) -> Reader:
+    """What reads the outputs, by the options of ``TASK`` and ``PIXELS`` that were given.
+
+    Raises ArgumentError, and ModelError for a network that is not recognised.
+    """
+    keys = dict(task)
+    try:
+        made = reader_of(graph, keys.pop("task", None), labels=keys.pop("labels", None),
+                         most=keys.pop("top", None), **keys)  # fmt: skip
+    except ModelError as error:
+        raise ModelError(str(error).replace("give decoder= one of", "give --decoder one of")) from error
+    except ArgumentError as error:
+        raise ArgumentError(str(error).replace("first_class:", "--first-class:")) from error
+    if pixels:
+        made.picture = preprocessing(made.task.size, made.own, made.grey, pixels)
+    return made
+
+
+def preprocessing(size: tuple[int, int], own: Picture, grey: bool, pixels: Mapping[str, Any]) -> Picture:
+    """How pictures become an input of this height and width; fit and filter are those of ``own`` unless given.
+
+    Raises ArgumentError where a number is out of range.
+    """
+    keys = {key: value for key, value in pixels.items() if key != "size"}
+    try:
+        return preset_picture(size, keys.pop("preprocess"), own, grey, **keys)
+    except ArgumentError as error:
+        raise ArgumentError(f"--preprocess {error}") from None
