@@ -17,10 +17,10 @@ from pipeall._kernels.cpu.kernels import CpuProgram, probe
 
 from bench.common import in_turns
 from bench.kernels.single_step import copy, kernels, program
+from pipeall._kernels.buffers import aligned
 from pipeall._kernels.cpu import peak
 from pipeall._kernels.cpu.cluster import Cluster
 from pipeall._kernels.cpu.table import ROWS
-from pipeall._kernels.memory import aligned
 from pipeall.steps import SLOT_OUT, Step, View
 
 TURNS = 15

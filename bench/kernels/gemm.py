@@ -21,7 +21,7 @@ from bench.common import Record, in_turns, mean_line, network, one_blas_thread, 
 from bench.kernels.single_step import big, convolutions, gemm_kernel, kernels
 from pipeall._kernels.cpu.algorithms import candidates, modelled
 from pipeall._kernels.cpu.cluster import Cluster
-from pipeall._kernels.cpu.peak import flops
+from pipeall._kernels.cpu.peak_cpu import flops
 from pipeall.graph.memory import dense
 from pipeall.steps import SLOT_IN, SLOT_OUT, Step
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "sizes.h"
+#include "intmath.h"
 
 enum { PA_PICTURE_WORDS = 15, PA_PICTURE_SIDE = 1 << 14 }; /* picture.py has them too */
 enum { PA_RGB, PA_GRAY, PA_NV12, PA_I420, PA_YUYV };          /* how a frame's bytes lie; BGR is RGB backwards */

@@ -6,7 +6,7 @@
  *   finish() once per frame that start() returned 0 for, in their order, also when the stage is stopped
  *   close()  once, on the stage thread, after the last frame, also after an error; not after a failed open()
  * Another thread may take the stage thread's place for a frame, while that one waits:
- *   enter()  before start(), on that thread, which remembers in *guest what it was like
+ *   enter()  before start(), on that thread, which remembers in *thread_state what it was like
  *   leave()  after finish(), on the same thread, which is then as it was
  * At most `depth` frames are started and not finished. None of them touches Python. open(), start() and finish() return
  * 0, or an error code whose text error() gives; enter() 0 or an errno, which has changed nothing.
@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The memories a step reads and writes; PA_LOCAL: of the thread that runs it (cpu/strips.h). */
+/* The memories a step reads and writes; PA_LOCAL: of the thread that runs it (cpu/tiling.h). */
 enum { PA_ARENA = 0, PA_SLOT_IN = 1, PA_SLOT_OUT = 2, PA_LOCAL = 3, PA_BASES = 4 };
 
 /* Memory of one ring slot. data is valid for the CPU while the CPU owns the slot; mem is the OpenCL
@@ -33,7 +33,7 @@ enum { PA_STOPPED = -1000000 }; /* start() gave up between two steps because *st
 
 enum { PA_DEPTH_MAX = 2 };
 
-typedef struct pa_guest pa_guest; /* guest.h */
+typedef struct pa_thread_state pa_thread_state; /* thread_state.h */
 typedef struct pa_program pa_program;
 struct pa_program {
     int (*open)(pa_program *self);
@@ -43,8 +43,8 @@ struct pa_program {
                  const atomic_int *stop);
     int (*finish)(pa_program *self); /* waits for the oldest frame started */
     void (*close)(pa_program *self);
-    int (*enter)(pa_program *self, pa_guest *guest); /* NULL, as leave(): only the stage thread computes */
-    void (*leave)(pa_program *self, const pa_guest *guest);
+    int (*enter)(pa_program *self, pa_thread_state *thread_state); /* NULL, as leave(): only the stage thread computes */
+    void (*leave)(pa_program *self, const pa_thread_state *thread_state);
     const char *(*error)(const pa_program *self, int code);
     int32_t depth; /* 1 to PA_DEPTH_MAX */
     /* Time spent, in all, on making slots the program's own: mapping and unmapping; copying. */

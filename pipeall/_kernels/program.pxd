@@ -1,4 +1,4 @@
-# program.h, guest.h; their paths are given so that they resolve from every folder that includes them.
+# program.h, thread_state.h; their paths are given so that they resolve from every folder that includes them.
 
 
 from libc.stdint cimport int32_t, int64_t
@@ -24,6 +24,6 @@ cdef extern from "_kernels/program.h" nogil:
         int32_t mark_count, first_late, last_early
 
 
-cdef extern from "_kernels/guest.h" nogil:
-    ctypedef struct pa_guest:
+cdef extern from "_kernels/thread_state.h" nogil:
+    ctypedef struct pa_thread_state:
         pass

@@ -43,7 +43,7 @@ class Kernels:
         self._crew = Crew(choose(big.isas, big.core_type), threads)
 
     def zeros(self, *shape: int) -> np.ndarray:
-        from .._kernels.memory import aligned
+        from .._kernels.buffers import aligned
 
         return aligned(int(np.prod(shape))).reshape(shape)
 

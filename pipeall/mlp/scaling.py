@@ -22,7 +22,7 @@ import numpy as np
 
 from .._kernels.cpu import cluster
 from .._kernels.cpu.cores import pinnable
-from .._kernels.cpu.peak import peak
+from .._kernels.cpu.peak_cpu import peak
 from .._kernels.cpu.table import choose
 from ..errors import PipeallError
 from .comm import Comm, Traffic

@@ -1,14 +1,14 @@
-# Part of runtime.pyx: the C side of a lane (stage.h, ring.h, gate.h).
+# Part of runtime.pyx: the C side of a lane (stage.h, ring.h, eventcount.h).
 
 cdef extern from "stdlib.h" nogil:
     void *aligned_alloc(size_t, size_t)
 
-cdef extern from "../_kernels/gate.h" nogil:
-    ctypedef struct pa_gate:
+cdef extern from "../_kernels/eventcount.h" nogil:
+    ctypedef struct pa_eventcount:
         pass
-    unsigned pa_gate_ticket(pa_gate *)
-    void pa_gate_signal(pa_gate *)
-    void pa_gate_sleep(pa_gate *, unsigned, int64_t)
+    unsigned pa_eventcount_ticket(pa_eventcount *)
+    void pa_eventcount_signal(pa_eventcount *)
+    void pa_eventcount_sleep(pa_eventcount *, unsigned, int64_t)
     int64_t pa_now_ns()
 
 cdef extern from "stage.h" nogil:
@@ -48,15 +48,15 @@ cdef extern from "stage.h" nogil:
         int32_t blocks
         pa_stage *stage
         pa_ring *ring
-        pa_gate *gate
-        pa_gate *host
+        pa_eventcount *gate
+        pa_eventcount *host
         atomic_int failed
     int pa_lane_start(pa_lane *)
     pa_slot *pa_lane_free(pa_lane *)
     void pa_lane_submit(pa_lane *, int64_t)
-    int pa_lane_begin_inline(pa_lane *, pa_guest *)
+    int pa_lane_begin_inline(pa_lane *, pa_thread_state *)
     void pa_lane_run_inline(pa_lane *, int64_t)
-    void pa_lane_end_inline(pa_lane *, const pa_guest *)
+    void pa_lane_end_inline(pa_lane *, const pa_thread_state *)
     char *pa_lane_block(const pa_lane *, const pa_slot *)
     pa_slot *pa_lane_front(pa_lane *)
     void pa_lane_release(pa_lane *)

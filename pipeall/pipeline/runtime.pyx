@@ -11,7 +11,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset, strerror, strncpy
 from posix.unistd cimport getpid
 
-from .._kernels.program cimport PA_DEPTH_MAX, atomic_int, pa_guest, pa_program, pa_slot_memory
+from .._kernels.program cimport PA_DEPTH_MAX, atomic_int, pa_thread_state, pa_program, pa_slot_memory
 
 from math import prod
 
@@ -39,27 +39,27 @@ cdef void *allocate(size_t nbytes) except NULL:
 cdef class Gate:
     """Where the host waits for space or results, of one lane or of several."""
 
-    cdef pa_gate *gate
+    cdef pa_eventcount *gate
 
     def __cinit__(self):
-        self.gate = <pa_gate *>allocate(sizeof(pa_gate))
+        self.gate = <pa_eventcount *>allocate(sizeof(pa_eventcount))
 
     def __dealloc__(self):
         free(self.gate)
 
     def ticket(self) -> int:
         """Draw before testing the condition; ``wait`` returns at once if anything has changed since."""
-        return pa_gate_ticket(self.gate)
+        return pa_eventcount_ticket(self.gate)
 
     def signal(self):
         """Wakes whoever waits."""
-        pa_gate_signal(self.gate)
+        pa_eventcount_signal(self.gate)
 
     def wait(self, unsigned ticket, double seconds=0.1):
         """Waits without the GIL until something changes, at most ``seconds``; a pending signal is raised."""
         cdef int64_t limit = <int64_t>(seconds * 1e9)
         with nogil:
-            pa_gate_sleep(self.gate, ticket, limit)  # the stages need the cores more than the host
+            pa_eventcount_sleep(self.gate, ticket, limit)  # the stages need the cores more than the host
         PyErr_CheckSignals()
 
 
@@ -136,7 +136,7 @@ cdef class NativeLane:
         self.lane.stages = count
         self.lane.host = gate.gate
         self.lane.stage = <pa_stage *>allocate(count * sizeof(pa_stage))
-        self.lane.gate = <pa_gate *>allocate((count + 1) * sizeof(pa_gate))
+        self.lane.gate = <pa_eventcount *>allocate((count + 1) * sizeof(pa_eventcount))
         for i in range(count):
             self.lane.stage[i].lane = &self.lane
             self.lane.stage[i].index = i
@@ -230,12 +230,12 @@ cdef class NativeLane:
 
     def run_inline(self, Frames frames, pieces) -> bool:
         """The same of an empty lane, and computes the frame on this thread, if that may be (stage.h); else False."""
-        cdef pa_guest guest
+        cdef pa_thread_state thread_state
         cdef int64_t frame = frames.submitted
         cdef pa_slot *slot = self.room()
         cdef void *own
         cdef Py_buffer source
-        if slot == NULL or self.submitted > self.taken or not pa_lane_begin_inline(&self.lane, &guest):
+        if slot == NULL or self.submitted > self.taken or not pa_lane_begin_inline(&self.lane, &thread_state):
             return False
         own, source.buf = slot.memory.data, NULL
         try:
@@ -251,7 +251,7 @@ cdef class NativeLane:
                 pa_lane_run_inline(&self.lane, frame)
         finally:
             slot.memory.data = own
-            pa_lane_end_inline(&self.lane, &guest)
+            pa_lane_end_inline(&self.lane, &thread_state)
             if source.buf != NULL:
                 PyBuffer_Release(&source)
         return True

@@ -11,29 +11,29 @@ static void add(atomic_llong *counter, int64_t value) {
  * wants to. Both sides exchange space_wanted: if the host is first, this sees that it wants space; if this is first,
  * the host's exchange reads this one and thereby sees the slot released before it, when it looks again. */
 static void changed(pa_lane *lane, int ring) {
-    if (ring > 0 && ring < lane->stages) pa_gate_signal(&lane->gate[ring]);
-    if (ring == lane->stages) pa_gate_signal(lane->host);
-    if (ring == 0 && atomic_exchange(&lane->space_wanted, 0)) pa_gate_signal(lane->host);
+    if (ring > 0 && ring < lane->stages) pa_eventcount_signal(&lane->gate[ring]);
+    if (ring == lane->stages) pa_eventcount_signal(lane->host);
+    if (ring == 0 && atomic_exchange(&lane->space_wanted, 0)) pa_eventcount_signal(lane->host);
 }
 
 /* Waits until next(ring) gives a slot; NULL when the stage is told to stop. While it waits for a frame another thread
  * may compute. */
 static pa_slot *wait_for(pa_stage *self, int ring, pa_slot *(*next)(pa_ring *)) {
-    pa_gate *gate = &self->lane->gate[ring];
+    pa_eventcount *gate = &self->lane->gate[ring];
     for (;;) {
-        unsigned ticket = pa_gate_ticket(gate);
+        unsigned ticket = pa_eventcount_ticket(gate);
         if (atomic_load(&self->stop)) return NULL;
         pa_slot *slot = next(&self->lane->ring[ring]);
         if (slot) return slot;
         if (ring == self->index) pthread_mutex_unlock(&self->computing);
-        pa_gate_wait(gate, ticket, 0);
+        pa_eventcount_wait(gate, ticket, 0);
         if (ring == self->index) pthread_mutex_lock(&self->computing);
     }
 }
 
 static void stop_stages(pa_lane *lane, int count) {
     for (int i = 0; i < count; i++) atomic_store(&lane->stage[i].stop, 1);
-    for (int i = 0; i <= count; i++) pa_gate_signal(&lane->gate[i]);
+    for (int i = 0; i <= count; i++) pa_eventcount_signal(&lane->gate[i]);
 }
 
 /* Everything of a slot but its memory goes with the frame. */
@@ -180,7 +180,7 @@ static int end_frame(pa_stage *self, frame *f) {
         f->out->error = f->code;
         atomic_store(&lane->failed, 1);
         stop_stages(lane, index);
-        pa_gate_signal(lane->host); /* who waits for space will get none */
+        pa_eventcount_signal(lane->host); /* who waits for space will get none */
     }
     const int last = f->out->failed_stage >= 0;
     pa_ring_publish(&lane->ring[index + 1]);
@@ -220,7 +220,7 @@ static void *stage_thread(void *argument) {
     pthread_setname_np(pthread_self(), self->name);
     self->open_error = self->program->open(self->program);
     atomic_fetch_add(&lane->ready, 1);
-    pa_gate_signal(lane->host);
+    pa_eventcount_signal(lane->host);
     if (self->open_error) return NULL;
     pthread_mutex_lock(&self->computing);
     self->free_since = pa_now_ns();
@@ -243,9 +243,9 @@ int pa_lane_start(pa_lane *lane) {
         lane->started++;
     }
     for (;;) {
-        unsigned ticket = pa_gate_ticket(lane->host);
+        unsigned ticket = pa_eventcount_ticket(lane->host);
         if (atomic_load(&lane->ready) == lane->stages) break;
-        pa_gate_wait(lane->host, ticket, 0);
+        pa_eventcount_wait(lane->host, ticket, 0);
     }
     int failed = 0;
     for (int i = 0; i < lane->stages; i++)
@@ -274,17 +274,17 @@ static void publish(pa_lane *lane, int64_t frame) {
 
 void pa_lane_submit(pa_lane *lane, int64_t frame) {
     publish(lane, frame);
-    pa_gate_signal(&lane->gate[0]);
+    pa_eventcount_signal(&lane->gate[0]);
 }
 
-int pa_lane_begin_inline(pa_lane *lane, pa_guest *guest) {
+int pa_lane_begin_inline(pa_lane *lane, pa_thread_state *thread_state) {
     pa_stage *self = lane->stage;
     pa_program *program = self->program;
     if (lane->stages > 1 || !program->enter) return 0;
     pthread_mutex_lock(&self->computing);
     const int allowed = self->latest_ns > 0 && self->latest_ns < PA_INLINE_NS && !atomic_load(&self->stop) &&
                      !atomic_load(&lane->failed);
-    if (allowed && program->enter(program, guest) == 0) return 1;
+    if (allowed && program->enter(program, thread_state) == 0) return 1;
     pthread_mutex_unlock(&self->computing);
     return 0;
 }
@@ -295,9 +295,9 @@ void pa_lane_run_inline(pa_lane *lane, int64_t number) {
     if (begin_frame(lane->stage, 0, &f) == 1) end_frame(lane->stage, &f);
 }
 
-void pa_lane_end_inline(pa_lane *lane, const pa_guest *guest) {
+void pa_lane_end_inline(pa_lane *lane, const pa_thread_state *thread_state) {
     pa_stage *self = lane->stage;
-    self->program->leave(self->program, guest);
+    self->program->leave(self->program, thread_state);
     pthread_mutex_unlock(&self->computing);
 }
 
@@ -309,7 +309,7 @@ pa_slot *pa_lane_front(pa_lane *lane) { return pa_ring_front(&lane->ring[lane->s
 
 void pa_lane_release(pa_lane *lane) {
     pa_ring_release(&lane->ring[lane->stages]);
-    pa_gate_signal(&lane->gate[lane->stages]);
+    pa_eventcount_signal(&lane->gate[lane->stages]);
 }
 
 void pa_lane_close(pa_lane *lane) {

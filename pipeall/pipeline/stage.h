@@ -49,8 +49,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "../_kernels/gate.h"
-#include "../_kernels/guest.h"
+#include "../_kernels/eventcount.h"
+#include "../_kernels/thread_state.h"
 #include "ring.h"
 
 typedef struct pa_lane pa_lane;
@@ -102,8 +102,8 @@ struct pa_lane {
     int32_t blocks, next_block;
     pa_stage *stage; /* [stages] */
     pa_ring *ring;   /* [stages + 1] */
-    pa_gate *gate;   /* [stages + 1]: gate i changes when ring i does: where stages wait */
-    pa_gate *host;   /* changes when ring n has a frame, or ring 0 space after pa_lane_free had none; may be shared */
+    pa_eventcount *gate;   /* [stages + 1]: gate i changes when ring i does: where stages wait */
+    pa_eventcount *host;   /* changes when ring n has a frame, or ring 0 space after pa_lane_free had none; may be shared */
     atomic_int space_wanted;
     atomic_int ready, failed;
 };
@@ -122,9 +122,9 @@ void pa_lane_submit(pa_lane *lane, int64_t frame); /* with blocks: while fewer f
 /* Inline execution, in place of pa_lane_submit, where no other frame is under way. Where pa_lane_begin_inline gives 1,
  * this thread may fill the slot, or point it at memory of its own, and compute the frame. pa_lane_front has its result
  * next unless the lane is being closed. pa_lane_end_inline ends it, with or without a frame. */
-int pa_lane_begin_inline(pa_lane *lane, pa_guest *guest);
+int pa_lane_begin_inline(pa_lane *lane, pa_thread_state *thread_state);
 void pa_lane_run_inline(pa_lane *lane, int64_t frame);
-void pa_lane_end_inline(pa_lane *lane, const pa_guest *guest);
+void pa_lane_end_inline(pa_lane *lane, const pa_thread_state *thread_state);
 char *pa_lane_block(const pa_lane *lane, const pa_slot *slot); /* of the frame in a slot; only where there are blocks */
 pa_slot *pa_lane_front(pa_lane *lane);   /* the oldest result, or NULL: none yet */
 void pa_lane_release(pa_lane *lane);

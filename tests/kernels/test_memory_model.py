@@ -1,4 +1,4 @@
-"""The protocols of ring.h, gate.h and team.c, model-checked (tests/spin), and what they become on a weakly ordered CPU.
+"""The protocols of ring.h, eventcount.h and team.c, model-checked (tests/spin), and compiled for a weakly ordered CPU.
 
 The models say which orders of the memory they assume; the last test looks whether the compiler asks for them.
 """

@@ -22,8 +22,8 @@ def rows_of(op):
     return pytest.mark.parametrize("row", rows, ids=[row.name for row in rows])
 
 
-class Requantise(ctypes.Structure):
-    """pa_requantise of kernels_s8.h."""
+class Requantize(ctypes.Structure):
+    """pa_requantize of kernels_s8.h."""
 
     _fields_ = [("lo", FLOAT), ("hi", FLOAT), ("zero", INT32)]
 
@@ -35,7 +35,7 @@ class GemmArgs(ctypes.Structure):
         *((name, INT32) for name in ("n", "taps")),
         *((name, INT64) for name in ("tiles", "least", "larger", "k", "a_step")),
         *((name, POINTER) for name in ("a", "b", "bias", "sums", "scale")),
-        ("to", Requantise),
+        ("to", Requantize),
         ("c", POINTER),
         ("c_stride", INT64),
         ("reals", INT32),
@@ -49,7 +49,7 @@ class DepthwiseArgs(ctypes.Structure):
         *((name, INT32) for name in ("n", "taps")),
         *((name, INT64) for name in ("tiles", "least", "larger", "a_step")),
         *((name, POINTER) for name in ("a", "b", "bias", "scale")),
-        ("to", Requantise),
+        ("to", Requantize),
         ("c", POINTER),
         ("c_stride", INT64),
     ]
@@ -160,8 +160,8 @@ def check(out, sums, bias, scale, to, exact=False):
     assert (least == most).mean() > 0.9  # or it would say little
 
 
-def requantised(zero, relu):
-    return Requantise(0 if relu else -128 - zero, 127 - zero, zero)
+def requantized(zero, relu):
+    return Requantize(0 if relu else -128 - zero, 127 - zero, zero)
 
 
 def gemm_sums(a, w):
@@ -196,7 +196,7 @@ def test_every_gemm_tile(row):
             a, w, taps, k = drawn_tile(random, row, m, n, (1, 2, 5, 13))
             w[:, k - n % step :] = 0  # as packed where k is no multiple of it
             bias, scale = parameters(random, row.nr, taps * k)
-            to = requantised(int(random.integers(-128, 128)), relu=n % 3 == 0)
+            to = requantized(int(random.integers(-128, 128)), relu=n % 3 == 0)
             out = run_gemm(row, ledge, a, w, bias, scale, to, n)
             check(out, gemm_sums(a, w[..., :n]), bias[:n], scale[:n], to)
 
@@ -208,7 +208,7 @@ def test_gemm_of_long_rows(row, words):
     random = np.random.default_rng(words)
     step, n = min(row.kr, 8), row.nr
     k = -(-4 * words // step) * step
-    ledge, to = Ledge(2 * (row.mr + 1), k), requantised(3, relu=False)
+    ledge, to = Ledge(2 * (row.mr + 1), k), requantized(3, relu=False)
     for m in (1, row.mr, row.mr + 1):
         a = random.integers(-128, 128, (2, m, k), np.int8)
         w = random.integers(-128 + row.narrow_weights, 128, (2, k, n), np.int8)
@@ -222,7 +222,7 @@ def test_gemm_of_the_largest_products(row, taps):
     """65536 of them: all alike, and of both signs by turns; the bias makes the sum small again."""
     m, n, k = row.mr, row.nr, 65536 // taps
     ledge = Ledge(taps * m, k)
-    scale, to = np.full(n, 0.25, np.float32), requantised(0, relu=False)
+    scale, to = np.full(n, 0.25, np.float32), requantized(0, relu=False)
     for weight in (127, -127, -128 + row.narrow_weights):
         for a_value in (-128, 127):
             for turns in (1, 2, 3):
@@ -243,7 +243,7 @@ def corner_scales(n):
 @pytest.mark.parametrize("zero", [-128, 0, 5, 127])
 def test_gemm_at_its_bounds(row, zero, relu):
     """Ties, and sums of every size against scales of every size, infinite products among them."""
-    n, step, to = row.nr, min(row.kr, 8), requantised(zero, relu)
+    n, step, to = row.nr, min(row.kr, 8), requantized(zero, relu)
     ledge = Ledge(1, step)
     nothing, w = np.zeros((1, 1, step), np.int8), np.ones((1, step, n), np.int8)
     for first in range(-300, 300, n):
@@ -268,7 +268,7 @@ def test_every_gemm_tile_of_real_numbers(row):
             bias = random.integers(-(2**26), 2**26, row.nr).astype(np.int32)  # of more digits than a float
             scale = random.uniform(1e-9, 3, row.nr).astype(np.float32)
             lo, hi = ((-np.inf, np.inf), (0, np.inf), (-1e3, 6))[n % 3]
-            out = run_gemm(row, ledge, a, w, bias, scale, Requantise(lo, hi, 77), n, reals=True)
+            out = run_gemm(row, ledge, a, w, bias, scale, Requantize(lo, hi, 77), n, reals=True)
             sums = (gemm_sums(a, w) + bias).astype(np.float32) * scale
             assert np.array_equal(out, sums.clip(np.float32(lo), np.float32(hi))[:, :n])
 
@@ -284,7 +284,7 @@ def test_every_depthwise_tile(row):
             a = random.integers(-128, 128, (taps, m, n), np.int8)
             w = random.integers(-128 + row.narrow_weights, 128, (taps, n), np.int8)
             bias, scale = parameters(random, n, taps)
-            to = requantised(int(random.integers(-128, 128)), relu=n % 3 == 0)
+            to = requantized(int(random.integers(-128, 128)), relu=n % 3 == 0)
             check(run_depthwise(row, ledge, a, w, bias, scale, to), depthwise_sums(a, w), bias, scale, to)
 
 
@@ -292,7 +292,7 @@ def test_every_depthwise_tile(row):
 @pytest.mark.parametrize("zero, relu", [(-128, True), (0, False), (127, False)])
 def test_depthwise_at_its_bounds(row, zero, relu):
     """The largest products, ties, and scales of every size."""
-    m, n, taps, to = row.mr, row.nr + 1, 255, requantised(zero, relu)
+    m, n, taps, to = row.mr, row.nr + 1, 255, requantized(zero, relu)
     ledge = Ledge(taps * m, n)
     for a_value in (-128, 127):
         for weight in (-128 + row.narrow_weights, 127):

@@ -20,8 +20,8 @@ BYTES = np.arange(-128, 128).astype(np.int8)
 ZEROS = (-128, -3, 0, 127)
 SCALES = (1e-42, 2.0**-126, 1e-3, 0.1, 0.125, 1.0, 7.7, 3e38)  # the first is subnormal
 ARGUMENTS = {
-    "quantise": (INT64, POINTER, POINTER, FLOAT, INT32),
-    "dequantise": (INT64, POINTER, POINTER, FLOAT, INT32),
+    "quantize": (INT64, POINTER, POINTER, FLOAT, INT32),
+    "dequantize": (INT64, POINTER, POINTER, FLOAT, INT32),
     "lut": (INT64, INT64, INT64, POINTER, POINTER, POINTER),
     "add": (INT64, POINTER, POINTER, INT, POINTER, POINTER),
     "mul": (INT64, POINTER, POINTER, INT, POINTER, POINTER),
@@ -29,8 +29,8 @@ ARGUMENTS = {
 }
 
 
-class Requantise(ctypes.Structure):
-    """pa_requantise of kernels_s8.h."""
+class Requantize(ctypes.Structure):
+    """pa_requantize of kernels_s8.h."""
 
     _fields_ = [("lo", FLOAT), ("hi", FLOAT), ("zero", INT32)]
 
@@ -38,7 +38,7 @@ class Requantise(ctypes.Structure):
 class BinaryArgs(ctypes.Structure):
     """pa_binary_s8_args of kernels_s8.h."""
 
-    _fields_ = [("a_zero", INT32), ("b_zero", INT32), ("a_factor", FLOAT), ("b_factor", FLOAT), ("to", Requantise)]
+    _fields_ = [("a_zero", INT32), ("b_zero", INT32), ("a_factor", FLOAT), ("b_factor", FLOAT), ("to", Requantize)]
 
 
 class PoolArgs(ctypes.Structure):
@@ -50,7 +50,7 @@ class PoolArgs(ctypes.Structure):
         *((name, INT64) for name in ("pixel_step", "row_step", "column_step")),
         *((name, INT32) for name in ("mean", "a_zero")),
         ("factor", FLOAT),
-        ("to", Requantise),
+        ("to", Requantize),
         ("out", POINTER),
         ("out_stride", INT64),
     ]
@@ -98,17 +98,17 @@ class Guarded:
         assert (self.memory == FILL).all(), f"{where}: wrote outside"
 
 
-def requantised(real, lo, hi, zero):
+def requantized(real, lo, hi, zero):
     return (np.rint(np.clip(real, np.float32(lo), np.float32(hi))) + zero).astype(np.int8)
 
 
-def quantised(x, scale, zero):
+def quantized(x, scale, zero):
     with np.errstate(over="ignore"):
         return np.clip(np.rint(x / np.float32(scale)).astype(np.float64) + zero, -128, 127).astype(np.int8)
 
 
-@rows_of("quantise")
-def test_quantise(row):
+@rows_of("quantize")
+def test_quantize(row):
     kernel, random = kernel_of(row), np.random.default_rng(0)
     for scale, zero in product(SCALES, ZEROS):
         with np.errstate(over="ignore"):
@@ -118,27 +118,27 @@ def test_quantise(row):
         x = np.concatenate([near, np.nextafter(near, np.inf), np.nextafter(near, -np.inf), some, limits])
         x, out = at_the_end(x.astype(np.float32)), Guarded(x.size)
         kernel(x.size, x.ctypes.data, out.data, scale, zero)
-        out.check(quantised(x, scale, zero), scale=scale, zero=zero)
+        out.check(quantized(x, scale, zero), scale=scale, zero=zero)
 
 
-@rows_of("quantise")
-def test_quantise_lengths_and_nan(row):
+@rows_of("quantize")
+def test_quantize_lengths_and_nan(row):
     kernel, random = kernel_of(row), np.random.default_rng(1)
     for n in LENGTHS:
         x, out = at_the_end(random.uniform(-140, 140, n).astype(np.float32)), Guarded(n)
         kernel(n, x.ctypes.data, out.data, 0.9, n % 7 - 3)
-        out.check(quantised(x, 0.9, n % 7 - 3), n=n)
+        out.check(quantized(x, 0.9, n % 7 - 3), n=n)
         x[n // 2] = np.nan
         kernel(n, x.ctypes.data, out.data, 0.9, 0)
         any_byte = out.result[n // 2]
         x[n // 2] = 0
-        expected = quantised(x, 0.9, 0)
+        expected = quantized(x, 0.9, 0)
         expected[n // 2] = any_byte
         out.check(expected, n=n)
 
 
-@rows_of("dequantise")
-def test_dequantise(row):
+@rows_of("dequantize")
+def test_dequantize(row):
     kernel, random = kernel_of(row), np.random.default_rng(2)
     runs = [(BYTES, scale, zero) for scale, zero in product(SCALES, ZEROS)]
     runs += [(random.integers(-128, 128, n).astype(np.int8), 0.3, n % 9 - 4) for n in LENGTHS]
@@ -185,7 +185,7 @@ def binary_expected(op, a, b, args):
             real = x * np.float32(args.a_factor) + y * np.float32(args.b_factor)
         else:
             real = x * y * np.float32(args.a_factor)
-    return requantised(real, args.to.lo, args.to.hi, args.to.zero)
+    return requantized(real, args.to.lo, args.to.hi, args.to.zero)
 
 
 # a_zero, b_zero, a_factor, b_factor, to: the bounds of all integers and of a ReLU; factors with ties, and extreme ones
@@ -206,7 +206,7 @@ def test_binary(row):
     kernel, random = kernel_of(row), np.random.default_rng(4)
     first, second = (at_the_end(x.reshape(-1)) for x in np.meshgrid(BYTES, BYTES))
     for *numbers, to in BINARY:
-        args = BinaryArgs(*numbers, Requantise(*to))
+        args = BinaryArgs(*numbers, Requantize(*to))
         out = Guarded(first.size)
         kernel(first.size, first.ctypes.data, second.ctypes.data, 1, out.data, ctypes.byref(args))
         out.check(binary_expected(row.op, first, second, args), args=numbers)
@@ -240,12 +240,12 @@ def pool(kernel, image, window, apart, pixels, zero, to, mean):
         ctypes.byref(
             PoolArgs(
                 pixels, channels, rows, columns, image.ctypes.data, step * channels, down * image.shape[1] * channels,
-                across * channels, mean, zero, factor, Requantise(*to), out.data, channels + 5,
+                across * channels, mean, zero, factor, Requantize(*to), out.data, channels + 5,
             )
         )
     )  # fmt: skip
     if mean:
-        expected = requantised((taps.astype(np.int64) - zero).sum(1).astype(np.float32) * factor, *to)
+        expected = requantized((taps.astype(np.int64) - zero).sum(1).astype(np.float32) * factor, *to)
     else:
         expected = taps.max(1, initial=-128)
     out.check(expected, pixels=pixels, window=window, apart=apart, channels=channels, mean=mean)
@@ -279,7 +279,7 @@ def test_mean_of_as_many_taps_as_32_bits_hold(row, value, zero, to):
     kernel, channels = kernel_of(row), 3
     pixel, out = np.full(channels, value, np.int8), Guarded(channels)
     args = PoolArgs(
-        1, channels, 2**12, 2**11, pixel.ctypes.data, 0, 0, 0, 1, zero, 2.0**-23, Requantise(*to), out.data, channels
+        1, channels, 2**12, 2**11, pixel.ctypes.data, 0, 0, 0, 1, zero, 2.0**-23, Requantize(*to), out.data, channels
     )
     kernel(ctypes.byref(args))
     out.check(np.full(channels, value), window=(2**12, 2**11))

@@ -1,4 +1,4 @@
-"""Softmax and layer normalisation along any axes of strided operands, against NumPy in float64."""
+"""Softmax and layer normalization along any axes of strided operands, against NumPy in float64."""
 
 import numpy as np
 import pytest

@@ -28,17 +28,17 @@ static int fake_open(pa_program *program) {
     return self->open_code;
 }
 
-static int fake_enter(pa_program *program, pa_guest *guest) {
+static int fake_enter(pa_program *program, pa_thread_state *thread_state) {
     fake *self = (fake *)program;
-    guest->moved = 0;
+    thread_state->moved = 0;
     self->own = self->thread;
     self->thread = pthread_self();
     return 0;
 }
 
-static void fake_leave(pa_program *program, const pa_guest *guest) {
+static void fake_leave(pa_program *program, const pa_thread_state *thread_state) {
     fake *self = (fake *)program;
-    CHECK(!guest->moved);
+    CHECK(!thread_state->moved);
     self->thread = self->own;
 }
 
@@ -85,7 +85,7 @@ static void fake_close(pa_program *program) {
 
 typedef struct rig {
     pa_lane lane;
-    pa_gate host, gates[PA_MAX_STAGES + 1];
+    pa_eventcount host, gates[PA_MAX_STAGES + 1];
     pa_stage stages[PA_MAX_STAGES];
     pa_ring rings[PA_MAX_STAGES + 1];
     pa_slot slots[PA_MAX_STAGES + 1][MAX_SLOTS];
@@ -155,10 +155,10 @@ static int try_submit(int64_t frame) {
 /* The oldest result, waiting for it. */
 static pa_slot *take(void) {
     for (;;) {
-        unsigned ticket = pa_gate_ticket(&r.host);
+        unsigned ticket = pa_eventcount_ticket(&r.host);
         pa_slot *slot = pa_lane_front(&r.lane);
         if (slot) return slot;
-        pa_gate_wait(&r.host, ticket, 0);
+        pa_eventcount_wait(&r.host, ticket, 0);
     }
 }
 

@@ -33,7 +33,7 @@ typedef struct problem {
     int taps, count, n; /* rows of A, columns of C */
     int64_t k;
     int extreme; /* numbers as large as they may be */
-    pa_requantise to;
+    pa_requantize to;
     int reals;
 } problem;
 
@@ -65,12 +65,12 @@ static void unmap(int8_t *x, int64_t bytes) {
     CHECK(munmap(x + bytes - pages_of(bytes), (size_t)(pages_of(bytes) + pages_of(1))) == 0);
 }
 
-static int expected(int64_t sum, float scale, const pa_requantise *to) {
+static int expected(int64_t sum, float scale, const pa_requantize *to) {
     const float x = (float)(int32_t)sum * scale;
     return (int)nearbyintf(x < to->lo ? to->lo : x > to->hi ? to->hi : x) + to->zero;
 }
 
-static float real(int64_t sum, float scale, const pa_requantise *to) {
+static float real(int64_t sum, float scale, const pa_requantize *to) {
     const float x = (float)(int32_t)sum * scale;
     return x < to->lo ? to->lo : x > to->hi ? to->hi : x;
 }

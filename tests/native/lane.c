@@ -4,11 +4,11 @@
 
 static void *submit_all(void *argument) {
     for (int64_t frame = 0; frame < frames;) {
-        unsigned ticket = pa_gate_ticket(&r.host);
+        unsigned ticket = pa_eventcount_ticket(&r.host);
         if (try_submit(frame))
             frame++;
         else
-            pa_gate_wait(&r.host, ticket, 0);
+            pa_eventcount_wait(&r.host, ticket, 0);
     }
     return argument;
 }
@@ -38,7 +38,7 @@ static void test_failure(int stages, int slots, int failing, int64_t at, int inj
     CHECK(pa_lane_start(&r.lane) == 0);
     int64_t submitted = 0;
     for (int64_t taken = 0; taken <= at;) {
-        unsigned ticket = pa_gate_ticket(&r.host);
+        unsigned ticket = pa_eventcount_ticket(&r.host);
         if (submitted < at + 5 && try_submit(submitted)) {
             submitted++;
         } else if (pa_lane_front(&r.lane)) {
@@ -53,7 +53,7 @@ static void test_failure(int stages, int slots, int failing, int64_t at, int inj
             }
             taken++;
         } else {
-            pa_gate_wait(&r.host, ticket, 0);
+            pa_eventcount_wait(&r.host, ticket, 0);
         }
     }
     close_in_time();

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "_kernels/gate.h"
+#include "_kernels/eventcount.h"
 #include "check.h"
 
 enum { MAX_SLOTS = 7, LONGEST = 4 };

@@ -4,11 +4,11 @@
 
 /* Computes a frame here, if that is allowed. */
 static int run_inline(int64_t frame) {
-    pa_guest guest;
-    if (!pa_lane_begin_inline(&r.lane, &guest)) return 0;
+    pa_thread_state thread_state;
+    if (!pa_lane_begin_inline(&r.lane, &thread_state)) return 0;
     CHECK(fill(frame));
     pa_lane_run_inline(&r.lane, frame);
-    pa_lane_end_inline(&r.lane, &guest);
+    pa_lane_end_inline(&r.lane, &thread_state);
     return 1;
 }
 

@@ -1,4 +1,4 @@
-/* Waiting in a lane (gate.h, stage.c), exhaustively: a stage between two rings, and a host of two threads, one that
+/* Waiting in a lane (eventcount.h, stage.c), exhaustively: a stage between two rings, and a host of two threads, one that
  * submits and one that takes results. Nobody sleeps for ever, also when the stage fails at any frame and when the lane is
  * closed at any moment.
  *

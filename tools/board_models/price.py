@@ -39,7 +39,7 @@ import ctypes, json, os, pickle, sys
 from pathlib import Path
 import numpy as np
 from pipeall import Board
-from pipeall._kernels.memory import aligned
+from pipeall._kernels.buffers import aligned
 from pipeall.graph.lower.lower import lower
 from pipeall.graph.partition import subgraph
 

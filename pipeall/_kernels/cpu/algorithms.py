@@ -6,7 +6,7 @@ gemv-halves      the same with products of halves, in sums of HALF_ROW of them; 
 direct           a vector of outputs of several groups: for groups too narrow for a panel of the GEMM (depthwise.c)
 strassen         seven products of quarters of the matrices, not eight: for 1x1 kernels
 winograd2|4|6    F(2x2), F(4x4), F(6x6) for 3x3, F(2x2), F(4x4) for 5x5 taps of stride and dilation 1
-winograd3|5      F(3x3), F(5x5) for 4x4 taps; with a stride above 1 taps are those of its phases: 4x4 of 7x7 (phases.py)
+winograd3|5      F(3x3), F(5x5) for 4x4 taps; with a stride above 1 those of its phases: 4x4 of 7x7 (space_to_depth.py)
 winograd*-lazy   the same with the taps transformed in every frame, not kept: (n / r)^2 times fewer weights to read
 
 Convolutions of halves have Winograd of tiles of at most 6 x 6 points, whose taps are always kept. Convolutions of
@@ -20,8 +20,8 @@ from math import ceil, inf, prod
 from typing import Literal
 
 from ...steps import is_depthwise, item_bytes
-from .fold import LANES, fold, folded
-from .phases import phased, phases_of
+from .pack_pixels import LANES, fold, folded
+from .space_to_depth import phased, phases_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ TAPS = {4: 200, 6: 230, 8: 600}  # transforming the taps of one filter
 # Joining them with a residual counts so many times. Layers of 128 to 512 channels at 28 x 28 are slower than by GEMM on
 # Cortex-A53 and A73 (modelled cycles), of 256 to 1024 at 14 x 14 on Zen 3, of 512 to 512 faster.
 WITH_RESIDUAL = 3
-HALVES = 64  # output channels are a multiple of it: two panels of the widest GEMM kernel
+STRASSEN_COLUMNS = 64  # output channels are a multiple of it: two panels of the widest GEMM kernel
 # Multiply-adds of integers, by the instruction set of their GEMM, that take as long as one of floats; kernels' heads.
 INTEGERS = {"neon": 1.7, "dotprod": 4, "i8mm": 8, "avx2": 1.4, "avx512": 1.4, "avxvnni": 4, "vnni": 4, "ref": 1}
 CONVERT = 5  # of an integer to a float, or back
@@ -149,7 +149,7 @@ def fits_strassen(step) -> bool:
     pointwise = (*p["kernel"], p["groups"]) == (1, 1, 1) and not any(p["pads"])
     down, right = p["strides"]
     all_read = (ceil(x.h / down), ceil(x.w / right)) == (y.h, y.w) != (1, 1)
-    return pointwise and all_read and x.c % 2 == 0 and y.c % HALVES == 0
+    return pointwise and all_read and x.c % 2 == 0 and y.c % STRASSEN_COLUMNS == 0
 
 
 def sensible(step, nr: int, isa: str, integers: str = "ref") -> tuple[Algorithm, ...]:

@@ -206,7 +206,7 @@ typedef struct pa_pool_args {
 } pa_pool_args;
 typedef void (*pa_pool_f32_fn)(const pa_pool_args *);
 
-/* Local response normalisation across the channels of each pixel of a row:
+/* Local response normalization across the channels of each pixel of a row:
  *   out[c] = x[c] * (bias + alpha / size * sum_{j = c - (size - 1) / 2 .. c + size / 2} x[j]^2) ^ -beta
  * squares: scratch of two times channels + size + 2 * PA_LANES_MAX floats. */
 typedef struct pa_lrn_args {

@@ -30,7 +30,7 @@ cdef extern from "kernels.h" nogil:
     ctypedef void (*pa_strassen_join_f32_fn)(const void *) noexcept nogil
     ctypedef void (*pa_binary_f32_fn)(const void *) noexcept nogil
 
-cdef extern from "../gate.h" nogil:
+cdef extern from "../eventcount.h" nogil:
     int64_t pa_now_ns()
 
 cdef extern from "<stdatomic.h>" nogil:
@@ -61,13 +61,13 @@ cdef extern from "dispatch.h":
     const int pa_unary_forms[]
     const int pa_binary_forms[]
 
-cdef extern from "strips.h" nogil:
-    ctypedef struct pa_strips:
+cdef extern from "tiling.h" nogil:
+    ctypedef struct pa_tiled_steps:
         int32_t first, last, bands
-        const int64_t *ends
-        const pa_step *parts
-        const int32_t *numbers
-    ctypedef struct pa_strip_room:
+        const int64_t *band_ends
+        const pa_step *tile_steps
+        const int32_t *step_of
+    ctypedef struct pa_thread_memory:
         char *local
         char *scratch
         int64_t local_bytes, scratch_bytes
@@ -77,11 +77,11 @@ cdef extern from "program_cpu.h" nogil:
         pa_program program
         pa_step *steps
         int64_t step_count
-        const pa_strips **strips
-        int64_t strips_count
+        const pa_tiled_steps **tiled
+        int64_t tiled_count
         int64_t *spent
         void *arena
-        pa_strip_room room
+        pa_thread_memory memory
         const int *cores
         int core_count
         char *name
@@ -97,7 +97,7 @@ cdef extern from "drivers/conv.h" nogil:
         const float *bias
         const float *zero
         pa_gemm_f32_fn gemm
-        int32_t mr, nr, one_block, halves
+        int32_t mr, nr, one_block, f16_weights
         int64_t scratch_floats
     void pa_conv_plan(pa_conv_op *, int threads)
     void pa_conv_step(const void *, void *const *, void *, pa_team *)
@@ -109,20 +109,20 @@ cdef extern from "kernels_s8.h" nogil:
     ctypedef void (*pa_depthwise_s8_fn)(const void *) noexcept nogil
     ctypedef void (*pa_pool_s8_fn)(const void *) noexcept nogil
     ctypedef int32_t (*pa_peak_s8_fn)(int64_t, const int8_t *) noexcept nogil
-    ctypedef void (*pa_quantise_s8_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_dequantise_s8_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_quantize_s8_fn)(const void *) noexcept nogil
+    ctypedef void (*pa_dequantize_s8_fn)(const void *) noexcept nogil
     ctypedef void (*pa_lut_s8_fn)(const void *) noexcept nogil
     ctypedef void (*pa_add_s8_fn)(const void *) noexcept nogil
-    ctypedef struct pa_requantise:
+    ctypedef struct pa_requantize:
         float lo, hi
         int32_t zero
     ctypedef struct pa_binary_s8_args:
         int32_t a_zero, b_zero
         float a_factor, b_factor
-        pa_requantise to
+        pa_requantize to
 
 cdef extern from "drivers/conv_s8.h" nogil:
-    ctypedef struct pa_after_s8:
+    ctypedef struct pa_epilogue_s8:
         pa_lut_s8_fn by_table
         int8_t *table
         pa_add_s8_fn add
@@ -155,31 +155,31 @@ cdef extern from "drivers/winograd.h" nogil:
         pa_gemm_f16_fn gemm
         pa_winograd_input_f16_fn input
         pa_winograd_output_f16_fn output
-        const uint16_t *points
+        const uint16_t *transformed
         const uint16_t *zero
         const uint16_t *bias
     ctypedef struct pa_winograd_s8:
-        pa_dequantise_s8_fn dequantise
-        pa_quantise_s8_fn quantise
+        pa_dequantize_s8_fn dequantize
+        pa_quantize_s8_fn quantize
         int32_t src_zero, dst_zero
-        pa_after_s8 after
-    ctypedef struct pa_phases:
+        pa_epilogue_s8 epilogue
+    ctypedef struct pa_space_to_depth:
         int32_t stride, pad_top, pad_left, item_bytes
     ctypedef struct pa_winograd_op:
         pa_conv_op conv
         int32_t n, m
-        pa_phases phases
+        pa_space_to_depth phases
         pa_winograd_input_f32_fn input
         pa_winograd_weight_f32_fn transform
         pa_winograd_output_f32_fn output
         pa_winograd_s8 s8
         pa_winograd_f16 f16
-        const float *points
+        const float *transformed
         int64_t scratch_floats
     void pa_winograd_plan(pa_winograd_op *, int threads)
-    int64_t pa_winograd_points_floats(const pa_winograd_op *)
-    void pa_winograd_points(const pa_winograd_op *, float *)
-    void pa_winograd_points_f16(const pa_winograd_op *, float *, uint16_t *)
+    int64_t pa_winograd_transformed_floats(const pa_winograd_op *)
+    void pa_winograd_transform(const pa_winograd_op *, float *)
+    void pa_winograd_transform_f16(const pa_winograd_op *, float *, uint16_t *)
     void pa_winograd_step(const void *, void *const *, void *, pa_team *)
 
 cdef extern from "drivers/strassen.h" nogil:
@@ -188,11 +188,11 @@ cdef extern from "drivers/strassen.h" nogil:
         pa_strassen_split_f32_fn split
         pa_strassen_join_f32_fn join
         pa_binary_f32_fn add
-        const float *quarters
+        const float *packed
         int64_t scratch_floats
     void pa_strassen_plan(pa_strassen_op *, int threads)
-    int64_t pa_strassen_quarters_floats(const pa_strassen_op *)
-    void pa_strassen_quarters(const pa_strassen_op *, float *)
+    int64_t pa_strassen_packed_floats(const pa_strassen_op *)
+    void pa_strassen_pack(const pa_strassen_op *, float *)
     void pa_strassen_step(const void *, void *const *, void *, pa_team *)
 
 cdef extern from "kernels.h" nogil:
@@ -205,7 +205,7 @@ cdef extern from "kernels.h" nogil:
     ctypedef void (*pa_unary_f32_fn)(const void *) noexcept nogil
     enum: PA_UNARY_COUNT, PA_BINARY_COUNT
 
-cdef extern from "drivers/window.h" nogil:
+cdef extern from "drivers/pool.h" nogil:
     enum: PA_KERNEL_ROWS_MAX
     ctypedef struct pa_window:
         int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x
@@ -236,25 +236,27 @@ cdef extern from "drivers/depthwise.h" nogil:
     void pa_depthwise_pack(const pa_depthwise_op *, const void *, const void *, void *)
 
 
-cdef extern from "drivers/channels.h" nogil:
+cdef extern from "drivers/softmax.h" nogil:
+    ctypedef struct pa_softmax_op:
+        pa_view src, dst
+        pa_softmax_f32_fn kernel
+    void pa_softmax_step(const void *, void *const *, void *, pa_team *)
+
+
+cdef extern from "drivers/normalize.h" nogil:
     ctypedef struct pa_lrn_op:
         pa_view src, dst
         int32_t size
         float alpha, beta, bias
         pa_lrn_f32_fn kernel
         int64_t scratch_floats
-    ctypedef struct pa_softmax_op:
-        pa_view src, dst
-        pa_softmax_f32_fn kernel
     ctypedef struct pa_layernorm_op:
         pa_view src, dst
         float epsilon
         pa_layernorm_f32_fn kernel
     void pa_lrn_plan(pa_lrn_op *)
     void pa_lrn_step(const void *, void *const *, void *, pa_team *)
-    void pa_softmax_step(const void *, void *const *, void *, pa_team *)
     void pa_layernorm_step(const void *, void *const *, void *, pa_team *)
-
 
 cdef extern from "drivers/elementwise.h" nogil:
     ctypedef struct pa_binary_op:
@@ -298,7 +300,7 @@ cdef extern from "kernels.h" nogil:
     pa_team *pa_team_open(const int *, int, const char *, char *)
     void pa_team_close(pa_team *)
 
-cdef extern from "drivers/matrix.h" nogil:
+cdef extern from "drivers/dense.h" nogil:
     enum:
         PA_PRODUCT_SCRATCH
     ctypedef struct pa_product_op:

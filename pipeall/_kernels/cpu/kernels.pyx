@@ -13,7 +13,7 @@ from .strided cimport *
 from ..program cimport atomic_int, pa_program, pa_slot_memory
 
 from dataclasses import replace
-from math import prod
+from math import ceil, floor, inf, prod
 
 import numpy as np
 
@@ -21,11 +21,11 @@ from ...errors import ArgumentError, DeviceError
 from ...steps import CONSTANT, PIXEL_KINDS, TYPES, is_depthwise, item_bytes
 from .algorithms import DIRECT, GEMM, GEMV_HALVES, HALVED, STRASSEN, candidates, makes_reals, tile
 from .cores import pinnable
-from .fold import fold, folded, folded_weights
-from .phases import phased, phased_weight, phases_of
-from ..memory import aligned, mapped, packable
+from .pack_pixels import fold, folded, folded_weights
+from .space_to_depth import phased, phased_weight, phases_of
+from ..buffers import aligned, mapped, packable
 
-BASES = ("arena", "input slot", "output slot", "memory of a strip")
+BASES = ("arena", "input slot", "output slot", "memory of a tile")
 POOL = 2**26  # bytes: the mappings that weights share
 LINE_BYTES = 64  # bytes of a cache line
 ELEMENTS_MAX = 2**31 - 1  # of an operand
@@ -74,22 +74,6 @@ cdef float *f32_pointer(array) except? NULL:
     return <float *>pointer(array)
 
 
-def probe(str kernel, int64_t rounds, x) -> float:
-    """What a kernel of op "peak" or "stream" returns for ``x`` of its element type (kernels.h: pa_peak_f32_fn, kernels_s8.h:
-    pa_peak_s8_fn); other threads go on."""
-    number = [pa_kernel_rows[i].name for i in range(pa_kernel_row_count)].index(kernel.encode())
-    cdef const pa_kernel_row *row = &pa_kernel_rows[<int>number]
-    cdef const void *source = pointer(x)
-    cdef bint integers = row.type == b"s8"
-    cdef double total
-    with nogil:
-        if integers:
-            total = (<pa_peak_s8_fn>row.function)(rounds, <const int8_t *>source)
-        else:
-            total = (<pa_peak_f32_fn>row.function)(rounds, <const float *>source)
-    return total
-
-
 @cython.no_gc  # refers to nothing that could refer back; __dealloc__ needs its members
 cdef class CpuProgram:
     """Steps for one CPU component.
@@ -97,15 +81,15 @@ cdef class CpuProgram:
     kernels  (op, element type) -> name of a line of kernels.inc (``table.choose``)
     cores    ids to pin the team to, the stage thread first; -1 leaves a thread unpinned
     name     of the threads
-    sizes    bytes of the arena, the input slot and the output slot, and of what each thread has for strips
+    sizes    bytes of the arena, the input slot and the output slot, and of what each thread has for tiles of rows
     pack     False: weights get their memory and are not written there, so that it costs nothing; only ``nbytes`` counts
     """
 
     cdef pa_cpu_program program
     cdef int32_t[::1] cores
-    cdef object kernels, sizes, keep, arena, scratch, pool, strips, spent
+    cdef object kernels, sizes, keep, arena, scratch, pool, tiled, spent
     cdef dict packed  # weights by who shares them
-    cdef list args, steps, parts  # parts: of the strips that are added now, else None
+    cdef list args, steps, parts  # parts: of the tiles of rows that are added now, else None
     cdef int64_t capacity, weight_bytes
     cdef int threads  # that a step is planned for
     cdef bint pack
@@ -129,10 +113,10 @@ cdef class CpuProgram:
         self.program.arena = pointer(self.arena)
         self.program.cores = <int *>&self.cores[0]
         self.program.core_count = self.threads = len(cores)
-        self.strips = np.empty(0, np.uintp)
-        self.program.room.local_bytes = padded = -(-self.sizes[3] // LINE_BYTES) * LINE_BYTES
+        self.tiled = np.empty(0, np.uintp)
+        self.program.memory.local_bytes = padded = -(-self.sizes[3] // LINE_BYTES) * LINE_BYTES
         local = aligned(max(LINE_BYTES, padded * self.threads), np.uint8)
-        self.program.room.local = <char *>pointer(local)
+        self.program.memory.local = <char *>pointer(local)
         self.keep.append(local)
         strncpy(self.program.name, name.encode(), 11)
         pa_cpu_program_init(&self.program)
@@ -169,10 +153,10 @@ cdef class CpuProgram:
 
     @property
     def nbytes(self) -> dict:
-        """Bytes of the packed weights, of the arena with what threads have for strips, and of the scratch of all threads."""
-        cdef pa_strip_room *room = &self.program.room
-        scratch = max(LINE_BYTES, room.scratch_bytes * self.program.core_count)
-        arena = self.sizes[0] + room.local_bytes * self.program.core_count
+        """Bytes of the packed weights, of the arena with what threads have for tiles of rows, and of the scratch of all threads."""
+        cdef pa_thread_memory *memory = &self.program.memory
+        scratch = max(LINE_BYTES, memory.scratch_bytes * self.program.core_count)
+        arena = self.sizes[0] + memory.local_bytes * self.program.core_count
         return {"weights": self.weight_bytes, "arena": arena, "scratch": scratch}
 
     def run(self, slot_in):
@@ -249,11 +233,11 @@ cdef class CpuProgram:
     cdef int append(self, pa_step_fn run, void *args, int64_t scratch_bytes) except -1:
         cdef int64_t i, count = self.program.step_count
         cdef pa_step *steps
-        if scratch_bytes > self.program.room.scratch_bytes or self.scratch is None:
-            self.program.room.scratch_bytes = max(scratch_bytes, self.program.room.scratch_bytes)
-            nbytes = self.program.room.scratch_bytes * self.program.core_count
+        if scratch_bytes > self.program.memory.scratch_bytes or self.scratch is None:
+            self.program.memory.scratch_bytes = max(scratch_bytes, self.program.memory.scratch_bytes)
+            nbytes = self.program.memory.scratch_bytes * self.program.core_count
             self.scratch = aligned(max(LINE_BYTES, nbytes), np.uint8)
-            self.program.room.scratch = <char *>pointer(self.scratch)
+            self.program.memory.scratch = <char *>pointer(self.scratch)
         if self.parts is not None:
             self.parts.append((<uintptr_t>run, <uintptr_t>args))
             return 0
@@ -318,7 +302,7 @@ cdef class CpuProgram:
                          dilation_y=dy, dilation_x=dx)
 
     cdef int rows_fit(self, step, pa_window window) except -1:
-        """The drivers of window.c keep a pointer per kernel row on the stack."""
+        """The drivers of pool.c keep a pointer per kernel row on the stack."""
         self.check(window.kh <= PA_KERNEL_ROWS_MAX, step, f"a kernel of at most {PA_KERNEL_ROWS_MAX} rows", window.kh)
         return 0
 
@@ -384,17 +368,27 @@ cdef class CpuProgram:
         if self.parts is None:
             self.steps += [(step.kind, step.node, algorithm)] * (self.program.step_count - len(self.steps))
 
-include "convolution.pxi"
-include "halves.pxi"
-include "pixels.pxi"
-include "matrix.pxi"
-include "pointwise.pxi"
-include "reduce.pxi"
-include "attention.pxi"
-include "resize.pxi"
-include "index.pxi"
-include "sample.pxi"
-include "recurrent.pxi"
-include "picture.pxi"
-include "integers.pxi"
-include "strips.pxi"
+include "peak.pxi"
+include "drivers/conv.pxi"
+include "drivers/strassen.pxi"
+include "drivers/winograd.pxi"
+include "drivers/depthwise.pxi"
+include "drivers/conv_f16.pxi"
+include "drivers/conv_s8.pxi"
+include "drivers/quantize.pxi"
+include "drivers/pool.pxi"
+include "drivers/softmax.pxi"
+include "drivers/normalize.pxi"
+include "drivers/elementwise.pxi"
+include "drivers/copy.pxi"
+include "drivers/dense.pxi"
+include "drivers/pointwise.pxi"
+include "drivers/reduce.pxi"
+include "drivers/matmul.pxi"
+include "drivers/attention.pxi"
+include "drivers/resize.pxi"
+include "drivers/index.pxi"
+include "drivers/sample.pxi"
+include "drivers/recurrent.pxi"
+include "drivers/picture.pxi"
+include "tiling.pxi"

@@ -11,14 +11,14 @@
 
 /* What a sum becomes: out = rint(clamp((sum + bias) * scale, lo, hi)) + zero. The bounds are integers that the zero point
  * takes to -128 .. 127, or to what is left of that by a ReLU. */
-typedef struct pa_requantise {
+typedef struct pa_requantize {
     float lo, hi;
     int32_t zero;
-} pa_requantise;
+} pa_requantize;
 
 /* Indirect GEMM of integers on one panel, by tiles of at most MR rows x NR columns, MR and NR being the row's of kernels.inc:
- *   C[i][j] = requantise(sum_t sum_k A[t * MR + i][k] * B[t][k][j], bias[j], scale[j])
- * for every row i of a tile, and j < n (1 <= n <= NR). With `reals` C is of floats, which are neither rounded nor moved by
+ *   C[i][j] = requantize(sum_t sum_k A[t * MR + i][k] * B[t][k][j], bias[j], scale[j])
+ * for every row i of a tile, and j < n (1 <= n <= NR). With `float_dst` C is of floats, which are neither rounded nor moved by
  * the zero point: clamp((sum + bias) * scale, lo, hi), of any bounds, infinite ones too.
  *   a      per tile, a_step pointers apart: taps * MR row pointers, of any alignment; entries beyond the tile's rows are never
  *          read. Of each row k bytes are read: what is beyond the elements meets weights of 0
@@ -36,15 +36,15 @@ typedef struct pa_gemm_s8_args {
     const int8_t *b;
     const int32_t *bias, *sums;
     const float *scale;
-    pa_requantise to;
-    void *c;          /* int8_t; float with `reals` */
+    pa_requantize to;
+    void *c;          /* int8_t; float with `float_dst` */
     int64_t c_stride; /* in elements */
-    int32_t reals;
+    int32_t float_dst;
 } pa_gemm_s8_args;
 typedef void (*pa_gemm_s8_fn)(const pa_gemm_s8_args *);
 
 /* Depthwise convolution of n channels of some pixels, which are in tiles as rows are in a GEMM:
- *   C[i][c] = requantise(sum_t A[t * MR + i][c] * B[t][c], bias[c], scale[c])      for c < n
+ *   C[i][c] = requantize(sum_t A[t * MR + i][c] * B[t][c], bias[c], scale[c])      for c < n
  *   b      packed, 64-byte aligned: [c / NR][tap][NR] 16-bit weights; those past the last channel are 0, and are read. NEON,
  *          which multiplies pairs in 16 bits, wants -127 .. 127; all others take -128 too
  *   bias, scale   n, up to a multiple of NR. Of each row of A only n bytes are read. */
@@ -56,29 +56,29 @@ typedef struct pa_depthwise_s8_args {
     const int16_t *b;
     const int32_t *bias;
     const float *scale;
-    pa_requantise to;
+    pa_requantize to;
     int8_t *c;
     int64_t c_stride;
 } pa_depthwise_s8_args;
 typedef void (*pa_depthwise_s8_fn)(const pa_depthwise_s8_args *);
 
 /* out[i] = clamp(rint(x[i] / scale) + zero, -128, 127); NaN becomes any of them */
-typedef void (*pa_quantise_s8_fn)(int64_t n, const float *x, int8_t *out, float scale, int32_t zero);
+typedef void (*pa_quantize_s8_fn)(int64_t n, const float *x, int8_t *out, float scale, int32_t zero);
 
 /* out[i] = (x[i] - zero) * scale */
-typedef void (*pa_dequantise_s8_fn)(int64_t n, const int8_t *x, float *out, float scale, int32_t zero);
+typedef void (*pa_dequantize_s8_fn)(int64_t n, const int8_t *x, float *out, float scale, int32_t zero);
 
 /* out[i] = table[x[i] + 128] of n integers in each of so many rows, which lie `stride` apart in both; out may be x. */
 typedef void (*pa_lut_s8_fn)(int64_t rows, int64_t n, int64_t stride, const int8_t *x, int8_t *out,
                                const int8_t *table);
 
 /* Sums and products of integers of different scales, b_step 0 or 1; out may be a or b:
- *   add  out[i] = requantise((a[i] - a_zero) * a_factor + (b[i * b_step] - b_zero) * b_factor), without bias and scale
- *   mul  out[i] = requantise((a[i] - a_zero) * (b[i * b_step] - b_zero) * a_factor), likewise */
+ *   add  out[i] = requantize((a[i] - a_zero) * a_factor + (b[i * b_step] - b_zero) * b_factor), without bias and scale
+ *   mul  out[i] = requantize((a[i] - a_zero) * (b[i * b_step] - b_zero) * a_factor), likewise */
 typedef struct pa_binary_s8_args {
     int32_t a_zero, b_zero;
     float a_factor, b_factor;
-    pa_requantise to;
+    pa_requantize to;
 } pa_binary_s8_args;
 typedef void (*pa_add_s8_fn)(int64_t n, const int8_t *a, const int8_t *b, int b_step, int8_t *out,
                              const pa_binary_s8_args *args);
@@ -86,7 +86,7 @@ typedef pa_add_s8_fn pa_mul_s8_fn;
 
 /* Maxima or means of the windows of pixels of a row, of rows x columns taps each; steps are in bytes:
  *   out[p * out_stride + c] = max_ij a[p * pixel_step + i * row_step + j * column_step + c]               unless `mean`
- *                             requantise(sum_ij (a[...] - a_zero) * factor)                              elsewhere
+ *                             requantize(sum_ij (a[...] - a_zero) * factor)                              elsewhere
  * for at most 2^23 taps, whose sums are of 32 bits, and a finite factor. A window without taps gives -128, or the zero
  * point. Only means read a_zero, factor and to. */
 typedef struct pa_pool_s8_args {
@@ -95,7 +95,7 @@ typedef struct pa_pool_s8_args {
     int64_t pixel_step, row_step, column_step;
     int32_t mean, a_zero;
     float factor;
-    pa_requantise to;
+    pa_requantize to;
     int8_t *out;
     int64_t out_stride;
 } pa_pool_s8_args;

@@ -1,17 +1,17 @@
 #include "program_cpu.h"
 
-#include "../gate.h"
+#include "../eventcount.h"
 
 enum { OPEN_FAILED = 1 };
 
 static int cpu_open(pa_program *program) {
     pa_cpu_program *self = (pa_cpu_program *)program;
     const int here = -1;
-    self->room.alone = pa_team_open(&here, 1, self->name, self->why);
-    if (!self->room.alone) return OPEN_FAILED;
-    self->room.team = pa_team_open(self->cores, self->core_count, self->name, self->why);
-    if (self->room.team) return 0;
-    pa_team_close(self->room.alone);
+    self->memory.single = pa_team_open(&here, 1, self->name, self->why);
+    if (!self->memory.single) return OPEN_FAILED;
+    self->memory.team = pa_team_open(self->cores, self->core_count, self->name, self->why);
+    if (self->memory.team) return 0;
+    pa_team_close(self->memory.single);
     return OPEN_FAILED;
 }
 
@@ -21,15 +21,15 @@ static int cpu_start(pa_program *program, pa_slot_memory *in, pa_slot_memory *ou
     void *const bases[PA_BASES] = {[PA_ARENA] = self->arena, [PA_SLOT_IN] = in->data, [PA_SLOT_OUT] = out->data};
     int64_t *marks = program->marks;
     if (marks && first <= program->first_late) pa_fill_marks(marks, pa_now_ns(), 0, first);
-    const pa_strips *const *strips = self->strips, *const *end = strips + self->strips_count;
+    const pa_tiled_steps *const *strips = self->tiled, *const *end = strips + self->tiled_count;
     while (strips < end && (*strips)->first < first) strips++;
     for (int32_t i = first; i < last; i++) {
         if (atomic_load_explicit(stop, memory_order_relaxed)) return PA_STOPPED;
         if (strips < end && (*strips)->first == i) {
-            pa_strips_run(*strips, bases, &self->room, self->spent, marks ? marks + i : NULL);
+            pa_run_tiled(*strips, bases, &self->memory, self->spent, marks ? marks + i : NULL);
             i = (*strips++)->last;
         } else {
-            self->steps[i].run(self->steps[i].args, bases, self->room.scratch, self->room.team);
+            self->steps[i].run(self->steps[i].args, bases, self->memory.scratch, self->memory.team);
             if (marks) marks[i + 1] = pa_now_ns();
         }
     }
@@ -44,18 +44,18 @@ static int cpu_finish(pa_program *program) {
 
 static void cpu_close(pa_program *program) {
     pa_cpu_program *self = (pa_cpu_program *)program;
-    pa_team_close(self->room.team);
-    pa_team_close(self->room.alone);
-    self->room.team = self->room.alone = NULL;
+    pa_team_close(self->memory.team);
+    pa_team_close(self->memory.single);
+    self->memory.team = self->memory.single = NULL;
 }
 
-static int cpu_enter(pa_program *program, pa_guest *guest) {
-    return pa_team_enter(((pa_cpu_program *)program)->room.team, guest);
+static int cpu_enter(pa_program *program, pa_thread_state *thread_state) {
+    return pa_team_enter(((pa_cpu_program *)program)->memory.team, thread_state);
 }
 
-static void cpu_leave(pa_program *program, const pa_guest *guest) {
+static void cpu_leave(pa_program *program, const pa_thread_state *thread_state) {
     (void)program;
-    pa_team_leave(guest);
+    pa_team_leave(thread_state);
 }
 
 static const char *cpu_error(const pa_program *program, int code) {

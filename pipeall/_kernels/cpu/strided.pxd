@@ -2,9 +2,9 @@
 from libc.stdint cimport int8_t, int32_t, int64_t
 
 from .kernels cimport (
-    pa_add_s8_fn, pa_after_s8, pa_binary_f32_fn, pa_binary_s8_args, pa_depthwise_s8_fn, pa_dequantise_s8_fn,
+    pa_add_s8_fn, pa_epilogue_s8, pa_binary_f32_fn, pa_binary_s8_args, pa_depthwise_s8_fn, pa_dequantize_s8_fn,
     pa_gemm_f32_fn, pa_gemm_s8_fn, pa_layernorm_f32_fn, pa_gemv_t_f32_fn, pa_ger_f32_fn, pa_pool_s8_fn,
-    pa_quantise_s8_fn, pa_requantise, pa_softmax_f32_fn, pa_strided, pa_lut_s8_fn, pa_team, pa_unary_f32_fn, pa_view,
+    pa_quantize_s8_fn, pa_requantize, pa_softmax_f32_fn, pa_strided, pa_lut_s8_fn, pa_team, pa_unary_f32_fn, pa_view,
     pa_window,
 )
 
@@ -36,7 +36,7 @@ cdef extern from "drivers/reduce.h" nogil:
         pa_reduce_columns_f32_fn reduce_columns
         pa_unary_f32_fn unary
         int64_t scratch_bytes
-    ctypedef struct pa_arg_op:
+    ctypedef struct pa_argmax_op:
         pa_strided src, dst
         int32_t axis, least, last
         pa_reduce_f32_fn reduce
@@ -47,15 +47,14 @@ cdef extern from "drivers/reduce.h" nogil:
         int32_t axis, exclusive, reverse
     void pa_reduce_plan(pa_reduce_op *)
     void pa_reduce_step(const void *, void *const *, void *, pa_team *)
-    void pa_arg_plan(pa_arg_op *)
-    void pa_arg_step(const void *, void *const *, void *, pa_team *)
+    void pa_argmax_plan(pa_argmax_op *)
+    void pa_argmax_step(const void *, void *const *, void *, pa_team *)
     void pa_cumsum_plan(pa_cumsum_op *)
     void pa_cumsum_step(const void *, void *const *, void *, pa_team *)
 
 
-cdef extern from "drivers/normalise.h" nogil:
+cdef extern from "drivers/softmax.h" nogil:
     ctypedef void (*pa_softmax_columns_f32_fn)(const void *) noexcept nogil
-    ctypedef void (*pa_normalize_f32_fn)(const void *) noexcept nogil
     ctypedef struct pa_softmax_nd_op:
         pa_strided src, dst
         int32_t axis, log
@@ -64,6 +63,12 @@ cdef extern from "drivers/normalise.h" nogil:
         pa_reduce_f32_fn reduce
         pa_binary_f32_fn binary
         int64_t scratch_floats
+    void pa_softmax_nd_plan(pa_softmax_nd_op *)
+    void pa_softmax_nd_step(const void *, void *const *, void *, pa_team *)
+
+
+cdef extern from "drivers/normalize.h" nogil:
+    ctypedef void (*pa_normalize_f32_fn)(const void *) noexcept nogil
     ctypedef struct pa_layernorm_nd_op:
         pa_reduce_op sums
         int32_t center
@@ -71,24 +76,23 @@ cdef extern from "drivers/normalise.h" nogil:
         pa_layernorm_f32_fn layernorm
         pa_normalize_f32_fn normalize
         pa_binary_f32_fn binary
-    void pa_softmax_nd_plan(pa_softmax_nd_op *)
-    void pa_softmax_nd_step(const void *, void *const *, void *, pa_team *)
     void pa_layernorm_nd_plan(pa_layernorm_nd_op *)
     void pa_layernorm_nd_step(const void *, void *const *, void *, pa_team *)
+
 cdef extern from "drivers/softmax_s8.h" nogil:
     ctypedef struct pa_softmax_s8_op:
         pa_strided src, dst
         int32_t axis, src_zero, dst_zero
         float src_scale, dst_scale
         float *powers
-        pa_dequantise_s8_fn dequantise
-        pa_quantise_s8_fn quantise
+        pa_dequantize_s8_fn dequantize
+        pa_quantize_s8_fn quantize
         pa_softmax_f32_fn softmax
         pa_softmax_columns_f32_fn columns
         int64_t scratch_bytes
     void pa_softmax_s8_plan(pa_softmax_s8_op *)
     void pa_softmax_s8_step(const void *, void *const *, void *, pa_team *)
-cdef extern from "drivers/product.h" nogil:
+cdef extern from "drivers/matmul.h" nogil:
     ctypedef struct pa_matmul_op:
         pa_strided a, b, dst
         float alpha
@@ -146,8 +150,8 @@ cdef extern from "drivers/resize.h" nogil:
         const int32_t *index
         const float *weight
     ctypedef struct pa_resize_s8:
-        pa_dequantise_s8_fn dequantise
-        pa_quantise_s8_fn quantise
+        pa_dequantize_s8_fn dequantize
+        pa_quantize_s8_fn quantize
         int32_t src_zero, dst_zero
     ctypedef struct pa_resize_op:
         pa_strided src, dst
@@ -156,12 +160,12 @@ cdef extern from "drivers/resize.h" nogil:
         pa_resample_f32_fn kernel
         pa_upsample_f32_fn upsample
         pa_resize_s8 s8
-        int64_t spread, scratch_bytes
+        int64_t outer_taps, scratch_bytes
     void pa_resize_plan(pa_resize_op *, int threads)
     void pa_resize_step(const void *, void *const *, void *, pa_team *)
 
 
-cdef extern from "drivers/axes.h" nogil:
+cdef extern from "drivers/nd_loop.h" nogil:
     ctypedef struct pa_axes:
         int32_t rank, operands
         int64_t *size
@@ -280,15 +284,15 @@ cdef extern from "drivers/conv_s8.h" nogil:
         int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x, groups
         pa_gemm_s8_fn gemm
         pa_depthwise_s8_fn depthwise
-        int32_t mr, nr, depth, reals, whole
-        pa_requantise to
+        int32_t mr, nr, kr, float_dst, gather_window
+        pa_requantize to
         const void *weight
         const int32_t *bias
         const int32_t *sums
         const float *scale
         const int8_t *zero
-        pa_after_s8 after
-        int32_t rows
+        pa_epilogue_s8 epilogue
+        int32_t tap_rows
         int64_t scratch_bytes
     void pa_conv_s8_plan(pa_conv_s8_op *, int threads)
     void pa_conv_s8_step(const void *, void *const *, void *, pa_team *)
@@ -302,12 +306,12 @@ cdef extern from "drivers/pool_s8.h" nogil:
         pa_pool_s8_fn kernel
         int32_t average, count_pads, pad_bottom, pad_right, a_zero
         float factor
-        pa_requantise to
+        pa_requantize to
     void pa_pool_s8_step(const void *, void *const *, void *, pa_team *)
 
-cdef extern from "drivers/levels.h" nogil:
-    enum: PA_QUANTISE, PA_DEQUANTISE, PA_TABLE, PA_INTEGERS
-    ctypedef struct pa_levels_op:
+cdef extern from "drivers/quantize.h" nogil:
+    enum: PA_QUANTIZE, PA_DEQUANTIZE, PA_TABLE, PA_INTEGERS
+    ctypedef struct pa_quantize_op:
         pa_strided *src
         pa_strided dst
         int32_t form
@@ -315,9 +319,9 @@ cdef extern from "drivers/levels.h" nogil:
         int32_t zero
         int8_t *table
         pa_binary_s8_args args
-        pa_quantise_s8_fn quantise
-        pa_dequantise_s8_fn dequantise
+        pa_quantize_s8_fn quantize
+        pa_dequantize_s8_fn dequantize
         pa_lut_s8_fn by_table
         pa_add_s8_fn integers
-    void pa_levels_plan(pa_levels_op *)
-    void pa_levels_step(const void *, void *const *, void *, pa_team *)
+    void pa_quantize_plan(pa_quantize_op *)
+    void pa_quantize_step(const void *, void *const *, void *, pa_team *)

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../gate.h"
+#include "../eventcount.h"
 
 /* One job at a time. A worker takes part by adding itself to `state` while the job is OPEN; the caller
  * closes the job when no chunk is left and waits for those inside only, so that a worker that was asleep
@@ -34,7 +34,7 @@ typedef struct worker {
 } worker;
 
 struct pa_team {
-    pa_gate start, done;
+    pa_eventcount start, done;
     _Alignas(64) atomic_int state; /* OPEN bit + workers inside */
     _Alignas(64) pa_chunk_fn fn;
     const void *context;
@@ -87,7 +87,7 @@ static void *work(void *argument) {
     snprintf(name, sizeof name, "%s/%u", team->name, (unsigned)self->index % 100);
     pthread_setname_np(pthread_self(), name);
     for (;;) {
-        unsigned ticket = pa_gate_ticket(&team->start);
+        unsigned ticket = pa_eventcount_ticket(&team->start);
         if (atomic_load(&team->stop)) return NULL;
         int state = atomic_load_explicit(&team->state, memory_order_relaxed);
         if (state & OPEN) {
@@ -95,9 +95,9 @@ static void *work(void *argument) {
                                                          memory_order_relaxed))
                 continue;
             claim(team, self->index);
-            if (atomic_fetch_sub_explicit(&team->state, 1, memory_order_release) == 1) pa_gate_signal(&team->done);
+            if (atomic_fetch_sub_explicit(&team->state, 1, memory_order_release) == 1) pa_eventcount_signal(&team->done);
         }
-        pa_gate_wait(&team->start, ticket, LINGER);
+        pa_eventcount_wait(&team->start, ticket, LINGER);
     }
 }
 
@@ -168,33 +168,33 @@ void pa_team_run(pa_team *team, pa_chunk_fn fn, const void *context, int64_t chu
         team->workers[i].end = chunks * (i + 1) / team->size;
     }
     atomic_store_explicit(&team->state, OPEN, memory_order_release);
-    pa_gate_signal(&team->start);
+    pa_eventcount_signal(&team->start);
     claim(team, 0);
     atomic_fetch_sub_explicit(&team->state, OPEN, memory_order_acq_rel);
     for (;;) {
-        unsigned ticket = pa_gate_ticket(&team->done);
+        unsigned ticket = pa_eventcount_ticket(&team->done);
         if (atomic_load_explicit(&team->state, memory_order_acquire) == 0) return;
-        pa_gate_wait(&team->done, ticket, LINGER);
+        pa_eventcount_wait(&team->done, ticket, LINGER);
     }
 }
 
 /* A thread that is on the core already will mostly stay: two calls that pin it and one that asks would take 5 us. */
-int pa_team_enter(const pa_team *team, pa_guest *guest) {
+int pa_team_enter(const pa_team *team, pa_thread_state *thread_state) {
     const int core = team->workers[0].core;
-    guest->moved = core >= 0 && sched_getcpu() != core;
-    if (guest->moved) {
-        if (sched_getaffinity(0, sizeof guest->cores, &guest->cores)) return errno;
+    thread_state->moved = core >= 0 && sched_getcpu() != core;
+    if (thread_state->moved) {
+        if (sched_getaffinity(0, sizeof thread_state->cores, &thread_state->cores)) return errno;
         const int error = pin(core, NULL);
         if (error) return error;
     }
-    fegetenv(&guest->floats);
+    fegetenv(&thread_state->floats);
     fesetenv(&team->floats);
     return 0;
 }
 
-void pa_team_leave(const pa_guest *guest) {
-    fesetenv(&guest->floats);
-    if (guest->moved) sched_setaffinity(0, sizeof guest->cores, &guest->cores);
+void pa_team_leave(const pa_thread_state *thread_state) {
+    fesetenv(&thread_state->floats);
+    if (thread_state->moved) sched_setaffinity(0, sizeof thread_state->cores, &thread_state->cores);
 }
 
 int pa_team_size(const pa_team *team) { return team->size; }
@@ -202,7 +202,7 @@ int pa_team_size(const pa_team *team) { return team->size; }
 void pa_team_close(pa_team *team) {
     if (!team) return;
     atomic_store(&team->stop, true);
-    pa_gate_signal(&team->start);
+    pa_eventcount_signal(&team->start);
     for (int i = 1; i < team->started; i++) pthread_join(team->workers[i].thread, NULL);
     free(team);
 }

@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#include "../guest.h"
+#include "../thread_state.h"
 
 typedef struct pa_team pa_team;
 typedef void (*pa_chunk_fn)(const void *context, int64_t chunk, int thread);
@@ -25,8 +25,8 @@ pa_team *pa_team_open(const int *cores, int count, const char *name, char *error
 void pa_team_run(pa_team *team, pa_chunk_fn fn, const void *context, int64_t chunks);
 /* Another thread takes the place of the caller, to run jobs until it leaves: on its core, and rounding as it does. 0, or
  * an errno of a core that is not allowed. */
-int pa_team_enter(const pa_team *team, pa_guest *guest);
-void pa_team_leave(const pa_guest *guest);
+int pa_team_enter(const pa_team *team, pa_thread_state *thread_state);
+void pa_team_leave(const pa_thread_state *thread_state);
 int pa_team_size(const pa_team *team);
 void pa_team_close(pa_team *team); /* joins the threads */
 

@@ -1,4 +1,4 @@
-/* Normalisation over neighbouring channels of each pixel: LRN. Few elements in any network we run. */
+/* Normalization over neighbouring channels of each pixel: LRN. Few elements in any network we run. */
 #ifndef LOCAL_CHANNELS
 #define LOCAL_CHANNELS 32 /* work items of a group along the channels */
 #endif

@@ -1,4 +1,4 @@
-/* A picture of any size into a network's input: fitted, resampled and normalised; as drivers/picture.c does it.
+/* A picture of any size into a network's input: fitted, resampled and normalized; as drivers/picture.c does it.
  *
  * FORMAT: how a frame's bytes lie (picture_frame.h). BACKWARDS: the network has the frame's channels in the other order.
  * table: of a frame (picture_cl.c). An axis has taps, where the first pixel of each output is, and their weights. */

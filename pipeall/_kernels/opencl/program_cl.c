@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
-#include "../gate.h"
+#include "../eventcount.h"
 #include "picture_cl.h"
 
 enum { CL_INCOMPATIBLE_COMMAND_QUEUE_KHR = -1140 };

@@ -1,4 +1,4 @@
-/* Kernels that go along axes of a strided tensor: reductions, softmax, normalisation, running sums. Bound by memory.
+/* Kernels that go along axes of a strided tensor: reductions, softmax, normalization, running sums. Bound by memory.
  *
  * A row is what lies along those axes: `outer` times `inner` elements, the outer ones of shape over. LANES work items
  * share a row where that is more than 1: their group is LANES wide. Otherwise each has its own. */

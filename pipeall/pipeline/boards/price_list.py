@@ -17,8 +17,8 @@ import numpy as np
 
 from ..._kernels.cpu import algorithms
 from ..._kernels.cpu.algorithms import DIRECT, GEMM, GEMV_HALVES, HALF_GEMM, HALVED, STRASSEN, Algorithm
-from ..._kernels.cpu.fold import fold, folded
-from ..._kernels.cpu.phases import phased
+from ..._kernels.cpu.pack_pixels import fold, folded
+from ..._kernels.cpu.space_to_depth import phased
 from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...graph.lower.lower import lower

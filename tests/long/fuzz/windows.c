@@ -14,7 +14,7 @@
 #include "_kernels/cpu/dispatch.h"
 #include "_kernels/cpu/drivers/depthwise.h"
 #include "_kernels/cpu/drivers/strassen.h"
-#include "_kernels/cpu/drivers/window.h"
+#include "_kernels/cpu/drivers/pool.h"
 #include "_kernels/cpu/drivers/winograd.h"
 
 typedef struct input {

@@ -13,19 +13,19 @@
 #include "panels.h"
 
 enum {
-    ROWS = 64,             /* of a block, at most */
+    MC = 64,             /* of a block, at most */
     SCORES = 64 << 10,     /* floats of a block's scores aimed at: 256 KB */
     KC = 512,              /* KC x NR floats of packed B: 64 KB */
     PAD = 16,              /* floats between rows in scratch, whose distance would else be a multiple of a cache's way */
     HEADER = 16,           /* floats: whose panels these are */
 };
 
-typedef struct frame {
+typedef struct context {
     const pa_attention_op *op;
     void *const *bases;
     float *scratch;
     int64_t blocks;
-} frame;
+} context;
 
 /* Whose k and v a thread's panels are of: heads that share them share the panels. */
 typedef struct header {
@@ -90,14 +90,14 @@ static void add_mask(const pa_strided *mask, void *const *bases, int64_t at, int
 }
 
 /* Scores of rows [row0, row0 + rows) become their powers, zeros where a query does not see so far; sums: of rows. */
-static void to_powers(const frame *f, int64_t batch, int64_t row0, int64_t rows, int64_t keys, float *scores,
+static void to_powers(const context *ctx, int64_t batch, int64_t row0, int64_t rows, int64_t keys, float *scores,
                       float *sums) {
-    const pa_attention_op *p = f->op;
+    const pa_attention_op *p = ctx->op;
     const int64_t mask = p->masked ? batch_offset(&p->mask, &p->dst, batch) : 0, step = score_row(p);
     const int64_t whole = round_up(keys, PA_LANES_MAX);
     for (int64_t i = 0; i < rows; i++) {
         const int64_t seen = p->causal ? min64(row0 + i + 1, keys) : keys;
-        if (p->masked) add_mask(&p->mask, f->bases, mask + (row0 + i) * row_of(&p->mask), seen, scores + i * step);
+        if (p->masked) add_mask(&p->mask, ctx->bases, mask + (row0 + i) * row_of(&p->mask), seen, scores + i * step);
         for (int64_t j = seen; j < whole; j++) scores[i * step + j] = -__builtin_inff();
     }
     p->softmax_exp(rows, whole, scores, step, sums);
@@ -125,30 +125,30 @@ static void pack_head(const pa_attention_op *p, header *held, const float *k, co
     pack_panels(v, row_of(&p->v), column_of(&p->v), rows_of(&p->v), columns_of(&p->v), 1, panels + k_panels(p), p->nr);
 }
 
-static void block_chunk(const void *context, int64_t chunk, int thread) {
-    const frame *f = context;
-    const pa_attention_op *p = f->op;
-    const int64_t batch = chunk / f->blocks, row0 = chunk % f->blocks * p->block_rows;
+static void block_chunk(const void *arg, int64_t chunk, int thread) {
+    const context *ctx = arg;
+    const pa_attention_op *p = ctx->op;
+    const int64_t batch = chunk / ctx->blocks, row0 = chunk % ctx->blocks * p->block_rows;
     const int64_t rows = min64(p->block_rows, rows_of(&p->q) - row0);
     const int64_t keys = p->causal ? min64(rows_of(&p->k), row0 + rows) : rows_of(&p->k);
-    float *held = f->scratch + thread * p->scratch_floats, *panels = held + HEADER;
+    float *held = ctx->scratch + thread * p->scratch_floats, *panels = held + HEADER;
     float *scores = panels + round_up(k_panels(p) + v_panels(p), LINE);
     float *packed_q = scores + p->block_rows * score_row(p);
     float *tile = packed_q + p->block_rows * q_row(p);
-    const float *pointers[ROWS];
-    float sums[ROWS];
+    const float *pointers[MC];
+    float sums[MC];
     const pa_tiling tiling = pa_tiling_of(rows, p->mr);
 
-    pack_head(p, (header *)held, f32_of(&p->k, f->bases) + batch_offset(&p->k, &p->dst, batch),
-              f32_of(&p->v, f->bases) + batch_offset(&p->v, &p->dst, batch), panels);
-    const float *q = f32_of(&p->q, f->bases) + batch_offset(&p->q, &p->dst, batch) + row0 * row_of(&p->q);
+    pack_head(p, (header *)held, f32_of(&p->k, ctx->bases) + batch_offset(&p->k, &p->dst, batch),
+              f32_of(&p->v, ctx->bases) + batch_offset(&p->v, &p->dst, batch), panels);
+    const float *q = f32_of(&p->q, ctx->bases) + batch_offset(&p->q, &p->dst, batch) + row0 * row_of(&p->q);
     if (packs_q(p)) pack_block(q, row_of(&p->q), column_of(&p->q), rows, columns_of(&p->q), 1, packed_q, q_row(p));
     point_rows(pointers, &tiling, p->mr, packs_q(p) ? packed_q : q, packs_q(p) ? q_row(p) : row_of(&p->q));
     multiply(p, pointers, &tiling, panels, columns_of(&p->k), columns_of(&p->k),
              round_up(keys, min64(p->nr, PA_LANES_MAX)), scores, score_row(p));
-    to_powers(f, batch, row0, rows, keys, scores, sums);
+    to_powers(ctx, batch, row0, rows, keys, scores, sums);
 
-    float *dst = f32_of(&p->dst, f->bases) + batch_offset(&p->dst, &p->dst, batch) + row0 * row_of(&p->dst);
+    float *dst = f32_of(&p->dst, ctx->bases) + batch_offset(&p->dst, &p->dst, batch) + row0 * row_of(&p->dst);
     point_rows(pointers, &tiling, p->mr, scores, score_row(p));
     float *c = tiled(p) ? tile : dst;
     const int64_t c_row = tiled(p) ? tile_row(p) : row_of(&p->dst);
@@ -157,7 +157,7 @@ static void block_chunk(const void *context, int64_t chunk, int thread) {
 }
 
 void pa_attention_plan(pa_attention_op *p) {
-    const int64_t rows = rows_of(&p->q), most = max64(min64(ROWS, SCORES / score_row(p)), p->mr);
+    const int64_t rows = rows_of(&p->q), most = max64(min64(MC, SCORES / score_row(p)), p->mr);
     p->block_rows = ceil_div(rows, ceil_div(rows, most / p->mr * p->mr));
     p->scratch_floats = HEADER + round_up(k_panels(p) + v_panels(p), LINE) +
                         p->block_rows * (score_row(p) + q_row(p) + tile_row(p));
@@ -165,8 +165,8 @@ void pa_attention_plan(pa_attention_op *p) {
 
 void pa_attention_step(const void *args, void *const *bases, void *scratch, pa_team *team) {
     const pa_attention_op *p = args;
-    const frame f = {p, bases, scratch, ceil_div(rows_of(&p->q), p->block_rows)};
+    const context ctx = {p, bases, scratch, ceil_div(rows_of(&p->q), p->block_rows)};
     for (int i = 0; i < pa_team_size(team); i++) /* what another step has left there is nobody's panels */
-        *(header *)(f.scratch + i * p->scratch_floats) = (header){0};
-    pa_team_run(team, block_chunk, &f, batches_of(&p->dst) * f.blocks);
+        *(header *)(ctx.scratch + i * p->scratch_floats) = (header){0};
+    pa_team_run(team, block_chunk, &ctx, batches_of(&p->dst) * ctx.blocks);
 }

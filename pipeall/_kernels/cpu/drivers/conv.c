@@ -16,12 +16,12 @@
 
 #include <string.h>
 
-#include "../../sizes.h"
+#include "../../intmath.h"
 #include "../simd/half.h"
 #include "gemm.h"
 
 enum {
-    ROWS = 104,   /* rows per chunk at most: 104 x GEMM_KC floats are about half of a 512 KB L2 */
+    MC = 104,     /* rows per chunk at most: 104 x GEMM_KC floats are about half of a 512 KB L2 */
     FEW = 24,     /* fewer channels than this: the set-up of a tap would outweigh its multiply-adds */
     GATHERED = 12, /* likewise where rows of the kernel would be gathered */
     PACK = 16,    /* channels packed at a time: a cache line of each filter */
@@ -29,31 +29,31 @@ enum {
     CHUNKS = 4,   /* chunks per thread aimed at, so that claiming them balances the team */
 };
 
-typedef struct frame {
+typedef struct context {
     const pa_conv_op *args;
     const float *src, *residual;
     float *dst, *scratch;
     int64_t panel_blocks, panels;
-} frame;
+} context;
 
 #define OP pa_conv_op
 #define ELEMENT float
-#include "indirect.inc"
+#include "indirection.inc"
 
-static void conv_chunk(const void *context, int64_t chunk, int thread) {
-    const frame *f = context;
-    const pa_conv_op *p = f->args;
-    const int64_t panel_block = chunk % f->panel_blocks, rest = chunk / f->panel_blocks;
+static void conv_chunk(const void *arg, int64_t chunk, int thread) {
+    const context *ctx = arg;
+    const pa_conv_op *p = ctx->args;
+    const int64_t panel_block = chunk % ctx->panel_blocks, rest = chunk / ctx->panel_blocks;
     const int64_t group = rest % p->groups, row_block = rest / p->groups;
     const int64_t columns = p->dst.c / p->groups, column = panel_block * p->panel_block * p->nr;
     const int64_t pixels = (int64_t)p->dst.h * p->dst.w, row0 = row_block * p->row_block;
-    const int64_t taps = taps_of(p), k = k_of(p), panel = group * f->panels + panel_block * p->panel_block;
+    const int64_t taps = taps_of(p), k = k_of(p), panel = group * ctx->panels + panel_block * p->panel_block;
     const int64_t channel = group * columns + column;
     const pa_tiling tiling = pa_tiling_of(min64(p->row_block, pixels - row0), p->mr);
-    const float **pointers = (const float **)(f->scratch + thread * p->scratch_floats);
-    const int64_t b_step = taps * k * p->nr >> p->halves;
+    const float **pointers = (const float **)(ctx->scratch + thread * p->scratch_floats);
+    const int64_t b_step = taps * k * p->nr >> p->f16_weights;
     const float *b = p->weight + panel * b_step;
-    point(p, f->src + group * channels_of(p), row0, &tiling, pointers);
+    point(p, ctx->src + group * channels_of(p), row0, &tiling, pointers);
 
     const pa_panels panels = {
         .kernel = p->gemm,
@@ -66,7 +66,7 @@ static void conv_chunk(const void *context, int64_t chunk, int thread) {
     };
     pa_gemm_panels(&panels, &(pa_gemm_args){
         .taps = (int32_t)taps,
-        .far = !p->rows && taps == 1 && (int64_t)p->src.h * p->src.w * p->src.stride > FAR,
+        .far = !p->tap_rows && taps == 1 && (int64_t)p->src.h * p->src.w * p->src.stride > FAR,
         .tiling = tiling,
         .k = k,
         .a_step = taps * p->mr,
@@ -74,9 +74,9 @@ static void conv_chunk(const void *context, int64_t chunk, int thread) {
         .b = b,
         .bias = p->bias + panel * p->nr,
         .next = b,
-        .c = f->dst + row0 * p->dst.stride + channel,
+        .c = ctx->dst + row0 * p->dst.stride + channel,
         .c_stride = p->dst.stride,
-        .r = p->has_residual ? f->residual + row0 * p->residual.stride + channel : NULL,
+        .r = p->has_residual ? ctx->residual + row0 * p->residual.stride + channel : NULL,
         .r_stride = p->residual.stride,
         .lo = p->lo,
         .hi = p->hi,
@@ -86,13 +86,13 @@ static void conv_chunk(const void *context, int64_t chunk, int thread) {
 void pa_conv_plan(pa_conv_op *p, int threads) {
     const int64_t rows = (int64_t)p->dst.h * p->dst.w;
     const int64_t panels = ceil_div(p->dst.c / p->groups, p->nr), wanted = (int64_t)threads * CHUNKS;
-    p->rows = p->kw > 1 && channels_of(p) < (dense(p, channels_of(p)) ? FEW : GATHERED);
-    p->row_block = chunk_pixels(p, ROWS);
+    p->tap_rows = p->kw > 1 && channels_of(p) < (dense(p, channels_of(p)) ? FEW : GATHERED);
+    p->row_block = chunk_pixels(p, MC);
     p->panel_block = panels;
     if (threads > 1) {
         const int64_t row_blocks = ceil_div(rows, p->row_block) * p->groups;
         if (row_blocks < wanted) { /* few chunks: all alike, 196 rows being 98 and 98 and not 108 and 88 */
-            p->row_block = ceil_div(rows, ceil_div(rows, ROWS));
+            p->row_block = ceil_div(rows, ceil_div(rows, MC));
             p->panel_block = ceil_div(panels, ceil_div(wanted, row_blocks));
         }
     }
@@ -102,7 +102,7 @@ void pa_conv_plan(pa_conv_op *p, int threads) {
 void pa_conv_step(const void *args, void *const *bases, void *scratch, pa_team *team) {
     const pa_conv_op *p = args;
     const int64_t rows = (int64_t)p->dst.h * p->dst.w, panels = ceil_div(p->dst.c / p->groups, p->nr);
-    const frame f = {
+    const context ctx = {
         .args = p,
         .src = pa_f32_at(&p->src, bases),
         .residual = p->has_residual ? pa_f32_at(&p->residual, bases) : NULL,
@@ -111,11 +111,11 @@ void pa_conv_step(const void *args, void *const *bases, void *scratch, pa_team *
         .panel_blocks = ceil_div(panels, p->panel_block),
         .panels = panels,
     };
-    pa_team_run(team, conv_chunk, &f, ceil_div(rows, p->row_block) * f.panel_blocks * p->groups);
+    pa_team_run(team, conv_chunk, &ctx, ceil_div(rows, p->row_block) * ctx.panel_blocks * p->groups);
 }
 
 static inline __attribute__((always_inline)) void pack(const void *weight, int64_t first, int64_t n, int64_t channels,
-                                                       int64_t taps, int32_t nr, void *packed, const int halves) {
+                                                       int64_t taps, int32_t nr, void *packed, const int f16_weights) {
     /* PACK channels of each filter at a time: they lie together, the filters often a multiple of 4 KB apart. */
     for (int64_t k0 = 0; k0 < channels; k0 += PACK) {
         const int64_t k1 = min64(k0 + PACK, channels);
@@ -124,7 +124,7 @@ static inline __attribute__((always_inline)) void pack(const void *weight, int64
                 for (int64_t t = 0; t < taps; t++) {
                     const int64_t to = (t * channels + k) * nr + j;
                     const float value = j < n ? pa_unaligned(weight, first + (j * channels + k) * taps + t) : 0.0f;
-                    if (halves)
+                    if (f16_weights)
                         ((uint16_t *)packed)[to] = float_to_half(value);
                     else
                         ((float *)packed)[to] = value;
@@ -133,17 +133,17 @@ static inline __attribute__((always_inline)) void pack(const void *weight, int64
 }
 
 void pa_conv_pack(const void *weight, const void *bias, int64_t cout, int64_t cin_group, int64_t taps, int32_t groups,
-                  int32_t nr, int32_t halves, float *packed_weight, float *packed_bias) {
+                  int32_t nr, int32_t f16_weights, float *packed_weight, float *packed_bias) {
     const int64_t columns = cout / groups, panels = ceil_div(columns, nr);
     for (int64_t index = 0; index < groups * panels; index++) {
         const int64_t column = index % panels * nr, column0 = index / panels * columns + column;
         const int64_t n = min64(nr, columns - column);
         const int64_t first = column0 * cin_group * taps;
-        if (halves)
+        if (f16_weights)
             pack(weight, first, n, cin_group, taps, nr, packed_weight, 1);
         else
             pack(weight, first, n, cin_group, taps, nr, packed_weight, 0);
-        packed_weight += taps * cin_group * nr >> halves;
+        packed_weight += taps * cin_group * nr >> f16_weights;
         for (int64_t j = 0; j < nr; j++) *packed_bias++ = j < n ? pa_unaligned(bias, column0 + j) : 0.0f;
     }
 }

@@ -13,11 +13,11 @@ typedef struct pa_conv_f16_op {
     const uint16_t *weight, *zero, *bias;
     pa_gemm_f16_fn gemm;
     int32_t mr, nr;
-    int32_t rows;
+    int32_t tap_rows;
     int64_t row_block, panel_block, scratch_bytes; /* per thread */
 } pa_conv_f16_op;
 
-/* Fills rows, row_block, panel_block and scratch_bytes from the rest, for a team of `threads`. */
+/* Fills tap_rows, row_block, panel_block and scratch_bytes from the rest, for a team of `threads`. */
 void pa_conv_f16_plan(pa_conv_f16_op *op, int threads);
 void pa_conv_f16_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 

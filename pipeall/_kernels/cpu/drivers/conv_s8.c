@@ -7,14 +7,14 @@
 
 #include <string.h>
 
-#include "../../sizes.h"
+#include "../../intmath.h"
 
 enum {
-    ROWS = 104,        /* of a chunk at most */
+    MC = 104,          /* of a chunk at most */
     POINTERS = 8192,   /* of a chunk at most, unless a pixel has more */
     CHUNKS = 4,        /* per thread aimed at */
     CHUNK_WORK = 1 << 15, /* products of a chunk at least */
-    WHOLE = 8,         /* channels, fewer than this: all rows of the kernel may be gathered to one tap */
+    FEW_IN_WINDOW = 8, /* channels, fewer than this: all rows of the kernel may be gathered to one tap */
 #ifdef __aarch64__ /* whose kernels have small tiles: the set-up of a tap is soon as long as its products */
     FEW = 96,        /* channels, as in conv.c; of bytes, four times as many */
     GATHERED = 24,
@@ -30,22 +30,22 @@ enum {
 #endif
 };
 
-typedef struct frame {
+typedef struct context {
     const pa_conv_s8_op *args;
     const int8_t *src, *residual;
     char *dst;
     char *scratch;
     int64_t panel_blocks, panels;
-} frame;
+} context;
 
 #define OP pa_conv_s8_op
 #define ELEMENT int8_t
-#include "indirect.inc"
+#include "indirection.inc"
 
 /* The k of a row with what its last load reads beyond them. */
-static int64_t depth_of(const pa_conv_s8_op *p) { return round_up(k_of(p), min64(p->depth, 8)); }
+static int64_t depth_of(const pa_conv_s8_op *p) { return round_up(k_of(p), min64(p->kr, 8)); }
 /* Of an element of the result. */
-static int64_t item_bytes(const pa_conv_s8_op *p) { return p->reals ? (int64_t)sizeof(float) : 1; }
+static int64_t item_bytes(const pa_conv_s8_op *p) { return p->float_dst ? (int64_t)sizeof(float) : 1; }
 static int64_t panel_bytes(const pa_conv_s8_op *p) {
     return taps_of(p) * (p->gemm ? depth_of(p) : (int64_t)sizeof(int16_t)) * p->nr;
 }
@@ -75,27 +75,28 @@ static void multiply(const pa_conv_s8_op *p, const pa_gemm_s8_args *all, int64_t
     }
 }
 
-void pa_after_s8_run(const pa_after_s8 *after, int64_t pixels, int64_t n, int8_t *c, int64_t c_stride, const int8_t *r) {
-    if (n == c_stride && (!after->add || n == after->residual.stride)) n *= pixels, pixels = 1;
-    if (after->by_table) after->by_table(pixels, n, c_stride, c, c, after->table);
-    if (!after->add) return;
-    for (; pixels > 0; pixels--, c += c_stride, r += after->residual.stride) after->add(n, c, r, 1, c, &after->sum);
+void pa_epilogue_s8_run(const pa_epilogue_s8 *epilogue, int64_t pixels, int64_t n, int8_t *c, int64_t c_stride,
+                        const int8_t *r) {
+    if (n == c_stride && (!epilogue->add || n == epilogue->residual.stride)) n *= pixels, pixels = 1;
+    if (epilogue->by_table) epilogue->by_table(pixels, n, c_stride, c, c, epilogue->table);
+    if (!epilogue->add) return;
+    for (; pixels > 0; pixels--, c += c_stride, r += epilogue->residual.stride) epilogue->add(n, c, r, 1, c, &epilogue->sum);
 }
 
-static void chunk_of(const void *context, int64_t chunk, int thread) {
-    const frame *f = context;
-    const pa_conv_s8_op *p = f->args;
-    const int64_t panel_block = chunk % f->panel_blocks, rest = chunk / f->panel_blocks;
+static void chunk_of(const void *arg, int64_t chunk, int thread) {
+    const context *ctx = arg;
+    const pa_conv_s8_op *p = ctx->args;
+    const int64_t panel_block = chunk % ctx->panel_blocks, rest = chunk / ctx->panel_blocks;
     const int64_t group = rest % p->groups, row0 = rest / p->groups * p->row_block;
     const int64_t columns = p->dst.c / p->groups, column = panel_block * p->panel_block * p->nr;
     const int64_t width = min64(p->panel_block * p->nr, columns - column), channel = group * columns + column;
-    const int64_t panel = group * f->panels + panel_block * p->panel_block;
+    const int64_t panel = group * ctx->panels + panel_block * p->panel_block;
     const pa_tiling tiling = pa_tiling_of(min64(p->row_block, (int64_t)p->dst.h * p->dst.w - row0), p->mr);
-    char *scratch = f->scratch + thread * p->scratch_bytes;
+    char *scratch = ctx->scratch + thread * p->scratch_bytes;
     const int8_t **pointers = (const int8_t **)scratch;
     const int8_t *weight = (const int8_t *)p->weight + panel * panel_bytes(p);
-    char *c = f->dst + (row0 * p->dst.stride + channel) * item_bytes(p);
-    point(p, f->src + (p->gemm ? group * channels_of(p) : channel), row0, &tiling, pointers);
+    char *c = ctx->dst + (row0 * p->dst.stride + channel) * item_bytes(p);
+    point(p, ctx->src + (p->gemm ? group * channels_of(p) : channel), row0, &tiling, pointers);
     const int32_t *bias = p->bias + panel * p->nr;
     const float *scale = p->scale + panel * p->nr;
     const int32_t taps = taps_of(p);
@@ -105,18 +106,18 @@ static void chunk_of(const void *context, int64_t chunk, int thread) {
                                              scale, p->to, (int8_t *)c, p->dst.stride});
     else
         multiply(p, &(pa_gemm_s8_args){0, taps, tiling, depth_of(p), a_step, pointers, weight, bias,
-                                       p->sums + panel * p->nr, scale, p->to, c, p->dst.stride, p->reals}, width);
+                                       p->sums + panel * p->nr, scale, p->to, c, p->dst.stride, p->float_dst}, width);
     const int64_t done = min64(p->row_block, (int64_t)p->dst.h * p->dst.w - row0);
-    const int8_t *residual = p->after.add ? f->residual + row0 * p->after.residual.stride + channel : NULL;
-    pa_after_s8_run(&p->after, done, width, (int8_t *)c, p->dst.stride, residual);
+    const int8_t *residual = p->epilogue.add ? ctx->residual + row0 * p->epilogue.residual.stride + channel : NULL;
+    pa_epilogue_s8_run(&p->epilogue, done, width, (int8_t *)c, p->dst.stride, residual);
 }
 
 void pa_conv_s8_plan(pa_conv_s8_op *p, int threads) {
     const int64_t rows = (int64_t)p->dst.h * p->dst.w, wanted = (int64_t)threads * CHUNKS;
     const int64_t panels = ceil_div(p->dst.c / p->groups, p->nr);
     const int few = p->gemm && p->kw > 1 && channels_of(p) < (dense(p, channels_of(p)) ? FEW : GATHERED);
-    p->rows = !few ? 0 : p->whole && channels_of(p) < WHOLE ? p->kh : 1;
-    const int64_t most = max64(min64(ROWS, POINTERS / taps_of(p)), 1);
+    p->tap_rows = !few ? 0 : p->gather_window && channels_of(p) < FEW_IN_WINDOW ? p->kh : 1;
+    const int64_t most = max64(min64(MC, POINTERS / taps_of(p)), 1);
     p->row_block = chunk_pixels(p, most);
     p->panel_block = panels;
     if (threads > 1) {
@@ -127,23 +128,23 @@ void pa_conv_s8_plan(pa_conv_s8_op *p, int threads) {
         const int64_t row_blocks = ceil_div(rows, p->row_block) * p->groups;
         if (row_blocks < threads) p->panel_block = ceil_div(panels, ceil_div(wanted, row_blocks));
     }
-    const int64_t gathered = p->rows ? gathered_elements(p) + PA_S8_SPARE : 0;
+    const int64_t gathered = p->tap_rows ? gathered_elements(p) + PA_S8_SPARE : 0;
     p->scratch_bytes = round_up(pointer_elements(p) + gathered, 64);
 }
 
 void pa_conv_s8_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_conv_s8_op *p = op;
     const int64_t rows = (int64_t)p->dst.h * p->dst.w, panels = ceil_div(p->dst.c / p->groups, p->nr);
-    const frame f = {
+    const context ctx = {
         .args = p,
         .src = pa_s8_at(&p->src, bases),
-        .residual = p->after.add ? pa_s8_at(&p->after.residual, bases) : NULL,
+        .residual = p->epilogue.add ? pa_s8_at(&p->epilogue.residual, bases) : NULL,
         .dst = (char *)bases[p->dst.base] + p->dst.offset * item_bytes(p),
         .scratch = scratch,
         .panel_blocks = ceil_div(panels, p->panel_block),
         .panels = panels,
     };
-    pa_team_run(team, chunk_of, &f, ceil_div(rows, p->row_block) * f.panel_blocks * p->groups);
+    pa_team_run(team, chunk_of, &ctx, ceil_div(rows, p->row_block) * ctx.panel_blocks * p->groups);
 }
 
 int64_t pa_conv_s8_packed_bytes(const pa_conv_s8_op *p) {
@@ -172,8 +173,8 @@ void pa_conv_s8_pack(const pa_conv_s8_op *p, const int8_t *weight, void *packed)
             const int8_t *filter = weight + (index / panels * columns + first + j) * channels * all;
             for (int64_t t = 0; t < taps; t++)
                 for (int64_t i = 0; i < k; i++) {
-                    const int64_t tap = p->rows ? t * p->kw + i / channels : t, c = p->rows ? i % channels : i;
-                    const int64_t at = i / p->depth * p->depth, together = min64(p->depth, depth - at);
+                    const int64_t tap = p->tap_rows ? t * p->kw + i / channels : t, c = p->tap_rows ? i % channels : i;
+                    const int64_t at = i / p->kr * p->kr, together = min64(p->kr, depth - at);
                     to[(t * depth + at) * p->nr + j * together + i - at] = filter[c * all + tap];
                 }
         }

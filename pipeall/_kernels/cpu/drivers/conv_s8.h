@@ -8,37 +8,38 @@ enum { PA_S8_SPARE = 16 }; /* bytes behind a pixel that a GEMM may read: the res
 
 /* What follows a convolution, on results that are in a cache still: they go through `table`, and are added to `residual`.
  * A kernel that is NULL does nothing. */
-typedef struct pa_after_s8 {
+typedef struct pa_epilogue_s8 {
     pa_lut_s8_fn by_table;
     int8_t table[256];
     pa_add_s8_fn add;
     pa_view residual;
     pa_binary_s8_args sum;
-} pa_after_s8;
+} pa_epilogue_s8;
 
 /* n channels of so many results that follow each other, c_stride apart; r: where the residual of the first lies. */
-void pa_after_s8_run(const pa_after_s8 *after, int64_t pixels, int64_t n, int8_t *c, int64_t c_stride, const int8_t *r);
+void pa_epilogue_s8_run(const pa_epilogue_s8 *epilogue, int64_t pixels, int64_t n, int8_t *c, int64_t c_stride,
+                        const int8_t *r);
 
-/* One of the two kernels is set, the other is NULL. With `reals` the result is of floats, as a GEMM makes them, and nothing
+/* One of the two kernels is set, the other is NULL. With `float_dst` the result is of floats, as a GEMM makes them, and nothing
  * follows. */
 typedef struct pa_conv_s8_op {
     pa_view src, dst;
     int32_t kh, kw, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x, groups; /* groups: 1 but for a GEMM */
     pa_gemm_s8_fn gemm;
     pa_depthwise_s8_fn depthwise;
-    int32_t mr, nr, depth, reals; /* depth: of a GEMM, else 1 */
-    int32_t whole;          /* whether windows of few channels are gathered to one tap; VNNI sets up taps sooner than that */
-    pa_requantise to;
+    int32_t mr, nr, kr, float_dst; /* kr: of a GEMM, else 1 */
+    int32_t gather_window;  /* whether windows of few channels are gathered to one tap; VNNI sets up taps sooner than that */
+    pa_requantize to;
     const void *weight;     /* packed: [groups][panels] of what the kernels read */
     const int32_t *bias, *sums;
     const float *scale;     /* packed like them: [groups][panels][NR] */
     const int8_t *zero;     /* what padding points to: the zero point, PA_S8_SPARE more than kw * Cin */
-    pa_after_s8 after;
-    int32_t rows;           /* of a tap, as in pa_conv_op */
+    pa_epilogue_s8 epilogue;
+    int32_t tap_rows;           /* of a tap, as in pa_conv_op */
     int64_t row_block, panel_block, scratch_bytes; /* per thread */
 } pa_conv_s8_op;
 
-/* Fills rows, row_block, panel_block and scratch_bytes from the rest, for a team of `threads`. */
+/* Fills tap_rows, row_block, panel_block and scratch_bytes from the rest, for a team of `threads`. */
 void pa_conv_s8_plan(pa_conv_s8_op *op, int threads);
 void pa_conv_s8_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 

@@ -2,7 +2,7 @@
  * columns dst does. The matrix moves in tiles, so small that the lines of both stay in the first cache, however far apart. */
 #include "copy.h"
 
-#include "chunks.h"
+#include "parallel_for.h"
 
 enum { DST, SRC };
 enum { TILE = CHUNK, SIDE = 64, SIDE_MAX = 1024 }; /* runs: of a tile about, of a side of it at least and at most */
@@ -197,11 +197,11 @@ static void move_tile(const pa_copy_op *p, const tile *t) {
 
 static inline int64_t tiles(const pa_axes *side, int64_t size) { return ceil_div(extent(side), size); }
 
-static void copy_tiles(const job *j, int64_t begin, int64_t end, int thread) {
+static void copy_tiles(const context *ctx, int64_t begin, int64_t end, int thread) {
     (void)thread;
-    const pa_copy_op *p = j->op;
-    const char *src = (char *)j->bases[p->src.base] + p->src.offset * p->item_bytes;
-    char *dst = (char *)j->bases[p->dst.base] + p->dst.offset * p->item_bytes;
+    const pa_copy_op *p = ctx->op;
+    const char *src = (char *)ctx->bases[p->src.base] + p->src.offset * p->item_bytes;
+    char *dst = (char *)ctx->bases[p->dst.base] + p->dst.offset * p->item_bytes;
     const int64_t rows = extent(&p->rows), columns = extent(&p->columns);
     const int64_t across = tiles(&p->columns, p->tile_columns), parts = tiles(&p->rows, p->tile_rows) * across;
     tile t = {.row_step = p->rows.stride[SRC][p->rows.rank - 1], .column_step = p->columns.stride[DST][p->columns.rank - 1]};
@@ -222,11 +222,11 @@ static void copy_tiles(const job *j, int64_t begin, int64_t end, int thread) {
     }
 }
 
-static void copy_runs(const job *j, int64_t begin, int64_t end, int thread) {
+static void copy_runs(const context *ctx, int64_t begin, int64_t end, int thread) {
     (void)thread;
-    const pa_copy_op *p = j->op;
-    const char *src = (char *)j->bases[p->src.base] + p->src.offset * p->item_bytes;
-    char *dst = (char *)j->bases[p->dst.base] + p->dst.offset * p->item_bytes;
+    const pa_copy_op *p = ctx->op;
+    const char *src = (char *)ctx->bases[p->src.base] + p->src.offset * p->item_bytes;
+    char *dst = (char *)ctx->bases[p->dst.base] + p->dst.offset * p->item_bytes;
     const int64_t parts = ceil_div(p->run, PART_BYTES);
     walk w = walk_from(&p->axes, p->axes.rank, begin / parts);
     for (int64_t unit = begin, part = begin % parts; unit < end; unit++) {
@@ -244,9 +244,9 @@ void pa_copy_step(const void *op, void *const *bases, void *scratch, pa_team *te
     const int64_t outer = positions(&p->axes, p->axes.rank), run_items = p->run / p->item_bytes;
     if (p->run >= LONG_BYTES) {
         const int64_t parts = ceil_div(p->run, PART_BYTES);
-        run(op, bases, scratch, team, copy_runs, outer * parts, run_items / parts);
+        parallel_for(op, bases, scratch, team, copy_runs, outer * parts, run_items / parts);
     } else {
         const int64_t parts = tiles(&p->rows, p->tile_rows) * tiles(&p->columns, p->tile_columns);
-        run(op, bases, scratch, team, copy_tiles, outer * parts, p->tile_rows * p->tile_columns * run_items);
+        parallel_for(op, bases, scratch, team, copy_tiles, outer * parts, p->tile_rows * p->tile_columns * run_items);
     }
 }

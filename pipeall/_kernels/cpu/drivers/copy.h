@@ -4,7 +4,7 @@
 #ifndef PIPEALL_COPY_H
 #define PIPEALL_COPY_H
 
-#include "axes.h"
+#include "nd_loop.h"
 
 enum { PA_COPY_DIMS = 6 };
 

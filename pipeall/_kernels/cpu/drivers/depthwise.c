@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "../simd/half.h"
-#include "chunks.h"
+#include "parallel_for.h"
 
 enum {
     BAND = 14,             /* output rows of a unit: 28, 56, 112 are whole ones */
@@ -23,8 +23,8 @@ static char *at(const pa_depthwise_op *p, const pa_view *v, void *const *bases, 
 
 static int64_t blocks_of(const pa_depthwise_op *p) { return ceil_div(pa_vectors_of(&p->grouping), p->vectors); }
 
-static void depthwise_bands(const job *j, int64_t begin, int64_t end, int thread) {
-    const pa_depthwise_op *p = j->op;
+static void depthwise_bands(const context *ctx, int64_t begin, int64_t end, int thread) {
+    const pa_depthwise_op *p = ctx->op;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t blocks = blocks_of(p), y = unit / blocks * p->band, pixel = y * p->dst.w;
         const int64_t vector = unit % blocks * p->vectors;
@@ -41,16 +41,16 @@ static void depthwise_bands(const job *j, int64_t begin, int64_t end, int thread
             .depth = p->grouping.in,
             .slices = p->slices,
             .lanes = p->grouping.in == 1 && p->grouping.out == 1 ? NULL : p->lanes,
-            .x = at(p, &p->src, j->bases, 0),
+            .x = at(p, &p->src, ctx->bases, 0),
             .in_stride = p->src.stride,
             .packed = (const char *)p->packed + vector * packed_step(p),
-            .out = at(p, &p->dst, j->bases, pixel),
+            .out = at(p, &p->dst, ctx->bases, pixel),
             .out_stride = p->dst.stride,
-            .r = p->has_residual ? at(p, &p->residual, j->bases, pixel) : NULL,
+            .r = p->has_residual ? at(p, &p->residual, ctx->bases, pixel) : NULL,
             .r_stride = p->residual.stride,
             .lo = p->lo,
             .hi = p->hi,
-            .ring = (char *)j->scratch + thread * p->scratch_bytes,
+            .ring = (char *)ctx->scratch + thread * p->scratch_bytes,
             .ring_rows = p->ring_rows,
             .columns = p->columns,
         };
@@ -79,7 +79,7 @@ void pa_depthwise_step(const void *op, void *const *bases, void *scratch, pa_tea
     const pa_depthwise_op *p = op;
     const int64_t rows = min64(p->band, p->dst.h);
     /* four multiply-adds cost about as much as a load and a store */
-    run(op, bases, scratch, team, depthwise_bands, p->bands * blocks_of(p),
+    parallel_for(op, bases, scratch, team, depthwise_bands, p->bands * blocks_of(p),
         ceil_div(rows * p->dst.w * p->vectors * p->nr * taps_of(p), 4));
 }
 

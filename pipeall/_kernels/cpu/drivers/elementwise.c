@@ -2,19 +2,19 @@
 
 #include <string.h>
 
-#include "chunks.h"
+#include "parallel_for.h"
 
 /* Units are elements where all operands are flat (one run of elements), else pixels. */
 static void run_elements(const void *op, void *const *bases, void *scratch, pa_team *team, range_fn range,
                          const pa_view *dst, int flat) {
-    run(op, bases, scratch, team, range, flat ? pixels(dst) * dst->c : pixels(dst), flat ? 1 : dst->c);
+    parallel_for(op, bases, scratch, team, range, flat ? pixels(dst) * dst->c : pixels(dst), flat ? 1 : dst->c);
 }
 
-static void unary_range(const job *j, int64_t begin, int64_t end, int thread) {
+static void unary_range(const context *ctx, int64_t begin, int64_t end, int thread) {
     (void)thread;
-    const pa_unary_op *p = j->op;
-    const float *src = pa_f32_at(&p->src, j->bases);
-    float *dst = pa_f32_at(&p->dst, j->bases);
+    const pa_unary_op *p = ctx->op;
+    const float *src = pa_f32_at(&p->src, ctx->bases);
+    float *dst = pa_f32_at(&p->dst, ctx->bases);
     if (dense(&p->src) && dense(&p->dst)) {
         p->kernel(p->op, end - begin, src + begin, dst + begin, p->p0, p->p1);
         return;
@@ -52,11 +52,11 @@ static void binary_repeated(const pa_binary_op *p, const float *a, const float *
         p->kernel(p->op, min64(times, end - i) * c, a + i * c, rows, 1, dst + i * c, p->lo, p->hi);
 }
 
-static void binary_range(const job *j, int64_t begin, int64_t end, int thread) {
+static void binary_range(const context *ctx, int64_t begin, int64_t end, int thread) {
     (void)thread;
-    const pa_binary_op *p = j->op;
-    const float *a = pa_f32_at(&p->a, j->bases), *b = p->constant ? p->constant : pa_f32_at(&p->b, j->bases);
-    float *dst = pa_f32_at(&p->dst, j->bases);
+    const pa_binary_op *p = ctx->op;
+    const float *a = pa_f32_at(&p->a, ctx->bases), *b = p->constant ? p->constant : pa_f32_at(&p->b, ctx->bases);
+    float *dst = pa_f32_at(&p->dst, ctx->bases);
     if (binary_is_flat(p)) {
         const int step = pixels(&p->b) * p->b.c > 1;
         p->kernel(p->op, end - begin, a + begin, b + begin * step, step, dst + begin, p->lo, p->hi);
@@ -94,10 +94,10 @@ FILL(uint16_t)
 FILL(uint32_t)
 FILL(uint64_t)
 
-static void fill_range(const job *j, int64_t begin, int64_t end, int thread) {
+static void fill_range(const context *ctx, int64_t begin, int64_t end, int thread) {
     (void)thread;
-    const pa_fill_op *p = j->op;
-    void *dst = (char *)j->bases[p->dst.base] + p->dst.offset * p->item_bytes;
+    const pa_fill_op *p = ctx->op;
+    void *dst = (char *)ctx->bases[p->dst.base] + p->dst.offset * p->item_bytes;
     switch (p->item_bytes) {
     case 1: fill_uint8_t(p, dst, begin, end); break;
     case 2: fill_uint16_t(p, dst, begin, end); break;

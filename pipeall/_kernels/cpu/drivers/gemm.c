@@ -8,7 +8,7 @@
  */
 #include "gemm.h"
 
-#include "../../sizes.h"
+#include "../../intmath.h"
 
 enum {
     LINE = 16, /* floats of a cache line */

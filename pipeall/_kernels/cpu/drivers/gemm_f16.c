@@ -1,6 +1,6 @@
 /* Panels of a GEMM of halves in an order that suits the caches: as gemm.c has it, but for the sums of long layers, which lie
  * beside the output. They are of a few panels only, and stay in L1 or L2 until they are whole. */
-#include "../../sizes.h"
+#include "../../intmath.h"
 #include "conv_f16.h"
 
 enum {

@@ -1,6 +1,6 @@
 #include "index.h"
 
-#include "chunks.h"
+#include "parallel_for.h"
 
 /* ---- indices ---- */
 
@@ -49,14 +49,14 @@ static void pick(const pa_gather_op *p, const walk *at, int64_t n, const void *i
 #undef PICK
 }
 
-static void gather_range(const job *j, int64_t begin, int64_t end, int thread) {
+static void gather_range(const context *ctx, int64_t begin, int64_t end, int thread) {
     (void)thread;
-    const pa_gather_op *p = j->op;
+    const pa_gather_op *p = ctx->op;
     const pa_axes *w = &p->by.walk;
     const int item = p->dst.item_bytes, last = w->rank - 1, runs = p->loops < w->rank;
-    const char *src = pa_at(&p->src, j->bases);
-    char *dst = pa_at(&p->dst, j->bases);
-    const void *index = pa_at(&p->by.index, j->bases);
+    const char *src = pa_at(&p->src, ctx->bases);
+    char *dst = pa_at(&p->dst, ctx->bases);
+    const void *index = pa_at(&p->by.index, ctx->bases);
     if (!runs && w->rank > 0) {
         for (int64_t unit = begin, n; unit < end; unit += n) {
             const walk at = walk_from(w, p->loops, unit);
@@ -76,7 +76,7 @@ static void gather_range(const job *j, int64_t begin, int64_t end, int thread) {
 void pa_gather_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_gather_op *p = op;
     const int64_t units = positions(&p->by.walk, p->loops);
-    run(op, bases, scratch, team, gather_range, units, positions(&p->by.walk, p->by.walk.rank) / units);
+    parallel_for(op, bases, scratch, team, gather_range, units, positions(&p->by.walk, p->by.walk.rank) / units);
 }
 
 /* ---- scatter ---- */
@@ -88,13 +88,13 @@ void pa_scatter_plan(pa_scatter_op *p) {
     axes_join(&p->by.walk);
 }
 
-static void copy_range(const job *j, int64_t begin, int64_t end, int thread) {
+static void copy_range(const context *ctx, int64_t begin, int64_t end, int thread) {
     (void)thread;
-    const pa_scatter_op *p = j->op;
+    const pa_scatter_op *p = ctx->op;
     const pa_axes *w = &p->copy;
     const int item = p->dst.item_bytes, loops = w->rank - 1;
-    const char *src = pa_at(&p->src, j->bases);
-    char *dst = pa_at(&p->dst, j->bases);
+    const char *src = pa_at(&p->src, ctx->bases);
+    char *dst = pa_at(&p->dst, ctx->bases);
     const int64_t n = w->size[loops];
     walk at = walk_from(w, loops, begin);
     for (int64_t unit = begin; unit < end; unit++, walk_on(&at))
@@ -132,14 +132,14 @@ static void put(const pa_scatter_op *p, const void *from, void *to) {
 }
 
 /* One unit: later updates may be of the same element as earlier ones. */
-static void scatter_range(const job *j, int64_t begin, int64_t end, int thread) {
+static void scatter_range(const context *ctx, int64_t begin, int64_t end, int thread) {
     (void)begin, (void)end, (void)thread;
-    const pa_scatter_op *p = j->op;
+    const pa_scatter_op *p = ctx->op;
     const pa_axes *w = &p->by.walk;
     const int item = p->dst.item_bytes;
-    const char *updates = pa_at(&p->updates, j->bases);
-    char *dst = pa_at(&p->dst, j->bases);
-    const void *index = pa_at(&p->by.index, j->bases);
+    const char *updates = pa_at(&p->updates, ctx->bases);
+    char *dst = pa_at(&p->dst, ctx->bases);
+    const void *index = pa_at(&p->by.index, ctx->bases);
     const int64_t count = positions(w, w->rank);
     walk at = walk_from(w, w->rank, 0);
     for (int64_t i = 0; i < count; i++, walk_on(&at))
@@ -149,8 +149,8 @@ static void scatter_range(const job *j, int64_t begin, int64_t end, int thread) 
 void pa_scatter_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_scatter_op *p = op;
     const int64_t units = positions(&p->copy, p->copy.rank - 1);
-    run(op, bases, scratch, team, copy_range, units, positions(&p->copy, p->copy.rank) / units);
-    run(op, bases, scratch, team, scatter_range, 1, 1);
+    parallel_for(op, bases, scratch, team, copy_range, units, positions(&p->copy, p->copy.rank) / units);
+    parallel_for(op, bases, scratch, team, scatter_range, 1, 1);
 }
 
 /* ---- order ---- */
@@ -229,11 +229,11 @@ static void topk_row(const pa_topk_op *p, const char *src, char *dst, entry *hea
     }
 }
 
-static void topk_range(const job *j, int64_t begin, int64_t end, int thread) {
-    const pa_topk_op *p = j->op;
-    const char *src = pa_at(&p->src, j->bases);
-    char *dst = pa_at(&p->dst, j->bases);
-    entry *heap = (entry *)((char *)j->scratch + thread * p->scratch_bytes);
+static void topk_range(const context *ctx, int64_t begin, int64_t end, int thread) {
+    const pa_topk_op *p = ctx->op;
+    const char *src = pa_at(&p->src, ctx->bases);
+    char *dst = pa_at(&p->dst, ctx->bases);
+    entry *heap = (entry *)((char *)ctx->scratch + thread * p->scratch_bytes);
     walk at = walk_from(&p->walk, p->walk.rank, begin);
     for (int64_t unit = begin; unit < end; unit++, walk_on(&at))
         topk_row(p, src + at.offset[1] * p->src.item_bytes, dst + at.offset[0] * p->dst.item_bytes, heap);
@@ -241,7 +241,7 @@ static void topk_range(const job *j, int64_t begin, int64_t end, int thread) {
 
 void pa_topk_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_topk_op *p = op;
-    run(op, bases, scratch, team, topk_range, positions(&p->walk, p->walk.rank), p->n);
+    parallel_for(op, bases, scratch, team, topk_range, positions(&p->walk, p->walk.rank), p->n);
 }
 
 /* ---- boxes ---- */
@@ -277,12 +277,12 @@ static void write_row(const pa_nms_op *p, int64_t *dst, int64_t row, int64_t n, 
 }
 
 /* Units are pairs (image, class); each fills `most` rows of its own. */
-static void nms_range(const job *j, int64_t begin, int64_t end, int thread) {
-    const pa_nms_op *p = j->op;
-    const float *boxes = pa_at(&p->boxes, j->bases), *scores = pa_at(&p->scores, j->bases);
-    int64_t *dst = pa_at(&p->dst, j->bases);
+static void nms_range(const context *ctx, int64_t begin, int64_t end, int thread) {
+    const pa_nms_op *p = ctx->op;
+    const float *boxes = pa_at(&p->boxes, ctx->bases), *scores = pa_at(&p->scores, ctx->bases);
+    int64_t *dst = pa_at(&p->dst, ctx->bases);
     const int64_t count = p->scores.size[2];
-    entry *heap = (entry *)((char *)j->scratch + thread * p->scratch_bytes);
+    entry *heap = (entry *)((char *)ctx->scratch + thread * p->scratch_bytes);
     box *kept = (box *)(heap + count);
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t n = unit / p->scores.size[1], c = unit % p->scores.size[1];
@@ -309,10 +309,10 @@ static void nms_range(const job *j, int64_t begin, int64_t end, int thread) {
 }
 
 /* Rows that are used move up, in their order. */
-static void close_gaps(const job *j, int64_t begin, int64_t end, int thread) {
+static void close_gaps(const context *ctx, int64_t begin, int64_t end, int thread) {
     (void)begin, (void)end, (void)thread;
-    const pa_nms_op *p = j->op;
-    int64_t *dst = pa_at(&p->dst, j->bases), used = 0;
+    const pa_nms_op *p = ctx->op;
+    int64_t *dst = pa_at(&p->dst, ctx->bases), used = 0;
     const int64_t step = p->dst.stride[1];
     for (int64_t row = 0; row < p->dst.size[0]; row++) {
         const int64_t *at = dst + row * p->dst.stride[0];
@@ -328,6 +328,6 @@ static void close_gaps(const job *j, int64_t begin, int64_t end, int thread) {
 
 void pa_nms_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_nms_op *p = op;
-    run(op, bases, scratch, team, nms_range, p->scores.size[0] * p->scores.size[1], p->scores.size[2]);
-    run(op, bases, scratch, team, close_gaps, 1, 1);
+    parallel_for(op, bases, scratch, team, nms_range, p->scores.size[0] * p->scores.size[1], p->scores.size[2]);
+    parallel_for(op, bases, scratch, team, close_gaps, 1, 1);
 }

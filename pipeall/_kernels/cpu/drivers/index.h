@@ -5,7 +5,7 @@
 #ifndef PIPEALL_INDEX_H
 #define PIPEALL_INDEX_H
 
-#include "axes.h"
+#include "nd_loop.h"
 
 /* Element i of an operand of int32 or int64. */
 static inline int64_t integer_at(const pa_strided *s, const void *elements, int64_t i) {

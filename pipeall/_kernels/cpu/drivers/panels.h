@@ -4,7 +4,7 @@
 #ifndef PIPEALL_PANELS_H
 #define PIPEALL_PANELS_H
 
-#include "../../sizes.h"
+#include "../../intmath.h"
 #include "../kernels.h"
 
 enum { PANEL_NR_MAX = 64, LINE = 16 }; /* LINE: floats of a cache line */

@@ -1,12 +1,12 @@
 /* Rows first, while they are bytes: an output row is the weighted sum of some rows of the frame, as floats in a buffer
- * that stays in L1 or L2; then each of its pixels is the weighted sum of some of the buffer's, normalised and stored where
+ * that stays in L1 or L2; then each of its pixels is the weighted sum of some of the buffer's, normalized and stored where
  * the network reads it. So every byte is converted once for each output row that reads it, and nothing is written twice.
  *
  * Tables of weights depend on the frame's size; they take some microseconds, and are made anew for each frame.
  */
 #include "picture.h"
 
-#include "chunks.h"
+#include "parallel_for.h"
 
 enum { LANES = 16, ROW_FLOATS = 3 * PA_PICTURE_SIDE + LANES, ROW_BYTES = 3 * PA_PICTURE_SIDE + LANES };
 
@@ -67,12 +67,12 @@ static void border(const pa_picture_op *op, int64_t y, int64_t begin, int64_t en
                 op->value * op->factor[c] + op->offset[c];
 }
 
-static void picture_range(const job *j, int64_t begin, int64_t end, int thread) {
-    const shared *s = j->op;
+static void picture_range(const context *ctx, int64_t begin, int64_t end, int thread) {
+    const shared *s = ctx->op;
     const pa_picture_op *op = s->op;
     const frame *f = &s->f;
     const int64_t right = f->left + f->columns, *stride = op->dst.stride;
-    float *dst = pa_at(&op->dst, j->bases), *row = (float *)((char *)j->scratch + thread * op->scratch_bytes);
+    float *dst = pa_at(&op->dst, ctx->bases), *row = (float *)((char *)ctx->scratch + thread * op->scratch_bytes);
     for (int64_t y = begin; y < end; y++) {
         if (y < f->top || y >= f->top + f->rows) {
             border(op, y, 0, op->dst.size[1], dst);
@@ -103,5 +103,5 @@ void pa_picture_step(const void *args, void *const *bases, void *scratch, pa_tea
     f->first = x->start[0] & ~(int64_t)1;
     f->count = x->start[f->columns - 1] + x->taps - f->first;
     s.op = &planned;
-    run(&s, bases, scratch, team, picture_range, op->dst.size[0], op->dst.size[1] * op->dst.size[2]);
+    parallel_for(&s, bases, scratch, team, picture_range, op->dst.size[0], op->dst.size[1] * op->dst.size[2]);
 }

@@ -1,4 +1,4 @@
-/* A picture of any size into a network's input: fitted, resampled, normalised and laid out in one pass over its rows.
+/* A picture of any size into a network's input: fitted, resampled, normalized and laid out in one pass over its rows.
  * The op is a struct that its step function takes as `args`; the struct owns nothing. */
 #ifndef PIPEALL_PICTURE_H
 #define PIPEALL_PICTURE_H

@@ -2,8 +2,8 @@
  * the other are not loaded but used where they are, a whole segment at a time. */
 #include "pointwise.h"
 
-#include "blocks.h"
-#include "chunks.h"
+#include "convert.h"
+#include "parallel_for.h"
 
 enum { SEGMENT = CHUNK };
 
@@ -20,9 +20,9 @@ static inline int64_t inner(const pa_pointwise_op *p, int operand) { return p->a
         if (step != 0 || i == 0) load(s->type, n, elements_at(src, s, i * step), step, buffer);                        \
         return buffer;                                                                                                 \
     }
-BLOCK_OF(reals, float, pa_load_reals, s->type == PA_F32)
-BLOCK_OF(wholes, int64_t, pa_load_wholes, s->type == PA_S64)
-BLOCK_OF(truths, uint8_t, pa_load_truths, 0)
+BLOCK_OF(reals, float, pa_load_f32, s->type == PA_F32)
+BLOCK_OF(wholes, int64_t, pa_load_s64, s->type == PA_S64)
+BLOCK_OF(truths, uint8_t, pa_load_b8, 0)
 
 static inline void *out_at(const pa_pointwise_op *p, void *dst, int64_t i) {
     return (char *)dst + i * inner(p, 0) * p->dst.item_bytes;
@@ -43,7 +43,7 @@ static void unary_reals(const pa_pointwise_op *p, int64_t n, const void *const *
     for (int64_t i = 0; i < n; i += BLOCK) {
         const int64_t count = min64(BLOCK, n - i);
         p->unary(p->op, count, reals(p, 0, src[0], i, count, a), y, p->p0, p->p1);
-        pa_store_reals(p->dst.type, count, y, out_at(p, dst, i), inner(p, 0));
+        pa_store_f32(p->dst.type, count, y, out_at(p, dst, i), inner(p, 0));
     }
 }
 
@@ -77,7 +77,7 @@ static void binary_reals(const pa_pointwise_op *p, int64_t n, const void *const 
         const float *x = reals(p, first, src[first], i, count, a);
         const float *z = reals(p, second, src[second], i, step ? count : 1, b);
         p->binary(op, count, x, z, step, in_place ? dst : y, p->lo, p->hi);
-        if (!in_place) pa_store_reals(p->dst.type, count, y, out_at(p, dst, i), inner(p, 0));
+        if (!in_place) pa_store_f32(p->dst.type, count, y, out_at(p, dst, i), inner(p, 0));
     }
 }
 
@@ -155,7 +155,7 @@ static void unary_wholes(const pa_pointwise_op *p, int64_t n, const void *const 
     for (int64_t i = 0; i < n; i += BLOCK) {
         const int64_t count = min64(BLOCK, n - i);
         unary_of_wholes(p, count, wholes(p, 0, src[0], i, count, a), y);
-        pa_store_wholes(p->dst.type, count, y, out_at(p, dst, i), inner(p, 0));
+        pa_store_s64(p->dst.type, count, y, out_at(p, dst, i), inner(p, 0));
     }
 }
 
@@ -167,7 +167,7 @@ static void binary_wholes(const pa_pointwise_op *p, int64_t n, const void *const
         binary_of_wholes(p, count, wholes(p, 0, src[0], i, count, a), wholes(p, 1, src[1], i, count, b), y);
         pa_narrow(p->dst.type, count, y);
         for (int64_t j = 0; j < count; j++) y[j] = y[j] < least ? least : y[j] > most ? most : y[j];
-        pa_store_wholes(p->dst.type, count, y, out_at(p, dst, i), inner(p, 0));
+        pa_store_s64(p->dst.type, count, y, out_at(p, dst, i), inner(p, 0));
     }
 }
 
@@ -187,7 +187,7 @@ static void unary_truths(const pa_pointwise_op *p, int64_t n, const void *const 
     for (int64_t i = 0; i < n; i += BLOCK) {
         const int64_t count = min64(BLOCK, n - i);
         unary_of_reals_truths(p, count, reals(p, 0, src[0], i, count, a), y);
-        pa_store_truths(p->dst.type, count, y, out_at(p, dst, i), inner(p, 0));
+        pa_store_b8(p->dst.type, count, y, out_at(p, dst, i), inner(p, 0));
     }
 }
 
@@ -220,7 +220,7 @@ static void logic(int op, int64_t n, const uint8_t *a, const uint8_t *b, uint8_t
             const int64_t count = min64(BLOCK, n - i);                                                             \
             const element *x = block_of(p, 0, src[0], i, count, a), *z = block_of(p, 1, src[1], i, count, b);      \
             compute(p->op, count, x, z, y);                                                                        \
-            pa_store_truths(p->dst.type, count, y, out_at(p, dst, i), inner(p, 0));                                \
+            pa_store_b8(p->dst.type, count, y, out_at(p, dst, i), inner(p, 0));                                \
         }                                                                                                          \
     }
 TO_TRUTHS(compare_reals, float, reals, compared_reals)
@@ -233,7 +233,7 @@ static void not_truths(const pa_pointwise_op *p, int64_t n, const void *const *s
         const int64_t count = min64(BLOCK, n - k);
         const uint8_t *x = truths(p, 0, src[0], k, count, a);
         for (int64_t i = 0; i < count; i++) y[i] = !x[i];
-        pa_store_truths(p->dst.type, count, y, out_at(p, dst, k), inner(p, 0));
+        pa_store_b8(p->dst.type, count, y, out_at(p, dst, k), inner(p, 0));
     }
 }
 
@@ -271,12 +271,12 @@ static void choose(const pa_pointwise_op *p, int64_t n, const void *const *src, 
 static void cast_reals(const pa_pointwise_op *p, int64_t n, const void *const *src, void *dst) {
     float a[BLOCK];
     if (direct(p, 0, p->dst.type)) {
-        pa_load_reals(p->src[0].type, n, src[0], inner(p, 1), dst);
+        pa_load_f32(p->src[0].type, n, src[0], inner(p, 1), dst);
         return;
     }
     for (int64_t i = 0; i < n; i += BLOCK) {
         const int64_t count = min64(BLOCK, n - i);
-        pa_store_reals(p->dst.type, count, reals(p, 0, src[0], i, count, a), out_at(p, dst, i), inner(p, 0));
+        pa_store_f32(p->dst.type, count, reals(p, 0, src[0], i, count, a), out_at(p, dst, i), inner(p, 0));
     }
 }
 
@@ -284,13 +284,13 @@ static void cast_wholes(const pa_pointwise_op *p, int64_t n, const void *const *
     int64_t a[BLOCK];
     for (int64_t i = 0; i < n; i += BLOCK) {
         const int64_t count = min64(BLOCK, n - i);
-        pa_store_wholes(p->dst.type, count, wholes(p, 0, src[0], i, count, a), out_at(p, dst, i), inner(p, 0));
+        pa_store_s64(p->dst.type, count, wholes(p, 0, src[0], i, count, a), out_at(p, dst, i), inner(p, 0));
     }
 }
 
 /* ---- the step ---- */
 
-static int is_whole(int type) { return !is_real(type) && type != PA_B8; }
+static int is_whole(int type) { return !is_float(type) && type != PA_B8; }
 
 static int plan_unary(pa_pointwise_op *p) {
     const int type = p->src[0].type;
@@ -302,17 +302,17 @@ static int plan_unary(pa_pointwise_op *p) {
     case PA_UNARY_abs:
     case PA_UNARY_neg:
     case PA_UNARY_sign:
-        if (is_real(type)) break;
+        if (is_float(type)) break;
         /* fall through */
     case PA_UNARY_bitnot: p->segment = unary_wholes; return is_whole(type) && p->dst.type == type;
     }
     p->segment = unary_reals;
-    return is_real(type) && is_real(p->dst.type);
+    return is_float(type) && is_float(p->dst.type);
 }
 
 static int plan_binary(pa_pointwise_op *p) {
     const int type = p->src[0].type, result = p->dst.type;
-    const int real = is_real(type) && is_real(p->src[1].type) && is_real(result);
+    const int real = is_float(type) && is_float(p->src[1].type) && is_float(result);
     if (p->src[1].type != type && !real) return 0;
     switch (p->op) {
     case PA_BINARY_equal:
@@ -342,7 +342,7 @@ static int plan_form(pa_pointwise_op *p) {
     case PA_OF_ONE: return plan_unary(p);
     case PA_OF_TWO: return plan_binary(p);
     case PA_CAST:
-        p->segment = is_real(p->src[0].type) || p->dst.type == PA_F32 ? cast_reals : cast_wholes;
+        p->segment = is_float(p->src[0].type) || p->dst.type == PA_F32 ? cast_reals : cast_wholes;
         return 1;
     case PA_WHERE:
         p->segment = choose;
@@ -364,9 +364,9 @@ int pa_pointwise_plan(pa_pointwise_op *p) {
     return plan_form(p);
 }
 
-static void segments(const job *j, int64_t begin, int64_t end, int thread) {
+static void segments(const context *ctx, int64_t begin, int64_t end, int thread) {
     (void)thread;
-    const pa_pointwise_op *p = j->op;
+    const pa_pointwise_op *p = ctx->op;
     const int outer = p->axes.rank - 1, inputs = p->axes.operands - 1;
     const int64_t run = p->axes.size[outer];
     const void *src[3];
@@ -374,8 +374,8 @@ static void segments(const job *j, int64_t begin, int64_t end, int thread) {
     for (int64_t unit = begin, part = begin % p->segments; unit < end; unit++) {
         const int64_t at = part * SEGMENT;
         for (int k = 0; k < inputs; k++)
-            src[k] = elements_at(pa_at(&p->src[k], j->bases), &p->src[k], w.offset[k + 1] + at * inner(p, k + 1));
-        void *dst = (char *)pa_at(&p->dst, j->bases) + (w.offset[0] + at * inner(p, 0)) * p->dst.item_bytes;
+            src[k] = elements_at(pa_at(&p->src[k], ctx->bases), &p->src[k], w.offset[k + 1] + at * inner(p, k + 1));
+        void *dst = (char *)pa_at(&p->dst, ctx->bases) + (w.offset[0] + at * inner(p, 0)) * p->dst.item_bytes;
         p->segment(p, min64(SEGMENT, run - at), src, dst);
         if (++part == p->segments) {
             part = 0;
@@ -387,6 +387,6 @@ static void segments(const job *j, int64_t begin, int64_t end, int thread) {
 void pa_pointwise_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_pointwise_op *p = op;
     const int outer = p->axes.rank - 1;
-    run(op, bases, scratch, team, segments, positions(&p->axes, outer) * p->segments,
+    parallel_for(op, bases, scratch, team, segments, positions(&p->axes, outer) * p->segments,
         min64(SEGMENT, p->axes.size[outer]));
 }

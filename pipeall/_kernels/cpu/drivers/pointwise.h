@@ -4,7 +4,7 @@
 #define PIPEALL_POINTWISE_H
 
 #include "../kernels.h"
-#include "axes.h"
+#include "nd_loop.h"
 
 typedef enum pa_pointwise_form { PA_OF_ONE, PA_OF_TWO, PA_WHERE, PA_CAST } pa_pointwise_form;
 

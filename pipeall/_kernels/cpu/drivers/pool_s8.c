@@ -1,6 +1,6 @@
 #include "pool_s8.h"
 
-#include "chunks.h"
+#include "parallel_for.h"
 
 enum { BLOCK = 256, BYTES_PER_FLOAT = 4 /* at a time: a chunk of floats takes as long */ };
 
@@ -44,8 +44,8 @@ static void pool_row(const pa_pool_s8_op *p, const int8_t *src, int64_t y, pa_po
 /* A unit is a block of channels of a row of output pixels; all of them unless there is one row. */
 static int64_t block_of(const pa_pool_s8_op *p) { return p->dst.h > 1 ? p->dst.c : BLOCK; }
 
-static void pool_rows(const job *j, int64_t begin, int64_t end, int thread) {
-    const pa_pool_s8_op *p = j->op;
+static void pool_rows(const context *ctx, int64_t begin, int64_t end, int thread) {
+    const pa_pool_s8_op *p = ctx->op;
     const pa_window *w = &p->window;
     const int64_t blocks = ceil_div(p->dst.c, block_of(p));
     for (int64_t unit = begin; unit < end; unit++) {
@@ -58,10 +58,10 @@ static void pool_rows(const job *j, int64_t begin, int64_t end, int thread) {
             .mean = p->average,
             .a_zero = p->a_zero,
             .to = p->to,
-            .out = (int8_t *)j->bases[p->dst.base] + p->dst.offset + y * p->dst.w * p->dst.stride + c,
+            .out = (int8_t *)ctx->bases[p->dst.base] + p->dst.offset + y * p->dst.w * p->dst.stride + c,
             .out_stride = p->dst.stride,
         };
-        pool_row(p, (const int8_t *)j->bases[p->src.base] + p->src.offset + c, y, &args);
+        pool_row(p, (const int8_t *)ctx->bases[p->src.base] + p->src.offset + c, y, &args);
     }
 }
 
@@ -69,5 +69,5 @@ void pa_pool_s8_step(const void *op, void *const *bases, void *scratch, pa_team 
     const pa_pool_s8_op *p = op;
     const int64_t units = p->dst.h * ceil_div(p->dst.c, block_of(p));
     const int64_t bytes = p->dst.w * min64(p->dst.c, block_of(p)) * p->window.kh * p->window.kw;
-    run(op, bases, scratch, team, pool_rows, units, ceil_div(bytes, BYTES_PER_FLOAT));
+    parallel_for(op, bases, scratch, team, pool_rows, units, ceil_div(bytes, BYTES_PER_FLOAT));
 }

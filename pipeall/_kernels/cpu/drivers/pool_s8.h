@@ -11,7 +11,7 @@ typedef struct pa_pool_s8_op {
     int32_t average, count_pads, pad_bottom, pad_right; /* as pa_pool_op has them */
     int32_t a_zero;                                     /* of means, like the rest */
     float factor;                                       /* scale of the input over the output's */
-    pa_requantise to;
+    pa_requantize to;
 } pa_pool_s8_op;
 
 void pa_pool_s8_step(const void *op, void *const *bases, void *scratch, pa_team *team);

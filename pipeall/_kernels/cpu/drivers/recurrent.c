@@ -6,8 +6,8 @@
 
 #include <math.h>
 
-#include "chunks.h"
-#include "matrix.h"
+#include "parallel_for.h"
+#include "dense.h"
 
 enum {
     BLOCK_ROWS = 256,    /* steps times sequences of a block */
@@ -177,9 +177,9 @@ static void write_state(const float *from, int64_t n, float *to, int64_t step) {
 }
 
 /* The steps of a block, of sequence unit % batch in direction unit / batch. */
-static void run_sequence(const void *context, int64_t unit, int thread) {
+static void run_sequence(const void *arg, int64_t unit, int thread) {
     (void)thread;
-    const blocks *b = context;
+    const blocks *b = arg;
     const pa_recurrent_op *p = b->op;
     const int64_t h = hidden(p), g = gate_rows(p), d = unit / batch(p), n = unit % batch(p), *ds = p->dst.stride;
     float *state = b->scratch + p->states + unit * 2 * h, *gates = b->scratch + p->gated + d * p->block * batch(p) * g;

@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-#include "blocks.h"
-#include "chunks.h"
+#include "convert.h"
+#include "parallel_for.h"
 
 enum {
     ROWS = 128,
@@ -34,6 +34,13 @@ void pa_fold_axes(const pa_strided *src, const pa_strided *dst, const int32_t *f
     }
     axes_merge(kept);
     axes_merge(inner);
+}
+
+void pa_kept_axes(const pa_strided *first, const pa_strided *second, int axis, pa_axes *kept) {
+    int32_t folded[PA_DIMS] = {0};
+    pa_axes inner;
+    folded[axis] = 1;
+    pa_fold_axes(first, second, folded, kept, &inner, 0);
 }
 
 static int fold_code(int how) {
@@ -210,18 +217,18 @@ static void join(const pa_reduce_op *p, int64_t n, partials *total, const partia
 }
 
 /* Outputs whose elements are one short run each, along the last kept axis: without the walk over runs. */
-static void reduce_runs(const job *j, int64_t begin, int64_t end, int thread) {
+static void reduce_runs(const context *ctx, int64_t begin, int64_t end, int thread) {
     (void)thread;
-    const pa_reduce_op *p = j->op;
+    const pa_reduce_op *p = ctx->op;
     const int last = p->kept.rank - 1;
     const int64_t size = p->kept.size[last], x_step = p->kept.stride[0][last], y_step = p->kept.stride[1][last];
     const int direct = folds_are_results(p, y_step);
     float folds[BLOCK];
     for (int64_t i = begin, n; i < end; i += n) {
         const walk w = walk_from(&p->kept, last + 1, i);
-        float *y = (float *)pa_at(&p->dst, j->bases) + w.offset[1], *to = direct ? y : folds;
+        float *y = (float *)pa_at(&p->dst, ctx->bases) + w.offset[1], *to = direct ? y : folds;
         n = min64(min64(direct ? size : BLOCK, size - i % size), end - i);
-        p->reduce(fold_code(p->how), n, p->inner.size[0], (const float *)pa_at(&p->src, j->bases) + w.offset[0], x_step, 0,
+        p->reduce(fold_code(p->how), n, p->inner.size[0], (const float *)pa_at(&p->src, ctx->bases) + w.offset[0], x_step, 0,
                   to);
         if (!direct) finish_floats(p, n, folds, y, y_step);
     }
@@ -253,25 +260,25 @@ static void fold_piece(const pa_reduce_op *p, const outputs *o, int64_t piece, p
         fold_one(p, o->x, begin, end, to);
 }
 
-static void reduce_floats(const job *j, int64_t begin, int64_t end, int thread) {
+static void reduce_floats(const context *ctx, int64_t begin, int64_t end, int thread) {
     (void)thread;
-    const pa_reduce_op *p = j->op;
+    const pa_reduce_op *p = ctx->op;
     partials folds;
     for (int64_t unit = begin; unit < end; unit++) {
-        const outputs o = outputs_of(p, j->bases, unit);
+        const outputs o = outputs_of(p, ctx->bases, unit);
         fold_piece(p, &o, 0, &folds);
         finish(p, o.columns, folds.value, folds.shift, o.y, o.step);
     }
 }
 
 /* Columns so short that they are summed in float32. */
-static void reduce_columns(const job *j, int64_t begin, int64_t end, int thread) {
+static void reduce_columns(const context *ctx, int64_t begin, int64_t end, int thread) {
     (void)thread;
-    const pa_reduce_op *p = j->op;
+    const pa_reduce_op *p = ctx->op;
     const int fold = fold_code(p->how);
     float folds[PA_FOLD_COLUMNS];
     for (int64_t unit = begin; unit < end; unit++) {
-        const outputs o = outputs_of(p, j->bases, unit);
+        const outputs o = outputs_of(p, ctx->bases, unit);
         const int direct = folds_are_results(p, o.step);
         float *to = direct ? o.y : folds;
         for (int64_t i = 0; i < o.columns; i++) to[i] = (float)start_of(fold);
@@ -282,21 +289,21 @@ static void reduce_columns(const job *j, int64_t begin, int64_t end, int thread)
     }
 }
 
-static void reduce_pieces(const job *j, int64_t begin, int64_t end, int thread) {
+static void reduce_pieces(const context *ctx, int64_t begin, int64_t end, int thread) {
     (void)thread;
-    const pa_reduce_op *p = j->op;
+    const pa_reduce_op *p = ctx->op;
     for (int64_t i = begin; i < end; i++) {
-        const outputs o = outputs_of(p, j->bases, i / p->pieces);
-        fold_piece(p, &o, i % p->pieces, (partials *)j->scratch + i);
+        const outputs o = outputs_of(p, ctx->bases, i / p->pieces);
+        fold_piece(p, &o, i % p->pieces, (partials *)ctx->scratch + i);
     }
 }
 
-static void join_pieces(const job *j, int64_t begin, int64_t end, int thread) {
+static void join_pieces(const context *ctx, int64_t begin, int64_t end, int thread) {
     (void)thread;
-    const pa_reduce_op *p = j->op;
+    const pa_reduce_op *p = ctx->op;
     for (int64_t unit = begin; unit < end; unit++) {
-        const outputs o = outputs_of(p, j->bases, unit);
-        partials *folds = (partials *)j->scratch + unit * p->pieces;
+        const outputs o = outputs_of(p, ctx->bases, unit);
+        partials *folds = (partials *)ctx->scratch + unit * p->pieces;
         for (int64_t i = 1; i < p->pieces; i++) join(p, o.columns, folds, folds + i);
         finish(p, o.columns, folds->value, folds->shift, o.y, o.step);
     }
@@ -320,7 +327,7 @@ static int64_t fold_wholes(const pa_reduce_op *p, int fold, const void *x, doubl
     int64_t block[BLOCK];
     runs r = runs_over(&p->inner, 0, positions(&p->inner, p->inner.rank));
     for (int64_t n = next_run(&r, BLOCK); n; n = next_run(&r, BLOCK)) {
-        pa_load_wholes(p->src.type, n, elements_at(x, &p->src, r.at[0]), p->inner.stride[0][r.last], block);
+        pa_load_s64(p->src.type, n, elements_at(x, &p->src, r.at[0]), p->inner.stride[0][r.last], block);
         for (int64_t i = 0; i < n; i++) {
             if (exponentials)
                 *exponentials += exp((double)block[i] - most);
@@ -331,12 +338,12 @@ static int64_t fold_wholes(const pa_reduce_op *p, int fold, const void *x, doubl
     return total;
 }
 
-static void reduce_wholes(const job *j, int64_t begin, int64_t end, int thread) {
+static void reduce_wholes(const context *ctx, int64_t begin, int64_t end, int thread) {
     (void)thread;
-    const pa_reduce_op *p = j->op;
+    const pa_reduce_op *p = ctx->op;
     walk w = walk_from(&p->kept, p->kept.rank, begin);
     for (int64_t i = begin; i < end; i++, walk_on(&w)) {
-        const void *x = elements_at(pa_at(&p->src, j->bases), &p->src, w.offset[0]);
+        const void *x = elements_at(pa_at(&p->src, ctx->bases), &p->src, w.offset[0]);
         const int exponential = p->how == PA_LOGSUMEXP;
         int64_t y = fold_wholes(p, exponential ? PA_FOLD_MAX : fold_code(p->how), x, 0, NULL);
         if (p->how == PA_MEAN) y /= positions(&p->inner, p->inner.rank);
@@ -347,7 +354,7 @@ static void reduce_wholes(const job *j, int64_t begin, int64_t end, int thread) 
             fold_wholes(p, 0, x, (double)y, &sum);
             y = (int64_t)((double)y + log(sum));
         }
-        pa_store_wholes(p->dst.type, 1, &y, (char *)pa_at(&p->dst, j->bases) + w.offset[1] * p->dst.item_bytes, 1);
+        pa_store_s64(p->dst.type, 1, &y, (char *)pa_at(&p->dst, ctx->bases) + w.offset[1] * p->dst.item_bytes, 1);
     }
 }
 
@@ -370,7 +377,7 @@ void pa_reduce_step(const void *op, void *const *bases, void *scratch, pa_team *
     const pa_reduce_op *p = op;
     const int64_t work = positions(&p->kept, p->kept.rank) * positions(&p->inner, p->inner.rank);
     if (p->src.type != PA_F32) {
-        run(op, bases, scratch, team, reduce_wholes, p->units, max64(1, work / p->units));
+        parallel_for(op, bases, scratch, team, reduce_wholes, p->units, max64(1, work / p->units));
     } else if (p->pieces == 1) {
         const int short_run = p->inner.rank == 1 && p->inner.stride[0][0] == 1 && p->inner.size[0] <= RUN;
         const int short_columns = p->columns && positions(&p->inner, p->inner.rank) <= ROWS;
@@ -378,9 +385,9 @@ void pa_reduce_step(const void *op, void *const *bases, void *scratch, pa_team *
                                : short_columns        ? reduce_columns
                                : short_run            ? reduce_runs
                                                       : reduce_floats;
-        run(op, bases, scratch, team, range, p->units, max64(1, work / p->units));
+        parallel_for(op, bases, scratch, team, range, p->units, max64(1, work / p->units));
     } else {
-        run(op, bases, scratch, team, reduce_pieces, p->units * p->pieces, max64(1, work / p->units / p->pieces));
-        run(op, bases, scratch, team, join_pieces, p->units, PA_FOLD_COLUMNS * p->pieces);
+        parallel_for(op, bases, scratch, team, reduce_pieces, p->units * p->pieces, max64(1, work / p->units / p->pieces));
+        parallel_for(op, bases, scratch, team, join_pieces, p->units, PA_FOLD_COLUMNS * p->pieces);
     }
 }

@@ -5,7 +5,7 @@
 #define PIPEALL_REDUCE_H
 
 #include "../kernels.h"
-#include "axes.h"
+#include "nd_loop.h"
 
 typedef enum pa_reduction {
     PA_SUM,
@@ -38,7 +38,7 @@ void pa_reduce_step(const void *op, void *const *bases, void *scratch, pa_team *
 
 /* dst, int64: the index along an axis of its largest or smallest element, a NaN being both; the first or the last of
  * equals. */
-typedef struct pa_arg_op {
+typedef struct pa_argmax_op {
     pa_strided src, dst;
     int32_t axis, least, last;
     pa_reduce_f32_fn reduce;
@@ -46,9 +46,9 @@ typedef struct pa_arg_op {
     pa_argmax_columns_f32_fn argmax_columns;
     pa_axes kept; /* set by plan: of src, dst */
     int32_t columns;
-} pa_arg_op;
-void pa_arg_plan(pa_arg_op *op);
-void pa_arg_step(const void *op, void *const *bases, void *scratch, pa_team *team);
+} pa_argmax_op;
+void pa_argmax_plan(pa_argmax_op *op);
+void pa_argmax_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 
 /* dst, of src's shape and type: sums along an axis up to each element, that one left out where exclusive; from the end
  * where reverse. Floats are summed in double precision. */
@@ -59,6 +59,9 @@ typedef struct pa_cumsum_op {
 } pa_cumsum_op;
 void pa_cumsum_plan(pa_cumsum_op *op);
 void pa_cumsum_step(const void *op, void *const *bases, void *scratch, pa_team *team);
+
+/* The axes of two operands of one shape but that one. */
+void pa_kept_axes(const pa_strided *first, const pa_strided *second, int axis, pa_axes *kept);
 
 /* The axes of src and dst but those folded, and those of src, and of dst if `both`, that are. */
 void pa_fold_axes(const pa_strided *src, const pa_strided *dst, const int32_t *folded, pa_axes *kept, pa_axes *inner,

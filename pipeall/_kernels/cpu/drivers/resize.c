@@ -1,9 +1,9 @@
 #include "resize.h"
 
-#include "chunks.h"
-#include "grow.h"
-#include "held_rows.h"
-#include "planes.h"
+#include "parallel_for.h"
+#include "upsample.h"
+#include "row_cache.h"
+#include "resize_planar.h"
 #include "resize_s8.h"
 
 enum {
@@ -31,7 +31,7 @@ static int last_resized(const pa_resize_op *p) {
 }
 
 /* The number of times that moves repeat every element of a line, or 0. */
-static int64_t find_repeat(const pa_resize_op *p) {
+static int64_t find_repeats(const pa_resize_op *p) {
     const pa_resize_axis *x = &p->x;
     int64_t times = 0;
     if (!p->moves || p->run > 1 || x->taps != 1 || x->src != 1 || x->dst != 1) return 0;
@@ -66,16 +66,16 @@ void pa_resize_plan(pa_resize_op *p, int threads) {
         p->y = p->x;
         p->x = NO_AXIS;
     }
-    if (p->s8.quantise && p->x.taps == 0) {
+    if (p->s8.quantize && p->x.taps == 0) {
         p->x = (pa_resize_axis){.size = p->run, .src = 1, .dst = 1};
         p->run = 1;
     }
-    p->spread = 0;
+    p->outer_taps = 0;
     if (!p->moves && last_resized(p) >= 0) {
-        p->spread = max64(p->y.taps, 1) * max64(p->x.taps, 1);
-        for (d = 0; d < p->rank; d++) p->spread *= max64(p->axis[d].taps, 1);
+        p->outer_taps = max64(p->y.taps, 1) * max64(p->x.taps, 1);
+        for (d = 0; d < p->rank; d++) p->outer_taps *= max64(p->axis[d].taps, 1);
     }
-    p->repeat = find_repeat(p);
+    p->repeats = find_repeats(p);
     int64_t rows = p->y.size;
     for (d = 0; d < p->rank; d++) rows *= p->axis[d].size;
     p->band = max64(BAND_MIN, min64(BAND_MAX, ceil_div(rows, 4 * threads)));
@@ -83,12 +83,12 @@ void pa_resize_plan(pa_resize_op *p, int threads) {
     const int64_t tap = sizeof(float) + sizeof(int32_t);
     p->scratch_bytes = p->y.taps * (p->part * p->run * (int64_t)sizeof(float) + 3 * (int64_t)sizeof(int32_t));
     if (p->moves || p->x.taps == 0) p->scratch_bytes = 0;
-    if (p->spread) p->scratch_bytes = 2 * p->spread * tap;
-    pa_grow_plan(p);
-    if (p->s8.quantise)
+    if (p->outer_taps) p->scratch_bytes = 2 * p->outer_taps * tap;
+    pa_upsample_plan(p);
+    if (p->s8.quantize)
         pa_resize_s8_plan(p);
     else
-        pa_planes_plan(p);
+        pa_resize_planar_plan(p);
     p->scratch_bytes = round_up(p->scratch_bytes, 64);
 }
 
@@ -118,8 +118,8 @@ void pa_resize_plan(pa_resize_op *p, int threads) {
         }                                                                                                           \
     }                                                                                                               \
     static void move_row_##type(const pa_resize_op *p, const void *src, void *dst) {                                \
-        if (p->repeat)                                                                                              \
-            repeat_##type(p->repeat, p->x.size / p->repeat, src, dst);                                              \
+        if (p->repeats)                                                                                              \
+            repeat_##type(p->repeats, p->x.size / p->repeats, src, dst);                                              \
         else                                                                                                        \
             move_##type(&p->x, p->run, src, dst);                                                                   \
     }
@@ -224,7 +224,7 @@ static void sum_rows(const pa_resize_op *p, const float *src, float *dst, char *
         for (int64_t i = 0; i < taps; i++) held[i] = -1;
         for (int64_t y = begin, n; y < end; y += n) {
             n = pa_resize_alike(&p->y, y, end);
-            const int64_t count = hold_rows(taps, p->y.index + y * taps, held, slot, missing);
+            const int64_t count = cache_rows(taps, p->y.index + y * taps, held, slot, missing);
             for (int64_t i = 0; i < count; i++)
                 sum_across(&s, src + held[missing[i]] * p->y.src, ring + missing[i] * row, p->run);
             sum_down(&s, y, n, slot, ring, row, dst + y * p->y.dst + s.x0 * p->x.dst);
@@ -274,8 +274,8 @@ static void spread_row(const pa_resize_op *p, const taps *row, taps *pixel, cons
 
 static void spread_rows(const pa_resize_op *p, const float *src, float *dst, char *scratch, int64_t outer, int64_t begin,
                         int64_t end) {
-    taps row = {1, (int32_t *)scratch, (float *)scratch + p->spread};
-    taps pixel = {1, row.offset + 2 * p->spread, row.weight + 2 * p->spread};
+    taps row = {1, (int32_t *)scratch, (float *)scratch + p->outer_taps};
+    taps pixel = {1, row.offset + 2 * p->outer_taps, row.weight + 2 * p->outer_taps};
     for (int64_t y = begin; y < end; y++) {
         row.count = 1, row.offset[0] = 0, row.weight[0] = 1;
         for (int64_t d = p->rank - 1, rest = outer; d >= 0; rest /= p->axis[d].size, d--)
@@ -288,9 +288,9 @@ static void spread_rows(const pa_resize_op *p, const float *src, float *dst, cha
 /* ---- the step ---- */
 
 /* Units are bands of rows of all planes. */
-static void resize_range(const job *j, int64_t begin, int64_t end, int thread) {
-    const pa_resize_op *p = j->op;
-    char *scratch = (char *)j->scratch + thread * p->scratch_bytes;
+static void resize_range(const context *ctx, int64_t begin, int64_t end, int thread) {
+    const pa_resize_op *p = ctx->op;
+    char *scratch = (char *)ctx->scratch + thread * p->scratch_bytes;
     const int64_t bands = ceil_div(p->y.size, p->band), item = p->dst.item_bytes;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t outer = unit / bands, y0 = unit % bands * p->band, y1 = min64(y0 + p->band, p->y.size);
@@ -300,20 +300,20 @@ static void resize_range(const job *j, int64_t begin, int64_t end, int thread) {
             const int64_t i = rest % axis->size;
             rest /= axis->size;
             to += i * axis->dst;
-            if (!p->spread) from += (axis->taps ? axis->index[i] : i) * axis->src;
+            if (!p->outer_taps) from += (axis->taps ? axis->index[i] : i) * axis->src;
         }
-        const char *src = (char *)pa_at(&p->src, j->bases) + from * item;
-        char *dst = (char *)pa_at(&p->dst, j->bases) + to * item;
+        const char *src = (char *)pa_at(&p->src, ctx->bases) + from * item;
+        char *dst = (char *)pa_at(&p->dst, ctx->bases) + to * item;
         if (p->moves)
             move_rows(p, src, dst, y0, y1);
-        else if (p->s8.quantise)
+        else if (p->s8.quantize)
             pa_resize_s8_rows(p, (const int8_t *)src, (int8_t *)dst, scratch, y0, y1);
-        else if (p->spread)
+        else if (p->outer_taps)
             spread_rows(p, (const float *)src, (float *)dst, scratch, outer, y0, y1);
-        else if (pa_grow_whole(p))
-            pa_grow_rows(p, (const float *)src, (float *)dst, y0, y1);
+        else if (pa_upsample_whole(p))
+            pa_upsample_rows(p, (const float *)src, (float *)dst, y0, y1);
         else if (p->width)
-            pa_planes_rows(p, (const float *)src, (float *)dst, (float *)scratch, y0, y1);
+            pa_resize_planar_rows(p, (const float *)src, (float *)dst, (float *)scratch, y0, y1);
         else
             sum_rows(p, (const float *)src, (float *)dst, scratch, y0, y1);
     }
@@ -323,6 +323,6 @@ void pa_resize_step(const void *op, void *const *bases, void *scratch, pa_team *
     const pa_resize_op *p = op;
     int64_t units = ceil_div(p->y.size, p->band);
     for (int d = 0; d < p->rank; d++) units *= p->axis[d].size;
-    const int64_t taps = p->spread ? p->spread : max64(p->y.taps, 1);
-    run(op, bases, scratch, team, resize_range, units, min64(p->y.size, p->band) * p->x.size * p->run * taps);
+    const int64_t taps = p->outer_taps ? p->outer_taps : max64(p->y.taps, 1);
+    parallel_for(op, bases, scratch, team, resize_range, units, min64(p->y.size, p->band) * p->x.size * p->run * taps);
 }

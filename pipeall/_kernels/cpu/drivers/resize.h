@@ -17,12 +17,12 @@ typedef struct pa_resize_axis {
 
 /* Where integers are summed, as floats (resize_s8.h). */
 typedef struct pa_resize_s8 {
-    pa_dequantise_s8_fn dequantise;
-    pa_quantise_s8_fn quantise; /* NULL: floats, or moves */
+    pa_dequantize_s8_fn dequantize;
+    pa_quantize_s8_fn quantize; /* NULL: floats, or moves */
     int32_t src_zero, dst_zero;
     /* set by plan: pixels, of planes rows, of src that are floats together; whether no index of x falls */
     int64_t window;
-    int32_t rises;
+    int32_t is_monotonic;
 } pa_resize_s8;
 
 typedef struct pa_resize_op {
@@ -39,13 +39,13 @@ typedef struct pa_resize_op {
     pa_resize_axis y, x;
     int64_t run;
     int64_t band, part; /* rows of a chunk; pixels of the parts of rows that are computed one after the other */
-    int64_t period, late; /* grow.h */
+    int64_t period, late; /* upsample.h */
     /* planes: floats of a row that taps of x need, single and rising ones, or 0; rows of scratch; whether they are summed
      * across first, then down */
     int64_t width, lines;
     int32_t across;
-    int64_t repeat; /* moves of single elements that lie side by side: each so many times; 0: as the indices say */
-    int64_t spread; /* product of the taps of all axes, if outer axes have some: then pixels are computed one by one */
+    int64_t repeats; /* moves of single elements that lie side by side: each so many times; 0: as the indices say */
+    int64_t outer_taps; /* product of the taps of all axes, if outer axes have some: then pixels are computed one by one */
     int64_t scratch_bytes; /* per thread, a multiple of 64 */
 } pa_resize_op;
 

@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-#include "../../sizes.h"
-#include "held_rows.h"
-#include "planes.h"
+#include "../../intmath.h"
+#include "row_cache.h"
+#include "resize_planar.h"
 
 enum { ROWS_MIN = 16, ROWS = 8192 }; /* rows of single elements side by side that are summed together; floats of them */
 
@@ -20,7 +20,7 @@ typedef struct part {
     float *ring, *wide, *made;             /* sums across; a row of src; sums down */
     int8_t *bytes;                         /* of a row whose pixels do not follow one another */
     int32_t *index;                        /* of taps across, from `first` on */
-    int32_t *held, *slot, *missing;        /* held_rows.h */
+    int32_t *held, *slot, *missing;        /* row_cache.h */
 } part;
 
 static void *taken(char *scratch, int64_t *used, int64_t bytes) {
@@ -29,12 +29,12 @@ static void *taken(char *scratch, int64_t *used, int64_t bytes) {
     return scratch ? scratch + at : NULL;
 }
 
-/* ---- planes: rows of single elements, some at a time, go through planes.c ---- */
+/* ---- planes: rows of single elements, some at a time, go through resize_planar.c ---- */
 
 typedef struct planes {
     float *src, *dst;
     int32_t *index; /* of taps down, from the first of the rows on */
-    float *scratch; /* of planes.h */
+    float *scratch; /* of resize_planar.h */
 } planes;
 
 static int64_t rows_together(const pa_resize_op *p) { return max64(ROWS_MIN, ROWS / p->x.size); }
@@ -86,19 +86,19 @@ static void plane_rows(const pa_resize_op *p, const int8_t *src, int8_t *dst, ch
         const int64_t first = find_rows(p, y, y + n, &count);
         const int64_t read = p->y.src == p->width ? count : 1, made = p->y.dst == size ? n : 1; /* rows in one go */
         for (int64_t i = 0; i < count; i += read)
-            p->s8.dequantise(read * p->width, src + (first + i) * p->y.src, s.src + i * p->width, 1, p->s8.src_zero);
+            p->s8.dequantize(read * p->width, src + (first + i) * p->y.src, s.src + i * p->width, 1, p->s8.src_zero);
         for (int64_t i = 0; i < n * taps; i++) s.index[i] = p->y.index[y * taps + i] - (int32_t)first;
         floats.y.weight = p->y.weight + y * taps;
-        pa_planes_rows(&floats, s.src, s.dst, s.scratch, 0, n);
+        pa_resize_planar_rows(&floats, s.src, s.dst, s.scratch, 0, n);
         for (int64_t i = 0; i < n; i += made)
-            p->s8.quantise(made * size, s.dst + i * size, dst + (y + i) * p->y.dst, 1, p->s8.dst_zero);
+            p->s8.quantize(made * size, s.dst + i * size, dst + (y + i) * p->y.dst, 1, p->s8.dst_zero);
     }
 }
 
 /* ---- parts of rows ---- */
 
 /* Whether no index falls from a tap or a pixel to the next. */
-static int rises(const pa_resize_axis *axis) {
+static int is_monotonic(const pa_resize_axis *axis) {
     for (int64_t i = 1; i < axis->size * axis->taps; i++)
         if (axis->index[i] < axis->index[i - 1]) return 0;
     return 1;
@@ -111,7 +111,7 @@ static void find_window(const pa_resize_op *p, part *s) {
     const int64_t count = s->pixels * p->x.taps;
     const int32_t *index = p->x.index + s->x0 * p->x.taps;
     int32_t least = index[0], most = index[count - 1];
-    for (int64_t i = 0; i < count && !p->s8.rises; i++) {
+    for (int64_t i = 0; i < count && !p->s8.is_monotonic; i++) {
         least = index[i] < least ? index[i] : least;
         most = index[i] > most ? index[i] : most;
     }
@@ -136,12 +136,12 @@ static int64_t divide(const pa_resize_op *p, part *s, char *scratch) {
 
 void pa_resize_s8_plan(pa_resize_op *p) {
     part s = {.op = p};
-    pa_planes_plan(p);
+    pa_resize_planar_plan(p);
     if (p->width) {
         plan_planes(p);
         return;
     }
-    p->s8.rises = rises(&p->x);
+    p->s8.is_monotonic = is_monotonic(&p->x);
     p->s8.window = 0;
     for (; s.x0 < p->x.size; s.x0 += p->part) {
         s.pixels = min64(p->part, p->x.size - s.x0);
@@ -160,7 +160,7 @@ static void load(const part *s, const int8_t *row, float *to) {
         for (int64_t i = 0; i < s->window; i++) memcpy(s->bytes + i * run, from + i * step, (size_t)run);
         from = s->bytes;
     }
-    p->s8.dequantise(s->window * run, from, to, 1, p->s8.src_zero);
+    p->s8.dequantize(s->window * run, from, to, 1, p->s8.src_zero);
 }
 
 static void store(const part *s, const float *made, int8_t *row) {
@@ -168,10 +168,10 @@ static void store(const part *s, const float *made, int8_t *row) {
     const int64_t run = p->run, step = p->x.dst;
     int8_t *to = row + s->x0 * step;
     if (step == run || s->pixels == 1) {
-        p->s8.quantise(s->pixels * run, made, to, 1, p->s8.dst_zero);
+        p->s8.quantize(s->pixels * run, made, to, 1, p->s8.dst_zero);
         return;
     }
-    p->s8.quantise(s->pixels * run, made, s->bytes, 1, p->s8.dst_zero);
+    p->s8.quantize(s->pixels * run, made, s->bytes, 1, p->s8.dst_zero);
     for (int64_t i = 0; i < s->pixels; i++) memcpy(to + i * step, s->bytes + i * run, (size_t)run);
 }
 
@@ -185,7 +185,7 @@ static void sum_across(const part *s, const int8_t *row, float *out) {
     p->kernel(&(pa_resample_args){
         .pixels = s->pixels,
         .lines = 1,
-        .room = p->run == 1 && p->s8.rises ? s->window + 2 * PA_LANES_MAX : 0,
+        .room = p->run == 1 && p->s8.is_monotonic ? s->window + 2 * PA_LANES_MAX : 0,
         .channels = p->run,
         .taps = p->x.taps,
         .index_pixel = p->x.taps,
@@ -223,7 +223,7 @@ static void part_rows(const part *s, const int8_t *src, int8_t *dst, int64_t beg
         if (taps == 0) {
             sum_across(s, src + y * p->y.src, s->made);
         } else {
-            const int64_t count = hold_rows(taps, p->y.index + y * taps, s->held, s->slot, s->missing);
+            const int64_t count = cache_rows(taps, p->y.index + y * taps, s->held, s->slot, s->missing);
             for (int64_t i = 0; i < count; i++) {
                 const int64_t to = s->missing[i];
                 sum_across(s, src + s->held[to] * p->y.src, s->ring + to * row);

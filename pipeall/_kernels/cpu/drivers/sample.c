@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "chunks.h"
+#include "parallel_for.h"
 
 /* ---- along a grid ---- */
 
@@ -47,15 +47,15 @@ static void grid_axis(const pa_grid_op *p, double at, int64_t size, int64_t stri
 }
 
 /* Units are rows of dst. */
-static void grid_range(const job *j, int64_t begin, int64_t end, int thread) {
+static void grid_range(const context *ctx, int64_t begin, int64_t end, int thread) {
     (void)thread;
-    const pa_grid_op *p = j->op;
+    const pa_grid_op *p = ctx->op;
     const int64_t *ss = p->src.stride, *gs = p->grid.stride, *ds = p->dst.stride, taps = p->taps;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t n = unit / p->dst.size[2], y = unit % p->dst.size[2];
-        const float *src = (const float *)pa_at(&p->src, j->bases) + n * ss[0];
-        const float *grid = (const float *)pa_at(&p->grid, j->bases) + n * gs[0] + y * gs[1];
-        float *dst = (float *)pa_at(&p->dst, j->bases) + n * ds[0] + y * ds[2];
+        const float *src = (const float *)pa_at(&p->src, ctx->bases) + n * ss[0];
+        const float *grid = (const float *)pa_at(&p->grid, ctx->bases) + n * gs[0] + y * gs[1];
+        float *dst = (float *)pa_at(&p->dst, ctx->bases) + n * ds[0] + y * ds[2];
         for (int64_t x = 0; x < p->dst.size[3]; x++) {
             grid_taps rows, columns;
             grid_axis(p, grid[x * gs[2]], p->src.size[3], ss[3], &columns);
@@ -75,7 +75,7 @@ static void grid_range(const job *j, int64_t begin, int64_t end, int thread) {
 void pa_grid_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_grid_op *p = op;
     const int64_t *size = p->dst.size;
-    run(op, bases, scratch, team, grid_range, size[0] * size[2], size[1] * size[3] * p->taps * p->taps);
+    parallel_for(op, bases, scratch, team, grid_range, size[0] * size[2], size[1] * size[3] * p->taps * p->taps);
 }
 
 /* ---- regions ---- */
@@ -140,19 +140,19 @@ static void roi_bin(const pa_roi_op *p, const float *src, const side *rows, cons
 }
 
 /* Units are rows of bins. */
-static void roi_range(const job *j, int64_t begin, int64_t end, int thread) {
+static void roi_range(const context *ctx, int64_t begin, int64_t end, int thread) {
     (void)thread;
-    const pa_roi_op *p = j->op;
+    const pa_roi_op *p = ctx->op;
     const int64_t height = p->dst.size[2], width = p->dst.size[3], *rs = p->rois.stride, *ds = p->dst.stride;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t r = unit / height, y = unit % height;
-        const float *roi = (const float *)pa_at(&p->rois, j->bases) + r * rs[0];
-        const void *batch = pa_at(&p->batch, j->bases);
+        const float *roi = (const float *)pa_at(&p->rois, ctx->bases) + r * rs[0];
+        const void *batch = pa_at(&p->batch, ctx->bases);
         int64_t n = integer_at(&p->batch, batch, r * p->batch.stride[0]);
         if (n < 0) n += p->src.size[0];
         n = min64(max64(n, 0), p->src.size[0] - 1);
-        const float *src = (const float *)pa_at(&p->src, j->bases) + n * p->src.stride[0];
-        float *dst = (float *)pa_at(&p->dst, j->bases) + r * ds[0] + y * ds[2];
+        const float *src = (const float *)pa_at(&p->src, ctx->bases) + n * p->src.stride[0];
+        float *dst = (float *)pa_at(&p->dst, ctx->bases) + r * ds[0] + y * ds[2];
         const side columns = side_of(p, roi[0], roi[2 * rs[1]], width, p->src.size[3]);
         const side rows = side_of(p, roi[rs[1]], roi[3 * rs[1]], height, p->src.size[2]);
         for (int64_t x = 0; x < width; x++) roi_bin(p, src, &rows, &columns, y, x, dst + x * ds[3]);
@@ -162,7 +162,7 @@ static void roi_range(const job *j, int64_t begin, int64_t end, int thread) {
 void pa_roi_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_roi_op *p = op;
     const int64_t *size = p->dst.size;
-    run(op, bases, scratch, team, roi_range, size[0] * size[2], size[1] * size[3] * 16);
+    parallel_for(op, bases, scratch, team, roi_range, size[0] * size[2], size[1] * size[3] * 16);
 }
 
 /* ---- places of maxima ---- */
@@ -187,14 +187,14 @@ static int64_t place_of(const pa_places_op *p, const float *src, int64_t y, int6
 }
 
 /* Units are rows of dst. */
-static void places_range(const job *j, int64_t begin, int64_t end, int thread) {
+static void places_range(const context *ctx, int64_t begin, int64_t end, int thread) {
     (void)thread;
-    const pa_places_op *p = j->op;
+    const pa_places_op *p = ctx->op;
     const int64_t *size = p->dst.size, *ds = p->dst.stride;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t y = unit % size[2], c = unit / size[2] % size[1], n = unit / size[2] / size[1];
-        const float *src = (const float *)pa_at(&p->src, j->bases) + n * p->src.stride[0] + c * p->src.stride[1];
-        int64_t *dst = (int64_t *)pa_at(&p->dst, j->bases) + n * ds[0] + c * ds[1] + y * ds[2];
+        const float *src = (const float *)pa_at(&p->src, ctx->bases) + n * p->src.stride[0] + c * p->src.stride[1];
+        int64_t *dst = (int64_t *)pa_at(&p->dst, ctx->bases) + n * ds[0] + c * ds[1] + y * ds[2];
         for (int64_t x = 0; x < size[3]; x++) {
             const int64_t place = place_of(p, src, y, x);
             dst[x * ds[3]] = place < 0 ? -1 : place + (n * size[1] + c) * p->src.size[2] * p->src.size[3];
@@ -205,19 +205,19 @@ static void places_range(const job *j, int64_t begin, int64_t end, int thread) {
 void pa_places_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_places_op *p = op;
     const int64_t *size = p->dst.size;
-    run(op, bases, scratch, team, places_range, size[0] * size[1] * size[2], size[3] * p->window.kh * p->window.kw);
+    parallel_for(op, bases, scratch, team, places_range, size[0] * size[1] * size[2], size[3] * p->window.kh * p->window.kw);
 }
 
 /* ---- back from places ---- */
 
 /* One unit: later elements may have the index of earlier ones. */
-static void unpool_range(const job *j, int64_t begin, int64_t end, int thread) {
+static void unpool_range(const context *ctx, int64_t begin, int64_t end, int thread) {
     (void)begin, (void)end, (void)thread;
-    const pa_unpool_op *p = j->op;
+    const pa_unpool_op *p = ctx->op;
     const int item = p->dst.item_bytes;
-    const char *src = pa_at(&p->src, j->bases);
-    char *dst = pa_at(&p->dst, j->bases);
-    const void *index = pa_at(&p->index, j->bases);
+    const char *src = pa_at(&p->src, ctx->bases);
+    char *dst = pa_at(&p->dst, ctx->bases);
+    const void *index = pa_at(&p->index, ctx->bases);
     const int64_t room = positions(&p->zeros, p->zeros.rank), count = positions(&p->walk, p->walk.rank);
     walk to = walk_from(&p->zeros, p->zeros.rank, 0), at = walk_from(&p->walk, p->walk.rank, 0);
     for (int64_t i = 0; i < room; i++, walk_on(&to)) memset(dst + to.offset[0] * item, 0, item);
@@ -230,7 +230,7 @@ static void unpool_range(const job *j, int64_t begin, int64_t end, int thread) {
 }
 
 void pa_unpool_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
-    run(op, bases, scratch, team, unpool_range, 1, 1);
+    parallel_for(op, bases, scratch, team, unpool_range, 1, 1);
 }
 
 /* ---- back from blocks ---- */
@@ -253,9 +253,9 @@ static void add_tap(const pa_col2im_op *p, const int64_t *tap, const float *x, i
 }
 
 /* Units are channels. */
-static void col2im_range(const job *j, int64_t begin, int64_t end, int thread) {
+static void col2im_range(const context *ctx, int64_t begin, int64_t end, int thread) {
     (void)thread;
-    const pa_col2im_op *p = j->op;
+    const pa_col2im_op *p = ctx->op;
     const int64_t channels = p->dst.size[1], *ss = p->src.stride;
     pa_axes image = {.rank = p->rank, .operands = 1};
     int64_t taps = 1;
@@ -263,8 +263,8 @@ static void col2im_range(const job *j, int64_t begin, int64_t end, int thread) {
         image.size[d] = p->dst.size[2 + d], image.stride[0][d] = p->dst.stride[2 + d], taps *= p->block[d];
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t n = unit / channels, c = unit % channels;
-        const float *src = (const float *)pa_at(&p->src, j->bases) + n * ss[0] + c * taps * ss[1];
-        float *dst = (float *)pa_at(&p->dst, j->bases) + n * p->dst.stride[0] + c * p->dst.stride[1];
+        const float *src = (const float *)pa_at(&p->src, ctx->bases) + n * ss[0] + c * taps * ss[1];
+        float *dst = (float *)pa_at(&p->dst, ctx->bases) + n * p->dst.stride[0] + c * p->dst.stride[1];
         walk to = walk_from(&image, p->rank, 0);
         for (int64_t i = positions(&image, p->rank); i > 0; i--, walk_on(&to)) dst[to.offset[0]] = 0;
         int64_t tap[PA_DIMS] = {0};
@@ -277,6 +277,6 @@ static void col2im_range(const job *j, int64_t begin, int64_t end, int thread) {
 
 void pa_col2im_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
     const pa_col2im_op *p = op;
-    run(op, bases, scratch, team, col2im_range, p->dst.size[0] * p->dst.size[1],
+    parallel_for(op, bases, scratch, team, col2im_range, p->dst.size[0] * p->dst.size[1],
         p->src.size[1] / p->dst.size[1] * p->src.size[2]);
 }

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "chunks.h"
+#include "parallel_for.h"
 #include "reduce.h"
 
 enum {
@@ -38,7 +38,7 @@ static int in_order(const part *s) { return s->step == 1 && s->stride == s->n; }
 
 static void load(const pa_softmax_s8_op *p, const part *s, const int8_t *x, int8_t *bytes, float *y) {
     if (in_order(s) && !p->by_table) {
-        p->dequantise(s->runs * s->n, x, y, p->src_scale, p->src_zero);
+        p->dequantize(s->runs * s->n, x, y, p->src_scale, p->src_zero);
         return;
     }
     for (int64_t r = 0; r < s->runs; r++, x += s->stride, y += s->n) {
@@ -47,17 +47,17 @@ static void load(const pa_softmax_s8_op *p, const part *s, const int8_t *x, int8
         if (p->by_table)
             row_by_table(p, s->n, from, y);
         else
-            p->dequantise(s->n, from, y, p->src_scale, p->src_zero);
+            p->dequantize(s->n, from, y, p->src_scale, p->src_zero);
     }
 }
 
 static void store(const pa_softmax_s8_op *p, const part *s, const float *x, int8_t *bytes, int8_t *y) {
     if (in_order(s)) {
-        p->quantise(s->runs * s->n, x, y, p->dst_scale, p->dst_zero);
+        p->quantize(s->runs * s->n, x, y, p->dst_scale, p->dst_zero);
         return;
     }
     for (int64_t r = 0; r < s->runs; r++, x += s->n, y += s->stride) {
-        p->quantise(s->n, x, s->step == 1 ? y : bytes, p->dst_scale, p->dst_zero);
+        p->quantize(s->n, x, s->step == 1 ? y : bytes, p->dst_scale, p->dst_zero);
         for (int64_t i = 0; i < s->n && s->step != 1; i++) y[i * s->step] = bytes[i];
     }
 }
@@ -66,20 +66,20 @@ static void store(const pa_softmax_s8_op *p, const part *s, const float *x, int8
 static int rows_apart(const pa_softmax_s8_op *p) { return !p->side_by_side && !p->by_table; }
 
 /* Units are blocks of the last kept axis. */
-static void softmax_blocks(const job *j, int64_t begin, int64_t end, int thread) {
-    const pa_softmax_s8_op *p = j->op;
+static void softmax_blocks(const context *ctx, int64_t begin, int64_t end, int thread) {
+    const pa_softmax_s8_op *p = ctx->op;
     const int last = p->kept.rank - 1;
     const int64_t n = p->src.size[p->axis], size = p->kept.size[last], blocks = ceil_div(size, p->block);
     const int64_t along[] = {p->src.stride[p->axis], p->dst.stride[p->axis]}; /* from one element of a row to the next */
     const int64_t beside[] = {p->kept.stride[0][last], p->kept.stride[1][last]};
-    float *reals = (float *)((char *)j->scratch + thread * p->scratch_bytes);
+    float *reals = (float *)((char *)ctx->scratch + thread * p->scratch_bytes);
     float *made = reals + (rows_apart(p) ? p->block * n : 0);
     int8_t *bytes = (int8_t *)(made + p->block * n);
     for (int64_t unit = begin; unit < end; unit++) {
         const walk w = walk_from(&p->kept, last, unit / blocks);
         const int64_t first = unit % blocks * p->block, count = min64(p->block, size - first);
-        const int8_t *x = (const int8_t *)pa_at(&p->src, j->bases) + w.offset[0] + first * beside[0];
-        int8_t *y = (int8_t *)pa_at(&p->dst, j->bases) + w.offset[1] + first * beside[1];
+        const int8_t *x = (const int8_t *)pa_at(&p->src, ctx->bases) + w.offset[0] + first * beside[0];
+        int8_t *y = (int8_t *)pa_at(&p->dst, ctx->bases) + w.offset[1] + first * beside[1];
         part of[2];
         for (int k = 0; k < 2; k++)
             of[k] = p->side_by_side ? (part){n, count, along[k], 1} : (part){count, n, beside[k], along[k]};
@@ -109,5 +109,5 @@ void pa_softmax_s8_step(const void *op, void *const *bases, void *scratch, pa_te
     const pa_softmax_s8_op *p = op;
     const int last = p->kept.rank - 1;
     const int64_t blocks = ceil_div(p->kept.size[last], p->block);
-    run(op, bases, scratch, team, softmax_blocks, positions(&p->kept, last) * blocks, p->block * p->src.size[p->axis]);
+    parallel_for(op, bases, scratch, team, softmax_blocks, positions(&p->kept, last) * blocks, p->block * p->src.size[p->axis]);
 }

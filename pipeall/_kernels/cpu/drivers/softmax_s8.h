@@ -5,15 +5,15 @@
 
 #include "../kernels.h"
 #include "../kernels_s8.h"
-#include "axes.h"
+#include "nd_loop.h"
 
 typedef struct pa_softmax_s8_op {
     pa_strided src, dst;
     int32_t axis, src_zero, dst_zero;
     float src_scale, dst_scale;
     float powers[256]; /* e^(-k * src_scale) */
-    pa_dequantise_s8_fn dequantise;
-    pa_quantise_s8_fn quantise;
+    pa_dequantize_s8_fn dequantize;
+    pa_quantize_s8_fn quantize;
     pa_softmax_f32_fn softmax;
     pa_softmax_columns_f32_fn columns;
     /* set by plan */

@@ -15,7 +15,7 @@
  */
 #include "strassen.h"
 
-#include "../../sizes.h"
+#include "../../intmath.h"
 #include "gemm.h"
 
 enum {
@@ -29,11 +29,11 @@ enum {
 };
 enum { P1, P2, P6, P7, P5, P3, P4, PRODUCTS };
 
-typedef struct frame {
+typedef struct context {
     const pa_strassen_op *op;
     const float *src, *residual;
     float *dst, *scratch;
-} frame;
+} context;
 
 static int64_t rows_of(const pa_strassen_op *op) { return (int64_t)op->conv.dst.h * op->conv.dst.w; }
 static int64_t upper_of(const pa_strassen_op *op) { return ceil_div(rows_of(op), 2); }
@@ -76,9 +76,9 @@ static void multiply(const pa_strassen_op *op, int product, const pa_tiling *til
         .a_offset = o->a_offset,
         .a_step = p->mr,
         .a = o->a,
-        .b = op->quarters + product * whole,
+        .b = op->packed + product * whole,
         .bias = o->bias,
-        .next = op->quarters + (product + 1 < PRODUCTS ? product + 1 : 0) * whole,
+        .next = op->packed + (product + 1 < PRODUCTS ? product + 1 : 0) * whole,
         .c = o->c,
         .c_stride = o->c_stride,
         .r = o->r,
@@ -91,17 +91,17 @@ static void multiply(const pa_strassen_op *op, int product, const pa_tiling *til
 static int strided(const pa_strassen_op *op) { return op->conv.stride_y != 1 || op->conv.stride_x != 1; }
 
 /* The input pixel of an output pixel, a row of the matrices. */
-static const float *pixel(const frame *f, int64_t row) {
-    const pa_conv_op *p = &f->op->conv;
-    if (!strided(f->op)) return f->src + row * p->src.stride;
+static const float *pixel(const context *ctx, int64_t row) {
+    const pa_conv_op *p = &ctx->op->conv;
+    if (!strided(ctx->op)) return ctx->src + row * p->src.stride;
     const int64_t y = row / p->dst.w, x = row % p->dst.w;
-    return f->src + (y * p->stride_y * p->src.w + x * p->stride_x) * p->src.stride;
+    return ctx->src + (y * p->stride_y * p->src.w + x * p->stride_x) * p->src.stride;
 }
 
-static void point_at_pixels(const frame *f, const float **pointers, const pa_tiling *tiling, int64_t row) {
-    const int32_t mr = f->op->conv.mr;
+static void point_at_pixels(const context *ctx, const float **pointers, const pa_tiling *tiling, int64_t row) {
+    const int32_t mr = ctx->op->conv.mr;
     for (int64_t tile = 0; tile < tiling->tiles; tile++, pointers += mr)
-        for (int64_t i = 0; i < pa_tile_rows(tiling, tile); i++) pointers[i] = pixel(f, row++);
+        for (int64_t i = 0; i < pa_tile_rows(tiling, tile); i++) pointers[i] = pixel(ctx, row++);
 }
 
 static void point(const float **pointers, const pa_tiling *tiling, int mr, const float *row, int64_t stride) {
@@ -123,11 +123,11 @@ static void split_rows(const pa_strassen_op *op, int64_t rows, const float *a1, 
 }
 
 /* Sums of so many rows of pixels from `first` on. */
-static void split_pixels(const frame *f, int64_t first, int64_t rows, float *s, int64_t step) {
-    const pa_strassen_op *op = f->op;
+static void split_pixels(const context *ctx, int64_t first, int64_t rows, float *s, int64_t step) {
+    const pa_strassen_op *op = ctx->op;
     const int64_t run = strided(op) ? 1 : rows;
     for (int64_t i = 0; i < rows; i += run)
-        split_rows(op, run, pixel(f, first + i), pixel(f, upper_of(op) + first + i), s + i * a_stride(op), step);
+        split_rows(op, run, pixel(ctx, first + i), pixel(ctx, upper_of(op) + first + i), s + i * a_stride(op), step);
 }
 
 static void join_rows(const pa_strassen_op *op, int64_t rows, float *x, float *y, const float *z, const float *r1,
@@ -150,30 +150,30 @@ static void join_rows(const pa_strassen_op *op, int64_t rows, float *x, float *y
     });
 }
 
-static void pairs_chunk(const void *context, int64_t chunk, int thread) {
-    const frame *f = context;
-    const pa_strassen_op *op = f->op;
+static void pairs_chunk(const void *arg, int64_t chunk, int thread) {
+    const context *ctx = arg;
+    const pa_strassen_op *op = ctx->op;
     const pa_conv_op *p = &op->conv;
     const int64_t k = k_of(op), columns = columns_of(op), wide = c_stride(op);
     const int64_t first = chunk * op->pairs, pairs = min64(op->pairs, upper_of(op) - first);
     const int64_t below = min64(pairs, rows_of(op) - upper_of(op) - first); /* rows of the lower half */
-    float *c1 = f->dst + first * p->dst.stride, *c2 = c1 + upper_of(op) * p->dst.stride;
-    const float *r1 = f->residual ? f->residual + first * p->residual.stride : NULL;
-    const float *r2 = f->residual ? r1 + upper_of(op) * p->residual.stride : NULL;
+    float *c1 = ctx->dst + first * p->dst.stride, *c2 = c1 + upper_of(op) * p->dst.stride;
+    const float *r1 = ctx->residual ? ctx->residual + first * p->residual.stride : NULL;
+    const float *r2 = ctx->residual ? r1 + upper_of(op) * p->residual.stride : NULL;
 
     const int64_t s1 = 0, s2 = pairs * a_stride(op), s3 = 2 * s2, s4 = 3 * s2;
-    float *s = f->scratch + thread * op->scratch_floats;
+    float *s = ctx->scratch + thread * op->scratch_floats;
     float *x = s + 4 * s2, *y = x + pairs * wide, *z = y + pairs * wide; /* for U2 and U4, U3, P5 */
     const float **upper = (const float **)(s + op->pairs * sums_of(op));
     const int64_t list = round_up(op->pairs, p->mr);
     const float **lower = upper + list, **sums = lower + list;
     const pa_tiling all = pa_tiling_of(pairs, p->mr), some = pa_tiling_of(max64(below, 1), p->mr);
-    point_at_pixels(f, upper, &all, first);
-    if (below) point_at_pixels(f, lower, &some, upper_of(op) + first);
+    point_at_pixels(ctx, upper, &all, first);
+    if (below) point_at_pixels(ctx, lower, &some, upper_of(op) + first);
     point(sums, &all, p->mr, s, a_stride(op));
 
-    split_pixels(f, first, below, s, s2);
-    if (below < pairs) split_rows(op, 1, pixel(f, first + below), p->zero, s + below * a_stride(op), s2);
+    split_pixels(ctx, first, below, s, s2);
+    if (below < pairs) split_rows(op, 1, pixel(ctx, first + below), p->zero, s + below * a_stride(op), s2);
     const float none = __builtin_inff();
     multiply(op, P1, &all, &(operands){upper, 0, p->zero, 0, x, wide, NULL, -none, none});
     for (int64_t i = 0; r1 && i < pairs; i++)
@@ -200,16 +200,16 @@ void pa_strassen_plan(pa_strassen_op *op, int threads) {
     op->scratch_floats = round_up(op->pairs * sums_of(op) + pointers, 16);
 }
 
-int64_t pa_strassen_quarters_floats(const pa_strassen_op *op) {
+int64_t pa_strassen_packed_floats(const pa_strassen_op *op) {
     return PRODUCTS * panels_of(op) * k_of(op) * op->conv.nr;
 }
 
-void pa_strassen_quarters(const pa_strassen_op *op, float *quarters) {
+void pa_strassen_pack(const pa_strassen_op *op, float *packed) {
     const int64_t block = k_of(op) * op->conv.nr, panels = panels_of(op);
     for (int64_t j = 0; j < panels; j++) {
         const float *b11 = op->conv.weight + j * 2 * block, *b21 = b11 + block;
         const float *b12 = b11 + panels * 2 * block, *b22 = b12 + block;
-        float *to = quarters + j * block;
+        float *to = packed + j * block;
         for (int64_t i = 0; i < block; i++) {
             const float t1 = b12[i] - b11[i], t2 = b22[i] - t1;
             to[P1 * panels * block + i] = b11[i];
@@ -227,6 +227,6 @@ void pa_strassen_step(const void *args, void *const *bases, void *scratch, pa_te
     const pa_strassen_op *op = args;
     const pa_conv_op *p = &op->conv;
     const float *residual = p->has_residual ? pa_f32_at(&p->residual, bases) : NULL;
-    const frame f = {op, pa_f32_at(&p->src, bases), residual, pa_f32_at(&p->dst, bases), scratch};
-    pa_team_run(team, pairs_chunk, &f, ceil_div(upper_of(op), op->pairs));
+    const context ctx = {op, pa_f32_at(&p->src, bases), residual, pa_f32_at(&p->dst, bases), scratch};
+    pa_team_run(team, pairs_chunk, &ctx, ceil_div(upper_of(op), op->pairs));
 }

@@ -8,7 +8,7 @@
  * takes longer than the arithmetic on them; then a chunk transforms its panels' taps itself, from the weights as they
  * are packed for the GEMM, and nothing is kept twice.
  *
- * A convolution with a stride is one of stride 1 on an image of phases (phases.h), which the team copies first. Rows of a
+ * A convolution with a stride is one of stride 1 on an image of phases (space_to_depth.h), which the team copies first. Rows of a
  * phase have their channels side by side, and those of the phases below follow.
  *
  * Of halves all that is transformed, and the sums, are halves too.
@@ -22,8 +22,8 @@
 #include "winograd_sizes.h"
 
 enum {
-    PART = 256,             /* channels of a part at most: 256 x 16 floats = 16 KB of B beside the rows of A in L1 */
-    LAZY_PART = 64,         /* the same where weights are transformed in the frame: n * n such blocks in L2 */
+    KC = 256,             /* channels of a block of k at most: 256 x 16 floats = 16 KB of B beside the rows of A in L1 */
+    LAZY_KC = 64,         /* the same where weights are transformed in the frame: n * n such blocks in L2 */
     BLOCK_BYTES = 512 << 10, /* of a group's transformed input, per thread */
     SUMS_BYTES = 512 << 10,  /* of the GEMMs' results of a chunk, per thread */
     BLOCK_TILES = 24,       /* tiles of a block at least: what each read of the weights is used for */
@@ -33,62 +33,62 @@ enum {
     INPUT_FLOATS = 1024,    /* channels of the tiles that a chunk of the input transform has, at least */
 };
 
-typedef struct frame {
+typedef struct context {
     const pa_winograd_op *op;
     void *const *bases;
     void *image; /* of a convolution with phases */
-    float *transformed, *scratch;
+    float *input, *scratch; /* input: transformed */
     int64_t tile0, tiles; /* of the block */
     int64_t input_tiles;  /* of a chunk of the input transform */
     int64_t panels, panel_blocks, splits;
-} frame;
+} context;
 
 /* Transforms `count` channels of a group from `first` on, of a tile whose pixels have them from channel0 on. */
-static void transform_input(const frame *f, int64_t t, int64_t group, int64_t first, int64_t count,
+static void transform_input(const context *ctx, int64_t t, int64_t group, int64_t first, int64_t count,
                             const float *const *pixels, int64_t channel0) {
-    const pa_winograd_op *op = f->op;
-    const int64_t part = group * op->parts + first / op->part;
+    const pa_winograd_op *op = ctx->op;
+    const int64_t part = group * op->k_blocks + first / op->kc;
     op->input(&(pa_winograd_input_args){
         .n = op->n,
         .channel0 = (int32_t)channel0,
         .channels = (int32_t)count,
         .pixels = pixels,
-        .out = f->transformed + part * points_of(op) * input_stride(op) + t * op->part + first % op->part,
+        .out = ctx->input + part * points_of(op) * input_stride(op) + t * op->kc + first % op->kc,
         .out_stride = input_stride(op),
     });
 }
 
 /* at: of each point of the tile where its pixel is from the first on, in elements, -1 in the padding */
-static void transform_floats(const frame *f, int64_t t, const int64_t *at) {
-    const pa_winograd_op *op = f->op;
+static void transform_floats(const context *ctx, int64_t t, const int64_t *at) {
+    const pa_winograd_op *op = ctx->op;
     const pa_conv_op *p = &op->conv;
-    const float *src = op->phases.stride > 1 ? f->image : pa_f32_at(&p->src, f->bases), *pixels[8 * 8];
+    const float *src = op->phases.stride > 1 ? ctx->image : pa_f32_at(&p->src, ctx->bases), *pixels[8 * 8];
     const int64_t channels = phase_channels(op), width = phase_width(op);
     for (int phase = 0; phase < op->phases.stride; phase++, src += phase_at(op, 1)) {
         for (int i = 0; i < points_of(op); i++) pixels[i] = at[i] >= 0 ? src + at[i] : p->zero;
         for (int64_t group = 0; group < p->groups; group++)
-            for (int64_t first = 0; first < channels; first += op->part)
-                transform_input(f, t, group, phase * channels + first, min64(op->part, width - first), pixels,
+            for (int64_t first = 0; first < channels; first += op->kc)
+                transform_input(ctx, t, group, phase * channels + first, min64(op->kc, width - first), pixels,
                                 group * channels + first);
     }
 }
 
-static void transform_halves(const frame *f, int64_t t, const int64_t *at) {
-    const pa_winograd_op *op = f->op;
+static void transform_halves(const context *ctx, int64_t t, const int64_t *at) {
+    const pa_winograd_op *op = ctx->op;
     const pa_conv_op *p = &op->conv;
-    const uint16_t *src = op->phases.stride > 1 ? f->image : pa_f16_at(&p->src, f->bases), *pixels[6 * 6];
+    const uint16_t *src = op->phases.stride > 1 ? ctx->image : pa_f16_at(&p->src, ctx->bases), *pixels[6 * 6];
     const int64_t channels = phase_channels(op), width = phase_width(op);
     for (int phase = 0; phase < op->phases.stride; phase++, src += phase_at(op, 1)) {
         for (int i = 0; i < points_of(op); i++) pixels[i] = at[i] >= 0 ? src + at[i] : op->f16.zero;
         for (int64_t group = 0; group < p->groups; group++) {
-            for (int64_t first = 0; first < channels; first += op->part) {
-                const int64_t part = group * op->parts + first / op->part;
+            for (int64_t first = 0; first < channels; first += op->kc) {
+                const int64_t part = group * op->k_blocks + first / op->kc;
                 op->f16.input(&(pa_winograd_input_f16_args){
                     .n = op->n,
                     .channel0 = (int32_t)(group * channels + first),
-                    .channels = (int32_t)min64(op->part, width - first),
+                    .channels = (int32_t)min64(op->kc, width - first),
                     .pixels = pixels,
-                    .out = (uint16_t *)f->transformed + part * points_of(op) * input_stride(op) + t * op->part +
+                    .out = (uint16_t *)ctx->input + part * points_of(op) * input_stride(op) + t * op->kc +
                            phase * channels,
                     .out_stride = input_stride(op),
                 });
@@ -97,21 +97,21 @@ static void transform_halves(const frame *f, int64_t t, const int64_t *at) {
     }
 }
 
-static void transform_integers(const frame *f, int64_t t, const int64_t *at, float *reals) {
-    const pa_winograd_op *op = f->op;
+static void transform_integers(const context *ctx, int64_t t, const int64_t *at, float *float_tile) {
+    const pa_winograd_op *op = ctx->op;
     const pa_conv_op *p = &op->conv;
-    const int8_t *src = pa_s8_at(&p->src, f->bases);
-    const int64_t channels = channels_of(op), slice = min64(SLICE, op->part);
+    const int8_t *src = pa_s8_at(&p->src, ctx->bases);
+    const int64_t channels = channels_of(op), slice = min64(SLICE, op->kc);
     const float *pixels[8 * 8];
-    for (int i = 0; i < points_of(op); i++) pixels[i] = at[i] >= 0 ? reals + i * SLICE : p->zero;
+    for (int i = 0; i < points_of(op); i++) pixels[i] = at[i] >= 0 ? float_tile + i * SLICE : p->zero;
     for (int64_t group = 0; group < p->groups; group++) {
         for (int64_t first = 0, count; first < channels; first += count) {
-            count = min64(min64(slice, op->part - first % op->part), channels - first);
+            count = min64(min64(slice, op->kc - first % op->kc), channels - first);
             for (int i = 0; i < points_of(op); i++) {
                 const int8_t *x = src + at[i] + group * channels + first;
-                if (at[i] >= 0) op->s8.dequantise(count, x, reals + i * SLICE, 1, op->s8.src_zero);
+                if (at[i] >= 0) op->s8.dequantize(count, x, float_tile + i * SLICE, 1, op->s8.src_zero);
             }
-            transform_input(f, t, group, first, count, pixels, 0);
+            transform_input(ctx, t, group, first, count, pixels, 0);
         }
     }
 }
@@ -125,37 +125,37 @@ static int64_t pixel_at(const pa_winograd_op *op, int64_t row, int64_t column) {
     return y >= 0 && y < p->src.h && x >= 0 && x < p->src.w ? (y * p->src.w + x) * p->src.stride : -1;
 }
 
-static void input_chunk(const void *context, int64_t chunk, int thread) {
-    const frame *f = context;
-    const pa_winograd_op *op = f->op;
-    const int64_t end = min64(f->tiles, (chunk + 1) * f->input_tiles);
-    for (int64_t t = chunk * f->input_tiles; t < end; t++) {
-        const int64_t y0 = (f->tile0 + t) / op->tiles_x * op->m, x0 = (f->tile0 + t) % op->tiles_x * op->m;
+static void input_chunk(const void *arg, int64_t chunk, int thread) {
+    const context *ctx = arg;
+    const pa_winograd_op *op = ctx->op;
+    const int64_t end = min64(ctx->tiles, (chunk + 1) * ctx->input_tiles);
+    for (int64_t t = chunk * ctx->input_tiles; t < end; t++) {
+        const int64_t y0 = (ctx->tile0 + t) / op->tiles_x * op->m, x0 = (ctx->tile0 + t) % op->tiles_x * op->m;
         int64_t at[8 * 8];
         for (int i = 0; i < op->n; i++)
             for (int j = 0; j < op->n; j++) at[i * op->n + j] = pixel_at(op, y0 + i, x0 + j);
         if (op->f16.gemm)
-            transform_halves(f, t, at);
-        else if (op->s8.dequantise)
-            transform_integers(f, t, at, f->scratch + thread * own_floats(op) + reals_at(op));
+            transform_halves(ctx, t, at);
+        else if (op->s8.dequantize)
+            transform_integers(ctx, t, at, ctx->scratch + thread * own_floats(op) + float_tile_at(op));
         else
-            transform_floats(f, t, at);
+            transform_floats(ctx, t, at);
     }
 }
 
 /* The taps of one panel and part, transformed: [point][channel][NR], points out_stride apart. */
 static void transform_taps(const pa_winograd_op *op, int64_t panel, int64_t part, float *out, int64_t out_stride) {
     const pa_conv_op *p = &op->conv;
-    const int64_t channels = channels_of(op), first = part * op->part;
+    const int64_t channels = channels_of(op), first = part * op->kc;
     const int64_t next_panel = min64(panel + 1, p->groups * panels_of(op) - 1);
     const float *taps = p->weight + (panel * p->kh * p->kw * channels + first) * p->nr;
     op->transform(&(pa_winograd_weight_args){
         .n = op->n,
         .r = p->kh,
         .nr = p->nr,
-        .rows = min64(op->part, channels - first),
+        .rows = min64(op->kc, channels - first),
         .taps = taps,
-        .next = part + 1 < op->parts ? taps + op->part * p->nr
+        .next = part + 1 < op->k_blocks ? taps + op->kc * p->nr
                                      : p->weight + next_panel * p->kh * p->kw * channels * p->nr,
         .tap_stride = channels * p->nr,
         .out = out,
@@ -164,17 +164,17 @@ static void transform_taps(const pa_winograd_op *op, int64_t panel, int64_t part
 }
 
 /* Adds a part's products to M: for each point a GEMM of the chunk's tiles with each of its panels. */
-static void multiply(const frame *f, int64_t group, int64_t part, int64_t panel0, int64_t panels, int64_t tile0,
+static void multiply(const context *ctx, int64_t group, int64_t part, int64_t panel0, int64_t panels, int64_t tile0,
                      const pa_tiling *tiling, float *m, const float **pointers, float *taps) {
-    const pa_winograd_op *op = f->op;
+    const pa_winograd_op *op = ctx->op;
     const pa_conv_op *p = &op->conv;
-    const int64_t k = min64(op->part, channels_of(op) - part * op->part), wide = op->panel_block * p->nr;
-    const int64_t b_stride = op->points ? k * p->nr : lazy_stride(op);
-    const int64_t b_step = op->points ? channels_of(op) * points_of(op) * p->nr : points_of(op) * lazy_stride(op);
-    const int64_t panel = group * f->panels + panel0;
+    const int64_t k = min64(op->kc, channels_of(op) - part * op->kc), wide = op->panel_block * p->nr;
+    const int64_t b_stride = op->transformed ? k * p->nr : lazy_stride(op);
+    const int64_t b_step = op->transformed ? channels_of(op) * points_of(op) * p->nr : points_of(op) * lazy_stride(op);
+    const int64_t panel = group * ctx->panels + panel0;
     const float *b = taps;
-    if (op->points)
-        b = op->points + panel * b_step + part * op->part * points_of(op) * p->nr;
+    if (op->transformed)
+        b = op->transformed + panel * b_step + part * op->kc * points_of(op) * p->nr;
     else
         for (int64_t j = 0; j < panels; j++) transform_taps(op, panel + j, part, taps + j * b_step, lazy_stride(op));
     const pa_panels all = {
@@ -184,7 +184,7 @@ static void multiply(const frame *f, int64_t group, int64_t part, int64_t panel0
             .taps = 1,
             .tiling = *tiling,
             .k = k,
-            .a_offset = ((group * op->parts + part) * points_of(op) + point) * input_stride(op) + tile0 * op->part,
+            .a_offset = ((group * op->k_blocks + part) * points_of(op) + point) * input_stride(op) + tile0 * op->kc,
             .a_step = p->mr,
             .a = pointers,
             .b = b,
@@ -198,14 +198,14 @@ static void multiply(const frame *f, int64_t group, int64_t part, int64_t panel0
 }
 
 /* Likewise of halves. */
-static void multiply_halves(const frame *f, int64_t group, int64_t part, int64_t panel0, int64_t panels, int64_t tile0,
+static void multiply_halves(const context *ctx, int64_t group, int64_t part, int64_t panel0, int64_t panels, int64_t tile0,
                             const pa_tiling *tiling, uint16_t *m, const uint16_t **pointers) {
-    const pa_winograd_op *op = f->op;
+    const pa_winograd_op *op = ctx->op;
     const pa_conv_op *p = &op->conv;
-    const int64_t k = min64(op->part, channels_of(op) - part * op->part), b_step = channels_of(op) * points_of(op) * p->nr;
-    const uint16_t *b = op->f16.points + (group * f->panels + panel0) * b_step + part * op->part * points_of(op) * p->nr;
+    const int64_t k = min64(op->kc, channels_of(op) - part * op->kc), b_step = channels_of(op) * points_of(op) * p->nr;
+    const uint16_t *b = op->f16.transformed + (group * ctx->panels + panel0) * b_step + part * op->kc * points_of(op) * p->nr;
     for (int point = 0; point < points_of(op); point++, b += k * p->nr) {
-        const int64_t at = ((group * op->parts + part) * points_of(op) + point) * input_stride(op) + tile0 * op->part;
+        const int64_t at = ((group * op->k_blocks + part) * points_of(op) + point) * input_stride(op) + tile0 * op->kc;
         for (int64_t panel = 0; panel < panels; panel++)
             op->f16.gemm(&(pa_gemm_f16_args){
                 .n = p->nr,
@@ -225,62 +225,62 @@ static void multiply_halves(const frame *f, int64_t group, int64_t part, int64_t
 }
 
 /* The tile whose sums `in` has: m of halves. */
-static void output_halves(const frame *f, const pa_winograd_output_args *tile, const uint16_t *in, const uint16_t *bias,
+static void output_halves(const context *ctx, const pa_winograd_output_args *tile, const uint16_t *in, const uint16_t *bias,
                           int64_t pixel, int64_t channel) {
-    const pa_conv_op *p = &f->op->conv;
-    const uint16_t *r = p->has_residual ? pa_f16_at(&p->residual, f->bases) + pixel * p->residual.stride + channel : NULL;
-    f->op->f16.output(&(pa_winograd_output_f16_args){
+    const pa_conv_op *p = &ctx->op->conv;
+    const uint16_t *r = p->has_residual ? pa_f16_at(&p->residual, ctx->bases) + pixel * p->residual.stride + channel : NULL;
+    ctx->op->f16.output(&(pa_winograd_output_f16_args){
         tile->n, tile->m, tile->height, tile->width, tile->channels, in, tile->in_stride, bias,
-        pa_f16_at(&p->dst, f->bases) + pixel * p->dst.stride + channel, p->dst.w * p->dst.stride, p->dst.stride,
+        pa_f16_at(&p->dst, ctx->bases) + pixel * p->dst.stride + channel, p->dst.w * p->dst.stride, p->dst.stride,
         r, tile->r_row, tile->r_pixel, tile->lo, tile->hi,
     });
 }
 
 /* The tile at `pixel` of the output, as integers with what follows the convolution. */
-static void store_integers(const frame *f, const pa_winograd_output_args *tile, int64_t pixel, int64_t channel) {
-    const pa_conv_op *p = &f->op->conv;
-    const pa_winograd_s8 *s8 = &f->op->s8;
-    const pa_view *residual = &s8->after.residual;
-    const int8_t *r = s8->after.add ? pa_s8_at(residual, f->bases) + pixel * residual->stride + channel : NULL;
-    int8_t *c = pa_s8_at(&p->dst, f->bases) + pixel * p->dst.stride + channel;
-    const float *reals = tile->out;
-    for (int y = 0; y < tile->height; y++, c += p->dst.w * p->dst.stride, reals += tile->out_row) {
+static void store_integers(const context *ctx, const pa_winograd_output_args *tile, int64_t pixel, int64_t channel) {
+    const pa_conv_op *p = &ctx->op->conv;
+    const pa_winograd_s8 *s8 = &ctx->op->s8;
+    const pa_view *residual = &s8->epilogue.residual;
+    const int8_t *r = s8->epilogue.add ? pa_s8_at(residual, ctx->bases) + pixel * residual->stride + channel : NULL;
+    int8_t *c = pa_s8_at(&p->dst, ctx->bases) + pixel * p->dst.stride + channel;
+    const float *float_tile = tile->out;
+    for (int y = 0; y < tile->height; y++, c += p->dst.w * p->dst.stride, float_tile += tile->out_row) {
         for (int x = 0; x < tile->width; x++)
-            s8->quantise(tile->channels, reals + x * tile->out_pixel, c + x * p->dst.stride, 1, s8->dst_zero);
-        pa_after_s8_run(&s8->after, tile->width, tile->channels, c, p->dst.stride, r);
+            s8->quantize(tile->channels, float_tile + x * tile->out_pixel, c + x * p->dst.stride, 1, s8->dst_zero);
+        pa_epilogue_s8_run(&s8->epilogue, tile->width, tile->channels, c, p->dst.stride, r);
         if (r) r += p->dst.w * residual->stride;
     }
 }
 
-static void output_chunk(const void *context, int64_t chunk, int thread) {
-    const frame *f = context;
-    const pa_winograd_op *op = f->op;
+static void output_chunk(const void *arg, int64_t chunk, int thread) {
+    const context *ctx = arg;
+    const pa_winograd_op *op = ctx->op;
     const pa_conv_op *p = &op->conv;
-    const int64_t panel0 = chunk % f->panel_blocks * op->panel_block, rest = chunk / f->panel_blocks;
+    const int64_t panel0 = chunk % ctx->panel_blocks * op->panel_block, rest = chunk / ctx->panel_blocks;
     const int64_t group = rest % p->groups, split = rest / p->groups;
-    const int64_t panels = min64(op->panel_block, f->panels - panel0), columns = p->dst.c / p->groups;
-    const int64_t tile0 = split * op->split, tiles = min64(op->split, f->tiles - tile0);
+    const int64_t panels = min64(op->panel_block, ctx->panels - panel0), columns = p->dst.c / p->groups;
+    const int64_t tile0 = split * op->split, tiles = min64(op->split, ctx->tiles - tile0);
     const int64_t wide = op->panel_block * p->nr;
 
-    float *m = f->scratch + thread * own_floats(op);
+    float *m = ctx->scratch + thread * own_floats(op);
     float *taps = m + m_floats(op);
-    float *reals = op->s8.dequantise ? m + reals_at(op) : NULL;
-    const float **pointers = (const float **)(m + reals_at(op) + reals_floats(op));
+    float *float_tile = op->s8.dequantize ? m + float_tile_at(op) : NULL;
+    const float **pointers = (const float **)(m + float_tile_at(op) + float_tile_floats(op));
     const pa_tiling tiling = pa_tiling_of(tiles, p->mr);
-    const int64_t row_bytes = op->part * (int64_t)(op->f16.gemm ? sizeof(uint16_t) : sizeof(float));
-    const char *from = (const char *)f->transformed;
+    const int64_t row_bytes = op->kc * (int64_t)(op->f16.gemm ? sizeof(uint16_t) : sizeof(float));
+    const char *from = (const char *)ctx->input;
     for (int64_t i = 0; i < tiling.tiles; i++)
         for (int64_t r = 0; r < pa_tile_rows(&tiling, i); r++, from += row_bytes)
             pointers[i * p->mr + r] = (const float *)from;
-    for (int64_t part = 0; part < op->parts; part++)
+    for (int64_t part = 0; part < op->k_blocks; part++)
         if (op->f16.gemm)
-            multiply_halves(f, group, part, panel0, panels, tile0, &tiling, (uint16_t *)m, (const uint16_t **)pointers);
+            multiply_halves(ctx, group, part, panel0, panels, tile0, &tiling, (uint16_t *)m, (const uint16_t **)pointers);
         else
-            multiply(f, group, part, panel0, panels, tile0, &tiling, m, pointers, taps);
+            multiply(ctx, group, part, panel0, panels, tile0, &tiling, m, pointers, taps);
 
-    const int64_t channel = group * columns + panel0 * p->nr, first_bias = (group * f->panels + panel0) * p->nr;
+    const int64_t channel = group * columns + panel0 * p->nr, first_bias = (group * ctx->panels + panel0) * p->nr;
     for (int64_t t = 0; t < tiles; t++) {
-        const int64_t tile = f->tile0 + tile0 + t;
+        const int64_t tile = ctx->tile0 + tile0 + t;
         const int64_t y = tile / op->tiles_x * op->m, x = tile % op->tiles_x * op->m, pixel = y * p->dst.w + x;
         const pa_winograd_output_args args = {
             .n = op->n,
@@ -291,20 +291,20 @@ static void output_chunk(const void *context, int64_t chunk, int thread) {
             .in = m + t * wide,
             .in_stride = m_stride(op),
             .bias = p->bias ? p->bias + first_bias : NULL,
-            .out = reals ? reals : pa_f32_at(&p->dst, f->bases) + pixel * p->dst.stride + channel,
-            .out_row = reals ? op->m * wide : p->dst.w * p->dst.stride,
-            .out_pixel = reals ? wide : p->dst.stride,
-            .r = p->has_residual ? pa_f32_at(&p->residual, f->bases) + pixel * p->residual.stride + channel : NULL,
+            .out = float_tile ? float_tile : pa_f32_at(&p->dst, ctx->bases) + pixel * p->dst.stride + channel,
+            .out_row = float_tile ? op->m * wide : p->dst.w * p->dst.stride,
+            .out_pixel = float_tile ? wide : p->dst.stride,
+            .r = p->has_residual ? pa_f32_at(&p->residual, ctx->bases) + pixel * p->residual.stride + channel : NULL,
             .r_row = p->dst.w * p->residual.stride,
             .r_pixel = p->residual.stride,
             .lo = p->lo,
             .hi = p->hi,
         };
         if (op->f16.gemm)
-            output_halves(f, &args, (const uint16_t *)m + t * wide, op->f16.bias + first_bias, pixel, channel);
+            output_halves(ctx, &args, (const uint16_t *)m + t * wide, op->f16.bias + first_bias, pixel, channel);
         else
             op->output(&args);
-        if (reals) store_integers(f, &args, pixel, channel);
+        if (float_tile) store_integers(ctx, &args, pixel, channel);
     }
 }
 
@@ -314,61 +314,61 @@ void pa_winograd_plan(pa_winograd_op *op, int threads) {
     op->tiles_x = (int32_t)ceil_div(p->dst.w, op->m);
     op->phases.rows = (int64_t)op->phases.stride * (op->tiles_y * op->m + p->kh - 1);
     op->phases.columns = (int64_t)op->phases.stride * (op->tiles_x * op->m + p->kw - 1);
-    const int64_t most = op->f16.gemm ? PA_F16_BLOCK : op->points ? PART : LAZY_PART;
-    op->parts = (int32_t)ceil_div(channels_of(op), most);
-    op->part = round_up(ceil_div(channels_of(op), op->parts), PA_LANES_MAX);
-    op->parts = (int32_t)ceil_div(channels_of(op), op->part);
+    const int64_t most = op->f16.gemm ? PA_F16_BLOCK : op->transformed ? KC : LAZY_KC;
+    op->k_blocks = (int32_t)ceil_div(channels_of(op), most);
+    op->kc = round_up(ceil_div(channels_of(op), op->k_blocks), PA_LANES_MAX);
+    op->k_blocks = (int32_t)ceil_div(channels_of(op), op->kc);
     if (op->phases.stride > 1)
-        op->part = round_up(channels_of(op) - phase_channels(op) + phase_width(op), PA_LANES_MAX);
+        op->kc = round_up(channels_of(op) - phase_channels(op) + phase_width(op), PA_LANES_MAX);
 
     const int64_t tiles = tiles_of(op), tile_bytes = points_of(op) * channels_of(op) * (int64_t)sizeof(float);
     int64_t fitting = max64((int64_t)threads * BLOCK_BYTES / tile_bytes, BLOCK_TILES);
-    if (!op->points) fitting = tiles; /* each block would transform the weights again */
+    if (!op->transformed) fitting = tiles; /* each block would transform the weights again */
     op->block = ceil_div(tiles, ceil_div(tiles, fitting));
     op->block = min64(round_up(op->block, p->mr), tiles);
 
-    op->panel_block = op->points ? min64(min64(PANELS, max64(1, COLUMNS / p->nr)), panels_of(op)) : 1;
+    op->panel_block = op->transformed ? min64(min64(PANELS, max64(1, COLUMNS / p->nr)), panels_of(op)) : 1;
     const int64_t sums_bytes = points_of(op) * op->panel_block * p->nr * (int64_t)sizeof(float); /* of a tile */
     op->split = min64(op->block, round_up(max64(1, SUMS_BYTES / sums_bytes), p->mr));
-    if (!op->points) op->split = op->block; /* likewise each split */
+    if (!op->transformed) op->split = op->block; /* likewise each split */
     if (threads > 1) {
         const int64_t wanted = (int64_t)threads * CHUNKS, blocks = panels_of(op) * p->groups;
         while (op->panel_block > 1 && ceil_div(panels_of(op), op->panel_block) * p->groups < wanted) op->panel_block--;
-        if (op->points && blocks < wanted) op->split = min64(op->split, ceil_div(op->block, ceil_div(wanted, blocks)));
+        if (op->transformed && blocks < wanted) op->split = min64(op->split, ceil_div(op->block, ceil_div(wanted, blocks)));
         op->split = min64(round_up(op->split, p->mr), op->block);
     }
     op->scratch_floats = round_up(ceil_div(image_floats(op) + input_floats(op), threads), 16) + own_floats(op);
 }
 
-int64_t pa_winograd_points_floats(const pa_winograd_op *op) {
+int64_t pa_winograd_transformed_floats(const pa_winograd_op *op) {
     return op->conv.groups * panels_of(op) * channels_of(op) * points_of(op) * op->conv.nr;
 }
 
-void pa_winograd_points(const pa_winograd_op *op, float *points) {
+void pa_winograd_transform(const pa_winograd_op *op, float *transformed) {
     for (int64_t panel = 0; panel < op->conv.groups * panels_of(op); panel++) {
-        for (int64_t part = 0; part < op->parts; part++) {
-            const int64_t k = min64(op->part, channels_of(op) - part * op->part);
-            transform_taps(op, panel, part, points, k * op->conv.nr);
-            points += k * points_of(op) * op->conv.nr;
+        for (int64_t part = 0; part < op->k_blocks; part++) {
+            const int64_t k = min64(op->kc, channels_of(op) - part * op->kc);
+            transform_taps(op, panel, part, transformed, k * op->conv.nr);
+            transformed += k * points_of(op) * op->conv.nr;
         }
     }
 }
 
-void pa_winograd_points_f16(const pa_winograd_op *op, float *points, uint16_t *halves) {
-    pa_winograd_points(op, points);
-    for (int64_t i = 0; i < pa_winograd_points_floats(op); i++)
-        halves[i] = float_to_half(points[i] / PA_F16_WINOGRAD(op->n));
+void pa_winograd_transform_f16(const pa_winograd_op *op, float *room, uint16_t *halves) {
+    pa_winograd_transform(op, room);
+    for (int64_t i = 0; i < pa_winograd_transformed_floats(op); i++)
+        halves[i] = float_to_half(room[i] / PA_F16_WINOGRAD(op->n));
 }
 
 void pa_winograd_step(const void *args, void *const *bases, void *scratch, pa_team *team) {
     const pa_winograd_op *op = args;
     const pa_conv_op *p = &op->conv;
     const int64_t tiles = tiles_of(op);
-    frame f = {
+    context ctx = {
         .op = op,
         .bases = bases,
         .image = scratch,
-        .transformed = (float *)scratch + image_floats(op),
+        .input = (float *)scratch + image_floats(op),
         .scratch = (float *)scratch + image_floats(op) + input_floats(op),
         .input_tiles = ceil_div(INPUT_FLOATS, channels_of(op) * p->groups),
         .panels = panels_of(op),
@@ -376,12 +376,12 @@ void pa_winograd_step(const void *args, void *const *bases, void *scratch, pa_te
     };
     if (op->phases.stride > 1) {
         const char *x = (const char *)bases[p->src.base] + p->src.offset * op->phases.item_bytes;
-        pa_phases_copy(&op->phases, &p->src, x, f.image, team);
+        pa_space_to_depth_copy(&op->phases, &p->src, x, ctx.image, team);
     }
-    for (f.tile0 = 0; f.tile0 < tiles; f.tile0 += op->block) {
-        f.tiles = min64(op->block, tiles - f.tile0);
-        f.splits = ceil_div(f.tiles, op->split);
-        pa_team_run(team, input_chunk, &f, ceil_div(f.tiles, f.input_tiles));
-        pa_team_run(team, output_chunk, &f, f.splits * f.panel_blocks * p->groups);
+    for (ctx.tile0 = 0; ctx.tile0 < tiles; ctx.tile0 += op->block) {
+        ctx.tiles = min64(op->block, tiles - ctx.tile0);
+        ctx.splits = ceil_div(ctx.tiles, op->split);
+        pa_team_run(team, input_chunk, &ctx, ceil_div(ctx.tiles, ctx.input_tiles));
+        pa_team_run(team, output_chunk, &ctx, ctx.splits * ctx.panel_blocks * p->groups);
     }
 }

@@ -6,15 +6,15 @@
 #include "conv.h"
 #include "conv_s8.h"
 #include "../kernels_f16.h"
-#include "phases.h"
+#include "space_to_depth.h"
 
 /* Where src and dst are integers: what is computed are the real numbers over the scale of the output, so that weights, bias
- * and bounds are those of the model by the scale of the input and over that of the output. dequantise is NULL elsewhere. */
+ * and bounds are those of the model by the scale of the input and over that of the output. dequantize is NULL elsewhere. */
 typedef struct pa_winograd_s8 {
-    pa_dequantise_s8_fn dequantise;
-    pa_quantise_s8_fn quantise;
+    pa_dequantize_s8_fn dequantize;
+    pa_quantize_s8_fn quantize;
     int32_t src_zero, dst_zero;
-    pa_after_s8 after;
+    pa_epilogue_s8 epilogue;
 } pa_winograd_s8;
 
 /* Where src and dst are halves: conv.gemm, conv.bias, input, output and s8 are not read. gemm is NULL elsewhere. */
@@ -22,36 +22,36 @@ typedef struct pa_winograd_f16 {
     pa_gemm_f16_fn gemm;
     pa_winograd_input_f16_fn input;
     pa_winograd_output_f16_fn output;
-    const uint16_t *points, *zero, *bias; /* transformed weights (pa_winograd_points_f16), zeros: all channels */
+    const uint16_t *transformed, *zero, *bias; /* transformed weights (pa_winograd_transform_f16), zeros: all channels */
 } pa_winograd_f16;
 
 typedef struct pa_winograd_op {
     pa_conv_op conv; /* geometry, operands, bias, zero (all channels), GEMM kernel; weight as packed for the GEMM */
     int32_t n, m;    /* tiles of n x n points give m x m pixels; n = m + kh - 1 is 4, 6 or 8, kh = kw 3 to 5 */
-    pa_phases phases; /* of strides above 1: of them kh and kw are taps, and conv.src is what they are phases of */
+    pa_space_to_depth phases; /* of strides above 1: of them kh and kw are taps, and conv.src is what they are phases of */
     pa_winograd_input_f32_fn input;
     pa_winograd_weight_f32_fn transform;
     pa_winograd_output_f32_fn output;
     pa_winograd_s8 s8;
     pa_winograd_f16 f16;
-    const float *points; /* transformed weights (pa_winograd_points); NULL: transformed anew in every frame */
+    const float *transformed; /* transformed weights (pa_winograd_transform); NULL: transformed anew in every frame */
 
     int32_t tiles_y, tiles_x;
-    int32_t parts;        /* of the channels of a group: the blocks of the GEMMs' sums */
-    int64_t part;         /* channels of a part */
+    int32_t k_blocks;      /* of the channels of a group: the blocks of the GEMMs' sums */
+    int64_t kc;           /* channels of a block */
     int64_t block, split; /* tiles transformed at a time; of them, tiles of a chunk */
     int64_t panel_block;  /* panels of a chunk */
     int64_t scratch_floats; /* per thread */
 } pa_winograd_op;
 
-/* Fills what follows points, and rows and columns of phases, for a team of `threads`; the rest of phases, conv, n, m and
- * whether points is NULL are set. */
+/* Fills what follows transformed, and rows and columns of phases, for a team of `threads`; the rest of phases, conv, n, m and
+ * whether transformed is NULL are set. */
 void pa_winograd_plan(pa_winograd_op *op, int threads);
-int64_t pa_winograd_points_floats(const pa_winograd_op *op);
-/* Transforms conv.weight into `points`, after the plan. */
-void pa_winograd_points(const pa_winograd_op *op, float *points);
-/* The same into halves; `points`, floats, is room for them all on the way. */
-void pa_winograd_points_f16(const pa_winograd_op *op, float *points, uint16_t *halves);
+int64_t pa_winograd_transformed_floats(const pa_winograd_op *op);
+/* Transforms conv.weight into `transformed`, after the plan. */
+void pa_winograd_transform(const pa_winograd_op *op, float *transformed);
+/* The same into halves; `room`, floats, is for them all on the way. */
+void pa_winograd_transform_f16(const pa_winograd_op *op, float *room, uint16_t *halves);
 void pa_winograd_step(const void *op, void *const *bases, void *scratch, pa_team *team);
 
 #endif

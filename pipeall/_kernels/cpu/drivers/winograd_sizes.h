@@ -2,7 +2,7 @@
 #ifndef PIPEALL_WINOGRAD_SIZES_H
 #define PIPEALL_WINOGRAD_SIZES_H
 
-#include "../../sizes.h"
+#include "../../intmath.h"
 #include "winograd.h"
 
 enum {
@@ -19,32 +19,32 @@ static inline int64_t panels_of(const pa_winograd_op *op) { return ceil_div(op->
 static inline int64_t tiles_of(const pa_winograd_op *op) { return (int64_t)op->tiles_y * op->tiles_x; }
 
 /* Floats between points of the transformed input, of transformed taps in scratch, and of the GEMMs' results. */
-static inline int64_t input_stride(const pa_winograd_op *op) { return op->block * op->part + PAD; }
-static inline int64_t lazy_stride(const pa_winograd_op *op) { return op->part * op->conv.nr + PAD; }
+static inline int64_t input_stride(const pa_winograd_op *op) { return op->block * op->kc + PAD; }
+static inline int64_t lazy_stride(const pa_winograd_op *op) { return op->kc * op->conv.nr + PAD; }
 static inline int64_t m_stride(const pa_winograd_op *op) { return op->split * op->panel_block * op->conv.nr + PAD; }
 
 static inline int64_t input_floats(const pa_winograd_op *op) {
-    return round_up(op->conv.groups * op->parts * points_of(op) * input_stride(op), 16);
+    return round_up(op->conv.groups * op->k_blocks * points_of(op) * input_stride(op), 16);
 }
 
 /* With what the last vector of pixels reads behind it. */
 static inline int64_t image_floats(const pa_winograd_op *op) {
-    const int64_t bytes = pa_phases_bytes(&op->phases, op->conv.src.c);
+    const int64_t bytes = pa_space_to_depth_bytes(&op->phases, op->conv.src.c);
     return bytes ? round_up(ceil_div(bytes, (int64_t)sizeof(float)) + PHASE_LANES, 16) : 0;
 }
 
 /* A thread's own scratch: M, taps, a tile of integers as floats, and a pointer for each row of a GEMM. */
 static inline int64_t m_floats(const pa_winograd_op *op) { return points_of(op) * m_stride(op); }
 static inline int64_t taps_floats(const pa_winograd_op *op) {
-    return op->points ? 0 : op->panel_block * points_of(op) * lazy_stride(op);
+    return op->transformed ? 0 : op->panel_block * points_of(op) * lazy_stride(op);
 }
-static inline int64_t reals_at(const pa_winograd_op *op) { return m_floats(op) + taps_floats(op); }
-static inline int64_t reals_floats(const pa_winograd_op *op) {
-    return op->s8.dequantise ? points_of(op) * max64(SLICE, op->panel_block * op->conv.nr) : 0;
+static inline int64_t float_tile_at(const pa_winograd_op *op) { return m_floats(op) + taps_floats(op); }
+static inline int64_t float_tile_floats(const pa_winograd_op *op) {
+    return op->s8.dequantize ? points_of(op) * max64(SLICE, op->panel_block * op->conv.nr) : 0;
 }
 static inline int64_t own_floats(const pa_winograd_op *op) {
     const int64_t pointers = round_up(op->split, op->conv.mr) * (int64_t)sizeof(float *) / (int64_t)sizeof(float);
-    return round_up(reals_at(op) + reals_floats(op) + pointers, 16);
+    return round_up(float_tile_at(op) + float_tile_floats(op) + pointers, 16);
 }
 
 /* Where the rows of a phase begin, in elements of the image, and the channels of each. */

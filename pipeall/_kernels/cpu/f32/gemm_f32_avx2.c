@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "../kernels.h"
-#include "../../sizes.h"
+#include "../../intmath.h"
 
 enum { MR = 6, NR = 16, VL = 8, STEP = 8, AHEAD = 8, FETCHES = 1 };
 #define TARGET __attribute__((target("avx2,fma")))

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "../kernels.h"
-#include "../../sizes.h"
+#include "../../intmath.h"
 
 enum { MR = 12, NR = 32, VL = 16, STEP = 4, FETCHES = 1 };
 enum { AHEAD = 4 }; /* 5 tiles, 49 rows, fetch all of the next block */

@@ -11,7 +11,7 @@
  * 1.8 in all, A73 2.1, A76 2.9; without pairs of taps 1.4, 1.8 and 2.4 in all.
  */
 #if defined(__aarch64__)
-#include "requantise_neon.h"
+#include "requantize_neon.h"
 
 enum { MR = 4, NR = 16, HALF = 8 };
 

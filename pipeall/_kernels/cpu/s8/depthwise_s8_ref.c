@@ -1,5 +1,5 @@
 /* Reference depthwise convolution: the contract of kernels_s8.h in plain C. */
-#include "requantise.h"
+#include "requantize.h"
 
 enum { MR = 1, NR = 1 };
 
@@ -10,7 +10,7 @@ void pa_depthwise_s8_ref(const pa_depthwise_s8_args *d) {
             for (int c = 0; c < d->n; c++) {
                 int32_t sum = d->bias[c];
                 for (int t = 0; t < d->taps; t++) sum += rows[t * MR + i][c] * d->b[(c / NR * d->taps + t) * NR + c % NR];
-                d->c[row * d->c_stride + c] = pa_requantised(sum, d->scale[c], &d->to);
+                d->c[row * d->c_stride + c] = pa_requantized(sum, d->scale[c], &d->to);
             }
         }
     }

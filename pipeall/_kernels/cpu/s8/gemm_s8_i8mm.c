@@ -6,7 +6,7 @@
  * 102 of 128 on a V1.
  */
 #if defined(__aarch64__)
-#include "requantise_neon.h"
+#include "requantize_neon.h"
 
 #define GEMM pa_gemm_s8_i8mm_4x16
 #define TARGET PA_EXTENSION("i8mm")

@@ -1,5 +1,5 @@
 /* Reference GEMM micro-kernel: the contract of kernels_s8.h in plain C. */
-#include "requantise.h"
+#include "requantize.h"
 
 enum { MR = 4, NR = 8, DEPTH = 4 };
 
@@ -16,10 +16,10 @@ void pa_gemm_s8_ref_4x8(const pa_gemm_s8_args *g) {
                         for (int d = 0; d < DEPTH; d++) sum += a[k + d] * b[d];
                 }
                 const int64_t at = row * g->c_stride + j;
-                if (g->reals)
+                if (g->float_dst)
                     ((float *)g->c)[at] = pa_real(sum, g->scale[j], &g->to);
                 else
-                    ((int8_t *)g->c)[at] = pa_requantised(sum, g->scale[j], &g->to);
+                    ((int8_t *)g->c)[at] = pa_requantized(sum, g->scale[j], &g->to);
             }
         }
     }

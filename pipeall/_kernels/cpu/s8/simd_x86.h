@@ -15,12 +15,12 @@
  *   v_blocks(&a, &b)  the even blocks of 128 bits of both into a, the odd ones into b: the order of v_zip_lo and v_zip_hi
  *   v_rounded         rint(min(sum * scale, hi)); what is below 32 bits becomes the least of them
  *   v_words(a, b)     the lanes of 32 bits of a, then of b, in 16 bits, saturated; v_zipped_words: of vectors in that order
- *   v_bounded         max(words, lo) + zero: with v_rounded and v_words it requantises (kernels_s8.h)
+ *   v_bounded         max(words, lo) + zero: with v_rounded and v_words it requantizes (kernels_s8.h)
  *   v_store_bytes     the first n lanes of 16 bits, 1 <= n <= 2 * VL, in 8 bits
  *   v_store_reals     the first n lanes of clamp(sum * scale, lo, hi), 1 <= n <= VL: floats
  */
-#ifndef PIPEALL_S8_SIMD_X86_H
-#define PIPEALL_S8_SIMD_X86_H
+#ifndef PIPEALL_SIMD_X86_H
+#define PIPEALL_SIMD_X86_H
 
 #include <immintrin.h>
 #include <string.h>
@@ -88,7 +88,7 @@ PA_INLINE vi v_rounded(vi sum, vi scale, float hi) {
     const vf x = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_castsi512_ps(scale));
     return _mm512_cvtps_epi32(_mm512_min_ps(_mm512_set1_ps(hi), x));
 }
-PA_INLINE vi v_bounded(vi words, const pa_requantise *to) {
+PA_INLINE vi v_bounded(vi words, const pa_requantize *to) {
     const vi least = _mm512_set1_epi16((int16_t)(to->lo + (float)to->zero)), zero = _mm512_set1_epi16((int16_t)to->zero);
     return _mm512_max_epi16(least, _mm512_adds_epi16(words, zero));
 }
@@ -99,7 +99,7 @@ PA_INLINE vi v_words(vi a, vi b) {
 PA_INLINE void v_store_bytes(int8_t *p, vi words, int n) {
     _mm512_mask_cvtepi16_storeu_epi8(p, (__mmask32)(0xffffffffu >> (2 * VL - n)), words);
 }
-PA_INLINE void v_store_reals(float *p, vi sum, vi scale, const pa_requantise *to, int n) {
+PA_INLINE void v_store_reals(float *p, vi sum, vi scale, const pa_requantize *to, int n) {
     const vf x = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_castsi512_ps(scale));
     const vf bounded = _mm512_max_ps(_mm512_set1_ps(to->lo), _mm512_min_ps(_mm512_set1_ps(to->hi), x));
     _mm512_mask_storeu_ps(p, (__mmask16)(0xffffu >> (VL - n)), bounded);
@@ -153,7 +153,7 @@ PA_INLINE vi v_rounded(vi sum, vi scale, float hi) {
     const vf x = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_castsi256_ps(scale));
     return _mm256_cvtps_epi32(_mm256_min_ps(_mm256_set1_ps(hi), x));
 }
-PA_INLINE vi v_bounded(vi words, const pa_requantise *to) {
+PA_INLINE vi v_bounded(vi words, const pa_requantize *to) {
     const vi least = _mm256_set1_epi16((int16_t)(to->lo + (float)to->zero)), zero = _mm256_set1_epi16((int16_t)to->zero);
     return _mm256_max_epi16(least, _mm256_adds_epi16(words, zero));
 }
@@ -174,7 +174,7 @@ PA_INLINE void v_store_bytes(int8_t *p, vi words, int n) {
     if (n & 2) memcpy(p, &rest, 2), rest >>= 16, p += 2;
     if (n & 1) *p = (int8_t)rest;
 }
-PA_INLINE void v_store_reals(float *p, vi sum, vi scale, const pa_requantise *to, int n) {
+PA_INLINE void v_store_reals(float *p, vi sum, vi scale, const pa_requantize *to, int n) {
     const vf x = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_castsi256_ps(scale));
     const vf bounded = _mm256_max_ps(_mm256_set1_ps(to->lo), _mm256_min_ps(_mm256_set1_ps(to->hi), x));
     const vi lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);

@@ -195,7 +195,7 @@ PA_INLINE void b_get(const int8_t *p, vf *v, b_from zero) {
 typedef struct b_to {
     __m256i zero, lo, hi; /* of 16 bits, of 8 */
 } b_to;
-PA_INLINE b_to b_to_of(const pa_requantise *to) {
+PA_INLINE b_to b_to_of(const pa_requantize *to) {
     const int8_t lo = (int8_t)((int32_t)to->lo + to->zero), hi = (int8_t)((int32_t)to->hi + to->zero);
     return (b_to){_mm256_set1_epi16((int16_t)to->zero), _mm256_set1_epi8(lo), _mm256_set1_epi8(hi)};
 }

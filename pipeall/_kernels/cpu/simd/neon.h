@@ -174,7 +174,7 @@ typedef struct b_to {
     int16x8_t zero;
     vb lo, hi;
 } b_to;
-PA_INLINE b_to b_to_of(const pa_requantise *to) {
+PA_INLINE b_to b_to_of(const pa_requantize *to) {
     const int8_t lo = (int8_t)((int32_t)to->lo + to->zero), hi = (int8_t)((int32_t)to->hi + to->zero);
     return (b_to){vdupq_n_s16((int16_t)to->zero), vdupq_n_s8(lo), vdupq_n_s8(hi)};
 }

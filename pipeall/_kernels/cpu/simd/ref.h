@@ -90,8 +90,8 @@ PA_INLINE vb b_max(vb a, vb b) { return a > b ? a : b; }
 typedef int32_t b_from;
 PA_INLINE b_from b_from_of(int32_t zero) { return zero; }
 PA_INLINE void b_get(const int8_t *p, vf *v, b_from zero) { *v = (float)(*p - zero); }
-typedef pa_requantise b_to;
-PA_INLINE b_to b_to_of(const pa_requantise *to) { return *to; }
+typedef pa_requantize b_to;
+PA_INLINE b_to b_to_of(const pa_requantize *to) { return *to; }
 PA_INLINE vb b_round(const vf *v, const b_to *to) {
     return (vb)((int32_t)rintf(v_min(v_max(*v, to->lo), to->hi)) + to->zero);
 }

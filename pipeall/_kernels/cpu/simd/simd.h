@@ -55,7 +55,7 @@
  *                       the plain access
  *   b_from              a zero point as b_get wants it; b_from_of(zero)
  *   b_get(p, v, from)   VB bytes less the zero point, in PARTS vectors of floats
- *   b_to                a pa_requantise as b_round wants it; b_to_of(requantise)
+ *   b_to                a pa_requantize as b_round wants it; b_to_of(requantize)
  *   b_round(v, to)      clamp(rint(v), lo, hi) + zero of PARTS vectors of floats; of a NaN any within the bounds
  *   vw                  sums of VB lanes in 16 bits; b_words() has 0 in each
  *   b_add(&sum, p, n)   sum + n bytes

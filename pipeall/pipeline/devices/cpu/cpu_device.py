@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from .... import env
+from ...._kernels.buffers import mapped_page_bytes
 from ...._kernels.cpu import cluster as clusters
 from ...._kernels.cpu.algorithms import GEMM, GEMV_HALVES, HALF_GEMM, HALF_MAX, Algorithm, candidates, halved, sensible
 from ...._kernels.cpu.cluster import Cluster
 from ...._kernels.cpu.table import Kernels, choose, explain
-from ...._kernels.memory import mapped_page_bytes
 from ...._kernels.peak import Peak
 from ....errors import ArgumentError, DeviceError
 from ....graph.lower.tiling import Cache
@@ -138,7 +138,7 @@ class Cpu(Device):
         return found
 
     def peak(self) -> Peak:
-        from ...._kernels.cpu.peak import peak
+        from ...._kernels.cpu.peak_cpu import peak
 
         return peak(self._kernels(), self.cluster.cores)
 
@@ -182,14 +182,14 @@ class Cpu(Device):
 
 def _fill(program: Any, lowered: Lowered, algorithms: Sequence[Algorithm | None]) -> None:
     """Adds the steps, in strips what has some; then their weights are packed."""
-    from ...._kernels.cpu.kernels import add_strips
+    from ...._kernels.cpu.kernels import add_tiled
 
     strips = {some.first: some for some in lowered.strips}
     end = 0
     for number, (step, algorithm) in enumerate(zip(lowered.steps, algorithms, strict=True)):
         if number in strips:
             end = strips[number].last + 1
-            add_strips(program, strips[number], lowered.steps[number:end], algorithms[number:end])
+            add_tiled(program, strips[number], lowered.steps[number:end], algorithms[number:end])
         elif number >= end:
             program.add(step, algorithm)
         release(step.weight)

@@ -1,0 +1,83 @@
+#include "pool.h"
+
+#include "parallel_for.h"
+
+/* The window over output row y; rows has window->kh entries. */
+static pa_row_window row_window(const pa_window *p, const pa_view *src, const char *first, int64_t row_bytes, int out_w,
+                                int64_t y, const void **rows) {
+    for (int i = 0; i < p->kh; i++) {
+        const int64_t iy = y * p->stride_y - p->pad_top + (int64_t)i * p->dilation_y;
+        rows[i] = iy >= 0 && iy < src->h ? first + iy * row_bytes : NULL;
+    }
+    return (pa_row_window){
+        .out_w = out_w,
+        .in_w = src->w,
+        .kh = p->kh,
+        .kw = p->kw,
+        .stride_x = p->stride_x,
+        .dilation_x = p->dilation_x,
+        .pad_left = p->pad_left,
+        .rows = rows,
+        .in_stride = src->stride,
+    };
+}
+
+/* Taps of a window at output position i that its divisor counts: from `before` pads to `after` pads around `size` positions. */
+static int counted(int i, int taps, int stride, int dilation, int pad, int before, int after, int size) {
+    int count = 0;
+    for (int k = 0; k < taps; k++) {
+        const int position = i * stride - pad + k * dilation;
+        count += position >= -before && position < size + after;
+    }
+    return count;
+}
+
+static char *at(const pa_pool_op *p, const pa_view *v, void *const *bases, int64_t element) {
+    return (char *)bases[v->base] + (v->offset + element) * p->item_bytes;
+}
+
+static void pool_rows(const context *ctx, int64_t begin, int64_t end, int thread) {
+    const pa_pool_op *p = ctx->op;
+    const pa_window *w = &p->window;
+    const int top = p->count_pads ? w->pad_top : 0, bottom = p->count_pads ? p->pad_bottom : 0;
+    const int left = p->count_pads ? w->pad_left : 0, right = p->count_pads ? p->pad_right : 0;
+    const int64_t block = round_up(ceil_div(p->dst.c, p->channel_blocks), PA_LANES_MAX);
+    const int64_t row_bytes = p->src.w * p->src.stride * p->item_bytes;
+    float *inverse = p->average ? (float *)ctx->scratch + thread * p->scratch_floats : NULL;
+    const void *rows[PA_KERNEL_ROWS_MAX];
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t y = unit / p->channel_blocks, c = unit % p->channel_blocks * block;
+        if (c >= p->dst.c) continue; /* the rounding left nothing for the last block */
+        if (p->average) {
+            const int in_y = counted((int)y, w->kh, w->stride_y, w->dilation_y, w->pad_top, top, bottom, p->src.h);
+            for (int x = 0; x < p->dst.w; x++) {
+                const int in_x = counted(x, w->kw, w->stride_x, w->dilation_x, w->pad_left, left, right, p->src.w);
+                inverse[x] = in_x * in_y > 0 ? 1.0f / (float)(in_x * in_y) : 0;
+            }
+        }
+        const pa_pool_args args = {
+            .window = row_window(w, &p->src, at(p, &p->src, ctx->bases, c), row_bytes, p->dst.w, y, rows),
+            .channels = (int32_t)min64(block, p->dst.c - c),
+            .inverse_count = inverse,
+            .out = at(p, &p->dst, ctx->bases, y * p->dst.w * p->dst.stride + c),
+            .out_stride = p->dst.stride,
+        };
+        p->kernel(&args);
+    }
+}
+
+static int64_t pool_row_work(const pa_pool_op *p) {
+    return (int64_t)p->dst.w * p->dst.c * p->window.kh * p->window.kw;
+}
+
+void pa_pool_plan(pa_pool_op *p) {
+    p->channel_blocks = 1;
+    if (p->dst.h == 1) p->channel_blocks = (int32_t)min64(ceil_div(pool_row_work(p), CHUNK), ceil_div(p->dst.c, 64));
+    p->scratch_floats = p->average ? round_up(p->dst.w, 16) : 0;
+}
+
+void pa_pool_step(const void *op, void *const *bases, void *scratch, pa_team *team) {
+    const pa_pool_op *p = op;
+    const int64_t units = (int64_t)p->dst.h * p->channel_blocks;
+    parallel_for(op, bases, scratch, team, pool_rows, units, ceil_div(pool_row_work(p), p->channel_blocks));
+}

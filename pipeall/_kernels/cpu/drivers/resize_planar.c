@@ -1,0 +1,130 @@
+#include "resize_planar.h"
+
+#include "../../intmath.h"
+
+enum {
+    LINES_MIN = 8,  /* rows that are summed across together: for these the taps of a vector are sorted once */
+    ACROSS = 16384, /* floats of more: they stay in the second-level cache, and those that a row needs in the first */
+    DOWN = 6144,    /* floats of rows that are summed down before they are across: they stay in L1 */
+};
+
+/* Whether no index falls, from tap to tap or from position to position. */
+static int is_monotonic(const pa_resize_axis *axis) {
+    const int64_t t = axis->taps;
+    for (int64_t i = 0; i < axis->size * t; i++)
+        if ((i % t && axis->index[i] < axis->index[i - 1]) || (i >= t && axis->index[i] < axis->index[i - t])) return 0;
+    return 1;
+}
+
+static int64_t last_tap(const pa_resize_axis *axis, int64_t i) { return axis->index[(i + 1) * axis->taps - 1]; }
+
+/* The floats of a line that its taps need from the first on, or 0: unless single ones that lie side by side are taken by few
+ * taps that rise. */
+static int64_t find_width(const pa_resize_op *p) {
+    const pa_resize_axis *x = &p->x;
+    if (p->moves || p->outer_taps || p->run > 1 || x->src != 1 || x->dst != 1 || (x->taps != 2 && x->taps != 4)) return 0;
+    return is_monotonic(x) ? last_tap(x, x->size - 1) + 1 : 0;
+}
+
+/* Whether there are more rows than those that they are sums of, each of few neighbours, and scratch has room for enough of
+ * them across. */
+static int across_first(const pa_resize_op *p) {
+    const pa_resize_axis *y = &p->y;
+    if (y->taps == 0 || p->x.size > ACROSS / LINES_MIN) return 0;
+    if (!is_monotonic(y) || y->size <= last_tap(y, y->size - 1) + 1) return 0;
+    for (int64_t i = 0; i < y->size; i++)
+        if (last_tap(y, i) - y->index[i * y->taps] >= LINES_MIN) return 0;
+    return 1;
+}
+
+/* At the beginning of scratch: lines that grow. */
+static int64_t line_floats(const pa_resize_op *p) { return p->period ? 2 * PA_UPSAMPLE_LINE(p->width) : 0; }
+
+void pa_resize_planar_plan(pa_resize_op *p) {
+    p->width = find_width(p);
+    if (p->width == 0) return;
+    p->across = across_first(p);
+    const int64_t line = p->across ? p->x.size : p->width;
+    p->lines = max64(LINES_MIN, min64(p->band, (p->across ? ACROSS : DOWN) / line));
+    p->scratch_bytes = (p->lines * line + 2 * PA_LANES_MAX) * (int64_t)sizeof(float);
+    if (p->across) p->scratch_bytes += p->band * p->y.taps * (int64_t)sizeof(int32_t);
+    if (p->y.taps == 0) p->scratch_bytes = 0;
+    p->scratch_bytes += line_floats(p) * (int64_t)sizeof(float);
+}
+
+/* From rows x_line apart to rows out_line apart. */
+static void sum_across(const pa_resize_op *p, int64_t lines, const float *x, int64_t x_line, int64_t room, float *line,
+                       float *out, int64_t out_line) {
+    p->kernel(&(pa_resample_args){
+        .pixels = p->x.size,
+        .channels = 1,
+        .taps = p->x.taps,
+        .index_pixel = p->x.taps,
+        .weight_pixel = p->x.taps,
+        .lines = lines,
+        .room = room,
+        .period = p->period,
+        .late = p->late,
+        .index = p->x.index,
+        .weight = p->x.weight,
+        .x = x,
+        .x_step = 1,
+        .x_line = x_line,
+        .out = out,
+        .line = line,
+        .out_pixel = 1,
+        .out_line = out_line,
+    });
+}
+
+/* n rows from row y on, of so many floats, from the rows of x, x_line apart, that index tells. */
+static void sum_down(const pa_resize_op *p, int64_t y, int64_t n, int64_t floats, const int32_t *index, const float *x,
+                     int64_t x_line, float *out, int64_t out_line) {
+    p->kernel(&(pa_resample_args){
+        .pixels = n,
+        .channels = floats,
+        .taps = p->y.taps,
+        .index_pixel = p->y.taps,
+        .weight_pixel = p->y.taps,
+        .lines = 1,
+        .index = index,
+        .weight = p->y.weight + y * p->y.taps,
+        .x = x,
+        .x_step = x_line,
+        .out = out,
+        .out_pixel = out_line,
+    });
+}
+
+static void down_then_across(const pa_resize_op *p, const float *src, float *dst, float *line, int64_t begin, int64_t end) {
+    float *rows = line + line_floats(p);
+    for (int64_t y = begin, n; y < end; y += n) {
+        n = min64(p->lines, end - y);
+        sum_down(p, y, n, p->width, p->y.index + y * p->y.taps, src, p->y.src, rows, p->width);
+        sum_across(p, n, rows, p->width, p->width + 2 * PA_LANES_MAX, line, dst + y * p->y.dst, p->y.dst);
+    }
+}
+
+/* As many rows at a time as need at most p->lines of src: these across into scratch. */
+static void across_then_down(const pa_resize_op *p, const float *src, float *dst, float *line, int64_t begin, int64_t end) {
+    const int64_t taps = p->y.taps, size = p->x.size;
+    float *rows = line + line_floats(p);
+    int32_t *place = (int32_t *)(rows + p->lines * size); /* among these, of the row of each tap */
+    for (int64_t y = begin, n; y < end; y += n) {
+        const int32_t *index = p->y.index + y * taps, first = index[0];
+        for (n = 0; y + n < end && last_tap(&p->y, y + n) - first < p->lines; n++)
+            for (int64_t k = n * taps; k < (n + 1) * taps; k++) place[k] = index[k] - first;
+        sum_across(p, place[n * taps - 1] + 1, src + first * p->y.src, p->y.src, p->width, line, rows, size);
+        sum_down(p, y, n, size, place, rows, size, dst + y * p->y.dst, p->y.dst);
+    }
+}
+
+void pa_resize_planar_rows(const pa_resize_op *p, const float *src, float *dst, float *scratch, int64_t begin, int64_t end) {
+    const float *from = src + begin * p->y.src;
+    if (p->y.taps == 0)
+        sum_across(p, end - begin, from, p->y.src, p->width, scratch, dst + begin * p->y.dst, p->y.dst);
+    else if (p->across)
+        across_then_down(p, src, dst, scratch, begin, end);
+    else
+        down_then_across(p, src, dst, scratch, begin, end);
+}

@@ -1,0 +1,33 @@
+/* Softmax of float32: over the channels of each pixel, or along any axis of strided operands of one shape, where dst may be src.
+ * Each op is a struct that its step function takes as `args`; the struct owns nothing. Where there is a pa_<op>_plan, call it
+ * once, after all other fields are set. */
+#ifndef PIPEALL_SOFTMAX_H
+#define PIPEALL_SOFTMAX_H
+
+#include "../kernels.h"
+#include "nd_loop.h"
+#include "reduce.h"
+
+typedef struct pa_softmax_op {
+    pa_view src, dst; /* of equal shape */
+    pa_softmax_f32_fn kernel;
+} pa_softmax_op;
+void pa_softmax_step(const void *op, void *const *bases, void *scratch, pa_team *team);
+
+/* Softmax along an axis, or its logarithm. */
+typedef struct pa_softmax_nd_op {
+    pa_strided src, dst;
+    int32_t axis, log;
+    pa_softmax_f32_fn softmax;
+    pa_softmax_columns_f32_fn columns;
+    pa_reduce_f32_fn reduce;
+    pa_binary_f32_fn binary;
+    /* set by plan */
+    pa_axes kept; /* of src, dst */
+    int32_t side_by_side;
+    int64_t scratch_floats; /* per thread */
+} pa_softmax_nd_op;
+void pa_softmax_nd_plan(pa_softmax_nd_op *op);
+void pa_softmax_nd_step(const void *op, void *const *bases, void *scratch, pa_team *team);
+
+#endif

@@ -1,0 +1,21 @@
+# Part of kernels.pyx: 1x1 convolutions by Strassen's products.
+
+
+cdef int add_strassen(CpuProgram self, step, pa_strassen_op *op, weights) except -1:
+    cdef float *packed
+    cdef bint pack = self.pack
+    self.check(op.conv.dst.c % (2 * op.conv.nr) == 0, step, f"a multiple of {2 * op.conv.nr} channels", op.conv.dst.c)
+    op.split = <pa_strassen_split_f32_fn>self.function(step, "strassen_split")
+    op.join = <pa_strassen_join_f32_fn>self.function(step, "strassen_join")
+    op.add = <pa_binary_f32_fn>self.function(step, "binary")
+    pa_strassen_plan(op, self.threads)
+    if weights.transformed is None:
+        weights.transformed = self.weights(pa_strassen_packed_floats(op))
+        packed = f32_pointer(weights.transformed)
+        with nogil:
+            if pack:
+                pa_strassen_pack(op, packed)
+        weights.panels = None
+    op.packed, op.conv.weight = f32_pointer(weights.transformed), NULL
+    self.append(pa_strassen_step, op, 4 * op.scratch_floats)
+    return 0

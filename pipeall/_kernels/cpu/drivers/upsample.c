@@ -1,0 +1,52 @@
+#include "upsample.h"
+
+#include "../../intmath.h"
+
+/* Whether pixel i has the weights that its place in the period has, and the taps that kernels_resize.h says. */
+static int fits(const pa_resize_op *p, int64_t i) {
+    const pa_resize_axis *x = &p->x;
+    const int64_t n = x->taps, last = x->size / p->period - 1, in_period = i % p->period;
+    const int64_t first = i / p->period + 1 - n / 2 - (in_period < p->period / 2 ? p->late : 0);
+    for (int64_t k = 0; k < n; k++) {
+        if (x->index[i * n + k] != max64(0, min64(first + k, last))) return 0;
+        if (x->weight[i * n + k] != x->weight[in_period * n + k]) return 0;
+    }
+    return 1;
+}
+
+void pa_upsample_plan(pa_resize_op *p) {
+    const pa_resize_axis *x = &p->x;
+    const int64_t least = p->run == 1 ? PA_LANES_MAX : 1;
+    p->period = 0;
+    if (p->moves || p->outer_taps || (x->taps != 2 && x->taps != 4)) return;
+    for (p->period = 4; p->period > 1; p->period /= 2)
+        for (p->late = 0; p->late <= 1; p->late++) {
+            int good = x->size % p->period == 0 && x->size / p->period >= least;
+            for (int64_t i = 0; i < x->size && good; i++) good = fits(p, i);
+            if (good) return;
+        }
+    p->period = 0;
+}
+
+int pa_upsample_whole(const pa_resize_op *p) { return p->period && p->run >= PA_LANES_MAX && p->y.taps == p->x.taps; }
+
+void pa_upsample_rows(const pa_resize_op *p, const float *src, float *dst, int64_t begin, int64_t end) {
+    const int64_t taps = p->y.taps;
+    pa_upsample_args g = {
+        .channels = p->run,
+        .size = p->x.size / p->period,
+        .taps = taps,
+        .period = p->period,
+        .late = p->late,
+        .weight = p->x.weight,
+        .x_step = p->x.src,
+        .out_pixel = p->x.dst,
+    };
+    for (int64_t y = begin, last; y < end; y = last + 1) {
+        last = y + min64(2, pa_resize_alike(&p->y, y, end)) - 1;
+        for (int64_t k = 0; k < taps; k++) g.row[k] = src + p->y.index[y * taps + k] * p->y.src;
+        g.down[0] = p->y.weight + y * taps, g.down[1] = p->y.weight + last * taps;
+        g.out[0] = dst + y * p->y.dst, g.out[1] = dst + last * p->y.dst;
+        p->upsample(&g);
+    }
+}

@@ -1,0 +1,65 @@
+/* What sums become (kernels_s8.h: pa_requantize), by NEON. */
+#ifndef PIPEALL_REQUANTIZE_NEON_H
+#define PIPEALL_REQUANTIZE_NEON_H
+
+#include <string.h>
+
+#include "../kernels_s8.h"
+#include "../simd/extension.h"
+
+#ifndef ROUND_BY_ADDING
+/* The zero point, and the bounds as they are with it. */
+typedef struct pa_narrowing {
+    int16x8_t zero;
+    int8x16_t least, most;
+} pa_narrowing;
+
+PA_INLINE pa_narrowing narrowing_of(const pa_requantize *to) {
+    const int least = (int)to->lo + to->zero, most = (int)to->hi + to->zero;
+    return (pa_narrowing){vdupq_n_s16((int16_t)to->zero), vdupq_n_s8((int8_t)least), vdupq_n_s8((int8_t)most)};
+}
+
+PA_INLINE int32x4_t scaled(int32x4_t sum, float32x4_t scale) {
+    return vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(sum), scale));
+}
+
+/* 16 scaled sums, in 8 bits. The bounds are integers within those of 8 bits: after the rounding, by two instructions for all
+ * 16, they give what they give ahead of it, since every step on the way saturates. */
+PA_INLINE int8x16_t narrowed(const int32x4_t *sum, const pa_narrowing *to) {
+    const int16x8_t low = vqaddq_s16(vqmovn_high_s32(vqmovn_s32(sum[0]), sum[1]), to->zero);
+    const int16x8_t high = vqaddq_s16(vqmovn_high_s32(vqmovn_s32(sum[2]), sum[3]), to->zero);
+    return vminq_s8(vmaxq_s8(vqmovn_high_s16(vqmovn_s16(low), high), to->least), to->most);
+}
+#else
+/* The same for cores whose conversions and narrowing, but not additions, have one pipe of two (Cortex-A76): a float of
+ * 1.5 * 2^23 to 2^24 is an integer, the last bits of which are what was added to 1.5 * 2^23, rounded half to even. What is
+ * too much for that is beyond any bound, and floats above 0 are in the order of their bits. */
+#define ONE_AND_A_HALF 0x1.8p23f
+enum { BITS = 0x4b400000 /* of that */ };
+
+/* The bounds, and the zero point that follows them. */
+typedef struct pa_narrowing {
+    int32x4_t least, most;
+    int8x16_t zero;
+} pa_narrowing;
+
+PA_INLINE pa_narrowing narrowing_of(const pa_requantize *to) {
+    return (pa_narrowing){vdupq_n_s32(BITS + (int)to->lo), vdupq_n_s32(BITS + (int)to->hi), vdupq_n_s8((int8_t)to->zero)};
+}
+
+PA_INLINE int32x4_t scaled(int32x4_t sum, float32x4_t scale) {
+    return vreinterpretq_s32_f32(vaddq_f32(vmulq_f32(vcvtq_f32_s32(sum), scale), vdupq_n_f32(ONE_AND_A_HALF)));
+}
+
+PA_INLINE int16x8_t bounded(int32x4_t a, int32x4_t b, const pa_narrowing *to) {
+    a = vminq_s32(vmaxq_s32(a, to->least), to->most), b = vminq_s32(vmaxq_s32(b, to->least), to->most);
+    return vuzp1q_s16(vreinterpretq_s16_s32(a), vreinterpretq_s16_s32(b));
+}
+
+PA_INLINE int8x16_t narrowed(const int32x4_t *sum, const pa_narrowing *to) {
+    const int16x8_t low = bounded(sum[0], sum[1], to), high = bounded(sum[2], sum[3], to);
+    return vaddq_s8(vuzp1q_s8(vreinterpretq_s8_s16(low), vreinterpretq_s8_s16(high)), to->zero);
+}
+#endif
+
+#endif
