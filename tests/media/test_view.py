@@ -1,7 +1,6 @@
 """The live page's server: who may look, that nobody makes the run wait, and that nothing is left or grows."""
 
 import gc
-import http.client
 import math
 import re
 import socket
@@ -15,7 +14,9 @@ from process import promptly, resident_bytes
 from view_clients import FIGURES, Viewer, asked, becomes, jpeg, threads
 
 from pipeall import ArgumentError
-from pipeall.media.view import View, parse_view, requests, server
+from pipeall.media import view as view_module
+from pipeall.media.view import CONNECTIONS, PAGE, VIEWERS, View
+from pipeall.media.view_address import parse_view
 
 GREEN = b"\xff\xd8 a JPEG by its first bytes"
 
@@ -55,23 +56,22 @@ def test_where_to_listen_in_one_line(text):
         parse_view(text)
 
 
-def test_the_page_and_an_update(view):
+def test_the_page_its_figures_and_its_stream(view):
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", view.address)
     view.show(jpeg(), FIGURES)
     with Viewer(view.address) as viewer:
         page = viewer.get("")
-        assert page.status == 200 and page.read() == requests.PAGE
+        assert page.status == 200 and page.read() == PAGE
         assert page.headers["Content-Type"] == "text/html; charset=utf-8"
-        assert viewer.next() == ({"number": viewer.seen, "ended": False, "figures": FIGURES}, jpeg())
+        assert viewer.next() == jpeg() and viewer.figures() == FIGURES
         view.show(jpeg("blue"), {"fps": 1})
-        update, picture = viewer.next()
-        assert update["figures"] == {"fps": 1} and picture == jpeg("blue")
+        assert viewer.next() == jpeg("blue") and viewer.figures() == {"fps": 1}
         assert viewer.status("nothing") == 404
 
 
 def test_the_page_is_whole_and_locked(view):
     """One file, no source outside of it, no inline handler, and a policy that allows just its script and its style."""
-    text = requests.PAGE.decode()
+    text = PAGE.decode()
     assert not re.search(r"\ssrc=|@import|url\(|https?://(?!www\.w3\.org/2000/svg)|\son\w+=|\sstyle=|eval\(", text)
     assert text.count("<script>") == text.count("<script") == text.count("<style>") == 1
     with Viewer(view.address) as viewer:
@@ -79,13 +79,30 @@ def test_the_page_is_whole_and_locked(view):
     assert "default-src 'none'" in policy and policy.count("'sha256-") == 2 and "unsafe" not in policy
 
 
+def test_opencv_plays_the_stream(view):
+    cv2 = pytest.importorskip("cv2", reason="needs opencv-python-headless")
+    stop = threading.Event()
+
+    def run():
+        while not stop.wait(0.02):
+            view.show(jpeg("blue"), {})
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    capture = cv2.VideoCapture(f"{view.address}stream.mjpg")
+    read, picture = capture.read()
+    capture.release()
+    stop.set()
+    thread.join()
+    assert read and picture.shape == (36, 64, 3) and picture[18, 32].tolist()[0] > 240
+
+
 def test_figures_of_any_kind(view):
     """As the statistics give them: NaN before the first frame, scalars of NumPy, objects with a text."""
     odd = {"fps": math.nan, "use": np.float32(0.5), "dropped": np.int64(3), "plan": ValueError("B-L:7"), "x": (1e999,)}
     view.show(memoryview(GREEN), odd)
     with Viewer(view.address) as viewer:
-        figures = viewer.next()[0]["figures"]
-    assert figures == {"fps": None, "use": 0.5, "dropped": 3, "plan": "B-L:7", "x": [None]}
+        assert viewer.figures() == {"fps": None, "use": 0.5, "dropped": 3, "plan": "B-L:7", "x": [None]}
     with pytest.raises(ArgumentError, match="expected the bytes of a JPEG, got b'GIF8'"):
         view.show(b"GIF89a", {})
 
@@ -103,15 +120,23 @@ def test_a_token_is_needed_where_a_host_is_given():
         token = re.fullmatch(r"http://127\.0\.0\.1:\d+/([\w-]{20,})/", view.address)[1]
         view.show(GREEN, FIGURES)
         place = f"http://{urlsplit(view.address).netloc}"
-        for path in ("", "next", f"{token[:-1]}/", f"{token}x/", "é/", urlsplit(other.address).path[1:], f"?{token}/"):
+        for path in (
+            "",
+            "stats.json",
+            f"{token[:-1]}/",
+            f"{token}x/",
+            "é/",
+            urlsplit(other.address).path[1:],
+            f"?{token}/",
+        ):
             path = path.encode()
-            for method in (b"GET", b"POST", b"HEAD", b"BREW"):
+            for method in (b"GET", b"POST", b"HEAD"):
                 answer = raw(view.address, method + b" /" + path + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
                 head, _, body = answer.partition(b"\r\n\r\n")
                 assert head.startswith(b"HTTP/1.1 403 Forbidden\r\n") and not body, (method, path)
                 assert b"Server" not in head and b"python" not in head.lower() and token.encode() not in head
         with Viewer(f"{place}/{token}/") as viewer:
-            assert viewer.status() == 200 and viewer.next()[1] == GREEN
+            assert viewer.status() == 200 and viewer.next() == GREEN
             assert viewer.status(Host="any.example") == 200
         with Viewer(f"{place}/{token}") as viewer:
             assert viewer.status() == 200
@@ -134,58 +159,32 @@ def test_another_sites_name_is_refused(view, host, status):
         assert viewer.status(Host=host) == status
 
 
-def test_requests_that_are_none(view):
-    view.show(GREEN, {})
-    good = b"Host: localhost\r\n"
-    assert raw(view.address, b"GET / HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 403")
-    assert raw(view.address, b"POST / HTTP/1.1\r\n" + good + b"\r\n").startswith(b"HTTP/1.1 501")
-    assert raw(view.address, b"GET / HTTP/9\r\n\r\n") == b""
-    assert raw(view.address, b"GET /" + b"x" * 70000 + b" HTTP/1.1\r\n" + good + b"\r\n")[:12] == b"HTTP/1.1 414"
-    assert raw(view.address, b"GET / HTTP/1.1\r\n" + good + b"x: y\r\n" * 200 + b"\r\n")[:12] == b"HTTP/1.1 431"
-    assert raw(view.address, b"\x16\x03\x01\x00\xff\r\n") == raw(view.address, b"") == b""
+def test_another_sites_page_takes_no_viewers_place(view):
     with Viewer(view.address) as viewer:
-        assert viewer.status("next", **{"Sec-Fetch-Site": "cross-site"}) == 403
-    with Viewer(view.address) as viewer:
-        assert viewer.next()[1] == GREEN
+        assert viewer.status("stream.mjpg", **{"Sec-Fetch-Site": "cross-site"}) == 403
+        assert viewer.get("stats.json").headers["Cross-Origin-Resource-Policy"] == "same-origin"
 
 
-def test_two_viewers_at_once(view):
-    with Viewer(view.address) as one, Viewer(view.address) as two:
-        for fps in range(20):
-            view.show(GREEN, {"fps": fps})
-            assert [viewer.next()[0]["figures"]["fps"] for viewer in (one, two)] == [fps, fps]
-        assert view.watched
-    assert becomes(lambda: not view.watched)
-
-
-def test_a_viewer_waits_for_a_picture(view, monkeypatch):
-    monkeypatch.setattr(requests, "WAIT_S", 0.2)
-    with Viewer(view.address) as viewer:
-        assert viewer.status("next") == 204
-        threading.Timer(0.05, view.show, (GREEN, {})).start()
-        assert viewer.next()[1] == GREEN
-        assert viewer.status(f"next?after={viewer.seen}") == 204
-
-
-def test_a_viewer_that_vanishes(view):
-    """While it waits, while it takes a picture, and with an orderly end."""
-    view.show(GREEN, {})
-    waiting, leaving = Viewer(view.address), Viewer(view.address)
-    for viewer in (waiting, leaving):
-        viewer.next()
-        viewer.connection.request("GET", f"/next?after={viewer.seen}")
+def test_viewers_come_and_go(view):
+    """One waits for the first picture; one vanishes while it waits, one while it takes a picture, one orderly."""
+    waiting = Viewer(view.address)
+    assert waiting.watch() == 200
+    threading.Timer(0.05, view.show, (GREEN, {})).start()
+    assert waiting.next() == GREEN
+    leaving, vanishing = Viewer(view.address), Viewer(view.address)
+    assert leaving.next() == vanishing.next() == GREEN and view.watched
     view.show(b"\xff\xd8" + bytes(20_000_000), {})
     reading = asked(view.address, receive_bytes=4096)
-    assert reading.recv(10) and becomes(lambda: threads() == 4)
-    waiting.vanish()
-    leaving.connection.close()
+    assert reading.recv(10) and becomes(lambda: threads() == 5)
+    waiting.leave()
+    leaving.leave()
+    vanishing.vanish()
     reading.close()
     assert becomes(lambda: not view.watched and threads() == 1)
 
 
 def test_a_viewer_that_is_idle_or_stuck_is_left(view, monkeypatch):
-    monkeypatch.setattr(requests, "READ_S", 0.1)
-    monkeypatch.setattr(requests, "SEND_S", 0.1)
+    monkeypatch.setattr(view_module.Request, "timeout", 0.1)
     view.show(b"\xff\xd8" + bytes(20_000_000), {})
     url = urlsplit(view.address)
     with asked(view.address, receive_bytes=4096), socket.create_connection((url.hostname, url.port)) as idle:
@@ -197,43 +196,31 @@ def test_a_slow_viewer_skips_pictures_and_nobody_waits_for_it(view):
     """It gets the one that it began with, then the newest. 4,000 pictures of 1 MB go by meanwhile."""
     first, last = (b"\xff\xd8" + bytes([fill]) * 8_000_000 for fill in (1, 3))
     view.show(first, {"fps": 1})
-    slow = Viewer(view.address)
-    slow.connection.request("GET", "/next?after=")
-    answer = slow.connection.getresponse()
-    with Viewer(view.address) as quick, promptly():
-        quick.next()
+    with Viewer(view.address) as slow, Viewer(view.address) as quick, promptly():
+        assert slow.watch() == 200 and quick.next() == first
         between = b"\xff\xd8" + bytes(1_000_000)
         for _ in range(4000):
             view.show(between, {"fps": 2})
         view.show(last, {"fps": 3})
-        assert quick.next()[1] == last
-    body = answer.read()
-    assert body.endswith(first)
-    slow.seen = re.search(rb'"number": "([^"]+)"', body)[1].decode()
-    update, picture = slow.next()
-    assert update["figures"] == {"fps": 3} and picture == last
-    slow.connection.close()
+        while (picture := quick.next()) != last:
+            assert picture in (first, between)
+        assert slow.next() == first and slow.next() == last
 
 
-def test_too_many_viewers(view):
+def test_too_many_viewers_and_connections(view):
     view.show(GREEN, {})
-    viewers = [Viewer(view.address) for _ in range(server.VIEWERS)]
-    for viewer in viewers:
-        viewer.next()
+    viewers = [Viewer(view.address) for _ in range(VIEWERS)]
+    assert all(viewer.next() == GREEN for viewer in viewers)
     with Viewer(view.address) as late:
-        assert late.status() == 200 and late.status("next") == 503
-        viewers.pop().connection.close()
-        assert becomes(lambda: late.status("next") == 200)
+        assert late.status() == 200 and late.watch() == 503
+        viewers.pop().leave()
+        assert becomes(lambda: repr(view).endswith(f"{VIEWERS - 1} viewers>")) and late.watch() == 200
     for viewer in viewers:
-        assert viewer.status("next") == 200
-        viewer.connection.close()
-
-
-def test_too_many_connections(view):
+        viewer.leave()
+    assert becomes(lambda: threads() == 1)
     url = urlsplit(view.address)
-    peers = [socket.create_connection((url.hostname, url.port)) for _ in range(server.CONNECTIONS + 20)]
-    assert becomes(lambda: threads() == 1 + server.CONNECTIONS)
-    assert peers[-1].recv(1) == b""
+    peers = [socket.create_connection((url.hostname, url.port)) for _ in range(CONNECTIONS + 20)]
+    assert becomes(lambda: threads() == 1 + CONNECTIONS) and peers[-1].recv(1) == b""
     for peer in peers:
         peer.close()
     with Viewer(view.address) as viewer:
@@ -256,7 +243,7 @@ def test_all_addresses_of_the_machine():
         view.show(GREEN, {})
         assert urlsplit(view.address).hostname != "0.0.0.0"
         with Viewer(f"http://127.0.0.1:{urlsplit(view.address).port}{urlsplit(view.address).path}") as viewer:
-            assert viewer.next()[1] == GREEN
+            assert viewer.next() == GREEN
 
 
 @pytest.mark.parametrize("host", ["::1", "::"])
@@ -269,26 +256,20 @@ def test_ipv6(host):
         view.show(GREEN, {})
         url = urlsplit(view.address)
         with Viewer(f"http://[::1]:{url.port}{url.path}") as viewer:
-            assert viewer.next()[1] == GREEN
+            assert viewer.next() == GREEN
 
 
-def test_close_tells_viewers_and_waits_for_none(view):
+def test_close_ends_streams_and_waits_for_none(view):
+    view.show(b"\xff\xd8" + bytes(20_000_000), {})
+    stuck = asked(view.address, receive_bytes=4096)
+    assert stuck.recv(10)
     view.show(jpeg(), FIGURES)
     with Viewer(view.address) as viewer, Viewer(view.address) as idle:
-        viewer.next()
-        assert idle.status() == 200
-        view.show(b"\xff\xd8" + bytes(20_000_000), {"fps": 2})
-        stuck = asked(view.address, receive_bytes=4096)
-        viewer.next()
-        told = []
-        waiting = threading.Thread(target=lambda: told.append(viewer.next()[0]))
-        waiting.start()
-        time.sleep(0.2)
+        assert viewer.next() == jpeg() and idle.status() == 200
+        threading.Timer(0.2, view.close).start()
         begin = time.monotonic()
-        view.close()
-        assert time.monotonic() - begin < 5 and threads() == 0
-        waiting.join()
-        assert told[0]["ended"] and told[0]["figures"] == {"fps": 2}
+        assert viewer.next() is None
+        assert becomes(lambda: threads() == 0) and time.monotonic() - begin < 5
         view.close()
         view.show(GREEN, {})
         stuck.close()
@@ -296,27 +277,14 @@ def test_close_tells_viewers_and_waits_for_none(view):
         Viewer(view.address).status()
 
 
-def test_a_run_that_starts_again_at_the_same_place(view):
-    """A page that saw the former run's last picture gets the new one's first."""
-    view.show(GREEN, {"fps": 1})
-    port = urlsplit(view.address).port
-    with Viewer(view.address) as viewer:
-        viewer.next()
-        view.close()
-        with View(None, port) as again:
-            again.show(GREEN, {"fps": 2})
-            viewer.connection.close()
-            assert viewer.next()[0]["figures"] == {"fps": 2}
-
-
 def test_nothing_grows():
     """20,000 pictures, two steady viewers, one that comes and goes."""
-    picture, stop = b"\xff\xd8" + bytes(100_000), threading.Event()
+    picture = b"\xff\xd8" + bytes(100_000)
 
     def look(address):
         with Viewer(address) as viewer:
-            while not stop.is_set():
-                viewer.next()
+            while viewer.next():
+                pass
 
     with View() as view:
         view.show(picture, FIGURES)
@@ -333,25 +301,6 @@ def test_nothing_grows():
                 gc.collect()
                 sizes.append(resident_bytes())
         assert becomes(lambda: threads() == 3)
-        stop.set()
-        view.show(picture, FIGURES)
-        for looker in lookers:
-            looker.join()
+    for looker in lookers:
+        looker.join()
     assert sizes[-1] - sizes[0] < 4_000_000, sizes
-
-
-def test_answers_are_those_of_http(view):
-    """A client of the standard library sees whole answers and keeps its connection."""
-    view.show(GREEN, {})
-    with Viewer(view.address) as viewer:
-        viewer.next()
-        peer = viewer.connection.sock
-        for _ in range(5):
-            assert viewer.status() == 200
-            view.show(GREEN, {})
-            viewer.next()
-        assert viewer.connection.sock is peer
-    connection = http.client.HTTPConnection(urlsplit(view.address).netloc, timeout=30)
-    connection.request("GET", "/", headers={"Connection": "close"})
-    assert len(connection.getresponse().read()) == len(requests.PAGE)
-    connection.close()

@@ -7,7 +7,7 @@ import socket
 import struct
 import threading
 import time
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 FIGURES = {
     "network": "yolox_nano",
@@ -34,54 +34,78 @@ def jpeg(colour="green", size=(64, 36)) -> bytes:
 
 
 class Viewer:
-    """What the page does: asks for the update after the one that it has, again and again, over one connection."""
+    """What the page does: asks for figures, and follows the stream over a connection of its own."""
 
     def __init__(self, address: str, timeout: float = 30.0):
         self.url = urlsplit(address)
         self.connection = http.client.HTTPConnection(self.url.hostname, self.url.port, timeout=timeout)
-        self.seen = ""
+        self.stream = http.client.HTTPConnection(self.url.hostname, self.url.port, timeout=timeout)
+        self._parts = None
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self.connection.close()
+        self.leave()
+
+    def leave(self) -> None:
+        self.stream.close()
+        if self._parts:
+            self._parts.close()
+        self._parts = None
 
     def get(self, what: str, **headers: str) -> http.client.HTTPResponse:
         self.connection.request("GET", f"{self.url.path}{what}", headers={"Connection": "keep-alive"} | headers)
         return self.connection.getresponse()
-
-    def next(self) -> tuple[dict, bytes]:
-        """JSON and JPEG of the next update."""
-        answer = self.get(f"next?after={quote(self.seen)}")
-        body = answer.read()
-        assert answer.status == 200, answer.status
-        (length,) = struct.unpack_from(">I", body)
-        update = json.loads(body[4 : 4 + length])
-        self.seen = update["number"]
-        return update, body[4 + length :]
 
     def status(self, what: str = "", **headers: str) -> int:
         answer = self.get(what, **headers)
         answer.read()
         return answer.status
 
+    def figures(self) -> dict:
+        return json.loads(self.get("stats.json").read())["figures"]
+
+    def watch(self) -> int:
+        """Begins to follow the stream; the status of the answer."""
+        self.stream.request("GET", f"{self.url.path}stream.mjpg")
+        self.peer = self.stream.sock
+        answer = self.stream.getresponse()
+        if answer.status == 200:
+            assert answer.headers["Content-Type"] == "multipart/x-mixed-replace; boundary=picture"
+            self._parts = answer
+            assert answer.readline() == b"--picture\r\n"
+        return answer.status
+
+    def next(self) -> bytes | None:
+        """The next picture of the stream; None after the last."""
+        if self._parts is None:
+            assert self.watch() == 200
+        if not (kind := self._parts.readline()):
+            return None
+        assert kind == b"Content-Type: image/jpeg\r\n"
+        name, length = self._parts.readline().split()
+        assert name == b"Content-Length:" and self._parts.readline() == b"\r\n"
+        picture = self._parts.read(int(length))
+        assert self._parts.readline() == b"\r\n" and self._parts.readline() == b"--picture\r\n"
+        return picture
+
     def vanish(self) -> None:
         """Without a word: a reset instead of an orderly end."""
-        self.connection.connect() if self.connection.sock is None else None
-        self.connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.connection.sock.close()
+        self.peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.leave()
 
 
 def asked(address: str, receive_bytes: int | None = None) -> socket.socket:
-    """A viewer that has asked for an update and reads nothing."""
+    """A viewer that has asked for the stream and reads nothing."""
     url = urlsplit(address)
     peer = socket.socket()
     if receive_bytes:
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
     peer.settimeout(30)
     peer.connect((url.hostname, url.port))
-    peer.sendall(f"GET {url.path}next?after= HTTP/1.1\r\nHost: {url.netloc}\r\n\r\n".encode())
+    peer.sendall(f"GET {url.path}stream.mjpg HTTP/1.1\r\nHost: {url.netloc}\r\n\r\n".encode())
     return peer
 
 

@@ -6,7 +6,7 @@ import errno
 import re
 import socket
 
-from ...errors import ArgumentError
+from ..errors import ArgumentError
 
 LOOPBACK = "127.0.0.1"
 WILDCARDS = ("0.0.0.0", "::")
