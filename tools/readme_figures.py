@@ -25,7 +25,7 @@ TERMINAL = """<svg class="rich-terminal" viewBox="0 0 {terminal_width} {terminal
 </style>
 <defs>{lines}</defs>
 <rect fill="#1e2329" x="1" y="1" width="{terminal_width}" height="{terminal_height}" rx="8"/>
-<g transform="translate(10, 0)">
+<g transform="translate(14, 2)">
 {backgrounds}
 <g class="{unique_id}-matrix">
 {matrix}
@@ -44,7 +44,7 @@ def terminal(command: Sequence[str]) -> str:
     environment = os.environ | {"COLUMNS": str(COLUMNS), "FORCE_COLOR": "1", "PYTHONPATH": str(ROOT)}
     run = [sys.executable, "-m", *command] if command[0] == "pipeall" else command
     done = subprocess.run(run, env=environment, capture_output=True, text=True, check=True)
-    console = Console(record=True, width=COLUMNS, file=open(os.devnull, "w"))
+    console = Console(record=True, width=COLUMNS + 2, file=open(os.devnull, "w"))
     console.print(Text(f"$ {' '.join(command)}", style="bold"))
     console.print(Text.from_ansi(done.stdout.strip()))
     return console.export_svg(code_format=TERMINAL, unique_id="run")
