@@ -194,17 +194,15 @@ class Pace:
 
     def look(self) -> None:
         rows = self._counters()
-        before = {(row.lane, row.stage): row for row in self._before}
-        if {(row.lane, row.stage) for row in rows} != before.keys():  # the plan has moved
-            self._before = rows
+        if [(row.lane, row.stage) for row in rows] != [(row.lane, row.stage) for row in self._before]:
+            self._before = rows  # the plan has moved
+            return
+        window = [row.since(self._before) for row in rows]
+        if min(row.frames for row in window) < WINDOW:
             return
         lanes: dict[int, list[float]] = {}
-        for row in rows:
-            old = before[row.lane, row.stage]
-            frames = row.frames - old.frames
-            if frames < WINDOW:
-                return
-            lanes.setdefault(row.lane, []).append(max((row.busy_ns - old.busy_ns) / frames, 1.0))
+        for row in window:
+            lanes.setdefault(row.lane, []).append(max(row.busy_ns / row.frames, 1.0))
         self._before = rows
         self.period_ns = int(1 / sum(1 / max(stages) for stages in lanes.values()))
         self.most = sum(int(sum(stages) / max(stages)) + 1 for stages in lanes.values()) - 1

@@ -221,12 +221,11 @@ class Rebalancer:
             if [row.lane for row in begin] != [row.lane for row in now]:
                 begin, begin_s = now, now_s
                 continue
-            frames = [row.frames - old.frames for row, old in zip(now, begin, strict=True)]
-            if min(frames) < WINDOW_FRAMES or now_s - begin_s < WINDOW_S:
+            window = [row.since(begin) for row in now]
+            if min(row.frames for row in window) < WINDOW_FRAMES or now_s - begin_s < WINDOW_S:
                 continue
-            busy = [(row.busy_ns - old.busy_ns) / 1e6 for row, old in zip(now, begin, strict=True)]
             begin, begin_s = now, now_s
-            means = [ms / count / self._time_scale for ms, count in zip(busy, frames, strict=True)]
+            means = [row.mean_ms() / self._time_scale for row in window]
             present = self._drift.plan
             plan, move = self._drift.observe(means, now_s), self._move()
             if plan is None or move is None:

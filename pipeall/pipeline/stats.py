@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from ..notebook import html_table
 from .planning.rings import FrameTimes
 
 NO_GROUPS = (0, 0)  # of a stage in front of the plan's (``front.py``)
+TIMES = ("busy_ns", "wait_in_ns", "wait_out_ns", "map_ns", "copy_ns")
+COUNTED = ("frames", "floated", "overran", *TIMES)  # of StageCounters: what grows
 KEPT = 20_000  # latest frames whose times are kept: some 400 bytes each with two stages
 
 
@@ -46,6 +48,17 @@ class StageCounters:
     map_ns: int = 0
     copy_ns: int = 0
     started_ns: int = 0
+
+    def since(self, before: Sequence[StageCounters]) -> StageCounters:
+        """What it has done since it was ``before``; all, where it was not among these."""
+        old = next((row for row in before if (row.lane, row.stage) == (self.lane, self.stage)), None)
+        if old is None:
+            return self
+        return replace(self, **{key: getattr(self, key) - getattr(old, key) for key in COUNTED})
+
+    def mean_ms(self, counted: str = "busy_ns") -> float:
+        """A time of ``COUNTED`` in ms a frame."""
+        return getattr(self, counted) / max(1, self.frames) / 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,27 +183,12 @@ class StatsRecorder:
         seconds = (last_ns - begin_ns) / 1e9
         latency = [(frame.end_ns[-1] - frame.submitted_ns) / 1e6 for frame in times] or [0.0]
         p50, p95, p99 = np.percentile(latency, (50, 95, 99))
-        before = {(row.lane, row.stage): row for row in since.counters}
         stages = []
-        for row in counters:
-            old = before.get((row.lane, row.stage), StageCounters(row.lane, row.stage, row.unit, row.groups))
-            done = row.frames - old.frames
+        for row in (row.since(since.counters) for row in counters):
             ran_s = (last_ns - max(begin_ns, row.started_ns)) / 1e9  # a plan may have moved since
-
-            def mean(key: str, row: StageCounters = row, old: StageCounters = old, done: int = done) -> float:
-                return (getattr(row, key) - getattr(old, key)) / max(1, done) / 1e6
-
-            stages.append(
-                StageStats(
-                    row.unit,
-                    row.groups,
-                    done,
-                    row.overran - old.overran,
-                    *map(mean, ("busy_ns", "wait_in_ns", "wait_out_ns", "map_ns", "copy_ns")),
-                    use=min(1.0, (row.busy_ns - old.busy_ns) / 1e9 / ran_s) if ran_s > 0 else 0.0,  # it was in a frame
-                    floated=row.floated - old.floated,
-                )
-            )
+            use = min(1.0, row.busy_ns / 1e9 / ran_s) if ran_s > 0 else 0.0  # it was in a frame
+            means = map(row.mean_ms, TIMES)
+            stages.append(StageStats(row.unit, row.groups, row.frames, row.overran, *means, use, row.floated))
         fps = frames / seconds if seconds else 0.0
         live = np.percentile(live_ms[-frames:] if frames and live_ms else (0.0,), (50, 95)).tolist()
         return Stats(frames, seconds, fps, float(p50), float(p95), float(p99), tuple(stages), *live, dropped)

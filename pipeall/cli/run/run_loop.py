@@ -122,13 +122,11 @@ class Meter:
         )
 
     def _stages_fps(self, since: Snapshot) -> float:
-        before = {(row.lane, row.stage): row for row in since.counters}
         slowest: dict[int, float] = {}
         for row in self._pipe.counters():
-            old = before.get((row.lane, row.stage))
-            done, busy = (row.frames - old.frames, row.busy_ns - old.busy_ns) if old else (row.frames, row.busy_ns)
-            slowest[row.lane] = max(slowest.get(row.lane, 0.0), busy / done if done else 0.0)
-        return sum(1e9 / ns for ns in slowest.values() if ns)
+            ms = row.since(since.counters).mean_ms()
+            slowest[row.lane] = max(slowest.get(row.lane, 0.0), ms)
+        return sum(1e3 / ms for ms in slowest.values() if ms)
 
 
 def run_frames(
