@@ -12,7 +12,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = REPOSITORY / "pipeall"
 
-LEAVES = {"arguments", "cache", "env", "errors", "files", "journal", "logs", "notebook", "picture", "progress", "steps"}
+LEAVES = {"arguments", "cache", "env", "errors", "files", "journal", "notebook", "picture", "progress", "steps"}
 GRAPH = LEAVES | {"graph", "graph/onnx"}
 CPU = {"_kernels/cpu", *(f"_kernels/cpu/{folder}" for folder in ("drivers", "f16", "f32", "s8", "simd"))}
 KERNELS = LEAVES | CPU | {"_kernels", "_kernels/opencl"}
@@ -23,7 +23,7 @@ RUNTIME = BOARDS | {"pipeline"}
 PIPELINE = RUNTIME | {"pipeline/measuring"}
 
 ROOMS = {  # room -> the other rooms it may import; a room is a folder or a module of the package
-    **dict.fromkeys(("errors", "logs", "notebook", "progress"), set()),
+    **dict.fromkeys(("errors", "notebook", "progress"), set()),
     **dict.fromkeys(("arguments", "env", "steps"), {"errors"}),
     **dict.fromkeys(("files", "picture"), {"arguments", "errors"}),
     **dict.fromkeys(("arrays", "journal"), {"arguments", "errors", "files"}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
@@ -12,7 +13,6 @@ from typing import Any
 from ..._kernels.cpu.cluster import Cluster, equal, joined
 from ...arguments import checked, optional, path, refused, several, switch, text, whole
 from ...errors import DeviceError, MissingExtraError
-from ...logs import logger
 from ..devices.component import Component
 from ..devices.cpu import cpu_device
 from ..devices.device import detect
@@ -23,7 +23,7 @@ CPU = "cpu"  # the device whose components are the clusters
 WHOLE = "cpu"  # the component that is all of them
 CORES = "a list of ids of cores"
 
-log = logger(__name__)
+log = logging.getLogger(__name__)
 
 
 class Board:

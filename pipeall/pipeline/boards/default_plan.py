@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 
 from ...errors import ArgumentError
 from ...graph.ir import Graph
-from ...logs import logger
 from ..planning.names import parse_unit, traits_of, without_precision
 from ..planning.plan import Plan
 from ..planning.profile import Profile
@@ -19,7 +19,7 @@ BUSY = (
     "pipeall profile measures it anew, best while nothing else runs"
 )
 
-log = logger(__name__)
+log = logging.getLogger(__name__)
 
 
 def default_plan(graph: Graph, board: Board, profile: Profile | None = None) -> tuple[Plan, str]:

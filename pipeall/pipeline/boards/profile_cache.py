@@ -6,6 +6,7 @@ was timed decides then.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,7 +14,6 @@ from ... import env
 from ...cache import cached_path, read_cached, write_cached
 from ...errors import ArgumentError
 from ...graph.ir import Graph
-from ...logs import logger
 from ..planning.names import parse_unit, without_precision
 from ..planning.profile import Profile, crossing_bytes
 from .board import Board
@@ -21,7 +21,7 @@ from .machine import describe
 
 KIND = "profile"
 
-log = logger(__name__)
+log = logging.getLogger(__name__)
 
 
 def real_components(board: Board) -> list[str]:

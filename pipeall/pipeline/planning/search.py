@@ -6,6 +6,7 @@ within a team they are constants. Plans are pipelines; one unit alone (Peak) is 
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,6 @@ from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...graph.onnx.read.given import network
 from ...graph.onnx.read.source import ModelSource
-from ...logs import logger
 from ...notebook import html_table
 from .dynamic import Dynamic, Solution
 from .floating import floating as float_cuts
@@ -36,7 +36,7 @@ from .unit_sets import unit_sets
 
 EXHAUSTIVE_STAGES = 3
 
-log = logger(__name__)
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, repr=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,14 +18,13 @@ from ...._kernels.peak import Peak
 from ....errors import ArgumentError, DeviceError
 from ....graph.lower.tiling import Cache
 from ....graph.onnx.read.wire import release
-from ....logs import logger
 from ....steps import Lowered, Step
 from ..device import Device, always, sysfs_text
 from .tune_cpu import Tuner, choose_algorithms, gemm_kernels, modelled_algorithms
 
 PRECISIONS = ("fp32", "fp16", "int8", "mixed")
 
-log = logger(__name__)
+log = logging.getLogger(__name__)
 
 
 def detect(

@@ -8,10 +8,10 @@ One that is behind by more than the leader's spread is out; on a busy machine th
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from logging import DEBUG
 from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -25,7 +25,6 @@ from ...._kernels.cpu.table import ROWS, Kernels
 from ....cache import cached_path
 from ....graph.memory import side_by_side
 from ....graph.onnx.read.wire import release
-from ....logs import logger
 from ....steps import SLOT_IN, SLOT_OUT, Lowered, Step
 from ..timings import ALGORITHMS, Shapes, add_times, known_times, shape_key
 
@@ -38,7 +37,7 @@ MARGIN = 0.97  # of the modelled algorithm's time: another must be faster than t
 SAME = 1.01  # of the time of steps that are whole: strips take it, for they need less memory
 CACHE_BYTES = 32 << 20  # read between turns where the size of the last cache is not known, and at most
 
-log = logger(__name__)
+log = logging.getLogger(__name__)
 
 
 def choose_algorithms(steps: Sequence[Step], cluster: Cluster, kernels: Kernels) -> list[Algorithm | None]:
@@ -95,7 +94,7 @@ class Tuner:
             self.learned[self.key(step)] = times
         best = min(ways, key=lambda way: times[str(way)])
         taken = best if times[str(best)] < MARGIN * times[str(default)] else default
-        if log.isEnabledFor(DEBUG):
+        if log.isEnabledFor(logging.DEBUG):
             timed = ", ".join(f"{way} {times[str(way)]:.0f} us" for way in ways)
             log.debug("%s takes %s: %s; the model's choice is %s", step.node, taken, timed, default)
         return taken

@@ -6,6 +6,7 @@ ended. Without a file the family's defaults are used (``methods.modelled``).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
@@ -20,7 +21,6 @@ from ....cache import cached_path
 from ....graph.ir import Graph
 from ....graph.lower.lower import lower
 from ....graph.memory import side_by_side
-from ....logs import logger
 from ....steps import ARENA, Lowered, Step, item_bytes
 from ..device import Tuned
 from ..timings import OPENCL_METHODS, add_times, known_times, shape_key
@@ -30,7 +30,7 @@ REPEATS = 4  # of a convolution in a frame; the first is not counted
 TURNS = 3  # of each method; the least of its times counts
 MARGIN = 0.97  # of the default's time: another must be faster than that
 
-log = logger(__name__)
+log = logging.getLogger(__name__)
 
 
 class Target(NamedTuple):
