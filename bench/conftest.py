@@ -1,4 +1,4 @@
-"""The board that networks run on: this machine, or the twin of ``--board``."""
+"""The board that networks run on: this machine, or the emulated ``--board``."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from pipeall import Board
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--board", help="run networks on the twin of this board: a311d, rk3399pro or a .json file")
+    parser.addoption("--board", help="run networks at the pace of this board: a311d, rk3399pro or a .json file")
     parser.addoption("--time-scale", type=float, default=1.0, help="with --board: so many times as slow")
 
 

@@ -34,8 +34,8 @@ def main() -> None:
     options = options.parse_args()
     board = one_cluster()
     cores = board.component("big").device.cores
-    columns = ("network", "input", "threads", "whole [ms] .2f", "strips [ms] .2f", "of whole [x] .3f",
-               "tensors, whole [MB] .1f", "tensors, strips [MB] .1f")  # fmt: skip
+    columns = ("network", "input", "threads", "whole [ms] .2f", "tiles [ms] .2f", "of whole [x] .3f",
+               "tensors, whole [MB] .1f", "tensors, tiles [MB] .1f")  # fmt: skip
     found = []
     with Record(options, *columns, board=board, keys=3) as record:
         for text in options.files:
@@ -45,15 +45,15 @@ def main() -> None:
                 device = board.component("big").device.with_cores(cores[:threads])
                 cut = lower(stage, cache=device.cache(timed=True))
                 programs = {name: device.compile(lowered, name) for name, lowered in
-                            (("whole", lower(stage)), ("strips", cut))}  # fmt: skip
+                            (("whole", lower(stage)), ("tiles", cut))}  # fmt: skip
                 runs = {name: partial(lambda program: program.time(FRAMES).min() / 1e6, program)
                         for name, program in programs.items()}  # fmt: skip
                 ms = in_turns(runs, options.rounds)
-                found.append(ratios(ms["strips"], ms["whole"])[1])
+                found.append(ratios(ms["tiles"], ms["whole"])[1])
                 memory = [programs[name].nbytes["arena"] / 1e6 for name in programs]
                 size = "x".join(map(str, graph.inputs[0].shape))
-                record.add(graph.name, size, threads, median(ms["whole"]), median(ms["strips"]), found[-1], *memory)
-        record.say(mean_line("strips by whole", found))
+                record.add(graph.name, size, threads, median(ms["whole"]), median(ms["tiles"]), found[-1], *memory)
+        record.say(mean_line("tiles by whole", found))
 
 
 if __name__ == "__main__":

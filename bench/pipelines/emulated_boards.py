@@ -1,10 +1,10 @@
-"""The twin of each board beside its simulation: the runtime here at the board's pace, and the model of its threads.
+"""Each emulated board beside its simulation: the runtime here at the board's pace, and the model of its threads.
 
     python -m bench.pipelines.emulated_boards [NETWORK ...] [--boards rk3588,rpi5] [--stage-ms 600] [--frames 10]
 
-Peak, Parallel and Pipe-All of each network, at full load. A twin computes for real, and its threads wake up late where
-other programs run. So it is slowed down until the slowest stage of every lane takes --stage-ms: then this machine need
-not matter. Rates and latencies are the board's, as if it ran at its own pace. "overran" is the share of stages' turns
+Peak, Parallel and Pipe-All of each network, at full load. The emulator computes for real, and its threads wake up late
+where other programs run. So it is slowed down until the slowest stage of every lane takes --stage-ms: then this machine
+need not matter. Rates and latencies are the board's, as if it ran at its own pace. "late" is the share of stages' turns
 that took longer here than there: what they change is this machine's. The latency is the median from submit to result.
 """
 
@@ -21,8 +21,8 @@ from pipeall.pipeline.planning.simulate import simulate
 BOARDS = ("a311d", "rk3399", "rk3588", "rpi4", "rpi5")
 SIMULATED, AGREED = 500, 5.0  # frames; percent
 COLUMNS = (
-    "board", "network", "mode", "plan", "as slow [x] .1f", "simulated [FPS] .2f", "twin [FPS] .2f", "off [%] +.1f",
-    "simulated latency [ms] .1f", "twin latency [ms] .1f", "latency off [%] +.1f", "overran [%] .0f",
+    "board", "network", "mode", "plan", "as slow [x] .1f", "simulated [FPS] .2f", "emulated [FPS] .2f", "off [%] +.1f",
+    "simulated latency [ms] .1f", "emulated latency [ms] .1f", "latency off [%] +.1f", "late [%] .0f",
     "others [cores] .1f", "mark",
 )  # fmt: skip
 
@@ -46,7 +46,7 @@ def main() -> None:
     options = parser(__doc__, networks=NETWORKS)
     options.add_argument("--boards", type=names, default=list(BOARDS))
     options.add_argument("--stage-ms", type=float, default=600.0, help="of the slowest stages; default %(default)s")
-    options.add_argument("--frames", type=int, default=10, help="of each twin, at least; default %(default)s")
+    options.add_argument("--frames", type=int, default=10, help="of each plan, at least; default %(default)s")
     options = options.parse_args()
     with Record(options, *COLUMNS, keys=3) as record:
         worst = []

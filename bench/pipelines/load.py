@@ -3,7 +3,7 @@
     python -m bench.pipelines.load  # all parts: 1,000,000 tiny frames, an hour of SqueezeNet, ...
     python -m bench.pipelines.load tiny --frames 100000  # one: tiny, squeezenet, many, pair, stages
     python -m bench.pipelines.load squeezenet --minutes 5
-    python -m bench.pipelines.load squeezenet --twin a311d  # at the pace of a board: a busy machine disturbs it little
+    python -m bench.pipelines.load squeezenet --emulate a311d  # a busy machine disturbs it little
 
 Each stream is cut into tenths, and of each are shown the frames per second, the latency's median, 95th and 99th
 percentile, and the memory of the process (RSS). Every result is compared with that of the same frame before the
@@ -163,7 +163,7 @@ def main() -> None:
     options.add_argument("--frames", type=int, default=1_000_000, help="of tiny; a tenth of it in pair and stages")
     options.add_argument("--minutes", type=float, default=60, help="of squeezenet")
     options.add_argument("--plan", default="big-little:9", help="of squeezenet")
-    options.add_argument("--twin", metavar="BOARD", help="squeezenet at the pace of a board, by its best plan")
+    options.add_argument("--emulate", metavar="BOARD", help="squeezenet at the pace of a board, by its best plan")
     options = options.parse_args()
     runs = {
         "tiny": lambda record: stream(record, tiny_net(), "big-little:1", options.frames),
@@ -176,7 +176,7 @@ def main() -> None:
         if part not in runs:
             raise SystemExit(f"part: expected some of {', '.join(PARTS)}; got {part}")
         columns = MANY if part == "many" else STREAM
-        board = Board.load(options.twin) if part == "squeezenet" and options.twin else Board.detect(gpu=False)
+        board = Board.load(options.emulate) if part == "squeezenet" and options.emulate else Board.detect(gpu=False)
         with Record(options, *columns, board=board, part=part, keys=1 if part == "many" else 2) as record:
             runs[part](record)
 

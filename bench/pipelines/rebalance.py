@@ -1,4 +1,4 @@
-"""A component of a modelled board slows down in the middle of a run and recovers; the plan moves. On the twin.
+"""A component of a modelled board slows down in the middle of a run and recovers; the plan moves. Emulated.
 
     python -m bench.pipelines.rebalance [NETWORK ...] [--board a311d] [--component big] [--factor 2] [--seconds 6]
 

@@ -1,4 +1,4 @@
-"""Boards in half precision and on integers: typed prices, units that have them, plans and twins of these."""
+"""Boards in half precision and on integers: typed prices, units that have them, plans and emulators of these."""
 
 from dataclasses import replace
 
