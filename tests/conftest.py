@@ -123,7 +123,7 @@ def board_with_gpu():
 def opencl_info(tmp_path_factory):
     """An OpenCL device, also one that stands in for a GPU; programs are compiled anew in each module of tests."""
     from pipeall import MissingExtraError
-    from pipeall._kernels.opencl import devices as opencl
+    from pipeall._kernels.opencl import cl_devices as opencl
 
     try:
         available = opencl.devices()

@@ -13,7 +13,7 @@ from commands import BOARD, document, invoke, quick_net, toy_board, two_clusters
 from PIL import Image
 
 from pipeall import Board, Plan, search
-from pipeall._kernels.opencl import devices as opencl
+from pipeall._kernels.opencl import cl_devices as opencl
 from pipeall.cli.bench import bench_command as bench_module
 from pipeall.cli.model_argument import ZOO
 from pipeall.pipeline.measuring import comparison

@@ -9,7 +9,7 @@ import pytest
 from click.shell_completion import ShellComplete
 from commands import BOARD, invoke
 
-from pipeall._kernels.opencl import devices as opencl
+from pipeall._kernels.opencl import cl_devices as opencl
 from pipeall.cli.app import app
 from pipeall.cli.model_argument import NAMES as MODELS
 from pipeall.pipeline.measuring import profiler

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from recorded_boards import BOARDS, write_tree
 from rich.cells import cell_len
 
-from pipeall._kernels.opencl import devices as opencl
+from pipeall._kernels.opencl import cl_devices as opencl
 from pipeall.cli import output
 from pipeall.cli.app import app
 from pipeall.cli.tables import fold, table_lines

@@ -59,7 +59,7 @@ CIRCLES = [{"graph.ir", "graph.partition"}]  # Graph.groups and Graph.cuts are p
 OPTIONAL = {  # package outside of the standard library -> the file or folder that may import it, or several
     "onnx": "graph/onnx",
     "google": "graph/onnx/read/reader.py",
-    "pyopencl": "_kernels/opencl/devices.py",
+    "pyopencl": "_kernels/opencl/cl_devices.py",
     "mpi4py": "mlp/comm_mpi.py",
     "tensorboardX": "cli/train/train_log.py",
     "click": "cli",

@@ -12,9 +12,9 @@ from pipeall import ArgumentError, Board, Pipeline
 from pipeall._kernels.cpu import peak
 from pipeall._kernels.cpu.algorithms import GEMM, STRASSEN, Algorithm, candidates
 from pipeall._kernels.cpu.table import choose
-from pipeall._kernels.opencl import devices as opencl
+from pipeall._kernels.opencl import cl_devices as opencl
 from pipeall._kernels.opencl import methods as cl_methods
-from pipeall._kernels.opencl import peak as peak_cl
+from pipeall._kernels.opencl import peak_opencl as peak_cl
 from pipeall._kernels.peak import Peak
 from pipeall.cli.model_argument import ZOO
 from pipeall.graph.lower.lower import lower

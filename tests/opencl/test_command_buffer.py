@@ -8,7 +8,7 @@ from graphs import frames, picture_net, small_net
 from preload import built
 
 from pipeall import DeviceError, Engine, Picture, Pipeline, PipelineError
-from pipeall._kernels.opencl import devices as opencl
+from pipeall._kernels.opencl import cl_devices as opencl
 
 COUNT = 9
 

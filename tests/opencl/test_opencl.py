@@ -17,7 +17,7 @@ from kernel_runs import nhwc
 from strided_memory import elements
 from winograd_reference import winograd_bound
 
-from pipeall._kernels.opencl import devices as opencl
+from pipeall._kernels.opencl import cl_devices as opencl
 from pipeall._kernels.opencl import methods as cl_methods
 from pipeall._kernels.opencl.launches import unsupported
 from pipeall.errors import DeviceError

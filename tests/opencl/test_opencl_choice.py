@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipeall._kernels.opencl import devices as opencl
+from pipeall._kernels.opencl import cl_devices as opencl
 from pipeall.errors import DeviceError, MissingExtraError
 
 CPU = opencl.DeviceInfo(0, "Portable Computing Language", "pthread", "ARM", "3.0", 2, True, False, True)

@@ -84,7 +84,7 @@ ENGINE = """
 import os
 from graphs import frames, small_net
 from pipeall import Board, Engine
-from pipeall._kernels.opencl import devices
+from pipeall._kernels.opencl import cl_devices as devices
 print(len(devices.devices()), os.environ.get("XDG_CACHE_HOME", ""))
 graph = small_net()
 print(Engine(graph, "gpu", Board.detect())(*frames(graph, 1)).shape)

@@ -12,7 +12,7 @@ from graphs import Net, picture_net
 from strided_memory import HALF
 
 from pipeall import Board, DeviceError, Engine, Picture, Pipeline, Plan, search, zoo
-from pipeall._kernels.opencl import devices as opencl
+from pipeall._kernels.opencl import cl_devices as opencl
 from pipeall.graph.cases.op_cases import CASES, case_graph
 from pipeall.graph.lower.lower import lower
 from pipeall.graph.ops import run_graph

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from strided_memory import HALF, U, close, computed, computed_in_half, drawn
 
-from pipeall._kernels.opencl import devices as opencl
+from pipeall._kernels.opencl import cl_devices as opencl
 from pipeall.errors import DeviceError
 from pipeall.pipeline.devices.opencl.opencl_device import ClProgram
 from pipeall.steps import CONSTANT, SLOT_OUT, Lowered, Step, Strided

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from process import resident_bytes
 
-from pipeall._kernels.opencl import devices as opencl
+from pipeall._kernels.opencl import cl_devices as opencl
 from pipeall._kernels.opencl import queue as clqueue
 from pipeall.errors import ArgumentError, DeviceError
 from pipeall.pipeline.devices.opencl.opencl_program import ClProgram

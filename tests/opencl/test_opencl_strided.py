@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from strided_memory import U, close, computed, drawn
 
-from pipeall._kernels.opencl import devices as opencl
+from pipeall._kernels.opencl import cl_devices as opencl
 from pipeall.graph.pointwise import BINARY, INTEGERS, UNARY
 
 

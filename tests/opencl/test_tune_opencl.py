@@ -9,7 +9,7 @@ from commands import document, invoke
 from winograd_reference import winograd_bound
 
 from pipeall import ArgumentError, Board, Engine
-from pipeall._kernels.opencl import devices as opencl
+from pipeall._kernels.opencl import cl_devices as opencl
 from pipeall._kernels.opencl.methods import methods
 from pipeall.cli import model_argument as model
 from pipeall.errors import DeviceError, MissingExtraError

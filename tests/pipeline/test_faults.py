@@ -197,7 +197,7 @@ FORK_FREES_NOTHING = """
 import gc, os, weakref
 from graphs import frames, small_net
 from pipeall import Board, Pipeline
-from pipeall._kernels.opencl.devices import Device
+from pipeall._kernels.opencl.cl_devices import Device
 from pipeall.pipeline.devices.opencl.opencl_program import ClProgram, Slot
 graph = small_net()
 (x,) = frames(graph, 1)

@@ -5,7 +5,7 @@ import json
 import pytest
 from recorded_boards import recorded_files, write_tree
 
-from pipeall._kernels.opencl import devices as opencl
+from pipeall._kernels.opencl import cl_devices as opencl
 from pipeall.errors import ArgumentError, DeviceError, missing_extra
 from pipeall.pipeline.boards.board import Board
 from pipeall.pipeline.planning.names import component_name

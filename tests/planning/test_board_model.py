@@ -12,7 +12,7 @@ from graphs import Net, zoo_net
 from profiles import profile_of
 from recorded_boards import recorded_files, write_tree
 
-from pipeall._kernels.opencl import devices as opencl
+from pipeall._kernels.opencl import cl_devices as opencl
 from pipeall.errors import ArgumentError, DeviceError
 from pipeall.pipeline.boards.board import Board
 from pipeall.pipeline.boards.board_model import FOLDER, BoardModel

@@ -14,7 +14,7 @@ from profiles import profile_of
 from recorded_boards import recorded_files, write_tree
 
 from pipeall import ArgumentError, Board, Plan
-from pipeall._kernels.opencl import devices as opencl
+from pipeall._kernels.opencl import cl_devices as opencl
 from pipeall.pipeline.boards.emulator import Emulator
 from pipeall.pipeline.measuring.fit_to_trials import fit_to_trials
 from pipeall.pipeline.measuring.report import ALONE, OTHER, PARALLEL, PIPE_ALL, Ran, board_report, model_of, named

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from preload import built
 
-from pipeall._kernels.opencl import devices as opencl
+from pipeall._kernels.opencl import cl_devices as opencl
 
 
 @cache

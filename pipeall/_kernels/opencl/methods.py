@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from ...steps import Step, is_depthwise, item_bytes
-from . import devices as opencl
+from . import cl_devices as opencl
 
 INDICES = 2**31  # kernels count elements in 32 bits
 # Lines of G of F(m x m, 3 x 3), by m (Lavin and Gray 2016): at the points of winograd.cl.

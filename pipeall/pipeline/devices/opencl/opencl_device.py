@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from .... import env
-from ...._kernels.opencl import devices as opencl
-from ...._kernels.opencl import launches, peak
+from ...._kernels.opencl import cl_devices as opencl
+from ...._kernels.opencl import launches, peak_opencl
 from ...._kernels.peak import Peak
 from ....errors import DeviceError
 from ....graph.ir import Graph
@@ -102,7 +102,7 @@ class OpenCl(Device):
         return {"weights": weights, "arena": lowered.arena_bytes, "scratch": 0}
 
     def peak(self) -> Peak:
-        return peak.peak(opencl.opened(self.info), self.precision)
+        return peak_opencl.peak(opencl.opened(self.info), self.precision)
 
     def tune(self, graph: Graph, progress: Progress = silent) -> list[Tuned]:
         return tune(graph, Target(self.info, self.precision), progress)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...._kernels.opencl import devices as opencl
+from ...._kernels.opencl import cl_devices as opencl
 from ...._kernels.opencl import queue as clqueue
-from ...._kernels.opencl.launches import Recorder
+from ...._kernels.opencl.launches import record as record_launches
 from ...._kernels.opencl.methods import Choose, Method, modelled
 from ....errors import ArgumentError, DeviceError
 from ....steps import SLOT_IN, SLOT_OUT, Lowered, item_bytes
@@ -73,7 +73,7 @@ class ClProgram:
         self._in_bytes, self._out_bytes = sizes[1:]
         self._queue = device.queue(profile=record)
         self._staging = {base: device.allocate(sizes[base], host=True) for base in (SLOT_IN, SLOT_OUT)}
-        self._recorder = Recorder(lowered, device, precision, choose)
+        self._recorder = record_launches(lowered, device, precision, choose)
         self.native = clqueue.LaunchProgram(
             self._queue.int_ptr,
             self._recorder.commands,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...._kernels.opencl import devices as opencl
+from ...._kernels.opencl import cl_devices as opencl
 from ...._kernels.opencl.methods import Choose, Method, methods, modelled
 from ....cache import cached_path
 from ....graph.ir import Graph

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..peak import Peak
-from .devices import Device
+from .cl_devices import Device
 
 TILES = ((4, 8), (8, 10), (16, 6))  # (VECTOR, SUMS): one fits the device's registers
 VECTORS = (4, 16)  # floats read at a time
