@@ -123,7 +123,7 @@ def test_layers_of_a_fused_node_count_as_what_they_were():
 
 
 def test_groups_add_up_to_the_network():
-    from pipeall.cli.cost.cost_report import parts_of
+    from pipeall.sizing.size_report import parts_of
 
     graph = pipeall.zoo.googlenet()
     costs = [parts_of(graph)(group.nodes) for group in graph.groups]

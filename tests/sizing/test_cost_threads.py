@@ -8,18 +8,19 @@ from pipeall import ArgumentError
 from pipeall.cli.cost import threads_command as threads
 from pipeall.cli.cost.threads_plot import draw_threads
 from pipeall.sizing.scalability import Law
+from pipeall.sizing.size_report import threads_report
 
 
 def test_a_report_names_the_best_number_of_threads():
     law = Law(10.0, 0.2, 0.05)  # most at sqrt(0.8 / 0.05) = 4 threads
-    found = threads.report("quick", {n: [1e3 / law.throughput(n)] * 3 for n in range(1, 9)})
+    found = threads_report("quick", {n: [1e3 / law.throughput(n)] * 3 for n in range(1, 9)})
     assert found["best_threads"] == 4 and found["law"]["peak_threads"] == pytest.approx(4.0)
     assert found["law"]["serial"] == pytest.approx(0.2) and len(found["rows"]) == 8
     assert found["rows"][1]["fps"] == pytest.approx(law.throughput(2))
 
 
 def test_two_numbers_make_no_law():
-    found = threads.report("quick", {1: [2.0, 4.0, 3.0], 2: [2.0, 2.0, 1.0]})
+    found = threads_report("quick", {1: [2.0, 4.0, 3.0], 2: [2.0, 2.0, 1.0]})
     assert found["law"] is None and found["best_threads"] == 2
     assert found["rows"][0] == {"threads": 1, "median_ms": 3.0, "least_ms": 2.0, "fps": pytest.approx(1e3 / 3)}
 
@@ -52,7 +53,7 @@ def test_busy_cores_are_told(monkeypatch):
 
 def test_the_law_is_drawn_where_there_is_one(tmp_path):
     law = Law(10.0, 0.2, 0.05)
-    found = [threads.report("quick", {n: [1e3 / law.throughput(n)] * 3 for n in range(1, most)}) for most in (3, 33)]
+    found = [threads_report("quick", {n: [1e3 / law.throughput(n)] * 3 for n in range(1, most)}) for most in (3, 33)]
     draw_threads(tmp_path / "threads.png", found, "$ title")
     assert (tmp_path / "threads.png").stat().st_size > 10_000
     with pytest.raises(ArgumentError, match="absent/threads.png: cannot be written"):

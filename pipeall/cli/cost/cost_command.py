@@ -11,6 +11,8 @@ import click
 from ...errors import ArgumentError
 from ...graph.ir import Graph
 from ...graph.onnx.read.shapes import Shapes
+from ...pipeline.boards.board import Board
+from ...sizing import size_report as report
 from ...sizing.conventions import CONVENTIONS
 from ...sizing.size_network import Network
 from ..default_group import DEFAULT, DefaultGroup
@@ -18,7 +20,6 @@ from ..model_argument import read_network
 from ..options import file_option, json_option, model_argument, model_options
 from ..output import print_json
 from ..tables import print_text
-from . import cost_report as report
 from . import cost_text
 from .epoch_command import epoch
 from .memory_command import train
@@ -95,13 +96,19 @@ def model_cost(
 
             totals = content["totals"]
             title = f"{Path(model).name}: {totals['macs']:,} MACs, {totals['parameters']:,} parameters"
-            files.callback(draw_cost, plot, rows, title, report.peaks() if roofline else {})
+            files.callback(draw_cost, plot, rows, title, _peaks() if roofline else {})
         if csv is not None:
             files.callback(report.write_csv, csv, rows)
         if as_json:
             print_json("cost", **content)
         else:
             _show(content, layers, explain)
+
+
+def _peaks() -> dict[str, tuple[float, float]]:
+    """CPU component of this machine -> FLOP/s and bytes/s that it reaches, measured in some seconds."""
+    peaks = {name: component.device.peak() for name, component in Board.detect(gpu=False).components.items()}
+    return {name: (peak.flops, peak.bytes) for name, peak in peaks.items()}
 
 
 def _asked_for(

@@ -19,7 +19,7 @@ def draw_cost(
     title: str,
     peaks: Mapping[str, tuple[float, float]] = MappingProxyType({}),
 ) -> None:
-    """Writes PNG. ``rows`` as ``cost_report.layer_rows``; ``peaks``: component -> FLOP/s and bytes/s it can do.
+    """Writes PNG. ``rows`` as ``size_report.layer_rows``; ``peaks``: component -> FLOP/s and bytes/s it can do.
 
     Raises ArgumentError naming the file where it cannot be written.
     """

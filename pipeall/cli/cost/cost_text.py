@@ -22,7 +22,7 @@ def print_value(name: str, value: str) -> None:
 
 
 def cost_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """The cells under ``COST_HEADINGS``; ``row`` has what ``cost_report.figures`` gives."""
+    """The cells under ``COST_HEADINGS``; ``row`` has what ``size_report.figures`` gives."""
     return (
         f"{row['parameters']:,}",
         f"{row['macs'] / 1e6:.1f}",
@@ -38,7 +38,7 @@ def show_notes(notes: Iterable[str]) -> None:
 
 
 def show_totals(content: Mapping[str, Any]) -> None:
-    """Inputs, outputs, parameters, operations and memory; ``content`` as of ``cost_report.network_report``."""
+    """Inputs, outputs, parameters, operations and memory; ``content`` as of ``size_report.network_report``."""
     totals, memory = content["totals"], content["memory"]
     for direction in ("inputs", "outputs"):
         print_value(direction, ", ".join(f"{t['name']} {shape_text(t['shape'])}" for t in content[direction]))

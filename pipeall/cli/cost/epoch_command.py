@@ -10,8 +10,7 @@ import click
 from ...errors import ArgumentError
 from ...graph.onnx.read.shapes import Shapes
 from ...sizing import residence
-from ...sizing.count import network_cost
-from ...sizing.size_network import FLOAT_BYTES, Network
+from ...sizing.size_report import epoch_report
 from ..model_argument import read_network
 from ..options import Command, Numbers, json_option, model_argument, model_options, positive_option
 from ..output import print_json
@@ -78,41 +77,6 @@ def epoch(
         print_json("epoch-cost", name=network.name, **found)
     else:
         _show(found)
-
-
-def epoch_report(
-    network: Network,
-    samples: int,
-    disk: str,
-    bus: str | None,
-    mac_rate: float,
-    channels: tuple[int, int, int],
-    sample_type: str,
-    prefetch: bool,
-    trains: bool,
-) -> dict[str, Any]:
-    """Seconds of an epoch of samples of the network's own size, of ``sample_type`` on disk and float32 on the bus."""
-    elements = network.elements(network.inputs)
-    found = residence.epoch(
-        samples,
-        residence.SAMPLE_TYPES[sample_type] * elements,
-        network_cost(network).macs,
-        moved_bytes=FLOAT_BYTES * elements,
-        disk_rate=residence.link_rate(disk),
-        bus_rate=None if bus is None else residence.link_rate(bus),
-        mac_rate=mac_rate,
-        parallel=residence.channels(*channels),
-        prefetch=prefetch,
-        training=trains,
-    )
-    parts = {"load_s": found.load_s, "transfer_s": found.transfer_s, "compute_s": found.compute_s}
-    return parts | {
-        "total_s": found.total_s,
-        "bottleneck": found.bottleneck,
-        "training": trains,
-        "prefetch": prefetch,
-        "sample_type": sample_type,
-    }
 
 
 def _show(found: Mapping[str, Any]) -> None:

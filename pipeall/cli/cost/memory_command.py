@@ -9,10 +9,9 @@ import click
 
 from ...errors import ArgumentError
 from ...graph.onnx.read.shapes import Shapes
-from ...sizing import batch as batches
 from ...sizing import training
-from ...sizing.residence import residence
-from ...sizing.size_network import Network
+from ...sizing.batch import SHARE
+from ...sizing.size_report import training_report
 from ..model_argument import read_network
 from ..options import Bytes, Command, json_option, model_argument, model_options, positive_option
 from ..output import print_json
@@ -26,7 +25,7 @@ from .cost_text import bytes_text, show_notes
 @click.option("--batch", type=click.IntRange(1), help="Samples of a batch; else the largest that fits.")
 @click.option("--memory", type=Bytes(), help="The memory that the CPU has, such as 8GB or 8GiB.")
 @click.option("--gpu-memory", type=Bytes(), help="With --memory: that of the GPU that trains.")
-@positive_option("--share", help="Part of each memory that may be used.", default=batches.SHARE)
+@positive_option("--share", help="Part of each memory that may be used.", default=SHARE)
 @click.option("--folded", is_flag=True, help="The network as it runs: BatchNorm folded into convolutions.")
 @model_options
 @json_option
@@ -60,47 +59,6 @@ def train(
     else:
         _show(found)
         show_notes(network.notes)
-
-
-def training_report(
-    network: Network, optimizer: str, batch: int | None, memories: Mapping[str, float], share: float
-) -> dict[str, Any]:
-    """Memory of training by the lecture and exactly: at ``batch``, or at the largest that ``memories`` hold.
-
-    Of two largest batches one is recommended. ``residence`` says where the bytes lie at the exact one.
-    """
-    exact, space = training.memory_function(network, optimizer), training.space(network)
-    functions = {"lecture": space.bytes_at, "exact": lambda size: exact(size).total}
-    report: dict[str, Any] = {"optimizer": optimizer}
-    for name, function in functions.items():
-        row: dict[str, Any] = {}
-        chosen = batch
-        if memories:
-            needs = batches.needs_of(function, space.model, space.data, "gpu" in memories)
-            fit = batches.largest_batch({m: needs[m] for m in memories}, memories, share)
-            row["largest_batch"] = {
-                "batch": fit.batch,
-                "binding": fit.binding,
-                "used_bytes": dict(fit.used),
-                "limit_bytes": dict(fit.limits),
-            }
-            chosen = fit.batch if batch is None else batch
-            row["shares"] = {m: needs[m](chosen) / size for m, size in memories.items()}
-        row["batch"] = chosen
-        row["bytes"] = function(chosen)
-        report[name] = row
-    if memories:
-        report["recommended"] = {
-            "batch": report["exact"]["largest_batch"]["batch"],
-            "why": "the exact count has what autograd keeps, the weights' gradients and the optimizer's states; the "
-            "lecture's rule leaves the last two out and counts every activation twice",
-        }
-    chosen = report["exact"]["batch"]
-    found = exact(chosen)
-    lie = residence(space.model, space.data, found.total, chosen, "gpu" in memories)
-    report["residence"] = {f"{name}_bytes": getattr(lie, name) for name in lie.__slots__}
-    report["exact"]["parts"] = {f"{name}_bytes": getattr(found, name) for name in found.__slots__}
-    return report
 
 
 def _show(found: Mapping[str, Any]) -> None:

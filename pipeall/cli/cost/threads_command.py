@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from time import perf_counter
 from typing import Any
 
 import click
-from rich.progress import Progress
 
-from ...graph.ir import Graph
 from ...pipeline.boards import machine
-from ...pipeline.boards.board import Board
-from ...pipeline.engine import Engine
 from ...pipeline.measuring.background_load import BackgroundLoad
-from ...pipeline.measuring.trial import random_frame
+from ...pipeline.measuring.threads import engine_times, one_cluster, thread_times
 from ...pipeline.planning.profile import disturbed
-from ...sizing.scalability import Law, fit
+from ...progress import Progress
+from ...sizing.size_report import threads_report
 from .. import complete
 from ..model_argument import load_model, read_network
 from ..options import Command, file_option, finer_option, json_option, positive_option, value_option
-from ..output import print_json, progress
+from ..output import print_json, progress, tracked
 from ..profiles import BUSY
 from ..tables import print_table, print_text
-
-TURNS = 3  # of every number of threads, one after the other: clocks and neighbours change
 
 
 @click.command(cls=Command)
@@ -59,11 +53,11 @@ def threads(
     board = one_cluster()
     about = machine.describe(board) | {"before": machine.state(board)}
     graphs = [] if training else [load_model(model, finer=finer) for model in models]
-    with BackgroundLoad() as beside, progress() as bar:
+    with BackgroundLoad() as beside, progress() as bar, tracked(bar, "threads") as on_progress:
         if training:
-            found = _of_training(models, training, seconds, bar)
+            found = _of_training(models, training, seconds, on_progress)
         else:
-            found = [report(graph.name, of_engines(graph, board, seconds, bar)) for graph in graphs]
+            found = [threads_report(graph.name, engine_times(graph, board, seconds, on_progress)) for graph in graphs]
     with ExitStack() as files:
         if plot:
             what, unit = ("Training", "samples") if training else ("Throughput", "frames")
@@ -78,87 +72,17 @@ def threads(
             print_text(BUSY.format(what="threads were measured", cores=beside.cores))
 
 
-def _of_training(models: Sequence[str], batch: int, seconds: float, bar: Progress) -> list[dict[str, Any]]:
+def _of_training(models: Sequence[str], batch: int, seconds: float, progress: Progress) -> list[dict[str, Any]]:
     from ...sizing.torch_network import training_step
 
     networks = [read_network(model)[0] for model in models]
     steps = [training_step(network, batch) for network in networks]
     counts = range(1, len(os.sched_getaffinity(0)) + 1)
-    return [
-        report(network.name, measure(network.name, {n: partial(step, n) for n in counts}, seconds, bar), batch)
-        for network, step in zip(networks, steps, strict=True)
-    ]
-
-
-def one_cluster() -> Board:
-    """All cores that this process may use as one component, whatever their kinds: its affinity and container count."""
-    return Board.detect(clusters=[sorted(os.sched_getaffinity(0))], gpu=False)
-
-
-def of_engines(graph: Graph, board: Board, seconds: float, bar: Progress) -> dict[int, list[float]]:
-    """``measure`` of frames through an engine of each number of threads."""
-    frame = random_frame(graph)
-    with ExitStack() as stack:
-        calls: dict[int, Callable[[], object]] = {}
-        for count in range(1, len(board.component("big").device.cores) + 1):
-            engine = Engine(graph, "big", board, count)
-            stack.callback(engine.close)
-            calls[count] = partial(engine, frame)
-        return measure(graph.name, calls, seconds, bar)
-
-
-def measure(
-    name: str, calls: Mapping[int, Callable[[], object]], seconds: float, bar: Progress
-) -> dict[int, list[float]]:
-    """Number of threads -> ms of each call, one at a time, all numbers in turns of ``seconds`` together.
-
-    Each number has one call at least, and one to warm up, however long they take.
-    """
-    times: dict[int, list[float]] = {}
-    task = bar.add_task(f"{name} by threads", total=TURNS * len(calls))
-    begin = perf_counter()
-    for count, call in calls.items():
-        call()  # warm
-        times[count] = [_timed(call)]
-    share = max(0.0, begin + seconds - perf_counter()) / (TURNS * len(calls))
-    for _ in range(TURNS):
-        for count, call in calls.items():
-            end = perf_counter() + share
-            while perf_counter() + times[count][-1] / 1e3 < end:
-                times[count].append(_timed(call))
-            bar.advance(task)
-    return times
-
-
-def _timed(call: Callable[[], object]) -> float:
-    begin = perf_counter()
-    call()
-    return 1e3 * (perf_counter() - begin)
-
-
-def report(network: str, times: Mapping[int, list[float]], samples: int = 1) -> dict[str, Any]:
-    """Median and fastest latency, throughput by the median, and the law where there are three numbers of threads.
-
-    ``samples`` of a call: "fps" is how many of them a second.
-    """
-    rows = [
-        {"threads": count, "median_ms": _median(taken), "least_ms": min(taken), "fps": 1e3 * samples / _median(taken)}
-        for count, taken in times.items()
-    ]
-    law = fit({row["threads"]: row["fps"] for row in rows}) if len(rows) >= 3 else None
-    best = law.best(len(rows)) if law else max(rows, key=lambda row: row["fps"])["threads"]
-    return {"network": network, "rows": rows, "law": _law(law), "best_threads": best}
-
-
-def _median(values: list[float]) -> float:
-    return sorted(values)[len(values) // 2]
-
-
-def _law(law: Law | None) -> dict[str, float | None] | None:
-    if law is None:
-        return None
-    peak = law.peak if law.crosstalk else None
-    return {"serial": law.serial, "crosstalk": law.crosstalk, "peak_threads": peak}
+    reports = []
+    for network, step in zip(networks, steps, strict=True):
+        times = thread_times(network.name, {count: partial(step, count) for count in counts}, seconds, progress)
+        reports.append(threads_report(network.name, times, batch))
+    return reports
 
 
 def show(found: Mapping[str, Any], training: int | None) -> None:

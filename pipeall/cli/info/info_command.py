@@ -13,8 +13,8 @@ from ...graph.onnx.read.shapes import Shapes
 from ...graph.partition import Cut, Group, configurations, subgraph
 from ...pipeline.measuring.footprint import footprint
 from ...pipeline.planning.plan import Plan
+from ...sizing import size_report as report
 from ...sizing.size_network import Network
-from ..cost import cost_report as report
 from ..model_argument import read_network
 from ..options import Command, json_option, model_argument, model_options
 from ..output import print_json

@@ -17,8 +17,8 @@ from ...mlp.scaling import Setup, Turn, in_turns, overlap, summary
 from ...mlp.traffic import PAPER
 from ...pipeline.boards import machine
 from ...pipeline.measuring.background_load import BackgroundLoad
+from ...pipeline.measuring.threads import one_cluster
 from ...pipeline.planning.profile import disturbed
-from ..cost.threads_command import one_cluster
 from ..options import Command, Numbers, file_option, json_option, positive_option
 from ..output import print_json, progress
 from ..tables import print_table, print_text

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ...files import write_text
-from ...graph.ir import Graph, Node, Tensor
-from ...pipeline.boards.board import Board
-from ...sizing import conventions, size_precision, training
-from ...sizing.conv_algorithms import algorithm_costs
-from ...sizing.count import Cost, cost_of, network_cost, total
-from ...sizing.inference import arena, slot_bytes
-from ...sizing.size_network import FLOAT_BYTES, Network, layers_of, of_graph
+from ..files import write_text
+from ..graph.ir import Graph, Node, Tensor
+from . import batch as batches
+from . import conventions, residence, size_precision, training
+from .conv_algorithms import algorithm_costs
+from .count import Cost, cost_of, network_cost, total
+from .inference import arena, slot_bytes
+from .scalability import Law, fit
+from .size_network import FLOAT_BYTES, Network, layers_of, of_graph
 
 COLUMNS = (
     "layer", "op", "output", "parameters", "macs", "flops", "element_ops", "weight_bytes", "read_bytes",
@@ -142,13 +143,105 @@ def format_rows(network: Network, graph: Graph | None, processor: str) -> list[d
     ]
 
 
-def peaks() -> dict[str, tuple[float, float]]:
-    """CPU component of this machine -> FLOP/s and bytes/s that it reaches, measured in some seconds."""
-    found = {}
-    for name, component in Board.detect(gpu=False).components.items():
-        best = component.device.peak()
-        found[name] = best.flops, best.bytes
-    return found
+def training_report(
+    network: Network, optimizer: str, batch: int | None, memories: Mapping[str, float], share: float
+) -> dict[str, Any]:
+    """Memory of training by the lecture and exactly: at ``batch``, or at the largest that ``memories`` hold.
+
+    Of two largest batches one is recommended. ``residence`` says where the bytes lie at the exact one.
+    """
+    exact, space = training.memory_function(network, optimizer), training.space(network)
+    functions = {"lecture": space.bytes_at, "exact": lambda size: exact(size).total}
+    report: dict[str, Any] = {"optimizer": optimizer}
+    for name, function in functions.items():
+        row: dict[str, Any] = {}
+        chosen = batch
+        if memories:
+            needs = batches.needs_of(function, space.model, space.data, "gpu" in memories)
+            fit = batches.largest_batch({m: needs[m] for m in memories}, memories, share)
+            row["largest_batch"] = {
+                "batch": fit.batch,
+                "binding": fit.binding,
+                "used_bytes": dict(fit.used),
+                "limit_bytes": dict(fit.limits),
+            }
+            chosen = fit.batch if batch is None else batch
+            row["shares"] = {m: needs[m](chosen) / size for m, size in memories.items()}
+        row["batch"] = chosen
+        row["bytes"] = function(chosen)
+        report[name] = row
+    if memories:
+        report["recommended"] = {
+            "batch": report["exact"]["largest_batch"]["batch"],
+            "why": "the exact count has what autograd keeps, the weights' gradients and the optimizer's states; the "
+            "lecture's rule leaves the last two out and counts every activation twice",
+        }
+    chosen = report["exact"]["batch"]
+    memory = exact(chosen)
+    lie = residence.residence(space.model, space.data, memory.total, chosen, "gpu" in memories)
+    report["residence"] = {f"{name}_bytes": getattr(lie, name) for name in lie.__slots__}
+    report["exact"]["parts"] = {f"{name}_bytes": getattr(memory, name) for name in memory.__slots__}
+    return report
+
+
+def epoch_report(
+    network: Network,
+    samples: int,
+    disk: str,
+    bus: str | None,
+    mac_rate: float,
+    channels: tuple[int, int, int],
+    sample_type: str,
+    prefetch: bool,
+    trains: bool,
+) -> dict[str, Any]:
+    """Seconds of an epoch of samples of the network's own size, of ``sample_type`` on disk and float32 on the bus."""
+    elements = network.elements(network.inputs)
+    epoch = residence.epoch(
+        samples,
+        residence.SAMPLE_TYPES[sample_type] * elements,
+        network_cost(network).macs,
+        moved_bytes=FLOAT_BYTES * elements,
+        disk_rate=residence.link_rate(disk),
+        bus_rate=None if bus is None else residence.link_rate(bus),
+        mac_rate=mac_rate,
+        parallel=residence.channels(*channels),
+        prefetch=prefetch,
+        training=trains,
+    )
+    parts = {"load_s": epoch.load_s, "transfer_s": epoch.transfer_s, "compute_s": epoch.compute_s}
+    return parts | {
+        "total_s": epoch.total_s,
+        "bottleneck": epoch.bottleneck,
+        "training": trains,
+        "prefetch": prefetch,
+        "sample_type": sample_type,
+    }
+
+
+def threads_report(network: str, times: Mapping[int, list[float]], samples: int = 1) -> dict[str, Any]:
+    """Median and fastest latency, throughput by the median, and the law where there are three numbers of threads.
+
+    ``samples`` of a call: "fps" is how many of them a second.
+    """
+    rows = [
+        {"threads": count, "median_ms": _median(taken), "least_ms": min(taken), "fps": 1e3 * samples / _median(taken)}
+        for count, taken in times.items()
+    ]
+    law = fit({row["threads"]: row["fps"] for row in rows}) if len(rows) >= 3 else None
+    best = law.best(len(rows)) if law else max(rows, key=lambda row: row["fps"])["threads"]
+    return {"network": network, "rows": rows, "law": _law(law), "best_threads": best}
+
+
+def _median(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2]
+
+
+def _law(law: Law | None) -> dict[str, float | None] | None:
+    if law is None:
+        return None
+    peak = law.peak if law.crosstalk else None
+    return {"serial": law.serial, "crosstalk": law.crosstalk, "peak_threads": peak}
 
 
 def write_csv(path: str, rows: list[dict[str, Any]]) -> None:
