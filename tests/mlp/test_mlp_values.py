@@ -94,7 +94,7 @@ def test_the_best_epoch_is_kept_and_patience_ends(tmp_path):
     done = invoke(
         *command, "--epochs", "40", "--validation", "0.3", "--patience", "5", "--resume", tmp_path / "net.ckpt"
     )
-    assert done.exit_code == 2 and "--epochs: patience: training has ended" in done.stderr
+    assert done.exit_code == 2 and "--patience: training has ended" in done.stderr
 
 
 def test_the_best_epoch_survives_a_break(tmp_path):
