@@ -140,13 +140,14 @@ def check_values(command: click.Command) -> click.Command:
     return command
 
 
-def file_option(*names: str, help: str, folder: bool = False, resumed: str = "") -> Callable:
+def file_option(*names: str, help: str, folder: bool = False, resumed: str = "", required: bool = False) -> Callable:
     """The name of a file to write; ``folder``: it may be one too; ``resumed``: the option whose file it may be."""
     check = partial(_in_folder, folder=folder)
     return click.option(
         *names,
         cls=Written,
         resumed=resumed,
+        required=required,
         metavar="FILE",
         callback=check,
         shell_complete=complete.any_file,
@@ -285,6 +286,10 @@ value_option = click.option(
 
 
 model_argument = click.argument("model", shell_complete=complete.models)
+models_argument = click.argument("models", nargs=-1, required=True, shell_complete=complete.models)
+export_option = file_option(
+    "--export-tuning", help="Also write all timings of kernels that are kept here, for PIPEALL_TUNING."
+)
 finer_option = click.option(
     "--finer",
     type=click.IntRange(1),

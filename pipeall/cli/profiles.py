@@ -12,10 +12,12 @@ from ..files import checkpoint
 from ..graph.ir import Graph
 from ..pipeline.boards.board import Board
 from ..pipeline.boards.board_model import PRICE_LIST, REGRESSION
+from ..pipeline.devices.timings import export_times
 from ..pipeline.measuring import profiler
 from ..pipeline.planning.profile import Profile, disturbed
 from ..pipeline.planning.uncertainty import Interval
 from .output import tracked
+from .tables import print_text
 
 BUSY = (
     "BUSY: while {what}, other programs took the time of up to {cores:.1f} cores; "
@@ -48,6 +50,13 @@ def measured(
             checkpoint=lambda so_far: checkpoint(lambda: so_far.save(path)) if path else None,
             progress=show,
         )
+
+
+def write_tuning(path: str, quiet: bool) -> None:
+    """Writes the timings of kernels that are kept on this machine."""
+    shapes = export_times(path)
+    if not quiet:
+        print_text(f"{path}: timings of {shapes} shapes")
 
 
 def times_lines(found: Profile, board: Board | None = None) -> list[str]:

@@ -15,6 +15,11 @@ OPTIONS = {  # command -> option that is gone -> what to write instead
         "--threads": "--plan Bx2-L:3",
     },
     "train": {"--rate": "--lr"},
+    "profile": {
+        "--layers": "pipeall profile layers MODEL",
+        "--tune-gpu": "pipeall profile tune MODEL",
+        "--board-report": "pipeall profile board -o FILE",
+    },
 }
 KEYS = {  # command -> option that held several values -> key -> its option, where that is not --KEY
     "run": {"--task": {}, "--preprocess": {}},

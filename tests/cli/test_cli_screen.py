@@ -110,7 +110,7 @@ def test_components_are_one_screen():
         "cost epoch alexnet --samples 1000 --gmacs 10",
         "cost threads tiny --seconds 0.01",
         "profile tiny --board TOY",
-        "profile tiny --units B --layers --seconds 0.01",
+        "profile layers tiny --units B --seconds 0.01",
         "search tiny --board TOY",
         "search googlenet --board a311d-armcl --floating --top 3",
         "simulate tiny --board TOY --frames 50",

@@ -324,11 +324,6 @@ def test_words_of_sources(tmp_path):
 # ---- what to do instead ----
 
 
-def test_a_plan_without_cuts_says_what_makes_them(tmp_path):
-    result = invoke("run", "squeezenet", picture(tmp_path), "--plan", "B-L")
-    assert result.exit_code == 2 and "expected 1 for 2 stages, got 0; Plan.balanced" in result.stderr
-
-
 def test_a_network_that_no_decoder_reads(tmp_path):
     onnx = pytest.importorskip("onnx", reason="needs pipeall[onnx]")
     value, path = onnx.helper.make_tensor_value_info, tmp_path / "larger.onnx"

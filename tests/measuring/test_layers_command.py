@@ -1,4 +1,4 @@
-"""``pipeall profile --layers``: what bounds a layer, against numbers computed by hand, and the command."""
+"""``pipeall profile layers``: what bounds a layer, against numbers computed by hand, and the command."""
 
 from dataclasses import replace
 
@@ -188,7 +188,7 @@ def quick_peak(monkeypatch):
 @pytest.mark.usefixtures("tiny", "quick_peak")
 @two_clusters
 def test_layers_of_the_first_cpu_or_of_units():
-    found = document("profile", "tiny", "--layers", *QUICK)
+    found = document("profile", "layers", "tiny", *QUICK)
     (big,) = found["networks"]
     assert found["format"] == "pipeall.layers/1" and (big["network"], big["unit"]) == ("quick", "big")
     assert (
@@ -200,13 +200,13 @@ def test_layers_of_the_first_cpu_or_of_units():
     assert convs[1]["macs"] == 32 * 32 * 32 * 32 and convs[1]["algorithm"] == "gemm" and convs[1]["kernel"] == [1, 1]
     assert all(row["ms"] > 0 and row["gflops"] > 0 for row in convs)
     assert big["totals"][-1]["ms"] == pytest.approx(sum(row["ms"] for row in big["layers"]))
-    networks = document("profile", "tiny", "tiny", "--layers", "--units", "Bx1,L", *QUICK)["networks"]
+    networks = document("profile", "layers", "tiny", "tiny", "--units", "Bx1,L", *QUICK)["networks"]
     assert [times["unit"] for times in networks] == ["bigx1", "little"] * 2
 
 
 @pytest.mark.usefixtures("tiny", "quick_peak")
 def test_layers_as_text():
-    text = invoke("profile", "tiny", "--layers", "--units", "Bx1", *QUICK).stdout
+    text = invoke("profile", "layers", "tiny", "--units", "Bx1", *QUICK).stdout
     assert "quick on bigx1, 1 thread; at most 100.0 GFLOP/s, 10.0 GB/s from memory" in text
     assert "32 x 32 x 16" in text and "3x3" in text and "Totals" in text and "gemm" in text
 
@@ -214,7 +214,7 @@ def test_layers_as_text():
 @pytest.mark.usefixtures("tiny", "quick_peak")
 def test_layers_of_a_quantised_network(monkeypatch):
     monkeypatch.setitem(ZOO, "tiny", lambda: integers(chain()))
-    command = "profile", "tiny", "--layers", "--units", "Bx1", *QUICK
+    command = "profile", "layers", "tiny", "--units", "Bx1", *QUICK
     text = invoke(*command).stdout
     assert "at most 400.0 GOP/s of int8, 100.0 GFLOP/s, 10.0 GB/s from memory" in text
     assert "gemm int8" in text and "depthwise int8" in text
@@ -224,13 +224,3 @@ def test_layers_of_a_quantised_network(monkeypatch):
     assert {row["dtype"] for row in convs} == {"int8"}
     assert all(row["peak_share"] == pytest.approx(row["gflops"] / 400) for row in convs)
     assert convs[0]["bytes"] == 12 * 10 * (8 + 16) + 9 * 8 * 16 + 12 * 16
-
-
-@pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize(
-    "other", [("-o", "FILE"), ("--again",), ("--board", "a311d-armcl"), ("--save-board", "FILE")], ids=str
-)
-def test_layers_are_measured_here_and_not_kept(other, tmp_path):
-    file = tmp_path / "file.json"
-    result = invoke("profile", "tiny", "--layers", *(file if word == "FILE" else word for word in other))
-    assert result.exit_code == 2 and "--layers: expected no --" in result.stderr and not file.exists()

@@ -125,15 +125,13 @@ def test_only_opencl_is_tuned(gpu):
 def test_the_command(gpu, monkeypatch):
     graph, _ = case_graph(CASES["1x1"])
     monkeypatch.setitem(model.ZOO, "alexnet", lambda: graph)
-    found = document("profile", "alexnet", "--tune-gpu")
+    found = document("profile", "tune", "alexnet")
     ((shape,),) = [network["shapes"] for network in found["networks"]]
     assert shape["shape"].startswith("5x7x17-21 k1x1") and shape["best_us"] > 0
-    assert "direct" in invoke("profile", "alexnet", "--tune-gpu").output
+    assert "direct" in invoke("profile", "tune", "alexnet").output
     for arguments, message in (
-        (("--units", "big"), "expected a device that is tuned ahead, such as a gpu"),
-        (("--units", "big,gpu"), "--units: expected one component beside --tune-gpu"),
-        (("--layers",), "--layers: expected no --tune-gpu beside it"),
-        (("--board", "a311d-armcl"), "--tune-gpu: expected no --board beside it"),
+        (("--unit", "big"), "expected a device that is tuned ahead, such as a gpu"),
+        (("--unit", "npu"), "expected big, mid, little, gpu"),
     ):
-        failed = invoke("profile", "alexnet", "--tune-gpu", *arguments)
+        failed = invoke("profile", "tune", "alexnet", *arguments)
         assert failed.exit_code == 2 and message in failed.stderr

@@ -162,7 +162,7 @@ def test_reasons_of_a_driver_name_no_file(graph):
 def test_the_command_measures_all_and_names_nobody(tmp_path, monkeypatch):
     monkeypatch.setenv("PIPEALL_OPENCL", "off")
     file = tmp_path / "mine.json"
-    report = document("profile", "tiny", "--board-report", file, "--seconds", "0.01")
+    report = document("profile", "board", "tiny", "-o", file, "--seconds", "0.01")
     assert report["format"] == "pipeall.board-report/1" and list(report["peaks"]) == ["big", "little"]
     assert all(peak["flops"] > 0 and peak["bytes"] > 0 for peak in report["peaks"].values())
     (network,) = report["networks"]
@@ -177,26 +177,12 @@ def test_the_command_measures_all_and_names_nobody(tmp_path, monkeypatch):
     for plan, fps in told.items():  # the file has six decimals
         assert predict(profile, Plan.parse(plan)).fps == pytest.approx(fps, rel=0.01)
     assert {**board.model.report, "format": report["format"]} == report
-    text = invoke("profile", "tiny", "--board-report", file, "--seconds", "0.01").stdout
+    text = invoke("profile", "board", "tiny", "-o", file, "--seconds", "0.01").stdout
     for secret in (socket.gethostname(), getpass.getuser(), str(Path.home()), str(tmp_path), "mine"):
         if len(secret) > 4:  # "root" and "box" are parts of other words
             assert secret not in text and secret not in json.dumps(report)
     for words in ("Board report", "Components", "GFLOP/s", "Clocks, heat and load", "parallel", "6 steps"):
         assert words in text
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (("--units", "B"), "--board-report: expected no --units"),
-        (("--board", "a311d"), "--board-report: expected no --board"),
-        (("--layers",), "--board-report: expected no --layers"),
-        (("-o", "x.json"), "--board-report: expected no --output"),
-    ],
-)
-def test_what_cannot_stand_beside_a_report_is_refused(arguments, message, tmp_path):
-    result = invoke("profile", "--board-report", tmp_path / "x.json", *arguments)
-    assert result.exit_code == 2 and message in result.stderr
 
 
 def test_networks_are_wanted_where_there_is_no_report():

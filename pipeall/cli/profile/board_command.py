@@ -1,33 +1,60 @@
-"""``pipeall profile --board-report``: all that can be measured of this board, as a board file and as a text to send."""
+"""``pipeall profile board``: all that can be measured of this board, as a board file and as a text to send."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from ...graph.ir import Graph
+import click
+
+from ...graph.onnx.read.shapes import Shapes
 from ...pipeline.boards.board import Board
 from ...pipeline.measuring.report import board_report, model_of
+from .. import complete
+from ..bench.bench_command import NETS
+from ..model_argument import load_model
+from ..options import Command, file_option, json_option, model_options, seconds_option
 from ..output import print_json, progress
 from ..profiles import times_lines
 from ..tables import print_table, print_text
 
 
-def show_report(graphs: Sequence[Graph], file: str, seconds: float, as_json: bool) -> None:
-    """Measures, prints the report and writes the board file."""
-    board = Board.detect()
+@click.command(cls=Command)
+@click.argument("models", nargs=-1, shell_complete=complete.models)
+@file_option("-o", "--output", required=True, help="The board model to write, for --board.")
+@seconds_option
+@model_options
+@json_option
+def board(
+    models: tuple[str, ...],
+    output: str,
+    seconds: float,
+    input_shape: Shapes | None,
+    finer: int | None,
+    as_json: bool,
+) -> None:
+    """Measure all of this board, and write a board model.
+
+    \b
+    pipeall profile board -o myboard.json
+
+    Measures peaks, clocks, layers, heat, and pipelines at full load, of the zoo's five networks unless some are named.
+    It takes some ten minutes on a board, and prints a text that names nobody.
+    """
+    graphs = [load_model(model, input_shape, finer) for model in models or NETS]
+    here = Board.detect()
     with progress() as bar:
         task = bar.add_task("board report", total=None)
         report, ran = board_report(
             graphs,
-            board,
+            here,
             seconds=seconds,
             progress=lambda text, done, total: bar.update(task, description=text, completed=done, total=total),
         )
     with ExitStack() as files:
-        files.callback(model_of(Path(file).stem, board, report, ran).save, file)
+        files.callback(model_of(Path(output).stem, here, report, ran).save, output)
         if as_json:
             print_json("board-report", **report)
             return

@@ -1,19 +1,53 @@
-"""``pipeall profile --layers``: what each layer takes on a unit, beside what this can do at most."""
+"""``pipeall profile layers``: what each layer takes on a unit, beside what this can do at most."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
+import click
+
 from ...graph.ir import Graph
+from ...graph.onnx.read.shapes import Shapes
 from ...pipeline.boards.board import Board
 from ...pipeline.measuring.layers import LayerTimes, layer_times
+from ..model_argument import load_model
+from ..options import Command, export_option, json_option, model_options, models_argument, seconds_option, units_option
 from ..output import print_json, progress, shape_text
+from ..plans import unit_names
+from ..profiles import write_tuning
 from ..tables import print_table
 
 
-def show_layers(graphs: Sequence[Graph], units: Sequence[str] | None, seconds: float, as_json: bool) -> None:
-    """Measures and prints the layers of networks on units; the first CPU by default."""
+@click.command(cls=Command)
+@models_argument
+@units_option
+@seconds_option
+@export_option
+@model_options
+@json_option
+def layers(
+    models: tuple[str, ...],
+    units: str | None,
+    seconds: float,
+    export_tuning: str | None,
+    input_shape: Shapes | None,
+    finer: int | None,
+    as_json: bool,
+) -> None:
+    """Show what bounds each layer on units, by default on the first CPU.
+
+    \b
+    pipeall profile layers mobilenet --units big,gpu
+    pipeall profile layers net.onnx --export-tuning tuning.json
+    """
+    names, graphs = unit_names(units), [load_model(model, input_shape, finer) for model in models]
+    _show_layers(graphs, names, seconds, as_json)
+    if export_tuning:
+        write_tuning(export_tuning, as_json)
+
+
+def _show_layers(graphs: Sequence[Graph], units: Sequence[str] | None, seconds: float, as_json: bool) -> None:
     board = Board.detect()
     if units is None:
         units = [next(part.name for part in board.components.values() if part.device.cores)]

@@ -16,23 +16,49 @@ from ...graph.onnx.read.shapes import Shapes
 from ...pipeline.boards.board import Board
 from ...pipeline.boards.board_model import BoardModel
 from ...pipeline.boards.profile_cache import measured_on
-from ...pipeline.devices.timings import export_times
 from ...pipeline.planning.profile import Profile, UnitTimes
-from .. import complete
-from ..bench.bench_command import NETS
+from ..default_group import DEFAULT, DefaultGroup
 from ..model_argument import load_model
-from ..options import Command, board_option, file_option, json_option, model_options, seconds_option, units_option
+from ..options import (
+    board_option,
+    export_option,
+    file_option,
+    json_option,
+    model_options,
+    models_argument,
+    seconds_option,
+    units_option,
+)
 from ..output import print_json, progress
 from ..plans import unit_names
-from ..profiles import load_board, measured, times_lines
+from ..profiles import load_board, measured, times_lines, write_tuning
 from ..tables import print_table, print_text
-from .board_command import show_report
-from .layers_command import show_layers
-from .tune_command import show_tuning
+from .board_command import board
+from .layers_command import layers
+from .tune_command import tune
 
 
-@click.command(cls=Command)
-@click.argument("models", nargs=-1, shell_complete=complete.models)
+@click.group(cls=DefaultGroup, subcommand_metavar="MODELS... | COMMAND ...")
+def profile() -> None:
+    """Measure networks' groups on every processor.
+
+    \b
+    pipeall profile squeezenet -o squeezenet.json
+    pipeall profile net.onnx -o net.json --units Bx3,Bx1,L,G
+    pipeall profile alexnet mobilenet -o profiles/ --save-board mine.json
+    pipeall profile layers mobilenet --units big,gpu
+    pipeall profile tune mobilenet
+    pipeall profile board -o myboard.json
+
+    Every unit is measured alone and beside each other unit, then the hand-over between them. A unit is a component, or
+    some cores of one, such as Bx3. A profile is for one network and one machine; search and simulate plan from it. What
+    --output has already is not measured again. The options are those of "pipeall profile MODELS"; COMMAND --help has
+    the others.
+    """
+
+
+@profile.command(DEFAULT)
+@models_argument
 @file_option(
     "-o", "--output", help="Written after each part, and resumed; for several networks it is a folder.", folder=True
 )
@@ -41,13 +67,10 @@ from .tune_command import show_tuning
 @click.option("--again", is_flag=True, help="Measure all of it, whatever --output has.")
 @board_option
 @file_option("--save-board", help="Also write a board model of this machine, for --board.")
-@file_option("--board-report", help="Instead: all of this board, of the zoo's five networks; writes a board model.")
-@click.option("--layers", is_flag=True, help="Instead: what bounds each layer on units, by default the first CPU.")
-@click.option("--tune-gpu", is_flag=True, help="Instead: time the kernels' tiles for each convolution, keep the best.")
-@file_option("--export-tuning", help="Also write all timings of kernels that are kept here, for PIPEALL_TUNING.")
+@export_option
 @model_options
 @json_option
-def profile(
+def profile_model(
     models: tuple[str, ...],
     output: str | None,
     units: str | None,
@@ -55,9 +78,6 @@ def profile(
     again: bool,
     board: str | None,
     save_board: str | None,
-    board_report: str | None,
-    layers: bool,
-    tune_gpu: bool,
     export_tuning: str | None,
     input_shape: Shapes | None,
     finer: int | None,
@@ -67,54 +87,23 @@ def profile(
 
     \b
     pipeall profile squeezenet -o squeezenet.json
-    pipeall profile net.onnx -o net.json --units Bx3,Bx1,L,G
-    pipeall profile alexnet mobilenet -o profiles/ --save-board mine.json
-    pipeall profile --board-report myboard.json
-    pipeall profile mobilenet --layers --units big,gpu
-    pipeall profile mobilenet --tune-gpu
-    pipeall profile net.onnx --layers --export-tuning tuning.json
-
-    Every unit is measured alone and beside each other unit, then the hand-over between them. A unit is a component, or
-    some cores of one, such as Bx3. A profile is for one network and one machine; search and simulate plan from it. What
-    --output has already is not measured again.
-
-    --board-report also measures peaks, clocks, layers, heat, and pipelines at full load. It takes some ten minutes on a
-    board, and prints a text that names nobody.
+    pipeall profile model squeezenet -o squeezenet.json
     """
     names = unit_names(units)
-    if not models and not board_report:
-        raise click.MissingParameter(param_type="argument", param_hint="'MODELS...'")
-    if board_report:
-        others = {"--output": output, "--units": units, "--again": again, "--board": board, "--save-board": save_board}
-        _expect_alone("--board-report", others | {"--layers": layers, "--tune-gpu": tune_gpu})
-        show_report([load_model(net, input_shape, finer) for net in models or NETS], board_report, seconds, as_json)
-    elif layers or tune_gpu:
-        others = {"--output": output, "--again": again, "--board": board, "--save-board": save_board}
-        _expect_alone("--layers" if layers else "--tune-gpu", others | {"--tune-gpu": layers and tune_gpu})
-        graphs = [load_model(model, input_shape, finer) for model in models]
-        if layers:
-            show_layers(graphs, names, seconds, as_json)
-        else:
-            show_tuning(graphs, names, as_json)
-    else:
-        there = _board(board, save_board)
-        graphs = [load_model(model, input_shape, finer) for model in models]
-        paths = _files(output, graphs)
-        profiles = _profiles(graphs, there, names, seconds, paths, again)
-        with ExitStack() as files:  # after what is printed, which is not lost where they cannot be written
-            for found, path in zip(profiles, paths, strict=True):
-                if path:
-                    files.callback(found.save, path)
-            if save_board:
-                timed = list(zip(graphs, profiles, strict=True))
-                files.callback(
-                    BoardModel.from_profiles(Path(save_board).stem, there.components, timed).save, save_board
-                )
-            _show_all(profiles, there, as_json)
+    there = _board(board, save_board)
+    graphs = [load_model(model, input_shape, finer) for model in models]
+    paths = _files(output, graphs)
+    profiles = _profiles(graphs, there, names, seconds, paths, again)
+    with ExitStack() as files:  # after what is printed, which is not lost where they cannot be written
+        for measured_profile, path in zip(profiles, paths, strict=True):
+            if path:
+                files.callback(measured_profile.save, path)
+        if save_board:
+            timed = list(zip(graphs, profiles, strict=True))
+            files.callback(BoardModel.from_profiles(Path(save_board).stem, there.components, timed).save, save_board)
+        _show_all(profiles, there, as_json)
     if export_tuning:
-        shapes = export_times(export_tuning)
-        if not as_json:
-            print_text(f"{export_tuning}: timings of {shapes} shapes")
+        write_tuning(export_tuning, as_json)
 
 
 def _board(name: str | None, save_board: str | None) -> Board:
@@ -134,11 +123,6 @@ def _show_all(profiles: Sequence[Profile], there: Board, as_json: bool) -> None:
         print_json("profile", **profiles[0].to_dict())
     else:
         print_json("profiles", profiles=[found.to_dict() for found in profiles])
-
-
-def _expect_alone(mode: str, others: dict[str, object]) -> None:
-    if given := [option for option, value in others.items() if value]:
-        raise ArgumentError(f"{mode}: expected no {given[0]} beside it, it measures this machine in its own way")
 
 
 def _profiles(
@@ -217,3 +201,7 @@ def _unit_row(found: Profile, unit: str, times: UnitTimes) -> tuple[str | None, 
     beside = [None if unit == other else f"{mean(found.slowdown(unit, other)):.3f}" for other in found.units]
     watts = None if times.power_w is None else f"{mean(times.power_w):.2f}"
     return unit, whole, f"{spread:.2f}", *beside, watts
+
+
+for command in (layers, tune, board):
+    profile.add_command(command)

@@ -1,24 +1,51 @@
-"""``pipeall profile --tune-gpu``: every way to compute each convolution timed on an OpenCL device, the fastest kept."""
+"""``pipeall profile tune``: every way to compute each convolution timed on an OpenCL device, the fastest kept."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from ...errors import ArgumentError
+import click
+
 from ...graph.ir import Graph
+from ...graph.onnx.read.shapes import Shapes
 from ...pipeline.boards.board import Board
+from ...pipeline.devices.component import Component
 from ...pipeline.devices.device import Tuned
+from .. import complete
+from ..model_argument import load_model
+from ..options import Command, export_option, json_option, model_options, models_argument
 from ..output import print_json, progress
+from ..profiles import write_tuning
 from ..tables import print_table
 
 
-def show_tuning(graphs: Sequence[Graph], names: Sequence[str] | None, as_json: bool) -> None:
-    """Tunes one component, by default the GPU, and prints what it gains."""
-    board = Board.detect()
-    if names is not None and len(names) != 1:
-        raise ArgumentError(f"--units: expected one component beside --tune-gpu, got {', '.join(names)}")
-    component = board.component(names[0] if names else "gpu")
+@click.command(cls=Command)
+@models_argument
+@click.option("--unit", default="gpu", show_default=True, shell_complete=complete.units, help="An OpenCL device.")
+@export_option
+@model_options
+@json_option
+def tune(
+    models: tuple[str, ...],
+    unit: str,
+    export_tuning: str | None,
+    input_shape: Shapes | None,
+    finer: int | None,
+    as_json: bool,
+) -> None:
+    """Time every way to compute each convolution on a GPU, and use the fastest.
+
+    \b
+    pipeall profile tune mobilenet
+    """
+    component = Board.detect().component(unit)
+    _show_tuning([load_model(model, input_shape, finer) for model in models], component, as_json)
+    if export_tuning:
+        write_tuning(export_tuning, as_json)
+
+
+def _show_tuning(graphs: Sequence[Graph], component: Component, as_json: bool) -> None:
     found: list[list[Tuned]] = []
     with progress() as bar:
         for graph in graphs:

@@ -54,7 +54,7 @@ class BoardModel:
                    is also what "big" computes a quantised network in
     contention_error  of the factors, likewise
     about          where the figures come from
-    report         what ``pipeall profile --board-report`` measured beside them; not part of profiles
+    report         what ``pipeall profile board`` measured beside them; not part of profiles
     """
 
     name: str

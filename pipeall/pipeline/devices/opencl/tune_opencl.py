@@ -1,4 +1,4 @@
-"""How each convolution is computed on an OpenCL device: timed by ``pipeall profile --tune-gpu``, then read from a file.
+"""How each convolution is computed on an OpenCL device: timed by ``pipeall profile tune``, then read from a file.
 
 A convolution runs several times behind itself, between two buffers of its own; the queue's profiling tells when each
 ended. Without a file the family's defaults are used (``methods.modelled``).
