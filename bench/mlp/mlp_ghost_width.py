@@ -11,10 +11,10 @@ import numpy as np
 
 from bench.common import Record, parser
 from pipeall.mlp import Perceptron
-from pipeall.mlp.data import LabelledSamples, load
+from pipeall.mlp.data import LabelledSamples, Split, load
 from pipeall.mlp.layout import bounds_of
 from pipeall.mlp.simulator import simulate
-from pipeall.mlp.train import report, train
+from pipeall.mlp.train import Settings, report, train
 
 BATCH = 32
 COLUMNS = ("width", "gradient", "kept [%] .1f", "sent [bytes] .0f", "loss .4f", "accuracy [%] .2f")
@@ -30,7 +30,7 @@ def trained(sizes, ranks, data, test, epochs, seed, **layout):
             net.add_layer("hidden", neurons, "relu")
         net.add_layer("output", sizes[-1], "softmax")
         net.initialize(comm, **layout)
-        history = train(net, data, test, epochs, BATCH, 0.1, 0.5)
+        history = train(net, Split(data, test), Settings(epochs, BATCH, 0.1, 0.5))
         return history[-1], report(net, history, len(data))
 
     return simulate(ranks, program)[0]

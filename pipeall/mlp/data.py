@@ -88,7 +88,7 @@ class Split(NamedTuple):
 
     train: Samples
     test: Samples
-    validation: Samples | None
+    validation: Samples | None = None
 
 
 def load(name: str, test_share: float = 0.2) -> tuple[LabelledSamples, LabelledSamples]:

@@ -77,15 +77,15 @@ class Turn:
 
 
 def in_turns(
-    setups: Iterable[Setup], rounds: int, seconds: float, told: Callable[[Setup], object] = lambda setup: None
+    setups: Iterable[Setup], rounds: int, seconds: float, on_turn: Callable[[Setup], object] = lambda setup: None
 ) -> dict[Setup, list[Turn]]:
     """Turns of about ``seconds`` of iterations each; every setup takes part in every round, every second backwards."""
-    found: dict[Setup, list[Turn]] = {setup: [] for setup in setups}
+    turns: dict[Setup, list[Turn]] = {setup: [] for setup in setups}
     for number in range(rounds):
-        for setup in reversed(found) if number % 2 else found:
-            found[setup].append(turn(setup, seconds))
-            told(setup)
-    return found
+        for setup in reversed(turns) if number % 2 else turns:
+            turns[setup].append(turn(setup, seconds))
+            on_turn(setup)
+    return turns
 
 
 def summary(turns: Iterable[Turn]) -> Turn:
@@ -115,8 +115,8 @@ def turn(setup: Setup, seconds: float) -> Turn:
     except subprocess.TimeoutExpired:
         raise PipeallError(f"scaling: {setup.model} on {setup.ranks} ranks took more than {TURN_S} s") from None
     if done.returncode:
-        said = next((line for line in reversed(done.stderr.splitlines()) if "rror" in line), "no error told")
-        raise PipeallError(f"scaling: {setup.model} on {setup.ranks} ranks failed: {said.strip():.300}")
+        message = next((line for line in reversed(done.stderr.splitlines()) if "rror" in line), "no error given")
+        raise PipeallError(f"scaling: {setup.model} on {setup.ranks} ranks failed: {message.strip():.300}")
     return Turn(**json.loads(done.stdout.splitlines()[-1]))
 
 

@@ -14,14 +14,14 @@ import numpy as np
 from ..errors import PipeallError
 from . import checkpoint
 from .checkpoint import Progress
-from .data import LabelledSamples, Samples
+from .data import LabelledSamples, Samples, Split
 from .network import Perceptron
 from .rules import Schedule
 from .traffic import dense_weights, flops
 
-NOTHING, CONSTANT = Progress(), Schedule()
+START, CONSTANT = Progress(), Schedule()
 EVALUATED = 256  # samples at a time
-MOVES = 20  # in an epoch, at most: an iteration may take microseconds
+REPORTS = 20  # of progress in an epoch, at most: an iteration may take microseconds
 
 
 class DivergedError(PipeallError):
@@ -50,62 +50,94 @@ class EpochResult:
     on_validation: float | None = None
 
 
+@dataclass(frozen=True)
+class Settings:
+    """How a network is trained.
+
+    Attributes
+    ----------
+    epochs : int
+        Passes over the training samples, those before an interruption included.
+    batch : int
+        Samples of an iteration.
+    rate : float
+        Learning rate of the first epoch.
+    momentum : float or None
+        In place of the rule's.
+    schedule : Schedule
+        How ``rate`` changes over the epochs.
+    patience : int or None
+        Training ends after so many epochs without a new least validation loss.
+    """
+
+    epochs: int
+    batch: int
+    rate: float
+    momentum: float | None = None
+    schedule: Schedule = CONSTANT
+    patience: int | None = None
+
+
 def train(
     net: Perceptron,
-    data: Samples,
-    test: Samples,
-    epochs: int,
-    batch: int,
-    rate: float,
-    momentum: float | None = None,
-    progress: Progress = NOTHING,
+    samples: Split,
+    settings: Settings,
+    progress: Progress = START,
     save: str | Path | None = None,
-    schedule: Schedule = CONSTANT,
-    validation: Samples | None = None,
-    patience: int | None = None,
     look_at_training: bool = False,
-    told: Callable[[EpochResult], object] = lambda epoch: None,
-    moved: Callable[[float], object] = lambda epochs: None,
+    on_epoch: Callable[[EpochResult], object] = lambda epoch: None,
+    on_progress: Callable[[float], object] = lambda epochs: None,
 ) -> list[EpochResult]:
-    """Trains from ``progress`` to ``epochs``; called by every rank with the same arguments.
+    """Trains from ``progress`` on; called by every rank with the same arguments.
 
-    momentum    in place of the rule's
-    schedule    how ``rate`` changes over the ``epochs``
-    validation  samples whose least loss chooses the epoch of which the network has the weights in the end
-    patience    epochs without a new least loss of them after which training ends
-    look_at_training  how good the network is on the training samples too, for a forward pass over all of them
-    save        a checkpoint after each epoch, of its weights
-    told        called with each epoch, behind its checkpoint, also where that could not be written
-    moved       called some times within an epoch with the epochs done so far, a fraction
-    The order of the samples is a function of the network's seed and the epoch. Raises DivergedError, after which the
-    last checkpoint is as it was.
+    The order of the samples is a function of the network's seed and the epoch.
+
+    Parameters
+    ----------
+    samples
+        With validation samples, the network has the weights of the epoch with their least loss in the end.
+    save
+        A checkpoint, written after each epoch.
+    look_at_training
+        Whether results say how good the network is on the training samples, for a forward pass over all of them.
+    on_epoch
+        Called with each epoch after its checkpoint, also where that could not be written.
+    on_progress
+        Called some times within an epoch with the epochs done so far, a fraction.
+
+    Raises
+    ------
+    DivergedError
+        The last checkpoint is as it was.
     """
+    data, validation = samples.train, samples.validation
     history: list[EpochResult] = []
-    for epoch in range(progress.epoch, epochs):
-        if patience is not None and progress.best is not None and epoch - progress.best_epoch >= patience:
+    for epoch in range(progress.epoch, settings.epochs):
+        waited = 0 if progress.best is None else epoch - progress.best_epoch
+        if settings.patience is not None and progress.best is not None and waited >= settings.patience:
             break
-        rate_now = rate * schedule.share(epoch, epochs)
+        rate = settings.rate * settings.schedule.share(epoch, settings.epochs)
         begin = perf_counter()
-        total, iterations = _epoch(net, data, epoch, batch, rate_now, momentum, moved)
+        total, iterations = _epoch(net, data, epoch, settings.batch, rate, settings.momentum, on_progress)
         seconds = perf_counter() - begin
         before = replace(net.comm.traffic)
         loss = float(net.comm.allreduce(np.array([total]))[0]) / len(data)
         if not isfinite(loss):
             raise DivergedError(
-                f"epoch {epoch + 1}: expected a finite loss, got {loss}; try a lower --rate than {rate:g}"
+                f"epoch {epoch + 1}: expected a finite loss, got {loss}; try a lower --rate than {settings.rate:g}"
             )
-        held, on_validation = (None, None) if validation is None else judged(net, validation)
-        progress = _after(net, progress, epoch + 1, held)
-        on_test = judged(net, test)[1]
-        right, error = (on_test, None) if isinstance(test, LabelledSamples) else (None, on_test)
-        on_training = judged(net, data)[1] if look_at_training else None
-        beside = (held, error, on_training, on_validation)
-        history.append(EpochResult(epoch + 1, loss, right, seconds, iterations, rate_now, *beside))
+        validation_loss, on_validation = (None, None) if validation is None else evaluate(net, validation)
+        progress = _after(net, progress, epoch + 1, validation_loss)
+        on_test = evaluate(net, samples.test)[1]
+        accuracy, error = (on_test, None) if isinstance(samples.test, LabelledSamples) else (None, on_test)
+        on_training = evaluate(net, data)[1] if look_at_training else None
+        beside = (validation_loss, error, on_training, on_validation)
+        history.append(EpochResult(epoch + 1, loss, accuracy, seconds, iterations, rate, *beside))
         try:
             if save is not None:
                 checkpoint.save(save, net, progress)
         finally:  # a full disk costs a checkpoint, not the epoch's figures
-            told(history[-1])
+            on_epoch(history[-1])
         net.comm.traffic = before  # traffic counts iterations alone
     if validation is not None and progress.best is not None:
         net.take_best()
@@ -119,29 +151,29 @@ def _epoch(
     batch: int,
     rate: float,
     momentum: float | None,
-    moved: Callable[[float], object],
+    on_progress: Callable[[float], object],
 ) -> tuple[float, int]:
     """This rank's share of the sum of the samples' losses, and the number of iterations."""
     order = np.random.default_rng((net.seed, epoch)).permutation(len(data))
     total, starts = 0.0, range(0, len(data), batch)
-    often = -(-len(starts) // MOVES)
+    often = -(-len(starts) // REPORTS)
     for number, start in enumerate(starts):
         if number % often == 0:
-            moved(epoch + number / len(starts))
+            on_progress(epoch + number / len(starts))
         index = order[start : start + batch]
         total += net.step(*data.batch(index, net.engine.dtype), rate, momentum) * len(index)
     return total, len(starts)
 
 
-def _after(net: Perceptron, progress: Progress, epoch: int, held: float | None) -> Progress:
-    """The progress after an epoch with this validation loss, of which the network keeps the best weights."""
-    if held is None or not isfinite(held) or (progress.best is not None and held >= progress.best):
+def _after(net: Perceptron, progress: Progress, epoch: int, loss: float | None) -> Progress:
+    """The progress after an epoch with this validation loss; the network keeps the weights of the least."""
+    if loss is None or not isfinite(loss) or (progress.best is not None and loss >= progress.best):
         return replace(progress, epoch=epoch)
     net.keep_best()
-    return Progress(epoch, held, epoch)
+    return Progress(epoch, loss, epoch)
 
 
-def judged(net: Perceptron, data: Samples) -> tuple[float, float]:
+def evaluate(net: Perceptron, data: Samples) -> tuple[float, float]:
     """The network's mean loss over all samples, and how good it is on them, on every rank the same.
 
     With classes that is the share of the samples whose label has the largest output; with numbers the root of the mean
@@ -162,7 +194,7 @@ def judged(net: Perceptron, data: Samples) -> tuple[float, float]:
 
 def accuracy(net: Perceptron, data: LabelledSamples) -> float:
     """The share of the samples whose label has the largest output."""
-    return judged(net, data)[1]
+    return evaluate(net, data)[1]
 
 
 def curves(history: Sequence[EpochResult]) -> dict[str, dict[str, list[float]]]:
@@ -193,10 +225,10 @@ def report(net: Perceptron, history: list[EpochResult], samples: int) -> dict[st
     overlap     1 - exposed / under way: the share of that time that was spent computing
     """
     comm = net.comm
-    held = net.shares_of(comm.rank)
-    weights = sum(share.weights for share in held)
+    shares = net.shares_of(comm.rank)
+    weights = sum(share.weights for share in shares)
     sent = asdict(comm.traffic)
-    mine = np.array([weights, flops(held), sent["messages"], sent["bytes"], sent["seconds"], sent["exposed"]], float)
+    mine = np.array([weights, flops(shares), sent["messages"], sent["bytes"], sent["seconds"], sent["exposed"]], float)
     table = np.zeros((comm.size, len(mine)))
     table[comm.rank] = mine
     comm.allgather(table, range(comm.size + 1)).wait()

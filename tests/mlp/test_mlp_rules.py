@@ -7,10 +7,10 @@ from mlp_nets import HEADS, network, samples
 from pipeall import ArgumentError
 from pipeall.mlp import checkpoint
 from pipeall.mlp.checkpoint import Progress
-from pipeall.mlp.data import load
+from pipeall.mlp.data import Split, load
 from pipeall.mlp.rules import Rule, Schedule
 from pipeall.mlp.simulator import simulate
-from pipeall.mlp.train import train
+from pipeall.mlp.train import Settings, train
 
 SIZES = (5, 13, 7, 3)
 STEPS, RATE = 30, 0.03
@@ -106,7 +106,8 @@ def test_a_break_changes_no_bit(tmp_path, digits, rule, layout):
     def fitted(comm, epochs, resume=False):
         net = network(sizes, HEADS[2], comm, rule=rule, **layout)
         made = checkpoint.load(path, net) if resume else Progress()
-        train(net, data, test, epochs, 64, 0.01, progress=made, schedule=Schedule("step", 3), save=path)
+        settings = Settings(epochs, 64, 0.01, schedule=Schedule("step", 3))
+        train(net, Split(data, test), settings, made, save=path)
         return [net.gather(name) for name in (None, *rule.kept)], net.steps
 
     whole = {ranks: simulate(ranks, lambda comm: fitted(comm, 4))[0] for ranks in (1, 2, 3)}

@@ -12,10 +12,10 @@ from pipeall.graph.onnx.write.write import save_onnx
 from pipeall.mlp import checkpoint
 from pipeall.mlp.checkpoint import Progress
 from pipeall.mlp.comm import CommError
-from pipeall.mlp.data import load
+from pipeall.mlp.data import Split, load
 from pipeall.mlp.export import to_graph
 from pipeall.mlp.simulator import simulate
-from pipeall.mlp.train import DivergedError, accuracy, report, train
+from pipeall.mlp.train import DivergedError, Settings, accuracy, report, train
 
 SIZES = (64, 24, 16, 10)
 
@@ -27,7 +27,7 @@ def digits():
 
 def fitted(comm, digits, epochs=3, head=HEADS[2], **options):
     net = network(SIZES, head, comm, **options)
-    train(net, *digits, epochs=epochs, batch=16, rate=0.1)
+    train(net, Split(*digits), Settings(epochs, batch=16, rate=0.1))
     return net
 
 
@@ -43,7 +43,7 @@ def test_digits_as_well_as_scikit_learn(digits):
     sklearn = pytest.importorskip("sklearn.neural_network", reason="the reference: pip install scikit-learn")
     data, test = digits
     net = network((64, 64, 10), HEADS[2])
-    train(net, data, test, epochs=20, batch=32, rate=0.1, momentum=0.9)
+    train(net, Split(data, test), Settings(20, batch=32, rate=0.1, momentum=0.9))
     x, x_test = data.x / data.scale, test.x / test.scale
     theirs = sklearn.MLPClassifier((64,), solver="sgd", batch_size=32, learning_rate_init=0.1, momentum=0.9, alpha=0,
                                    max_iter=20, tol=0, random_state=0)  # fmt: skip
@@ -64,7 +64,7 @@ def test_a_checkpoint_goes_on_on_other_ranks(tmp_path, digits, ranks):
     def second(comm):
         net = network(SIZES, HEADS[2], comm, bit_equal=True)
         begin = checkpoint.load(path, net)
-        train(net, *digits, epochs=4, batch=16, rate=0.1, progress=begin)
+        train(net, Split(*digits), Settings(4, batch=16, rate=0.1), begin)
         return net.gather()
 
     simulate(3, first)
@@ -131,7 +131,7 @@ def test_divergence_leaves_the_checkpoint(tmp_path, digits):
     def program(comm):
         net = network(SIZES, ("relu", "relu", "squared"), comm)
         with pytest.raises(DivergedError, match="epoch 1: expected a finite loss"):
-            train(net, *digits, epochs=2, batch=16, rate=1e20, save=path)
+            train(net, Split(*digits), Settings(2, batch=16, rate=1e20), save=path)
 
     simulate(2, program)
     assert path.read_bytes() == before
@@ -180,7 +180,7 @@ def test_the_exported_network_gives_the_same_outputs(tmp_path, digits, board, he
 def test_a_report(digits):
     def program(comm):
         net = network(SIZES, HEADS[2], comm)
-        return report(net, train(net, *digits, epochs=1, batch=1, rate=0.1), len(digits[0]))
+        return report(net, train(net, Split(*digits), Settings(1, batch=1, rate=0.1)), len(digits[0]))
 
     cost = simulate(2, program)[0]
     assert cost["weights"] == 64 * 24 + 24 * 16 + 16 * 10 and cost["weights_kept"] == 1

@@ -10,8 +10,8 @@ from mlp_nets import HEADS, network
 from PIL import Image
 
 from pipeall.mlp.checkpoint import Progress
-from pipeall.mlp.data import load, split
-from pipeall.mlp.train import EpochResult, curves, train
+from pipeall.mlp.data import Split, load, split
+from pipeall.mlp.train import EpochResult, Settings, curves, train
 
 COMMAND = ("train", "digits", "--hidden", "16", "--epochs")
 HELD_OUT = ("--validation", "0.2")
@@ -47,11 +47,11 @@ def test_numbers_of_an_epoch_are_those_of_the_exported_network(tmp_path):
 @pytest.mark.parametrize("batch", [1437, 64, 1])
 def test_an_epoch_tells_how_far_it_is(batch):
     data, test = load("digits")
-    net, moved = network((64, 8, 10), HEADS[2]), []
-    train(net, data, test, 3, batch, 0.01, progress=Progress(1), moved=moved.append)
+    net, done = network((64, 8, 10), HEADS[2]), []
+    train(net, Split(data, test), Settings(3, batch, 0.01), Progress(1), on_progress=done.append)
     iterations = -(-len(data) // batch)
-    assert moved == sorted(moved) and moved[0] == 1.0 and 2.0 in moved and max(moved) < 3
-    assert min(iterations, 11) <= len(moved) // 2 <= 20, "no more, as an iteration may take microseconds"
+    assert done == sorted(done) and done[0] == 1.0 and 2.0 in done and max(done) < 3
+    assert min(iterations, 11) <= len(done) // 2 <= 20, "no more, as an iteration may take microseconds"
 
 
 def test_training_samples_are_looked_at_only_where_asked():

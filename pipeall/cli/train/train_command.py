@@ -21,7 +21,7 @@ from ...mlp.functions import ACTIVATIONS, LOSSES, OUTPUTS, SOFTMAX
 from ...mlp.layout import MODES
 from ...mlp.network import GHOST_GRADIENTS, Perceptron
 from ...mlp.rules import RULES, SCHEDULES, Rule, Schedule
-from ...mlp.train import DivergedError, EpochResult, report
+from ...mlp.train import DivergedError, EpochResult, Settings, report
 from ...mlp.train import train as run
 from .. import complete
 from ..default_group import DEFAULT, DefaultGroup
@@ -280,9 +280,13 @@ def _trained(
             if log is not None:
                 log.add(epoch)
 
-        fixed = (options["epochs"], options["batch"], options["lr"], None, made, options["save"], schedule)
-        watched = (samples.validation, options["patience"], options["looks"], on_epoch)
-        run(net, samples.train, samples.test, *fixed, *watched, lambda epochs: bar.update(task, completed=epochs))
+        fixed = {name: options[name] for name in ("epochs", "batch", "patience")}
+        settings = Settings(**fixed, rate=options["lr"], schedule=schedule)
+
+        def on_progress(epochs: float) -> None:
+            bar.update(task, completed=epochs)
+
+        run(net, samples, settings, made, options["save"], options["looks"], on_epoch, on_progress)
     if log is not None:
         log.close()
     cost = report(net, history, len(samples.train))
