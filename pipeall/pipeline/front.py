@@ -17,8 +17,8 @@ from ..graph.passes.picture_input import pictures_of
 from .boards.board import Board
 from .boards.emulator import host_component
 from .devices.component import Component
-from .planning.names import overlap, traits_of, without_precision
 from .planning.plan import Plan, StagePlan
+from .planning.units import Unit, overlap, traits_of
 from .stats import NO_GROUPS
 
 
@@ -57,7 +57,7 @@ def spare_unit(graph: Graph, plan: Plan, board: Board) -> Component | None:
     clusters = [part for part in board.components.values() if traits_of(part.name).cores]
     if not clusters:
         return None
-    taken = {without_precision(component) for component in plan.components}
+    taken = {Unit.parse(component).component for component in plan.components}
     free = [part for part in clusters if not any(part.name == name or overlap(part.name, name) for name in taken)]
     if board.model:
         return host_component(StagePlan((free or clusters)[-1].name))

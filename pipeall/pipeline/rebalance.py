@@ -20,11 +20,11 @@ from math import inf
 from ..errors import ArgumentError, PipeallError
 from ..graph.ir import Graph
 from .boards.board import Board
-from .planning.names import parse_unit
 from .planning.plan import Plan
 from .planning.predict import predict
 from .planning.profile import Profile
 from .planning.search import search
+from .planning.units import Unit
 from .stats import NO_GROUPS, StageCounters
 
 GAIN = 0.04  # of throughput, latency or energy, that is worth a move
@@ -77,7 +77,7 @@ class Drift:
             raise ArgumentError(f"rebalance: expected a profile of {graph.name} on this board beside it, got none")
         real = {component.name for component in board.components.values() if not component.stand_in}
         here = {
-            unit: times for unit, times in profile.units.items() if parse_unit(unit)[0] in real | {*plan.components}
+            unit: times for unit, times in profile.units.items() if Unit.parse(unit).name in real | {*plan.components}
         }
         return cls(graph, replace(profile, units=here), plan)
 
@@ -87,9 +87,9 @@ class Drift:
         self.plan, self._before, self._usual, self._judged = present, None, None, None
 
     def _may_run(self, unit: str) -> bool:
-        component, cores = parse_unit(unit)
-        most = self._cores.get(component)
-        return most is None or (cores is not None and cores <= most)
+        asked = Unit.parse(unit)
+        most = self._cores.get(asked.name)
+        return most is None or (asked.cores is not None and asked.cores <= most)
 
     def observe(self, stage_ms: Sequence[float], now_s: float) -> Plan | None:
         """Takes the mean stage times of one window; the plan to move to, if it is time to. ``now_s``: any clock."""

@@ -15,7 +15,7 @@ from third_device.device import LIBRARY, Npu
 from pipeall import Board, DeviceError, Engine, Picture, Pipeline, Plan, profile, search
 from pipeall.graph.ops import run_graph
 from pipeall.pipeline.measuring.footprint import footprint
-from pipeall.pipeline.planning import names
+from pipeall.pipeline.planning import units
 from pipeall.pipeline.planning.predict import predict
 
 HERE = Path(__file__).parents[1] / "support"
@@ -35,7 +35,7 @@ def board(library, monkeypatch):
     """This machine's clusters and the npu."""
     monkeypatch.setenv(LIBRARY, str(library))
     monkeypatch.setenv("PIPEALL_OPENCL", "off")
-    monkeypatch.setitem(names.COMPONENTS, "npu", names.Traits("third_device.device"))  # the one line
+    monkeypatch.setitem(units.COMPONENTS, "npu", units.Traits("third_device.device"))  # the one line
     board = Board.detect()
     if "little" not in board.components:
         pytest.skip("one core only: a pipeline of two CPU components needs two")
@@ -130,12 +130,12 @@ def test_without_it_the_board_says_why(board, monkeypatch):
 
 
 def test_a_package_outside_brings_its_line_by_an_entry_point(library, monkeypatch):
-    point = SimpleNamespace(load=lambda: {"npu": names.Traits("third_device.device")})
-    monkeypatch.setattr(names, "entry_points", lambda group: [point] if group == "pipeall.devices" else [])
+    point = SimpleNamespace(load=lambda: {"npu": units.Traits("third_device.device")})
+    monkeypatch.setattr(units, "entry_points", lambda group: [point] if group == "pipeall.devices" else [])
     monkeypatch.setenv(LIBRARY, str(library))
     monkeypatch.setenv("PIPEALL_OPENCL", "off")
-    names.plug_ins.cache_clear()
+    units.plug_ins.cache_clear()
     try:
-        assert "npu" in Board.detect().components and names.component_name("N") == "npu"
+        assert "npu" in Board.detect().components and units.component_name("N") == "npu"
     finally:
-        names.plug_ins.cache_clear()
+        units.plug_ins.cache_clear()

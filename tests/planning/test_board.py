@@ -8,7 +8,7 @@ from recorded_boards import recorded_files, write_tree
 from pipeall._kernels.opencl import cl_devices as opencl
 from pipeall.errors import ArgumentError, DeviceError, missing_extra
 from pipeall.pipeline.boards.board import Board
-from pipeall.pipeline.planning.names import component_name
+from pipeall.pipeline.planning.units import component_name
 
 
 def device(index: int, name: str, stand_in: bool = False) -> opencl.DeviceInfo:

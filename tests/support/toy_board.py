@@ -11,8 +11,8 @@ from pipeall.pipeline.boards.board_model import BoardModel
 from pipeall.pipeline.boards.measured import Measured
 from pipeall.pipeline.boards.modelled import Modelled
 from pipeall.pipeline.boards.regression import FEATURES
-from pipeall.pipeline.planning.names import parse_unit
 from pipeall.pipeline.planning.predict import predict
+from pipeall.pipeline.planning.units import Unit
 
 CORES = {"big": 4, "little": 2, "gpu": 1}
 
@@ -25,7 +25,7 @@ def toy_board(graph: Graph, ms: dict[str, list[float]]) -> Board:
     """A board on which the graph takes ``ms``, and its components take no time for anything else."""
     model = BoardModel(
         "toy",
-        {name: Modelled("toy", CORES[name]) for name in dict.fromkeys(parse_unit(unit)[0] for unit in ms)},
+        {name: Modelled("toy", CORES[name]) for name in dict.fromkeys(Unit.parse(unit).name for unit in ms)},
         (Measured.of(graph, profile_of(graph, ms)),),
         {unit: (0.0,) * len(FEATURES) for unit in ms},
     )

@@ -15,8 +15,8 @@ from ...pipeline.boards.board import Board
 from ...pipeline.boards.profile_cache import real_components
 from ...pipeline.measuring.comparison import averages, compare_modes
 from ...pipeline.measuring.trial import compare
-from ...pipeline.planning.names import component_name, overlap
 from ...pipeline.planning.plan import Plan
+from ...pipeline.planning.units import component_name, overlap
 from .. import complete
 from ..model_argument import load_model
 from ..options import (

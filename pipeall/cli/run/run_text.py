@@ -9,7 +9,7 @@ from typing import Any
 from ...media.sources import Shot
 from ...pipeline.boards.board import Board
 from ...pipeline.live import LiveResult
-from ...pipeline.planning.names import parse_unit
+from ...pipeline.planning.units import Unit
 from ...pipeline.stats import groups_text
 from ...tasks import Answer
 from ..output import component_text, print_json_line
@@ -119,7 +119,7 @@ def print_figures(ran: Ran, board: Board) -> None:
     print_text()
     rows = [
         (
-            component_text(replace(board.component(parse_unit(stage.unit)[0]), name=stage.unit)),
+            component_text(replace(board.component(Unit.parse(stage.unit).name), name=stage.unit)),
             groups_text(stage.groups),
             *(f"{ms:.2f}" for ms in (stage.busy_ms, stage.wait_in_ms, stage.wait_out_ms, stage.map_ms, stage.copy_ms)),
             f"{100 * stage.use:.0f}",

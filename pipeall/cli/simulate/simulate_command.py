@@ -12,12 +12,12 @@ from ...graph.ir import Graph
 from ...graph.onnx.read.shapes import Shapes
 from ...pipeline.measuring.comparison import likely
 from ...pipeline.planning.baselines import baselines
-from ...pipeline.planning.names import parse_unit
 from ...pipeline.planning.plan import Plan
 from ...pipeline.planning.profile import Profile
 from ...pipeline.planning.rings import MAX_DEPTH, MAX_SLOTS
 from ...pipeline.planning.simulate import MAX_FRAMES
 from ...pipeline.planning.simulate import simulate as run
+from ...pipeline.planning.units import Unit
 from .. import complete
 from ..model_argument import load_model
 from ..options import Command, board_option, json_option, model_argument, model_options, positive_option, seed_option
@@ -109,7 +109,7 @@ def _simulated(profile: Profile, plan: Plan, frames: int, options: Mapping[str, 
 
 
 def _contest(graph: Graph, profile: Profile) -> dict[str, Plan]:
-    found = baselines(graph, profile, [unit for unit in profile.units if parse_unit(unit)[1] is None])
+    found = baselines(graph, profile, [unit for unit in profile.units if Unit.parse(unit).cores is None])
     parallel = {"parallel": found.parallel} if found.parallel else {}
     return {"peak": found.alone[0], **parallel, "pipe-all": found.pipelines[0].plan}
 

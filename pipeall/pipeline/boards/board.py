@@ -16,7 +16,7 @@ from ...errors import DeviceError, MissingExtraError
 from ..devices.component import Component
 from ..devices.cpu import cpu_device
 from ..devices.device import detect
-from ..planning.names import component_name, components, traits_of
+from ..planning.units import Unit, component_name, components, traits_of
 from .board_model import BoardModel
 
 CPU = "cpu"  # the device whose components are the clusters
@@ -111,7 +111,8 @@ class Board:
         Raises DeviceError where this board has none, with what it has and why; ArgumentError on another word.
         """
         asked = component_name(key)
-        name, _, precision = asked.partition("@")
+        unit = Unit.parse(asked)
+        name, precision = unit.component, unit.precision
         if precision and (self.model is None or precision in self.model.precisions(name)):
             return self.component(name).with_precision(precision)
         if name in self._present and not precision:

@@ -22,10 +22,10 @@ from ...graph.ir import Graph
 from ...graph.passes.dequantize import reals
 from ..devices.component import Component
 from ..devices.device import Device, unsupported, unsupported_groups
-from ..planning.names import parse_unit, traits_of
 from ..planning.plan import Plan
 from ..planning.profile import Link, Profile, UnitTimes, crossing_bytes, link_from, link_to_dict
 from ..planning.uncertainty import four_of_five
+from ..planning.units import Unit, traits_of
 from . import price_list, regression
 from .measured import Measured, mean_power, measured_from, median_contention
 from .modelled import Modelled
@@ -97,7 +97,7 @@ class BoardModel:
             if measured.fitted:
                 samples[measured.profile.network] = measured.sample(graph)
         prices = regression.fit(list(samples.values()), floors)
-        if absent := [unit for unit in prices if parse_unit(unit)[0] not in parts]:
+        if absent := [unit for unit in prices if Unit.parse(unit).name not in parts]:
             raise ArgumentError(f"unit {absent[0]!r}: expected one of the board's components, {', '.join(parts)}")
         known = tuple(measured for _, measured in networks)
         return cls(
@@ -124,7 +124,7 @@ class BoardModel:
         its graph, or one has a unit that the board lacks or that a stand-in ran.
         """
         profiles = list(profiles)
-        timed = {parse_unit(unit)[0] for _, profile in profiles for unit in profile.units}
+        timed = {Unit.parse(unit).name for _, profile in profiles for unit in profile.units}
         components = [component for component in there.values() if component.name in timed]
         if stand_ins := [component.name for component in components if component.device.stand_in]:
             raise ArgumentError(f"component {stand_ins[0]!r}: expected no stand-in; its times are a CPU's")
@@ -151,7 +151,7 @@ class BoardModel:
         """Those beside the default that a component has prices in; int8 is for quantised networks."""
         if component in self.step_prices:
             return self.step_prices[component].precisions()
-        return [unit.partition("@")[2] for unit in self.factors if unit.partition("@")[0] == component]
+        return [unit.precision for unit in map(Unit.parse, self.factors) if unit.component == component]
 
     def profile(self, graph: Graph, units: Sequence[str] | None = None) -> Profile:
         """Times of every group of a network on units: measured where it is one of ``networks``, else predicted.
@@ -166,9 +166,11 @@ class BoardModel:
         names, known = [Plan.single(unit).units[0] for unit in units or self._default_units()], self.units(graph)
         for name in names:
             if name not in known:
-                component, _, precision = name.partition("@")
-                part = self.parts.get(component)
-                lacks = f" (nothing known of its {part.core_type} in {precision})" if part and precision else ""
+                unit = Unit.parse(name)
+                part = self.parts.get(unit.component)
+                lacks = (
+                    f" (nothing known of its {part.core_type} in {unit.precision})" if part and unit.precision else ""
+                )
                 raise ArgumentError(f"unit {name!r}: expected one of the model {self.name}{lacks}: {', '.join(known)}")
         measured = next((network for network in self.networks if network.fits(graph)), None)
         times = {unit: self._times(unit, ms, measured) for unit, ms in self._predicted(graph, names).items()}
@@ -207,7 +209,7 @@ class BoardModel:
     def _default_units(self) -> list[str]:
         """In the order of the components."""
         order = list(self.parts)
-        return sorted((*self.prices, *self.step_prices), key=lambda unit: order.index(parse_unit(unit)[0]))
+        return sorted((*self.prices, *self.step_prices), key=lambda unit: order.index(Unit.parse(unit).name))
 
     def _predicted(self, graph: Graph, units: Iterable[str]) -> dict[str, np.ndarray]:
         """unit -> the time of each group by the prices."""
@@ -215,15 +217,15 @@ class BoardModel:
         count, found = len(graph.groups), {}
         works: dict[tuple[str | None, str], list[price_list.Work]] = {}  # that several components have in common
         for unit in units:
-            component, _, precision = unit.partition("@")
-            prices = self.step_prices.get(component)
+            asked = Unit.parse(unit)
+            prices = self.step_prices.get(asked.component)
             if prices is None:
-                row = self.prices[unit] if unit in self.prices else self.prices[component]
+                row = self.prices[unit] if unit in self.prices else self.prices[asked.component]
                 found[unit] = self.factors.get(unit, 1.0) * (rows @ np.array(row))
                 continue
-            key = prices.integers, precision
+            key = prices.integers, asked.precision or ""
             if key not in works:
-                works[key] = prices.works(graph, precision)
+                works[key] = prices.works(graph, asked.precision or "")
             found[unit] = prices.group_ms(works[key], count)
         return found
 
@@ -234,7 +236,7 @@ class BoardModel:
             if measured and unit not in self.factors:
                 continue
             whole = unit in self.step_prices and graph.quantised
-            names = (f"{unit}@int8" if whole else unit, unit.partition("@")[0])
+            names = (f"{unit}@int8" if whole else unit, Unit.parse(unit).component)
             known = [self.error[name] for name in names if name in self.error]
             if known:
                 found[unit] = known[0]
@@ -243,7 +245,7 @@ class BoardModel:
     def _times(self, unit: str, predicted: np.ndarray, measured: Measured | None) -> UnitTimes:
         mean_power = (self.mean_power_w[unit],) * len(predicted) if unit in self.mean_power_w else None
         timed = measured.profile.units if measured else ()
-        source = unit.partition("@")[0] if unit in self.factors and unit not in timed else unit
+        source = Unit.parse(unit).component if unit in self.factors and unit not in timed else unit
         if source not in timed:
             return UnitTimes(tuple(predicted.tolist()), tuple((self.spread_share * predicted).tolist()), mean_power)
         times = measured.times(source, predicted)
@@ -335,7 +337,7 @@ class BoardModel:
         step_prices = {unit: step_prices_from(read.inside("step_prices", unit)) for unit in own}
         factors = read.inside("precision_factors") if content.get("precision_factors") is not None else None
         for unit in factors.content if factors else ():
-            if component_of(unit) != unit or "@" not in unit or unit.partition("@")[0] not in units:
+            if component_of(unit) != unit or not (asked := Unit.parse(unit)).precision or asked.component not in units:
                 raise read.fail("precision_factors", "components that have prices, in another precision: gpu@fp16")
         error = read.inside("error") if content.get("error") is not None else JsonReader({}, source)
         contention = table(read, "contention", low=0.1)
@@ -369,8 +371,8 @@ class BoardModel:
 
 def _able(graph: Graph, unit: str, times: UnitTimes) -> UnitTimes:
     """The times with infinity for the groups that the unit's device cannot run, and why."""
-    component = parse_unit(unit)[0]
-    ask = unsupported(traits_of(component).device, component.partition("@")[2] or None)
+    asked = Unit.parse(unit)
+    ask = unsupported(traits_of(asked.component).device, asked.precision)
     refused = unsupported_groups(graph, ask) if ask else {}
     if not refused:
         return times

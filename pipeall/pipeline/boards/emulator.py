@@ -14,6 +14,7 @@ from ..devices.component import Component
 from ..devices.cpu import cpu_device
 from ..planning.plan import Plan, StagePlan
 from ..planning.predict import StageCosts, check_runs, spans
+from ..planning.units import Unit
 from .board import Board
 
 HERE = ("fp32", "int8", "mixed")  # precisions that every CPU computes in
@@ -66,5 +67,5 @@ def host_component(stage: StagePlan) -> Component:
     In half precision it computes floats, since this machine may have no kernels of halves.
     """
     fastest = next(iter(cpu_device.detect().values())).with_cores(UNPINNED)
-    precision = stage.component.partition("@")[2]
+    precision = Unit.parse(stage.component).precision
     return Component(stage.unit, fastest.with_precision(precision) if precision in HERE else fastest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..._kernels.cpu import algorithms
 from ...errors import ArgumentError
 from ...files import JsonReader
-from ..planning.names import parse_unit
+from ..planning.units import Unit
 from . import price_list
 from .modelled import Modelled
 
@@ -13,7 +13,7 @@ from .modelled import Modelled
 def component_of(unit: str) -> str | None:
     """The component of a unit that a file names, None where it is no unit."""
     try:
-        return parse_unit(unit)[0]
+        return Unit.parse(unit).name
     except ArgumentError:
         return None
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...errors import ArgumentError
 from ..devices.component import Component
-from ..planning.names import traits_of, without_precision
 from ..planning.plan import Plan
+from ..planning.units import Unit, traits_of
 from .board import Board
 from .emulator import host_component
 
@@ -31,7 +31,7 @@ def units(plan: Plan, board: Board) -> list[list[Component]]:
                 found[-1].append(host_component(stage) if board.model else whole)
                 continue
             cores = whole.device.cores
-            cluster = without_precision(whole.name)
+            cluster = Unit.parse(whole.name).component
             first = taken.get(cluster, 0)
             count = len(cores) if stage.cores is None else stage.cores
             if not isinstance(count, int) or not 1 <= count <= len(cores) - first:

@@ -17,9 +17,9 @@ from ...graph.ops import attributes
 from ...steps import item_bytes
 from ..boards.board import Board
 from ..pipeline import Pipeline
-from ..planning.names import may_be_neighbours, without_precision
 from ..planning.plan import Plan
 from ..planning.profile import HOST, Link
+from ..planning.units import Unit, may_be_neighbours
 from .trial import random_frame
 
 SIZES = tuple(kib << 10 for kib in (16, 128, 512, 1600, 3200))  # of the tensors that cross cuts: 4 KB to 3.2 MB
@@ -30,7 +30,7 @@ WARM_UP, FRAMES = 5, 25
 def ends(board: Board, components: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The links there are between these components, and between the host and those with memory of their own."""
     for pair in permutations(components, 2):
-        if may_be_neighbours(*pair) and len(set(map(without_precision, pair))) == 2:
+        if may_be_neighbours(*pair) and len({Unit.parse(component).component for component in pair}) == 2:
             yield pair
     for name in components:
         if board.component(name).device.owns_slots:

@@ -4,7 +4,7 @@ precision is too little for, whose sums overflow, or cancel."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
@@ -14,8 +14,7 @@ from ...graph.ir import Graph
 from ...graph.passes.fp16 import LAYERS, keep_float32
 from ..boards.board import Board
 from ..engine import Engine
-from ..planning.names import components, parse_unit, traits_of, without_precision
-from ..planning.plan import Plan
+from ..planning.units import Unit, components, traits_of
 
 MAX_ERROR = 0.01
 
@@ -70,7 +69,7 @@ def mixed_precision(
     rest of the network, what lies between its layers, is too much for half precision.
     """
     board = board or Board.detect(gpu=False)
-    single = without_precision(Plan.single(unit).components[0])
+    single = Unit.parse(unit).component
     if not board.component(unit).device.halves:
         raise ArgumentError(f"unit {unit!r}: expected a CPU component in fp16, such as big@fp16")
     if not frames:
@@ -143,11 +142,11 @@ def allowed_precisions(
         raise ArgumentError(f"max_error {max_error:g}: expected 0 or more, and at least one frame")
     if precise := [unit for unit in units if "@" in unit]:
         raise ArgumentError(f"units: expected none with a precision beside precisions, got {precise[0]!r}")
-    parsed = [parse_unit(unit) for unit in units]
+    parsed = [Unit.parse(unit) for unit in units]
     found: dict[str, list[str]] = {}
     errors: dict[str, float] = {}
     refused: dict[str, str] = {}
-    for component in dict.fromkeys(component for component, _ in parsed):
+    for component in dict.fromkeys(unit.component for unit in parsed):
         board.component(component)  # raises for one that is not there
         for precision in dict.fromkeys(precisions):
             name = _named(graph, component, precision)
@@ -165,7 +164,9 @@ def allowed_precisions(
                 found.setdefault(component, []).append(name)
     if not found:
         raise ArgumentError(f"precisions: expected one that is left; {'; '.join(map(': '.join, refused.items()))}")
-    names = (f"{name}x{cores}" if cores else name for unit, cores in parsed for name in found.get(unit, ()))
+    names = (
+        str(replace(Unit.parse(name), cores=unit.cores)) for unit in parsed for name in found.get(unit.component, ())
+    )
     return Allowed(tuple(dict.fromkeys(names)), errors, refused)
 
 

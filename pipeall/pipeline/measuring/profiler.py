@@ -30,9 +30,9 @@ from ..boards.units import units as components_of
 from ..devices.device import unsupported_groups
 from ..lane import LOG_FRAMES
 from ..pipeline import Pipeline
-from ..planning.names import may_be_neighbours, overlap, parse_unit, without_precision
 from ..planning.plan import Plan
 from ..planning.profile import Factors, Profile, UnitTimes, crossing_bytes, profile_of
+from ..planning.units import Unit, may_be_neighbours, overlap
 from ..trace import StageTrace
 from . import links
 from .background_load import BackgroundLoad
@@ -131,17 +131,19 @@ def missing_parts(
     for first, second in combinations_with_replacement(able, 2):
         if _coexist(board, first, second) and second not in have.contention.get(first, {}):
             yield f"{first} beside {second}", pair(first, second)
-    for sender, receiver in links.ends(board, dict.fromkeys(parse_unit(unit)[0] for unit in units)):
+    for sender, receiver in links.ends(board, dict.fromkeys(Unit.parse(unit).name for unit in units)):
         if (sender, receiver) not in have.links:
             yield f"{sender} to {receiver}", link(sender, receiver)
 
 
 def _coexist(board: Board, first: str, second: str) -> bool:
     """Whether the two can run at once: other components, or cores enough of the same."""
-    (one, cores), (other, more) = parse_unit(first), parse_unit(second)
-    if without_precision(one) != without_precision(other):
-        return not overlap(one, other)
-    return None not in (cores, more) and cores + more <= len(board.component(one).device.cores)
+    one, other = Unit.parse(first), Unit.parse(second)
+    if one.component != other.component:
+        return not overlap(one.component, other.component)
+    return None not in (one.cores, other.cores) and one.cores + other.cores <= len(
+        board.component(one.name).device.cores
+    )
 
 
 def times_alone(graph: Graph, board: Board, unit: str, seconds: float) -> UnitTimes:
@@ -206,7 +208,7 @@ def _with(table: Factors, pair: Sequence[str], slowdowns: Mapping[str, np.ndarra
 
 def _can_share(graph: Graph, pair: Sequence[str]) -> bool:
     """Whether the two can be the stages of a pipeline."""
-    return len(graph.groups) > 1 and may_be_neighbours(*(parse_unit(unit)[0] for unit in pair))
+    return len(graph.groups) > 1 and may_be_neighbours(*(Unit.parse(unit).name for unit in pair))
 
 
 def even_halves(found: Profile, order: Sequence[str]) -> Plan:

@@ -8,12 +8,12 @@ from math import isfinite
 
 from ...errors import ArgumentError
 from ...graph.ir import Graph
-from .names import traits_of
 from .plan import Plan
 from .plan_table import PredictedPlan
 from .predict import predict
 from .profile import Profile
 from .search import search
+from .units import traits_of
 
 
 @dataclass(frozen=True, slots=True)

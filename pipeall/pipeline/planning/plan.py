@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, combinations, pairwise
@@ -18,7 +19,7 @@ from ...graph.ir import Graph
 from ...graph.onnx.read.given import network as graph_of
 from ...graph.ops import macs
 from .goal import Goal
-from .names import component_name, overlap, parse_unit, without_precision
+from .units import Unit, component_name, overlap
 
 _GRAMMAR = (
     "expected ORDER[:CUTS] such as G-B-L:3,5, Bx3-Bx1-G:3,5 or B-L:3~4, one component such as big, "
@@ -93,8 +94,8 @@ class Plan:
             raise ArgumentError(f"cuts {list(cuts)}: expected increasing group counts from 1")
         borders = [(0, 0), *pairs, (None, None)]
         stages = [
-            StagePlan(component, first, last, cores, late - last if last else 0)
-            for (component, cores), ((first, _), (last, late)) in zip(units, pairwise(borders), strict=True)
+            StagePlan(unit.name, first, last, unit.cores, late - last if last else 0)
+            for unit, ((first, _), (last, late)) in zip(units, pairwise(borders), strict=True)
         ]
         return cls((tuple(stages),))
 
@@ -107,7 +108,7 @@ class Plan:
     def parallel(cls, components: Iterable[str]) -> Plan:
         """The whole network on each component, independently, fed from one source (the paper's Parallel)."""
         units = _units(several(as_text, WORDS)("components", components))
-        return cls(tuple((StagePlan(component, cores=cores),) for component, cores in units))
+        return cls(tuple((StagePlan(unit.name, cores=unit.cores),) for unit in units))
 
     @classmethod
     def balanced(cls, order: Sequence[str], graph: Graph) -> Plan:
@@ -274,13 +275,12 @@ def _cut(word: str) -> int | tuple[int, int]:
     return (int(early), int(late)) if floats else int(early)
 
 
-def _units(words: Sequence[str]) -> list[tuple[str, int | None]]:
-    units = [parse_unit(word) for word in words]
-    parts = [(without_precision(component), cores) for component, cores in units]
-    whole = [component for component, cores in parts if cores is None]
-    if not units or any(sum(name == component for name, _ in parts) > 1 for component in whole):
+def _units(words: Sequence[str]) -> list[Unit]:
+    units = [Unit.parse(word) for word in words]
+    components = Counter(unit.component for unit in units)
+    if not units or any(unit.cores is None and components[unit.component] > 1 for unit in units):
         raise ArgumentError(f"order {'-'.join(words)!r}: expected distinct components, got none or one twice")
-    for (one, _), (other, _) in combinations(parts, 2):
+    for one, other in combinations(components, 2):
         if overlap(one, other):
             raise ArgumentError(f"order {'-'.join(words)!r}: expected no cores in common, got {one} and {other}")
     return units

@@ -23,8 +23,8 @@ from ...files import JsonReader, naming, read_json, write_json
 from ...graph.ir import Graph
 from ...graph.onnx.read.given import network
 from ...notebook import html_table
-from .names import may_be_neighbours, parse_unit, without_precision
 from .plan import Plan
+from .units import Unit, may_be_neighbours
 
 HOST = "host"  # in links: whoever submits frames and takes results
 DISTURBED = 0.25  # of a core that others took: from there on a measurement is marked
@@ -133,11 +133,11 @@ class Profile:
 
         Infinity between two that cannot stand beside each other: they share no memory, and the runtime refuses it.
         """
-        names = [unit if unit == HOST else parse_unit(unit)[0] for unit in (sender, receiver)]
+        names = [unit if unit == HOST else Unit.parse(unit).name for unit in (sender, receiver)]
         sizes = np.array(self.crossing_bytes, float)
         if names[0] != names[1] and HOST not in names and not may_be_neighbours(*names):
             return np.full(len(sizes), np.inf), np.full(len(sizes), np.inf)
-        link = self.links.get((names[0], names[1])) or self.links.get(tuple(map(without_precision, names)))
+        link = self.links.get((names[0], names[1])) or self.links.get(tuple(name.partition("@")[0] for name in names))
         return link.at(sizes) if link else (np.zeros(len(sizes)), np.zeros(len(sizes)))
 
     def check_network(self, graph: Graph) -> None:
@@ -230,7 +230,7 @@ def link_from(row: JsonReader) -> tuple[tuple[str, str], Link]:
     sizes = row.sizes("bytes")
     if not sizes or any(second <= first for first, second in zip(sizes, sizes[1:], strict=False)):
         raise row.fail("bytes", "increasing sizes")
-    ends = tuple(word if word == HOST else parse_unit(word)[0] for word in (row.word("from"), row.word("to")))
+    ends = tuple(word if word == HOST else Unit.parse(word).name for word in (row.word("from"), row.word("to")))
     if ends[0] == ends[1]:
         raise row.fail("to", f"another end than {ends[0]!r}")
     times = [tuple(row.numbers(key, len(sizes))) for key in ("send_ms", "receive_ms", "map_ms")]
@@ -274,8 +274,8 @@ def _factors(table: Factors, unit: str, other: str) -> tuple[float, ...] | None:
 
 def _known(rows: Mapping[str, Any], unit: str) -> Any:
     """What rows have of a unit, else of its component, else of that in its default precision."""
-    component = parse_unit(unit)[0]
-    return next((rows[name] for name in (unit, component, without_precision(component)) if name in rows), None)
+    component = Unit.parse(unit).name
+    return next((rows[name] for name in (unit, component, Unit.parse(component).component) if name in rows), None)
 
 
 def _factors_to_dict(table: Factors) -> dict[str, dict[str, list[float]]]:

@@ -25,7 +25,6 @@ from ...notebook import html_table
 from .dynamic import Dynamic, Solution
 from .floating import floating as float_cuts
 from .goal import OBJECTIVES, Goal
-from .names import parse_unit, traits_of, without_precision
 from .plan import Plan
 from .plan_table import PlanTable, PredictedPlan
 from .predict import predict
@@ -33,6 +32,7 @@ from .profile import Profile, profile_of
 from .stage_tables import ROUNDING, Costs, StageTables, handovers
 from .uncertainty import share_ahead
 from .unit_sets import unit_sets
+from .units import Unit, traits_of
 
 EXHAUSTIVE_STAGES = 3
 
@@ -186,7 +186,7 @@ def _parallel(profile: Profile, names: Sequence[str], max_latency_ms: float) -> 
     """The whole network on every component independently, each on its fastest unit."""
     fastest: dict[str, tuple[float, str]] = {}
     for name in names:
-        component, ms = without_precision(parse_unit(name)[0]), sum(profile.units[name].ms)
+        component, ms = Unit.parse(name).component, sum(profile.units[name].ms)
         if isfinite(ms) and not traits_of(component).all:
             fastest[component] = min(fastest.get(component, (inf, "")), (ms, name))
     if len(fastest) < 2:
@@ -306,7 +306,7 @@ def _with_power(profile: Profile, power: Mapping[str, float]) -> Profile:
     given = {"idle" if name == "idle" else _unit_name(name): watts for name, watts in power.items()}
     units = {}
     for name, times in profile.units.items():
-        watts = given.get(name, given.get(parse_unit(name)[0]))
+        watts = given.get(name, given.get(Unit.parse(name).name))
         units[name] = replace(times, power_w=None if watts is None else (watts,) * len(profile.groups))
     return replace(profile, units=units, idle_w=given.get("idle"))
 

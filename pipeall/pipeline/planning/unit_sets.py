@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, combinations, islice, product
 
 from ...errors import ArgumentError
-from .names import component_name, overlap, parse_unit, traits_of, without_precision
+from .units import Unit, component_name, overlap, traits_of
 
 MAX_UNIT_SETS = 5_000  # four components of four cores each, split in all ways, make 28,560: nobody waits for those
 
@@ -22,12 +22,12 @@ def unit_sets(units: Iterable[str], most: int, cores: Mapping[str, int] | None =
     given = {component_name(name): count for name, count in (cores or {}).items()}
     by_component: dict[str, tuple[list[str], list[tuple[str, int]]]] = {}
     for unit in sorted(set(units)):
-        component, count = parse_unit(unit)
-        whole, partial = by_component.setdefault(without_precision(component), ([], []))
-        if count is None:
+        asked = Unit.parse(unit)
+        whole, partial = by_component.setdefault(asked.component, ([], []))
+        if asked.cores is None:
             whole.append(unit)
         else:
-            partial.append((unit, count))
+            partial.append((unit, asked.cores))
     options = []  # what each component can contribute to a team
     for component, (whole, partial) in by_component.items():
         splits = _side_by_side(partial, given.get(component) or _largest(partial), most)
@@ -54,7 +54,7 @@ def _side_by_side(partial: list[tuple[str, int]], cores: int, most: int) -> Iter
 
 
 def _overlaps(team: Sequence[str]) -> bool:
-    components = {parse_unit(unit)[0] for unit in team}
+    components = {Unit.parse(unit).name for unit in team}
     return any(overlap(one, other) for one, other in combinations(components, 2))
 
 

@@ -143,7 +143,7 @@ def _snapped(op: str, inputs: dict[str, np.ndarray], random: np.random.Generator
         return {reals[0]: np.where(near & (random.random(array.shape) < 0.5), array.dtype.type(0), array)}
     if op == "Equal" and len(reals) == 2:
         a, b = (inputs[name] for name in reals)
-        near = abs(a - b) < 4 * _unit(a) * np.maximum(abs(a), abs(b))
+        near = abs(a - b) < 4 * _unit(a) * max(np.abs(a).max(initial=0), np.abs(b).max(initial=0))
         return {reals[0]: np.where(near & (random.random(near.shape) < 0.5), b, a), reals[1]: b}
     return inputs
 

@@ -1,4 +1,4 @@
-"""The words of plans and profiles: components by name or letter, and units: a component with some of its cores.
+"""Units: what the stages of a plan run on. A unit is a component, or some of its cores, in a precision.
 
 ``COMPONENTS`` is the list of what a board may have. A new device is a folder in ``pipeline/devices`` and a line here,
 or a package outside with an entry point in the group "pipeall.devices" that gives such lines.
@@ -58,6 +58,40 @@ def plug_ins() -> dict[str, Traits]:
     return {name: traits for point in entry_points(group=PLUG_INS) for name, traits in point.load().items()}
 
 
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A component, the number of its cores that are used (None: all), and a precision (None: the component's own).
+
+    As text, in plans, profiles and boards: "big", "bigx3", "gpu@fp16", "big@fp16x3".
+    """
+
+    component: str
+    cores: int | None = None
+    precision: str | None = None
+
+    @classmethod
+    def parse(cls, word: str) -> Unit:
+        """The unit of a text, by name or letter: "Bx3" is three cores of "big".
+
+        Raises ArgumentError on any other word, and for cores of a component that has none to choose from.
+        """
+        match = re.fullmatch(r"(.+?)x([1-9][0-9]{0,3})", text("unit", word).strip().lower())
+        name, cores = component_name(match[1] if match else word), int(match[2]) if match else None
+        if cores is not None and not traits_of(name).cores:
+            kind = re.match("[a-z]+", name)[0]
+            raise ArgumentError(f"unit {word!r}: expected no number of cores, a {kind} has none to choose from")
+        component, _, precision = name.partition("@")
+        return cls(component, cores, precision or None)
+
+    @property
+    def name(self) -> str:
+        """The component in the unit's precision, with all of its cores: "big@fp16"."""
+        return f"{self.component}@{self.precision}" if self.precision else self.component
+
+    def __str__(self) -> str:
+        return self.name if self.cores is None else f"{self.name}x{self.cores}"
+
+
 def component_name(key: str) -> str:
     """The component name of a name or letter of an order string: "B" is "big", "g1@fp16" is "gpu1@fp16".
 
@@ -82,11 +116,6 @@ def traits_of(component: str) -> Traits:
     return components()[re.match("[a-z]+", component)[0]]
 
 
-def without_precision(component: str) -> str:
-    """What a component is, whichever precision it computes in: "gpu" of "gpu@fp16"."""
-    return component.partition("@")[0]
-
-
 def may_be_neighbours(one: str, other: str) -> bool:
     """Whether two components may stand beside each other in a pipeline."""
     first, second = traits_of(one), traits_of(other)
@@ -97,16 +126,3 @@ def overlap(one: str, other: str) -> bool:
     """Whether two different components have the same cores: one is all components of the other's device."""
     first, second = traits_of(one), traits_of(other)
     return one != other and first.device == second.device and (first.all or second.all)
-
-
-def parse_unit(word: str) -> tuple[str, int | None]:
-    """Component and number of cores of a unit: "Bx3" is ("big", 3), "little" is ("little", None).
-
-    Raises ArgumentError on any other word, and for cores of a component that has none to choose from.
-    """
-    match = re.fullmatch(r"(.+?)x([1-9][0-9]{0,3})", text("unit", word).strip().lower())
-    component, cores = component_name(match[1] if match else word), int(match[2]) if match else None
-    if cores is not None and not traits_of(component).cores:
-        kind = re.match("[a-z]+", component)[0]
-        raise ArgumentError(f"unit {word!r}: expected no number of cores, a {kind} has none to choose from")
-    return component, cores
